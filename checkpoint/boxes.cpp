@@ -1,0 +1,92 @@
+#include "checkpoint/boxes.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace trireme::checkpoint {
+namespace {
+
+// Appends the run [first, last) of the tensor `shape`, whose leading `fixed`
+// coordinates are those of `at`.
+void append(std::vector<Box>& boxes, std::int64_t first, std::int64_t last, Shape shape, int fixed,
+            Shape at) {
+  if (first >= last) return;
+  std::int64_t stride = 1;
+  for (int dim = fixed + 1; dim < shape.rank(); ++dim) stride *= shape[dim];
+
+  const auto inside = [&](std::int64_t index, std::int64_t from, std::int64_t to) {
+    at[fixed] = index;
+    append(boxes, from, to, shape, fixed + 1, at);
+  };
+  const std::int64_t whole_from = (first + stride - 1) / stride;
+  const std::int64_t whole_to = last / stride;
+  if (whole_from > whole_to) return inside(first / stride, first % stride, last % stride);
+
+  if (first % stride) inside(first / stride, first % stride, stride);
+  if (whole_from < whole_to) {
+    Box box{at, shape};
+    for (int dim = 0; dim < fixed; ++dim) box.extent[dim] = 1;
+    for (int dim = fixed + 1; dim < shape.rank(); ++dim) box.from[dim] = 0;
+    box.from[fixed] = whole_from;
+    box.extent[fixed] = whole_to - whole_from;
+    boxes.push_back(box);
+  }
+  if (last % stride) inside(last / stride, 0, last % stride);
+}
+
+using Corner = std::pair<std::array<std::int64_t, Shape::kMaxRank>, int>;
+
+// The mixed difference of a box's indicator function: its corners with signs.
+void append_corners(std::vector<Corner>& corners, const Box& box, int sign) {
+  const int rank = box.extent.rank();
+  for (unsigned mask = 0; mask < 1u << rank; ++mask) {
+    Corner corner{{}, sign};
+    for (int dim = 0; dim < rank; ++dim) {
+      const bool far = mask >> dim & 1u;
+      corner.first[static_cast<std::size_t>(dim)] = box.from[dim] + (far ? box.extent[dim] : 0);
+      if (far) corner.second = -corner.second;
+    }
+    corners.push_back(corner);
+  }
+}
+
+}  // namespace
+
+std::vector<Box> boxes_of(std::int64_t first, std::int64_t count, Shape shape) {
+  require(first >= 0 && count >= 0 && first + count <= shape.count(), "run [", first, ", ",
+          first + count, ") of a tensor of shape ", shape);
+  std::vector<Box> boxes;
+  if (shape.rank() > 0) append(boxes, first, first + count, shape, 0, shape);
+  return boxes;
+}
+
+std::optional<Box> intersection(const Box& a, const Box& b) {
+  Box both = a;
+  for (int dim = 0; dim < a.from.rank(); ++dim) {
+    both.from[dim] = std::max(a.from[dim], b.from[dim]);
+    both.extent[dim] =
+        std::min(a.from[dim] + a.extent[dim], b.from[dim] + b.extent[dim]) - both.from[dim];
+    if (both.extent[dim] <= 0) return std::nullopt;
+  }
+  return both;
+}
+
+// A function of finite support is determined by its mixed difference, so the boxes
+// add up to one everywhere exactly when their signed corners add up to the whole's.
+bool tile_exactly(std::span<const Box> boxes, Shape shape) {
+  std::vector<Corner> corners;
+  corners.reserve((boxes.size() + 1) << shape.rank());
+  for (const Box& box : boxes) append_corners(corners, box, 1);
+  append_corners(corners, all_of(shape), -1);
+  std::sort(corners.begin(), corners.end());
+  for (std::size_t i = 0; i < corners.size();) {
+    std::int64_t sum = 0;
+    const auto& place = corners[i].first;
+    for (; i < corners.size() && corners[i].first == place; ++i) sum += corners[i].second;
+    if (sum != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace trireme::checkpoint

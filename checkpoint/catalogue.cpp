@@ -1,0 +1,126 @@
+#include "checkpoint/catalogue.h"
+
+#include <algorithm>
+#include <map>
+
+#include "checkpoint/boxes.h"
+#include "checkpoint/names.h"
+
+namespace trireme::checkpoint {
+namespace {
+
+bool inside(const Box& box, Shape shape) {
+  if (box.from.rank() != shape.rank() || box.extent.rank() != shape.rank()) return false;
+  for (int dim = 0; dim < shape.rank(); ++dim) {
+    if (box.from[dim] < 0 || box.extent[dim] < 1) return false;
+    if (box.from[dim] + box.extent[dim] > shape[dim]) return false;
+  }
+  return shape.rank() > 0;
+}
+
+// A list in words: the first few, and how many there are.
+class Complaints {
+ public:
+  explicit Complaints(const char* title) : title_(title) {}
+  void add(const std::string& item) {
+    constexpr int kShown = 4;
+    if (count_++ < kShown) shown_ += say(count_ > 1 ? ", " : "", item);
+  }
+  std::string text() const {
+    if (count_ == 0) return "";
+    return say("\n  ", title_, " (", count_, "): ", shown_, count_ > 4 ? ", ..." : "");
+  }
+
+ private:
+  const char* title_;
+  int count_ = 0;
+  std::string shown_;
+};
+
+}  // namespace
+
+void check_pieces(std::span<const Piece> pieces) {
+  struct Known {
+    DType dtype;
+    Shape shape;
+    std::vector<Box> boxes;
+  };
+  std::map<std::string, Known> tensors;
+  for (const Piece& piece : pieces) {
+    require(is_tensor_name(piece.tensor), "\"", piece.tensor, "\" cannot name a tensor");
+    require(inside(piece.box, piece.shape), piece.tensor, ": the piece from ", piece.box.from,
+            " of extent ", piece.box.extent, " is not in the shape ", piece.shape);
+    require(piece.data != nullptr, piece.tensor, ": a piece without memory");
+    Known& known =
+        tensors.try_emplace(piece.tensor, Known{piece.dtype, piece.shape, {}}).first->second;
+    require(known.dtype == piece.dtype && known.shape == piece.shape, piece.tensor,
+            ": its pieces disagree about its dtype or shape");
+    known.boxes.push_back(piece.box);
+  }
+  require(!tensors.empty(), "a snapshot without tensors");
+  for (const auto& [name, known] : tensors) {
+    require(tile_exactly(known.boxes, known.shape), name, ": the pieces do not cover its shape ",
+            known.shape, " exactly once");
+    for (std::size_t at = name.find('/'); at != std::string::npos; at = name.find('/', at + 1)) {
+      require(!tensors.contains(name.substr(0, at)), name, ": its group is also a tensor");
+    }
+  }
+}
+
+std::vector<StoredTensor> catalogue(std::span<const std::vector<Piece>> ranks,
+                                    std::span<const WrittenShard> written) {
+  std::map<std::string, StoredTensor> tensors;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    for (std::size_t i = 0; i < ranks[rank].size(); ++i) {
+      const Piece& piece = ranks[rank][i];
+      const WrittenShard::Part& part = written[rank].parts[i];
+      StoredTensor& tensor = tensors[piece.tensor];
+      tensor.name = piece.tensor;
+      tensor.dtype = piece.dtype;
+      tensor.shape = piece.shape;
+      tensor.crc32c ^= part.digest.share;
+      tensor.rectangles.push_back(
+          {rank, piece.box, part.offset, piece.bytes(), part.digest.crc32c});
+    }
+  }
+  std::vector<StoredTensor> table;
+  for (auto& [name, tensor] : tensors) {
+    tensor.crc32c = crc_from(tensor.crc32c, tensor.bytes());  // so far the remainder
+    table.push_back(std::move(tensor));
+  }
+  return table;
+}
+
+void check_match(const Manifest& manifest, std::span<const Piece> wanted, Match match,
+                 const std::string& where) {
+  std::map<std::string, const Piece*> asked;
+  for (const Piece& piece : wanted) asked.emplace(piece.tensor, &piece);
+  Complaints missing("tensors that it lacks");
+  Complaints extra("tensors that this model lacks");
+  Complaints shapes("tensors of another shape");
+  Complaints dtypes("tensors of another dtype");
+  for (const auto& [name, piece] : asked) {
+    require(inside(piece->box, piece->shape), name, ": a wanted piece is not in the shape ",
+            piece->shape);
+    const StoredTensor* stored = manifest.find(name);
+    if (!stored) {
+      missing.add(name);
+    } else if (stored->shape != piece->shape) {
+      shapes.add(say(name, " ", stored->shape, " there, ", piece->shape, " here"));
+    } else if (stored->dtype != piece->dtype) {
+      dtypes.add(
+          say(name, " ", name_of(stored->dtype), " there, ", name_of(piece->dtype), " here"));
+    }
+  }
+  if (match == Match::kAll) {
+    for (const StoredTensor& stored : manifest.tensors) {
+      if (!asked.contains(stored.name)) extra.add(stored.name);
+    }
+  }
+  const std::string all = missing.text() + extra.text() + shapes.text() + dtypes.text();
+  if (!all.empty()) {
+    throw MismatchError(say(where, " holds the state of another model or optimizer:", all));
+  }
+}
+
+}  // namespace trireme::checkpoint

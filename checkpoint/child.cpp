@@ -1,0 +1,113 @@
+#include "checkpoint/child.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <string_view>
+
+#include "model/base/error.h"
+
+namespace trireme::checkpoint {
+namespace {
+
+// The first byte of what the child says.
+constexpr char kResult = 'R';
+constexpr char kEnvironment = 'E';
+constexpr char kCheckpoint = 'C';
+constexpr char kBug = 'B';
+
+void write_to(int pipe, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(pipe, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) ::_exit(1);  // the parent is gone
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+[[noreturn]] void live(int pipe, pid_t parent, const std::function<std::string()>& work) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(1);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE, SIGXFSZ}) {
+    ::signal(signal, SIG_IGN);
+  }
+  for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL}) ::signal(signal, SIG_DFL);
+  // Also the run's lease and sockets: their other ends must see our parent die.
+  if (pipe > 3) ::close_range(3, static_cast<unsigned>(pipe) - 1, 0);
+  ::close_range(static_cast<unsigned>(pipe) + 1, ~0u, 0);
+  std::string said;
+  try {
+    said = kResult + work();
+  } catch (const EnvironmentError& error) {
+    said = say(kEnvironment, error.what());
+  } catch (const CheckpointError& error) {
+    said = say(kCheckpoint, error.what());
+  } catch (const std::bad_alloc&) {
+    said = say(kEnvironment, "out of memory");
+  } catch (const std::exception& error) {
+    said = say(kBug, error.what());
+  }
+  write_to(pipe, said);
+  ::_exit(0);
+}
+
+std::string read_from(int pipe) {
+  std::string text;
+  std::array<char, 4096> buffer{};
+  while (true) {
+    const ssize_t got = ::read(pipe, buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return text;
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+}
+
+}  // namespace
+
+std::string in_child(const std::string& what, const std::function<std::string()>& work) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    throw EnvironmentError(say(what, ": cannot make a pipe: ", std::strerror(errno)));
+  }
+  const pid_t parent = ::getpid();
+  const pid_t child = ::fork();
+  if (child < 0) {
+    const int reason = errno;
+    ::close(ends[0]);
+    ::close(ends[1]);
+    throw EnvironmentError(
+        say(what, ": cannot start the process that does it: ", std::strerror(reason)));
+  }
+  if (child == 0) live(ends[1], parent, work);
+  ::close(ends[1]);
+  const std::string said = read_from(ends[0]);
+  ::close(ends[0]);
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFSIGNALED(status)) {
+    const int signal = WTERMSIG(status);
+    throw EnvironmentError(say(what, ": the process that did it died of signal ", signal, " (",
+                               ::strsignal(signal), ")"));
+  }
+  if (said.empty()) throw EnvironmentError(say(what, ": the process that did it said nothing"));
+  const std::string text = said.substr(1);
+  switch (said.front()) {
+    case kResult:
+      return text;
+    case kEnvironment:
+      throw EnvironmentError(text);
+    case kCheckpoint:
+      throw CheckpointError(text);
+    default:
+      throw Error(text);
+  }
+}
+
+}  // namespace trireme::checkpoint

@@ -1,0 +1,118 @@
+#include "checkpoint/commit.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "checkpoint/catalogue.h"
+#include "checkpoint/names.h"
+#include "checkpoint/shard_writer.h"
+#include "model/base/error.h"
+#include "model/base/file.h"
+
+namespace trireme::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(const char* what, const fs::path& path, int reason) {
+  throw EnvironmentError(say("cannot ", what, " ", path.string(), ": ", std::strerror(reason)));
+}
+
+void rename_or_fail(const fs::path& from, const fs::path& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) fail("rename to", to, errno);
+}
+
+fs::path unique(const fs::path& folder, const char* prefix, const std::string& name) {
+  return folder / say(prefix, name, "-", new_uuid());
+}
+
+}  // namespace
+
+PartialCheckpoint::PartialCheckpoint(const fs::path& folder, std::int64_t step)
+    : folder_(folder),
+      path_(unique(folder, kPartialPrefix, step_name(step))),
+      final_(folder / step_name(step)) {
+  if (::mkdir(path_.c_str(), 0777) != 0) fail("create folder", path_, errno);
+}
+
+PartialCheckpoint::~PartialCheckpoint() {
+  std::error_code ignored;  // the next start sweeps what cannot be removed now
+  fs::remove_all(path_, ignored);
+}
+
+void PartialCheckpoint::write(Manifest& manifest, std::span<const std::vector<Piece>> ranks) {
+  std::vector<WrittenShard> written;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    written.push_back(write_shard(path_ / shard_name(rank, ranks.size()),
+                                  {manifest.run, manifest.step}, ranks[rank]));
+    manifest.shards.push_back(written.back().file);
+  }
+  manifest.tensors = catalogue(ranks, written);
+  manifest.state_crc = state_crc_of(manifest.tensors);
+  manifest.view = write_view(path_ / Manifest::kViewName, manifest);
+
+  const std::string text = to_text(manifest);
+  if (text.size() > Manifest::kMaxText) {
+    throw CheckpointError(say(path_.string(), ": a manifest of ", text.size(),
+                              " bytes is more than any reader takes"));
+  }
+  File file = File::create_new(path_ / Manifest::kFileName);
+  file.write_all(text);
+  file.sync();
+  file.close();
+  sync_folder(path_);
+}
+
+void PartialCheckpoint::publish() {
+  if (::rename(path_.c_str(), final_.c_str()) != 0) {
+    // The step was reached before: swap, so that at no moment there is none. What it
+    // held lies under our old name then, and goes with this object.
+    if (errno != EEXIST && errno != ENOTEMPTY) fail("rename to", final_, errno);
+    if (::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, final_.c_str(), RENAME_EXCHANGE) != 0) {
+      if (errno != EINVAL && errno != ENOSYS) fail("rename to", final_, errno);
+      rename_or_fail(final_, unique(folder_, kTrashPrefix, final_.filename()));
+      rename_or_fail(path_, final_);
+    }
+  }
+  sync_folder(folder_);
+}
+
+void remove_checkpoint(const fs::path& path) {
+  const fs::path trash = unique(path.parent_path(), kTrashPrefix, path.filename());
+  rename_or_fail(path, trash);
+  std::error_code why;
+  fs::remove_all(trash, why);
+  if (why) throw EnvironmentError(say("cannot remove ", trash.string(), ": ", why.message()));
+}
+
+void sweep_leftovers(const fs::path& folder) {
+  std::error_code why;
+  std::vector<fs::path> leftovers;
+  for (const auto& entry : fs::directory_iterator(folder, why)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(kPartialPrefix) || name.starts_with(kTrashPrefix) ||
+        name.find(".tmp-") != std::string::npos) {
+      leftovers.push_back(entry.path());
+    }
+  }
+  for (const fs::path& path : leftovers) fs::remove_all(path, why);
+}
+
+void check_space(const fs::path& folder, std::uint64_t bytes) {
+  struct statvfs status {};
+  if (::statvfs(folder.c_str(), &status) != 0) fail("ask the free space of", folder, errno);
+  const std::uint64_t free = std::uint64_t{status.f_bavail} * status.f_frsize;
+  const std::uint64_t wanted = bytes + bytes / 20;
+  if (free >= wanted) return;
+  constexpr double kMebi = 1 << 20;
+  throw EnvironmentError(say("no room for a checkpoint in ", folder.string(), ": it needs ",
+                             static_cast<double>(wanted) / kMebi, " MiB, ",
+                             static_cast<double>(free) / kMebi, " MiB are free"));
+}
+
+}  // namespace trireme::checkpoint

@@ -1,0 +1,34 @@
+#pragma once
+#include <filesystem>
+#include <string>
+
+namespace trireme::checkpoint {
+
+// The right to write into a run folder: one process at a time has it, as long as
+// the object lives. LEASE.json names the holder; its file lock proves that the
+// holder lives, so that a lease survives nobody: after a kill -9 or a reboot the
+// next run takes over. Throws CheckpointError with the holder's name when another
+// process has it.
+class Lease {
+ public:
+  // `job` is the batch system's id for this process, or empty.
+  explicit Lease(const std::filesystem::path& run_dir, const std::string& job = {});
+  ~Lease();
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+
+  // False once somebody removed or replaced the lease file: stop writing then.
+  bool held() const;
+  // The dead holder this lease was taken from, in words; empty when there was none.
+  const std::string& taken_from() const { return taken_from_; }
+
+ private:
+  bool lock() const;
+  bool take(const std::string& job);  // false: try again with the file that is there now
+
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+  std::string taken_from_;
+};
+
+}  // namespace trireme::checkpoint

@@ -1,0 +1,29 @@
+#pragma once
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "checkpoint/catalogue.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/piece.h"
+
+namespace trireme::checkpoint {
+
+// Fills `wanted` from the checkpoint in `folder`, whatever boxes it was written in,
+// by plain reads at the manifest's offsets; HDF5 has no part in it. First every
+// rectangle that is needed is read and its CRC32C compared; only then is anything
+// copied, and every tensor that `wanted` has in full is compared once more in memory.
+// Throws MismatchError, or a CheckpointError that names file and tensor; `wanted` may
+// be half filled after one from the second pass. Needs kWindow bytes of memory.
+void load_pieces(const std::filesystem::path& folder, const Manifest& manifest,
+                 std::span<const Piece> wanted, Match match);
+
+// Everything that is wrong with the checkpoint in `folder`, each in one line that
+// names the file and, where it is in a tensor's bytes, the tensor. Reads every byte.
+std::vector<std::string> problems_of(const std::filesystem::path& folder);
+
+// Throws CheckpointError unless all files are there with the sizes the manifest says.
+void check_files(const std::filesystem::path& folder, const Manifest& manifest);
+
+}  // namespace trireme::checkpoint

@@ -1,0 +1,28 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "model/tensor/dtype.h"
+
+namespace trireme::checkpoint {
+
+// "step-00000100"
+std::string step_name(std::int64_t step);
+// The step such a name says, if it is one and written in just that way.
+std::optional<std::int64_t> step_of(std::string_view name);
+
+// Whether `name` may name a logical tensor; see Piece.
+bool is_tensor_name(std::string_view name);
+
+std::optional<DType> dtype_of(std::string_view name);
+
+// A new random version-4 UUID.
+std::string new_uuid();
+bool is_uuid(std::string_view text);
+
+// The time now, UTC: "2025-01-31T12:00:00Z".
+std::string now_text();
+
+}  // namespace trireme::checkpoint

@@ -1,0 +1,85 @@
+#include "checkpoint/payload_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include "checkpoint/digest.h"
+#include "model/base/error.h"
+
+namespace trireme::checkpoint {
+namespace {
+
+[[noreturn]] void fail(const char* what, const std::filesystem::path& path, int reason) {
+  throw EnvironmentError(say("cannot ", what, " ", path.string(), ": ", std::strerror(reason)));
+}
+
+void write_all_at(const File& file, std::uint64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n =
+        ::pwrite(file.descriptor(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail("write", file.path(), errno);
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+    offset += static_cast<std::uint64_t>(n);
+  }
+}
+
+}  // namespace
+
+AlignedBuffer make_aligned_buffer() {
+  AlignedBuffer buffer(static_cast<std::byte*>(std::aligned_alloc(kBlock, kWindow + 2 * kBlock)));
+  if (!buffer) throw std::bad_alloc();
+  return buffer;
+}
+
+bool set_direct(const File& file, bool direct) {
+  const int flags = ::fcntl(file.descriptor(), F_GETFL);
+  if (flags < 0) return false;
+  const int wanted = direct ? flags | O_DIRECT : flags & ~O_DIRECT;
+  return ::fcntl(file.descriptor(), F_SETFL, wanted) == 0;
+}
+
+PayloadFile::PayloadFile(const std::filesystem::path& path)
+    : file_(File::open_write(path)),
+      direct_file_(File::open_write(path)),
+      direct_(set_direct(direct_file_, true)),
+      buffer_(make_aligned_buffer()) {
+  const int reason = ::posix_fallocate(file_.descriptor(), 0, static_cast<off_t>(file_.size()));
+  if (reason != 0 && reason != EOPNOTSUPP && reason != EINVAL) {
+    fail("reserve space for", path, reason);
+  }
+}
+
+void PayloadFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
+  while (direct_ && offset % kBlock == 0 && bytes.size() >= kBlock) {
+    const std::size_t n = std::min(bytes.size() / kBlock * kBlock, kWindow);
+    std::memcpy(buffer_.get(), bytes.data(), n);
+    const ssize_t written =
+        ::pwrite(direct_file_.descriptor(), buffer_.get(), n, static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EINVAL) {  // bigger blocks than we know of
+      direct_ = false;
+      break;
+    }
+    if (written < 0) fail("write", file_.path(), errno);
+    offset += static_cast<std::uint64_t>(written);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+  write_all_at(file_, offset, bytes);
+  // Starts the disk on it now, so that the sync at the end has little left to do.
+  ::sync_file_range(file_.descriptor(), static_cast<off_t>(offset),
+                    static_cast<off_t>(bytes.size()), SYNC_FILE_RANGE_WRITE);
+}
+
+void PayloadFile::finish() {
+  direct_file_.close();
+  file_.sync();
+  file_.close();
+}
+
+}  // namespace trireme::checkpoint

@@ -1,0 +1,99 @@
+#include "checkpoint/shard_writer.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/child.h"
+#include "checkpoint/hdf5/shard_file.h"
+#include "checkpoint/hdf5/view_file.h"
+#include "checkpoint/payload_file.h"
+#include "checkpoint/scan.h"
+#include "model/base/file.h"
+
+namespace trireme::checkpoint {
+namespace {
+
+// Writes a piece a window at a time and takes its digest while the window is warm.
+Digest write_piece(PayloadFile& file, const Piece& piece, std::uint64_t offset) {
+  const std::uint64_t bytes = piece.bytes();
+  std::uint64_t written = 0;
+  const auto read = [&](std::uint64_t at, std::size_t n) {
+    if (at + n > written) {
+      const std::uint64_t to = std::min<std::uint64_t>(bytes, written + kWindow);
+      file.write_at(offset + written, {piece.data + written, to - written});
+      written = to;
+    }
+    return std::span<const std::byte>(piece.data + at, n);
+  };
+  return digest_of(piece.box, piece.shape, size_of(piece.dtype), read);
+}
+
+void check_read_back(const std::filesystem::path& path, const Scan& scan,
+                     std::span<const Piece> pieces, const std::vector<WrittenShard::Part>& parts) {
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    if (scan.ranges[i] == parts[i].digest.crc32c) continue;
+    throw CheckpointError(say(path.string(), " reads back differently: tensor ", pieces[i].tensor,
+                              ", CRC32C ", hex(scan.ranges[i]), ", written ",
+                              hex(parts[i].digest.crc32c)));
+  }
+}
+
+WrittenShard write_here(const std::filesystem::path& path, const hdf5::Origin& origin,
+                        std::span<const Piece> pieces) {
+  const std::vector<std::uint64_t> offsets = hdf5::lay_out(path, origin, pieces);
+  WrittenShard shard;
+  std::vector<Range> ranges;
+  {
+    PayloadFile file(path);
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      shard.parts.push_back({offsets[i], write_piece(file, pieces[i], offsets[i])});
+      ranges.push_back({offsets[i], pieces[i].bytes()});
+    }
+    file.finish();
+  }
+  const Scan scan = scan_file(path, ranges);
+  check_read_back(path, scan, pieces, shard.parts);
+  shard.file = {path.filename(), scan.bytes, scan.crc32c};
+  return shard;
+}
+
+}  // namespace
+
+std::string shard_name(std::size_t shard, std::size_t of) {
+  const auto five = [](std::size_t number) {
+    const std::string digits = std::to_string(number);
+    return std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits;
+  };
+  return say("shard-", five(shard), "-of-", five(of), ".h5");
+}
+
+WrittenShard write_shard(const std::filesystem::path& path, const hdf5::Origin& origin,
+                         std::span<const Piece> pieces) {
+  const std::string report = in_child(say("writing ", path.string()), [&] {
+    const WrittenShard shard = write_here(path, origin, pieces);
+    nlohmann::json json = {shard.file.bytes, shard.file.crc32c};
+    for (const auto& part : shard.parts) {
+      json.push_back({part.offset, part.digest.crc32c, part.digest.share});
+    }
+    return json.dump();
+  });
+  const auto json = nlohmann::json::parse(report);
+  WrittenShard shard{{path.filename(), json[0], json[1]}, {}};
+  for (std::size_t i = 2; i < json.size(); ++i) {
+    shard.parts.push_back({json[i][0], {json[i][1], json[i][2]}});
+  }
+  return shard;
+}
+
+StoredFile write_view(const std::filesystem::path& path, const Manifest& manifest) {
+  const std::string report = in_child(say("writing ", path.string()), [&] {
+    hdf5::write_view(path, manifest);
+    File::open_write(path).sync();
+    const Scan scan = scan_file(path, {});
+    return nlohmann::json({scan.bytes, scan.crc32c}).dump();
+  });
+  const auto json = nlohmann::json::parse(report);
+  return {path.filename(), json[0], json[1]};
+}
+
+}  // namespace trireme::checkpoint

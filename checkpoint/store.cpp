@@ -1,0 +1,256 @@
+#include "checkpoint/store.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "checkpoint/commit.h"
+#include "checkpoint/load.h"
+#include "checkpoint/names.h"
+#include "model/base/error.h"
+#include "model/base/file.h"
+
+namespace trireme::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kLatest = "latest";  // for people
+constexpr const char* kRun = "run";
+constexpr std::uint64_t kOverhead = 1u << 20;  // HDF5's structure and the manifest, generously
+
+std::uint64_t bytes_of(std::span<const Piece> pieces) {
+  std::uint64_t sum = 0;
+  for (const Piece& piece : pieces) sum += piece.bytes();
+  return sum;
+}
+
+std::string table(const std::vector<std::string>& reasons) {
+  std::string text;
+  for (const std::string& reason : reasons) text += "\n  " + reason;
+  return text;
+}
+
+// Newest first. An unreadable one counts as written right after the last that its
+// step follows: better reported too early than never.
+void sort_by_lineage(std::vector<Summary>& summaries) {
+  std::vector<std::pair<double, std::size_t>> order;
+  for (std::size_t i = 0; i < summaries.size(); ++i) {
+    double age = -1;
+    if (summaries[i].manifest) {
+      age = static_cast<double>(summaries[i].manifest->sequence);
+    } else {
+      for (const Summary& other : summaries) {
+        if (!other.manifest || other.step >= summaries[i].step) continue;
+        age = std::max(age, static_cast<double>(other.manifest->sequence) + 0.5);
+      }
+    }
+    order.emplace_back(age, i);
+  }
+  std::sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
+    return std::pair(a.first, summaries[a.second].step) >
+           std::pair(b.first, summaries[b.second].step);
+  });
+  std::vector<Summary> sorted;
+  for (const auto& [age, i] : order) sorted.push_back(std::move(summaries[i]));
+  summaries = std::move(sorted);
+}
+
+}  // namespace
+
+Store::Store(fs::path run_dir) : run_dir_(std::move(run_dir)) {
+  identify();
+}
+
+Store::Store(fs::path run_dir, const Lease& lease) : run_dir_(std::move(run_dir)), lease_(&lease) {
+  make_folders(folder());
+  sweep_leftovers(folder());
+  identify();
+  if (run_.empty()) run_ = new_uuid();
+  replace_text(folder() / kRun, run_ + "\n");
+}
+
+// The run is what its file says, or else what its newest checkpoint says.
+void Store::identify() {
+  std::error_code ignored;
+  if (fs::exists(folder() / kRun, ignored)) {
+    std::string text = read_text(folder() / kRun, 4096);
+    if (!text.empty() && text.back() == '\n') text.pop_back();
+    if (is_uuid(text)) run_ = text;
+  }
+  for (const Summary& summary : list()) {
+    if (!summary.manifest) continue;
+    if (run_.empty()) run_ = summary.manifest->run;
+    sequence_ = std::max(sequence_, summary.manifest->sequence + 1);
+  }
+}
+
+const Lease& Store::lease() const {
+  require(lease_ != nullptr, "only the holder of a lease may write ", run_dir_.string());
+  if (!lease_->held()) {
+    throw CheckpointError(say(run_dir_.string(), ": this process has lost its lease: LEASE.json ",
+                              "was removed or belongs to another run now"));
+  }
+  return *lease_;
+}
+
+void Store::commit(const Snapshot& snapshot) {
+  lease();
+  require(snapshot.step >= 0, "a snapshot of step ", snapshot.step);
+  check_pieces(snapshot.pieces);
+  check_space(folder(), bytes_of(snapshot.pieces) + kOverhead);
+
+  Manifest manifest;
+  manifest.run = run_;
+  manifest.step = snapshot.step;
+  manifest.parent = parent_;
+  manifest.sequence = sequence_;
+  manifest.written = now_text();
+  manifest.config = snapshot.config_toml;
+  manifest.tokenizer = snapshot.tokenizer;
+  manifest.data = snapshot.data;
+  manifest.scalars = snapshot.scalars;
+  manifest.digests = snapshot.digests;
+  manifest.layout = snapshot.layout;
+  manifest.versions = snapshot.versions;
+
+  PartialCheckpoint partial(folder(), snapshot.step);
+  partial.write(manifest, std::span(&snapshot.pieces, 1));
+  lease();  // a late writer must not commit
+  partial.publish();
+
+  good_.insert(snapshot.step);
+  parent_ = snapshot.step;
+  ++sequence_;
+  try {
+    replace_text(folder() / kLatest, step_name(snapshot.step) + "\n");
+  } catch (const EnvironmentError&) {
+    // The commit has happened; nobody but people reads this file.
+  }
+}
+
+Loaded Store::load(const Summary& from, std::span<const Piece> wanted, Match match) {
+  if (!from.manifest) throw CheckpointError(from.problem);
+  if (!run_.empty() && from.manifest->run != run_) {
+    throw CheckpointError(say(from.folder.string(), ": it belongs to run ", from.manifest->run,
+                              ", this folder to run ", run_));
+  }
+  load_pieces(from.folder, *from.manifest, wanted, match);
+  good_.insert(from.step);
+  parent_ = from.step;
+  return {from.step, from.folder, *from.manifest, {}};
+}
+
+std::optional<Loaded> Store::load_newest(std::span<const Piece> wanted, Match match) {
+  const std::vector<Summary> summaries = list();
+  if (summaries.empty()) return std::nullopt;
+  std::vector<std::string> rejected;
+  for (const Summary& summary : summaries) {
+    try {
+      Loaded loaded = load(summary, wanted, match);
+      loaded.rejected = std::move(rejected);
+      return loaded;
+    } catch (const MismatchError&) {
+      throw;
+    } catch (const CheckpointError& error) {
+      rejected.emplace_back(error.what());
+    } catch (const EnvironmentError& error) {  // missing, unreadable
+      rejected.emplace_back(error.what());
+    }
+  }
+  throw CheckpointError(say("none of the ", summaries.size(), " checkpoints in ", folder().string(),
+                            " is good:", table(rejected),
+                            "\nRestore one of them, or choose another job.dump_folder to start ",
+                            "from nothing"));
+}
+
+Loaded Store::load_step(std::int64_t step, std::span<const Piece> wanted, Match match) {
+  const std::vector<Summary> summaries = list();
+  for (const Summary& summary : summaries) {
+    if (summary.step == step) return load(summary, wanted, match);
+  }
+  std::string there;
+  for (const Summary& summary : summaries) there += say(there.empty() ? "" : ", ", summary.step);
+  throw CheckpointError(say("there is no checkpoint of step ", step, " in ", folder().string(),
+                            there.empty() ? ": it is empty" : ", there are " + there));
+}
+
+std::vector<Summary> Store::list() const {
+  std::vector<Summary> summaries;
+  std::error_code why;
+  if (!fs::exists(folder(), why)) return summaries;
+  for (const auto& entry : fs::directory_iterator(folder(), why)) {
+    const auto step = step_of(entry.path().filename().string());
+    if (!step) continue;
+    Summary summary{*step, entry.path(), std::nullopt, ""};
+    try {
+      summary.manifest = read_manifest(entry.path());
+    } catch (const Error& error) {
+      summary.problem = error.what();
+    }
+    summaries.push_back(std::move(summary));
+  }
+  if (why) {
+    throw EnvironmentError(say("cannot list ", folder().string(), ": ", why.message()));
+  }
+  sort_by_lineage(summaries);
+  return summaries;
+}
+
+bool Store::verified(const Summary& summary) {
+  if (!summary.manifest || summary.manifest->run != run_) return false;
+  if (good_.contains(summary.step)) return true;
+  if (!problems_of(summary.folder).empty()) return false;
+  good_.insert(summary.step);
+  return true;
+}
+
+std::vector<std::int64_t> Store::prune(const Retention& retention) {
+  lease();
+  require(retention.keep_latest >= 2, "at least two checkpoints are kept");
+  int counted = 0;
+  std::vector<Summary> surplus;
+  for (Summary& summary : list()) {
+    if (counted < retention.keep_latest) {
+      counted += verified(summary) ? 1 : 0;
+    } else if (retention.keep_every == 0 || summary.step % retention.keep_every != 0) {
+      surplus.push_back(std::move(summary));
+    }
+  }
+  std::vector<std::int64_t> removed;
+  for (auto oldest = surplus.rbegin(); oldest != surplus.rend(); ++oldest) {
+    remove_checkpoint(oldest->folder);
+    good_.erase(oldest->step);
+    removed.push_back(oldest->step);
+  }
+  return removed;
+}
+
+fs::path newest_checkpoint(const fs::path& run_or_checkpoint) {
+  std::error_code why;
+  if (!fs::is_directory(run_or_checkpoint, why)) {
+    throw CheckpointError(say(run_or_checkpoint.string(), ": no such folder"));
+  }
+  if (fs::exists(run_or_checkpoint / Manifest::kFileName, why)) return run_or_checkpoint;
+  const Store store(run_or_checkpoint);
+  std::vector<std::string> reasons;
+  for (const Summary& summary : store.list()) {
+    if (summary.manifest) return summary.folder;
+    reasons.push_back(summary.problem);
+  }
+  throw CheckpointError(
+      say(run_or_checkpoint.string(),
+          reasons.empty() ? " holds no checkpoint" : ": no checkpoint is good:", table(reasons)));
+}
+
+Loaded load_from(const fs::path& run_or_checkpoint, std::span<const Piece> wanted, Match match) {
+  const fs::path newest = newest_checkpoint(run_or_checkpoint);
+  if (newest != run_or_checkpoint) {
+    return *Store(run_or_checkpoint).load_newest(wanted, match);  // not empty: newest is in it
+  }
+  Manifest manifest = read_manifest(newest);
+  load_pieces(newest, manifest, wanted, match);
+  const std::int64_t step = manifest.step;
+  return {step, newest, std::move(manifest), {}};
+}
+
+}  // namespace trireme::checkpoint

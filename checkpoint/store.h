@@ -1,0 +1,111 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "checkpoint/catalogue.h"
+#include "checkpoint/lease.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/piece.h"
+
+namespace trireme::checkpoint {
+
+// What the trainer gives to be stored. The pieces must cover every tensor they
+// name exactly once, and their memory must stand still until commit returns.
+struct Snapshot {
+  std::int64_t step = 0;
+  std::vector<Piece> pieces;
+  std::string config_toml;
+  std::string tokenizer;  // its hash, or empty
+  nlohmann::json data = nlohmann::json::object();
+  nlohmann::json scalars = nlohmann::json::object();
+  nlohmann::json digests = nlohmann::json::object();
+  nlohmann::json layout = nlohmann::json::object();
+  nlohmann::json versions = nlohmann::json::object();
+};
+
+struct Loaded {
+  std::int64_t step = 0;
+  std::filesystem::path folder;
+  Manifest manifest;
+  std::vector<std::string> rejected;  // why newer checkpoints were not taken
+};
+
+// One committed checkpoint as seen from outside.
+struct Summary {
+  std::int64_t step = 0;
+  std::filesystem::path folder;
+  std::optional<Manifest> manifest;  // absent when it cannot be read
+  std::string problem;               // why
+};
+
+struct Retention {
+  int keep_latest = 2;          // at least 2
+  std::int64_t keep_every = 0;  // steps divisible by it are kept for ever; 0: none
+};
+
+// The checkpoints of one run folder, with the run's identity in the file `run` beside
+// them. Without a lease it only reads.
+class Store {
+ public:
+  explicit Store(std::filesystem::path run_dir);
+  // For the writer: also removes what crashed writers left behind. The lease must
+  // outlive the store.
+  Store(std::filesystem::path run_dir, const Lease& lease);
+
+  // Writes `snapshot` as checkpoints/step-NNNNNNNN. When it returns, the checkpoint
+  // is on disk, was read back and is named by `latest`. On failure nothing of it is
+  // left, the earlier checkpoints are as they were, and an EnvironmentError (disk,
+  // machine) or CheckpointError (what was read back differs) says why.
+  void commit(const Snapshot& snapshot);
+
+  // Fills `wanted` from the newest good checkpoint; nullopt when there is none at
+  // all. Damaged ones are skipped with their reason in `rejected`; when all are
+  // damaged it throws CheckpointError with the reasons. A checkpoint of another
+  // model is no damage: CheckpointError with every difference, at once.
+  std::optional<Loaded> load_newest(std::span<const Piece> wanted, Match match = Match::kAll);
+  // The same for one step, with no way back.
+  Loaded load_step(std::int64_t step, std::span<const Piece> wanted, Match match = Match::kAll);
+
+  // Newest first: by lineage, unreadable ones where their step puts them.
+  std::vector<Summary> list() const;
+
+  // Removes the surplus, oldest first, and returns the steps removed. Counts only
+  // checkpoints whose every byte was verified; never removes one of those it counts.
+  std::vector<std::int64_t> prune(const Retention& retention);
+
+  const std::filesystem::path& run_dir() const { return run_dir_; }
+  std::filesystem::path folder() const { return run_dir_ / "checkpoints"; }
+  // The identity all checkpoints of this folder share; empty for a reader of a folder
+  // without any.
+  const std::string& run() const { return run_; }
+
+ private:
+  Loaded load(const Summary& from, std::span<const Piece> wanted, Match match);
+  void identify();
+  const Lease& lease() const;
+  bool verified(const Summary& summary);
+
+  std::filesystem::path run_dir_;
+  const Lease* lease_ = nullptr;
+  std::string run_;
+  std::optional<std::int64_t> parent_;  // loaded or committed last
+  std::int64_t sequence_ = 0;           // of the next commit
+  std::set<std::int64_t> good_;         // steps this process has verified byte by byte
+};
+
+// For commands that take RUN_OR_CHECKPOINT: the folder of one checkpoint is itself,
+// a run folder stands for its newest checkpoint with a readable manifest. Throws
+// CheckpointError when there is none.
+std::filesystem::path newest_checkpoint(const std::filesystem::path& run_or_checkpoint);
+
+// Fills `wanted` from a checkpoint, or from a run folder's newest good one.
+Loaded load_from(const std::filesystem::path& run_or_checkpoint, std::span<const Piece> wanted,
+                 Match match = Match::kSubset);
+
+}  // namespace trireme::checkpoint

@@ -1,0 +1,101 @@
+#include "data/sentencepiece_encoder.h"
+
+#include <xxhash.h>
+
+#include "data/utf8.h"
+
+namespace trireme::data {
+namespace {
+
+constexpr std::size_t kMostWords = 1u << 19;
+constexpr std::size_t kLongestWord = 64;  // longer ones hardly come again
+constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
+
+// Bytes at the front that the library would not give back: U+2581 or no UTF-8.
+std::size_t foreign_size(std::string_view text) {
+  if (text.substr(0, kSpaceMark.size()) == kSpaceMark) return kSpaceMark.size();
+  return !text.empty() && character_size(text) == 0 ? 1 : 0;
+}
+
+}  // namespace
+
+std::size_t SentencePieceEncoder::Hash::operator()(std::string_view text) const {
+  return XXH3_64bits(text.data(), text.size());
+}
+
+void SentencePieceEncoder::encode(std::string_view text, bool continues,
+                                  std::vector<std::int32_t>& ids) {
+  const bool prefixed = tokenizer_.kind_ == SentencePieceTokenizer::Kind::kPrefixed;
+  for (std::size_t begin = 0; begin < text.size();) {
+    std::size_t end = begin + 1;
+    while (end < text.size() && !tokenizer_.may_cut(text[end - 1], text[end])) ++end;
+    std::string_view word = text.substr(begin, end - begin);
+    // The library puts a space before each word it gets; inside a text the word's own
+    // first space is that one.
+    if (prefixed && (begin > 0 || continues)) word.remove_prefix(1);
+    if (word.empty()) {
+      ids.push_back(tokenizer_.space_);
+    } else {
+      encode_word(word, ids);
+    }
+    begin = end;
+  }
+}
+
+void SentencePieceEncoder::encode_word(std::string_view word, std::vector<std::int32_t>& ids) {
+  const bool kept = word.size() <= kLongestWord;
+  if (kept) {
+    if (const auto found = known_.find(word); found != known_.end()) {
+      const auto first = known_ids_.begin() + found->second.first;
+      ids.insert(ids.end(), first, first + found->second.count);
+      return;
+    }
+  }
+  const std::size_t before = ids.size();
+  encode_new(word, ids);
+  if (!kept) return;
+  if (known_.size() >= kMostWords) {
+    known_.clear();
+    known_ids_.clear();
+  }
+  known_.emplace(word, Range{static_cast<std::uint32_t>(known_ids_.size()),
+                             static_cast<std::uint32_t>(ids.size() - before)});
+  known_ids_.insert(known_ids_.end(), ids.begin() + static_cast<std::ptrdiff_t>(before), ids.end());
+}
+
+void SentencePieceEncoder::encode_new(std::string_view word, std::vector<std::int32_t>& ids) const {
+  if (!tokenizer_.lossless()) {
+    const std::vector<int> whole = tokenizer_.library_encode(word);
+    ids.insert(ids.end(), whole.begin(), whole.end());
+    return;
+  }
+  while (!word.empty()) {
+    std::size_t run = 0;
+    while (run < word.size() && foreign_size(word.substr(run)) == 0) {
+      run += character_size(word.substr(run));
+    }
+    encode_run(word.substr(0, run), ids);
+    word.remove_prefix(run);
+    const std::size_t foreign = foreign_size(word);
+    encode_bytes(word.substr(0, foreign), ids);
+    word.remove_prefix(foreign);
+  }
+}
+
+void SentencePieceEncoder::encode_run(std::string_view run, std::vector<std::int32_t>& ids) const {
+  if (run.empty()) return;
+  const std::vector<int> pieces = tokenizer_.library_encode(run);
+  // A promise kept for every text, whatever a model's normalizer hides.
+  if (tokenizer_.spell(pieces) == run) {
+    ids.insert(ids.end(), pieces.begin(), pieces.end());
+  } else {
+    encode_bytes(run, ids);
+  }
+}
+
+void SentencePieceEncoder::encode_bytes(std::string_view bytes,
+                                        std::vector<std::int32_t>& ids) const {
+  for (const char byte : bytes) ids.push_back(tokenizer_.bytes_[static_cast<unsigned char>(byte)]);
+}
+
+}  // namespace trireme::data

@@ -1,0 +1,23 @@
+#pragma once
+#include <cstdint>
+
+namespace trireme::data {
+
+// A permutation of [0, n) by key, for any n up to 2^63: computed for one index at a
+// time, nothing built or stored. A Feistel network, with Philox for its round
+// function, permutes the smallest power of two that holds n; an image beyond n is
+// permuted again until it falls inside (cycle walking), under two rounds on average.
+class Shuffle {
+ public:
+  Shuffle(std::uint64_t n, std::uint64_t key);
+  std::uint64_t operator()(std::uint64_t index) const;
+  std::uint64_t size() const { return n_; }
+
+ private:
+  std::uint64_t permute(std::uint64_t value) const;
+
+  std::uint64_t n_, key_;
+  int low_bits_, high_bits_;
+};
+
+}  // namespace trireme::data

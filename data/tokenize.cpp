@@ -1,0 +1,214 @@
+#include "data/tokenize.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "data/indexed_dataset.h"
+#include "data/indexed_dataset_writer.h"
+#include "data/sidecar.h"
+#include "data/text_reader.h"
+#include "model/base/error.h"
+
+namespace trireme::data {
+namespace {
+
+// What a worker made of a batch: ids, and where in them documents end.
+struct Encoded {
+  std::vector<std::int32_t> ids;
+  std::vector<std::size_t> document_ends;
+  std::uint64_t text_bytes = 0;
+};
+
+// Every worker takes the next batch, encodes it, and waits for its turn to write: reading
+// and writing are done by whoever is next, so batches in flight are as many as workers.
+class Pipeline {
+ public:
+  Pipeline(const Tokenizer& tokenizer, const std::vector<InputFile>& inputs,
+           const TokenizeSpec& spec, const std::function<void(const TokenizeCount&)>& progress)
+      : tokenizer_(tokenizer),
+        inputs_(inputs),
+        spec_(spec),
+        progress_(progress),
+        reader_(inputs, [&](std::string_view text) { return tokenizer.last_cut(text); }),
+        writer_(spec.output, smallest_type(tokenizer.vocab_size())) {}
+
+  void work() {
+    const std::unique_ptr<Encoder> encoder = tokenizer_.encoder();
+    TextBatch batch;
+    Encoded encoded;
+    for (std::uint64_t number = 0; take(batch, number);) {
+      std::exception_ptr failure;
+      try {
+        encode(*encoder, batch, encoded);
+      } catch (...) {
+        failure = std::current_exception();
+      }
+      write(number, batch, encoded, failure);
+    }
+  }
+
+  TokenizeCount finish() {
+    if (failure_) std::rethrow_exception(failure_);
+    if (writer_.documents() == 0) {
+      throw DataError(say(inputs_.front().path.string(),
+                          inputs_.size() > 1 ? " and the others" : "",
+                          ": hold no documents; there is nothing to tokenize"));
+    }
+    writer_.finish();
+    return count_;
+  }
+  std::int64_t highest_id() const { return writer_.highest_id(); }
+
+ private:
+  bool take(TextBatch& batch, std::uint64_t& number) {
+    const std::lock_guard lock(reading_);
+    if (ended_ || stopped_) return false;
+    try {
+      ended_ = !reader_.next(batch);
+      number = taken_;
+      if (!ended_) ++taken_;
+      return !ended_;
+    } catch (...) {
+      // In its turn like every other failure, so that the first in the input is told.
+      ended_ = true;
+      batch = {};
+      write(taken_++, batch, {}, std::current_exception());
+      return false;
+    }
+  }
+
+  void encode(Encoder& encoder, const TextBatch& batch, Encoded& into) const {
+    into.ids.clear();
+    into.document_ends.clear();
+    into.text_bytes = 0;
+    for (const TextPiece& piece : batch.pieces) {
+      const std::string_view raw =
+          std::string_view(batch.text).substr(piece.begin, piece.end - piece.begin);
+      if (piece.line > 0) {
+        const std::string place = say(inputs_[piece.file].path.string(), ":", piece.line);
+        const std::string text = text_of_json(raw, spec_.json_key, place);
+        encoder.encode(text, false, into.ids);
+        into.text_bytes += text.size();
+      } else {
+        encoder.encode(raw, piece.continues, into.ids);
+        into.text_bytes += raw.size();
+      }
+      if (!piece.ends_document) continue;
+      if (spec_.end_documents) into.ids.push_back(tokenizer_.end_of_document());
+      into.document_ends.push_back(into.ids.size());
+    }
+  }
+
+  void write(std::uint64_t number, const TextBatch& batch, const Encoded& encoded,
+             const std::exception_ptr& failure) {
+    std::unique_lock lock(writing_);
+    turn_.wait(lock, [&] { return written_ == number; });
+    try {
+      if (failure) std::rethrow_exception(failure);
+      if (!failure_) append(batch, encoded);
+    } catch (...) {
+      if (!failure_) failure_ = std::current_exception();
+      stopped_ = true;
+    }
+    ++written_;
+    turn_.notify_all();
+  }
+
+  void append(const TextBatch& batch, const Encoded& encoded) {
+    const std::span<const std::int32_t> ids = encoded.ids;
+    std::size_t begin = 0;
+    for (const std::size_t end : encoded.document_ends) {
+      writer_.append(ids.subspan(begin, end - begin));
+      writer_.end_document();
+      begin = end;
+    }
+    writer_.append(ids.subspan(begin));
+    count_.documents = writer_.documents();
+    count_.tokens = writer_.tokens();
+    count_.text_bytes += encoded.text_bytes;
+    count_.input_bytes += batch.bytes_read;
+    progress_(count_);
+  }
+
+  const Tokenizer& tokenizer_;
+  const std::vector<InputFile>& inputs_;
+  const TokenizeSpec& spec_;
+  const std::function<void(const TokenizeCount&)>& progress_;
+
+  std::mutex reading_;
+  TextReader reader_;
+  std::uint64_t taken_ = 0;
+  bool ended_ = false;
+
+  std::mutex writing_;
+  std::condition_variable turn_;
+  std::uint64_t written_ = 0;
+  IndexedDatasetWriter writer_;
+  TokenizeCount count_;
+  std::exception_ptr failure_;
+  std::atomic<bool> stopped_ = false;  // no more reading: something failed
+};
+
+}  // namespace
+
+std::string text_of_json(std::string_view line, const std::string& key, const std::string& place) {
+  try {
+    auto object = nlohmann::json::parse(line);
+    if (!object.is_object()) {
+      throw DataError(say(place, ": is no JSON object but ", object.type_name(),
+                          "; every line must be an object like {\"", key, "\": \"...\"}"));
+    }
+    const auto found = object.find(key);
+    if (found == object.end()) {
+      throw DataError(say(place, ": the object has no key \"", key,
+                          "\"; name the key of the text with --jsonl-key"));
+    }
+    if (!found->is_string()) {
+      throw DataError(say(place, ": the value of \"", key, "\" is no string but ",
+                          found->type_name(), "; name the key of the text with --jsonl-key"));
+    }
+    return std::move(found->get_ref<std::string&>());
+  } catch (const nlohmann::json::parse_error& error) {
+    throw DataError(say(place, ": is not valid JSON (column ", error.byte,
+                        "); every line must be one object in UTF-8; correct or delete the line"));
+  }
+}
+
+TokenizeCount tokenize(const Tokenizer& tokenizer, const std::vector<InputFile>& inputs,
+                       const TokenizeSpec& spec,
+                       const std::function<void(const TokenizeCount&)>& progress) {
+  require(!inputs.empty() && spec.threads > 0, inputs.size(), " inputs, ", spec.threads,
+          " threads");
+  if (spec.end_documents && tokenizer.end_of_document() < 0) {
+    throw DataError(say("tokenizer ", tokenizer.path(),
+                        ": has no end-of-document piece (eos); pass --no-append-eod or train a "
+                        "model that has one"));
+  }
+  Pipeline pipeline(tokenizer, inputs, spec, progress);
+  {
+    std::vector<std::thread> workers;
+    for (int i = 1; i < spec.threads; ++i) workers.emplace_back([&] { pipeline.work(); });
+    pipeline.work();
+    for (std::thread& worker : workers) worker.join();
+  }
+  const TokenizeCount count = pipeline.finish();
+  const Sidecar sidecar{
+      .tokenizer = tokenizer.name(),
+      .tokenizer_path = tokenizer.path(),
+      .tokenizer_hash = tokenizer.hash(),
+      .vocab_size = tokenizer.vocab_size(),
+      .end_of_document = spec.end_documents ? tokenizer.end_of_document() : -1,
+      .documents = count.documents,
+      .tokens = count.tokens,
+      .text_bytes = static_cast<std::int64_t>(count.text_bytes),
+      .highest_id = pipeline.highest_id(),
+  };
+  write_sidecar(spec.output, sidecar, IndexedDataset(spec.output));
+  return count;
+}
+
+}  // namespace trireme::data

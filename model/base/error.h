@@ -1,0 +1,77 @@
+#pragma once
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+namespace trireme {
+
+// The process's exit codes are a contract with job scripts: do not renumber.
+enum class ExitCode : int {
+  kDone = 0,
+  kInternal = 1,     // a bug of ours
+  kUsage = 2,        // command line or config: restarting will not help
+  kData = 3,         // token files, tokenizers
+  kCheckpoint = 4,   // a checkpoint or a run folder
+  kEnvironment = 5,  // machine, device, file system, libraries
+  kDiverged = 6,     // the loss or a gradient is no longer finite
+  kPeer = 7,         // another rank failed or stalled
+  kStopped = 75,     // stopped on a signal after a committed checkpoint: requeue
+  kNoProgress = 93,  // repeated restarts without a new step: do not requeue
+};
+
+// A failure the program cannot continue from. Caught once, in main, which names
+// the rank, prints the message and returns `code()`.
+class Error : public std::runtime_error {
+ public:
+  explicit Error(const std::string& what, ExitCode code = ExitCode::kInternal)
+      : std::runtime_error(what), code_(code) {}
+  ExitCode code() const { return code_; }
+
+ private:
+  ExitCode code_;
+};
+
+// The user asked for something impossible.
+struct ConfigError : Error {
+  explicit ConfigError(const std::string& what) : Error(what, ExitCode::kUsage) {}
+};
+struct DataError : Error {
+  explicit DataError(const std::string& what) : Error(what, ExitCode::kData) {}
+};
+struct CheckpointError : Error {
+  explicit CheckpointError(const std::string& what) : Error(what, ExitCode::kCheckpoint) {}
+};
+struct EnvironmentError : Error {
+  explicit EnvironmentError(const std::string& what) : Error(what, ExitCode::kEnvironment) {}
+};
+struct DivergedError : Error {
+  explicit DivergedError(const std::string& what) : Error(what, ExitCode::kDiverged) {}
+};
+
+template <class... Parts>
+std::string say(const Parts&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return out.str();
+}
+
+// Carries the caller's location, so that require() can be a function. (clang-tidy
+// 14 cannot see std::source_location in libstdc++ 12; the builtins work everywhere.)
+struct Condition {
+  bool holds;
+  const char* file;
+  int line;
+  // NOLINTNEXTLINE(google-explicit-constructor): implicit on purpose
+  Condition(bool condition, const char* from = __builtin_FILE(), int at = __builtin_LINE())
+      : holds(condition), file(from), line(at) {}
+};
+
+// For what must hold unless the program itself is wrong; bad input gets one of
+// the errors above instead.
+template <class... Parts>
+void require(Condition condition, const Parts&... why) {
+  if (condition.holds) return;
+  throw Error(say(condition.file, ":", condition.line, ": ", why...));
+}
+
+}  // namespace trireme

@@ -1,0 +1,164 @@
+#include "model/layers/attention.h"
+
+#include <cmath>
+
+#include "model/ops/head_norm.h"
+#include "model/ops/rope.h"
+
+namespace trireme {
+namespace {
+
+ops::Heads held(ops::Heads heads, Slice slice) {
+  if (heads.heads % slice.count != 0 || heads.kv_heads % slice.count != 0) {
+    throw ConfigError(say(heads.heads, " attention heads and ", heads.kv_heads,
+                          " key-value heads do not divide by ", slice.count));
+  }
+  heads.heads /= slice.count;
+  heads.kv_heads /= slice.count;
+  return heads;
+}
+
+Linear declare_in(ParamStore& params, const std::string& name, const AttentionSpec& spec,
+                  const Region& region) {
+  const Cut rows{0, region.slice()};
+  const std::int64_t query = spec.heads.query();
+  const std::int64_t key = spec.heads.kv_heads * spec.heads.width;
+  std::vector<ParamSpec> weights;
+  std::vector<ParamSpec> biases;
+  for (const auto& [part, width] : {std::pair{".q", query}, {".k", key}, {".v", key}}) {
+    weights.push_back({.name = name + part + ".weight",
+                       .shape = {width, spec.hidden},
+                       .cut = rows,
+                       .init_scale = spec.init_scale,
+                       .decay = true});
+    biases.push_back(
+        {.name = name + part + ".bias", .shape = {width}, .cut = rows, .init = Init::kZeros});
+  }
+  Weight& weight = params.declare(std::move(weights));
+  return {weight, spec.qkv_bias ? &params.declare(std::move(biases)) : nullptr};
+}
+
+Linear declare_out(ParamStore& params, const std::string& name, const AttentionSpec& spec,
+                   const Region& region) {
+  Weight& weight = params.declare({.name = name + ".o.weight",
+                                   .shape = {spec.hidden, spec.heads.query()},
+                                   .cut = {1, region.slice()},
+                                   .init_scale = spec.output_init_scale,
+                                   .decay = true});
+  return {weight, spec.output_bias ? &params.declare({.name = name + ".o.bias",
+                                                      .shape = {spec.hidden},
+                                                      .init = Init::kZeros})
+                                   : nullptr};
+}
+
+}  // namespace
+
+Attention::Attention(ParamStore& params, const std::string& name, const AttentionSpec& spec,
+                     Region& region, AttentionCore& core, const Tensor& rope_table)
+    : region_(region),
+      core_(core),
+      rope_table_(rope_table),
+      heads_(held(spec.heads, region.slice())),
+      norm_epsilon_(spec.norm_epsilon),
+      in_(declare_in(params, name, spec, region)),
+      out_(declare_out(params, name, spec, region)) {
+  if (!spec.qk_norm) return;
+  const auto gain = [&](const char* part) {
+    return &params.declare({.name = name + part, .shape = {spec.heads.width}, .init = Init::kOnes});
+  };
+  query_gain_ = gain(".q_norm.weight");
+  key_gain_ = gain(".k_norm.weight");
+}
+
+ops::AttentionShape Attention::shape(const Sequence& sequence) const {
+  return {sequence.batch, sequence.seq, heads_, 1 / std::sqrt(static_cast<double>(heads_.width))};
+}
+
+// Queries, keys and values of x, normed and turned: in keep.
+Tensor Attention::project(Run& run, Tensor x, Tensor positions, Saved& saved) const {
+  Tensor qkv = in_.forward(run, run.keep, x, saved.in);
+  if (query_gain_) {
+    saved.before_norm = qkv;
+    saved.inv_rms =
+        run.keep.take({x.rows(), heads_.heads + heads_.kv_heads}, accumulator_of(x.dtype));
+    qkv = run.keep.take(qkv.shape, qkv.dtype);
+    ops::head_norm(run.stream, {.y = qkv,
+                                .inv_rms = saved.inv_rms,
+                                .x = saved.before_norm,
+                                .query_gain = query_gain_->value,
+                                .key_gain = key_gain_->value,
+                                .heads = heads_,
+                                .epsilon = norm_epsilon_});
+  }
+  if (rope_table_) ops::rope(run.stream, qkv, positions, rope_table_, heads_, false);
+  return qkv;
+}
+
+void Attention::mix(Run& run, const Sequence& sequence, Saved& saved) const {
+  const Tensor qkv = saved.qkv;
+  saved.mixed = run.keep.take({qkv.rows(), heads_.query()}, qkv.dtype);
+  saved.lse = run.keep.take({qkv.rows(), heads_.heads}, accumulator_of(qkv.dtype));
+  core_.forward(run, saved.mixed, saved.lse, qkv, sequence.document_start, shape(sequence));
+}
+
+Tensor Attention::forward(Run& run, Tensor x, const Sequence& sequence, Saved& saved) const {
+  restore(run, x, sequence, saved);
+  return region_.leave(run, out_.forward(run, run.scratch, saved.mixed, saved.out));
+}
+
+void Attention::restore(Run& run, Tensor x, const Sequence& sequence, Saved& saved) const {
+  saved.qkv = project(run, region_.enter(run, x), sequence.positions, saved);
+  mix(run, sequence, saved);
+  saved.out.x = saved.mixed;
+}
+
+void Attention::restore_dropped(Run& run, Tensor x, Saved& saved) const {
+  saved.in.x = region_.enter(run, x);
+}
+
+Tensor Attention::backward(Run& run, Tensor dy, const Sequence& sequence,
+                           const Saved& saved) const {
+  const Tensor d = region_.leave_backward(run, dy);
+  const Tensor dmixed = out_.backward_input(run, d);
+  out_.backward_weight(run, d, saved.out);
+  const Tensor dqkv = run.scratch.take(saved.qkv.shape, dy.dtype);
+  core_.backward(run,
+                 {.dqkv = dqkv,
+                  .dout = dmixed,
+                  .out = saved.mixed,
+                  .qkv = saved.qkv,
+                  .lse = saved.lse,
+                  .document_start = sequence.document_start},
+                 shape(sequence));
+  if (rope_table_) ops::rope(run.stream, dqkv, sequence.positions, rope_table_, heads_, true);
+  if (query_gain_) {
+    const ops::Into into = Linear::gradient_into(*query_gain_);
+    require(Linear::gradient_into(*key_gain_) == into, "QK-norm's gains are used together");
+    ops::head_norm_backward(run.stream, run.scratch,
+                            {.dqkv = dqkv,
+                             .dquery_gain = query_gain_->grad,
+                             .dkey_gain = key_gain_->grad,
+                             .x = saved.before_norm,
+                             .query_gain = query_gain_->value,
+                             .key_gain = key_gain_->value,
+                             .inv_rms = saved.inv_rms,
+                             .heads = heads_,
+                             .into = into});
+  }
+  const Tensor dx = region_.enter_backward(run, in_.backward_input(run, dqkv));
+  in_.backward_weight(run, dqkv, saved.in);
+  return dx;
+}
+
+Tensor Attention::decode(Run& run, Tensor x, Tensor positions, std::int64_t first,
+                         const KeyValueCache& cache) const {
+  Saved saved;
+  const Tensor h = region_.enter(run, x);
+  const Tensor qkv = project(run, h, positions, saved);
+  const Tensor mixed = run.scratch.take({h.rows(), heads_.query()}, x.dtype);
+  ops::attention_cached(run.stream, mixed, qkv, cache.keys, cache.values, first, heads_,
+                        1 / std::sqrt(static_cast<double>(heads_.width)));
+  return region_.leave(run, out_.forward(run, run.scratch, mixed, saved.out));
+}
+
+}  // namespace trireme

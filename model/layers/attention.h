@@ -1,0 +1,69 @@
+#pragma once
+#include <optional>
+#include <string>
+
+#include "model/layers/attention_core.h"
+#include "model/layers/linear.h"
+#include "model/layers/region.h"
+#include "model/layers/sequence.h"
+
+namespace trireme {
+
+// Keys and values of the tokens seen so far, for generation. [capacity, kv_heads width] each.
+struct KeyValueCache {
+  Tensor keys, values;
+};
+
+struct AttentionSpec {
+  std::int64_t hidden = 0;
+  ops::Heads heads;  // of the whole model
+  bool qkv_bias = false;
+  bool output_bias = false;
+  bool qk_norm = false;
+  double norm_epsilon = 1e-6;
+  double init_scale = 0.02;
+  double output_init_scale = 0.02;
+};
+
+// Self-attention with grouped queries, rotary positions and QK-norm as asked.
+// Queries, keys and values come from one product; heads are shared out over the region.
+class Attention {
+ public:
+  struct Saved {
+    Linear::Saved in, out;
+    Tensor before_norm, inv_rms;  // with QK-norm: what it saw
+    Tensor qkv;                   // after norm and rotation
+    Tensor mixed, lse;
+  };
+  // `rope_table` [max_position, width] outlives the layer, or is empty for none.
+  Attention(ParamStore& params, const std::string& name, const AttentionSpec& spec, Region& region,
+            AttentionCore& core, const Tensor& rope_table);
+
+  Tensor forward(Run& run, Tensor x, const Sequence& sequence, Saved& saved) const;
+  // Forward without the last product: all that backward reads, and nothing more.
+  void restore(Run& run, Tensor x, const Sequence& sequence, Saved& saved) const;
+  // Only what a selective forward dropped: the input.
+  void restore_dropped(Run& run, Tensor x, Saved& saved) const;
+  // dx, in scratch.
+  Tensor backward(Run& run, Tensor dy, const Sequence& sequence, const Saved& saved) const;
+  // One sequence's next tokens, the first at row `first` of the cache.
+  Tensor decode(Run& run, Tensor x, Tensor positions, std::int64_t first,
+                const KeyValueCache& cache) const;
+  const ops::Heads& heads() const { return heads_; }  // held here
+
+ private:
+  Tensor project(Run& run, Tensor x, Tensor positions, Saved& saved) const;
+  void mix(Run& run, const Sequence& sequence, Saved& saved) const;
+  ops::AttentionShape shape(const Sequence& sequence) const;
+
+  Region& region_;
+  AttentionCore& core_;
+  const Tensor& rope_table_;
+  ops::Heads heads_;
+  double norm_epsilon_;
+  Linear in_;
+  Weight *query_gain_ = nullptr, *key_gain_ = nullptr;
+  Linear out_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,45 @@
+#pragma once
+#include "model/layers/linear.h"
+#include "model/layers/norm.h"
+#include "model/layers/region.h"
+
+namespace trireme {
+
+// Final norm, projection to the vocabulary and cross-entropy, over chunks of
+// tokens so that only a chunk's logits exist at a time. The loss and its
+// gradient are computed in one visit: when `with_gradient`, forward also leaves the
+// gradient of the hidden state and adds the projection's weight gradient.
+class Head {
+ public:
+  struct Saved {
+    Norm::Saved norm;
+    Tensor dh;  // [tokens, hidden]: gradient at the norm's output
+  };
+  struct Targets {
+    Tensor ids;        // [tokens] I32, -1 where there is nothing to predict
+    double scale = 1;  // the gradient is that of scale * the summed loss
+    bool with_gradient = true;
+  };
+  // `weight` [vocab, hidden] may be the embedding's table.
+  Head(ParamStore& params, NormKind kind, std::int64_t hidden, double epsilon, Weight& weight,
+       std::int64_t vocab, Region& region);
+
+  // The loss of every token, [tokens] in the accumulator dtype, in keep.
+  Tensor forward(Run& run, Tensor x, const Targets& targets, Saved& saved) const;
+  // Replaces dx [tokens, hidden] by the gradient of x.
+  void backward(Run& run, Tensor dx, const Saved& saved) const;
+  // logits [rows, vocab] = those of x, for generation.
+  void logits(Run& run, Tensor logits, Tensor x) const;
+
+  // Tokens whose logits exist at once: about 2^25 logits, as whole tiles.
+  static std::int64_t chunk_rows(std::int64_t tokens, std::int64_t vocab);
+
+ private:
+  void chunk(Run& run, Tensor loss, Tensor h, Tensor dh, const Targets& targets) const;
+  Region& region_;
+  std::int64_t first_;
+  Norm norm_;
+  Weight& weight_;
+};
+
+}  // namespace trireme

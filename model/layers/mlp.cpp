@@ -1,0 +1,94 @@
+#include "model/layers/mlp.h"
+
+#include "model/ops/activation.h"
+
+namespace trireme {
+namespace {
+
+Linear declare_up(ParamStore& params, const std::string& name, const MlpSpec& spec,
+                  const Region& region) {
+  const Cut rows{0, region.slice()};
+  std::vector<ParamSpec> weights;
+  std::vector<ParamSpec> biases;
+  const auto add = [&](const char* part) {
+    weights.push_back({.name = name + part + ".weight",
+                       .shape = {spec.intermediate, spec.hidden},
+                       .cut = rows,
+                       .init_scale = spec.init_scale,
+                       .decay = true});
+    biases.push_back({.name = name + part + ".bias",
+                      .shape = {spec.intermediate},
+                      .cut = rows,
+                      .init = Init::kZeros});
+  };
+  if (spec.gated) add(".gate");
+  add(".up");
+  Weight& weight = params.declare(std::move(weights));
+  return {weight, spec.bias ? &params.declare(std::move(biases)) : nullptr};
+}
+
+Linear declare_down(ParamStore& params, const std::string& name, const MlpSpec& spec,
+                    const Region& region) {
+  Weight& weight = params.declare({.name = name + ".down.weight",
+                                   .shape = {spec.hidden, spec.intermediate},
+                                   .cut = {1, region.slice()},
+                                   .init_scale = spec.down_init_scale,
+                                   .decay = true});
+  return {weight, spec.bias ? &params.declare({.name = name + ".down.bias",
+                                               .shape = {spec.hidden},
+                                               .init = Init::kZeros})
+                            : nullptr};
+}
+
+}  // namespace
+
+Mlp::Mlp(ParamStore& params, const std::string& name, const MlpSpec& spec, Region& region)
+    : region_(region),
+      gated_(spec.gated),
+      up_(declare_up(params, name, spec, region)),
+      down_(declare_down(params, name, spec, region)) {}
+
+Tensor Mlp::activate(Run& run, Arena& into, Tensor pre) const {
+  const Tensor act = into.take({pre.rows(), gated_ ? pre.width() / 2 : pre.width()}, pre.dtype);
+  if (gated_) {
+    ops::swiglu(run.stream, act, pre);
+  } else {
+    ops::gelu(run.stream, act, pre);
+  }
+  return act;
+}
+
+Tensor Mlp::forward(Run& run, Tensor x, Recompute recompute, Saved& saved) const {
+  saved.pre = up_.forward(run, run.keep, region_.enter(run, x), saved.up);
+  Arena& into = recompute == Recompute::kSelective ? run.scratch : run.keep;
+  const Tensor act = activate(run, into, saved.pre);
+  return region_.leave(run, down_.forward(run, run.scratch, act, saved.down));
+}
+
+void Mlp::restore(Run& run, Tensor x, Saved& saved) const {
+  saved.pre = up_.forward(run, run.keep, region_.enter(run, x), saved.up);
+  saved.down.x = activate(run, run.keep, saved.pre);
+}
+
+void Mlp::restore_dropped(Run& run, Tensor x, Saved& saved) const {
+  saved.up.x = region_.enter(run, x);
+  saved.down.x = activate(run, run.scratch, saved.pre);
+}
+
+Tensor Mlp::backward(Run& run, Tensor dy, const Saved& saved) const {
+  const Tensor d = region_.leave_backward(run, dy);
+  const Tensor dact = down_.backward_input(run, d);
+  down_.backward_weight(run, d, saved.down);
+  Tensor dpre = dact;
+  if (gated_) {
+    dpre = run.scratch.take(saved.pre.shape, dy.dtype);
+    ops::swiglu_backward(run.stream, dpre, dact, saved.pre);
+  } else {
+    ops::gelu_backward(run.stream, dpre, dact, saved.pre);
+  }
+  const Tensor dx = region_.enter_backward(run, up_.backward_input(run, dpre));
+  up_.backward_weight(run, dpre, saved.up);
+  return dx;
+}
+
+}  // namespace trireme

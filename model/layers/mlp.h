@@ -1,0 +1,43 @@
+#pragma once
+#include <string>
+
+#include "model/layers/linear.h"
+#include "model/layers/region.h"
+#include "model/layers/sequence.h"
+
+namespace trireme {
+
+struct MlpSpec {
+  std::int64_t hidden = 0, intermediate = 0;
+  bool gated = true;  // SwiGLU; otherwise GELU
+  bool bias = false;
+  double init_scale = 0.02;
+  double down_init_scale = 0.02;
+};
+
+// down(swiglu(gate(x), up(x))) or down(gelu(up(x))). Gate and up are one product.
+class Mlp {
+ public:
+  struct Saved {
+    Linear::Saved up, down;
+    Tensor pre;  // [tokens, intermediate] or [tokens, 2 intermediate], before the activation
+  };
+  Mlp(ParamStore& params, const std::string& name, const MlpSpec& spec, Region& region);
+
+  // With selective recomputation the activation's output is not kept.
+  Tensor forward(Run& run, Tensor x, Recompute recompute, Saved& saved) const;
+  // Forward without the last product: all that backward reads, and nothing more.
+  void restore(Run& run, Tensor x, Saved& saved) const;
+  // Only what a selective forward dropped: the input and the activation's output.
+  void restore_dropped(Run& run, Tensor x, Saved& saved) const;
+  // dx, in scratch.
+  Tensor backward(Run& run, Tensor dy, const Saved& saved) const;
+
+ private:
+  Tensor activate(Run& run, Arena& into, Tensor pre) const;
+  Region& region_;
+  bool gated_;
+  Linear up_, down_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,79 @@
+#include "model/ops/attention.h"
+
+#include "model/ops/check.h"
+#include "model/ops/cpu/attention.h"
+#include "model/ops/dispatch.h"
+
+namespace trireme::ops {
+namespace {
+
+void check_heads(const char* op, const Heads& heads) {
+  require(heads.kv_heads > 0 && heads.heads % heads.kv_heads == 0 && heads.width > 0, op, ": ",
+          heads.heads, " query heads for ", heads.kv_heads, " key heads of width ", heads.width);
+}
+
+void check_shape(const char* op, Tensor qkv, Tensor out, Tensor lse, Tensor document_start,
+                 const AttentionShape& shape) {
+  // Tiles keep positions in the accumulator's dtype.
+  constexpr std::int64_t kMostExact = std::int64_t{1} << 24;
+  check_heads(op, shape.heads);
+  require(shape.seq < kMostExact, op, ": a sequence of ", shape.seq);
+  const std::int64_t tokens = shape.batch * shape.seq;
+  require_count(op, qkv, tokens * shape.heads.qkv(), qkv.dtype);
+  require_count(op, out, tokens * shape.heads.query(), qkv.dtype);
+  require_count(op, lse, tokens * shape.heads.heads, accumulator_of(qkv.dtype));
+  require_count(op, document_start, tokens, DType::kI32);
+}
+
+// Of `products` [seq, seq] matrices by [seq, width] ones for every head.
+void count(const Stream& stream, const AttentionShape& shape, double products) {
+  if (stream.executes()) return;
+  const double full = 2 * products * static_cast<double>(shape.batch) *
+                      static_cast<double>(shape.seq) * static_cast<double>(shape.seq) *
+                      static_cast<double>(shape.heads.query());
+  stream.tally().attention_full += full;
+  stream.tally().attention_causal += full / 2;
+}
+
+}  // namespace
+
+void attention(Stream& stream, Arena& scratch, Tensor out, Tensor lse, Tensor qkv,
+               Tensor document_start, const AttentionShape& shape) {
+  check_shape("attention", qkv, out, lse, document_start, shape);
+  count(stream, shape, 2);
+  if (qkv.count() == 0) return;
+  const Arena::Frame frame(scratch);
+  const Tensor workspace =
+      scratch.take(cpu::attention_workspace(shape, qkv.dtype), accumulator_of(qkv.dtype));
+  TRIREME_DISPATCH(stream, attention(workspace, out, lse, qkv, document_start, shape));
+}
+
+void attention_backward(Stream& stream, Arena& scratch, const AttentionBackward& how,
+                        const AttentionShape& shape) {
+  check_shape("attention_backward", how.qkv, how.out, how.lse, how.document_start, shape);
+  require_count("attention_backward: dqkv", how.dqkv, how.qkv.count(), how.qkv.dtype);
+  require_count("attention_backward: dout", how.dout, how.out.count(), how.qkv.dtype);
+  // The gradient's own products; the scores computed again are not counted as useful.
+  count(stream, shape, 4);
+  if (how.qkv.count() == 0) return;
+  const Arena::Frame frame(scratch);
+  const Tensor workspace = scratch.take(cpu::attention_backward_workspace(shape, how.qkv.dtype),
+                                        accumulator_of(how.qkv.dtype));
+  TRIREME_DISPATCH(stream, attention_backward(workspace, how, shape));
+}
+
+void attention_cached(Stream& stream, Tensor out, Tensor qkv, Tensor keys, Tensor values,
+                      std::int64_t first, const Heads& heads, double scale) {
+  check_heads("attention_cached", heads);
+  const std::int64_t tokens = qkv.rows();
+  require_count("attention_cached: qkv", qkv, tokens * heads.qkv(), qkv.dtype);
+  require_count("attention_cached: out", out, tokens * heads.query(), qkv.dtype);
+  require_like("attention_cached: values", values, keys.shape, qkv.dtype);
+  require_count("attention_cached: keys", keys, keys.rows() * heads.kv_heads * heads.width,
+                qkv.dtype);
+  require(first >= 0 && first + tokens <= keys.rows(), "attention_cached: rows [", first, ", ",
+          first + tokens, ") of a cache of ", keys.rows());
+  TRIREME_DISPATCH(stream, attention_cached(out, qkv, keys, values, first, heads, scale));
+}
+
+}  // namespace trireme::ops

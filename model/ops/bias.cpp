@@ -1,0 +1,13 @@
+#include "model/ops/cpu/bias.h"
+#include "model/ops/check.h"
+#include "model/ops/dispatch.h"
+#include "model/ops/gemm.h"
+
+namespace trireme::ops {
+
+void bias_backward(Stream& stream, Tensor dbias, Tensor dy, Into into) {
+  require_count("bias_backward: dbias", dbias, dy.width(), accumulator_of(dy.dtype));
+  TRIREME_DISPATCH(stream, bias_backward(stream, dbias, dy, into));
+}
+
+}  // namespace trireme::ops

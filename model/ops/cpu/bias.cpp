@@ -1,0 +1,11 @@
+#include "model/ops/cpu/bias.h"
+
+#include "model/ops/cpu/column_sums.h"
+
+namespace trireme::ops::cpu {
+
+void bias_backward(Stream&, Tensor dbias, Tensor dy, Into into) {
+  column_sums(dbias, dy, into);
+}
+
+}  // namespace trireme::ops::cpu

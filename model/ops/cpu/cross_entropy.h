@@ -1,0 +1,13 @@
+#pragma once
+#include "model/ops/cross_entropy.h"
+
+namespace trireme::ops::cpu {
+
+void row_max(Stream&, Tensor top, Tensor logits);
+void row_exp_sum(Stream&, Tensor total, Tensor target, Tensor logits, Tensor top, Tensor targets,
+                 std::int64_t first);
+void cross_entropy(Stream&, Tensor loss, Tensor total, Tensor target, Tensor targets);
+void cross_entropy_backward(Stream&, Tensor logits, Tensor top, Tensor total, Tensor targets,
+                            std::int64_t first, double scale);
+
+}  // namespace trireme::ops::cpu

@@ -1,0 +1,103 @@
+#include "model/ops/cpu/embedding.h"
+
+#include <cstring>
+#include <numeric>
+
+#include "model/device/cpu/threads.h"
+#include "model/ops/cpu/kernels.h"
+#include "model/ops/cpu/simd/elementwise.h"
+
+namespace trireme::ops::cpu {
+namespace {
+
+using simd::Isa;
+using simd::Sum;
+using trireme::cpu::parallel_for;
+
+// The table's row of a token, or -1 when it is held elsewhere.
+std::int64_t row_of(std::int32_t id, std::int64_t first, std::int64_t rows) {
+  const std::int64_t row = id - first;
+  return row >= 0 && row < rows ? row : -1;
+}
+
+void sort_by_id(const TokensById& room, Tensor ids, std::int64_t first, std::int64_t rows) {
+  std::int32_t* starts = room.starts.as<std::int32_t>();
+  std::int32_t* order = room.order.as<std::int32_t>();
+  const std::int32_t* id = ids.as<std::int32_t>();
+  std::fill(starts, starts + rows + 1, 0);
+  for (std::int64_t token = 0; token < ids.count(); ++token) {
+    const std::int64_t row = row_of(id[token], first, rows);
+    if (row >= 0) ++starts[row];
+  }
+  // From the back, every row's end moves down to its start and tokens keep their order.
+  std::partial_sum(starts, starts + rows + 1, starts);
+  for (std::int64_t token = ids.count() - 1; token >= 0; --token) {
+    const std::int64_t row = row_of(id[token], first, rows);
+    if (row >= 0) order[--starts[row]] = static_cast<std::int32_t>(token);
+  }
+}
+
+}  // namespace
+
+void embedding(Stream&, Tensor y, Tensor table, Tensor ids, std::int64_t first, Into into) {
+  const std::int64_t width = y.width(), rows = table.rows();
+  with_kernels(y.dtype, [&]<Isa isa, class T>() {
+    const std::size_t bytes = static_cast<std::size_t>(width) * sizeof(T);
+    parallel_for(ids.count(), row_grain(width), [&](std::int64_t from, std::int64_t to) {
+      for (std::int64_t token = from; token < to; ++token) {
+        const std::int64_t row = row_of(ids.as<std::int32_t>()[token], first, rows);
+        T* out = at<T>(y, token * width);
+        if (into == Into::kReplace && row < 0) {
+          std::memset(out, 0, bytes);
+        } else if (into == Into::kReplace) {
+          std::memcpy(out, at<T>(table, row * width), bytes);
+        } else if (row >= 0) {
+          simd::add<isa, T>(out, out, at<T>(table, row * width), width);
+        }
+      }
+    });
+  });
+}
+
+void embedding_backward(Stream&, const TokensById& room, Tensor dtable, Tensor dy, Tensor ids,
+                        std::int64_t first, Into into) {
+  const std::int64_t width = dtable.width(), rows = dtable.rows();
+  sort_by_id(room, ids, first, rows);
+  const std::int32_t* starts = room.starts.as<std::int32_t>();
+  const std::int32_t* order = room.order.as<std::int32_t>();
+  with_kernels(dy.dtype, [&]<Isa isa, class T>() {
+    using A = Sum<T>;
+    const auto add_row = [&](std::int64_t row) {
+      A* out = at<A>(dtable, row * width);
+      std::int32_t next = starts[row];
+      if (into == Into::kReplace && next == starts[row + 1]) {
+        std::memset(out, 0, static_cast<std::size_t>(width) * sizeof(A));
+      } else if (into == Into::kReplace) {
+        simd::cast<isa, A, T>(out, at<T>(dy, order[next++] * width), width);
+      }
+      for (; next < starts[row + 1]; ++next) {
+        simd::accumulate<isa, T>(out, at<T>(dy, order[next] * width), width);
+      }
+    };
+    // A row and a token are one unit of work each: ids are far from evenly used.
+    // Row r begins at unit r + starts[r].
+    const auto row_from = [&](std::int64_t unit) {
+      std::int64_t low = 0, high = rows;
+      while (low < high) {
+        const std::int64_t middle = (low + high) / 2;
+        if (middle + starts[middle] < unit) {
+          low = middle + 1;
+        } else {
+          high = middle;
+        }
+      }
+      return low;
+    };
+    parallel_for(rows + starts[rows], row_grain(width), [&](std::int64_t from, std::int64_t to) {
+      const std::int64_t last = row_from(to);
+      for (std::int64_t row = row_from(from); row < last; ++row) add_row(row);
+    });
+  });
+}
+
+}  // namespace trireme::ops::cpu

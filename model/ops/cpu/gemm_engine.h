@@ -1,0 +1,56 @@
+#pragma once
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "model/ops/cpu/gemm_cache.h"
+#include "model/ops/cpu/gemm_choices.h"
+#include "model/ops/cpu/matmul_onednn.h"
+#include "model/ops/cpu/matmul_openblas.h"
+
+namespace trireme::ops::cpu {
+
+// Runs every matrix product of a process by the library that is faster for its
+// shape. A shape's first product decides: what the run was given (`use`), else what
+// this user's cache knows, else both libraries are timed on the very operands and the
+// cache is told. Same thread count and same choice give the same bits.
+//
+// There is one engine in a process, as the compiled kernels, the processor's timings
+// and the two libraries themselves are the process's. Products run one at a time,
+// each on all threads.
+class GemmEngine {
+ public:
+  // Timings go to and come from `cache_folder`; an empty path keeps none.
+  explicit GemmEngine(std::filesystem::path cache_folder);
+  static GemmEngine& instance();  // with the user's cache folder
+
+  void run(const MatMul& product);
+
+  // From now on one library wherever it can; nothing is measured.
+  void fix(GemmLibrary library);
+  // From now on these choices, before the cache's and before any measurement.
+  void use(const GemmChoices& choices);
+  // All choices made so far and those given, to be stored with the run.
+  GemmChoices choices() const;
+
+ private:
+  GemmLibrary choose(const MatMul& product);
+  GemmLibrary measure(const MatMul& product);
+  void run_by(GemmLibrary library, const MatMul& product);
+  double seconds(GemmLibrary library, const MatMul& product);
+  GemmCache& cache(const std::string& machine);
+
+  std::filesystem::path cache_folder_;
+  mutable std::mutex mutex_;
+  std::optional<GemmLibrary> fixed_;
+  GemmChoices choices_;
+  std::map<std::string, GemmCache> caches_;
+  std::unordered_map<MatMulShape, GemmLibrary, MatMulHash> decided_;
+  OpenBlas openblas_;
+  OneDnn onednn_;
+};
+
+}  // namespace trireme::ops::cpu

@@ -1,0 +1,38 @@
+#pragma once
+#include <type_traits>
+
+#include "model/ops/cpu/simd/isa.h"
+#include "model/ops/dispatch.h"
+#include "model/tensor/tensor.h"
+
+namespace trireme::ops::cpu {
+
+// Calls body.operator()<isa, T>() for the selected instruction set and the type
+// that kernels see in tensors of `dtype`: float, double or Bf16Bits.
+template <class Body>
+void with_kernels(DType dtype, const Body& body) {
+  with_float(dtype, [&](auto zero) {
+    using Value = decltype(zero);
+    using T = std::conditional_t<std::is_same_v<Value, Bf16>, simd::Bf16Bits, Value>;
+    simd::with_isa([&]<simd::Isa isa>() { body.template operator()<isa, T>(); });
+  });
+}
+
+// A tensor's values as a kernel sees them; null for an absent tensor.
+template <class T>
+T* at(const Tensor& tensor, std::int64_t first = 0) {
+  if (!tensor) return nullptr;
+  if constexpr (std::is_same_v<T, simd::Bf16Bits>) {
+    return reinterpret_cast<T*>(tensor.as<Bf16>()) + first;
+  } else {
+    return tensor.as<T>() + first;
+  }
+}
+
+// Rows a thread should have at least, for its start to be worth it.
+inline std::int64_t row_grain(std::int64_t width) {
+  constexpr std::int64_t kElements = 16384;
+  return width >= kElements ? 1 : kElements / (width > 0 ? width : 1);
+}
+
+}  // namespace trireme::ops::cpu

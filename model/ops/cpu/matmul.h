@@ -1,0 +1,46 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "model/ops/into.h"
+#include "model/tensor/dtype.h"
+
+namespace trireme::ops::cpu {
+
+// One matrix product as a library sees it: c [m, n] = or += a [m, k] b [k, n],
+// row-major, b and c dense. Everything a choice or a compiled kernel depends on.
+struct MatMulShape {
+  bool transpose_a = false;
+  bool transpose_b = false;
+  Into into = Into::kReplace;
+  bool bias = false;
+  DType in = DType::kF32;
+  DType out = DType::kF32;
+  std::int64_t m = 0, n = 0, k = 0;
+  std::int64_t lda = 0;  // k, or m when transposed, unless a is a slice
+  int threads = 1;
+  bool operator==(const MatMulShape&) const = default;
+};
+
+struct MatMulHash {
+  std::size_t operator()(const MatMulShape& s) const {
+    std::size_t hash = 0xcbf29ce484222325;
+    const auto mix = [&hash](std::int64_t value) {
+      hash = (hash ^ static_cast<std::size_t>(value)) * 0x100000001b3;
+    };
+    for (const std::int64_t value : {s.m, s.n, s.k, s.lda}) mix(value);
+    mix(s.transpose_a | s.transpose_b << 1 | (s.into == Into::kAdd) << 2 | s.bias << 3);
+    mix(static_cast<int>(s.in) | static_cast<int>(s.out) << 4 | s.threads << 8);
+    return hash;
+  }
+};
+
+struct MatMul {
+  MatMulShape shape;
+  const std::byte* a = nullptr;
+  const std::byte* b = nullptr;
+  const std::byte* bias = nullptr;  // [n] of the factors' dtype, or none
+  std::byte* c = nullptr;
+};
+
+}  // namespace trireme::ops::cpu

@@ -1,0 +1,126 @@
+#include "model/ops/cpu/matmul_onednn.h"
+
+#include <dnnl.hpp>
+#include <ios>
+#include <sstream>
+#include <unordered_map>
+
+#include "model/base/error.h"
+#include "model/device/memory.h"
+
+namespace trireme::ops::cpu {
+namespace {
+
+using dnnl::memory;
+
+// Shapes of a training step are few; those of a mixture of experts never end.
+constexpr std::size_t kMostKernels = 1024;
+
+memory::data_type type_of(DType dtype) {
+  return dtype == DType::kBf16 ? memory::data_type::bf16 : memory::data_type::f32;
+}
+
+// A [rows, columns] matrix stored by rows, or by columns when transposed.
+memory::desc matrix(std::int64_t rows, std::int64_t columns, DType dtype, bool transposed,
+                    std::int64_t ld) {
+  const memory::dims strides = transposed ? memory::dims{1, ld} : memory::dims{ld, 1};
+  return {{rows, columns}, type_of(dtype), strides};
+}
+
+struct Kernel {
+  memory::desc a, b, bias, c, scratchpad;
+  dnnl::matmul run;
+};
+
+Kernel compile(const MatMulShape& s, const dnnl::engine& engine) {
+  Kernel kernel;
+  kernel.a = matrix(s.m, s.k, s.in, s.transpose_a, s.lda);
+  kernel.b = matrix(s.k, s.n, s.in, s.transpose_b, s.transpose_b ? s.k : s.n);
+  kernel.c = matrix(s.m, s.n, s.out, false, s.n);
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (s.into == Into::kAdd) {
+    dnnl::post_ops sum;
+    sum.append_sum(1.0f);
+    attributes.set_post_ops(sum);
+  }
+  if (s.bias) kernel.bias = matrix(1, s.n, s.in, false, s.n);
+#if DNNL_VERSION_MAJOR >= 3
+  const dnnl::matmul::primitive_desc how =
+      s.bias ? dnnl::matmul::primitive_desc(engine, kernel.a, kernel.b, kernel.bias, kernel.c,
+                                            attributes)
+             : dnnl::matmul::primitive_desc(engine, kernel.a, kernel.b, kernel.c, attributes);
+#else
+  const dnnl::matmul::desc what =
+      s.bias ? dnnl::matmul::desc(kernel.a, kernel.b, kernel.bias, kernel.c)
+             : dnnl::matmul::desc(kernel.a, kernel.b, kernel.c);
+  const dnnl::matmul::primitive_desc how(what, attributes, engine);
+#endif
+  kernel.scratchpad = how.scratchpad_desc();
+  kernel.run = dnnl::matmul(how);
+  return kernel;
+}
+
+}  // namespace
+
+struct OneDnn::Kernels {
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+  std::unordered_map<MatMulShape, Kernel, MatMulHash> compiled;
+  Memory scratchpad;  // shared by all kernels; the largest wins
+
+  const Kernel& of(const MatMulShape& shape) {
+    const auto found = compiled.find(shape);
+    if (found != compiled.end()) return found->second;
+    if (compiled.size() >= kMostKernels) compiled.clear();
+    const Kernel& kernel = compiled.emplace(shape, compile(shape, engine)).first->second;
+    if (kernel.scratchpad.get_size() > scratchpad.bytes())
+      scratchpad = Memory(kernel.scratchpad.get_size(), Device{});
+    return kernel;
+  }
+};
+
+OneDnn::OneDnn() = default;
+OneDnn::~OneDnn() = default;
+
+bool OneDnn::supports(DType factors) {
+  const auto has = [](dnnl::cpu_isa wanted) {
+    const int bits = static_cast<int>(wanted);
+    return (static_cast<int>(dnnl::get_effective_cpu_isa()) & bits) == bits;
+  };
+  if (factors == DType::kBf16) return has(dnnl::cpu_isa::avx512_core_bf16);
+  return factors == DType::kF32;
+}
+
+std::string OneDnn::name() {
+  const dnnl_version_t* version = dnnl_version();
+  std::ostringstream out;
+  out << "oneDNN " << version->major << "." << version->minor << "." << version->patch << " "
+      << std::hex << static_cast<int>(dnnl::get_effective_cpu_isa());
+  return out.str();
+}
+
+void OneDnn::run(const MatMul& product) {
+  try {
+    if (!kernels_) kernels_ = std::make_unique<Kernels>();
+    const Kernel& kernel = kernels_->of(product.shape);
+    // oneDNN's handles are not const, even for what it only reads.
+    const auto at = [this](const memory::desc& desc, const std::byte* data) {
+      return memory(desc, kernels_->engine, const_cast<std::byte*>(data));
+    };
+    std::unordered_map<int, memory> arguments{
+        {DNNL_ARG_SRC, at(kernel.a, product.a)},
+        {DNNL_ARG_WEIGHTS, at(kernel.b, product.b)},
+        {DNNL_ARG_DST, at(kernel.c, product.c)},
+        {DNNL_ARG_SCRATCHPAD, at(kernel.scratchpad, kernels_->scratchpad.data())}};
+    if (product.shape.bias) arguments.emplace(DNNL_ARG_BIAS, at(kernel.bias, product.bias));
+    kernel.run.execute(kernels_->stream, arguments);
+    kernels_->stream.wait();
+  } catch (const dnnl::error& error) {
+    throw EnvironmentError(say("oneDNN cannot multiply ", product.shape.m, " x ", product.shape.k,
+                               " by ", product.shape.k, " x ", product.shape.n, " ",
+                               name_of(product.shape.in), ": ", error.what()));
+  }
+}
+
+}  // namespace trireme::ops::cpu

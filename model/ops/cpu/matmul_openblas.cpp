@@ -1,0 +1,161 @@
+#include "model/ops/cpu/matmul_openblas.h"
+
+#include <cblas.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <sstream>
+
+#include "model/base/error.h"
+#include "model/device/cpu/threads.h"
+
+namespace trireme::ops::cpu {
+namespace {
+
+using trireme::cpu::parallel_for;
+
+constexpr std::int64_t kRowGrain = 8;
+constexpr std::int64_t kBlockM = 512, kBlockN = 1024, kBlockK = 512;
+
+CBLAS_TRANSPOSE transposed(bool yes) {
+  return yes ? CblasTrans : CblasNoTrans;
+}
+
+// A product inside larger row-major matrices.
+template <class T>
+struct Block {
+  bool transpose_a, transpose_b;
+  std::int64_t m, n, k;
+  const T* a;
+  std::int64_t lda;
+  const T* b;
+  std::int64_t ldb;
+  T beta;
+  T* c;
+  std::int64_t ldc;
+};
+
+void multiply(const Block<float>& x) {
+  cblas_sgemm(CblasRowMajor, transposed(x.transpose_a), transposed(x.transpose_b),
+              static_cast<int>(x.m), static_cast<int>(x.n), static_cast<int>(x.k), 1.0f, x.a,
+              static_cast<int>(x.lda), x.b, static_cast<int>(x.ldb), x.beta, x.c,
+              static_cast<int>(x.ldc));
+}
+void multiply(const Block<double>& x) {
+  cblas_dgemm(CblasRowMajor, transposed(x.transpose_a), transposed(x.transpose_b),
+              static_cast<int>(x.m), static_cast<int>(x.n), static_cast<int>(x.k), 1.0, x.a,
+              static_cast<int>(x.lda), x.b, static_cast<int>(x.ldb), x.beta, x.c,
+              static_cast<int>(x.ldc));
+}
+
+template <class T>
+void run_native(const MatMul& product) {
+  const MatMulShape& s = product.shape;
+  T* c = reinterpret_cast<T*>(product.c);
+  const T* bias = reinterpret_cast<const T*>(product.bias);
+  if (bias) {  // the product then adds itself to it: no second pass over c
+    parallel_for(s.m, kRowGrain, [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t i = first; i < last; ++i) std::copy_n(bias, s.n, c + i * s.n);
+    });
+  }
+  const bool add = bias || s.into == Into::kAdd;
+  multiply(Block<T>{s.transpose_a, s.transpose_b, s.m, s.n, s.k,
+                    reinterpret_cast<const T*>(product.a), s.lda,
+                    reinterpret_cast<const T*>(product.b), s.transpose_b ? s.k : s.n,
+                    static_cast<T>(add ? 1 : 0), c, s.n});
+}
+
+// A [rows, width] piece of a bfloat16 matrix as dense float32.
+void widen(float* to, const Bf16* from, std::int64_t rows, std::int64_t width, std::int64_t ld) {
+  parallel_for(rows, kRowGrain, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = first; i < last; ++i)
+      for (std::int64_t j = 0; j < width; ++j)
+        to[i * width + j] = static_cast<float>(from[i * ld + j]);
+  });
+}
+
+// Rounds a finished block into c, with what is still to be added.
+void narrow(Bf16* to, const float* from, std::int64_t rows, std::int64_t width, std::int64_t ld,
+            const Bf16* bias, bool add) {
+  parallel_for(rows, kRowGrain, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = first; i < last; ++i) {
+      for (std::int64_t j = 0; j < width; ++j) {
+        float value = from[i * width + j];
+        if (bias) value += static_cast<float>(bias[j]);
+        if (add) value += static_cast<float>(to[i * ld + j]);
+        to[i * ld + j] = Bf16(value);
+      }
+    }
+  });
+}
+
+}  // namespace
+
+std::string OpenBlas::name() {
+  std::istringstream words(openblas_get_config());
+  std::string library, version;
+  words >> library >> version;
+  return library + " " + version + " " + openblas_get_corename();
+}
+
+void OpenBlas::run(const MatMul& product) {
+  const MatMulShape& s = product.shape;
+  constexpr std::int64_t kMost = std::numeric_limits<int>::max();
+  require(std::max({s.m, s.n, s.k, s.lda}) <= kMost, "gemm: ", s.m, " x ", s.n, " x ", s.k,
+          " is beyond this OpenBLAS's 32-bit extents");
+  if (s.in == DType::kF64) return run_native<double>(product);
+  if (s.in == DType::kF32) return run_native<float>(product);
+  run_bf16(product);
+}
+
+void OpenBlas::run_bf16(const MatMul& product) {
+  const MatMulShape& s = product.shape;
+  if (widened_.bytes() == 0) {
+    widened_ = Memory(sizeof(float) * (kBlockM * kBlockK + kBlockK * kBlockN + kBlockM * kBlockN),
+                      Device{});
+  }
+  float* const a_block = reinterpret_cast<float*>(widened_.data());
+  float* const b_block = a_block + kBlockM * kBlockK;
+  float* const c_block = b_block + kBlockK * kBlockN;
+  const Bf16* const a = reinterpret_cast<const Bf16*>(product.a);
+  const Bf16* const b = reinterpret_cast<const Bf16*>(product.b);
+  const Bf16* const bias = reinterpret_cast<const Bf16*>(product.bias);
+  const bool add = s.into == Into::kAdd, wide = s.out == DType::kF32;
+  const std::int64_t ldb = s.transpose_b ? s.k : s.n;
+  for (std::int64_t j = 0; j < s.n; j += kBlockN) {
+    const std::int64_t n = std::min(kBlockN, s.n - j);
+    for (std::int64_t i = 0; i < s.m; i += kBlockM) {
+      const std::int64_t m = std::min(kBlockM, s.m - i);
+      float* const c = wide ? reinterpret_cast<float*>(product.c) + i * s.n + j : c_block;
+      const std::int64_t ldc = wide ? s.n : n;
+      float beta = wide && add ? 1 : 0;
+      if (wide && bias) {
+        for (std::int64_t row = 0; row < m; ++row)
+          for (std::int64_t col = 0; col < n; ++col)
+            c[row * ldc + col] = static_cast<float>(bias[j + col]);
+        beta = 1;
+      }
+      for (std::int64_t p = 0; p < s.k; p += kBlockK) {
+        const std::int64_t k = std::min(kBlockK, s.k - p);
+        if (s.transpose_a)
+          widen(a_block, a + p * s.lda + i, k, m, s.lda);
+        else
+          widen(a_block, a + i * s.lda + p, m, k, s.lda);
+        if (s.transpose_b)
+          widen(b_block, b + j * ldb + p, n, k, ldb);
+        else
+          widen(b_block, b + p * ldb + j, k, n, ldb);
+        multiply(Block<float>{s.transpose_a, s.transpose_b, m, n, k, a_block, s.transpose_a ? m : k,
+                              b_block, s.transpose_b ? k : n, beta, c, ldc});
+        beta = 1;
+      }
+      if (!wide) {
+        narrow(reinterpret_cast<Bf16*>(product.c) + i * s.n + j, c_block, m, n, s.n,
+               bias ? bias + j : nullptr, add);
+      }
+    }
+  }
+}
+
+}  // namespace trireme::ops::cpu

@@ -1,0 +1,23 @@
+#pragma once
+#include <string>
+
+#include "model/device/memory.h"
+#include "model/ops/cpu/matmul.h"
+
+namespace trireme::ops::cpu {
+
+// Matrix products by OpenBLAS. It has no bfloat16 product in Debian 12: blocks of
+// the factors are widened to float32, so the sums are float32 sums and only the
+// result is rounded, as everywhere else.
+class OpenBlas {
+ public:
+  void run(const MatMul& product);
+  // Version and the processor its kernels were picked for, e.g. "OpenBLAS 0.3.21 Cooperlake".
+  static std::string name();
+
+ private:
+  void run_bf16(const MatMul& product);
+  Memory widened_;  // blocks of a, b and c; taken with the first bfloat16 product
+};
+
+}  // namespace trireme::ops::cpu

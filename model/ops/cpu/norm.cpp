@@ -1,0 +1,162 @@
+#include "model/ops/cpu/norm.h"
+
+#include "model/device/cpu/threads.h"
+#include "model/ops/cpu/column_sums.h"
+#include "model/ops/cpu/kernels.h"
+#include "model/ops/cpu/simd/norm.h"
+#include "model/ops/row_chunks.h"
+
+namespace trireme::ops::cpu {
+namespace {
+
+using simd::Isa;
+using simd::NormBackwardRows;
+using simd::NormRows;
+using simd::Sum;
+
+template <class T>
+NormRows<T> rows_from(const NormRows<T>& all, std::int64_t first, std::int64_t last) {
+  const auto moved = [](auto* p, std::int64_t by) { return p ? p + by : p; };
+  NormRows<T> some = all;
+  const std::int64_t by = first * all.width;
+  some.y = moved(all.y, by);
+  some.x = moved(all.x, by);
+  some.sum = moved(all.sum, by);
+  some.residual = moved(all.residual, by);
+  some.mean = moved(all.mean, first);
+  some.inverse = moved(all.inverse, first);
+  some.rows = last - first;
+  return some;
+}
+
+// Calls body with thread by thread the rows it should do.
+template <class T, class Body>
+void over_rows(const NormRows<T>& all, const Body& body) {
+  trireme::cpu::parallel_for(
+      all.rows, row_grain(all.width),
+      [&](std::int64_t first, std::int64_t last) { body(rows_from(all, first, last)); });
+}
+
+// Calls body with chunk by chunk the rows it should do, then adds up the chunks.
+template <class T, class Body>
+void over_chunks(const NormBackwardRows<T>& all, const Body& body) {
+  trireme::cpu::parallel_for(row_chunks(all.rows),
+                             (row_grain(all.width) + kRowChunk - 1) / kRowChunk,
+                             [&](std::int64_t first, std::int64_t last) {
+                               for (std::int64_t chunk = first; chunk < last; ++chunk) {
+                                 NormBackwardRows<T> some = all;
+                                 const std::int64_t row = chunk * kRowChunk, by = row * all.width;
+                                 some.rows = std::min(kRowChunk, all.rows - row);
+                                 some.dx += by;
+                                 some.dy += by;
+                                 some.x += by;
+                                 if (some.dresidual) some.dresidual += by;
+                                 if (some.mean) some.mean += row;
+                                 some.inverse += row;
+                                 some.dgain += chunk * all.width;
+                                 if (some.dbias) some.dbias += chunk * all.width;
+                                 body(some);
+                               }
+                             });
+}
+
+}  // namespace
+
+void rms_norm(Stream&, const RmsNorm& op) {
+  with_kernels(op.x.dtype, [&]<Isa isa, class T>() {
+    const NormRows<T> all{.y = at<T>(op.y),
+                          .inverse = at<Sum<T>>(op.inv_rms),
+                          .sum = at<T>(op.sum),
+                          .x = at<T>(op.x),
+                          .residual = at<T>(op.residual),
+                          .gain = at<T>(op.gain),
+                          .rows = op.x.rows(),
+                          .width = op.x.width(),
+                          .epsilon = op.epsilon};
+    over_rows(all, [](const NormRows<T>& rows) { simd::rms_norm<isa, T>(rows); });
+  });
+}
+
+void layer_norm(Stream&, const LayerNorm& op) {
+  with_kernels(op.x.dtype, [&]<Isa isa, class T>() {
+    const NormRows<T> all{.y = at<T>(op.y),
+                          .mean = at<Sum<T>>(op.mean),
+                          .inverse = at<Sum<T>>(op.inv_std),
+                          .sum = at<T>(op.sum),
+                          .x = at<T>(op.x),
+                          .residual = at<T>(op.residual),
+                          .gain = at<T>(op.gain),
+                          .bias = at<T>(op.bias),
+                          .rows = op.x.rows(),
+                          .width = op.x.width(),
+                          .epsilon = op.epsilon};
+    over_rows(all, [](const NormRows<T>& rows) { simd::layer_norm<isa, T>(rows); });
+  });
+}
+
+void rms_norm_again(Stream&, Tensor y, Tensor x, Tensor gain, Tensor inv_rms) {
+  with_kernels(x.dtype, [&]<Isa isa, class T>() {
+    const NormRows<T> all{.y = at<T>(y),
+                          .inverse = at<Sum<T>>(inv_rms),
+                          .x = at<T>(x),
+                          .gain = at<T>(gain),
+                          .rows = x.rows(),
+                          .width = x.width()};
+    over_rows(all, [](const NormRows<T>& rows) { simd::rms_norm_again<isa, T>(rows); });
+  });
+}
+
+void layer_norm_again(Stream&, Tensor y, Tensor x, Tensor gain, Tensor bias, Tensor mean,
+                      Tensor inv_std) {
+  with_kernels(x.dtype, [&]<Isa isa, class T>() {
+    const NormRows<T> all{.y = at<T>(y),
+                          .mean = at<Sum<T>>(mean),
+                          .inverse = at<Sum<T>>(inv_std),
+                          .x = at<T>(x),
+                          .gain = at<T>(gain),
+                          .bias = at<T>(bias),
+                          .rows = x.rows(),
+                          .width = x.width()};
+    over_rows(all, [](const NormRows<T>& rows) { simd::layer_norm_again<isa, T>(rows); });
+  });
+}
+
+void rms_norm_backward(Stream&, Tensor partial_gain, const RmsNormBackward& op) {
+  with_kernels(op.x.dtype, [&]<Isa isa, class T>() {
+    const NormBackwardRows<T> all{.dx = at<T>(op.dx),
+                                  .dgain = at<Sum<T>>(partial_gain),
+                                  .dy = at<T>(op.dy),
+                                  .x = at<T>(op.x),
+                                  .gain = at<T>(op.gain),
+                                  .dresidual = at<T>(op.dresidual),
+                                  .inverse = at<Sum<T>>(op.inv_rms),
+                                  .rows = op.x.rows(),
+                                  .width = op.x.width()};
+    over_chunks(all,
+                [](const NormBackwardRows<T>& rows) { simd::rms_norm_backward<isa, T>(rows); });
+  });
+  column_sums(op.dgain, partial_gain, op.into);
+}
+
+void layer_norm_backward(Stream&, Tensor partial_gain, Tensor partial_bias,
+                         const LayerNormBackward& op) {
+  with_kernels(op.x.dtype, [&]<Isa isa, class T>() {
+    const NormBackwardRows<T> all{.dx = at<T>(op.dx),
+                                  .dgain = at<Sum<T>>(partial_gain),
+                                  .dbias = at<Sum<T>>(partial_bias),
+                                  .dy = at<T>(op.dy),
+                                  .x = at<T>(op.x),
+                                  .gain = at<T>(op.gain),
+                                  .dresidual = at<T>(op.dresidual),
+                                  .mean = at<Sum<T>>(op.mean),
+                                  .inverse = at<Sum<T>>(op.inv_std),
+                                  .rows = op.x.rows(),
+                                  .width = op.x.width()};
+    over_chunks(all,
+                [](const NormBackwardRows<T>& rows) { simd::layer_norm_backward<isa, T>(rows); });
+  });
+  column_sums(op.dgain, partial_gain, op.into);
+  column_sums(op.dbias, partial_bias, op.into);
+}
+
+}  // namespace trireme::ops::cpu

@@ -1,0 +1,111 @@
+#pragma once
+// Seen by kernel sources only; see vec.h.
+#include "model/ops/cpu/simd/attention.h"
+#include "model/ops/cpu/simd/exp.h"
+#include "model/ops/cpu/simd/product.h"
+
+// What attention and its backward share: tiles of a head and their place under the
+// causal diagonal. Scores are kept transposed, [keys, queries]: a query's maximum and
+// sum are then those of a vector's lane, and no vector is ever summed across.
+namespace trireme::simd {
+namespace {
+
+inline constexpr std::int64_t kTile = kAttentionTile;
+
+TRIREME_INLINE std::int64_t least(std::int64_t a, std::int64_t b) {
+  return a < b ? a : b;
+}
+TRIREME_INLINE std::int64_t most(std::int64_t a, std::int64_t b) {
+  return a > b ? a : b;
+}
+
+template <class A>
+TRIREME_INLINE Vec<A> vec(const A* p) {
+  return read<Vec<A>>(Full{}, p);
+}
+
+// Rows of a head, dense and padded with zeros up to `padded`.
+template <class T, class A>
+__attribute__((noinline, flatten)) void pack(A* to, std::int64_t padded, const T* from,
+                                             std::int64_t stride, std::int64_t rows,
+                                             std::int64_t width, A factor) {
+  for (std::int64_t row = 0; row < rows; ++row, to += padded, from += stride) {
+    const auto one_vector = [&](auto some, std::int64_t i, int) {
+      write(Full{}, to + i, load(some, from + i) * factor);
+    };
+    each_vector<A>(width, one_vector);
+    const std::int64_t done = (width + kLanes<A> - 1) / kLanes<A> * kLanes<A>;
+    for (std::int64_t i = done; i < padded; i += kLanes<A>) write(Full{}, to + i, Vec<A>{});
+  }
+}
+
+// A tile's rows [rows, padded] as columns [width, kTile], zero beyond the rows; in
+// square blocks of a vector's length.
+template <class A>
+__attribute__((noinline, flatten)) void transpose(A* to, const A* from, std::int64_t padded,
+                                                  std::int64_t rows, std::int64_t width) {
+  constexpr int kLane = kLanes<A>;
+  for (std::int64_t column = 0; column < width; column += kLane) {
+    for (std::int64_t row = 0; row < kTile; row += kLane) {
+      A block[kLane][kLane];
+      for (int i = 0; i < kLane; ++i) {
+        const Vec<A> v = row + i < rows ? vec(from + (row + i) * padded + column) : Vec<A>{};
+        for (int j = 0; j < kLane; ++j) block[j][i] = v[j];
+      }
+      for (int j = 0; j < kLane && column + j < width; ++j)
+        write(Full{}, to + (column + j) * kTile + row, vec(block[j]));
+    }
+  }
+}
+
+template <class A>
+TRIREME_INLINE Vec<A> lane_numbers() {
+  Vec<A> v{};
+  for (int i = 0; i < kLanes<A>; ++i) v[i] = static_cast<A>(i);
+  return v;
+}
+
+// One tile of queries against one tile of keys.
+template <class A>
+struct Pair {
+  const A* first_seen;       // [kTile], index in the sequence
+  std::int64_t first_query;  // index in the sequence
+  std::int64_t queries;      // in the tile
+  std::int64_t first_key;
+  std::int64_t keys;
+  std::int64_t offset() const { return first_query - first_key; }
+};
+
+// Calls body(key, see) for the keys that some query of the vector `lane` sees, where
+// see(s) makes the scores of those that do not minus infinity. Returns the end.
+template <class A, class Body>
+TRIREME_INLINE std::int64_t each_key(const Pair<A>& pair, std::int64_t lane, const Body& body) {
+  const std::int64_t end = least(pair.keys, pair.offset() + lane + kLanes<A>);
+  const std::int64_t last = least(lane + kLanes<A>, pair.queries) - 1;
+  std::int64_t late = 0;  // keys before this one are too early for some query
+  if (last >= lane)
+    late = least(end, static_cast<std::int64_t>(pair.first_seen[last]) - pair.first_key);
+  const std::int64_t full = least(end, pair.offset() + lane + 1);
+  const Vec<A> first = vec(pair.first_seen + lane) - static_cast<A>(pair.first_key);
+  const Vec<A> query = lane_numbers<A>() + static_cast<A>(pair.offset() + lane);
+  const auto masked = [&](std::int64_t key) {
+    return [=](Vec<A> s) {
+      const Vec<A> k = spread(static_cast<A>(key));
+      return ((k >= first) & (k <= query)) ? s : spread(-static_cast<A>(__builtin_inff()));
+    };
+  };
+  std::int64_t key = 0;
+  for (; key < late; ++key) body(key, masked(key));
+  for (; key < full; ++key) body(key, [](Vec<A> s) { return s; });
+  for (; key < end; ++key) body(key, masked(key));
+  return end;
+}
+
+template <class A>
+TRIREME_INLINE void load_first_seen(A* to, const std::int32_t* document_start, std::int64_t rows) {
+  for (std::int64_t row = 0; row < kTile; ++row)
+    to[row] = row < rows ? static_cast<A>(document_start[row]) : A(0);
+}
+
+}  // namespace
+}  // namespace trireme::simd

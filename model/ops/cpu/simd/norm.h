@@ -1,0 +1,39 @@
+#pragma once
+#include "model/ops/cpu/simd/isa.h"
+
+namespace trireme::simd {
+
+// Rows of an RMSNorm or, with mean and bias, of a LayerNorm. Null: not wanted.
+template <class T>
+struct NormRows {
+  T* y = nullptr;
+  Sum<T>*mean = nullptr, *inverse = nullptr;
+  T* sum = nullptr;
+  const T *x = nullptr, *residual = nullptr, *gain = nullptr, *bias = nullptr;
+  std::int64_t rows = 0, width = 0;
+  double epsilon = 0;
+};
+template <Isa isa, class T>
+void rms_norm(const NormRows<T>& op);
+template <Isa isa, class T>
+void layer_norm(const NormRows<T>& op);
+// y from x and the statistics.
+template <Isa isa, class T>
+void rms_norm_again(const NormRows<T>& op);
+template <Isa isa, class T>
+void layer_norm_again(const NormRows<T>& op);
+
+template <class T>
+struct NormBackwardRows {
+  T* dx = nullptr;
+  Sum<T>*dgain = nullptr, *dbias = nullptr;  // [width], replaced by these rows' sums
+  const T *dy = nullptr, *x = nullptr, *gain = nullptr, *dresidual = nullptr;
+  const Sum<T>*mean = nullptr, *inverse = nullptr;
+  std::int64_t rows = 0, width = 0;
+};
+template <Isa isa, class T>
+void rms_norm_backward(const NormBackwardRows<T>& op);
+template <Isa isa, class T>
+void layer_norm_backward(const NormBackwardRows<T>& op);
+
+}  // namespace trireme::simd

@@ -1,0 +1,43 @@
+#include "model/ops/cross_entropy.h"
+
+#include "model/ops/check.h"
+#include "model/ops/cpu/cross_entropy.h"
+#include "model/ops/dispatch.h"
+
+namespace trireme::ops {
+
+void row_max(Stream& stream, Tensor top, Tensor logits) {
+  require_count("row_max: top", top, logits.rows(), accumulator_of(logits.dtype));
+  TRIREME_DISPATCH(stream, row_max(stream, top, logits));
+}
+
+void row_exp_sum(Stream& stream, Tensor total, Tensor target, Tensor logits, Tensor top,
+                 Tensor targets, std::int64_t first) {
+  const DType sums = accumulator_of(logits.dtype);
+  require_count("row_exp_sum: total", total, logits.rows(), sums);
+  require_count("row_exp_sum: target", target, logits.rows(), sums);
+  require_count("row_exp_sum: top", top, logits.rows(), sums);
+  require_count("row_exp_sum: targets", targets, logits.rows(), DType::kI32);
+  TRIREME_DISPATCH(stream, row_exp_sum(stream, total, target, logits, top, targets, first));
+}
+
+void cross_entropy(Stream& stream, Tensor loss, Tensor total, Tensor target, Tensor targets) {
+  require(loss.dtype == accumulator_of(loss.dtype), "cross_entropy: the loss is ",
+          name_of(loss.dtype));
+  require_count("cross_entropy: total", total, loss.count(), loss.dtype);
+  require_count("cross_entropy: target", target, loss.count(), loss.dtype);
+  require_count("cross_entropy: targets", targets, loss.count(), DType::kI32);
+  TRIREME_DISPATCH(stream, cross_entropy(stream, loss, total, target, targets));
+}
+
+void cross_entropy_backward(Stream& stream, Tensor logits, Tensor top, Tensor total, Tensor targets,
+                            std::int64_t first, double scale) {
+  const DType sums = accumulator_of(logits.dtype);
+  require_count("cross_entropy_backward: top", top, logits.rows(), sums);
+  require_count("cross_entropy_backward: total", total, logits.rows(), sums);
+  require_count("cross_entropy_backward: targets", targets, logits.rows(), DType::kI32);
+  TRIREME_DISPATCH(stream,
+                   cross_entropy_backward(stream, logits, top, total, targets, first, scale));
+}
+
+}  // namespace trireme::ops

@@ -1,0 +1,59 @@
+#pragma once
+#include <utility>
+
+#include "model/base/error.h"
+#include "model/device/stream.h"
+#include "model/tensor/dtype.h"
+
+// TRIREME_DISPATCH(stream, op(args...)) calls cuda::op or cpu::op, whichever the
+// stream's device is; on a planning stream it calls nothing. A statement, used once
+// at the end of a neutral op, after its checks and its takes from the scratch arena.
+// Memory has already refused a CUDA device in a build without it, so there the CPU
+// branch is always right.
+#ifdef TRIREME_CUDA
+#define TRIREME_DISPATCH(stream, ...) \
+  do {                                \
+    if (!(stream).executes()) break;  \
+    if ((stream).on_cuda())           \
+      cuda::__VA_ARGS__;              \
+    else                              \
+      cpu::__VA_ARGS__;               \
+  } while (false)
+#else
+#define TRIREME_DISPATCH(stream, ...)          \
+  do {                                         \
+    if ((stream).executes()) cpu::__VA_ARGS__; \
+  } while (false)
+#endif
+
+namespace trireme {
+
+// Calls `body` with a zero of the C++ type behind `dtype`: float, double or Bf16.
+template <class Body>
+decltype(auto) with_float(DType dtype, Body&& body) {
+  switch (dtype) {
+    case DType::kF32:
+      return std::forward<Body>(body)(float{});
+    case DType::kF64:
+      return std::forward<Body>(body)(double{});
+    case DType::kBf16:
+      return std::forward<Body>(body)(Bf16{});
+    case DType::kI32:
+      break;
+  }
+  throw Error(say("a floating-point op was given ", name_of(dtype)));
+}
+
+// The C++ type that sums and statistics of T are kept in.
+template <class T>
+struct AccumulatorOf {
+  using Type = float;
+};
+template <>
+struct AccumulatorOf<double> {
+  using Type = double;
+};
+template <class T>
+using Accumulator = typename AccumulatorOf<T>::Type;
+
+}  // namespace trireme

@@ -1,0 +1,34 @@
+#include "model/ops/elementwise.h"
+
+#include "model/ops/check.h"
+#include "model/ops/cpu/elementwise.h"
+#include "model/ops/dispatch.h"
+
+namespace trireme::ops {
+
+void add(Stream& stream, Tensor y, Tensor a, Tensor b) {
+  require_count("add: a", a, y.count(), y.dtype);
+  require_count("add: b", b, y.count(), y.dtype);
+  TRIREME_DISPATCH(stream, add(stream, y, a, b));
+}
+
+void copy(Stream& stream, Tensor to, Tensor from) {
+  require_count("copy: from", from, to.count(), to.dtype);
+  TRIREME_DISPATCH(stream, copy(stream, to, from));
+}
+
+void zero(Stream& stream, Tensor y) {
+  TRIREME_DISPATCH(stream, zero(stream, y));
+}
+
+void cast(Stream& stream, Tensor to, Tensor from) {
+  require_count("cast: from", from, to.count(), from.dtype);
+  TRIREME_DISPATCH(stream, cast(stream, to, from));
+}
+
+void sum(Stream& stream, Tensor total, Tensor x) {
+  require_count("sum: total", total, 1, DType::kF64);
+  TRIREME_DISPATCH(stream, sum(stream, total, x));
+}
+
+}  // namespace trireme::ops

@@ -1,0 +1,26 @@
+#include "model/ops/embedding.h"
+
+#include "model/ops/check.h"
+#include "model/ops/cpu/embedding.h"
+#include "model/ops/dispatch.h"
+
+namespace trireme::ops {
+
+void embedding(Stream& stream, Tensor y, Tensor table, Tensor ids, std::int64_t first, Into into) {
+  require_count("embedding: ids", ids, ids.count(), DType::kI32);
+  require_count("embedding: y", y, ids.count() * table.width(), table.dtype);
+  TRIREME_DISPATCH(stream, embedding(stream, y, table, ids, first, into));
+}
+
+void embedding_backward(Stream& stream, Arena& scratch, Tensor dtable, Tensor dy, Tensor ids,
+                        std::int64_t first, Into into) {
+  require_count("embedding_backward: ids", ids, ids.count(), DType::kI32);
+  require_count("embedding_backward: dy", dy, ids.count() * dtable.width(), dy.dtype);
+  require_count("embedding_backward: dtable", dtable, dtable.count(), accumulator_of(dy.dtype));
+  const Arena::Frame frame(scratch);
+  const TokensById room{.starts = scratch.take({dtable.rows() + 1}, DType::kI32),
+                        .order = scratch.take({ids.count()}, DType::kI32)};
+  TRIREME_DISPATCH(stream, embedding_backward(stream, room, dtable, dy, ids, first, into));
+}
+
+}  // namespace trireme::ops

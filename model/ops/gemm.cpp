@@ -1,0 +1,39 @@
+#include "model/ops/gemm.h"
+
+#include "model/ops/cpu/gemm.h"
+#include "model/ops/dispatch.h"
+
+namespace trireme::ops {
+
+void gemm(Stream& stream, Tensor c, Tensor a, Tensor b, const Gemm& how) {
+  const std::int64_t m = c.rows(), n = c.width();
+  const std::int64_t k = how.transpose_a ? a.rows() : a.width();
+  const std::int64_t a_m = how.transpose_a ? a.width() : a.rows();
+  const std::int64_t b_k = how.transpose_b ? b.width() : b.rows();
+  const std::int64_t b_n = how.transpose_b ? b.rows() : b.width();
+  // An empty factor has no rows to count: its shape says all there is.
+  if (c.count() == 0) return;
+  require(a.count() == 0 || (a_m == m && a.count() == m * k), "gemm: a ", a.shape,
+          how.transpose_a ? " transposed" : "", " does not give c ", c.shape);
+  require(b.count() == 0 || (b_n == n && b_k == k), "gemm: b ", b.shape,
+          how.transpose_b ? " transposed" : "", " does not follow a ", a.shape, " into c ",
+          c.shape);
+  require((a.count() == 0) == (b.count() == 0), "gemm: a ", a.shape, " and b ", b.shape,
+          " are not both empty");
+  require(a.dtype == b.dtype, "gemm: a is ", name_of(a.dtype), ", b is ", name_of(b.dtype));
+  require(c.dtype == a.dtype || c.dtype == accumulator_of(a.dtype), "gemm: c is ", name_of(c.dtype),
+          ", the factors are ", name_of(a.dtype));
+  require(a.dtype != DType::kI32, "gemm: factors are int32");
+  if (how.bias) {
+    require(how.into == Into::kReplace, "gemm: a bias cannot be added to a sum");
+    require(how.bias.count() == n && how.bias.dtype == a.dtype, "gemm: bias ", how.bias.shape, " ",
+            name_of(how.bias.dtype), " for ", n, " columns of ", name_of(a.dtype));
+  }
+  if (!stream.executes()) {
+    stream.tally().matmul += 2.0 * static_cast<double>(m) * static_cast<double>(n) *
+                             static_cast<double>(a.count() == 0 ? 0 : k);
+  }
+  TRIREME_DISPATCH(stream, gemm(stream, c, a, b, how));
+}
+
+}  // namespace trireme::ops

@@ -1,0 +1,23 @@
+#pragma once
+#include "model/device/stream.h"
+#include "model/ops/into.h"
+#include "model/tensor/tensor.h"
+
+namespace trireme::ops {
+
+struct Gemm {
+  bool transpose_a = false;
+  bool transpose_b = false;
+  Into into = Into::kReplace;
+  Tensor bias = {};  // [n], added to every row of c; only with kReplace
+};
+
+// c = a b, or c += a b, with a [m, k], b [k, n] after the optional transposes and
+// c [m, n]. a and b have one dtype; c has it too, or is the float32 accumulator
+// of bfloat16 factors (weight gradients).
+void gemm(Stream&, Tensor c, Tensor a, Tensor b, const Gemm& how);
+
+// dbias [n] = or += the column sums of dy [rows, n]. dbias is dy's accumulator dtype.
+void bias_backward(Stream&, Tensor dbias, Tensor dy, Into into);
+
+}  // namespace trireme::ops

@@ -1,0 +1,29 @@
+#pragma once
+#include "model/device/stream.h"
+#include "model/ops/heads.h"
+#include "model/ops/into.h"
+#include "model/tensor/arena.h"
+
+namespace trireme::ops {
+
+// RMSNorm of every query head and every key head (Qwen3's QK-norm); values are copied.
+//   y, x [tokens, heads.qkv()]   query_gain, key_gain [width]
+//   inv_rms [tokens, heads + kv_heads] in the accumulator dtype
+struct HeadNorm {
+  Tensor y, inv_rms;
+  Tensor x, query_gain, key_gain;
+  Heads heads;
+  double epsilon = 1e-6;
+};
+void head_norm(Stream&, const HeadNorm&);
+
+// dqkv [tokens, heads.qkv()] is replaced in place: gradient of y in, of x out.
+struct HeadNormBackward {
+  Tensor dqkv, dquery_gain, dkey_gain;
+  Tensor x, query_gain, key_gain, inv_rms;
+  Heads heads;
+  Into into = Into::kAdd;  // of the gains' gradients
+};
+void head_norm_backward(Stream&, Arena& scratch, const HeadNormBackward&);
+
+}  // namespace trireme::ops

@@ -1,0 +1,17 @@
+#pragma once
+#include <cstdint>
+
+namespace trireme::ops {
+
+// How a [tokens, (heads + 2 kv_heads) width] row of queries, keys and values is
+// laid out: all query heads, then all key heads, then all value heads. Query
+// head i reads key and value head i / (heads / kv_heads).
+struct Heads {
+  std::int64_t heads = 1;
+  std::int64_t kv_heads = 1;
+  std::int64_t width = 1;  // of one head
+  std::int64_t query() const { return heads * width; }
+  std::int64_t qkv() const { return (heads + 2 * kv_heads) * width; }
+};
+
+}  // namespace trireme::ops

@@ -1,0 +1,53 @@
+#pragma once
+#include "model/device/stream.h"
+#include "model/ops/into.h"
+#include "model/tensor/arena.h"
+
+namespace trireme::ops {
+
+// Dtypes: x, y, gain, bias and their like share the compute dtype; statistics and
+// parameter gradients have its accumulator dtype.
+
+// RMSNorm (Zhang and Sennrich 2019), row by row:
+//   s = x + residual    (s = x when `sum` and `residual` are empty)
+//   y = s / sqrt(mean(s^2) + epsilon) * gain
+//   x, residual, sum, y [tokens, width]   gain [width]   inv_rms [tokens]
+// `sum` keeps s, which is what the way back needs; it may be x itself.
+struct RmsNorm {
+  Tensor y, inv_rms, sum;
+  Tensor x, residual, gain;
+  double epsilon = 1e-5;
+};
+void rms_norm(Stream&, const RmsNorm&);
+
+// dx = the gradient through the norm, plus `dresidual` when given (the gradient
+// that reached s by another way). dgain = or += its gradient. `x` is s above.
+struct RmsNormBackward {
+  Tensor dx, dgain;
+  Tensor dy, x, gain, inv_rms, dresidual;
+  Into into = Into::kAdd;
+};
+void rms_norm_backward(Stream&, Arena& scratch, const RmsNormBackward&);
+
+// LayerNorm (Ba et al. 2016), with the same fused residual:
+//   y = (s - mean(s)) / sqrt(var(s) + epsilon) * gain + bias
+struct LayerNorm {
+  Tensor y, mean, inv_std, sum;
+  Tensor x, residual, gain, bias;
+  double epsilon = 1e-5;
+};
+void layer_norm(Stream&, const LayerNorm&);
+
+struct LayerNormBackward {
+  Tensor dx, dgain, dbias;
+  Tensor dy, x, gain, mean, inv_std, dresidual;
+  Into into = Into::kAdd;
+};
+void layer_norm_backward(Stream&, Arena& scratch, const LayerNormBackward&);
+
+// y again from what the forward kept, for recomputation: no statistics are taken anew.
+void rms_norm_again(Stream&, Tensor y, Tensor x, Tensor gain, Tensor inv_rms);
+void layer_norm_again(Stream&, Tensor y, Tensor x, Tensor gain, Tensor bias, Tensor mean,
+                      Tensor inv_std);
+
+}  // namespace trireme::ops

@@ -1,0 +1,41 @@
+#include "model/ops/optimizer.h"
+
+#include "model/ops/check.h"
+#include "model/ops/cpu/optimizer.h"
+#include "model/ops/dispatch.h"
+
+namespace trireme::ops {
+
+void chunk_squares(Stream& stream, Tensor partials, Tensor x) {
+  require_count("chunk_squares: partials", partials, (x.count() + kNormChunk - 1) / kNormChunk,
+                DType::kF64);
+  TRIREME_DISPATCH(stream, chunk_squares(stream, partials, x));
+}
+
+void clip_scale(Stream& stream, Tensor norm, Tensor scale, Tensor partials, double max_norm) {
+  require(norm.dtype == accumulator_of(norm.dtype), "clip_scale: the norm is ",
+          name_of(norm.dtype));
+  require_count("clip_scale: norm", norm, 1, norm.dtype);
+  require_count("clip_scale: scale", scale, 1, norm.dtype);
+  require_count("clip_scale: partials", partials, partials.count(), DType::kF64);
+  TRIREME_DISPATCH(stream, clip_scale(stream, norm, scale, partials, max_norm));
+}
+
+void adamw(Stream& stream, const AdamWState& state, const AdamW& how) {
+  const std::int64_t count = state.value.count();
+  const DType sums = accumulator_of(state.value.dtype);
+  require(how.step >= 1, "adamw: steps count from 1, not ", how.step);
+  require_count("adamw: m", state.m, count, sums);
+  require_count("adamw: v", state.v, count, sums);
+  require_count("adamw: grad", state.grad, count, sums);
+  require_count("adamw: grad_scale", state.grad_scale, 1, sums);
+  if (state.master) {
+    require_count("adamw: master", state.master, count, sums);
+  } else {
+    require(state.value.dtype == sums, "adamw: ", name_of(state.value.dtype),
+            " weights need a master copy");
+  }
+  TRIREME_DISPATCH(stream, adamw(stream, state, how));
+}
+
+}  // namespace trireme::ops

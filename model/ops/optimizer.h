@@ -1,0 +1,31 @@
+#pragma once
+#include "model/device/stream.h"
+#include "model/tensor/tensor.h"
+
+namespace trireme::ops {
+
+// Elements a partial sum of squares covers. Fixed, and counted from the start of
+// the logical tensor, so that a norm's bits do not depend on who holds what.
+inline constexpr std::int64_t kNormChunk = 65536;
+
+// partials [ceil(count / kNormChunk)] float64 = sums of squares of x's chunks, in order.
+void chunk_squares(Stream&, Tensor partials, Tensor x);
+
+// norm [1] = sqrt(sum of partials, in order); scale [1] = min(1, max_norm / norm),
+// or 1 when max_norm is 0. Both float32 (float64 for float64 gradients).
+void clip_scale(Stream&, Tensor norm, Tensor scale, Tensor partials, double max_norm);
+
+// AdamW (Loshchilov and Hutter 2019) on a flat range, in one pass:
+//   g = grad * grad_scale;  m, v the moments;  master -= lr (m^/(sqrt(v^) + eps) + decay master)
+//   value = master in the compute dtype; `master` may be empty: then value is the master.
+// grad, m, v, master and grad_scale [1] share the accumulator dtype.
+struct AdamW {
+  double learning_rate = 0, beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0;
+  std::int64_t step = 1;  // 1 for the first update; bias correction counts from it
+};
+struct AdamWState {
+  Tensor value, master, m, v, grad, grad_scale;
+};
+void adamw(Stream&, const AdamWState&, const AdamW&);
+
+}  // namespace trireme::ops

@@ -1,0 +1,18 @@
+#include "model/ops/rope.h"
+
+#include "model/ops/check.h"
+#include "model/ops/cpu/rope.h"
+#include "model/ops/dispatch.h"
+
+namespace trireme::ops {
+
+void rope(Stream& stream, Tensor qkv, Tensor positions, Tensor table, const Heads& heads,
+          bool backward) {
+  require(heads.width % 2 == 0, "rope: heads of odd width ", heads.width);
+  require_count("rope: qkv", qkv, positions.count() * heads.qkv(), qkv.dtype);
+  require_count("rope: positions", positions, positions.count(), DType::kI32);
+  require_like("rope: table", table, {table.rows(), heads.width}, accumulator_of(qkv.dtype));
+  TRIREME_DISPATCH(stream, rope(stream, qkv, positions, table, heads, backward));
+}
+
+}  // namespace trireme::ops

@@ -1,0 +1,78 @@
+#pragma once
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "model/layers/embedding.h"
+#include "model/layers/head.h"
+#include "model/stage/block.h"
+#include "model/stage/block_hooks.h"
+
+namespace trireme {
+
+// A run of consecutive blocks, with the embedding if it is the first and the
+// head if it is the last. The unit the pipeline moves micro-batches through.
+class Stage {
+ public:
+  struct Spec {
+    std::int64_t first_block = 0;
+    std::int64_t end_block = 0;
+    std::int64_t max_positions = 0;  // longest sequence it will see
+    Recompute recompute = Recompute::kNone;
+  };
+  struct Input {
+    Sequence sequence;
+    Tensor ids;        // [tokens] I32, on the first stage
+    Tensor targets;    // [tokens] I32, on the last; -1 where there is nothing to predict
+    Tensor x;          // [tokens, hidden], what the previous stage sent
+    double scale = 1;  // the loss that is differentiated is scale * the summed loss
+  };
+  struct Saved {
+    Input input;
+    std::vector<Block::Saved> blocks;
+    Tensor hidden;  // what the head saw
+    Head::Saved head;
+  };
+
+  // Declares its parameters in `params`; everything given outlives the stage.
+  Stage(ParamStore& params, const ModelConfig& config, const Spec& spec, Seams seams,
+        BlockHooks& hooks);
+
+  // Takes memory for the parameters and for constant tables, and fills the tables
+  // unless `planning`.
+  void allocate(ParamStore::Places places, DType compute, bool planning);
+
+  // What goes to the next stage [tokens, hidden]; on the last stage the loss of
+  // every token [tokens], in the accumulator dtype. In keep.
+  Tensor forward(Run& run, const Input& input, Saved& saved) const;
+  // What goes back to the previous stage, in keep; nothing on the first.
+  Tensor backward(Run& run, Tensor dy, Saved& saved) const;
+  // Forward alone: the same result, in keep, of which (as of scratch) it takes no
+  // more than forward and backward do. Overwrites input.x.
+  Tensor evaluate(Run& run, const Input& input) const;
+
+  // For generation, on a stage that is the whole model: runs ids [tokens], which
+  // stand at `positions` of one sequence, the first at row `first` of the caches,
+  // and returns the last token's logits [1, vocab], in keep.
+  Tensor decode(Run& run, Tensor ids, Tensor positions, std::int64_t first,
+                const std::vector<KeyValueCache>& caches) const;
+  std::vector<KeyValueCache> make_caches(Arena& arena, std::int64_t capacity) const;
+
+  bool is_first() const { return embedding_.has_value(); }
+  bool is_last() const { return head_.has_value(); }
+  DType compute() const { return compute_; }
+
+ private:
+  Tensor enter(Run& run, Arena& into, const Input& input) const;
+  ParamStore& params_;
+  const ModelConfig config_;
+  const Spec spec_;
+  BlockHooks& hooks_;
+  DType compute_ = DType::kF32;
+  Tensor rope_table_;
+  std::optional<Embedding> embedding_;
+  std::deque<Block> blocks_;
+  std::optional<Head> head_;
+};
+
+}  // namespace trireme

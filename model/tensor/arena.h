@@ -1,0 +1,79 @@
+#pragma once
+#include <algorithm>
+#include <cstddef>
+
+#include "model/device/memory.h"
+#include "model/device/stream.h"
+#include "model/tensor/tensor.h"
+
+namespace trireme {
+
+// A block of device memory handed out from the bottom up and given back all at
+// once, or frame by frame. Nothing in a training step calls an allocator.
+class Arena {
+ public:
+  static constexpr std::size_t kAlignment = 128;
+
+  // Owns `bytes` of zeroed memory on `device`.
+  explicit Arena(std::size_t bytes, Device device = {})
+      : memory_(bytes, device), base_(memory_.data()), capacity_(bytes), device_(device) {}
+
+  // Without memory and without end: hands out addresses that must not be read,
+  // so that a dry run finds how much a real one takes (`peak`).
+  static Arena unbounded(Device device = {}) {
+    Arena arena(0, device);
+    arena.base_ = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 40);
+    arena.capacity_ = std::size_t{1} << 60;
+    return arena;
+  }
+
+  Tensor take(Shape shape, DType dtype = DType::kF32) {
+    const std::size_t bytes = rounded(static_cast<std::size_t>(shape.count()) * size_of(dtype));
+    require(used_ + bytes <= capacity_, "arena of ", capacity_, " bytes is full: ", used_,
+            " used, ", bytes, " more wanted");
+    const Tensor tensor{base_ + used_, dtype, shape, device_};
+    used_ += bytes;
+    peak_ = std::max(peak_, used_);
+    return tensor;
+  }
+  void reset() { used_ = 0; }
+  std::size_t used() const { return used_; }
+  std::size_t peak() const { return peak_; }
+  std::size_t capacity() const { return capacity_; }
+  Device device() const { return device_; }
+
+  static constexpr std::size_t rounded(std::size_t bytes) {
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
+
+  // Temporaries taken while a Frame lives go back when it dies. Take the result
+  // first, then open the frame.
+  class Frame {
+   public:
+    explicit Frame(Arena& arena) : arena_(arena), mark_(arena.used_) {}
+    ~Frame() { arena_.used_ = mark_; }
+    Frame(const Frame&) = delete;
+    Frame& operator=(const Frame&) = delete;
+
+   private:
+    Arena& arena_;
+    std::size_t mark_;
+  };
+
+ private:
+  Memory memory_;
+  std::byte* base_;
+  std::size_t capacity_;
+  Device device_;
+  std::size_t used_ = 0;
+  std::size_t peak_ = 0;
+};
+
+// Where one layer call runs and where it may put things.
+struct Run {
+  Stream& stream;
+  Arena& keep;     // lives until this micro-batch has gone backward
+  Arena& scratch;  // lives until the enclosing Frame closes
+};
+
+}  // namespace trireme

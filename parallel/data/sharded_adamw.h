@@ -1,0 +1,43 @@
+#pragma once
+#include "model/ops/optimizer.h"
+#include "model/params/param_store.h"
+#include "parallel/comm/communicator.h"
+
+namespace trireme {
+
+// AdamW over the data-parallel group, ZeRO-1 (Rajbhandari et al. 2020): every
+// rank owns one equal range of the flat parameters, keeps the moments of that
+// range and updates it. A group of one is the plain optimizer.
+class ShardedAdamW {
+ public:
+  struct Options {
+    double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0.1;
+    double max_norm = 1;  // 0: no clipping
+  };
+  // Takes the moments from `state` and the norm's partial sums from `workspace`,
+  // for good. The store is allocated and outlives this.
+  ShardedAdamW(ParamStore& store, Communicator& data, const Options& options, Arena& state,
+               Arena& workspace);
+
+  // Reduces the gradients, clips them to max_norm by their global norm, updates
+  // and publishes the parameters. `update` counts from 1 over the whole run.
+  void step(Stream& stream, double learning_rate, std::int64_t update);
+
+  // [1], the last step's norm before the clip; read it after the stream is synchronised.
+  Tensor grad_norm() const { return norm_; }
+  // The moments of one parameter, as its owner holds them, shaped like it.
+  Tensor first_moment(const Param& param) const { return of(first_, param); }
+  Tensor second_moment(const Param& param) const { return of(second_, param); }
+
+ private:
+  static Tensor of(const Tensor& flat, const Param& param) {
+    return flat.slice(param.offset, param.master.count()).reshaped(param.master.shape);
+  }
+  ParamStore& store_;
+  Communicator& data_;
+  Options options_;
+  Tensor first_, second_;  // flat, like the store
+  Tensor partials_, norm_, scale_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""Fails when a room includes what it may not: check_layering.py [ROOT]
+
+A room is a folder of sources; a folder that ROOMS does not list belongs to the room above
+it. A room may include itself and the rooms its line names; "model/*" names all below. Files
+under tests/ may include any room. Prints every offending include; silence and exit code 0
+mean that the house stands.
+"""
+
+import pathlib
+import re
+import sys
+
+GROUND = ["model/base", "model/device", "model/tensor"]
+PARALLEL = ["model/*", "parallel/comm", "parallel/mesh"]
+# The trainer's own rooms, from the ground up: each may use those before it.
+TRAINER = ["telemetry", "config", "optimizer", "report", "engine", "restart", "loop", "commands"]
+
+# room: the rooms it may include, beside itself
+ROOMS = {
+    "model/base": [],
+    "model/device": ["model/base"],
+    "model/device/cpu": ["model/base", "model/device"],
+    "model/device/cuda": ["model/base", "model/device"],
+    "model/tensor": ["model/base", "model/device"],
+    "model/ops": GROUND,
+    "model/ops/cpu": [*GROUND, "model/device/cpu", "model/ops"],
+    "model/ops/cuda": [*GROUND, "model/device/cuda", "model/ops"],
+    "model/params": [*GROUND, "model/device/cpu"],
+    "model/layers": [*GROUND, "model/ops", "model/params"],
+    "model/stage": [*GROUND, "model/ops", "model/params", "model/layers"],
+    "parallel/comm": GROUND,
+    "parallel/mesh": ["model/base", "parallel/comm"],
+    "parallel/tensor": PARALLEL,
+    "parallel/context": PARALLEL,
+    "parallel/expert": PARALLEL,
+    "parallel/pipeline": PARALLEL,
+    "parallel/data": PARALLEL,
+    "data": ["model/base"],
+    "checkpoint": ["model/base", "model/tensor", "model/params", "parallel/comm"],
+    "trainer": ["model/*", "parallel/*", "data", "checkpoint", "trainer/*"],
+}
+for height, name in enumerate(TRAINER):
+    below = [f"trainer/{lower}" for lower in TRAINER[:height]]
+    ROOMS[f"trainer/{name}"] = ["model/*", "parallel/*", "data", "checkpoint", *below]
+
+# A device's folder is also seen by the sources, not the headers, that choose among devices.
+CHOOSERS = {
+    "model/ops": ["model/ops/cpu", "model/ops/cuda"],
+    "model/device": ["model/device/cpu", "model/device/cuda"],
+}
+
+# third-party headers, and the only rooms that may see each
+ONLY_IN = {
+    r"mpi\.h|nccl\.h": ["parallel/comm"],
+    r"hdf5\.h|H5.*\.h": ["checkpoint"],
+    r"toml\+\+/": ["trainer"],
+    r"CLI/": ["trainer", "tests"],
+    r"nlohmann/": ["data", "checkpoint", "trainer", "model/ops/cpu", "tests"],
+    r"spdlog/": ["model/base", "model/ops", "parallel", "data", "checkpoint", "trainer", "tests"],
+    r"sentencepiece_.*\.h": ["data", "tests/data"],
+    r"isa-l(\.h|/)": ["checkpoint", "trainer/telemetry"],
+    r"cblas\.h|dnnl.*\.h(pp)?|(imm|emm|xmm)intrin\.h|arm_neon\.h": ["model/ops/cpu"],
+    r"omp\.h": ["model/device/cpu", "model/ops/cpu", "tests"],
+    r"cublas.*\.h|cudnn.*\.h": ["model/ops/cuda"],
+    r"cuda.*\.h|nvtx3/": ["model/device/cuda", "model/ops/cuda"],
+    r"gtest/|gmock/|benchmark/": ["tests"],
+}
+
+SOURCES = {".h", ".cpp", ".cu", ".cuh"}
+TOP_FOLDERS = ("model", "parallel", "data", "checkpoint", "trainer", "tests")
+INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
+
+
+def room_of(path):
+    """The deepest listed room that holds `path`, or None."""
+    return next((str(p) for p in pathlib.PurePosixPath(path).parents if str(p) in ROOMS), None)
+
+
+def named(room, allowed):
+    return room == allowed or (allowed.endswith("/*") and room.startswith(allowed[:-1]))
+
+
+def may_include(path, header):
+    room, other = room_of(path), room_of(header)
+    if path.startswith("tests/"):
+        return other is not None or header.startswith("tests/")
+    allowed = [room, *ROOMS[room]]
+    if path.endswith(".cpp"):
+        allowed += CHOOSERS.get(room, [])
+    return other is not None and any(named(other, entry) for entry in allowed)
+
+
+def inside(path, folder):
+    return path.startswith(folder + "/")
+
+
+def complaints_about(path, text):
+    if not path.startswith("tests/") and room_of(path) is None:
+        yield f"{path}: in no room; scripts/check_layering.py lists them"
+        return
+    for number, line in enumerate(text.splitlines(), 1):
+        found = INCLUDE.match(line)
+        if not found:
+            continue
+        quote, header = found.groups()
+        where = f"{path}:{number}"
+        if quote == '"' and not may_include(path, header):
+            yield f"{where}: {room_of(path) or 'tests'} may not include {header}"
+        for pattern, homes in ONLY_IN.items():
+            if re.match(pattern, header) and not any(inside(path, home) for home in homes):
+                yield f"{where}: only {', '.join(homes)} may include {header}"
+
+
+def complaints(root):
+    for folder in TOP_FOLDERS:
+        for source in sorted((root / folder).rglob("*")):
+            if source.suffix in SOURCES:
+                yield from complaints_about(source.relative_to(root).as_posix(), source.read_text())
+
+
+if __name__ == "__main__":
+    found = list(complaints(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()))
+    print("\n".join(found), end="\n" if found else "")
+    sys.exit(1 if found else 0)

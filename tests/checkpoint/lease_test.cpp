@@ -1,0 +1,126 @@
+#include "checkpoint/lease.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <fstream>
+
+#include "model/base/error.h"
+#include "model/base/file.h"
+#include "tests/checkpoint/state.h"
+
+namespace trireme::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string refusal(const fs::path& run) {
+  try {
+    const Lease lease(run);
+  } catch (const CheckpointError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Lease, a_second_writer_is_refused_with_the_holders_name) {
+  const Scratch scratch;
+  {
+    const Lease lease(scratch.path(), "4711");
+    EXPECT_TRUE(lease.held());
+    EXPECT_EQ(lease.taken_from(), "");
+    const std::string why = refusal(scratch.path());
+    EXPECT_NE(why.find(say("process ", ::getpid(), " on ")), std::string::npos) << why;
+    EXPECT_NE(why.find("job 4711"), std::string::npos) << why;
+    const pid_t other = ::fork();
+    if (other == 0) ::_exit(refusal(scratch.path()) == why ? 0 : 1);
+    int status = 1;
+    ::waitpid(other, &status, 0);
+    EXPECT_EQ(status, 0);
+    EXPECT_TRUE(lease.held());
+  }
+  EXPECT_FALSE(fs::exists(scratch.path() / "LEASE.json"));
+  EXPECT_EQ(refusal(scratch.path()), "");
+}
+
+TEST(Lease, a_killed_holder_is_succeeded) {
+  const Scratch scratch;
+  const pid_t holder = ::fork();
+  if (holder == 0) {
+    const Lease lease(scratch.path());
+    ::kill(::getpid(), SIGKILL);
+  }
+  ::waitpid(holder, nullptr, 0);
+  ASSERT_TRUE(fs::exists(scratch.path() / "LEASE.json"));
+  const Lease lease(scratch.path());
+  EXPECT_NE(lease.taken_from().find(say("process ", holder, " on ")), std::string::npos);
+}
+
+TEST(Lease, a_holder_on_another_machine_cannot_be_judged_from_here) {
+  const Scratch scratch;
+  const fs::path path = scratch.path() / "LEASE.json";
+  std::string text;
+  {
+    const Lease lease(scratch.path());
+    text = read_text(path);
+  }
+  auto json = nlohmann::json::parse(text);
+  json["host"] = "node17";
+  std::ofstream(path) << json.dump();  // the same kernel under another name: a container
+  EXPECT_EQ(refusal(scratch.path()), "");
+  json["boot"] = "00000000-0000-0000-0000-000000000000";
+  std::ofstream(path) << json.dump();
+  const std::string why = refusal(scratch.path());
+  EXPECT_NE(why.find("on node17"), std::string::npos) << why;
+  EXPECT_NE(why.find("remove " + path.string()), std::string::npos) << why;
+  EXPECT_TRUE(fs::exists(path));
+  std::ofstream(path) << "{\"host\": 3";  // torn by a crash
+  EXPECT_EQ(refusal(scratch.path()), "");
+}
+
+// Asks for the lease, says how that went, and keeps it until `release` is closed.
+[[noreturn]] void race(const fs::path& run, int answer, int release) {
+  char said = 'e';
+  try {
+    const Lease lease(run);
+    said = lease.held() ? 'w' : 'l';
+    if (::write(answer, &said, 1) != 1) ::_exit(1);
+    ::_exit(::read(release, &said, 1) == 0 ? 0 : 1);
+  } catch (const CheckpointError&) {
+    said = 'r';
+  }
+  ::_exit(::write(answer, &said, 1) == 1 ? 0 : 1);
+}
+
+TEST(Lease, one_of_many_that_start_at_once_gets_it) {
+  const Scratch scratch;
+  constexpr int kRacers = 6;
+  for (int round = 0; round < 20; ++round) {
+    std::array<int, 2> answer{};
+    std::array<int, 2> release{};
+    ASSERT_EQ(::pipe(answer.data()), 0);
+    ASSERT_EQ(::pipe(release.data()), 0);
+    for (int racer = 0; racer < kRacers; ++racer) {
+      if (::fork() != 0) continue;
+      ::close(release[1]);
+      race(scratch.path(), answer[1], release[0]);
+    }
+    std::string answers;
+    for (char c = 0; answers.size() < kRacers && ::read(answer[0], &c, 1) == 1;) answers += c;
+    for (const int end : {answer[0], answer[1], release[0], release[1]}) ::close(end);
+    for (int racer = 0; racer < kRacers; ++racer) {
+      int status = 1;
+      ::wait(&status);
+      EXPECT_EQ(status, 0);
+    }
+    std::sort(answers.begin(), answers.end());
+    EXPECT_EQ(answers, "rrrrrw");
+  }
+}
+
+}  // namespace
+}  // namespace trireme::checkpoint

@@ -1,0 +1,207 @@
+#include "model/layers/attention.h"
+#include "model/layers/embedding.h"
+#include "model/layers/head.h"
+#include "model/layers/mlp.h"
+#include "model/layers/norm.h"
+#include "tests/model/layers/gradient_check.h"
+
+namespace trireme::test {
+namespace {
+
+double dot(const Tensor& a, const Tensor& b) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < a.count(); ++i) sum += a.as<double>()[i] * b.as<double>()[i];
+  return sum;
+}
+
+TEST(Linear, gradients_are_those_of_the_product_and_the_bias) {
+  LayerBench bench;
+  Weight& weight = bench.params.declare(
+      std::vector<ParamSpec>{{.name = "a", .shape = {3, 5}, .init_scale = 1, .decay = true},
+                             {.name = "b", .shape = {4, 5}, .init_scale = 1, .decay = true}});
+  Weight& bias = bench.params.declare({.name = "bias", .shape = {7}, .init = Init::kZeros});
+  bench.allocate();
+  const Linear linear(weight, &bias);
+  const Tensor x = bench.random({6, 5}, "x");
+  const Tensor r = bench.random({6, 7}, "r");
+  Linear::Saved saved;
+  const auto forward = [&] { return linear.forward(bench.run, bench.keep, x, saved); };
+  bench.check(
+      {x}, [&] { return dot(r, forward()); },
+      [&] {
+        forward();
+        const Tensor dx = linear.backward_input(bench.run, r);
+        linear.backward_weight(bench.run, r, saved);
+        return std::vector{dx};
+      });
+}
+
+class NormGradient : public testing::TestWithParam<NormKind> {};
+
+TEST_P(NormGradient, holds_with_and_without_a_residual) {
+  for (const bool with_residual : {false, true}) {
+    LayerBench bench;
+    const Region region;
+    const Norm norm(bench.params, "norm", GetParam(), 12, 1e-5, region);
+    bench.allocate();
+    const Tensor x = bench.random({5, 12}, "x");
+    const Tensor residual = bench.random({5, 12}, "residual");
+    const Tensor of_y = bench.random({5, 12}, "of y");
+    const Tensor of_sum = bench.random({5, 12}, "of sum");
+    Norm::Saved saved;
+    const auto forward = [&] {
+      const Tensor y = with_residual ? norm.forward_add(bench.run, bench.keep, x, residual, saved)
+                                     : norm.forward(bench.run, bench.keep, x, saved);
+      return dot(of_y, y) + (with_residual ? dot(of_sum, saved.x) : 0);
+    };
+    const auto backward = [&] {
+      forward();
+      const Tensor dx = bench.keep.take({5, 12}, DType::kF64);
+      norm.backward(bench.run, dx, of_y, with_residual ? of_sum : Tensor{}, saved);
+      return with_residual ? std::vector{dx, dx} : std::vector{dx};
+    };
+    bench.check(with_residual ? std::vector{x, residual} : std::vector{x}, forward, backward);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, NormGradient,
+                         testing::Values(NormKind::kLayerNorm, NormKind::kRmsNorm));
+
+struct AttentionCase {
+  const char* name;
+  bool bias, qk_norm, rope;
+};
+
+class AttentionGradient : public testing::TestWithParam<AttentionCase> {};
+
+TEST_P(AttentionGradient, holds_with_grouped_queries_and_documents) {
+  const AttentionCase& how = GetParam();
+  LayerBench bench;
+  Region region;
+  AttentionCore core;
+  const ops::Heads heads{4, 2, 6};
+  // Any angles will do, as long as cosine and sine belong together.
+  const Tensor angles = bench.random({7, 3}, "angles");
+  const Tensor table = bench.fixed.take({7, 6}, DType::kF64);
+  for (std::int64_t p = 0; p < 7; ++p) {
+    for (std::int64_t i = 0; i < 3; ++i) {
+      table.as<double>()[p * 6 + i] = std::cos(angles.as<double>()[p * 3 + i]);
+      table.as<double>()[p * 6 + 3 + i] = std::sin(angles.as<double>()[p * 3 + i]);
+    }
+  }
+  const Tensor none;
+  const Attention attention(bench.params, "attention",
+                            {.hidden = 10,
+                             .heads = heads,
+                             .qkv_bias = how.bias,
+                             .output_bias = how.bias,
+                             .qk_norm = how.qk_norm},
+                            region, core, how.rope ? table : none);
+  bench.allocate();
+  const Sequence sequence{2, 7, bench.integers({0, 1, 2, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6}),
+                          bench.integers({0, 0, 0, 3, 3, 3, 3, 0, 0, 0, 0, 0, 0, 0})};
+  const Tensor x = bench.random({14, 10}, "x");
+  const Tensor r = bench.random({14, 10}, "r");
+  Attention::Saved saved;
+  const auto forward = [&] { return attention.forward(bench.run, x, sequence, saved); };
+  bench.check(
+      {x}, [&] { return dot(r, forward()); },
+      [&] {
+        forward();
+        return std::vector{attention.backward(bench.run, r, sequence, saved)};
+      });
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, AttentionGradient,
+                         testing::Values(AttentionCase{"gpt2", true, false, false},
+                                         AttentionCase{"llama", false, false, true},
+                                         AttentionCase{"qwen3", false, true, true}),
+                         [](const auto& of) { return std::string(of.param.name); });
+
+class MlpGradient : public testing::TestWithParam<bool> {};
+
+TEST_P(MlpGradient, holds_whatever_is_recomputed) {
+  const bool gated = GetParam();
+  for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+    LayerBench bench;
+    Region region;
+    const Mlp mlp(bench.params, "mlp",
+                  {.hidden = 6, .intermediate = 9, .gated = gated, .bias = !gated}, region);
+    bench.allocate();
+    const Tensor x = bench.random({5, 6}, "x");
+    const Tensor r = bench.random({5, 6}, "r");
+    Mlp::Saved saved;
+    const auto forward = [&] { return mlp.forward(bench.run, x, recompute, saved); };
+    bench.check(
+        {x}, [&] { return dot(r, forward()); },
+        [&] {
+          forward();
+          if (recompute == Recompute::kSelective) {
+            saved.up.x = saved.down.x = {};
+            mlp.restore_dropped(bench.run, x, saved);
+          }
+          if (recompute == Recompute::kFull) {
+            saved = {};
+            mlp.restore(bench.run, x, saved);
+          }
+          return std::vector{mlp.backward(bench.run, r, saved)};
+        });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Activations, MlpGradient, testing::Bool());
+
+TEST(Embedding, gradients_add_up_over_repeated_ids_and_positions) {
+  LayerBench bench;
+  Region region;
+  const Embedding embedding(bench.params, {.vocab = 5, .hidden = 4, .positions = 3}, region);
+  bench.allocate();
+  const Tensor ids = bench.integers({4, 0, 4, 1, 2, 3});
+  const Tensor positions = bench.integers({0, 1, 2, 0, 1, 2});
+  const Tensor r = bench.random({6, 4}, "r");
+  const auto forward = [&] {
+    return dot(r, embedding.forward(bench.run, bench.keep, ids, positions));
+  };
+  bench.check({}, forward, [&] {
+    embedding.backward(bench.run, r, ids, positions);
+    return std::vector<Tensor>{};
+  });
+}
+
+TEST(Head, gradients_are_those_of_the_mean_loss_of_the_valid_targets) {
+  LayerBench bench;
+  Region region;
+  Weight& table = bench.params.declare(
+      {.name = "head.weight", .shape = {11, 6}, .init_scale = 1, .decay = true});
+  const Head head(bench.params, NormKind::kRmsNorm, 6, 1e-5, table, 11, region);
+  bench.allocate();
+  const Tensor x = bench.random({4, 6}, "x");
+  const Tensor targets = bench.integers({3, -1, 10, 0});
+  const double scale = 1.0 / 3;
+  Head::Saved saved;
+  const auto loss = [&](bool with_gradient) {
+    const Tensor losses = head.forward(bench.run, x, {targets, scale, with_gradient}, saved);
+    EXPECT_EQ(losses.as<double>()[1], 0);
+    double sum = 0;
+    for (std::int64_t i = 0; i < losses.count(); ++i) sum += scale * losses.as<double>()[i];
+    return sum;
+  };
+  bench.check(
+      {x}, [&] { return loss(false); },
+      [&] {
+        loss(true);
+        const Tensor dx = bench.keep.take(x.shape, DType::kF64);
+        head.backward(bench.run, dx, saved);
+        return std::vector{dx};
+      });
+}
+
+TEST(Head, chunks_of_a_large_vocabulary_are_whole_tiles) {
+  EXPECT_EQ(Head::chunk_rows(256, 50257), 256);
+  EXPECT_EQ(Head::chunk_rows(8192, 50257), 640);
+  EXPECT_EQ(Head::chunk_rows(8192, 1 << 24), 128);
+  EXPECT_EQ(Head::chunk_rows(100, 1 << 24), 100);
+}
+
+}  // namespace
+}  // namespace trireme::test

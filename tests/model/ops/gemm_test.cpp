@@ -1,0 +1,304 @@
+#include "model/ops/gemm.h"
+
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "model/base/file.h"
+#include "model/ops/cpu/gemm_engine.h"
+#include "tests/model/ops/random_tensor.h"
+
+namespace trireme::ops {
+namespace {
+
+using cpu::GemmChoices;
+using cpu::GemmEngine;
+using cpu::GemmLibrary;
+
+struct Case {
+  DType in, out;
+  std::int64_t m, n, k;
+  bool transpose_a, transpose_b;
+  Into into = Into::kReplace;
+  bool bias = false;
+};
+
+std::string say_case(const Case& x) {
+  return say(name_of(x.in), ">", name_of(x.out), " ", x.m, " ", x.n, " ", x.k, " ",
+             x.transpose_a ? "t" : "n", x.transpose_b ? "t" : "n",
+             x.into == Into::kAdd ? " add" : "", x.bias ? " bias" : "");
+}
+
+struct Operands {
+  OwnedTensor a, b, c, bias;
+  explicit Operands(const Case& x)
+      : a(x.transpose_a ? Shape{x.k, x.m} : Shape{x.m, x.k}, x.in),
+        b(x.transpose_b ? Shape{x.n, x.k} : Shape{x.k, x.n}, x.in),
+        c({x.m, x.n}, x.out),
+        bias({x.n}, x.in) {
+    a.randomize(1), b.randomize(2), c.randomize(3), bias.randomize(4);
+  }
+  Gemm how(const Case& x) {
+    return {x.transpose_a, x.transpose_b, x.into, x.bias ? bias.view() : Tensor{}};
+  }
+};
+
+// Against double sums. Any order of k rounded additions is within k units of the
+// accumulator's roundoff of the sum of magnitudes (Higham 2002, section 3.1);
+// rounding the result to bfloat16 adds 2^-8 of it.
+void expect_product(const Case& x, cpu::GemmEngine* engine) {
+  SCOPED_TRACE(say_case(x));
+  Operands o(x), before(x);
+  Stream stream;
+  if (engine == nullptr) {
+    gemm(stream, o.c, o.a, o.b, o.how(x));
+  } else {
+    const cpu::MatMulShape shape{
+        x.transpose_a, x.transpose_b, x.into, x.bias, x.in,
+        x.out,         x.m,           x.n,    x.k,    x.transpose_a ? x.m : x.k};
+    engine->run({shape, o.a.view().data, o.b.view().data, x.bias ? o.bias.view().data : nullptr,
+                 o.c.view().data});
+  }
+  const double unit = x.in == DType::kF64 ? 0x1p-53 : 0x1p-24;
+  const std::vector<double> a = before.a.values(), b = before.b.values(), c = o.c.values();
+  const std::vector<double> start_c = before.c.values(), bias = before.bias.values();
+  double worst = 0;
+  for (std::int64_t i = 0; i < x.m; ++i)
+    for (std::int64_t j = 0; j < x.n; ++j) {
+      const double start = x.into == Into::kAdd ? start_c[i * x.n + j] : x.bias ? bias[j] : 0;
+      double sum = start, magnitude = std::fabs(start);
+      for (std::int64_t p = 0; p < x.k; ++p) {
+        const double product = a[x.transpose_a ? p * x.m + i : i * x.k + p] *
+                               b[x.transpose_b ? j * x.k + p : p * x.n + j];
+        sum += product;
+        magnitude += std::fabs(product);
+      }
+      double allowed = static_cast<double>(x.k + 2) * unit * magnitude;
+      if (x.out == DType::kBf16) allowed += 0x1p-8 * (std::fabs(sum) + allowed);
+      worst = std::max(worst, std::fabs(c[i * x.n + j] - sum) / allowed);
+    }
+  EXPECT_LE(worst, 1);
+  EXPECT_TRUE(o.a.same_bits(before.a) && o.b.same_bits(before.b)) << "the factors changed";
+}
+
+std::vector<Case> all_cases() {
+  const std::int64_t shapes[][3] = {{1, 1, 1},    {1, 64, 48},  {64, 1, 17},   {3, 5, 7},
+                                    {17, 33, 65}, {64, 96, 32}, {130, 70, 257}};
+  const DType dtypes[][2] = {{DType::kF32, DType::kF32},
+                             {DType::kF64, DType::kF64},
+                             {DType::kBf16, DType::kBf16},
+                             {DType::kBf16, DType::kF32}};
+  std::vector<Case> cases;
+  for (const auto& [m, n, k] : shapes)
+    for (const auto& [in, out] : dtypes)
+      for (const bool ta : {false, true})
+        for (const bool tb : {false, true}) {
+          cases.push_back({in, out, m, n, k, ta, tb});
+          cases.push_back({in, out, m, n, k, ta, tb, Into::kAdd});
+          cases.push_back({in, out, m, n, k, ta, tb, Into::kReplace, true});
+        }
+  return cases;
+}
+
+TEST(Gemm, MultipliesEveryLayoutAndDtypeByTheLibraryItChooses) {
+  for (const Case& x : all_cases())
+    if (x.m == 17 || x.k == 17) expect_product(x, nullptr);
+}
+
+TEST(Gemm, MultipliesByEitherLibraryWhenFixed) {
+  for (const GemmLibrary library : {GemmLibrary::kOpenBlas, GemmLibrary::kOneDnn}) {
+    SCOPED_TRACE(cpu::name_of(library));
+    GemmEngine engine({});
+    engine.fix(library);
+    for (const Case& x : all_cases()) expect_product(x, &engine);
+    EXPECT_TRUE(engine.choices().empty()) << "a fixed engine measured";
+  }
+}
+
+TEST(Gemm, WidensBfloat16BlockByBlock) {
+  GemmEngine engine({});
+  engine.fix(GemmLibrary::kOpenBlas);
+  for (const bool transposed : {false, true})
+    for (const DType out : {DType::kBf16, DType::kF32}) {
+      expect_product({DType::kBf16, out, 515, 30, 1030, transposed, !transposed, Into::kAdd},
+                     &engine);
+      expect_product(
+          {DType::kBf16, out, 9, 1100, 520, transposed, !transposed, Into::kReplace, true},
+          &engine);
+    }
+}
+
+TEST(Gemm, GivesTheSameBitsEveryTime) {
+  for (const GemmLibrary library : {GemmLibrary::kOpenBlas, GemmLibrary::kOneDnn})
+    for (const DType dtype : {DType::kF32, DType::kBf16}) {
+      GemmEngine engine({});
+      engine.fix(library);
+      const Case x{dtype, DType::kF32, 300, 200, 500, true, false};
+      Operands first(x), again(x);
+      const auto run = [&](Operands& o) {
+        engine.run({{true, false, Into::kReplace, false, dtype, DType::kF32, x.m, x.n, x.k, x.m},
+                    o.a.view().data,
+                    o.b.view().data,
+                    nullptr,
+                    o.c.view().data});
+      };
+      run(first);
+      for (int i = 0; i < 10; ++i) {
+        again.c.fill(-1);
+        run(again);
+        ASSERT_TRUE(first.c.same_bits(again.c)) << cpu::name_of(library) << " " << name_of(dtype);
+      }
+    }
+}
+
+TEST(Gemm, TakesTheProductOfNothingAsZero) {
+  Stream stream;
+  OwnedTensor a({0, 4}, DType::kBf16), b({0, 3}, DType::kBf16), c({4, 3}, DType::kF32);
+  c.fill(2);
+  gemm(stream, c, a, b, {.transpose_a = true, .into = Into::kAdd});
+  EXPECT_EQ(c.get(5), 2);
+  gemm(stream, c, a, b, {.transpose_a = true});
+  EXPECT_EQ(c.get(5), 0);
+  OwnedTensor bias({3}, DType::kBf16);
+  bias.fill(0.5);
+  gemm(stream, c, a, b, {.transpose_a = true, .bias = bias});
+  EXPECT_EQ(c.get(11), 0.5);
+  OwnedTensor none({0, 3}, DType::kF32), x({0, 4}, DType::kF32), w({4, 3}, DType::kF32);
+  gemm(stream, none, x, w, {});
+}
+
+TEST(Gemm, CountsOnAPlanningStreamAndReadsNothing) {
+  Tally tally;
+  Stream stream(Device{}, tally);
+  const auto at = [](Shape shape) {
+    return Tensor{reinterpret_cast<std::byte*>(std::uintptr_t{1} << 40), DType::kF32, shape, {}};
+  };
+  gemm(stream, at({5, 7}), at({5, 11}), at({7, 11}), {.transpose_b = true});
+  EXPECT_EQ(tally.matmul, 2.0 * 5 * 7 * 11);
+}
+
+TEST(Gemm, RefusesWhatDoesNotFit) {
+  Stream stream;
+  OwnedTensor a({4, 6}, DType::kF32), b({6, 5}, DType::kF32), c({4, 5}, DType::kF32);
+  OwnedTensor bias({4}, DType::kF32), wide({6, 5}, DType::kF64), narrow({4, 5}, DType::kBf16);
+  EXPECT_THROW(gemm(stream, c, a, b, {.transpose_b = true}), Error);
+  EXPECT_THROW(gemm(stream, c, b, a, {}), Error);
+  EXPECT_THROW(gemm(stream, c, a, wide, {}), Error);
+  EXPECT_THROW(gemm(stream, narrow, a, b, {}), Error);
+  EXPECT_THROW(gemm(stream, c, a, b, {.bias = bias}), Error);
+  OwnedTensor right({5}, DType::kF32);
+  EXPECT_THROW(gemm(stream, c, a, b, {.into = Into::kAdd, .bias = right}), Error);
+}
+
+class GemmCacheTest : public ::testing::Test {
+ protected:
+  std::filesystem::path folder_ =
+      std::filesystem::path(::testing::TempDir()) /
+      say("gemm-cache-", ::getpid(), "-",
+          ::testing::UnitTest::GetInstance()->current_test_info()->name());
+  void SetUp() override { std::filesystem::remove_all(folder_); }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+};
+
+TEST_F(GemmCacheTest, LetsTheFirstToSettleWin) {
+  cpu::GemmCache first(folder_, "machine a"), second(folder_, "machine a");
+  EXPECT_FALSE(first.find("shape"));
+  EXPECT_FALSE(second.find("shape"));
+  EXPECT_EQ(first.settle("shape", GemmLibrary::kOpenBlas), GemmLibrary::kOpenBlas);
+  EXPECT_EQ(second.settle("shape", GemmLibrary::kOneDnn), GemmLibrary::kOpenBlas);
+  EXPECT_EQ(second.settle("other", GemmLibrary::kOneDnn), GemmLibrary::kOneDnn);
+  cpu::GemmCache later(folder_, "machine a");
+  EXPECT_EQ(later.find("shape"), GemmLibrary::kOpenBlas);
+  EXPECT_EQ(later.find("other"), GemmLibrary::kOneDnn);
+  cpu::GemmCache elsewhere(folder_, "machine b");
+  EXPECT_FALSE(elsewhere.find("shape"));
+}
+
+TEST_F(GemmCacheTest, WritesOverAFileThatIsNotOne) {
+  cpu::GemmCache(folder_, "m").settle("shape", GemmLibrary::kOneDnn);
+  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+    if (entry.path().extension() == ".json") std::ofstream(entry.path()) << "{\"m\": [tru";
+  }
+  cpu::GemmCache broken(folder_, "m");
+  EXPECT_FALSE(broken.find("shape"));
+  EXPECT_EQ(broken.settle("shape", GemmLibrary::kOpenBlas), GemmLibrary::kOpenBlas);
+  EXPECT_EQ(cpu::GemmCache(folder_, "m").find("shape"), GemmLibrary::kOpenBlas);
+}
+
+TEST_F(GemmCacheTest, DoesWithoutAFolderItCannotMake) {
+  std::ofstream(folder_) << "a file where the folder should be";
+  cpu::GemmCache cache(folder_ / "below", "m");
+  EXPECT_FALSE(cache.find("shape"));
+  EXPECT_EQ(cache.settle("shape", GemmLibrary::kOneDnn), GemmLibrary::kOneDnn);
+  EXPECT_EQ(cache.settle("shape", GemmLibrary::kOpenBlas), GemmLibrary::kOpenBlas);
+}
+
+TEST_F(GemmCacheTest, KeepsWhatAnEngineMeasured) {
+  if (!cpu::OneDnn::supports(DType::kF32)) GTEST_SKIP();
+  GemmChoices measured;
+  {
+    GemmEngine engine(folder_);
+    expect_product({DType::kF32, DType::kF32, 40, 50, 60, true, false, Into::kAdd}, &engine);
+    expect_product({DType::kF32, DType::kF32, 40, 50, 60, false, true}, &engine);
+    measured = engine.choices();
+    EXPECT_FALSE(measured.empty());
+  }
+  GemmEngine engine(folder_);
+  expect_product({DType::kF32, DType::kF32, 40, 50, 60, true, false, Into::kAdd}, &engine);
+  expect_product({DType::kF32, DType::kF32, 40, 50, 60, false, true}, &engine);
+  EXPECT_EQ(engine.choices(), measured);
+}
+
+TEST_F(GemmCacheTest, GivesAResumedRunItsOwnChoices) {
+  GemmEngine first(folder_);
+  expect_product({DType::kF32, DType::kF32, 40, 50, 60, false, true}, &first);
+  // The opposite of what was measured, as another machine's noise might have had it.
+  std::string table = first.choices().json();
+  const bool openblas = table.find("openblas") != std::string::npos;
+  const std::string from = openblas ? "openblas" : "onednn", to = openblas ? "onednn" : "openblas";
+  table.replace(table.find("\"" + from + "\"") + 1, from.size(), to);
+  GemmEngine resumed(folder_);
+  resumed.use(GemmChoices::parse(table));
+  expect_product({DType::kF32, DType::kF32, 40, 50, 60, false, true}, &resumed);
+  EXPECT_EQ(resumed.choices(), GemmChoices::parse(table));
+  EXPECT_NE(resumed.choices(), first.choices());
+}
+
+TEST(GemmChoices, ReadsBackItsJson) {
+  GemmChoices choices;
+  choices.set("a", "x", GemmLibrary::kOpenBlas);
+  choices.set("a", "y", GemmLibrary::kOneDnn);
+  choices.set("b", "x", GemmLibrary::kOneDnn);
+  EXPECT_EQ(GemmChoices::parse(choices.json()), choices);
+  EXPECT_EQ(GemmChoices::parse(GemmChoices{}.json()), GemmChoices{});
+}
+
+TEST(GemmChoices, NamesWhatIsWrongWithAText) {
+  for (const char* text :
+       {"", "{", "[1]", "{\"a\": 3}", "{\"a\": {\"x\": 7}}", "{\"a\": {\"x\": \"mkl\"}}"})
+    EXPECT_THROW(GemmChoices::parse(text), ConfigError) << text;
+}
+
+TEST(GemmChoices, SharesAChoiceAmongNearExtents) {
+  cpu::MatMulShape shape{.m = 256, .n = 2304, .k = 768};
+  const std::string key = cpu::choice_key(shape);
+  EXPECT_EQ(key, "float32 nn 256 2560 768");
+  shape.n = 2500;
+  EXPECT_EQ(cpu::choice_key(shape), key);
+  shape.n = 2561;
+  EXPECT_NE(cpu::choice_key(shape), key);
+  EXPECT_EQ(cpu::choice_key({.transpose_a = true,
+                             .into = Into::kAdd,
+                             .in = DType::kBf16,
+                             .out = DType::kF32,
+                             .m = 7,
+                             .n = 8,
+                             .k = 9}),
+            "bfloat16>float32 tn 7 8 10 add");
+}
+
+}  // namespace
+}  // namespace trireme::ops

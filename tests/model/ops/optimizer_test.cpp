@@ -1,0 +1,198 @@
+#include "model/ops/optimizer.h"
+
+#include "tests/model/ops/op_test.h"
+
+namespace trireme::ops {
+namespace {
+
+using namespace trireme::test;  // NOLINT(google-build-using-namespace)
+
+TEST(ChunkSquares, partials_are_float64_sums_of_fixed_chunks) {
+  on_every_platform_and_dtype([](Stream& stream, DType dtype) {
+    for (const std::int64_t count :
+         {std::int64_t{0}, std::int64_t{1}, std::int64_t{17}, kNormChunk, 2 * kNormChunk + 33}) {
+      SCOPED_TRACE(count);
+      const std::int64_t chunks = (count + kNormChunk - 1) / kNormChunk;
+      const Values x = random_values(count, 1, dtype);
+      std::vector<long double> sums(chunks);
+      for (std::int64_t i = 0; i < count; ++i) sums[i / kNormChunk] += x[i] * x[i];
+      const Held values(stream, {count}, dtype, x), partials(stream, {chunks}, DType::kF64);
+      chunk_squares(stream, partials, values);
+      // At least 8 accumulators of at most 8192 additions; errors cancel well below that.
+      expect_values(partials, Values(sums.begin(), sums.end()), 64);
+    }
+  });
+}
+
+TEST(ChunkSquares, a_chunk_has_the_same_bits_wherever_it_is_held) {
+  on_every_platform_and_dtype([](Stream& stream, DType dtype) {
+    const std::int64_t count = 2 * kNormChunk + 33;
+    const Values x = random_values(count, 1, dtype);
+    const Held whole(stream, {count}, dtype, x), all(stream, {3}, DType::kF64);
+    chunk_squares(stream, all, whole);
+    const Values tail(x.begin() + kNormChunk, x.end());
+    const Held rest(stream, {count - kNormChunk}, dtype, tail), two(stream, {2}, DType::kF64);
+    chunk_squares(stream, two, rest);
+    EXPECT_EQ(two.values()[0], all.values()[1]);
+    EXPECT_EQ(two.values()[1], all.values()[2]);
+  });
+}
+
+TEST(ClipScale, shrinks_long_gradients_only) {
+  on_every_platform([](Stream& stream) {
+    for (const DType dtype : {DType::kF32, DType::kF64}) {
+      const auto clipped = [&](const Values& squares, double most) {
+        const Held partials(stream, {static_cast<std::int64_t>(squares.size())}, DType::kF64,
+                            squares);
+        const Held norm(stream, {1}, dtype), scale(stream, {1}, dtype);
+        clip_scale(stream, norm, scale, partials, most);
+        return std::pair{norm.values()[0], scale.values()[0]};
+      };
+      EXPECT_EQ(clipped({9, 16}, 1), std::pair(5.0, rounded(0.2, dtype)));
+      EXPECT_EQ(clipped({9, 16}, 5), std::pair(5.0, 1.0));
+      EXPECT_EQ(clipped({9, 16}, 7), std::pair(5.0, 1.0));
+      EXPECT_EQ(clipped({9, 16}, 0), std::pair(5.0, 1.0));
+      EXPECT_EQ(clipped({0}, 1), std::pair(0.0, 1.0));
+      // A gradient that is no number makes every weight none, so that it is noticed.
+      EXPECT_TRUE(std::isnan(clipped({1, kNan}, 1).second));
+      EXPECT_EQ(clipped({kInfinity}, 1), std::pair(kInfinity, 0.0));
+    }
+  });
+}
+
+struct Problem {
+  std::int64_t count;
+  DType dtype = DType::kF64;
+  bool has_master = true;
+  double grad_scale = 0.5;
+  AdamW how{.learning_rate = 0.01,
+            .beta1 = 0.9,
+            .beta2 = 0.95,
+            .epsilon = 1e-8,
+            .weight_decay = 0.1,
+            .step = 1};
+  DType sums() const { return accumulator_of(dtype); }
+  Values master = random_values(count, 1, sums());
+  Values m = random_values(count, 2, sums(), 0.1);
+  Values v = squares(random_values(count, 3, sums(), 0.1));
+  Values grad = random_values(count, 4, sums());
+
+  Values squares(Values x) const {
+    for (double& value : x) value = rounded(value * value, sums());
+    return x;
+  }
+};
+
+// As published, in float64.
+Problem reference(Problem p) {
+  const double steps = static_cast<double>(p.how.step);
+  for (std::int64_t i = 0; i < p.count; ++i) {
+    const double g = p.grad[i] * p.grad_scale;
+    p.m[i] = p.how.beta1 * p.m[i] + (1 - p.how.beta1) * g;
+    p.v[i] = p.how.beta2 * p.v[i] + (1 - p.how.beta2) * g * g;
+    const double m = p.m[i] / (1 - std::pow(p.how.beta1, steps));
+    const double v = p.v[i] / (1 - std::pow(p.how.beta2, steps));
+    p.master[i] -= p.how.learning_rate *
+                   (m / (std::sqrt(v) + p.how.epsilon) + p.how.weight_decay * p.master[i]);
+  }
+  return p;
+}
+
+struct Applied {
+  Held value, master, m, v, grad, scale;
+  Applied(Stream& stream, const Problem& p)
+      : value(stream, {p.count}, p.dtype, p.has_master ? Values{} : p.master),
+        master(stream, {p.count}, p.sums(), p.master),
+        m(stream, {p.count}, p.sums(), p.m),
+        v(stream, {p.count}, p.sums(), p.v),
+        grad(stream, {p.count}, p.sums(), p.grad),
+        scale(stream, {1}, p.sums(), {p.grad_scale}) {
+    const Tensor copy = p.has_master ? Tensor(master) : Tensor{};
+    adamw(stream, {value, copy, m, v, grad, scale}, p.how);
+  }
+};
+
+TEST(AdamW, update_is_the_published_one) {
+  on_every_platform_and_dtype([](Stream& stream, DType dtype) {
+    for (const std::int64_t count : {0, 1, 3, 17, 64, 100, 20001}) {
+      for (const std::int64_t step : {1, 2, 1000}) {
+        for (const bool has_master : {true, false}) {
+          if (!has_master && dtype == DType::kBf16) continue;
+          SCOPED_TRACE(say(count, " at step ", step, has_master ? "" : " without master"));
+          Problem p{count, dtype, has_master};
+          p.how.step = step;
+          const Problem expected = reference(p);
+          const Applied got(stream, p);
+          // g, two products and a sum each; betas are rounded to float32 as well.
+          expect_values(got.m, expected.m, 4, 1);
+          expect_values(got.v, expected.v, 6, 1);
+          // The update, at most 0.01 * 4.5 / (1 - 0.9) in size, is off by a few roundings of
+          // itself, which is less than one of the weight's.
+          const Held& weights = has_master ? got.master : got.value;
+          expect_values(weights, expected.master, 4, 1);
+          if (has_master) expect_values(got.value, got.master.values(), 0, 1e-300);
+        }
+      }
+    }
+  });
+}
+
+TEST(AdamW, a_part_of_the_range_gets_the_bits_it_has_in_the_whole) {
+  on_every_platform_and_dtype([](Stream& stream, DType dtype) {
+    const Problem whole{1003, dtype};
+    const Applied all(stream, whole);
+    for (const auto& [first, count] : {std::pair{1, 1000}, std::pair{7, 30}, std::pair{990, 13}}) {
+      Problem part = whole;
+      part.count = count;
+      for (Values* values : {&part.master, &part.m, &part.v, &part.grad}) {
+        *values = Values(values->begin() + first, values->begin() + first + count);
+      }
+      const Applied some(stream, part);
+      const auto same = [&, at = first](const Held& a, const Held& b) {
+        const Values x = a.values(), y = b.values();
+        return std::equal(x.begin(), x.end(), y.begin() + at);
+      };
+      EXPECT_TRUE(same(some.value, all.value) && same(some.master, all.master));
+      EXPECT_TRUE(same(some.m, all.m) && same(some.v, all.v));
+    }
+  });
+}
+
+TEST(AdamW, nan_reaches_the_weight_it_belongs_to) {
+  on_every_platform_and_dtype([](Stream& stream, DType dtype) {
+    Problem p{100, dtype};
+    p.grad[98] = kNan;
+    const Applied got(stream, p);
+    const Values value = got.value.values();
+    for (std::size_t i = 0; i < value.size(); ++i) EXPECT_EQ(std::isnan(value[i]), i == 98);
+    p.grad[98] = 0;
+    p.grad_scale = kNan;
+    const Applied all(stream, p);
+    for (const double weight : all.value.values()) EXPECT_TRUE(std::isnan(weight));
+  });
+}
+
+TEST(AdamW, bits_do_not_depend_on_threads) {
+  on_every_platform_and_dtype([](Stream& stream, DType dtype) {
+    const Problem p{50003, dtype};
+    const std::int64_t chunks = (p.count + kNormChunk - 1) / kNormChunk;
+    expect_thread_independent([&] {
+      const Applied got(stream, p);
+      const Held partials(stream, {chunks}, DType::kF64);
+      chunk_squares(stream, partials, got.grad);
+      return joined({&got.value, &got.master, &got.m, &got.v, &partials});
+    });
+  });
+}
+
+TEST(AdamW, bfloat16_weights_without_a_master_are_refused) {
+  Stream stream;
+  Problem p{4, DType::kBf16, false};
+  EXPECT_THROW(Applied(stream, p), Error);
+  Problem early{4};
+  early.how.step = 0;
+  EXPECT_THROW(Applied(stream, early), Error);
+}
+
+}  // namespace
+}  // namespace trireme::ops

@@ -1,0 +1,107 @@
+#include <gtest/gtest.h>
+
+#include "model/ops/elementwise.h"
+#include "model/stage/stage.h"
+#include "tests/model/layers/gradient_check.h"
+
+namespace trireme::test {
+namespace {
+
+ModelConfig tiny(bool gpt2) {
+  ModelConfig m;
+  m.norm = gpt2 ? NormKind::kLayerNorm : NormKind::kRmsNorm;
+  m.position = gpt2 ? PositionKind::kLearned : PositionKind::kRotary;
+  m.activation = gpt2 ? ActivationKind::kGeluTanh : ActivationKind::kSwiGlu;
+  m.attention_bias = m.attention_output_bias = m.mlp_bias = gpt2;
+  m.qk_norm = !gpt2;
+  m.tie_word_embeddings = gpt2;
+  m.vocab_size = 9;
+  m.hidden_size = 8;
+  m.intermediate_size = 10;
+  m.num_hidden_layers = 2;
+  m.num_attention_heads = 2;
+  m.num_key_value_heads = gpt2 ? 2 : 1;
+  m.head_dim = 4;
+  m.max_position_embeddings = 5;
+  return m;
+}
+
+class StageGradient : public testing::TestWithParam<std::tuple<bool, Recompute>> {};
+
+TEST_P(StageGradient, is_that_of_the_loss_for_every_parameter) {
+  const auto [gpt2, recompute] = GetParam();
+  LayerBench bench;
+  Region region;
+  AttentionCore core;
+  BlockHooks hooks;
+  Stage stage(bench.params, tiny(gpt2),
+              {.first_block = 0, .end_block = 2, .max_positions = 5, .recompute = recompute},
+              {region, core}, hooks);
+  stage.allocate({bench.weights, bench.masters, &bench.gradients}, DType::kF64, false);
+  for (Weight& weight : bench.params.weights()) {
+    for (Param& param : weight.parts) {
+      fill_normal(param.value, param.spec.name, 0.3, param.spec.init == Init::kOnes ? 1 : 0);
+    }
+  }
+  const Stage::Input input{.sequence = {2, 5, bench.integers({0, 1, 0, 1, 2, 0, 1, 2, 3, 4}),
+                                        bench.integers({0, 0, 2, 2, 2, 0, 0, 0, 0, 0})},
+                           .ids = bench.integers({1, 2, 3, 4, 5, 6, 7, 8, 0, 1}),
+                           .targets = bench.integers({2, -1, 4, 5, 6, 7, 8, 0, 1, 1}),
+                           .x = {},
+                           .scale = 1.0 / 9};
+  const auto total = [&](const Tensor& losses) {
+    double sum = 0;
+    for (std::int64_t i = 0; i < losses.count(); ++i) {
+      sum += input.scale * losses.as<double>()[i];
+    }
+    return sum;
+  };
+  Stage::Saved saved;
+  bench.check(
+      {}, [&] { return total(stage.evaluate(bench.run, input)); },
+      [&] {
+        const double trained = total(stage.forward(bench.run, input, saved));
+        stage.backward(bench.run, {}, saved);
+        bench.keep.reset();
+        EXPECT_EQ(trained, total(stage.evaluate(bench.run, input)));
+        return std::vector<Tensor>{};
+      });
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, StageGradient,
+                         testing::Combine(testing::Bool(),
+                                          testing::Values(Recompute::kNone, Recompute::kSelective,
+                                                          Recompute::kFull)));
+
+TEST(Stage, two_stages_in_a_row_compute_what_one_does) {
+  const ModelConfig config = tiny(false);
+  const auto loss_of = [&](const std::vector<std::pair<int, int>>& ranges) {
+    std::vector<std::unique_ptr<LayerBench>> benches;
+    Region region;
+    AttentionCore core;
+    BlockHooks hooks;
+    Tensor passed;
+    for (const auto& [first, end] : ranges) {
+      LayerBench& bench = *benches.emplace_back(std::make_unique<LayerBench>());
+      Stage stage(bench.params, config,
+                  {.first_block = first, .end_block = end, .max_positions = 5}, {region, core},
+                  hooks);
+      stage.allocate({bench.weights, bench.masters, &bench.gradients}, DType::kF64, false);
+      bench.params.initialize(3);
+      Stage::Saved saved;
+      passed = stage.forward(
+          bench.run,
+          {.sequence = {1, 5, bench.integers({0, 1, 2, 3, 4}), bench.integers({0, 0, 0, 0, 0})},
+           .ids = bench.integers({1, 2, 3, 4, 5}),
+           .targets = bench.integers({2, 3, 4, 5, 6}),
+           .x = passed,
+           .scale = 1},
+          saved);
+    }
+    return std::vector<double>(passed.as<double>(), passed.as<double>() + passed.count());
+  };
+  EXPECT_EQ(loss_of({{0, 2}}), loss_of({{0, 1}, {1, 2}}));
+}
+
+}  // namespace
+}  // namespace trireme::test

@@ -1,0 +1,113 @@
+#!/usr/bin/python3
+"""Judges a parity dump by the PyTorch reference: compare.py FOLDER...
+
+Recomputes logits, loss, every gradient and the loss curve from the dumped weights and
+batches, in float32 and in float64, and holds the dump against both. Exit code 0 when all
+of it agrees, 1 when anything does not.
+"""
+
+import sys
+
+import numpy
+import torch
+
+import exchange
+import reference
+
+# Largest relative difference by the dump's own dtype: what float32 is promised, and what
+# float64 rounding leaves of a right formula.
+LIMIT = {"F32": 1e-5, "F64": 1e-10}
+NORM_LIMIT = {"F32": 1e-4, "F64": 1e-8}  # gradient norms along the curve, twenty updates on
+
+
+def relative(ours, theirs):
+    """max|ours - theirs| / max|theirs| over a whole tensor."""
+    ours, theirs = (numpy.asarray(x, dtype=numpy.float64) for x in (ours, theirs))
+    if ours.shape != theirs.shape:
+        return float("inf")
+    scale = numpy.abs(theirs).max()
+    difference = numpy.abs(ours - theirs).max()
+    if not numpy.isfinite(difference):
+        return float("inf")
+    return float(difference / scale) if scale > 0 else float(difference)
+
+
+def zero_by_symmetry(name, config):
+    """GPT-2's key bias adds the same to every score of a row, which the softmax drops: in
+    exact arithmetic its gradient is zero, so that there is nothing to be relative to."""
+    return config.family == "gpt2" and name.endswith("attention.k.bias")
+
+
+def as_weights(tensors, dtype):
+    return {
+        name[len("weight/"):]: torch.tensor(array).to(dtype).requires_grad_()
+        for name, array in tensors.items()
+        if name.startswith("weight/")
+    }
+
+
+def judge(folder, dtype):
+    """(what, difference, limit) of everything in the folder against the reference in `dtype`."""
+    config = reference.read_config(exchange.read_json(folder, "config.json"))
+    tensors = exchange.read_tensors(folder)
+    batch = exchange.batch_of(exchange.read_json(folder, "batch.json"))
+    curve = exchange.read_json(folder, "curve.json")
+    own = "F64" if tensors["logits"].dtype == numpy.float64 and dtype == torch.float64 else "F32"
+    limit = LIMIT[own]
+
+    model = reference.Model(config, as_weights(tensors, dtype))
+    logits = model.logits(batch)
+    loss = reference.cross_entropy(logits, batch.targets)
+    loss.backward()
+    yield "logits", relative(tensors["logits"], logits.detach().numpy()), limit
+    yield "loss", relative(tensors["loss"].reshape(()), loss.detach().numpy()), limit
+    gradients = {name: w.grad.numpy() for name, w in model.weights.items()}
+    dumped = {n[len("gradient/"):] for n in tensors if n.startswith("gradient/")}
+    if dumped != set(gradients):
+        yield f"names of gradients: {sorted(dumped ^ set(gradients))}", float("inf"), limit
+    for name in sorted(dumped & set(gradients)):
+        ours, theirs = tensors[f"gradient/{name}"], gradients[name]
+        if zero_by_symmetry(name, config):
+            beside = numpy.abs(gradients[name.replace(".k.", ".q.")]).max()
+            yield f"gradient of {name} (zero)", float(numpy.abs(ours).max() / beside), limit
+        else:
+            yield f"gradient of {name}", relative(ours, theirs), limit
+
+    batches = [exchange.batch_of(b) for b in curve["batches"]]
+    fresh = reference.Model(config, as_weights(tensors, dtype))
+    losses, norms, rates = reference.train(
+        fresh, batches, curve["optimizer"], curve["max_norm"], curve["schedule"]
+    )
+    for what, ours, theirs, most in (
+        ("losses", curve["losses"], losses, limit),
+        ("gradient norms", curve["grad_norms"], norms, NORM_LIMIT[own]),
+        ("learning rates", curve["learning_rates"], rates, limit),
+    ):
+        each = [relative(a, b) for a, b in zip(ours, theirs)]
+        worst = max(each) if len(ours) == len(theirs) and each else float("inf")
+        yield f"{what} of {len(theirs)} steps", worst, most
+
+
+def compare(folder, out=sys.stdout):
+    """Prints a line a dtype and one for every disagreement; true when there is none."""
+    good = True
+    for dtype in (torch.float32, torch.float64):
+        findings = list(judge(folder, dtype))
+        what, difference, limit = max(findings, key=lambda f: f[1] / f[2])
+        print(
+            f"{folder} against {str(dtype).split('.')[1]}: {len(findings)} comparisons, "
+            f"worst {difference:.1e} of {limit:.0e} allowed ({what})",
+            file=out,
+        )
+        for what, difference, limit in findings:
+            if not difference <= limit:
+                good = False
+                print(f"  {what}: differs by {difference:.3e}, allowed {limit:.0e}", file=out)
+    return good
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit("usage: compare.py FOLDER...")
+    torch.set_num_threads(1)
+    sys.exit(0 if all([compare(folder) for folder in sys.argv[1:]]) else 1)

@@ -1,0 +1,354 @@
+// Runs a tiny model of one family through our layers and writes what they
+// computed for compare.py to judge; README.md beside this file defines the folder.
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "model/base/file.h"
+#include "model/base/philox.h"
+#include "model/params/init.h"
+#include "trainer/engine/engine.h"
+#include "trainer/optimizer/lr_schedule.h"
+
+namespace trireme {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t kSequences = 4;  // two micro-batches of two: accumulation is part of it
+constexpr std::int64_t kLength = 24;
+constexpr std::int64_t kSteps = 20;
+
+struct Family {
+  ModelConfig model;
+  json hugging_face;
+};
+
+Family gpt2() {
+  Family f;
+  f.model = {.model_type = "gpt2",
+             .norm = NormKind::kLayerNorm,
+             .position = PositionKind::kLearned,
+             .activation = ActivationKind::kGeluTanh,
+             .vocab_size = 101,
+             .hidden_size = 40,
+             .intermediate_size = 160,
+             .num_hidden_layers = 2,
+             .num_attention_heads = 5,
+             .num_key_value_heads = 5,
+             .head_dim = 8,
+             .max_position_embeddings = 48,
+             .norm_eps = 1e-5,
+             .rope_scaling = {},
+             .attention_bias = true,
+             .attention_output_bias = true,
+             .mlp_bias = true,
+             .tie_word_embeddings = true};
+  f.hugging_face = {{"model_type", "gpt2"},
+                    {"vocab_size", 101},
+                    {"n_embd", 40},
+                    {"n_layer", 2},
+                    {"n_head", 5},
+                    {"n_inner", nullptr},
+                    {"n_positions", 48},
+                    {"layer_norm_epsilon", 1e-5},
+                    {"activation_function", "gelu_new"}};
+  return f;
+}
+
+json hugging_face(const ModelConfig& m) {
+  json config = {{"model_type", m.model_type},
+                 {"vocab_size", m.vocab_size},
+                 {"hidden_size", m.hidden_size},
+                 {"intermediate_size", m.intermediate_size},
+                 {"num_hidden_layers", m.num_hidden_layers},
+                 {"num_attention_heads", m.num_attention_heads},
+                 {"num_key_value_heads", m.num_key_value_heads},
+                 {"head_dim", m.head_dim},
+                 {"max_position_embeddings", m.max_position_embeddings},
+                 {"rms_norm_eps", m.norm_eps},
+                 {"hidden_act", "silu"},
+                 {"rope_theta", m.rope_theta},
+                 {"tie_word_embeddings", m.tie_word_embeddings},
+                 {"attention_bias", false}};
+  if (m.rope_scaling.factor != 1) {
+    config["rope_scaling"] = {
+        {"rope_type", "llama3"},
+        {"factor", m.rope_scaling.factor},
+        {"low_freq_factor", m.rope_scaling.low_freq_factor},
+        {"high_freq_factor", m.rope_scaling.high_freq_factor},
+        {"original_max_position_embeddings", m.rope_scaling.original_max_position_embeddings}};
+  }
+  return config;
+}
+
+Family rotary(const std::string& name) {
+  ModelConfig m{.model_type = name,
+                .vocab_size = 89,
+                .hidden_size = 32,
+                .intermediate_size = 72,
+                .num_hidden_layers = 3,
+                .num_attention_heads = 4,
+                .num_key_value_heads = 2,
+                .head_dim = 8,
+                .max_position_embeddings = 64,
+                .norm_eps = 1e-6,
+                .rope_theta = 1e6,
+                .rope_scaling = {},
+                .tie_word_embeddings = true};
+  if (name == "llama") {
+    m.vocab_size = 97;
+    m.hidden_size = 48;
+    m.intermediate_size = 80;
+    m.num_hidden_layers = 2;
+    m.num_attention_heads = 6;
+    m.norm_eps = 1e-5;
+    m.rope_theta = 1e4;
+    // Stretched, blended and kept frequencies all occur among the four pairs.
+    m.rope_scaling = {8, 1, 4, 128};
+    m.max_position_embeddings = 512;
+    m.tie_word_embeddings = false;
+  }
+  m.attention_bias = name == "qwen2";
+  m.qk_norm = name == "qwen3";
+  if (name == "qwen3") m.head_dim = 16;
+  return {m, hugging_face(m)};
+}
+
+// Away from the initial weights, so that no mistake hides in a zero or a one.
+double noisy(const ParamSpec& spec, double noise) {
+  const std::string& name = spec.name;
+  if (name.ends_with("norm.weight")) return 1 + 0.2 * noise;
+  if (spec.shape.rank() == 1) return 0.2 * noise;
+  if (name == "embedding.weight" || name == "position.weight") return 0.5 * noise;
+  return noise / std::sqrt(static_cast<double>(spec.shape[1]));
+}
+
+void disturb(Engine& engine, std::uint64_t seed) {
+  for (Weight& weight : engine.params().weights()) {
+    for (Param& param : weight.parts) {
+      const ElementInit normal(Init::kNormal, 1, seed, "parity/" + param.spec.name);
+      std::vector<float> noise(static_cast<std::size_t>(param.master.count()));
+      normal.fill(0, noise);
+      for (std::size_t i = 0; i < noise.size(); ++i) {
+        const double value = noisy(param.spec, noise[i]);
+        if (param.master.dtype == DType::kF64) {
+          param.master.as<double>()[i] = value;
+        } else {
+          param.master.as<float>()[i] = static_cast<float>(value);
+        }
+      }
+    }
+  }
+  engine.publish_masters();
+}
+
+// The documents of a sequence, as their first tokens.
+std::vector<std::int64_t> cuts(bool documents, std::uint64_t key, std::int64_t row) {
+  std::vector<std::int64_t> starts{0};
+  if (!documents) return starts;
+  for (std::int64_t at = 0; at + 2 < kLength;) {
+    at += 1 + philox(key, static_cast<std::uint64_t>(row), static_cast<std::uint64_t>(at))[3] % 9;
+    if (at < kLength) starts.push_back(at);
+  }
+  return starts;
+}
+
+std::int64_t fill(Engine& engine, std::uint64_t seed, std::int64_t step, bool documents) {
+  const TokenBatch batch = engine.batch();
+  const std::uint64_t key = random_key(seed, say("parity/batch/", step));
+  const auto vocab = static_cast<std::uint32_t>(engine.spec().model.vocab_size);
+  std::int64_t valid = 0;
+  for (std::int64_t row = 0; row < kSequences; ++row) {
+    const std::vector<std::int64_t> starts = cuts(documents, key, row);
+    const auto token = [&](std::int64_t t) {
+      return static_cast<std::int32_t>(
+          philox(key, static_cast<std::uint64_t>(row), static_cast<std::uint64_t>(t))[0] % vocab);
+    };
+    std::size_t document = 0;
+    for (std::int64_t t = 0; t < kLength; ++t) {
+      if (document + 1 < starts.size() && t == starts[document + 1]) ++document;
+      const bool ends = document + 1 < starts.size() && t + 1 == starts[document + 1];
+      const auto at = static_cast<std::size_t>(row * kLength + t);
+      batch.ids[at] = token(t);
+      batch.targets[at] = ends ? -1 : token(t + 1);
+      batch.positions[at] = static_cast<std::int32_t>(t - starts[document]);
+      batch.document_start[at] = static_cast<std::int32_t>(starts[document]);
+      valid += !ends;
+    }
+  }
+  return valid;
+}
+
+json rows(std::span<const std::int32_t> values) {
+  json all = json::array();
+  for (std::int64_t row = 0; row < kSequences; ++row) {
+    all.push_back(std::vector<std::int32_t>(values.begin() + row * kLength,
+                                            values.begin() + (row + 1) * kLength));
+  }
+  return all;
+}
+
+json batch_json(Engine& engine) {
+  const TokenBatch batch = engine.batch();
+  return {{"ids", rows(batch.ids)},
+          {"targets", rows(batch.targets)},
+          {"positions", rows(batch.positions)},
+          {"document_start", rows(batch.document_start)}};
+}
+
+class TensorFile {
+ public:
+  void add(const std::string& name, const Tensor& tensor) {
+    std::vector<std::int64_t> shape;
+    for (int dim = 0; dim < tensor.shape.rank(); ++dim) shape.push_back(tensor.shape[dim]);
+    index_[name] = {{"dtype", tensor.dtype == DType::kF64 ? "F64" : "F32"},
+                    {"shape", shape},
+                    {"offset", bytes_.size()}};
+    bytes_.append(reinterpret_cast<const char*>(tensor.data), tensor.bytes());
+  }
+  void write(const std::filesystem::path& folder) const {
+    replace_text(folder / "tensors.json", index_.dump(1));
+    replace_text(folder / "tensors.bin", bytes_);
+  }
+
+ private:
+  json index_ = json::object();
+  std::string bytes_;
+};
+
+// Logits of every token through the key-value cache, document by document: what
+// generation computes is held against the reference, too.
+void add_logits(Engine& engine, Stream& stream, TensorFile& file) {
+  const ModelConfig& model = engine.spec().model;
+  const TokenBatch batch = engine.batch();
+  Arena all(std::size_t{8} << 20);
+  Arena keep(std::size_t{8} << 20);
+  Arena scratch(std::size_t{8} << 20);
+  const Tensor logits = all.take({kSequences, kLength, model.vocab_size}, engine.spec().compute);
+  const std::vector<KeyValueCache> caches = engine.stage().make_caches(all, kLength);
+  for (std::int64_t at = 0; at < kSequences * kLength; ++at) {
+    const Arena::Frame frame(keep);
+    Run run{stream, keep, scratch};
+    const auto i = static_cast<std::size_t>(at);
+    const Tensor ids = keep.take({1}, DType::kI32);
+    const Tensor positions = keep.take({1}, DType::kI32);
+    *ids.as<std::int32_t>() = batch.ids[i];
+    *positions.as<std::int32_t>() = batch.positions[i];
+    const Tensor row = engine.stage().decode(run, ids, positions, batch.positions[i], caches);
+    const Tensor into = logits.slice(at * model.vocab_size, model.vocab_size);
+    std::copy_n(row.data, row.bytes(), into.data);
+  }
+  file.add("logits", logits);
+}
+
+json train(Engine& engine, std::uint64_t seed, bool documents, const ShardedAdamW::Options& how) {
+  const double peak = 1e-3;
+  LrSchedulerConfig schedule;
+  schedule.name = "cosine";
+  schedule.warmup_steps = 5;
+  schedule.min_lr_factor = 0.1;
+  json curve = {{"optimizer",
+                 {{"lr", peak},
+                  {"beta1", how.beta1},
+                  {"beta2", how.beta2},
+                  {"eps", how.epsilon},
+                  {"weight_decay", how.weight_decay}}},
+                {"max_norm", how.max_norm},
+                {"schedule",
+                 {{"name", schedule.name},
+                  {"warmup_steps", schedule.warmup_steps},
+                  {"steps", kSteps},
+                  {"min_lr_factor", schedule.min_lr_factor}}},
+                {"batches", json::array()},
+                {"losses", json::array()},
+                {"grad_norms", json::array()},
+                {"learning_rates", json::array()}};
+  for (std::int64_t step = 1; step <= kSteps; ++step) {
+    const std::int64_t valid = fill(engine, seed, step, documents);
+    const double rate = learning_rate(schedule, peak, step, kSteps);
+    curve["batches"].push_back(batch_json(engine));
+    const Engine::StepResult result = engine.train(rate, step, valid);
+    curve["losses"].push_back(result.loss);
+    curve["grad_norms"].push_back(result.grad_norm);
+    curve["learning_rates"].push_back(rate);
+  }
+  return curve;
+}
+
+void dump(const Family& family, std::uint64_t seed, DType dtype, Recompute recompute,
+          bool documents, const std::filesystem::path& folder) {
+  const EngineSpec spec{.model = family.model,
+                        .compute = dtype,
+                        .recompute = recompute,
+                        .seq_len = kLength,
+                        .micro_batch = 2,
+                        .micro_batches = kSequences / 2,
+                        .optimizer = {.max_norm = 1}};
+  const EnginePlan plan = plan_engine(spec, {});
+  Stream stream;
+  Arenas arenas(plan.memory, {});
+  Engine engine(spec, stream, arenas);
+  disturb(engine, seed);
+
+  make_folders(folder);
+  TensorFile file;
+  const std::int64_t valid = fill(engine, seed, 0, documents);
+  const json batch = batch_json(engine);
+  add_logits(engine, stream, file);
+  Arena one(Arena::kAlignment);
+  const Tensor loss = one.take({1}, DType::kF64);
+  *loss.as<double>() = engine.gradients(valid);
+  file.add("loss", loss.reshaped({}));
+  for (const Weight& weight : engine.params().weights()) {
+    for (const Param& param : weight.parts) {
+      file.add("weight/" + param.spec.name, param.master);
+      file.add("gradient/" + param.spec.name, param.grad);
+    }
+  }
+  const json curve = train(engine, seed, documents, spec.optimizer);
+  file.write(folder);
+  replace_text(folder / "config.json", family.hugging_face.dump(1));
+  replace_text(folder / "batch.json", batch.dump());
+  replace_text(folder / "curve.json", curve.dump());
+}
+
+}  // namespace
+}  // namespace trireme
+
+int main(int argc, char** argv) {
+  using trireme::DType;
+  using trireme::Recompute;
+  CLI::App app("Dumps what our layers compute on a tiny model");
+  std::string family;
+  std::string dtype = "float32";
+  std::string recompute = "none";
+  std::uint64_t seed = 0;
+  bool documents = false;
+  std::filesystem::path output;
+  app.add_option("--family", family)
+      ->required()
+      ->check(CLI::IsMember({"gpt2", "llama", "qwen2", "qwen3"}));
+  app.add_option("--seed", seed);
+  app.add_option("--dtype", dtype)->check(CLI::IsMember({"float32", "float64"}));
+  app.add_option("--recompute", recompute)->check(CLI::IsMember({"none", "selective", "full"}));
+  app.add_flag("--document-mask", documents);
+  app.add_option("--output", output)->required();
+  CLI11_PARSE(app, argc, argv);
+  const std::map<std::string, Recompute> modes{
+      {"none", Recompute::kNone}, {"selective", Recompute::kSelective}, {"full", Recompute::kFull}};
+  try {
+    trireme::dump(family == "gpt2" ? trireme::gpt2() : trireme::rotary(family), seed,
+                  dtype == "float64" ? DType::kF64 : DType::kF32, modes.at(recompute), documents,
+                  output);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "parity_dump: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}

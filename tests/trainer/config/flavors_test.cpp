@@ -1,0 +1,53 @@
+#include "trainer/config/flavors.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace trireme {
+namespace {
+
+// As published with the models; ours have no published size to meet.
+const std::map<std::string, std::int64_t>& published() {
+  static const std::map<std::string, std::int64_t> kSizes{
+      {"gpt2-124m", 124'439'808},     {"gpt2-355m", 354'823'168},
+      {"gpt2-774m", 774'030'080},     {"gpt2-1.5b", 1'557'611'200},
+      {"llama2-7b", 6'738'415'616},   {"llama3.2-1b", 1'235'814'400},
+      {"llama3.2-3b", 3'212'749'824}, {"llama3-8b", 8'030'261'248},
+      {"llama3-70b", 70'553'706'496}, {"llama3-405b", 405'853'388'800},
+      {"qwen2.5-0.5b", 494'032'768},  {"qwen2.5-1.5b", 1'543'714'304},
+      {"qwen2.5-3b", 3'085'938'688},  {"qwen2.5-7b", 7'615'616'512},
+      {"qwen3-0.6b", 596'049'920},    {"qwen3-1.7b", 1'720'574'976},
+      {"qwen3-4b", 4'022'468'096},    {"qwen3-8b", 8'190'735'360},
+      {"qwen3-14b", 14'768'307'200},  {"qwen3-32b", 32'762'123'264},
+  };
+  return kSizes;
+}
+
+TEST(flavors, have_the_published_number_of_parameters) {
+  for (const auto& [name, count] : published()) {
+    const auto model = find_flavor(name);
+    ASSERT_TRUE(model) << name;
+    EXPECT_EQ(parameter_count(*model), count) << name;
+  }
+}
+
+TEST(flavors, are_all_held_to_a_published_size_but_our_own) {
+  for (const std::string& name : flavor_names()) {
+    const bool is_ours = name == "tiny" || name == "quickstart";
+    EXPECT_EQ(published().contains(name), !is_ours) << name;
+  }
+}
+
+TEST(flavors, of_our_own_train_on_a_laptop) {
+  EXPECT_LT(parameter_count(*find_flavor("tiny")), 200'000);
+  EXPECT_LT(parameter_count(*find_flavor("quickstart")), 10'000'000);
+}
+
+TEST(flavors, that_do_not_exist_are_not_found) {
+  EXPECT_FALSE(find_flavor("gpt2"));
+  EXPECT_FALSE(find_flavor(""));
+}
+
+}  // namespace
+}  // namespace trireme

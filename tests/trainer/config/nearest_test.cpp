@@ -1,0 +1,33 @@
+#include "trainer/config/nearest.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace trireme {
+namespace {
+
+TEST(nearest, counts_edits) {
+  EXPECT_EQ(edit_distance("", ""), 0u);
+  EXPECT_EQ(edit_distance("", "abc"), 3u);
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
+  EXPECT_EQ(edit_distance("stpes", "steps"), 1u) << "a swap is one slip";
+  EXPECT_EQ(edit_distance("steps", "step"), 1u);
+}
+
+TEST(nearest, finds_the_word_that_was_meant) {
+  const std::vector<std::string> words{"steps", "tokens", "seq_len", "lr"};
+  EXPECT_EQ(nearest("stpes", words), "steps");
+  EXPECT_EQ(nearest("token", words), "tokens");
+  EXPECT_EQ(nearest("seqlen", words), "seq_len");
+}
+
+TEST(nearest, stays_silent_rather_than_guess_wildly) {
+  const std::vector<std::string> words{"steps", "lr"};
+  EXPECT_EQ(nearest("learning_rate", words), "");
+  EXPECT_EQ(nearest("xy", words), "");
+  EXPECT_EQ(nearest(std::string(100000, 'a'), words), "");
+}
+
+}  // namespace
+}  // namespace trireme

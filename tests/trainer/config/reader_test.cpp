@@ -1,0 +1,177 @@
+#include "trainer/config/reader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/trainer/config/support.h"
+
+namespace trireme {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(reader, a_short_config_gets_the_rest_from_defaults) {
+  const RunConfig config = read(kGood).config;
+  EXPECT_EQ(config.flavor, "tiny");
+  EXPECT_EQ(config.model.hidden_size, 64);
+  EXPECT_EQ(config.training.steps, 100);
+  EXPECT_EQ(config.training.global_batch_size, 1);
+  EXPECT_EQ(config.optimizer, OptimizerConfig{});
+  EXPECT_EQ(config.checkpoint, CheckpointConfig{});
+}
+
+TEST(reader, every_complaint_is_told_at_once_with_its_place) {
+  EXPECT_EQ(complaint("[model]\n"
+                      "flavor = \"tniy\"\n"
+                      "[trainning]\n"
+                      "[optimizer]\n"
+                      "lr = \"fast\"\n"
+                      "  beta3 = 0.9\n"
+                      "beta1 = 1.0\n"
+                      "[data]\n"
+                      "train = [{ path = \"a\", wieght = 2 }]\n"
+                      "[training]\n"
+                      "steps = 1.5\n",
+                      {{"metrics.log_frq", "3"}}),
+            "8 things are wrong with the config\n"
+            "  run.toml:2:10: model.flavor = \"tniy\": must be one of \"tiny\", \"quickstart\", "
+            "\"gpt2-124m\", \"gpt2-355m\", \"gpt2-774m\", \"gpt2-1.5b\", \"llama2-7b\", "
+            "\"llama3.2-1b\", \"llama3.2-3b\", \"llama3-8b\", \"llama3-70b\", \"llama3-405b\", "
+            "\"qwen2.5-0.5b\", \"qwen2.5-1.5b\", \"qwen2.5-3b\", \"qwen2.5-7b\", \"qwen3-0.6b\", "
+            "\"qwen3-1.7b\", \"qwen3-4b\", \"qwen3-8b\", \"qwen3-14b\", \"qwen3-32b\"; "
+            "did you mean \"tiny\"?\n"
+            "  run.toml:3:2: [trainning]: unknown section; did you mean [training]?\n"
+            "  run.toml:5:6: optimizer.lr = \"fast\": must be a number, not text\n"
+            "  run.toml:6:3: optimizer.beta3 = 0.9: unknown key; did you mean optimizer.beta1?\n"
+            "  run.toml:7:9: optimizer.beta1 = 1.0: must be at least 0 and below 1\n"
+            "  run.toml:9:24: data.train[0].wieght = 2: unknown key; did you mean weight?\n"
+            "  run.toml:11:9: training.steps = 1.5: must be an integer, not a number\n"
+            "  command line: --metrics.log_frq = 3: unknown key; did you mean "
+            "--metrics.log_freq?")
+      << "a refused flavor or length must not be reported as missing as well";
+}
+
+TEST(reader, one_complaint_is_one_line) {
+  EXPECT_EQ(complaint(kGood + "local_batch_size = 0\n"),
+            "run.toml:7:20: training.local_batch_size = 0: must be between 1 and 1048576");
+}
+
+TEST(reader, a_key_of_another_section_is_found_there) {
+  EXPECT_THAT(complaint(kGood + "warmup_steps = 3\n"),
+              HasSubstr("training.warmup_steps = 3: unknown key; did you mean "
+                        "lr_scheduler.warmup_steps?"));
+  EXPECT_THAT(complaint("lr = 3\n" + kGood),
+              HasSubstr("run.toml:1:1: lr = 3: every key belongs to a section; did you mean "
+                        "optimizer.lr?"));
+}
+
+TEST(reader, what_is_no_toml_is_refused_with_its_place) {
+  EXPECT_THAT(complaint("[model\n"), HasSubstr("run.toml:1:7: "));
+  EXPECT_THAT(complaint("[training]\nsteps = 3\nsteps = 4\n"), HasSubstr("run.toml:3:"));
+  EXPECT_THAT(complaint("[job]\ndescription = \"\xff\"\n"), HasSubstr("run.toml:2:"));
+  EXPECT_THAT(complaint("training = 3\n"), HasSubstr("is a section; write [training]"));
+  EXPECT_THAT(complaint("[[training]]\nsteps = 3\n"), HasSubstr("is a section"));
+  EXPECT_NE(complaint(""), "");
+}
+
+TEST(reader, an_integer_will_do_for_a_number_but_not_the_other_way) {
+  EXPECT_EQ(read(kGood + "max_norm = 2\n").config.training.max_norm, 2.0);
+  EXPECT_THAT(complaint(kGood + "seq_len = 8.0\n"), HasSubstr("must be an integer"));
+  EXPECT_THAT(complaint(kGood + "seq_len = \"8\"\n"), HasSubstr("must be an integer, not text"));
+  EXPECT_THAT(complaint(kGood + "seq_len = true\n"), HasSubstr("not true or false"));
+  EXPECT_THAT(complaint(kGood + "[job]\nreproducible = 1\n"), HasSubstr("must be true or false"));
+}
+
+TEST(reader, nan_infinity_and_overflow_are_refused) {
+  for (const char* value : {"nan", "inf", "-inf", "1e999"}) {
+    EXPECT_NE(complaint(kGood + "max_norm = " + value + "\n"), "") << value;
+  }
+  EXPECT_NE(complaint(kGood + "seq_len = 9223372036854775808\n"), "");
+  EXPECT_NE(complaint(kGood + "seq_len = 9223372036854775807\n"), "");
+}
+
+TEST(reader, text_that_would_overflow_the_parsers_stack_is_refused) {
+  std::string dots = "a";
+  for (int i = 0; i < 300000; ++i) dots += ".a";
+  EXPECT_THAT(complaint(say("[", dots.substr(0, 60000), "]")), HasSubstr("nested too deeply"));
+  EXPECT_THAT(complaint(dots.substr(0, 60000) + " = 1\n"), HasSubstr("nested too deeply"));
+  EXPECT_THAT(complaint(say("x = ", std::string(50000, '['))), HasSubstr("nested too deeply"));
+  EXPECT_THAT(complaint("\"\" . " + dots), HasSubstr("nested too deeply"));
+  EXPECT_THAT(complaint(std::string(2000000, '\n')), HasSubstr("longer than"));
+  EXPECT_EQ(complaint(kGood + "[job]\ndescription = \"" + dots.substr(0, 1000) + "\"\n"), "");
+}
+
+TEST(reader, the_long_names_of_the_parallel_axes_are_known) {
+  EXPECT_EQ(complaint(kGood + "[parallelism]\ntensor_parallel_degree = 1\n"), "");
+  EXPECT_THAT(complaint(kGood + "[parallelism]\ntensor_parallel_degree = 1\ntensor = 1\n"),
+              HasSubstr("says again what parallelism.tensor says"));
+}
+
+TEST(reader, paths_are_relative_to_the_config) {
+  const std::string toml = kGood +
+                           "[job]\ndump_folder = \"../runs/a\"\n"
+                           "[checkpoint]\nfolder = \"kept\"\n";
+  const RunConfig config = read(toml, {{"data.tokenizer", "spm.model"}}).config;
+  EXPECT_EQ(config.job.dump_folder, "/home/runs/a");
+  EXPECT_EQ(config.data.train.front().path, "/home/me/text");
+  EXPECT_EQ(config.data.tokenizer, "/home/me/spm.model");
+  EXPECT_EQ(checkpoint_folder(config), "/home/runs/a/kept");
+  EXPECT_EQ(read(kGood, {{"data.tokenizer", "bytes"}}).config.data.tokenizer, "bytes");
+  EXPECT_EQ(read(kGood).config.job.dump_folder, "/home/me/outputs");
+}
+
+TEST(reader, overrides_win_and_take_all_that_the_file_takes) {
+  const LoadedConfig loaded =
+      read(kGood, {{"training.steps", "7"},
+                   {"training.steps", "9"},
+                   {"optimizer.lr", "1"},
+                   {"job.reproducible", "true"},
+                   {"job.description", "a # \"b\""},
+                   {"lr_scheduler.name", "wsd"},
+                   {"model.hidden_act", "gelu_new"},
+                   {"checkpoint.resume", "40"},
+                   {"data.train", "[{ path = \"x\", weight = 3 }, { path = '/y' }]"},
+                   {"model.rope_scaling.factor", "8"},
+                   {"model.rope_scaling.rope_type", "llama3"}});
+  const RunConfig& config = loaded.config;
+  EXPECT_EQ(config.training.steps, 9);
+  EXPECT_EQ(config.optimizer.lr, 1.0);
+  EXPECT_TRUE(config.job.reproducible);
+  EXPECT_EQ(config.job.description, "a # \"b\"");
+  EXPECT_EQ(config.lr_scheduler.name, "wsd");
+  EXPECT_EQ(config.model.activation, ActivationKind::kGeluTanh);
+  EXPECT_EQ(config.checkpoint.resume, "40");
+  const std::vector<DataSource> sources{{"/home/me/x", 3}, {"/y", 1}};
+  EXPECT_EQ(config.data.train, sources);
+  EXPECT_EQ(config.model.rope_scaling.factor, 8.0);
+  EXPECT_EQ(loaded.origin("training.steps").kind, Origin::Kind::kCommandLine);
+  EXPECT_EQ(loaded.origin("data.tokenizer").kind, Origin::Kind::kDefault);
+  EXPECT_EQ(loaded.origin("model.hidden_size").kind, Origin::Kind::kFlavor);
+  EXPECT_EQ(loaded.origin("model.flavor").line, 2u);
+}
+
+TEST(reader, a_wrong_override_is_refused_like_a_wrong_line) {
+  const auto of = [](const char* key, const char* value) {
+    return complaint(kGood, {{key, value}});
+  };
+  EXPECT_EQ(of("training.steps", "many"),
+            "command line: --training.steps = \"many\": must be an integer, not text");
+  EXPECT_EQ(of("training.steps", ""), "command line: --training.steps: needs a value");
+  EXPECT_THAT(of("training.steps", "1\n[job]"), Not(""));
+  EXPECT_THAT(of("training.steps", "1\nx = 2"), HasSubstr("more than one value"));
+  EXPECT_THAT(of("data.train", "[{ path ="), HasSubstr("cannot be read"));
+  EXPECT_THAT(of("job.description", "\xff"), HasSubstr("cannot be read"));
+  EXPECT_THAT(of("checkpoint.resume", "-4"), HasSubstr("or a step number"));
+  EXPECT_THAT(of("model.rope_scaling.factor", "8"), HasSubstr("needs rope_type"));
+  EXPECT_THAT(of("model.rope_scaling.fator", "8"), HasSubstr("did you mean factor?"));
+}
+
+TEST(reader, a_step_to_resume_from_may_be_an_integer) {
+  EXPECT_EQ(read(kGood + "[checkpoint]\nresume = 40\n").config.checkpoint.resume, "40");
+  EXPECT_THAT(complaint(kGood + "[checkpoint]\nresume = \"newest\"\n"),
+              HasSubstr("must be one of \"auto\", \"none\" or a step number"));
+}
+
+}  // namespace
+}  // namespace trireme

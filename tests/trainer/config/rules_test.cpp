@@ -1,0 +1,149 @@
+#include "trainer/config/rules.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/trainer/config/support.h"
+
+namespace trireme {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+const std::string kSmall =
+    "[data]\n"
+    "train = [{ path = \"text\" }]\n"
+    "[training]\n"
+    "steps = 100\n"
+    "[model]\n"
+    "vocab_size = 300\n"
+    "num_hidden_layers = 2\n";
+
+TEST(rules, a_family_fills_in_what_it_implies) {
+  const ModelConfig gpt2 =
+      read(kSmall + "model_type = \"gpt2\"\nhidden_size = 64\nnum_attention_heads = 4\n")
+          .config.model;
+  EXPECT_EQ(gpt2.norm, NormKind::kLayerNorm);
+  EXPECT_EQ(gpt2.position, PositionKind::kLearned);
+  EXPECT_EQ(gpt2.activation, ActivationKind::kGeluTanh);
+  EXPECT_TRUE(gpt2.attention_bias && gpt2.attention_output_bias && gpt2.mlp_bias);
+  EXPECT_TRUE(gpt2.tie_word_embeddings);
+  EXPECT_EQ(gpt2.intermediate_size, 256);
+  EXPECT_EQ(gpt2.max_position_embeddings, 1024);
+  EXPECT_EQ(gpt2.head_dim, 16);
+  EXPECT_EQ(gpt2.num_key_value_heads, 4);
+
+  const std::string sizes = "hidden_size = 64\nnum_attention_heads = 4\nintermediate_size = 96\n";
+  const ModelConfig llama = read(kSmall + sizes).config.model;
+  EXPECT_EQ(llama.model_type, "llama");
+  EXPECT_EQ(llama.norm_eps, 1e-5);
+  EXPECT_EQ(llama.rope_theta, 1e4);
+  EXPECT_FALSE(llama.attention_bias || llama.attention_output_bias || llama.qk_norm);
+  const ModelConfig qwen2 = read(kSmall + sizes + "model_type = \"qwen2\"\n").config.model;
+  EXPECT_EQ(qwen2.norm_eps, 1e-6);
+  EXPECT_EQ(qwen2.rope_theta, 1e6);
+  EXPECT_TRUE(qwen2.attention_bias);
+  EXPECT_FALSE(qwen2.attention_output_bias);
+  const ModelConfig qwen3 = read(kSmall + sizes + "model_type = \"qwen3\"\n").config.model;
+  EXPECT_TRUE(qwen3.qk_norm);
+  EXPECT_EQ(qwen3.head_dim, 128);
+  EXPECT_FALSE(qwen3.attention_bias);
+}
+
+TEST(rules, a_flavor_made_narrower_keeps_its_proportions) {
+  const ModelConfig gpt2 =
+      read(kGood, {{"model.flavor", "gpt2-124m"}, {"model.hidden_size", "384"}}).config.model;
+  EXPECT_EQ(gpt2.head_dim, 32);
+  EXPECT_EQ(gpt2.intermediate_size, 1536);
+  EXPECT_EQ(gpt2.num_key_value_heads, 12);
+  const ModelConfig qwen3 =
+      read(kGood, {{"model.flavor", "qwen3-8b"}, {"model.hidden_size", "512"}}).config.model;
+  EXPECT_EQ(qwen3.head_dim, 128);
+}
+
+TEST(rules, what_a_model_needs_and_lacks_is_named) {
+  const std::string text = complaint(kSmall);
+  EXPECT_THAT(text, StartsWith("3 things are wrong"));
+  EXPECT_THAT(text, HasSubstr("run.toml: model.hidden_size: missing; give it, or a model.flavor"));
+  EXPECT_THAT(text, HasSubstr("model.num_attention_heads: missing"));
+  EXPECT_THAT(text, HasSubstr("model.intermediate_size: missing"));
+  EXPECT_THAT(complaint("[data]\ntrain = [{ path = \"a\" }]\n[training]\nsteps = 1\n"),
+              HasSubstr("model.vocab_size: missing"));
+}
+
+struct Case {
+  std::vector<Override> overrides;
+  const char* expected;
+};
+
+class contradiction : public testing::TestWithParam<Case> {};
+
+TEST_P(contradiction, is_refused_with_one_line_that_says_why) {
+  EXPECT_EQ(complaint(kGood, GetParam().overrides), GetParam().expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    of, contradiction,
+    testing::Values(
+        Case{{{"training.tokens", "5000"}},
+             "run.toml:6:9: training.steps = 100: contradicts training.tokens = 5000; set one of "
+             "them to 0"},
+        Case{{{"training.steps", "0"}},
+             "command line: --training.steps: the run has no length; give training.steps or "
+             "training.tokens"},
+        Case{{{"data.train", "[]"}},
+             "command line: --data.train: nothing to train on; give train = [{ path = \"PREFIX\" "
+             "}]"},
+        Case{{{"training.local_batch_size", "2"}, {"training.global_batch_size", "3"}},
+             "command line: --training.global_batch_size = 3: must be a multiple of "
+             "local_batch_size = 2"},
+        Case{{{"lr_scheduler.warmup_steps", "101"}},
+             "command line: --lr_scheduler.warmup_steps = 101: longer than the run of 100 steps"},
+        Case{{{"lr_scheduler.name", "wsd"},
+              {"lr_scheduler.warmup_steps", "60"},
+              {"lr_scheduler.decay_ratio", "0.5"}},
+             "command line: --lr_scheduler.warmup_steps = 60: warmup and decay_ratio = 0.5 "
+             "together are longer than the run of 100 steps"},
+        Case{{{"data.split", "0.1"}, {"data.validation", "[{ path = 'v' }]"}},
+             "command line: --data.split = 0.1: contradicts data.validation; give one of them"},
+        Case{{{"validation.freq", "10"}},
+             "command line: --validation.freq = 10: nothing to validate on; give data.validation "
+             "or data.split"},
+        Case{{{"parallelism.pipeline_parallel_degree", "2"}},
+             "command line: --parallelism.pipeline = 2: this version runs on one rank; must be 1"},
+        Case{{{"model.hidden_size", "66"}},
+             "command line: --model.hidden_size = 66: model.num_attention_heads = 4: does not "
+             "divide hidden_size = 66; or give head_dim"},
+        Case{{{"model.num_key_value_heads", "3"}},
+             "command line: --model.num_key_value_heads = 3: does not divide num_attention_heads "
+             "= 4"},
+        Case{{{"model.head_dim", "15"}},
+             "command line: --model.head_dim = 15: rotary positions need an even head_dim"},
+        Case{{{"model.model_type", "gpt2"}},
+             "command line: --model.model_type = \"gpt2\": flavor tiny is of type llama; remove "
+             "one of them"},
+        Case{{{"model.layer_norm_epsilon", "1e-5"}},
+             "command line: --model.layer_norm_epsilon: means nothing to a model of type llama; "
+             "remove it"},
+        Case{{{"model.flavor", "gpt2-124m"}, {"training.seq_len", "2048"}},
+             "command line: --training.seq_len = 2048: longer than the model's learned positions, "
+             "max_position_embeddings = 1024"},
+        Case{{{"training.steps", "1000000000000"}, {"training.global_batch_size", "1073741824"}},
+             "command line: --training.steps = 1000000000000: more tokens than the program can "
+             "count"}));
+
+TEST(rules, tokens_become_whole_steps) {
+  const RunConfig config = read(kGood, {{"training.steps", "0"},
+                                        {"training.tokens", "1025"},
+                                        {"training.seq_len", "128"},
+                                        {"training.local_batch_size", "2"},
+                                        {"training.global_batch_size", "4"}})
+                               .config;
+  EXPECT_EQ(tokens_per_step(config), 512);
+  EXPECT_EQ(total_steps(config), 3);
+  EXPECT_EQ(microbatches(config), 2);
+}
+
+}  // namespace
+}  // namespace trireme

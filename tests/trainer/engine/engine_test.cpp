@@ -1,0 +1,225 @@
+#include "trainer/engine/engine.h"
+
+#include <gtest/gtest.h>
+
+#include "model/base/philox.h"
+#include "model/device/cpu/threads.h"
+#include "trainer/engine/fit.h"
+#include "trainer/engine/inference.h"
+
+namespace trireme {
+namespace {
+
+EngineSpec spec_of(const char* family) {
+  ModelConfig m;
+  m.model_type = family;
+  const bool gpt2 = std::string(family) == "gpt2";
+  m.norm = gpt2 ? NormKind::kLayerNorm : NormKind::kRmsNorm;
+  m.position = gpt2 ? PositionKind::kLearned : PositionKind::kRotary;
+  m.activation = gpt2 ? ActivationKind::kGeluTanh : ActivationKind::kSwiGlu;
+  m.attention_bias = m.attention_output_bias = m.mlp_bias = gpt2;
+  m.qk_norm = !gpt2;
+  m.tie_word_embeddings = gpt2;
+  m.vocab_size = 61;
+  m.hidden_size = 32;
+  m.intermediate_size = 48;
+  m.num_hidden_layers = 3;
+  m.num_attention_heads = 4;
+  m.num_key_value_heads = gpt2 ? 4 : 2;
+  m.head_dim = 8;
+  m.max_position_embeddings = 20;
+  return {.model = m,
+          .compute = DType::kF32,
+          .recompute = Recompute::kNone,
+          .seq_len = 20,
+          .micro_batch = 2,
+          .micro_batches = 3,
+          .optimizer = {}};
+}
+
+void fill(const TokenBatch& batch, std::uint64_t key, std::int64_t vocab) {
+  for (std::size_t i = 0; i < batch.ids.size(); ++i) {
+    const auto words = philox(key, i);
+    batch.ids[i] = static_cast<std::int32_t>(words[0] % static_cast<std::uint32_t>(vocab));
+    batch.targets[i] = static_cast<std::int32_t>(words[1] % static_cast<std::uint32_t>(vocab));
+    batch.positions[i] = static_cast<std::int32_t>(i % static_cast<std::size_t>(batch.seq_len));
+    batch.document_start[i] = 0;
+  }
+}
+
+// A trained engine's losses, step by step, and its weights at the end.
+struct Trained {
+  std::vector<double> losses;
+  std::uint64_t first_weights, last_weights;
+  bool plan_held;
+};
+
+Trained trained(const EngineSpec& spec, int steps = 4) {
+  const EnginePlan plan = plan_engine(spec, {});
+  Stream stream;
+  Arenas arenas(plan.memory, {});
+  Engine engine(spec, stream, arenas);
+  engine.params().initialize(1);
+  Trained result{{}, weights_hash(engine.params()), 0, true};
+  engine.publish_masters();
+  for (int step = 1; step <= steps; ++step) {
+    fill(engine.batch(), static_cast<std::uint64_t>(step), spec.model.vocab_size);
+    result.losses.push_back(engine.train(1e-3, step, 120).loss);
+    result.plan_held &= arenas.peaks() == plan.memory;
+    engine.evaluate();
+    result.plan_held &= arenas.peaks() == plan.memory;
+  }
+  result.last_weights = weights_hash(engine.params());
+  return result;
+}
+
+TEST(Engine, takes_exactly_the_memory_it_planned) {
+  for (const char* family : {"gpt2", "qwen3"}) {
+    for (const Recompute how : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+      for (const DType compute : {DType::kF32, DType::kBf16, DType::kF64}) {
+        EngineSpec spec = spec_of(family);
+        spec.recompute = how;
+        spec.compute = compute;
+        EXPECT_TRUE(trained(spec, 1).plan_held) << family << " " << name_of(compute);
+      }
+    }
+  }
+}
+
+TEST(Engine, recomputation_saves_memory_and_changes_no_bit) {
+  for (const char* family : {"gpt2", "qwen3"}) {
+    EngineSpec spec = spec_of(family);
+    const Trained plain = trained(spec);
+    std::size_t bytes = plan_engine(spec, {}).memory.activations;
+    for (const Recompute how : {Recompute::kSelective, Recompute::kFull}) {
+      spec.recompute = how;
+      const Trained again = trained(spec);
+      EXPECT_EQ(again.losses, plain.losses);
+      EXPECT_EQ(again.last_weights, plain.last_weights);
+      EXPECT_LT(plan_engine(spec, {}).memory.activations, bytes);
+      bytes = plan_engine(spec, {}).memory.activations;
+    }
+  }
+}
+
+TEST(Engine, initial_weights_are_equal_in_every_dtype_and_thread_count) {
+  EngineSpec spec = spec_of("qwen3");
+  const std::uint64_t expected = trained(spec, 0).first_weights;
+  for (int count = 1; count <= 3; ++count) {
+    cpu::use_threads(count);
+    for (const DType compute : {DType::kF32, DType::kBf16, DType::kF64}) {
+      spec.compute = compute;
+      EXPECT_EQ(trained(spec, 0).first_weights, expected);
+    }
+  }
+  cpu::use_threads(0);
+}
+
+TEST(Engine, the_same_run_twice_has_the_same_bits) {
+  const EngineSpec spec = spec_of("qwen3");
+  const Trained first = trained(spec);
+  const Trained second = trained(spec);
+  EXPECT_EQ(first.losses, second.losses);
+  EXPECT_EQ(first.last_weights, second.last_weights);
+}
+
+TEST(Engine, accumulation_computes_what_one_large_micro_batch_does) {
+  EngineSpec spec = spec_of("gpt2");
+  const Trained three = trained(spec);
+  spec.micro_batch = 6;
+  spec.micro_batches = 1;
+  const Trained one = trained(spec);
+  // Sums of gradients in another order: a few float32 roundings.
+  for (std::size_t i = 0; i < one.losses.size(); ++i) {
+    EXPECT_NEAR(one.losses[i], three.losses[i], 1e-5 * one.losses[i]);
+  }
+}
+
+TEST(Engine, bfloat16_follows_float32) {
+  EngineSpec spec = spec_of("qwen3");
+  const Trained single = trained(spec);
+  spec.compute = DType::kBf16;
+  const Trained half = trained(spec);
+  for (std::size_t i = 0; i < single.losses.size(); ++i) {
+    // Eight bits of mantissa in the logits of a loss near ln 61.
+    EXPECT_NEAR(half.losses[i], single.losses[i], 0.02 * single.losses[i]);
+  }
+}
+
+TEST(EnginePlan, counts_the_products_of_a_step) {
+  const EngineSpec spec = spec_of("qwen3");
+  const EnginePlan plan = plan_engine(spec, {});
+  const ModelConfig& m = spec.model;
+  const double tokens = 120;
+  const std::int64_t block = m.hidden_size * (4 + 2 + 2) * m.head_dim +
+                             m.head_dim * 4 * m.hidden_size +
+                             3 * m.hidden_size * m.intermediate_size;
+  const double weights =
+      static_cast<double>(m.num_hidden_layers * block + m.vocab_size * m.hidden_size);
+  EXPECT_EQ(plan.issued.matmul, 6 * tokens * weights);
+  EXPECT_EQ(plan.useful.matmul, plan.issued.matmul);
+  EXPECT_EQ(plan.issued.attention_full, 12.0 * 3 * 4 * 8 * 20 * tokens);
+  EXPECT_EQ(plan.issued.attention_causal, plan.issued.attention_full / 2);
+}
+
+TEST(EnginePlan, full_recomputation_issues_more_than_is_useful) {
+  EngineSpec spec = spec_of("qwen3");
+  const EnginePlan plain = plan_engine(spec, {});
+  spec.recompute = Recompute::kFull;
+  const EnginePlan full = plan_engine(spec, {});
+  EXPECT_EQ(full.useful.matmul, plain.useful.matmul);
+  EXPECT_GT(full.issued.matmul, full.useful.matmul);
+}
+
+TEST(Fit, a_plan_that_is_too_large_is_refused_with_changes_that_fit) {
+  RunConfig config;
+  config.model = spec_of("qwen3").model;
+  config.training.seq_len = 512;
+  config.training.local_batch_size = 8;
+  config.training.global_batch_size = 8;
+  config.training.steps = 1;
+  const EngineSpec spec{.model = config.model,
+                        .compute = DType::kF32,
+                        .recompute = Recompute::kNone,
+                        .seq_len = 512,
+                        .micro_batch = 8,
+                        .micro_batches = 1,
+                        .optimizer = {}};
+  const std::size_t needed = plan_engine(spec, {}).memory.total();
+  const auto found = savings(config, {}, needed - 1);
+  ASSERT_FALSE(found.empty());
+  EXPECT_LE(found.size(), 3u);
+  for (const Saving& saving : found) EXPECT_LT(saving.bytes, needed);
+  EXPECT_NO_THROW(require_fit(config, {}, needed, needed));
+  EXPECT_THROW(require_fit(config, {}, needed, needed - 1), EnvironmentError);
+  EXPECT_TRUE(savings(config, {}, 1000).empty());
+}
+
+TEST(Inference, evaluates_and_decodes_what_the_engine_computes) {
+  const EngineSpec spec = spec_of("qwen3");
+  const EnginePlan plan = plan_engine(spec, {});
+  Stream stream;
+  Arenas arenas(plan.memory, {});
+  Engine engine(spec, stream, arenas);
+  engine.params().initialize(1);
+  Inference model(
+      {.model = spec.model, .compute = DType::kF32, .seq_len = 20, .micro_batch = 6, .prompt = 20});
+  model.params().initialize(1);
+  fill(engine.batch(), 5, spec.model.vocab_size);
+  fill(model.batch(), 5, spec.model.vocab_size);
+  EXPECT_NEAR(model.evaluate(), engine.evaluate(), 1e-5 * engine.evaluate());
+
+  // A prompt at once, and token by token through the cache.
+  const std::vector<std::int32_t> ids{3, 1, 4, 1, 5, 9, 2, 6};
+  const std::vector<float> at_once = model.next_logits(ids);
+  Inference one(
+      {.model = spec.model, .compute = DType::kF32, .seq_len = 20, .micro_batch = 0, .prompt = 1});
+  one.params().initialize(1);
+  std::vector<float> last;
+  for (const std::int32_t id : ids) last = one.next_logits({&id, 1});
+  ASSERT_EQ(last.size(), at_once.size());
+  for (std::size_t i = 0; i < last.size(); ++i) EXPECT_NEAR(last[i], at_once[i], 1e-5);
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,122 @@
+#!/usr/bin/python3
+"""A config that cannot be meant is refused whole, with every complaint and its place."""
+from support import check, contents, fact, main
+
+
+def refused(workshop, text, *words, options=()):
+    """Exit 2, one message with `words`, and nothing written."""
+    (workshop / "run.toml").write_text(text)
+    before = contents(workshop.folder)
+    message = workshop.run("train", "run.toml", *options).refused(2, *words)
+    check(contents(workshop.folder) == before, "it wrote files")
+    return message
+
+
+GOOD = """[job]
+dump_folder = "run"
+threads = 1
+[model]
+flavor = "tiny"
+[data]
+train = [{ path = "corpus" }]
+[training]
+seq_len = 32
+steps = 4
+"""
+
+
+@fact
+def every_wrong_key_is_named_at_once_with_its_place(workshop):
+    message = refused(workshop, """[job]
+treads = 1
+[modle]
+flavor = "tiny"
+[model]
+flavor = "tinny"
+[data]
+train = [{ path = "corpus" }]
+[training]
+seq_len = "32"
+local_batch_size = 2
+global_batch_size = 3
+steps = 40
+tokens = 100
+dtype = "fp16"
+[optimizer]
+lr = -1
+""", "run.toml:2:1: job.treads = 1", "did you mean job.threads?",
+            "run.toml:3:2: [modle]", "did you mean [model]?",
+            'run.toml:6:10: model.flavor = "tinny"', 'did you mean "tiny"?',
+            'run.toml:10:11: training.seq_len = "32": must be an integer',
+            "run.toml:12:21: training.global_batch_size = 3", "local_batch_size = 2",
+            "run.toml:13:9: training.steps = 40: contradicts training.tokens = 100",
+            'run.toml:15:9: training.dtype = "fp16"', '"bfloat16"',
+            "run.toml:17:6: optimizer.lr = -1",
+            "command line: --training.stepz = 3", "did you mean --training.steps?",
+            options=["--training.stepz=3"])
+    check(message.startswith("9 things are wrong"), message)
+
+
+@fact
+def contradictory_keys_are_refused(workshop):
+    for text, *words in [
+            ("[optimizer]\nname = \"SGD\"\n", 'optimizer.name = "SGD"', '"AdamW"'),
+            ("[lr_scheduler]\nwarmup_steps = 5\n", "warmup_steps = 5", "4 steps"),
+            ("[validation]\nfreq = 2\n", "validation.freq = 2", "data.validation"),
+            ("[parallelism]\ntensor = 2\n", "parallelism.tensor = 2", "must be 1"),
+            ("[activation_checkpoint]\nmode = \"some\"\n", 'mode = "some"', '"selective"'),
+            ("[checkpoint]\nresume = \"maybe\"\n", 'checkpoint.resume = "maybe"', "auto")]:
+        refused(workshop, GOOD + text, *words)
+    refused(workshop, GOOD.replace('flavor = "tiny"', 'flavor = "tiny"\nmodel_type = "gpt2"'),
+            "model_type", "llama")
+    refused(workshop, GOOD.replace('flavor = "tiny"', 'flavor = "tiny"\nhead_dim = 15'),
+            "head_dim = 15", "even")
+    refused(workshop, GOOD.replace('flavor = "tiny"',
+                                   'flavor = "tiny"\nnum_key_value_heads = 3'),
+            "num_key_value_heads = 3", "num_attention_heads = 4")
+
+
+@fact
+def a_config_that_is_not_toml_is_refused_with_the_place(workshop):
+    refused(workshop, "[job\ndump_folder = 1\n", "run.toml:1:5")
+    refused(workshop, GOOD + "[job]\nseed = 1\n", "run.toml:11", "job")
+    refused(workshop, "\x00\xff\x01", "run.toml")
+
+
+@fact
+def a_missing_config_and_unknown_words_are_refused(workshop):
+    workshop.run("train", "absent.toml").refused(2, "absent.toml", "No such file")
+    workshop.run("train").refused(2, "CONFIG")
+    (workshop / "run.toml").write_text(GOOD)
+    workshop.run("trian", "run.toml").refused(2, "trian", "did you mean train?")
+    workshop.run("train", "run.toml", "--treads=1").refused(2, "--treads")
+    workshop.run("eval", "run", "--training.steps=3").refused(2, "--training.steps")
+
+
+@fact
+def a_model_larger_than_the_machine_is_refused_before_anything_is_taken(workshop):
+    workshop.corpus()
+    (workshop / "run.toml").write_text(GOOD)
+    for flavor, need in ("llama3-405b", 6000), ("llama3-70b", 1000):
+        message = workshop.run("train", "run.toml", f"--model.flavor={flavor}",
+                               timeout=30).refused(5, "GiB of memory", "are available",
+                                                   "a smaller model")
+        check(float(message.split("needs ")[1].split()[0]) > need, message)
+        check(not (workshop / "run").exists(), "it made the run folder")
+
+
+@fact
+def changes_that_would_make_a_run_fit_are_named(workshop):
+    workshop.corpus()
+    (workshop / "run.toml").write_text(GOOD)
+    message = workshop.run("train", "run.toml", "--training.local_batch_size=1048576",
+                           "--training.seq_len=512", timeout=30).refused(
+                               5, "GiB of memory", "are available")
+    proposals = message.splitlines()[1:]
+    check(1 <= len(proposals) <= 3, proposals)
+    for proposal in proposals:
+        check("training.local_batch_size = " in proposal and " would need " in proposal, proposal)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+#!/usr/bin/python3
+"""Token files that cannot be trained on are refused before step 0, and nothing is written."""
+import shutil
+
+from support import check, contents, fact, main, write_tokens
+
+
+def refused(workshop, prefix, *words, options=()):
+    config = workshop.config("run", {"data": {"train": [{"path": prefix}]}})
+    before = contents(workshop.folder)
+    workshop.run("train", config, *options).refused(3, *words)
+    check(contents(workshop.folder) == before, "it wrote files")
+    check(not (workshop / "run").exists(), "it made the run folder")
+
+
+def copied(workshop, name):
+    for end in ".bin", ".idx":
+        shutil.copy(workshop / f"corpus{end}", workshop / f"{name}{end}")
+    return workshop / f"{name}.bin", workshop / f"{name}.idx"
+
+
+@fact
+def missing_token_files_are_named(workshop):
+    workshop.corpus()
+    refused(workshop, "absent", workshop / "absent.idx", "no such file", "trireme tokenize")
+    copied(workshop, "half")[0].unlink()
+    refused(workshop, "half", workshop / "half.bin", "no such file")
+
+
+@fact
+def truncated_token_files_are_named(workshop):
+    workshop.corpus()
+    tokens, index = copied(workshop, "short")
+    tokens.write_bytes(tokens.read_bytes()[:1000])
+    refused(workshop, "short", tokens, "cut off", "1000 bytes")
+    tokens, index = copied(workshop, "shortindex")
+    index.write_bytes(index.read_bytes()[:50])
+    refused(workshop, "shortindex", index)
+
+
+@fact
+def empty_and_foreign_token_files_are_named(workshop):
+    workshop.corpus()
+    for path in copied(workshop, "empty"):
+        path.write_bytes(b"")
+    refused(workshop, "empty", workshop / "empty.idx", "is empty", "trireme tokenize")
+    _, index = copied(workshop, "foreign")
+    index.write_bytes(b"PK\x03\x04 something else altogether" * 10)
+    refused(workshop, "foreign", index, "MMIDIDX")
+
+
+@fact
+def a_text_without_a_whole_sequence_is_named(workshop):
+    write_tokens(workshop / "tiny", range(20))
+    refused(workshop, "tiny", "tiny.bin", "20 tokens", "seq_len = 32", "lower seq_len")
+
+
+@fact
+def ids_beyond_the_vocabulary_are_named_with_their_place(workshop):
+    ids = [i % 500 for i in range(5000)]
+    ids[3210] = 512
+    write_tokens(workshop / "beyond", ids)
+    refused(workshop, "beyond", "beyond.bin", "token 3210", "id 512", "vocab_size is 512",
+            "model.vocab_size")
+    ids[3210] = -1
+    write_tokens(workshop / "negative", ids, "int32")
+    refused(workshop, "negative", "negative.bin", "token 3210", "-1")
+
+
+@fact
+def validation_data_are_checked_before_the_first_step_too(workshop):
+    workshop.corpus()
+    write_tokens(workshop / "beyond", [i % 600 for i in range(5000)])
+    for prefix, word in ("beyond", "id 512"), ("absent", "no such file"):
+        config = workshop.config("run", {"data": {"validation": [{"path": prefix}]},
+                                         "validation": {"freq": 10}})
+        workshop.run("train", config).refused(3, prefix, word)
+        check(not (workshop / "run").exists(), "it made the run folder")
+
+
+if __name__ == "__main__":
+    main()

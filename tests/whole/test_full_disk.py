@@ -1,0 +1,173 @@
+#!/usr/bin/python3
+"""A full disk costs a run its checkpoint, not the training; nothing written before is lost.
+
+Needs the right to mount a tmpfs (root); skipped, visibly, without it.
+"""
+import os
+import signal
+import time
+
+from support import (check, checkpoints, contents, curve, events, fact, main, metrics, note,
+                     partials, same_checkpoint, same_curve, steps_done)
+
+# A checkpoint has 1.6 MB, a step takes some milliseconds.
+RUN = {"training": {"steps": 60, "seq_len": 64, "local_batch_size": 8, "global_batch_size": 8}}
+
+
+class Ballast:
+    """What fills a file system to the last byte."""
+
+    def __init__(self, folder):
+        self.path = folder / "ballast"
+
+    def load(self):
+        with open(self.path, "wb", buffering=0) as file:
+            for size in (1 << 16, 1 << 12, 1):
+                while True:
+                    try:
+                        file.write(bytes(size))
+                    except OSError:
+                        break
+
+    def drop(self):
+        self.path.unlink()
+
+
+def paused(process):
+    """Stops the process where it is; its writer, a process of its own, may go on."""
+    process.send(signal.SIGSTOP)
+    time.sleep(0.02)
+
+
+@fact
+def training_goes_on_when_the_disk_fills_and_the_last_checkpoint_stays(workshop):
+    workshop.corpus()
+    workshop.run("train", workshop.config("whole", RUN)).done()
+    disk = workshop.tmpfs("disk", "size=12m")
+    ballast, run = Ballast(disk), disk / "run"
+    config = workshop.config("run", {**RUN, "job": {"dump_folder": run}})
+    with workshop.start("train", config) as process:
+        check(process.wait_for(lambda: 5 in checkpoints(run), "a checkpoint"), process.text())
+        paused(process)
+        ballast.load()
+        kept = {step: contents(run / "checkpoints" / f"step-{step:08}")
+                for step in checkpoints(run)}
+        note("full after", steps_done(run), "steps, with the checkpoints", sorted(kept))
+        process.send(signal.SIGCONT)
+        result = process.wait()
+    result.refused(5, "the run is done", "the checkpoint of its last step, 60,",
+                   "could not be written", f"the newest is that of step {max(kept)}",
+                   "MiB are free", "start the run again")
+    check("warning: the checkpoint of step" in result.err and "was not written" in result.err,
+          result)
+    check("step 60/60" in result.err, "it did not train to the end:", result)
+    check(f"cannot write {run / 'metrics.jsonl'}" in result.err, result)
+    for step, files in kept.items():
+        check(contents(run / "checkpoints" / f"step-{step:08}") == files, f"step {step} changed")
+    check(not partials(run), "left over:", partials(run))
+    check(set(checkpoints(run)) == set(kept), checkpoints(run))
+    steps = [int(line["step"]) for line in metrics(run)]
+    note(f"{len(steps)} metrics lines, the run's last checkpoint is of step {max(kept)}")
+    check(steps == list(range(1, len(steps) + 1)) and len(steps) >= max(kept), steps)
+    ballast.drop()
+    workshop.run("train", config).done()
+    check(events(run, "resume")[-1]["step"] == max(kept), events(run, "resume"))
+    same_curve(run, curve(workshop / "whole"))
+    same_checkpoint(workshop, run, "whole")
+
+
+@fact
+def no_step_is_missing_from_the_metrics_after_the_disk_was_full_for_a_while(workshop):
+    workshop.corpus()
+    workshop.run("train", workshop.config("whole", RUN)).done()
+    disk = workshop.tmpfs("disk", "size=12m")
+    ballast, run = Ballast(disk), disk / "run"
+    config = workshop.config("run", {**RUN, "job": {"dump_folder": run}})
+    with workshop.start("train", config) as process:
+        check(process.wait_for(lambda: 5 in checkpoints(run), "a checkpoint"), process.text())
+        paused(process)
+        ballast.load()
+        process.send(signal.SIGCONT)
+        told = lambda: (f"cannot write {run / 'metrics.jsonl'}" in process.text() and
+                        "was not written" in process.text())
+        check(process.wait_for(told, "the warnings"), "it ended too early:", process.text())
+        paused(process)
+        note("told of both after step", steps_done(run), "in the metrics")
+        ballast.drop()
+        process.send(signal.SIGCONT)
+        result = process.wait().done()
+    check("is written again" in result.err, result)
+    same_curve(run, curve(workshop / "whole"))
+    same_checkpoint(workshop, run, "whole")
+
+
+@fact
+def a_disk_without_room_for_files_costs_the_checkpoint_alone(workshop):
+    """Free space promises nothing: here the file system has no inode left."""
+    workshop.corpus()
+    workshop.run("train", workshop.config("whole", RUN)).done()
+    disk = workshop.tmpfs("disk", "size=64m,nr_inodes=100")
+    run = disk / "run"
+    config = workshop.config("run", {**RUN, "job": {"dump_folder": run}})
+    with workshop.start("train", config) as process:
+        check(process.wait_for(lambda: 5 in checkpoints(run), "a checkpoint"), process.text())
+        paused(process)
+        files = []
+        try:
+            while True:
+                files.append(disk / f"file{len(files)}")
+                os.close(os.open(files[-1], os.O_CREAT | os.O_WRONLY))
+        except OSError:
+            files.pop()
+        process.send(signal.SIGCONT)
+        check(process.wait_for(lambda: "was not written" in process.text(), "the warning"),
+              "it ended too early:", process.text())
+        check(5 in checkpoints(run) and process.running(), checkpoints(run))
+        for file in files:
+            file.unlink()
+        result = process.wait().done()
+    note([line for line in result.err.splitlines() if "was not written" in line][0])
+    same_curve(run, curve(workshop / "whole"))
+    same_checkpoint(workshop, run, "whole")
+
+
+@fact
+def a_run_stopped_on_a_full_disk_does_not_claim_a_checkpoint(workshop):
+    workshop.corpus()
+    disk = workshop.tmpfs("disk", "size=12m")
+    run = disk / "run"
+    config = workshop.config("run", {**RUN, "job": {"dump_folder": run},
+                                     "checkpoint": {"interval": 20}})
+    with workshop.start("train", config) as process:
+        check(process.wait_for(lambda: 20 in checkpoints(run) and steps_done(run) > 20, "step 21"),
+              process.text())
+        paused(process)
+        Ballast(disk).load()
+        kept = max(checkpoints(run))
+        process.send(signal.SIGTERM)
+        process.send(signal.SIGCONT)
+        process.wait().refused(5, "stopped by SIGTERM", "could not be written", "are free",
+                               f"the newest is that of step {kept}")
+    check(max(checkpoints(run)) == kept, checkpoints(run))
+    workshop.run("checkpoint", "verify", run).done()
+
+
+@fact
+def a_disk_that_is_full_from_the_start_is_refused(workshop):
+    workshop.corpus()
+    disk = workshop.tmpfs("disk", "size=1m")
+    Ballast(disk).load()
+    config = workshop.config("run", {**RUN, "job": {"dump_folder": disk / "run"}})
+    workshop.run("train", config).refused(5, disk / "run", "No space left")
+
+
+@fact
+def a_read_only_run_folder_is_refused(workshop):
+    workshop.corpus()
+    disk = workshop.tmpfs("disk", "size=1m,ro")
+    config = workshop.config("run", {**RUN, "job": {"dump_folder": disk / "run"}})
+    workshop.run("train", config).refused(5, disk / "run", "Read-only file system")
+
+
+if __name__ == "__main__":
+    main()

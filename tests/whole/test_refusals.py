@@ -1,0 +1,79 @@
+#!/usr/bin/python3
+"""Machines, devices and folders a run cannot have, and runs that cannot go on."""
+import signal
+
+from support import (check, checkpoints, contents, curve, events, fact, main, metrics,
+                     note, same_curve, steps_done)
+
+
+@fact
+def a_folder_that_cannot_be_made_is_refused(workshop):
+    workshop.corpus()
+    config = workshop.config("run", {"job": {"dump_folder": "corpus.bin/run"}})
+    before = contents(workshop.folder)
+    workshop.run("train", config).refused(5, workshop / "corpus.bin/run", "Not a directory")
+    check(contents(workshop.folder) == before, "it wrote files")
+
+
+@fact
+def a_device_that_is_not_there_is_refused(workshop):
+    workshop.corpus()
+    config = workshop.config("run")
+    workshop.run("train", config, "--job.device=cuda").refused(5, 'job.device = "cuda"', '"cpu"')
+    check(not (workshop / "run").exists(), "it made the run folder")
+
+
+@fact
+def more_ranks_than_this_version_runs_are_refused(workshop):
+    workshop.corpus()
+    config = workshop.config("run")
+    for launcher in [{"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "1"},
+                     {"PMI_SIZE": "2", "PMI_RANK": "0"},
+                     {"SLURM_NTASKS": "2", "SLURM_STEP_NUM_TASKS": "2", "PMIX_RANK": "0"}]:
+        workshop.run("train", config, env=launcher).refused(5, "2 ranks", "without mpirun")
+        check(not (workshop / "run").exists(), "it made the run folder")
+
+
+@fact
+def a_second_run_on_the_same_folder_is_refused_and_the_first_goes_on(workshop):
+    workshop.corpus()
+    workshop.run("train", workshop.config("alone")).done()
+    config, run = workshop.config("run"), workshop / "run"
+    with workshop.start("train", config) as first:
+        check(first.wait_for(lambda: steps_done(run) >= 2, "two steps"), first.text())
+        first.send(signal.SIGSTOP)
+        before = contents(run)
+        workshop.run("train", config).refused(4, run, f"process {first.popen.pid} on ",
+                                              "job.dump_folder")
+        workshop.run("checkpoint", "list", "alone").done()
+        check({k: v for k, v in contents(run).items() if "partial" not in k} ==
+              {k: v for k, v in before.items() if "partial" not in k}, "it changed the folder")
+        first.send(signal.SIGCONT)
+        first.wait().done()
+    same_curve(run, curve(workshop / "alone"))
+    check(not (run / "LEASE.json").exists(), "the lease outlived its holder")
+
+
+@fact
+def a_run_that_diverges_says_so_and_keeps_its_checkpoints(workshop):
+    """Weight decay 100 times the learning rate 100 multiplies the weights by -9999 a step."""
+    workshop.corpus()
+    config = workshop.config("run", {
+        "optimizer": {"lr": 100, "weight_decay": 100},
+        "lr_scheduler": {"name": "constant", "warmup_steps": 0},
+        "checkpoint": {"interval": 1}})
+    run = workshop / "run"
+    message = workshop.run("train", config).refused(6, "step", "not both finite", "optimizer.lr")
+    newest = max(checkpoints(run))
+    check(f"the newest checkpoint is that of step {newest}" in message, newest)
+    check(events(run)[-1]["event"] == "failure", events(run)[-1])
+    check([line["step"] for line in metrics(run)] == [str(i + 1) for i in range(newest)],
+          "a step that failed is in the metrics")
+    workshop.run("checkpoint", "verify", "run").done()
+    again = workshop.run("train", config).refused(6, f"step {newest + 1}")
+    check(again == message, "another verdict the second time:", again)
+    note(f"diverged at step {newest + 1} both times")
+
+
+if __name__ == "__main__":
+    main()

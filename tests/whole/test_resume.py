@@ -1,0 +1,129 @@
+#!/usr/bin/python3
+"""A run that is killed again and again ends with the bits of one that was not."""
+import random
+import signal
+import statistics
+import time
+
+from support import (checkpoints, curve, events, fact, main, note, partials, same_checkpoint,
+                     same_curve, check, steps_done)
+
+STEPS = 40
+INTERVAL = 4
+
+
+def moments(rng, commit_seconds):
+    """When to kill the incarnations of a run, as (kind, seconds after it)."""
+    several = [("commit", rng.uniform(0, 0.95) * commit_seconds),
+               ("commit", rng.uniform(0, 1.2) * commit_seconds),
+               ("step", rng.uniform(0, 0.005)), ("step", rng.uniform(0, 0.005)),
+               ("start", rng.uniform(0, 0.3))]
+    rng.shuffle(several)
+    return [("commit", 0.0)] + several
+
+
+def kill_at(process, run, kind, delay, rng):
+    """Returns False when the run ended before."""
+    newest, starts = max(checkpoints(run), default=0), len(events(run))
+    target = newest + rng.randint(1, 9)
+    reached = {
+        "commit": lambda: max(checkpoints(run), default=0) > newest and partials(run),
+        "step": lambda: len(events(run)) > starts and steps_done(run) >= target,
+        "start": lambda: True}
+    if not process.wait_for(reached[kind], f"a {kind} after step {newest}"):
+        return False
+    time.sleep(delay)
+    process.send(signal.SIGKILL)
+    code = process.wait().code
+    note(f"killed {1000 * delay:.1f} ms into a {kind}: exit {code}, {steps_done(run)} steps in "
+         f"the metrics, checkpoints {checkpoints(run)}, {len(partials(run))} partial")
+    return code != 0
+
+
+def killed_run_ends_like_a_whole_one(workshop, changes):
+    changes = {**changes, "checkpoint": {"interval": INTERVAL}}
+    seed = time.time_ns() % 1_000_000
+    rng = random.Random(seed)
+    note(f"seed of the moments: {seed}")
+    workshop.corpus()
+    workshop.corpus("second", seed=2)
+    whole, killed = workshop / "whole", workshop / "killed"
+    workshop.run("train", workshop.config("whole", changes)).done()
+    check(len(curve(whole)) == STEPS, "the whole run has", len(curve(whole)), "steps")
+    config = workshop.config("killed", changes)
+    commit_seconds = statistics.median(e["seconds"] for e in events(whole, "checkpoint"))
+    kills = left = 0
+    for kind, delay in moments(rng, commit_seconds):
+        with workshop.start("train", config) as process:
+            if not kill_at(process, killed, kind, delay, rng):
+                process.wait().done()
+                note("it ended before the moment came")
+                break
+        kills += 1
+        left += len(partials(killed)) > 0
+    workshop.run("train", config).done()
+    resumed = [event["step"] for event in events(killed, "resume")]
+    note(f"{kills} kills, {left} of them in the middle of a commit; resumed after steps {resumed}")
+    check(kills >= 3 and left >= 1 and len(resumed) >= 2, "too few of them")
+    same_curve(killed, curve(whole))
+    same_checkpoint(workshop, "killed", "whole")
+    check(not partials(killed), "left over:", partials(killed))
+    check(checkpoints(killed) == checkpoints(whole), checkpoints(killed), checkpoints(whole))
+
+
+@fact
+def a_killed_run_ends_bit_for_bit_like_a_whole_one(workshop):
+    killed_run_ends_like_a_whole_one(workshop, {})
+
+
+@fact
+def a_killed_run_in_bfloat16_ends_like_a_whole_one(workshop):
+    killed_run_ends_like_a_whole_one(workshop, {"training": {"dtype": "bfloat16"}})
+
+
+@fact
+def a_killed_run_with_recomputation_and_validation_ends_like_a_whole_one(workshop):
+    killed_run_ends_like_a_whole_one(workshop, {
+        "data": {"split": 0.2, "document_mask": True,
+                 "train": [{"path": "corpus"}, {"path": "second", "weight": 0.5}]},
+        "activation_checkpoint": {"mode": "full"},
+        "validation": {"freq": 7, "steps": 3}})
+
+
+@fact
+def a_killed_run_with_accumulation_ends_like_a_whole_one(workshop):
+    killed_run_ends_like_a_whole_one(workshop, {
+        "model": {"flavor": "tiny", "qk_norm": True},
+        "training": {"local_batch_size": 2, "global_batch_size": 4},
+        "metrics": {"enable_tensorboard": True}})
+
+
+@fact
+def a_run_that_is_done_does_nothing_more(workshop):
+    workshop.corpus()
+    config = workshop.config("run", {"training": {"steps": 6}})
+    workshop.run("train", config).done()
+    before, last = curve(workshop / "run"), checkpoints(workshop / "run")
+    again = workshop.run("train", config).done()
+    check("done at step 6 of 6" in again.err, again)
+    same_curve(workshop / "run", before)
+    check(checkpoints(workshop / "run") == last, checkpoints(workshop / "run"))
+
+
+@fact
+def a_longer_run_continues_where_the_shorter_ended(workshop):
+    """With a constant learning rate, 12 + 8 steps are 20 steps."""
+    workshop.corpus()
+    constant = {"lr_scheduler": {"name": "constant"}, "training": {"steps": 20}}
+    workshop.run("train", workshop.config("whole", constant)).done()
+    config = workshop.config("parts", constant)
+    workshop.run("train", config, "--training.steps=12").done()
+    check(len(curve(workshop / "parts")) == 12, "12 steps first")
+    longer = workshop.run("train", config).done()
+    check("training.steps: 12 -> 20" in longer.err, longer)
+    same_curve(workshop / "parts", curve(workshop / "whole"))
+    same_checkpoint(workshop, "parts", "whole")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+#!/usr/bin/python3
+"""Signals stop a run after its step, with a checkpoint; the next start goes on."""
+import random
+import signal
+import time
+
+from support import (check, checkpoints, curve, events, fact, main, metrics, note, partials,
+                     same_checkpoint, same_curve, steps_done)
+
+# Steps that take long enough to be interrupted, and a checkpoint only when asked for.
+SLOW = {"training": {"seq_len": 64, "local_batch_size": 8, "global_batch_size": 8},
+        "checkpoint": {"interval": 0}}
+
+
+def stops_and_goes_on(workshop, number):
+    name, rng = signal.Signals(number).name, random.Random(time.time_ns())
+    workshop.corpus()
+    workshop.run("train", workshop.config("whole", SLOW)).done()
+    config, run = workshop.config("stopped", SLOW), workshop / "stopped"
+    after = rng.randint(1, 12)
+    with workshop.start("train", config) as process:
+        check(process.wait_for(lambda: steps_done(run) >= after, f"step {after}"),
+              "it ended too early:", process.text())
+        process.send(number)
+        stopped = process.wait()
+    note(f"{name} after step {after}: exit {stopped.code}, checkpoints {checkpoints(run)}")
+    check(stopped.code == 75, stopped)
+    check(checkpoints(run) == [steps_done(run)], checkpoints(run), steps_done(run), "steps done")
+    check(after <= steps_done(run) < 40, steps_done(run), "steps done")
+    stop = events(run, "stop")[-1]
+    check((stop["reason"], stop["exit_code"]) == (name, 75), stop)
+    check(f"stopped by {name}" in stopped.err, stopped)
+    workshop.run("train", config).done()
+    same_curve(run, curve(workshop / "whole"))
+    same_checkpoint(workshop, "stopped", "whole")
+
+
+@fact
+def sigterm_commits_the_step_and_the_next_start_goes_on(workshop):
+    stops_and_goes_on(workshop, signal.SIGTERM)
+
+
+@fact
+def sigusr1_commits_the_step_and_the_next_start_goes_on(workshop):
+    stops_and_goes_on(workshop, signal.SIGUSR1)
+
+
+@fact
+def sigint_commits_the_step_and_the_next_start_goes_on(workshop):
+    stops_and_goes_on(workshop, signal.SIGINT)
+
+
+@fact
+def a_signal_before_the_first_step_leaves_a_checkpoint_to_go_on_from(workshop):
+    workshop.corpus()
+    workshop.run("train", workshop.config("whole", SLOW)).done()
+    config, run = workshop.config("early", SLOW), workshop / "early"
+    with workshop.start("train", config) as process:
+        check(process.wait_for(lambda: "trireme starts" in process.text(), "the banner"),
+              process.text())
+        process.send(signal.SIGTERM)
+        stopped = process.wait()
+    note(f"exit {stopped.code}, checkpoints {checkpoints(run)}")
+    check(stopped.code == 75 and checkpoints(run) == [steps_done(run)], stopped)
+    workshop.run("train", config).done()
+    same_curve(run, curve(workshop / "whole"))
+    same_checkpoint(workshop, "early", "whole")
+
+
+@fact
+def a_second_sigint_ends_at_once_and_loses_no_checkpoint(workshop):
+    workshop.corpus()
+    slow = {"training": {"seq_len": 256, "local_batch_size": 8, "global_batch_size": 256,
+                         "steps": 4},
+            "checkpoint": {"interval": 1}}
+    config, run = workshop.config("run", slow), workshop / "run"
+    with workshop.start("train", config) as process:
+        check(process.wait_for(lambda: checkpoints(run) and not partials(run) and
+                               len(events(run, "checkpoint")) > 0, "the first checkpoint"),
+              "it ended too early:", process.text())
+        # Well inside the second step, which takes as long as the first: between two steps
+        # one SIGINT is enough.
+        time.sleep(0.4 * float(metrics(run)[0]["step_seconds"]))
+        process.send(signal.SIGINT)
+        time.sleep(0.01)
+        start = time.monotonic()
+        process.send(signal.SIGINT)
+        code = process.wait().code
+        seconds = time.monotonic() - start
+    note(f"exit {code} {1000 * seconds:.0f} ms after the second SIGINT, {steps_done(run)} steps "
+         f"done, checkpoints {checkpoints(run)}")
+    check(code == 130, "exit", code)
+    check(1 in checkpoints(run), checkpoints(run))
+    workshop.run("train", config, "--training.steps=2", "--lr_scheduler.warmup_steps=1").done()
+    check([line[0] for line in curve(run)] == ["1", "2"], curve(run))
+
+
+if __name__ == "__main__":
+    main()

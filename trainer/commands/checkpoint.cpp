@@ -1,0 +1,233 @@
+#include "trainer/commands/checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <charconv>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "checkpoint/crc32c.h"
+#include "checkpoint/diff.h"
+#include "checkpoint/load.h"
+#include "checkpoint/statistics.h"
+#include "checkpoint/store.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+using checkpoint::Manifest;
+using checkpoint::Summary;
+
+struct CheckpointOptions {
+  std::string path;
+  std::string second;
+  std::string tensor;
+  checkpoint::Retention retention;
+};
+
+std::string mebibytes(std::uint64_t bytes) {
+  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
+// A digest as the trainer stores it: a number, or the bits of a float64 or float32 as
+// hex digits.
+std::string digest(const Manifest& manifest, const char* name) {
+  const auto found = manifest.digests.find(name);
+  if (found == manifest.digests.end()) return "-";
+  if (found->is_number()) return fmt::format("{:.6g}", found->get<double>());
+  if (!found->is_string()) return found->dump();
+  const auto& text = found->get_ref<const std::string&>();
+  std::uint64_t bits = 0;
+  const char* end = text.data() + text.size();
+  if (std::from_chars(text.data(), end, bits, 16).ptr != end) return text;
+  if (text.size() == 16) return fmt::format("{:.6g}", std::bit_cast<double>(bits));
+  if (text.size() != 8) return text;
+  return fmt::format("{:.6g}", std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+}
+
+bool is_checkpoint(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path / Manifest::kFileName, ignored);
+}
+
+// One checkpoint, or all of a run folder, newest first.
+std::vector<Summary> summaries_of(const fs::path& path) {
+  if (is_checkpoint(path)) {
+    Manifest manifest = checkpoint::read_manifest(path);
+    return {{manifest.step, path, std::move(manifest), ""}};
+  }
+  std::vector<Summary> summaries = checkpoint::Store(path).list();
+  if (summaries.empty()) throw CheckpointError(say(path.string(), " holds no checkpoint"));
+  return summaries;
+}
+
+// What is wrong as far as that shows without reading the tensors.
+std::string state_of(const Summary& summary) {
+  if (!summary.manifest) return summary.problem;
+  try {
+    checkpoint::check_files(summary.folder, *summary.manifest);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+ExitCode list(const CheckpointOptions& options) {
+  fmt::print("{:>10}  {:20}  {:>12}  {:>10}  {}\n", "step", "written", "size", "loss", "files");
+  for (const Summary& summary : summaries_of(options.path)) {
+    const std::string problem = state_of(summary);
+    const std::string files = problem.empty() ? "complete" : "damaged: " + problem;
+    if (summary.manifest) {
+      fmt::print("{:>10}  {:20}  {:>12}  {:>10}  {}\n", summary.step, summary.manifest->written,
+                 mebibytes(summary.manifest->bytes()), digest(*summary.manifest, "loss"), files);
+    } else {
+      fmt::print("{:>10}  {:20}  {:>12}  {:>10}  {}\n", summary.step, "-", "-", "-", files);
+    }
+  }
+  return ExitCode::kDone;
+}
+
+void show_tensor(const fs::path& folder, const std::string& name) {
+  const auto found = checkpoint::statistics_of(folder, name);
+  fmt::print("{}\n  elements    {}\n  zeros       {}\n  not finite  {}\n", name, found.elements,
+             found.zeros, found.not_finite);
+  fmt::print(
+      "  least       {:.9g}\n  most        {:.9g}\n  mean        {:.9g}\n"
+      "  deviation   {:.9g}\n",
+      found.least, found.most, found.mean, found.deviation);
+}
+
+ExitCode show(const CheckpointOptions& options) {
+  const fs::path folder = checkpoint::newest_checkpoint(options.path);
+  if (!options.tensor.empty()) {
+    show_tensor(folder, options.tensor);
+    return ExitCode::kDone;
+  }
+  const Manifest manifest = checkpoint::read_manifest(folder);
+  const auto line = [](const char* name, const std::string& value) {
+    fmt::print("{:10} {}\n", name, value);
+  };
+  line("folder", folder.string());
+  line("step", std::to_string(manifest.step));
+  line("parent", manifest.parent ? std::to_string(*manifest.parent) : "none");
+  line("run", manifest.run);
+  line("written", manifest.written);
+  line("size",
+       fmt::format("{} in {} shard(s)", mebibytes(manifest.bytes()), manifest.shards.size()));
+  line("loss", digest(manifest, "loss"));
+  line("grad_norm", digest(manifest, "grad_norm"));
+  line("state_crc", checkpoint::hex(manifest.state_crc));
+  if (!manifest.tokenizer.empty()) line("tokenizer", manifest.tokenizer);
+  line("data", manifest.data.dump());
+  line("scalars", manifest.scalars.dump());
+  line("layout", manifest.layout.dump());
+  line("versions", manifest.versions.dump());
+  fmt::print("\n{:8}  {:>9}  {:24}  tensor ({})\n", "crc32c", "dtype", "shape",
+             manifest.tensors.size());
+  for (const auto& tensor : manifest.tensors) {
+    fmt::print("{:8}  {:>9}  {:24}  {}\n", checkpoint::hex(tensor.crc32c), name_of(tensor.dtype),
+               say(tensor.shape), tensor.name);
+  }
+  return ExitCode::kDone;
+}
+
+ExitCode verify(const CheckpointOptions& options) {
+  std::vector<Summary> summaries;
+  if (is_checkpoint(options.path)) {
+    summaries.push_back({0, options.path, std::nullopt, ""});
+  } else {
+    summaries = summaries_of(options.path);
+  }
+  std::size_t bad = 0;
+  for (const Summary& summary : summaries) {
+    const auto problems = checkpoint::problems_of(summary.folder);
+    fmt::print("{}: {}\n", summary.folder.string(), problems.empty() ? "good" : "DAMAGED");
+    for (const std::string& problem : problems) fmt::print("  {}\n", problem);
+    bad += problems.empty() ? 0 : 1;
+  }
+  if (bad == 0) return ExitCode::kDone;
+  throw CheckpointError(say(bad, " of ", summaries.size(), " checkpoints damaged"));
+}
+
+ExitCode diff(const CheckpointOptions& options) {
+  const fs::path a = checkpoint::newest_checkpoint(options.path);
+  const fs::path b = checkpoint::newest_checkpoint(options.second);
+  const auto differences = checkpoint::compare(a, b);
+  fmt::print("{}\n{}\n", a.string(), b.string());
+  for (const auto& difference : differences) {
+    fmt::print("  {}: {}\n", difference.item, difference.detail);
+  }
+  if (differences.empty()) fmt::print("identical\n");
+  return differences.empty() ? ExitCode::kDone : ExitCode::kCheckpoint;
+}
+
+ExitCode prune(const CheckpointOptions& options) {
+  if (checkpoint::Store(options.path).list().empty()) {
+    throw CheckpointError(say(options.path, " holds no checkpoint"));
+  }
+  const checkpoint::Lease lease(options.path);
+  checkpoint::Store store(options.path, lease);
+  for (const std::int64_t step : store.prune(options.retention)) {
+    fmt::print("removed the checkpoint of step {}\n", step);
+  }
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+Command make_checkpoint(CLI::App& program) {
+  auto options = std::make_shared<CheckpointOptions>();
+  CLI::App* app = program.add_subcommand("checkpoint", "List, inspect, verify, compare and prune");
+  app->require_subcommand(1);
+  constexpr const char* kEither = "RUN_OR_CHECKPOINT";
+
+  CLI::App* listing = app->add_subcommand("list", "One line a checkpoint, newest first");
+  listing->add_option("path", options->path, "a run's folder")->required()->type_name(kEither);
+
+  CLI::App* showing = app->add_subcommand("show", "What a checkpoint holds");
+  showing->add_option("path", options->path, "a checkpoint, or a run's newest")
+      ->required()
+      ->type_name(kEither);
+  showing->add_option("--tensor", options->tensor, "statistics of this tensor instead")
+      ->type_name("NAME");
+
+  CLI::App* verifying =
+      app->add_subcommand("verify", "Read every byte; exit code 4 when one is wrong");
+  verifying->add_option("path", options->path, "a checkpoint, or all of a run")
+      ->required()
+      ->type_name(kEither);
+
+  CLI::App* comparing = app->add_subcommand(
+      "diff", "Compare two, whatever layouts wrote them; exit code 4 when they differ");
+  comparing->add_option("first", options->path, "a checkpoint, or a run's newest")
+      ->required()
+      ->type_name(kEither);
+  comparing->add_option("second", options->second, "a checkpoint, or a run's newest")
+      ->required()
+      ->type_name(kEither);
+
+  CLI::App* pruning = app->add_subcommand("prune", "Remove old checkpoints; the newest good stay");
+  pruning->add_option("path", options->path, "a run's folder")->required()->type_name("RUN_DIR");
+  pruning->add_option("--keep-latest", options->retention.keep_latest, "how many good ones stay")
+      ->required()
+      ->check(CLI::Range(2, 1'000'000))
+      ->type_name("K");
+  pruning
+      ->add_option("--keep-every", options->retention.keep_every,
+                   "also keep the steps divisible by this")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
+      ->type_name("N");
+
+  return {app, [=] {
+            if (listing->parsed()) return list(*options);
+            if (showing->parsed()) return show(*options);
+            if (verifying->parsed()) return verify(*options);
+            if (comparing->parsed()) return diff(*options);
+            return prune(*options);
+          }};
+}
+
+}  // namespace trireme

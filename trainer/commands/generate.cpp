@@ -1,0 +1,109 @@
+#include "trainer/commands/generate.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "model/device/cpu/threads.h"
+#include "trainer/engine/engine_spec.h"
+#include "trainer/loop/sampler.h"
+#include "trainer/loop/trained_model.h"
+
+namespace trireme {
+namespace {
+
+struct Options {
+  std::string model;
+  std::string prompt;
+  std::string tokenizer;
+  std::int64_t max_tokens = 128;
+  std::int64_t threads = 0;
+  Sampling sampling{.temperature = 0.8};
+};
+
+// Bytes at the end of `text` that begin a UTF-8 character but do not finish it.
+std::size_t unfinished(const std::string& text) {
+  for (std::size_t back = 1; back <= std::min<std::size_t>(3, text.size()); ++back) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - back]);
+    if ((byte & 0xC0) == 0x80) continue;
+    const std::size_t length = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : byte >= 0xC0 ? 2 : 1;
+    return length > back ? back : 0;
+  }
+  return 0;
+}
+
+void print(const std::string& text, std::size_t& printed, std::size_t end) {
+  std::fwrite(text.data() + printed, 1, end - printed, stdout);
+  std::fflush(stdout);
+  printed = end;
+}
+
+ExitCode generate(const Options& options) {
+  cpu::use_threads(options.threads);
+  TrainedModel trained = open_trained_model(options.model);
+  const auto tokenizer = open_tokenizer_for(trained, options.tokenizer);
+  const std::int32_t end = tokenizer->end_of_document();
+  std::vector<std::int32_t> ids = tokenizer->encode(options.prompt);
+  if (ids.empty()) ids.push_back(std::max(end, 0));  // every document follows another's end
+
+  const std::int64_t most = trained.config.model.max_position_embeddings;
+  const auto prompt = static_cast<std::int64_t>(ids.size());
+  if (prompt >= most) {
+    throw ConfigError(say("the prompt has ", prompt, " tokens; the model sees at most ", most));
+  }
+  Inference model({.model = trained.config.model,
+                   .compute = compute_dtype(trained.config.training.dtype),
+                   .seq_len = std::min(prompt + options.max_tokens, most),
+                   .micro_batch = 0,
+                   .prompt = prompt});
+  load_weights(trained, model);
+
+  std::vector<std::int32_t> answer;
+  std::string text = options.prompt;
+  std::size_t printed = 0;
+  std::vector<float> logits = model.next_logits(ids);
+  for (std::int64_t i = 0; i < options.max_tokens; ++i) {
+    // A padded vocabulary has ids that mean nothing.
+    logits.resize(static_cast<std::size_t>(tokenizer->vocab_size()));
+    const std::int32_t id = sample(logits, options.sampling, i);
+    if (id == end) break;
+    answer.push_back(id);
+    text = options.prompt + tokenizer->decode(answer);
+    print(text, printed, std::max(printed, text.size() - unfinished(text)));
+    if (i + 1 == options.max_tokens || model.decoded() == model.spec().seq_len) break;
+    logits = model.next_logits({&id, 1});
+  }
+  print(text, printed, text.size());
+  std::fputs("\n", stdout);
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+Command make_generate(CLI::App& program) {
+  CLI::App* app = program.add_subcommand("generate", "Continue a text with a trained model");
+  auto options = std::make_shared<Options>();
+  app->add_option("RUN_OR_CHECKPOINT", options->model,
+                  "A run folder (its newest checkpoint) or a checkpoint")
+      ->required();
+  app->add_option("--prompt", options->prompt, "The text to continue; none: begins a document");
+  app->add_option("--max-tokens", options->max_tokens, "Tokens to add, at most")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24))
+      ->capture_default_str();
+  app->add_option("--temperature", options->sampling.temperature, "0: always the likeliest token")
+      ->check(CLI::Range(0.0, 100.0))
+      ->capture_default_str();
+  app->add_option("--top-k", options->sampling.top_k, "Draw among the k likeliest; 0: all")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 24))
+      ->capture_default_str();
+  app->add_option("--seed", options->sampling.seed, "The same seed gives the same text")
+      ->capture_default_str();
+  app->add_option("--tokenizer", options->tokenizer,
+                  "bytes or a tokenizer file; default: the run's own");
+  app->add_option("--threads", options->threads, "0: every core")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{4096}));
+  return {app, [options] { return generate(*options); }};
+}
+
+}  // namespace trireme

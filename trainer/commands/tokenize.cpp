@@ -1,0 +1,183 @@
+#include "trainer/commands/tokenize.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "data/indexed_dataset.h"
+#include "data/sentencepiece_trainer.h"
+#include "data/tokenize.h"
+#include "trainer/telemetry/human.h"
+#include "trainer/telemetry/progress_line.h"
+
+namespace trireme {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+struct TokenizeOptions {
+  std::string tokenizer;
+  std::string output;
+  std::string json_key = "text";
+  std::vector<std::string> inputs;
+  int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  bool end_documents = true;
+  std::int64_t train_vocab_size = 0;
+  std::uint64_t sample_megabytes = 16;
+};
+
+// One line redrawn on a terminal, one line every ten seconds elsewhere; on stderr.
+class TokenizeProgress {
+ public:
+  explicit TokenizeProgress(std::uint64_t total_bytes) : total_(total_bytes) {}
+  ~TokenizeProgress() {
+    if (drawn_) fmt::print(stderr, "\r\x1B[K");
+  }
+  TokenizeProgress(const TokenizeProgress&) = delete;
+  TokenizeProgress& operator=(const TokenizeProgress&) = delete;
+
+  void show(const data::TokenizeCount& count) {
+    const double now = seconds_since(start_);
+    if (now - shown_ < (terminal_ ? 0.2 : 10.0)) return;
+    shown_ = now;
+    const double share = static_cast<double>(count.input_bytes) /
+                         static_cast<double>(std::max<std::uint64_t>(total_, 1));
+    const std::vector<std::string> parts{
+        human_count(static_cast<double>(count.tokens)) + " tokens",
+        human_count(static_cast<double>(count.tokens) / now) + " tok/s",
+        "ETA " + human_duration(share > 0 ? now * (1 - share) / share : 0),
+        grouped(count.documents) + " documents"};
+    if (terminal_) {
+      const Progress progress{
+          .done = static_cast<std::int64_t>(count.input_bytes >> 20),
+          .total = std::max<std::int64_t>(1, static_cast<std::int64_t>(total_ >> 20)),
+          .parts = parts};
+      fmt::print(stderr, "\r\x1B[K{}", progress_line(progress, terminal_width(STDERR_FILENO)));
+      drawn_ = true;
+    } else {
+      fmt::print(stderr, "tokenize: {:.0f}%  {}  {}  {}  {}\n", 100 * share, parts[0], parts[1],
+                 parts[2], parts[3]);
+    }
+    std::fflush(stderr);
+  }
+
+ private:
+  std::uint64_t total_;
+  Clock::time_point start_ = Clock::now();
+  double shown_ = 0;
+  bool terminal_ = ::isatty(STDERR_FILENO) == 1;
+  bool drawn_ = false;
+};
+
+std::uint64_t total_bytes(const std::vector<data::InputFile>& inputs) {
+  std::uint64_t bytes = 0;
+  for (const data::InputFile& input : inputs) bytes += input.bytes;
+  return bytes;
+}
+
+ExitCode run_training(const TokenizeOptions& options) {
+  const auto inputs = data::find_inputs(options.inputs);
+  const Clock::time_point start = Clock::now();
+  fmt::print("reading {} in {} files\n", human_bytes(total_bytes(inputs)), inputs.size());
+  std::fflush(stdout);
+  const data::VocabularySpec spec{.vocab_size = options.train_vocab_size,
+                                  .json_key = options.json_key,
+                                  .sample_bytes = options.sample_megabytes << 20};
+  data::train_sentencepiece(inputs, spec, options.output, [](const data::VocabularySample& sample) {
+    fmt::print("training on {} of {} of text ({} lines); this is the long part\n",
+               human_bytes(sample.used_bytes), human_bytes(sample.text_bytes),
+               grouped(static_cast<std::int64_t>(sample.lines)));
+    std::fflush(stdout);
+  });
+  fmt::print("wrote {}: a SentencePiece vocabulary of {} in {}\n", options.output,
+             options.train_vocab_size, human_duration(seconds_since(start)));
+  return ExitCode::kDone;
+}
+
+ExitCode run_tokenize(const TokenizeOptions& options) {
+  if (options.train_vocab_size > 0) return run_training(options);
+  if (options.tokenizer.empty()) {
+    throw ConfigError(
+        "--tokenizer is missing: give \"bytes\" or a SentencePiece .model, or train one with "
+        "--train-sentencepiece VOCAB_SIZE --output FILE.model");
+  }
+  const auto tokenizer = data::open_tokenizer(options.tokenizer);
+  if (!tokenizer->lossless()) {
+    fmt::print(stderr,
+               "note: {} does not give back every text as it was (it normalizes, or has no byte "
+               "fallback)\n",
+               options.tokenizer);
+  }
+  const auto inputs = data::find_inputs(options.inputs);
+  const data::TokenizeSpec spec{.output = options.output,
+                                .json_key = options.json_key,
+                                .threads = options.threads,
+                                .end_documents = options.end_documents};
+  const Clock::time_point start = Clock::now();
+  std::optional<TokenizeProgress> progress(total_bytes(inputs));
+  const data::TokenizeCount count = data::tokenize(
+      *tokenizer, inputs, spec, [&](const data::TokenizeCount& so_far) { progress->show(so_far); });
+  progress.reset();
+  const double seconds = seconds_since(start);
+  fmt::print("wrote {} and {}\n", data::tokens_path(spec.output).string(),
+             data::index_path(spec.output).string());
+  fmt::print("{} documents, {} tokens of {} from {} of text ({:.2f} bytes a token)\n",
+             grouped(count.documents), grouped(count.tokens),
+             data::name_of(data::smallest_type(tokenizer->vocab_size())),
+             human_bytes(count.text_bytes),
+             static_cast<double>(count.text_bytes) /
+                 static_cast<double>(std::max<std::int64_t>(count.tokens, 1)));
+  fmt::print("in {} with {} threads: {} tok/s, {:.1f} MB/s\n", human_duration(seconds),
+             options.threads, human_count(static_cast<double>(count.tokens) / seconds),
+             static_cast<double>(count.text_bytes) / 1e6 / seconds);
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+Command make_tokenize(CLI::App& program) {
+  const auto options = std::make_shared<TokenizeOptions>();
+  CLI::App* app = program.add_subcommand(
+      "tokenize", "Turn text into a dataset of tokens (Megatron's .bin and .idx)");
+  auto* tokenizer = app->add_option("--tokenizer", options->tokenizer,
+                                    "bytes, or the path of a SentencePiece .model");
+  app->add_option("--output", options->output,
+                  "PREFIX of the files to write; with --train-sentencepiece, the .model")
+      ->required();
+  app->add_option("--jsonl-key", options->json_key, "The key of the text in JSON lines")
+      ->capture_default_str();
+  app->add_option("--threads", options->threads, "The result does not depend on it")
+      ->check(CLI::Range(1, 1024))
+      ->type_name("N");
+  app->add_flag("--append-eod,!--no-append-eod", options->end_documents,
+                "End every document with the end-of-document token (the default), or not");
+  app->add_option("--train-sentencepiece", options->train_vocab_size,
+                  "Train a vocabulary of this size on the input instead, and write it to --output")
+      ->check(CLI::Range(300, 1000000))
+      ->type_name("VOCAB_SIZE")
+      ->excludes(tokenizer);
+  app->add_option("--sample-mb", options->sample_megabytes,
+                  "Train the vocabulary on at most this much text, sampled evenly")
+      ->check(CLI::Range(1, 100000))
+      ->type_name("MB")
+      ->capture_default_str();
+  app->add_option("INPUT", options->inputs,
+                  "Text files (a document each), .jsonl files (a document a line), folders, or "
+                  "@LIST: a file of such paths")
+      ->required();
+  return {.app = app, .run = [options] { return run_tokenize(*options); }};
+}
+
+}  // namespace trireme

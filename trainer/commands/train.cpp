@@ -1,0 +1,22 @@
+#include "trainer/commands/train.h"
+
+#include <memory>
+
+#include "trainer/config/reader.h"
+#include "trainer/loop/train.h"
+
+namespace trireme {
+
+Command make_train(CLI::App& program, const std::vector<Override>& overrides) {
+  CLI::App* app = program.add_subcommand("train", "Train a model; resumes by itself");
+  auto file = std::make_shared<std::string>();
+  app->add_option("CONFIG", *file, "The run's config file")->required();
+  app->footer(
+      "Continues from the newest good checkpoint of job.dump_folder (see checkpoint.resume).\n"
+      "SIGTERM, SIGUSR1 and Ctrl-C finish the step, commit a checkpoint and exit with 75;\n"
+      "a second Ctrl-C ends at once.\n"
+      "Example: trireme train configs/tiny.toml --training.steps=100");
+  return {app, [file, &overrides] { return train(load_config(*file, overrides)); }, true};
+}
+
+}  // namespace trireme

@@ -1,0 +1,300 @@
+#include "trainer/config/assign.h"
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+#include "model/base/error.h"
+#include "trainer/config/nearest.h"
+#include "trainer/config/value_text.h"
+
+namespace trireme {
+namespace {
+
+std::string type_of(const toml::node& node) {
+  switch (node.type()) {
+    case toml::node_type::string:
+      return "text";
+    case toml::node_type::integer:
+      return "an integer";
+    case toml::node_type::floating_point:
+      return "a number";
+    case toml::node_type::boolean:
+      return "true or false";
+    case toml::node_type::array:
+      return "a list";
+    case toml::node_type::table:
+      return "a table";
+    default:
+      return "a date or time";
+  }
+}
+
+bool is_inside(const Range& range, double x) {
+  if (!std::isfinite(x)) return false;
+  return (range.above ? x > range.least : x >= range.least) &&
+         (range.below ? x < range.most : x <= range.most);
+}
+
+std::string quoted_list(const std::vector<std::string>& words) {
+  std::string list;
+  for (const std::string& word : words) list += (list.empty() ? "" : ", ") + to_toml(word);
+  return list;
+}
+
+bool is_step(std::string_view text) {
+  return !text.empty() && text.size() <= 12 &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// Assigns one option. A value that is an alternative of Slot has one overload; each
+// reads into a local first, so that a bad value changes nothing.
+class Assigner {
+ public:
+  Assigner(const Option& option, const std::filesystem::path& folder,
+           std::vector<Finding>& findings)
+      : option_(option), folder_(folder), findings_(findings) {}
+
+  void set(const toml::node& node, bool* to) {
+    if (const auto* value = node.as_boolean()) {
+      *to = value->get();
+    } else {
+      wrong_type(node, "true or false");
+    }
+  }
+
+  void set(const toml::node& node, std::int64_t* to) {
+    if (const auto value = integer(node, option_.range)) *to = *value;
+  }
+
+  void set(const toml::node& node, double* to) {
+    if (const auto value = number(node, option_.range)) *to = *value;
+  }
+
+  void set(const toml::node& node, std::string* to) {
+    if (option_.or_step && node.is_integer() && node.as_integer()->get() >= 0) {
+      *to = std::to_string(node.as_integer()->get());
+      if (is_step(*to)) return;
+    }
+    const auto* value = node.as_string();
+    if (value == nullptr) {
+      wrong_type(node, option_.or_step ? "text or a step number" : "text");
+      return;
+    }
+    const std::string& text = value->get();
+    if (option_.or_path && !text.empty() && !is_allowed(text)) {
+      if (const auto whole = path(node)) *to = whole->native();
+    } else if (is_acceptable(text)) {
+      *to = text;
+    } else {
+      not_allowed(node, text);
+    }
+  }
+
+  void set(const toml::node& node, std::filesystem::path* to) {
+    if (auto value = path(node)) *to = std::move(*value);
+  }
+
+  void set(const toml::node& node, ActivationKind* to) {
+    const auto* value = node.as_string();
+    if (value == nullptr) {
+      wrong_type(node, "text");
+    } else if (!is_allowed(value->get())) {
+      not_allowed(node, value->get());
+    } else {
+      *to = value->get() == "silu" ? ActivationKind::kSwiGlu : ActivationKind::kGeluTanh;
+    }
+  }
+
+  void set(const toml::node& node, std::vector<DataSource>* to) {
+    const toml::array* list = node.as_array();
+    if (list == nullptr) {
+      wrong_type(node, "a list, [{ path = \"PREFIX\", weight = 1.0 }, ...]");
+      return;
+    }
+    const std::size_t before = findings_.size();
+    std::vector<DataSource> sources;
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      part_ = say("[", i, "]");
+      sources.push_back(source(*list->get(i)));
+    }
+    if (findings_.size() == before) *to = std::move(sources);
+  }
+
+  void set(const toml::node& node, RopeScaling* to) {
+    const toml::table* table = node.as_table();
+    if (table == nullptr) {
+      wrong_type(node, "a table, { rope_type = \"llama3\", factor = 8.0 }");
+      return;
+    }
+    const std::size_t before = findings_.size();
+    RopeScaling rope = *to;
+    std::string rope_type = rope.factor == 1 ? "" : "llama3";
+    read_rope(*table, rope, rope_type);
+    part_.clear();
+    if (findings_.size() != before) return;
+    if (rope_type.empty()) return complain(node, "needs rope_type = \"llama3\"");
+    if (rope_type == "default") {
+      if (table->size() > 1) return complain(node, "rope_type \"default\" has no other keys");
+      *to = RopeScaling{};
+    } else if (rope.factor == 1) {
+      complain(node, "needs a factor above 1");
+    } else if (rope.high_freq_factor <= rope.low_freq_factor) {
+      complain(node, "high_freq_factor must be above low_freq_factor");
+    } else {
+      *to = rope;
+    }
+  }
+
+ private:
+  void complain(const toml::node& node, std::string what) {
+    findings_.push_back({part_, shown(node), std::move(what), node.source().begin});
+  }
+
+  void wrong_type(const toml::node& node, std::string_view wanted) {
+    complain(node, say("must be ", wanted, ", not ", type_of(node)));
+  }
+
+  bool is_allowed(const std::string& text) const {
+    return std::find(option_.allowed.begin(), option_.allowed.end(), text) != option_.allowed.end();
+  }
+
+  bool is_acceptable(const std::string& text) const {
+    if (option_.allowed.empty() || is_allowed(text)) return true;
+    if (option_.or_step && is_step(text)) return true;
+    const bool is_optional = option_.key == "model.flavor" || option_.or_path;
+    return text.empty() && is_optional;
+  }
+
+  void not_allowed(const toml::node& node, const std::string& text) {
+    std::string what = say("must be one of ", quoted_list(option_.allowed));
+    if (option_.or_step) what += " or a step number";
+    const std::string near = nearest(text, option_.allowed);
+    complain(node, near.empty() ? what : say(what, "; did you mean ", to_toml(near), "?"));
+  }
+
+  std::optional<std::int64_t> integer(const toml::node& node, const Range& range) {
+    const auto* value = node.as_integer();
+    if (value == nullptr) {
+      wrong_type(node, "an integer");
+    } else if (!is_inside(range, static_cast<double>(value->get()))) {
+      complain(node, "must be " + range_words(range));
+    } else {
+      return value->get();
+    }
+    return std::nullopt;
+  }
+
+  std::optional<double> number(const toml::node& node, const Range& range) {
+    std::optional<double> value;
+    if (const auto* real = node.as_floating_point()) value = real->get();
+    if (const auto* whole = node.as_integer()) value = static_cast<double>(whole->get());
+    if (!value) {
+      wrong_type(node, "a number");
+    } else if (!std::isfinite(*value)) {
+      complain(node, "must be finite");
+      value.reset();
+    } else if (!is_inside(range, *value)) {
+      complain(node, "must be " + range_words(range));
+      value.reset();
+    }
+    return value;
+  }
+
+  std::optional<std::filesystem::path> path(const toml::node& node) {
+    const auto* value = node.as_string();
+    if (value == nullptr) {
+      wrong_type(node, "a path in quotes");
+    } else if (value->get().empty()) {
+      complain(node, "must not be empty");
+    } else if (value->get().find('\0') != std::string::npos) {
+      complain(node, "a path cannot hold a NUL character");
+    } else if (option_.stays_relative) {
+      return std::filesystem::path(value->get());
+    } else {
+      return (folder_ / value->get()).lexically_normal();
+    }
+    return std::nullopt;
+  }
+
+  DataSource source(const toml::node& node) {
+    DataSource source;
+    const toml::table* table = node.as_table();
+    if (table == nullptr) {
+      wrong_type(node, "a table, { path = \"PREFIX\", weight = 1.0 }");
+      return source;
+    }
+    const std::string item = part_;
+    if (!table->contains("path")) complain(node, "needs a path");
+    for (auto&& [key, value] : *table) {
+      part_ = say(item, ".", key.str());
+      if (key == "path") {
+        if (auto found = path(value)) source.path = std::move(*found);
+      } else if (key == "weight") {
+        const Range positive{.least = 0, .most = 1e9, .above = true};
+        if (const auto found = number(value, positive)) source.weight = *found;
+      } else {
+        unknown(key, value, {"path", "weight"});
+      }
+    }
+    return source;
+  }
+
+  void read_rope(const toml::table& table, RopeScaling& rope, std::string& rope_type) {
+    const Range positive{.least = 0, .most = 1e6, .above = true};
+    for (auto&& [key, value] : table) {
+      part_ = say(".", key.str());
+      if (key == "rope_type") {
+        rope_type = value.value_or<std::string>("");
+        if (rope_type != "llama3" && rope_type != "default") {
+          complain(value, "must be one of \"default\", \"llama3\"");
+        }
+      } else if (key == "factor") {
+        const auto found = number(value, {.least = 1, .most = 1e6, .above = true});
+        if (found) rope.factor = *found;
+      } else if (key == "low_freq_factor") {
+        if (const auto found = number(value, positive)) rope.low_freq_factor = *found;
+      } else if (key == "high_freq_factor") {
+        if (const auto found = number(value, positive)) rope.high_freq_factor = *found;
+      } else if (key == "original_max_position_embeddings") {
+        const auto found = integer(value, {.least = 1, .most = 16777216});
+        if (found) rope.original_max_position_embeddings = *found;
+      } else {
+        unknown(key, value,
+                {"rope_type", "factor", "low_freq_factor", "high_freq_factor",
+                 "original_max_position_embeddings"});
+      }
+    }
+  }
+
+  void unknown(const toml::key& key, const toml::node& value,
+               const std::vector<std::string>& known) {
+    const std::string near = nearest(key.str(), known);
+    const std::string hint =
+        near.empty() ? say("it may have ", quoted_list(known)) : say("did you mean ", near, "?");
+    findings_.push_back({part_, shown(value), "unknown key; " + hint, key.source().begin});
+  }
+
+  const Option& option_;
+  const std::filesystem::path& folder_;
+  std::vector<Finding>& findings_;
+  std::string part_;
+};
+
+}  // namespace
+
+void assign(const Option& option, const toml::node& node, const std::filesystem::path& folder,
+            RunConfig& config, std::vector<Finding>& findings) {
+  Assigner assigner(option, folder, findings);
+  std::visit([&](auto* member) { assigner.set(node, member); }, option.slot(config));
+}
+
+std::string shown(const toml::node& node) {
+  if (const auto* text = node.as_string()) return shown(to_toml(text->get()));
+  if (const auto* number = node.as_floating_point()) return to_toml(number->get());
+  std::ostringstream out;
+  node.visit([&out](const auto& value) { out << value; });
+  return shown(out.str());
+}
+
+}  // namespace trireme

@@ -1,0 +1,78 @@
+#include "trainer/config/complete.h"
+
+#include "trainer/config/flavors.h"
+
+namespace trireme {
+namespace {
+
+class Completion {
+ public:
+  explicit Completion(LoadedConfig& loaded) : loaded_(loaded), model_(loaded.config.model) {}
+
+  void model() {
+    forget_what_the_flavor_derived();
+    if (model_.intermediate_size == 0 && model_.model_type == "gpt2") {
+      derive("model.intermediate_size", model_.intermediate_size, 4 * model_.hidden_size);
+    }
+    if (model_.num_key_value_heads == 0) {
+      derive("model.num_key_value_heads", model_.num_key_value_heads, model_.num_attention_heads);
+    }
+    if (model_.head_dim == 0 && model_.num_attention_heads > 0) {
+      derive("model.head_dim", model_.head_dim, model_.hidden_size / model_.num_attention_heads);
+    }
+    if (model_.max_position_embeddings == 0) {
+      derive("model.max_position_embeddings", model_.max_position_embeddings,
+             loaded_.config.training.seq_len);
+    }
+    // Hugging Face's Qwen2 has biases on query, key and value alone.
+    model_.attention_output_bias = model_.attention_bias && model_.model_type != "qwen2";
+  }
+
+  void training() {
+    TrainingConfig& training = loaded_.config.training;
+    if (training.global_batch_size == 0) {
+      derive("training.global_batch_size", training.global_batch_size, training.local_batch_size);
+    }
+  }
+
+ private:
+  bool given(const char* key) const { return loaded_.origin(key).is_given(); }
+
+  void derive(const char* key, std::int64_t& member, std::int64_t value) {
+    member = value;
+    loaded_.origins[key] = {Origin::Kind::kDerived, 0, 0};
+  }
+
+  // A flavor made narrower keeps its proportions: sizes that follow from a width in the
+  // flavor follow from the new width.
+  void forget_what_the_flavor_derived() {
+    const auto flavor = find_flavor(loaded_.config.flavor);
+    if (!flavor) return;
+    const bool is_reshaped = given("model.hidden_size") || given("model.num_attention_heads");
+    if (!is_reshaped) return;
+    const bool has_own_head_dim = family_defaults(model_.model_type).head_dim != 0;
+    if (!given("model.head_dim") && !has_own_head_dim) model_.head_dim = 0;
+    if (!given("model.num_key_value_heads") &&
+        flavor->num_key_value_heads == flavor->num_attention_heads) {
+      model_.num_key_value_heads = 0;
+    }
+    if (!given("model.intermediate_size") && model_.model_type == "gpt2") {
+      model_.intermediate_size = 0;
+    }
+  }
+
+  LoadedConfig& loaded_;
+  ModelConfig& model_;
+};
+
+}  // namespace
+
+void complete(LoadedConfig& loaded, const std::filesystem::path& folder) {
+  Completion completion(loaded);
+  completion.model();
+  completion.training();
+  std::filesystem::path& run = loaded.config.job.dump_folder;
+  if (run.is_relative()) run = (folder / run).lexically_normal();
+}
+
+}  // namespace trireme

@@ -1,0 +1,22 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/stage/model_config.h"
+
+namespace trireme {
+
+// The families one decoder with switches covers.
+std::vector<std::string> model_types();
+
+// What a family implies before any size is known: norm, positions, activation, biases,
+// epsilons. `model_type` must be one of model_types().
+ModelConfig family_defaults(std::string_view model_type);
+
+// Presets with the published sizes, smallest first within a family.
+std::vector<std::string> flavor_names();
+std::optional<ModelConfig> find_flavor(std::string_view name);
+
+}  // namespace trireme

@@ -1,0 +1,42 @@
+#include "trainer/config/nearest.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace trireme {
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  const std::size_t width = b.size() + 1;
+  std::vector<std::size_t> cost((a.size() + 1) * width);
+  for (std::size_t j = 0; j < width; ++j) cost[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    cost[i * width] = i;
+    for (std::size_t j = 1; j < width; ++j) {
+      const std::size_t replaced = cost[(i - 1) * width + j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      std::size_t best =
+          std::min({replaced, cost[(i - 1) * width + j] + 1, cost[i * width + j - 1] + 1});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        best = std::min(best, cost[(i - 2) * width + j - 2] + 1);
+      }
+      cost[i * width + j] = best;
+    }
+  }
+  return cost.back();
+}
+
+std::string nearest(std::string_view word, std::span<const std::string> candidates) {
+  constexpr std::size_t kLongestWord = 64;  // a longer one is no slip of the finger
+  if (word.size() > kLongestWord) return {};
+  std::string best;
+  std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
+  for (const std::string& candidate : candidates) {
+    const std::size_t distance = edit_distance(word, candidate);
+    if (distance < best_distance && distance < candidate.size()) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+}  // namespace trireme

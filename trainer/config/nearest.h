@@ -1,0 +1,15 @@
+#pragma once
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace trireme {
+
+// Insertions, deletions, replacements and swaps of neighbors that lead from a to b.
+std::size_t edit_distance(std::string_view a, std::string_view b);
+
+// The candidate a mistyped word most likely meant; empty when none is near enough to
+// be a help. A tie goes to the earlier candidate.
+std::string nearest(std::string_view word, std::span<const std::string> candidates);
+
+}  // namespace trireme

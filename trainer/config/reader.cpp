@@ -1,0 +1,275 @@
+#include "trainer/config/reader.h"
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <deque>
+#include <optional>
+
+#include "model/base/error.h"
+#include "model/base/file.h"
+#include "trainer/config/assign.h"
+#include "trainer/config/complaints.h"
+#include "trainer/config/complete.h"
+#include "trainer/config/flavors.h"
+#include "trainer/config/nearest.h"
+#include "trainer/config/nesting.h"
+#include "trainer/config/rules.h"
+#include "trainer/config/value_text.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::size_t kLongestConfig = 1 << 20;  // bytes
+constexpr std::string_view kRopePrefix = "model.rope_scaling.";
+
+Origin in_file(const toml::source_position& at) {
+  return {Origin::Kind::kFile, at.line, at.column};
+}
+
+constexpr Origin kTyped{Origin::Kind::kCommandLine, 0, 0};
+
+std::string last_part(const std::string& key) {
+  return key.substr(key.rfind('.') + 1);
+}
+
+// Keys a user may have meant: first of this section, then of the same name elsewhere.
+std::string nearest_key(const std::string& section, const std::string& name) {
+  std::vector<std::string> here;
+  std::vector<std::string> everywhere;
+  for (const Option& option : options()) {
+    everywhere.push_back(option.key);
+    if (option.section() == section) here.push_back(option.name());
+    if (option.section() != section) continue;
+    here.insert(here.end(), option.aliases.begin(), option.aliases.end());
+  }
+  if (const std::string near = nearest(name, here); !near.empty()) return section + "." + near;
+  for (const std::string& key : everywhere) {
+    if (last_part(key) == name) return key;
+  }
+  return nearest(section + "." + name, everywhere);
+}
+
+std::string did_you_mean(const std::string& near) {
+  return near.empty() ? "; 'trireme config keys' lists all" : "; did you mean " + near + "?";
+}
+
+bool takes_bare_words(const Option& option) {
+  RunConfig config;
+  const Slot slot = option.slot(config);
+  return std::holds_alternative<std::string*>(slot) ||
+         std::holds_alternative<std::filesystem::path*>(slot) ||
+         std::holds_alternative<ActivationKind*>(slot);
+}
+
+class Reader {
+ public:
+  Reader(const ConfigText& text, std::span<const Override> overrides)
+      : text_(text), overrides_(overrides) {
+    loaded_.source = text.name;
+  }
+
+  LoadedConfig read() {
+    collect_file();
+    for (const Override& override : overrides_) collect(override);
+    choose_model();
+    for (const Item& item : items_) apply(item);
+    complete(loaded_, text_.folder);
+    check_rules(loaded_, complaints_);
+    stop_if_wrong();
+    return std::move(loaded_);
+  }
+
+ private:
+  struct Item {
+    const Option* option;
+    const toml::node* node;
+    Origin origin;
+  };
+
+  void stop_if_wrong() const {
+    if (!complaints_.empty()) throw ConfigError(complaints_.text(text_.name));
+  }
+
+  void collect_file() {
+    if (text_.toml.size() > kLongestConfig) {
+      complaints_.add({{}, "", "", say("longer than ", kLongestConfig, " bytes: no config")});
+    } else if (const auto at = too_deep(text_.toml)) {
+      const Origin origin{Origin::Kind::kFile, at->line, at->column};
+      complaints_.add({origin, "", "", "nested too deeply"});
+    }
+    stop_if_wrong();
+    try {
+      file_ = toml::parse(text_.toml, text_.name);
+    } catch (const toml::parse_error& error) {
+      complaints_.add({in_file(error.source().begin), "", "", shown(error.description(), 400)});
+      stop_if_wrong();
+    }
+    const std::vector<std::string> known = sections();
+    for (auto&& [key, node] : file_) {
+      const std::string name(key.str());
+      const Origin origin = in_file(key.source().begin);
+      if (std::find(known.begin(), known.end(), name) != known.end()) {
+        collect_section(name, node, origin);
+      } else if (node.is_table()) {
+        const std::string near = nearest(name, known);
+        complaints_.add({origin, say("[", shown(name), "]"), "",
+                         "unknown section" + did_you_mean(near.empty() ? near : "[" + near + "]")});
+      } else {
+        complaints_.add({origin, shown(name), shown(node),
+                         "every key belongs to a section" + did_you_mean(nearest_key("", name))});
+      }
+    }
+  }
+
+  void collect_section(const std::string& section, const toml::node& node, const Origin& origin) {
+    const toml::table* table = node.as_table();
+    if (table == nullptr) {
+      complaints_.add({origin, section, shown(node), say("is a section; write [", section, "]")});
+      return;
+    }
+    for (auto&& [key, value] : *table) {
+      const std::string full = section + "." + std::string(key.str());
+      const Origin at = in_file(key.source().begin);
+      const Option* option = find_option(full);
+      if (option == nullptr) {
+        const std::string near = nearest_key(section, std::string(key.str()));
+        complaints_.add({at, shown(full), shown(value), "unknown key" + did_you_mean(near)});
+      } else if (std::any_of(items_.begin(), items_.end(),
+                             [option](const Item& item) { return item.option == option; })) {
+        complaints_.add({at, full, shown(value), say("says again what ", option->key, " says")});
+      } else {
+        items_.push_back({option, &value, in_file(value.source().begin)});
+      }
+    }
+  }
+
+  void collect(const Override& override) {
+    if (const Option* option = find_option(override.key)) {
+      const toml::table* table = parse(override, "value", takes_bare_words(*option));
+      if (table != nullptr) items_.push_back({option, table->get("value"), kTyped});
+    } else if (override.key.starts_with(kRopePrefix)) {
+      collect_rope(override);
+    } else {
+      const std::size_t dot = override.key.find('.');
+      const std::string near =
+          nearest_key(override.key.substr(0, dot), override.key.substr(dot + 1));
+      complaints_.add({kTyped, shown(override.key), shown(override.value),
+                       "unknown key" + did_you_mean(near.empty() ? near : "--" + near)});
+    }
+  }
+
+  // --model.rope_scaling.factor reaches into a table; what is given so is one value.
+  void collect_rope(const Override& override) {
+    const toml::table* part =
+        parse(override, override.key.substr(kRopePrefix.size()), /*is_bare=*/false);
+    if (part == nullptr) return;
+    const Option* rope = find_option("model.rope_scaling");
+    if (rope_ == nullptr) {
+      rope_ = &typed_.emplace_back();
+      items_.push_back({rope, rope_, kTyped});
+    }
+    for (auto&& [key, value] : *part) rope_->insert_or_assign(key, value);
+  }
+
+  // The override as a table of one key; null when it is no TOML.
+  const toml::table* parse(const Override& override, const std::string& name, bool is_bare) {
+    const std::string& value = override.value;
+    const auto refuse = [&](std::string what) {
+      complaints_.add({kTyped, shown(override.key), shown(value), std::move(what)});
+      return nullptr;
+    };
+    if (value.empty() && !is_bare) return refuse("needs a value");
+    const std::string_view starts = std::string_view(value).substr(0, 1);
+    const bool is_quoted = starts == "\"" || starts == "'";
+    const bool has_parts = starts == "[" || starts == "{";
+    const std::string key = to_toml(name) + " = ";
+    if (value.size() > kLongestConfig || too_deep(key + value)) return refuse("nested too deeply");
+    try {
+      typed_.push_back(toml::parse(key + (is_bare && !is_quoted ? to_toml(value) : value)));
+    } catch (const toml::parse_error& error) {
+      // A word where a number belongs: its type will be refused in words of our own.
+      const auto word = is_quoted || has_parts ? std::nullopt : parse_word(key + to_toml(value));
+      if (!word) return refuse(say("cannot be read: ", shown(error.description(), 200)));
+      typed_.push_back(*word);
+    }
+    if (typed_.back().size() != 1) return refuse("is more than one value");
+    return &typed_.back();
+  }
+
+  static std::optional<toml::table> parse_word(const std::string& toml) {
+    try {
+      return toml::parse(toml);
+    } catch (const toml::parse_error&) {
+      return std::nullopt;  // not UTF-8
+    }
+  }
+
+  // The last value of a text key that is one of the allowed; empty when there is none.
+  std::string last_choice(const std::string& key, const std::vector<std::string>& allowed) const {
+    std::string choice;
+    for (const Item& item : items_) {
+      const auto* text = item.option->key == key ? item.node->as_string() : nullptr;
+      if (text == nullptr) continue;
+      const bool is_known = std::find(allowed.begin(), allowed.end(), text->get()) != allowed.end();
+      choice = is_known ? text->get() : "";
+    }
+    return choice;
+  }
+
+  // The flavor and the family decide what every other model key starts from.
+  void choose_model() {
+    const std::string flavor = last_choice("model.flavor", flavor_names());
+    const std::string family = last_choice("model.model_type", model_types());
+    if (const auto preset = find_flavor(flavor)) {
+      loaded_.config.model = *preset;
+    } else {
+      loaded_.config.model = family_defaults(family.empty() ? "llama" : family);
+    }
+    const auto kind = flavor.empty() ? Origin::Kind::kFamily : Origin::Kind::kFlavor;
+    for (const Option& option : options()) {
+      if (option.section() == "model") loaded_.origins[option.key] = {kind, 0, 0};
+    }
+    loaded_.origins.erase("model.flavor");
+    if (flavor.empty()) loaded_.origins.erase("model.model_type");
+  }
+
+  void apply(const Item& item) {
+    std::vector<Finding> findings;
+    assign(*item.option, *item.node, text_.folder, loaded_.config, findings);
+    for (const Finding& finding : findings) {
+      const bool is_typed = item.origin.kind == Origin::Kind::kCommandLine;
+      complaints_.add({is_typed ? kTyped : in_file(finding.at),
+                       shown(item.option->key + finding.part, 120), finding.value, finding.what});
+    }
+    if (!findings.empty()) complaints_.refuse(item.option->key);
+    loaded_.origins[item.option->key] = item.origin;
+  }
+
+  const ConfigText& text_;
+  std::span<const Override> overrides_;
+  toml::table file_;
+  std::deque<toml::table> typed_;  // items point into it
+  toml::table* rope_ = nullptr;    // what the command line says of model.rope_scaling's parts
+  std::vector<Item> items_;        // of the file, then of the command line
+  LoadedConfig loaded_;
+  Complaints complaints_;
+};
+
+}  // namespace
+
+LoadedConfig read_config(const ConfigText& text, std::span<const Override> overrides) {
+  return Reader(text, overrides).read();
+}
+
+LoadedConfig load_config(const std::filesystem::path& file, std::span<const Override> overrides) {
+  ConfigText text{file.native(), "", std::filesystem::absolute(file).parent_path()};
+  try {
+    text.toml = read_text(file, kLongestConfig);
+  } catch (const Error& error) {
+    throw ConfigError(say("cannot read the config: ", error.what()));
+  }
+  return read_config(text, overrides);
+}
+
+}  // namespace trireme

@@ -1,0 +1,90 @@
+#include "trainer/config/reference.h"
+
+#include "model/base/error.h"
+#include "trainer/config/difference.h"
+#include "trainer/config/option.h"
+#include "trainer/config/value_text.h"
+
+namespace trireme {
+namespace {
+
+struct TypeName {
+  std::string operator()(const bool*) const { return "bool"; }
+  std::string operator()(const std::int64_t*) const { return "integer"; }
+  std::string operator()(const double*) const { return "number"; }
+  std::string operator()(const std::string*) const { return "text"; }
+  std::string operator()(const std::filesystem::path*) const { return "path"; }
+  std::string operator()(const std::vector<DataSource>*) const { return "list"; }
+  std::string operator()(const ActivationKind*) const { return "text"; }
+  std::string operator()(const RopeScaling*) const { return "table"; }
+};
+
+std::string type_text(const Option& option) {
+  RunConfig config;
+  return std::visit(TypeName{}, option.slot(config));
+}
+
+std::string default_text(const Option& option) {
+  if (!option.default_text.empty()) return option.default_text;
+  RunConfig config;
+  return to_toml(option.slot(config));
+}
+
+std::string allowed_text(const Option& option) {
+  std::string text;
+  for (const std::string& word : option.allowed) text += (text.empty() ? "" : ", ") + word;
+  if (option.or_step) text += ", or a step number";
+  if (option.or_path) text += ", or a path";
+  RunConfig config;
+  const Slot slot = option.slot(config);
+  if (std::holds_alternative<std::int64_t*>(slot) || std::holds_alternative<double*>(slot)) {
+    text = range_words(option.range);
+  }
+  if (!option.unit.empty()) text += say(text.empty() ? "" : "; ", "in ", option.unit);
+  return text;
+}
+
+std::string help_text(const Option& option) {
+  std::string text = option.help;
+  for (const std::string& alias : option.aliases) text += say(" (also ", alias, ")");
+  return text;
+}
+
+std::string for_table(const std::string& text) {
+  std::string cell;
+  for (const char c : text) cell += c == '|' ? std::string("\\|") : std::string(1, c);
+  return cell;
+}
+
+}  // namespace
+
+std::string reference_text() {
+  std::string text;
+  for (const Option& option : options()) {
+    const std::string allowed = allowed_text(option);
+    text += say(option.key, " (", type_text(option), ", default ", default_text(option), ")\n    ",
+                help_text(option), "\n");
+    if (!allowed.empty()) text += say("    allowed: ", allowed, "\n");
+    text += say("    on resume: ", effect_text(option.effect), "\n");
+  }
+  return text;
+}
+
+std::string reference_markdown() {
+  std::string text;
+  std::string section;
+  for (const Option& option : options()) {
+    if (option.section() != section) {
+      text += say(section.empty() ? "" : "\n", "#### [", option.section(), "]\n\n",
+                  "| key | type | default | allowed | meaning | on resume |\n",
+                  "|---|---|---|---|---|---|\n");
+      section = option.section();
+    }
+    text += say("| `", option.name(), "` | ", type_text(option), " | ",
+                for_table(default_text(option)), " | ", for_table(allowed_text(option)), " | ",
+                for_table(help_text(option)), " | ", effect_text(option.effect), " |\n");
+  }
+  return text;
+}
+
+}  // namespace trireme

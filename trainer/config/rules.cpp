@@ -1,0 +1,175 @@
+#include "trainer/config/rules.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/base/error.h"
+#include "trainer/config/flavors.h"
+#include "trainer/config/option.h"
+#include "trainer/config/value_text.h"
+
+namespace trireme {
+namespace {
+
+using Keys = std::vector<std::string>;
+
+class Rules {
+ public:
+  Rules(const LoadedConfig& loaded, Complaints& complaints)
+      : loaded_(loaded), c_(loaded.config), complaints_(complaints) {}
+
+  void model() {
+    required();
+    meaningless_keys();
+    const ModelConfig& m = c_.model;
+    if (loaded_.origin("model.model_type").is_given() && !c_.flavor.empty()) family_of_the_flavor();
+    const bool derives_head_dim = loaded_.origin("model.head_dim").kind == Origin::Kind::kDerived;
+    if (m.num_attention_heads > 0 && derives_head_dim) {
+      check(m.hidden_size % m.num_attention_heads == 0,
+            {"model.num_attention_heads", "model.hidden_size"},
+            say("does not divide hidden_size = ", m.hidden_size, "; or give head_dim"));
+    }
+    if (m.num_key_value_heads > 0) {
+      check(m.num_attention_heads % m.num_key_value_heads == 0,
+            {"model.num_key_value_heads", "model.num_attention_heads"},
+            say("does not divide num_attention_heads = ", m.num_attention_heads));
+    }
+    if (m.position == PositionKind::kRotary) {
+      check(m.head_dim % 2 == 0, {"model.head_dim", "model.hidden_size"},
+            "rotary positions need an even head_dim");
+    } else {
+      check(c_.training.seq_len <= m.max_position_embeddings,
+            {"training.seq_len", "model.max_position_embeddings"},
+            say("longer than the model's learned positions, max_position_embeddings = ",
+                m.max_position_embeddings));
+    }
+  }
+
+  void training() {
+    const TrainingConfig& t = c_.training;
+    check(t.global_batch_size % t.local_batch_size == 0,
+          {"training.global_batch_size", "training.local_batch_size"},
+          say("must be a multiple of local_batch_size = ", t.local_batch_size));
+    const Keys lengths{"training.steps", "training.tokens"};
+    check(t.steps > 0 || t.tokens > 0, lengths,
+          "the run has no length; give training.steps or training.tokens", false);
+    check(t.steps == 0 || t.tokens == 0, lengths,
+          say("contradicts training.tokens = ", t.tokens, "; set one of them to 0"));
+    if (t.steps == 0 && t.tokens == 0) return;
+    const std::int64_t steps = total_steps(c_);
+    check(static_cast<double>(steps) * static_cast<double>(tokens_per_step(c_)) < 4e18, lengths,
+          "more tokens than the program can count");
+    schedule(steps);
+  }
+
+  void data() {
+    const DataConfig& d = c_.data;
+    check(!d.train.empty(), {"data.train"},
+          "nothing to train on; give train = [{ path = \"PREFIX\" }]", false);
+    check(d.validation.empty() || d.split == 0, {"data.split", "data.validation"},
+          "contradicts data.validation; give one of them");
+    check(c_.validation.freq == 0 || !d.validation.empty() || d.split > 0,
+          {"validation.freq", "data.validation", "data.split"},
+          "nothing to validate on; give data.validation or data.split");
+  }
+
+  // One rank runs in this version, so a run that asks for more is refused, not shrunk.
+  void layout() {
+    for (const Option& option : options()) {
+      if (option.section() != "parallelism") continue;
+      RunConfig config = c_;
+      const std::int64_t degree = *std::get<std::int64_t*>(option.slot(config));
+      check(degree == 1, {option.key}, "this version runs on one rank; must be 1");
+    }
+  }
+
+ private:
+  // Complains at the first of the keys that somebody gave, unless one of them has been
+  // refused already.
+  void check(bool holds, const Keys& keys, const std::string& what, bool shows_value = true) {
+    if (holds) return;
+    for (const std::string& key : keys) {
+      if (complaints_.has_refused(key)) return;
+    }
+    const auto given = std::find_if(keys.begin(), keys.end(), [this](const std::string& key) {
+      return loaded_.origin(key).is_given();
+    });
+    const std::string& first = keys.front();
+    if (given == keys.end() || *given == first) {
+      complaints_.add({loaded_.origin(first), first, shows_value ? value(first) : "", what});
+    } else {
+      // What follows is about the first key, which has its value from elsewhere.
+      complaints_.add({loaded_.origin(*given), *given, value(*given),
+                       say(first, shows_value ? " = " + value(first) : "", ": ", what)});
+    }
+  }
+
+  std::string value(const std::string& key) const {
+    RunConfig config = c_;
+    return shown(to_toml(find_option(key)->slot(config)));
+  }
+
+  void required() {
+    const ModelConfig& m = c_.model;
+    const auto need = [this](std::int64_t size, const char* key) {
+      const Keys keys{key, "model.flavor", "model.model_type"};
+      if (size != 0 || refused_any(keys)) return;
+      complaints_.add({{}, key, "", "missing; give it, or a model.flavor"});
+      complaints_.refuse(key);
+    };
+    need(m.vocab_size, "model.vocab_size");
+    need(m.hidden_size, "model.hidden_size");
+    need(m.num_hidden_layers, "model.num_hidden_layers");
+    need(m.num_attention_heads, "model.num_attention_heads");
+    if (m.model_type != "gpt2") need(m.intermediate_size, "model.intermediate_size");
+  }
+
+  bool refused_any(const Keys& keys) const {
+    return std::any_of(keys.begin(), keys.end(),
+                       [this](const std::string& key) { return complaints_.has_refused(key); });
+  }
+
+  void meaningless_keys() {
+    for (const Option& option : options()) {
+      if (option.applies == nullptr || option.applies(c_)) continue;
+      check(!loaded_.origin(option.key).is_given(),
+            {option.key, "model.model_type", "model.flavor"},
+            say("means nothing to a model of type ", c_.model.model_type, "; remove it"), false);
+    }
+  }
+
+  void family_of_the_flavor() {
+    const auto flavor = find_flavor(c_.flavor);
+    if (!flavor) return;
+    check(c_.model.model_type == flavor->model_type, {"model.model_type", "model.flavor"},
+          say("flavor ", c_.flavor, " is of type ", flavor->model_type, "; remove one of them"));
+  }
+
+  void schedule(std::int64_t steps) {
+    const LrSchedulerConfig& s = c_.lr_scheduler;
+    const Keys keys{"lr_scheduler.warmup_steps", "training.steps", "training.tokens",
+                    "lr_scheduler.decay_ratio"};
+    check(s.warmup_steps <= steps, keys, say("longer than the run of ", steps, " steps"));
+    if (s.name != "wsd" || s.warmup_steps > steps) return;
+    const double decay = std::floor(s.decay_ratio * static_cast<double>(steps));
+    check(static_cast<double>(s.warmup_steps) + decay <= static_cast<double>(steps), keys,
+          say("warmup and decay_ratio = ", to_toml(s.decay_ratio), " together are longer than the ",
+              "run of ", steps, " steps"));
+  }
+
+  const LoadedConfig& loaded_;
+  const RunConfig& c_;
+  Complaints& complaints_;
+};
+
+}  // namespace
+
+void check_rules(const LoadedConfig& loaded, Complaints& complaints) {
+  Rules rules(loaded, complaints);
+  rules.model();
+  rules.training();
+  rules.data();
+  rules.layout();
+}
+
+}  // namespace trireme

@@ -1,0 +1,141 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "model/stage/model_config.h"
+
+namespace trireme {
+
+// One struct a section of the config file; the names, ranges and help of the keys are
+// in options.cpp. Paths are absolute once a config has been read: the file gives them
+// relative to itself.
+
+struct JobConfig {
+  std::filesystem::path dump_folder = "outputs";  // the run folder
+  std::string description;
+  std::int64_t seed = 0;
+  std::string device = "auto";  // auto, cpu, cuda
+  bool reproducible = false;
+  std::int64_t threads = 0;  // 0: every core this process may use
+
+  bool operator==(const JobConfig&) const = default;
+};
+
+// A token file (the prefix of a .bin/.idx pair) and its share in the blend. Weights
+// need not add up to one.
+struct DataSource {
+  std::filesystem::path path;
+  double weight = 1;
+  bool operator==(const DataSource&) const = default;
+};
+
+struct DataConfig {
+  std::vector<DataSource> train;
+  std::vector<DataSource> validation;  // empty: none, unless `split` keeps some documents back
+  bool document_mask = false;          // attention and positions stop at document ends
+  double split = 0;                    // share of the training documents kept for validation
+  std::string tokenizer;               // "bytes" or an absolute path; empty: unknown
+
+  bool operator==(const DataConfig&) const = default;
+};
+
+struct TrainingConfig {
+  std::int64_t seq_len = 1024;
+  std::int64_t local_batch_size = 1;   // sequences in a microbatch
+  std::int64_t global_batch_size = 0;  // sequences in a step; once read never 0
+  std::int64_t steps = 0;              // exactly one of steps and tokens is not 0
+  std::int64_t tokens = 0;
+  double max_norm = 1;  // 0: gradients are not clipped
+  std::string dtype = "float32";
+
+  bool operator==(const TrainingConfig&) const = default;
+};
+
+struct OptimizerConfig {
+  std::string name = "AdamW";
+  double lr = 3e-4;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double eps = 1e-8;
+  double weight_decay = 0.1;  // on matrices only
+
+  bool operator==(const OptimizerConfig&) const = default;
+};
+
+struct LrSchedulerConfig {
+  std::string name = "cosine";  // cosine, linear, constant, wsd, inverse_sqrt
+  std::int64_t warmup_steps = 0;
+  double decay_ratio = 0.2;           // wsd: share of the steps spent decaying
+  std::string decay_type = "linear";  // wsd: linear, cosine, sqrt
+  double min_lr_factor = 0.1;         // the last learning rate over the highest
+
+  bool operator==(const LrSchedulerConfig&) const = default;
+};
+
+// Ranks along each axis. This version runs one rank, so every axis must be 1.
+struct ParallelismConfig {
+  std::int64_t tensor = 1;
+  std::int64_t pipeline = 1;
+  std::int64_t context = 1;
+  std::int64_t expert = 1;
+  std::int64_t data_replicate = 1;
+  std::int64_t data_shard = 1;
+
+  bool operator==(const ParallelismConfig&) const = default;
+};
+
+struct ActivationCheckpointConfig {
+  std::string mode = "none";  // none, selective, full
+  bool operator==(const ActivationCheckpointConfig&) const = default;
+};
+
+struct CheckpointConfig {
+  std::filesystem::path folder = "checkpoints";  // inside dump_folder unless absolute
+  std::int64_t interval = 500;                   // steps; 0: only at the end and on a signal
+  std::int64_t keep_latest_k = 3;                // 0: keep all
+  std::int64_t keep_every = 0;                   // also keep multiples of this step; 0: none
+  std::string resume = "auto";                   // auto, none, or a step in digits
+
+  bool operator==(const CheckpointConfig&) const = default;
+};
+
+struct ValidationConfig {
+  std::int64_t freq = 0;    // steps between validations; 0: none
+  std::int64_t steps = 10;  // global batches in one validation
+  bool operator==(const ValidationConfig&) const = default;
+};
+
+struct MetricsConfig {
+  std::int64_t log_freq = 10;  // steps between console lines
+  bool enable_tensorboard = false;
+  bool operator==(const MetricsConfig&) const = default;
+};
+
+struct RunConfig {
+  JobConfig job;
+  std::string flavor;  // the preset the model started from; empty: none
+  ModelConfig model;   // complete once read: flavor, family defaults and explicit keys
+  DataConfig data;
+  TrainingConfig training;
+  OptimizerConfig optimizer;
+  LrSchedulerConfig lr_scheduler;
+  ParallelismConfig parallelism;
+  ActivationCheckpointConfig activation_checkpoint;
+  CheckpointConfig checkpoint;
+  ValidationConfig validation;
+  MetricsConfig metrics;
+
+  bool operator==(const RunConfig&) const = default;
+};
+
+std::int64_t tokens_per_step(const RunConfig& config);
+// Microbatches a rank runs in one step.
+std::int64_t microbatches(const RunConfig& config);
+// Steps of the whole run; `training.tokens` is rounded up to whole steps.
+std::int64_t total_steps(const RunConfig& config);
+// Where the run's checkpoints live.
+std::filesystem::path checkpoint_folder(const RunConfig& config);
+
+}  // namespace trireme

@@ -1,0 +1,39 @@
+#include "trainer/engine/engine_spec.h"
+
+#include <map>
+
+namespace trireme {
+
+DType compute_dtype(const std::string& name) {
+  static const std::map<std::string, DType> kNames{
+      {"float32", DType::kF32}, {"float64", DType::kF64}, {"bfloat16", DType::kBf16}};
+  const auto found = kNames.find(name);
+  if (found == kNames.end()) throw ConfigError(say("training.dtype = \"", name, "\" is not built"));
+  return found->second;
+}
+
+EngineSpec engine_spec(const RunConfig& config) {
+  const std::map<std::string, Recompute> modes{
+      {"none", Recompute::kNone}, {"selective", Recompute::kSelective}, {"full", Recompute::kFull}};
+  return {.model = config.model,
+          .compute = compute_dtype(config.training.dtype),
+          .recompute = modes.at(config.activation_checkpoint.mode),
+          .seq_len = config.training.seq_len,
+          .micro_batch = config.training.local_batch_size,
+          .micro_batches = microbatches(config),
+          .optimizer = {.beta1 = config.optimizer.beta1,
+                        .beta2 = config.optimizer.beta2,
+                        .epsilon = config.optimizer.eps,
+                        .weight_decay = config.optimizer.weight_decay,
+                        .max_norm = config.training.max_norm}};
+}
+
+Device open_device(const std::string& name) {
+  if (name == "cuda") {
+    throw EnvironmentError(
+        "job.device = \"cuda\": this build has no CUDA backend; use \"cpu\" or \"auto\"");
+  }
+  return {};
+}
+
+}  // namespace trireme

@@ -1,0 +1,24 @@
+#pragma once
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "model/device/device.h"
+#include "trainer/config/run_config.h"
+
+namespace trireme {
+
+// A change of the config that makes the plan smaller.
+struct Saving {
+  std::string change;  // "activation_checkpoint.mode = \"selective\""
+  std::size_t bytes;   // what the plan then takes
+};
+
+// The changes under which the plan fits into `available`, the cheapest in speed
+// first, at most three.
+std::vector<Saving> savings(const RunConfig& config, Device device, std::size_t available);
+
+// Throws EnvironmentError, with those changes, when `needed` exceeds `available`.
+void require_fit(const RunConfig& config, Device device, std::size_t needed, std::size_t available);
+
+}  // namespace trireme

@@ -1,0 +1,77 @@
+#include "trainer/engine/memory_plan.h"
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+
+namespace trireme {
+
+std::array<std::pair<const char*, std::size_t>, 8> MemoryPlan::classes() const {
+  return {{{"weights", weights},
+           {"masters", masters},
+           {"gradients", gradients},
+           {"optimizer", optimizer},
+           {"activations", activations * in_flight},
+           {"workspace", workspace},
+           {"data", data},
+           {"communication", communication}}};
+}
+
+Arenas::Arenas(Device device)
+    : weights(Arena::unbounded(device)),
+      masters(Arena::unbounded(device)),
+      gradients(Arena::unbounded(device)),
+      optimizer(Arena::unbounded(device)),
+      workspace(Arena::unbounded(device)),
+      data(Arena::unbounded(device)) {}
+
+Arenas Arenas::unbounded(Device device, std::size_t in_flight) {
+  Arenas arenas(device);
+  for (std::size_t i = 0; i < in_flight; ++i) {
+    arenas.activations.push_back(Arena::unbounded(device));
+  }
+  return arenas;
+}
+
+Arenas::Arenas(const MemoryPlan& plan, Device device)
+    : weights(plan.weights, device),
+      masters(plan.masters, device),
+      gradients(plan.gradients, device),
+      optimizer(plan.optimizer, device),
+      workspace(plan.workspace, device),
+      data(plan.data, device) {
+  for (std::size_t i = 0; i < plan.in_flight; ++i)
+    activations.emplace_back(plan.activations, device);
+}
+
+MemoryPlan Arenas::peaks() const {
+  MemoryPlan plan{.weights = weights.peak(),
+                  .masters = masters.peak(),
+                  .gradients = gradients.peak(),
+                  .optimizer = optimizer.peak(),
+                  .in_flight = activations.size(),
+                  .workspace = workspace.peak(),
+                  .data = data.peak()};
+  for (const Arena& arena : activations)
+    plan.activations = std::max(plan.activations, arena.peak());
+  return plan;
+}
+
+std::size_t available_host_memory() {
+  std::size_t available = std::numeric_limits<std::size_t>::max();
+  std::ifstream meminfo("/proc/meminfo");
+  for (std::string key; meminfo >> key;) {
+    std::size_t kilobytes = 0;
+    if (key == "MemAvailable:" && meminfo >> kilobytes) available = kilobytes * 1024;
+  }
+  std::ifstream limit_file("/sys/fs/cgroup/memory.max");
+  std::ifstream used_file("/sys/fs/cgroup/memory.current");
+  std::size_t limit = 0;
+  std::size_t used = 0;
+  if (limit_file >> limit && used_file >> used) {  // "max" reads as no number: no limit
+    available = std::min(available, limit > used ? limit - used : 0);
+  }
+  return available;
+}
+
+}  // namespace trireme

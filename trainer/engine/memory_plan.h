@@ -1,0 +1,53 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <utility>
+
+#include "model/tensor/arena.h"
+
+namespace trireme {
+
+// Bytes of device memory a rank takes, class by class.
+struct MemoryPlan {
+  std::size_t weights = 0;  // in the compute dtype, and constant tables
+  std::size_t masters = 0;  // float32 copies that the optimizer updates
+  std::size_t gradients = 0;
+  std::size_t optimizer = 0;    // moments
+  std::size_t activations = 0;  // of one micro-batch in flight
+  std::size_t in_flight = 1;    // micro-batches in flight
+  std::size_t workspace = 0;    // temporaries, logits, norms
+  std::size_t data = 0;         // token ids, targets, positions of a step
+  std::size_t communication = 0;
+
+  std::size_t total() const {
+    return weights + masters + gradients + optimizer + activations * in_flight + workspace + data +
+           communication;
+  }
+  bool operator==(const MemoryPlan&) const = default;
+  // ("weights", bytes), ... in the order above, activations of all in flight.
+  std::array<std::pair<const char*, std::size_t>, 8> classes() const;
+};
+
+// All the memory of a rank. Unbounded arenas belong to a planning stream and
+// learn what a step takes; sized ones hold exactly that.
+struct Arenas {
+  static Arenas unbounded(Device device, std::size_t in_flight);
+  Arenas(const MemoryPlan& plan, Device device);
+
+  Arena weights, masters, gradients, optimizer, workspace, data;
+  std::deque<Arena> activations;
+
+  // The most that each has held so far.
+  MemoryPlan peaks() const;
+
+ private:
+  explicit Arenas(Device device);
+};
+
+// Bytes this process may still take: what the machine has available, or its
+// control group allows, whichever is less.
+std::size_t available_host_memory();
+
+}  // namespace trireme

@@ -1,0 +1,80 @@
+#include "trainer/loop/data_feed.h"
+
+#include <algorithm>
+#include <numbers>
+
+namespace trireme {
+namespace {
+
+std::vector<data::SourceSpec> specs(const std::vector<DataSource>& sources, double first,
+                                    double last) {
+  std::vector<data::SourceSpec> specs;
+  for (const DataSource& source : sources) {
+    specs.push_back({.prefix = source.path, .weight = source.weight, .first = first, .last = last});
+  }
+  return specs;
+}
+
+data::SequenceSpec sequence(const RunConfig& config, bool shuffle) {
+  return {.seq_len = config.training.seq_len,
+          .document_mask = config.data.document_mask,
+          .seed = static_cast<std::uint64_t>(config.job.seed),
+          .shuffle = shuffle,
+          .vocab_size = config.model.vocab_size};
+}
+
+}  // namespace
+
+data::SampleSource open_training_data(const RunConfig& config) {
+  return {specs(config.data.train, 0, 1 - config.data.split), sequence(config, true)};
+}
+
+std::optional<data::SampleSource> open_validation_data(const RunConfig& config) {
+  const DataConfig& data = config.data;
+  if (!data.validation.empty()) {
+    return data::SampleSource(specs(data.validation, 0, 1), sequence(config, false));
+  }
+  if (data.split <= 0) return std::nullopt;
+  return data::SampleSource(specs(data.train, 1 - data.split, 1), sequence(config, false));
+}
+
+std::int64_t fill_batch(const TokenBatch& batch, const data::SampleSource& source,
+                        std::uint64_t first, std::uint64_t end) {
+  const auto seq = static_cast<std::size_t>(batch.seq_len);
+  std::int64_t valid = 0;
+  for (std::size_t row = 0; row < static_cast<std::size_t>(batch.sequences); ++row) {
+    const auto part = [&](std::span<std::int32_t> all) { return all.subspan(row * seq, seq); };
+    const data::SequenceView view{part(batch.ids), part(batch.targets), part(batch.positions),
+                                  part(batch.document_start)};
+    const bool counts = first + row < end;
+    const std::int64_t found = source.fill(counts ? first + row : first, view);
+    if (counts) {
+      valid += found;
+    } else {
+      std::fill(view.targets.begin(), view.targets.end(), -1);
+    }
+  }
+  return valid;
+}
+
+Evaluation evaluate(const TokenBatch& batch, const std::function<double()>& summed_loss,
+                    const data::SampleSource& source, std::uint64_t samples) {
+  const std::uint64_t end = std::min(samples, source.samples_per_epoch());
+  const auto step = static_cast<std::uint64_t>(batch.sequences);
+  Evaluation result;
+  double sum = 0;
+  for (std::uint64_t first = 0; first < end; first += step) {
+    result.valid_tokens += fill_batch(batch, source, first, end);
+    sum += summed_loss();
+  }
+  result.loss = sum / static_cast<double>(std::max<std::int64_t>(result.valid_tokens, 1));
+  return result;
+}
+
+std::optional<double> bits_per_byte(double loss, const data::SampleSource& source) {
+  const double bytes = source.bytes_per_token();
+  if (bytes <= 0) return std::nullopt;
+  return loss / std::numbers::ln2 / bytes;
+}
+
+}  // namespace trireme

@@ -1,0 +1,33 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "data/sequencer.h"
+#include "trainer/config/run_config.h"
+#include "trainer/engine/token_batch.h"
+
+namespace trireme {
+
+// The training samples of a config, and its validation samples when it has any.
+data::SampleSource open_training_data(const RunConfig& config);
+std::optional<data::SampleSource> open_validation_data(const RunConfig& config);
+
+// Fills the batch with samples [first, first + sequences) of `source`; rows from
+// `end` on have nothing to predict. Returns the valid targets.
+std::int64_t fill_batch(const TokenBatch& batch, const data::SampleSource& source,
+                        std::uint64_t first, std::uint64_t end = UINT64_MAX);
+
+struct Evaluation {
+  double loss = 0;  // nats, mean over the valid targets
+  std::int64_t valid_tokens = 0;
+};
+// The mean loss over samples [0, samples) of `source`, or over all it has if that is less.
+// `summed_loss` is that of the filled batch (Engine::evaluate, Inference::evaluate).
+Evaluation evaluate(const TokenBatch& batch, const std::function<double()>& summed_loss,
+                    const data::SampleSource& source, std::uint64_t samples);
+
+// A loss per token as bits per byte of text; nothing when the source cannot tell.
+std::optional<double> bits_per_byte(double loss, const data::SampleSource& source);
+
+}  // namespace trireme

@@ -1,0 +1,32 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "trainer/config/run_config.h"
+#include "trainer/engine/engine.h"
+#include "trainer/telemetry/console.h"
+#include "trainer/telemetry/events_log.h"
+
+namespace trireme {
+
+// What a run is, beside its config and plan.
+struct RunFacts {
+  std::filesystem::path folder;
+  int threads = 0;
+  double matrix_peak = 0;  // FLOP/s
+  std::string weights;     // their hash
+  std::int64_t training_tokens = 0;
+  std::int64_t samples_per_epoch = 0;
+};
+
+// The same for people, as rows of the banner, and for programs, as an event's details.
+struct RunDescription {
+  std::vector<Console::Row> rows;
+  EventsLog::Details details;
+};
+RunDescription describe_run(const RunConfig& config, const EngineSpec& spec, const EnginePlan& plan,
+                            const RunFacts& facts);
+
+}  // namespace trireme

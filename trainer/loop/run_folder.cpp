@@ -1,0 +1,38 @@
+#include "trainer/loop/run_folder.h"
+
+#include "model/base/file.h"
+
+namespace trireme {
+namespace {
+
+std::filesystem::path made(const std::filesystem::path& folder) {
+  make_folders(folder);
+  return folder;
+}
+
+// Readers look for RUN_DIR/checkpoints; where the config wants the bytes elsewhere
+// (another file system), that name is a link to them.
+std::filesystem::path linked(const std::filesystem::path& run, const RunConfig& config) {
+  namespace fs = std::filesystem;
+  const fs::path name = run / "checkpoints";
+  const fs::path wanted = checkpoint_folder(config);
+  if (wanted.lexically_normal() == name.lexically_normal()) return run;
+  make_folders(wanted);
+  std::error_code why;
+  if (fs::equivalent(name, wanted, why)) return run;
+  if (fs::exists(fs::symlink_status(name, why))) {
+    throw CheckpointError(say("checkpoint.folder = \"", wanted.string(), "\": ", name.string(),
+                              " already is another folder; move its checkpoints there, or leave "
+                              "the key out"));
+  }
+  fs::create_directory_symlink(wanted, name, why);
+  if (why) throw EnvironmentError(say("cannot link ", name.string(), ": ", why.message()));
+  return run;
+}
+
+}  // namespace
+
+RunFolder::RunFolder(const RunConfig& config)
+    : path(made(config.job.dump_folder)), lease(path), store(linked(path, config), lease) {}
+
+}  // namespace trireme

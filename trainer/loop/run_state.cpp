@@ -1,0 +1,109 @@
+#include "trainer/loop/run_state.h"
+
+#include <fmt/format.h>
+#include <bit>
+
+namespace trireme {
+namespace {
+
+checkpoint::Piece piece(const std::string& prefix, const Param& param, const Tensor& tensor) {
+  return {.tensor = prefix + param.spec.name,
+          .dtype = tensor.dtype,
+          .shape = param.spec.shape,
+          .box = param.box,
+          .data = tensor.data};
+}
+
+std::string bits(double value) {
+  return fmt::format("{:016x}", std::bit_cast<std::uint64_t>(value));
+}
+
+template <class T>
+T member(const checkpoint::Loaded& loaded, const nlohmann::json& object, const char* part,
+         const char* key) {
+  try {
+    return object.at(key).get<T>();
+  } catch (const nlohmann::json::exception&) {
+    throw CheckpointError(say(loaded.folder.string(), ": ", part, ".", key,
+                              " is missing or of the wrong type: written by another program?"));
+  }
+}
+
+double from_bits(const checkpoint::Loaded& loaded, const char* key) {
+  const auto text = member<std::string>(loaded, loaded.manifest.digests, "digests", key);
+  std::size_t used = 0;
+  std::uint64_t value = 0;
+  try {
+    value = std::stoull(text, &used, 16);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  if (used != 16) {
+    throw CheckpointError(
+        say(loaded.folder.string(), ": digests.", key, " = \"", text, "\" is not a number's bits"));
+  }
+  return std::bit_cast<double>(value);
+}
+
+}  // namespace
+
+std::vector<checkpoint::Piece> weight_pieces(ParamStore& params) {
+  std::vector<checkpoint::Piece> pieces;
+  for (const Weight& weight : params.weights()) {
+    for (const Param& param : weight.parts) pieces.push_back(piece("model/", param, param.master));
+  }
+  return pieces;
+}
+
+std::vector<checkpoint::Piece> state_pieces(Engine& engine) {
+  std::vector<checkpoint::Piece> pieces = weight_pieces(engine.params());
+  for (const Weight& weight : engine.params().weights()) {
+    for (const Param& param : weight.parts) {
+      pieces.push_back(piece("adam.m/", param, engine.optimizer().first_moment(param)));
+      pieces.push_back(piece("adam.v/", param, engine.optimizer().second_moment(param)));
+    }
+  }
+  return pieces;
+}
+
+std::string weights_hash_text(ParamStore& params) {
+  return fmt::format("{:016x}", weights_hash(params));
+}
+
+void require_weights(const checkpoint::Loaded& loaded, ParamStore& params) {
+  const std::string stored = read_progress(loaded).weights;
+  const std::string found = weights_hash_text(params);
+  if (found == stored) return;
+  throw CheckpointError(say(loaded.folder.string(), ": its weights have the hash ", found,
+                            ", those of the run that wrote it ", stored));
+}
+
+void write_progress(const RunProgress& progress, const data::SampleSource& source,
+                    checkpoint::Snapshot& snapshot) {
+  snapshot.step = progress.step;
+  snapshot.data = {{"samples", progress.samples},
+                   {"tokens", progress.tokens},
+                   {"samples_of_source", source.consumed(progress.samples)},
+                   {"fingerprint", source.fingerprint()}};
+  snapshot.scalars = {{"optimizer_step", progress.step}};
+  snapshot.digests = {{"loss", bits(progress.loss)},
+                      {"grad_norm", bits(progress.grad_norm)},
+                      {"weights", progress.weights}};
+}
+
+RunProgress read_progress(const checkpoint::Loaded& loaded) {
+  const nlohmann::json& data = loaded.manifest.data;
+  return {
+      .step = member<std::int64_t>(loaded, loaded.manifest.scalars, "scalars", "optimizer_step"),
+      .samples = member<std::uint64_t>(loaded, data, "data", "samples"),
+      .tokens = member<std::int64_t>(loaded, data, "data", "tokens"),
+      .loss = from_bits(loaded, "loss"),
+      .grad_norm = from_bits(loaded, "grad_norm"),
+      .weights = member<std::string>(loaded, loaded.manifest.digests, "digests", "weights")};
+}
+
+std::string data_fingerprint(const checkpoint::Loaded& loaded) {
+  return member<std::string>(loaded, loaded.manifest.data, "data", "fingerprint");
+}
+
+}  // namespace trireme

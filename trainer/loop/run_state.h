@@ -1,0 +1,39 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "checkpoint/store.h"
+#include "data/sequencer.h"
+#include "trainer/engine/engine.h"
+
+namespace trireme {
+
+// The parameters of an engine as checkpoint pieces, "model/NAME" of the masters.
+std::vector<checkpoint::Piece> weight_pieces(ParamStore& params);
+// These and the optimizer's moments, "adam.m/NAME" and "adam.v/NAME": all that a
+// run continues from.
+std::vector<checkpoint::Piece> state_pieces(Engine& engine);
+
+// Where a run stands: what, beside the pieces, it takes to go on exactly.
+struct RunProgress {
+  std::int64_t step = 0;      // optimizer steps done
+  std::uint64_t samples = 0;  // training samples consumed
+  std::int64_t tokens = 0;
+  double loss = 0;  // of the last step
+  double grad_norm = 0;
+  std::string weights;  // their hash after the last step
+};
+
+// The hash of all parameters (weights_hash), as it is printed and stored.
+std::string weights_hash_text(ParamStore& params);
+
+// The JSON parts of a checkpoint, and back. A `RunProgress` read back has the same bits.
+// Throws CheckpointError naming the checkpoint and the key.
+void write_progress(const RunProgress& progress, const data::SampleSource& source,
+                    checkpoint::Snapshot& snapshot);
+// Throws CheckpointError unless the weights are those the checkpoint was made of.
+void require_weights(const checkpoint::Loaded& loaded, ParamStore& params);
+RunProgress read_progress(const checkpoint::Loaded& loaded);
+std::string data_fingerprint(const checkpoint::Loaded& loaded);
+
+}  // namespace trireme

@@ -1,0 +1,371 @@
+#include "trainer/loop/train_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "model/device/cpu/threads.h"
+#include "model/ops/cpu/gemm_engine.h"
+#include "trainer/config/difference.h"
+#include "trainer/config/effective.h"
+#include "trainer/config/reader.h"
+#include "trainer/engine/engine_spec.h"
+#include "trainer/engine/fit.h"
+#include "trainer/engine/matrix_peak.h"
+#include "trainer/loop/run_description.h"
+#include "trainer/loop/train.h"
+#include "trainer/loop/trained_model.h"
+#include "trainer/optimizer/lr_schedule.h"
+#include "trainer/restart/environment.h"
+#include "trainer/telemetry/human.h"
+#include "trainer/telemetry/process_memory.h"
+
+namespace trireme {
+namespace {
+
+constexpr const char* kGemmChoices = "gemm_choices.json";
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+EnginePlan plan_and_fit(const RunConfig& config, const EngineSpec& spec, Device device) {
+  EnginePlan plan = plan_engine(spec, device);
+  require_fit(config, device, plan.memory.total(), available_host_memory());
+  return plan;
+}
+
+Console::Options console_options(const RunConfig& config, std::int64_t total_steps) {
+  Console::Options options;
+  options.total_steps = total_steps;
+  options.interval = config.metrics.log_freq;
+  return options;
+}
+
+}  // namespace
+
+TrainRun::TrainRun(const LoadedConfig& loaded, Device device, int threads)
+    : loaded_(loaded),
+      config_(loaded.config),
+      total_steps_(total_steps(config_)),
+      threads_(threads),
+      train_data_(open_training_data(config_)),
+      validation_data_(open_validation_data(config_)),
+      spec_(engine_spec(config_)),
+      plan_(plan_and_fit(config_, spec_, device)),
+      folder_(config_),
+      stream_(device),
+      arenas_(plan_.memory, device),
+      engine_(spec_, stream_, arenas_),
+      console_(console_options(config_, total_steps_)) {}
+
+ExitCode TrainRun::run() {
+  tokenizer_hash_ = tokenizer_hash_of(config_);
+  use_gemm_choices();
+  resume();
+  open_logs();
+  matrix_peak_ = measured_matrix_peak(spec_.compute);
+  announce();
+  while (progress_.step < total_steps_) {
+    if (const int signal = signals_.asked()) {
+      if (committed_ != progress_.step && !commit()) {
+        throw_uncommitted(say("stopped by ", signal_name(signal)));
+      }
+      return finish(ExitCode::kStopped, signal_name(signal));
+    }
+    step();
+    const std::int64_t interval = config_.checkpoint.interval;
+    if (interval > 0 && progress_.step % interval == 0 && progress_.step < total_steps_) commit();
+  }
+  if (committed_ != progress_.step && !commit()) throw_uncommitted("the run is done");
+  return finish(ExitCode::kDone, "done");
+}
+
+void TrainRun::use_gemm_choices() {
+  const std::filesystem::path path = folder_.path / kGemmChoices;
+  if (!std::filesystem::exists(path)) return;
+  gemm_choices_ = read_text(path);
+  ops::cpu::GemmEngine::instance().use(ops::cpu::GemmChoices::parse(gemm_choices_));
+}
+
+// A resumed run must multiply by the same libraries: they differ in the last bits.
+void TrainRun::keep_gemm_choices() {
+  const std::string now_chosen = ops::cpu::GemmEngine::instance().choices().json();
+  if (now_chosen == gemm_choices_) return;
+  try {
+    replace_text(folder_.path / kGemmChoices, now_chosen);
+    gemm_choices_ = now_chosen;
+    gemm_choices_kept_ = true;
+  } catch (const Error& error) {
+    if (gemm_choices_kept_) warn(say("a resumed run may differ in the last bits: ", error.what()));
+    gemm_choices_kept_ = false;  // told once; tried again after the next step
+  }
+}
+
+void TrainRun::resume() {
+  checkpoint::Store& store = folder_.store;
+  const std::string& how = config_.checkpoint.resume;
+  const std::vector<checkpoint::Piece> pieces = state_pieces(engine_);
+  if (how == "none") {
+    if (const auto found = store.list(); !found.empty()) {
+      throw CheckpointError(say(folder_.path.string(), " holds checkpoints, the newest of step ",
+                                found.front().step,
+                                ", and checkpoint.resume is \"none\": give the new run another "
+                                "job.dump_folder, or resume"));
+    }
+  } else if (how == "auto") {
+    resumed_from_ = store.load_newest(pieces);
+  } else {
+    resumed_from_ = store.load_step(std::stoll(how), pieces);
+  }
+  if (!resumed_from_) {
+    engine_.params().initialize(static_cast<std::uint64_t>(config_.job.seed));
+    return;
+  }
+  require_same_run(*resumed_from_);
+  require_weights(*resumed_from_, engine_.params());
+  progress_ = read_progress(*resumed_from_);
+  committed_ = resumed_from_->step;
+  engine_.publish_masters();
+}
+
+// Changed data would give the sample counter another meaning.
+void TrainRun::require_same_run(const checkpoint::Loaded& from) const {
+  const std::string name = (from.folder / "manifest.json").string() + " (config)";
+  const LoadedConfig before = read_config({name, from.manifest.config, folder_.path}, {});
+  std::string refused;
+  for (const Change& change : difference(before.config, config_)) {
+    if (change.effect != Effect::kData) continue;
+    refused += say("\n  ", change.key, ": ", change.before, " -> ", change.after);
+  }
+  if (refused.empty() && data_fingerprint(from) != train_data_.fingerprint()) {
+    refused = "\n  the training token files themselves (names, sizes or contents)";
+  }
+  if (refused.empty()) return;
+  throw CheckpointError(say("cannot continue from ", from.folder.string(),
+                            ": what the run trains on has changed, and with it the meaning of "
+                            "its position in the data:",
+                            refused, "\nRestore it, or give the new run another job.dump_folder."));
+}
+
+void TrainRun::open_logs() {
+  const std::filesystem::path& path = folder_.path;
+  events_.emplace(path / "events.jsonl");
+  metrics_.emplace(path / "metrics.jsonl", progress_.step);
+  if (config_.metrics.enable_tensorboard) {
+    tensorboard_.emplace(path / "tensorboard", progress_.step);
+  }
+  replace_text(path / "config.toml", effective_toml(loaded_));
+}
+
+void TrainRun::announce() {
+  auto [rows, details] = describe_run(
+      config_, spec_, plan_,
+      {.folder = folder_.path,
+       .threads = threads_,
+       .matrix_peak = matrix_peak_,
+       .weights = weights_hash_text(engine_.params()),
+       .training_tokens = static_cast<std::int64_t>(train_data_.total_tokens()),
+       .samples_per_epoch = static_cast<std::int64_t>(train_data_.samples_per_epoch())});
+  if (!folder_.lease.taken_from().empty()) {
+    rows.emplace_back("lease", "taken over from " + folder_.lease.taken_from());
+  }
+  if (resumed_from_) {
+    rows.emplace_back("resumes", fmt::format("{} (step {})", resumed_from_->folder.string(),
+                                             resumed_from_->step));
+    details["from"] = resumed_from_->folder.string();
+  }
+  console_.banner(resumed_from_ ? "trireme resumes" : "trireme starts", rows);
+  events_->record(resumed_from_ ? "resume" : "start", progress_.step, details);
+  if (!resumed_from_) return;
+  for (const std::string& why : resumed_from_->rejected) {
+    console_.note("checkpoint rejected: " + why);
+    events_->record("checkpoint_rejected", progress_.step, {{"why", why}});
+  }
+  const LoadedConfig before =
+      read_config({"checkpoint", resumed_from_->manifest.config, folder_.path}, {});
+  for (const Change& change : difference(before.config, config_)) {
+    const std::string text = fmt::format("{}: {} -> {} ({})", change.key, change.before,
+                                         change.after, effect_text(change.effect));
+    console_.note("config changed: " + text);
+    events_->record("config_changed", progress_.step, {{"text", text}});
+  }
+}
+
+void TrainRun::step() {
+  const double start = now();
+  const std::int64_t number = progress_.step + 1;
+  const double rate =
+      learning_rate(config_.lr_scheduler, config_.optimizer.lr, number, total_steps_);
+  const std::int64_t valid = fill_batch(engine_.batch(), train_data_, progress_.samples);
+  if (valid == 0) throw DataError(say("step ", number, " has no token to predict"));
+  const Engine::StepResult result = engine_.train(rate, number, valid);
+  const double seconds = now() - start;
+  if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) {
+    events_->record("failure", number,
+                    {{"text", "diverged"}, {"loss", result.loss}, {"grad_norm", result.grad_norm}});
+    throw DivergedError(fmt::format(
+        "step {}: loss {} and gradient norm {} are not both finite; the newest checkpoint is that "
+        "of step {} (lower optimizer.lr, warm up longer, or look at the data with 'trireme data "
+        "check')",
+        number, std::abs(result.loss), std::abs(result.grad_norm), committed_));
+  }
+  progress_.step = number;
+  progress_.samples += static_cast<std::uint64_t>(config_.training.global_batch_size);
+  progress_.tokens += tokens_per_step(config_);
+  progress_.loss = result.loss;
+  progress_.grad_norm = result.grad_norm;
+  require_plan_holds();
+
+  const double peak = matrix_peak(seconds) * seconds;
+  StepMetrics metrics{.step = number,
+                      .tokens = progress_.tokens,
+                      .loss = result.loss,
+                      .grad_norm = result.grad_norm,
+                      .lr = rate,
+                      .step_seconds = seconds,
+                      .tokens_per_second = static_cast<double>(tokens_per_step(config_)) / seconds,
+                      .mfu = (plan_.useful.matmul + plan_.useful.attention_causal) / peak,
+                      .hfu = (plan_.issued.matmul + plan_.issued.attention_causal) / peak,
+                      .memory_peak_bytes = arenas_.peaks().total(),
+                      .process_peak_bytes = process_memory().peak_bytes,
+                      .validation_loss = {},
+                      .validation_bits_per_byte = {},
+                      .more = {}};
+  validate(metrics);
+  keep_gemm_choices();  // before anything tells of the step
+  metrics_->append(metrics);
+  if (tensorboard_) tensorboard_->step(metrics);
+  console_.step(metrics);
+}
+
+// A step faster than the peak means that others used the cores while it was measured.
+double TrainRun::matrix_peak(double seconds) {
+  constexpr int kMostAgain = 5;
+  const double issued = plan_.issued.matmul + plan_.issued.attention_causal;
+  if (issued > matrix_peak_ * seconds && matrix_peak_measured_again_ < kMostAgain) {
+    ++matrix_peak_measured_again_;
+    matrix_peak_ = std::max(matrix_peak_, measured_matrix_peak(spec_.compute));
+  }
+  return std::max(matrix_peak_, issued / seconds);
+}
+
+void TrainRun::require_plan_holds() const {
+  const MemoryPlan actual = arenas_.peaks();
+  if (actual == plan_.memory) return;
+  std::string differences;
+  const auto used = actual.classes();
+  const auto planned = plan_.memory.classes();
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    if (used[i].second == planned[i].second) continue;
+    differences +=
+        fmt::format(" {} {} planned, {} used;", used[i].first, planned[i].second, used[i].second);
+  }
+  throw Error("the memory plan does not hold:" + differences);
+}
+
+void TrainRun::validate(StepMetrics& metrics) {
+  const ValidationConfig& how = config_.validation;
+  if (!validation_data_ || how.freq <= 0) return;
+  if (metrics.step % how.freq != 0 && metrics.step != total_steps_) return;
+  const double start = now();
+  const auto samples = static_cast<std::uint64_t>(how.steps * config_.training.global_batch_size);
+  const Evaluation result = evaluate(
+      engine_.batch(), [&] { return engine_.evaluate(); }, *validation_data_, samples);
+  metrics.validation_loss = result.loss;
+  metrics.validation_bits_per_byte = bits_per_byte(result.loss, *validation_data_);
+  const double seconds = now() - start;
+  console_.validation(metrics.step, result.loss, metrics.validation_bits_per_byte, seconds);
+  EventsLog::Details details{
+      {"loss", result.loss}, {"tokens", result.valid_tokens}, {"seconds", seconds}};
+  if (metrics.validation_bits_per_byte)
+    details["bits_per_byte"] = *metrics.validation_bits_per_byte;
+  events_->record("validation", metrics.step, details);
+}
+
+bool TrainRun::commit() {
+  const double start = now();
+  progress_.weights = weights_hash_text(engine_.params());
+  checkpoint::Snapshot snapshot;
+  write_progress(progress_, train_data_, snapshot);
+  snapshot.pieces = state_pieces(engine_);
+  snapshot.config_toml = effective_toml(loaded_);
+  snapshot.tokenizer = tokenizer_hash_;
+  snapshot.layout = {{"ranks", 1}};
+  snapshot.versions = {{"trireme", TRIREME_VERSION}};
+  metrics_->sync();  // a resume is never ahead of the metrics
+  try {
+    folder_.store.commit(snapshot);
+  } catch (const Error& error) {
+    commit_failure_ = error.what();
+    warn(
+        fmt::format("the checkpoint of step {} was not written: {}", progress_.step, error.what()));
+    return false;
+  }
+  committed_ = progress_.step;
+  std::uint64_t bytes = 0;
+  for (const checkpoint::Piece& piece : snapshot.pieces) bytes += piece.bytes();
+  const double seconds = now() - start;
+  console_.note(fmt::format("checkpoint of step {} committed, {} in {}", progress_.step,
+                            human_bytes(bytes), human_duration(seconds)));
+  events_->record("checkpoint", progress_.step,
+                  {{"path", checkpoint::newest_checkpoint(folder_.path).string()},
+                   {"bytes", bytes},
+                   {"seconds", seconds}});
+  prune();
+  return true;
+}
+
+void TrainRun::throw_uncommitted(const std::string& what) const {
+  const std::string newest =
+      committed_ < 0 ? "there is no older one" : say("the newest is that of step ", committed_);
+  throw EnvironmentError(say(what, ", but the checkpoint of its last step, ", progress_.step,
+                             ", could not be written (", newest, "): ", commit_failure_,
+                             "\nMend that and start the run again"));
+}
+
+void TrainRun::warn(const std::string& text) {
+  console_.note("warning: " + text);
+  events_->record("warning", progress_.step, {{"text", text}});
+}
+
+void TrainRun::prune() {
+  const CheckpointConfig& how = config_.checkpoint;
+  if (how.keep_latest_k == 0) return;
+  try {
+    const auto removed = folder_.store.prune(
+        {.keep_latest = static_cast<int>(how.keep_latest_k), .keep_every = how.keep_every});
+    for (const std::int64_t step : removed) {
+      events_->record("checkpoint_removed", progress_.step, {{"path", say("step ", step)}});
+    }
+  } catch (const Error& error) {
+    warn(say("old checkpoints were not removed: ", error.what()));
+  }
+}
+
+ExitCode TrainRun::finish(ExitCode code, const std::string& reason) {
+  metrics_->sync();
+  events_->record("stop", progress_.step,
+                  {{"reason", reason}, {"exit_code", static_cast<int>(code)}});
+  events_->sync();
+  console_.note(fmt::format("{} at step {} of {}",
+                            code == ExitCode::kDone ? "done" : "stopped by " + reason,
+                            progress_.step, total_steps_));
+  return code;
+}
+
+ExitCode train(const LoadedConfig& loaded) {
+  if (loaded.config.job.reproducible) {
+    throw ConfigError(
+        "job.reproducible = true: comes with data parallelism; with one rank the same config gives "
+        "the same bits without it");
+  }
+  refuse_many_ranks();
+  const Device device = open_device(loaded.config.job.device);
+  const int threads = cpu::use_threads(loaded.config.job.threads);
+  return TrainRun(loaded, device, threads).run();
+}
+
+}  // namespace trireme

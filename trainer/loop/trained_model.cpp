@@ -1,0 +1,86 @@
+#include "trainer/loop/trained_model.h"
+
+#include <spdlog/spdlog.h>
+
+#include "checkpoint/store.h"
+#include "data/sidecar.h"
+#include "trainer/config/reader.h"
+#include "trainer/loop/run_state.h"
+
+namespace trireme {
+namespace {
+
+// What lies beside the first training source that says how it was tokenized.
+std::optional<data::Sidecar> training_sidecar(const RunConfig& config) {
+  for (const DataSource& source : config.data.train) {
+    try {
+      const data::IndexedDataset dataset(source.path);
+      if (auto sidecar = data::read_sidecar(source.path, dataset)) return sidecar;
+    } catch (const Error&) {
+      continue;  // the training data need not be where the checkpoint is used
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+TrainedModel open_trained_model(const std::filesystem::path& run_or_checkpoint) {
+  TrainedModel model;
+  model.asked = run_or_checkpoint;
+  model.folder = checkpoint::newest_checkpoint(run_or_checkpoint);
+  const checkpoint::Manifest manifest = checkpoint::read_manifest(model.folder);
+  model.step = manifest.step;
+  model.tokenizer_hash = manifest.tokenizer;
+  model.config =
+      read_config({(model.folder / checkpoint::Manifest::kFileName).string() + " (config)",
+                   manifest.config, model.folder},
+                  {})
+          .config;
+  return model;
+}
+
+void load_weights(TrainedModel& from, Inference& model) {
+  const checkpoint::Loaded loaded =
+      checkpoint::load_from(from.asked, weight_pieces(model.params()), checkpoint::Match::kSubset);
+  for (const std::string& why : loaded.rejected) spdlog::warn("checkpoint rejected: {}", why);
+  from.folder = loaded.folder;
+  from.step = loaded.step;
+  model.publish_masters();
+}
+
+std::optional<std::string> tokenizer_of(const RunConfig& config) {
+  if (!config.data.tokenizer.empty()) return config.data.tokenizer;
+  const auto sidecar = training_sidecar(config);
+  if (!sidecar) return std::nullopt;
+  return sidecar->tokenizer_path.empty() ? sidecar->tokenizer : sidecar->tokenizer_path;
+}
+
+std::string tokenizer_hash_of(const RunConfig& config) {
+  const auto sidecar = training_sidecar(config);
+  return sidecar ? sidecar->tokenizer_hash : std::string();
+}
+
+std::unique_ptr<data::Tokenizer> open_tokenizer_for(const TrainedModel& model,
+                                                    const std::string& given) {
+  const std::optional<std::string> name = given.empty() ? tokenizer_of(model.config) : given;
+  if (!name) {
+    throw DataError(say(model.folder.string(),
+                        ": neither its config (data.tokenizer) nor its training data say which "
+                        "tokenizer it speaks; give --tokenizer bytes|FILE"));
+  }
+  auto tokenizer = data::open_tokenizer(*name);
+  if (tokenizer->vocab_size() > model.config.model.vocab_size) {
+    throw DataError(say("tokenizer ", *name, " has ", tokenizer->vocab_size(),
+                        " ids, the model of ", model.folder.string(), " only ",
+                        model.config.model.vocab_size));
+  }
+  if (!model.tokenizer_hash.empty() && model.tokenizer_hash != tokenizer->hash()) {
+    throw DataError(say("tokenizer ", *name, " (", tokenizer->hash(),
+                        ") is not the one the model of ", model.folder.string(),
+                        " was trained with (", model.tokenizer_hash, ")"));
+  }
+  return tokenizer;
+}
+
+}  // namespace trireme

@@ -1,0 +1,84 @@
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "model/base/error.h"
+#include "model/base/log.h"
+#include "trainer/commands/command.h"
+#include "trainer/commands/usage.h"
+#include "trainer/commands/version.h"
+#include "trainer/config/override.h"
+
+namespace trireme {
+namespace {
+
+constexpr const char* kExitCodes =
+    "Config values are given as --section.key=value; 'trireme config keys' lists them.\n"
+    "\n"
+    "Exit codes: 0 done; 1 a bug of ours; 2 usage or config; 3 data; 4 checkpoint;\n"
+    "5 environment or device; 6 diverged; 7 a peer rank failed or stalled; 75 stopped on\n"
+    "a signal after a committed checkpoint (requeue me); 93 no progress in repeated\n"
+    "restarts (do not requeue).";
+
+ExitCode run_chosen(const std::vector<Command>& commands, const CommandLine& line) {
+  for (const Command& command : commands) {
+    if (!command.app->parsed()) continue;
+    if (!command.takes_overrides && !line.overrides.empty()) {
+      throw ConfigError(say("'trireme ", command.app->get_name(),
+                            "' reads no config, so it takes no --", line.overrides.front().key));
+    }
+    return command.run();
+  }
+  throw ConfigError("no command given; see 'trireme --help'");
+}
+
+ExitCode run(const std::vector<std::string>& words) {
+  CLI::App program("Pretrains large language models, from a laptop to a Slurm cluster.", "trireme");
+  program.set_version_flag("-V,--version", version_text,
+                           "Print the versions of the program and its libraries, and the devices");
+  program.footer(kExitCodes);
+  const CommandLine line = split_overrides(words);
+  const std::vector<Command> commands = make_commands(program, line.overrides);
+  allow_unknown_words(program);
+  try {
+    // CLI11 takes the words from the back.
+    program.parse(std::vector<std::string>(line.arguments.rbegin(), line.arguments.rend()));
+  } catch (const CLI::Success& asked) {
+    program.exit(asked);  // prints the help or the version
+    return ExitCode::kDone;
+  } catch (const CLI::ParseError& error) {
+    throw ConfigError(usage_complaint(program, error));
+  }
+  if (const std::string text = unknown_word_complaint(program); !text.empty()) {
+    throw ConfigError(text);
+  }
+  return run_chosen(commands, line);
+}
+
+int report(const char* what, ExitCode code) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "trireme: error: %s\n", what);
+  return static_cast<int>(code);
+}
+
+}  // namespace
+}  // namespace trireme
+
+int main(int argc, char** argv) {
+  using trireme::ExitCode;
+  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is a failed write, not the end of the run
+  try {
+    trireme::set_up_logging();
+    return static_cast<int>(
+        trireme::run(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc)));
+  } catch (const trireme::Error& error) {
+    return trireme::report(error.what(), error.code());
+  } catch (const std::bad_alloc&) {
+    return trireme::report("out of memory", ExitCode::kEnvironment);
+  } catch (const std::exception& error) {
+    return trireme::report(error.what(), ExitCode::kInternal);
+  }
+}

@@ -1,0 +1,11 @@
+#pragma once
+#include <string_view>
+
+namespace trireme {
+
+// The files of trainer/report/page/, built into the program.
+extern const std::string_view kPageHtml;
+extern const std::string_view kPageStyle;
+extern const std::string_view kPageScript;
+
+}  // namespace trireme

@@ -1,0 +1,43 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+// One number over the steps of a run; steps ascend. NaN where it was not finite.
+struct Series {
+  std::vector<std::int64_t> steps;
+  std::vector<double> values;
+  bool empty() const { return steps.empty(); }
+};
+
+struct CheckpointFound {
+  std::int64_t step = 0;
+  std::string name;
+  std::uint64_t bytes = 0;
+  bool is_latest = false;
+};
+
+// Everything a run folder says, as far as it can be read.
+struct RunData {
+  std::filesystem::path folder;
+  std::map<std::string, Series> metrics;  // by the key in metrics.jsonl
+  std::vector<nlohmann::ordered_json> events;
+  std::string config_text;
+  std::string model;                         // from the config: flavor, or model_type; may be empty
+  std::string description;                   // [job] description
+  std::vector<CheckpointFound> checkpoints;  // committed ones, by step
+  std::vector<std::string> complaints;       // what is missing or damaged, one sentence each
+
+  const Series& series(const std::string& key) const;  // empty when there is none
+};
+
+// Reads what is there and complains in `complaints` of what is not. Throws ConfigError
+// when the folder does not exist and CheckpointError when it is no run folder at all.
+RunData read_run(const std::filesystem::path& folder);
+
+}  // namespace trireme

@@ -1,0 +1,23 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string_view>
+
+namespace trireme {
+
+// What cut_lines took out of a file.
+struct LinesCut {
+  std::uint64_t kept = 0;
+  std::uint64_t refused = 0;  // whole lines that `keep` did not want
+  bool torn = false;          // the last line had no end: the writer was killed in it
+};
+
+// Keeps only the whole lines for which `keep` holds (it sees them without the newline,
+// in order). A reader sees the old file or the new, never a part: what is left out at
+// the end is cut by one truncation, anything else by writing anew and renaming. A
+// missing file is an empty one. Throws EnvironmentError naming the path.
+LinesCut cut_lines(const std::filesystem::path& path,
+                   const std::function<bool(std::string_view line)>& keep);
+
+}  // namespace trireme

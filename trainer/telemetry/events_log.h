@@ -1,0 +1,45 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "trainer/telemetry/cut_lines.h"
+#include "trainer/telemetry/record_file.h"
+
+namespace trireme {
+
+// RUN_DIR/events.jsonl: what happened to the run, one line each, over all its restarts:
+//   {"time":"2026-03-01T12:00:00.123Z","event":"checkpoint","step":100,...details}
+// The events, and the details that `trireme report` shows when they are there:
+//   start                model parameters device ranks threads host version total_steps
+//   resume               the same, and from (the checkpoint)
+//   checkpoint           path bytes seconds
+//   checkpoint_rejected  path why
+//   checkpoint_removed   path
+//   validation           loss bits_per_byte tokens seconds
+//   sample               prompt text
+//   warning              text
+//   failure              text
+//   stop                 reason exit_code
+// Others may be added; readers ignore what they do not know. Threads may share one.
+class EventsLog {
+ public:
+  using Details = nlohmann::ordered_json;  // an object, e.g. {{"path", p}, {"bytes", n}}
+
+  // Keeps all earlier events (a line torn by a kill is cut off). Throws
+  // EnvironmentError when the file cannot be written.
+  explicit EventsLog(const std::filesystem::path& path);
+
+  // Never throws for a full disk or the like: see RecordFile. Text that is not UTF-8
+  // is written with replacement characters, a number that is not finite as null.
+  void record(std::string_view event, std::int64_t step,
+              const Details& details = Details::object());
+  bool sync() { return file_.sync(); }
+
+ private:
+  LinesCut cut_;
+  RecordFile file_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,93 @@
+#include "trainer/telemetry/metrics_log.h"
+
+#include <spdlog/spdlog.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "model/base/error.h"
+
+namespace trireme {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void put(Json& line, Json& not_finite, const std::string& key, double value) {
+  require(!line.contains(key), "the metric ", key, " is given twice");
+  if (std::isfinite(value)) {
+    line[key] = value;
+    return;
+  }
+  line[key] = nullptr;
+  not_finite[key] = std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
+
+// The step a line speaks of; nothing when it is not one of ours.
+std::optional<std::int64_t> step_of(std::string_view line) {
+  const Json parsed = Json::parse(line, nullptr, false);
+  if (!parsed.is_object()) return std::nullopt;
+  const auto step = parsed.find("step");
+  if (step == parsed.end() || !step->is_number_integer()) return std::nullopt;
+  return step->get<std::int64_t>();
+}
+
+LinesCut keep_to(const std::filesystem::path& path, std::int64_t last_step) {
+  std::int64_t previous = 0;
+  std::uint64_t foreign = 0;
+  const LinesCut cut = cut_lines(path, [&](std::string_view line) {
+    const auto step = step_of(line);
+    if (!step) ++foreign;
+    if (!step || *step > last_step || *step <= previous) return false;
+    previous = *step;
+    return true;
+  });
+  if (foreign > 0) {
+    spdlog::warn("{}: {} lines were not metrics and are removed", path.string(), foreign);
+  }
+  if (previous < last_step) {
+    spdlog::warn(
+        "{} ends at step {}, but the run continues after step {}: the steps between are "
+        "missing from it",
+        path.string(), previous, last_step);
+  }
+  return cut;
+}
+
+}  // namespace
+
+std::string metrics_line(const StepMetrics& metrics) {
+  Json line = Json::object();
+  Json not_finite = Json::object();
+  const auto number = [&](const std::string& key, double value) {
+    put(line, not_finite, key, value);
+  };
+  line["step"] = metrics.step;
+  line["tokens"] = metrics.tokens;
+  number("loss", metrics.loss);
+  number("grad_norm", metrics.grad_norm);
+  number("lr", metrics.lr);
+  number("step_seconds", metrics.step_seconds);
+  number("tokens_per_second", metrics.tokens_per_second);
+  number("mfu", metrics.mfu);
+  number("hfu", metrics.hfu);
+  line["memory_peak_bytes"] = metrics.memory_peak_bytes;
+  line["process_peak_bytes"] = metrics.process_peak_bytes;
+  if (metrics.validation_loss) number("validation_loss", *metrics.validation_loss);
+  if (metrics.validation_bits_per_byte) {
+    number("validation_bits_per_byte", *metrics.validation_bits_per_byte);
+  }
+  for (const auto& [key, value] : metrics.more) number(key, value);
+  if (!not_finite.empty()) line["not_finite"] = std::move(not_finite);
+  return line.dump();
+}
+
+MetricsLog::MetricsLog(const std::filesystem::path& path, std::int64_t last_step)
+    : cut_(keep_to(path, last_step)), file_(path), last_step_(last_step) {}
+
+void MetricsLog::append(const StepMetrics& metrics) {
+  require(metrics.step > last_step_, "metrics of step ", metrics.step, " after step ", last_step_);
+  last_step_ = metrics.step;
+  file_.append(metrics_line(metrics) + '\n');
+}
+
+}  // namespace trireme

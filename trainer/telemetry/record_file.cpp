@@ -1,0 +1,106 @@
+#include "trainer/telemetry/record_file.h"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace trireme {
+
+RecordFile::RecordFile(const std::filesystem::path& path, std::uint64_t waiting_limit)
+    : file_(File::open_append(path)), size_(file_.size()), waiting_limit_(waiting_limit) {}
+
+RecordFile::~RecordFile() {
+  const std::lock_guard lock(mutex_);
+  write_waiting();
+  if (!waiting_.empty()) {
+    spdlog::warn("{}: {} records were never written", file_.path().string(), waiting_.size());
+  }
+}
+
+void RecordFile::append(std::string record) {
+  const std::lock_guard lock(mutex_);
+  waiting_bytes_ += record.size();
+  waiting_.push_back(std::move(record));
+  write_waiting();
+  while (waiting_bytes_ > waiting_limit_ && !waiting_.empty()) give_up_oldest();
+}
+
+bool RecordFile::sync() {
+  const std::lock_guard lock(mutex_);
+  write_waiting();
+  if (!waiting_.empty()) return false;
+  if (::fsync(file_.descriptor()) == 0 || errno == EINVAL) return true;  // some cannot
+  tell_failure(errno);
+  return false;
+}
+
+std::uint64_t RecordFile::waiting() const {
+  const std::lock_guard lock(mutex_);
+  return waiting_.size();
+}
+
+std::uint64_t RecordFile::lost() const {
+  const std::lock_guard lock(mutex_);
+  return lost_;
+}
+
+void RecordFile::write_waiting() {
+  while (!waiting_.empty()) {
+    if (!write_at_end(waiting_.front())) return;
+    waiting_bytes_ -= waiting_.front().size();
+    waiting_.pop_front();
+  }
+  if (failing_) tell_recovery();
+}
+
+bool RecordFile::write_at_end(std::string_view record) {
+  if (torn_ && !cut_to_whole_records()) return false;
+  std::size_t done = 0;
+  while (done < record.size()) {
+    const ssize_t written = ::write(file_.descriptor(), record.data() + done, record.size() - done);
+    if (written > 0) {
+      done += static_cast<std::size_t>(written);
+      continue;
+    }
+    const int reason = written < 0 ? errno : ENOSPC;
+    if (reason == EINTR) continue;
+    // What got in is a part of a record: take it out, so that the next one does not
+    // follow it on the same line.
+    torn_ = done > 0;
+    if (torn_) cut_to_whole_records();
+    tell_failure(reason);
+    return false;
+  }
+  size_ += record.size();
+  return true;
+}
+
+bool RecordFile::cut_to_whole_records() {
+  torn_ = ::ftruncate(file_.descriptor(), static_cast<off_t>(size_)) != 0;
+  return !torn_;
+}
+
+void RecordFile::give_up_oldest() {
+  waiting_bytes_ -= waiting_.front().size();
+  waiting_.pop_front();
+  if (lost_++ == 0) {
+    spdlog::warn("{}: more than {} bytes wait to be written: the oldest records are given up",
+                 file_.path().string(), waiting_limit_);
+  }
+}
+
+void RecordFile::tell_failure(int reason) {
+  if (std::exchange(failing_, true)) return;
+  spdlog::warn("cannot write {}: {}; training goes on, the records wait in memory",
+               file_.path().string(), std::strerror(reason));
+}
+
+void RecordFile::tell_recovery() {
+  failing_ = false;
+  spdlog::info("{} is written again; records lost so far: {}", file_.path().string(), lost_);
+}
+
+}  // namespace trireme
