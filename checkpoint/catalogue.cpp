@@ -50,7 +50,6 @@ void check_pieces(std::span<const Piece> pieces) {
     require(is_tensor_name(piece.tensor), "\"", piece.tensor, "\" cannot name a tensor");
     require(inside(piece.box, piece.shape), piece.tensor, ": the piece from ", piece.box.from,
             " of extent ", piece.box.extent, " is not in the shape ", piece.shape);
-    require(piece.data != nullptr, piece.tensor, ": a piece without memory");
     Known& known =
         tensors.try_emplace(piece.tensor, Known{piece.dtype, piece.shape, {}}).first->second;
     require(known.dtype == piece.dtype && known.shape == piece.shape, piece.tensor,

@@ -10,7 +10,6 @@
 
 #include "checkpoint/catalogue.h"
 #include "checkpoint/names.h"
-#include "checkpoint/shard_writer.h"
 #include "model/base/error.h"
 #include "model/base/file.h"
 
@@ -50,8 +49,13 @@ void PartialCheckpoint::write(Manifest& manifest, std::span<const std::vector<Pi
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     written.push_back(write_shard(path_ / shard_name(rank, ranks.size()),
                                   {manifest.run, manifest.step}, ranks[rank]));
-    manifest.shards.push_back(written.back().file);
   }
+  complete(manifest, ranks, written);
+}
+
+void PartialCheckpoint::complete(Manifest& manifest, std::span<const std::vector<Piece>> ranks,
+                                 std::span<const WrittenShard> written) {
+  for (const WrittenShard& shard : written) manifest.shards.push_back(shard.file);
   manifest.tensors = catalogue(ranks, written);
   manifest.state_crc = state_crc_of(manifest.tensors);
   manifest.view = write_view(path_ / Manifest::kViewName, manifest);

@@ -5,6 +5,7 @@
 
 #include "checkpoint/manifest.h"
 #include "checkpoint/piece.h"
+#include "checkpoint/shard_writer.h"
 
 namespace trireme::checkpoint {
 
@@ -20,9 +21,14 @@ class PartialCheckpoint {
   PartialCheckpoint(const PartialCheckpoint&) = delete;
   PartialCheckpoint& operator=(const PartialCheckpoint&) = delete;
 
-  // Writes everything but the name: a shard for each rank's pieces, the view, the
-  // manifest, all synced. `manifest` comes with what is not about files; the tables
-  // and CRCs are filled in.
+  // Where each rank writes its shard (write_shard, by shard_name).
+  const std::filesystem::path& path() const { return path_; }
+  // Completes all but the name, once `written[i]` reports the shard of `ranks[i]`: the
+  // view and the manifest, synced. `manifest` comes with what is not about files; the
+  // tables and CRCs are filled in.
+  void complete(Manifest& manifest, std::span<const std::vector<Piece>> ranks,
+                std::span<const WrittenShard> written);
+  // One process in the place of all ranks: their shards, then complete().
   void write(Manifest& manifest, std::span<const std::vector<Piece>> ranks);
   // The commit: one rename of the folder to its final name.
   void publish();

@@ -8,6 +8,7 @@
 #include "checkpoint/hdf5/view_file.h"
 #include "checkpoint/payload_file.h"
 #include "checkpoint/scan.h"
+#include "checkpoint/shard_report.h"
 #include "model/base/file.h"
 
 namespace trireme::checkpoint {
@@ -69,20 +70,8 @@ std::string shard_name(std::size_t shard, std::size_t of) {
 
 WrittenShard write_shard(const std::filesystem::path& path, const hdf5::Origin& origin,
                          std::span<const Piece> pieces) {
-  const std::string report = in_child(say("writing ", path.string()), [&] {
-    const WrittenShard shard = write_here(path, origin, pieces);
-    nlohmann::json json = {shard.file.bytes, shard.file.crc32c};
-    for (const auto& part : shard.parts) {
-      json.push_back({part.offset, part.digest.crc32c, part.digest.share});
-    }
-    return json.dump();
-  });
-  const auto json = nlohmann::json::parse(report);
-  WrittenShard shard{{path.filename(), json[0], json[1]}, {}};
-  for (std::size_t i = 2; i < json.size(); ++i) {
-    shard.parts.push_back({json[i][0], {json[i][1], json[i][2]}});
-  }
-  return shard;
+  return parse_shard(in_child(say("writing ", path.string()),
+                              [&] { return shard_text(write_here(path, origin, pieces)); }));
 }
 
 StoredFile write_view(const std::filesystem::path& path, const Manifest& manifest) {

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <sstream>
 
 #include "checkpoint/commit.h"
 #include "checkpoint/load.h"
 #include "checkpoint/names.h"
+#include "checkpoint/shard_report.h"
 #include "model/base/error.h"
 #include "model/base/file.h"
 
@@ -22,6 +25,58 @@ std::uint64_t bytes_of(std::span<const Piece> pieces) {
   std::uint64_t sum = 0;
   for (const Piece& piece : pieces) sum += piece.bytes();
   return sum;
+}
+
+std::vector<Piece> joined(std::span<const std::vector<Piece>> ranks) {
+  std::vector<Piece> all;
+  for (const std::vector<Piece>& pieces : ranks)
+    all.insert(all.end(), pieces.begin(), pieces.end());
+  return all;
+}
+
+// Leaves each piece to one of the ranks that hold it, so that the ranks write about the
+// same number of bytes: what only one holds first, then replicas where there is least.
+// Returns those of `held`, the pieces of `rank` with their memory, that are its to write.
+std::vector<Piece> shared_out(std::vector<std::vector<Piece>>& ranks, std::size_t rank,
+                              std::span<const Piece> held) {
+  using Place = std::pair<std::size_t, std::size_t>;  // rank, index
+  std::map<std::string, std::vector<Place>> holders;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    for (std::size_t i = 0; i < ranks[r].size(); ++i) {
+      holders[say(ranks[r][i].tensor, ranks[r][i].box.from, ranks[r][i].box.extent)].push_back(
+          {r, i});
+    }
+  }
+  std::vector<std::uint64_t> bytes(ranks.size());
+  std::vector<std::vector<bool>> writes(ranks.size());
+  for (std::size_t r = 0; r < ranks.size(); ++r) writes[r].resize(ranks[r].size());
+  const auto leave_to = [&](Place place) {
+    bytes[place.first] += ranks[place.first][place.second].bytes();
+    writes[place.first][place.second] = true;
+  };
+  for (const auto& [piece, places] : holders) {
+    for (std::size_t i = 1; i < places.size(); ++i) {
+      require(places[i].first != places[i - 1].first, piece, ": twice on rank ", places[i].first);
+    }
+    if (places.size() == 1) leave_to(places.front());
+  }
+  for (const auto& [piece, places] : holders) {
+    if (places.size() == 1) continue;
+    leave_to(*std::min_element(places.begin(), places.end(), [&](Place a, Place b) {
+      return std::pair(bytes[a.first], a) < std::pair(bytes[b.first], b);
+    }));
+  }
+  std::vector<Piece> mine;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    std::vector<Piece> kept;
+    for (std::size_t i = 0; i < ranks[r].size(); ++i) {
+      if (!writes[r][i]) continue;
+      kept.push_back(std::move(ranks[r][i]));
+      if (r == rank) mine.push_back(held[i]);
+    }
+    ranks[r] = std::move(kept);
+  }
+  return mine;
 }
 
 std::string table(const std::vector<std::string>& reasons) {
@@ -61,12 +116,16 @@ Store::Store(fs::path run_dir) : run_dir_(std::move(run_dir)) {
   identify();
 }
 
-Store::Store(fs::path run_dir, const Lease& lease) : run_dir_(std::move(run_dir)), lease_(&lease) {
-  make_folders(folder());
-  sweep_leftovers(folder());
-  identify();
-  if (run_.empty()) run_ = new_uuid();
-  replace_text(folder() / kRun, run_ + "\n");
+Store::Store(fs::path run_dir, const Lease* lease, Team team)
+    : run_dir_(std::move(run_dir)), lease_(lease), team_(team) {
+  run_ = team_.led([&] {
+    make_folders(folder());
+    sweep_leftovers(folder());
+    identify();
+    if (run_.empty()) run_ = new_uuid();
+    replace_text(folder() / kRun, run_ + "\n");
+    return run_;
+  });
 }
 
 // The run is what its file says, or else what its newest checkpoint says.
@@ -93,12 +152,49 @@ const Lease& Store::lease() const {
   return *lease_;
 }
 
-void Store::commit(const Snapshot& snapshot) {
-  lease();
+Committed Store::commit(const Snapshot& snapshot) {
   require(snapshot.step >= 0, "a snapshot of step ", snapshot.step);
-  check_pieces(snapshot.pieces);
-  check_space(folder(), bytes_of(snapshot.pieces) + kOverhead);
+  std::vector<std::vector<Piece>> pieces;
+  for (const std::string& text : team_.together([&] { return pieces_text(snapshot.pieces); })) {
+    pieces.push_back(parse_pieces(text));
+  }
+  const std::vector<Piece> mine =
+      shared_out(pieces, static_cast<std::size_t>(team_.rank()), snapshot.pieces);
+  std::optional<PartialCheckpoint> partial;
+  const fs::path path = team_.led([&] {
+    lease();
+    const std::vector<Piece> all = joined(pieces);
+    check_pieces(all);
+    check_space(folder(), bytes_of(all) + kOverhead);
+    partial.emplace(folder(), snapshot.step);
+    return partial->path().string();
+  });
+  const auto ranks = static_cast<std::size_t>(team_.size());
+  const auto rank = static_cast<std::size_t>(team_.rank());
+  const std::vector<std::string> reports = team_.together([&] {
+    return shard_text(write_shard(path / shard_name(rank, ranks), {run_, snapshot.step}, mine));
+  });
+  team_.led([&] {
+    std::vector<WrittenShard> written;
+    for (const std::string& report : reports) written.push_back(parse_shard(report));
+    Manifest manifest = described(snapshot);
+    partial->complete(manifest, pieces, written);
+    lease();  // a late writer must not commit
+    partial->publish();
+    try {
+      replace_text(folder() / kLatest, step_name(snapshot.step) + "\n");
+    } catch (const EnvironmentError&) {
+      // The commit has happened; nobody but people reads this file.
+    }
+    return std::string();
+  });
+  good_.insert(snapshot.step);
+  parent_ = snapshot.step;
+  ++sequence_;
+  return {folder() / step_name(snapshot.step), bytes_of(joined(pieces))};
+}
 
+Manifest Store::described(const Snapshot& snapshot) const {
   Manifest manifest;
   manifest.run = run_;
   manifest.step = snapshot.step;
@@ -112,41 +208,58 @@ void Store::commit(const Snapshot& snapshot) {
   manifest.digests = snapshot.digests;
   manifest.layout = snapshot.layout;
   manifest.versions = snapshot.versions;
-
-  PartialCheckpoint partial(folder(), snapshot.step);
-  partial.write(manifest, std::span(&snapshot.pieces, 1));
-  lease();  // a late writer must not commit
-  partial.publish();
-
-  good_.insert(snapshot.step);
-  parent_ = snapshot.step;
-  ++sequence_;
-  try {
-    replace_text(folder() / kLatest, step_name(snapshot.step) + "\n");
-  } catch (const EnvironmentError&) {
-    // The commit has happened; nobody but people reads this file.
-  }
+  return manifest;
 }
 
-Loaded Store::load(const Summary& from, std::span<const Piece> wanted, Match match) {
-  if (!from.manifest) throw CheckpointError(from.problem);
-  if (!run_.empty() && from.manifest->run != run_) {
-    throw CheckpointError(say(from.folder.string(), ": it belongs to run ", from.manifest->run,
-                              ", this folder to run ", run_));
+std::vector<Piece> Store::wanted_by_all(std::span<const Piece> wanted) const {
+  std::vector<std::vector<Piece>> all;
+  for (const std::string& text : team_.together([&] {
+         return pieces_text({wanted.begin(), wanted.end()});
+       })) {
+    all.push_back(parse_pieces(text));
   }
-  load_pieces(from.folder, *from.manifest, wanted, match);
-  good_.insert(from.step);
-  parent_ = from.step;
-  return {from.step, from.folder, *from.manifest, {}};
+  return joined(all);
+}
+
+Loaded Store::load(const fs::path& from, std::span<const Piece> wanted,
+                   std::span<const Piece> of_all, Match match) {
+  Loaded loaded{0, from, {}, {}};
+  team_.together([&] {
+    loaded.manifest = read_manifest(from);
+    if (!run_.empty() && loaded.manifest.run != run_) {
+      throw CheckpointError(say(from.string(), ": it belongs to run ", loaded.manifest.run,
+                                ", this folder to run ", run_));
+    }
+    check_match(loaded.manifest, of_all, match, from.string());
+    load_pieces(from, loaded.manifest, wanted, Match::kSubset);
+    return std::string();
+  });
+  loaded.step = loaded.manifest.step;
+  good_.insert(loaded.step);
+  parent_ = loaded.step;
+  return loaded;
+}
+
+std::vector<fs::path> Store::candidates() const {
+  const std::string names = team_.led([&] {
+    std::string text;
+    for (const Summary& summary : list()) text += summary.folder.filename().string() + "\n";
+    return text;
+  });
+  std::vector<fs::path> folders;
+  std::istringstream lines(names);
+  for (std::string name; std::getline(lines, name);) folders.push_back(folder() / name);
+  return folders;
 }
 
 std::optional<Loaded> Store::load_newest(std::span<const Piece> wanted, Match match) {
-  const std::vector<Summary> summaries = list();
-  if (summaries.empty()) return std::nullopt;
+  const std::vector<fs::path> folders = candidates();
+  if (folders.empty()) return std::nullopt;
+  const std::vector<Piece> of_all = wanted_by_all(wanted);
   std::vector<std::string> rejected;
-  for (const Summary& summary : summaries) {
+  for (const fs::path& from : folders) {
     try {
-      Loaded loaded = load(summary, wanted, match);
+      Loaded loaded = load(from, wanted, of_all, match);
       loaded.rejected = std::move(rejected);
       return loaded;
     } catch (const MismatchError&) {
@@ -157,19 +270,21 @@ std::optional<Loaded> Store::load_newest(std::span<const Piece> wanted, Match ma
       rejected.emplace_back(error.what());
     }
   }
-  throw CheckpointError(say("none of the ", summaries.size(), " checkpoints in ", folder().string(),
+  throw CheckpointError(say("none of the ", folders.size(), " checkpoints in ", folder().string(),
                             " is good:", table(rejected),
                             "\nRestore one of them, or choose another job.dump_folder to start ",
                             "from nothing"));
 }
 
 Loaded Store::load_step(std::int64_t step, std::span<const Piece> wanted, Match match) {
-  const std::vector<Summary> summaries = list();
-  for (const Summary& summary : summaries) {
-    if (summary.step == step) return load(summary, wanted, match);
-  }
+  const std::vector<fs::path> folders = candidates();
+  const std::vector<Piece> of_all = wanted_by_all(wanted);
   std::string there;
-  for (const Summary& summary : summaries) there += say(there.empty() ? "" : ", ", summary.step);
+  for (const fs::path& from : folders) {
+    const std::int64_t found = *step_of(from.filename().string());
+    if (found == step) return load(from, wanted, of_all, match);
+    there += say(there.empty() ? "" : ", ", found);
+  }
   throw CheckpointError(say("there is no checkpoint of step ", step, " in ", folder().string(),
                             there.empty() ? ": it is empty" : ", there are " + there));
 }

@@ -12,11 +12,13 @@
 #include "checkpoint/lease.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/piece.h"
+#include "checkpoint/team.h"
 
 namespace trireme::checkpoint {
 
-// What the trainer gives to be stored. The pieces must cover every tensor they
-// name exactly once, and their memory must stand still until commit returns.
+// What a rank gives to be stored. The pieces of all ranks together must cover every
+// tensor they name; a piece that several ranks hold is stored once. Their memory must
+// stand still until commit returns. All but the pieces is the leader's to say.
 struct Snapshot {
   std::int64_t step = 0;
   std::vector<Piece> pieces;
@@ -27,6 +29,11 @@ struct Snapshot {
   nlohmann::json digests = nlohmann::json::object();
   nlohmann::json layout = nlohmann::json::object();
   nlohmann::json versions = nlohmann::json::object();
+};
+
+struct Committed {
+  std::filesystem::path folder;
+  std::uint64_t bytes = 0;  // of the tensors, on all ranks together
 };
 
 struct Loaded {
@@ -56,15 +63,19 @@ class Store {
   explicit Store(std::filesystem::path run_dir);
   // For the writer: also removes what crashed writers left behind. The lease must
   // outlive the store.
-  Store(std::filesystem::path run_dir, const Lease& lease);
+  Store(std::filesystem::path run_dir, const Lease& lease)
+      : Store(std::move(run_dir), &lease, {}) {}
+  // For the ranks of a team, of which the leader has the lease and the others null. Every
+  // rank makes each of the calls below that says so.
+  Store(std::filesystem::path run_dir, const Lease* lease, Team team);
 
-  // Writes `snapshot` as checkpoints/step-NNNNNNNN. When it returns, the checkpoint
+  // All ranks: writes `snapshot` as checkpoints/step-NNNNNNNN. When it returns, the checkpoint
   // is on disk, was read back and is named by `latest`. On failure nothing of it is
   // left, the earlier checkpoints are as they were, and an EnvironmentError (disk,
   // machine) or CheckpointError (what was read back differs) says why.
-  void commit(const Snapshot& snapshot);
+  Committed commit(const Snapshot& snapshot);
 
-  // Fills `wanted` from the newest good checkpoint; nullopt when there is none at
+  // All ranks: fills `wanted` from the newest good checkpoint; nullopt when there is none at
   // all. Damaged ones are skipped with their reason in `rejected`; when all are
   // damaged it throws CheckpointError with the reasons. A checkpoint of another
   // model is no damage: CheckpointError with every difference, at once.
@@ -86,13 +97,19 @@ class Store {
   const std::string& run() const { return run_; }
 
  private:
-  Loaded load(const Summary& from, std::span<const Piece> wanted, Match match);
+  // What all ranks want together, without memory: what a checkpoint has to match.
+  std::vector<Piece> wanted_by_all(std::span<const Piece> wanted) const;
+  Loaded load(const std::filesystem::path& folder, std::span<const Piece> wanted,
+              std::span<const Piece> of_all, Match match);
+  Manifest described(const Snapshot& snapshot) const;
+  std::vector<std::filesystem::path> candidates() const;  // newest first
   void identify();
   const Lease& lease() const;
   bool verified(const Summary& summary);
 
   std::filesystem::path run_dir_;
   const Lease* lease_ = nullptr;
+  Team team_;
   std::string run_;
   std::optional<std::int64_t> parent_;  // loaded or committed last
   std::int64_t sequence_ = 0;           // of the next commit

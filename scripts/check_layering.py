@@ -29,7 +29,7 @@ ROOMS = {
     "model/params": [*GROUND, "model/device/cpu"],
     "model/layers": [*GROUND, "model/ops", "model/params"],
     "model/stage": [*GROUND, "model/ops", "model/params", "model/layers"],
-    "parallel/comm": GROUND,
+    "parallel/comm": [*GROUND, "model/device/cpu"],
     "parallel/mesh": ["model/base", "parallel/comm"],
     "parallel/tensor": PARALLEL,
     "parallel/context": PARALLEL,

@@ -1,12 +1,15 @@
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <exception>
 #include <new>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "model/base/error.h"
 #include "model/base/log.h"
+#include "parallel/comm/launcher.h"
 #include "trainer/commands/command.h"
 #include "trainer/commands/usage.h"
 #include "trainer/commands/version.h"
@@ -59,6 +62,12 @@ ExitCode run(const std::vector<std::string>& words) {
 }
 
 int report(const char* what, ExitCode code) {
+  // Every rank of a launch reads the same words and config; the first tells what is wrong with
+  // them, before the launcher ends it because another has ended.
+  if (code == ExitCode::kUsage && launched_rank(environment_variable) > 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    return static_cast<int>(code);
+  }
   std::fflush(stdout);
   std::fprintf(stderr, "trireme: error: %s\n", what);
   return static_cast<int>(code);

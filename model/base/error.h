@@ -27,9 +27,21 @@ class Error : public std::runtime_error {
       : std::runtime_error(what), code_(code) {}
   ExitCode code() const { return code_; }
 
+  // Whether every rank of the run throws it, so that it is told once.
+  bool on_all_ranks() const { return on_all_ranks_; }
+  void set_on_all_ranks() { on_all_ranks_ = true; }
+
  private:
   ExitCode code_;
+  bool on_all_ranks_ = false;
 };
+
+// For `throw on_all_ranks(DivergedError(...))`, where all ranks come to the same end.
+template <class SomeError>
+SomeError on_all_ranks(SomeError error) {
+  error.set_on_all_ranks();
+  return error;
+}
 
 // The user asked for something impossible.
 struct ConfigError : Error {
@@ -46,6 +58,10 @@ struct EnvironmentError : Error {
 };
 struct DivergedError : Error {
   explicit DivergedError(const std::string& what) : Error(what, ExitCode::kDiverged) {}
+};
+// Another rank failed, stalled, or does something else than this one.
+struct PeerError : Error {
+  explicit PeerError(const std::string& what) : Error(what, ExitCode::kPeer) {}
 };
 
 template <class... Parts>

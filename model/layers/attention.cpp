@@ -8,32 +8,45 @@
 namespace trireme {
 namespace {
 
+// Where there are fewer key-value heads than holders, neighbours share one: each has
+// it for its own queries, so that its gradient is the sum over them.
+Cut key_cut(const ops::Heads& heads, Slice slice) {
+  return cut_pieces(0, heads.kv_heads, slice);
+}
+
 ops::Heads held(ops::Heads heads, Slice slice) {
-  if (heads.heads % slice.count != 0 || heads.kv_heads % slice.count != 0) {
-    throw ConfigError(say(heads.heads, " attention heads and ", heads.kv_heads,
-                          " key-value heads do not divide by ", slice.count));
+  if (heads.heads % slice.count != 0) {
+    throw ConfigError(
+        say(heads.heads, " attention heads do not divide by ", slice.count, " ranks"));
   }
   heads.heads /= slice.count;
-  heads.kv_heads /= slice.count;
+  heads.kv_heads /= key_cut(heads, slice).slice.count;
   return heads;
 }
 
 Linear declare_in(ParamStore& params, const std::string& name, const AttentionSpec& spec,
                   const Region& region) {
-  const Cut rows{0, region.slice()};
-  const std::int64_t query = spec.heads.query();
-  const std::int64_t key = spec.heads.kv_heads * spec.heads.width;
+  const Cut queries{0, region.slice()};
+  const Cut keys = key_cut(spec.heads, region.slice());
   std::vector<ParamSpec> weights;
   std::vector<ParamSpec> biases;
-  for (const auto& [part, width] : {std::pair{".q", query}, {".k", key}, {".v", key}}) {
+  const auto add = [&](const char* part, std::int64_t heads, Cut cut) {
+    const std::int64_t width = heads * spec.heads.width;
     weights.push_back({.name = name + part + ".weight",
                        .shape = {width, spec.hidden},
-                       .cut = rows,
+                       .cut = cut,
                        .init_scale = spec.init_scale,
-                       .decay = true});
-    biases.push_back(
-        {.name = name + part + ".bias", .shape = {width}, .cut = rows, .init = Init::kZeros});
-  }
+                       .decay = true,
+                       .partial = cut.replica.count > 1});
+    biases.push_back({.name = name + part + ".bias",
+                      .shape = {width},
+                      .cut = cut,
+                      .init = Init::kZeros,
+                      .partial = cut.replica.count > 1});
+  };
+  add(".q", spec.heads.heads, queries);
+  add(".k", spec.heads.kv_heads, keys);
+  add(".v", spec.heads.kv_heads, keys);
   Weight& weight = params.declare(std::move(weights));
   return {weight, spec.qkv_bias ? &params.declare(std::move(biases)) : nullptr};
 }
@@ -47,7 +60,9 @@ Linear declare_out(ParamStore& params, const std::string& name, const AttentionS
                                    .decay = true});
   return {weight, spec.output_bias ? &params.declare({.name = name + ".o.bias",
                                                       .shape = {spec.hidden},
-                                                      .init = Init::kZeros})
+                                                      .cut = whole(region.slice()),
+                                                      .init = Init::kZeros,
+                                                      .partial = region.splits_tokens()})
                                    : nullptr};
 }
 
@@ -63,8 +78,13 @@ Attention::Attention(ParamStore& params, const std::string& name, const Attentio
       in_(declare_in(params, name, spec, region)),
       out_(declare_out(params, name, spec, region)) {
   if (!spec.qk_norm) return;
+  // Inside the region: every holder's heads give a share of the gradient.
   const auto gain = [&](const char* part) {
-    return &params.declare({.name = name + part, .shape = {spec.heads.width}, .init = Init::kOnes});
+    return &params.declare({.name = name + part,
+                            .shape = {spec.heads.width},
+                            .cut = whole(region.slice()),
+                            .init = Init::kOnes,
+                            .partial = true});
   };
   query_gain_ = gain(".q_norm.weight");
   key_gain_ = gain(".k_norm.weight");
@@ -101,27 +121,30 @@ void Attention::mix(Run& run, const Sequence& sequence, Saved& saved) const {
   core_.forward(run, saved.mixed, saved.lse, qkv, sequence.document_start, shape(sequence));
 }
 
-Tensor Attention::forward(Run& run, Tensor x, const Sequence& sequence, Saved& saved) const {
-  restore(run, x, sequence, saved);
-  return region_.leave(run, out_.forward(run, run.scratch, saved.mixed, saved.out));
+// This holder's part of the last product, summed over all of them.
+Tensor Attention::join(Run& run, Tensor mixed, Saved& saved) const {
+  const Tensor partial = out_.forward(run, run.scratch, mixed, saved.out, region_.slice());
+  return region_.leave(run, run.scratch, partial);
 }
 
-void Attention::restore(Run& run, Tensor x, const Sequence& sequence, Saved& saved) const {
-  saved.qkv = project(run, region_.enter(run, x), sequence.positions, saved);
+Tensor Attention::forward(Run& run, Tensor x, const Sequence& sequence, Recompute recompute,
+                          Saved& saved) const {
+  Arena& into = recompute == Recompute::kSelective ? run.scratch : run.keep;
+  saved.qkv = project(run, region_.enter(run, into, x), sequence.positions, saved);
   mix(run, sequence, saved);
-  saved.out.x = saved.mixed;
+  return join(run, saved.mixed, saved);
 }
 
 void Attention::restore_dropped(Run& run, Tensor x, Saved& saved) const {
-  saved.in.x = region_.enter(run, x);
+  saved.in.x = region_.enter(run, run.lasting(), x);
 }
 
 Tensor Attention::backward(Run& run, Tensor dy, const Sequence& sequence,
                            const Saved& saved) const {
   const Tensor d = region_.leave_backward(run, dy);
   const Tensor dmixed = out_.backward_input(run, d);
-  out_.backward_weight(run, d, saved.out);
-  const Tensor dqkv = run.scratch.take(saved.qkv.shape, dy.dtype);
+  out_.backward_weight(run, d, dy, saved.out);
+  const Tensor dqkv = run.lasting().take(saved.qkv.shape, dy.dtype);
   core_.backward(run,
                  {.dqkv = dqkv,
                   .dout = dmixed,
@@ -145,20 +168,21 @@ Tensor Attention::backward(Run& run, Tensor dy, const Sequence& sequence,
                              .heads = heads_,
                              .into = into});
   }
-  const Tensor dx = region_.enter_backward(run, in_.backward_input(run, dqkv));
+  const Tensor dx = region_.start_enter_backward(run, in_.backward_input(run, dqkv));
   in_.backward_weight(run, dqkv, saved.in);
+  region_.finish(run);
   return dx;
 }
 
 Tensor Attention::decode(Run& run, Tensor x, Tensor positions, std::int64_t first,
                          const KeyValueCache& cache) const {
   Saved saved;
-  const Tensor h = region_.enter(run, x);
+  const Tensor h = region_.enter(run, run.scratch, x);
   const Tensor qkv = project(run, h, positions, saved);
   const Tensor mixed = run.scratch.take({h.rows(), heads_.query()}, x.dtype);
   ops::attention_cached(run.stream, mixed, qkv, cache.keys, cache.values, first, heads_,
                         1 / std::sqrt(static_cast<double>(heads_.width)));
-  return region_.leave(run, out_.forward(run, run.scratch, mixed, saved.out));
+  return join(run, mixed, saved);
 }
 
 }  // namespace trireme

@@ -39,9 +39,9 @@ class Attention {
   Attention(ParamStore& params, const std::string& name, const AttentionSpec& spec, Region& region,
             AttentionCore& core, const Tensor& rope_table);
 
-  Tensor forward(Run& run, Tensor x, const Sequence& sequence, Saved& saved) const;
-  // Forward without the last product: all that backward reads, and nothing more.
-  void restore(Run& run, Tensor x, const Sequence& sequence, Saved& saved) const;
+  // With selective recomputation what the region makes of the input is not kept.
+  Tensor forward(Run& run, Tensor x, const Sequence& sequence, Recompute recompute,
+                 Saved& saved) const;
   // Only what a selective forward dropped: the input.
   void restore_dropped(Run& run, Tensor x, Saved& saved) const;
   // dx, in scratch.
@@ -54,6 +54,7 @@ class Attention {
  private:
   Tensor project(Run& run, Tensor x, Tensor positions, Saved& saved) const;
   void mix(Run& run, const Sequence& sequence, Saved& saved) const;
+  Tensor join(Run& run, Tensor mixed, Saved& saved) const;
   ops::AttentionShape shape(const Sequence& sequence) const;
 
   Region& region_;

@@ -12,20 +12,20 @@ struct EmbeddingSpec {
 };
 
 // Token embedding, plus learned positions when asked. Rows of the vocabulary
-// are shared out over the region.
+// are shared out over the region; the output is what stands outside it.
 class Embedding {
  public:
   Embedding(ParamStore& params, const EmbeddingSpec& spec, Region& region);
 
-  // [tokens, hidden], in `into`.
+  // ids, positions [tokens] of all tokens; [own tokens, hidden], in `into`.
   Tensor forward(Run& run, Arena& into, Tensor ids, Tensor positions) const;
   void backward(Run& run, Tensor dy, Tensor ids, Tensor positions) const;
   // For a head that is tied to it.
   Weight& table() const { return table_; }
 
  private:
+  std::int64_t first() const { return table_.parts.front().box.from[0]; }
   Region& region_;
-  std::int64_t first_;
   Weight& table_;
   Weight* positions_ = nullptr;
 };

@@ -7,11 +7,8 @@
 namespace trireme {
 
 Head::Head(ParamStore& params, NormKind kind, std::int64_t hidden, double epsilon, Weight& weight,
-           std::int64_t vocab, Region& region)
-    : region_(region),
-      first_(vocab / region.slice().count * region.slice().index),
-      norm_(params, "norm", kind, hidden, epsilon, region),
-      weight_(weight) {}
+           Region& region)
+    : region_(region), norm_(params, "norm", kind, hidden, epsilon, region), weight_(weight) {}
 
 std::int64_t Head::chunk_rows(std::int64_t tokens, std::int64_t vocab) {
   constexpr std::int64_t kLogits = std::int64_t{1} << 25;
@@ -20,16 +17,23 @@ std::int64_t Head::chunk_rows(std::int64_t tokens, std::int64_t vocab) {
 }
 
 Tensor Head::forward(Run& run, Tensor x, const Targets& targets, Saved& saved) const {
-  const Tensor loss = run.keep.take({x.rows()}, accumulator_of(x.dtype));
+  const Tensor loss = run.keep.take({targets.ids.count()}, accumulator_of(x.dtype));
   const Arena::Frame frame(run.scratch);
-  const Tensor h = region_.enter(run, norm_.forward(run, run.scratch, x, saved.norm));
-  if (targets.with_gradient) saved.dh = run.keep.take(h.shape, h.dtype);
+  const Tensor h = region_.enter(run, run.scratch, norm_.forward(run, run.scratch, x, saved.norm));
+  // Where tokens are shared out, only the share is kept.
+  Arena& passing = region_.splits_tokens() ? run.scratch : run.keep;
+  const Tensor dh = targets.with_gradient ? passing.take(h.shape, h.dtype) : Tensor{};
   const std::int64_t step = chunk_rows(h.rows(), weight_.value.shape[0]);
   for (std::int64_t first = 0; first < h.rows(); first += step) {
     const std::int64_t rows = std::min(step, h.rows() - first);
     chunk(run, loss.slice(first, rows), h.row_slice(first, rows),
-          targets.with_gradient ? saved.dh.row_slice(first, rows) : Tensor{},
+          targets.with_gradient ? dh.row_slice(first, rows) : Tensor{},
           {targets.ids.slice(first, rows), targets.scale, targets.with_gradient});
+  }
+  if (targets.with_gradient) {
+    Run keeping{run.stream, run.keep, run.keep};
+    saved.dh = region_.start_enter_backward(keeping, dh);
+    region_.finish(keeping);
   }
   return loss;
 }
@@ -38,30 +42,34 @@ void Head::chunk(Run& run, Tensor loss, Tensor h, Tensor dh, const Targets& targ
   const Arena::Frame frame(run.scratch);
   const Tensor logits = run.scratch.take({h.rows(), weight_.value.shape[0]}, h.dtype);
   const Tensor top = run.scratch.take(loss.shape, loss.dtype);
-  const Tensor total = run.scratch.take(loss.shape, loss.dtype);
-  const Tensor target = run.scratch.take(loss.shape, loss.dtype);
+  // Side by side, so that one message sums both.
+  const Tensor sums = run.scratch.take({2, loss.count()}, loss.dtype);
+  const Tensor total = sums.slice(0, loss.count());
+  const Tensor target = sums.slice(loss.count(), loss.count());
+  const std::int64_t first = held().from[0];
   ops::gemm(run.stream, logits, h, weight_.value, {.transpose_b = true});
+  ops::mask_padding(run.stream, logits, held().extent[0]);
   ops::row_max(run.stream, top, logits);
   region_.max(run, top);
-  ops::row_exp_sum(run.stream, total, target, logits, top, targets.ids, first_);
-  region_.sum(run, total);
-  region_.sum(run, target);
+  ops::row_exp_sum(run.stream, total, target, logits, top, targets.ids, first);
+  region_.sum(run, sums);
   ops::cross_entropy(run.stream, loss, total, target, targets.ids);
   if (!targets.with_gradient) return;
-  ops::cross_entropy_backward(run.stream, logits, top, total, targets.ids, first_, targets.scale);
+  ops::cross_entropy_backward(run.stream, logits, top, total, targets.ids, first, targets.scale);
   ops::gemm(run.stream, dh, logits, weight_.value, {});
   ops::gemm(run.stream, weight_.grad, logits, h,
             {.transpose_a = true, .into = Linear::gradient_into(weight_)});
 }
 
 void Head::backward(Run& run, Tensor dx, const Saved& saved) const {
-  norm_.backward(run, dx, region_.enter_backward(run, saved.dh), {}, saved.norm);
+  norm_.backward(run, dx, saved.dh, {}, saved.norm);
 }
 
 void Head::logits(Run& run, Tensor logits, Tensor x) const {
+  require(region_.slice().count == 1, "generation wants the whole vocabulary in one place");
   Norm::Saved unused;
   Run inner{run.stream, run.scratch, run.scratch};
-  const Tensor h = region_.enter(run, norm_.forward(inner, run.scratch, x, unused));
+  const Tensor h = norm_.forward(inner, run.scratch, x, unused);
   ops::gemm(run.stream, logits, h, weight_.value, {.transpose_b = true});
 }
 

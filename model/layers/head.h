@@ -13,22 +13,23 @@ class Head {
  public:
   struct Saved {
     Norm::Saved norm;
-    Tensor dh;  // [tokens, hidden]: gradient at the norm's output
+    Tensor dh;  // [own tokens, hidden]: gradient at the norm's output
   };
   struct Targets {
-    Tensor ids;        // [tokens] I32, -1 where there is nothing to predict
+    Tensor ids;        // [tokens] I32 of all tokens, -1 where there is nothing to predict
     double scale = 1;  // the gradient is that of scale * the summed loss
     bool with_gradient = true;
   };
-  // `weight` [vocab, hidden] may be the embedding's table.
+  // `weight` [vocab, hidden], shared out over the region, may be the embedding's table.
   Head(ParamStore& params, NormKind kind, std::int64_t hidden, double epsilon, Weight& weight,
-       std::int64_t vocab, Region& region);
+       Region& region);
 
-  // The loss of every token, [tokens] in the accumulator dtype, in keep.
+  // x [own tokens, hidden]. The loss of every token, [tokens] in the accumulator
+  // dtype, in keep: the same on all holders.
   Tensor forward(Run& run, Tensor x, const Targets& targets, Saved& saved) const;
-  // Replaces dx [tokens, hidden] by the gradient of x.
+  // Replaces dx [own tokens, hidden] by the gradient of x.
   void backward(Run& run, Tensor dx, const Saved& saved) const;
-  // logits [rows, vocab] = those of x, for generation.
+  // logits [rows, vocab] = those of x, for generation where nothing is shared.
   void logits(Run& run, Tensor logits, Tensor x) const;
 
   // Tokens whose logits exist at once: about 2^25 logits, as whole tiles.
@@ -36,8 +37,8 @@ class Head {
 
  private:
   void chunk(Run& run, Tensor loss, Tensor h, Tensor dh, const Targets& targets) const;
+  const Box& held() const { return weight_.parts.front().box; }  // of the vocabulary
   Region& region_;
-  std::int64_t first_;
   Norm norm_;
   Weight& weight_;
 };

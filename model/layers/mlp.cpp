@@ -36,7 +36,9 @@ Linear declare_down(ParamStore& params, const std::string& name, const MlpSpec& 
                                    .decay = true});
   return {weight, spec.bias ? &params.declare({.name = name + ".down.bias",
                                                .shape = {spec.hidden},
-                                               .init = Init::kZeros})
+                                               .cut = whole(region.slice()),
+                                               .init = Init::kZeros,
+                                               .partial = region.splits_tokens()})
                             : nullptr};
 }
 
@@ -59,35 +61,37 @@ Tensor Mlp::activate(Run& run, Arena& into, Tensor pre) const {
 }
 
 Tensor Mlp::forward(Run& run, Tensor x, Recompute recompute, Saved& saved) const {
-  saved.pre = up_.forward(run, run.keep, region_.enter(run, x), saved.up);
   Arena& into = recompute == Recompute::kSelective ? run.scratch : run.keep;
+  saved.pre = up_.forward(run, run.keep, region_.enter(run, into, x), saved.up);
   const Tensor act = activate(run, into, saved.pre);
-  return region_.leave(run, down_.forward(run, run.scratch, act, saved.down));
+  const Tensor partial = down_.forward(run, run.scratch, act, saved.down, region_.slice());
+  return region_.leave(run, run.scratch, partial);
 }
 
 void Mlp::restore(Run& run, Tensor x, Saved& saved) const {
-  saved.pre = up_.forward(run, run.keep, region_.enter(run, x), saved.up);
+  saved.pre = up_.forward(run, run.keep, region_.enter(run, run.keep, x), saved.up);
   saved.down.x = activate(run, run.keep, saved.pre);
 }
 
 void Mlp::restore_dropped(Run& run, Tensor x, Saved& saved) const {
-  saved.up.x = region_.enter(run, x);
-  saved.down.x = activate(run, run.scratch, saved.pre);
+  saved.up.x = region_.enter(run, run.lasting(), x);
+  saved.down.x = activate(run, run.lasting(), saved.pre);
 }
 
 Tensor Mlp::backward(Run& run, Tensor dy, const Saved& saved) const {
   const Tensor d = region_.leave_backward(run, dy);
   const Tensor dact = down_.backward_input(run, d);
-  down_.backward_weight(run, d, saved.down);
-  Tensor dpre = dact;
+  down_.backward_weight(run, d, dy, saved.down);
+  const bool in_place = !gated_ && !run.deferred;
+  const Tensor dpre = in_place ? dact : run.lasting().take(saved.pre.shape, dy.dtype);
   if (gated_) {
-    dpre = run.scratch.take(saved.pre.shape, dy.dtype);
     ops::swiglu_backward(run.stream, dpre, dact, saved.pre);
   } else {
     ops::gelu_backward(run.stream, dpre, dact, saved.pre);
   }
-  const Tensor dx = region_.enter_backward(run, up_.backward_input(run, dpre));
+  const Tensor dx = region_.start_enter_backward(run, up_.backward_input(run, dpre));
   up_.backward_weight(run, dpre, saved.up);
+  region_.finish(run);
   return dx;
 }
 

@@ -24,7 +24,8 @@ class Mlp {
   };
   Mlp(ParamStore& params, const std::string& name, const MlpSpec& spec, Region& region);
 
-  // With selective recomputation the activation's output is not kept.
+  // With selective recomputation the activation's output is not kept, nor what the
+  // region makes of the input.
   Tensor forward(Run& run, Tensor x, Recompute recompute, Saved& saved) const;
   // Forward without the last product: all that backward reads, and nothing more.
   void restore(Run& run, Tensor x, Saved& saved) const;

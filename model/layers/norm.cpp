@@ -11,11 +11,13 @@ Norm::Norm(ParamStore& params, const std::string& name, NormKind kind, std::int6
       epsilon_(epsilon),
       gain_(params.declare({.name = name + ".weight",
                             .shape = {width},
+                            .cut = whole(region.slice()),
                             .init = Init::kOnes,
                             .partial = region.splits_tokens()})) {
   if (kind == NormKind::kLayerNorm) {
     bias_ = &params.declare({.name = name + ".bias",
                              .shape = {width},
+                             .cut = whole(region.slice()),
                              .init = Init::kZeros,
                              .partial = region.splits_tokens()});
   }
@@ -58,7 +60,7 @@ Tensor Norm::normalise(Run& run, Arena& into, Tensor sum, Tensor x, Tensor resid
 }
 
 Tensor Norm::again(Run& run, const Saved& saved) const {
-  const Tensor y = run.scratch.take(saved.x.shape, saved.x.dtype);
+  const Tensor y = run.lasting().take(saved.x.shape, saved.x.dtype);
   if (kind_ == NormKind::kRmsNorm) {
     ops::rms_norm_again(run.stream, y, saved.x, gain_.value, saved.inv_scale);
   } else {

@@ -23,7 +23,7 @@ class Norm {
   Tensor forward(Run& run, Arena& into, Tensor x, Saved& saved) const;
   // sum = x + residual, kept; y = norm(sum), into `into`.
   Tensor forward_add(Run& run, Arena& into, Tensor x, Tensor residual, Saved& saved) const;
-  // y again, into scratch, from what forward kept.
+  // y again, lasting, from what forward kept.
   Tensor again(Run& run, const Saved& saved) const;
   // dx = the gradient through the norm (+ dresidual, when given). dx may be dresidual.
   void backward(Run& run, Tensor dx, Tensor dy, Tensor dresidual, const Saved& saved) const;

@@ -10,6 +10,10 @@ namespace trireme {
 // (Megatron-LM's f and g, Shoeybi et al. 2019; with sequence parallelism
 // Korthikanti et al. 2022.)
 //
+// A tensor that changes its size on the way is made in `into`; by the backward forms
+// in run.lasting() when leaving, in scratch when entering. One that does not is
+// returned where it was.
+//
 // This class is the region of one: nothing is shared, nothing is sent.
 class Region {
  public:
@@ -21,14 +25,28 @@ class Region {
   virtual Slice slice() const { return {}; }
   virtual bool splits_tokens() const { return false; }  // are tokens shared out between regions?
 
-  virtual Tensor enter(Run&, Tensor x) { return x; }
-  virtual Tensor leave(Run&, Tensor partial) { return partial; }
-  virtual Tensor enter_backward(Run&, Tensor partial) { return partial; }
+  // Outside [tokens / holders, width] or the same as inside [tokens, width].
+  virtual Tensor enter(Run&, Arena& /*into*/, Tensor x) { return x; }
+  virtual Tensor leave(Run&, Arena& /*into*/, Tensor partial) { return partial; }
   virtual Tensor leave_backward(Run&, Tensor dy) { return dy; }
+  // Returns the tensor that finish() makes whole. In between the caller works on
+  // something else and leaves both tensors alone. One at a time.
+  virtual Tensor start_enter_backward(Run&, Tensor partial) { return partial; }
+  virtual void finish(Run&) {}
 
   // For the loss, whose row statistics span the whole vocabulary.
   virtual void sum(Run&, Tensor) {}
   virtual void max(Run&, Tensor) {}
+
+  // How many of `tokens` this holder has between regions.
+  std::int64_t own_tokens(std::int64_t tokens) const {
+    return splits_tokens() ? tokens / slice().count : tokens;
+  }
+  // And which, of a table [tokens].
+  Tensor own_tokens(Tensor table) const {
+    const std::int64_t own = own_tokens(table.count());
+    return table.slice(splits_tokens() ? own * slice().index : 0, own);
+  }
 };
 
 }  // namespace trireme

@@ -6,6 +6,13 @@
 
 namespace trireme::ops {
 
+void mask_padding(Stream& stream, Tensor logits, std::int64_t columns) {
+  require(columns >= 0 && columns <= logits.width(), "mask_padding: ", columns, " of ",
+          logits.width(), " columns");
+  if (columns == logits.width()) return;
+  TRIREME_DISPATCH(stream, mask_padding(stream, logits, columns));
+}
+
 void row_max(Stream& stream, Tensor top, Tensor logits) {
   require_count("row_max: top", top, logits.rows(), accumulator_of(logits.dtype));
   TRIREME_DISPATCH(stream, row_max(stream, top, logits));

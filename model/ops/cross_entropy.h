@@ -9,6 +9,10 @@
 // A target of -1 is ignored: its loss and its gradient are zero.
 namespace trireme::ops {
 
+// The logits from column `columns` on, which belong to no word, become -infinity: in
+// all that follows they count for nothing.
+void mask_padding(Stream&, Tensor logits, std::int64_t columns);
+
 // top = the largest logit of every row.
 void row_max(Stream&, Tensor top, Tensor logits);
 

@@ -1,4 +1,6 @@
 #pragma once
+#include <cstdint>
+
 #include "model/tensor/tensor.h"
 
 namespace trireme {
@@ -13,8 +15,25 @@ struct Slice {
 // How one logical parameter is cut along dimension `dim`, of which we hold `slice`.
 struct Cut {
   int dim = -1;  // -1: whole
-  Slice slice;
+  Slice slice = {};
+  // The holders of one and the same part are its replicas; they are neighbours.
+  // Replica 0 is the one that stands for the part: only it is written to a
+  // checkpoint and counted in a norm over all ranks.
+  Slice replica = {};
+  // The extent that is shared out, when more than the logical one: a multiple of
+  // slice.count. What lies beyond the logical extent exists in memory only.
+  std::int64_t padded = 0;
 };
+
+// One parameter that every holder has in full.
+inline Cut whole(Slice holders) {
+  return {.dim = -1, .slice = {}, .replica = holders};
+}
+
+// A dimension of `pieces` equal pieces that stay in one: every holder gets as many
+// as the others or, where there are fewer pieces than holders, one that it shares
+// with its neighbours. One number must be a multiple of the other.
+Cut cut_pieces(int dim, std::int64_t pieces, Slice holders);
 
 // A rectangle of elements: [from, from + extent) in every dimension.
 struct Box {
@@ -22,11 +41,12 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
-// The shape of the part held here. Throws ConfigError when the cut does not divide.
+// The shape of the tensor held here, padding included. Throws ConfigError when
+// the cut does not divide.
 Shape local_shape(Shape logical, Cut cut);
 
-// The rectangle of the logical tensor that the part held here is. The local
-// tensor is that rectangle, contiguous, row-major.
+// The rectangle of the logical tensor that the tensor held here begins with, row
+// by row; it may be empty. Without padding it is all of it.
 Box placement(Shape logical, Cut cut);
 
 }  // namespace trireme

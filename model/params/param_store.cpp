@@ -10,10 +10,14 @@ std::int64_t round_up(std::int64_t n, std::int64_t to) {
   return (n + to - 1) / to * to;
 }
 
+Shape held_shape(const Param& param) {
+  return local_shape(param.spec.shape, param.spec.cut);
+}
+
 // The parts as one tensor: dimension 0 adds up, the others are equal.
 Shape joined_shape(const std::vector<Param>& parts) {
-  Shape shape = parts.front().box.extent;
-  for (std::size_t i = 1; i < parts.size(); ++i) shape[0] += parts[i].box.extent[0];
+  Shape shape = held_shape(parts.front());
+  for (std::size_t i = 1; i < parts.size(); ++i) shape[0] += held_shape(parts[i])[0];
   return shape;
 }
 
@@ -45,11 +49,17 @@ Weight& ParamStore::declare(std::vector<ParamSpec> parts) {
   for (ParamSpec& spec : parts) {
     const int rank = spec.shape.rank();
     require(rank == 1 || rank == 2, "parameter ", spec.name, " has rank ", rank);
+    require(spec.cut.padded == 0 || (spec.cut.dim == 0 && &spec == &parts.back()), "parameter ",
+            spec.name, " is padded elsewhere than in the last rows of its weight");
     Param param{std::move(spec), {}, 0, {}, {}, {}};
     param.box = placement(param.spec.shape, param.spec.cut);
     weight.parts.push_back(std::move(param));
   }
   return weight;
+}
+
+Weight& ParamStore::declare_apart(const Weight& of) {
+  return apart_.emplace_back(Apart{&of, of}).weight;
 }
 
 void ParamStore::allocate(Places places, DType compute, std::int64_t multiple) {
@@ -59,7 +69,7 @@ void ParamStore::allocate(Places places, DType compute, std::int64_t multiple) {
     total = round_up(total, kAlignment);
     for (Param& param : weight.parts) {
       param.offset = total;
-      total += param.box.extent.count();
+      total += held_shape(param).count();
     }
   }
   total = round_up(total, multiple);
@@ -79,6 +89,12 @@ void ParamStore::allocate(Places places, DType compute, std::int64_t multiple) {
       if (grads_) param.grad = grads_.slice(param.offset, shape.count()).reshaped(shape);
     }
   }
+  for (Apart& apart : apart_) {
+    apart.weight.value = apart.of->value;
+    if (places.gradients) {
+      apart.weight.grad = places.gradients->take(apart.of->grad.shape, apart.of->grad.dtype);
+    }
+  }
 }
 
 void ParamStore::initialize(std::uint64_t seed) {
@@ -96,6 +112,7 @@ void ParamStore::initialize(std::uint64_t seed) {
 
 void ParamStore::expect_gradients() {
   for (Weight& weight : weights_) weight.stale = true;
+  for (Apart& apart : apart_) apart.weight.stale = true;
 }
 
 void ParamStore::require_gradients() const {

@@ -19,9 +19,10 @@ struct ParamSpec {
   Init init = Init::kNormal;
   double init_scale = 0;  // standard deviation of kNormal
   bool decay = false;     // weight decay: matrices only
-  bool partial = false;   // every holder saw other tokens: sum the gradient over the region too
+  bool partial = false;   // each replica's gradient is but a share: their sum is the gradient
 };
 
+// The tensors are the rectangle `box` of the logical one; padding is in none of them.
 struct Param {
   ParamSpec spec;
   Box box;              // of the logical tensor, held here
@@ -29,13 +30,17 @@ struct Param {
   Tensor value;         // compute dtype; what the layers read
   Tensor master;        // float32 (float64 for float64): what the optimizer updates; may be `value`
   Tensor grad;          // the master's dtype
+
+  // Whether these elements are ours to count in a norm over all ranks and to write
+  // to a checkpoint: over the ranks every element is counted once.
+  bool counted() const { return spec.cut.replica.index == 0 && box.extent.count() > 0; }
 };
 
 // One parameter, or several stored back to back whose rows a single matrix
 // product serves at once (query, key and value; gate and up).
 struct Weight {
   std::vector<Param> parts;
-  Tensor value;  // the parts as one tensor, joined along dimension 0
+  Tensor value;  // the parts as one tensor, joined along dimension 0, with the padding
   Tensor grad;
 
   // True once a step: the first gradient replaces what the last step left, so
@@ -53,7 +58,8 @@ struct Weight {
 // exchange see flat ranges, the checkpoint names and boxes, the layers tensors.
 class ParamStore {
  public:
-  // Layers declare while they are built; references stay valid.
+  // Layers declare while they are built; references stay valid. Only the rows of a
+  // weight's last part may be padded. Padding is zero and stays so.
   Weight& declare(std::vector<ParamSpec> parts);
   Weight& declare(ParamSpec spec) { return declare(std::vector<ParamSpec>{std::move(spec)}); }
 
@@ -62,6 +68,17 @@ class ParamStore {
     Arena& masters;    // stays empty when the compute dtype is its own accumulator
     Arena* gradients;  // null: no gradients, for inference
   };
+  // The same values with a gradient of its own, for a parameter used in two places: each
+  // place's gradients are summed alone, so that the bits are those of a run in which the
+  // two places are on different ranks. Who declares it adds it up (apart).
+  Weight& declare_apart(const Weight& of);
+  // What a gradient kept apart has to be added to, and it.
+  struct Apart {
+    const Weight* of;
+    Weight weight;
+  };
+  const std::deque<Apart>& apart() const { return apart_; }
+
   // Gives every parameter its memory. The flat length is a multiple of `multiple` elements.
   void allocate(Places places, DType compute, std::int64_t multiple = kAlignment);
 
@@ -88,6 +105,7 @@ class ParamStore {
  private:
   static constexpr std::int64_t kAlignment = 64;  // elements: every weight starts on a cache line
   std::deque<Weight> weights_;                    // a deque, so that layers may hold references
+  std::deque<Apart> apart_;
   Tensor values_, masters_, grads_;
 };
 

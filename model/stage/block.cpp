@@ -37,6 +37,7 @@ MlpSpec mlp_spec(const ModelConfig& c) {
 Block::Block(ParamStore& params, const std::string& name, const ModelConfig& config,
              Recompute recompute, Seams seams, const Tensor& rope_table)
     : recompute_(recompute),
+      region_(seams.region),
       norm1_(params, name + ".attention_norm", config.norm, config.hidden_size, config.norm_eps,
              seams.region),
       attention_(params, name + ".attention", attention_spec(config), seams.region, seams.attention,
@@ -67,9 +68,11 @@ void Block::evaluate(Run& run, Tensor y, Tensor x, const Sequence& sequence) con
 
 void Block::compute(Run& run, Tensor y, Tensor x, const Sequence& sequence, Recompute recompute,
                     Saved& saved) const {
-  Arena& norms = recompute == Recompute::kSelective ? run.scratch : run.keep;
+  // Where tokens are shared out, the region makes its own tensor of a norm's output.
+  const bool dropped = recompute == Recompute::kSelective || region_.splits_tokens();
+  Arena& norms = dropped ? run.scratch : run.keep;
   const Tensor n1 = norm1_.forward(run, norms, x, saved.norm1);
-  const Tensor mixed = attention_.forward(run, n1, sequence, saved.attention);
+  const Tensor mixed = attention_.forward(run, n1, sequence, recompute, saved.attention);
   const Tensor n2 = norm2_.forward_add(run, norms, x, mixed, saved.norm2);
   ops::add(run.stream, y, saved.norm2.x, mlp_.forward(run, n2, recompute, saved.mlp));
 }
@@ -80,10 +83,10 @@ void Block::restore(Run& run, const Sequence& sequence, Saved& saved) const {
     mlp_.restore_dropped(run, norm2_.again(run, saved.norm2), saved.mlp);
   }
   if (recompute_ == Recompute::kFull) {
-    Run inner{run.stream, run.scratch, run.scratch};
-    const Tensor n1 = norm1_.forward(inner, run.scratch, saved.x, saved.norm1);
-    const Tensor mixed = attention_.forward(inner, n1, sequence, saved.attention);
-    const Tensor n2 = norm2_.forward_add(inner, run.scratch, saved.x, mixed, saved.norm2);
+    Run inner{run.stream, run.lasting(), run.scratch};
+    const Tensor n1 = norm1_.forward(inner, inner.keep, saved.x, saved.norm1);
+    const Tensor mixed = attention_.forward(inner, n1, sequence, Recompute::kNone, saved.attention);
+    const Tensor n2 = norm2_.forward_add(inner, inner.keep, saved.x, mixed, saved.norm2);
     mlp_.restore(inner, n2, saved.mlp);
   }
 }
@@ -91,7 +94,7 @@ void Block::restore(Run& run, const Sequence& sequence, Saved& saved) const {
 void Block::backward(Run& run, Tensor dx, Tensor dy, const Sequence& sequence, Saved& saved) const {
   const Arena::Frame frame(run.scratch);
   restore(run, sequence, saved);
-  const Tensor dmid = run.scratch.take(dy.shape, dy.dtype);
+  const Tensor dmid = run.lasting().take(dy.shape, dy.dtype);
   {
     const Arena::Frame of_mlp(run.scratch);
     norm2_.backward(run, dmid, mlp_.backward(run, dy, saved.mlp), dy, saved.norm2);

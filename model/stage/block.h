@@ -22,13 +22,15 @@ class Block {
     Norm::Saved norm1, norm2;
     Attention::Saved attention;
     Mlp::Saved mlp;
+    DeferredGradients deferred;  // of a backward by halves
   };
   Block(ParamStore& params, const std::string& name, const ModelConfig& config, Recompute recompute,
         Seams seams, const Tensor& rope_table);
 
   // y [tokens, hidden], in keep.
   Tensor forward(Run& run, Tensor x, const Sequence& sequence, Saved& saved) const;
-  // Replaces dx by the gradient of the input. dx is not dy.
+  // Replaces dx by the gradient of the input. dx is not dy. Where run.deferred is set,
+  // dy lasts until the gradients put off are made.
   void backward(Run& run, Tensor dx, Tensor dy, const Sequence& sequence, Saved& saved) const;
   // Forward alone: y replaced, nothing kept; takes no more of either arena than forward.
   void evaluate(Run& run, Tensor y, Tensor x, const Sequence& sequence) const;
@@ -42,6 +44,7 @@ class Block {
                Saved& saved) const;
   void restore(Run& run, const Sequence& sequence, Saved& saved) const;
   Recompute recompute_;
+  const Region& region_;
   Norm norm1_;
   Attention attention_;
   Norm norm2_;

@@ -3,14 +3,15 @@
 #include <algorithm>
 #include <array>
 
+#include "model/layers/vocab_table.h"
+#include "model/ops/elementwise.h"
 #include "model/stage/rope_table.h"
 
 namespace trireme {
 
 Stage::Stage(ParamStore& params, const ModelConfig& config, const Spec& spec, Seams seams,
              BlockHooks& hooks)
-    : params_(params), config_(config), spec_(spec), hooks_(hooks) {
-  Region& region = seams.region;
+    : params_(params), config_(config), spec_(spec), region_(seams.region), hooks_(hooks) {
   const bool learned = config.position == PositionKind::kLearned;
   if (spec.first_block == 0) {
     embedding_.emplace(params,
@@ -18,43 +19,51 @@ Stage::Stage(ParamStore& params, const ModelConfig& config, const Spec& spec, Se
                                      .hidden = config.hidden_size,
                                      .positions = learned ? config.max_position_embeddings : 0,
                                      .init_scale = config.initializer_range},
-                       region);
+                       region_);
   }
   for (std::int64_t i = spec.first_block; i < spec.end_block; ++i) {
     blocks_.emplace_back(params, say("layers.", i), config, spec.recompute, seams, rope_table_);
   }
   if (spec.end_block != config.num_hidden_layers) return;
   Weight* table = config.tie_word_embeddings && embedding_ ? &embedding_->table() : nullptr;
+  if (table && spec.tied_gradient_apart) table = &params.declare_apart(*table);
   if (!table) {
-    table =
-        &params.declare({.name = config.tie_word_embeddings ? "embedding.weight" : "head.weight",
-                         .shape = {config.vocab_size, config.hidden_size},
-                         .cut = {0, region.slice()},
-                         .init_scale = config.initializer_range,
-                         .decay = true});
+    const char* name = config.tie_word_embeddings ? "embedding.weight" : "head.weight";
+    ParamSpec spec_of_table = vocab_table(name, config.vocab_size, config.hidden_size,
+                                          config.initializer_range, region_.slice());
+    // The first stage's table is the one that stands for both.
+    if (config.tie_word_embeddings) spec_of_table.cut.replica = {1, 2};
+    table = &params.declare(std::move(spec_of_table));
   }
-  head_.emplace(params, config.norm, config.hidden_size, config.norm_eps, *table, config.vocab_size,
-                region);
+  head_.emplace(params, config.norm, config.hidden_size, config.norm_eps, *table, region_);
 }
 
 void Stage::allocate(ParamStore::Places places, DType compute, bool planning) {
-  compute_ = compute;
   params_.allocate(places, compute);
+  take_tables(places.weights, compute, planning);
+}
+
+void Stage::take_tables(Arena& weights, DType compute, bool planning) {
+  compute_ = compute;
   if (config_.position != PositionKind::kRotary) return;
-  rope_table_ =
-      places.weights.take({spec_.max_positions, config_.head_dim}, accumulator_of(compute));
+  rope_table_ = weights.take({spec_.max_positions, config_.head_dim}, accumulator_of(compute));
   if (!planning) fill_rope_table(rope_table_, config_);
 }
 
-Tensor Stage::enter(Run& run, Arena& into, const Input& input) const {
+Shape Stage::boundary(std::int64_t tokens) const {
+  return {region_.own_tokens(tokens), config_.hidden_size};
+}
+
+Tensor Stage::enter(Run& run, const Input& input) const {
   if (!embedding_) return input.x;
-  return embedding_->forward(run, into, input.ids, input.sequence.positions);
+  const Arena::Frame frame(run.scratch);
+  return embedding_->forward(run, run.keep, input.ids, input.sequence.positions);
 }
 
 Tensor Stage::forward(Run& run, const Input& input, Saved& saved) const {
   saved.input = input;
   saved.blocks.resize(blocks_.size());
-  Tensor x = enter(run, run.keep, input);
+  Tensor x = enter(run, input);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     hooks_.before_forward(static_cast<int>(i));
     x = blocks_[i].forward(run, x, input.sequence, saved.blocks[i]);
@@ -64,33 +73,63 @@ Tensor Stage::forward(Run& run, const Input& input, Saved& saved) const {
   return head_->forward(run, x, {input.targets, input.scale, true}, saved.head);
 }
 
-Tensor Stage::backward(Run& run, Tensor dy, Saved& saved) const {
+Tensor Stage::backward(Run& run, Tensor dy, Saved& saved, Tensor dx) const {
+  return go_back(run, dy, saved, dx, Weights::kNow);
+}
+
+Tensor Stage::backward_input(Run& run, Tensor dy, Saved& saved, Tensor dx) const {
+  return go_back(run, dy, saved, dx, Weights::kLater);
+}
+
+void Stage::backward_weight(Run& run, Saved& saved) const {
+  for (std::size_t i = blocks_.size(); i-- > 0;) {
+    saved.blocks[i].deferred.compute(run.stream);
+    hooks_.after_backward(static_cast<int>(i));
+  }
+}
+
+Tensor Stage::go_back(Run& run, Tensor dy, Saved& saved, Tensor to_previous,
+                      Weights weights) const {
   const Input& input = saved.input;
-  const Shape shape{input.sequence.tokens(), config_.hidden_size};
-  const Tensor to_previous = is_first() ? Tensor{} : run.keep.take(shape, compute_);
+  const Shape shape = boundary(input.sequence.tokens());
+  if (!is_first() && !to_previous) to_previous = run.keep.take(shape, compute_);
   const Arena::Frame frame(run.scratch);
-  // Gradients of activations go to and fro between two buffers.
-  std::array<Tensor, 2> gradients{run.scratch.take(shape, compute_),
-                                  run.scratch.take(shape, compute_)};
+  // Gradients of activations go to and fro between two buffers, unless they are read
+  // once more later.
+  std::array<Tensor, 2> buffers;
+  if (weights == Weights::kNow) {
+    for (Tensor& buffer : buffers) buffer = run.scratch.take(shape, compute_);
+  }
+  const auto take_other_than = [&](const Tensor& taken) {
+    if (weights == Weights::kLater) return run.keep.take(shape, compute_);
+    return taken.data == buffers[0].data ? buffers[1] : buffers[0];
+  };
   if (head_) {
     const Arena::Frame of_head(run.scratch);
-    dy = gradients[0];
+    dy = take_other_than({});
     head_->backward(run, dy, saved.head);
   }
   for (std::size_t i = blocks_.size(); i-- > 0;) {
     hooks_.before_backward(static_cast<int>(i));
-    Tensor dx = dy.data == gradients[0].data ? gradients[1] : gradients[0];
-    if (i == 0 && !is_first()) dx = to_previous;
-    blocks_[i].backward(run, dx, dy, input.sequence, saved.blocks[i]);
-    hooks_.after_backward(static_cast<int>(i));
+    const Tensor dx = i == 0 && !is_first() ? to_previous : take_other_than(dy);
+    Run of_block = run;
+    if (weights == Weights::kLater) of_block.deferred = &saved.blocks[i].deferred;
+    blocks_[i].backward(of_block, dx, dy, input.sequence, saved.blocks[i]);
+    if (weights == Weights::kNow) hooks_.after_backward(static_cast<int>(i));
     dy = dx;
   }
   if (embedding_) embedding_->backward(run, dy, input.ids, input.sequence.positions);
   return to_previous;
 }
 
+void Stage::finish_gradients(Stream& stream) const {
+  for (const ParamStore::Apart& apart : params_.apart()) {
+    ops::add(stream, apart.of->grad, apart.of->grad, apart.weight.grad);
+  }
+}
+
 Tensor Stage::evaluate(Run& run, const Input& input) const {
-  Tensor x = enter(run, run.keep, input);
+  Tensor x = enter(run, input);
   Tensor y = run.keep.take(x.shape, compute_);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     hooks_.before_forward(static_cast<int>(i));

@@ -19,12 +19,15 @@ class Stage {
     std::int64_t end_block = 0;
     std::int64_t max_positions = 0;  // longest sequence it will see
     Recompute recompute = Recompute::kNone;
+    // A tied table's gradients from the head and from the embedding are summed each
+    // alone over the step's micro-batches, as when the two are on different ranks.
+    bool tied_gradient_apart = false;
   };
   struct Input {
     Sequence sequence;
     Tensor ids;        // [tokens] I32, on the first stage
     Tensor targets;    // [tokens] I32, on the last; -1 where there is nothing to predict
-    Tensor x;          // [tokens, hidden], what the previous stage sent
+    Tensor x;          // boundary(tokens), what the previous stage sent
     double scale = 1;  // the loss that is differentiated is scale * the summed loss
   };
   struct Saved {
@@ -38,15 +41,28 @@ class Stage {
   Stage(ParamStore& params, const ModelConfig& config, const Spec& spec, Seams seams,
         BlockHooks& hooks);
 
-  // Takes memory for the parameters and for constant tables, and fills the tables
-  // unless `planning`.
+  // Takes memory for constant tables from `weights`, and fills them unless `planning`.
+  void take_tables(Arena& weights, DType compute, bool planning);
+  // The same and memory for the parameters, for a stage that has its store to itself.
   void allocate(ParamStore::Places places, DType compute, bool planning);
 
-  // What goes to the next stage [tokens, hidden]; on the last stage the loss of
+  // [own tokens, hidden]: the shape of what stages send each other, there and back,
+  // for a micro-batch of `tokens`.
+  Shape boundary(std::int64_t tokens) const;
+
+  // What goes to the next stage, boundary(tokens); on the last stage the loss of
   // every token [tokens], in the accumulator dtype. In keep.
   Tensor forward(Run& run, const Input& input, Saved& saved) const;
-  // What goes back to the previous stage, in keep; nothing on the first.
-  Tensor backward(Run& run, Tensor dy, Saved& saved) const;
+  // What goes back to the previous stage, in `dx` when given, else in keep; nothing on
+  // the first.
+  Tensor backward(Run& run, Tensor dy, Saved& saved, Tensor dx = {}) const;
+  // The same in two halves, for schedules that send dx on before they work on the
+  // weights: the first leaves the gradients of linear layers' weights to the second.
+  // Until then it takes more of keep, for what these are made from, and dy must last.
+  Tensor backward_input(Run& run, Tensor dy, Saved& saved, Tensor dx = {}) const;
+  void backward_weight(Run& run, Saved& saved) const;
+  // After a step's last backward: completes gradients that were kept apart.
+  void finish_gradients(Stream& stream) const;
   // Forward alone: the same result, in keep, of which (as of scratch) it takes no
   // more than forward and backward do. Overwrites input.x.
   Tensor evaluate(Run& run, const Input& input) const;
@@ -63,10 +79,13 @@ class Stage {
   DType compute() const { return compute_; }
 
  private:
-  Tensor enter(Run& run, Arena& into, const Input& input) const;
+  enum class Weights : std::uint8_t { kNow, kLater };
+  Tensor enter(Run& run, const Input& input) const;
+  Tensor go_back(Run& run, Tensor dy, Saved& saved, Tensor dx, Weights weights) const;
   ParamStore& params_;
   const ModelConfig config_;
   const Spec spec_;
+  Region& region_;
   BlockHooks& hooks_;
   DType compute_ = DType::kF32;
   Tensor rope_table_;

@@ -40,6 +40,10 @@ class Arena {
   std::size_t used() const { return used_; }
   std::size_t peak() const { return peak_; }
   std::size_t capacity() const { return capacity_; }
+  // Whether the tensor lies in this arena's memory.
+  bool holds(const Tensor& tensor) const {
+    return tensor.data >= base_ && tensor.data < base_ + capacity_;
+  }
   Device device() const { return device_; }
 
   static constexpr std::size_t rounded(std::size_t bytes) {
@@ -69,11 +73,19 @@ class Arena {
   std::size_t peak_ = 0;
 };
 
+class DeferredGradients;  // model/layers
+
 // Where one layer call runs and where it may put things.
 struct Run {
   Stream& stream;
   Arena& keep;     // lives until this micro-batch has gone backward
   Arena& scratch;  // lives until the enclosing Frame closes
+  // Where a backward puts off the gradients of linear layers' weights; null: it makes
+  // them at once.
+  DeferredGradients* deferred = nullptr;
+
+  // For what those gradients are made from.
+  Arena& lasting() const { return deferred ? keep : scratch; }
 };
 
 }  // namespace trireme

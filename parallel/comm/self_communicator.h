@@ -1,27 +1,51 @@
 #pragma once
-#include "parallel/comm/communicator.h"
+#include <cstring>
+
+#include "parallel/comm/shapes.h"
 
 namespace trireme {
 
-// The communicator of one. `part` and `whole` of a collective are the same
-// memory, so there is nothing to move; there is nobody to send to.
+// The communicator of one: a part is the whole, in place or copied; there is
+// nobody to send to.
 class SelfCommunicator final : public Communicator {
  public:
   int rank() const override { return 0; }
   int size() const override { return 1; }
   void all_reduce(Stream&, Tensor, Reduce) override {}
-  void all_gather(Stream&, Tensor whole, Tensor part) override { require_same(whole, part); }
-  void reduce_scatter(Stream&, Tensor part, Tensor whole) override { require_same(whole, part); }
-  void send(Stream&, Tensor, int to) override { refuse(to); }
-  void receive(Stream&, Tensor, int from) override { refuse(from); }
+  void all_gather(Stream& stream, Tensor whole, Tensor part) override {
+    comm::check_parts("all_gather", *this, whole, part);
+    if (!stream.executes()) return;
+    comm::check_places("all_gather", *this, whole, part);
+    copy(stream, whole, part);
+  }
+  void reduce_scatter(Stream& stream, Tensor part, Tensor whole) override {
+    comm::check_parts("reduce_scatter", *this, whole, part);
+    if (!stream.executes()) return;
+    comm::check_places("reduce_scatter", *this, whole, part);
+    copy(stream, part, whole);
+  }
+  void all_to_all(Stream& stream, Tensor received, Tensor sent) override {
+    comm::check_blocks("all_to_all", *this, received, sent);
+    if (!stream.executes()) return;
+    comm::check_apart("all_to_all", received, sent);
+    copy(stream, received, sent);
+  }
+  void broadcast(Stream&, Tensor, int root) override { comm::check_root("broadcast", *this, root); }
+  void barrier(Stream& stream) override { stream.synchronize(); }
+  Transfer start_send(Stream&, Tensor, int to) override {
+    comm::check_peer("send", *this, to);
+    return {};
+  }
+  Transfer start_receive(Stream&, Tensor, int from) override {
+    comm::check_peer("receive", *this, from);
+    return {};
+  }
 
  private:
-  static void require_same(const Tensor& whole, const Tensor& part) {
-    require(whole.data == part.data && whole.count() == part.count(),
-            "a part of one is the whole, in place");
-  }
-  static void refuse(int rank) {
-    throw Error(say("a communicator of one has no rank ", rank, " to talk to"));
+  static void copy(Stream& stream, const Tensor& to, const Tensor& from) {
+    if (to.data == from.data || to.count() == 0) return;
+    require(!stream.on_cuda(), "a part of one is the whole, in place");
+    std::memcpy(to.data, from.data, from.bytes());
   }
 };
 

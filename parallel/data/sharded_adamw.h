@@ -2,6 +2,7 @@
 #include "model/ops/optimizer.h"
 #include "model/params/param_store.h"
 #include "parallel/comm/communicator.h"
+#include "parallel/data/grad_norm.h"
 
 namespace trireme {
 
@@ -14,10 +15,15 @@ class ShardedAdamW {
     double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0.1;
     double max_norm = 1;  // 0: no clipping
   };
+  // The ranks that share the work of one update.
+  struct Ranks {
+    Communicator& data;   // those with the same share of the model, and other data
+    Communicator& model;  // those that share the model
+  };
   // Takes the moments from `state` and the norm's partial sums from `workspace`,
-  // for good. The store is allocated and outlives this.
-  ShardedAdamW(ParamStore& store, Communicator& data, const Options& options, Arena& state,
-               Arena& workspace);
+  // for good. The store is allocated; `whole` declares all of the model (GradNorm).
+  ShardedAdamW(ParamStore& store, const ParamStore& whole, Ranks ranks, const Options& options,
+               Arena& state, Arena& workspace);
 
   // Reduces the gradients, clips them to max_norm by their global norm, updates
   // and publishes the parameters. `update` counts from 1 over the whole run.
@@ -37,7 +43,8 @@ class ShardedAdamW {
   Communicator& data_;
   Options options_;
   Tensor first_, second_;  // flat, like the store
-  Tensor partials_, norm_, scale_;
+  GradNorm squares_;
+  Tensor norm_, scale_;
 };
 
 }  // namespace trireme

@@ -1,64 +1,163 @@
 #include "parallel/pipeline/pipeline.h"
 
+#include <algorithm>
+#include <utility>
+
+#include "model/ops/elementwise.h"
+#include "parallel/pipeline/check.h"
+
 namespace trireme {
+namespace {
 
-Pipeline::Pipeline(const Stage& stage, Shape boundary, Links links, std::deque<Arena>& keeps,
-                   Arena& scratch)
-    : stage_(stage),
-      boundary_(boundary),
+using Kind = Action::Kind;
+
+std::size_t to_size(int n) {
+  return static_cast<std::size_t>(n);
+}
+
+}  // namespace
+
+Pipeline::Pipeline(std::vector<const Stage*> stages, const Schedule& schedule, Shape boundary,
+                   Links links, Memory memory)
+    : stages_(std::move(stages)),
+      stage_numbers_(stages_of_rank(schedule, links.down.rank())),
+      last_stage_(schedule.stages - 1),
       links_(links),
-      keeps_(keeps),
-      scratch_(scratch),
-      saved_(keeps.size()) {}
-
-Tensor Pipeline::receive(Stream& stream, Communicator& from, Arena& into, int rank) const {
-  const Tensor tensor = into.take(boundary_, stage_.compute());
-  from.receive(stream, tensor, rank);
-  return tensor;
+      memory_(memory),
+      plans_(plan_rank(schedule, links.down.rank(), links.receive_ahead)),
+      slots_(to_size(plans_.training.slots)) {
+  const std::string wrong = complaint(schedule);
+  require(wrong.empty(), wrong);
+  require(links.down.size() == static_cast<int>(schedule.ranks.size()) &&
+              links.up.size() == links.down.size() && links.up.rank() == links.down.rank(),
+          "a schedule for ", schedule.ranks.size(), " ranks in a pipeline of ", links.down.size());
+  require(stages_.size() == stage_numbers_.size(), "a schedule for ", stage_numbers_.size(),
+          " stages on this rank, which has ", stages_.size());
+  require(memory.keeps.size() == slots_.size(), "memory for ", memory.keeps.size(),
+          " micro-batches in flight, of ", slots_.size());
+  for (std::size_t i = 0; i < stages_.size(); ++i) {
+    require(stages_[i]->is_first() == (stage_numbers_[i] == 0) &&
+                stages_[i]->is_last() == (stage_numbers_[i] == last_stage_),
+            "stage ", stage_numbers_[i], " is not where the schedule has it");
+  }
+  const auto take = [&](std::vector<Box>& boxes, int count) {
+    boxes.resize(to_size(count));
+    for (Box& box : boxes) box.tensor = memory.messages.take(boundary, stages_.front()->compute());
+  };
+  take(inboxes_, std::max(plans_.training.inboxes, plans_.evaluation.inboxes));
+  take(outboxes_, std::max(plans_.training.outboxes, plans_.evaluation.outboxes));
 }
 
-void Pipeline::run(Stream& stream, const Schedule& schedule, const Load& load,
-                   const OnLoss& on_loss) {
-  Communicator& down = links_.down;
-  Communicator& up = links_.up;
-  for (const Action& action : schedule) {
-    const std::size_t slot = static_cast<std::size_t>(action.micro_batch) % keeps_.size();
-    Run run{stream, keeps_[slot], scratch_};
-    const Arena::Frame frame(scratch_);
-    if (action.kind == Action::Kind::kForward) {
-      run.keep.reset();
-      Stage::Input input = load(action.micro_batch);
-      if (!stage_.is_first()) input.x = receive(stream, down, run.keep, down.rank() - 1);
-      const Tensor out = stage_.forward(run, input, saved_[slot]);
-      if (stage_.is_last()) {
-        on_loss(action.micro_batch, out);
-      } else {
-        down.send(stream, out, down.rank() + 1);
-      }
-    } else {
-      Tensor dy;
-      if (!stage_.is_last()) dy = receive(stream, up, run.keep, up.rank() + 1);
-      const Tensor dx = stage_.backward(run, dy, saved_[slot]);
-      if (!stage_.is_first()) up.send(stream, dx, up.rank() - 1);
-    }
-  }
+void Pipeline::run(Stream& stream, const Load& load, const OnLoss& on_loss) {
+  walk(stream, plans_.training, {load, on_loss, true});
 }
 
-void Pipeline::evaluate(Stream& stream, int micro_batches, const Load& load,
-                        const OnLoss& on_loss) {
-  Communicator& down = links_.down;
-  for (int m = 0; m < micro_batches; ++m) {
-    Run run{stream, keeps_.front(), scratch_};
-    run.keep.reset();
-    Stage::Input input = load(m);
-    if (!stage_.is_first()) input.x = receive(stream, down, run.keep, down.rank() - 1);
-    const Tensor out = stage_.evaluate(run, input);
-    if (stage_.is_last()) {
-      on_loss(m, out);
-    } else {
-      down.send(stream, out, down.rank() + 1);
-    }
+void Pipeline::evaluate(Stream& stream, const Load& load, const OnLoss& on_loss) {
+  walk(stream, plans_.evaluation, {load, on_loss, false});
+}
+
+void Pipeline::walk(Stream& stream, const RankPlan& plan, const Walk& walk) {
+  std::size_t started = 0;
+  for (std::size_t index = 0; index < plan.steps.size(); ++index) {
+    const std::size_t end = std::min(plan.steps.size(), index + 1 + to_size(links_.receive_ahead));
+    for (; started < end; ++started) start_receive(stream, plan.steps[started]);
+    take_step(stream, plan.steps[index], walk);
   }
+  for (Slot& slot : slots_) wait(stream, slot.sent);
+  for (Box& box : outboxes_) wait(stream, box.message);
+}
+
+void Pipeline::take_step(Stream& stream, const RankPlan::Step& step, const Walk& walk) {
+  Slot& slot = slots_[to_size(step.slot)];
+  const bool forward = step.action.kind == Kind::kForward;
+  if (forward) wait(stream, slot.sent);
+  if (step.outbox >= 0) wait(stream, outboxes_[to_size(step.outbox)].message);
+  if (step.inbox >= 0) wait(stream, inboxes_[to_size(step.inbox)].message);
+
+  const PipelineObserver::Event work{What::kAction, step.action, -1};
+  Run run{stream, memory_.keeps[to_size(step.slot)], memory_.scratch};
+  begin(stream, work);
+  const Tensor output = forward ? go_forward(run, step, walk) : go_back(run, step);
+  end(stream, work);
+  if (step.to < 0) return;
+  Message& message = step.outbox >= 0 ? outboxes_[to_size(step.outbox)].message : slot.sent;
+  message.event = {What::kSend, step.action, step.to};
+  begin(stream, *message.event);
+  message.transfer = link_of(step.action).start_send(stream, output, step.to);
+}
+
+Tensor Pipeline::go_forward(Run& run, const RankPlan::Step& step, const Walk& walk) {
+  const Arena::Frame frame(run.scratch);
+  run.keep.reset();
+  Stage::Input input = walk.load(step.action.micro_batch);
+  if (step.inbox >= 0) input.x = inboxes_[to_size(step.inbox)].tensor;
+  const Stage& stage = stage_of(step.action);
+  const Tensor made = walk.training ? stage.forward(run, input, slots_[to_size(step.slot)].saved)
+                                    : stage.evaluate(run, input);
+  if (step.action.stage == last_stage_) {
+    walk.on_loss(step.action.micro_batch, made);
+    return {};
+  }
+  const Tensor output = output_of(step);
+  if (!output) return made;
+  ops::copy(run.stream, output, made);
+  return output;
+}
+
+Tensor Pipeline::go_back(Run& run, const RankPlan::Step& step) {
+  const Arena::Frame frame(run.scratch);
+  const Stage& stage = stage_of(step.action);
+  Stage::Saved& saved = slots_[to_size(step.slot)].saved;
+  if (step.action.kind == Kind::kBackwardWeight) {
+    stage.backward_weight(run, saved);
+    return {};
+  }
+  const Tensor dy = step.inbox >= 0 ? inboxes_[to_size(step.inbox)].tensor : Tensor{};
+  const Tensor dx = output_of(step);
+  return step.action.kind == Kind::kBackward ? stage.backward(run, dy, saved, dx)
+                                             : stage.backward_input(run, dy, saved, dx);
+}
+
+// Where a step's output is to lie; nothing where it may stay where it is made.
+Tensor Pipeline::output_of(const RankPlan::Step& step) const {
+  if (step.outbox >= 0) return outboxes_[to_size(step.outbox)].tensor;
+  if (step.own_reader_inbox >= 0) return inboxes_[to_size(step.own_reader_inbox)].tensor;
+  return {};
+}
+
+void Pipeline::start_receive(Stream& stream, const RankPlan::Step& step) {
+  if (step.from < 0) return;
+  Box& box = inboxes_[to_size(step.inbox)];
+  box.message.event = {What::kReceive, step.action, step.from};
+  begin(stream, *box.message.event);
+  box.message.transfer = link_of(step.action).start_receive(stream, box.tensor, step.from);
+}
+
+void Pipeline::wait(Stream& stream, Message& message) {
+  if (!message.event) return;
+  const PipelineObserver::Event under_way = *std::exchange(message.event, std::nullopt);
+  const PipelineObserver::Event waiting{What::kWait, under_way.action, under_way.peer};
+  begin(stream, waiting);
+  message.transfer.wait();
+  end(stream, waiting);
+  end(stream, under_way);
+}
+
+const Stage& Pipeline::stage_of(const Action& action) const {
+  const auto found = std::lower_bound(stage_numbers_.begin(), stage_numbers_.end(), action.stage);
+  return *stages_[static_cast<std::size_t>(found - stage_numbers_.begin())];
+}
+
+Communicator& Pipeline::link_of(const Action& action) const {
+  return action.kind == Kind::kForward ? links_.down : links_.up;
+}
+
+void Pipeline::begin(Stream& stream, const PipelineObserver::Event& event) {
+  if (observer_) observer_->begin(stream, event);
+}
+
+void Pipeline::end(Stream& stream, const PipelineObserver::Event& event) {
+  if (observer_) observer_->end(stream, event);
 }
 
 }  // namespace trireme

@@ -1,45 +1,99 @@
 #pragma once
 #include <deque>
 #include <functional>
+#include <optional>
+#include <vector>
 
 #include "model/stage/stage.h"
 #include "parallel/comm/communicator.h"
-#include "parallel/pipeline/schedule.h"
+#include "parallel/pipeline/observer.h"
+#include "parallel/pipeline/rank_plan.h"
 
 namespace trireme {
 
-// Walks a schedule: receive, compute, send. Activations travel down one
-// communicator and gradients up the other, so each is a plain queue in
-// micro-batch order and neither can overtake or block the other.
+// Walks this rank's list of a schedule: a receive starts while the action before works
+// and is waited for when its tensor is needed; a send starts when its action is done and
+// is waited for when its memory is needed. Activations travel in one communicator and
+// gradients in another, so that neither can hold the other up, and messages between two
+// ranks arrive in the order in which they were sent, which the checker has proved to be
+// the order of the receives.
 class Pipeline {
  public:
+  // This rank's place in each communicator is its place in the pipeline.
   struct Links {
-    Communicator& down;  // this stage's rank in it is its place in the pipeline
-    Communicator& up;
+    Communicator& down;  // activations
+    Communicator& up;    // gradients
+    // A receive starts so many actions before the one that reads. 0 for communicators in
+    // which a receive holds back the sends that are started after it.
+    int receive_ahead = 1;
+  };
+  // All outlive the pipeline.
+  struct Memory {
+    std::deque<Arena>& keeps;  // one for each micro-batch in flight: RankPlan::slots
+    Arena& scratch;
+    Arena& messages;  // inboxes and outboxes are taken from here, for good
   };
   // Inputs of a micro-batch; `x` is filled in here.
   using Load = std::function<Stage::Input(int micro_batch)>;
-  // Called on the last stage with the loss of every token [tokens], in order of the schedule.
+  // Called where the last stage is with the loss of every token [tokens], in order of
+  // the micro-batches.
   using OnLoss = std::function<void(int micro_batch, Tensor loss)>;
 
-  // `keeps` has one arena for each micro-batch in flight. All outlive the pipeline.
-  Pipeline(const Stage& stage, Shape boundary, Links links, std::deque<Arena>& keeps,
-           Arena& scratch);
+  // `stages`: this rank's, in order along the model. `boundary` [tokens, hidden] is what
+  // crosses from stage to stage.
+  Pipeline(std::vector<const Stage*> stages, const Schedule& schedule, Shape boundary, Links links,
+           Memory memory);
 
-  // Leaves every micro-batch's gradients in the stage's parameter store.
-  void run(Stream& stream, const Schedule& schedule, const Load& load, const OnLoss& on_loss);
-  // Forward alone.
-  void evaluate(Stream& stream, int micro_batches, const Load& load, const OnLoss& on_loss);
+  // Leaves every micro-batch's gradients in the stages' parameter stores.
+  void run(Stream& stream, const Load& load, const OnLoss& on_loss);
+  // Forward alone, in no more memory.
+  void evaluate(Stream& stream, const Load& load, const OnLoss& on_loss);
+
+  // Null for nobody.
+  void observe(PipelineObserver* observer) { observer_ = observer; }
 
  private:
-  Tensor receive(Stream& stream, Communicator& from, Arena& into, int rank) const;
+  using What = PipelineObserver::What;
+  // A message under way, or done with.
+  struct Message {
+    Transfer transfer;
+    std::optional<PipelineObserver::Event> event;  // while it is under way
+  };
+  struct Slot {
+    Stage::Saved saved;
+    Message sent;  // activations
+  };
+  struct Box {
+    Tensor tensor;
+    Message message;
+  };
+  struct Walk {
+    const Load& load;
+    const OnLoss& on_loss;
+    bool training;
+  };
 
-  const Stage& stage_;
-  Shape boundary_;  // [tokens, hidden]: what crosses from stage to stage
+  void walk(Stream& stream, const RankPlan& plan, const Walk& walk);
+  void take_step(Stream& stream, const RankPlan::Step& step, const Walk& walk);
+  Tensor go_forward(Run& run, const RankPlan::Step& step, const Walk& walk);
+  Tensor go_back(Run& run, const RankPlan::Step& step);
+  Tensor output_of(const RankPlan::Step& step) const;
+  void start_receive(Stream& stream, const RankPlan::Step& step);
+  void wait(Stream& stream, Message& message);
+  const Stage& stage_of(const Action& action) const;
+  Communicator& link_of(const Action& action) const;
+  void begin(Stream& stream, const PipelineObserver::Event& event);
+  void end(Stream& stream, const PipelineObserver::Event& event);
+
+  std::vector<const Stage*> stages_;
+  std::vector<int> stage_numbers_;
+  int last_stage_;
   Links links_;
-  std::deque<Arena>& keeps_;
-  Arena& scratch_;
-  std::vector<Stage::Saved> saved_;
+  Memory memory_;
+  RankPlans plans_;
+  std::vector<Slot> slots_;
+  std::vector<Box> inboxes_, outboxes_;
+  PipelineObserver* observer_ = nullptr;
 };
 
 }  // namespace trireme

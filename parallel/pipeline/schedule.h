@@ -1,32 +1,55 @@
 #pragma once
 #include <cstdint>
+#include <iosfwd>
 #include <string>
 #include <vector>
 
 namespace trireme {
 
-// What one stage does to one micro-batch. A schedule is a list of these, nothing
-// more: it can be printed, compared and checked without running anything.
+// What a rank does with one micro-batch in one stage. Written as in PyTorch's
+// schedule files: stage, letter, micro-batch, such as 2F0.
 struct Action {
-  enum class Kind : std::uint8_t { kForward, kBackward };
-  Kind kind;
-  int micro_batch;
+  enum class Kind : std::uint8_t {
+    kForward,         // F
+    kBackward,        // B: both halves below
+    kBackwardInput,   // I: the gradient of the stage's input
+    kBackwardWeight,  // W: the gradients of its weights
+  };
+  Kind kind = Kind::kForward;
+  int stage = 0;  // counted along the model, over all ranks
+  int micro_batch = 0;
   bool operator==(const Action&) const = default;
+
+  // Whether it makes the gradient that the previous stage waits for.
+  bool makes_input_gradient() const {
+    return kind == Kind::kBackward || kind == Kind::kBackwardInput;
+  }
+  // Whether it is the last that reads what the forward has kept.
+  bool is_last_of_micro_batch() const {
+    return kind == Kind::kBackward || kind == Kind::kBackwardWeight;
+  }
 };
-using Schedule = std::vector<Action>;
+char letter_of(Action::Kind kind);
+std::ostream& operator<<(std::ostream& out, const Action& action);
 
-// 1F1B (PipeDream-Flush, Narayanan et al. 2021): at most min(stages - stage,
-// micro_batches) activations in flight.
-Schedule one_forward_one_backward(int stage, int stages, int micro_batches);
-// GPipe (Huang et al. 2019): all forward, then all backward.
-Schedule all_forward_all_backward(int micro_batches);
+// What each rank of a pipeline does, in order. A schedule is lists of actions and
+// nothing more: it can be written down, compared, checked and timed without running
+// anything. Transfers are no actions. A stage's output is sent when its action is
+// done: activations to the rank of the next stage, gradients to that of the previous.
+struct Schedule {
+  int stages = 0;  // over all ranks
+  int micro_batches = 0;
+  std::vector<std::vector<Action>> ranks;
+  bool operator==(const Schedule&) const = default;
+};
 
-// Micro-batches between their forward and their backward at the same time, at most.
-int most_in_flight(const Schedule& schedule);
+// The same without its backwards, for evaluation.
+Schedule forward_only(const Schedule& schedule);
 
-// Plays the schedules of all stages against each other. Empty if every
-// micro-batch goes forward and backward once on each and nobody waits for ever;
-// otherwise what is wrong, in words.
-std::string complaint(const std::vector<Schedule>& stages, int micro_batches);
+// The rank whose list names a stage, for each stage; -1 where none does.
+std::vector<int> ranks_of_stages(const Schedule& schedule);
+
+// The stages in a rank's list, ascending.
+std::vector<int> stages_of_rank(const Schedule& schedule, int rank);
 
 }  // namespace trireme

@@ -290,10 +290,11 @@ void dump(const Family& family, std::uint64_t seed, DType dtype, Recompute recom
                         .micro_batch = 2,
                         .micro_batches = kSequences / 2,
                         .optimizer = {.max_norm = 1}};
-  const EnginePlan plan = plan_engine(spec, {});
+  const RankGroups alone;
+  const EnginePlan plan = plan_engine(spec, alone, {});
   Stream stream;
   Arenas arenas(plan.memory, {});
-  Engine engine(spec, stream, arenas);
+  Engine engine(spec, alone, stream, arenas);
   disturb(engine, seed);
 
   make_folders(folder);

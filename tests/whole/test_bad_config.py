@@ -63,7 +63,7 @@ def contradictory_keys_are_refused(workshop):
             ("[optimizer]\nname = \"SGD\"\n", 'optimizer.name = "SGD"', '"AdamW"'),
             ("[lr_scheduler]\nwarmup_steps = 5\n", "warmup_steps = 5", "4 steps"),
             ("[validation]\nfreq = 2\n", "validation.freq = 2", "data.validation"),
-            ("[parallelism]\ntensor = 2\n", "parallelism.tensor = 2", "must be 1"),
+            ("[parallelism]\ncontext = 2\n", "parallelism.context = 2", "must be 1"),
             ("[activation_checkpoint]\nmode = \"some\"\n", 'mode = "some"', '"selective"'),
             ("[checkpoint]\nresume = \"maybe\"\n", 'checkpoint.resume = "maybe"', "auto")]:
         refused(workshop, GOOD + text, *words)

@@ -24,13 +24,14 @@ def a_device_that_is_not_there_is_refused(workshop):
 
 
 @fact
-def more_ranks_than_this_version_runs_are_refused(workshop):
+def ranks_that_were_launched_but_cannot_find_each_other_are_refused(workshop):
+    """A plain srun starts every rank as if it were alone."""
     workshop.corpus()
     config = workshop.config("run")
-    for launcher in [{"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "1"},
-                     {"PMI_SIZE": "2", "PMI_RANK": "0"},
-                     {"SLURM_NTASKS": "2", "SLURM_STEP_NUM_TASKS": "2", "PMIX_RANK": "0"}]:
-        workshop.run("train", config, env=launcher).refused(5, "2 ranks", "without mpirun")
+    for launcher in [{"PMI_SIZE": "2", "PMI_RANK": "0"},
+                     {"SLURM_NTASKS": "2", "SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "0"}]:
+        workshop.run("train", config, env=launcher).refused(5, "2 processes",
+                                                            "srun --mpi=pmix")
         check(not (workshop / "run").exists(), "it made the run folder")
 
 

@@ -345,8 +345,24 @@ void add_parallelism(Options& to) {
   };
   axis("tensor", TRIREME_MEMBER(parallelism.tensor), "ranks that share each matrix",
        "tensor_parallel_degree");
+  to.push_back({.key = "parallelism.sequence",
+                .slot = TRIREME_MEMBER(parallelism.sequence),
+                .help = "between the shared matrices tensor ranks share the tokens out",
+                .effect = Effect::kLayout});
   axis("pipeline", TRIREME_MEMBER(parallelism.pipeline), "ranks that share the layers",
        "pipeline_parallel_degree");
+  to.push_back({.key = "parallelism.schedule",
+                .slot = TRIREME_MEMBER(parallelism.schedule),
+                .help = "order of the pipeline's work, or a CSV file of it",
+                .effect = Effect::kPerformance,
+                .allowed = {"1F1B", "GPipe", "Interleaved1F1B", "ZBH1"},
+                .or_path = true,
+                .aliases = {"pipeline_parallel_schedule"}});
+  to.push_back({.key = "parallelism.virtual_stages",
+                .slot = TRIREME_MEMBER(parallelism.virtual_stages),
+                .help = "runs of layers on each pipeline rank (Interleaved1F1B)",
+                .effect = Effect::kLayout,
+                .range = between(1, 1024)});
   axis("context", TRIREME_MEMBER(parallelism.context), "ranks that share a sequence",
        "context_parallel_degree");
   axis("expert", TRIREME_MEMBER(parallelism.expert), "ranks that share the experts",
@@ -386,6 +402,11 @@ void add_running(Options& to) {
                 .help = "auto: from the newest good checkpoint, if any; none: refuse to continue",
                 .allowed = {"auto", "none"},
                 .or_step = true});
+  to.push_back({.key = "elastic.heartbeat_timeout_s",
+                .slot = TRIREME_MEMBER(elastic.heartbeat_timeout_s),
+                .help = "a rank that makes no progress for longer has failed; the others end",
+                .range = from_up_to(0.5, 86400),
+                .unit = "seconds"});
   to.push_back({.key = "validation.freq",
                 .slot = TRIREME_MEMBER(validation.freq),
                 .help = "steps between validations; 0: none",
@@ -403,6 +424,9 @@ void add_running(Options& to) {
   to.push_back({.key = "metrics.enable_tensorboard",
                 .slot = TRIREME_MEMBER(metrics.enable_tensorboard),
                 .help = "also write event files for TensorBoard"});
+  to.push_back({.key = "metrics.trace",
+                .slot = TRIREME_MEMBER(metrics.trace),
+                .help = "also write trace-RANK.json of the last steps, for Perfetto"});
 }
 
 #undef TRIREME_MEMBER

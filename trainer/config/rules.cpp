@@ -73,17 +73,98 @@ class Rules {
           "nothing to validate on; give data.validation or data.split");
   }
 
-  // One rank runs in this version, so a run that asks for more is refused, not shrunk.
   void layout() {
-    for (const Option& option : options()) {
-      if (option.section() != "parallelism") continue;
+    for (const char* key : {"parallelism.context", "parallelism.expert",
+                            "parallelism.data_replicate", "parallelism.data_shard"}) {
       RunConfig config = c_;
-      const std::int64_t degree = *std::get<std::int64_t*>(option.slot(config));
-      check(degree == 1, {option.key}, "this version runs on one rank; must be 1");
+      const std::int64_t degree = *std::get<std::int64_t*>(find_option(key)->slot(config));
+      check(degree == 1, {key}, "this version does not share work along this axis; must be 1");
     }
+    tensor();
+    pipeline();
   }
 
  private:
+  // What a tensor rank holds of a matrix is an equal run of its heads or columns.
+  void tensor() {
+    const ParallelismConfig& p = c_.parallelism;
+    const ModelConfig& m = c_.model;
+    const auto divides = [&](std::int64_t whole, const char* key) {
+      check(whole % p.tensor == 0, {"parallelism.tensor", key},
+            say("does not divide ", key, " = ", whole, "; ", near(divisors(whole), p.tensor)));
+    };
+    if (m.num_attention_heads > 0) divides(m.num_attention_heads, "model.num_attention_heads");
+    if (m.intermediate_size > 0) divides(m.intermediate_size, "model.intermediate_size");
+    if (m.num_key_value_heads > 0 && m.num_attention_heads % p.tensor == 0) {
+      const std::int64_t heads = m.num_key_value_heads;
+      std::vector<std::int64_t> possible = divisors(heads);
+      for (std::int64_t more = 2 * heads; more <= m.num_attention_heads; more += heads) {
+        if (m.num_attention_heads % more == 0) possible.push_back(more);
+      }
+      check(heads % p.tensor == 0 || p.tensor % heads == 0,
+            {"parallelism.tensor", "model.num_key_value_heads"},
+            say("neither divides model.num_key_value_heads = ", heads, " nor is a multiple of it; ",
+                near(possible, p.tensor)));
+    }
+    check(!p.sequence || p.tensor > 1, {"parallelism.sequence", "parallelism.tensor"},
+          "means nothing with parallelism.tensor = 1; remove it, or give more tensor ranks");
+    const std::int64_t tokens = c_.training.local_batch_size * c_.training.seq_len;
+    check(!p.sequence || tokens % p.tensor == 0,
+          {"parallelism.tensor", "parallelism.sequence", "training.seq_len"},
+          say("does not divide the ", tokens, " tokens of a micro-batch, as parallelism.sequence ",
+              "needs; ", near(divisors(tokens), p.tensor)));
+  }
+
+  void pipeline() {
+    const ParallelismConfig& p = c_.parallelism;
+    const std::int64_t layers = c_.model.num_hidden_layers;
+    const std::int64_t stages = p.pipeline * p.virtual_stages;
+    if (layers > 0) {
+      check(stages <= layers,
+            {"parallelism.pipeline", "parallelism.virtual_stages", "model.num_hidden_layers"},
+            say(stages, " stages for ", layers, " layers; at most ", layers / p.virtual_stages,
+                p.virtual_stages > 1 ? say(" with virtual_stages = ", p.virtual_stages) : ""));
+    }
+    const Keys keys{"parallelism.virtual_stages", "parallelism.schedule"};
+    if (p.schedule == "Interleaved1F1B") {
+      check(p.virtual_stages > 1 || p.pipeline == 1, keys,
+            "schedule Interleaved1F1B needs at least 2; 1F1B is the one for 1");
+      const std::int64_t count = microbatches(c_);
+      check(count % p.pipeline == 0, {"training.global_batch_size", "parallelism.pipeline"},
+            say("schedule Interleaved1F1B takes micro-batches in rounds of parallelism.pipeline = ",
+                p.pipeline, ", and a step has ", count, "; global_batch_size ",
+                near({count / p.pipeline * p.pipeline * c_.training.local_batch_size,
+                      (count / p.pipeline + 1) * p.pipeline * c_.training.local_batch_size},
+                     c_.training.global_batch_size)));
+    } else if (p.schedule == "1F1B" || p.schedule == "GPipe" || p.schedule == "ZBH1") {
+      check(p.virtual_stages == 1, keys,
+            say("schedule ", p.schedule, " has one stage on a rank; Interleaved1F1B has more"));
+    }
+  }
+
+  static std::vector<std::int64_t> divisors(std::int64_t whole) {
+    std::vector<std::int64_t> all;
+    for (std::int64_t d = 1; d * d <= whole; ++d) {
+      if (whole % d != 0) continue;
+      all.push_back(d);
+      if (d != whole / d) all.push_back(whole / d);
+    }
+    std::sort(all.begin(), all.end());
+    return all;
+  }
+
+  // "possible near 3: 2, 4", of values in rising order.
+  static std::string near(const std::vector<std::int64_t>& possible, std::int64_t value) {
+    std::string text = say("possible near ", value, ": ");
+    const auto above = std::upper_bound(possible.begin(), possible.end(), value);
+    if (above != possible.begin() && *(above - 1) > 0) {
+      text += std::to_string(*(above - 1));
+      if (above != possible.end()) text += ", ";
+    }
+    if (above != possible.end()) text += std::to_string(*above);
+    return text;
+  }
+
   // Complains at the first of the keys that somebody gave, unless one of them has been
   // refused already.
   void check(bool holds, const Keys& keys, const std::string& what, bool shows_value = true) {

@@ -2,6 +2,11 @@
 
 namespace trireme {
 
+std::int64_t world_size(const ParallelismConfig& layout) {
+  return layout.tensor * layout.pipeline * layout.context * layout.data_replicate *
+         layout.data_shard;
+}
+
 std::int64_t tokens_per_step(const RunConfig& config) {
   return config.training.global_batch_size * config.training.seq_len;
 }

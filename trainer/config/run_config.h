@@ -74,10 +74,13 @@ struct LrSchedulerConfig {
   bool operator==(const LrSchedulerConfig&) const = default;
 };
 
-// Ranks along each axis. This version runs one rank, so every axis must be 1.
+// Ranks along each axis; their product is the number of ranks.
 struct ParallelismConfig {
   std::int64_t tensor = 1;
+  bool sequence = false;  // what is between the shared matrices is shared too, by tokens
   std::int64_t pipeline = 1;
+  std::string schedule = "1F1B";  // a name, or the path of a CSV file
+  std::int64_t virtual_stages = 1;
   std::int64_t context = 1;
   std::int64_t expert = 1;
   std::int64_t data_replicate = 1;
@@ -101,6 +104,11 @@ struct CheckpointConfig {
   bool operator==(const CheckpointConfig&) const = default;
 };
 
+struct ElasticConfig {
+  double heartbeat_timeout_s = 60;  // a rank that makes no progress for longer has failed
+  bool operator==(const ElasticConfig&) const = default;
+};
+
 struct ValidationConfig {
   std::int64_t freq = 0;    // steps between validations; 0: none
   std::int64_t steps = 10;  // global batches in one validation
@@ -110,6 +118,7 @@ struct ValidationConfig {
 struct MetricsConfig {
   std::int64_t log_freq = 10;  // steps between console lines
   bool enable_tensorboard = false;
+  bool trace = false;
   bool operator==(const MetricsConfig&) const = default;
 };
 
@@ -124,12 +133,15 @@ struct RunConfig {
   ParallelismConfig parallelism;
   ActivationCheckpointConfig activation_checkpoint;
   CheckpointConfig checkpoint;
+  ElasticConfig elastic;
   ValidationConfig validation;
   MetricsConfig metrics;
 
   bool operator==(const RunConfig&) const = default;
 };
 
+// Ranks the run needs: the product of the axes.
+std::int64_t world_size(const ParallelismConfig& layout);
 std::int64_t tokens_per_step(const RunConfig& config);
 // Microbatches a rank runs in one step.
 std::int64_t microbatches(const RunConfig& config);

@@ -1,35 +1,101 @@
 #include "trainer/engine/engine.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "model/ops/elementwise.h"
+#include "parallel/pipeline/balance.h"
+#include "parallel/pipeline/rank_plan.h"
+#include "parallel/pipeline/registry.h"
+#include "parallel/tensor/sequence_region.h"
+#include "parallel/tensor/tensor_region.h"
 
 namespace trireme {
 
-Engine::Engine(const EngineSpec& spec, Stream& stream, Arenas& arenas)
+namespace {
+
+constexpr int kReceiveAhead = 1;
+constexpr const char* kEmbedding = "embedding.weight";
+
+std::unique_ptr<Region> region_of(const RankGroups& groups, bool sequence) {
+  if (groups.tensor->size() == 1) return std::make_unique<Region>();
+  if (sequence) return std::make_unique<SequenceRegion>(*groups.tensor);
+  return std::make_unique<TensorRegion>(*groups.tensor);
+}
+
+Schedule schedule_of(const EngineSpec& spec, int ranks) {
+  return make_schedule(spec.schedule, {.ranks = ranks,
+                                       .micro_batches = static_cast<int>(spec.micro_batches),
+                                       .virtual_stages = spec.virtual_stages});
+}
+
+// In products of a weight with a token's activation; attention has those of its keys. The
+// embedding is a copy.
+LayerCosts layer_costs(const EngineSpec& spec) {
+  const ModelConfig& m = spec.model;
+  const std::int64_t query = m.num_attention_heads * m.head_dim;
+  const std::int64_t keys = m.num_key_value_heads * m.head_dim;
+  const std::int64_t into_mlp = m.activation == ActivationKind::kSwiGlu ? 2 : 1;
+  const std::int64_t block = m.hidden_size * (2 * query + 2 * keys) +
+                             m.hidden_size * m.intermediate_size * (into_mlp + 1) +
+                             query * spec.seq_len;
+  return {.blocks = std::vector<double>(static_cast<std::size_t>(m.num_hidden_layers),
+                                        static_cast<double>(block)),
+          .embedding = 0,
+          .head = static_cast<double>(m.hidden_size * m.vocab_size)};
+}
+
+Stage::Spec stage_spec(const EngineSpec& spec, std::int64_t first, std::int64_t end) {
+  return {.first_block = first,
+          .end_block = end,
+          .max_positions = spec.seq_len,
+          .recompute = spec.recompute,
+          .tied_gradient_apart = spec.micro_batches > 1};
+}
+
+}  // namespace
+
+Engine::Engine(const EngineSpec& spec, const RankGroups& groups, Stream& stream, Arenas& arenas)
     : spec_(spec),
+      groups_(groups),
       stream_(stream),
-      stage_(params_, spec.model,
-             {.first_block = 0,
-              .end_block = spec.model.num_hidden_layers,
-              .max_positions = spec.seq_len,
-              .recompute = spec.recompute},
-             {region_, attention_}, hooks_),
-      schedule_(one_forward_one_backward(0, 1, static_cast<int>(spec.micro_batches))) {
-  stage_.allocate({arenas.weights, arenas.masters, &arenas.gradients}, spec.compute,
-                  !stream.executes());
-  optimizer_.emplace(params_, self_, spec.optimizer, arenas.optimizer, arenas.workspace);
+      region_(region_of(groups, spec.sequence)),
+      schedule_(schedule_of(spec, groups.down->size())) {
+  const std::vector<std::int64_t> blocks = balance_blocks(layer_costs(spec), schedule_.stages);
+  for (const int stage : stages_of_rank(schedule_, groups.down->rank())) {
+    const std::int64_t first =
+        std::accumulate(blocks.begin(), blocks.begin() + stage, std::int64_t{0});
+    const std::int64_t end = first + blocks[static_cast<std::size_t>(stage)];
+    stages_.emplace_back(params_, spec.model, stage_spec(spec, first, end),
+                         Seams{*region_, attention_}, hooks_);
+  }
+  const Stage declares(whole_, spec.model, stage_spec(spec, 0, spec.model.num_hidden_layers),
+                       {*region_, attention_}, hooks_);
+  params_.allocate({arenas.weights, arenas.masters, &arenas.gradients}, spec.compute);
+  for (Stage& stage : stages_) stage.take_tables(arenas.weights, spec.compute, !stream.executes());
+  optimizer_.emplace(params_, whole_, ShardedAdamW::Ranks{*groups.data, *groups.model},
+                     spec.optimizer, arenas.optimizer, arenas.workspace);
+  partial_gradients_.emplace(
+      params_, std::vector<Communicator*>{groups.tensor.get(), groups.key_value.get()},
+      arenas.communication);
+  if (spec.model.tie_word_embeddings && groups.ends->size() > 1) {
+    for (Weight& weight : params_.weights()) {
+      if (weight.parts.front().spec.name == kEmbedding) tied_gradient_ = weight.grad;
+    }
+  }
   const Shape shape{spec.micro_batches, tokens()};
   ids_ = arenas.data.take(shape, DType::kI32);
   targets_ = arenas.data.take(shape, DType::kI32);
   positions_ = arenas.data.take(shape, DType::kI32);
   document_start_ = arenas.data.take(shape, DType::kI32);
   losses_ = arenas.workspace.take({spec.micro_batches}, DType::kF64);
-  pipeline_.emplace(stage_, Shape{tokens(), spec.model.hidden_size}, Pipeline::Links{self_, self_},
-                    arenas.activations, arenas.workspace);
+  std::vector<const Stage*> stages;
+  for (const Stage& stage : stages_) stages.push_back(&stage);
+  pipeline_.emplace(std::move(stages), schedule_,
+                    Shape{region_->own_tokens(tokens()), spec.model.hidden_size},
+                    Pipeline::Links{*groups.down, *groups.up, kReceiveAhead},
+                    Pipeline::Memory{arenas.activations, arenas.workspace, arenas.communication});
 }
 
 TokenBatch Engine::batch() {
@@ -56,11 +122,20 @@ Stage::Input Engine::input(int micro_batch, double scale) const {
 double Engine::gradients(std::int64_t valid_tokens) {
   const double scale = 1.0 / static_cast<double>(std::max<std::int64_t>(valid_tokens, 1));
   params_.expect_gradients();
+  ops::zero(stream_, losses_);
   pipeline_->run(
-      stream_, schedule_, [&](int m) { return input(m, scale); },
+      stream_, [&](int m) { return input(m, scale); },
       [&](int m, Tensor loss) { ops::sum(stream_, losses_.slice(m, 1), loss); });
-  params_.require_gradients();
+  complete_gradients();
   return summed_losses() * scale;
+}
+
+// What other ranks hold of this rank's gradients is added.
+void Engine::complete_gradients() {
+  params_.require_gradients();
+  for (const Stage& stage : stages_) stage.finish_gradients(stream_);
+  if (tied_gradient_) groups_.ends->all_reduce(stream_, tied_gradient_, Reduce::kSum);
+  partial_gradients_->sum(stream_);
 }
 
 double Engine::update(double learning_rate, std::int64_t update) {
@@ -78,13 +153,16 @@ Engine::StepResult Engine::train(double learning_rate, std::int64_t update_numbe
 }
 
 double Engine::evaluate() {
+  ops::zero(stream_, losses_);
   pipeline_->evaluate(
-      stream_, static_cast<int>(spec_.micro_batches), [&](int m) { return input(m, 1); },
+      stream_, [&](int m) { return input(m, 1); },
       [&](int m, Tensor loss) { ops::sum(stream_, losses_.slice(m, 1), loss); });
   return summed_losses();
 }
 
+// Only the last stage has any; the others have zeros to add.
 double Engine::summed_losses() {
+  groups_.down->all_reduce(stream_, losses_, Reduce::kSum);
   stream_.synchronize();
   if (!stream_.executes()) return 0;
   double total = 0;
@@ -97,19 +175,25 @@ void Engine::publish_masters() {
   ops::cast(stream_, params_.values(), params_.masters());
 }
 
-EnginePlan plan_engine(const EngineSpec& spec, Device device) {
+EnginePlan plan_engine(const EngineSpec& spec, const RankGroups& groups, Device device) {
   EnginePlan plan;
   const auto walk = [&](const EngineSpec& how, Tally& tally) {
     Stream stream(device, tally);
-    Arenas arenas = Arenas::unbounded(device, 1);
-    Engine engine(how, stream, arenas);
+    const Schedule schedule = schedule_of(how, groups.down->size());
+    const int in_flight = plan_rank(schedule, groups.down->rank(), kReceiveAhead).training.slots;
+    Arenas arenas = Arenas::unbounded(device, static_cast<std::size_t>(in_flight));
+    arenas.buffers = groups.buffer_bytes();
+    Engine engine(how, groups, stream, arenas);
     engine.train(0, 1, 1);
     const MemoryPlan trained = arenas.peaks();
     const Tally of_step = tally;
     engine.evaluate();
     tally = of_step;
     require(arenas.peaks() == trained, "an evaluation takes more memory than a step");
-    plan.parameters = engine.params().parameter_count();
+    plan.parameters = 0;
+    for (const Weight& weight : engine.whole().weights()) {
+      for (const Param& param : weight.parts) plan.parameters += param.spec.shape.count();
+    }
     return trained;
   };
   plan.memory = walk(spec, plan.issued);
@@ -117,31 +201,6 @@ EnginePlan plan_engine(const EngineSpec& spec, Device device) {
   direct.recompute = Recompute::kNone;
   walk(direct, plan.useful);
   return plan;
-}
-
-std::uint64_t weights_hash(ParamStore& params) {
-  std::vector<const Param*> all;
-  for (const Weight& weight : params.weights()) {
-    for (const Param& param : weight.parts) all.push_back(&param);
-  }
-  std::sort(all.begin(), all.end(),
-            [](const Param* a, const Param* b) { return a->spec.name < b->spec.name; });
-  XXH3_state_t* state = XXH3_createState();
-  XXH3_64bits_reset(state);
-  std::vector<float> line;
-  for (const Param* param : all) {
-    XXH3_64bits_update(state, param->spec.name.data(), param->spec.name.size());
-    const Tensor& master = param->master;
-    if (master.dtype == DType::kF32) {
-      XXH3_64bits_update(state, master.data, master.bytes());
-      continue;
-    }
-    line.assign(master.as<double>(), master.as<double>() + master.count());
-    XXH3_64bits_update(state, line.data(), line.size() * sizeof(float));
-  }
-  const std::uint64_t hash = XXH3_64bits_digest(state);
-  XXH3_freeState(state);
-  return hash;
 }
 
 }  // namespace trireme

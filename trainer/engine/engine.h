@@ -1,11 +1,15 @@
 #pragma once
 #include <cstdint>
+#include <deque>
+#include <memory>
 
 #include "model/stage/stage.h"
-#include "parallel/comm/self_communicator.h"
 #include "parallel/data/sharded_adamw.h"
 #include "parallel/pipeline/pipeline.h"
+#include "parallel/pipeline/simulate.h"
+#include "parallel/tensor/partial_gradients.h"
 #include "trainer/engine/memory_plan.h"
+#include "trainer/engine/rank_groups.h"
 #include "trainer/engine/token_batch.h"
 
 namespace trireme {
@@ -18,6 +22,9 @@ struct EngineSpec {
   std::int64_t seq_len = 0;
   std::int64_t micro_batch = 1;    // sequences in a micro-batch
   std::int64_t micro_batches = 1;  // of this rank in a step
+  std::string schedule = "1F1B";
+  int virtual_stages = 1;
+  bool sequence = false;  // sequence parallelism
   ShardedAdamW::Options optimizer;
 };
 
@@ -27,7 +34,7 @@ struct EngineSpec {
 class Engine {
  public:
   // All outlive the engine.
-  Engine(const EngineSpec& spec, Stream& stream, Arenas& arenas);
+  Engine(const EngineSpec& spec, const RankGroups& groups, Stream& stream, Arenas& arenas);
 
   // What a step reads: this rank's micro-batches one after the other. Fill it, then
   // call train or evaluate.
@@ -51,26 +58,35 @@ class Engine {
   void publish_masters();
 
   ParamStore& params() { return params_; }
+  const ParamStore& whole() const { return whole_; }
   ShardedAdamW& optimizer() { return *optimizer_; }
-  const Stage& stage() const { return stage_; }
+  // Of a rank that has them all in one.
+  const Stage& stage() const {
+    require(stages_.size() == 1, "this rank has ", stages_.size(), " stages");
+    return stages_.front();
+  }
   const EngineSpec& spec() const { return spec_; }
   const Schedule& schedule() const { return schedule_; }
 
  private:
   Stage::Input input(int micro_batch, double scale) const;
+  void complete_gradients();
   double summed_losses();
   std::int64_t tokens() const { return spec_.micro_batch * spec_.seq_len; }
 
   EngineSpec spec_;
+  const RankGroups& groups_;
   Stream& stream_;
-  Region region_;
+  std::unique_ptr<Region> region_;
   AttentionCore attention_;
   BlockHooks hooks_;
-  SelfCommunicator self_;
+  ParamStore whole_;  // all of the model's parameters, declared only
   ParamStore params_;
-  Stage stage_;
   Schedule schedule_;
+  std::deque<Stage> stages_;  // this rank's, in order along the model
   std::optional<ShardedAdamW> optimizer_;
+  std::optional<PartialGradients> partial_gradients_;
+  Tensor tied_gradient_;                               // on the pipeline's ends, when tied
   Tensor ids_, targets_, positions_, document_start_;  // [micro_batches, tokens] I32
   Tensor losses_;                                      // [micro_batches] F64
   std::optional<Pipeline> pipeline_;
@@ -79,14 +95,10 @@ class Engine {
 // What a step of this engine takes and computes, without computing it.
 struct EnginePlan {
   MemoryPlan memory;
-  Tally issued;  // FLOPs of a step as executed, recomputation included
-  Tally useful;  // FLOPs of a step without recomputation
-  std::int64_t parameters = 0;
+  Tally issued;                 // FLOPs of a step as executed, recomputation included
+  Tally useful;                 // FLOPs of a step without recomputation
+  std::int64_t parameters = 0;  // of the whole model
 };
-EnginePlan plan_engine(const EngineSpec& spec, Device device);
-
-// XXH3-64 of all parameters as float32, in order of their names: equal for equal
-// weights whatever the compute dtype, the recomputation or the layout.
-std::uint64_t weights_hash(ParamStore& params);
+EnginePlan plan_engine(const EngineSpec& spec, const RankGroups& groups, Device device);
 
 }  // namespace trireme

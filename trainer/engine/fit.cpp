@@ -50,23 +50,25 @@ std::vector<Proposal> proposals(const RunConfig& config) {
 
 }  // namespace
 
-std::vector<Saving> savings(const RunConfig& config, Device device, std::size_t available) {
+std::vector<Saving> savings(const RunConfig& config, const RankGroups& groups, Device device,
+                            std::size_t available) {
   constexpr std::size_t kMost = 3;
   std::vector<Saving> found;
   for (const Proposal& proposal : proposals(config)) {
-    const std::size_t bytes = plan_engine(engine_spec(proposal.config), device).memory.total();
+    const std::size_t bytes =
+        plan_engine(engine_spec(proposal.config), groups, device).memory.total();
     if (bytes <= available) found.push_back({proposal.change, bytes});
     if (found.size() == kMost) break;
   }
   return found;
 }
 
-void require_fit(const RunConfig& config, Device device, std::size_t needed,
-                 std::size_t available) {
+void require_fit(const RunConfig& config, const RankGroups& groups, Device device,
+                 std::size_t needed, std::size_t available) {
   if (needed <= available) return;
   std::string text = fmt::format("the run needs {} of memory, {} are available", gibibytes(needed),
                                  gibibytes(available));
-  const std::vector<Saving> found = savings(config, device, available);
+  const std::vector<Saving> found = savings(config, groups, device, available);
   for (const Saving& saving : found) {
     text += fmt::format("\n  {} would need {}", saving.change, gibibytes(saving.bytes));
   }

@@ -5,6 +5,7 @@
 
 #include "model/device/device.h"
 #include "trainer/config/run_config.h"
+#include "trainer/engine/rank_groups.h"
 
 namespace trireme {
 
@@ -16,9 +17,11 @@ struct Saving {
 
 // The changes under which the plan fits into `available`, the cheapest in speed
 // first, at most three.
-std::vector<Saving> savings(const RunConfig& config, Device device, std::size_t available);
+std::vector<Saving> savings(const RunConfig& config, const RankGroups& groups, Device device,
+                            std::size_t available);
 
 // Throws EnvironmentError, with those changes, when `needed` exceeds `available`.
-void require_fit(const RunConfig& config, Device device, std::size_t needed, std::size_t available);
+void require_fit(const RunConfig& config, const RankGroups& groups, Device device,
+                 std::size_t needed, std::size_t available);
 
 }  // namespace trireme

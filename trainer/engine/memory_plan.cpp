@@ -14,7 +14,7 @@ std::array<std::pair<const char*, std::size_t>, 8> MemoryPlan::classes() const {
            {"activations", activations * in_flight},
            {"workspace", workspace},
            {"data", data},
-           {"communication", communication}}};
+           {"communication", communication + buffers}}};
 }
 
 Arenas::Arenas(Device device)
@@ -23,7 +23,8 @@ Arenas::Arenas(Device device)
       gradients(Arena::unbounded(device)),
       optimizer(Arena::unbounded(device)),
       workspace(Arena::unbounded(device)),
-      data(Arena::unbounded(device)) {}
+      data(Arena::unbounded(device)),
+      communication(Arena::unbounded(device)) {}
 
 Arenas Arenas::unbounded(Device device, std::size_t in_flight) {
   Arenas arenas(device);
@@ -39,7 +40,9 @@ Arenas::Arenas(const MemoryPlan& plan, Device device)
       gradients(plan.gradients, device),
       optimizer(plan.optimizer, device),
       workspace(plan.workspace, device),
-      data(plan.data, device) {
+      data(plan.data, device),
+      communication(plan.communication, device),
+      buffers(plan.buffers) {
   for (std::size_t i = 0; i < plan.in_flight; ++i)
     activations.emplace_back(plan.activations, device);
 }
@@ -51,7 +54,9 @@ MemoryPlan Arenas::peaks() const {
                   .optimizer = optimizer.peak(),
                   .in_flight = activations.size(),
                   .workspace = workspace.peak(),
-                  .data = data.peak()};
+                  .data = data.peak(),
+                  .communication = communication.peak(),
+                  .buffers = buffers};
   for (const Arena& arena : activations)
     plan.activations = std::max(plan.activations, arena.peak());
   return plan;

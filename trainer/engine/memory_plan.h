@@ -14,19 +14,21 @@ struct MemoryPlan {
   std::size_t weights = 0;  // in the compute dtype, and constant tables
   std::size_t masters = 0;  // float32 copies that the optimizer updates
   std::size_t gradients = 0;
-  std::size_t optimizer = 0;    // moments
-  std::size_t activations = 0;  // of one micro-batch in flight
-  std::size_t in_flight = 1;    // micro-batches in flight
-  std::size_t workspace = 0;    // temporaries, logits, norms
-  std::size_t data = 0;         // token ids, targets, positions of a step
-  std::size_t communication = 0;
+  std::size_t optimizer = 0;      // moments
+  std::size_t activations = 0;    // of one micro-batch in flight
+  std::size_t in_flight = 1;      // micro-batches in flight
+  std::size_t workspace = 0;      // temporaries, logits, norms
+  std::size_t data = 0;           // token ids, targets, positions of a step
+  std::size_t communication = 0;  // what is gathered before it is sent
+  std::size_t buffers = 0;        // of the groups of ranks, for messages on their way
 
   std::size_t total() const {
     return weights + masters + gradients + optimizer + activations * in_flight + workspace + data +
-           communication;
+           communication + buffers;
   }
   bool operator==(const MemoryPlan&) const = default;
-  // ("weights", bytes), ... in the order above, activations of all in flight.
+  // ("weights", bytes), ... in the order above, activations of all in flight, the last two
+  // as one.
   std::array<std::pair<const char*, std::size_t>, 8> classes() const;
 };
 
@@ -36,8 +38,9 @@ struct Arenas {
   static Arenas unbounded(Device device, std::size_t in_flight);
   Arenas(const MemoryPlan& plan, Device device);
 
-  Arena weights, masters, gradients, optimizer, workspace, data;
+  Arena weights, masters, gradients, optimizer, workspace, data, communication;
   std::deque<Arena> activations;
+  std::size_t buffers = 0;
 
   // The most that each has held so far.
   MemoryPlan peaks() const;

@@ -25,19 +25,32 @@ std::string classes_text(const MemoryPlan& memory) {
   return text;
 }
 
+// "4 = pipeline 2 (1F1B) x tensor 2 with sequence parallelism"
+std::string layout_text(const ParallelismConfig& layout) {
+  std::string text = fmt::format("{} =", world_size(layout));
+  if (layout.pipeline > 1) {
+    text += fmt::format(" pipeline {} ({}", layout.pipeline, layout.schedule);
+    if (layout.virtual_stages > 1) text += fmt::format(", {} stages each", layout.virtual_stages);
+    text += ")";
+  }
+  if (layout.pipeline > 1 && layout.tensor > 1) text += " x";
+  if (layout.tensor > 1) text += fmt::format(" tensor {}", layout.tensor);
+  if (layout.sequence) text += " with sequence parallelism";
+  return text;
+}
+
 }  // namespace
 
 RunDescription describe_run(const RunConfig& config, const EngineSpec& spec, const EnginePlan& plan,
-                            const RunFacts& facts) {
+                            const RankGroups& groups, const RunFacts& facts) {
   const std::string model = config.flavor.empty() ? config.model.model_type : config.flavor;
   const TrainingConfig& training = config.training;
   const std::int64_t steps = total_steps(config);
   const auto step_tokens = static_cast<double>(tokens_per_step(config));
-  const double flops = plan.useful.matmul + plan.useful.attention_causal;
   RunDescription run;
   run.rows = {{"run folder", facts.folder.string()},
               {"model", fmt::format("{}, {} parameters", model, grouped(plan.parameters))},
-              {"weights", fmt::format("{} (XXH3 of all parameters)", facts.weights)},
+              {"weights", fmt::format("{} (of all parameters, in any layout)", facts.weights)},
               {"device", fmt::format("cpu, {} threads, {:.0f} GFLOP/s measured on a matrix product",
                                      facts.threads, facts.matrix_peak * 1e-9)},
               {"batch", fmt::format("{} sequences of {} tokens = {} micro-batches of {}",
@@ -51,18 +64,32 @@ RunDescription describe_run(const RunConfig& config, const EngineSpec& spec, con
               {"memory",
                fmt::format("{}: {}", human_bytes(plan.memory.total()), classes_text(plan.memory))},
               {"FLOPs", fmt::format("{:.3f} GFLOP a token (causal attention counted as computed)",
-                                    flops * 1e-9 / step_tokens)}};
+                                    facts.flops_per_step * 1e-9 / step_tokens)}};
   run.details = {{"model", model},
                  {"parameters", plan.parameters},
                  {"device", "cpu"},
-                 {"ranks", 1},
+                 {"ranks", groups.all->size()},
+                 {"layout", layout_of(config.parallelism)},
                  {"threads", facts.threads},
                  {"host", host_name()},
                  {"version", TRIREME_VERSION},
                  {"total_steps", steps},
                  {"weights", facts.weights},
                  {"memory_plan_bytes", plan.memory.total()}};
+  if (groups.all->size() > 1) {
+    run.rows.insert(run.rows.begin() + 1, {"ranks", layout_text(config.parallelism)});
+    run.rows.insert(run.rows.begin() + 2, {"mapping", groups.mapping});
+  }
+  if (!groups.warning.empty()) run.rows.emplace_back("warning", groups.warning);
   return run;
+}
+
+nlohmann::json layout_of(const ParallelismConfig& layout) {
+  return {{"ranks", world_size(layout)},
+          {"tensor", layout.tensor},
+          {"sequence", layout.sequence},
+          {"pipeline", layout.pipeline},
+          {"virtual_stages", layout.virtual_stages}};
 }
 
 }  // namespace trireme

@@ -15,8 +15,9 @@ namespace trireme {
 struct RunFacts {
   std::filesystem::path folder;
   int threads = 0;
-  double matrix_peak = 0;  // FLOP/s
-  std::string weights;     // their hash
+  double matrix_peak = 0;     // FLOP/s of this rank
+  double flops_per_step = 0;  // useful ones, of all ranks
+  std::string weights;        // their hash
   std::int64_t training_tokens = 0;
   std::int64_t samples_per_epoch = 0;
 };
@@ -27,6 +28,9 @@ struct RunDescription {
   EventsLog::Details details;
 };
 RunDescription describe_run(const RunConfig& config, const EngineSpec& spec, const EnginePlan& plan,
-                            const RunFacts& facts);
+                            const RankGroups& groups, const RunFacts& facts);
+
+// The axes with more than one rank, as stored with a checkpoint.
+nlohmann::json layout_of(const ParallelismConfig& layout);
 
 }  // namespace trireme

@@ -32,7 +32,11 @@ std::filesystem::path linked(const std::filesystem::path& run, const RunConfig& 
 
 }  // namespace
 
-RunFolder::RunFolder(const RunConfig& config)
-    : path(made(config.job.dump_folder)), lease(path), store(linked(path, config), lease) {}
+RunFolder::RunFolder(const RunConfig& config, const checkpoint::Team& team)
+    : path(team.led([&] {
+        lease.emplace(made(config.job.dump_folder));
+        return linked(config.job.dump_folder, config).string();
+      })),
+      store(path, lease ? &*lease : nullptr, team) {}
 
 }  // namespace trireme

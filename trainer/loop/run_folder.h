@@ -1,18 +1,20 @@
 #pragma once
 #include <filesystem>
+#include <optional>
 
 #include "checkpoint/lease.h"
 #include "checkpoint/store.h"
+#include "checkpoint/team.h"
 #include "trainer/config/run_config.h"
 
 namespace trireme {
 
-// The run folder as its one writer sees it. Built: the folder exists, is ours alone,
-// and its checkpoints are where the config wants them.
+// The run folder as its one writer sees it, the ranks of a run. Built: the folder exists,
+// is ours alone, and its checkpoints are where the config wants them.
 struct RunFolder {
-  explicit RunFolder(const RunConfig& config);
+  RunFolder(const RunConfig& config, const checkpoint::Team& team);
+  std::optional<checkpoint::Lease> lease;  // the leading rank has it
   std::filesystem::path path;
-  checkpoint::Lease lease;
   checkpoint::Store store;
 };
 

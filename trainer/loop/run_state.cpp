@@ -1,7 +1,10 @@
 #include "trainer/loop/run_state.h"
 
 #include <fmt/format.h>
+
 #include <bit>
+
+#include "trainer/engine/weights_hash.h"
 
 namespace trireme {
 namespace {
@@ -50,7 +53,10 @@ double from_bits(const checkpoint::Loaded& loaded, const char* key) {
 std::vector<checkpoint::Piece> weight_pieces(ParamStore& params) {
   std::vector<checkpoint::Piece> pieces;
   for (const Weight& weight : params.weights()) {
-    for (const Param& param : weight.parts) pieces.push_back(piece("model/", param, param.master));
+    for (const Param& param : weight.parts) {
+      if (param.box.extent.count() == 0) continue;  // all padding
+      pieces.push_back(piece("model/", param, param.master));
+    }
   }
   return pieces;
 }
@@ -59,6 +65,7 @@ std::vector<checkpoint::Piece> state_pieces(Engine& engine) {
   std::vector<checkpoint::Piece> pieces = weight_pieces(engine.params());
   for (const Weight& weight : engine.params().weights()) {
     for (const Param& param : weight.parts) {
+      if (param.box.extent.count() == 0) continue;
       pieces.push_back(piece("adam.m/", param, engine.optimizer().first_moment(param)));
       pieces.push_back(piece("adam.v/", param, engine.optimizer().second_moment(param)));
     }
@@ -66,13 +73,14 @@ std::vector<checkpoint::Piece> state_pieces(Engine& engine) {
   return pieces;
 }
 
-std::string weights_hash_text(ParamStore& params) {
-  return fmt::format("{:016x}", weights_hash(params));
+std::string weights_hash_text(const ParamStore& params, Communicator& ranks) {
+  return fmt::format("{:016x}", weights_hash(params, ranks));
 }
 
-void require_weights(const checkpoint::Loaded& loaded, ParamStore& params) {
+void require_weights(const checkpoint::Loaded& loaded, const ParamStore& params,
+                     Communicator& ranks) {
   const std::string stored = read_progress(loaded).weights;
-  const std::string found = weights_hash_text(params);
+  const std::string found = weights_hash_text(params, ranks);
   if (found == stored) return;
   throw CheckpointError(say(loaded.folder.string(), ": its weights have the hash ", found,
                             ", those of the run that wrote it ", stored));

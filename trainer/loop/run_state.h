@@ -25,14 +25,15 @@ struct RunProgress {
 };
 
 // The hash of all parameters (weights_hash), as it is printed and stored.
-std::string weights_hash_text(ParamStore& params);
+std::string weights_hash_text(const ParamStore& params, Communicator& ranks);
 
 // The JSON parts of a checkpoint, and back. A `RunProgress` read back has the same bits.
 // Throws CheckpointError naming the checkpoint and the key.
 void write_progress(const RunProgress& progress, const data::SampleSource& source,
                     checkpoint::Snapshot& snapshot);
 // Throws CheckpointError unless the weights are those the checkpoint was made of.
-void require_weights(const checkpoint::Loaded& loaded, ParamStore& params);
+void require_weights(const checkpoint::Loaded& loaded, const ParamStore& params,
+                     Communicator& ranks);
 RunProgress read_progress(const checkpoint::Loaded& loaded);
 std::string data_fingerprint(const checkpoint::Loaded& loaded);
 

@@ -8,6 +8,7 @@
 
 #include "model/device/cpu/threads.h"
 #include "model/ops/cpu/gemm_engine.h"
+#include "model/tensor/host_tensor.h"
 #include "trainer/config/difference.h"
 #include "trainer/config/effective.h"
 #include "trainer/config/reader.h"
@@ -18,7 +19,7 @@
 #include "trainer/loop/train.h"
 #include "trainer/loop/trained_model.h"
 #include "trainer/optimizer/lr_schedule.h"
-#include "trainer/restart/environment.h"
+#include "trainer/restart/run_rank.h"
 #include "trainer/telemetry/human.h"
 #include "trainer/telemetry/process_memory.h"
 
@@ -31,9 +32,16 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-EnginePlan plan_and_fit(const RunConfig& config, const EngineSpec& spec, Device device) {
-  EnginePlan plan = plan_engine(spec, device);
-  require_fit(config, device, plan.memory.total(), available_host_memory());
+// What fits on one rank has to fit on all.
+EnginePlan plan_and_fit(const RunConfig& config, const EngineSpec& spec, const RankGroups& groups,
+                        const checkpoint::Team& team, Device device, int local_size) {
+  EnginePlan plan;
+  team.together([&] {
+    plan = plan_engine(spec, groups, device);
+    const std::size_t available = available_host_memory() / static_cast<std::size_t>(local_size);
+    require_fit(config, groups, device, plan.memory.total(), available);
+    return std::string();
+  });
   return plan;
 }
 
@@ -46,30 +54,35 @@ Console::Options console_options(const RunConfig& config, std::int64_t total_ste
 
 }  // namespace
 
-TrainRun::TrainRun(const LoadedConfig& loaded, Device device, int threads)
+TrainRun::TrainRun(const LoadedConfig& loaded, World& world, Device device, int threads)
     : loaded_(loaded),
       config_(loaded.config),
       total_steps_(total_steps(config_)),
       threads_(threads),
+      groups_(world, config_.parallelism, config_.model),
+      team_(*groups_.all),
       train_data_(open_training_data(config_)),
       validation_data_(open_validation_data(config_)),
       spec_(engine_spec(config_)),
-      plan_(plan_and_fit(config_, spec_, device)),
-      folder_(config_),
+      plan_(plan_and_fit(config_, spec_, groups_, team_, device, world.local_size())),
+      flops_(flops_of_all()),
+      folder_(config_, team_),
       stream_(device),
       arenas_(plan_.memory, device),
-      engine_(spec_, stream_, arenas_),
-      console_(console_options(config_, total_steps_)) {}
+      engine_(spec_, groups_, stream_, arenas_),
+      log_(team_.leads(), console_options(config_, total_steps_)) {}
 
 ExitCode TrainRun::run() {
   tokenizer_hash_ = tokenizer_hash_of(config_);
   use_gemm_choices();
   resume();
-  open_logs();
+  log_.open(folder_.path, progress_.step, config_.metrics.enable_tensorboard);
+  if (team_.leads()) replace_text(folder_.path / "config.toml", effective_toml(loaded_));
   matrix_peak_ = measured_matrix_peak(spec_.compute);
   announce();
+  agree();
   while (progress_.step < total_steps_) {
-    if (const int signal = signals_.asked()) {
+    if (const int signal = agreed_.signal) {
       if (committed_ != progress_.step && !commit()) {
         throw_uncommitted(say("stopped by ", signal_name(signal)));
       }
@@ -83,25 +96,58 @@ ExitCode TrainRun::run() {
   return finish(ExitCode::kDone, "done");
 }
 
+TrainRun::StepFlops TrainRun::flops_of_all() const {
+  double both[] = {plan_.useful.matmul + plan_.useful.attention_causal,
+                   plan_.issued.matmul + plan_.issued.attention_causal};
+  Stream stream;
+  groups_.all->all_reduce(stream, host_tensor(std::span(both)), Reduce::kSum);
+  return {both[0], both[1]};
+}
+
+void TrainRun::agree() {
+  const std::string chosen = ops::cpu::GemmEngine::instance().choices().json();
+  double most[] = {static_cast<double>(signals_.asked()),
+                   chosen == gemm_choices_ && gemm_choices_kept_ ? 0.0 : 1.0,
+                   static_cast<double>(arenas_.peaks().total()),
+                   static_cast<double>(process_memory().peak_bytes)};
+  Stream stream;
+  groups_.all->all_reduce(stream, host_tensor(std::span(most)), Reduce::kMax);
+  agreed_ = {.signal = static_cast<int>(most[0]),
+             .chose_gemms = most[1] != 0,
+             .memory_peak_bytes = static_cast<std::uint64_t>(most[2]),
+             .process_peak_bytes = static_cast<std::uint64_t>(most[3])};
+}
+
 void TrainRun::use_gemm_choices() {
   const std::filesystem::path path = folder_.path / kGemmChoices;
-  if (!std::filesystem::exists(path)) return;
-  gemm_choices_ = read_text(path);
+  gemm_choices_ =
+      team_.led([&] { return std::filesystem::exists(path) ? read_text(path) : std::string(); });
+  if (gemm_choices_.empty()) return;
   ops::cpu::GemmEngine::instance().use(ops::cpu::GemmChoices::parse(gemm_choices_));
 }
 
-// A resumed run must multiply by the same libraries: they differ in the last bits.
-void TrainRun::keep_gemm_choices() {
-  const std::string now_chosen = ops::cpu::GemmEngine::instance().choices().json();
-  if (now_chosen == gemm_choices_) return;
+// A resumed run must multiply by the same libraries: they differ in the last bits. The
+// ranks of one run agree on them too, so that no layout has bits of its own.
+void TrainRun::share_gemm_choices() {
+  using ops::cpu::GemmChoices;
+  ops::cpu::GemmEngine& engine = ops::cpu::GemmEngine::instance();
+  GemmChoices all;
+  for (const std::string& text : team_.together([&] { return engine.choices().json(); })) {
+    all.merge(GemmChoices::parse(text));
+  }
+  engine.use(all);
+  const std::string text = all.json();
   try {
-    replace_text(folder_.path / kGemmChoices, now_chosen);
-    gemm_choices_ = now_chosen;
+    if (team_.leads()) replace_text(folder_.path / kGemmChoices, text);
     gemm_choices_kept_ = true;
   } catch (const Error& error) {
-    if (gemm_choices_kept_) warn(say("a resumed run may differ in the last bits: ", error.what()));
-    gemm_choices_kept_ = false;  // told once; tried again after the next step
+    // told once; tried again after the next step
+    if (gemm_choices_kept_) {
+      log_.warn(progress_.step, say("a resumed run may differ in the last bits: ", error.what()));
+    }
+    gemm_choices_kept_ = false;
   }
+  gemm_choices_ = text;
 }
 
 void TrainRun::resume() {
@@ -125,7 +171,7 @@ void TrainRun::resume() {
     return;
   }
   require_same_run(*resumed_from_);
-  require_weights(*resumed_from_, engine_.params());
+  require_weights(*resumed_from_, engine_.params(), *groups_.all);
   progress_ = read_progress(*resumed_from_);
   committed_ = resumed_from_->step;
   engine_.publish_masters();
@@ -150,47 +196,38 @@ void TrainRun::require_same_run(const checkpoint::Loaded& from) const {
                             refused, "\nRestore it, or give the new run another job.dump_folder."));
 }
 
-void TrainRun::open_logs() {
-  const std::filesystem::path& path = folder_.path;
-  events_.emplace(path / "events.jsonl");
-  metrics_.emplace(path / "metrics.jsonl", progress_.step);
-  if (config_.metrics.enable_tensorboard) {
-    tensorboard_.emplace(path / "tensorboard", progress_.step);
-  }
-  replace_text(path / "config.toml", effective_toml(loaded_));
-}
-
 void TrainRun::announce() {
   auto [rows, details] = describe_run(
-      config_, spec_, plan_,
+      config_, spec_, plan_, groups_,
       {.folder = folder_.path,
        .threads = threads_,
        .matrix_peak = matrix_peak_,
-       .weights = weights_hash_text(engine_.params()),
+       .flops_per_step = flops_.useful,
+       .weights = weights_hash_text(engine_.params(), *groups_.all),
        .training_tokens = static_cast<std::int64_t>(train_data_.total_tokens()),
        .samples_per_epoch = static_cast<std::int64_t>(train_data_.samples_per_epoch())});
-  if (!folder_.lease.taken_from().empty()) {
-    rows.emplace_back("lease", "taken over from " + folder_.lease.taken_from());
+  if (folder_.lease && !folder_.lease->taken_from().empty()) {
+    rows.emplace_back("lease", "taken over from " + folder_.lease->taken_from());
   }
   if (resumed_from_) {
     rows.emplace_back("resumes", fmt::format("{} (step {})", resumed_from_->folder.string(),
                                              resumed_from_->step));
     details["from"] = resumed_from_->folder.string();
   }
-  console_.banner(resumed_from_ ? "trireme resumes" : "trireme starts", rows);
-  events_->record(resumed_from_ ? "resume" : "start", progress_.step, details);
+  log_.banner(resumed_from_ ? "trireme resumes" : "trireme starts", rows);
+  log_.event(resumed_from_ ? "resume" : "start", progress_.step, details);
   if (!resumed_from_) return;
   for (const std::string& why : resumed_from_->rejected) {
-    console_.note("checkpoint rejected: " + why);
-    events_->record("checkpoint_rejected", progress_.step, {{"why", why}});
+    log_.note("checkpoint rejected: " + why);
+    log_.event("checkpoint_rejected", progress_.step, {{"why", why}});
   }
   const LoadedConfig before =
       read_config({"checkpoint", resumed_from_->manifest.config, folder_.path}, {});
   for (const Change& change : difference(before.config, config_)) {
     const std::string text = fmt::format("{}: {} -> {} ({})", change.key, change.before,
                                          change.after, effect_text(change.effect));
-    console_.note("config changed: " + text);
-    events_->record("config_changed", progress_.step, {{"text", text}});
+    log_.note("config changed: " + text);
+    log_.event("config_changed", progress_.step, {{"text", text}});
   }
 }
 
@@ -200,17 +237,17 @@ void TrainRun::step() {
   const double rate =
       learning_rate(config_.lr_scheduler, config_.optimizer.lr, number, total_steps_);
   const std::int64_t valid = fill_batch(engine_.batch(), train_data_, progress_.samples);
-  if (valid == 0) throw DataError(say("step ", number, " has no token to predict"));
+  if (valid == 0) throw on_all_ranks(DataError(say("step ", number, " has no token to predict")));
   const Engine::StepResult result = engine_.train(rate, number, valid);
   const double seconds = now() - start;
   if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) {
-    events_->record("failure", number,
-                    {{"text", "diverged"}, {"loss", result.loss}, {"grad_norm", result.grad_norm}});
-    throw DivergedError(fmt::format(
+    log_.event("failure", number,
+               {{"text", "diverged"}, {"loss", result.loss}, {"grad_norm", result.grad_norm}});
+    throw on_all_ranks(DivergedError(fmt::format(
         "step {}: loss {} and gradient norm {} are not both finite; the newest checkpoint is that "
         "of step {} (lower optimizer.lr, warm up longer, or look at the data with 'trireme data "
         "check')",
-        number, std::abs(result.loss), std::abs(result.grad_norm), committed_));
+        number, std::abs(result.loss), std::abs(result.grad_norm), committed_)));
   }
   progress_.step = number;
   progress_.samples += static_cast<std::uint64_t>(config_.training.global_batch_size);
@@ -218,8 +255,9 @@ void TrainRun::step() {
   progress_.loss = result.loss;
   progress_.grad_norm = result.grad_norm;
   require_plan_holds();
+  agree();
 
-  const double peak = matrix_peak(seconds) * seconds;
+  const double peak = matrix_peak(seconds) * seconds * team_.size();
   StepMetrics metrics{.step = number,
                       .tokens = progress_.tokens,
                       .loss = result.loss,
@@ -227,18 +265,16 @@ void TrainRun::step() {
                       .lr = rate,
                       .step_seconds = seconds,
                       .tokens_per_second = static_cast<double>(tokens_per_step(config_)) / seconds,
-                      .mfu = (plan_.useful.matmul + plan_.useful.attention_causal) / peak,
-                      .hfu = (plan_.issued.matmul + plan_.issued.attention_causal) / peak,
-                      .memory_peak_bytes = arenas_.peaks().total(),
-                      .process_peak_bytes = process_memory().peak_bytes,
+                      .mfu = flops_.useful / peak,
+                      .hfu = flops_.issued / peak,
+                      .memory_peak_bytes = agreed_.memory_peak_bytes,
+                      .process_peak_bytes = agreed_.process_peak_bytes,
                       .validation_loss = {},
                       .validation_bits_per_byte = {},
                       .more = {}};
   validate(metrics);
-  keep_gemm_choices();  // before anything tells of the step
-  metrics_->append(metrics);
-  if (tensorboard_) tensorboard_->step(metrics);
-  console_.step(metrics);
+  if (agreed_.chose_gemms) share_gemm_choices();  // before anything tells of the step
+  log_.step(metrics);
 }
 
 // A step faster than the peak means that others used the cores while it was measured.
@@ -276,44 +312,37 @@ void TrainRun::validate(StepMetrics& metrics) {
       engine_.batch(), [&] { return engine_.evaluate(); }, *validation_data_, samples);
   metrics.validation_loss = result.loss;
   metrics.validation_bits_per_byte = bits_per_byte(result.loss, *validation_data_);
-  const double seconds = now() - start;
-  console_.validation(metrics.step, result.loss, metrics.validation_bits_per_byte, seconds);
-  EventsLog::Details details{
-      {"loss", result.loss}, {"tokens", result.valid_tokens}, {"seconds", seconds}};
-  if (metrics.validation_bits_per_byte)
-    details["bits_per_byte"] = *metrics.validation_bits_per_byte;
-  events_->record("validation", metrics.step, details);
+  log_.validation(metrics, result.valid_tokens, now() - start);
 }
 
 bool TrainRun::commit() {
   const double start = now();
-  progress_.weights = weights_hash_text(engine_.params());
+  progress_.weights = weights_hash_text(engine_.params(), *groups_.all);
   checkpoint::Snapshot snapshot;
   write_progress(progress_, train_data_, snapshot);
   snapshot.pieces = state_pieces(engine_);
   snapshot.config_toml = effective_toml(loaded_);
   snapshot.tokenizer = tokenizer_hash_;
-  snapshot.layout = {{"ranks", 1}};
+  snapshot.layout = layout_of(config_.parallelism);
   snapshot.versions = {{"trireme", TRIREME_VERSION}};
-  metrics_->sync();  // a resume is never ahead of the metrics
+  log_.sync_metrics();
+  checkpoint::Committed committed;
   try {
-    folder_.store.commit(snapshot);
+    committed = folder_.store.commit(snapshot);
   } catch (const Error& error) {
     commit_failure_ = error.what();
-    warn(
-        fmt::format("the checkpoint of step {} was not written: {}", progress_.step, error.what()));
+    log_.warn(progress_.step, fmt::format("the checkpoint of step {} was not written: {}",
+                                          progress_.step, error.what()));
     return false;
   }
   committed_ = progress_.step;
-  std::uint64_t bytes = 0;
-  for (const checkpoint::Piece& piece : snapshot.pieces) bytes += piece.bytes();
   const double seconds = now() - start;
-  console_.note(fmt::format("checkpoint of step {} committed, {} in {}", progress_.step,
-                            human_bytes(bytes), human_duration(seconds)));
-  events_->record("checkpoint", progress_.step,
-                  {{"path", checkpoint::newest_checkpoint(folder_.path).string()},
-                   {"bytes", bytes},
-                   {"seconds", seconds}});
+  if (!team_.leads()) return true;
+  log_.note(fmt::format("checkpoint of step {} committed, {} in {}", progress_.step,
+                        human_bytes(committed.bytes), human_duration(seconds)));
+  log_.event(
+      "checkpoint", progress_.step,
+      {{"path", committed.folder.string()}, {"bytes", committed.bytes}, {"seconds", seconds}});
   prune();
   return true;
 }
@@ -321,14 +350,9 @@ bool TrainRun::commit() {
 void TrainRun::throw_uncommitted(const std::string& what) const {
   const std::string newest =
       committed_ < 0 ? "there is no older one" : say("the newest is that of step ", committed_);
-  throw EnvironmentError(say(what, ", but the checkpoint of its last step, ", progress_.step,
-                             ", could not be written (", newest, "): ", commit_failure_,
-                             "\nMend that and start the run again"));
-}
-
-void TrainRun::warn(const std::string& text) {
-  console_.note("warning: " + text);
-  events_->record("warning", progress_.step, {{"text", text}});
+  throw on_all_ranks(EnvironmentError(say(
+      what, ", but the checkpoint of its last step, ", progress_.step, ", could not be written (",
+      newest, "): ", commit_failure_, "\nMend that and start the run again")));
 }
 
 void TrainRun::prune() {
@@ -338,21 +362,19 @@ void TrainRun::prune() {
     const auto removed = folder_.store.prune(
         {.keep_latest = static_cast<int>(how.keep_latest_k), .keep_every = how.keep_every});
     for (const std::int64_t step : removed) {
-      events_->record("checkpoint_removed", progress_.step, {{"path", say("step ", step)}});
+      log_.event("checkpoint_removed", progress_.step, {{"path", say("step ", step)}});
     }
   } catch (const Error& error) {
-    warn(say("old checkpoints were not removed: ", error.what()));
+    log_.warn(progress_.step, say("old checkpoints were not removed: ", error.what()));
   }
 }
 
 ExitCode TrainRun::finish(ExitCode code, const std::string& reason) {
-  metrics_->sync();
-  events_->record("stop", progress_.step,
-                  {{"reason", reason}, {"exit_code", static_cast<int>(code)}});
-  events_->sync();
-  console_.note(fmt::format("{} at step {} of {}",
-                            code == ExitCode::kDone ? "done" : "stopped by " + reason,
-                            progress_.step, total_steps_));
+  log_.event("stop", progress_.step, {{"reason", reason}, {"exit_code", static_cast<int>(code)}});
+  log_.sync();
+  log_.note(fmt::format("{} at step {} of {}",
+                        code == ExitCode::kDone ? "done" : "stopped by " + reason, progress_.step,
+                        total_steps_));
   return code;
 }
 
@@ -362,10 +384,12 @@ ExitCode train(const LoadedConfig& loaded) {
         "job.reproducible = true: comes with data parallelism; with one rank the same config gives "
         "the same bits without it");
   }
-  refuse_many_ranks();
-  const Device device = open_device(loaded.config.job.device);
-  const int threads = cpu::use_threads(loaded.config.job.threads);
-  return TrainRun(loaded, device, threads).run();
+  World world(environment_variable);
+  return run_rank(world, [&] {
+    const Device device = open_device(loaded.config.job.device);
+    const int threads = cpu::use_threads(loaded.config.job.threads, world.local_size());
+    return TrainRun(loaded, world, device, threads).run();
+  });
 }
 
 }  // namespace trireme

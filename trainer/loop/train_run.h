@@ -2,32 +2,46 @@
 #include <optional>
 #include <string>
 
+#include "checkpoint/team.h"
+#include "parallel/comm/world.h"
 #include "trainer/config/loaded_config.h"
 #include "trainer/engine/engine.h"
+#include "trainer/engine/rank_groups.h"
 #include "trainer/loop/data_feed.h"
 #include "trainer/loop/run_folder.h"
+#include "trainer/loop/run_log.h"
 #include "trainer/loop/run_state.h"
 #include "trainer/restart/signals.h"
-#include "trainer/telemetry/console.h"
-#include "trainer/telemetry/events_log.h"
-#include "trainer/telemetry/metrics_log.h"
-#include "trainer/telemetry/tensorboard.h"
 
 namespace trireme {
 
-// One incarnation of a run, from its resumption to its end.
+// One rank's part in one incarnation of a run, from its resumption to its end. All
+// ranks walk the same way at the same time; rank 0 leads: it alone writes logs and
+// commits checkpoints.
 class TrainRun {
  public:
-  TrainRun(const LoadedConfig& loaded, Device device, int threads);
+  TrainRun(const LoadedConfig& loaded, World& world, Device device, int threads);
   ExitCode run();
 
  private:
+  // What the ranks settle together after each step: the most of what each has.
+  struct Agreed {
+    int signal = 0;  // that asked the run to stop
+    bool chose_gemms = false;
+    std::uint64_t memory_peak_bytes = 0;
+    std::uint64_t process_peak_bytes = 0;
+  };
+  struct StepFlops {
+    double useful = 0, issued = 0;
+  };
+  StepFlops flops_of_all() const;
   void resume();
   void require_same_run(const checkpoint::Loaded& from) const;
   void open_logs();
   void announce();
   void use_gemm_choices();
-  void keep_gemm_choices();
+  void share_gemm_choices();
+  void agree();
 
   void step();
   double matrix_peak(double seconds);
@@ -37,7 +51,6 @@ class TrainRun {
   bool commit();
   [[noreturn]] void throw_uncommitted(const std::string& what) const;
   void prune();
-  void warn(const std::string& text);
   ExitCode finish(ExitCode code, const std::string& reason);
 
   const LoadedConfig& loaded_;
@@ -45,12 +58,15 @@ class TrainRun {
   const std::int64_t total_steps_;
   const int threads_;
   StopSignals signals_;
+  RankGroups groups_;
+  const checkpoint::Team team_;
   data::SampleSource train_data_;
   std::optional<data::SampleSource> validation_data_;
   EngineSpec spec_;
   EnginePlan plan_;
+  StepFlops flops_;  // of all ranks
   RunFolder folder_;
-  double matrix_peak_ = 0;  // FLOP/s
+  double matrix_peak_ = 0;  // FLOP/s of this rank
   int matrix_peak_measured_again_ = 0;
   Stream stream_;
   Arenas arenas_;
@@ -59,13 +75,11 @@ class TrainRun {
   std::optional<checkpoint::Loaded> resumed_from_;
   std::int64_t committed_ = -1;  // newest step on disk
   std::string commit_failure_;   // why the last commit did not happen
-  std::string gemm_choices_;
+  std::string gemm_choices_;     // as they stand in the run folder
   bool gemm_choices_kept_ = true;
+  Agreed agreed_;
   std::string tokenizer_hash_;
-  std::optional<MetricsLog> metrics_;
-  std::optional<EventsLog> events_;
-  std::optional<TensorBoard> tensorboard_;
-  Console console_;
+  RunLog log_;
 };
 
 }  // namespace trireme

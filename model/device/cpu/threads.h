@@ -1,5 +1,6 @@
 #pragma once
 #include <omp.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -7,9 +8,11 @@
 namespace trireme::cpu {
 
 // From now on this process computes with `count` threads, or with every core it may
-// use when that is 0. Returns the number.
-inline int use_threads(std::int64_t count) {
-  const int threads = count > 0 ? static_cast<int>(count) : omp_get_num_procs();
+// use when that is 0: all it is bound to, but no more than its share among `neighbours`
+// processes on the machine (1: it is alone). Returns the number.
+inline int use_threads(std::int64_t count, int neighbours = 1) {
+  const int share = std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)) / neighbours);
+  const int threads = count > 0 ? static_cast<int>(count) : std::min(omp_get_num_procs(), share);
   omp_set_dynamic(0);
   omp_set_num_threads(threads);
   return threads;

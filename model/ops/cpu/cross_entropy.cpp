@@ -1,6 +1,8 @@
 #include "model/ops/cpu/cross_entropy.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "model/device/cpu/threads.h"
 #include "model/ops/cpu/kernels.h"
@@ -30,6 +32,18 @@ void over_rows(Tensor logits, Tensor top, Tensor targets, std::int64_t first, co
 }
 
 }  // namespace
+
+void mask_padding(Stream&, Tensor logits, std::int64_t columns) {
+  with_float(logits.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T nothing(-std::numeric_limits<float>::infinity());
+    const std::int64_t width = logits.width();
+    for (std::int64_t row = 0; row < logits.rows(); ++row) {
+      T* const line = logits.as<T>() + row * width;
+      std::fill(line + columns, line + width, nothing);
+    }
+  });
+}
 
 void row_max(Stream&, Tensor top, Tensor logits) {
   with_kernels(logits.dtype, [&]<Isa isa, class T>() {

@@ -3,6 +3,7 @@
 
 namespace trireme::ops::cpu {
 
+void mask_padding(Stream&, Tensor logits, std::int64_t columns);
 void row_max(Stream&, Tensor top, Tensor logits);
 void row_exp_sum(Stream&, Tensor total, Tensor target, Tensor logits, Tensor top, Tensor targets,
                  std::int64_t first);

@@ -103,7 +103,9 @@ TEST_P(AttentionGradient, holds_with_grouped_queries_and_documents) {
   const Tensor x = bench.random({14, 10}, "x");
   const Tensor r = bench.random({14, 10}, "r");
   Attention::Saved saved;
-  const auto forward = [&] { return attention.forward(bench.run, x, sequence, saved); };
+  const auto forward = [&] {
+    return attention.forward(bench.run, x, sequence, Recompute::kNone, saved);
+  };
   bench.check(
       {x}, [&] { return dot(r, forward()); },
       [&] {
@@ -173,7 +175,7 @@ TEST(Head, gradients_are_those_of_the_mean_loss_of_the_valid_targets) {
   Region region;
   Weight& table = bench.params.declare(
       {.name = "head.weight", .shape = {11, 6}, .init_scale = 1, .decay = true});
-  const Head head(bench.params, NormKind::kRmsNorm, 6, 1e-5, table, 11, region);
+  const Head head(bench.params, NormKind::kRmsNorm, 6, 1e-5, table, region);
   bench.allocate();
   const Tensor x = bench.random({4, 6}, "x");
   const Tensor targets = bench.integers({3, -1, 10, 0});

@@ -237,6 +237,37 @@ TEST(CrossEntropy, columns_of_minus_infinity_count_for_nothing) {
   });
 }
 
+TEST(CrossEntropy, masked_padding_leaves_loss_and_gradient_of_the_other_columns) {
+  on_every_platform_and_dtype([](Stream& stream, DType dtype) {
+    constexpr std::int64_t kWidth = 37, kPadded = 48, kRows = 5;
+    const Problem exact{kRows, kWidth, dtype};
+    const Applied expected(stream, exact);
+    // Padding is larger than any logit: it would be seen.
+    Values wide;
+    for (std::int64_t row = 0; row < kRows; ++row) {
+      wide.insert(wide.end(), exact.logits.begin() + row * kWidth,
+                  exact.logits.begin() + (row + 1) * kWidth);
+      wide.insert(wide.end(), kPadded - kWidth, 100);
+    }
+    Held padded(stream, {kRows, kPadded}, dtype, wide);
+    mask_padding(stream, padded, kWidth);
+    Problem masked{kRows, kPadded, dtype};
+    masked.logits = padded.values();
+    masked.targets = exact.targets;
+    // What the exact width has elsewhere must not be found in the padding.
+    for (double& id : masked.targets) id = id == kWidth ? kPadded : id;
+    const Applied got(stream, masked);
+    EXPECT_EQ(got.top.values(), expected.top.values());
+    EXPECT_EQ(got.target.values(), expected.target.values());
+    expect_values(got.total, expected.total.values(), 8);
+    expect_values(got.loss, expected.loss.values(), 8);
+    const Values gradient = got.logits.values();
+    for (std::int64_t row = 0; row < kRows; ++row) {
+      for (std::int64_t i = kWidth; i < kPadded; ++i) EXPECT_EQ(gradient[row * kPadded + i], 0);
+    }
+  });
+}
+
 TEST(CrossEntropy, bits_do_not_depend_on_threads) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
     expect_thread_independent([&] {

@@ -136,8 +136,59 @@ TEST(ParamStore, a_parameter_without_a_gradient_is_named) {
   }
 }
 
+TEST(ParamStore, padding_is_zero_and_belongs_to_no_parameter) {
+  for (int index = 0; index < 3; ++index) {
+    Stored held;
+    // 7 rows shared out as 12 are: 4, then 3 and one of padding, then padding alone.
+    held.store.declare({.name = "table",
+                        .shape = {7, 6},
+                        .cut = {.dim = 0, .slice = {index, 3}, .padded = 12},
+                        .init_scale = 0.5,
+                        .decay = true});
+    held.store.allocate({held.weights, held.masters, &held.gradients}, DType::kF32);
+    held.store.initialize(9);
+    const Weight& weight = held.store.weights().front();
+    const Param& param = weight.parts.front();
+    const std::int64_t rows = std::vector<std::int64_t>{4, 3, 0}[static_cast<std::size_t>(index)];
+    EXPECT_EQ(weight.value.shape, (Shape{4, 6}));
+    EXPECT_EQ(param.box, (Box{{std::min(4 * index, 7), 0}, {rows, 6}}));
+    EXPECT_EQ(param.value.shape, param.box.extent);
+    EXPECT_EQ(param.counted(), rows > 0);
+    EXPECT_EQ(held.store.parameter_count(), rows * 6);
+    const std::vector<float> all = drawn("table", 9, 0, 42);
+    for (std::int64_t i = 0; i < weight.value.count(); ++i) {
+      const std::int64_t row = 4 * index + i / 6;
+      const float expected = row < 7 ? 0.5f * all[static_cast<std::size_t>(row * 6 + i % 6)] : 0;
+      EXPECT_EQ(weight.value.as<float>()[i], expected) << index << " " << i;
+    }
+  }
+}
+
 TEST(Cut, one_that_does_not_divide_is_refused) {
   EXPECT_THROW(placement({7, 3}, {0, {0, 2}}), ConfigError);
+}
+
+TEST(Cut, few_pieces_are_held_by_neighbours_and_counted_once) {
+  for (const auto& [pieces, holders] : {std::pair{2, 4}, {1, 4}, {4, 4}, {8, 4}, {3, 1}}) {
+    std::vector<int> held(static_cast<std::size_t>(pieces));
+    std::vector<int> counted(static_cast<std::size_t>(pieces));
+    for (int index = 0; index < holders; ++index) {
+      const Cut cut = cut_pieces(0, pieces, {index, holders});
+      const Box box = placement({pieces * 5}, cut);
+      ASSERT_EQ(box.extent[0] % 5, 0);
+      for (std::int64_t at = box.from[0]; at < box.from[0] + box.extent[0]; at += 5) {
+        ++held[static_cast<std::size_t>(at / 5)];
+        counted[static_cast<std::size_t>(at / 5)] += cut.replica.index == 0;
+        // The piece of this holder's share of, say, twelve queries a piece.
+        EXPECT_EQ(at / 5 * holders / pieces, index / cut.replica.count * cut.replica.count);
+      }
+      EXPECT_EQ(cut.replica.count, std::max(1, holders / pieces));
+    }
+    for (const int times : held) EXPECT_EQ(times, std::max(1, holders / pieces));
+    for (const int times : counted) EXPECT_EQ(times, 1);
+  }
+  EXPECT_THROW(cut_pieces(0, 3, {0, 2}), ConfigError);
+  EXPECT_THROW(cut_pieces(0, 4, {0, 6}), ConfigError);
 }
 
 }  // namespace

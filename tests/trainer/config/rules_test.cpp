@@ -110,8 +110,31 @@ INSTANTIATE_TEST_SUITE_P(
         Case{{{"validation.freq", "10"}},
              "command line: --validation.freq = 10: nothing to validate on; give data.validation "
              "or data.split"},
-        Case{{{"parallelism.pipeline_parallel_degree", "2"}},
-             "command line: --parallelism.pipeline = 2: this version runs on one rank; must be 1"},
+        Case{{{"parallelism.context", "2"}},
+             "command line: --parallelism.context = 2: this version does not share work along this "
+             "axis; must be 1"},
+        Case{{{"parallelism.tensor", "3"}},
+             "command line: --parallelism.tensor = 3: does not divide model.num_attention_heads = "
+             "4; possible near 3: 2, 4"},
+        Case{{{"parallelism.tensor", "8"}},
+             "command line: --parallelism.tensor = 8: does not divide model.num_attention_heads = "
+             "4; possible near 8: 4"},
+        Case{{{"parallelism.pipeline_parallel_degree", "3"}},
+             "command line: --parallelism.pipeline = 3: 3 stages for 2 layers; at most 2"},
+        Case{{{"parallelism.virtual_stages", "2"}},
+             "command line: --parallelism.virtual_stages = 2: schedule 1F1B has one stage on a "
+             "rank; Interleaved1F1B has more"},
+        Case{{{"parallelism.pipeline", "2"},
+              {"parallelism.virtual_stages", "2"},
+              {"parallelism.schedule", "Interleaved1F1B"},
+              {"training.global_batch_size", "3"},
+              {"model.num_hidden_layers", "4"}},
+             "command line: --training.global_batch_size = 3: schedule Interleaved1F1B takes "
+             "micro-batches in rounds of parallelism.pipeline = 2, and a step has 3; "
+             "global_batch_size possible near 3: 2, 4"},
+        Case{{{"parallelism.sequence", "true"}},
+             "command line: --parallelism.sequence = true: means nothing with parallelism.tensor = "
+             "1; remove it, or give more tensor ranks"},
         Case{{{"model.hidden_size", "66"}},
              "command line: --model.hidden_size = 66: model.num_attention_heads = 4: does not "
              "divide hidden_size = 66; or give head_dim"},

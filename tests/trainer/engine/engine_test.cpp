@@ -1,4 +1,5 @@
 #include "trainer/engine/engine.h"
+#include "trainer/engine/weights_hash.h"
 
 #include <gtest/gtest.h>
 
@@ -55,10 +56,11 @@ struct Trained {
 };
 
 Trained trained(const EngineSpec& spec, int steps = 4) {
-  const EnginePlan plan = plan_engine(spec, {});
+  const EnginePlan plan = plan_engine(spec, RankGroups(), {});
   Stream stream;
   Arenas arenas(plan.memory, {});
-  Engine engine(spec, stream, arenas);
+  const RankGroups alone;
+  Engine engine(spec, alone, stream, arenas);
   engine.params().initialize(1);
   Trained result{{}, weights_hash(engine.params()), 0, true};
   engine.publish_masters();
@@ -90,14 +92,14 @@ TEST(Engine, recomputation_saves_memory_and_changes_no_bit) {
   for (const char* family : {"gpt2", "qwen3"}) {
     EngineSpec spec = spec_of(family);
     const Trained plain = trained(spec);
-    std::size_t bytes = plan_engine(spec, {}).memory.activations;
+    std::size_t bytes = plan_engine(spec, RankGroups(), {}).memory.activations;
     for (const Recompute how : {Recompute::kSelective, Recompute::kFull}) {
       spec.recompute = how;
       const Trained again = trained(spec);
       EXPECT_EQ(again.losses, plain.losses);
       EXPECT_EQ(again.last_weights, plain.last_weights);
-      EXPECT_LT(plan_engine(spec, {}).memory.activations, bytes);
-      bytes = plan_engine(spec, {}).memory.activations;
+      EXPECT_LT(plan_engine(spec, RankGroups(), {}).memory.activations, bytes);
+      bytes = plan_engine(spec, RankGroups(), {}).memory.activations;
     }
   }
 }
@@ -148,7 +150,7 @@ TEST(Engine, bfloat16_follows_float32) {
 
 TEST(EnginePlan, counts_the_products_of_a_step) {
   const EngineSpec spec = spec_of("qwen3");
-  const EnginePlan plan = plan_engine(spec, {});
+  const EnginePlan plan = plan_engine(spec, RankGroups(), {});
   const ModelConfig& m = spec.model;
   const double tokens = 120;
   const std::int64_t block = m.hidden_size * (4 + 2 + 2) * m.head_dim +
@@ -164,9 +166,9 @@ TEST(EnginePlan, counts_the_products_of_a_step) {
 
 TEST(EnginePlan, full_recomputation_issues_more_than_is_useful) {
   EngineSpec spec = spec_of("qwen3");
-  const EnginePlan plain = plan_engine(spec, {});
+  const EnginePlan plain = plan_engine(spec, RankGroups(), {});
   spec.recompute = Recompute::kFull;
-  const EnginePlan full = plan_engine(spec, {});
+  const EnginePlan full = plan_engine(spec, RankGroups(), {});
   EXPECT_EQ(full.useful.matmul, plain.useful.matmul);
   EXPECT_GT(full.issued.matmul, full.useful.matmul);
 }
@@ -185,22 +187,23 @@ TEST(Fit, a_plan_that_is_too_large_is_refused_with_changes_that_fit) {
                         .micro_batch = 8,
                         .micro_batches = 1,
                         .optimizer = {}};
-  const std::size_t needed = plan_engine(spec, {}).memory.total();
-  const auto found = savings(config, {}, needed - 1);
+  const std::size_t needed = plan_engine(spec, RankGroups(), {}).memory.total();
+  const auto found = savings(config, RankGroups(), {}, needed - 1);
   ASSERT_FALSE(found.empty());
   EXPECT_LE(found.size(), 3u);
   for (const Saving& saving : found) EXPECT_LT(saving.bytes, needed);
-  EXPECT_NO_THROW(require_fit(config, {}, needed, needed));
-  EXPECT_THROW(require_fit(config, {}, needed, needed - 1), EnvironmentError);
-  EXPECT_TRUE(savings(config, {}, 1000).empty());
+  EXPECT_NO_THROW(require_fit(config, RankGroups(), {}, needed, needed));
+  EXPECT_THROW(require_fit(config, RankGroups(), {}, needed, needed - 1), EnvironmentError);
+  EXPECT_TRUE(savings(config, RankGroups(), {}, 1000).empty());
 }
 
 TEST(Inference, evaluates_and_decodes_what_the_engine_computes) {
   const EngineSpec spec = spec_of("qwen3");
-  const EnginePlan plan = plan_engine(spec, {});
+  const EnginePlan plan = plan_engine(spec, RankGroups(), {});
   Stream stream;
   Arenas arenas(plan.memory, {});
-  Engine engine(spec, stream, arenas);
+  const RankGroups alone;
+  Engine engine(spec, alone, stream, arenas);
   engine.params().initialize(1);
   Inference model(
       {.model = spec.model, .compute = DType::kF32, .seq_len = 20, .micro_batch = 6, .prompt = 20});

@@ -1,0 +1,64 @@
+#include "checkpoint/shard_report.h"
+
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/names.h"
+#include "model/base/error.h"
+
+namespace trireme::checkpoint {
+namespace {
+
+using nlohmann::json;
+
+json numbers(const Shape& shape) {
+  json list = json::array();
+  for (int dim = 0; dim < shape.rank(); ++dim) list.push_back(shape[dim]);
+  return list;
+}
+
+Shape shape_of(const json& list) {
+  Shape shape;
+  for (const json& number : list) shape.push_back(number.get<std::int64_t>());
+  return shape;
+}
+
+}  // namespace
+
+std::string pieces_text(const std::vector<Piece>& pieces) {
+  json list = json::array();
+  for (const Piece& piece : pieces) {
+    list.push_back({piece.tensor, name_of(piece.dtype), numbers(piece.shape),
+                    numbers(piece.box.from), numbers(piece.box.extent)});
+  }
+  return list.dump();
+}
+
+std::vector<Piece> parse_pieces(const std::string& text) {
+  std::vector<Piece> pieces;
+  for (const json& item : json::parse(text)) {
+    const auto dtype = dtype_of(item[1].get<std::string>());
+    require(dtype.has_value(), "a piece of dtype ", item[1].get<std::string>());
+    pieces.push_back(
+        {item[0], *dtype, shape_of(item[2]), Box{shape_of(item[3]), shape_of(item[4])}, nullptr});
+  }
+  return pieces;
+}
+
+std::string shard_text(const WrittenShard& shard) {
+  json list = {shard.file.name, shard.file.bytes, shard.file.crc32c};
+  for (const auto& part : shard.parts) {
+    list.push_back({part.offset, part.digest.crc32c, part.digest.share});
+  }
+  return list.dump();
+}
+
+WrittenShard parse_shard(const std::string& text) {
+  const json list = json::parse(text);
+  WrittenShard shard{{list[0], list[1], list[2]}, {}};
+  for (std::size_t i = 3; i < list.size(); ++i) {
+    shard.parts.push_back({list[i][0], {list[i][1], list[i][2]}});
+  }
+  return shard;
+}
+
+}  // namespace trireme::checkpoint

@@ -1,0 +1,100 @@
+#include "checkpoint/team.h"
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/catalogue.h"
+#include "model/base/error.h"
+#include "model/tensor/host_tensor.h"
+#include "parallel/comm/self_communicator.h"
+
+namespace trireme::checkpoint {
+namespace {
+
+using nlohmann::json;
+
+// A path in a message need not be UTF-8.
+std::string text_of(const json& object) {
+  return object.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::string outcome_of(const Team::Work& work) {
+  try {
+    return text_of({{"text", work()}});
+  } catch (const MismatchError& error) {
+    return text_of({{"mismatch", error.what()}});
+  } catch (const Error& error) {
+    return text_of({{"error", error.what()}, {"code", static_cast<int>(error.code())}});
+  } catch (const std::exception& error) {
+    return text_of({{"error", error.what()}, {"code", static_cast<int>(ExitCode::kInternal)}});
+  }
+}
+
+// The text of one rank's outcome, or its error thrown here.
+std::string result_of(const std::string& outcome, const std::string& who) {
+  const json object = json::parse(outcome);
+  if (object.contains("text")) return object["text"];
+  if (object.contains("mismatch")) {
+    throw on_all_ranks(MismatchError(who + object["mismatch"].get<std::string>()));
+  }
+  const std::string what = who + object["error"].get<std::string>();
+  switch (static_cast<ExitCode>(object["code"].get<int>())) {
+    case ExitCode::kCheckpoint:
+      throw on_all_ranks(CheckpointError(what));
+    case ExitCode::kEnvironment:
+      throw on_all_ranks(EnvironmentError(what));
+    default:
+      throw on_all_ranks(Error(what, static_cast<ExitCode>(object["code"].get<int>())));
+  }
+}
+
+}  // namespace
+
+Team::Team() {
+  static SelfCommunicator alone;
+  ranks_ = &alone;
+}
+
+std::vector<std::string> Team::gather(const std::string& text) const {
+  Stream stream;
+  const auto ranks = static_cast<std::size_t>(size());
+  const auto mine = static_cast<std::size_t>(rank());
+  const auto exchange = [&](std::vector<std::int32_t>& all) {
+    const Tensor whole = host_tensor(std::span(all));
+    const auto share = static_cast<std::int64_t>(all.size() / ranks);
+    ranks_->all_gather(stream, whole, whole.slice(static_cast<std::int64_t>(mine) * share, share));
+    stream.synchronize();
+  };
+  std::vector<std::int32_t> lengths(ranks);
+  lengths[mine] = static_cast<std::int32_t>(text.size());
+  exchange(lengths);
+  const auto longest = static_cast<std::size_t>(*std::max_element(lengths.begin(), lengths.end()));
+  const std::size_t words = longest / 4 + 1;
+  std::vector<std::int32_t> all(words * ranks);
+  std::memcpy(all.data() + mine * words, text.data(), text.size());
+  exchange(all);
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < ranks; ++i) {
+    texts.emplace_back(reinterpret_cast<const char*>(all.data() + i * words),
+                       static_cast<std::size_t>(lengths[i]));
+  }
+  return texts;
+}
+
+std::vector<std::string> Team::together(const Work& work) const {
+  if (size() == 1) return {work()};
+  const std::vector<std::string> outcomes = gather(outcome_of(work));
+  std::vector<std::string> texts;
+  for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
+    texts.push_back(result_of(outcomes[rank], say("rank ", rank, ": ")));
+  }
+  return texts;
+}
+
+std::string Team::led(const Work& work) const {
+  if (size() == 1) return work();
+  return result_of(gather(leads() ? outcome_of(work) : std::string()).front(), "");
+}
+
+}  // namespace trireme::checkpoint

@@ -1,0 +1,24 @@
+#include "model/layers/deferred_gradients.h"
+
+#include "model/layers/linear.h"
+
+namespace trireme {
+
+void DeferredGradients::add(const Run& run, const Linear& linear, Tensor dy, Tensor dsum,
+                            Tensor x) {
+  for (const Tensor& tensor : {dy, dsum, x}) {
+    // Addresses of a planning stream's arenas say nothing.
+    require(!run.stream.executes() || !run.scratch.holds(tensor),
+            "a deferred gradient is made from a tensor in scratch, which will not last");
+  }
+  entries_.push_back({&linear, dy, dsum, x});
+}
+
+void DeferredGradients::compute(Stream& stream) {
+  for (const Entry& entry : entries_) {
+    entry.linear->add_gradients(stream, entry.dy, entry.dsum, entry.x);
+  }
+  entries_.clear();
+}
+
+}  // namespace trireme

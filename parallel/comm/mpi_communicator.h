@@ -1,0 +1,72 @@
+#pragma once
+#include <mpi.h>
+
+#include <string>
+#include <vector>
+
+#include "model/device/memory.h"
+#include "parallel/comm/communicator.h"
+#include "parallel/comm/mpi_calls.h"
+
+namespace trireme {
+
+// A Communicator over MPI for tensors in host memory. Seen only by sources of this
+// room: World::split makes it.
+//
+// Sums do not use MPI's reductions, whose order (and so bits) depends on the
+// algorithm the library picks by size: each rank gets every rank's contribution to
+// its own share, sums them in rank order, and the shares are gathered. Contributions
+// pass through a buffer of fixed size, piece by piece.
+class MpiCommunicator final : public Communicator {
+ public:
+  // Owns `comm`; collective over it. `buffer_bytes` must be the same on all ranks, at
+  // least kLeastBufferBytes for each. The World must outlive the communicator.
+  MpiCommunicator(MPI_Comm comm, std::string name, std::size_t buffer_bytes);
+  // Where an exception is on its way MPI keeps the group: another made in its place would
+  // meet the messages still under way.
+  ~MpiCommunicator() override;
+
+  static constexpr std::size_t kLeastBufferBytes = 64;
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  std::size_t buffer_bytes() const override { return buffer_.bytes(); }
+  void all_reduce(Stream& stream, Tensor tensor, Reduce reduce) override;
+  void all_gather(Stream& stream, Tensor whole, Tensor part) override;
+  void reduce_scatter(Stream& stream, Tensor part, Tensor whole) override;
+  void all_to_all(Stream& stream, Tensor received, Tensor sent) override;
+  void broadcast(Stream& stream, Tensor tensor, int root) override;
+  void barrier(Stream& stream) override;
+  Transfer start_send(Stream& stream, Tensor tensor, int to) override;
+  Transfer start_receive(Stream& stream, Tensor tensor, int from) override;
+
+ private:
+  comm::CallSite site(const char* call, int peer = -1) const {
+    return {call, name_, rank_, size_, peer};
+  }
+  bool has_work(const Stream& stream, const Tensor& tensor) const;
+  // How many elements of every other rank's contribution the buffer holds.
+  std::int64_t piece_of(DType dtype) const;
+  Tensor buffered(int rank, std::int64_t count, DType dtype) const;
+  template <class Outgoing, class Incoming>
+  void exchange(const char* call, const Outgoing& outgoing, const Incoming& incoming);
+  template <class ShareOf>
+  void reduce_own_share(const char* call, const ShareOf& share_of, const Tensor& out,
+                        Reduce reduce);
+  void all_reduce_small(const Tensor& tensor, Reduce reduce);
+  void all_reduce_piece(const Tensor& piece, Reduce reduce);
+
+  MPI_Comm comm_;
+  std::string name_;
+  int exceptions_;
+  int rank_ = 0;
+  int size_ = 1;
+  Memory buffer_;
+  // Room for one exchange, taken once.
+  std::vector<MPI_Request> requests_;
+  std::vector<const std::byte*> contributions_;
+  std::vector<int> counts_;
+  std::vector<int> offsets_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,54 @@
+#pragma once
+#include "parallel/comm/communicator.h"
+
+// What every communicator asks of the tensors it is given, on planning streams too. Only
+// whether they overlap is asked once work is done: planning's arenas all begin at one
+// address.
+namespace trireme::comm {
+
+inline bool overlap(const Tensor& a, const Tensor& b) {
+  return a.count() > 0 && b.count() > 0 && a.data < b.data + b.bytes() &&
+         b.data < a.data + a.bytes();
+}
+
+// Elements [rank * part, (rank + 1) * part) of `whole`: a rank's place in it.
+inline Tensor place_of(int rank, const Tensor& whole, std::int64_t part) {
+  return whole.slice(rank * part, part);
+}
+
+inline void check_parts(const char* call, const Communicator& group, const Tensor& whole,
+                        const Tensor& part) {
+  require(whole.dtype == part.dtype && whole.count() == part.count() * group.size(), call,
+          ": whole is ", name_of(whole.dtype), " ", whole.shape, ", not ", group.size(),
+          " times the part ", name_of(part.dtype), " ", part.shape);
+}
+
+inline void check_places(const char* call, const Communicator& group, const Tensor& whole,
+                         const Tensor& part) {
+  require(!overlap(whole, part) || place_of(group.rank(), whole, part.count()).data == part.data,
+          call, ": the part overlaps the whole elsewhere than at its rank's place");
+}
+
+inline void check_blocks(const char* call, const Communicator& group, const Tensor& received,
+                         const Tensor& sent) {
+  require(received.dtype == sent.dtype && received.count() == sent.count() &&
+              sent.count() % group.size() == 0,
+          call, ": received is ", name_of(received.dtype), " ", received.shape, ", sent ",
+          name_of(sent.dtype), " ", sent.shape, ", for ", group.size(), " equal blocks of each");
+}
+
+inline void check_apart(const char* call, const Tensor& received, const Tensor& sent) {
+  require(!overlap(received, sent), call, ": received and sent overlap");
+}
+
+inline void check_peer(const char* call, const Communicator& group, int peer) {
+  require(peer >= 0 && peer < group.size() && peer != group.rank(), call, ": rank ", group.rank(),
+          " of ", group.size(), " cannot talk to rank ", peer);
+}
+
+inline void check_root(const char* call, const Communicator& group, int root) {
+  require(root >= 0 && root < group.size(), call, ": no rank ", root, " in a group of ",
+          group.size());
+}
+
+}  // namespace trireme::comm

@@ -1,0 +1,109 @@
+#include "parallel/comm/world.h"
+
+#include <mpi.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+
+#include "parallel/comm/mpi_calls.h"
+#include "parallel/comm/mpi_communicator.h"
+#include "parallel/comm/self_communicator.h"
+
+namespace trireme {
+namespace {
+
+using HostName = std::array<char, 256>;
+
+HostName own_host() {
+  HostName name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name;
+}
+
+// Whether every rank's list is the group MPI made of them.
+bool have_agreed(MPI_Comm comm, const std::vector<int>& ranks) {
+  MPI_Group group = MPI_GROUP_NULL, world = MPI_GROUP_NULL;
+  MPI_Comm_group(comm, &group);
+  MPI_Comm_group(MPI_COMM_WORLD, &world);
+  int size = 0;
+  MPI_Group_size(group, &size);
+  std::vector<int> positions(static_cast<std::size_t>(size)), members(positions.size());
+  for (int i = 0; i < size; ++i) positions[static_cast<std::size_t>(i)] = i;
+  MPI_Group_translate_ranks(group, size, positions.data(), world, members.data());
+  MPI_Group_free(&group);
+  MPI_Group_free(&world);
+  int agreed = members == ranks ? 1 : 0;
+  MPI_Allreduce(MPI_IN_PLACE, &agreed, 1, MPI_INT, MPI_MIN, comm);
+  return agreed == 1;
+}
+
+}  // namespace
+
+World::World(const Variables& variables) : exceptions_(std::uncaught_exceptions()) {
+  if (!has_wired_ranks(variables)) {
+    refuse_unjoined_ranks(variables, 1);
+    hosts_.emplace_back(own_host().data());
+    return;
+  }
+  int thread_level = 0;
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &thread_level);
+  has_mpi_ = true;
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+  MPI_Comm_size(MPI_COMM_WORLD, &size_);
+  if (size_ == 1 && launched_ranks(variables) > 1) MPI_Finalize();  // before it is refused
+  refuse_unjoined_ranks(variables, size_);
+  find_neighbours();
+}
+
+void World::find_neighbours() {
+  const std::string world = "world";
+  const comm::CallSite site{"start", world, rank_, size_};
+  MPI_Comm node = MPI_COMM_NULL;
+  comm::check(
+      MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node), site);
+  MPI_Comm_rank(node, &local_rank_);
+  MPI_Comm_size(node, &local_size_);
+  MPI_Comm_free(&node);
+  std::vector<HostName> names(static_cast<std::size_t>(size_));
+  const HostName own = own_host();
+  comm::check(MPI_Allgather(own.data(), own.size(), MPI_CHAR, names.data(), own.size(), MPI_CHAR,
+                            MPI_COMM_WORLD),
+              site);
+  for (const HostName& name : names) hosts_.emplace_back(name.data());
+}
+
+World::~World() {
+  if (!has_mpi_) return;
+  if (std::uncaught_exceptions() > exceptions_) abort(ExitCode::kInternal);
+  MPI_Finalize();
+}
+
+std::unique_ptr<Communicator> World::split(const std::string& name, const std::vector<int>& ranks,
+                                           std::size_t buffer_bytes) {
+  const auto own = std::find(ranks.begin(), ranks.end(), rank_);
+  require(own != ranks.end(), "group '", name, "' is split off without rank ", rank_);
+  if (!has_mpi_) return std::make_unique<SelfCommunicator>();
+  const comm::CallSite site{"split", name, rank_, size_};
+  MPI_Comm comm = MPI_COMM_NULL;
+  comm::check(MPI_Comm_split(MPI_COMM_WORLD, *std::min_element(ranks.begin(), ranks.end()),
+                             static_cast<int>(own - ranks.begin()), &comm),
+              site);
+  const bool agreed = have_agreed(comm, ranks);
+  if (!agreed || ranks.size() == 1) MPI_Comm_free(&comm);
+  require(agreed, "group '", name, "': its ranks do not agree on who belongs to it");
+  if (ranks.size() == 1) return std::make_unique<SelfCommunicator>();
+  return std::make_unique<MpiCommunicator>(comm, name, buffer_bytes);
+}
+
+void World::abort(ExitCode code) {
+  std::fflush(nullptr);
+  if (has_mpi_) MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));
+  std::_Exit(static_cast<int>(code));
+}
+
+}  // namespace trireme

@@ -1,0 +1,60 @@
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/base/error.h"
+#include "parallel/comm/communicator.h"
+#include "parallel/comm/launcher.h"
+
+namespace trireme {
+
+// The processes one launcher started together (MPI_COMM_WORLD), or this one alone.
+// MPI is started and ended here, and only where a launcher wired ranks up: a program
+// started by hand never meets it. One World per process, made before its groups and
+// destroyed after them, on one thread; MPI is called by one thread at a time.
+class World {
+ public:
+  // What each group takes for messages on their way, unless told otherwise.
+  static constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
+
+  // Throws EnvironmentError when ranks were launched that MPI cannot join.
+  explicit World(const Variables& variables);
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+  // Waits for all ranks to come here. Where an exception is on its way it ends them all
+  // instead, as abort(ExitCode::kInternal): the others may wait for this one elsewhere.
+  ~World();
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  // Among the ranks that share this rank's memory, found out by MPI.
+  int local_rank() const { return local_rank_; }
+  int local_size() const { return local_size_; }
+  // The host name of every rank.
+  const std::vector<std::string>& hosts() const { return hosts_; }
+
+  // The group of `ranks`, in this order, `name`d for messages. Collective over the
+  // world: every rank calls it with the ranks of its own group, and the groups cover
+  // the world without overlap. A group of one takes no buffer.
+  std::unique_ptr<Communicator> split(const std::string& name, const std::vector<int>& ranks,
+                                      std::size_t buffer_bytes = kBufferBytes);
+
+  // Ends every rank of the world at once; this process with `code`. mpirun then
+  // returns `code` too.
+  [[noreturn]] void abort(ExitCode code);
+
+ private:
+  void find_neighbours();
+
+  bool has_mpi_ = false;
+  int exceptions_ = 0;
+  int rank_ = 0;
+  int size_ = 1;
+  int local_rank_ = 0;
+  int local_size_ = 1;
+  std::vector<std::string> hosts_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,9 @@
+#pragma once
+#include "parallel/mesh/mesh.h"
+
+namespace trireme {
+
+// `shape` with its 0 replaced by what is left of `world`. Throws ConfigError as Mesh does.
+MeshShape fitted(const MeshShape& shape, int world);
+
+}  // namespace trireme

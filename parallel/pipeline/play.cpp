@@ -1,0 +1,90 @@
+#include "parallel/pipeline/play.h"
+
+#include <algorithm>
+
+namespace trireme {
+namespace {
+
+bool is_evaluation(const std::vector<Action>& actions) {
+  return std::all_of(actions.begin(), actions.end(),
+                     [](const Action& a) { return a.kind == Action::Kind::kForward; });
+}
+
+// The places that read what a rank's actions send from outboxes, by index in its list.
+std::vector<std::optional<Place>> readers_of_outboxes(const Schedule& schedule,
+                                                      const ActionTable& table, int rank) {
+  const std::vector<Action>& actions = schedule.ranks[static_cast<std::size_t>(rank)];
+  const bool evaluation = is_evaluation(actions);
+  std::vector<std::optional<Place>> readers;
+  for (const Action& action : actions) {
+    const std::optional<Place> reader =
+        evaluation || action.makes_input_gradient() ? table.reader_of(action) : std::nullopt;
+    readers.push_back(reader && reader->rank != rank ? reader : std::nullopt);
+  }
+  return readers;
+}
+
+std::vector<std::optional<Place>> outbox_waits_of(const Schedule& schedule,
+                                                  const ActionTable& table, int rank,
+                                                  int outboxes) {
+  const auto readers = readers_of_outboxes(schedule, table, rank);
+  std::vector<std::optional<Place>> waits(readers.size());
+  if (outboxes == kUnlimited) return waits;
+  std::vector<Place> sent;
+  for (std::size_t i = 0; i < readers.size(); ++i) {
+    if (!readers[i]) continue;
+    if (sent.size() >= static_cast<std::size_t>(outboxes)) {
+      waits[i] = sent[sent.size() - static_cast<std::size_t>(outboxes)];
+    }
+    sent.push_back(*readers[i]);
+  }
+  return waits;
+}
+
+}  // namespace
+
+Play play(const Schedule& schedule, const ActionTable& table, int outboxes) {
+  Play result;
+  const std::size_t ranks = schedule.ranks.size();
+  std::size_t total = 0;
+  for (std::size_t r = 0; r < ranks; ++r) {
+    result.outbox_waits.push_back(outbox_waits_of(schedule, table, static_cast<int>(r), outboxes));
+    total += schedule.ranks[r].size();
+  }
+  result.order.reserve(total);
+  result.reached.assign(ranks, 0);
+  const auto reached = [&](const Place& place) {
+    return result.reached[static_cast<std::size_t>(place.rank)];
+  };
+  const auto can_happen = [&](std::size_t rank, std::size_t index) {
+    const std::optional<Place> source = table.source_of(schedule.ranks[rank][index]);
+    if (source && reached(*source) <= source->index) return false;
+    const std::optional<Place>& reader = result.outbox_waits[rank][index];
+    return !reader || reached(*reader) >= reader->index;
+  };
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (std::size_t r = 0; r < ranks; ++r) {
+      int& next = result.reached[r];
+      while (static_cast<std::size_t>(next) < schedule.ranks[r].size() &&
+             can_happen(r, static_cast<std::size_t>(next))) {
+        result.order.push_back({static_cast<int>(r), next});
+        ++next;
+        moved = true;
+      }
+    }
+  }
+  return result;
+}
+
+std::vector<int> assign_outboxes(const Schedule& schedule, const ActionTable& table, int rank,
+                                 int outboxes) {
+  std::vector<int> assigned;
+  int sent = 0;
+  for (const std::optional<Place>& reader : readers_of_outboxes(schedule, table, rank)) {
+    assigned.push_back(reader ? sent++ % outboxes : -1);
+  }
+  return assigned;
+}
+
+}  // namespace trireme

@@ -1,0 +1,107 @@
+#include "parallel/pipeline/rank_plan.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <queue>
+
+#include "parallel/pipeline/simulate.h"
+#include "parallel/pipeline/slots.h"
+
+namespace trireme {
+namespace {
+
+// Numbers from 0 up, the lowest free one first.
+class Pool {
+ public:
+  int take() {
+    if (free_.empty()) return count_++;
+    const int lowest = free_.top();
+    free_.pop();
+    return lowest;
+  }
+  void give_back(int number) { free_.push(number); }
+  int count() const { return count_; }
+
+ private:
+  std::priority_queue<int, std::vector<int>, std::greater<>> free_;
+  int count_ = 0;
+};
+
+std::size_t to_size(int n) {
+  return static_cast<std::size_t>(n);
+}
+
+void settle_ends(RankPlan& plan, const ActionTable& table, int rank) {
+  for (RankPlan::Step& step : plan.steps) {
+    const auto source = table.source_of(step.action);
+    const auto reader = table.reader_of(step.action);
+    if (source && source->rank != rank) step.from = source->rank;
+    if (reader && reader->rank != rank) step.to = reader->rank;
+  }
+}
+
+// Walks the list as it will be walked, taking inboxes and giving them back.
+void settle_inboxes(RankPlan& plan, const ActionTable& table, int rank, int receive_ahead) {
+  Pool pool;
+  const int count = static_cast<int>(plan.steps.size());
+  std::vector<std::vector<int>> given_back_by(plan.steps.size());  // inboxes, by index
+  const auto take = [&](int index) {
+    RankPlan::Step& step = plan.steps[to_size(index)];
+    step.inbox = pool.take();
+    // Evaluation has no last action to read it again.
+    const auto last = table.last(step.action.stage, step.action.micro_batch);
+    given_back_by[to_size(last ? last->index : index)].push_back(step.inbox);
+  };
+  int started = 0;
+  for (int index = 0; index < count; ++index) {
+    for (; started < count && started <= index + receive_ahead; ++started) {
+      if (plan.steps[to_size(started)].from >= 0) take(started);
+    }
+    RankPlan::Step& step = plan.steps[to_size(index)];
+    if (const auto reader = table.reader_of(step.action); reader && reader->rank == rank) {
+      take(reader->index);
+      step.own_reader_inbox = plan.steps[to_size(reader->index)].inbox;
+    }
+    for (const int inbox : given_back_by[to_size(index)]) pool.give_back(inbox);
+  }
+  plan.inboxes = pool.count();
+}
+
+RankPlan plan_list(const Schedule& schedule, int rank, int receive_ahead) {
+  RankPlan plan;
+  const ActionTable table(schedule);
+  const std::vector<int> outboxes =
+      assign_outboxes(schedule, table, rank, outboxes_needed(schedule));
+  const std::vector<Action>& actions = schedule.ranks[to_size(rank)];
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    RankPlan::Step& step = plan.steps.emplace_back();
+    step.action = actions[i];
+    step.outbox = outboxes[i];
+    plan.outboxes = std::max(plan.outboxes, step.outbox + 1);
+  }
+  settle_ends(plan, table, rank);
+  settle_inboxes(plan, table, rank, receive_ahead);
+  return plan;
+}
+
+}  // namespace
+
+RankPlans plan_rank(const Schedule& schedule, int rank, int receive_ahead) {
+  RankPlans plans{plan_list(schedule, rank, receive_ahead),
+                  plan_list(forward_only(schedule), rank, receive_ahead)};
+  const std::vector<Action>& actions = schedule.ranks[to_size(rank)];
+  const std::vector<int> slots = assign_slots(actions);
+  plans.training.slots = plans.evaluation.slots = peak_in_flight(actions);
+  std::map<int, int> slot_of_stage;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    plans.training.steps[i].slot = slots[i];
+    slot_of_stage.emplace(actions[i].stage, slots[i]);
+  }
+  for (RankPlan::Step& step : plans.evaluation.steps) {
+    step.slot = slot_of_stage.at(step.action.stage);
+  }
+  return plans;
+}
+
+}  // namespace trireme

@@ -1,0 +1,134 @@
+#include "parallel/pipeline/simulate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "model/base/error.h"
+
+namespace trireme {
+
+ActionCosts ActionCosts::unit(int stages) {
+  const std::vector<double> ones(static_cast<std::size_t>(stages), 1.0);
+  return {ones, ones, ones, 0};
+}
+
+double ActionCosts::of(const Action& action) const {
+  const auto stage = static_cast<std::size_t>(action.stage);
+  switch (action.kind) {
+    case Action::Kind::kForward:
+      return forward.at(stage);
+    case Action::Kind::kBackward:
+      return backward_input.at(stage) + backward_weight.at(stage);
+    case Action::Kind::kBackwardInput:
+      return backward_input.at(stage);
+    case Action::Kind::kBackwardWeight:
+      return backward_weight.at(stage);
+  }
+  return 0;
+}
+
+double Timeline::idle_fraction() const {
+  const double all = makespan * static_cast<double>(ranks.size());
+  return all > 0 ? 1 - busy / all : 0;
+}
+
+double Timeline::overhead() const {
+  return busy > 0 ? makespan * static_cast<double>(ranks.size()) / busy - 1 : 0;
+}
+
+double Timeline::idle_fraction(int rank) const {
+  const std::vector<Span>& spans = ranks.at(static_cast<std::size_t>(rank));
+  const double worked =
+      std::accumulate(spans.begin(), spans.end(), 0.0,
+                      [](double sum, const Span& span) { return sum + span.end - span.start; });
+  return makespan > 0 ? 1 - worked / makespan : 0;
+}
+
+namespace {
+
+// Of a play that came to its end.
+Timeline timeline_of(const Schedule& schedule, const ActionTable& table, const Play& played,
+                     const ActionCosts& costs) {
+  Timeline timeline;
+  for (const std::vector<Action>& actions : schedule.ranks) {
+    timeline.ranks.emplace_back(actions.size());
+  }
+  const auto span_at = [&](const Place& place) -> Timeline::Span& {
+    return timeline
+        .ranks[static_cast<std::size_t>(place.rank)][static_cast<std::size_t>(place.index)];
+  };
+  const auto comes_to = [&](const Place& place) {
+    return place.index > 0 ? span_at({place.rank, place.index - 1}).end : 0;
+  };
+  for (const Place& place : played.order) {
+    const Action& action = table.at(place);
+    double start = comes_to(place);
+    if (const std::optional<Place> source = table.source_of(action)) {
+      const double latency = source->rank == place.rank ? 0 : costs.transfer;
+      start = std::max(start, span_at(*source).end + latency);
+    }
+    if (const std::optional<Place>& reader = played.outbox_waits[static_cast<std::size_t>(
+            place.rank)][static_cast<std::size_t>(place.index)]) {
+      start = std::max(start, comes_to(*reader));
+    }
+    const double cost = costs.of(action);
+    span_at(place) = {start, start + cost};
+    timeline.makespan = std::max(timeline.makespan, start + cost);
+    timeline.busy += cost;
+  }
+  return timeline;
+}
+
+std::size_t count_actions(const Schedule& schedule) {
+  std::size_t total = 0;
+  for (const std::vector<Action>& actions : schedule.ranks) total += actions.size();
+  return total;
+}
+
+}  // namespace
+
+Timeline simulate(const Schedule& schedule, const ActionCosts& costs, int outboxes) {
+  const ActionTable table(schedule);
+  const Play played = play(schedule, table, outboxes);
+  require(played.order.size() == count_actions(schedule),
+          "a schedule is simulated that waits for ever");
+  return timeline_of(schedule, table, played, costs);
+}
+
+int outboxes_needed(const Schedule& schedule) {
+  const ActionTable table(schedule);
+  const ActionCosts costs = ActionCosts::unit(schedule.stages);
+  const double makespan = simulate(schedule, costs).makespan;
+  for (int outboxes = 2;; ++outboxes) {
+    const Play played = play(schedule, table, outboxes);
+    if (played.order.size() < count_actions(schedule)) continue;
+    if (timeline_of(schedule, table, played, costs).makespan <= makespan) return outboxes;
+  }
+}
+
+std::string draw(const Schedule& schedule, const Timeline& timeline, int columns) {
+  std::string drawing;
+  const double scale = timeline.makespan > 0 ? columns / timeline.makespan : 0;
+  const std::size_t digits = std::to_string(schedule.ranks.size() - 1).size();
+  for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
+    std::string number = std::to_string(rank);
+    number.insert(0, digits - number.size(), ' ');
+    std::string line(static_cast<std::size_t>(columns), '.');
+    const bool several = stages_of_rank(schedule, static_cast<int>(rank)).size() > 1;
+    for (std::size_t i = 0; i < schedule.ranks[rank].size(); ++i) {
+      const Action& action = schedule.ranks[rank][i];
+      const Timeline::Span& span = timeline.ranks[rank][i];
+      const auto first = static_cast<std::size_t>(std::lround(span.start * scale));
+      const auto end = static_cast<std::size_t>(std::lround(span.end * scale));
+      std::string name = say(action);
+      if (!several) name.erase(0, std::to_string(action.stage).size());
+      name.resize(end - first, '-');
+      line.replace(first, end - first, name);
+    }
+    drawing += say("rank ", number, " |", line, "|\n");
+  }
+  return drawing;
+}
+
+}  // namespace trireme

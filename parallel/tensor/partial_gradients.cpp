@@ -1,0 +1,67 @@
+#include "parallel/tensor/partial_gradients.h"
+
+#include <algorithm>
+
+#include "model/ops/elementwise.h"
+
+namespace trireme {
+namespace {
+
+// A new run, or the continuation of the last one where both are neighbours in memory.
+void add_run(std::vector<Tensor>& runs, Tensor gradient) {
+  gradient = gradient.reshaped({gradient.count()});
+  if (!runs.empty() && runs.back().data + runs.back().bytes() == gradient.data) {
+    runs.back().shape[0] += gradient.count();
+  } else {
+    runs.push_back(gradient);
+  }
+}
+
+}  // namespace
+
+PartialGradients::PartialGradients(ParamStore& params, const std::vector<Communicator*>& groups,
+                                   Arena& messages, std::int64_t large) {
+  for (Communicator* ranks : groups) groups_.push_back({ranks, {}, {}, {}});
+  for (const Weight& weight : params.weights()) {
+    for (const Param& param : weight.parts) {
+      const Slice replica = param.spec.cut.replica;
+      if (!param.spec.partial || replica.count == 1) continue;
+      const auto group = std::find_if(groups_.begin(), groups_.end(), [&](const Group& candidate) {
+        return candidate.ranks->size() == replica.count;
+      });
+      require(group != groups_.end() && group->ranks->rank() == replica.index, "parameter ",
+              param.spec.name, ": no group of the ", replica.count, " replicas of which this is ",
+              replica.index);
+      add_run(group->small, param.grad);
+    }
+  }
+  for (Group& group : groups_) {
+    const auto first_large =
+        std::stable_partition(group.small.begin(), group.small.end(),
+                              [&](const Tensor& run) { return run.count() < large; });
+    group.large.assign(first_large, group.small.end());
+    group.small.erase(first_large, group.small.end());
+    std::int64_t total = 0;
+    for (const Tensor& run : group.small) total += run.count();
+    if (total > 0) group.message = messages.take({total}, params.grads().dtype);
+  }
+}
+
+void PartialGradients::sum(Stream& stream) const {
+  for (const Group& group : groups_) {
+    for (const Tensor& run : group.large) group.ranks->all_reduce(stream, run, Reduce::kSum);
+    if (group.small.empty()) continue;
+    const auto each = [&](const auto& visit) {
+      std::int64_t at = 0;
+      for (const Tensor& run : group.small) {
+        visit(run, group.message.slice(at, run.count()));
+        at += run.count();
+      }
+    };
+    each([&](Tensor run, Tensor place) { ops::copy(stream, place, run); });
+    group.ranks->all_reduce(stream, group.message, Reduce::kSum);
+    each([&](Tensor run, Tensor place) { ops::copy(stream, run, place); });
+  }
+}
+
+}  // namespace trireme

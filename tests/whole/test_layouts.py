@@ -1,0 +1,89 @@
+#!/usr/bin/python3
+"""One run over many ranks: started by mpirun, resumed in other layouts, stopped, refused."""
+import os
+import shutil
+import signal
+import subprocess
+
+from support import (Process, Result, Skip, check, curve, events, fact, main, metrics, note,
+                     same_checkpoint, same_curve, steps_done)
+
+MODEL = {"model": {"flavor": "tiny", "num_hidden_layers": 4},
+         "training": {"seq_len": 32, "local_batch_size": 1, "global_batch_size": 4, "steps": 20}}
+MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+       "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
+       "OMPI_MCA_hwloc_base_binding_policy": "none"}
+
+
+def command(workshop, ranks, *words):
+    if not shutil.which("mpirun"):
+        raise Skip("mpirun is not installed")
+    return ["mpirun", "-n", str(ranks), str(workshop.trireme), *map(str, words)]
+
+
+def run(workshop, ranks, *words):
+    words = command(workshop, ranks, *words)
+    done = subprocess.run(words, cwd=workshop.folder, env={**workshop.env, **MPI}, timeout=200,
+                          stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    return Result(words, done.returncode, done.stdout.decode(errors="replace"),
+                  done.stderr.decode(errors="replace"))
+
+
+def relative(one, other):
+    return max(abs(float(a["loss"]) - float(b["loss"])) / float(b["loss"])
+               for a, b in zip(metrics(one), metrics(other)))
+
+
+@fact
+def a_pipeline_is_the_run_of_one_rank_bit_for_bit(workshop):
+    workshop.corpus()
+    workshop.run("train", workshop.config("alone", MODEL)).done()
+    for ranks, *options in [(2, "--parallelism.pipeline=2"),
+                            (2, "--parallelism.pipeline=2", "--parallelism.virtual_stages=2",
+                             "--parallelism.schedule=Interleaved1F1B"),
+                            (4, "--parallelism.pipeline=4", "--parallelism.schedule=ZBH1")]:
+        name = f"run{len(options)}{ranks}"
+        run(workshop, ranks, "train", workshop.config(name, MODEL), *options).done()
+        same_curve(workshop / name, curve(workshop / "alone"))
+        same_checkpoint(workshop, name, "alone")
+
+
+@fact
+def a_run_goes_on_in_another_layout(workshop):
+    """Pipeline, then tensor and pipeline, then one rank alone."""
+    workshop.corpus()
+    workshop.run("train", workshop.config("alone", MODEL)).done()
+    config, folder = workshop.config("run", MODEL), workshop / "run"
+    for steps, ranks, *options in [
+            (5, 2, "--parallelism.pipeline=2"),
+            (10, 4, "--parallelism.pipeline=2", "--parallelism.tensor=2",
+             "--parallelism.sequence=true"),
+            (15, 2, "--parallelism.tensor=2")]:
+        with Process(command(workshop, ranks, "train", config, *options), workshop.folder,
+                     {**workshop.env, **MPI}) as process:
+            process.wait_for(lambda steps=steps: steps_done(folder) > steps, f"step {steps}")
+            process.send(signal.SIGUSR1)  # mpirun passes it on
+            code = process.wait().code
+            check(code in (0, 75), f"exit {code}:", process.text())
+    workshop.run("train", config).done()
+    note(f"losses within {relative(folder, workshop / 'alone'):.1e} of one rank's")
+    check(relative(folder, workshop / "alone") < 1e-6, "the loss curve is another")
+    check([line["step"] for line in metrics(folder)] == [str(i + 1) for i in range(20)],
+          "a step is missing or doubled")
+    check(len(events(folder, "resume")) == 3, events(folder))
+
+
+@fact
+def ranks_that_are_not_the_product_of_the_axes_are_refused_once(workshop):
+    workshop.corpus()
+    config = workshop.config("run", MODEL)
+    run(workshop, 2, "train", config).refused(2, "2 were launched", "parallelism")
+    run(workshop, 3, "train", config, "--parallelism.pipeline=2").refused(
+        2, "3 were launched", "parallelism.pipeline = 3")
+    run(workshop, 3, "train", config, "--parallelism.tensor=3").refused(
+        2, "parallelism.tensor = 3", "num_attention_heads", "possible near 3: 2, 4")
+    check(not os.path.exists(workshop / "run"), "it made the run folder")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "parallel/comm/world.h"
+#include "trainer/config/run_config.h"
+
+namespace trireme {
+
+// A rank's place in the layout of a run, and the groups it talks in. Each group is a
+// communicator of its own, so that no two uses can take each other's messages.
+struct RankGroups {
+  RankGroups();  // alone
+  // Collective. Throws ConfigError when the layout wants another number of ranks than
+  // there are. The world outlives the groups.
+  RankGroups(World& world, const ParallelismConfig& layout, const ModelConfig& model);
+
+  std::unique_ptr<Communicator> tensor;     // those that share each matrix
+  std::unique_ptr<Communicator> key_value;  // of these, those that hold the same key-value heads
+  std::unique_ptr<Communicator> down;       // the pipeline, for activations
+  std::unique_ptr<Communicator> up;         // the pipeline, for gradients
+  std::unique_ptr<Communicator> ends;       // the pipeline's first and last, or this rank alone
+  std::unique_ptr<Communicator> model;      // those that hold the model together
+  std::unique_ptr<Communicator> data;       // those with the same share of the model
+  std::unique_ptr<Communicator> all;        // the ranks of the run
+  std::string mapping;                      // who is where, for people
+  std::string warning;                      // of a mapping that will be slow, or empty
+
+  // What the groups have taken for messages on their way.
+  std::size_t buffer_bytes() const;
+};
+
+}  // namespace trireme

@@ -1,0 +1,78 @@
+#include "trainer/engine/weights_hash.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <map>
+#include <set>
+#include <sstream>
+#include <vector>
+
+#include "checkpoint/digest.h"
+#include "checkpoint/team.h"
+#include "parallel/comm/self_communicator.h"
+
+namespace trireme {
+namespace {
+
+// What the part held here adds to the CRC32C of the whole parameter.
+std::uint32_t share_of(const Param& param) {
+  std::vector<float> line;
+  const auto read = [&](std::uint64_t at, std::size_t bytes) {
+    const std::size_t first = at / sizeof(float), count = bytes / sizeof(float);
+    if (param.master.dtype == DType::kF32) {
+      return std::span<const std::byte>(param.master.data + at, bytes);
+    }
+    const double* from = param.master.as<double>() + first;
+    line.assign(from, from + count);
+    return std::as_bytes(std::span<const float>(line));
+  };
+  return checkpoint::digest_of(param.box, param.spec.shape, sizeof(float), read).share;
+}
+
+}  // namespace
+
+std::uint64_t weights_hash(const ParamStore& params, Communicator& ranks) {
+  const checkpoint::Team team(ranks);
+  const auto reports = team.together([&] {
+    std::string text;
+    for (const Weight& weight : params.weights()) {
+      for (const Param& param : weight.parts) {
+        if (param.box.extent.count() == 0) continue;
+        const Shape& from = param.box.from;
+        text += fmt::format("{} {},{} {} {}\n", param.spec.name, from[0], from[from.rank() - 1],
+                            param.spec.shape.count(), share_of(param));
+      }
+    }
+    return text;
+  });
+  struct Whole {
+    std::uint64_t bytes = 0;
+    std::uint32_t remainder = 0;
+    std::set<std::string> parts;  // seen: a replica counts once
+  };
+  std::map<std::string, Whole> wholes;
+  for (const std::string& report : reports) {
+    std::istringstream lines(report);
+    std::string name, from;
+    std::uint64_t count = 0;
+    std::uint32_t share = 0;
+    while (lines >> name >> from >> count >> share) {
+      Whole& whole = wholes[name];
+      whole.bytes = count * sizeof(float);
+      if (whole.parts.insert(from).second) whole.remainder ^= share;
+    }
+  }
+  std::string text;
+  for (const auto& [name, whole] : wholes) {
+    text += fmt::format("{} {:08x}\n", name, checkpoint::crc_from(whole.remainder, whole.bytes));
+  }
+  return XXH3_64bits(text.data(), text.size());
+}
+
+std::uint64_t weights_hash(const ParamStore& params) {
+  SelfCommunicator alone;
+  return weights_hash(params, alone);
+}
+
+}  // namespace trireme

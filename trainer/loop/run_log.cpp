@@ -1,0 +1,61 @@
+#include "trainer/loop/run_log.h"
+
+namespace trireme {
+
+RunLog::RunLog(bool leads, const Console::Options& console) {
+  if (leads) console_.emplace(console);
+}
+
+void RunLog::open(const std::filesystem::path& folder, std::int64_t step, bool tensorboard) {
+  if (!console_) return;
+  events_.emplace(folder / "events.jsonl");
+  metrics_.emplace(folder / "metrics.jsonl", step);
+  if (tensorboard) tensorboard_.emplace(folder / "tensorboard", step);
+}
+
+void RunLog::banner(const std::string& title, const std::vector<Console::Row>& rows) {
+  if (console_) console_->banner(title, rows);
+}
+
+void RunLog::note(const std::string& text) {
+  if (console_) console_->note(text);
+}
+
+void RunLog::event(const char* name, std::int64_t step, const EventsLog::Details& details) {
+  if (events_) events_->record(name, step, details);
+}
+
+void RunLog::warn(std::int64_t step, const std::string& text) {
+  note("warning: " + text);
+  event("warning", step, {{"text", text}});
+}
+
+void RunLog::step(const StepMetrics& metrics) {
+  if (metrics_) metrics_->append(metrics);
+  if (tensorboard_) tensorboard_->step(metrics);
+  if (console_) console_->step(metrics);
+}
+
+void RunLog::validation(const StepMetrics& metrics, std::int64_t tokens, double seconds) {
+  if (console_) {
+    console_->validation(metrics.step, *metrics.validation_loss, metrics.validation_bits_per_byte,
+                         seconds);
+  }
+  EventsLog::Details details{
+      {"loss", *metrics.validation_loss}, {"tokens", tokens}, {"seconds", seconds}};
+  if (metrics.validation_bits_per_byte) {
+    details["bits_per_byte"] = *metrics.validation_bits_per_byte;
+  }
+  event("validation", metrics.step, details);
+}
+
+void RunLog::sync_metrics() {
+  if (metrics_) metrics_->sync();
+}
+
+void RunLog::sync() {
+  sync_metrics();
+  if (events_) events_->sync();
+}
+
+}  // namespace trireme
