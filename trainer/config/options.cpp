@@ -402,11 +402,6 @@ void add_running(Options& to) {
                 .help = "auto: from the newest good checkpoint, if any; none: refuse to continue",
                 .allowed = {"auto", "none"},
                 .or_step = true});
-  to.push_back({.key = "elastic.heartbeat_timeout_s",
-                .slot = TRIREME_MEMBER(elastic.heartbeat_timeout_s),
-                .help = "a rank that makes no progress for longer has failed; the others end",
-                .range = from_up_to(0.5, 86400),
-                .unit = "seconds"});
   to.push_back({.key = "validation.freq",
                 .slot = TRIREME_MEMBER(validation.freq),
                 .help = "steps between validations; 0: none",
@@ -424,9 +419,6 @@ void add_running(Options& to) {
   to.push_back({.key = "metrics.enable_tensorboard",
                 .slot = TRIREME_MEMBER(metrics.enable_tensorboard),
                 .help = "also write event files for TensorBoard"});
-  to.push_back({.key = "metrics.trace",
-                .slot = TRIREME_MEMBER(metrics.trace),
-                .help = "also write trace-RANK.json of the last steps, for Perfetto"});
 }
 
 #undef TRIREME_MEMBER

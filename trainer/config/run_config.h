@@ -104,11 +104,6 @@ struct CheckpointConfig {
   bool operator==(const CheckpointConfig&) const = default;
 };
 
-struct ElasticConfig {
-  double heartbeat_timeout_s = 60;  // a rank that makes no progress for longer has failed
-  bool operator==(const ElasticConfig&) const = default;
-};
-
 struct ValidationConfig {
   std::int64_t freq = 0;    // steps between validations; 0: none
   std::int64_t steps = 10;  // global batches in one validation
@@ -118,7 +113,6 @@ struct ValidationConfig {
 struct MetricsConfig {
   std::int64_t log_freq = 10;  // steps between console lines
   bool enable_tensorboard = false;
-  bool trace = false;
   bool operator==(const MetricsConfig&) const = default;
 };
 
@@ -133,7 +127,6 @@ struct RunConfig {
   ParallelismConfig parallelism;
   ActivationCheckpointConfig activation_checkpoint;
   CheckpointConfig checkpoint;
-  ElasticConfig elastic;
   ValidationConfig validation;
   MetricsConfig metrics;
 

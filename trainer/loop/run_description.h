@@ -17,6 +17,7 @@ struct RunFacts {
   int threads = 0;
   double matrix_peak = 0;     // FLOP/s of this rank
   double flops_per_step = 0;  // useful ones, of all ranks
+  double bubble = 0;          // share of the pipeline's time that is predicted to be waited
   std::string weights;        // their hash
   std::int64_t training_tokens = 0;
   std::int64_t samples_per_epoch = 0;

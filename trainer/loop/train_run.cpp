@@ -45,6 +45,10 @@ EnginePlan plan_and_fit(const RunConfig& config, const EngineSpec& spec, const R
   return plan;
 }
 
+double predicted_bubble(const Schedule& schedule) {
+  return simulate(schedule, ActionCosts::unit(schedule.stages)).idle_fraction();
+}
+
 Console::Options console_options(const RunConfig& config, std::int64_t total_steps) {
   Console::Options options;
   options.total_steps = total_steps;
@@ -203,6 +207,7 @@ void TrainRun::announce() {
        .threads = threads_,
        .matrix_peak = matrix_peak_,
        .flops_per_step = flops_.useful,
+       .bubble = predicted_bubble(engine_.schedule()),
        .weights = weights_hash_text(engine_.params(), *groups_.all),
        .training_tokens = static_cast<std::int64_t>(train_data_.total_tokens()),
        .samples_per_epoch = static_cast<std::int64_t>(train_data_.samples_per_epoch())});
