@@ -128,13 +128,14 @@ def torch(name, python, setting, shape, options):
     )
 
 
-def config(shape, options, folder):
+def write_config(shape, options, folder, name, threads):
+    """`folder`/NAME.toml of a run into `folder`/NAME. Returns the steps not to be counted."""
     gpt2 = shape["arch"] == "gpt2"
-    warm_up = 4
+    warm_up = 2 if options.quick else 4
     text = f"""
 [job]
-dump_folder = "run"
-threads = {options.threads}
+dump_folder = "{name}"
+threads = {threads}
 [model]
 model_type = "{'gpt2' if gpt2 else 'llama'}"
 vocab_size = {shape['vocab']}
@@ -150,7 +151,7 @@ train = [{{ path = "{folder / 'tokens'}" }}]
 [training]
 seq_len = {shape['seq']}
 local_batch_size = {shape['batch']}
-global_batch_size = {shape['batch']}
+global_batch_size = {shape['batch'] * shape.get('micro_batches', 1)}
 steps = {options.steps + warm_up}
 [checkpoint]
 interval = 0
@@ -158,28 +159,41 @@ resume = "none"
 [metrics]
 log_freq = 1000000
 """
-    return text, warm_up
+    (folder / f"{name}.toml").write_text(text)
+    return warm_up
+
+
+def median_speed(run, warm_up):
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    return statistics.median(json.loads(line)["tokens_per_second"] for line in lines[warm_up:])
 
 
 def trireme(program, shape, options, folder):
-    text, warm_up = config(shape, options, folder)
-    (folder / "shape.toml").write_text(text)
+    warm_up = write_config(shape, options, folder, "run", options.threads)
 
     def command():
         subprocess.run(["rm", "-rf", folder / "run"], check=True)
-        return [str(program), "train", str(folder / "shape.toml")]
+        return [str(program), "train", str(folder / "run.toml")]
 
-    def read(_):
-        lines = (folder / "run" / "metrics.jsonl").read_text().splitlines()
-        steps = [json.loads(line)["tokens_per_second"] for line in lines]
-        return statistics.median(steps[warm_up:])
-
-    return Contestant("trireme", command, read)
+    return Contestant("trireme", command, lambda _: median_speed(folder / "run", warm_up))
 
 
 def processor():
     with open("/proc/cpuinfo") as info:
         return next((x.split(":")[1].strip() for x in info if x.startswith("model name")), "?")
+
+
+def take_turns(contestants, options, folder, quiet=False):
+    """Samples them, in the other order every other round. Returns those that could run."""
+    for turn in range(options.rounds):
+        for one in contestants[:: 1 if turn % 2 == 0 else -1]:
+            if not one.sample(options, folder):
+                contestants = [c for c in contestants if c is not one]
+                continue
+            last = f"{one.samples[-1]:10,.0f} tokens/s" if one.samples else "disturbed"
+            if not quiet:
+                print(f"  round {turn + 1}/{options.rounds}  {one.name:28} {last}", flush=True)
+    return contestants
 
 
 def compare(name, shape, options, folder):
@@ -189,13 +203,7 @@ def compare(name, shape, options, folder):
     for label, python in (pair.split("=", 1) for pair in options.torch):
         contestants += [torch(label, python, setting, shape, options) for setting in settings]
     print(f"\n{name}", flush=True)
-    for turn in range(options.rounds):
-        for one in contestants[:: 1 if turn % 2 == 0 else -1]:
-            if not one.sample(options, folder):
-                contestants = [c for c in contestants if c is not one]
-                continue
-            last = f"{one.samples[-1]:10,.0f} tokens/s" if one.samples else "disturbed"
-            print(f"  round {turn + 1}/{options.rounds}  {one.name:28} {last}", flush=True)
+    contestants = take_turns(contestants, options, folder)
     print(f"  {'':28} {'median':>10} {'least':>10} {'most':>10} {'samples':>8} {'disturbed':>10}")
     for one in contestants:
         low, high = (f(one.samples) if one.samples else float("nan") for f in (min, max))
@@ -215,32 +223,48 @@ def row(name, contestants, torches):
     return "| " + " | ".join(cells) + " |"
 
 
-def main():
-    parser = argparse.ArgumentParser()
+def arguments(description):
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--trireme", required=True)
-    parser.add_argument("--floor", required=True)
+    parser.add_argument("--floor")
     parser.add_argument("--torch", action="append", default=[], metavar="NAME=PYTHON")
     parser.add_argument("--quick", action="store_true", help="two rounds of few steps")
+    parser.add_argument("--rounds", type=int, help="samples of each (7; quick: 2)")
+    parser.add_argument("--steps", type=int, help="counted steps of a sample (12; quick: 6)")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--only", default="", help="shapes whose name contains this")
     parser.add_argument("--wait", type=float, default=120, help="seconds to wait for quiet")
     keep = "count a sample that stayed disturbed, rather than drop it"
     parser.add_argument("--keep-disturbed", action="store_true", help=keep)
     options = parser.parse_args()
-    options.rounds, options.steps, options.retries = (2, 6, 1) if options.quick else (7, 12, 3)
+    rounds, steps, options.retries = (2, 6, 1) if options.quick else (7, 12, 3)
+    options.rounds = options.rounds or rounds
+    options.steps = options.steps or steps
+    return options
+
+
+def print_head(options):
+    print(f"{processor()}, {os.cpu_count()} cores, {options.threads} threads, float32")
+
+
+def make_tokens(options, folder):
+    noise = bytes(32 + b % 95 for b in os.urandom(1 << 20))
+    (folder / "noise.txt").write_bytes(noise)
+    subprocess.run([options.trireme, "tokenize", "--tokenizer", "bytes", "--output",
+                    folder / "tokens", folder / "noise.txt"],
+                   check=True, capture_output=True)  # fmt: skip
+
+
+def main():
+    options = arguments(__doc__)
     shapes = {n: s for n, s in SHAPES.items() if options.only.lower() in n.lower()}
     if not shapes:
         sys.exit(f"no shape's name contains {options.only!r}; there are: {', '.join(SHAPES)}")
-
-    print(f"{processor()}, {os.cpu_count()} cores, {options.threads} threads, float32")
+    print_head(options)
     print(CONVENTION)
     with tempfile.TemporaryDirectory(prefix="trireme-bench-") as scratch:
         folder = pathlib.Path(scratch)
-        noise = bytes(32 + b % 95 for b in os.urandom(1 << 20))
-        (folder / "noise.txt").write_bytes(noise)
-        subprocess.run([options.trireme, "tokenize", "--tokenizer", "bytes", "--output",
-                        folder / "tokens", folder / "noise.txt"],
-                       check=True, capture_output=True)  # fmt: skip
+        make_tokens(options, folder)
         torches = [pair.split("=", 1)[0] for pair in options.torch]
         results = {n: compare(n, s, options, folder) for n, s in shapes.items()}
     machine = f"{processor()}, {options.threads} threads"
