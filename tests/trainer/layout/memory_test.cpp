@@ -1,0 +1,101 @@
+// What a rank's weights, gradients and moments take falls with the ranks that share them,
+// for published models, as planned; that a plan holds to the byte, class by class, every run
+// asserts after every step (see layout_test.cpp). Run under mpirun.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <numeric>
+
+#include "model/tensor/host_tensor.h"
+#include "tests/parallel/mpi_world.h"
+#include "trainer/config/flavors.h"
+#include "trainer/engine/engine.h"
+
+namespace trireme {
+namespace {
+
+constexpr const char* kModels[] = {"gpt2-124m", "llama3-8b", "qwen3-0.6b"};
+
+EngineSpec spec_of(const char* flavor) {
+  return {.model = *find_flavor(flavor), .seq_len = 512, .micro_batches = 8, .optimizer = {}};
+}
+
+double static_bytes(const EngineSpec& spec, const RankGroups& groups) {
+  const MemoryPlan plan = plan_engine(spec, groups, {}).memory;
+  return static_cast<double>(plan.weights + plan.masters + plan.gradients + plan.optimizer);
+}
+
+// Of every rank, in order.
+std::vector<double> of_all_ranks(const RankGroups& groups, double own) {
+  std::vector<double> all(static_cast<std::size_t>(groups.all->size()));
+  Stream stream;
+  groups.all->all_gather(stream, host_tensor(std::span(all)), host_tensor(std::span(&own, 1)));
+  return all;
+}
+
+void tell(const RankGroups& groups, const char* flavor, const char* axis, double alone,
+          const std::vector<double>& all) {
+  if (groups.all->rank() != 0) return;
+  constexpr double kGiB = 1 << 30;
+  std::string shares;
+  for (const double bytes : all) {
+    shares += fmt::format(" {:.3f} ({:+.1f} %)", bytes / kGiB,
+                          100 * (bytes * static_cast<double>(all.size()) / alone - 1));
+  }
+  std::printf("%s: alone %.3f GiB; %s = %zu:%s\n", flavor, alone / kGiB, axis, all.size(),
+              shares.c_str());
+}
+
+TEST(Memory, a_tensor_split_divides_it) {
+  ParallelismConfig layout;
+  layout.tensor = tests::world().size();
+  for (const char* flavor : kModels) {
+    SCOPED_TRACE(flavor);
+    const EngineSpec spec = spec_of(flavor);
+    const RankGroups groups(tests::world(), layout, spec.model);
+    const double alone = static_bytes(spec, RankGroups());
+    const std::vector<double> all = of_all_ranks(groups, static_bytes(spec, groups));
+    tell(groups, flavor, "tensor", alone, all);
+    const double share = alone / static_cast<double>(all.size());
+    for (const double bytes : all) EXPECT_NEAR(bytes, share, 0.05 * share);
+  }
+}
+
+// The first stage also has the embedding, the last the head (or, tied, a copy of the
+// embedding; one rank alone keeps the tied table's two gradients apart instead), and the
+// balance by computation gives the last fewer blocks for it: what is left of each rank is
+// its share of the blocks.
+TEST(Memory, a_pipeline_divides_it) {
+  ParallelismConfig layout;
+  layout.pipeline = tests::world().size();
+  for (const char* flavor : kModels) {
+    SCOPED_TRACE(flavor);
+    const EngineSpec spec = spec_of(flavor);
+    const RankGroups groups(tests::world(), layout, spec.model);
+    const double alone = static_bytes(spec, RankGroups());
+    const std::vector<double> all = of_all_ranks(groups, static_bytes(spec, groups));
+    tell(groups, flavor, "pipeline", alone, all);
+    const double elements = static_cast<double>(spec.model.vocab_size * spec.model.hidden_size);
+    const double gradient = 4 * elements, table = 16 * elements;  // with values and two moments
+    const double copy = spec.model.tie_word_embeddings ? table - gradient : 0;
+    EXPECT_NEAR(std::accumulate(all.begin(), all.end(), 0.0), alone + copy, 0.01 * alone);
+    EngineSpec deeper = spec;
+    deeper.model.num_hidden_layers += 1;
+    const double block = static_bytes(deeper, RankGroups()) - alone;
+    std::int64_t blocks = 0;
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      const double tables = (rank == 0 ? table : 0) + (rank + 1 == all.size() ? table : 0);
+      const auto own = std::lround((all[rank] - tables) / block);
+      EXPECT_GE(own, 1);
+      EXPECT_NEAR(all[rank], tables + static_cast<double>(own) * block, 0.05 * all[rank])
+          << "rank " << rank;
+      blocks += own;
+    }
+    EXPECT_EQ(blocks, spec.model.num_hidden_layers);
+  }
+}
+
+}  // namespace
+}  // namespace trireme
