@@ -26,6 +26,12 @@ DETERMINISTIC = ("step", "tokens", "loss", "grad_norm", "lr", "validation_loss",
                  "validation_bits_per_byte")
 
 
+# Root may, more ranks than cores may, and those then do not spin for each other.
+MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+       "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
+       "OMPI_MCA_hwloc_base_binding_policy": "none"}
+
+
 class Skip(Exception):
     """The machine lacks what the fact needs."""
 
@@ -173,6 +179,19 @@ class Workshop:
         words = [str(self.trireme), *map(str, words)]
         done = subprocess.run(words, cwd=self.folder, env={**self.env, **(env or {})},
                               stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout)
+        return Result(words, done.returncode, done.stdout.decode(errors="replace"),
+                      done.stderr.decode(errors="replace"))
+
+    def launch(self, ranks, *words):
+        """The command of so many ranks; its environment is to have MPI."""
+        if not shutil.which("mpirun"):
+            raise Skip("mpirun is not installed")
+        return ["mpirun", "-n", str(ranks), str(self.trireme), *map(str, words)]
+
+    def run_ranks(self, ranks, *words, timeout=200):
+        words = self.launch(ranks, *words)
+        done = subprocess.run(words, cwd=self.folder, env={**self.env, **MPI}, timeout=timeout,
+                              stdin=subprocess.DEVNULL, capture_output=True, check=False)
         return Result(words, done.returncode, done.stdout.decode(errors="replace"),
                       done.stderr.decode(errors="replace"))
 

@@ -1,32 +1,13 @@
 #!/usr/bin/python3
 """One run over many ranks: started by mpirun, resumed in other layouts, stopped, refused."""
 import os
-import shutil
 import signal
-import subprocess
 
-from support import (Process, Result, Skip, check, curve, events, fact, main, metrics, note,
+from support import (MPI, Process, check, curve, events, fact, main, metrics, note,
                      same_checkpoint, same_curve, steps_done)
 
 MODEL = {"model": {"flavor": "tiny", "num_hidden_layers": 4},
          "training": {"seq_len": 32, "local_batch_size": 1, "global_batch_size": 4, "steps": 20}}
-MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-       "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
-       "OMPI_MCA_hwloc_base_binding_policy": "none"}
-
-
-def command(workshop, ranks, *words):
-    if not shutil.which("mpirun"):
-        raise Skip("mpirun is not installed")
-    return ["mpirun", "-n", str(ranks), str(workshop.trireme), *map(str, words)]
-
-
-def run(workshop, ranks, *words):
-    words = command(workshop, ranks, *words)
-    done = subprocess.run(words, cwd=workshop.folder, env={**workshop.env, **MPI}, timeout=200,
-                          stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    return Result(words, done.returncode, done.stdout.decode(errors="replace"),
-                  done.stderr.decode(errors="replace"))
 
 
 def relative(one, other):
@@ -43,7 +24,7 @@ def a_pipeline_is_the_run_of_one_rank_bit_for_bit(workshop):
                              "--parallelism.schedule=Interleaved1F1B"),
                             (4, "--parallelism.pipeline=4", "--parallelism.schedule=ZBH1")]:
         name = f"run{len(options)}{ranks}"
-        run(workshop, ranks, "train", workshop.config(name, MODEL), *options).done()
+        workshop.run_ranks(ranks, "train", workshop.config(name, MODEL), *options).done()
         same_curve(workshop / name, curve(workshop / "alone"))
         same_checkpoint(workshop, name, "alone")
 
@@ -59,7 +40,7 @@ def a_run_goes_on_in_another_layout(workshop):
             (10, 4, "--parallelism.pipeline=2", "--parallelism.tensor=2",
              "--parallelism.sequence=true"),
             (15, 2, "--parallelism.tensor=2")]:
-        with Process(command(workshop, ranks, "train", config, *options), workshop.folder,
+        with Process(workshop.launch(ranks, "train", config, *options), workshop.folder,
                      {**workshop.env, **MPI}) as process:
             process.wait_for(lambda steps=steps: steps_done(folder) > steps, f"step {steps}")
             process.send(signal.SIGUSR1)  # mpirun passes it on
@@ -77,10 +58,10 @@ def a_run_goes_on_in_another_layout(workshop):
 def ranks_that_are_not_the_product_of_the_axes_are_refused_once(workshop):
     workshop.corpus()
     config = workshop.config("run", MODEL)
-    run(workshop, 2, "train", config).refused(2, "2 were launched", "parallelism")
-    run(workshop, 3, "train", config, "--parallelism.pipeline=2").refused(
+    workshop.run_ranks(2, "train", config).refused(2, "2 were launched", "parallelism")
+    workshop.run_ranks(3, "train", config, "--parallelism.pipeline=2").refused(
         2, "3 were launched", "parallelism.pipeline = 3")
-    run(workshop, 3, "train", config, "--parallelism.tensor=3").refused(
+    workshop.run_ranks(3, "train", config, "--parallelism.tensor=3").refused(
         2, "parallelism.tensor = 3", "num_attention_heads", "possible near 3: 2, 4")
     check(not os.path.exists(workshop / "run"), "it made the run folder")
 

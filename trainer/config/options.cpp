@@ -419,6 +419,16 @@ void add_running(Options& to) {
   to.push_back({.key = "metrics.enable_tensorboard",
                 .slot = TRIREME_MEMBER(metrics.enable_tensorboard),
                 .help = "also write event files for TensorBoard"});
+  to.push_back({.key = "metrics.trace",
+                .slot = TRIREME_MEMBER(metrics.trace),
+                .help =
+                    "write each rank's first steps to trace-RANK.json (for ui.perfetto.dev) and "
+                    "report the pipeline's measured bubble"});
+  to.push_back({.key = "metrics.trace_steps",
+                .slot = TRIREME_MEMBER(metrics.trace_steps),
+                .help = "steps traced after each start",
+                .range = between(1, 1e6),
+                .unit = "steps"});
 }
 
 #undef TRIREME_MEMBER

@@ -113,6 +113,8 @@ struct ValidationConfig {
 struct MetricsConfig {
   std::int64_t log_freq = 10;  // steps between console lines
   bool enable_tensorboard = false;
+  bool trace = false;
+  std::int64_t trace_steps = 10;  // after each start
   bool operator==(const MetricsConfig&) const = default;
 };
 

@@ -54,6 +54,9 @@ class Engine {
   double gradients(std::int64_t valid_tokens);
   double update(double learning_rate, std::int64_t update);
 
+  // Told what the pipeline does in training and evaluation; null for nobody.
+  void observe(PipelineObserver* observer) { pipeline_->observe(observer); }
+
   // Recasts the weights the layers read from the masters, after these were loaded.
   void publish_masters();
 

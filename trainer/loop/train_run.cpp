@@ -84,6 +84,10 @@ ExitCode TrainRun::run() {
   if (team_.leads()) replace_text(folder_.path / "config.toml", effective_toml(loaded_));
   matrix_peak_ = measured_matrix_peak(spec_.compute);
   announce();
+  if (config_.metrics.trace) {
+    trace_.emplace(folder_.path, groups_, config_.metrics.trace_steps);
+    engine_.observe(&*trace_);
+  }
   agree();
   while (progress_.step < total_steps_) {
     if (const int signal = agreed_.signal) {
@@ -241,10 +245,10 @@ void TrainRun::step() {
   const std::int64_t number = progress_.step + 1;
   const double rate =
       learning_rate(config_.lr_scheduler, config_.optimizer.lr, number, total_steps_);
-  const std::int64_t valid = fill_batch(engine_.batch(), train_data_, progress_.samples);
-  if (valid == 0) throw on_all_ranks(DataError(say("step ", number, " has no token to predict")));
-  const Engine::StepResult result = engine_.train(rate, number, valid);
+  if (trace_) trace_->begin_step(number);
+  const Engine::StepResult result = train(rate, number);
   const double seconds = now() - start;
+  const std::optional<double> bubble = trace_ ? trace_->end_step() : std::nullopt;
   if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) {
     log_.event("failure", number,
                {{"text", "diverged"}, {"loss", result.loss}, {"grad_norm", result.grad_norm}});
@@ -277,9 +281,38 @@ void TrainRun::step() {
                       .validation_loss = {},
                       .validation_bits_per_byte = {},
                       .more = {}};
+  if (bubble) metrics.more.emplace_back("bubble", bubble.value_or(0));  // g++ 12 doubts *bubble
+  if (trace_ && trace_->done()) end_trace();
   validate(metrics);
   if (agreed_.chose_gemms) share_gemm_choices();  // before anything tells of the step
   log_.step(metrics);
+}
+
+Engine::StepResult TrainRun::train(double rate, std::int64_t number) {
+  const auto part = [&](const char* name, const auto& work) {
+    if (!trace_) return work();
+    const StepTrace::Part traced(*trace_, name);
+    return work();
+  };
+  const std::int64_t valid =
+      part("data", [&] { return fill_batch(engine_.batch(), train_data_, progress_.samples); });
+  if (valid == 0) throw on_all_ranks(DataError(say("step ", number, " has no token to predict")));
+  const double loss = part("gradients", [&] { return engine_.gradients(valid); });
+  return {loss, part("update", [&] { return engine_.update(rate, number); })};
+}
+
+void TrainRun::end_trace() {
+  log_.note("the first steps are traced: trace-*.json opens in ui.perfetto.dev");
+  if (const std::optional<double> measured = trace_->median_bubble()) {
+    const double predicted = predicted_bubble(engine_.schedule());
+    log_.note(
+        fmt::format("bubble: {:.1f} % of the pipeline's time measured (median), {:.1f} % "
+                    "predicted, were its stages equal",
+                    100 * *measured, 100 * predicted));
+    log_.event("bubble", progress_.step, {{"measured", *measured}, {"predicted", predicted}});
+  }
+  engine_.observe(nullptr);
+  trace_.reset();
 }
 
 // A step faster than the peak means that others used the cores while it was measured.
@@ -375,6 +408,7 @@ void TrainRun::prune() {
 }
 
 ExitCode TrainRun::finish(ExitCode code, const std::string& reason) {
+  if (trace_) end_trace();
   log_.event("stop", progress_.step, {{"reason", reason}, {"exit_code", static_cast<int>(code)}});
   log_.sync();
   log_.note(fmt::format("{} at step {} of {}",

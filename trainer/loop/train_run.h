@@ -11,6 +11,7 @@
 #include "trainer/loop/run_folder.h"
 #include "trainer/loop/run_log.h"
 #include "trainer/loop/run_state.h"
+#include "trainer/loop/step_trace.h"
 #include "trainer/restart/signals.h"
 
 namespace trireme {
@@ -44,6 +45,8 @@ class TrainRun {
   void agree();
 
   void step();
+  Engine::StepResult train(double rate, std::int64_t number);
+  void end_trace();
   double matrix_peak(double seconds);
   void require_plan_holds() const;
   void validate(StepMetrics& metrics);
@@ -79,6 +82,7 @@ class TrainRun {
   bool gemm_choices_kept_ = true;
   Agreed agreed_;
   std::string tokenizer_hash_;
+  std::optional<StepTrace> trace_;  // while there are steps to trace
   RunLog log_;
 };
 

@@ -19,6 +19,7 @@ namespace trireme {
 //   checkpoint_removed   path
 //   validation           loss bits_per_byte tokens seconds
 //   sample               prompt text
+//   bubble               measured predicted (of a traced pipeline)
 //   warning              text
 //   failure              text
 //   stop                 reason exit_code

@@ -1,0 +1,93 @@
+#!/usr/bin/python3
+"""What metrics.trace writes, and the bubble measured from it beside the predicted one."""
+import json
+import statistics
+
+from support import check, events, fact, main, metrics, note
+
+# Enough work in a micro-batch for a message to be nothing beside it.
+MODEL = {"model": {"flavor": "tiny", "num_hidden_layers": 8, "hidden_size": 256,
+                   "intermediate_size": 1024},
+         "training": {"seq_len": 128, "local_batch_size": 1, "steps": 12},
+         "checkpoint": {"interval": 0}, "metrics": {"trace": True, "trace_steps": 10}}
+
+
+def spans(folder, rank, category):
+    """(name, start, end) in microseconds, by step."""
+    found = json.loads((folder / f"trace-{rank}.json").read_text())
+    whole = [(e["ts"], e["ts"] + e["dur"]) for e in found
+             if e["ph"] == "X" and e["name"].startswith("step ")]
+    whole.sort()
+    return [[(e["name"], e["ts"], e["ts"] + e["dur"]) for e in found
+             if e["ph"] == "X" and e["cat"] == category and start <= e["ts"] < end]
+            for start, end in whole]
+
+
+def bubble_of(folder, ranks, step):
+    """From the files alone: the time until the last rank is done in which ranks do not work."""
+    work = [spans(folder, rank, "compute")[step] for rank in range(ranks)]
+    start = min(a for rank in work for _, a, _ in rank)
+    end = max(b for rank in work for _, _, b in rank)
+    busy = sum(b - a for rank in work for _, a, b in rank)
+    return 1 - busy / (ranks * (end - start))
+
+
+def measured(workshop, name, micro_batches):
+    workshop.corpus()
+    config = workshop.config(name, {**MODEL, "training": {**MODEL["training"],
+                                                          "global_batch_size": micro_batches}})
+    result = workshop.run_ranks(2, "train", config, "--parallelism.pipeline=2").done()
+    folder = workshop / name
+    told = events(folder, "bubble")
+    check(len(told) == 1, told)
+    traced = statistics.median(bubble_of(folder, 2, step) for step in range(1, 10))
+    told, predicted = told[0]["measured"], told[0]["predicted"]
+    note(f"{micro_batches} micro-batches: predicted {predicted:.3f}, measured {told:.3f}, "
+         f"from the traces {traced:.3f}")
+    check(abs(predicted - 1 / (micro_batches + 1)) < 1e-9, predicted)
+    check(abs(told - predicted) < 0.10, "measured and predicted differ by more than 10 points")
+    check(abs(told - traced) < 0.05, "what is told is not what the traces show")
+    check("bubble:" in result.err, result)
+    check(sum("bubble" in line for line in metrics(folder)) == 9, "metrics lack the bubble")
+    return folder
+
+
+@fact
+def the_measured_bubble_is_near_the_predicted_one(workshop):
+    for micro_batches in (4, 16):
+        measured(workshop, f"run{micro_batches}", micro_batches)
+
+
+@fact
+def a_trace_shows_work_messages_and_waiting(workshop):
+    folder = measured(workshop, "run", 4)
+    for rank in (0, 1):
+        steps = spans(folder, rank, "compute")
+        check(len(steps) == 10, len(steps), "steps traced")
+        names = [f"{rank}{letter}{m}" for letter in "FB" for m in range(4)]
+        for step in steps:
+            check(sorted(name for name, _, _ in step) == sorted(names), step)
+            ends = sorted((start, end) for _, start, end in step)
+            check(all(a[1] <= b[0] for a, b in zip(ends, ends[1:])), "a rank works twice at once")
+        check(all(spans(folder, rank, "idle")), "no waiting")
+        for part in ("data", "gradients", "update"):
+            check(all(any(name == part for name, _, _ in step)
+                      for step in spans(folder, rank, "step")), part)
+        found = json.loads((folder / f"trace-{rank}.json").read_text())
+        begun = [e["id"] for e in found if e["ph"] == "b"]
+        check(sorted(begun) == sorted(e["id"] for e in found if e["ph"] == "e"), "torn messages")
+        check(len(begun) == 10 * 8, len(begun), "messages")  # 4 there, 4 back
+
+
+@fact
+def one_rank_is_traced_too_and_a_run_may_be_shorter_than_its_trace(workshop):
+    workshop.corpus()
+    config = workshop.config("run", {"metrics": {"trace": True, "trace_steps": 1000},
+                                     "training": {"steps": 3}, "lr_scheduler": {"warmup_steps": 0}})
+    workshop.run("train", config).done()
+    check(len(spans(workshop / "run", 0, "compute")) == 3)
+    check(not events(workshop / "run", "bubble"), "one rank has no bubble")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+#include "trainer/loop/step_trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "model/base/error.h"
+#include "model/tensor/host_tensor.h"
+
+namespace trireme {
+namespace {
+
+double reduced(Communicator& group, double value, Reduce how) {
+  double values[] = {value};
+  Stream stream;
+  group.all_reduce(stream, host_tensor(std::span(values)), how);
+  return values[0];
+}
+
+TraceFile::Details details_of(const PipelineObserver::Event& event) {
+  TraceFile::Details details{{"stage", event.action.stage},
+                             {"micro_batch", event.action.micro_batch}};
+  if (event.peer >= 0) details["pipeline_peer"] = event.peer;
+  return details;
+}
+
+}  // namespace
+
+StepTrace::StepTrace(const std::filesystem::path& run_folder, const RankGroups& groups,
+                     std::int64_t steps)
+    : groups_(groups),
+      file_(run_folder / fmt::format("trace-{}.json", groups.all->rank()), groups.all->rank(),
+            fmt::format("rank {} (pipeline {}, tensor {})", groups.all->rank(), groups.down->rank(),
+                        groups.tensor->rank())),
+      left_(steps) {}
+
+void StepTrace::begin_step(std::int64_t step) {
+  in_step_ = true;
+  step_ = step;
+  step_start_ = file_.now();
+  walk_start_.reset();
+  walk_end_ = busy_ = 0;
+  open_.clear();
+}
+
+std::optional<double> StepTrace::end_step() {
+  file_.span("step", say("step ", step_), step_start_, file_.now());
+  in_step_ = false;
+  file_.flush();
+  --left_;
+  const int ranks = groups_.down->size();
+  if (ranks == 1) return std::nullopt;
+  const double longest =
+      reduced(*groups_.down, static_cast<double>(walk_end_ - walk_start_.value_or(walk_end_)),
+              Reduce::kMax);
+  const double busy = reduced(*groups_.down, static_cast<double>(busy_), Reduce::kSum);
+  const double bubble = longest > 0 ? 1 - busy / (longest * ranks) : 0;
+  const double mean = reduced(*groups_.all, bubble, Reduce::kSum) / groups_.all->size();
+  if (!std::exchange(counts_, true)) return std::nullopt;
+  bubbles_.push_back(mean);
+  return mean;
+}
+
+std::optional<double> StepTrace::median_bubble() const {
+  if (bubbles_.empty()) return std::nullopt;
+  std::vector<double> sorted = bubbles_;
+  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  return *middle;
+}
+
+void StepTrace::begin(Stream&, const Event& event) {
+  if (!in_step_) return;
+  const std::int64_t at = file_.now();
+  if (!walk_start_) walk_start_ = at;
+  open_[{event.what, say(event.action)}] = at;
+}
+
+void StepTrace::end(Stream&, const Event& event) {
+  if (!in_step_) return;
+  const std::int64_t at = walk_end_ = file_.now();
+  const std::string action = say(event.action);
+  const auto begun = open_.find({event.what, action});
+  if (begun == open_.end()) return;
+  const std::int64_t start = begun->second;
+  open_.erase(begun);
+  switch (event.what) {
+    case What::kAction:
+      busy_ += at - start;
+      file_.span("compute", action, start, at, details_of(event));
+      break;
+    case What::kWait:
+      file_.span("idle", "wait for " + action, start, at, details_of(event));
+      break;
+    case What::kReceive:
+      file_.beside("communication", "receive for " + action, start, at, details_of(event));
+      break;
+    case What::kSend:
+      file_.beside("communication", "send of " + action, start, at, details_of(event));
+      break;
+  }
+}
+
+}  // namespace trireme

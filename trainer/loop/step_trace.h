@@ -1,0 +1,71 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "parallel/pipeline/observer.h"
+#include "trainer/config/run_config.h"
+#include "trainer/engine/rank_groups.h"
+#include "trainer/telemetry/trace_file.h"
+
+namespace trireme {
+
+// Writes what this rank does in the first steps after a start to its trace file, and
+// measures the pipeline's bubble: the share of the pipeline's time in which its ranks do
+// not work, from the first rank's start until the last one is done. A step begins on all
+// ranks at once, since they ended the one before together; so the longest of their walks
+// is that time, and clocks of different nodes are never compared.
+class StepTrace final : public PipelineObserver {
+ public:
+  // Of the bubble, the first of `steps` is not counted: it may try libraries out.
+  StepTrace(const std::filesystem::path& run_folder, const RankGroups& groups, std::int64_t steps);
+  ~StepTrace() override { file_.close(); }
+
+  // Between begin_step and end_step what the pipeline does is recorded, else nothing.
+  void begin_step(std::int64_t step);
+  // The bubble of the step; nothing without a pipeline, and on the first. All ranks call it
+  // together.
+  std::optional<double> end_step();
+  bool done() const { return left_ == 0; }
+  // Over the counted steps; nothing without any.
+  std::optional<double> median_bubble() const;
+
+  // A part of the step, while it lives.
+  class Part {
+   public:
+    Part(StepTrace& trace, const char* name)
+        : file_(trace.file_), name_(name), start_(file_.now()) {}
+    Part(const Part&) = delete;
+    Part& operator=(const Part&) = delete;
+    ~Part() { file_.span("step", name_, start_, file_.now()); }
+
+   private:
+    TraceFile& file_;
+    const char* name_;
+    std::int64_t start_;
+  };
+
+  void begin(Stream& stream, const Event& event) override;
+  void end(Stream& stream, const Event& event) override;
+
+ private:
+  using Key = std::pair<What, std::string>;
+
+  const RankGroups& groups_;
+  TraceFile file_;
+  std::int64_t left_;
+  bool in_step_ = false;
+  std::int64_t step_ = 0, step_start_ = 0;
+  // Of the walk in this step, ns.
+  std::optional<std::int64_t> walk_start_;
+  std::int64_t walk_end_ = 0, busy_ = 0;
+  std::map<Key, std::int64_t> open_;  // events that have begun, and when
+  bool counts_ = false;               // all but the first step do
+  std::vector<double> bubbles_;
+};
+
+}  // namespace trireme
