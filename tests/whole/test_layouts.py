@@ -38,7 +38,7 @@ def a_run_goes_on_in_another_layout(workshop):
     for steps, ranks, *options in [
             (5, 2, "--parallelism.pipeline=2"),
             (10, 4, "--parallelism.pipeline=2", "--parallelism.tensor=2",
-             "--parallelism.sequence=true"),
+             "--parallelism.sequence=true", "--parallelism.layers_per_stage=[3, 1]"),
             (15, 2, "--parallelism.tensor=2")]:
         with Process(workshop.launch(ranks, "train", config, *options), workshop.folder,
                      {**workshop.env, **MPI}) as process:
@@ -64,6 +64,9 @@ def ranks_that_are_not_the_product_of_the_axes_are_refused_once(workshop):
     workshop.run_ranks(3, "train", config, "--parallelism.tensor=3").refused(
         2, "parallelism.tensor = 3", "num_attention_heads", "possible near 3: 2, 4")
     check(not os.path.exists(workshop / "run"), "it made the run folder")
+    workshop.run_ranks(2, "train", config, "--parallelism.pipeline=2",
+                       "--parallelism.layers_per_stage=[1, 2]").refused(
+        2, "parallelism.layers_per_stage adds up to 3", "model.num_hidden_layers is 4")
 
 
 if __name__ == "__main__":

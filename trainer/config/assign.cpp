@@ -106,6 +106,19 @@ class Assigner {
     }
   }
 
+  void set(const toml::node& node, std::vector<std::int64_t>* to) {
+    const toml::array* list = node.as_array();
+    if (list == nullptr) return wrong_type(node, "a list of integers, [6, 6, 5, 5]");
+    const std::size_t before = findings_.size();
+    std::vector<std::int64_t> numbers;
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      part_ = say("[", i, "]");
+      if (const auto value = integer(*list->get(i), option_.range)) numbers.push_back(*value);
+    }
+    part_.clear();
+    if (findings_.size() == before) *to = std::move(numbers);
+  }
+
   void set(const toml::node& node, std::vector<DataSource>* to) {
     const toml::array* list = node.as_array();
     if (list == nullptr) {

@@ -363,6 +363,11 @@ void add_parallelism(Options& to) {
                 .help = "runs of layers on each pipeline rank (Interleaved1F1B)",
                 .effect = Effect::kLayout,
                 .range = between(1, 1024)});
+  to.push_back({.key = "parallelism.layers_per_stage",
+                .slot = TRIREME_MEMBER(parallelism.layers_per_stage),
+                .help = "layers of each pipeline stage in order, as [6, 6, 5, 5]; without it the "
+                        "stages are balanced by what they compute",
+                .effect = Effect::kLayout});
   axis("context", TRIREME_MEMBER(parallelism.context), "ranks that share a sequence",
        "context_parallel_degree");
   axis("expert", TRIREME_MEMBER(parallelism.expert), "ranks that share the experts",

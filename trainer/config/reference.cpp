@@ -14,6 +14,7 @@ struct TypeName {
   std::string operator()(const double*) const { return "number"; }
   std::string operator()(const std::string*) const { return "text"; }
   std::string operator()(const std::filesystem::path*) const { return "path"; }
+  std::string operator()(const std::vector<std::int64_t>*) const { return "list"; }
   std::string operator()(const std::vector<DataSource>*) const { return "list"; }
   std::string operator()(const ActivationKind*) const { return "text"; }
   std::string operator()(const RopeScaling*) const { return "table"; }

@@ -81,6 +81,7 @@ struct ParallelismConfig {
   std::int64_t pipeline = 1;
   std::string schedule = "1F1B";  // a name, or the path of a CSV file
   std::int64_t virtual_stages = 1;
+  std::vector<std::int64_t> layers_per_stage;  // empty: balanced
   std::int64_t context = 1;
   std::int64_t expert = 1;
   std::int64_t data_replicate = 1;

@@ -1,6 +1,7 @@
 #include "trainer/config/value_text.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 
@@ -28,6 +29,10 @@ std::string text_of(const std::vector<DataSource>& sources) {
   return "[" + list + "]";
 }
 
+std::string text_of(const std::vector<std::int64_t>& numbers) {
+  return fmt::format("[{}]", fmt::join(numbers, ", "));
+}
+
 std::string text_of(const RopeScaling& rope) {
   if (rope.factor == 1) return "{ rope_type = \"default\" }";
   return fmt::format(
@@ -45,6 +50,7 @@ struct Printer {
   std::string operator()(const std::filesystem::path* value) const {
     return to_toml(value->native());
   }
+  std::string operator()(const std::vector<std::int64_t>* value) const { return text_of(*value); }
   std::string operator()(const std::vector<DataSource>* value) const { return text_of(*value); }
   std::string operator()(const ActivationKind* value) const {
     return to_toml(activation_name(*value));

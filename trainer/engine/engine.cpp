@@ -46,6 +46,11 @@ LayerCosts layer_costs(const EngineSpec& spec) {
           .head = static_cast<double>(m.hidden_size * m.vocab_size)};
 }
 
+std::vector<std::int64_t> divide_layers(const EngineSpec& spec, int stages) {
+  if (spec.layers_per_stage.empty()) return balance_blocks(layer_costs(spec), stages);
+  return check_blocks_per_stage(spec.layers_per_stage, spec.model.num_hidden_layers, stages);
+}
+
 Stage::Spec stage_spec(const EngineSpec& spec, std::int64_t first, std::int64_t end) {
   return {.first_block = first,
           .end_block = end,
@@ -61,8 +66,9 @@ Engine::Engine(const EngineSpec& spec, const RankGroups& groups, Stream& stream,
       groups_(groups),
       stream_(stream),
       region_(region_of(groups, spec.sequence)),
-      schedule_(schedule_of(spec, groups.down->size())) {
-  const std::vector<std::int64_t> blocks = balance_blocks(layer_costs(spec), schedule_.stages);
+      schedule_(schedule_of(spec, groups.down->size())),
+      layers_per_stage_(divide_layers(spec, schedule_.stages)) {
+  const std::vector<std::int64_t>& blocks = layers_per_stage_;
   for (const int stage : stages_of_rank(schedule_, groups.down->rank())) {
     const std::int64_t first =
         std::accumulate(blocks.begin(), blocks.begin() + stage, std::int64_t{0});

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <vector>
 
 #include "model/stage/stage.h"
 #include "parallel/data/sharded_adamw.h"
@@ -24,7 +25,8 @@ struct EngineSpec {
   std::int64_t micro_batches = 1;  // of this rank in a step
   std::string schedule = "1F1B";
   int virtual_stages = 1;
-  bool sequence = false;  // sequence parallelism
+  std::vector<std::int64_t> layers_per_stage = {};  // empty: balanced
+  bool sequence = false;                            // sequence parallelism
   ShardedAdamW::Options optimizer;
 };
 
@@ -70,6 +72,7 @@ class Engine {
   }
   const EngineSpec& spec() const { return spec_; }
   const Schedule& schedule() const { return schedule_; }
+  const std::vector<std::int64_t>& layers_per_stage() const { return layers_per_stage_; }
 
  private:
   Stage::Input input(int micro_batch, double scale) const;
@@ -86,6 +89,7 @@ class Engine {
   ParamStore whole_;  // all of the model's parameters, declared only
   ParamStore params_;
   Schedule schedule_;
+  std::vector<std::int64_t> layers_per_stage_;
   std::deque<Stage> stages_;  // this rank's, in order along the model
   std::optional<ShardedAdamW> optimizer_;
   std::optional<PartialGradients> partial_gradients_;

@@ -23,6 +23,7 @@ EngineSpec engine_spec(const RunConfig& config) {
           .micro_batches = microbatches(config),
           .schedule = config.parallelism.schedule,
           .virtual_stages = static_cast<int>(config.parallelism.virtual_stages),
+          .layers_per_stage = config.parallelism.layers_per_stage,
           .sequence = config.parallelism.sequence,
           .optimizer = {.beta1 = config.optimizer.beta1,
                         .beta2 = config.optimizer.beta2,

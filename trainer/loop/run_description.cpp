@@ -1,6 +1,7 @@
 #include "trainer/loop/run_description.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <array>
@@ -82,8 +83,13 @@ RunDescription describe_run(const RunConfig& config, const EngineSpec& spec, con
     if (config.parallelism.pipeline > 1) {
       run.rows.insert(
           run.rows.begin() + 3,
-          {"bubble", fmt::format("{:.1f} % of the pipeline's time, were its stages equal",
-                                 100 * facts.bubble)});
+          {"bubble",
+           fmt::format("{:.1f} % of the pipeline's time, {:.1f} % over the ideal, were its "
+                       "stages equal",
+                       100 * facts.bubble, 100 * facts.bubble_overhead)});
+      run.rows.insert(
+          run.rows.begin() + 3,
+          {"layers", fmt::format("{} in the stages", fmt::join(facts.layers_per_stage, " + "))});
     }
   }
   if (!groups.warning.empty()) run.rows.emplace_back("warning", groups.warning);

@@ -15,10 +15,12 @@ namespace trireme {
 struct RunFacts {
   std::filesystem::path folder;
   int threads = 0;
-  double matrix_peak = 0;     // FLOP/s of this rank
-  double flops_per_step = 0;  // useful ones, of all ranks
-  double bubble = 0;          // share of the pipeline's time that is predicted to be waited
-  std::string weights;        // their hash
+  double matrix_peak = 0;      // FLOP/s of this rank
+  double flops_per_step = 0;   // useful ones, of all ranks
+  double bubble = 0;           // share of the pipeline's time that is predicted to be waited
+  double bubble_overhead = 0;  // what that adds to the time without waiting
+  std::vector<std::int64_t> layers_per_stage;
+  std::string weights;  // their hash
   std::int64_t training_tokens = 0;
   std::int64_t samples_per_epoch = 0;
 };

@@ -45,8 +45,17 @@ EnginePlan plan_and_fit(const RunConfig& config, const EngineSpec& spec, const R
   return plan;
 }
 
-double predicted_bubble(const Schedule& schedule) {
-  return simulate(schedule, ActionCosts::unit(schedule.stages)).idle_fraction();
+// With equal stages.
+Timeline predicted_timeline(const Schedule& schedule) {
+  return simulate(schedule, ActionCosts::unit(schedule.stages));
+}
+
+// A picture of the schedule where it is small enough to be read; else nothing.
+std::string picture(const Schedule& schedule, const Timeline& timeline) {
+  constexpr int kColumnsOfUnit = 3, kMostColumns = 100;
+  const int columns = kColumnsOfUnit * static_cast<int>(timeline.makespan);
+  if (schedule.ranks.size() < 2 || columns > kMostColumns) return "";
+  return draw(schedule, timeline, columns);
 }
 
 Console::Options console_options(const RunConfig& config, std::int64_t total_steps) {
@@ -205,13 +214,16 @@ void TrainRun::require_same_run(const checkpoint::Loaded& from) const {
 }
 
 void TrainRun::announce() {
+  const Timeline timeline = predicted_timeline(engine_.schedule());
   auto [rows, details] = describe_run(
       config_, spec_, plan_, groups_,
       {.folder = folder_.path,
        .threads = threads_,
        .matrix_peak = matrix_peak_,
        .flops_per_step = flops_.useful,
-       .bubble = predicted_bubble(engine_.schedule()),
+       .bubble = timeline.idle_fraction(),
+       .bubble_overhead = timeline.overhead(),
+       .layers_per_stage = engine_.layers_per_stage(),
        .weights = weights_hash_text(engine_.params(), *groups_.all),
        .training_tokens = static_cast<std::int64_t>(train_data_.total_tokens()),
        .samples_per_epoch = static_cast<std::int64_t>(train_data_.samples_per_epoch())});
@@ -224,6 +236,9 @@ void TrainRun::announce() {
     details["from"] = resumed_from_->folder.string();
   }
   log_.banner(resumed_from_ ? "trireme resumes" : "trireme starts", rows);
+  if (const std::string drawn = picture(engine_.schedule(), timeline); !drawn.empty()) {
+    log_.note("\n" + drawn);
+  }
   log_.event(resumed_from_ ? "resume" : "start", progress_.step, details);
   if (!resumed_from_) return;
   for (const std::string& why : resumed_from_->rejected) {
@@ -304,7 +319,7 @@ Engine::StepResult TrainRun::train(double rate, std::int64_t number) {
 void TrainRun::end_trace() {
   log_.note("the first steps are traced: trace-*.json opens in ui.perfetto.dev");
   if (const std::optional<double> measured = trace_->median_bubble()) {
-    const double predicted = predicted_bubble(engine_.schedule());
+    const double predicted = predicted_timeline(engine_.schedule()).idle_fraction();
     log_.note(
         fmt::format("bubble: {:.1f} % of the pipeline's time measured (median), {:.1f} % "
                     "predicted, were its stages equal",

@@ -108,6 +108,15 @@ TEST(reader, the_long_names_of_the_parallel_axes_are_known) {
               HasSubstr("says again what parallelism.tensor says"));
 }
 
+TEST(reader, a_list_of_layers_is_taken_whole_or_refused) {
+  using Layers = std::vector<std::int64_t>;
+  const std::string section = kGood + "[parallelism]\nlayers_per_stage = ";
+  EXPECT_EQ(read(section + "[2, 1, 1]\n").config.parallelism.layers_per_stage, (Layers{2, 1, 1}));
+  EXPECT_THAT(complaint(section + "[2, 1.5]\n"),
+              HasSubstr("parallelism.layers_per_stage[1] = 1.5: must be an integer"));
+  EXPECT_THAT(complaint(section + "4\n"), HasSubstr("must be a list of integers"));
+}
+
 TEST(reader, paths_are_relative_to_the_config) {
   const std::string toml = kGood +
                            "[job]\ndump_folder = \"../runs/a\"\n"
