@@ -11,7 +11,11 @@ constexpr int kTileStep = kVectorBytes == 64 ? 4 : kVectorBytes == 32 ? 2 : 1;
 constexpr int kTileRows = 3 * kTileStep;
 constexpr int kTileVectors = 2;
 constexpr int kTileWidth = kTileVectors * kLane;
+// Rows of a are packed some tiles at a time: whole cache lines of a transposed one.
+constexpr int kGroupTiles = 4;
+constexpr int kGroupRows = kGroupTiles * kTileRows;
 static_assert(kTileRows <= kLane && kMatMulWidth % kTileWidth == 0);
+static_assert(kGroupRows <= kMatMulRows);
 
 TRIREME_INLINE std::int64_t smaller(std::int64_t a, std::int64_t b) {
   return a < b ? a : b;
@@ -162,36 +166,75 @@ __attribute__((noinline)) void edge_tile(const Target& to, const float* a, const
   }
 }
 
+// A piece of a matrix that is asked for some cache lines at a time, before it is needed.
+struct Ahead {
+  const float* from = nullptr;
+  std::int64_t ld = 0, rows = 0, width = 0;
+  std::int64_t row = 0, column = 0;
+
+  std::int64_t lines() const { return rows * ((width + 15) / 16); }
+  TRIREME_INLINE void ask(std::int64_t count) {
+    for (; count > 0 && row < rows; --count) {
+      __builtin_prefetch(from + row * ld + column, 0, 2);
+      column += 16;
+      if (column >= width) column = 0, ++row;
+    }
+  }
+};
+
+// Rows [i, i + rows) and columns [p, p + k) of a.
+Ahead rows_ahead(const MatMulPart& x, std::int64_t i, std::int64_t rows, std::int64_t p,
+                 std::int64_t k) {
+  const float* const from = x.a + i * x.a_row + p * x.a_column;
+  if (x.a_row == 1) return {from, x.a_column, k, rows};
+  return {from, x.a_row, rows, k};
+}
+
+// c's columns [j0, j0 + n) from the block of k columns of a and rows of b at p0.
+__attribute__((noinline)) void block(const MatMulPart& x, std::int64_t j0, std::int64_t n,
+                                     std::int64_t p0, std::int64_t k, float* b_block,
+                                     float* a_group) {
+  const float* const b = x.b + p0 * x.b_row + j0 * x.b_column;
+  for (std::int64_t j = 0; j < n; j += kTileWidth)
+    pack<kTileWidth>(b_block + j * k, b + j * x.b_column, x.b_column, x.b_row, n - j, k);
+  const std::int64_t panels = (n + kTileWidth - 1) / kTileWidth;
+  for (std::int64_t i0 = 0; i0 < x.m; i0 += kGroupRows) {
+    const std::int64_t end = smaller(x.m, i0 + kGroupRows);
+    for (std::int64_t i = i0; i < end; i += kTileRows)
+      pack<kTileRows>(a_group + (i - i0) * k, x.a + i * x.a_row + p0 * x.a_column, x.a_row,
+                      x.a_column, end - i, k);
+    Ahead next = rows_ahead(x, end, smaller(x.m - end, kGroupRows), p0, k);
+    const std::int64_t share = (next.lines() + panels * kGroupTiles - 1) / (panels * kGroupTiles);
+    for (std::int64_t j = 0; j < n; j += kTileWidth) {
+      for (std::int64_t i = i0; i < end; i += kTileRows) {
+        const std::int64_t rows = smaller(end - i, kTileRows);
+        Target to{x.c + i * x.ldc + j0 + j, x.ldc, nullptr, 0};
+        if (x.add || p0 > 0)
+          to.start = to.c, to.start_ld = x.ldc;
+        else if (x.bias)
+          to.start = x.bias + j0 + j;
+        next.ask(share);
+        if (rows % kTileStep == 0 && n - j >= kTileWidth)
+          any_tile(to, a_group + (i - i0) * k, b_block + j * k, k, rows);
+        else
+          edge_tile(to, a_group + (i - i0) * k, b_block + j * k, k, rows,
+                    smaller(n - j, kTileWidth));
+      }
+    }
+  }
+}
+
 }  // namespace
 
 template <Isa isa>
 void matmul(const MatMulPart& x, float* workspace) {
-  float* const b_block = workspace;
-  float* const a_tile = workspace + kMatMulDepth * kMatMulWidth;
+  float* const a_group = workspace + kMatMulDepth * kMatMulWidth;
   const std::int64_t blocks = (x.k + kMatMulDepth - 1) / kMatMulDepth;
   for (std::int64_t j0 = 0; j0 < x.n; j0 += kMatMulWidth) {
     const std::int64_t n = smaller(x.n - j0, kMatMulWidth);
-    for (std::int64_t block = 0; block < blocks; ++block) {
-      const std::int64_t p0 = x.k * block / blocks, k = x.k * (block + 1) / blocks - p0;
-      const float* const b = x.b + p0 * x.b_row + j0 * x.b_column;
-      for (std::int64_t j = 0; j < n; j += kTileWidth)
-        pack<kTileWidth>(b_block + j * k, b + j * x.b_column, x.b_column, x.b_row, n - j, k);
-      for (std::int64_t i = 0; i < x.m; i += kTileRows) {
-        const std::int64_t rows = smaller(x.m - i, kTileRows);
-        pack<kTileRows>(a_tile, x.a + i * x.a_row + p0 * x.a_column, x.a_row, x.a_column, rows, k);
-        for (std::int64_t j = 0; j < n; j += kTileWidth) {
-          Target to{x.c + i * x.ldc + j0 + j, x.ldc, nullptr, 0};
-          if (x.add || block > 0)
-            to.start = to.c, to.start_ld = x.ldc;
-          else if (x.bias)
-            to.start = x.bias + j0 + j;
-          const float* const panel = b_block + j * k;
-          if (rows % kTileStep == 0 && n - j >= kTileWidth)
-            any_tile(to, a_tile, panel, k, rows);
-          else
-            edge_tile(to, a_tile, panel, k, rows, smaller(n - j, kTileWidth));
-        }
-      }
+    for (std::int64_t i = 0; i < blocks; ++i) {
+      const std::int64_t p0 = x.k * i / blocks, p1 = x.k * (i + 1) / blocks;
+      block(x, j0, n, p0, p1 - p0, workspace, a_group);
     }
   }
 }

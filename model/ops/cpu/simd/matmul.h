@@ -18,10 +18,11 @@ struct MatMulPart {
 };
 
 // What is packed at a time: k is cut into equal blocks of up to kMatMulDepth, n into
-// blocks of up to kMatMulWidth, so that b's block stays in the second cache.
-inline constexpr std::int64_t kMatMulDepth = 256, kMatMulWidth = 512;
+// blocks of kMatMulWidth, so that b's block stays in the second cache, and m into
+// groups of up to kMatMulRows.
+inline constexpr std::int64_t kMatMulDepth = 256, kMatMulWidth = 512, kMatMulRows = 48;
 // Elements a call may write to `workspace`, aligned to 64 bytes.
-inline constexpr std::int64_t kMatMulWorkspace = kMatMulDepth * (kMatMulWidth + 16) + 16;
+inline constexpr std::int64_t kMatMulWorkspace = kMatMulDepth * (kMatMulWidth + kMatMulRows) + 16;
 
 // An element's bits depend on k and on the instruction set, not on m, n or its place.
 // (Goto and van de Geijn 2008, doi:10.1145/1356052.1356053, of whose three cache levels
