@@ -20,7 +20,21 @@ std::int64_t rounded_up(std::int64_t extent) {
 }  // namespace
 
 const char* name_of(GemmLibrary library) {
-  return library == GemmLibrary::kOpenBlas ? "openblas" : "onednn";
+  switch (library) {
+    case GemmLibrary::kOpenBlas:
+      return "openblas";
+    case GemmLibrary::kOneDnn:
+      return "onednn";
+    case GemmLibrary::kOwn:
+      return "trireme";
+  }
+  throw Error("not a matrix product library");
+}
+
+std::optional<GemmLibrary> library_named(std::string_view name) {
+  for (const GemmLibrary library : kGemmLibraries)
+    if (name == name_of(library)) return library;
+  return std::nullopt;
 }
 
 GemmChoices GemmChoices::parse(const std::string& json) {
@@ -30,14 +44,12 @@ GemmChoices GemmChoices::parse(const std::string& json) {
     for (const auto& [machine, shapes] : document.items()) {
       for (const auto& [shape, library] : shapes.items()) {
         const std::string& name = library.get_ref<const std::string&>();
-        if (name == name_of(GemmLibrary::kOpenBlas)) {
-          choices.set(machine, shape, GemmLibrary::kOpenBlas);
-        } else if (name == name_of(GemmLibrary::kOneDnn)) {
-          choices.set(machine, shape, GemmLibrary::kOneDnn);
-        } else {
+        const std::optional<GemmLibrary> known = library_named(name);
+        if (!known) {
           throw ConfigError(say("matrix product choices: '", shape, "' names the library '", name,
-                                "'; openblas and onednn are known"));
+                                "', which is not known"));
         }
+        choices.set(machine, shape, *known);
       }
     }
   } catch (const nlohmann::json::exception& error) {

@@ -2,15 +2,19 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "model/ops/cpu/matmul.h"
 
 namespace trireme::ops::cpu {
 
-enum class GemmLibrary : std::uint8_t { kOpenBlas, kOneDnn };
-const char* name_of(GemmLibrary library);  // "openblas", "onednn": stored by name
+enum class GemmLibrary : std::uint8_t { kOpenBlas, kOneDnn, kOwn };
+inline constexpr GemmLibrary kGemmLibraries[] = {GemmLibrary::kOpenBlas, GemmLibrary::kOneDnn,
+                                                 GemmLibrary::kOwn};
+const char* name_of(GemmLibrary library);  // "openblas", "onednn", "trireme": stored by name
+std::optional<GemmLibrary> library_named(std::string_view name);
 
-// Which library multiplies which shapes on which machine. The two differ in the
+// Which library multiplies which shapes on which machine. They differ in the
 // last bits, so a run keeps its table: a resumed run that is given the same table
 // computes the same bits, whatever a new measurement would say.
 class GemmChoices {

@@ -9,13 +9,16 @@
 
 #include "model/base/error.h"
 #include "model/device/memory.h"
+#include "model/ops/cpu/matmul_onednn.h"
+#include "model/ops/cpu/matmul_openblas.h"
+#include "model/ops/cpu/matmul_own.h"
 
 namespace trireme::ops::cpu {
 namespace {
 
 constexpr std::size_t kMostDecided = 8192;
 constexpr int kRounds = 3;
-constexpr double kWorthRepeating = 0.060;  // seconds a round may take to be made kRounds times
+constexpr double kWorthRepeating = 0.090;  // seconds a round may take to be made kRounds times
 // What a measurement may take to keep an accumulated result from harm.
 constexpr std::int64_t kSpareBytes = std::int64_t{32} << 20;
 
@@ -34,16 +37,14 @@ std::string processor() {
   return model.empty() ? "unknown processor" : model + numbers;
 }
 
-std::string machine_of(int threads) {
-  static const std::string kMachine =
-      processor() + ", " + OpenBlas::name() + ", " + OneDnn::name() + ", threads ";
-  return kMachine + std::to_string(threads);
-}
-
 }  // namespace
 
 GemmEngine::GemmEngine(std::filesystem::path cache_folder)
-    : cache_folder_(std::move(cache_folder)) {}
+    : cache_folder_(std::move(cache_folder)) {
+  libraries_[GemmLibrary::kOpenBlas] = std::make_unique<OpenBlas>();
+  libraries_[GemmLibrary::kOneDnn] = std::make_unique<OneDnn>();
+  libraries_[GemmLibrary::kOwn] = std::make_unique<OwnMatMul>();
+}
 
 GemmEngine& GemmEngine::instance() {
   static GemmEngine engine(GemmCache::user_folder());
@@ -79,36 +80,42 @@ void GemmEngine::run(const MatMul& given) {
     if (decided_.size() >= kMostDecided) decided_.clear();
     found = decided_.emplace(product.shape, choose(product)).first;
   }
-  run_by(found->second, product);
+  libraries_.at(found->second)->run(product);
 }
 
 GemmLibrary GemmEngine::choose(const MatMul& product) {
-  if (!OneDnn::supports(product.shape.in)) return GemmLibrary::kOpenBlas;
-  if (fixed_) return *fixed_;
-  const std::string machine = machine_of(product.shape.threads);
+  std::vector<GemmLibrary> candidates;
+  for (const auto& [library, multiplier] : libraries_)
+    if (multiplier->takes(product.shape)) candidates.push_back(library);
+  if (candidates.size() == 1) return candidates.front();
+  if (fixed_) {
+    const bool can = std::ranges::find(candidates, *fixed_) != candidates.end();
+    return can ? *fixed_ : GemmLibrary::kOpenBlas;
+  }
+  const std::string machine = this->machine(product.shape.threads);
   const std::string key = choice_key(product.shape);
   if (const auto chosen = choices_.find(machine, key)) return *chosen;
   std::optional<GemmLibrary> library = cache(machine).find(key);
-  if (!library) library = cache(machine).settle(key, measure(product));
+  if (!library) library = cache(machine).settle(key, measure(product, candidates));
   choices_.set(machine, key, *library);
   return *library;
+}
+
+std::string GemmEngine::machine(int threads) const {
+  static const std::string kProcessor = processor();
+  std::string text = kProcessor;
+  for (const auto& [library, multiplier] : libraries_) text += ", " + multiplier->name();
+  return text + ", threads " + std::to_string(threads);
 }
 
 GemmCache& GemmEngine::cache(const std::string& machine) {
   return caches_.try_emplace(machine, cache_folder_, machine).first->second;
 }
 
-void GemmEngine::run_by(GemmLibrary library, const MatMul& product) {
-  if (library == GemmLibrary::kOpenBlas)
-    openblas_.run(product);
-  else
-    onednn_.run(product);
-}
-
 // On the operands themselves, so that the timing sees their size and place. What
 // is replaced will be computed again; a sum must not be added to twice, so as
 // many of its rows as are worth the memory are timed elsewhere.
-GemmLibrary GemmEngine::measure(const MatMul& given) {
+GemmLibrary GemmEngine::measure(const MatMul& given, const std::vector<GemmLibrary>& candidates) {
   MatMul product = given;
   Memory spare;
   if (given.shape.into == Into::kAdd) {
@@ -117,16 +124,19 @@ GemmLibrary GemmEngine::measure(const MatMul& given) {
     spare = Memory(static_cast<std::size_t>(product.shape.m * row), Device{});
     product.c = spare.data();
   }
-  // In turns, so that both see the same neighbours on the machine. The first calls
+  // In turns, so that all see the same neighbours on the machine. The first calls
   // also compile kernels and touch fresh memory; then the best one counts.
-  double openblas = seconds(GemmLibrary::kOpenBlas, product);
-  double onednn = seconds(GemmLibrary::kOneDnn, product);
-  const int rounds = openblas + onednn < kWorthRepeating ? kRounds : 1;
-  for (int round = 0; round < rounds; ++round) {
-    openblas = std::min(openblas, seconds(GemmLibrary::kOpenBlas, product));
-    onednn = std::min(onednn, seconds(GemmLibrary::kOneDnn, product));
+  std::vector<double> best;
+  double round_takes = 0;
+  for (const GemmLibrary library : candidates) {
+    best.push_back(seconds(library, product));
+    round_takes += best.back();
   }
-  return openblas < onednn ? GemmLibrary::kOpenBlas : GemmLibrary::kOneDnn;
+  const int rounds = round_takes < kWorthRepeating ? kRounds : 1;
+  for (int round = 0; round < rounds; ++round)
+    for (std::size_t i = 0; i < candidates.size(); ++i)
+      best[i] = std::min(best[i], seconds(candidates[i], product));
+  return candidates[static_cast<std::size_t>(std::ranges::min_element(best) - best.begin())];
 }
 
 // Of all threads' processor time, which other programs on the machine lengthen far
@@ -138,7 +148,7 @@ double GemmEngine::seconds(GemmLibrary library, const MatMul& product) {
     return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
   };
   const double start = now();
-  run_by(library, product);
+  libraries_.at(library)->run(product);
   return (now() - start) / product.shape.threads;
 }
 

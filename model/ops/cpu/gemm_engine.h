@@ -1,25 +1,26 @@
 #pragma once
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "model/ops/cpu/gemm_cache.h"
 #include "model/ops/cpu/gemm_choices.h"
-#include "model/ops/cpu/matmul_onednn.h"
-#include "model/ops/cpu/matmul_openblas.h"
+#include "model/ops/cpu/matmul.h"
 
 namespace trireme::ops::cpu {
 
-// Runs every matrix product of a process by the library that is faster for its
+// Runs every matrix product of a process by the library that is fastest for its
 // shape. A shape's first product decides: what the run was given (`use`), else what
-// this user's cache knows, else both libraries are timed on the very operands and the
+// this user's cache knows, else all libraries are timed on the very operands and the
 // cache is told. Same thread count and same choice give the same bits.
 //
 // There is one engine in a process, as the compiled kernels, the processor's timings
-// and the two libraries themselves are the process's. Products run one at a time,
+// and the libraries themselves are the process's. Products run one at a time,
 // each on all threads.
 class GemmEngine {
  public:
@@ -38,10 +39,10 @@ class GemmEngine {
 
  private:
   GemmLibrary choose(const MatMul& product);
-  GemmLibrary measure(const MatMul& product);
-  void run_by(GemmLibrary library, const MatMul& product);
+  GemmLibrary measure(const MatMul& product, const std::vector<GemmLibrary>& candidates);
   double seconds(GemmLibrary library, const MatMul& product);
   GemmCache& cache(const std::string& machine);
+  std::string machine(int threads) const;
 
   std::filesystem::path cache_folder_;
   mutable std::mutex mutex_;
@@ -49,8 +50,7 @@ class GemmEngine {
   GemmChoices choices_;
   std::map<std::string, GemmCache> caches_;
   std::unordered_map<MatMulShape, GemmLibrary, MatMulHash> decided_;
-  OpenBlas openblas_;
-  OneDnn onednn_;
+  std::map<GemmLibrary, std::unique_ptr<MatMulLibrary>> libraries_;
 };
 
 }  // namespace trireme::ops::cpu

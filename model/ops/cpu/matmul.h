@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "model/ops/into.h"
 #include "model/tensor/dtype.h"
@@ -41,6 +42,21 @@ struct MatMul {
   const std::byte* b = nullptr;
   const std::byte* bias = nullptr;  // [n] of the factors' dtype, or none
   std::byte* c = nullptr;
+};
+
+// One way to multiply. Products come one at a time.
+class MatMulLibrary {
+ public:
+  MatMulLibrary() = default;
+  MatMulLibrary(const MatMulLibrary&) = delete;
+  MatMulLibrary& operator=(const MatMulLibrary&) = delete;
+  virtual ~MatMulLibrary() = default;
+
+  // Whether it has a real kernel for such a product here.
+  virtual bool takes(const MatMulShape& shape) const = 0;
+  // What its bits and its speed depend on: version and instruction set.
+  virtual std::string name() const = 0;
+  virtual void run(const MatMul& product) = 0;
 };
 
 }  // namespace trireme::ops::cpu

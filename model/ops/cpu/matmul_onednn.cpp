@@ -92,7 +92,7 @@ bool OneDnn::supports(DType factors) {
   return factors == DType::kF32;
 }
 
-std::string OneDnn::name() {
+std::string OneDnn::name() const {
   const dnnl_version_t* version = dnnl_version();
   std::ostringstream out;
   out << "oneDNN " << version->major << "." << version->minor << "." << version->patch << " "

@@ -8,19 +8,18 @@ namespace trireme::ops::cpu {
 
 // Matrix products by oneDNN, whose kernels are compiled at run time for one
 // shape and kept. float32, and bfloat16 where the processor has it.
-class OneDnn {
+class OneDnn final : public MatMulLibrary {
  public:
   OneDnn();
-  OneDnn(const OneDnn&) = delete;
-  OneDnn& operator=(const OneDnn&) = delete;
-  ~OneDnn();
+  ~OneDnn() override;
 
-  void run(const MatMul& product);
   // Whether factors of this dtype have a real kernel here. Without AVX512_BF16 oneDNN's
   // bfloat16 product is several times slower than float32; without AVX-512, hundreds.
   static bool supports(DType factors);
-  // Version and instruction set, e.g. "oneDNN 2.6.3 e7".
-  static std::string name();
+  bool takes(const MatMulShape& shape) const override { return supports(shape.in); }
+  // e.g. "oneDNN 2.6.3 e7"
+  std::string name() const override;
+  void run(const MatMul& product) override;
 
  private:
   struct Kernels;

@@ -92,7 +92,7 @@ void narrow(Bf16* to, const float* from, std::int64_t rows, std::int64_t width, 
 
 }  // namespace
 
-std::string OpenBlas::name() {
+std::string OpenBlas::name() const {
   std::istringstream words(openblas_get_config());
   std::string library, version;
   words >> library >> version;

@@ -9,11 +9,12 @@ namespace trireme::ops::cpu {
 // Matrix products by OpenBLAS. It has no bfloat16 product in Debian 12: blocks of
 // the factors are widened to float32, so the sums are float32 sums and only the
 // result is rounded, as everywhere else.
-class OpenBlas {
+class OpenBlas final : public MatMulLibrary {
  public:
-  void run(const MatMul& product);
+  bool takes(const MatMulShape&) const override { return true; }
   // Version and the processor its kernels were picked for, e.g. "OpenBLAS 0.3.21 Cooperlake".
-  static std::string name();
+  std::string name() const override;
+  void run(const MatMul& product) override;
 
  private:
   void run_bf16(const MatMul& product);

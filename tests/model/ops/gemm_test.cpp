@@ -9,6 +9,7 @@
 
 #include "model/base/file.h"
 #include "model/ops/cpu/gemm_engine.h"
+#include "tests/model/ops/op_test.h"
 #include "tests/model/ops/random_tensor.h"
 
 namespace trireme::ops {
@@ -24,18 +25,20 @@ struct Case {
   bool transpose_a, transpose_b;
   Into into = Into::kReplace;
   bool bias = false;
+  std::int64_t slack = 0;  // a is a slice: its rows lie this much further apart
+  std::int64_t lda() const { return (transpose_a ? m : k) + slack; }
 };
 
 std::string say_case(const Case& x) {
   return say(name_of(x.in), ">", name_of(x.out), " ", x.m, " ", x.n, " ", x.k, " ",
              x.transpose_a ? "t" : "n", x.transpose_b ? "t" : "n",
-             x.into == Into::kAdd ? " add" : "", x.bias ? " bias" : "");
+             x.into == Into::kAdd ? " add" : "", x.bias ? " bias" : "", x.slack ? " slice" : "");
 }
 
 struct Operands {
   OwnedTensor a, b, c, bias;
   explicit Operands(const Case& x)
-      : a(x.transpose_a ? Shape{x.k, x.m} : Shape{x.m, x.k}, x.in),
+      : a({x.transpose_a ? x.k : x.m, x.lda()}, x.in),
         b(x.transpose_b ? Shape{x.n, x.k} : Shape{x.k, x.n}, x.in),
         c({x.m, x.n}, x.out),
         bias({x.n}, x.in) {
@@ -56,9 +59,8 @@ void expect_product(const Case& x, cpu::GemmEngine* engine) {
   if (engine == nullptr) {
     gemm(stream, o.c, o.a, o.b, o.how(x));
   } else {
-    const cpu::MatMulShape shape{
-        x.transpose_a, x.transpose_b, x.into, x.bias, x.in,
-        x.out,         x.m,           x.n,    x.k,    x.transpose_a ? x.m : x.k};
+    const cpu::MatMulShape shape{x.transpose_a, x.transpose_b, x.into, x.bias, x.in,
+                                 x.out,         x.m,           x.n,    x.k,    x.lda()};
     engine->run({shape, o.a.view().data, o.b.view().data, x.bias ? o.bias.view().data : nullptr,
                  o.c.view().data});
   }
@@ -71,7 +73,7 @@ void expect_product(const Case& x, cpu::GemmEngine* engine) {
       const double start = x.into == Into::kAdd ? start_c[i * x.n + j] : x.bias ? bias[j] : 0;
       double sum = start, magnitude = std::fabs(start);
       for (std::int64_t p = 0; p < x.k; ++p) {
-        const double product = a[x.transpose_a ? p * x.m + i : i * x.k + p] *
+        const double product = a[x.transpose_a ? p * x.lda() + i : i * x.lda() + p] *
                                b[x.transpose_b ? j * x.k + p : p * x.n + j];
         sum += product;
         magnitude += std::fabs(product);
@@ -108,14 +110,55 @@ TEST(Gemm, MultipliesEveryLayoutAndDtypeByTheLibraryItChooses) {
     if (x.m == 17 || x.k == 17) expect_product(x, nullptr);
 }
 
-TEST(Gemm, MultipliesByEitherLibraryWhenFixed) {
-  for (const GemmLibrary library : {GemmLibrary::kOpenBlas, GemmLibrary::kOneDnn}) {
+TEST(Gemm, MultipliesByEachLibraryWhenFixed) {
+  for (const GemmLibrary library : cpu::kGemmLibraries) {
     SCOPED_TRACE(cpu::name_of(library));
     GemmEngine engine({});
     engine.fix(library);
     for (const Case& x : all_cases()) expect_product(x, &engine);
     EXPECT_TRUE(engine.choices().empty()) << "a fixed engine measured";
   }
+}
+
+// Tiles, blocks and threads' rectangles with and without a rest, in every instruction set.
+TEST(Gemm, MultipliesByOwnKernelsWhateverIsLeftOver) {
+  const std::int64_t shapes[][3] = {{1, 1, 300},  {12, 32, 16},   {24, 64, 512}, {13, 33, 257},
+                                    {11, 31, 15}, {5, 1060, 40},  {70, 513, 33}, {8, 96, 260},
+                                    {4, 16, 530}, {100, 40, 1030}};
+  const int usual = omp_get_max_threads();
+  GemmEngine engine({});
+  engine.fix(GemmLibrary::kOwn);
+  test::on_every_platform([&](Stream&) {
+    for (const int threads : {1, 2, 6}) {
+      SCOPED_TRACE(say(threads, " threads"));
+      omp_set_num_threads(threads);
+      for (const auto& [m, n, k] : shapes)
+        for (const bool ta : {false, true})
+          for (const bool tb : {false, true}) {
+            const DType f32 = DType::kF32;
+            expect_product({f32, f32, m, n, k, ta, tb, Into::kReplace, true, 3}, &engine);
+            expect_product({f32, f32, m, n, k, ta, tb, Into::kAdd}, &engine);
+          }
+    }
+  });
+  omp_set_num_threads(usual);
+}
+
+TEST(Gemm, GivesTheSameBitsByOwnKernelsOnAnyNumberOfThreads) {
+  const int usual = omp_get_max_threads();
+  const Case x{DType::kF32, DType::kF32, 150, 210, 600, false, true, Into::kAdd};
+  const cpu::MatMulShape shape{false, true, x.into, false, x.in, x.out, x.m, x.n, x.k, x.k};
+  Operands alone(x);
+  for (const int threads : {1, 2, 3, 8}) {
+    omp_set_num_threads(threads);
+    GemmEngine engine({});
+    engine.fix(GemmLibrary::kOwn);
+    Operands more(x);
+    Operands& o = threads == 1 ? alone : more;
+    engine.run({shape, o.a.view().data, o.b.view().data, nullptr, o.c.view().data});
+    EXPECT_TRUE(alone.c.same_bits(o.c)) << threads << " threads";
+  }
+  omp_set_num_threads(usual);
 }
 
 TEST(Gemm, WidensBfloat16BlockByBlock) {
@@ -132,7 +175,7 @@ TEST(Gemm, WidensBfloat16BlockByBlock) {
 }
 
 TEST(Gemm, GivesTheSameBitsEveryTime) {
-  for (const GemmLibrary library : {GemmLibrary::kOpenBlas, GemmLibrary::kOneDnn})
+  for (const GemmLibrary library : cpu::kGemmLibraries)
     for (const DType dtype : {DType::kF32, DType::kBf16}) {
       GemmEngine engine({});
       engine.fix(library);
@@ -237,7 +280,6 @@ TEST_F(GemmCacheTest, DoesWithoutAFolderItCannotMake) {
 }
 
 TEST_F(GemmCacheTest, KeepsWhatAnEngineMeasured) {
-  if (!cpu::OneDnn::supports(DType::kF32)) GTEST_SKIP();
   GemmChoices measured;
   {
     GemmEngine engine(folder_);
@@ -255,11 +297,12 @@ TEST_F(GemmCacheTest, KeepsWhatAnEngineMeasured) {
 TEST_F(GemmCacheTest, GivesAResumedRunItsOwnChoices) {
   GemmEngine first(folder_);
   expect_product({DType::kF32, DType::kF32, 40, 50, 60, false, true}, &first);
-  // The opposite of what was measured, as another machine's noise might have had it.
+  // Another library than was measured, as another machine's noise might have had it.
   std::string table = first.choices().json();
-  const bool openblas = table.find("openblas") != std::string::npos;
-  const std::string from = openblas ? "openblas" : "onednn", to = openblas ? "onednn" : "openblas";
-  table.replace(table.find("\"" + from + "\"") + 1, from.size(), to);
+  const bool openblas = table.find("\"openblas\"") != std::string::npos;
+  const std::string to = openblas ? "\"onednn\"" : "\"openblas\"";
+  const std::size_t end = table.rfind('"') + 1, start = table.rfind('"', end - 2);
+  table.replace(start, end - start, to);
   GemmEngine resumed(folder_);
   resumed.use(GemmChoices::parse(table));
   expect_product({DType::kF32, DType::kF32, 40, 50, 60, false, true}, &resumed);
@@ -271,9 +314,12 @@ TEST(GemmChoices, ReadsBackItsJson) {
   GemmChoices choices;
   choices.set("a", "x", GemmLibrary::kOpenBlas);
   choices.set("a", "y", GemmLibrary::kOneDnn);
-  choices.set("b", "x", GemmLibrary::kOneDnn);
+  choices.set("b", "x", GemmLibrary::kOwn);
   EXPECT_EQ(GemmChoices::parse(choices.json()), choices);
   EXPECT_EQ(GemmChoices::parse(GemmChoices{}.json()), GemmChoices{});
+  const GemmChoices stored = GemmChoices::parse(R"({"m": {"x": "onednn", "y": "trireme"}})");
+  EXPECT_EQ(stored.find("m", "x"), GemmLibrary::kOneDnn);
+  EXPECT_EQ(stored.find("m", "y"), GemmLibrary::kOwn);
 }
 
 TEST(GemmChoices, NamesWhatIsWrongWithAText) {

@@ -1,0 +1,23 @@
+#pragma once
+#include <string>
+
+#include "model/device/memory.h"
+#include "model/ops/cpu/matmul.h"
+
+namespace trireme::ops::cpu {
+
+// float32 products by our own kernels, in the selected instruction set. Each thread
+// computes a rectangle of c from panels it packs itself, so that none waits for
+// another; the bits do not depend on how many there are.
+class OwnMatMul final : public MatMulLibrary {
+ public:
+  bool takes(const MatMulShape& shape) const override;
+  // e.g. "trireme 1 avx512"
+  std::string name() const override;
+  void run(const MatMul& product) override;
+
+ private:
+  Memory workspace_;  // of all threads; grows with their number
+};
+
+}  // namespace trireme::ops::cpu
