@@ -20,6 +20,8 @@ template <class T>
 AttentionHeads<T> heads_of(Tensor qkv, Tensor document_start, const AttentionShape& shape,
                            bool vectors) {
   require_width(shape.heads);
+  // Maxima are taken before scores are scaled.
+  require(shape.scale > 0, "attention on a GPU scales scores by more than 0, not ", shape.scale);
   return {.qkv = qkv.as<T>(),
           .document_start = document_start.as<std::int32_t>(),
           .seq = static_cast<int>(shape.seq),
@@ -33,13 +35,20 @@ AttentionHeads<T> heads_of(Tensor qkv, Tensor document_start, const AttentionSha
 // delta [rows] = sum of dout * out over rows of `width`.
 template <class T>
 __global__ __launch_bounds__(kThreads) void row_dots(Accumulator<T>* delta, const T* dout,
-                                                     const T* out, std::int64_t rows, int width) {
+                                                     const T* out, std::int64_t rows, int width,
+                                                     bool vectors) {
   using A = Accumulator<T>;
+  constexpr int kLength = Vector<T>::kLength;
   const std::int64_t row = std::int64_t{blockIdx.x} * kRows + threadIdx.x / kRowThreads;
   A sum = 0;
   if (row < rows) {
-    for (int i = static_cast<int>(threadIdx.x) % kRowThreads; i < width; i += kRowThreads)
-      sum += widened(dout[row * width + i]) * widened(out[row * width + i]);
+    for (int i = static_cast<int>(threadIdx.x) % kRowThreads * kLength; i < width;
+         i += kRowThreads * kLength) {
+      const auto a = load_vector(dout + row * width + i, width - i, vectors);
+      const auto b = load_vector(out + row * width + i, width - i, vectors);
+#pragma unroll
+      for (int e = 0; e < kLength; ++e) sum += widened(a.x[e]) * widened(b.x[e]);
+    }
   }
   for (int apart = 1; apart < kRowThreads; apart *= 2)
     sum += __shfl_xor_sync(0xffffffffu, sum, apart);
@@ -78,7 +87,8 @@ void attention_backward(Stream& stream, Tensor workspace, const AttentionBackwar
     using T = decltype(zero);
     using A = Accumulator<T>;
     launch(row_dots<T>, extent(parts(rows, kRows)), kThreads, 0, stream, workspace.as<A>(),
-           how.dout.as<T>(), how.out.as<T>(), rows, static_cast<int>(width));
+           how.dout.as<T>(), how.out.as<T>(), rows, static_cast<int>(width),
+           in_vectors(how.dout, width) && in_vectors(how.out, width));
     launch_attention_backward(stream, static_cast<int>(shape.batch),
                               heads_of<T>(how.qkv, how.document_start, shape, vectors),
                               AttentionGradient<T, A>{.dqkv = how.dqkv.as<T>(),

@@ -127,8 +127,10 @@ __global__ __launch_bounds__(Plan<W, kOfKeys>::kThreads) void attention_backward
       load_left<W>(a, own_second, own, i);
       multiply_rows<kRows, W>(ds, a, other_second, i);
     }
-    // Whether some query of the tiles may not see some key of them.
-    const bool masked = kOfKeys || first_other + kRows - 1 > first_row || first_other < last_start;
+    // Whether some query here may not see some key: starts never decrease.
+    const bool masked =
+        kOfKeys ? first_other < first_row + kWarpRows - 1 || reader[kRows - 1].start > first_row
+                : first_other + kRows - 1 > first_row || first_other < last_start;
 #pragma unroll
     for (int n = 0; n < kRows / 8; ++n) {
 #pragma unroll
@@ -137,7 +139,7 @@ __global__ __launch_bounds__(Plan<W, kOfKeys>::kThreads) void attention_backward
         const Query query = kOfKeys ? reader[at] : mine[e / 2];
         const int key = kOfKeys ? row : first_other + at, asks = kOfKeys ? first_other + at : row;
         const bool seen = !masked || (key <= asks && key >= query.start);
-        p[n][e] = seen ? exp2f(p[n][e] * scale - query.lse) : 0.0f;
+        p[n][e] = seen ? power_of_two(fmaf(p[n][e], scale, -query.lse)) : 0.0f;
         ds[n][e] = seen ? p[n][e] * (ds[n][e] - query.delta) : 0.0f;
       }
     }

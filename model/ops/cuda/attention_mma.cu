@@ -27,27 +27,27 @@ struct Running {
   int query[2], start[2];
 };
 
-// Scores become 2^(score - running maximum); `shrink` is what earlier sums count for now.
+// Scores become 2^(scale score - running maximum); `shrink` is what earlier sums count for now.
 template <int kCount>
 __device__ __forceinline__ void soften(float (&scores)[kCount / 8][4], float (&shrink)[2],
                                        Running& rows, int first_key, bool masked, float scale) {
   const int t = static_cast<int>(threadIdx.x) % 4;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    float now = rows.top[r];
+    float largest = -INFINITY;
 #pragma unroll
     for (int n = 0; n < kCount / 8; ++n) {
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
         float& score = scores[n][2 * r + e];
         const int key = first_key + 8 * n + 2 * t + e;
-        score *= scale;
         if (masked && (key > rows.query[r] || key < rows.start[r])) score = -INFINITY;
-        now = fmaxf(now, score);
+        largest = fmaxf(largest, score);
       }
     }
-    now = fmaxf(now, __shfl_xor_sync(0xffffffffu, now, 1));
-    now = fmaxf(now, __shfl_xor_sync(0xffffffffu, now, 2));
+    largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
+    largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
+    const float now = fmaxf(rows.top[r], largest * scale);
     // Nothing seen yet: any finite number does, as all the terms are zero.
     const float base = now == -INFINITY ? 0.0f : now;
     float total = 0;
@@ -56,11 +56,11 @@ __device__ __forceinline__ void soften(float (&scores)[kCount / 8][4], float (&s
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
         float& score = scores[n][2 * r + e];
-        score = exp2f(score - base);
+        score = power_of_two(fmaf(score, scale, -base));
         total += score;
       }
     }
-    shrink[r] = exp2f(rows.top[r] - base);
+    shrink[r] = power_of_two(rows.top[r] - base);
     rows.sum[r] = rows.sum[r] * shrink[r] + total;
     rows.top[r] = now;
   }

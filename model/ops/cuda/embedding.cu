@@ -14,6 +14,7 @@ using trireme::cuda::parts;
 constexpr int kThreads = 128;
 constexpr int kScanThreads = 1024;
 constexpr int kWarpRows = 256;  // of the table, that one warp sorts by
+constexpr int kAhead = 8;       // ids that a thread fetches before they are met
 constexpr int kAtOnce = 4;      // elements of a thread
 
 // Which tokens name which of the table's rows held here.
@@ -60,24 +61,30 @@ __global__ __launch_bounds__(32) void sort_tokens(std::int32_t* starts, std::int
   const int rows = static_cast<int>(min(std::int64_t{kWarpRows}, ids.rows - first_row));
   for (int i = lane; i < rows; i += 32) next[i] = kPlaces ? starts[first_row + i] : 0;
   __syncwarp();
-  for (std::int64_t first = 0; first < ids.tokens; first += 32) {
-    const std::int64_t token = first + lane;
-    const std::int64_t apart = token < ids.tokens ? ids.row(token) - first_row : -1;
-    const int row = apart >= 0 && apart < rows ? static_cast<int>(apart) : -1;
-    const unsigned met = __ballot_sync(0xffffffffu, row >= 0);
-    if (met == 0) continue;
-    int before = 0, same = 0;  // tokens of the same row among these
-    for (unsigned left = met; left != 0; left &= left - 1) {
-      const int source = __ffs(static_cast<int>(left)) - 1;
-      const bool equal = __shfl_sync(0xffffffffu, row, source) == row;
-      same += equal ? 1 : 0;
-      before += equal && source < lane ? 1 : 0;
+  for (std::int64_t first = lane; first - lane < ids.tokens; first += 32 * kAhead) {
+    int rows_of[kAhead];
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) {
+      const std::int64_t token = first + 32 * k;
+      const std::int64_t apart = token < ids.tokens ? ids.row(token) - first_row : -1;
+      rows_of[k] = apart >= 0 && apart < rows ? static_cast<int>(apart) : -1;
     }
-    const int at = row >= 0 ? next[row] + before : 0;
-    __syncwarp();
-    if (row >= 0 && before == same - 1) next[row] = at + 1;
-    if (kPlaces && row >= 0) order[at] = static_cast<std::int32_t>(token);
-    __syncwarp();
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) {
+      const int row = rows_of[k];
+      int before = 0, same = 0;  // tokens of the same row among these 32
+      for (unsigned left = __ballot_sync(0xffffffffu, row >= 0); left != 0; left &= left - 1) {
+        const int source = __ffs(static_cast<int>(left)) - 1;
+        const bool equal = __shfl_sync(0xffffffffu, row, source) == row;
+        same += equal ? 1 : 0;
+        before += equal && source < lane ? 1 : 0;
+      }
+      const int at = row >= 0 ? next[row] + before : 0;
+      __syncwarp();
+      if (row >= 0 && before == same - 1) next[row] = at + 1;
+      if (kPlaces && row >= 0) order[at] = static_cast<std::int32_t>(first + 32 * k);
+      __syncwarp();
+    }
   }
   if constexpr (!kPlaces) {
     for (int i = lane; i < rows; i += 32) starts[first_row + i + 1] = next[i];
@@ -123,6 +130,7 @@ __global__ __launch_bounds__(kThreads) void add_tokens(Accumulator<T>* dtable, c
   const bool to_fits = Vector<A, kAtOnce>::fits(to);
   for (std::int64_t i = std::int64_t{threadIdx.x} * kAtOnce; i < width; i += kThreads * kAtOnce) {
     auto sum = load_vector<A, kAtOnce>(to + i, adds ? width - i : 0, to_fits);
+#pragma unroll 4
     for (std::int32_t next = first; next < end; ++next) {
       const T* const from = dy + order[next] * width;
       const auto value =

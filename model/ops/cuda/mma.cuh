@@ -5,7 +5,8 @@
 
 // The tensor cores' instructions and those that feed them, for compute capability 8.0 and
 // later; the only inline PTX of the kernels. All 32 lanes of a warp call each together,
-// but for copies and packing. A pair is two neighbouring bfloat16, the first in the low half.
+// but for copies, powers and packing. A pair is two neighbouring bfloat16, the first in the low
+// half.
 //
 // Fragments of a 16 x 8 x 16 product, for lane = 4 g + t:
 //   a[0] A[g][2t..]   a[1] A[g+8][2t..]   a[2] A[g][2t+8..]   a[3] A[g+8][2t+8..]
@@ -59,6 +60,13 @@ __device__ __forceinline__ void close_copies() {
 template <int kUnderWay>
 __device__ __forceinline__ void wait_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kUnderWay) : "memory");
+}
+
+// 2^value to two units in the last place; results below the smallest normal number are zero.
+__device__ __forceinline__ float power_of_two(float value) {
+  float power = 0;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(value));
+  return power;
 }
 
 __device__ __forceinline__ std::uint32_t pack_bf16(float first, float second) {

@@ -3,9 +3,11 @@
 #include <cuda_runtime.h>
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -126,6 +128,11 @@ inline void close_copies() {
 template <int kUnderWay>
 void wait_copies() {
   trireme::emulator::copies_of_thread().finish(kUnderWay);
+}
+
+inline float power_of_two(float value) {
+  const float power = std::exp2(value);
+  return power < std::numeric_limits<float>::min() ? 0 : power;
 }
 
 inline std::uint32_t pack_bf16(float first, float second) {
