@@ -1,4 +1,6 @@
 #pragma once
+#include <cstdint>
+
 #include "model/device/device.h"
 #include "model/device/tally.h"
 
@@ -13,20 +15,35 @@ namespace trireme {
 // the plan cannot drift from the step.
 class Stream {
  public:
-  explicit Stream(Device device = {}) : device_(device) {}
+  // On CUDA, work of an urgent stream that is ready starts before others'.
+  enum class Priority : std::uint8_t { kUsual, kUrgent };
+
+  // On CUDA it waits for no other stream, the default one included. Throws
+  // EnvironmentError where the device is not there.
+  explicit Stream(Device device = {}, Priority priority = Priority::kUsual);
   Stream(Device device, Tally& tally) : device_(device), tally_(&tally) {}
+  Stream(Stream&& other) noexcept;
+  Stream& operator=(Stream&& other) noexcept;
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  // Work still queued is done all the same.
+  ~Stream();
 
   Device device() const { return device_; }
-  bool on_cuda() const { return device_.kind == Device::Kind::kCuda; }
+  bool on_cuda() const { return device_.is_cuda(); }
   bool executes() const { return tally_ == nullptr; }
   // Only on a planning stream.
   Tally& tally() const { return *tally_; }
-  // Returns when everything queued so far is done.
-  void synchronize() {}
+  // The cudaStream_t of an executing stream on CUDA; else null.
+  void* handle() const { return handle_; }
+  // Returns when everything queued so far is done. Throws EnvironmentError when some of it
+  // has failed.
+  void synchronize();
 
  private:
   Device device_;
   Tally* tally_ = nullptr;
+  void* handle_ = nullptr;
 };
 
 }  // namespace trireme

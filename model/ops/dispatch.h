@@ -9,7 +9,8 @@
 // stream's device is; on a planning stream it calls nothing. A statement, used once
 // at the end of a neutral op, after its checks and its takes from the scratch arena.
 // Memory has already refused a CUDA device in a build without it, so there the CPU
-// branch is always right.
+// branch is always right. TRIREME_CHOICE(stream, op(args...)) is the value of the same
+// call, made on planning streams too: the workspace a device's kernels need.
 #ifdef TRIREME_CUDA
 #define TRIREME_DISPATCH(stream, ...) \
   do {                                \
@@ -19,11 +20,13 @@
     else                              \
       cpu::__VA_ARGS__;               \
   } while (false)
+#define TRIREME_CHOICE(stream, ...) ((stream).on_cuda() ? cuda::__VA_ARGS__ : cpu::__VA_ARGS__)
 #else
 #define TRIREME_DISPATCH(stream, ...)          \
   do {                                         \
     if ((stream).executes()) cpu::__VA_ARGS__; \
   } while (false)
+#define TRIREME_CHOICE(stream, ...) cpu::__VA_ARGS__
 #endif
 
 namespace trireme {

@@ -1,0 +1,159 @@
+#include "model/device/cuda/backend.h"
+
+#include <algorithm>
+#include <array>
+
+#include "model/device/cuda/check.h"
+
+namespace trireme::cuda {
+namespace {
+
+cudaStream_t to_stream(void* stream) {
+  return static_cast<cudaStream_t>(stream);
+}
+cudaEvent_t to_event(void* event) {
+  return static_cast<cudaEvent_t>(event);
+}
+
+std::string version_text(int version) {
+  return say(version / 1000, ".", version % 1000 / 10);
+}
+
+// cudaMemcpyDefault tells host memory from a device's by the address.
+constexpr cudaMemcpyKind kByAddress = cudaMemcpyDefault;
+
+}  // namespace
+
+CudaDevices find_devices() {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaSuccess && count > 0) return {count, {}};
+  cudaGetLastError();
+  const CudaVersions found = versions();
+  if (found.driver == 0) return {0, "no NVIDIA driver is installed or visible here"};
+  if (status == cudaErrorInsufficientDriver) {
+    return {0, say("the NVIDIA driver is too old: it runs CUDA up to ", version_text(found.driver),
+                   ", this program needs ", version_text(found.running))};
+  }
+  if (status == cudaSuccess || status == cudaErrorNoDevice) {
+    return {0, "the NVIDIA driver shows no device (see CUDA_VISIBLE_DEVICES and nvidia-smi)"};
+  }
+  return {0, say("CUDA says: ", cudaGetErrorString(status), " (", cudaGetErrorName(status), ")")};
+}
+
+DeviceProperties properties_of(int device) {
+  use_device(device);
+  cudaDeviceProp found{};
+  check(cudaGetDeviceProperties(&found, device), device, "cudaGetDeviceProperties");
+  DeviceProperties properties{.name = found.name,
+                              .major = found.major,
+                              .minor = found.minor,
+                              .multiprocessors = found.multiProcessorCount,
+                              .memory_bytes = found.totalGlobalMem,
+                              .free_bytes = 0,
+                              .bus_id = {}};
+  std::size_t total = 0;
+  check(cudaMemGetInfo(&properties.free_bytes, &total), device, "cudaMemGetInfo");
+  std::array<char, 32> bus_id{};
+  check(cudaDeviceGetPCIBusId(bus_id.data(), static_cast<int>(bus_id.size()), device), device,
+        "cudaDeviceGetPCIBusId");
+  properties.bus_id = bus_id.data();
+  return properties;
+}
+
+CudaVersions versions() {
+  CudaVersions found{.compiled = CUDART_VERSION, .running = 0, .driver = 0};
+  cudaRuntimeGetVersion(&found.running);
+  cudaDriverGetVersion(&found.driver);
+  return found;
+}
+
+std::byte* allocate(std::size_t bytes, int device) {
+  use_device(device);
+  void* data = nullptr;
+  check(cudaMalloc(&data, bytes), device, "cudaMalloc of ", bytes, " bytes");
+  check(cudaMemset(data, 0, bytes), device, "cudaMemset of ", bytes, " bytes");
+  // cudaMemset may return before it is done, and our streams do not wait for its stream.
+  check(cudaDeviceSynchronize(), device, "cudaDeviceSynchronize");
+  return static_cast<std::byte*>(data);
+}
+void release(std::byte* data, int device) noexcept {
+  cudaSetDevice(device);
+  cudaFree(data);
+}
+
+std::byte* allocate_pinned(std::size_t bytes, int device) {
+  use_device(device);
+  void* data = nullptr;
+  check(cudaHostAlloc(&data, bytes, cudaHostAllocPortable), device, "cudaHostAlloc of ", bytes,
+        " bytes");
+  std::byte* const first = static_cast<std::byte*>(data);
+  std::fill_n(first, bytes, std::byte{0});
+  return first;
+}
+void release_pinned(std::byte* data, int device) noexcept {
+  cudaSetDevice(device);
+  cudaFreeHost(data);
+}
+
+void* make_stream(int device, bool urgent) {
+  use_device(device);
+  int least = 0, greatest = 0;
+  check(cudaDeviceGetStreamPriorityRange(&least, &greatest), device,
+        "cudaDeviceGetStreamPriorityRange");
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, urgent ? greatest : least),
+        device, "cudaStreamCreateWithPriority");
+  return stream;
+}
+void destroy_stream(void* stream, int device) noexcept {
+  cudaSetDevice(device);
+  cudaStreamDestroy(to_stream(stream));
+}
+void synchronize(void* stream, int device) {
+  check(cudaStreamSynchronize(to_stream(stream)), device, "cudaStreamSynchronize");
+}
+
+void* make_event(int device, bool timed) {
+  use_device(device);
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, timed ? cudaEventDefault : cudaEventDisableTiming), device,
+        "cudaEventCreateWithFlags");
+  return event;
+}
+void destroy_event(void* event, int device) noexcept {
+  cudaSetDevice(device);
+  cudaEventDestroy(to_event(event));
+}
+void record(void* event, void* stream, int device) {
+  check(cudaEventRecord(to_event(event), to_stream(stream)), device, "cudaEventRecord");
+}
+void make_wait(void* stream, void* event, int device) {
+  check(cudaStreamWaitEvent(to_stream(stream), to_event(event), 0), device, "cudaStreamWaitEvent");
+}
+bool is_done(void* event, int device) {
+  const cudaError_t status = cudaEventQuery(to_event(event));
+  if (status == cudaErrorNotReady) return false;
+  check(status, device, "cudaEventQuery");
+  return true;
+}
+void synchronize_event(void* event, int device) {
+  check(cudaEventSynchronize(to_event(event)), device, "cudaEventSynchronize");
+}
+double milliseconds(void* earlier, void* later, int device) {
+  float elapsed = 0;
+  check(cudaEventElapsedTime(&elapsed, to_event(earlier), to_event(later)), device,
+        "cudaEventElapsedTime");
+  return static_cast<double>(elapsed);
+}
+
+void copy(std::byte* to, const std::byte* from, std::size_t bytes, void* stream, int device) {
+  check(cudaMemcpyAsync(to, from, bytes, kByAddress, to_stream(stream)), device,
+        "cudaMemcpyAsync of ", bytes, " bytes");
+}
+void fill(std::byte* to, unsigned char value, std::size_t bytes, void* stream, int device) {
+  check(cudaMemsetAsync(to, value, bytes, to_stream(stream)), device, "cudaMemsetAsync of ", bytes,
+        " bytes");
+}
+
+}  // namespace trireme::cuda

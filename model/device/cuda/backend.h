@@ -1,0 +1,37 @@
+#pragma once
+#include <cstddef>
+#include <string>
+
+#include "model/device/devices.h"
+
+// What the device layer asks of CUDA, seen without CUDA's headers. backend.cpp answers where
+// the backend is built; absent.cpp, where it is not: there is no device, and every other call
+// throws EnvironmentError. A failure throws EnvironmentError with the device and CUDA's words.
+namespace trireme::cuda {
+
+CudaDevices find_devices();
+DeviceProperties properties_of(int device);
+CudaVersions versions();
+
+std::byte* allocate(std::size_t bytes, int device);  // zeroed
+void release(std::byte* data, int device) noexcept;
+std::byte* allocate_pinned(std::size_t bytes, int device);  // of the host, zeroed
+void release_pinned(std::byte* data, int device) noexcept;
+
+// A stream is a cudaStream_t, an event a cudaEvent_t.
+void* make_stream(int device, bool urgent);
+void destroy_stream(void* stream, int device) noexcept;
+void synchronize(void* stream, int device);
+
+void* make_event(int device, bool timed);
+void destroy_event(void* event, int device) noexcept;
+void record(void* event, void* stream, int device);
+void make_wait(void* stream, void* event, int device);
+bool is_done(void* event, int device);
+void synchronize_event(void* event, int device);
+double milliseconds(void* earlier, void* later, int device);
+
+void copy(std::byte* to, const std::byte* from, std::size_t bytes, void* stream, int device);
+void fill(std::byte* to, unsigned char value, std::size_t bytes, void* stream, int device);
+
+}  // namespace trireme::cuda
