@@ -2,6 +2,7 @@
 
 #include "model/device/cpu/threads.h"
 #include "model/params/init.h"
+#include "model/tensor/host_mirror.h"
 
 namespace trireme {
 namespace {
@@ -21,6 +22,7 @@ Shape joined_shape(const std::vector<Param>& parts) {
   return shape;
 }
 
+// `into`: in memory of the host.
 template <class T>
 void fill(const Param& param, Tensor into, std::uint64_t seed) {
   const ParamSpec& spec = param.spec;
@@ -98,16 +100,24 @@ void ParamStore::allocate(Places places, DType compute, std::int64_t multiple) {
 }
 
 void ParamStore::initialize(std::uint64_t seed) {
-  for (Weight& weight : weights_) {
-    for (Param& param : weight.parts) {
+  Stream stream(masters_.device);
+  const HostMirror masters(stream, masters_), values(stream, values_);
+  const auto part = [](const HostMirror& flat, const Param& param) {
+    return flat.host().slice(param.offset, param.box.extent.count()).reshaped(param.box.extent);
+  };
+  for (const Weight& weight : weights_) {
+    for (const Param& param : weight.parts) {
       if (masters_.dtype == DType::kF64) {
-        fill<double>(param, param.master, seed);
+        fill<double>(param, part(masters, param), seed);
       } else {
-        fill<float>(param, param.master, seed);
+        fill<float>(param, part(masters, param), seed);
       }
-      if (param.value.dtype == DType::kBf16) fill<Bf16>(param, param.value, seed);
+      if (values_.dtype == DType::kBf16) fill<Bf16>(param, part(values, param), seed);
     }
   }
+  masters.upload(stream);
+  if (has_masters()) values.upload(stream);
+  stream.synchronize();
 }
 
 void ParamStore::expect_gradients() {

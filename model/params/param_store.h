@@ -84,7 +84,7 @@ class ParamStore {
 
   // Draws every element from (seed, name, index in the logical tensor) with
   // exact operations only: the same bits in every layout, dtype and thread
-  // count, on every machine. Host memory.
+  // count, on every machine. Made on the host.
   void initialize(std::uint64_t seed);
 
   // Before a step's first backward.

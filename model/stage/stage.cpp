@@ -6,6 +6,7 @@
 #include "model/layers/vocab_table.h"
 #include "model/ops/elementwise.h"
 #include "model/stage/rope_table.h"
+#include "model/tensor/host_mirror.h"
 
 namespace trireme {
 
@@ -47,7 +48,12 @@ void Stage::take_tables(Arena& weights, DType compute, bool planning) {
   compute_ = compute;
   if (config_.position != PositionKind::kRotary) return;
   rope_table_ = weights.take({spec_.max_positions, config_.head_dim}, accumulator_of(compute));
-  if (!planning) fill_rope_table(rope_table_, config_);
+  if (planning) return;
+  Stream stream(rope_table_.device);
+  const HostMirror table(stream, rope_table_);
+  fill_rope_table(table.host(), config_);
+  table.upload(stream);
+  stream.synchronize();
 }
 
 Shape Stage::boundary(std::int64_t tokens) const {

@@ -31,9 +31,9 @@ class ShardedAdamW {
 
   // [1], the last step's norm before the clip; read it after the stream is synchronised.
   Tensor grad_norm() const { return norm_; }
-  // The moments of one parameter, as its owner holds them, shaped like it.
-  Tensor first_moment(const Param& param) const { return of(first_, param); }
-  Tensor second_moment(const Param& param) const { return of(second_, param); }
+  // The moments that this rank holds, flat, like the store's masters.
+  const Tensor& first_moments() const { return first_; }
+  const Tensor& second_moments() const { return second_; }
 
  private:
   static Tensor of(const Tensor& flat, const Param& param) {
@@ -42,7 +42,7 @@ class ShardedAdamW {
   ParamStore& store_;
   Communicator& data_;
   Options options_;
-  Tensor first_, second_;  // flat, like the store
+  Tensor first_, second_;
   GradNorm squares_;
   Tensor norm_, scale_;
 };

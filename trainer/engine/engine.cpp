@@ -96,6 +96,10 @@ Engine::Engine(const EngineSpec& spec, const RankGroups& groups, Stream& stream,
   positions_ = arenas.data.take(shape, DType::kI32);
   document_start_ = arenas.data.take(shape, DType::kI32);
   losses_ = arenas.workspace.take({spec.micro_batches}, DType::kF64);
+  inputs_ = {HostMirror(stream, ids_), HostMirror(stream, targets_), HostMirror(stream, positions_),
+             HostMirror(stream, document_start_)};
+  losses_read_ = HostMirror(stream, losses_);
+  norm_read_ = HostMirror(stream, optimizer_->grad_norm());
   std::vector<const Stage*> stages;
   for (const Stage& stage : stages_) stages.push_back(&stage);
   pipeline_.emplace(std::move(stages), schedule_,
@@ -105,15 +109,17 @@ Engine::Engine(const EngineSpec& spec, const RankGroups& groups, Stream& stream,
 }
 
 TokenBatch Engine::batch() {
-  const auto span = [](const Tensor& t) {
-    return std::span(t.as<std::int32_t>(), static_cast<std::size_t>(t.count()));
+  const auto span = [&](std::size_t i) {
+    const Tensor& host = inputs_[i].host();
+    return std::span(host.as<std::int32_t>(), static_cast<std::size_t>(host.count()));
   };
-  return {spec_.micro_batch * spec_.micro_batches,
-          spec_.seq_len,
-          span(ids_),
-          span(targets_),
-          span(positions_),
-          span(document_start_)};
+  return {
+      spec_.micro_batch * spec_.micro_batches, spec_.seq_len, span(0), span(1), span(2), span(3)};
+}
+
+const HostState& Engine::host_state() {
+  if (!host_state_) host_state_.emplace(stream_, params_, *optimizer_);
+  return *host_state_;
 }
 
 Stage::Input Engine::input(int micro_batch, double scale) const {
@@ -128,6 +134,7 @@ Stage::Input Engine::input(int micro_batch, double scale) const {
 double Engine::gradients(std::int64_t valid_tokens) {
   const double scale = 1.0 / static_cast<double>(std::max<std::int64_t>(valid_tokens, 1));
   params_.expect_gradients();
+  for (const HostMirror& input : inputs_) input.upload(stream_);
   ops::zero(stream_, losses_);
   pipeline_->run(
       stream_, [&](int m) { return input(m, scale); },
@@ -146,9 +153,10 @@ void Engine::complete_gradients() {
 
 double Engine::update(double learning_rate, std::int64_t update) {
   optimizer_->step(stream_, learning_rate, update);
+  norm_read_.download(stream_);
   stream_.synchronize();
   if (!stream_.executes()) return 0;
-  const Tensor norm = optimizer_->grad_norm();
+  const Tensor& norm = norm_read_.host();
   return norm.dtype == DType::kF64 ? *norm.as<double>() : *norm.as<float>();
 }
 
@@ -159,6 +167,7 @@ Engine::StepResult Engine::train(double learning_rate, std::int64_t update_numbe
 }
 
 double Engine::evaluate() {
+  for (const HostMirror& input : inputs_) input.upload(stream_);
   ops::zero(stream_, losses_);
   pipeline_->evaluate(
       stream_, [&](int m) { return input(m, 1); },
@@ -169,10 +178,13 @@ double Engine::evaluate() {
 // Only the last stage has any; the others have zeros to add.
 double Engine::summed_losses() {
   groups_.down->all_reduce(stream_, losses_, Reduce::kSum);
+  losses_read_.download(stream_);
   stream_.synchronize();
   if (!stream_.executes()) return 0;
   double total = 0;
-  for (std::int64_t m = 0; m < spec_.micro_batches; ++m) total += losses_.as<double>()[m];
+  for (std::int64_t m = 0; m < spec_.micro_batches; ++m) {
+    total += losses_read_.host().as<double>()[m];
+  }
   return total;
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -9,6 +10,7 @@
 #include "parallel/pipeline/pipeline.h"
 #include "parallel/pipeline/simulate.h"
 #include "parallel/tensor/partial_gradients.h"
+#include "trainer/engine/host_state.h"
 #include "trainer/engine/memory_plan.h"
 #include "trainer/engine/rank_groups.h"
 #include "trainer/engine/token_batch.h"
@@ -62,6 +64,12 @@ class Engine {
   // Recasts the weights the layers read from the masters, after these were loaded.
   void publish_masters();
 
+  // What a checkpoint keeps, for loading and storing; download or upload it.
+  const HostState& host_state();
+  // Fills the parameters as ParamStore::initialize does.
+  void initialize(std::uint64_t seed) { params_.initialize(seed); }
+  Stream& stream() { return stream_; }
+
   ParamStore& params() { return params_; }
   const ParamStore& whole() const { return whole_; }
   ShardedAdamW& optimizer() { return *optimizer_; }
@@ -96,6 +104,9 @@ class Engine {
   Tensor tied_gradient_;                               // on the pipeline's ends, when tied
   Tensor ids_, targets_, positions_, document_start_;  // [micro_batches, tokens] I32
   Tensor losses_;                                      // [micro_batches] F64
+  std::array<HostMirror, 4> inputs_;                   // of the four, in this order
+  HostMirror losses_read_, norm_read_;
+  std::optional<HostState> host_state_;
   std::optional<Pipeline> pipeline_;
 };
 

@@ -4,6 +4,8 @@
 #include <fstream>
 #include <limits>
 
+#include "model/device/devices.h"
+
 namespace trireme {
 
 std::array<std::pair<const char*, std::size_t>, 8> MemoryPlan::classes() const {
@@ -77,6 +79,11 @@ std::size_t available_host_memory() {
     available = std::min(available, limit > used ? limit - used : 0);
   }
   return available;
+}
+
+std::size_t available_memory(Device device, int ranks) {
+  if (device.is_cuda()) return properties_of(device).free_bytes;
+  return available_host_memory() / static_cast<std::size_t>(ranks);
 }
 
 }  // namespace trireme

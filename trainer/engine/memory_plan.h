@@ -52,5 +52,7 @@ struct Arenas {
 // Bytes this process may still take: what the machine has available, or its
 // control group allows, whichever is less.
 std::size_t available_host_memory();
+// Bytes of a device that each of `ranks` on this machine may take. A GPU is one rank's.
+std::size_t available_memory(Device device, int ranks);
 
 }  // namespace trireme

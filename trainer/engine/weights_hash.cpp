@@ -16,14 +16,15 @@ namespace trireme {
 namespace {
 
 // What the part held here adds to the CRC32C of the whole parameter.
-std::uint32_t share_of(const Param& param) {
+std::uint32_t share_of(const Param& param, const Tensor& masters) {
+  const Tensor master = masters.slice(param.offset, param.master.count());
   std::vector<float> line;
   const auto read = [&](std::uint64_t at, std::size_t bytes) {
     const std::size_t first = at / sizeof(float), count = bytes / sizeof(float);
-    if (param.master.dtype == DType::kF32) {
-      return std::span<const std::byte>(param.master.data + at, bytes);
+    if (master.dtype == DType::kF32) {
+      return std::span<const std::byte>(master.data + at, bytes);
     }
-    const double* from = param.master.as<double>() + first;
+    const double* from = master.as<double>() + first;
     line.assign(from, from + count);
     return std::as_bytes(std::span<const float>(line));
   };
@@ -32,7 +33,7 @@ std::uint32_t share_of(const Param& param) {
 
 }  // namespace
 
-std::uint64_t weights_hash(const ParamStore& params, Communicator& ranks) {
+std::uint64_t weights_hash(const ParamStore& params, const Tensor& masters, Communicator& ranks) {
   const checkpoint::Team team(ranks);
   const auto reports = team.together([&] {
     std::string text;
@@ -41,7 +42,7 @@ std::uint64_t weights_hash(const ParamStore& params, Communicator& ranks) {
         if (param.box.extent.count() == 0) continue;
         const Shape& from = param.box.from;
         text += fmt::format("{} {},{} {} {}\n", param.spec.name, from[0], from[from.rank() - 1],
-                            param.spec.shape.count(), share_of(param));
+                            param.spec.shape.count(), share_of(param, masters));
       }
     }
     return text;
@@ -72,7 +73,7 @@ std::uint64_t weights_hash(const ParamStore& params, Communicator& ranks) {
 
 std::uint64_t weights_hash(const ParamStore& params) {
   SelfCommunicator alone;
-  return weights_hash(params, alone);
+  return weights_hash(params, params.masters(), alone);
 }
 
 }  // namespace trireme

@@ -10,7 +10,9 @@ namespace trireme {
 // logical parameter in order of their names, the CRC32C of its elements as float32.
 // Equal for equal weights whatever the compute dtype, the recomputation or the layout.
 // `ranks` hold the model together, each as many parts of it as it likes; all call this.
-std::uint64_t weights_hash(const ParamStore& params, Communicator& ranks);
-std::uint64_t weights_hash(const ParamStore& params);  // of a rank that holds it all
+// `masters`: the store's, in memory of the host.
+std::uint64_t weights_hash(const ParamStore& params, const Tensor& masters, Communicator& ranks);
+// Of a rank on the CPU that holds it all.
+std::uint64_t weights_hash(const ParamStore& params);
 
 }  // namespace trireme

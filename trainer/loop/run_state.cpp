@@ -17,6 +17,16 @@ checkpoint::Piece piece(const std::string& prefix, const Param& param, const Ten
           .data = tensor.data};
 }
 
+// Those that are not all padding.
+template <class Visit>
+void for_each_held(const ParamStore& params, const Visit& visit) {
+  for (const Weight& weight : params.weights()) {
+    for (const Param& param : weight.parts) {
+      if (param.box.extent.count() > 0) visit(param);
+    }
+  }
+}
+
 std::string bits(double value) {
   return fmt::format("{:016x}", std::bit_cast<std::uint64_t>(value));
 }
@@ -50,37 +60,35 @@ double from_bits(const checkpoint::Loaded& loaded, const char* key) {
 
 }  // namespace
 
-std::vector<checkpoint::Piece> weight_pieces(ParamStore& params) {
+std::vector<checkpoint::Piece> weight_pieces(const ParamStore& params) {
   std::vector<checkpoint::Piece> pieces;
-  for (const Weight& weight : params.weights()) {
-    for (const Param& param : weight.parts) {
-      if (param.box.extent.count() == 0) continue;  // all padding
-      pieces.push_back(piece("model/", param, param.master));
-    }
-  }
+  for_each_held(
+      params, [&](const Param& param) { pieces.push_back(piece("model/", param, param.master)); });
   return pieces;
 }
 
 std::vector<checkpoint::Piece> state_pieces(Engine& engine) {
-  std::vector<checkpoint::Piece> pieces = weight_pieces(engine.params());
-  for (const Weight& weight : engine.params().weights()) {
-    for (const Param& param : weight.parts) {
-      if (param.box.extent.count() == 0) continue;
-      pieces.push_back(piece("adam.m/", param, engine.optimizer().first_moment(param)));
-      pieces.push_back(piece("adam.v/", param, engine.optimizer().second_moment(param)));
-    }
-  }
+  const HostState& state = engine.host_state();
+  std::vector<checkpoint::Piece> pieces;
+  for_each_held(engine.params(), [&](const Param& param) {
+    pieces.push_back(piece("model/", param, state.master(param)));
+  });
+  for_each_held(engine.params(), [&](const Param& param) {
+    pieces.push_back(piece("adam.m/", param, state.first_moment(param)));
+    pieces.push_back(piece("adam.v/", param, state.second_moment(param)));
+  });
   return pieces;
 }
 
-std::string weights_hash_text(const ParamStore& params, Communicator& ranks) {
-  return fmt::format("{:016x}", weights_hash(params, ranks));
+std::string weights_hash_text(Engine& engine, Communicator& ranks) {
+  engine.host_state().download(engine.stream());
+  return fmt::format("{:016x}",
+                     weights_hash(engine.params(), engine.host_state().masters(), ranks));
 }
 
-void require_weights(const checkpoint::Loaded& loaded, const ParamStore& params,
-                     Communicator& ranks) {
+void require_weights(const checkpoint::Loaded& loaded, Engine& engine, Communicator& ranks) {
   const std::string stored = read_progress(loaded).weights;
-  const std::string found = weights_hash_text(params, ranks);
+  const std::string found = weights_hash_text(engine, ranks);
   if (found == stored) return;
   throw CheckpointError(say(loaded.folder.string(), ": its weights have the hash ", found,
                             ", those of the run that wrote it ", stored));

@@ -8,10 +8,11 @@
 
 namespace trireme {
 
-// The parameters of an engine as checkpoint pieces, "model/NAME" of the masters.
-std::vector<checkpoint::Piece> weight_pieces(ParamStore& params);
-// These and the optimizer's moments, "adam.m/NAME" and "adam.v/NAME": all that a
-// run continues from.
+// Parameters on the CPU as checkpoint pieces, "model/NAME" of the masters.
+std::vector<checkpoint::Piece> weight_pieces(const ParamStore& params);
+// An engine's masters and its optimizer's moments, "adam.m/NAME" and "adam.v/NAME": all
+// that a run continues from. They lie in its host_state(): download it before they are
+// stored, upload it once they were loaded.
 std::vector<checkpoint::Piece> state_pieces(Engine& engine);
 
 // Where a run stands: what, beside the pieces, it takes to go on exactly.
@@ -24,16 +25,16 @@ struct RunProgress {
   std::string weights;  // their hash after the last step
 };
 
-// The hash of all parameters (weights_hash), as it is printed and stored.
-std::string weights_hash_text(const ParamStore& params, Communicator& ranks);
+// The hash of all the engine's parameters (weights_hash), as it is printed and stored; they
+// are downloaded for it.
+std::string weights_hash_text(Engine& engine, Communicator& ranks);
 
 // The JSON parts of a checkpoint, and back. A `RunProgress` read back has the same bits.
 // Throws CheckpointError naming the checkpoint and the key.
 void write_progress(const RunProgress& progress, const data::SampleSource& source,
                     checkpoint::Snapshot& snapshot);
 // Throws CheckpointError unless the weights are those the checkpoint was made of.
-void require_weights(const checkpoint::Loaded& loaded, const ParamStore& params,
-                     Communicator& ranks);
+void require_weights(const checkpoint::Loaded& loaded, Engine& engine, Communicator& ranks);
 RunProgress read_progress(const checkpoint::Loaded& loaded);
 std::string data_fingerprint(const checkpoint::Loaded& loaded);
 

@@ -38,7 +38,7 @@ EnginePlan plan_and_fit(const RunConfig& config, const EngineSpec& spec, const R
   EnginePlan plan;
   team.together([&] {
     plan = plan_engine(spec, groups, device);
-    const std::size_t available = available_host_memory() / static_cast<std::size_t>(local_size);
+    const std::size_t available = available_memory(device, local_size);
     require_fit(config, groups, device, plan.memory.total(), available);
     return std::string();
   });
@@ -91,7 +91,7 @@ ExitCode TrainRun::run() {
   resume();
   log_.open(folder_.path, progress_.step, config_.metrics.enable_tensorboard);
   if (team_.leads()) replace_text(folder_.path / "config.toml", effective_toml(loaded_));
-  matrix_peak_ = measured_matrix_peak(spec_.compute);
+  matrix_peak_ = measured_matrix_peak(spec_.compute, stream_.device());
   announce();
   if (config_.metrics.trace) {
     trace_.emplace(folder_.path, groups_, config_.metrics.trace_steps);
@@ -188,7 +188,8 @@ void TrainRun::resume() {
     return;
   }
   require_same_run(*resumed_from_);
-  require_weights(*resumed_from_, engine_.params(), *groups_.all);
+  engine_.host_state().upload(stream_);
+  require_weights(*resumed_from_, engine_, *groups_.all);
   progress_ = read_progress(*resumed_from_);
   committed_ = resumed_from_->step;
   engine_.publish_masters();
@@ -224,7 +225,7 @@ void TrainRun::announce() {
        .bubble = timeline.idle_fraction(),
        .bubble_overhead = timeline.overhead(),
        .layers_per_stage = engine_.layers_per_stage(),
-       .weights = weights_hash_text(engine_.params(), *groups_.all),
+       .weights = weights_hash_text(engine_, *groups_.all),
        .training_tokens = static_cast<std::int64_t>(train_data_.total_tokens()),
        .samples_per_epoch = static_cast<std::int64_t>(train_data_.samples_per_epoch())});
   if (folder_.lease && !folder_.lease->taken_from().empty()) {
@@ -336,7 +337,7 @@ double TrainRun::matrix_peak(double seconds) {
   const double issued = plan_.issued.matmul + plan_.issued.attention_causal;
   if (issued > matrix_peak_ * seconds && matrix_peak_measured_again_ < kMostAgain) {
     ++matrix_peak_measured_again_;
-    matrix_peak_ = std::max(matrix_peak_, measured_matrix_peak(spec_.compute));
+    matrix_peak_ = std::max(matrix_peak_, measured_matrix_peak(spec_.compute, stream_.device()));
   }
   return std::max(matrix_peak_, issued / seconds);
 }
@@ -370,7 +371,7 @@ void TrainRun::validate(StepMetrics& metrics) {
 
 bool TrainRun::commit() {
   const double start = now();
-  progress_.weights = weights_hash_text(engine_.params(), *groups_.all);
+  progress_.weights = weights_hash_text(engine_, *groups_.all);
   checkpoint::Snapshot snapshot;
   write_progress(progress_, train_data_, snapshot);
   snapshot.pieces = state_pieces(engine_);

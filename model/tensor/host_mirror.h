@@ -1,0 +1,37 @@
+#pragma once
+#include <cstddef>
+
+#include "model/device/copy.h"
+#include "model/device/memory.h"
+#include "model/tensor/tensor.h"
+
+namespace trireme {
+
+// A tensor as the host writes or reads it: on the CPU itself, for another device a copy in
+// pinned memory of the host.
+class HostMirror {
+ public:
+  HostMirror() = default;
+  // On a planning stream there is nothing to write or read.
+  HostMirror(const Stream& stream, Tensor tensor) : tensor_(tensor), host_(tensor) {
+    if (!tensor.device.is_cuda() || !stream.executes()) return;
+    memory_ = Memory::pinned(tensor.bytes(), tensor.device);
+    host_ = {memory_.data(), tensor.dtype, tensor.shape, Device{}};
+  }
+
+  const Tensor& host() const { return host_; }
+  // Queued: what the host has written becomes the tensor's, and the other way round.
+  void upload(Stream& stream) const { copy(stream, tensor_, host_); }
+  void download(Stream& stream) const { copy(stream, host_, tensor_); }
+
+ private:
+  void copy(Stream& stream, const Tensor& to, const Tensor& from) const {
+    if (to.data != from.data && stream.executes()) {
+      copy_bytes(stream, to.data, from.data, from.bytes());
+    }
+  }
+  Tensor tensor_, host_;
+  Memory memory_;
+};
+
+}  // namespace trireme
