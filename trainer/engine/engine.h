@@ -10,6 +10,7 @@
 #include "parallel/tensor/partial_gradients.h"
 #include "trainer/engine/memory_plan.h"
 #include "trainer/engine/rank_groups.h"
+#include "trainer/engine/step_progress.h"
 #include "trainer/engine/token_batch.h"
 
 namespace trireme {
@@ -54,6 +55,9 @@ class Engine {
   double gradients(std::int64_t valid_tokens);
   double update(double learning_rate, std::int64_t update);
 
+  // Told what the pipeline does in training and evaluation; null for nobody.
+  void observe(PipelineObserver* observer) { progress_.pass_on_to(observer); }
+
   // Recasts the weights the layers read from the masters, after these were loaded.
   void publish_masters();
 
@@ -79,7 +83,7 @@ class Engine {
   Stream& stream_;
   std::unique_ptr<Region> region_;
   AttentionCore attention_;
-  BlockHooks hooks_;
+  StepProgress progress_;
   ParamStore whole_;  // all of the model's parameters, declared only
   ParamStore params_;
   Schedule schedule_;

@@ -38,6 +38,7 @@ class TrainRun {
   void resume();
   void require_same_run(const checkpoint::Loaded& from) const;
   void open_logs();
+  void keep_ledger();
   void announce();
   void use_gemm_choices();
   void share_gemm_choices();
@@ -58,6 +59,7 @@ class TrainRun {
   const std::int64_t total_steps_;
   const int threads_;
   StopSignals signals_;
+  Ledger& ledger_;
   RankGroups groups_;
   const checkpoint::Team team_;
   data::SampleSource train_data_;
