@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <numeric>
+#include <utility>
 
 #include "parallel/comm/mpi_calls.h"
 #include "parallel/comm/mpi_communicator.h"
@@ -47,6 +49,7 @@ World::World(const Variables& variables) : exceptions_(std::uncaught_exceptions(
   if (!has_wired_ranks(variables)) {
     refuse_unjoined_ranks(variables, 1);
     hosts_.emplace_back(own_host().data());
+    ledger().begin(0, 1, hosts_.front());
     return;
   }
   int thread_level = 0;
@@ -58,6 +61,10 @@ World::World(const Variables& variables) : exceptions_(std::uncaught_exceptions(
   if (size_ == 1 && launched_ranks(variables) > 1) MPI_Finalize();  // before it is refused
   refuse_unjoined_ranks(variables, size_);
   find_neighbours();
+  ledger().begin(rank_, size_, hosts_[static_cast<std::size_t>(rank_)]);
+  std::vector<int> everybody(static_cast<std::size_t>(size_));
+  std::iota(everybody.begin(), everybody.end(), 0);
+  group_ = ledger().add_group("world", everybody);
 }
 
 void World::find_neighbours() {
@@ -78,9 +85,12 @@ void World::find_neighbours() {
 }
 
 World::~World() {
-  if (!has_mpi_) return;
-  if (std::uncaught_exceptions() > exceptions_) abort(ExitCode::kInternal);
-  MPI_Finalize();
+  if (has_mpi_ && std::uncaught_exceptions() > exceptions_) abort(ExitCode::kInternal);
+  finalize();
+}
+
+void World::finalize() {
+  if (std::exchange(has_mpi_, false)) MPI_Finalize();
 }
 
 std::unique_ptr<Communicator> World::split(const std::string& name, const std::vector<int>& ranks,
@@ -89,15 +99,19 @@ std::unique_ptr<Communicator> World::split(const std::string& name, const std::v
   require(own != ranks.end(), "group '", name, "' is split off without rank ", rank_);
   if (!has_mpi_) return std::make_unique<SelfCommunicator>();
   const comm::CallSite site{"split", name, rank_, size_};
+  const Ledger::Entry entry =
+      ledger().begin_collective(group_, ledger::Operation::kSplit, /*bytes=*/0);
   MPI_Comm comm = MPI_COMM_NULL;
   comm::check(MPI_Comm_split(MPI_COMM_WORLD, *std::min_element(ranks.begin(), ranks.end()),
                              static_cast<int>(own - ranks.begin()), &comm),
               site);
   const bool agreed = have_agreed(comm, ranks);
+  ledger().end(entry);
   if (!agreed || ranks.size() == 1) MPI_Comm_free(&comm);
   require(agreed, "group '", name, "': its ranks do not agree on who belongs to it");
   if (ranks.size() == 1) return std::make_unique<SelfCommunicator>();
-  return std::make_unique<MpiCommunicator>(comm, name, buffer_bytes);
+  return std::make_unique<RecordedCommunicator>(
+      std::make_unique<MpiCommunicator>(comm, name, buffer_bytes), recording_, name, ranks);
 }
 
 void World::abort(ExitCode code) {

@@ -7,6 +7,7 @@
 #include "model/base/error.h"
 #include "parallel/comm/communicator.h"
 #include "parallel/comm/launcher.h"
+#include "parallel/comm/recorded_communicator.h"
 
 namespace trireme {
 
@@ -35,11 +36,21 @@ class World {
   // The host name of every rank.
   const std::vector<std::string>& hosts() const { return hosts_; }
 
+  // What this rank does, written down as it goes. Calls of all groups enter it.
+  Ledger& ledger() { return recording_.ledger; }
+  // Told of every call of all groups from now on; null for nobody.
+  void observe(CommunicationObserver* observer) { recording_.observer = observer; }
+
   // The group of `ranks`, in this order, `name`d for messages. Collective over the
   // world: every rank calls it with the ranks of its own group, and the groups cover
-  // the world without overlap. A group of one takes no buffer.
+  // the world without overlap. A group of one takes no buffer, and its calls, which go
+  // nowhere, are not recorded.
   std::unique_ptr<Communicator> split(const std::string& name, const std::vector<int>& ranks,
                                       std::size_t buffer_bytes = kBufferBytes);
+
+  // Leaves the others in order, once all ranks have come here; the destructor has then
+  // nothing left to do. No group may be used any more.
+  void finalize();
 
   // Ends every rank of the world at once; this process with `code`. mpirun then
   // returns `code` too.
@@ -48,6 +59,8 @@ class World {
  private:
   void find_neighbours();
 
+  Recording recording_;
+  int group_ = 0;  // the world's own in the ledger
   bool has_mpi_ = false;
   int exceptions_ = 0;
   int rank_ = 0;

@@ -5,6 +5,7 @@ ShardedAdamW::ShardedAdamW(ParamStore& store, const ParamStore& whole, Ranks ran
                            const Options& options, Arena& state, Arena& workspace)
     : store_(store),
       data_(ranks.data),
+      ledger_(ranks.ledger),
       options_(options),
       squares_(store, whole, ranks.model, workspace) {
   require(data_.size() == 1, "the optimizer's ranges are not shared out yet");
@@ -16,9 +17,15 @@ ShardedAdamW::ShardedAdamW(ParamStore& store, const ParamStore& whole, Ranks ran
 }
 
 void ShardedAdamW::step(Stream& stream, double learning_rate, std::int64_t update) {
+  using ledger::Phase;
+  const auto enter = [&](Phase phase) {
+    if (ledger_ && stream.executes()) ledger_->enter(phase);
+  };
+  enter(Phase::kReduce);
   data_.reduce_scatter(stream, store_.grads(), store_.grads());
+  enter(Phase::kGradNorm);
   ops::clip_scale(stream, norm_, scale_, squares_.squares(stream), options_.max_norm);
-
+  enter(Phase::kOptimizer);
   const bool has_masters = store_.has_masters();
   for (const Weight& weight : store_.weights()) {
     for (const Param& param : weight.parts) {
@@ -37,6 +44,7 @@ void ShardedAdamW::step(Stream& stream, double learning_rate, std::int64_t updat
                   .step = update});
     }
   }
+  enter(Phase::kPublish);
   data_.all_gather(stream, store_.values(), store_.values());
 }
 

@@ -2,6 +2,7 @@
 #include "model/ops/optimizer.h"
 #include "model/params/param_store.h"
 #include "parallel/comm/communicator.h"
+#include "parallel/comm/ledger.h"
 #include "parallel/data/grad_norm.h"
 
 namespace trireme {
@@ -17,8 +18,9 @@ class ShardedAdamW {
   };
   // The ranks that share the work of one update.
   struct Ranks {
-    Communicator& data;   // those with the same share of the model, and other data
-    Communicator& model;  // those that share the model
+    Communicator& data;        // those with the same share of the model, and other data
+    Communicator& model;       // those that share the model
+    Ledger* ledger = nullptr;  // told the update's phases, if any
   };
   // Takes the moments from `state` and the norm's partial sums from `workspace`,
   // for good. The store is allocated; `whole` declares all of the model (GradNorm).
@@ -41,6 +43,7 @@ class ShardedAdamW {
   }
   ParamStore& store_;
   Communicator& data_;
+  Ledger* ledger_;
   Options options_;
   Tensor first_, second_;
   GradNorm squares_;

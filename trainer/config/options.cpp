@@ -407,6 +407,16 @@ void add_running(Options& to) {
                 .help = "auto: from the newest good checkpoint, if any; none: refuse to continue",
                 .allowed = {"auto", "none"},
                 .or_step = true});
+  to.push_back({.key = "elastic.heartbeat_timeout_s",
+                .slot = TRIREME_MEMBER(elastic.heartbeat_timeout_s),
+                .help = "a rank without a sign of life for so long ends the run with exit code 7",
+                .range = between(0.1, 86400),
+                .unit = "seconds"});
+  to.push_back({.key = "elastic.stall_timeout_s",
+                .slot = TRIREME_MEMBER(elastic.stall_timeout_s),
+                .help = "so does one that others wait for and that does not move; 0: never",
+                .range = between(0, 8640000),
+                .unit = "seconds"});
   to.push_back({.key = "validation.freq",
                 .slot = TRIREME_MEMBER(validation.freq),
                 .help = "steps between validations; 0: none",

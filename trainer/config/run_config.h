@@ -105,6 +105,12 @@ struct CheckpointConfig {
   bool operator==(const CheckpointConfig&) const = default;
 };
 
+struct ElasticConfig {
+  double heartbeat_timeout_s = 30;
+  double stall_timeout_s = 600;  // 0: never
+  bool operator==(const ElasticConfig&) const = default;
+};
+
 struct ValidationConfig {
   std::int64_t freq = 0;    // steps between validations; 0: none
   std::int64_t steps = 10;  // global batches in one validation
@@ -130,6 +136,7 @@ struct RunConfig {
   ParallelismConfig parallelism;
   ActivationCheckpointConfig activation_checkpoint;
   CheckpointConfig checkpoint;
+  ElasticConfig elastic;
   ValidationConfig validation;
   MetricsConfig metrics;
 

@@ -66,6 +66,7 @@ Engine::Engine(const EngineSpec& spec, const RankGroups& groups, Stream& stream,
       groups_(groups),
       stream_(stream),
       region_(region_of(groups, spec.sequence)),
+      progress_(stream.executes() ? groups.ledger : nullptr),
       schedule_(schedule_of(spec, groups.down->size())),
       layers_per_stage_(divide_layers(spec, schedule_.stages)) {
   const std::vector<std::int64_t>& blocks = layers_per_stage_;
@@ -74,13 +75,14 @@ Engine::Engine(const EngineSpec& spec, const RankGroups& groups, Stream& stream,
         std::accumulate(blocks.begin(), blocks.begin() + stage, std::int64_t{0});
     const std::int64_t end = first + blocks[static_cast<std::size_t>(stage)];
     stages_.emplace_back(params_, spec.model, stage_spec(spec, first, end),
-                         Seams{*region_, attention_}, hooks_);
+                         Seams{*region_, attention_}, progress_.hooks_of(first));
   }
   const Stage declares(whole_, spec.model, stage_spec(spec, 0, spec.model.num_hidden_layers),
-                       {*region_, attention_}, hooks_);
+                       {*region_, attention_}, progress_.hooks_of(0));
   params_.allocate({arenas.weights, arenas.masters, &arenas.gradients}, spec.compute);
   for (Stage& stage : stages_) stage.take_tables(arenas.weights, spec.compute, !stream.executes());
-  optimizer_.emplace(params_, whole_, ShardedAdamW::Ranks{*groups.data, *groups.model},
+  optimizer_.emplace(params_, whole_,
+                     ShardedAdamW::Ranks{*groups.data, *groups.model, groups.ledger},
                      spec.optimizer, arenas.optimizer, arenas.workspace);
   partial_gradients_.emplace(
       params_, std::vector<Communicator*>{groups.tensor.get(), groups.key_value.get()},
@@ -106,6 +108,7 @@ Engine::Engine(const EngineSpec& spec, const RankGroups& groups, Stream& stream,
                     Shape{region_->own_tokens(tokens()), spec.model.hidden_size},
                     Pipeline::Links{*groups.down, *groups.up, kReceiveAhead},
                     Pipeline::Memory{arenas.activations, arenas.workspace, arenas.communication});
+  pipeline_->observe(&progress_);
 }
 
 TokenBatch Engine::batch() {
@@ -133,12 +136,14 @@ Stage::Input Engine::input(int micro_batch, double scale) const {
 
 double Engine::gradients(std::int64_t valid_tokens) {
   const double scale = 1.0 / static_cast<double>(std::max<std::int64_t>(valid_tokens, 1));
+  progress_.enter(ledger::Phase::kForward);
   params_.expect_gradients();
   for (const HostMirror& input : inputs_) input.upload(stream_);
   ops::zero(stream_, losses_);
   pipeline_->run(
       stream_, [&](int m) { return input(m, scale); },
       [&](int m, Tensor loss) { ops::sum(stream_, losses_.slice(m, 1), loss); });
+  progress_.enter(ledger::Phase::kReduce);
   complete_gradients();
   return summed_losses() * scale;
 }
@@ -167,6 +172,7 @@ Engine::StepResult Engine::train(double learning_rate, std::int64_t update_numbe
 }
 
 double Engine::evaluate() {
+  progress_.enter(ledger::Phase::kValidate);
   for (const HostMirror& input : inputs_) input.upload(stream_);
   ops::zero(stream_, losses_);
   pipeline_->evaluate(

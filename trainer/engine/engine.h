@@ -13,6 +13,7 @@
 #include "trainer/engine/host_state.h"
 #include "trainer/engine/memory_plan.h"
 #include "trainer/engine/rank_groups.h"
+#include "trainer/engine/step_progress.h"
 #include "trainer/engine/token_batch.h"
 
 namespace trireme {
@@ -59,7 +60,7 @@ class Engine {
   double update(double learning_rate, std::int64_t update);
 
   // Told what the pipeline does in training and evaluation; null for nobody.
-  void observe(PipelineObserver* observer) { pipeline_->observe(observer); }
+  void observe(PipelineObserver* observer) { progress_.pass_on_to(observer); }
 
   // Recasts the weights the layers read from the masters, after these were loaded.
   void publish_masters();
@@ -93,7 +94,7 @@ class Engine {
   Stream& stream_;
   std::unique_ptr<Region> region_;
   AttentionCore attention_;
-  BlockHooks hooks_;
+  StepProgress progress_;
   ParamStore whole_;  // all of the model's parameters, declared only
   ParamStore params_;
   Schedule schedule_;

@@ -60,6 +60,7 @@ RankGroups::RankGroups(World& world, const ParallelismConfig& layout, const Mode
   data = world.split("data", along({Axis::kDataReplicate, Axis::kDataShard}));
   all = world.split("all", along({Axis::kPipeline, Axis::kDataReplicate, Axis::kDataShard,
                                   Axis::kContext, Axis::kTensor}));
+  ledger = &world.ledger();
   mapping = mesh.describe(world.hosts());
   warning = mesh.warning(world.hosts());
 }

@@ -24,6 +24,7 @@ struct RankGroups {
   std::unique_ptr<Communicator> model;      // those that hold the model together
   std::unique_ptr<Communicator> data;       // those with the same share of the model
   std::unique_ptr<Communicator> all;        // the ranks of the run
+  Ledger* ledger = nullptr;                 // the world's; nobody's when alone
   std::string mapping;                      // who is where, for people
   std::string warning;                      // of a mapping that will be slow, or empty
 

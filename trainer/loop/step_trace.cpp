@@ -69,14 +69,14 @@ std::optional<double> StepTrace::median_bubble() const {
   return *middle;
 }
 
-void StepTrace::begin(Stream&, const Event& event) {
+void StepTrace::begin(Stream&, const PipelineEvent& event) {
   if (!in_step_) return;
   const std::int64_t at = file_.now();
   if (!walk_start_) walk_start_ = at;
   open_[{event.what, say(event.action)}] = at;
 }
 
-void StepTrace::end(Stream&, const Event& event) {
+void StepTrace::end(Stream&, const PipelineEvent& event) {
   if (!in_step_) return;
   const std::int64_t at = walk_end_ = file_.now();
   const std::string action = say(event.action);
@@ -99,6 +99,16 @@ void StepTrace::end(Stream&, const Event& event) {
       file_.beside("communication", "send of " + action, start, at, details_of(event));
       break;
   }
+}
+
+void StepTrace::begin(const Call& call) {
+  if (in_step_ && call.peer < 0) call_start_ = file_.now();
+}
+
+void StepTrace::end(const Call& call) {
+  if (!in_step_ || call.peer >= 0) return;
+  file_.span("communication", say(name_of(call.operation), " in ", call.group), call_start_,
+             file_.now(), {{"bytes", call.bytes}});
 }
 
 }  // namespace trireme

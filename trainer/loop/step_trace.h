@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "parallel/comm/communication_observer.h"
 #include "parallel/pipeline/observer.h"
 #include "trainer/config/run_config.h"
 #include "trainer/engine/rank_groups.h"
@@ -19,7 +20,7 @@ namespace trireme {
 // not work, from the first rank's start until the last one is done. A step begins on all
 // ranks at once, since they ended the one before together; so the longest of their walks
 // is that time, and clocks of different nodes are never compared.
-class StepTrace final : public PipelineObserver {
+class StepTrace final : public PipelineObserver, public CommunicationObserver {
  public:
   // Of the bubble, the first of `steps` is not counted: it may try libraries out.
   StepTrace(const std::filesystem::path& run_folder, const RankGroups& groups, std::int64_t steps);
@@ -49,8 +50,13 @@ class StepTrace final : public PipelineObserver {
     std::int64_t start_;
   };
 
-  void begin(Stream& stream, const Event& event) override;
-  void end(Stream& stream, const Event& event) override;
+  using PipelineEvent = PipelineObserver::Event;
+  void begin(Stream& stream, const PipelineEvent& event) override;
+  void end(Stream& stream, const PipelineEvent& event) override;
+  // Of collectives, one inside the other never; messages are the pipeline's.
+  using Call = CommunicationObserver::Event;
+  void begin(const Call& call) override;
+  void end(const Call& call) override;
 
  private:
   using Key = std::pair<What, std::string>;
@@ -64,6 +70,7 @@ class StepTrace final : public PipelineObserver {
   std::optional<std::int64_t> walk_start_;
   std::int64_t walk_end_ = 0, busy_ = 0;
   std::map<Key, std::int64_t> open_;  // events that have begun, and when
+  std::int64_t call_start_ = 0;
   bool counts_ = false;               // all but the first step do
   std::vector<double> bubbles_;
 };

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "model/base/file.h"
 #include "model/device/cpu/threads.h"
 #include "model/ops/cpu/gemm_engine.h"
 #include "model/tensor/host_tensor.h"
@@ -25,6 +26,8 @@
 
 namespace trireme {
 namespace {
+
+using ledger::Phase;
 
 constexpr const char* kGemmChoices = "gemm_choices.json";
 
@@ -69,9 +72,11 @@ Console::Options console_options(const RunConfig& config, std::int64_t total_ste
 
 TrainRun::TrainRun(const LoadedConfig& loaded, World& world, Device device, int threads)
     : loaded_(loaded),
+      world_(world),
       config_(loaded.config),
       total_steps_(total_steps(config_)),
       threads_(threads),
+      ledger_(world.ledger()),
       groups_(world, config_.parallelism, config_.model),
       team_(*groups_.all),
       train_data_(open_training_data(config_)),
@@ -86,9 +91,12 @@ TrainRun::TrainRun(const LoadedConfig& loaded, World& world, Device device, int 
       log_(team_.leads(), console_options(config_, total_steps_)) {}
 
 ExitCode TrainRun::run() {
+  keep_ledger();
   tokenizer_hash_ = tokenizer_hash_of(config_);
   use_gemm_choices();
+  ledger_.enter(Phase::kLoad);
   resume();
+  ledger_.enter(Phase::kStart);
   log_.open(folder_.path, progress_.step, config_.metrics.enable_tensorboard);
   if (team_.leads()) replace_text(folder_.path / "config.toml", effective_toml(loaded_));
   matrix_peak_ = measured_matrix_peak(spec_.compute, stream_.device());
@@ -96,6 +104,7 @@ ExitCode TrainRun::run() {
   if (config_.metrics.trace) {
     trace_.emplace(folder_.path, groups_, config_.metrics.trace_steps);
     engine_.observe(&*trace_);
+    world_.observe(&*trace_);
   }
   agree();
   while (progress_.step < total_steps_) {
@@ -119,6 +128,18 @@ TrainRun::StepFlops TrainRun::flops_of_all() const {
   Stream stream;
   groups_.all->all_reduce(stream, host_tensor(std::span(both)), Reduce::kSum);
   return {both[0], both[1]};
+}
+
+// From here on it outlives the process.
+void TrainRun::keep_ledger() {
+  const std::filesystem::path path =
+      folder_.path / "flight-recorder" / ledger_file_name(team_.rank());
+  try {
+    make_folders(path.parent_path());
+    ledger_.keep_in(path);
+  } catch (const Error& error) {
+    log_.note(say("warning: what the ranks do will not outlive them: ", error.what()));
+  }
 }
 
 void TrainRun::agree() {
@@ -259,10 +280,13 @@ void TrainRun::announce() {
 void TrainRun::step() {
   const double start = now();
   const std::int64_t number = progress_.step + 1;
+  ledger_.set_step(number);
+  ledger_.enter(Phase::kData);
   const double rate =
       learning_rate(config_.lr_scheduler, config_.optimizer.lr, number, total_steps_);
   if (trace_) trace_->begin_step(number);
   const Engine::StepResult result = train(rate, number);
+  ledger_.enter(Phase::kReport);
   const double seconds = now() - start;
   const std::optional<double> bubble = trace_ ? trace_->end_step() : std::nullopt;
   if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) {
@@ -328,6 +352,7 @@ void TrainRun::end_trace() {
     log_.event("bubble", progress_.step, {{"measured", *measured}, {"predicted", predicted}});
   }
   engine_.observe(nullptr);
+  world_.observe(nullptr);
   trace_.reset();
 }
 
@@ -361,16 +386,19 @@ void TrainRun::validate(StepMetrics& metrics) {
   if (!validation_data_ || how.freq <= 0) return;
   if (metrics.step % how.freq != 0 && metrics.step != total_steps_) return;
   const double start = now();
+  ledger_.enter(Phase::kValidate);
   const auto samples = static_cast<std::uint64_t>(how.steps * config_.training.global_batch_size);
   const Evaluation result = evaluate(
       engine_.batch(), [&] { return engine_.evaluate(); }, *validation_data_, samples);
   metrics.validation_loss = result.loss;
   metrics.validation_bits_per_byte = bits_per_byte(result.loss, *validation_data_);
   log_.validation(metrics, result.valid_tokens, now() - start);
+  ledger_.enter(Phase::kReport);
 }
 
 bool TrainRun::commit() {
   const double start = now();
+  ledger_.enter(Phase::kSave);
   progress_.weights = weights_hash_text(engine_, *groups_.all);
   checkpoint::Snapshot snapshot;
   write_progress(progress_, train_data_, snapshot);
@@ -424,6 +452,7 @@ void TrainRun::prune() {
 }
 
 ExitCode TrainRun::finish(ExitCode code, const std::string& reason) {
+  ledger_.enter(Phase::kEnd);
   if (trace_) end_trace();
   log_.event("stop", progress_.step, {{"reason", reason}, {"exit_code", static_cast<int>(code)}});
   log_.sync();
@@ -440,7 +469,9 @@ ExitCode train(const LoadedConfig& loaded) {
         "the same bits without it");
   }
   World world(environment_variable);
-  return run_rank(world, [&] {
+  const WatchOptions watch{.heartbeat_timeout_s = loaded.config.elastic.heartbeat_timeout_s,
+                           .stall_timeout_s = loaded.config.elastic.stall_timeout_s};
+  return run_rank(world, watch, [&] {
     const Device device = open_device(loaded.config.job.device);
     const int threads = cpu::use_threads(loaded.config.job.threads, world.local_size());
     return TrainRun(loaded, world, device, threads).run();

@@ -39,6 +39,7 @@ class TrainRun {
   void resume();
   void require_same_run(const checkpoint::Loaded& from) const;
   void open_logs();
+  void keep_ledger();
   void announce();
   void use_gemm_choices();
   void share_gemm_choices();
@@ -57,10 +58,12 @@ class TrainRun {
   ExitCode finish(ExitCode code, const std::string& reason);
 
   const LoadedConfig& loaded_;
+  World& world_;
   const RunConfig& config_;
   const std::int64_t total_steps_;
   const int threads_;
   StopSignals signals_;
+  Ledger& ledger_;
   RankGroups groups_;
   const checkpoint::Team team_;
   data::SampleSource train_data_;

@@ -2,7 +2,10 @@
 
 #include <cstdio>
 #include <new>
+#include <optional>
 #include <string>
+
+#include "trainer/restart/watchdog.h"
 
 namespace trireme {
 namespace {
@@ -13,27 +16,50 @@ void tell(const std::string& text) {
   std::fflush(stderr);
 }
 
+class RankRunner {
+ public:
+  RankRunner(World& world, const WatchOptions& options) : world_(world), options_(options) {}
+
+  ExitCode run(const std::function<ExitCode()>& part) {
+    try {
+      watchdog_.emplace(world_, options_);
+      return part();
+    } catch (const Error& error) {
+      if (!error.on_all_ranks()) fail_alone(error.what(), error.code());
+      if (world_.rank() == 0) tell(error.what());
+      return error.code();
+    } catch (const std::bad_alloc&) {
+      fail_alone("out of memory", ExitCode::kEnvironment);
+    } catch (const std::exception& error) {
+      fail_alone(error.what(), ExitCode::kInternal);
+    }
+  }
+
+ private:
+  [[noreturn]] void fail_alone(const std::string& what, ExitCode code) {
+    if (watchdog_ && watchdog_->watches()) {
+      const bool by_peer = code == ExitCode::kPeer;
+      watchdog_->fail(by_peer ? RankHealth::kPeerFailed : RankHealth::kFailed, what, code);
+    }
+    const std::string& host = world_.hosts()[static_cast<std::size_t>(world_.rank())];
+    tell(say("rank ", world_.rank(), " on ", host, ": ", what));
+    world_.abort(code);
+  }
+
+  World& world_;
+  WatchOptions options_;
+  std::optional<Watchdog> watchdog_;  // until the world is left
+};
+
 }  // namespace
 
-ExitCode run_rank(World& world, const std::function<ExitCode()>& part) {
+ExitCode run_rank(World& world, const WatchOptions& options,
+                  const std::function<ExitCode()>& part) {
   if (world.size() == 1) return part();
-  const auto fail_alone = [&](const std::string& what, ExitCode code) {
-    const std::string host = world.hosts()[static_cast<std::size_t>(world.rank())];
-    tell(say("rank ", world.rank(), " on ", host, ": ", what));
-    world.abort(code);
-  };
-  try {
-    return part();
-  } catch (const Error& error) {
-    if (!error.on_all_ranks()) fail_alone(error.what(), error.code());
-    if (world.rank() == 0) tell(error.what());
-    return error.code();
-  } catch (const std::bad_alloc&) {
-    fail_alone("out of memory", ExitCode::kEnvironment);
-  } catch (const std::exception& error) {
-    fail_alone(error.what(), ExitCode::kInternal);
-  }
-  return ExitCode::kInternal;  // not reached: abort does not return
+  RankRunner runner(world, options);
+  const ExitCode code = runner.run(part);
+  world.finalize();
+  return code;
 }
 
 }  // namespace trireme

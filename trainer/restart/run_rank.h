@@ -3,13 +3,15 @@
 
 #include "model/base/error.h"
 #include "parallel/comm/world.h"
+#include "trainer/restart/watch.h"
 
 namespace trireme {
 
-// Runs one rank's part of a run. A failure that all ranks share is told by the first
-// and ends each in order; one of this rank alone is told with its rank and host, and
-// ends the world, since the others may wait for it. Alone in the world, everything is
-// thrown on.
-ExitCode run_rank(World& world, const std::function<ExitCode()>& part);
+// Runs one rank's part of a run, under the eyes of the others where there are any, and
+// leaves the world with them. A failure that all ranks share is told by the first and ends
+// each in order; after one of this rank alone, or of a rank that is lost or hangs, all end
+// at once: this does not return then (Watch). Alone in the world nobody watches and
+// everything is thrown on.
+ExitCode run_rank(World& world, const WatchOptions& options, const std::function<ExitCode()>& part);
 
 }  // namespace trireme

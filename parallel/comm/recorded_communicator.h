@@ -1,0 +1,58 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "parallel/comm/communication_observer.h"
+#include "parallel/comm/communicator.h"
+#include "parallel/comm/ledger.h"
+
+namespace trireme {
+
+// Where the calls of a world's groups are written down.
+struct Recording {
+  Ledger ledger;
+  CommunicationObserver* observer = nullptr;
+};
+
+// Another communicator, each of whose calls enters the ledger before it begins. What is
+// only planned is not recorded.
+class RecordedCommunicator final : public Communicator {
+ public:
+  // `members` are the group's, counted in the world. The recording outlives the group.
+  RecordedCommunicator(std::unique_ptr<Communicator> group, Recording& recording, std::string name,
+                       std::vector<int> members);
+  // Where an exception is on its way the ledger keeps the group: who waits in it is asked
+  // later.
+  ~RecordedCommunicator() override;
+
+  int rank() const override { return group_->rank(); }
+  int size() const override { return group_->size(); }
+  std::size_t buffer_bytes() const override { return group_->buffer_bytes(); }
+  void all_reduce(Stream& stream, Tensor tensor, Reduce reduce) override;
+  void all_gather(Stream& stream, Tensor whole, Tensor part) override;
+  void reduce_scatter(Stream& stream, Tensor part, Tensor whole) override;
+  void all_to_all(Stream& stream, Tensor received, Tensor sent) override;
+  void broadcast(Stream& stream, Tensor tensor, int root) override;
+  void barrier(Stream& stream) override;
+  Transfer start_send(Stream& stream, Tensor tensor, int to) override;
+  Transfer start_receive(Stream& stream, Tensor tensor, int from) override;
+
+ private:
+  using Operation = ledger::Operation;
+  class RecordedMessage;
+  template <class Work>
+  void record(const Stream& stream, Operation operation, std::size_t bytes, const Work& work);
+  template <class Start>
+  Transfer record_message(const Stream& stream, Operation operation, const Tensor& tensor, int peer,
+                          const Start& start);
+
+  std::unique_ptr<Communicator> group_;
+  Recording& recording_;
+  std::string name_;
+  std::vector<int> members_;
+  int exceptions_;
+  int number_;  // in the ledger
+};
+
+}  // namespace trireme

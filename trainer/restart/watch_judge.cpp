@@ -1,0 +1,146 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+
+#include "trainer/restart/watch.h"
+#include "trainer/telemetry/events_log.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+// From the first sign that something is wrong until it is judged: what happened at the same
+// time is known by then, and pages that were asked for are there. It is sooner judged where
+// all others wait already: launchers kill them from about a quarter of a second on.
+constexpr std::int64_t kSettle = kSecond / 5;
+constexpr std::int64_t kLeastSettle = kSecond / 20;
+// Where all that is known are consequences, their cause may still show.
+constexpr std::int64_t kSettleForCause = kSecond / 2;
+
+bool is_bad(RankHealth health) {
+  return health > RankHealth::kLeft;
+}
+
+}  // namespace
+
+// Rank 0 judges; where it is gone its deputy; where both are gone everyone for itself. One
+// that should judge and does not is not waited for longer than a rank may be silent.
+bool Watch::may_judge(std::int64_t now) const {
+  const auto is_gone = [this](int rank) { return report(rank).health != RankHealth::kWell; };
+  for (int leader = 0; leader < kLeaders && leader < setup_.rank; ++leader) {
+    const bool tells_itself = report(leader).health == RankHealth::kFailed ||
+                              report(leader).health == RankHealth::kPeerFailed;
+    if (is_gone(leader) && !tells_itself) continue;
+    return suspicious_since_ != 0 && now - suspicious_since_ > heartbeat_ + 2 * kSecond;
+  }
+  return true;
+}
+
+void Watch::look(std::int64_t now) {
+  find_silent(now);
+  const bool suspicious = std::any_of(world_.begin(), world_.end(),
+                                      [](const RankReport& r) { return is_bad(r.health); });
+  if (!suspicious) suspicious_since_ = 0;
+  if (suspicious && suspicious_since_ == 0) {
+    suspicious_since_ = now;
+    tell_all({.kind = Kind::kAsk});
+  }
+  if (!may_judge(now)) return;
+  if (suspicious) {
+    const bool has_cause = std::any_of(world_.begin(), world_.end(), [](const RankReport& r) {
+      return r.health > RankHealth::kPeerFailed;
+    });
+    const std::int64_t passed = now - suspicious_since_;
+    if (passed < kLeastSettle) return;
+    gather_pages();
+    const bool may_change = !has_cause || !all_wait(world_);
+    if (may_change && passed < (has_cause ? kSettle : kSettleForCause)) return;
+    if (const auto verdict = judge_health(world_)) pronounce(*verdict);
+  } else if (setup_.options.stall_timeout_s > 0) {
+    gather_pages();
+    if (const auto verdict = judge_stall(world_, setup_.options.stall_timeout_s)) {
+      pronounce(*verdict);
+    }
+  }
+}
+
+void Watch::find_silent(std::int64_t now) {
+  for (const Peer& peer : peers_) {
+    if (!peer.link.is_trusted() || peer.has_left) continue;
+    RankReport& theirs = report(peer.rank);
+    const std::int64_t silent = now - peer.heard;
+    if (silent > heartbeat_ && theirs.health == RankHealth::kWell) {
+      theirs.health = RankHealth::kSilent;
+    }
+    if (theirs.health == RankHealth::kSilent) theirs.silent_s = static_cast<double>(silent) * 1e-9;
+  }
+}
+
+// What ranks of this node wrote last stands in their ledgers; of others the last beat tells.
+void Watch::gather_pages() {
+  const std::filesystem::path own_file = setup_.ledger.file();
+  for (int rank = 0; rank < static_cast<int>(world_.size()); ++rank) {
+    RankReport& theirs = report(rank);
+    const Known& known = known_[static_cast<std::size_t>(rank)];
+    theirs.now = known.page_now + (ledger_now() - known.page_received);
+    if (rank == setup_.rank) {
+      theirs.page = setup_.ledger.page();
+      theirs.now = ledger_now();
+    }
+    if (suspicious_since_ == 0 || known.pid == 0 || own_file.empty() ||
+        theirs.host != report(setup_.rank).host) {
+      continue;
+    }
+    try {
+      const LedgerReader reader(own_file.parent_path() / ledger_file_name(rank));
+      if (reader.header().pid != known.pid) continue;
+      theirs.page = reader.page();
+      theirs.now = ledger_now();
+    } catch (const Error&) {
+      continue;  // it was not kept
+    }
+  }
+}
+
+void Watch::pronounce(const Verdict& verdict) {
+  const std::string line = "trireme: error: " + verdict.text + "\n";
+  if (::write(STDERR_FILENO, line.data(), line.size()) < 0) {
+    // nobody is there to read it
+  }
+  tell_all({.kind = Kind::kVerdict,
+            .health = verdict.health,
+            .ranks = verdict.ranks,
+            .text = verdict.text});
+  flush_for(0.3);
+  record(verdict);
+  if (!own_failure_) await_closing();
+  end_process(verdict.health);
+}
+
+// A file system that does not answer must not keep the process.
+void Watch::record(const Verdict& verdict) const {
+  const std::filesystem::path own_file = setup_.ledger.file();
+  if (own_file.empty()) return;
+  const auto path = own_file.parent_path().parent_path() / "events.jsonl";
+  const int first = verdict.ranks.front();
+  auto* recorded = new std::future<void>(std::async(std::launch::async, [=, this] {
+    EventsLog(path).record("failure", report(first).page.progress.step,
+                           {{"text", verdict.text},
+                            {"ranks", verdict.ranks},
+                            {"host", report(first).host},
+                            {"exit_code", static_cast<int>(ExitCode::kPeer)}});
+  }));
+  recorded->wait_for(std::chrono::seconds(1));
+}
+
+// A rank that failed by itself is the first to end: its exit code is the one that the
+// launcher returns.
+void Watch::end_process(RankHealth cause) const {
+  if (own_failure_) ::_exit(static_cast<int>(own_failure_->code));
+  if (cause == RankHealth::kFailed) ::usleep(150'000);
+  ::_exit(static_cast<int>(ExitCode::kPeer));
+}
+
+}  // namespace trireme
