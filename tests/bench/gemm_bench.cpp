@@ -2,11 +2,11 @@
 //   ninja gemm_bench && tests/bench/gemm_bench
 #include <benchmark/benchmark.h>
 #include <omp.h>
-#include <time.h>
 
 #include <algorithm>
 #include <limits>
 
+#include "model/device/cpu/processor_time.h"
 #include "model/ops/cpu/gemm_engine.h"
 #include "tests/model/ops/random_tensor.h"
 
@@ -37,12 +37,6 @@ cpu::MatMulShape shape_of(const Linear& x, Which which) {
   return shape;
 }
 
-double processor_seconds() {
-  timespec time{};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
 // FLOP/s of the best run, by the processor time of all threads: what other programs on
 // the machine take is left out, but for the threads' waiting for each other.
 void product(benchmark::State& state, const cpu::MatMulShape& shape, GemmLibrary library) {
@@ -53,14 +47,15 @@ void product(benchmark::State& state, const cpu::MatMulShape& shape, GemmLibrary
   a.randomize(1), b.randomize(2), c.fill(0);
   const cpu::MatMul product{shape, a.view().data, b.view().data, nullptr, c.view().data};
   engine.run(product);
+  const int threads = omp_get_max_threads();
   double best = std::numeric_limits<double>::infinity();
   for (auto _ : state) {
-    const double start = processor_seconds();
+    const double start = trireme::cpu::processor_seconds(threads);
     engine.run(product);
-    best = std::min(best, processor_seconds() - start);
+    best = std::min(best, trireme::cpu::processor_seconds(threads) - start);
   }
   state.counters["FLOP/s"] =
-      2.0 * static_cast<double>(shape.m * shape.n * shape.k) * omp_get_max_threads() / best;
+      2.0 * static_cast<double>(shape.m * shape.n * shape.k) * threads / best;
 }
 
 void list() {
