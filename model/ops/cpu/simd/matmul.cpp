@@ -21,21 +21,36 @@ TRIREME_INLINE std::int64_t smaller(std::int64_t a, std::int64_t b) {
   return a < b ? a : b;
 }
 
-// Square blocks are transposed by interleaving their halves as often as halving ends.
+// The lower, or upper, halves of a and b, element by element in turns.
+TRIREME_INLINE VecF low_turns(VecF a, VecF b) {
+#if defined(__AVX512F__)
+  return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+#elif defined(__AVX2__)
+  return __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+#else
+  return __builtin_shufflevector(a, b, 0, 4, 1, 5);
+#endif
+}
+TRIREME_INLINE VecF high_turns(VecF a, VecF b) {
+#if defined(__AVX512F__)
+  return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15,
+                                 31);
+#elif defined(__AVX2__)
+  return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+#else
+  return __builtin_shufflevector(a, b, 2, 6, 3, 7);
+#endif
+}
+
+// A square block: its halves interleaved as often as halving ends.
 TRIREME_INLINE void transpose(VecF (&rows)[kLane]) {
-  VecI low, high;
-#pragma GCC unroll 16
-  for (int i = 0; i < kLane; ++i) {
-    low[i] = i / 2 + i % 2 * kLane;
-    high[i] = low[i] + kLane / 2;
-  }
 #pragma GCC unroll 4
   for (int step = 1; step < kLane; step *= 2) {
     VecF next[kLane];
 #pragma GCC unroll 8
     for (int i = 0; i < kLane / 2; ++i) {
-      next[2 * i] = __builtin_shuffle(rows[i], rows[i + kLane / 2], low);
-      next[2 * i + 1] = __builtin_shuffle(rows[i], rows[i + kLane / 2], high);
+      next[2 * i] = low_turns(rows[i], rows[i + kLane / 2]);
+      next[2 * i + 1] = high_turns(rows[i], rows[i + kLane / 2]);
     }
 #pragma GCC unroll 16
     for (int i = 0; i < kLane; ++i) rows[i] = next[i];
