@@ -5,7 +5,7 @@
 namespace trireme::simd {
 namespace {
 
-constexpr int kLane = kLanes<float>;
+inline constexpr int kLane = kLanes<float>;
 
 TRIREME_INLINE std::int64_t smaller(std::int64_t a, std::int64_t b) {
   return a < b ? a : b;
