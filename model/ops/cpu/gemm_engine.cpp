@@ -1,13 +1,13 @@
 #include "model/ops/cpu/gemm_engine.h"
 
 #include <omp.h>
-#include <time.h>
 
 #include <algorithm>
 #include <fstream>
 #include <utility>
 
 #include "model/base/error.h"
+#include "model/device/cpu/processor_time.h"
 #include "model/device/memory.h"
 #include "model/ops/cpu/matmul_onednn.h"
 #include "model/ops/cpu/matmul_openblas.h"
@@ -17,8 +17,9 @@ namespace trireme::ops::cpu {
 namespace {
 
 constexpr std::size_t kMostDecided = 8192;
-constexpr int kRounds = 3;
-constexpr double kWorthRepeating = 0.090;  // seconds a round may take to be made kRounds times
+// A measurement is repeated as often as fits into so many seconds.
+constexpr int kMostRounds = 8;
+constexpr double kRepeating = 0.2;
 // What a measurement may take to keep an accumulated result from harm.
 constexpr std::int64_t kSpareBytes = std::int64_t{32} << 20;
 
@@ -132,7 +133,7 @@ GemmLibrary GemmEngine::measure(const MatMul& given, const std::vector<GemmLibra
     best.push_back(seconds(library, product));
     round_takes += best.back();
   }
-  const int rounds = round_takes < kWorthRepeating ? kRounds : 1;
+  const int rounds = static_cast<int>(std::clamp<double>(kRepeating / round_takes, 1, kMostRounds));
   for (int round = 0; round < rounds; ++round)
     for (std::size_t i = 0; i < candidates.size(); ++i)
       best[i] = std::min(best[i], seconds(candidates[i], product));
@@ -142,14 +143,10 @@ GemmLibrary GemmEngine::measure(const MatMul& given, const std::vector<GemmLibra
 // Of all threads' processor time, which other programs on the machine lengthen far
 // less than they do the time on the clock. A thread that waits for the others spins.
 double GemmEngine::seconds(GemmLibrary library, const MatMul& product) {
-  const auto now = [] {
-    timespec time{};
-    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-  };
-  const double start = now();
+  const int threads = product.shape.threads;
+  const double start = trireme::cpu::processor_seconds(threads);
   libraries_.at(library)->run(product);
-  return (now() - start) / product.shape.threads;
+  return (trireme::cpu::processor_seconds(threads) - start) / threads;
 }
 
 }  // namespace trireme::ops::cpu

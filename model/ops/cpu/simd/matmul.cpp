@@ -1,12 +1,11 @@
 #include "model/ops/cpu/simd/matmul.h"
 
-#include "model/ops/cpu/simd/vec.h"
+#include "model/ops/cpu/simd/matmul_pack.h"
 
 namespace trireme::simd {
 namespace {
 
 // A tile of c is as many sums as registers hold beside a row of b and a factor of a.
-constexpr int kLane = kLanes<float>;
 constexpr int kTileStep = kVectorBytes == 64 ? 4 : kVectorBytes == 32 ? 2 : 1;
 constexpr int kTileRows = 3 * kTileStep;
 constexpr int kTileVectors = 2;
@@ -16,84 +15,6 @@ constexpr int kGroupTiles = 4;
 constexpr int kGroupRows = kGroupTiles * kTileRows;
 static_assert(kTileRows <= kLane && kMatMulWidth % kTileWidth == 0);
 static_assert(kGroupRows <= kMatMulRows);
-
-TRIREME_INLINE std::int64_t smaller(std::int64_t a, std::int64_t b) {
-  return a < b ? a : b;
-}
-
-// Square blocks are transposed by interleaving their halves as often as halving ends.
-TRIREME_INLINE void transpose(VecF (&rows)[kLane]) {
-  VecI low, high;
-#pragma GCC unroll 16
-  for (int i = 0; i < kLane; ++i) {
-    low[i] = i / 2 + i % 2 * kLane;
-    high[i] = low[i] + kLane / 2;
-  }
-#pragma GCC unroll 4
-  for (int step = 1; step < kLane; step *= 2) {
-    VecF next[kLane];
-#pragma GCC unroll 8
-    for (int i = 0; i < kLane / 2; ++i) {
-      next[2 * i] = __builtin_shuffle(rows[i], rows[i + kLane / 2], low);
-      next[2 * i + 1] = __builtin_shuffle(rows[i], rows[i + kLane / 2], high);
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < kLane; ++i) rows[i] = next[i];
-  }
-}
-
-// `count` of kWidth vectors of length k that lie `ld` apart, as k rows of kWidth, zeros
-// beyond count. May write up to kLane elements beyond the end.
-template <int kWidth>
-TRIREME_INLINE void pack_across(float* to, const float* from, std::int64_t ld, std::int64_t count,
-                                std::int64_t k) {
-  for (int first = 0; first < kWidth; first += kLane) {
-    const std::int64_t valid = smaller(count - first, kLane);
-    const float* source = from + first * ld;
-    float* target = to + first;
-    std::int64_t p = 0;
-    for (; p + kLane <= k; p += kLane) {
-      VecF rows[kLane];
-      if (valid >= kLane || valid == kWidth) {
-#pragma GCC unroll 16
-        for (int i = 0; i < kLane; ++i)
-          rows[i] = i < kWidth ? read<VecF>(Full{}, source + i * ld + p) : VecF{};
-      } else {
-        for (int i = 0; i < kLane; ++i)
-          rows[i] = i < valid ? read<VecF>(Full{}, source + i * ld + p) : VecF{};
-      }
-      transpose(rows);
-#pragma GCC unroll 16
-      for (int i = 0; i < kLane; ++i) write(Full{}, target + (p + i) * kWidth, rows[i]);
-    }
-    const int width = kWidth < kLane ? kWidth : kLane;
-    for (; p < k; ++p)
-      for (int i = 0; i < width; ++i) target[p * kWidth + i] = i < valid ? source[i * ld + p] : 0;
-  }
-}
-
-// The same of vectors that lie side by side, their elements `ld` apart.
-template <int kWidth>
-TRIREME_INLINE void pack_along(float* to, const float* from, std::int64_t ld, std::int64_t count,
-                               std::int64_t k) {
-  if (count >= kWidth) {
-    for (std::int64_t p = 0; p < k; ++p)
-      __builtin_memcpy(to + p * kWidth, from + p * ld, sizeof(float) * kWidth);
-    return;
-  }
-  for (std::int64_t p = 0; p < k; ++p)
-    for (std::int64_t i = 0; i < kWidth; ++i) to[p * kWidth + i] = i < count ? from[p * ld + i] : 0;
-}
-
-template <int kWidth>
-__attribute__((noinline, flatten)) void pack(float* to, const float* from, std::int64_t to_vector,
-                                             std::int64_t to_element, std::int64_t count,
-                                             std::int64_t k) {
-  if (to_vector == 1)
-    pack_along<kWidth>(to, from, to_element, count, k);
-  else
-    pack_across<kWidth>(to, from, to_vector, count, k);
-}
 
 // Where a tile's sums go, and what is added to them: rows of `start`, `start_ld`
 // apart, or nothing.
