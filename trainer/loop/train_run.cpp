@@ -387,6 +387,7 @@ ExitCode train(const LoadedConfig& loaded) {
   World world(environment_variable);
   return run_rank(world, [&] {
     const Device device = open_device(loaded.config.job.device);
+    world.use_device(device);
     const int threads = cpu::use_threads(loaded.config.job.threads, world.local_size());
     return TrainRun(loaded, world, device, threads).run();
   });

@@ -1,0 +1,48 @@
+#pragma once
+// Seen by kernel sources only. Kernels are started by launch() alone, so that the tests'
+// emulator can start them too.
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "model/device/cuda/check.h"
+
+namespace trireme::cuda {
+
+// A number of blocks or threads that came out of a shape.
+inline unsigned extent(std::int64_t count) {
+  require(count >= 0 && count <= 0x7fffffff, "a kernel over ", count, " blocks");
+  return static_cast<unsigned>(count);
+}
+
+// How many parts of `size` cover `count`.
+constexpr std::int64_t parts(std::int64_t count, std::int64_t size) {
+  return (count + size - 1) / size;
+}
+
+// Queues kernel(arguments...) on `stream`, with `shared_bytes` of shared memory to each block
+// (see dynamic_shared), up to what the device has for one. No blocks: nothing is queued.
+// Throws EnvironmentError when CUDA refuses.
+template <class... Parameters>
+void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes,
+            const Stream& stream, std::type_identity_t<Parameters>... arguments) {
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+  const int device = stream.device().index;
+  use_device(device);
+  constexpr std::size_t kWithoutAsking = std::size_t{48} << 10;
+  if (shared_bytes > kWithoutAsking) {
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(shared_bytes)),
+          device, "cudaFuncSetAttribute for ", shared_bytes, " bytes of shared memory");
+  }
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = queue_of(stream);
+  check(cudaLaunchKernelEx(&config, kernel, arguments...), device, "cudaLaunchKernelEx");
+}
+
+}  // namespace trireme::cuda
