@@ -65,7 +65,7 @@ ONLY_IN = {
     r"cblas\.h|dnnl.*\.h(pp)?|(imm|emm|xmm)intrin\.h|arm_neon\.h": ["model/ops/cpu"],
     r"omp\.h": ["model/device/cpu", "model/ops/cpu", "tests"],
     r"cublas.*\.h|cudnn.*\.h": ["model/ops/cuda"],
-    r"cuda.*\.h|nvtx3/": ["model/device/cuda", "model/ops/cuda"],
+    r"cuda.*\.h|nvtx3/": ["model/device/cuda", "model/ops/cuda", "tests/cuda_emulator"],
     r"gtest/|gmock/|benchmark/": ["tests"],
 }
 

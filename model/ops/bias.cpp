@@ -1,5 +1,6 @@
 #include "model/ops/cpu/bias.h"
 #include "model/ops/check.h"
+#include "model/ops/cuda/bias.h"
 #include "model/ops/dispatch.h"
 #include "model/ops/gemm.h"
 

@@ -2,6 +2,7 @@
 
 #include "model/ops/check.h"
 #include "model/ops/cpu/head_norm.h"
+#include "model/ops/cuda/head_norm.h"
 #include "model/ops/dispatch.h"
 #include "model/ops/row_chunks.h"
 

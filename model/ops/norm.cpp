@@ -2,6 +2,7 @@
 
 #include "model/ops/check.h"
 #include "model/ops/cpu/norm.h"
+#include "model/ops/cuda/norm.h"
 #include "model/ops/dispatch.h"
 #include "model/ops/row_chunks.h"
 

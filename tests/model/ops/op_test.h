@@ -1,7 +1,8 @@
 #pragma once
-// What the tests of ops share. Every op is tried on every platform (each device
-// present, and on the CPU each instruction set present), for every dtype, against
-// a reference written in float64 to be read.
+// What the tests of ops share. Every op is tried on every platform (on the CPU each
+// instruction set present), for every dtype, against a reference written in float64 to
+// be read. Compiled with TRIREME_TESTED_ON_CUDA, the same tests try the first CUDA
+// device instead; tests/model/CMakeLists.txt makes both programs.
 #include <gtest/gtest.h>
 #include <omp.h>
 
@@ -12,6 +13,8 @@
 #include <random>
 #include <vector>
 
+#include "model/device/copy.h"
+#include "model/device/devices.h"
 #include "model/device/memory.h"
 #include "model/device/stream.h"
 #include "model/ops/cpu/simd/isa.h"
@@ -28,6 +31,13 @@ inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Calls body(stream) on every platform present.
 template <class Body>
 void on_every_platform(const Body& body) {
+#ifdef TRIREME_TESTED_ON_CUDA
+  if (cuda_devices().count == 0) GTEST_SKIP() << cuda_devices().reason;
+  SCOPED_TRACE("on CUDA");
+  Stream stream{Device{Device::Kind::kCuda, 0}};
+  body(stream);
+  stream.synchronize();
+#else
   const simd::Isa usual = simd::selected();
   for (const simd::Isa isa : {simd::Isa::kBaseline, simd::Isa::kAvx2, simd::Isa::kAvx512}) {
     if (!simd::present(isa)) continue;
@@ -38,6 +48,7 @@ void on_every_platform(const Body& body) {
     stream.synchronize();
   }
   simd::select(usual);
+#endif
 }
 
 // Calls body(stream, dtype) on every platform for every floating dtype.
@@ -77,23 +88,26 @@ inline Values random_values(std::int64_t count, std::uint32_t seed, DType dtype 
 // should write everything must get rid of.
 class Held {
  public:
-  Held(const Stream& stream, Shape shape, DType dtype, const Values& values = {})
-      : memory_(static_cast<std::size_t>(shape.count()) * size_of(dtype) + 2 * kGuard,
+  Held(Stream& stream, Shape shape, DType dtype, const Values& values = {})
+      : stream_(stream),
+        memory_(static_cast<std::size_t>(shape.count()) * size_of(dtype) + 2 * kGuard,
                 stream.device()),
         tensor_{memory_.data() + kGuard, dtype, shape, stream.device()} {
-    std::memset(memory_.data(), kMark, memory_.bytes());
     require(values.empty() || static_cast<std::int64_t>(values.size()) == shape.count(),
             "values for another shape");
+    std::vector<std::byte> image(memory_.bytes(), kMark);
     for (std::int64_t i = 0; i < shape.count(); ++i) {
-      set(i, !values.empty() ? values[static_cast<std::size_t>(i)]
-                             : (dtype == DType::kI32 ? -1 : kNan));
+      set(image, i,
+          !values.empty() ? values[static_cast<std::size_t>(i)]
+                          : (dtype == DType::kI32 ? -1 : kNan));
     }
+    copy_bytes(stream_, memory_.data(), image.data(), image.size());
+    stream_.synchronize();
   }
   ~Held() {
+    const std::vector<std::byte> image = on_host();
     for (std::size_t i = 0; i < kGuard; ++i) {
-      const auto first = static_cast<unsigned char>(memory_.data()[i]);
-      const auto last = static_cast<unsigned char>(memory_.data()[memory_.bytes() - 1 - i]);
-      if (first == kMark && last == kMark) continue;
+      if (image[i] == kMark && image[image.size() - 1 - i] == kMark) continue;
       ADD_FAILURE() << "written outside a tensor of shape " << say(tensor_.shape);
       break;
     }
@@ -103,35 +117,62 @@ class Held {
 
   operator Tensor() const { return tensor_; }  // NOLINT(google-explicit-constructor)
 
+  // What the tensor holds when all work queued before is done.
   Values values() const {
+    const std::vector<std::byte> image = on_host();
     Values all(static_cast<std::size_t>(tensor_.count()));
-    for (std::int64_t i = 0; i < tensor_.count(); ++i) all[static_cast<std::size_t>(i)] = get(i);
+    for (std::int64_t i = 0; i < tensor_.count(); ++i) {
+      all[static_cast<std::size_t>(i)] = get(image, i);
+    }
     return all;
   }
-  std::vector<std::byte> bits() const { return {tensor_.data, tensor_.data + tensor_.bytes()}; }
+  std::vector<std::byte> bits() const {
+    const std::vector<std::byte> image = on_host();
+    return {image.begin() + kGuard, image.end() - kGuard};
+  }
 
  private:
   // One element off what vectors would like.
-  static constexpr std::size_t kGuard = 72;
-  static constexpr unsigned char kMark = 0xa5;
+  static constexpr std::ptrdiff_t kGuard = 72;
+  static constexpr std::byte kMark{0xa5};
 
-  double get(std::int64_t i) const {
-    if (tensor_.dtype == DType::kF32) return static_cast<double>(tensor_.as<float>()[i]);
-    if (tensor_.dtype == DType::kF64) return tensor_.as<double>()[i];
-    if (tensor_.dtype == DType::kI32) return tensor_.as<std::int32_t>()[i];
-    return static_cast<double>(float(tensor_.as<Bf16>()[i]));
+  std::vector<std::byte> on_host() const {
+    std::vector<std::byte> image(memory_.bytes());
+    copy_bytes(stream_, image.data(), memory_.data(), image.size());
+    stream_.synchronize();
+    return image;
   }
-  void set(std::int64_t i, double value) {
+  // Element i of a copy of the memory.
+  template <class T>
+  T read(const std::vector<std::byte>& image, std::int64_t i) const {
+    T value;
+    std::memcpy(&value, image.data() + kGuard + i * static_cast<std::int64_t>(sizeof(T)),
+                sizeof(T));
+    return value;
+  }
+  template <class T>
+  void write(std::vector<std::byte>& image, std::int64_t i, T value) const {
+    std::memcpy(image.data() + kGuard + i * static_cast<std::int64_t>(sizeof(T)), &value,
+                sizeof(T));
+  }
+  double get(const std::vector<std::byte>& image, std::int64_t i) const {
+    if (tensor_.dtype == DType::kF32) return static_cast<double>(read<float>(image, i));
+    if (tensor_.dtype == DType::kF64) return read<double>(image, i);
+    if (tensor_.dtype == DType::kI32) return read<std::int32_t>(image, i);
+    return static_cast<double>(float(read<Bf16>(image, i)));
+  }
+  void set(std::vector<std::byte>& image, std::int64_t i, double value) const {
     if (tensor_.dtype == DType::kF32) {
-      tensor_.as<float>()[i] = static_cast<float>(value);
+      write(image, i, static_cast<float>(value));
     } else if (tensor_.dtype == DType::kF64) {
-      tensor_.as<double>()[i] = value;
+      write(image, i, value);
     } else if (tensor_.dtype == DType::kI32) {
-      tensor_.as<std::int32_t>()[i] = static_cast<std::int32_t>(value);
+      write(image, i, static_cast<std::int32_t>(value));
     } else {
-      tensor_.as<Bf16>()[i] = Bf16(static_cast<float>(value));
+      write(image, i, Bf16(static_cast<float>(value)));
     }
   }
+  Stream& stream_;
   Memory memory_;
   Tensor tensor_;
 };

@@ -1,0 +1,13 @@
+#pragma once
+// Seen by kernel sources only.
+
+namespace trireme::cuda {
+
+// The shared memory that launch() gave the block, aligned for 16-byte accesses.
+template <class T>
+__device__ T* dynamic_shared() {
+  extern __shared__ __align__(16) unsigned char trireme_dynamic_shared[];
+  return reinterpret_cast<T*>(trireme_dynamic_shared);
+}
+
+}  // namespace trireme::cuda

@@ -1,0 +1,134 @@
+#pragma once
+// Seen by kernel sources only. The kernels behind the norms, in both directions.
+#include "model/device/cuda/launch.cuh"
+#include "model/ops/cuda/norm_row.cuh"
+#include "model/ops/row_chunks.h"
+
+namespace trireme::ops::cuda {
+
+// [rows, width] each, or [rows], or [width]; see ops/norm.h. Null: absent.
+template <class T>
+struct NormRows {
+  T* y;
+  Sum<T>*mean, *inverse;
+  T* sum;
+  const T *x, *residual, *gain, *bias;
+  std::int64_t rows, width;
+  Sum<T> epsilon;
+};
+
+// A row's team lies along x; a block of teams of one warp has several, one above the other.
+__device__ inline std::int64_t row_of_team() {
+  return static_cast<std::int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
+}
+
+template <Norm norm, int n, class T>
+__global__ void norm_kernel(NormRows<T> op) {
+  using A = Sum<T>;
+  __shared__ A room[2][32];
+  Team<A> team{room, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x)};
+  const std::int64_t row = row_of_team();
+  if (row >= op.rows) return;  // a whole team, and none of its block waits
+  const std::int64_t start = row * op.width;
+  const T* x = op.x + start;
+  if (op.sum) {
+    for (std::int64_t i = team.lane * n; i < op.width; i += team.lanes * n) {
+      A a[n], b[n];
+      load(a, x + i);
+      load(b, op.residual + start + i);
+#pragma unroll
+      for (int k = 0; k < n; ++k) a[k] += b[k];
+      store(op.sum + start + i, a);
+    }
+    x = op.sum + start;  // every lane reads what it has written itself
+  }
+  const Statistics<A> found = statistics<norm, n>(x, op.width, op.epsilon, team);
+  if (team.lane == 0) {
+    op.inverse[row] = found.inverse;
+    if constexpr (norm == Norm::kLayer) op.mean[row] = found.mean;
+  }
+  apply<norm, n>(op.y + start, x, op.gain, op.bias, op.width, found, team);
+}
+
+template <Norm norm, int n, class T>
+__global__ void norm_again_kernel(NormRows<T> op) {
+  using A = Sum<T>;
+  const Team<A> team{nullptr, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x)};
+  const std::int64_t row = row_of_team();
+  if (row >= op.rows) return;
+  const std::int64_t start = row * op.width;
+  const Statistics<A> found{norm == Norm::kLayer ? op.mean[row] : A(0), op.inverse[row]};
+  apply<norm, n>(op.y + start, op.x + start, op.gain, op.bias, op.width, found, team);
+}
+
+template <class T>
+struct NormBackwardRows {
+  T* dx;
+  Sum<T>*dgain, *dbias;  // of each chunk of rows
+  const T *dy, *x, *gain, *dresidual;
+  const Sum<T>*mean, *inverse;
+  std::int64_t rows, width;
+};
+
+template <int n, class A>
+__device__ void add_to(A* to, A (&values)[n], bool fresh) {
+  if (!fresh) {
+#pragma unroll
+    for (int k = 0; k < n; ++k) values[k] += to[k];
+  }
+  store(to, values);
+}
+
+// A block takes one chunk of rows, a few rows at a time: two warps to a row find the row's
+// sums, then each thread goes down the rows in its columns, which are in the caches by now.
+constexpr int kRowsAtOnce = 8;
+constexpr int kBackwardThreads = 2 * 32 * kRowsAtOnce;
+
+// Two blocks share a multiprocessor, if doubles do not take its registers.
+template <class T>
+constexpr int kBackwardBlocks = sizeof(T) == 8 ? 1 : 2;
+
+template <Norm norm, int n, class T>
+__global__ __launch_bounds__(kBackwardThreads,
+                             kBackwardBlocks<T>) void norm_backward_kernel(NormBackwardRows<T> op) {
+  using A = Sum<T>;
+  __shared__ Slopes<A> shares[kRowsAtOnce][2];
+  const int thread = static_cast<int>(threadIdx.x);
+  const A share = A(1) / static_cast<A>(op.width);  // of an element in a mean
+  const std::int64_t chunk = blockIdx.x, end = min(op.rows, (chunk + 1) * kRowChunk);
+  const auto statistics_of = [&](std::int64_t row) {
+    return Statistics<A>{norm == Norm::kLayer ? op.mean[row] : A(0), op.inverse[row]};
+  };
+  for (std::int64_t first = chunk * kRowChunk; first < end; first += kRowsAtOnce) {
+    const std::int64_t row = first + thread / 64;
+    if (row < end) {
+      const std::int64_t start = row * op.width;
+      Slopes<A> mine = slopes<norm, n>(op.dy + start, op.x + start, op.gain, op.width,
+                                       statistics_of(row), thread % 64, 64);
+      mine.product = warp_sum(mine.product);
+      mine.shift = warp_sum(mine.shift);
+      if (thread % 32 == 0) shares[thread / 64][thread / 32 % 2] = mine;
+    }
+    __syncthreads();
+    const auto some = static_cast<int>(min(std::int64_t{kRowsAtOnce}, end - first));
+    for (std::int64_t i = thread * n; i < op.width; i += kBackwardThreads * n) {
+      A gain[n], dgain[n] = {}, dbias[n] = {};
+      load(gain, op.gain + i);
+      for (int k = 0; k < some; ++k) {
+        const Slopes<A> means{(shares[k][0].product + shares[k][1].product) * share,
+                              (shares[k][0].shift + shares[k][1].shift) * share};
+        const std::int64_t at_i = (first + k) * op.width + i;
+        row_backward<norm>(op.dx + at_i, dgain, dbias, op.dy + at_i, op.x + at_i, gain,
+                           op.dresidual ? op.dresidual + at_i : nullptr, statistics_of(first + k),
+                           means);
+      }
+      const std::int64_t to = chunk * op.width + i;
+      const bool fresh = first == chunk * kRowChunk;
+      add_to(op.dgain + to, dgain, fresh);
+      if constexpr (norm == Norm::kLayer) add_to(op.dbias + to, dbias, fresh);
+    }
+    __syncthreads();
+  }
+}
+
+}  // namespace trireme::ops::cuda

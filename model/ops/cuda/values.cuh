@@ -1,0 +1,96 @@
+#pragma once
+// Seen by kernel sources only: the elements of tensors in registers.
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "model/ops/dispatch.h"
+#include "model/tensor/tensor.h"
+
+namespace trireme::ops::cuda {
+
+// What kernels compute with: float for bfloat16 and float, else double.
+template <class T>
+using Sum = Accumulator<T>;
+
+__device__ inline float widened(float value) {
+  return value;
+}
+__device__ inline double widened(double value) {
+  return value;
+}
+__device__ inline float widened(Bf16 value) {
+  return __uint_as_float(static_cast<unsigned>(value.bits) << 16);
+}
+
+// To the nearest T, ties to even, with one rounding from whatever `value` is.
+template <class T, class From>
+__device__ T rounded(From value) {
+  if constexpr (!std::is_same_v<T, Bf16>) {
+    return static_cast<T>(value);
+  } else {
+    Bf16 result;
+    if constexpr (std::is_same_v<From, double>) {
+      // Towards zero with the last bit set unless exact, so that the second rounding sees
+      // on which side of a tie the value was.
+      float odd = __double2float_rz(value);
+      if (static_cast<double>(odd) != value) odd = __uint_as_float(__float_as_uint(odd) | 1u);
+      result.bits = __bfloat16_as_ushort(__float2bfloat16_rn(odd));
+    } else {
+      result.bits = __bfloat16_as_ushort(__float2bfloat16_rn(value));
+    }
+    return result;
+  }
+}
+
+// Elements that are loaded and stored at once.
+template <class T, int kCount>
+struct __align__(sizeof(T) * kCount) Pack {
+  T values[kCount];
+};
+
+// kCount elements from `from` on, which has their alignment, in the type that is computed with.
+template <int kCount, class T>
+__device__ void load(Sum<T> (&to)[kCount], const T* from) {
+  const auto pack = *reinterpret_cast<const Pack<T, kCount>*>(from);
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) to[k] = widened(pack.values[k]);
+}
+template <int kCount, class T, class From>
+__device__ void store(T* to, const From (&from)[kCount]) {
+  Pack<T, kCount> pack;
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) pack.values[k] = rounded<T>(from[k]);
+  *reinterpret_cast<Pack<T, kCount>*>(to) = pack;
+}
+
+// A tensor's values as a kernel sees them; null for an absent tensor.
+template <class T>
+T* at(const Tensor& tensor, std::int64_t first = 0) {
+  return tensor ? tensor.as<T>() + first : nullptr;
+}
+
+// Whether packs of `bytes` may be used in all of the tensors, absent ones included.
+template <class... Tensors>
+bool aligned(std::size_t bytes, const Tensors&... tensors) {
+  return ((reinterpret_cast<std::uintptr_t>(tensors.data) % bytes == 0) && ...);
+}
+
+template <int kCount>
+using Count = std::integral_constant<int, kCount>;
+
+// Calls body with the Count of elements of T in packs of `kBytes`, or Count<1> where tensors
+// are not aligned for them or the rows' width is not a multiple.
+template <class T, int kBytes = 16, class Body, class... Tensors>
+void with_packs(std::int64_t width, const Body& body, const Tensors&... tensors) {
+  constexpr int kCount = kBytes / static_cast<int>(sizeof(T));
+  if (width % kCount == 0 && aligned(kBytes, tensors...)) {
+    body(Count<kCount>{});
+  } else {
+    body(Count<1>{});
+  }
+}
+
+}  // namespace trireme::ops::cuda

@@ -1,0 +1,82 @@
+#include "tests/cuda_emulator/fibers.h"
+
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "model/base/error.h"
+
+namespace trireme::emulator {
+namespace {
+
+constexpr std::size_t kStack = std::size_t{128} << 10;
+Fibers* starting = nullptr;
+
+std::byte* new_stack() {
+  void* stack = ::mmap(nullptr, kStack, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+  require(stack != MAP_FAILED, "no memory for a thread's stack");
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  require(::mprotect(stack, page, PROT_NONE) == 0, "no guard below a thread's stack");
+  return static_cast<std::byte*>(stack);
+}
+
+}  // namespace
+
+Fibers::~Fibers() {
+  for (const auto& fiber : fibers_) ::munmap(fiber->stack, kStack);
+}
+
+void Fibers::prepare(std::size_t count, std::function<void()> work) {
+  work_ = std::move(work);
+  while (fibers_.size() < count) {
+    fibers_.push_back(std::make_unique<Fiber>());
+    fibers_.back()->stack = new_stack();
+  }
+  for (const auto& fiber : fibers_) {
+    if (!fiber->done) fiber->started = false;
+  }
+  for (std::size_t i = 0; i < count; ++i) fibers_[i]->done = false;
+}
+
+void Fibers::enter() {
+  Fibers& fibers = *starting;
+  for (;;) {
+    fibers.work_();
+    fibers.running_->done = true;
+    fibers.pause();
+  }
+}
+
+void Fibers::start(Fiber& fiber) {
+  fiber.started = true;
+  starting = this;
+  ucontext_t context;
+  ::getcontext(&context);
+  context.uc_stack.ss_sp = fiber.stack;
+  // Stacks that all began at one place in their pages would drive each other out of the caches.
+  const std::size_t turn = ++turns_ % 64;
+  context.uc_stack.ss_size = kStack - turn * 64;
+  context.uc_link = nullptr;
+  ::makecontext(&context, &Fibers::enter, 0);
+  ::setcontext(&context);
+}
+
+// setjmp and longjmp leave the signal mask alone, which makes them many times faster than
+// swapcontext; only a fiber's first step is made by the latter's kin.
+bool Fibers::resume(std::size_t i) {
+  running_ = fibers_[i].get();
+  if (_setjmp(home_) == 0) {
+    if (running_->started) _longjmp(running_->point, 1);
+    start(*running_);
+  }
+  return running_->done;
+}
+
+void Fibers::pause() {
+  if (_setjmp(running_->point) == 0) _longjmp(home_, 1);
+}
+
+}  // namespace trireme::emulator

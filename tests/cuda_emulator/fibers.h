@@ -1,0 +1,43 @@
+#pragma once
+#include <csetjmp>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace trireme::emulator {
+
+// Threads of one block, of which one runs at a time and gives way by itself.
+class Fibers {
+ public:
+  Fibers() = default;
+  ~Fibers();
+  Fibers(const Fibers&) = delete;
+  Fibers& operator=(const Fibers&) = delete;
+
+  // `work` is what the next `count` fibers do. Fibers that were left in the middle of other
+  // work are started anew.
+  void prepare(std::size_t count, std::function<void()> work);
+  // Lets fiber `i` run until it pauses or has done its work; returns whether it has.
+  bool resume(std::size_t i);
+  // Called by the running fiber: back to who resumed it.
+  void pause();
+
+ private:
+  struct Fiber {
+    std::jmp_buf point;
+    std::byte* stack = nullptr;
+    bool started = false;  // `point` is somewhere in its loop
+    bool done = true;
+  };
+  static void enter();
+  void start(Fiber& fiber);
+
+  std::vector<std::unique_ptr<Fiber>> fibers_;
+  std::function<void()> work_;
+  std::jmp_buf home_;
+  Fiber* running_ = nullptr;
+  std::size_t turns_ = 0;
+};
+
+}  // namespace trireme::emulator

@@ -1,0 +1,81 @@
+#pragma once
+// CUDA's functions for single numbers.
+#include <math.h>  // with every overload outside std too, as CUDA has them
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+// NOLINTBEGIN(bugprone-reserved-identifier): the names are CUDA's
+namespace trireme::emulator {
+template <class To, class From>
+To same_bits(From from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  std::memcpy(&to, &from, sizeof(to));
+  return to;
+}
+}  // namespace trireme::emulator
+
+using std::max;
+using std::min;
+
+inline float __uint_as_float(unsigned bits) {
+  return trireme::emulator::same_bits<float>(bits);
+}
+inline unsigned __float_as_uint(float value) {
+  return trireme::emulator::same_bits<unsigned>(value);
+}
+inline float __int_as_float(int bits) {
+  return trireme::emulator::same_bits<float>(bits);
+}
+inline int __float_as_int(float value) {
+  return trireme::emulator::same_bits<int>(value);
+}
+// Towards zero.
+inline float __double2float_rz(double value) {
+  const auto nearest = static_cast<float>(value);
+  if (std::fabs(static_cast<double>(nearest)) <= std::fabs(value) || std::isnan(value)) {
+    return nearest;
+  }
+  return std::nextafter(nearest, 0.0f);
+}
+inline unsigned __umulhi(unsigned a, unsigned b) {
+  return static_cast<unsigned>(std::uint64_t{a} * b >> 32);
+}
+inline int __popc(unsigned bits) {
+  return __builtin_popcount(bits);
+}
+inline int __clz(int bits) {
+  return bits == 0 ? 32 : __builtin_clz(static_cast<unsigned>(bits));
+}
+inline int __ffs(int bits) {
+  return __builtin_ffs(bits);
+}
+inline float rsqrtf(float value) {
+  return 1 / std::sqrt(value);
+}
+inline double rsqrt(double value) {
+  return 1 / std::sqrt(value);
+}
+inline float __expf(float value) {
+  return std::exp(value);
+}
+inline float __logf(float value) {
+  return std::log(value);
+}
+inline float __fdividef(float a, float b) {
+  return a / b;
+}
+inline float __frcp_rn(float value) {
+  return 1 / value;
+}
+inline float __saturatef(float value) {
+  return value < 0 || std::isnan(value) ? 0 : std::min(value, 1.0f);
+}
+template <class T>
+T __ldg(const T* from) {
+  return *from;
+}
+// NOLINTEND(bugprone-reserved-identifier)

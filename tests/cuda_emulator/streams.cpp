@@ -1,0 +1,112 @@
+#include "tests/cuda_emulator/streams.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace {
+
+std::vector<cudaStream_t> streams;
+
+cudaError_t advance(cudaStream_t stream, std::uint64_t position) {
+  cudaError_t worst = cudaSuccess;
+  while (stream->done < position) {
+    const auto work = std::move(stream->work.front());
+    stream->work.pop_front();
+    const cudaError_t error = work();
+    ++stream->done;
+    if (error != cudaSuccess) worst = error;
+  }
+  return worst;
+}
+
+}  // namespace
+
+namespace trireme::emulator {
+
+cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work) {
+  if (stream) {
+    stream->work.push_back(std::move(work));
+    ++stream->queued;
+    return cudaSuccess;
+  }
+  const cudaError_t earlier = finish_streams(true), error = work();
+  return error != cudaSuccess ? error : earlier;
+}
+
+cudaError_t finish_streams(bool blocking_only) {
+  cudaError_t worst = cudaSuccess;
+  for (const cudaStream_t stream : streams) {
+    if (blocking_only && !stream->blocking) continue;
+    const cudaError_t error = advance(stream, stream->queued);
+    if (error != cudaSuccess) worst = error;
+  }
+  return worst;
+}
+
+}  // namespace trireme::emulator
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  *stream = new CUstream_st;
+  (*stream)->blocking = (flags & cudaStreamNonBlocking) == 0;
+  streams.push_back(*stream);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
+  return cudaStreamCreateWithFlags(stream, flags);
+}
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -5;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  return stream ? advance(stream, stream->queued) : trireme::emulator::finish_streams(true);
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  const cudaError_t error = advance(stream, stream->queued);
+  streams.erase(std::remove(streams.begin(), streams.end(), stream), streams.end());
+  delete stream;
+  return error;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  if (!event->stream) return cudaSuccess;
+  return trireme::emulator::enqueue(stream, [from = event->stream, position = event->position] {
+    const bool lives = std::find(streams.begin(), streams.end(), from) != streams.end();
+    return lives ? advance(from, position) : cudaSuccess;
+  });
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  *event = new CUevent_st;
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  const cudaError_t error = cudaEventSynchronize(event);  // its stream still writes to it
+  delete event;
+  return error;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  const cudaError_t error = trireme::emulator::enqueue(stream, [event] {
+    event->reached = std::chrono::steady_clock::now();
+    return cudaSuccess;
+  });
+  event->stream = stream;
+  event->position = stream ? stream->queued : 0;
+  return error;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  const bool lives = std::find(streams.begin(), streams.end(), event->stream) != streams.end();
+  return lives ? advance(event->stream, event->position) : cudaSuccess;
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  const bool lives = std::find(streams.begin(), streams.end(), event->stream) != streams.end();
+  return lives && event->stream->done < event->position ? cudaErrorNotReady : cudaSuccess;
+}
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
+  if (cudaEventQuery(from) != cudaSuccess || cudaEventQuery(to) != cudaSuccess) {
+    return cudaErrorNotReady;
+  }
+  *milliseconds = std::chrono::duration<float, std::milli>(to->reached - from->reached).count();
+  return cudaSuccess;
+}

@@ -1,0 +1,29 @@
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+
+#include <emulator/api.h>
+
+// Work waits until somebody waits for it: what relies on a stream being quick is found out.
+struct CUstream_st {
+  bool blocking = true;  // waits for the null stream, which waits for it
+  std::uint64_t queued = 0, done = 0;
+  std::deque<std::function<cudaError_t()>> work;
+};
+
+struct CUevent_st {
+  cudaStream_t stream = nullptr;  // null: what was recorded is done
+  std::uint64_t position = 0;     // of the stream when the event was recorded
+  std::chrono::steady_clock::time_point reached;
+};
+
+namespace trireme::emulator {
+
+// Queues `work`; on the null stream it is done at once.
+cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work);
+// Does what is queued, on every stream or on those that the null stream waits for.
+cudaError_t finish_streams(bool blocking_only);
+
+}  // namespace trireme::emulator
