@@ -8,8 +8,8 @@
 // TRIREME_DISPATCH(stream, op(args...)) calls cuda::op or cpu::op, whichever the
 // stream's device is; on a planning stream it calls nothing. A statement, used once
 // at the end of a neutral op, after its checks and its takes from the scratch arena.
-// Memory has already refused a CUDA device in a build without it, so there the CPU
-// branch is always right.
+// TRIREME_CUDA is defined for the ops that CUDA has: model/CMakeLists.txt lists them. No op
+// does another device's work.
 #ifdef TRIREME_CUDA
 #define TRIREME_DISPATCH(stream, ...) \
   do {                                \
@@ -20,9 +20,11 @@
       cpu::__VA_ARGS__;               \
   } while (false)
 #else
-#define TRIREME_DISPATCH(stream, ...)          \
-  do {                                         \
-    if ((stream).executes()) cpu::__VA_ARGS__; \
+#define TRIREME_DISPATCH(stream, ...)                                                 \
+  do {                                                                                \
+    if (!(stream).executes()) break;                                                  \
+    require(!(stream).on_cuda(), "this build has no CUDA version of ", #__VA_ARGS__); \
+    cpu::__VA_ARGS__;                                                                 \
   } while (false)
 #endif
 
