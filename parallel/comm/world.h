@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,6 +10,11 @@
 #include "parallel/comm/launcher.h"
 
 namespace trireme {
+
+class NcclWorld;
+
+// Whether the ranks of a group send each other messages, beside what they do together.
+enum class Messages : std::uint8_t { kNone, kSent };
 
 // The processes one launcher started together (MPI_COMM_WORLD), or this one alone.
 // MPI is started and ended here, and only where a launcher wired ranks up: a program
@@ -35,11 +41,19 @@ class World {
   // The host name of every rank.
   const std::vector<std::string>& hosts() const { return hosts_; }
 
+  // From now on groups move tensors of this rank's device as well as the host's: over NCCL
+  // where it is built in and every rank has a GPU of its own, else over MPI through pinned
+  // memory. Collective. Called before any group is split off; the CPU needs no call.
+  void use_device(Device device);
+  // How tensors travel between ranks, for people: "MPI", "NCCL 2.28.9".
+  const std::string& transport() const { return transport_; }
+
   // The group of `ranks`, in this order, `name`d for messages. Collective over the
   // world: every rank calls it with the ranks of its own group, and the groups cover
   // the world without overlap. A group of one takes no buffer.
   std::unique_ptr<Communicator> split(const std::string& name, const std::vector<int>& ranks,
-                                      std::size_t buffer_bytes = kBufferBytes);
+                                      std::size_t buffer_bytes = kBufferBytes,
+                                      Messages messages = Messages::kNone);
 
   // Ends every rank of the world at once; this process with `code`. mpirun then
   // returns `code` too.
@@ -47,6 +61,7 @@ class World {
 
  private:
   void find_neighbours();
+  std::string shared_device() const;
 
   bool has_mpi_ = false;
   int exceptions_ = 0;
@@ -55,6 +70,9 @@ class World {
   int local_rank_ = 0;
   int local_size_ = 1;
   std::vector<std::string> hosts_;
+  Device device_;
+  std::string transport_ = "MPI";
+  std::unique_ptr<NcclWorld> nccl_;
 };
 
 }  // namespace trireme

@@ -25,6 +25,7 @@ struct RankGroups {
   std::unique_ptr<Communicator> data;       // those with the same share of the model
   std::unique_ptr<Communicator> all;        // the ranks of the run
   std::string mapping;                      // who is where, for people
+  std::string transport;                    // how tensors travel between ranks, for people
   std::string warning;                      // of a mapping that will be slow, or empty
 
   // What the groups have taken for messages on their way.
