@@ -2,6 +2,7 @@
 
 #include "model/ops/check.h"
 #include "model/ops/cpu/attention.h"
+#include "model/ops/cuda/attention.h"
 #include "model/ops/dispatch.h"
 
 namespace trireme::ops {
@@ -43,9 +44,9 @@ void attention(Stream& stream, Arena& scratch, Tensor out, Tensor lse, Tensor qk
   count(stream, shape, 2);
   if (qkv.count() == 0) return;
   const Arena::Frame frame(scratch);
-  const Tensor workspace =
-      scratch.take(cpu::attention_workspace(shape, qkv.dtype), accumulator_of(qkv.dtype));
-  TRIREME_DISPATCH(stream, attention(workspace, out, lse, qkv, document_start, shape));
+  const Tensor workspace = scratch.take(
+      TRIREME_CHOICE(stream, attention_workspace(shape, qkv.dtype)), accumulator_of(qkv.dtype));
+  TRIREME_DISPATCH(stream, attention(stream, workspace, out, lse, qkv, document_start, shape));
 }
 
 void attention_backward(Stream& stream, Arena& scratch, const AttentionBackward& how,
@@ -57,9 +58,10 @@ void attention_backward(Stream& stream, Arena& scratch, const AttentionBackward&
   count(stream, shape, 4);
   if (how.qkv.count() == 0) return;
   const Arena::Frame frame(scratch);
-  const Tensor workspace = scratch.take(cpu::attention_backward_workspace(shape, how.qkv.dtype),
-                                        accumulator_of(how.qkv.dtype));
-  TRIREME_DISPATCH(stream, attention_backward(workspace, how, shape));
+  const Tensor workspace =
+      scratch.take(TRIREME_CHOICE(stream, attention_backward_workspace(shape, how.qkv.dtype)),
+                   accumulator_of(how.qkv.dtype));
+  TRIREME_DISPATCH(stream, attention_backward(stream, workspace, how, shape));
 }
 
 void attention_cached(Stream& stream, Tensor out, Tensor qkv, Tensor keys, Tensor values,
@@ -73,7 +75,7 @@ void attention_cached(Stream& stream, Tensor out, Tensor qkv, Tensor keys, Tenso
                 qkv.dtype);
   require(first >= 0 && first + tokens <= keys.rows(), "attention_cached: rows [", first, ", ",
           first + tokens, ") of a cache of ", keys.rows());
-  TRIREME_DISPATCH(stream, attention_cached(out, qkv, keys, values, first, heads, scale));
+  TRIREME_DISPATCH(stream, attention_cached(stream, out, qkv, keys, values, first, heads, scale));
 }
 
 }  // namespace trireme::ops

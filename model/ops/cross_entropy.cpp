@@ -2,6 +2,7 @@
 
 #include "model/ops/check.h"
 #include "model/ops/cpu/cross_entropy.h"
+#include "model/ops/cuda/cross_entropy.h"
 #include "model/ops/dispatch.h"
 
 namespace trireme::ops {

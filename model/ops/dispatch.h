@@ -8,8 +8,14 @@
 // TRIREME_DISPATCH(stream, op(args...)) calls cuda::op or cpu::op, whichever the
 // stream's device is; on a planning stream it calls nothing. A statement, used once
 // at the end of a neutral op, after its checks and its takes from the scratch arena.
+<<<<<<< HEAD
+// Memory has already refused a CUDA device in a build without it, so there the CPU
+// branch is always right. TRIREME_CHOICE(stream, op(args...)) is the value of the same
+// call, made on planning streams too: the workspace a device's kernels need.
+=======
 // TRIREME_CUDA is defined for the ops that CUDA has: model/CMakeLists.txt lists them. No op
 // does another device's work.
+>>>>>>> k1
 #ifdef TRIREME_CUDA
 #define TRIREME_DISPATCH(stream, ...) \
   do {                                \
@@ -19,6 +25,7 @@
     else                              \
       cpu::__VA_ARGS__;               \
   } while (false)
+#define TRIREME_CHOICE(stream, ...) ((stream).on_cuda() ? cuda::__VA_ARGS__ : cpu::__VA_ARGS__)
 #else
 #define TRIREME_DISPATCH(stream, ...)                                                 \
   do {                                                                                \
@@ -26,6 +33,7 @@
     require(!(stream).on_cuda(), "this build has no CUDA version of ", #__VA_ARGS__); \
     cpu::__VA_ARGS__;                                                                 \
   } while (false)
+#define TRIREME_CHOICE(stream, ...) cpu::__VA_ARGS__
 #endif
 
 namespace trireme {

@@ -2,6 +2,7 @@
 
 #include "model/ops/check.h"
 #include "model/ops/cpu/embedding.h"
+#include "model/ops/cuda/embedding.h"
 #include "model/ops/dispatch.h"
 
 namespace trireme::ops {

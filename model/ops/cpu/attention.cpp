@@ -75,7 +75,7 @@ Shape attention_backward_workspace(const AttentionShape& shape, DType dtype) {
                                   : simd::attention_backward_workspace<float>(seq, width)};
 }
 
-void attention(Tensor workspace, Tensor out, Tensor lse, Tensor qkv, Tensor document_start,
+void attention(Stream&, Tensor workspace, Tensor out, Tensor lse, Tensor qkv, Tensor document_start,
                const AttentionShape& shape) {
   const std::int64_t group = shape.heads.heads / shape.heads.kv_heads;
   const std::int64_t shares = shares_for(shape.batch * shape.heads.kv_heads, workspace.rows(),
@@ -93,7 +93,7 @@ void attention(Tensor workspace, Tensor out, Tensor lse, Tensor qkv, Tensor docu
   });
 }
 
-void attention_backward(Tensor workspace, const AttentionBackward& how,
+void attention_backward(Stream&, Tensor workspace, const AttentionBackward& how,
                         const AttentionShape& shape) {
   const Heads& heads = shape.heads;
   const std::int64_t group = heads.heads / heads.kv_heads;
@@ -130,8 +130,8 @@ void attention_backward(Tensor workspace, const AttentionBackward& how,
   go(shares_for(all, threads, group * tiles), true, false);
 }
 
-void attention_cached(Tensor out, Tensor qkv, Tensor keys, Tensor values, std::int64_t first,
-                      const Heads& heads, double scale) {
+void attention_cached(Stream&, Tensor out, Tensor qkv, Tensor keys, Tensor values,
+                      std::int64_t first, const Heads& heads, double scale) {
   const std::int64_t tokens = qkv.rows(), width = heads.kv_heads * heads.width;
   const std::size_t row_bytes = static_cast<std::size_t>(width) * size_of(qkv.dtype);
   for (std::int64_t token = 0; token < tokens; ++token) {

@@ -9,10 +9,10 @@ Shape attention_backward_workspace(const AttentionShape&, DType dtype);
 
 // Each query tile of each head is computed alone and each key's gradient is summed
 // over the queries in order, so the bits do not depend on the number of threads.
-void attention(Tensor workspace, Tensor out, Tensor lse, Tensor qkv, Tensor document_start,
+void attention(Stream&, Tensor workspace, Tensor out, Tensor lse, Tensor qkv, Tensor document_start,
                const AttentionShape&);
-void attention_backward(Tensor workspace, const AttentionBackward&, const AttentionShape&);
-void attention_cached(Tensor out, Tensor qkv, Tensor keys, Tensor values, std::int64_t first,
-                      const Heads&, double scale);
+void attention_backward(Stream&, Tensor workspace, const AttentionBackward&, const AttentionShape&);
+void attention_cached(Stream&, Tensor out, Tensor qkv, Tensor keys, Tensor values,
+                      std::int64_t first, const Heads&, double scale);
 
 }  // namespace trireme::ops::cpu

@@ -70,7 +70,7 @@ TEST(Embedding, backward_adds_tokens_in_their_order_and_clears_unused_rows) {
       const Held gradient(stream, {tokens, width}, dtype, dy);
       const Held token_ids(stream, {tokens}, DType::kI32, ids);
       const Held dtable(stream, {kRows, width}, sums, into == Into::kAdd ? before : Values{});
-      Arena scratch(1 << 16);
+      Arena scratch(1 << 16, stream.device());
       embedding_backward(stream, scratch, dtable, gradient, token_ids, kFirst, into);
       EXPECT_EQ(scratch.used(), 0u);
       // Rounded after every token, so that the order shows: equal, not near.
@@ -92,7 +92,7 @@ TEST(Embedding, backward_is_the_derivative) {
     const Values rows = random_values(kRows * 3, 1), ids = ids_of(20), dy = random_values(60, 2);
     const Held token_ids(stream, {20}, DType::kI32, ids), y(stream, {20, 3}, DType::kF64);
     const Held gradient(stream, {20, 3}, DType::kF64, dy), dtable(stream, {kRows, 3}, DType::kF64);
-    Arena scratch(1 << 16);
+    Arena scratch(1 << 16, stream.device());
     embedding_backward(stream, scratch, dtable, gradient, token_ids, kFirst, Into::kReplace);
     expect_gradient(
         [&](const Values& changed) {
@@ -113,7 +113,7 @@ TEST(Embedding, bits_do_not_depend_on_threads) {
     expect_thread_independent([&] {
       const Held dtable(stream, {kRows, width}, accumulator_of(dtype));
       const Held y(stream, {tokens, width}, dtype);
-      Arena scratch(1 << 16);
+      Arena scratch(1 << 16, stream.device());
       embedding_backward(stream, scratch, dtable, gradient, ids, kFirst, Into::kReplace);
       embedding(stream, y, table, ids, kFirst, Into::kReplace);
       return joined({&dtable, &y});

@@ -1,0 +1,101 @@
+#include "model/ops/cuda/attention.h"
+
+#include "model/device/cuda/launch.cuh"
+#include "model/ops/cuda/attention_kernels.h"
+#include "model/ops/cuda/values.cuh"
+#include "model/ops/cuda/vectors.cuh"
+
+namespace trireme::ops::cuda {
+namespace {
+
+using trireme::cuda::extent;
+using trireme::cuda::launch;
+using trireme::cuda::parts;
+
+constexpr int kThreads = 256;
+constexpr int kRowThreads = 8;  // that make a dot product together
+constexpr int kRows = kThreads / kRowThreads;
+
+template <class T>
+AttentionHeads<T> heads_of(Tensor qkv, Tensor document_start, const AttentionShape& shape,
+                           bool vectors) {
+  require_width(shape.heads);
+  // Maxima are taken before scores are scaled.
+  require(shape.scale > 0, "attention on a GPU scales scores by more than 0, not ", shape.scale);
+  return {.qkv = qkv.as<T>(),
+          .document_start = document_start.as<std::int32_t>(),
+          .seq = static_cast<int>(shape.seq),
+          .heads = static_cast<int>(shape.heads.heads),
+          .kv_heads = static_cast<int>(shape.heads.kv_heads),
+          .width = static_cast<int>(shape.heads.width),
+          .scale = shape.scale,
+          .vectors = vectors};
+}
+
+// delta [rows] = sum of dout * out over rows of `width`.
+template <class T>
+__global__ __launch_bounds__(kThreads) void row_dots(Accumulator<T>* delta, const T* dout,
+                                                     const T* out, std::int64_t rows, int width,
+                                                     bool vectors) {
+  using A = Accumulator<T>;
+  constexpr int kLength = Vector<T>::kLength;
+  const std::int64_t row = std::int64_t{blockIdx.x} * kRows + threadIdx.x / kRowThreads;
+  A sum = 0;
+  if (row < rows) {
+    for (int i = static_cast<int>(threadIdx.x) % kRowThreads * kLength; i < width;
+         i += kRowThreads * kLength) {
+      const auto a = load_vector(dout + row * width + i, width - i, vectors);
+      const auto b = load_vector(out + row * width + i, width - i, vectors);
+#pragma unroll
+      for (int e = 0; e < kLength; ++e) sum += widened(a.x[e]) * widened(b.x[e]);
+    }
+  }
+  for (int apart = 1; apart < kRowThreads; apart *= 2)
+    sum += __shfl_xor_sync(0xffffffffu, sum, apart);
+  if (row < rows && threadIdx.x % kRowThreads == 0) delta[row] = sum;
+}
+
+}  // namespace
+
+Shape attention_workspace(const AttentionShape&, DType) {
+  return {0};
+}
+
+Shape attention_backward_workspace(const AttentionShape& shape, DType) {
+  return {shape.batch * shape.seq, shape.heads.heads};
+}
+
+void attention(Stream& stream, Tensor, Tensor out, Tensor lse, Tensor qkv, Tensor document_start,
+               const AttentionShape& shape) {
+  const std::int64_t width = shape.heads.width;
+  const bool vectors = in_vectors(qkv, width) && in_vectors(out, width);
+  with_float(qkv.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    using A = Accumulator<T>;
+    launch_attention(stream, static_cast<int>(shape.batch),
+                     heads_of<T>(qkv, document_start, shape, vectors),
+                     AttentionResult<T, A>{.out = out.as<T>(), .lse = lse.as<A>()});
+  });
+}
+
+void attention_backward(Stream& stream, Tensor workspace, const AttentionBackward& how,
+                        const AttentionShape& shape) {
+  const std::int64_t width = shape.heads.width, rows = workspace.count();
+  const bool vectors =
+      in_vectors(how.qkv, width) && in_vectors(how.dqkv, width) && in_vectors(how.dout, width);
+  with_float(how.qkv.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    using A = Accumulator<T>;
+    launch(row_dots<T>, extent(parts(rows, kRows)), kThreads, 0, stream, workspace.as<A>(),
+           how.dout.as<T>(), how.out.as<T>(), rows, static_cast<int>(width),
+           in_vectors(how.dout, width) && in_vectors(how.out, width));
+    launch_attention_backward(stream, static_cast<int>(shape.batch),
+                              heads_of<T>(how.qkv, how.document_start, shape, vectors),
+                              AttentionGradient<T, A>{.dqkv = how.dqkv.as<T>(),
+                                                      .dout = how.dout.as<T>(),
+                                                      .lse = how.lse.as<A>(),
+                                                      .delta = workspace.as<A>()});
+  });
+}
+
+}  // namespace trireme::ops::cuda

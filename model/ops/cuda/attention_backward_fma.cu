@@ -1,0 +1,139 @@
+#include <climits>
+#include <cmath>
+
+#include "model/device/cuda/launch.cuh"
+#include "model/device/cuda/shared.cuh"
+#include "model/ops/cuda/attention_fma.cuh"
+#include "model/ops/cuda/attention_kernels.h"
+
+// The two walks of attention_backward_mma.cu by plain multiply-adds.
+namespace trireme::ops::cuda {
+namespace {
+
+using trireme::cuda::extent;
+using trireme::cuda::launch;
+using trireme::cuda::parts;
+
+template <class T>
+struct Query {
+  T lse = 0, delta = 0;
+  int start = INT_MAX;
+};
+
+template <class T>
+__device__ Query<T> load_query(const AttentionHeads<T>& in, const AttentionGradient<T, T>& gradient,
+                               int batch, int head, int query) {
+  if (query >= in.seq) return {};
+  const std::int64_t token = std::int64_t{batch} * in.seq + query;
+  const std::int64_t at = token * in.heads + head;
+  return {gradient.lse[at], gradient.delta[at], in.document_start[token]};
+}
+
+template <class T, int W, bool kOfKeys>
+__global__ __launch_bounds__(FmaTile<T, W>::kThreads, 1) void attention_backward_fma(
+    const AttentionHeads<T> in, const AttentionGradient<T, T> gradient) {
+  using F = FmaTile<T, W>;
+  T* const own_first = trireme::cuda::dynamic_shared<T>();
+  T* const own_second = own_first + F::kOwnSize;
+  T* const other_first = own_second + F::kOwnSize;
+  T* const other_second = other_first + F::kOtherSize;
+  T* const weights = other_second + F::kOtherSize;  // [kOwn, kOther]
+  auto* const readers = reinterpret_cast<Query<T>*>(weights + F::kOwn * F::kOther);
+  const int batch = static_cast<int>(blockIdx.z), y = static_cast<int>(blockIdx.y);
+  const int group = in.group(), kv_head = kOfKeys ? y : y / group;
+  const int tile = static_cast<int>(kOfKeys ? blockIdx.x : gridDim.x - 1 - blockIdx.x);
+  const int first_own = tile * F::kOwn, end_own = min(first_own + F::kOwn, in.seq);
+  const std::int32_t* const starts = in.starts(batch);
+  const int row = static_cast<int>(threadIdx.x) / F::kRowThreads;
+  const int lane = static_cast<int>(threadIdx.x) % F::kRowThreads;
+  const T scale = static_cast<T>(in.scale);
+
+  const HeadRows<const T> k = in.of_all(in.qkv, batch, in.heads + kv_head);
+  const HeadRows<const T> v = in.of_all(in.qkv, batch, in.heads + in.kv_heads + kv_head);
+  const int first_other = (kOfKeys ? first_own : starts[first_own]) / F::kOther * F::kOther;
+  const int end_other = kOfKeys ? end_of_readers(starts, in.seq, first_own, end_own) : end_own;
+  Query<T> mine;
+  if constexpr (kOfKeys) {
+    load_fma_tile<T, W, F::kOwn>(own_first, k, first_own);
+    load_fma_tile<T, W, F::kOwn>(own_second, v, first_own);
+  } else {
+    load_fma_tile<T, W, F::kOwn>(own_first, in.of_all(in.qkv, batch, y), first_own);
+    load_fma_tile<T, W, F::kOwn>(own_second, in.of_queries(gradient.dout, batch, y), first_own);
+    mine = load_query(in, gradient, batch, y, first_own + row);
+  }
+
+  Vector<T> first_sum[F::kVectors] = {};
+  Vector<T> second_sum[kOfKeys ? F::kVectors : 1] = {};
+  for (int member = 0; member < (kOfKeys ? group : 1); ++member) {
+    for (int first = first_other; first < end_other; first += F::kOther) {
+      if constexpr (kOfKeys) {
+        const int head = kv_head * group + member;
+        load_fma_tile<T, W, F::kOther>(other_first, in.of_all(in.qkv, batch, head), first);
+        load_fma_tile<T, W, F::kOther>(other_second, in.of_queries(gradient.dout, batch, head),
+                                       first);
+        if (row == 0) {
+          for (int i = lane; i < F::kOther; i += F::kRowThreads)
+            readers[i] = load_query(in, gradient, batch, head, first + i);
+        }
+      } else {
+        load_fma_tile<T, W, F::kOther>(other_first, k, first);
+        load_fma_tile<T, W, F::kOther>(other_second, v, first);
+      }
+      __syncthreads();
+      T p[F::kScores], ds[F::kScores];
+      multiply_fma<T, W>(p, own_first + row * F::kPitch, other_first, in.width);
+      multiply_fma<T, W>(ds, own_second + row * F::kPitch, other_second, in.width);
+#pragma unroll
+      for (int i = 0; i < F::kScores; ++i) {
+        const int at = lane + F::kRowThreads * i;
+        const Query<T> query = kOfKeys ? readers[at] : mine;
+        const int key = kOfKeys ? first_own + row : first + at;
+        const bool seen = key <= (kOfKeys ? first + at : first_own + row) && key >= query.start;
+        p[i] = seen ? std::exp(p[i] * scale - query.lse) : T(0);
+        ds[i] = seen ? p[i] * (ds[i] - query.delta) : T(0);
+      }
+      mix_fma<T, W>(first_sum, ds, weights, other_first);
+      if constexpr (kOfKeys) mix_fma<T, W>(second_sum, p, weights, other_second);
+      __syncthreads();
+    }
+  }
+  const int head = kOfKeys ? in.heads + kv_head : y;
+  store_fma<T, W>(in.of_all(gradient.dqkv, batch, head), first_sum, first_own + row, scale);
+  if constexpr (kOfKeys) {
+    store_fma<T, W>(in.of_all(gradient.dqkv, batch, head + in.kv_heads), second_sum,
+                    first_own + row, T(1));
+  }
+}
+
+template <class T, int W, bool kOfKeys>
+void launch_walk(Stream& stream, int batch, const AttentionHeads<T>& in,
+                 const AttentionGradient<T, T>& gradient) {
+  using F = FmaTile<T, W>;
+  const dim3 grid(extent(parts(in.seq, F::kOwn)), extent(kOfKeys ? in.kv_heads : in.heads),
+                  extent(batch));
+  const std::size_t values = 2 * (F::kOwnSize + F::kOtherSize) + F::kOwn * F::kOther;
+  const std::size_t bytes = sizeof(T) * values + (kOfKeys ? sizeof(Query<T>) * F::kOther : 0);
+  launch(attention_backward_fma<T, W, kOfKeys>, grid, F::kThreads, bytes, stream, in, gradient);
+}
+
+template <class T>
+void launch_fma(Stream& stream, int batch, const AttentionHeads<T>& in,
+                const AttentionGradient<T, T>& gradient) {
+  with_padded_width(in.width, [&]<int W>() {
+    launch_walk<T, W, true>(stream, batch, in, gradient);
+    launch_walk<T, W, false>(stream, batch, in, gradient);
+  });
+}
+
+}  // namespace
+
+void launch_attention_backward(Stream& stream, int batch, const AttentionHeads<float>& in,
+                               const AttentionGradient<float, float>& gradient) {
+  launch_fma(stream, batch, in, gradient);
+}
+void launch_attention_backward(Stream& stream, int batch, const AttentionHeads<double>& in,
+                               const AttentionGradient<double, double>& gradient) {
+  launch_fma(stream, batch, in, gradient);
+}
+
+}  // namespace trireme::ops::cuda

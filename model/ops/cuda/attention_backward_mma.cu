@@ -1,0 +1,184 @@
+#include <climits>
+
+#include "model/device/cuda/launch.cuh"
+#include "model/device/cuda/shared.cuh"
+#include "model/ops/cuda/attention_kernels.h"
+#include "model/ops/cuda/attention_mma.cuh"
+
+// Both walks over the tiles are one kernel. A block owns 64 rows, of queries or of keys,
+// and meets tiles of the other kind: scores s = own . other and d = own' . other', where the
+// second tiles are dout for queries and values for keys. Then with p the probabilities and
+// ds = p (d - delta), the first sum adds ds . other and, for keys, the second p . other'.
+namespace trireme::ops::cuda {
+namespace {
+
+using trireme::cuda::extent;
+using trireme::cuda::launch;
+using trireme::cuda::parts;
+
+// What a kernel holds of the other kind at a time, and how it is shared out: for wide
+// heads the sums of one row group go to two warps, half the columns each.
+template <int W, bool kOfKeys>
+struct Plan {
+  static constexpr int kRows = W == 64 ? 64 : 32;
+  static constexpr int kStages = W == 256 ? 1 : 2;
+  static constexpr int kParts = kOfKeys && W == 256 ? 2 : 1;
+  static constexpr int kThreads = 128 * kParts;
+  static constexpr std::size_t kTiles =
+      sizeof(Bf16) * 2 * W * (kOwnRows + std::size_t{kStages} * kRows);
+  static constexpr std::size_t kBytes =
+      kTiles + (kOfKeys ? std::size_t{kStages} * kRows * 3 * sizeof(float) : 0);
+};
+
+// A query's log-sum-exp in powers of two, its delta and the first key it sees.
+struct Query {
+  float lse = 0, delta = 0;
+  int start = INT_MAX;
+};
+
+__device__ __forceinline__ Query load_query(const AttentionHeads<Bf16>& in,
+                                            const AttentionGradient<Bf16, float>& gradient,
+                                            int batch, int head, int query) {
+  if (query >= in.seq) return {};
+  const std::int64_t token = std::int64_t{batch} * in.seq + query;
+  const std::int64_t at = token * in.heads + head;
+  return {gradient.lse[at] * kLog2E, gradient.delta[at], in.document_start[token]};
+}
+
+template <int W, bool kOfKeys>
+__global__ __launch_bounds__(Plan<W, kOfKeys>::kThreads) void attention_backward_mma(
+    const AttentionHeads<Bf16> in, const AttentionGradient<Bf16, float> gradient) {
+  using P = Plan<W, kOfKeys>;
+  constexpr int kRows = P::kRows, kTile = kRows * W, kColumns = W / P::kParts;
+  Bf16* const own_first = trireme::cuda::dynamic_shared<Bf16>();
+  Bf16* const own_second = own_first + kOwnRows * W;
+  Bf16* const others = own_second + kOwnRows * W;  // [kStages, 2, kTile]
+  Query* const readers = reinterpret_cast<Query*>(others + P::kStages * 2 * kTile);
+  const int batch = static_cast<int>(blockIdx.z), y = static_cast<int>(blockIdx.y);
+  const int group = in.group(), kv_head = kOfKeys ? y : y / group;
+  // The blocks with most to do first: early keys and late queries.
+  const int tile = static_cast<int>(kOfKeys ? blockIdx.x : gridDim.x - 1 - blockIdx.x);
+  const int first_own = tile * kOwnRows, end_own = min(first_own + kOwnRows, in.seq);
+  const std::int32_t* const starts = in.starts(batch);
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  const int g = lane / 4, t = lane % 4;
+  const int own = warp % 4 * kWarpRows, column = warp / 4 * kColumns;
+  const int first_row = first_own + own;  // of this warp
+  const float scale = static_cast<float>(in.scale) * kLog2E;
+
+  const HeadRows<const Bf16> k = in.of_all(in.qkv, batch, in.heads + kv_head);
+  const HeadRows<const Bf16> v = in.of_all(in.qkv, batch, in.heads + in.kv_heads + kv_head);
+  const int first_tile = (kOfKeys ? first_own : starts[first_own]) / kRows;
+  const int end_other = kOfKeys ? end_of_readers(starts, in.seq, first_own, end_own) : end_own;
+  const int tiles = (end_other + kRows - 1) / kRows - first_tile;
+  const int items = kOfKeys ? tiles * group : tiles;
+
+  const auto load_item = [&](int item) {
+    Bf16* const to = others + item % P::kStages * 2 * kTile;
+    const int first = (first_tile + item % tiles) * kRows;
+    if constexpr (kOfKeys) {
+      const int head = kv_head * group + item / tiles;
+      load_tile<kRows, W, P::kThreads>(to, in.of_all(in.qkv, batch, head), first);
+      load_tile<kRows, W, P::kThreads>(to + kTile, in.of_queries(gradient.dout, batch, head),
+                                       first);
+      for (int i = static_cast<int>(threadIdx.x); i < kRows; i += P::kThreads)
+        readers[item % P::kStages * kRows + i] = load_query(in, gradient, batch, head, first + i);
+    } else {
+      load_tile<kRows, W, P::kThreads>(to, k, first);
+      load_tile<kRows, W, P::kThreads>(to + kTile, v, first);
+    }
+    close_copies();
+  };
+
+  Query mine[2];
+  int last_start = 0;
+  if constexpr (kOfKeys) {
+    load_tile<kOwnRows, W, P::kThreads>(own_first, k, first_own);
+    load_tile<kOwnRows, W, P::kThreads>(own_second, v, first_own);
+  } else {
+    load_tile<kOwnRows, W, P::kThreads>(own_first, in.of_all(in.qkv, batch, y), first_own);
+    load_tile<kOwnRows, W, P::kThreads>(own_second, in.of_queries(gradient.dout, batch, y),
+                                        first_own);
+    for (int r = 0; r < 2; ++r) mine[r] = load_query(in, gradient, batch, y, first_row + g + 8 * r);
+    last_start = starts[min(first_row + kWarpRows, in.seq) - 1];
+  }
+  load_item(0);
+
+  float first_sum[kColumns / 8][4] = {};
+  float second_sum[kOfKeys ? kColumns / 8 : 1][4] = {};
+  for (int item = 0; item < items; ++item) {
+    if (P::kStages == 2 && item + 1 < items) {
+      load_item(item + 1);
+      wait_copies<1>();
+    } else {
+      wait_copies<0>();
+    }
+    __syncthreads();
+    const Bf16* const other_first = others + item % P::kStages * 2 * kTile;
+    const Bf16* const other_second = other_first + kTile;
+    const Query* const reader = readers + item % P::kStages * kRows;
+    const int first_other = (first_tile + item % tiles) * kRows;
+    float p[kRows / 8][4] = {}, ds[kRows / 8][4] = {};
+#pragma unroll 4
+    for (int i = 0; i < W / 16; ++i) {
+      std::uint32_t a[4];
+      load_left<W>(a, own_first, own, i);
+      multiply_rows<kRows, W>(p, a, other_first, i);
+      load_left<W>(a, own_second, own, i);
+      multiply_rows<kRows, W>(ds, a, other_second, i);
+    }
+    // Whether some query here may not see some key: starts never decrease.
+    const bool masked =
+        kOfKeys ? first_other < first_row + kWarpRows - 1 || reader[kRows - 1].start > first_row
+                : first_other + kRows - 1 > first_row || first_other < last_start;
+#pragma unroll
+    for (int n = 0; n < kRows / 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int row = first_row + g + e / 2 * 8, at = 8 * n + 2 * t + e % 2;
+        const Query query = kOfKeys ? reader[at] : mine[e / 2];
+        const int key = kOfKeys ? row : first_other + at, asks = kOfKeys ? first_other + at : row;
+        const bool seen = !masked || (key <= asks && key >= query.start);
+        p[n][e] = seen ? power_of_two(fmaf(p[n][e], scale, -query.lse)) : 0.0f;
+        ds[n][e] = seen ? p[n][e] * (ds[n][e] - query.delta) : 0.0f;
+      }
+    }
+    mix_rows<kRows, W, kColumns>(first_sum, ds, other_first, column);
+    if constexpr (kOfKeys) mix_rows<kRows, W, kColumns>(second_sum, p, other_second, column);
+    __syncthreads();
+    if (P::kStages == 1 && item + 1 < items) load_item(item + 1);
+  }
+
+  // The own tiles are read no more and take the gradients.
+  const float factor = static_cast<float>(in.scale);
+  put_rows<W, kColumns>(own_first, own, column, first_sum, factor, factor);
+  if constexpr (kOfKeys) put_rows<W, kColumns>(own_second, own, column, second_sum, 1, 1);
+  __syncthreads();
+  if (column != 0) return;
+  const int head = kOfKeys ? in.heads + kv_head : y;
+  store_rows<W>(in.of_all(gradient.dqkv, batch, head), own_first, own, first_row);
+  if constexpr (kOfKeys) {
+    store_rows<W>(in.of_all(gradient.dqkv, batch, head + in.kv_heads), own_second, own, first_row);
+  }
+}
+
+template <int W, bool kOfKeys>
+void launch_walk(Stream& stream, int batch, const AttentionHeads<Bf16>& in,
+                 const AttentionGradient<Bf16, float>& gradient) {
+  using P = Plan<W, kOfKeys>;
+  const dim3 grid(extent(parts(in.seq, kOwnRows)), extent(kOfKeys ? in.kv_heads : in.heads),
+                  extent(batch));
+  launch(attention_backward_mma<W, kOfKeys>, grid, P::kThreads, P::kBytes, stream, in, gradient);
+}
+
+}  // namespace
+
+void launch_attention_backward(Stream& stream, int batch, const AttentionHeads<Bf16>& in,
+                               const AttentionGradient<Bf16, float>& gradient) {
+  with_padded_width(in.width, [&]<int W>() {
+    launch_walk<W, true>(stream, batch, in, gradient);
+    launch_walk<W, false>(stream, batch, in, gradient);
+  });
+}
+
+}  // namespace trireme::ops::cuda

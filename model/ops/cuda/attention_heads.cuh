@@ -1,0 +1,63 @@
+#pragma once
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+// What all attention kernels share: where heads lie, and which tiles meet.
+namespace trireme::ops::cuda {
+
+// Rows of one head of one sequence, in global memory.
+template <class T>
+struct HeadRows {
+  T* first = nullptr;
+  std::int64_t stride = 0;  // elements
+  int rows = 0, width = 0;
+  bool vectors = false;  // every row begins at, and is a multiple of, 16 bytes
+};
+
+// All heads of a batch: a kernel's parameter. Query heads lie before key heads before
+// value heads in a token's row; out and dout hold query heads only.
+template <class T>
+struct AttentionHeads {
+  const T* qkv = nullptr;
+  const std::int32_t* document_start = nullptr;
+  int seq = 0, heads = 0, kv_heads = 0, width = 0;
+  double scale = 1;
+  bool vectors = false;  // of qkv, out, dout and dqkv alike
+
+  __device__ int group() const { return heads / kv_heads; }
+  // A head's rows of a tensor laid out like qkv, counting all three kinds on.
+  template <class U>
+  __device__ HeadRows<U> of_all(U* tensor, int batch, int head) const {
+    const std::int64_t stride = std::int64_t{heads + 2 * kv_heads} * width;
+    return {tensor + std::int64_t{batch} * seq * stride + std::int64_t{head} * width, stride, seq,
+            width, vectors};
+  }
+  template <class U>
+  __device__ HeadRows<U> of_queries(U* tensor, int batch, int head) const {
+    const std::int64_t stride = std::int64_t{heads} * width;
+    return {tensor + std::int64_t{batch} * seq * stride + std::int64_t{head} * width, stride, seq,
+            width, vectors};
+  }
+  __device__ const std::int32_t* starts(int batch) const {
+    return document_start + std::int64_t{batch} * seq;
+  }
+};
+
+// One past the last query that sees a key of [first_key, end_key): a document's starts
+// never decrease.
+__device__ inline int end_of_readers(const std::int32_t* starts, int seq, int first_key,
+                                     int end_key) {
+  int low = first_key, high = seq;
+  while (low < high) {
+    const int middle = (low + high) / 2;
+    if (starts[middle] < end_key) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+}  // namespace trireme::ops::cuda

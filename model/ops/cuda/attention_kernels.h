@@ -1,0 +1,57 @@
+#pragma once
+#include "model/base/error.h"
+#include "model/device/stream.h"
+#include "model/ops/cuda/attention_heads.cuh"
+#include "model/ops/heads.h"
+#include "model/tensor/dtype.h"
+
+// Launches of attention's kernels. bfloat16 goes through the tensor cores, float and
+// double through plain multiply-adds.
+namespace trireme::ops::cuda {
+
+// out and dout [tokens, heads width], lse and delta [tokens, heads], dqkv like qkv.
+template <class T, class A>
+struct AttentionResult {
+  T* out = nullptr;
+  A* lse = nullptr;
+};
+template <class T, class A>
+struct AttentionGradient {
+  T* dqkv = nullptr;
+  const T* dout = nullptr;
+  const A* lse = nullptr;
+  const A* delta = nullptr;  // sums of dout * out over a head's row
+};
+
+void launch_attention(Stream&, int batch, const AttentionHeads<Bf16>&,
+                      const AttentionResult<Bf16, float>&);
+void launch_attention(Stream&, int batch, const AttentionHeads<float>&,
+                      const AttentionResult<float, float>&);
+void launch_attention(Stream&, int batch, const AttentionHeads<double>&,
+                      const AttentionResult<double, double>&);
+
+void launch_attention_backward(Stream&, int batch, const AttentionHeads<Bf16>&,
+                               const AttentionGradient<Bf16, float>&);
+void launch_attention_backward(Stream&, int batch, const AttentionHeads<float>&,
+                               const AttentionGradient<float, float>&);
+void launch_attention_backward(Stream&, int batch, const AttentionHeads<double>&,
+                               const AttentionGradient<double, double>&);
+
+inline void require_width(const Heads& heads) {
+  require(heads.width <= 256, "attention on a GPU has heads of up to 256 elements, not ",
+          heads.width);
+}
+
+// Calls body.operator()<W>() for the narrowest kernel that holds heads of `width`.
+template <class Body>
+void with_padded_width(int width, const Body& body) {
+  if (width <= 64) {
+    body.template operator()<64>();
+  } else if (width <= 128) {
+    body.template operator()<128>();
+  } else {
+    body.template operator()<256>();
+  }
+}
+
+}  // namespace trireme::ops::cuda

@@ -1,0 +1,163 @@
+#include <cmath>
+
+#include "model/device/cuda/launch.cuh"
+#include "model/device/cuda/shared.cuh"
+#include "model/ops/cuda/attention_kernels.h"
+#include "model/ops/cuda/attention_mma.cuh"
+
+namespace trireme::ops::cuda {
+namespace {
+
+using trireme::cuda::extent;
+using trireme::cuda::launch;
+using trireme::cuda::parts;
+
+constexpr int kThreads = 128;
+constexpr float kLn2 = 0.6931471805599453f;
+
+// Keys met at a time: what a thread's registers hold beside its share of the sums.
+template <int W>
+inline constexpr int kKeys = W <= 128 ? 64 : 32;
+
+// Of two rows, g and g + 8 of a warp's 16, the largest score so far in powers of two, this
+// thread's part of the sum of their powers, and which keys they see.
+struct Running {
+  float top[2] = {-INFINITY, -INFINITY};
+  float sum[2] = {0, 0};
+  int query[2], start[2];
+};
+
+// Scores become 2^(scale score - running maximum); `shrink` is what earlier sums count for now.
+template <int kCount>
+__device__ __forceinline__ void soften(float (&scores)[kCount / 8][4], float (&shrink)[2],
+                                       Running& rows, int first_key, bool masked, float scale) {
+  const int t = static_cast<int>(threadIdx.x) % 4;
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    float largest = -INFINITY;
+#pragma unroll
+    for (int n = 0; n < kCount / 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        float& score = scores[n][2 * r + e];
+        const int key = first_key + 8 * n + 2 * t + e;
+        if (masked && (key > rows.query[r] || key < rows.start[r])) score = -INFINITY;
+        largest = fmaxf(largest, score);
+      }
+    }
+    largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
+    largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
+    const float now = fmaxf(rows.top[r], largest * scale);
+    // Nothing seen yet: any finite number does, as all the terms are zero.
+    const float base = now == -INFINITY ? 0.0f : now;
+    float total = 0;
+#pragma unroll
+    for (int n = 0; n < kCount / 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        float& score = scores[n][2 * r + e];
+        score = power_of_two(fmaf(score, scale, -base));
+        total += score;
+      }
+    }
+    shrink[r] = power_of_two(rows.top[r] - base);
+    rows.sum[r] = rows.sum[r] * shrink[r] + total;
+    rows.top[r] = now;
+  }
+}
+
+// One tile of queries of one head. Keys and values take turns in the background: while
+// scores are made the values arrive, and while values are mixed the next keys do.
+template <int W>
+__global__ __launch_bounds__(kThreads) void attention_mma(const AttentionHeads<Bf16> in,
+                                                          const AttentionResult<Bf16, float> to) {
+  constexpr bool kHolds = W <= 128;  // a warp's queries in registers
+  Bf16* const q_tile = trireme::cuda::dynamic_shared<Bf16>();
+  Bf16* const k_tile = q_tile + kOwnRows * W;
+  Bf16* const v_tile = k_tile + kKeys<W> * W;
+  const int batch = static_cast<int>(blockIdx.z), head = static_cast<int>(blockIdx.y);
+  // The longest rows first.
+  const int first_query = static_cast<int>(gridDim.x - 1 - blockIdx.x) * kOwnRows;
+  const int kv_head = in.heads + head / in.group();
+  const HeadRows<const Bf16> k = in.of_all(in.qkv, batch, kv_head);
+  const HeadRows<const Bf16> v = in.of_all(in.qkv, batch, kv_head + in.kv_heads);
+  const std::int32_t* const starts = in.starts(batch);
+  const int own = static_cast<int>(threadIdx.x) / 32 * kWarpRows;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const float scale = static_cast<float>(in.scale) * kLog2E;
+
+  Running rows;
+  for (int r = 0; r < 2; ++r) {
+    rows.query[r] = first_query + own + lane / 4 + 8 * r;
+    rows.start[r] = starts[min(rows.query[r], in.seq - 1)];
+  }
+  const int last_start = starts[min(first_query + own + kWarpRows, in.seq) - 1];
+  float mixed[W / 8][4] = {};
+  std::uint32_t queries[kHolds ? W / 16 : 1][4];
+
+  const int first_tile = starts[first_query] / kKeys<W>;
+  const int last_tile = (min(first_query + kOwnRows, in.seq) - 1) / kKeys<W>;
+  load_tile<kOwnRows, W, kThreads>(q_tile, in.of_all(in.qkv, batch, head), first_query);
+  load_tile<kKeys<W>, W, kThreads>(k_tile, k, first_tile * kKeys<W>);
+  close_copies();
+  for (int tile = first_tile; tile <= last_tile; ++tile) {
+    const int first_key = tile * kKeys<W>;
+    wait_copies<0>();
+    __syncthreads();
+    load_tile<kKeys<W>, W, kThreads>(v_tile, v, first_key);
+    close_copies();
+    if constexpr (kHolds) {
+      if (tile == first_tile) {
+#pragma unroll
+        for (int i = 0; i < W / 16; ++i) load_left<W>(queries[i], q_tile, own, i);
+      }
+    }
+    float scores[kKeys<W> / 8][4] = {};
+#pragma unroll(kHolds ? W / 16 : 4)
+    for (int i = 0; i < W / 16; ++i) {
+      if constexpr (!kHolds) load_left<W>(queries[0], q_tile, own, i);
+      multiply_rows<kKeys<W>, W>(scores, queries[kHolds ? i : 0], k_tile, i);
+    }
+    const bool masked = first_key + kKeys<W> - 1 > first_query + own || first_key < last_start;
+    float shrink[2];
+    soften<kKeys<W>>(scores, shrink, rows, first_key, masked, scale);
+#pragma unroll
+    for (int n = 0; n < W / 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) mixed[n][e] *= shrink[e / 2];
+    }
+    wait_copies<0>();
+    __syncthreads();
+    if (tile < last_tile) {
+      load_tile<kKeys<W>, W, kThreads>(k_tile, k, first_key + kKeys<W>);
+      close_copies();
+    }
+    mix_rows<kKeys<W>, W, W>(mixed, scores, v_tile, 0);
+  }
+
+  for (int r = 0; r < 2; ++r) {
+    rows.sum[r] += __shfl_xor_sync(0xffffffffu, rows.sum[r], 1);
+    rows.sum[r] += __shfl_xor_sync(0xffffffffu, rows.sum[r], 2);
+    if (lane % 4 == 0 && rows.query[r] < in.seq) {
+      to.lse[(std::int64_t{batch} * in.seq + rows.query[r]) * in.heads + head] =
+          rows.top[r] * kLn2 + logf(rows.sum[r]);
+    }
+  }
+  // A warp alone reads and writes its rows of the queries' tile.
+  put_rows<W, W>(q_tile, own, 0, mixed, 1 / rows.sum[0], 1 / rows.sum[1]);
+  __syncwarp();
+  store_rows<W>(in.of_queries(to.out, batch, head), q_tile, own, first_query + own);
+}
+
+}  // namespace
+
+void launch_attention(Stream& stream, int batch, const AttentionHeads<Bf16>& in,
+                      const AttentionResult<Bf16, float>& to) {
+  with_padded_width(in.width, [&]<int W>() {
+    const dim3 grid(extent(parts(in.seq, kOwnRows)), extent(in.heads), extent(batch));
+    const std::size_t bytes = sizeof(Bf16) * W * (kOwnRows + 2 * kKeys<W>);
+    launch(attention_mma<W>, grid, kThreads, bytes, stream, in, to);
+  });
+}
+
+}  // namespace trireme::ops::cuda

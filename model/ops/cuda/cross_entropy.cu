@@ -1,0 +1,202 @@
+#include "model/ops/cuda/cross_entropy.h"
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+
+#include "model/device/cuda/launch.cuh"
+#include "model/ops/cuda/over_block.cuh"
+#include "model/ops/cuda/values.cuh"
+#include "model/ops/cuda/vectors.cuh"
+
+namespace trireme::ops::cuda {
+namespace {
+
+using trireme::cuda::extent;
+using trireme::cuda::launch;
+using trireme::cuda::parts;
+
+constexpr int kThreads = 512;  // at most
+
+// Rows of the columns [first, first + width) of a vocabulary; a block's is blockIdx.x.
+template <class T>
+struct LogitRows {
+  T* logits = nullptr;
+  const Accumulator<T>* top = nullptr;
+  const std::int32_t* targets = nullptr;
+  std::int64_t rows = 0, width = 0, first = 0;
+
+  __device__ T* row() const { return logits + blockIdx.x * width; }
+  // The target's column here, or -1.
+  __device__ std::int64_t column() const {
+    const std::int64_t id = targets[blockIdx.x], at = id - first;
+    return id >= 0 && at >= 0 && at < width ? at : -1;
+  }
+};
+
+// Calls body(vector, column of its first element, its elements) for a row's vectors, each
+// always on the same thread.
+template <class T, class Body>
+__device__ void each_vector(const T* row, std::int64_t width, const Body& body) {
+  constexpr int kLength = Vector<T>::kLength;
+  const bool fits = Vector<T>::fits(row);
+  for (std::int64_t column = std::int64_t{threadIdx.x} * kLength; column < width;
+       column += std::int64_t{blockDim.x} * kLength) {
+    const std::int64_t left = width - column;
+    body(load_vector(row + column, left, fits), column,
+         left < kLength ? static_cast<int>(left) : kLength);
+  }
+}
+
+template <class T>
+__global__ __launch_bounds__(kThreads) void mask_columns(const LogitRows<T> in, T nothing,
+                                                         std::int64_t columns) {
+  for (std::int64_t i = columns + threadIdx.x; i < in.width; i += blockDim.x) in.row()[i] = nothing;
+}
+
+// A NaN is the largest.
+struct Larger {
+  template <class A>
+  __device__ A operator()(A a, A b) const {
+    return b > a || b != b ? b : a;
+  }
+};
+
+template <class T>
+__global__ __launch_bounds__(kThreads) void largest_of_rows(Accumulator<T>* top,
+                                                            const LogitRows<T> in) {
+  using A = Accumulator<T>;
+  A most = static_cast<A>(-INFINITY);
+  each_vector(in.row(), in.width, [&](const Vector<T>& x, std::int64_t, int count) {
+#pragma unroll
+    for (int e = 0; e < Vector<T>::kLength; ++e) {
+      if (e < count) most = Larger{}(most, widened(x.x[e]));
+    }
+  });
+  most = over_block<kThreads>(most, Larger{});
+  if (threadIdx.x == 0) top[blockIdx.x] = most;
+}
+
+template <class T>
+__global__ __launch_bounds__(kThreads) void exp_sums_of_rows(Accumulator<T>* total,
+                                                             Accumulator<T>* target,
+                                                             const LogitRows<T> in) {
+  using A = Accumulator<T>;
+  const A top = in.top[blockIdx.x];
+  A mine = 0;
+  each_vector(in.row(), in.width, [&](const Vector<T>& x, std::int64_t, int count) {
+#pragma unroll
+    for (int e = 0; e < Vector<T>::kLength; ++e) {
+      if (e < count) mine += std::exp(widened(x.x[e]) - top);
+    }
+  });
+  const double sum =
+      over_block<kThreads>(static_cast<double>(mine), [](double a, double b) { return a + b; });
+  if (threadIdx.x != 0) return;
+  const std::int64_t at = in.column();
+  total[blockIdx.x] = static_cast<A>(sum);
+  target[blockIdx.x] = at < 0 ? A(0) : widened(in.row()[at]) - top;
+}
+
+template <class A>
+__global__ __launch_bounds__(kThreads) void losses(A* loss, const A* total, const A* target,
+                                                   const std::int32_t* targets, std::int64_t rows) {
+  const std::int64_t row = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (row >= rows) return;
+  const double value = std::log(static_cast<double>(total[row])) - static_cast<double>(target[row]);
+  loss[row] = targets[row] < 0 ? A(0) : static_cast<A>(value);
+}
+
+template <class T>
+__global__ __launch_bounds__(kThreads) void gradients_of_rows(const Accumulator<T>* total,
+                                                              const LogitRows<T> in, double scale) {
+  using A = Accumulator<T>;
+  const A top = in.top[blockIdx.x];
+  const double sum = static_cast<double>(total[blockIdx.x]);
+  const bool counts = in.targets[blockIdx.x] >= 0;
+  const A factor = counts ? static_cast<A>(scale / sum) : A(0);
+  const std::int64_t at = in.column();
+  const bool fits = Vector<T>::fits(in.row());
+  each_vector(in.row(), in.width, [&](const Vector<T>& x, std::int64_t column, int count) {
+    Vector<T> gradient;
+#pragma unroll
+    for (int e = 0; e < Vector<T>::kLength; ++e) {
+      // Not a product with zero where the row does not count: that would keep a NaN.
+      gradient.x[e] = rounded<T>(counts ? factor * std::exp(widened(x.x[e]) - top) : A(0));
+      if (column + e == at) {
+        // Subtracted before rounding: a sure and right prediction leaves a small difference.
+        const double right = static_cast<double>(widened(x.x[e])) - static_cast<double>(top);
+        gradient.x[e] = rounded<T>(static_cast<A>(scale * (std::exp(right) / sum - 1)));
+      }
+    }
+    store_vector(in.row() + column, gradient, count, fits);
+  });
+}
+
+template <class T>
+LogitRows<T> rows_of(Tensor logits, Tensor top, Tensor targets, std::int64_t first) {
+  return {.logits = logits.as<T>(),
+          .top = top ? top.as<Accumulator<T>>() : nullptr,
+          .targets = targets ? targets.as<std::int32_t>() : nullptr,
+          .rows = logits.rows(),
+          .width = logits.width(),
+          .first = first};
+}
+
+// One block for each row, of a vector at least to each thread.
+template <class T, class... Parameters>
+void launch_rows(Stream& stream, void (*kernel)(Parameters...), Tensor logits,
+                 std::type_identity_t<Parameters>... arguments) {
+  const std::int64_t warps = parts(logits.width(), 32 * Vector<T>::kLength);
+  launch(kernel, extent(logits.rows()),
+         extent(32 * std::clamp<std::int64_t>(warps, 1, kThreads / 32)), 0, stream, arguments...);
+}
+
+}  // namespace
+
+void mask_padding(Stream& stream, Tensor logits, std::int64_t columns) {
+  with_float(logits.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    launch_rows<T>(stream, mask_columns<T>, logits, rows_of<T>(logits, {}, {}, 0), T(-INFINITY),
+                   columns);
+  });
+}
+
+void row_max(Stream& stream, Tensor top, Tensor logits) {
+  with_float(logits.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    launch_rows<T>(stream, largest_of_rows<T>, logits, top.as<Accumulator<T>>(),
+                   rows_of<T>(logits, {}, {}, 0));
+  });
+}
+
+void row_exp_sum(Stream& stream, Tensor total, Tensor target, Tensor logits, Tensor top,
+                 Tensor targets, std::int64_t first) {
+  with_float(logits.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    launch_rows<T>(stream, exp_sums_of_rows<T>, logits, total.as<Accumulator<T>>(),
+                   target.as<Accumulator<T>>(), rows_of<T>(logits, top, targets, first));
+  });
+}
+
+void cross_entropy(Stream& stream, Tensor loss, Tensor total, Tensor target, Tensor targets) {
+  const std::int64_t rows = loss.count();
+  with_float(loss.dtype, [&](auto zero) {
+    using A = decltype(zero);
+    if constexpr (!std::is_same_v<A, Bf16>) {
+      launch(losses<A>, extent(parts(rows, kThreads)), kThreads, 0, stream, loss.as<A>(),
+             total.as<A>(), target.as<A>(), targets.as<std::int32_t>(), rows);
+    }
+  });
+}
+
+void cross_entropy_backward(Stream& stream, Tensor logits, Tensor top, Tensor total, Tensor targets,
+                            std::int64_t first, double scale) {
+  with_float(logits.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    launch_rows<T>(stream, gradients_of_rows<T>, logits, total.as<Accumulator<T>>(),
+                   rows_of<T>(logits, top, targets, first), scale);
+  });
+}
+
+}  // namespace trireme::ops::cuda

@@ -1,0 +1,16 @@
+#pragma once
+#include "model/ops/cross_entropy.h"
+
+namespace trireme::ops::cuda {
+
+// One block a row, which reads it once in each op: the probabilities are never written but
+// as the gradient, over the logits.
+void mask_padding(Stream&, Tensor logits, std::int64_t columns);
+void row_max(Stream&, Tensor top, Tensor logits);
+void row_exp_sum(Stream&, Tensor total, Tensor target, Tensor logits, Tensor top, Tensor targets,
+                 std::int64_t first);
+void cross_entropy(Stream&, Tensor loss, Tensor total, Tensor target, Tensor targets);
+void cross_entropy_backward(Stream&, Tensor logits, Tensor top, Tensor total, Tensor targets,
+                            std::int64_t first, double scale);
+
+}  // namespace trireme::ops::cuda

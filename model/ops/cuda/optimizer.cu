@@ -1,0 +1,166 @@
+#include "model/ops/cuda/optimizer.h"
+
+#include <cmath>
+#include <type_traits>
+
+#include "model/device/cuda/launch.cuh"
+#include "model/ops/cuda/over_block.cuh"
+#include "model/ops/cuda/values.cuh"
+#include "model/ops/cuda/vectors.cuh"
+
+namespace trireme::ops::cuda {
+namespace {
+
+using trireme::cuda::extent;
+using trireme::cuda::launch;
+using trireme::cuda::parts;
+
+constexpr int kThreads = 256;
+constexpr int kAtOnce = 4;  // elements of a thread
+
+// Which elements a thread adds, and in which order, does not depend on where the chunk lies.
+template <class T>
+__global__ __launch_bounds__(kThreads) void squares_of_chunks(double* partials, const T* x,
+                                                              std::int64_t count) {
+  const std::int64_t first = blockIdx.x * kNormChunk;
+  const std::int64_t end = min(first + kNormChunk, count);
+  const bool fits = Vector<T, kAtOnce>::fits(x + first);
+  double sum = 0;
+  for (std::int64_t i = first + threadIdx.x * kAtOnce; i < end; i += kThreads * kAtOnce) {
+    const auto values = load_vector<T, kAtOnce>(x + i, end - i, fits);
+#pragma unroll
+    for (int e = 0; e < kAtOnce; ++e) {
+      const auto value = static_cast<double>(widened(values.x[e]));
+      sum = std::fma(value, value, sum);
+    }
+  }
+  sum = over_block<kThreads>(sum, [](double a, double b) { return a + b; });
+  if (threadIdx.x == 0) partials[blockIdx.x] = sum;
+}
+
+// One block: all fetch, one thread adds in order.
+template <class A>
+__global__ __launch_bounds__(kThreads) void norm_and_scale(A* norm, A* scale,
+                                                           const double* partials,
+                                                           std::int64_t count, double max_norm) {
+  __shared__ double fetched[4 * kThreads];
+  double squares = 0;
+  for (std::int64_t first = 0; first < count; first += 4 * kThreads) {
+    const int here = static_cast<int>(min(std::int64_t{4 * kThreads}, count - first));
+    __syncthreads();
+    for (int i = static_cast<int>(threadIdx.x); i < here; i += kThreads)
+      fetched[i] = partials[first + i];
+    __syncthreads();
+    for (int i = 0; threadIdx.x == 0 && i < here; ++i) squares += fetched[i];
+  }
+  if (threadIdx.x != 0) return;
+  const double length = std::sqrt(squares);
+  // Written so that the norm's NaN reaches the scale, and by it every weight.
+  *norm = static_cast<A>(length);
+  *scale = static_cast<A>(max_norm == 0 || length <= max_norm ? 1.0 : max_norm / length);
+}
+
+template <class T>
+struct AdamWRange {
+  using A = Accumulator<T>;
+  T* value = nullptr;
+  A* master = nullptr;  // null: value is the master
+  A *m = nullptr, *v = nullptr;
+  const A *grad = nullptr, *grad_scale = nullptr;
+  std::int64_t count = 0;
+  A beta1 = 0, beta2 = 0, rest1 = 0, rest2 = 0, epsilon = 0;
+  A step_size = 0;     // learning rate / (1 - beta1^step)
+  A inverse_root = 1;  // 1 / sqrt(1 - beta2^step)
+  A decay = 0;         // learning rate * weight decay
+  bool fits = false;   // all tensors, vectors
+};
+
+template <class T>
+__global__ __launch_bounds__(kThreads) void adamw_range(const AdamWRange<T> op) {
+  using A = Accumulator<T>;
+  const std::int64_t i = (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) * kAtOnce;
+  const std::int64_t left = op.count - i;
+  if (left <= 0) return;
+  const A scale = *op.grad_scale;
+  const auto grad = load_vector<A, kAtOnce>(op.grad + i, left, op.fits);
+  auto m = load_vector<A, kAtOnce>(op.m + i, left, op.fits);
+  auto v = load_vector<A, kAtOnce>(op.v + i, left, op.fits);
+  Vector<A, kAtOnce> master{};
+  Vector<T, kAtOnce> value{};
+  if (op.master) {
+    master = load_vector<A, kAtOnce>(op.master + i, left, op.fits);
+  } else {
+    value = load_vector<T, kAtOnce>(op.value + i, left, op.fits);
+  }
+#pragma unroll
+  for (int e = 0; e < kAtOnce; ++e) {
+    const A g = grad.x[e] * scale;
+    m.x[e] = std::fma(op.beta1, m.x[e], op.rest1 * g);
+    v.x[e] = std::fma(op.beta2, v.x[e], op.rest2 * (g * g));
+    const A ratio = m.x[e] / std::fma(std::sqrt(v.x[e]), op.inverse_root, op.epsilon);
+    const A old = op.master ? master.x[e] : widened(value.x[e]);
+    // One rounding of the weight: what is taken off it is put together first.
+    master.x[e] = old - std::fma(op.decay, old, op.step_size * ratio);
+    value.x[e] = rounded<T>(master.x[e]);
+  }
+  store_vector(op.m + i, m, left, op.fits);
+  store_vector(op.v + i, v, left, op.fits);
+  if (op.master) store_vector(op.master + i, master, left, op.fits);
+  store_vector(op.value + i, value, left, op.fits);
+}
+
+}  // namespace
+
+void chunk_squares(Stream& stream, Tensor partials, Tensor x) {
+  if (x.count() == 0) return;
+  with_float(x.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    launch(squares_of_chunks<T>, extent(partials.count()), kThreads, 0, stream,
+           partials.as<double>(), x.as<T>(), x.count());
+  });
+}
+
+void clip_scale(Stream& stream, Tensor norm, Tensor scale, Tensor partials, double max_norm) {
+  with_float(norm.dtype, [&](auto zero) {
+    using A = decltype(zero);
+    if constexpr (!std::is_same_v<A, Bf16>) {
+      launch(norm_and_scale<A>, 1, kThreads, 0, stream, norm.as<A>(), scale.as<A>(),
+             partials.as<double>(), partials.count(), max_norm);
+    }
+  });
+}
+
+void adamw(Stream& stream, const AdamWState& state, const AdamW& how) {
+  const std::int64_t count = state.value.count();
+  if (count == 0) return;
+  const double steps = static_cast<double>(how.step);
+  const auto whole = [](const Tensor& tensor) {
+    return reinterpret_cast<std::uintptr_t>(tensor.data) % 16 == 0;
+  };
+  with_float(state.value.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    using A = Accumulator<T>;
+    const AdamWRange<T> op{
+        .value = state.value.as<T>(),
+        .master = state.master ? state.master.as<A>() : nullptr,
+        .m = state.m.as<A>(),
+        .v = state.v.as<A>(),
+        .grad = state.grad.as<A>(),
+        .grad_scale = state.grad_scale.as<A>(),
+        .count = count,
+        .beta1 = static_cast<A>(how.beta1),
+        .beta2 = static_cast<A>(how.beta2),
+        .rest1 = static_cast<A>(1 - how.beta1),
+        .rest2 = static_cast<A>(1 - how.beta2),
+        .epsilon = static_cast<A>(how.epsilon),
+        .step_size = static_cast<A>(how.learning_rate / (1 - std::pow(how.beta1, steps))),
+        .inverse_root = static_cast<A>(1 / std::sqrt(1 - std::pow(how.beta2, steps))),
+        .decay = static_cast<A>(how.learning_rate * how.weight_decay),
+        .fits = whole(state.value) && whole(state.master) && whole(state.m) && whole(state.v) &&
+                whole(state.grad)};
+    constexpr std::int64_t kBlock = kThreads * kAtOnce;
+    launch(adamw_range<T>, extent(parts(count, kBlock)), kThreads, 0, stream, op);
+  });
+}
+
+}  // namespace trireme::ops::cuda

@@ -1,0 +1,10 @@
+#pragma once
+#include "model/ops/optimizer.h"
+
+namespace trireme::ops::cuda {
+
+void chunk_squares(Stream&, Tensor partials, Tensor x);
+void clip_scale(Stream&, Tensor norm, Tensor scale, Tensor partials, double max_norm);
+void adamw(Stream&, const AdamWState& state, const AdamW& how);
+
+}  // namespace trireme::ops::cuda

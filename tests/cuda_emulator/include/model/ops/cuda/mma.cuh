@@ -1,0 +1,142 @@
+#pragma once
+// Instead of the file of this name among the sources, which says what each function does.
+#include <cuda_runtime.h>
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "model/base/error.h"
+#include "model/tensor/dtype.h"
+
+namespace trireme::emulator {
+
+inline constexpr unsigned kWholeWarp = 0xffffffffu;
+
+// One of a pair of bfloat16.
+inline float of_pair(std::uint32_t pair, int which) {
+  const std::uint32_t word = which == 0 ? pair << 16 : pair & 0xffff0000u;
+  float value = 0;
+  std::memcpy(&value, &word, 4);
+  return value;
+}
+
+inline void require_aligned(const void* at) {
+  require(reinterpret_cast<std::uintptr_t>(at) % 16 == 0, "16 bytes at ", at, " are not aligned");
+}
+
+// The eight matrices' elements that ldmatrix gives a lane, 2-byte element by element.
+inline void load_matrices(std::uint32_t (&to)[4], const void* row, bool transposed, Site site) {
+  require_aligned(row);
+  const Meeting meeting = meet(kWholeWarp, row, site);
+  const unsigned g = lane() / 4, t = lane() % 4;
+  for (unsigned matrix = 0; matrix < 4; ++matrix) {
+    std::uint16_t pair[2];
+    for (unsigned e = 0; e < 2; ++e) {
+      const unsigned from_row = transposed ? 2 * t + e : g, column = transposed ? g : 2 * t + e;
+      const auto* const start = from_lane<const std::byte*>(meeting, 8 * matrix + from_row, site);
+      std::memcpy(&pair[e], start + 2 * column, 2);
+    }
+    to[matrix] = pair[0] | static_cast<std::uint32_t>(pair[1]) << 16;
+  }
+}
+
+// What a thread copies in the background happens when it waits for it: as late as it may.
+struct Copies {
+  struct Copy {
+    void* to;
+    const void* from;  // null: zeros
+  };
+  std::vector<Copy> open;
+  std::deque<std::vector<Copy>> groups;
+
+  void finish(std::size_t under_way) {
+    for (; groups.size() > under_way; groups.pop_front()) {
+      for (const Copy& copy : groups.front()) {
+        if (copy.from) {
+          std::memcpy(copy.to, copy.from, 16);
+        } else {
+          std::memset(copy.to, 0, 16);
+        }
+      }
+    }
+  }
+};
+
+inline Copies& copies_of_thread() {
+  static std::array<Copies, 1024> copies;
+  return copies[threadIdx.x];
+}
+
+}  // namespace trireme::emulator
+
+namespace trireme::ops::cuda {
+
+inline void multiply_bf16(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                          std::uint32_t b1, int line = __builtin_LINE()) {
+  using namespace trireme::emulator;  // NOLINT(google-build-using-namespace)
+  const Site site{__FILE__, line};
+  struct Fragments {
+    std::uint32_t a[4], b[2];
+  };
+  const Meeting meeting = meet(kWholeWarp, Fragments{{a[0], a[1], a[2], a[3]}, {b0, b1}}, site);
+  const unsigned g = lane() / 4, t = lane() % 4;
+  // Of rows g and g + 8, and of columns 2t and 2t + 1.
+  float left[2][16], right[2][16];
+  for (unsigned quad = 0; quad < 4; ++quad) {
+    const auto row = from_lane<Fragments>(meeting, 4 * g + quad, site);
+    for (int i = 0; i < 8; ++i) {
+      const unsigned k = 2 * quad + static_cast<unsigned>(i % 2 + i / 4 * 8);
+      left[i / 2 % 2][k] = of_pair(row.a[i / 2], i % 2);
+    }
+    for (unsigned column = 0; column < 2; ++column) {
+      const auto held = from_lane<Fragments>(meeting, 4 * (2 * t + column) + quad, site);
+      for (int i = 0; i < 4; ++i) {
+        const unsigned k = 2 * quad + static_cast<unsigned>(i % 2 + i / 2 * 8);
+        right[column][k] = of_pair(held.b[i / 2], i % 2);
+      }
+    }
+  }
+  for (int i = 0; i < 4; ++i) {
+    for (int k = 0; k < 16; ++k) c[i] += left[i / 2][k] * right[i % 2][k];
+  }
+}
+
+inline void load_matrices(std::uint32_t (&to)[4], const void* row, int line = __builtin_LINE()) {
+  trireme::emulator::load_matrices(to, row, false, {__FILE__, line});
+}
+inline void load_matrices_transposed(std::uint32_t (&to)[4], const void* row,
+                                     int line = __builtin_LINE()) {
+  trireme::emulator::load_matrices(to, row, true, {__FILE__, line});
+}
+
+inline void start_copy(void* shared, const void* from, bool wanted) {
+  trireme::emulator::require_aligned(shared);
+  if (wanted) trireme::emulator::require_aligned(from);
+  trireme::emulator::copies_of_thread().open.push_back({shared, wanted ? from : nullptr});
+}
+inline void close_copies() {
+  auto& copies = trireme::emulator::copies_of_thread();
+  copies.groups.push_back(std::move(copies.open));
+  copies.open.clear();
+}
+template <int kUnderWay>
+void wait_copies() {
+  trireme::emulator::copies_of_thread().finish(kUnderWay);
+}
+
+inline float power_of_two(float value) {
+  const float power = std::exp2(value);
+  return power < std::numeric_limits<float>::min() ? 0 : power;
+}
+
+inline std::uint32_t pack_bf16(float first, float second) {
+  return Bf16(first).bits | static_cast<std::uint32_t>(Bf16(second).bits) << 16;
+}
+
+}  // namespace trireme::ops::cuda
