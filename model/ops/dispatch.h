@@ -8,14 +8,9 @@
 // TRIREME_DISPATCH(stream, op(args...)) calls cuda::op or cpu::op, whichever the
 // stream's device is; on a planning stream it calls nothing. A statement, used once
 // at the end of a neutral op, after its checks and its takes from the scratch arena.
-<<<<<<< HEAD
-// Memory has already refused a CUDA device in a build without it, so there the CPU
-// branch is always right. TRIREME_CHOICE(stream, op(args...)) is the value of the same
-// call, made on planning streams too: the workspace a device's kernels need.
-=======
-// TRIREME_CUDA is defined for the ops that CUDA has: model/CMakeLists.txt lists them. No op
-// does another device's work.
->>>>>>> k1
+// TRIREME_CUDA is defined for the ops that CUDA has: model/ops/cuda/kernels.cmake lists them.
+// No op does another device's work. TRIREME_CHOICE(stream, op(args...)) is the value of the
+// same call, made on planning streams too: the workspace a device's kernels need.
 #ifdef TRIREME_CUDA
 #define TRIREME_DISPATCH(stream, ...) \
   do {                                \
