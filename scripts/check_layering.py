@@ -30,6 +30,7 @@ ROOMS = {
     "model/layers": [*GROUND, "model/ops", "model/params"],
     "model/stage": [*GROUND, "model/ops", "model/params", "model/layers"],
     "parallel/comm": [*GROUND, "model/device/cpu"],
+    "parallel/comm/cuda": [*GROUND, "model/device/cuda", "parallel/comm"],
     "parallel/mesh": ["model/base", "parallel/comm"],
     "parallel/tensor": PARALLEL,
     "parallel/context": PARALLEL,
@@ -48,6 +49,7 @@ for height, name in enumerate(TRAINER):
 CHOOSERS = {
     "model/ops": ["model/ops/cpu", "model/ops/cuda"],
     "model/device": ["model/device/cpu", "model/device/cuda"],
+    "parallel/comm": ["parallel/comm/cuda"],
 }
 
 # third-party headers, and the only rooms that may see each
@@ -56,7 +58,7 @@ ONLY_IN = {
     r"hdf5\.h|H5.*\.h": ["checkpoint"],
     r"toml\+\+/": ["trainer"],
     r"CLI/": ["trainer", "tests"],
-    r"nlohmann/": ["data", "checkpoint", "trainer", "model/ops/cpu", "tests"],
+    r"nlohmann/": ["data", "checkpoint", "trainer", "model/ops", "tests"],
     r"spdlog/": ["model/base", "model/ops", "parallel", "data", "checkpoint", "trainer", "tests"],
     r"sentencepiece_.*\.h": ["data", "tests/data"],
     r"isa-l(\.h|/)": ["checkpoint", "trainer/telemetry"],

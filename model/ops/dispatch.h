@@ -8,9 +8,9 @@
 // TRIREME_DISPATCH(stream, op(args...)) calls cuda::op or cpu::op, whichever the
 // stream's device is; on a planning stream it calls nothing. A statement, used once
 // at the end of a neutral op, after its checks and its takes from the scratch arena.
-// Memory has already refused a CUDA device in a build without it, so there the CPU
-// branch is always right. TRIREME_CHOICE(stream, op(args...)) is the value of the same
-// call, made on planning streams too: the workspace a device's kernels need.
+// TRIREME_CUDA is defined for the ops that CUDA has: model/ops/cuda/kernels.cmake lists them.
+// No op does another device's work. TRIREME_CHOICE(stream, op(args...)) is the value of the
+// same call, made on planning streams too: the workspace a device's kernels need.
 #ifdef TRIREME_CUDA
 #define TRIREME_DISPATCH(stream, ...) \
   do {                                \
@@ -22,9 +22,11 @@
   } while (false)
 #define TRIREME_CHOICE(stream, ...) ((stream).on_cuda() ? cuda::__VA_ARGS__ : cpu::__VA_ARGS__)
 #else
-#define TRIREME_DISPATCH(stream, ...)          \
-  do {                                         \
-    if ((stream).executes()) cpu::__VA_ARGS__; \
+#define TRIREME_DISPATCH(stream, ...)                                                 \
+  do {                                                                                \
+    if (!(stream).executes()) break;                                                  \
+    require(!(stream).on_cuda(), "this build has no CUDA version of ", #__VA_ARGS__); \
+    cpu::__VA_ARGS__;                                                                 \
   } while (false)
 #define TRIREME_CHOICE(stream, ...) cpu::__VA_ARGS__
 #endif

@@ -1,6 +1,7 @@
 #include "model/ops/gemm.h"
 
 #include "model/ops/cpu/gemm.h"
+#include "model/ops/cuda/gemm.h"
 #include "model/ops/dispatch.h"
 
 namespace trireme::ops {
@@ -34,6 +35,10 @@ void gemm(Stream& stream, Tensor c, Tensor a, Tensor b, const Gemm& how) {
                              static_cast<double>(a.count() == 0 ? 0 : k);
   }
   TRIREME_DISPATCH(stream, gemm(stream, c, a, b, how));
+}
+
+std::size_t gemm_workspace_bytes(Device device) {
+  return device.is_cuda() ? cuda::kGemmWorkspaceBytes : 0;
 }
 
 }  // namespace trireme::ops

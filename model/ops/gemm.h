@@ -20,4 +20,7 @@ void gemm(Stream&, Tensor c, Tensor a, Tensor b, const Gemm& how);
 // dbias [n] = or += the column sums of dy [rows, n]. dbias is dy's accumulator dtype.
 void bias_backward(Stream&, Tensor dbias, Tensor dy, Into into);
 
+// Memory of `device` that its matrix products take once, beside their tensors.
+std::size_t gemm_workspace_bytes(Device device);
+
 }  // namespace trireme::ops

@@ -6,7 +6,6 @@
 #include "model/base/error.h"
 
 namespace trireme::comm {
-namespace {
 
 std::string place(const CallSite& site) {
   std::string text =
@@ -14,8 +13,6 @@ std::string place(const CallSite& site) {
   if (site.peer >= 0) text += say(", with rank ", site.peer);
   return text;
 }
-
-}  // namespace
 
 void check(int status, const CallSite& site) {
   if (status == MPI_SUCCESS) return;

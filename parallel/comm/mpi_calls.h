@@ -18,6 +18,8 @@ struct CallSite {
   int peer = -1;  // none
 };
 
+// "all_reduce in group 'tensor', rank 1 of 4, with rank 2"
+std::string place(const CallSite& site);
 // Throws PeerError with MPI's own words unless `status` is MPI_SUCCESS.
 void check(int status, const CallSite& site);
 // Throws PeerError when a message is not of `count` elements of `dtype`.

@@ -71,7 +71,7 @@ MpiCommunicator::~MpiCommunicator() {
 }
 
 bool MpiCommunicator::has_work(const Stream& stream, const Tensor& tensor) const {
-  require(!stream.on_cuda() && tensor.device.kind == Device::Kind::kCpu, "group '", name_,
+  require(!stream.on_cuda() && !tensor.device.is_cuda(), "group '", name_,
           "' moves tensors in host memory only");
   return stream.executes() && tensor.count() > 0;
 }

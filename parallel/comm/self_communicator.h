@@ -1,6 +1,5 @@
 #pragma once
-#include <cstring>
-
+#include "model/device/copy.h"
 #include "parallel/comm/shapes.h"
 
 namespace trireme {
@@ -44,8 +43,7 @@ class SelfCommunicator final : public Communicator {
  private:
   static void copy(Stream& stream, const Tensor& to, const Tensor& from) {
     if (to.data == from.data || to.count() == 0) return;
-    require(!stream.on_cuda(), "a part of one is the whole, in place");
-    std::memcpy(to.data, from.data, from.bytes());
+    copy_bytes(stream, to.data, from.data, from.bytes());
   }
 };
 

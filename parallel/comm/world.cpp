@@ -11,9 +11,13 @@
 #include <numeric>
 #include <utility>
 
+#include "model/device/devices.h"
 #include "parallel/comm/mpi_calls.h"
 #include "parallel/comm/mpi_communicator.h"
+#include "parallel/comm/nccl_world.h"
 #include "parallel/comm/self_communicator.h"
+#include "parallel/comm/staged_communicator.h"
+#include "parallel/comm/versions.h"
 
 namespace trireme {
 namespace {
@@ -90,28 +94,70 @@ World::~World() {
 }
 
 void World::finalize() {
-  if (std::exchange(has_mpi_, false)) MPI_Finalize();
+  if (!std::exchange(has_mpi_, false)) return;
+  nccl_.reset();
+  MPI_Finalize();
+}
+
+void World::use_device(Device device) {
+  require_present(device);
+  device_ = device;
+  if (!device.is_cuda() || !has_mpi_) return;
+  const std::string shared = shared_device();
+  if (shared.empty()) nccl_ = NcclWorld::form(MPI_COMM_WORLD, rank_, size_, device);
+  transport_ = nccl_ ? "NCCL " + comm::nccl_version().running
+                     : "MPI through memory of the host, as " +
+                           (shared.empty() ? std::string("NCCL is not built in") : shared);
+}
+
+// "ranks 0 and 1 share a GPU" for the first two that do; else empty. Collective.
+std::string World::shared_device() const {
+  const std::string id =
+      say(hosts_[static_cast<std::size_t>(rank_)], " ", properties_of(device_).bus_id);
+  std::array<char, 320> own{};
+  id.copy(own.data(), own.size() - 1);
+  std::vector<std::array<char, 320>> all(static_cast<std::size_t>(size_));
+  const std::string world = "world";
+  comm::check(MPI_Allgather(own.data(), own.size(), MPI_CHAR, all.data(), own.size(), MPI_CHAR,
+                            MPI_COMM_WORLD),
+              {"start", world, rank_, size_});
+  for (std::size_t later = 1; later < all.size(); ++later) {
+    const auto earlier = std::find(all.begin(), all.begin() + static_cast<long>(later), all[later]);
+    const auto found = static_cast<std::size_t>(earlier - all.begin());
+    if (found < later) return say("ranks ", found, " and ", later, " share a GPU");
+  }
+  return {};
 }
 
 std::unique_ptr<Communicator> World::split(const std::string& name, const std::vector<int>& ranks,
-                                           std::size_t buffer_bytes) {
+                                           std::size_t buffer_bytes, Messages messages) {
   const auto own = std::find(ranks.begin(), ranks.end(), rank_);
   require(own != ranks.end(), "group '", name, "' is split off without rank ", rank_);
   if (!has_mpi_) return std::make_unique<SelfCommunicator>();
   const comm::CallSite site{"split", name, rank_, size_};
   const Ledger::Entry entry =
       ledger().begin_collective(group_, ledger::Operation::kSplit, /*bytes=*/0);
+  const int color = *std::min_element(ranks.begin(), ranks.end());
   MPI_Comm comm = MPI_COMM_NULL;
-  comm::check(MPI_Comm_split(MPI_COMM_WORLD, *std::min_element(ranks.begin(), ranks.end()),
-                             static_cast<int>(own - ranks.begin()), &comm),
+  comm::check(MPI_Comm_split(MPI_COMM_WORLD, color, static_cast<int>(own - ranks.begin()), &comm),
               site);
   const bool agreed = have_agreed(comm, ranks);
   ledger().end(entry);
   if (!agreed || ranks.size() == 1) MPI_Comm_free(&comm);
   require(agreed, "group '", name, "': its ranks do not agree on who belongs to it");
-  if (ranks.size() == 1) return std::make_unique<SelfCommunicator>();
-  return std::make_unique<RecordedCommunicator>(
-      std::make_unique<MpiCommunicator>(comm, name, buffer_bytes), recording_, name, ranks);
+  std::unique_ptr<Communicator> group;
+  if (ranks.size() == 1) {
+    group = std::make_unique<SelfCommunicator>();
+  } else {
+    group = std::make_unique<MpiCommunicator>(comm, name, buffer_bytes);
+  }
+  if (nccl_) {
+    group = nccl_->split(std::move(group), color, name, messages == Messages::kSent);
+  } else if (device_.is_cuda() && ranks.size() > 1) {
+    group = std::make_unique<StagedCommunicator>(std::move(group), device_, buffer_bytes);
+  }
+  if (ranks.size() == 1) return group;
+  return std::make_unique<RecordedCommunicator>(std::move(group), recording_, name, ranks);
 }
 
 void World::abort(ExitCode code) {

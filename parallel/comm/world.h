@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +11,11 @@
 #include "parallel/comm/recorded_communicator.h"
 
 namespace trireme {
+
+class NcclWorld;
+
+// Whether the ranks of a group send each other messages, beside what they do together.
+enum class Messages : std::uint8_t { kNone, kSent };
 
 // The processes one launcher started together (MPI_COMM_WORLD), or this one alone.
 // MPI is started and ended here, and only where a launcher wired ranks up: a program
@@ -41,12 +47,20 @@ class World {
   // Told of every call of all groups from now on; null for nobody.
   void observe(CommunicationObserver* observer) { recording_.observer = observer; }
 
+  // From now on groups move tensors of this rank's device as well as the host's: over NCCL
+  // where it is built in and every rank has a GPU of its own, else over MPI through pinned
+  // memory. Collective. Called before any group is split off; the CPU needs no call.
+  void use_device(Device device);
+  // How tensors travel between ranks, for people: "MPI", "NCCL 2.28.9".
+  const std::string& transport() const { return transport_; }
+
   // The group of `ranks`, in this order, `name`d for messages. Collective over the
   // world: every rank calls it with the ranks of its own group, and the groups cover
   // the world without overlap. A group of one takes no buffer, and its calls, which go
   // nowhere, are not recorded.
   std::unique_ptr<Communicator> split(const std::string& name, const std::vector<int>& ranks,
-                                      std::size_t buffer_bytes = kBufferBytes);
+                                      std::size_t buffer_bytes = kBufferBytes,
+                                      Messages messages = Messages::kNone);
 
   // Leaves the others in order, once all ranks have come here; the destructor has then
   // nothing left to do. No group may be used any more.
@@ -58,6 +72,7 @@ class World {
 
  private:
   void find_neighbours();
+  std::string shared_device() const;
 
   Recording recording_;
   int group_ = 0;  // the world's own in the ledger
@@ -68,6 +83,9 @@ class World {
   int local_rank_ = 0;
   int local_size_ = 1;
   std::vector<std::string> hosts_;
+  Device device_;
+  std::string transport_ = "MPI";
+  std::unique_ptr<NcclWorld> nccl_;
 };
 
 }  // namespace trireme

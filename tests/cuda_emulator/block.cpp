@@ -1,6 +1,8 @@
 #include "tests/cuda_emulator/block.h"
 
 #include <algorithm>
+#include <cstring>
+#include <memory>
 #include <numeric>
 #include <vector>
 
@@ -74,6 +76,9 @@ class Block {
   std::string fault_;
 };
 
+bool same(Site a, Site b) {
+  return a.line == b.line && (a.file == b.file || std::strcmp(a.file, b.file) == 0);
+}
 std::string place(Site site) {
   return say(site.file, ":", site.line);
 }
@@ -147,7 +152,7 @@ void Block::wait_for(const std::uint64_t& round, Site site) {
 
 void Block::sync(Site site) {
   if (finished_ > 0) fault(say("a thread waits at ", place(site), " for one that has left"));
-  if (at_barrier_ > 0 && (site.line != barrier_.line || std::string(site.file) != barrier_.file)) {
+  if (at_barrier_ > 0 && !same(site, barrier_)) {
     fault(say("threads of one block wait at ", place(barrier_), " and at ", place(site)));
   }
   barrier_ = site;
@@ -189,8 +194,7 @@ Meeting Block::meet(unsigned mask, const void* value, std::size_t bytes, Site si
     fault(say("a lane at ", place(site), " is not among those it waits with"));
   }
   Gathering& here = gathering(mask);
-  if (here.arrived != 0 &&
-      (site.line != here.site.line || std::string(site.file) != here.site.file)) {
+  if (here.arrived != 0 && !same(site, here.site)) {
     fault(say("lanes of one warp wait at ", place(here.site), " and at ", place(site)));
   }
   const std::uint64_t round = here.round;

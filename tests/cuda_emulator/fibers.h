@@ -37,6 +37,7 @@ class Fibers {
   std::function<void()> work_;
   std::jmp_buf home_;
   Fiber* running_ = nullptr;
+  std::size_t turns_ = 0;
 };
 
 }  // namespace trireme::emulator

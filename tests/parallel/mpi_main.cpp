@@ -4,9 +4,13 @@
 #include <cstdlib>
 #include <memory>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "tests/parallel/mpi_world.h"
+#ifdef TRIREME_TEST_STAGED
+#include "parallel/comm/staged_communicator.h"
+#endif
 
 namespace trireme::tests {
 namespace {
@@ -40,7 +44,11 @@ World& world() {
 std::unique_ptr<Communicator> everybody(std::size_t buffer_bytes) {
   std::vector<int> ranks(static_cast<std::size_t>(world().size()));
   std::iota(ranks.begin(), ranks.end(), 0);
-  return world().split("everybody", ranks, buffer_bytes);
+  auto group = world().split("everybody", ranks, buffer_bytes);
+#ifdef TRIREME_TEST_STAGED
+  group = std::make_unique<StagedCommunicator>(std::move(group), Device{}, buffer_bytes);
+#endif
+  return group;
 }
 
 int run_all_tests(int argc, char** argv) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "model/ops/elementwise.h"
+#include "model/ops/gemm.h"
 #include "parallel/pipeline/balance.h"
 #include "parallel/pipeline/rank_plan.h"
 #include "parallel/pipeline/registry.h"
@@ -207,6 +208,7 @@ EnginePlan plan_engine(const EngineSpec& spec, const RankGroups& groups, Device 
     const int in_flight = plan_rank(schedule, groups.down->rank(), kReceiveAhead).training.slots;
     Arenas arenas = Arenas::unbounded(device, static_cast<std::size_t>(in_flight));
     arenas.buffers = groups.buffer_bytes();
+    arenas.products = ops::gemm_workspace_bytes(device);
     Engine engine(how, groups, stream, arenas);
     engine.train(0, 1, 1);
     const MemoryPlan trained = arenas.peaks();

@@ -14,7 +14,7 @@ std::array<std::pair<const char*, std::size_t>, 8> MemoryPlan::classes() const {
            {"gradients", gradients},
            {"optimizer", optimizer},
            {"activations", activations * in_flight},
-           {"workspace", workspace},
+           {"workspace", workspace + products},
            {"data", data},
            {"communication", communication + buffers}}};
 }
@@ -44,7 +44,8 @@ Arenas::Arenas(const MemoryPlan& plan, Device device)
       workspace(plan.workspace, device),
       data(plan.data, device),
       communication(plan.communication, device),
-      buffers(plan.buffers) {
+      buffers(plan.buffers),
+      products(plan.products) {
   for (std::size_t i = 0; i < plan.in_flight; ++i)
     activations.emplace_back(plan.activations, device);
 }
@@ -58,7 +59,8 @@ MemoryPlan Arenas::peaks() const {
                   .workspace = workspace.peak(),
                   .data = data.peak(),
                   .communication = communication.peak(),
-                  .buffers = buffers};
+                  .buffers = buffers,
+                  .products = products};
   for (const Arena& arena : activations)
     plan.activations = std::max(plan.activations, arena.peak());
   return plan;

@@ -21,14 +21,15 @@ struct MemoryPlan {
   std::size_t data = 0;           // token ids, targets, positions of a step
   std::size_t communication = 0;  // what is gathered before it is sent
   std::size_t buffers = 0;        // of the groups of ranks, for messages on their way
+  std::size_t products = 0;       // what the matrix products' library takes for itself
 
   std::size_t total() const {
     return weights + masters + gradients + optimizer + activations * in_flight + workspace + data +
-           communication + buffers;
+           communication + buffers + products;
   }
   bool operator==(const MemoryPlan&) const = default;
-  // ("weights", bytes), ... in the order above, activations of all in flight, the last two
-  // as one.
+  // ("weights", bytes), ... in the order above, activations of all in flight; products are
+  // counted as workspace, buffers as communication.
   std::array<std::pair<const char*, std::size_t>, 8> classes() const;
 };
 
@@ -41,6 +42,7 @@ struct Arenas {
   Arena weights, masters, gradients, optimizer, workspace, data, communication;
   std::deque<Arena> activations;
   std::size_t buffers = 0;
+  std::size_t products = 0;
 
   // The most that each has held so far.
   MemoryPlan peaks() const;

@@ -53,8 +53,8 @@ RankGroups::RankGroups(World& world, const ParallelismConfig& layout, const Mode
   tensor = world.split("tensor", of_tensor);
   key_value = world.split("key_value", neighbours(of_tensor, tensor->rank(),
                                                   key_value_replicas(config, tensor->size())));
-  down = world.split("pipeline_down", of_pipeline);
-  up = world.split("pipeline_up", of_pipeline);
+  down = world.split("pipeline_down", of_pipeline, World::kBufferBytes, Messages::kSent);
+  up = world.split("pipeline_up", of_pipeline, World::kBufferBytes, Messages::kSent);
   ends = world.split("pipeline_ends", of_ends);
   model = world.split("model", along({Axis::kPipeline, Axis::kTensor}));
   data = world.split("data", along({Axis::kDataReplicate, Axis::kDataShard}));
@@ -62,6 +62,7 @@ RankGroups::RankGroups(World& world, const ParallelismConfig& layout, const Mode
                                   Axis::kContext, Axis::kTensor}));
   ledger = &world.ledger();
   mapping = mesh.describe(world.hosts());
+  transport = world.transport();
   warning = mesh.warning(world.hosts());
 }
 

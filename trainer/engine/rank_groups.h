@@ -26,6 +26,7 @@ struct RankGroups {
   std::unique_ptr<Communicator> all;        // the ranks of the run
   Ledger* ledger = nullptr;                 // the world's; nobody's when alone
   std::string mapping;                      // who is where, for people
+  std::string transport;                    // how tensors travel between ranks, for people
   std::string warning;                      // of a mapping that will be slow, or empty
 
   // What the groups have taken for messages on their way.

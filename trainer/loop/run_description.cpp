@@ -80,15 +80,16 @@ RunDescription describe_run(const RunConfig& config, const EngineSpec& spec, con
   if (groups.all->size() > 1) {
     run.rows.insert(run.rows.begin() + 1, {"ranks", layout_text(config.parallelism)});
     run.rows.insert(run.rows.begin() + 2, {"mapping", groups.mapping});
+    run.rows.insert(run.rows.begin() + 3, {"messages", groups.transport});
     if (config.parallelism.pipeline > 1) {
       run.rows.insert(
-          run.rows.begin() + 3,
+          run.rows.begin() + 4,
           {"bubble",
            fmt::format("{:.1f} % of the pipeline's time, {:.1f} % over the ideal, were its "
                        "stages equal",
                        100 * facts.bubble, 100 * facts.bubble_overhead)});
       run.rows.insert(
-          run.rows.begin() + 3,
+          run.rows.begin() + 4,
           {"layers", fmt::format("{} in the stages", fmt::join(facts.layers_per_stage, " + "))});
     }
   }

@@ -8,7 +8,7 @@
 
 #include "model/base/file.h"
 #include "model/device/cpu/threads.h"
-#include "model/ops/cpu/gemm_engine.h"
+#include "model/ops/gemm_choices.h"
 #include "model/tensor/host_tensor.h"
 #include "trainer/config/difference.h"
 #include "trainer/config/effective.h"
@@ -143,7 +143,7 @@ void TrainRun::keep_ledger() {
 }
 
 void TrainRun::agree() {
-  const std::string chosen = ops::cpu::GemmEngine::instance().choices().json();
+  const std::string chosen = ops::gemm_choices();
   double most[] = {static_cast<double>(signals_.asked()),
                    chosen == gemm_choices_ && gemm_choices_kept_ ? 0.0 : 1.0,
                    static_cast<double>(arenas_.peaks().total()),
@@ -161,20 +161,15 @@ void TrainRun::use_gemm_choices() {
   gemm_choices_ =
       team_.led([&] { return std::filesystem::exists(path) ? read_text(path) : std::string(); });
   if (gemm_choices_.empty()) return;
-  ops::cpu::GemmEngine::instance().use(ops::cpu::GemmChoices::parse(gemm_choices_));
+  ops::use_gemm_choices(gemm_choices_);
 }
 
 // A resumed run must multiply by the same libraries: they differ in the last bits. The
 // ranks of one run agree on them too, so that no layout has bits of its own.
 void TrainRun::share_gemm_choices() {
-  using ops::cpu::GemmChoices;
-  ops::cpu::GemmEngine& engine = ops::cpu::GemmEngine::instance();
-  GemmChoices all;
-  for (const std::string& text : team_.together([&] { return engine.choices().json(); })) {
-    all.merge(GemmChoices::parse(text));
-  }
-  engine.use(all);
-  const std::string text = all.json();
+  const std::string text =
+      ops::merged_gemm_choices(team_.together([] { return ops::gemm_choices(); }));
+  ops::use_gemm_choices(text);
   try {
     if (team_.leads()) replace_text(folder_.path / kGemmChoices, text);
     gemm_choices_kept_ = true;
@@ -473,6 +468,7 @@ ExitCode train(const LoadedConfig& loaded) {
                            .stall_timeout_s = loaded.config.elastic.stall_timeout_s};
   return run_rank(world, watch, [&] {
     const Device device = open_device(loaded.config.job.device);
+    world.use_device(device);
     const int threads = cpu::use_threads(loaded.config.job.threads, world.local_size());
     return TrainRun(loaded, world, device, threads).run();
   });

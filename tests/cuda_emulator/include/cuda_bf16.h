@@ -2,7 +2,6 @@
 // The part of CUDA's bfloat16 that the kernels use: the conversions of the instruction set.
 #include <emulator/intrinsics.h>
 
-// NOLINTBEGIN(bugprone-reserved-identifier): the names are CUDA's
 struct __nv_bfloat16 {
   std::uint16_t bits;
 };
@@ -23,4 +22,3 @@ inline unsigned short __bfloat16_as_ushort(__nv_bfloat16 value) {
 inline __nv_bfloat16 __ushort_as_bfloat16(unsigned short bits) {
   return {bits};
 }
-// NOLINTEND(bugprone-reserved-identifier)

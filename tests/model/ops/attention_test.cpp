@@ -163,6 +163,19 @@ void expect_reference(Stream& stream, const Case& x, DType dtype) {
 
 std::vector<Case> cases() {
   std::vector<Case> all;
+  // The CPU's tiles and a GPU's have edges at different places, and are as many as the
+  // emulator has time for.
+  if (kTriesCuda) {
+    for (const std::int64_t seq : {1, 16, 33, 64, 65, 129, 200})
+      all.push_back({1, seq, 2, 1, 24, 0});
+    for (const std::int64_t width : {1, 8, 20, 64, 80, 128, 200, 256})
+      all.push_back({2, 70, 1, 1, width, 0});
+    for (const std::int64_t kv_heads : {2, 6}) all.push_back({1, 90, 6, kv_heads, 16, 0});
+    for (const std::int64_t document : {1, 5, 37, 64, 190})
+      all.push_back({2, 200, 2, 1, 16, document});
+    all.push_back({1, 150, 2, 1, 136, 60});
+    return all;
+  }
   for (const std::int64_t seq : {1, 2, 7, 16, 33, 63, 64, 65, 100, 128, 129, 200, 300})
     all.push_back({1, seq, 2, 1, 24, 0});
   for (const std::int64_t width : {1, 3, 8, 16, 20, 32, 48, 64, 65, 80, 100, 128, 200, 256})
@@ -170,8 +183,6 @@ std::vector<Case> cases() {
   for (const std::int64_t kv_heads : {1, 2, 3, 6}) all.push_back({2, 90, 6, kv_heads, 16, 0});
   for (const std::int64_t document : {1, 2, 5, 16, 37, 64, 65, 128, 190})
     all.push_back({3, 200, 2, 1, 16, document});
-  // Both groups of heads and long rows for the widest tiles.
-  all.push_back({1, 150, 4, 2, 136, 60});
   return all;
 }
 
@@ -254,10 +265,11 @@ TEST_P(AttentionDtype, ByACacheIsThatOfTheWholeSequence) {
 }
 
 TEST(Attention, HasTheGradientOfItsOutput) {
+  if (kTriesCuda) GTEST_SKIP() << "on CUDA it is held against the reference";
   const Case x{2, 70, 4, 2, 6, 45};
   const int threads = omp_get_max_threads();
-  omp_set_num_threads(1);   // thousands of calls too short to share
-  Stream stream{Device{}};  // other devices are held against the reference
+  omp_set_num_threads(1);  // thousands of calls too short to share
+  Stream stream{Device{}};
   Values qkv = qkv_of(x, DType::kF64);
   const Computed c(stream, x, DType::kF64, qkv);
   const Values gradient = c.dqkv.values();

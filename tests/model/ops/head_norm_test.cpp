@@ -63,7 +63,7 @@ struct Applied {
         dx(stream, p.shape(), p.dtype, p.dy),
         dquery_gain(stream, {p.heads.width}, accumulator_of(p.dtype)),
         dkey_gain(stream, {p.heads.width}, accumulator_of(p.dtype)) {
-    Arena scratch(1 << 20, stream.device());
+    Arena scratch(1 << 16, stream.device());
     head_norm(stream, {.y = y,
                        .inv_rms = inverse,
                        .x = in_place ? y : x,

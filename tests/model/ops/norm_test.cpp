@@ -93,7 +93,7 @@ struct Backward {
       : dx(stream, p.shape(), p.dtype),
         dgain(stream, {p.width}, accumulator_of(p.dtype), before),
         dbias(stream, {p.width}, accumulator_of(p.dtype), before) {
-    Arena scratch(1 << 20, stream.device());
+    Arena scratch(1 << 16, stream.device());
     const Held x(stream, p.shape(), p.dtype, p.x), dy(stream, p.shape(), p.dtype, p.dy);
     const Held gain(stream, {p.width}, p.dtype, p.gain);
     const Held dresidual(stream, p.shape(), p.dtype, p.dresidual);

@@ -25,18 +25,37 @@ namespace trireme::test {
 using Values = std::vector<double>;
 
 inline constexpr DType kFloats[] = {DType::kF32, DType::kF64, DType::kBf16};
+// Whether this program tries CUDA, and the CPU's properties are another one's to show.
+#ifdef TRIREME_TESTED_ON_CUDA
+inline constexpr bool kTriesCuda = true;
+#else
+inline constexpr bool kTriesCuda = false;
+#endif
 inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Calls body(stream) on every platform present.
+// Bytes before and after the tensors that are held from here on: one float64 off what
+// vectors would like, unless somebody asks for what they do like.
+inline std::ptrdiff_t& guard_of_tensors() {
+  static std::ptrdiff_t bytes = 72;
+  return bytes;
+}
+
+// Calls body(stream) on every platform present; on CUDA, where kernels choose by how tensors
+// are aligned, once for tensors on no particular alignment and once for well aligned ones.
 template <class Body>
 void on_every_platform(const Body& body) {
 #ifdef TRIREME_TESTED_ON_CUDA
   if (cuda_devices().count == 0) GTEST_SKIP() << cuda_devices().reason;
-  SCOPED_TRACE("on CUDA");
-  Stream stream{Device{Device::Kind::kCuda, 0}};
-  body(stream);
-  stream.synchronize();
+  const std::ptrdiff_t usual = guard_of_tensors();
+  for (const std::ptrdiff_t guard : {usual, std::ptrdiff_t{128}}) {
+    SCOPED_TRACE(say("on CUDA, tensors at ", guard, " bytes"));
+    guard_of_tensors() = guard;
+    Stream stream{Device{Device::Kind::kCuda, 0}};
+    body(stream);
+    stream.synchronize();
+  }
+  guard_of_tensors() = usual;
 #else
   const simd::Isa usual = simd::selected();
   for (const simd::Isa isa : {simd::Isa::kBaseline, simd::Isa::kAvx2, simd::Isa::kAvx512}) {
@@ -90,9 +109,9 @@ class Held {
  public:
   Held(Stream& stream, Shape shape, DType dtype, const Values& values = {})
       : stream_(stream),
-        memory_(static_cast<std::size_t>(shape.count()) * size_of(dtype) + 2 * kGuard,
-                stream.device()),
-        tensor_{memory_.data() + kGuard, dtype, shape, stream.device()} {
+        guard_(guard_of_tensors()),
+        memory_(shape.count() * size_of(dtype) + 2 * guard_, stream.device()),
+        tensor_{memory_.data() + guard_, dtype, shape, stream.device()} {
     require(values.empty() || static_cast<std::int64_t>(values.size()) == shape.count(),
             "values for another shape");
     std::vector<std::byte> image(memory_.bytes(), kMark);
@@ -106,7 +125,7 @@ class Held {
   }
   ~Held() {
     const std::vector<std::byte> image = on_host();
-    for (std::size_t i = 0; i < kGuard; ++i) {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(guard_); ++i) {
       if (image[i] == kMark && image[image.size() - 1 - i] == kMark) continue;
       ADD_FAILURE() << "written outside a tensor of shape " << say(tensor_.shape);
       break;
@@ -128,12 +147,10 @@ class Held {
   }
   std::vector<std::byte> bits() const {
     const std::vector<std::byte> image = on_host();
-    return {image.begin() + kGuard, image.end() - kGuard};
+    return {image.begin() + guard_, image.end() - guard_};
   }
 
  private:
-  // One element off what vectors would like.
-  static constexpr std::ptrdiff_t kGuard = 72;
   static constexpr std::byte kMark{0xa5};
 
   std::vector<std::byte> on_host() const {
@@ -146,13 +163,13 @@ class Held {
   template <class T>
   T read(const std::vector<std::byte>& image, std::int64_t i) const {
     T value;
-    std::memcpy(&value, image.data() + kGuard + i * static_cast<std::int64_t>(sizeof(T)),
+    std::memcpy(&value, image.data() + guard_ + i * static_cast<std::int64_t>(sizeof(T)),
                 sizeof(T));
     return value;
   }
   template <class T>
   void write(std::vector<std::byte>& image, std::int64_t i, T value) const {
-    std::memcpy(image.data() + kGuard + i * static_cast<std::int64_t>(sizeof(T)), &value,
+    std::memcpy(image.data() + guard_ + i * static_cast<std::int64_t>(sizeof(T)), &value,
                 sizeof(T));
   }
   double get(const std::vector<std::byte>& image, std::int64_t i) const {
@@ -173,6 +190,7 @@ class Held {
     }
   }
   Stream& stream_;
+  std::ptrdiff_t guard_;
   Memory memory_;
   Tensor tensor_;
 };

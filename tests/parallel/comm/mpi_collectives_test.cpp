@@ -158,7 +158,9 @@ TEST(MpiCommunicator, sums_as_near_to_float64_as_the_dtype_allows) {
 }
 
 TEST(MpiCommunicator, takes_the_buffer_it_was_told_to_and_a_group_of_one_takes_none) {
-  EXPECT_EQ(everybody(12'345)->buffer_bytes(), 12'345u);
+  std::vector<int> ranks;
+  for (int r = 0; r < world().size(); ++r) ranks.push_back(r);
+  EXPECT_EQ(world().split("all", ranks, 12'345)->buffer_bytes(), 12'345u);
   EXPECT_EQ(world().split("alone", {world().rank()})->buffer_bytes(), 0u);
   EXPECT_THROW(everybody(63), Error) << "less than a cache line a rank";
 }
@@ -217,6 +219,13 @@ TEST(World, knows_who_shares_its_memory) {
   EXPECT_EQ(world().local_size(), world().size());
   EXPECT_EQ(world().hosts(), std::vector<std::string>(static_cast<std::size_t>(world().size()),
                                                       world().hosts().front()));
+}
+
+TEST(World, refuses_a_device_that_is_not_there_and_stays_with_MPI) {
+  const Device device{Device::Kind::kCuda, 1000};
+  EXPECT_THROW(world().use_device(device), EnvironmentError);
+  world().use_device(Device{});
+  EXPECT_EQ(world().transport(), "MPI");
 }
 
 }  // namespace

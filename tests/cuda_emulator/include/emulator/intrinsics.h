@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <cstring>
 
-// NOLINTBEGIN(bugprone-reserved-identifier): the names are CUDA's
 namespace trireme::emulator {
 template <class To, class From>
 To same_bits(From from) {
@@ -18,8 +17,8 @@ To same_bits(From from) {
 }
 }  // namespace trireme::emulator
 
-using std::max;
-using std::min;
+using std::max;  // NOLINT(google-global-names-in-headers): CUDA has them there
+using std::min;  // NOLINT(google-global-names-in-headers)
 
 inline float __uint_as_float(unsigned bits) {
   return trireme::emulator::same_bits<float>(bits);
@@ -78,4 +77,3 @@ template <class T>
 T __ldg(const T* from) {
   return *from;
 }
-// NOLINTEND(bugprone-reserved-identifier)

@@ -2,7 +2,6 @@
 // The words that CUDA adds to C++. Blocks run one after the other on one host thread, so a
 // block's shared memory can be static.
 
-// NOLINTBEGIN(bugprone-reserved-identifier): the names are CUDA's
 #define __global__
 #define __device__
 #define __host__
@@ -12,4 +11,3 @@
 #define __launch_bounds__(...)
 #define __align__(bytes) alignas(bytes)
 #define __grid_constant__
-// NOLINTEND(bugprone-reserved-identifier)

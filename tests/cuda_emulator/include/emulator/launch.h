@@ -28,10 +28,14 @@ bool may_be_followed(std::uint64_t word);
 cudaError_t enqueue_kernel(const void* kernel, const cudaLaunchConfig_t& config,
                            std::function<void()> body);
 
-// Every word of an argument that looks like an address has to be a device's.
+// Every word of an argument that looks like an address has to be a device's. Padding holds
+// whatever was there before.
 template <class Argument>
-bool reaches_only_devices(const Argument& argument) {
+bool reaches_only_devices(Argument argument) {
   static_assert(std::is_trivially_copyable_v<Argument>, "kernels take their arguments as bytes");
+#if __has_builtin(__builtin_clear_padding)
+  __builtin_clear_padding(&argument);
+#endif
   for (std::size_t at = 0; at + 8 <= sizeof(Argument); at += 8) {
     std::uint64_t word = 0;
     std::memcpy(&word, reinterpret_cast<const std::byte*>(&argument) + at, 8);

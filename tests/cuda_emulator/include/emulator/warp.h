@@ -45,7 +45,6 @@ Meeting meet(unsigned mask, const T& mine, Site site) {
 
 }  // namespace trireme::emulator
 
-// NOLINTBEGIN(bugprone-reserved-identifier): the names are CUDA's
 #define TRIREME_SITE int line = __builtin_LINE(), const char *file = __builtin_FILE()
 
 inline void __syncthreads(TRIREME_SITE) {
@@ -111,4 +110,3 @@ inline int __all_sync(unsigned mask, int value, TRIREME_SITE) {
   return __ballot_sync(mask, !value, line, file) == 0;
 }
 #undef TRIREME_SITE
-// NOLINTEND(bugprone-reserved-identifier)

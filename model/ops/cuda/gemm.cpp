@@ -1,0 +1,72 @@
+#include "model/ops/cuda/gemm.h"
+
+#include <algorithm>
+#include <bit>
+#include <initializer_list>
+#include <map>
+#include <mutex>
+
+#include "model/device/copy.h"
+#include "model/ops/cuda/gemm_engine.h"
+
+namespace trireme::ops::cuda {
+namespace {
+
+// The process's engine of a device.
+GemmEngine& engine_of(Device device) {
+  static std::mutex mutex;
+  static std::map<int, GemmEngine> engines;
+  const std::lock_guard guard(mutex);
+  return engines.try_emplace(device.index, device).first->second;
+}
+
+// Bytes, 16 at most, that all the addresses are multiples of.
+int alignment_of(std::initializer_list<const std::byte*> addresses) {
+  std::uintptr_t bits = 16;
+  for (const std::byte* address : addresses) bits |= reinterpret_cast<std::uintptr_t>(address);
+  return 1 << std::countr_zero(bits);
+}
+
+// Every row of c becomes `row`: each copy has twice the rows of the one before.
+void fill_rows(Stream& stream, const Tensor& c, const Tensor& row) {
+  copy_bytes(stream, c.data, row.data, row.bytes());
+  for (std::int64_t done = 1; done < c.rows(); done *= 2) {
+    const std::int64_t more = std::min(done, c.rows() - done);
+    copy_bytes(stream, c.row_slice(done, more).data, c.data, c.row_slice(0, more).bytes());
+  }
+}
+
+}  // namespace
+
+void gemm(Stream& stream, Tensor c, Tensor a, Tensor b, const Gemm& how) {
+  if (how.bias) {
+    require(how.bias.dtype == c.dtype, "gemm: CUDA adds no ", name_of(how.bias.dtype),
+            " bias into ", name_of(c.dtype));
+  }
+  const bool is_empty = a.count() == 0;  // an expert without tokens has a gradient too
+  // The library has no bias for float64: there the product is added to it.
+  const bool bias_first = how.bias && (is_empty || c.dtype == DType::kF64);
+  if (bias_first) fill_rows(stream, c, how.bias);
+  if (is_empty) {
+    if (how.into == Into::kReplace && !bias_first) fill_bytes(stream, c.data, 0, c.bytes());
+    return;
+  }
+  MatMul product;
+  product.shape = {.transpose_a = how.transpose_a,
+                   .transpose_b = how.transpose_b,
+                   .into = bias_first ? Into::kAdd : how.into,
+                   .bias = how.bias && !bias_first,
+                   .in = a.dtype,
+                   .out = c.dtype,
+                   .m = c.rows(),
+                   .n = c.width(),
+                   .k = a.count() / c.rows(),
+                   .alignment = alignment_of({a.data, b.data, c.data, how.bias.data})};
+  product.a = a.data;
+  product.b = b.data;
+  product.bias = how.bias.data;
+  product.c = c.data;
+  engine_of(stream.device()).run(stream, product);
+}
+
+}  // namespace trireme::ops::cuda

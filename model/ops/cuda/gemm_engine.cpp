@@ -1,0 +1,112 @@
+#include "model/ops/cuda/gemm_engine.h"
+
+#include <algorithm>
+#include <iterator>
+#include <vector>
+
+#include "model/device/cuda/check.h"
+#include "model/device/event.h"
+#include "model/ops/cuda/algorithm_table.h"
+#include "model/ops/cuda/gemm.h"
+
+namespace trireme::ops::cuda {
+namespace {
+
+constexpr std::size_t kMostDecided = 8192;
+constexpr int kCandidates = 8;
+constexpr int kRounds = 5;
+constexpr std::size_t kSpareBytes = std::size_t{1} << 30;
+
+std::string machine_of(Device device) {
+  return say(kMachinePrefix, properties_of(device).name, ", cuBLASLt ", cublasLtGetVersion());
+}
+
+}  // namespace
+
+GemmEngine::GemmEngine(Device device) : device_(device), machine_(machine_of(device)) {
+  trireme::cuda::use_device(device.index);
+  cublasLtHandle_t library = nullptr;
+  check(cublasLtCreate(&library), "cublasLtCreate");
+  library_.reset(library);
+  workspace_ = Memory(kGemmWorkspaceBytes, device);
+}
+
+void GemmEngine::run(Stream& stream, const MatMul& product) {
+  const std::lock_guard guard(mutex_);
+  trireme::cuda::use_device(device_.index);
+  if (last_stream_ != stream.handle()) {
+    trireme::cuda::check(cudaDeviceSynchronize(), device_.index, "cudaDeviceSynchronize");
+    last_stream_ = stream.handle();
+  }
+  if (const int now = process_algorithms().generation(); now != generation_) {
+    decided_.clear();
+    generation_ = now;
+  }
+  auto found = decided_.find(product.shape);
+  if (found == decided_.end()) {
+    if (decided_.size() >= kMostDecided) decided_.clear();
+    found = decided_.emplace(product.shape, decide(stream, product)).first;
+  }
+  found->second.plan.run(library_.get(), product, product.c, found->second.algorithm,
+                         workspace_.data(), workspace_.bytes(), trireme::cuda::queue_of(stream));
+}
+
+GemmEngine::Decided GemmEngine::decide(Stream& stream, const MatMul& product) {
+  Decided decided{MatMulPlan(product.shape), {}};
+  const std::string key = choice_key(product.shape);
+  if (const auto known = process_algorithms().find(machine_, key)) {
+    std::copy(known->begin(), known->end(), decided.algorithm.data);
+    if (decided.plan.can_use(library_.get(), decided.algorithm, workspace_.bytes())) return decided;
+    // A near shape's algorithm that cannot do this one; what the library proposes first is
+    // the same in every run.
+    const auto proposed = decided.plan.candidates(library_.get(), workspace_.bytes(), 1);
+    if (proposed.empty()) throw EnvironmentError(say("cuBLASLt has no algorithm for ", key));
+    decided.algorithm = proposed.front().algorithm;
+    return decided;
+  }
+  decided.algorithm = measure(stream, product, decided.plan);
+  Algorithm words{};
+  std::copy(std::begin(decided.algorithm.data), std::end(decided.algorithm.data), words.begin());
+  process_algorithms().set(machine_, key, words);
+  return decided;
+}
+
+// On the operands themselves. What is replaced will be computed again; a sum must not be
+// added to twice, so its timings are written elsewhere. Where that does not fit, the library's
+// own first proposal is taken.
+cublasLtMatmulAlgo_t GemmEngine::measure(Stream& stream, const MatMul& product, MatMulPlan& plan) {
+  const auto candidates = plan.candidates(library_.get(), workspace_.bytes(), kCandidates);
+  if (candidates.empty()) {
+    throw EnvironmentError(say("cuBLASLt has no algorithm for ", choice_key(product.shape)));
+  }
+  cublasLtMatmulAlgo_t best = candidates.front().algorithm;
+  Memory spare;
+  std::byte* out = product.c;
+  if (product.shape.into == Into::kAdd) {
+    const std::size_t bytes =
+        static_cast<std::size_t>(product.shape.m * product.shape.n) * size_of(product.shape.out);
+    if (bytes > std::min(kSpareBytes, properties_of(device_).free_bytes / 2)) return best;
+    spare = Memory(bytes, device_);
+    out = spare.data();
+  }
+  const auto run = [&](const MatMulPlan::Candidate& candidate) {
+    plan.run(library_.get(), product, out, candidate.algorithm, workspace_.data(),
+             workspace_.bytes(), trireme::cuda::queue_of(stream));
+  };
+  Event start(device_, Event::Use::kTiming), end(device_, Event::Use::kTiming);
+  double least = 0;
+  for (const MatMulPlan::Candidate& candidate : candidates) {
+    run(candidate);  // loads the kernel
+    start.record(stream);
+    for (int round = 0; round < kRounds; ++round) run(candidate);
+    end.record(stream);
+    end.synchronize();
+    const double milliseconds = end.milliseconds_since(start);
+    if (least != 0 && milliseconds >= least) continue;
+    least = milliseconds;
+    best = candidate.algorithm;
+  }
+  return best;
+}
+
+}  // namespace trireme::ops::cuda

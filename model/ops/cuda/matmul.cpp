@@ -1,0 +1,143 @@
+#include "model/ops/cuda/matmul.h"
+
+#include "model/base/error.h"
+#include "model/ops/cuda/algorithm_table.h"
+
+namespace trireme::ops::cuda {
+namespace {
+
+cudaDataType_t type_of(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return CUDA_R_32F;
+    case DType::kF64:
+      return CUDA_R_64F;
+    case DType::kBf16:
+      return CUDA_R_16BF;
+    case DType::kI32:
+      break;
+  }
+  throw Error("cuBLASLt was given int32 factors");
+}
+
+// A row-major matrix of `rows` rows, given or to be read transposed, as cuBLASLt's.
+cublasLtMatrixLayout_t layout_of(DType dtype, std::int64_t rows, std::int64_t columns) {
+  cublasLtMatrixLayout_t layout = nullptr;
+  check(cublasLtMatrixLayoutCreate(&layout, type_of(dtype), static_cast<std::uint64_t>(columns),
+                                   static_cast<std::uint64_t>(rows), columns),
+        "cublasLtMatrixLayoutCreate");
+  return layout;
+}
+
+template <class Value>
+void set(cublasLtMatmulDesc_t product, cublasLtMatmulDescAttributes_t what, const Value& value) {
+  check(cublasLtMatmulDescSetAttribute(product, what, &value, sizeof value),
+        "cublasLtMatmulDescSetAttribute");
+}
+
+template <class Value>
+void set(cublasLtMatmulPreference_t wish, cublasLtMatmulPreferenceAttributes_t what,
+         const Value& value) {
+  check(cublasLtMatmulPreferenceSetAttribute(wish, what, &value, sizeof value),
+        "cublasLtMatmulPreferenceSetAttribute");
+}
+
+}  // namespace
+
+std::size_t MatMulHash::operator()(const MatMulShape& s) const {
+  std::size_t hash = 0xcbf29ce484222325;
+  const auto mix = [&hash](std::int64_t value) {
+    hash = (hash ^ static_cast<std::size_t>(value)) * 0x100000001b3;
+  };
+  for (const std::int64_t value : {s.m, s.n, s.k}) mix(value);
+  mix(s.transpose_a | s.transpose_b << 1 | (s.into == Into::kAdd) << 2 | s.bias << 3);
+  mix(static_cast<int>(s.in) | static_cast<int>(s.out) << 4 | s.alignment << 8);
+  return hash;
+}
+
+std::string choice_key(const MatMulShape& s) {
+  std::string key = name_of(s.in);
+  if (s.out != s.in) key += say(">", name_of(s.out));
+  key += say(s.transpose_a ? " t" : " n", s.transpose_b ? "t " : "n ", extents_key(s.m, s.n, s.k));
+  if (s.into == Into::kAdd) key += " add";
+  if (s.bias) key += " bias";
+  if (s.alignment < 16) key += say(" aligned ", s.alignment);
+  return key;
+}
+
+MatMulPlan::MatMulPlan(const MatMulShape& shape) : shape_(shape) {
+  const bool is_double = shape.in == DType::kF64;
+  cublasLtMatmulDesc_t product = nullptr;
+  check(cublasLtMatmulDescCreate(&product, is_double ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
+                                 is_double ? CUDA_R_64F : CUDA_R_32F),
+        "cublasLtMatmulDescCreate");
+  product_.reset(product);
+  set(product, CUBLASLT_MATMUL_DESC_TRANSA, shape.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(product, CUBLASLT_MATMUL_DESC_TRANSB, shape.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+  if (shape.bias) {
+    set(product, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    set(product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(type_of(shape.in)));
+  }
+  const std::int64_t m = shape.m, n = shape.n, k = shape.k;
+  left_.reset(shape.transpose_b ? layout_of(shape.in, n, k) : layout_of(shape.in, k, n));
+  right_.reset(shape.transpose_a ? layout_of(shape.in, k, m) : layout_of(shape.in, m, k));
+  result_.reset(layout_of(shape.out, m, n));
+}
+
+std::vector<MatMulPlan::Candidate> MatMulPlan::candidates(cublasLtHandle_t library,
+                                                          std::size_t workspace_bytes,
+                                                          int most) const {
+  cublasLtMatmulPreference_t made = nullptr;
+  check(cublasLtMatmulPreferenceCreate(&made), "cublasLtMatmulPreferenceCreate");
+  const Owned<cublasLtMatmulPreference_t> wish(made);
+  set(made, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
+  // Parts of a long sum are kept in the accumulator's type, in the workspace.
+  constexpr std::uint32_t kSchemes =
+      CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  set(made, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, kSchemes);
+  for (const auto operand :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+    set(made, operand, static_cast<std::uint32_t>(shape_.alignment));
+  }
+  std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<std::size_t>(most));
+  int count = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+      library, product_.get(), left_.get(), right_.get(), result_.get(), result_.get(), made, most,
+      found.data(), &count);
+  if (status != CUBLAS_STATUS_NOT_SUPPORTED) check(status, "cublasLtMatmulAlgoGetHeuristic");
+  std::vector<Candidate> candidates;
+  for (int i = 0; i < count; ++i) {
+    const auto& result = found[static_cast<std::size_t>(i)];
+    if (result.state != CUBLAS_STATUS_SUCCESS) continue;
+    candidates.push_back({result.algo, result.workspaceSize});
+  }
+  return candidates;
+}
+
+bool MatMulPlan::can_use(cublasLtHandle_t library, const cublasLtMatmulAlgo_t& algorithm,
+                         std::size_t workspace_bytes) const {
+  cublasLtMatmulHeuristicResult_t result{};
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoCheck(library, product_.get(), left_.get(), right_.get(), result_.get(),
+                              result_.get(), &algorithm, &result);
+  return status == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= workspace_bytes;
+}
+
+void MatMulPlan::run(cublasLtHandle_t library, const MatMul& product, std::byte* out,
+                     const cublasLtMatmulAlgo_t& algorithm, std::byte* workspace,
+                     std::size_t workspace_bytes, cudaStream_t stream) {
+  if (shape_.bias) set(product_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias);
+  const double one = 1, sum = shape_.into == Into::kAdd ? 1 : 0;
+  const float one_float = 1, sum_float = static_cast<float>(sum);
+  const bool is_double = shape_.in == DType::kF64;
+  const auto scale = [is_double](const double& wide, const float& narrow) {
+    return is_double ? static_cast<const void*>(&wide) : static_cast<const void*>(&narrow);
+  };
+  check(cublasLtMatmul(library, product_.get(), scale(one, one_float), product.b, left_.get(),
+                       product.a, right_.get(), scale(sum, sum_float), product.c, result_.get(),
+                       out, result_.get(), &algorithm, workspace, workspace_bytes, stream),
+        "cublasLtMatmul");
+}
+
+}  // namespace trireme::ops::cuda

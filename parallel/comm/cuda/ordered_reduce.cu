@@ -1,0 +1,90 @@
+#include "parallel/comm/cuda/ordered_reduce.h"
+
+#include "model/device/cuda/launch.cuh"
+
+namespace trireme::comm::cuda {
+namespace {
+
+using trireme::cuda::extent;
+using trireme::cuda::launch;
+using trireme::cuda::parts;
+
+constexpr int kThreads = 256;
+
+// How numbers of T are summed: bfloat16 in float, int32 without overflow.
+__device__ float widened(float value) {
+  return value;
+}
+__device__ double widened(double value) {
+  return value;
+}
+__device__ std::uint32_t widened(std::int32_t value) {
+  return static_cast<std::uint32_t>(value);
+}
+__device__ float widened(Bf16 value) {
+  return __uint_as_float(static_cast<unsigned>(value.bits) << 16);
+}
+
+template <class T, class Wide>
+__device__ T narrowed(Wide value) {
+  return static_cast<T>(value);
+}
+template <>
+__device__ Bf16 narrowed<Bf16, float>(float value) {
+  const unsigned word = __float_as_uint(value);
+  const bool is_nan = (word & 0x7fffffffu) > 0x7f800000u;
+  Bf16 rounded;
+  rounded.bits = static_cast<std::uint16_t>(is_nan ? word >> 16 | 0x40
+                                                   : (word + 0x7fffu + (word >> 16 & 1)) >> 16);
+  return rounded;
+}
+
+template <class Wide>
+__device__ Wide larger(Wide a, Wide b) {
+  return b > a || b != b ? b : a;
+}
+__device__ std::uint32_t larger(std::uint32_t a, std::uint32_t b) {
+  return static_cast<std::int32_t>(b) > static_cast<std::int32_t>(a) ? b : a;
+}
+
+template <Reduce kReduce, class T>
+__global__ void reduce_each(const T* others, const T* own, int own_rank, int ranks, T* out,
+                            std::int64_t count) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (i >= count) return;
+  auto value = widened(own_rank == 0 ? own[i] : others[i]);
+  for (int r = 1; r < ranks; ++r) {
+    const T* const from = r == own_rank ? own : others + (r < own_rank ? r : r - 1) * count;
+    const auto next = widened(from[i]);
+    value = kReduce == Reduce::kSum ? value + next : larger(value, next);
+  }
+  out[i] = narrowed<T>(value);
+}
+
+template <class T>
+void reduce_as(Stream& stream, Reduce reduce, const Contributions& from, std::byte* out,
+               std::int64_t count) {
+  const auto kernel =
+      reduce == Reduce::kSum ? reduce_each<Reduce::kSum, T> : reduce_each<Reduce::kMax, T>;
+  launch(kernel, dim3(extent(parts(count, kThreads))), dim3(kThreads), 0, stream,
+         reinterpret_cast<const T*>(from.others), reinterpret_cast<const T*>(from.own),
+         from.own_rank, from.ranks, reinterpret_cast<T*>(out), count);
+}
+
+}  // namespace
+
+void reduce_in_order(Stream& stream, Reduce reduce, DType dtype, const Contributions& from,
+                     std::byte* out, std::int64_t count) {
+  switch (dtype) {
+    case DType::kF32:
+      return reduce_as<float>(stream, reduce, from, out, count);
+    case DType::kF64:
+      return reduce_as<double>(stream, reduce, from, out, count);
+    case DType::kBf16:
+      return reduce_as<Bf16>(stream, reduce, from, out, count);
+    case DType::kI32:
+      return reduce_as<std::int32_t>(stream, reduce, from, out, count);
+  }
+}
+
+}  // namespace trireme::comm::cuda

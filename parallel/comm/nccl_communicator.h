@@ -1,0 +1,81 @@
+#pragma once
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "model/device/event.h"
+#include "model/device/memory.h"
+#include "parallel/comm/communicator.h"
+#include "parallel/comm/nccl_line.h"
+
+namespace trireme {
+
+// A Communicator over NCCL for tensors of this rank's GPU; tensors of host memory go over
+// `host`, the same group. Work is done on an urgent stream of the group's own: it waits for
+// what is queued on the caller's stream, and what the caller queues next waits for it.
+//
+// Sums do not use NCCL's reductions, which round bfloat16 at every hop and whose order is the
+// algorithm's: contributions are exchanged and summed in rank order, as MpiCommunicator does
+// with the same bits, through a buffer of fixed size.
+//
+// Messages go over lines of their own, so that one that waits for its peer holds up neither
+// collectives nor messages of other directions: one line for each pair of "to a higher or a
+// lower rank" and "from an even or an odd rank". In a pipeline or a ring no two neighbours
+// share a line in one direction. A message of another size than was asked for is not noticed.
+class NcclCommunicator final : public Communicator {
+ public:
+  // Collective over the parent. Its current CUDA device is `device`.
+  NcclCommunicator(comm::NcclLine& parent, int color, std::unique_ptr<Communicator> host,
+                   std::string name, Device device, bool messages);
+  ~NcclCommunicator() override;
+
+  static constexpr std::size_t kBufferBytes = std::size_t{16} << 20;
+
+  int rank() const override { return host_->rank(); }
+  int size() const override { return host_->size(); }
+  std::size_t buffer_bytes() const override { return host_->buffer_bytes() + buffer_.bytes(); }
+  void all_reduce(Stream& stream, Tensor tensor, Reduce reduce) override;
+  void all_gather(Stream& stream, Tensor whole, Tensor part) override;
+  void reduce_scatter(Stream& stream, Tensor part, Tensor whole) override;
+  void all_to_all(Stream& stream, Tensor received, Tensor sent) override;
+  void broadcast(Stream& stream, Tensor tensor, int root) override;
+  void barrier(Stream& stream) override;
+  Transfer start_send(Stream& stream, Tensor tensor, int to) override;
+  Transfer start_receive(Stream& stream, Tensor tensor, int from) override;
+
+ private:
+  struct Lane;
+  class Message;
+
+  comm::CallSite site(const char* call, int peer = -1) const {
+    return {call, name_, rank(), size(), peer};
+  }
+  bool has_work(const Stream& stream, const Tensor& tensor) const;
+  template <class Work>
+  void after(Stream& caller, const Work& work);
+  std::int64_t piece_of(DType dtype) const;
+  Tensor buffered(int rank, std::int64_t count, DType dtype) const;
+  template <class Outgoing, class Incoming>
+  void exchange(const char* call, const Outgoing& outgoing, const Incoming& incoming);
+  template <class ShareOf>
+  void reduce_own_share(const char* call, const ShareOf& share_of, const Tensor& out,
+                        Reduce reduce);
+  void gather(const char* call, const Tensor& whole, const Tensor& part);
+  void all_reduce_small(const Tensor& tensor, Reduce reduce);
+  void all_reduce_piece(const Tensor& piece, Reduce reduce);
+  Lane& lane_of(int from, int to, const char* call);
+  template <class Call>
+  Transfer start(Stream& stream, Lane& lane, const comm::CallSite& at, const Call& call);
+
+  std::unique_ptr<Communicator> host_;
+  std::string name_;
+  Device device_;
+  comm::NcclLine line_;
+  Stream stream_;
+  Event ready_, done_;
+  Memory buffer_;
+  std::array<std::unique_ptr<Lane>, 4> lanes_;
+};
+
+}  // namespace trireme

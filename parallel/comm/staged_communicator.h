@@ -1,0 +1,64 @@
+#pragma once
+#include <cstddef>
+#include <list>
+#include <memory>
+
+#include "model/device/event.h"
+#include "model/device/memory.h"
+#include "parallel/comm/communicator.h"
+
+namespace trireme {
+
+// Moves tensors of a device over a communicator of the host's: down into pinned memory, over,
+// and up again, in pieces that fit a buffer. For ranks that share a GPU, and where NCCL is
+// not. The bits are the other communicator's. The host waits for the device in every call.
+//
+// A message is staged whole, in pinned memory of its own size that is kept for later ones.
+class StagedCommunicator final : public Communicator {
+ public:
+  // `host` is given tensors of other devices than `device` as they are. `buffer_bytes` is the
+  // same on all ranks, at least kLeastBufferBytes for each.
+  StagedCommunicator(std::unique_ptr<Communicator> host, Device device, std::size_t buffer_bytes);
+
+  static constexpr std::size_t kLeastBufferBytes = 16;
+
+  int rank() const override { return host_->rank(); }
+  int size() const override { return host_->size(); }
+  std::size_t buffer_bytes() const override { return host_->buffer_bytes() + buffer_.bytes(); }
+  void all_reduce(Stream& stream, Tensor tensor, Reduce reduce) override;
+  void all_gather(Stream& stream, Tensor whole, Tensor part) override;
+  void reduce_scatter(Stream& stream, Tensor part, Tensor whole) override;
+  void all_to_all(Stream& stream, Tensor received, Tensor sent) override;
+  void broadcast(Stream& stream, Tensor tensor, int root) override;
+  void barrier(Stream& stream) override;
+  Transfer start_send(Stream& stream, Tensor tensor, int to) override;
+  Transfer start_receive(Stream& stream, Tensor tensor, int from) override;
+
+ private:
+  class Message;
+  // Pinned memory for one message at a time.
+  struct Slot {
+    explicit Slot(std::size_t bytes, Device device)
+        : memory(Memory::pinned(bytes, device)), emptied(device) {}
+    Memory memory;
+    Event emptied;
+    bool taken = false;
+  };
+
+  bool is_host(const Stream& stream) const { return stream.device() != device_; }
+  // How many elements of each of `parts` the buffer holds.
+  std::int64_t piece_of(DType dtype, std::int64_t parts) const;
+  Tensor buffer(DType dtype, std::int64_t count) const;
+  Slot& take_slot(std::size_t bytes);
+  template <class Work>
+  void in_pieces(Stream& stream, std::int64_t count, std::int64_t most, const Work& work);
+
+  std::unique_ptr<Communicator> host_;
+  Device device_;
+  Stream host_stream_;
+  Memory buffer_;
+  Event emptied_;  // nothing in the buffer is on its way up any more
+  std::list<Slot> slots_;
+};
+
+}  // namespace trireme
