@@ -21,10 +21,10 @@ template <int kCount>
 constexpr int kGroups = kThreads / kLanes<kCount>;
 
 template <int kCount, class T>
-__global__ __launch_bounds__(kThreads) void column_sums_kernel(Sum<T>* out, const T* x,
-                                                               std::int64_t rows,
-                                                               std::int64_t stride,
-                                                               std::int64_t columns, bool add) {
+__global__ __launch_bounds__(kThreads, 1) void column_sums_kernel(Sum<T>* out, const T* x,
+                                                                  std::int64_t rows,
+                                                                  std::int64_t stride,
+                                                                  std::int64_t columns, bool add) {
   constexpr int kStrip = kLanes<kCount> * kCount;
   __shared__ Sum<T> sums[kGroups<kCount>][kStrip];
   const int group = static_cast<int>(threadIdx.y);

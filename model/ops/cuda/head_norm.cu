@@ -74,7 +74,7 @@ struct HeadNormBackwardTokens {
 // A block takes a chunk of tokens, each warp every so many of its heads. A warp sums the gains'
 // gradients in its own shared memory, the query's and then the key's.
 template <int n, class T>
-__global__ __launch_bounds__(1024) void head_norm_backward_kernel(HeadNormBackwardTokens<T> op) {
+__global__ __launch_bounds__(1024, 1) void head_norm_backward_kernel(HeadNormBackwardTokens<T> op) {
   using A = Sum<T>;
   const HeadShape shape = op.shape;
   const int lane = static_cast<int>(threadIdx.x), warp = static_cast<int>(threadIdx.y);
