@@ -9,7 +9,8 @@ namespace trireme {
 // The CUDA devices this process may use; CUDA_VISIBLE_DEVICES narrows them.
 struct CudaDevices {
   int count = 0;
-  std::string reason;  // why there is none, in words for people; empty when there is one
+  std::string reason;  // why there is none, for people; empty when there is one
+  std::string fix;     // what would help: "install one"
 };
 const CudaDevices& cuda_devices();
 

@@ -19,7 +19,12 @@ def a_folder_that_cannot_be_made_is_refused(workshop):
 def a_device_that_is_not_there_is_refused(workshop):
     workshop.corpus()
     config = workshop.config("run")
-    workshop.run("train", config, "--job.device=cuda").refused(5, 'job.device = "cuda"', '"cpu"')
+    message = workshop.run("train", config, "--job.device=cuda").refused(
+        5, 'job.device = "cuda": ', 'use "cpu" or "auto"')
+    check("\n" not in message, "more than a line:", message)
+    known = ("this program was built without CUDA; build the preset", "driver",
+             "does not train on GPUs")
+    check(any(reason in message for reason in known), "no reason is named:", message)
     check(not (workshop / "run").exists(), "it made the run folder")
 
 

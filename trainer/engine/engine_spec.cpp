@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "model/device/devices.h"
+
 namespace trireme {
 
 DType compute_dtype(const std::string& name) {
@@ -33,11 +35,14 @@ EngineSpec engine_spec(const RunConfig& config) {
 }
 
 Device open_device(const std::string& name) {
-  if (name == "cuda") {
+  if (name != "cuda") return {};
+  const CudaDevices& found = cuda_devices();
+  if (found.count > 0) {
     throw EnvironmentError(
-        "job.device = \"cuda\": this build has no CUDA backend; use \"cpu\" or \"auto\"");
+        "job.device = \"cuda\": this version does not train on GPUs; use \"cpu\" or \"auto\"");
   }
-  return {};
+  throw EnvironmentError(say("job.device = \"cuda\": ", found.reason, "; ", found.fix,
+                             ", or use \"cpu\" or \"auto\""));
 }
 
 }  // namespace trireme

@@ -13,7 +13,7 @@ constexpr const char* kReason = "this program was built without CUDA";
 }  // namespace
 
 CudaDevices find_devices() {
-  return {0, kReason};
+  return {0, kReason, "build the preset \"cuda\""};
 }
 DeviceProperties properties_of(int) {
   refuse();

@@ -27,18 +27,21 @@ constexpr cudaMemcpyKind kByAddress = cudaMemcpyDefault;
 CudaDevices find_devices() {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
-  if (status == cudaSuccess && count > 0) return {count, {}};
+  if (status == cudaSuccess && count > 0) return {count, {}, {}};
   cudaGetLastError();
   const CudaVersions found = versions();
-  if (found.driver == 0) return {0, "no NVIDIA driver is installed or visible here"};
+  if (found.driver == 0) return {0, "no NVIDIA driver is installed or visible here", "install one"};
   if (status == cudaErrorInsufficientDriver) {
-    return {0, say("the NVIDIA driver is too old: it runs CUDA up to ", version_text(found.driver),
-                   ", this program needs ", version_text(found.running))};
+    return {0,
+            say("the NVIDIA driver runs CUDA up to ", version_text(found.driver),
+                ", and this program is built with ", version_text(found.running)),
+            "install a newer one"};
   }
   if (status == cudaSuccess || status == cudaErrorNoDevice) {
-    return {0, "the NVIDIA driver shows no device (see CUDA_VISIBLE_DEVICES and nvidia-smi)"};
+    return {0, "the NVIDIA driver shows no device", "see nvidia-smi and CUDA_VISIBLE_DEVICES"};
   }
-  return {0, say("CUDA says: ", cudaGetErrorString(status), " (", cudaGetErrorName(status), ")")};
+  return {0, say(cudaGetErrorString(status), " (", cudaGetErrorName(status), ")"),
+          "see nvidia-smi"};
 }
 
 DeviceProperties properties_of(int device) {

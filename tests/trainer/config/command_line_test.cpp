@@ -44,7 +44,12 @@ TEST(command_line, version_names_libraries_and_devices) {
   EXPECT_THAT(outcome.text, ContainsRegex("HDF5 [0-9]+\\.[0-9]+"));
   EXPECT_THAT(outcome.text, ContainsRegex("OpenBLAS [0-9]"));
   EXPECT_THAT(outcome.text, ContainsRegex("oneDNN [0-9]"));
+  EXPECT_THAT(outcome.text, ContainsRegex("MPI v?[0-9]"));
+  EXPECT_THAT(
+      outcome.text,
+      ContainsRegex("CUDA: (built without CUDA|CUDA [0-9.]+.*, cuBLASLt .*, cuDNN .*, NCCL )"));
   EXPECT_THAT(outcome.text, ContainsRegex("devices: cpu: .* cores usable"));
+  EXPECT_THAT(outcome.text, ContainsRegex("\n +(no device: |cuda:0: )"));
 }
 
 TEST(command_line, help_documents_the_exit_codes_and_every_command) {

@@ -1,0 +1,63 @@
+#!/usr/bin/python3
+"""trireme doctor: what the machine offers, and what a config asks of it."""
+import os
+
+from support import check, contents, fact, main
+
+
+def rows(text):
+    """name -> its lines' texts, of the doctor's table."""
+    found = {}
+    for line in text.splitlines()[1:]:
+        found.setdefault(line[:12].strip(), []).append(line[13:])
+    return found
+
+
+@fact
+def it_tells_the_machine_without_a_config(workshop):
+    done = workshop.run("doctor").done()
+    told = rows(done.out)
+    check(done.out.startswith("trireme "), done)
+    check(told["host"] == [os.uname().nodename], told)
+    check(f"{len(os.sched_getaffinity(0))} of " in told["processor"][0], told)
+    check(told["memory"][0].endswith("B available"), told)
+    check("HDF5" in told["libraries"][0] and "MPI" in told["libraries"][0], told)
+    has_cuda = told["CUDA"] != ["built without CUDA"]
+    for library in ("CUDA 1", "cuBLASLt", "cuDNN", "NCCL") if has_cuda else ():
+        check(library in told["CUDA"][0], told)
+    check(all(text.startswith(("cuda:", "no device: ")) for text in told["devices"]), told)
+
+
+@fact
+def it_agrees_with_a_config_that_fits_and_leaves_nothing_behind(workshop):
+    config = workshop.config("run")
+    before = contents(workshop.folder)
+    told = rows(workshop.run("doctor", config).done().out)
+    check("(to be made), writable" in told["run folder"][0], told)
+    check(told["device"] == ['cpu (job.device = "auto")'], told)
+    check(told["layout"] == ["one"], told)
+    check(" needed, " in told["plan"][0], told)
+    check(contents(workshop.folder) == before, "it wrote files")
+
+
+@fact
+def it_refuses_a_config_that_asks_for_what_is_not_there(workshop):
+    workshop.corpus()
+    config = workshop.config("run", {"job": {"dump_folder": "corpus.bin/run"}})
+    result = workshop.run("doctor", config, "--job.device=cuda")
+    message = result.refused(5, "corpus.bin is not a folder", 'job.device = "cuda": ')
+    check("\n" not in message, "more than a line:", message)
+    told = rows(result.out)
+    check(told["device"][0].startswith("MISSING: "), told)
+    check(" needed, " in told["plan"][0], "it stopped at the first:", told)
+
+
+@fact
+def it_names_a_wrong_config_and_takes_no_keys_without_one(workshop):
+    config = workshop.config("run", {"job": {"devise": "cpu"}})
+    workshop.run("doctor", config).refused(2, "devise")
+    workshop.run("doctor", "--job.device=cpu").refused(2, "takes no --job.device")
+
+
+if __name__ == "__main__":
+    main()
