@@ -185,8 +185,9 @@ void Watch::on_message(Peer& peer, const WatchMessage& message) {
       break;
     case Kind::kVerdict:
       if (setup_.rank < kLeaders) tell_all(message);
-      flush_for(0.1);
-      end_process(message.health);
+      flush_for(0.02);
+      // Nodes have clocks of their own.
+      end_process(std::min(message.now, ledger_now() + kSecond / 4));
     case Kind::kGoodbye:
       peer.has_left = true;
       break;
@@ -245,20 +246,6 @@ void Watch::flush_for(double seconds) {
   while (std::any_of(peers_.begin(), peers_.end(), is_unsent) && ledger_now() < end) {
     ::usleep(1000);
     for (Peer& peer : peers_) peer.link.flush();
-  }
-}
-
-// What is unread when a process ends takes back what it sent last: the others, who end when
-// they have read that, are listened to until then.
-void Watch::await_closing() {
-  const auto is_here = [this](const Peer& peer) {
-    return peer.link.is_trusted() && peer.link.is_open() &&
-           report(peer.rank).health <= RankHealth::kPeerFailed;
-  };
-  const std::int64_t end = ledger_now() + kSecond / 3;
-  while (std::any_of(peers_.begin(), peers_.end(), is_here) && ledger_now() < end) {
-    ::usleep(1000);
-    for (Peer& peer : peers_) peer.link.receive();
   }
 }
 

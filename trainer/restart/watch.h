@@ -101,7 +101,6 @@ class Watch {
   WatchMessage own_beat(Kind kind) const;
   void tell_all(const WatchMessage& message);
   void flush_for(double seconds);
-  void await_closing();
   void wake() const;
 
   // Judging.
@@ -113,7 +112,7 @@ class Watch {
   const RankReport& report(int rank) const { return world_[static_cast<std::size_t>(rank)]; }
   [[noreturn]] void pronounce(const Verdict& verdict);
   void record(const Verdict& verdict) const;
-  [[noreturn]] void end_process(RankHealth cause) const;
+  [[noreturn]] void end_process(std::int64_t time) const;
 
   Setup setup_;
   std::int64_t interval_;   // between beats

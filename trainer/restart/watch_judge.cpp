@@ -16,6 +16,8 @@ constexpr std::int64_t kSecond = 1'000'000'000;
 // all others wait already: launchers kill them from about a quarter of a second on.
 constexpr std::int64_t kSettle = kSecond / 5;
 constexpr std::int64_t kLeastSettle = kSecond / 20;
+// Before a rank that failed by itself ends.
+constexpr useconds_t kOwnRestUs = 20'000;
 // Where all that is known are consequences, their cause may still show.
 constexpr std::int64_t kSettleForCause = kSecond / 2;
 
@@ -109,14 +111,19 @@ void Watch::pronounce(const Verdict& verdict) {
   if (::write(STDERR_FILENO, line.data(), line.size()) < 0) {
     // nobody is there to read it
   }
+  record(verdict);
+  // mpirun kills what is left as soon as it sees a rank end with a failure: all end at one
+  // moment. A rank that failed by itself goes before them: its exit code is what the launcher
+  // returns.
+  const std::int64_t rest = verdict.health == RankHealth::kFailed ? kSecond / 5 : kSecond / 30;
+  const std::int64_t end = ledger_now() + rest;
   tell_all({.kind = Kind::kVerdict,
+            .now = end,
             .health = verdict.health,
             .ranks = verdict.ranks,
             .text = verdict.text});
-  flush_for(0.3);
-  record(verdict);
-  if (!own_failure_) await_closing();
-  end_process(verdict.health);
+  flush_for(0.02);
+  end_process(end);
 }
 
 // A file system that does not answer must not keep the process.
@@ -135,11 +142,13 @@ void Watch::record(const Verdict& verdict) const {
   recorded->wait_for(std::chrono::seconds(1));
 }
 
-// A rank that failed by itself is the first to end: its exit code is the one that the
-// launcher returns.
-void Watch::end_process(RankHealth cause) const {
-  if (own_failure_) ::_exit(static_cast<int>(own_failure_->code));
-  if (cause == RankHealth::kFailed) ::usleep(150'000);
+void Watch::end_process(std::int64_t time) const {
+  if (own_failure_) {
+    ::usleep(kOwnRestUs);  // until what was sent has left
+    ::_exit(static_cast<int>(own_failure_->code));
+  }
+  const std::int64_t left = time - ledger_now();
+  if (left > 0) ::usleep(static_cast<useconds_t>(left / 1000));
   ::_exit(static_cast<int>(ExitCode::kPeer));
 }
 

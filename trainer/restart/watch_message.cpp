@@ -105,6 +105,7 @@ std::string WatchMessage::encoded() const {
     case Kind::kVerdict:
       body.put(health);
       body.put_text(text, 2 * kMostText);
+      body.put(now);
       body.put(static_cast<std::uint32_t>(std::min(ranks.size(), kMostRanks)));
       for (std::size_t i = 0; i < std::min(ranks.size(), kMostRanks); ++i) body.put(ranks[i]);
       break;
@@ -139,6 +140,7 @@ WatchMessage WatchMessage::decoded(std::string_view bytes) {
     case Kind::kVerdict:
       message.health = from.get<RankHealth>();
       message.text = from.get_text();
+      message.now = from.get<std::int64_t>();
       message.ranks.resize(from.get_count(kMostRanks));
       for (int& rank : message.ranks) rank = from.get<int>();
       break;

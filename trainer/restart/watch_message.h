@@ -17,7 +17,7 @@ struct WatchMessage {
     kBeat = 1,     // the sender lives: now, page
     kAsk = 2,      // for a beat at once
     kFailure = 3,  // the sender's part has failed: health, text, now, page
-    kVerdict = 4,  // the run has to end: health, ranks, text
+    kVerdict = 4,  // the run has to end: health, ranks, text, and when by the sender's clock: now
     kGoodbye = 5,  // the sender's part is done
   };
   // Drawn for each run; the end that connects shows it as it is, the other backwards.

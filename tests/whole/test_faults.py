@@ -1,0 +1,350 @@
+#!/usr/bin/python3
+"""Ranks under mpirun that are killed, stopped, hung or out of luck, in every phase: the others
+end in time with exit code 7, and one line says who, where and who waited."""
+import ctypes
+import mmap
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import threading
+import time
+import uuid
+
+from support import Process, Skip, check, events, fact, main, note
+
+HEARTBEAT = 1.5  # seconds
+TGKILL = {"x86_64": 234, "aarch64": 131}[os.uname().machine]
+LONG = {"data": {"validation": [{"path": "corpus"}]},
+        "model": {"flavor": "tiny", "num_hidden_layers": 4},
+        "training": {"seq_len": 64, "local_batch_size": 1, "global_batch_size": 4,
+                     "steps": 100000},
+        "checkpoint": {"interval": 3}, "validation": {"freq": 3, "steps": 1},
+        "elastic": {"heartbeat_timeout_s": HEARTBEAT}}
+MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+       "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
+       "OMPI_MCA_hwloc_base_binding_policy": "none"}
+TENSOR = ["--parallelism.tensor=2"]
+PIPELINE = ["--parallelism.pipeline=2"]
+
+# parallel/comm/ledger_layout.h
+PHASES = ["start", "load", "data", "forward", "backward", "reduction", "gradient norm",
+          "optimizer", "publishing", "report", "validation", "save", "end"]
+OPERATIONS = ["nothing", "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast",
+              "barrier", "send", "receive", "split"]
+HEADER, PROGRESS = struct.Struct("<8x8sIiii"), struct.Struct("<8xQqqiiIIiiQQq")
+
+# A rank's exit code, written down by its parent, which mpirun's signals do not reach: they go
+# to the process group of what it started, which the rank joins again.
+WRAPPER = """#!/usr/bin/python3 -IS
+import os, signal, sys
+command = sys.argv[1:]
+group, recorder = os.getpgrp(), os.fork()
+if recorder:
+    for number in signal.SIGTERM, signal.SIGUSR1:
+        signal.signal(number, lambda *_: None)
+    os._exit(os.waitstatus_to_exitcode(os.waitpid(recorder, 0)[1]))
+os.setpgid(0, 0)
+rank = os.fork()
+if not rank:
+    os.setpgid(0, group)
+    os.execvp(command[0], command)
+code = os.waitstatus_to_exitcode(os.waitpid(rank, 0)[1])
+with open("codes/" + os.environ["OMPI_COMM_WORLD_RANK"], "w") as file:
+    file.write(str(code if code >= 0 else 128 - code))
+os._exit(code if code >= 0 else 128 - code)
+"""
+
+
+class Page:
+    """Where a rank is, as its ledger shows it."""
+
+    def __init__(self, ledger):
+        (_, _, self.step, self.micro_batch, self.layer, phase, operation, _, _,
+         self.sequence, _, self.waits_since) = PROGRESS.unpack_from(ledger, 256)
+        self.phase, self.operation = PHASES[phase], OPERATIONS[operation]
+
+    def place(self):
+        text = f"step {self.step}, {self.phase}" if self.step else self.phase
+        text += f" of micro-batch {self.micro_batch}" if self.micro_batch >= 0 else ""
+        text += f", layer {self.layer}" if self.layer >= 0 else ""
+        return text + (f", {self.operation} {self.sequence}" if self.operation != "nothing" else "")
+
+
+class Run:
+    """A run of several ranks. Each one's ledger can be read, and its process reached."""
+
+    def __init__(self, workshop, name, layout, changes=None, wrapper=WRAPPER):
+        if not shutil.which("mpirun"):
+            raise Skip("mpirun is not installed")
+        if not (workshop / "corpus.idx").exists():
+            workshop.corpus()
+        self.folder, self.ranks, self.mark = workshop / name, 2 ** len(layout), uuid.uuid4().hex
+        self.codes = workshop / f"{name}-codes"
+        (self.codes / "codes").mkdir(parents=True)
+        (self.codes / "wrapper").write_text(wrapper)
+        (self.codes / "wrapper").chmod(0o755)
+        sections = {section: {**LONG.get(section, {}), **(changes or {}).get(section, {})}
+                    for section in {**LONG, **(changes or {})}}
+        self.process = Process(
+            ["mpirun", "-n", str(self.ranks), str(self.codes / "wrapper"), str(workshop.trireme),
+             "train", str(workshop / workshop.config(name, sections)), *layout], self.codes,
+            {**workshop.env, **MPI, "TRIREME_TEST_MARK": self.mark})
+        self.ledgers = {}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.process.__exit__(*error)
+        for pid in self.left():
+            os.kill(pid, signal.SIGKILL)
+
+    def ledger(self, rank):
+        """Of this run's process, not of an earlier one's."""
+        path = self.folder / "flight-recorder" / f"rank-{rank:05}"
+
+        def is_there():
+            if path.exists():
+                with open(path, "rb") as file:
+                    ledger = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                if self.is_ours(self.pid(ledger)):
+                    self.ledgers[rank] = ledger
+            return rank in self.ledgers
+        if rank not in self.ledgers:
+            check(self.process.wait_for(is_there, f"the ledger of rank {rank}"),
+                  self.process.text())
+        return self.ledgers[rank]
+
+    @staticmethod
+    def pid(ledger):
+        magic, version, _, _, pid = HEADER.unpack_from(ledger, 0)
+        check((magic, version) == (b"TRILEDGR", 1), magic, version)
+        return pid
+
+    def page(self, rank):
+        return Page(self.ledger(rank))
+
+    def is_ours(self, pid):
+        try:
+            return self.mark.encode() in pathlib.Path(f"/proc/{pid}/environ").read_bytes()
+        except OSError:
+            return False
+
+    def left(self):
+        pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+        return [pid for pid in pids if self.is_ours(pid)]
+
+    def stop_in(self, rank, phase, least_step=2, at_work=False):
+        """Stops the rank in that phase, or in what it does there itself, however short: what it
+        has left again goes on. Returns its page."""
+        ledger, tries = self.ledger(rank), 0
+        pid, wanted = self.pid(ledger), PHASES.index(phase)
+
+        def is_in():
+            if struct.unpack_from("<I", ledger, 256 + 40)[0] != wanted:
+                return False
+            page = self.page(rank)
+            return (not page.step or page.step >= least_step) and (
+                not at_work or page.operation == "nothing")
+        end = time.monotonic() + 30
+        while True:
+            while not is_in():
+                check(time.monotonic() < end and self.process.running(),
+                      f"never stopped in {phase}, {tries} tries:", self.process.text())
+            os.kill(pid, signal.SIGSTOP)
+            while pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+                time.sleep(0.0001)
+            if is_in():
+                for other in range(self.ranks):
+                    self.ledger(other)  # found while the process lives
+                return self.page(rank)
+            tries += 1
+            os.kill(pid, signal.SIGCONT)
+
+    def end(self, started, limit, recorded=True):
+        """The verdict, and the exit code of every rank; those of 7 came within the limit."""
+        result, codes = self.process.wait(), {}
+        deadline = time.monotonic() + 5
+        while self.left() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        check(not self.left(), "processes are left:", self.left())
+        for path in (self.codes / "codes").iterdir():
+            rank, took = int(path.name), path.stat().st_mtime - started
+            codes[rank] = int(path.read_text())
+            check(took < limit or codes[rank] != 7, f"rank {rank} took {took:.1f} s:", result)
+        lines = [line for line in result.err.splitlines() if "trireme: error: " in line]
+        check(len(lines) == 1, f"{len(lines)} verdicts:", result)
+        text = lines[0].partition("trireme: error: ")[2]
+        note(text)
+        told = [event["text"] for event in events(self.folder, "failure")]
+        check(told == ([text] if recorded else []), "the events tell", told)
+        return text, codes
+
+    def others_ended_for(self, rank, codes):
+        others = [codes.get(other) for other in range(self.ranks) if other != rank]
+        check(others == [7] * (self.ranks - 1), "exit codes", codes, self.process.text())
+
+
+def strikes(workshop, name, layout, rank, phase, number, changes=None):
+    """Rank `rank` gets signal `number` in that phase; all that must follow does."""
+    with Run(workshop, name, layout, changes) as run:
+        page, pid = run.stop_in(rank, phase), run.pid(run.ledger(rank))
+        started, since, limit = time.time(), time.monotonic(), 2.0
+        if number == signal.SIGSTOP:
+            limit += HEARTBEAT
+        else:
+            if number == signal.SIGKILL:
+                os.kill(pid, number)
+            else:  # as a failed assertion does, in the thread that works
+                ctypes.CDLL(None).syscall(TGKILL, pid, pid, number)
+            os.kill(pid, signal.SIGCONT)
+        text, codes = run.end(started, limit)
+        what = (r"gave no sign of life for \d\.\d s \(stopped, or its node is unreachable\)"
+                if number == signal.SIGSTOP else
+                r"was killed or crashed \(connection lost\)")
+        waiting = blamed(text, rank, what, page.place())
+        run.others_ended_for(rank, codes)
+        if page.step and phase != "end":
+            everybody_waits(run, rank, waiting, since)
+
+
+def blamed(text, rank, what, place):
+    """The verdict says that of this rank in this place; returns what it says of the others."""
+    start = rf"rank {rank} \({re.escape(socket.gethostname())}\) {what} in {re.escape(place)}\b"
+    check(re.match(start, text), "it should begin with:", start)
+    return text.partition("; waiting for it since ")[2]
+
+
+def everybody_waits(run, rank, waiting, since):
+    """The verdict names all others; where they came to rest late, on a busy machine, no more
+    than these."""
+    named = {int(digit) for ranks in re.findall(r"ranks? ((?:\d|, | and )+) in ", waiting)
+             for digit in re.findall(r"\d", ranks)}
+    others = set(range(run.ranks)) - {rank}
+    came = [run.page(other).waits_since / 1e9 - since for other in others]
+    if max(came) < 0.05:
+        check(named == others, "it tells that these wait:", named)
+    else:
+        note(f"the others waited after {max(came):.2f} s")
+        check(named <= others, "it tells that these wait:", named)
+
+
+@fact
+def killed_while_it_starts(workshop):
+    strikes(workshop, "start", TENSOR, 1, "start", signal.SIGKILL)
+
+
+@fact
+def killed_or_aborted_while_it_computes(workshop):
+    strikes(workshop, "forward", TENSOR, 0, "forward", signal.SIGKILL)
+    strikes(workshop, "backward", TENSOR + PIPELINE, 3, "backward", signal.SIGABRT)
+    strikes(workshop, "optimizer", PIPELINE, 1, "optimizer", signal.SIGKILL)
+
+
+@fact
+def killed_while_it_talks_to_others(workshop):
+    strikes(workshop, "reduction", PIPELINE, 0, "reduction", signal.SIGKILL)
+    strikes(workshop, "norm", TENSOR + PIPELINE, 1, "gradient norm", signal.SIGKILL)
+    strikes(workshop, "report", TENSOR, 1, "report", signal.SIGKILL)
+
+
+@fact
+def killed_while_it_validates_saves_or_leaves(workshop):
+    strikes(workshop, "validation", TENSOR + PIPELINE, 2, "validation", signal.SIGKILL)
+    strikes(workshop, "save", PIPELINE, 0, "save", signal.SIGKILL)
+    strikes(workshop, "end", TENSOR, 1, "end", signal.SIGKILL, {"training": {"steps": 6}})
+
+
+# Rank 1 sees another corpus than the others, as on a node with an old copy of it.
+OWN_CORPUS = WRAPPER.replace("command = sys.argv[1:]", """command = sys.argv[1:]
+if os.environ["OMPI_COMM_WORLD_RANK"] == "1":
+    command = ["unshare", "--mount", "sh", "-c",
+               'mount --bind ../torn.bin ../corpus.bin && exec "$@"', "-", *command]""")
+
+
+@fact
+def one_that_fails_by_itself_ends_with_its_own_code(workshop):
+    workshop.corpus()
+    (workshop / "torn.bin").write_bytes((workshop / "corpus.bin").read_bytes()[:1000])
+    if subprocess.run(["unshare", "--mount", "mount", "--bind", workshop / "torn.bin",
+                       workshop / "corpus.bin"], capture_output=True, check=False).returncode:
+        raise Skip("may not mount a file of its own for one rank")
+    with Run(workshop, "torn", TENSOR + PIPELINE, wrapper=OWN_CORPUS) as run:
+        text, codes = run.end(time.time(), 20, recorded=False)
+        blamed(text, 1, "failed", "start")
+        check("corpus.bin" in text and "cut off" in text, "it does not tell why")
+        check(codes[1] == 3, "exit codes", codes)
+        run.others_ended_for(1, codes)
+
+
+@fact
+def all_that_fail_alike_are_told_of_once(workshop):
+    workshop.corpus()
+    (workshop / "corpus.bin").write_bytes((workshop / "corpus.bin").read_bytes()[:1000])
+    with Run(workshop, "alike", TENSOR) as run:
+        text, codes = run.end(time.time(), 20, recorded=False)
+        check("corpus.bin" in text and "cut off" in text, "it does not tell why")
+        # One that comes late finds the run ended.
+        check(3 in codes.values() and set(codes.values()) <= {3, 7}, "exit codes", codes)
+
+
+@fact
+def one_that_hangs_is_named(workshop):
+    """Its thread is held while its watchdog is well, as in a file system that does not answer."""
+    with Run(workshop, "hangs", PIPELINE, {"elastic": {"stall_timeout_s": 2}}) as run:
+        page, pid = run.stop_in(1, "forward", at_work=True), run.pid(run.ledger(1))
+        if not held(pid):
+            raise Skip("may not trace a process")
+        started, since = time.time(), time.monotonic()
+        os.kill(pid, signal.SIGCONT)
+        text, codes = run.end(started, 4.5)
+        waiting = blamed(text, 1, r"made no progress for [23]\.\d s", page.place())
+        run.others_ended_for(1, codes)
+        everybody_waits(run, 1, waiting, since)
+
+
+@fact
+def ranks_that_end_in_order_are_not_taken_for_lost(workshop):
+    for name, number, code in ("done", None, 0), ("asked", signal.SIGUSR1, 75):
+        steps = {"training": {"steps": 100000 if number else 6}}
+        with Run(workshop, name, TENSOR + PIPELINE, steps) as run:
+            if number:
+                run.process.wait_for(lambda: run.page(0).step > 2, "step 2")
+                run.process.send(number)
+            result = run.process.wait()
+            codes = {path.name: int(path.read_text()) for path in (run.codes / "codes").iterdir()}
+            # Once one has ended with 75, mpirun's SIGTERM may meet another that is done.
+            fine = {code, 143} if number else {code}
+            check(len(codes) == 4 and set(codes.values()) <= fine, "exit codes", codes, result)
+            check(events(run.folder, "stop")[-1]["exit_code"] == code, result)
+            check("trireme: error" not in result.err and not events(run.folder, "failure"), result)
+
+
+def held(pid):
+    """Stops the first thread of another process for good."""
+    seize, interrupt = 0x4206, 0x4207
+    libc, nothing = ctypes.CDLL(None, use_errno=True), ctypes.c_void_p()
+    if any(libc.ptrace(request, pid, nothing, nothing) for request in (seize, interrupt)):
+        return False
+
+    def see_it_end():  # its parent does not before its tracer does
+        while os.WIFSTOPPED(os.waitpid(pid, 0)[1]):
+            pass
+    threading.Thread(target=see_it_end, daemon=True).start()
+    return True
+
+
+@fact
+def stopped_in_a_step(workshop):
+    strikes(workshop, "stop1", PIPELINE, 1, "backward", signal.SIGSTOP)
+    strikes(workshop, "stop0", TENSOR, 0, "report", signal.SIGSTOP)
+    strikes(workshop, "stop2", TENSOR + PIPELINE, 2, "forward", signal.SIGSTOP)
+
+
+if __name__ == "__main__":
+    main()
