@@ -15,7 +15,7 @@ import threading
 import time
 import uuid
 
-from support import Process, Skip, check, events, fact, main, note
+from support import MPI, Process, Skip, check, events, fact, main, note
 
 HEARTBEAT = 1.5  # seconds
 TGKILL = {"x86_64": 234, "aarch64": 131}[os.uname().machine]
@@ -25,9 +25,6 @@ LONG = {"data": {"validation": [{"path": "corpus"}]},
                      "steps": 100000},
         "checkpoint": {"interval": 3}, "validation": {"freq": 3, "steps": 1},
         "elastic": {"heartbeat_timeout_s": HEARTBEAT}}
-MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-       "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
-       "OMPI_MCA_hwloc_base_binding_policy": "none"}
 TENSOR = ["--parallelism.tensor=2"]
 PIPELINE = ["--parallelism.pipeline=2"]
 
