@@ -125,7 +125,7 @@ void Watch::exchange() {
     peer.link.flush();
     receive_from(peer);
   }
-  peers_.remove_if([this](const Peer& peer) {
+  peers_.remove_if([](const Peer& peer) {
     const bool is_late = !peer.link.is_trusted() && ledger_now() - peer.since > kPatience;
     return is_late || !peer.link.is_open();
   });
