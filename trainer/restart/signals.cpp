@@ -41,8 +41,12 @@ StopSignals::StopSignals() {
   }
 }
 
+// A run that was asked to stop leaves with the exit code that says so, although its launcher
+// asks all ranks again once the first has left.
 StopSignals::~StopSignals() {
-  for (const int signal : kStopping) std::signal(signal, SIG_DFL);
+  for (const int signal : kStopping) {
+    std::signal(signal, asked_by != 0 && signal != SIGINT ? SIG_IGN : SIG_DFL);
+  }
 }
 
 int StopSignals::asked() const {
