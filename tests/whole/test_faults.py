@@ -242,7 +242,7 @@ def killed_while_it_loads_or_reads_data(workshop):
     """With enough to load and to read that both can be met."""
     wide = {"model": {"flavor": "tiny", "num_hidden_layers": 4, "hidden_size": 256,
                       "intermediate_size": 1024}}
-    with Run(workshop, "load", PIPELINE, {**wide, "training": {"steps": 3}}) as run:
+    with Run(workshop, "load", PIPELINE, {**wide, "training": {"steps": 4}}) as run:
         check(run.process.wait().code == 0, run.process.text())
     strikes(workshop, "load", PIPELINE, 1, "load", signal.SIGKILL, wide)
     batch = {"training": {"seq_len": 512, "local_batch_size": 32, "global_batch_size": 128}}
@@ -328,7 +328,11 @@ def ranks_that_end_in_order_are_not_taken_for_lost(workshop):
                 run.process.send(number)
             result = run.process.wait()
             codes = {path.name: int(path.read_text()) for path in (run.codes / "codes").iterdir()}
-            check(len(codes) == 4 and set(codes.values()) == {code}, "exit codes", codes, result)
+            # Once one has ended with 75, mpirun ends those that are about to.
+            fine = {code, 137, 143} if number else {code}
+            check(len(codes) == 4 and code in codes.values() and set(codes.values()) <= fine,
+                  "exit codes", codes, result)
+            check(result.code == code, result)
             check(events(run.folder, "stop")[-1]["exit_code"] == code, result)
             check("trireme: error" not in result.err and not events(run.folder, "failure"), result)
 

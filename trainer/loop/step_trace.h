@@ -71,7 +71,7 @@ class StepTrace final : public PipelineObserver, public CommunicationObserver {
   std::int64_t walk_end_ = 0, busy_ = 0;
   std::map<Key, std::int64_t> open_;  // events that have begun, and when
   std::int64_t call_start_ = 0;
-  bool counts_ = false;               // all but the first step do
+  bool counts_ = false;  // all but the first step do
   std::vector<double> bubbles_;
 };
 
