@@ -41,8 +41,8 @@ struct Reference {
   Reference(const Case& x, const Values& qkv, const Values& dout)
       : out(x.tokens() * x.heads * x.width), lse(x.tokens() * x.heads), dqkv(qkv.size()) {
     const std::int64_t row = x.shape().heads.qkv(), group = x.heads / x.kv_heads;
-    for (std::int64_t b = 0; b < x.batch; ++b)
-      for (std::int64_t h = 0; h < x.heads; ++h)
+    for (std::int64_t b = 0; b < x.batch; ++b) {
+      for (std::int64_t h = 0; h < x.heads; ++h) {
         for (std::int64_t t = 0; t < x.seq; ++t) {
           const std::int64_t token = b * x.seq + t, first = b * x.seq + x.start(token);
           const std::int64_t q = token * row + h * x.width;
@@ -74,6 +74,8 @@ struct Reference {
             }
           }
         }
+      }
+    }
   }
 };
 
