@@ -54,6 +54,8 @@ inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) {
 }
 
 // Of the thread that runs; the emulator sets them when it turns to a thread.
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
 inline uint3 threadIdx, blockIdx;
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
 inline dim3 blockDim, gridDim;
 inline constexpr int warpSize = 32;
