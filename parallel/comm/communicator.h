@@ -56,6 +56,25 @@ class Communicator {
   // before done.
   virtual void barrier(Stream&) = 0;
 
+  // The same three while the caller does other work, where the group can (see
+  // works_beside); else done when the call returns. The tensors belong to the transfer
+  // until wait(). Started in one order on all ranks, and after what is queued on the
+  // stream at the start.
+  [[nodiscard]] virtual Transfer start_all_reduce(Stream& stream, Tensor tensor, Reduce reduce) {
+    all_reduce(stream, tensor, reduce);
+    return {};
+  }
+  [[nodiscard]] virtual Transfer start_all_gather(Stream& stream, Tensor whole, Tensor part) {
+    all_gather(stream, whole, part);
+    return {};
+  }
+  [[nodiscard]] virtual Transfer start_reduce_scatter(Stream& stream, Tensor part, Tensor whole) {
+    reduce_scatter(stream, part, whole);
+    return {};
+  }
+  // Whether collectives that are started run beside the caller's work.
+  virtual bool works_beside() const { return false; }
+
   // The message leaves, or is awaited, while the caller does other work.
   [[nodiscard]] virtual Transfer start_send(Stream&, Tensor, int to) = 0;
   [[nodiscard]] virtual Transfer start_receive(Stream&, Tensor, int from) = 0;
