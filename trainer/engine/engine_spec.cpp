@@ -27,6 +27,10 @@ EngineSpec engine_spec(const RunConfig& config) {
           .virtual_stages = static_cast<int>(config.parallelism.virtual_stages),
           .layers_per_stage = config.parallelism.layers_per_stage,
           .sequence = config.parallelism.sequence,
+          .zero = static_cast<int>(config.parallelism.zero),
+          .bucket = static_cast<std::int64_t>(config.parallelism.bucket_mb * (1 << 20)) /
+                    static_cast<std::int64_t>(sizeof(float)),
+          .reproducible = config.job.reproducible,
           .optimizer = {.beta1 = config.optimizer.beta1,
                         .beta2 = config.optimizer.beta2,
                         .epsilon = config.optimizer.eps,

@@ -19,14 +19,10 @@ class HostState {
   void upload(Stream& stream) const;
 
   const Tensor& masters() const { return masters_.host(); }  // flat, like the store's
-  Tensor master(const Param& param) const { return part(masters_, param); }
-  Tensor first_moment(const Param& param) const { return part(first_, param); }
-  Tensor second_moment(const Param& param) const { return part(second_, param); }
+  Tensor first_moments() const { return first_.host(); }     // of the owned parts, flat
+  Tensor second_moments() const { return second_.host(); }
 
  private:
-  static Tensor part(const HostMirror& flat, const Param& param) {
-    return flat.host().slice(param.offset, param.master.count()).reshaped(param.master.shape);
-  }
   HostMirror masters_, first_, second_;
 };
 

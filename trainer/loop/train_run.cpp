@@ -12,6 +12,7 @@
 #include "model/tensor/host_tensor.h"
 #include "trainer/config/difference.h"
 #include "trainer/config/effective.h"
+#include "trainer/config/for_ranks.h"
 #include "trainer/config/reader.h"
 #include "trainer/engine/engine_spec.h"
 #include "trainer/engine/fit.h"
@@ -70,10 +71,10 @@ Console::Options console_options(const RunConfig& config, std::int64_t total_ste
 
 }  // namespace
 
-TrainRun::TrainRun(const LoadedConfig& loaded, World& world, Device device, int threads)
-    : loaded_(loaded),
+TrainRun::TrainRun(LoadedConfig loaded, World& world, Device device, int threads)
+    : loaded_(std::move(loaded)),
       world_(world),
-      config_(loaded.config),
+      config_(loaded_.config),
       total_steps_(total_steps(config_)),
       threads_(threads),
       ledger_(world.ledger()),
@@ -329,11 +330,28 @@ Engine::StepResult TrainRun::train(double rate, std::int64_t number) {
     const StepTrace::Part traced(*trace_, name);
     return work();
   };
-  const std::int64_t valid =
-      part("data", [&] { return fill_batch(engine_.batch(), train_data_, progress_.samples); });
+  const std::int64_t valid = part("data", [&] { return fill(train_data_, progress_.samples); });
   if (valid == 0) throw on_all_ranks(DataError(say("step ", number, " has no token to predict")));
   const double loss = part("gradients", [&] { return engine_.gradients(valid); });
   return {loss, part("update", [&] { return engine_.update(rate, number); })};
+}
+
+// This rank's micro-batches of the step that begins with sample `first`; those from `end` on
+// have nothing to predict. The valid targets of all ranks.
+std::int64_t TrainRun::fill(const data::SampleSource& source, std::uint64_t first,
+                            std::uint64_t end) {
+  const auto size = static_cast<std::uint64_t>(spec_.micro_batch);
+  double valid[] = {0};
+  for (std::int64_t own = 0; own < spec_.micro_batches; ++own) {
+    const auto number =
+        static_cast<std::uint64_t>(engine_.micro_batches().number(engine_.data_rank(), own));
+    valid[0] += static_cast<double>(
+        fill_batch(engine_.batch().part(own * spec_.micro_batch, spec_.micro_batch), source,
+                   first + number * size, end));
+  }
+  Stream stream;
+  groups_.data->all_reduce(stream, host_tensor(std::span(valid)), Reduce::kSum);
+  return static_cast<std::int64_t>(valid[0]);
 }
 
 void TrainRun::end_trace() {
@@ -383,8 +401,12 @@ void TrainRun::validate(StepMetrics& metrics) {
   const double start = now();
   ledger_.enter(Phase::kValidate);
   const auto samples = static_cast<std::uint64_t>(how.steps * config_.training.global_batch_size);
-  const Evaluation result = evaluate(
-      engine_.batch(), [&] { return engine_.evaluate(); }, *validation_data_, samples);
+  const Evaluation result =
+      evaluate(*validation_data_, samples,
+               {.samples = static_cast<std::uint64_t>(config_.training.global_batch_size),
+                .fill = [&](std::uint64_t first,
+                            std::uint64_t end) { return fill(*validation_data_, first, end); },
+                .summed_loss = [&] { return engine_.evaluate(); }});
   metrics.validation_loss = result.loss;
   metrics.validation_bits_per_byte = bits_per_byte(result.loss, *validation_data_);
   log_.validation(metrics, result.valid_tokens, now() - start);
@@ -457,12 +479,19 @@ ExitCode TrainRun::finish(ExitCode code, const std::string& reason) {
   return code;
 }
 
-ExitCode train(const LoadedConfig& loaded) {
-  if (loaded.config.job.reproducible) {
-    throw ConfigError(
-        "job.reproducible = true: comes with data parallelism; with one rank the same config gives "
-        "the same bits without it");
+namespace {
+
+LoadedConfig config_for(const LoadedConfig& loaded, const World& world) {
+  try {
+    return for_ranks(loaded, world.size());
+  } catch (const ConfigError& error) {
+    throw on_all_ranks(ConfigError(error.what()));
   }
+}
+
+}  // namespace
+
+ExitCode train(const LoadedConfig& loaded) {
   World world(environment_variable);
   const WatchOptions watch{.heartbeat_timeout_s = loaded.config.elastic.heartbeat_timeout_s,
                            .stall_timeout_s = loaded.config.elastic.stall_timeout_s};
@@ -470,7 +499,7 @@ ExitCode train(const LoadedConfig& loaded) {
     const Device device = open_device(loaded.config.job.device);
     world.use_device(device);
     const int threads = cpu::use_threads(loaded.config.job.threads, world.local_size());
-    return TrainRun(loaded, world, device, threads).run();
+    return TrainRun(config_for(loaded, world), world, device, threads).run();
   });
 }
 

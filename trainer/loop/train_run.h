@@ -21,7 +21,7 @@ namespace trireme {
 // commits checkpoints.
 class TrainRun {
  public:
-  TrainRun(const LoadedConfig& loaded, World& world, Device device, int threads);
+  TrainRun(LoadedConfig loaded, World& world, Device device, int threads);
   ExitCode run();
 
  private:
@@ -45,6 +45,8 @@ class TrainRun {
   void share_gemm_choices();
   void agree();
 
+  std::int64_t fill(const data::SampleSource& source, std::uint64_t first,
+                    std::uint64_t end = UINT64_MAX);
   void step();
   Engine::StepResult train(double rate, std::int64_t number);
   void end_trace();
@@ -57,7 +59,7 @@ class TrainRun {
   void prune();
   ExitCode finish(ExitCode code, const std::string& reason);
 
-  const LoadedConfig& loaded_;
+  const LoadedConfig loaded_;
   World& world_;
   const RunConfig& config_;
   const std::int64_t total_steps_;

@@ -3,7 +3,7 @@
 
 namespace trireme::ops::cpu {
 
-void chunk_squares(Stream&, Tensor partials, Tensor x);
+void add_chunk_squares(Stream&, Tensor partials, Tensor x, std::int64_t into);
 void clip_scale(Stream&, Tensor norm, Tensor scale, Tensor partials, double max_norm);
 void adamw(Stream&, const AdamWState& state, const AdamW& how);
 
