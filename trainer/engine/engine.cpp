@@ -125,11 +125,12 @@ Engine::Engine(const EngineSpec& spec, const RankGroups& groups, Stream& stream,
                    arenas.gradients, arenas.communication);
   gatherer_.emplace(params_, *groups.shard, arenas.communication);
   for (Stage& stage : stages_) stage.take_tables(arenas.weights, spec.compute, !stream.executes());
-  optimizer_.emplace(
-      params_, whole_,
-      ShardedAdamW::Ranks{
-          *groups.state, {groups.tensor->rank(), groups.tensor->size()}, groups.ledger},
-      spec.optimizer, arenas.optimizer, arenas.workspace);
+  optimizer_.emplace(params_, whole_,
+                     ShardedOptimizer::Ranks{*groups.state,
+                                             {groups.tensor->rank(), groups.tensor->size()},
+                                             {*groups.shard, *groups.tensor},
+                                             groups.ledger},
+                     spec.optimizer, arenas.optimizer, arenas.workspace);
   partial_gradients_.emplace(
       params_, std::vector<Communicator*>{groups.tensor.get(), groups.key_value.get()},
       arenas.communication);

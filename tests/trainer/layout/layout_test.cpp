@@ -81,7 +81,7 @@ EngineSpec spec_of(const Case& c) {
           .reproducible = c.reproducible,
           // With the usual 1e-8 AdamW's first steps are the gradient's signs, and one that is
           // nothing but roundings moves its weight as far as any other.
-          .optimizer = {.epsilon = 1e-3}};
+          .optimizer = {.rule = {.epsilon = 1e-3}}};
 }
 
 // This rank's micro-batches of the step: documents of five to eleven tokens, the mask on;
