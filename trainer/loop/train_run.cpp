@@ -87,7 +87,8 @@ TrainRun::TrainRun(LoadedConfig loaded, World& world, Device device, int threads
       flops_(flops_of_all()),
       folder_(config_, team_),
       stream_(device),
-      arenas_(plan_.memory, device),
+      shared_(share_memory(world, device)),
+      arenas_(plan_.memory, device, shared_ ? shared_->data() : nullptr),
       engine_(spec_, groups_, stream_, arenas_),
       log_(team_.leads(), console_options(config_, total_steps_)) {}
 
@@ -129,6 +130,11 @@ TrainRun::StepFlops TrainRun::flops_of_all() const {
   Stream stream;
   groups_.all->all_reduce(stream, host_tensor(std::span(both)), Reduce::kSum);
   return {both[0], both[1]};
+}
+
+std::unique_ptr<SharedMemory> TrainRun::share_memory(World& world, Device device) const {
+  if (groups_.data->size() == 1 || device.is_cuda()) return nullptr;
+  return world.share(Arenas::shared_bytes(plan_.memory));
 }
 
 // From here on it outlives the process.

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "checkpoint/team.h"
+#include "parallel/comm/shared_memory.h"
 #include "parallel/comm/world.h"
 #include "trainer/config/loaded_config.h"
 #include "trainer/engine/engine.h"
@@ -36,6 +37,7 @@ class TrainRun {
     double useful = 0, issued = 0;
   };
   StepFlops flops_of_all() const;
+  std::unique_ptr<SharedMemory> share_memory(World& world, Device device) const;
   void resume();
   void require_same_run(const checkpoint::Loaded& from) const;
   void open_logs();
@@ -77,6 +79,7 @@ class TrainRun {
   double matrix_peak_ = 0;  // FLOP/s of this rank
   int matrix_peak_measured_again_ = 0;
   Stream stream_;
+  std::unique_ptr<SharedMemory> shared_;  // of data ranks on one host, on the CPU
   Arenas arenas_;
   Engine engine_;
   RunProgress progress_;
