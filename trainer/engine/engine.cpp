@@ -100,13 +100,13 @@ Engine::Engine(const EngineSpec& spec, const RankGroups& groups, Stream& stream,
       schedule_(schedule_of(spec, groups.down->size())),
       layers_per_stage_(divide_layers(spec, schedule_.stages)) {
   const std::vector<std::int64_t>& blocks = layers_per_stage_;
-  const bool alone = spec.micro_batches * groups.data->size() == 1 && !spec.reproducible;
+  const bool apart = spec.micro_batches > 1 || spec.reproducible || sharing().gradients;
   const auto stage_spec = [&](std::int64_t first, std::int64_t end) {
     return Stage::Spec{.first_block = first,
                        .end_block = end,
                        .max_positions = spec.seq_len,
                        .recompute = spec.recompute,
-                       .tied_gradient_apart = !alone};
+                       .tied_gradient_apart = apart};
   };
   hooks_ = std::make_unique<Hooks>(*this);
   for (const int stage : stages_of_rank(schedule_, groups.down->rank())) {
@@ -125,11 +125,12 @@ Engine::Engine(const EngineSpec& spec, const RankGroups& groups, Stream& stream,
                    arenas.gradients, arenas.communication);
   gatherer_.emplace(params_, *groups.shard, arenas.communication);
   for (Stage& stage : stages_) stage.take_tables(arenas.weights, spec.compute, !stream.executes());
-  optimizer_.emplace(
-      params_, whole_,
-      ShardedAdamW::Ranks{
-          *groups.state, {groups.tensor->rank(), groups.tensor->size()}, groups.ledger},
-      spec.optimizer, arenas.optimizer, arenas.workspace);
+  optimizer_.emplace(params_, whole_,
+                     ShardedOptimizer::Ranks{*groups.state,
+                                             {groups.tensor->rank(), groups.tensor->size()},
+                                             {*groups.shard, *groups.tensor},
+                                             groups.ledger},
+                     spec.optimizer, arenas.optimizer, arenas.workspace);
   partial_gradients_.emplace(
       params_, std::vector<Communicator*>{groups.tensor.get(), groups.key_value.get()},
       arenas.communication);

@@ -8,7 +8,7 @@
 #include "model/stage/stage.h"
 #include "parallel/data/gradient_reducer.h"
 #include "parallel/data/parameter_gatherer.h"
-#include "parallel/data/sharded_adamw.h"
+#include "parallel/data/sharded_optimizer.h"
 #include "parallel/pipeline/pipeline.h"
 #include "parallel/pipeline/simulate.h"
 #include "parallel/tensor/partial_gradients.h"
@@ -35,7 +35,7 @@ struct EngineSpec {
   int zero = 1;                                     // what data ranks share out: ZeRO stage
   std::int64_t bucket = Sharing::kWholeStore;       // gradients reduced at once, elements
   bool reproducible = false;  // one tree of sums whatever the data ranks and stages
-  ShardedAdamW::Options optimizer;
+  ShardedOptimizer::Options optimizer;
 };
 
 // One rank's share of the model with everything a step needs: parameters, stage,
@@ -83,7 +83,7 @@ class Engine {
 
   ParamStore& params() { return params_; }
   const ParamStore& whole() const { return whole_; }
-  ShardedAdamW& optimizer() { return *optimizer_; }
+  ShardedOptimizer& optimizer() { return *optimizer_; }
   // Of a rank that has them all in one.
   const Stage& stage() const {
     require(stages_.size() == 1, "this rank has ", stages_.size(), " stages");
@@ -116,7 +116,7 @@ class Engine {
   std::unique_ptr<UnitHooks> hooks_;
   std::optional<GradientReducer> reducer_;
   std::optional<ParameterGatherer> gatherer_;
-  std::optional<ShardedAdamW> optimizer_;
+  std::optional<ShardedOptimizer> optimizer_;
   std::optional<PartialGradients> partial_gradients_;
   Tensor tied_gradient_;  // the own part of it, on the pipeline's ends, when tied
   Tensor ids_, targets_, positions_, document_start_;  // [micro_batches, tokens] I32

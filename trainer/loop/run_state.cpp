@@ -71,12 +71,12 @@ std::vector<checkpoint::Piece> state_pieces(Engine& engine) {
     add_pieces(pieces, "model/", *owned.param, owned.first,
                state.masters().slice(params.in_masters(owned), owned.count));
   }
-  for (const ParamStore::Owned& owned : params.owned()) {
-    const auto add = [&](const char* prefix, const Tensor& moments) {
-      add_pieces(pieces, prefix, *owned.param, owned.first, moments.slice(owned.own, owned.count));
-    };
-    add("adam.m/", state.first_moments());
-    add("adam.v/", state.second_moments());
+  const auto& states = engine.optimizer().states();
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    for (const ShardedOptimizer::State::Part& part : states[i].parts) {
+      add_pieces(pieces, states[i].name + "/", *part.of->param, part.of->first,
+                 state.state(i).slice(part.at, part.of->count));
+    }
   }
   return pieces;
 }
