@@ -16,6 +16,17 @@ GradientReducer::GradientReducer(ParamStore& store, DataRanks ranks, const Optio
       levels_.push_back(gradients.take(store.grads().shape, store.grads().dtype));
     }
   }
+  require(
+      !options_.reproducible || options_.compression.method == CompressionOptions::Method::kNone,
+      "compressed sums are not reproducible");
+  std::vector<GradientRange> ranges;
+  for (std::size_t b = 0; b < store.buckets().size(); ++b) {
+    const ParamStore::Bucket& bucket = store.buckets()[b];
+    ranges.push_back(gradient_range(store, bucket.begin + bucket.part * store.sharing().part,
+                                    own(static_cast<int>(b))));
+  }
+  compression_.emplace(options_.compression, ranks.replicate, std::move(ranges),
+                       CompressionMemory{gradients, messages});
   if (!shared_) return;
   const UnitSlots slots(store, /*gradients=*/true);
   slot_of_ = slots.of_unit;
@@ -103,7 +114,7 @@ void GradientReducer::reduce(Stream& stream, int bucket) {
     under_way_.push_back(
         {bucket, ranks_.shard.start_reduce_scatter(stream, own(bucket),
                                                    store_.bucket_of(store_.grads(), place))});
-  } else {
+  } else if (!compression_->compresses()) {
     under_way_.push_back(
         {bucket, ranks_.replicate.start_all_reduce(stream, own(bucket), Reduce::kSum)});
   }
@@ -130,13 +141,14 @@ void GradientReducer::take_in(Stream& stream, int bucket, std::int64_t micro_bat
   }
 }
 
-void GradientReducer::finish(Stream& stream) {
+void GradientReducer::finish(Stream& stream, std::int64_t update) {
   store_.require_gradients();
   for (Slot& slot : slots_) empty(stream, slot);
   for (Reduction& reduction : under_way_) reduction.transfer.wait();
-  const bool replicas_left = shared_ ? !options_.reproducible : ranks_.shard.size() > 1;
+  const bool replicas_left =
+      shared_ ? !options_.reproducible : ranks_.shard.size() > 1 || compression_->compresses();
   for (std::size_t b = store_.buckets().size(); b-- > 0 && replicas_left;) {
-    ranks_.replicate.all_reduce(stream, own(static_cast<int>(b)), Reduce::kSum);
+    compression_->reduce(stream, b, update);
   }
   for (const ParamStore::Apart& apart : store_.apart()) {
     const auto bucket = [&](const Weight& weight) {

@@ -1,7 +1,9 @@
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "model/params/param_store.h"
+#include "parallel/data/compression/gradient_compression.h"
 #include "parallel/data/data_ranks.h"
 
 namespace trireme {
@@ -16,14 +18,17 @@ namespace trireme {
 //
 // Reproducible sums are those of a fixed tree over the micro-batches of all ranks (TreeSum),
 // whatever the ranks, the buckets, and whether gradients are shared out; see MicroBatches.
+//
+// Between replicas the sums may be compressed; they then wait for the last backward's end.
 class GradientReducer {
  public:
   struct Options {
     std::int64_t micro_batches = 1;  // of this rank in a step
-    bool reproducible = false;
+    bool reproducible = false;       // not with compression
+    CompressionOptions compression = {};
   };
-  // The store is allocated. Partial sums are taken from `gradients`, what is on its way from
-  // `messages`, for good.
+  // The store is allocated. Partial sums and residuals are taken from `gradients`, what is on
+  // its way from `messages`, for good.
   GradientReducer(ParamStore& store, DataRanks ranks, const Options& options, Arena& gradients,
                   Arena& messages);
 
@@ -33,7 +38,10 @@ class GradientReducer {
   void before(Stream& stream, int unit);
   void after(Stream& stream, int unit);
   // Returns when the sums, the parts kept apart included, are in the store's own gradients.
-  void finish(Stream& stream);
+  // `update` counts from 1 over the whole run.
+  void finish(Stream& stream, std::int64_t update);
+
+  const GradientCompression& compression() const { return *compression_; }
 
  private:
   struct Slot {
@@ -61,8 +69,9 @@ class GradientReducer {
     Transfer transfer;
   };
   std::vector<Reduction> under_way_;
-  std::vector<Slot> slots_;   // of gradients that are shared out
-  std::vector<int> slot_of_;  // by unit
+  std::optional<GradientCompression> compression_;  // of the buckets
+  std::vector<Slot> slots_;                         // of gradients that are shared out
+  std::vector<int> slot_of_;                        // by unit
 };
 
 // Which of the step's micro-batches, counted over all data ranks, a rank's own one is.

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "parallel/data/compression/compression_options.h"
 #include "trainer/config/flavors.h"
 #include "trainer/config/option.h"
 
@@ -391,6 +392,28 @@ void add_parallelism(Options& to) {
                 .effect = Effect::kPerformance,
                 .range = between(0, 1e6),
                 .unit = "MiB"});
+  to.push_back({.key = "parallelism.gradient_compression",
+                .slot = TRIREME_MEMBER(parallelism.gradient_compression),
+                .help = "how data_replicate ranks send each other gradients; what topk, powersgd "
+                        "and onebit leave out is added to the next step's",
+                .effect = Effect::kNumerics,
+                .allowed = {kCompressionNames.begin(), kCompressionNames.end()}});
+  to.push_back({.key = "parallelism.compression_fraction",
+                .slot = TRIREME_MEMBER(parallelism.compression_fraction),
+                .help = "topk: share of the gradients that is sent, the largest",
+                .effect = Effect::kNumerics,
+                .range = between(1e-6, 1)});
+  to.push_back({.key = "parallelism.compression_rank",
+                .slot = TRIREME_MEMBER(parallelism.compression_rank),
+                .help = "powersgd: rank of what is sent for a matrix",
+                .effect = Effect::kNumerics,
+                .range = between(1, 1024)});
+  to.push_back({.key = "parallelism.compression_warmup_steps",
+                .slot = TRIREME_MEMBER(parallelism.compression_warmup_steps),
+                .help = "first steps of the run whose gradients are not compressed",
+                .effect = Effect::kNumerics,
+                .range = between(0, 1e12),
+                .unit = "steps"});
 }
 
 void add_running(Options& to) {

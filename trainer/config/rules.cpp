@@ -82,6 +82,7 @@ class Rules {
     tensor();
     pipeline();
     data_parallel();
+    compression();
   }
 
  private:
@@ -110,6 +111,21 @@ class Rules {
               : say("the micro-batches of a data rank must be a power of two, not ", count,
                     "; choose global_batch_size or local_batch_size so"),
           false);
+  }
+
+  void compression() {
+    const ParallelismConfig& p = c_.parallelism;
+    if (p.gradient_compression == "none") return;
+    const std::string key = "parallelism.gradient_compression";
+    check(p.data_replicate != 1 || (p.zero == 0 && p.data_shard != 1),
+          {key, "parallelism.data_replicate", "parallelism.zero"},
+          "needs replicas: data_replicate > 1; ranks that divide the state send parts of it");
+    check(!c_.job.reproducible, {key, "job.reproducible"},
+          "contradicts job.reproducible: which rank has which gradients decides what is lost of "
+          "them");
+    check(p.gradient_compression == "bfloat16" || p.tensor == 1, {key, "parallelism.tensor"},
+          "rounds what tensor ranks hold in common differently on each, and their copies would "
+          "drift apart; take \"bfloat16\", or tensor = 1");
   }
 
   // What a tensor rank holds of a matrix is an equal run of its heads or columns.

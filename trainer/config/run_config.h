@@ -89,6 +89,10 @@ struct ParallelismConfig {
   std::int64_t zero = 1;  // what data_shard ranks divide: 0 nothing, 1 the optimizer's state,
                           // 2 gradients too, 3 weights too
   double bucket_mb = 25;  // gradients that are reduced at once, 2^20 bytes
+  std::string gradient_compression = "none";  // between replicas
+  double compression_fraction = 0.01;         // topk: of the elements that are sent
+  std::int64_t compression_rank = 4;          // powersgd
+  std::int64_t compression_warmup_steps = 0;  // not compressed
 
   bool operator==(const ParallelismConfig&) const = default;
 };

@@ -120,9 +120,10 @@ Engine::Engine(const EngineSpec& spec, const RankGroups& groups, Stream& stream,
                        {*region_, attention_}, *hooks_);
   whole_.lay_out({});
   params_.allocate({arenas.weights, arenas.masters, &arenas.gradients}, spec.compute, sharing());
-  reducer_.emplace(params_, data_ranks(),
-                   GradientReducer::Options{spec.micro_batches, spec.reproducible},
-                   arenas.gradients, arenas.communication);
+  reducer_.emplace(
+      params_, data_ranks(),
+      GradientReducer::Options{spec.micro_batches, spec.reproducible, spec.compression},
+      arenas.gradients, arenas.communication);
   gatherer_.emplace(params_, *groups.shard, arenas.communication);
   for (Stage& stage : stages_) stage.take_tables(arenas.weights, spec.compute, !stream.executes());
   optimizer_.emplace(params_, whole_,
@@ -186,7 +187,7 @@ Stage::Input Engine::input(int micro_batch, double scale) const {
           .scale = scale};
 }
 
-double Engine::gradients(std::int64_t valid_tokens) {
+double Engine::gradients(std::int64_t valid_tokens, std::int64_t update) {
   const double scale = 1.0 / static_cast<double>(std::max<std::int64_t>(valid_tokens, 1));
   progress_.enter(ledger::Phase::kForward);
   reducer_->begin();
@@ -196,13 +197,13 @@ double Engine::gradients(std::int64_t valid_tokens) {
       stream_, [&](int m) { return input(m, scale); },
       [&](int m, Tensor loss) { ops::sum(stream_, losses_.slice(m, 1), loss); });
   progress_.enter(ledger::Phase::kReduce);
-  complete_gradients();
+  complete_gradients(update);
   return summed_losses() * scale;
 }
 
 // What other ranks hold of this rank's gradients is added.
-void Engine::complete_gradients() {
-  reducer_->finish(stream_);
+void Engine::complete_gradients(std::int64_t update) {
+  reducer_->finish(stream_, update);
   if (tied_gradient_) groups_.ends->all_reduce(stream_, tied_gradient_, Reduce::kSum);
   partial_gradients_->sum(stream_);
 }
@@ -220,7 +221,7 @@ double Engine::update(double learning_rate, std::int64_t update) {
 
 Engine::StepResult Engine::train(double learning_rate, std::int64_t update_number,
                                  std::int64_t valid_tokens) {
-  const double loss = gradients(valid_tokens);
+  const double loss = gradients(valid_tokens, update_number);
   return {loss, update(learning_rate, update_number)};
 }
 

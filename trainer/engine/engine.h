@@ -34,7 +34,8 @@ struct EngineSpec {
   bool sequence = false;                            // sequence parallelism
   int zero = 1;                                     // what data ranks share out: ZeRO stage
   std::int64_t bucket = Sharing::kWholeStore;       // gradients reduced at once, elements
-  bool reproducible = false;  // one tree of sums whatever the data ranks and stages
+  bool reproducible = false;            // one tree of sums whatever the data ranks and stages
+  CompressionOptions compression = {};  // of the gradients' sums over replicas
   ShardedOptimizer::Options optimizer;
 };
 
@@ -66,7 +67,7 @@ class Engine {
   double evaluate();
 
   // The two halves of train, for those who look in between (tests, parity).
-  double gradients(std::int64_t valid_tokens);
+  double gradients(std::int64_t valid_tokens, std::int64_t update = 1);
   double update(double learning_rate, std::int64_t update);
 
   // Told what the pipeline does in training and evaluation; null for nobody.
@@ -83,6 +84,7 @@ class Engine {
 
   ParamStore& params() { return params_; }
   const ParamStore& whole() const { return whole_; }
+  const GradientCompression& compression() const { return reducer_->compression(); }
   ShardedOptimizer& optimizer() { return *optimizer_; }
   // Of a rank that has them all in one.
   const Stage& stage() const {
@@ -95,7 +97,7 @@ class Engine {
 
  private:
   Stage::Input input(int micro_batch, double scale) const;
-  void complete_gradients();
+  void complete_gradients(std::int64_t update);
   double summed_losses();
   class Hooks;
   Sharing sharing() const;

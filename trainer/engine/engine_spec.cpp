@@ -1,5 +1,6 @@
 #include "trainer/engine/engine_spec.h"
 
+#include <algorithm>
 #include <map>
 
 #include "model/device/devices.h"
@@ -13,6 +14,20 @@ DType compute_dtype(const std::string& name) {
   if (found == kNames.end()) throw ConfigError(say("training.dtype = \"", name, "\" is not built"));
   return found->second;
 }
+
+namespace {
+
+CompressionOptions compression_options(const ParallelismConfig& layout) {
+  const auto* const name =
+      std::find(kCompressionNames.begin(), kCompressionNames.end(), layout.gradient_compression);
+  require(name != kCompressionNames.end(), "compression ", layout.gradient_compression);
+  return {.method = static_cast<CompressionOptions::Method>(name - kCompressionNames.begin()),
+          .fraction = layout.compression_fraction,
+          .rank = static_cast<int>(layout.compression_rank),
+          .warmup_steps = layout.compression_warmup_steps};
+}
+
+}  // namespace
 
 EngineSpec engine_spec(const RunConfig& config) {
   const std::map<std::string, Recompute> modes{
@@ -31,6 +46,7 @@ EngineSpec engine_spec(const RunConfig& config) {
           .bucket = static_cast<std::int64_t>(config.parallelism.bucket_mb * (1 << 20)) /
                     static_cast<std::int64_t>(sizeof(float)),
           .reproducible = config.job.reproducible,
+          .compression = compression_options(config.parallelism),
           .optimizer = {.rule = {.name = config.optimizer.name,
                                  .beta1 = config.optimizer.beta1,
                                  .beta2 = config.optimizer.beta2,

@@ -259,6 +259,18 @@ void TrainRun::announce() {
                                              resumed_from_->step));
     details["from"] = resumed_from_->folder.string();
   }
+  if (const GradientCompression& compression = engine_.compression(); compression.compresses()) {
+    const double ratio = compression.traffic().ratio();
+    rows.emplace_back("compression",
+                      fmt::format("{}: gradients' sums over replicas in {:.1f} times fewer bytes",
+                                  config_.parallelism.gradient_compression, ratio));
+    details["compression"] = config_.parallelism.gradient_compression;
+    details["compression_ratio"] = ratio;
+    if (resumed_from_ && compression.has_residuals()) {
+      rows.emplace_back("residuals", "zero: what compression had left out is in no checkpoint");
+      details["residuals"] = "zero";
+    }
+  }
   log_.banner(resumed_from_ ? "trireme resumes" : "trireme starts", rows);
   if (const std::string drawn = picture(engine_.schedule(), timeline); !drawn.empty()) {
     log_.note("\n" + drawn);
@@ -340,7 +352,7 @@ Engine::StepResult TrainRun::train(double rate, std::int64_t number) {
   };
   const std::int64_t valid = part("data", [&] { return fill(train_data_, progress_.samples); });
   if (valid == 0) throw on_all_ranks(DataError(say("step ", number, " has no token to predict")));
-  const double loss = part("gradients", [&] { return engine_.gradients(valid); });
+  const double loss = part("gradients", [&] { return engine_.gradients(valid, number); });
   return {loss, part("update", [&] { return engine_.update(rate, number); })};
 }
 
