@@ -79,6 +79,37 @@ def a_trace_shows_work_messages_and_waiting(workshop):
         check(len(begun) == 10 * 8, len(begun), "messages")  # 4 there, 4 back
 
 
+def beside(folder, rank, name):
+    """(start, end) in microseconds of what went on beside the rank's work."""
+    found = json.loads((folder / f"trace-{rank}.json").read_text())
+    ends = {e["id"]: e["ts"] for e in found if e["ph"] == "e"}
+    return [(e["ts"], ends[e["id"]]) for e in found if e["ph"] == "b" and name in e["name"]]
+
+
+@fact
+def data_ranks_show_how_much_of_their_exchange_is_hidden(workshop):
+    workshop.corpus()
+    config = workshop.config("run", {**MODEL, "training": {**MODEL["training"],
+                                                           "global_batch_size": 4}})
+    for zero in 0, 1, 2, 3:
+        result = workshop.run_ranks(2, "train", config, f"--parallelism.zero={zero}",
+                                    f"--job.dump_folder=run{zero}").done()
+        folder = workshop / f"run{zero}"
+        told = events(folder, "hidden_communication")
+        check(len(told) == 1 and 0 <= told[0]["measured"] <= 1, told)
+        check("is hidden (median)" in result.err, result)
+        shares = [float(line["hidden_communication"]) for line in metrics(folder)
+                  if "hidden_communication" in line]
+        check(len(shares) == 9 and all(0 <= share <= 1 for share in shares), shares)
+        note(f"zero {zero}: {told[0]['measured']:.3f} is hidden")
+        for rank in (0, 1):
+            ran = beside(folder, rank, " in data")
+            check(ran and all(start < end for start, end in ran), ran)
+            check(any(start < end_of and start_of < end for start, end in ran
+                      for step in spans(folder, rank, "compute") for _, start_of, end_of in step),
+                  "nothing runs beside the work")
+
+
 @fact
 def one_rank_is_traced_too_and_a_run_may_be_shorter_than_its_trace(workshop):
     workshop.corpus()
