@@ -6,15 +6,19 @@
 
 namespace trireme {
 
-// A flat run of gradients that is summed as one, and the matrices that lie in it.
+// A flat run of gradients that is summed as one, and what lies in it.
 struct GradientRange {
   struct Matrix {
     std::int64_t first = 0;  // its first element's place in the run
     std::int64_t rows = 0, width = 0;
     std::int64_t count() const { return rows * width; }
   };
-  Tensor gradients;              // [count] float32 or float64
-  std::vector<Matrix> matrices;  // in order and apart; the rest of the run are vectors
+  struct Run {
+    std::int64_t first = 0, count = 0;
+  };
+  Tensor gradients;               // [count] float32 or float64
+  std::vector<Matrix> matrices;   // in order and apart; the rest of the run are vectors
+  std::vector<Run> padding = {};  // of no parameter: zeros, which no backward writes again
 };
 
 // What lies in `gradients`, [count]: elements [first, first + count) of the store's flat

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "model/device/cpu/threads.h"
+#include "model/ops/elementwise.h"
 #include "parallel/data/compression/sign_bits.h"
 #include "parallel/data/compression/traffic.h"
 
@@ -16,7 +17,7 @@ using Bits = SignBits<kChunk>;
 }  // namespace
 
 OneBitSum::OneBitSum(Communicator& group, const GradientRange& range, CompressionMemory memory)
-    : group_(group), gradients_(range.gradients) {
+    : group_(group), gradients_(range.gradients), padding_(range.padding) {
   const std::int64_t ranks = group.size();
   chunks_ = (gradients_.count() + ranks * kChunk - 1) / (ranks * kChunk);
   residual_ = memory.state.take(gradients_.shape, gradients_.dtype);
@@ -69,6 +70,10 @@ void OneBitSum::reduce(Stream& stream, std::int64_t) {
       });
     }
   });
+  // A bit cannot say zero.
+  for (const GradientRange::Run& run : padding_) {
+    ops::zero(stream, gradients_.slice(run.first, run.count));
+  }
 }
 
 std::int64_t OneBitSum::bytes_sent() const {

@@ -1,4 +1,6 @@
 #pragma once
+#include <vector>
+
 #include "parallel/comm/communicator.h"
 #include "parallel/data/compression/compressed_sum.h"
 #include "parallel/data/compression/gradient_range.h"
@@ -24,6 +26,7 @@ class OneBitSum final : public CompressedSum {
 
   Communicator& group_;
   Tensor gradients_;
+  std::vector<GradientRange::Run> padding_;
   std::int64_t chunks_;             // that one rank sums
   Tensor residual_, sum_residual_;  // of what this rank sends first, and of its sums
   Tensor sent_, received_;          // [ranks, chunks, words of one] I32

@@ -121,6 +121,9 @@ TEST(GradientRange, holds_the_matrices_rows_that_it_has_whole) {
   EXPECT_EQ(range.matrices[1].first, second - begin);
   EXPECT_EQ(range.matrices[1].rows, 2);
   EXPECT_EQ(range.matrices[1].width, 8);
+  ASSERT_EQ(range.padding.size(), 1U);
+  EXPECT_EQ(range.padding[0].first, first + 60 - begin);
+  EXPECT_EQ(range.padding[0].count, second - first - 60);
   const Tensor within_a_row = store.grads().slice(begin, 6);
   EXPECT_TRUE(gradient_range(store, begin, within_a_row).matrices.empty());
 }

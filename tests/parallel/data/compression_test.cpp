@@ -148,8 +148,8 @@ TEST(Compression, ratios_are_as_stated) {
   EXPECT_NEAR(ratio(Method::kFloat16, DType::kF32), 2, 0.01);
   // 8 bytes for each of 5 %, gathered from both ranks.
   EXPECT_NEAR(ratio(Method::kTopK, DType::kF32), 4 / (0.05 * 8), 0.05);
-  // A bit each and a float for 512; each rank's part is whole chunks, here 8.
-  EXPECT_NEAR(ratio(Method::kOneBit, DType::kF32), kCount * 4.0 / (2 * 8 * (512 / 8 + 4)), 1e-3);
+  // 68 bytes for 512: a bit each and a float; each rank's part is whole chunks, here 8.
+  EXPECT_NEAR(ratio(Method::kOneBit, DType::kF32), kCount * 4.0 / (2 * 8 * 68), 1e-3);
   const double factors =
       static_cast<double>(kCount) / static_cast<double>(4 * (kRows + kWidth) + 2 * kVectors);
   EXPECT_NEAR(ratio(Method::kPowerSgd, DType::kF32), factors, 1e-3);
@@ -181,6 +181,45 @@ TEST(Compression, a_gradient_that_is_not_finite_is_seen_by_all_and_not_kept) {
       EXPECT_FALSE(all_finite(sums[1])) << name_of_method(method);
       EXPECT_TRUE(all_finite(sums[2])) << name_of_method(method);
     }
+  }
+}
+
+TEST(Compression, padding_stays_zero) {
+  for (const Method method : kAll) {
+    ThreadGroup group(2);
+    run_ranks(2, {&group}, [&](int rank) {
+      ThreadCommunicator communicator(group, rank);
+      ParamStore store;
+      Arena weights(1 << 16), masters(0), gradients(1 << 16), state(1 << 20), messages(1 << 20);
+      for (const char* name : {"first", "second", "third"}) {
+        store.declare({.name = name, .shape = {17, 9}});  // each is padded to 192 elements
+      }
+      store.allocate({weights, masters, &gradients}, DType::kF32);
+      GradientCompression compression(with(method), communicator,
+                                      {gradient_range(store, 0, store.grads())}, {state, messages});
+      Stream stream;
+      for (std::int64_t update = 1; update <= 40; ++update) {
+        for (const Weight& weight : store.weights()) {
+          const Tensor& gradient = weight.parts.front().grad;
+          for (std::int64_t i = 0; i < gradient.count(); ++i) {
+            gradient.as<float>()[i] = static_cast<float>(noisy(rank, update, i));
+          }
+        }
+        compression.reduce(stream, 0, update);
+      }
+      double all = 0, parameters = 0;
+      for (std::int64_t i = 0; i < store.grads().count(); ++i) {
+        all += std::fabs(store.grads().as<float>()[i]);
+      }
+      for (const Weight& weight : store.weights()) {
+        const Tensor& gradient = weight.parts.front().grad;
+        for (std::int64_t i = 0; i < gradient.count(); ++i) {
+          parameters += std::fabs(gradient.as<float>()[i]);
+        }
+      }
+      EXPECT_GT(parameters, 0) << name_of_method(method);
+      EXPECT_EQ(all, parameters) << name_of_method(method);
+    });
   }
 }
 
