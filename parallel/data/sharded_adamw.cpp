@@ -16,7 +16,8 @@ ShardedAdamW::ShardedAdamW(ParamStore& store, const ParamStore& whole, Ranks ran
   scale_ = workspace.take({1}, type);
 }
 
-void ShardedAdamW::step(Stream& stream, double learning_rate, std::int64_t update) {
+void ShardedAdamW::step(Stream& stream, double learning_rate, std::int64_t update,
+                        double norm_limit) {
   using ledger::Phase;
   const auto enter = [&](Phase phase) {
     if (ledger_ && stream.executes()) ledger_->enter(phase);
@@ -24,7 +25,7 @@ void ShardedAdamW::step(Stream& stream, double learning_rate, std::int64_t updat
   enter(Phase::kReduce);
   data_.reduce_scatter(stream, store_.grads(), store_.grads());
   enter(Phase::kGradNorm);
-  ops::clip_scale(stream, norm_, scale_, squares_.squares(stream), options_.max_norm);
+  ops::clip_scale(stream, norm_, scale_, squares_.squares(stream), options_.max_norm, norm_limit);
   enter(Phase::kOptimizer);
   const bool has_masters = store_.has_masters();
   for (const Weight& weight : store_.weights()) {

@@ -1,4 +1,6 @@
 #pragma once
+#include <limits>
+
 #include "model/ops/optimizer.h"
 #include "model/params/param_store.h"
 #include "parallel/comm/communicator.h"
@@ -28,8 +30,10 @@ class ShardedAdamW {
                Arena& state, Arena& workspace);
 
   // Reduces the gradients, clips them to max_norm by their global norm, updates
-  // and publishes the parameters. `update` counts from 1 over the whole run.
-  void step(Stream& stream, double learning_rate, std::int64_t update);
+  // and publishes the parameters. `update` counts from 1 over the whole run. Nothing
+  // changes when the norm is not finite or above `norm_limit`.
+  void step(Stream& stream, double learning_rate, std::int64_t update,
+            double norm_limit = std::numeric_limits<double>::infinity());
 
   // [1], the last step's norm before the clip; read it after the stream is synchronised.
   Tensor grad_norm() const { return norm_; }

@@ -70,7 +70,8 @@ Console::Options console_options(const RunConfig& config, std::int64_t total_ste
 
 }  // namespace
 
-TrainRun::TrainRun(const LoadedConfig& loaded, World& world, Device device, int threads)
+TrainRun::TrainRun(const LoadedConfig& loaded, World& world, Device device, int threads,
+                   std::optional<GradientDrill> drill)
     : loaded_(loaded),
       world_(world),
       config_(loaded.config),
@@ -88,9 +89,12 @@ TrainRun::TrainRun(const LoadedConfig& loaded, World& world, Device device, int 
       stream_(device),
       arenas_(plan_.memory, device),
       engine_(spec_, groups_, stream_, arenas_),
+      guard_(config_.training),
+      drill_(std::move(drill)),
       log_(team_.leads(), console_options(config_, total_steps_)) {}
 
 ExitCode TrainRun::run() {
+  check_drill();
   keep_ledger();
   tokenizer_hash_ = tokenizer_hash_of(config_);
   use_gemm_choices();
@@ -107,6 +111,7 @@ ExitCode TrainRun::run() {
     world_.observe(&*trace_);
   }
   agree();
+  if (guard_.rolls_back() && committed_ < 0) commit();  // something to go back to
   while (progress_.step < total_steps_) {
     if (const int signal = agreed_.signal) {
       if (committed_ != progress_.step && !commit()) {
@@ -116,7 +121,8 @@ ExitCode TrainRun::run() {
     }
     step();
     const std::int64_t interval = config_.checkpoint.interval;
-    if (interval > 0 && progress_.step % interval == 0 && progress_.step < total_steps_) commit();
+    const bool due = interval > 0 && progress_.step % interval == 0 && progress_.step > 0;
+    if (due && committed_ != progress_.step && progress_.step < total_steps_) commit();
   }
   if (committed_ != progress_.step && !commit()) throw_uncommitted("the run is done");
   return finish(ExitCode::kDone, "done");
@@ -201,14 +207,30 @@ void TrainRun::resume() {
   }
   if (!resumed_from_) {
     engine_.params().initialize(static_cast<std::uint64_t>(config_.job.seed));
+    progress_.left_out = data::LeftOut(config_.data.skip);
     return;
   }
   require_same_run(*resumed_from_);
+  go_on_from(*resumed_from_);
+  read_guard(guard_, *resumed_from_, true);
+}
+
+// Its pieces have been read.
+void TrainRun::go_on_from(const checkpoint::Loaded& from) {
   engine_.host_state().upload(stream_);
-  require_weights(*resumed_from_, engine_, *groups_.all);
-  progress_ = read_progress(*resumed_from_);
-  committed_ = resumed_from_->step;
+  require_weights(from, engine_, *groups_.all);
+  progress_ = read_progress(from);
+  for (const data::SampleRange& range : config_.data.skip) progress_.left_out.add(range);
+  committed_ = from.step;
   engine_.publish_masters();
+}
+
+void TrainRun::check_drill() {
+  if (!drill_) return;
+  team_.together([&] {
+    drill_->check(engine_.whole(), engine_.params(), team_.rank(), team_.size());
+    return std::string();
+  });
 }
 
 // Changed data would give the sample counter another meaning.
@@ -217,11 +239,18 @@ void TrainRun::require_same_run(const checkpoint::Loaded& from) const {
   const LoadedConfig before = read_config({name, from.manifest.config, folder_.path}, {});
   std::string refused;
   for (const Change& change : difference(before.config, config_)) {
-    if (change.effect != Effect::kData) continue;
+    if (change.effect != Effect::kData || change.key == "data.skip") continue;
     refused += say("\n  ", change.key, ": ", change.before, " -> ", change.after);
   }
   if (refused.empty() && data_fingerprint(from) != train_data_.fingerprint()) {
     refused = "\n  the training token files themselves (names, sizes or contents)";
+  }
+  const RunProgress progress = read_progress(from);
+  data::LeftOut wanted = progress.left_out;
+  for (const data::SampleRange& range : config_.data.skip) wanted.add(range);
+  if (refused.empty() && wanted.before(progress.position()) != progress.left_out) {
+    refused = say("\n  data.skip names samples below ", progress.position(),
+                  ", which it has been trained on");
   }
   if (refused.empty()) return;
   throw CheckpointError(say("cannot continue from ", from.folder.string(),
@@ -257,11 +286,9 @@ void TrainRun::announce() {
     log_.note("\n" + drawn);
   }
   log_.event(resumed_from_ ? "resume" : "start", progress_.step, details);
+  if (drill_) log_.warn(progress_.step, say(GradientDrill::kVariable, ": ", drill_->text()));
   if (!resumed_from_) return;
-  for (const std::string& why : resumed_from_->rejected) {
-    log_.note("checkpoint rejected: " + why);
-    log_.event("checkpoint_rejected", progress_.step, {{"why", why}});
-  }
+  tell_rejected(*resumed_from_);
   const LoadedConfig before =
       read_config({"checkpoint", resumed_from_->manifest.config, folder_.path}, {});
   for (const Change& change : difference(before.config, config_)) {
@@ -269,6 +296,13 @@ void TrainRun::announce() {
                                          change.after, effect_text(change.effect));
     log_.note("config changed: " + text);
     log_.event("config_changed", progress_.step, {{"text", text}});
+  }
+}
+
+void TrainRun::tell_rejected(const checkpoint::Loaded& from) {
+  for (const std::string& why : from.rejected) {
+    log_.note("checkpoint rejected: " + why);
+    log_.event("checkpoint_rejected", progress_.step, {{"why", why}});
   }
 }
 
@@ -284,15 +318,12 @@ void TrainRun::step() {
   ledger_.enter(Phase::kReport);
   const double seconds = now() - start;
   const std::optional<double> bubble = trace_ ? trace_->end_step() : std::nullopt;
-  if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) {
-    log_.event("failure", number,
-               {{"text", "diverged"}, {"loss", result.loss}, {"grad_norm", result.grad_norm}});
-    throw on_all_ranks(DivergedError(fmt::format(
-        "step {}: loss {} and gradient norm {} are not both finite; the newest checkpoint is that "
-        "of step {} (lower optimizer.lr, warm up longer, or look at the data with 'trireme data "
-        "check')",
-        number, std::abs(result.loss), std::abs(result.grad_norm), committed_)));
+  if (!result.applied) {
+    answer_bad_step(result, number);
+    if (trace_ && trace_->done()) end_trace();
+    return agree();
   }
+  guard_.accept(number, result.loss, result.grad_norm);
   progress_.step = number;
   progress_.samples += static_cast<std::uint64_t>(config_.training.global_batch_size);
   progress_.tokens += tokens_per_step(config_);
@@ -317,6 +348,9 @@ void TrainRun::step() {
                       .validation_bits_per_byte = {},
                       .more = {}};
   if (bubble) metrics.more.emplace_back("bubble", bubble.value_or(0));  // g++ 12 doubts *bubble
+  if (guard_.skips() > 0) metrics.more.emplace_back("skips", static_cast<double>(guard_.skips()));
+  if (guard_.rollbacks() > 0)
+    metrics.more.emplace_back("rollbacks", static_cast<double>(guard_.rollbacks()));
   if (trace_ && trace_->done()) end_trace();
   validate(metrics);
   if (agreed_.chose_gemms) share_gemm_choices();  // before anything tells of the step
@@ -329,11 +363,16 @@ Engine::StepResult TrainRun::train(double rate, std::int64_t number) {
     const StepTrace::Part traced(*trace_, name);
     return work();
   };
-  const std::int64_t valid =
-      part("data", [&] { return fill_batch(engine_.batch(), train_data_, progress_.samples); });
+  const std::int64_t valid = part("data", [&] {
+    return fill_batch(engine_.batch(), train_data_, progress_.samples, UINT64_MAX,
+                      progress_.left_out);
+  });
   if (valid == 0) throw on_all_ranks(DataError(say("step ", number, " has no token to predict")));
   const double loss = part("gradients", [&] { return engine_.gradients(valid); });
-  return {loss, part("update", [&] { return engine_.update(rate, number); })};
+  if (drill_) drill_->strike(stream_, engine_.params(), team_.rank(), number);
+  const double limit = guard_.norm_limit(loss);
+  const Engine::Update update = part("update", [&] { return engine_.update(rate, number, limit); });
+  return {loss, update.grad_norm, update.applied};
 }
 
 void TrainRun::end_trace() {
@@ -397,6 +436,7 @@ bool TrainRun::commit() {
   progress_.weights = weights_hash_text(engine_, *groups_.all);
   checkpoint::Snapshot snapshot;
   write_progress(progress_, train_data_, snapshot);
+  guard_.write(snapshot.scalars);
   snapshot.pieces = state_pieces(engine_);
   snapshot.config_toml = effective_toml(loaded_);
   snapshot.tokenizer = tokenizer_hash_;
@@ -463,6 +503,7 @@ ExitCode train(const LoadedConfig& loaded) {
         "job.reproducible = true: comes with data parallelism; with one rank the same config gives "
         "the same bits without it");
   }
+  const std::optional<GradientDrill> drill = GradientDrill::from(environment_variable);
   World world(environment_variable);
   const WatchOptions watch{.heartbeat_timeout_s = loaded.config.elastic.heartbeat_timeout_s,
                            .stall_timeout_s = loaded.config.elastic.stall_timeout_s};
@@ -470,7 +511,7 @@ ExitCode train(const LoadedConfig& loaded) {
     const Device device = open_device(loaded.config.job.device);
     world.use_device(device);
     const int threads = cpu::use_threads(loaded.config.job.threads, world.local_size());
-    return TrainRun(loaded, world, device, threads).run();
+    return TrainRun(loaded, world, device, threads, drill).run();
   });
 }
 

@@ -21,7 +21,11 @@ namespace trireme {
 //   sample               prompt text
 //   bubble               measured predicted (of a traced pipeline)
 //   warning              text
-//   failure              text
+//   failure              text, and of a step that was not applied what skip has
+//   skip                 text reason loss grad_norm loss_zscore grad_norm_zscore samples
+//                        ([first, end) of the batch) documents ([source, document]) and
+//                        documents_complete, of the batch
+//   rollback             the same, from (the checkpoint) to_step left_out ([first, end))
 //   stop                 reason exit_code
 // Others may be added; readers ignore what they do not know. Threads may share one.
 class EventsLog {

@@ -4,7 +4,7 @@
 namespace trireme::ops::cuda {
 
 void chunk_squares(Stream&, Tensor partials, Tensor x);
-void clip_scale(Stream&, Tensor norm, Tensor scale, Tensor partials, double max_norm);
+void clip_scale(Stream&, Tensor norm, Tensor scale, Tensor partials, double max_norm, double limit);
 void adamw(Stream&, const AdamWState& state, const AdamW& how);
 
 }  // namespace trireme::ops::cuda
