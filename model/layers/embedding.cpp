@@ -6,11 +6,20 @@
 
 namespace trireme {
 
+namespace {
+
+Weight& declare_table(ParamStore& params, const EmbeddingSpec& spec, const Region& region) {
+  params.begin_unit(/*layer=*/-1, /*alone=*/spec.tied);
+  return params.declare(
+      vocab_table("embedding.weight", spec.vocab, spec.hidden, spec.init_scale, region.slice()));
+}
+
+}  // namespace
+
 Embedding::Embedding(ParamStore& params, const EmbeddingSpec& spec, Region& region)
-    : region_(region),
-      table_(params.declare(vocab_table("embedding.weight", spec.vocab, spec.hidden,
-                                        spec.init_scale, region.slice()))) {
+    : region_(region), table_(declare_table(params, spec, region)) {
   if (spec.positions > 0) {
+    params.begin_unit();
     positions_ = &params.declare({.name = "position.weight",
                                   .shape = {spec.positions, spec.hidden},
                                   .cut = whole(region.slice()),
@@ -18,6 +27,12 @@ Embedding::Embedding(ParamStore& params, const EmbeddingSpec& spec, Region& regi
                                   .decay = true,
                                   .partial = region.splits_tokens()});
   }
+}
+
+std::vector<int> Embedding::units() const {
+  std::vector<int> units{table_.unit};
+  if (positions_) units.push_back(positions_->unit);
+  return units;
 }
 
 Tensor Embedding::forward(Run& run, Arena& into, Tensor ids, Tensor positions) const {

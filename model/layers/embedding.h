@@ -1,4 +1,6 @@
 #pragma once
+#include <vector>
+
 #include "model/layers/region.h"
 #include "model/layers/sequence.h"
 #include "model/params/param_store.h"
@@ -9,6 +11,7 @@ struct EmbeddingSpec {
   std::int64_t vocab = 0, hidden = 0;
   std::int64_t positions = 0;  // learned positions; 0 for none
   double init_scale = 0.02;
+  bool tied = false;  // the head uses the table too
 };
 
 // Token embedding, plus learned positions when asked. Rows of the vocabulary
@@ -20,6 +23,8 @@ class Embedding {
   // ids, positions [tokens] of all tokens; [own tokens, hidden], in `into`.
   Tensor forward(Run& run, Arena& into, Tensor ids, Tensor positions) const;
   void backward(Run& run, Tensor dy, Tensor ids, Tensor positions) const;
+  // Of the store: the table's, and the positions'.
+  std::vector<int> units() const;
   // For a head that is tied to it.
   Weight& table() const { return table_; }
 

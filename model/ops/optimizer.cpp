@@ -7,10 +7,11 @@
 
 namespace trireme::ops {
 
-void chunk_squares(Stream& stream, Tensor partials, Tensor x) {
-  require_count("chunk_squares: partials", partials, (x.count() + kNormChunk - 1) / kNormChunk,
-                DType::kF64);
-  TRIREME_DISPATCH(stream, chunk_squares(stream, partials, x));
+void add_chunk_squares(Stream& stream, Tensor partials, Tensor x, std::int64_t into) {
+  require(into >= 0 && into < kNormChunk, "add_chunk_squares: ", into, " elements into a chunk");
+  require_count("add_chunk_squares: partials", partials,
+                (into + x.count() + kNormChunk - 1) / kNormChunk, DType::kF64);
+  TRIREME_DISPATCH(stream, add_chunk_squares(stream, partials, x, into));
 }
 
 void clip_scale(Stream& stream, Tensor norm, Tensor scale, Tensor partials, double max_norm,

@@ -6,12 +6,13 @@
 
 namespace trireme::ops {
 
-// Elements a partial sum of squares covers. Fixed, and counted from the start of
-// the logical tensor, so that a norm's bits do not depend on who holds what.
-inline constexpr std::int64_t kNormChunk = 65536;
+// Elements a partial sum of squares covers. Fixed, and counted from a start that all
+// ranks agree on, so that a norm's bits do not depend on who holds what.
+inline constexpr std::int64_t kNormChunk = 4096;
 
-// partials [ceil(count / kNormChunk)] float64 = sums of squares of x's chunks, in order.
-void chunk_squares(Stream&, Tensor partials, Tensor x);
+// partials [ceil((into + count) / kNormChunk)] float64 += sums of squares of x's chunks, in
+// order; x begins `into` elements into the first.
+void add_chunk_squares(Stream&, Tensor partials, Tensor x, std::int64_t into = 0);
 
 // norm [1] = sqrt(sum of partials, in order); scale [1] = min(1, max_norm / norm),
 // or 1 when max_norm is 0; NaN, for an update that changes nothing, unless the norm is

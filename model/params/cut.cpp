@@ -37,4 +37,20 @@ Box placement(Shape logical, Cut cut) {
   return box;
 }
 
+std::vector<BoxOfRun> boxes_of_run(const Box& box, std::int64_t first, std::int64_t count) {
+  if (box.extent.rank() == 1) return {{{{box.from[0] + first}, {count}}, 0}};
+  const std::int64_t width = box.extent[1];
+  std::vector<BoxOfRun> boxes;
+  for (std::int64_t at = 0; at < count;) {
+    const std::int64_t row = (first + at) / width, column = (first + at) % width;
+    const std::int64_t left = count - at;
+    const bool whole_rows = column == 0 && left >= width;
+    const std::int64_t rows = whole_rows ? left / width : 1;
+    const std::int64_t columns = whole_rows ? width : std::min(left, width - column);
+    boxes.push_back({{{box.from[0] + row, box.from[1] + column}, {rows, columns}}, at});
+    at += rows * columns;
+  }
+  return boxes;
+}
+
 }  // namespace trireme

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <vector>
 
 #include "model/tensor/tensor.h"
 
@@ -48,5 +49,13 @@ Shape local_shape(Shape logical, Cut cut);
 // The rectangle of the logical tensor that the tensor held here begins with, row
 // by row; it may be empty. Without padding it is all of it.
 Box placement(Shape logical, Cut cut);
+
+// What elements [first, first + count) of a box, row by row, are of the logical tensor: the
+// end of a row, whole rows, the beginning of one, where there are such. At most three.
+struct BoxOfRun {
+  Box box;
+  std::int64_t at;  // its first element, counted from the run's
+};
+std::vector<BoxOfRun> boxes_of_run(const Box& box, std::int64_t first, std::int64_t count);
 
 }  // namespace trireme

@@ -1,5 +1,8 @@
 #include "model/params/param_store.h"
 
+#include <algorithm>
+#include <span>
+
 #include "model/device/cpu/threads.h"
 #include "model/params/init.h"
 #include "model/tensor/host_mirror.h"
@@ -22,23 +25,29 @@ Shape joined_shape(const std::vector<Param>& parts) {
   return shape;
 }
 
-// `into`: in memory of the host.
+// Elements [first, first + out.count()) of the parameter's box, row-major. `out`: in memory of
+// the host.
 template <class T>
-void fill(const Param& param, Tensor into, std::uint64_t seed) {
+void fill(const Param& param, std::int64_t first, Tensor out, std::uint64_t seed) {
+  if (out.count() == 0) return;
   const ParamSpec& spec = param.spec;
-  T* out = into.as<T>();
-  const std::int64_t width = into.width();
-  const std::int64_t logical_width = spec.shape[spec.shape.rank() - 1];
   const int last = spec.shape.rank() - 1;
+  const std::int64_t width = param.box.extent[last], logical_width = spec.shape[last];
+  const std::int64_t row0 = last == 0 ? 0 : param.box.from[0];
+  const std::int64_t end = first + out.count();
   const ElementInit init(spec.init, spec.init_scale, seed, spec.name);
-  const std::int64_t row0 = spec.shape.rank() == 2 ? param.box.from[0] : 0;
-  cpu::parallel_for(into.rows(), 16, [&](std::int64_t first, std::int64_t end) {
+  const std::int64_t first_row = first / width, end_row = (end + width - 1) / width;
+  cpu::parallel_for(end_row - first_row, 16, [&](std::int64_t from, std::int64_t to) {
     std::vector<float> line(static_cast<std::size_t>(width));
-    for (std::int64_t row = first; row < end; ++row) {
-      init.fill(static_cast<std::uint64_t>((row0 + row) * logical_width + param.box.from[last]),
-                line);
-      for (std::int64_t c = 0; c < width; ++c) {
-        out[row * width + c] = static_cast<T>(line[static_cast<std::size_t>(c)]);
+    for (std::int64_t row = first_row + from; row < first_row + to; ++row) {
+      const std::int64_t begin = std::max(first, row * width);
+      const std::int64_t count = std::min(end, (row + 1) * width) - begin;
+      const std::int64_t column = begin - row * width + param.box.from[last];
+      const std::span<float> drawn(line.data(), static_cast<std::size_t>(count));
+      init.fill(static_cast<std::uint64_t>((row0 + row) * logical_width + column), drawn);
+      T* const to_row = out.as<T>() + (begin - first);
+      for (std::int64_t i = 0; i < count; ++i) {
+        to_row[i] = static_cast<T>(drawn[static_cast<std::size_t>(i)]);
       }
     }
   });
@@ -46,14 +55,21 @@ void fill(const Param& param, Tensor into, std::uint64_t seed) {
 
 }  // namespace
 
+int ParamStore::begin_unit(int layer, bool alone) {
+  units_.push_back({.layer = layer, .alone = alone});
+  return static_cast<int>(units_.size()) - 1;
+}
+
 Weight& ParamStore::declare(std::vector<ParamSpec> parts) {
+  if (units_.empty()) begin_unit();
   Weight& weight = weights_.emplace_back();
+  weight.unit = static_cast<int>(units_.size()) - 1;
   for (ParamSpec& spec : parts) {
     const int rank = spec.shape.rank();
     require(rank == 1 || rank == 2, "parameter ", spec.name, " has rank ", rank);
     require(spec.cut.padded == 0 || (spec.cut.dim == 0 && &spec == &parts.back()), "parameter ",
             spec.name, " is padded elsewhere than in the last rows of its weight");
-    Param param{std::move(spec), {}, 0, {}, {}, {}};
+    Param param{.spec = std::move(spec), .box = {}};
     param.box = placement(param.spec.shape, param.spec.cut);
     weight.parts.push_back(std::move(param));
   }
@@ -61,40 +77,194 @@ Weight& ParamStore::declare(std::vector<ParamSpec> parts) {
 }
 
 Weight& ParamStore::declare_apart(const Weight& of) {
-  return apart_.emplace_back(Apart{&of, of}).weight;
+  Weight& weight = apart_.emplace_back(Apart{&of, of}).weight;
+  units_.push_back({.alone = true, .gradient_only = true});
+  weight.unit = static_cast<int>(units_.size()) - 1;
+  return weight;
 }
 
-void ParamStore::allocate(Places places, DType compute, std::int64_t multiple) {
-  const DType master_type = accumulator_of(compute);
-  std::int64_t total = 0;
-  for (Weight& weight : weights_) {
-    total = round_up(total, kAlignment);
+void ParamStore::lay_out(const Sharing& sharing) {
+  sharing_ = sharing;
+  std::vector<std::int64_t> sizes(units_.size());
+  const auto measure = [&](Weight& weight) {
+    std::int64_t& size = sizes[static_cast<std::size_t>(weight.unit)];
+    size = round_up(size, kAlignment);
     for (Param& param : weight.parts) {
-      param.offset = total;
-      total += held_shape(param).count();
+      param.offset = size;  // in the unit, until that has its place
+      size += held_shape(param).count();
+    }
+  };
+  for (Weight& weight : weights_) measure(weight);
+  for (Apart& apart : apart_) measure(apart.weight);
+  for (std::size_t u = 0; u < units_.size(); ++u) units_[u].end = round_up(sizes[u], kGrain);
+  form_buckets();
+  const auto place = [&](Weight& weight) {
+    for (Param& param : weight.parts) {
+      param.offset += units_[static_cast<std::size_t>(weight.unit)].begin;
+    }
+  };
+  for (Weight& weight : weights_) place(weight);
+  for (Apart& apart : apart_) place(apart.weight);
+}
+
+// Gradients are final in the reverse of the order of declaration: the last units fill the
+// first bucket that can be reduced. Gradients kept apart come last, as nothing else has them.
+void ParamStore::form_buckets() {
+  buckets_.clear();
+  const auto units = static_cast<int>(units_.size());
+  const auto unit = [&](int u) -> Unit& { return units_[static_cast<std::size_t>(u)]; };
+  std::vector<int> with_values;
+  for (int u = 0; u < units; ++u) {
+    if (!unit(u).gradient_only) with_values.push_back(u);
+  }
+  std::int64_t filled = 0;
+  for (auto u = with_values.rbegin(); u != with_values.rend(); ++u) {
+    const bool opens = buckets_.empty() || filled >= sharing_.bucket || unit(*u).alone ||
+                       unit(buckets_.back().first_unit).alone ||
+                       buckets_.back().first_unit != *u + 1;
+    if (opens) {
+      buckets_.push_back({.first_unit = *u, .end_unit = *u + 1});
+      filled = 0;
+    }
+    buckets_.back().first_unit = *u;
+    filled += unit(*u).end;
+  }
+  std::reverse(buckets_.begin(), buckets_.end());
+  for (int u = 0; u < units; ++u) {
+    if (unit(u).gradient_only) {
+      buckets_.push_back({.first_unit = u, .end_unit = u + 1, .gradient_only = true});
     }
   }
-  total = round_up(total, multiple);
-
-  values_ = places.weights.take({total}, compute);
-  masters_ = compute == master_type ? values_ : places.masters.take({total}, master_type);
-  if (places.gradients) grads_ = places.gradients->take({total}, master_type);
-  for (Weight& weight : weights_) {
-    const Shape joined = joined_shape(weight.parts);
-    const std::int64_t first = weight.parts.front().offset;
-    weight.value = values_.slice(first, joined.count()).reshaped(joined);
-    if (grads_) weight.grad = grads_.slice(first, joined.count()).reshaped(joined);
-    for (Param& param : weight.parts) {
-      const Shape shape = param.box.extent;
-      param.value = values_.slice(param.offset, shape.count()).reshaped(shape);
-      param.master = masters_.slice(param.offset, shape.count()).reshaped(shape);
-      if (grads_) param.grad = grads_.slice(param.offset, shape.count()).reshaped(shape);
+  flat_count_ = own_count_ = gradient_count_ = own_gradient_count_ = 0;
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    Bucket& bucket = buckets_[b];
+    bucket.begin = gradient_count_;
+    bucket.own = own_gradient_count_;
+    std::int64_t size = 0;
+    for (int u = bucket.first_unit; u < bucket.end_unit; ++u) {
+      const std::int64_t length = unit(u).end;
+      unit(u).begin = bucket.begin + size;
+      unit(u).end = unit(u).begin + length;
+      unit(u).bucket = static_cast<int>(b);
+      size += length;
     }
+    bucket.part = round_up((size + sharing_.parts - 1) / sharing_.parts, kGrain);
+    gradient_count_ += bucket.part * sharing_.parts;
+    own_gradient_count_ += bucket.part;
+    if (bucket.gradient_only) continue;
+    flat_count_ = gradient_count_;
+    own_count_ = own_gradient_count_;
+  }
+}
+
+void ParamStore::allocate(Places places, DType compute, const Sharing& sharing) {
+  lay_out(sharing);
+  const DType master_type = accumulator_of(compute);
+  require(compute != master_type || sharing.values == sharing.masters,
+          "values that are their own masters are shared out with them");
+  const auto taken = [](Arena& arena, std::int64_t count, DType dtype) {
+    return arena.take({count}, dtype);
+  };
+  values_ = taken(places.weights, sharing.values ? own_count_ : flat_count_, compute);
+  masters_ = compute == master_type
+                 ? values_
+                 : taken(places.masters, sharing.masters ? own_count_ : flat_count_, master_type);
+  if (places.gradients) {
+    grads_ = taken(*places.gradients, sharing.gradients ? own_gradient_count_ : gradient_count_,
+                   master_type);
+  }
+  for (const Bucket& bucket : buckets_) {
+    for (int unit = bucket.first_unit; unit < bucket.end_unit; ++unit) {
+      if (!bucket.gradient_only && !sharing.values) place_values(unit, bucket_of(values_, bucket));
+      if (grads_ && !sharing.gradients) place_gradients(unit, bucket_of(grads_, bucket));
+    }
+  }
+  if (!sharing.masters) {
+    for (Weight& weight : weights_) {
+      for (Param& param : weight.parts) {
+        const Shape shape = param.box.extent;
+        param.master = masters_.slice(param.offset, shape.count()).reshaped(shape);
+      }
+    }
+  }
+  list_owned();
+}
+
+template <class Visit>
+void ParamStore::for_each_weight(int unit, const Visit& visit) {
+  for (Weight& weight : weights_) {
+    if (weight.unit == unit) visit(weight);
   }
   for (Apart& apart : apart_) {
-    apart.weight.value = apart.of->value;
-    if (places.gradients) {
-      apart.weight.grad = places.gradients->take(apart.of->grad.shape, apart.of->grad.dtype);
+    if (apart.weight.unit == unit) visit(apart.weight);
+  }
+}
+
+void ParamStore::place_values(int unit, Tensor at) {
+  const std::int64_t begin =
+      buckets_[static_cast<std::size_t>(units_[static_cast<std::size_t>(unit)].bucket)].begin;
+  for_each_weight(unit, [&](Weight& weight) {
+    const Shape joined = joined_shape(weight.parts);
+    weight.value = at.slice(weight.parts.front().offset - begin, joined.count()).reshaped(joined);
+    for (Param& param : weight.parts) {
+      const Shape shape = param.box.extent;
+      param.value = at.slice(param.offset - begin, shape.count()).reshaped(shape);
+    }
+    for (Apart& apart : apart_) {
+      if (apart.of == &weight) apart.weight.value = weight.value;
+    }
+  });
+}
+
+void ParamStore::place_gradients(int unit, Tensor at) {
+  const std::int64_t begin =
+      buckets_[static_cast<std::size_t>(units_[static_cast<std::size_t>(unit)].bucket)].begin;
+  for_each_weight(unit, [&](Weight& weight) {
+    const Shape joined = joined_shape(weight.parts);
+    weight.grad = at.slice(weight.parts.front().offset - begin, joined.count()).reshaped(joined);
+    for (Param& param : weight.parts) {
+      const Shape shape = param.box.extent;
+      param.grad = at.slice(param.offset - begin, shape.count()).reshaped(shape);
+    }
+  });
+}
+
+Tensor ParamStore::bucket_of(const Tensor& flat, const Bucket& bucket) const {
+  return flat.slice(bucket.begin, bucket.part * sharing_.parts);
+}
+
+Tensor ParamStore::own_part(const Tensor& flat, const Bucket& bucket, bool shared) const {
+  return flat.slice(shared ? bucket.own : bucket.begin + sharing_.part * bucket.part, bucket.part);
+}
+
+std::int64_t ParamStore::in_masters(const Owned& owned) const {
+  const bool shared = has_masters() ? sharing_.masters : sharing_.values;
+  return shared ? owned.own : owned.param->offset + owned.first;
+}
+
+void ParamStore::list_owned() {
+  owned_.clear();
+  for (const Weight& weight : weights_) {
+    const Unit& unit = units_[static_cast<std::size_t>(weight.unit)];
+    const Bucket& bucket = buckets_[static_cast<std::size_t>(unit.bucket)];
+    const std::int64_t begin = bucket.begin + sharing_.part * bucket.part;
+    for (const Param& param : weight.parts) {
+      const std::int64_t from = std::max(param.offset, begin);
+      const std::int64_t to =
+          std::min(param.offset + param.box.extent.count(), begin + bucket.part);
+      if (from >= to) continue;
+      const std::int64_t count = to - from, own = bucket.own + from - begin;
+      const auto run = [&](const Tensor& flat, bool shared) {
+        return flat ? flat.slice(shared ? own : from, count) : Tensor{};
+      };
+      owned_.push_back({.param = &param,
+                        .first = from - param.offset,
+                        .count = count,
+                        .in_unit = from - unit.begin,
+                        .own = own,
+                        .value = run(values_, sharing_.values),
+                        .master = run(masters_, has_masters() ? sharing_.masters : sharing_.values),
+                        .grad = run(grads_, sharing_.gradients)});
     }
   }
 }
@@ -102,22 +272,37 @@ void ParamStore::allocate(Places places, DType compute, std::int64_t multiple) {
 void ParamStore::initialize(std::uint64_t seed) {
   Stream stream(masters_.device);
   const HostMirror masters(stream, masters_), values(stream, values_);
-  const auto part = [](const HostMirror& flat, const Param& param) {
-    return flat.host().slice(param.offset, param.box.extent.count()).reshaped(param.box.extent);
+  for (const Owned& owned : owned_) {
+    const Tensor master = masters.host().slice(in_masters(owned), owned.count);
+    if (masters_.dtype == DType::kF64) {
+      fill<double>(*owned.param, owned.first, master, seed);
+    } else {
+      fill<float>(*owned.param, owned.first, master, seed);
+    }
+  }
+  const auto fill_values = [&](const Param& param, std::int64_t first, Tensor part) {
+    if (part.dtype == DType::kBf16) return fill<Bf16>(param, first, part, seed);
+    if (part.dtype == DType::kF64) return fill<double>(param, first, part, seed);
+    fill<float>(param, first, part, seed);
   };
-  for (const Weight& weight : weights_) {
-    for (const Param& param : weight.parts) {
-      if (masters_.dtype == DType::kF64) {
-        fill<double>(param, part(masters, param), seed);
-      } else {
-        fill<float>(param, part(masters, param), seed);
+  if (sharing_.values) {
+    for (const Owned& owned : owned_) {
+      fill_values(*owned.param, owned.first, values.host().slice(owned.own, owned.count));
+    }
+  } else if (has_masters() || sharing_.parts > 1) {
+    for (const Weight& weight : weights_) {
+      for (const Param& param : weight.parts) {
+        fill_values(param, 0, values.host().slice(param.offset, param.box.extent.count()));
       }
-      if (values_.dtype == DType::kBf16) fill<Bf16>(param, part(values, param), seed);
     }
   }
   masters.upload(stream);
   if (has_masters()) values.upload(stream);
   stream.synchronize();
+}
+
+void ParamStore::expect_gradients(int unit) {
+  for_each_weight(unit, [](Weight& weight) { weight.stale = true; });
 }
 
 void ParamStore::expect_gradients() {

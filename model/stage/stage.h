@@ -6,7 +6,7 @@
 #include "model/layers/embedding.h"
 #include "model/layers/head.h"
 #include "model/stage/block.h"
-#include "model/stage/block_hooks.h"
+#include "model/stage/unit_hooks.h"
 
 namespace trireme {
 
@@ -39,7 +39,7 @@ class Stage {
 
   // Declares its parameters in `params`; everything given outlives the stage.
   Stage(ParamStore& params, const ModelConfig& config, const Spec& spec, Seams seams,
-        BlockHooks& hooks);
+        UnitHooks& hooks);
 
   // Takes memory for constant tables from `weights`, and fills them unless `planning`.
   void take_tables(Arena& weights, DType compute, bool planning);
@@ -61,7 +61,8 @@ class Stage {
   // Until then it takes more of keep, for what these are made from, and dy must last.
   Tensor backward_input(Run& run, Tensor dy, Saved& saved, Tensor dx = {}) const;
   void backward_weight(Run& run, Saved& saved) const;
-  // After a step's last backward: completes gradients that were kept apart.
+  // After a step's last backward: adds up gradients that were kept apart, for a store that
+  // shares nothing out.
   void finish_gradients(Stream& stream) const;
   // Forward alone: the same result, in keep, of which (as of scratch) it takes no
   // more than forward and backward do. Overwrites input.x.
@@ -81,14 +82,22 @@ class Stage {
  private:
   enum class Weights : std::uint8_t { kNow, kLater };
   Tensor enter(Run& run, const Input& input) const;
+  Tensor leave(Run& run, Tensor x, const Input& input, bool with_gradient,
+               Head::Saved& saved) const;
   Tensor go_back(Run& run, Tensor dy, Saved& saved, Tensor dx, Weights weights) const;
   ParamStore& params_;
   const ModelConfig config_;
   const Spec spec_;
   Region& region_;
-  BlockHooks& hooks_;
+  UnitHooks& hooks_;
   DType compute_ = DType::kF32;
   Tensor rope_table_;
+  // Units of the store, in the order in which a forward reads them.
+  struct Units {
+    std::vector<int> embedding, blocks;
+    int head_norm = -1;
+    int head_values = -1, head_gradient = -1;  // of the table; the latter -1: the embedding's
+  } units_;
   std::optional<Embedding> embedding_;
   std::deque<Block> blocks_;
   std::optional<Head> head_;

@@ -15,7 +15,7 @@ namespace trireme {
 //
 // Sums do not use MPI's reductions, whose order (and so bits) depends on the
 // algorithm the library picks by size: each rank gets every rank's contribution to
-// its own share, sums them in rank order, and the shares are gathered. Contributions
+// its own share, sums them by one fixed tree, and the shares are gathered. Contributions
 // pass through a buffer of fixed size, piece by piece.
 class MpiCommunicator final : public Communicator {
  public:

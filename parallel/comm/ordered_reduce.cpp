@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <span>
 
+#include "model/base/error.h"
 #include "model/device/cpu/threads.h"
 
 namespace trireme::comm {
@@ -26,25 +29,47 @@ T larger(T a, T b) {
   return a < b || b != b ? b : a;
 }
 
-// Elements [first, last), in blocks whose accumulator stays in the first cache.
+template <Reduce kReduce, class Accumulator>
+Accumulator joined(Accumulator a, Accumulator b) {
+  return kReduce == Reduce::kSum ? a + b : larger(a, b);
+}
+
+// Sums of runs of ranks that wait for their neighbours': enough for 2^18 ranks.
+constexpr std::size_t kMostApart = 18;
+constexpr std::int64_t kBlock = 512;
+
+// into[i] = the reduction of element at + i of `ranks`, for i below n, n <= kBlock; `apart` is
+// room for what it joins.
+template <Reduce kReduce, class T, class Accumulator>
+void reduce_block(std::span<const std::byte* const> ranks, std::int64_t at, std::int64_t n,
+                  Accumulator* into, Accumulator* apart) {
+  const T* const first = reinterpret_cast<const T*>(ranks.front()) + at;
+  const T* const last = reinterpret_cast<const T*>(ranks.back()) + at;
+  if (ranks.size() == 1) {
+    for (std::int64_t i = 0; i < n; ++i) into[i] = static_cast<Accumulator>(first[i]);
+  } else if (ranks.size() == 2) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      into[i] =
+          joined<kReduce>(static_cast<Accumulator>(first[i]), static_cast<Accumulator>(last[i]));
+    }
+  } else {
+    const std::size_t half = std::bit_floor(ranks.size() - 1);
+    reduce_block<kReduce, T>(ranks.first(half), at, n, into, apart);
+    reduce_block<kReduce, T>(ranks.subspan(half), at, n, apart, apart + kBlock);
+    for (std::int64_t i = 0; i < n; ++i) into[i] = joined<kReduce>(into[i], apart[i]);
+  }
+}
+
+// Elements [first, last), in blocks whose accumulators stay in the first cache.
 template <Reduce kReduce, class T>
 void reduce_range(const std::vector<const std::byte*>& contributions, std::byte* out,
                   std::int64_t first, std::int64_t last) {
   using Accumulator = typename AccumulatorOf<T>::Type;
-  constexpr std::int64_t kBlock = 1024;
-  std::array<Accumulator, kBlock> block{};
+  std::array<Accumulator, (kMostApart + 1) * kBlock> blocks;
+  Accumulator* const sum = blocks.data();
   for (std::int64_t at = first; at < last; at += kBlock) {
     const std::int64_t n = std::min(kBlock, last - at);
-    Accumulator* sum = block.data();
-    const T* head = reinterpret_cast<const T*>(contributions.front()) + at;
-    for (std::int64_t i = 0; i < n; ++i) sum[i] = static_cast<Accumulator>(head[i]);
-    for (std::size_t r = 1; r < contributions.size(); ++r) {
-      const T* next = reinterpret_cast<const T*>(contributions[r]) + at;
-      for (std::int64_t i = 0; i < n; ++i) {
-        const Accumulator value = static_cast<Accumulator>(next[i]);
-        sum[i] = kReduce == Reduce::kSum ? sum[i] + value : larger(sum[i], value);
-      }
-    }
+    reduce_block<kReduce, T>(contributions, at, n, sum, sum + kBlock);
     T* to = reinterpret_cast<T*>(out) + at;
     for (std::int64_t i = 0; i < n; ++i) to[i] = static_cast<T>(sum[i]);
   }
@@ -67,6 +92,8 @@ void reduce_as(Reduce reduce, const std::vector<const std::byte*>& contributions
 
 void reduce_in_order(Reduce reduce, DType dtype, const std::vector<const std::byte*>& contributions,
                      std::byte* out, std::int64_t count) {
+  require(contributions.size() <= std::size_t{1} << kMostApart, contributions.size(),
+          " ranks are too many for one sum");
   switch (dtype) {
     case DType::kF32:
       return reduce_as<float>(reduce, contributions, out, count);

@@ -1,6 +1,7 @@
 #include "parallel/data/grad_norm.h"
 
 #include <map>
+#include <string>
 
 #include "model/ops/elementwise.h"
 #include "model/ops/optimizer.h"
@@ -8,42 +9,50 @@
 namespace trireme {
 namespace {
 
-std::int64_t chunks_of(std::int64_t elements) {
-  return (elements + ops::kNormChunk - 1) / ops::kNormChunk;
-}
+static_assert(ParamStore::kGrain % ops::kNormChunk == 0, "no chunk lies in two ranks' parts");
 
 }  // namespace
 
-GradNorm::GradNorm(const ParamStore& held, const ParamStore& whole, Communicator& model,
-                   Arena& workspace)
-    : model_(model) {
-  std::map<std::string, std::int64_t> places;
+GradNorm::GradNorm(const ParamStore& held, const ParamStore& whole, Slice slice,
+                   Communicator& ranks, Arena& workspace)
+    : ranks_(ranks) {
+  std::map<std::string, std::int64_t> places;  // of a unit's chunks, by its parameters' names
   std::int64_t total = 0;
   for (const Weight& weight : whole.weights()) {
+    const ParamStore::Unit& unit = whole.units()[static_cast<std::size_t>(weight.unit)];
     for (const Param& param : weight.parts) {
-      const Cut& cut = param.spec.cut;
-      const std::int64_t chunks = chunks_of(local_shape(param.spec.shape, cut).count());
-      const int slices = cut.dim < 0 ? 1 : cut.slice.count;
-      const int slice = cut.dim < 0 ? 0 : cut.slice.index;
-      places.emplace(param.spec.name, total + chunks * slice);
-      total += chunks * slices;
+      places.emplace(param.spec.name, unit.begin / ops::kNormChunk * slice.count +
+                                          (unit.end - unit.begin) / ops::kNormChunk * slice.index);
     }
+    total = std::max(total, unit.end / ops::kNormChunk * slice.count);
   }
-  for (const Weight& weight : held.weights()) {
-    for (const Param& param : weight.parts) {
-      if (param.counted()) parts_.push_back({&param, places.at(param.spec.name)});
+  for (const ParamStore::Owned& owned : held.owned()) {
+    if (!owned.param->counted()) continue;
+    const std::int64_t first = places.at(owned.param->spec.name) + owned.in_unit / ops::kNormChunk;
+    const std::int64_t into = owned.in_unit % ops::kNormChunk;
+    if (!runs_.empty()) {
+      Run& last = runs_.back();
+      const std::int64_t end = last.first * ops::kNormChunk + last.into + last.grad.count();
+      const bool follows = owned.grad.data == last.grad.data + last.grad.bytes() &&
+                           end == first * ops::kNormChunk + into;
+      if (follows) {
+        last.grad.shape[0] += owned.grad.count();
+        continue;
+      }
     }
+    runs_.push_back({owned.grad, first, into});
   }
   partials_ = workspace.take({total}, DType::kF64);
 }
 
 Tensor GradNorm::squares(Stream& stream) const {
   ops::zero(stream, partials_);
-  for (const Part& part : parts_) {
-    const Tensor grad = part.param->grad;
-    ops::chunk_squares(stream, partials_.slice(part.first, chunks_of(grad.count())), grad);
+  for (const Run& run : runs_) {
+    const std::int64_t chunks =
+        (run.into + run.grad.count() + ops::kNormChunk - 1) / ops::kNormChunk;
+    ops::add_chunk_squares(stream, partials_.slice(run.first, chunks), run.grad, run.into);
   }
-  model_.all_reduce(stream, partials_, Reduce::kSum);
+  ranks_.all_reduce(stream, partials_, Reduce::kSum);
   return partials_;
 }
 

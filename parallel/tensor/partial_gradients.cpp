@@ -22,18 +22,17 @@ void add_run(std::vector<Tensor>& runs, Tensor gradient) {
 PartialGradients::PartialGradients(ParamStore& params, const std::vector<Communicator*>& groups,
                                    Arena& messages, std::int64_t large) {
   for (Communicator* ranks : groups) groups_.push_back({ranks, {}, {}, {}});
-  for (const Weight& weight : params.weights()) {
-    for (const Param& param : weight.parts) {
-      const Slice replica = param.spec.cut.replica;
-      if (!param.spec.partial || replica.count == 1) continue;
-      const auto group = std::find_if(groups_.begin(), groups_.end(), [&](const Group& candidate) {
-        return candidate.ranks->size() == replica.count;
-      });
-      require(group != groups_.end() && group->ranks->rank() == replica.index, "parameter ",
-              param.spec.name, ": no group of the ", replica.count, " replicas of which this is ",
-              replica.index);
-      add_run(group->small, param.grad);
-    }
+  for (const ParamStore::Owned& owned : params.owned()) {
+    const ParamSpec& spec = owned.param->spec;
+    const Slice replica = spec.cut.replica;
+    if (!spec.partial || replica.count == 1) continue;
+    const auto group = std::find_if(groups_.begin(), groups_.end(), [&](const Group& candidate) {
+      return candidate.ranks->size() == replica.count;
+    });
+    require(group != groups_.end() && group->ranks->rank() == replica.index, "parameter ",
+            spec.name, ": no group of the ", replica.count, " replicas of which this is ",
+            replica.index);
+    add_run(group->small, owned.grad);
   }
   for (Group& group : groups_) {
     const auto first_large =

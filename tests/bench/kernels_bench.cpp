@@ -223,11 +223,11 @@ const Kernel kKernels[] = {
        return
            [=, &b] { embedding_backward(b.stream, b.scratch, dtable, dy, ids, 0, Into::kReplace); };
      }},
-    {"chunk_squares",
+    {"add_chunk_squares",
      [](Bench& b) -> Prepared {
        const Tensor x = b.moved(b.of({kTokens, kWidth}));
        const Tensor partials = b.arena.take({kTokens * kWidth / kNormChunk}, DType::kF64);
-       return [=, &b] { chunk_squares(b.stream, partials, x); };
+       return [=, &b] { add_chunk_squares(b.stream, partials, x); };
      }},
     {"adamw",
      [](Bench& b) -> Prepared {

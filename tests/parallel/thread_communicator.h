@@ -1,7 +1,8 @@
 #pragma once
 // Ranks as threads of one process: every collective meets at a barrier and is
-// reduced in rank order, so that it has the same bits every time.
+// reduced by the tree of comm::reduce_in_order, so that it has those bits every time.
 #include <algorithm>
+#include <bit>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -178,7 +179,7 @@ class ThreadCommunicator final : public Communicator {
     std::shared_ptr<ThreadGroup::Letter> letter_;
   };
 
-  // Elements [first, first + count), in the order of the ranks.
+  // Elements [first, first + count) of all.
   static std::vector<std::byte> reduced(const std::vector<Tensor>& all, std::int64_t first,
                                         std::int64_t count, Reduce how) {
     const DType dtype = all.front().dtype;
@@ -192,13 +193,14 @@ class ThreadCommunicator final : public Communicator {
       using A = Accumulator<T>;
       T* const out = reinterpret_cast<T*>(bytes.data());
       for (std::int64_t i = 0; i < count; ++i) {
-        A value = static_cast<A>(all.front().as<T>()[first + i]);
-        for (std::size_t r = 1; r < all.size(); ++r) {
-          const A other = static_cast<A>(all[r].as<T>()[first + i]);
+        const auto of_ranks = [&](const auto& self, std::size_t from, std::size_t to) -> A {
+          if (to - from == 1) return static_cast<A>(all[from].as<T>()[first + i]);
+          const std::size_t middle = from + std::bit_floor(to - from - 1);
+          const A value = self(self, from, middle), other = self(self, middle, to);
           const bool larger = other > value || other != other;  // a NaN stays one
-          value = how == Reduce::kSum ? value + other : larger ? other : value;
-        }
-        out[i] = T(value);
+          return how == Reduce::kSum ? value + other : larger ? other : value;
+        };
+        out[i] = T(of_ranks(of_ranks, 0, all.size()));
       }
     });
     return bytes;

@@ -247,7 +247,8 @@ void add_logits(Engine& engine, Stream& stream, TensorFile& file) {
   file.add("logits", logits);
 }
 
-json train(Engine& engine, std::uint64_t seed, bool documents, const ShardedAdamW::Options& how) {
+json train(Engine& engine, std::uint64_t seed, bool documents,
+           const ShardedOptimizer::Options& how) {
   const double peak = 1e-3;
   LrSchedulerConfig schedule;
   schedule.name = "cosine";
@@ -255,10 +256,10 @@ json train(Engine& engine, std::uint64_t seed, bool documents, const ShardedAdam
   schedule.min_lr_factor = 0.1;
   json curve = {{"optimizer",
                  {{"lr", peak},
-                  {"beta1", how.beta1},
-                  {"beta2", how.beta2},
-                  {"eps", how.epsilon},
-                  {"weight_decay", how.weight_decay}}},
+                  {"beta1", how.rule.beta1},
+                  {"beta2", how.rule.beta2},
+                  {"eps", how.rule.epsilon},
+                  {"weight_decay", how.rule.weight_decay}}},
                 {"max_norm", how.max_norm},
                 {"schedule",
                  {{"name", schedule.name},
@@ -289,7 +290,7 @@ void dump(const Family& family, std::uint64_t seed, DType dtype, Recompute recom
                         .seq_len = kLength,
                         .micro_batch = 2,
                         .micro_batches = kSequences / 2,
-                        .optimizer = {.max_norm = 1}};
+                        .optimizer = {.rule = {}, .max_norm = 1}};
   const RankGroups alone;
   const EnginePlan plan = plan_engine(spec, alone, {});
   Stream stream;

@@ -11,7 +11,10 @@ CONFIG = {"model": {"flavor": "tiny", "num_hidden_layers": 2},
           "lr_scheduler": {"name": "constant"},
           "checkpoint": {"interval": 4}}
 LAYOUTS = {"alone": (1,), "tensor": (2, "--parallelism.tensor=2"),
-           "pipeline": (2, "--parallelism.pipeline=2")}
+           "pipeline": (2, "--parallelism.pipeline=2"),
+           "data": (2, "--parallelism.data_shard=2", "--training.local_batch_size=2"),
+           "zero3": (2, "--parallelism.data_shard=2", "--training.local_batch_size=2",
+                     "--parallelism.zero=3")}
 
 
 def drill(step, rank=0, parameter="layers.1.mlp.up.weight", value="nan"):

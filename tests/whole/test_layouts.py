@@ -58,11 +58,14 @@ def a_run_goes_on_in_another_layout(workshop):
 def ranks_that_are_not_the_product_of_the_axes_are_refused_once(workshop):
     workshop.corpus()
     config = workshop.config("run", MODEL)
-    workshop.run_ranks(2, "train", config).refused(2, "2 were launched", "parallelism")
+    workshop.run_ranks(2, "train", config, "--parallelism.data_shard=1").refused(
+        2, "2 were launched", "parallelism")
     workshop.run_ranks(3, "train", config, "--parallelism.pipeline=2").refused(
         2, "3 were launched", "parallelism.pipeline = 3")
     workshop.run_ranks(3, "train", config, "--parallelism.tensor=3").refused(
         2, "parallelism.tensor = 3", "num_attention_heads", "possible near 3: 2, 4")
+    workshop.run_ranks(3, "train", config).refused(
+        2, "training.global_batch_size = 4", "3 data ranks", "possible near 4: 3, 6")
     check(not os.path.exists(workshop / "run"), "it made the run folder")
     workshop.run_ranks(2, "train", config, "--parallelism.pipeline=2",
                        "--parallelism.layers_per_stage=[1, 2]").refused(

@@ -51,8 +51,13 @@ ExitCode evaluate_checkpoint(const Options& options) {
 
   const std::uint64_t samples =
       options.samples > 0 ? static_cast<std::uint64_t>(options.samples) : UINT64_MAX;
-  const Evaluation result = evaluate(
-      model.batch(), [&] { return model.evaluate(); }, *source, samples);
+  const TokenBatch batch = model.batch();
+  const Evaluation result =
+      evaluate(*source, samples,
+               {.samples = static_cast<std::uint64_t>(batch.sequences),
+                .fill = [&](std::uint64_t first,
+                            std::uint64_t end) { return fill_batch(batch, *source, first, end); },
+                .summed_loss = [&] { return model.evaluate(); }});
   const auto bits = bits_per_byte(result.loss, *source);
   fmt::print("checkpoint      {} (step {})\n", trained.folder.string(), trained.step);
   fmt::print("tokens          {}\n", grouped(result.valid_tokens));

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "parallel/data/compression/compression_options.h"
 #include "trainer/config/flavors.h"
 #include "trainer/config/option.h"
 
@@ -56,7 +57,7 @@ void add_job(Options& to) {
        .allowed = {"auto", "cpu", "cuda"}});
   to.push_back({.key = "job.reproducible",
                 .slot = TRIREME_MEMBER(job.reproducible),
-                .help = "not in this version: bits that do not depend on the layout either",
+                .help = "bits that do not depend on data ranks, stages, zero or buckets either",
                 .effect = Effect::kNumerics});
   to.push_back({.key = "job.threads",
                 .slot = TRIREME_MEMBER(job.threads),
@@ -372,12 +373,12 @@ void add_lr_scheduler(Options& to) {
 
 void add_parallelism(Options& to) {
   const auto axis = [&to](std::string name, Slot (*slot)(RunConfig&), std::string help,
-                          std::string alias) {
+                          std::string alias, double least = 1) {
     to.push_back({.key = "parallelism." + std::move(name),
                   .slot = slot,
                   .help = std::move(help),
                   .effect = Effect::kLayout,
-                  .range = between(1, 1048576),
+                  .range = between(least, 1048576),
                   .unit = "ranks",
                   .aliases = {std::move(alias)}});
   };
@@ -411,9 +412,46 @@ void add_parallelism(Options& to) {
   axis("expert", TRIREME_MEMBER(parallelism.expert), "ranks that share the experts",
        "expert_parallel_degree");
   axis("data_replicate", TRIREME_MEMBER(parallelism.data_replicate),
-       "ranks that share the batch and hold whole copies", "data_parallel_replicate_degree");
+       "ranks that share the batch and own the same state; 0: what the other axes leave",
+       "data_parallel_replicate_degree", 0);
   axis("data_shard", TRIREME_MEMBER(parallelism.data_shard),
-       "ranks that share the batch and the optimizer's state", "data_parallel_shard_degree");
+       "ranks that share the batch and divide the state (zero); 0: what the other axes leave",
+       "data_parallel_shard_degree", 0);
+  to.push_back({.key = "parallelism.zero",
+                .slot = TRIREME_MEMBER(parallelism.zero),
+                .help = "what data_shard ranks divide: 0 nothing, 1 the optimizer's state, 2 "
+                        "gradients too, 3 weights too",
+                .effect = Effect::kLayout,
+                .range = between(0, 3)});
+  to.push_back({.key = "parallelism.bucket_mb",
+                .slot = TRIREME_MEMBER(parallelism.bucket_mb),
+                .help = "gradients reduced at once while the backward goes on; with zero = 2 or 3 "
+                        "it is a layer's",
+                .effect = Effect::kPerformance,
+                .range = between(0, 1e6),
+                .unit = "MiB"});
+  to.push_back({.key = "parallelism.gradient_compression",
+                .slot = TRIREME_MEMBER(parallelism.gradient_compression),
+                .help = "how data_replicate ranks send each other gradients; what topk, powersgd "
+                        "and onebit leave out is added to the next step's",
+                .effect = Effect::kNumerics,
+                .allowed = {kCompressionNames.begin(), kCompressionNames.end()}});
+  to.push_back({.key = "parallelism.compression_fraction",
+                .slot = TRIREME_MEMBER(parallelism.compression_fraction),
+                .help = "topk: share of the gradients that is sent, the largest",
+                .effect = Effect::kNumerics,
+                .range = between(1e-6, 1)});
+  to.push_back({.key = "parallelism.compression_rank",
+                .slot = TRIREME_MEMBER(parallelism.compression_rank),
+                .help = "powersgd: rank of what is sent for a matrix",
+                .effect = Effect::kNumerics,
+                .range = between(1, 1024)});
+  to.push_back({.key = "parallelism.compression_warmup_steps",
+                .slot = TRIREME_MEMBER(parallelism.compression_warmup_steps),
+                .help = "first steps of the run whose gradients are not compressed",
+                .effect = Effect::kNumerics,
+                .range = between(0, 1e12),
+                .unit = "steps"});
 }
 
 void add_running(Options& to) {

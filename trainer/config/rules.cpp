@@ -74,17 +74,60 @@ class Rules {
   }
 
   void layout() {
-    for (const char* key : {"parallelism.context", "parallelism.expert",
-                            "parallelism.data_replicate", "parallelism.data_shard"}) {
+    for (const char* key : {"parallelism.context", "parallelism.expert"}) {
       RunConfig config = c_;
       const std::int64_t degree = *std::get<std::int64_t*>(find_option(key)->slot(config));
       check(degree == 1, {key}, "this version does not share work along this axis; must be 1");
     }
     tensor();
     pipeline();
+    data_parallel();
+    compression();
   }
 
  private:
+  void data_parallel() {
+    const ParallelismConfig& p = c_.parallelism;
+    const std::int64_t ranks = data_ranks(p), each = c_.training.local_batch_size * ranks;
+    const std::int64_t batch = c_.training.global_batch_size;
+    const Keys sizes{"training.global_batch_size", "training.local_batch_size",
+                     "parallelism.data_shard", "parallelism.data_replicate"};
+    const bool divides = batch % each == 0;
+    check(
+        divides || batch % c_.training.local_batch_size != 0, sizes,
+        say("must be a multiple of local_batch_size = ", c_.training.local_batch_size, " times ",
+            ranks, " data ranks; ", near({batch / each * each, (batch / each + 1) * each}, batch)));
+    check(p.zero < 2 || p.schedule != "ZBH1", {"parallelism.zero", "parallelism.schedule"},
+          "zero = 2 and 3 let gradients go with a layer's backward, of which ZBH1 puts a part off; "
+          "take 1, or another schedule");
+    if (!c_.job.reproducible || !divides) return;
+    const Keys keys{"job.reproducible", "parallelism.zero", "parallelism.data_shard",
+                    "parallelism.data_replicate", "training.global_batch_size"};
+    const bool by_micro_batch = p.zero >= 2 && p.data_shard > 1;
+    const std::int64_t count = by_micro_batch ? ranks : batch / each;
+    check(ranks == 1 || (count & (count - 1)) == 0, keys,
+          by_micro_batch
+              ? say("with zero = ", p.zero, " the data ranks must be a power of two, not ", ranks)
+              : say("the micro-batches of a data rank must be a power of two, not ", count,
+                    "; choose global_batch_size or local_batch_size so"),
+          false);
+  }
+
+  void compression() {
+    const ParallelismConfig& p = c_.parallelism;
+    if (p.gradient_compression == "none") return;
+    const std::string key = "parallelism.gradient_compression";
+    check(p.data_replicate != 1 || (p.zero == 0 && p.data_shard != 1),
+          {key, "parallelism.data_replicate", "parallelism.zero"},
+          "needs replicas: data_replicate > 1; ranks that divide the state send parts of it");
+    check(!c_.job.reproducible, {key, "job.reproducible"},
+          "contradicts job.reproducible: which rank has which gradients decides what is lost of "
+          "them");
+    check(p.gradient_compression == "bfloat16" || p.tensor == 1, {key, "parallelism.tensor"},
+          "rounds what tensor ranks hold in common differently on each, and their copies would "
+          "drift apart; take \"bfloat16\", or tensor = 1");
+  }
+
   // What a tensor rank holds of a matrix is an equal run of its heads or columns.
   void tensor() {
     const ParallelismConfig& p = c_.parallelism;

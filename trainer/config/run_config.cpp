@@ -1,10 +1,16 @@
 #include "trainer/config/run_config.h"
 
+#include <algorithm>
+
 namespace trireme {
 
 std::int64_t world_size(const ParallelismConfig& layout) {
-  return layout.tensor * layout.pipeline * layout.context * layout.data_replicate *
-         layout.data_shard;
+  return layout.tensor * layout.pipeline * layout.context * data_ranks(layout);
+}
+
+std::int64_t data_ranks(const ParallelismConfig& layout) {
+  return std::max<std::int64_t>(layout.data_replicate, 1) *
+         std::max<std::int64_t>(layout.data_shard, 1);
 }
 
 std::int64_t tokens_per_step(const RunConfig& config) {
@@ -12,7 +18,8 @@ std::int64_t tokens_per_step(const RunConfig& config) {
 }
 
 std::int64_t microbatches(const RunConfig& config) {
-  return config.training.global_batch_size / config.training.local_batch_size;
+  return config.training.global_batch_size / config.training.local_batch_size /
+         data_ranks(config.parallelism);
 }
 
 std::int64_t total_steps(const RunConfig& config) {

@@ -91,8 +91,15 @@ struct ParallelismConfig {
   std::vector<std::int64_t> layers_per_stage;  // empty: balanced
   std::int64_t context = 1;
   std::int64_t expert = 1;
-  std::int64_t data_replicate = 1;
-  std::int64_t data_shard = 1;
+  std::int64_t data_replicate = 1;  // of the data degrees, 0: what the other axes leave
+  std::int64_t data_shard = 0;
+  std::int64_t zero = 1;  // what data_shard ranks divide: 0 nothing, 1 the optimizer's state,
+                          // 2 gradients too, 3 weights too
+  double bucket_mb = 25;  // gradients that are reduced at once, 2^20 bytes
+  std::string gradient_compression = "none";  // between replicas
+  double compression_fraction = 0.01;         // topk: of the elements that are sent
+  std::int64_t compression_rank = 4;          // powersgd
+  std::int64_t compression_warmup_steps = 0;  // not compressed
 
   bool operator==(const ParallelismConfig&) const = default;
 };
@@ -150,8 +157,11 @@ struct RunConfig {
   bool operator==(const RunConfig&) const = default;
 };
 
-// Ranks the run needs: the product of the axes.
+// Ranks the run needs: the product of the axes; where a data degree is left open, the
+// least.
 std::int64_t world_size(const ParallelismConfig& layout);
+// Ranks that see other data; open degrees count as 1.
+std::int64_t data_ranks(const ParallelismConfig& layout);
 std::int64_t tokens_per_step(const RunConfig& config);
 // Microbatches a rank runs in one step.
 std::int64_t microbatches(const RunConfig& config);

@@ -53,15 +53,44 @@ std::vector<std::int64_t> divide_layers(const EngineSpec& spec, int stages) {
   return check_blocks_per_stage(spec.layers_per_stage, spec.model.num_hidden_layers, stages);
 }
 
-Stage::Spec stage_spec(const EngineSpec& spec, std::int64_t first, std::int64_t end) {
-  return {.first_block = first,
-          .end_block = end,
-          .max_positions = spec.seq_len,
-          .recompute = spec.recompute,
-          .tied_gradient_apart = spec.micro_batches > 1};
-}
-
 }  // namespace
+
+// Tells where the step is, and brings and takes away what data ranks share.
+class Engine::Hooks final : public UnitHooks {
+ public:
+  explicit Hooks(Engine& engine) : engine_(engine) {}
+  void before_forward(Stream& stream, int unit) override { use(stream, unit, unit + 1); }
+  void before_backward(Stream& stream, int unit) override { use(stream, unit, unit - 1); }
+  void before_gradients(Stream& stream, int unit) override {
+    engine_.reducer_->before(stream, unit);
+  }
+  void after_gradients(Stream& stream, int unit) override { engine_.reducer_->after(stream, unit); }
+
+ private:
+  void use(Stream& stream, int unit, int next) {
+    const std::vector<ParamStore::Unit>& units = engine_.params_.units();
+    engine_.progress_.use(units[static_cast<std::size_t>(unit)]);
+    // Only of layers, one at a time, is it known that the one before is done with.
+    const auto is_layer = [&](int u) {
+      return u >= 0 && u < static_cast<int>(units.size()) &&
+             units[static_cast<std::size_t>(u)].layer >= 0;
+    };
+    const bool follows = is_layer(unit) && is_layer(next);
+    engine_.gatherer_->before_use(stream, unit, follows ? next : -1);
+  }
+  Engine& engine_;
+};
+
+Sharing Engine::sharing() const {
+  const bool shares = groups_.shard->size() > 1;
+  const bool own_masters = spec_.compute == accumulator_of(spec_.compute);
+  return {.parts = groups_.shard->size(),
+          .part = groups_.shard->rank(),
+          .bucket = spec_.zero >= 2 && shares ? 0 : spec_.bucket,
+          .values = spec_.zero >= 3 && shares,
+          .masters = shares && (!own_masters || spec_.zero >= 3),
+          .gradients = spec_.zero >= 2 && shares};
+}
 
 Engine::Engine(const EngineSpec& spec, const RankGroups& groups, Stream& stream, Arenas& arenas)
     : spec_(spec),
@@ -72,26 +101,48 @@ Engine::Engine(const EngineSpec& spec, const RankGroups& groups, Stream& stream,
       schedule_(schedule_of(spec, groups.down->size())),
       layers_per_stage_(divide_layers(spec, schedule_.stages)) {
   const std::vector<std::int64_t>& blocks = layers_per_stage_;
+  const bool apart = spec.micro_batches > 1 || spec.reproducible || sharing().gradients;
+  const auto stage_spec = [&](std::int64_t first, std::int64_t end) {
+    return Stage::Spec{.first_block = first,
+                       .end_block = end,
+                       .max_positions = spec.seq_len,
+                       .recompute = spec.recompute,
+                       .tied_gradient_apart = apart};
+  };
+  hooks_ = std::make_unique<Hooks>(*this);
   for (const int stage : stages_of_rank(schedule_, groups.down->rank())) {
     const std::int64_t first =
         std::accumulate(blocks.begin(), blocks.begin() + stage, std::int64_t{0});
     const std::int64_t end = first + blocks[static_cast<std::size_t>(stage)];
-    stages_.emplace_back(params_, spec.model, stage_spec(spec, first, end),
-                         Seams{*region_, attention_}, progress_.hooks_of(first));
+    stages_.emplace_back(params_, spec.model, stage_spec(first, end), Seams{*region_, attention_},
+                         *hooks_);
   }
-  const Stage declares(whole_, spec.model, stage_spec(spec, 0, spec.model.num_hidden_layers),
-                       {*region_, attention_}, progress_.hooks_of(0));
-  params_.allocate({arenas.weights, arenas.masters, &arenas.gradients}, spec.compute);
+  const Stage declares(whole_, spec.model, stage_spec(0, spec.model.num_hidden_layers),
+                       {*region_, attention_}, *hooks_);
+  whole_.lay_out({});
+  params_.allocate({arenas.weights, arenas.masters, &arenas.gradients}, spec.compute, sharing());
+  reducer_.emplace(
+      params_, data_ranks(),
+      GradientReducer::Options{spec.micro_batches, spec.reproducible, spec.compression},
+      arenas.gradients, arenas.communication);
+  gatherer_.emplace(params_, *groups.shard, arenas.communication);
   for (Stage& stage : stages_) stage.take_tables(arenas.weights, spec.compute, !stream.executes());
   optimizer_.emplace(params_, whole_,
-                     ShardedAdamW::Ranks{*groups.data, *groups.model, groups.ledger},
+                     ShardedOptimizer::Ranks{*groups.state,
+                                             {groups.tensor->rank(), groups.tensor->size()},
+                                             {*groups.shard, *groups.tensor},
+                                             groups.ledger},
                      spec.optimizer, arenas.optimizer, arenas.workspace);
   partial_gradients_.emplace(
       params_, std::vector<Communicator*>{groups.tensor.get(), groups.key_value.get()},
       arenas.communication);
   if (spec.model.tie_word_embeddings && groups.ends->size() > 1) {
-    for (Weight& weight : params_.weights()) {
-      if (weight.parts.front().spec.name == kEmbedding) tied_gradient_ = weight.grad;
+    for (const Weight& weight : params_.weights()) {
+      if (weight.parts.front().spec.name != kEmbedding) continue;
+      const auto unit = static_cast<std::size_t>(weight.unit);
+      const auto bucket = static_cast<std::size_t>(params_.units()[unit].bucket);
+      tied_gradient_ =
+          params_.own_part(params_.grads(), params_.buckets()[bucket], params_.sharing().gradients);
     }
   }
   const Shape shape{spec.micro_batches, tokens()};
@@ -99,10 +150,11 @@ Engine::Engine(const EngineSpec& spec, const RankGroups& groups, Stream& stream,
   targets_ = arenas.data.take(shape, DType::kI32);
   positions_ = arenas.data.take(shape, DType::kI32);
   document_start_ = arenas.data.take(shape, DType::kI32);
-  losses_ = arenas.workspace.take({spec.micro_batches}, DType::kF64);
+  all_losses_ = arenas.workspace.take({groups.data->size(), spec.micro_batches}, DType::kF64);
+  losses_ = all_losses_.row_slice(groups.data->rank(), 1).reshaped({spec.micro_batches});
   inputs_ = {HostMirror(stream, ids_), HostMirror(stream, targets_), HostMirror(stream, positions_),
              HostMirror(stream, document_start_)};
-  losses_read_ = HostMirror(stream, losses_);
+  losses_read_ = HostMirror(stream, all_losses_);
   norm_read_ = HostMirror(stream, optimizer_->grad_norm());
   std::vector<const Stage*> stages;
   for (const Stage& stage : stages_) stages.push_back(&stage);
@@ -136,30 +188,31 @@ Stage::Input Engine::input(int micro_batch, double scale) const {
           .scale = scale};
 }
 
-double Engine::gradients(std::int64_t valid_tokens) {
+double Engine::gradients(std::int64_t valid_tokens, std::int64_t update) {
   const double scale = 1.0 / static_cast<double>(std::max<std::int64_t>(valid_tokens, 1));
   progress_.enter(ledger::Phase::kForward);
-  params_.expect_gradients();
+  reducer_->begin();
   for (const HostMirror& input : inputs_) input.upload(stream_);
   ops::zero(stream_, losses_);
   pipeline_->run(
       stream_, [&](int m) { return input(m, scale); },
       [&](int m, Tensor loss) { ops::sum(stream_, losses_.slice(m, 1), loss); });
   progress_.enter(ledger::Phase::kReduce);
-  complete_gradients();
+  complete_gradients(update);
   return summed_losses() * scale;
 }
 
 // What other ranks hold of this rank's gradients is added.
-void Engine::complete_gradients() {
-  params_.require_gradients();
-  for (const Stage& stage : stages_) stage.finish_gradients(stream_);
+void Engine::complete_gradients(std::int64_t update) {
+  reducer_->finish(stream_, update);
   if (tied_gradient_) groups_.ends->all_reduce(stream_, tied_gradient_, Reduce::kSum);
   partial_gradients_->sum(stream_);
 }
 
 Engine::Update Engine::update(double learning_rate, std::int64_t update, double norm_limit) {
   optimizer_->step(stream_, learning_rate, update, norm_limit);
+  progress_.enter(ledger::Phase::kPublish);
+  gatherer_->publish(stream_);
   norm_read_.download(stream_);
   stream_.synchronize();
   if (!stream_.executes()) return {};
@@ -170,7 +223,7 @@ Engine::Update Engine::update(double learning_rate, std::int64_t update, double 
 
 Engine::StepResult Engine::train(double learning_rate, std::int64_t update_number,
                                  std::int64_t valid_tokens) {
-  const double loss = gradients(valid_tokens);
+  const double loss = gradients(valid_tokens, update_number);
   const Update done = update(learning_rate, update_number);
   return {loss, done.grad_norm, done.applied};
 }
@@ -185,22 +238,31 @@ double Engine::evaluate() {
   return summed_losses();
 }
 
-// Only the last stage has any; the others have zeros to add.
+// Only the last stage has any; the others have zeros to add. The order of the sum is that of
+// the step's micro-batches, whoever has computed them.
 double Engine::summed_losses() {
   groups_.down->all_reduce(stream_, losses_, Reduce::kSum);
+  groups_.data->all_gather(stream_, all_losses_, losses_);
   losses_read_.download(stream_);
   stream_.synchronize();
   if (!stream_.executes()) return 0;
-  double total = 0;
-  for (std::int64_t m = 0; m < spec_.micro_batches; ++m) {
-    total += losses_read_.host().as<double>()[m];
+  const std::int64_t ranks = groups_.data->size(), each = spec_.micro_batches;
+  std::vector<double> in_order(static_cast<std::size_t>(ranks * each));
+  for (std::int64_t i = 0; i < ranks * each; ++i) {
+    const std::int64_t rank = i / each, own = i % each;
+    in_order[static_cast<std::size_t>(micro_batches().number(rank, own))] =
+        losses_read_.host().as<double>()[i];
   }
-  return total;
+  return std::accumulate(in_order.begin(), in_order.end(), 0.0);
 }
 
 void Engine::publish_masters() {
-  if (!params_.has_masters()) return;
-  ops::cast(stream_, params_.values(), params_.masters());
+  if (params_.has_masters()) {
+    for (const ParamStore::Owned& owned : params_.owned()) {
+      ops::cast(stream_, owned.value, owned.master);
+    }
+  }
+  gatherer_->publish(stream_);
 }
 
 EnginePlan plan_engine(const EngineSpec& spec, const RankGroups& groups, Device device) {

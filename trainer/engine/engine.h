@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "model/stage/stage.h"
-#include "parallel/data/sharded_adamw.h"
+#include "parallel/data/gradient_reducer.h"
+#include "parallel/data/parameter_gatherer.h"
+#include "parallel/data/sharded_optimizer.h"
 #include "parallel/pipeline/pipeline.h"
 #include "parallel/pipeline/simulate.h"
 #include "parallel/tensor/partial_gradients.h"
@@ -31,7 +33,11 @@ struct EngineSpec {
   int virtual_stages = 1;
   std::vector<std::int64_t> layers_per_stage = {};  // empty: balanced
   bool sequence = false;                            // sequence parallelism
-  ShardedAdamW::Options optimizer;
+  int zero = 1;                                     // what data ranks share out: ZeRO stage
+  std::int64_t bucket = Sharing::kWholeStore;       // gradients reduced at once, elements
+  bool reproducible = false;            // one tree of sums whatever the data ranks and stages
+  CompressionOptions compression = {};  // of the gradients' sums over replicas
+  ShardedOptimizer::Options optimizer;
 };
 
 // One rank's share of the model with everything a step needs: parameters, stage,
@@ -45,6 +51,11 @@ class Engine {
   // What a step reads: this rank's micro-batches one after the other. Fill it, then
   // call train or evaluate.
   TokenBatch batch();
+  // Which of the step's micro-batches these are.
+  MicroBatches micro_batches() const {
+    return {groups_.data->size(), spec_.micro_batches, params_.sharing().gradients};
+  }
+  int data_rank() const { return groups_.data->rank(); }
 
   struct StepResult {
     double loss = 0;  // mean over the valid tokens
@@ -58,7 +69,7 @@ class Engine {
   double evaluate();
 
   // The two halves of train, for those who look in between (tests, parity).
-  double gradients(std::int64_t valid_tokens);
+  double gradients(std::int64_t valid_tokens, std::int64_t update = 1);
   // Nothing changes unless the norm is finite and at most `norm_limit`.
   struct Update {
     double grad_norm = 0;
@@ -70,7 +81,7 @@ class Engine {
   // Told what the pipeline does in training and evaluation; null for nobody.
   void observe(PipelineObserver* observer) { progress_.pass_on_to(observer); }
 
-  // Recasts the weights the layers read from the masters, after these were loaded.
+  // Makes the weights the layers read from the masters, after these were loaded. Collective.
   void publish_masters();
 
   // What a checkpoint keeps, for loading and storing; download or upload it.
@@ -81,7 +92,8 @@ class Engine {
 
   ParamStore& params() { return params_; }
   const ParamStore& whole() const { return whole_; }
-  ShardedAdamW& optimizer() { return *optimizer_; }
+  const GradientCompression& compression() const { return reducer_->compression(); }
+  ShardedOptimizer& optimizer() { return *optimizer_; }
   // Of a rank that has them all in one.
   const Stage& stage() const {
     require(stages_.size() == 1, "this rank has ", stages_.size(), " stages");
@@ -93,8 +105,11 @@ class Engine {
 
  private:
   Stage::Input input(int micro_batch, double scale) const;
-  void complete_gradients();
+  void complete_gradients(std::int64_t update);
   double summed_losses();
+  class Hooks;
+  Sharing sharing() const;
+  DataRanks data_ranks() const { return {*groups_.shard, *groups_.replicate}; }
   std::int64_t tokens() const { return spec_.micro_batch * spec_.seq_len; }
 
   EngineSpec spec_;
@@ -108,12 +123,15 @@ class Engine {
   Schedule schedule_;
   std::vector<std::int64_t> layers_per_stage_;
   std::deque<Stage> stages_;  // this rank's, in order along the model
-  std::optional<ShardedAdamW> optimizer_;
+  std::unique_ptr<UnitHooks> hooks_;
+  std::optional<GradientReducer> reducer_;
+  std::optional<ParameterGatherer> gatherer_;
+  std::optional<ShardedOptimizer> optimizer_;
   std::optional<PartialGradients> partial_gradients_;
-  Tensor tied_gradient_;                               // on the pipeline's ends, when tied
+  Tensor tied_gradient_;  // the own part of it, on the pipeline's ends, when tied
   Tensor ids_, targets_, positions_, document_start_;  // [micro_batches, tokens] I32
-  Tensor losses_;                                      // [micro_batches] F64
-  std::array<HostMirror, 4> inputs_;                   // of the four, in this order
+  Tensor losses_, all_losses_;        // [micro_batches] F64, and [data ranks, micro_batches]
+  std::array<HostMirror, 4> inputs_;  // of the four, in this order
   HostMirror losses_read_, norm_read_;
   std::optional<HostState> host_state_;
   std::optional<Pipeline> pipeline_;

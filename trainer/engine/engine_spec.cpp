@@ -1,5 +1,6 @@
 #include "trainer/engine/engine_spec.h"
 
+#include <algorithm>
 #include <map>
 
 #include "model/device/devices.h"
@@ -14,6 +15,20 @@ DType compute_dtype(const std::string& name) {
   return found->second;
 }
 
+namespace {
+
+CompressionOptions compression_options(const ParallelismConfig& layout) {
+  const auto* const name =
+      std::find(kCompressionNames.begin(), kCompressionNames.end(), layout.gradient_compression);
+  require(name != kCompressionNames.end(), "compression ", layout.gradient_compression);
+  return {.method = static_cast<CompressionOptions::Method>(name - kCompressionNames.begin()),
+          .fraction = layout.compression_fraction,
+          .rank = static_cast<int>(layout.compression_rank),
+          .warmup_steps = layout.compression_warmup_steps};
+}
+
+}  // namespace
+
 EngineSpec engine_spec(const RunConfig& config) {
   const std::map<std::string, Recompute> modes{
       {"none", Recompute::kNone}, {"selective", Recompute::kSelective}, {"full", Recompute::kFull}};
@@ -27,10 +42,16 @@ EngineSpec engine_spec(const RunConfig& config) {
           .virtual_stages = static_cast<int>(config.parallelism.virtual_stages),
           .layers_per_stage = config.parallelism.layers_per_stage,
           .sequence = config.parallelism.sequence,
-          .optimizer = {.beta1 = config.optimizer.beta1,
-                        .beta2 = config.optimizer.beta2,
-                        .epsilon = config.optimizer.eps,
-                        .weight_decay = config.optimizer.weight_decay,
+          .zero = static_cast<int>(config.parallelism.zero),
+          .bucket = static_cast<std::int64_t>(config.parallelism.bucket_mb * (1 << 20)) /
+                    static_cast<std::int64_t>(sizeof(float)),
+          .reproducible = config.job.reproducible,
+          .compression = compression_options(config.parallelism),
+          .optimizer = {.rule = {.name = config.optimizer.name,
+                                 .beta1 = config.optimizer.beta1,
+                                 .beta2 = config.optimizer.beta2,
+                                 .epsilon = config.optimizer.eps,
+                                 .weight_decay = config.optimizer.weight_decay},
                         .max_norm = config.training.max_norm}};
 }
 

@@ -3,12 +3,14 @@
 namespace trireme {
 
 void HostState::download(Stream& stream) const {
-  for (const HostMirror* mirror : {&masters_, &first_, &second_}) mirror->download(stream);
+  masters_.download(stream);
+  for (const HostMirror& state : states_) state.download(stream);
   stream.synchronize();
 }
 
 void HostState::upload(Stream& stream) const {
-  for (const HostMirror* mirror : {&masters_, &first_, &second_}) mirror->upload(stream);
+  masters_.upload(stream);
+  for (const HostMirror& state : states_) state.upload(stream);
   stream.synchronize();
 }
 

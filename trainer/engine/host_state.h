@@ -1,33 +1,34 @@
 #pragma once
+#include <vector>
+
 #include "model/params/param_store.h"
 #include "model/tensor/host_mirror.h"
-#include "parallel/data/sharded_adamw.h"
+#include "parallel/data/sharded_optimizer.h"
 
 namespace trireme {
 
-// What a checkpoint keeps of an engine, masters and moments, in memory of the host: on the
-// CPU the very tensors, of another device copies.
+// What a checkpoint keeps of an engine, masters and the optimizer's state, in memory of the
+// host: on the CPU the very tensors, of another device copies.
 class HostState {
  public:
-  HostState(const Stream& stream, const ParamStore& params, const ShardedAdamW& optimizer)
-      : masters_(stream, params.masters()),
-        first_(stream, optimizer.first_moments()),
-        second_(stream, optimizer.second_moments()) {}
+  HostState(const Stream& stream, const ParamStore& params, const ShardedOptimizer& optimizer)
+      : masters_(stream, params.masters()) {
+    for (const ShardedOptimizer::State& state : optimizer.states()) {
+      states_.emplace_back(stream, state.flat);
+    }
+  }
 
   // The host's become the device's as they are now, or the other way round. Return when done.
   void download(Stream& stream) const;
   void upload(Stream& stream) const;
 
   const Tensor& masters() const { return masters_.host(); }  // flat, like the store's
-  Tensor master(const Param& param) const { return part(masters_, param); }
-  Tensor first_moment(const Param& param) const { return part(first_, param); }
-  Tensor second_moment(const Param& param) const { return part(second_, param); }
+  // Flat, like the optimizer's state of this index.
+  const Tensor& state(std::size_t i) const { return states_[i].host(); }
 
  private:
-  static Tensor part(const HostMirror& flat, const Param& param) {
-    return flat.host().slice(param.offset, param.master.count()).reshaped(param.master.shape);
-  }
-  HostMirror masters_, first_, second_;
+  HostMirror masters_;
+  std::vector<HostMirror> states_;
 };
 
 }  // namespace trireme

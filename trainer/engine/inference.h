@@ -54,7 +54,7 @@ class Inference {
   Places places_;
   Region region_;
   AttentionCore attention_;
-  BlockHooks hooks_;
+  UnitHooks hooks_;
   ParamStore params_;
   Stage stage_;
   Tensor ids_, targets_, positions_, document_start_, total_;

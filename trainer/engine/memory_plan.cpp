@@ -36,14 +36,31 @@ Arenas Arenas::unbounded(Device device, std::size_t in_flight) {
   return arenas;
 }
 
-Arenas::Arenas(const MemoryPlan& plan, Device device)
-    : weights(plan.weights, device),
+namespace {
+
+// Of `bytes` at the beginning of `shared`, which is moved behind them; else on the device.
+Arena arena_in(std::byte*& shared, std::size_t bytes, Device device) {
+  if (shared == nullptr) return Arena(bytes, device);
+  std::byte* const memory = shared;
+  shared += Arena::rounded(bytes);
+  return {memory, bytes};
+}
+
+}  // namespace
+
+std::size_t Arenas::shared_bytes(const MemoryPlan& plan) {
+  return Arena::rounded(plan.weights) + Arena::rounded(plan.gradients) +
+         Arena::rounded(plan.communication);
+}
+
+Arenas::Arenas(const MemoryPlan& plan, Device device, std::byte* shared)
+    : weights(arena_in(shared, plan.weights, device)),
       masters(plan.masters, device),
-      gradients(plan.gradients, device),
+      gradients(arena_in(shared, plan.gradients, device)),
       optimizer(plan.optimizer, device),
       workspace(plan.workspace, device),
       data(plan.data, device),
-      communication(plan.communication, device),
+      communication(arena_in(shared, plan.communication, device)),
       buffers(plan.buffers),
       products(plan.products) {
   for (std::size_t i = 0; i < plan.in_flight; ++i)

@@ -37,7 +37,10 @@ struct MemoryPlan {
 // learn what a step takes; sized ones hold exactly that.
 struct Arenas {
   static Arenas unbounded(Device device, std::size_t in_flight);
-  Arenas(const MemoryPlan& plan, Device device);
+  // `shared`, if any, is memory of shared_bytes(plan) in which data ranks of one host see each
+  // other's weights, gradients and what is on its way; it outlives the arenas.
+  Arenas(const MemoryPlan& plan, Device device, std::byte* shared = nullptr);
+  static std::size_t shared_bytes(const MemoryPlan& plan);
 
   Arena weights, masters, gradients, optimizer, workspace, data, communication;
   std::deque<Arena> activations;

@@ -12,8 +12,10 @@ RankGroups::RankGroups()
       down(std::make_unique<SelfCommunicator>()),
       up(std::make_unique<SelfCommunicator>()),
       ends(std::make_unique<SelfCommunicator>()),
-      model(std::make_unique<SelfCommunicator>()),
       data(std::make_unique<SelfCommunicator>()),
+      shard(std::make_unique<SelfCommunicator>()),
+      replicate(std::make_unique<SelfCommunicator>()),
+      state(std::make_unique<SelfCommunicator>()),
       all(std::make_unique<SelfCommunicator>()) {}
 
 namespace {
@@ -56,8 +58,17 @@ RankGroups::RankGroups(World& world, const ParallelismConfig& layout, const Mode
   down = world.split("pipeline_down", of_pipeline, World::kBufferBytes, Messages::kSent);
   up = world.split("pipeline_up", of_pipeline, World::kBufferBytes, Messages::kSent);
   ends = world.split("pipeline_ends", of_ends);
-  model = world.split("model", along({Axis::kPipeline, Axis::kTensor}));
-  data = world.split("data", along({Axis::kDataReplicate, Axis::kDataShard}));
+  const std::vector<int> of_data = along({Axis::kDataReplicate, Axis::kDataShard});
+  data = world.split("data", of_data);
+  if (layout.zero == 0) {
+    shard = world.split("data_shard", {rank});
+    replicate = world.split("data_replicate", of_data);
+    state = world.split("state", along({Axis::kPipeline, Axis::kTensor}));
+  } else {
+    shard = world.split("data_shard", along({Axis::kDataShard}));
+    replicate = world.split("data_replicate", along({Axis::kDataReplicate}));
+    state = world.split("state", along({Axis::kPipeline, Axis::kDataShard, Axis::kTensor}));
+  }
   all = world.split("all", along({Axis::kPipeline, Axis::kDataReplicate, Axis::kDataShard,
                                   Axis::kContext, Axis::kTensor}));
   ledger = &world.ledger();
@@ -68,7 +79,8 @@ RankGroups::RankGroups(World& world, const ParallelismConfig& layout, const Mode
 
 std::size_t RankGroups::buffer_bytes() const {
   std::size_t bytes = 0;
-  for (const auto& group : {&tensor, &key_value, &down, &up, &ends, &model, &data, &all}) {
+  for (const auto& group :
+       {&tensor, &key_value, &down, &up, &ends, &data, &shard, &replicate, &state, &all}) {
     bytes += (*group)->buffer_bytes();
   }
   return bytes;

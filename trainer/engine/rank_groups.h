@@ -21,8 +21,10 @@ struct RankGroups {
   std::unique_ptr<Communicator> down;       // the pipeline, for activations
   std::unique_ptr<Communicator> up;         // the pipeline, for gradients
   std::unique_ptr<Communicator> ends;       // the pipeline's first and last, or this rank alone
-  std::unique_ptr<Communicator> model;      // those that hold the model together
   std::unique_ptr<Communicator> data;       // those with the same share of the model
+  std::unique_ptr<Communicator> shard;      // of these, those that divide its state
+  std::unique_ptr<Communicator> replicate;  // and those that own the same part of it
+  std::unique_ptr<Communicator> state;      // those that hold a whole copy of it together
   std::unique_ptr<Communicator> all;        // the ranks of the run
   Ledger* ledger = nullptr;                 // the world's; nobody's when alone
   std::string mapping;                      // who is where, for people

@@ -1,8 +1,7 @@
 #pragma once
 #include <cstdint>
-#include <deque>
 
-#include "model/stage/block_hooks.h"
+#include "model/params/param_store.h"
 #include "parallel/comm/ledger.h"
 #include "parallel/pipeline/observer.h"
 
@@ -18,9 +17,8 @@ class StepProgress final : public PipelineObserver {
     phase_ = phase;
     if (ledger_) ledger_->enter(phase);
   }
-  // For a stage whose first block is this one of the model's.
-  BlockHooks& hooks_of(std::int64_t first_block) {
-    return hooks_.emplace_back(*this, static_cast<int>(first_block));
+  void use(const ParamStore::Unit& unit) {
+    if (ledger_ && unit.layer >= 0) ledger_->set_layer(unit.layer);
   }
   // Told all events as well; null for nobody.
   void pass_on_to(PipelineObserver* observer) { next_ = observer; }
@@ -31,24 +29,10 @@ class StepProgress final : public PipelineObserver {
 
  private:
   void follow(const Event& event);
-  class LayerHooks final : public BlockHooks {
-   public:
-    LayerHooks(StepProgress& progress, int first) : progress_(progress), first_(first) {}
-    void before_forward(int block) override { tell(block); }
-    void before_backward(int block) override { tell(block); }
-
-   private:
-    void tell(int block) const {
-      if (progress_.ledger_) progress_.ledger_->set_layer(first_ + block);
-    }
-    StepProgress& progress_;
-    int first_;
-  };
 
   Ledger* ledger_;
   PipelineObserver* next_ = nullptr;
   ledger::Phase phase_ = ledger::Phase::kStart;
-  std::deque<LayerHooks> hooks_;
 };
 
 }  // namespace trireme

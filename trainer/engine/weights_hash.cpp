@@ -15,9 +15,8 @@
 namespace trireme {
 namespace {
 
-// What the part held here adds to the CRC32C of the whole parameter.
-std::uint32_t share_of(const Param& param, const Tensor& masters) {
-  const Tensor master = masters.slice(param.offset, param.master.count());
+// What the part of a parameter adds to the CRC32C of the whole.
+std::uint32_t share_of(const Param& param, const Box& box, const Tensor& master) {
   std::vector<float> line;
   const auto read = [&](std::uint64_t at, std::size_t bytes) {
     const std::size_t first = at / sizeof(float), count = bytes / sizeof(float);
@@ -28,7 +27,7 @@ std::uint32_t share_of(const Param& param, const Tensor& masters) {
     line.assign(from, from + count);
     return std::as_bytes(std::span<const float>(line));
   };
-  return checkpoint::digest_of(param.box, param.spec.shape, sizeof(float), read).share;
+  return checkpoint::digest_of(box, param.spec.shape, sizeof(float), read).share;
 }
 
 }  // namespace
@@ -37,12 +36,14 @@ std::uint64_t weights_hash(const ParamStore& params, const Tensor& masters, Comm
   const checkpoint::Team team(ranks);
   const auto reports = team.together([&] {
     std::string text;
-    for (const Weight& weight : params.weights()) {
-      for (const Param& param : weight.parts) {
-        if (param.box.extent.count() == 0) continue;
-        const Shape& from = param.box.from;
-        text += fmt::format("{} {},{} {} {}\n", param.spec.name, from[0], from[from.rank() - 1],
-                            param.spec.shape.count(), share_of(param, masters));
+    for (const ParamStore::Owned& owned : params.owned()) {
+      const Param& param = *owned.param;
+      const Tensor run = masters.slice(params.in_masters(owned), owned.count);
+      for (const BoxOfRun& part : boxes_of_run(param.box, owned.first, owned.count)) {
+        const Shape &from = part.box.from, &extent = part.box.extent;
+        text += fmt::format("{} {},{},{} {} {}\n", param.spec.name, from[0], from[from.rank() - 1],
+                            extent.count(), param.spec.shape.count(),
+                            share_of(param, part.box, run.slice(part.at, extent.count())));
       }
     }
     return text;

@@ -57,15 +57,14 @@ std::int64_t fill_batch(const TokenBatch& batch, const data::SampleSource& sourc
   return valid;
 }
 
-Evaluation evaluate(const TokenBatch& batch, const std::function<double()>& summed_loss,
-                    const data::SampleSource& source, std::uint64_t samples) {
+Evaluation evaluate(const data::SampleSource& source, std::uint64_t samples,
+                    const Evaluator& evaluator) {
   const std::uint64_t end = std::min(samples, source.samples_per_epoch());
-  const auto step = static_cast<std::uint64_t>(batch.sequences);
   Evaluation result;
   double sum = 0;
-  for (std::uint64_t first = 0; first < end; first += step) {
-    result.valid_tokens += fill_batch(batch, source, first, end);
-    sum += summed_loss();
+  for (std::uint64_t first = 0; first < end; first += evaluator.samples) {
+    result.valid_tokens += evaluator.fill(first, end);
+    sum += evaluator.summed_loss();
   }
   result.loss = sum / static_cast<double>(std::max<std::int64_t>(result.valid_tokens, 1));
   return result;

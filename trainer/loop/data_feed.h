@@ -24,10 +24,16 @@ struct Evaluation {
   double loss = 0;  // nats, mean over the valid targets
   std::int64_t valid_tokens = 0;
 };
+// How a batch of `samples` is filled with those from a first to an end of the source, and its
+// loss, summed over its valid targets, is found; all ranks' together.
+struct Evaluator {
+  std::uint64_t samples = 0;
+  std::function<std::int64_t(std::uint64_t first, std::uint64_t end)> fill;  // valid targets
+  std::function<double()> summed_loss;
+};
 // The mean loss over samples [0, samples) of `source`, or over all it has if that is less.
-// `summed_loss` is that of the filled batch (Engine::evaluate, Inference::evaluate).
-Evaluation evaluate(const TokenBatch& batch, const std::function<double()>& summed_loss,
-                    const data::SampleSource& source, std::uint64_t samples);
+Evaluation evaluate(const data::SampleSource& source, std::uint64_t samples,
+                    const Evaluator& evaluator);
 
 // A loss per token as bits per byte of text; nothing when the source cannot tell.
 std::optional<double> bits_per_byte(double loss, const data::SampleSource& source);

@@ -1,7 +1,11 @@
 #include "trainer/loop/gradient_drill.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <charconv>
 #include <map>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -20,23 +24,39 @@ std::optional<Number> number(const std::string& text) {
   return value;
 }
 
-const Param* find(const ParamStore& store, const std::string& name) {
+bool declares(const ParamStore& store, const std::string& name) {
   for (const Weight& weight : store.weights()) {
     for (const Param& param : weight.parts) {
-      if (param.spec.name == name) return &param;
+      if (param.spec.name == name) return true;
     }
   }
-  return nullptr;
+  return false;
+}
+
+// The first run of its reduced gradient that this rank owns; empty when it owns none.
+Tensor owned_gradient(const ParamStore& store, const std::string& name) {
+  for (const ParamStore::Owned& owned : store.owned()) {
+    if (owned.param->spec.name == name && owned.count > 0) return owned.grad;
+  }
+  return {};
+}
+
+std::string listed(const std::set<std::string>& names) {
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 std::string names_of(const ParamStore& store) {
-  std::string names;
+  std::set<std::string> names;
   for (const Weight& weight : store.weights()) {
-    for (const Param& param : weight.parts) {
-      names += (names.empty() ? "" : ", ") + param.spec.name;
-    }
+    for (const Param& param : weight.parts) names.insert(param.spec.name);
   }
-  return names;
+  return listed(names);
+}
+
+std::string names_owned_in(const ParamStore& store) {
+  std::set<std::string> names;
+  for (const ParamStore::Owned& owned : store.owned()) names.insert(owned.param->spec.name);
+  return listed(names);
 }
 
 }  // namespace
@@ -76,22 +96,21 @@ void GradientDrill::check(const ParamStore& whole, const ParamStore& held, int r
   if (rank_ >= ranks) {
     throw ConfigError(say(kVariable, ": rank=", rank_, ": there are ", ranks, ", counted from 0"));
   }
-  if (!find(whole, parameter_)) {
+  if (!declares(whole, parameter_)) {
     throw ConfigError(say(kVariable, ": parameter=", parameter_, ": the model has no such; it has ",
                           names_of(whole)));
   }
   if (rank != rank_) return;
-  const Param* param = find(held, parameter_);
-  if (param && param->grad.count() > 0) return;
+  if (owned_gradient(held, parameter_)) return;
   throw ConfigError(say(kVariable, ": rank ", rank_, " holds nothing of ", parameter_,
-                        "; it holds ", names_of(held)));
+                        "; it holds ", names_owned_in(held)));
 }
 
 void GradientDrill::strike(Stream& stream, const ParamStore& held, int rank, std::int64_t step) {
   if (done_ || step != step_) return;
   done_ = true;
   if (rank != rank_) return;
-  const Tensor grad = find(held, parameter_)->grad;
+  const Tensor grad = owned_gradient(held, parameter_);
   const auto write = [&](const auto value) {
     copy_bytes(stream, grad.data, reinterpret_cast<const std::byte*>(&value), sizeof value);
     stream.synchronize();

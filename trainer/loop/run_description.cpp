@@ -26,18 +26,21 @@ std::string classes_text(const MemoryPlan& memory) {
   return text;
 }
 
-// "4 = pipeline 2 (1F1B) x tensor 2 with sequence parallelism"
+// "4 = pipeline 2 (1F1B) x data shard 2 (ZeRO-1) x tensor 2 with sequence parallelism"
 std::string layout_text(const ParallelismConfig& layout) {
-  std::string text = fmt::format("{} =", world_size(layout));
-  if (layout.pipeline > 1) {
-    text += fmt::format(" pipeline {} ({}", layout.pipeline, layout.schedule);
-    if (layout.virtual_stages > 1) text += fmt::format(", {} stages each", layout.virtual_stages);
-    text += ")";
-  }
-  if (layout.pipeline > 1 && layout.tensor > 1) text += " x";
-  if (layout.tensor > 1) text += fmt::format(" tensor {}", layout.tensor);
+  std::string text;
+  const auto axis = [&](std::int64_t degree, const std::string& what) {
+    if (degree > 1) text += (text.empty() ? " = " : " x ") + what;
+  };
+  const std::string stages =
+      layout.virtual_stages > 1 ? fmt::format(", {} stages each", layout.virtual_stages) : "";
+  axis(layout.pipeline,
+       fmt::format("pipeline {} ({}{})", layout.pipeline, layout.schedule, stages));
+  axis(layout.data_replicate, fmt::format("data replicate {}", layout.data_replicate));
+  axis(layout.data_shard, fmt::format("data shard {} (ZeRO-{})", layout.data_shard, layout.zero));
+  axis(layout.tensor, fmt::format("tensor {}", layout.tensor));
   if (layout.sequence) text += " with sequence parallelism";
-  return text;
+  return fmt::format("{}{}", world_size(layout), text);
 }
 
 }  // namespace

@@ -10,21 +10,16 @@
 namespace trireme {
 namespace {
 
-checkpoint::Piece piece(const std::string& prefix, const Param& param, const Tensor& tensor) {
-  return {.tensor = prefix + param.spec.name,
-          .dtype = tensor.dtype,
-          .shape = param.spec.shape,
-          .box = param.box,
-          .data = tensor.data};
-}
-
-// Those that are not all padding.
-template <class Visit>
-void for_each_held(const ParamStore& params, const Visit& visit) {
-  for (const Weight& weight : params.weights()) {
-    for (const Param& param : weight.parts) {
-      if (param.box.extent.count() > 0) visit(param);
-    }
+// What a run of a parameter's elements, in memory of the host, is of the tensor that goes by
+// the parameter's name.
+void add_pieces(std::vector<checkpoint::Piece>& pieces, const std::string& prefix,
+                const Param& param, std::int64_t first, const Tensor& run) {
+  for (const BoxOfRun& part : boxes_of_run(param.box, first, run.count())) {
+    pieces.push_back({.tensor = prefix + param.spec.name,
+                      .dtype = run.dtype,
+                      .shape = param.spec.shape,
+                      .box = part.box,
+                      .data = run.slice(part.at, part.box.extent.count()).data});
   }
 }
 
@@ -71,21 +66,27 @@ double from_bits(const checkpoint::Loaded& loaded, const char* key) {
 
 std::vector<checkpoint::Piece> weight_pieces(const ParamStore& params) {
   std::vector<checkpoint::Piece> pieces;
-  for_each_held(
-      params, [&](const Param& param) { pieces.push_back(piece("model/", param, param.master)); });
+  for (const ParamStore::Owned& owned : params.owned()) {
+    add_pieces(pieces, "model/", *owned.param, owned.first, owned.master);
+  }
   return pieces;
 }
 
 std::vector<checkpoint::Piece> state_pieces(Engine& engine) {
   const HostState& state = engine.host_state();
+  const ParamStore& params = engine.params();
   std::vector<checkpoint::Piece> pieces;
-  for_each_held(engine.params(), [&](const Param& param) {
-    pieces.push_back(piece("model/", param, state.master(param)));
-  });
-  for_each_held(engine.params(), [&](const Param& param) {
-    pieces.push_back(piece("adam.m/", param, state.first_moment(param)));
-    pieces.push_back(piece("adam.v/", param, state.second_moment(param)));
-  });
+  for (const ParamStore::Owned& owned : params.owned()) {
+    add_pieces(pieces, "model/", *owned.param, owned.first,
+               state.masters().slice(params.in_masters(owned), owned.count));
+  }
+  const auto& states = engine.optimizer().states();
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    for (const ShardedOptimizer::State::Part& part : states[i].parts) {
+      add_pieces(pieces, states[i].name + "/", *part.of->param, part.of->first,
+                 state.state(i).slice(part.at, part.of->count));
+    }
+  }
   return pieces;
 }
 

@@ -12,6 +12,7 @@
 #include "model/tensor/host_tensor.h"
 #include "trainer/config/difference.h"
 #include "trainer/config/effective.h"
+#include "trainer/config/for_ranks.h"
 #include "trainer/config/reader.h"
 #include "trainer/engine/engine_spec.h"
 #include "trainer/engine/fit.h"
@@ -70,11 +71,11 @@ Console::Options console_options(const RunConfig& config, std::int64_t total_ste
 
 }  // namespace
 
-TrainRun::TrainRun(const LoadedConfig& loaded, World& world, Device device, int threads,
+TrainRun::TrainRun(LoadedConfig loaded, World& world, Device device, int threads,
                    std::optional<GradientDrill> drill)
-    : loaded_(loaded),
+    : loaded_(std::move(loaded)),
       world_(world),
-      config_(loaded.config),
+      config_(loaded_.config),
       total_steps_(total_steps(config_)),
       threads_(threads),
       ledger_(world.ledger()),
@@ -87,7 +88,8 @@ TrainRun::TrainRun(const LoadedConfig& loaded, World& world, Device device, int 
       flops_(flops_of_all()),
       folder_(config_, team_),
       stream_(device),
-      arenas_(plan_.memory, device),
+      shared_(share_memory(world, device)),
+      arenas_(plan_.memory, device, shared_ ? shared_->data() : nullptr),
       engine_(spec_, groups_, stream_, arenas_),
       guard_(config_.training),
       drill_(std::move(drill)),
@@ -134,6 +136,11 @@ TrainRun::StepFlops TrainRun::flops_of_all() const {
   Stream stream;
   groups_.all->all_reduce(stream, host_tensor(std::span(both)), Reduce::kSum);
   return {both[0], both[1]};
+}
+
+std::unique_ptr<SharedMemory> TrainRun::share_memory(World& world, Device device) const {
+  if (groups_.data->size() == 1 || device.is_cuda()) return nullptr;
+  return world.share(Arenas::shared_bytes(plan_.memory));
 }
 
 // From here on it outlives the process.
@@ -281,6 +288,18 @@ void TrainRun::announce() {
                                              resumed_from_->step));
     details["from"] = resumed_from_->folder.string();
   }
+  if (const GradientCompression& compression = engine_.compression(); compression.compresses()) {
+    const double ratio = compression.traffic().ratio();
+    rows.emplace_back("compression",
+                      fmt::format("{}: gradients' sums over replicas in {:.1f} times fewer bytes",
+                                  config_.parallelism.gradient_compression, ratio));
+    details["compression"] = config_.parallelism.gradient_compression;
+    details["compression_ratio"] = ratio;
+    if (resumed_from_ && compression.has_residuals()) {
+      rows.emplace_back("residuals", "zero: what compression had left out is in no checkpoint");
+      details["residuals"] = "zero";
+    }
+  }
   log_.banner(resumed_from_ ? "trireme resumes" : "trireme starts", rows);
   if (const std::string drawn = picture(engine_.schedule(), timeline); !drawn.empty()) {
     log_.note("\n" + drawn);
@@ -317,7 +336,7 @@ void TrainRun::step() {
   const Engine::StepResult result = train(rate, number);
   ledger_.enter(Phase::kReport);
   const double seconds = now() - start;
-  const std::optional<double> bubble = trace_ ? trace_->end_step() : std::nullopt;
+  const StepTrace::Shares traced = trace_ ? trace_->end_step() : StepTrace::Shares{};
   if (!result.applied) {
     answer_bad_step(result, number);
     if (trace_ && trace_->done()) end_trace();
@@ -347,7 +366,9 @@ void TrainRun::step() {
                       .validation_loss = {},
                       .validation_bits_per_byte = {},
                       .more = {}};
-  if (bubble) metrics.more.emplace_back("bubble", bubble.value_or(0));  // g++ 12 doubts *bubble
+  // g++ 12 doubts *bubble.
+  if (traced.bubble) metrics.more.emplace_back("bubble", traced.bubble.value_or(0));
+  if (traced.hidden) metrics.more.emplace_back("hidden_communication", traced.hidden.value_or(0));
   if (guard_.skips() > 0) metrics.more.emplace_back("skips", static_cast<double>(guard_.skips()));
   if (guard_.rollbacks() > 0)
     metrics.more.emplace_back("rollbacks", static_cast<double>(guard_.rollbacks()));
@@ -363,27 +384,51 @@ Engine::StepResult TrainRun::train(double rate, std::int64_t number) {
     const StepTrace::Part traced(*trace_, name);
     return work();
   };
-  const std::int64_t valid = part("data", [&] {
-    return fill_batch(engine_.batch(), train_data_, progress_.samples, UINT64_MAX,
-                      progress_.left_out);
-  });
+  const std::int64_t valid = part(
+      "data", [&] { return fill(train_data_, progress_.samples, UINT64_MAX, progress_.left_out); });
   if (valid == 0) throw on_all_ranks(DataError(say("step ", number, " has no token to predict")));
-  const double loss = part("gradients", [&] { return engine_.gradients(valid); });
+  const double loss = part("gradients", [&] { return engine_.gradients(valid, number); });
   if (drill_) drill_->strike(stream_, engine_.params(), team_.rank(), number);
   const double limit = guard_.norm_limit(loss);
   const Engine::Update update = part("update", [&] { return engine_.update(rate, number, limit); });
   return {loss, update.grad_norm, update.applied};
 }
 
+// This rank's micro-batches of the step that begins with sample `first`, counted without those
+// left out; those from `end` on have nothing to predict. The valid targets of all ranks.
+std::int64_t TrainRun::fill(const data::SampleSource& source, std::uint64_t first,
+                            std::uint64_t end, const data::LeftOut& left_out) {
+  const auto size = static_cast<std::uint64_t>(spec_.micro_batch);
+  double valid[] = {0};
+  for (std::int64_t own = 0; own < spec_.micro_batches; ++own) {
+    const auto number =
+        static_cast<std::uint64_t>(engine_.micro_batches().number(engine_.data_rank(), own));
+    valid[0] += static_cast<double>(
+        fill_batch(engine_.batch().part(own * spec_.micro_batch, spec_.micro_batch), source,
+                   first + number * size, end, left_out));
+  }
+  Stream stream;
+  groups_.data->all_reduce(stream, host_tensor(std::span(valid)), Reduce::kSum);
+  return static_cast<std::int64_t>(valid[0]);
+}
+
 void TrainRun::end_trace() {
   log_.note("the first steps are traced: trace-*.json opens in ui.perfetto.dev");
-  if (const std::optional<double> measured = trace_->median_bubble()) {
+  const auto [bubble, hidden] = trace_->shares();
+  if (bubble) {
     const double predicted = predicted_timeline(engine_.schedule()).idle_fraction();
     log_.note(
         fmt::format("bubble: {:.1f} % of the pipeline's time measured (median), {:.1f} % "
                     "predicted, were its stages equal",
-                    100 * *measured, 100 * predicted));
-    log_.event("bubble", progress_.step, {{"measured", *measured}, {"predicted", predicted}});
+                    100 * *bubble, 100 * predicted));
+    log_.event("bubble", progress_.step, {{"measured", *bubble}, {"predicted", predicted}});
+  }
+  if (hidden) {
+    log_.note(
+        fmt::format("{:.1f} % of the time of collectives beside the work is hidden (median): no "
+                    "rank waits for them meanwhile",
+                    100 * *hidden));
+    log_.event("hidden_communication", progress_.step, {{"measured", *hidden}});
   }
   engine_.observe(nullptr);
   world_.observe(nullptr);
@@ -422,8 +467,12 @@ void TrainRun::validate(StepMetrics& metrics) {
   const double start = now();
   ledger_.enter(Phase::kValidate);
   const auto samples = static_cast<std::uint64_t>(how.steps * config_.training.global_batch_size);
-  const Evaluation result = evaluate(
-      engine_.batch(), [&] { return engine_.evaluate(); }, *validation_data_, samples);
+  const Evaluation result =
+      evaluate(*validation_data_, samples,
+               {.samples = static_cast<std::uint64_t>(config_.training.global_batch_size),
+                .fill = [&](std::uint64_t first,
+                            std::uint64_t end) { return fill(*validation_data_, first, end); },
+                .summed_loss = [&] { return engine_.evaluate(); }});
   metrics.validation_loss = result.loss;
   metrics.validation_bits_per_byte = bits_per_byte(result.loss, *validation_data_);
   log_.validation(metrics, result.valid_tokens, now() - start);
@@ -497,12 +546,19 @@ ExitCode TrainRun::finish(ExitCode code, const std::string& reason) {
   return code;
 }
 
-ExitCode train(const LoadedConfig& loaded) {
-  if (loaded.config.job.reproducible) {
-    throw ConfigError(
-        "job.reproducible = true: comes with data parallelism; with one rank the same config gives "
-        "the same bits without it");
+namespace {
+
+LoadedConfig config_for(const LoadedConfig& loaded, const World& world) {
+  try {
+    return for_ranks(loaded, world.size());
+  } catch (const ConfigError& error) {
+    throw on_all_ranks(ConfigError(error.what()));
   }
+}
+
+}  // namespace
+
+ExitCode train(const LoadedConfig& loaded) {
   const std::optional<GradientDrill> drill = GradientDrill::from(environment_variable);
   World world(environment_variable);
   const WatchOptions watch{.heartbeat_timeout_s = loaded.config.elastic.heartbeat_timeout_s,
@@ -511,7 +567,7 @@ ExitCode train(const LoadedConfig& loaded) {
     const Device device = open_device(loaded.config.job.device);
     world.use_device(device);
     const int threads = cpu::use_threads(loaded.config.job.threads, world.local_size());
-    return TrainRun(loaded, world, device, threads, drill).run();
+    return TrainRun(config_for(loaded, world), world, device, threads, drill).run();
   });
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "checkpoint/team.h"
+#include "parallel/comm/shared_memory.h"
 #include "parallel/comm/world.h"
 #include "trainer/config/loaded_config.h"
 #include "trainer/engine/engine.h"
@@ -23,7 +24,7 @@ namespace trireme {
 // commits checkpoints.
 class TrainRun {
  public:
-  TrainRun(const LoadedConfig& loaded, World& world, Device device, int threads,
+  TrainRun(LoadedConfig loaded, World& world, Device device, int threads,
            std::optional<GradientDrill> drill);
   ExitCode run();
 
@@ -39,6 +40,7 @@ class TrainRun {
     double useful = 0, issued = 0;
   };
   StepFlops flops_of_all() const;
+  std::unique_ptr<SharedMemory> share_memory(World& world, Device device) const;
   void resume();
   void go_on_from(const checkpoint::Loaded& from);
   void tell_rejected(const checkpoint::Loaded& from);
@@ -51,6 +53,8 @@ class TrainRun {
   void share_gemm_choices();
   void agree();
 
+  std::int64_t fill(const data::SampleSource& source, std::uint64_t first,
+                    std::uint64_t end = UINT64_MAX, const data::LeftOut& left_out = {});
   void step();
   Engine::StepResult train(double rate, std::int64_t number);
   // After an attempt at a step that was not applied: what the config wants.
@@ -68,7 +72,7 @@ class TrainRun {
   void prune();
   ExitCode finish(ExitCode code, const std::string& reason);
 
-  const LoadedConfig& loaded_;
+  const LoadedConfig loaded_;
   World& world_;
   const RunConfig& config_;
   const std::int64_t total_steps_;
@@ -86,6 +90,7 @@ class TrainRun {
   double matrix_peak_ = 0;  // FLOP/s of this rank
   int matrix_peak_measured_again_ = 0;
   Stream stream_;
+  std::unique_ptr<SharedMemory> shared_;  // of data ranks on one host, on the CPU
   Arenas arenas_;
   Engine engine_;
   StepGuard guard_;

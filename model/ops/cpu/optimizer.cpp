@@ -14,15 +14,15 @@ using simd::Isa;
 using simd::Sum;
 using trireme::cpu::parallel_for;
 
-void chunk_squares(Stream&, Tensor partials, Tensor x) {
+void add_chunk_squares(Stream&, Tensor partials, Tensor x, std::int64_t into) {
   const std::int64_t count = x.count();
   double* const squares = partials.as<double>();
   with_kernels(x.dtype, [&]<Isa isa, class T>() {
-    parallel_for(partials.count(), 1, [&](std::int64_t from, std::int64_t to) {
+    parallel_for(partials.count(), 16, [&](std::int64_t from, std::int64_t to) {
       for (std::int64_t chunk = from; chunk < to; ++chunk) {
-        const std::int64_t first = chunk * kNormChunk;
-        squares[chunk] =
-            simd::sum_of_squares<isa, T>(at<T>(x, first), std::min(kNormChunk, count - first));
+        const std::int64_t first = std::max<std::int64_t>(chunk * kNormChunk - into, 0);
+        const std::int64_t end = std::min((chunk + 1) * kNormChunk - into, count);
+        squares[chunk] += simd::sum_of_squares<isa, T>(at<T>(x, first), end - first);
       }
     });
   });

@@ -1,6 +1,7 @@
 # The ops that run on CUDA: ops/NAME.cpp chooses between ops/cpu/NAME.cpp and ops/cuda/NAME.cu.
 set(trireme_cuda_ops
-  activation attention bias cross_entropy elementwise embedding head_norm norm optimizer rope)
+  activation attention bias cross_entropy direction elementwise embedding head_norm momentum norm
+  norm_ratio optimizer placed rope)
 # Their kernels' sources, those that several ops share included.
 set(trireme_cuda_kernels
   ${trireme_cuda_ops}

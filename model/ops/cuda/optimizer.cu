@@ -21,9 +21,11 @@ constexpr int kAtOnce = 4;  // elements of a thread
 // Which elements a thread adds, and in which order, does not depend on where the chunk lies.
 template <class T>
 __global__ __launch_bounds__(kThreads) void squares_of_chunks(double* partials, const T* x,
-                                                              std::int64_t count) {
-  const std::int64_t first = blockIdx.x * kNormChunk;
-  const std::int64_t end = min(first + kNormChunk, count);
+                                                              std::int64_t count,
+                                                              std::int64_t into) {
+  const std::int64_t chunk = blockIdx.x * kNormChunk - into;
+  const std::int64_t first = max(chunk, std::int64_t{0});
+  const std::int64_t end = min(chunk + kNormChunk, count);
   const bool fits = Vector<T, kAtOnce>::fits(x + first);
   double sum = 0;
   for (std::int64_t i = first + threadIdx.x * kAtOnce; i < end; i += kThreads * kAtOnce) {
@@ -35,7 +37,7 @@ __global__ __launch_bounds__(kThreads) void squares_of_chunks(double* partials, 
     }
   }
   sum = over_block<kThreads>(sum, [](double a, double b) { return a + b; });
-  if (threadIdx.x == 0) partials[blockIdx.x] = sum;
+  if (threadIdx.x == 0) partials[blockIdx.x] += sum;
 }
 
 // One block: all fetch, one thread adds in order.
@@ -115,12 +117,12 @@ __global__ __launch_bounds__(kThreads) void adamw_range(const AdamWRange<T> op) 
 
 }  // namespace
 
-void chunk_squares(Stream& stream, Tensor partials, Tensor x) {
+void add_chunk_squares(Stream& stream, Tensor partials, Tensor x, std::int64_t into) {
   if (x.count() == 0) return;
   with_float(x.dtype, [&](auto zero) {
     using T = decltype(zero);
     launch(squares_of_chunks<T>, extent(partials.count()), kThreads, 0, stream,
-           partials.as<double>(), x.as<T>(), x.count());
+           partials.as<double>(), x.as<T>(), x.count(), into);
   });
 }
 

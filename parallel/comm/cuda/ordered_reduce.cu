@@ -47,16 +47,41 @@ __device__ std::uint32_t larger(std::uint32_t a, std::uint32_t b) {
   return static_cast<std::int32_t>(b) > static_cast<std::int32_t>(a) ? b : a;
 }
 
+template <Reduce kReduce, class Wide>
+__device__ Wide joined(Wide a, Wide b) {
+  return kReduce == Reduce::kSum ? a + b : larger(a, b);
+}
+
+constexpr int kLevels = 18;  // fewer than 2^18 ranks
+
 template <Reduce kReduce, class T>
 __global__ void reduce_each(const T* others, const T* own, int own_rank, int ranks, T* out,
                             std::int64_t count) {
   const std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (i >= count) return;
-  auto value = widened(own_rank == 0 ? own[i] : others[i]);
-  for (int r = 1; r < ranks; ++r) {
+  using Wide = decltype(widened(T{}));
+  // A binary counter: while `r` ranks are in, runs[l] is a run of 2^l where bit l of r is set.
+  // The loops over l are unrolled, so that the runs stay in registers.
+  Wide runs[kLevels] = {};
+  for (int r = 0; r < ranks; ++r) {
     const T* const from = r == own_rank ? own : others + (r < own_rank ? r : r - 1) * count;
-    const auto next = widened(from[i]);
-    value = kReduce == Reduce::kSum ? value + next : larger(value, next);
+    Wide carried = widened(from[i]);
+#pragma unroll
+    for (int l = 0; l < kLevels; ++l) {
+      if ((r >> l & 1) == 0) {
+        runs[l] = carried;
+        break;
+      }
+      carried = joined<kReduce>(runs[l], carried);
+    }
+  }
+  Wide value{};
+  bool has_value = false;
+#pragma unroll
+  for (int l = 0; l < kLevels; ++l) {
+    if ((ranks >> l & 1) == 0) continue;
+    value = has_value ? joined<kReduce>(runs[l], value) : runs[l];
+    has_value = true;
   }
   out[i] = narrowed<T>(value);
 }

@@ -17,7 +17,7 @@ struct Contributions {
   int ranks = 1;
 };
 
-// out = their reduction, in rank order, with the bits of comm::reduce_in_order. `out` may be
+// out = their reduction, by the tree and with the bits of comm::reduce_in_order. `out` may be
 // `own`.
 void reduce_in_order(Stream& stream, Reduce reduce, DType dtype, const Contributions& from,
                      std::byte* out, std::int64_t count);

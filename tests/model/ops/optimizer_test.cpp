@@ -16,8 +16,9 @@ TEST(ChunkSquares, partials_are_float64_sums_of_fixed_chunks) {
       const Values x = random_values(count, 1, dtype);
       std::vector<long double> sums(chunks);
       for (std::int64_t i = 0; i < count; ++i) sums[i / kNormChunk] += x[i] * x[i];
-      const Held values(stream, {count}, dtype, x), partials(stream, {chunks}, DType::kF64);
-      chunk_squares(stream, partials, values);
+      const Held values(stream, {count}, dtype, x);
+      const Held partials(stream, {chunks}, DType::kF64, Values(static_cast<std::size_t>(chunks)));
+      add_chunk_squares(stream, partials, values);
       // At least 8 accumulators of at most 8192 additions; errors cancel well below that.
       expect_values(partials, Values(sums.begin(), sums.end()), 64);
     }
@@ -28,13 +29,24 @@ TEST(ChunkSquares, a_chunk_has_the_same_bits_wherever_it_is_held) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
     const std::int64_t count = 2 * kNormChunk + 33;
     const Values x = random_values(count, 1, dtype);
-    const Held whole(stream, {count}, dtype, x), all(stream, {3}, DType::kF64);
-    chunk_squares(stream, all, whole);
+    const Held whole(stream, {count}, dtype, x), all(stream, {3}, DType::kF64, Values(3));
+    add_chunk_squares(stream, all, whole);
     const Values tail(x.begin() + kNormChunk, x.end());
-    const Held rest(stream, {count - kNormChunk}, dtype, tail), two(stream, {2}, DType::kF64);
-    chunk_squares(stream, two, rest);
+    const Held rest(stream, {count - kNormChunk}, dtype, tail);
+    const Held two(stream, {2}, DType::kF64, Values(2));
+    add_chunk_squares(stream, two, rest);
     EXPECT_EQ(two.values()[0], all.values()[1]);
     EXPECT_EQ(two.values()[1], all.values()[2]);
+  });
+}
+
+TEST(ChunkSquares, a_run_may_begin_within_a_chunk_and_adds_to_it) {
+  on_every_platform_and_dtype([](Stream& stream, DType dtype) {
+    const std::int64_t into = kNormChunk - 5, count = 7;
+    const Held run(stream, {count}, dtype, Values{1, 1, 1, 1, 1, 2, 2});
+    const Held partials(stream, {2}, DType::kF64, Values{100, 1000});
+    add_chunk_squares(stream, partials, run, into);
+    EXPECT_EQ(partials.values(), (Values{105, 1008}));
   });
 }
 
@@ -209,8 +221,8 @@ TEST(AdamW, bits_do_not_depend_on_threads) {
     const std::int64_t chunks = (p.count + kNormChunk - 1) / kNormChunk;
     expect_thread_independent([&] {
       const Applied got(stream, p);
-      const Held partials(stream, {chunks}, DType::kF64);
-      chunk_squares(stream, partials, got.grad);
+      const Held partials(stream, {chunks}, DType::kF64, Values(static_cast<std::size_t>(chunks)));
+      add_chunk_squares(stream, partials, got.grad);
       return joined({&got.value, &got.master, &got.m, &got.v, &partials});
     });
   });

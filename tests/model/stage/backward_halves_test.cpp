@@ -72,8 +72,12 @@ class Half {
   int finished_blocks() const { return hooks_.finished; }
 
  private:
-  struct CountingHooks final : BlockHooks {
-    void after_backward(int /*block*/) override { ++finished; }
+  struct CountingHooks final : UnitHooks {
+    explicit CountingHooks(const ParamStore& counted) : params(counted) {}
+    void after_gradients(Stream&, int unit) override {
+      finished += params.units()[static_cast<std::size_t>(unit)].layer >= 0 ? 1 : 0;
+    }
+    const ParamStore& params;
     int finished = 0;
   };
   Run run_of(int m) { return {stream_, keeps_[static_cast<std::size_t>(m)], scratch_}; }
@@ -89,12 +93,12 @@ class Half {
   Stream stream_;
   Region region_;
   AttentionCore core_;
-  CountingHooks hooks_;
-  Arena weights_{1 << 16}, masters_{1 << 16}, gradients_{1 << 16}, tokens_{1 << 14},
+  Arena weights_{1 << 18}, masters_{1 << 18}, gradients_{1 << 18}, tokens_{1 << 14},
       scratch_{1 << 18};
   std::deque<Arena> keeps_;
   std::array<Stage::Saved, kMicroBatches> saved_;
   ParamStore params_;
+  CountingHooks hooks_{params_};
   std::optional<Stage> stage_;
 };
 
@@ -142,7 +146,7 @@ INSTANTIATE_TEST_SUITE_P(Families, BackwardHalves,
 TEST(DeferredGradients, are_not_made_from_a_tensor_that_will_not_last) {
   ParamStore params;
   Weight& weight = params.declare({.name = "w", .shape = {4, 4}});
-  Arena memory(1 << 12), keep(1 << 12), scratch(1 << 12);
+  Arena memory(1 << 16), keep(1 << 12), scratch(1 << 12);
   params.allocate({memory, memory, &memory}, DType::kF32);
   const Linear linear(weight, nullptr);
   const Tensor kept = keep.take({2, 4});

@@ -15,7 +15,7 @@ TEST_P(StageGradient, is_that_of_the_loss_for_every_parameter) {
   LayerBench bench;
   Region region;
   AttentionCore core;
-  BlockHooks hooks;
+  UnitHooks hooks;
   Stage stage(bench.params, tiny(gpt2),
               {.first_block = 0, .end_block = 2, .max_positions = 5, .recompute = recompute},
               {region, core}, hooks);
@@ -61,7 +61,7 @@ TEST(Stage, two_stages_in_a_row_compute_what_one_does) {
     std::vector<std::unique_ptr<LayerBench>> benches;
     Region region;
     AttentionCore core;
-    BlockHooks hooks;
+    UnitHooks hooks;
     Tensor passed;
     for (const auto& [first, end] : ranges) {
       LayerBench& bench = *benches.emplace_back(std::make_unique<LayerBench>());

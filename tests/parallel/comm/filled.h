@@ -15,7 +15,7 @@ template <class T>
 T value_of(int rank, std::int64_t i) {
   const std::int64_t mixed = (i * 2654435761 + rank * 40503 + 12345) % 255 - 127;
   if constexpr (std::is_same_v<T, std::int32_t>) return static_cast<T>(mixed * 1'000'003);
-  const float scale = (i + rank) % 3 == 0 ? 1.0f / 4096 : 3.0f;
+  const float scale = (i + rank) % 3 == 0 ? 0x1p-20f : 3.0f;
   return static_cast<T>(Bf16(static_cast<float>(mixed) * scale).operator float());
 }
 template <>

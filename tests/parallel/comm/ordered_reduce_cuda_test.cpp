@@ -61,7 +61,7 @@ std::vector<T> on_the_host(Reduce reduce, const std::vector<std::vector<T>>& all
 TYPED_TEST(OrderedReduceOnCuda, has_the_bits_of_the_host) {
   if (cuda_devices().count == 0) GTEST_SKIP() << cuda_devices().reason;
   for (const std::int64_t count : {1, 7, 256, 1001}) {
-    for (const int ranks : {2, 3, 5}) {
+    for (const int ranks : {2, 3, 5, 7, 8}) {
       std::vector<std::vector<TypeParam>> all;
       for (int r = 0; r < ranks; ++r) all.push_back(tests::filled<TypeParam>(r, count));
       for (const Reduce reduce : {Reduce::kSum, Reduce::kMax}) {

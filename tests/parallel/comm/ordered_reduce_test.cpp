@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+
+#include "tests/parallel/comm/filled.h"
 
 namespace trireme {
 namespace {
@@ -21,10 +24,38 @@ std::vector<T> reduced(Reduce reduce, const std::vector<std::vector<T>>& contrib
   return out;
 }
 
-TEST(OrderedReduce, sums_from_the_first_contribution_to_the_last) {
-  // In float32 1e8 + 1 is 1e8: each order of these has its own sum.
+// In float32 1e8 + 1 is 1e8: each way to join these has its own sum.
+TEST(OrderedReduce, joins_pairs_then_pairs_of_pairs) {
   EXPECT_EQ(reduced<float>(Reduce::kSum, {{1e8f}, {1.0f}, {-1e8f}}).front(), 0.0f);
   EXPECT_EQ(reduced<float>(Reduce::kSum, {{1e8f}, {-1e8f}, {1.0f}}).front(), 1.0f);
+  EXPECT_EQ(reduced<float>(Reduce::kSum, {{1e8f}, {-1e8f}, {1.0f}, {2.0f}}).front(), 3.0f);
+  EXPECT_EQ(reduced<float>(Reduce::kSum, {{1.0f}, {2.0f}, {1e8f}, {-1e8f}}).front(), 3.0f);
+  EXPECT_EQ(reduced<float>(Reduce::kSum, {{1.0f}, {1e8f}, {2.0f}, {-1e8f}}).front(), 0.0f);
+}
+
+TEST(OrderedReduce, of_the_sums_of_aligned_runs_has_the_bits_of_one_sum) {
+  for (const std::size_t ranks : {2u, 3u, 4u, 5u, 6u, 7u, 8u, 11u, 16u}) {
+    std::vector<std::vector<float>> all;
+    for (std::size_t r = 0; r < ranks; ++r) {
+      all.push_back(tests::filled<float>(static_cast<int>(r), 1000));
+    }
+    const std::vector<float> expected = reduced(Reduce::kSum, all);
+    for (const std::size_t run : {2u, 4u, 8u}) {
+      std::vector<std::vector<float>> sums;
+      for (std::size_t r = 0; r < ranks; r += run) {
+        const auto begin = all.begin() + static_cast<std::ptrdiff_t>(r);
+        const auto length = static_cast<std::ptrdiff_t>(std::min(run, ranks - r));
+        sums.push_back(reduced(Reduce::kSum, std::vector(begin, begin + length)));
+      }
+      EXPECT_TRUE(tests::are_same(reduced(Reduce::kSum, sums), expected))
+          << ranks << " ranks in runs of " << run;
+    }
+    std::vector<float> one_by_one = all.front();
+    for (std::size_t r = 1; r < ranks; ++r) {
+      one_by_one = reduced<float>(Reduce::kSum, {one_by_one, all[r]});
+    }
+    EXPECT_EQ(tests::are_same(one_by_one, expected), ranks < 4) << ranks << " ranks";
+  }
 }
 
 TEST(OrderedReduce, sums_bfloat16_in_float32_and_rounds_once) {

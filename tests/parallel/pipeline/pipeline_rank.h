@@ -168,7 +168,7 @@ class PipelineRank {
   Stream& stream_;
   Region region_;
   AttentionCore core_;
-  BlockHooks hooks_;
+  UnitHooks hooks_;
   std::deque<Part> parts_;
   std::vector<Stage::Input> inputs_;
   std::optional<Pipeline> pipeline_;

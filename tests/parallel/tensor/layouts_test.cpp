@@ -35,7 +35,7 @@ double counted_squares(RankStage& stage) {
     const std::int64_t chunks = (param.grad.count() + ops::kNormChunk - 1) / ops::kNormChunk;
     Arena room(static_cast<std::size_t>(chunks) * Arena::kAlignment);
     const Tensor squares = room.take({chunks}, DType::kF64);
-    ops::chunk_squares(stream, squares, param.grad);
+    ops::add_chunk_squares(stream, squares, param.grad);
     for (std::int64_t i = 0; i < chunks; ++i) total += squares.as<double>()[i];
   });
   return total;

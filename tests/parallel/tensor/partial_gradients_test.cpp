@@ -13,7 +13,7 @@ constexpr int kRanks = 4;
 // Gradients of four ranks, two of which share each half of "key".
 struct Rank {
   ParamStore params;
-  Arena weights{1 << 14}, masters{0}, gradients{1 << 14}, messages{1 << 14};
+  Arena weights{1 << 16}, masters{0}, gradients{1 << 16}, messages{1 << 14};
   explicit Rank(int rank) {
     const Slice holders{rank, kRanks};
     params.declare({.name = "gain", .shape = {5}, .cut = whole(holders), .partial = true});
@@ -80,7 +80,7 @@ TEST(PartialGradients, one_without_a_group_to_be_summed_in_is_refused) {
 
 TEST(PartialGradients, alone_there_is_nothing_to_sum) {
   ParamStore params;
-  Arena weights(1 << 12), masters(0), gradients(1 << 12), messages(0);
+  Arena weights(1 << 14), masters(0), gradients(1 << 14), messages(0);
   params.declare({.name = "gain", .shape = {5}, .cut = whole({}), .partial = true});
   params.allocate({weights, masters, &gradients}, DType::kF32);
   SelfCommunicator self;

@@ -238,7 +238,7 @@ class RankStage {
   StageArenas& arenas_;
   Run run_;
   AttentionCore core_;
-  BlockHooks hooks_;
+  UnitHooks hooks_;
   std::deque<Part> parts_;
   Arena tables_{1 << 14};
   std::vector<Stage::Input> inputs_;

@@ -135,6 +135,20 @@ INSTANTIATE_TEST_SUITE_P(
         Case{{{"parallelism.sequence", "true"}},
              "command line: --parallelism.sequence = true: means nothing with parallelism.tensor = "
              "1; remove it, or give more tensor ranks"},
+        Case{{{"parallelism.gradient_compression", "topk"}},
+             "command line: --parallelism.gradient_compression = \"topk\": needs replicas: "
+             "data_replicate > 1; ranks that divide the state send parts of it"},
+        Case{{{"parallelism.gradient_compression", "bfloat16"},
+              {"parallelism.data_replicate", "0"},
+              {"job.reproducible", "true"}},
+             "command line: --parallelism.gradient_compression = \"bfloat16\": contradicts "
+             "job.reproducible: which rank has which gradients decides what is lost of them"},
+        Case{{{"parallelism.gradient_compression", "onebit"},
+              {"parallelism.data_replicate", "0"},
+              {"parallelism.tensor", "2"}},
+             "command line: --parallelism.gradient_compression = \"onebit\": rounds what tensor "
+             "ranks hold in common differently on each, and their copies would drift apart; take "
+             "\"bfloat16\", or tensor = 1"},
         Case{{{"model.hidden_size", "66"}},
              "command line: --model.hidden_size = 66: model.num_attention_heads = 4: does not "
              "divide hidden_size = 66; or give head_dim"},

@@ -1,0 +1,9 @@
+#pragma once
+#include "model/ops/momentum.h"
+
+namespace trireme::ops::cuda {
+
+void descend(Stream&, const MomentumState& state, const Momentum& how);
+void lion(Stream&, const MomentumState& state, const Lion& how);
+
+}  // namespace trireme::ops::cuda

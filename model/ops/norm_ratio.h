@@ -1,0 +1,22 @@
+#pragma once
+#include "model/device/stream.h"
+#include "model/tensor/tensor.h"
+
+// Scalars from norms that are given as float64 sums of squares over chunks, to be added in
+// order (ops::add_chunk_squares), so that they do not come to the host.
+namespace trireme::ops {
+
+// ratio [1] = coefficient |w| / (|grad_scale| |d| + weight_decay |w|), or 1 where |w| or |d| is 0.
+// grad_scale [1] may be empty: 1.
+// LAMB's layer-wise rate with d the direction and coefficient 1; LARS' (You, Gitman, Ginsburg
+// 2017) with d the gradient.
+struct TrustRatio {
+  double coefficient = 1, weight_decay = 0;
+};
+void trust_ratio(Stream&, Tensor ratio, Tensor weight_squares, Tensor direction_squares,
+                 Tensor grad_scale, const TrustRatio& how);
+
+// inverse [1] = 1 / (|x| + epsilon)
+void inverse_norm(Stream&, Tensor inverse, Tensor squares, double epsilon);
+
+}  // namespace trireme::ops

@@ -1,0 +1,75 @@
+#include "parallel/data/compression/gradient_compression.h"
+
+#include "parallel/data/compression/bfloat16_sum.h"
+#include "parallel/data/compression/float16_sum.h"
+#include "parallel/data/compression/one_bit_sum.h"
+#include "parallel/data/compression/power_sgd_sum.h"
+#include "parallel/data/compression/top_k_sum.h"
+#include "parallel/data/compression/traffic.h"
+
+namespace trireme {
+namespace {
+
+using Method = CompressionOptions::Method;
+
+std::unique_ptr<CompressedSum> make_sum(const CompressionOptions& options, Communicator& group,
+                                        const GradientRange& range, CompressionMemory memory) {
+  switch (options.method) {
+    case Method::kBfloat16:
+      return std::make_unique<Bfloat16Sum>(group, range, memory);
+    case Method::kFloat16:
+      return std::make_unique<Float16Sum>(group, range, memory);
+    case Method::kTopK:
+      return std::make_unique<TopKSum>(group, range, options.fraction, memory);
+    case Method::kPowerSgd:
+      return std::make_unique<PowerSgdSum>(group, range, options.rank, memory);
+    case Method::kOneBit:
+      return std::make_unique<OneBitSum>(group, range, memory);
+    case Method::kNone:
+      break;
+  }
+  throw Error("no compression has no sums");
+}
+
+}  // namespace
+
+GradientCompression::GradientCompression(const CompressionOptions& options, Communicator& replicas,
+                                         std::vector<GradientRange> ranges,
+                                         CompressionMemory memory)
+    : options_(options), replicas_(replicas), ranges_(std::move(ranges)) {
+  if (options.method == Method::kNone) return;
+  const bool cpu_only = options.method != Method::kBfloat16;
+  if (cpu_only && memory.messages.device().is_cuda()) {
+    throw ConfigError(say("gradient compression \"",
+                          kCompressionNames[static_cast<std::size_t>(options.method)],
+                          "\" runs on the CPU only; on a GPU there is \"bfloat16\""));
+  }
+  for (const GradientRange& range : ranges_) {
+    sums_.push_back(make_sum(options, replicas, range, memory));
+  }
+}
+
+void GradientCompression::reduce(Stream& stream, std::size_t index, std::int64_t update) {
+  if (sums_.empty() || update <= options_.warmup_steps) {
+    replicas_.all_reduce(stream, ranges_.at(index).gradients, Reduce::kSum);
+  } else {
+    sums_.at(index)->reduce(stream, update);
+  }
+}
+
+GradientCompression::Traffic GradientCompression::traffic() const {
+  Traffic traffic;
+  for (const GradientRange& range : ranges_) {
+    traffic.uncompressed += all_reduce_bytes(replicas_, range.gradients.bytes());
+  }
+  if (sums_.empty()) traffic.sent = traffic.uncompressed;
+  for (const auto& sum : sums_) traffic.sent += sum->bytes_sent();
+  return traffic;
+}
+
+bool GradientCompression::has_residuals() const {
+  return options_.method == Method::kTopK || options_.method == Method::kPowerSgd ||
+         options_.method == Method::kOneBit;
+}
+
+}  // namespace trireme

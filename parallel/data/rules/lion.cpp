@@ -1,0 +1,45 @@
+#include "model/ops/momentum.h"
+#include "parallel/data/rules/rules.h"
+#include "parallel/data/rules/windows.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::array kStates{"lion.m"};
+
+class LionRule final : public UpdateRule {
+ public:
+  explicit LionRule(const OptimizerOptions& options) : options_(options), windows_(options) {}
+
+  std::vector<State> state(const ParamSpec&, DType accumulator) const override {
+    return states_of(kStates, windows_.state_dtype(accumulator));
+  }
+  void prepare(const ParamStore&, std::span<const UpdateRange> ranges, Arena& workspace) override {
+    windows_.prepare(ranges, workspace);
+  }
+  void update(Stream& stream, std::span<const UpdateRange> ranges, Tensor grad_scale,
+              double learning_rate, std::int64_t update) override {
+    const UpdateStep step{stream, grad_scale, learning_rate, update};
+    for (const UpdateRange& range : ranges) {
+      const ops::Lion how{.learning_rate = learning_rate,
+                          .beta1 = options_.beta1,
+                          .beta2 = options_.beta2,
+                          .weight_decay = range.param->spec.decay ? options_.weight_decay : 0};
+      windows_.each(step, range, kStates, Windows::Writes::kBoth, [&](const Windows::Piece& piece) {
+        ops::lion(stream, {piece.value, piece.master, piece.state[0], piece.grad, grad_scale}, how);
+      });
+    }
+  }
+
+ private:
+  OptimizerOptions options_;
+  Windows windows_;
+};
+
+}  // namespace
+
+std::unique_ptr<UpdateRule> make_lion(const OptimizerOptions& options, UpdateRanks) {
+  return std::make_unique<LionRule>(options);
+}
+
+}  // namespace trireme

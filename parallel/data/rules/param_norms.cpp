@@ -1,0 +1,72 @@
+#include "parallel/data/rules/param_norms.h"
+
+#include "model/ops/elementwise.h"
+#include "model/ops/optimizer.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::int64_t kChunk = ops::kNormChunk;
+
+std::int64_t chunks_of(std::int64_t elements) {
+  return (elements + kChunk - 1) / kChunk;
+}
+
+}  // namespace
+
+void ParamNorms::prepare(const ParamStore& params, Arena& workspace) {
+  std::int64_t chunks = 0;
+  for (const Weight& weight : params.weights()) {
+    for (const Param& param : weight.parts) {
+      if (!param.spec.decay) continue;
+      const Cut& cut = param.spec.cut;
+      const std::int64_t into =
+          (param.offset - params.units()[static_cast<std::size_t>(weight.unit)].begin) % kChunk;
+      const std::int64_t each = chunks_of(into + local_shape(param.spec.shape, cut).count());
+      const Slice slice = cut.dim < 0 ? Slice{} : cut.slice;
+      places_.emplace(param.spec.name, Place{.first = chunks,
+                                             .chunks = each * slice.count,
+                                             .own = chunks + each * slice.index,
+                                             .into = into,
+                                             .ratio = static_cast<std::int64_t>(params_.size())});
+      chunks += each * slice.count;
+      params_.push_back(&param);
+    }
+  }
+  sums_ = workspace.take({2, chunks}, DType::kF64);
+  ratios_ = workspace.take({static_cast<std::int64_t>(params_.size())}, params.grads().dtype);
+}
+
+void ParamNorms::measure(Stream& stream, std::span<const UpdateRange> ranges) const {
+  ops::zero(stream, sums_);
+  for (const UpdateRange& range : ranges) {
+    if (!range.param->spec.decay || !range.param->counted()) continue;
+    add(stream, sums_.row_slice(0, 1), range.master, range);
+    add(stream, sums_.row_slice(1, 1), range.grad, range);
+  }
+  ranks_.shard.all_reduce(stream, sums_, Reduce::kSum);
+  ranks_.tensor.all_reduce(stream, sums_, Reduce::kSum);
+}
+
+void ParamNorms::add(Stream& stream, Tensor sums, Tensor x, const UpdateRange& range) const {
+  const Place& at = place(*range.param);
+  const std::int64_t first = at.into + range.first, into = first % kChunk;
+  ops::add_chunk_squares(stream, sums.slice(at.own + first / kChunk, chunks_of(into + x.count())),
+                         x, into);
+}
+
+const ParamNorms::Place& ParamNorms::place(const Param& param) const {
+  const auto found = places_.find(param.spec.name);
+  require(found != places_.end(), param.spec.name, " is not among the parameters prepared for");
+  return found->second;
+}
+
+ParamNorms::Norms ParamNorms::of(const Param& param) const {
+  const Place& at = place(param);
+  const std::int64_t all = sums_.width();
+  return {.weight = sums_.slice(at.first, at.chunks),
+          .direction = sums_.slice(all + at.first, at.chunks),
+          .ratio = ratios_.slice(at.ratio, 1)};
+}
+
+}  // namespace trireme

@@ -1,0 +1,95 @@
+#include "parallel/data/rules/windows.h"
+
+#include <algorithm>
+
+#include "model/base/philox.h"
+#include "model/ops/elementwise.h"
+#include "parallel/data/rules/placed_of.h"
+
+namespace trireme {
+namespace {
+
+// A piece's tensors stay in a core's cache on the CPU; a GPU wants work for all of itself.
+std::int64_t piece_of(Device device) {
+  return device.is_cuda() ? std::int64_t{1} << 22 : std::int64_t{1} << 16;
+}
+
+ops::StochasticRounding rounding(const OptimizerOptions& options, const UpdateStep& step,
+                                 const UpdateRange& range, const char* tensor, std::int64_t at) {
+  return {.key = random_key(options.seed, say("round/", tensor, "/", range.param->spec.name)),
+          .update = static_cast<std::uint64_t>(step.update),
+          .where = placed_of(*range.param, range.first + at)};
+}
+
+}  // namespace
+
+DType Windows::state_dtype(DType accumulator) const {
+  require(!options_.bfloat16_state || accumulator == DType::kF32, "bfloat16 state of ",
+          name_of(accumulator), " weights");
+  return options_.bfloat16_state ? DType::kBf16 : accumulator;
+}
+
+void Windows::prepare(std::span<const UpdateRange> ranges, Arena& workspace) {
+  if (!options_.bfloat16_state) return;
+  std::int64_t longest = 0;
+  for (const UpdateRange& range : ranges) longest = std::max(longest, range.value.count());
+  longest = std::min(longest, piece_of(workspace.device()));
+  for (Tensor& wide : wide_) wide = workspace.take({longest}, DType::kF32);
+}
+
+bool Windows::rounds(const UpdateRange& range, Writes writes) const {
+  return writes != Writes::kState && options_.stochastic_rounding &&
+         range.value.dtype == DType::kBf16;
+}
+
+bool Windows::widens(Writes writes) const {
+  return writes != Writes::kWeights && options_.bfloat16_state;
+}
+
+std::int64_t Windows::piece_length(const UpdateRange& range, Writes writes) const {
+  if (rounds(range, writes) || widens(writes)) return piece_of(range.value.device);
+  return std::max<std::int64_t>(range.value.count(), 1);
+}
+
+Windows::Piece Windows::open(const UpdateStep& step, const UpdateRange& range, std::size_t states,
+                             Writes writes, std::int64_t at, std::int64_t count) const {
+  const auto part = [&](const Tensor& tensor) { return tensor.slice(at, count); };
+  const bool apart = range.master.dtype != range.value.dtype;
+  Piece piece{.value = part(range.value),
+              .master = apart ? part(range.master) : Tensor{},
+              .grad = part(range.grad),
+              .state = {}};
+  if (rounds(range, writes)) {
+    // The kernel updates the master alone; close() publishes it.
+    piece.value = piece.master;
+    piece.master = {};
+  }
+  require(range.state.size() == (writes == Writes::kWeights ? range.state.size() : states),
+          "a range of ", range.param->spec.name, " with ", range.state.size(), " states, not ",
+          states);
+  for (std::size_t k = 0; k < states; ++k) {
+    piece.state[k] = part(range.state[k]);
+    if (!widens(writes)) continue;
+    const Tensor wide = wide_[k].slice(0, count);
+    ops::cast(step.stream, wide, piece.state[k]);
+    piece.state[k] = wide;
+  }
+  return piece;
+}
+
+void Windows::close(const UpdateStep& step, const UpdateRange& range,
+                    std::span<const char* const> states, Writes writes, const Piece& piece,
+                    std::int64_t at) const {
+  const std::int64_t count = piece.value.count();
+  const auto round = [&](const Tensor& to, const Tensor& from, const char* tensor) {
+    ops::round_stochastically(step.stream, to.slice(at, count), from, step.grad_scale,
+                              rounding(options_, step, range, tensor, at));
+  };
+  if (widens(writes)) {
+    for (std::size_t k = 0; k < states.size(); ++k)
+      round(range.state[k], piece.state[k], states[k]);
+  }
+  if (rounds(range, writes)) round(range.value, piece.value, "value");
+}
+
+}  // namespace trireme
