@@ -1,5 +1,4 @@
 #pragma once
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -12,7 +11,7 @@ namespace trireme::data {
 struct DocumentId {
   std::size_t source;
   std::int64_t document;  // as numbered in the token file
-  auto operator<=>(const DocumentId&) const = default;
+  bool operator==(const DocumentId&) const = default;
 };
 
 struct DocumentList {
