@@ -1,4 +1,6 @@
 #pragma once
+#include <limits>
+
 #include "model/device/stream.h"
 #include "model/tensor/tensor.h"
 
@@ -13,13 +15,16 @@ inline constexpr std::int64_t kNormChunk = 4096;
 void add_chunk_squares(Stream&, Tensor partials, Tensor x, std::int64_t into = 0);
 
 // norm [1] = sqrt(sum of partials, in order); scale [1] = min(1, max_norm / norm),
-// or 1 when max_norm is 0. Both float32 (float64 for float64 gradients).
-void clip_scale(Stream&, Tensor norm, Tensor scale, Tensor partials, double max_norm);
+// or 1 when max_norm is 0; NaN, for an update that changes nothing, unless the norm is
+// finite and at most `limit`. Both float32 (float64 for float64 gradients).
+void clip_scale(Stream&, Tensor norm, Tensor scale, Tensor partials, double max_norm,
+                double limit = std::numeric_limits<double>::infinity());
 
 // AdamW (Loshchilov and Hutter 2019) on a flat range, in one pass:
 //   g = grad * grad_scale;  m, v the moments;  master -= lr (m^/(sqrt(v^) + eps) + decay master)
 //   value = master in the compute dtype; `master` may be empty: then value is the master.
-// grad, m, v, master and grad_scale [1] share the accumulator dtype.
+// grad, m, v, master and grad_scale [1] share the accumulator dtype. A grad_scale of NaN
+// changes nothing.
 struct AdamW {
   double learning_rate = 0, beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0;
   std::int64_t step = 1;  // 1 for the first update; bias correction counts from it

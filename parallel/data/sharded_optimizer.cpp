@@ -62,13 +62,14 @@ void ShardedOptimizer::take_states(const ParamStore& store, Arena& state) {
   }
 }
 
-void ShardedOptimizer::step(Stream& stream, double learning_rate, std::int64_t update) {
+void ShardedOptimizer::step(Stream& stream, double learning_rate, std::int64_t update,
+                            double norm_limit) {
   using ledger::Phase;
   const auto enter = [&](Phase phase) {
     if (ledger_ && stream.executes()) ledger_->enter(phase);
   };
   enter(Phase::kGradNorm);
-  ops::clip_scale(stream, norm_, scale_, squares_.squares(stream), options_.max_norm);
+  ops::clip_scale(stream, norm_, scale_, squares_.squares(stream), options_.max_norm, norm_limit);
   enter(Phase::kOptimizer);
   rule_->update(stream, ranges_, scale_, learning_rate, update);
 }

@@ -1,4 +1,5 @@
 #pragma once
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,8 +41,10 @@ class ShardedOptimizer {
                    Arena& state, Arena& workspace);
 
   // Clips the owned gradients, which are reduced, to max_norm by their global norm and
-  // updates the owned parameters. `update` counts from 1 over the whole run.
-  void step(Stream& stream, double learning_rate, std::int64_t update);
+  // updates the owned parameters. `update` counts from 1 over the whole run. Nothing changes
+  // when the norm is not finite or above `norm_limit`.
+  void step(Stream& stream, double learning_rate, std::int64_t update,
+            double norm_limit = std::numeric_limits<double>::infinity());
 
   // [1], the last step's norm before the clip; read it after the stream is synchronised.
   Tensor grad_norm() const { return norm_; }

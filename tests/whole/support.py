@@ -188,10 +188,11 @@ class Workshop:
             raise Skip("mpirun is not installed")
         return ["mpirun", "-n", str(ranks), str(self.trireme), *map(str, words)]
 
-    def run_ranks(self, ranks, *words, timeout=200):
+    def run_ranks(self, ranks, *words, env=None, timeout=200):
         words = self.launch(ranks, *words)
-        done = subprocess.run(words, cwd=self.folder, env={**self.env, **MPI}, timeout=timeout,
-                              stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        done = subprocess.run(words, cwd=self.folder, env={**self.env, **MPI, **(env or {})},
+                              timeout=timeout, stdin=subprocess.DEVNULL, capture_output=True,
+                              check=False)
         return Result(words, done.returncode, done.stdout.decode(errors="replace"),
                       done.stderr.decode(errors="replace"))
 

@@ -119,6 +119,19 @@ class Assigner {
     if (findings_.size() == before) *to = std::move(numbers);
   }
 
+  void set(const toml::node& node, std::vector<data::SampleRange>* to) {
+    const toml::array* list = node.as_array();
+    if (list == nullptr) return wrong_type(node, "a list of ranges, [[first, end], ...]");
+    const std::size_t before = findings_.size();
+    std::vector<data::SampleRange> ranges;
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      part_ = say("[", i, "]");
+      if (const auto found = sample_range(*list->get(i))) ranges.push_back(*found);
+    }
+    part_.clear();
+    if (findings_.size() == before) *to = std::move(ranges);
+  }
+
   void set(const toml::node& node, std::vector<DataSource>* to) {
     const toml::array* list = node.as_array();
     if (list == nullptr) {
@@ -228,6 +241,26 @@ class Assigner {
       return (folder_ / value->get()).lexically_normal();
     }
     return std::nullopt;
+  }
+
+  std::optional<data::SampleRange> sample_range(const toml::node& node) {
+    const toml::array* pair = node.as_array();
+    if (pair == nullptr) {
+      wrong_type(node, "a range, [first, end]");
+      return std::nullopt;
+    }
+    if (pair->size() != 2) {
+      complain(node, say("must be two sample numbers, [first, end], not ", pair->size()));
+      return std::nullopt;
+    }
+    const auto first = integer(*pair->get(0), option_.range);
+    const auto end = integer(*pair->get(1), option_.range);
+    if (!first || !end) return std::nullopt;
+    if (*first >= *end) {
+      complain(node, "holds no sample: its end must be above its first");
+      return std::nullopt;
+    }
+    return data::SampleRange{static_cast<std::uint64_t>(*first), static_cast<std::uint64_t>(*end)};
   }
 
   DataSource source(const toml::node& node) {

@@ -223,6 +223,12 @@ void add_data(Options& to) {
                         "and bits per byte",
                 .allowed = {"bytes"},
                 .or_path = true});
+  to.push_back({.key = "data.skip",
+                .slot = TRIREME_MEMBER(data.skip),
+                .help = "ranges of the training order to leave out, as [[first, end], ...]",
+                .effect = Effect::kData,
+                .range = at_least(0),
+                .unit = "samples"});
 }
 
 void add_training(Options& to) {
@@ -268,6 +274,38 @@ void add_training(Options& to) {
                 .help = "of the computation; weights, gradients and moments stay float32",
                 .effect = Effect::kNumerics,
                 .allowed = {"float32", "bfloat16"}});
+}
+
+void add_guard(Options& to) {
+  to.push_back({.key = "training.on_nonfinite",
+                .slot = TRIREME_MEMBER(training.on_nonfinite),
+                .help =
+                    "when loss or gradients are not finite: skip leaves the batch out, rollback "
+                    "also all since the newest good checkpoint, which the run goes on from",
+                .effect = Effect::kNumerics,
+                .allowed = {"stop", "skip", "rollback"}});
+  to.push_back({.key = "training.on_spike",
+                .slot = TRIREME_MEMBER(training.on_spike),
+                .help = "the same for a loss or gradient norm far above those of the steps before",
+                .effect = Effect::kNumerics,
+                .allowed = {"none", "stop", "skip", "rollback"}});
+  to.push_back({.key = "training.spike_zscore",
+                .slot = TRIREME_MEMBER(training.spike_zscore),
+                .help = "what is far: deviations above the mean, one at least 1 % of the mean",
+                .effect = Effect::kNumerics,
+                .range = above(0)});
+  to.push_back(
+      {.key = "training.spike_window",
+       .slot = TRIREME_MEMBER(training.spike_window),
+       .help = "how many good steps make the mean; nothing is far before there are so many",
+       .effect = Effect::kNumerics,
+       .range = between(2, 1000000),
+       .unit = "steps"});
+  to.push_back({.key = "training.max_skips",
+                .slot = TRIREME_MEMBER(training.max_skips),
+                .help = "skips and rollbacks before the run gets past the step; one more stops it",
+                .effect = Effect::kNumerics,
+                .range = at_least(0)});
 }
 
 void add_optimizer(Options& to) {
@@ -492,6 +530,7 @@ Options all_options() {
   add_model(all);
   add_data(all);
   add_training(all);
+  add_guard(all);
   add_optimizer(all);
   add_lr_scheduler(all);
   add_parallelism(all);

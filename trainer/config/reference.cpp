@@ -16,6 +16,7 @@ struct TypeName {
   std::string operator()(const std::filesystem::path*) const { return "path"; }
   std::string operator()(const std::vector<std::int64_t>*) const { return "list"; }
   std::string operator()(const std::vector<DataSource>*) const { return "list"; }
+  std::string operator()(const std::vector<data::SampleRange>*) const { return "list"; }
   std::string operator()(const ActivationKind*) const { return "text"; }
   std::string operator()(const RopeScaling*) const { return "table"; }
 };

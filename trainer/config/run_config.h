@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "data/left_out.h"
 #include "model/stage/model_config.h"
 
 namespace trireme {
@@ -33,10 +34,11 @@ struct DataSource {
 
 struct DataConfig {
   std::vector<DataSource> train;
-  std::vector<DataSource> validation;  // empty: none, unless `split` keeps some documents back
-  bool document_mask = false;          // attention and positions stop at document ends
-  double split = 0;                    // share of the training documents kept for validation
-  std::string tokenizer;               // "bytes" or an absolute path; empty: unknown
+  std::vector<DataSource> validation;   // empty: none, unless `split` keeps some documents back
+  bool document_mask = false;           // attention and positions stop at document ends
+  double split = 0;                     // share of the training documents kept for validation
+  std::string tokenizer;                // "bytes" or an absolute path; empty: unknown
+  std::vector<data::SampleRange> skip;  // samples of the training order to leave out
 
   bool operator==(const DataConfig&) const = default;
 };
@@ -49,6 +51,11 @@ struct TrainingConfig {
   std::int64_t tokens = 0;
   double max_norm = 1;  // 0: gradients are not clipped
   std::string dtype = "float32";
+  std::string on_nonfinite = "stop";  // stop, skip, rollback
+  std::string on_spike = "none";      // none, stop, skip, rollback
+  double spike_zscore = 6;
+  std::int64_t spike_window = 100;  // steps
+  std::int64_t max_skips = 10;      // skips and rollbacks without getting past the step
 
   bool operator==(const TrainingConfig&) const = default;
 };

@@ -33,6 +33,14 @@ std::string text_of(const std::vector<std::int64_t>& numbers) {
   return fmt::format("[{}]", fmt::join(numbers, ", "));
 }
 
+std::string text_of(const std::vector<data::SampleRange>& ranges) {
+  std::string list;
+  for (const data::SampleRange& range : ranges) {
+    list += fmt::format("{}[{}, {}]", list.empty() ? "" : ", ", range.first, range.end);
+  }
+  return "[" + list + "]";
+}
+
 std::string text_of(const RopeScaling& rope) {
   if (rope.factor == 1) return "{ rope_type = \"default\" }";
   return fmt::format(
@@ -52,6 +60,9 @@ struct Printer {
   }
   std::string operator()(const std::vector<std::int64_t>* value) const { return text_of(*value); }
   std::string operator()(const std::vector<DataSource>* value) const { return text_of(*value); }
+  std::string operator()(const std::vector<data::SampleRange>* value) const {
+    return text_of(*value);
+  }
   std::string operator()(const ActivationKind* value) const {
     return to_toml(activation_name(*value));
   }

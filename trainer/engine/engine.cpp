@@ -1,6 +1,7 @@
 #include "trainer/engine/engine.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <vector>
 
@@ -208,21 +209,23 @@ void Engine::complete_gradients(std::int64_t update) {
   partial_gradients_->sum(stream_);
 }
 
-double Engine::update(double learning_rate, std::int64_t update) {
-  optimizer_->step(stream_, learning_rate, update);
+Engine::Update Engine::update(double learning_rate, std::int64_t update, double norm_limit) {
+  optimizer_->step(stream_, learning_rate, update, norm_limit);
   progress_.enter(ledger::Phase::kPublish);
   gatherer_->publish(stream_);
   norm_read_.download(stream_);
   stream_.synchronize();
-  if (!stream_.executes()) return 0;
-  const Tensor& norm = norm_read_.host();
-  return norm.dtype == DType::kF64 ? *norm.as<double>() : *norm.as<float>();
+  if (!stream_.executes()) return {};
+  const Tensor& held = norm_read_.host();
+  const double norm = held.dtype == DType::kF64 ? *held.as<double>() : *held.as<float>();
+  return {norm, std::isfinite(norm) && norm <= norm_limit};
 }
 
 Engine::StepResult Engine::train(double learning_rate, std::int64_t update_number,
                                  std::int64_t valid_tokens) {
   const double loss = gradients(valid_tokens, update_number);
-  return {loss, update(learning_rate, update_number)};
+  const Update done = update(learning_rate, update_number);
+  return {loss, done.grad_norm, done.applied};
 }
 
 double Engine::evaluate() {

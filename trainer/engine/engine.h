@@ -2,6 +2,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -59,6 +60,7 @@ class Engine {
   struct StepResult {
     double loss = 0;  // mean over the valid tokens
     double grad_norm = 0;
+    bool applied = true;  // false: nothing has changed, the gradients' norm forbade it
   };
   // One optimizer step; `update` counts from 1 over the whole run, `valid_tokens` are
   // those of the global batch. Returns when it is done.
@@ -68,7 +70,13 @@ class Engine {
 
   // The two halves of train, for those who look in between (tests, parity).
   double gradients(std::int64_t valid_tokens, std::int64_t update = 1);
-  double update(double learning_rate, std::int64_t update);
+  // Nothing changes unless the norm is finite and at most `norm_limit`.
+  struct Update {
+    double grad_norm = 0;
+    bool applied = true;
+  };
+  Update update(double learning_rate, std::int64_t update,
+                double norm_limit = std::numeric_limits<double>::infinity());
 
   // Told what the pipeline does in training and evaluation; null for nobody.
   void observe(PipelineObserver* observer) { progress_.pass_on_to(observer); }

@@ -39,7 +39,7 @@ std::optional<data::SampleSource> open_validation_data(const RunConfig& config) 
 }
 
 std::int64_t fill_batch(const TokenBatch& batch, const data::SampleSource& source,
-                        std::uint64_t first, std::uint64_t end) {
+                        std::uint64_t first, std::uint64_t end, const data::LeftOut& left_out) {
   const auto seq = static_cast<std::size_t>(batch.seq_len);
   std::int64_t valid = 0;
   for (std::size_t row = 0; row < static_cast<std::size_t>(batch.sequences); ++row) {
@@ -47,7 +47,7 @@ std::int64_t fill_batch(const TokenBatch& batch, const data::SampleSource& sourc
     const data::SequenceView view{part(batch.ids), part(batch.targets), part(batch.positions),
                                   part(batch.document_start)};
     const bool counts = first + row < end;
-    const std::int64_t found = source.fill(counts ? first + row : first, view);
+    const std::int64_t found = source.fill(left_out.sample(counts ? first + row : first), view);
     if (counts) {
       valid += found;
     } else {

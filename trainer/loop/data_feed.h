@@ -3,6 +3,7 @@
 #include <functional>
 #include <optional>
 
+#include "data/left_out.h"
 #include "data/sequencer.h"
 #include "trainer/config/run_config.h"
 #include "trainer/engine/token_batch.h"
@@ -13,10 +14,11 @@ namespace trireme {
 data::SampleSource open_training_data(const RunConfig& config);
 std::optional<data::SampleSource> open_validation_data(const RunConfig& config);
 
-// Fills the batch with samples [first, first + sequences) of `source`; rows from
-// `end` on have nothing to predict. Returns the valid targets.
+// Fills the batch with samples [first, first + sequences) of `source`, counted without
+// those left out; rows from `end` on have nothing to predict. Returns the valid targets.
 std::int64_t fill_batch(const TokenBatch& batch, const data::SampleSource& source,
-                        std::uint64_t first, std::uint64_t end = UINT64_MAX);
+                        std::uint64_t first, std::uint64_t end = UINT64_MAX,
+                        const data::LeftOut& left_out = {});
 
 struct Evaluation {
   double loss = 0;  // nats, mean over the valid targets

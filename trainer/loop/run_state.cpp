@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <bit>
 
 #include "trainer/engine/weights_hash.h"
@@ -35,6 +36,14 @@ T member(const checkpoint::Loaded& loaded, const nlohmann::json& object, const c
     throw CheckpointError(say(loaded.folder.string(), ": ", part, ".", key,
                               " is missing or of the wrong type: written by another program?"));
   }
+}
+
+nlohmann::json ranges_json(const data::LeftOut& left_out) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const data::SampleRange& range : left_out.ranges()) {
+    list.push_back({range.first, range.end});
+  }
+  return list;
 }
 
 double from_bits(const checkpoint::Loaded& loaded, const char* key) {
@@ -98,9 +107,11 @@ void require_weights(const checkpoint::Loaded& loaded, Engine& engine, Communica
 void write_progress(const RunProgress& progress, const data::SampleSource& source,
                     checkpoint::Snapshot& snapshot) {
   snapshot.step = progress.step;
-  snapshot.data = {{"samples", progress.samples},
+  const std::uint64_t position = progress.position();
+  snapshot.data = {{"samples", position},
                    {"tokens", progress.tokens},
-                   {"samples_of_source", source.consumed(progress.samples)},
+                   {"samples_of_source", source.consumed(position)},
+                   {"left_out", ranges_json(progress.left_out.before(position))},
                    {"fingerprint", source.fingerprint()}};
   snapshot.scalars = {{"optimizer_step", progress.step}};
   snapshot.digests = {{"loss", bits(progress.loss)},
@@ -110,13 +121,33 @@ void write_progress(const RunProgress& progress, const data::SampleSource& sourc
 
 RunProgress read_progress(const checkpoint::Loaded& loaded) {
   const nlohmann::json& data = loaded.manifest.data;
+  const auto position = member<std::uint64_t>(loaded, data, "data", "samples");
+  data::LeftOut left_out;
+  if (data.contains("left_out")) {  // of earlier versions, which left nothing out, not
+    using Ranges = std::vector<std::array<std::uint64_t, 2>>;
+    for (const auto& [first, end] : member<Ranges>(loaded, data, "data", "left_out")) {
+      left_out.add({first, end});
+    }
+  }
+  if (left_out != left_out.before(position)) {
+    throw CheckpointError(say(loaded.folder.string(), ": data.left_out goes beyond data.samples"));
+  }
   return {
       .step = member<std::int64_t>(loaded, loaded.manifest.scalars, "scalars", "optimizer_step"),
-      .samples = member<std::uint64_t>(loaded, data, "data", "samples"),
+      .samples = position - left_out.count(),
+      .left_out = left_out,
       .tokens = member<std::int64_t>(loaded, data, "data", "tokens"),
       .loss = from_bits(loaded, "loss"),
       .grad_norm = from_bits(loaded, "grad_norm"),
       .weights = member<std::string>(loaded, loaded.manifest.digests, "digests", "weights")};
+}
+
+void read_guard(StepGuard& guard, const checkpoint::Loaded& loaded, bool counts) {
+  try {
+    guard.read(loaded.manifest.scalars, counts);
+  } catch (const nlohmann::json::exception& why) {
+    throw CheckpointError(say(loaded.folder.string(), ": scalars: ", why.what()));
+  }
 }
 
 std::string data_fingerprint(const checkpoint::Loaded& loaded) {

@@ -71,7 +71,8 @@ Console::Options console_options(const RunConfig& config, std::int64_t total_ste
 
 }  // namespace
 
-TrainRun::TrainRun(LoadedConfig loaded, World& world, Device device, int threads)
+TrainRun::TrainRun(LoadedConfig loaded, World& world, Device device, int threads,
+                   std::optional<GradientDrill> drill)
     : loaded_(std::move(loaded)),
       world_(world),
       config_(loaded_.config),
@@ -90,9 +91,12 @@ TrainRun::TrainRun(LoadedConfig loaded, World& world, Device device, int threads
       shared_(share_memory(world, device)),
       arenas_(plan_.memory, device, shared_ ? shared_->data() : nullptr),
       engine_(spec_, groups_, stream_, arenas_),
+      guard_(config_.training),
+      drill_(std::move(drill)),
       log_(team_.leads(), console_options(config_, total_steps_)) {}
 
 ExitCode TrainRun::run() {
+  check_drill();
   keep_ledger();
   tokenizer_hash_ = tokenizer_hash_of(config_);
   use_gemm_choices();
@@ -109,6 +113,7 @@ ExitCode TrainRun::run() {
     world_.observe(&*trace_);
   }
   agree();
+  if (guard_.rolls_back() && committed_ < 0) commit();  // something to go back to
   while (progress_.step < total_steps_) {
     if (const int signal = agreed_.signal) {
       if (committed_ != progress_.step && !commit()) {
@@ -118,7 +123,8 @@ ExitCode TrainRun::run() {
     }
     step();
     const std::int64_t interval = config_.checkpoint.interval;
-    if (interval > 0 && progress_.step % interval == 0 && progress_.step < total_steps_) commit();
+    const bool due = interval > 0 && progress_.step % interval == 0 && progress_.step > 0;
+    if (due && committed_ != progress_.step && progress_.step < total_steps_) commit();
   }
   if (committed_ != progress_.step && !commit()) throw_uncommitted("the run is done");
   return finish(ExitCode::kDone, "done");
@@ -208,14 +214,30 @@ void TrainRun::resume() {
   }
   if (!resumed_from_) {
     engine_.params().initialize(static_cast<std::uint64_t>(config_.job.seed));
+    progress_.left_out = data::LeftOut(config_.data.skip);
     return;
   }
   require_same_run(*resumed_from_);
+  go_on_from(*resumed_from_);
+  read_guard(guard_, *resumed_from_, true);
+}
+
+// Its pieces have been read.
+void TrainRun::go_on_from(const checkpoint::Loaded& from) {
   engine_.host_state().upload(stream_);
-  require_weights(*resumed_from_, engine_, *groups_.all);
-  progress_ = read_progress(*resumed_from_);
-  committed_ = resumed_from_->step;
+  require_weights(from, engine_, *groups_.all);
+  progress_ = read_progress(from);
+  for (const data::SampleRange& range : config_.data.skip) progress_.left_out.add(range);
+  committed_ = from.step;
   engine_.publish_masters();
+}
+
+void TrainRun::check_drill() {
+  if (!drill_) return;
+  team_.together([&] {
+    drill_->check(engine_.whole(), engine_.params(), team_.rank(), team_.size());
+    return std::string();
+  });
 }
 
 // Changed data would give the sample counter another meaning.
@@ -224,11 +246,18 @@ void TrainRun::require_same_run(const checkpoint::Loaded& from) const {
   const LoadedConfig before = read_config({name, from.manifest.config, folder_.path}, {});
   std::string refused;
   for (const Change& change : difference(before.config, config_)) {
-    if (change.effect != Effect::kData) continue;
+    if (change.effect != Effect::kData || change.key == "data.skip") continue;
     refused += say("\n  ", change.key, ": ", change.before, " -> ", change.after);
   }
   if (refused.empty() && data_fingerprint(from) != train_data_.fingerprint()) {
     refused = "\n  the training token files themselves (names, sizes or contents)";
+  }
+  const RunProgress progress = read_progress(from);
+  data::LeftOut wanted = progress.left_out;
+  for (const data::SampleRange& range : config_.data.skip) wanted.add(range);
+  if (refused.empty() && wanted.before(progress.position()) != progress.left_out) {
+    refused = say("\n  data.skip names samples below ", progress.position(),
+                  ", which it has been trained on");
   }
   if (refused.empty()) return;
   throw CheckpointError(say("cannot continue from ", from.folder.string(),
@@ -276,11 +305,9 @@ void TrainRun::announce() {
     log_.note("\n" + drawn);
   }
   log_.event(resumed_from_ ? "resume" : "start", progress_.step, details);
+  if (drill_) log_.warn(progress_.step, say(GradientDrill::kVariable, ": ", drill_->text()));
   if (!resumed_from_) return;
-  for (const std::string& why : resumed_from_->rejected) {
-    log_.note("checkpoint rejected: " + why);
-    log_.event("checkpoint_rejected", progress_.step, {{"why", why}});
-  }
+  tell_rejected(*resumed_from_);
   const LoadedConfig before =
       read_config({"checkpoint", resumed_from_->manifest.config, folder_.path}, {});
   for (const Change& change : difference(before.config, config_)) {
@@ -288,6 +315,13 @@ void TrainRun::announce() {
                                          change.after, effect_text(change.effect));
     log_.note("config changed: " + text);
     log_.event("config_changed", progress_.step, {{"text", text}});
+  }
+}
+
+void TrainRun::tell_rejected(const checkpoint::Loaded& from) {
+  for (const std::string& why : from.rejected) {
+    log_.note("checkpoint rejected: " + why);
+    log_.event("checkpoint_rejected", progress_.step, {{"why", why}});
   }
 }
 
@@ -303,15 +337,12 @@ void TrainRun::step() {
   ledger_.enter(Phase::kReport);
   const double seconds = now() - start;
   const StepTrace::Shares traced = trace_ ? trace_->end_step() : StepTrace::Shares{};
-  if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) {
-    log_.event("failure", number,
-               {{"text", "diverged"}, {"loss", result.loss}, {"grad_norm", result.grad_norm}});
-    throw on_all_ranks(DivergedError(fmt::format(
-        "step {}: loss {} and gradient norm {} are not both finite; the newest checkpoint is that "
-        "of step {} (lower optimizer.lr, warm up longer, or look at the data with 'trireme data "
-        "check')",
-        number, std::abs(result.loss), std::abs(result.grad_norm), committed_)));
+  if (!result.applied) {
+    answer_bad_step(result, number);
+    if (trace_ && trace_->done()) end_trace();
+    return agree();
   }
+  guard_.accept(number, result.loss, result.grad_norm);
   progress_.step = number;
   progress_.samples += static_cast<std::uint64_t>(config_.training.global_batch_size);
   progress_.tokens += tokens_per_step(config_);
@@ -338,6 +369,9 @@ void TrainRun::step() {
   // g++ 12 doubts *bubble.
   if (traced.bubble) metrics.more.emplace_back("bubble", traced.bubble.value_or(0));
   if (traced.hidden) metrics.more.emplace_back("hidden_communication", traced.hidden.value_or(0));
+  if (guard_.skips() > 0) metrics.more.emplace_back("skips", static_cast<double>(guard_.skips()));
+  if (guard_.rollbacks() > 0)
+    metrics.more.emplace_back("rollbacks", static_cast<double>(guard_.rollbacks()));
   if (trace_ && trace_->done()) end_trace();
   validate(metrics);
   if (agreed_.chose_gemms) share_gemm_choices();  // before anything tells of the step
@@ -350,16 +384,20 @@ Engine::StepResult TrainRun::train(double rate, std::int64_t number) {
     const StepTrace::Part traced(*trace_, name);
     return work();
   };
-  const std::int64_t valid = part("data", [&] { return fill(train_data_, progress_.samples); });
+  const std::int64_t valid = part(
+      "data", [&] { return fill(train_data_, progress_.samples, UINT64_MAX, progress_.left_out); });
   if (valid == 0) throw on_all_ranks(DataError(say("step ", number, " has no token to predict")));
   const double loss = part("gradients", [&] { return engine_.gradients(valid, number); });
-  return {loss, part("update", [&] { return engine_.update(rate, number); })};
+  if (drill_) drill_->strike(stream_, engine_.params(), team_.rank(), number);
+  const double limit = guard_.norm_limit(loss);
+  const Engine::Update update = part("update", [&] { return engine_.update(rate, number, limit); });
+  return {loss, update.grad_norm, update.applied};
 }
 
-// This rank's micro-batches of the step that begins with sample `first`; those from `end` on
-// have nothing to predict. The valid targets of all ranks.
+// This rank's micro-batches of the step that begins with sample `first`, counted without those
+// left out; those from `end` on have nothing to predict. The valid targets of all ranks.
 std::int64_t TrainRun::fill(const data::SampleSource& source, std::uint64_t first,
-                            std::uint64_t end) {
+                            std::uint64_t end, const data::LeftOut& left_out) {
   const auto size = static_cast<std::uint64_t>(spec_.micro_batch);
   double valid[] = {0};
   for (std::int64_t own = 0; own < spec_.micro_batches; ++own) {
@@ -367,7 +405,7 @@ std::int64_t TrainRun::fill(const data::SampleSource& source, std::uint64_t firs
         static_cast<std::uint64_t>(engine_.micro_batches().number(engine_.data_rank(), own));
     valid[0] += static_cast<double>(
         fill_batch(engine_.batch().part(own * spec_.micro_batch, spec_.micro_batch), source,
-                   first + number * size, end));
+                   first + number * size, end, left_out));
   }
   Stream stream;
   groups_.data->all_reduce(stream, host_tensor(std::span(valid)), Reduce::kSum);
@@ -447,6 +485,7 @@ bool TrainRun::commit() {
   progress_.weights = weights_hash_text(engine_, *groups_.all);
   checkpoint::Snapshot snapshot;
   write_progress(progress_, train_data_, snapshot);
+  guard_.write(snapshot.scalars);
   snapshot.pieces = state_pieces(engine_);
   snapshot.config_toml = effective_toml(loaded_);
   snapshot.tokenizer = tokenizer_hash_;
@@ -520,6 +559,7 @@ LoadedConfig config_for(const LoadedConfig& loaded, const World& world) {
 }  // namespace
 
 ExitCode train(const LoadedConfig& loaded) {
+  const std::optional<GradientDrill> drill = GradientDrill::from(environment_variable);
   World world(environment_variable);
   const WatchOptions watch{.heartbeat_timeout_s = loaded.config.elastic.heartbeat_timeout_s,
                            .stall_timeout_s = loaded.config.elastic.stall_timeout_s};
@@ -527,7 +567,7 @@ ExitCode train(const LoadedConfig& loaded) {
     const Device device = open_device(loaded.config.job.device);
     world.use_device(device);
     const int threads = cpu::use_threads(loaded.config.job.threads, world.local_size());
-    return TrainRun(config_for(loaded, world), world, device, threads).run();
+    return TrainRun(config_for(loaded, world), world, device, threads, drill).run();
   });
 }
 

@@ -9,9 +9,11 @@
 #include "trainer/engine/engine.h"
 #include "trainer/engine/rank_groups.h"
 #include "trainer/loop/data_feed.h"
+#include "trainer/loop/gradient_drill.h"
 #include "trainer/loop/run_folder.h"
 #include "trainer/loop/run_log.h"
 #include "trainer/loop/run_state.h"
+#include "trainer/loop/step_guard.h"
 #include "trainer/loop/step_trace.h"
 #include "trainer/restart/signals.h"
 
@@ -22,7 +24,8 @@ namespace trireme {
 // commits checkpoints.
 class TrainRun {
  public:
-  TrainRun(LoadedConfig loaded, World& world, Device device, int threads);
+  TrainRun(LoadedConfig loaded, World& world, Device device, int threads,
+           std::optional<GradientDrill> drill);
   ExitCode run();
 
  private:
@@ -39,6 +42,9 @@ class TrainRun {
   StepFlops flops_of_all() const;
   std::unique_ptr<SharedMemory> share_memory(World& world, Device device) const;
   void resume();
+  void go_on_from(const checkpoint::Loaded& from);
+  void tell_rejected(const checkpoint::Loaded& from);
+  void check_drill();
   void require_same_run(const checkpoint::Loaded& from) const;
   void open_logs();
   void keep_ledger();
@@ -48,9 +54,14 @@ class TrainRun {
   void agree();
 
   std::int64_t fill(const data::SampleSource& source, std::uint64_t first,
-                    std::uint64_t end = UINT64_MAX);
+                    std::uint64_t end = UINT64_MAX, const data::LeftOut& left_out = {});
   void step();
   Engine::StepResult train(double rate, std::int64_t number);
+  // After an attempt at a step that was not applied: what the config wants.
+  void answer_bad_step(const Engine::StepResult& result, std::int64_t number);
+  EventsLog::Details describe_bad_step(const StepGuard::Decision& decision,
+                                       const Engine::StepResult& result) const;
+  void roll_back(data::SampleRange bad, EventsLog::Details& details);
   void end_trace();
   double matrix_peak(double seconds);
   void require_plan_holds() const;
@@ -82,6 +93,8 @@ class TrainRun {
   std::unique_ptr<SharedMemory> shared_;  // of data ranks on one host, on the CPU
   Arenas arenas_;
   Engine engine_;
+  StepGuard guard_;
+  std::optional<GradientDrill> drill_;
   RunProgress progress_;
   std::optional<checkpoint::Loaded> resumed_from_;
   std::int64_t committed_ = -1;  // newest step on disk

@@ -22,7 +22,11 @@ namespace trireme {
 //   bubble               measured predicted (of a traced pipeline)
 //   hidden_communication measured (of traced collectives beside the work)
 //   warning              text
-//   failure              text
+//   failure              text, and of a step that was not applied what skip has
+//   skip                 text reason loss grad_norm loss_zscore grad_norm_zscore samples
+//                        ([first, end) of the batch) documents ([source, document]) and
+//                        documents_complete, of the batch
+//   rollback             the same, from (the checkpoint) to_step left_out ([first, end))
 //   stop                 reason exit_code
 // Others may be added; readers ignore what they do not know. Threads may share one.
 class EventsLog {

@@ -10,7 +10,7 @@ namespace trireme {
 // What one optimizer step is known by. The names are the keys of metrics.jsonl.
 struct StepMetrics {
   std::int64_t step = 0;    // 1 for the first
-  std::int64_t tokens = 0;  // consumed since step 1, this step included
+  std::int64_t tokens = 0;  // trained on since step 1, this step included
   double loss = 0;          // nats, mean over the valid tokens of the global batch
   double grad_norm = 0;     // global, before the clip
   double lr = 0;

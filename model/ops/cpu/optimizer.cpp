@@ -1,6 +1,7 @@
 #include "model/ops/cpu/optimizer.h"
 
 #include <cmath>
+#include <limits>
 
 #include "model/device/cpu/threads.h"
 #include "model/ops/cpu/kernels.h"
@@ -27,17 +28,20 @@ void add_chunk_squares(Stream&, Tensor partials, Tensor x, std::int64_t into) {
   });
 }
 
-void clip_scale(Stream&, Tensor norm, Tensor scale, Tensor partials, double max_norm) {
+void clip_scale(Stream&, Tensor norm, Tensor scale, Tensor partials, double max_norm,
+                double limit) {
   double squares = 0;
   for (std::int64_t i = 0; i < partials.count(); ++i) squares += partials.as<double>()[i];
   const double length = std::sqrt(squares);
-  // Written so that the norm's NaN reaches the scale, and by it every weight.
   const double factor = max_norm == 0 || length <= max_norm ? 1 : max_norm / length;
   with_float(norm.dtype, [&](auto zero) {
     using A = decltype(zero);
     if constexpr (!std::is_same_v<A, Bf16>) {
-      *norm.as<A>() = static_cast<A>(length);
-      *scale.as<A>() = static_cast<A>(factor);
+      const A rounded = static_cast<A>(length);  // what the host reads and judges as well
+      *norm.as<A>() = rounded;
+      *scale.as<A>() = std::isfinite(rounded) && rounded <= limit
+                           ? static_cast<A>(factor)
+                           : std::numeric_limits<A>::quiet_NaN();
     }
   });
 }
@@ -47,6 +51,7 @@ void adamw(Stream&, const AdamWState& state, const AdamW& how) {
   with_kernels(state.value.dtype, [&]<Isa isa, class T>() {
     using A = Sum<T>;
     const double grad_scale = *at<A>(state.grad_scale);
+    if (std::isnan(grad_scale)) return;
     parallel_for(state.value.count(), 8192, [&](std::int64_t first, std::int64_t last) {
       simd::adamw<isa, T>({.value = at<T>(state.value, first),
                            .master = at<A>(state.master, first),

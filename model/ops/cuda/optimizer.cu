@@ -44,7 +44,8 @@ __global__ __launch_bounds__(kThreads) void squares_of_chunks(double* partials, 
 template <class A>
 __global__ __launch_bounds__(kThreads) void norm_and_scale(A* norm, A* scale,
                                                            const double* partials,
-                                                           std::int64_t count, double max_norm) {
+                                                           std::int64_t count, double max_norm,
+                                                           double limit) {
   __shared__ double fetched[4 * kThreads];
   double squares = 0;
   for (std::int64_t first = 0; first < count; first += 4 * kThreads) {
@@ -57,9 +58,11 @@ __global__ __launch_bounds__(kThreads) void norm_and_scale(A* norm, A* scale,
   }
   if (threadIdx.x != 0) return;
   const double length = std::sqrt(squares);
-  // Written so that the norm's NaN reaches the scale, and by it every weight.
-  *norm = static_cast<A>(length);
-  *scale = static_cast<A>(max_norm == 0 || length <= max_norm ? 1.0 : max_norm / length);
+  const A held = static_cast<A>(length);  // what the host reads and judges as well
+  *norm = held;
+  const double factor = max_norm == 0 || length <= max_norm ? 1.0 : max_norm / length;
+  const bool applies = held < static_cast<A>(INFINITY) && static_cast<double>(held) <= limit;
+  *scale = static_cast<A>(applies ? factor : static_cast<double>(NAN));
 }
 
 template <class T>
@@ -84,6 +87,7 @@ __global__ __launch_bounds__(kThreads) void adamw_range(const AdamWRange<T> op) 
   const std::int64_t left = op.count - i;
   if (left <= 0) return;
   const A scale = *op.grad_scale;
+  if (std::isnan(scale)) return;
   const auto grad = load_vector<A, kAtOnce>(op.grad + i, left, op.fits);
   auto m = load_vector<A, kAtOnce>(op.m + i, left, op.fits);
   auto v = load_vector<A, kAtOnce>(op.v + i, left, op.fits);
@@ -122,12 +126,13 @@ void add_chunk_squares(Stream& stream, Tensor partials, Tensor x, std::int64_t i
   });
 }
 
-void clip_scale(Stream& stream, Tensor norm, Tensor scale, Tensor partials, double max_norm) {
+void clip_scale(Stream& stream, Tensor norm, Tensor scale, Tensor partials, double max_norm,
+                double limit) {
   with_float(norm.dtype, [&](auto zero) {
     using A = decltype(zero);
     if constexpr (!std::is_same_v<A, Bf16>) {
       launch(norm_and_scale<A>, 1, kThreads, 0, stream, norm.as<A>(), scale.as<A>(),
-             partials.as<double>(), partials.count(), max_norm);
+             partials.as<double>(), partials.count(), max_norm, limit);
     }
   });
 }

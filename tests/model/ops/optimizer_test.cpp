@@ -65,9 +65,26 @@ TEST(ClipScale, shrinks_long_gradients_only) {
       EXPECT_EQ(clipped({9, 16}, 7), std::pair(5.0, 1.0));
       EXPECT_EQ(clipped({9, 16}, 0), std::pair(5.0, 1.0));
       EXPECT_EQ(clipped({0}, 1), std::pair(0.0, 1.0));
-      // A gradient that is no number makes every weight none, so that it is noticed.
-      EXPECT_TRUE(std::isnan(clipped({1, kNan}, 1).second));
-      EXPECT_EQ(clipped({kInfinity}, 1), std::pair(kInfinity, 0.0));
+    }
+  });
+}
+
+TEST(ClipScale, is_nan_for_a_norm_that_must_not_be_applied) {
+  on_every_platform([](Stream& stream) {
+    for (const DType dtype : {DType::kF32, DType::kF64}) {
+      const auto scale_of = [&](double squares, double limit) {
+        const Held partials(stream, {2}, DType::kF64, {9, squares});
+        const Held norm(stream, {1}, dtype), scale(stream, {1}, dtype);
+        clip_scale(stream, norm, scale, partials, 1, limit);
+        return scale.values()[0];
+      };
+      EXPECT_TRUE(std::isnan(scale_of(kNan, kInfinity)));
+      EXPECT_TRUE(std::isnan(scale_of(kInfinity, kInfinity)));
+      EXPECT_EQ(scale_of(16, 5), rounded(0.2, dtype));
+      EXPECT_TRUE(std::isnan(scale_of(16, 4.999)));
+      EXPECT_TRUE(std::isnan(scale_of(16, -1)));
+      // Finite in float64 alone.
+      EXPECT_EQ(std::isnan(scale_of(1e100, kInfinity)), dtype == DType::kF32);
     }
   });
 }
@@ -177,10 +194,24 @@ TEST(AdamW, nan_reaches_the_weight_it_belongs_to) {
     const Applied got(stream, p);
     const Values value = got.value.values();
     for (std::size_t i = 0; i < value.size(); ++i) EXPECT_EQ(std::isnan(value[i]), i == 98);
-    p.grad[98] = 0;
-    p.grad_scale = kNan;
-    const Applied all(stream, p);
-    for (const double weight : all.value.values()) EXPECT_TRUE(std::isnan(weight));
+  });
+}
+
+TEST(AdamW, a_scale_of_nan_changes_nothing) {
+  on_every_platform_and_dtype([](Stream& stream, DType dtype) {
+    for (const bool has_master : {true, false}) {
+      if (!has_master && dtype == DType::kBf16) continue;
+      Problem p{1003, dtype, has_master};
+      p.grad_scale = kNan;
+      p.grad[98] = kNan;
+      const Applied got(stream, p);
+      EXPECT_EQ(got.master.values(), p.master);
+      EXPECT_EQ(got.m.values(), p.m);
+      EXPECT_EQ(got.v.values(), p.v);
+      if (!has_master) {
+        EXPECT_EQ(got.value.values(), p.master);
+      }
+    }
   });
 }
 

@@ -117,6 +117,17 @@ TEST(reader, a_list_of_layers_is_taken_whole_or_refused) {
   EXPECT_THAT(complaint(section + "4\n"), HasSubstr("must be a list of integers"));
 }
 
+TEST(reader, samples_to_skip_are_ranges) {
+  const auto skip = [](const char* ranges) { return std::vector<Override>{{"data.skip", ranges}}; };
+  const auto config = read(kGood, skip("[[8, 12], [0, 1]]")).config;
+  EXPECT_EQ(config.data.skip, (std::vector<data::SampleRange>{{8, 12}, {0, 1}}));
+  EXPECT_THAT(complaint(kGood, skip("[8, 12]")), HasSubstr("data.skip[0] = 8: must be a range"));
+  EXPECT_THAT(complaint(kGood, skip("[[1, 2], [3]]")), HasSubstr("two sample numbers"));
+  EXPECT_THAT(complaint(kGood, skip("[[2, 2]]")), HasSubstr("holds no sample"));
+  EXPECT_THAT(complaint(kGood, skip("[[-1, 2]]")), HasSubstr("must be at least 0"));
+  EXPECT_THAT(complaint(kGood, skip("4")), HasSubstr("must be a list of ranges"));
+}
+
 TEST(reader, paths_are_relative_to_the_config) {
   const std::string toml = kGood +
                            "[job]\ndump_folder = \"../runs/a\"\n"

@@ -1,0 +1,36 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+namespace trireme::data {
+
+// Samples [first, end) of the training order.
+struct SampleRange {
+  std::uint64_t first = 0, end = 0;
+  bool operator==(const SampleRange&) const = default;
+};
+
+// The samples that training passes over: known to be bad, or found to be. With them the
+// place of a run in its data is the number of samples it has trained on, as if those left
+// out had never been in the order.
+class LeftOut {
+ public:
+  LeftOut() = default;
+  explicit LeftOut(const std::vector<SampleRange>& ranges);
+
+  void add(SampleRange range);
+  // The sample that follows once `trained` samples have been trained on.
+  std::uint64_t sample(std::uint64_t trained) const;
+  // Those of them in [0, sample).
+  LeftOut before(std::uint64_t sample) const;
+  std::uint64_t count() const;
+  // Ascending, none touching the next.
+  const std::vector<SampleRange>& ranges() const { return ranges_; }
+
+  bool operator==(const LeftOut&) const = default;
+
+ private:
+  std::vector<SampleRange> ranges_;
+};
+
+}  // namespace trireme::data

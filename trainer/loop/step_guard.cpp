@@ -1,0 +1,87 @@
+#include "trainer/loop/step_guard.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace trireme {
+namespace {
+
+using nlohmann::json;
+
+StepGuard::Action action_of(const std::string& policy) {
+  if (policy == "skip") return StepGuard::Action::kSkip;
+  return policy == "rollback" ? StepGuard::Action::kRollBack : StepGuard::Action::kStop;
+}
+
+}  // namespace
+
+StepGuard::StepGuard(const TrainingConfig& config)
+    : config_(config),
+      losses_(static_cast<std::size_t>(config.spike_window)),
+      norms_(static_cast<std::size_t>(config.spike_window)) {}
+
+double StepGuard::norm_limit(double loss) const {
+  constexpr double kNothing = -1;
+  if (!std::isfinite(loss)) return kNothing;
+  if (config_.on_spike == "none") return std::numeric_limits<double>::infinity();
+  return loss <= losses_.limit(config_.spike_zscore) ? norms_.limit(config_.spike_zscore)
+                                                     : kNothing;
+}
+
+StepGuard::Decision StepGuard::decide(std::int64_t step, double loss, double norm) {
+  const bool spike = std::isfinite(loss) && std::isfinite(norm);
+  const Action wanted = action_of(spike ? config_.on_spike : config_.on_nonfinite);
+  Decision decision{.action = wanted,
+                    .spike = spike,
+                    .tired = wanted != Action::kStop && in_a_row_ >= config_.max_skips,
+                    .loss_zscore = losses_.zscore(loss),
+                    .norm_zscore = norms_.zscore(norm)};
+  if (decision.tired) decision.action = Action::kStop;
+  if (decision.action == Action::kStop) return decision;
+  ++(decision.action == Action::kSkip ? skips_ : rollbacks_);
+  ++in_a_row_;
+  past_ = std::max(past_, step);
+  return decision;
+}
+
+void StepGuard::accept(std::int64_t step, double loss, double norm) {
+  if (step >= past_) in_a_row_ = 0;
+  if (config_.on_spike == "none") return;
+  losses_.add(loss);
+  norms_.add(norm);
+}
+
+bool StepGuard::rolls_back() const {
+  return config_.on_nonfinite == "rollback" || config_.on_spike == "rollback";
+}
+
+void StepGuard::write(json& scalars) const {
+  if (skips_ + rollbacks_ > 0) {
+    scalars["left_out"] = {{"skips", skips_},
+                           {"rollbacks", rollbacks_},
+                           {"in_a_row", in_a_row_},
+                           {"past_step", past_}};
+  }
+  if (config_.on_spike != "none") {
+    scalars["good_steps"] = {{"loss", losses_.values()}, {"grad_norm", norms_.values()}};
+  }
+}
+
+void StepGuard::read(const json& scalars, bool counts) {
+  if (counts && scalars.contains("left_out")) {
+    const json& kept = scalars["left_out"];
+    skips_ = kept.at("skips").get<std::int64_t>();
+    rollbacks_ = kept.at("rollbacks").get<std::int64_t>();
+    in_a_row_ = kept.at("in_a_row").get<std::int64_t>();
+    past_ = kept.at("past_step").get<std::int64_t>();
+  }
+  const auto size = static_cast<std::size_t>(config_.spike_window);
+  losses_ = norms_ = SpikeWindow(size);
+  if (config_.on_spike == "none" || !scalars.contains("good_steps")) return;
+  const json& kept = scalars["good_steps"];
+  for (const double loss : kept.at("loss").get<std::vector<double>>()) losses_.add(loss);
+  for (const double norm : kept.at("grad_norm").get<std::vector<double>>()) norms_.add(norm);
+}
+
+}  // namespace trireme
