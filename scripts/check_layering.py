@@ -54,7 +54,7 @@ CHOOSERS = {
 
 # third-party headers, and the only rooms that may see each
 ONLY_IN = {
-    r"mpi\.h|nccl\.h": ["parallel/comm"],
+    r"mpi\.h|nccl\.h": ["parallel/comm", "tests/bench"],
     r"hdf5\.h|H5.*\.h": ["checkpoint"],
     r"toml\+\+/": ["trainer"],
     r"CLI/": ["trainer", "tests"],

@@ -18,6 +18,9 @@ class Arena {
   explicit Arena(std::size_t bytes, Device device = {})
       : memory_(bytes, device), base_(memory_.data()), capacity_(bytes), device_(device) {}
 
+  // Over zeroed memory of the host that somebody else owns, aligned to kAlignment.
+  Arena(std::byte* memory, std::size_t bytes) : base_(memory), capacity_(bytes) {}
+
   // Without memory and without end: hands out addresses that must not be read,
   // so that a dry run finds how much a real one takes (`peak`).
   static Arena unbounded(Device device = {}) {

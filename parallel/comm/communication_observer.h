@@ -3,12 +3,14 @@
 #include <string>
 
 #include "parallel/comm/ledger_layout.h"
+#include "parallel/comm/transfer.h"
 
 namespace trireme {
 
 // Told of every call to a group, on the rank's own thread: of a collective when it begins
 // and when it returns, of a message when it starts and when it is known to be there, or to
-// have left. A call that fails never ends.
+// have left. A collective that goes on beside the rank's work is left instead, and told of
+// once more when it has been waited for. A call that fails never ends.
 class CommunicationObserver {
  public:
   struct Event {
@@ -24,6 +26,10 @@ class CommunicationObserver {
 
   virtual void begin(const Event& event) = 0;
   virtual void end(const Event& event) = 0;
+  virtual void leave(const Event& event) = 0;
+  // It `ran` beside the rank's work, which `waited` for it to end.
+  virtual void ran_beside(const Event& event, Transfer::Interval ran,
+                          Transfer::Interval waited) = 0;
 };
 
 }  // namespace trireme

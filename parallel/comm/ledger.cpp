@@ -179,8 +179,13 @@ Ledger::Entry Ledger::start_message(int group, Operation operation, std::uint64_
   return enter_call(group, operation, sequence, bytes, peer);
 }
 
-void Ledger::wait_for_message(const Entry& message) {
-  wait_in(message.call);
+void Ledger::leave() {
+  progress_.operation = static_cast<std::uint32_t>(Operation::kNone);
+  publish();
+}
+
+void Ledger::wait_for(const Entry& entry) {
+  wait_in(entry.call);
 }
 
 Ledger::Entry Ledger::enter_call(int group, Operation operation, std::uint64_t sequence,
@@ -214,15 +219,18 @@ void Ledger::wait_in(const ledger::Call& call) {
   publish();
 }
 
-void Ledger::end(const Entry& entry) {
-  progress_.operation = static_cast<std::uint32_t>(Operation::kNone);
-  publish();
+void Ledger::end(const Entry& entry, std::int64_t at) {
+  leave();
   auto& place = layout_->calls[entry.number % ledger::kCalls];
   if (place.version() == 2 * entry.number + 2) {  // not yet taken by a newer call
-    place.write_word(ledger::kEndWord, static_cast<std::uint64_t>(progress_.changed));
+    place.write_word(ledger::kEndWord, static_cast<std::uint64_t>(at > 0 ? at : progress_.changed));
   }
   if (is_message(static_cast<Operation>(entry.call.operation))) return;
-  layout_->groups[entry.call.group].finished.store(entry.call.sequence, std::memory_order_release);
+  // A group's calls end in their order, whichever is waited for first.
+  std::atomic<std::uint64_t>& finished = layout_->groups[entry.call.group].finished;
+  if (finished.load(std::memory_order_relaxed) < entry.call.sequence) {
+    finished.store(entry.call.sequence, std::memory_order_release);
+  }
 }
 
 void Ledger::publish() {

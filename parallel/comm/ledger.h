@@ -49,9 +49,11 @@ class Ledger {
   };
   Entry begin_collective(int group, Operation operation, std::uint64_t bytes);
   Entry start_message(int group, Operation operation, std::uint64_t bytes, int peer);
-  void wait_for_message(const Entry& message);
-  // A call that fails is never ended.
-  void end(const Entry& entry);
+  // The call this rank is in goes on while it does other work, until it waits for it.
+  void leave();
+  void wait_for(const Entry& entry);
+  // A call that fails is never ended. `at`: when it ended, where that was before now.
+  void end(const Entry& entry, std::int64_t at = 0);
 
   // From any thread.
   LedgerPage page() const { return page_of(*layout_); }

@@ -73,6 +73,19 @@ class NcclCommunicator::Message final : public Transfer::Pending {
   comm::CallSite site_;
 };
 
+// A collective on the group's stream.
+class NcclCommunicator::Beside final : public Transfer::Pending {
+ public:
+  Beside(Stream& work, Stream& caller, Device device) : caller_(caller), over_(device) {
+    over_.record(work);
+  }
+  void wait() override { over_.make_wait(caller_); }
+
+ private:
+  Stream& caller_;
+  Event over_;
+};
+
 NcclCommunicator::NcclCommunicator(comm::NcclLine& parent, int color,
                                    std::unique_ptr<Communicator> host, std::string name,
                                    Device device, bool messages)
@@ -107,6 +120,15 @@ void NcclCommunicator::after(Stream& caller, const Work& work) {
   work();
   done_.record(stream_);
   done_.make_wait(caller);
+}
+
+// The same, but what the caller queues does not wait until the transfer is waited for.
+template <class Work>
+Transfer NcclCommunicator::beside(Stream& caller, const Work& work) {
+  ready_.record(caller);
+  ready_.make_wait(stream_);
+  work();
+  return Transfer(std::make_unique<Beside>(stream_, caller, device_));
 }
 
 std::int64_t NcclCommunicator::piece_of(DType dtype) const {
@@ -181,42 +203,68 @@ void NcclCommunicator::all_reduce_piece(const Tensor& piece, Reduce reduce) {
   if (even < piece.count()) all_reduce_small(piece.slice(even, piece.count() - even), reduce);
 }
 
+void NcclCommunicator::reduce_all(const Tensor& tensor, Reduce reduce) {
+  if (tensor.bytes() <= kSmallBytes &&
+      tensor.bytes() * static_cast<std::size_t>(size()) <= buffer_.bytes()) {
+    return all_reduce_small(tensor, reduce);
+  }
+  const std::int64_t most = piece_of(tensor.dtype) * size();
+  for (std::int64_t first = 0; first < tensor.count(); first += most) {
+    all_reduce_piece(tensor.slice(first, std::min(most, tensor.count() - first)), reduce);
+  }
+}
+
+void NcclCommunicator::reduce_part(const Tensor& part, const Tensor& whole) {
+  const std::int64_t most = piece_of(part.dtype);
+  for (std::int64_t first = 0; first < part.count(); first += most) {
+    const std::int64_t count = std::min(most, part.count() - first);
+    const auto share_of = [&](int r) { return whole.slice(r * part.count() + first, count); };
+    reduce_own_share("reduce_scatter", share_of, part.slice(first, count), Reduce::kSum);
+  }
+}
+
+bool NcclCommunicator::has_parts(const char* call, const Stream& stream, const Tensor& whole,
+                                 const Tensor& part) const {
+  comm::check_parts(call, *this, whole, part);
+  if (!has_work(stream, part)) return false;
+  comm::check_places(call, *this, whole, part);
+  return true;
+}
+
 void NcclCommunicator::all_reduce(Stream& stream, Tensor tensor, Reduce reduce) {
   if (!stream.on_cuda()) return host_->all_reduce(stream, tensor, reduce);
   if (!has_work(stream, tensor)) return;
-  after(stream, [&] {
-    if (tensor.bytes() <= kSmallBytes &&
-        tensor.bytes() * static_cast<std::size_t>(size()) <= buffer_.bytes()) {
-      return all_reduce_small(tensor, reduce);
-    }
-    const std::int64_t most = piece_of(tensor.dtype) * size();
-    for (std::int64_t first = 0; first < tensor.count(); first += most) {
-      all_reduce_piece(tensor.slice(first, std::min(most, tensor.count() - first)), reduce);
-    }
-  });
+  after(stream, [&] { reduce_all(tensor, reduce); });
 }
 
 void NcclCommunicator::all_gather(Stream& stream, Tensor whole, Tensor part) {
   if (!stream.on_cuda()) return host_->all_gather(stream, whole, part);
-  comm::check_parts("all_gather", *this, whole, part);
-  if (!has_work(stream, part)) return;
-  comm::check_places("all_gather", *this, whole, part);
+  if (!has_parts("all_gather", stream, whole, part)) return;
   after(stream, [&] { gather("all_gather", whole, part); });
 }
 
 void NcclCommunicator::reduce_scatter(Stream& stream, Tensor part, Tensor whole) {
   if (!stream.on_cuda()) return host_->reduce_scatter(stream, part, whole);
-  comm::check_parts("reduce_scatter", *this, whole, part);
-  if (!has_work(stream, part)) return;
-  comm::check_places("reduce_scatter", *this, whole, part);
-  after(stream, [&] {
-    const std::int64_t most = piece_of(part.dtype);
-    for (std::int64_t first = 0; first < part.count(); first += most) {
-      const std::int64_t count = std::min(most, part.count() - first);
-      const auto share_of = [&](int r) { return whole.slice(r * part.count() + first, count); };
-      reduce_own_share("reduce_scatter", share_of, part.slice(first, count), Reduce::kSum);
-    }
-  });
+  if (!has_parts("reduce_scatter", stream, whole, part)) return;
+  after(stream, [&] { reduce_part(part, whole); });
+}
+
+Transfer NcclCommunicator::start_all_reduce(Stream& stream, Tensor tensor, Reduce reduce) {
+  if (!stream.on_cuda()) return host_->start_all_reduce(stream, tensor, reduce);
+  if (!has_work(stream, tensor)) return {};
+  return beside(stream, [&] { reduce_all(tensor, reduce); });
+}
+
+Transfer NcclCommunicator::start_all_gather(Stream& stream, Tensor whole, Tensor part) {
+  if (!stream.on_cuda()) return host_->start_all_gather(stream, whole, part);
+  if (!has_parts("all_gather", stream, whole, part)) return {};
+  return beside(stream, [&] { gather("all_gather", whole, part); });
+}
+
+Transfer NcclCommunicator::start_reduce_scatter(Stream& stream, Tensor part, Tensor whole) {
+  if (!stream.on_cuda()) return host_->start_reduce_scatter(stream, part, whole);
+  if (!has_parts("reduce_scatter", stream, whole, part)) return {};
+  return beside(stream, [&] { reduce_part(part, whole); });
 }
 
 void NcclCommunicator::all_to_all(Stream& stream, Tensor received, Tensor sent) {

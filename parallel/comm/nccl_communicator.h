@@ -13,10 +13,11 @@ namespace trireme {
 
 // A Communicator over NCCL for tensors of this rank's GPU; tensors of host memory go over
 // `host`, the same group. Work is done on an urgent stream of the group's own: it waits for
-// what is queued on the caller's stream, and what the caller queues next waits for it.
+// what is queued on the caller's stream, and what the caller queues next waits for it, or,
+// where it was only started, what is queued after the transfer's wait().
 //
 // Sums do not use NCCL's reductions, which round bfloat16 at every hop and whose order is the
-// algorithm's: contributions are exchanged and summed in rank order, as MpiCommunicator does
+// algorithm's: contributions are exchanged and summed by one fixed tree, as MpiCommunicator does
 // with the same bits, through a buffer of fixed size.
 //
 // Messages go over lines of their own, so that one that waits for its peer holds up neither
@@ -41,19 +42,28 @@ class NcclCommunicator final : public Communicator {
   void all_to_all(Stream& stream, Tensor received, Tensor sent) override;
   void broadcast(Stream& stream, Tensor tensor, int root) override;
   void barrier(Stream& stream) override;
+  Transfer start_all_reduce(Stream& stream, Tensor tensor, Reduce reduce) override;
+  Transfer start_all_gather(Stream& stream, Tensor whole, Tensor part) override;
+  Transfer start_reduce_scatter(Stream& stream, Tensor part, Tensor whole) override;
+  bool works_beside() const override { return true; }
   Transfer start_send(Stream& stream, Tensor tensor, int to) override;
   Transfer start_receive(Stream& stream, Tensor tensor, int from) override;
 
  private:
   struct Lane;
   class Message;
+  class Beside;
 
   comm::CallSite site(const char* call, int peer = -1) const {
     return {call, name_, rank(), size(), peer};
   }
   bool has_work(const Stream& stream, const Tensor& tensor) const;
+  bool has_parts(const char* call, const Stream& stream, const Tensor& whole,
+                 const Tensor& part) const;
   template <class Work>
   void after(Stream& caller, const Work& work);
+  template <class Work>
+  Transfer beside(Stream& caller, const Work& work);
   std::int64_t piece_of(DType dtype) const;
   Tensor buffered(int rank, std::int64_t count, DType dtype) const;
   template <class Outgoing, class Incoming>
@@ -64,6 +74,8 @@ class NcclCommunicator final : public Communicator {
   void gather(const char* call, const Tensor& whole, const Tensor& part);
   void all_reduce_small(const Tensor& tensor, Reduce reduce);
   void all_reduce_piece(const Tensor& piece, Reduce reduce);
+  void reduce_all(const Tensor& tensor, Reduce reduce);
+  void reduce_part(const Tensor& part, const Tensor& whole);
   Lane& lane_of(int from, int to, const char* call);
   template <class Call>
   Transfer start(Stream& stream, Lane& lane, const comm::CallSite& at, const Call& call);

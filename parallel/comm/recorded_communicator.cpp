@@ -14,7 +14,7 @@ class RecordedCommunicator::RecordedMessage final : public Transfer::Pending {
                   const CommunicationObserver::Event& event)
       : message_(std::move(message)), recording_(recording), entry_(entry), event_(event) {}
   void wait() override {
-    recording_.ledger.wait_for_message(entry_);
+    recording_.ledger.wait_for(entry_);
     message_.wait();
     recording_.ledger.end(entry_);
     if (recording_.observer) recording_.observer->end(event_);
@@ -22,6 +22,30 @@ class RecordedCommunicator::RecordedMessage final : public Transfer::Pending {
 
  private:
   Transfer message_;
+  Recording& recording_;
+  Ledger::Entry entry_;
+  CommunicationObserver::Event event_;
+};
+
+// A collective that goes on beside the caller's work. Only the caller's thread writes to the
+// ledger: that the work is done is entered when it is waited for.
+class RecordedCommunicator::RecordedCollective final : public Transfer::Pending {
+ public:
+  RecordedCollective(Transfer work, Recording& recording, const Ledger::Entry& entry,
+                     const CommunicationObserver::Event& event)
+      : work_(std::move(work)), recording_(recording), entry_(entry), event_(event) {}
+  void wait() override {
+    Transfer::Interval waited{.begin = ledger_now(), .end = 0};
+    recording_.ledger.wait_for(entry_);
+    work_.wait();
+    waited.end = ledger_now();
+    recording_.ledger.end(entry_, work_.ran().end);
+    if (recording_.observer) recording_.observer->ran_beside(event_, work_.ran(), waited);
+  }
+  Transfer::Interval ran() const override { return work_.ran(); }
+
+ private:
+  Transfer work_;
   Recording& recording_;
   Ledger::Entry entry_;
   CommunicationObserver::Event event_;
@@ -52,6 +76,26 @@ void RecordedCommunicator::record(const Stream& stream, Operation operation, std
   work();
   recording_.ledger.end(entry);
   if (recording_.observer) recording_.observer->end(event);
+}
+
+// What is done when `start` returns is recorded like any call.
+template <class Start>
+Transfer RecordedCommunicator::record_start(const Stream& stream, Operation operation,
+                                            std::size_t bytes, const Start& start) {
+  if (!stream.executes()) return start();
+  const CommunicationObserver::Event event{name_, operation, bytes, -1};
+  CommunicationObserver* const observer = recording_.observer;
+  if (observer) observer->begin(event);
+  const Ledger::Entry entry = recording_.ledger.begin_collective(number_, operation, bytes);
+  Transfer work = start();
+  if (!work.is_pending()) {
+    recording_.ledger.end(entry);
+    if (observer) observer->end(event);
+    return {};
+  }
+  recording_.ledger.leave();
+  if (observer) observer->leave(event);
+  return Transfer(std::make_unique<RecordedCollective>(std::move(work), recording_, entry, event));
 }
 
 template <class Start>
@@ -94,6 +138,21 @@ void RecordedCommunicator::broadcast(Stream& stream, Tensor tensor, int root) {
 
 void RecordedCommunicator::barrier(Stream& stream) {
   record(stream, Operation::kBarrier, 0, [&] { group_->barrier(stream); });
+}
+
+Transfer RecordedCommunicator::start_all_reduce(Stream& stream, Tensor tensor, Reduce reduce) {
+  return record_start(stream, Operation::kAllReduce, tensor.bytes(),
+                      [&] { return group_->start_all_reduce(stream, tensor, reduce); });
+}
+
+Transfer RecordedCommunicator::start_all_gather(Stream& stream, Tensor whole, Tensor part) {
+  return record_start(stream, Operation::kAllGather, whole.bytes(),
+                      [&] { return group_->start_all_gather(stream, whole, part); });
+}
+
+Transfer RecordedCommunicator::start_reduce_scatter(Stream& stream, Tensor part, Tensor whole) {
+  return record_start(stream, Operation::kReduceScatter, whole.bytes(),
+                      [&] { return group_->start_reduce_scatter(stream, part, whole); });
 }
 
 Transfer RecordedCommunicator::start_send(Stream& stream, Tensor tensor, int to) {

@@ -35,14 +35,22 @@ class RecordedCommunicator final : public Communicator {
   void all_to_all(Stream& stream, Tensor received, Tensor sent) override;
   void broadcast(Stream& stream, Tensor tensor, int root) override;
   void barrier(Stream& stream) override;
+  Transfer start_all_reduce(Stream& stream, Tensor tensor, Reduce reduce) override;
+  Transfer start_all_gather(Stream& stream, Tensor whole, Tensor part) override;
+  Transfer start_reduce_scatter(Stream& stream, Tensor part, Tensor whole) override;
+  bool works_beside() const override { return group_->works_beside(); }
   Transfer start_send(Stream& stream, Tensor tensor, int to) override;
   Transfer start_receive(Stream& stream, Tensor tensor, int from) override;
 
  private:
   using Operation = ledger::Operation;
   class RecordedMessage;
+  class RecordedCollective;
   template <class Work>
   void record(const Stream& stream, Operation operation, std::size_t bytes, const Work& work);
+  template <class Start>
+  Transfer record_start(const Stream& stream, Operation operation, std::size_t bytes,
+                        const Start& start);
   template <class Start>
   Transfer record_message(const Stream& stream, Operation operation, const Tensor& tensor, int peer,
                           const Start& start);

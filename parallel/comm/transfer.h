@@ -1,19 +1,25 @@
 #pragma once
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <utility>
 
 namespace trireme {
 
-// A message under way, from Communicator::start_send or start_receive. Its
-// tensor belongs to the transfer until wait(): a receiver must not read it, a
-// sender must not change it. A default-made Transfer has nothing to wait for.
+// A message or a collective under way, from one of Communicator's start functions. Its
+// tensors belong to the transfer until wait(): what is received must not be read, what
+// is sent must not be changed. A default-made Transfer has nothing to wait for.
 //
 // The destructor waits too, and drops what wait() would throw. Where an
 // exception is on its way the peer may never come: there the transfer is given
 // up, and the world has to end.
 class Transfer {
  public:
+  // Nanoseconds of CLOCK_MONOTONIC, as ledgers give them.
+  struct Interval {
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+  };
   // What a communicator keeps of a message under way. Its destructor gives the
   // message up without waiting if wait() was not called.
   class Pending {
@@ -25,6 +31,8 @@ class Transfer {
     // Returns when work queued on the stream the transfer was started on will find it
     // done. Called once. Throws PeerError.
     virtual void wait() = 0;
+    // Once waited for: when it was done beside the caller's work, where that is known.
+    virtual Interval ran() const { return {}; }
   };
 
   Transfer() = default;
@@ -36,6 +44,7 @@ class Transfer {
     if (this != &other) {
       wait();
       pending_ = std::move(other.pending_);
+      ran_ = other.ran_;
       exceptions_ = other.exceptions_;
     }
     return *this;
@@ -52,12 +61,18 @@ class Transfer {
 
   // Throws PeerError. A second call returns at once.
   void wait() {
-    if (const std::unique_ptr<Pending> pending = std::move(pending_)) pending->wait();
+    const std::unique_ptr<Pending> pending = std::move(pending_);
+    if (!pending) return;
+    pending->wait();
+    ran_ = pending->ran();
   }
+  // Once waited for: when it was done beside the caller's work; else empty.
+  Interval ran() const { return ran_; }
   bool is_pending() const { return pending_ != nullptr; }
 
  private:
   std::unique_ptr<Pending> pending_;
+  Interval ran_;
   int exceptions_ = 0;
 };
 

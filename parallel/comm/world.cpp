@@ -14,8 +14,10 @@
 #include "model/device/devices.h"
 #include "parallel/comm/mpi_calls.h"
 #include "parallel/comm/mpi_communicator.h"
+#include "parallel/comm/mpi_sharing.h"
 #include "parallel/comm/nccl_world.h"
 #include "parallel/comm/self_communicator.h"
+#include "parallel/comm/shared_communicator.h"
 #include "parallel/comm/staged_communicator.h"
 #include "parallel/comm/versions.h"
 
@@ -47,6 +49,14 @@ bool have_agreed(MPI_Comm comm, const std::vector<int>& ranks) {
   return agreed == 1;
 }
 
+// Those that share this rank's memory; the caller's to free.
+MPI_Comm split_off_host(int rank, const comm::CallSite& site) {
+  MPI_Comm host = MPI_COMM_NULL;
+  comm::check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &host),
+              site);
+  return host;
+}
+
 }  // namespace
 
 World::World(const Variables& variables) : exceptions_(std::uncaught_exceptions()) {
@@ -74,12 +84,16 @@ World::World(const Variables& variables) : exceptions_(std::uncaught_exceptions(
 void World::find_neighbours() {
   const std::string world = "world";
   const comm::CallSite site{"start", world, rank_, size_};
-  MPI_Comm node = MPI_COMM_NULL;
-  comm::check(
-      MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node), site);
+  MPI_Comm node = split_off_host(rank_, site);
   MPI_Comm_rank(node, &local_rank_);
   MPI_Comm_size(node, &local_size_);
+  std::vector<int> neighbours(static_cast<std::size_t>(local_size_));
+  comm::check(MPI_Allgather(&rank_, 1, MPI_INT, neighbours.data(), 1, MPI_INT, node), site);
   MPI_Comm_free(&node);
+  local_ranks_.assign(static_cast<std::size_t>(size_), -1);
+  for (int i = 0; i < local_size_; ++i) {
+    local_ranks_[static_cast<std::size_t>(neighbours[static_cast<std::size_t>(i)])] = i;
+  }
   std::vector<HostName> names(static_cast<std::size_t>(size_));
   const HostName own = own_host();
   comm::check(MPI_Allgather(own.data(), own.size(), MPI_CHAR, names.data(), own.size(), MPI_CHAR,
@@ -149,7 +163,14 @@ std::unique_ptr<Communicator> World::split(const std::string& name, const std::v
   if (ranks.size() == 1) {
     group = std::make_unique<SelfCommunicator>();
   } else {
+    const std::vector<int> local_ranks = local_ranks_of(ranks);
+    std::unique_ptr<SharedMemory> pages;
+    if (!local_ranks.empty()) pages = comm::share_memory(comm, comm::Meeting::kBytes, site);
     group = std::make_unique<MpiCommunicator>(comm, name, buffer_bytes);
+    if (pages) {
+      group = std::make_unique<SharedCommunicator>(std::move(group), std::move(pages), memories_,
+                                                   local_ranks, name);
+    }
   }
   if (nccl_) {
     group = nccl_->split(std::move(group), color, name, messages == Messages::kSent);
@@ -158,6 +179,33 @@ std::unique_ptr<Communicator> World::split(const std::string& name, const std::v
   }
   if (ranks.size() == 1) return group;
   return std::make_unique<RecordedCommunicator>(std::move(group), recording_, name, ranks);
+}
+
+std::vector<int> World::local_ranks_of(const std::vector<int>& ranks) const {
+  if (device_.is_cuda()) return {};
+  std::vector<int> local;
+  for (const int rank : ranks) local.push_back(local_ranks_[static_cast<std::size_t>(rank)]);
+  if (std::count(local.begin(), local.end(), -1) > 0) local.clear();
+  return local;
+}
+
+std::unique_ptr<SharedMemory> World::share(std::size_t bytes) {
+  if (!has_mpi_) return nullptr;
+  const std::string name = "world";
+  const comm::CallSite site{"share", name, rank_, size_};
+  const Ledger::Entry entry =
+      ledger().begin_collective(group_, ledger::Operation::kAllGather, bytes);
+  MPI_Comm host = split_off_host(rank_, site);
+  std::unique_ptr<SharedMemory> memory;
+  if (local_size_ > 1) memory = comm::share_memory(host, bytes, site);
+  MPI_Comm_free(&host);
+  ledger().end(entry);
+  if (memory) {
+    memory->enter(memories_);
+  } else {
+    memories_.add(nullptr);
+  }
+  return memory;
 }
 
 void World::abort(ExitCode code) {

@@ -9,6 +9,7 @@
 #include "parallel/comm/communicator.h"
 #include "parallel/comm/launcher.h"
 #include "parallel/comm/recorded_communicator.h"
+#include "parallel/comm/shared_memories.h"
 
 namespace trireme {
 
@@ -62,6 +63,14 @@ class World {
                                       std::size_t buffer_bytes = kBufferBytes,
                                       Messages messages = Messages::kNone);
 
+  // Memory of `bytes` of this rank, each rank its own number, that the ranks of its host map
+  // into each other; null for all of a host where they cannot, and where a rank is alone on
+  // its. Collective over the world. Groups whose ranks are all on one host, split off before
+  // or after, reduce and gather what lies in it by reading each other's, and may do so beside
+  // the caller's work. It is charged like the memory it stands for: bytes of this rank's. The
+  // world must outlive it, and it the calls that use it.
+  std::unique_ptr<SharedMemory> share(std::size_t bytes);
+
   // Leaves the others in order, once all ranks have come here; the destructor has then
   // nothing left to do. No group may be used any more.
   void finalize();
@@ -73,8 +82,11 @@ class World {
  private:
   void find_neighbours();
   std::string shared_device() const;
+  // The places of `ranks` on this host; empty where some are on others.
+  std::vector<int> local_ranks_of(const std::vector<int>& ranks) const;
 
   Recording recording_;
+  comm::SharedMemories memories_;
   int group_ = 0;  // the world's own in the ledger
   bool has_mpi_ = false;
   int exceptions_ = 0;
@@ -83,6 +95,7 @@ class World {
   int local_rank_ = 0;
   int local_size_ = 1;
   std::vector<std::string> hosts_;
+  std::vector<int> local_ranks_;  // of every rank on this host; -1 of those on others
   Device device_;
   std::string transport_ = "MPI";
   std::unique_ptr<NcclWorld> nccl_;

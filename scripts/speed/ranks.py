@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Compares one rank that has all threads with as many ranks of one thread each.
 
-    ranks.py --trireme PROGRAM [--quick]
+    ranks.py --trireme PROGRAM [--quick] [--only TEXT]
 
-Called by `scripts/bench --ranks`. GPT-2 124M in micro-batches of 4 x 64, all contestants in
-turns as in compare.py; a tensor split of one micro-batch a step, a pipeline of 16.
+Called by `scripts/bench --ranks`. All contestants in turns as in compare.py. A tensor split of
+one micro-batch a step, a pipeline of 16, and data ranks that share one rank's micro-batch out.
 """
 
 import os
@@ -16,12 +16,20 @@ import pathlib
 from compare import SHAPES, Contestant, arguments, make_tokens, median_speed, print_head, take_turns
 from compare import write_config
 
-SHAPE = SHAPES["GPT-2 124M, 4 x 64"]
+GPT2_124M = "GPT-2 124M, 4 x 64"
+SHAPES = dict(SHAPES)
+SHAPES["GPT-2 124M, 8 x 256"] = dict(SHAPES[GPT2_124M], batch=8, seq=256)
+SHAPES["Llama 11M, 4 x 256"] = dict(
+    SHAPES["Llama 6.6M, 4 x 256"], hidden=384, heads=6, ffn=1024,
+)  # fmt: skip
+# (axis, shape, micro-batches of one rank alone)
+ROWS = [("tensor", GPT2_124M, 1), ("pipeline", GPT2_124M, 16)]
+ROWS += [("data", shape, 1) for shape in (
+    GPT2_124M, "GPT-2 124M, 8 x 256", "GPT-2 5M, 4 x 256", "Llama 11M, 4 x 256")]  # fmt: skip
 
 
-def trireme(options, name, folder, micro_batches, ranks, *layout):
+def trireme(options, name, folder, shape, ranks, *layout):
     """Trains in `folder`/`name`.toml; the ranks share the threads."""
-    shape = dict(SHAPE, micro_batches=micro_batches)
     warm_up = write_config(shape, options, folder, name, options.threads // ranks)
     launch = ["mpirun", "--bind-to", "core", "-n", str(ranks)] if ranks > 1 else []
 
@@ -32,28 +40,45 @@ def trireme(options, name, folder, micro_batches, ranks, *layout):
     return Contestant(name, command, lambda _: median_speed(folder / name, warm_up))
 
 
+def compare(axis, shape, micro_batches, options, folder):
+    """(of one rank, of `options.threads`)"""
+    ranks = options.threads
+    whole = dict(shape, micro_batches=micro_batches)
+    alone = trireme(options, f"one_{axis}", folder, whole, 1)
+    if axis == "data":
+        part = dict(shape, batch=shape["batch"] // ranks, micro_batches=ranks)
+        shared = [trireme(options, f"data_{ranks}", folder, part, ranks)]
+        shared.append(trireme(options, f"data_{ranks} reproducible", folder, part, ranks,
+                              "--job.reproducible=true"))  # fmt: skip
+    else:
+        shared = [trireme(options, f"{axis}_{ranks}", folder, whole, ranks,
+                          f"--parallelism.{axis}={ranks}")]  # fmt: skip
+    take_turns([alone, *shared], options, folder, quiet=True)
+    return alone, shared
+
+
 def main():
     options = arguments(__doc__)
-    ranks = options.threads
     os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     if not shutil.which("mpirun"):
         sys.exit("mpirun is not installed")
+    rows = [row for row in ROWS if options.only.lower() in f"{row[0]} {row[1]}".lower()]
+    if not rows:
+        sys.exit(f"no row's axis and shape contain {options.only!r}")
     print_head(options)
-    print("\n| GPT-2 124M, 4 x 64 a micro-batch | tokens/s | of one rank with "
-          f"{ranks} threads |\n|---|--:|--:|")  # fmt: skip
+    print(f"\n| global batch | micro-batches | one rank, {options.threads} threads, tokens/s "
+          f"| {options.threads} ranks of a thread each | tokens/s | of one rank |\n"
+          "|---|--:|--:|---|--:|--:|")  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="trireme-bench-") as scratch:
         folder = pathlib.Path(scratch)
         make_tokens(options, folder)
-        for axis, micro_batches in (("tensor", 1), ("pipeline", 16)):
-            alone = trireme(options, f"one_{axis}", folder, micro_batches, 1)
-            shared = trireme(options, f"{axis}_{ranks}", folder, micro_batches, ranks,
-                             f"--parallelism.{axis}={ranks}")  # fmt: skip
-            take_turns([alone, shared], options, folder, quiet=True)
-            print(f"| {micro_batches} micro-batches, one rank, {ranks} threads "
-                  f"| {alone.median:,.0f} | |")  # fmt: skip
-            print(f"| {micro_batches} micro-batches, {axis} = {ranks}, a thread each "
-                  f"| {shared.median:,.0f} | {100 * shared.median / alone.median:.0f} % |",
-                  flush=True)  # fmt: skip
+        for axis, name, micro_batches in rows:
+            alone, shared = compare(axis, SHAPES[name], micro_batches, options, folder)
+            for contestant in shared:
+                layout = contestant.name.replace("_", " = ")
+                print(f"| {name} | {micro_batches} | {alone.median:,.0f} | {layout} "
+                      f"| {contestant.median:,.0f} "
+                      f"| {100 * contestant.median / alone.median:.0f} % |", flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":

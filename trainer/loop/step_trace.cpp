@@ -17,6 +17,13 @@ double reduced(Communicator& group, double value, Reduce how) {
   return values[0];
 }
 
+std::optional<double> median(std::vector<double> values) {
+  if (values.empty()) return std::nullopt;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
 TraceFile::Details details_of(const PipelineObserver::Event& event) {
   TraceFile::Details details{{"stage", event.action.stage},
                              {"micro_batch", event.action.micro_batch}};
@@ -41,13 +48,23 @@ void StepTrace::begin_step(std::int64_t step) {
   walk_start_.reset();
   walk_end_ = busy_ = 0;
   open_.clear();
+  ran_.clear();
+  waited_.clear();
 }
 
-std::optional<double> StepTrace::end_step() {
+StepTrace::Shares StepTrace::end_step() {
   file_.span("step", say("step ", step_), step_start_, file_.now());
   in_step_ = false;
   file_.flush();
   --left_;
+  const Shares shares{.bubble = bubble(), .hidden = hidden()};
+  if (!std::exchange(counts_, true)) return {};
+  if (shares.bubble) bubbles_.push_back(*shares.bubble);
+  if (shares.hidden) hiddens_.push_back(*shares.hidden);
+  return shares;
+}
+
+std::optional<double> StepTrace::bubble() const {
   const int ranks = groups_.down->size();
   if (ranks == 1) return std::nullopt;
   const double longest =
@@ -55,18 +72,26 @@ std::optional<double> StepTrace::end_step() {
               Reduce::kMax);
   const double busy = reduced(*groups_.down, static_cast<double>(busy_), Reduce::kSum);
   const double bubble = longest > 0 ? 1 - busy / (longest * ranks) : 0;
-  const double mean = reduced(*groups_.all, bubble, Reduce::kSum) / groups_.all->size();
-  if (!std::exchange(counts_, true)) return std::nullopt;
-  bubbles_.push_back(mean);
-  return mean;
+  return reduced(*groups_.all, bubble, Reduce::kSum) / groups_.all->size();
 }
 
-std::optional<double> StepTrace::median_bubble() const {
-  if (bubbles_.empty()) return std::nullopt;
-  std::vector<double> sorted = bubbles_;
-  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
-  std::nth_element(sorted.begin(), middle, sorted.end());
-  return *middle;
+std::optional<double> StepTrace::hidden() const {
+  std::int64_t total = 0, exposed = 0;
+  for (const Transfer::Interval& ran : ran_) {
+    total += ran.end - ran.begin;
+    for (const Transfer::Interval& waited : waited_) {
+      exposed += std::max<std::int64_t>(
+          0, std::min(ran.end, waited.end) - std::max(ran.begin, waited.begin));
+    }
+  }
+  const double all = reduced(*groups_.all, static_cast<double>(total), Reduce::kSum);
+  const double waited = reduced(*groups_.all, static_cast<double>(exposed), Reduce::kSum);
+  if (all <= 0) return std::nullopt;
+  return 1 - waited / all;
+}
+
+StepTrace::Shares StepTrace::shares() const {
+  return {.bubble = median(bubbles_), .hidden = median(hiddens_)};
 }
 
 void StepTrace::begin(Stream&, const PipelineEvent& event) {
@@ -109,6 +134,16 @@ void StepTrace::end(const Call& call) {
   if (!in_step_ || call.peer >= 0) return;
   file_.span("communication", say(name_of(call.operation), " in ", call.group), call_start_,
              file_.now(), {{"bytes", call.bytes}});
+}
+
+void StepTrace::ran_beside(const Call& call, Transfer::Interval ran, Transfer::Interval waited) {
+  if (!in_step_ || ran.end == 0) return;  // a device's own time is not known here
+  ran_.push_back(ran);
+  waited_.push_back(waited);
+  const std::string name = say(name_of(call.operation), " in ", call.group);
+  file_.beside("communication", name, file_.at(ran.begin), file_.at(ran.end),
+               {{"bytes", call.bytes}});
+  file_.span("communication", "wait for " + name, file_.at(waited.begin), file_.at(waited.end));
 }
 
 }  // namespace trireme

@@ -19,21 +19,26 @@ namespace trireme {
 // measures the pipeline's bubble: the share of the pipeline's time in which its ranks do
 // not work, from the first rank's start until the last one is done. A step begins on all
 // ranks at once, since they ended the one before together; so the longest of their walks
-// is that time, and clocks of different nodes are never compared.
+// is that time, and clocks of different nodes are never compared. Of collectives that run
+// beside the ranks' work it measures how much of their time is hidden: in which the rank
+// does not wait for one of them.
 class StepTrace final : public PipelineObserver, public CommunicationObserver {
  public:
-  // Of the bubble, the first of `steps` is not counted: it may try libraries out.
+  // The first of `steps` is not counted: it may try libraries out.
   StepTrace(const std::filesystem::path& run_folder, const RankGroups& groups, std::int64_t steps);
   ~StepTrace() override { file_.close(); }
 
   // Between begin_step and end_step what the pipeline does is recorded, else nothing.
   void begin_step(std::int64_t step);
-  // The bubble of the step; nothing without a pipeline, and on the first. All ranks call it
-  // together.
-  std::optional<double> end_step();
+  struct Shares {
+    std::optional<double> bubble;  // none without a pipeline
+    std::optional<double> hidden;  // none where nothing ran beside
+  };
+  // Of the step, over all ranks; neither on the first. All ranks call it together.
+  Shares end_step();
   bool done() const { return left_ == 0; }
-  // Over the counted steps; nothing without any.
-  std::optional<double> median_bubble() const;
+  // Medians over the counted steps.
+  Shares shares() const;
 
   // A part of the step, while it lives.
   class Part {
@@ -57,8 +62,13 @@ class StepTrace final : public PipelineObserver, public CommunicationObserver {
   using Call = CommunicationObserver::Event;
   void begin(const Call& call) override;
   void end(const Call& call) override;
+  void leave(const Call&) override {}
+  void ran_beside(const Call& call, Transfer::Interval ran, Transfer::Interval waited) override;
 
  private:
+  std::optional<double> bubble() const;
+  std::optional<double> hidden() const;
+
   using Key = std::pair<What, std::string>;
 
   const RankGroups& groups_;
@@ -71,8 +81,10 @@ class StepTrace final : public PipelineObserver, public CommunicationObserver {
   std::int64_t walk_end_ = 0, busy_ = 0;
   std::map<Key, std::int64_t> open_;  // events that have begun, and when
   std::int64_t call_start_ = 0;
+  // Of collectives beside this step: when they ran, and when this rank waited.
+  std::vector<Transfer::Interval> ran_, waited_;
   bool counts_ = false;  // all but the first step do
-  std::vector<double> bubbles_;
+  std::vector<double> bubbles_, hiddens_;
 };
 
 }  // namespace trireme

@@ -284,7 +284,7 @@ void TrainRun::step() {
   const Engine::StepResult result = train(rate, number);
   ledger_.enter(Phase::kReport);
   const double seconds = now() - start;
-  const std::optional<double> bubble = trace_ ? trace_->end_step() : std::nullopt;
+  const StepTrace::Shares traced = trace_ ? trace_->end_step() : StepTrace::Shares{};
   if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) {
     log_.event("failure", number,
                {{"text", "diverged"}, {"loss", result.loss}, {"grad_norm", result.grad_norm}});
@@ -317,7 +317,9 @@ void TrainRun::step() {
                       .validation_loss = {},
                       .validation_bits_per_byte = {},
                       .more = {}};
-  if (bubble) metrics.more.emplace_back("bubble", bubble.value_or(0));  // g++ 12 doubts *bubble
+  // g++ 12 doubts *bubble.
+  if (traced.bubble) metrics.more.emplace_back("bubble", traced.bubble.value_or(0));
+  if (traced.hidden) metrics.more.emplace_back("hidden_communication", traced.hidden.value_or(0));
   if (trace_ && trace_->done()) end_trace();
   validate(metrics);
   if (agreed_.chose_gemms) share_gemm_choices();  // before anything tells of the step
@@ -356,13 +358,21 @@ std::int64_t TrainRun::fill(const data::SampleSource& source, std::uint64_t firs
 
 void TrainRun::end_trace() {
   log_.note("the first steps are traced: trace-*.json opens in ui.perfetto.dev");
-  if (const std::optional<double> measured = trace_->median_bubble()) {
+  const auto [bubble, hidden] = trace_->shares();
+  if (bubble) {
     const double predicted = predicted_timeline(engine_.schedule()).idle_fraction();
     log_.note(
         fmt::format("bubble: {:.1f} % of the pipeline's time measured (median), {:.1f} % "
                     "predicted, were its stages equal",
-                    100 * *measured, 100 * predicted));
-    log_.event("bubble", progress_.step, {{"measured", *measured}, {"predicted", predicted}});
+                    100 * *bubble, 100 * predicted));
+    log_.event("bubble", progress_.step, {{"measured", *bubble}, {"predicted", predicted}});
+  }
+  if (hidden) {
+    log_.note(
+        fmt::format("{:.1f} % of the time of collectives beside the work is hidden (median): no "
+                    "rank waits for them meanwhile",
+                    100 * *hidden));
+    log_.event("hidden_communication", progress_.step, {{"measured", *hidden}});
   }
   engine_.observe(nullptr);
   world_.observe(nullptr);

@@ -20,6 +20,7 @@ namespace trireme {
 //   validation           loss bits_per_byte tokens seconds
 //   sample               prompt text
 //   bubble               measured predicted (of a traced pipeline)
+//   hidden_communication measured (of traced collectives beside the work)
 //   warning              text
 //   failure              text
 //   stop                 reason exit_code

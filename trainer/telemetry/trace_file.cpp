@@ -36,7 +36,7 @@ TraceFile::TraceFile(const std::filesystem::path& path, int rank, std::string_vi
 }
 
 std::int64_t TraceFile::now() const {
-  return nanoseconds<std::chrono::steady_clock>() + offset_;
+  return at(nanoseconds<std::chrono::steady_clock>());
 }
 
 void TraceFile::span(std::string_view category, std::string_view name, std::int64_t start,

@@ -24,6 +24,8 @@ class TraceFile {
   // Nanoseconds on the clock of all times here: monotonic, at the start set to the
   // system's.
   std::int64_t now() const;
+  // Of a time of CLOCK_MONOTONIC, ns.
+  std::int64_t at(std::int64_t monotonic) const { return monotonic + offset_; }
 
   // Work of the rank's own thread: spans lie inside each other or apart.
   void span(std::string_view category, std::string_view name, std::int64_t start, std::int64_t end,

@@ -1,6 +1,7 @@
 #include "model/ops/cuda/momentum.h"
 
 #include <cmath>
+#include <type_traits>
 
 #include "model/ops/cuda/weights.cuh"
 
@@ -66,6 +67,7 @@ void over_range(Stream& stream, const MomentumState& state, const RuleOf& rule_o
     using T = decltype(zero);
     using A = Sum<T>;
     const auto rule = rule_of.template operator()<A>();
+    using Rule = std::remove_const_t<decltype(rule)>;
     const Range<T> op{.weights = {at<T>(state.value), at<A>(state.master)},
                       .momentum = at<A>(state.momentum),
                       .grad = at<A>(state.grad),
@@ -73,8 +75,7 @@ void over_range(Stream& stream, const MomentumState& state, const RuleOf& rule_o
                       .rate = at<A>(state.rate),
                       .count = count};
     const auto run = [&]<int n>(Count<n>) {
-      launch(momentum_kernel<n, T, decltype(rule)>, flat_blocks<n>(count), kFlatThreads, 0, stream,
-             op, rule);
+      launch(momentum_kernel<n, T, Rule>, flat_blocks<n>(count), kFlatThreads, 0, stream, op, rule);
     };
     with_fours<A>(run, state.value, state.master, state.momentum, state.grad);
   });

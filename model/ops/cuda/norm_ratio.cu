@@ -1,6 +1,7 @@
 #include "model/ops/cuda/norm_ratio.h"
 
 #include <cmath>
+#include <type_traits>
 
 #include "model/device/cuda/launch.cuh"
 #include "model/ops/dispatch.h"

@@ -4,6 +4,9 @@
 
 #include <cmath>
 #include <cstring>
+#include <map>
+#include <string>
+#include <vector>
 
 #include "model/params/init.h"
 
@@ -162,6 +165,87 @@ TEST(ParamStore, padding_is_zero_and_belongs_to_no_parameter) {
       EXPECT_EQ(weight.value.as<float>()[i], expected) << index << " " << i;
     }
   }
+}
+
+// Three units of 10,000, 100 and 5,000 elements and a gradient kept apart.
+void declare_units(ParamStore& store) {
+  store.begin_unit(-1, /*alone=*/true);
+  Weight& table = store.declare({.name = "table", .shape = {100, 100}, .init_scale = 0.5});
+  store.begin_unit(0);
+  store.declare({.name = "small", .shape = {100}, .init = Init::kOnes});
+  store.begin_unit(1);
+  store.declare({.name = "w", .shape = {50, 100}, .init_scale = 0.5});
+  store.declare_apart(table);
+}
+
+TEST(Sharing, every_element_is_owned_once) {
+  for (const int parts : {1, 2, 3}) {
+    for (const std::int64_t bucket : {std::int64_t{0}, std::int64_t{4096}, Sharing::kWholeStore}) {
+      std::map<std::string, std::vector<int>> owners;
+      for (int part = 0; part < parts; ++part) {
+        ParamStore store;
+        declare_units(store);
+        Arena values(1 << 18), gradients(1 << 18);
+        store.allocate({values, values, &gradients}, DType::kF32,
+                       {.parts = parts, .part = part, .bucket = bucket});
+        for (const ParamStore::Owned& owned : store.owned()) {
+          auto& of = owners[owned.param->spec.name];
+          of.resize(static_cast<std::size_t>(owned.param->box.extent.count()));
+          for (std::int64_t i = 0; i < owned.count; ++i) {
+            ++of[static_cast<std::size_t>(owned.first + i)];
+          }
+        }
+        EXPECT_EQ(store.gradient_count() - store.flat_count(), store.buckets().back().part * parts);
+        for (const ParamStore::Bucket& each : store.buckets()) {
+          EXPECT_EQ(each.part % ParamStore::kGrain, 0);
+        }
+      }
+      ASSERT_EQ(owners.size(), 3u);
+      for (const auto& [name, of] : owners) {
+        EXPECT_EQ(of, std::vector<int>(of.size(), 1)) << name << " of " << parts;
+      }
+    }
+  }
+}
+
+TEST(Sharing, owned_parts_are_initialised_as_the_whole_is) {
+  ParamStore whole;
+  declare_units(whole);
+  Arena memory(1 << 19);
+  whole.allocate({memory, memory, nullptr}, DType::kF32);
+  whole.initialize(7);
+  for (int part = 0; part < 2; ++part) {
+    ParamStore store;
+    declare_units(store);
+    Arena values(1 << 18), masters(1 << 18);
+    store.allocate({values, masters, nullptr}, DType::kBf16,
+                   {.parts = 2, .part = part, .bucket = 0, .values = true, .masters = true});
+    store.initialize(7);
+    for (const ParamStore::Owned& owned : store.owned()) {
+      for (const Weight& weight : whole.weights()) {
+        const Param& param = weight.parts.front();
+        if (param.spec.name != owned.param->spec.name) continue;
+        for (std::int64_t i = 0; i < owned.count; ++i) {
+          const float expected = param.value.as<float>()[owned.first + i];
+          ASSERT_EQ(owned.master.as<float>()[i], expected);
+          ASSERT_EQ(owned.value.as<Bf16>()[i].bits, Bf16(expected).bits);
+        }
+      }
+    }
+  }
+}
+
+TEST(Cut, a_run_of_a_box_is_up_to_three_boxes) {
+  const Box box{{2, 3}, {5, 4}};
+  const auto boxes = boxes_of_run(box, 3, 11);  // the last of row 0, rows 1 and 2, two of row 3
+  ASSERT_EQ(boxes.size(), 3u);
+  EXPECT_EQ(boxes[0].box, (Box{{2, 6}, {1, 1}}));
+  EXPECT_EQ(boxes[1].box, (Box{{3, 3}, {2, 4}}));
+  EXPECT_EQ(boxes[2].box, (Box{{5, 3}, {1, 2}}));
+  EXPECT_EQ(boxes[1].at, 1);
+  EXPECT_EQ(boxes[2].at, 9);
+  EXPECT_EQ(boxes_of_run(box, 0, 20).size(), 1u);
+  EXPECT_EQ(boxes_of_run({{7}, {9}}, 2, 3)[0].box, (Box{{9}, {3}}));
 }
 
 TEST(Cut, one_that_does_not_divide_is_refused) {

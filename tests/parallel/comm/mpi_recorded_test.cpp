@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "model/tensor/arena.h"
 #include "model/tensor/host_tensor.h"
 #include "tests/parallel/mpi_world.h"
 
@@ -17,7 +18,14 @@ class Told final : public CommunicationObserver {
  public:
   void begin(const Event& event) override { lines.push_back(text("begin", event)); }
   void end(const Event& event) override { lines.push_back(text("end", event)); }
+  void leave(const Event& event) override { lines.push_back(text("leave", event)); }
+  void ran_beside(const Event& event, Transfer::Interval ran, Transfer::Interval waited) override {
+    lines.push_back(text("ran", event));
+    ran_ns += ran.end - ran.begin;
+    waited_ns += waited.end - waited.begin;
+  }
   std::vector<std::string> lines;
+  std::int64_t ran_ns = 0, waited_ns = 0;
 
  private:
   static std::string text(const char* what, const Event& event) {
@@ -77,6 +85,36 @@ TEST(RecordedCommunicator, tells_its_observer_of_messages_until_they_are_there) 
   const std::string what = group->rank() == 0 ? "send of everybody, 16 bytes, peer 1"
                                               : "receive of everybody, 16 bytes, peer 0";
   EXPECT_EQ(told.lines, (std::vector<std::string>{"begin " + what, "end " + what}));
+}
+
+TEST(RecordedCommunicator, knows_a_collective_that_runs_beside_until_it_is_waited_for) {
+  const auto group = everybody();
+  const auto memory = world().share(1 << 20);
+  ASSERT_NE(memory, nullptr);
+  Arena arena(memory->data(), memory->bytes());
+  Told told;
+  world().observe(&told);
+  Stream stream;
+  const Tensor tensor = arena.take(Shape{1000});
+  {
+    Transfer first = group->start_all_reduce(stream, tensor, Reduce::kSum);
+    Transfer second = group->start_all_reduce(stream, tensor, Reduce::kMax);
+    const LedgerPage page = world().ledger().page();
+    EXPECT_EQ(newest_of(page).begun, 2u);
+    EXPECT_EQ(newest_of(page).finished, 0u);
+    EXPECT_EQ(page.operation(), Operation::kNone) << "nobody waits in it";
+    second.wait();
+    EXPECT_EQ(newest_of(world().ledger().page()).finished, 2u) << "they end in their order";
+    first.wait();
+    EXPECT_EQ(newest_of(world().ledger().page()).finished, 2u);
+  }
+  world().observe(nullptr);
+  const std::string what = "all_reduce of everybody, 4000 bytes, peer -1";
+  EXPECT_EQ(told.lines, (std::vector<std::string>{"begin " + what, "leave " + what, "begin " + what,
+                                                  "leave " + what, "ran " + what, "ran " + what}));
+  EXPECT_GT(told.ran_ns, 0);
+  EXPECT_GE(told.waited_ns, 0);
+  group->barrier(stream);
 }
 
 }  // namespace

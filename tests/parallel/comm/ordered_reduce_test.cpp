@@ -52,7 +52,7 @@ TEST(OrderedReduce, of_the_sums_of_aligned_runs_has_the_bits_of_one_sum) {
     }
     std::vector<float> one_by_one = all.front();
     for (std::size_t r = 1; r < ranks; ++r) {
-      one_by_one = reduced(Reduce::kSum, {one_by_one, all[r]});
+      one_by_one = reduced<float>(Reduce::kSum, {one_by_one, all[r]});
     }
     EXPECT_EQ(tests::are_same(one_by_one, expected), ranks < 4) << ranks << " ranks";
   }

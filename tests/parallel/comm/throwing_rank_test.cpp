@@ -26,4 +26,13 @@ TEST(World, left_by_an_exception_ends_all_ranks) {
   EXPECT_EQ(code_of("outside"), 1);
 }
 
+// mpirun ends a rank that waits in shared memory like any other.
+TEST(World, whose_rank_is_killed_ends_those_that_wait_in_shared_memory) {
+  EXPECT_EQ(code_of("killed"), 128 + 9);
+}
+
+TEST(World, left_by_an_exception_gives_up_what_was_started_beside) {
+  EXPECT_EQ(code_of("beside"), 1);
+}
+
 }  // namespace

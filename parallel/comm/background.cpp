@@ -1,0 +1,84 @@
+#include "parallel/comm/background.h"
+
+#include <utility>
+
+#include "model/device/cpu/threads.h"
+#include "parallel/comm/ledger.h"
+
+namespace trireme::comm {
+
+struct Background::Job {
+  std::function<void()> work;
+  Transfer::Interval ran;
+  std::exception_ptr failure;
+  bool done = false;
+};
+
+class Background::Wait final : public Transfer::Pending {
+ public:
+  Wait(Background& background, std::shared_ptr<Job> job)
+      : background_(background), job_(std::move(job)) {}
+  void wait() override {
+    std::unique_lock guard(background_.mutex_);
+    background_.changed_.wait(guard, [&] { return job_->done; });
+    if (job_->failure) std::rethrow_exception(job_->failure);
+  }
+  Transfer::Interval ran() const override { return job_->ran; }
+
+ private:
+  Background& background_;
+  std::shared_ptr<Job> job_;
+};
+
+Background::~Background() {
+  {
+    const std::lock_guard guard(mutex_);
+    ends_ = true;
+    changed_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+Transfer Background::start(std::function<void()> work) {
+  auto job = std::make_shared<Job>();
+  job->work = std::move(work);
+  auto wait = std::make_unique<Wait>(*this, job);
+  const std::lock_guard guard(mutex_);
+  jobs_.push_back(std::move(job));
+  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  changed_.notify_all();
+  return Transfer(std::move(wait));
+}
+
+void Background::drain() {
+  std::unique_lock guard(mutex_);
+  changed_.wait(guard, [&] { return jobs_.empty(); });
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+void Background::run() {
+  cpu::use_threads(1);
+  std::unique_lock guard(mutex_);
+  for (;;) {
+    changed_.wait(guard, [&] { return ends_ || !jobs_.empty(); });
+    if (ends_) return;
+    Job& job = *jobs_.front();
+    std::exception_ptr failure = failure_;
+    guard.unlock();
+    job.ran.begin = ledger_now();
+    try {
+      if (!failure) job.work();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    job.ran.end = ledger_now();
+    job.work = nullptr;
+    guard.lock();
+    failure_ = job.failure = failure;
+    job.done = true;
+    jobs_.pop_front();
+    changed_.notify_all();
+  }
+}
+
+}  // namespace trireme::comm
