@@ -1,5 +1,7 @@
 #include "trainer/config/complete.h"
 
+#include <type_traits>
+
 #include "trainer/config/flavors.h"
 
 namespace trireme {
@@ -28,6 +30,18 @@ class Completion {
     model_.attention_output_bias = model_.attention_bias && model_.model_type != "qwen2";
   }
 
+  // As the rules' authors recommend.
+  void optimizer() {
+    OptimizerConfig& how = loaded_.config.optimizer;
+    if (how.name == "Lion" && !given("optimizer.beta2")) derive("optimizer.beta2", how.beta2, 0.99);
+    if (how.name == "LAMB" && !given("optimizer.beta2"))
+      derive("optimizer.beta2", how.beta2, 0.999);
+    if (how.name == "LAMB" && !given("optimizer.eps")) derive("optimizer.eps", how.eps, 1e-6);
+    if (how.name != "Muon") return;
+    if (!given("optimizer.momentum")) derive("optimizer.momentum", how.momentum, 0.95);
+    if (!given("optimizer.nesterov")) derive("optimizer.nesterov", how.nesterov, true);
+  }
+
   void training() {
     TrainingConfig& training = loaded_.config.training;
     if (training.global_batch_size == 0) {
@@ -38,7 +52,8 @@ class Completion {
  private:
   bool given(const char* key) const { return loaded_.origin(key).is_given(); }
 
-  void derive(const char* key, std::int64_t& member, std::int64_t value) {
+  template <class T>
+  void derive(const char* key, T& member, std::type_identity_t<T> value) {
     member = value;
     loaded_.origins[key] = {Origin::Kind::kDerived, 0, 0};
   }
@@ -70,6 +85,7 @@ class Completion {
 void complete(LoadedConfig& loaded, const std::filesystem::path& folder) {
   Completion completion(loaded);
   completion.model();
+  completion.optimizer();
   completion.training();
   std::filesystem::path& run = loaded.config.job.dump_folder;
   if (run.is_relative()) run = (folder / run).lexically_normal();

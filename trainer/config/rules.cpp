@@ -256,9 +256,17 @@ class Rules {
   void meaningless_keys() {
     for (const Option& option : options()) {
       if (option.applies == nullptr || option.applies(c_)) continue;
-      check(!loaded_.origin(option.key).is_given(),
-            {option.key, "model.model_type", "model.flavor"},
-            say("means nothing to a model of type ", c_.model.model_type, "; remove it"), false);
+      const bool given = loaded_.origin(option.key).is_given();
+      if (option.section() == "model") {
+        check(!given, {option.key, "model.model_type", "model.flavor"},
+              say("means nothing to a model of type ", c_.model.model_type, "; remove it"), false);
+      } else if (option.key == "optimizer.stochastic_rounding") {
+        check(!given, {option.key, "training.dtype"},
+              say("means nothing to weights in ", c_.training.dtype, "; remove it"), false);
+      } else {
+        check(!given, {option.key, "optimizer.name"},
+              say("means nothing to ", c_.optimizer.name, "; remove it"), false);
+      }
     }
   }
 

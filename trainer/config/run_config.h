@@ -60,13 +60,21 @@ struct TrainingConfig {
   bool operator==(const TrainingConfig&) const = default;
 };
 
+// Which keys an optimizer goes by, and their defaults, options.cpp and complete.cpp say.
 struct OptimizerConfig {
-  std::string name = "AdamW";
+  std::string name = "AdamW";  // AdamW, SGD, Lion, LAMB, LARS, Muon
   double lr = 3e-4;
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
   double weight_decay = 0.1;  // on matrices only
+  double momentum = 0.9;
+  bool nesterov = false;
+  double trust_coefficient = 0.001;
+  std::int64_t ns_steps = 5;
+  std::string adjust_lr = "match_rms_adamw";  // or original
+  std::string state_dtype = "float32";        // or bfloat16
+  bool stochastic_rounding = false;
 
   bool operator==(const OptimizerConfig&) const = default;
 };

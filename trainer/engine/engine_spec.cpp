@@ -4,6 +4,7 @@
 #include <map>
 
 #include "model/device/devices.h"
+#include "trainer/engine/optimizer_options.h"
 
 namespace trireme {
 
@@ -47,12 +48,7 @@ EngineSpec engine_spec(const RunConfig& config) {
                     static_cast<std::int64_t>(sizeof(float)),
           .reproducible = config.job.reproducible,
           .compression = compression_options(config.parallelism),
-          .optimizer = {.rule = {.name = config.optimizer.name,
-                                 .beta1 = config.optimizer.beta1,
-                                 .beta2 = config.optimizer.beta2,
-                                 .epsilon = config.optimizer.eps,
-                                 .weight_decay = config.optimizer.weight_decay},
-                        .max_norm = config.training.max_norm}};
+          .optimizer = {.rule = optimizer_options(config), .max_norm = config.training.max_norm}};
 }
 
 Device open_device(const std::string& name) {

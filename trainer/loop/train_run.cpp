@@ -229,7 +229,7 @@ void TrainRun::go_on_from(const checkpoint::Loaded& from) {
   progress_ = read_progress(from);
   for (const data::SampleRange& range : config_.data.skip) progress_.left_out.add(range);
   committed_ = from.step;
-  engine_.publish_masters();
+  engine_.publish_masters(progress_.step);
 }
 
 void TrainRun::check_drill() {

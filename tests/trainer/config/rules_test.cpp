@@ -62,6 +62,23 @@ TEST(rules, a_flavor_made_narrower_keeps_its_proportions) {
   EXPECT_EQ(qwen3.head_dim, 128);
 }
 
+TEST(rules, an_optimizer_brings_its_own_defaults) {
+  const auto optimizer = [](const std::string& name) {
+    return read(kGood, {{"optimizer.name", name}}).config.optimizer;
+  };
+  EXPECT_EQ(optimizer("AdamW"), OptimizerConfig{});
+  EXPECT_EQ(optimizer("Lion").beta2, 0.99);
+  EXPECT_EQ(optimizer("LAMB").beta2, 0.999);
+  EXPECT_EQ(optimizer("LAMB").eps, 1e-6);
+  EXPECT_EQ(optimizer("SGD").momentum, 0.9);
+  EXPECT_FALSE(optimizer("SGD").nesterov);
+  EXPECT_EQ(optimizer("Muon").momentum, 0.95);
+  EXPECT_TRUE(optimizer("Muon").nesterov);
+  const OptimizerConfig given =
+      read(kGood, {{"optimizer.name", "Muon"}, {"optimizer.momentum", "0.8"}}).config.optimizer;
+  EXPECT_EQ(given.momentum, 0.8);
+}
+
 TEST(rules, what_a_model_needs_and_lacks_is_named) {
   const std::string text = complaint(kSmall);
   EXPECT_THAT(text, StartsWith("3 things are wrong"));
@@ -160,6 +177,15 @@ INSTANTIATE_TEST_SUITE_P(
         Case{{{"model.model_type", "gpt2"}},
              "command line: --model.model_type = \"gpt2\": flavor tiny is of type llama; remove "
              "one of them"},
+        Case{{{"optimizer.name", "SGD"}, {"optimizer.beta1", "0.8"}},
+             "command line: --optimizer.beta1: means nothing to SGD; remove it"},
+        Case{{{"optimizer.momentum", "0.8"}},
+             "command line: --optimizer.momentum: means nothing to AdamW; remove it"},
+        Case{{{"optimizer.name", "LAMB"}, {"optimizer.ns_steps", "3"}},
+             "command line: --optimizer.ns_steps: means nothing to LAMB; remove it"},
+        Case{{{"optimizer.stochastic_rounding", "true"}},
+             "command line: --optimizer.stochastic_rounding: means nothing to weights in float32; "
+             "remove it"},
         Case{{{"model.layer_norm_epsilon", "1e-5"}},
              "command line: --model.layer_norm_epsilon: means nothing to a model of type llama; "
              "remove it"},
