@@ -36,7 +36,7 @@ void round_stochastically(Stream& stream, Tensor to, Tensor from, Tensor unless_
                           const StochasticRounding& how) {
   require_count("round_stochastically: to", to, from.count(), DType::kBf16);
   require_count("round_stochastically: from", from, from.count(), DType::kF32);
-  require_count("round_stochastically: unless_nan", unless_nan, 1, DType::kF32);
+  if (unless_nan) require_count("round_stochastically: unless_nan", unless_nan, 1, DType::kF32);
   TRIREME_DISPATCH(stream, round_stochastically(stream, to, from, unless_nan, how));
 }
 

@@ -23,7 +23,7 @@ void pick(Stream&, Tensor part, Tensor whole, const Placed& where);
 // to [count] bfloat16 = from [count] float32, up or down to a neighbour with the probability
 // that makes the mean right (Gupta et al. 2015); what bfloat16 holds stays itself. The choice
 // for an element depends on the key, the update and its index in the whole tensor only.
-// Nothing changes when `unless_nan` [1] float32 is NaN.
+// Nothing changes when `unless_nan` [1] float32 is NaN; it may be empty.
 struct StochasticRounding {
   std::uint64_t key = 0;
   std::uint64_t update = 0;

@@ -76,6 +76,11 @@ class UpdateRule {
                       double learning_rate, std::int64_t update) = 0;
 };
 
+// Makes the values of the masters again what they were after `update` updates, for a run that
+// goes on from its masters.
+void publish_masters(Stream& stream, const OptimizerOptions& options,
+                     std::span<const UpdateRange> ranges, std::int64_t update);
+
 // AdamW, SGD, Lion, LAMB, LARS, Muon.
 std::vector<std::string> update_rule_names();
 // The groups outlive the rule. Throws ConfigError for an unknown name.

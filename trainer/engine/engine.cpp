@@ -252,12 +252,8 @@ double Engine::summed_losses() {
   return std::accumulate(in_order.begin(), in_order.end(), 0.0);
 }
 
-void Engine::publish_masters() {
-  if (params_.has_masters()) {
-    for (const ParamStore::Owned& owned : params_.owned()) {
-      ops::cast(stream_, owned.value, owned.master);
-    }
-  }
+void Engine::publish_masters(std::int64_t update) {
+  optimizer_->publish_masters(stream_, update);
   gatherer_->publish(stream_);
 }
 

@@ -72,8 +72,9 @@ class Engine {
   // Told what the pipeline does in training and evaluation; null for nobody.
   void observe(PipelineObserver* observer) { progress_.pass_on_to(observer); }
 
-  // Makes the weights the layers read from the masters, after these were loaded. Collective.
-  void publish_masters();
+  // Makes the weights the layers read from the masters, after these were loaded, as `update`
+  // updates left them. Collective.
+  void publish_masters(std::int64_t update = 0);
 
   // What a checkpoint keeps, for loading and storing; download or upload it.
   const HostState& host_state();

@@ -209,7 +209,7 @@ void TrainRun::resume() {
   require_weights(*resumed_from_, engine_, *groups_.all);
   progress_ = read_progress(*resumed_from_);
   committed_ = resumed_from_->step;
-  engine_.publish_masters();
+  engine_.publish_masters(progress_.step);
 }
 
 // Changed data would give the sample counter another meaning.

@@ -51,7 +51,7 @@ void pick(Stream&, Tensor part, Tensor whole, const Placed& where) {
 
 void round_stochastically(Stream&, Tensor to, Tensor from, Tensor unless_nan,
                           const StochasticRounding& how) {
-  if (std::isnan(*unless_nan.as<float>())) return;
+  if (unless_nan && std::isnan(*unless_nan.as<float>())) return;
   simd::with_isa([&]<Isa isa>() {
     each_run(to.count(), how.where, [&](std::int64_t i, std::int64_t index, std::int64_t n) {
       simd::round_stochastically<isa>({.to = at<simd::Bf16Bits>(to, i),

@@ -48,7 +48,7 @@ __device__ std::uint32_t philox_word(std::uint64_t key, std::uint64_t low, std::
 
 __global__ void round_kernel(Bf16* to, const float* from, const float* unless_nan,
                              std::int64_t count, const StochasticRounding how) {
-  if (*unless_nan != *unless_nan) return;
+  if (unless_nan && *unless_nan != *unless_nan) return;
   over_flat<1>(count, [&]<int n>(Count<n>, std::int64_t i) {
     const auto index = static_cast<std::uint64_t>(index_of(how.where, i));
     const float value = from[i];
@@ -94,7 +94,7 @@ void pick(Stream& stream, Tensor part, Tensor whole, const Placed& where) {
 void round_stochastically(Stream& stream, Tensor to, Tensor from, Tensor unless_nan,
                           const StochasticRounding& how) {
   launch(round_kernel, flat_blocks<1>(to.count()), kFlatThreads, 0, stream, to.as<Bf16>(),
-         from.as<float>(), unless_nan.as<float>(), to.count(), how);
+         from.as<float>(), at<float>(unless_nan), to.count(), how);
 }
 
 }  // namespace trireme::ops::cuda

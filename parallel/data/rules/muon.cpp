@@ -130,7 +130,7 @@ void MuonRule::assemble(Stream& stream, const Matrix& matrix,
   ops::zero(stream, whole);
   for (const std::size_t i : matrix.ranges) {
     const UpdateRange& range = ranges[i];
-    if (!range.param->counted()) continue;
+    if (!counts_among(ranks_.tensor, *range.param)) continue;
     ops::place(stream, whole, range.grad, placed_of(*range.param, range.first));
   }
   ranks_.shard.all_reduce(stream, whole, Reduce::kSum);

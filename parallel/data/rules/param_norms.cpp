@@ -2,6 +2,7 @@
 
 #include "model/ops/elementwise.h"
 #include "model/ops/optimizer.h"
+#include "parallel/data/rules/placed_of.h"
 
 namespace trireme {
 namespace {
@@ -40,7 +41,7 @@ void ParamNorms::prepare(const ParamStore& params, Arena& workspace) {
 void ParamNorms::measure(Stream& stream, std::span<const UpdateRange> ranges) const {
   ops::zero(stream, sums_);
   for (const UpdateRange& range : ranges) {
-    if (!range.param->spec.decay || !range.param->counted()) continue;
+    if (!range.param->spec.decay || !counts_among(ranks_.tensor, *range.param)) continue;
     add(stream, sums_.row_slice(0, 1), range.master, range);
     add(stream, sums_.row_slice(1, 1), range.grad, range);
   }

@@ -3,6 +3,7 @@
 
 #include "model/ops/placed.h"
 #include "model/params/param_store.h"
+#include "parallel/comm/communicator.h"
 
 namespace trireme {
 
@@ -18,6 +19,15 @@ inline ops::Placed placed_of(const Param& param, std::int64_t first) {
           .run = std::max<std::int64_t>(held * tail, 1),
           .stride = std::max<std::int64_t>(whole[std::max(cut, 0)] * tail, 1),
           .start = from * tail};
+}
+
+// Whether this rank's elements count among those of the tensor group: of neighbours that hold
+// one and the same part the first's do. Unlike Param::counted(), also on a stage whose table is
+// tied to another's.
+inline bool counts_among(const Communicator& tensor, const Param& param) {
+  const Cut& cut = param.spec.cut;
+  const int parts = cut.dim < 0 ? 1 : cut.slice.count;
+  return tensor.rank() % (tensor.size() / parts) == 0;
 }
 
 }  // namespace trireme

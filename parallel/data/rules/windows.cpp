@@ -21,7 +21,23 @@ ops::StochasticRounding rounding(const OptimizerOptions& options, const UpdateSt
           .where = placed_of(*range.param, range.first + at)};
 }
 
+constexpr const char* kValue = "value";
+
 }  // namespace
+
+void publish_masters(Stream& stream, const OptimizerOptions& options,
+                     std::span<const UpdateRange> ranges, std::int64_t update) {
+  const UpdateStep step{stream, {}, 0, update};
+  for (const UpdateRange& range : ranges) {
+    if (range.master.dtype == range.value.dtype) continue;
+    if (options.stochastic_rounding && update > 0) {
+      ops::round_stochastically(stream, range.value, range.master, {},
+                                rounding(options, step, range, kValue, 0));
+    } else {
+      ops::cast(stream, range.value, range.master);
+    }
+  }
+}
 
 DType Windows::state_dtype(DType accumulator) const {
   require(!options_.bfloat16_state || accumulator == DType::kF32, "bfloat16 state of ",
@@ -89,7 +105,7 @@ void Windows::close(const UpdateStep& step, const UpdateRange& range,
     for (std::size_t k = 0; k < states.size(); ++k)
       round(range.state[k], piece.state[k], states[k]);
   }
-  if (rounds(range, writes)) round(range.value, piece.value, "value");
+  if (rounds(range, writes)) round(range.value, piece.value, kValue);
 }
 
 }  // namespace trireme

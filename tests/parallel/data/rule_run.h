@@ -58,20 +58,20 @@ struct RuleRun::Rank {
 
   // Shards meet in the middle of rows; what is small is the last rank's alone, and what is
   // large comes in two ranges.
-  void cut(const Param& param, int shards, int shard) {
+  void cut(const Param& param, int shards, int number) {
     const std::int64_t count = param.box.extent.count();
     const auto border = [&](int s) {
       if (s == 0) return std::int64_t{0};
       return s == shards ? count : count < 10 ? 0 : (count * s / shards) | 1;
     };
-    const std::int64_t from = border(shard), to = border(shard + 1);
+    const std::int64_t from = border(number), to = border(number + 1);
     const std::int64_t middle = to - from > 10 ? from + (to - from) / 3 : to;
     add(param, from, middle);
     add(param, middle, to);
   }
   void add(const Param& param, std::int64_t from, std::int64_t to) {
     if (from == to) return;
-    const auto part = [&](const Tensor& tensor) { return tensor.slice(from, to - from); };
+    const auto part = [&](const Tensor& whole) { return whole.slice(from, to - from); };
     UpdateRange range{&param, from, part(param.value), part(param.master), part(param.grad), {}};
     for (const UpdateRule::State& each : rule->state(param.spec, accumulator())) {
       range.state.push_back(state.take({to - from}, each.dtype));

@@ -1,0 +1,74 @@
+#!/usr/bin/python3
+"""Every optimizer of the config: it learns, shares its work out exactly and continues exactly."""
+import shutil
+
+from support import check, checkpoint, curve, fact, main, metrics, note, same_checkpoint, same_curve
+
+OPTIMIZERS = {"AdamW": {"lr": 3e-3}, "SGD": {"lr": 0.3}, "Lion": {"lr": 5e-4},
+              "LAMB": {"lr": 1e-2}, "LARS": {"lr": 5.0}, "Muon": {"lr": 3e-3}}
+MODEL = {"model": {"flavor": "tiny", "num_hidden_layers": 2},
+         "training": {"seq_len": 32, "local_batch_size": 1, "global_batch_size": 8, "steps": 12},
+         "checkpoint": {"interval": 6},
+         "job": {"reproducible": True}}
+LAYOUTS = [(2, ["--parallelism.data_shard=2", "--parallelism.zero=1"]),
+           (4, ["--parallelism.data_shard=4", "--parallelism.zero=3"]),
+           (4, ["--parallelism.data_shard=2", "--parallelism.pipeline=2"])]
+
+
+def model(name, **how):
+    return {**MODEL, "optimizer": {"name": name, **OPTIMIZERS[name], **how}}
+
+
+def losses(run):
+    return [float(line["loss"]) for line in metrics(run)]
+
+
+@fact
+def shared_out_over_data_ranks_they_have_the_bits_of_one(workshop):
+    workshop.corpus()
+    for name in OPTIMIZERS:
+        alone = f"{name}-alone"
+        workshop.run("train", workshop.config(alone, model(name))).done()
+        learned = losses(workshop / alone)
+        check(learned[-1] < learned[0] - 0.1, name, "does not learn:", learned)
+        for number, (ranks, options) in enumerate(LAYOUTS):
+            run = f"{name}-{number}"
+            workshop.run_ranks(ranks, "train", workshop.config(run, model(name)), *options).done()
+            same_curve(workshop / run, curve(workshop / alone))
+            same_checkpoint(workshop, run, alone)
+        note(f"{name}: loss {learned[0]:.3f} to {learned[-1]:.3f}, {len(LAYOUTS)} layouts alike")
+
+
+@fact
+def shared_out_over_tensor_ranks_they_have_the_same_losses(workshop):
+    workshop.corpus()
+    for name in OPTIMIZERS:
+        how = {**model(name), "job": {"reproducible": False}}
+        workshop.run("train", workshop.config(f"{name}-alone", how)).done()
+        workshop.run_ranks(2, "train", workshop.config(f"{name}-shared", how),
+                           "--parallelism.tensor=2").done()
+        worst = max(abs(a - b) / b for a, b in zip(losses(workshop / f"{name}-shared"),
+                                                   losses(workshop / f"{name}-alone")))
+        # A sign of Lion's may turn by a rounding.
+        check(worst < (1e-4 if name == "Lion" else 1e-5), name, "is off by", worst)
+        note(f"{name}: off by {worst:.1e}")
+
+
+@fact
+def moments_in_bfloat16_and_stochastic_rounding_continue_exactly(workshop):
+    workshop.corpus()
+    for name in OPTIMIZERS:
+        how = model(name, state_dtype="bfloat16", stochastic_rounding=True)
+        how["training"] = {**how["training"], "dtype": "bfloat16"}
+        whole, resumed = f"{name}-whole", f"{name}-resumed"
+        workshop.run("train", workshop.config(whole, how)).done()
+        config = workshop.config(resumed, how)
+        workshop.run("train", config).done()
+        shutil.rmtree(checkpoint(workshop / resumed, 12))
+        workshop.run_ranks(2, "train", config, "--parallelism.data_shard=2").done()
+        same_curve(workshop / resumed, curve(workshop / whole))
+        same_checkpoint(workshop, resumed, whole)
+
+
+if __name__ == "__main__":
+    main()
