@@ -128,7 +128,8 @@ const HostState& Engine::host_state() {
 
 Stage::Input Engine::input(int micro_batch, double scale) const {
   const auto part = [&](const Tensor& t) { return t.slice(micro_batch * tokens(), tokens()); };
-  return {.sequence = {spec_.micro_batch, spec_.seq_len, part(positions_), part(document_start_)},
+  return {.sequence = {spec_.micro_batch, spec_.seq_len, part(positions_), part(document_start_),
+                       spec_.documents},
           .ids = part(ids_),
           .targets = part(targets_),
           .x = {},

@@ -30,6 +30,7 @@ struct EngineSpec {
   int virtual_stages = 1;
   std::vector<std::int64_t> layers_per_stage = {};  // empty: balanced
   bool sequence = false;                            // sequence parallelism
+  bool documents = true;                            // false: no batch masks documents
   ShardedAdamW::Options optimizer;
 };
 

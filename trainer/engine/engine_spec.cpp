@@ -27,6 +27,7 @@ EngineSpec engine_spec(const RunConfig& config) {
           .virtual_stages = static_cast<int>(config.parallelism.virtual_stages),
           .layers_per_stage = config.parallelism.layers_per_stage,
           .sequence = config.parallelism.sequence,
+          .documents = config.data.document_mask,
           .optimizer = {.beta1 = config.optimizer.beta1,
                         .beta2 = config.optimizer.beta2,
                         .epsilon = config.optimizer.eps,

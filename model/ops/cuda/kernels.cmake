@@ -1,10 +1,13 @@
-# The ops that run on CUDA: ops/NAME.cpp chooses between ops/cpu/NAME.cpp and ops/cuda/NAME.cu.
+# The ops that run on CUDA: ops/NAME.cpp chooses between ops/cpu/NAME.cpp and ops/cuda/NAME.cu
+# (attention.cpp, which chooses between our kernels and cuDNN's).
 set(trireme_cuda_ops
   activation attention bias cross_entropy elementwise embedding head_norm norm optimizer rope)
 # Their kernels' sources, those that several ops share included.
 set(trireme_cuda_kernels
   ${trireme_cuda_ops}
   attention_backward_fma attention_backward_mma attention_cached attention_fma attention_mma
-  column_sums)
+  attention_own column_sums transpose)
+list(REMOVE_ITEM trireme_cuda_kernels attention)
 list(TRANSFORM trireme_cuda_ops REPLACE ".+" "${CMAKE_SOURCE_DIR}/model/ops/\\0.cpp")
 list(TRANSFORM trireme_cuda_kernels REPLACE ".+" "${CMAKE_SOURCE_DIR}/model/ops/cuda/\\0.cu")
+list(APPEND trireme_cuda_kernels "${CMAKE_SOURCE_DIR}/model/ops/cuda/attention.cpp")
