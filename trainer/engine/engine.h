@@ -60,6 +60,9 @@ class Engine {
   double gradients(std::int64_t valid_tokens);
   double update(double learning_rate, std::int64_t update);
 
+  // Whose kernels compute this rank's attention, for people.
+  std::string attention_kernels() const;
+
   // Told what the pipeline does in training and evaluation; null for nobody.
   void observe(PipelineObserver* observer) { progress_.pass_on_to(observer); }
 
