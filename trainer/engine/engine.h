@@ -24,13 +24,13 @@ struct EngineSpec {
   DType compute = DType::kF32;
   Recompute recompute = Recompute::kNone;
   std::int64_t seq_len = 0;
+  bool documents = true;           // false: no batch masks documents
   std::int64_t micro_batch = 1;    // sequences in a micro-batch
   std::int64_t micro_batches = 1;  // of this rank in a step
   std::string schedule = "1F1B";
   int virtual_stages = 1;
   std::vector<std::int64_t> layers_per_stage = {};  // empty: balanced
   bool sequence = false;                            // sequence parallelism
-  bool documents = true;                            // false: no batch masks documents
   ShardedAdamW::Options optimizer;
 };
 
