@@ -10,6 +10,8 @@ fail() {
   exit "$code"
 }
 
+has_nvcc() { command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; }
+
 # progress DONE TOTAL TEXT: one line, redrawn on a terminal, a line each tenth elsewhere.
 progress_tenth=-1
 progress() {

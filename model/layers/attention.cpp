@@ -91,7 +91,8 @@ Attention::Attention(ParamStore& params, const std::string& name, const Attentio
 }
 
 ops::AttentionShape Attention::shape(const Sequence& sequence) const {
-  return {sequence.batch, sequence.seq, heads_, 1 / std::sqrt(static_cast<double>(heads_.width))};
+  return {sequence.batch, sequence.seq, heads_, 1 / std::sqrt(static_cast<double>(heads_.width)),
+          sequence.documents};
 }
 
 // Queries, keys and values of x, normed and turned: in keep.

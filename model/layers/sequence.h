@@ -11,6 +11,7 @@ struct Sequence {
   std::int64_t seq = 1;
   Tensor positions;       // [batch seq] I32: the token's position in its document
   Tensor document_start;  // [batch seq] I32: where its document begins in its sequence
+  bool documents = true;  // false: every sequence is one document, known before the step
   std::int64_t tokens() const { return batch * seq; }
 };
 

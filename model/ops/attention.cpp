@@ -44,8 +44,9 @@ void attention(Stream& stream, Arena& scratch, Tensor out, Tensor lse, Tensor qk
   count(stream, shape, 2);
   if (qkv.count() == 0) return;
   const Arena::Frame frame(scratch);
-  const Tensor workspace = scratch.take(
-      TRIREME_CHOICE(stream, attention_workspace(shape, qkv.dtype)), accumulator_of(qkv.dtype));
+  const Tensor workspace =
+      scratch.take(TRIREME_CHOICE(stream, attention_workspace(stream.device(), shape, qkv.dtype)),
+                   accumulator_of(qkv.dtype));
   TRIREME_DISPATCH(stream, attention(stream, workspace, out, lse, qkv, document_start, shape));
 }
 
@@ -58,11 +59,21 @@ void attention_backward(Stream& stream, Arena& scratch, const AttentionBackward&
   count(stream, shape, 4);
   if (how.qkv.count() == 0) return;
   const Arena::Frame frame(scratch);
-  const Tensor workspace =
-      scratch.take(TRIREME_CHOICE(stream, attention_backward_workspace(shape, how.qkv.dtype)),
-                   accumulator_of(how.qkv.dtype));
+  const Tensor workspace = scratch.take(
+      TRIREME_CHOICE(stream, attention_backward_workspace(stream.device(), shape, how.qkv.dtype)),
+      accumulator_of(how.qkv.dtype));
   TRIREME_DISPATCH(stream, attention_backward(stream, workspace, how, shape));
 }
+
+#ifdef TRIREME_CUDA
+std::string attention_kernels(Device device, const AttentionShape& shape, DType dtype) {
+  return device.is_cuda() ? cuda::attention_kernels(device, shape, dtype) : "our own kernels";
+}
+#else
+std::string attention_kernels(Device, const AttentionShape&, DType) {
+  return "our own kernels";
+}
+#endif
 
 void attention_cached(Stream& stream, Tensor out, Tensor qkv, Tensor keys, Tensor values,
                       std::int64_t first, const Heads& heads, double scale) {

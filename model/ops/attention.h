@@ -1,4 +1,6 @@
 #pragma once
+#include <string>
+
 #include "model/device/stream.h"
 #include "model/ops/heads.h"
 #include "model/tensor/arena.h"
@@ -15,7 +17,8 @@ struct AttentionShape {
   std::int64_t batch = 1;
   std::int64_t seq = 1;
   Heads heads;
-  double scale = 1;  // usually 1 / sqrt(heads.width)
+  double scale = 1;       // usually 1 / sqrt(heads.width)
+  bool documents = true;  // false promises that document_start is all 0
 };
 void attention(Stream&, Arena& scratch, Tensor out, Tensor lse, Tensor qkv, Tensor document_start,
                const AttentionShape&);
@@ -25,6 +28,10 @@ struct AttentionBackward {
   Tensor dout, out, qkv, lse, document_start;
 };
 void attention_backward(Stream&, Arena& scratch, const AttentionBackward&, const AttentionShape&);
+
+// Which kernels compute attention and its backward here, for people: "cuDNN 9.19.0", or "our own
+// kernels: " and why.
+std::string attention_kernels(Device, const AttentionShape&, DType);
 
 // For generation: appends this call's keys and values to the caches at rows
 // [first, first + tokens) and lets its queries attend to all cached rows up to their own.

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <vector>
 
+#include "model/ops/attention.h"
 #include "model/ops/elementwise.h"
 #include "model/ops/gemm.h"
 #include "parallel/pipeline/balance.h"
@@ -179,9 +180,24 @@ const HostState& Engine::host_state() {
   return *host_state_;
 }
 
+std::string Engine::attention_kernels() const {
+  const ModelConfig& m = spec_.model;
+  const std::int64_t ranks = region_->slice().count;
+  return ops::attention_kernels(
+      stream_.device(),
+      {.batch = spec_.micro_batch,
+       .seq = spec_.seq_len,
+       .heads = {m.num_attention_heads / ranks,
+                 std::max<std::int64_t>(m.num_key_value_heads / ranks, 1), m.head_dim},
+       .scale = 1 / std::sqrt(static_cast<double>(m.head_dim)),
+       .documents = spec_.documents},
+      spec_.compute);
+}
+
 Stage::Input Engine::input(int micro_batch, double scale) const {
   const auto part = [&](const Tensor& t) { return t.slice(micro_batch * tokens(), tokens()); };
-  return {.sequence = {spec_.micro_batch, spec_.seq_len, part(positions_), part(document_start_)},
+  return {.sequence = {spec_.micro_batch, spec_.seq_len, part(positions_), part(document_start_),
+                       spec_.documents},
           .ids = part(ids_),
           .targets = part(targets_),
           .x = {},

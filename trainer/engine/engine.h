@@ -27,6 +27,7 @@ struct EngineSpec {
   DType compute = DType::kF32;
   Recompute recompute = Recompute::kNone;
   std::int64_t seq_len = 0;
+  bool documents = true;           // false: no batch masks documents
   std::int64_t micro_batch = 1;    // sequences in a micro-batch
   std::int64_t micro_batches = 1;  // of this rank in a step
   std::string schedule = "1F1B";
@@ -77,6 +78,9 @@ class Engine {
   };
   Update update(double learning_rate, std::int64_t update,
                 double norm_limit = std::numeric_limits<double>::infinity());
+
+  // Whose kernels compute this rank's attention, for people.
+  std::string attention_kernels() const;
 
   // Told what the pipeline does in training and evaluation; null for nobody.
   void observe(PipelineObserver* observer) { progress_.pass_on_to(observer); }

@@ -37,6 +37,7 @@ EngineSpec engine_spec(const RunConfig& config) {
           .compute = compute_dtype(config.training.dtype),
           .recompute = modes.at(config.activation_checkpoint.mode),
           .seq_len = config.training.seq_len,
+          .documents = config.data.document_mask,
           .micro_batch = config.training.local_batch_size,
           .micro_batches = microbatches(config),
           .schedule = config.parallelism.schedule,

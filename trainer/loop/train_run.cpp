@@ -280,6 +280,7 @@ void TrainRun::announce() {
        .weights = weights_hash_text(engine_, *groups_.all),
        .training_tokens = static_cast<std::int64_t>(train_data_.total_tokens()),
        .samples_per_epoch = static_cast<std::int64_t>(train_data_.samples_per_epoch())});
+  if (stream_.on_cuda()) rows.emplace_back("attention", engine_.attention_kernels());
   if (folder_.lease && !folder_.lease->taken_from().empty()) {
     rows.emplace_back("lease", "taken over from " + folder_.lease->taken_from());
   }

@@ -62,13 +62,13 @@ simd::AttentionHead<T> head_of(Tensor qkv, Tensor document_start, const Attentio
 
 }  // namespace
 
-Shape attention_workspace(const AttentionShape& shape, DType dtype) {
+Shape attention_workspace(Device, const AttentionShape& shape, DType dtype) {
   const std::int64_t seq = shape.seq, width = shape.heads.width;
   return {threads_for(shape), dtype == DType::kF64 ? simd::attention_workspace<double>(seq, width)
                                                    : simd::attention_workspace<float>(seq, width)};
 }
 
-Shape attention_backward_workspace(const AttentionShape& shape, DType dtype) {
+Shape attention_backward_workspace(Device, const AttentionShape& shape, DType dtype) {
   const std::int64_t seq = shape.seq, width = shape.heads.width;
   return {threads_for(shape), dtype == DType::kF64
                                   ? simd::attention_backward_workspace<double>(seq, width)

@@ -4,8 +4,8 @@
 namespace trireme::ops::cpu {
 
 // Shape of the accumulators that attention and its backward need: one row a thread.
-Shape attention_workspace(const AttentionShape&, DType dtype);
-Shape attention_backward_workspace(const AttentionShape&, DType dtype);
+Shape attention_workspace(Device, const AttentionShape&, DType dtype);
+Shape attention_backward_workspace(Device, const AttentionShape&, DType dtype);
 
 // Each query tile of each head is computed alone and each key's gradient is summed
 // over the queries in order, so the bits do not depend on the number of threads.

@@ -4,6 +4,7 @@
 #include <cudnn.h>
 
 #include "model/base/error.h"
+#include "model/ops/cuda/attention_cudnn.h"
 
 namespace trireme::ops::cuda {
 namespace {
@@ -21,6 +22,7 @@ std::vector<LibraryVersion> libraries() {
        text_of(cublasLtGetVersion(), 10000, 100)},
       {"cuDNN", say(CUDNN_MAJOR, ".", CUDNN_MINOR, ".", CUDNN_PATCHLEVEL),
        text_of(cudnnGetVersion(), 10000, 100)},
+      {"attention by", cudnn_attention_build(), cudnn_attention_build()},
   };
 }
 

@@ -5,7 +5,7 @@
 
 namespace trireme::ops::cuda {
 
-// cuBLASLt and cuDNN.
+// cuBLASLt, cuDNN, and whose attention the build has.
 std::vector<LibraryVersion> libraries();
 
 }  // namespace trireme::ops::cuda

@@ -2,6 +2,7 @@
 
 #include <random>
 
+#include "model/ops/cuda/transpose.h"
 #include "tests/model/ops/op_test.h"
 
 namespace trireme::ops {
@@ -17,6 +18,7 @@ struct Case {
     s.batch = batch, s.seq = seq;
     s.heads = {heads, kv_heads, width};
     s.scale = 1 / std::sqrt(static_cast<double>(width));
+    s.documents = document != 0;
     return s;
   }
   std::int64_t tokens() const { return batch * seq; }
@@ -243,6 +245,16 @@ TEST_P(AttentionDtype, StaysFiniteOverScoresOfAnySize) {
   });
 }
 
+TEST_P(AttentionDtype, HasTheSameBitsInEveryRun) {
+  on_every_platform([](Stream& stream) {
+    const Case x{2, 150, 4, 2, 64, 0};
+    const Computed first(stream, x, GetParam()), second(stream, x, GetParam());
+    EXPECT_TRUE(first.out.bits() == second.out.bits());
+    EXPECT_TRUE(first.lse.bits() == second.lse.bits());
+    EXPECT_TRUE(first.dqkv.bits() == second.dqkv.bits());
+  });
+}
+
 TEST_P(AttentionDtype, ByACacheIsThatOfTheWholeSequence) {
   on_every_platform([](Stream& stream) {
     const DType dtype = GetParam();
@@ -333,6 +345,39 @@ TEST(Attention, RefusesWhatDoesNotFit) {
   const Held keys(stream, {4, 16}, DType::kF32), values(stream, {4, 16}, DType::kF32);
   EXPECT_THROW(attention_cached(stream, c.out, c.qkv, keys, values, 0, x.shape().heads, 1), Error);
 }
+
+TEST(Attention, OnAGpuSaysWhoseKernelsComputeIt) {
+  on_every_platform([](Stream& stream) {
+    if (!stream.on_cuda()) return;
+    const auto said = [&](const Case& x, DType dtype) {
+      return attention_kernels(stream.device(), x.shape(), dtype);
+    };
+    const Case whole{2, 128, 4, 2, 64, 0}, cut{2, 128, 4, 2, 64, 30};
+    EXPECT_EQ(said(whole, DType::kF32), "our own kernels: cuDNN's take no float32");
+    EXPECT_EQ(said(cut, DType::kBf16), "our own kernels: documents are masked");
+    const std::string of_whole = said(whole, DType::kBf16);
+    EXPECT_TRUE(of_whole.starts_with("cuDNN ") || of_whole.starts_with("our own kernels: "))
+        << of_whole;
+  });
+}
+
+#ifdef TRIREME_TESTED_ON_CUDA
+TEST(Attention, OnAGpuTurnsLogSumExpsRound) {
+  on_every_platform([](Stream& stream) {
+    for (const auto& [rows, columns] : {std::pair{70, 5}, {5, 70}, {32, 32}, {1, 33}}) {
+      const Values values = random_values(3 * rows * columns, 1, DType::kF32);
+      const Held from(stream, {3, rows, columns}, DType::kF32, values);
+      const Held to(stream, {3, columns, rows}, DType::kF32);
+      cuda::transpose(stream, to, from);
+      const Values got = to.values();
+      for (int i = 0; i < 3 * rows * columns; ++i) {
+        const int row = i / columns % rows, column = i % columns, matrix = i / (rows * columns);
+        ASSERT_EQ(got[(matrix * columns + column) * rows + row], values[i]) << i;
+      }
+    }
+  });
+}
+#endif
 
 TEST(Attention, OnAGpuRefusesHeadsWiderThanItsTiles) {
   on_every_platform([](Stream& stream) {

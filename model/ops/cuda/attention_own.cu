@@ -1,4 +1,4 @@
-#include "model/ops/cuda/attention.h"
+#include "model/ops/cuda/attention_own.h"
 
 #include "model/device/cuda/launch.cuh"
 #include "model/ops/cuda/attention_kernels.h"
@@ -57,16 +57,8 @@ __global__ __launch_bounds__(kThreads) void row_dots(Accumulator<T>* delta, cons
 
 }  // namespace
 
-Shape attention_workspace(const AttentionShape&, DType) {
-  return {0};
-}
-
-Shape attention_backward_workspace(const AttentionShape& shape, DType) {
-  return {shape.batch * shape.seq, shape.heads.heads};
-}
-
-void attention(Stream& stream, Tensor, Tensor out, Tensor lse, Tensor qkv, Tensor document_start,
-               const AttentionShape& shape) {
+void own_attention(Stream& stream, Tensor out, Tensor lse, Tensor qkv, Tensor document_start,
+                   const AttentionShape& shape) {
   const std::int64_t width = shape.heads.width;
   const bool vectors = in_vectors(qkv, width) && in_vectors(out, width);
   with_float(qkv.dtype, [&](auto zero) {
@@ -78,15 +70,15 @@ void attention(Stream& stream, Tensor, Tensor out, Tensor lse, Tensor qkv, Tenso
   });
 }
 
-void attention_backward(Stream& stream, Tensor workspace, const AttentionBackward& how,
-                        const AttentionShape& shape) {
-  const std::int64_t width = shape.heads.width, rows = workspace.count();
+void own_attention_backward(Stream& stream, Tensor delta, const AttentionBackward& how,
+                            const AttentionShape& shape) {
+  const std::int64_t width = shape.heads.width, rows = delta.count();
   const bool vectors =
       in_vectors(how.qkv, width) && in_vectors(how.dqkv, width) && in_vectors(how.dout, width);
   with_float(how.qkv.dtype, [&](auto zero) {
     using T = decltype(zero);
     using A = Accumulator<T>;
-    launch(row_dots<T>, extent(parts(rows, kRows)), kThreads, 0, stream, workspace.as<A>(),
+    launch(row_dots<T>, extent(parts(rows, kRows)), kThreads, 0, stream, delta.as<A>(),
            how.dout.as<T>(), how.out.as<T>(), rows, static_cast<int>(width),
            in_vectors(how.dout, width) && in_vectors(how.out, width));
     launch_attention_backward(stream, static_cast<int>(shape.batch),
@@ -94,7 +86,7 @@ void attention_backward(Stream& stream, Tensor workspace, const AttentionBackwar
                               AttentionGradient<T, A>{.dqkv = how.dqkv.as<T>(),
                                                       .dout = how.dout.as<T>(),
                                                       .lse = how.lse.as<A>(),
-                                                      .delta = workspace.as<A>()});
+                                                      .delta = delta.as<A>()});
   });
 }
 

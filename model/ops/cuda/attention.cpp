@@ -1,0 +1,103 @@
+#include "model/ops/cuda/attention.h"
+
+#include <cstdlib>
+#include <initializer_list>
+
+#include "model/ops/cuda/attention_choice.h"
+#include "model/ops/cuda/attention_cudnn.h"
+#include "model/ops/cuda/attention_own.h"
+#include "model/ops/cuda/transpose.h"
+#include "model/tensor/arena.h"
+
+namespace trireme::ops::cuda {
+namespace {
+
+constexpr std::uintptr_t kAlignment = 16;
+
+FusedPlan plan_of(Device device, AttentionPass pass, const AttentionShape& shape, DType dtype) {
+  static const AttentionWish wish = attention_wish(std::getenv("TRIREME_ATTENTION"));
+  if (std::string reason = why_own_attention(wish, shape, dtype); !reason.empty())
+    return {.refusal = std::move(reason)};
+  return cudnn_attention_plan(device, pass, shape);
+}
+
+std::int64_t rows_of(const AttentionShape& shape) {
+  return shape.batch * shape.seq * shape.heads.heads;
+}
+
+// cuDNN's own workspace, in accumulators.
+std::int64_t own_floats(const FusedPlan& plan) {
+  return static_cast<std::int64_t>(Arena::rounded(plan.workspace_bytes) / sizeof(float));
+}
+
+bool are_aligned(std::initializer_list<Tensor> tensors) {
+  std::uintptr_t bits = 0;
+  for (const Tensor& tensor : tensors) bits |= reinterpret_cast<std::uintptr_t>(tensor.data);
+  return bits % kAlignment == 0;
+}
+
+Tensor as_matrices(Tensor lse, const AttentionShape& shape) {
+  return lse.reshaped({shape.batch, shape.seq, shape.heads.heads});
+}
+
+// Where cuDNN finds a row's log-sum-exp: heads before rows, behind its workspace.
+Tensor lse_by_head(Tensor workspace, const FusedPlan& plan, const AttentionShape& shape) {
+  return workspace.slice(own_floats(plan), rows_of(shape))
+      .reshaped({shape.batch, shape.heads.heads, shape.seq});
+}
+
+std::string text_of(const FusedPlan& plan) {
+  return plan.refusal.empty() ? cudnn_attention_name() : "our own kernels: " + plan.refusal;
+}
+
+}  // namespace
+
+Shape attention_workspace(Device device, const AttentionShape& shape, DType dtype) {
+  const FusedPlan plan = plan_of(device, AttentionPass::kForward, shape, dtype);
+  return plan.refusal.empty() ? Shape{own_floats(plan) + rows_of(shape)} : Shape{0};
+}
+
+Shape attention_backward_workspace(Device device, const AttentionShape& shape, DType dtype) {
+  const FusedPlan plan = plan_of(device, AttentionPass::kBackward, shape, dtype);
+  return plan.refusal.empty() ? Shape{own_floats(plan) + rows_of(shape)} : Shape{rows_of(shape)};
+}
+
+void attention(Stream& stream, Tensor workspace, Tensor out, Tensor lse, Tensor qkv,
+               Tensor document_start, const AttentionShape& shape) {
+  const FusedPlan plan = plan_of(stream.device(), AttentionPass::kForward, shape, qkv.dtype);
+  if (!plan.refusal.empty() || !are_aligned({qkv, out})) {
+    own_attention(stream, out, lse, qkv, document_start, shape);
+    return;
+  }
+  const Tensor by_head = lse_by_head(workspace, plan, shape);
+  cudnn_attention(stream, AttentionPass::kForward,
+                  {.workspace = workspace, .lse = by_head, .qkv = qkv, .out = out}, shape);
+  transpose(stream, as_matrices(lse, shape), by_head);
+}
+
+void attention_backward(Stream& stream, Tensor workspace, const AttentionBackward& how,
+                        const AttentionShape& shape) {
+  const FusedPlan plan = plan_of(stream.device(), AttentionPass::kBackward, shape, how.qkv.dtype);
+  if (!plan.refusal.empty() || !are_aligned({how.qkv, how.out, how.dout, how.dqkv})) {
+    own_attention_backward(stream, workspace.slice(0, rows_of(shape)), how, shape);
+    return;
+  }
+  const Tensor by_head = lse_by_head(workspace, plan, shape);
+  transpose(stream, by_head, as_matrices(how.lse, shape));
+  cudnn_attention(stream, AttentionPass::kBackward,
+                  {.workspace = workspace,
+                   .lse = by_head,
+                   .qkv = how.qkv,
+                   .out = how.out,
+                   .dout = how.dout,
+                   .dqkv = how.dqkv},
+                  shape);
+}
+
+std::string attention_kernels(Device device, const AttentionShape& shape, DType dtype) {
+  const std::string forward = text_of(plan_of(device, AttentionPass::kForward, shape, dtype));
+  const std::string backward = text_of(plan_of(device, AttentionPass::kBackward, shape, dtype));
+  return forward == backward ? forward : forward + " forward, " + backward + " backward";
+}
+
+}  // namespace trireme::ops::cuda

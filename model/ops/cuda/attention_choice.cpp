@@ -1,0 +1,41 @@
+#include "model/ops/cuda/attention_choice.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "model/base/error.h"
+
+namespace trireme::ops::cuda {
+namespace {
+
+constexpr std::int64_t kWidthUnit = 8;  // elements: 16 bytes of bfloat16
+constexpr std::size_t kMostOfDevice = 8;
+
+}  // namespace
+
+AttentionWish attention_wish(const char* value) {
+  const std::string_view asked = value ? value : "";
+  if (asked.empty() || asked == "auto") return AttentionWish::kFastest;
+  if (asked == "own") return AttentionWish::kOwn;
+  throw ConfigError(say("TRIREME_ATTENTION = \"", asked, "\": \"auto\" or \"own\""));
+}
+
+std::string why_own_attention(AttentionWish wish, const AttentionShape& shape, DType dtype) {
+  if (wish == AttentionWish::kOwn) return "TRIREME_ATTENTION asks for them";
+  if (dtype != DType::kBf16) return fmt::format("cuDNN's take no {}", name_of(dtype));
+  if (shape.documents) return "documents are masked";
+  if (shape.heads.width % kWidthUnit != 0) {
+    return fmt::format("heads of {} elements are no multiple of {}", shape.heads.width, kWidthUnit);
+  }
+  if (shape.seq == 1) return "sequences of 1 token";
+  return "";
+}
+
+std::string why_too_large(std::size_t workspace_bytes, std::size_t device_bytes) {
+  if (workspace_bytes <= device_bytes / kMostOfDevice) return "";
+  return fmt::format("cuDNN's need {} bytes of workspace, more than 1/{} of the device's memory",
+                     workspace_bytes, kMostOfDevice);
+}
+
+}  // namespace trireme::ops::cuda

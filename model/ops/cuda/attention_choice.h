@@ -1,0 +1,25 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "model/ops/attention.h"
+
+// Which kernels compute attention on a GPU, as far as that can be told without one.
+namespace trireme::ops::cuda {
+
+enum class AttentionWish : std::uint8_t { kFastest, kOwn };
+
+// Of the environment's TRIREME_ATTENTION: "auto", none or empty for the fastest kernels, "own" for
+// ours. Throws ConfigError for anything else.
+AttentionWish attention_wish(const char* value);
+
+// Why our own kernels compute this, whatever cuDNN can; empty: cuDNN is asked.
+std::string why_own_attention(AttentionWish, const AttentionShape&, DType);
+
+// Why a plan of cuDNN's that needs so much workspace is not taken on a device with so much
+// memory; empty: it is. A backward with the same bits in every run may keep a whole
+// [seq, seq] matrix of every head.
+std::string why_too_large(std::size_t workspace_bytes, std::size_t device_bytes);
+
+}  // namespace trireme::ops::cuda

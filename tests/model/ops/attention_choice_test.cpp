@@ -1,0 +1,59 @@
+#include "model/ops/cuda/attention_choice.h"
+
+#include <gtest/gtest.h>
+
+#include "model/base/error.h"
+
+namespace trireme::ops::cuda {
+namespace {
+
+// What cuDNN is asked for.
+AttentionShape plain() {
+  return {.batch = 2, .seq = 1024, .heads = {12, 4, 64}, .scale = 0.125, .documents = false};
+}
+
+TEST(AttentionChoice, CudnnIsAskedForWholeSequencesOfBfloat16) {
+  EXPECT_EQ(why_own_attention(AttentionWish::kFastest, plain(), DType::kBf16), "");
+}
+
+TEST(AttentionChoice, OurOwnKernelsTakeEverythingElseAndSayWhy) {
+  const auto why = [](const AttentionShape& shape, DType dtype = DType::kBf16,
+                      AttentionWish wish = AttentionWish::kFastest) {
+    return why_own_attention(wish, shape, dtype);
+  };
+  EXPECT_EQ(why(plain(), DType::kBf16, AttentionWish::kOwn), "TRIREME_ATTENTION asks for them");
+  EXPECT_EQ(why(plain(), DType::kF32), "cuDNN's take no float32");
+  EXPECT_EQ(why(plain(), DType::kF64), "cuDNN's take no float64");
+  AttentionShape shape = plain();
+  shape.documents = true;
+  EXPECT_EQ(why(shape), "documents are masked");
+  shape = plain();
+  shape.heads.width = 20;
+  EXPECT_EQ(why(shape), "heads of 20 elements are no multiple of 8");
+  shape = plain();
+  shape.seq = 1;
+  EXPECT_EQ(why(shape), "sequences of 1 token");
+}
+
+TEST(AttentionChoice, AnOpWhoseCallerPromisesNothingMayHaveDocuments) {
+  EXPECT_TRUE(AttentionShape{}.documents);
+}
+
+TEST(AttentionChoice, ReadsTheWish) {
+  for (const char* fastest : {static_cast<const char*>(nullptr), "", "auto"})
+    EXPECT_EQ(attention_wish(fastest), AttentionWish::kFastest);
+  EXPECT_EQ(attention_wish("own"), AttentionWish::kOwn);
+  for (const char* wrong : {"cudnn", "Own", "own "})
+    EXPECT_THROW(attention_wish(wrong), ConfigError) << wrong;
+}
+
+TEST(AttentionChoice, AWorkspaceTakesAnEighthOfTheDeviceAtMost) {
+  constexpr std::size_t kDevice = std::size_t{80} << 30;
+  EXPECT_EQ(why_too_large(0, kDevice), "");
+  EXPECT_EQ(why_too_large(kDevice / 8, kDevice), "");
+  EXPECT_EQ(why_too_large(kDevice / 8 + 1, kDevice),
+            "cuDNN's need 10737418241 bytes of workspace, more than 1/8 of the device's memory");
+}
+
+}  // namespace
+}  // namespace trireme::ops::cuda
