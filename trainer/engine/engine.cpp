@@ -186,17 +186,23 @@ Stage::Input Engine::input(int micro_batch, double scale) const {
 }
 
 double Engine::gradients(std::int64_t valid_tokens) {
-  const double scale = 1.0 / static_cast<double>(std::max<std::int64_t>(valid_tokens, 1));
+  queue_gradients(valid_tokens);
+  stream_.synchronize();
+  return summed_losses() * scale_;
+}
+
+void Engine::queue_gradients(std::int64_t valid_tokens) {
+  scale_ = 1.0 / static_cast<double>(std::max<std::int64_t>(valid_tokens, 1));
   progress_.enter(ledger::Phase::kForward);
   reducer_->begin();
   for (const HostMirror& input : inputs_) input.upload(stream_);
   ops::zero(stream_, losses_);
   pipeline_->run(
-      stream_, [&](int m) { return input(m, scale); },
+      stream_, [&](int m) { return input(m, scale_); },
       [&](int m, Tensor loss) { ops::sum(stream_, losses_.slice(m, 1), loss); });
   progress_.enter(ledger::Phase::kReduce);
   complete_gradients();
-  return summed_losses() * scale;
+  queue_losses();
 }
 
 // What other ranks hold of this rank's gradients is added.
@@ -207,20 +213,34 @@ void Engine::complete_gradients() {
 }
 
 double Engine::update(double learning_rate, std::int64_t update) {
+  queue_update(learning_rate, update);
+  stream_.synchronize();
+  return norm();
+}
+
+void Engine::queue_update(double learning_rate, std::int64_t update) {
   optimizer_->step(stream_, learning_rate, update);
   progress_.enter(ledger::Phase::kPublish);
   gatherer_->publish(stream_);
   norm_read_.download(stream_);
-  stream_.synchronize();
+}
+
+double Engine::norm() const {
   if (!stream_.executes()) return 0;
   const Tensor& norm = norm_read_.host();
   return norm.dtype == DType::kF64 ? *norm.as<double>() : *norm.as<float>();
 }
 
+Engine::StepResult Engine::result() {
+  stream_.synchronize();
+  return {summed_losses() * scale_, norm()};
+}
+
 Engine::StepResult Engine::train(double learning_rate, std::int64_t update_number,
                                  std::int64_t valid_tokens) {
-  const double loss = gradients(valid_tokens);
-  return {loss, update(learning_rate, update_number)};
+  queue_gradients(valid_tokens);
+  queue_update(learning_rate, update_number);
+  return result();
 }
 
 double Engine::evaluate() {
@@ -230,16 +250,20 @@ double Engine::evaluate() {
   pipeline_->evaluate(
       stream_, [&](int m) { return input(m, 1); },
       [&](int m, Tensor loss) { ops::sum(stream_, losses_.slice(m, 1), loss); });
+  queue_losses();
+  stream_.synchronize();
   return summed_losses();
 }
 
-// Only the last stage has any; the others have zeros to add. The order of the sum is that of
-// the step's micro-batches, whoever has computed them.
-double Engine::summed_losses() {
+// Only the last stage has any; the others have zeros to add.
+void Engine::queue_losses() {
   groups_.down->all_reduce(stream_, losses_, Reduce::kSum);
   groups_.data->all_gather(stream_, all_losses_, losses_);
   losses_read_.download(stream_);
-  stream_.synchronize();
+}
+
+// In the order of the step's micro-batches, whoever has computed them.
+double Engine::summed_losses() const {
   if (!stream_.executes()) return 0;
   const std::int64_t ranks = groups_.data->size(), each = spec_.micro_batches;
   std::vector<double> in_order(static_cast<std::size_t>(ranks * each));

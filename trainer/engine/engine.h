@@ -68,6 +68,10 @@ class Engine {
   // The two halves of train, for those who look in between (tests, parity).
   double gradients(std::int64_t valid_tokens);
   double update(double learning_rate, std::int64_t update);
+  // The same, queued: on a device they are done when result() returns, which waits for both.
+  void queue_gradients(std::int64_t valid_tokens);
+  void queue_update(double learning_rate, std::int64_t update);
+  StepResult result();
 
   // Told what the pipeline does in training and evaluation; null for nobody.
   void observe(PipelineObserver* observer) { progress_.pass_on_to(observer); }
@@ -96,7 +100,9 @@ class Engine {
  private:
   Stage::Input input(int micro_batch, double scale) const;
   void complete_gradients();
-  double summed_losses();
+  void queue_losses();
+  double summed_losses() const;
+  double norm() const;
   class Hooks;
   Sharing sharing() const;
   DataRanks data_ranks() const { return {*groups_.shard, *groups_.replicate}; }
@@ -125,6 +131,7 @@ class Engine {
   HostMirror losses_read_, norm_read_;
   std::optional<HostState> host_state_;
   std::optional<Pipeline> pipeline_;
+  double scale_ = 1;  // of the step's losses
 };
 
 // What a step of this engine takes and computes, without computing it.
