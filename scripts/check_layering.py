@@ -64,7 +64,7 @@ ONLY_IN = {
     r"isa-l(\.h|/)": ["checkpoint", "trainer/telemetry"],
     r"cblas\.h|dnnl.*\.h(pp)?|(imm|emm|xmm)intrin\.h|arm_neon\.h": ["model/ops/cpu"],
     r"omp\.h": ["model/device/cpu", "model/ops/cpu", "tests"],
-    r"cublas.*\.h|cudnn.*\.h": ["model/ops/cuda"],
+    r"cublas.*\.h|cudnn.*\.h": ["model/ops/cuda", "tests/cuda_emulator"],
     r"cuda.*\.h|nvtx3/": ["model/device/cuda", "model/ops/cuda", "tests/cuda_emulator"],
     r"gtest/|gmock/|benchmark/": ["tests"],
 }

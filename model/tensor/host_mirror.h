@@ -19,6 +19,7 @@ class HostMirror {
     host_ = {memory_.data(), tensor.dtype, tensor.shape, Device{}};
   }
 
+  const Tensor& tensor() const { return tensor_; }
   const Tensor& host() const { return host_; }
   // Queued: what the host has written becomes the tensor's, and the other way round.
   void upload(Stream& stream) const { copy(stream, tensor_, host_); }

@@ -57,6 +57,16 @@ MPI_Comm split_off_host(int rank, const comm::CallSite& site) {
   return host;
 }
 
+// "ranks 0 and 1 share a GPU" for the first two that do; else empty.
+std::string first_shared(const std::vector<std::string>& gpus) {
+  for (auto later = gpus.begin(); later != gpus.end(); ++later) {
+    const auto earlier = std::find(gpus.begin(), later, *later);
+    if (earlier == later) continue;
+    return say("ranks ", earlier - gpus.begin(), " and ", later - gpus.begin(), " share a GPU");
+  }
+  return {};
+}
+
 }  // namespace
 
 World::World(const Variables& variables) : exceptions_(std::uncaught_exceptions()) {
@@ -116,31 +126,41 @@ void World::finalize() {
 void World::use_device(Device device) {
   require_present(device);
   device_ = device;
-  if (!device.is_cuda() || !has_mpi_) return;
-  const std::string shared = shared_device();
+  ranks_on_device_ = device.is_cuda() ? 1 : local_size_;
+  if (!has_mpi_) return;
+  const std::vector<std::string> gpus = gpus_of_all();
+  if (const auto without = std::find(gpus.begin(), gpus.end(), ""); without != gpus.end()) {
+    if (std::all_of(gpus.begin(), gpus.end(), [](const auto& gpu) { return gpu.empty(); })) return;
+    const auto rank = without - gpus.begin();
+    throw on_all_ranks(
+        EnvironmentError(say("rank ", rank, " on ", hosts_[static_cast<std::size_t>(rank)],
+                             " has no GPU, and others have")));
+  }
+  ranks_on_device_ =
+      static_cast<int>(std::count(gpus.begin(), gpus.end(), gpus[static_cast<std::size_t>(rank_)]));
+  const std::string shared = first_shared(gpus);
   if (shared.empty()) nccl_ = NcclWorld::form(MPI_COMM_WORLD, rank_, size_, device);
   transport_ = nccl_ ? "NCCL " + comm::nccl_version().running
                      : "MPI through memory of the host, as " +
                            (shared.empty() ? std::string("NCCL is not built in") : shared);
 }
 
-// "ranks 0 and 1 share a GPU" for the first two that do; else empty. Collective.
-std::string World::shared_device() const {
-  const std::string id =
-      say(hosts_[static_cast<std::size_t>(rank_)], " ", properties_of(device_).bus_id);
-  std::array<char, 320> own{};
-  id.copy(own.data(), own.size() - 1);
-  std::vector<std::array<char, 320>> all(static_cast<std::size_t>(size_));
+// The GPU of every rank, by its host and its place there; empty for a rank without.
+std::vector<std::string> World::gpus_of_all() const {
+  using Name = std::array<char, 320>;
+  Name own{};
+  if (device_.is_cuda()) {
+    say(hosts_[static_cast<std::size_t>(rank_)], " ", properties_of(device_).bus_id)
+        .copy(own.data(), own.size() - 1);
+  }
+  std::vector<Name> all(static_cast<std::size_t>(size_));
   const std::string world = "world";
   comm::check(MPI_Allgather(own.data(), own.size(), MPI_CHAR, all.data(), own.size(), MPI_CHAR,
                             MPI_COMM_WORLD),
               {"start", world, rank_, size_});
-  for (std::size_t later = 1; later < all.size(); ++later) {
-    const auto earlier = std::find(all.begin(), all.begin() + static_cast<long>(later), all[later]);
-    const auto found = static_cast<std::size_t>(earlier - all.begin());
-    if (found < later) return say("ranks ", found, " and ", later, " share a GPU");
-  }
-  return {};
+  std::vector<std::string> gpus;
+  for (const Name& name : all) gpus.emplace_back(name.data());
+  return gpus;
 }
 
 std::unique_ptr<Communicator> World::split(const std::string& name, const std::vector<int>& ranks,

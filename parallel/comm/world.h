@@ -50,8 +50,12 @@ class World {
 
   // From now on groups move tensors of this rank's device as well as the host's: over NCCL
   // where it is built in and every rank has a GPU of its own, else over MPI through pinned
-  // memory. Collective. Called before any group is split off; the CPU needs no call.
+  // memory. Collective. Called before any group is split off; the CPU needs no call. Throws
+  // EnvironmentError on all ranks when some have a GPU and others none.
   void use_device(Device device);
+  // Of the world, those whose device is this rank's, this one included; of the CPU's, those
+  // that share this rank's memory.
+  int ranks_on_device() const { return ranks_on_device_; }
   // How tensors travel between ranks, for people: "MPI", "NCCL 2.28.9".
   const std::string& transport() const { return transport_; }
 
@@ -81,7 +85,7 @@ class World {
 
  private:
   void find_neighbours();
-  std::string shared_device() const;
+  std::vector<std::string> gpus_of_all() const;
   // The places of `ranks` on this host; empty where some are on others.
   std::vector<int> local_ranks_of(const std::vector<int>& ranks) const;
 
@@ -97,6 +101,7 @@ class World {
   std::vector<std::string> hosts_;
   std::vector<int> local_ranks_;  // of every rank on this host; -1 of those on others
   Device device_;
+  int ranks_on_device_ = 1;
   std::string transport_ = "MPI";
   std::unique_ptr<NcclWorld> nccl_;
 };

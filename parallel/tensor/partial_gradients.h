@@ -19,8 +19,9 @@ class PartialGradients {
   // The replicas of a parameter are found among `groups` by their number: the
   // tensor group, and the ranks that share a key-value head (key_value_replicas)
   // where these are fewer. The store is allocated, and what this rank owns of it are
-  // the same elements as on the other ranks; the messages' memory is taken for good. Runs of `large` elements and more are not copied. Throws
-  // when a partial gradient has no group to be summed in.
+  // the same elements as on the other ranks; the messages' memory is taken for good. Runs of
+  // `large` elements and more are not copied. Throws when a partial gradient has no group to be
+  // summed in.
   PartialGradients(ParamStore& params, const std::vector<Communicator*>& groups, Arena& messages,
                    std::int64_t large = kLarge);
 

@@ -4,12 +4,17 @@
 #include <utility>
 #include <vector>
 
+#include "tests/cuda_emulator/device_memory.h"
+
 namespace {
 
 std::vector<cudaStream_t> streams;
+std::uint64_t waits = 0;
 
 cudaError_t advance(cudaStream_t stream, std::uint64_t position) {
+  if (stream->done >= position) return cudaSuccess;
   cudaError_t worst = cudaSuccess;
+  const trireme::emulator::DeviceMemory::Access access;  // guarded again once, at the end
   while (stream->done < position) {
     const auto work = std::move(stream->work.front());
     stream->work.pop_front();
@@ -20,9 +25,22 @@ cudaError_t advance(cudaStream_t stream, std::uint64_t position) {
   return worst;
 }
 
+cudaError_t wait_for(cudaStream_t stream, std::uint64_t position) {
+  if (stream->done < position) ++waits;
+  return advance(stream, position);
+}
+
+bool lives(cudaStream_t stream) {
+  return std::find(streams.begin(), streams.end(), stream) != streams.end();
+}
+
 }  // namespace
 
 namespace trireme::emulator {
+
+std::uint64_t host_waits() {
+  return waits;
+}
 
 cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work) {
   if (stream) {
@@ -38,7 +56,7 @@ cudaError_t finish_streams(bool blocking_only) {
   cudaError_t worst = cudaSuccess;
   for (const cudaStream_t stream : streams) {
     if (blocking_only && !stream->blocking) continue;
-    const cudaError_t error = advance(stream, stream->queued);
+    const cudaError_t error = wait_for(stream, stream->queued);
     if (error != cudaSuccess) worst = error;
   }
   return worst;
@@ -61,7 +79,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  return stream ? advance(stream, stream->queued) : trireme::emulator::finish_streams(true);
+  return stream ? wait_for(stream, stream->queued) : trireme::emulator::finish_streams(true);
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   const cudaError_t error = advance(stream, stream->queued);
@@ -72,8 +90,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   if (!event->stream) return cudaSuccess;
   return trireme::emulator::enqueue(stream, [from = event->stream, position = event->position] {
-    const bool lives = std::find(streams.begin(), streams.end(), from) != streams.end();
-    return lives ? advance(from, position) : cudaSuccess;
+    return lives(from) ? advance(from, position) : cudaSuccess;
   });
 }
 
@@ -82,7 +99,9 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  const cudaError_t error = cudaEventSynchronize(event);  // its stream still writes to it
+  // its stream still writes to it
+  const cudaError_t error =
+      lives(event->stream) ? advance(event->stream, event->position) : cudaSuccess;
   delete event;
   return error;
 }
@@ -96,12 +115,11 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return error;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  const bool lives = std::find(streams.begin(), streams.end(), event->stream) != streams.end();
-  return lives ? advance(event->stream, event->position) : cudaSuccess;
+  return lives(event->stream) ? wait_for(event->stream, event->position) : cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  const bool lives = std::find(streams.begin(), streams.end(), event->stream) != streams.end();
-  return lives && event->stream->done < event->position ? cudaErrorNotReady : cudaSuccess;
+  return lives(event->stream) && event->stream->done < event->position ? cudaErrorNotReady
+                                                                       : cudaSuccess;
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
   if (cudaEventQuery(from) != cudaSuccess || cudaEventQuery(to) != cudaSuccess) {

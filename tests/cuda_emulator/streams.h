@@ -25,5 +25,7 @@ namespace trireme::emulator {
 cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work);
 // Does what is queued, on every stream or on those that the null stream waits for.
 cudaError_t finish_streams(bool blocking_only);
+// How often the host has had to wait for a stream.
+std::uint64_t host_waits();
 
 }  // namespace trireme::emulator

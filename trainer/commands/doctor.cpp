@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 
+#include "model/device/devices.h"
 #include "parallel/comm/launcher.h"
 #include "trainer/commands/machine.h"
 #include "trainer/config/reader.h"
@@ -74,7 +75,7 @@ std::string folder_text(const fs::path& folder) {
 }
 
 std::string device_text(const RunConfig& config) {
-  return fmt::format("{} (job.device = \"{}\")", say(open_device(config.job.device)),
+  return fmt::format("{} (job.device = \"{}\")", say(open_device(config.job.device, 0)),
                      config.job.device);
 }
 
@@ -89,12 +90,12 @@ std::string ranks_text(const RunConfig& config) {
                      : fmt::format("{}, to be started by mpirun -n {} or srun", wanted, wanted);
 }
 
-// Only one rank's memory is known without the others.
+// Only one rank's memory is known without the others; of a device that is missing, the CPU's.
 std::string memory_text(const RunConfig& config) {
   if (world_size(config.parallelism) > 1) return "planned when the ranks are started";
-  const std::size_t needed =
-      plan_engine(engine_spec(config), RankGroups(), Device{}).memory.total();
-  const std::size_t available = available_host_memory();
+  const Device device = cuda_devices().count > 0 ? open_device(config.job.device, 0) : Device{};
+  const std::size_t needed = plan_engine(engine_spec(config), RankGroups(), device).memory.total();
+  const std::size_t available = available_memory(device, 1);
   if (needed > available) {
     throw EnvironmentError(say("the run needs ", human_bytes(needed), " of memory, ",
                                human_bytes(available), " are available"));

@@ -21,6 +21,7 @@ struct Options {
   std::string data;
   std::int64_t seq_len = 0;
   std::int64_t samples = 0;
+  std::string device = "auto";
   std::int64_t threads = 0;
 };
 
@@ -43,6 +44,7 @@ ExitCode evaluate_checkpoint(const Options& options) {
         say(trained.folder.string(), ": its config names no validation data; give --data PREFIX"));
   }
   Inference model({.model = config.model,
+                   .device = open_device(options.device, 0),
                    .compute = compute_dtype(config.training.dtype),
                    .seq_len = config.training.seq_len,
                    .micro_batch = config.training.local_batch_size,
@@ -81,6 +83,9 @@ Command make_eval(CLI::App& program) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24));
   app->add_option("--samples", options->samples, "Sequences, at most; default: all")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  app->add_option("--device", options->device, "auto takes a GPU where there is one")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str();
   app->add_option("--threads", options->threads, "0: every core")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{4096}));
   return {app, [options] { return evaluate_checkpoint(*options); }};

@@ -18,6 +18,7 @@ struct Options {
   std::string prompt;
   std::string tokenizer;
   std::int64_t max_tokens = 128;
+  std::string device = "auto";
   std::int64_t threads = 0;
   Sampling sampling{.temperature = 0.8};
 };
@@ -53,6 +54,7 @@ ExitCode generate(const Options& options) {
     throw ConfigError(say("the prompt has ", prompt, " tokens; the model sees at most ", most));
   }
   Inference model({.model = trained.config.model,
+                   .device = open_device(options.device, 0),
                    .compute = compute_dtype(trained.config.training.dtype),
                    .seq_len = std::min(prompt + options.max_tokens, most),
                    .micro_batch = 0,
@@ -101,6 +103,9 @@ Command make_generate(CLI::App& program) {
       ->capture_default_str();
   app->add_option("--tokenizer", options->tokenizer,
                   "bytes or a tokenizer file; default: the run's own");
+  app->add_option("--device", options->device, "auto takes a GPU where there is one")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str();
   app->add_option("--threads", options->threads, "0: every core")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{4096}));
   return {app, [options] { return generate(*options); }};

@@ -205,17 +205,22 @@ Stage::Input Engine::input(int micro_batch, double scale) const {
 }
 
 double Engine::gradients(std::int64_t valid_tokens, std::int64_t update) {
-  const double scale = 1.0 / static_cast<double>(std::max<std::int64_t>(valid_tokens, 1));
+  queue_gradients(valid_tokens, update);
+  return loss();
+}
+
+void Engine::queue_gradients(std::int64_t valid_tokens, std::int64_t update) {
+  scale_ = 1.0 / static_cast<double>(std::max<std::int64_t>(valid_tokens, 1));
   progress_.enter(ledger::Phase::kForward);
   reducer_->begin();
   for (const HostMirror& input : inputs_) input.upload(stream_);
   ops::zero(stream_, losses_);
   pipeline_->run(
-      stream_, [&](int m) { return input(m, scale); },
+      stream_, [&](int m) { return input(m, scale_); },
       [&](int m, Tensor loss) { ops::sum(stream_, losses_.slice(m, 1), loss); });
   progress_.enter(ledger::Phase::kReduce);
   complete_gradients(update);
-  return summed_losses() * scale;
+  queue_losses();
 }
 
 // What other ranks hold of this rank's gradients is added.
@@ -225,23 +230,44 @@ void Engine::complete_gradients(std::int64_t update) {
   partial_gradients_->sum(stream_);
 }
 
+double Engine::loss() {
+  stream_.synchronize();
+  return summed_losses() * scale_;
+}
+
 Engine::Update Engine::update(double learning_rate, std::int64_t update, double norm_limit) {
+  queue_update(learning_rate, update, norm_limit);
+  stream_.synchronize();
+  return updated();
+}
+
+void Engine::queue_update(double learning_rate, std::int64_t update, double norm_limit) {
+  norm_limit_ = norm_limit;
   optimizer_->step(stream_, learning_rate, update, norm_limit);
   progress_.enter(ledger::Phase::kPublish);
   gatherer_->publish(stream_);
   norm_read_.download(stream_);
-  stream_.synchronize();
+}
+
+// Once the update is done.
+Engine::Update Engine::updated() const {
   if (!stream_.executes()) return {};
   const Tensor& held = norm_read_.host();
   const double norm = held.dtype == DType::kF64 ? *held.as<double>() : *held.as<float>();
-  return {norm, std::isfinite(norm) && norm <= norm_limit};
+  return {norm, std::isfinite(norm) && norm <= norm_limit_};
+}
+
+Engine::StepResult Engine::result() {
+  const double loss_of_step = loss();
+  const Update done = updated();
+  return {loss_of_step, done.grad_norm, done.applied};
 }
 
 Engine::StepResult Engine::train(double learning_rate, std::int64_t update_number,
                                  std::int64_t valid_tokens) {
-  const double loss = gradients(valid_tokens, update_number);
-  const Update done = update(learning_rate, update_number);
-  return {loss, done.grad_norm, done.applied};
+  queue_gradients(valid_tokens, update_number);
+  queue_update(learning_rate, update_number);
+  return result();
 }
 
 double Engine::evaluate() {
@@ -251,16 +277,20 @@ double Engine::evaluate() {
   pipeline_->evaluate(
       stream_, [&](int m) { return input(m, 1); },
       [&](int m, Tensor loss) { ops::sum(stream_, losses_.slice(m, 1), loss); });
+  queue_losses();
+  stream_.synchronize();
   return summed_losses();
 }
 
-// Only the last stage has any; the others have zeros to add. The order of the sum is that of
-// the step's micro-batches, whoever has computed them.
-double Engine::summed_losses() {
+// Only the last stage has any; the others have zeros to add.
+void Engine::queue_losses() {
   groups_.down->all_reduce(stream_, losses_, Reduce::kSum);
   groups_.data->all_gather(stream_, all_losses_, losses_);
   losses_read_.download(stream_);
-  stream_.synchronize();
+}
+
+// In the order of the step's micro-batches, whoever has computed them.
+double Engine::summed_losses() const {
   if (!stream_.executes()) return 0;
   const std::int64_t ranks = groups_.data->size(), each = spec_.micro_batches;
   std::vector<double> in_order(static_cast<std::size_t>(ranks * each));

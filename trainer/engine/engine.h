@@ -72,12 +72,18 @@ class Engine {
   // The two halves of train, for those who look in between (tests, parity).
   double gradients(std::int64_t valid_tokens, std::int64_t update = 1);
   // Nothing changes unless the norm is finite and at most `norm_limit`.
+  static constexpr double kNoLimit = std::numeric_limits<double>::infinity();
   struct Update {
     double grad_norm = 0;
     bool applied = true;
   };
-  Update update(double learning_rate, std::int64_t update,
-                double norm_limit = std::numeric_limits<double>::infinity());
+  Update update(double learning_rate, std::int64_t update, double norm_limit = kNoLimit);
+  // The same, queued: on a device they are done when loss(), or result(), returns, which waits
+  // for them.
+  void queue_gradients(std::int64_t valid_tokens, std::int64_t update);
+  double loss();
+  void queue_update(double learning_rate, std::int64_t update, double norm_limit = kNoLimit);
+  StepResult result();
 
   // Whose kernels compute this rank's attention, for people.
   std::string attention_kernels() const;
@@ -111,7 +117,9 @@ class Engine {
  private:
   Stage::Input input(int micro_batch, double scale) const;
   void complete_gradients(std::int64_t update);
-  double summed_losses();
+  void queue_losses();
+  double summed_losses() const;
+  Update updated() const;
   class Hooks;
   Sharing sharing() const;
   DataRanks data_ranks() const { return {*groups_.shard, *groups_.replicate}; }
@@ -140,6 +148,7 @@ class Engine {
   HostMirror losses_read_, norm_read_;
   std::optional<HostState> host_state_;
   std::optional<Pipeline> pipeline_;
+  double scale_ = 1;  // of the step's losses
 };
 
 // What a step of this engine takes and computes, without computing it.

@@ -52,13 +52,11 @@ EngineSpec engine_spec(const RunConfig& config) {
           .optimizer = {.rule = optimizer_options(config), .max_norm = config.training.max_norm}};
 }
 
-Device open_device(const std::string& name) {
-  if (name != "cuda") return {};
+Device open_device(const std::string& name, int local_rank) {
+  if (name == "cpu") return {};
   const CudaDevices& found = cuda_devices();
-  if (found.count > 0) {
-    throw EnvironmentError(
-        "job.device = \"cuda\": this version does not train on GPUs; use \"cpu\" or \"auto\"");
-  }
+  if (found.count > 0) return {Device::Kind::kCuda, local_rank % found.count};
+  if (name == "auto") return {};
   throw EnvironmentError(say("job.device = \"cuda\": ", found.reason, "; ", found.fix,
                              ", or use \"cpu\" or \"auto\""));
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "model/device/copy.h"
 #include "model/ops/elementwise.h"
 
 namespace trireme {
@@ -11,7 +12,7 @@ Inference::Inference(const Spec& spec) : Inference(spec, planned(spec), nullptr)
 
 Inference::Inference(const Spec& spec, Places places, Tally* tally)
     : spec_(spec),
-      stream_(tally ? Stream({}, *tally) : Stream()),
+      stream_(tally ? Stream(spec.device, *tally) : Stream(spec.device)),
       places_(std::move(places)),
       stage_(params_, spec.model,
              {.first_block = 0,
@@ -19,42 +20,47 @@ Inference::Inference(const Spec& spec, Places places, Tally* tally)
               .max_positions = spec.seq_len},
              {region_, attention_}, hooks_) {
   stage_.allocate({places_.weights, places_.masters, nullptr}, spec.compute, tally != nullptr);
+  masters_ = HostMirror(stream_, params_.masters());
   take_buffers();
 }
 
 // The same object on a planning stream, walked through all it will do.
 Inference::Places Inference::planned(const Spec& spec) {
   Tally tally;
-  Inference dry(spec,
-                {Arena::unbounded(), Arena::unbounded(), Arena::unbounded(), Arena::unbounded(),
-                 Arena::unbounded()},
-                &tally);
+  const auto unbounded = [&] { return Arena::unbounded(spec.device); };
+  Inference dry(spec, {unbounded(), unbounded(), unbounded(), unbounded(), unbounded()}, &tally);
   if (spec.micro_batch > 0) dry.evaluate();
-  if (spec.prompt > 0)
-    dry.decode(dry.ids_.slice(0, spec.prompt), dry.positions_.slice(0, spec.prompt));
+  if (spec.prompt > 0) dry.decode(spec.prompt);
   const Places& needed = dry.places_;
-  return {Arena(needed.weights.peak()), Arena(needed.masters.peak()), Arena(needed.caches.peak()),
-          Arena(needed.keep.peak()), Arena(needed.scratch.peak())};
+  const auto sized = [&](const Arena& arena) { return Arena(arena.peak(), spec.device); };
+  return {sized(needed.weights), sized(needed.masters), sized(needed.caches), sized(needed.keep),
+          sized(needed.scratch)};
 }
 
 void Inference::take_buffers() {
   const std::int64_t tokens = std::max(spec_.micro_batch * spec_.seq_len, spec_.prompt);
-  ids_ = places_.caches.take({tokens}, DType::kI32);
-  targets_ = places_.caches.take({tokens}, DType::kI32);
-  positions_ = places_.caches.take({tokens}, DType::kI32);
-  document_start_ = places_.caches.take({tokens}, DType::kI32);
-  total_ = places_.caches.take({1}, DType::kF64);
+  const auto take = [&](std::int64_t count, DType dtype) {
+    return HostMirror(stream_, places_.caches.take({count}, dtype));
+  };
+  ids_ = take(tokens, DType::kI32);
+  targets_ = take(tokens, DType::kI32);
+  positions_ = take(tokens, DType::kI32);
+  document_start_ = take(tokens, DType::kI32);
+  total_ = take(1, DType::kF64);
   if (spec_.prompt > 0) caches_ = stage_.make_caches(places_.caches, spec_.seq_len);
 }
 
 void Inference::publish_masters() {
-  if (!params_.has_masters()) return;
-  ops::cast(stream_, params_.values(), params_.masters());
+  masters_.upload(stream_);
+  if (params_.has_masters()) ops::cast(stream_, params_.values(), params_.masters());
+  stream_.synchronize();
 }
 
 TokenBatch Inference::batch() {
   const auto count = static_cast<std::size_t>(spec_.micro_batch * spec_.seq_len);
-  const auto span = [&](const Tensor& t) { return std::span(t.as<std::int32_t>(), count); };
+  const auto span = [&](const HostMirror& mirror) {
+    return std::span(mirror.host().as<std::int32_t>(), count);
+  };
   return {spec_.micro_batch, spec_.seq_len,    span(ids_),
           span(targets_),    span(positions_), span(document_start_)};
 }
@@ -62,28 +68,38 @@ TokenBatch Inference::batch() {
 double Inference::evaluate() {
   places_.keep.reset();
   Run run{stream_, places_.keep, places_.scratch};
-  const Tensor loss = stage_.evaluate(
-      run, {.sequence = {spec_.micro_batch, spec_.seq_len, positions_, document_start_},
-            .ids = ids_.slice(0, spec_.micro_batch * spec_.seq_len),
-            .targets = targets_.slice(0, spec_.micro_batch * spec_.seq_len),
-            .x = {},
-            .scale = 1});
-  ops::sum(stream_, total_, loss);
+  const std::int64_t tokens = spec_.micro_batch * spec_.seq_len;
+  const auto uploaded = [&](const HostMirror& mirror) {
+    mirror.upload(stream_);
+    return mirror.tensor().slice(0, tokens);
+  };
+  const Tensor loss =
+      stage_.evaluate(run, {.sequence = {spec_.micro_batch, spec_.seq_len, uploaded(positions_),
+                                         uploaded(document_start_)},
+                            .ids = uploaded(ids_),
+                            .targets = uploaded(targets_),
+                            .x = {},
+                            .scale = 1});
+  ops::sum(stream_, total_.tensor(), loss);
+  total_.download(stream_);
   stream_.synchronize();
-  return stream_.executes() ? *total_.as<double>() : 0;
+  return stream_.executes() ? *total_.host().as<double>() : 0;
 }
 
-Tensor Inference::decode(Tensor ids, Tensor positions) {
+// Of the first `count` ids and positions.
+Tensor Inference::decode(std::int64_t count) {
   places_.keep.reset();
   Run run{stream_, places_.keep, places_.scratch};
-  const Tensor logits = stage_.decode(run, ids, positions, decoded_, caches_);
+  ids_.upload(stream_);
+  positions_.upload(stream_);
+  const Tensor logits = stage_.decode(run, ids_.tensor().slice(0, count),
+                                      positions_.tensor().slice(0, count), decoded_, caches_);
   const Tensor wide = places_.keep.take(logits.shape, DType::kF32);
   if (logits.dtype == DType::kF32) {
     ops::copy(stream_, wide, logits);
   } else {
     ops::cast(stream_, wide, logits);
   }
-  stream_.synchronize();
   return wide;
 }
 
@@ -92,12 +108,15 @@ std::vector<float> Inference::next_logits(std::span<const std::int32_t> ids) {
   require(count > 0 && count <= spec_.prompt, "decodes 1 to ", spec_.prompt,
           " tokens at once, not ", count);
   require(decoded_ + count <= spec_.seq_len, "the cache holds ", spec_.seq_len, " tokens");
-  std::copy(ids.begin(), ids.end(), ids_.as<std::int32_t>());
-  std::iota(positions_.as<std::int32_t>(), positions_.as<std::int32_t>() + count,
-            static_cast<std::int32_t>(decoded_));
-  const Tensor logits = decode(ids_.slice(0, count), positions_.slice(0, count));
+  std::copy(ids.begin(), ids.end(), ids_.host().as<std::int32_t>());
+  auto* const positions = positions_.host().as<std::int32_t>();
+  std::iota(positions, positions + count, static_cast<std::int32_t>(decoded_));
+  const Tensor logits = decode(count);
   decoded_ += count;
-  return {logits.as<float>(), logits.as<float>() + logits.count()};
+  std::vector<float> values(static_cast<std::size_t>(logits.count()));
+  copy_bytes(stream_, reinterpret_cast<std::byte*>(values.data()), logits.data, logits.bytes());
+  stream_.synchronize();
+  return values;
 }
 
 }  // namespace trireme

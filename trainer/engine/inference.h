@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/stage/stage.h"
+#include "model/tensor/host_mirror.h"
 #include "trainer/engine/token_batch.h"
 
 namespace trireme {
@@ -17,6 +18,7 @@ class Inference {
  public:
   struct Spec {
     ModelConfig model;
+    Device device = {};
     DType compute = DType::kF32;
     std::int64_t seq_len = 0;      // longest sequence: of a batch, or of prompt and answer
     std::int64_t micro_batch = 0;  // sequences evaluated at once; 0: no evaluation
@@ -25,8 +27,10 @@ class Inference {
   // Takes the memory that a dry run has found to be needed.
   explicit Inference(const Spec& spec);
 
-  // For loading: the parameters, masters to be filled. Then publish_masters.
+  // For loading: the parameters, and their masters in memory of the host, flat, to be filled.
+  // Then publish_masters.
   ParamStore& params() { return params_; }
+  const Tensor& host_masters() const { return masters_.host(); }
   void publish_masters();
 
   // Fill it, then call evaluate: the loss summed over its valid targets.
@@ -47,7 +51,8 @@ class Inference {
   Inference(const Spec& spec, Places places, Tally* tally);
   static Places planned(const Spec& spec);
   void take_buffers();
-  Tensor decode(Tensor ids, Tensor positions);
+  // [1, vocab] float32, on the device.
+  Tensor decode(std::int64_t count);
 
   Spec spec_;
   Stream stream_;
@@ -57,7 +62,9 @@ class Inference {
   UnitHooks hooks_;
   ParamStore params_;
   Stage stage_;
-  Tensor ids_, targets_, positions_, document_start_, total_;
+  HostMirror masters_;
+  HostMirror ids_, targets_, positions_, document_start_;
+  HostMirror total_;
   std::vector<KeyValueCache> caches_;
   std::int64_t decoded_ = 0;
 };

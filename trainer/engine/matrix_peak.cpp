@@ -4,37 +4,71 @@
 #include <chrono>
 #include <cmath>
 
+#include "model/device/devices.h"
 #include "model/ops/gemm.h"
 #include "model/tensor/arena.h"
 
 namespace trireme {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point from) {
+  return std::chrono::duration<double>(Clock::now() - from).count();
+}
+
+std::size_t bytes_of(std::int64_t side, DType compute) {
+  return 3 * static_cast<std::size_t>(side * side) * size_of(compute) + 3 * Arena::kAlignment;
+}
+
+// A product of square matrices, whose first run, with the choice of its algorithm, is over.
+class SquareProduct {
+ public:
+  SquareProduct(std::int64_t side, DType compute, Device device)
+      : arena_(bytes_of(side, compute), device),
+        stream_(device),
+        a_(arena_.take({side, side}, compute)),
+        b_(arena_.take({side, side}, compute)),
+        c_(arena_.take({side, side}, compute)) {
+    seconds();
+  }
+  double seconds() {
+    const auto start = Clock::now();
+    ops::gemm(stream_, c_, a_, b_, {});
+    stream_.synchronize();
+    return seconds_since(start);
+  }
+
+ private:
+  Arena arena_;
+  Stream stream_;
+  Tensor a_, b_, c_;
+};
+
+// Large enough for the device to be at its best, small enough to be quick and to leave the
+// device's memory to the run.
+std::int64_t side_for(DType compute, Device device) {
+  if (!device.is_cuda()) return 1024;
+  constexpr std::int64_t kMost = 8192;
+  constexpr double kLongEnough = 1e-3;
+  std::int64_t side = 256;
+  while (side < kMost && bytes_of(2 * side, compute) < properties_of(device).free_bytes / 2 &&
+         SquareProduct(side, compute, device).seconds() < kLongEnough) {
+    side *= 2;
+  }
+  return side;
+}
+
+}  // namespace
 
 double measured_matrix_peak(DType compute, Device device) {
-  // Large enough for the device to be at its best, small enough to be quick.
-  const std::int64_t side = device.is_cuda() ? 8192 : 1024;
   constexpr double kSeconds = 0.25;
-  Arena arena(3 * static_cast<std::size_t>(side * side) * size_of(compute) + 3 * Arena::kAlignment,
-              device);
-  Stream stream(device);
-  const Tensor a = arena.take({side, side}, compute);
-  const Tensor b = arena.take({side, side}, compute);
-  const Tensor c = arena.take({side, side}, compute);
-  using Clock = std::chrono::steady_clock;
-  const auto seconds_since = [](Clock::time_point from) {
-    return std::chrono::duration<double>(Clock::now() - from).count();
-  };
-  const double flops = 2 * std::pow(static_cast<double>(side), 3);
-  ops::gemm(stream, c, a, b, {});
-  stream.synchronize();
-  double best = 0;
+  const std::int64_t side = side_for(compute, device);
+  SquareProduct product(side, compute, device);
+  double least = product.seconds();
   const auto start = Clock::now();
-  do {
-    const auto from = Clock::now();
-    ops::gemm(stream, c, a, b, {});
-    stream.synchronize();
-    best = std::max(best, flops / seconds_since(from));
-  } while (seconds_since(start) < kSeconds);
-  return best;
+  while (seconds_since(start) < kSeconds) least = std::min(least, product.seconds());
+  return 2 * std::pow(static_cast<double>(side), 3) / least;
 }
 
 }  // namespace trireme

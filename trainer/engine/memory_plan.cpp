@@ -101,8 +101,9 @@ std::size_t available_host_memory() {
 }
 
 std::size_t available_memory(Device device, int ranks) {
-  if (device.is_cuda()) return properties_of(device).free_bytes;
-  return available_host_memory() / static_cast<std::size_t>(ranks);
+  const std::size_t bytes =
+      device.is_cuda() ? properties_of(device).free_bytes : available_host_memory();
+  return bytes / static_cast<std::size_t>(ranks);
 }
 
 }  // namespace trireme

@@ -57,7 +57,7 @@ struct Arenas {
 // Bytes this process may still take: what the machine has available, or its
 // control group allows, whichever is less.
 std::size_t available_host_memory();
-// Bytes of a device that each of `ranks` on this machine may take. A GPU is one rank's.
+// Bytes of a device that each of the `ranks` which share it may take.
 std::size_t available_memory(Device device, int ranks);
 
 }  // namespace trireme

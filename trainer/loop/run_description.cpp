@@ -6,6 +6,7 @@
 
 #include <array>
 
+#include "model/device/devices.h"
 #include "trainer/telemetry/human.h"
 
 namespace trireme {
@@ -15,6 +16,17 @@ std::string host_name() {
   std::array<char, 256> name{};
   ::gethostname(name.data(), name.size() - 1);
   return name.data();
+}
+
+// "cuda:0, NVIDIA H100 80GB HBM3 of 79.1 GiB"
+std::string device_text(const RunConfig& config, const RunFacts& facts) {
+  if (!facts.device.is_cuda()) return fmt::format("cpu, {} threads", facts.threads);
+  const DeviceProperties found = properties_of(facts.device);
+  std::string text =
+      fmt::format("{}, {} of {}", say(facts.device), found.name, human_bytes(found.memory_bytes));
+  if (config.job.device == "auto") text += " (found by job.device = \"auto\")";
+  if (facts.ranks_on_device > 1) text += fmt::format(", shared by {} ranks", facts.ranks_on_device);
+  return text;
 }
 
 std::string classes_text(const MemoryPlan& memory) {
@@ -55,8 +67,8 @@ RunDescription describe_run(const RunConfig& config, const EngineSpec& spec, con
   run.rows = {{"run folder", facts.folder.string()},
               {"model", fmt::format("{}, {} parameters", model, grouped(plan.parameters))},
               {"weights", fmt::format("{} (of all parameters, in any layout)", facts.weights)},
-              {"device", fmt::format("cpu, {} threads, {:.0f} GFLOP/s measured on a matrix product",
-                                     facts.threads, facts.matrix_peak * 1e-9)},
+              {"device", fmt::format("{}, {:.0f} GFLOP/s measured on a matrix product",
+                                     device_text(config, facts), facts.matrix_peak * 1e-9)},
               {"batch", fmt::format("{} sequences of {} tokens = {} micro-batches of {}",
                                     training.global_batch_size, training.seq_len,
                                     spec.micro_batches, spec.micro_batch)},
@@ -71,7 +83,7 @@ RunDescription describe_run(const RunConfig& config, const EngineSpec& spec, con
                                     facts.flops_per_step * 1e-9 / step_tokens)}};
   run.details = {{"model", model},
                  {"parameters", plan.parameters},
-                 {"device", "cpu"},
+                 {"device", say(facts.device)},
                  {"ranks", groups.all->size()},
                  {"layout", layout_of(config.parallelism)},
                  {"threads", facts.threads},

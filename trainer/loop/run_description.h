@@ -14,6 +14,8 @@ namespace trireme {
 // What a run is, beside its config and plan.
 struct RunFacts {
   std::filesystem::path folder;
+  Device device;            // of this rank
+  int ranks_on_device = 1;  // this one and those it shares the device with
   int threads = 0;
   double matrix_peak = 0;      // FLOP/s of this rank
   double flops_per_step = 0;   // useful ones, of all ranks

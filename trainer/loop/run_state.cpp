@@ -64,10 +64,11 @@ double from_bits(const checkpoint::Loaded& loaded, const char* key) {
 
 }  // namespace
 
-std::vector<checkpoint::Piece> weight_pieces(const ParamStore& params) {
+std::vector<checkpoint::Piece> weight_pieces(const ParamStore& params, const Tensor& masters) {
   std::vector<checkpoint::Piece> pieces;
   for (const ParamStore::Owned& owned : params.owned()) {
-    add_pieces(pieces, "model/", *owned.param, owned.first, owned.master);
+    add_pieces(pieces, "model/", *owned.param, owned.first,
+               masters.slice(params.in_masters(owned), owned.count));
   }
   return pieces;
 }

@@ -10,8 +10,9 @@
 
 namespace trireme {
 
-// Parameters on the CPU as checkpoint pieces, "model/NAME" of the masters.
-std::vector<checkpoint::Piece> weight_pieces(const ParamStore& params);
+// Parameters as checkpoint pieces, "model/NAME". `masters` are the store's, flat, in memory of
+// the host.
+std::vector<checkpoint::Piece> weight_pieces(const ParamStore& params, const Tensor& masters);
 // An engine's masters and its optimizer's moments, "adam.m/NAME" and "adam.v/NAME": all
 // that a run continues from. They lie in its host_state(): download it before they are
 // stored, upload it once they were loaded.

@@ -19,6 +19,8 @@ class StepGuard {
   // What the update may apply: the gradients' norm must be finite and not above. Below
   // zero, so that nothing is, when the loss alone forbids it.
   double norm_limit(double loss) const;
+  // Whether the limit can depend on a finite loss; gradients of another are not finite either.
+  bool needs_loss() const { return config_.on_spike != "none"; }
 
   enum class Action { kStop, kSkip, kRollBack };
   struct Decision {

@@ -38,11 +38,11 @@ double now() {
 
 // What fits on one rank has to fit on all.
 EnginePlan plan_and_fit(const RunConfig& config, const EngineSpec& spec, const RankGroups& groups,
-                        const checkpoint::Team& team, Device device, int local_size) {
+                        const checkpoint::Team& team, Device device, int sharers) {
   EnginePlan plan;
   team.together([&] {
     plan = plan_engine(spec, groups, device);
-    const std::size_t available = available_memory(device, local_size);
+    const std::size_t available = available_memory(device, sharers);
     require_fit(config, groups, device, plan.memory.total(), available);
     return std::string();
   });
@@ -84,7 +84,7 @@ TrainRun::TrainRun(LoadedConfig loaded, World& world, Device device, int threads
       train_data_(open_training_data(config_)),
       validation_data_(open_validation_data(config_)),
       spec_(engine_spec(config_)),
-      plan_(plan_and_fit(config_, spec_, groups_, team_, device, world.local_size())),
+      plan_(plan_and_fit(config_, spec_, groups_, team_, device, world.ranks_on_device())),
       flops_(flops_of_all()),
       folder_(config_, team_),
       stream_(device),
@@ -271,6 +271,8 @@ void TrainRun::announce() {
   auto [rows, details] = describe_run(
       config_, spec_, plan_, groups_,
       {.folder = folder_.path,
+       .device = stream_.device(),
+       .ranks_on_device = world_.ranks_on_device(),
        .threads = threads_,
        .matrix_peak = matrix_peak_,
        .flops_per_step = flops_.useful,
@@ -388,11 +390,15 @@ Engine::StepResult TrainRun::train(double rate, std::int64_t number) {
   const std::int64_t valid = part(
       "data", [&] { return fill(train_data_, progress_.samples, UINT64_MAX, progress_.left_out); });
   if (valid == 0) throw on_all_ranks(DataError(say("step ", number, " has no token to predict")));
-  const double loss = part("gradients", [&] { return engine_.gradients(valid, number); });
+  part("gradients", [&] { engine_.queue_gradients(valid, number); });
   if (drill_) drill_->strike(stream_, engine_.params(), team_.rank(), number);
-  const double limit = guard_.norm_limit(loss);
-  const Engine::Update update = part("update", [&] { return engine_.update(rate, number, limit); });
-  return {loss, update.grad_norm, update.applied};
+  // On a device the loss is waited for only where the limit depends on it.
+  const bool waits = guard_.needs_loss() || !stream_.on_cuda();
+  const double limit = waits ? guard_.norm_limit(engine_.loss()) : Engine::kNoLimit;
+  return part("update", [&] {
+    engine_.queue_update(rate, number, limit);
+    return engine_.result();
+  });
 }
 
 // This rank's micro-batches of the step that begins with sample `first`, counted without those
@@ -565,7 +571,7 @@ ExitCode train(const LoadedConfig& loaded) {
   const WatchOptions watch{.heartbeat_timeout_s = loaded.config.elastic.heartbeat_timeout_s,
                            .stall_timeout_s = loaded.config.elastic.stall_timeout_s};
   return run_rank(world, watch, [&] {
-    const Device device = open_device(loaded.config.job.device);
+    const Device device = open_device(loaded.config.job.device, world.local_rank());
     world.use_device(device);
     const int threads = cpu::use_threads(loaded.config.job.threads, world.local_size());
     return TrainRun(config_for(loaded, world), world, device, threads, drill).run();

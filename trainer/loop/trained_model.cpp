@@ -41,8 +41,8 @@ TrainedModel open_trained_model(const std::filesystem::path& run_or_checkpoint) 
 }
 
 void load_weights(TrainedModel& from, Inference& model) {
-  const checkpoint::Loaded loaded =
-      checkpoint::load_from(from.asked, weight_pieces(model.params()), checkpoint::Match::kSubset);
+  const checkpoint::Loaded loaded = checkpoint::load_from(
+      from.asked, weight_pieces(model.params(), model.host_masters()), checkpoint::Match::kSubset);
   for (const std::string& why : loaded.rejected) spdlog::warn("checkpoint rejected: {}", why);
   from.folder = loaded.folder;
   from.step = loaded.step;

@@ -1,52 +1,22 @@
 #include "trainer/engine/engine.h"
-#include "trainer/engine/weights_hash.h"
 
 #include <gtest/gtest.h>
 
-#include "model/base/philox.h"
 #include "model/device/cpu/threads.h"
+#include "tests/trainer/engine/tiny_engine.h"
 #include "trainer/engine/fit.h"
 #include "trainer/engine/inference.h"
 
 namespace trireme {
 namespace {
 
-EngineSpec spec_of(const char* family) {
-  ModelConfig m;
-  m.model_type = family;
-  const bool gpt2 = std::string(family) == "gpt2";
-  m.norm = gpt2 ? NormKind::kLayerNorm : NormKind::kRmsNorm;
-  m.position = gpt2 ? PositionKind::kLearned : PositionKind::kRotary;
-  m.activation = gpt2 ? ActivationKind::kGeluTanh : ActivationKind::kSwiGlu;
-  m.attention_bias = m.attention_output_bias = m.mlp_bias = gpt2;
-  m.qk_norm = !gpt2;
-  m.tie_word_embeddings = gpt2;
-  m.vocab_size = 61;
-  m.hidden_size = 32;
-  m.intermediate_size = 48;
-  m.num_hidden_layers = 3;
-  m.num_attention_heads = 4;
-  m.num_key_value_heads = gpt2 ? 4 : 2;
-  m.head_dim = 8;
-  m.max_position_embeddings = 20;
-  return {.model = m,
-          .compute = DType::kF32,
-          .recompute = Recompute::kNone,
-          .seq_len = 20,
-          .micro_batch = 2,
-          .micro_batches = 3,
-          .optimizer = {}};
-}
+using test::fill;
+using test::spec_of;
 
-void fill(const TokenBatch& batch, std::uint64_t key, std::int64_t vocab) {
-  for (std::size_t i = 0; i < batch.ids.size(); ++i) {
-    const auto words = philox(key, i);
-    batch.ids[i] = static_cast<std::int32_t>(words[0] % static_cast<std::uint32_t>(vocab));
-    batch.targets[i] = static_cast<std::int32_t>(words[1] % static_cast<std::uint32_t>(vocab));
-    batch.positions[i] = static_cast<std::int32_t>(i % static_cast<std::size_t>(batch.seq_len));
-    batch.document_start[i] = 0;
-  }
-}
+using EngineTest = test::OnDevice;
+using EnginePlanTest = test::OnDevice;
+using FitTest = test::OnDevice;
+using InferenceTest = test::OnDevice;
 
 // A trained engine's losses, step by step, and its weights at the end.
 struct Trained {
@@ -56,26 +26,21 @@ struct Trained {
 };
 
 Trained trained(const EngineSpec& spec, int steps = 4) {
-  const EnginePlan plan = plan_engine(spec, RankGroups(), {});
-  Stream stream;
-  Arenas arenas(plan.memory, {});
-  const RankGroups alone;
-  Engine engine(spec, alone, stream, arenas);
-  engine.params().initialize(1);
-  Trained result{{}, weights_hash(engine.params()), 0, true};
-  engine.publish_masters();
+  test::TinyEngine whole(spec);
+  Engine& engine = whole.engine;
+  Trained result{{}, whole.weights(), 0, true};
   for (int step = 1; step <= steps; ++step) {
     fill(engine.batch(), static_cast<std::uint64_t>(step), spec.model.vocab_size);
     result.losses.push_back(engine.train(1e-3, step, 120).loss);
-    result.plan_held &= arenas.peaks() == plan.memory;
+    result.plan_held &= whole.arenas.peaks() == whole.plan.memory;
     engine.evaluate();
-    result.plan_held &= arenas.peaks() == plan.memory;
+    result.plan_held &= whole.arenas.peaks() == whole.plan.memory;
   }
-  result.last_weights = weights_hash(engine.params());
+  result.last_weights = whole.weights();
   return result;
 }
 
-TEST(Engine, takes_exactly_the_memory_it_planned) {
+TEST_F(EngineTest, takes_exactly_the_memory_it_planned) {
   for (const char* family : {"gpt2", "qwen3"}) {
     for (const Recompute how : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
       for (const DType compute : {DType::kF32, DType::kBf16, DType::kF64}) {
@@ -88,23 +53,23 @@ TEST(Engine, takes_exactly_the_memory_it_planned) {
   }
 }
 
-TEST(Engine, recomputation_saves_memory_and_changes_no_bit) {
+TEST_F(EngineTest, recomputation_saves_memory_and_changes_no_bit) {
   for (const char* family : {"gpt2", "qwen3"}) {
     EngineSpec spec = spec_of(family);
     const Trained plain = trained(spec);
-    std::size_t bytes = plan_engine(spec, RankGroups(), {}).memory.activations;
+    std::size_t bytes = plan_engine(spec, RankGroups(), test::kDevice).memory.activations;
     for (const Recompute how : {Recompute::kSelective, Recompute::kFull}) {
       spec.recompute = how;
       const Trained again = trained(spec);
       EXPECT_EQ(again.losses, plain.losses);
       EXPECT_EQ(again.last_weights, plain.last_weights);
-      EXPECT_LT(plan_engine(spec, RankGroups(), {}).memory.activations, bytes);
-      bytes = plan_engine(spec, RankGroups(), {}).memory.activations;
+      EXPECT_LT(plan_engine(spec, RankGroups(), test::kDevice).memory.activations, bytes);
+      bytes = plan_engine(spec, RankGroups(), test::kDevice).memory.activations;
     }
   }
 }
 
-TEST(Engine, initial_weights_are_equal_in_every_dtype_and_thread_count) {
+TEST_F(EngineTest, initial_weights_are_equal_in_every_dtype_and_thread_count) {
   EngineSpec spec = spec_of("qwen3");
   const std::uint64_t expected = trained(spec, 0).first_weights;
   for (int count = 1; count <= 3; ++count) {
@@ -117,7 +82,7 @@ TEST(Engine, initial_weights_are_equal_in_every_dtype_and_thread_count) {
   cpu::use_threads(0);
 }
 
-TEST(Engine, the_same_run_twice_has_the_same_bits) {
+TEST_F(EngineTest, the_same_run_twice_has_the_same_bits) {
   const EngineSpec spec = spec_of("qwen3");
   const Trained first = trained(spec);
   const Trained second = trained(spec);
@@ -125,7 +90,7 @@ TEST(Engine, the_same_run_twice_has_the_same_bits) {
   EXPECT_EQ(first.last_weights, second.last_weights);
 }
 
-TEST(Engine, accumulation_computes_what_one_large_micro_batch_does) {
+TEST_F(EngineTest, accumulation_computes_what_one_large_micro_batch_does) {
   EngineSpec spec = spec_of("gpt2");
   const Trained three = trained(spec);
   spec.micro_batch = 6;
@@ -137,7 +102,7 @@ TEST(Engine, accumulation_computes_what_one_large_micro_batch_does) {
   }
 }
 
-TEST(Engine, bfloat16_follows_float32) {
+TEST_F(EngineTest, bfloat16_follows_float32) {
   EngineSpec spec = spec_of("qwen3");
   const Trained single = trained(spec);
   spec.compute = DType::kBf16;
@@ -148,9 +113,9 @@ TEST(Engine, bfloat16_follows_float32) {
   }
 }
 
-TEST(EnginePlan, counts_the_products_of_a_step) {
+TEST_F(EnginePlanTest, counts_the_products_of_a_step) {
   const EngineSpec spec = spec_of("qwen3");
-  const EnginePlan plan = plan_engine(spec, RankGroups(), {});
+  const EnginePlan plan = plan_engine(spec, RankGroups(), test::kDevice);
   const ModelConfig& m = spec.model;
   const double tokens = 120;
   const std::int64_t block = m.hidden_size * (4 + 2 + 2) * m.head_dim +
@@ -164,16 +129,16 @@ TEST(EnginePlan, counts_the_products_of_a_step) {
   EXPECT_EQ(plan.issued.attention_causal, plan.issued.attention_full / 2);
 }
 
-TEST(EnginePlan, full_recomputation_issues_more_than_is_useful) {
+TEST_F(EnginePlanTest, full_recomputation_issues_more_than_is_useful) {
   EngineSpec spec = spec_of("qwen3");
-  const EnginePlan plain = plan_engine(spec, RankGroups(), {});
+  const EnginePlan plain = plan_engine(spec, RankGroups(), test::kDevice);
   spec.recompute = Recompute::kFull;
-  const EnginePlan full = plan_engine(spec, RankGroups(), {});
+  const EnginePlan full = plan_engine(spec, RankGroups(), test::kDevice);
   EXPECT_EQ(full.useful.matmul, plain.useful.matmul);
   EXPECT_GT(full.issued.matmul, full.useful.matmul);
 }
 
-TEST(Fit, a_plan_that_is_too_large_is_refused_with_changes_that_fit) {
+TEST_F(FitTest, a_plan_that_is_too_large_is_refused_with_changes_that_fit) {
   RunConfig config;
   config.model = spec_of("qwen3").model;
   config.training.seq_len = 512;
@@ -187,26 +152,27 @@ TEST(Fit, a_plan_that_is_too_large_is_refused_with_changes_that_fit) {
                         .micro_batch = 8,
                         .micro_batches = 1,
                         .optimizer = {}};
-  const std::size_t needed = plan_engine(spec, RankGroups(), {}).memory.total();
-  const auto found = savings(config, RankGroups(), {}, needed - 1);
+  const std::size_t needed = plan_engine(spec, RankGroups(), test::kDevice).memory.total();
+  const auto found = savings(config, RankGroups(), test::kDevice, needed - 1);
   ASSERT_FALSE(found.empty());
   EXPECT_LE(found.size(), 3u);
   for (const Saving& saving : found) EXPECT_LT(saving.bytes, needed);
-  EXPECT_NO_THROW(require_fit(config, RankGroups(), {}, needed, needed));
-  EXPECT_THROW(require_fit(config, RankGroups(), {}, needed, needed - 1), EnvironmentError);
-  EXPECT_TRUE(savings(config, RankGroups(), {}, 1000).empty());
+  EXPECT_NO_THROW(require_fit(config, RankGroups(), test::kDevice, needed, needed));
+  EXPECT_THROW(require_fit(config, RankGroups(), test::kDevice, needed, needed - 1),
+               EnvironmentError);
+  EXPECT_TRUE(savings(config, RankGroups(), test::kDevice, 1000).empty());
 }
 
-TEST(Inference, evaluates_and_decodes_what_the_engine_computes) {
+TEST_F(InferenceTest, evaluates_and_decodes_what_the_engine_computes) {
   const EngineSpec spec = spec_of("qwen3");
-  const EnginePlan plan = plan_engine(spec, RankGroups(), {});
-  Stream stream;
-  Arenas arenas(plan.memory, {});
-  const RankGroups alone;
-  Engine engine(spec, alone, stream, arenas);
-  engine.params().initialize(1);
-  Inference model(
-      {.model = spec.model, .compute = DType::kF32, .seq_len = 20, .micro_batch = 6, .prompt = 20});
+  test::TinyEngine whole(spec);
+  Engine& engine = whole.engine;
+  Inference model({.model = spec.model,
+                   .device = test::kDevice,
+                   .compute = DType::kF32,
+                   .seq_len = 20,
+                   .micro_batch = 6,
+                   .prompt = 20});
   model.params().initialize(1);
   fill(engine.batch(), 5, spec.model.vocab_size);
   fill(model.batch(), 5, spec.model.vocab_size);
@@ -215,8 +181,12 @@ TEST(Inference, evaluates_and_decodes_what_the_engine_computes) {
   // A prompt at once, and token by token through the cache.
   const std::vector<std::int32_t> ids{3, 1, 4, 1, 5, 9, 2, 6};
   const std::vector<float> at_once = model.next_logits(ids);
-  Inference one(
-      {.model = spec.model, .compute = DType::kF32, .seq_len = 20, .micro_batch = 0, .prompt = 1});
+  Inference one({.model = spec.model,
+                 .device = test::kDevice,
+                 .compute = DType::kF32,
+                 .seq_len = 20,
+                 .micro_batch = 0,
+                 .prompt = 1});
   one.params().initialize(1);
   std::vector<float> last;
   for (const std::int32_t id : ids) last = one.next_logits({&id, 1});

@@ -1,0 +1,111 @@
+// What an engine on a CUDA device computes, beside one on the CPU.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "model/device/copy.h"
+#include "tests/trainer/engine/tiny_engine.h"
+
+namespace trireme {
+namespace {
+
+using test::fill;
+using test::kDevice;
+using test::spec_of;
+using test::TinyEngine;
+
+std::vector<float> gradients_of(TinyEngine& on) {
+  const Tensor flat = on.engine.params().grads();
+  std::vector<float> values(static_cast<std::size_t>(flat.count()));
+  copy_bytes(on.stream, reinterpret_cast<std::byte*>(values.data()), flat.data, flat.bytes());
+  on.stream.synchronize();
+  return values;
+}
+
+double root_of_squares(const std::vector<float>& values) {
+  double sum = 0;
+  for (const float value : values) sum += static_cast<double>(value) * static_cast<double>(value);
+  return std::sqrt(sum);
+}
+
+using EngineOnCuda = test::OnDevice;
+
+TEST_F(EngineOnCuda, computes_the_loss_and_gradients_of_the_cpu) {
+  for (const char* family : {"gpt2", "qwen3"}) {
+    for (const Recompute how : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+      EngineSpec spec = spec_of(family);
+      spec.recompute = how;
+      TinyEngine here(spec, Device{}), there(spec, kDevice);
+      for (TinyEngine* on : {&here, &there}) fill(on->engine.batch(), 7, spec.model.vocab_size);
+      const double loss = here.engine.gradients(120);
+      // A few roundings of float32 in sums of a few hundred terms.
+      EXPECT_NEAR(there.engine.gradients(120), loss, 1e-5 * loss) << family;
+      std::vector<float> expected = gradients_of(here);
+      const std::vector<float> found = gradients_of(there);
+      const double norm = root_of_squares(expected);
+      ASSERT_EQ(found.size(), expected.size());
+      for (std::size_t i = 0; i < found.size(); ++i) expected[i] -= found[i];
+      EXPECT_LT(root_of_squares(expected), 1e-5 * norm) << family;
+    }
+  }
+}
+
+TEST_F(EngineOnCuda, trains_and_evaluates_as_the_cpu_does) {
+  for (const char* family : {"gpt2", "qwen3"}) {
+    for (const DType compute : {DType::kF32, DType::kBf16}) {
+      EngineSpec spec = spec_of(family);
+      spec.compute = compute;
+      TinyEngine here(spec, Device{}), there(spec, kDevice);
+      // bfloat16 keeps eight bits, and each device rounds to them at its own places.
+      const double allowed = compute == DType::kF32 ? 1e-4 : 2e-2;
+      // AdamW moves weights by the rate however small their gradients are: signs that rounding
+      // to bfloat16 has turned show in later steps.
+      const std::int64_t steps = compute == DType::kF32 ? 4 : 2;
+      for (std::int64_t step = 1; step <= steps; ++step) {
+        for (TinyEngine* on : {&here, &there}) {
+          fill(on->engine.batch(), static_cast<std::uint64_t>(step), spec.model.vocab_size);
+        }
+        const Engine::StepResult expected = here.engine.train(1e-2, step, 120);
+        const Engine::StepResult found = there.engine.train(1e-2, step, 120);
+        SCOPED_TRACE(say(family, " in ", name_of(compute), ", step ", step));
+        EXPECT_NEAR(found.loss, expected.loss, allowed * expected.loss);
+        EXPECT_NEAR(found.grad_norm, expected.grad_norm, allowed * expected.grad_norm);
+        const double evaluated = here.engine.evaluate();
+        EXPECT_NEAR(there.engine.evaluate(), evaluated, allowed * evaluated);
+      }
+    }
+  }
+}
+
+TEST_F(EngineOnCuda, continues_with_the_same_bits_from_what_the_host_keeps) {
+  EngineSpec spec = spec_of("qwen3");
+  spec.compute = DType::kBf16;
+  TinyEngine first(spec);
+  const auto train = [&](TinyEngine& on, std::int64_t step) {
+    fill(on.engine.batch(), static_cast<std::uint64_t>(step), spec.model.vocab_size);
+    return on.engine.train(1e-2, step, 120).loss;
+  };
+  train(first, 1);
+  const HostState& kept = first.engine.host_state();
+  kept.download(first.stream);
+  TinyEngine second(spec);
+  const HostState& loaded = second.engine.host_state();
+  const std::size_t bytes = kept.masters().bytes();
+  ASSERT_NE(kept.masters().data, first.engine.params().masters().data);
+  const auto carry = [](const Tensor& to, const Tensor& from) {
+    std::memcpy(to.data, from.data, from.bytes());
+  };
+  carry(loaded.masters(), kept.masters());
+  carry(loaded.first_moments(), kept.first_moments());
+  carry(loaded.second_moments(), kept.second_moments());
+  loaded.upload(second.stream);
+  second.engine.publish_masters();
+  EXPECT_EQ(train(second, 2), train(first, 2));
+  EXPECT_EQ(second.weights(), first.weights());
+  EXPECT_EQ(std::memcmp(loaded.masters().data, kept.masters().data, bytes), 0);
+}
+
+}  // namespace
+}  // namespace trireme

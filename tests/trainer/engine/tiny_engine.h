@@ -1,0 +1,90 @@
+#pragma once
+// What the tests of the engine share: small models of two families and engines of them on one
+// rank. Compiled with TRIREME_TESTED_ON_CUDA they are on the first CUDA device.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+
+#include "model/base/philox.h"
+#include "model/device/devices.h"
+#include "parallel/comm/self_communicator.h"
+#include "trainer/engine/engine.h"
+#include "trainer/engine/weights_hash.h"
+
+namespace trireme::test {
+
+#ifdef TRIREME_TESTED_ON_CUDA
+inline constexpr Device kDevice{Device::Kind::kCuda, 0};
+#else
+inline constexpr Device kDevice{};
+#endif
+
+class OnDevice : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (kDevice.is_cuda() && cuda_devices().count == 0) GTEST_SKIP() << cuda_devices().reason;
+  }
+};
+
+inline EngineSpec spec_of(const char* family) {
+  ModelConfig m;
+  m.model_type = family;
+  const bool gpt2 = std::string(family) == "gpt2";
+  m.norm = gpt2 ? NormKind::kLayerNorm : NormKind::kRmsNorm;
+  m.position = gpt2 ? PositionKind::kLearned : PositionKind::kRotary;
+  m.activation = gpt2 ? ActivationKind::kGeluTanh : ActivationKind::kSwiGlu;
+  m.attention_bias = m.attention_output_bias = m.mlp_bias = gpt2;
+  m.qk_norm = !gpt2;
+  m.tie_word_embeddings = gpt2;
+  m.vocab_size = 61;
+  m.hidden_size = 32;
+  m.intermediate_size = 48;
+  m.num_hidden_layers = 3;
+  m.num_attention_heads = 4;
+  m.num_key_value_heads = gpt2 ? 4 : 2;
+  m.head_dim = 8;
+  m.max_position_embeddings = 20;
+  return {.model = m,
+          .compute = DType::kF32,
+          .recompute = Recompute::kNone,
+          .seq_len = 20,
+          .micro_batch = 2,
+          .micro_batches = 3,
+          .optimizer = {}};
+}
+
+inline void fill(const TokenBatch& batch, std::uint64_t key, std::int64_t vocab) {
+  for (std::size_t i = 0; i < batch.ids.size(); ++i) {
+    const auto words = philox(key, i);
+    batch.ids[i] = static_cast<std::int32_t>(words[0] % static_cast<std::uint32_t>(vocab));
+    batch.targets[i] = static_cast<std::int32_t>(words[1] % static_cast<std::uint32_t>(vocab));
+    batch.positions[i] = static_cast<std::int32_t>(i % static_cast<std::size_t>(batch.seq_len));
+    batch.document_start[i] = 0;
+  }
+}
+
+// An engine, initialized, with what outlives it.
+struct TinyEngine {
+  explicit TinyEngine(const EngineSpec& spec, Device device = kDevice)
+      : plan(plan_engine(spec, alone, device)),
+        stream(device),
+        arenas(plan.memory, device),
+        engine(spec, alone, stream, arenas) {
+    engine.initialize(1);
+    engine.publish_masters();
+  }
+  std::uint64_t weights() {
+    SelfCommunicator ranks;
+    engine.host_state().download(stream);
+    return weights_hash(engine.params(), engine.host_state().masters(), ranks);
+  }
+
+  RankGroups alone;
+  EnginePlan plan;
+  Stream stream;
+  Arenas arenas;
+  Engine engine;
+};
+
+}  // namespace trireme::test
