@@ -149,6 +149,7 @@ class Engine {
   std::optional<HostState> host_state_;
   std::optional<Pipeline> pipeline_;
   double scale_ = 1;  // of the step's losses
+  double norm_limit_ = kNoLimit;
 };
 
 // What a step of this engine takes and computes, without computing it.
