@@ -51,11 +51,6 @@ class ShardedOptimizer {
     trireme::publish_masters(stream, options_.rule, ranges_, update);
   }
 
-  // Makes the owned values what `update` updates left of the masters, after these were loaded.
-  void publish_masters(Stream& stream, std::int64_t update) const {
-    trireme::publish_masters(stream, options_.rule, ranges_, update);
-  }
-
   // [1], the last step's norm before the clip; read it after the stream is synchronised.
   Tensor grad_norm() const { return norm_; }
   const std::vector<State>& states() const { return states_; }
