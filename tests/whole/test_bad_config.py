@@ -60,7 +60,11 @@ lr = -1
 @fact
 def contradictory_keys_are_refused(workshop):
     for text, *words in [
-            ("[optimizer]\nname = \"SGD\"\n", 'optimizer.name = "SGD"', '"AdamW"'),
+            ("[optimizer]\nname = \"Adam\"\n", 'optimizer.name = "Adam"', '"AdamW"'),
+            ("[optimizer]\nname = \"SGD\"\nbeta2 = 0.9\n", "optimizer.beta2 = 0.9", "SGD"),
+            ("[parallelism]\nzero = 2\nschedule = \"ZBH1\"\n", "parallelism.zero = 2", "ZBH1"),
+            ("[parallelism]\ngradient_compression = \"topk\"\ndata_shard = 1\n",
+             "gradient_compression", "data_replicate > 1"),
             ("[lr_scheduler]\nwarmup_steps = 5\n", "warmup_steps = 5", "4 steps"),
             ("[validation]\nfreq = 2\n", "validation.freq = 2", "data.validation"),
             ("[parallelism]\ncontext = 2\n", "parallelism.context = 2", "must be 1"),
