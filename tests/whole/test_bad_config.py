@@ -61,7 +61,7 @@ lr = -1
 def contradictory_keys_are_refused(workshop):
     for text, *words in [
             ("[optimizer]\nname = \"Adam\"\n", 'optimizer.name = "Adam"', '"AdamW"'),
-            ("[optimizer]\nname = \"SGD\"\nbeta2 = 0.9\n", "optimizer.beta2 = 0.9", "SGD"),
+            ("[optimizer]\nname = \"SGD\"\nbeta2 = 0.9\n", "optimizer.beta2: means nothing to SGD"),
             ("[parallelism]\nzero = 2\nschedule = \"ZBH1\"\n", "parallelism.zero = 2", "ZBH1"),
             ("[parallelism]\ngradient_compression = \"topk\"\ndata_shard = 1\n",
              "gradient_compression", "data_replicate > 1"),
