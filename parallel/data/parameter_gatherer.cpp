@@ -6,8 +6,9 @@
 
 namespace trireme {
 
-ParameterGatherer::ParameterGatherer(ParamStore& store, Communicator& shard, Arena& messages)
-    : store_(store), shard_(shard), published_(store.buckets().size()) {
+ParameterGatherer::ParameterGatherer(ParamStore& store, Communicator& shard, bool in_common,
+                                     Arena& messages)
+    : store_(store), shard_(shard), in_common_(in_common), published_(store.buckets().size()) {
   if (!store.sharing().values) return;
   const UnitSlots slots(store, /*gradients=*/false);
   slot_of_ = slots.of_unit;
@@ -48,6 +49,7 @@ void ParameterGatherer::publish(Stream& stream) {
     return;
   }
   if (shard_.size() == 1) return;
+  if (in_common_) return shard_.barrier(stream);
   for (std::size_t b = 0; b < store_.buckets().size(); ++b) {
     const ParamStore::Bucket& bucket = store_.buckets()[b];
     if (bucket.gradient_only) continue;

@@ -126,7 +126,7 @@ Engine::Engine(const EngineSpec& spec, const RankGroups& groups, Stream& stream,
       params_, data_ranks(),
       GradientReducer::Options{spec.micro_batches, spec.reproducible, spec.compression},
       arenas.gradients, arenas.communication);
-  gatherer_.emplace(params_, *groups.shard, arenas.communication);
+  gatherer_.emplace(params_, *groups.shard, arenas.weights_in_common, arenas.communication);
   for (Stage& stage : stages_) stage.take_tables(arenas.weights, spec.compute, !stream.executes());
   optimizer_.emplace(params_, whole_,
                      ShardedOptimizer::Ranks{*groups.state,

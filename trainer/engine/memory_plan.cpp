@@ -38,12 +38,13 @@ Arenas Arenas::unbounded(Device device, std::size_t in_flight) {
 
 namespace {
 
-// Of `bytes` at the beginning of `shared`, which is moved behind them; else on the device.
-Arena arena_in(std::byte*& shared, std::size_t bytes, Device device) {
-  if (shared == nullptr) return Arena(bytes, device);
-  std::byte* const memory = shared;
-  shared += Arena::rounded(bytes);
-  return {memory, bytes};
+// Of `bytes` at `memory`, where there is any; else on the device.
+Arena arena_at(std::byte* memory, std::size_t bytes, Device device) {
+  return memory ? Arena(memory, bytes) : Arena(bytes, device);
+}
+
+std::byte* behind(std::byte* memory, std::size_t bytes) {
+  return memory ? memory + Arena::rounded(bytes) : nullptr;
 }
 
 }  // namespace
@@ -53,16 +54,18 @@ std::size_t Arenas::shared_bytes(const MemoryPlan& plan) {
          Arena::rounded(plan.communication);
 }
 
-Arenas::Arenas(const MemoryPlan& plan, Device device, std::byte* shared)
-    : weights(arena_in(shared, plan.weights, device)),
+Arenas::Arenas(const MemoryPlan& plan, Device device, const Shared& shared)
+    : weights(arena_at(shared.weights ? shared.weights : shared.own, plan.weights, device)),
       masters(plan.masters, device),
-      gradients(arena_in(shared, plan.gradients, device)),
+      gradients(arena_at(behind(shared.own, plan.weights), plan.gradients, device)),
       optimizer(plan.optimizer, device),
       workspace(plan.workspace, device),
       data(plan.data, device),
-      communication(arena_in(shared, plan.communication, device)),
+      communication(arena_at(behind(behind(shared.own, plan.weights), plan.gradients),
+                             plan.communication, device)),
       buffers(plan.buffers),
-      products(plan.products) {
+      products(plan.products),
+      weights_in_common(shared.weights != nullptr) {
   for (std::size_t i = 0; i < plan.in_flight; ++i)
     activations.emplace_back(plan.activations, device);
 }

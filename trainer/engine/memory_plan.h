@@ -37,15 +37,21 @@ struct MemoryPlan {
 // learn what a step takes; sized ones hold exactly that.
 struct Arenas {
   static Arenas unbounded(Device device, std::size_t in_flight);
-  // `shared`, if any, is memory of shared_bytes(plan) in which data ranks of one host see each
-  // other's weights, gradients and what is on its way; it outlives the arenas.
-  Arenas(const MemoryPlan& plan, Device device, std::byte* shared = nullptr);
+  // Memory in which data ranks of one host see each other's weights, gradients and what is on
+  // its way; it outlives the arenas.
+  struct Shared {
+    std::byte* own = nullptr;      // of shared_bytes(plan); null: there is none
+    std::byte* weights = nullptr;  // another rank's, which holds the weights of both; or null
+  };
+  Arenas(const MemoryPlan& plan, Device device, const Shared& shared);
+  Arenas(const MemoryPlan& plan, Device device) : Arenas(plan, device, Shared{}) {}
   static std::size_t shared_bytes(const MemoryPlan& plan);
 
   Arena weights, masters, gradients, optimizer, workspace, data, communication;
   std::deque<Arena> activations;
   std::size_t buffers = 0;
   std::size_t products = 0;
+  bool weights_in_common = false;  // the ranks that divide the state have one copy of them
 
   // The most that each has held so far.
   MemoryPlan peaks() const;

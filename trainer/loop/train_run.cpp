@@ -89,7 +89,7 @@ TrainRun::TrainRun(LoadedConfig loaded, World& world, Device device, int threads
       folder_(config_, team_),
       stream_(device),
       shared_(share_memory(world, device)),
-      arenas_(plan_.memory, device, shared_ ? shared_->data() : nullptr),
+      arenas_(plan_.memory, device, shared_places(world)),
       engine_(spec_, groups_, stream_, arenas_),
       guard_(config_.training),
       drill_(std::move(drill)),
@@ -141,6 +141,20 @@ TrainRun::StepFlops TrainRun::flops_of_all() const {
 std::unique_ptr<SharedMemory> TrainRun::share_memory(World& world, Device device) const {
   if (groups_.data->size() == 1 || device.is_cuda()) return nullptr;
   return world.share(Arenas::shared_bytes(plan_.memory));
+}
+
+// Ranks that divide the state hold its weights but once, where they can: each updates its own
+// part of them when all are done with the old ones.
+Arenas::Shared TrainRun::shared_places(const World& world) const {
+  if (!shared_) return {};
+  Arenas::Shared places{.own = shared_->data()};
+  const bool all_hold_all = spec_.zero == 1 || spec_.zero == 2;
+  if (groups_.shard->size() == 1 || !groups_.shard->works_beside() || !all_hold_all) return places;
+  double holder[] = {static_cast<double>(world.local_rank())};
+  Stream stream;
+  groups_.shard->broadcast(stream, host_tensor(std::span(holder)), /*root=*/0);
+  places.weights = shared_->of(static_cast<int>(holder[0])).data;
+  return places;
 }
 
 // From here on it outlives the process.

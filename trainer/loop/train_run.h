@@ -41,6 +41,7 @@ class TrainRun {
   };
   StepFlops flops_of_all() const;
   std::unique_ptr<SharedMemory> share_memory(World& world, Device device) const;
+  Arenas::Shared shared_places(const World& world) const;
   void resume();
   void go_on_from(const checkpoint::Loaded& from);
   void tell_rejected(const checkpoint::Loaded& from);
