@@ -151,12 +151,10 @@ class ParamStore {
   const std::vector<Bucket>& buckets() const { return buckets_; }
   const std::vector<Owned>& owned() const { return owned_; }
   const Sharing& sharing() const { return sharing_; }
-  // Elements of all buckets with values, and of the own parts of these.
+  // Elements of all buckets with values.
   std::int64_t flat_count() const { return flat_count_; }
-  std::int64_t own_count() const { return own_count_; }
   // Elements that gradients need, of which there may be more.
   std::int64_t gradient_count() const { return gradient_count_; }
-  std::int64_t own_gradient_count() const { return own_gradient_count_; }
 
   // Flat: [flat_count or own_count], gradients [gradient_count or own_gradient_count].
   Tensor values() const { return values_; }  // compute dtype

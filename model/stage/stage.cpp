@@ -158,12 +158,6 @@ Tensor Stage::go_back(Run& run, Tensor dy, Saved& saved, Tensor to_previous,
   return to_previous;
 }
 
-void Stage::finish_gradients(Stream& stream) const {
-  for (const ParamStore::Apart& apart : params_.apart()) {
-    ops::add(stream, apart.of->grad, apart.of->grad, apart.weight.grad);
-  }
-}
-
 Tensor Stage::evaluate(Run& run, const Input& input) const {
   Tensor x = enter(run, input);
   Tensor y = run.keep.take(x.shape, compute_);

@@ -61,9 +61,6 @@ class Stage {
   // Until then it takes more of keep, for what these are made from, and dy must last.
   Tensor backward_input(Run& run, Tensor dy, Saved& saved, Tensor dx = {}) const;
   void backward_weight(Run& run, Saved& saved) const;
-  // After a step's last backward: adds up gradients that were kept apart, for a store that
-  // shares nothing out.
-  void finish_gradients(Stream& stream) const;
   // Forward alone: the same result, in keep, of which (as of scratch) it takes no
   // more than forward and backward do. Overwrites input.x.
   Tensor evaluate(Run& run, const Input& input) const;

@@ -9,9 +9,6 @@ namespace trireme {
 struct DataRanks {
   Communicator& shard;
   Communicator& replicate;
-
-  int size() const { return shard.size() * replicate.size(); }
-  int rank() const { return replicate.rank() * shard.size() + shard.rank(); }
 };
 
 }  // namespace trireme
