@@ -32,28 +32,8 @@ void write_to(int pipe, std::string_view text) {
 }
 
 [[noreturn]] void live(int pipe, pid_t parent, const std::function<std::string()>& work) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(1);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE, SIGXFSZ}) {
-    ::signal(signal, SIG_IGN);
-  }
-  for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL}) ::signal(signal, SIG_DFL);
-  // Also the run's lease and sockets: their other ends must see our parent die.
-  if (pipe > 3) ::close_range(3, static_cast<unsigned>(pipe) - 1, 0);
-  ::close_range(static_cast<unsigned>(pipe) + 1, ~0u, 0);
-  std::string said;
-  try {
-    said = kResult + work();
-  } catch (const EnvironmentError& error) {
-    said = say(kEnvironment, error.what());
-  } catch (const CheckpointError& error) {
-    said = say(kCheckpoint, error.what());
-  } catch (const std::bad_alloc&) {
-    said = say(kEnvironment, "out of memory");
-  } catch (const std::exception& error) {
-    said = say(kBug, error.what());
-  }
-  write_to(pipe, said);
+  become_child(pipe, parent);
+  write_to(pipe, outcome_of(work));
   ::_exit(0);
 }
 
@@ -97,8 +77,38 @@ std::string in_child(const std::string& what, const std::function<std::string()>
                                ::strsignal(signal), ")"));
   }
   if (said.empty()) throw EnvironmentError(say(what, ": the process that did it said nothing"));
-  const std::string text = said.substr(1);
-  switch (said.front()) {
+  return result_of(said);
+}
+
+void become_child(int descriptor, pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(1);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE, SIGXFSZ}) {
+    ::signal(signal, SIG_IGN);
+  }
+  for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL}) ::signal(signal, SIG_DFL);
+  // Also the run's lease and sockets: their other ends must see our parent die.
+  if (descriptor > 3) ::close_range(3, static_cast<unsigned>(descriptor) - 1, 0);
+  ::close_range(static_cast<unsigned>(descriptor) + 1, ~0u, 0);
+}
+
+std::string outcome_of(const std::function<std::string()>& work) {
+  try {
+    return kResult + work();
+  } catch (const EnvironmentError& error) {
+    return say(kEnvironment, error.what());
+  } catch (const CheckpointError& error) {
+    return say(kCheckpoint, error.what());
+  } catch (const std::bad_alloc&) {
+    return say(kEnvironment, "out of memory");
+  } catch (const std::exception& error) {
+    return say(kBug, error.what());
+  }
+}
+
+std::string result_of(const std::string& outcome) {
+  const std::string text = outcome.substr(1);
+  switch (outcome.front()) {
     case kResult:
       return text;
     case kEnvironment:

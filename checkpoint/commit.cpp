@@ -33,9 +33,7 @@ fs::path unique(const fs::path& folder, const char* prefix, const std::string& n
 }  // namespace
 
 PartialCheckpoint::PartialCheckpoint(const fs::path& folder, std::int64_t step)
-    : folder_(folder),
-      path_(unique(folder, kPartialPrefix, step_name(step))),
-      final_(folder / step_name(step)) {
+    : path_(unique(folder, kPartialPrefix, step_name(step))) {
   if (::mkdir(path_.c_str(), 0777) != 0) fail("create folder", path_, errno);
 }
 
@@ -44,46 +42,53 @@ PartialCheckpoint::~PartialCheckpoint() {
   fs::remove_all(path_, ignored);
 }
 
-void PartialCheckpoint::write(Manifest& manifest, std::span<const std::vector<Piece>> ranks) {
-  std::vector<WrittenShard> written;
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    written.push_back(write_shard(path_ / shard_name(rank, ranks.size()),
-                                  {manifest.run, manifest.step}, ranks[rank]));
-  }
-  complete(manifest, ranks, written);
-}
-
-void PartialCheckpoint::complete(Manifest& manifest, std::span<const std::vector<Piece>> ranks,
-                                 std::span<const WrittenShard> written) {
+void add_tables(Manifest& manifest, std::span<const std::vector<Piece>> ranks,
+                std::span<const WrittenShard> written) {
   for (const WrittenShard& shard : written) manifest.shards.push_back(shard.file);
   manifest.tensors = catalogue(ranks, written);
   manifest.state_crc = state_crc_of(manifest.tensors);
-  manifest.view = write_view(path_ / Manifest::kViewName, manifest);
+  manifest.view.name = Manifest::kViewName;
+}
 
+void complete(const fs::path& partial, Manifest& manifest) {
+  manifest.view = write_view(partial / Manifest::kViewName, manifest);
   const std::string text = to_text(manifest);
   if (text.size() > Manifest::kMaxText) {
-    throw CheckpointError(say(path_.string(), ": a manifest of ", text.size(),
+    throw CheckpointError(say(partial.string(), ": a manifest of ", text.size(),
                               " bytes is more than any reader takes"));
   }
-  File file = File::create_new(path_ / Manifest::kFileName);
+  File file = File::create_new(partial / Manifest::kFileName);
   file.write_all(text);
   file.sync();
   file.close();
-  sync_folder(path_);
+  sync_folder(partial);
 }
 
-void PartialCheckpoint::publish() {
-  if (::rename(path_.c_str(), final_.c_str()) != 0) {
+void publish(const fs::path& partial, std::int64_t step) {
+  const fs::path folder = partial.parent_path();
+  const fs::path final = folder / step_name(step);
+  if (::rename(partial.c_str(), final.c_str()) != 0) {
     // The step was reached before: swap, so that at no moment there is none. What it
-    // held lies under our old name then, and goes with this object.
-    if (errno != EEXIST && errno != ENOTEMPTY) fail("rename to", final_, errno);
-    if (::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, final_.c_str(), RENAME_EXCHANGE) != 0) {
-      if (errno != EINVAL && errno != ENOSYS) fail("rename to", final_, errno);
-      rename_or_fail(final_, unique(folder_, kTrashPrefix, final_.filename()));
-      rename_or_fail(path_, final_);
+    // held lies under our old name then, and goes with it.
+    if (errno != EEXIST && errno != ENOTEMPTY) fail("rename to", final, errno);
+    if (::renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, final.c_str(), RENAME_EXCHANGE) == 0) {
+      sync_folder(folder);
+      std::error_code ignored;
+      fs::remove_all(partial, ignored);
+      return;
     }
+    if (errno != EINVAL && errno != ENOSYS) fail("rename to", final, errno);
+    rename_or_fail(final, unique(folder, kTrashPrefix, final.filename()));
+    rename_or_fail(partial, final);
   }
-  sync_folder(folder_);
+  sync_folder(folder);
+}
+
+void name_latest(const fs::path& folder, std::int64_t step) {
+  try {
+    replace_text(folder / "latest", step_name(step) + "\n");
+  } catch (const EnvironmentError&) {
+  }
 }
 
 void remove_checkpoint(const fs::path& path) {

@@ -23,21 +23,23 @@ class PartialCheckpoint {
 
   // Where each rank writes its shard (write_shard, by shard_name).
   const std::filesystem::path& path() const { return path_; }
-  // Completes all but the name, once `written[i]` reports the shard of `ranks[i]`: the
-  // view and the manifest, synced. `manifest` comes with what is not about files; the
-  // tables and CRCs are filled in.
-  void complete(Manifest& manifest, std::span<const std::vector<Piece>> ranks,
-                std::span<const WrittenShard> written);
-  // One process in the place of all ranks: their shards, then complete().
-  void write(Manifest& manifest, std::span<const std::vector<Piece>> ranks);
-  // The commit: one rename of the folder to its final name.
-  void publish();
 
  private:
-  std::filesystem::path folder_;
   std::filesystem::path path_;
-  std::filesystem::path final_;
 };
+
+// The steps from the shards to the commit, for the one who leads. First: what the manifest
+// says of files and tensors, once `written[i]` reports the shard of `ranks[i]`; all of it but
+// the view.
+void add_tables(Manifest& manifest, std::span<const std::vector<Piece>> ranks,
+                std::span<const WrittenShard> written);
+// Then all that the partial checkpoint still lacks but its name, synced: view and manifest.
+void complete(const std::filesystem::path& partial, Manifest& manifest);
+// Then the commit: one rename of `partial` to the name of its step beside it.
+void publish(const std::filesystem::path& partial, std::int64_t step);
+
+// Rewrites `latest`, which nobody but people reads: that it cannot be written is no error.
+void name_latest(const std::filesystem::path& folder, std::int64_t step);
 
 // Takes a checkpoint away: first its name, then its files.
 void remove_checkpoint(const std::filesystem::path& path);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <new>
 
@@ -58,9 +59,13 @@ PayloadFile::PayloadFile(const std::filesystem::path& path)
 void PayloadFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
   while (direct_ && offset % kBlock == 0 && bytes.size() >= kBlock) {
     const std::size_t n = std::min(bytes.size() / kBlock * kBlock, kWindow);
-    std::memcpy(buffer_.get(), bytes.data(), n);
+    const std::byte* from = bytes.data();
+    if (reinterpret_cast<std::uintptr_t>(from) % kBlock != 0) {
+      std::memcpy(buffer_.get(), from, n);
+      from = buffer_.get();
+    }
     const ssize_t written =
-        ::pwrite(direct_file_.descriptor(), buffer_.get(), n, static_cast<off_t>(offset));
+        ::pwrite(direct_file_.descriptor(), from, n, static_cast<off_t>(offset));
     if (written < 0 && errno == EINTR) continue;
     if (written < 0 && errno == EINVAL) {  // bigger blocks than we know of
       direct_ = false;

@@ -39,8 +39,18 @@ void check_read_back(const std::filesystem::path& path, const Scan& scan,
   }
 }
 
-WrittenShard write_here(const std::filesystem::path& path, const hdf5::Origin& origin,
-                        std::span<const Piece> pieces) {
+}  // namespace
+
+std::string shard_name(std::size_t shard, std::size_t of) {
+  const auto five = [](std::size_t number) {
+    const std::string digits = std::to_string(number);
+    return std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits;
+  };
+  return say("shard-", five(shard), "-of-", five(of), ".h5");
+}
+
+WrittenShard write_shard_here(const std::filesystem::path& path, const hdf5::Origin& origin,
+                              std::span<const Piece> pieces) {
   const std::vector<std::uint64_t> offsets = hdf5::lay_out(path, origin, pieces);
   WrittenShard shard;
   std::vector<Range> ranges;
@@ -58,20 +68,10 @@ WrittenShard write_here(const std::filesystem::path& path, const hdf5::Origin& o
   return shard;
 }
 
-}  // namespace
-
-std::string shard_name(std::size_t shard, std::size_t of) {
-  const auto five = [](std::size_t number) {
-    const std::string digits = std::to_string(number);
-    return std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits;
-  };
-  return say("shard-", five(shard), "-of-", five(of), ".h5");
-}
-
 WrittenShard write_shard(const std::filesystem::path& path, const hdf5::Origin& origin,
                          std::span<const Piece> pieces) {
   return parse_shard(in_child(say("writing ", path.string()),
-                              [&] { return shard_text(write_here(path, origin, pieces)); }));
+                              [&] { return shard_text(write_shard_here(path, origin, pieces)); }));
 }
 
 StoredFile write_view(const std::filesystem::path& path, const Manifest& manifest) {

@@ -31,6 +31,10 @@ struct WrittenShard {
 WrittenShard write_shard(const std::filesystem::path& path, const hdf5::Origin& origin,
                          std::span<const Piece> pieces);
 
+// The same in this process, which must be one that may crash.
+WrittenShard write_shard_here(const std::filesystem::path& path, const hdf5::Origin& origin,
+                              std::span<const Piece> pieces);
+
 // Writes state.h5 in a child process in the same way.
 StoredFile write_view(const std::filesystem::path& path, const Manifest& manifest);
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <sstream>
 
 #include "checkpoint/commit.h"
@@ -17,67 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kLatest = "latest";  // for people
 constexpr const char* kRun = "run";
 constexpr std::uint64_t kOverhead = 1u << 20;  // HDF5's structure and the manifest, generously
-
-std::uint64_t bytes_of(std::span<const Piece> pieces) {
-  std::uint64_t sum = 0;
-  for (const Piece& piece : pieces) sum += piece.bytes();
-  return sum;
-}
-
-std::vector<Piece> joined(std::span<const std::vector<Piece>> ranks) {
-  std::vector<Piece> all;
-  for (const std::vector<Piece>& pieces : ranks)
-    all.insert(all.end(), pieces.begin(), pieces.end());
-  return all;
-}
-
-// Leaves each piece to one of the ranks that hold it, so that the ranks write about the
-// same number of bytes: what only one holds first, then replicas where there is least.
-// Returns those of `held`, the pieces of `rank` with their memory, that are its to write.
-std::vector<Piece> shared_out(std::vector<std::vector<Piece>>& ranks, std::size_t rank,
-                              std::span<const Piece> held) {
-  using Place = std::pair<std::size_t, std::size_t>;  // rank, index
-  std::map<std::string, std::vector<Place>> holders;
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
-    for (std::size_t i = 0; i < ranks[r].size(); ++i) {
-      holders[say(ranks[r][i].tensor, ranks[r][i].box.from, ranks[r][i].box.extent)].push_back(
-          {r, i});
-    }
-  }
-  std::vector<std::uint64_t> bytes(ranks.size());
-  std::vector<std::vector<bool>> writes(ranks.size());
-  for (std::size_t r = 0; r < ranks.size(); ++r) writes[r].resize(ranks[r].size());
-  const auto leave_to = [&](Place place) {
-    bytes[place.first] += ranks[place.first][place.second].bytes();
-    writes[place.first][place.second] = true;
-  };
-  for (const auto& [piece, places] : holders) {
-    for (std::size_t i = 1; i < places.size(); ++i) {
-      require(places[i].first != places[i - 1].first, piece, ": twice on rank ", places[i].first);
-    }
-    if (places.size() == 1) leave_to(places.front());
-  }
-  for (const auto& [piece, places] : holders) {
-    if (places.size() == 1) continue;
-    leave_to(*std::min_element(places.begin(), places.end(), [&](Place a, Place b) {
-      return std::pair(bytes[a.first], a) < std::pair(bytes[b.first], b);
-    }));
-  }
-  std::vector<Piece> mine;
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
-    std::vector<Piece> kept;
-    for (std::size_t i = 0; i < ranks[r].size(); ++i) {
-      if (!writes[r][i]) continue;
-      kept.push_back(std::move(ranks[r][i]));
-      if (r == rank) mine.push_back(held[i]);
-    }
-    ranks[r] = std::move(kept);
-  }
-  return mine;
-}
 
 std::string table(const std::vector<std::string>& reasons) {
   std::string text;
@@ -143,58 +83,54 @@ void Store::identify() {
   }
 }
 
-const Lease& Store::lease() const {
+void Store::require_lease() const {
   require(lease_ != nullptr, "only the holder of a lease may write ", run_dir_.string());
-  if (!lease_->held()) {
-    throw CheckpointError(say(run_dir_.string(), ": this process has lost its lease: LEASE.json ",
-                              "was removed or belongs to another run now"));
-  }
-  return *lease_;
+  if (lease_->held()) return;
+  throw CheckpointError(say(run_dir_.string(), ": this process has lost its lease: LEASE.json ",
+                            "was removed or belongs to another run now"));
+}
+
+Store::Commit Store::begin(std::int64_t step, const Division& division) {
+  require(step >= 0, "a snapshot of step ", step);
+  Commit commit{step, {}, nullptr};
+  commit.path = team_.led([&] {
+    require_lease();
+    check_pieces(joined(division.ranks));
+    check_space(folder(), division.bytes + kOverhead);
+    commit.partial = std::make_unique<PartialCheckpoint>(folder(), step);
+    return commit.partial->path().string();
+  });
+  return commit;
 }
 
 Committed Store::commit(const Snapshot& snapshot) {
-  require(snapshot.step >= 0, "a snapshot of step ", snapshot.step);
-  std::vector<std::vector<Piece>> pieces;
-  for (const std::string& text : team_.together([&] { return pieces_text(snapshot.pieces); })) {
-    pieces.push_back(parse_pieces(text));
-  }
-  const std::vector<Piece> mine =
-      shared_out(pieces, static_cast<std::size_t>(team_.rank()), snapshot.pieces);
-  std::optional<PartialCheckpoint> partial;
-  const fs::path path = team_.led([&] {
-    lease();
-    const std::vector<Piece> all = joined(pieces);
-    check_pieces(all);
-    check_space(folder(), bytes_of(all) + kOverhead);
-    partial.emplace(folder(), snapshot.step);
-    return partial->path().string();
-  });
-  const auto ranks = static_cast<std::size_t>(team_.size());
-  const auto rank = static_cast<std::size_t>(team_.rank());
+  const Division division = divide(team_, snapshot.pieces);
+  const Commit commit = begin(snapshot.step, division);
+  const auto name = shard_name(static_cast<std::size_t>(team_.rank()), division.ranks.size());
   const std::vector<std::string> reports = team_.together([&] {
-    return shard_text(write_shard(path / shard_name(rank, ranks), {run_, snapshot.step}, mine));
+    return shard_text(write_shard(commit.path / name, {run_, snapshot.step}, division.mine));
   });
   team_.led([&] {
-    std::vector<WrittenShard> written;
-    for (const std::string& report : reports) written.push_back(parse_shard(report));
-    Manifest manifest = described(snapshot);
-    partial->complete(manifest, pieces, written);
-    lease();  // a late writer must not commit
-    partial->publish();
-    try {
-      replace_text(folder() / kLatest, step_name(snapshot.step) + "\n");
-    } catch (const EnvironmentError&) {
-      // The commit has happened; nobody but people reads this file.
-    }
+    Manifest manifest = assembled(snapshot, division, reports);
+    for (const fs::path& file : snapshot.after_files) File::open_write(file).sync();
+    complete(commit.path, manifest);
+    require_lease();  // a late writer must not commit
+    publish(commit.path, commit.step);
+    name_latest(folder(), commit.step);
     return std::string();
   });
-  good_.insert(snapshot.step);
-  parent_ = snapshot.step;
-  ++sequence_;
-  return {folder() / step_name(snapshot.step), bytes_of(joined(pieces))};
+  return end(commit, division);
 }
 
-Manifest Store::described(const Snapshot& snapshot) const {
+Committed Store::end(const Commit& commit, const Division& division) {
+  good_.insert(commit.step);
+  parent_ = commit.step;
+  ++sequence_;
+  return {commit.step, folder() / step_name(commit.step), division.bytes};
+}
+
+Manifest Store::assembled(const Snapshot& snapshot, const Division& division,
+                          const std::vector<std::string>& reports) const {
   Manifest manifest;
   manifest.run = run_;
   manifest.step = snapshot.step;
@@ -208,17 +144,11 @@ Manifest Store::described(const Snapshot& snapshot) const {
   manifest.digests = snapshot.digests;
   manifest.layout = snapshot.layout;
   manifest.versions = snapshot.versions;
+  std::vector<WrittenShard> written;
+  for (const std::string& report : reports) written.push_back(parse_shard(report));
+  add_tables(manifest, division.ranks, written);
+  if (snapshot.add_digests) snapshot.add_digests(manifest);
   return manifest;
-}
-
-std::vector<Piece> Store::wanted_by_all(std::span<const Piece> wanted) const {
-  std::vector<std::vector<Piece>> all;
-  for (const std::string& text : team_.together([&] {
-         return pieces_text({wanted.begin(), wanted.end()});
-       })) {
-    all.push_back(parse_pieces(text));
-  }
-  return joined(all);
 }
 
 Loaded Store::load(const fs::path& from, std::span<const Piece> wanted,
@@ -255,7 +185,7 @@ std::vector<fs::path> Store::candidates() const {
 std::optional<Loaded> Store::load_newest(std::span<const Piece> wanted, Match match) {
   const std::vector<fs::path> folders = candidates();
   if (folders.empty()) return std::nullopt;
-  const std::vector<Piece> of_all = wanted_by_all(wanted);
+  const std::vector<Piece> of_all = pieces_of_all(team_, wanted);
   std::vector<std::string> rejected;
   for (const fs::path& from : folders) {
     try {
@@ -278,7 +208,7 @@ std::optional<Loaded> Store::load_newest(std::span<const Piece> wanted, Match ma
 
 Loaded Store::load_step(std::int64_t step, std::span<const Piece> wanted, Match match) {
   const std::vector<fs::path> folders = candidates();
-  const std::vector<Piece> of_all = wanted_by_all(wanted);
+  const std::vector<Piece> of_all = pieces_of_all(team_, wanted);
   std::string there;
   for (const fs::path& from : folders) {
     const std::int64_t found = *step_of(from.filename().string());
@@ -311,33 +241,9 @@ std::vector<Summary> Store::list() const {
   return summaries;
 }
 
-bool Store::verified(const Summary& summary) {
-  if (!summary.manifest || summary.manifest->run != run_) return false;
-  if (good_.contains(summary.step)) return true;
-  if (!problems_of(summary.folder).empty()) return false;
-  good_.insert(summary.step);
-  return true;
-}
-
 std::vector<std::int64_t> Store::prune(const Retention& retention) {
-  lease();
-  require(retention.keep_latest >= 2, "at least two checkpoints are kept");
-  int counted = 0;
-  std::vector<Summary> surplus;
-  for (Summary& summary : list()) {
-    if (counted < retention.keep_latest) {
-      counted += verified(summary) ? 1 : 0;
-    } else if (retention.keep_every == 0 || summary.step % retention.keep_every != 0) {
-      surplus.push_back(std::move(summary));
-    }
-  }
-  std::vector<std::int64_t> removed;
-  for (auto oldest = surplus.rbegin(); oldest != surplus.rend(); ++oldest) {
-    remove_checkpoint(oldest->folder);
-    good_.erase(oldest->step);
-    removed.push_back(oldest->step);
-  }
-  return removed;
+  require_lease();
+  return checkpoint::prune(list(), run_, retention, good_);
 }
 
 fs::path newest_checkpoint(const fs::path& run_or_checkpoint) {

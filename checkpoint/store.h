@@ -1,6 +1,8 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -9,9 +11,12 @@
 #include <vector>
 
 #include "checkpoint/catalogue.h"
+#include "checkpoint/commit.h"
+#include "checkpoint/division.h"
 #include "checkpoint/lease.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/piece.h"
+#include "checkpoint/retention.h"
 #include "checkpoint/team.h"
 
 namespace trireme::checkpoint {
@@ -29,9 +34,14 @@ struct Snapshot {
   nlohmann::json digests = nlohmann::json::object();
   nlohmann::json layout = nlohmann::json::object();
   nlohmann::json versions = nlohmann::json::object();
+  // Files that have to be on the disk before the checkpoint is: the leader's.
+  std::vector<std::filesystem::path> after_files;
+  // Adds to the manifest what follows from its tensors' checksums; or null.
+  std::function<void(Manifest&)> add_digests;
 };
 
 struct Committed {
+  std::int64_t step = 0;
   std::filesystem::path folder;
   std::uint64_t bytes = 0;  // of the tensors, on all ranks together
 };
@@ -41,19 +51,6 @@ struct Loaded {
   std::filesystem::path folder;
   Manifest manifest;
   std::vector<std::string> rejected;  // why newer checkpoints were not taken
-};
-
-// One committed checkpoint as seen from outside.
-struct Summary {
-  std::int64_t step = 0;
-  std::filesystem::path folder;
-  std::optional<Manifest> manifest;  // absent when it cannot be read
-  std::string problem;               // why
-};
-
-struct Retention {
-  int keep_latest = 2;          // at least 2
-  std::int64_t keep_every = 0;  // steps divisible by it are kept for ever; 0: none
 };
 
 // The checkpoints of one run folder, with the run's identity in the file `run` beside
@@ -75,6 +72,20 @@ class Store {
   // machine) or CheckpointError (what was read back differs) says why.
   Committed commit(const Snapshot& snapshot);
 
+  // The same in parts, for a Saver, which does what takes long in processes of its own.
+  struct Commit {
+    std::int64_t step = 0;
+    std::filesystem::path path;                  // where the shards go
+    std::unique_ptr<PartialCheckpoint> partial;  // the leader's
+  };
+  // All ranks: finds room and makes the folder for the shards.
+  Commit begin(std::int64_t step, const Division& division);
+  // The leader: the manifest without its view, once all shards are written.
+  Manifest assembled(const Snapshot& snapshot, const Division& division,
+                     const std::vector<std::string>& reports) const;
+  // All ranks, once it is published.
+  Committed end(const Commit& commit, const Division& division);
+
   // All ranks: fills `wanted` from the newest good checkpoint; nullopt when there is none at
   // all. Damaged ones are skipped with their reason in `rejected`; when all are
   // damaged it throws CheckpointError with the reasons. A checkpoint of another
@@ -89,6 +100,13 @@ class Store {
   // Removes the surplus, oldest first, and returns the steps removed. Counts only
   // checkpoints whose every byte was verified; never removes one of those it counts.
   std::vector<std::int64_t> prune(const Retention& retention);
+  // The steps known to be good, by this process and those that prune for it.
+  const std::set<std::int64_t>& good() const { return good_; }
+  void set_good(std::set<std::int64_t> steps) { good_ = std::move(steps); }
+
+  // Throws CheckpointError when the right to write here is gone.
+  void require_lease() const;
+  const Team& team() const { return team_; }
 
   const std::filesystem::path& run_dir() const { return run_dir_; }
   std::filesystem::path folder() const { return run_dir_ / "checkpoints"; }
@@ -97,15 +115,10 @@ class Store {
   const std::string& run() const { return run_; }
 
  private:
-  // What all ranks want together, without memory: what a checkpoint has to match.
-  std::vector<Piece> wanted_by_all(std::span<const Piece> wanted) const;
   Loaded load(const std::filesystem::path& folder, std::span<const Piece> wanted,
               std::span<const Piece> of_all, Match match);
-  Manifest described(const Snapshot& snapshot) const;
   std::vector<std::filesystem::path> candidates() const;  // newest first
   void identify();
-  const Lease& lease() const;
-  bool verified(const Summary& summary);
 
   std::filesystem::path run_dir_;
   const Lease* lease_ = nullptr;

@@ -146,7 +146,7 @@ TEST(Full, a_write_that_fails_in_the_middle_leaves_nothing_behind) {
       PartialCheckpoint partial(scratch.path(), 1);
       Manifest manifest;
       manifest.run = new_uuid();
-      partial.write(manifest, std::span(&state.pieces(), 1));
+      write_checkpoint(partial.path(), manifest, std::span(&state.pieces(), 1));
     });
     EXPECT_NE(why.find("shard-00000-of-00001.h5"), std::string::npos) << why;
     EXPECT_NE(why.find("File too large"), std::string::npos) << why;
@@ -187,7 +187,7 @@ TEST_F(SmallDisk, a_full_disk_costs_one_checkpoint_with_a_clear_reason) {
     PartialCheckpoint partial(store.folder(), 2);
     Manifest manifest;
     manifest.run = new_uuid();
-    partial.write(manifest, std::span(&large.pieces(), 1));
+    write_checkpoint(partial.path(), manifest, std::span(&large.pieces(), 1));
     ADD_FAILURE() << "it fitted";
   } catch (const EnvironmentError& error) {
     EXPECT_NE(std::string(error.what()).find("No space left on device"), std::string::npos)

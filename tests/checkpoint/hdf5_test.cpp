@@ -58,8 +58,8 @@ TEST(Hdf5, other_peoples_reader_sees_every_tensor_of_every_cut) {
   }
   {
     PartialCheckpoint partial(scratch.path(), 7);
-    partial.write(manifest, ranks);
-    partial.publish();
+    write_checkpoint(partial.path(), manifest, ranks);
+    publish(partial.path(), 7);
   }
   {
     const Lease lease(scratch.path() / "one");

@@ -91,8 +91,8 @@ std::filesystem::path write(const std::filesystem::path& folder, const State& st
     *part = nlohmann::json::object();
   }
   PartialCheckpoint partial(folder, step);
-  partial.write(manifest, ranks.pieces());
-  partial.publish();
+  write_checkpoint(partial.path(), manifest, ranks.pieces());
+  publish(partial.path(), step);
   return folder / step_name(step);
 }
 

@@ -73,4 +73,16 @@ class State {
   std::vector<Piece> pieces_;
 };
 
+// One process in the place of all ranks writes a checkpoint into `partial`, all but its name.
+inline void write_checkpoint(const std::filesystem::path& partial, Manifest& manifest,
+                             std::span<const std::vector<Piece>> ranks) {
+  std::vector<WrittenShard> written;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    written.push_back(write_shard(partial / shard_name(rank, ranks.size()),
+                                  {manifest.run, manifest.step}, ranks[rank]));
+  }
+  add_tables(manifest, ranks, written);
+  complete(partial, manifest);
+}
+
 }  // namespace trireme::checkpoint

@@ -557,6 +557,10 @@ void add_running(Options& to) {
                 .help = "never remove a step that is a multiple of this; 0: none",
                 .range = between(0, 1e12),
                 .unit = "steps"});
+  to.push_back({.key = "checkpoint.async",
+                .slot = TRIREME_MEMBER(checkpoint.async),
+                .help = "write while training goes on, from a copy of the state in host memory",
+                .effect = Effect::kPerformance});
   to.push_back({.key = "checkpoint.resume",
                 .slot = TRIREME_MEMBER(checkpoint.resume),
                 .help = "auto: from the newest good checkpoint, if any; none: refuse to continue",

@@ -122,6 +122,7 @@ struct CheckpointConfig {
   std::int64_t interval = 500;                   // steps; 0: only at the end and on a signal
   std::int64_t keep_latest_k = 3;                // 0: keep all
   std::int64_t keep_every = 0;                   // also keep multiples of this step; 0: none
+  bool async = true;                             // written while training goes on
   std::string resume = "auto";                   // auto, none, or a step in digits
 
   bool operator==(const CheckpointConfig&) const = default;

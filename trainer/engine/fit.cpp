@@ -25,6 +25,12 @@ std::vector<Proposal> proposals(const RunConfig& config) {
     text += (text.empty() ? "" : " and ") + change;
     all.push_back({text, changed});
   };
+  if (config.checkpoint.async) {
+    changed.checkpoint.async = false;
+    propose("checkpoint.async = false");
+    changed = config;
+    text = "";
+  }
   if (config.activation_checkpoint.mode == "none") {
     changed.activation_checkpoint.mode = "selective";
     propose("activation_checkpoint.mode = \"selective\"");
@@ -48,15 +54,25 @@ std::vector<Proposal> proposals(const RunConfig& config) {
   return all;
 }
 
+// A snapshot lies in the host's memory.
+std::size_t needed_bytes(const RunConfig& config, const MemoryPlan& plan, Device device) {
+  const bool beside = config.checkpoint.async && !device.is_cuda();
+  return plan.total() + (beside ? snapshot_bytes(plan) : 0);
+}
+
 }  // namespace
+
+std::size_t snapshot_bytes(const MemoryPlan& plan) {
+  return (plan.masters > 0 ? plan.masters : plan.weights) + plan.optimizer;
+}
 
 std::vector<Saving> savings(const RunConfig& config, const RankGroups& groups, Device device,
                             std::size_t available) {
   constexpr std::size_t kMost = 3;
   std::vector<Saving> found;
   for (const Proposal& proposal : proposals(config)) {
-    const std::size_t bytes =
-        plan_engine(engine_spec(proposal.config), groups, device).memory.total();
+    const std::size_t bytes = needed_bytes(
+        proposal.config, plan_engine(engine_spec(proposal.config), groups, device).memory, device);
     if (bytes <= available) found.push_back({proposal.change, bytes});
     if (found.size() == kMost) break;
   }
@@ -64,7 +80,8 @@ std::vector<Saving> savings(const RunConfig& config, const RankGroups& groups, D
 }
 
 void require_fit(const RunConfig& config, const RankGroups& groups, Device device,
-                 std::size_t needed, std::size_t available) {
+                 const MemoryPlan& plan, std::size_t available) {
+  const std::size_t needed = needed_bytes(config, plan, device);
   if (needed <= available) return;
   std::string text = fmt::format("the run needs {} of memory, {} are available", gibibytes(needed),
                                  gibibytes(available));

@@ -5,6 +5,7 @@
 
 #include "model/device/device.h"
 #include "trainer/config/run_config.h"
+#include "trainer/engine/memory_plan.h"
 #include "trainer/engine/rank_groups.h"
 
 namespace trireme {
@@ -15,13 +16,17 @@ struct Saving {
   std::size_t bytes;   // what the plan then takes
 };
 
+// Bytes of host memory a rank with this plan takes for snapshots of its state, at most.
+std::size_t snapshot_bytes(const MemoryPlan& plan);
+
 // The changes under which the plan fits into `available`, the cheapest in speed
 // first, at most three.
 std::vector<Saving> savings(const RunConfig& config, const RankGroups& groups, Device device,
                             std::size_t available);
 
-// Throws EnvironmentError, with those changes, when `needed` exceeds `available`.
+// Throws EnvironmentError, with those changes, when `plan` (and on the CPU a snapshot beside
+// it) exceeds `available`.
 void require_fit(const RunConfig& config, const RankGroups& groups, Device device,
-                 std::size_t needed, std::size_t available);
+                 const MemoryPlan& plan, std::size_t available);
 
 }  // namespace trireme

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <sstream>
+#include <string_view>
 #include <vector>
 
 #include "checkpoint/digest.h"
@@ -14,6 +15,8 @@
 
 namespace trireme {
 namespace {
+
+constexpr std::string_view kWeights = "model/";  // before their names in a checkpoint
 
 // What the part of a parameter adds to the CRC32C of the whole.
 std::uint32_t share_of(const Param& param, const Box& box, const Tensor& master) {
@@ -28,6 +31,14 @@ std::uint32_t share_of(const Param& param, const Box& box, const Tensor& master)
     return std::as_bytes(std::span<const float>(line));
   };
   return checkpoint::digest_of(box, param.spec.shape, sizeof(float), read).share;
+}
+
+std::string line(std::string_view name, std::uint32_t crc) {
+  return fmt::format("{} {:08x}\n", name, crc);
+}
+
+std::uint64_t hash_of(const std::string& lines) {
+  return XXH3_64bits(lines.data(), lines.size());
 }
 
 }  // namespace
@@ -67,9 +78,18 @@ std::uint64_t weights_hash(const ParamStore& params, const Tensor& masters, Comm
   }
   std::string text;
   for (const auto& [name, whole] : wholes) {
-    text += fmt::format("{} {:08x}\n", name, checkpoint::crc_from(whole.remainder, whole.bytes));
+    text += line(name, checkpoint::crc_from(whole.remainder, whole.bytes));
   }
-  return XXH3_64bits(text.data(), text.size());
+  return hash_of(text);
+}
+
+std::uint64_t weights_hash(const checkpoint::Manifest& manifest) {
+  std::string text;
+  for (const checkpoint::StoredTensor& tensor : manifest.tensors) {
+    if (!tensor.name.starts_with(kWeights)) continue;
+    text += line(tensor.name.substr(kWeights.size()), tensor.crc32c);
+  }
+  return hash_of(text);
 }
 
 std::uint64_t weights_hash(const ParamStore& params) {

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 
+#include "checkpoint/manifest.h"
 #include "model/params/param_store.h"
 #include "parallel/comm/communicator.h"
 
@@ -12,6 +13,8 @@ namespace trireme {
 // `ranks` hold the model together, each as many parts of it as it likes; all call this.
 // `masters`: the store's, in memory of the host.
 std::uint64_t weights_hash(const ParamStore& params, const Tensor& masters, Communicator& ranks);
+// Of the weights in a checkpoint whose masters are float32, without reading them.
+std::uint64_t weights_hash(const checkpoint::Manifest& manifest);
 // Of a rank on the CPU that holds it all.
 std::uint64_t weights_hash(const ParamStore& params);
 

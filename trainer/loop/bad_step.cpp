@@ -36,6 +36,7 @@ std::string words(const StepGuard::Decision& decision, const Engine::StepResult&
 }  // namespace
 
 void TrainRun::answer_bad_step(const Engine::StepResult& result, std::int64_t number) {
+  finish_save();  // what it saves is good, and may be what the run goes back to
   const StepGuard::Decision decision = guard_.decide(number, result.loss, result.grad_norm);
   const auto batch = static_cast<std::uint64_t>(config_.training.global_batch_size);
   const data::SampleRange samples{progress_.position(),

@@ -49,12 +49,8 @@ void RunLog::validation(const StepMetrics& metrics, std::int64_t tokens, double 
   event("validation", metrics.step, details);
 }
 
-void RunLog::sync_metrics() {
-  if (metrics_) metrics_->sync();
-}
-
 void RunLog::sync() {
-  sync_metrics();
+  if (metrics_) metrics_->sync();
   if (events_) events_->sync();
 }
 

@@ -29,8 +29,6 @@ class RunLog {
   void warn(std::int64_t step, const std::string& text);
   void step(const StepMetrics& metrics);
   void validation(const StepMetrics& metrics, std::int64_t tokens, double seconds);
-  // A resume is never ahead of the metrics on disk.
-  void sync_metrics();
   void sync();
 
  private:

@@ -35,6 +35,7 @@ struct RunProgress {
 // The hash of all the engine's parameters (weights_hash), as it is printed and stored; they
 // are downloaded for it.
 std::string weights_hash_text(Engine& engine, Communicator& ranks);
+std::string weights_hash_text(std::uint64_t hash);
 
 // The JSON parts of a checkpoint, and back. A `RunProgress` read back has the same bits,
 // but of what is left out only what lies before its position.

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include "model/base/file.h"
@@ -22,6 +21,7 @@
 #include "trainer/loop/trained_model.h"
 #include "trainer/optimizer/lr_schedule.h"
 #include "trainer/restart/run_rank.h"
+#include "trainer/telemetry/clock.h"
 #include "trainer/telemetry/human.h"
 #include "trainer/telemetry/process_memory.h"
 
@@ -32,10 +32,6 @@ using ledger::Phase;
 
 constexpr const char* kGemmChoices = "gemm_choices.json";
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 // What fits on one rank has to fit on all.
 EnginePlan plan_and_fit(const RunConfig& config, const EngineSpec& spec, const RankGroups& groups,
                         const checkpoint::Team& team, Device device, int sharers) {
@@ -43,7 +39,7 @@ EnginePlan plan_and_fit(const RunConfig& config, const EngineSpec& spec, const R
   team.together([&] {
     plan = plan_engine(spec, groups, device);
     const std::size_t available = available_memory(device, sharers);
-    require_fit(config, groups, device, plan.memory.total(), available);
+    require_fit(config, groups, device, plan.memory, available);
     return std::string();
   });
   return plan;
@@ -88,6 +84,7 @@ TrainRun::TrainRun(LoadedConfig loaded, World& world, Device device, int threads
       flops_(flops_of_all()),
       folder_(config_, team_),
       stream_(device),
+      writer_(make_writer()),
       shared_(share_memory(world, device)),
       arenas_(plan_.memory, device, shared_places(world)),
       engine_(spec_, groups_, stream_, arenas_),
@@ -103,6 +100,7 @@ ExitCode TrainRun::run() {
   ledger_.enter(Phase::kLoad);
   resume();
   ledger_.enter(Phase::kStart);
+  prepare_saves();
   log_.open(folder_.path, progress_.step, config_.metrics.enable_tensorboard);
   if (team_.leads()) replace_text(folder_.path / "config.toml", effective_toml(loaded_));
   matrix_peak_ = measured_matrix_peak(spec_.compute, stream_.device());
@@ -124,7 +122,8 @@ ExitCode TrainRun::run() {
     step();
     const std::int64_t interval = config_.checkpoint.interval;
     const bool due = interval > 0 && progress_.step % interval == 0 && progress_.step > 0;
-    if (due && committed_ != progress_.step && progress_.step < total_steps_) commit();
+    follow_save();
+    if (due && committed_ != progress_.step && progress_.step < total_steps_) save();
   }
   if (committed_ != progress_.step && !commit()) throw_uncommitted("the run is done");
   return finish(ExitCode::kDone, "done");
@@ -174,13 +173,15 @@ void TrainRun::agree() {
   double most[] = {static_cast<double>(signals_.asked()),
                    chosen == gemm_choices_ && gemm_choices_kept_ ? 0.0 : 1.0,
                    static_cast<double>(arenas_.peaks().total()),
-                   static_cast<double>(process_memory().peak_bytes)};
+                   static_cast<double>(process_memory().peak_bytes),
+                   saver_ && saver_->waits() ? 1.0 : 0.0};
   Stream stream;
   groups_.all->all_reduce(stream, host_tensor(std::span(most)), Reduce::kMax);
   agreed_ = {.signal = static_cast<int>(most[0]),
              .chose_gemms = most[1] != 0,
              .memory_peak_bytes = static_cast<std::uint64_t>(most[2]),
-             .process_peak_bytes = static_cast<std::uint64_t>(most[3])};
+             .process_peak_bytes = static_cast<std::uint64_t>(most[3]),
+             .saving = most[4] != 0};
 }
 
 void TrainRun::use_gemm_choices() {
@@ -300,6 +301,12 @@ void TrainRun::announce() {
   if (folder_.lease && !folder_.lease->taken_from().empty()) {
     rows.emplace_back("lease", "taken over from " + folder_.lease->taken_from());
   }
+  if (saver_) {
+    rows.emplace_back("snapshot", fmt::format("{} of host memory: checkpoints are written from it "
+                                              "while training goes on",
+                                              human_bytes(saver_->bytes())));
+    details["snapshot_bytes"] = saver_->bytes();
+  }
   if (resumed_from_) {
     rows.emplace_back("resumes", fmt::format("{} (step {})", resumed_from_->folder.string(),
                                              resumed_from_->step));
@@ -343,7 +350,7 @@ void TrainRun::tell_rejected(const checkpoint::Loaded& from) {
 }
 
 void TrainRun::step() {
-  const double start = now();
+  const double start = seconds_now();
   const std::int64_t number = progress_.step + 1;
   ledger_.set_step(number);
   ledger_.enter(Phase::kData);
@@ -352,7 +359,7 @@ void TrainRun::step() {
   if (trace_) trace_->begin_step(number);
   const Engine::StepResult result = train(rate, number);
   ledger_.enter(Phase::kReport);
-  const double seconds = now() - start;
+  const double seconds = seconds_now() - start;
   const StepTrace::Shares traced = trace_ ? trace_->end_step() : StepTrace::Shares{};
   if (!result.applied) {
     answer_bad_step(result, number);
@@ -485,7 +492,7 @@ void TrainRun::validate(StepMetrics& metrics) {
   const ValidationConfig& how = config_.validation;
   if (!validation_data_ || how.freq <= 0) return;
   if (metrics.step % how.freq != 0 && metrics.step != total_steps_) return;
-  const double start = now();
+  const double start = seconds_now();
   ledger_.enter(Phase::kValidate);
   const auto samples = static_cast<std::uint64_t>(how.steps * config_.training.global_batch_size);
   const Evaluation result =
@@ -496,64 +503,8 @@ void TrainRun::validate(StepMetrics& metrics) {
                 .summed_loss = [&] { return engine_.evaluate(); }});
   metrics.validation_loss = result.loss;
   metrics.validation_bits_per_byte = bits_per_byte(result.loss, *validation_data_);
-  log_.validation(metrics, result.valid_tokens, now() - start);
+  log_.validation(metrics, result.valid_tokens, seconds_now() - start);
   ledger_.enter(Phase::kReport);
-}
-
-bool TrainRun::commit() {
-  const double start = now();
-  ledger_.enter(Phase::kSave);
-  progress_.weights = weights_hash_text(engine_, *groups_.all);
-  checkpoint::Snapshot snapshot;
-  write_progress(progress_, train_data_, snapshot);
-  guard_.write(snapshot.scalars);
-  snapshot.pieces = state_pieces(engine_);
-  snapshot.config_toml = effective_toml(loaded_);
-  snapshot.tokenizer = tokenizer_hash_;
-  snapshot.layout = layout_of(config_.parallelism);
-  snapshot.versions = {{"trireme", TRIREME_VERSION}};
-  log_.sync_metrics();
-  checkpoint::Committed committed;
-  try {
-    committed = folder_.store.commit(snapshot);
-  } catch (const Error& error) {
-    commit_failure_ = error.what();
-    log_.warn(progress_.step, fmt::format("the checkpoint of step {} was not written: {}",
-                                          progress_.step, error.what()));
-    return false;
-  }
-  committed_ = progress_.step;
-  const double seconds = now() - start;
-  if (!team_.leads()) return true;
-  log_.note(fmt::format("checkpoint of step {} committed, {} in {}", progress_.step,
-                        human_bytes(committed.bytes), human_duration(seconds)));
-  log_.event(
-      "checkpoint", progress_.step,
-      {{"path", committed.folder.string()}, {"bytes", committed.bytes}, {"seconds", seconds}});
-  prune();
-  return true;
-}
-
-void TrainRun::throw_uncommitted(const std::string& what) const {
-  const std::string newest =
-      committed_ < 0 ? "there is no older one" : say("the newest is that of step ", committed_);
-  throw on_all_ranks(EnvironmentError(say(
-      what, ", but the checkpoint of its last step, ", progress_.step, ", could not be written (",
-      newest, "): ", commit_failure_, "\nMend that and start the run again")));
-}
-
-void TrainRun::prune() {
-  const CheckpointConfig& how = config_.checkpoint;
-  if (how.keep_latest_k == 0) return;
-  try {
-    const auto removed = folder_.store.prune(
-        {.keep_latest = static_cast<int>(how.keep_latest_k), .keep_every = how.keep_every});
-    for (const std::int64_t step : removed) {
-      log_.event("checkpoint_removed", progress_.step, {{"path", say("step ", step)}});
-    }
-  } catch (const Error& error) {
-    log_.warn(progress_.step, say("old checkpoints were not removed: ", error.what()));
-  }
 }
 
 ExitCode TrainRun::finish(ExitCode code, const std::string& reason) {

@@ -2,6 +2,7 @@
 #include <optional>
 #include <string>
 
+#include "checkpoint/saver.h"
 #include "checkpoint/team.h"
 #include "parallel/comm/shared_memory.h"
 #include "parallel/comm/world.h"
@@ -35,6 +36,7 @@ class TrainRun {
     bool chose_gemms = false;
     std::uint64_t memory_peak_bytes = 0;
     std::uint64_t process_peak_bytes = 0;
+    bool saving = false;  // somebody still writes
   };
   struct StepFlops {
     double useful = 0, issued = 0;
@@ -67,10 +69,20 @@ class TrainRun {
   double matrix_peak(double seconds);
   void require_plan_holds() const;
   void validate(StepMetrics& metrics);
-  // False, with the reason told and recorded, when it could not be written.
-  bool commit();
+  // Checkpoints: saving.cpp. False, with the reason told and recorded, when one could not
+  // be written.
+  std::unique_ptr<checkpoint::BackgroundWriter> make_writer() const;
+  void prepare_saves();
+  checkpoint::Snapshot snapshot();
+  bool save();    // in the background where the config wants it
+  bool commit();  // on disk when it returns
+  bool commit_now();
+  void follow_save();
+  bool finish_save();
+  void tell_committed(const checkpoint::Committed& committed, double seconds, double stopped);
+  bool tell_failed(std::int64_t step, const Error& error);
+  void tell_removed(const std::vector<std::int64_t>& steps);
   [[noreturn]] void throw_uncommitted(const std::string& what) const;
-  void prune();
   ExitCode finish(ExitCode code, const std::string& reason);
 
   const LoadedConfig loaded_;
@@ -91,6 +103,7 @@ class TrainRun {
   double matrix_peak_ = 0;  // FLOP/s of this rank
   int matrix_peak_measured_again_ = 0;
   Stream stream_;
+  std::unique_ptr<checkpoint::BackgroundWriter> writer_;
   std::unique_ptr<SharedMemory> shared_;  // of data ranks on one host, on the CPU
   Arenas arenas_;
   Engine engine_;
@@ -98,6 +111,12 @@ class TrainRun {
   std::optional<GradientDrill> drill_;
   RunProgress progress_;
   std::optional<checkpoint::Loaded> resumed_from_;
+  struct Save {
+    std::int64_t step = 0;
+    double start = 0, stopped = 0;  // seconds: the clock at its start; how long training stood
+  };
+  std::optional<checkpoint::Saver> saver_;
+  Save save_;                    // under way
   std::int64_t committed_ = -1;  // newest step on disk
   std::string commit_failure_;   // why the last commit did not happen
   std::string gemm_choices_;     // as they stand in the run folder

@@ -1,0 +1,83 @@
+#include "checkpoint/snapshot_memory.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "checkpoint/payload_file.h"
+#include "model/base/error.h"
+#include "model/device/cpu/threads.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23  // Linux 5.14; older C libraries do not name it
+#endif
+
+namespace trireme::checkpoint {
+namespace {
+
+std::size_t room_for(const Piece& piece) {
+  return (piece.bytes() + kBlock - 1) / kBlock * kBlock;
+}
+
+}  // namespace
+
+SnapshotMemory::SnapshotMemory(std::size_t most) : most_((most + kBlock - 1) / kBlock * kBlock) {
+  if (most_ == 0) return;
+  void* const memory = ::mmap(nullptr, most_, PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) {
+    throw EnvironmentError(say("no ", most_, " bytes of address space for snapshots of the state: ",
+                               std::strerror(errno)));
+  }
+  data_ = static_cast<std::byte*>(memory);
+}
+
+SnapshotMemory::~SnapshotMemory() {
+  if (data_) ::munmap(data_, most_);
+}
+
+std::size_t SnapshotMemory::bytes_for(std::span<const Piece> pieces) {
+  std::size_t bytes = 0;
+  for (const Piece& piece : pieces) bytes += room_for(piece);
+  return bytes;
+}
+
+void SnapshotMemory::reserve(std::span<const Piece> pieces) {
+  const std::size_t bytes = bytes_for(pieces);
+  require(bytes <= most_, "a snapshot of ", bytes, " bytes, planned ", most_);
+  if (bytes == 0 || ::madvise(data_, bytes, MADV_POPULATE_WRITE) == 0) return;
+  const int reason = errno;
+  if (reason == EINVAL) {  // an older kernel
+    for (std::size_t at = 0; at < bytes; at += kBlock) data_[at] = std::byte{0};
+    return;
+  }
+  throw EnvironmentError(say("no ", bytes >> 20, " MiB of memory for a snapshot of the state: ",
+                             std::strerror(reason), " (checkpoint.async = false needs none)"));
+}
+
+std::vector<Piece> SnapshotMemory::placed(std::span<const Piece> pieces) const {
+  std::vector<Piece> placed(pieces.begin(), pieces.end());
+  std::size_t at = 0;
+  for (Piece& piece : placed) {
+    piece.data = data_ + at;
+    at += room_for(piece);
+  }
+  require(at <= most_, "a snapshot of ", at, " bytes, planned ", most_);
+  return placed;
+}
+
+std::vector<Piece> SnapshotMemory::copy(std::span<const Piece> pieces) const {
+  constexpr std::int64_t kGrain = 1 << 20;
+  std::vector<Piece> copies = placed(pieces);
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    cpu::parallel_for(static_cast<std::int64_t>(pieces[i].bytes()), kGrain,
+                      [&](std::int64_t first, std::int64_t last) {
+                        std::memcpy(copies[i].data + first, pieces[i].data + first,
+                                    static_cast<std::size_t>(last - first));
+                      });
+  }
+  return copies;
+}
+
+}  // namespace trireme::checkpoint
