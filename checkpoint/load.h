@@ -11,11 +11,11 @@
 namespace trireme::checkpoint {
 
 // Fills `wanted` from the checkpoint in `folder`, whatever boxes it was written in,
-// by plain reads at the manifest's offsets; HDF5 has no part in it. First every
-// rectangle that is needed is read and its CRC32C compared; only then is anything
-// copied, and every tensor that `wanted` has in full is compared once more in memory.
-// Throws MismatchError, or a CheckpointError that names file and tensor; `wanted` may
-// be half filled after one from the second pass. Needs kWindow bytes of memory.
+// by plain reads at the manifest's offsets; HDF5 has no part in it. Every rectangle
+// that is needed is read once and its CRC32C compared, and every tensor that `wanted` has
+// in full is compared once more in memory. Throws MismatchError, or a CheckpointError that
+// names file and tensor; `wanted` may be half filled after that, and must not be used.
+// Needs kWindow bytes of memory.
 void load_pieces(const std::filesystem::path& folder, const Manifest& manifest,
                  std::span<const Piece> wanted, Match match);
 

@@ -111,9 +111,10 @@ std::optional<Saver::Saved> Saver::advance_once() {
   if (!publishing_) {
     const std::vector<std::string> reports =
         team.together([&] { return writer_.process.result(); });
+    const std::vector<WrittenShard> shards = Store::written(*commit_, reports);
     team.led([&] {
       store_.require_lease();  // a late writer must not commit
-      writer_.process.start(publish_request(store_.assembled(snapshot_, division_, reports)));
+      writer_.process.start(publish_request(store_.assembled(snapshot_, division_, shards)));
       return std::string();
     });
     publishing_ = true;

@@ -45,7 +45,7 @@ std::vector<Piece> parse_pieces(const std::string& text) {
 }
 
 std::string shard_text(const WrittenShard& shard) {
-  json list = {shard.file.name, shard.file.bytes, shard.file.crc32c};
+  json list = {shard.file.name, shard.file.bytes, shard.file.crc32c, shard.seconds};
   for (const auto& part : shard.parts) {
     list.push_back({part.offset, part.digest.crc32c, part.digest.share});
   }
@@ -54,8 +54,8 @@ std::string shard_text(const WrittenShard& shard) {
 
 WrittenShard parse_shard(const std::string& text) {
   const json list = json::parse(text);
-  WrittenShard shard{{list[0], list[1], list[2]}, {}};
-  for (std::size_t i = 3; i < list.size(); ++i) {
+  WrittenShard shard{{list[0], list[1], list[2]}, {}, list[3]};
+  for (std::size_t i = 4; i < list.size(); ++i) {
     shard.parts.push_back({list[i][0], {list[i][1], list[i][2]}});
   }
   return shard;

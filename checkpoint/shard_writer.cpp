@@ -1,6 +1,7 @@
 #include "checkpoint/shard_writer.h"
 
 #include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/child.h"
@@ -51,6 +52,7 @@ std::string shard_name(std::size_t shard, std::size_t of) {
 
 WrittenShard write_shard_here(const std::filesystem::path& path, const hdf5::Origin& origin,
                               std::span<const Piece> pieces) {
+  const auto start = std::chrono::steady_clock::now();
   const std::vector<std::uint64_t> offsets = hdf5::lay_out(path, origin, pieces);
   WrittenShard shard;
   std::vector<Range> ranges;
@@ -62,6 +64,7 @@ WrittenShard write_shard_here(const std::filesystem::path& path, const hdf5::Ori
     }
     file.finish();
   }
+  shard.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const Scan scan = scan_file(path, ranges);
   check_read_back(path, scan, pieces, shard.parts);
   shard.file = {path.filename(), scan.bytes, scan.crc32c};

@@ -21,6 +21,7 @@ struct WrittenShard {
     Digest digest;
   };
   std::vector<Part> parts;  // one for each piece, in the same order
+  double seconds = 0;       // that it took until it was on the disk, without the reading back
 };
 
 // Writes `pieces` as one HDF5 file: lays it out, takes its blocks from the disk before

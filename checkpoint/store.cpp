@@ -92,7 +92,7 @@ void Store::require_lease() const {
 
 Store::Commit Store::begin(std::int64_t step, const Division& division) {
   require(step >= 0, "a snapshot of step ", step);
-  Commit commit{step, {}, nullptr};
+  Commit commit{step, {}, nullptr, 0};
   commit.path = team_.led([&] {
     require_lease();
     check_pieces(joined(division.ranks));
@@ -105,13 +105,14 @@ Store::Commit Store::begin(std::int64_t step, const Division& division) {
 
 Committed Store::commit(const Snapshot& snapshot) {
   const Division division = divide(team_, snapshot.pieces);
-  const Commit commit = begin(snapshot.step, division);
+  Commit commit = begin(snapshot.step, division);
   const auto name = shard_name(static_cast<std::size_t>(team_.rank()), division.ranks.size());
   const std::vector<std::string> reports = team_.together([&] {
     return shard_text(write_shard(commit.path / name, {run_, snapshot.step}, division.mine));
   });
+  const std::vector<WrittenShard> shards = written(commit, reports);
   team_.led([&] {
-    Manifest manifest = assembled(snapshot, division, reports);
+    Manifest manifest = assembled(snapshot, division, shards);
     for (const fs::path& file : snapshot.after_files) File::open_write(file).sync();
     complete(commit.path, manifest);
     require_lease();  // a late writer must not commit
@@ -126,11 +127,20 @@ Committed Store::end(const Commit& commit, const Division& division) {
   good_.insert(commit.step);
   parent_ = commit.step;
   ++sequence_;
-  return {commit.step, folder() / step_name(commit.step), division.bytes};
+  return {commit.step, folder() / step_name(commit.step), division.bytes, commit.write_seconds};
+}
+
+std::vector<WrittenShard> Store::written(Commit& commit, const std::vector<std::string>& reports) {
+  std::vector<WrittenShard> shards;
+  for (const std::string& report : reports) {
+    shards.push_back(parse_shard(report));
+    commit.write_seconds = std::max(commit.write_seconds, shards.back().seconds);
+  }
+  return shards;
 }
 
 Manifest Store::assembled(const Snapshot& snapshot, const Division& division,
-                          const std::vector<std::string>& reports) const {
+                          const std::vector<WrittenShard>& shards) const {
   Manifest manifest;
   manifest.run = run_;
   manifest.step = snapshot.step;
@@ -144,9 +154,7 @@ Manifest Store::assembled(const Snapshot& snapshot, const Division& division,
   manifest.digests = snapshot.digests;
   manifest.layout = snapshot.layout;
   manifest.versions = snapshot.versions;
-  std::vector<WrittenShard> written;
-  for (const std::string& report : reports) written.push_back(parse_shard(report));
-  add_tables(manifest, division.ranks, written);
+  add_tables(manifest, division.ranks, shards);
   if (snapshot.add_digests) snapshot.add_digests(manifest);
   return manifest;
 }

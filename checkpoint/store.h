@@ -43,7 +43,8 @@ struct Snapshot {
 struct Committed {
   std::int64_t step = 0;
   std::filesystem::path folder;
-  std::uint64_t bytes = 0;  // of the tensors, on all ranks together
+  std::uint64_t bytes = 0;   // of the tensors, on all ranks together
+  double write_seconds = 0;  // until the last rank's shard was on the disk, without reading back
 };
 
 struct Loaded {
@@ -77,12 +78,15 @@ class Store {
     std::int64_t step = 0;
     std::filesystem::path path;                  // where the shards go
     std::unique_ptr<PartialCheckpoint> partial;  // the leader's
+    double write_seconds = 0;
   };
   // All ranks: finds room and makes the folder for the shards.
   Commit begin(std::int64_t step, const Division& division);
-  // The leader: the manifest without its view, once all shards are written.
+  // All ranks, with what each reports: what the leader makes the manifest of.
+  static std::vector<WrittenShard> written(Commit& commit, const std::vector<std::string>& reports);
+  // The leader: the manifest without its view.
   Manifest assembled(const Snapshot& snapshot, const Division& division,
-                     const std::vector<std::string>& reports) const;
+                     const std::vector<WrittenShard>& shards) const;
   // All ranks, once it is published.
   Committed end(const Commit& commit, const Division& division);
 

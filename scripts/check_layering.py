@@ -38,7 +38,7 @@ ROOMS = {
     "parallel/pipeline": PARALLEL,
     "parallel/data": PARALLEL,
     "data": ["model/base"],
-    "checkpoint": ["model/base", "model/tensor", "model/params", "parallel/comm"],
+    "checkpoint": [*GROUND, "model/device/cpu", "model/params", "parallel/comm"],
     "trainer": ["model/*", "parallel/*", "data", "checkpoint", "trainer/*"],
 }
 for height, name in enumerate(TRAINER):

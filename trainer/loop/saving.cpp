@@ -142,6 +142,7 @@ void TrainRun::tell_committed(const checkpoint::Committed& committed, double sec
              {{"path", committed.folder.string()},
               {"bytes", committed.bytes},
               {"seconds", seconds},
+              {"write_seconds", committed.write_seconds},
               {"stopped_seconds", stopped}});
 }
 
