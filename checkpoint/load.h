@@ -20,8 +20,9 @@ void load_pieces(const std::filesystem::path& folder, const Manifest& manifest,
                  std::span<const Piece> wanted, Match match);
 
 // Everything that is wrong with the checkpoint in `folder`, each in one line that
-// names the file and, where it is in a tensor's bytes, the tensor. Reads every byte.
-std::vector<std::string> problems_of(const std::filesystem::path& folder);
+// names the file and, where it is in a tensor's bytes, the tensor. Reads every byte, as
+// many shards at a time as it may use threads.
+std::vector<std::string> problems_of(const std::filesystem::path& folder, int threads = 1);
 
 // Throws CheckpointError unless all files are there with the sizes the manifest says.
 void check_files(const std::filesystem::path& folder, const Manifest& manifest);

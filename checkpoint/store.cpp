@@ -141,6 +141,13 @@ std::vector<WrittenShard> Store::written(Commit& commit, const std::vector<std::
 
 Manifest Store::assembled(const Snapshot& snapshot, const Division& division,
                           const std::vector<WrittenShard>& shards) const {
+  Manifest manifest = described(snapshot);
+  add_tables(manifest, division.ranks, shards);
+  if (snapshot.add_digests) snapshot.add_digests(manifest);
+  return manifest;
+}
+
+Manifest Store::described(const Snapshot& snapshot) const {
   Manifest manifest;
   manifest.run = run_;
   manifest.step = snapshot.step;
@@ -154,8 +161,6 @@ Manifest Store::assembled(const Snapshot& snapshot, const Division& division,
   manifest.digests = snapshot.digests;
   manifest.layout = snapshot.layout;
   manifest.versions = snapshot.versions;
-  add_tables(manifest, division.ranks, shards);
-  if (snapshot.add_digests) snapshot.add_digests(manifest);
   return manifest;
 }
 

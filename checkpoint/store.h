@@ -82,6 +82,8 @@ class Store {
   };
   // All ranks: finds room and makes the folder for the shards.
   Commit begin(std::int64_t step, const Division& division);
+  // What a commit of `snapshot` would say of itself, but for files and tensors.
+  Manifest described(const Snapshot& snapshot) const;
   // All ranks, with what each reports: what the leader makes the manifest of.
   static std::vector<WrittenShard> written(Commit& commit, const std::vector<std::string>& reports);
   // The leader: the manifest without its view.

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <atomic>
+#include <thread>
 
 #include "checkpoint/boxes.h"
 #include "checkpoint/digest.h"
@@ -18,17 +20,17 @@ struct Part {
 };
 
 // What is wrong with one file, given the rectangles that lie in it.
-void check_file(const fs::path& path, const StoredFile& file, const std::vector<Part>& parts,
-                std::vector<std::string>& problems) {
+std::vector<std::string> check_file(const fs::path& path, const StoredFile& file,
+                                    const std::vector<Part>& parts) {
+  std::vector<std::string> problems;
   std::vector<Range> ranges;
   for (const Part& part : parts) ranges.push_back({part.rectangle->offset, part.rectangle->bytes});
   try {
     if (const auto size = File::open_read(path).size(); size != file.bytes) {
       problems.push_back(say(path.string(), ": ", size, " bytes, expected ", file.bytes));
-      return;
+      return problems;
     }
     const Scan scan = scan_file(path, ranges);
-    const std::size_t before = problems.size();
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const std::uint32_t expected = parts[i].rectangle->crc32c;
       if (scan.ranges[i] == expected) continue;
@@ -36,13 +38,34 @@ void check_file(const fs::path& path, const StoredFile& file, const std::vector<
                              " at byte ", parts[i].rectangle->offset, ": CRC32C ",
                              hex(scan.ranges[i]), ", expected ", hex(expected)));
     }
-    if (scan.crc32c != file.crc32c && problems.size() == before) {
+    if (scan.crc32c != file.crc32c && problems.empty()) {
       problems.push_back(say(path.string(), ": damaged outside the tensors: CRC32C ",
                              hex(scan.crc32c), ", expected ", hex(file.crc32c)));
     }
   } catch (const Error& error) {
     problems.emplace_back(error.what());
   }
+  return problems;
+}
+
+// By shard.
+std::vector<std::vector<std::string>> check_shards(const fs::path& folder, const Manifest& manifest,
+                                                   const std::vector<std::vector<Part>>& parts,
+                                                   int threads) {
+  std::vector<std::vector<std::string>> problems(parts.size());
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t shard = next++; shard < parts.size(); shard = next++) {
+      const StoredFile& file = manifest.shards[shard];
+      problems[shard] = check_file(folder / file.name, file, parts[shard]);
+    }
+  };
+  std::vector<std::jthread> helpers;
+  const int useful = std::min(threads, static_cast<int>(parts.size()));
+  for (int i = 1; i < useful; ++i) helpers.emplace_back(work);
+  work();
+  helpers.clear();
+  return problems;
 }
 
 // The tensors' own CRCs, which do not depend on the cut, from the rectangles, whose
@@ -84,7 +107,7 @@ void check_strangers(const fs::path& folder, const Manifest& manifest,
 
 }  // namespace
 
-std::vector<std::string> problems_of(const fs::path& folder) {
+std::vector<std::string> problems_of(const fs::path& folder, int threads) {
   std::vector<std::string> problems;
   Manifest manifest;
   try {
@@ -99,11 +122,11 @@ std::vector<std::string> problems_of(const fs::path& folder) {
       parts[rectangle.shard].push_back({&tensor, &rectangle});
     }
   }
-  for (std::size_t shard = 0; shard < parts.size(); ++shard) {
-    const StoredFile& file = manifest.shards[shard];
-    check_file(folder / file.name, file, parts[shard], problems);
+  for (const auto& of_file : check_shards(folder, manifest, parts, threads)) {
+    problems.insert(problems.end(), of_file.begin(), of_file.end());
   }
-  check_file(folder / manifest.view.name, manifest.view, {}, problems);
+  const auto of_view = check_file(folder / manifest.view.name, manifest.view, {});
+  problems.insert(problems.end(), of_view.begin(), of_view.end());
   if (problems.empty()) check_tensors(folder, manifest, problems);
   check_strangers(folder, manifest, problems);
   return problems;

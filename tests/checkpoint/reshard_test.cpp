@@ -102,7 +102,7 @@ TEST(Reshard, every_layout_reads_what_every_other_wrote) {
   std::uint32_t state_crc = 0;
   for (std::size_t from = 0; from < layouts().size(); ++from) {
     const auto folder = write(scratch.path(), state, layouts()[from], std::int64_t(from));
-    EXPECT_EQ(problems_of(folder), std::vector<std::string>());
+    EXPECT_EQ(problems_of(folder, /*threads=*/3), std::vector<std::string>());
     const Manifest manifest = read_manifest(folder);
     if (from == 0) state_crc = manifest.state_crc;
     EXPECT_EQ(manifest.state_crc, state_crc);

@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "checkpoint/crc32c.h"
 #include "checkpoint/diff.h"
@@ -142,8 +144,9 @@ ExitCode verify(const CheckpointOptions& options) {
     summaries = summaries_of(options.path);
   }
   std::size_t bad = 0;
+  const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   for (const Summary& summary : summaries) {
-    const auto problems = checkpoint::problems_of(summary.folder);
+    const auto problems = checkpoint::problems_of(summary.folder, threads);
     fmt::print("{}: {}\n", summary.folder.string(), problems.empty() ? "good" : "DAMAGED");
     for (const std::string& problem : problems) fmt::print("  {}\n", problem);
     bad += problems.empty() ? 0 : 1;
