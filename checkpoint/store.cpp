@@ -1,6 +1,7 @@
 #include "checkpoint/store.h"
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <sstream>
 
@@ -166,6 +167,7 @@ Manifest Store::described(const Snapshot& snapshot) const {
 
 Loaded Store::load(const fs::path& from, std::span<const Piece> wanted,
                    std::span<const Piece> of_all, Match match) {
+  const auto start = std::chrono::steady_clock::now();
   Loaded loaded{0, from, {}, {}};
   team_.together([&] {
     loaded.manifest = read_manifest(from);
@@ -178,6 +180,7 @@ Loaded Store::load(const fs::path& from, std::span<const Piece> wanted,
     return std::string();
   });
   loaded.step = loaded.manifest.step;
+  loaded.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   good_.insert(loaded.step);
   parent_ = loaded.step;
   return loaded;
@@ -284,7 +287,7 @@ Loaded load_from(const fs::path& run_or_checkpoint, std::span<const Piece> wante
   Manifest manifest = read_manifest(newest);
   load_pieces(newest, manifest, wanted, match);
   const std::int64_t step = manifest.step;
-  return {step, newest, std::move(manifest), {}};
+  return {step, newest, std::move(manifest), {}, 0};
 }
 
 }  // namespace trireme::checkpoint

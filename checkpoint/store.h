@@ -52,6 +52,7 @@ struct Loaded {
   std::filesystem::path folder;
   Manifest manifest;
   std::vector<std::string> rejected;  // why newer checkpoints were not taken
+  double seconds = 0;                 // that reading and checking it took
 };
 
 // The checkpoints of one run folder, with the run's identity in the file `run` beside

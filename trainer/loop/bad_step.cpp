@@ -93,17 +93,16 @@ EventsLog::Details TrainRun::describe_bad_step(const StepGuard::Decision& decisi
 // out, also those that were good the first time.
 void TrainRun::roll_back(data::SampleRange bad, EventsLog::Details& details) {
   ledger_.enter(ledger::Phase::kLoad);
-  const auto from = folder_.store.load_newest(state_pieces(engine_));
+  const auto from = resumption_.go_back(progress_, guard_);
   if (!from) {
     throw on_all_ranks(DivergedError(
         say("step ", progress_.step + 1, " has no checkpoint to roll back to: ", commit_failure_)));
   }
-  go_on_from(*from);
-  read_guard(guard_, *from, false);
+  committed_ = from->step;
   const data::SampleRange left_out{progress_.position(), bad.end};
   progress_.left_out.add(left_out);
   log_.open(folder_.path, progress_.step, config_.metrics.enable_tensorboard);
-  tell_rejected(*from);
+  tell_rejected(log_, *from, progress_.step);
   details["from"] = from->folder.string();
   details["to_step"] = progress_.step;
   details["left_out"] = range_json(left_out);

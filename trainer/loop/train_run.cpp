@@ -9,10 +9,8 @@
 #include "model/device/cpu/threads.h"
 #include "model/ops/gemm_choices.h"
 #include "model/tensor/host_tensor.h"
-#include "trainer/config/difference.h"
 #include "trainer/config/effective.h"
 #include "trainer/config/for_ranks.h"
-#include "trainer/config/reader.h"
 #include "trainer/engine/engine_spec.h"
 #include "trainer/engine/fit.h"
 #include "trainer/engine/matrix_peak.h"
@@ -88,6 +86,7 @@ TrainRun::TrainRun(LoadedConfig loaded, World& world, Device device, int threads
       shared_(share_memory(world, device)),
       arenas_(plan_.memory, device, shared_places(world)),
       engine_(spec_, groups_, stream_, arenas_),
+      resumption_({config_, folder_, engine_, *groups_.all, train_data_}),
       guard_(config_.training),
       drill_(std::move(drill)),
       log_(team_.leads(), console_options(config_, total_steps_)) {}
@@ -98,7 +97,8 @@ ExitCode TrainRun::run() {
   tokenizer_hash_ = tokenizer_hash_of(config_);
   use_gemm_choices();
   ledger_.enter(Phase::kLoad);
-  resume();
+  progress_ = resumption_.begin(guard_);
+  if (resumption_.from()) committed_ = progress_.step;
   ledger_.enter(Phase::kStart);
   prepare_saves();
   log_.open(folder_.path, progress_.step, config_.metrics.enable_tensorboard);
@@ -211,74 +211,12 @@ void TrainRun::share_gemm_choices() {
   gemm_choices_ = text;
 }
 
-void TrainRun::resume() {
-  checkpoint::Store& store = folder_.store;
-  const std::string& how = config_.checkpoint.resume;
-  const std::vector<checkpoint::Piece> pieces = state_pieces(engine_);
-  if (how == "none") {
-    if (const auto found = store.list(); !found.empty()) {
-      throw CheckpointError(say(folder_.path.string(), " holds checkpoints, the newest of step ",
-                                found.front().step,
-                                ", and checkpoint.resume is \"none\": give the new run another "
-                                "job.dump_folder, or resume"));
-    }
-  } else if (how == "auto") {
-    resumed_from_ = store.load_newest(pieces);
-  } else {
-    resumed_from_ = store.load_step(std::stoll(how), pieces);
-  }
-  if (!resumed_from_) {
-    engine_.params().initialize(static_cast<std::uint64_t>(config_.job.seed));
-    progress_.left_out = data::LeftOut(config_.data.skip);
-    return;
-  }
-  require_same_run(*resumed_from_);
-  go_on_from(*resumed_from_);
-  read_guard(guard_, *resumed_from_, true);
-}
-
-// Its pieces have been read.
-void TrainRun::go_on_from(const checkpoint::Loaded& from) {
-  engine_.host_state().upload(stream_);
-  require_weights(from, engine_, *groups_.all);
-  progress_ = read_progress(from);
-  for (const data::SampleRange& range : config_.data.skip) progress_.left_out.add(range);
-  committed_ = from.step;
-  engine_.publish_masters(progress_.step);
-}
-
 void TrainRun::check_drill() {
   if (!drill_) return;
   team_.together([&] {
     drill_->check(engine_.whole(), engine_.params(), team_.rank(), team_.size());
     return std::string();
   });
-}
-
-// Changed data would give the sample counter another meaning.
-void TrainRun::require_same_run(const checkpoint::Loaded& from) const {
-  const std::string name = (from.folder / "manifest.json").string() + " (config)";
-  const LoadedConfig before = read_config({name, from.manifest.config, folder_.path}, {});
-  std::string refused;
-  for (const Change& change : difference(before.config, config_)) {
-    if (change.effect != Effect::kData || change.key == "data.skip") continue;
-    refused += say("\n  ", change.key, ": ", change.before, " -> ", change.after);
-  }
-  if (refused.empty() && data_fingerprint(from) != train_data_.fingerprint()) {
-    refused = "\n  the training token files themselves (names, sizes or contents)";
-  }
-  const RunProgress progress = read_progress(from);
-  data::LeftOut wanted = progress.left_out;
-  for (const data::SampleRange& range : config_.data.skip) wanted.add(range);
-  if (refused.empty() && wanted.before(progress.position()) != progress.left_out) {
-    refused = say("\n  data.skip names samples below ", progress.position(),
-                  ", which it has been trained on");
-  }
-  if (refused.empty()) return;
-  throw CheckpointError(say("cannot continue from ", from.folder.string(),
-                            ": what the run trains on has changed, and with it the meaning of "
-                            "its position in the data:",
-                            refused, "\nRestore it, or give the new run another job.dump_folder."));
 }
 
 void TrainRun::announce() {
@@ -307,10 +245,11 @@ void TrainRun::announce() {
                                               human_bytes(saver_->bytes())));
     details["snapshot_bytes"] = saver_->bytes();
   }
-  if (resumed_from_) {
-    rows.emplace_back("resumes", fmt::format("{} (step {})", resumed_from_->folder.string(),
-                                             resumed_from_->step));
-    details["from"] = resumed_from_->folder.string();
+  const auto& from = resumption_.from();
+  if (from) {
+    rows.emplace_back("resumes", fmt::format("{} (step {})", from->folder.string(), from->step));
+    details["from"] = from->folder.string();
+    details["load_seconds"] = from->seconds;
   }
   if (const GradientCompression& compression = engine_.compression(); compression.compresses()) {
     const double ratio = compression.traffic().ratio();
@@ -319,34 +258,18 @@ void TrainRun::announce() {
                                   config_.parallelism.gradient_compression, ratio));
     details["compression"] = config_.parallelism.gradient_compression;
     details["compression_ratio"] = ratio;
-    if (resumed_from_ && compression.has_residuals()) {
+    if (from && compression.has_residuals()) {
       rows.emplace_back("residuals", "zero: what compression had left out is in no checkpoint");
       details["residuals"] = "zero";
     }
   }
-  log_.banner(resumed_from_ ? "trireme resumes" : "trireme starts", rows);
+  log_.banner(from ? "trireme resumes" : "trireme starts", rows);
   if (const std::string drawn = picture(engine_.schedule(), timeline); !drawn.empty()) {
     log_.note("\n" + drawn);
   }
-  log_.event(resumed_from_ ? "resume" : "start", progress_.step, details);
+  log_.event(from ? "resume" : "start", progress_.step, details);
   if (drill_) log_.warn(progress_.step, say(GradientDrill::kVariable, ": ", drill_->text()));
-  if (!resumed_from_) return;
-  tell_rejected(*resumed_from_);
-  const LoadedConfig before =
-      read_config({"checkpoint", resumed_from_->manifest.config, folder_.path}, {});
-  for (const Change& change : difference(before.config, config_)) {
-    const std::string text = fmt::format("{}: {} -> {} ({})", change.key, change.before,
-                                         change.after, effect_text(change.effect));
-    log_.note("config changed: " + text);
-    log_.event("config_changed", progress_.step, {{"text", text}});
-  }
-}
-
-void TrainRun::tell_rejected(const checkpoint::Loaded& from) {
-  for (const std::string& why : from.rejected) {
-    log_.note("checkpoint rejected: " + why);
-    log_.event("checkpoint_rejected", progress_.step, {{"why", why}});
-  }
+  resumption_.tell(log_);
 }
 
 void TrainRun::step() {

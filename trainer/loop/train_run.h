@@ -11,6 +11,7 @@
 #include "trainer/engine/rank_groups.h"
 #include "trainer/loop/data_feed.h"
 #include "trainer/loop/gradient_drill.h"
+#include "trainer/loop/resumption.h"
 #include "trainer/loop/run_folder.h"
 #include "trainer/loop/run_log.h"
 #include "trainer/loop/run_state.h"
@@ -44,11 +45,7 @@ class TrainRun {
   StepFlops flops_of_all() const;
   std::unique_ptr<SharedMemory> share_memory(World& world, Device device) const;
   Arenas::Shared shared_places(const World& world) const;
-  void resume();
-  void go_on_from(const checkpoint::Loaded& from);
-  void tell_rejected(const checkpoint::Loaded& from);
   void check_drill();
-  void require_same_run(const checkpoint::Loaded& from) const;
   void open_logs();
   void keep_ledger();
   void announce();
@@ -107,10 +104,10 @@ class TrainRun {
   std::unique_ptr<SharedMemory> shared_;  // of data ranks on one host, on the CPU
   Arenas arenas_;
   Engine engine_;
+  Resumption resumption_;
   StepGuard guard_;
   std::optional<GradientDrill> drill_;
   RunProgress progress_;
-  std::optional<checkpoint::Loaded> resumed_from_;
   struct Save {
     std::int64_t step = 0;
     double start = 0, stopped = 0;  // seconds: the clock at its start; how long training stood

@@ -1,0 +1,107 @@
+#include "trainer/loop/resumption.h"
+
+#include <fmt/format.h>
+
+#include "trainer/config/difference.h"
+#include "trainer/config/reader.h"
+
+namespace trireme {
+namespace {
+
+RunConfig config_of(const checkpoint::Loaded& from, const std::filesystem::path& run) {
+  const std::string name = (from.folder / "manifest.json").string() + " (config)";
+  return read_config({name, from.manifest.config, run}, {}).config;
+}
+
+}  // namespace
+
+RunProgress Resumption::begin(StepGuard& guard) {
+  checkpoint::Store& store = run_.folder.store;
+  const std::string& how = run_.config.checkpoint.resume;
+  const std::vector<checkpoint::Piece> pieces = state_pieces(run_.engine);
+  if (how == "none") {
+    if (const auto found = store.list(); !found.empty()) {
+      throw CheckpointError(say(run_.folder.path.string(),
+                                " holds checkpoints, the newest of step ", found.front().step,
+                                ", and checkpoint.resume is \"none\": give the new run another "
+                                "job.dump_folder, or resume"));
+    }
+  } else if (how == "auto") {
+    from_ = store.load_newest(pieces);
+  } else {
+    from_ = store.load_step(std::stoll(how), pieces);
+  }
+  if (!from_) {
+    run_.engine.initialize(static_cast<std::uint64_t>(run_.config.job.seed));
+    RunProgress progress;
+    progress.left_out = data::LeftOut(run_.config.data.skip);
+    return progress;
+  }
+  require_same_run(*from_);
+  RunProgress progress = go_on_from(*from_);
+  read_guard(guard, *from_, true);
+  return progress;
+}
+
+std::optional<checkpoint::Loaded> Resumption::go_back(RunProgress& progress, StepGuard& guard) {
+  auto from = run_.folder.store.load_newest(state_pieces(run_.engine));
+  if (!from) return from;
+  progress = go_on_from(*from);
+  read_guard(guard, *from, false);
+  return from;
+}
+
+// Its pieces have been read.
+RunProgress Resumption::go_on_from(const checkpoint::Loaded& from) {
+  Engine& engine = run_.engine;
+  engine.host_state().upload(engine.stream());
+  require_weights(from, engine, run_.ranks);
+  RunProgress progress = read_progress(from);
+  for (const data::SampleRange& range : run_.config.data.skip) progress.left_out.add(range);
+  engine.publish_masters(progress.step);
+  return progress;
+}
+
+// Changed data would give the sample counter another meaning.
+void Resumption::require_same_run(const checkpoint::Loaded& from) const {
+  std::string refused;
+  for (const Change& change : difference(config_of(from, run_.folder.path), run_.config)) {
+    if (change.effect != Effect::kData || change.key == "data.skip") continue;
+    refused += say("\n  ", change.key, ": ", change.before, " -> ", change.after);
+  }
+  if (refused.empty() && data_fingerprint(from) != run_.data.fingerprint()) {
+    refused = "\n  the training token files themselves (names, sizes or contents)";
+  }
+  const RunProgress progress = read_progress(from);
+  data::LeftOut wanted = progress.left_out;
+  for (const data::SampleRange& range : run_.config.data.skip) wanted.add(range);
+  if (refused.empty() && wanted.before(progress.position()) != progress.left_out) {
+    refused = say("\n  data.skip names samples below ", progress.position(),
+                  ", which it has been trained on");
+  }
+  if (refused.empty()) return;
+  throw CheckpointError(say("cannot continue from ", from.folder.string(),
+                            ": what the run trains on has changed, and with it the meaning of "
+                            "its position in the data:",
+                            refused, "\nRestore it, or give the new run another job.dump_folder."));
+}
+
+void Resumption::tell(RunLog& log) const {
+  if (!from_) return;
+  tell_rejected(log, *from_, from_->step);
+  for (const Change& change : difference(config_of(*from_, run_.folder.path), run_.config)) {
+    const std::string text = fmt::format("{}: {} -> {} ({})", change.key, change.before,
+                                         change.after, effect_text(change.effect));
+    log.note("config changed: " + text);
+    log.event("config_changed", from_->step, {{"text", text}});
+  }
+}
+
+void tell_rejected(RunLog& log, const checkpoint::Loaded& from, std::int64_t step) {
+  for (const std::string& why : from.rejected) {
+    log.note("checkpoint rejected: " + why);
+    log.event("checkpoint_rejected", step, {{"why", why}});
+  }
+}
+
+}  // namespace trireme
