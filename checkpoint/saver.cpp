@@ -16,8 +16,8 @@ using nlohmann::json;
 
 std::string write_requested_shard(const json& request, const SnapshotMemory& memory) {
   const std::vector<Piece> pieces = memory.placed(parse_pieces(request["pieces"]));
-  return shard_text(write_shard_here(request["path"].get<std::string>(),
-                                     {request["run"], request["step"]}, pieces));
+  return shard_text(
+      write_shard(request["path"].get<std::string>(), {request["run"], request["step"]}, pieces));
 }
 
 std::string publish_requested(const json& request) {

@@ -9,7 +9,6 @@
 #include "checkpoint/hdf5/view_file.h"
 #include "checkpoint/payload_file.h"
 #include "checkpoint/scan.h"
-#include "checkpoint/shard_report.h"
 #include "model/base/file.h"
 
 namespace trireme::checkpoint {
@@ -50,10 +49,13 @@ std::string shard_name(std::size_t shard, std::size_t of) {
   return say("shard-", five(shard), "-of-", five(of), ".h5");
 }
 
-WrittenShard write_shard_here(const std::filesystem::path& path, const hdf5::Origin& origin,
-                              std::span<const Piece> pieces) {
+WrittenShard write_shard(const std::filesystem::path& path, const hdf5::Origin& origin,
+                         std::span<const Piece> pieces) {
   const auto start = std::chrono::steady_clock::now();
-  const std::vector<std::uint64_t> offsets = hdf5::lay_out(path, origin, pieces);
+  const std::vector<std::uint64_t> offsets =
+      nlohmann::json::parse(in_child(say("laying out ", path.string()), [&] {
+        return nlohmann::json(hdf5::lay_out(path, origin, pieces)).dump();
+      }));
   WrittenShard shard;
   std::vector<Range> ranges;
   {
@@ -69,12 +71,6 @@ WrittenShard write_shard_here(const std::filesystem::path& path, const hdf5::Ori
   check_read_back(path, scan, pieces, shard.parts);
   shard.file = {path.filename(), scan.bytes, scan.crc32c};
   return shard;
-}
-
-WrittenShard write_shard(const std::filesystem::path& path, const hdf5::Origin& origin,
-                         std::span<const Piece> pieces) {
-  return parse_shard(in_child(say("writing ", path.string()),
-                              [&] { return shard_text(write_shard_here(path, origin, pieces)); }));
 }
 
 StoredFile write_view(const std::filesystem::path& path, const Manifest& manifest) {

@@ -24,17 +24,13 @@ struct WrittenShard {
   double seconds = 0;       // that it took until it was on the disk, without the reading back
 };
 
-// Writes `pieces` as one HDF5 file: lays it out, takes its blocks from the disk before
-// the first byte is written, writes the payload at the datasets' offsets, syncs, reads
-// the file back and compares. Everything happens in a child process; a full disk or a
-// crash in there is an EnvironmentError here, a file that reads back differently a
+// Writes `pieces` as one HDF5 file: lays it out in a child process, as HDF5 may crash on a
+// full disk, takes its blocks from the disk before the first byte of the payload, writes
+// that at the datasets' offsets, syncs, reads the file back and compares. A full disk is an
+// EnvironmentError, as is a crash of the child, a file that reads back differently a
 // CheckpointError. The file may be left behind; its folder is the caller's to remove.
 WrittenShard write_shard(const std::filesystem::path& path, const hdf5::Origin& origin,
                          std::span<const Piece> pieces);
-
-// The same in this process, which must be one that may crash.
-WrittenShard write_shard_here(const std::filesystem::path& path, const hdf5::Origin& origin,
-                              std::span<const Piece> pieces);
 
 // Writes state.h5 in a child process in the same way.
 StoredFile write_view(const std::filesystem::path& path, const Manifest& manifest);

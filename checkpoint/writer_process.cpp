@@ -18,7 +18,7 @@
 namespace trireme::checkpoint {
 namespace {
 
-constexpr int kNiceness = 10;  // what is left of the cores is enough for writing
+constexpr int kNiceness = 19;  // what training leaves of the cores is enough
 constexpr const char* kWriter = "the process that writes checkpoints";
 
 bool send_all(int socket, const void* data, std::size_t bytes) {
@@ -56,9 +56,7 @@ bool receive_all(int socket, void* data, std::size_t bytes) {
   while (receive_all(socket, &length, sizeof(length))) {
     std::string request(length, '\0');
     if (!receive_all(socket, request.data(), length)) break;
-    const std::string outcome = outcome_of(
-        [&] { return in_child("writing a checkpoint", [&] { return serve(request); }); });
-    if (!send_text(socket, outcome)) break;
+    if (!send_text(socket, outcome_of([&] { return serve(request); }))) break;
   }
   ::_exit(0);
 }

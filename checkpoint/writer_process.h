@@ -8,13 +8,12 @@
 namespace trireme::checkpoint {
 
 // A process that works for this one while this one goes on. It is forked early, while its
-// parent is small, and forks a child of its own for each request: whatever the work breaks,
-// the one who asked is told and the next request finds a sound process. Memory shared
-// before it was made is shared with it. It dies with its parent; when it was killed, the
-// next request starts another. One request at a time.
+// parent is small. Memory shared before it was made is shared with it. It dies with its
+// parent; whatever kills or breaks it, the one who asked is told, and the next request starts
+// another. One request at a time.
 class WriterProcess {
  public:
-  // Runs in the process; in_child() says what it must not do.
+  // Runs in the process; what in_child() says of children holds for it.
   using Serve = std::function<std::string(const std::string& request)>;
   explicit WriterProcess(Serve serve);
   ~WriterProcess();

@@ -154,15 +154,17 @@ TEST_F(Saving, without_the_lease_nothing_is_committed) {
   EXPECT_TRUE(store_.list().empty());
 }
 
-TEST(WriterProcess, survives_what_its_work_breaks) {
+TEST(WriterProcess, what_its_work_breaks_is_told_and_the_next_request_is_served) {
   WriterProcess writer([](const std::string& request) -> std::string {
     if (request == "crash") std::raise(SIGSEGV);
     if (request == "bad") throw CheckpointError("bad");
     return request + request;
   });
-  const pid_t process = writer.id();
   writer.start("crash");
   EXPECT_THROW(writer.result(), EnvironmentError);
+  writer.start("good");
+  EXPECT_EQ(writer.result(), "goodgood");
+  const pid_t process = writer.id();
   writer.start("bad");
   EXPECT_THROW(writer.result(), CheckpointError);
   const std::string large(3'000'000, 'x');
