@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <sstream>
 
 #include "checkpoint/commit.h"
 #include "checkpoint/load.h"
 #include "checkpoint/names.h"
 #include "checkpoint/shard_report.h"
+#include "checkpoint/share_out.h"
 #include "model/base/error.h"
 #include "model/base/file.h"
 
@@ -25,58 +25,6 @@ std::uint64_t bytes_of(std::span<const Piece> pieces) {
   std::uint64_t sum = 0;
   for (const Piece& piece : pieces) sum += piece.bytes();
   return sum;
-}
-
-std::vector<Piece> joined(std::span<const std::vector<Piece>> ranks) {
-  std::vector<Piece> all;
-  for (const std::vector<Piece>& pieces : ranks)
-    all.insert(all.end(), pieces.begin(), pieces.end());
-  return all;
-}
-
-// Leaves each piece to one of the ranks that hold it, so that the ranks write about the
-// same number of bytes: what only one holds first, then replicas where there is least.
-// Returns those of `held`, the pieces of `rank` with their memory, that are its to write.
-std::vector<Piece> shared_out(std::vector<std::vector<Piece>>& ranks, std::size_t rank,
-                              std::span<const Piece> held) {
-  using Place = std::pair<std::size_t, std::size_t>;  // rank, index
-  std::map<std::string, std::vector<Place>> holders;
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
-    for (std::size_t i = 0; i < ranks[r].size(); ++i) {
-      holders[say(ranks[r][i].tensor, ranks[r][i].box.from, ranks[r][i].box.extent)].push_back(
-          {r, i});
-    }
-  }
-  std::vector<std::uint64_t> bytes(ranks.size());
-  std::vector<std::vector<bool>> writes(ranks.size());
-  for (std::size_t r = 0; r < ranks.size(); ++r) writes[r].resize(ranks[r].size());
-  const auto leave_to = [&](Place place) {
-    bytes[place.first] += ranks[place.first][place.second].bytes();
-    writes[place.first][place.second] = true;
-  };
-  for (const auto& [piece, places] : holders) {
-    for (std::size_t i = 1; i < places.size(); ++i) {
-      require(places[i].first != places[i - 1].first, piece, ": twice on rank ", places[i].first);
-    }
-    if (places.size() == 1) leave_to(places.front());
-  }
-  for (const auto& [piece, places] : holders) {
-    if (places.size() == 1) continue;
-    leave_to(*std::min_element(places.begin(), places.end(), [&](Place a, Place b) {
-      return std::pair(bytes[a.first], a) < std::pair(bytes[b.first], b);
-    }));
-  }
-  std::vector<Piece> mine;
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
-    std::vector<Piece> kept;
-    for (std::size_t i = 0; i < ranks[r].size(); ++i) {
-      if (!writes[r][i]) continue;
-      kept.push_back(std::move(ranks[r][i]));
-      if (r == rank) mine.push_back(held[i]);
-    }
-    ranks[r] = std::move(kept);
-  }
-  return mine;
 }
 
 std::string table(const std::vector<std::string>& reasons) {
@@ -212,13 +160,27 @@ Manifest Store::described(const Snapshot& snapshot) const {
 }
 
 std::vector<Piece> Store::wanted_by_all(std::span<const Piece> wanted) const {
-  std::vector<std::vector<Piece>> all;
-  for (const std::string& text : team_.together([&] {
-         return pieces_text({wanted.begin(), wanted.end()});
-       })) {
-    all.push_back(parse_pieces(text));
-  }
-  return joined(all);
+  return joined(pieces_of_all(team_, wanted));
+}
+
+std::optional<Lineage> Store::newest() const {
+  const std::string text = team_.led([&] {
+    for (const Summary& summary : list()) {
+      if (!summary.manifest) continue;
+      const Lineage lineage = summary.manifest->lineage();
+      return say(lineage.sequence, " ", lineage.step);
+    }
+    return std::string();
+  });
+  if (text.empty()) return std::nullopt;
+  Lineage lineage;
+  std::istringstream(text) >> lineage.sequence >> lineage.step;
+  return lineage;
+}
+
+void Store::go_on_from(const Manifest& snapshot) {
+  parent_ = snapshot.parent;
+  sequence_ = std::max(sequence_, snapshot.sequence);
 }
 
 Loaded Store::load(const fs::path& from, std::span<const Piece> wanted,

@@ -83,6 +83,14 @@ class Store {
   // The same for one step, with no way back.
   Loaded load_step(std::int64_t step, std::span<const Piece> wanted, Match match = Match::kAll);
 
+  // All ranks: of the newest checkpoint with a readable manifest; nullopt when there is none.
+  std::optional<Lineage> newest() const;
+  // What a commit, or a snapshot in memory, of `snapshot` would say of itself, but for files
+  // and tensors.
+  Manifest described(const Snapshot& snapshot) const;
+  // All ranks: the state was filled from `snapshot`, of this run, by others than this store.
+  void go_on_from(const Manifest& snapshot);
+
   // Newest first: by lineage, unreadable ones where their step puts them.
   std::vector<Summary> list() const;
 
@@ -101,7 +109,6 @@ class Store {
   std::vector<Piece> wanted_by_all(std::span<const Piece> wanted) const;
   Loaded load(const std::filesystem::path& folder, std::span<const Piece> wanted,
               std::span<const Piece> of_all, Match match);
-  Manifest described(const Snapshot& snapshot) const;
   std::vector<std::filesystem::path> candidates() const;  // newest first
   void identify();
   const Lease& lease() const;

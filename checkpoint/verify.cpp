@@ -103,7 +103,9 @@ std::vector<std::string> problems_of(const fs::path& folder) {
     const StoredFile& file = manifest.shards[shard];
     check_file(folder / file.name, file, parts[shard], problems);
   }
-  check_file(folder / manifest.view.name, manifest.view, {}, problems);
+  if (!manifest.in_memory()) {
+    check_file(folder / manifest.view.name, manifest.view, {}, problems);
+  }
   if (problems.empty()) check_tensors(folder, manifest, problems);
   check_strangers(folder, manifest, problems);
   return problems;
