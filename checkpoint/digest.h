@@ -16,10 +16,11 @@ struct Digest {
 };
 
 // Reads the packed bytes of `box` once, in order, through read(offset, bytes), which
-// returns a span; at most kWindow bytes are asked for at a time. `logical` is the
+// returns a span; at most `window` bytes are asked for at a time. `logical` is the
 // shape of the tensor the box lies in.
 template <class Read>
-Digest digest_of(const Box& box, Shape logical, std::size_t element, Read read) {
+Digest digest_of(const Box& box, Shape logical, std::size_t element, Read read,
+                 std::size_t window = kWindow) {
   std::uint32_t packed = 0;  // remainder of the rectangle so far
   std::uint32_t tensor = 0;  // remainder of the tensor up to `end`, zeros where others hold it
   std::uint64_t end = 0;
@@ -31,7 +32,7 @@ Digest digest_of(const Box& box, Shape logical, std::size_t element, Read read) 
     const auto bytes = static_cast<std::uint64_t>(count) * element;
     const auto from = static_cast<std::uint64_t>(at) * element;
     for (std::uint64_t done = 0; done < bytes;) {
-      const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(bytes - done, kWindow));
+      const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(bytes - done, window));
       run = remainder_of(read(from + done, n), run);
       done += n;
     }

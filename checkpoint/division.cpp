@@ -10,16 +10,6 @@
 namespace trireme::checkpoint {
 namespace {
 
-std::vector<std::vector<Piece>> of_all_ranks(const Team& team, std::span<const Piece> own) {
-  std::vector<std::vector<Piece>> ranks;
-  for (const std::string& text : team.together([&] {
-         return pieces_text({own.begin(), own.end()});
-       })) {
-    ranks.push_back(parse_pieces(text));
-  }
-  return ranks;
-}
-
 // Leaves each piece to one of the ranks that hold it, so that the ranks write about the
 // same number of bytes: what only one holds first, then replicas where there is least.
 // Returns those of `held`, the pieces of `rank` with their memory, that are its to write.
@@ -75,12 +65,18 @@ std::vector<Piece> joined(std::span<const std::vector<Piece>> ranks) {
   return all;
 }
 
-std::vector<Piece> pieces_of_all(const Team& team, std::span<const Piece> own) {
-  return joined(of_all_ranks(team, own));
+std::vector<std::vector<Piece>> pieces_of_all(const Team& team, std::span<const Piece> own) {
+  std::vector<std::vector<Piece>> ranks;
+  for (const std::string& text : team.together([&] {
+         return pieces_text({own.begin(), own.end()});
+       })) {
+    ranks.push_back(parse_pieces(text));
+  }
+  return ranks;
 }
 
 Division divide(const Team& team, std::span<const Piece> held) {
-  Division division{of_all_ranks(team, held), {}, 0};
+  Division division{pieces_of_all(team, held), {}, 0};
   division.mine = shared_out(division.ranks, static_cast<std::size_t>(team.rank()), held);
   for (const std::vector<Piece>& pieces : division.ranks) {
     for (const Piece& piece : pieces) division.bytes += piece.bytes();

@@ -19,8 +19,8 @@ struct Division {
 // All ranks, each with what it holds.
 Division divide(const Team& team, std::span<const Piece> held);
 
-// What all ranks name, without memory; all ranks call it.
-std::vector<Piece> pieces_of_all(const Team& team, std::span<const Piece> own);
+// All ranks: what each names, by rank, without memory.
+std::vector<std::vector<Piece>> pieces_of_all(const Team& team, std::span<const Piece> own);
 
 std::vector<Piece> joined(std::span<const std::vector<Piece>> ranks);
 

@@ -95,7 +95,7 @@ std::string to_text(const Manifest& manifest) {
     put("tokenizer", json(manifest.tokenizer).dump());
     put("config", json(manifest.config).dump());
     put("shards", lines(manifest.shards));
-    put("view", to_json(manifest.view).dump());
+    put("view", manifest.in_memory() ? "null" : to_json(manifest.view).dump());
     put("tensors", lines(manifest.tensors));
   } catch (const json::exception& error) {
     throw Error(say("the manifest cannot be written as JSON: ", error.what()));

@@ -1,4 +1,5 @@
 #pragma once
+#include <compare>
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -37,6 +38,13 @@ struct StoredFile {
   std::uint32_t crc32c = 0;  // of the whole file
 };
 
+// Where a checkpoint stands among those of its run: what is greater is newer.
+struct Lineage {
+  std::int64_t sequence = 0;
+  std::int64_t step = 0;
+  auto operator<=>(const Lineage&) const = default;
+};
+
 // Everything a checkpoint says about itself; manifest.json is its text. The text
 // ends with a CRC32C of all that precedes it. Numbers on disk: do not renumber.
 struct Manifest {
@@ -51,7 +59,7 @@ struct Manifest {
   std::int64_t sequence = 0;           // commits before this one in the run folder: the lineage
   std::string written;                 // UTC, "2025-01-31T12:00:00Z"; for people
   std::vector<StoredFile> shards;
-  StoredFile view;                    // state.h5; for people
+  StoredFile view;                    // state.h5; for people; without a name: see in_memory
   std::vector<StoredTensor> tensors;  // by ascending name
   std::string config;                 // the effective config, TOML
   std::string tokenizer;              // hash of the tokenizer, or empty
@@ -63,6 +71,10 @@ struct Manifest {
   std::uint32_t state_crc = 0;        // see state_crc_of
 
   std::uint64_t bytes() const;  // of all shards and the view
+  Lineage lineage() const { return {sequence, step}; }
+  // Of a snapshot in memory: its shards are the tensors' bytes without HDF5 around them, and
+  // it has no view.
+  bool in_memory() const { return view.name.empty(); }
   const StoredTensor* find(std::string_view tensor) const;
 };
 

@@ -4,6 +4,7 @@
 #include "checkpoint/crc32c.h"
 #include "checkpoint/json_object.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/memory/raw_shard.h"
 #include "checkpoint/names.h"
 #include "checkpoint/seal.h"
 #include "checkpoint/shard_writer.h"
@@ -137,12 +138,16 @@ void check_apart(const Manifest& manifest, const std::string& from) {
 
 void parse_tables(JsonObject& object, Manifest& manifest, const std::string& from) {
   const json& shards = object.array("shards");
+  const bool in_memory = object.any("view").is_null();
   for (std::size_t i = 0; i < shards.size(); ++i) {
-    manifest.shards.push_back(
-        parse_file(shards[i], say(from, ": shards[", i, "]"), shard_name(i, shards.size())));
+    const std::string name =
+        in_memory ? raw_shard_name(i, shards.size()) : shard_name(i, shards.size());
+    manifest.shards.push_back(parse_file(shards[i], say(from, ": shards[", i, "]"), name));
   }
   if (shards.empty()) object.refuse("shards", "there are none");
-  manifest.view = parse_file(object.any("view"), say(from, ": view"), Manifest::kViewName);
+  if (!in_memory) {
+    manifest.view = parse_file(object.any("view"), say(from, ": view"), Manifest::kViewName);
+  }
   const json& tensors = object.array("tensors");
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     manifest.tensors.push_back(

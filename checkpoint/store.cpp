@@ -165,6 +165,26 @@ Manifest Store::described(const Snapshot& snapshot) const {
   return manifest;
 }
 
+std::optional<Lineage> Store::newest() const {
+  const std::string text = team_.led([&] {
+    for (const Summary& summary : list()) {
+      if (!summary.manifest) continue;
+      const Lineage lineage = summary.manifest->lineage();
+      return say(lineage.sequence, " ", lineage.step);
+    }
+    return std::string();
+  });
+  if (text.empty()) return std::nullopt;
+  Lineage lineage;
+  std::istringstream(text) >> lineage.sequence >> lineage.step;
+  return lineage;
+}
+
+void Store::go_on_from(const Manifest& snapshot) {
+  parent_ = snapshot.parent;
+  sequence_ = std::max(sequence_, snapshot.sequence);
+}
+
 Loaded Store::load(const fs::path& from, std::span<const Piece> wanted,
                    std::span<const Piece> of_all, Match match) {
   const auto start = std::chrono::steady_clock::now();
@@ -201,7 +221,7 @@ std::vector<fs::path> Store::candidates() const {
 std::optional<Loaded> Store::load_newest(std::span<const Piece> wanted, Match match) {
   const std::vector<fs::path> folders = candidates();
   if (folders.empty()) return std::nullopt;
-  const std::vector<Piece> of_all = pieces_of_all(team_, wanted);
+  const std::vector<Piece> of_all = joined(pieces_of_all(team_, wanted));
   std::vector<std::string> rejected;
   for (const fs::path& from : folders) {
     try {
@@ -224,7 +244,7 @@ std::optional<Loaded> Store::load_newest(std::span<const Piece> wanted, Match ma
 
 Loaded Store::load_step(std::int64_t step, std::span<const Piece> wanted, Match match) {
   const std::vector<fs::path> folders = candidates();
-  const std::vector<Piece> of_all = pieces_of_all(team_, wanted);
+  const std::vector<Piece> of_all = joined(pieces_of_all(team_, wanted));
   std::string there;
   for (const fs::path& from : folders) {
     const std::int64_t found = *step_of(from.filename().string());

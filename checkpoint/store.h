@@ -21,6 +21,9 @@
 
 namespace trireme::checkpoint {
 
+// Adds to a manifest what follows from its tensors' checksums; may be null.
+using AddDigests = std::function<void(Manifest&)>;
+
 // What a rank gives to be stored. The pieces of all ranks together must cover every
 // tensor they name; a piece that several ranks hold is stored once. Their memory must
 // stand still until commit returns. All but the pieces is the leader's to say.
@@ -36,8 +39,7 @@ struct Snapshot {
   nlohmann::json versions = nlohmann::json::object();
   // Files that have to be on the disk before the checkpoint is: the leader's.
   std::vector<std::filesystem::path> after_files;
-  // Adds to the manifest what follows from its tensors' checksums; or null.
-  std::function<void(Manifest&)> add_digests;
+  AddDigests add_digests;
 };
 
 struct Committed {
@@ -83,8 +85,6 @@ class Store {
   };
   // All ranks: finds room and makes the folder for the shards.
   Commit begin(std::int64_t step, const Division& division);
-  // What a commit of `snapshot` would say of itself, but for files and tensors.
-  Manifest described(const Snapshot& snapshot) const;
   // All ranks, with what each reports: what the leader makes the manifest of.
   static std::vector<WrittenShard> written(Commit& commit, const std::vector<std::string>& reports);
   // The leader: the manifest without its view.
@@ -100,6 +100,14 @@ class Store {
   std::optional<Loaded> load_newest(std::span<const Piece> wanted, Match match = Match::kAll);
   // The same for one step, with no way back.
   Loaded load_step(std::int64_t step, std::span<const Piece> wanted, Match match = Match::kAll);
+
+  // All ranks: of the newest checkpoint with a readable manifest; nullopt when there is none.
+  std::optional<Lineage> newest() const;
+  // What a commit, or a snapshot in memory, of `snapshot` would say of itself, but for files
+  // and tensors.
+  Manifest described(const Snapshot& snapshot) const;
+  // All ranks: the state was filled from `snapshot`, of this run, by others than this store.
+  void go_on_from(const Manifest& snapshot);
 
   // Newest first: by lineage, unreadable ones where their step puts them.
   std::vector<Summary> list() const;

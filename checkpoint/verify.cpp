@@ -125,8 +125,10 @@ std::vector<std::string> problems_of(const fs::path& folder, int threads) {
   for (const auto& of_file : check_shards(folder, manifest, parts, threads)) {
     problems.insert(problems.end(), of_file.begin(), of_file.end());
   }
-  const auto of_view = check_file(folder / manifest.view.name, manifest.view, {});
-  problems.insert(problems.end(), of_view.begin(), of_view.end());
+  if (!manifest.in_memory()) {
+    const auto of_view = check_file(folder / manifest.view.name, manifest.view, {});
+    problems.insert(problems.end(), of_view.begin(), of_view.end());
+  }
   if (problems.empty()) check_tensors(folder, manifest, problems);
   check_strangers(folder, manifest, problems);
   return problems;

@@ -64,6 +64,20 @@ TEST(Manifest, what_is_written_reads_back) {
   EXPECT_EQ(manifest.find("c"), nullptr);
 }
 
+TEST(Manifest, a_snapshot_in_memory_has_raw_shards_and_no_view) {
+  Manifest manifest = sample();
+  manifest.view = {};
+  manifest.shards[0].name = "shard-00000-of-00002.raw";
+  manifest.shards[1].name = "shard-00001-of-00002.raw";
+  const std::string text = to_text(manifest);
+  EXPECT_TRUE(parse_manifest(text, "M").in_memory());
+  EXPECT_EQ(to_text(parse_manifest(text, "M")), text);
+  EXPECT_FALSE(parse_manifest(to_text(sample()), "M").in_memory());
+  manifest.shards[1].name = "shard-00001-of-00002.h5";
+  EXPECT_NE(complaint(to_text(manifest)).find("expected shard-00001-of-00002.raw"),
+            std::string::npos);
+}
+
 TEST(Manifest, the_state_crc_is_the_one_of_its_documented_text) {
   const std::string text = "a/x bfloat16 4,6 00000009\nb float32 5 0000000a\n";
   EXPECT_EQ(sample().state_crc, crc32c(std::as_bytes(std::span(text))));

@@ -1,0 +1,75 @@
+#include "checkpoint/memory/raw_shard.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "checkpoint/crc32c.h"
+#include "checkpoint/digest.h"
+#include "model/base/error.h"
+
+namespace trireme::checkpoint {
+namespace {
+
+constexpr std::uint64_t kLine = 64;
+// What stays in a core's cache between its copy and its checksum.
+constexpr std::size_t kCopied = std::size_t{256} << 10;
+
+std::uint64_t rounded_up(std::uint64_t bytes) {
+  return (bytes + kLine - 1) / kLine * kLine;
+}
+
+Digest copy_piece(const Piece& piece, std::byte* to) {
+  std::uint64_t copied = 0;
+  const auto read = [&](std::uint64_t at, std::size_t n) {
+    if (at + n > copied) {
+      const std::uint64_t end =
+          std::min<std::uint64_t>(piece.bytes(), std::max(copied + kCopied, at + n));
+      std::memcpy(to + copied, piece.data + copied, end - copied);
+      copied = end;
+    }
+    return std::span<const std::byte>(piece.data + at, n);
+  };
+  return digest_of(piece.box, piece.shape, size_of(piece.dtype), read, kCopied);
+}
+
+}  // namespace
+
+std::string raw_shard_name(std::size_t shard, std::size_t of) {
+  std::string name = shard_name(shard, of);
+  return name.replace(name.rfind('.'), std::string::npos, ".raw");
+}
+
+RawLayout::RawLayout(std::span<const Piece> pieces) {
+  for (const Piece& piece : pieces) {
+    offsets.push_back(bytes);
+    bytes = rounded_up(bytes + piece.bytes());
+  }
+  bytes = std::max(bytes, kLine);
+}
+
+WrittenShard write_raw_shard(const std::string& name, std::span<const Piece> pieces,
+                             const RawLayout& layout, std::span<std::byte> memory) {
+  require(memory.size() == layout.bytes && pieces.size() == layout.offsets.size(),
+          "a shard written to memory of another size");
+  WrittenShard shard;
+  std::uint64_t end = 0;
+  std::uint32_t remainder = 0;  // of the shard up to `end`
+  const auto fill_to = [&](std::uint64_t offset) {
+    std::memset(memory.data() + end, 0, offset - end);
+    remainder = shifted(remainder, offset - end);
+    end = offset;
+  };
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    fill_to(layout.offsets[i]);
+    const Digest digest = copy_piece(pieces[i], memory.data() + end);
+    shard.parts.push_back({end, digest});
+    const std::uint64_t bytes = pieces[i].bytes();
+    remainder = shifted(remainder, bytes) ^ crc_from(digest.crc32c, bytes);  // its own inverse
+    end += bytes;
+  }
+  fill_to(layout.bytes);
+  shard.file = {name, layout.bytes, crc_from(remainder, layout.bytes)};
+  return shard;
+}
+
+}  // namespace trireme::checkpoint
