@@ -17,7 +17,7 @@ std::string gibibytes(std::size_t bytes) {
 }
 
 // From the cheapest in time to the dearest.
-std::vector<Proposal> proposals(const RunConfig& config) {
+std::vector<Proposal> proposals(const RunConfig& config, Device device) {
   std::vector<Proposal> all;
   RunConfig changed = config;
   std::string text;
@@ -45,6 +45,18 @@ std::vector<Proposal> proposals(const RunConfig& config) {
                : fmt::format("training.local_batch_size = {}", changed.training.local_batch_size);
     propose("activation_checkpoint.mode = \"full\"");
   }
+  if (!device.is_cuda()) return all;
+  if (!changed.activation_checkpoint.offload) {
+    changed.activation_checkpoint.offload = true;
+    propose("activation_checkpoint.offload = true");
+  }
+  if (!changed.optimizer.offload) {
+    RunConfig alone = config;
+    alone.optimizer.offload = true;
+    all.push_back({"optimizer.offload = true", alone});
+    changed.optimizer.offload = true;
+    propose("optimizer.offload = true");
+  }
   return all;
 }
 
@@ -54,10 +66,11 @@ std::vector<Saving> savings(const RunConfig& config, const RankGroups& groups, D
                             std::size_t available) {
   constexpr std::size_t kMost = 3;
   std::vector<Saving> found;
-  for (const Proposal& proposal : proposals(config)) {
-    const std::size_t bytes =
-        plan_engine(engine_spec(proposal.config), groups, device).memory.total();
-    if (bytes <= available) found.push_back({proposal.change, bytes});
+  for (const Proposal& proposal : proposals(config, device)) {
+    const MemoryPlan memory = plan_engine(engine_spec(proposal.config), groups, device).memory;
+    const std::size_t bytes = memory.total();
+    if (bytes <= available && memory.host_total() <= available_host_memory())
+      found.push_back({proposal.change, bytes});
     if (found.size() == kMost) break;
   }
   return found;
@@ -74,6 +87,20 @@ void require_fit(const RunConfig& config, const RankGroups& groups, Device devic
   }
   if (found.empty()) text += "; a smaller model or a shorter training.seq_len is needed";
   throw EnvironmentError(text);
+}
+
+void require_offload(const RunConfig& config, Device device, std::size_t needed,
+                     std::size_t available) {
+  const bool optimizer = config.optimizer.offload;
+  if (!device.is_cuda() && (optimizer || config.activation_checkpoint.offload)) {
+    throw ConfigError(say(optimizer ? "optimizer" : "activation_checkpoint",
+                          ".offload = true takes memory of a GPU to the host, and this run is on "
+                          "the CPU; remove it, or see job.device"));
+  }
+  if (needed <= available) return;
+  throw EnvironmentError(
+      fmt::format("what is offloaded needs {} of the host's memory, {} are available; offload less",
+                  gibibytes(needed), gibibytes(available)));
 }
 
 }  // namespace trireme

@@ -24,4 +24,9 @@ std::vector<Saving> savings(const RunConfig& config, const RankGroups& groups, D
 void require_fit(const RunConfig& config, const RankGroups& groups, Device device,
                  std::size_t needed, std::size_t available);
 
+// Throws EnvironmentError when the host cannot give what is offloaded to it, `available` bytes
+// being this rank's share, and ConfigError when that is asked for on the CPU.
+void require_offload(const RunConfig& config, Device device, std::size_t needed,
+                     std::size_t available);
+
 }  // namespace trireme
