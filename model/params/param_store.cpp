@@ -270,7 +270,7 @@ void ParamStore::list_owned() {
 }
 
 void ParamStore::initialize(std::uint64_t seed) {
-  Stream stream(masters_.device);
+  Stream stream(values_.device);
   const HostMirror masters(stream, masters_), values(stream, values_);
   for (const Owned& owned : owned_) {
     const Tensor master = masters.host().slice(in_masters(owned), owned.count);

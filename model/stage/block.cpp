@@ -46,8 +46,7 @@ Block::Block(ParamStore& params, const std::string& name, const ModelConfig& con
              seams.region),
       mlp_(params, name + ".mlp", mlp_spec(config), seams.region) {}
 
-Tensor Block::forward(Run& run, Tensor x, const Sequence& sequence, Saved& saved) const {
-  const Tensor y = run.keep.take(x.shape, x.dtype);
+void Block::forward(Run& run, Tensor y, Tensor x, const Sequence& sequence, Saved& saved) const {
   if (recompute_ == Recompute::kFull) {
     saved.x = x;
     evaluate(run, y, x, sequence);
@@ -55,7 +54,6 @@ Tensor Block::forward(Run& run, Tensor x, const Sequence& sequence, Saved& saved
     const Arena::Frame frame(run.scratch);
     compute(run, y, x, sequence, recompute_, saved);
   }
-  return y;
 }
 
 void Block::evaluate(Run& run, Tensor y, Tensor x, const Sequence& sequence) const {

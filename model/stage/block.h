@@ -27,8 +27,8 @@ class Block {
   Block(ParamStore& params, const std::string& name, const ModelConfig& config, Recompute recompute,
         Seams seams, const Tensor& rope_table);
 
-  // y [tokens, hidden], in keep.
-  Tensor forward(Run& run, Tensor x, const Sequence& sequence, Saved& saved) const;
+  // y [tokens, hidden] replaced; x lasts until the backward.
+  void forward(Run& run, Tensor y, Tensor x, const Sequence& sequence, Saved& saved) const;
   // Replaces dx by the gradient of the input. dx is not dy. Where run.deferred is set,
   // dy lasts until the gradients put off are made.
   void backward(Run& run, Tensor dx, Tensor dy, const Sequence& sequence, Saved& saved) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "model/layers/vocab_table.h"
 #include "model/ops/elementwise.h"
@@ -9,6 +10,20 @@
 #include "model/tensor/host_mirror.h"
 
 namespace trireme {
+namespace {
+
+// Where the run has its blocks keep what is theirs.
+class Blocks {
+ public:
+  explicit Blocks(const Run& run) : memory_(run.blocks ? *run.blocks : in_keep_) {}
+  BlockMemory& memory() { return memory_; }
+
+ private:
+  BlockMemory in_keep_;
+  BlockMemory& memory_;
+};
+
+}  // namespace
 
 Stage::Stage(ParamStore& params, const ModelConfig& config, const Spec& spec, Seams seams,
              UnitHooks& hooks)
@@ -70,20 +85,30 @@ Shape Stage::boundary(std::int64_t tokens) const {
   return {region_.own_tokens(tokens), config_.hidden_size};
 }
 
-Tensor Stage::enter(Run& run, const Input& input) const {
+Tensor Stage::enter(Run& run, Arena& into, const Input& input) const {
   if (!embedding_) return input.x;
   for (const int unit : units_.embedding) hooks_.before_forward(run.stream, unit);
   const Arena::Frame frame(run.scratch);
-  return embedding_->forward(run, run.keep, input.ids, input.sequence.positions);
+  return embedding_->forward(run, into, input.ids, input.sequence.positions);
 }
 
 Tensor Stage::forward(Run& run, const Input& input, Saved& saved) const {
   saved.input = input;
   saved.blocks.resize(blocks_.size());
-  Tensor x = enter(run, input);
+  Blocks blocks(run);
+  BlockMemory& memory = blocks.memory();
+  Arena* own = blocks_.empty() ? &run.keep : &memory.begin(run, 0);
+  Tensor x = enter(run, *own, input);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     hooks_.before_forward(run.stream, units_.blocks[i]);
-    x = blocks_[i].forward(run, x, input.sequence, saved.blocks[i]);
+    // A block's output is the next one's to keep; the last one's is read until it is sent.
+    Arena& next = i + 1 == blocks_.size() ? run.keep : memory.begin(run, i + 1);
+    const Tensor y = next.take(x.shape, x.dtype);
+    Run of_block{run.stream, *own, run.scratch};
+    blocks_[i].forward(of_block, y, x, input.sequence, saved.blocks[i]);
+    memory.put_away(run, i);
+    own = &next;
+    x = y;
   }
   if (!head_) return x;
   saved.hidden = x;
@@ -111,8 +136,13 @@ Tensor Stage::backward_input(Run& run, Tensor dy, Saved& saved, Tensor dx) const
 }
 
 void Stage::backward_weight(Run& run, Saved& saved) const {
+  Blocks blocks(run);
+  BlockMemory& memory = blocks.memory();
   for (std::size_t i = blocks_.size(); i-- > 0;) {
+    memory.bring_back(run, i);
+    memory.expect_before(run, i);
     saved.blocks[i].deferred.compute(run.stream);
+    memory.drop(run, i);
     hooks_.after_gradients(run.stream, units_.blocks[i]);
   }
 }
@@ -129,26 +159,39 @@ Tensor Stage::go_back(Run& run, Tensor dy, Saved& saved, Tensor to_previous,
   if (weights == Weights::kNow) {
     for (Tensor& buffer : buffers) buffer = run.scratch.take(shape, compute_);
   }
-  const auto take_other_than = [&](const Tensor& taken) {
-    if (weights == Weights::kLater) return run.keep.take(shape, compute_);
+  const auto take_other_than = [&](const Tensor& taken, Arena& lasting) {
+    if (weights == Weights::kLater) return lasting.take(shape, compute_);
     return taken.data == buffers[0].data ? buffers[1] : buffers[0];
   };
   if (head_) {
     const Arena::Frame of_head(run.scratch);
-    dy = take_other_than({});
+    dy = take_other_than({}, run.keep);
     hooks_.before_backward(run.stream, units_.head_norm);
     hooks_.before_gradients(run.stream, units_.head_norm);
     head_->backward(run, dy, saved.head);
     hooks_.after_gradients(run.stream, units_.head_norm);
   }
+  Blocks blocks(run);
+  BlockMemory& memory = blocks.memory();
   for (std::size_t i = blocks_.size(); i-- > 0;) {
     hooks_.before_backward(run.stream, units_.blocks[i]);
     hooks_.before_gradients(run.stream, units_.blocks[i]);
-    const Tensor dx = i == 0 && !is_first() ? to_previous : take_other_than(dy);
-    Run of_block = run;
-    if (weights == Weights::kLater) of_block.deferred = &saved.blocks[i].deferred;
+    Run of_block{run.stream, memory.bring_back(run, i), run.scratch, run.deferred};
+    Arena* lasting = &run.keep;
+    if (weights == Weights::kLater) {
+      of_block.deferred = &saved.blocks[i].deferred;
+      // The gradient that the block before reads again later is among that one's things.
+      if (i > 0) lasting = &memory.bring_back(run, i - 1);
+    }
+    memory.expect_before(run, i);
+    const Tensor dx = i == 0 && !is_first() ? to_previous : take_other_than(dy, *lasting);
     blocks_[i].backward(of_block, dx, dy, input.sequence, saved.blocks[i]);
-    if (weights == Weights::kNow) hooks_.after_gradients(run.stream, units_.blocks[i]);
+    if (weights == Weights::kNow) {
+      hooks_.after_gradients(run.stream, units_.blocks[i]);
+      memory.drop(run, i);
+    } else {
+      memory.put_away(run, i);
+    }
     dy = dx;
   }
   if (!embedding_) return to_previous;
@@ -159,13 +202,22 @@ Tensor Stage::go_back(Run& run, Tensor dy, Saved& saved, Tensor to_previous,
 }
 
 Tensor Stage::evaluate(Run& run, const Input& input) const {
-  Tensor x = enter(run, input);
-  Tensor y = run.keep.take(x.shape, compute_);
-  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+  Blocks blocks(run);
+  BlockMemory& memory = blocks.memory();
+  const std::size_t count = blocks_.size(), used = std::min<std::size_t>(count, 2);
+  Arena& own = count > 0 ? memory.begin(run, 0) : run.keep;
+  Tensor x = enter(run, own, input);
+  // To and fro; the last one's output is read until it is sent.
+  Tensor other;
+  if (count > 1) other = memory.begin(run, 1).take(x.shape, compute_);
+  for (std::size_t i = 0; i < count; ++i) {
     hooks_.before_forward(run.stream, units_.blocks[i]);
-    blocks_[i].evaluate(run, y, x, input.sequence);
-    std::swap(x, y);
+    const Tensor y = i + 1 == count ? run.keep.take(x.shape, compute_) : other;
+    Run of_block{run.stream, own, run.scratch};
+    blocks_[i].evaluate(of_block, y, x, input.sequence);
+    other = std::exchange(x, y);
   }
+  for (std::size_t i = 0; i < used; ++i) memory.drop(run, i);
   if (!head_) return x;
   Head::Saved unused;
   return leave(run, x, input, false, unused);

@@ -6,6 +6,7 @@
 #include "model/layers/embedding.h"
 #include "model/layers/head.h"
 #include "model/stage/block.h"
+#include "model/stage/block_memory.h"
 #include "model/stage/unit_hooks.h"
 
 namespace trireme {
@@ -61,8 +62,8 @@ class Stage {
   // Until then it takes more of keep, for what these are made from, and dy must last.
   Tensor backward_input(Run& run, Tensor dy, Saved& saved, Tensor dx = {}) const;
   void backward_weight(Run& run, Saved& saved) const;
-  // Forward alone: the same result, in keep, of which (as of scratch) it takes no
-  // more than forward and backward do. Overwrites input.x.
+  // Forward alone: the same result, in keep, of which (as of scratch and of the blocks'
+  // memory) it takes no more than forward and backward do. Overwrites input.x.
   Tensor evaluate(Run& run, const Input& input) const;
 
   // For generation, on a stage that is the whole model: runs ids [tokens], which
@@ -78,7 +79,7 @@ class Stage {
 
  private:
   enum class Weights : std::uint8_t { kNow, kLater };
-  Tensor enter(Run& run, const Input& input) const;
+  Tensor enter(Run& run, Arena& into, const Input& input) const;
   Tensor leave(Run& run, Tensor x, const Input& input, bool with_gradient,
                Head::Saved& saved) const;
   Tensor go_back(Run& run, Tensor dy, Saved& saved, Tensor dx, Weights weights) const;

@@ -21,6 +21,15 @@ class Arena {
   // Over zeroed memory of the host that somebody else owns, aligned to kAlignment.
   Arena(std::byte* memory, std::size_t bytes) : base_(memory), capacity_(bytes) {}
 
+  // Owns zeroed memory of the host that `device` copies from and to at full speed; the
+  // tensors are the host's.
+  static Arena pinned(std::size_t bytes, Device device) {
+    Arena arena(nullptr, bytes);
+    arena.memory_ = Memory::pinned(bytes, device);
+    arena.base_ = arena.memory_.data();
+    return arena;
+  }
+
   // Without memory and without end: hands out addresses that must not be read,
   // so that a dry run finds how much a real one takes (`peak`).
   static Arena unbounded(Device device = {}) {
@@ -77,6 +86,7 @@ class Arena {
 };
 
 class DeferredGradients;  // model/layers
+class BlockMemory;        // model/stage
 
 // Where one layer call runs and where it may put things.
 struct Run {
@@ -86,6 +96,8 @@ struct Run {
   // Where a backward puts off the gradients of linear layers' weights; null: it makes
   // them at once.
   DeferredGradients* deferred = nullptr;
+  // Where blocks keep what is theirs; null: in `keep`.
+  BlockMemory* blocks = nullptr;
 
   // For what those gradients are made from.
   Arena& lasting() const { return deferred ? keep : scratch; }

@@ -10,6 +10,7 @@ ShardedOptimizer::ShardedOptimizer(ParamStore& store, const ParamStore& whole, R
                                    const Options& options, Arena& state, Arena& workspace)
     : ledger_(ranks.ledger),
       options_(options),
+      workspace_(workspace),
       squares_(store, whole, ranks.slice, ranks.norm, workspace),
       rule_(make_update_rule(options.rule, ranks.update)) {
   for (const ParamStore::Owned& owned : store.owned()) {
@@ -21,6 +22,11 @@ ShardedOptimizer::ShardedOptimizer(ParamStore& store, const ParamStore& whole, R
                        .state = {}});
   }
   take_states(store, state);
+  const Device device = store.values().device;
+  if (!(state.device() == device) || !(store.masters().device == device)) {
+    staging_.emplace(ranges_);
+    for (UpdateRange& range : ranges_) range.staging = &*staging_;
+  }
   rule_->prepare(store, ranges_, workspace);
   const DType type = store.grads().dtype;
   norm_ = workspace.take({1}, type);
@@ -71,7 +77,19 @@ void ShardedOptimizer::step(Stream& stream, double learning_rate, std::int64_t u
   enter(Phase::kGradNorm);
   ops::clip_scale(stream, norm_, scale_, squares_.squares(stream), options_.max_norm, norm_limit);
   enter(Phase::kOptimizer);
-  rule_->update(stream, ranges_, scale_, learning_rate, update);
+  with_staging(stream, [&] { rule_->update(stream, ranges_, scale_, learning_rate, update); });
+}
+
+void ShardedOptimizer::publish_masters(Stream& stream, std::int64_t update) {
+  with_staging(stream, [&] { trireme::publish_masters(stream, options_.rule, ranges_, update); });
+}
+
+template <class Body>
+void ShardedOptimizer::with_staging(Stream& stream, const Body& body) {
+  const Arena::Frame frame(workspace_);
+  if (staging_) staging_->begin(stream, workspace_);
+  body();
+  if (staging_) staging_->end(stream);
 }
 
 }  // namespace trireme

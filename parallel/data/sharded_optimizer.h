@@ -1,11 +1,13 @@
 #pragma once
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "parallel/comm/ledger.h"
 #include "parallel/data/grad_norm.h"
+#include "parallel/data/staging.h"
 #include "parallel/data/update_rule.h"
 
 namespace trireme {
@@ -36,7 +38,9 @@ class ShardedOptimizer {
     std::vector<Part> parts;
   };
   // Takes the state from `state` and temporaries from `workspace`, for good. The store is
-  // allocated; `whole` declares all of the model (GradNorm).
+  // allocated; `whole` declares all of the model (GradNorm). Where `state`, or the store's
+  // masters, lie on the host and its values on a device, the update brings them piece by piece
+  // (Staging), in memory that it takes from `workspace` for the time. Both arenas outlive this.
   ShardedOptimizer(ParamStore& store, const ParamStore& whole, Ranks ranks, const Options& options,
                    Arena& state, Arena& workspace);
 
@@ -47,9 +51,7 @@ class ShardedOptimizer {
             double norm_limit = std::numeric_limits<double>::infinity());
 
   // Makes the owned values what `update` updates left of the masters, after these were loaded.
-  void publish_masters(Stream& stream, std::int64_t update) const {
-    trireme::publish_masters(stream, options_.rule, ranges_, update);
-  }
+  void publish_masters(Stream& stream, std::int64_t update);
 
   // [1], the last step's norm before the clip; read it after the stream is synchronised.
   Tensor grad_norm() const { return norm_; }
@@ -58,12 +60,17 @@ class ShardedOptimizer {
  private:
   void take_states(const ParamStore& store, Arena& state);
 
+  template <class Body>
+  void with_staging(Stream& stream, const Body& body);
+
   Ledger* ledger_;
   Options options_;
+  Arena& workspace_;
   GradNorm squares_;
   std::unique_ptr<UpdateRule> rule_;
   std::vector<UpdateRange> ranges_;
   std::vector<State> states_;
+  std::optional<Staging> staging_;
   Tensor norm_, scale_;
 };
 

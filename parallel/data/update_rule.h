@@ -10,6 +10,8 @@
 
 namespace trireme {
 
+class Staging;
+
 // What an optimizer is made from. A rule reads what its line names and nothing else.
 struct OptimizerOptions {
   std::string name = "AdamW";                      // one of update_rule_names()
@@ -36,6 +38,8 @@ struct UpdateRange {
   Tensor master;           // [count] the accumulator dtype; `value` where that is the compute dtype
   Tensor grad;             // [count] the accumulator dtype; a rule may use it up
   std::vector<Tensor> state;  // [count] each, as UpdateRule::state() lists them
+  // Set where master or state lie on the host and `value` on a device: it moves them.
+  Staging* staging = nullptr;
 };
 
 // The groups that one parameter is shared out over.

@@ -23,7 +23,7 @@ Pipeline::Pipeline(std::vector<const Stage*> stages, const Schedule& schedule, S
       stage_numbers_(stages_of_rank(schedule, links.down.rank())),
       last_stage_(schedule.stages - 1),
       links_(links),
-      memory_(memory),
+      memory_(std::move(memory)),
       plans_(plan_rank(schedule, links.down.rank(), links.receive_ahead)),
       slots_(to_size(plans_.training.slots)) {
   const std::string wrong = complaint(schedule);
@@ -33,8 +33,10 @@ Pipeline::Pipeline(std::vector<const Stage*> stages, const Schedule& schedule, S
           "a schedule for ", schedule.ranks.size(), " ranks in a pipeline of ", links.down.size());
   require(stages_.size() == stage_numbers_.size(), "a schedule for ", stage_numbers_.size(),
           " stages on this rank, which has ", stages_.size());
-  require(memory.keeps.size() == slots_.size(), "memory for ", memory.keeps.size(),
+  require(memory_.keeps.size() == slots_.size(), "memory for ", memory_.keeps.size(),
           " micro-batches in flight, of ", slots_.size());
+  require(memory_.blocks.empty() || memory_.blocks.size() == slots_.size(), "blocks' memory for ",
+          memory_.blocks.size(), " micro-batches in flight, of ", slots_.size());
   for (std::size_t i = 0; i < stages_.size(); ++i) {
     require(stages_[i]->is_first() == (stage_numbers_[i] == 0) &&
                 stages_[i]->is_last() == (stage_numbers_[i] == last_stage_),
@@ -42,7 +44,7 @@ Pipeline::Pipeline(std::vector<const Stage*> stages, const Schedule& schedule, S
   }
   const auto take = [&](std::vector<Box>& boxes, int count) {
     boxes.resize(to_size(count));
-    for (Box& box : boxes) box.tensor = memory.messages.take(boundary, stages_.front()->compute());
+    for (Box& box : boxes) box.tensor = memory_.messages.take(boundary, stages_.front()->compute());
   };
   take(inboxes_, std::max(plans_.training.inboxes, plans_.evaluation.inboxes));
   take(outboxes_, std::max(plans_.training.outboxes, plans_.evaluation.outboxes));
@@ -75,7 +77,11 @@ void Pipeline::take_step(Stream& stream, const RankPlan::Step& step, const Walk&
   if (step.inbox >= 0) wait(stream, inboxes_[to_size(step.inbox)].message);
 
   const PipelineObserver::Event work{What::kAction, step.action, -1};
-  Run run{stream, memory_.keeps[to_size(step.slot)], memory_.scratch};
+  Run run{.stream = stream,
+          .keep = memory_.keeps[to_size(step.slot)],
+          .scratch = memory_.scratch,
+          .deferred = nullptr,
+          .blocks = memory_.blocks.empty() ? nullptr : memory_.blocks[to_size(step.slot)]};
   begin(stream, work);
   const Tensor output = forward ? go_forward(run, step, walk) : go_back(run, step);
   end(stream, work);

@@ -32,6 +32,8 @@ class Pipeline {
     std::deque<Arena>& keeps;  // one for each micro-batch in flight: RankPlan::slots
     Arena& scratch;
     Arena& messages;  // inboxes and outboxes are taken from here, for good
+    // One for each micro-batch in flight; empty: the keeps.
+    std::vector<BlockMemory*> blocks = {};
   };
   // Inputs of a micro-batch; `x` is filled in here.
   using Load = std::function<Stage::Input(int micro_batch)>;

@@ -363,6 +363,11 @@ void add_optimizer(Options& to) {
                         "chance, right in the mean",
                 .effect = Effect::kNumerics,
                 .applies = publishes_bfloat16});
+  to.push_back({.key = "optimizer.offload",
+                .slot = TRIREME_MEMBER(optimizer.offload),
+                .help = "a GPU's float32 weights and moments stay in pinned memory of the host; "
+                        "the update brings them piece by piece",
+                .effect = Effect::kPerformance});
 }
 
 void add_moments(Options& to) {
@@ -539,6 +544,11 @@ void add_running(Options& to) {
                 .help = "what backward computes again instead of keeping it",
                 .effect = Effect::kPerformance,
                 .allowed = {"none", "selective", "full"}});
+  to.push_back({.key = "activation_checkpoint.offload",
+                .slot = TRIREME_MEMBER(activation_checkpoint.offload),
+                .help = "what a layer keeps for its backward waits for it in pinned memory of the "
+                        "host; a GPU holds three layers'",
+                .effect = Effect::kPerformance});
   to.push_back({.key = "checkpoint.folder",
                 .slot = TRIREME_MEMBER(checkpoint.folder),
                 .help = "inside job.dump_folder unless absolute",

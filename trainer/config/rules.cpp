@@ -83,9 +83,17 @@ class Rules {
     pipeline();
     data_parallel();
     compression();
+    offload();
   }
 
  private:
+  void offload() {
+    const char* what = "takes memory of a GPU to the host, and the device is the CPU; remove it";
+    const bool on_cpu = c_.job.device == "cpu";
+    check(!on_cpu || !c_.optimizer.offload, {"optimizer.offload", "job.device"}, what);
+    check(!on_cpu || !c_.activation_checkpoint.offload,
+          {"activation_checkpoint.offload", "job.device"}, what);
+  }
   void data_parallel() {
     const ParallelismConfig& p = c_.parallelism;
     const std::int64_t ranks = data_ranks(p), each = c_.training.local_batch_size * ranks;

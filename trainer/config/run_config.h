@@ -75,6 +75,7 @@ struct OptimizerConfig {
   std::string adjust_lr = "match_rms_adamw";  // or original
   std::string state_dtype = "float32";        // or bfloat16
   bool stochastic_rounding = false;
+  bool offload = false;  // masters and state to pinned memory of the host, from a GPU
 
   bool operator==(const OptimizerConfig&) const = default;
 };
@@ -114,6 +115,7 @@ struct ParallelismConfig {
 
 struct ActivationCheckpointConfig {
   std::string mode = "none";  // none, selective, full
+  bool offload = false;       // what blocks keep to pinned memory of the host, from a GPU
   bool operator==(const ActivationCheckpointConfig&) const = default;
 };
 

@@ -54,6 +54,20 @@ std::vector<std::int64_t> divide_layers(const EngineSpec& spec, int stages) {
   return check_blocks_per_stage(spec.layers_per_stage, spec.model.num_hidden_layers, stages);
 }
 
+// Where the device is the host there is nowhere to go.
+Arenas::Offload offload_of(const EngineSpec& spec, const Schedule& schedule,
+                           const RankGroups& groups, Device device) {
+  if (!device.is_cuda()) return {};
+  Arenas::Offload offload{.optimizer = spec.offload_optimizer};
+  if (!spec.offload_activations) return offload;
+  const std::vector<std::int64_t> layers = divide_layers(spec, schedule.stages);
+  for (const int stage : stages_of_rank(schedule, groups.down->rank())) {
+    const auto blocks = static_cast<std::size_t>(layers[static_cast<std::size_t>(stage)]);
+    offload.in_window = std::max(offload.in_window, std::min(blocks, BlockWindow::kBuffers));
+  }
+  return offload;
+}
+
 }  // namespace
 
 // Tells where the step is, and brings and takes away what data ranks share.
@@ -162,8 +176,17 @@ Engine::Engine(const EngineSpec& spec, const RankGroups& groups, Stream& stream,
   pipeline_.emplace(std::move(stages), schedule_,
                     Shape{region_->own_tokens(tokens()), spec.model.hidden_size},
                     Pipeline::Links{*groups.down, *groups.up, kReceiveAhead},
-                    Pipeline::Memory{arenas.activations, arenas.workspace, arenas.communication});
+                    Pipeline::Memory{arenas.activations, arenas.workspace, arenas.communication,
+                                     blocks_memory(arenas)});
   pipeline_->observe(&progress_);
+}
+
+std::vector<BlockMemory*> Engine::blocks_memory(Arenas& arenas) {
+  std::vector<BlockMemory*> memory;
+  if (arenas.window.empty()) return memory;
+  window_.emplace(arenas.window);
+  for (Arena& host : arenas.offloaded) memory.push_back(&offloaded_.emplace_back(*window_, host));
+  return memory;
 }
 
 TokenBatch Engine::batch() {
@@ -313,7 +336,8 @@ EnginePlan plan_engine(const EngineSpec& spec, const RankGroups& groups, Device 
     Stream stream(device, tally);
     const Schedule schedule = schedule_of(how, groups.down->size());
     const int in_flight = plan_rank(schedule, groups.down->rank(), kReceiveAhead).training.slots;
-    Arenas arenas = Arenas::unbounded(device, static_cast<std::size_t>(in_flight));
+    Arenas arenas = Arenas::unbounded(device, static_cast<std::size_t>(in_flight),
+                                      offload_of(how, schedule, groups, device));
     arenas.buffers = groups.buffer_bytes();
     arenas.products = ops::gemm_workspace_bytes(device);
     Engine engine(how, groups, stream, arenas);

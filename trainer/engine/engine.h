@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "model/stage/offloaded_blocks.h"
 #include "model/stage/stage.h"
 #include "parallel/data/gradient_reducer.h"
 #include "parallel/data/parameter_gatherer.h"
@@ -38,6 +39,9 @@ struct EngineSpec {
   std::int64_t bucket = Sharing::kWholeStore;       // gradients reduced at once, elements
   bool reproducible = false;            // one tree of sums whatever the data ranks and stages
   CompressionOptions compression = {};  // of the gradients' sums over replicas
+  // To pinned memory of the host, from a GPU; on the CPU neither has an effect.
+  bool offload_activations = false;
+  bool offload_optimizer = false;
   ShardedOptimizer::Options optimizer;
 };
 
@@ -122,6 +126,7 @@ class Engine {
   Update updated() const;
   class Hooks;
   Sharing sharing() const;
+  std::vector<BlockMemory*> blocks_memory(Arenas& arenas);
   DataRanks data_ranks() const { return {*groups_.shard, *groups_.replicate}; }
   std::int64_t tokens() const { return spec_.micro_batch * spec_.seq_len; }
 
@@ -147,6 +152,8 @@ class Engine {
   std::array<HostMirror, 4> inputs_;  // of the four, in this order
   HostMirror losses_read_, norm_read_;
   std::optional<HostState> host_state_;
+  std::optional<BlockWindow> window_;
+  std::deque<OffloadedBlocks> offloaded_;  // a micro-batch in flight each
   std::optional<Pipeline> pipeline_;
   double scale_ = 1;  // of the step's losses
   double norm_limit_ = kNoLimit;

@@ -49,6 +49,8 @@ EngineSpec engine_spec(const RunConfig& config) {
                     static_cast<std::int64_t>(sizeof(float)),
           .reproducible = config.job.reproducible,
           .compression = compression_options(config.parallelism),
+          .offload_activations = config.activation_checkpoint.offload,
+          .offload_optimizer = config.optimizer.offload,
           .optimizer = {.rule = optimizer_options(config), .max_norm = config.training.max_norm}};
 }
 

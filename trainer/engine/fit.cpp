@@ -17,7 +17,7 @@ std::string gibibytes(std::size_t bytes) {
 }
 
 // From the cheapest in time to the dearest.
-std::vector<Proposal> proposals(const RunConfig& config) {
+std::vector<Proposal> proposals(const RunConfig& config, Device device) {
   std::vector<Proposal> all;
   RunConfig changed = config;
   std::string text;
@@ -25,7 +25,7 @@ std::vector<Proposal> proposals(const RunConfig& config) {
     text += (text.empty() ? "" : " and ") + change;
     all.push_back({text, changed});
   };
-  if (config.checkpoint.async) {
+  if (config.checkpoint.async && !device.is_cuda()) {
     changed.checkpoint.async = false;
     propose("checkpoint.async = false");
     changed = config;
@@ -51,18 +51,40 @@ std::vector<Proposal> proposals(const RunConfig& config) {
                : fmt::format("training.local_batch_size = {}", changed.training.local_batch_size);
     propose("activation_checkpoint.mode = \"full\"");
   }
+  if (!device.is_cuda()) return all;
+  if (!changed.activation_checkpoint.offload) {
+    changed.activation_checkpoint.offload = true;
+    propose("activation_checkpoint.offload = true");
+  }
+  if (!changed.optimizer.offload) {
+    RunConfig alone = config;
+    alone.optimizer.offload = true;
+    all.push_back({"optimizer.offload = true", alone});
+    changed.optimizer.offload = true;
+    propose("optimizer.offload = true");
+  }
   return all;
+}
+
+std::size_t snapshot_of(const RunConfig& config, const MemoryPlan& plan) {
+  return config.checkpoint.async ? snapshot_bytes(plan) : 0;
 }
 
 // A snapshot lies in the host's memory.
 std::size_t needed_bytes(const RunConfig& config, const MemoryPlan& plan, Device device) {
-  const bool beside = config.checkpoint.async && !device.is_cuda();
-  return plan.total() + (beside ? snapshot_bytes(plan) : 0);
+  return plan.total() + (device.is_cuda() ? 0 : snapshot_of(config, plan));
+}
+
+// Beside a device.
+std::size_t host_bytes(const RunConfig& config, const MemoryPlan& plan, Device device) {
+  return device.is_cuda() ? plan.host_total() + snapshot_of(config, plan) : 0;
 }
 
 }  // namespace
 
 std::size_t snapshot_bytes(const MemoryPlan& plan) {
+  const MemoryPlan::Host& host = plan.host;
+  if (host.masters > 0 || host.optimizer > 0) return host.masters + host.optimizer;
   return (plan.masters > 0 ? plan.masters : plan.weights) + plan.optimizer;
 }
 
@@ -70,10 +92,13 @@ std::vector<Saving> savings(const RunConfig& config, const RankGroups& groups, D
                             std::size_t available) {
   constexpr std::size_t kMost = 3;
   std::vector<Saving> found;
-  for (const Proposal& proposal : proposals(config)) {
-    const std::size_t bytes = needed_bytes(
-        proposal.config, plan_engine(engine_spec(proposal.config), groups, device).memory, device);
-    if (bytes <= available) found.push_back({proposal.change, bytes});
+  for (const Proposal& proposal : proposals(config, device)) {
+    const MemoryPlan memory = plan_engine(engine_spec(proposal.config), groups, device).memory;
+    const std::size_t bytes = needed_bytes(proposal.config, memory, device);
+    if (bytes <= available &&
+        host_bytes(proposal.config, memory, device) <= available_host_memory()) {
+      found.push_back({proposal.change, bytes});
+    }
     if (found.size() == kMost) break;
   }
   return found;
@@ -91,6 +116,24 @@ void require_fit(const RunConfig& config, const RankGroups& groups, Device devic
   }
   if (found.empty()) text += "; a smaller model or a shorter training.seq_len is needed";
   throw EnvironmentError(text);
+}
+
+void require_host_memory(const RunConfig& config, Device device, const MemoryPlan& plan,
+                         std::size_t available) {
+  const bool optimizer = config.optimizer.offload;
+  if (!device.is_cuda() && (optimizer || config.activation_checkpoint.offload)) {
+    throw ConfigError(say(optimizer ? "optimizer" : "activation_checkpoint",
+                          ".offload = true takes memory of a GPU to the host, and this run is on "
+                          "the CPU; remove it, or see job.device"));
+  }
+  const std::size_t needed = host_bytes(config, plan, device);
+  if (needed <= available) return;
+  const std::size_t snapshot = snapshot_of(config, plan);
+  throw EnvironmentError(fmt::format(
+      "what is offloaded needs {} of the host's memory and the snapshot for checkpoints {}, {} are "
+      "available; offload less{}",
+      gibibytes(needed - snapshot), gibibytes(snapshot), gibibytes(available),
+      snapshot > 0 ? ", or set checkpoint.async = false" : ""));
 }
 
 }  // namespace trireme

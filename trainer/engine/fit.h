@@ -29,4 +29,10 @@ std::vector<Saving> savings(const RunConfig& config, const RankGroups& groups, D
 void require_fit(const RunConfig& config, const RankGroups& groups, Device device,
                  const MemoryPlan& plan, std::size_t available);
 
+// Throws EnvironmentError when the host cannot give what a run on a device takes of it for
+// what is offloaded and for snapshots, `available` bytes being this rank's share, and
+// ConfigError when offloading is asked for on the CPU.
+void require_host_memory(const RunConfig& config, Device device, const MemoryPlan& plan,
+                         std::size_t available);
+
 }  // namespace trireme

@@ -13,7 +13,7 @@ std::array<std::pair<const char*, std::size_t>, 8> MemoryPlan::classes() const {
            {"masters", masters},
            {"gradients", gradients},
            {"optimizer", optimizer},
-           {"activations", activations * in_flight},
+           {"activations", activations * in_flight + window * in_window},
            {"workspace", workspace + products},
            {"data", data},
            {"communication", communication + buffers}}};
@@ -28,10 +28,18 @@ Arenas::Arenas(Device device)
       data(Arena::unbounded(device)),
       communication(Arena::unbounded(device)) {}
 
-Arenas Arenas::unbounded(Device device, std::size_t in_flight) {
+Arenas Arenas::unbounded(Device device, std::size_t in_flight, const Offload& offload) {
   Arenas arenas(device);
+  if (offload.optimizer) {
+    arenas.masters = Arena::unbounded();
+    arenas.optimizer = Arena::unbounded();
+  }
   for (std::size_t i = 0; i < in_flight; ++i) {
     arenas.activations.push_back(Arena::unbounded(device));
+    if (offload.in_window > 0) arenas.offloaded.push_back(Arena::unbounded());
+  }
+  for (std::size_t i = 0; i < offload.in_window; ++i) {
+    arenas.window.push_back(Arena::unbounded(device));
   }
   return arenas;
 }
@@ -41,6 +49,17 @@ namespace {
 // Of `bytes` at `memory`, where there is any; else on the device.
 Arena arena_at(std::byte* memory, std::size_t bytes, Device device) {
   return memory ? Arena(memory, bytes) : Arena(bytes, device);
+}
+
+// Pinned on the host where the plan has anything there; else on the device.
+Arena arena_of(std::size_t on_device, std::size_t on_host, Device device) {
+  return on_host > 0 ? Arena::pinned(on_host, device) : Arena(on_device, device);
+}
+
+std::size_t largest(const std::deque<Arena>& arenas) {
+  std::size_t most = 0;
+  for (const Arena& arena : arenas) most = std::max(most, arena.peak());
+  return most;
 }
 
 std::byte* behind(std::byte* memory, std::size_t bytes) {
@@ -56,9 +75,9 @@ std::size_t Arenas::shared_bytes(const MemoryPlan& plan) {
 
 Arenas::Arenas(const MemoryPlan& plan, Device device, const Shared& shared)
     : weights(arena_at(shared.weights ? shared.weights : shared.own, plan.weights, device)),
-      masters(plan.masters, device),
+      masters(arena_of(plan.masters, plan.host.masters, device)),
       gradients(arena_at(behind(shared.own, plan.weights), plan.gradients, device)),
-      optimizer(plan.optimizer, device),
+      optimizer(arena_of(plan.optimizer, plan.host.optimizer, device)),
       workspace(plan.workspace, device),
       data(plan.data, device),
       communication(arena_at(behind(behind(shared.own, plan.weights), plan.gradients),
@@ -66,24 +85,34 @@ Arenas::Arenas(const MemoryPlan& plan, Device device, const Shared& shared)
       buffers(plan.buffers),
       products(plan.products),
       weights_in_common(shared.weights != nullptr) {
-  for (std::size_t i = 0; i < plan.in_flight; ++i)
+  for (std::size_t i = 0; i < plan.in_flight; ++i) {
     activations.emplace_back(plan.activations, device);
+    if (plan.in_window > 0) offloaded.push_back(Arena::pinned(plan.host.activations, device));
+  }
+  for (std::size_t i = 0; i < plan.in_window; ++i) window.emplace_back(plan.window, device);
 }
 
 MemoryPlan Arenas::peaks() const {
-  MemoryPlan plan{.weights = weights.peak(),
-                  .masters = masters.peak(),
-                  .gradients = gradients.peak(),
-                  .optimizer = optimizer.peak(),
-                  .in_flight = activations.size(),
-                  .workspace = workspace.peak(),
-                  .data = data.peak(),
-                  .communication = communication.peak(),
-                  .buffers = buffers,
-                  .products = products};
-  for (const Arena& arena : activations)
-    plan.activations = std::max(plan.activations, arena.peak());
-  return plan;
+  const auto on = [&](const Arena& arena, bool host) {
+    const bool on_host = !(arena.device() == data.device());
+    return on_host == host ? arena.peak() : 0;
+  };
+  return {.weights = weights.peak(),
+          .masters = on(masters, false),
+          .gradients = gradients.peak(),
+          .optimizer = on(optimizer, false),
+          .activations = largest(activations),
+          .in_flight = activations.size(),
+          .window = largest(window),
+          .in_window = window.size(),
+          .workspace = workspace.peak(),
+          .data = data.peak(),
+          .communication = communication.peak(),
+          .buffers = buffers,
+          .products = products,
+          .host = {.masters = on(masters, true),
+                   .optimizer = on(optimizer, true),
+                   .activations = largest(offloaded)}};
 }
 
 std::size_t available_host_memory() {

@@ -17,26 +17,45 @@ struct MemoryPlan {
   std::size_t optimizer = 0;      // moments
   std::size_t activations = 0;    // of one micro-batch in flight
   std::size_t in_flight = 1;      // micro-batches in flight
+  std::size_t window = 0;         // of one of the blocks that are here, where others are offloaded
+  std::size_t in_window = 0;      // such blocks
   std::size_t workspace = 0;      // temporaries, logits, norms
   std::size_t data = 0;           // token ids, targets, positions of a step
   std::size_t communication = 0;  // what is gathered before it is sent
   std::size_t buffers = 0;        // of the groups of ranks, for messages on their way
   std::size_t products = 0;       // what the matrix products' library takes for itself
 
+  // Pinned memory of the host, for what is offloaded from a device.
+  struct Host {
+    std::size_t masters = 0;
+    std::size_t optimizer = 0;
+    std::size_t activations = 0;  // of one micro-batch in flight
+    bool operator==(const Host&) const = default;
+  };
+  Host host = {};
+
   std::size_t total() const {
-    return weights + masters + gradients + optimizer + activations * in_flight + workspace + data +
-           communication + buffers + products;
+    return weights + masters + gradients + optimizer + activations * in_flight +
+           window * in_window + workspace + data + communication + buffers + products;
+  }
+  std::size_t host_total() const {
+    return host.masters + host.optimizer + host.activations * in_flight;
   }
   bool operator==(const MemoryPlan&) const = default;
-  // ("weights", bytes), ... in the order above, activations of all in flight; products are
-  // counted as workspace, buffers as communication.
+  // ("weights", bytes), ... of the device in the order above, activations of all in flight with
+  // the window; products are counted as workspace, buffers as communication.
   std::array<std::pair<const char*, std::size_t>, 8> classes() const;
 };
 
 // All the memory of a rank. Unbounded arenas belong to a planning stream and
 // learn what a step takes; sized ones hold exactly that.
 struct Arenas {
-  static Arenas unbounded(Device device, std::size_t in_flight);
+  // What goes to pinned memory of the host.
+  struct Offload {
+    bool optimizer = false;     // masters and the optimizer's state
+    std::size_t in_window = 0;  // blocks whose activations stay on the device; 0: all do
+  };
+  static Arenas unbounded(Device device, std::size_t in_flight, const Offload& offload);
   // Memory in which data ranks of one host see each other's weights, gradients and what is on
   // its way; it outlives the arenas.
   struct Shared {
@@ -48,7 +67,8 @@ struct Arenas {
   static std::size_t shared_bytes(const MemoryPlan& plan);
 
   Arena weights, masters, gradients, optimizer, workspace, data, communication;
-  std::deque<Arena> activations;
+  std::deque<Arena> activations;        // a micro-batch each
+  std::deque<Arena> window, offloaded;  // a block each; of the host, a micro-batch each
   std::size_t buffers = 0;
   std::size_t products = 0;
   bool weights_in_common = false;  // the ranks that divide the state have one copy of them

@@ -35,6 +35,9 @@ std::string classes_text(const MemoryPlan& memory) {
     if (bytes == 0) continue;
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, human_bytes(bytes));
   }
+  if (memory.host_total() > 0) {
+    text += fmt::format("; and {} pinned on the host", human_bytes(memory.host_total()));
+  }
   return text;
 }
 
@@ -91,7 +94,8 @@ RunDescription describe_run(const RunConfig& config, const EngineSpec& spec, con
                  {"version", TRIREME_VERSION},
                  {"total_steps", steps},
                  {"weights", facts.weights},
-                 {"memory_plan_bytes", plan.memory.total()}};
+                 {"memory_plan_bytes", plan.memory.total()},
+                 {"host_memory_plan_bytes", plan.memory.host_total()}};
   if (groups.all->size() > 1) {
     run.rows.insert(run.rows.begin() + 1, {"ranks", layout_text(config.parallelism)});
     run.rows.insert(run.rows.begin() + 2, {"mapping", groups.mapping});

@@ -32,12 +32,13 @@ constexpr const char* kGemmChoices = "gemm_choices.json";
 
 // What fits on one rank has to fit on all.
 EnginePlan plan_and_fit(const RunConfig& config, const EngineSpec& spec, const RankGroups& groups,
-                        const checkpoint::Team& team, Device device, int sharers) {
+                        const checkpoint::Team& team, Device device, const World& world) {
   EnginePlan plan;
   team.together([&] {
     plan = plan_engine(spec, groups, device);
-    const std::size_t available = available_memory(device, sharers);
+    const std::size_t available = available_memory(device, world.ranks_on_device());
     require_fit(config, groups, device, plan.memory, available);
+    require_host_memory(config, device, plan.memory, available_memory({}, world.local_size()));
     return std::string();
   });
   return plan;
@@ -78,7 +79,7 @@ TrainRun::TrainRun(LoadedConfig loaded, World& world, Device device, int threads
       train_data_(open_training_data(config_)),
       validation_data_(open_validation_data(config_)),
       spec_(engine_spec(config_)),
-      plan_(plan_and_fit(config_, spec_, groups_, team_, device, world.ranks_on_device())),
+      plan_(plan_and_fit(config_, spec_, groups_, team_, device, world)),
       flops_(flops_of_all()),
       folder_(config_, team_),
       stream_(device),
@@ -407,6 +408,10 @@ void TrainRun::require_plan_holds() const {
     if (used[i].second == planned[i].second) continue;
     differences +=
         fmt::format(" {} {} planned, {} used;", used[i].first, planned[i].second, used[i].second);
+  }
+  if (actual.host_total() != plan_.memory.host_total()) {
+    differences += fmt::format(" of the host {} planned, {} used;", plan_.memory.host_total(),
+                               actual.host_total());
   }
   throw Error("the memory plan does not hold:" + differences);
 }

@@ -42,16 +42,22 @@ void ParamNorms::measure(Stream& stream, std::span<const UpdateRange> ranges) co
   ops::zero(stream, sums_);
   for (const UpdateRange& range : ranges) {
     if (!range.param->spec.decay || !counts_among(ranks_.tensor, *range.param)) continue;
-    add(stream, sums_.row_slice(0, 1), range.master, range);
+    // In parts that no chunk lies in two of.
+    const std::int64_t into = place(*range.param).into + range.first;
+    constexpr std::int64_t kWhole = std::int64_t{1} << 40;
+    static_assert(kWhole % kChunk == 0 && Staging::kPiece % kChunk == 0);
+    each_part(stream, range, kWhole, into, {.master = true}, {}, [&](const UpdateRange& part) {
+      add(stream, sums_.row_slice(0, 1), part.master, part);
+    });
     add(stream, sums_.row_slice(1, 1), range.grad, range);
   }
   ranks_.shard.all_reduce(stream, sums_, Reduce::kSum);
   ranks_.tensor.all_reduce(stream, sums_, Reduce::kSum);
 }
 
-void ParamNorms::add(Stream& stream, Tensor sums, Tensor x, const UpdateRange& range) const {
-  const Place& at = place(*range.param);
-  const std::int64_t first = at.into + range.first, into = first % kChunk;
+void ParamNorms::add(Stream& stream, Tensor sums, Tensor x, const UpdateRange& part) const {
+  const Place& at = place(*part.param);
+  const std::int64_t first = at.into + part.first, into = first % kChunk;
   ops::add_chunk_squares(stream, sums.slice(at.own + first / kChunk, chunks_of(into + x.count())),
                          x, into);
 }

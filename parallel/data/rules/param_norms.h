@@ -39,7 +39,8 @@ class ParamNorms {
     std::int64_t into;    // elements of that chunk before the parameter's first
     std::int64_t ratio;
   };
-  void add(Stream& stream, Tensor sums, Tensor x, const UpdateRange& range) const;
+  // The squares of x, elements of this part, a master or gradient.
+  void add(Stream& stream, Tensor sums, Tensor x, const UpdateRange& part) const;
   const Place& place(const Param& param) const;
 
   UpdateRanks ranks_;

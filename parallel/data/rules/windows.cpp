@@ -15,10 +15,10 @@ std::int64_t piece_of(Device device) {
 }
 
 ops::StochasticRounding rounding(const OptimizerOptions& options, const UpdateStep& step,
-                                 const UpdateRange& range, const char* tensor, std::int64_t at) {
-  return {.key = random_key(options.seed, say("round/", tensor, "/", range.param->spec.name)),
+                                 const UpdateRange& part, const char* tensor) {
+  return {.key = random_key(options.seed, say("round/", tensor, "/", part.param->spec.name)),
           .update = static_cast<std::uint64_t>(step.update),
-          .where = placed_of(*range.param, range.first + at)};
+          .where = placed_of(*part.param, part.first)};
 }
 
 constexpr const char* kValue = "value";
@@ -29,13 +29,16 @@ void publish_masters(Stream& stream, const OptimizerOptions& options,
                      std::span<const UpdateRange> ranges, std::int64_t update) {
   const UpdateStep step{stream, {}, 0, update};
   for (const UpdateRange& range : ranges) {
-    if (range.master.dtype == range.value.dtype) continue;
-    if (options.stochastic_rounding && update > 0) {
-      ops::round_stochastically(stream, range.value, range.master, {},
-                                rounding(options, step, range, kValue, 0));
-    } else {
-      ops::cast(stream, range.value, range.master);
-    }
+    const std::int64_t count = range.value.count();
+    if (range.master.dtype == range.value.dtype || count == 0) continue;
+    each_part(stream, range, count, /*into=*/0, {.master = true}, {}, [&](const UpdateRange& part) {
+      if (options.stochastic_rounding && update > 0) {
+        ops::round_stochastically(stream, part.value, part.master, {},
+                                  rounding(options, step, part, kValue));
+      } else {
+        ops::cast(stream, part.value, part.master);
+      }
+    });
   }
 }
 
@@ -67,45 +70,41 @@ std::int64_t Windows::piece_length(const UpdateRange& range, Writes writes) cons
   return std::max<std::int64_t>(range.value.count(), 1);
 }
 
-Windows::Piece Windows::open(const UpdateStep& step, const UpdateRange& range, std::size_t states,
-                             Writes writes, std::int64_t at, std::int64_t count) const {
-  const auto part = [&](const Tensor& tensor) { return tensor.slice(at, count); };
-  const bool apart = range.master.dtype != range.value.dtype;
-  Piece piece{.value = part(range.value),
-              .master = apart ? part(range.master) : Tensor{},
-              .grad = part(range.grad),
+Windows::Piece Windows::open(const UpdateStep& step, const UpdateRange& part, std::size_t states,
+                             Writes writes) const {
+  const bool apart = part.master.dtype != part.value.dtype;
+  Piece piece{.value = part.value,
+              .master = apart ? part.master : Tensor{},
+              .grad = part.grad,
               .state = {}};
-  if (rounds(range, writes)) {
+  if (rounds(part, writes)) {
     // The kernel updates the master alone; close() publishes it.
     piece.value = piece.master;
     piece.master = {};
   }
-  require(range.state.size() == (writes == Writes::kWeights ? range.state.size() : states),
-          "a range of ", range.param->spec.name, " with ", range.state.size(), " states, not ",
+  require(part.state.size() == (writes == Writes::kWeights ? part.state.size() : states),
+          "a range of ", part.param->spec.name, " with ", part.state.size(), " states, not ",
           states);
   for (std::size_t k = 0; k < states; ++k) {
-    piece.state[k] = part(range.state[k]);
+    piece.state[k] = part.state[k];
     if (!widens(writes)) continue;
-    const Tensor wide = wide_[k].slice(0, count);
+    const Tensor wide = wide_[k].slice(0, part.value.count());
     ops::cast(step.stream, wide, piece.state[k]);
     piece.state[k] = wide;
   }
   return piece;
 }
 
-void Windows::close(const UpdateStep& step, const UpdateRange& range,
-                    std::span<const char* const> states, Writes writes, const Piece& piece,
-                    std::int64_t at) const {
-  const std::int64_t count = piece.value.count();
+void Windows::close(const UpdateStep& step, const UpdateRange& part,
+                    std::span<const char* const> states, Writes writes, const Piece& piece) const {
   const auto round = [&](const Tensor& to, const Tensor& from, const char* tensor) {
-    ops::round_stochastically(step.stream, to.slice(at, count), from, step.grad_scale,
-                              rounding(options_, step, range, tensor, at));
+    ops::round_stochastically(step.stream, to, from, step.grad_scale,
+                              rounding(options_, step, part, tensor));
   };
   if (widens(writes)) {
-    for (std::size_t k = 0; k < states.size(); ++k)
-      round(range.state[k], piece.state[k], states[k]);
+    for (std::size_t k = 0; k < states.size(); ++k) round(part.state[k], piece.state[k], states[k]);
   }
-  if (rounds(range, writes)) round(range.value, piece.value, kValue);
+  if (rounds(part, writes)) round(part.value, piece.value, kValue);
 }
 
 }  // namespace trireme

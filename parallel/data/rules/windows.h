@@ -3,6 +3,7 @@
 #include <array>
 #include <span>
 
+#include "parallel/data/staging.h"
 #include "parallel/data/update_rule.h"
 
 namespace trireme {
@@ -50,23 +51,24 @@ class Windows {
   template <class Body>
   void each(const UpdateStep& step, const UpdateRange& range, std::span<const char* const> states,
             Writes writes, const Body& body) const {
-    const std::int64_t count = range.value.count(), length = piece_length(range, writes);
-    for (std::int64_t at = 0; at < count; at += length) {
-      const std::int64_t n = std::min(length, count - at);
-      const Piece piece = open(step, range, states.size(), writes, at, n);
-      body(piece);
-      close(step, range, states, writes, piece, at);
-    }
+    const bool state = writes != Writes::kWeights, weights = writes != Writes::kState;
+    each_part(step.stream, range, piece_length(range, writes), /*into=*/0,
+              {.master = true, .state = state}, {.master = weights, .state = state},
+              [&](const UpdateRange& part) {
+                const Piece piece = open(step, part, states.size(), writes);
+                body(piece);
+                close(step, part, states, writes, piece);
+              });
   }
 
  private:
   bool rounds(const UpdateRange& range, Writes writes) const;
   bool widens(Writes writes) const;
   std::int64_t piece_length(const UpdateRange& range, Writes writes) const;
-  Piece open(const UpdateStep& step, const UpdateRange& range, std::size_t states, Writes writes,
-             std::int64_t at, std::int64_t count) const;
-  void close(const UpdateStep& step, const UpdateRange& range, std::span<const char* const> states,
-             Writes writes, const Piece& piece, std::int64_t at) const;
+  Piece open(const UpdateStep& step, const UpdateRange& part, std::size_t states,
+             Writes writes) const;
+  void close(const UpdateStep& step, const UpdateRange& part, std::span<const char* const> states,
+             Writes writes, const Piece& piece) const;
 
   OptimizerOptions options_;
   std::array<Tensor, kMostStates> wide_;

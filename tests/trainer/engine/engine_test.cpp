@@ -4,6 +4,7 @@
 
 #include "model/device/cpu/threads.h"
 #include "tests/trainer/engine/tiny_engine.h"
+#include "trainer/engine/engine_spec.h"
 #include "trainer/engine/fit.h"
 #include "trainer/engine/inference.h"
 
@@ -173,6 +174,40 @@ TEST_F(FitTest, a_plan_that_is_too_large_is_refused_with_changes_that_fit) {
   EXPECT_THROW(require_fit(config, RankGroups(), test::kDevice, plan, needed - 1),
                EnvironmentError);
   EXPECT_TRUE(savings(config, RankGroups(), test::kDevice, 1000).empty());
+}
+
+TEST_F(FitTest, offloading_is_proposed_for_a_gpu_alone) {
+  RunConfig config;
+  config.model = spec_of("qwen3").model;
+  config.training = {.seq_len = 16, .global_batch_size = 1, .steps = 1, .dtype = "bfloat16"};
+  config.activation_checkpoint.mode = "full";
+  config.checkpoint.async = false;
+  const auto found = [&](Device device) {
+    const std::size_t needed =
+        plan_engine(engine_spec(config), RankGroups(), device).memory.total();
+    std::string text;
+    for (const Saving& saving : savings(config, RankGroups(), device, needed - 1)) {
+      text += saving.change + "; ";
+    }
+    return text;
+  };
+  EXPECT_EQ(found({}), "");
+  EXPECT_NE(found({Device::Kind::kCuda, 0}).find("optimizer.offload = true"), std::string::npos);
+}
+
+TEST_F(FitTest, offloading_is_refused_on_the_cpu_and_where_the_host_has_too_little) {
+  constexpr Device kGpu{Device::Kind::kCuda, 0};
+  RunConfig config;
+  MemoryPlan plan;
+  plan.host = {.masters = 4, .optimizer = 8};
+  EXPECT_NO_THROW(require_host_memory(config, {}, plan, 0));
+  config.optimizer.offload = true;
+  EXPECT_NO_THROW(require_host_memory(config, kGpu, plan, 24));  // a snapshot beside it
+  EXPECT_THROW(require_host_memory(config, kGpu, plan, 23), EnvironmentError);
+  config.checkpoint.async = false;
+  EXPECT_NO_THROW(require_host_memory(config, kGpu, plan, 12));
+  EXPECT_THROW(require_host_memory(config, kGpu, plan, 11), EnvironmentError);
+  EXPECT_THROW(require_host_memory(config, {}, plan, 100), ConfigError);
 }
 
 TEST_F(InferenceTest, evaluates_and_decodes_what_the_engine_computes) {

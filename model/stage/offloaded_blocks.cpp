@@ -1,0 +1,93 @@
+#include "model/stage/offloaded_blocks.h"
+
+#include <algorithm>
+
+#include "model/device/copy.h"
+
+namespace trireme {
+namespace {
+
+// The first `bytes` of the arena, which are in use from here on.
+Tensor taken_again(Arena& arena, std::size_t bytes) {
+  arena.reset();
+  return arena.take({static_cast<std::int64_t>(bytes / sizeof(float))}, DType::kF32);
+}
+
+}  // namespace
+
+BlockWindow::BlockWindow(std::deque<Arena>& arenas) {
+  for (Arena& arena : arenas) buffers_.emplace_back(arena);
+}
+
+void BlockWindow::open(const Stream& stream) {
+  if (ways_ || !stream.executes()) return;
+  ways_.emplace(stream.device());
+  for (Buffer& buffer : buffers_) buffer.events.emplace(stream.device());
+}
+
+Arena& OffloadedBlocks::begin(const Run& run, std::size_t block) {
+  window_.open(run.stream);
+  if (block == 0) {
+    host_.reset();
+    places_.clear();
+  }
+  BlockWindow::Buffer& buffer = window_.buffer_of(block);
+  if (run.stream.executes()) buffer.events->left.make_wait(run.stream);
+  buffer.arena.reset();
+  buffer.owner = this;
+  buffer.block = block;
+  return buffer.arena;
+}
+
+void OffloadedBlocks::put_away(const Run& run, std::size_t block) {
+  BlockWindow::Buffer& buffer = window_.buffer_of(block);
+  const std::size_t bytes = buffer.arena.used();
+  const Tensor from = taken_again(buffer.arena, bytes);
+  places_.resize(std::max(places_.size(), block + 1));
+  Place& place = places_[block];
+  if (bytes > place.host.bytes()) place.host = host_.take(from.shape, from.dtype);
+  place.bytes = bytes;
+  if (!run.stream.executes()) return;
+  Stream& out = window_.ways_->out;
+  buffer.events->computed.record(run.stream);
+  buffer.events->computed.make_wait(out);
+  copy_bytes(out, place.host.data, from.data, bytes);
+  buffer.events->left.record(out);
+}
+
+// Unless it is there, or on its way.
+void OffloadedBlocks::fetch(const Run& run, std::size_t block) {
+  BlockWindow::Buffer& buffer = window_.buffer_of(block);
+  if (buffer.owner == this && buffer.block == block) return;
+  buffer.owner = this;
+  buffer.block = block;
+  const Place& place = places_.at(block);
+  const Tensor to = taken_again(buffer.arena, place.bytes);
+  if (!run.stream.executes()) return;
+  Stream& in = window_.ways_->in;
+  buffer.events->computed.make_wait(in);
+  // The block's own copy to the host was from here too, and is done then.
+  buffer.events->left.make_wait(in);
+  copy_bytes(in, to.data, place.host.data, place.bytes);
+  buffer.events->arrived.record(in);
+}
+
+Arena& OffloadedBlocks::bring_back(const Run& run, std::size_t block) {
+  fetch(run, block);
+  BlockWindow::Buffer& buffer = window_.buffer_of(block);
+  if (run.stream.executes()) buffer.events->arrived.make_wait(run.stream);
+  return buffer.arena;
+}
+
+void OffloadedBlocks::expect_before(const Run& run, std::size_t block) {
+  const std::size_t others = window_.buffers_.size() - 1;
+  for (std::size_t back = 1; back <= std::min(block, others); ++back) fetch(run, block - back);
+}
+
+void OffloadedBlocks::drop(const Run& run, std::size_t block) {
+  BlockWindow::Buffer& buffer = window_.buffer_of(block);
+  buffer.owner = nullptr;
+  if (run.stream.executes()) buffer.events->computed.record(run.stream);
+}
+
+}  // namespace trireme

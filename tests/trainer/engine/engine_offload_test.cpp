@@ -1,0 +1,134 @@
+// What is offloaded to the host changes no bit and no more than where things lie.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "tests/trainer/engine/tiny_engine.h"
+
+namespace trireme {
+namespace {
+
+using EngineOnCuda = test::OnDevice;
+
+struct Trained {
+  std::vector<double> losses, norms, evaluated;
+  std::uint64_t weights;
+  bool operator==(const Trained&) const = default;
+};
+
+Trained trained(test::TinyEngine& on, std::int64_t steps = 2) {
+  Trained result;
+  for (std::int64_t step = 1; step <= steps; ++step) {
+    test::fill(on.engine.batch(), static_cast<std::uint64_t>(step),
+               on.engine.spec().model.vocab_size);
+    const Engine::StepResult done = on.engine.train(1e-2, step, 120);
+    result.losses.push_back(done.loss);
+    result.norms.push_back(done.grad_norm);
+    EXPECT_EQ(on.arenas.peaks(), on.plan.memory);
+    result.evaluated.push_back(on.engine.evaluate());
+    EXPECT_EQ(on.arenas.peaks(), on.plan.memory);
+  }
+  result.weights = on.weights();
+  return result;
+}
+
+TEST_F(EngineOnCuda, an_offloaded_optimizer_computes_the_same_bits) {
+  for (const char* rule : {"AdamW", "LAMB", "Muon"}) {
+    for (const DType compute : {DType::kF32, DType::kBf16}) {
+      SCOPED_TRACE(say(rule, " in ", name_of(compute)));
+      EngineSpec spec = test::spec_of(compute == DType::kF32 ? "gpt2" : "qwen3");
+      spec.compute = compute;
+      spec.micro_batches = 1;
+      spec.optimizer.rule.name = rule;
+      test::TinyEngine here(spec);
+      spec.offload_optimizer = true;
+      test::TinyEngine away(spec);
+      EXPECT_EQ(trained(away), trained(here));
+
+      const MemoryPlan& with = away.plan.memory;
+      const MemoryPlan& without = here.plan.memory;
+      EXPECT_EQ(with.masters + with.optimizer, 0u);
+      EXPECT_EQ(with.host_total(), without.masters + without.optimizer);
+      EXPECT_LT(with.total(), without.total());
+      // The state is where a checkpoint reads it.
+      const Tensor state = away.engine.optimizer().states().front().flat;
+      EXPECT_EQ(away.engine.host_state().state(0).data, state.data);
+    }
+  }
+}
+
+EngineSpec deep(const char* family, Recompute how, const char* schedule) {
+  EngineSpec spec = test::spec_of(family);
+  spec.model.num_hidden_layers = 5;
+  spec.recompute = how;
+  spec.schedule = schedule;
+  return spec;
+}
+
+TEST_F(EngineOnCuda, offloaded_activations_compute_the_same_bits) {
+  struct Case {
+    const char* family;
+    Recompute how;
+    // With one micro-batch in flight, with three, and with a backward in halves.
+    const char* schedule;
+  };
+  for (const Case& c :
+       {Case{"gpt2", Recompute::kNone, "1F1B"}, Case{"qwen3", Recompute::kNone, "GPipe"},
+        Case{"qwen3", Recompute::kSelective, "ZBH1"}, Case{"gpt2", Recompute::kSelective, "GPipe"},
+        Case{"gpt2", Recompute::kFull, "ZBH1"}, Case{"qwen3", Recompute::kFull, "1F1B"}}) {
+    SCOPED_TRACE(say(c.family, ", ", c.schedule, ", recompute ", static_cast<int>(c.how)));
+    EngineSpec spec = deep(c.family, c.how, c.schedule);
+    test::TinyEngine here(spec);
+    spec.offload_activations = true;
+    test::TinyEngine away(spec);
+    EXPECT_EQ(trained(away), trained(here));
+    EXPECT_LT(away.plan.memory.total(), here.plan.memory.total());
+    EXPECT_GT(away.plan.memory.host.activations, 0u);
+  }
+}
+
+TEST_F(EngineOnCuda, deeper_models_take_no_more_device_memory_for_offloaded_activations) {
+  const auto planned = [](std::int64_t layers) {
+    EngineSpec spec = deep("qwen3", Recompute::kNone, "GPipe");
+    spec.model.num_hidden_layers = layers;
+    spec.offload_activations = true;
+    return plan_engine(spec, RankGroups(), test::kDevice).memory;
+  };
+  const MemoryPlan five = planned(5), nine = planned(9);
+  EXPECT_EQ(nine.activations, five.activations);
+  EXPECT_EQ(nine.window, five.window);
+  EXPECT_EQ(nine.in_window, 3u);
+  EXPECT_GT(nine.host.activations, five.host.activations);
+}
+
+TEST_F(EngineOnCuda, what_was_offloaded_is_gone_on_with_where_it_is_not_and_the_other_way) {
+  EngineSpec spec = test::spec_of("qwen3");
+  spec.compute = DType::kBf16;
+  for (const bool first_away : {true, false}) {
+    spec.offload_optimizer = first_away;
+    test::TinyEngine first(spec);
+    trained(first);
+    spec.offload_optimizer = !first_away;
+    test::TinyEngine second(spec);
+    const HostState &from = first.engine.host_state(), &to = second.engine.host_state();
+    from.download(first.stream);
+    const auto carry = [](const Tensor& into, const Tensor& out_of) {
+      std::memcpy(into.data, out_of.data, out_of.bytes());
+    };
+    carry(to.masters(), from.masters());
+    for (std::size_t i = 0; i < first.engine.optimizer().states().size(); ++i) {
+      carry(to.state(i), from.state(i));
+    }
+    to.upload(second.stream);
+    second.engine.publish_masters(2);
+    for (test::TinyEngine* on : {&first, &second}) {
+      test::fill(on->engine.batch(), 3, spec.model.vocab_size);
+    }
+    EXPECT_EQ(second.engine.train(1e-2, 3, 120).loss, first.engine.train(1e-2, 3, 120).loss);
+    EXPECT_EQ(second.weights(), first.weights());
+  }
+}
+
+}  // namespace
+}  // namespace trireme
