@@ -25,7 +25,7 @@ class Block {
     DeferredGradients deferred;  // of a backward by halves
   };
   Block(ParamStore& params, const std::string& name, const ModelConfig& config, Recompute recompute,
-        Seams seams, const Tensor& rope_table);
+        Factors factors, Seams seams, const Tensor& rope_table);
 
   // y [tokens, hidden], in keep.
   Tensor forward(Run& run, Tensor x, const Sequence& sequence, Saved& saved) const;

@@ -27,7 +27,8 @@ Stage::Stage(ParamStore& params, const ModelConfig& config, const Spec& spec, Se
   }
   for (std::int64_t i = spec.first_block; i < spec.end_block; ++i) {
     units_.blocks.push_back(params.begin_unit(static_cast<int>(i)));
-    blocks_.emplace_back(params, say("layers.", i), config, spec.recompute, seams, rope_table_);
+    blocks_.emplace_back(params, say("layers.", i), config, spec.recompute, spec.factors, seams,
+                         rope_table_);
   }
   if (spec.end_block != config.num_hidden_layers) return;
   Weight* table = tied && embedding_ ? &embedding_->table() : nullptr;
@@ -112,7 +113,7 @@ Tensor Stage::backward_input(Run& run, Tensor dy, Saved& saved, Tensor dx) const
 
 void Stage::backward_weight(Run& run, Saved& saved) const {
   for (std::size_t i = blocks_.size(); i-- > 0;) {
-    saved.blocks[i].deferred.compute(run.stream);
+    saved.blocks[i].deferred.compute(run);
     hooks_.after_gradients(run.stream, units_.blocks[i]);
   }
 }

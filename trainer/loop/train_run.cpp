@@ -9,6 +9,7 @@
 #include "model/base/file.h"
 #include "model/device/cpu/threads.h"
 #include "model/ops/gemm_choices.h"
+#include "model/ops/gemm_float8.h"
 #include "model/tensor/host_tensor.h"
 #include "trainer/config/difference.h"
 #include "trainer/config/effective.h"
@@ -41,6 +42,7 @@ EnginePlan plan_and_fit(const RunConfig& config, const EngineSpec& spec, const R
                         const checkpoint::Team& team, Device device, int sharers) {
   EnginePlan plan;
   team.together([&] {
+    if (spec.factors == Factors::kFloat8) ops::require_float8(device);
     plan = plan_engine(spec, groups, device);
     const std::size_t available = available_memory(device, sharers);
     require_fit(config, groups, device, plan.memory.total(), available);
