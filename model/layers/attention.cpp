@@ -48,7 +48,7 @@ Linear declare_in(ParamStore& params, const std::string& name, const AttentionSp
   add(".k", spec.heads.kv_heads, keys);
   add(".v", spec.heads.kv_heads, keys);
   Weight& weight = params.declare(std::move(weights));
-  return {weight, spec.qkv_bias ? &params.declare(std::move(biases)) : nullptr};
+  return {weight, spec.qkv_bias ? &params.declare(std::move(biases)) : nullptr, spec.factors};
 }
 
 Linear declare_out(ParamStore& params, const std::string& name, const AttentionSpec& spec,
@@ -58,12 +58,14 @@ Linear declare_out(ParamStore& params, const std::string& name, const AttentionS
                                    .cut = {1, region.slice()},
                                    .init_scale = spec.output_init_scale,
                                    .decay = true});
-  return {weight, spec.output_bias ? &params.declare({.name = name + ".o.bias",
-                                                      .shape = {spec.hidden},
-                                                      .cut = whole(region.slice()),
-                                                      .init = Init::kZeros,
-                                                      .partial = region.splits_tokens()})
-                                   : nullptr};
+  return {weight,
+          spec.output_bias ? &params.declare({.name = name + ".o.bias",
+                                              .shape = {spec.hidden},
+                                              .cut = whole(region.slice()),
+                                              .init = Init::kZeros,
+                                              .partial = region.splits_tokens()})
+                           : nullptr,
+          spec.factors};
 }
 
 }  // namespace

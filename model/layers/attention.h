@@ -23,6 +23,7 @@ struct AttentionSpec {
   double norm_epsilon = 1e-6;
   double init_scale = 0.02;
   double output_init_scale = 0.02;
+  Factors factors = Factors::kAsStored;
 };
 
 // Self-attention with grouped queries, rotary positions and QK-norm as asked.

@@ -14,9 +14,9 @@ void DeferredGradients::add(const Run& run, const Linear& linear, Tensor dy, Ten
   entries_.push_back({&linear, dy, dsum, x});
 }
 
-void DeferredGradients::compute(Stream& stream) {
+void DeferredGradients::compute(Run& run) {
   for (const Entry& entry : entries_) {
-    entry.linear->add_gradients(stream, entry.dy, entry.dsum, entry.x);
+    entry.linear->add_gradients(run, entry.dy, entry.dsum, entry.x);
   }
   entries_.clear();
 }

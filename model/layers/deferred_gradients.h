@@ -14,7 +14,7 @@ class DeferredGradients {
   // `dy` and `x` as for Linear::backward_weight; none of the three lies in scratch.
   void add(const Run& run, const Linear& linear, Tensor dy, Tensor dsum, Tensor x);
   // Makes them, in the order in which they were put off, and forgets them.
-  void compute(Stream& stream);
+  void compute(Run& run);
 
  private:
   struct Entry {

@@ -1,8 +1,10 @@
 #pragma once
 #include "model/layers/deferred_gradients.h"
+#include "model/layers/factors.h"
 #include "model/ops/gemm.h"
 #include "model/params/param_store.h"
 #include "model/tensor/arena.h"
+#include "model/tensor/float8.h"
 
 namespace trireme {
 
@@ -16,7 +18,8 @@ class Linear {
   struct Saved {
     Tensor x;  // [tokens, in]
   };
-  Linear(Weight& weight, Weight* bias) : weight_(weight), bias_(bias) {}
+  Linear(Weight& weight, Weight* bias, Factors factors = Factors::kAsStored)
+      : weight_(weight), bias_(bias), factors_(factors) {}
 
   std::int64_t out() const { return weight_.value.shape[0]; }
   std::int64_t in() const { return weight_.value.shape[1]; }
@@ -25,15 +28,15 @@ class Linear {
     saved.x = x;
     const Tensor y = into.take({x.rows(), out()}, x.dtype);
     const bool with_bias = bias_ && part.index == 0;
-    ops::gemm(run.stream, y, x, weight_.value,
-              {.transpose_b = true, .bias = with_bias ? bias_->value : Tensor{}});
+    multiply(run, y, {x, Float8Format::kE4M3}, weight_.value,
+             {.transpose_b = true, .bias = with_bias ? bias_->value : Tensor{}});
     return y;
   }
   // The two halves are separate so that a caller may start sending dx before it works
   // on the weight, or put the weight off (run.deferred): dy then lies in run.lasting().
   Tensor backward_input(Run& run, Tensor dy) const {
     const Tensor dx = run.scratch.take({dy.rows(), in()}, dy.dtype);
-    ops::gemm(run.stream, dx, dy, weight_.value, {});
+    multiply(run, dx, {dy, Float8Format::kE5M2}, weight_.value, {});
     return dx;
   }
   void backward_weight(Run& run, Tensor dy, const Saved& saved) const {
@@ -44,13 +47,14 @@ class Linear {
     if (run.deferred) {
       run.deferred->add(run, *this, dy, dsum, saved.x);
     } else {
-      add_gradients(run.stream, dy, dsum, saved.x);
+      add_gradients(run, dy, dsum, saved.x);
     }
   }
   // The weight half itself; x as the forward saw it.
-  void add_gradients(Stream& stream, Tensor dy, Tensor dsum, Tensor x) const {
-    ops::gemm(stream, weight_.grad, dy, x, {.transpose_a = true, .into = gradient_into(weight_)});
-    if (bias_) ops::bias_backward(stream, bias_->grad, dsum, gradient_into(*bias_));
+  void add_gradients(Run& run, Tensor dy, Tensor dsum, Tensor x) const {
+    multiply(run, weight_.grad, {dy, Float8Format::kE5M2}, x,
+             {.transpose_a = true, .into = gradient_into(weight_)});
+    if (bias_) ops::bias_backward(run.stream, bias_->grad, dsum, gradient_into(*bias_));
   }
 
   // A parameter's first gradient of a step replaces, the others add.
@@ -59,8 +63,15 @@ class Linear {
   }
 
  private:
+  struct Left {
+    Tensor values;
+    Float8Format format;  // where factors are rounded; the right ones are E4M3
+  };
+  void multiply(Run& run, Tensor c, const Left& a, Tensor b, const ops::Gemm& how) const;
+
   Weight& weight_;
   Weight* bias_;
+  Factors factors_;
 };
 
 }  // namespace trireme

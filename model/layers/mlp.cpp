@@ -24,7 +24,7 @@ Linear declare_up(ParamStore& params, const std::string& name, const MlpSpec& sp
   if (spec.gated) add(".gate");
   add(".up");
   Weight& weight = params.declare(std::move(weights));
-  return {weight, spec.bias ? &params.declare(std::move(biases)) : nullptr};
+  return {weight, spec.bias ? &params.declare(std::move(biases)) : nullptr, spec.factors};
 }
 
 Linear declare_down(ParamStore& params, const std::string& name, const MlpSpec& spec,
@@ -34,12 +34,14 @@ Linear declare_down(ParamStore& params, const std::string& name, const MlpSpec& 
                                    .cut = {1, region.slice()},
                                    .init_scale = spec.down_init_scale,
                                    .decay = true});
-  return {weight, spec.bias ? &params.declare({.name = name + ".down.bias",
-                                               .shape = {spec.hidden},
-                                               .cut = whole(region.slice()),
-                                               .init = Init::kZeros,
-                                               .partial = region.splits_tokens()})
-                            : nullptr};
+  return {weight,
+          spec.bias ? &params.declare({.name = name + ".down.bias",
+                                       .shape = {spec.hidden},
+                                       .cut = whole(region.slice()),
+                                       .init = Init::kZeros,
+                                       .partial = region.splits_tokens()})
+                    : nullptr,
+          spec.factors};
 }
 
 }  // namespace

@@ -13,6 +13,7 @@ struct MlpSpec {
   bool bias = false;
   double init_scale = 0.02;
   double down_init_scale = 0.02;
+  Factors factors = Factors::kAsStored;
 };
 
 // down(swiglu(gate(x), up(x))) or down(gelu(up(x))). Gate and up are one product.

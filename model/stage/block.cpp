@@ -12,7 +12,7 @@ double residual_scale(const ModelConfig& c) {
   return c.scale_residual_init ? c.initializer_range / std::sqrt(depth) : c.initializer_range;
 }
 
-AttentionSpec attention_spec(const ModelConfig& c) {
+AttentionSpec attention_spec(const ModelConfig& c, Factors factors) {
   return {.hidden = c.hidden_size,
           .heads = {c.num_attention_heads, c.num_key_value_heads, c.head_dim},
           .qkv_bias = c.attention_bias,
@@ -20,31 +20,33 @@ AttentionSpec attention_spec(const ModelConfig& c) {
           .qk_norm = c.qk_norm,
           .norm_epsilon = c.norm_eps,
           .init_scale = c.initializer_range,
-          .output_init_scale = residual_scale(c)};
+          .output_init_scale = residual_scale(c),
+          .factors = factors};
 }
 
-MlpSpec mlp_spec(const ModelConfig& c) {
+MlpSpec mlp_spec(const ModelConfig& c, Factors factors) {
   return {.hidden = c.hidden_size,
           .intermediate = c.intermediate_size,
           .gated = c.activation == ActivationKind::kSwiGlu,
           .bias = c.mlp_bias,
           .init_scale = c.initializer_range,
-          .down_init_scale = residual_scale(c)};
+          .down_init_scale = residual_scale(c),
+          .factors = factors};
 }
 
 }  // namespace
 
 Block::Block(ParamStore& params, const std::string& name, const ModelConfig& config,
-             Recompute recompute, Seams seams, const Tensor& rope_table)
+             Recompute recompute, Factors factors, Seams seams, const Tensor& rope_table)
     : recompute_(recompute),
       region_(seams.region),
       norm1_(params, name + ".attention_norm", config.norm, config.hidden_size, config.norm_eps,
              seams.region),
-      attention_(params, name + ".attention", attention_spec(config), seams.region, seams.attention,
-                 rope_table),
+      attention_(params, name + ".attention", attention_spec(config, factors), seams.region,
+                 seams.attention, rope_table),
       norm2_(params, name + ".mlp_norm", config.norm, config.hidden_size, config.norm_eps,
              seams.region),
-      mlp_(params, name + ".mlp", mlp_spec(config), seams.region) {}
+      mlp_(params, name + ".mlp", mlp_spec(config, factors), seams.region) {}
 
 void Block::forward(Run& run, Tensor y, Tensor x, const Sequence& sequence, Saved& saved) const {
   if (recompute_ == Recompute::kFull) {

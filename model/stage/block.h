@@ -25,7 +25,7 @@ class Block {
     DeferredGradients deferred;  // of a backward by halves
   };
   Block(ParamStore& params, const std::string& name, const ModelConfig& config, Recompute recompute,
-        Seams seams, const Tensor& rope_table);
+        Factors factors, Seams seams, const Tensor& rope_table);
 
   // y [tokens, hidden] replaced; x lasts until the backward.
   void forward(Run& run, Tensor y, Tensor x, const Sequence& sequence, Saved& saved) const;

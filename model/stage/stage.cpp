@@ -42,7 +42,8 @@ Stage::Stage(ParamStore& params, const ModelConfig& config, const Spec& spec, Se
   }
   for (std::int64_t i = spec.first_block; i < spec.end_block; ++i) {
     units_.blocks.push_back(params.begin_unit(static_cast<int>(i)));
-    blocks_.emplace_back(params, say("layers.", i), config, spec.recompute, seams, rope_table_);
+    blocks_.emplace_back(params, say("layers.", i), config, spec.recompute, spec.factors, seams,
+                         rope_table_);
   }
   if (spec.end_block != config.num_hidden_layers) return;
   Weight* table = tied && embedding_ ? &embedding_->table() : nullptr;
@@ -141,7 +142,7 @@ void Stage::backward_weight(Run& run, Saved& saved) const {
   for (std::size_t i = blocks_.size(); i-- > 0;) {
     memory.bring_back(run, i);
     memory.expect_before(run, i);
-    saved.blocks[i].deferred.compute(run.stream);
+    saved.blocks[i].deferred.compute(run);
     memory.drop(run, i);
     hooks_.after_gradients(run.stream, units_.blocks[i]);
   }

@@ -23,6 +23,7 @@ class Stage {
     // A tied table's gradients from the head and from the embedding are summed each
     // alone over the step's micro-batches, as when the two are on different ranks.
     bool tied_gradient_apart = false;
+    Factors factors = Factors::kAsStored;  // of the blocks' linear layers
   };
   struct Input {
     Sequence sequence;

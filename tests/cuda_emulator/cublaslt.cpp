@@ -7,6 +7,7 @@
 #include "tests/cuda_emulator/streams.h"
 
 using trireme::emulator::DeviceMemory;
+using trireme::emulator::is_float8;
 using trireme::emulator::Matrix;
 using trireme::emulator::MatrixProduct;
 using trireme::emulator::size_of;
@@ -28,7 +29,26 @@ MatrixProduct product_of(const cublasLtMatmulDescOpaque_t& product, cublasLtMatr
   made.a.transposed = product.of_a == CUBLAS_OP_T;
   made.b.transposed = product.of_b == CUBLAS_OP_T;
   if (product.epilogue == CUBLASLT_EPILOGUE_BIAS) made.bias = product.bias;
+  made.scale_of_a = product.scale_of_a;
+  made.scale_of_b = product.scale_of_b;
   return made;
+}
+
+// The library's requirements for float8 before compute capability 10: "TN", extents of whole
+// 16 bytes, one factor E4M3 at least, sums in float32.
+bool is_supported_in_float8(const cublasLtMatmulDescOpaque_t& product, const MatrixProduct& p) {
+  if (!is_float8(p.a.type) || !is_float8(p.b.type)) return false;
+  if (p.a.type == CUDA_R_8F_E5M2 && p.b.type == CUDA_R_8F_E5M2) return false;
+  if (!p.a.transposed || p.b.transposed) return false;
+  if (product.compute != CUBLAS_COMPUTE_32F || product.scale != CUDA_R_32F) return false;
+  if (p.c.type != p.d.type || (p.d.type != CUDA_R_16BF && p.d.type != CUDA_R_32F)) return false;
+  for (const Matrix* matrix : {&p.a, &p.b, &p.d}) {
+    for (const std::int64_t extent : {matrix->rows, matrix->columns, matrix->leading}) {
+      if (extent % 16 != 0) return false;
+    }
+  }
+  if (product.epilogue != CUBLASLT_EPILOGUE_BIAS) return true;
+  return p.d.type == CUDA_R_16BF && product.bias_type.value_or(p.d.type) == CUDA_R_16BF;
 }
 
 // Sizes first, then the types that the library lists as supported together.
@@ -38,6 +58,10 @@ cublasStatus_t judge(const cublasLtMatmulDescOpaque_t& product, const MatrixProd
   const bool fits = rows(p.a) == p.d.rows && columns(p.b) == p.d.columns &&
                     columns(p.a) == rows(p.b) && p.c.rows == p.d.rows && p.c.columns == p.d.columns;
   if (!fits) return CUBLAS_STATUS_INVALID_VALUE;
+  if (is_float8(p.a.type) || is_float8(p.b.type)) {
+    return is_supported_in_float8(product, p) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  if (p.scale_of_a || p.scale_of_b || is_float8(p.d.type)) return CUBLAS_STATUS_INVALID_VALUE;
   const bool has_bias = product.epilogue == CUBLASLT_EPILOGUE_BIAS;
   if (p.a.type != p.b.type || p.c.type != p.d.type) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (product.compute == CUBLAS_COMPUTE_64F) {
@@ -82,7 +106,10 @@ bool is_placed_well(const MatrixProduct& p, std::size_t workspace_bytes) {
     const std::size_t bytes = static_cast<std::size_t>(p.d.rows) * size_of(p.d.type);
     if (!memory.holds(p.bias, bytes)) return false;
   }
-  if (p.way == Way::kVectors) {
+  for (const std::byte* scale : {p.scale_of_a, p.scale_of_b}) {
+    if (scale && !memory.holds(scale, sizeof(float))) return false;
+  }
+  if (p.way == Way::kVectors || is_float8(p.a.type)) {
     for (const Matrix* matrix : {&p.a, &p.b, &p.d}) {
       if (reinterpret_cast<std::uintptr_t>(matrix->data) % kVectorBytes != 0) return false;
     }

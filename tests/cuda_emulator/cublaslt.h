@@ -18,7 +18,8 @@ struct cublasLtMatmulDescOpaque_t {
   cublasOperation_t of_a = CUBLAS_OP_N, of_b = CUBLAS_OP_N;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   const std::byte* bias = nullptr;
-  std::optional<std::int32_t> bias_type;  // unset: d's
+  const std::byte *scale_of_a = nullptr, *scale_of_b = nullptr;  // unset: 1
+  std::optional<std::int32_t> bias_type;                         // unset: d's
 };
 struct cublasLtMatmulPreferenceOpaque_t {
   std::uint64_t workspace_bytes = 0;

@@ -160,5 +160,65 @@ TEST_F(CublasLt, refuses_shapes_types_and_algorithms_that_do_not_fit) {
   EXPECT_EQ(cublasLtMatrixLayoutCreate(&low, CUDA_R_32F, 4, 4, 3), CUBLAS_STATUS_INVALID_VALUE);
 }
 
+// d [16, 32] = a' b in float8, with a [64, 16] and b [64, 32]; what is changed one at a time is
+// what a product must not have.
+struct Float8Product {
+  cudaDataType_t of_a = CUDA_R_8F_E4M3, of_b = CUDA_R_8F_E5M2, of_d = CUDA_R_16BF;
+  cublasOperation_t turn_a = CUBLAS_OP_T, turn_b = CUBLAS_OP_N;
+  cudaDataType_t scale = CUDA_R_32F;
+  std::uint64_t n = 32, k = 64;
+};
+
+cublasStatus_t verdict(const Float8Product& x) {
+  cublasLtHandle_t handle = nullptr;
+  cublasLtCreate(&handle);
+  cublasLtMatmulDesc_t product = nullptr;
+  cublasLtMatmulDescCreate(&product, CUBLAS_COMPUTE_32F, x.scale);
+  cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_TRANSA, &x.turn_a, sizeof x.turn_a);
+  cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_TRANSB, &x.turn_b, sizeof x.turn_b);
+  cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;
+  const auto layout = [](cublasLtMatrixLayout_t* made, cudaDataType_t type, std::uint64_t rows,
+                         std::uint64_t columns) {
+    cublasLtMatrixLayoutCreate(made, type, rows, columns, static_cast<std::int64_t>(rows));
+  };
+  const bool turned_a = x.turn_a == CUBLAS_OP_T, turned_b = x.turn_b == CUBLAS_OP_T;
+  layout(&a, x.of_a, turned_a ? x.k : 16, turned_a ? 16 : x.k);
+  layout(&b, x.of_b, turned_b ? x.n : x.k, turned_b ? x.k : x.n);
+  layout(&d, x.of_d, 16, x.n);
+  cublasLtMatmulPreference_t wish = nullptr;
+  cublasLtMatmulPreferenceCreate(&wish);
+  cublasLtMatmulHeuristicResult_t found{};
+  int count = 0;
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoGetHeuristic(handle, product, a, b, d, d, wish, 1, &found, &count);
+  EXPECT_EQ(count, status == CUBLAS_STATUS_SUCCESS ? 1 : 0);
+  cublasLtMatmulPreferenceDestroy(wish);
+  for (const cublasLtMatrixLayout_t each : {a, b, d}) cublasLtMatrixLayoutDestroy(each);
+  cublasLtMatmulDescDestroy(product);
+  cublasLtDestroy(handle);
+  return status;
+}
+
+TEST(CublasLtInFloat8, takes_only_what_lies_along_the_sum_in_sixteens_and_one_e4m3) {
+  EXPECT_EQ(verdict({}), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(verdict({.of_d = CUDA_R_32F}), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(verdict({.of_a = CUDA_R_8F_E5M2, .of_b = CUDA_R_8F_E4M3}), CUBLAS_STATUS_SUCCESS);
+  for (const Float8Product& wrong :
+       {Float8Product{.of_a = CUDA_R_8F_E5M2}, Float8Product{.of_b = CUDA_R_16BF},
+        Float8Product{.of_a = CUDA_R_16BF}, Float8Product{.of_d = CUDA_R_8F_E4M3},
+        Float8Product{.turn_a = CUBLAS_OP_N}, Float8Product{.turn_b = CUBLAS_OP_T},
+        Float8Product{.scale = CUDA_R_64F}, Float8Product{.n = 24}, Float8Product{.k = 40}}) {
+    EXPECT_EQ(verdict(wrong), CUBLAS_STATUS_NOT_SUPPORTED);
+  }
+}
+
+TEST_F(CublasLt, scales_factors_in_float8_alone) {
+  const auto way = proposed().front().algo;
+  const void* const scale = b.data();
+  cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &scale,
+                                 sizeof scale);
+  EXPECT_EQ(multiply(way, fine()), CUBLAS_STATUS_INVALID_VALUE);
+}
+
 }  // namespace
 }  // namespace trireme

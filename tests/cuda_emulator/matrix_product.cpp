@@ -1,12 +1,30 @@
 #include "tests/cuda_emulator/matrix_product.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <vector>
 
 #include <cuda_bf16.h>
 
 namespace trireme::emulator {
 namespace {
+
+// By the formats' definition: E4M3 has no infinity and one NaN, E5M2 both as IEEE 754 has them.
+float float8_value(unsigned code, cudaDataType_t type) {
+  const bool wide = type == CUDA_R_8F_E4M3;  // of mantissa
+  const unsigned exponent = wide ? code >> 3 & 15 : code >> 2 & 31;
+  const unsigned mantissa = wide ? code & 7 : code & 3;
+  const float steps = wide ? 8 : 4;
+  const int bias = wide ? 7 : 15;
+  if (wide ? (code & 0x7f) == 0x7f : exponent == 31 && mantissa != 0)
+    return std::numeric_limits<float>::quiet_NaN();
+  float value =
+      std::ldexp(1 + static_cast<float>(mantissa) / steps, static_cast<int>(exponent) - bias);
+  if (exponent == 0) value = std::ldexp(static_cast<float>(mantissa) / steps, 1 - bias);
+  if (!wide && exponent == 31) value = std::numeric_limits<float>::infinity();
+  return (code & 0x80) != 0 ? -value : value;
+}
 
 template <class Sum>
 Sum read(const Matrix& matrix, std::int64_t row, std::int64_t column) {
@@ -16,6 +34,9 @@ Sum read(const Matrix& matrix, std::int64_t row, std::int64_t column) {
       return static_cast<Sum>(reinterpret_cast<const double*>(matrix.data)[at]);
     case CUDA_R_16BF:
       return __bfloat162float(reinterpret_cast<const __nv_bfloat16*>(matrix.data)[at]);
+    case CUDA_R_8F_E4M3:
+    case CUDA_R_8F_E5M2:
+      return float8_value(std::to_integer<unsigned>(matrix.data[at]), matrix.type);
     case CUDA_R_32F:
       break;
   }
@@ -68,6 +89,10 @@ void multiply_in(const MatrixProduct& p) {
   const std::vector<Sum> a = dense<Sum>(p.a), b = dense<Sum>(p.b);
   const std::vector<Part> parts = parts_of(p.way, k);
   std::vector<Sum> own(p.way == Way::kHalves ? 0 : parts.size() * static_cast<std::size_t>(m));
+  auto alpha = static_cast<Sum>(p.alpha);
+  for (const std::byte* scale : {p.scale_of_a, p.scale_of_b}) {
+    if (scale) alpha *= static_cast<Sum>(*reinterpret_cast<const float*>(scale));
+  }
   const Matrix bias{const_cast<std::byte*>(p.bias), p.d.type, m, 1, m, false};
   for (std::int64_t j = 0; j < n; ++j) {
     const std::int64_t place = j * static_cast<std::int64_t>(parts.size()) * m;
@@ -87,7 +112,7 @@ void multiply_in(const MatrixProduct& p) {
       for (std::size_t part = 1; part < parts.size(); ++part) {
         value += sums[static_cast<std::int64_t>(part) * m + i];
       }
-      value *= static_cast<Sum>(p.alpha);
+      value *= alpha;
       if (p.beta != 0) value += static_cast<Sum>(p.beta) * read<Sum>(p.c, i, j);
       if (p.bias) value += read<Sum>(bias, i, 0);
       write(p.d, i, j, value);
@@ -97,7 +122,12 @@ void multiply_in(const MatrixProduct& p) {
 
 }  // namespace
 
+bool is_float8(cudaDataType_t type) {
+  return type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2;
+}
+
 std::size_t size_of(cudaDataType_t type) {
+  if (is_float8(type)) return 1;
   return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2;
 }
 

@@ -18,6 +18,7 @@ struct Matrix {
   std::size_t bytes() const;
 };
 std::size_t size_of(cudaDataType_t type);
+bool is_float8(cudaDataType_t type);
 
 // The orders in which the `k` products of an element are summed.
 enum class Way : std::uint8_t {
@@ -29,8 +30,9 @@ enum class Way : std::uint8_t {
 // d [m, n] = alpha a b + beta c + bias, summed in float or, for 64-bit factors, in double.
 struct MatrixProduct {
   Matrix a, b, c, d;
-  double alpha = 1, beta = 0;       // 0: c is not read
-  const std::byte* bias = nullptr;  // [m], of d's type, or none
+  double alpha = 1, beta = 0;                                    // 0: c is not read
+  const std::byte* bias = nullptr;                               // [m], of d's type, or none
+  const std::byte *scale_of_a = nullptr, *scale_of_b = nullptr;  // a float each, or none
   Way way = Way::kInOrder;
   std::byte* workspace = nullptr;
 };

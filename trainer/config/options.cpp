@@ -59,7 +59,7 @@ bool is_muon(const RunConfig& c) {
   return is_optimizer(c, {"Muon"});
 }
 bool publishes_bfloat16(const RunConfig& c) {
-  return c.training.dtype == "bfloat16";
+  return c.training.dtype == "bfloat16" || c.training.dtype == "float8";
 }
 
 using Options = std::vector<Option>;
@@ -298,9 +298,11 @@ void add_training(Options& to) {
                 .range = {.least = 0}});
   to.push_back({.key = "training.dtype",
                 .slot = TRIREME_MEMBER(training.dtype),
-                .help = "of the computation; weights, gradients and moments stay float32",
+                .help =
+                    "of the computation; weights, gradients and moments stay float32; float8 is "
+                    "bfloat16 with the blocks' matrix products in float8",
                 .effect = Effect::kNumerics,
-                .allowed = {"float32", "bfloat16"}});
+                .allowed = {"float32", "bfloat16", "float8"}});
 }
 
 void add_guard(Options& to) {

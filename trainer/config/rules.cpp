@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "model/base/error.h"
+#include "model/ops/float8.h"
 #include "trainer/config/flavors.h"
 #include "trainer/config/option.h"
 #include "trainer/config/value_text.h"
@@ -84,6 +85,7 @@ class Rules {
     data_parallel();
     compression();
     offload();
+    float8();
   }
 
  private:
@@ -191,6 +193,29 @@ class Rules {
       check(p.virtual_stages == 1, keys,
             say("schedule ", p.schedule, " has one stage on a rank; Interleaved1F1B has more"));
     }
+  }
+
+  // Every extent of the factors, as a tensor rank holds them.
+  void float8() {
+    if (c_.training.dtype != "float8") return;
+    const ModelConfig& m = c_.model;
+    const std::int64_t tensor = c_.parallelism.tensor;
+    const auto fits = [&](std::int64_t extent, const char* key, const std::string& what) {
+      check(
+          extent % ops::kFloat8Multiple == 0, {"training.dtype", key},
+          say("multiplies in multiples of ", ops::kFloat8Multiple, ", and ", what, " is ", extent));
+    };
+    fits(c_.training.local_batch_size * c_.training.seq_len, "training.seq_len",
+         "local_batch_size times seq_len");
+    fits(m.hidden_size, "model.hidden_size", "model.hidden_size");
+    if (m.num_attention_heads % tensor != 0 || m.intermediate_size % tensor != 0) return;
+    const std::string held = tensor > 1 ? " of a tensor rank" : "";
+    const std::int64_t heads = m.num_attention_heads / tensor;
+    const std::int64_t keys = std::max(m.num_key_value_heads / tensor, std::int64_t{1});
+    fits(heads * m.head_dim, "model.num_attention_heads", "the width of the queries" + held);
+    fits((heads + 2 * keys) * m.head_dim, "model.num_key_value_heads",
+         "the width of queries, keys and values" + held);
+    fits(m.intermediate_size / tensor, "model.intermediate_size", "the width of the MLP" + held);
   }
 
   static std::vector<std::int64_t> divisors(std::int64_t whole) {

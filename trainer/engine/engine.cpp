@@ -122,7 +122,8 @@ Engine::Engine(const EngineSpec& spec, const RankGroups& groups, Stream& stream,
                        .end_block = end,
                        .max_positions = spec.seq_len,
                        .recompute = spec.recompute,
-                       .tied_gradient_apart = apart};
+                       .tied_gradient_apart = apart,
+                       .factors = spec.factors};
   };
   hooks_ = std::make_unique<Hooks>(*this);
   for (const int stage : stages_of_rank(schedule_, groups.down->rank())) {

@@ -26,6 +26,7 @@ namespace trireme {
 struct EngineSpec {
   ModelConfig model;
   DType compute = DType::kF32;
+  Factors factors = Factors::kAsStored;  // of the blocks' linear layers
   Recompute recompute = Recompute::kNone;
   std::int64_t seq_len = 0;
   bool documents = true;           // false: no batch masks documents

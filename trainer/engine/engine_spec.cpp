@@ -10,7 +10,10 @@ namespace trireme {
 
 DType compute_dtype(const std::string& name) {
   static const std::map<std::string, DType> kNames{
-      {"float32", DType::kF32}, {"float64", DType::kF64}, {"bfloat16", DType::kBf16}};
+      {"float32", DType::kF32},
+      {"float64", DType::kF64},
+      {"bfloat16", DType::kBf16},
+      {"float8", DType::kBf16}};  // all but the products of the blocks' linear layers
   const auto found = kNames.find(name);
   if (found == kNames.end()) throw ConfigError(say("training.dtype = \"", name, "\" is not built"));
   return found->second;
@@ -35,6 +38,7 @@ EngineSpec engine_spec(const RunConfig& config) {
       {"none", Recompute::kNone}, {"selective", Recompute::kSelective}, {"full", Recompute::kFull}};
   return {.model = config.model,
           .compute = compute_dtype(config.training.dtype),
+          .factors = config.training.dtype == "float8" ? Factors::kFloat8 : Factors::kAsStored,
           .recompute = modes.at(config.activation_checkpoint.mode),
           .seq_len = config.training.seq_len,
           .documents = config.data.document_mask,

@@ -112,6 +112,12 @@ RunDescription describe_run(const RunConfig& config, const EngineSpec& spec, con
           {"layers", fmt::format("{} in the stages", fmt::join(facts.layers_per_stage, " + "))});
     }
   }
+  if (spec.factors == Factors::kFloat8) {
+    run.rows.emplace_back(
+        "products", facts.device.is_cuda()
+                        ? "the blocks' in float8; MFU is of the peak measured in bfloat16"
+                        : "the blocks' of float8 values, in bfloat16: to look at the numbers");
+  }
   if (!groups.warning.empty()) run.rows.emplace_back("warning", groups.warning);
   return run;
 }

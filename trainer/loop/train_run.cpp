@@ -8,6 +8,7 @@
 #include "model/base/file.h"
 #include "model/device/cpu/threads.h"
 #include "model/ops/gemm_choices.h"
+#include "model/ops/gemm_float8.h"
 #include "model/tensor/host_tensor.h"
 #include "trainer/config/effective.h"
 #include "trainer/config/for_ranks.h"
@@ -35,6 +36,7 @@ EnginePlan plan_and_fit(const RunConfig& config, const EngineSpec& spec, const R
                         const checkpoint::Team& team, Device device, const World& world) {
   EnginePlan plan;
   team.together([&] {
+    if (spec.factors == Factors::kFloat8) ops::require_float8(device);
     plan = plan_engine(spec, groups, device);
     const std::size_t available = available_memory(device, world.ranks_on_device());
     require_fit(config, groups, device, plan.memory, available);

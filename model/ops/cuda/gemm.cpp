@@ -8,6 +8,7 @@
 
 #include "model/device/copy.h"
 #include "model/ops/cuda/gemm_engine.h"
+#include "model/ops/cuda/gemm_float8.h"
 
 namespace trireme::ops::cuda {
 namespace {
@@ -65,6 +66,29 @@ void gemm(Stream& stream, Tensor c, Tensor a, Tensor b, const Gemm& how) {
   product.a = a.data;
   product.b = b.data;
   product.bias = how.bias.data;
+  product.c = c.data;
+  engine_of(stream.device()).run(stream, product);
+}
+
+void gemm_float8(Stream& stream, const Float8Gemm& given, Tensor /*wide_a*/, Tensor /*wide_b*/) {
+  const auto& [c, a, b, into, bias] = given;
+  MatMul product;
+  product.shape = {.transpose_b = true,
+                   .into = into,
+                   .bias = static_cast<bool>(bias),
+                   .in = DType::kBf16,
+                   .out = c.dtype,
+                   .m = c.rows(),
+                   .n = c.width(),
+                   .k = a.columns(),
+                   .alignment = alignment_of({a.codes.data, b.codes.data, c.data}),
+                   .float8_a = a.format,
+                   .float8_b = b.format};
+  product.a = a.codes.data;
+  product.b = b.codes.data;
+  product.a_scale = a.inverse_scale.data;
+  product.b_scale = b.inverse_scale.data;
+  product.bias = bias.data;
   product.c = c.data;
   engine_of(stream.device()).run(stream, product);
 }

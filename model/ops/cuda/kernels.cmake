@@ -1,7 +1,7 @@
 # The ops that run on CUDA: ops/NAME.cpp chooses between ops/cpu/NAME.cpp and ops/cuda/NAME.cu
 # (attention.cpp, which chooses between our kernels and cuDNN's).
 set(trireme_cuda_ops
-  activation attention bias cross_entropy direction elementwise embedding head_norm momentum norm
+  activation attention bias cross_entropy direction elementwise embedding float8 head_norm momentum norm
   norm_ratio optimizer placed rope)
 # Their kernels' sources, those that several ops share included.
 set(trireme_cuda_kernels

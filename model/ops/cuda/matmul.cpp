@@ -20,10 +20,15 @@ cudaDataType_t type_of(DType dtype) {
   throw Error("cuBLASLt was given int32 factors");
 }
 
+cudaDataType_t type_of_factor(DType in, const std::optional<Float8Format>& float8) {
+  if (!float8) return type_of(in);
+  return *float8 == Float8Format::kE4M3 ? CUDA_R_8F_E4M3 : CUDA_R_8F_E5M2;
+}
+
 // A row-major matrix of `rows` rows, given or to be read transposed, as cuBLASLt's.
-cublasLtMatrixLayout_t layout_of(DType dtype, std::int64_t rows, std::int64_t columns) {
+cublasLtMatrixLayout_t layout_of(cudaDataType_t type, std::int64_t rows, std::int64_t columns) {
   cublasLtMatrixLayout_t layout = nullptr;
-  check(cublasLtMatrixLayoutCreate(&layout, type_of(dtype), static_cast<std::uint64_t>(columns),
+  check(cublasLtMatrixLayoutCreate(&layout, type, static_cast<std::uint64_t>(columns),
                                    static_cast<std::uint64_t>(rows), columns),
         "cublasLtMatrixLayoutCreate");
   return layout;
@@ -52,12 +57,15 @@ std::size_t MatMulHash::operator()(const MatMulShape& s) const {
   for (const std::int64_t value : {s.m, s.n, s.k}) mix(value);
   mix(s.transpose_a | s.transpose_b << 1 | (s.into == Into::kAdd) << 2 | s.bias << 3);
   mix(static_cast<int>(s.in) | static_cast<int>(s.out) << 4 | s.alignment << 8);
+  for (const auto& format : {s.float8_a, s.float8_b})
+    mix(format ? 1 + static_cast<int>(*format) : 0);
   return hash;
 }
 
 std::string choice_key(const MatMulShape& s) {
-  std::string key = name_of(s.in);
-  if (s.out != s.in) key += say(">", name_of(s.out));
+  std::string key = s.float8_a ? say(name_of(*s.float8_a), "*", name_of(*s.float8_b))
+                               : std::string(name_of(s.in));
+  if (s.float8_a || s.out != s.in) key += say(">", name_of(s.out));
   key += say(s.transpose_a ? " t" : " n", s.transpose_b ? "t " : "n ", extents_key(s.m, s.n, s.k));
   if (s.into == Into::kAdd) key += " add";
   if (s.bias) key += " bias";
@@ -79,9 +87,11 @@ MatMulPlan::MatMulPlan(const MatMulShape& shape) : shape_(shape) {
     set(product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(type_of(shape.in)));
   }
   const std::int64_t m = shape.m, n = shape.n, k = shape.k;
-  left_.reset(shape.transpose_b ? layout_of(shape.in, n, k) : layout_of(shape.in, k, n));
-  right_.reset(shape.transpose_a ? layout_of(shape.in, k, m) : layout_of(shape.in, m, k));
-  result_.reset(layout_of(shape.out, m, n));
+  const cudaDataType_t of_a = type_of_factor(shape.in, shape.float8_a);
+  const cudaDataType_t of_b = type_of_factor(shape.in, shape.float8_b);
+  left_.reset(shape.transpose_b ? layout_of(of_b, n, k) : layout_of(of_b, k, n));
+  right_.reset(shape.transpose_a ? layout_of(of_a, k, m) : layout_of(of_a, m, k));
+  result_.reset(layout_of(type_of(shape.out), m, n));
 }
 
 std::vector<MatMulPlan::Candidate> MatMulPlan::candidates(cublasLtHandle_t library,
@@ -128,6 +138,10 @@ void MatMulPlan::run(cublasLtHandle_t library, const MatMul& product, std::byte*
                      const cublasLtMatmulAlgo_t& algorithm, std::byte* workspace,
                      std::size_t workspace_bytes, cudaStream_t stream) {
   if (shape_.bias) set(product_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias);
+  if (shape_.float8_a) {
+    set(product_.get(), CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, product.b_scale);
+    set(product_.get(), CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, product.a_scale);
+  }
   const double one = 1, sum = shape_.into == Into::kAdd ? 1 : 0;
   const float one_float = 1, sum_float = static_cast<float>(sum);
   const bool is_double = shape_.in == DType::kF64;

@@ -2,12 +2,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "model/ops/cuda/blaslt.h"
 #include "model/ops/into.h"
 #include "model/tensor/dtype.h"
+#include "model/tensor/float8.h"
 
 namespace trireme::ops::cuda {
 
@@ -22,6 +24,8 @@ struct MatMulShape {
   DType out = DType::kF32;
   std::int64_t m = 0, n = 0, k = 0;
   int alignment = 16;  // bytes that every address is a multiple of, 16 at most
+  // Of factors in float8; `in` is then the bias's. cuBLASLt has these as nt only.
+  std::optional<Float8Format> float8_a = {}, float8_b = {};
   bool operator==(const MatMulShape&) const = default;
 };
 
@@ -36,7 +40,9 @@ struct MatMul {
   MatMulShape shape;
   const std::byte* a = nullptr;
   const std::byte* b = nullptr;
-  const std::byte* bias = nullptr;  // [n] of the factors' dtype, or none
+  const std::byte* bias = nullptr;     // [n] of the factors' dtype, or none
+  const std::byte* a_scale = nullptr;  // a float32 on the device that float8 factors are
+  const std::byte* b_scale = nullptr;  // multiplied with
   std::byte* c = nullptr;
 };
 

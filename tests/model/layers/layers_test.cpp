@@ -36,6 +36,97 @@ TEST(Linear, gradients_are_those_of_the_product_and_the_bias) {
       });
 }
 
+// What rounding all of a tensor to float8 with its one scale makes of it, in float64.
+template <Float8Format kFormat>
+std::vector<double> in_float8(const Tensor& tensor) {
+  float amax = 0;
+  for (std::int64_t i = 0; i < tensor.count(); ++i) {
+    amax = std::max(amax, std::fabs(static_cast<float>(tensor.as<Bf16>()[i])));
+  }
+  const Float8Scale factor = float8_scale(kFormat, amax);
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < tensor.count(); ++i) {
+    const float scaled = static_cast<float>(tensor.as<Bf16>()[i]) * factor.scale;
+    values.push_back(static_cast<double>(from_float8(to_float8<kFormat>(scaled), kFormat)) *
+                     static_cast<double>(factor.inverse));
+  }
+  return values;
+}
+
+// sum over p of a(p) b(p) within what float32 sums and a rounding to `unit` leave of it.
+template <class A, class B>
+void expect_sum(double got, std::int64_t terms, double unit, double start, const A& a, const B& b) {
+  double sum = start, magnitude = std::fabs(start);
+  for (std::int64_t p = 0; p < terms; ++p) {
+    sum += a(p) * b(p);
+    magnitude += std::fabs(a(p) * b(p));
+  }
+  ASSERT_NEAR(got, sum,
+              static_cast<double>(terms + 2) * 0x1p-24 * magnitude + unit * std::fabs(sum));
+}
+
+TEST(Linear, in_float8_multiplies_what_its_factors_are_rounded_to) {
+  constexpr std::int64_t kTokens = 48, kIn = 32, kOut = 64;
+  ParamStore params;
+  Weight& weight = params.declare({.name = "w", .shape = {kOut, kIn}, .init_scale = 0.02});
+  Weight& bias = params.declare({.name = "b", .shape = {kOut}, .init_scale = 0.02});
+  Arena weights(1 << 20), masters(1 << 20), gradients(1 << 20), keep(1 << 20), scratch(1 << 20);
+  params.allocate({weights, masters, &gradients}, DType::kBf16);
+  params.initialize(1);
+  params.expect_gradients();
+  const auto random = [&](Shape shape, const char* name, double scale) {
+    const Tensor wide = keep.take(shape, DType::kF64), tensor = keep.take(shape, DType::kBf16);
+    fill_normal(wide, name, scale);
+    for (std::int64_t i = 0; i < shape.count(); ++i) {
+      tensor.as<Bf16>()[i] = Bf16(static_cast<float>(wide.as<double>()[i]));
+    }
+    return tensor;
+  };
+  const Tensor x = random({kTokens, kIn}, "x", 1), dy = random({kTokens, kOut}, "dy", 1e-5);
+  const Linear linear(weight, &bias, Factors::kFloat8);
+  Stream stream;
+  trireme::Run run{stream, keep, scratch};
+  Linear::Saved saved;
+  const Tensor y = linear.forward(run, keep, x, saved);
+  const Tensor dx = linear.backward_input(run, dy);
+  linear.backward_weight(run, dy, saved);
+  linear.backward_weight(run, dy, saved);  // adds
+  const std::vector<double> of_x = in_float8<Float8Format::kE4M3>(x);
+  const std::vector<double> of_w = in_float8<Float8Format::kE4M3>(weight.value);
+  const std::vector<double> of_dy = in_float8<Float8Format::kE5M2>(dy);
+  const auto element = [](const std::vector<double>& of, std::int64_t i, std::int64_t width,
+                          std::int64_t j) { return of[static_cast<std::size_t>(i * width + j)]; };
+  for (std::int64_t t = 0; t < kTokens; ++t) {
+    for (std::int64_t j = 0; j < kOut; ++j) {
+      expect_sum(
+          static_cast<double>(float(y.as<Bf16>()[t * kOut + j])), kIn, 0x1p-8,
+          static_cast<double>(float(bias.value.as<Bf16>()[j])),
+          [&](std::int64_t p) { return element(of_x, t, kIn, p); },
+          [&](std::int64_t p) { return element(of_w, j, kIn, p); });
+    }
+    for (std::int64_t i = 0; i < kIn; ++i) {
+      expect_sum(
+          static_cast<double>(float(dx.as<Bf16>()[t * kIn + i])), kOut, 0x1p-8, 0,
+          [&](std::int64_t p) { return element(of_dy, t, kOut, p); },
+          [&](std::int64_t p) { return element(of_w, p, kIn, i); });
+    }
+  }
+  for (std::int64_t j = 0; j < kOut; ++j) {
+    double of_bias = 0;
+    for (std::int64_t t = 0; t < kTokens; ++t) {
+      of_bias += 2 * static_cast<double>(float(dy.as<Bf16>()[t * kOut + j]));
+    }
+    // The bias's gradient is no product: of dy itself.
+    EXPECT_NEAR(bias.grad.as<float>()[j], of_bias, 1e-8);
+    for (std::int64_t i = 0; i < kIn; ++i) {
+      expect_sum(
+          static_cast<double>(weight.grad.as<float>()[j * kIn + i]), kTokens, 0x1p-23, 0,
+          [&](std::int64_t p) { return 2 * element(of_dy, p, kOut, j); },
+          [&](std::int64_t p) { return element(of_x, p, kIn, i); });
+    }
+  }
+}
+
 class NormGradient : public testing::TestWithParam<NormKind> {};
 
 TEST_P(NormGradient, holds_with_and_without_a_residual) {

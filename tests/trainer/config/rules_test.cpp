@@ -127,6 +127,17 @@ INSTANTIATE_TEST_SUITE_P(
         Case{{{"validation.freq", "10"}},
              "command line: --validation.freq = 10: nothing to validate on; give data.validation "
              "or data.split"},
+        Case{{{"training.dtype", "float8"}, {"training.seq_len", "40"}},
+             "command line: --training.dtype = \"float8\": multiplies in multiples of 16, and "
+             "local_batch_size times seq_len is 40"},
+        Case{{{"training.dtype", "float8"}, {"model.intermediate_size", "100"}},
+             "command line: --training.dtype = \"float8\": multiplies in multiples of 16, and the "
+             "width of the MLP is 100"},
+        Case{{{"training.dtype", "float8"},
+              {"model.intermediate_size", "96"},
+              {"parallelism.tensor", "4"}},
+             "command line: --training.dtype = \"float8\": multiplies in multiples of 16, and the "
+             "width of the MLP of a tensor rank is 24"},
         Case{{{"parallelism.context", "2"}},
              "command line: --parallelism.context = 2: this version does not share work along this "
              "axis; must be 1"},

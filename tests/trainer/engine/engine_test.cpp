@@ -12,6 +12,7 @@ namespace trireme {
 namespace {
 
 using test::fill;
+using test::float8_spec_of;
 using test::spec_of;
 
 using EngineTest = test::OnDevice;
@@ -112,6 +113,37 @@ TEST_F(EngineTest, bfloat16_follows_float32) {
     // Eight bits of mantissa in the logits of a loss near ln 61.
     EXPECT_NEAR(half.losses[i], single.losses[i], 0.02 * single.losses[i]);
   }
+}
+
+TEST_F(EngineTest, float8_follows_bfloat16_with_the_memory_planned_and_recomputes_its_bits) {
+  for (const char* family : {"gpt2", "qwen3"}) {
+    EngineSpec spec = float8_spec_of(family);
+    const Trained eighth = trained(spec);
+    EXPECT_TRUE(eighth.plan_held) << family;
+    spec.factors = Factors::kAsStored;
+    const Trained half = trained(spec);
+    EXPECT_NE(eighth.losses, half.losses) << "nothing was rounded to float8";
+    EXPECT_EQ(eighth.first_weights, half.first_weights);
+    for (std::size_t i = 0; i < half.losses.size(); ++i) {
+      // Three bits of mantissa in the factors of products with 32 terms and more.
+      EXPECT_NEAR(eighth.losses[i], half.losses[i], 0.02 * half.losses[i]) << family;
+    }
+    for (const Recompute how : {Recompute::kSelective, Recompute::kFull}) {
+      spec = float8_spec_of(family);
+      spec.recompute = how;
+      const Trained again = trained(spec);
+      EXPECT_TRUE(again.plan_held) << family;
+      EXPECT_EQ(again.losses, eighth.losses) << family;
+      EXPECT_EQ(again.last_weights, eighth.last_weights) << family;
+    }
+  }
+}
+
+TEST_F(EnginePlanTest, counts_products_in_float8_like_others) {
+  EngineSpec spec = float8_spec_of("gpt2");
+  const Tally eighth = plan_engine(spec, RankGroups(), test::kDevice).issued;
+  spec.factors = Factors::kAsStored;
+  EXPECT_EQ(eighth.matmul, plan_engine(spec, RankGroups(), test::kDevice).issued.matmul);
 }
 
 TEST_F(EnginePlanTest, counts_the_products_of_a_step) {

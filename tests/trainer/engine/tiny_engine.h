@@ -54,6 +54,15 @@ inline EngineSpec spec_of(const char* family) {
           .optimizer = {}};
 }
 
+// With products in float8, which take multiples of 16.
+inline EngineSpec float8_spec_of(const char* family) {
+  EngineSpec spec = spec_of(family);
+  spec.compute = DType::kBf16;
+  spec.factors = Factors::kFloat8;
+  spec.micro_batch = 4;
+  return spec;
+}
+
 inline void fill(const TokenBatch& batch, std::uint64_t key, std::int64_t vocab) {
   for (std::size_t i = 0; i < batch.ids.size(); ++i) {
     const auto words = philox(key, i);

@@ -258,6 +258,51 @@ TEST(LayoutInBfloat16, stays_within_its_roundings) {
   }
 }
 
+// Scales are made from a micro-batch's tensors, of which data ranks and stages have whole ones:
+// the bits of one rank. A tensor rank has a part and its own scale: within float8's three bits.
+TEST(LayoutInFloat8, has_the_bits_of_one_rank_but_for_a_tensor_split) {
+  const int ranks = tests::world().size();
+  const RankGroups alone;
+  for (const std::int64_t tensor : {1, 2}) {
+    for (const std::int64_t pipeline : {1, 2}) {
+      if (tensor * pipeline > ranks) continue;
+      Case c{.family = tensor == 1 ? Family::kGpt2 : Family::kQwen3,
+             .tied = false,
+             .recompute = Recompute::kSelective,
+             .layout = {},
+             .micro_batches = 8,
+             .reproducible = true};
+      const auto spec_in_float8 = [&] {
+        EngineSpec spec = spec_of(c);
+        spec.compute = DType::kBf16;
+        spec.factors = Factors::kFloat8;
+        spec.model.intermediate_size = 64;  // in halves of a multiple of 16
+        return spec;
+      };
+      Trainer reference(spec_in_float8(), alone);
+      c.layout.tensor = tensor;
+      c.layout.pipeline = pipeline;
+      if (pipeline > 1) c.layout.schedule = "ZBH1";
+      c.layout.data_shard = ranks / (tensor * pipeline);
+      SCOPED_TRACE(name_of(c));
+      const EngineSpec spec = spec_in_float8();
+      const RankGroups groups(tests::world(), c.layout, spec.model);
+      Trainer shared(spec, groups);
+      for (int step = 1; step <= 3; ++step) {
+        const auto key = static_cast<std::uint64_t>(step);
+        const std::int64_t valid = fill(reference.engine, key, 61);
+        fill(shared.engine, key, 61);
+        const double expected = reference.engine.gradients(valid);
+        EXPECT_NEAR(shared.engine.gradients(valid), expected, tensor == 1 ? 0 : 0.01 * expected);
+        const double norm = reference.engine.update(1e-3, step).grad_norm;
+        EXPECT_NEAR(shared.engine.update(1e-3, step).grad_norm, norm,
+                    tensor == 1 ? 0 : 0.05 * norm);
+        EXPECT_EQ(shared.arenas.peaks(), shared.plan.memory);
+      }
+    }
+  }
+}
+
 // Every product of the axes up to eight ranks, each with one family, tying and
 // recomputation after the other, so that all pairs of choices occur.
 std::vector<Case> all_cases() {

@@ -1,0 +1,21 @@
+#include "model/layers/linear.h"
+
+#include "model/ops/gemm_float8.h"
+
+namespace trireme {
+
+// float8 factors have to lie along the sum: a's rows and b's columns are turned where they do not.
+void Linear::multiply(Run& run, Tensor c, const Left& a, Tensor b, const ops::Gemm& how) const {
+  if (factors_ == Factors::kAsStored) {
+    ops::gemm(run.stream, c, a.values, b, how);
+    return;
+  }
+  const Arena::Frame frame(run.scratch);
+  const ops::Float8Matrix left =
+      ops::quantize(run.stream, run.scratch, a.values, a.format, how.transpose_a);
+  const ops::Float8Matrix right =
+      ops::quantize(run.stream, run.scratch, b, Float8Format::kE4M3, !how.transpose_b);
+  ops::gemm_float8(run.stream, run.scratch, {c, left, right, how.into, how.bias});
+}
+
+}  // namespace trireme

@@ -1,0 +1,147 @@
+#include "model/ops/cuda/float8.h"
+
+#include <cuda_fp8.h>
+
+#include "model/device/cuda/launch.cuh"
+#include "model/ops/cuda/over_block.cuh"
+#include "model/ops/cuda/values.cuh"
+
+namespace trireme::ops::cuda {
+namespace {
+
+using trireme::cuda::extent;
+using trireme::cuda::launch;
+using trireme::cuda::parts;
+
+constexpr int kMagnitudeThreads = 512;
+constexpr int kThreads = 256;      // of a tile, four by four elements each
+constexpr int kTile = 64;          // rows and columns
+constexpr int kWords = kTile / 4;  // of a row of codes
+
+struct Larger {
+  __device__ unsigned operator()(unsigned a, unsigned b) const { return a > b ? a : b; }
+};
+
+// parts[block] = the largest magnitude of the elements that the block sees, as the bits of a
+// bfloat16, which are ordered like the magnitudes, a NaN above all.
+__global__ __launch_bounds__(kMagnitudeThreads) void magnitude_kernel(unsigned* magnitudes,
+                                                                      const uint2* from,
+                                                                      std::int64_t packs) {
+  const Larger larger;
+  unsigned most = 0;
+  const std::int64_t step = std::int64_t{gridDim.x} * kMagnitudeThreads;
+  std::int64_t i = std::int64_t{blockIdx.x} * kMagnitudeThreads + threadIdx.x;
+  constexpr int kAhead = 4;  // loads on their way at once
+  for (; i < packs; i += kAhead * step) {
+    uint2 pack[kAhead];
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k)
+      pack[k] = i + k * step < packs ? from[i + k * step] : make_uint2(0, 0);
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) {
+      for (const unsigned word : {pack[k].x, pack[k].y})
+        most = larger(most, larger(word & 0x7fffu, word >> 16 & 0x7fffu));
+    }
+  }
+  most = over_block<kMagnitudeThreads>(most, larger);
+  if (threadIdx.x == 0) magnitudes[blockIdx.x] = most;
+}
+
+// float8_scale of a bfloat16's bits.
+template <Float8Format kFormat>
+__device__ Float8Scale scale_of(unsigned bits) {
+  constexpr int kMost = 100, kTop = float8_layout(kFormat).top;
+  if (bits >= 0x7f80u) {
+    const float nan = __uint_as_float(0x7fc00000u);
+    return {nan, nan};
+  }
+  const int exponent = static_cast<int>(bits >> 7) - 127;
+  const int shift = min(kMost, kTop - exponent - ((bits & 0x7f) > 0x60 ? 1 : 0));
+  return {__uint_as_float(static_cast<unsigned>(127 + shift) << 23),
+          __uint_as_float(static_cast<unsigned>(127 - shift) << 23)};
+}
+
+// The codes of four bfloat16, the first lowest.
+template <Float8Format kFormat>
+__device__ unsigned codes_of(uint2 pack, float scale) {
+  constexpr auto kKind = kFormat == Float8Format::kE4M3 ? __NV_E4M3 : __NV_E5M2;
+  const auto two = [scale](unsigned word) -> unsigned {
+    const float2 pair = make_float2(__uint_as_float(word << 16) * scale,
+                                    __uint_as_float(word & 0xffff0000u) * scale);
+    return __nv_cvt_float2_to_fp8x2(pair, __NV_SATFINITE, kKind);
+  };
+  return two(pack.x) | two(pack.y) << 16;
+}
+
+// One tile of the matrix, or its transpose: each thread has four elements of four rows.
+template <Float8Format kFormat, bool kTranspose>
+__global__ __launch_bounds__(kThreads) void quantize_kernel(unsigned* codes, float* inverse_scale,
+                                                            const Bf16* from,
+                                                            const unsigned* magnitudes,
+                                                            int magnitude_count, int rows,
+                                                            int columns) {
+  const unsigned mine =
+      static_cast<int>(threadIdx.x) < magnitude_count ? magnitudes[threadIdx.x] : 0;
+  const Float8Scale factor = scale_of<kFormat>(over_block<kThreads>(mine, Larger{}));
+  if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) *inverse_scale = factor.inverse;
+  const int x = static_cast<int>(threadIdx.x) % kWords, y = static_cast<int>(threadIdx.x) / kWords;
+  const int tile_row = static_cast<int>(blockIdx.x) * kTile;
+  const int tile_column = static_cast<int>(blockIdx.y) * kTile;
+  const int row = tile_row + 4 * y, column = tile_column + 4 * x;
+  const bool within = row < rows && column < columns;
+  unsigned words[4] = {};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if (!within) continue;
+    const std::int64_t at = std::int64_t{row + i} * columns + column;
+    words[i] = codes_of<kFormat>(*reinterpret_cast<const uint2*>(from + at), factor.scale);
+    if constexpr (!kTranspose) codes[at / 4] = words[i];
+  }
+  if constexpr (kTranspose) {
+    __shared__ unsigned tile[kTile][kWords + 1];  // columns on banks of their own
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      unsigned turned = 0;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) turned |= (words[i] >> 8 * j & 0xffu) << 8 * i;
+      tile[4 * x + j][y] = turned;
+    }
+    __syncthreads();
+    for (int j = y; j < kTile; j += kWords) {
+      const int to_row = tile_column + j, to_column = tile_row + 4 * x;
+      if (to_row < columns && to_column < rows)
+        codes[(std::int64_t{to_row} * rows + to_column) / 4] = tile[j][x];
+    }
+  }
+}
+
+template <Float8Format kFormat, bool kTranspose>
+void quantize_as(const Stream& stream, const Float8Matrix& to, const Tensor& from,
+                 const Tensor& magnitudes) {
+  launch(quantize_kernel<kFormat, kTranspose>,
+         dim3(extent(parts(from.rows(), kTile)), extent(parts(from.width(), kTile))), kThreads, 0,
+         stream, reinterpret_cast<unsigned*>(to.codes.data), to.inverse_scale.as<float>(),
+         from.as<Bf16>(), reinterpret_cast<const unsigned*>(magnitudes.data),
+         static_cast<int>(magnitudes.count()), static_cast<int>(from.rows()),
+         static_cast<int>(from.width()));
+}
+
+}  // namespace
+
+void quantize(Stream& stream, const Float8Matrix& to, Tensor from, Tensor magnitudes,
+              bool transpose) {
+  require(aligned(sizeof(uint2), from), "quantize: from is not aligned to ", sizeof(uint2),
+          " bytes");
+  launch(magnitude_kernel, dim3(extent(magnitudes.count())), kMagnitudeThreads, 0, stream,
+         reinterpret_cast<unsigned*>(magnitudes.data), reinterpret_cast<const uint2*>(from.data),
+         from.count() / 4);
+  if (to.format == Float8Format::kE4M3) {
+    transpose ? quantize_as<Float8Format::kE4M3, true>(stream, to, from, magnitudes)
+              : quantize_as<Float8Format::kE4M3, false>(stream, to, from, magnitudes);
+  } else {
+    transpose ? quantize_as<Float8Format::kE5M2, true>(stream, to, from, magnitudes)
+              : quantize_as<Float8Format::kE5M2, false>(stream, to, from, magnitudes);
+  }
+}
+
+}  // namespace trireme::ops::cuda

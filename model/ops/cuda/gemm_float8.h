@@ -1,0 +1,9 @@
+#pragma once
+#include "model/ops/gemm_float8.h"
+
+namespace trireme::ops::cuda {
+
+// By cuBLASLt, without its fast accumulation; see gemm_engine.h. The last two are the CPU's.
+void gemm_float8(Stream&, const Float8Gemm& product, Tensor wide_a, Tensor wide_b);
+
+}  // namespace trireme::ops::cuda
