@@ -17,7 +17,7 @@ class Graph {
   Graph(Stream& stream, const std::function<void()>& work);
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
-  ~Graph();  // no launch may be under way
+  ~Graph();
 
   void launch(Stream& stream);
 

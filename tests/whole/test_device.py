@@ -67,6 +67,23 @@ def the_same_algorithms_give_the_same_bits(workshop):
 
 
 @fact
+def replayed_gradients_change_no_bit(workshop):
+    prepared(workshop)
+    options = ["--job.device=cuda", "--training.dtype=bfloat16"]
+    trained(workshop, "issued", *options)
+    (workshop / "replayed").mkdir()
+    shutil.copy(workshop / "issued" / "gemm_choices.json", workshop / "replayed")
+    # The traced steps are issued piece by piece.
+    done = trained(workshop, "replayed", *options, "--job.cuda_graphs=true",
+                   "--metrics.trace=true", "--metrics.trace_steps=2")
+    check("forward and backward are replayed" in done.err, done)
+    check(events(workshop / "replayed", "start")[0]["cuda_graphs"] is True)
+    same_checkpoint(workshop, "replayed", "issued")
+    here = trained(workshop, "here", "--job.device=cpu", "--job.cuda_graphs=true")
+    check("not used: the run is not on a GPU" in here.err, here)
+
+
+@fact
 def ranks_share_a_device_and_say_so(workshop):
     prepared(workshop)
     trained(workshop, "alone", "--job.device=cpu")
