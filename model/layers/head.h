@@ -16,8 +16,8 @@ class Head {
     Tensor dh;  // [own tokens, hidden]: gradient at the norm's output
   };
   struct Targets {
-    Tensor ids;        // [tokens] I32 of all tokens, -1 where there is nothing to predict
-    double scale = 1;  // the gradient is that of scale * the summed loss
+    Tensor ids;         // [tokens] I32 of all tokens, -1 where there is nothing to predict
+    Tensor scale = {};  // [1] F64, none: 1; the gradient is that of scale * the summed loss
     bool with_gradient = true;
   };
   // `weight` [vocab, hidden], shared out over the region, may be the embedding's table.

@@ -39,11 +39,12 @@ void cross_entropy(Stream& stream, Tensor loss, Tensor total, Tensor target, Ten
 }
 
 void cross_entropy_backward(Stream& stream, Tensor logits, Tensor top, Tensor total, Tensor targets,
-                            std::int64_t first, double scale) {
+                            std::int64_t first, Tensor scale) {
   const DType sums = accumulator_of(logits.dtype);
   require_count("cross_entropy_backward: top", top, logits.rows(), sums);
   require_count("cross_entropy_backward: total", total, logits.rows(), sums);
   require_count("cross_entropy_backward: targets", targets, logits.rows(), DType::kI32);
+  if (scale) require_count("cross_entropy_backward: scale", scale, 1, DType::kF64);
   TRIREME_DISPATCH(stream,
                    cross_entropy_backward(stream, logits, top, total, targets, first, scale));
 }

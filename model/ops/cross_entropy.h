@@ -25,7 +25,9 @@ void row_exp_sum(Stream&, Tensor total, Tensor target, Tensor logits, Tensor top
 void cross_entropy(Stream&, Tensor loss, Tensor total, Tensor target, Tensor targets);
 
 // The logits become scale * (softmax - one-hot), the gradient of scale * the summed loss.
+// `scale` [1] float64, or none for 1: a number that changes from step to step is read where it
+// lies, so that a recorded step may be done again.
 void cross_entropy_backward(Stream&, Tensor logits, Tensor top, Tensor total, Tensor targets,
-                            std::int64_t first, double scale);
+                            std::int64_t first, Tensor scale);
 
 }  // namespace trireme::ops

@@ -27,10 +27,10 @@ class Stage {
   };
   struct Input {
     Sequence sequence;
-    Tensor ids;        // [tokens] I32, on the first stage
-    Tensor targets;    // [tokens] I32, on the last; -1 where there is nothing to predict
-    Tensor x;          // boundary(tokens), what the previous stage sent
-    double scale = 1;  // the loss that is differentiated is scale * the summed loss
+    Tensor ids;         // [tokens] I32, on the first stage
+    Tensor targets;     // [tokens] I32, on the last; -1 where there is nothing to predict
+    Tensor x;           // boundary(tokens), what the previous stage sent
+    Tensor scale = {};  // [1] F64, none: 1; what is differentiated is scale * the summed loss
   };
   struct Saved {
     Input input;

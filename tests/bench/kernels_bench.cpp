@@ -207,7 +207,7 @@ const Kernel kKernels[] = {
        const Tensor logits = b.moved(b.of({kLogitRows, kVocab}), 2), top = b.sums_of({kLogitRows});
        const Tensor total = b.sums_of({kLogitRows});
        const Tensor ids = filled(b.arena, {kLogitRows}, DType::kI32);
-       return [=, &b] { cross_entropy_backward(b.stream, logits, top, total, ids, 0, 1); };
+       return [=, &b] { cross_entropy_backward(b.stream, logits, top, total, ids, 0, {}); };
      }},
     {"embedding",
      [](Bench& b) -> Prepared {

@@ -18,7 +18,9 @@ namespace {
 
 using trireme::emulator::DeviceMemory;
 using trireme::emulator::enqueue;
+using trireme::emulator::is_capturing;
 using trireme::emulator::refuse;
+using trireme::emulator::spoil_captures;
 
 constexpr std::size_t kSharedAtOnce = std::size_t{48} << 10, kSharedAtMost = 227 << 10;
 
@@ -105,6 +107,18 @@ const char* cudaGetErrorName(cudaError_t error) {
       return "cudaErrorIllegalAddress";
     case cudaErrorLaunchFailure:
       return "cudaErrorLaunchFailure";
+    case cudaErrorStreamCaptureUnsupported:
+      return "cudaErrorStreamCaptureUnsupported";
+    case cudaErrorStreamCaptureInvalidated:
+      return "cudaErrorStreamCaptureInvalidated";
+    case cudaErrorStreamCaptureUnjoined:
+      return "cudaErrorStreamCaptureUnjoined";
+    case cudaErrorStreamCaptureIsolation:
+      return "cudaErrorStreamCaptureIsolation";
+    case cudaErrorStreamCaptureImplicit:
+      return "cudaErrorStreamCaptureImplicit";
+    case cudaErrorCapturedEvent:
+      return "cudaErrorCapturedEvent";
     default:
       return "another error";
   }
@@ -155,14 +169,17 @@ cudaError_t cudaDriverGetVersion(int* version) {
   return cudaRuntimeGetVersion(version);
 }
 cudaError_t cudaDeviceSynchronize() {
+  if (is_capturing()) return spoil_captures(cudaErrorStreamCaptureUnsupported);
   return trireme::emulator::finish_streams(false);
 }
 
 cudaError_t cudaMalloc(void** at, std::size_t bytes) {
+  if (is_capturing()) return spoil_captures(cudaErrorStreamCaptureUnsupported);
   *at = bytes == 0 ? nullptr : DeviceMemory::get().take(bytes);
   return bytes > 0 && !*at ? refuse(cudaErrorMemoryAllocation) : cudaSuccess;
 }
 cudaError_t cudaFree(void* at) {
+  if (is_capturing()) return spoil_captures(cudaErrorStreamCaptureUnsupported);
   const cudaError_t error = cudaDeviceSynchronize();
   if (at && !DeviceMemory::get().give_back(static_cast<std::byte*>(at))) {
     return refuse(cudaErrorInvalidValue);
@@ -170,12 +187,14 @@ cudaError_t cudaFree(void* at) {
   return error;
 }
 cudaError_t cudaHostAlloc(void** at, std::size_t bytes, unsigned) {
+  if (is_capturing()) return spoil_captures(cudaErrorStreamCaptureUnsupported);
   *at = std::malloc(bytes);  // NOLINT(cppcoreguidelines-no-malloc)
   if (!*at) return refuse(cudaErrorMemoryAllocation);
   pinned[static_cast<std::byte*>(*at)] = bytes;
   return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* at) {
+  if (is_capturing()) return spoil_captures(cudaErrorStreamCaptureUnsupported);
   const cudaError_t error = cudaDeviceSynchronize();
   pinned.erase(static_cast<std::byte*>(at));
   std::free(at);  // NOLINT(cppcoreguidelines-no-malloc)
@@ -203,6 +222,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
     const bool at_once = !DeviceMemory::get().holds(to) && !is_pinned(to);
     return at_once ? cudaStreamSynchronize(stream) : error;
   }
+  if (stream && stream->capture) return spoil_captures(cudaErrorStreamCaptureUnsupported);
   const auto* first = static_cast<const std::byte*>(from);
   return enqueue(stream, [=, staged = std::vector<std::byte>(first, first + bytes)] {
     const DeviceMemory::Access access;

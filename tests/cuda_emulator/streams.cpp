@@ -8,10 +8,14 @@
 
 #include "tests/cuda_emulator/device_memory.h"
 
+using trireme::emulator::is_capturing;
+using trireme::emulator::refuse;
+using trireme::emulator::spoil_captures;
+
 namespace {
 
 std::vector<cudaStream_t> streams;
-std::uint64_t waits = 0;
+std::uint64_t waits = 0, calls = 0;
 cudaError_t failed = cudaSuccess;  // of eager streams, which nobody waited for
 
 // Who is eager, as it is drawn anew after so many pieces of work.
@@ -93,7 +97,13 @@ std::uint64_t host_waits() {
   return waits;
 }
 
+std::uint64_t host_calls() {
+  return calls;
+}
+
 cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work) {
+  if (stream && stream->capture) return capture(*stream, std::move(work));
+  ++calls;
   if (stream) {
     stream->work.push_back(std::move(work));
     ++stream->queued;
@@ -101,6 +111,7 @@ cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work) {
     if (stream->eager) hurry(stream);
     return cudaSuccess;
   }
+  if (is_capturing()) return spoil_captures(cudaErrorStreamCaptureImplicit);
   const cudaError_t earlier = finish_streams(true), error = work();
   return error != cudaSuccess ? error : earlier;
 }
@@ -133,16 +144,23 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  return stream ? wait_for(stream, stream->queued) : trireme::emulator::finish_streams(true);
+  if (stream && stream->capture) return spoil_captures(cudaErrorStreamCaptureUnsupported);
+  if (stream) return wait_for(stream, stream->queued);
+  if (is_capturing()) return spoil_captures(cudaErrorStreamCaptureImplicit);
+  return trireme::emulator::finish_streams(true);
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  if (stream->capture) return spoil_captures(cudaErrorStreamCaptureUnsupported);
   const cudaError_t error = advance(stream, stream->queued);
   streams.erase(std::remove(streams.begin(), streams.end(), stream), streams.end());
   delete stream;
   return error;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  if (event->captured) return trireme::emulator::join(stream, event->capture);
   if (!event->stream) return cudaSuccess;
+  // What waits for something outside could not be done again.
+  if (stream && stream->capture) return spoil_captures(cudaErrorStreamCaptureIsolation);
   return trireme::emulator::enqueue(stream, [from = event->stream, position = event->position] {
     return lives(from) ? advance(from, position) : cudaSuccess;
   });
@@ -160,6 +178,11 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return error;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  event->captured = stream && stream->capture;
+  if (event->captured) {
+    event->capture = stream->capture;
+    return cudaSuccess;
+  }
   const cudaError_t error = trireme::emulator::enqueue(stream, [event] {
     event->reached = std::chrono::steady_clock::now();
     return cudaSuccess;
@@ -169,9 +192,11 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return error;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (event->captured) return spoil_captures(cudaErrorCapturedEvent);
   return lives(event->stream) ? wait_for(event->stream, event->position) : cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (event->captured) return spoil_captures(cudaErrorCapturedEvent);
   return lives(event->stream) && event->stream->done < event->position ? cudaErrorNotReady
                                                                        : cudaSuccess;
 }

@@ -3,8 +3,10 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 
 #include <emulator/api.h>
+#include "tests/cuda_emulator/capture.h"
 
 // Work waits until somebody waits for it: what relies on a stream being quick is found out. In
 // random orders some streams do not wait: what relies on one being slow is found out too.
@@ -13,12 +15,15 @@ struct CUstream_st {
   bool eager = false;    // its work is done when it is queued
   std::uint64_t queued = 0, done = 0;
   std::deque<std::function<cudaError_t()>> work;
+  trireme::emulator::CapturePlace capture;  // where its work goes instead, in a capture
 };
 
 struct CUevent_st {
   cudaStream_t stream = nullptr;  // null: what was recorded is done
   std::uint64_t position = 0;     // of the stream when the event was recorded
   std::chrono::steady_clock::time_point reached;
+  bool captured = false;  // what was recorded last belongs to a capture, here:
+  trireme::emulator::CapturePlace capture;
 };
 
 namespace trireme::emulator {
@@ -33,5 +38,7 @@ cudaError_t finish_streams(bool blocking_only);
 void use_order(std::uint64_t seed);
 // How often the host has had to wait for a stream.
 std::uint64_t host_waits();
+// How often it has queued work on one; a graph counts once.
+std::uint64_t host_calls();
 
 }  // namespace trireme::emulator

@@ -91,6 +91,10 @@ void add_job(Options& to) {
                 .help = "threads of a rank; 0: every core the process may use",
                 .effect = Effect::kPerformance,
                 .range = between(0, 4096)});
+  to.push_back({.key = "job.cuda_graphs",
+                .slot = TRIREME_MEMBER(job.cuda_graphs),
+                .help = "record forward and backward once and replay them, in runs of one GPU",
+                .effect = Effect::kPerformance});
 }
 
 void add_model_shape(Options& to) {

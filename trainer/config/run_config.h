@@ -20,6 +20,7 @@ struct JobConfig {
   std::string device = "auto";  // auto, cpu, cuda
   bool reproducible = false;
   std::int64_t threads = 0;  // 0: every core this process may use
+  bool cuda_graphs = false;
 
   bool operator==(const JobConfig&) const = default;
 };

@@ -171,6 +171,7 @@ Engine::Engine(const EngineSpec& spec, const RankGroups& groups, Stream& stream,
   inputs_ = {HostMirror(stream, ids_), HostMirror(stream, targets_), HostMirror(stream, positions_),
              HostMirror(stream, document_start_)};
   losses_read_ = HostMirror(stream, all_losses_);
+  scale_ = HostMirror(stream, arenas.data.take({1}, DType::kF64));
   norm_read_ = HostMirror(stream, optimizer_->grad_norm());
   std::vector<const Stage*> stages;
   for (const Stage& stage : stages_) stages.push_back(&stage);
@@ -218,7 +219,7 @@ std::string Engine::attention_kernels() const {
       spec_.compute);
 }
 
-Stage::Input Engine::input(int micro_batch, double scale) const {
+Stage::Input Engine::input(int micro_batch, Tensor scale) const {
   const auto part = [&](const Tensor& t) { return t.slice(micro_batch * tokens(), tokens()); };
   return {.sequence = {spec_.micro_batch, spec_.seq_len, part(positions_), part(document_start_),
                        spec_.documents},
@@ -234,13 +235,37 @@ double Engine::gradients(std::int64_t valid_tokens, std::int64_t update) {
 }
 
 void Engine::queue_gradients(std::int64_t valid_tokens, std::int64_t update) {
-  scale_ = 1.0 / static_cast<double>(std::max<std::int64_t>(valid_tokens, 1));
+  if (stream_.executes()) {
+    *scale_.host().as<double>() =
+        1.0 / static_cast<double>(std::max<std::int64_t>(valid_tokens, 1));
+  }
   progress_.enter(ledger::Phase::kForward);
+  if (graph_ && records()) return graph_->launch(stream_);
+  issue_gradients(update);
+  // Once done, a step has chosen its algorithms, and waits for nothing when it is recorded.
+  if (records()) graph_.emplace(stream_, [&] { issue_gradients(update); });
+}
+
+std::string Engine::no_graph_because() const {
+  if (!stream_.on_cuda()) return "the run is not on a GPU";
+  if (const int ranks = groups_.all->size(); ranks > 1) {
+    return say("a step of ", ranks, " ranks waits for messages, which cannot be recorded");
+  }
+  return {};
+}
+
+bool Engine::records() const {
+  return spec_.cuda_graphs && stream_.executes() && !observed_ && no_graph_because().empty();
+}
+
+// All that changes from step to step is in memory that it reads.
+void Engine::issue_gradients(std::int64_t update) {
   reducer_->begin();
+  scale_.upload(stream_);
   for (const HostMirror& input : inputs_) input.upload(stream_);
   ops::zero(stream_, losses_);
   pipeline_->run(
-      stream_, [&](int m) { return input(m, scale_); },
+      stream_, [&](int m) { return input(m, scale_.tensor()); },
       [&](int m, Tensor loss) { ops::sum(stream_, losses_.slice(m, 1), loss); });
   progress_.enter(ledger::Phase::kReduce);
   complete_gradients(update);
@@ -256,7 +281,7 @@ void Engine::complete_gradients(std::int64_t update) {
 
 double Engine::loss() {
   stream_.synchronize();
-  return summed_losses() * scale_;
+  return stream_.executes() ? summed_losses() * *scale_.host().as<double>() : 0;
 }
 
 Engine::Update Engine::update(double learning_rate, std::int64_t update, double norm_limit) {
@@ -299,7 +324,7 @@ double Engine::evaluate() {
   for (const HostMirror& input : inputs_) input.upload(stream_);
   ops::zero(stream_, losses_);
   pipeline_->evaluate(
-      stream_, [&](int m) { return input(m, 1); },
+      stream_, [&](int m) { return input(m, {}); },
       [&](int m, Tensor loss) { ops::sum(stream_, losses_.slice(m, 1), loss); });
   queue_losses();
   stream_.synchronize();

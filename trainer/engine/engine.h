@@ -4,8 +4,11 @@
 #include <deque>
 #include <limits>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "model/device/graph.h"
 #include "model/stage/offloaded_blocks.h"
 #include "model/stage/stage.h"
 #include "parallel/data/gradient_reducer.h"
@@ -38,7 +41,8 @@ struct EngineSpec {
   bool sequence = false;                            // sequence parallelism
   int zero = 1;                                     // what data ranks share out: ZeRO stage
   std::int64_t bucket = Sharing::kWholeStore;       // gradients reduced at once, elements
-  bool reproducible = false;            // one tree of sums whatever the data ranks and stages
+  bool cuda_graphs = false;   // the gradients' work is recorded once and replayed, where it can be
+  bool reproducible = false;  // one tree of sums whatever the data ranks and stages
   CompressionOptions compression = {};  // of the gradients' sums over replicas
   // To pinned memory of the host, from a GPU; on the CPU neither has an effect.
   bool offload_activations = false;
@@ -93,8 +97,15 @@ class Engine {
   // Whose kernels compute this rank's attention, for people.
   std::string attention_kernels() const;
 
-  // Told what the pipeline does in training and evaluation; null for nobody.
-  void observe(PipelineObserver* observer) { progress_.pass_on_to(observer); }
+  // Why the gradients' work cannot be recorded and replayed; empty where it can.
+  std::string no_graph_because() const;
+
+  // Told what the pipeline does in training and evaluation; null for nobody. Work that is
+  // observed is not replayed.
+  void observe(PipelineObserver* observer) {
+    observed_ = observer != nullptr;
+    progress_.pass_on_to(observer);
+  }
 
   // Makes the weights the layers read from the masters, after these were loaded, as `update`
   // updates left them. Collective.
@@ -120,7 +131,9 @@ class Engine {
   const std::vector<std::int64_t>& layers_per_stage() const { return layers_per_stage_; }
 
  private:
-  Stage::Input input(int micro_batch, double scale) const;
+  Stage::Input input(int micro_batch, Tensor scale) const;
+  void issue_gradients(std::int64_t update);
+  bool records() const;
   void complete_gradients(std::int64_t update);
   void queue_losses();
   double summed_losses() const;
@@ -156,7 +169,9 @@ class Engine {
   std::optional<BlockWindow> window_;
   std::deque<OffloadedBlocks> offloaded_;  // a micro-batch in flight each
   std::optional<Pipeline> pipeline_;
-  double scale_ = 1;  // of the step's losses
+  HostMirror scale_;            // [1] F64, of the step's losses
+  std::optional<Graph> graph_;  // of issue_gradients
+  bool observed_ = false;
   double norm_limit_ = kNoLimit;
 };
 

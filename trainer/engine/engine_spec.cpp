@@ -51,6 +51,7 @@ EngineSpec engine_spec(const RunConfig& config) {
           .zero = static_cast<int>(config.parallelism.zero),
           .bucket = static_cast<std::int64_t>(config.parallelism.bucket_mb * (1 << 20)) /
                     static_cast<std::int64_t>(sizeof(float)),
+          .cuda_graphs = config.job.cuda_graphs,
           .reproducible = config.job.reproducible,
           .compression = compression_options(config.parallelism),
           .offload_activations = config.activation_checkpoint.offload,

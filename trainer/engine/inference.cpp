@@ -78,8 +78,7 @@ double Inference::evaluate() {
                                          uploaded(document_start_)},
                             .ids = uploaded(ids_),
                             .targets = uploaded(targets_),
-                            .x = {},
-                            .scale = 1});
+                            .x = {}});
   ops::sum(stream_, total_.tensor(), loss);
   total_.download(stream_);
   stream_.synchronize();

@@ -239,6 +239,12 @@ void TrainRun::announce() {
        .training_tokens = static_cast<std::int64_t>(train_data_.total_tokens()),
        .samples_per_epoch = static_cast<std::int64_t>(train_data_.samples_per_epoch())});
   if (stream_.on_cuda()) rows.emplace_back("attention", engine_.attention_kernels());
+  if (config_.job.cuda_graphs) {
+    const std::string why = engine_.no_graph_because();
+    rows.emplace_back("CUDA graphs",
+                      why.empty() ? "forward and backward are replayed" : "not used: " + why);
+    details["cuda_graphs"] = why.empty();
+  }
   if (folder_.lease && !folder_.lease->taken_from().empty()) {
     rows.emplace_back("lease", "taken over from " + folder_.lease->taken_from());
   }

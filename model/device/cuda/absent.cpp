@@ -59,6 +59,18 @@ double milliseconds(void*, void*, int) {
   refuse();
 }
 
+void begin_capture(void*, int) {
+  refuse();
+}
+void* end_capture(void*, int) {
+  refuse();
+}
+void abandon_capture(void*, int) noexcept {}
+void launch_graph(void*, void*, int) {
+  refuse();
+}
+void destroy_graph(void*, int) noexcept {}
+
 void copy(std::byte*, const std::byte*, std::size_t, void*, int) {
   refuse();
 }

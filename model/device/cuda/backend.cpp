@@ -150,6 +150,37 @@ double milliseconds(void* earlier, void* later, int device) {
   return static_cast<double>(elapsed);
 }
 
+void begin_capture(void* stream, int device) {
+  use_device(device);
+  // Other threads may go on with what this one must not do meanwhile.
+  check(cudaStreamBeginCapture(to_stream(stream), cudaStreamCaptureModeThreadLocal), device,
+        "cudaStreamBeginCapture");
+}
+void* end_capture(void* stream, int device) {
+  cudaGraph_t recorded = nullptr;
+  check(cudaStreamEndCapture(to_stream(stream), &recorded), device, "cudaStreamEndCapture");
+  cudaGraphExec_t graph = nullptr;
+  const cudaError_t status = cudaGraphInstantiate(&graph, recorded, 0);
+  cudaGraphDestroy(recorded);
+  check(status, device, "cudaGraphInstantiate");
+  return graph;
+}
+void abandon_capture(void* stream, int device) noexcept {
+  cudaSetDevice(device);
+  cudaGraph_t recorded = nullptr;
+  cudaStreamEndCapture(to_stream(stream), &recorded);
+  if (recorded != nullptr) cudaGraphDestroy(recorded);
+  cudaGetLastError();
+}
+void launch_graph(void* graph, void* stream, int device) {
+  check(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), to_stream(stream)), device,
+        "cudaGraphLaunch");
+}
+void destroy_graph(void* graph, int device) noexcept {
+  cudaSetDevice(device);
+  cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph));
+}
+
 void copy(std::byte* to, const std::byte* from, std::size_t bytes, void* stream, int device) {
   check(cudaMemcpyAsync(to, from, bytes, kByAddress, to_stream(stream)), device,
         "cudaMemcpyAsync of ", bytes, " bytes");

@@ -31,6 +31,14 @@ bool is_done(void* event, int device);
 void synchronize_event(void* event, int device);
 double milliseconds(void* earlier, void* later, int device);
 
+// From here on work is recorded, until end_capture, which returns what it becomes: a
+// cudaGraphExec_t.
+void begin_capture(void* stream, int device);
+void* end_capture(void* stream, int device);
+void abandon_capture(void* stream, int device) noexcept;
+void launch_graph(void* graph, void* stream, int device);
+void destroy_graph(void* graph, int device) noexcept;
+
 void copy(std::byte* to, const std::byte* from, std::size_t bytes, void* stream, int device);
 void fill(std::byte* to, unsigned char value, std::size_t bytes, void* stream, int device);
 

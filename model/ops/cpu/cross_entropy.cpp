@@ -76,10 +76,11 @@ void cross_entropy(Stream&, Tensor loss, Tensor total, Tensor target, Tensor tar
 }
 
 void cross_entropy_backward(Stream&, Tensor logits, Tensor top, Tensor total, Tensor targets,
-                            std::int64_t first, double scale) {
+                            std::int64_t first, Tensor scale) {
+  const double factor = scale ? *scale.as<double>() : 1;
   with_kernels(logits.dtype, [&]<Isa isa, class T>() {
     over_rows<T>(logits, top, targets, first, [&](const LogitRows<T>& rows, std::int64_t from) {
-      simd::cross_entropy_backward<isa, T>(rows, at<Sum<T>>(total, from), scale);
+      simd::cross_entropy_backward<isa, T>(rows, at<Sum<T>>(total, from), factor);
     });
   });
 }

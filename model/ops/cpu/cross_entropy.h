@@ -9,6 +9,6 @@ void row_exp_sum(Stream&, Tensor total, Tensor target, Tensor logits, Tensor top
                  std::int64_t first);
 void cross_entropy(Stream&, Tensor loss, Tensor total, Tensor target, Tensor targets);
 void cross_entropy_backward(Stream&, Tensor logits, Tensor top, Tensor total, Tensor targets,
-                            std::int64_t first, double scale);
+                            std::int64_t first, Tensor scale);
 
 }  // namespace trireme::ops::cpu

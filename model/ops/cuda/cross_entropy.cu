@@ -109,10 +109,12 @@ __global__ __launch_bounds__(kThreads) void losses(A* loss, const A* total, cons
 
 template <class T>
 __global__ __launch_bounds__(kThreads) void gradients_of_rows(const Accumulator<T>* total,
-                                                              const LogitRows<T> in, double scale) {
+                                                              const LogitRows<T> in,
+                                                              const double* given_scale) {
   using A = Accumulator<T>;
   const A top = in.top[blockIdx.x];
   const double sum = static_cast<double>(total[blockIdx.x]);
+  const double scale = given_scale != nullptr ? *given_scale : 1;
   const bool counts = in.targets[blockIdx.x] >= 0;
   const A factor = counts ? static_cast<A>(scale / sum) : A(0);
   const std::int64_t at = in.column();
@@ -191,11 +193,11 @@ void cross_entropy(Stream& stream, Tensor loss, Tensor total, Tensor target, Ten
 }
 
 void cross_entropy_backward(Stream& stream, Tensor logits, Tensor top, Tensor total, Tensor targets,
-                            std::int64_t first, double scale) {
+                            std::int64_t first, Tensor scale) {
   with_float(logits.dtype, [&](auto zero) {
     using T = decltype(zero);
     launch_rows<T>(stream, gradients_of_rows<T>, logits, total.as<Accumulator<T>>(),
-                   rows_of<T>(logits, top, targets, first), scale);
+                   rows_of<T>(logits, top, targets, first), scale ? scale.as<double>() : nullptr);
   });
 }
 

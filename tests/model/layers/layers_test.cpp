@@ -3,6 +3,7 @@
 #include "model/layers/head.h"
 #include "model/layers/mlp.h"
 #include "model/layers/norm.h"
+#include "model/tensor/host_tensor.h"
 #include "tests/model/layers/gradient_check.h"
 
 namespace trireme::test {
@@ -270,13 +271,14 @@ TEST(Head, gradients_are_those_of_the_mean_loss_of_the_valid_targets) {
   bench.allocate();
   const Tensor x = bench.random({4, 6}, "x");
   const Tensor targets = bench.integers({3, -1, 10, 0});
-  const double scale = 1.0 / 3;
+  double scale[] = {1.0 / 3};
   Head::Saved saved;
   const auto loss = [&](bool with_gradient) {
-    const Tensor losses = head.forward(bench.run, x, {targets, scale, with_gradient}, saved);
+    const Tensor losses =
+        head.forward(bench.run, x, {targets, host_tensor(std::span(scale)), with_gradient}, saved);
     EXPECT_EQ(losses.as<double>()[1], 0);
     double sum = 0;
-    for (std::int64_t i = 0; i < losses.count(); ++i) sum += scale * losses.as<double>()[i];
+    for (std::int64_t i = 0; i < losses.count(); ++i) sum += scale[0] * losses.as<double>()[i];
     return sum;
   };
   bench.check(

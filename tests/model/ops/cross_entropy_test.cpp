@@ -1,5 +1,7 @@
 #include "model/ops/cross_entropy.h"
 
+#include <optional>
+
 #include "tests/model/ops/op_test.h"
 
 namespace trireme::ops {
@@ -57,18 +59,19 @@ Outputs reference(const Problem& p, double scale) {
 }
 
 struct Applied {
-  Held logits, targets, top, total, target, loss;
-  Applied(Stream& stream, const Problem& p, double scale = 1)
+  Held logits, targets, top, total, target, loss, factor;
+  Applied(Stream& stream, const Problem& p, std::optional<double> scale = {})
       : logits(stream, {p.rows, p.width}, p.dtype, p.logits),
         targets(stream, {p.rows}, DType::kI32, p.targets),
         top(stream, {p.rows}, accumulator_of(p.dtype)),
         total(stream, {p.rows}, accumulator_of(p.dtype)),
         target(stream, {p.rows}, accumulator_of(p.dtype)),
-        loss(stream, {p.rows}, accumulator_of(p.dtype)) {
+        loss(stream, {p.rows}, accumulator_of(p.dtype)),
+        factor(stream, {1}, DType::kF64, {scale.value_or(1)}) {
     row_max(stream, top, logits);
     row_exp_sum(stream, total, target, logits, top, targets, p.first);
     cross_entropy(stream, loss, total, target, targets);
-    cross_entropy_backward(stream, logits, top, total, targets, p.first, scale);
+    cross_entropy_backward(stream, logits, top, total, targets, p.first, scale ? factor : Tensor{});
   }
 };
 
@@ -162,7 +165,7 @@ TEST(CrossEntropy, holders_of_parts_together_are_the_whole) {
     expect_values(loss, expected.loss, 8);
     for (int part : {0, 1}) {
       const Held held(stream, {5, width[part]}, DType::kF64, logits[part]);
-      cross_entropy_backward(stream, held, tops, totals, targets, first[part], 1);
+      cross_entropy_backward(stream, held, tops, totals, targets, first[part], {});
       Values gradient;
       for (std::int64_t row = 0; row < 5; ++row) {
         for (std::int64_t i = 0; i < width[part]; ++i) {

@@ -41,6 +41,8 @@ class Half {
       std::copy(values.begin(), values.end(), tensor.as<std::int32_t>());
       return tensor;
     };
+    const Tensor scale = tokens_.take({1}, DType::kF64);
+    *scale.as<double>() = 0.5;
     Run run = run_of(m);
     return spoiling_scratch(
         stage_->forward(run,
@@ -48,7 +50,7 @@ class Half {
                          .ids = row({1 + m, 2, 3, 4, 5 + m}),
                          .targets = row({2, 3, -1, 5 + m, 6}),
                          .x = x,
-                         .scale = 0.5},
+                         .scale = scale},
                         saved(m)));
   }
   Tensor backward(int m, Tensor dy) {

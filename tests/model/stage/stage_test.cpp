@@ -2,6 +2,7 @@
 
 #include "model/ops/elementwise.h"
 #include "model/stage/stage.h"
+#include "model/tensor/host_tensor.h"
 #include "tests/model/layers/gradient_check.h"
 #include "tests/model/stage/tiny_model.h"
 
@@ -25,16 +26,17 @@ TEST_P(StageGradient, is_that_of_the_loss_for_every_parameter) {
       fill_normal(param.value, param.spec.name, 0.3, param.spec.init == Init::kOnes ? 1 : 0);
     }
   }
+  double scale[] = {1.0 / 9};
   const Stage::Input input{.sequence = {2, 5, bench.integers({0, 1, 0, 1, 2, 0, 1, 2, 3, 4}),
                                         bench.integers({0, 0, 2, 2, 2, 0, 0, 0, 0, 0})},
                            .ids = bench.integers({1, 2, 3, 4, 5, 6, 7, 8, 0, 1}),
                            .targets = bench.integers({2, -1, 4, 5, 6, 7, 8, 0, 1, 1}),
                            .x = {},
-                           .scale = 1.0 / 9};
+                           .scale = host_tensor(std::span(scale))};
   const auto total = [&](const Tensor& losses) {
     double sum = 0;
     for (std::int64_t i = 0; i < losses.count(); ++i) {
-      sum += input.scale * losses.as<double>()[i];
+      sum += scale[0] * losses.as<double>()[i];
     }
     return sum;
   };
@@ -76,8 +78,7 @@ TEST(Stage, two_stages_in_a_row_compute_what_one_does) {
           {.sequence = {1, 5, bench.integers({0, 1, 2, 3, 4}), bench.integers({0, 0, 0, 0, 0})},
            .ids = bench.integers({1, 2, 3, 4, 5}),
            .targets = bench.integers({2, 3, 4, 5, 6}),
-           .x = passed,
-           .scale = 1},
+           .x = passed},
           saved);
     }
     return std::vector<double>(passed.as<double>(), passed.as<double>() + passed.count());

@@ -143,6 +143,8 @@ class PipelineRank {
         }
         return tensor;
       };
+      const Tensor scale = arena.take({1}, DType::kF64);
+      *scale.as<double>() = 0.1;
       // Two documents in each sequence; the last of a sequence has nothing to predict.
       inputs_.push_back(
           {.sequence = {kBatch, kSeq, table([](std::int64_t i) { return i % kSeq % 4; }),
@@ -152,7 +154,7 @@ class PipelineRank {
              return i % kSeq == kSeq - 1 ? -1 : (3 * i + 2 * m + 1) % vocab;
            }),
            .x = {},
-           .scale = 0.1});
+           .scale = scale});
     }
   }
   Pipeline::Load load() const {

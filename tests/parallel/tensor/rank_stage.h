@@ -222,11 +222,13 @@ class RankStage {
       }
       // The last word stands beside the padding.
       ids[5] = targets[6] = static_cast<std::int32_t>(vocab - 1);
+      const Tensor scale = tables_.take({1}, DType::kF64);
+      *scale.as<double>() = 1.0 / 22;
       inputs_.push_back({.sequence = {kBatch, kSeq, table(positions), table(starts)},
                          .ids = table(ids),
                          .targets = table(targets),
                          .x = {},
-                         .scale = 1.0 / 22});
+                         .scale = scale});
     }
   }
   Tensor table(const std::vector<std::int32_t>& values) {

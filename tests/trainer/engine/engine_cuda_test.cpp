@@ -1,6 +1,7 @@
 // What an engine on a CUDA device computes, beside one on the CPU.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -104,6 +105,38 @@ TEST_F(EngineOnCuda, trains_in_float8_as_the_cpu_does) {
       EXPECT_NEAR(there.engine.evaluate(), evaluated, 0.02 * evaluated);
     }
     EXPECT_EQ(there.arenas.peaks(), there.plan.memory);
+  }
+}
+
+// A record of what an engine computes in steps of different sizes and rates, evaluations between.
+std::vector<double> course_of(const EngineSpec& spec) {
+  TinyEngine on(spec);
+  std::vector<double> course;
+  for (std::int64_t step = 1; step <= 5; ++step) {
+    fill(on.engine.batch(), static_cast<std::uint64_t>(step), spec.model.vocab_size);
+    if (step == 4) std::fill_n(on.engine.batch().targets.begin(), 30, -1);
+    const double limit = step == 3 ? 1e-9 : Engine::kNoLimit;  // nothing changes
+    on.engine.queue_gradients(step == 4 ? 90 : 120, step);
+    on.engine.queue_update(1e-2 / static_cast<double>(step), step, limit);
+    const Engine::StepResult result = on.engine.result();
+    EXPECT_EQ(result.applied, step != 3);
+    course.insert(course.end(), {result.loss, result.grad_norm});
+    if (step % 2 == 0) course.push_back(on.engine.evaluate());
+  }
+  for (const float gradient : gradients_of(on)) course.push_back(static_cast<double>(gradient));
+  course.push_back(static_cast<double>(on.weights() >> 11));
+  return course;
+}
+
+TEST_F(EngineOnCuda, computes_the_same_bits_when_its_gradients_are_replayed) {
+  EngineSpec plain = spec_of("gpt2"), other = spec_of("qwen3");
+  other.compute = DType::kBf16;
+  other.recompute = Recompute::kFull;
+  other.reproducible = true;
+  for (EngineSpec spec : {plain, other}) {
+    const std::vector<double> expected = course_of(spec);
+    spec.cuda_graphs = true;
+    EXPECT_EQ(course_of(spec), expected) << spec.model.model_type;
   }
 }
 
