@@ -251,6 +251,9 @@ std::string Engine::no_graph_because() const {
   if (const int ranks = groups_.all->size(); ranks > 1) {
     return say("a step of ", ranks, " ranks waits for messages, which cannot be recorded");
   }
+  if (spec_.offload_activations) {
+    return "activations go to the host and back on streams of their own";
+  }
   return {};
 }
 
