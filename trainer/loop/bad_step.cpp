@@ -97,6 +97,7 @@ void TrainRun::roll_back(data::SampleRange bad, EventsLog::Details& details) {
     throw on_all_ranks(DivergedError(
         say("step ", progress_.step + 1, " has no checkpoint to roll back to: ", commit_failure_)));
   }
+  memory_.forget();
   go_on_from(*from);
   read_guard(guard_, *from, false);
   const data::SampleRange left_out{progress_.position(), bad.end};

@@ -93,7 +93,8 @@ TrainRun::TrainRun(LoadedConfig loaded, World& world, Device device, int threads
       engine_(spec_, groups_, stream_, arenas_),
       guard_(config_.training),
       drill_(std::move(drill)),
-      log_(team_.leads(), console_options(config_, total_steps_)) {}
+      log_(team_.leads(), console_options(config_, total_steps_)),
+      memory_(config_, world_, *groups_.all, folder_.store, log_) {}
 
 ExitCode TrainRun::run() {
   check_drill();
@@ -107,6 +108,7 @@ ExitCode TrainRun::run() {
   if (team_.leads()) replace_text(folder_.path / "config.toml", effective_toml(loaded_));
   matrix_peak_ = measured_matrix_peak(spec_.compute, stream_.device());
   announce();
+  memory_.start(state_pieces(engine_), progress_.step);
   if (config_.metrics.trace) {
     trace_.emplace(folder_.path, groups_, config_.metrics.trace_steps);
     engine_.observe(&*trace_);
@@ -125,6 +127,7 @@ ExitCode TrainRun::run() {
     const std::int64_t interval = config_.checkpoint.interval;
     const bool due = interval > 0 && progress_.step % interval == 0 && progress_.step > 0;
     if (due && committed_ != progress_.step && progress_.step < total_steps_) commit();
+    if (progress_.step < total_steps_) save_to_memory();
   }
   if (committed_ != progress_.step && !commit()) throw_uncommitted("the run is done");
   return finish(ExitCode::kDone, "done");
@@ -222,10 +225,11 @@ void TrainRun::resume() {
                                 "job.dump_folder, or resume"));
     }
   } else if (how == "auto") {
-    resumed_from_ = store.load_newest(pieces);
+    resumed_from_ = memory_.load_newest(pieces);
   } else {
     resumed_from_ = store.load_step(std::stoll(how), pieces);
   }
+  if (how != "auto") memory_.forget();
   if (!resumed_from_) {
     engine_.params().initialize(static_cast<std::uint64_t>(config_.job.seed));
     progress_.left_out = data::LeftOut(config_.data.skip);
@@ -242,7 +246,7 @@ void TrainRun::go_on_from(const checkpoint::Loaded& from) {
   require_weights(from, engine_, *groups_.all);
   progress_ = read_progress(from);
   for (const data::SampleRange& range : config_.data.skip) progress_.left_out.add(range);
-  committed_ = from.step;
+  committed_ = from.manifest.in_memory() ? from.manifest.parent.value_or(-1) : from.step;
   engine_.publish_masters(progress_.step);
 }
 
@@ -301,9 +305,11 @@ void TrainRun::announce() {
     rows.emplace_back("lease", "taken over from " + folder_.lease->taken_from());
   }
   if (resumed_from_) {
-    rows.emplace_back("resumes", fmt::format("{} (step {})", resumed_from_->folder.string(),
-                                             resumed_from_->step));
+    const bool in_memory = resumed_from_->manifest.in_memory();
+    rows.emplace_back("resumes", fmt::format("{} (step {}{})", resumed_from_->folder.string(),
+                                             resumed_from_->step, in_memory ? ", in memory" : ""));
     details["from"] = resumed_from_->folder.string();
+    details["in_memory"] = in_memory;
   }
   if (const GradientCompression& compression = engine_.compression(); compression.compresses()) {
     const double ratio = compression.traffic().ratio();
@@ -500,9 +506,7 @@ void TrainRun::validate(StepMetrics& metrics) {
   ledger_.enter(Phase::kReport);
 }
 
-bool TrainRun::commit() {
-  const double start = now();
-  ledger_.enter(Phase::kSave);
+checkpoint::Snapshot TrainRun::snapshot() {
   progress_.weights = weights_hash_text(engine_, *groups_.all);
   checkpoint::Snapshot snapshot;
   write_progress(progress_, train_data_, snapshot);
@@ -512,6 +516,20 @@ bool TrainRun::commit() {
   snapshot.tokenizer = tokenizer_hash_;
   snapshot.layout = layout_of(config_.parallelism);
   snapshot.versions = {{"trireme", TRIREME_VERSION}};
+  return snapshot;
+}
+
+void TrainRun::save_to_memory() {
+  if (!memory_.due(progress_.step) || committed_ == progress_.step) return;
+  ledger_.enter(Phase::kSave);
+  if (memory_.outlives_a_node()) log_.sync_metrics();
+  memory_.save(snapshot());
+}
+
+bool TrainRun::commit() {
+  const double start = now();
+  ledger_.enter(Phase::kSave);
+  const checkpoint::Snapshot snapshot = this->snapshot();
   log_.sync_metrics();
   checkpoint::Committed committed;
   try {
@@ -559,6 +577,7 @@ void TrainRun::prune() {
 ExitCode TrainRun::finish(ExitCode code, const std::string& reason) {
   ledger_.enter(Phase::kEnd);
   if (trace_) end_trace();
+  memory_.end(progress_.step);
   log_.event("stop", progress_.step, {{"reason", reason}, {"exit_code", static_cast<int>(code)}});
   log_.sync();
   log_.note(fmt::format("{} at step {} of {}",

@@ -10,6 +10,7 @@
 #include "trainer/engine/rank_groups.h"
 #include "trainer/loop/data_feed.h"
 #include "trainer/loop/gradient_drill.h"
+#include "trainer/loop/memory_tier.h"
 #include "trainer/loop/run_folder.h"
 #include "trainer/loop/run_log.h"
 #include "trainer/loop/run_state.h"
@@ -67,6 +68,9 @@ class TrainRun {
   double matrix_peak(double seconds);
   void require_plan_holds() const;
   void validate(StepMetrics& metrics);
+  // As it is now, by all ranks.
+  checkpoint::Snapshot snapshot();
+  void save_to_memory();
   // False, with the reason told and recorded, when it could not be written.
   bool commit();
   [[noreturn]] void throw_uncommitted(const std::string& what) const;
@@ -106,6 +110,7 @@ class TrainRun {
   std::string tokenizer_hash_;
   std::optional<StepTrace> trace_;  // while there are steps to trace
   RunLog log_;
+  MemoryTier memory_;
 };
 
 }  // namespace trireme
