@@ -220,7 +220,8 @@ TEST_F(MemoryOfTwoNodes, with_a_copy_damaged_too_the_older_snapshot_is_read) {
   EXPECT_EQ(job.load(*share_)->step, 1);
   EXPECT_TRUE(share_->is_right());
   ASSERT_EQ(job.rejected.size(), 1u);
-  EXPECT_NE(job.rejected[0].find("the snapshot of step 2 lacks shard-00000"), std::string::npos)
+  EXPECT_NE(job.rejected[0].find("the snapshot of step 2 has no good shard-00000"),
+            std::string::npos)
       << job.rejected[0];
 }
 

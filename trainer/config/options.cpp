@@ -592,6 +592,16 @@ void add_running(Options& to) {
                 .help = "so does one that others wait for and that does not move; 0: never",
                 .range = between(0, 8640000),
                 .unit = "seconds"});
+  to.push_back({.key = "elastic.memory_interval",
+                .slot = TRIREME_MEMBER(elastic.memory_interval),
+                .help =
+                    "steps between snapshots in the nodes' memory, from which a killed run goes "
+                    "on; 0: none",
+                .range = between(0, 1e12),
+                .unit = "steps"});
+  to.push_back({.key = "elastic.memory_folder",
+                .slot = TRIREME_MEMBER(elastic.memory_folder),
+                .help = "a file system in memory, on every node"});
   to.push_back({.key = "validation.freq",
                 .slot = TRIREME_MEMBER(validation.freq),
                 .help = "steps between validations; 0: none",

@@ -74,6 +74,15 @@ class Rules {
           "nothing to validate on; give data.validation or data.split");
   }
 
+  // A node's memory goes with it, so snapshots there never stand alone for long.
+  void snapshots() {
+    const std::int64_t each = c_.elastic.memory_interval, disk = c_.checkpoint.interval;
+    check(each == 0 || (disk > 0 && each <= disk),
+          {"elastic.memory_interval", "checkpoint.interval"},
+          say("needs checkpoints on disk, not closer together than it, and checkpoint.interval is ",
+              disk, "; take a smaller one, or another checkpoint.interval"));
+  }
+
   void layout() {
     for (const char* key : {"parallelism.context", "parallelism.expert"}) {
       RunConfig config = c_;
@@ -335,6 +344,7 @@ void check_rules(const LoadedConfig& loaded, Complaints& complaints) {
   rules.training();
   rules.data();
   rules.layout();
+  rules.snapshots();
 }
 
 }  // namespace trireme

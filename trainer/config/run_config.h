@@ -134,6 +134,8 @@ struct CheckpointConfig {
 struct ElasticConfig {
   double heartbeat_timeout_s = 30;
   double stall_timeout_s = 600;  // 0: never
+  std::filesystem::path memory_folder = "/dev/shm";
+  std::int64_t memory_interval = 0;  // steps between snapshots there; 0: none
   bool operator==(const ElasticConfig&) const = default;
 };
 

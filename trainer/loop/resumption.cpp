@@ -27,10 +27,11 @@ RunProgress Resumption::begin(StepGuard& guard) {
                                 "job.dump_folder, or resume"));
     }
   } else if (how == "auto") {
-    from_ = store.load_newest(pieces);
+    from_ = run_.memory.load_newest(pieces);
   } else {
     from_ = store.load_step(std::stoll(how), pieces);
   }
+  if (how != "auto") run_.memory.forget();
   if (!from_) {
     run_.engine.initialize(static_cast<std::uint64_t>(run_.config.job.seed));
     RunProgress progress;
@@ -46,6 +47,7 @@ RunProgress Resumption::begin(StepGuard& guard) {
 std::optional<checkpoint::Loaded> Resumption::go_back(RunProgress& progress, StepGuard& guard) {
   auto from = run_.folder.store.load_newest(state_pieces(run_.engine));
   if (!from) return from;
+  run_.memory.forget();
   progress = go_on_from(*from);
   read_guard(guard, *from, false);
   return from;

@@ -4,6 +4,7 @@
 #include "checkpoint/store.h"
 #include "data/sequencer.h"
 #include "trainer/engine/engine.h"
+#include "trainer/loop/memory_tier.h"
 #include "trainer/loop/run_folder.h"
 #include "trainer/loop/run_log.h"
 #include "trainer/loop/run_state.h"
@@ -19,6 +20,7 @@ class Resumption {
   struct Run {
     const RunConfig& config;
     RunFolder& folder;
+    MemoryTier& memory;
     Engine& engine;
     Communicator& ranks;  // of the run
     const data::SampleSource& data;

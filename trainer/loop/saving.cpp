@@ -102,6 +102,13 @@ bool TrainRun::finish_save() {
   return committed_ == step;
 }
 
+void TrainRun::save_to_memory() {
+  if (!memory_.due(progress_.step) || committed_ == progress_.step) return;
+  ledger_.enter(Phase::kSave);
+  if (memory_.outlives_a_node()) log_.sync();
+  memory_.save(snapshot());
+}
+
 bool TrainRun::commit() {
   if (!saver_) return commit_now();
   if (!saver_->busy() || save_.step != progress_.step) {

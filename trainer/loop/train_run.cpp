@@ -89,10 +89,11 @@ TrainRun::TrainRun(LoadedConfig loaded, World& world, Device device, int threads
       shared_(share_memory(world, device)),
       arenas_(plan_.memory, device, shared_places(world)),
       engine_(spec_, groups_, stream_, arenas_),
-      resumption_({config_, folder_, engine_, *groups_.all, train_data_}),
       guard_(config_.training),
       drill_(std::move(drill)),
-      log_(team_.leads(), console_options(config_, total_steps_)) {}
+      log_(team_.leads(), console_options(config_, total_steps_)),
+      memory_(config_, world_, *groups_.all, folder_.store, log_),
+      resumption_({config_, folder_, memory_, engine_, *groups_.all, train_data_}) {}
 
 ExitCode TrainRun::run() {
   check_drill();
@@ -101,13 +102,16 @@ ExitCode TrainRun::run() {
   use_gemm_choices();
   ledger_.enter(Phase::kLoad);
   progress_ = resumption_.begin(guard_);
-  if (resumption_.from()) committed_ = progress_.step;
+  if (const auto& from = resumption_.from()) {
+    committed_ = from->manifest.in_memory() ? from->manifest.parent.value_or(-1) : from->step;
+  }
   ledger_.enter(Phase::kStart);
   prepare_saves();
   log_.open(folder_.path, progress_.step, config_.metrics.enable_tensorboard);
   if (team_.leads()) replace_text(folder_.path / "config.toml", effective_toml(loaded_));
   matrix_peak_ = measured_matrix_peak(spec_.compute, stream_.device());
   announce();
+  memory_.start(state_pieces(engine_), progress_.step);
   if (config_.metrics.trace) {
     trace_.emplace(folder_.path, groups_, config_.metrics.trace_steps);
     engine_.observe(&*trace_);
@@ -127,6 +131,7 @@ ExitCode TrainRun::run() {
     const bool due = interval > 0 && progress_.step % interval == 0 && progress_.step > 0;
     follow_save();
     if (due && committed_ != progress_.step && progress_.step < total_steps_) save();
+    if (progress_.step < total_steps_) save_to_memory();
   }
   if (committed_ != progress_.step && !commit()) throw_uncommitted("the run is done");
   return finish(ExitCode::kDone, "done");
@@ -256,8 +261,11 @@ void TrainRun::announce() {
   }
   const auto& from = resumption_.from();
   if (from) {
-    rows.emplace_back("resumes", fmt::format("{} (step {})", from->folder.string(), from->step));
+    const bool in_memory = from->manifest.in_memory();
+    rows.emplace_back("resumes", fmt::format("{} (step {}{})", from->folder.string(), from->step,
+                                             in_memory ? ", in memory" : ""));
     details["from"] = from->folder.string();
+    details["in_memory"] = in_memory;
     details["load_seconds"] = from->seconds;
   }
   if (const GradientCompression& compression = engine_.compression(); compression.compresses()) {
@@ -446,6 +454,7 @@ void TrainRun::validate(StepMetrics& metrics) {
 ExitCode TrainRun::finish(ExitCode code, const std::string& reason) {
   ledger_.enter(Phase::kEnd);
   if (trace_) end_trace();
+  memory_.end(progress_.step);
   log_.event("stop", progress_.step, {{"reason", reason}, {"exit_code", static_cast<int>(code)}});
   log_.sync();
   log_.note(fmt::format("{} at step {} of {}",

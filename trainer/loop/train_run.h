@@ -11,6 +11,7 @@
 #include "trainer/engine/rank_groups.h"
 #include "trainer/loop/data_feed.h"
 #include "trainer/loop/gradient_drill.h"
+#include "trainer/loop/memory_tier.h"
 #include "trainer/loop/resumption.h"
 #include "trainer/loop/run_folder.h"
 #include "trainer/loop/run_log.h"
@@ -79,6 +80,7 @@ class TrainRun {
   void tell_committed(const checkpoint::Committed& committed, double seconds, double stopped);
   bool tell_failed(std::int64_t step, const Error& error);
   void tell_removed(const std::vector<std::int64_t>& steps);
+  void save_to_memory();
   [[noreturn]] void throw_uncommitted(const std::string& what) const;
   ExitCode finish(ExitCode code, const std::string& reason);
 
@@ -104,7 +106,6 @@ class TrainRun {
   std::unique_ptr<SharedMemory> shared_;  // of data ranks on one host, on the CPU
   Arenas arenas_;
   Engine engine_;
-  Resumption resumption_;
   StepGuard guard_;
   std::optional<GradientDrill> drill_;
   RunProgress progress_;
@@ -122,6 +123,8 @@ class TrainRun {
   std::string tokenizer_hash_;
   std::optional<StepTrace> trace_;  // while there are steps to trace
   RunLog log_;
+  MemoryTier memory_;
+  Resumption resumption_;
 };
 
 }  // namespace trireme

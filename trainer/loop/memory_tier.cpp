@@ -1,0 +1,128 @@
+#include "trainer/loop/memory_tier.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "trainer/engine/memory_plan.h"
+#include "trainer/telemetry/clock.h"
+#include "trainer/telemetry/human.h"
+
+namespace trireme {
+
+MemoryTier::MemoryTier(const RunConfig& config, const World& world, Communicator& ranks,
+                       checkpoint::Store& disk, RunLog& log)
+    : config_(config.elastic),
+      disk_(disk),
+      log_(log),
+      store_(config.elastic.memory_folder, disk.run(), checkpoint::Nodes::by_host(world.hosts()),
+             ranks) {}
+
+std::optional<checkpoint::Loaded> MemoryTier::load_newest(
+    std::span<const checkpoint::Piece> wanted) {
+  if (auto found = from_memory(wanted, disk_.newest())) return found;
+  std::optional<checkpoint::Loaded> loaded;
+  try {
+    loaded = disk_.load_newest(wanted);
+  } catch (const checkpoint::MismatchError&) {
+    throw;
+  } catch (const CheckpointError& error) {
+    auto found = from_memory(wanted, std::nullopt);
+    if (!found) throw;
+    found->rejected.emplace_back(error.what());
+    return found;
+  }
+  // The newest was damaged: between it and what is loaded now there may be a snapshot.
+  if (loaded && !loaded->rejected.empty()) {
+    const std::size_t refused = rejected_.size();
+    if (auto found = from_memory(wanted, loaded->manifest.lineage())) {
+      found->rejected = loaded->rejected;
+      return found;
+    }
+    if (rejected_.size() > refused) disk_.load_step(loaded->step, wanted);  // half overwritten
+  }
+  forget();
+  return loaded;
+}
+
+std::optional<checkpoint::Loaded> MemoryTier::from_memory(
+    std::span<const checkpoint::Piece> wanted, std::optional<checkpoint::Lineage> newer_than) {
+  try {
+    auto found = store_.load_newest(wanted, newer_than, rejected_);
+    if (found) disk_.go_on_from(found->manifest);
+    return found;
+  } catch (const EnvironmentError& error) {
+    rejected_.emplace_back(error.what());
+    return std::nullopt;
+  }
+}
+
+void MemoryTier::forget() {
+  try {
+    store_.forget();
+  } catch (const EnvironmentError& error) {
+    rejected_.emplace_back(error.what());
+  }
+}
+
+void MemoryTier::start(std::span<const checkpoint::Piece> pieces, std::int64_t step) {
+  for (const std::string& why : std::set<std::string>(rejected_.begin(), rejected_.end())) {
+    log_.note("snapshot in memory rejected: " + why);
+    log_.event("snapshot_rejected", step, {{"why", why}});
+  }
+  rejected_.clear();
+  if (config_.memory_interval == 0) return;
+  try {
+    store_.prepare(pieces, available_memory(Device{}, 1));
+  } catch (const EnvironmentError& error) {
+    return log_.warn(step, say("no snapshots in memory: ", error.what()));
+  }
+  saves_ = true;
+  const int nodes = store_.nodes().count();
+  log_.note(fmt::format(
+      "snapshots every {} in {}: {} for two{}",
+      config_.memory_interval == 1 ? std::string("step")
+                                   : fmt::format("{} steps", config_.memory_interval),
+      store_.folder().path().string(), human_bytes(store_.bytes_here()),
+      nodes > 1 ? fmt::format(", on each of {} nodes, with those of the node before", nodes)
+                : std::string("; there is one node, so there is no copy elsewhere")));
+  for (const auto& path : store_.removed()) {
+    log_.note(fmt::format("removed {}: a run left it more than a day ago", path.string()));
+  }
+}
+
+bool MemoryTier::due(std::int64_t step) const {
+  return saves_ && step % config_.memory_interval == 0;
+}
+
+void MemoryTier::save(const checkpoint::Snapshot& snapshot) {
+  const double begin = seconds_now();
+  try {
+    store_.save(disk_.described(snapshot), snapshot.add_digests);
+  } catch (const EnvironmentError& error) {
+    return log_.warn(snapshot.step, fmt::format("no snapshot of step {} in memory: {}",
+                                                snapshot.step, error.what()));
+  }
+  const double took = seconds_now() - begin;
+  ++saved_;
+  seconds_ += took;
+  longest_ = std::max(longest_, took);
+}
+
+void MemoryTier::end(std::int64_t step) {
+  if (saved_ > 0) {
+    log_.event("memory_snapshots", step,
+               {{"count", saved_},
+                {"mean_seconds", seconds_ / static_cast<double>(saved_)},
+                {"longest_seconds", longest_},
+                {"bytes", store_.bytes_here()}});
+  }
+  try {
+    store_.remove();
+  } catch (const EnvironmentError& error) {
+    log_.warn(step, error.what());
+  }
+}
+
+}  // namespace trireme
