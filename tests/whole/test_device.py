@@ -52,7 +52,7 @@ def a_run_on_a_device_has_the_curve_of_the_cpu_and_goes_on_there(workshop):
 
 @fact
 def the_same_algorithms_give_the_same_bits(workshop):
-    """They are chosen by timing, and may differ where a run is not given another's choices."""
+    """They are chosen by timing: a run keeps its own, and a user's runs share what was timed."""
     prepared(workshop)
     options = ["--job.device=cuda", "--training.dtype=bfloat16",
                "--activation_checkpoint.mode=full"]
@@ -64,6 +64,8 @@ def the_same_algorithms_give_the_same_bits(workshop):
     trained(workshop, "two", *options)
     same_checkpoint(workshop, "two", "one")
     check((workshop / "two" / choices.name).read_text() == choices.read_text(), "others chosen")
+    trained(workshop, "three", *options)
+    check((workshop / "three" / choices.name).read_text() == choices.read_text(), "timed again")
 
 
 @fact

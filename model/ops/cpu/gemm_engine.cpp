@@ -58,15 +58,15 @@ void GemmEngine::fix(GemmLibrary library) {
   decided_.clear();
 }
 
-void GemmEngine::use(const GemmChoices& choices) {
+void GemmEngine::use(const ChoiceTable& choices) {
   const std::lock_guard guard(mutex_);
-  GemmChoices merged = choices;
+  ChoiceTable merged = choices;
   merged.merge(choices_);
   choices_ = std::move(merged);
   decided_.clear();
 }
 
-GemmChoices GemmEngine::choices() const {
+ChoiceTable GemmEngine::choices() const {
   const std::lock_guard guard(mutex_);
   return choices_;
 }
@@ -95,10 +95,12 @@ GemmLibrary GemmEngine::choose(const MatMul& product) {
   }
   const std::string machine = this->machine(product.shape.threads);
   const std::string key = choice_key(product.shape);
-  if (const auto chosen = choices_.find(machine, key)) return *chosen;
-  std::optional<GemmLibrary> library = cache(machine).find(key);
-  if (!library) library = cache(machine).settle(key, measure(product, candidates));
-  choices_.set(machine, key, *library);
+  std::optional<std::string> way = choices_.find(machine, key);
+  if (!way) way = cache(machine).find(key);
+  if (!way) way = cache(machine).settle(key, name_of(measure(product, candidates)));
+  choices_.set(machine, key, *way);
+  const std::optional<GemmLibrary> library = library_named(*way);
+  require(library.has_value(), "no library is called ", *way);
   return *library;
 }
 
@@ -110,7 +112,7 @@ std::string GemmEngine::machine(int threads) const {
 }
 
 GemmCache& GemmEngine::cache(const std::string& machine) {
-  return caches_.try_emplace(machine, cache_folder_, machine).first->second;
+  return caches_.try_emplace(machine, cache_folder_, machine, is_library).first->second;
 }
 
 // On the operands themselves, so that the timing sees their size and place. What

@@ -8,9 +8,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "model/ops/cpu/gemm_cache.h"
-#include "model/ops/cpu/gemm_choices.h"
+#include "model/ops/choice_table.h"
+#include "model/ops/cpu/gemm_library.h"
 #include "model/ops/cpu/matmul.h"
+#include "model/ops/gemm_cache.h"
 
 namespace trireme::ops::cpu {
 
@@ -33,9 +34,9 @@ class GemmEngine {
   // From now on one library wherever it can; nothing is measured.
   void fix(GemmLibrary library);
   // From now on these choices, before the cache's and before any measurement.
-  void use(const GemmChoices& choices);
+  void use(const ChoiceTable& choices);
   // All choices made so far and those given, to be stored with the run.
-  GemmChoices choices() const;
+  ChoiceTable choices() const;
 
  private:
   GemmLibrary choose(const MatMul& product);
@@ -47,7 +48,7 @@ class GemmEngine {
   std::filesystem::path cache_folder_;
   mutable std::mutex mutex_;
   std::optional<GemmLibrary> fixed_;
-  GemmChoices choices_;
+  ChoiceTable choices_;
   std::map<std::string, GemmCache> caches_;
   std::unordered_map<MatMulShape, GemmLibrary, MatMulHash> decided_;
   std::map<GemmLibrary, std::unique_ptr<MatMulLibrary>> libraries_;

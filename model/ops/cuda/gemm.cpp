@@ -17,7 +17,7 @@ GemmEngine& engine_of(Device device) {
   static std::mutex mutex;
   static std::map<int, GemmEngine> engines;
   const std::lock_guard guard(mutex);
-  return engines.try_emplace(device.index, device).first->second;
+  return engines.try_emplace(device.index, device, GemmCache::user_folder()).first->second;
 }
 
 // Bytes, 16 at most, that all the addresses are multiples of.

@@ -6,7 +6,7 @@
 
 #include "model/device/cuda/check.h"
 #include "model/device/event.h"
-#include "model/ops/cuda/algorithm_table.h"
+#include "model/ops/cuda/algorithm.h"
 #include "model/ops/cuda/gemm.h"
 
 namespace trireme::ops::cuda {
@@ -23,7 +23,10 @@ std::string machine_of(Device device) {
 
 }  // namespace
 
-GemmEngine::GemmEngine(Device device) : device_(device), machine_(machine_of(device)) {
+GemmEngine::GemmEngine(Device device, const std::filesystem::path& cache_folder)
+    : device_(device),
+      machine_(machine_of(device)),
+      cache_(cache_folder, say(machine_, ", driver ", cuda_versions().driver), is_algorithm) {
   trireme::cuda::use_device(device.index);
   cublasLtHandle_t library = nullptr;
   check(cublasLtCreate(&library), "cublasLtCreate");
@@ -38,7 +41,7 @@ void GemmEngine::run(Stream& stream, const MatMul& product) {
     trireme::cuda::check(cudaDeviceSynchronize(), device_.index, "cudaDeviceSynchronize");
     last_stream_ = stream.handle();
   }
-  if (const int now = process_algorithms().generation(); now != generation_) {
+  if (const int now = process_choices().generation(); now != generation_) {
     decided_.clear();
     generation_ = now;
   }
@@ -54,21 +57,27 @@ void GemmEngine::run(Stream& stream, const MatMul& product) {
 GemmEngine::Decided GemmEngine::decide(Stream& stream, const MatMul& product) {
   Decided decided{MatMulPlan(product.shape), {}};
   const std::string key = choice_key(product.shape);
-  if (const auto known = process_algorithms().find(machine_, key)) {
-    std::copy(known->begin(), known->end(), decided.algorithm.data);
-    if (decided.plan.can_use(library_.get(), decided.algorithm, workspace_.bytes())) return decided;
-    // A near shape's algorithm that cannot do this one; what the library proposes first is
-    // the same in every run.
-    const auto proposed = decided.plan.candidates(library_.get(), workspace_.bytes(), 1);
-    if (proposed.empty()) throw EnvironmentError(say("cuBLASLt has no algorithm for ", key));
-    decided.algorithm = proposed.front().algorithm;
-    return decided;
-  }
-  decided.algorithm = measure(stream, product, decided.plan);
-  Algorithm words{};
-  std::copy(std::begin(decided.algorithm.data), std::end(decided.algorithm.data), words.begin());
-  process_algorithms().set(machine_, key, words);
+  std::optional<std::string> way = process_choices().find(machine_, key);
+  if (!way) way = cache_.find(key);
+  if (!way) way = cache_.settle(key, measured(stream, product, decided.plan));
+  process_choices().set(machine_, key, *way);
+  const std::optional<Algorithm> known = algorithm_named(*way);
+  require(known.has_value(), "cuBLASLt has no algorithm ", *way);
+  std::copy(known->begin(), known->end(), decided.algorithm.data);
+  if (decided.plan.can_use(library_.get(), decided.algorithm, workspace_.bytes())) return decided;
+  // A near shape's algorithm that cannot do this one; what the library proposes first is
+  // the same in every run.
+  const auto proposed = decided.plan.candidates(library_.get(), workspace_.bytes(), 1);
+  if (proposed.empty()) throw EnvironmentError(say("cuBLASLt has no algorithm for ", key));
+  decided.algorithm = proposed.front().algorithm;
   return decided;
+}
+
+std::string GemmEngine::measured(Stream& stream, const MatMul& product, MatMulPlan& plan) {
+  const cublasLtMatmulAlgo_t fastest = measure(stream, product, plan);
+  Algorithm words{};
+  std::copy(std::begin(fastest.data), std::end(fastest.data), words.begin());
+  return text_of(words);
 }
 
 // On the operands themselves. What is replaced will be computed again; a sum must not be

@@ -1,7 +1,7 @@
 #include "model/ops/cuda/matmul.h"
 
 #include "model/base/error.h"
-#include "model/ops/cuda/algorithm_table.h"
+#include "model/ops/choice_table.h"
 
 namespace trireme::ops::cuda {
 namespace {

@@ -5,40 +5,57 @@
 #include <vector>
 
 #include "model/base/error.h"
-#include "model/ops/cuda/algorithm_table.h"
+#include "model/ops/cuda/algorithm.h"
 
 namespace trireme::ops {
 namespace {
 
 using cuda::Algorithm;
-using cuda::AlgorithmTable;
 
 constexpr Algorithm kAlgorithm{0, 1, 0xfedcba9876543210, ~std::uint64_t{0}, 4, 5, 6, 7};
+constexpr const char* kH100 = "cuda: NVIDIA H100, cuBLASLt 130100";
 
 std::string of_cuda(const std::string& shape, const Algorithm& algorithm) {
-  AlgorithmTable table;
-  table.set("cuda: NVIDIA H100, cuBLASLt 130100", shape, algorithm);
+  ChoiceTable table;
+  table.set(kH100, shape, cuda::text_of(algorithm));
   return table.json();
 }
 
-TEST(AlgorithmTable, ReadsBackItsJson) {
-  AlgorithmTable table;
-  table.set("cuda: a", "x", kAlgorithm);
-  table.set("cuda: a", "y", {});
-  table.set("cuda: b", "x", kAlgorithm);
-  EXPECT_EQ(AlgorithmTable::parse(table.json()), table);
-  EXPECT_EQ(AlgorithmTable::parse(table.json()).find("cuda: b", "x"), kAlgorithm);
-  EXPECT_FALSE(table.find("cuda: b", "y"));
+bool is_short(const std::string& machine, const std::string& way) {
+  return way.size() < machine.size();
 }
 
-TEST(AlgorithmTable, RoundsExtentsToThreeBits) {
-  EXPECT_EQ(cuda::extents_key(256, 2304, 7), "256 2560 7");
-  EXPECT_EQ(cuda::extents_key(256, 2500, 9), "256 2560 10");
+TEST(ChoiceTable, ReadsBackItsJson) {
+  ChoiceTable table;
+  table.set("of one", "x", "a");
+  table.set("of one", "y", "b");
+  table.set("another", "x", "c");
+  EXPECT_EQ(ChoiceTable::parse(table.json(), is_short), table);
+  EXPECT_EQ(ChoiceTable::parse(ChoiceTable{}.json(), is_short), ChoiceTable{});
+  EXPECT_EQ(table.find("another", "x"), "c");
+  EXPECT_FALSE(table.find("another", "y"));
+  EXPECT_FALSE(table.find("a third", "x"));
+}
+
+TEST(ChoiceTable, RefusesWaysThatTheMachineDoesNotKnow) {
+  EXPECT_NO_THROW(ChoiceTable::parse(R"({"mm": {"x": "a"}})", is_short));
+  EXPECT_THROW(ChoiceTable::parse(R"({"mm": {"x": "aaa"}})", is_short), ConfigError);
+}
+
+TEST(ChoiceTable, RoundsExtentsToThreeBits) {
+  EXPECT_EQ(extents_key(256, 2304, 7), "256 2560 7");
+  EXPECT_EQ(extents_key(256, 2500, 9), "256 2560 10");
+}
+
+TEST(Algorithm, ReadsBackItsText) {
+  EXPECT_EQ(cuda::algorithm_named(cuda::text_of(kAlgorithm)), kAlgorithm);
+  EXPECT_FALSE(cuda::algorithm_named("openblas"));
+  EXPECT_FALSE(cuda::algorithm_named("cublaslt:12"));
 }
 
 TEST(GemmChoices, NameWhatIsWrongWithAText) {
   for (const std::string text :
-       {"", "{", "[1]", R"({"cuda: a": 3})", R"({"cuda: a": {"x": 7}})",
+       {"", "{", "[1]", R"({"cuda: a": 3})", R"({"cuda: a": {"x": 7}})", R"({"AMD": {"x": 7}})",
         R"({"cuda: a": {"x": "openblas"}})", R"({"cuda: a": {"x": "cublaslt:12"}})",
         R"({"AMD": {"x": "mkl"}})"}) {
     EXPECT_THROW(use_gemm_choices(text), ConfigError) << text;
@@ -54,17 +71,17 @@ TEST(GemmChoices, OfBothDevicesAreOneTableAndTheFirstWins) {
       << merged;
   use_gemm_choices(merged);
   EXPECT_EQ(gemm_choices(), merged);
-  EXPECT_EQ(cuda::process_algorithms().find("cuda: NVIDIA H100, cuBLASLt 130100", "x"), kAlgorithm);
+  EXPECT_EQ(cuda::process_choices().find(kH100, "x"), cuda::text_of(kAlgorithm));
 }
 
 TEST(GemmChoices, GivenLaterComeBeforeThoseMade) {
-  const int before = cuda::process_algorithms().generation();
-  cuda::process_algorithms().set("cuda: here", "x", {});
-  AlgorithmTable given;
-  given.set("cuda: here", "x", kAlgorithm);
+  const int before = cuda::process_choices().generation();
+  cuda::process_choices().set("cuda: here", "x", cuda::text_of({}));
+  ChoiceTable given;
+  given.set("cuda: here", "x", cuda::text_of(kAlgorithm));
   use_gemm_choices(given.json());
-  EXPECT_EQ(cuda::process_algorithms().find("cuda: here", "x"), kAlgorithm);
-  EXPECT_EQ(cuda::process_algorithms().generation(), before + 1);
+  EXPECT_EQ(cuda::process_choices().find("cuda: here", "x"), cuda::text_of(kAlgorithm));
+  EXPECT_EQ(cuda::process_choices().generation(), before + 1);
 }
 
 }  // namespace

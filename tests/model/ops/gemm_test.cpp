@@ -15,7 +15,6 @@
 namespace trireme::ops {
 namespace {
 
-using cpu::GemmChoices;
 using cpu::GemmEngine;
 using cpu::GemmLibrary;
 
@@ -247,40 +246,43 @@ class GemmCacheTest : public ::testing::Test {
 };
 
 TEST_F(GemmCacheTest, LetsTheFirstToSettleWin) {
-  cpu::GemmCache first(folder_, "machine a"), second(folder_, "machine a");
+  GemmCache first(folder_, "machine a", cpu::is_library),
+      second(folder_, "machine a", cpu::is_library);
   EXPECT_FALSE(first.find("shape"));
   EXPECT_FALSE(second.find("shape"));
-  EXPECT_EQ(first.settle("shape", GemmLibrary::kOpenBlas), GemmLibrary::kOpenBlas);
-  EXPECT_EQ(second.settle("shape", GemmLibrary::kOneDnn), GemmLibrary::kOpenBlas);
-  EXPECT_EQ(second.settle("other", GemmLibrary::kOneDnn), GemmLibrary::kOneDnn);
-  cpu::GemmCache later(folder_, "machine a");
-  EXPECT_EQ(later.find("shape"), GemmLibrary::kOpenBlas);
-  EXPECT_EQ(later.find("other"), GemmLibrary::kOneDnn);
-  cpu::GemmCache elsewhere(folder_, "machine b");
+  EXPECT_EQ(first.settle("shape", "openblas"), "openblas");
+  EXPECT_EQ(second.settle("shape", "onednn"), "openblas");
+  EXPECT_EQ(second.settle("other", "onednn"), "onednn");
+  GemmCache later(folder_, "machine a", cpu::is_library);
+  EXPECT_EQ(later.find("shape"), "openblas");
+  EXPECT_EQ(later.find("other"), "onednn");
+  GemmCache elsewhere(folder_, "machine b", cpu::is_library);
   EXPECT_FALSE(elsewhere.find("shape"));
 }
 
 TEST_F(GemmCacheTest, WritesOverAFileThatIsNotOne) {
-  cpu::GemmCache(folder_, "m").settle("shape", GemmLibrary::kOneDnn);
-  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
-    if (entry.path().extension() == ".json") std::ofstream(entry.path()) << "{\"m\": [tru";
+  for (const char* text : {"{\"m\": [tru", "{\"m\": {\"shape\": \"mkl\"}}"}) {
+    GemmCache(folder_, "m", cpu::is_library).settle("shape", "onednn");
+    for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+      if (entry.path().extension() == ".json") std::ofstream(entry.path()) << text;
+    }
+    GemmCache broken(folder_, "m", cpu::is_library);
+    EXPECT_FALSE(broken.find("shape")) << text;
+    EXPECT_EQ(broken.settle("shape", "openblas"), "openblas") << text;
+    EXPECT_EQ(GemmCache(folder_, "m", cpu::is_library).find("shape"), "openblas") << text;
   }
-  cpu::GemmCache broken(folder_, "m");
-  EXPECT_FALSE(broken.find("shape"));
-  EXPECT_EQ(broken.settle("shape", GemmLibrary::kOpenBlas), GemmLibrary::kOpenBlas);
-  EXPECT_EQ(cpu::GemmCache(folder_, "m").find("shape"), GemmLibrary::kOpenBlas);
 }
 
 TEST_F(GemmCacheTest, DoesWithoutAFolderItCannotMake) {
   std::ofstream(folder_) << "a file where the folder should be";
-  cpu::GemmCache cache(folder_ / "below", "m");
+  GemmCache cache(folder_ / "below", "m", cpu::is_library);
   EXPECT_FALSE(cache.find("shape"));
-  EXPECT_EQ(cache.settle("shape", GemmLibrary::kOneDnn), GemmLibrary::kOneDnn);
-  EXPECT_EQ(cache.settle("shape", GemmLibrary::kOpenBlas), GemmLibrary::kOpenBlas);
+  EXPECT_EQ(cache.settle("shape", "onednn"), "onednn");
+  EXPECT_EQ(cache.settle("shape", "openblas"), "openblas");
 }
 
 TEST_F(GemmCacheTest, KeepsWhatAnEngineMeasured) {
-  GemmChoices measured;
+  ChoiceTable measured;
   {
     GemmEngine engine(folder_);
     expect_product({DType::kF32, DType::kF32, 40, 50, 60, true, false, Into::kAdd}, &engine);
@@ -304,28 +306,10 @@ TEST_F(GemmCacheTest, GivesAResumedRunItsOwnChoices) {
   const std::size_t end = table.rfind('"') + 1, start = table.rfind('"', end - 2);
   table.replace(start, end - start, to);
   GemmEngine resumed(folder_);
-  resumed.use(GemmChoices::parse(table));
+  resumed.use(ChoiceTable::parse(table, cpu::is_library));
   expect_product({DType::kF32, DType::kF32, 40, 50, 60, false, true}, &resumed);
-  EXPECT_EQ(resumed.choices(), GemmChoices::parse(table));
+  EXPECT_EQ(resumed.choices(), ChoiceTable::parse(table, cpu::is_library));
   EXPECT_NE(resumed.choices(), first.choices());
-}
-
-TEST(GemmChoices, ReadsBackItsJson) {
-  GemmChoices choices;
-  choices.set("a", "x", GemmLibrary::kOpenBlas);
-  choices.set("a", "y", GemmLibrary::kOneDnn);
-  choices.set("b", "x", GemmLibrary::kOwn);
-  EXPECT_EQ(GemmChoices::parse(choices.json()), choices);
-  EXPECT_EQ(GemmChoices::parse(GemmChoices{}.json()), GemmChoices{});
-  const GemmChoices stored = GemmChoices::parse(R"({"m": {"x": "onednn", "y": "trireme"}})");
-  EXPECT_EQ(stored.find("m", "x"), GemmLibrary::kOneDnn);
-  EXPECT_EQ(stored.find("m", "y"), GemmLibrary::kOwn);
-}
-
-TEST(GemmChoices, NamesWhatIsWrongWithAText) {
-  for (const char* text :
-       {"", "{", "[1]", "{\"a\": 3}", "{\"a\": {\"x\": 7}}", "{\"a\": {\"x\": \"mkl\"}}"})
-    EXPECT_THROW(GemmChoices::parse(text), ConfigError) << text;
 }
 
 TEST(GemmChoices, SharesAChoiceAmongNearExtents) {

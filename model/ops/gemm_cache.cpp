@@ -1,4 +1,4 @@
-#include "model/ops/cpu/gemm_cache.h"
+#include "model/ops/gemm_cache.h"
 
 #include <spdlog/spdlog.h>
 #include <sys/file.h>
@@ -14,7 +14,7 @@
 #include "model/base/error.h"
 #include "model/base/file.h"
 
-namespace trireme::ops::cpu {
+namespace trireme::ops {
 namespace {
 
 // Held from reading the file to replacing it. A holder may have been stopped, or
@@ -48,8 +48,9 @@ std::string file_name(const std::string& machine) {
 
 }  // namespace
 
-GemmCache::GemmCache(const std::filesystem::path& folder, std::string machine)
-    : machine_(std::move(machine)) {
+GemmCache::GemmCache(const std::filesystem::path& folder, std::string machine,
+                     ChoiceTable::Knows knows)
+    : machine_(std::move(machine)), knows_(knows) {
   if (!folder.empty()) file_ = folder / file_name(machine_);
 }
 
@@ -61,7 +62,7 @@ std::filesystem::path GemmCache::user_folder() {
   return {};
 }
 
-std::optional<GemmLibrary> GemmCache::find(const std::string& shape) {
+std::optional<std::string> GemmCache::find(const std::string& shape) {
   if (file_.empty()) return std::nullopt;
   if (!read_) {
     try {
@@ -74,7 +75,7 @@ std::optional<GemmLibrary> GemmCache::find(const std::string& shape) {
   return known_.find(machine_, shape);
 }
 
-GemmLibrary GemmCache::settle(const std::string& shape, GemmLibrary measured) {
+std::string GemmCache::settle(const std::string& shape, const std::string& measured) {
   if (file_.empty()) return measured;
   try {
     make_folders(file_.parent_path());
@@ -96,7 +97,7 @@ void GemmCache::read() {
   known_ = {};
   if (!std::filesystem::exists(file_)) return;
   try {
-    known_ = GemmChoices::parse(read_text(file_));
+    known_ = ChoiceTable::parse(read_text(file_), knows_);
   } catch (const ConfigError& error) {
     spdlog::warn("{}: {}; measuring again", file_.string(), error.what());
   }
@@ -107,4 +108,4 @@ void GemmCache::give_up(const std::string& why) {
   file_.clear();
 }
 
-}  // namespace trireme::ops::cpu
+}  // namespace trireme::ops

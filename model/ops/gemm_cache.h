@@ -3,9 +3,9 @@
 #include <optional>
 #include <string>
 
-#include "model/ops/cpu/gemm_choices.h"
+#include "model/ops/choice_table.h"
 
-namespace trireme::ops::cpu {
+namespace trireme::ops {
 
 // One user's choices for one machine, in one file that all processes share: what
 // one has measured the others take over, the first to settle a shape wins. It
@@ -13,12 +13,13 @@ namespace trireme::ops::cpu {
 // and remembers nothing.
 class GemmCache {
  public:
-  // In `folder`/gemm-<machine>.json; no cache where the folder is empty.
-  GemmCache(const std::filesystem::path& folder, std::string machine);
+  // In `folder`/gemm-<machine>.json; no cache where the folder is empty. A file with a way that
+  // the machine does not know is written anew.
+  GemmCache(const std::filesystem::path& folder, std::string machine, ChoiceTable::Knows knows);
 
-  std::optional<GemmLibrary> find(const std::string& shape);
+  std::optional<std::string> find(const std::string& shape);
   // Offers a measured choice; returns the one that holds.
-  GemmLibrary settle(const std::string& shape, GemmLibrary measured);
+  std::string settle(const std::string& shape, const std::string& measured);
 
   // $XDG_CACHE_HOME/trireme or ~/.cache/trireme; empty without a home.
   static std::filesystem::path user_folder();
@@ -29,8 +30,9 @@ class GemmCache {
 
   std::filesystem::path file_;
   std::string machine_;
-  GemmChoices known_;
+  ChoiceTable::Knows knows_;
+  ChoiceTable known_;
   bool read_ = false;
 };
 
-}  // namespace trireme::ops::cpu
+}  // namespace trireme::ops
