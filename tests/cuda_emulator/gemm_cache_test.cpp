@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "model/base/error.h"
 #include "model/base/file.h"
 #include "model/ops/cuda/algorithm.h"
 #include "model/ops/cuda/gemm_engine.h"

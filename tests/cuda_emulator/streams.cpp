@@ -183,10 +183,13 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     event->capture = stream->capture;
     return cudaSuccess;
   }
-  const cudaError_t error = trireme::emulator::enqueue(stream, [event] {
-    event->reached = std::chrono::steady_clock::now();
-    return cudaSuccess;
-  });
+  // A stream with nothing to do reaches it at once, though nobody sees that before waiting.
+  const bool idle = !stream || stream->done == stream->queued;
+  const cudaError_t error = trireme::emulator::enqueue(
+      stream, [event, idle, recorded = std::chrono::steady_clock::now()] {
+        event->reached = idle ? recorded : std::chrono::steady_clock::now();
+        return cudaSuccess;
+      });
   event->stream = stream;
   event->position = stream ? stream->queued : 0;
   return error;

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """A run on a CUDA device beside the same run on the CPU: on a GPU, or on an emulated one."""
+import json
 import shutil
 
 from support import Skip, check, events, fact, main, metrics, note, same_checkpoint
@@ -85,17 +86,59 @@ def replayed_gradients_change_no_bit(workshop):
     check("not used: the run is not on a GPU" in here.err, here)
 
 
+def trace_rows(folder, rank):
+    """{row: [(category, name, start, end)]} in microseconds, in order of their starts."""
+    found = json.loads((folder / f"trace-{rank}.json").read_text())
+    names = {e["tid"]: e["args"]["name"] for e in found if e["name"] == "thread_name"}
+    rows = {}
+    for e in found:
+        if e["ph"] == "X":
+            rows.setdefault(names.get(e["tid"], "rank"), []).append(
+                (e["cat"], e["name"], e["ts"], e["ts"] + e["dur"]))
+    return {row: sorted(spans, key=lambda span: span[2]) for row, spans in rows.items()}
+
+
+@fact
+def a_trace_shows_when_the_device_worked_not_when_it_was_told_to(workshop):
+    prepared(workshop)
+    trained(workshop, "run", "--job.device=cuda", "--metrics.trace=true",
+            "--metrics.trace_steps=4")
+    rows = trace_rows(workshop / "run", 0)
+    check(sorted(rows) == ["cuda:0", "rank"], sorted(rows))
+    steps = [(a, b) for _, name, a, b in rows["rank"] if name.startswith("step ")]
+    check(len(steps) == 4, steps)
+    told = [span for span in rows["rank"] if span[0] == "queueing"]
+    worked = rows["cuda:0"]
+    check(all(category == "compute" for category, *_ in worked), worked)
+    check([name for _, name, *_ in told] == [name for _, name, *_ in worked] ==
+          ["0F0", "0B0", "0F1", "0B1"] * 4, told, worked)
+    check(all(a[3] <= b[2] for a, b in zip(worked, worked[1:])), "two at once on one stream")
+    for (start, end), first in zip(steps, range(0, 16, 4)):
+        # Both clocks are compared once a step: the event that does it takes a moment.
+        check(all(start - 50 <= a < b <= end + 50 for _, _, a, b in worked[first:first + 4]),
+              worked[first:first + 4], start, end)
+    # Nothing is done before it is asked for; the last work ends after the last was queued.
+    check(all(t[2] <= w[2] + 50 for t, w in zip(told, worked)), "work before its queueing")
+    check(all(worked[i][3] > told[i][3] for i in range(3, 16, 4)), "nothing is asynchronous")
+
+
 @fact
 def ranks_share_a_device_and_say_so(workshop):
     prepared(workshop)
     trained(workshop, "alone", "--job.device=cpu")
     for name, axis in ("tensor", "tensor"), ("pipeline", "pipeline"):
-        done = trained(workshop, name, "--job.device=cuda", f"--parallelism.{axis}=2", ranks=2)
+        done = trained(workshop, name, "--job.device=cuda", f"--parallelism.{axis}=2",
+                       "--metrics.trace=true", ranks=2)
         found = difference(workshop, name, "alone")
         note(f"{axis}: losses within {found:.1e}")
         check(found < 1e-5, axis, found)
         told = done.out + done.err
         check("share a GPU" in told or "NCCL" in told, done)
+        for rank in 0, 1:
+            rows = trace_rows(workshop / name, rank)
+            check(any(category == "compute" for category, *_ in rows["cuda:0"]), rows)
+    told = events(workshop / "pipeline", "bubble")
+    check(len(told) == 1 and 0 < told[0]["measured"] < 1, told)
 
 
 @fact

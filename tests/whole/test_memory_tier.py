@@ -123,8 +123,9 @@ def a_damaged_snapshot_is_told_and_the_newest_good_state_taken(workshop):
 @fact
 def a_snapshot_between_a_damaged_checkpoint_and_the_one_before_is_taken(workshop):
     expected, run = whole_run(workshop), workshop / "run"
-    config = workshop.config("run", changes(workshop, memory_interval=DISK - 1),
-                             {"checkpoint": {"async": False}})
+    settings = changes(workshop, memory_interval=DISK - 1)
+    settings["checkpoint"]["async"] = False  # the disk has it when the next step begins
+    config = workshop.config("run", settings)
     with workshop.start("train", config) as process:
         kill_after(process, run, 2 * DISK + 1)
     note(f"killed after step {steps_done(run)}")

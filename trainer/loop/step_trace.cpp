@@ -41,7 +41,7 @@ StepTrace::StepTrace(const std::filesystem::path& run_folder, const RankGroups& 
                         groups.tensor->rank())),
       left_(steps) {}
 
-void StepTrace::begin_step(std::int64_t step) {
+void StepTrace::begin_step(std::int64_t step, Stream& stream) {
   in_step_ = true;
   step_ = step;
   step_start_ = file_.now();
@@ -50,9 +50,36 @@ void StepTrace::begin_step(std::int64_t step) {
   open_.clear();
   ran_.clear();
   waited_.clear();
+  queued_.clear();
+  marks_used_ = 0;
+  if (!stream.on_cuda()) return;
+  if (!std::exchange(device_is_named_, true)) file_.name_device(say(stream.device()));
+  mark(stream);
+  device_start_ = file_.now();
+}
+
+StepTrace::Mark StepTrace::mark(Stream& stream) {
+  if (marks_used_ == marks_.size())
+    marks_.emplace_back(stream.device(), trireme::Event::Use::kTiming);
+  marks_[marks_used_].record(stream);
+  return marks_used_++;
+}
+
+void StepTrace::read_device() {
+  const auto at = [&](Mark mark) {
+    const double nanoseconds = 1e6 * marks_[mark].milliseconds_since(marks_.front());
+    return device_start_ + static_cast<std::int64_t>(nanoseconds);
+  };
+  for (const Queued& work : queued_) {
+    const std::int64_t start = at(work.begin), end = at(work.end);
+    file_.device_span("compute", work.name, start, end, work.details);
+    busy_ += end - start;
+    walk_end_ = std::max(walk_end_, end);
+  }
 }
 
 StepTrace::Shares StepTrace::end_step() {
+  read_device();
   file_.span("step", say("step ", step_), step_start_, file_.now());
   in_step_ = false;
   file_.flush();
@@ -94,23 +121,29 @@ StepTrace::Shares StepTrace::shares() const {
   return {.bubble = median(bubbles_), .hidden = median(hiddens_)};
 }
 
-void StepTrace::begin(Stream&, const PipelineEvent& event) {
+void StepTrace::begin(Stream& stream, const PipelineEvent& event) {
   if (!in_step_) return;
   const std::int64_t at = file_.now();
   if (!walk_start_) walk_start_ = at;
-  open_[{event.what, say(event.action)}] = at;
+  const bool timed = event.what == What::kAction && stream.on_cuda();
+  open_[{event.what, say(event.action)}] = {at, timed ? mark(stream) : 0};
 }
 
-void StepTrace::end(Stream&, const PipelineEvent& event) {
+void StepTrace::end(Stream& stream, const PipelineEvent& event) {
   if (!in_step_) return;
   const std::int64_t at = walk_end_ = file_.now();
   const std::string action = say(event.action);
   const auto begun = open_.find({event.what, action});
   if (begun == open_.end()) return;
-  const std::int64_t start = begun->second;
+  const auto [start, mark_of_start] = begun->second;
   open_.erase(begun);
   switch (event.what) {
     case What::kAction:
+      if (stream.on_cuda()) {
+        file_.span("queueing", action, start, at, details_of(event));
+        queued_.push_back({action, details_of(event), mark_of_start, mark(stream)});
+        break;
+      }
       busy_ += at - start;
       file_.span("compute", action, start, at, details_of(event));
       break;

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -7,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/device/event.h"
 #include "parallel/comm/communication_observer.h"
 #include "parallel/pipeline/observer.h"
 #include "trainer/config/run_config.h"
@@ -21,15 +23,17 @@ namespace trireme {
 // ranks at once, since they ended the one before together; so the longest of their walks
 // is that time, and clocks of different nodes are never compared. Of collectives that run
 // beside the ranks' work it measures how much of their time is hidden: in which the rank
-// does not wait for one of them.
+// does not wait for one of them. What a CUDA device does is timed by events on its stream, which
+// are read when the step is over: nobody waits for them.
 class StepTrace final : public PipelineObserver, public CommunicationObserver {
  public:
   // The first of `steps` is not counted: it may try libraries out.
   StepTrace(const std::filesystem::path& run_folder, const RankGroups& groups, std::int64_t steps);
   ~StepTrace() override { file_.close(); }
 
-  // Between begin_step and end_step what the pipeline does is recorded, else nothing.
-  void begin_step(std::int64_t step);
+  // Between begin_step and end_step what the pipeline does is recorded, else nothing. `stream`,
+  // the engine's, has nothing to do at either.
+  void begin_step(std::int64_t step, Stream& stream);
   struct Shares {
     std::optional<double> bubble;  // none without a pipeline
     std::optional<double> hidden;  // none where nothing ran beside
@@ -69,7 +73,21 @@ class StepTrace final : public PipelineObserver, public CommunicationObserver {
   std::optional<double> bubble() const;
   std::optional<double> hidden() const;
 
+  // Where events of a step are in `marks_`.
+  using Mark = std::size_t;
+  Mark mark(Stream& stream);
+  void read_device();
+
   using Key = std::pair<What, std::string>;
+  struct Begun {
+    std::int64_t at = 0;
+    Mark mark = 0;  // of a device's work
+  };
+  struct Queued {
+    std::string name;
+    TraceFile::Details details;
+    Mark begin = 0, end = 0;
+  };
 
   const RankGroups& groups_;
   TraceFile file_;
@@ -79,7 +97,13 @@ class StepTrace final : public PipelineObserver, public CommunicationObserver {
   // Of the walk in this step, ns.
   std::optional<std::int64_t> walk_start_;
   std::int64_t walk_end_ = 0, busy_ = 0;
-  std::map<Key, std::int64_t> open_;  // events that have begun, and when
+  std::map<Key, Begun> open_;  // events that have begun
+  // Of a device in this step: marks_[0] is its start, on the host's clock device_start_.
+  std::deque<trireme::Event> marks_;
+  Mark marks_used_ = 0;
+  std::int64_t device_start_ = 0;
+  bool device_is_named_ = false;
+  std::vector<Queued> queued_;
   std::int64_t call_start_ = 0;
   // Of collectives beside this step: when they ran, and when this rank waited.
   std::vector<Transfer::Interval> ran_, waited_;

@@ -296,7 +296,7 @@ void TrainRun::step() {
   ledger_.enter(Phase::kData);
   const double rate =
       learning_rate(config_.lr_scheduler, config_.optimizer.lr, number, total_steps_);
-  if (trace_) trace_->begin_step(number);
+  if (trace_) trace_->begin_step(number, stream_);
   const Engine::StepResult result = train(rate, number);
   ledger_.enter(Phase::kReport);
   const double seconds = seconds_now() - start;

@@ -44,6 +44,15 @@ void TraceFile::span(std::string_view category, std::string_view name, std::int6
   add("X", category, name, start, R"("dur":)" + microseconds(end - start), details);
 }
 
+void TraceFile::name_device(std::string_view name) {
+  add("M", "", "thread_name", now(), "", {{"name", name}}, Row::kDevice);
+}
+
+void TraceFile::device_span(std::string_view category, std::string_view name, std::int64_t start,
+                            std::int64_t end, const Details& details) {
+  add("X", category, name, start, R"("dur":)" + microseconds(end - start), details, Row::kDevice);
+}
+
 void TraceFile::beside(std::string_view category, std::string_view name, std::int64_t start,
                        std::int64_t end, const Details& details) {
   const std::string id = fmt::format(R"("id":"{}.{}")", rank_, besides_++);
@@ -52,10 +61,12 @@ void TraceFile::beside(std::string_view category, std::string_view name, std::in
 }
 
 void TraceFile::add(std::string_view phase, std::string_view category, std::string_view name,
-                    std::int64_t at, std::string_view more, const Details& details) {
+                    std::int64_t at, std::string_view more, const Details& details, Row row) {
+  constexpr int kDevices = 1'000'000;  // above every rank: viewers tell rows by this number alone
   collected_ += fmt::format(R"({}{{"ph":"{}","cat":"{}","name":{},"pid":{},"tid":{},"ts":{})",
                             std::exchange(first_, false) ? "[\n" : ",\n", phase, category,
-                            Details(name).dump(), rank_, rank_, microseconds(at));
+                            Details(name).dump(), rank_,
+                            row == Row::kDevice ? kDevices + rank_ : rank_, microseconds(at));
   if (!more.empty()) collected_.append(",").append(more);
   if (!details.empty()) collected_.append(R"(,"args":)").append(details.dump());
   collected_ += '}';

@@ -30,6 +30,10 @@ class TraceFile {
   // Work of the rank's own thread: spans lie inside each other or apart.
   void span(std::string_view category, std::string_view name, std::int64_t start, std::int64_t end,
             const Details& details = Details::object());
+  // Work of the rank's device, in a row of its own that begins with its name.
+  void name_device(std::string_view name);
+  void device_span(std::string_view category, std::string_view name, std::int64_t start,
+                   std::int64_t end, const Details& details = Details::object());
   // What goes on beside it, like a message on its way; these may overlap as they like.
   void beside(std::string_view category, std::string_view name, std::int64_t start,
               std::int64_t end, const Details& details = Details::object());
@@ -39,8 +43,9 @@ class TraceFile {
   void close();
 
  private:
+  enum class Row : std::uint8_t { kRank, kDevice };
   void add(std::string_view phase, std::string_view category, std::string_view name,
-           std::int64_t at, std::string_view more, const Details& details);
+           std::int64_t at, std::string_view more, const Details& details, Row row = Row::kRank);
 
   RecordFile file_;
   int rank_;

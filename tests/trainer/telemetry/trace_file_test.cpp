@@ -42,6 +42,29 @@ TEST(TraceFile, holds_spans_with_their_times_to_the_nanosecond) {
   EXPECT_EQ(message[0].at("id"), message[1].at("id"));
 }
 
+TEST(TraceFile, gives_the_device_a_row_of_its_own_with_its_name) {
+  const ScratchFolder folder;
+  const auto path = folder.path() / "trace-3.json";
+  {
+    TraceFile trace(path, 3, "rank 3");
+    trace.name_device("cuda:1");
+    trace.span("queueing", "0F1", 1000, 2000);
+    trace.device_span("compute", "0F1", 3000, 9000);
+    trace.close();
+  }
+  Json row;
+  for (const Json& event : Json::parse(read_text(path))) {
+    EXPECT_EQ(event.at("pid"), 3);
+    if (event.at("name") == "thread_name") {
+      row = event.at("tid");
+      EXPECT_EQ(event.at("args").at("name"), "cuda:1");
+    } else {
+      EXPECT_EQ(event.at("tid") == row, event.at("cat") == "compute") << event;
+    }
+  }
+  EXPECT_FALSE(row.is_null());
+}
+
 TEST(TraceFile, is_good_for_a_viewer_when_the_run_was_killed) {
   const ScratchFolder folder;
   const auto path = folder.path() / "trace-0.json";
