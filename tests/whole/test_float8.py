@@ -51,7 +51,6 @@ def layouts_without_a_tensor_split_have_the_bits_of_one_rank(workshop):
     for number, (ranks, options) in enumerate((
             (2, ["--parallelism.data_shard=2"]),
             (2, ["--parallelism.pipeline=2"]),
-            (2, ["--parallelism.pipeline=2", "--parallelism.schedule=ZBH1"]),
             (4, ["--parallelism.pipeline=2", "--parallelism.data_shard=2",
                  "--parallelism.zero=3", "--activation_checkpoint.mode=full"]))):
         name = f"run{number}"

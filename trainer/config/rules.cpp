@@ -119,6 +119,10 @@ class Rules {
     check(p.zero < 2 || p.schedule != "ZBH1", {"parallelism.zero", "parallelism.schedule"},
           "zero = 2 and 3 let gradients go with a layer's backward, of which ZBH1 puts a part off; "
           "take 1, or another schedule");
+    check(!c_.job.reproducible || p.schedule != "ZBH1",
+          {"job.reproducible", "parallelism.schedule"},
+          "each micro-batch's gradients have a place of their own in the tree of sums, which ZBH1 "
+          "leaves before they are whole; take another schedule");
     if (!c_.job.reproducible || !divides) return;
     const Keys keys{"job.reproducible", "parallelism.zero", "parallelism.data_shard",
                     "parallelism.data_replicate", "training.global_batch_size"};

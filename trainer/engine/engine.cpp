@@ -49,6 +49,19 @@ LayerCosts layer_costs(const EngineSpec& spec) {
           .head = static_cast<double>(m.hidden_size * m.vocab_size)};
 }
 
+// Gradients that have a place of their own for each micro-batch are made whole there before the
+// next one's begin.
+void require_whole_backwards(const EngineSpec& spec, const Schedule& schedule) {
+  for (const std::vector<Action>& actions : schedule.ranks) {
+    for (const Action& action : actions) {
+      if (action.kind != Action::Kind::kBackwardWeight) continue;
+      throw ConfigError(say("parallelism.schedule = \"", spec.schedule,
+                            "\" puts a part of backwards off, which job.reproducible and "
+                            "parallelism.zero = 2 and 3 do not allow; take another schedule"));
+    }
+  }
+}
+
 std::vector<std::int64_t> divide_layers(const EngineSpec& spec, int stages) {
   if (spec.layers_per_stage.empty()) return balance_blocks(layer_costs(spec), stages);
   return check_blocks_per_stage(spec.layers_per_stage, spec.model.num_hidden_layers, stages);
@@ -125,6 +138,7 @@ Engine::Engine(const EngineSpec& spec, const RankGroups& groups, Stream& stream,
                        .tied_gradient_apart = apart,
                        .factors = spec.factors};
   };
+  if (spec.reproducible || sharing().gradients) require_whole_backwards(spec, schedule_);
   hooks_ = std::make_unique<Hooks>(*this);
   for (const int stage : stages_of_rank(schedule_, groups.down->rank())) {
     const std::int64_t first =

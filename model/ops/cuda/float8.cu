@@ -47,16 +47,19 @@ __global__ __launch_bounds__(kMagnitudeThreads) void magnitude_kernel(unsigned* 
   if (threadIdx.x == 0) magnitudes[blockIdx.x] = most;
 }
 
+template <Float8Format kFormat>
+constexpr int kTop = float8_layout(kFormat).top;
+
 // float8_scale of a bfloat16's bits.
 template <Float8Format kFormat>
 __device__ Float8Scale scale_of(unsigned bits) {
-  constexpr int kMost = 100, kTop = float8_layout(kFormat).top;
+  constexpr int kMost = 100;
   if (bits >= 0x7f80u) {
     const float nan = __uint_as_float(0x7fc00000u);
     return {nan, nan};
   }
   const int exponent = static_cast<int>(bits >> 7) - 127;
-  const int shift = min(kMost, kTop - exponent - ((bits & 0x7f) > 0x60 ? 1 : 0));
+  const int shift = min(kMost, kTop<kFormat> - exponent - ((bits & 0x7f) > 0x60 ? 1 : 0));
   return {__uint_as_float(static_cast<unsigned>(127 + shift) << 23),
           __uint_as_float(static_cast<unsigned>(127 - shift) << 23)};
 }

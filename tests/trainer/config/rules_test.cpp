@@ -127,6 +127,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{{{"validation.freq", "10"}},
              "command line: --validation.freq = 10: nothing to validate on; give data.validation "
              "or data.split"},
+        Case{{{"job.reproducible", "true"}, {"parallelism.schedule", "ZBH1"}},
+             "command line: --job.reproducible = true: each micro-batch's gradients have a place "
+             "of their own in the tree of sums, which ZBH1 leaves before they are whole; take "
+             "another schedule"},
         Case{{{"training.dtype", "float8"}, {"training.seq_len", "40"}},
              "command line: --training.dtype = \"float8\": multiplies in multiples of 16, and "
              "local_batch_size times seq_len is 40"},

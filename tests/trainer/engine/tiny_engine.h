@@ -60,6 +60,7 @@ inline EngineSpec float8_spec_of(const char* family) {
   spec.compute = DType::kBf16;
   spec.factors = Factors::kFloat8;
   spec.micro_batch = 4;
+  spec.micro_batches = 2;
   return spec;
 }
 
