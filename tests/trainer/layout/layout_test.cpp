@@ -258,6 +258,18 @@ TEST(LayoutInBfloat16, stays_within_its_roundings) {
   }
 }
 
+TEST(LayoutOfZeroBubbles,
+     that_mixes_the_gradients_of_micro_batches_is_refused_where_they_are_taken_apart) {
+  Case c{.family = Family::kLlama, .tied = false, .recompute = Recompute::kNone, .layout = {}};
+  c.layout.pipeline = tests::world().size();
+  c.layout.schedule = "ZBH1";
+  c.reproducible = true;
+  const RankGroups groups(tests::world(), c.layout, model_of(c.family, c.tied));
+  EXPECT_THROW(plan_engine(spec_of(c), groups, {}), ConfigError);
+  c.reproducible = false;
+  plan_engine(spec_of(c), groups, {});
+}
+
 // Every product of the axes up to eight ranks, each with one family, tying and
 // recomputation after the other, so that all pairs of choices occur.
 std::vector<Case> all_cases() {
