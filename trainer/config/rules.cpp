@@ -5,6 +5,7 @@
 
 #include "model/base/error.h"
 #include "trainer/config/flavors.h"
+#include "trainer/config/nearest.h"
 #include "trainer/config/option.h"
 #include "trainer/config/value_text.h"
 
@@ -73,6 +74,24 @@ class Rules {
           "nothing to validate on; give data.validation or data.split");
   }
 
+  void checkpoint() {
+    const Keys& changes = c_.checkpoint.allow_changes;
+    const auto may_be_listed = [](const std::string& key) {
+      const Option* option = find_option(key);
+      return key == "all" || (option != nullptr && option->effect == Effect::kNumerics);
+    };
+    const auto bad = std::find_if_not(changes.begin(), changes.end(), may_be_listed);
+    if (bad == changes.end()) return;
+    Keys known{"all"};
+    for (const Option& option : options()) {
+      if (option.effect == Effect::kNumerics) known.push_back(option.key);
+    }
+    const std::string near = nearest(*bad, known);
+    check(false, {"checkpoint.allow_changes"},
+          say(to_toml(*bad), " is no key that changes numerics, nor \"all\"",
+              near.empty() ? "" : "; did you mean ", near.empty() ? "" : to_toml(near) + "?"));
+  }
+
   void layout() {
     for (const char* key : {"parallelism.context", "parallelism.expert"}) {
       RunConfig config = c_;
@@ -100,6 +119,10 @@ class Rules {
     check(p.zero < 2 || p.schedule != "ZBH1", {"parallelism.zero", "parallelism.schedule"},
           "zero = 2 and 3 let gradients go with a layer's backward, of which ZBH1 puts a part off; "
           "take 1, or another schedule");
+    check(!c_.job.reproducible || p.schedule != "ZBH1",
+          {"job.reproducible", "parallelism.schedule"},
+          "adds gradients up micro-batch by micro-batch, of which ZBH1 mixes two; take another "
+          "schedule");
     if (!c_.job.reproducible || !divides) return;
     const Keys keys{"job.reproducible", "parallelism.zero", "parallelism.data_shard",
                     "parallelism.data_replicate", "training.global_batch_size"};
@@ -302,6 +325,7 @@ void check_rules(const LoadedConfig& loaded, Complaints& complaints) {
   rules.training();
   rules.data();
   rules.layout();
+  rules.checkpoint();
 }
 
 }  // namespace trireme
