@@ -119,6 +119,18 @@ class Assigner {
     if (findings_.size() == before) *to = std::move(numbers);
   }
 
+  void set(const toml::node& node, std::vector<std::string>* to) {
+    const toml::array* list = node.as_array();
+    if (list == nullptr) return wrong_type(node, "a list of texts, [\"...\", \"...\"]");
+    std::vector<std::string> words;
+    for (const toml::node& item : *list) {
+      const auto* word = item.as_string();
+      if (word == nullptr) return wrong_type(item, "text");
+      words.push_back(word->get());
+    }
+    *to = std::move(words);
+  }
+
   void set(const toml::node& node, std::vector<data::SampleRange>* to) {
     const toml::array* list = node.as_array();
     if (list == nullptr) return wrong_type(node, "a list of ranges, [[first, end], ...]");

@@ -11,9 +11,10 @@
 namespace trireme {
 
 // The member of a RunConfig that a key sets.
-using Slot = std::variant<bool*, std::int64_t*, double*, std::string*, std::filesystem::path*,
-                          std::vector<std::int64_t>*, std::vector<DataSource>*,
-                          std::vector<data::SampleRange>*, ActivationKind*, RopeScaling*>;
+using Slot =
+    std::variant<bool*, std::int64_t*, double*, std::string*, std::filesystem::path*,
+                 std::vector<std::int64_t>*, std::vector<std::string>*, std::vector<DataSource>*,
+                 std::vector<data::SampleRange>*, ActivationKind*, RopeScaling*>;
 
 // What a changed value means for a run that goes on from a checkpoint.
 enum class Effect {

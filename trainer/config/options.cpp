@@ -80,7 +80,7 @@ void add_job(Options& to) {
       {.key = "job.device",
        .slot = TRIREME_MEMBER(job.device),
        .help = "where to compute; auto takes a GPU when the build and the machine have one",
-       .effect = Effect::kNumerics,
+       .effect = Effect::kLayout,
        .allowed = {"auto", "cpu", "cuda"}});
   to.push_back({.key = "job.reproducible",
                 .slot = TRIREME_MEMBER(job.reproducible),
@@ -208,12 +208,10 @@ void add_model_switches(Options& to) {
   to.push_back({.key = "model.initializer_range",
                 .slot = TRIREME_MEMBER(model.initializer_range),
                 .help = "standard deviation of the initial weights",
-                .effect = Effect::kNumerics,
                 .range = {.least = 0, .most = 10, .above = true}});
   to.push_back({.key = "model.scale_residual_init",
                 .slot = TRIREME_MEMBER(model.scale_residual_init),
-                .help = "divide the initial output projections by sqrt(2 num_hidden_layers)",
-                .effect = Effect::kNumerics});
+                .help = "divide the initial output projections by sqrt(2 num_hidden_layers)"});
 }
 
 void add_model(Options& to) {
@@ -582,6 +580,15 @@ void add_running(Options& to) {
                 .help = "auto: from the newest good checkpoint, if any; none: refuse to continue",
                 .allowed = {"auto", "none"},
                 .or_step = true});
+  to.push_back({.key = "checkpoint.initial_load_path",
+                .slot = TRIREME_MEMBER(checkpoint.initial_load_path),
+                .help = "a run folder or a checkpoint, of any layout, whose weights a new run "
+                        "starts from; one that has checkpoints goes on from them",
+                .or_path = true});
+  to.push_back({.key = "checkpoint.allow_changes",
+                .slot = TRIREME_MEMBER(checkpoint.allow_changes),
+                .help = "keys that may change numerics in a run that goes on, as "
+                        "[\"optimizer.lr\"]; [\"all\"] also goes without the self-check"});
   to.push_back({.key = "elastic.heartbeat_timeout_s",
                 .slot = TRIREME_MEMBER(elastic.heartbeat_timeout_s),
                 .help = "a rank without a sign of life for so long ends the run with exit code 7",

@@ -15,6 +15,7 @@ struct TypeName {
   std::string operator()(const std::string*) const { return "text"; }
   std::string operator()(const std::filesystem::path*) const { return "path"; }
   std::string operator()(const std::vector<std::int64_t>*) const { return "list"; }
+  std::string operator()(const std::vector<std::string>*) const { return "list"; }
   std::string operator()(const std::vector<DataSource>*) const { return "list"; }
   std::string operator()(const std::vector<data::SampleRange>*) const { return "list"; }
   std::string operator()(const ActivationKind*) const { return "text"; }
@@ -36,7 +37,7 @@ std::string allowed_text(const Option& option) {
   std::string text;
   for (const std::string& word : option.allowed) text += (text.empty() ? "" : ", ") + word;
   if (option.or_step) text += ", or a step number";
-  if (option.or_path) text += ", or a path";
+  if (option.or_path) text += text.empty() ? "a path" : ", or a path";
   RunConfig config;
   const Slot slot = option.slot(config);
   if (std::holds_alternative<std::int64_t*>(slot) || std::holds_alternative<double*>(slot)) {

@@ -6,6 +6,7 @@
 #include "model/base/error.h"
 #include "model/ops/float8.h"
 #include "trainer/config/flavors.h"
+#include "trainer/config/nearest.h"
 #include "trainer/config/option.h"
 #include "trainer/config/value_text.h"
 
@@ -81,6 +82,24 @@ class Rules {
           {"elastic.memory_interval", "checkpoint.interval"},
           say("needs checkpoints on disk, not closer together than it, and checkpoint.interval is ",
               disk, "; take a smaller one, or another checkpoint.interval"));
+  }
+
+  void checkpoint() {
+    const Keys& changes = c_.checkpoint.allow_changes;
+    const auto may_be_listed = [](const std::string& key) {
+      const Option* option = find_option(key);
+      return key == "all" || (option != nullptr && option->effect == Effect::kNumerics);
+    };
+    const auto bad = std::find_if_not(changes.begin(), changes.end(), may_be_listed);
+    if (bad == changes.end()) return;
+    Keys known{"all"};
+    for (const Option& option : options()) {
+      if (option.effect == Effect::kNumerics) known.push_back(option.key);
+    }
+    const std::string near = nearest(*bad, known);
+    check(false, {"checkpoint.allow_changes"},
+          say(to_toml(*bad), " is no key that changes numerics, nor \"all\"",
+              near.empty() ? "" : "; did you mean ", near.empty() ? "" : to_toml(near) + "?"));
   }
 
   void layout() {
@@ -349,6 +368,7 @@ void check_rules(const LoadedConfig& loaded, Complaints& complaints) {
   rules.data();
   rules.layout();
   rules.snapshots();
+  rules.checkpoint();
 }
 
 }  // namespace trireme

@@ -127,6 +127,8 @@ struct CheckpointConfig {
   std::int64_t keep_every = 0;                   // also keep multiples of this step; 0: none
   bool async = true;                             // written while training goes on
   std::string resume = "auto";                   // auto, none, or a step in digits
+  std::string initial_load_path;                 // run folder or checkpoint; empty: none
+  std::vector<std::string> allow_changes;        // keys, or "all"
 
   bool operator==(const CheckpointConfig&) const = default;
 };

@@ -33,6 +33,12 @@ std::string text_of(const std::vector<std::int64_t>& numbers) {
   return fmt::format("[{}]", fmt::join(numbers, ", "));
 }
 
+std::string text_of(const std::vector<std::string>& words) {
+  std::string list;
+  for (const std::string& word : words) list += (list.empty() ? "" : ", ") + to_toml(word);
+  return "[" + list + "]";
+}
+
 std::string text_of(const std::vector<data::SampleRange>& ranges) {
   std::string list;
   for (const data::SampleRange& range : ranges) {
@@ -59,6 +65,7 @@ struct Printer {
     return to_toml(value->native());
   }
   std::string operator()(const std::vector<std::int64_t>* value) const { return text_of(*value); }
+  std::string operator()(const std::vector<std::string>* value) const { return text_of(*value); }
   std::string operator()(const std::vector<DataSource>* value) const { return text_of(*value); }
   std::string operator()(const std::vector<data::SampleRange>* value) const {
     return text_of(*value);

@@ -27,10 +27,28 @@ std::unique_ptr<Region> region_of(const RankGroups& groups, bool sequence) {
   return std::make_unique<TensorRegion>(*groups.tensor);
 }
 
+bool puts_weights_off(const Schedule& schedule) {
+  for (const std::vector<Action>& actions : schedule.ranks) {
+    for (const Action& action : actions) {
+      if (action.kind == Action::Kind::kBackwardWeight) return true;
+    }
+  }
+  return false;
+}
+
 Schedule schedule_of(const EngineSpec& spec, int ranks) {
-  return make_schedule(spec.schedule, {.ranks = ranks,
-                                       .micro_batches = static_cast<int>(spec.micro_batches),
-                                       .virtual_stages = spec.virtual_stages});
+  Schedule schedule =
+      make_schedule(spec.schedule, {.ranks = ranks,
+                                    .micro_batches = static_cast<int>(spec.micro_batches),
+                                    .virtual_stages = spec.virtual_stages});
+  // A micro-batch's gradients of a layer would be joined by those of the next.
+  if ((spec.reproducible || spec.zero >= 2) && puts_weights_off(schedule)) {
+    throw on_all_ranks(ConfigError(
+        say("parallelism.schedule = \"", spec.schedule,
+            "\" puts gradients of weights off, and job.reproducible and zero = 2 and 3 take up "
+            "those of one micro-batch after the other; choose another schedule")));
+  }
+  return schedule;
 }
 
 // In products of a weight with a token's activation; attention has those of its keys. The

@@ -4,6 +4,8 @@
 
 #include "trainer/config/difference.h"
 #include "trainer/config/reader.h"
+#include "trainer/loop/allowed_changes.h"
+#include "trainer/loop/initial_weights.h"
 
 namespace trireme {
 namespace {
@@ -32,15 +34,24 @@ RunProgress Resumption::begin(StepGuard& guard) {
     from_ = store.load_step(std::stoll(how), pieces);
   }
   if (how != "auto") run_.memory.forget();
-  if (!from_) {
-    run_.engine.initialize(static_cast<std::uint64_t>(run_.config.job.seed));
-    RunProgress progress;
-    progress.left_out = data::LeftOut(run_.config.data.skip);
-    return progress;
-  }
-  require_same_run(*from_);
+  if (!from_) return start();
+  const RunConfig before = config_of(*from_, run_.folder.path);
+  require_same_data(*from_, before);
+  require_same_numerics(*from_, before);
   RunProgress progress = go_on_from(*from_);
   read_guard(guard, *from_, true);
+  return progress;
+}
+
+RunProgress Resumption::start() {
+  if (run_.config.checkpoint.initial_load_path.empty()) {
+    run_.engine.initialize(static_cast<std::uint64_t>(run_.config.job.seed));
+  } else {
+    weights_from_ = load_initial_weights(run_.config, run_.engine, run_.ranks);
+  }
+  not_comparable_ = "the run starts";
+  RunProgress progress;
+  progress.left_out = data::LeftOut(run_.config.data.skip);
   return progress;
 }
 
@@ -65,9 +76,9 @@ RunProgress Resumption::go_on_from(const checkpoint::Loaded& from) {
 }
 
 // Changed data would give the sample counter another meaning.
-void Resumption::require_same_run(const checkpoint::Loaded& from) const {
+void Resumption::require_same_data(const checkpoint::Loaded& from, const RunConfig& before) const {
   std::string refused;
-  for (const Change& change : difference(config_of(from, run_.folder.path), run_.config)) {
+  for (const Change& change : difference(before, run_.config)) {
     if (change.effect != Effect::kData || change.key == "data.skip") continue;
     refused += say("\n  ", change.key, ": ", change.before, " -> ", change.after);
   }
@@ -88,7 +99,22 @@ void Resumption::require_same_run(const checkpoint::Loaded& from) const {
                             refused, "\nRestore it, or give the new run another job.dump_folder."));
 }
 
+void Resumption::require_same_numerics(const checkpoint::Loaded& from, const RunConfig& before) {
+  const NumericChanges changes = numeric_changes(before, run_.config, from.step);
+  if (!changes.refused.empty()) {
+    throw CheckpointError(
+        say("cannot continue from ", from.folder.string(),
+            ": its steps were computed otherwise:", refusal_text(changes, run_.config)));
+  }
+  if (allows_all(run_.config)) {
+    not_comparable_ = "checkpoint.allow_changes has \"all\"";
+  } else if (!changes.allowed.empty()) {
+    not_comparable_ = "checkpoint.allow_changes has " + changes.allowed.front().key;
+  }
+}
+
 void Resumption::tell(RunLog& log) const {
+  if (weights_from_) tell_rejected(log, *weights_from_, 0);
   if (!from_) return;
   tell_rejected(log, *from_, from_->step);
   for (const Change& change : difference(config_of(*from_, run_.folder.path), run_.config)) {

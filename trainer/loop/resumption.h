@@ -12,7 +12,8 @@
 
 namespace trireme {
 
-// Brings a run to where it begins, or goes back to: a checkpoint of its folder, or nothing.
+// Brings a run to where it begins, or goes back to: a checkpoint of its folder, the weights of
+// another run, or those that are drawn.
 // All ranks make the same calls at the same time.
 class Resumption {
  public:
@@ -32,6 +33,10 @@ class Resumption {
   RunProgress begin(StepGuard& guard);
   // The checkpoint it goes on from; nothing when it starts.
   const std::optional<checkpoint::Loaded>& from() const { return from_; }
+  // Whose weights it starts with; nothing when they are drawn, or when it goes on.
+  const std::optional<checkpoint::Loaded>& weights_from() const { return weights_from_; }
+  // Why its first step cannot be compared with the run before; empty when it can.
+  const std::string& not_comparable() const { return not_comparable_; }
 
   // Back to the newest good checkpoint, with the window of `guard` but not its counts;
   // nothing, and no change, when there is none.
@@ -41,11 +46,14 @@ class Resumption {
   void tell(RunLog& log) const;
 
  private:
-  void require_same_run(const checkpoint::Loaded& from) const;
+  RunProgress start();
+  void require_same_data(const checkpoint::Loaded& from, const RunConfig& before) const;
+  void require_same_numerics(const checkpoint::Loaded& from, const RunConfig& before);
   RunProgress go_on_from(const checkpoint::Loaded& from);
 
   Run run_;
-  std::optional<checkpoint::Loaded> from_;
+  std::optional<checkpoint::Loaded> from_, weights_from_;
+  std::string not_comparable_;
 };
 
 // Why newer checkpoints were not taken, for a run that now stands at `step`.

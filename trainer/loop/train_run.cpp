@@ -107,6 +107,9 @@ ExitCode TrainRun::run() {
   }
   ledger_.enter(Phase::kStart);
   prepare_saves();
+  self_check_.emplace(team_, folder_.path, progress_,
+                      computation_of(config_, stream_.device(), threads_),
+                      resumption_.not_comparable(), log_);
   log_.open(folder_.path, progress_.step, config_.metrics.enable_tensorboard);
   if (team_.leads()) replace_text(folder_.path / "config.toml", effective_toml(loaded_));
   matrix_peak_ = measured_matrix_peak(spec_.compute, stream_.device());
@@ -268,6 +271,11 @@ void TrainRun::announce() {
     details["in_memory"] = in_memory;
     details["load_seconds"] = from->seconds;
   }
+  if (const auto& weights = resumption_.weights_from()) {
+    rows.emplace_back("weights of",
+                      fmt::format("{} (step {})", weights->folder.string(), weights->step));
+    details["weights_from"] = weights->folder.string();
+  }
   if (const GradientCompression& compression = engine_.compression(); compression.compresses()) {
     const double ratio = compression.traffic().ratio();
     rows.emplace_back("compression",
@@ -314,6 +322,7 @@ void TrainRun::step() {
   progress_.grad_norm = result.grad_norm;
   require_plan_holds();
   agree();
+  check_itself(result);
 
   const double peak = matrix_peak(seconds) * seconds * team_.size();
   StepMetrics metrics{.step = number,
@@ -340,6 +349,20 @@ void TrainRun::step() {
   validate(metrics);
   if (agreed_.chose_gemms) share_gemm_choices();  // before anything tells of the step
   log_.step(metrics);
+}
+
+void TrainRun::check_itself(const Engine::StepResult& result) {
+  if (self_check_ && resumption_.from()) {
+    self_check_->compare({.step = progress_.step,
+                          .taken = {.loss = result.loss,
+                                    .grad_norm = result.grad_norm,
+                                    .skips = guard_.skips(),
+                                    .rollbacks = guard_.rollbacks()},
+                          .products_chosen = agreed_.chose_gemms,
+                          .norm_compares = !engine_.compression().has_residuals()},
+                         config_.training.dtype, log_);
+  }
+  self_check_.reset();
 }
 
 Engine::StepResult TrainRun::train(double rate, std::int64_t number) {

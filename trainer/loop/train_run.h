@@ -16,6 +16,7 @@
 #include "trainer/loop/run_folder.h"
 #include "trainer/loop/run_log.h"
 #include "trainer/loop/run_state.h"
+#include "trainer/loop/self_check.h"
 #include "trainer/loop/step_guard.h"
 #include "trainer/loop/step_trace.h"
 #include "trainer/restart/signals.h"
@@ -57,6 +58,7 @@ class TrainRun {
   std::int64_t fill(const data::SampleSource& source, std::uint64_t first,
                     std::uint64_t end = UINT64_MAX, const data::LeftOut& left_out = {});
   void step();
+  void check_itself(const Engine::StepResult& result);
   Engine::StepResult train(double rate, std::int64_t number);
   // After an attempt at a step that was not applied: what the config wants.
   void answer_bad_step(const Engine::StepResult& result, std::int64_t number);
@@ -109,6 +111,7 @@ class TrainRun {
   StepGuard guard_;
   std::optional<GradientDrill> drill_;
   RunProgress progress_;
+  std::optional<SelfCheck> self_check_;  // until the first step of a resumed run is done
   struct Save {
     std::int64_t step = 0;
     double start = 0, stopped = 0;  // seconds: the clock at its start; how long training stood

@@ -12,8 +12,10 @@ namespace trireme {
 // RUN_DIR/events.jsonl: what happened to the run, one line each, over all its restarts:
 //   {"time":"2026-03-01T12:00:00.123Z","event":"checkpoint","step":100,...details}
 // The events, and the details that `trireme report` shows when they are there:
-//   start                model parameters device ranks threads host version total_steps
+//   start                model parameters device ranks threads host version total_steps, and
+//                        weights_from where they are another run's
 //   resume               the same, and from (the checkpoint)
+//   self_check           verdict why, of a resumed run's first step (self_check.h)
 //   checkpoint           path bytes seconds
 //   checkpoint_rejected  path why
 //   checkpoint_removed   path

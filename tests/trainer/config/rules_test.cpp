@@ -167,6 +167,15 @@ INSTANTIATE_TEST_SUITE_P(
         Case{{{"parallelism.sequence", "true"}},
              "command line: --parallelism.sequence = true: means nothing with parallelism.tensor = "
              "1; remove it, or give more tensor ranks"},
+        Case{{{"parallelism.pipeline", "2"},
+              {"parallelism.schedule", "ZBH1"},
+              {"job.reproducible", "true"}},
+             "command line: --job.reproducible = true: adds gradients up micro-batch by "
+             "micro-batch, of which ZBH1 mixes two; take another schedule"},
+        Case{{{"checkpoint.allow_changes", "[\"optimizer.lr\", \"model.hidden_sise\"]"}},
+             "command line: --checkpoint.allow_changes = [\"optimizer.lr\", "
+             "\"model.hidden_sise\"]: \"model.hidden_sise\" is no key that changes numerics, nor "
+             "\"all\"; did you mean \"model.hidden_size\"?"},
         Case{{{"parallelism.gradient_compression", "topk"}},
              "command line: --parallelism.gradient_compression = \"topk\": needs replicas: "
              "data_replicate > 1; ranks that divide the state send parts of it"},

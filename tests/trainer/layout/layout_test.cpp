@@ -305,6 +305,18 @@ TEST(LayoutInFloat8, has_the_bits_of_one_rank_but_for_a_tensor_split) {
   }
 }
 
+TEST(LayoutOfZeroBubbles,
+     that_mixes_the_gradients_of_micro_batches_is_refused_where_they_are_taken_apart) {
+  Case c{.family = Family::kLlama, .tied = false, .recompute = Recompute::kNone, .layout = {}};
+  c.layout.pipeline = tests::world().size();
+  c.layout.schedule = "ZBH1";
+  c.reproducible = true;
+  const RankGroups groups(tests::world(), c.layout, model_of(c.family, c.tied));
+  EXPECT_THROW(plan_engine(spec_of(c), groups, {}), ConfigError);
+  c.reproducible = false;
+  plan_engine(spec_of(c), groups, {});
+}
+
 // Every product of the axes up to eight ranks, each with one family, tying and
 // recomputation after the other, so that all pairs of choices occur.
 std::vector<Case> all_cases() {

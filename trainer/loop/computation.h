@@ -1,0 +1,26 @@
+#pragma once
+#include <map>
+#include <string>
+
+#include "model/device/device.h"
+#include "trainer/config/run_config.h"
+
+namespace trireme {
+
+// What decides the bits of a step's loss and gradients: every key of the config that is more
+// than bookkeeping and not the learning rate's, as TOML, and what was found for "device",
+// "threads" and "program".
+using Computation = std::map<std::string, std::string>;
+
+Computation computation_of(const RunConfig& config, Device device, int threads);
+
+// How two of them differ.
+struct ComputationChange {
+  bool same_step = true;  // false: what is computed differs, not only in which order
+  bool same_bits = true;  // false: its last bits may differ
+  std::string text;       // "parallelism.tensor: 1 -> 2, threads: 4 -> 8"
+};
+// With job.reproducible in both, data ranks, pipeline stages and ZeRO change no bits.
+ComputationChange change_of(const Computation& before, const Computation& after);
+
+}  // namespace trireme

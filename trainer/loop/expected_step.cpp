@@ -1,0 +1,91 @@
+#include "trainer/loop/expected_step.h"
+
+#include "model/base/file.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kFileName = "self_check.json";
+
+// What the last start of the run left behind.
+struct Started {
+  std::int64_t at = 0;
+  Computation computation;
+  std::optional<ExpectedStep> expected;
+};
+
+std::optional<Started> last_start(const fs::path& run) {
+  std::error_code why;
+  if (!fs::exists(run / kFileName, why)) return std::nullopt;
+  try {
+    const json object = json::parse(read_text(run / kFileName));
+    Started started{object.at("started_at").get<std::int64_t>(),
+                    object.at("computation").get<Computation>(), std::nullopt};
+    if (!object.at("expected").is_null()) started.expected = expected_from(object["expected"]);
+    return started;
+  } catch (const json::exception&) {
+    return std::nullopt;  // not ours
+  }
+}
+
+// Whether the metrics are those of the run that wrote the checkpoint.
+bool belong_together(const fs::path& metrics, const RunProgress& progress) {
+  if (progress.step == 0) return true;
+  const auto line = recorded_step(metrics, progress.step);
+  return line && line->loss == progress.loss && line->grad_norm == progress.grad_norm;
+}
+
+}  // namespace
+
+Expectation expected_step(const fs::path& run, const RunProgress& progress) {
+  const auto none = [](std::string why) { return Expectation{std::nullopt, std::move(why)}; };
+  const fs::path metrics = run / "metrics.jsonl";
+  const std::int64_t next = progress.step + 1;
+  const std::optional<Started> before = last_start(run);
+  if (!before) return none(say("the run before left no ", kFileName));
+  if (const auto line = recorded_step(metrics, next)) {
+    if (before->at > progress.step) {
+      return none(say("the run has been started since, at step ", before->at));
+    }
+    if (!belong_together(metrics, progress)) {
+      return none("metrics.jsonl tells of another run than the checkpoint");
+    }
+    return {ExpectedStep{next, progress.weights, *line, before->computation}, ""};
+  }
+  const auto& kept = before->expected;
+  if (kept && kept->step == next && kept->weights == progress.weights) return {*kept, ""};
+  return none(say("the run had not got to step ", next));
+}
+
+void write_self_check(const fs::path& run, std::int64_t started_at, const Computation& computation,
+                      const std::optional<ExpectedStep>& expected) {
+  const json object{{"started_at", started_at},
+                    {"computation", computation},
+                    {"expected", expected ? to_json(*expected) : json()}};
+  replace_text(run / kFileName, object.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
+}
+
+json to_json(const ExpectedStep& expected) {
+  return {{"step", expected.step},
+          {"weights", expected.weights},
+          {"loss", expected.taken.loss},
+          {"grad_norm", expected.taken.grad_norm},
+          {"skips", expected.taken.skips},
+          {"rollbacks", expected.taken.rollbacks},
+          {"computation", expected.computation}};
+}
+
+ExpectedStep expected_from(const json& object) {
+  return {.step = object.at("step").get<std::int64_t>(),
+          .weights = object.at("weights").get<std::string>(),
+          .taken = {.loss = object.at("loss").get<double>(),
+                    .grad_norm = object.at("grad_norm").get<double>(),
+                    .skips = object.at("skips").get<std::int64_t>(),
+                    .rollbacks = object.at("rollbacks").get<std::int64_t>()},
+          .computation = object.at("computation").get<Computation>()};
+}
+
+}  // namespace trireme

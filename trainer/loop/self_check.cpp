@@ -1,0 +1,118 @@
+#include "trainer/loop/self_check.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace trireme {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kEvent = "self_check";
+
+// The expectation of the leader, for all.
+Expectation read_by_leader(const checkpoint::Team& team, const std::filesystem::path& run,
+                           const RunProgress& progress) {
+  const std::string text = team.led([&] {
+    const Expectation found = expected_step(run, progress);
+    const json step = found.step ? to_json(*found.step) : json();
+    return json{{"step", step}, {"why_none", found.why_none}}.dump();
+  });
+  const json object = json::parse(text);
+  Expectation expected{std::nullopt, object["why_none"].get<std::string>()};
+  if (!object["step"].is_null()) expected.step = expected_from(object["step"]);
+  return expected;
+}
+
+double distance(double a, double b) {
+  return std::abs(a - b) / std::max(std::abs(a), std::abs(b));
+}
+
+struct Difference {
+  const char* item;
+  double is, was, tolerance;
+};
+
+// The first that is not within its tolerance; `exact`: not equal.
+std::optional<Difference> first_of(std::initializer_list<Difference> all, bool exact) {
+  for (const Difference& one : all) {
+    if (one.is == one.was) continue;
+    if (exact || !(distance(one.is, one.was) <= one.tolerance)) return one;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+SelfCheck::SelfCheck(const checkpoint::Team& team, const std::filesystem::path& run,
+                     const RunProgress& progress, const Computation& computation,
+                     const std::string& why_not, RunLog& log) {
+  if (why_not.empty()) {
+    expected_ = read_by_leader(team, run, progress);
+  } else {
+    expected_.why_none = why_not;
+  }
+  if (expected_.step) {
+    change_ = change_of(expected_.step->computation, computation);
+    if (!change_.same_step) expected_ = {std::nullopt, change_.text};
+  }
+  if (!team.leads()) return;
+  try {
+    write_self_check(run, progress.step, computation, expected_.step);
+  } catch (const Error& error) {
+    log.note(say("warning: the next resume may have nothing to compare with: ", error.what()));
+  }
+}
+
+void SelfCheck::compare(const Step& step, const std::string& dtype, RunLog& log) const {
+  const auto tell = [&](const std::string& verdict, const std::string& why) {
+    log.note(fmt::format("self-check of step {}: {}{}", step.step, verdict,
+                         why.empty() ? "" : " (" + why + ")"));
+    log.event(kEvent, step.step, {{"verdict", verdict}, {"why", why}});
+  };
+  const auto nothing = [&](const std::string& why) { tell("nothing to compare with", why); };
+  if (!expected_.step) return nothing(expected_.why_none);
+  const RecordedStep& was = expected_.step->taken;
+  const RecordedStep& is = step.taken;
+  const bool same_samples = was.skips == is.skips && was.rollbacks == is.rollbacks;
+  if (!same_samples || expected_.step->step != step.step) {
+    return nothing("other samples had been left out");
+  }
+  const Tolerance within = tolerance_of(dtype);
+  const Difference loss{"the loss", is.loss, was.loss, within.loss};
+  const Difference norm{"the gradient norm", is.grad_norm, was.grad_norm, within.grad_norm};
+  const auto first = [&](bool exact) {
+    return step.norm_compares ? first_of({loss, norm}, exact) : first_of({loss}, exact);
+  };
+  const std::string without = step.norm_compares ? "" : "the loss alone: residuals are zero";
+  if (!first(true)) return tell("bit-identical", without);
+  std::string reason = change_.text;
+  if (step.products_chosen) {
+    reason += say(reason.empty() ? "" : ", ", "ways to multiply matrices were chosen anew");
+  }
+  const auto found = first(reason.empty());
+  if (!found) return tell("equal within layout tolerance", reason);
+  const std::string what = fmt::format(
+      "step {}, taken again from the same weights, is not the step the run took before: {} is {} "
+      "instead of {}, relative difference {:.1e}",
+      step.step, found->item, found->is, found->was, distance(found->is, found->was));
+  const std::string allowed =
+      reason.empty() ? std::string(", and nothing that decides its bits has changed")
+                     : fmt::format(", and for {} only {:.0e} is allowed", reason, found->tolerance);
+  log.event("failure", step.step, {{"text", what + allowed}});
+  throw on_all_ranks(CheckpointError(fmt::format(
+      "{}{}.\nThe machine may compute wrongly (see 'trireme doctor'), or its software has changed. "
+      "Mend that, resume from an older step with --checkpoint.resume=STEP, or go on with what "
+      "differs by --checkpoint.allow_changes='[\"all\"]'",
+      what, allowed)));
+}
+
+SelfCheck::Tolerance SelfCheck::tolerance_of(const std::string& dtype) {
+  if (dtype == "float32") return {.loss = 1e-5, .grad_norm = 1e-4};
+  if (dtype == "float16") return {.loss = 2e-3, .grad_norm = 1e-2};
+  if (dtype == "float8") return {.loss = 5e-2, .grad_norm = 2e-1};
+  return {.loss = 1e-2, .grad_norm = 5e-2};  // bfloat16
+}
+
+}  // namespace trireme
