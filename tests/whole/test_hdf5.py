@@ -86,8 +86,8 @@ def every_tensor_of_eight_ranks_is_the_trainers_own(workshop):
     # One rank that starts from these weights writes them as they are in its memory.
     workshop.run("train", workshop.config("alone", MODEL),
                  f"--checkpoint.initial_load_path={folder}",
-                 "--training.on_nonfinite=rollback", "--training.steps=1", "--lr_scheduler.warmup_steps=0",
-                 "--checkpoint.keep_latest_k=0").done()
+                 "--training.on_nonfinite=rollback", "--training.steps=1",
+                 "--lr_scheduler.warmup_steps=0", "--checkpoint.keep_latest_k=0").done()
     _, alone = read(checkpoint(workshop / "alone", 0))
     weights = [name for name in tensors if name.startswith("model/")]
     check(set(weights) == {name for name in alone if name.startswith("model/")}, "other weights")
