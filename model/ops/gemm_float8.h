@@ -16,8 +16,10 @@ struct Float8Gemm {
   Tensor bias = {};  // [n] bfloat16, or none
 };
 
-// Summed in float32. The CPU, which has no such products, multiplies the exact values in
-// bfloat16, for which it takes `scratch`: to look at the numbers, not for speed.
+// Summed in float32, but for the terms that a device adds at once, of which Hopper keeps some 14
+// bits (DeepSeek-AI 2024, "DeepSeek-V3", 3.3.2). The CPU, which has no such products, multiplies
+// the exact values in bfloat16, for which it takes `scratch`: to look at the numbers, not for
+// speed.
 void gemm_float8(Stream&, Arena& scratch, const Float8Gemm& product);
 
 // Throws EnvironmentError where the device has no such products.

@@ -123,6 +123,27 @@ def a_trace_shows_when_the_device_worked_not_when_it_was_told_to(workshop):
 
 
 @fact
+def float8_follows_the_cpu_and_keeps_its_algorithms(workshop):
+    prepared(workshop)
+    trained(workshop, "here", "--job.device=cpu", "--training.dtype=float8")
+    options = ["--job.device=cuda", "--training.dtype=float8"]
+    done = workshop.run("train", workshop.config("one", MODEL), *options)
+    if "float8 products begin with" in done.err:
+        raise Skip(done.refused(5, "training.dtype", "bfloat16"))
+    check("the blocks' in float8; MFU is of the peak measured in bfloat16" in done.done().err, done)
+    found = difference(workshop, "one", "here")
+    note(f"loss within {found:.1e}")
+    check(found < 0.01, found)
+    choices = (workshop / "one" / "gemm_choices.json").read_text()
+    for kind in "e4m3*float8_e4m3>bfloat16 nt", "e5m2*float8_e4m3>float32 nt":
+        check(f"float8_{kind} " in choices, kind, choices)
+    (workshop / "two").mkdir()
+    shutil.copy(workshop / "one" / "gemm_choices.json", workshop / "two")
+    trained(workshop, "two", *options)
+    same_checkpoint(workshop, "two", "one")
+
+
+@fact
 def ranks_share_a_device_and_say_so(workshop):
     prepared(workshop)
     trained(workshop, "alone", "--job.device=cpu")

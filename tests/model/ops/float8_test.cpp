@@ -197,8 +197,19 @@ TEST(Quantize, of_zeros_is_zeros_and_of_what_is_not_finite_no_number) {
   });
 }
 
-TEST(Quantize, takes_on_a_planning_stream_what_it_takes) {
-  on_every_platform([](Stream& stream) {
+// On every platform that has such products.
+template <class Body>
+void on_every_platform_with_products(const Body& body) {
+  on_every_platform([&](Stream& stream) {
+    const std::string reason =
+        stream.on_cuda() ? ops::why_no_float8(properties_of(stream.device())) : "";
+    if (!reason.empty()) GTEST_SKIP() << reason;
+    body(stream);
+  });
+}
+
+TEST(GemmFloat8, takes_on_a_planning_stream_what_it_takes) {
+  on_every_platform_with_products([](Stream& stream) {
     Arena arena(1 << 20, stream.device()), planned = Arena::unbounded(stream.device());
     Tally tally;
     Stream planning(stream.device(), tally);
@@ -260,16 +271,17 @@ void expect_product(Stream& stream, const Product& x) {
         sum += product;
         magnitude += std::fabs(product);
       }
-      // Each addition rounds once to float32, in the worst order; then the result is stored.
-      const double allowed =
-          static_cast<double>(x.k + 2) * 0x1p-24 * magnitude + roundoff(x.out) * std::fabs(sum);
+      // Each addition rounds once to float32, in the worst order; then the result is stored. Of
+      // the terms that a device adds at once it keeps but some 14 bits (DeepSeek-AI 2024, 3.3.2).
+      const double adding = static_cast<double>(x.k + 2) * 0x1p-24 + (kTriesCuda ? 0x1p-13 : 0);
+      const double allowed = adding * magnitude + roundoff(x.out) * std::fabs(sum);
       ASSERT_NEAR(got[at], sum, allowed * 1.001) << i << ", " << j;
     }
   }
 }
 
 TEST(GemmFloat8, multiplies_the_values_of_the_codes) {
-  on_every_platform([](Stream& stream) {
+  on_every_platform_with_products([](Stream& stream) {
     for (const auto& [m, n, k] :
          {std::array{16, 32, 48}, std::array{64, 16, 80}, std::array{48, 112, 256}}) {
       for (const Float8Format a : kFormats) {
@@ -284,7 +296,7 @@ TEST(GemmFloat8, multiplies_the_values_of_the_codes) {
 }
 
 TEST(GemmFloat8, hands_on_that_a_factor_was_not_finite) {
-  on_every_platform([](Stream& stream) {
+  on_every_platform_with_products([](Stream& stream) {
     Arena arena(1 << 20, stream.device());
     Values values = random_values(512, 1, DType::kBf16);
     values[77] = kInfinity;
@@ -301,7 +313,7 @@ TEST(GemmFloat8, hands_on_that_a_factor_was_not_finite) {
 }
 
 TEST(GemmFloat8, refuses_what_no_library_multiplies) {
-  on_every_platform([](Stream& stream) {
+  on_every_platform_with_products([](Stream& stream) {
     Arena arena(1 << 20, stream.device());
     const auto held = [&](const Shape& shape, DType dtype) { return arena.take(shape, dtype); };
     const auto made = [&](const Shape& shape, Float8Format format) {

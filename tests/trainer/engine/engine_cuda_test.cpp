@@ -82,6 +82,7 @@ TEST_F(EngineOnCuda, trains_and_evaluates_as_the_cpu_does) {
 }
 
 TEST_F(EngineOnCuda, trains_in_float8_as_the_cpu_does) {
+  if (const std::string reason = test::why_no_float8(); !reason.empty()) GTEST_SKIP() << reason;
   for (const char* family : {"gpt2", "qwen3"}) {
     const EngineSpec spec = float8_spec_of(family);
     TinyEngine here(spec, Device{}), there(spec, kDevice);

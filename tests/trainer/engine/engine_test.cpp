@@ -116,6 +116,7 @@ TEST_F(EngineTest, bfloat16_follows_float32) {
 }
 
 TEST_F(EngineTest, float8_follows_bfloat16_with_the_memory_planned_and_recomputes_its_bits) {
+  if (const std::string reason = test::why_no_float8(); !reason.empty()) GTEST_SKIP() << reason;
   for (const char* family : {"gpt2", "qwen3"}) {
     EngineSpec spec = float8_spec_of(family);
     const Trained eighth = trained(spec, 2);

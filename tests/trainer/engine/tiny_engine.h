@@ -8,6 +8,7 @@
 
 #include "model/base/philox.h"
 #include "model/device/devices.h"
+#include "model/ops/gemm_float8.h"
 #include "parallel/comm/self_communicator.h"
 #include "trainer/engine/engine.h"
 #include "trainer/engine/weights_hash.h"
@@ -26,6 +27,11 @@ class OnDevice : public testing::Test {
     if (kDevice.is_cuda() && cuda_devices().count == 0) GTEST_SKIP() << cuda_devices().reason;
   }
 };
+
+// Why the device has no products in float8; empty where it has.
+inline std::string why_no_float8() {
+  return kDevice.is_cuda() ? ops::why_no_float8(properties_of(kDevice)) : "";
+}
 
 inline EngineSpec spec_of(const char* family) {
   ModelConfig m;
