@@ -38,6 +38,8 @@ std::vector<std::string> parts_of(const std::string& text, char between) {
   return parts;
 }
 
+constexpr const char* kOneRank = "kill-rank-";
+
 int error_of(const std::string& name) {
   if (name == "ENOSPC") return ENOSPC;
   if (name == "EIO") return EIO;
@@ -51,7 +53,7 @@ int error_of(const std::string& name) {
 
 Control::Control()
     : under_(variable("FILE_FAULTS_UNDER")), log_(variable("FILE_FAULTS_LOG")), rank_(::getpid()) {
-  for (const std::string& text : parts_of(variable("FILE_FAULTS"), ';')) {
+  for (const std::string& text : parts_of(variable("FILE_FAULTS"), '+')) {
     const std::vector<std::string> parts = parts_of(text, ',');
     errno = EINVAL;
     if (parts.size() < 4 || rules_.size() == kMostRules) give_up(text.c_str());
@@ -71,6 +73,8 @@ Control::Control()
   if (memory == MAP_FAILED) give_up(state.c_str());
   ::syscall(SYS_close, file);
   shared_ = static_cast<Shared*>(memory);  // zeros are its first state
+  const std::string rank = variable("OMPI_COMM_WORLD_RANK");
+  shared_->ranks.at(rank.empty() ? 0 : std::stoul(rank)) = rank_;
   register_process();
 }
 
@@ -111,6 +115,10 @@ void Control::strike(const Rule& rule) {
 
 void Control::kill_now(const std::string& action, pid_t self) {
   if (action == "kill-rank") ::kill(rank_, SIGKILL);
+  if (action.rfind(kOneRank, 0) == 0) {
+    const pid_t other = shared_->ranks.at(std::stoul(action.substr(std::strlen(kOneRank))));
+    if (other > 1) ::kill(other, SIGKILL);
+  }
   if (action == "kill-job") {
     const std::size_t known = std::min<std::size_t>(shared_->processes, kMostProcesses);
     for (std::size_t i = 0; i < known; ++i) {
@@ -120,7 +128,7 @@ void Control::kill_now(const std::string& action, pid_t self) {
       if (ours && pid != self && pid != ::getpid()) ::kill(pid, SIGKILL);
     }
   }
-  if (action != "kill-rank") ::kill(self, SIGKILL);
+  if (action == "kill-self" || action == "kill-job") ::kill(self, SIGKILL);
 }
 
 // Opened anew each time: the program closes descriptors that it does not know.

@@ -17,11 +17,12 @@ namespace trireme::file_faults {
 //   FILE_FAULTS_UNDER  an absolute folder; what is not in it is left alone
 //   FILE_FAULTS_STATE  a file that all processes of the job count in; none other may have used it
 //   FILE_FAULTS_LOG    a file that gets a Record of every operation, in order; may be absent
-//   FILE_FAULTS        rules ACTION,OPERATION,COUNT,PATTERN[,MICROSECONDS] joined by ';'
+//   FILE_FAULTS        rules ACTION,OPERATION,COUNT,PATTERN[,MICROSECONDS] joined by '+'
 // A rule strikes once, before the COUNT-th operation on a path below the folder that the glob
 // PATTERN fits, counted over all processes of the job together.
 //   ACTION     kill-self, kill-rank (the process that the operation's one descends from by fork),
-//              kill-job (all that were preloaded), short (half of a write), or an errno by name
+//              kill-rank-N (that one of mpirun's), kill-job (all that were preloaded), short
+//              (half of a write), or an errno by name
 //   OPERATION  open (for writing), write, resize, sync, rename, folder, remove, close, any
 // Kills come MICROSECONDS later, by a process of its own, while the operation goes on.
 class Control {
@@ -51,9 +52,10 @@ class Control {
     std::uint32_t count = 0;
     unsigned delay = 0;
   };
-  static constexpr std::size_t kMostRules = 64, kMostProcesses = 8192;
+  static constexpr std::size_t kMostRules = 64, kMostProcesses = 8192, kMostRanks = 64;
   struct Shared {
     std::array<std::atomic<std::uint32_t>, kMostRules> counts;
+    std::array<std::atomic<pid_t>, kMostRanks> ranks;
     std::atomic<std::uint32_t> processes;
     std::array<std::atomic<pid_t>, kMostProcesses> pids;
   };
