@@ -231,6 +231,30 @@ class Workshop:
         return folder
 
 
+class Faults:
+    """Commands that file_faults, a library from tests/file_faults, is preloaded into: what is to
+    go wrong below a folder is told by rules, see control.h there."""
+
+    def __init__(self, workshop, under):
+        self.workshop, self.under, self.used = workshop, under, 0
+        self.library = workshop.trireme.parent / "tests/file_faults/libfile_faults.so"
+        if not self.library.exists():
+            raise Skip("file_faults is not built")
+
+    def start(self, ranks, *words, rules=(), log=None):
+        self.used += 1
+        told = {"LD_PRELOAD": self.library, "FILE_FAULTS_UNDER": self.under,
+                "FILE_FAULTS_STATE": self.workshop / f"faults-{self.used}",
+                "FILE_FAULTS": "+".join(rules), **({"FILE_FAULTS_LOG": log} if log else {})}
+        told = {name: str(value) for name, value in told.items()}
+        command = [str(self.workshop.trireme), *map(str, words)]
+        if ranks == 1:
+            return Process(command, self.workshop.folder, {**self.workshop.env, **told})
+        command = self.workshop.launch(ranks, *words)
+        command[1:1] = [part for pair in told.items() for part in ("-x", "=".join(pair))]
+        return Process(command, self.workshop.folder, {**self.workshop.env, **MPI})
+
+
 # A run of seconds: 131,392 parameters, 40 steps, on one thread because the machine may be
 # busy.
 SMALL = {
@@ -309,6 +333,12 @@ def checkpoints(run):
 
 def partials(run):
     return list((pathlib.Path(run) / "checkpoints").glob(".partial-*"))
+
+
+def leftovers(run):
+    """What only a write under way may leave in a run folder."""
+    return [path for path in pathlib.Path(run).rglob("*")
+            if path.name.startswith((".partial-", ".trash-")) or ".tmp-" in path.name]
 
 
 def checkpoint(run, step):
