@@ -12,7 +12,7 @@ constexpr const char* kFileName = "self_check.json";
 
 // What the last start of the run left behind.
 struct Started {
-  std::int64_t at = 0;
+  std::int64_t since = 0;  // the steps after it are the computation's
   Computation computation;
   std::optional<ExpectedStep> expected;
 };
@@ -22,7 +22,7 @@ std::optional<Started> last_start(const fs::path& run) {
   if (!fs::exists(run / kFileName, why)) return std::nullopt;
   try {
     const json object = json::parse(read_text(run / kFileName));
-    Started started{object.at("started_at").get<std::int64_t>(),
+    Started started{object.at("since").get<std::int64_t>(),
                     object.at("computation").get<Computation>(), std::nullopt};
     if (!object.at("expected").is_null()) started.expected = expected_from(object["expected"]);
     return started;
@@ -47,8 +47,8 @@ Expectation expected_step(const fs::path& run, const RunProgress& progress) {
   const std::optional<Started> before = last_start(run);
   if (!before) return none(say("the run before left no ", kFileName));
   if (const auto line = recorded_step(metrics, next)) {
-    if (before->at > progress.step) {
-      return none(say("the run has been started since, at step ", before->at));
+    if (before->since > progress.step) {
+      return none(say("the steps up to ", before->since, " were computed otherwise"));
     }
     if (!belong_together(metrics, progress)) {
       return none("metrics.jsonl tells of another run than the checkpoint");
@@ -62,7 +62,9 @@ Expectation expected_step(const fs::path& run, const RunProgress& progress) {
 
 void write_self_check(const fs::path& run, std::int64_t started_at, const Computation& computation,
                       const std::optional<ExpectedStep>& expected) {
-  const json object{{"started_at", started_at},
+  const std::optional<Started> before = last_start(run);
+  const bool as_before = before && before->computation == computation && before->since < started_at;
+  const json object{{"since", as_before ? before->since : started_at},
                     {"computation", computation},
                     {"expected", expected ? to_json(*expected) : json()}};
   replace_text(run / kFileName, object.dump(1, ' ', false, json::error_handler_t::replace) + "\n");

@@ -28,7 +28,9 @@ struct Expectation {
 // computes with, and what it expected of a first step that it may not have reached.
 Expectation expected_step(const std::filesystem::path& run, const RunProgress& progress);
 
-// Writes RUN_DIR/self_check.json for the next to come. Throws EnvironmentError.
+// Writes RUN_DIR/self_check.json for the next to come: from the step after `started_at` on the
+// run computes so, or from an earlier one on that the file already tells of. Throws
+// EnvironmentError.
 void write_self_check(const std::filesystem::path& run, std::int64_t started_at,
                       const Computation& computation, const std::optional<ExpectedStep>& expected);
 

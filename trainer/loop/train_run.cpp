@@ -107,9 +107,11 @@ ExitCode TrainRun::run() {
   }
   ledger_.enter(Phase::kStart);
   prepare_saves();
-  self_check_.emplace(team_, folder_.path, progress_,
-                      computation_of(config_, stream_.device(), threads_),
-                      resumption_.not_comparable(), log_);
+  if (progress_.step < total_steps_) {
+    self_check_.emplace(team_, folder_.path, progress_,
+                        computation_of(config_, stream_.device(), threads_),
+                        resumption_.not_comparable(), log_);
+  }
   log_.open(folder_.path, progress_.step, config_.metrics.enable_tensorboard);
   if (team_.leads()) replace_text(folder_.path / "config.toml", effective_toml(loaded_));
   matrix_peak_ = measured_matrix_peak(spec_.compute, stream_.device());

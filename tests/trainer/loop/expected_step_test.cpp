@@ -68,6 +68,13 @@ TEST_F(ExpectedStepTest, is_not_taken_from_another_run) {
   EXPECT_FALSE(expected_step(run_, at(4)).step);
 }
 
+TEST_F(ExpectedStepTest, is_known_from_before_starts_that_compute_the_same) {
+  write_self_check(run_, 5, computation_, std::nullopt);
+  EXPECT_TRUE(expected_step(run_, at(2)).step);
+  write_self_check(run_, 6, {{"threads", "8"}}, std::nullopt);
+  EXPECT_EQ(expected_step(run_, at(2)).why_none, "the steps up to 6 were computed otherwise");
+}
+
 TEST_F(ExpectedStepTest, survives_a_resume_that_did_not_get_there) {
   const Expectation first = expected_step(run_, at(4));
   write_self_check(run_, 4, {{"threads", "8"}}, first.step);
@@ -83,7 +90,7 @@ TEST_F(ExpectedStepTest, survives_a_resume_that_did_not_get_there) {
 }
 
 TEST_F(ExpectedStepTest, is_not_known_from_a_file_that_is_not_ours) {
-  replace_text(run_ / "self_check.json", "{\"started_at\": \"two\"}");
+  replace_text(run_ / "self_check.json", "{\"since\": \"two\"}");
   EXPECT_FALSE(expected_step(run_, at(4)).step);
   write_self_check(run_, 2, computation_, std::nullopt);
   std::ofstream(run_ / "metrics.jsonl") << "{\"step\": 5, \"loss\": nu";
