@@ -21,8 +21,8 @@ constexpr std::int64_t kMost = 64;
 
 class AlgorithmCache : public testing::Test {
  protected:
-  AlgorithmCache() { std::filesystem::remove_all(folder); }
-  ~AlgorithmCache() override { std::filesystem::remove_all(folder); }
+  void SetUp() override { std::filesystem::remove_all(folder); }
+  void TearDown() override { std::filesystem::remove_all(folder); }
 
   // c [m, m] = a b. Returns whether the host has waited, which timing makes it do.
   bool multiply(cuda::GemmEngine& engine, std::int64_t m) {

@@ -67,7 +67,7 @@ void expect_product(const Case& x, cpu::GemmEngine* engine) {
   const std::vector<double> a = before.a.values(), b = before.b.values(), c = o.c.values();
   const std::vector<double> start_c = before.c.values(), bias = before.bias.values();
   double worst = 0;
-  for (std::int64_t i = 0; i < x.m; ++i)
+  for (std::int64_t i = 0; i < x.m; ++i) {
     for (std::int64_t j = 0; j < x.n; ++j) {
       const double start = x.into == Into::kAdd ? start_c[i * x.n + j] : x.bias ? bias[j] : 0;
       double sum = start, magnitude = std::fabs(start);
@@ -81,6 +81,7 @@ void expect_product(const Case& x, cpu::GemmEngine* engine) {
       if (x.out == DType::kBf16) allowed += 0x1p-8 * (std::fabs(sum) + allowed);
       worst = std::max(worst, std::fabs(c[i * x.n + j] - sum) / allowed);
     }
+  }
   EXPECT_LE(worst, 1);
   EXPECT_TRUE(o.a.same_bits(before.a) && o.b.same_bits(before.b)) << "the factors changed";
 }
@@ -93,14 +94,17 @@ std::vector<Case> all_cases() {
                              {DType::kBf16, DType::kBf16},
                              {DType::kBf16, DType::kF32}};
   std::vector<Case> cases;
-  for (const auto& [m, n, k] : shapes)
-    for (const auto& [in, out] : dtypes)
-      for (const bool ta : {false, true})
+  for (const auto& [m, n, k] : shapes) {
+    for (const auto& [in, out] : dtypes) {
+      for (const bool ta : {false, true}) {
         for (const bool tb : {false, true}) {
           cases.push_back({in, out, m, n, k, ta, tb});
           cases.push_back({in, out, m, n, k, ta, tb, Into::kAdd});
           cases.push_back({in, out, m, n, k, ta, tb, Into::kReplace, true});
         }
+      }
+    }
+  }
   return cases;
 }
 
@@ -131,13 +135,15 @@ TEST(Gemm, MultipliesByOwnKernelsWhateverIsLeftOver) {
     for (const int threads : {1, 2, 6}) {
       SCOPED_TRACE(say(threads, " threads"));
       omp_set_num_threads(threads);
-      for (const auto& [m, n, k] : shapes)
-        for (const bool ta : {false, true})
+      for (const auto& [m, n, k] : shapes) {
+        for (const bool ta : {false, true}) {
           for (const bool tb : {false, true}) {
             const DType f32 = DType::kF32;
             expect_product({f32, f32, m, n, k, ta, tb, Into::kReplace, true, 3}, &engine);
             expect_product({f32, f32, m, n, k, ta, tb, Into::kAdd}, &engine);
           }
+        }
+      }
     }
   });
   omp_set_num_threads(usual);
@@ -163,7 +169,7 @@ TEST(Gemm, GivesTheSameBitsByOwnKernelsOnAnyNumberOfThreads) {
 TEST(Gemm, WidensBfloat16BlockByBlock) {
   GemmEngine engine({});
   engine.fix(GemmLibrary::kOpenBlas);
-  for (const bool transposed : {false, true})
+  for (const bool transposed : {false, true}) {
     for (const DType out : {DType::kBf16, DType::kF32}) {
       expect_product({DType::kBf16, out, 515, 30, 1030, transposed, !transposed, Into::kAdd},
                      &engine);
@@ -171,10 +177,11 @@ TEST(Gemm, WidensBfloat16BlockByBlock) {
           {DType::kBf16, out, 9, 1100, 520, transposed, !transposed, Into::kReplace, true},
           &engine);
     }
+  }
 }
 
 TEST(Gemm, GivesTheSameBitsEveryTime) {
-  for (const GemmLibrary library : cpu::kGemmLibraries)
+  for (const GemmLibrary library : cpu::kGemmLibraries) {
     for (const DType dtype : {DType::kF32, DType::kBf16}) {
       GemmEngine engine({});
       engine.fix(library);
@@ -194,6 +201,7 @@ TEST(Gemm, GivesTheSameBitsEveryTime) {
         ASSERT_TRUE(first.c.same_bits(again.c)) << cpu::name_of(library) << " " << name_of(dtype);
       }
     }
+  }
 }
 
 TEST(Gemm, TakesTheProductOfNothingAsZero) {
