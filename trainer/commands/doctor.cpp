@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "model/device/devices.h"
+#include "model/ops/gemm_float8.h"
 #include "parallel/comm/launcher.h"
 #include "trainer/commands/machine.h"
 #include "trainer/config/reader.h"
@@ -75,8 +76,9 @@ std::string folder_text(const fs::path& folder) {
 }
 
 std::string device_text(const RunConfig& config) {
-  return fmt::format("{} (job.device = \"{}\")", say(open_device(config.job.device, 0)),
-                     config.job.device);
+  const Device device = open_device(config.job.device, 0);
+  if (engine_spec(config).factors == Factors::kFloat8) ops::require_float8(device);
+  return fmt::format("{} (job.device = \"{}\")", say(device), config.job.device);
 }
 
 std::string ranks_text(const RunConfig& config) {
