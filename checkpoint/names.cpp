@@ -58,7 +58,7 @@ bool is_tensor_name(std::string_view name) {
 }
 
 std::optional<DType> dtype_of(std::string_view name) {
-  for (const DType type : {DType::kF32, DType::kF64, DType::kBf16, DType::kI32}) {
+  for (const DType type : {DType::kF32, DType::kF64, DType::kBf16, DType::kF16, DType::kI32}) {
     if (name == name_of(type)) return type;
   }
   return std::nullopt;

@@ -29,6 +29,8 @@ void for_each_value(std::span<const std::byte> bytes, DType dtype, Visit visit) 
       return visit_as<std::int32_t, double>(bytes, visit);
     case DType::kBf16:
       return visit_as<Bf16, float>(bytes, visit);
+    case DType::kF16:
+      return visit_as<F16, float>(bytes, visit);
   }
 }
 

@@ -41,12 +41,13 @@ Handle type_of(DType dtype) {
                      : dtype == DType::kI32 ? H5T_STD_I32LE
                                             : H5T_IEEE_F32LE;
   Handle type(H5Tcopy(like), H5Tclose, doing);
-  if (dtype == DType::kBf16) {
+  if (dtype == DType::kBf16 || dtype == DType::kF16) {
+    const std::size_t mantissa = dtype == DType::kF16 ? 10 : 7, exponent = 15 - mantissa;
     // The fields first: they must fit at every moment.
-    check(H5Tset_fields(type.id(), 15, 7, 8, 0, 7), doing);
+    check(H5Tset_fields(type.id(), 15, mantissa, exponent, 0, mantissa), doing);
     check(H5Tset_precision(type.id(), 16), doing);
     check(H5Tset_size(type.id(), 2), doing);
-    check(H5Tset_ebias(type.id(), 127), doing);
+    check(H5Tset_ebias(type.id(), (std::size_t{1} << (exponent - 1)) - 1), doing);
   }
   return type;
 }

@@ -19,7 +19,7 @@ struct Origin {
 Handle create_file(const std::filesystem::path& path, const Origin& origin);
 
 // How values are stored: little endian; bfloat16 as a float of 8 exponent and 7
-// mantissa bits, which HDF5 and h5py read as such.
+// mantissa bits, float16 of 5 and 10, which HDF5 and h5py read as such.
 Handle type_of(DType dtype);
 
 Handle space_of(Shape shape);

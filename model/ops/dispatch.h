@@ -1,4 +1,5 @@
 #pragma once
+#include <type_traits>
 #include <utility>
 
 #include "model/base/error.h"
@@ -33,7 +34,7 @@
 
 namespace trireme {
 
-// Calls `body` with a zero of the C++ type behind `dtype`: float, double or Bf16.
+// Calls `body` with a zero of the C++ type behind `dtype`: float, double, Bf16 or F16.
 template <class Body>
 decltype(auto) with_float(DType dtype, Body&& body) {
   switch (dtype) {
@@ -43,6 +44,8 @@ decltype(auto) with_float(DType dtype, Body&& body) {
       return std::forward<Body>(body)(double{});
     case DType::kBf16:
       return std::forward<Body>(body)(Bf16{});
+    case DType::kF16:
+      return std::forward<Body>(body)(F16{});
     case DType::kI32:
       break;
   }
@@ -60,5 +63,8 @@ struct AccumulatorOf<double> {
 };
 template <class T>
 using Accumulator = typename AccumulatorOf<T>::Type;
+// Whether sums are ever kept in T.
+template <class T>
+inline constexpr bool kIsAccumulator = std::is_same_v<T, Accumulator<T>>;
 
 }  // namespace trireme

@@ -14,14 +14,13 @@ void add_chunk_squares(Stream& stream, Tensor partials, Tensor x, std::int64_t i
   TRIREME_DISPATCH(stream, add_chunk_squares(stream, partials, x, into));
 }
 
-void clip_scale(Stream& stream, Tensor norm, Tensor scale, Tensor partials, double max_norm,
-                double limit) {
+void clip_scale(Stream& stream, Tensor norm, Tensor scale, Tensor partials, const Clip& how) {
   require(norm.dtype == accumulator_of(norm.dtype), "clip_scale: the norm is ",
           name_of(norm.dtype));
   require_count("clip_scale: norm", norm, 1, norm.dtype);
   require_count("clip_scale: scale", scale, 1, norm.dtype);
   require_count("clip_scale: partials", partials, partials.count(), DType::kF64);
-  TRIREME_DISPATCH(stream, clip_scale(stream, norm, scale, partials, max_norm, limit));
+  TRIREME_DISPATCH(stream, clip_scale(stream, norm, scale, partials, how));
 }
 
 void adamw(Stream& stream, const AdamWState& state, const AdamW& how) {

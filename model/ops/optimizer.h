@@ -14,11 +14,15 @@ inline constexpr std::int64_t kNormChunk = 4096;
 // order; x begins `into` elements into the first.
 void add_chunk_squares(Stream&, Tensor partials, Tensor x, std::int64_t into = 0);
 
-// norm [1] = sqrt(sum of partials, in order); scale [1] = min(1, max_norm / norm),
-// or 1 when max_norm is 0; NaN, for an update that changes nothing, unless the norm is
-// finite and at most `limit`. Both float32 (float64 for float64 gradients).
-void clip_scale(Stream&, Tensor norm, Tensor scale, Tensor partials, double max_norm,
-                double limit = std::numeric_limits<double>::infinity());
+struct Clip {
+  double max_norm = 0;  // 0: no clipping
+  double limit = std::numeric_limits<double>::infinity();
+  double loss_scale = 1;  // what the gradients were multiplied by: the norm is without it
+};
+// norm [1] = sqrt(sum of partials, in order) / loss_scale; scale [1] = min(1, max_norm / norm) /
+// loss_scale; NaN, for an update that changes nothing, unless the norm is finite and at most
+// `limit`. Both float32 (float64 for float64 gradients).
+void clip_scale(Stream&, Tensor norm, Tensor scale, Tensor partials, const Clip& how);
 
 // AdamW (Loshchilov and Hutter 2019) on a flat range, in one pass:
 //   g = grad * grad_scale;  m, v the moments;  master -= lr (m^/(sqrt(v^) + eps) + decay master)

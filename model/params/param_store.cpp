@@ -282,6 +282,7 @@ void ParamStore::initialize(std::uint64_t seed) {
   }
   const auto fill_values = [&](const Param& param, std::int64_t first, Tensor part) {
     if (part.dtype == DType::kBf16) return fill<Bf16>(param, first, part, seed);
+    if (part.dtype == DType::kF16) return fill<F16>(param, first, part, seed);
     if (part.dtype == DType::kF64) return fill<double>(param, first, part, seed);
     fill<float>(param, first, part, seed);
   };

@@ -3,16 +3,19 @@
 #include <cstdint>
 #include <cstring>
 
+#include "model/base/half.h"
+
 namespace trireme {
 
 // Stored in checkpoints by name, not by number.
-enum class DType : std::uint8_t { kF32, kF64, kBf16, kI32 };
+enum class DType : std::uint8_t { kF32, kF64, kBf16, kF16, kI32 };
 
 constexpr std::size_t size_of(DType type) {
   switch (type) {
     case DType::kF64:
       return 8;
     case DType::kBf16:
+    case DType::kF16:
       return 2;
     case DType::kF32:
     case DType::kI32:
@@ -27,6 +30,8 @@ constexpr const char* name_of(DType type) {
       return "float64";
     case DType::kBf16:
       return "bfloat16";
+    case DType::kF16:
+      return "float16";
     case DType::kF32:
       return "float32";
     case DType::kI32:
@@ -57,6 +62,14 @@ struct Bf16 {
   }
 };
 
+// IEEE 754 binary16: more digits than Bf16, but nothing beyond 65504. Computed with like Bf16.
+struct F16 {
+  std::uint16_t bits = 0;
+  F16() = default;
+  explicit F16(float value) : bits(half_bits(value)) {}
+  explicit operator float() const { return half_value(bits); }
+};
+
 template <class T>
 struct DTypeOf;
 template <>
@@ -70,6 +83,10 @@ struct DTypeOf<double> {
 template <>
 struct DTypeOf<Bf16> {
   static constexpr DType kValue = DType::kBf16;
+};
+template <>
+struct DTypeOf<F16> {
+  static constexpr DType kValue = DType::kF16;
 };
 template <>
 struct DTypeOf<std::int32_t> {

@@ -37,8 +37,8 @@ class Communicator {
   // The planner's class "communication".
   virtual std::size_t buffer_bytes() const { return 0; }
 
-  // Every element becomes the reduction over all ranks; bfloat16 is summed in
-  // float32 and rounded once. A NaN stays one under kMax as well.
+  // Every element becomes the reduction over all ranks; bfloat16 and float16
+  // are summed in float32 and rounded once. A NaN stays one under kMax as well.
   virtual void all_reduce(Stream&, Tensor, Reduce) = 0;
   // whole [size, part...] = every rank's part, in rank order. `part` may be the
   // rank's own place in `whole`: then nothing of it is moved here.

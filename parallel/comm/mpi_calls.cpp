@@ -38,6 +38,7 @@ MPI_Datatype mpi_type_of(DType dtype) {
     case DType::kF64:
       return MPI_DOUBLE;
     case DType::kBf16:
+    case DType::kF16:
       return MPI_UINT16_T;
     case DType::kI32:
       return MPI_INT32_T;

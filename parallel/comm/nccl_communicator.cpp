@@ -21,6 +21,8 @@ ncclDataType_t type_of(DType dtype) {
       return ncclFloat64;
     case DType::kBf16:
       return ncclBfloat16;
+    case DType::kF16:
+      return ncclFloat16;
     case DType::kI32:
       return ncclInt32;
   }

@@ -20,6 +20,10 @@ struct AccumulatorOf<Bf16> {
   using Type = float;
 };
 template <>
+struct AccumulatorOf<F16> {
+  using Type = float;
+};
+template <>
 struct AccumulatorOf<std::int32_t> {
   using Type = std::int64_t;
 };
@@ -101,6 +105,8 @@ void reduce_in_order(Reduce reduce, DType dtype, const std::vector<const std::by
       return reduce_as<double>(reduce, contributions, out, count);
     case DType::kBf16:
       return reduce_as<Bf16>(reduce, contributions, out, count);
+    case DType::kF16:
+      return reduce_as<F16>(reduce, contributions, out, count);
     case DType::kI32:
       return reduce_as<std::int32_t>(reduce, contributions, out, count);
   }

@@ -12,8 +12,8 @@ namespace trireme::comm {
 // elements of `dtype` in host memory. They are joined by one tree of pairs: n of them as
 // the first p, p the greatest power of two below n, and the rest: (0 + 1) + 2,
 // (0 + 1) + (2 + 3), ((0 + 1) + (2 + 3)) + (4 + 5). So aligned runs of a power of two
-// may be summed first, by groups of their own, and the total keeps its bits. bfloat16 is
-// summed in float32 and rounded once; int32 wraps around; a NaN stays one under kMax.
+// may be summed first, by groups of their own, and the total keeps its bits. bfloat16 and
+// float16 are summed in float32 and rounded once; int32 wraps around; a NaN stays one under kMax.
 // `out` may be one of the contributions.
 void reduce_in_order(Reduce reduce, DType dtype, const std::vector<const std::byte*>& contributions,
                      std::byte* out, std::int64_t count);

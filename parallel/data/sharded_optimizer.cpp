@@ -69,13 +69,14 @@ void ShardedOptimizer::take_states(const ParamStore& store, Arena& state) {
 }
 
 void ShardedOptimizer::step(Stream& stream, double learning_rate, std::int64_t update,
-                            double norm_limit) {
+                            double norm_limit, double loss_scale) {
   using ledger::Phase;
   const auto enter = [&](Phase phase) {
     if (ledger_ && stream.executes()) ledger_->enter(phase);
   };
   enter(Phase::kGradNorm);
-  ops::clip_scale(stream, norm_, scale_, squares_.squares(stream), options_.max_norm, norm_limit);
+  ops::clip_scale(stream, norm_, scale_, squares_.squares(stream),
+                  {options_.max_norm, norm_limit, loss_scale});
   enter(Phase::kOptimizer);
   with_staging(stream, [&] { rule_->update(stream, ranges_, scale_, learning_rate, update); });
 }

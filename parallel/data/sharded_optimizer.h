@@ -46,9 +46,10 @@ class ShardedOptimizer {
 
   // Clips the owned gradients, which are reduced, to max_norm by their global norm and
   // updates the owned parameters. `update` counts from 1 over the whole run. Nothing changes
-  // when the norm is not finite or above `norm_limit`.
+  // when the norm is not finite or above `norm_limit`. The gradients are those of `loss_scale`
+  // times the loss; the norm and the update are the loss's own.
   void step(Stream& stream, double learning_rate, std::int64_t update,
-            double norm_limit = std::numeric_limits<double>::infinity());
+            double norm_limit = std::numeric_limits<double>::infinity(), double loss_scale = 1);
 
   // Makes the owned values what `update` updates left of the masters, after these were loaded.
   void publish_masters(Stream& stream, std::int64_t update);

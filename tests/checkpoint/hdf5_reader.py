@@ -22,7 +22,7 @@ def check(holds, *why):
 
 
 def values(tensor, raw):
-    """The raw bytes as h5py shows them: bfloat16 appears as float32."""
+    """The raw bytes as h5py shows them: bfloat16 appears as float32, float16 as it is."""
     if tensor["dtype"] == "bfloat16":
         return (np.frombuffer(raw, "<u2").astype(np.uint32) << 16).view(np.float32)
     return np.frombuffer(raw, np.dtype(tensor["dtype"]))

@@ -40,6 +40,7 @@ class State {
     add("model/embed.weight", DType::kF32, {101 * scale, 24});
     add("model/layers.0.norm.weight", DType::kF32, {24});
     add("model/layers.0.attention.qkv.weight", DType::kBf16, {3, 8, 24});
+    add("model/layers.0.mlp.down.weight", DType::kF16, {24, 16});
     add("model/layers.0.mlp.up.weight", DType::kF64, {16, 24});
     add("adam.m/layers.0.experts.weight", DType::kF32, {2, 3, 5, 7});
     add("adam.step", DType::kI32, {1});

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
 namespace trireme::emulator {
 namespace {
@@ -34,6 +35,8 @@ Sum read(const Matrix& matrix, std::int64_t row, std::int64_t column) {
       return static_cast<Sum>(reinterpret_cast<const double*>(matrix.data)[at]);
     case CUDA_R_16BF:
       return __bfloat162float(reinterpret_cast<const __nv_bfloat16*>(matrix.data)[at]);
+    case CUDA_R_16F:
+      return __half2float(reinterpret_cast<const __half*>(matrix.data)[at]);
     case CUDA_R_8F_E4M3:
     case CUDA_R_8F_E5M2:
       return float8_value(std::to_integer<unsigned>(matrix.data[at]), matrix.type);
@@ -51,6 +54,8 @@ void write(const Matrix& matrix, std::int64_t row, std::int64_t column, Sum valu
   } else if (matrix.type == CUDA_R_16BF) {
     reinterpret_cast<__nv_bfloat16*>(matrix.data)[at] =
         __float2bfloat16_rn(static_cast<float>(value));
+  } else if (matrix.type == CUDA_R_16F) {
+    reinterpret_cast<__half*>(matrix.data)[at] = __float2half_rn(static_cast<float>(value));
   } else {
     reinterpret_cast<float*>(matrix.data)[at] = static_cast<float>(value);
   }

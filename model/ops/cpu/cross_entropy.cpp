@@ -65,7 +65,7 @@ void row_exp_sum(Stream&, Tensor total, Tensor target, Tensor logits, Tensor top
 void cross_entropy(Stream&, Tensor loss, Tensor total, Tensor target, Tensor targets) {
   with_float(loss.dtype, [&](auto zero) {
     using A = decltype(zero);
-    if constexpr (!std::is_same_v<A, Bf16>) {
+    if constexpr (kIsAccumulator<A>) {
       for (std::int64_t row = 0; row < loss.count(); ++row) {
         const double log_sum = std::log(static_cast<double>(total.as<A>()[row]));
         const double value = log_sum - static_cast<double>(target.as<A>()[row]);

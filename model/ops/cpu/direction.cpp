@@ -9,7 +9,6 @@
 namespace trireme::ops::cpu {
 namespace {
 
-using simd::Bf16Bits;
 using simd::Isa;
 using simd::Sum;
 using trireme::cpu::parallel_for;
@@ -20,7 +19,7 @@ constexpr std::int64_t kGrain = 8192;
 template <class Body>
 void over_parts(DType dtype, std::int64_t count, const Body& body) {
   with_kernels(dtype, [&]<Isa isa, class A>() {
-    if constexpr (!std::is_same_v<A, Bf16Bits>) {
+    if constexpr (std::is_same_v<A, Sum<A>>) {
       parallel_for(count, kGrain, [&](std::int64_t first, std::int64_t last) {
         body.template operator()<isa, A>(first, last);
       });

@@ -40,8 +40,7 @@ void zero(Stream&, Tensor y) {
 void cast(Stream&, Tensor to, Tensor from) {
   with_kernels(to.dtype, [&]<Isa isa, class To>() {
     with_float(from.dtype, [&](auto example) {
-      using Value = decltype(example);
-      using From = std::conditional_t<std::is_same_v<Value, Bf16>, simd::Bf16Bits, Value>;
+      using From = Seen<decltype(example)>;
       parallel_for(to.count(), kGrain, [&](std::int64_t first, std::int64_t last) {
         simd::cast<isa, To, From>(at<To>(to, first), at<From>(from, first), last - first);
       });

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "model/ops/cpu/gemm_engine.h"
+#include "model/ops/dispatch.h"
 
 namespace trireme::ops::cpu {
 
@@ -13,8 +14,11 @@ void copy_row(Tensor to, Tensor from) {
     std::memcpy(to.data, from.data, from.bytes());
     return;
   }
-  for (std::int64_t j = 0; j < from.count(); ++j)
-    to.as<float>()[j] = static_cast<float>(from.as<Bf16>()[j]);
+  with_float(from.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    for (std::int64_t j = 0; j < from.count(); ++j)
+      to.as<float>()[j] = static_cast<float>(from.as<T>()[j]);
+  });
 }
 
 // The product of nothing is zero: an expert without tokens has a gradient too.

@@ -7,13 +7,19 @@
 
 namespace trireme::ops::cpu {
 
+// The type that kernels see in tensors of Value.
+template <class Value>
+using Seen =
+    std::conditional_t<std::is_same_v<Value, Bf16>, simd::Bf16Bits,
+                       std::conditional_t<std::is_same_v<Value, F16>, simd::F16Bits, Value>>;
+
 // Calls body.operator()<isa, T>() for the selected instruction set and the type
-// that kernels see in tensors of `dtype`: float, double or Bf16Bits.
+// that kernels see in tensors of `dtype`: float, double, Bf16Bits or F16Bits.
 template <class Body>
 void with_kernels(DType dtype, const Body& body) {
   with_float(dtype, [&](auto zero) {
     using Value = decltype(zero);
-    using T = std::conditional_t<std::is_same_v<Value, Bf16>, simd::Bf16Bits, Value>;
+    using T = Seen<Value>;
     simd::with_isa([&]<simd::Isa isa>() { body.template operator()<isa, T>(); });
   });
 }
@@ -24,6 +30,8 @@ T* at(const Tensor& tensor, std::int64_t first = 0) {
   if (!tensor) return nullptr;
   if constexpr (std::is_same_v<T, simd::Bf16Bits>) {
     return reinterpret_cast<T*>(tensor.as<Bf16>()) + first;
+  } else if constexpr (std::is_same_v<T, simd::F16Bits>) {
+    return reinterpret_cast<T*>(tensor.as<F16>()) + first;
   } else {
     return tensor.as<T>() + first;
   }

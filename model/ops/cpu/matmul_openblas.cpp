@@ -3,12 +3,13 @@
 #include <cblas.h>
 
 #include <algorithm>
-#include <cstring>
+#include <array>
 #include <limits>
 #include <sstream>
 
 #include "model/base/error.h"
 #include "model/device/cpu/threads.h"
+#include "model/ops/cpu/simd/elementwise.h"
 
 namespace trireme::ops::cpu {
 namespace {
@@ -66,27 +67,35 @@ void run_native(const MatMul& product) {
                     static_cast<T>(add ? 1 : 0), c, s.n});
 }
 
-// A [rows, width] piece of a bfloat16 matrix as dense float32.
-void widen(float* to, const Bf16* from, std::int64_t rows, std::int64_t width, std::int64_t ld) {
-  parallel_for(rows, kRowGrain, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t i = first; i < last; ++i)
-      for (std::int64_t j = 0; j < width; ++j)
-        to[i * width + j] = static_cast<float>(from[i * ld + j]);
+// A [rows, width] piece of a matrix of 16-bit elements as dense float32.
+template <class T>
+void widen(float* to, const T* from, std::int64_t rows, std::int64_t width, std::int64_t ld) {
+  simd::with_isa([&]<simd::Isa isa>() {
+    parallel_for(rows, kRowGrain, [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t i = first; i < last; ++i)
+        simd::cast<isa, float, T>(to + i * width, from + i * ld, width);
+    });
   });
 }
 
-// Rounds a finished block into c, with what is still to be added.
-void narrow(Bf16* to, const float* from, std::int64_t rows, std::int64_t width, std::int64_t ld,
-            const Bf16* bias, bool add) {
-  parallel_for(rows, kRowGrain, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t i = first; i < last; ++i) {
-      for (std::int64_t j = 0; j < width; ++j) {
-        float value = from[i * width + j];
-        if (bias) value += static_cast<float>(bias[j]);
-        if (add) value += static_cast<float>(to[i * ld + j]);
-        to[i * ld + j] = Bf16(value);
+// Rounds a finished block into c, with what is still to be added to it. `width` is at most kBlockN.
+template <class T>
+void narrow(T* to, float* from, std::int64_t rows, std::int64_t width, std::int64_t ld,
+            const T* bias, bool add) {
+  simd::with_isa([&]<simd::Isa isa>() {
+    parallel_for(rows, kRowGrain, [&](std::int64_t first, std::int64_t last) {
+      std::array<float, kBlockN> more;
+      for (std::int64_t i = first; i < last; ++i) {
+        float* const row = from + i * width;
+        const auto take = [&](const T* addend) {
+          simd::cast<isa, float, T>(more.data(), addend, width);
+          for (std::int64_t j = 0; j < width; ++j) row[j] += more[static_cast<std::size_t>(j)];
+        };
+        if (bias) take(bias);
+        if (add) take(to + i * ld);
+        simd::cast<isa, T, float>(to + i * ld, row, width);
       }
-    }
+    });
   });
 }
 
@@ -106,10 +115,12 @@ void OpenBlas::run(const MatMul& product) {
           " is beyond this OpenBLAS's 32-bit extents");
   if (s.in == DType::kF64) return run_native<double>(product);
   if (s.in == DType::kF32) return run_native<float>(product);
-  run_bf16(product);
+  if (s.in == DType::kBf16) return run_widened<simd::Bf16Bits>(product);
+  run_widened<simd::F16Bits>(product);
 }
 
-void OpenBlas::run_bf16(const MatMul& product) {
+template <class T>
+void OpenBlas::run_widened(const MatMul& product) {
   const MatMulShape& s = product.shape;
   if (widened_.bytes() == 0) {
     widened_ = Memory(sizeof(float) * (kBlockM * kBlockK + kBlockK * kBlockN + kBlockM * kBlockN),
@@ -118,9 +129,9 @@ void OpenBlas::run_bf16(const MatMul& product) {
   float* const a_block = reinterpret_cast<float*>(widened_.data());
   float* const b_block = a_block + kBlockM * kBlockK;
   float* const c_block = b_block + kBlockK * kBlockN;
-  const Bf16* const a = reinterpret_cast<const Bf16*>(product.a);
-  const Bf16* const b = reinterpret_cast<const Bf16*>(product.b);
-  const Bf16* const bias = reinterpret_cast<const Bf16*>(product.bias);
+  const T* const a = reinterpret_cast<const T*>(product.a);
+  const T* const b = reinterpret_cast<const T*>(product.b);
+  const T* const bias = reinterpret_cast<const T*>(product.bias);
   const bool add = s.into == Into::kAdd, wide = s.out == DType::kF32;
   const std::int64_t ldb = s.transpose_b ? s.k : s.n;
   for (std::int64_t j = 0; j < s.n; j += kBlockN) {
@@ -131,9 +142,7 @@ void OpenBlas::run_bf16(const MatMul& product) {
       const std::int64_t ldc = wide ? s.n : n;
       float beta = wide && add ? 1 : 0;
       if (wide && bias) {
-        for (std::int64_t row = 0; row < m; ++row)
-          for (std::int64_t col = 0; col < n; ++col)
-            c[row * ldc + col] = static_cast<float>(bias[j + col]);
+        for (std::int64_t row = 0; row < m; ++row) widen(c + row * ldc, bias + j, 1, n, n);
         beta = 1;
       }
       for (std::int64_t p = 0; p < s.k; p += kBlockK) {
@@ -151,7 +160,7 @@ void OpenBlas::run_bf16(const MatMul& product) {
         beta = 1;
       }
       if (!wide) {
-        narrow(reinterpret_cast<Bf16*>(product.c) + i * s.n + j, c_block, m, n, s.n,
+        narrow(reinterpret_cast<T*>(product.c) + i * s.n + j, c_block, m, n, s.n,
                bias ? bias + j : nullptr, add);
       }
     }

@@ -6,8 +6,8 @@
 
 namespace trireme::ops::cpu {
 
-// Matrix products by OpenBLAS. It has no bfloat16 product in Debian 12: blocks of
-// the factors are widened to float32, so the sums are float32 sums and only the
+// Matrix products by OpenBLAS. It has no product of bfloat16 in Debian 12 and none of float16:
+// blocks of the factors are widened to float32, so the sums are float32 sums and only the
 // result is rounded, as everywhere else.
 class OpenBlas final : public MatMulLibrary {
  public:
@@ -17,8 +17,9 @@ class OpenBlas final : public MatMulLibrary {
   void run(const MatMul& product) override;
 
  private:
-  void run_bf16(const MatMul& product);
-  Memory widened_;  // blocks of a, b and c; taken with the first bfloat16 product
+  template <class T>
+  void run_widened(const MatMul& product);
+  Memory widened_;  // blocks of a, b and c; taken with the first product of 16-bit factors
 };
 
 }  // namespace trireme::ops::cpu

@@ -28,19 +28,18 @@ void add_chunk_squares(Stream&, Tensor partials, Tensor x, std::int64_t into) {
   });
 }
 
-void clip_scale(Stream&, Tensor norm, Tensor scale, Tensor partials, double max_norm,
-                double limit) {
+void clip_scale(Stream&, Tensor norm, Tensor scale, Tensor partials, const Clip& how) {
   double squares = 0;
   for (std::int64_t i = 0; i < partials.count(); ++i) squares += partials.as<double>()[i];
-  const double length = std::sqrt(squares);
-  const double factor = max_norm == 0 || length <= max_norm ? 1 : max_norm / length;
+  const double length = std::sqrt(squares) / how.loss_scale;
+  const double factor = how.max_norm == 0 || length <= how.max_norm ? 1 : how.max_norm / length;
   with_float(norm.dtype, [&](auto zero) {
     using A = decltype(zero);
-    if constexpr (!std::is_same_v<A, Bf16>) {
+    if constexpr (kIsAccumulator<A>) {
       const A rounded = static_cast<A>(length);  // what the host reads and judges as well
       *norm.as<A>() = rounded;
-      *scale.as<A>() = std::isfinite(rounded) && rounded <= limit
-                           ? static_cast<A>(factor)
+      *scale.as<A>() = std::isfinite(rounded) && rounded <= how.limit
+                           ? static_cast<A>(factor / how.loss_scale)
                            : std::numeric_limits<A>::quiet_NaN();
     }
   });

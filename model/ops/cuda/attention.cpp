@@ -18,7 +18,7 @@ FusedPlan plan_of(Device device, AttentionPass pass, const AttentionShape& shape
   static const AttentionWish wish = attention_wish(std::getenv("TRIREME_ATTENTION"));
   if (std::string reason = why_own_attention(wish, shape, dtype); !reason.empty())
     return {.refusal = std::move(reason)};
-  return cudnn_attention_plan(device, pass, shape);
+  return cudnn_attention_plan(device, pass, shape, dtype);
 }
 
 std::int64_t rows_of(const AttentionShape& shape) {

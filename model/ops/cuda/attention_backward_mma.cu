@@ -18,14 +18,14 @@ using trireme::cuda::parts;
 
 // What a kernel holds of the other kind at a time, and how it is shared out: for wide
 // heads the sums of one row group go to two warps, half the columns each.
-template <int W, bool kOfKeys>
+template <class T, int W, bool kOfKeys>
 struct Plan {
   static constexpr int kRows = W == 64 ? 64 : 32;
   static constexpr int kStages = W == 256 ? 1 : 2;
   static constexpr int kParts = kOfKeys && W == 256 ? 2 : 1;
   static constexpr int kThreads = 128 * kParts;
   static constexpr std::size_t kTiles =
-      sizeof(Bf16) * 2 * W * (kOwnRows + std::size_t{kStages} * kRows);
+      sizeof(T) * 2 * W * (kOwnRows + std::size_t{kStages} * kRows);
   static constexpr std::size_t kBytes =
       kTiles + (kOfKeys ? std::size_t{kStages} * kRows * 3 * sizeof(float) : 0);
 };
@@ -36,23 +36,24 @@ struct Query {
   int start = INT_MAX;
 };
 
-__device__ __forceinline__ Query load_query(const AttentionHeads<Bf16>& in,
-                                            const AttentionGradient<Bf16, float>& gradient,
-                                            int batch, int head, int query) {
+template <class T>
+__device__ __forceinline__ Query load_query(const AttentionHeads<T>& in,
+                                            const AttentionGradient<T, float>& gradient, int batch,
+                                            int head, int query) {
   if (query >= in.seq) return {};
   const std::int64_t token = std::int64_t{batch} * in.seq + query;
   const std::int64_t at = token * in.heads + head;
   return {gradient.lse[at] * kLog2E, gradient.delta[at], in.document_start[token]};
 }
 
-template <int W, bool kOfKeys>
-__global__ __launch_bounds__(Plan<W, kOfKeys>::kThreads) void attention_backward_mma(
-    const AttentionHeads<Bf16> in, const AttentionGradient<Bf16, float> gradient) {
-  using P = Plan<W, kOfKeys>;
+template <class T, int W, bool kOfKeys>
+__global__ __launch_bounds__(Plan<T, W, kOfKeys>::kThreads) void attention_backward_mma(
+    const AttentionHeads<T> in, const AttentionGradient<T, float> gradient) {
+  using P = Plan<T, W, kOfKeys>;
   constexpr int kRows = P::kRows, kTile = kRows * W, kColumns = W / P::kParts;
-  Bf16* const own_first = trireme::cuda::dynamic_shared<Bf16>();
-  Bf16* const own_second = own_first + kOwnRows * W;
-  Bf16* const others = own_second + kOwnRows * W;  // [kStages, 2, kTile]
+  T* const own_first = trireme::cuda::dynamic_shared<T>();
+  T* const own_second = own_first + kOwnRows * W;
+  T* const others = own_second + kOwnRows * W;  // [kStages, 2, kTile]
   Query* const readers = reinterpret_cast<Query*>(others + P::kStages * 2 * kTile);
   const int batch = static_cast<int>(blockIdx.z), y = static_cast<int>(blockIdx.y);
   const int group = in.group(), kv_head = kOfKeys ? y : y / group;
@@ -66,15 +67,15 @@ __global__ __launch_bounds__(Plan<W, kOfKeys>::kThreads) void attention_backward
   const int first_row = first_own + own;  // of this warp
   const float scale = static_cast<float>(in.scale) * kLog2E;
 
-  const HeadRows<const Bf16> k = in.of_all(in.qkv, batch, in.heads + kv_head);
-  const HeadRows<const Bf16> v = in.of_all(in.qkv, batch, in.heads + in.kv_heads + kv_head);
+  const HeadRows<const T> k = in.of_all(in.qkv, batch, in.heads + kv_head);
+  const HeadRows<const T> v = in.of_all(in.qkv, batch, in.heads + in.kv_heads + kv_head);
   const int first_tile = (kOfKeys ? first_own : starts[first_own]) / kRows;
   const int end_other = kOfKeys ? end_of_readers(starts, in.seq, first_own, end_own) : end_own;
   const int tiles = (end_other + kRows - 1) / kRows - first_tile;
   const int items = kOfKeys ? tiles * group : tiles;
 
   const auto load_item = [&](int item) {
-    Bf16* const to = others + item % P::kStages * 2 * kTile;
+    T* const to = others + item % P::kStages * 2 * kTile;
     const int first = (first_tile + item % tiles) * kRows;
     if constexpr (kOfKeys) {
       const int head = kv_head * group + item / tiles;
@@ -114,8 +115,8 @@ __global__ __launch_bounds__(Plan<W, kOfKeys>::kThreads) void attention_backward
       wait_copies<0>();
     }
     __syncthreads();
-    const Bf16* const other_first = others + item % P::kStages * 2 * kTile;
-    const Bf16* const other_second = other_first + kTile;
+    const T* const other_first = others + item % P::kStages * 2 * kTile;
+    const T* const other_second = other_first + kTile;
     const Query* const reader = readers + item % P::kStages * kRows;
     const int first_other = (first_tile + item % tiles) * kRows;
     float p[kRows / 8][4] = {}, ds[kRows / 8][4] = {};
@@ -162,23 +163,33 @@ __global__ __launch_bounds__(Plan<W, kOfKeys>::kThreads) void attention_backward
   }
 }
 
-template <int W, bool kOfKeys>
-void launch_walk(Stream& stream, int batch, const AttentionHeads<Bf16>& in,
-                 const AttentionGradient<Bf16, float>& gradient) {
-  using P = Plan<W, kOfKeys>;
+template <int W, bool kOfKeys, class T>
+void launch_walk(Stream& stream, int batch, const AttentionHeads<T>& in,
+                 const AttentionGradient<T, float>& gradient) {
+  using P = Plan<T, W, kOfKeys>;
   const dim3 grid(extent(parts(in.seq, kOwnRows)), extent(kOfKeys ? in.kv_heads : in.heads),
                   extent(batch));
-  launch(attention_backward_mma<W, kOfKeys>, grid, P::kThreads, P::kBytes, stream, in, gradient);
+  launch(attention_backward_mma<T, W, kOfKeys>, grid, P::kThreads, P::kBytes, stream, in, gradient);
+}
+
+template <class T>
+void launch_of(Stream& stream, int batch, const AttentionHeads<T>& in,
+               const AttentionGradient<T, float>& gradient) {
+  with_padded_width(in.width, [&]<int W>() {
+    launch_walk<W, true>(stream, batch, in, gradient);
+    launch_walk<W, false>(stream, batch, in, gradient);
+  });
 }
 
 }  // namespace
 
 void launch_attention_backward(Stream& stream, int batch, const AttentionHeads<Bf16>& in,
                                const AttentionGradient<Bf16, float>& gradient) {
-  with_padded_width(in.width, [&]<int W>() {
-    launch_walk<W, true>(stream, batch, in, gradient);
-    launch_walk<W, false>(stream, batch, in, gradient);
-  });
+  launch_of(stream, batch, in, gradient);
+}
+void launch_attention_backward(Stream& stream, int batch, const AttentionHeads<F16>& in,
+                               const AttentionGradient<F16, float>& gradient) {
+  launch_of(stream, batch, in, gradient);
 }
 
 }  // namespace trireme::ops::cuda

@@ -9,7 +9,7 @@
 namespace trireme::ops::cuda {
 namespace {
 
-constexpr std::int64_t kWidthUnit = 8;  // elements: 16 bytes of bfloat16
+constexpr std::int64_t kWidthUnit = 8;  // elements: 16 bytes
 constexpr std::size_t kMostOfDevice = 8;
 
 }  // namespace
@@ -23,7 +23,7 @@ AttentionWish attention_wish(const char* value) {
 
 std::string why_own_attention(AttentionWish wish, const AttentionShape& shape, DType dtype) {
   if (wish == AttentionWish::kOwn) return "TRIREME_ATTENTION asks for them";
-  if (dtype != DType::kBf16) return fmt::format("cuDNN's take no {}", name_of(dtype));
+  if (size_of(dtype) != 2) return fmt::format("cuDNN's take no {}", name_of(dtype));
   if (shape.documents) return "documents are masked";
   if (shape.heads.width % kWidthUnit != 0) {
     return fmt::format("heads of {} elements are no multiple of {}", shape.heads.width, kWidthUnit);

@@ -29,14 +29,16 @@ std::string version_text(std::size_t version) {
 // Everything a plan depends on.
 struct Key {
   AttentionPass pass;
+  DType dtype;
   std::int64_t batch, seq, heads, kv_heads, width;
   double scale;
   auto operator<=>(const Key&) const = default;
 };
 
-Key key_of(AttentionPass pass, const AttentionShape& shape) {
+Key key_of(AttentionPass pass, const AttentionShape& shape, DType dtype) {
   const Heads& heads = shape.heads;
-  return {pass, shape.batch, shape.seq, heads.heads, heads.kv_heads, heads.width, shape.scale};
+  return {pass,        dtype,          shape.batch, shape.seq,
+          heads.heads, heads.kv_heads, heads.width, shape.scale};
 }
 
 struct CudnnRelease {
@@ -53,15 +55,15 @@ class Engine {
     library_.reset(library);
   }
 
-  FusedPlan plan(AttentionPass pass, const AttentionShape& shape) {
+  FusedPlan plan(AttentionPass pass, const AttentionShape& shape, DType dtype) {
     const std::lock_guard guard(mutex_);
-    return decided(pass, shape).plan;
+    return decided(pass, shape, dtype).plan;
   }
 
   void run(Stream& stream, AttentionPass pass, const FusedAttention& on,
            const AttentionShape& shape) {
     const std::lock_guard guard(mutex_);
-    const Decided& how = decided(pass, shape);
+    const Decided& how = decided(pass, shape, on.qkv.dtype);
     require(how.plan.refusal.empty(), "attention without a plan of cuDNN's: ", how.plan.refusal);
     require(on.workspace.bytes() >= how.plan.workspace_bytes, "cuDNN's attention has ",
             on.workspace.bytes(), " of its ", how.plan.workspace_bytes, " bytes of workspace");
@@ -78,17 +80,17 @@ class Engine {
     std::unique_ptr<fe::graph::Graph> graph;  // none without a plan
   };
 
-  const Decided& decided(AttentionPass pass, const AttentionShape& shape) {
-    const Key key = key_of(pass, shape);
+  const Decided& decided(AttentionPass pass, const AttentionShape& shape, DType dtype) {
+    const Key key = key_of(pass, shape, dtype);
     const auto found = decided_.find(key);
     if (found != decided_.end()) return found->second;
-    return decided_.emplace(key, decide(pass, shape)).first->second;
+    return decided_.emplace(key, decide(pass, shape, dtype)).first->second;
   }
 
-  Decided decide(AttentionPass pass, const AttentionShape& shape) {
+  Decided decide(AttentionPass pass, const AttentionShape& shape, DType dtype) {
     trireme::cuda::use_device(device_.index);
     auto graph = std::make_unique<fe::graph::Graph>();
-    add_attention(*graph, pass, shape);
+    add_attention(*graph, pass, shape, dtype);
     if (auto built = graph->build(library_.get(), {fe::HeurMode_t::A}); built.is_bad())
       return {{.refusal = say("cuDNN has none for this: ", built.get_message())}, nullptr};
     std::int64_t bytes = 0;
@@ -105,7 +107,7 @@ class Engine {
                                                               const Heads& heads) {
     const std::int64_t keys = heads.query(), values = keys + heads.kv_heads * heads.width;
     const auto in = [](const Tensor& tensor, std::int64_t element) -> void* {
-      return tensor.as<Bf16>() + element;
+      return tensor.data + element * static_cast<std::int64_t>(size_of(tensor.dtype));
     };
     std::unordered_map<std::int64_t, void*> all{{kQueries, in(on.qkv, 0)},
                                                 {kKeys, in(on.qkv, keys)},
@@ -137,8 +139,9 @@ Engine& engine_of(Device device) {
 
 }  // namespace
 
-FusedPlan cudnn_attention_plan(Device device, AttentionPass pass, const AttentionShape& shape) {
-  return engine_of(device).plan(pass, shape);
+FusedPlan cudnn_attention_plan(Device device, AttentionPass pass, const AttentionShape& shape,
+                               DType dtype) {
+  return engine_of(device).plan(pass, shape, dtype);
 }
 
 void cudnn_attention(Stream& stream, AttentionPass pass, const FusedAttention& on,

@@ -5,9 +5,9 @@
 
 #include "model/ops/attention.h"
 
-// Causal attention over whole sequences by cuDNN's fused scaled-dot-product attention, bfloat16.
-// attention_cudnn.cpp is the only source that sees cuDNN's frontend; in a build without it
-// attention_cudnn_absent.cpp stands in, which refuses everything.
+// Causal attention over whole sequences by cuDNN's fused scaled-dot-product attention, of bfloat16
+// or float16. attention_cudnn.cpp is the only source that sees cuDNN's frontend; in a build without
+// it attention_cudnn_absent.cpp stands in, which refuses everything.
 namespace trireme::ops::cuda {
 
 enum class AttentionPass : std::uint8_t { kForward, kBackward };
@@ -16,10 +16,10 @@ struct FusedPlan {
   std::size_t workspace_bytes = 0;
   std::string refusal;  // why cuDNN does not compute this here, for people; empty: it does
 };
-// Made with the first question about a shape and kept as long as the process; the device must
-// be there. The backward's plans give the same bits in every run. Throws EnvironmentError when
+// Made with the first question about a shape and dtype and kept as long as the process; the device
+// must be there. The backward's plans give the same bits in every run. Throws EnvironmentError when
 // cuDNN itself does not start.
-FusedPlan cudnn_attention_plan(Device, AttentionPass, const AttentionShape&);
+FusedPlan cudnn_attention_plan(Device, AttentionPass, const AttentionShape&, DType);
 
 // Every address is a multiple of 16 bytes.
 struct FusedAttention {

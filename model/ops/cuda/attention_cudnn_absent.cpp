@@ -8,7 +8,7 @@ constexpr const char* kReason = "this program was built without cuDNN's frontend
 
 }  // namespace
 
-FusedPlan cudnn_attention_plan(Device, AttentionPass, const AttentionShape&) {
+FusedPlan cudnn_attention_plan(Device, AttentionPass, const AttentionShape&, DType) {
   return {.refusal = kReason};
 }
 

@@ -84,8 +84,8 @@ void add_backward(Graph& graph, const AttentionShape& shape, const Inputs& in) {
 
 }  // namespace
 
-void add_attention(Graph& graph, AttentionPass pass, const AttentionShape& shape) {
-  graph.set_io_data_type(fe::DataType_t::BFLOAT16)
+void add_attention(Graph& graph, AttentionPass pass, const AttentionShape& shape, DType dtype) {
+  graph.set_io_data_type(dtype == DType::kF16 ? fe::DataType_t::HALF : fe::DataType_t::BFLOAT16)
       .set_intermediate_data_type(fe::DataType_t::FLOAT)
       .set_compute_data_type(fe::DataType_t::FLOAT);
   const Inputs in{input(graph, "queries", kQueries, shape, lay_queries),

@@ -23,8 +23,9 @@ enum AttentionTensor : std::int64_t {
   kDvalues,
 };
 
-// Adds one pass over bfloat16 tensors that lie as AttentionShape says, lse [batch, heads, seq], to
-// an empty graph. What the graph is told of a device it must know before.
-void add_attention(cudnn_frontend::graph::Graph&, AttentionPass, const AttentionShape&);
+// Adds one pass over tensors of `dtype`, bfloat16 or float16, that lie as AttentionShape says, lse
+// [batch, heads, seq], to an empty graph. What the graph is told of a device it must know before.
+void add_attention(cudnn_frontend::graph::Graph&, AttentionPass, const AttentionShape&,
+                   DType dtype);
 
 }  // namespace trireme::ops::cuda

@@ -5,8 +5,8 @@
 #include "model/ops/heads.h"
 #include "model/tensor/dtype.h"
 
-// Launches of attention's kernels. bfloat16 goes through the tensor cores, float and
-// double through plain multiply-adds.
+// Launches of attention's kernels. bfloat16 and float16 go through the tensor cores, float
+// and double through plain multiply-adds.
 namespace trireme::ops::cuda {
 
 // out and dout [tokens, heads width], lse and delta [tokens, heads], dqkv like qkv.
@@ -25,6 +25,8 @@ struct AttentionGradient {
 
 void launch_attention(Stream&, int batch, const AttentionHeads<Bf16>&,
                       const AttentionResult<Bf16, float>&);
+void launch_attention(Stream&, int batch, const AttentionHeads<F16>&,
+                      const AttentionResult<F16, float>&);
 void launch_attention(Stream&, int batch, const AttentionHeads<float>&,
                       const AttentionResult<float, float>&);
 void launch_attention(Stream&, int batch, const AttentionHeads<double>&,
@@ -32,6 +34,8 @@ void launch_attention(Stream&, int batch, const AttentionHeads<double>&,
 
 void launch_attention_backward(Stream&, int batch, const AttentionHeads<Bf16>&,
                                const AttentionGradient<Bf16, float>&);
+void launch_attention_backward(Stream&, int batch, const AttentionHeads<F16>&,
+                               const AttentionGradient<F16, float>&);
 void launch_attention_backward(Stream&, int batch, const AttentionHeads<float>&,
                                const AttentionGradient<float, float>&);
 void launch_attention_backward(Stream&, int batch, const AttentionHeads<double>&,

@@ -68,19 +68,19 @@ __device__ __forceinline__ void soften(float (&scores)[kCount / 8][4], float (&s
 
 // One tile of queries of one head. Keys and values take turns in the background: while
 // scores are made the values arrive, and while values are mixed the next keys do.
-template <int W>
-__global__ __launch_bounds__(kThreads) void attention_mma(const AttentionHeads<Bf16> in,
-                                                          const AttentionResult<Bf16, float> to) {
+template <class T, int W>
+__global__ __launch_bounds__(kThreads) void attention_mma(const AttentionHeads<T> in,
+                                                          const AttentionResult<T, float> to) {
   constexpr bool kHolds = W <= 128;  // a warp's queries in registers
-  Bf16* const q_tile = trireme::cuda::dynamic_shared<Bf16>();
-  Bf16* const k_tile = q_tile + kOwnRows * W;
-  Bf16* const v_tile = k_tile + kKeys<W> * W;
+  T* const q_tile = trireme::cuda::dynamic_shared<T>();
+  T* const k_tile = q_tile + kOwnRows * W;
+  T* const v_tile = k_tile + kKeys<W> * W;
   const int batch = static_cast<int>(blockIdx.z), head = static_cast<int>(blockIdx.y);
   // The longest rows first.
   const int first_query = static_cast<int>(gridDim.x - 1 - blockIdx.x) * kOwnRows;
   const int kv_head = in.heads + head / in.group();
-  const HeadRows<const Bf16> k = in.of_all(in.qkv, batch, kv_head);
-  const HeadRows<const Bf16> v = in.of_all(in.qkv, batch, kv_head + in.kv_heads);
+  const HeadRows<const T> k = in.of_all(in.qkv, batch, kv_head);
+  const HeadRows<const T> v = in.of_all(in.qkv, batch, kv_head + in.kv_heads);
   const std::int32_t* const starts = in.starts(batch);
   const int own = static_cast<int>(threadIdx.x) / 32 * kWarpRows;
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -149,15 +149,25 @@ __global__ __launch_bounds__(kThreads) void attention_mma(const AttentionHeads<B
   store_rows<W>(in.of_queries(to.out, batch, head), q_tile, own, first_query + own);
 }
 
+template <class T>
+void launch_of(Stream& stream, int batch, const AttentionHeads<T>& in,
+               const AttentionResult<T, float>& to) {
+  with_padded_width(in.width, [&]<int W>() {
+    const dim3 grid(extent(parts(in.seq, kOwnRows)), extent(in.heads), extent(batch));
+    const std::size_t bytes = sizeof(T) * W * (kOwnRows + 2 * kKeys<W>);
+    launch(attention_mma<T, W>, grid, kThreads, bytes, stream, in, to);
+  });
+}
+
 }  // namespace
 
 void launch_attention(Stream& stream, int batch, const AttentionHeads<Bf16>& in,
                       const AttentionResult<Bf16, float>& to) {
-  with_padded_width(in.width, [&]<int W>() {
-    const dim3 grid(extent(parts(in.seq, kOwnRows)), extent(in.heads), extent(batch));
-    const std::size_t bytes = sizeof(Bf16) * W * (kOwnRows + 2 * kKeys<W>);
-    launch(attention_mma<W>, grid, kThreads, bytes, stream, in, to);
-  });
+  launch_of(stream, batch, in, to);
+}
+void launch_attention(Stream& stream, int batch, const AttentionHeads<F16>& in,
+                      const AttentionResult<F16, float>& to) {
+  launch_of(stream, batch, in, to);
 }
 
 }  // namespace trireme::ops::cuda

@@ -3,8 +3,8 @@
 #include "model/ops/cuda/mma.cuh"
 #include "model/tensor/dtype.h"
 
-// Tiles of bfloat16 heads in shared memory, and their products on the tensor cores. A
-// tile's row has W elements, a multiple of 64, in chunks of 16 bytes that are permuted
+// Tiles of heads of T, bfloat16 or float16, in shared memory, and their products on the tensor
+// cores. A tile's row has W elements, a multiple of 64, in chunks of 16 bytes that are permuted
 // inside each row so that eight rows of one column meet eight different banks.
 // A warp owns 16 rows of the block's own tile.
 namespace trireme::ops::cuda {
@@ -21,34 +21,34 @@ __device__ __forceinline__ int place(int row, int chunk) {
 
 // The rows from `first` on, zero beyond the head's rows and width. Aligned rows arrive in
 // the background.
-template <int kRows, int W, int kThreads>
-__device__ __forceinline__ void load_tile(Bf16* tile, const HeadRows<const Bf16>& from, int first) {
+template <int kRows, int W, int kThreads, class T>
+__device__ __forceinline__ void load_tile(T* tile, const HeadRows<const T>& from, int first) {
   constexpr int kAtOnce = kThreads / (W / 8);  // rows
   const int chunk = static_cast<int>(threadIdx.x) % (W / 8), left = from.width - 8 * chunk;
-  const Bf16* const column = from.first + 8 * chunk;
+  const T* const column = from.first + 8 * chunk;
 #pragma unroll kLoadUnroll
   for (int row = static_cast<int>(threadIdx.x) / (W / 8); row < kRows; row += kAtOnce) {
     const bool inside = first + row < from.rows && left > 0;
-    const Bf16* const source = inside ? column + (first + row) * from.stride : from.first;
-    Bf16* const to = tile + place<W>(row, chunk);
+    const T* const source = inside ? column + (first + row) * from.stride : from.first;
+    T* const to = tile + place<W>(row, chunk);
     if (from.vectors) {
       start_copy(to, source, inside);
     } else {
 #pragma unroll 1
-      for (int e = 0; e < 8; ++e) to[e] = inside && e < left ? source[e] : Bf16{};
+      for (int e = 0; e < 8; ++e) to[e] = inside && e < left ? source[e] : T{};
     }
   }
 }
 
 // A warp's rows of a tile go to the head's rows from `first` on.
-template <int W>
-__device__ __forceinline__ void store_rows(const HeadRows<Bf16>& to, const Bf16* tile, int from_row,
+template <int W, class T>
+__device__ __forceinline__ void store_rows(const HeadRows<T>& to, const T* tile, int from_row,
                                            int first) {
   for (int i = static_cast<int>(threadIdx.x) % 32; i < kWarpRows * (W / 8); i += 32) {
     const int row = i / (W / 8), chunk = i % (W / 8), left = to.width - 8 * chunk;
     if (first + row >= to.rows || left <= 0) continue;
-    Bf16* const target = to.first + (first + row) * to.stride + 8 * chunk;
-    const Bf16* const source = tile + place<W>(from_row + row, chunk);
+    T* const target = to.first + (first + row) * to.stride + 8 * chunk;
+    const T* const source = tile + place<W>(from_row + row, chunk);
     if (to.vectors) {
       *reinterpret_cast<uint4*>(target) = *reinterpret_cast<const uint4*>(source);
     } else {
@@ -58,62 +58,62 @@ __device__ __forceinline__ void store_rows(const HeadRows<Bf16>& to, const Bf16*
 }
 
 // The fragment of 16 rows and the k-th 16 columns.
-template <int W>
-__device__ __forceinline__ void load_left(std::uint32_t (&a)[4], const Bf16* tile, int row, int k) {
+template <int W, class T>
+__device__ __forceinline__ void load_left(std::uint32_t (&a)[4], const T* tile, int row, int k) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   load_matrices(a, tile + place<W>(row + lane % 16, 2 * k + lane / 16));
 }
 
 // c [16, kRows] += a [16, the k-th 16 columns] times those of `right` [kRows, W], transposed.
-template <int kRows, int W>
+template <int kRows, int W, class T>
 __device__ __forceinline__ void multiply_rows(float (&c)[kRows / 8][4], const std::uint32_t (&a)[4],
-                                              const Bf16* right, int k) {
+                                              const T* right, int k) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
   for (int n = 0; n < kRows / 16; ++n) {
     std::uint32_t b[4];
     load_matrices(b, right + place<W>(16 * n + lane / 16 * 8 + lane % 8, 2 * k + lane / 8 % 2));
-    multiply_bf16(c[2 * n], a, b[0], b[1]);
-    multiply_bf16(c[2 * n + 1], a, b[2], b[3]);
+    multiply<T>(c[2 * n], a, b[0], b[1]);
+    multiply<T>(c[2 * n + 1], a, b[2], b[3]);
   }
 }
 
 // c [16, kColumns] += weights [16, kRows], as multiply_rows leaves them, times the columns
 // of `right` [kRows, W] from `column` on.
-template <int kRows, int W, int kColumns>
+template <int kRows, int W, int kColumns, class T>
 __device__ __forceinline__ void mix_rows(float (&c)[kColumns / 8][4],
-                                         const float (&weights)[kRows / 8][4], const Bf16* right,
+                                         const float (&weights)[kRows / 8][4], const T* right,
                                          int column) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
   for (int k = 0; k < kRows / 16; ++k) {
     const auto& low = weights[2 * k];
     const auto& high = weights[2 * k + 1];
-    const std::uint32_t a[4] = {pack_bf16(low[0], low[1]), pack_bf16(low[2], low[3]),
-                                pack_bf16(high[0], high[1]), pack_bf16(high[2], high[3])};
+    const std::uint32_t a[4] = {pack<T>(low[0], low[1]), pack<T>(low[2], low[3]),
+                                pack<T>(high[0], high[1]), pack<T>(high[2], high[3])};
 #pragma unroll
     for (int n = 0; n < kColumns / 16; ++n) {
       std::uint32_t b[4];
       load_matrices_transposed(
           b, right + place<W>(16 * k + lane % 16, column / 8 + 2 * n + lane / 16));
-      multiply_bf16(c[2 * n], a, b[0], b[1]);
-      multiply_bf16(c[2 * n + 1], a, b[2], b[3]);
+      multiply<T>(c[2 * n], a, b[0], b[1]);
+      multiply<T>(c[2 * n + 1], a, b[2], b[3]);
     }
   }
 }
 
 // The accumulators [16, kColumns], times a factor for rows 0-7 and one for 8-15, as rows
 // of a tile.
-template <int W, int kColumns>
-__device__ __forceinline__ void put_rows(Bf16* tile, int row, int column,
+template <int W, int kColumns, class T>
+__device__ __forceinline__ void put_rows(T* tile, int row, int column,
                                          const float (&c)[kColumns / 8][4], float low, float high) {
   const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
   for (int n = 0; n < kColumns / 8; ++n) {
-    Bf16* const above = tile + place<W>(row + g, column / 8 + n) + 2 * t;
-    Bf16* const below = tile + place<W>(row + g + 8, column / 8 + n) + 2 * t;
-    *reinterpret_cast<std::uint32_t*>(above) = pack_bf16(c[n][0] * low, c[n][1] * low);
-    *reinterpret_cast<std::uint32_t*>(below) = pack_bf16(c[n][2] * high, c[n][3] * high);
+    T* const above = tile + place<W>(row + g, column / 8 + n) + 2 * t;
+    T* const below = tile + place<W>(row + g + 8, column / 8 + n) + 2 * t;
+    *reinterpret_cast<std::uint32_t*>(above) = pack<T>(c[n][0] * low, c[n][1] * low);
+    *reinterpret_cast<std::uint32_t*>(below) = pack<T>(c[n][2] * high, c[n][3] * high);
   }
 }
 

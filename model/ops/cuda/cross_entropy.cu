@@ -185,7 +185,7 @@ void cross_entropy(Stream& stream, Tensor loss, Tensor total, Tensor target, Ten
   const std::int64_t rows = loss.count();
   with_float(loss.dtype, [&](auto zero) {
     using A = decltype(zero);
-    if constexpr (!std::is_same_v<A, Bf16>) {
+    if constexpr (kIsAccumulator<A>) {
       launch(losses<A>, extent(parts(rows, kThreads)), kThreads, 0, stream, loss.as<A>(),
              total.as<A>(), target.as<A>(), targets.as<std::int32_t>(), rows);
     }

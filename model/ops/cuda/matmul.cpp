@@ -14,6 +14,8 @@ cudaDataType_t type_of(DType dtype) {
       return CUDA_R_64F;
     case DType::kBf16:
       return CUDA_R_16BF;
+    case DType::kF16:
+      return CUDA_R_16F;
     case DType::kI32:
       break;
   }

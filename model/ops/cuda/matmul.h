@@ -48,7 +48,7 @@ struct MatMul {
 
 // cuBLASLt's descriptions of one shape. The library counts in columns, in which a row-major
 // matrix is its transpose: it computes c' = b' a', with the factors' places swapped.
-// float32 is multiplied in float32 (no TF32), bfloat16 summed in float32.
+// float32 is multiplied in float32 (no TF32), bfloat16 and float16 summed in float32.
 class MatMulPlan {
  public:
   explicit MatMulPlan(const MatMulShape& shape);

@@ -2,11 +2,14 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <type_traits>
+
+#include "model/tensor/dtype.h"
 
 // The tensor cores' instructions and those that feed them, for compute capability 8.0 and
 // later; the only inline PTX of the kernels. All 32 lanes of a warp call each together,
-// but for copies, powers and packing. A pair is two neighbouring bfloat16, the first in the low
-// half.
+// but for copies, powers and packing. A pair is two neighbouring elements of T, Bf16 or F16, the
+// first in the low half.
 //
 // Fragments of a 16 x 8 x 16 product, for lane = 4 g + t:
 //   a[0] A[g][2t..]   a[1] A[g+8][2t..]   a[2] A[g][2t+8..]   a[3] A[g+8][2t+8..]
@@ -15,13 +18,22 @@
 namespace trireme::ops::cuda {
 
 // c += a b, summed in float32.
-__device__ __forceinline__ void multiply_bf16(float (&c)[4], const std::uint32_t (&a)[4],
-                                              std::uint32_t b0, std::uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
-      "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+template <class T>
+__device__ __forceinline__ void multiply(float (&c)[4], const std::uint32_t (&a)[4],
+                                         std::uint32_t b0, std::uint32_t b1) {
+  if constexpr (std::is_same_v<T, Bf16>) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
+        "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  } else {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
+        "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  }
 }
 
 __device__ __forceinline__ std::uint32_t shared_address(const void* shared) {
@@ -69,9 +81,14 @@ __device__ __forceinline__ float power_of_two(float value) {
   return power;
 }
 
-__device__ __forceinline__ std::uint32_t pack_bf16(float first, float second) {
+template <class T>
+__device__ __forceinline__ std::uint32_t pack(float first, float second) {
   std::uint32_t pair = 0;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+  if constexpr (std::is_same_v<T, Bf16>) {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+  } else {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+  }
   return pair;
 }
 

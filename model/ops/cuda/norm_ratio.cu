@@ -54,7 +54,7 @@ void trust_ratio(Stream& stream, Tensor ratio, Tensor weight_squares, Tensor dir
                  Tensor grad_scale, const TrustRatio& how) {
   with_float(ratio.dtype, [&](auto zero) {
     using A = decltype(zero);
-    if constexpr (!std::is_same_v<A, Bf16>) {
+    if constexpr (kIsAccumulator<A>) {
       launch(trust_ratio_kernel<A>, 1, 32, 0, stream, ratio.as<A>(), weight_squares.as<double>(),
              weight_squares.count(), direction_squares.as<double>(), direction_squares.count(),
              grad_scale ? grad_scale.as<A>() : nullptr, how);
@@ -65,7 +65,7 @@ void trust_ratio(Stream& stream, Tensor ratio, Tensor weight_squares, Tensor dir
 void inverse_norm(Stream& stream, Tensor inverse, Tensor squares, double epsilon) {
   with_float(inverse.dtype, [&](auto zero) {
     using A = decltype(zero);
-    if constexpr (!std::is_same_v<A, Bf16>) {
+    if constexpr (kIsAccumulator<A>) {
       launch(inverse_norm_kernel<A>, 1, 32, 0, stream, inverse.as<A>(), squares.as<double>(),
              squares.count(), epsilon);
     }

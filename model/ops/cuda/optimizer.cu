@@ -44,8 +44,7 @@ __global__ __launch_bounds__(kThreads) void squares_of_chunks(double* partials, 
 template <class A>
 __global__ __launch_bounds__(kThreads) void norm_and_scale(A* norm, A* scale,
                                                            const double* partials,
-                                                           std::int64_t count, double max_norm,
-                                                           double limit) {
+                                                           std::int64_t count, const Clip how) {
   __shared__ double fetched[4 * kThreads];
   double squares = 0;
   for (std::int64_t first = 0; first < count; first += 4 * kThreads) {
@@ -57,12 +56,12 @@ __global__ __launch_bounds__(kThreads) void norm_and_scale(A* norm, A* scale,
     for (int i = 0; threadIdx.x == 0 && i < here; ++i) squares += fetched[i];
   }
   if (threadIdx.x != 0) return;
-  const double length = std::sqrt(squares);
+  const double length = std::sqrt(squares) / how.loss_scale;
   const A held = static_cast<A>(length);  // what the host reads and judges as well
   *norm = held;
-  const double factor = max_norm == 0 || length <= max_norm ? 1.0 : max_norm / length;
-  const bool applies = held < static_cast<A>(INFINITY) && static_cast<double>(held) <= limit;
-  *scale = static_cast<A>(applies ? factor : static_cast<double>(NAN));
+  const double factor = how.max_norm == 0 || length <= how.max_norm ? 1.0 : how.max_norm / length;
+  const bool applies = held < static_cast<A>(INFINITY) && static_cast<double>(held) <= how.limit;
+  *scale = static_cast<A>(applies ? factor / how.loss_scale : static_cast<double>(NAN));
 }
 
 template <class T>
@@ -126,13 +125,12 @@ void add_chunk_squares(Stream& stream, Tensor partials, Tensor x, std::int64_t i
   });
 }
 
-void clip_scale(Stream& stream, Tensor norm, Tensor scale, Tensor partials, double max_norm,
-                double limit) {
+void clip_scale(Stream& stream, Tensor norm, Tensor scale, Tensor partials, const Clip& how) {
   with_float(norm.dtype, [&](auto zero) {
     using A = decltype(zero);
-    if constexpr (!std::is_same_v<A, Bf16>) {
+    if constexpr (kIsAccumulator<A>) {
       launch(norm_and_scale<A>, 1, kThreads, 0, stream, norm.as<A>(), scale.as<A>(),
-             partials.as<double>(), partials.count(), max_norm, limit);
+             partials.as<double>(), partials.count(), how);
     }
   });
 }

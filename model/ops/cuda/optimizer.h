@@ -4,7 +4,7 @@
 namespace trireme::ops::cuda {
 
 void add_chunk_squares(Stream&, Tensor partials, Tensor x, std::int64_t into);
-void clip_scale(Stream&, Tensor norm, Tensor scale, Tensor partials, double max_norm, double limit);
+void clip_scale(Stream&, Tensor norm, Tensor scale, Tensor partials, const Clip& how);
 void adamw(Stream&, const AdamWState& state, const AdamW& how);
 
 }  // namespace trireme::ops::cuda

@@ -1,6 +1,7 @@
 #pragma once
 // Seen by kernel sources only: the elements of tensors in registers.
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 
 namespace trireme::ops::cuda {
 
-// What kernels compute with: float for bfloat16 and float, else double.
+// What kernels compute with: double for double, else float.
 template <class T>
 using Sum = Accumulator<T>;
 
@@ -24,22 +25,30 @@ __device__ inline double widened(double value) {
 __device__ inline float widened(Bf16 value) {
   return __uint_as_float(static_cast<unsigned>(value.bits) << 16);
 }
+__device__ inline float widened(F16 value) {
+  return __half2float(__ushort_as_half(value.bits));
+}
+
+// Towards zero with the last bit set unless exact, so that a second rounding, to 16 bits, sees on
+// which side of a tie the value was.
+__device__ inline float rounded_to_odd(double value) {
+  const float cut = __double2float_rz(value);
+  return static_cast<double>(cut) == value ? cut : __uint_as_float(__float_as_uint(cut) | 1u);
+}
 
 // To the nearest T, ties to even, with one rounding from whatever `value` is.
 template <class T, class From>
 __device__ T rounded(From value) {
-  if constexpr (!std::is_same_v<T, Bf16>) {
+  if constexpr (kIsAccumulator<T>) {
     return static_cast<T>(value);
+  } else if constexpr (std::is_same_v<From, double>) {
+    return rounded<T>(rounded_to_odd(value));
   } else {
-    Bf16 result;
-    if constexpr (std::is_same_v<From, double>) {
-      // Towards zero with the last bit set unless exact, so that the second rounding sees
-      // on which side of a tie the value was.
-      float odd = __double2float_rz(value);
-      if (static_cast<double>(odd) != value) odd = __uint_as_float(__float_as_uint(odd) | 1u);
-      result.bits = __bfloat16_as_ushort(__float2bfloat16_rn(odd));
-    } else {
+    T result;
+    if constexpr (std::is_same_v<T, Bf16>) {
       result.bits = __bfloat16_as_ushort(__float2bfloat16_rn(value));
+    } else {
+      result.bits = __half_as_ushort(__float2half_rn(value));
     }
     return result;
   }

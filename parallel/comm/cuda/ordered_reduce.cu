@@ -11,7 +11,7 @@ using trireme::cuda::parts;
 
 constexpr int kThreads = 256;
 
-// How numbers of T are summed: bfloat16 in float, int32 without overflow.
+// How numbers of T are summed: 16 bits in float, int32 without overflow.
 __device__ float widened(float value) {
   return value;
 }
@@ -23,6 +23,14 @@ __device__ std::uint32_t widened(std::int32_t value) {
 }
 __device__ float widened(Bf16 value) {
   return __uint_as_float(static_cast<unsigned>(value.bits) << 16);
+}
+// As model/base/half.h has it.
+__device__ float widened(F16 value) {
+  const unsigned sign = (value.bits & 0x8000u) << 16, magnitude = value.bits & 0x7fffu;
+  if (magnitude >= 0x7c00u) return __uint_as_float(sign | magnitude << 13 | 0x7f800000u);
+  if (magnitude >= 0x400u) return __uint_as_float(sign | ((magnitude << 13) + 0x38000000u));
+  const float small = static_cast<float>(magnitude) * 0x1p-24f;
+  return sign ? -small : small;
 }
 
 template <class T, class Wide>
@@ -36,6 +44,18 @@ __device__ Bf16 narrowed<Bf16, float>(float value) {
   Bf16 rounded;
   rounded.bits = static_cast<std::uint16_t>(is_nan ? word >> 16 | 0x40
                                                    : (word + 0x7fffu + (word >> 16 & 1)) >> 16);
+  return rounded;
+}
+
+template <>
+__device__ F16 narrowed<F16, float>(float value) {
+  const unsigned word = __float_as_uint(value), magnitude = word & 0x7fffffffu;
+  unsigned bits = (magnitude + 0xfffu + (magnitude >> 13 & 1) - 0x38000000u) >> 13;
+  if (magnitude < 0x38800000u)
+    bits = __float_as_uint(__uint_as_float(magnitude) + 0.5f) - 0x3f000000u;
+  if (magnitude >= 0x477ff000u) bits = magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u;
+  F16 rounded;
+  rounded.bits = static_cast<std::uint16_t>((word >> 16 & 0x8000u) | bits);
   return rounded;
 }
 
@@ -107,6 +127,8 @@ void reduce_in_order(Stream& stream, Reduce reduce, DType dtype, const Contribut
       return reduce_as<double>(stream, reduce, from, out, count);
     case DType::kBf16:
       return reduce_as<Bf16>(stream, reduce, from, out, count);
+    case DType::kF16:
+      return reduce_as<F16>(stream, reduce, from, out, count);
     case DType::kI32:
       return reduce_as<std::int32_t>(stream, reduce, from, out, count);
   }

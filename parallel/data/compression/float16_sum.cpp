@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/base/half.h"
 #include "model/device/cpu/threads.h"
-#include "parallel/data/compression/half.h"
 #include "parallel/data/compression/traffic.h"
 
 namespace trireme {

@@ -12,8 +12,9 @@ AttentionShape plain() {
   return {.batch = 2, .seq = 1024, .heads = {12, 4, 64}, .scale = 0.125, .documents = false};
 }
 
-TEST(AttentionChoice, CudnnIsAskedForWholeSequencesOfBfloat16) {
+TEST(AttentionChoice, CudnnIsAskedForWholeSequencesOfSixteenBits) {
   EXPECT_EQ(why_own_attention(AttentionWish::kFastest, plain(), DType::kBf16), "");
+  EXPECT_EQ(why_own_attention(AttentionWish::kFastest, plain(), DType::kF16), "");
 }
 
 TEST(AttentionChoice, OurOwnKernelsTakeEverythingElseAndSayWhy) {

@@ -45,11 +45,12 @@ class AttentionPlan : public ::testing::TestWithParam<Described> {
     if (::dlopen("libcuda.so.1", RTLD_NOW) == nullptr) GTEST_SKIP() << ::dlerror();
   }
   // What cuDNN has against computing this on the device; empty: nothing.
-  static std::string refusal(AttentionPass pass, const AttentionShape& shape) {
+  static std::string refusal(AttentionPass pass, const AttentionShape& shape,
+                             DType dtype = DType::kBf16) {
     cudnn_frontend::graph::Graph graph;
     graph.set_device_properties(properties_of(GetParam()));
     graph.set_sm_version(GetParam().capability);
-    add_attention(graph, pass, shape);
+    add_attention(graph, pass, shape, dtype);
     auto answer = graph.validate();
     if (answer.is_good()) answer = graph.build_operation_graph();
     if (answer.is_good()) answer = graph.create_execution_plans({cudnn_frontend::HeurMode_t::A});
@@ -64,8 +65,12 @@ INSTANTIATE_TEST_SUITE_P(Of, AttentionPlan, ::testing::ValuesIn(kDevices), [](co
 TEST_P(AttentionPlan, IsThereForBothPassesOfUsualShapes) {
   for (const Heads heads : {Heads{12, 12, 64}, Heads{32, 8, 128}}) {
     for (const std::int64_t seq : {1024, 1000, 33}) {
-      for (const AttentionPass pass : {AttentionPass::kForward, AttentionPass::kBackward})
-        EXPECT_EQ(refusal(pass, shape_of(seq, heads)), "") << heads.heads << " heads, " << seq;
+      for (const AttentionPass pass : {AttentionPass::kForward, AttentionPass::kBackward}) {
+        for (const DType dtype : {DType::kBf16, DType::kF16}) {
+          EXPECT_EQ(refusal(pass, shape_of(seq, heads), dtype), "")
+              << heads.heads << " heads, " << seq << " " << name_of(dtype);
+        }
+      }
     }
   }
 }

@@ -152,14 +152,14 @@ double furthest(const Values& a, const Values& b) {
 // Inputs are at most 1 and so are scores / sqrt(width); outputs are averages of
 // values and gradients sums of at most `seq` terms of a few units. float32 rounds
 // each with 2^-24, bfloat16 the stored result, and in the backward the stored
-// output, with 2^-8; so do a GPU's bfloat16 weights, half a unit each.
+// output, with 2^-8, float16 with 2^-11; so do a GPU's 16-bit weights, half a unit each.
 void expect_reference(Stream& stream, const Case& x, DType dtype) {
   SCOPED_TRACE(::testing::Message() << name_of(dtype) << " " << x);
   const Computed c(stream, x, dtype);
   const Reference r(x, qkv_of(x, dtype), c.dout_values);
   double largest = 1;
   for (const double d : r.dqkv) largest = std::max(largest, std::fabs(d));
-  const double unit = dtype == DType::kF64 ? 1e-14 : dtype == DType::kF32 ? 4e-6 : 0x1p-8;
+  const double unit = dtype == DType::kF64 ? 1e-14 : dtype == DType::kF32 ? 4e-6 : roundoff(dtype);
   EXPECT_LE(furthest(c.out.values(), r.out), unit);
   EXPECT_LE(furthest(c.lse.values(), r.lse), dtype == DType::kF64 ? 1e-14 : 1e-5);
   EXPECT_LE(furthest(c.dqkv.values(), r.dqkv), 2 * unit * largest);
@@ -192,7 +192,7 @@ std::vector<Case> cases() {
 
 class AttentionDtype : public ::testing::TestWithParam<DType> {};
 INSTANTIATE_TEST_SUITE_P(Attention, AttentionDtype,
-                         ::testing::Values(DType::kF32, DType::kF64, DType::kBf16),
+                         ::testing::Values(DType::kF32, DType::kF64, DType::kBf16, DType::kF16),
                          [](const auto& of) { return name_of(of.param); });
 
 TEST_P(AttentionDtype, IsThatOfWholeMatrices) {
@@ -355,9 +355,11 @@ TEST(Attention, OnAGpuSaysWhoseKernelsComputeIt) {
     const Case whole{2, 128, 4, 2, 64, 0}, cut{2, 128, 4, 2, 64, 30};
     EXPECT_EQ(said(whole, DType::kF32), "our own kernels: cuDNN's take no float32");
     EXPECT_EQ(said(cut, DType::kBf16), "our own kernels: documents are masked");
-    const std::string of_whole = said(whole, DType::kBf16);
-    EXPECT_TRUE(of_whole.starts_with("cuDNN ") || of_whole.starts_with("our own kernels: "))
-        << of_whole;
+    for (const DType dtype : {DType::kBf16, DType::kF16}) {
+      const std::string of_whole = said(whole, dtype);
+      EXPECT_TRUE(of_whole.starts_with("cuDNN ") || of_whole.starts_with("our own kernels: "))
+          << of_whole;
+    }
   });
 }
 

@@ -201,7 +201,7 @@ TEST(CrossEntropy, a_sure_and_right_prediction_keeps_its_small_gradient) {
     const Outputs expected = reference(p, 1);
     // p - 1 is about -2e-4: of a float32 sum near 1 a thousand-fold rounding is left.
     const double got = Applied(stream, p).logits.values()[3];
-    EXPECT_NEAR(got / expected.gradient[3], 1, dtype == DType::kBf16 ? 0x1p-8 : 2e-3);
+    EXPECT_NEAR(got / expected.gradient[3], 1, std::max(roundoff(dtype), 2e-3));
   });
 }
 

@@ -29,7 +29,7 @@ TEST(Elementwise, add_rounds_once_and_may_be_in_place) {
 
 TEST(Elementwise, copy_and_zero_reach_every_byte) {
   on_every_platform([](Stream& stream) {
-    for (const DType dtype : {DType::kF32, DType::kF64, DType::kBf16, DType::kI32}) {
+    for (const DType dtype : {DType::kF32, DType::kF64, DType::kBf16, DType::kF16, DType::kI32}) {
       for (const std::int64_t count : kCounts) {
         SCOPED_TRACE(say(name_of(dtype), " x ", count));
         Values values = random_values(count, 1, dtype, 100);
@@ -48,8 +48,8 @@ TEST(Elementwise, copy_and_zero_reach_every_byte) {
 
 TEST(Elementwise, cast_goes_to_the_nearest_even) {
   on_every_platform([](Stream& stream) {
-    // Halfway cases of bfloat16 and of float32, and a double just beside a bfloat16's
-    // halfway that a detour over float32 would round onto it.
+    // Halfway cases of bfloat16, float16 and float32, and doubles just beside a bfloat16's and a
+    // float16's halfway that a detour over float32 would round onto it.
     Values values{0.0,
                   -0.0,
                   1.0,
@@ -59,6 +59,18 @@ TEST(Elementwise, cast_goes_to_the_nearest_even) {
                   1 + 3 * 0x1p-24,
                   1 + 0x1p-8 + 0x1p-40,
                   1 + 3 * 0x1p-8 - 0x1p-40,
+                  1 + 0x1p-11,
+                  1 + 3 * 0x1p-11,
+                  1 + 0x1p-11 + 0x1p-40,
+                  1 + 3 * 0x1p-11 - 0x1p-40,
+                  0x1p-24,
+                  0x1p-25,
+                  -0x1p-25 - 0x1p-60,
+                  3 * 0x1p-25,
+                  1023.5 * 0x1p-24,
+                  65504,
+                  65519.99,
+                  -65520,
                   1e300,
                   -1e300,
                   1e-300,
@@ -74,11 +86,12 @@ TEST(Elementwise, cast_goes_to_the_nearest_even) {
     const auto count = static_cast<std::int64_t>(values.size());
     const auto nearest = [](double value, DType dtype) {
       if (dtype == DType::kF64 || !std::isfinite(value)) return value;
-      const int digits = dtype == DType::kF32 ? 24 : 8;
+      const int digits = dtype == DType::kF32 ? 24 : dtype == DType::kF16 ? 11 : 8;
+      const int largest = dtype == DType::kF16 ? 15 : 127;  // exponent
       // The spacing of dtype's numbers around `value`; beyond the largest, infinity.
-      const int exponent = std::max(std::ilogb(value == 0 ? 1 : value), -126) - (digits - 1);
+      const int exponent = std::max(std::ilogb(value == 0 ? 1 : value), 1 - largest) - (digits - 1);
       const double result = std::ldexp(std::nearbyint(std::ldexp(value, -exponent)), exponent);
-      const double most = std::ldexp(2 - std::ldexp(1.0, 1 - digits), 127);
+      const double most = std::ldexp(2 - std::ldexp(1.0, 1 - digits), largest);
       return std::fabs(result) > most ? std::copysign(kInfinity, result) : result;
     };
     for (const DType from : kFloats) {
@@ -98,6 +111,35 @@ TEST(Elementwise, cast_goes_to_the_nearest_even) {
           } else {
             EXPECT_EQ(got[i], expected[i]) << "from " << values[i];
             EXPECT_EQ(std::signbit(got[i]), std::signbit(expected[i])) << "from " << values[i];
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST(Elementwise, cast_knows_every_float16) {
+  on_every_platform([](Stream& stream) {
+    constexpr std::int64_t kCount = 65536;
+    Values values;
+    for (std::uint32_t bits = 0; bits < kCount; ++bits) {
+      F16 half;
+      half.bits = static_cast<std::uint16_t>(bits);
+      values.push_back(static_cast<double>(static_cast<float>(half)));
+    }
+    const Held halves(stream, {kCount}, DType::kF16, values), back(stream, {kCount}, DType::kF16);
+    for (const DType wide : {DType::kF32, DType::kF64}) {
+      SCOPED_TRACE(name_of(wide));
+      const Held x(stream, {kCount}, wide);
+      cast(stream, x, halves);
+      cast(stream, back, x);
+      for (const Values& got : {x.values(), back.values()}) {
+        for (std::size_t i = 0; i < got.size(); ++i) {
+          if (std::isnan(values[i])) {
+            ASSERT_TRUE(std::isnan(got[i])) << i;
+          } else {
+            ASSERT_EQ(got[i], values[i]) << i;
+            ASSERT_EQ(std::signbit(got[i]), std::signbit(values[i])) << i;
           }
         }
       }

@@ -20,6 +20,8 @@ constexpr Device kCuda{Device::Kind::kCuda, 0};
 double read(const std::byte* data, DType dtype, std::int64_t i) {
   if (dtype == DType::kF64) return reinterpret_cast<const double*>(data)[i];
   if (dtype == DType::kF32) return static_cast<double>(reinterpret_cast<const float*>(data)[i]);
+  if (dtype == DType::kF16)
+    return static_cast<double>(float(reinterpret_cast<const F16*>(data)[i]));
   return static_cast<double>(float(reinterpret_cast<const Bf16*>(data)[i]));
 }
 
@@ -36,8 +38,10 @@ struct Operand {
       std::byte* const at = host.data() + static_cast<std::size_t>(i) * size_of(dtype);
       const double wide = static_cast<double>(value);
       const Bf16 narrow(value);
+      const F16 half(value);
       const void* const from = dtype == DType::kF64   ? static_cast<const void*>(&wide)
                                : dtype == DType::kF32 ? static_cast<const void*>(&value)
+                               : dtype == DType::kF16 ? static_cast<const void*>(&half)
                                                       : static_cast<const void*>(&narrow);
       std::memcpy(at, from, size_of(dtype));
     }
@@ -78,7 +82,10 @@ void expect_product(Stream& stream, const Case& x) {
   gemm(stream, c.tensor, a.tensor, b.tensor, how);
   const std::vector<std::byte> got = c.now(stream);
   const double roundoff = x.in == DType::kF64 ? 0x1p-53 : 0x1p-24;
-  const double stored = x.out == DType::kF64 ? 0x1p-53 : x.out == DType::kF32 ? 0x1p-24 : 0x1p-8;
+  const double stored = x.out == DType::kF64   ? 0x1p-53
+                        : x.out == DType::kF32 ? 0x1p-24
+                        : x.out == DType::kF16 ? 0x1p-11
+                                               : 0x1p-8;
   for (std::int64_t i = 0; i < x.m; ++i) {
     for (std::int64_t j = 0; j < x.n; ++j) {
       double sum = x.into == Into::kAdd ? c.at(i * x.n + j) : x.bias ? bias.at(j) : 0;
@@ -100,18 +107,20 @@ void expect_product(Stream& stream, const Case& x) {
 TEST(GemmOnCuda, MultipliesEveryLayoutAndDtype) {
   if (cuda_devices().count == 0) GTEST_SKIP() << cuda_devices().reason;
   Stream stream(kCuda);
-  constexpr DType kF32 = DType::kF32, kF64 = DType::kF64, kBf16 = DType::kBf16;
+  constexpr DType kF32 = DType::kF32, kF64 = DType::kF64, kBf16 = DType::kBf16, kF16 = DType::kF16;
   for (const bool ta : {false, true}) {
     for (const bool tb : {false, true}) {
       for (const auto& [m, n, k] :
            {std::array{1, 8, 3}, {17, 33, 5}, {64, 96, 128}, {130, 72, 257}}) {
-        for (const DType dtype : {kF32, kF64, kBf16}) {
+        for (const DType dtype : {kF32, kF64, kBf16, kF16}) {
           expect_product(stream, {dtype, dtype, m, n, k, ta, tb});
           expect_product(stream, {dtype, dtype, m, n, k, ta, tb, Into::kReplace, true});
           expect_product(stream, {dtype, dtype, m, n, k, ta, tb, Into::kAdd});
         }
-        expect_product(stream, {kBf16, kF32, m, n, k, ta, tb});
-        expect_product(stream, {kBf16, kF32, m, n, k, ta, tb, Into::kAdd});
+        for (const DType dtype : {kBf16, kF16}) {
+          expect_product(stream, {dtype, kF32, m, n, k, ta, tb});
+          expect_product(stream, {dtype, kF32, m, n, k, ta, tb, Into::kAdd});
+        }
         expect_product(stream, {kF32, kF32, m, n, k, ta, tb, Into::kReplace, false, 1});
       }
     }

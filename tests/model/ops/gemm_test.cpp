@@ -50,7 +50,7 @@ struct Operands {
 
 // Against double sums. Any order of k rounded additions is within k units of the
 // accumulator's roundoff of the sum of magnitudes (Higham 2002, section 3.1);
-// rounding the result to bfloat16 adds 2^-8 of it.
+// rounding the result to bfloat16 adds 2^-8 of it, to float16 2^-11.
 void expect_product(const Case& x, cpu::GemmEngine* engine) {
   SCOPED_TRACE(say_case(x));
   Operands o(x), before(x);
@@ -79,6 +79,7 @@ void expect_product(const Case& x, cpu::GemmEngine* engine) {
       }
       double allowed = static_cast<double>(x.k + 2) * unit * magnitude;
       if (x.out == DType::kBf16) allowed += 0x1p-8 * (std::fabs(sum) + allowed);
+      if (x.out == DType::kF16) allowed += 0x1p-11 * (std::fabs(sum) + allowed) + 0x1p-25;
       worst = std::max(worst, std::fabs(c[i * x.n + j] - sum) / allowed);
     }
   }
@@ -89,10 +90,9 @@ void expect_product(const Case& x, cpu::GemmEngine* engine) {
 std::vector<Case> all_cases() {
   const std::int64_t shapes[][3] = {{1, 1, 1},    {1, 64, 48},  {64, 1, 17},   {3, 5, 7},
                                     {17, 33, 65}, {64, 96, 32}, {130, 70, 257}};
-  const DType dtypes[][2] = {{DType::kF32, DType::kF32},
-                             {DType::kF64, DType::kF64},
-                             {DType::kBf16, DType::kBf16},
-                             {DType::kBf16, DType::kF32}};
+  const DType dtypes[][2] = {{DType::kF32, DType::kF32},   {DType::kF64, DType::kF64},
+                             {DType::kBf16, DType::kBf16}, {DType::kBf16, DType::kF32},
+                             {DType::kF16, DType::kF16},   {DType::kF16, DType::kF32}};
   std::vector<Case> cases;
   for (const auto& [m, n, k] : shapes) {
     for (const auto& [in, out] : dtypes) {
@@ -166,23 +166,23 @@ TEST(Gemm, GivesTheSameBitsByOwnKernelsOnAnyNumberOfThreads) {
   omp_set_num_threads(usual);
 }
 
-TEST(Gemm, WidensBfloat16BlockByBlock) {
+TEST(Gemm, WidensSixteenBitsBlockByBlock) {
   GemmEngine engine({});
   engine.fix(GemmLibrary::kOpenBlas);
-  for (const bool transposed : {false, true}) {
-    for (const DType out : {DType::kBf16, DType::kF32}) {
-      expect_product({DType::kBf16, out, 515, 30, 1030, transposed, !transposed, Into::kAdd},
-                     &engine);
-      expect_product(
-          {DType::kBf16, out, 9, 1100, 520, transposed, !transposed, Into::kReplace, true},
-          &engine);
+  for (const DType in : {DType::kBf16, DType::kF16}) {
+    for (const bool transposed : {false, true}) {
+      for (const DType out : {in, DType::kF32}) {
+        expect_product({in, out, 515, 30, 1030, transposed, !transposed, Into::kAdd}, &engine);
+        expect_product({in, out, 9, 1100, 520, transposed, !transposed, Into::kReplace, true},
+                       &engine);
+      }
     }
   }
 }
 
 TEST(Gemm, GivesTheSameBitsEveryTime) {
   for (const GemmLibrary library : cpu::kGemmLibraries) {
-    for (const DType dtype : {DType::kF32, DType::kBf16}) {
+    for (const DType dtype : {DType::kF32, DType::kBf16, DType::kF16}) {
       GemmEngine engine({});
       engine.fix(library);
       const Case x{dtype, DType::kF32, 300, 200, 500, true, false};
@@ -206,16 +206,18 @@ TEST(Gemm, GivesTheSameBitsEveryTime) {
 
 TEST(Gemm, TakesTheProductOfNothingAsZero) {
   Stream stream;
-  OwnedTensor a({0, 4}, DType::kBf16), b({0, 3}, DType::kBf16), c({4, 3}, DType::kF32);
-  c.fill(2);
-  gemm(stream, c, a, b, {.transpose_a = true, .into = Into::kAdd});
-  EXPECT_EQ(c.get(5), 2);
-  gemm(stream, c, a, b, {.transpose_a = true});
-  EXPECT_EQ(c.get(5), 0);
-  OwnedTensor bias({3}, DType::kBf16);
-  bias.fill(0.5);
-  gemm(stream, c, a, b, {.transpose_a = true, .bias = bias});
-  EXPECT_EQ(c.get(11), 0.5);
+  for (const DType dtype : {DType::kBf16, DType::kF16}) {
+    OwnedTensor a({0, 4}, dtype), b({0, 3}, dtype), c({4, 3}, DType::kF32);
+    c.fill(2);
+    gemm(stream, c, a, b, {.transpose_a = true, .into = Into::kAdd});
+    EXPECT_EQ(c.get(5), 2);
+    gemm(stream, c, a, b, {.transpose_a = true});
+    EXPECT_EQ(c.get(5), 0);
+    OwnedTensor bias({3}, dtype);
+    bias.fill(0.5);
+    gemm(stream, c, a, b, {.transpose_a = true, .bias = bias});
+    EXPECT_EQ(c.get(11), 0.5);
+  }
   OwnedTensor none({0, 3}, DType::kF32), x({0, 4}, DType::kF32), w({4, 3}, DType::kF32);
   gemm(stream, none, x, w, {});
 }

@@ -24,7 +24,7 @@ namespace trireme::test {
 
 using Values = std::vector<double>;
 
-inline constexpr DType kFloats[] = {DType::kF32, DType::kF64, DType::kBf16};
+inline constexpr DType kFloats[] = {DType::kF32, DType::kF64, DType::kBf16, DType::kF16};
 // Whether this program tries CUDA, and the CPU's properties are another one's to show.
 #ifdef TRIREME_TESTED_ON_CUDA
 inline constexpr bool kTriesCuda = true;
@@ -85,6 +85,7 @@ void on_every_platform_and_dtype(const Body& body) {
 inline double rounded(double value, DType dtype) {
   if (dtype == DType::kF32) return static_cast<double>(static_cast<float>(value));
   if (dtype == DType::kBf16) return static_cast<double>(float(Bf16(static_cast<float>(value))));
+  if (dtype == DType::kF16) return static_cast<double>(float(F16(static_cast<float>(value))));
   return value;
 }
 
@@ -176,6 +177,7 @@ class Held {
     if (tensor_.dtype == DType::kF32) return static_cast<double>(read<float>(image, i));
     if (tensor_.dtype == DType::kF64) return read<double>(image, i);
     if (tensor_.dtype == DType::kI32) return read<std::int32_t>(image, i);
+    if (tensor_.dtype == DType::kF16) return static_cast<double>(float(read<F16>(image, i)));
     return static_cast<double>(float(read<Bf16>(image, i)));
   }
   void set(std::vector<std::byte>& image, std::int64_t i, double value) const {
@@ -185,6 +187,8 @@ class Held {
       write(image, i, value);
     } else if (tensor_.dtype == DType::kI32) {
       write(image, i, static_cast<std::int32_t>(value));
+    } else if (tensor_.dtype == DType::kF16) {
+      write(image, i, F16(static_cast<float>(value)));
     } else {
       write(image, i, Bf16(static_cast<float>(value)));
     }
@@ -197,7 +201,10 @@ class Held {
 
 // Half the distance of 1 to the next number: what one rounding costs at most, relatively.
 inline double roundoff(DType dtype) {
-  return dtype == DType::kF64 ? 0x1p-53 : dtype == DType::kF32 ? 0x1p-24 : 0x1p-8;
+  return dtype == DType::kF64   ? 0x1p-53
+         : dtype == DType::kF32 ? 0x1p-24
+         : dtype == DType::kF16 ? 0x1p-11
+                                : 0x1p-8;
 }
 
 // Every value was computed in its accumulator dtype with an error of at most
@@ -214,7 +221,9 @@ inline void expect_values(const Held& actual, const Values& expected, double rou
     }
   }
   const double computed = roundings * roundoff(accumulator_of(tensor.dtype)) * scale;
-  const double denormal = tensor.dtype == DType::kF64 ? 0x1p-1074 : 0x1p-133;
+  const double denormal = tensor.dtype == DType::kF64   ? 0x1p-1074
+                          : tensor.dtype == DType::kF16 ? 0x1p-25
+                                                        : 0x1p-133;
   double worst = 0;
   for (std::size_t i = 0; i < got.size(); ++i) {
     if (std::isnan(expected[i]) || std::isinf(expected[i])) {

@@ -24,6 +24,7 @@ class OwnedTensor {
     if (dtype_ == DType::kF64) return t.as<double>()[i];
     if (dtype_ == DType::kF32) return t.as<float>()[i];
     if (dtype_ == DType::kI32) return t.as<std::int32_t>()[i];
+    if (dtype_ == DType::kF16) return static_cast<float>(t.as<F16>()[i]);
     return static_cast<float>(t.as<Bf16>()[i]);
   }
   void set(std::int64_t i, double value) {
@@ -34,6 +35,8 @@ class OwnedTensor {
       t.as<float>()[i] = static_cast<float>(value);
     else if (dtype_ == DType::kI32)
       t.as<std::int32_t>()[i] = static_cast<std::int32_t>(value);
+    else if (dtype_ == DType::kF16)
+      t.as<F16>()[i] = F16(static_cast<float>(value));
     else
       t.as<Bf16>()[i] = Bf16(static_cast<float>(value));
   }

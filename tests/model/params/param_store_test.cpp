@@ -108,17 +108,23 @@ TEST(ParamStore, parts_of_a_weight_stand_back_to_back) {
   EXPECT_EQ(joined.parts[1].grad.data, joined.grad.row_slice(8, 4).data);
 }
 
-TEST(ParamStore, bfloat16_weights_are_their_rounded_masters) {
+template <class T>
+void expect_rounded_masters() {
   Stored held;
   declare(held.store, {});
-  held.store.allocate({held.weights, held.masters, &held.gradients}, DType::kBf16);
+  held.store.allocate({held.weights, held.masters, &held.gradients}, DTypeOf<T>::kValue);
   held.store.initialize(9);
   const Tensor values = held.store.values();
   const Tensor masters = held.store.masters();
   ASSERT_EQ(values.count(), masters.count());
   for (std::int64_t i = 0; i < values.count(); ++i) {
-    EXPECT_EQ(values.as<Bf16>()[i].bits, Bf16(masters.as<float>()[i]).bits);
+    EXPECT_EQ(values.as<T>()[i].bits, T(masters.as<float>()[i]).bits);
   }
+}
+
+TEST(ParamStore, weights_of_sixteen_bits_are_their_rounded_masters) {
+  expect_rounded_masters<Bf16>();
+  expect_rounded_masters<F16>();
 }
 
 TEST(ParamStore, a_parameter_without_a_gradient_is_named) {

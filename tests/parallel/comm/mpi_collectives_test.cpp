@@ -24,7 +24,7 @@ constexpr std::size_t kBuffers[] = {256, 1000, World::kBufferBytes};
 
 template <class T>
 class Collective : public testing::Test {};
-using DTypes = testing::Types<float, double, Bf16, std::int32_t>;
+using DTypes = testing::Types<float, double, Bf16, F16, std::int32_t>;
 TYPED_TEST_SUITE(Collective, DTypes);
 
 // What all ranks' filled tensors reduce to, in rank order.
@@ -145,15 +145,19 @@ TEST(MpiCommunicator, sums_as_near_to_float64_as_the_dtype_allows) {
     }
   }
   std::vector<float> single = filled<float>(group->rank(), count);
-  std::vector<Bf16> half = filled<Bf16>(group->rank(), count);
+  std::vector<Bf16> brief = filled<Bf16>(group->rank(), count);
+  std::vector<F16> half = filled<F16>(group->rank(), count);
   group->all_reduce(stream, over(single), Reduce::kSum);
+  group->all_reduce(stream, over(brief), Reduce::kSum);
   group->all_reduce(stream, over(half), Reduce::kSum);
   for (std::size_t i = 0; i < exact.size(); ++i) {
-    // One rounding per addition in float32; bfloat16 adds its own at the end.
+    // One rounding per addition in float32; bfloat16 and float16 add their own at the end.
     const double rounding = group->size() * std::ldexp(magnitude[i], -24);
     EXPECT_NEAR(single[i], exact[i], rounding);
-    EXPECT_NEAR(static_cast<float>(half[i]), exact[i],
+    EXPECT_NEAR(static_cast<float>(brief[i]), exact[i],
                 rounding + std::ldexp(std::abs(exact[i]), -8));
+    EXPECT_NEAR(static_cast<float>(half[i]), exact[i],
+                rounding + std::ldexp(std::abs(exact[i]), -11) + 0x1p-25);
   }
 }
 

@@ -60,7 +60,7 @@ class InSharedMemory : public testing::Test {
 
 template <class T>
 class SharedCollective : public InSharedMemory {};
-using DTypes = testing::Types<float, double, Bf16, std::int32_t>;
+using DTypes = testing::Types<float, double, Bf16, F16, std::int32_t>;
 TYPED_TEST_SUITE(SharedCollective, DTypes);
 
 TEST_F(InSharedMemory, every_rank_sees_what_the_others_write) {

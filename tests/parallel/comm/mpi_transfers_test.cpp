@@ -13,7 +13,7 @@ using tests::over;
 
 template <class T>
 class Message : public testing::Test {};
-using DTypes = testing::Types<float, double, Bf16, std::int32_t>;
+using DTypes = testing::Types<float, double, Bf16, F16, std::int32_t>;
 TYPED_TEST_SUITE(Message, DTypes);
 
 // One byte, odd, and more than MPI sends before the receiver has come.

@@ -18,7 +18,7 @@ constexpr Device kCuda{Device::Kind::kCuda, 0};
 
 template <class T>
 class OrderedReduceOnCuda : public testing::Test {};
-using DTypes = testing::Types<float, double, Bf16, std::int32_t>;
+using DTypes = testing::Types<float, double, Bf16, F16, std::int32_t>;
 TYPED_TEST_SUITE(OrderedReduceOnCuda, DTypes);
 
 // The reduction of `all` in a device's memory, with the contribution of `own_rank` apart and
@@ -85,6 +85,9 @@ TEST(OrderedReduceOfNan, stays_one_on_cuda) {
   const std::vector<Bf16> sum =
       reduced<Bf16>(Reduce::kSum, {{Bf16(nan)}, {Bf16(1.0f)}, {Bf16(1.0f)}}, 0);
   EXPECT_TRUE(std::isnan(static_cast<float>(sum.front())));
+  const std::vector<F16> half =
+      reduced<F16>(Reduce::kSum, {{F16(nan)}, {F16(1.0f)}, {F16(1.0f)}}, 0);
+  EXPECT_TRUE(std::isnan(static_cast<float>(half.front())));
 }
 
 }  // namespace

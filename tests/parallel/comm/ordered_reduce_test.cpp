@@ -65,6 +65,15 @@ TEST(OrderedReduce, sums_bfloat16_in_float32_and_rounds_once) {
   EXPECT_EQ(static_cast<float>(sum.front()), 258.0f);
 }
 
+TEST(OrderedReduce, sums_float16_in_float32_and_rounds_once) {
+  // 2048 + 1 is 2048 in float16; and no sum on the way is too large.
+  const std::vector<F16> sum = reduced<F16>(
+      Reduce::kSum,
+      {{F16(2048.0f), F16(60000.0f)}, {F16(1.0f), F16(60000.0f)}, {F16(1.0f), F16(-60000.0f)}});
+  EXPECT_EQ(static_cast<float>(sum[0]), 2050.0f);
+  EXPECT_EQ(static_cast<float>(sum[1]), 60000.0f);
+}
+
 TEST(OrderedReduce, of_int32_wraps_around) {
   const std::int32_t most = std::numeric_limits<std::int32_t>::max();
   EXPECT_EQ(reduced<std::int32_t>(Reduce::kSum, {{most}, {1}}).front(),

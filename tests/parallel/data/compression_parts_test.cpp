@@ -5,44 +5,12 @@
 #include <limits>
 #include <numeric>
 
-#include "parallel/data/compression/half.h"
 #include "parallel/data/compression/largest.h"
 #include "parallel/data/compression/low_rank.h"
 #include "tests/parallel/data/compression_ranks.h"
 
 namespace trireme::test {
 namespace {
-
-TEST(Half, every_value_is_read_as_the_standard_says_and_written_back) {
-  for (std::uint32_t bits = 0; bits < 65536; ++bits) {
-    const auto half = static_cast<std::uint16_t>(bits);
-    const int exponent = static_cast<int>(bits >> 10 & 31);
-    const int mantissa = static_cast<int>(bits & 1023);
-    const double sign = bits >> 15 ? -1 : 1;
-    const float value = half_value(half);
-    if (exponent == 31 && mantissa > 0) {
-      EXPECT_TRUE(std::isnan(value) && std::isnan(half_value(half_bits(value))));
-      continue;
-    }
-    const double expected = exponent == 31  ? HUGE_VAL
-                            : exponent == 0 ? std::ldexp(mantissa, -24)
-                                            : std::ldexp(1024 + mantissa, exponent - 25);
-    EXPECT_EQ(value, sign * expected) << bits;
-    EXPECT_EQ(half_bits(value), half);
-  }
-}
-
-TEST(Half, rounds_to_the_nearest_and_ties_to_even) {
-  // Between every two neighbours: the middle, and the floats next to it.
-  for (std::uint16_t low = 0; low < 0x7c00; ++low) {
-    const auto high = static_cast<std::uint16_t>(low + 1);
-    const double above = high == 0x7c00 ? 65536 : half_value(high);
-    const auto middle = static_cast<float>((half_value(low) + above) / 2);
-    EXPECT_EQ(half_bits(middle), low % 2 == 0 ? low : high) << low;
-    EXPECT_EQ(half_bits(std::nextafter(middle, 0.0f)), low);
-    EXPECT_EQ(half_bits(std::nextafter(middle, 1e9f)), high);
-  }
-}
 
 TEST(Largest, are_those_a_sort_would_put_first) {
   std::vector<std::int32_t> counts(kLargestCounts);

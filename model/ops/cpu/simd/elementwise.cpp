@@ -6,7 +6,7 @@ namespace trireme::simd {
 namespace {
 
 // To the nearest float, or to the odd one of the two around: rounding that again
-// to bfloat16 then gives the bfloat16 nearest to the double.
+// to bfloat16 or float16 then gives the one of these nearest to the double.
 TRIREME_INLINE float to_odd(double wide) {
   const float near = static_cast<float>(wide);
   std::uint32_t word = 0;
@@ -109,6 +109,7 @@ TRIREME_KERNEL void column_sums(const Columns<T>& op) {
   template void cast<kIsa, float, T>(float*, const T*, std::int64_t);       \
   template void cast<kIsa, double, T>(double*, const T*, std::int64_t);     \
   template void cast<kIsa, Bf16Bits, T>(Bf16Bits*, const T*, std::int64_t); \
+  template void cast<kIsa, F16Bits, T>(F16Bits*, const T*, std::int64_t);   \
   template double sum<kIsa, T>(const T*, std::int64_t);                     \
   template double sum_of_squares<kIsa, T>(const T*, std::int64_t);          \
   template void column_sums<kIsa, T>(const Columns<T>&);

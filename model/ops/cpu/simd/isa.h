@@ -34,8 +34,9 @@ void with_isa(const Body& body) {
   }
 }
 
-// A kernel's view of one bfloat16.
+// A kernel's view of one bfloat16, and of one float16.
 using Bf16Bits = std::uint16_t;
+enum class F16Bits : std::uint16_t {};
 
 // What sums and statistics of T are kept in.
 template <class T>

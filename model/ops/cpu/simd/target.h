@@ -35,6 +35,7 @@ typedef std::int32_t VecI __attribute__((vector_size(kVectorBytes)));
 typedef std::int64_t VecL __attribute__((vector_size(kVectorBytes)));
 typedef float HalfF __attribute__((vector_size(kVectorBytes / 2)));
 typedef std::uint32_t Words __attribute__((vector_size(kVectorBytes)));
+typedef std::int32_t HalfI __attribute__((vector_size(kVectorBytes / 2)));
 typedef std::uint32_t HalfWords __attribute__((vector_size(kVectorBytes / 2)));
 typedef std::uint16_t Shorts __attribute__((vector_size(kVectorBytes / 2)));
 typedef std::uint16_t HalfShorts __attribute__((vector_size(kVectorBytes / 4)));
@@ -182,6 +183,55 @@ TRIREME_INLINE VecD widened(HalfF v) {
 }
 TRIREME_INLINE Shorts narrowed(Words v) {
   return __builtin_convertvector(v, Shorts);
+}
+#endif
+
+// float16 to float32 and back, to nearest even; a NaN stays one.
+#if defined(__AVX512F__)
+TRIREME_INLINE VecF from_half(Shorts v) {
+  return (VecF)_mm512_maskz_cvtph_ps(0xffff, (__m256i)v);
+}
+TRIREME_INLINE HalfF from_half(HalfShorts v) {
+  return (HalfF)_mm256_cvtph_ps((__m128i)v);
+}
+TRIREME_INLINE Shorts to_half(VecF v) {
+  return (Shorts)_mm512_maskz_cvtps_ph(0xffff, v, _MM_FROUND_TO_NEAREST_INT);
+}
+#elif defined(__AVX2__)
+TRIREME_INLINE VecF from_half(Shorts v) {
+  return (VecF)_mm256_cvtph_ps((__m128i)v);
+}
+TRIREME_INLINE HalfF from_half(HalfShorts v) {
+  return (HalfF)_mm_cvtph_ps(_mm_cvtsi64_si128((long long)v));
+}
+TRIREME_INLINE Shorts to_half(VecF v) {
+  return (Shorts)_mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT);
+}
+#else
+// As model/base/half.h has it, element by element.
+template <class F, class I, class W>
+TRIREME_INLINE F of_half_bits(W bits) {
+  const W magnitude = bits & 0x7fffu;
+  const I compared = (I)magnitude;
+  const W small = (W)(__builtin_convertvector(compared, F) * 0x1p-24f);
+  const W normal = (magnitude << 13) + 0x38000000u, special = magnitude << 13 | 0x7f800000u;
+  const W word = compared < 0x400 ? small : compared < 0x7c00 ? normal : special;
+  return (F)(word | (bits & 0x8000u) << 16);
+}
+TRIREME_INLINE VecF from_half(Shorts v) {
+  return of_half_bits<VecF, VecI>(widened(v));
+}
+TRIREME_INLINE HalfF from_half(HalfShorts v) {
+  return of_half_bits<HalfF, HalfI>(widened(v));
+}
+TRIREME_INLINE Shorts to_half(VecF v) {
+  const Words word = (Words)v, magnitude = word & 0x7fffffffu, none{};
+  const VecI compared = (VecI)magnitude;
+  const Words small = (Words)((VecF)magnitude + 0.5f) - 0x3f000000u;
+  const Words normal = (magnitude + 0xfffu + (magnitude >> 13 & 1u) - 0x38000000u) >> 13;
+  const Words finite = compared < 0x38800000 ? small : normal;
+  const Words special = compared > 0x7f800000 ? none + 0x7e00u : none + 0x7c00u;
+  return narrowed((compared < 0x477ff000 ? finite : special) | (word >> 16 & 0x8000u));
 }
 #endif
 

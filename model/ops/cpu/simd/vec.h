@@ -106,12 +106,20 @@ struct Convert<float> {
     return (VecF)(widened(read<Shorts>(some, p)) << 16);
   }
   template <class Extent>
+  static TRIREME_INLINE VecF load(Extent some, const F16Bits* p) {
+    return from_half(read<Shorts>(some, p));
+  }
+  template <class Extent>
   static TRIREME_INLINE void store(Extent some, float* p, VecF v) {
     write(some, p, v);
   }
   template <class Extent>
   static TRIREME_INLINE void store(Extent some, Bf16Bits* p, VecF v) {
     write(some, p, narrow(v));
+  }
+  template <class Extent>
+  static TRIREME_INLINE void store(Extent some, F16Bits* p, VecF v) {
+    write(some, p, to_half(v));
   }
   // To nearest even; a NaN stays one.
   static TRIREME_INLINE Shorts narrow(VecF v) {
@@ -133,6 +141,10 @@ struct Convert<double> {
   template <class Extent>
   static TRIREME_INLINE VecD load(Extent some, const Bf16Bits* p) {
     return widened((HalfF)(widened(read<HalfShorts>(some, p)) << 16));
+  }
+  template <class Extent>
+  static TRIREME_INLINE VecD load(Extent some, const F16Bits* p) {
+    return widened(from_half(read<HalfShorts>(some, p)));
   }
   template <class Extent>
   static TRIREME_INLINE void store(Extent some, double* p, VecD v) {
@@ -162,6 +174,10 @@ template <>
 TRIREME_INLINE VecF rounded<Bf16Bits>(VecF v) {
   return (VecF)(widened(Convert<float>::narrow(v)) << 16);
 }
+template <>
+TRIREME_INLINE VecF rounded<F16Bits>(VecF v) {
+  return from_half(to_half(v));
+}
 
 template <class A>
 TRIREME_INLINE A one(const A* p) {
@@ -169,6 +185,9 @@ TRIREME_INLINE A one(const A* p) {
 }
 TRIREME_INLINE float one(const Bf16Bits* p) {
   return widen(*p);
+}
+TRIREME_INLINE float one(const F16Bits* p) {
+  return load(Part{1}, p)[0];
 }
 
 // v with zeros, or `other`, where the extent does not reach.
@@ -213,4 +232,5 @@ TRIREME_INLINE Vec<A> magnitude(Vec<A> v) {
 }  // namespace trireme::simd
 
 // Instantiates a source's kernels for the instruction set it is being compiled for.
-#define TRIREME_EACH_FLOAT(instance) instance(float) instance(double) instance(Bf16Bits)
+#define TRIREME_EACH_FLOAT(instance) \
+  instance(float) instance(double) instance(Bf16Bits) instance(F16Bits)

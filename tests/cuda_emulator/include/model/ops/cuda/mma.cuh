@@ -18,12 +18,12 @@ namespace trireme::emulator {
 
 inline constexpr unsigned kWholeWarp = 0xffffffffu;
 
-// One of a pair of bfloat16.
-inline float of_pair(std::uint32_t pair, int which) {
-  const std::uint32_t word = which == 0 ? pair << 16 : pair & 0xffff0000u;
-  float value = 0;
-  std::memcpy(&value, &word, 4);
-  return value;
+// One of a pair of T.
+template <class T>
+float of_pair(std::uint32_t pair, int which) {
+  T value;
+  value.bits = static_cast<std::uint16_t>(pair >> 16 * which);
+  return static_cast<float>(value);
 }
 
 inline void require_aligned(const void* at) {
@@ -77,8 +77,9 @@ inline Copies& copies_of_thread() {
 
 namespace trireme::ops::cuda {
 
-inline void multiply_bf16(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
-                          std::uint32_t b1, int line = __builtin_LINE()) {
+template <class T>
+void multiply(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1,
+              int line = __builtin_LINE()) {
   using namespace trireme::emulator;  // NOLINT(google-build-using-namespace)
   const Site site{__FILE__, line};
   struct Fragments {
@@ -92,13 +93,13 @@ inline void multiply_bf16(float (&c)[4], const std::uint32_t (&a)[4], std::uint3
     const auto row = from_lane<Fragments>(meeting, 4 * g + quad, site);
     for (int i = 0; i < 8; ++i) {
       const unsigned k = 2 * quad + static_cast<unsigned>(i % 2 + i / 4 * 8);
-      left[i / 2 % 2][k] = of_pair(row.a[i / 2], i % 2);
+      left[i / 2 % 2][k] = of_pair<T>(row.a[i / 2], i % 2);
     }
     for (unsigned column = 0; column < 2; ++column) {
       const auto held = from_lane<Fragments>(meeting, 4 * (2 * t + column) + quad, site);
       for (int i = 0; i < 4; ++i) {
         const unsigned k = 2 * quad + static_cast<unsigned>(i % 2 + i / 2 * 8);
-        right[column][k] = of_pair(held.b[i / 2], i % 2);
+        right[column][k] = of_pair<T>(held.b[i / 2], i % 2);
       }
     }
   }
@@ -135,8 +136,9 @@ inline float power_of_two(float value) {
   return power < std::numeric_limits<float>::min() ? 0 : power;
 }
 
-inline std::uint32_t pack_bf16(float first, float second) {
-  return Bf16(first).bits | static_cast<std::uint32_t>(Bf16(second).bits) << 16;
+template <class T>
+std::uint32_t pack(float first, float second) {
+  return T(first).bits | static_cast<std::uint32_t>(T(second).bits) << 16;
 }
 
 }  // namespace trireme::ops::cuda
