@@ -6,10 +6,10 @@
 #include <tuple>
 
 #include "checkpoint/crc32c.h"
+#include "checkpoint/division.h"
 #include "checkpoint/load.h"
 #include "checkpoint/memory/fetch.h"
 #include "checkpoint/scan.h"
-#include "checkpoint/division.h"
 #include "model/base/error.h"
 
 namespace trireme::checkpoint {

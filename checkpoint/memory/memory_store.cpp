@@ -4,8 +4,8 @@
 #include <set>
 
 #include "checkpoint/catalogue.h"
-#include "checkpoint/shard_report.h"
 #include "checkpoint/division.h"
+#include "checkpoint/shard_report.h"
 #include "model/base/error.h"
 
 namespace trireme::checkpoint {

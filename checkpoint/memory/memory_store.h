@@ -83,9 +83,9 @@ class MemoryStore {
   MemoryFolder folder_;
   const MemoryReader reader_;
   bool taken_ = false;
-  std::optional<int> newest_;                // slot of the newest whole snapshot
+  std::optional<int> newest_;  // slot of the newest whole snapshot
   Division division_;
-  std::vector<RawLayout> layouts_;           // of each rank's shard
+  std::vector<RawLayout> layouts_;  // of each rank's shard
   std::array<std::optional<Slot>, MemoryFolder::kSlots> slots_;
   std::vector<std::filesystem::path> removed_;
 };

@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "checkpoint/boxes.h"
-#include "checkpoint/memory/memory_store.h"
 #include "checkpoint/division.h"
+#include "checkpoint/memory/memory_store.h"
 #include "tests/checkpoint/state.h"
 #include "tests/parallel/mpi_world.h"
 
