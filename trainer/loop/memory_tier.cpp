@@ -103,8 +103,9 @@ bool MemoryTier::due(std::int64_t step) const {
   return saves_ && step % config_.memory_interval == 0;
 }
 
-void MemoryTier::save(const checkpoint::Snapshot& snapshot) {
+void MemoryTier::save(const std::function<checkpoint::Snapshot()>& take) {
   const double begin = now();
+  const checkpoint::Snapshot snapshot = take();
   try {
     store_.save(disk_.described(snapshot));
   } catch (const EnvironmentError& error) {
