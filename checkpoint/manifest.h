@@ -42,7 +42,7 @@ struct StoredFile {
 struct Lineage {
   std::int64_t sequence = 0;
   std::int64_t step = 0;
-  auto operator<=>(const Lineage&) const = default;
+  auto operator<=>(const Lineage&) const = default;  // NOLINT(modernize-use-nullptr): no pointer
 };
 
 // Everything a checkpoint says about itself; manifest.json is its text. The text

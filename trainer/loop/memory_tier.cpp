@@ -96,8 +96,9 @@ bool MemoryTier::due(std::int64_t step) const {
   return saves_ && step % config_.memory_interval == 0;
 }
 
-void MemoryTier::save(const checkpoint::Snapshot& snapshot) {
+void MemoryTier::save(const std::function<checkpoint::Snapshot()>& take) {
   const double begin = seconds_now();
+  const checkpoint::Snapshot snapshot = take();
   try {
     store_.save(disk_.described(snapshot), snapshot.add_digests);
   } catch (const EnvironmentError& error) {

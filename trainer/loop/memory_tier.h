@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -33,8 +34,8 @@ class MemoryTier {
   bool due(std::int64_t step) const;
   // Whether a snapshot may be read when the node that writes the logs is gone.
   bool outlives_a_node() const { return store_.nodes().count() > 1; }
-  // Its pieces are those of start().
-  void save(const checkpoint::Snapshot& snapshot);
+  // Stores what `take` returns, whose pieces are those of start().
+  void save(const std::function<checkpoint::Snapshot()>& take);
   // The run ends with all it has on disk, after `step`.
   void end(std::int64_t step);
 

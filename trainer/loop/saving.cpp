@@ -106,7 +106,7 @@ void TrainRun::save_to_memory() {
   if (!memory_.due(progress_.step) || committed_ == progress_.step) return;
   ledger_.enter(Phase::kSave);
   if (memory_.outlives_a_node()) log_.sync();
-  memory_.save(snapshot());
+  memory_.save([this] { return snapshot(); });
 }
 
 bool TrainRun::commit() {
