@@ -30,6 +30,14 @@ fs::path unique(const fs::path& folder, const char* prefix, const std::string& n
   return folder / say(prefix, name, "-", new_uuid());
 }
 
+// What replace_text() writes before it takes the place of another.
+bool is_replacement(const std::string& name) {
+  constexpr std::string_view kMark = ".tmp-";
+  const std::size_t at = name.rfind(kMark);
+  return at != std::string::npos && at + kMark.size() < name.size() &&
+         name.find_first_not_of("0123456789", at + kMark.size()) == std::string::npos;
+}
+
 }  // namespace
 
 PartialCheckpoint::PartialCheckpoint(const fs::path& folder, std::int64_t step)
@@ -105,7 +113,7 @@ void sweep_leftovers(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder, why)) {
     const std::string name = entry.path().filename().string();
     if (name.starts_with(kPartialPrefix) || name.starts_with(kTrashPrefix) ||
-        name.find(".tmp-") != std::string::npos) {
+        is_replacement(name)) {
       leftovers.push_back(entry.path());
     }
   }

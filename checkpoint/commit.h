@@ -44,7 +44,7 @@ void name_latest(const std::filesystem::path& folder, std::int64_t step);
 // Takes a checkpoint away: first its name, then its files.
 void remove_checkpoint(const std::filesystem::path& path);
 
-// Removes what crashed writers left in a folder of checkpoints.
+// Removes what crashed writers left in a folder of checkpoints or in that of their run.
 void sweep_leftovers(const std::filesystem::path& folder);
 
 // Throws EnvironmentError unless the file system has `bytes` and five percent.

@@ -62,6 +62,7 @@ Store::Store(fs::path run_dir, const Lease* lease, Team team)
   run_ = team_.led([&] {
     make_folders(folder());
     sweep_leftovers(folder());
+    sweep_leftovers(run_dir_);
     identify();
     if (run_.empty()) run_ = new_uuid();
     replace_text(folder() / kRun, run_ + "\n");
@@ -69,19 +70,29 @@ Store::Store(fs::path run_dir, const Lease* lease, Team team)
   });
 }
 
-// The run is what its file says, or else what its newest checkpoint says.
+// The run is what its file says. One that fits none of the checkpoints is damaged or another
+// run's: then it is what the newest of them says.
 void Store::identify() {
-  std::error_code ignored;
-  if (fs::exists(folder() / kRun, ignored)) {
-    std::string text = read_text(folder() / kRun, 4096);
-    if (!text.empty() && text.back() == '\n') text.pop_back();
-    if (is_uuid(text)) run_ = text;
+  std::string told;
+  try {
+    told = read_text(folder() / kRun, 4096);
+    if (!told.empty() && told.back() == '\n') told.pop_back();
+    if (!is_uuid(told)) told.clear();
+  } catch (const EnvironmentError&) {
+    // missing, or no file of ours
   }
+  std::string newest;
+  bool fits = false;
   for (const Summary& summary : list()) {
-    if (!summary.manifest) continue;
-    if (run_.empty()) run_ = summary.manifest->run;
+    if (!summary.manifest) {
+      fits = true;  // as far as can be said
+      continue;
+    }
+    if (newest.empty()) newest = summary.manifest->run;
+    fits = fits || summary.manifest->run == told;
     sequence_ = std::max(sequence_, summary.manifest->sequence + 1);
   }
+  run_ = told.empty() || (!fits && !newest.empty()) ? newest : told;
 }
 
 void Store::require_lease() const {

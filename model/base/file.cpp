@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "model/base/error.h"
 
@@ -153,10 +154,20 @@ void sync_folder(const std::filesystem::path& folder) {
 }
 
 void make_folders(const std::filesystem::path& folder) {
+  namespace fs = std::filesystem;
   std::error_code why;
-  std::filesystem::create_directories(folder, why);
+  // Their names have to survive a power cut, too. One that is there may be by a process that was
+  // killed before it could see to that.
+  std::vector<fs::path> parents{fs::absolute(folder).lexically_normal().parent_path()};
+  while (parents.back().has_relative_path() && !fs::exists(parents.back(), why)) {
+    parents.push_back(parents.back().parent_path());
+  }
+  fs::create_directories(folder, why);
   if (why)
     throw EnvironmentError(say("cannot create folder ", folder.string(), ": ", why.message()));
+  for (const fs::path& parent : parents) {
+    if (::access(parent.c_str(), R_OK) == 0) sync_folder(parent);  // others cannot be opened
+  }
 }
 
 }  // namespace trireme

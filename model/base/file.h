@@ -68,7 +68,7 @@ void replace_text(const std::filesystem::path& path, std::string_view text);
 // Makes a rename or a creation inside `folder` survive a power cut.
 void sync_folder(const std::filesystem::path& folder);
 
-// Like std::filesystem::create_directories, with the path and the reason in the error.
+// Like std::filesystem::create_directories, but they survive a power cut; says path and reason.
 void make_folders(const std::filesystem::path& folder);
 
 }  // namespace trireme

@@ -207,10 +207,14 @@ TEST(Store, leftovers_of_crashed_writers_go_when_the_next_writer_starts) {
   fs::create_directories(folder / ".partial-step-00000002-x/deep");
   fs::create_directories(folder / ".trash-step-00000000-x");
   std::ofstream(folder / "latest.tmp-123") << "x";
+  std::ofstream(scratch.path() / "config.toml.tmp-45") << "x";
+  std::ofstream(scratch.path() / "notes.tmp-of-mine") << "x";
   EXPECT_EQ(Store(scratch.path()).list().size(), 1u);  // a reader leaves them alone
   EXPECT_EQ(names_in(folder).size(), 6u);
   const Store store(scratch.path(), lease);
   EXPECT_EQ(names_in(folder), (std::vector<std::string>{"latest", "run", "step-00000001"}));
+  EXPECT_EQ(names_in(scratch.path()),
+            (std::vector<std::string>{"LEASE.json", "checkpoints", "notes.tmp-of-mine"}));
 }
 
 TEST(Store, a_lost_lease_stops_the_writer) {

@@ -145,7 +145,7 @@ def killed_two_hundred_times_at_random(workshop):
     seed = time.time_ns() % 1_000_000
     rng = random.Random(seed)
     note(f"seed of the moments: {seed}")
-    run, start = Run(workshop, steps=500), time.monotonic()
+    run, start = Run(workshop, steps=240), time.monotonic()
     while run.kills < 200 and time.monotonic() - start < 300:
         two = run.kills % 10 == 9
         layout = ["--parallelism.pipeline=2"] if two else []

@@ -27,6 +27,7 @@ std::filesystem::path linked(const std::filesystem::path& run, const RunConfig& 
   }
   fs::create_directory_symlink(wanted, name, why);
   if (why) throw EnvironmentError(say("cannot link ", name.string(), ": ", why.message()));
+  sync_folder(run);
   return run;
 }
 
