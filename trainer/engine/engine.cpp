@@ -216,7 +216,7 @@ void Engine::queue_gradients(std::int64_t valid_tokens, std::int64_t update) {
   for (const HostMirror& input : inputs_) input.upload(stream_);
   ops::zero(stream_, losses_);
   pipeline_->run(
-      stream_, [&](int m) { return input(m, scale_); },
+      stream_, [&](int m) { return input(m, scale_ * loss_scale_); },
       [&](int m, Tensor loss) { ops::sum(stream_, losses_.slice(m, 1), loss); });
   progress_.enter(ledger::Phase::kReduce);
   complete_gradients(update);
@@ -243,7 +243,7 @@ Engine::Update Engine::update(double learning_rate, std::int64_t update, double 
 
 void Engine::queue_update(double learning_rate, std::int64_t update, double norm_limit) {
   norm_limit_ = norm_limit;
-  optimizer_->step(stream_, learning_rate, update, norm_limit);
+  optimizer_->step(stream_, learning_rate, update, norm_limit, loss_scale_);
   progress_.enter(ledger::Phase::kPublish);
   gatherer_->publish(stream_);
   norm_read_.download(stream_);

@@ -69,6 +69,10 @@ class Engine {
   // The loss summed over the batch's valid tokens; nothing changes.
   double evaluate();
 
+  // What the loss is multiplied by before its gradients are computed, so that float16 holds small
+  // ones; a power of two, which costs no rounding. Norms and updates are without it.
+  void scale_loss(double factor) { loss_scale_ = factor; }
+
   // The two halves of train, for those who look in between (tests, parity).
   double gradients(std::int64_t valid_tokens, std::int64_t update = 1);
   // Nothing changes unless the norm is finite and at most `norm_limit`.
@@ -149,6 +153,7 @@ class Engine {
   std::optional<HostState> host_state_;
   std::optional<Pipeline> pipeline_;
   double scale_ = 1;  // of the step's losses
+  double loss_scale_ = 1;
   double norm_limit_ = kNoLimit;
 };
 

@@ -9,8 +9,10 @@
 namespace trireme {
 
 DType compute_dtype(const std::string& name) {
-  static const std::map<std::string, DType> kNames{
-      {"float32", DType::kF32}, {"float64", DType::kF64}, {"bfloat16", DType::kBf16}};
+  static const std::map<std::string, DType> kNames{{"float32", DType::kF32},
+                                                   {"float64", DType::kF64},
+                                                   {"bfloat16", DType::kBf16},
+                                                   {"float16", DType::kF16}};
   const auto found = kNames.find(name);
   if (found == kNames.end()) throw ConfigError(say("training.dtype = \"", name, "\" is not built"));
   return found->second;

@@ -35,6 +35,15 @@ std::string words(const StepGuard::Decision& decision, const Engine::StepResult&
 
 }  // namespace
 
+void TrainRun::answer_overflow(std::int64_t number) {
+  const double before = scaler_.scale();
+  scaler_.halve();
+  log_.note(
+      fmt::format("step {}: gradients overflow with the loss scaled by {}: tried again with {}",
+                  number, before, scaler_.scale()));
+  log_.event("overflow", number, {{"loss_scale", before}, {"next_loss_scale", scaler_.scale()}});
+}
+
 void TrainRun::answer_bad_step(const Engine::StepResult& result, std::int64_t number) {
   const StepGuard::Decision decision = guard_.decide(number, result.loss, result.grad_norm);
   const auto batch = static_cast<std::uint64_t>(config_.training.global_batch_size);
@@ -99,6 +108,7 @@ void TrainRun::roll_back(data::SampleRange bad, EventsLog::Details& details) {
   }
   go_on_from(*from);
   read_guard(guard_, *from, false);
+  read_scaler(scaler_, *from, false);
   const data::SampleRange left_out{progress_.position(), bad.end};
   progress_.left_out.add(left_out);
   log_.open(folder_.path, progress_.step, config_.metrics.enable_tensorboard);

@@ -92,6 +92,7 @@ TrainRun::TrainRun(LoadedConfig loaded, World& world, Device device, int threads
       arenas_(plan_.memory, device, shared_places(world)),
       engine_(spec_, groups_, stream_, arenas_),
       guard_(config_.training),
+      scaler_(config_.training),
       drill_(std::move(drill)),
       log_(team_.leads(), console_options(config_, total_steps_)) {}
 
@@ -234,6 +235,7 @@ void TrainRun::resume() {
   require_same_run(*resumed_from_);
   go_on_from(*resumed_from_);
   read_guard(guard_, *resumed_from_, true);
+  read_scaler(scaler_, *resumed_from_, true);
 }
 
 // Its pieces have been read.
@@ -355,7 +357,11 @@ void TrainRun::step() {
   const double seconds = now() - start;
   const StepTrace::Shares traced = trace_ ? trace_->end_step() : StepTrace::Shares{};
   if (!result.applied) {
-    answer_bad_step(result, number);
+    if (scaler_.answers(result.loss, result.grad_norm)) {
+      answer_overflow(number);
+    } else {
+      answer_bad_step(result, number);
+    }
     if (trace_ && trace_->done()) end_trace();
     return agree();
   }
@@ -386,6 +392,11 @@ void TrainRun::step() {
   // g++ 12 doubts *bubble.
   if (traced.bubble) metrics.more.emplace_back("bubble", traced.bubble.value_or(0));
   if (traced.hidden) metrics.more.emplace_back("hidden_communication", traced.hidden.value_or(0));
+  if (scaler_.scales()) {
+    metrics.more.emplace_back("loss_scale", scaler_.scale());
+    metrics.more.emplace_back("overflows", static_cast<double>(scaler_.overflows()));
+    scaler_.accept();
+  }
   if (guard_.skips() > 0) metrics.more.emplace_back("skips", static_cast<double>(guard_.skips()));
   if (guard_.rollbacks() > 0)
     metrics.more.emplace_back("rollbacks", static_cast<double>(guard_.rollbacks()));
@@ -404,6 +415,7 @@ Engine::StepResult TrainRun::train(double rate, std::int64_t number) {
   const std::int64_t valid = part(
       "data", [&] { return fill(train_data_, progress_.samples, UINT64_MAX, progress_.left_out); });
   if (valid == 0) throw on_all_ranks(DataError(say("step ", number, " has no token to predict")));
+  engine_.scale_loss(scaler_.scale());
   part("gradients", [&] { engine_.queue_gradients(valid, number); });
   if (drill_) drill_->strike(stream_, engine_.params(), team_.rank(), number);
   // On a device the loss is waited for only where the limit depends on it.
@@ -507,6 +519,7 @@ bool TrainRun::commit() {
   checkpoint::Snapshot snapshot;
   write_progress(progress_, train_data_, snapshot);
   guard_.write(snapshot.scalars);
+  scaler_.write(snapshot.scalars);
   snapshot.pieces = state_pieces(engine_);
   snapshot.config_toml = effective_toml(loaded_);
   snapshot.tokenizer = tokenizer_hash_;

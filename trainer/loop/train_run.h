@@ -10,6 +10,7 @@
 #include "trainer/engine/rank_groups.h"
 #include "trainer/loop/data_feed.h"
 #include "trainer/loop/gradient_drill.h"
+#include "trainer/loop/loss_scaler.h"
 #include "trainer/loop/run_folder.h"
 #include "trainer/loop/run_log.h"
 #include "trainer/loop/run_state.h"
@@ -58,7 +59,9 @@ class TrainRun {
                     std::uint64_t end = UINT64_MAX, const data::LeftOut& left_out = {});
   void step();
   Engine::StepResult train(double rate, std::int64_t number);
-  // After an attempt at a step that was not applied: what the config wants.
+  // After an attempt at a step whose scaled gradients overflowed.
+  void answer_overflow(std::int64_t number);
+  // After an attempt at a step that was not applied for another reason: what the config wants.
   void answer_bad_step(const Engine::StepResult& result, std::int64_t number);
   EventsLog::Details describe_bad_step(const StepGuard::Decision& decision,
                                        const Engine::StepResult& result) const;
@@ -95,6 +98,7 @@ class TrainRun {
   Arenas arenas_;
   Engine engine_;
   StepGuard guard_;
+  LossScaler scaler_;
   std::optional<GradientDrill> drill_;
   RunProgress progress_;
   std::optional<checkpoint::Loaded> resumed_from_;
