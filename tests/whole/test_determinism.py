@@ -21,7 +21,7 @@ def weights_hash(workshop, run, *options):
 @fact
 def the_same_config_gives_the_same_bits_again(workshop):
     workshop.corpus()
-    for dtype in "float32", "bfloat16":
+    for dtype in "float32", "bfloat16", "float16":
         changes = {**SHORT, "data": {"split": 0.1}, "validation": {"freq": 2, "steps": 2}}
         changes["training"] = {**SHORT["training"], "dtype": dtype}
         for run in "first", "second":
@@ -44,7 +44,8 @@ def two_threads_give_the_same_bits_again(workshop):
 def the_first_weights_do_not_depend_on_threads_dtype_recomputation_or_device(workshop):
     workshop.corpus()
     variants = [["--job.threads=1"], ["--job.threads=2"], ["--job.threads=3"],
-                ["--training.dtype=bfloat16"], ["--activation_checkpoint.mode=selective"],
+                ["--training.dtype=bfloat16"], ["--training.dtype=float16"],
+                ["--activation_checkpoint.mode=selective"],
                 ["--activation_checkpoint.mode=full"], ["--job.device=cpu"],
                 ["--job.device=auto"], ["--training.local_batch_size=1"],
                 ["--training.dtype=bfloat16", "--activation_checkpoint.mode=full",
@@ -67,7 +68,7 @@ def another_seed_gives_other_weights_another_curve_and_another_checkpoint(worksh
 @fact
 def recomputation_changes_no_bit(workshop):
     workshop.corpus()
-    for dtype in "float32", "bfloat16":
+    for dtype in "float32", "bfloat16", "float16":
         for mode in "none", "selective", "full":
             run = f"{dtype}-{mode}"
             workshop.run("train", workshop.config(run, SHORT), f"--training.dtype={dtype}",

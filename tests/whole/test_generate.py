@@ -90,7 +90,7 @@ def wrong_options_are_refused(workshop):
 
 @fact
 def eval_measures_what_the_run_measured(workshop):
-    for dtype in "float32", "bfloat16":
+    for dtype in "float32", "bfloat16", "float16":
         short_run(workshop, {"training": {"steps": 10, "dtype": dtype},
                              "job": {"dump_folder": dtype},
                              "data": {"split": 0.2},

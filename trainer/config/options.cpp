@@ -58,6 +58,9 @@ bool is_lars(const RunConfig& c) {
 bool is_muon(const RunConfig& c) {
   return is_optimizer(c, {"Muon"});
 }
+bool is_float16(const RunConfig& c) {
+  return c.training.dtype == "float16";
+}
 bool publishes_bfloat16(const RunConfig& c) {
   return c.training.dtype == "bfloat16" || c.training.dtype == "float8";
 }
@@ -304,7 +307,22 @@ void add_training(Options& to) {
                     "of the computation; weights, gradients and moments stay float32; float8 is "
                     "bfloat16 with the blocks' matrix products in float8",
                 .effect = Effect::kNumerics,
-                .allowed = {"float32", "bfloat16", "float8"}});
+                .allowed = {"float32", "bfloat16", "float16", "float8"}});
+  to.push_back({.key = "training.loss_scale_init",
+                .slot = TRIREME_MEMBER(training.loss_scale_init),
+                .help =
+                    "what the loss is multiplied by at first for float16's sake, a power of two; "
+                    "halved when gradients overflow, whose step is tried again",
+                .effect = Effect::kNumerics,
+                .range = between(1, static_cast<double>(kMostLossScale)),
+                .applies = is_float16});
+  to.push_back({.key = "training.loss_scale_growth_interval",
+                .slot = TRIREME_MEMBER(training.loss_scale_growth_interval),
+                .help = "after so many good steps the loss is scaled twice as much",
+                .effect = Effect::kNumerics,
+                .range = at_least(1),
+                .unit = "steps",
+                .applies = is_float16});
 }
 
 void add_guard(Options& to) {

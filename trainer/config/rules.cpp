@@ -52,6 +52,11 @@ class Rules {
     check(t.global_batch_size % t.local_batch_size == 0,
           {"training.global_batch_size", "training.local_batch_size"},
           say("must be a multiple of local_batch_size = ", t.local_batch_size));
+    std::vector<std::int64_t> scales;
+    for (std::int64_t scale = 1; scale <= kMostLossScale; scale *= 2) scales.push_back(scale);
+    check(std::binary_search(scales.begin(), scales.end(), t.loss_scale_init),
+          {"training.loss_scale_init"},
+          say("is no power of two; ", near(scales, t.loss_scale_init)));
     const Keys lengths{"training.steps", "training.tokens"};
     check(t.steps > 0 || t.tokens > 0, lengths,
           "the run has no length; give training.steps or training.tokens", false);
@@ -165,6 +170,11 @@ class Rules {
     check(!c_.job.reproducible, {key, "job.reproducible"},
           "contradicts job.reproducible: which rank has which gradients decides what is lost of "
           "them");
+    const bool keeps_residuals =
+        p.gradient_compression != "bfloat16" && p.gradient_compression != "float16";
+    check(!keeps_residuals || c_.training.dtype != "float16", {key, "training.dtype"},
+          "keeps what it has not sent for later steps, which may scale their loss otherwise; with "
+          "dtype float16 take \"bfloat16\" or \"float16\"");
     check(p.gradient_compression == "bfloat16" || p.tensor == 1, {key, "parallelism.tensor"},
           "rounds what tensor ranks hold in common differently on each, and their copies would "
           "drift apart; take \"bfloat16\", or tensor = 1");
@@ -325,6 +335,9 @@ class Rules {
       if (option.section() == "model") {
         check(!given, {option.key, "model.model_type", "model.flavor"},
               say("means nothing to a model of type ", c_.model.model_type, "; remove it"), false);
+      } else if (option.section() == "training") {
+        check(!given, {option.key, "training.dtype"},
+              say("means nothing to training in ", c_.training.dtype, "; remove it"), false);
       } else if (option.key == "optimizer.stochastic_rounding") {
         check(!given, {option.key, "training.dtype"},
               say("means nothing to weights in ", c_.training.dtype, "; remove it"), false);

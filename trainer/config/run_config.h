@@ -44,6 +44,8 @@ struct DataConfig {
   bool operator==(const DataConfig&) const = default;
 };
 
+inline constexpr std::int64_t kMostLossScale = std::int64_t{1} << 24;
+
 struct TrainingConfig {
   std::int64_t seq_len = 1024;
   std::int64_t local_batch_size = 1;   // sequences in a microbatch
@@ -52,6 +54,9 @@ struct TrainingConfig {
   std::int64_t tokens = 0;
   double max_norm = 1;  // 0: gradients are not clipped
   std::string dtype = "float32";
+  // Of float16 alone: a power of two, and good steps until it doubles.
+  std::int64_t loss_scale_init = 65536;
+  std::int64_t loss_scale_growth_interval = 2000;
   std::string on_nonfinite = "stop";  // stop, skip, rollback
   std::string on_spike = "none";      // none, stop, skip, rollback
   double spike_zscore = 6;

@@ -268,8 +268,8 @@ double Engine::gradients(std::int64_t valid_tokens, std::int64_t update) {
 
 void Engine::queue_gradients(std::int64_t valid_tokens, std::int64_t update) {
   if (stream_.executes()) {
-    *scale_.host().as<double>() =
-        1.0 / static_cast<double>(std::max<std::int64_t>(valid_tokens, 1));
+    per_token_ = 1.0 / static_cast<double>(std::max<std::int64_t>(valid_tokens, 1));
+    *scale_.host().as<double>() = loss_scale_ * per_token_;
   }
   progress_.enter(ledger::Phase::kForward);
   if (graph_ && records()) return graph_->launch(stream_);
@@ -316,7 +316,7 @@ void Engine::complete_gradients(std::int64_t update) {
 
 double Engine::loss() {
   stream_.synchronize();
-  return stream_.executes() ? summed_losses() * *scale_.host().as<double>() : 0;
+  return stream_.executes() ? summed_losses() * per_token_ : 0;
 }
 
 Engine::Update Engine::update(double learning_rate, std::int64_t update, double norm_limit) {
@@ -327,7 +327,7 @@ Engine::Update Engine::update(double learning_rate, std::int64_t update, double 
 
 void Engine::queue_update(double learning_rate, std::int64_t update, double norm_limit) {
   norm_limit_ = norm_limit;
-  optimizer_->step(stream_, learning_rate, update, norm_limit);
+  optimizer_->step(stream_, learning_rate, update, norm_limit, loss_scale_);
   progress_.enter(ledger::Phase::kPublish);
   gatherer_->publish(stream_);
   norm_read_.download(stream_);

@@ -78,6 +78,10 @@ class Engine {
   // The loss summed over the batch's valid tokens; nothing changes.
   double evaluate();
 
+  // What the loss is multiplied by before its gradients are computed, so that float16 holds small
+  // ones; a power of two, which costs no rounding. Norms and updates are without it.
+  void scale_loss(double factor) { loss_scale_ = factor; }
+
   // The two halves of train, for those who look in between (tests, parity).
   double gradients(std::int64_t valid_tokens, std::int64_t update = 1);
   // Nothing changes unless the norm is finite and at most `norm_limit`.
@@ -169,7 +173,9 @@ class Engine {
   std::optional<BlockWindow> window_;
   std::deque<OffloadedBlocks> offloaded_;  // a micro-batch in flight each
   std::optional<Pipeline> pipeline_;
-  HostMirror scale_;            // [1] F64, of the step's losses
+  HostMirror scale_;            // [1] F64, of the step's losses before their gradients
+  double per_token_ = 1;        // of the step's losses
+  double loss_scale_ = 1;
   std::optional<Graph> graph_;  // of issue_gradients
   bool observed_ = false;
   double norm_limit_ = kNoLimit;

@@ -13,6 +13,7 @@ DType compute_dtype(const std::string& name) {
       {"float32", DType::kF32},
       {"float64", DType::kF64},
       {"bfloat16", DType::kBf16},
+      {"float16", DType::kF16},
       {"float8", DType::kBf16}};  // all but the products of the blocks' linear layers
   const auto found = kNames.find(name);
   if (found == kNames.end()) throw ConfigError(say("training.dtype = \"", name, "\" is not built"));

@@ -35,6 +35,15 @@ std::string words(const StepGuard::Decision& decision, const Engine::StepResult&
 
 }  // namespace
 
+void TrainRun::answer_overflow(std::int64_t number) {
+  const double before = scaler_.scale();
+  scaler_.halve();
+  log_.note(
+      fmt::format("step {}: gradients overflow with the loss scaled by {}: tried again with {}",
+                  number, before, scaler_.scale()));
+  log_.event("overflow", number, {{"loss_scale", before}, {"next_loss_scale", scaler_.scale()}});
+}
+
 void TrainRun::answer_bad_step(const Engine::StepResult& result, std::int64_t number) {
   finish_save();  // what it saves is good, and may be what the run goes back to
   const StepGuard::Decision decision = guard_.decide(number, result.loss, result.grad_norm);
@@ -93,7 +102,7 @@ EventsLog::Details TrainRun::describe_bad_step(const StepGuard::Decision& decisi
 // out, also those that were good the first time.
 void TrainRun::roll_back(data::SampleRange bad, EventsLog::Details& details) {
   ledger_.enter(ledger::Phase::kLoad);
-  const auto from = resumption_.go_back(progress_, guard_);
+  const auto from = resumption_.go_back(progress_, guard_, scaler_);
   if (!from) {
     throw on_all_ranks(DivergedError(
         say("step ", progress_.step + 1, " has no checkpoint to roll back to: ", commit_failure_)));

@@ -17,7 +17,7 @@ RunConfig config_of(const checkpoint::Loaded& from, const std::filesystem::path&
 
 }  // namespace
 
-RunProgress Resumption::begin(StepGuard& guard) {
+RunProgress Resumption::begin(StepGuard& guard, LossScaler& scaler) {
   checkpoint::Store& store = run_.folder.store;
   const std::string& how = run_.config.checkpoint.resume;
   const std::vector<checkpoint::Piece> pieces = state_pieces(run_.engine);
@@ -40,6 +40,7 @@ RunProgress Resumption::begin(StepGuard& guard) {
   require_same_numerics(*from_, before);
   RunProgress progress = go_on_from(*from_);
   read_guard(guard, *from_, true);
+  read_scaler(scaler, *from_, true);
   return progress;
 }
 
@@ -55,12 +56,14 @@ RunProgress Resumption::start() {
   return progress;
 }
 
-std::optional<checkpoint::Loaded> Resumption::go_back(RunProgress& progress, StepGuard& guard) {
+std::optional<checkpoint::Loaded> Resumption::go_back(RunProgress& progress, StepGuard& guard,
+                                                      LossScaler& scaler) {
   auto from = run_.folder.store.load_newest(state_pieces(run_.engine));
   if (!from) return from;
   run_.memory.forget();
   progress = go_on_from(*from);
   read_guard(guard, *from, false);
+  read_scaler(scaler, *from, false);
   return from;
 }
 

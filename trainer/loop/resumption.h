@@ -30,7 +30,7 @@ class Resumption {
 
   // Where the run begins, as checkpoint.resume says; the weights are then in place. Throws
   // CheckpointError where it cannot go on from what it finds.
-  RunProgress begin(StepGuard& guard);
+  RunProgress begin(StepGuard& guard, LossScaler& scaler);
   // The checkpoint it goes on from; nothing when it starts.
   const std::optional<checkpoint::Loaded>& from() const { return from_; }
   // Whose weights it starts with; nothing when they are drawn, or when it goes on.
@@ -38,9 +38,10 @@ class Resumption {
   // Why its first step cannot be compared with the run before; empty when it can.
   const std::string& not_comparable() const { return not_comparable_; }
 
-  // Back to the newest good checkpoint, with the window of `guard` but not its counts;
-  // nothing, and no change, when there is none.
-  std::optional<checkpoint::Loaded> go_back(RunProgress& progress, StepGuard& guard);
+  // Back to the newest good checkpoint, with what `guard` and `scaler` knew there but not
+  // their counts; nothing, and no change, when there is none.
+  std::optional<checkpoint::Loaded> go_back(RunProgress& progress, StepGuard& guard,
+                                            LossScaler& scaler);
 
   // What was rejected on the way, and what has changed in the config since.
   void tell(RunLog& log) const;

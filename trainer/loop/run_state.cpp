@@ -62,6 +62,15 @@ double from_bits(const checkpoint::Loaded& loaded, const char* key) {
   return std::bit_cast<double>(value);
 }
 
+template <class Keeper>
+void read_scalars(Keeper& keeper, const checkpoint::Loaded& loaded, bool counts) {
+  try {
+    keeper.read(loaded.manifest.scalars, counts);
+  } catch (const nlohmann::json::exception& why) {
+    throw CheckpointError(say(loaded.folder.string(), ": scalars: ", why.what()));
+  }
+}
+
 }  // namespace
 
 std::vector<checkpoint::Piece> weight_pieces(const ParamStore& params, const Tensor& masters) {
@@ -145,11 +154,11 @@ RunProgress read_progress(const checkpoint::Loaded& loaded) {
 }
 
 void read_guard(StepGuard& guard, const checkpoint::Loaded& loaded, bool counts) {
-  try {
-    guard.read(loaded.manifest.scalars, counts);
-  } catch (const nlohmann::json::exception& why) {
-    throw CheckpointError(say(loaded.folder.string(), ": scalars: ", why.what()));
-  }
+  read_scalars(guard, loaded, counts);
+}
+
+void read_scaler(LossScaler& scaler, const checkpoint::Loaded& loaded, bool counts) {
+  read_scalars(scaler, loaded, counts);
 }
 
 std::string data_fingerprint(const checkpoint::Loaded& loaded) {

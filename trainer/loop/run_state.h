@@ -6,6 +6,7 @@
 #include "data/left_out.h"
 #include "data/sequencer.h"
 #include "trainer/engine/engine.h"
+#include "trainer/loop/loss_scaler.h"
 #include "trainer/loop/step_guard.h"
 
 namespace trireme {
@@ -45,8 +46,9 @@ void write_progress(const RunProgress& progress, const data::SampleSource& sourc
 // Throws CheckpointError unless the weights are those the checkpoint was made of.
 void require_weights(const checkpoint::Loaded& loaded, Engine& engine, Communicator& ranks);
 RunProgress read_progress(const checkpoint::Loaded& loaded);
-// As StepGuard::read, with the errors of the above.
+// As StepGuard::read and LossScaler::read, with the errors of the above.
 void read_guard(StepGuard& guard, const checkpoint::Loaded& loaded, bool counts);
+void read_scaler(LossScaler& scaler, const checkpoint::Loaded& loaded, bool counts);
 std::string data_fingerprint(const checkpoint::Loaded& loaded);
 
 }  // namespace trireme

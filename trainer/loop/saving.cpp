@@ -38,6 +38,7 @@ checkpoint::Snapshot TrainRun::snapshot() {
   checkpoint::Snapshot snapshot;
   write_progress(progress_, train_data_, snapshot);
   guard_.write(snapshot.scalars);
+  scaler_.write(snapshot.scalars);
   if (engine_.params().masters().dtype == DType::kF32) {
     engine_.host_state().download(stream_);
     snapshot.add_digests = [](checkpoint::Manifest& manifest) {

@@ -90,6 +90,7 @@ TrainRun::TrainRun(LoadedConfig loaded, World& world, Device device, int threads
       arenas_(plan_.memory, device, shared_places(world)),
       engine_(spec_, groups_, stream_, arenas_),
       guard_(config_.training),
+      scaler_(config_.training),
       drill_(std::move(drill)),
       log_(team_.leads(), console_options(config_, total_steps_)),
       memory_(config_, world_, *groups_.all, folder_.store, log_),
@@ -101,7 +102,7 @@ ExitCode TrainRun::run() {
   tokenizer_hash_ = tokenizer_hash_of(config_);
   use_gemm_choices();
   ledger_.enter(Phase::kLoad);
-  progress_ = resumption_.begin(guard_);
+  progress_ = resumption_.begin(guard_, scaler_);
   if (const auto& from = resumption_.from()) {
     committed_ = from->manifest.in_memory() ? from->manifest.parent.value_or(-1) : from->step;
   }
@@ -312,7 +313,11 @@ void TrainRun::step() {
   const double seconds = seconds_now() - start;
   const StepTrace::Shares traced = trace_ ? trace_->end_step() : StepTrace::Shares{};
   if (!result.applied) {
-    answer_bad_step(result, number);
+    if (scaler_.answers(result.loss, result.grad_norm)) {
+      answer_overflow(number);
+    } else {
+      answer_bad_step(result, number);
+    }
     if (trace_ && trace_->done()) end_trace();
     return agree();
   }
@@ -344,6 +349,11 @@ void TrainRun::step() {
   // g++ 12 doubts *bubble.
   if (traced.bubble) metrics.more.emplace_back("bubble", traced.bubble.value_or(0));
   if (traced.hidden) metrics.more.emplace_back("hidden_communication", traced.hidden.value_or(0));
+  if (scaler_.scales()) {
+    metrics.more.emplace_back("loss_scale", scaler_.scale());
+    metrics.more.emplace_back("overflows", static_cast<double>(scaler_.overflows()));
+    scaler_.accept();
+  }
   if (guard_.skips() > 0) metrics.more.emplace_back("skips", static_cast<double>(guard_.skips()));
   if (guard_.rollbacks() > 0)
     metrics.more.emplace_back("rollbacks", static_cast<double>(guard_.rollbacks()));
@@ -376,6 +386,7 @@ Engine::StepResult TrainRun::train(double rate, std::int64_t number) {
   const std::int64_t valid = part(
       "data", [&] { return fill(train_data_, progress_.samples, UINT64_MAX, progress_.left_out); });
   if (valid == 0) throw on_all_ranks(DataError(say("step ", number, " has no token to predict")));
+  engine_.scale_loss(scaler_.scale());
   part("gradients", [&] { engine_.queue_gradients(valid, number); });
   if (drill_) drill_->strike(stream_, engine_.params(), team_.rank(), number);
   // On a device the loss is waited for only where the limit depends on it.

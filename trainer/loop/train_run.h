@@ -11,6 +11,7 @@
 #include "trainer/engine/rank_groups.h"
 #include "trainer/loop/data_feed.h"
 #include "trainer/loop/gradient_drill.h"
+#include "trainer/loop/loss_scaler.h"
 #include "trainer/loop/memory_tier.h"
 #include "trainer/loop/resumption.h"
 #include "trainer/loop/run_folder.h"
@@ -60,7 +61,9 @@ class TrainRun {
   void step();
   void check_itself(const Engine::StepResult& result);
   Engine::StepResult train(double rate, std::int64_t number);
-  // After an attempt at a step that was not applied: what the config wants.
+  // After an attempt at a step whose scaled gradients overflowed.
+  void answer_overflow(std::int64_t number);
+  // After an attempt at a step that was not applied for another reason: what the config wants.
   void answer_bad_step(const Engine::StepResult& result, std::int64_t number);
   EventsLog::Details describe_bad_step(const StepGuard::Decision& decision,
                                        const Engine::StepResult& result) const;
@@ -109,6 +112,7 @@ class TrainRun {
   Arenas arenas_;
   Engine engine_;
   StepGuard guard_;
+  LossScaler scaler_;
   std::optional<GradientDrill> drill_;
   RunProgress progress_;
   std::optional<SelfCheck> self_check_;  // until the first step of a resumed run is done
