@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "model/device/cpu/threads.h"
 #include "tests/trainer/engine/tiny_engine.h"
 #include "trainer/engine/engine_spec.h"
@@ -27,9 +29,10 @@ struct Trained {
   bool plan_held;
 };
 
-Trained trained(const EngineSpec& spec, int steps = 4) {
+Trained trained(const EngineSpec& spec, int steps = 4, double loss_scale = 1) {
   test::TinyEngine whole(spec);
   Engine& engine = whole.engine;
+  engine.scale_loss(loss_scale);
   Trained result{{}, whole.weights(), 0, true};
   for (int step = 1; step <= steps; ++step) {
     fill(engine.batch(), static_cast<std::uint64_t>(step), spec.model.vocab_size);
@@ -45,7 +48,7 @@ Trained trained(const EngineSpec& spec, int steps = 4) {
 TEST_F(EngineTest, takes_exactly_the_memory_it_planned) {
   for (const char* family : {"gpt2", "qwen3"}) {
     for (const Recompute how : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
-      for (const DType compute : {DType::kF32, DType::kBf16, DType::kF64}) {
+      for (const DType compute : {DType::kF32, DType::kBf16, DType::kF16, DType::kF64}) {
         EngineSpec spec = spec_of(family);
         spec.recompute = how;
         spec.compute = compute;
@@ -76,7 +79,7 @@ TEST_F(EngineTest, initial_weights_are_equal_in_every_dtype_and_thread_count) {
   const std::uint64_t expected = trained(spec, 0).first_weights;
   for (int count = 1; count <= 3; ++count) {
     cpu::use_threads(count);
-    for (const DType compute : {DType::kF32, DType::kBf16, DType::kF64}) {
+    for (const DType compute : {DType::kF32, DType::kBf16, DType::kF16, DType::kF64}) {
       spec.compute = compute;
       EXPECT_EQ(trained(spec, 0).first_weights, expected);
     }
@@ -137,6 +140,21 @@ TEST_F(EngineTest, float8_follows_bfloat16_with_the_memory_planned_and_recompute
   }
 }
 
+TEST_F(EngineTest, float16_follows_float32_more_closely) {
+  for (const char* family : {"gpt2", "qwen3"}) {
+    EngineSpec spec = spec_of(family);
+    const Trained single = trained(spec);
+    spec.compute = DType::kF16;
+    for (const double loss_scale : {1.0, 0x1p16}) {
+      const Trained half = trained(spec, 4, loss_scale);
+      for (std::size_t i = 0; i < single.losses.size(); ++i) {
+        // Three bits more than bfloat16.
+        EXPECT_NEAR(half.losses[i], single.losses[i], 0.02 / 8 * single.losses[i]) << family;
+      }
+    }
+  }
+}
+
 TEST_F(EnginePlanTest, reproducible_sums_refuse_backwards_in_halves) {
   EngineSpec spec = spec_of("qwen3");
   spec.schedule = "ZBH1";
@@ -150,6 +168,40 @@ TEST_F(EnginePlanTest, counts_products_in_float8_like_others) {
   const Tally eighth = plan_engine(spec, RankGroups(), test::kDevice).issued;
   spec.factors = Factors::kAsStored;
   EXPECT_EQ(eighth.matmul, plan_engine(spec, RankGroups(), test::kDevice).issued.matmul);
+}
+
+TEST_F(EngineTest, a_loss_scale_changes_no_bit_where_nothing_leaves_the_range) {
+  for (const char* family : {"gpt2", "qwen3"}) {
+    for (const DType compute : {DType::kF32, DType::kF64, DType::kBf16}) {
+      EngineSpec spec = spec_of(family);
+      spec.compute = compute;
+      const Trained plain = trained(spec);
+      for (const double loss_scale : {0x1p-8, 0x1p16}) {
+        const Trained scaled = trained(spec, 4, loss_scale);
+        EXPECT_EQ(scaled.losses, plain.losses) << family << " " << name_of(compute);
+        EXPECT_EQ(scaled.last_weights, plain.last_weights) << family << " " << name_of(compute);
+      }
+    }
+  }
+}
+
+TEST_F(EngineTest, a_step_whose_gradients_overflow_changes_nothing_and_can_be_tried_again) {
+  EngineSpec spec = spec_of("qwen3");
+  spec.compute = DType::kF16;
+  test::TinyEngine whole(spec), other(spec);
+  for (test::TinyEngine* each : {&whole, &other}) fill(each->engine.batch(), 1, 61);
+  const std::uint64_t before = whole.weights();
+  whole.engine.scale_loss(0x1p40);  // a float16's largest is below 2^16
+  const Engine::StepResult failed = whole.engine.train(1e-3, 1, 120);
+  EXPECT_FALSE(failed.applied);
+  EXPECT_TRUE(std::isfinite(failed.loss) && !std::isfinite(failed.grad_norm));
+  EXPECT_EQ(whole.weights(), before);
+  for (test::TinyEngine* each : {&whole, &other}) each->engine.scale_loss(0x1p10);
+  const Engine::StepResult again = whole.engine.train(1e-3, 1, 120);
+  EXPECT_TRUE(again.applied);
+  EXPECT_EQ(again.loss, failed.loss);
+  EXPECT_EQ(again.grad_norm, other.engine.train(1e-3, 1, 120).grad_norm);
+  EXPECT_EQ(whole.weights(), other.weights());
 }
 
 TEST_F(EnginePlanTest, counts_the_products_of_a_step) {
