@@ -1,8 +1,6 @@
 #include "tests/cuda_emulator/streams.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <random>
 #include <utility>
 #include <vector>
 
@@ -16,36 +14,6 @@ namespace {
 
 std::vector<cudaStream_t> streams;
 std::uint64_t waits = 0, calls = 0;
-cudaError_t failed = cudaSuccess;  // of eager streams, which nobody waited for
-
-// Who is eager, as it is drawn anew after so many pieces of work.
-struct Order {
-  static constexpr int kPeriod = 40;
-  std::mt19937_64 random;
-  bool is_random = false;
-  int left = 0;
-
-  void use(std::uint64_t seed) {
-    random.seed(seed);
-    is_random = seed != 0;
-    left = 0;
-  }
-  bool draw() { return is_random && random() % 2 == 0; }
-};
-
-std::uint64_t seed_given() {
-  const char* const seed = std::getenv("TRIREME_EMULATED_ORDER");
-  return seed ? std::strtoull(seed, nullptr, 10) : 0;
-}
-
-Order& order() {
-  static Order the_order = [] {
-    Order first;
-    first.use(seed_given());
-    return first;
-  }();
-  return the_order;
-}
 
 cudaError_t advance(cudaStream_t stream, std::uint64_t position) {
   if (stream->done >= position) return cudaSuccess;
@@ -63,21 +31,7 @@ cudaError_t advance(cudaStream_t stream, std::uint64_t position) {
 
 cudaError_t wait_for(cudaStream_t stream, std::uint64_t position) {
   if (stream->done < position) ++waits;
-  const cudaError_t error = advance(stream, position);
-  return error != cudaSuccess ? error : std::exchange(failed, cudaSuccess);
-}
-
-void hurry(cudaStream_t stream) {
-  const cudaError_t error = advance(stream, stream->queued);
-  if (error != cudaSuccess) failed = error;
-}
-
-void draw_order() {
-  order().left = Order::kPeriod;
-  for (const cudaStream_t stream : streams) {
-    stream->eager = order().draw();
-    if (stream->eager) hurry(stream);
-  }
+  return advance(stream, position);
 }
 
 bool lives(cudaStream_t stream) {
@@ -87,11 +41,6 @@ bool lives(cudaStream_t stream) {
 }  // namespace
 
 namespace trireme::emulator {
-
-void use_order(std::uint64_t seed) {
-  order().use(seed);
-  draw_order();
-}
 
 std::uint64_t host_waits() {
   return waits;
@@ -107,8 +56,6 @@ cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work) {
   if (stream) {
     stream->work.push_back(std::move(work));
     ++stream->queued;
-    if (order().is_random && order().left-- == 0) draw_order();
-    if (stream->eager) hurry(stream);
     return cudaSuccess;
   }
   if (is_capturing()) return spoil_captures(cudaErrorStreamCaptureImplicit);
@@ -131,7 +78,6 @@ cudaError_t finish_streams(bool blocking_only) {
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   *stream = new CUstream_st;
   (*stream)->blocking = (flags & cudaStreamNonBlocking) == 0;
-  (*stream)->eager = order().draw();
   streams.push_back(*stream);
   return cudaSuccess;
 }

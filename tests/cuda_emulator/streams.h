@@ -8,11 +8,9 @@
 #include <emulator/api.h>
 #include "tests/cuda_emulator/capture.h"
 
-// Work waits until somebody waits for it: what relies on a stream being quick is found out. In
-// random orders some streams do not wait: what relies on one being slow is found out too.
+// Work waits until somebody waits for it: what relies on a stream being quick is found out.
 struct CUstream_st {
   bool blocking = true;  // waits for the null stream, which waits for it
-  bool eager = false;    // its work is done when it is queued
   std::uint64_t queued = 0, done = 0;
   std::deque<std::function<cudaError_t()>> work;
   trireme::emulator::CapturePlace capture;  // where its work goes instead, in a capture
@@ -32,10 +30,6 @@ namespace trireme::emulator {
 cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work);
 // Does what is queued, on every stream or on those that the null stream waits for.
 cudaError_t finish_streams(bool blocking_only);
-// From here on streams are eager or not by chance, each for a while: of the orders that events
-// allow, another for each seed. 0: none is. So it is at first, unless the environment's
-// TRIREME_EMULATED_ORDER gives a seed.
-void use_order(std::uint64_t seed);
 // How often the host has had to wait for a stream.
 std::uint64_t host_waits();
 // How often it has queued work on one; a graph counts once.

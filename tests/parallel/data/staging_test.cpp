@@ -10,9 +10,6 @@
 #include "model/device/devices.h"
 #include "model/ops/optimizer.h"
 #include "parallel/comm/self_communicator.h"
-#ifdef TRIREME_TESTED_ON_EMULATOR
-#include "tests/cuda_emulator/streams.h"
-#endif
 
 namespace trireme {
 namespace {
@@ -132,20 +129,6 @@ TEST_F(StagingTest, every_rule_updates_pieces_as_it_updates_the_whole) {
     }
   }
 }
-
-#ifdef TRIREME_TESTED_ON_EMULATOR
-TEST_F(StagingTest, pieces_wait_for_each_other_in_every_order_that_events_allow) {
-  for (std::uint64_t order = 1; order <= 10; ++order) {
-    SCOPED_TRACE(order);
-    emulator::use_order(order);
-    OptimizerOptions options;
-    expect_same_updates(options);
-    options.name = "LAMB";
-    expect_same_updates(options);
-  }
-  emulator::use_order(0);
-}
-#endif
 
 }  // namespace
 }  // namespace trireme
