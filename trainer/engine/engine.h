@@ -173,8 +173,8 @@ class Engine {
   std::optional<BlockWindow> window_;
   std::deque<OffloadedBlocks> offloaded_;  // a micro-batch in flight each
   std::optional<Pipeline> pipeline_;
-  HostMirror scale_;            // [1] F64, of the step's losses before their gradients
-  double per_token_ = 1;        // of the step's losses
+  HostMirror scale_;      // [1] F64, of the step's losses before their gradients
+  double per_token_ = 1;  // of the step's losses
   double loss_scale_ = 1;
   std::optional<Graph> graph_;  // of issue_gradients
   bool observed_ = false;
