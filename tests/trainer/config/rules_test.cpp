@@ -167,12 +167,6 @@ INSTANTIATE_TEST_SUITE_P(
         Case{{{"parallelism.sequence", "true"}},
              "command line: --parallelism.sequence = true: means nothing with parallelism.tensor = "
              "1; remove it, or give more tensor ranks"},
-        Case{{{"parallelism.pipeline", "2"},
-              {"parallelism.schedule", "ZBH1"},
-              {"job.reproducible", "true"}},
-             "command line: --job.reproducible = true: each micro-batch's gradients have a place of "
-             "their own in the tree of sums, which ZBH1 leaves before they are whole; take another "
-             "schedule"},
         Case{{{"checkpoint.allow_changes", "[\"optimizer.lr\", \"model.hidden_sise\"]"}},
              "command line: --checkpoint.allow_changes = [\"optimizer.lr\", "
              "\"model.hidden_sise\"]: \"model.hidden_sise\" is no key that changes numerics, nor "

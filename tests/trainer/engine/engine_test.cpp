@@ -244,16 +244,17 @@ TEST_F(FitTest, a_plan_that_is_too_large_is_refused_with_changes_that_fit) {
                         .micro_batches = 1,
                         .optimizer = {}};
   const MemoryPlan plan = plan_engine(spec, RankGroups(), test::kDevice).memory;
-  const std::size_t with_snapshot = plan.total() + snapshot_bytes(plan);
-  EXPECT_EQ(snapshot_bytes(plan), plan.weights + plan.optimizer);  // float32: its own masters
-  EXPECT_NO_THROW(require_fit(config, RankGroups(), test::kDevice, plan, with_snapshot));
-  EXPECT_THROW(require_fit(config, RankGroups(), test::kDevice, plan, with_snapshot - 1),
-               EnvironmentError);
-  const auto cheapest = savings(config, RankGroups(), test::kDevice, with_snapshot - 1);
-  ASSERT_FALSE(cheapest.empty());
-  EXPECT_EQ(cheapest[0].change, "checkpoint.async = false");
-  EXPECT_EQ(cheapest[0].bytes, plan.total());
-
+  if (!test::kDevice.is_cuda()) {  // a snapshot lies in the same memory
+    const std::size_t with_snapshot = plan.total() + snapshot_bytes(plan);
+    EXPECT_EQ(snapshot_bytes(plan), plan.weights + plan.optimizer);  // float32: its own masters
+    EXPECT_NO_THROW(require_fit(config, RankGroups(), test::kDevice, plan, with_snapshot));
+    EXPECT_THROW(require_fit(config, RankGroups(), test::kDevice, plan, with_snapshot - 1),
+                 EnvironmentError);
+    const auto cheapest = savings(config, RankGroups(), test::kDevice, with_snapshot - 1);
+    ASSERT_FALSE(cheapest.empty());
+    EXPECT_EQ(cheapest[0].change, "checkpoint.async = false");
+    EXPECT_EQ(cheapest[0].bytes, plan.total());
+  }
   config.checkpoint.async = false;
   const std::size_t needed = plan.total();
   const auto found = savings(config, RankGroups(), test::kDevice, needed - 1);
