@@ -40,7 +40,8 @@ def of_a_run_of_two_ranks(workshop):
 def of_a_run_that_is_resumed_from_an_older_step(workshop):
     """And writes steps again that are there."""
     every_state_is_good(workshop, 1, [["--training.steps=10"],
-                                      ["--training.steps=14", "--checkpoint.resume=8"]])
+                                      ["--training.steps=14", "--checkpoint.resume=8",
+                                       '--checkpoint.allow_changes=["all"]']])
 
 
 if __name__ == "__main__":

@@ -25,7 +25,9 @@ void over_rows(Stream& stream, void (*kernel)(NormRows<T>), const NormRows<T>& o
 template <Norm norm, class T, class Op>
 void backward(Stream& stream, const Op& op, const NormBackwardRows<T>& rows) {
   const auto run = [&]<int n>(Count<n>) {
-    launch(norm_backward_kernel<norm, n, T>, extent(row_chunks(rows.rows)), kBackwardThreads, 0,
+    // Eight float16s at a time take more registers than two blocks of a multiprocessor have.
+    constexpr int kPack = std::is_same_v<T, F16> ? std::min(n, 4) : n;
+    launch(norm_backward_kernel<norm, kPack, T>, extent(row_chunks(rows.rows)), kBackwardThreads, 0,
            stream, rows);
   };
   with_packs<T>(rows.width, run, op.dx, op.dy, op.x, op.gain, op.dresidual);
