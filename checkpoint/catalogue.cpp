@@ -79,7 +79,7 @@ std::vector<StoredTensor> catalogue(std::span<const std::vector<Piece>> ranks,
       tensor.shape = piece.shape;
       tensor.crc32c ^= part.digest.share;
       tensor.rectangles.push_back(
-          {rank, piece.box, part.offset, piece.bytes(), part.digest.crc32c});
+          {rank, piece.box, part.offset, piece.bytes(), part.digest.crc32c, part.blocks});
     }
   }
   std::vector<StoredTensor> table;

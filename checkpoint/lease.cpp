@@ -5,8 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <cstring>
 #include <optional>
@@ -21,6 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+
+constexpr std::uint64_t kMostHolders = std::uint64_t{1} << 40;
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -39,7 +43,7 @@ std::string boot_id() {
 
 struct Holder {
   std::string host, boot, job, since;
-  std::int64_t pid = 0;
+  std::int64_t pid = 0, incarnation = 0;
 
   std::string words() const {
     return say("process ", pid, " on ", host, job.empty() ? "" : ", job " + job, ", since ", since);
@@ -63,15 +67,35 @@ std::optional<Holder> read_holder(int descriptor, const fs::path& path) {
     holder.since = object.text("since", 64);
     holder.pid = static_cast<std::int64_t>(object.number("pid", 1u << 30));
     object.text("uuid", 64);
+    if (parsed.contains("incarnation")) {  // not in files of earlier versions
+      holder.incarnation = static_cast<std::int64_t>(object.number("incarnation", kMostHolders));
+    }
     return holder;
   } catch (const CheckpointError&) {
     return std::nullopt;
   }
 }
 
-void write_holder(int descriptor, const fs::path& path, const std::string& job) {
-  const json holder = {{"host", host_name()}, {"boot", boot_id()},   {"pid", ::getpid()},
-                       {"job", job},          {"since", now_text()}, {"uuid", new_uuid()}};
+// How many holders the run folder has had, as the last of them left it; 0 when none did.
+std::int64_t counted_holders(const fs::path& file) {
+  std::error_code why;
+  if (!fs::is_regular_file(file, why)) return 0;
+  std::uint64_t count = 0;
+  try {
+    const std::string text = read_text(file, /*limit=*/64);
+    const auto parsed = std::from_chars(text.data(), text.data() + text.size(), count);
+    if (parsed.ec != std::errc() || count > kMostHolders) return 0;
+  } catch (const EnvironmentError&) {
+    return 0;
+  }
+  return static_cast<std::int64_t>(count);
+}
+
+void write_holder(int descriptor, const fs::path& path, const std::string& job,
+                  std::int64_t incarnation) {
+  const json holder = {{"host", host_name()}, {"boot", boot_id()},          {"pid", ::getpid()},
+                       {"job", job},          {"incarnation", incarnation}, {"since", now_text()},
+                       {"uuid", new_uuid()}};
   const std::string text = holder.dump(2) + "\n";
   const bool written =
       ::ftruncate(descriptor, 0) == 0 &&
@@ -141,7 +165,10 @@ bool Lease::take(const std::string& job) {
                               path_.string(), " and start again"));
   }
   if (holder) taken_from_ = holder->words();
-  write_holder(descriptor_, path_, job);
+  const fs::path count = path_.parent_path() / "incarnation";
+  incarnation_ = 1 + std::max(holder ? holder->incarnation : 0, counted_holders(count));
+  replace_text(count, std::to_string(incarnation_) + "\n");
+  write_holder(descriptor_, path_, job, incarnation_);
   return true;
 }
 

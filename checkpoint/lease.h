@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
@@ -7,7 +8,8 @@ namespace trireme::checkpoint {
 // The right to write into a run folder: one process at a time has it, as long as
 // the object lives. LEASE.json names the holder; its file lock proves that the
 // holder lives, so that a lease survives nobody: after a kill -9 or a reboot the
-// next run takes over. Throws CheckpointError with the holder's name when another
+// next run takes over. How many holders there were outlives them all, in the file
+// `incarnation` beside it. Throws CheckpointError with the holder's name when another
 // process has it.
 class Lease {
  public:
@@ -19,6 +21,8 @@ class Lease {
 
   // False once somebody removed or replaced the lease file: stop writing then.
   bool held() const;
+  // Which of the run folder's holders this is, from 1: fences what an earlier one still writes.
+  std::int64_t incarnation() const { return incarnation_; }
   // The dead holder this lease was taken from, in words; empty when there was none.
   const std::string& taken_from() const { return taken_from_; }
 
@@ -28,6 +32,7 @@ class Lease {
 
   std::filesystem::path path_;
   int descriptor_ = -1;
+  std::int64_t incarnation_ = 0;
   std::string taken_from_;
 };
 

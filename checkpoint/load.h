@@ -7,6 +7,7 @@
 #include "checkpoint/catalogue.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/piece.h"
+#include "parallel/comm/neighbours.h"
 
 namespace trireme::checkpoint {
 
@@ -18,6 +19,16 @@ namespace trireme::checkpoint {
 // Needs kWindow bytes of memory.
 void load_pieces(const std::filesystem::path& folder, const Manifest& manifest,
                  std::span<const Piece> wanted, Match match);
+
+// What a rank has to share with the others of its host for load_together.
+std::size_t shared_bytes();
+// Such a load by all ranks of a host, of which none reads again what another reads for it: each
+// shows the others what it has read and checked. `wanted` is what each of them wants, by place,
+// with memory of this rank's; all of it is in the checkpoint. Where one fails, all end: it
+// throws, and on the others it returns false, their pieces half filled. `host` is new. Needs
+// kWindow bytes of memory, and then as much of what is shared.
+bool load_together(const std::filesystem::path& folder, const Manifest& manifest,
+                   std::span<const std::span<const Piece>> wanted, Neighbours& host);
 
 // Everything that is wrong with the checkpoint in `folder`, each in one line that
 // names the file and, where it is in a tensor's bytes, the tensor. Reads every byte, as

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "checkpoint/blocks.h"
 #include "checkpoint/crc32c.h"
 #include "checkpoint/seal.h"
 #include "model/base/error.h"
@@ -30,6 +31,7 @@ json to_json(const StoredTensor& tensor) {
                           {"offset", rectangle.offset},
                           {"bytes", rectangle.bytes},
                           {"crc32c", hex(rectangle.crc32c)}});
+    if (!rectangle.blocks.empty()) rectangles.back()["blocks"] = blocks_text(rectangle.blocks);
   }
   return {{"name", tensor.name},
           {"dtype", name_of(tensor.dtype)},

@@ -20,6 +20,8 @@ struct Rectangle {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
   std::uint32_t crc32c = 0;
+  std::vector<std::uint32_t> blocks =
+      {};  // CRC32C of each of its blocks (blocks.h); may be unknown
 };
 
 struct StoredTensor {

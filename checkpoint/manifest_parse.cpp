@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "checkpoint/blocks.h"
 #include "checkpoint/boxes.h"
 #include "checkpoint/crc32c.h"
 #include "checkpoint/json_object.h"
@@ -17,6 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::uint64_t kMost = std::uint64_t{1} << 53;  // what every JSON reader holds exactly
+constexpr std::size_t kMostBlocksText = 4096;
 constexpr std::size_t kMostText = std::size_t{64} << 20;
 
 // Coordinates of a tensor: `rank` whole numbers from `least` on.
@@ -69,6 +71,8 @@ Rectangle parse_rectangle(const json& value, const std::string& where, const Sto
   rectangle.offset = object.number("offset", kMost);
   rectangle.bytes = object.number("bytes", kMost);
   rectangle.crc32c = object.crc("crc32c");
+  const bool has_blocks = value.contains("blocks");
+  const std::string blocks = has_blocks ? object.text("blocks", kMostBlocksText) : std::string();
   object.finish();
   for (int dim = 0; dim < tensor.shape.rank(); ++dim) {
     if (rectangle.box.from[dim] + rectangle.box.extent[dim] > tensor.shape[dim]) {
@@ -77,6 +81,13 @@ Rectangle parse_rectangle(const json& value, const std::string& where, const Sto
   }
   if (rectangle.bytes != bytes_of(rectangle.box.extent, size_of(tensor.dtype))) {
     object.refuse("bytes", "it does not fit the extent");
+  }
+  if (has_blocks) {
+    rectangle.blocks = parse_blocks(blocks, rectangle.bytes);
+    if (rectangle.blocks.empty() ||
+        joined_crc(rectangle.blocks, rectangle.bytes) != rectangle.crc32c) {
+      object.refuse("blocks", "they do not fit the rectangle's bytes and crc32c");
+    }
   }
   const StoredFile& shard = shards[rectangle.shard];
   if (rectangle.offset + rectangle.bytes > shard.bytes) {

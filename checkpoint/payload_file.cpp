@@ -1,6 +1,7 @@
 #include "checkpoint/payload_file.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +15,9 @@
 
 namespace trireme::checkpoint {
 namespace {
+
+// Of one call: the disk has nothing to do between two.
+constexpr std::size_t kAtOnce = std::size_t{64} << 20;
 
 [[noreturn]] void fail(const char* what, const std::filesystem::path& path, int reason) {
   throw EnvironmentError(say("cannot ", what, " ", path.string(), ": ", std::strerror(reason)));
@@ -33,8 +37,12 @@ void write_all_at(const File& file, std::uint64_t offset, std::span<const std::b
 }  // namespace
 
 AlignedBuffer make_aligned_buffer() {
-  AlignedBuffer buffer(static_cast<std::byte*>(std::aligned_alloc(kBlock, kWindow + 2 * kBlock)));
+  constexpr std::size_t kHugePage = std::size_t{2} << 20;
+  constexpr std::size_t kBytes = (kWindow + 2 * kBlock + kHugePage - 1) / kHugePage * kHugePage;
+  AlignedBuffer buffer(static_cast<std::byte*>(std::aligned_alloc(kHugePage, kBytes)));
   if (!buffer) throw std::bad_alloc();
+  // The kernel finds and holds each page of it for every transfer.
+  ::madvise(buffer.get(), kBytes, MADV_HUGEPAGE);
   return buffer;
 }
 
@@ -58,9 +66,10 @@ PayloadFile::PayloadFile(const std::filesystem::path& path)
 
 void PayloadFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
   while (direct_ && offset % kBlock == 0 && bytes.size() >= kBlock) {
-    const std::size_t n = std::min(bytes.size() / kBlock * kBlock, kWindow);
     const std::byte* from = bytes.data();
-    if (reinterpret_cast<std::uintptr_t>(from) % kBlock != 0) {
+    const bool aligned = reinterpret_cast<std::uintptr_t>(from) % kBlock == 0;
+    const std::size_t n = std::min(bytes.size() / kBlock * kBlock, aligned ? kAtOnce : kWindow);
+    if (!aligned) {
       std::memcpy(buffer_.get(), from, n);
       from = buffer_.get();
     }
@@ -75,6 +84,7 @@ void PayloadFile::write_at(std::uint64_t offset, std::span<const std::byte> byte
     offset += static_cast<std::uint64_t>(written);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
   }
+  if (bytes.empty()) return;
   write_all_at(file_, offset, bytes);
   // Starts the disk on it now, so that the sync at the end has little left to do.
   ::sync_file_range(file_.descriptor(), static_cast<off_t>(offset),

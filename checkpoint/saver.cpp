@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/blocks.h"
 #include "checkpoint/child.h"
 #include "checkpoint/commit.h"
 #include "checkpoint/shard_report.h"
@@ -16,8 +17,12 @@ using nlohmann::json;
 
 std::string write_requested_shard(const json& request, const SnapshotMemory& memory) {
   const std::vector<Piece> pieces = memory.placed(parse_pieces(request["pieces"]));
-  return shard_text(
-      write_shard(request["path"].get<std::string>(), {request["run"], request["step"]}, pieces));
+  std::vector<std::vector<std::uint32_t>> blocks;
+  for (const json& text : request["blocks"]) {
+    blocks.push_back(parse_blocks(text.get<std::string>(), pieces[blocks.size()].bytes()));
+  }
+  return shard_text(write_shard(request["path"].get<std::string>(),
+                                {request["run"], request["step"]}, pieces, blocks));
 }
 
 std::string publish_requested(const json& request) {
@@ -72,15 +77,18 @@ void Saver::begin(Snapshot snapshot) {
   publishing_ = false;
   try {
     store_.team().together([&] {
-      const std::vector<Piece> copies = writer_.memory.copy(division_.mine);
+      const SnapshotMemory::Copied copied = writer_.memory.copy(division_.mine);
+      json blocks = json::array();
+      for (const auto& of_piece : copied.blocks) blocks.push_back(blocks_text(of_piece));
       const auto name =
           shard_name(static_cast<std::size_t>(store_.team().rank()), division_.ranks.size());
       writer_.process.start(json{
           {"path", (commit_->path / name).string()},
           {"run", store_.run()},
           {"step", commit_->step},
-          {"pieces",
-           pieces_text(copies)}}.dump());
+          {"pieces", pieces_text(copied.pieces)},
+          {"blocks",
+           std::move(blocks)}}.dump());
       return std::string();
     });
   } catch (...) {

@@ -47,7 +47,7 @@ std::vector<Piece> parse_pieces(const std::string& text) {
 std::string shard_text(const WrittenShard& shard) {
   json list = {shard.file.name, shard.file.bytes, shard.file.crc32c, shard.seconds};
   for (const auto& part : shard.parts) {
-    list.push_back({part.offset, part.digest.crc32c, part.digest.share});
+    list.push_back({part.offset, part.digest.crc32c, part.digest.share, part.blocks});
   }
   return list.dump();
 }
@@ -56,7 +56,7 @@ WrittenShard parse_shard(const std::string& text) {
   const json list = json::parse(text);
   WrittenShard shard{{list[0], list[1], list[2]}, {}, list[3]};
   for (std::size_t i = 4; i < list.size(); ++i) {
-    shard.parts.push_back({list[i][0], {list[i][1], list[i][2]}});
+    shard.parts.push_back({list[i][0], {list[i][1], list[i][2]}, list[i][3]});
   }
   return shard;
 }

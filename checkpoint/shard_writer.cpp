@@ -4,6 +4,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/blocks.h"
 #include "checkpoint/child.h"
 #include "checkpoint/hdf5/shard_file.h"
 #include "checkpoint/hdf5/view_file.h"
@@ -29,13 +30,31 @@ Digest write_piece(PayloadFile& file, const Piece& piece, std::uint64_t offset) 
   return digest_of(piece.box, piece.shape, size_of(piece.dtype), read);
 }
 
+// The same of a piece whose blocks' checksums are known: its bytes need not be read where they
+// are one run of their tensor.
+Digest write_piece(PayloadFile& file, const Piece& piece, std::uint64_t offset,
+                   const std::vector<std::uint32_t>& blocks) {
+  const std::uint32_t crc = joined_crc(blocks, piece.bytes());
+  const auto share = share_of(piece.box, piece.shape, size_of(piece.dtype), crc);
+  if (!share) return write_piece(file, piece, offset);
+  file.write_at(offset, {piece.data, piece.bytes()});
+  return {crc, *share};
+}
+
+// `scan` is of all the pieces' blocks.
 void check_read_back(const std::filesystem::path& path, const Scan& scan,
-                     std::span<const Piece> pieces, const std::vector<WrittenShard::Part>& parts) {
+                     std::span<const Piece> pieces, std::vector<WrittenShard::Part>& parts) {
+  auto block = scan.ranges.begin();
   for (std::size_t i = 0; i < pieces.size(); ++i) {
-    if (scan.ranges[i] == parts[i].digest.crc32c) continue;
+    const std::uint64_t bytes = pieces[i].bytes();
+    const auto count = static_cast<std::ptrdiff_t>(blocks_of({0, bytes}).size());
+    parts[i].blocks.assign(block, block + count);
+    block += count;
+    const std::uint32_t got = joined_crc(parts[i].blocks, bytes);
+    if (count == 1) parts[i].blocks.clear();
+    if (got == parts[i].digest.crc32c) continue;
     throw CheckpointError(say(path.string(), " reads back differently: tensor ", pieces[i].tensor,
-                              ", CRC32C ", hex(scan.ranges[i]), ", written ",
-                              hex(parts[i].digest.crc32c)));
+                              ", CRC32C ", hex(got), ", written ", hex(parts[i].digest.crc32c)));
   }
 }
 
@@ -50,24 +69,27 @@ std::string shard_name(std::size_t shard, std::size_t of) {
 }
 
 WrittenShard write_shard(const std::filesystem::path& path, const hdf5::Origin& origin,
-                         std::span<const Piece> pieces) {
+                         std::span<const Piece> pieces,
+                         std::span<const std::vector<std::uint32_t>> known) {
   const auto start = std::chrono::steady_clock::now();
   const std::vector<std::uint64_t> offsets =
       nlohmann::json::parse(in_child(say("laying out ", path.string()), [&] {
         return nlohmann::json(hdf5::lay_out(path, origin, pieces)).dump();
       }));
   WrittenShard shard;
-  std::vector<Range> ranges;
+  std::vector<Range> blocks;
   {
     PayloadFile file(path);
     for (std::size_t i = 0; i < pieces.size(); ++i) {
-      shard.parts.push_back({offsets[i], write_piece(file, pieces[i], offsets[i])});
-      ranges.push_back({offsets[i], pieces[i].bytes()});
+      const Digest digest = known.empty() ? write_piece(file, pieces[i], offsets[i])
+                                          : write_piece(file, pieces[i], offsets[i], known[i]);
+      shard.parts.push_back({offsets[i], digest, {}});
+      for (const Range block : blocks_of({offsets[i], pieces[i].bytes()})) blocks.push_back(block);
     }
     file.finish();
   }
   shard.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const Scan scan = scan_file(path, ranges);
+  const Scan scan = scan_file(path, blocks);
   check_read_back(path, scan, pieces, shard.parts);
   shard.file = {path.filename(), scan.bytes, scan.crc32c};
   return shard;

@@ -19,6 +19,8 @@ struct WrittenShard {
   struct Part {
     std::uint64_t offset = 0;
     Digest digest;
+    std::vector<std::uint32_t> blocks =
+        {};  // CRC32C of each (blocks.h); empty where there is but one
   };
   std::vector<Part> parts;  // one for each piece, in the same order
   double seconds = 0;       // that it took until it was on the disk, without the reading back
@@ -29,8 +31,10 @@ struct WrittenShard {
 // that at the datasets' offsets, syncs, reads the file back and compares. A full disk is an
 // EnvironmentError, as is a crash of the child, a file that reads back differently a
 // CheckpointError. The file may be left behind; its folder is the caller's to remove.
+// `blocks`: CRC32C of each block of each piece, where that is known already.
 WrittenShard write_shard(const std::filesystem::path& path, const hdf5::Origin& origin,
-                         std::span<const Piece> pieces);
+                         std::span<const Piece> pieces,
+                         std::span<const std::vector<std::uint32_t>> blocks = {});
 
 // Writes state.h5 in a child process in the same way.
 StoredFile write_view(const std::filesystem::path& path, const Manifest& manifest);

@@ -2,9 +2,13 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "checkpoint/blocks.h"
+#include "checkpoint/copy.h"
+#include "checkpoint/crc32c.h"
 #include "checkpoint/payload_file.h"
 #include "model/base/error.h"
 #include "model/device/cpu/threads.h"
@@ -67,17 +71,39 @@ std::vector<Piece> SnapshotMemory::placed(std::span<const Piece> pieces) const {
   return placed;
 }
 
-std::vector<Piece> SnapshotMemory::copy(std::span<const Piece> pieces) const {
-  constexpr std::int64_t kGrain = 1 << 20;
-  std::vector<Piece> copies = placed(pieces);
+SnapshotMemory::Copied SnapshotMemory::copy(std::span<const Piece> pieces) const {
+  struct Block {
+    std::uint64_t at;  // of all bytes
+    std::size_t piece;
+    Range range;
+    std::uint32_t* crc32c;
+  };
+  Copied copied{placed(pieces), std::vector<std::vector<std::uint32_t>>(pieces.size())};
+  std::vector<Block> blocks;
+  std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
-    cpu::parallel_for(static_cast<std::int64_t>(pieces[i].bytes()), kGrain,
-                      [&](std::int64_t first, std::int64_t last) {
-                        std::memcpy(copies[i].data + first, pieces[i].data + first,
-                                    static_cast<std::size_t>(last - first));
-                      });
+    const std::vector<Range> ranges = blocks_of({0, pieces[i].bytes()});
+    copied.blocks[i].resize(ranges.size());
+    for (std::size_t block = 0; block < ranges.size(); ++block) {
+      blocks.push_back({bytes, i, ranges[block], &copied.blocks[i][block]});
+      bytes += ranges[block].bytes;
+    }
   }
-  return copies;
+  constexpr std::int64_t kGrain = 1 << 20;
+  cpu::parallel_for(static_cast<std::int64_t>(bytes), kGrain, [&](auto first, auto last) {
+    const auto before = [](const Block& block, auto at) {
+      return block.at < static_cast<std::uint64_t>(at);
+    };
+    const auto end = std::lower_bound(blocks.begin(), blocks.end(), last, before);
+    for (auto block = std::lower_bound(blocks.begin(), blocks.end(), first, before); block != end;
+         ++block) {
+      const Range& range = block->range;
+      const std::span<const std::byte> from(pieces[block->piece].data + range.offset, range.bytes);
+      *block->crc32c = crc_from(
+          copy_with_remainder(copied.pieces[block->piece].data + range.offset, from), range.bytes);
+    }
+  });
+  return copied;
 }
 
 }  // namespace trireme::checkpoint

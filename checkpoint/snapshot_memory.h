@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -21,9 +22,12 @@ class SnapshotMemory {
   // Takes what `pieces` need, so that copying them never waits for the machine.
   // EnvironmentError when it has no such memory.
   void reserve(std::span<const Piece> pieces);
-  // Copies them here, on all threads of this process. Returns them as they lie here, each
-  // where direct I/O can write it from.
-  std::vector<Piece> copy(std::span<const Piece> pieces) const;
+  struct Copied {
+    std::vector<Piece> pieces;  // as they lie here, each where direct I/O can write it from
+    std::vector<std::vector<std::uint32_t>> blocks;  // CRC32C of each block (blocks.h) of each
+  };
+  // Copies them here, on all threads of this process.
+  Copied copy(std::span<const Piece> pieces) const;
   // Where the copies of `pieces` lie, for a process that knows no more than their shapes.
   std::vector<Piece> placed(std::span<const Piece> pieces) const;
 

@@ -196,8 +196,26 @@ void Store::go_on_from(const Manifest& snapshot) {
   sequence_ = std::max(sequence_, snapshot.sequence);
 }
 
+// All ranks. Those of a host share the work.
+void Store::fill(const fs::path& from, const Manifest& manifest, std::span<const Piece> wanted,
+                 std::span<const std::vector<Piece>> of_all) const {
+  const std::unique_ptr<Neighbours> host = team_.neighbours(shared_bytes());
+  team_.together([&] {
+    if (!host) {
+      load_pieces(from, manifest, wanted, Match::kSubset);
+      return std::string();
+    }
+    std::vector<std::span<const Piece>> of_host;
+    for (const int rank : host->ranks()) {
+      of_host.push_back(rank == team_.rank() ? wanted : of_all[static_cast<std::size_t>(rank)]);
+    }
+    load_together(from, manifest, of_host, *host);
+    return std::string();
+  });
+}
+
 Loaded Store::load(const fs::path& from, std::span<const Piece> wanted,
-                   std::span<const Piece> of_all, Match match) {
+                   std::span<const std::vector<Piece>> of_all, Match match) {
   const auto start = std::chrono::steady_clock::now();
   Loaded loaded{0, from, {}, {}};
   team_.together([&] {
@@ -206,10 +224,11 @@ Loaded Store::load(const fs::path& from, std::span<const Piece> wanted,
       throw CheckpointError(say(from.string(), ": it belongs to run ", loaded.manifest.run,
                                 ", this folder to run ", run_));
     }
-    check_match(loaded.manifest, of_all, match, from.string());
-    load_pieces(from, loaded.manifest, wanted, Match::kSubset);
+    check_match(loaded.manifest, joined(of_all), match, from.string());
+    check_files(from, loaded.manifest);
     return std::string();
   });
+  fill(from, loaded.manifest, wanted, of_all);
   loaded.step = loaded.manifest.step;
   loaded.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   good_.insert(loaded.step);
@@ -232,7 +251,7 @@ std::vector<fs::path> Store::candidates() const {
 std::optional<Loaded> Store::load_newest(std::span<const Piece> wanted, Match match) {
   const std::vector<fs::path> folders = candidates();
   if (folders.empty()) return std::nullopt;
-  const std::vector<Piece> of_all = joined(pieces_of_all(team_, wanted));
+  const std::vector<std::vector<Piece>> of_all = pieces_of_all(team_, wanted);
   std::vector<std::string> rejected;
   for (const fs::path& from : folders) {
     try {
@@ -255,7 +274,7 @@ std::optional<Loaded> Store::load_newest(std::span<const Piece> wanted, Match ma
 
 Loaded Store::load_step(std::int64_t step, std::span<const Piece> wanted, Match match) {
   const std::vector<fs::path> folders = candidates();
-  const std::vector<Piece> of_all = joined(pieces_of_all(team_, wanted));
+  const std::vector<std::vector<Piece>> of_all = pieces_of_all(team_, wanted);
   std::string there;
   for (const fs::path& from : folders) {
     const std::int64_t found = *step_of(from.filename().string());

@@ -130,8 +130,11 @@ class Store {
   const std::string& run() const { return run_; }
 
  private:
+  // `of_all`: what each rank wants, without memory.
   Loaded load(const std::filesystem::path& folder, std::span<const Piece> wanted,
-              std::span<const Piece> of_all, Match match);
+              std::span<const std::vector<Piece>> of_all, Match match);
+  void fill(const std::filesystem::path& from, const Manifest& manifest,
+            std::span<const Piece> wanted, std::span<const std::vector<Piece>> of_all) const;
   std::vector<std::filesystem::path> candidates() const;  // newest first
   void identify();
 

@@ -97,4 +97,8 @@ std::string Team::led(const Work& work) const {
   return result_of(gather(leads() ? outcome_of(work) : std::string()).front(), "");
 }
 
+std::unique_ptr<Neighbours> Team::neighbours(std::size_t bytes) const {
+  return world_ ? neighbours_of(*world_, bytes) : nullptr;
+}
+
 }  // namespace trireme::checkpoint

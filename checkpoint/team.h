@@ -1,9 +1,12 @@
 #pragma once
+#include <cstddef>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "parallel/comm/communicator.h"
+#include "parallel/comm/neighbours.h"
 
 namespace trireme::checkpoint {
 
@@ -13,8 +16,9 @@ namespace trireme::checkpoint {
 class Team {
  public:
   Team();  // of one
-  // `ranks` outlives the team.
-  explicit Team(Communicator& ranks) : ranks_(&ranks) {}
+  // `ranks` outlives the team, and so does `world`, which they are all of, in its order: then
+  // those on one host read together.
+  explicit Team(Communicator& ranks, World* world = nullptr) : ranks_(&ranks), world_(world) {}
 
   int rank() const { return ranks_->rank(); }
   int size() const { return ranks_->size(); }
@@ -24,12 +28,16 @@ class Team {
   // Runs `work` everywhere; returns the texts by rank. When it throws an Error anywhere,
   // throws that of the lowest rank everywhere, naming the rank.
   std::vector<std::string> together(const Work& work) const;
+  // The ranks of this one's host, each with `bytes` that all of them map; null where it is alone
+  // on its host, or they cannot.
+  std::unique_ptr<Neighbours> neighbours(std::size_t bytes) const;
   // Runs `work` on the leader; everyone gets its text, or its Error.
   std::string led(const Work& work) const;
 
  private:
   std::vector<std::string> gather(const std::string& text) const;
   Communicator* ranks_;
+  World* world_ = nullptr;
 };
 
 }  // namespace trireme::checkpoint

@@ -35,7 +35,7 @@ std::span<const std::byte> Window::at(std::uint64_t at, std::size_t n) {
   if (from < from_ || from + n > to_) {
     fill(from, range_.offset + std::min<std::uint64_t>(at + kWindow, range_.bytes));
   }
-  return {buffer_.get() + (from - from_), n};
+  return {memory_ + (from - from_), n};
 }
 
 // Whole blocks around [from, to), as direct reads need them; the file may end in the last.
@@ -46,7 +46,7 @@ void Window::fill(std::uint64_t from, std::uint64_t to) {
   while (to_ < to) {
     // After a short read the rest may begin inside a block; it is read again whole.
     const std::uint64_t place = to_ / kBlock * kBlock;
-    const ssize_t got = ::pread(file_.descriptor(), buffer_.get() + (place - from_), end - place,
+    const ssize_t got = ::pread(file_.descriptor(), memory_ + (place - from_), end - place,
                                 static_cast<off_t>(place));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EINVAL && !buffered) {  // bigger blocks than we know of

@@ -37,7 +37,11 @@ File open_direct(const std::filesystem::path& path);
 class Window {
  public:
   Window(const File& file, Range range, const AlignedBuffer& buffer)
-      : file_(file), range_(range), buffer_(buffer) {}
+      : Window(file, range, buffer.get()) {}
+  // Through memory at a multiple of kBlock: of the range's bytes, but kWindow at most, and
+  // 2 * kBlock more.
+  Window(const File& file, Range range, std::byte* memory)
+      : file_(file), range_(range), memory_(memory) {}
 
   // Bytes [at, at + n) of the range, n at most kWindow; valid until the next call.
   // Throws EnvironmentError when they cannot be read.
@@ -48,7 +52,7 @@ class Window {
 
   const File& file_;
   Range range_;
-  const AlignedBuffer& buffer_;
+  std::byte* memory_;
   std::uint64_t from_ = 0;  // the file's bytes [from_, to_) are in the buffer
   std::uint64_t to_ = 0;
 };

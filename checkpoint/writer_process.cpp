@@ -18,7 +18,8 @@
 namespace trireme::checkpoint {
 namespace {
 
-constexpr int kNiceness = 19;  // what training leaves of the cores is enough
+// Less than training has of the cores, and enough to be done before the next save is due.
+constexpr int kNiceness = 12;
 constexpr const char* kWriter = "the process that writes checkpoints";
 
 bool send_all(int socket, const void* data, std::size_t bytes) {

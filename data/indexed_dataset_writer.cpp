@@ -1,11 +1,14 @@
 #include "data/indexed_dataset_writer.h"
 
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <limits>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -20,7 +23,29 @@ constexpr std::size_t kBufferBytes = 4u << 20;
 constexpr std::int64_t kLongestSequence = std::numeric_limits<std::int32_t>::max();
 
 std::filesystem::path temporary_beside(const std::filesystem::path& path) {
-  return path.string() + say(".partial-", ::getpid());
+  return path.string() + ".partial";
+}
+
+// Opened for appending, and locked: two writers of one file would mix their tokens.
+File take_for_appending(const std::filesystem::path& path) {
+  File file = File::open_append(path);
+  if (::flock(file.descriptor(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    throw EnvironmentError(say(path.string(), ": another process is writing it"));
+  }
+  // Whoever held the lock may have renamed the file since it was opened.
+  struct stat ours {};
+  struct stat named {};
+  if (::fstat(file.descriptor(), &ours) != 0 || ::stat(path.c_str(), &named) != 0 ||
+      ours.st_ino != named.st_ino) {
+    throw EnvironmentError(say(path.string(), ": another process has just written it"));
+  }
+  return file;
+}
+
+void cut_to(File& file, std::uint64_t size) {
+  if (file.size() < size || ::ftruncate(file.descriptor(), static_cast<off_t>(size)) != 0) {
+    throw EnvironmentError(say(file.path().string(), ": has not the ", size, " bytes it had"));
+  }
 }
 
 void rename_or_throw(const std::filesystem::path& from, const std::filesystem::path& to) {
@@ -51,16 +76,76 @@ class Spool {
 
 }  // namespace
 
-IndexedDatasetWriter::IndexedDatasetWriter(std::filesystem::path prefix, TokenType type)
+IndexedDatasetWriter::IndexedDatasetWriter(std::filesystem::path prefix, TokenType type,
+                                           const SavedTokens& from)
     : prefix_(std::move(prefix)), type_(type) {
   if (prefix_.has_parent_path()) make_folders(prefix_.parent_path());
   temporary_ = temporary_beside(tokens_path(prefix_));
-  file_ = File::create(temporary_);
+  temporary_index_ = temporary_beside(index_path(prefix_));
+  new_index_ = index_path(prefix_).string() + ".new";
+  File file = take_for_appending(temporary_);
+  cut_to(file, static_cast<std::uint64_t>(from.tokens) * size_of(type_));
+  if (from.tokens > 0 || from.index_bytes > 0) {
+    take_up(from);
+  } else {
+    ::unlink(temporary_index_.c_str());
+  }
+  file_ = std::move(file);
   buffer_.reserve(kBufferBytes);
 }
 
 IndexedDatasetWriter::~IndexedDatasetWriter() {
-  if (file_) ::unlink(temporary_.c_str());
+  if (!file_) return;
+  ::unlink(temporary_.c_str());
+  ::unlink(temporary_index_.c_str());
+  ::unlink(new_index_.c_str());
+}
+
+void IndexedDatasetWriter::take_up(const SavedTokens& from) {
+  saved_index_ = File::open_append(temporary_index_);
+  cut_to(*saved_index_, from.index_bytes);
+  const std::string bytes = read_text(temporary_index_, from.index_bytes);
+  std::vector<std::uint32_t> numbers(bytes.size() / sizeof(std::uint32_t));
+  std::memcpy(numbers.data(), bytes.data(), numbers.size() * sizeof(std::uint32_t));
+  for (std::size_t at = 0; at < numbers.size();) {
+    const std::uint32_t count = numbers[at++];
+    sequences_of_.push_back(count);
+    for (std::uint32_t i = 0; i < count && at < numbers.size(); ++i) {
+      lengths_.push_back(static_cast<std::int32_t>(numbers[at++]));
+    }
+  }
+  tokens_ = from.tokens;
+  open_tokens_ = from.open_tokens;
+  highest_ = from.highest_id;
+  index_bytes_ = from.index_bytes;
+  saved_documents_ = sequences_of_.size();
+  saved_sequences_ = lengths_.size();
+  if (documents() != from.documents) {
+    throw EnvironmentError(say(temporary_index_.string(), ": has not the documents it had"));
+  }
+}
+
+std::optional<SavedTokens> IndexedDatasetWriter::save() {
+  if (open_sequences_ > 0) return std::nullopt;
+  flush();
+  file_->sync();
+  std::vector<std::uint32_t> numbers;
+  for (; saved_documents_ < sequences_of_.size(); ++saved_documents_) {
+    const std::uint32_t count = sequences_of_[saved_documents_];
+    numbers.push_back(count);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      numbers.push_back(static_cast<std::uint32_t>(lengths_[saved_sequences_++]));
+    }
+  }
+  if (!saved_index_) saved_index_ = File::open_append(temporary_index_);
+  saved_index_->write_all(std::as_bytes(std::span(numbers)));
+  saved_index_->sync();
+  index_bytes_ += numbers.size() * sizeof(std::uint32_t);
+  return SavedTokens{.tokens = tokens_,
+                     .open_tokens = open_tokens_,
+                     .documents = documents(),
+                     .highest_id = highest_,
+                     .index_bytes = index_bytes_};
 }
 
 void IndexedDatasetWriter::append(std::span<const std::int32_t> ids) {
@@ -135,23 +220,18 @@ void IndexedDatasetWriter::finish() {
   require(open_tokens_ == 0 && open_sequences_ == 0, "the last document is still open");
   flush();
   file_->sync();
-  file_->close();
   const std::filesystem::path index = index_path(prefix_);
-  const std::filesystem::path temporary_index = temporary_beside(index);
-  try {
-    File file = File::create(temporary_index);
-    write_index(file);
-    file.sync();
-    file.close();
-    // Between the renames an older index would describe the newer tokens.
-    ::unlink(index.c_str());
-    ::unlink(sidecar_path(prefix_).c_str());
-    rename_or_throw(temporary_, tokens_path(prefix_));
-    rename_or_throw(temporary_index, index);
-  } catch (...) {
-    ::unlink(temporary_index.c_str());
-    throw;
-  }
+  File file = File::create(new_index_);
+  write_index(file);
+  file.sync();
+  file.close();
+  // Between the renames an older index would describe the newer tokens.
+  ::unlink(index.c_str());
+  ::unlink(sidecar_path(prefix_).c_str());
+  rename_or_throw(temporary_, tokens_path(prefix_));
+  rename_or_throw(new_index_, index);
+  ::unlink(temporary_index_.c_str());
+  file_->close();
   file_.reset();
   sync_folder(prefix_.has_parent_path() ? prefix_.parent_path() : ".");
 }

@@ -16,37 +16,44 @@ namespace fs = std::filesystem;
 
 constexpr int kDeepestList = 8;  // @a naming @a would go on for ever
 
-struct Compression {
-  std::string_view magic, name, undo;
+struct Form {
+  std::string_view magic;
+  InputFile::Compression compression;
+  std::string_view undo{};  // the program that does, where we do not
 };
-constexpr std::array kCompressions{
-    Compression{"\x1F\x8B", "gzip", "gunzip"},
-    Compression{"\x28\xB5\x2F\xFD", "zstd", "unzstd"},
-    Compression{"\xFD"
-                "7zXZ",
-                "xz", "unxz"},
-    Compression{"BZh", "bzip2", "bunzip2"},
-    Compression{"PK\x03\x04", "zip", "unzip"},
+constexpr auto kNotOurs = InputFile::Compression::kNone;
+constexpr std::array kForms{
+    Form{"\x1F\x8B", InputFile::Compression::kGzip},
+    Form{"\x28\xB5\x2F\xFD", InputFile::Compression::kZstd},
+    Form{"\xFD"
+         "7zXZ",
+         kNotOurs, "unxz"},
+    Form{"BZh", kNotOurs, "bunzip2"},
+    Form{"PK\x03\x04", kNotOurs, "unzip"},
 };
 
-void refuse_compressed(const fs::path& path, std::uint64_t bytes) {
+InputFile::Compression compression_of(const fs::path& path, std::uint64_t bytes) {
   std::string start(std::min<std::uint64_t>(bytes, 8), '\0');
   File::open_read(path).read_at(0, std::as_writable_bytes(std::span(start)));
-  for (const Compression& compression : kCompressions) {
-    if (start.compare(0, compression.magic.size(), compression.magic) != 0) continue;
-    throw DataError(say(path.string(), ": is compressed with ", compression.name, "; ",
-                        compression.undo, " it first"));
+  for (const Form& form : kForms) {
+    if (start.compare(0, form.magic.size(), form.magic) != 0) continue;
+    if (form.undo.empty()) return form.compression;
+    throw DataError(say(path.string(), ": is compressed, and neither with gzip nor zstd; ",
+                        form.undo, " it first"));
   }
+  return InputFile::Compression::kNone;
 }
 
 void add_file(const fs::path& path, std::vector<InputFile>& files) {
   try {
     const std::uint64_t bytes = File::open_read(path).size();
-    refuse_compressed(path, bytes);
-    const std::string extension = path.extension().string();
+    const InputFile::Compression compression = compression_of(path, bytes);
+    const bool packed = compression != InputFile::Compression::kNone;
+    const std::string extension = (packed ? path.stem() : path).extension().string();
     files.push_back({.path = path,
                      .bytes = bytes,
-                     .json_lines = extension == ".jsonl" || extension == ".ndjson"});
+                     .json_lines = extension == ".jsonl" || extension == ".ndjson",
+                     .compression = compression});
   } catch (const EnvironmentError& error) {
     throw DataError(say(error.what(), "; leave it out or make it readable"));
   }

@@ -39,6 +39,14 @@ LeftOut LeftOut::before(std::uint64_t sample) const {
   return before;
 }
 
+LeftOut LeftOut::inside(SampleRange range) const {
+  LeftOut inside;
+  for (const SampleRange& own : ranges_) {
+    inside.add({std::max(own.first, range.first), std::min(own.end, range.end)});
+  }
+  return inside;
+}
+
 std::uint64_t LeftOut::count() const {
   std::uint64_t count = 0;
   for (const SampleRange& range : ranges_) count += range.end - range.first;

@@ -23,6 +23,8 @@ class LeftOut {
   std::uint64_t sample(std::uint64_t trained) const;
   // Those of them in [0, sample).
   LeftOut before(std::uint64_t sample) const;
+  // Those of them in `range`.
+  LeftOut inside(SampleRange range) const;
   std::uint64_t count() const;
   // Ascending, none touching the next.
   const std::vector<SampleRange>& ranges() const { return ranges_; }

@@ -1,14 +1,12 @@
 #include "data/sentencepiece_encoder.h"
 
-#include <xxhash.h>
+#include <span>
 
 #include "data/utf8.h"
 
 namespace trireme::data {
 namespace {
 
-constexpr std::size_t kMostWords = 1u << 19;
-constexpr std::size_t kLongestWord = 64;  // longer ones hardly come again
 constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
 
 // Bytes at the front that the library would not give back: U+2581 or no UTF-8.
@@ -18,10 +16,6 @@ std::size_t foreign_size(std::string_view text) {
 }
 
 }  // namespace
-
-std::size_t SentencePieceEncoder::Hash::operator()(std::string_view text) const {
-  return XXH3_64bits(text.data(), text.size());
-}
 
 void SentencePieceEncoder::encode(std::string_view text, bool continues,
                                   std::vector<std::int32_t>& ids) {
@@ -43,24 +37,13 @@ void SentencePieceEncoder::encode(std::string_view text, bool continues,
 }
 
 void SentencePieceEncoder::encode_word(std::string_view word, std::vector<std::int32_t>& ids) {
-  const bool kept = word.size() <= kLongestWord;
-  if (kept) {
-    if (const auto found = known_.find(word); found != known_.end()) {
-      const auto first = known_ids_.begin() + found->second.first;
-      ids.insert(ids.end(), first, first + found->second.count);
-      return;
-    }
+  if (const auto found = known_.find(word)) {
+    ids.insert(ids.end(), found->begin(), found->end());
+    return;
   }
   const std::size_t before = ids.size();
   encode_new(word, ids);
-  if (!kept) return;
-  if (known_.size() >= kMostWords) {
-    known_.clear();
-    known_ids_.clear();
-  }
-  known_.emplace(word, Range{static_cast<std::uint32_t>(known_ids_.size()),
-                             static_cast<std::uint32_t>(ids.size() - before)});
-  known_ids_.insert(known_ids_.end(), ids.begin() + static_cast<std::ptrdiff_t>(before), ids.end());
+  known_.add(word, std::span(ids).subspan(before));
 }
 
 void SentencePieceEncoder::encode_new(std::string_view word, std::vector<std::int32_t>& ids) const {

@@ -1,11 +1,10 @@
 #pragma once
 #include <cstdint>
-#include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "data/sentencepiece_tokenizer.h"
+#include "data/word_cache.h"
 
 namespace trireme::data {
 
@@ -16,21 +15,13 @@ class SentencePieceEncoder : public Encoder {
   void encode(std::string_view text, bool continues, std::vector<std::int32_t>& ids) override;
 
  private:
-  struct Range {
-    std::uint32_t first, count;
-  };
-  struct Hash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const;
-  };
   void encode_word(std::string_view word, std::vector<std::int32_t>& ids);
   void encode_new(std::string_view word, std::vector<std::int32_t>& ids) const;
   void encode_run(std::string_view run, std::vector<std::int32_t>& ids) const;
   void encode_bytes(std::string_view bytes, std::vector<std::int32_t>& ids) const;
 
   const SentencePieceTokenizer& tokenizer_;
-  std::unordered_map<std::string, Range, Hash, std::equal_to<>> known_;
-  std::vector<std::int32_t> known_ids_;
+  WordCache known_;
 };
 
 }  // namespace trireme::data

@@ -70,7 +70,7 @@ SentencePieceTokenizer::SentencePieceTokenizer(std::string path, const std::stri
   if (!status.ok() || library->GetPieceSize() <= 0) {
     throw DataError(say("tokenizer ", path_,
                         ": is not a SentencePiece model, or a damaged one; use \"bytes\" or the "
-                        "path of a SentencePiece .model"));
+                        "path of a tokenizer.json or a SentencePiece .model"));
   }
   library_ = std::move(library);
   read_pieces();

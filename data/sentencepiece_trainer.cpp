@@ -81,7 +81,14 @@ class LineIterator : public sentencepiece::SentenceIterator {
 
 Sampler take_sample(const std::vector<InputFile>& inputs, const VocabularySpec& spec) {
   std::uint64_t bytes = 0;
-  for (const InputFile& input : inputs) bytes += input.bytes;
+  for (const InputFile& input : inputs) {
+    if (input.compression != InputFile::Compression::kNone) {
+      throw DataError(say(input.path.string(),
+                          ": is compressed, so how much text it holds is "
+                          "not known before it is read; unpack it to train on it"));
+    }
+    bytes += input.bytes;
+  }
   Sampler sampler(bytes, spec.sample_bytes);
   // Lines are what is learnt from, so a text may be cut after any newline.
   TextReader reader(inputs, [](std::string_view text) { return text.rfind('\n') + 1; });

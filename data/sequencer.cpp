@@ -3,69 +3,17 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <optional>
 #include <utility>
 
-#include "data/blend.h"
+#include "data/gathered.h"
 #include "data/hex.h"
-#include "data/indexed_dataset.h"
-#include "data/shuffle.h"
-#include "data/sidecar.h"
+#include "data/orders_of_parts.h"
 #include "model/base/error.h"
-#include "model/base/philox.h"
 
 namespace trireme::data {
 namespace {
 
-// The chosen documents of one dataset as a row of windows.
-class Windows {
- public:
-  Windows(SourceSpec spec, const SequenceSpec& sequence)
-      : spec_(std::move(spec)), dataset_(spec_.prefix), seq_len_(sequence.seq_len) {
-    choose_documents();
-    sidecar_ = read_sidecar(spec_.prefix, dataset_);
-    if (sequence.vocab_size > 0) check_vocabulary(sequence.vocab_size);
-  }
-
-  std::uint64_t count() const { return static_cast<std::uint64_t>((tokens_ - 1) / seq_len_); }
-  std::int64_t begin(std::uint64_t window) const {
-    return begin_ + static_cast<std::int64_t>(window) * seq_len_;
-  }
-  std::int64_t tokens() const { return tokens_; }
-  const SourceSpec& spec() const { return spec_; }
-  const IndexedDataset& dataset() const { return dataset_; }
-  const std::optional<Sidecar>& sidecar() const { return sidecar_; }
-
- private:
-  void choose_documents() {
-    const auto documents = static_cast<double>(dataset_.documents());
-    if (!(spec_.first >= 0 && spec_.first < spec_.last && spec_.last <= 1)) {
-      throw ConfigError(say("data: ", dataset_.name(), ": the documents from ", spec_.first, " to ",
-                            spec_.last, " are no part of 0 to 1"));
-    }
-    const auto first = static_cast<std::int64_t>(std::nearbyint(spec_.first * documents));
-    const auto last = static_cast<std::int64_t>(std::nearbyint(spec_.last * documents));
-    begin_ = dataset_.document_begin(first);
-    tokens_ = dataset_.document_begin(last) - begin_;
-    if (tokens_ > seq_len_) return;
-    throw DataError(say(dataset_.name(), ".bin: its documents [", first, ", ", last, ") of ",
-                        dataset_.documents(), " have ", tokens_,
-                        " tokens, and one sequence of training.seq_len = ", seq_len_, " needs ",
-                        seq_len_ + 1, ": add text, lower seq_len or widen data.split"));
-  }
-
-  void check_vocabulary(std::int64_t vocab_size) const {
-    if (sidecar_ && sidecar_->highest_id < vocab_size) return;
-    dataset_.check_ids(vocab_size, begin_, begin_ + tokens_);
-  }
-
-  SourceSpec spec_;
-  IndexedDataset dataset_;
-  std::int64_t seq_len_;
-  std::optional<Sidecar> sidecar_;
-  std::int64_t begin_ = 0;  // first token, in the dataset's stream
-  std::int64_t tokens_ = 0;
-};
+constexpr const char* kBetween = "; ";  // sources in a fingerprint
 
 std::vector<double> weights_of(const std::vector<SourceSpec>& sources) {
   std::vector<double> weights;
@@ -73,25 +21,87 @@ std::vector<double> weights_of(const std::vector<SourceSpec>& sources) {
   return weights;
 }
 
+std::string description(const SourcePart& part) {
+  const TokenStream& stream = part.stream();
+  return say(part.spec().prefix.filename().string(), " ", stream.documents(), " documents ",
+             stream.tokens(), " tokens ", hex(stream.sampled_hash()));
+}
+
+void require_document_bounds(const TokenStream& stream) {
+  if (stream.index_bytes() > 0) return;
+  throw DataError(say(stream.name(), ": files of ", stream.format(),
+                      " do not say where documents begin, and data.document_mask needs to know: "
+                      "switch it off, or tokenize the text with `trireme tokenize`"));
+}
+
+// Tokens `at` and on of a sample: each an input, and the target of the one before.
+void read_run(const TokenStream& stream, const TokenRun& run, std::int64_t at,
+              const SequenceView& into) {
+  const auto seq_len = static_cast<std::int64_t>(into.ids.size());
+  const auto part = [](std::span<std::int32_t> all, std::int64_t first, std::int64_t count) {
+    return all.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+  };
+  stream.read(run.first, part(into.ids, at, std::min(run.count, seq_len - at)));
+  const std::int64_t skipped = at == 0 ? 1 : 0;  // nothing predicts the first
+  stream.read(run.first + skipped, part(into.targets, at - 1 + skipped, run.count - skipped));
+}
+
+// Calls `use` with each document of a run that is tokens `at` and on of a sample: its number, its
+// first token there in the stream, how many there are, and where in the sample.
+template <class Use>
+void for_each_document(const TokenStream& stream, const TokenRun& run, std::int64_t at,
+                       const Use& use) {
+  std::int64_t document = stream.document_at(run.first);
+  const std::int64_t end = run.first + run.count;
+  for (std::int64_t token = run.first; token < end; ++document) {
+    const std::int64_t stop = std::min(end, stream.document_begin(document + 1));
+    if (stop == token) continue;  // an empty document
+    use(document, token, stop - token, at + (token - run.first));
+    token = stop;
+  }
+}
+
 }  // namespace
 
 struct SampleSource::State {
   SequenceSpec sequence;
-  Blend blend;
-  std::vector<Windows> windows;  // [sources]
-  std::uint64_t shuffle_key;
+  std::vector<SourcePart> parts;  // [sources]
+  std::unique_ptr<SampleOrder> order;
 };
 
-SampleSource::SampleSource(std::vector<SourceSpec> sources, SequenceSpec sequence) {
+SampleSource::SampleSource(std::vector<SourceSpec> sources, SequenceSpec sequence,
+                           std::vector<MixtureChange> changes) {
   if (sequence.seq_len <= 0) {
     throw ConfigError(say("training.seq_len is ", sequence.seq_len, "; it must be at least 1"));
   }
-  auto state =
-      std::make_unique<State>(State{.sequence = sequence,
-                                    .blend = Blend(weights_of(sources)),
-                                    .windows = {},
-                                    .shuffle_key = random_key(sequence.seed, "data/shuffle")});
-  for (SourceSpec& source : sources) state->windows.emplace_back(std::move(source), sequence);
+  std::vector<Mixture::Stage> stages{{0, {}, weights_of(sources)}};
+  std::vector<std::vector<SourceSpec>> lists{std::move(sources)};
+  for (MixtureChange& change : changes) {
+    stages.push_back({change.first_sample, {}, weights_of(change.sources)});
+    lists.push_back(std::move(change.sources));
+  }
+  Gathered all = gather(std::move(lists));
+  for (std::size_t i = 0; i < stages.size(); ++i) stages[i].sources = all.places[i];
+  Mixture mixture(all.sources.size(), stages);
+
+  auto state = std::make_unique<State>();
+  state->sequence = sequence;
+  const bool is_megatron = sequence.megatron_samples.has_value();
+  for (SourceSpec& source : all.sources) {
+    state->parts.emplace_back(std::move(source),
+                              SourcePart::Needs{.seq_len = sequence.seq_len,
+                                                .vocab_size = sequence.vocab_size,
+                                                .by_sequence = is_megatron});
+  }
+  for (const SourcePart& part : state->parts) {
+    if (sequence.document_mask) require_document_bounds(part.stream());
+  }
+  if (is_megatron) {
+    require(stages.size() == 1, "stages in Megatron-LM's order");
+    state->order = megatron_order_of(state->parts, sequence);
+  } else {
+    state->order = window_order_of(state->parts, std::move(mixture), sequence);
+  }
   state_ = std::move(state);
 }
 SampleSource::SampleSource(SampleSource&&) noexcept = default;
@@ -99,36 +109,25 @@ SampleSource& SampleSource::operator=(SampleSource&&) noexcept = default;
 SampleSource::~SampleSource() = default;
 
 Origin SampleSource::origin(std::uint64_t sample) const {
-  const Blend::Pick pick = state_->blend(sample);
-  const std::uint64_t count = state_->windows[pick.source].count();
-  Origin origin{.source = pick.source,
-                .index = pick.index,
-                .epoch = pick.index / count,
-                .window = pick.index % count};
-  if (state_->sequence.shuffle) {
-    const auto random = philox(state_->shuffle_key, origin.epoch, origin.source);
-    const Shuffle shuffle(count, random[0] | std::uint64_t{random[1]} << 32);
-    origin.window = shuffle(origin.window);
-  }
-  return origin;
+  return state_->order->origin(sample);
 }
 
 std::vector<DocumentSlice> SampleSource::documents_of(std::uint64_t sample) const {
   const Origin from = origin(sample);
-  const IndexedDataset& dataset = state_->windows[from.source].dataset();
-  const std::int64_t begin = state_->windows[from.source].begin(from.window);
-  const std::int64_t end = begin + state_->sequence.seq_len;
+  const TokenStream& stream = this->stream(from.source);
+  const std::int64_t seq_len = state_->sequence.seq_len;
   std::vector<DocumentSlice> slices;
-  std::int64_t document = dataset.document_at(begin);
-  for (std::int64_t at = begin; at < end; ++document) {
-    const std::int64_t stop = std::min(end, dataset.document_begin(document + 1));
-    if (stop == at) continue;  // an empty document
-    slices.push_back({.source = from.source,
-                      .document = document,
-                      .first = at - dataset.document_begin(document),
-                      .count = stop - at,
-                      .at = at - begin});
-    at = stop;
+  std::int64_t run_at = 0;
+  for (const TokenRun& run : state_->order->runs(from)) {
+    for_each_document(stream, run, run_at, [&](auto document, auto token, auto count, auto at) {
+      if (at == seq_len) return;  // only predicted
+      slices.push_back({.source = from.source,
+                        .document = document,
+                        .first = token - stream.document_begin(document),
+                        .count = std::min(count, seq_len - at),
+                        .at = at});
+    });
+    run_at += run.count;
   }
   return slices;
 }
@@ -140,81 +139,96 @@ std::int64_t SampleSource::fill(std::uint64_t sample, SequenceView into) const {
             seq_len, " tokens");
   }
   const Origin from = origin(sample);
-  const Windows& windows = state_->windows[from.source];
-  const std::int64_t begin = windows.begin(from.window);
-  windows.dataset().read(begin, into.ids);
-  windows.dataset().read(begin + 1, into.targets);
+  const TokenStream& stream = this->stream(from.source);
+  const std::vector<TokenRun> runs = state_->order->runs(from);
+  std::int64_t at = 0;
+  for (const TokenRun& run : runs) {
+    read_run(stream, run, at, into);
+    at += run.count;
+  }
+  require(at == seq_len + 1, "sample ", sample, " has ", at, " tokens");
   std::iota(into.positions.begin(), into.positions.end(), 0);
   std::fill(into.document_start.begin(), into.document_start.end(), 0);
   if (!state_->sequence.document_mask) return seq_len;
 
-  const IndexedDataset& dataset = windows.dataset();
   std::int64_t valid = seq_len;
-  std::int64_t document = dataset.document_at(begin);
-  for (std::int64_t at = 0; at < seq_len; ++document) {
-    const std::int64_t end = dataset.document_begin(document + 1) - begin;
-    if (end == at) continue;  // an empty document
-    const std::int64_t stop = std::min(end, seq_len);
-    const auto start = static_cast<std::int32_t>(at);
-    std::iota(into.positions.begin() + at, into.positions.begin() + stop, 0);
-    std::fill(into.document_start.begin() + at, into.document_start.begin() + stop, start);
-    if (end <= seq_len) {  // its last token is here and would predict another document
-      into.targets[end - 1] = -1;
-      --valid;
-    }
-    at = stop;
+  at = 0;
+  for (const TokenRun& run : runs) {
+    for_each_document(stream, run, at, [&](auto, auto, std::int64_t count, std::int64_t start) {
+      const std::int64_t stop = std::min(start + count, seq_len);
+      if (start == stop) return;
+      std::iota(into.positions.begin() + start, into.positions.begin() + stop, 0);
+      std::fill(into.document_start.begin() + start, into.document_start.begin() + stop,
+                static_cast<std::int32_t>(start));
+      if (start + count <= seq_len) {  // its last token is here and would predict another document
+        into.targets[stop - 1] = -1;
+        --valid;
+      }
+    });
+    at += run.count;
   }
   return valid;
 }
 
 std::vector<std::uint64_t> SampleSource::consumed(std::uint64_t sample) const {
-  return state_->blend.counts(sample);
+  return state_->order->consumed(sample);
 }
 
 std::uint64_t SampleSource::samples_per_epoch() const {
   std::uint64_t sum = 0;
-  for (const Windows& windows : state_->windows) sum += windows.count();
+  for (const SourcePart& part : state_->parts) sum += windows_of(part, state_->sequence);
   return sum;
 }
-std::uint64_t SampleSource::samples_per_epoch(std::size_t source) const {
-  return state_->windows.at(source).count();
+std::uint64_t SampleSource::windows(std::size_t source) const {
+  return state_->order->windows(source);
 }
 
 std::uint64_t SampleSource::total_tokens() const {
   std::uint64_t sum = 0;
-  for (const Windows& windows : state_->windows) {
-    sum += static_cast<std::uint64_t>(windows.tokens());
-  }
+  for (const SourcePart& part : state_->parts) sum += static_cast<std::uint64_t>(part.tokens());
   return sum;
 }
 
 double SampleSource::bytes_per_token() const {
   double bytes = 0;
-  for (const Windows& windows : state_->windows) {
-    if (!windows.sidecar() || windows.sidecar()->tokens == 0) return 0;
-    bytes += static_cast<double>(windows.tokens()) *
-             static_cast<double>(windows.sidecar()->text_bytes) /
-             static_cast<double>(windows.sidecar()->tokens);
+  for (const SourcePart& part : state_->parts) {
+    if (!part.sidecar() || part.sidecar()->tokens == 0) return 0;
+    bytes += static_cast<double>(part.tokens()) * static_cast<double>(part.sidecar()->text_bytes) /
+             static_cast<double>(part.sidecar()->tokens);
   }
   return bytes / static_cast<double>(total_tokens());
 }
 
 std::string SampleSource::fingerprint() const {
   std::string text;
-  for (const Windows& windows : state_->windows) {
-    const IndexedDataset& dataset = windows.dataset();
-    text += say(text.empty() ? "" : "; ", windows.spec().prefix.filename().string(), " ",
-                dataset.documents(), " documents ", dataset.tokens(), " tokens ",
-                hex(dataset.sampled_hash()));
+  for (const SourcePart& part : state_->parts) {
+    text += say(text.empty() ? "" : kBetween, description(part));
   }
   return text;
 }
 
+bool SampleSource::agrees(const std::string& fingerprint, std::uint64_t sample) const {
+  std::size_t begin = 0;
+  const std::vector<std::uint64_t> taken = consumed(sample);
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    const bool is_there = begin <= fingerprint.size();
+    const std::size_t end = is_there ? fingerprint.find(kBetween, begin) : fingerprint.size();
+    const bool same =
+        is_there && fingerprint.substr(begin, end - begin) == description(state_->parts[i]);
+    if (taken[i] > 0 && !same) return false;
+    begin = end == std::string::npos ? fingerprint.size() + 1 : end + 2;
+  }
+  return true;
+}
+
 std::size_t SampleSource::sources() const {
-  return state_->windows.size();
+  return state_->parts.size();
 }
 const SourceSpec& SampleSource::source(std::size_t index) const {
-  return state_->windows.at(index).spec();
+  return state_->parts.at(index).spec();
+}
+const TokenStream& SampleSource::stream(std::size_t index) const {
+  return state_->parts.at(index).stream();
 }
 const SequenceSpec& SampleSource::sequence() const {
   return state_->sequence;

@@ -1,25 +1,23 @@
 #pragma once
 #include <cstdint>
-#include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-namespace trireme::data {
+#include "data/sample_order.h"
+#include "data/source_part.h"
 
-// One token file of a blend and the part of its documents to use.
-struct SourceSpec {
-  std::filesystem::path prefix;  // PREFIX of PREFIX.bin and PREFIX.idx
-  double weight = 1;             // share of the samples, relative to the other sources
-  double first = 0, last = 1;    // range of the documents, as fractions of their number
-};
+namespace trireme::data {
 
 struct SequenceSpec {
   std::int64_t seq_len = 0;
   bool document_mask = false;
   std::uint64_t seed = 0;
-  bool shuffle = true;          // false: windows in file order (validation)
+  bool shuffle = true;  // false: windows in file order (validation)
+  // Megatron-LM's order for so many samples, instead of ours.
+  std::optional<std::uint64_t> megatron_samples = {};
   std::int64_t vocab_size = 0;  // the model's; every token id must be below it (0: unchecked)
 };
 
@@ -32,14 +30,6 @@ struct SequenceView {
                                            // begins; all 0 when not masked
 };
 
-// Where a sample comes from. `index` counts the samples of this source alone.
-struct Origin {
-  std::size_t source;
-  std::uint64_t index;
-  std::uint64_t epoch;
-  std::uint64_t window;
-};
-
 // A run of one document's tokens among a sample's seq_len inputs.
 struct DocumentSlice {
   std::size_t source;
@@ -49,18 +39,22 @@ struct DocumentSlice {
   std::int64_t at;  // index in the sequence
 };
 
-// The whole training order as a pure function: global sample number -> sequence.
-// Documents are laid end to end; window w of a source holds its tokens
-// [w * seq_len, w * seq_len + seq_len], so that neighbours share one token and every
-// token is predicted once per epoch (the last, incomplete window is left out).
-// Sources alternate by Blend; every epoch of a source visits its windows in
-// a new order by Shuffle. Nothing is built at the start and nothing is remembered:
-// const and safe to call from any thread. Throws DataError for bad token files, naming
-// the file, what is wrong and the fix; ids beyond the vocabulary are found here, not
-// in step 0.
+// From a sample on, other sources or other weights of the same.
+struct MixtureChange {
+  std::uint64_t first_sample = 0;
+  std::vector<SourceSpec> sources;
+};
+
+// The whole training order as a pure function: global sample number -> sequence, by WindowOrder
+// or by MegatronOrder. Sources are told apart by their prefixes, and by how often one stands in a
+// list; they are counted as they first appear, and one that appears again goes on where it was.
+// Const and safe to call from any thread. Throws DataError for bad token files, naming the file,
+// what is wrong and the fix; ids beyond the vocabulary are found here, not in step 0.
 class SampleSource {
  public:
-  SampleSource(std::vector<SourceSpec> sources, SequenceSpec sequence);
+  // `changes` in the order of their samples; Megatron-LM's order has none.
+  SampleSource(std::vector<SourceSpec> sources, SequenceSpec sequence,
+               std::vector<MixtureChange> changes = {});
   SampleSource(SampleSource&&) noexcept;
   SampleSource& operator=(SampleSource&&) noexcept;
   ~SampleSource();
@@ -74,8 +68,9 @@ class SampleSource {
   // How many of the samples [0, sample) came from each source: the ledger's positions.
   std::vector<std::uint64_t> consumed(std::uint64_t sample) const;
 
-  std::uint64_t samples_per_epoch() const;  // windows of all sources together
-  std::uint64_t samples_per_epoch(std::size_t source) const;
+  std::uint64_t samples_per_epoch() const;  // of all sources together
+  // Windows that one Origin::epoch of a source visits.
+  std::uint64_t windows(std::size_t source) const;
   std::uint64_t total_tokens() const;  // in the chosen documents of all sources
 
   // Bytes of the original text per token, end-of-document tokens included, to turn a loss
@@ -84,9 +79,12 @@ class SampleSource {
 
   // Names, sizes and hashes of the sources: differs when the data do. For checkpoints.
   std::string fingerprint() const;
+  // Whether a fingerprint has the same for those sources that samples [0, sample) come from.
+  bool agrees(const std::string& fingerprint, std::uint64_t sample) const;
 
   std::size_t sources() const;
   const SourceSpec& source(std::size_t index) const;
+  const TokenStream& stream(std::size_t index) const;
   const SequenceSpec& sequence() const;
 
  private:

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/hex.h"
+#include "data/indexed_dataset.h"
 #include "model/base/error.h"
 #include "model/base/file.h"
 
@@ -14,7 +15,7 @@ constexpr const char* kFormat = "trireme-tokens-1";
 }  // namespace
 
 void write_sidecar(const std::filesystem::path& prefix, const Sidecar& sidecar,
-                   const IndexedDataset& dataset) {
+                   const TokenStream& dataset) {
   const nlohmann::ordered_json json{{"format", kFormat},
                                     {"tokenizer", sidecar.tokenizer},
                                     {"tokenizer_path", sidecar.tokenizer_path},
@@ -34,7 +35,7 @@ void write_sidecar(const std::filesystem::path& prefix, const Sidecar& sidecar,
 }
 
 std::optional<Sidecar> read_sidecar(const std::filesystem::path& prefix,
-                                    const IndexedDataset& dataset) {
+                                    const TokenStream& dataset) {
   try {
     const auto json = nlohmann::json::parse(read_text(sidecar_path(prefix), 1u << 20));
     if (json.at("format") != kFormat) return std::nullopt;

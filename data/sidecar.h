@@ -4,14 +4,14 @@
 #include <optional>
 #include <string>
 
-#include "data/indexed_dataset.h"
+#include "data/token_stream.h"
 
 namespace trireme::data {
 
 // PREFIX.json beside a dataset: what the dataset's own format cannot say. A dataset opens
 // without it; one that is not ours or belongs to other files counts as absent.
 struct Sidecar {
-  std::string tokenizer{};       // "bytes" or "sentencepiece"
+  std::string tokenizer{};       // "bytes", "sentencepiece", "tokenizer.json"
   std::string tokenizer_path{};  // as given; empty for bytes
   std::string tokenizer_hash{};
   std::int64_t vocab_size = 0;
@@ -24,9 +24,9 @@ struct Sidecar {
 
 // Adds the dataset's sizes and sampled hash, by which the sidecar is recognised.
 void write_sidecar(const std::filesystem::path& prefix, const Sidecar& sidecar,
-                   const IndexedDataset& dataset);
+                   const TokenStream& dataset);
 
 std::optional<Sidecar> read_sidecar(const std::filesystem::path& prefix,
-                                    const IndexedDataset& dataset);
+                                    const TokenStream& dataset);
 
 }  // namespace trireme::data

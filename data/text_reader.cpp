@@ -7,10 +7,15 @@
 #include "model/base/error.h"
 
 namespace trireme::data {
+namespace {
+
+constexpr std::size_t kStep = 32u << 10;
+
+}  // namespace
 
 TextReader::TextReader(const std::vector<InputFile>& files,
-                       std::function<std::size_t(std::string_view)> last_cut)
-    : files_(files), last_cut_(std::move(last_cut)) {}
+                       std::function<std::size_t(std::string_view)> last_cut, ReaderPosition from)
+    : files_(files), last_cut_(std::move(last_cut)), at_file_(from.file), from_(from) {}
 
 bool TextReader::next(TextBatch& batch) {
   batch.text.clear();
@@ -18,7 +23,7 @@ bool TextReader::next(TextBatch& batch) {
   batch.bytes_read = 0;
   while (at_file_ < files_.size() && batch.text.size() < kBatchBytes) {
     try {
-      if (!file_) open_next();
+      if (!source_) open_next();
       if (files_[at_file_].json_lines) {
         read_lines(batch);
       } else {
@@ -28,28 +33,55 @@ bool TextReader::next(TextBatch& batch) {
       throw DataError(error.what());
     }
   }
+  batch.after = position();
   return !batch.pieces.empty();
 }
 
+ReaderPosition TextReader::position() const {
+  if (!source_) return {.file = at_file_};
+  return {
+      .file = at_file_, .offset = offset_ - rest_.size(), .line = line_, .continues = continues_};
+}
+
 void TextReader::open_next() {
-  file_ = File::open_read(files_[at_file_].path);
-  size_ = file_->size();
+  source_ = open_source(files_[at_file_]);
+  const ReaderPosition begin = std::exchange(from_, {});
   offset_ = 0;
-  line_ = 0;
-  continues_ = false;
+  std::string skipped(std::min<std::uint64_t>(begin.offset, kBatchBytes), '\0');
+  while (offset_ < begin.offset) {
+    const auto count = std::min<std::uint64_t>(begin.offset - offset_, kBatchBytes);
+    if (source_->read(std::span(skipped).first(count)) < count) {
+      throw DataError(say(files_[at_file_].path.string(), ": has become shorter"));
+    }
+    offset_ += count;
+  }
+  line_ = begin.line;
+  continues_ = begin.continues;
   rest_.clear();
+}
+
+void TextReader::close() {
+  source_.reset();
+  ++at_file_;
 }
 
 // Appends what was left over and up to `bytes` more; false when the file has ended.
 bool TextReader::fill(TextBatch& batch, std::size_t bytes) {
   batch.text += std::exchange(rest_, {});
-  const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, size_ - offset_));
-  const std::size_t before = batch.text.size();
-  batch.text.resize(before + count);
-  file_->read_at(offset_, std::as_writable_bytes(std::span(batch.text).subspan(before)));
-  offset_ += count;
-  batch.bytes_read += count;
-  return offset_ < size_;
+  const std::uint64_t of_file = source_->file_bytes_read();
+  bool more = true;
+  // In steps, so that a small file needs no large room.
+  for (std::size_t step = 0; more && bytes > 0; bytes -= step) {
+    const std::size_t before = batch.text.size();
+    step = std::min(bytes, kStep);
+    batch.text.resize(before + step);
+    const std::size_t count = source_->read(std::span(batch.text).subspan(before));
+    batch.text.resize(before + count);
+    offset_ += count;
+    more = count == step;
+  }
+  batch.bytes_read += source_->file_bytes_read() - of_file;
+  return more;
 }
 
 void TextReader::read_text_file(TextBatch& batch) {
@@ -75,8 +107,7 @@ void TextReader::read_text_file(TextBatch& batch) {
                           .continues = std::exchange(continues_, more),
                           .ends_document = !more});
   if (more) return;
-  file_.reset();
-  ++at_file_;
+  close();
 }
 
 void TextReader::read_lines(TextBatch& batch) {
@@ -84,6 +115,10 @@ void TextReader::read_lines(TextBatch& batch) {
   bool more = fill(batch, kBatchBytes);
   std::size_t stop = batch.text.rfind('\n');
   while (more && (stop == std::string::npos || stop < begin)) {
+    if (batch.text.size() - begin >= kLongestLine) {
+      throw DataError(say(files_[at_file_].path.string(), ": line ", line_ + 1, " has more than ",
+                          kLongestLine >> 30, " GiB; every line must be one JSON object"));
+    }
     more = fill(batch, batch.text.size() - begin);
     stop = batch.text.rfind('\n');
   }
@@ -106,8 +141,7 @@ void TextReader::read_lines(TextBatch& batch) {
     begin = end + 1;
   }
   if (more) return;
-  file_.reset();
-  ++at_file_;
+  close();
 }
 
 }  // namespace trireme::data

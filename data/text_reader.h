@@ -1,13 +1,13 @@
 #pragma once
 #include <cstdint>
 #include <functional>
-#include <optional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "data/byte_source.h"
 #include "data/input_files.h"
-#include "model/base/file.h"
 
 namespace trireme::data {
 
@@ -20,22 +20,32 @@ struct TextPiece {
   bool ends_document;
 };
 
+// A place between pieces.
+struct ReaderPosition {
+  std::size_t file = 0;      // which input
+  std::uint64_t offset = 0;  // in its decompressed bytes
+  std::uint64_t line = 0;    // of the last JSON line before it
+  bool continues = false;    // inside a document
+};
+
 struct TextBatch {
   std::string text;
   std::vector<TextPiece> pieces;
-  std::uint64_t bytes_read = 0;
+  std::uint64_t bytes_read = 0;  // of the files, compressed as they are
+  ReaderPosition after{};
 };
 
 // Reads input files one after the other in batches of about `kBatchBytes`, so that
-// memory does not grow with the input. Only a text that may not be cut, and a JSON line,
-// are read whole. Throws DataError naming the file.
+// memory does not grow with the input. Only a text that may not be cut, and a JSON line of at most
+// `kLongestLine`, are read whole. Throws DataError naming the file.
 class TextReader {
  public:
   static constexpr std::size_t kBatchBytes = 1u << 20;
+  static constexpr std::size_t kLongestLine = 1u << 30;  // more is a bomb, or no JSON lines
 
   // `last_cut` as Tokenizer::last_cut.
   TextReader(const std::vector<InputFile>& files,
-             std::function<std::size_t(std::string_view)> last_cut);
+             std::function<std::size_t(std::string_view)> last_cut, ReaderPosition from = {});
 
   // False at the end of the input.
   bool next(TextBatch& batch);
@@ -45,12 +55,15 @@ class TextReader {
   void read_lines(TextBatch& batch);
   bool fill(TextBatch& batch, std::size_t bytes);
   void open_next();
+  void close();
+  ReaderPosition position() const;
 
   const std::vector<InputFile>& files_;
   std::function<std::size_t(std::string_view)> last_cut_;
   std::size_t at_file_ = 0;
-  std::optional<File> file_;
-  std::uint64_t offset_ = 0, size_ = 0;
+  std::unique_ptr<ByteSource> source_;
+  ReaderPosition from_;       // where the first file is begun
+  std::uint64_t offset_ = 0;  // read of the source
   std::uint64_t line_ = 0;
   bool continues_ = false;
   std::string rest_;  // read, but not yet handed out

@@ -7,10 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "data/indexed_dataset.h"
-#include "data/indexed_dataset_writer.h"
-#include "data/sidecar.h"
 #include "data/text_reader.h"
+#include "data/tokenize_output.h"
 #include "model/base/error.h"
 
 namespace trireme::data {
@@ -18,8 +16,12 @@ namespace {
 
 // What a worker made of a batch: ids, and where in them documents end.
 struct Encoded {
+  struct End {
+    std::size_t ids;
+    std::uint64_t text_bytes;
+  };
   std::vector<std::int32_t> ids;
-  std::vector<std::size_t> document_ends;
+  std::vector<End> document_ends;
   std::uint64_t text_bytes = 0;
 };
 
@@ -33,8 +35,12 @@ class Pipeline {
         inputs_(inputs),
         spec_(spec),
         progress_(progress),
-        reader_(inputs, [&](std::string_view text) { return tokenizer.last_cut(text); }),
-        writer_(spec.output, smallest_type(tokenizer.vocab_size())) {}
+        output_(tokenizer, inputs, spec),
+        reader_(
+            inputs, [&](std::string_view text) { return tokenizer.last_cut(text); },
+            output_.begin()) {
+    progress_(output_.count());
+  }
 
   void work() {
     const std::unique_ptr<Encoder> encoder = tokenizer_.encoder();
@@ -53,15 +59,14 @@ class Pipeline {
 
   TokenizeCount finish() {
     if (failure_) std::rethrow_exception(failure_);
-    if (writer_.documents() == 0) {
+    if (output_.count().documents == 0) {
       throw DataError(say(inputs_.front().path.string(),
                           inputs_.size() > 1 ? " and the others" : "",
                           ": hold no documents; there is nothing to tokenize"));
     }
-    writer_.finish();
-    return count_;
+    output_.finish();
+    return output_.count();
   }
-  std::int64_t highest_id() const { return writer_.highest_id(); }
 
  private:
   bool take(TextBatch& batch, std::uint64_t& number) {
@@ -99,7 +104,7 @@ class Pipeline {
       }
       if (!piece.ends_document) continue;
       if (spec_.end_documents) into.ids.push_back(tokenizer_.end_of_document());
-      into.document_ends.push_back(into.ids.size());
+      into.document_ends.push_back({into.ids.size(), into.text_bytes});
     }
   }
 
@@ -120,24 +125,23 @@ class Pipeline {
 
   void append(const TextBatch& batch, const Encoded& encoded) {
     const std::span<const std::int32_t> ids = encoded.ids;
-    std::size_t begin = 0;
-    for (const std::size_t end : encoded.document_ends) {
-      writer_.append(ids.subspan(begin, end - begin));
-      writer_.end_document();
+    Encoded::End begin{0, 0};
+    for (const Encoded::End& end : encoded.document_ends) {
+      output_.append(ids.subspan(begin.ids, end.ids - begin.ids), end.text_bytes - begin.text_bytes,
+                     true);
       begin = end;
     }
-    writer_.append(ids.subspan(begin));
-    count_.documents = writer_.documents();
-    count_.tokens = writer_.tokens();
-    count_.text_bytes += encoded.text_bytes;
-    count_.input_bytes += batch.bytes_read;
-    progress_(count_);
+    output_.append(ids.subspan(begin.ids), encoded.text_bytes - begin.text_bytes, false);
+    output_.reached(batch.after, batch.bytes_read);
+    progress_(output_.count());
   }
 
   const Tokenizer& tokenizer_;
   const std::vector<InputFile>& inputs_;
   const TokenizeSpec& spec_;
   const std::function<void(const TokenizeCount&)>& progress_;
+
+  TokenizeOutput output_;  // but for its beginning, of writing_
 
   std::mutex reading_;
   TextReader reader_;
@@ -147,8 +151,6 @@ class Pipeline {
   std::mutex writing_;
   std::condition_variable turn_;
   std::uint64_t written_ = 0;
-  IndexedDatasetWriter writer_;
-  TokenizeCount count_;
   std::exception_ptr failure_;
   std::atomic<bool> stopped_ = false;  // no more reading: something failed
 };
@@ -172,6 +174,8 @@ std::string text_of_json(std::string_view line, const std::string& key, const st
                           found->type_name(), "; name the key of the text with --jsonl-key"));
     }
     return std::move(found->get_ref<std::string&>());
+  } catch (const nlohmann::json::out_of_range&) {
+    throw DataError(say(place, ": has a number that no double holds; correct or delete the line"));
   } catch (const nlohmann::json::parse_error& error) {
     throw DataError(say(place, ": is not valid JSON (column ", error.byte,
                         "); every line must be one object in UTF-8; correct or delete the line"));
@@ -184,9 +188,11 @@ TokenizeCount tokenize(const Tokenizer& tokenizer, const std::vector<InputFile>&
   require(!inputs.empty() && spec.threads > 0, inputs.size(), " inputs, ", spec.threads,
           " threads");
   if (spec.end_documents && tokenizer.end_of_document() < 0) {
-    throw DataError(say("tokenizer ", tokenizer.path(),
-                        ": has no end-of-document piece (eos); pass --no-append-eod or train a "
-                        "model that has one"));
+    throw DataError(
+        say("tokenizer ", tokenizer.path(),
+            ": has no end-of-document piece (eos); pass --no-append-eod, train a "
+            "model that has one, or name an added token of a tokenizer.json as eos_token "
+            "in tokenizer_config.json beside it"));
   }
   Pipeline pipeline(tokenizer, inputs, spec, progress);
   {
@@ -195,20 +201,7 @@ TokenizeCount tokenize(const Tokenizer& tokenizer, const std::vector<InputFile>&
     pipeline.work();
     for (std::thread& worker : workers) worker.join();
   }
-  const TokenizeCount count = pipeline.finish();
-  const Sidecar sidecar{
-      .tokenizer = tokenizer.name(),
-      .tokenizer_path = tokenizer.path(),
-      .tokenizer_hash = tokenizer.hash(),
-      .vocab_size = tokenizer.vocab_size(),
-      .end_of_document = spec.end_documents ? tokenizer.end_of_document() : -1,
-      .documents = count.documents,
-      .tokens = count.tokens,
-      .text_bytes = static_cast<std::int64_t>(count.text_bytes),
-      .highest_id = pipeline.highest_id(),
-  };
-  write_sidecar(spec.output, sidecar, IndexedDataset(spec.output));
-  return count;
+  return pipeline.finish();
 }
 
 }  // namespace trireme::data

@@ -1,8 +1,8 @@
 #include "data/tokenizer.h"
 
-#include <algorithm>
 #include <filesystem>
 
+#include "data/bpe/bpe_tokenizer.h"
 #include "data/byte_tokenizer.h"
 #include "data/sentencepiece_tokenizer.h"
 #include "model/base/error.h"
@@ -11,20 +11,14 @@
 namespace trireme::data {
 namespace {
 
-constexpr const char* kFix = "use \"bytes\" or the path of a SentencePiece .model";
+constexpr const char* kFix =
+    "use \"bytes\" or the path of a tokenizer.json or a SentencePiece .model";
 
-bool ends_with(const std::string& text, std::string_view tail) {
-  return text.size() >= tail.size() &&
-         text.compare(text.size() - tail.size(), tail.size(), tail) == 0;
-}
+constexpr std::uint64_t kLargestFile = 128u << 20;
 
-// A first look, because SentencePiece takes a foreign file for a damaged model.
-void refuse_json(const std::string& path, const std::string& content) {
+bool is_json(const std::string& content) {
   const std::size_t first = content.find_first_not_of(" \t\r\n");
-  const bool json = ends_with(path, ".json") || (first != std::string::npos &&
-                                                 (content[first] == '{' || content[first] == '['));
-  if (!json) return;
-  throw DataError(say(path, ": Hugging Face's tokenizer.json cannot be read yet; ", kFix));
+  return first != std::string::npos && content[first] == '{';
 }
 
 }  // namespace
@@ -43,12 +37,12 @@ std::unique_ptr<Tokenizer> open_tokenizer(const std::string& name_or_path) {
   }
   std::string content;
   try {
-    content = read_text(name_or_path);
+    content = read_text(name_or_path, kLargestFile);
   } catch (const EnvironmentError& error) {
     throw DataError(say("tokenizer: ", error.what(), "; ", kFix));
   }
   if (content.empty()) throw DataError(say("tokenizer ", name_or_path, ": is empty; ", kFix));
-  refuse_json(name_or_path, content);
+  if (is_json(content)) return std::make_unique<BpeTokenizer>(name_or_path, content);
   return std::make_unique<SentencePieceTokenizer>(name_or_path, content);
 }
 

@@ -23,12 +23,15 @@ class Encoder {
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
-  virtual std::string name() const = 0;  // "bytes", "sentencepiece"
+  virtual std::string name() const = 0;  // "bytes", "sentencepiece", "tokenizer.json"
   virtual std::string path() const = 0;  // of its file; empty when it has none
   virtual std::string hash() const = 0;  // of the vocabulary: other ids have another hash
   virtual std::int64_t vocab_size() const = 0;
   virtual std::int32_t end_of_document() const = 0;  // -1: the vocabulary has none
   virtual bool lossless() const = 0;                 // decode(encode(text)) == text for every text
+
+  // Special tokens that the file would put around a text and encode() does not; for a note.
+  virtual std::string surroundings() const { return {}; }
 
   virtual std::unique_ptr<Encoder> encoder() const = 0;
   std::vector<std::int32_t> encode(std::string_view text) const;
@@ -41,7 +44,8 @@ class Tokenizer {
   virtual std::size_t last_cut(std::string_view text) const = 0;
 };
 
-// "bytes", or the path of a SentencePiece .model. Throws DataError.
+// "bytes", or the path of Hugging Face's tokenizer.json (known by its braces) or of a SentencePiece
+// .model. Throws DataError.
 std::unique_ptr<Tokenizer> open_tokenizer(const std::string& name_or_path);
 
 }  // namespace trireme::data

@@ -14,7 +14,8 @@ import sys
 GROUND = ["model/base", "model/device", "model/tensor"]
 PARALLEL = ["model/*", "parallel/comm", "parallel/mesh"]
 # The trainer's own rooms, from the ground up: each may use those before it.
-TRAINER = ["telemetry", "config", "optimizer", "report", "engine", "restart", "loop", "commands"]
+TRAINER = ["telemetry", "config", "imports", "huggingface", "optimizer", "report", "engine", "evaluation", "plan", "restart",
+           "control", "preflight", "loop", "audit", "launch", "verify", "commands"]
 
 # room: the rooms it may include, beside itself
 ROOMS = {
@@ -57,10 +58,13 @@ ONLY_IN = {
     r"mpi\.h|nccl\.h": ["parallel/comm", "tests/bench"],
     r"hdf5\.h|H5.*\.h": ["checkpoint"],
     r"toml\+\+/": ["trainer"],
+    r"yaml-cpp/": ["trainer/imports"],
     r"CLI/": ["trainer", "tests"],
     r"nlohmann/": ["data", "checkpoint", "trainer", "model/ops", "tests"],
     r"spdlog/": ["model/base", "model/ops", "parallel", "data", "checkpoint", "trainer", "tests"],
     r"sentencepiece_.*\.h": ["data", "tests/data"],
+    r"(pcre2|utf8proc|zstd|zlib)\.h": ["data", "tests/data"],
+    r"sodium(\.h|/)": ["trainer/control"],
     r"isa-l(\.h|/)": ["checkpoint", "trainer/telemetry"],
     r"cblas\.h|dnnl.*\.h(pp)?|(imm|emm|xmm)intrin\.h|arm_neon\.h": ["model/ops/cpu"],
     r"omp\.h": ["model/device/cpu", "model/ops/cpu", "tests"],

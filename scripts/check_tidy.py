@@ -53,13 +53,14 @@ def digest_of_headers():
 
 def flags_of(command):
     """What decides how a source is read, and what more of it does no harm: the folders of the
-    system's headers. Warnings are the compiler's, and what code it makes is nobody's here."""
+    system's headers, and how its libraries were built. Warnings are the compiler's, and what code
+    it makes is nobody's here."""
     deciding, harmless = [], []
     words = iter(shlex.split(command))
     for word in words:
         if word == "-isystem":
             harmless.append(f"-isystem{next(words)}")
-        elif word == "-fopenmp":
+        elif word == "-fopenmp" or (word.startswith("-D") and not word.startswith("-DTRIREME")):
             harmless.append(word)
         elif word.startswith(("-D", "-I", "-m", "-std")):
             deciding.append(word)

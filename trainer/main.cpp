@@ -61,10 +61,10 @@ ExitCode run(const std::vector<std::string>& words) {
   return run_chosen(commands, line);
 }
 
-int report(const char* what, ExitCode code) {
+int report(const char* what, ExitCode code, bool on_all_ranks = false) {
   // Every rank of a launch reads the same words and config; the first tells what is wrong with
   // them, before the launcher ends it because another has ended.
-  if (code == ExitCode::kUsage && launched_rank(environment_variable) > 0) {
+  if ((on_all_ranks || code == ExitCode::kUsage) && launched_rank(environment_variable) > 0) {
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
     return static_cast<int>(code);
   }
@@ -84,7 +84,7 @@ int main(int argc, char** argv) {
     return static_cast<int>(
         trireme::run(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc)));
   } catch (const trireme::Error& error) {
-    return trireme::report(error.what(), error.code());
+    return trireme::report(error.what(), error.code(), error.on_all_ranks());
   } catch (const std::bad_alloc&) {
     return trireme::report("out of memory", ExitCode::kEnvironment);
   } catch (const std::exception& error) {

@@ -1,8 +1,10 @@
 #include "model/ops/attention.h"
 
+#include "model/device/imagined.h"
 #include "model/ops/check.h"
 #include "model/ops/cpu/attention.h"
 #include "model/ops/cuda/attention.h"
+#include "model/ops/cuda/attention_choice.h"
 #include "model/ops/dispatch.h"
 
 namespace trireme::ops {
@@ -36,6 +38,16 @@ void count(const Stream& stream, const AttentionShape& shape, double products) {
   stream.tally().attention_causal += full / 2;
 }
 
+Shape workspace_of(const Stream& stream, const AttentionShape& shape, DType dtype) {
+  if (is_imagined(stream.device())) return {cuda::supposed_workspace(shape, dtype)};
+  return TRIREME_CHOICE(stream, attention_workspace(stream.device(), shape, dtype));
+}
+
+Shape backward_workspace_of(const Stream& stream, const AttentionShape& shape, DType dtype) {
+  if (is_imagined(stream.device())) return {cuda::supposed_backward_workspace(shape, dtype)};
+  return TRIREME_CHOICE(stream, attention_backward_workspace(stream.device(), shape, dtype));
+}
+
 }  // namespace
 
 void attention(Stream& stream, Arena& scratch, Tensor out, Tensor lse, Tensor qkv,
@@ -45,8 +57,7 @@ void attention(Stream& stream, Arena& scratch, Tensor out, Tensor lse, Tensor qk
   if (qkv.count() == 0) return;
   const Arena::Frame frame(scratch);
   const Tensor workspace =
-      scratch.take(TRIREME_CHOICE(stream, attention_workspace(stream.device(), shape, qkv.dtype)),
-                   accumulator_of(qkv.dtype));
+      scratch.take(workspace_of(stream, shape, qkv.dtype), accumulator_of(qkv.dtype));
   TRIREME_DISPATCH(stream, attention(stream, workspace, out, lse, qkv, document_start, shape));
 }
 
@@ -59,9 +70,8 @@ void attention_backward(Stream& stream, Arena& scratch, const AttentionBackward&
   count(stream, shape, 4);
   if (how.qkv.count() == 0) return;
   const Arena::Frame frame(scratch);
-  const Tensor workspace = scratch.take(
-      TRIREME_CHOICE(stream, attention_backward_workspace(stream.device(), shape, how.qkv.dtype)),
-      accumulator_of(how.qkv.dtype));
+  const Tensor workspace = scratch.take(backward_workspace_of(stream, shape, how.qkv.dtype),
+                                        accumulator_of(how.qkv.dtype));
   TRIREME_DISPATCH(stream, attention_backward(stream, workspace, how, shape));
 }
 

@@ -1,5 +1,6 @@
 #include "parallel/comm/background.h"
 
+#include <atomic>
 #include <utility>
 
 #include "model/device/cpu/threads.h"
@@ -11,16 +12,20 @@ struct Background::Job {
   std::function<void()> work;
   Transfer::Interval ran;
   std::exception_ptr failure;
-  bool done = false;
+  std::atomic<bool> done = false;  // or never will be
 };
 
 class Background::Wait final : public Transfer::Pending {
  public:
   Wait(Background& background, std::shared_ptr<Job> job)
       : background_(background), job_(std::move(job)) {}
+  ~Wait() override {
+    if (!waited_for_ && !job_->done) background_.abandon();
+  }
   void wait() override {
+    waited_for_ = true;
     std::unique_lock guard(background_.mutex_);
-    background_.changed_.wait(guard, [&] { return job_->done; });
+    background_.changed_.wait(guard, [&] { return job_->done.load(); });
     if (job_->failure) std::rethrow_exception(job_->failure);
   }
   Transfer::Interval ran() const override { return job_->ran; }
@@ -28,6 +33,7 @@ class Background::Wait final : public Transfer::Pending {
  private:
   Background& background_;
   std::shared_ptr<Job> job_;
+  bool waited_for_ = false;
 };
 
 Background::~Background() {
@@ -37,6 +43,7 @@ Background::~Background() {
     changed_.notify_all();
   }
   if (thread_.joinable()) thread_.join();
+  for (const std::shared_ptr<Job>& job : jobs_) job->done = true;
 }
 
 Transfer Background::start(std::function<void()> work) {
@@ -54,6 +61,12 @@ void Background::drain() {
   std::unique_lock guard(mutex_);
   changed_.wait(guard, [&] { return jobs_.empty(); });
   if (failure_) std::rethrow_exception(failure_);
+}
+
+void Background::abandon() {
+  give_up_();
+  std::unique_lock guard(mutex_);
+  changed_.wait(guard, [&] { return jobs_.empty(); });
 }
 
 void Background::run() {

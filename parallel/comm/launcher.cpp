@@ -40,7 +40,8 @@ int launched_rank(const Variables& variables) {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK"}) {
     if (const auto rank = variables(name)) return number(rank);
   }
-  return 0;
+  // A batch script has a SLURM_PROCID too, but stands for the whole job.
+  return variables("SLURM_STEP_NUM_TASKS") ? number(variables("SLURM_PROCID")) : 0;
 }
 
 bool has_wired_ranks(const Variables& variables) {
@@ -51,12 +52,12 @@ void refuse_unjoined_ranks(const Variables& variables, int joined_ranks) {
   const int ranks = launched_ranks(variables);
   if (ranks == 1 || joined_ranks > 1) return;
   const bool by_slurm = variables("SLURM_STEP_NUM_TASKS").has_value();
-  throw EnvironmentError(
+  throw on_all_ranks(EnvironmentError(
       say(ranks, " processes were launched, but this one finds no other, so each would train alone",
           " into the same folder; ",
           by_slurm ? "launch with 'srun --mpi=pmix' ('srun --mpi=list' shows whether this Slurm "
                      "has it) or with mpirun"
-                   : "launch with the mpirun of Open MPI, or with 'srun --mpi=pmix'"));
+                   : "launch with the mpirun of Open MPI, or with 'srun --mpi=pmix'")));
 }
 
 }  // namespace trireme

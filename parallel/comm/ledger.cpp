@@ -52,7 +52,7 @@ std::int64_t ledger_now() {
 const char* ledger::name_of(Phase phase) {
   constexpr std::array kNames{"start",      "load",          "data",      "forward",    "backward",
                               "reduction",  "gradient norm", "optimizer", "publishing", "report",
-                              "validation", "save",          "end"};
+                              "validation", "save",          "end",       "snapshot"};
   const auto index = static_cast<std::size_t>(phase);
   return index < kNames.size() ? kNames[index] : "unknown phase";
 }
@@ -116,6 +116,7 @@ void Ledger::enter(Phase phase) {
   progress_.micro_batch = -1;
   progress_.layer = -1;
   publish();
+  if (observer_) observer_(progress_);
 }
 
 void Ledger::set_step(std::int64_t step) {
@@ -217,6 +218,7 @@ void Ledger::wait_in(const ledger::Call& call) {
   progress_.bytes = call.bytes;
   progress_.waits_since = ledger_now();
   publish();
+  if (observer_) observer_(progress_);
 }
 
 void Ledger::end(const Entry& entry, std::int64_t at) {
@@ -231,6 +233,12 @@ void Ledger::end(const Entry& entry, std::int64_t at) {
   if (finished.load(std::memory_order_relaxed) < entry.call.sequence) {
     finished.store(entry.call.sequence, std::memory_order_release);
   }
+}
+
+void Ledger::close(ledger::Ending ending) {
+  std::uint64_t none = 0;
+  if (!layout_->ending.compare_exchange_strong(none, static_cast<std::uint64_t>(ending))) return;
+  layout_->ended.store(ledger_now(), std::memory_order_release);
 }
 
 void Ledger::publish() {

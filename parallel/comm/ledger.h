@@ -1,6 +1,8 @@
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "parallel/comm/ledger_reader.h"
@@ -32,6 +34,11 @@ class Ledger {
     return is_kept_.load(std::memory_order_acquire) ? file_ : std::filesystem::path();
   }
 
+  // Told, on the thread that writes, of each phase and each call that is entered. It may throw:
+  // what was entered then stays so.
+  using Observer = std::function<void(const ledger::Progress&)>;
+  void observe(Observer observer) { observer_ = std::move(observer); }
+
   void enter(Phase phase);  // leaves micro-batch and layer
   void set_step(std::int64_t step);
   void set_micro_batch(int micro_batch);
@@ -55,6 +62,9 @@ class Ledger {
   // A call that fails is never ended. `at`: when it ended, where that was before now.
   void end(const Entry& entry, std::int64_t at = 0);
 
+  // How the rank ends; the first word counts. From any thread.
+  void close(ledger::Ending ending);
+
   // From any thread.
   LedgerPage page() const { return page_of(*layout_); }
 
@@ -66,6 +76,7 @@ class Ledger {
 
   ledger::Layout* layout_;
   ledger::Progress progress_;
+  Observer observer_;
   std::filesystem::path file_;
   std::atomic<bool> is_kept_ = false;
 };

@@ -10,6 +10,8 @@
 //        0  header, 256 bytes
 //      256  progress, 256 bytes
 //      512  how many calls were begun, 8 bytes
+//      520  how the rank ended, 8 bytes, and when, 8 bytes
+//      536  whom it saw go before it (ledger_losses.h), 64 bytes
 //     1024  groups, 32 of 256 bytes
 //    12288  the newest 4096 calls, 64 bytes each: call n is at place n % 4096
 // Each begins with a version of 8 bytes, odd while it is written (SharedCell); a call's is
@@ -37,6 +39,7 @@ enum class Phase : std::uint8_t {
   kValidate = 10,  //
   kSave = 11,      // a checkpoint
   kEnd = 12,       // logs, leaving
+  kSnapshot = 13,  // a copy of the state, in memory or to be written
 };
 const char* name_of(Phase phase);
 
@@ -56,6 +59,14 @@ const char* name_of(Operation operation);
 inline bool is_message(Operation operation) {
   return operation == Operation::kSend || operation == Operation::kReceive;
 }
+
+// How a rank ended, as far as it could still say so itself.
+enum class Ending : std::uint8_t {
+  kNone = 0,    // it works, or was killed
+  kDone = 1,    // it left in order
+  kByPeer = 2,  // because of another rank
+  kFailed = 3,  // by its own failure
+};
 
 struct Header {
   std::array<char, 8> magic = {};  // kMagic, or the ledger was never begun
@@ -124,10 +135,13 @@ struct Layout {
   alignas(256) SharedCell<Header> header;
   alignas(256) SharedCell<Progress> progress;
   alignas(512) std::atomic<std::uint64_t> calls_begun = 0;
+  std::atomic<std::uint64_t> ending = 0;
+  std::atomic<std::int64_t> ended = 0;  // 0: not, or unawares
   alignas(1024) std::array<Group, kGroups> groups;
   alignas(4096) std::array<SharedCell<Call>, kCalls> calls;
 };
 static_assert(offsetof(Layout, progress) == 256 && offsetof(Layout, calls_begun) == 512 &&
+              offsetof(Layout, ending) == 520 && offsetof(Layout, ended) == 528 &&
               offsetof(Layout, groups) == 1024 && offsetof(Layout, calls) == 12288);
 static_assert(sizeof(Group) == 256 && sizeof(SharedCell<Call>) == 64 &&
               sizeof(Layout) == 12288 + kCalls * 64);

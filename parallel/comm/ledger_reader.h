@@ -38,6 +38,8 @@ class LedgerReader {
 
   ledger::Header header() const { return layout_->header.read().value; }
   LedgerPage page() const { return page_of(*layout_); }
+  ledger::Ending ending() const { return static_cast<ledger::Ending>(layout_->ending.load()); }
+  std::int64_t ended() const { return layout_->ended.load(std::memory_order_acquire); }
   // The newest calls, oldest first; one being written, or torn by a kill, is left out.
   std::vector<ledger::Call> calls() const;
 

@@ -6,6 +6,7 @@
 
 #include "model/device/event.h"
 #include "model/device/memory.h"
+#include "parallel/comm/buffer_bytes.h"
 #include "parallel/comm/communicator.h"
 #include "parallel/comm/nccl_line.h"
 
@@ -31,7 +32,7 @@ class NcclCommunicator final : public Communicator {
                    std::string name, Device device, bool messages);
   ~NcclCommunicator() override;
 
-  static constexpr std::size_t kBufferBytes = std::size_t{16} << 20;
+  static constexpr std::size_t kBufferBytes = comm::kNcclBufferBytes;
 
   int rank() const override { return host_->rank(); }
   int size() const override { return host_->size(); }

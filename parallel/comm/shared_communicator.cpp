@@ -38,7 +38,8 @@ SharedCommunicator::SharedCommunicator(std::unique_ptr<Communicator> other,
       name_(std::move(name)),
       meeting_(std::move(pages), other_->rank()),
       theirs_(local_ranks_.size()),
-      contributions_(local_ranks_.size()) {}
+      contributions_(local_ranks_.size()),
+      background_([this] { meeting_.give_up(); }) {}
 
 SharedCommunicator::~SharedCommunicator() {
   meeting_.give_up();

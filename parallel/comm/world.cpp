@@ -11,6 +11,7 @@
 #include <numeric>
 #include <utility>
 
+#include "model/base/host_name.h"
 #include "model/device/devices.h"
 #include "parallel/comm/mpi_calls.h"
 #include "parallel/comm/mpi_communicator.h"
@@ -25,12 +26,6 @@ namespace trireme {
 namespace {
 
 using HostName = std::array<char, 256>;
-
-HostName own_host() {
-  HostName name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name;
-}
 
 // Whether every rank's list is the group MPI made of them.
 bool have_agreed(MPI_Comm comm, const std::vector<int>& ranks) {
@@ -72,7 +67,7 @@ std::string first_shared(const std::vector<std::string>& gpus) {
 World::World(const Variables& variables) : exceptions_(std::uncaught_exceptions()) {
   if (!has_wired_ranks(variables)) {
     refuse_unjoined_ranks(variables, 1);
-    hosts_.emplace_back(own_host().data());
+    hosts_.push_back(own_host_name());
     ledger().begin(0, 1, hosts_.front());
     return;
   }
@@ -105,7 +100,8 @@ void World::find_neighbours() {
     local_ranks_[static_cast<std::size_t>(neighbours[static_cast<std::size_t>(i)])] = i;
   }
   std::vector<HostName> names(static_cast<std::size_t>(size_));
-  const HostName own = own_host();
+  HostName own{};
+  own_host_name().copy(own.data(), own.size() - 1);
   comm::check(MPI_Allgather(own.data(), own.size(), MPI_CHAR, names.data(), own.size(), MPI_CHAR,
                             MPI_COMM_WORLD),
               site);

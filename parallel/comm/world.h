@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/base/error.h"
+#include "parallel/comm/buffer_bytes.h"
 #include "parallel/comm/communicator.h"
 #include "parallel/comm/launcher.h"
 #include "parallel/comm/recorded_communicator.h"
@@ -25,7 +26,7 @@ enum class Messages : std::uint8_t { kNone, kSent };
 class World {
  public:
   // What each group takes for messages on their way, unless told otherwise.
-  static constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
+  static constexpr std::size_t kBufferBytes = comm::kHostBufferBytes;
 
   // Throws EnvironmentError when ranks were launched that MPI cannot join.
   explicit World(const Variables& variables);

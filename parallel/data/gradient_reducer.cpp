@@ -8,7 +8,11 @@ namespace trireme {
 
 GradientReducer::GradientReducer(ParamStore& store, DataRanks ranks, const Options& options,
                                  Arena& gradients, Arena& messages)
-    : store_(store), ranks_(ranks), options_(options), shared_(store.sharing().gradients) {
+    : store_(store),
+      ranks_(ranks),
+      options_(options),
+      shared_(store.sharing().gradients),
+      in_step_(options.micro_batches) {
   require(store.sharing().parts == ranks.shard.size() && store.sharing().part == ranks.shard.rank(),
           "the store is shared out over other ranks");
   if (options_.reproducible) {
@@ -53,7 +57,10 @@ GradientReducer::Slot& GradientReducer::slot_of(int unit) {
   return slots_[static_cast<std::size_t>(slot_of_[static_cast<std::size_t>(unit)])];
 }
 
-void GradientReducer::begin() {
+void GradientReducer::begin(std::int64_t micro_batches) {
+  require(micro_batches >= 1 && micro_batches <= options_.micro_batches, "a step of ",
+          micro_batches, " micro-batches, of at most ", options_.micro_batches);
+  in_step_ = micro_batches;
   store_.expect_gradients();
   arrived_.assign(store_.units().size(), 0);
   units_missing_.clear();
@@ -77,7 +84,7 @@ void GradientReducer::before(Stream& stream, int unit) {
   } else if (!levels_.empty()) {
     std::vector<Tensor> levels;
     for (const Tensor& level : levels_) levels.push_back(store_.bucket_of(level, place));
-    store_.place_gradients(unit, TreeSum::place(micro_batch, options_.micro_batches,
+    store_.place_gradients(unit, TreeSum::place(micro_batch, in_step_,
                                                 store_.bucket_of(store_.grads(), place), levels));
     store_.expect_gradients(unit);
   }
@@ -100,10 +107,10 @@ void GradientReducer::after(Stream& stream, int unit) {
     std::vector<Tensor> levels;
     for (const Tensor& level : levels_) levels.push_back(of_unit(level));
     const Tensor total = of_unit(store_.grads());
-    const Tensor leaf = TreeSum::place(micro_batch, options_.micro_batches, total, levels);
-    TreeSum::add(stream, micro_batch, options_.micro_batches, leaf, total, levels);
+    const Tensor leaf = TreeSum::place(micro_batch, in_step_, total, levels);
+    TreeSum::add(stream, micro_batch, in_step_, leaf, total, levels);
   }
-  if (micro_batch + 1 < options_.micro_batches) return;
+  if (micro_batch + 1 < in_step_) return;
   if (--units_missing_[static_cast<std::size_t>(place.bucket)] == 0) reduce(stream, place.bucket);
 }
 
@@ -133,7 +140,7 @@ void GradientReducer::empty(Stream& stream, Slot& slot) {
 void GradientReducer::take_in(Stream& stream, int bucket, std::int64_t micro_batch, Tensor part) {
   if (options_.reproducible) {
     ranks_.replicate.all_reduce(stream, part, Reduce::kSum);
-    TreeSum::add(stream, micro_batch, options_.micro_batches, part, own(bucket), partial(bucket));
+    TreeSum::add(stream, micro_batch, in_step_, part, own(bucket), partial(bucket));
   } else if (micro_batch == 0) {
     ops::copy(stream, own(bucket), part);
   } else {

@@ -23,7 +23,7 @@ namespace trireme {
 class GradientReducer {
  public:
   struct Options {
-    std::int64_t micro_batches = 1;  // of this rank in a step
+    std::int64_t micro_batches = 1;  // of this rank in a step, at most
     bool reproducible = false;       // not with compression
     CompressionOptions compression = {};
   };
@@ -32,8 +32,8 @@ class GradientReducer {
   GradientReducer(ParamStore& store, DataRanks ranks, const Options& options, Arena& gradients,
                   Arena& messages);
 
-  // Before a step's first backward.
-  void begin();
+  // Before the first backward of a step of so many micro-batches of this rank.
+  void begin(std::int64_t micro_batches);
   // Around what one micro-batch adds to a unit's gradients.
   void before(Stream& stream, int unit);
   void after(Stream& stream, int unit);
@@ -62,7 +62,8 @@ class GradientReducer {
   Options options_;
   bool shared_;                              // the gradients are shared out
   std::vector<Tensor> levels_;               // partial sums, each like the store's gradients
-  std::vector<std::int64_t> arrived_;        // micro-batches, by unit
+  std::int64_t in_step_;                     // micro-batches of the step
+  std::vector<std::int64_t> arrived_;        // of these, by unit
   std::vector<std::int64_t> units_missing_;  // by bucket: that have not seen all micro-batches
   struct Reduction {
     int bucket;

@@ -43,6 +43,10 @@ void ParameterGatherer::gather(Stream& stream, int unit) {
   store_.place_values(unit, whole);
 }
 
+void ParameterGatherer::finish() {
+  for (Transfer& bucket : published_) bucket.wait();
+}
+
 void ParameterGatherer::publish(Stream& stream) {
   if (!slots_.empty()) {
     for (Slot& slot : slots_) slot.unit = -1;

@@ -25,6 +25,8 @@ class ParameterGatherer {
   void before_use(Stream& stream, int unit, int next);
   // The owned parts of all values are new.
   void publish(Stream& stream);
+  // What was published is all there for what is queued from here on.
+  void finish();
 
  private:
   struct Slot {

@@ -17,20 +17,31 @@ std::size_t to_size(int n) {
 
 }  // namespace
 
-Pipeline::Pipeline(std::vector<const Stage*> stages, const Schedule& schedule, Shape boundary,
-                   Links links, Memory memory)
+Pipeline::Pipeline(std::vector<const Stage*> stages, std::span<const Schedule> schedules,
+                   Shape boundary, Links links, Memory memory)
     : stages_(std::move(stages)),
-      stage_numbers_(stages_of_rank(schedule, links.down.rank())),
-      last_stage_(schedule.stages - 1),
+      stage_numbers_(stages_of_rank(schedules.back(), links.down.rank())),
+      last_stage_(schedules.back().stages - 1),
       links_(links),
       memory_(std::move(memory)),
-      plans_(plan_rank(schedule, links.down.rank(), links.receive_ahead)),
-      slots_(to_size(plans_.training.slots)) {
-  const std::string wrong = complaint(schedule);
-  require(wrong.empty(), wrong);
-  require(links.down.size() == static_cast<int>(schedule.ranks.size()) &&
-              links.up.size() == links.down.size() && links.up.rank() == links.down.rank(),
-          "a schedule for ", schedule.ranks.size(), " ranks in a pipeline of ", links.down.size());
+      followed_(schedules.size() - 1) {
+  int slots = 0, inboxes = 0, outboxes = 0;
+  for (const Schedule& schedule : schedules) {
+    const std::string wrong = complaint(schedule);
+    require(wrong.empty(), wrong);
+    require(links.down.size() == static_cast<int>(schedule.ranks.size()) &&
+                links.up.size() == links.down.size() && links.up.rank() == links.down.rank(),
+            "a schedule for ", schedule.ranks.size(), " ranks in a pipeline of ",
+            links.down.size());
+    require(stages_of_rank(schedule, links.down.rank()) == stage_numbers_,
+            "schedules that put other stages on this rank");
+    plans_.push_back(plan_rank(schedule, links.down.rank(), links.receive_ahead));
+    const auto& [training, evaluation] = plans_.back();
+    slots = std::max(slots, training.slots);
+    inboxes = std::max({inboxes, training.inboxes, evaluation.inboxes});
+    outboxes = std::max({outboxes, training.outboxes, evaluation.outboxes});
+  }
+  slots_.resize(to_size(slots));
   require(stages_.size() == stage_numbers_.size(), "a schedule for ", stage_numbers_.size(),
           " stages on this rank, which has ", stages_.size());
   require(memory_.keeps.size() == slots_.size(), "memory for ", memory_.keeps.size(),
@@ -46,16 +57,22 @@ Pipeline::Pipeline(std::vector<const Stage*> stages, const Schedule& schedule, S
     boxes.resize(to_size(count));
     for (Box& box : boxes) box.tensor = memory_.messages.take(boundary, stages_.front()->compute());
   };
-  take(inboxes_, std::max(plans_.training.inboxes, plans_.evaluation.inboxes));
-  take(outboxes_, std::max(plans_.training.outboxes, plans_.evaluation.outboxes));
+  take(inboxes_, inboxes);
+  take(outboxes_, outboxes);
+}
+
+void Pipeline::follow(std::size_t schedule) {
+  require(schedule < plans_.size(), "a pipeline of ", plans_.size(), " schedules has no number ",
+          schedule);
+  followed_ = schedule;
 }
 
 void Pipeline::run(Stream& stream, const Load& load, const OnLoss& on_loss) {
-  walk(stream, plans_.training, {load, on_loss, true});
+  walk(stream, plans_[followed_].training, {load, on_loss, true});
 }
 
 void Pipeline::evaluate(Stream& stream, const Load& load, const OnLoss& on_loss) {
-  walk(stream, plans_.evaluation, {load, on_loss, false});
+  walk(stream, plans_[followed_].evaluation, {load, on_loss, false});
 }
 
 void Pipeline::walk(Stream& stream, const RankPlan& plan, const Walk& walk) {

@@ -2,6 +2,7 @@
 #include <deque>
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "model/stage/stage.h"
@@ -29,7 +30,7 @@ class Pipeline {
   };
   // All outlive the pipeline.
   struct Memory {
-    std::deque<Arena>& keeps;  // one for each micro-batch in flight: RankPlan::slots
+    std::deque<Arena>& keeps;  // one for each micro-batch in flight: the most RankPlan::slots
     Arena& scratch;
     Arena& messages;  // inboxes and outboxes are taken from here, for good
     // One for each micro-batch in flight; empty: the keeps.
@@ -42,9 +43,13 @@ class Pipeline {
   using OnLoss = std::function<void(int micro_batch, Tensor loss)>;
 
   // `stages`: this rank's, in order along the model. `boundary` [tokens, hidden] is what
-  // crosses from stage to stage.
-  Pipeline(std::vector<const Stage*> stages, const Schedule& schedule, Shape boundary, Links links,
-           Memory memory);
+  // crosses from stage to stage. `schedules`: one or more of the same stages, for steps of as many
+  // micro-batches as each has.
+  Pipeline(std::vector<const Stage*> stages, std::span<const Schedule> schedules, Shape boundary,
+           Links links, Memory memory);
+
+  // From here on it walks the schedule with this place in the list; at first the last.
+  void follow(std::size_t schedule);
 
   // Leaves every micro-batch's gradients in the stages' parameter stores.
   void run(Stream& stream, const Load& load, const OnLoss& on_loss);
@@ -92,7 +97,8 @@ class Pipeline {
   int last_stage_;
   Links links_;
   Memory memory_;
-  RankPlans plans_;
+  std::vector<RankPlans> plans_;  // by schedule
+  std::size_t followed_;
   std::vector<Slot> slots_;
   std::vector<Box> inboxes_, outboxes_;
   PipelineObserver* observer_ = nullptr;

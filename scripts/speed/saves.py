@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""What checkpoints cost: a run that saves every 10 steps beside one that does not.
+"""What checkpoints cost: ten steps after a save beside ten steps without, in turns in one run.
 
     saves.py --trireme PROGRAM [--quick]
 
 Called by `scripts/bench --saves`. GPT-2 124M, 4 x 64, on all threads. Each round measures, on
-the same disk and one after the other: one copy of the state in memory by as many threads, `dd` with
-fsync of as many bytes, both runs, and what it takes to load the checkpoint in the layout that wrote
-it and in another. Medians of the rounds.
+the same disk and one after the other: the run, which saves every 20 steps; copies of the state in
+memory by as many threads; in turns `dd` with fsync of as many bytes and a run of one step that
+ends with a save; and in turns what it takes to load, in one layout, the checkpoint that it wrote
+and one that another wrote. Medians of a round's repetitions, then of the rounds.
 """
 
 import concurrent.futures
@@ -26,6 +27,7 @@ from compare import SHAPES, arguments, make_tokens, print_head, wait_until_quiet
 
 SHAPE = SHAPES["GPT-2 124M, 4 x 64"]
 INTERVAL = 10
+TURNS = 5
 
 
 def json_lines(path):
@@ -42,10 +44,13 @@ def copy_seconds(count, threads):
     target = numpy.zeros_like(source)
     parts = [slice(len(source) * i // threads, len(source) * (i + 1) // threads)
              for i in range(threads)]  # fmt: skip
+    taken = []
     with concurrent.futures.ThreadPoolExecutor(threads) as pool:
-        start = time.monotonic()
-        list(pool.map(lambda part: numpy.copyto(target[part], source[part]), parts))
-        return time.monotonic() - start
+        for _ in range(TURNS):
+            start = time.monotonic()
+            list(pool.map(lambda part: numpy.copyto(target[part], source[part]), parts))
+            taken.append(time.monotonic() - start)
+    return statistics.median(taken)
 
 
 def dd_seconds(count, folder):
@@ -66,52 +71,83 @@ def train(options, folder, name, *layout, ranks=1):
         sys.exit(f"{' '.join(command)} failed:\n{done.stderr}")
 
 
-def steady_seconds(run, warm_up):
-    """Of the steps after the warm-up, with the time training stood for checkpoints between them."""
-    steps = json_lines(run / "metrics.jsonl")
-    saves = [save for save in events(run, "checkpoint") if save["step"] < steps[-1]["step"]]
-    return (sum(step["step_seconds"] for step in steps[warm_up:])
-            + sum(save["stopped_seconds"] for save in saves), saves)  # fmt: skip
+def slower_after_saves(run, saves):
+    """By how much ten steps take longer after a save, with the time training stood for it: a save
+    every ten steps costs as much. The median over the saves, each beside the ten steps that follow,
+    in which nothing is written any more."""
+    seconds = {step["step"]: step["step_seconds"] for step in json_lines(run / "metrics.jsonl")}
+    ratios = []
+    for save in saves:
+        after, without = (sum(seconds[save["step"] + first + i] for i in range(INTERVAL))
+                          for first in (1, 1 + INTERVAL))  # fmt: skip
+        if save["seconds"] > after:
+            sys.exit(f"the save of step {save['step']} took {save['seconds']:.1f} s, longer than "
+                     f"the {INTERVAL} steps after it: the disk does not keep up")
+        ratios.append((after + save["stopped_seconds"]) / without - 1)
+    return statistics.median(ratios)
+
+
+def written_in_turns(options, folder, count, run, resume):
+    """(bytes per second of a save with nothing beside it, those of dd), medians."""
+    saved, copied = [], []
+    for _ in range(TURNS):
+        wait_until_quiet(options.wait)
+        copied.append(count / dd_seconds(count, folder))
+        step = events(run, "checkpoint")[-1]["step"] + 1
+        train(options, folder, "saves", *resume, f"--training.steps={step}")
+        saved.append(count / events(run, "checkpoint")[-1]["write_seconds"])
+    return statistics.median(saved), statistics.median(copied)
+
+
+def loaded_in_turns(options, folder, run, resume):
+    """(seconds to load by tensor = 2 what one rank has written, what that layout has), medians."""
+    step = events(run, "checkpoint")[-1]["step"]
+    layout = [*resume, "--parallelism.tensor=2", f"--job.threads={options.threads // 2}"]
+    own = folder / "own"  # the run goes on for a step in the layout that loads
+    newest = f"step-{step:08}"
+    shutil.copytree(run, own, ignore=lambda _, names: [
+        name for name in names if name.startswith("step-") and name != newest])  # fmt: skip
+    into = [f"--job.dump_folder={own}", f"--training.steps={step + 1}"]
+    train(options, folder, "saves", *layout, *into, ranks=2)
+    shutil.rmtree(own / "checkpoints" / newest)
+    os.sync()
+    other, same = [], []
+    for _ in range(TURNS):  # neither run has a step left to do
+        for taken, place, last in ((other, run, step), (same, own, step + 1)):
+            wait_until_quiet(options.wait)
+            train(options, folder, "saves", *layout, f"--job.dump_folder={place}",
+                  f"--training.steps={last}", ranks=2)  # fmt: skip
+            taken.append(events(place, "resume")[-1]["load_seconds"])
+    shutil.rmtree(own)
+    return statistics.median(other), statistics.median(same)
 
 
 def one_round(options, folder):
-    for name in ("quiet", "saves"):
-        shutil.rmtree(folder / name, ignore_errors=True)
-        warm_up = write_config(dict(SHAPE), options, folder, name, options.threads)
-    resumes = "--checkpoint.resume=auto"
+    run = folder / "saves"
+    resume = ["--checkpoint.resume=auto", '--checkpoint.allow_changes=["training.steps"]']
+    shutil.rmtree(run, ignore_errors=True)
+    write_config(dict(SHAPE), options, folder, "saves", options.threads)
     wait_until_quiet(options.wait)
-    train(options, folder, "quiet")
-    wait_until_quiet(options.wait)
-    train(options, folder, "saves", f"--checkpoint.interval={INTERVAL}")
-    plain, _ = steady_seconds(folder / "quiet", warm_up)
-    saving, saves = steady_seconds(folder / "saves", warm_up)
-    last = events(folder / "saves", "checkpoint")[-1]
-    count = last["bytes"]
+    train(options, folder, "saves", f"--checkpoint.interval={2 * INTERVAL}")
+    newest = json_lines(run / "metrics.jsonl")[-1]["step"]
+    saves = [save for save in events(run, "checkpoint")
+             if save["step"] + 2 * INTERVAL <= newest]  # fmt: skip
+    count = saves[-1]["bytes"]
     result = {
         "copy": copy_seconds(count, options.threads),
         "stopped": statistics.median(save["stopped_seconds"] for save in saves),
-        "dd": count / dd_seconds(count, folder),
-        "written": count / last["write_seconds"],
         "beside": count / statistics.median(save["write_seconds"] for save in saves),
-        "slower": saving / plain - 1,
+        "slower": slower_after_saves(run, saves),
     }
-    shutil.rmtree(folder / "quiet")
-    one = f"--job.threads={options.threads // 2}"
-    for name, steps in (("other", 1), ("same", 2)):
-        wait_until_quiet(options.wait)
-        train(options, folder, "saves", resumes, "--parallelism.tensor=2", one, ranks=2)
-        result[name] = events(folder / "saves", "resume")[-1]["load_seconds"]
-        if name == "other":  # the last step again, saved in the new layout
-            newest = max(step["step"] for step in events(folder / "saves", "checkpoint"))
-            shutil.rmtree(folder / "saves" / "checkpoints" / f"step-{newest:08}")
-            train(options, folder, "saves", resumes, "--parallelism.tensor=2", one, ranks=2)
+    result["written"], result["dd"] = written_in_turns(options, folder, count, run, resume)
+    result["other"], result["same"] = loaded_in_turns(options, folder, run, resume)
     return result
 
 
 def main():
     options = arguments(__doc__)
     os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    options.steps = 2 * INTERVAL if options.quick else 4 * INTERVAL
+    options.steps = 2 * INTERVAL * (3 if options.quick else 7)
     rounds = min(options.rounds, 3)
     print_head(options)
     with tempfile.TemporaryDirectory(prefix="trireme-bench-", dir=os.getcwd()) as scratch:
@@ -133,7 +169,8 @@ def main():
           f"| {median['dd'] * giga:.2f} GB/s, dd with fsync | {median['written'] / median['dd']:.2f} |\n"
           f"| writing, beside training | {median['beside'] * giga:.2f} GB/s "
           f"| {median['dd'] * giga:.2f} GB/s | {median['beside'] / median['dd']:.2f} |\n"
-          f"| steps, with what they stand | | without saves | {1 + median['slower']:.3f} |\n"
+          f"| ten steps after a save, with what they stand | | ten without "
+          f"| {1 + median['slower']:.3f} |\n"
           f"| one rank's checkpoint loaded by tensor = 2 | {median['other']:.2f} s "
           f"| {median['same']:.2f} s, that of tensor = 2 | {median['other'] / median['same']:.2f} |"
           )  # fmt: skip

@@ -82,6 +82,47 @@ TEST(Lease, a_holder_on_another_machine_cannot_be_judged_from_here) {
   EXPECT_EQ(refusal(scratch.path()), "");
 }
 
+std::int64_t next_incarnation(const fs::path& run) {
+  return Lease(run).incarnation();
+}
+
+TEST(Lease, each_holder_counts_one_more_than_the_one_before) {
+  const Scratch scratch;
+  const fs::path path = scratch.path() / "LEASE.json", count = scratch.path() / "incarnation";
+  EXPECT_EQ(next_incarnation(scratch.path()), 1);
+  EXPECT_EQ(next_incarnation(scratch.path()), 2);
+  const pid_t killed = ::fork();
+  if (killed == 0) {
+    const Lease lease(scratch.path());
+    ::kill(::getpid(), SIGKILL);
+  }
+  ::waitpid(killed, nullptr, 0);
+  const auto left = nlohmann::json::parse(read_text(path));
+  EXPECT_EQ(left.at("incarnation"), 3);
+  EXPECT_EQ(next_incarnation(scratch.path()), 4);
+  replace_text(path, left.dump());  // either of the two files is enough
+  fs::remove(count);
+  EXPECT_EQ(next_incarnation(scratch.path()), 4);
+}
+
+TEST(Lease, a_file_that_does_not_count_counts_as_none) {
+  const Scratch scratch;
+  const fs::path path = scratch.path() / "LEASE.json", count = scratch.path() / "incarnation";
+  nlohmann::json older;
+  {
+    const Lease lease(scratch.path());
+    older = nlohmann::json::parse(read_text(path));
+  }
+  older.erase("incarnation");
+  replace_text(path, older.dump());
+  fs::remove(count);
+  EXPECT_EQ(next_incarnation(scratch.path()), 1);
+  for (const char* text : {"", "x", "-3", "99999999999999999999", "9999999999999"}) {
+    replace_text(count, text);
+    EXPECT_EQ(next_incarnation(scratch.path()), 1) << text;
+  }
+}
+
 // Asks for the lease, says how that went, and keeps it until `release` is closed.
 [[noreturn]] void race(const fs::path& run, int answer, int release) {
   char said = 'e';

@@ -7,7 +7,10 @@
 #include <csignal>
 #include <cstring>
 
+#include "checkpoint/blocks.h"
+#include "checkpoint/crc32c.h"
 #include "checkpoint/load.h"
+#include "checkpoint/shard_writer.h"
 #include "model/base/error.h"
 #include "tests/checkpoint/state.h"
 
@@ -120,7 +123,8 @@ TEST_F(Saving, a_killed_writer_costs_one_checkpoint_and_the_next_has_a_new_one) 
   // Killed between two saves, it is replaced without anybody noticing.
   const pid_t before = writer_.process.id();
   ::kill(before, SIGKILL);
-  ::usleep(20'000);
+  siginfo_t ended{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(before), &ended, WEXITED | WNOWAIT), 0);
   saver.begin(state.snapshot(4));
   saver.finish();
   EXPECT_NE(writer_.process.id(), before);
@@ -171,6 +175,42 @@ TEST(WriterProcess, what_its_work_breaks_is_told_and_the_next_request_is_served)
   writer.start(large);
   EXPECT_EQ(writer.result(), large + large);
   EXPECT_EQ(writer.id(), process);
+}
+
+TEST(SnapshotMemory, a_copy_comes_with_the_checksums_of_its_blocks) {
+  const State state(3, /*scale=*/301);  // three blocks, the last no multiple of anything
+  SnapshotMemory memory(SnapshotMemory::bytes_for(state.pieces()));
+  memory.reserve(state.pieces());
+  const SnapshotMemory::Copied copied = memory.copy(state.pieces());
+  ASSERT_EQ(copied.blocks.size(), state.pieces().size());
+  ASSERT_EQ(copied.blocks.front().size(), 3u);
+  for (std::size_t i = 0; i < copied.pieces.size(); ++i) {
+    const Piece& piece = state.pieces()[i];
+    EXPECT_EQ(std::memcmp(copied.pieces[i].data, piece.data, piece.bytes()), 0) << piece.tensor;
+    std::vector<std::uint32_t> right;
+    for (const Range& block : blocks_of({0, piece.bytes()})) {
+      right.push_back(crc32c({piece.data + block.offset, block.bytes}));
+    }
+    EXPECT_EQ(copied.blocks[i], right) << piece.tensor;
+  }
+}
+
+TEST(ShardWriter, what_differs_from_the_checksums_of_its_blocks_is_not_accepted) {
+  const Scratch scratch;
+  const State state(3, /*scale=*/301);
+  SnapshotMemory memory(SnapshotMemory::bytes_for(state.pieces()));
+  memory.reserve(state.pieces());
+  const SnapshotMemory::Copied copied = memory.copy(state.pieces());
+  const hdf5::Origin origin{new_uuid(), 1};
+  const auto known = write_shard(scratch.path() / "known", origin, copied.pieces, copied.blocks);
+  const auto unknown = write_shard(scratch.path() / "unknown", origin, copied.pieces);
+  for (std::size_t i = 0; i < known.parts.size(); ++i) {
+    EXPECT_EQ(known.parts[i].digest.crc32c, unknown.parts[i].digest.crc32c);
+    EXPECT_EQ(known.parts[i].digest.share, unknown.parts[i].digest.share);
+  }
+  copied.pieces.front().data[2'000'000] ^= std::byte{1};  // after the copy
+  EXPECT_THROW(write_shard(scratch.path() / "changed", origin, copied.pieces, copied.blocks),
+               CheckpointError);
 }
 
 TEST(SnapshotMemory, refuses_what_it_was_not_planned_for) {

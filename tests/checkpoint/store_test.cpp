@@ -213,8 +213,9 @@ TEST(Store, leftovers_of_crashed_writers_go_when_the_next_writer_starts) {
   EXPECT_EQ(names_in(folder).size(), 6u);
   const Store store(scratch.path(), lease);
   EXPECT_EQ(names_in(folder), (std::vector<std::string>{"latest", "run", "step-00000001"}));
-  EXPECT_EQ(names_in(scratch.path()),
-            (std::vector<std::string>{"LEASE.json", "checkpoints", "notes.tmp-of-mine"}));
+  EXPECT_EQ(
+      names_in(scratch.path()),
+      (std::vector<std::string>{"LEASE.json", "checkpoints", "incarnation", "notes.tmp-of-mine"}));
 }
 
 TEST(Store, a_lost_lease_stops_the_writer) {

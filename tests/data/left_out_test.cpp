@@ -17,6 +17,8 @@ TEST(LeftOut, joins_what_touches_or_overlaps) {
   EXPECT_EQ(left_out.count(), 41u);
   EXPECT_EQ(left_out.before(7).ranges(), (Ranges{{0, 7}}));
   EXPECT_EQ(left_out.before(0), LeftOut());
+  EXPECT_EQ(left_out.inside({3, 9}).ranges(), (Ranges{{3, 9}}));
+  EXPECT_EQ(left_out.inside({41, 50}), LeftOut());
 }
 
 TEST(LeftOut, counts_samples_as_if_it_had_never_been_in_the_order) {

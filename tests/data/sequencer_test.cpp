@@ -44,6 +44,7 @@ TEST(SampleSourceTest, the_document_mask_is_right_in_an_example_by_hand) {
   const SampleSource source({{.prefix = folder / "set"}},
                             {.seq_len = 6, .document_mask = true, .shuffle = false});
   ASSERT_EQ(source.samples_per_epoch(), 2u);
+  EXPECT_EQ(source.windows(0), 2u);
   Sequence sequence(6);
   EXPECT_EQ(source.fill(0, sequence.view()), 4);
   EXPECT_EQ(sequence.ids, (std::vector{1, 2, 3, 4, 5, 6}));
@@ -155,6 +156,46 @@ TEST(SampleSourceTest, sources_are_blended_by_weight_and_the_ledger_counts_them)
     EXPECT_EQ(sequence.ids[0] >= 1000, origin.source == 1);
   }
   EXPECT_EQ(seen, (std::vector<std::uint64_t>{300, 100}));
+}
+
+TEST(SampleSourceTest, sources_go_on_where_they_were_when_the_mixture_changes) {
+  const Folder folder;
+  write_set(folder / "a", {ids_from(0, 201)});
+  write_set(folder / "b", {ids_from(1000, 301)});
+  write_set(folder / "c", {ids_from(2000, 101)});
+  const SequenceSpec sequence{.seq_len = 10, .seed = 1};
+  const SourceSpec a{.prefix = folder / "a", .weight = 3}, b{.prefix = folder / "b", .weight = 1};
+  const SourceSpec c{.prefix = folder / "c"}, more_b{.prefix = folder / "b", .weight = 0.7};
+  const SampleSource alone({a, b}, sequence);
+  // b alone from sample 37 on, then c and b, then a again.
+  const SampleSource staged({a, b}, sequence, {{37, {more_b}}, {50, {c, more_b}}, {123, {a}}});
+  ASSERT_EQ(staged.sources(), 3u);
+  EXPECT_EQ(staged.source(2).prefix, folder / "c");
+  std::vector<std::uint64_t> seen(3, 0);
+  std::set<std::pair<std::size_t, std::uint64_t>> windows[2];  // of a and b, by epoch
+  for (std::uint64_t sample = 0; sample < 200; ++sample) {
+    EXPECT_EQ(staged.consumed(sample), seen) << sample;
+    const Origin origin = staged.origin(sample);
+    EXPECT_EQ(origin.index, seen[origin.source]++) << sample;
+    if (sample < 37) {
+      EXPECT_EQ(origin.source, alone.origin(sample).source);
+      EXPECT_EQ(origin.window, alone.origin(sample).window);
+    } else if (sample < 50 || sample >= 123) {
+      EXPECT_EQ(origin.source, sample < 50 ? 1u : 0u);
+    } else {
+      EXPECT_NE(origin.source, 0u);
+    }
+    if (origin.source < 2) {
+      EXPECT_TRUE(windows[origin.source].emplace(origin.epoch, origin.window).second) << sample;
+    }
+  }
+  // What a fingerprint has to say of the sources that have been trained on, and of no others.
+  EXPECT_TRUE(staged.agrees(alone.fingerprint(), 50));
+  EXPECT_FALSE(staged.agrees(alone.fingerprint(), 60));
+  EXPECT_TRUE(alone.agrees(staged.fingerprint(), 60));
+  write_set(folder / "b", {ids_from(1001, 301)});
+  EXPECT_FALSE(alone.agrees(SampleSource({a, b}, sequence).fingerprint(), 8));
+  EXPECT_TRUE(alone.agrees(SampleSource({a, b}, sequence).fingerprint(), 0));
 }
 
 TEST(SampleSourceTest, a_split_gives_disjoint_documents) {

@@ -1,11 +1,17 @@
 #include "data/tokenize.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "data/indexed_dataset.h"
+#include "data/indexed_dataset_writer.h"
 #include "data/sidecar.h"
 #include "data/text_reader.h"
 #include "model/base/error.h"
@@ -112,6 +118,7 @@ TEST(TokenizeTest, a_bad_line_is_named_by_file_and_number_and_nothing_is_left) {
       {"[1]", "is no JSON object but array"},
       {"{\"body\": \"x\"}", "has no key \"text\"; name the key of the text with --jsonl-key"},
       {"{\"text\": 3}", "is no string but number"},
+      {"{\"text\": \"\", \"n\": 1e999}", "has a number that no double holds"},
   };
   for (const Case& wrong : cases) {
     for (const int threads : {1, 4}) {
@@ -152,11 +159,161 @@ TEST(TokenizeTest, inputs_that_are_no_text_are_refused) {
   const std::string loop = (folder / "loop").string();
   folder.write("loop", say("@", loop, "\n"));
   EXPECT_TRUE(has(find(say("@", loop)), "without end"));
-  EXPECT_TRUE(has(find(folder.write("a.txt.gz", "\x1F\x8B\x08")), "gunzip it first"));
+  EXPECT_TRUE(has(find(folder.write("a.txt.bz2", "BZh9")), "bunzip2 it first"));
   EXPECT_TRUE(has(find("/dev/null"), "is no regular file"));
   const std::string blank = folder.write("blank.jsonl", "\n \n");
   EXPECT_TRUE(has(complaint<DataError>([&] { run({blank}, {.output = folder / "out"}); }),
                   "hold no documents"));
+}
+
+std::string gzip(const std::string& text) {
+  std::string packed(text.size() + 1000, '\0');
+  z_stream stream{};
+  deflateInit2(&stream, 6, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY);
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  return packed;
+}
+std::string zstd(const std::string& text) {
+  std::string packed(ZSTD_compressBound(text.size()), '\0');
+  ZSTD_CCtx* context = ZSTD_createCCtx();
+  ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);  // as the zstd program does
+  packed.resize(ZSTD_compress2(context, packed.data(), packed.size(), text.data(), text.size()));
+  ZSTD_freeCCtx(context);
+  return packed;
+}
+std::string numbers(std::uint64_t seed, std::size_t size) {
+  std::string text;
+  for (std::uint64_t i = 0; text.size() < size; ++i) text += say(philox(seed, i)[0], " ");
+  return text;
+}
+
+TEST(TokenizeTest, compressed_files_are_read_as_what_they_hold) {
+  const Folder folder;
+  const std::string large = numbers(1, 2 * TextReader::kBatchBytes + 77);
+  const std::string lines = "{\"text\": \"one\"}\n{\"text\": \"two\"}\n";
+  folder.write("in/a.txt.gz", gzip(large) + gzip("more"));  // members one after the other
+  folder.write("in/b.jsonl.zst", zstd(lines));
+  folder.write("in/c.zst", zstd(large) + zstd("more"));
+  folder.write("in/d.jsonl.gz", gzip(lines));
+  folder.write("in/e.gz", gzip(""));
+  const std::vector<std::string> expected{large + "more", "one", "two", large + "more",
+                                          "one",          "two", ""};
+  for (const int threads : {1, 3}) {
+    const auto count =
+        run({(folder / "in").string()}, {.output = folder / "out", .threads = threads});
+    EXPECT_EQ(documents_of(folder / "out"), expected);
+    EXPECT_LT(count.input_bytes, count.text_bytes);
+  }
+}
+
+TEST(TokenizeTest, a_compressed_file_that_is_cut_off_or_damaged_is_refused) {
+  const std::string text = numbers(2, 50000);
+  for (const std::string& whole : {gzip(text), zstd(text)}) {
+    std::string damaged = whole;
+    damaged[whole.size() / 2] ^= 0x55;
+    for (const std::string& bad :
+         {whole.substr(0, whole.size() - 1), whole.substr(0, whole.size() / 2), damaged,
+          whole.substr(0, 5), whole + "rubbish"}) {
+      const Folder folder;
+      const std::string path = folder.write("a.txt.gz", bad);
+      const std::string said =
+          complaint<DataError>([&] { run({path}, {.output = folder / "out"}); });
+      EXPECT_TRUE(has(said, "its compressed data cannot be read")) << bad.size() << said;
+      EXPECT_EQ(folder.names(), std::vector<std::string>{"a.txt.gz"});
+    }
+  }
+}
+
+TEST(TokenizeTest, a_share_of_the_documents_goes_to_validation) {
+  const Folder folder;
+  std::string lines;
+  for (int i = 0; i < 2000; ++i) lines += say("{\"text\": \"", i, "\"}\n");
+  const std::string path = folder.write("a.jsonl", lines);
+  const auto split = [&](const std::string& name, double share) {
+    run({path}, {.output = folder / name, .validation_share = share});
+    return documents_of(folder / (name + "-validation"));
+  };
+  const auto validation = split("out", 0.1);
+  EXPECT_NEAR(static_cast<double>(validation.size()), 200, 45);
+  auto all = documents_of(folder / "out");
+  EXPECT_TRUE(read_sidecar(folder / "out-validation", IndexedDataset(folder / "out-validation")));
+  all.insert(all.end(), validation.begin(), validation.end());
+  std::sort(all.begin(), all.end());
+  EXPECT_EQ(std::unique(all.begin(), all.end()), all.end());
+  EXPECT_EQ(all.size(), 2000u);
+  // A larger share takes more of the same, and keeps what a smaller one took.
+  const auto larger = split("more", 0.2);
+  for (const std::string& document : validation) {
+    EXPECT_EQ(std::count(larger.begin(), larger.end(), document), 1) << document;
+  }
+  EXPECT_TRUE(has(complaint<DataError>([&] { split("none", 1e-9); }), "leaves none for"));
+}
+
+// Runs in a process of its own that ends after so many batches as a kill would end it.
+void run_killed(const std::string& word, const TokenizeSpec& spec, int batches) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    int seen = 0;
+    tokenize(*open_tokenizer("bytes"), find_inputs({word}), spec, [&](const auto&) {
+      if (++seen > batches) ::_exit(9);
+    });
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_EQ(WEXITSTATUS(status), 9);
+}
+
+TEST(TokenizeTest, a_killed_run_is_gone_on_with_and_gives_the_same_bytes) {
+  const Folder folder;
+  folder.write("in/a.txt", numbers(1, 2 * TextReader::kBatchBytes));
+  folder.write("in/b.txt.gz", gzip(numbers(2, 3 * TextReader::kBatchBytes)));
+  std::string lines;
+  for (std::uint64_t i = 0; lines.size() < 2 * TextReader::kBatchBytes; ++i) {
+    lines += say("{\"text\": \"", numbers(3 + i, 3000), "\"}\n");
+  }
+  folder.write("in/c.jsonl.zst", zstd(lines));
+  const std::string in = (folder / "in").string();
+  TokenizeSpec spec{
+      .output = folder / "whole", .threads = 2, .validation_share = 0.3, .save_bytes = 1};
+  const TokenizeCount whole = run({in}, spec);
+  EXPECT_EQ(whole.resumed_documents, 0);
+  spec.output = folder / "out";
+  for (const int batches : {2, 6}) {
+    run_killed(in, spec, batches);
+    EXPECT_FALSE(std::filesystem::exists((folder / "out").string() + ".idx"));
+    const TokenizeCount count = run({in}, spec);
+    EXPECT_GT(count.resumed_bytes, 0u) << batches;
+    EXPECT_EQ(count.tokens, whole.tokens);
+    for (const char* end : {".bin", ".idx", ".json", "-validation.bin", "-validation.idx"}) {
+      EXPECT_EQ(read_text((folder / "out").string() + end),
+                read_text((folder / "whole").string() + end))
+          << batches << end;
+      std::filesystem::remove((folder / "out").string() + end);
+    }
+    for (const std::string& name : folder.names()) EXPECT_FALSE(has(name, "partial")) << name;
+  }
+  // What was killed twice, and another job in its place.
+  run_killed(in, spec, 3);
+  run_killed(in, spec, 3);
+  EXPECT_GT(run({in}, spec).resumed_tokens, 2 * static_cast<int>(TextReader::kBatchBytes));
+  run_killed(in, spec, 3);
+  spec.end_documents = false;
+  EXPECT_EQ(run({in}, spec).resumed_bytes, 0u);
+}
+
+TEST(TokenizeTest, two_runs_do_not_write_one_dataset) {
+  const Folder folder;
+  const std::string path = folder.write("a.txt", "text");
+  const IndexedDatasetWriter other(folder / "out", TokenType::kU16);
+  EXPECT_TRUE(has(complaint<EnvironmentError>([&] { run({path}, {.output = folder / "out"}); }),
+                  "another process is writing it"));
 }
 
 TEST(TextReaderTest, a_text_that_may_not_be_cut_is_read_whole) {

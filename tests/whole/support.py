@@ -45,6 +45,21 @@ def note(*parts):
     print("   ", *parts, flush=True)
 
 
+SEED = int(os.environ.get("TRIREME_SEED", time.time_ns() % 1_000_000))
+THOROUGH = os.environ.get("TRIREME_THOROUGH") == "1"
+
+
+def some_of(things, count):
+    """So many of them in their order, others each time; all with TRIREME_THOROUGH=1. The same again
+    with the TRIREME_SEED that is told."""
+    things = list(things)
+    if THOROUGH or count >= len(things):
+        return things
+    note(f"{count} of {len(things)} cases: TRIREME_SEED={SEED}")
+    chosen = random.Random(f"{SEED} {things}").sample(range(len(things)), count)
+    return [things[at] for at in sorted(chosen)]
+
+
 FACTS = []
 
 
@@ -255,6 +270,16 @@ class Faults:
         return Process(command, self.workshop.folder, {**self.workshop.env, **MPI})
 
 
+def slurm_cluster(**options):
+    """A Slurm of several nodes on this machine, see tests/slurm/cluster.py."""
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "slurm"))
+    import cluster  # needs what only some machines have
+    lacking = cluster.missing()
+    if lacking:
+        raise Skip(lacking)
+    return cluster.Cluster(**options)
+
+
 # A run of seconds: 131,392 parameters, 40 steps, on one thread because the machine may be
 # busy.
 SMALL = {
@@ -346,10 +371,11 @@ def checkpoint(run, step):
 
 
 def contents(folder):
-    """Every file below, and a hash of what it holds; but not where the ranks were last."""
+    """Every file below, and a hash of what it holds; but not where the ranks were last, nor how
+    often a run folder had a holder."""
     return {str(p.relative_to(folder)): hashlib.sha256(p.read_bytes()).hexdigest()
             for p in sorted(pathlib.Path(folder).rglob("*"))
-            if p.is_file() and p.parent.name != "flight-recorder"}
+            if p.is_file() and "flight-recorder" not in p.parts and p.name != "incarnation"}
 
 
 def same_curve(run, expected):

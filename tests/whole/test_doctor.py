@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """trireme doctor: what the machine offers, and what a config asks of it."""
+import json
 import os
 
 from support import check, contents, fact, main
@@ -26,6 +27,21 @@ def it_tells_the_machine_without_a_config(workshop):
     for library in ("CUDA 1", "cuBLASLt", "cuDNN", "NCCL") if has_cuda else ():
         check(library in told["CUDA"][0], told)
     check(all(text.startswith(("cuda:", "no device: ")) for text in told["devices"]), told)
+
+
+@fact
+def it_measures_what_the_planner_reads(workshop):
+    profile = workshop.folder / "machine.json"
+    workshop.run("doctor", "--calibrate", profile).done()
+    reached = json.loads(profile.read_text())
+    float32 = reached["rates"]["float32"]
+    check(1e9 < float32["peak"] < 1e13, float32)
+    check(0.1 < float32["product"] < 10.1 and float32["flash"] > 0, float32)
+    check(reached["memory_bandwidth"] > 1e8 and reached["launch"] > 0, reached)
+    check(reached["cores"] == os.cpu_count() and not reached["network"]["beside"], reached)
+    for numbers in reached["rates"].values():
+        check(all(rate > 0 for rate in numbers["streams"].values()), numbers)
+        check({"update", "rms_norm", "gelu_backward"} < set(numbers["streams"]), numbers)
 
 
 @fact

@@ -4,7 +4,7 @@ float16's range, and a step whose gradients overflow is tried again with half th
 import signal
 
 from support import (check, checkpoints, curve, events, fact, main, metrics, note, same_checkpoint,
-                     same_curve)
+                     same_curve, some_of)
 
 CONFIG = {"model": {"flavor": "tiny", "num_hidden_layers": 2},
           "training": {"dtype": "float16", "steps": 16},
@@ -118,7 +118,7 @@ def two_ranks_follow_one(workshop):
                   for zero in range(4)},
                "replicas": ["--parallelism.data_replicate=2", "--parallelism.data_shard=1",
                             "--parallelism.gradient_compression=float16"] + halves}
-    for name, axes in layouts.items():
+    for name, axes in some_of(layouts.items(), 3):
         # The scale of each comes down from the largest: all ranks agree on every overflow.
         config = config_of(workshop, name, loss_scale_init=LARGEST)
         workshop.run_ranks(2, "train", config, *axes).done()

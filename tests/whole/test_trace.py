@@ -3,13 +3,52 @@
 import json
 import statistics
 
-from support import check, events, fact, main, metrics, note
+from support import check, events, fact, main, metrics, note, some_of
 
 # Enough work in a micro-batch for a message to be nothing beside it.
 MODEL = {"model": {"flavor": "tiny", "num_hidden_layers": 8, "hidden_size": 256,
                    "intermediate_size": 1024},
          "training": {"seq_len": 128, "local_batch_size": 1, "steps": 12},
          "checkpoint": {"interval": 0}, "metrics": {"trace": True, "trace_steps": 10}}
+
+
+def well_formed(folder, rank):
+    """What the trace event format asks of a file, for a viewer to show all of it."""
+    found = json.loads((folder / f"trace-{rank}.json").read_text())
+    named = {kind: {(e["pid"], e["tid"] if kind == "thread_name" else None)
+                    for e in found if e["ph"] == "M" and e["name"] == kind and e["args"]["name"]}
+             for kind in ("process_name", "thread_name")}
+    begun, rows = {}, {}
+    for event in found:
+        check(set(event) >= {"ph", "name", "pid", "tid", "ts", "cat"}, event)
+        check(event["ph"] in "MXbe", event)
+        check(isinstance(event["ts"], (int, float)) and isinstance(event["pid"], int), event)
+        check((event["pid"], None) in named["process_name"], "a process without a name", event)
+        check((event["pid"], event["tid"]) in named["thread_name"], "a row without a name", event)
+        key = (event["cat"], event.get("id"), event["name"])
+        if event["ph"] == "X":
+            check(event["dur"] >= 0 and event["cat"], event)
+            rows.setdefault((event["pid"], event["tid"]), []).append(event)
+        elif event["ph"] == "b":
+            check(isinstance(event["id"], (int, str)), event)
+            check(key not in begun, "begun twice", event)
+            begun[key] = event["ts"]
+        elif event["ph"] == "e":
+            check(begun.pop(key, event["ts"] + 1) <= event["ts"], "ends before it begins", event)
+    check(not begun, "begun and never ended", begun)
+    for row in rows.values():
+        nested(row)
+
+
+def nested(row):
+    """A row's spans lie beside or inside each other: a viewer draws no others."""
+    around = []
+    for event in sorted(row, key=lambda e: (e["ts"], -e["dur"])):
+        end = event["ts"] + event["dur"]
+        while around and around[-1][0] <= event["ts"] + 1e-6:
+            around.pop()
+        check(not around or end <= around[-1][0] + 1e-6, "spans overlap", event, around[-1:])
+        around.append((end, event))
 
 
 def spans(folder, rank, category):
@@ -54,14 +93,15 @@ def measured(workshop, name, micro_batches):
 
 @fact
 def the_measured_bubble_is_near_the_predicted_one(workshop):
-    for micro_batches in (4, 16):
-        measured(workshop, f"run{micro_batches}", micro_batches)
+    measured(workshop, "run", 16)
 
 
 @fact
 def a_trace_shows_work_messages_and_waiting(workshop):
+    """Of a run whose bubble is large."""
     folder = measured(workshop, "run", 4)
     for rank in (0, 1):
+        well_formed(folder, rank)
         steps = spans(folder, rank, "compute")
         check(len(steps) == 10, len(steps), "steps traced")
         names = [f"{rank}{letter}{m}" for letter in "FB" for m in range(4)]
@@ -91,7 +131,7 @@ def data_ranks_show_how_much_of_their_exchange_is_hidden(workshop):
     workshop.corpus()
     config = workshop.config("run", {**MODEL, "training": {**MODEL["training"],
                                                            "global_batch_size": 4}})
-    for zero in 0, 1, 2, 3:
+    for zero in some_of([0, 1, 2, 3], 2):
         result = workshop.run_ranks(2, "train", config, f"--parallelism.zero={zero}",
                                     f"--job.dump_folder=run{zero}").done()
         folder = workshop / f"run{zero}"
@@ -103,6 +143,7 @@ def data_ranks_show_how_much_of_their_exchange_is_hidden(workshop):
         check(len(shares) == 9 and all(0 <= share <= 1 for share in shares), shares)
         note(f"zero {zero}: {told[0]['measured']:.3f} is hidden")
         for rank in (0, 1):
+            well_formed(folder, rank)
             ran = beside(folder, rank, " in data")
             check(ran and all(start < end for start, end in ran), ran)
             check(any(start < end_of and start_of < end for start, end in ran
@@ -116,6 +157,7 @@ def one_rank_is_traced_too_and_a_run_may_be_shorter_than_its_trace(workshop):
     config = workshop.config("run", {"metrics": {"trace": True, "trace_steps": 1000},
                                      "training": {"steps": 3}, "lr_scheduler": {"warmup_steps": 0}})
     workshop.run("train", config).done()
+    well_formed(workshop / "run", 0)
     check(len(spans(workshop / "run", 0, "compute")) == 3)
     check(not events(workshop / "run", "bubble"), "one rank has no bubble")
 

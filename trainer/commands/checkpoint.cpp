@@ -15,6 +15,8 @@
 #include "checkpoint/load.h"
 #include "checkpoint/statistics.h"
 #include "checkpoint/store.h"
+#include "trainer/commands/checkpoint_export.h"
+#include "trainer/commands/checkpoint_import.h"
 
 namespace trireme {
 namespace {
@@ -183,7 +185,8 @@ ExitCode prune(const CheckpointOptions& options) {
 
 Command make_checkpoint(CLI::App& program) {
   auto options = std::make_shared<CheckpointOptions>();
-  CLI::App* app = program.add_subcommand("checkpoint", "List, inspect, verify, compare and prune");
+  CLI::App* app = program.add_subcommand(
+      "checkpoint", "List, inspect, verify, compare, prune, export and import");
   app->require_subcommand(1);
   constexpr const char* kEither = "RUN_OR_CHECKPOINT";
 
@@ -224,7 +227,14 @@ Command make_checkpoint(CLI::App& program) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
       ->type_name("N");
 
+  auto to_export = std::make_shared<ExportOptions>();
+  CLI::App* exporting = add_checkpoint_export(*app, *to_export);
+  auto to_import = std::make_shared<ImportOptions>();
+  CLI::App* importing = add_checkpoint_import(*app, *to_import);
+
   return {app, [=] {
+            if (exporting->parsed()) return export_checkpoint(*to_export);
+            if (importing->parsed()) return import_checkpoint(*to_import);
             if (listing->parsed()) return list(*options);
             if (showing->parsed()) return show(*options);
             if (verifying->parsed()) return verify(*options);

@@ -3,7 +3,7 @@
 
 namespace trireme {
 
-// trireme checkpoint list|show|verify|diff|prune
+// trireme checkpoint list|show|verify|diff|prune|export|import
 Command make_checkpoint(CLI::App& program);
 
 }  // namespace trireme

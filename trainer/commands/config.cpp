@@ -1,25 +1,30 @@
 #include "trainer/commands/config.h"
 
-#include <cstdio>
 #include <memory>
 
+#include "trainer/commands/output.h"
 #include "trainer/config/effective.h"
 #include "trainer/config/reader.h"
 #include "trainer/config/reference.h"
+#include "trainer/config/value_text.h"
+#include "trainer/huggingface/config_json.h"
 
 namespace trireme {
 namespace {
 
 struct Choices {
   std::string config;
+  std::string folder;
   bool markdown = false;
 };
 
-void print(const std::string& text) {
-  const bool is_written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-  if (!is_written || std::fflush(stdout) != 0) {
-    throw EnvironmentError("cannot write to standard output");
-  }
+// What a run of a Hugging Face model's shape, from its weights, has in its config.
+std::string toml_of_foreign(const std::filesystem::path& folder) {
+  const ImportedConfig imported = read_config_json(folder);
+  std::string text;
+  for (const std::string& note : imported.notes) text += say("# left aside: ", note, "\n");
+  return say(text, imported.toml, "\n[checkpoint]\ninitial_load_path = ",
+             to_toml(std::filesystem::absolute(folder).lexically_normal().string()), "\n");
 }
 
 }  // namespace
@@ -36,13 +41,18 @@ Command make_config(CLI::App& program, const std::vector<Override>& overrides) {
   CLI::App* keys = config->add_subcommand("keys", "Print every key, its default and its meaning");
   keys->add_flag("--markdown", choices->markdown, "as the tables of the README");
 
+  CLI::App* foreign = config->add_subcommand(
+      "from-hf", "Print the part of a config that a Hugging Face model's folder gives");
+  foreign->add_option("DIR", choices->folder, "with config.json")->required();
+
   const auto run = [=, &overrides] {
-    if (show->parsed()) print(effective_toml(load_config(choices->config, overrides)));
+    if (foreign->parsed()) print_out(toml_of_foreign(choices->folder));
+    if (show->parsed()) print_out(effective_toml(load_config(choices->config, overrides)));
     if (keys->parsed() && !overrides.empty()) {
       throw ConfigError(
           say("'trireme config keys' reads no config, so it takes no --", overrides.front().key));
     }
-    if (keys->parsed()) print(choices->markdown ? reference_markdown() : reference_text());
+    if (keys->parsed()) print_out(choices->markdown ? reference_markdown() : reference_text());
     return ExitCode::kDone;
   };
   return {config, run, true};

@@ -11,16 +11,17 @@
 #include <string>
 #include <vector>
 
-#include "data/indexed_dataset.h"
+#include "data/open_tokens.h"
 #include "data/sidecar.h"
 #include "data/tokenizer.h"
+#include "trainer/commands/data_steps.h"
 #include "trainer/telemetry/human.h"
 
 namespace trireme {
 namespace {
 
-using data::IndexedDataset;
 using data::Sidecar;
+using data::TokenStream;
 
 struct DataOptions {
   std::string prefix;
@@ -28,9 +29,10 @@ struct DataOptions {
   std::string tokens;
   std::string tokenizer;
   std::int64_t vocab_size = 0;
+  std::string steps;
 };
 
-void print_lengths(const IndexedDataset& dataset) {
+void print_lengths(const TokenStream& dataset) {
   std::vector<std::int64_t> sizes(static_cast<std::size_t>(dataset.documents()));
   for (std::int64_t d = 0; d < dataset.documents(); ++d) sizes[d] = dataset.document_size(d);
   if (sizes.empty()) return;
@@ -47,8 +49,9 @@ void print_lengths(const IndexedDataset& dataset) {
 }
 
 ExitCode info(const DataOptions& options) {
-  const IndexedDataset dataset(options.prefix);
-  fmt::print("dataset          {}\n", options.prefix);
+  const auto opened = data::open_tokens(options.prefix);
+  const TokenStream& dataset = *opened;
+  fmt::print("dataset          {} ({})\n", options.prefix, dataset.format());
   fmt::print("tokens           {} of {} ({})\n", grouped(dataset.tokens()),
              data::name_of(dataset.type()), human_bytes(dataset.token_bytes()));
   fmt::print("documents        {} in {} sequences\n", grouped(dataset.documents()),
@@ -101,7 +104,7 @@ Range parse_range(const std::string& text, std::int64_t size) {
 
 // The one asked for, else the one the sidecar names where it is still the same.
 std::unique_ptr<data::Tokenizer> tokenizer_of(const DataOptions& options,
-                                              const IndexedDataset& dataset) {
+                                              const TokenStream& dataset) {
   if (!options.tokenizer.empty()) return data::open_tokenizer(options.tokenizer);
   const auto sidecar = data::read_sidecar(options.prefix, dataset);
   if (!sidecar) return nullptr;
@@ -115,8 +118,15 @@ std::unique_ptr<data::Tokenizer> tokenizer_of(const DataOptions& options,
   return nullptr;
 }
 
-ExitCode show(const DataOptions& options) {
-  const IndexedDataset dataset(options.prefix);
+ExitCode show(const DataOptions& options, const std::vector<Override>& overrides) {
+  if (!options.steps.empty()) {
+    if (options.document >= 0 || !options.tokens.empty()) {
+      throw ConfigError("--step shows whole samples; give it without --document and --tokens");
+    }
+    return show_steps(options.prefix, overrides, options.steps, options.tokenizer);
+  }
+  const auto opened = data::open_tokens(options.prefix);
+  const TokenStream& dataset = *opened;
   if (options.document >= dataset.documents()) {
     throw ConfigError(say("--document ", options.document, ": ", options.prefix, " has ",
                           dataset.documents(), " documents, counted from 0"));
@@ -149,7 +159,8 @@ ExitCode show(const DataOptions& options) {
 }
 
 ExitCode check(const DataOptions& options) {
-  const IndexedDataset dataset(options.prefix);  // checks everything but the ids
+  const auto opened = data::open_tokens(options.prefix);  // checks everything but the ids
+  const TokenStream& dataset = *opened;
   const auto sidecar = data::read_sidecar(options.prefix, dataset);
   const bool given = options.vocab_size > 0;
   // Nobody's vocabulary is larger than an int32 can count.
@@ -170,13 +181,16 @@ ExitCode check(const DataOptions& options) {
 
 }  // namespace
 
-Command make_data(CLI::App& program) {
+Command make_data(CLI::App& program, const std::vector<Override>& overrides) {
   const auto options = std::make_shared<DataOptions>();
   CLI::App* app = program.add_subcommand("data", "Look into a dataset of tokens");
   app->require_subcommand(1);
   const auto verb = [&](const char* name, const char* help) {
     CLI::App* added = app->add_subcommand(name, help);
-    added->add_option("PREFIX", options->prefix, "The path of the files without .bin and .idx")
+    added
+        ->add_option("PREFIX", options->prefix,
+                     "The path of the files without .bin and .idx; or a shard of llm.c, LLM.Q or "
+                     "datatrove, or several as FOLDER/NAME*.bin")
         ->required();
     return added;
   };
@@ -192,15 +206,26 @@ Command make_data(CLI::App& program) {
   shown->add_option(
       "--tokenizer", options->tokenizer,
       "bytes or a .model, to print text (default: the one the dataset was made with)");
+  shown
+      ->add_option("--step", options->steps,
+                   "PREFIX is a config: print the samples of these training steps and their "
+                   "documents (data.skip is left out; what a run left out by itself is not known)")
+      ->type_name("N|A:B");
   CLI::App* checked = verb("check", "Check everything; exit code 3 says that something is wrong");
   checked->add_option("--vocab-size", options->vocab_size, "Every id must be below it")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31))
       ->type_name("N");
-  return {.app = app, .run = [options, app] {
-            if (app->got_subcommand("info")) return info(*options);
-            if (app->got_subcommand("show")) return show(*options);
-            return check(*options);
-          }};
+  return {.app = app,
+          .run =
+              [options, app, &overrides] {
+                if (options->steps.empty() && !overrides.empty()) {
+                  throw ConfigError("--section.key=value goes with --step alone");
+                }
+                if (app->got_subcommand("info")) return info(*options);
+                if (app->got_subcommand("show")) return show(*options, overrides);
+                return check(*options);
+              },
+          .takes_overrides = true};
 }
 
 }  // namespace trireme

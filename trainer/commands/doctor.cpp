@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -11,12 +10,19 @@
 #include <functional>
 #include <memory>
 
+#include "model/base/host_name.h"
+#include "model/device/cpu/threads.h"
 #include "model/device/devices.h"
 #include "model/ops/gemm_float8.h"
 #include "parallel/comm/launcher.h"
 #include "trainer/commands/machine.h"
 #include "trainer/config/reader.h"
 #include "trainer/engine/engine_spec.h"
+#include "trainer/loop/data_feed.h"
+#include "trainer/plan/calibrate.h"
+#include "trainer/preflight/job.h"
+#include "trainer/restart/flight_recorder.h"
+#include "trainer/restart/recorder_text.h"
 #include "trainer/telemetry/human.h"
 
 namespace trireme {
@@ -28,15 +34,9 @@ void row(const std::string& name, const std::string& text) {
   fmt::print("{:<12} {}\n", name, text);
 }
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
-
 void tell_machine() {
   fmt::print("{}\n", program_text());
-  row("host", host_name());
+  row("host", own_host_name());
   row("processor", processor_text());
   row("memory", human_bytes(available_host_memory()) + " available");
   row("libraries", libraries_text());
@@ -128,21 +128,80 @@ void examine(const RunConfig& config) {
   if (!missing.empty()) throw EnvironmentError(missing);
 }
 
+void calibrate_to(const std::string& file) {
+  World world(environment_variable);
+  const int threads = cpu::use_threads(0, world.local_size());
+  const DeviceProfile profile = calibrate(world);
+  if (world.rank() > 0) return;
+  write_profile(file, profile);
+  const ProductRate& rate = profile.rate(Numbers::kFloat32);
+  const Link& link = profile.network.within;
+  row("ranks", fmt::format("{} of {} threads", world.size(), threads));
+  row("products", fmt::format("{:.1f} GFLOP/s at best, {:.0f} % of it by most", rate.peak * 1e-9,
+                              100 * rate.product));
+  row("attention", fmt::format("{:.0f} % of it", 100 * rate.flash));
+  row("memory", fmt::format("{:.1f} GB/s, {:.0f} % of it by most", profile.memory_bandwidth * 1e-9,
+                            100 * profile.streamed));
+  row("link", fmt::format("{}: {:.2f} GB/s, {:.1f} us", link.name,
+                          link.bandwidth * link.reached * 1e-9, link.latency * 1e6));
+  row("written", file);
+}
+
 }  // namespace
 
 Command make_doctor(CLI::App& program, const std::vector<Override>& overrides) {
   CLI::App* app = program.add_subcommand(
       "doctor", "What this machine offers, and whether it is what a config asks for");
   const auto file = std::make_shared<std::string>();
-  app->add_option("CONFIG", *file, "A run's config file, to be compared with the machine");
-  app->footer("Exits with 5 when the config asks for what is not there. Changes nothing.");
-  const auto run = [file, &overrides] {
+  const auto recorder = std::make_shared<std::string>();
+  const auto json = std::make_shared<std::string>();
+  auto* config =
+      app->add_option("CONFIG", *file, "A run's config file, to be compared with the machine");
+  app->add_option("--flight-recorder", *recorder,
+                  "A run folder: what its ranks did last, and whose fault it is that they stand "
+                  "or ended")
+      ->type_name("DIR")
+      ->excludes(config);
+  app->add_option("--json", *json,
+                  "Looks at the config's ranks even where there is one, and writes what each has "
+                  "measured")
+      ->type_name("FILE")
+      ->needs(config);
+  const auto profile = std::make_shared<std::string>();
+  app->add_option("--calibrate", *profile,
+                  "Measures what CPU ranks reach, for trireme plan --gpu FILE; in a job all ranks "
+                  "at the same time")
+      ->type_name("FILE.json")
+      ->excludes(config);
+  app->footer(
+      "Exits with 5 when the config asks for what is not there. Changes nothing.\n"
+      "Started on all ranks of a job, it looks at each: program, libraries, limits, clocks,\n"
+      "devices, memory, matrix products, links along each axis, folders and token files; it\n"
+      "names the ranks and nodes at fault.\n"
+      "Example: mpirun -n 8 trireme doctor configs/tiny.toml --json preflight.json");
+  const auto run = [file, recorder, json, profile, &overrides] {
+    if (!recorder->empty() && overrides.empty()) {
+      fmt::print("{}", recorder_text(read_flight_recorder(*recorder)));
+      return ExitCode::kDone;
+    }
     if (file->empty() && !overrides.empty()) {
       throw ConfigError(
           say("'trireme doctor' without a config takes no --", overrides.front().key));
     }
+    if (!profile->empty()) {
+      calibrate_to(*profile);
+      return ExitCode::kDone;
+    }
+    if (file->empty()) {
+      tell_machine();
+      return ExitCode::kDone;
+    }
+    const LoadedConfig loaded = load_config(*file, overrides);
+    if (launched_ranks(environment_variable) > 1 || !json->empty()) {
+      return preflight::examine({loaded, open_training_data}, *json);
+    }
     tell_machine();
-    if (!file->empty()) examine(load_config(*file, overrides).config);
+    examine(loaded.config);
     return ExitCode::kDone;
   };
   return {app, run, true};

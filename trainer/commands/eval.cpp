@@ -9,8 +9,9 @@
 
 #include "model/device/cpu/threads.h"
 #include "trainer/engine/engine_spec.h"
-#include "trainer/loop/data_feed.h"
+#include "trainer/evaluation/multiple_choice.h"
 #include "trainer/loop/trained_model.h"
+#include "trainer/loop/validation_sets.h"
 #include "trainer/telemetry/human.h"
 
 namespace trireme {
@@ -19,11 +20,76 @@ namespace {
 struct Options {
   std::string model;
   std::string data;
+  std::vector<std::string> multiple_choice;
+  std::string tokenizer;
   std::int64_t seq_len = 0;
   std::int64_t samples = 0;
   std::string device = "auto";
   std::int64_t threads = 0;
 };
+
+void print_line(const std::string& what, const std::string& value) {
+  fmt::print("{:<15} {}\n", what, value);
+}
+
+void print_loss(const MeasuredSet& set) {
+  const std::string of = set.name.empty() ? "" : " " + set.name;
+  print_line("tokens" + of, grouped(set.tokens));
+  print_line("loss" + of, fmt::format("{:.6f} nats per token", set.loss));
+  print_line("perplexity" + of, fmt::format("{:.4f}", std::exp(set.loss)));
+  if (set.bits_per_byte) {
+    print_line("bits per byte" + of, fmt::format("{:.6f}", set.bits_per_byte.value_or(0)));
+  }
+}
+
+void measure_sets(const std::vector<ValidationSet>& sets, std::uint64_t samples, Inference& model) {
+  const TokenBatch batch = model.batch();
+  std::vector<MeasuredSet> all;
+  for (const ValidationSet& set : sets) {
+    const auto fill = [&](std::uint64_t first, std::uint64_t end) {
+      return fill_batch(batch, set.source, first, end).valid;
+    };
+    all.push_back(measured(set, evaluate(set.source, samples,
+                                         {.samples = static_cast<std::uint64_t>(batch.sequences),
+                                          .fill = fill,
+                                          .summed_loss = [&] { return model.evaluate(); }})));
+  }
+  print_loss(mean_of(sets, all));
+  for (const MeasuredSet& set : all) {
+    if (!set.name.empty()) print_loss(set);
+  }
+}
+
+// What a ChoiceScore means, its header says.
+void ask(const MultipleChoice& test, Inference& model) {
+  const TokenBatch batch = model.batch();
+  std::vector<double> log_likelihoods(test.rows.choices());
+  for (std::int64_t first = 0; first < test.rows.rows(); first += batch.sequences) {
+    test.rows.fill(batch, first);
+    test.rows.add(model.token_losses(), first, log_likelihoods);
+  }
+  const ChoiceScore found = score(test.questions, log_likelihoods);
+  const auto print = [](const char* rule, const ChoiceScore::Rate& rate, const char* note) {
+    print_line(rule,
+               fmt::format("{:.6f} +- {:.6f} ({})", rate.accuracy, rate.standard_error, note));
+  };
+  print_line("questions", fmt::format("{} of {}", grouped(found.questions), test.name));
+  print("accuracy", found.plain, "the ending of the highest log-likelihood: acc");
+  print("accuracy_norm", found.normalised,
+        "the highest per byte of the ending: acc_norm, which counts characters");
+}
+
+// Before there is a model: bad files are refused at once.
+std::vector<MultipleChoice> open_questions(const TrainedModel& trained, const Options& options) {
+  if (options.multiple_choice.empty()) return {};
+  const auto tokenizer = open_tokenizer_for(trained, options.tokenizer);
+  std::vector<MultipleChoice> tests;
+  for (const std::string& file : options.multiple_choice) {
+    tests.push_back(open_multiple_choice(file, *tokenizer, trained.config.training.seq_len,
+                                         /*documents=*/true));
+  }
+  return tests;
+}
 
 ExitCode evaluate_checkpoint(const Options& options) {
   cpu::use_threads(options.threads);
@@ -31,6 +97,9 @@ ExitCode evaluate_checkpoint(const Options& options) {
   RunConfig& config = trained.config;
   if (!options.data.empty()) {
     config.data.validation = {{std::filesystem::absolute(options.data), 1}};
+  } else if (!options.multiple_choice.empty()) {
+    config.data.validation.clear();
+    config.data.split = 0;
   }
   if (options.seq_len > 0) config.training.seq_len = options.seq_len;
   if (config.model.position == PositionKind::kLearned &&
@@ -38,8 +107,9 @@ ExitCode evaluate_checkpoint(const Options& options) {
     throw ConfigError(say("--seq-len ", config.training.seq_len, ": the model has learned only ",
                           config.model.max_position_embeddings, " positions"));
   }
-  const auto source = open_validation_data(config);
-  if (!source) {
+  const std::vector<ValidationSet> sets = open_validation_sets(config);
+  const std::vector<MultipleChoice> tests = open_questions(trained, options);
+  if (sets.empty() && tests.empty()) {
     throw ConfigError(
         say(trained.folder.string(), ": its config names no validation data; give --data PREFIX"));
   }
@@ -53,32 +123,29 @@ ExitCode evaluate_checkpoint(const Options& options) {
 
   const std::uint64_t samples =
       options.samples > 0 ? static_cast<std::uint64_t>(options.samples) : UINT64_MAX;
-  const TokenBatch batch = model.batch();
-  const Evaluation result =
-      evaluate(*source, samples,
-               {.samples = static_cast<std::uint64_t>(batch.sequences),
-                .fill = [&](std::uint64_t first,
-                            std::uint64_t end) { return fill_batch(batch, *source, first, end); },
-                .summed_loss = [&] { return model.evaluate(); }});
-  const auto bits = bits_per_byte(result.loss, *source);
   fmt::print("checkpoint      {} (step {})\n", trained.folder.string(), trained.step);
-  fmt::print("tokens          {}\n", grouped(result.valid_tokens));
-  fmt::print("loss            {:.6f} nats per token\n", result.loss);
-  fmt::print("perplexity      {:.4f}\n", std::exp(result.loss));
-  if (bits) fmt::print("bits per byte   {:.6f}\n", *bits);
+  if (!sets.empty()) measure_sets(sets, samples, model);
+  for (const MultipleChoice& test : tests) ask(test, model);
   return ExitCode::kDone;
 }
 
 }  // namespace
 
 Command make_eval(CLI::App& program) {
-  CLI::App* app = program.add_subcommand("eval", "Loss of a trained model on held-out text");
+  CLI::App* app = program.add_subcommand(
+      "eval", "Loss of a trained model on held-out text, or its answers to questions");
   auto options = std::make_shared<Options>();
   app->add_option("RUN_OR_CHECKPOINT", options->model,
                   "A run folder (its newest checkpoint) or a checkpoint")
       ->required();
   app->add_option("--data", options->data,
                   "PREFIX of a token file; default: the run's validation data");
+  app->add_option("--multiple-choice", options->multiple_choice,
+                  "HellaSwag-style .jsonl files (ctx or context, endings, label), instead of the "
+                  "run's validation data; one each time")
+      ->allow_extra_args(false);
+  app->add_option("--tokenizer", options->tokenizer,
+                  "bytes or a tokenizer file, for questions; default: the run's own");
   app->add_option("--seq-len", options->seq_len, "Tokens a sequence; default: as trained")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24));
   app->add_option("--samples", options->samples, "Sequences, at most; default: all")

@@ -5,31 +5,56 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "model/base/file.h"
+#include "trainer/audit/audit.h"
+#include "trainer/commands/output.h"
 #include "trainer/report/page.h"
 #include "trainer/report/run_data.h"
+#include "trainer/report/text_report.h"
 
 namespace trireme {
 namespace {
 
 struct ReportOptions {
-  std::string run_dir;
+  std::vector<std::string> run_dirs;
   std::string output;
+  bool text = false;
 };
 
+// Nothing where the run keeps no ledger.
+std::optional<AuditFound> audit_of(const std::filesystem::path& folder) {
+  if (!std::filesystem::exists(folder / "ledger.jsonl")) return std::nullopt;
+  try {
+    const Audit found = audit_run(folder, /*data=*/false);
+    return AuditFound{.is_clean = found.findings.empty(), .text = text_of(found)};
+  } catch (const Error& error) {
+    return AuditFound{.is_clean = false, .text = error.what()};
+  }
+}
+
 ExitCode report(const ReportOptions& options) {
-  const std::filesystem::path folder = options.run_dir;
+  const std::filesystem::path first = options.run_dirs.front();
   const std::filesystem::path output =
-      options.output.empty() ? folder / "report.html" : std::filesystem::path(options.output);
+      options.output.empty() ? first / "report.html" : std::filesystem::path(options.output);
   std::error_code why;
   if (std::filesystem::is_directory(output, why)) {
     throw ConfigError(say("--output ", output.string(), " is a folder; name a file"));
   }
-  const RunData run = read_run(folder);
-  for (const std::string& complaint : run.complaints) fmt::print(stderr, "note: {}\n", complaint);
-  replace_text(output, report_page(run));
+  std::vector<RunData> runs;
+  for (const std::string& folder : options.run_dirs) {
+    RunData& run = runs.emplace_back(read_run(folder));
+    for (const std::string& complaint : run.complaints) fmt::print(stderr, "note: {}\n", complaint);
+    run.audit = audit_of(folder);
+  }
+  if (options.text && options.output.empty()) {
+    print_out(report_text(runs));
+    return ExitCode::kDone;
+  }
+  replace_text(output, options.text ? report_text(runs) : report_page(runs));
   fmt::print("{}\n", output.string());
   return ExitCode::kDone;
 }
@@ -38,12 +63,15 @@ ExitCode report(const ReportOptions& options) {
 
 Command make_report(CLI::App& program) {
   auto options = std::make_shared<ReportOptions>();
-  CLI::App* app = program.add_subcommand("report", "Write one self-contained HTML page of a run");
-  app->add_option("run_dir", options->run_dir, "the run's folder ([job] dump_folder)")
+  CLI::App* app = program.add_subcommand(
+      "report", "Write one self-contained HTML page of a run, or of several side by side");
+  app->add_option("run_dir", options->run_dirs, "the run's folder ([job] dump_folder)")
       ->required()
       ->type_name("RUN_DIR");
-  app->add_option("-o,--output", options->output, "the page (default: RUN_DIR/report.html)")
+  app->add_option("-o,--output", options->output,
+                  "the page (default: report.html in the first RUN_DIR)")
       ->type_name("FILE");
+  app->add_flag("--text", options->text, "for a terminal: to standard output, or to FILE");
   return {app, [options] { return report(*options); }};
 }
 

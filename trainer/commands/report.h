@@ -3,7 +3,7 @@
 
 namespace trireme {
 
-// trireme report RUN_DIR [--output FILE]
+// trireme report RUN_DIR... [--output FILE] [--text]
 Command make_report(CLI::App& program);
 
 }  // namespace trireme

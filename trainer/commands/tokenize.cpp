@@ -34,6 +34,7 @@ struct TokenizeOptions {
   std::vector<std::string> inputs;
   int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   bool end_documents = true;
+  double validation_share = 0;
   std::int64_t train_vocab_size = 0;
   std::uint64_t sample_megabytes = 16;
 };
@@ -49,15 +50,22 @@ class TokenizeProgress {
   TokenizeProgress& operator=(const TokenizeProgress&) = delete;
 
   void show(const data::TokenizeCount& count) {
+    if (count.resumed_documents > resumed_) {
+      resumed_ = count.resumed_documents;
+      fmt::print(stderr, "going on from {} documents that a killed run had finished\n",
+                 grouped(resumed_));
+    }
     const double now = seconds_since(start_);
     if (now - shown_ < (terminal_ ? 0.2 : 10.0)) return;
     shown_ = now;
     const double share = static_cast<double>(count.input_bytes) /
                          static_cast<double>(std::max<std::uint64_t>(total_, 1));
+    const double done = share - static_cast<double>(count.resumed_bytes) /
+                                    static_cast<double>(std::max<std::uint64_t>(total_, 1));
     const std::vector<std::string> parts{
         human_count(static_cast<double>(count.tokens)) + " tokens",
-        human_count(static_cast<double>(count.tokens) / now) + " tok/s",
-        "ETA " + human_duration(share > 0 ? now * (1 - share) / share : 0),
+        human_count(static_cast<double>(count.tokens - count.resumed_tokens) / now) + " tok/s",
+        "ETA " + human_duration(done > 0 ? now * (1 - share) / done : 0),
         grouped(count.documents) + " documents"};
     if (terminal_) {
       const Progress progress{
@@ -77,6 +85,7 @@ class TokenizeProgress {
   std::uint64_t total_;
   Clock::time_point start_ = Clock::now();
   double shown_ = 0;
+  std::int64_t resumed_ = 0;
   bool terminal_ = ::isatty(STDERR_FILENO) == 1;
   bool drawn_ = false;
 };
@@ -110,7 +119,9 @@ ExitCode run_tokenize(const TokenizeOptions& options) {
   if (options.train_vocab_size > 0) return run_training(options);
   if (options.tokenizer.empty()) {
     throw ConfigError(
-        "--tokenizer is missing: give \"bytes\" or a SentencePiece .model, or train one with "
+        "--tokenizer is missing: give \"bytes\", a tokenizer.json or a SentencePiece .model, or "
+        "train "
+        "one with "
         "--train-sentencepiece VOCAB_SIZE --output FILE.model");
   }
   const auto tokenizer = data::open_tokenizer(options.tokenizer);
@@ -120,11 +131,18 @@ ExitCode run_tokenize(const TokenizeOptions& options) {
                "fallback)\n",
                options.tokenizer);
   }
+  if (!tokenizer->surroundings().empty()) {
+    fmt::print(stderr,
+               "note: {} would put {} around a text; documents hold the text alone, ended as "
+               "--append-eod says\n",
+               options.tokenizer, tokenizer->surroundings());
+  }
   const auto inputs = data::find_inputs(options.inputs);
   const data::TokenizeSpec spec{.output = options.output,
                                 .json_key = options.json_key,
                                 .threads = options.threads,
-                                .end_documents = options.end_documents};
+                                .end_documents = options.end_documents,
+                                .validation_share = options.validation_share};
   const Clock::time_point start = Clock::now();
   std::optional<TokenizeProgress> progress(total_bytes(inputs));
   const data::TokenizeCount count = data::tokenize(
@@ -133,15 +151,19 @@ ExitCode run_tokenize(const TokenizeOptions& options) {
   const double seconds = seconds_since(start);
   fmt::print("wrote {} and {}\n", data::tokens_path(spec.output).string(),
              data::index_path(spec.output).string());
+  if (spec.validation_share > 0) {
+    fmt::print("and {}-validation\n", spec.output.string());
+  }
   fmt::print("{} documents, {} tokens of {} from {} of text ({:.2f} bytes a token)\n",
              grouped(count.documents), grouped(count.tokens),
              data::name_of(data::smallest_type(tokenizer->vocab_size())),
              human_bytes(count.text_bytes),
              static_cast<double>(count.text_bytes) /
                  static_cast<double>(std::max<std::int64_t>(count.tokens, 1)));
-  fmt::print("in {} with {} threads: {} tok/s, {:.1f} MB/s\n", human_duration(seconds),
-             options.threads, human_count(static_cast<double>(count.tokens) / seconds),
-             static_cast<double>(count.text_bytes) / 1e6 / seconds);
+  fmt::print("in {} with {} threads: {} tok/s, {:.1f} MB/s of input\n", human_duration(seconds),
+             options.threads,
+             human_count(static_cast<double>(count.tokens - count.resumed_tokens) / seconds),
+             static_cast<double>(count.input_bytes - count.resumed_bytes) / 1e6 / seconds);
   return ExitCode::kDone;
 }
 
@@ -151,8 +173,9 @@ Command make_tokenize(CLI::App& program) {
   const auto options = std::make_shared<TokenizeOptions>();
   CLI::App* app = program.add_subcommand(
       "tokenize", "Turn text into a dataset of tokens (Megatron's .bin and .idx)");
-  auto* tokenizer = app->add_option("--tokenizer", options->tokenizer,
-                                    "bytes, or the path of a SentencePiece .model");
+  auto* tokenizer =
+      app->add_option("--tokenizer", options->tokenizer,
+                      "bytes, or the path of a tokenizer.json or a SentencePiece .model");
   app->add_option("--output", options->output,
                   "PREFIX of the files to write; with --train-sentencepiece, the .model")
       ->required();
@@ -163,6 +186,12 @@ Command make_tokenize(CLI::App& program) {
       ->type_name("N");
   app->add_flag("--append-eod,!--no-append-eod", options->end_documents,
                 "End every document with the end-of-document token (the default), or not");
+  app->add_option(
+         "--split", options->validation_share,
+         "This share of the documents goes to PREFIX-validation, chosen by a hash of their "
+         "number")
+      ->check(CLI::Range(0.0, 0.999))
+      ->type_name("SHARE");
   app->add_option("--train-sentencepiece", options->train_vocab_size,
                   "Train a vocabulary of this size on the input instead, and write it to --output")
       ->check(CLI::Range(300, 1000000))
@@ -173,9 +202,11 @@ Command make_tokenize(CLI::App& program) {
       ->check(CLI::Range(1, 100000))
       ->type_name("MB")
       ->capture_default_str();
-  app->add_option("INPUT", options->inputs,
-                  "Text files (a document each), .jsonl files (a document a line), folders, or "
-                  "@LIST: a file of such paths")
+  app->add_option(
+         "INPUT", options->inputs,
+         "Text files (a document each), .jsonl files (a document a line), either also .gz or "
+         ".zst, folders, or @LIST: a file of such paths. A run that was killed is gone on "
+         "with by the same command")
       ->required();
   return {.app = app, .run = [options] { return run_tokenize(*options); }};
 }

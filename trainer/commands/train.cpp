@@ -17,6 +17,12 @@ Command make_train(CLI::App& program, const std::vector<Override>& overrides) {
       "a second Ctrl-C ends at once.\n"
       "To try training.on_nonfinite and on_spike out, one gradient can be damaged once:\n"
       "TRIREME_INJECT_GRADIENT=\"step=5 rank=0 parameter=layers.0.mlp.up.weight value=nan\"\n"
+      "and to try elastic.replica_check_interval out, one bit of a weight:\n"
+      "TRIREME_INJECT_WEIGHT=\"step=5 rank=1 parameter=layers.0.mlp.up.weight bit=20\"\n"
+      "To try restarts out, ranks can be made to fail where they enter a phase, from a step on,\n"
+      "by kill, abort, stop, exit, throw or hang; several with ';' between them. once=FILE, which\n"
+      "is made then, spares the next start:\n"
+      "TRIREME_INJECT_FAULT=\"rank=2 step=5 phase=backward action=kill once=/tmp/struck\"\n"
       "Example: trireme train configs/tiny.toml --training.steps=100");
   return {app, [file, &overrides] { return train(load_config(*file, overrides)); }, true};
 }

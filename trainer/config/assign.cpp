@@ -7,6 +7,7 @@
 #include "model/base/error.h"
 #include "trainer/config/nearest.h"
 #include "trainer/config/value_text.h"
+#include "trainer/telemetry/metric_name.h"
 
 namespace trireme {
 namespace {
@@ -52,7 +53,7 @@ bool is_step(std::string_view text) {
 class Assigner {
  public:
   Assigner(const Option& option, const std::filesystem::path& folder,
-           std::vector<Finding>& findings)
+           std::vector<ValueFinding>& findings)
       : option_(option), folder_(folder), findings_(findings) {}
 
   void set(const toml::node& node, bool* to) {
@@ -126,7 +127,13 @@ class Assigner {
     for (const toml::node& item : *list) {
       const auto* word = item.as_string();
       if (word == nullptr) return wrong_type(item, "text");
-      words.push_back(word->get());
+      if (!option_.or_path) {
+        words.push_back(word->get());
+      } else if (const auto whole = path(item)) {
+        words.push_back(whole->native());
+      } else {
+        return;
+      }
     }
     *to = std::move(words);
   }
@@ -144,19 +151,38 @@ class Assigner {
     if (findings_.size() == before) *to = std::move(ranges);
   }
 
-  void set(const toml::node& node, std::vector<DataSource>* to) {
+  void set(const toml::node& node, std::vector<BatchSize>* to) {
     const toml::array* list = node.as_array();
-    if (list == nullptr) {
-      wrong_type(node, "a list, [{ path = \"PREFIX\", weight = 1.0 }, ...]");
-      return;
-    }
+    if (list == nullptr) return wrong_type(node, "a list, [[from_step, sequences], ...]");
     const std::size_t before = findings_.size();
-    std::vector<DataSource> sources;
+    std::vector<BatchSize> sizes;
     for (std::size_t i = 0; i < list->size(); ++i) {
       part_ = say("[", i, "]");
-      sources.push_back(source(*list->get(i)));
+      if (const auto found = batch_size(*list->get(i))) sizes.push_back(*found);
     }
-    if (findings_.size() == before) *to = std::move(sources);
+    part_.clear();
+    if (findings_.size() == before) *to = std::move(sizes);
+  }
+
+  void set(const toml::node& node, std::vector<DataSource>* to) {
+    const std::size_t before = findings_.size();
+    std::vector<DataSource> found = sources(node);
+    if (findings_.size() == before) *to = std::move(found);
+  }
+
+  void set(const toml::node& node, std::vector<DataStage>* to) {
+    const toml::array* list = node.as_array();
+    if (list == nullptr) {
+      return wrong_type(node, "a list, [{ from_step = 1000, train = [...] }, ...]");
+    }
+    const std::size_t before = findings_.size();
+    std::vector<DataStage> stages;
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      part_ = say("[", i, "]");
+      stages.push_back(stage(*list->get(i)));
+    }
+    part_.clear();
+    if (findings_.size() == before) *to = std::move(stages);
   }
 
   void set(const toml::node& node, RopeScaling* to) {
@@ -275,6 +301,62 @@ class Assigner {
     return data::SampleRange{static_cast<std::uint64_t>(*first), static_cast<std::uint64_t>(*end)};
   }
 
+  std::optional<BatchSize> batch_size(const toml::node& node) {
+    const toml::array* pair = node.as_array();
+    if (pair == nullptr) {
+      wrong_type(node, "a pair, [from_step, sequences]");
+      return std::nullopt;
+    }
+    if (pair->size() != 2) {
+      complain(node, say("must be two numbers, [from_step, sequences], not ", pair->size()));
+      return std::nullopt;
+    }
+    const auto from_step = integer(*pair->get(0), {.least = 1, .most = 1e12});
+    const auto sequences = integer(*pair->get(1), option_.range);
+    if (!from_step || !sequences) return std::nullopt;
+    return BatchSize{*from_step, *sequences};
+  }
+
+  std::vector<DataSource> sources(const toml::node& node) {
+    const toml::array* list = node.as_array();
+    if (list == nullptr) {
+      wrong_type(node, "a list, [{ path = \"PREFIX\", weight = 1.0 }, ...]");
+      return {};
+    }
+    const std::string outer = part_;
+    std::vector<DataSource> sources;
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      part_ = say(outer, "[", i, "]");
+      sources.push_back(source(*list->get(i)));
+    }
+    part_ = outer;
+    return sources;
+  }
+
+  DataStage stage(const toml::node& node) {
+    DataStage stage;
+    const toml::table* table = node.as_table();
+    if (table == nullptr) {
+      wrong_type(node, "a table, { from_step = 1000, train = [...] }");
+      return stage;
+    }
+    const std::string item = part_;
+    for (const char* key : {"from_step", "train"}) {
+      if (!table->contains(key)) complain(node, say("needs ", key));
+    }
+    for (auto&& [key, value] : *table) {
+      part_ = say(item, ".", key.str());
+      if (key == "from_step") {
+        stage.from_step = integer(value, option_.range).value_or(0);
+      } else if (key == "train") {
+        stage.train = sources(value);
+      } else {
+        unknown(key, value, {"from_step", "train"});
+      }
+    }
+    return stage;
+  }
+
   DataSource source(const toml::node& node) {
     DataSource source;
     const toml::table* table = node.as_table();
@@ -291,6 +373,17 @@ class Assigner {
       } else if (key == "weight") {
         const Range positive{.least = 0, .most = 1e9, .above = true};
         if (const auto found = number(value, positive)) source.weight = *found;
+      } else if (key == "name" && option_.key == "data.validation") {
+        const auto* name = value.as_string();
+        if (name == nullptr) {
+          wrong_type(value, "text");
+        } else if (!is_metric_name(name->get())) {
+          complain(value, say("must be ", kMetricNameWords));
+        } else {
+          source.name = name->get();
+        }
+      } else if (option_.key == "data.validation") {
+        unknown(key, value, {"path", "weight", "name"});
       } else {
         unknown(key, value, {"path", "weight"});
       }
@@ -335,14 +428,14 @@ class Assigner {
 
   const Option& option_;
   const std::filesystem::path& folder_;
-  std::vector<Finding>& findings_;
+  std::vector<ValueFinding>& findings_;
   std::string part_;
 };
 
 }  // namespace
 
 void assign(const Option& option, const toml::node& node, const std::filesystem::path& folder,
-            RunConfig& config, std::vector<Finding>& findings) {
+            RunConfig& config, std::vector<ValueFinding>& findings) {
   Assigner assigner(option, folder, findings);
   std::visit([&](auto* member) { assigner.set(node, member); }, option.slot(config));
 }

@@ -9,7 +9,7 @@
 namespace trireme {
 
 // What is wrong with a value, or with a part of it.
-struct Finding {
+struct ValueFinding {
   std::string part;   // "[1].weight"; empty: the value as a whole
   std::string value;  // as given, for people
   std::string what;
@@ -19,7 +19,7 @@ struct Finding {
 // Sets the option's member from a TOML value. Whatever is wrong is added to `findings`,
 // and then the member keeps its value. Relative paths are completed by `folder`.
 void assign(const Option& option, const toml::node& node, const std::filesystem::path& folder,
-            RunConfig& config, std::vector<Finding>& findings);
+            RunConfig& config, std::vector<ValueFinding>& findings);
 
 // The value as somebody would type it, on one line.
 std::string shown(const toml::node& node);

@@ -45,7 +45,9 @@ class Completion {
   void training() {
     TrainingConfig& training = loaded_.config.training;
     if (training.global_batch_size == 0) {
-      derive("training.global_batch_size", training.global_batch_size, training.local_batch_size);
+      const std::vector<BatchSize>& ramp = training.rampup_batch_size;
+      derive("training.global_batch_size", training.global_batch_size,
+             ramp.empty() ? training.local_batch_size : ramp.back().sequences);
     }
   }
 

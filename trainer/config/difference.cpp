@@ -10,8 +10,16 @@ bool curve_depends_on_length(const RunConfig& config) {
   return config.lr_scheduler.name != "constant" && config.lr_scheduler.name != "inverse_sqrt";
 }
 
+// Megatron-LM shuffles a run of other length otherwise.
+bool order_depends_on_length(const RunConfig& before, const RunConfig& after) {
+  const bool is_megatron = before.data.order == "megatron" && after.data.order == "megatron";
+  return is_megatron && order_samples(before) != order_samples(after);
+}
+
 Effect effect_of(const Option& option, const RunConfig& before, const RunConfig& after) {
-  if (option.key == "training.steps" || option.key == "training.tokens") {
+  const bool is_length = option.key == "training.steps" || option.key == "training.tokens";
+  if (is_length && order_depends_on_length(before, after)) return Effect::kData;
+  if (is_length) {
     const bool same_length = total_steps(before) == total_steps(after);
     const bool matters = curve_depends_on_length(before) || curve_depends_on_length(after);
     return matters && !same_length ? Effect::kNumerics : Effect::kBookkeeping;

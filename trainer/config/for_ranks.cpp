@@ -21,7 +21,8 @@ LoadedConfig for_ranks(const LoadedConfig& loaded, std::int64_t ranks) {
     derive("parallelism.data_replicate", layout.data_replicate, rest);
   }
   TrainingConfig& training = filled.config.training;
-  if (loaded.origin("training.global_batch_size").kind == Origin::Kind::kDerived) {
+  if (training.rampup_batch_size.empty() &&
+      loaded.origin("training.global_batch_size").kind == Origin::Kind::kDerived) {
     training.global_batch_size = training.local_batch_size * data_ranks(layout);
   }
   Complaints complaints;

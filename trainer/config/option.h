@@ -14,7 +14,8 @@ namespace trireme {
 using Slot =
     std::variant<bool*, std::int64_t*, double*, std::string*, std::filesystem::path*,
                  std::vector<std::int64_t>*, std::vector<std::string>*, std::vector<DataSource>*,
-                 std::vector<data::SampleRange>*, ActivationKind*, RopeScaling*>;
+                 std::vector<DataStage>*, std::vector<data::SampleRange>*, std::vector<BatchSize>*,
+                 ActivationKind*, RopeScaling*>;
 
 // What a changed value means for a run that goes on from a checkpoint.
 enum class Effect {

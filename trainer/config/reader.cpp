@@ -64,8 +64,8 @@ bool takes_bare_words(const Option& option) {
 
 class Reader {
  public:
-  Reader(const ConfigText& text, std::span<const Override> overrides)
-      : text_(text), overrides_(overrides) {
+  Reader(const ConfigText& text, std::span<const Override> overrides, Purpose purpose)
+      : text_(text), overrides_(overrides), purpose_(purpose) {
     loaded_.source = text.name;
   }
 
@@ -75,7 +75,7 @@ class Reader {
     choose_model();
     for (const Item& item : items_) apply(item);
     complete(loaded_, text_.folder);
-    check_rules(loaded_, complaints_);
+    check_rules(loaded_, complaints_, purpose_);
     stop_if_wrong();
     return std::move(loaded_);
   }
@@ -235,9 +235,9 @@ class Reader {
   }
 
   void apply(const Item& item) {
-    std::vector<Finding> findings;
+    std::vector<ValueFinding> findings;
     assign(*item.option, *item.node, text_.folder, loaded_.config, findings);
-    for (const Finding& finding : findings) {
+    for (const ValueFinding& finding : findings) {
       const bool is_typed = item.origin.kind == Origin::Kind::kCommandLine;
       complaints_.add({is_typed ? kTyped : in_file(finding.at),
                        shown(item.option->key + finding.part, 120), finding.value, finding.what});
@@ -248,6 +248,7 @@ class Reader {
 
   const ConfigText& text_;
   std::span<const Override> overrides_;
+  const Purpose purpose_;
   toml::table file_;
   std::deque<toml::table> typed_;  // items point into it
   toml::table* rope_ = nullptr;    // what the command line says of model.rope_scaling's parts
@@ -258,8 +259,9 @@ class Reader {
 
 }  // namespace
 
-LoadedConfig read_config(const ConfigText& text, std::span<const Override> overrides) {
-  return Reader(text, overrides).read();
+LoadedConfig read_config(const ConfigText& text, std::span<const Override> overrides,
+                         Purpose purpose) {
+  return Reader(text, overrides, purpose).read();
 }
 
 LoadedConfig load_config(const std::filesystem::path& file, std::span<const Override> overrides) {

@@ -2,7 +2,6 @@
 
 #include "model/base/error.h"
 #include "trainer/config/difference.h"
-#include "trainer/config/option.h"
 #include "trainer/config/value_text.h"
 
 namespace trireme {
@@ -17,7 +16,9 @@ struct TypeName {
   std::string operator()(const std::vector<std::int64_t>*) const { return "list"; }
   std::string operator()(const std::vector<std::string>*) const { return "list"; }
   std::string operator()(const std::vector<DataSource>*) const { return "list"; }
+  std::string operator()(const std::vector<DataStage>*) const { return "list"; }
   std::string operator()(const std::vector<data::SampleRange>*) const { return "list"; }
+  std::string operator()(const std::vector<BatchSize>*) const { return "list"; }
   std::string operator()(const ActivationKind*) const { return "text"; }
   std::string operator()(const RopeScaling*) const { return "table"; }
 };
@@ -61,14 +62,22 @@ std::string for_table(const std::string& text) {
 
 }  // namespace
 
+OptionWords words_of(const Option& option) {
+  return {.type = type_text(option),
+          .default_value = default_text(option),
+          .allowed = allowed_text(option),
+          .help = help_text(option),
+          .on_resume = effect_text(option.effect)};
+}
+
 std::string reference_text() {
   std::string text;
   for (const Option& option : options()) {
-    const std::string allowed = allowed_text(option);
-    text += say(option.key, " (", type_text(option), ", default ", default_text(option), ")\n    ",
-                help_text(option), "\n");
-    if (!allowed.empty()) text += say("    allowed: ", allowed, "\n");
-    text += say("    on resume: ", effect_text(option.effect), "\n");
+    const OptionWords words = words_of(option);
+    text += say(option.key, " (", words.type, ", default ", words.default_value, ")\n    ",
+                words.help, "\n");
+    if (!words.allowed.empty()) text += say("    allowed: ", words.allowed, "\n");
+    text += say("    on resume: ", words.on_resume, "\n");
   }
   return text;
 }
@@ -83,9 +92,10 @@ std::string reference_markdown() {
                   "|---|---|---|---|---|---|\n");
       section = option.section();
     }
-    text += say("| `", option.name(), "` | ", type_text(option), " | ",
-                for_table(default_text(option)), " | ", for_table(allowed_text(option)), " | ",
-                for_table(help_text(option)), " | ", effect_text(option.effect), " |\n");
+    const OptionWords words = words_of(option);
+    text +=
+        say("| `", option.name(), "` | ", words.type, " | ", for_table(words.default_value), " | ",
+            for_table(words.allowed), " | ", for_table(words.help), " | ", words.on_resume, " |\n");
   }
   return text;
 }

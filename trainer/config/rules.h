@@ -3,7 +3,12 @@
 
 namespace trireme {
 
+// What a config is read for: a run, or a model that is there already and needs neither data nor
+// a length.
+enum class Purpose : std::uint8_t { kTraining, kInference };
+
 // What must hold between keys: missing and contradictory values.
-void check_rules(const LoadedConfig& loaded, Complaints& complaints);
+void check_rules(const LoadedConfig& loaded, Complaints& complaints,
+                 Purpose purpose = Purpose::kTraining);
 
 }  // namespace trireme

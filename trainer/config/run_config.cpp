@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "trainer/config/batch_size.h"
+
 namespace trireme {
 
 std::int64_t world_size(const ParallelismConfig& layout) {
@@ -24,8 +26,13 @@ std::int64_t microbatches(const RunConfig& config) {
 
 std::int64_t total_steps(const RunConfig& config) {
   if (config.training.steps > 0) return config.training.steps;
-  const std::int64_t step = tokens_per_step(config);
-  return config.training.tokens / step + (config.training.tokens % step != 0 ? 1 : 0);
+  if (config.training.tokens == 0) return 0;
+  return step_of_sequence(config.training, (config.training.tokens - 1) / config.training.seq_len);
+}
+
+std::int64_t order_samples(const RunConfig& config) {
+  if (config.data.order_samples > 0) return config.data.order_samples;
+  return sequences_before_step(config.training, total_steps(config) + 1);
 }
 
 std::filesystem::path checkpoint_folder(const RunConfig& config) {

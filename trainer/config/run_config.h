@@ -10,7 +10,7 @@
 namespace trireme {
 
 // One struct a section of the config file; the names, ranges and help of the keys are
-// in options.cpp. Paths are absolute once a config has been read: the file gives them
+// in *_options.cpp. Paths are absolute once a config has been read: the file gives them
 // relative to itself.
 
 struct JobConfig {
@@ -30,11 +30,22 @@ struct JobConfig {
 struct DataSource {
   std::filesystem::path path;
   double weight = 1;
+  std::string name = {};  // of a validation set, whose sources share it; empty: none
   bool operator==(const DataSource&) const = default;
+};
+
+// What the training data are blended of from a step on.
+struct DataStage {
+  std::int64_t from_step = 0;
+  std::vector<DataSource> train;
+  bool operator==(const DataStage&) const = default;
 };
 
 struct DataConfig {
   std::vector<DataSource> train;
+  std::vector<DataStage> stages;        // ascending; before the first, `train`
+  std::string order = "trireme";        // or megatron
+  std::int64_t order_samples = 0;       // of megatron; 0: those of the run
   std::vector<DataSource> validation;   // empty: none, unless `split` keeps some documents back
   bool document_mask = false;           // attention and positions stop at document ends
   double split = 0;                     // share of the training documents kept for validation
@@ -46,11 +57,19 @@ struct DataConfig {
 
 inline constexpr std::int64_t kMostLossScale = std::int64_t{1} << 24;
 
+// The sequences of a step, from a step on.
+struct BatchSize {
+  std::int64_t from_step = 1;
+  std::int64_t sequences = 1;
+  bool operator==(const BatchSize&) const = default;
+};
+
 struct TrainingConfig {
   std::int64_t seq_len = 1024;
-  std::int64_t local_batch_size = 1;   // sequences in a microbatch
-  std::int64_t global_batch_size = 0;  // sequences in a step; once read never 0
-  std::int64_t steps = 0;              // exactly one of steps and tokens is not 0
+  std::int64_t local_batch_size = 1;         // sequences in a microbatch
+  std::int64_t global_batch_size = 0;        // sequences in a full step; once read never 0
+  std::vector<BatchSize> rampup_batch_size;  // rising from step 1 on to a full one; empty: all full
+  std::int64_t steps = 0;                    // exactly one of steps and tokens is not 0
   std::int64_t tokens = 0;
   double max_norm = 1;  // 0: gradients are not clipped
   std::string dtype = "float32";
@@ -66,7 +85,7 @@ struct TrainingConfig {
   bool operator==(const TrainingConfig&) const = default;
 };
 
-// Which keys an optimizer goes by, and their defaults, options.cpp and complete.cpp say.
+// Which keys an optimizer goes by, and their defaults, optimizer_options.cpp and complete.cpp say.
 struct OptimizerConfig {
   std::string name = "AdamW";  // AdamW, SGD, Lion, LAMB, LARS, Muon
   double lr = 3e-4;
@@ -139,16 +158,28 @@ struct CheckpointConfig {
 };
 
 struct ElasticConfig {
+  std::int64_t max_restarts = 100;
+  double restart_wait_s = 5;  // before the first restart without a new step; then longer
+  std::int64_t min_data_parallel = 1;
+  bool grow = true;
   double heartbeat_timeout_s = 30;
-  double stall_timeout_s = 600;  // 0: never
+  double stall_timeout_s = 600;       // 0: never
+  double load_save_timeout_s = 1800;  // instead, in phases that wait for storage
   std::filesystem::path memory_folder = "/dev/shm";
-  std::int64_t memory_interval = 0;  // steps between snapshots there; 0: none
+  std::int64_t memory_interval = 0;         // steps between snapshots there; 0: none
+  std::int64_t replica_check_interval = 0;  // steps between comparisons of replicas; 0: none
+  double node_timeout_s = 3;
+  bool preflight = false;  // at every start
   bool operator==(const ElasticConfig&) const = default;
 };
 
 struct ValidationConfig {
-  std::int64_t freq = 0;    // steps between validations; 0: none
-  std::int64_t steps = 10;  // global batches in one validation
+  std::int64_t freq = 0;                     // steps between validations; 0: none
+  std::int64_t steps = 10;                   // global batches in one validation, of each set
+  std::vector<std::string> multiple_choice;  // .jsonl files of questions; absolute paths
+  std::string sample_prompt;                 // empty: a sample begins a document
+  std::int64_t sample_freq = 0;              // steps between samples; 0: none
+  std::int64_t sample_tokens = 64;           // in a sample, at most
   bool operator==(const ValidationConfig&) const = default;
 };
 
@@ -183,11 +214,14 @@ struct RunConfig {
 std::int64_t world_size(const ParallelismConfig& layout);
 // Ranks that see other data; open degrees count as 1.
 std::int64_t data_ranks(const ParallelismConfig& layout);
+// Of a full step; see batch_size.h for those of the others.
 std::int64_t tokens_per_step(const RunConfig& config);
-// Microbatches a rank runs in one step.
+// Microbatches a rank runs in a full step.
 std::int64_t microbatches(const RunConfig& config);
 // Steps of the whole run; `training.tokens` is rounded up to whole steps.
 std::int64_t total_steps(const RunConfig& config);
+// Samples that Megatron-LM's order is made for: data.order_samples, or those of the run.
+std::int64_t order_samples(const RunConfig& config);
 // Where the run's checkpoints live.
 std::filesystem::path checkpoint_folder(const RunConfig& config);
 

@@ -23,8 +23,19 @@ std::string escaped(char c) {
 std::string text_of(const std::vector<DataSource>& sources) {
   std::string list;
   for (const DataSource& source : sources) {
-    list += fmt::format("{}{{ path = {}, weight = {} }}", list.empty() ? "" : ", ",
-                        to_toml(source.path.native()), to_toml(source.weight));
+    const std::string name =
+        source.name.empty() ? "" : fmt::format(", name = {}", to_toml(source.name));
+    list += fmt::format("{}{{ path = {}, weight = {}{} }}", list.empty() ? "" : ", ",
+                        to_toml(source.path.native()), to_toml(source.weight), name);
+  }
+  return "[" + list + "]";
+}
+
+std::string text_of(const std::vector<DataStage>& stages) {
+  std::string list;
+  for (const DataStage& stage : stages) {
+    list += fmt::format("{}{{ from_step = {}, train = {} }}", list.empty() ? "" : ", ",
+                        stage.from_step, text_of(stage.train));
   }
   return "[" + list + "]";
 }
@@ -43,6 +54,14 @@ std::string text_of(const std::vector<data::SampleRange>& ranges) {
   std::string list;
   for (const data::SampleRange& range : ranges) {
     list += fmt::format("{}[{}, {}]", list.empty() ? "" : ", ", range.first, range.end);
+  }
+  return "[" + list + "]";
+}
+
+std::string text_of(const std::vector<BatchSize>& sizes) {
+  std::string list;
+  for (const BatchSize& size : sizes) {
+    list += fmt::format("{}[{}, {}]", list.empty() ? "" : ", ", size.from_step, size.sequences);
   }
   return "[" + list + "]";
 }
@@ -67,9 +86,11 @@ struct Printer {
   std::string operator()(const std::vector<std::int64_t>* value) const { return text_of(*value); }
   std::string operator()(const std::vector<std::string>* value) const { return text_of(*value); }
   std::string operator()(const std::vector<DataSource>* value) const { return text_of(*value); }
+  std::string operator()(const std::vector<DataStage>* value) const { return text_of(*value); }
   std::string operator()(const std::vector<data::SampleRange>* value) const {
     return text_of(*value);
   }
+  std::string operator()(const std::vector<BatchSize>* value) const { return text_of(*value); }
   std::string operator()(const ActivationKind* value) const {
     return to_toml(activation_name(*value));
   }

@@ -8,18 +8,18 @@
 #include "model/ops/attention.h"
 #include "model/ops/elementwise.h"
 #include "model/ops/gemm.h"
-#include "parallel/pipeline/balance.h"
 #include "parallel/pipeline/rank_plan.h"
 #include "parallel/pipeline/registry.h"
 #include "parallel/tensor/sequence_region.h"
 #include "parallel/tensor/tensor_region.h"
+#include "trainer/engine/divide_layers.h"
+#include "trainer/engine/read_values.h"
 
 namespace trireme {
 
 namespace {
 
 constexpr int kReceiveAhead = 1;
-constexpr const char* kEmbedding = "embedding.weight";
 
 std::unique_ptr<Region> region_of(const RankGroups& groups, bool sequence) {
   if (groups.tensor->size() == 1) return std::make_unique<Region>();
@@ -36,10 +36,10 @@ bool puts_weights_off(const Schedule& schedule) {
   return false;
 }
 
-Schedule schedule_of(const EngineSpec& spec, int ranks) {
+Schedule schedule_of(const EngineSpec& spec, std::int64_t micro_batches, int ranks) {
   Schedule schedule =
       make_schedule(spec.schedule, {.ranks = ranks,
-                                    .micro_batches = static_cast<int>(spec.micro_batches),
+                                    .micro_batches = static_cast<int>(micro_batches),
                                     .virtual_stages = spec.virtual_stages});
   // A micro-batch's gradients of a layer would be joined by those of the next.
   if ((spec.reproducible || spec.zero >= 2) && puts_weights_off(schedule)) {
@@ -51,20 +51,14 @@ Schedule schedule_of(const EngineSpec& spec, int ranks) {
   return schedule;
 }
 
-// In products of a weight with a token's activation; attention has those of its keys. The
-// embedding is a copy.
-LayerCosts layer_costs(const EngineSpec& spec) {
-  const ModelConfig& m = spec.model;
-  const std::int64_t query = m.num_attention_heads * m.head_dim;
-  const std::int64_t keys = m.num_key_value_heads * m.head_dim;
-  const std::int64_t into_mlp = m.activation == ActivationKind::kSwiGlu ? 2 : 1;
-  const std::int64_t block = m.hidden_size * (2 * query + 2 * keys) +
-                             m.hidden_size * m.intermediate_size * (into_mlp + 1) +
-                             query * spec.seq_len;
-  return {.blocks = std::vector<double>(static_cast<std::size_t>(m.num_hidden_layers),
-                                        static_cast<double>(block)),
-          .embedding = 0,
-          .head = static_cast<double>(m.hidden_size * m.vocab_size)};
+// Of shorter steps, then of full ones.
+std::vector<Schedule> schedules_of(const EngineSpec& spec, int ranks) {
+  std::vector<Schedule> schedules;
+  for (const std::int64_t fewer : spec.fewer_micro_batches) {
+    schedules.push_back(schedule_of(spec, fewer, ranks));
+  }
+  schedules.push_back(schedule_of(spec, spec.micro_batches, ranks));
+  return schedules;
 }
 
 // Gradients that have a place of their own for each micro-batch are made whole there before the
@@ -81,8 +75,7 @@ void require_whole_backwards(const EngineSpec& spec, const Schedule& schedule) {
 }
 
 std::vector<std::int64_t> divide_layers(const EngineSpec& spec, int stages) {
-  if (spec.layers_per_stage.empty()) return balance_blocks(layer_costs(spec), stages);
-  return check_blocks_per_stage(spec.layers_per_stage, spec.model.num_hidden_layers, stages);
+  return trireme::divide_layers(spec.model, spec.seq_len, spec.layers_per_stage, stages);
 }
 
 // Where the device is the host there is nowhere to go.
@@ -144,8 +137,10 @@ Engine::Engine(const EngineSpec& spec, const RankGroups& groups, Stream& stream,
       stream_(stream),
       region_(region_of(groups, spec.sequence)),
       progress_(stream.executes() ? groups.ledger : nullptr),
-      schedule_(schedule_of(spec, groups.down->size())),
-      layers_per_stage_(divide_layers(spec, schedule_.stages)) {
+      schedules_(schedules_of(spec, groups.down->size())),
+      followed_(schedules_.size() - 1),
+      in_step_(spec.micro_batches),
+      layers_per_stage_(divide_layers(spec, schedule().stages)) {
   const std::vector<std::int64_t>& blocks = layers_per_stage_;
   const bool apart = spec.micro_batches > 1 || spec.reproducible || sharing().gradients;
   const auto stage_spec = [&](std::int64_t first, std::int64_t end) {
@@ -156,9 +151,9 @@ Engine::Engine(const EngineSpec& spec, const RankGroups& groups, Stream& stream,
                        .tied_gradient_apart = apart,
                        .factors = spec.factors};
   };
-  if (spec.reproducible || sharing().gradients) require_whole_backwards(spec, schedule_);
+  if (spec.reproducible || sharing().gradients) require_whole_backwards(spec, schedule());
   hooks_ = std::make_unique<Hooks>(*this);
-  for (const int stage : stages_of_rank(schedule_, groups.down->rank())) {
+  for (const int stage : stages_of_rank(schedule(), groups.down->rank())) {
     const std::int64_t first =
         std::accumulate(blocks.begin(), blocks.begin() + stage, std::int64_t{0});
     const std::int64_t end = first + blocks[static_cast<std::size_t>(stage)];
@@ -207,12 +202,16 @@ Engine::Engine(const EngineSpec& spec, const RankGroups& groups, Stream& stream,
   norm_read_ = HostMirror(stream, optimizer_->grad_norm());
   std::vector<const Stage*> stages;
   for (const Stage& stage : stages_) stages.push_back(&stage);
-  pipeline_.emplace(std::move(stages), schedule_,
+  pipeline_.emplace(std::move(stages), schedules_,
                     Shape{region_->own_tokens(tokens()), spec.model.hidden_size},
                     Pipeline::Links{*groups.down, *groups.up, kReceiveAhead},
                     Pipeline::Memory{arenas.activations, arenas.workspace, arenas.communication,
                                      blocks_memory(arenas)});
   pipeline_->observe(&progress_);
+  if (spec.sample_length > 0) {
+    decoder_.emplace(stream_, stage(), spec.model.vocab_size, spec.sample_length, arenas.data,
+                     arenas.workspace);
+  }
 }
 
 std::vector<BlockMemory*> Engine::blocks_memory(Arenas& arenas) {
@@ -223,18 +222,40 @@ std::vector<BlockMemory*> Engine::blocks_memory(Arenas& arenas) {
   return memory;
 }
 
+void Engine::take_micro_batches(std::int64_t count) {
+  const std::vector<std::int64_t>& fewer = spec_.fewer_micro_batches;
+  const auto found = std::find(fewer.begin(), fewer.end(), count);
+  require(found != fewer.end() || count == spec_.micro_batches, "no step has ", count,
+          " micro-batches");
+  in_step_ = count;
+  followed_ = static_cast<std::size_t>(found - fewer.begin());  // of full steps: the last
+  pipeline_->follow(followed_);
+}
+
 TokenBatch Engine::batch() {
   const auto span = [&](std::size_t i) {
-    const Tensor& host = inputs_[i].host();
-    return std::span(host.as<std::int32_t>(), static_cast<std::size_t>(host.count()));
+    return std::span(inputs_[i].host().as<std::int32_t>(),
+                     static_cast<std::size_t>(in_step_ * tokens()));
   };
-  return {
-      spec_.micro_batch * spec_.micro_batches, spec_.seq_len, span(0), span(1), span(2), span(3)};
+  return {spec_.micro_batch * in_step_, spec_.seq_len, span(0), span(1), span(2), span(3)};
 }
 
 const HostState& Engine::host_state() {
   if (!host_state_) host_state_.emplace(stream_, params_, *optimizer_);
   return *host_state_;
+}
+
+std::size_t Engine::state_bytes() const {
+  std::int64_t bytes = 0;
+  for (const ParamStore::Owned& owned : params_.owned()) {
+    bytes += owned.count * static_cast<std::int64_t>(size_of(params_.masters().dtype));
+  }
+  for (const ShardedOptimizer::State& state : optimizer_->states()) {
+    for (const ShardedOptimizer::State::Part& part : state.parts) {
+      bytes += part.of->count * static_cast<std::int64_t>(size_of(state.flat.dtype));
+    }
+  }
+  return static_cast<std::size_t>(bytes);
 }
 
 std::string Engine::attention_kernels() const {
@@ -272,10 +293,12 @@ void Engine::queue_gradients(std::int64_t valid_tokens, std::int64_t update) {
     *scale_.host().as<double>() = loss_scale_ * per_token_;
   }
   progress_.enter(ledger::Phase::kForward);
-  if (graph_ && records()) return graph_->launch(stream_);
+  if (const auto graph = graphs_.find(in_step_); graph != graphs_.end() && records()) {
+    return graph->second.launch(stream_);
+  }
   issue_gradients(update);
   // Once done, a step has chosen its algorithms, and waits for nothing when it is recorded.
-  if (records()) graph_.emplace(stream_, [&] { issue_gradients(update); });
+  if (records()) graphs_.try_emplace(in_step_, stream_, [&] { issue_gradients(update); });
 }
 
 std::string Engine::no_graph_because() const {
@@ -295,7 +318,7 @@ bool Engine::records() const {
 
 // All that changes from step to step is in memory that it reads.
 void Engine::issue_gradients(std::int64_t update) {
-  reducer_->begin();
+  reducer_->begin(in_step_);
   scale_.upload(stream_);
   for (const HostMirror& input : inputs_) input.upload(stream_);
   ops::zero(stream_, losses_);
@@ -354,13 +377,27 @@ Engine::StepResult Engine::train(double learning_rate, std::int64_t update_numbe
   return result();
 }
 
-double Engine::evaluate() {
+void Engine::evaluate_each(const Pipeline::OnLoss& on_loss) {
   progress_.enter(ledger::Phase::kValidate);
   for (const HostMirror& input : inputs_) input.upload(stream_);
-  ops::zero(stream_, losses_);
   pipeline_->evaluate(
-      stream_, [&](int m) { return input(m, {}); },
-      [&](int m, Tensor loss) { ops::sum(stream_, losses_.slice(m, 1), loss); });
+      stream_, [&](int m) { return input(m, {}); }, on_loss);
+}
+
+std::vector<double> Engine::token_losses() {
+  std::vector<double> losses;
+  evaluate_each([&](int m, Tensor loss) {
+    losses.resize(static_cast<std::size_t>(spec_.micro_batches * tokens()));
+    const std::vector<double> own = read_values(stream_, loss);
+    std::copy(own.begin(), own.end(), losses.begin() + m * tokens());
+  });
+  stream_.synchronize();
+  return losses;
+}
+
+double Engine::evaluate() {
+  ops::zero(stream_, losses_);
+  evaluate_each([&](int m, Tensor loss) { ops::sum(stream_, losses_.slice(m, 1), loss); });
   queue_losses();
   stream_.synchronize();
   return summed_losses();
@@ -376,12 +413,13 @@ void Engine::queue_losses() {
 // In the order of the step's micro-batches, whoever has computed them.
 double Engine::summed_losses() const {
   if (!stream_.executes()) return 0;
-  const std::int64_t ranks = groups_.data->size(), each = spec_.micro_batches;
-  std::vector<double> in_order(static_cast<std::size_t>(ranks * each));
-  for (std::int64_t i = 0; i < ranks * each; ++i) {
-    const std::int64_t rank = i / each, own = i % each;
-    in_order[static_cast<std::size_t>(micro_batches().number(rank, own))] =
-        losses_read_.host().as<double>()[i];
+  const std::int64_t ranks = groups_.data->size();
+  std::vector<double> in_order(static_cast<std::size_t>(ranks * in_step_));
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    for (std::int64_t own = 0; own < in_step_; ++own) {
+      in_order[static_cast<std::size_t>(micro_batches().number(rank, own))] =
+          losses_read_.host().as<double>()[rank * spec_.micro_batches + own];
+    }
   }
   return std::accumulate(in_order.begin(), in_order.end(), 0.0);
 }
@@ -391,33 +429,66 @@ void Engine::publish_masters(std::int64_t update) {
   gatherer_->publish(stream_);
 }
 
-EnginePlan plan_engine(const EngineSpec& spec, const RankGroups& groups, Device device) {
-  EnginePlan plan;
-  const auto walk = [&](const EngineSpec& how, Tally& tally) {
-    Stream stream(device, tally);
-    const Schedule schedule = schedule_of(how, groups.down->size());
-    const int in_flight = plan_rank(schedule, groups.down->rank(), kReceiveAhead).training.slots;
-    Arenas arenas = Arenas::unbounded(device, static_cast<std::size_t>(in_flight),
-                                      offload_of(how, schedule, groups, device));
-    arenas.buffers = groups.buffer_bytes();
-    arenas.products = ops::gemm_workspace_bytes(device);
-    Engine engine(how, groups, stream, arenas);
+StepPlan plan_step(const EngineSpec& spec, const RankGroups& groups, Device device) {
+  StepPlan plan;
+  Stream stream(device, plan.issued);
+  const std::vector<Schedule> schedules = schedules_of(spec, groups.down->size());
+  int in_flight = 0;
+  for (const Schedule& schedule : schedules) {
+    const RankPlans lists = plan_rank(schedule, groups.down->rank(), kReceiveAhead);
+    in_flight = std::max(in_flight, lists.training.slots);
+  }
+  Arenas arenas = Arenas::unbounded(device, static_cast<std::size_t>(in_flight),
+                                    offload_of(spec, schedules.back(), groups, device));
+  arenas.buffers = groups.buffer_bytes();
+  arenas.products = ops::gemm_workspace_bytes(device);
+  Engine engine(spec, groups, stream, arenas);
+  // A run may begin with its shortest steps, and what it holds is compared after each.
+  if (!spec.fewer_micro_batches.empty()) {
+    engine.take_micro_batches(spec.fewer_micro_batches.front());
     engine.train(0, 1, 1);
-    const MemoryPlan trained = arenas.peaks();
-    const Tally of_step = tally;
-    engine.evaluate();
-    tally = of_step;
-    require(arenas.peaks() == trained, "an evaluation takes more memory than a step");
-    plan.parameters = 0;
-    for (const Weight& weight : engine.whole().weights()) {
-      for (const Param& param : weight.parts) plan.parameters += param.spec.shape.count();
+    plan.memory = arenas.peaks();
+    engine.take_micro_batches(spec.micro_batches);
+  }
+  plan.issued = {};
+  if (groups.sent) {
+    for (auto& [name, sent] : *groups.sent) sent = {};
+  }
+  engine.train(0, 1, 1);
+  if (groups.sent) plan.sent = *groups.sent;
+  require(spec.fewer_micro_batches.empty() || arenas.peaks() == plan.memory,
+          "a step of fewer micro-batches takes other memory");
+  plan.memory = arenas.peaks();
+  const Tally of_step = plan.issued;
+  engine.evaluate();
+  plan.issued = of_step;
+  require(arenas.peaks() == plan.memory, "an evaluation takes more memory than a step");
+  if (spec.sample_length > 0) {
+    engine.decoder().next_logits(0);
+    plan.issued = of_step;
+    if (!(arenas.peaks() == plan.memory)) {
+      throw ConfigError(
+          say("validation.sample_freq: to sample a token takes more memory than a "
+              "step of ",
+              spec.micro_batch * spec.seq_len,
+              " tokens a micro-batch; raise training.seq_len or local_batch_size"));
     }
-    return trained;
-  };
-  plan.memory = walk(spec, plan.issued);
+  }
+  for (const Weight& weight : engine.whole().weights()) {
+    for (const Param& param : weight.parts) plan.parameters += param.spec.shape.count();
+  }
+  plan.state_bytes = engine.state_bytes();
+  plan.stages = stages_of_rank(schedules.back(), groups.down->rank());
+  plan.layers_per_stage = engine.layers_per_stage();
+  return plan;
+}
+
+EnginePlan plan_engine(const EngineSpec& spec, const RankGroups& groups, Device device) {
+  EnginePlan plan{plan_step(spec, groups, device), {}};
   EngineSpec direct = spec;
   direct.recompute = Recompute::kNone;
-  walk(direct, plan.useful);
+  plan.useful =
+      spec.recompute == Recompute::kNone ? plan.issued : plan_step(direct, groups, device).issued;
   return plan;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +18,7 @@
 #include "parallel/pipeline/pipeline.h"
 #include "parallel/pipeline/simulate.h"
 #include "parallel/tensor/partial_gradients.h"
+#include "trainer/engine/decoder.h"
 #include "trainer/engine/host_state.h"
 #include "trainer/engine/memory_plan.h"
 #include "trainer/engine/rank_groups.h"
@@ -32,9 +34,10 @@ struct EngineSpec {
   Factors factors = Factors::kAsStored;  // of the blocks' linear layers
   Recompute recompute = Recompute::kNone;
   std::int64_t seq_len = 0;
-  bool documents = true;           // false: no batch masks documents
-  std::int64_t micro_batch = 1;    // sequences in a micro-batch
-  std::int64_t micro_batches = 1;  // of this rank in a step
+  bool documents = true;                               // false: no batch masks documents
+  std::int64_t micro_batch = 1;                        // sequences in a micro-batch
+  std::int64_t micro_batches = 1;                      // of this rank in a step
+  std::vector<std::int64_t> fewer_micro_batches = {};  // in shorter steps, rising
   std::string schedule = "1F1B";
   int virtual_stages = 1;
   std::vector<std::int64_t> layers_per_stage = {};  // empty: balanced
@@ -47,6 +50,7 @@ struct EngineSpec {
   // To pinned memory of the host, from a GPU; on the CPU neither has an effect.
   bool offload_activations = false;
   bool offload_optimizer = false;
+  std::int64_t sample_length = 0;  // of text, in tokens, at most; 0: there is none
   ShardedOptimizer::Options optimizer;
 };
 
@@ -55,15 +59,22 @@ struct EngineSpec {
 // planning stream to learn its memory, and once for real.
 class Engine {
  public:
+  // What the pipeline's ends both hold of a model that ties its head to it.
+  static constexpr const char* kEmbedding = "embedding.weight";
+
   // All outlive the engine.
   Engine(const EngineSpec& spec, const RankGroups& groups, Stream& stream, Arenas& arenas);
 
+  // The steps from here on have so many micro-batches of this rank: spec().micro_batches, which
+  // is what an engine begins with, or one of spec().fewer_micro_batches. Those of a step follow
+  // from its number alone, so that all ranks change together.
+  void take_micro_batches(std::int64_t count);
   // What a step reads: this rank's micro-batches one after the other. Fill it, then
   // call train or evaluate.
   TokenBatch batch();
   // Which of the step's micro-batches these are.
   MicroBatches micro_batches() const {
-    return {groups_.data->size(), spec_.micro_batches, params_.sharing().gradients};
+    return {groups_.data->size(), in_step_, params_.sharing().gradients};
   }
   int data_rank() const { return groups_.data->rank(); }
 
@@ -77,6 +88,13 @@ class Engine {
   StepResult train(double learning_rate, std::int64_t update, std::int64_t valid_tokens);
   // The loss summed over the batch's valid tokens; nothing changes.
   double evaluate();
+  // The same, token by token: those of this rank's part of the batch, [micro_batches * tokens],
+  // 0 where there is nothing to predict. Collective; empty on ranks without the model's end.
+  std::vector<double> token_losses();
+
+  // Continues texts with the weights as they are, of spec's sample_length. Only after
+  // finish_publishing; no collective.
+  Decoder& decoder() { return *decoder_; }
 
   // What the loss is multiplied by before its gradients are computed, so that float16 holds small
   // ones; a power of two, which costs no rounding. Norms and updates are without it.
@@ -114,9 +132,13 @@ class Engine {
   // Makes the weights the layers read from the masters, after these were loaded, as `update`
   // updates left them. Collective.
   void publish_masters(std::int64_t update = 0);
+  // Returns when the weights of the last update are this rank's, too, where it has them whole.
+  void finish_publishing() { gatherer_->finish(); }
 
   // What a checkpoint keeps, for loading and storing; download or upload it.
   const HostState& host_state();
+  // Of what it keeps, the bytes that this rank owns.
+  std::size_t state_bytes() const;
   // Fills the parameters as ParamStore::initialize does.
   void initialize(std::uint64_t seed) { params_.initialize(seed); }
   Stream& stream() { return stream_; }
@@ -131,7 +153,8 @@ class Engine {
     return stages_.front();
   }
   const EngineSpec& spec() const { return spec_; }
-  const Schedule& schedule() const { return schedule_; }
+  // Of the steps that it takes now.
+  const Schedule& schedule() const { return schedules_[followed_]; }
   const std::vector<std::int64_t>& layers_per_stage() const { return layers_per_stage_; }
 
  private:
@@ -139,6 +162,7 @@ class Engine {
   void issue_gradients(std::int64_t update);
   bool records() const;
   void complete_gradients(std::int64_t update);
+  void evaluate_each(const Pipeline::OnLoss& on_loss);
   void queue_losses();
   double summed_losses() const;
   Update updated() const;
@@ -156,7 +180,9 @@ class Engine {
   StepProgress progress_;
   ParamStore whole_;  // all of the model's parameters, declared only
   ParamStore params_;
-  Schedule schedule_;
+  std::vector<Schedule> schedules_;  // the last of full steps, before it those of shorter ones
+  std::size_t followed_;             // of these
+  std::int64_t in_step_;             // micro-batches of this rank
   std::vector<std::int64_t> layers_per_stage_;
   std::deque<Stage> stages_;  // this rank's, in order along the model
   std::unique_ptr<UnitHooks> hooks_;
@@ -173,20 +199,29 @@ class Engine {
   std::optional<BlockWindow> window_;
   std::deque<OffloadedBlocks> offloaded_;  // a micro-batch in flight each
   std::optional<Pipeline> pipeline_;
+  std::optional<Decoder> decoder_;
   HostMirror scale_;      // [1] F64, of the step's losses before their gradients
   double per_token_ = 1;  // of the step's losses
   double loss_scale_ = 1;
-  std::optional<Graph> graph_;  // of issue_gradients
+  std::map<std::int64_t, Graph> graphs_;  // of issue_gradients, by micro-batches in the step
   bool observed_ = false;
   double norm_limit_ = kNoLimit;
 };
 
 // What a step of this engine takes and computes, without computing it.
-struct EnginePlan {
+struct StepPlan {
   MemoryPlan memory;
-  Tally issued;                 // FLOPs of a step as executed, recomputation included
-  Tally useful;                 // FLOPs of a step without recomputation
+  Tally issued;                 // FLOPs of a full step as executed, recomputation too
   std::int64_t parameters = 0;  // of the whole model
+  std::size_t state_bytes = 0;  // what a checkpoint keeps of what this rank owns
+  std::vector<int> stages;      // of this rank, along the model
+  std::vector<std::int64_t> layers_per_stage;  // of all stages
+  Traffic sent;                                // in a full step, where the groups are only planned
+};
+StepPlan plan_step(const EngineSpec& spec, const RankGroups& groups, Device device);
+
+struct EnginePlan : StepPlan {
+  Tally useful;  // FLOPs of a step without recomputation
 };
 EnginePlan plan_engine(const EngineSpec& spec, const RankGroups& groups, Device device);
 

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "model/device/devices.h"
+#include "trainer/config/batch_size.h"
 #include "trainer/engine/optimizer_options.h"
 
 namespace trireme {
@@ -32,6 +33,20 @@ CompressionOptions compression_options(const ParallelismConfig& layout) {
           .warmup_steps = layout.compression_warmup_steps};
 }
 
+// A prompt has no more tokens than bytes, but for what begins a document or a text.
+std::int64_t sample_length(const RunConfig& config) {
+  const ValidationConfig& how = config.validation;
+  if (how.sample_freq == 0) return 0;
+  return std::min(config.training.seq_len,
+                  static_cast<std::int64_t>(how.sample_prompt.size()) + 2 + how.sample_tokens);
+}
+
+std::vector<std::int64_t> fewer_micro_batches(const RunConfig& config) {
+  std::vector<std::int64_t> counts = micro_batch_counts(config);
+  counts.pop_back();
+  return counts;
+}
+
 }  // namespace
 
 EngineSpec engine_spec(const RunConfig& config) {
@@ -45,6 +60,7 @@ EngineSpec engine_spec(const RunConfig& config) {
           .documents = config.data.document_mask,
           .micro_batch = config.training.local_batch_size,
           .micro_batches = microbatches(config),
+          .fewer_micro_batches = fewer_micro_batches(config),
           .schedule = config.parallelism.schedule,
           .virtual_stages = static_cast<int>(config.parallelism.virtual_stages),
           .layers_per_stage = config.parallelism.layers_per_stage,
@@ -57,6 +73,7 @@ EngineSpec engine_spec(const RunConfig& config) {
           .compression = compression_options(config.parallelism),
           .offload_activations = config.activation_checkpoint.offload,
           .offload_optimizer = config.optimizer.offload,
+          .sample_length = sample_length(config),
           .optimizer = {.rule = optimizer_options(config), .max_norm = config.training.max_norm}};
 }
 

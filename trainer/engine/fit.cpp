@@ -2,82 +2,40 @@
 
 #include <fmt/format.h>
 
-#include "trainer/engine/engine_spec.h"
+#include <algorithm>
+#include <optional>
+
+#include "model/device/imagined.h"
+#include "trainer/engine/planned_rank.h"
+#include "trainer/engine/proposals.h"
 
 namespace trireme {
 namespace {
 
-struct Proposal {
-  std::string change;
-  RunConfig config;
-};
-
 std::string gibibytes(std::size_t bytes) {
   return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (1 << 30));
-}
-
-// From the cheapest in time to the dearest.
-std::vector<Proposal> proposals(const RunConfig& config, Device device) {
-  std::vector<Proposal> all;
-  RunConfig changed = config;
-  std::string text;
-  const auto propose = [&](const std::string& change) {
-    text += (text.empty() ? "" : " and ") + change;
-    all.push_back({text, changed});
-  };
-  if (config.checkpoint.async && !device.is_cuda()) {
-    changed.checkpoint.async = false;
-    propose("checkpoint.async = false");
-    changed = config;
-    text = "";
-  }
-  if (config.activation_checkpoint.mode == "none") {
-    changed.activation_checkpoint.mode = "selective";
-    propose("activation_checkpoint.mode = \"selective\"");
-  }
-  // A smaller micro-batch only means more of them: the step computes the same.
-  while (changed.training.local_batch_size % 2 == 0) {
-    changed.training.local_batch_size /= 2;
-    text = "";
-    if (changed.activation_checkpoint.mode != config.activation_checkpoint.mode) {
-      text = "activation_checkpoint.mode = \"" + changed.activation_checkpoint.mode + "\"";
-    }
-    propose(fmt::format("training.local_batch_size = {}", changed.training.local_batch_size));
-  }
-  if (changed.activation_checkpoint.mode != "full") {
-    changed.activation_checkpoint.mode = "full";
-    text = changed.training.local_batch_size == config.training.local_batch_size
-               ? ""
-               : fmt::format("training.local_batch_size = {}", changed.training.local_batch_size);
-    propose("activation_checkpoint.mode = \"full\"");
-  }
-  if (!device.is_cuda()) return all;
-  if (!changed.activation_checkpoint.offload) {
-    changed.activation_checkpoint.offload = true;
-    propose("activation_checkpoint.offload = true");
-  }
-  if (!changed.optimizer.offload) {
-    RunConfig alone = config;
-    alone.optimizer.offload = true;
-    all.push_back({"optimizer.offload = true", alone});
-    changed.optimizer.offload = true;
-    propose("optimizer.offload = true");
-  }
-  return all;
 }
 
 std::size_t snapshot_of(const RunConfig& config, const MemoryPlan& plan) {
   return config.checkpoint.async ? snapshot_bytes(plan) : 0;
 }
 
-// A snapshot lies in the host's memory.
-std::size_t needed_bytes(const RunConfig& config, const MemoryPlan& plan, Device device) {
-  return plan.total() + (device.is_cuda() ? 0 : snapshot_of(config, plan));
-}
-
-// Beside a device.
-std::size_t host_bytes(const RunConfig& config, const MemoryPlan& plan, Device device) {
-  return device.is_cuda() ? plan.host_total() + snapshot_of(config, plan) : 0;
+// What the fullest rank needs, one of each place in the pipeline being planned; nothing when one
+// does not fit.
+std::optional<std::size_t> fitting(const RunConfig& config, std::size_t buffers, Device device,
+                                   std::size_t available) {
+  const std::int64_t pipeline = config.parallelism.pipeline;
+  const std::int64_t each = world_size(config.parallelism) / pipeline;
+  std::size_t most = 0;
+  for (std::int64_t place = 0; place < pipeline; ++place) {
+    MemoryPlan plan = plan_of_rank(config, device, static_cast<int>(place * each)).memory;
+    plan.buffers = std::max(plan.buffers, buffers);
+    most = std::max(most, needed_bytes(config, plan, device));
+    const bool host_has_room =
+        is_imagined(device) || needed_host_bytes(config, plan, device) <= available_host_memory();
+    if (most > available || !host_has_room) return {};
+  }
+  return most;
 }
 
 }  // namespace
@@ -88,29 +46,33 @@ std::size_t snapshot_bytes(const MemoryPlan& plan) {
   return (plan.masters > 0 ? plan.masters : plan.weights) + plan.optimizer;
 }
 
-std::vector<Saving> savings(const RunConfig& config, const RankGroups& groups, Device device,
+std::size_t needed_bytes(const RunConfig& config, const MemoryPlan& plan, Device device) {
+  return plan.total() + (device.is_cuda() ? 0 : snapshot_of(config, plan));
+}
+
+std::size_t needed_host_bytes(const RunConfig& config, const MemoryPlan& plan, Device device) {
+  return device.is_cuda() ? plan.host_total() + snapshot_of(config, plan) : 0;
+}
+
+std::vector<Saving> savings(const RunConfig& config, std::size_t buffers, Device device,
                             std::size_t available) {
   constexpr std::size_t kMost = 3;
   std::vector<Saving> found;
   for (const Proposal& proposal : proposals(config, device)) {
-    const MemoryPlan memory = plan_engine(engine_spec(proposal.config), groups, device).memory;
-    const std::size_t bytes = needed_bytes(proposal.config, memory, device);
-    if (bytes <= available &&
-        host_bytes(proposal.config, memory, device) <= available_host_memory()) {
-      found.push_back({proposal.change, bytes});
-    }
+    const auto bytes = fitting(proposal.config, buffers, device, available);
+    if (bytes) found.push_back({proposal.change, *bytes});
     if (found.size() == kMost) break;
   }
   return found;
 }
 
-void require_fit(const RunConfig& config, const RankGroups& groups, Device device,
-                 const MemoryPlan& plan, std::size_t available) {
+void require_fit(const RunConfig& config, Device device, const MemoryPlan& plan,
+                 std::size_t available) {
   const std::size_t needed = needed_bytes(config, plan, device);
   if (needed <= available) return;
   std::string text = fmt::format("the run needs {} of memory, {} are available", gibibytes(needed),
                                  gibibytes(available));
-  const std::vector<Saving> found = savings(config, groups, device, available);
+  const std::vector<Saving> found = savings(config, plan.buffers, device, available);
   for (const Saving& saving : found) {
     text += fmt::format("\n  {} would need {}", saving.change, gibibytes(saving.bytes));
   }
@@ -126,7 +88,7 @@ void require_host_memory(const RunConfig& config, Device device, const MemoryPla
                           ".offload = true takes memory of a GPU to the host, and this run is on "
                           "the CPU; remove it, or see job.device"));
   }
-  const std::size_t needed = host_bytes(config, plan, device);
+  const std::size_t needed = needed_host_bytes(config, plan, device);
   if (needed <= available) return;
   const std::size_t snapshot = snapshot_of(config, plan);
   throw EnvironmentError(fmt::format(

@@ -6,7 +6,6 @@
 #include "model/device/device.h"
 #include "trainer/config/run_config.h"
 #include "trainer/engine/memory_plan.h"
-#include "trainer/engine/rank_groups.h"
 
 namespace trireme {
 
@@ -19,15 +18,20 @@ struct Saving {
 // Bytes of host memory a rank with this plan takes for snapshots of its state, at most.
 std::size_t snapshot_bytes(const MemoryPlan& plan);
 
-// The changes under which the plan fits into `available`, the cheapest in speed
-// first, at most three.
-std::vector<Saving> savings(const RunConfig& config, const RankGroups& groups, Device device,
+// What must be free where the rank computes: on the CPU with a snapshot; and of the host beside a
+// device.
+std::size_t needed_bytes(const RunConfig& config, const MemoryPlan& plan, Device device);
+std::size_t needed_host_bytes(const RunConfig& config, const MemoryPlan& plan, Device device);
+
+// The changes under which every rank fits into `available`, each planned anew, the cheapest in
+// speed first, at most three. `buffers`: what the groups of a rank have taken for messages.
+std::vector<Saving> savings(const RunConfig& config, std::size_t buffers, Device device,
                             std::size_t available);
 
 // Throws EnvironmentError, with those changes, when `plan` (and on the CPU a snapshot beside
 // it) exceeds `available`.
-void require_fit(const RunConfig& config, const RankGroups& groups, Device device,
-                 const MemoryPlan& plan, std::size_t available);
+void require_fit(const RunConfig& config, Device device, const MemoryPlan& plan,
+                 std::size_t available);
 
 // Throws EnvironmentError when the host cannot give what a run on a device takes of it for
 // what is offloaded and for snapshots, `available` bytes being this rank's share, and

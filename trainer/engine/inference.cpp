@@ -5,6 +5,7 @@
 
 #include "model/device/copy.h"
 #include "model/ops/elementwise.h"
+#include "trainer/engine/read_values.h"
 
 namespace trireme {
 
@@ -65,7 +66,8 @@ TokenBatch Inference::batch() {
           span(targets_),    span(positions_), span(document_start_)};
 }
 
-double Inference::evaluate() {
+// Of each of the batch's tokens, in keep.
+Tensor Inference::losses() {
   places_.keep.reset();
   Run run{stream_, places_.keep, places_.scratch};
   const std::int64_t tokens = spec_.micro_batch * spec_.seq_len;
@@ -73,13 +75,19 @@ double Inference::evaluate() {
     mirror.upload(stream_);
     return mirror.tensor().slice(0, tokens);
   };
-  const Tensor loss =
-      stage_.evaluate(run, {.sequence = {spec_.micro_batch, spec_.seq_len, uploaded(positions_),
-                                         uploaded(document_start_)},
-                            .ids = uploaded(ids_),
-                            .targets = uploaded(targets_),
-                            .x = {}});
-  ops::sum(stream_, total_.tensor(), loss);
+  return stage_.evaluate(run, {.sequence = {spec_.micro_batch, spec_.seq_len, uploaded(positions_),
+                                            uploaded(document_start_)},
+                               .ids = uploaded(ids_),
+                               .targets = uploaded(targets_),
+                               .x = {}});
+}
+
+std::vector<double> Inference::token_losses() {
+  return read_values(stream_, losses());
+}
+
+double Inference::evaluate() {
+  ops::sum(stream_, total_.tensor(), losses());
   total_.download(stream_);
   stream_.synchronize();
   return stream_.executes() ? *total_.host().as<double>() : 0;

@@ -36,6 +36,8 @@ class Inference {
   // Fill it, then call evaluate: the loss summed over its valid targets.
   TokenBatch batch();
   double evaluate();
+  // The same, token by token: [sequences * seq_len], 0 where there is nothing to predict.
+  std::vector<double> token_losses();
 
   // Runs the sequence's next tokens, at most `prompt` of them, and returns the logits
   // that follow the last, valid until the next call.
@@ -51,6 +53,7 @@ class Inference {
   Inference(const Spec& spec, Places places, Tally* tally);
   static Places planned(const Spec& spec);
   void take_buffers();
+  Tensor losses();
   // [1, vocab] float32, on the device.
   Tensor decode(std::int64_t count);
 

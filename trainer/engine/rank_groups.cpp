@@ -1,8 +1,12 @@
 #include "trainer/engine/rank_groups.h"
 
+#include <algorithm>
+
+#include "parallel/comm/planned_communicator.h"
 #include "parallel/comm/self_communicator.h"
 #include "parallel/mesh/mesh.h"
 #include "parallel/tensor/tensor_split.h"
+#include "trainer/engine/rank_groups.h"
 
 namespace trireme {
 
@@ -40,41 +44,82 @@ std::vector<int> neighbours(const std::vector<int>& ranks, int index, int count)
   return {first, first + count};
 }
 
-}  // namespace
-
-RankGroups::RankGroups(World& world, const ParallelismConfig& layout, const ModelConfig& config) {
-  const Mesh mesh = mesh_of(layout, world.size());
-  const int rank = world.rank();
-  const auto along = [&](const std::vector<Axis>& axes) { return mesh.group(rank, axes); };
+// `split(name, ranks, messages)` makes the group of `ranks`; a rank that the mesh has no place for
+// is alone in all of its groups.
+template <class Split>
+void form(RankGroups& groups, const Mesh& mesh, int rank, const ParallelismConfig& layout,
+          const ModelConfig& config, const Split& split) {
+  const auto along = [&](const std::vector<Axis>& axes) {
+    return rank < mesh.size() ? mesh.group(rank, axes) : std::vector{rank};
+  };
   const std::vector<int> of_tensor = along({Axis::kTensor});
   const std::vector<int> of_pipeline = along({Axis::kPipeline});
   const bool at_an_end = rank == of_pipeline.front() || rank == of_pipeline.back();
   const std::vector<int> of_ends = at_an_end && of_pipeline.size() > 1
                                        ? std::vector{of_pipeline.front(), of_pipeline.back()}
                                        : std::vector{rank};
-  tensor = world.split("tensor", of_tensor);
-  key_value = world.split("key_value", neighbours(of_tensor, tensor->rank(),
-                                                  key_value_replicas(config, tensor->size())));
-  down = world.split("pipeline_down", of_pipeline, World::kBufferBytes, Messages::kSent);
-  up = world.split("pipeline_up", of_pipeline, World::kBufferBytes, Messages::kSent);
-  ends = world.split("pipeline_ends", of_ends);
+  groups.tensor = split("tensor", of_tensor, Messages::kNone);
+  groups.key_value = split("key_value",
+                           neighbours(of_tensor, groups.tensor->rank(),
+                                      key_value_replicas(config, groups.tensor->size())),
+                           Messages::kNone);
+  groups.down = split("pipeline_down", of_pipeline, Messages::kSent);
+  groups.up = split("pipeline_up", of_pipeline, Messages::kSent);
+  groups.ends = split("pipeline_ends", of_ends, Messages::kNone);
   const std::vector<int> of_data = along({Axis::kDataReplicate, Axis::kDataShard});
-  data = world.split("data", of_data);
+  groups.data = split("data", of_data, Messages::kNone);
   if (layout.zero == 0) {
-    shard = world.split("data_shard", {rank});
-    replicate = world.split("data_replicate", of_data);
-    state = world.split("state", along({Axis::kPipeline, Axis::kTensor}));
+    groups.shard = split("data_shard", {rank}, Messages::kNone);
+    groups.replicate = split("data_replicate", of_data, Messages::kNone);
+    groups.state = split("state", along({Axis::kPipeline, Axis::kTensor}), Messages::kNone);
   } else {
-    shard = world.split("data_shard", along({Axis::kDataShard}));
-    replicate = world.split("data_replicate", along({Axis::kDataReplicate}));
-    state = world.split("state", along({Axis::kPipeline, Axis::kDataShard, Axis::kTensor}));
+    groups.shard = split("data_shard", along({Axis::kDataShard}), Messages::kNone);
+    groups.replicate = split("data_replicate", along({Axis::kDataReplicate}), Messages::kNone);
+    groups.state =
+        split("state", along({Axis::kPipeline, Axis::kDataShard, Axis::kTensor}), Messages::kNone);
   }
-  all = world.split("all", along({Axis::kPipeline, Axis::kDataReplicate, Axis::kDataShard,
-                                  Axis::kContext, Axis::kTensor}));
-  ledger = &world.ledger();
-  mapping = mesh.describe(world.hosts());
-  transport = world.transport();
-  warning = mesh.warning(world.hosts());
+  groups.all = split("all",
+                     along({Axis::kPipeline, Axis::kDataReplicate, Axis::kDataShard, Axis::kContext,
+                            Axis::kTensor}),
+                     Messages::kNone);
+}
+
+}  // namespace
+
+RankGroups::RankGroups(World& world, const ParallelismConfig& layout, const ModelConfig& config)
+    : RankGroups(groups_of_first(world.size(), world, layout, config)) {}
+
+RankGroups groups_of_first(int ranks, World& world, const ParallelismConfig& layout,
+                           const ModelConfig& config) {
+  const Mesh mesh = mesh_of(layout, ranks);
+  RankGroups groups;
+  form(groups, mesh, world.rank(), layout, config,
+       [&](const std::string& name, const std::vector<int>& members, Messages messages) {
+         return world.split(name, members, World::kBufferBytes, messages);
+       });
+  const std::vector<std::string> hosts(world.hosts().begin(), world.hosts().begin() + ranks);
+  groups.ledger = &world.ledger();
+  groups.mapping = mesh.describe(hosts);
+  groups.transport = world.transport();
+  groups.warning = mesh.warning(hosts);
+  return groups;
+}
+
+RankGroups::RankGroups(int rank, const ParallelismConfig& layout, const ModelConfig& config,
+                       Device device, Traffic& counted)
+    : sent(&counted) {
+  const Mesh mesh = mesh_of(layout, static_cast<int>(world_size(layout)));
+  require(rank >= 0 && rank < mesh.size(), "no rank ", rank, " in a run of ", mesh.size());
+  const std::size_t buffer =
+      comm::kHostBufferBytes + (device.is_cuda() ? comm::kNcclBufferBytes : 0);
+  form(*this, mesh, rank, layout, config,
+       [&](const std::string& name, const std::vector<int>& ranks,
+           Messages) -> std::unique_ptr<Communicator> {
+         if (ranks.size() == 1) return std::make_unique<SelfCommunicator>();
+         const auto own = std::find(ranks.begin(), ranks.end(), rank) - ranks.begin();
+         return std::make_unique<PlannedCommunicator>(
+             static_cast<int>(own), static_cast<int>(ranks.size()), buffer, counted[name]);
+       });
 }
 
 std::size_t RankGroups::buffer_bytes() const {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "data/batch_documents.h"
+#include "trainer/config/batch_size.h"
 #include "trainer/loop/train_run.h"
 
 namespace trireme {
@@ -47,9 +48,8 @@ void TrainRun::answer_overflow(std::int64_t number) {
 void TrainRun::answer_bad_step(const Engine::StepResult& result, std::int64_t number) {
   finish_save();  // what it saves is good, and may be what the run goes back to
   const StepGuard::Decision decision = guard_.decide(number, result.loss, result.grad_norm);
-  const auto batch = static_cast<std::uint64_t>(config_.training.global_batch_size);
-  const data::SampleRange samples{progress_.position(),
-                                  progress_.left_out.sample(progress_.samples + batch - 1) + 1};
+  const data::SampleRange samples =
+      progress_.next(static_cast<std::uint64_t>(sequences_of_step(config_.training, number)));
   Json details = describe_bad_step(decision, result);
   details["samples"] = range_json(samples);
   const std::string what = fmt::format("step {}: {}", number, words(decision, result));
@@ -88,7 +88,8 @@ EventsLog::Details TrainRun::describe_bad_step(const StepGuard::Decision& decisi
   if (!team_.leads()) return details;
   const data::DocumentList list = data::batch_documents(
       train_data_, progress_.left_out, progress_.samples,
-      static_cast<std::uint64_t>(config_.training.global_batch_size), kMostDocuments);
+      static_cast<std::uint64_t>(sequences_of_step(config_.training, progress_.step + 1)),
+      kMostDocuments);
   Json documents = Json::array();
   for (const data::DocumentId& id : list.documents) {
     documents.push_back(Json::array({id.source, id.document}));
@@ -108,9 +109,11 @@ void TrainRun::roll_back(data::SampleRange bad, EventsLog::Details& details) {
         say("step ", progress_.step + 1, " has no checkpoint to roll back to: ", commit_failure_)));
   }
   committed_ = from->step;
+  replicas_checked_ = -1;  // the steps that follow are taken anew
   const data::SampleRange left_out{progress_.position(), bad.end};
   progress_.left_out.add(left_out);
-  log_.open(folder_.path, progress_.step, config_.metrics.enable_tensorboard);
+  attempts_ = 0;
+  log_.open(folder_.path, ledger_begin("rollback"), config_.metrics.enable_tensorboard);
   tell_rejected(log_, *from, progress_.step);
   details["from"] = from->folder.string();
   details["to_step"] = progress_.step;

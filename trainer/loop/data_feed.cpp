@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <numbers>
 
+#include "data/sample_hash.h"
+#include "trainer/config/batch_size.h"
+
 namespace trireme {
 namespace {
 
@@ -20,13 +23,27 @@ data::SequenceSpec sequence(const RunConfig& config, bool shuffle) {
           .document_mask = config.data.document_mask,
           .seed = static_cast<std::uint64_t>(config.job.seed),
           .shuffle = shuffle,
+          .megatron_samples = {},
           .vocab_size = config.model.vocab_size};
 }
 
 }  // namespace
 
+std::uint64_t first_sample_of_step(const RunConfig& config, std::int64_t step) {
+  return static_cast<std::uint64_t>(sequences_before_step(config.training, step));
+}
+
 data::SampleSource open_training_data(const RunConfig& config) {
-  return {specs(config.data.train, 0, 1 - config.data.split), sequence(config, true)};
+  const double end = 1 - config.data.split;
+  std::vector<data::MixtureChange> changes;
+  for (const DataStage& stage : config.data.stages) {
+    changes.push_back({first_sample_of_step(config, stage.from_step), specs(stage.train, 0, end)});
+  }
+  data::SequenceSpec spec = sequence(config, true);
+  if (config.data.order == "megatron") {
+    spec.megatron_samples = static_cast<std::uint64_t>(order_samples(config));
+  }
+  return {specs(config.data.train, 0, end), spec, std::move(changes)};
 }
 
 std::optional<data::SampleSource> open_validation_data(const RunConfig& config) {
@@ -38,23 +55,25 @@ std::optional<data::SampleSource> open_validation_data(const RunConfig& config) 
   return data::SampleSource(specs(data.train, 1 - data.split, 1), sequence(config, false));
 }
 
-std::int64_t fill_batch(const TokenBatch& batch, const data::SampleSource& source,
-                        std::uint64_t first, std::uint64_t end, const data::LeftOut& left_out) {
+Filled fill_batch(const TokenBatch& batch, const data::SampleSource& source, std::uint64_t first,
+                  std::uint64_t end, const data::LeftOut& left_out) {
   const auto seq = static_cast<std::size_t>(batch.seq_len);
-  std::int64_t valid = 0;
+  Filled filled;
   for (std::size_t row = 0; row < static_cast<std::size_t>(batch.sequences); ++row) {
     const auto part = [&](std::span<std::int32_t> all) { return all.subspan(row * seq, seq); };
     const data::SequenceView view{part(batch.ids), part(batch.targets), part(batch.positions),
                                   part(batch.document_start)};
     const bool counts = first + row < end;
-    const std::int64_t found = source.fill(left_out.sample(counts ? first + row : first), view);
+    const std::uint64_t sample = left_out.sample(counts ? first + row : first);
+    const std::int64_t valid = source.fill(sample, view);
     if (counts) {
-      valid += found;
+      filled.valid += valid;
+      filled.hash += data::sample_hash(sample, view.ids, view.targets);
     } else {
       std::fill(view.targets.begin(), view.targets.end(), -1);
     }
   }
-  return valid;
+  return filled;
 }
 
 Evaluation evaluate(const data::SampleSource& source, std::uint64_t samples,

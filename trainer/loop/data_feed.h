@@ -10,15 +10,22 @@
 
 namespace trireme {
 
+// Where a step begins in the training order, were no sample left out: so are the stages of the
+// data placed in it, which makes it a function of the config alone.
+std::uint64_t first_sample_of_step(const RunConfig& config, std::int64_t step);
+
 // The training samples of a config, and its validation samples when it has any.
 data::SampleSource open_training_data(const RunConfig& config);
 std::optional<data::SampleSource> open_validation_data(const RunConfig& config);
 
+struct Filled {
+  std::int64_t valid = 0;  // targets
+  std::uint64_t hash = 0;  // the sum of the samples' sample_hash
+};
 // Fills the batch with samples [first, first + sequences) of `source`, counted without
-// those left out; rows from `end` on have nothing to predict. Returns the valid targets.
-std::int64_t fill_batch(const TokenBatch& batch, const data::SampleSource& source,
-                        std::uint64_t first, std::uint64_t end = UINT64_MAX,
-                        const data::LeftOut& left_out = {});
+// those left out; rows from `end` on have nothing to predict, and do not count.
+Filled fill_batch(const TokenBatch& batch, const data::SampleSource& source, std::uint64_t first,
+                  std::uint64_t end = UINT64_MAX, const data::LeftOut& left_out = {});
 
 struct Evaluation {
   double loss = 0;  // nats, mean over the valid targets

@@ -3,8 +3,8 @@
 #include <optional>
 #include <string>
 
-#include "model/params/param_store.h"
 #include "parallel/comm/launcher.h"
+#include "trainer/loop/drill_target.h"
 
 namespace trireme {
 
@@ -18,20 +18,14 @@ class GradientDrill {
   // Nothing when the variable is not set. Throws ConfigError.
   static std::optional<GradientDrill> from(const Variables& variables);
 
-  // Throws ConfigError unless there are so many ranks and `whole`, all of the model,
-  // has the parameter; on the rank in question also unless `held` has a part of it.
-  void check(const ParamStore& whole, const ParamStore& held, int rank, int ranks) const;
+  const DrillTarget& target() const { return target_; }
   // To be called when the step's gradients are complete.
   void strike(Stream& stream, const ParamStore& held, int rank, std::int64_t step);
 
-  const std::string& text() const { return text_; }
-
  private:
-  explicit GradientDrill(std::string text);
-  std::string text_;
-  std::int64_t step_ = 0, rank_ = 0;
-  std::string parameter_;
-  double value_ = 0;
+  GradientDrill(DrillTarget target, double value) : target_(std::move(target)), value_(value) {}
+  DrillTarget target_;
+  double value_;
   bool done_ = false;
 };
 

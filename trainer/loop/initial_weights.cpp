@@ -1,12 +1,17 @@
 #include "trainer/loop/initial_weights.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <sstream>
 
+#include "checkpoint/huggingface/model_folder.h"
 #include "checkpoint/load.h"
 #include "trainer/config/difference.h"
 #include "trainer/config/reader.h"
 #include "trainer/config/value_text.h"
+#include "trainer/huggingface/config_json.h"
+#include "trainer/huggingface/foreign_weights.h"
 #include "trainer/loop/allowed_changes.h"
 #include "trainer/loop/run_state.h"
 
@@ -36,16 +41,23 @@ std::vector<fs::path> candidates(const fs::path& asked, const checkpoint::Team& 
   return folders;
 }
 
+// Of the model's keys, those that another value than `config`'s makes another model.
+NumericChanges model_changes(const RunConfig& there, const RunConfig& config) {
+  NumericChanges model;
+  for (const Change& change : numeric_changes(there, config, 0).refused) {
+    if (change.key.starts_with("model.")) model.refused.push_back(change);
+  }
+  return model;
+}
+
 // Tensors of equal shapes can still mean something else: other heads, other positions. That may
 // be allowed; other shapes may not.
 void require_same_model(const RunConfig& config, const Manifest& manifest, const fs::path& folder,
                         std::span<const checkpoint::Piece> weights) {
   const std::string name = (folder / Manifest::kFileName).string() + " (config)";
-  const RunConfig there = read_config({name, manifest.config, folder}, {}).config;
-  NumericChanges model;
-  for (const Change& change : numeric_changes(there, config, 0).refused) {
-    if (change.key.starts_with("model.")) model.refused.push_back(change);
-  }
+  const RunConfig there =
+      read_config({name, manifest.config, folder}, {}, Purpose::kInference).config;
+  const NumericChanges model = model_changes(there, config);
   try {
     checkpoint::check_match(manifest, weights, checkpoint::Match::kSubset, folder.string());
   } catch (const checkpoint::MismatchError& error) {
@@ -54,6 +66,26 @@ void require_same_model(const RunConfig& config, const Manifest& manifest, const
   if (model.refused.empty()) return;
   throw checkpoint::MismatchError(
       say(folder.string(), " holds another model:", refusal_text(model, config)));
+}
+
+// The weights of a Hugging Face model, of which every rank reads what it holds.
+checkpoint::Loaded load_foreign(const RunConfig& config, const fs::path& folder,
+                                std::span<const checkpoint::Piece> weights,
+                                const checkpoint::Team& team) {
+  team.together([&] {
+    const ImportedConfig there = read_config_json(folder);
+    const NumericChanges model = model_changes(there.config, config);
+    if (!model.refused.empty()) {
+      throw CheckpointError(
+          say(kKey, folder.string(), " holds another model:", refusal_text(model, config)));
+    }
+    ForeignWeights(folder, config.model).fill(weights);
+    for (const std::string& note : team.leads() ? there.notes : std::vector<std::string>{}) {
+      spdlog::warn("{}: left aside: {}", (folder / "config.json").string(), note);
+    }
+    return std::string();
+  });
+  return {0, folder, {}, {}};
 }
 
 }  // namespace
@@ -65,6 +97,15 @@ checkpoint::Loaded load_initial_weights(const RunConfig& config, Engine& engine,
   engine.host_state().download(engine.stream());  // its moments, which stay zero
   const std::vector<checkpoint::Piece> pieces =
       weight_pieces(engine.params(), engine.host_state().masters());
+  const bool is_foreign =
+      !team.led([&] { return checkpoint::huggingface::is_model_folder(asked) ? "foreign" : ""; })
+           .empty();
+  if (is_foreign) {
+    checkpoint::Loaded loaded = load_foreign(config, asked, pieces, team);
+    engine.host_state().upload(engine.stream());
+    engine.publish_masters();
+    return loaded;
+  }
   std::vector<std::string> rejected;
   std::string reasons;
   const auto reject = [&](const Error& why) {

@@ -6,6 +6,7 @@
 #include "trainer/config/reader.h"
 #include "trainer/loop/allowed_changes.h"
 #include "trainer/loop/initial_weights.h"
+#include "trainer/loop/stage_change.h"
 
 namespace trireme {
 namespace {
@@ -78,28 +79,34 @@ RunProgress Resumption::go_on_from(const checkpoint::Loaded& from) {
   return progress;
 }
 
-// Changed data would give the sample counter another meaning.
-void Resumption::require_same_data(const checkpoint::Loaded& from, const RunConfig& before) const {
+// Changed data would give the sample counter another meaning; but what is still to come may change.
+void Resumption::require_same_data(const checkpoint::Loaded& from, const RunConfig& before) {
+  const RunProgress progress = read_progress(from);
+  const StageChange stages = stage_change(before, run_.config, progress.position());
   std::string refused;
   for (const Change& change : difference(before, run_.config)) {
     if (change.effect != Effect::kData || change.key == "data.skip") continue;
+    if (change.key == "data.stages" && stages.allowed) continue;
     refused += say("\n  ", change.key, ": ", change.before, " -> ", change.after);
   }
-  if (refused.empty() && data_fingerprint(from) != run_.data.fingerprint()) {
+  if (refused.empty() && !run_.data.agrees(data_fingerprint(from), progress.position())) {
     refused = "\n  the training token files themselves (names, sizes or contents)";
   }
-  const RunProgress progress = read_progress(from);
   data::LeftOut wanted = progress.left_out;
   for (const data::SampleRange& range : run_.config.data.skip) wanted.add(range);
   if (refused.empty() && wanted.before(progress.position()) != progress.left_out) {
     refused = say("\n  data.skip names samples below ", progress.position(),
                   ", which it has been trained on");
   }
-  if (refused.empty()) return;
+  if (refused.empty()) {
+    if (stages.allowed) not_comparable_ = "checkpoint.allow_changes has data.stages";
+    return;
+  }
   throw CheckpointError(say("cannot continue from ", from.folder.string(),
                             ": what the run trains on has changed, and with it the meaning of "
                             "its position in the data:",
-                            refused, "\nRestore it, or give the new run another job.dump_folder."));
+                            refused, "\nRestore it, or give the new run another job.dump_folder.",
+                            stages.advice));
 }
 
 void Resumption::require_same_numerics(const checkpoint::Loaded& from, const RunConfig& before) {

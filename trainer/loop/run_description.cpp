@@ -2,21 +2,15 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
-#include <array>
-
+#include "model/base/host_name.h"
 #include "model/device/devices.h"
+#include "trainer/config/batch_size.h"
+#include "trainer/config/layout_text.h"
 #include "trainer/telemetry/human.h"
 
 namespace trireme {
 namespace {
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
 
 // "cuda:0, NVIDIA H100 80GB HBM3 of 79.1 GiB"
 std::string device_text(const RunConfig& config, const RunFacts& facts) {
@@ -41,21 +35,12 @@ std::string classes_text(const MemoryPlan& memory) {
   return text;
 }
 
-// "4 = pipeline 2 (1F1B) x data shard 2 (ZeRO-1) x tensor 2 with sequence parallelism"
-std::string layout_text(const ParallelismConfig& layout) {
-  std::string text;
-  const auto axis = [&](std::int64_t degree, const std::string& what) {
-    if (degree > 1) text += (text.empty() ? " = " : " x ") + what;
-  };
-  const std::string stages =
-      layout.virtual_stages > 1 ? fmt::format(", {} stages each", layout.virtual_stages) : "";
-  axis(layout.pipeline,
-       fmt::format("pipeline {} ({}{})", layout.pipeline, layout.schedule, stages));
-  axis(layout.data_replicate, fmt::format("data replicate {}", layout.data_replicate));
-  axis(layout.data_shard, fmt::format("data shard {} (ZeRO-{})", layout.data_shard, layout.zero));
-  axis(layout.tensor, fmt::format("tensor {}", layout.tensor));
-  if (layout.sequence) text += " with sequence parallelism";
-  return fmt::format("{}{}", world_size(layout), text);
+nlohmann::ordered_json classes_json(const MemoryPlan& memory) {
+  nlohmann::ordered_json classes;
+  for (const auto& [name, bytes] : memory.classes()) {
+    if (bytes > 0) classes[name] = bytes;
+  }
+  return classes;
 }
 
 }  // namespace
@@ -66,36 +51,41 @@ RunDescription describe_run(const RunConfig& config, const EngineSpec& spec, con
   const TrainingConfig& training = config.training;
   const std::int64_t steps = total_steps(config);
   const auto step_tokens = static_cast<double>(tokens_per_step(config));
+  const char* const upto = training.rampup_batch_size.empty() ? "" : "up to ";
   RunDescription run;
-  run.rows = {{"run folder", facts.folder.string()},
-              {"model", fmt::format("{}, {} parameters", model, grouped(plan.parameters))},
-              {"weights", fmt::format("{} (of all parameters, in any layout)", facts.weights)},
-              {"device", fmt::format("{}, {:.0f} GFLOP/s measured on a matrix product",
-                                     device_text(config, facts), facts.matrix_peak * 1e-9)},
-              {"batch", fmt::format("{} sequences of {} tokens = {} micro-batches of {}",
-                                    training.global_batch_size, training.seq_len,
-                                    spec.micro_batches, spec.micro_batch)},
-              {"steps", fmt::format("{} of {} tokens, {} tokens in all", steps,
-                                    grouped(tokens_per_step(config)),
-                                    human_count(step_tokens * static_cast<double>(steps)))},
-              {"data", fmt::format("{} tokens, {} samples an epoch", grouped(facts.training_tokens),
-                                   grouped(facts.samples_per_epoch))},
-              {"memory",
-               fmt::format("{}: {}", human_bytes(plan.memory.total()), classes_text(plan.memory))},
-              {"FLOPs", fmt::format("{:.3f} GFLOP a token (causal attention counted as computed)",
-                                    facts.flops_per_step * 1e-9 / step_tokens)}};
+  run.rows = {
+      {"run folder", facts.folder.string()},
+      {"model", fmt::format("{}, {} parameters", model, grouped(plan.parameters))},
+      {"weights", fmt::format("{} (of all parameters, in any layout)", facts.weights)},
+      {"device", fmt::format("{}, {:.0f} GFLOP/s measured on a matrix product",
+                             device_text(config, facts), facts.matrix_peak * 1e-9)},
+      {"batch",
+       fmt::format("{} sequences of {} tokens = {} micro-batches of {}", training.global_batch_size,
+                   training.seq_len, spec.micro_batches, spec.micro_batch)},
+      {"steps", fmt::format("{} of {}{} tokens, {} tokens in all", steps, upto,
+                            grouped(tokens_per_step(config)),
+                            human_count(static_cast<double>(
+                                sequences_before_step(training, steps + 1) * training.seq_len)))},
+      {"data", fmt::format("{} tokens, {} samples an epoch", grouped(facts.training_tokens),
+                           grouped(facts.samples_per_epoch))},
+      {"memory",
+       fmt::format("{}: {}", human_bytes(plan.memory.total()), classes_text(plan.memory))},
+      {"FLOPs", fmt::format("{:.3f} GFLOP a token (causal attention counted as computed)",
+                            facts.flops_per_step * 1e-9 / step_tokens)}};
   run.details = {{"model", model},
                  {"parameters", plan.parameters},
                  {"device", say(facts.device)},
                  {"ranks", groups.all->size()},
                  {"layout", layout_of(config.parallelism)},
                  {"threads", facts.threads},
-                 {"host", host_name()},
+                 {"host", own_host_name()},
                  {"version", TRIREME_VERSION},
                  {"total_steps", steps},
                  {"weights", facts.weights},
                  {"memory_plan_bytes", plan.memory.total()},
+                 {"memory_plan", classes_json(plan.memory)},
                  {"host_memory_plan_bytes", plan.memory.host_total()}};
+  if (!training.rampup_batch_size.empty()) run.rows.emplace_back("ramp", ramp_text(training));
   if (groups.all->size() > 1) {
     run.rows.insert(run.rows.begin() + 1, {"ranks", layout_text(config.parallelism)});
     run.rows.insert(run.rows.begin() + 2, {"mapping", groups.mapping});

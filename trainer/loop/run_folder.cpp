@@ -38,6 +38,7 @@ RunFolder::RunFolder(const RunConfig& config, const checkpoint::Team& team)
         lease.emplace(made(config.job.dump_folder));
         return linked(config.job.dump_folder, config).string();
       })),
+      incarnation(std::stoll(team.led([&] { return std::to_string(lease->incarnation()); }))),
       store(path, lease ? &*lease : nullptr, team) {}
 
 }  // namespace trireme

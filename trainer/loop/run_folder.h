@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 
@@ -15,6 +16,7 @@ struct RunFolder {
   RunFolder(const RunConfig& config, const checkpoint::Team& team);
   std::optional<checkpoint::Lease> lease;  // the leading rank has it
   std::filesystem::path path;
+  std::int64_t incarnation;  // the lease's, on every rank
   checkpoint::Store store;
 };
 

@@ -7,6 +7,7 @@
 #include "trainer/telemetry/console.h"
 #include "trainer/telemetry/events_log.h"
 #include "trainer/telemetry/metrics_log.h"
+#include "trainer/telemetry/step_ledger.h"
 #include "trainer/telemetry/tensorboard.h"
 
 namespace trireme {
@@ -18,8 +19,8 @@ class RunLog {
  public:
   RunLog(bool leads, const Console::Options& console);
 
-  // Opens the files of a run that stands at `step`. Before that only the console tells.
-  void open(const std::filesystem::path& folder, std::int64_t step, bool tensorboard);
+  // Opens the files of a run that goes on from there. Before that only the console tells.
+  void open(const std::filesystem::path& folder, const LedgerBegin& begin, bool tensorboard);
 
   void banner(const std::string& title, const std::vector<Console::Row>& rows);
   void note(const std::string& text);
@@ -27,7 +28,7 @@ class RunLog {
              const EventsLog::Details& details = EventsLog::Details::object());
   // A note and an event.
   void warn(std::int64_t step, const std::string& text);
-  void step(const StepMetrics& metrics);
+  void step(const LedgerStep& taken, const StepMetrics& metrics);
   void validation(const StepMetrics& metrics, std::int64_t tokens, double seconds);
   void sync();
 
@@ -35,6 +36,7 @@ class RunLog {
   std::optional<Console> console_;
   std::optional<MetricsLog> metrics_;
   std::optional<EventsLog> events_;
+  std::optional<StepLedger> ledger_;
   std::optional<TensorBoard> tensorboard_;
 };
 

@@ -31,6 +31,12 @@ struct RunProgress {
 
   // The first sample of the training order that is neither trained on nor left out.
   std::uint64_t position() const { return left_out.sample(samples); }
+  // The end of those trained on.
+  std::uint64_t end() const { return samples == 0 ? 0 : left_out.sample(samples - 1) + 1; }
+  // From the first of the next `count` samples to after the last; what is left out may lie inside.
+  data::SampleRange next(std::uint64_t count) const {
+    return {position(), left_out.sample(samples + count - 1) + 1};
+  }
 };
 
 // The hash of all the engine's parameters (weights_hash), as it is printed and stored; they

@@ -51,14 +51,17 @@ checkpoint::Snapshot TrainRun::snapshot() {
   snapshot.tokenizer = tokenizer_hash_;
   snapshot.layout = layout_of(config_.parallelism);
   snapshot.versions = {{"trireme", TRIREME_VERSION}};
-  // A resume is never ahead of the metrics on disk.
-  snapshot.after_files = {folder_.path / "metrics.jsonl"};
+  // A resume is never ahead of what the disk tells of the steps.
+  for (const char* file : {"ledger.jsonl", "metrics.jsonl", "events.jsonl"}) {
+    snapshot.after_files.push_back(folder_.path / file);
+  }
   return snapshot;
 }
 
 bool TrainRun::save() {
+  require_equal_replicas();
   if (!saver_) return commit_now();
-  const double start = seconds_now();
+  double start = seconds_now();
   if (saver_->busy()) {
     const std::int64_t before = save_.step;
     finish_save();
@@ -66,8 +69,9 @@ bool TrainRun::save() {
               fmt::format("training stood for {} until the checkpoint of step {} was on disk: "
                           "checkpoint.interval is shorter than a save takes",
                           human_duration(seconds_now() - start), before));
+    start = seconds_now();  // the time until here was the other's
   }
-  ledger_.enter(Phase::kSave);
+  ledger_.enter(Phase::kSnapshot);
   try {
     saver_->begin(snapshot());
   } catch (const Error& error) {
@@ -105,12 +109,13 @@ bool TrainRun::finish_save() {
 
 void TrainRun::save_to_memory() {
   if (!memory_.due(progress_.step) || committed_ == progress_.step) return;
-  ledger_.enter(Phase::kSave);
+  ledger_.enter(Phase::kSnapshot);
   if (memory_.outlives_a_node()) log_.sync();
   memory_.save([this] { return snapshot(); });
 }
 
 bool TrainRun::commit() {
+  require_equal_replicas();
   if (!saver_) return commit_now();
   if (!saver_->busy() || save_.step != progress_.step) {
     if (!save()) return false;

@@ -9,7 +9,8 @@
 #include "trainer/config/loaded_config.h"
 #include "trainer/engine/engine.h"
 #include "trainer/engine/rank_groups.h"
-#include "trainer/loop/data_feed.h"
+#include "trainer/engine/replica_check.h"
+#include "trainer/loop/evaluations.h"
 #include "trainer/loop/gradient_drill.h"
 #include "trainer/loop/loss_scaler.h"
 #include "trainer/loop/memory_tier.h"
@@ -20,6 +21,7 @@
 #include "trainer/loop/self_check.h"
 #include "trainer/loop/step_guard.h"
 #include "trainer/loop/step_trace.h"
+#include "trainer/loop/weight_drill.h"
 #include "trainer/restart/signals.h"
 
 namespace trireme {
@@ -30,7 +32,7 @@ namespace trireme {
 class TrainRun {
  public:
   TrainRun(LoadedConfig loaded, World& world, Device device, int threads,
-           std::optional<GradientDrill> drill);
+           std::optional<GradientDrill> drill, std::optional<WeightDrill> weight_drill);
   ExitCode run();
 
  private:
@@ -48,30 +50,33 @@ class TrainRun {
   StepFlops flops_of_all() const;
   std::unique_ptr<SharedMemory> share_memory(World& world, Device device) const;
   Arenas::Shared shared_places(const World& world) const;
-  void check_drill();
-  void open_logs();
+  void check_drills();
   void keep_ledger();
-  void announce();
   void use_gemm_choices();
   void share_gemm_choices();
   void agree();
+  // What it tells of itself: announcement.cpp.
+  void announce();
+  void end_trace();
 
-  std::int64_t fill(const data::SampleSource& source, std::uint64_t first,
-                    std::uint64_t end = UINT64_MAX, const data::LeftOut& left_out = {});
+  // A step: step.cpp.
   void step();
-  void check_itself(const Engine::StepResult& result);
   Engine::StepResult train(double rate, std::int64_t number);
-  // After an attempt at a step whose scaled gradients overflowed.
+  void check_itself(const Engine::StepResult& result);
+  // Of a step of that share of a full one.
+  double matrix_peak(double seconds, double share);
+  void require_plan_holds() const;
+  // One that was not applied: bad_step.cpp. Its scaled gradients overflowed; or another reason:
+  // what the config wants.
   void answer_overflow(std::int64_t number);
-  // After an attempt at a step that was not applied for another reason: what the config wants.
   void answer_bad_step(const Engine::StepResult& result, std::int64_t number);
   EventsLog::Details describe_bad_step(const StepGuard::Decision& decision,
                                        const Engine::StepResult& result) const;
   void roll_back(data::SampleRange bad, EventsLog::Details& details);
-  void end_trace();
-  double matrix_peak(double seconds);
-  void require_plan_holds() const;
-  void validate(StepMetrics& metrics);
+  // The ledger's lines: ledger_lines.cpp. Where the run stands now; a step that was applied, of
+  // which the progress does not know yet.
+  LedgerBegin ledger_begin(const char* why) const;
+  LedgerStep ledger_step(double rate, const Engine::StepResult& result) const;
   // Checkpoints: saving.cpp. False, with the reason told and recorded, when one could not
   // be written.
   std::unique_ptr<checkpoint::BackgroundWriter> make_writer() const;
@@ -86,6 +91,11 @@ class TrainRun {
   bool tell_failed(std::int64_t step, const Error& error);
   void tell_removed(const std::vector<std::int64_t>& steps);
   void save_to_memory();
+  // Whether replicas hold the same: replicas.cpp.
+  void prepare_replica_check();
+  // Throws PeerError on all ranks, the verdict told and recorded, where two differ.
+  void require_equal_replicas();
+  void end_replica_check();
   [[noreturn]] void throw_uncommitted(const std::string& what) const;
   ExitCode finish(ExitCode code, const std::string& reason);
 
@@ -99,10 +109,10 @@ class TrainRun {
   RankGroups groups_;
   const checkpoint::Team team_;
   data::SampleSource train_data_;
-  std::optional<data::SampleSource> validation_data_;
+  const Evaluations evaluations_;
   EngineSpec spec_;
   EnginePlan plan_;
-  StepFlops flops_;  // of all ranks
+  StepFlops flops_;  // of all ranks in a full step
   RunFolder folder_;
   double matrix_peak_ = 0;  // FLOP/s of this rank
   int matrix_peak_measured_again_ = 0;
@@ -114,7 +124,15 @@ class TrainRun {
   StepGuard guard_;
   LossScaler scaler_;
   std::optional<GradientDrill> drill_;
+  std::optional<WeightDrill> weight_drill_;
+  std::optional<ReplicaCheck> replica_check_;
+  std::int64_t replicas_checked_ = -1;  // after which step
+  std::int64_t replica_checks_ = 0;
+  double replica_check_seconds_ = 0;  // of all of them
   RunProgress progress_;
+  std::int64_t attempts_ = 0;            // at the step under way
+  double logging_seconds_ = 0;           // of the step before, a part of the next one's
+  std::uint64_t batch_hash_ = 0;         // what the last of them was trained on, on all ranks
   std::optional<SelfCheck> self_check_;  // until the first step of a resumed run is done
   struct Save {
     std::int64_t step = 0;

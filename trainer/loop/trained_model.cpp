@@ -2,9 +2,13 @@
 
 #include <spdlog/spdlog.h>
 
+#include "checkpoint/huggingface/model_folder.h"
 #include "checkpoint/store.h"
+#include "data/open_tokens.h"
 #include "data/sidecar.h"
 #include "trainer/config/reader.h"
+#include "trainer/huggingface/config_json.h"
+#include "trainer/huggingface/foreign_weights.h"
 #include "trainer/loop/run_state.h"
 
 namespace trireme {
@@ -14,8 +18,8 @@ namespace {
 std::optional<data::Sidecar> training_sidecar(const RunConfig& config) {
   for (const DataSource& source : config.data.train) {
     try {
-      const data::IndexedDataset dataset(source.path);
-      if (auto sidecar = data::read_sidecar(source.path, dataset)) return sidecar;
+      const auto stream = data::open_tokens(source.path);
+      if (auto sidecar = data::read_sidecar(source.path, *stream)) return sidecar;
     } catch (const Error&) {
       continue;  // the training data need not be where the checkpoint is used
     }
@@ -23,9 +27,24 @@ std::optional<data::Sidecar> training_sidecar(const RunConfig& config) {
   return std::nullopt;
 }
 
+bool is_foreign(const std::filesystem::path& path) {
+  return checkpoint::huggingface::is_model_folder(path);
+}
+
+TrainedModel open_foreign(const std::filesystem::path& folder) {
+  ImportedConfig imported = read_config_json(folder);
+  TrainedModel model{folder, folder, 0, std::move(imported.config), ""};
+  for (const char* name : {"tokenizer.model", "tokenizer.json"}) {
+    const std::filesystem::path file = std::filesystem::absolute(folder) / name;
+    if (std::filesystem::exists(file)) model.config.data.tokenizer = file;
+  }
+  return model;
+}
+
 }  // namespace
 
 TrainedModel open_trained_model(const std::filesystem::path& run_or_checkpoint) {
+  if (is_foreign(run_or_checkpoint)) return open_foreign(run_or_checkpoint);
   TrainedModel model;
   model.asked = run_or_checkpoint;
   model.folder = checkpoint::newest_checkpoint(run_or_checkpoint);
@@ -35,12 +54,18 @@ TrainedModel open_trained_model(const std::filesystem::path& run_or_checkpoint) 
   model.config =
       read_config({(model.folder / checkpoint::Manifest::kFileName).string() + " (config)",
                    manifest.config, model.folder},
-                  {})
+                  {}, Purpose::kInference)
           .config;
   return model;
 }
 
 void load_weights(TrainedModel& from, Inference& model) {
+  if (is_foreign(from.asked)) {
+    ForeignWeights(from.asked, model.spec().model)
+        .fill(weight_pieces(model.params(), model.host_masters()));
+    model.publish_masters();
+    return;
+  }
   const checkpoint::Loaded loaded = checkpoint::load_from(
       from.asked, weight_pieces(model.params(), model.host_masters()), checkpoint::Match::kSubset);
   for (const std::string& why : loaded.rejected) spdlog::warn("checkpoint rejected: {}", why);

@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-// A checkpoint as the commands that only read it see it.
+// A checkpoint, or the folder of a Hugging Face model, as the commands that only read it see it.
 struct TrainedModel {
   std::filesystem::path asked;   // the run folder or checkpoint the user named
   std::filesystem::path folder;  // of the checkpoint
@@ -20,7 +20,7 @@ struct TrainedModel {
   std::string tokenizer_hash;  // of its training data; empty: unknown
 };
 
-// Finds the checkpoint (a run folder stands for its newest) and reads its config.
+// Finds the checkpoint (a run folder stands for its newest) or model and reads its config.
 TrainedModel open_trained_model(const std::filesystem::path& run_or_checkpoint);
 
 // Loads its verified weights into `model`. Where a run folder was asked for and its

@@ -7,5 +7,6 @@ namespace trireme {
 extern const std::string_view kPageHtml;
 extern const std::string_view kPageStyle;
 extern const std::string_view kPageScript;
+extern const std::string_view kTimelineScript;
 
 }  // namespace trireme

@@ -3,14 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 #include <limits>
+#include <map>
 #include <set>
 #include <string>
 
+#include "trainer/report/comparison.h"
+#include "trainer/report/event.h"
 #include "trainer/report/summary.h"
 #include "trainer/report/thin_out.h"
+#include "trainer/telemetry/metric_name.h"
 
 namespace trireme {
 namespace {
@@ -31,85 +37,153 @@ Json rounded(const std::vector<double>& values) {
 }
 
 struct Line {
-  const char* name;
-  const char* color;  // a variable of style.css
+  std::string name;
+  const char* color;  // a variable of style.css, where there is one run
   bool smooth;        // the slider applies
-  Series series;
+  std::function<Series(const RunData&)> series;
+  bool only_alone = false;  // not where there are several runs
 };
 
 struct Chart {
-  const char* title;
+  std::string title;
   const char* format;  // a formatter of curves.js
   bool wide = false;
   bool log_y = false;
   bool from_zero = false;
-  std::vector<Line> lines;
+  std::vector<Line> lines = {};
 };
+
+std::function<Series(const RunData&)> metric(const std::string& key) {
+  return [key](const RunData& run) { return run.series(key); };
+}
+
+// Nothing where the machine's peak is not known, and MFU with it.
+std::function<Series(const RunData&)> share(const std::string& key) {
+  return [key](const RunData& run) {
+    const Series& series = run.series(key);
+    const bool is_known = std::any_of(series.values.begin(), series.values.end(),
+                                      [](double value) { return value > 0; });
+    return is_known ? series : Series();
+  };
+}
+
+std::function<Series(const RunData&)> validation(const char* key, const char* detail) {
+  return [=](const RunData& run) { return validation_curve(run, key, detail); };
+}
+
+// What each incarnation planned, over its steps.
+Series planned_memory(const RunData& run) {
+  const Series& used = run.series("memory_peak_bytes");
+  Series planned;
+  if (used.empty()) return planned;
+  for (const Event& event : run.events) {
+    const auto bytes = number_of(event, "memory_plan_bytes");
+    if (!is_begin(event) || !bytes) continue;
+    const std::int64_t from = std::max(step_of(event) + 1, used.steps.front());
+    while (!planned.empty() && planned.steps.back() >= from) {
+      planned.steps.pop_back();
+      planned.values.pop_back();
+    }
+    if (from > used.steps.back()) continue;
+    if (!planned.empty() && from - 1 > planned.steps.back()) {
+      planned.steps.push_back(from - 1);
+      planned.values.push_back(planned.values.back());
+    }
+    planned.steps.push_back(from);
+    planned.values.push_back(*bytes);
+  }
+  if (!planned.empty() && planned.steps.back() < used.steps.back()) {
+    planned.steps.push_back(used.steps.back());
+    planned.values.push_back(planned.values.back());
+  }
+  return planned;
+}
+
+// What an event is on the curves; null: nothing.
+const char* kind_of_mark(const Event& event) {
+  if (is(event, "failure") || is(event, "replicas_differ") || is(event, "give_up")) {
+    return "failure";
+  }
+  if (is(event, "resume")) return "restart";
+  if (is(event, "skip") || is(event, "rollback")) return "spike";
+  return is(event, "checkpoint") ? "checkpoint" : nullptr;
+}
 
 class ChartData {
  public:
-  explicit ChartData(const RunData& run) : run_(run) {}
+  explicit ChartData(const std::vector<RunData>& runs) : runs_(runs), names_(run_names(runs)) {}
 
   Json build() {
-    const auto metric = [&](const char* key) { return run_.series(key); };
     add({.title = "Loss",
          .format = "plain",
          .wide = true,
-         .lines = {
-             {"training", "blue", true, metric("loss")},
-             {"validation", "orange", false, validation_curve(run_, "validation_loss", "loss")}}});
-    add({.title = "Validation bits per byte",
-         .format = "plain",
-         .lines = {{"", "orange", false,
-                    validation_curve(run_, "validation_bits_per_byte", "bits_per_byte")}}});
-    add({.title = "Learning rate",
-         .format = "plain",
-         .from_zero = true,
-         .lines = {{"", "blue", false, metric("lr")}}});
-    add({.title = "Gradient norm",
-         .format = "plain",
-         .lines = {{"", "blue", true, metric("grad_norm")}}});
+         .lines = {{"training", "blue", true, metric("loss")},
+                   {"validation", "orange", false, validation("validation_loss", "loss")}}});
     add({.title = "Tokens per second",
          .format = "count",
          .from_zero = true,
          .lines = {{"", "blue", true, metric("tokens_per_second")}}});
-    if (is_known(metric("mfu"))) {
-      add({.title = "FLOPs utilization",
-           .format = "percent",
-           .from_zero = true,
-           .lines = {{"MFU", "blue", true, metric("mfu")},
-                     {"HFU", "orange", true, metric("hfu")}}});
-    }
-    add({.title = "Peak memory, first rank",
+    add({.title = "FLOPs utilization",
+         .format = "percent",
+         .from_zero = true,
+         .lines = {{"MFU", "blue", true, share("mfu")}, {"HFU", "orange", true, share("hfu")}}});
+    add({.title = "Gradient norm",
+         .format = "plain",
+         .lines = {{"", "blue", true, metric("grad_norm")}}});
+    add({.title = "Learning rate",
+         .format = "plain",
+         .from_zero = true,
+         .lines = {{"", "blue", false, metric("lr")}}});
+    add({.title = "Peak memory, the most of any rank",
          .format = "bytes",
          .from_zero = true,
          .lines = {{"arenas", "blue", false, metric("memory_peak_bytes")},
+                   {"planned", "green", false, planned_memory, true},
                    {"process", "orange", false, metric("process_peak_bytes")}}});
+    add({.title = "Validation bits per byte",
+         .format = "plain",
+         .lines = {
+             {"", "orange", false, validation("validation_bits_per_byte", "bits_per_byte")}}});
     add_the_rest();
     Json out = {{"first_step", std::min(first_step_, last_step_)}, {"last_step", last_step_}};
+    out["runs"] = Json::array();
+    for (std::size_t run = 0; run < runs_.size(); ++run) {
+      out["runs"].push_back({{"name", names_[run]}, {"color", run_color(run)}});
+    }
     out["marks"] = marks();
     out["curves"] = std::move(curves_);
     return out;
   }
 
  private:
-  static bool is_known(const Series& series) {
-    return std::any_of(series.values.begin(), series.values.end(),
-                       [](double value) { return value > 0; });
-  }
+  static std::string run_color(std::size_t run) { return fmt::format("run-{}", run % kRunColors); }
 
   void add(const Chart& chart) {
+    constexpr std::size_t kPoints = 2000;
+    constexpr std::size_t kFewest = 400;
+    const std::size_t points = std::max(kPoints / runs_.size(), kFewest);
     Json lines = Json::array();
-    for (const Line& line : chart.lines) {
-      if (line.series.empty()) continue;
-      first_step_ = std::min(first_step_, line.series.steps.front());
-      last_step_ = std::max(last_step_, line.series.steps.back());
-      const ThinCurve thin = thin_out(line.series);
-      Json one = {{"name", line.name}, {"color", line.color}, {"smooth", line.smooth}};
-      one["x"] = thin.steps;
-      one["y"] = rounded(thin.values);
-      one["mean"] = rounded(thin.means);
-      lines.push_back(std::move(one));
+    for (std::size_t run = 0; run < runs_.size(); ++run) {
+      for (const Line& line : chart.lines) {
+        if (line.only_alone && runs_.size() > 1) continue;
+        const Series series = line.series(runs_[run]);
+        if (series.empty()) continue;
+        first_step_ = std::min(first_step_, series.steps.front());
+        last_step_ = std::max(last_step_, series.steps.back());
+        const ThinCurve thin = thin_out(series, points);
+        const bool is_first = &line == chart.lines.data();
+        Json one{{"run", run}, {"name", line.name}, {"color", line.color}, {"dash", false}};
+        if (runs_.size() > 1) {
+          one["name"] = fmt::format("{}{}{}", names_[run], line.name.empty() ? "" : " ", line.name);
+          one["color"] = run_color(run);
+          one["dash"] = !is_first;
+        }
+        one["smooth"] = line.smooth;
+        one["x"] = thin.steps;
+        one["y"] = rounded(thin.values);
+        one["mean"] = rounded(thin.means);
+        lines.push_back(std::move(one));
+      }
     }
     if (lines.empty()) return;
     Json out = {{"title", chart.title},
@@ -123,43 +197,69 @@ class ChartData {
 
   // Metrics under other keys (StepMetrics::more).
   void add_the_rest() {
-    static const std::set<std::string, std::less<>> kDrawn{"tokens",
-                                                           "loss",
-                                                           "validation_loss",
-                                                           "validation_bits_per_byte",
-                                                           "lr",
-                                                           "grad_norm",
-                                                           "tokens_per_second",
-                                                           "mfu",
-                                                           "hfu",
-                                                           "memory_peak_bytes",
-                                                           "process_peak_bytes",
-                                                           "step_seconds"};
+    std::set<std::string, std::less<>> drawn{"tokens",
+                                             "loss",
+                                             "validation_loss",
+                                             "validation_bits_per_byte",
+                                             "lr",
+                                             "grad_norm",
+                                             "tokens_per_second",
+                                             "mfu",
+                                             "hfu",
+                                             "memory_peak_bytes",
+                                             "process_peak_bytes",
+                                             "step_seconds"};
     constexpr std::size_t kMost = 24;
     std::size_t added = 0;
-    for (const auto& [key, series] : run_.metrics) {
-      if (kDrawn.contains(key) || added++ >= kMost) continue;
-      add({.title = key.c_str(), .format = "plain", .lines = {{"", "green", true, series}}});
+    std::map<std::string, Chart> groups;
+    for (const RunData& run : runs_) {
+      for (const auto& [key, series] : run.metrics) {
+        if (!drawn.insert(key).second) continue;
+        if (const std::size_t slash = slash_of_metric(key); slash != std::string::npos) {
+          add_to(groups[key.substr(0, slash)], key, slash);
+          continue;
+        }
+        if (added++ >= kMost) continue;
+        add({.title = key, .format = "plain", .lines = {{"", "green", true, metric(key)}}});
+      }
+    }
+    for (const auto& [title, chart] : groups) {
+      if (added++ < kMost) add(chart);
     }
   }
 
-  // Where the run was resumed or failed.
+  // A line in the chart of its like: of "validation_loss/web" in that of "validation_loss".
+  static void add_to(Chart& chart, const std::string& key, std::size_t slash) {
+    constexpr std::array<const char*, 3> kColors{"blue", "orange", "green"};
+    constexpr std::size_t kMostLines = 12;
+    if (chart.lines.size() == kMostLines) return;
+    chart.title = key.substr(0, slash);
+    chart.format = "plain";
+    chart.lines.push_back(
+        {key.substr(slash + 1), kColors[chart.lines.size() % kColors.size()], false, metric(key)});
+  }
+
   Json marks() const {
-    constexpr std::size_t kMost = 200;
+    constexpr std::size_t kMost = 400;
     Json out = Json::array();
-    for (auto event = run_.events.rbegin(); event != run_.events.rend() && out.size() < kMost;
-         ++event) {
-      const std::string name = event->at("event").get<std::string>();
-      const bool bad = name == "failure";
-      const auto step = event->find("step");
-      if ((!bad && name != "resume") || step == event->end() || !step->is_number_integer())
-        continue;
-      out.push_back({{"step", *step}, {"text", name}, {"bad", bad}});
+    for (std::size_t run = 0; run < runs_.size(); ++run) {
+      const auto& events = runs_[run].events;
+      std::size_t count = 0;
+      for (auto event = events.rbegin(); event != events.rend() && count < kMost; ++event) {
+        const char* kind = kind_of_mark(*event);
+        const auto step = event->find("step");
+        if (kind == nullptr || step == event->end() || !step->is_number_integer()) continue;
+        ++count;
+        Json mark{{"step", *step}, {"text", text_of(*event, "event")}, {"kind", kind}};
+        mark["run"] = run;
+        out.push_back(std::move(mark));
+      }
     }
     return out;
   }
 
-  const RunData& run_;
+  const std::vector<RunData>& runs_;
+  const std::vector<std::string> names_;
   Json curves_ = Json::array();
   std::int64_t first_step_ = std::numeric_limits<std::int64_t>::max();
   std::int64_t last_step_ = 0;
@@ -167,8 +267,8 @@ class ChartData {
 
 }  // namespace
 
-nlohmann::ordered_json chart_data(const RunData& run) {
-  return ChartData(run).build();
+nlohmann::ordered_json chart_data(const std::vector<RunData>& runs) {
+  return ChartData(runs).build();
 }
 
 }  // namespace trireme

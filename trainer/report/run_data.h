@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,12 @@ struct CheckpointFound {
   bool is_latest = false;
 };
 
+// What an audit of the run's ledger found.
+struct AuditFound {
+  bool is_clean = false;
+  std::string text;
+};
+
 // Everything a run folder says, as far as it can be read.
 struct RunData {
   std::filesystem::path folder;
@@ -31,6 +38,7 @@ struct RunData {
   std::string model;                         // from the config: flavor, or model_type; may be empty
   std::string description;                   // [job] description
   std::vector<CheckpointFound> checkpoints;  // committed ones, by step
+  std::optional<AuditFound> audit;           // read_run makes none
   std::vector<std::string> complaints;       // what is missing or damaged, one sentence each
 
   const Series& series(const std::string& key) const;  // empty when there is none

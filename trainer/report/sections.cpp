@@ -6,7 +6,9 @@
 #include <set>
 #include <string_view>
 
+#include "trainer/report/config_values.h"
 #include "trainer/report/escape.h"
+#include "trainer/report/event.h"
 #include "trainer/report/summary.h"
 #include "trainer/telemetry/human.h"
 
@@ -15,57 +17,18 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string text_of(const Json& event, const char* key) {
-  const auto found = event.find(key);
-  return found != event.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
-// Cuts at a character's start, so that no torn one remains.
-std::string shortened(std::string text, std::size_t most) {
-  if (text.size() <= most) return text;
-  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0) == 0x80) --most;
-  text.resize(most);
-  return text + " [...]";
-}
-
-std::string value_text(const std::string& key, const Json& value) {
-  constexpr std::size_t kMost = 2000;
-  if (value.is_string()) return shortened(value.get<std::string>(), kMost);
-  if (value.is_number()) {
-    const double number = value.get<double>();
-    if (key == "bytes" && number >= 0 && number < 9e18) {
-      return human_bytes(static_cast<std::uint64_t>(number));
-    }
-    if (key == "seconds") return human_duration(number);
-    if (value.is_number_integer() && value.is_number_unsigned()) {
-      return grouped(value.get<std::int64_t>());
-    }
-    if (value.is_number_float()) return fmt::format("{:.6g}", number);
-  }
-  return shortened(value.dump(-1, ' ', false, Json::error_handler_t::replace), kMost);
-}
-
 std::string details_html(const Json& event) {
   std::string out;
-  for (const auto& [key, value] : event.items()) {
-    if (key == "time" || key == "event" || key == "step") continue;
+  for (const auto& [label, value] : details_of(event)) {
     if (!out.empty()) out += " &nbsp; ";
-    const std::string label = key == "bytes" ? "size" : key == "seconds" ? "took" : key;
-    out += fmt::format("<em>{}</em> {}", html_escape(label), html_escape(value_text(key, value)));
+    out += fmt::format("<em>{}</em> {}", html_escape(label), html_escape(value));
   }
   return out;
 }
 
-// "2026-03-01T12:00:00.123Z" -> "2026-03-01 12:00:00"
-std::string short_time(std::string time) {
-  constexpr std::size_t kSeconds = 19;
-  if (time.size() < kSeconds || time[10] != 'T') return time;
-  time[10] = ' ';
-  return time.substr(0, kSeconds);
-}
-
 const char* row_class(const Json& event) {
-  static const std::set<std::string, std::less<>> kBad{"failure", "checkpoint_rejected", "warning"};
+  static const std::set<std::string, std::less<>> kBad{"failure", "checkpoint_rejected", "warning",
+                                                       "replicas_differ", "give_up"};
   const std::string name = text_of(event, "event");
   if (kBad.contains(name)) return " class=\"bad\"";
   return name == "checkpoint" ? " class=\"good\"" : "";
@@ -82,29 +45,14 @@ std::string event_row(const Json& event) {
       details_html(event));
 }
 
-// Where the comment of a TOML line starts; the line's length when there is none.
-std::size_t comment_start(std::string_view line) {
-  char quote = 0;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (quote == '"' && c == '\\') {
-      ++i;
-    } else if (quote != 0) {
-      if (c == quote) quote = 0;
-    } else if (c == '"' || c == '\'') {
-      quote = c;
-    } else if (c == '#') {
-      return i;
-    }
-  }
-  return line.size();
-}
-
+// With what a person chose in bold.
 std::string config_line(std::string_view line) {
   const std::size_t comment = comment_start(line);
   std::string code = html_escape(line.substr(0, comment));
   if (line.starts_with('[')) code = fmt::format("<span class=\"section\">{}</span>", code);
   if (comment == line.size()) return code;
+  const std::vector<ConfigValue> value = config_values(line);
+  if (!value.empty() && value.front().is_chosen()) code = fmt::format("<b>{}</b>", code);
   return fmt::format("{}<span class=\"comment\">{}</span>", code,
                      html_escape(line.substr(comment)));
 }
@@ -151,6 +99,15 @@ std::string samples_html(const RunData& run) {
   }
   if (rows.empty()) return "";
   return fmt::format("<section><h2>Text the model wrote</h2>\n{}</section>", rows);
+}
+
+std::string audit_html(const RunData& run) {
+  if (!run.audit) return "";
+  const bool is_clean = run.audit->is_clean;
+  return fmt::format(
+      "<section><h2>Audit: was each sample trained on once? <span class=\"state {}\">{}</span></h2>"
+      "\n<div class=\"card\"><pre>{}</pre></div></section>",
+      is_clean ? "good" : "bad", is_clean ? "clean" : "not clean", html_escape(run.audit->text));
 }
 
 std::string events_html(const RunData& run) {

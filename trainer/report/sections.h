@@ -9,6 +9,7 @@ namespace trireme {
 std::string complaints_html(const RunData& run);
 std::string tiles_html(const RunData& run);
 std::string samples_html(const RunData& run);
+std::string audit_html(const RunData& run);
 std::string events_html(const RunData& run);
 std::string checkpoints_html(const RunData& run);
 std::string config_html(const RunData& run);

@@ -8,22 +8,14 @@
 #include <optional>
 #include <string_view>
 
+#include "trainer/report/event.h"
+#include "trainer/report/goodput.h"
 #include "trainer/telemetry/human.h"
 
 namespace trireme {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string text_of(const Json& event, const char* key) {
-  const auto found = event.find(key);
-  return found != event.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
-bool is_begin(const Json& event) {
-  const std::string name = text_of(event, "event");
-  return name == "start" || name == "resume";
-}
 
 // A detail of the newest start or resume that has it.
 const Json* begin_detail(const RunData& run, const char* key) {
@@ -124,11 +116,15 @@ class Tiles {
                                    largest(run_.series("process_peak_bytes")));
     if (memory > 0)
       add(human_bytes(static_cast<std::uint64_t>(std::min(memory, 9e18))),
-          "peak memory, first rank");
+          "peak memory, the most of any rank");
     const auto resumes =
         std::count_if(run_.events.begin(), run_.events.end(),
                       [](const Json& event) { return text_of(event, "event") == "resume"; });
     if (resumes > 0) add(grouped(resumes), resumes == 1 ? "resume" : "resumes");
+    if (const auto found = goodput(run_); found && (found->failures > 0 || resumes > 0)) {
+      add(fmt::format("{:.1f}%", 100 * found->fraction()),
+          "goodput: of the wall time in steps that count");
+    }
     if (const Json* ranks = begin_detail(run_, "ranks"); ranks && ranks->is_number_integer()) {
       const Json* device = begin_detail(run_, "device");
       add(grouped(ranks->get<std::int64_t>()),

@@ -47,9 +47,13 @@ Socket::~Socket() {
 }
 
 Socket Socket::listen(bool on_loopback) {
+  return listen_at(on_loopback ? loopback_address() : htonl(INADDR_ANY));
+}
+
+Socket Socket::listen_at(std::uint32_t address) {
   Socket socket(open_socket());
   if (!socket.is_open()) fail("open a socket");
-  const sockaddr_in place = at(on_loopback ? loopback_address() : htonl(INADDR_ANY), 0);
+  const sockaddr_in place = at(address, 0);
   if (::bind(socket.descriptor(), reinterpret_cast<const sockaddr*>(&place), sizeof place) != 0) {
     fail("take a port");
   }

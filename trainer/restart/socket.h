@@ -26,6 +26,8 @@ class Socket {
   // Waits for connections at a port that the system picks, on the loopback address or on
   // all. Throws EnvironmentError.
   static Socket listen(bool on_loopback);
+  // The same on one address, in network byte order.
+  static Socket listen_at(std::uint32_t address);
   std::uint16_t port() const;
   // A connection that has come, or a closed socket.
   Socket accept() const;

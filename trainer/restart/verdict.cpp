@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 namespace trireme {
 namespace {
@@ -14,6 +15,9 @@ using ledger::Phase;
 
 // A list for people never names more.
 constexpr std::size_t kMostNamed = 8;
+// What is seen within so many nanoseconds happened at one moment. Slurm's controller needs some
+// tens of milliseconds to have the rest of a step killed.
+constexpr std::int64_t kOneMoment = 10'000'000;
 
 const RankReport& report_of(const WorldReport& world, int rank) {
   return world[static_cast<std::size_t>(rank)];
@@ -41,6 +45,35 @@ std::uint64_t begun_by(const WorldReport& world, int rank, const LedgerGroup& gr
 
 bool is_bad(const RankReport& report) {
   return report.health > RankHealth::kLeft;
+}
+
+// It is known when: silence and what others say of their peers come later than their cause.
+bool has_fallen(const RankReport& report) {
+  return report.health == RankHealth::kFailed || report.health == RankHealth::kLost;
+}
+
+// Whether it was there when another of these fell.
+bool fell_later(const WorldReport& world, const RankReport& report, std::int64_t first) {
+  if (first != 0 && (report.bad_since == 0 || report.bad_since > first + kOneMoment)) return true;
+  return std::any_of(report.outlived.begin(), report.outlived.end(), [&](int rank) {
+    return rank >= 0 && rank < static_cast<int>(world.size()) && has_fallen(report_of(world, rank));
+  });
+}
+
+// Those that fell first; all that fell, where no order is known.
+std::vector<int> first_fallen(const WorldReport& world) {
+  std::int64_t first = 0;
+  for (const RankReport& report : world) {
+    if (!has_fallen(report) || report.bad_since == 0) continue;
+    first = first == 0 ? report.bad_since : std::min(first, report.bad_since);
+  }
+  std::vector<int> all, earliest;
+  for (int r = 0; r < static_cast<int>(world.size()); ++r) {
+    if (!has_fallen(report_of(world, r))) continue;
+    all.push_back(r);
+    if (!fell_later(world, report_of(world, r), first)) earliest.push_back(r);
+  }
+  return earliest.empty() ? all : earliest;
 }
 
 std::string numbers(const std::vector<int>& ranks) {
@@ -162,6 +195,24 @@ Verdict blame_circle(const WorldReport& world, std::vector<int> circle, double u
 
 }  // namespace
 
+const char* name_of(RankHealth health) {
+  switch (health) {
+    case RankHealth::kWell:
+      return "stalled";  // all are there, and it does not move
+    case RankHealth::kLeft:
+      return "left";
+    case RankHealth::kPeerFailed:
+      return "failed because of another";
+    case RankHealth::kSilent:
+      return "silent";
+    case RankHealth::kFailed:
+      return "failed";
+    case RankHealth::kLost:
+      return "lost";
+  }
+  return "unknown";
+}
+
 std::string place_of(const WorldReport& world, int rank) {
   const ledger::Progress& at = report_of(world, rank).page.progress;
   std::string text = at.step > 0 ? fmt::format("step {}, ", at.step) : std::string();
@@ -198,18 +249,34 @@ bool all_wait(const WorldReport& world) {
 }
 
 std::optional<Verdict> judge_health(const WorldReport& world) {
-  const auto worst = std::max_element(
-      world.begin(), world.end(),
-      [](const RankReport& a, const RankReport& b) { return a.health < b.health; });
-  if (worst == world.end() || !is_bad(*worst)) return std::nullopt;
-  std::vector<int> ranks;
-  for (std::size_t r = 0; r < world.size(); ++r) {
-    if (world[r].health == worst->health) ranks.push_back(static_cast<int>(r));
+  const std::vector<int> fallen = first_fallen(world);
+  std::vector<int> suspects = fallen;
+  if (fallen.empty()) {
+    suspects.resize(world.size());
+    std::iota(suspects.begin(), suspects.end(), 0);
   }
-  return blame(world, std::move(ranks), worst->health, tell_health(*worst));
+  RankHealth worst = RankHealth::kWell;
+  for (const int rank : suspects) worst = std::max(worst, report_of(world, rank).health);
+  if (worst <= RankHealth::kLeft) return std::nullopt;
+  std::erase_if(suspects, [&](int rank) { return report_of(world, rank).health != worst; });
+  Verdict verdict = blame(world, suspects, worst, tell_health(report_of(world, suspects.front())));
+  std::vector<int> later;
+  for (int r = 0; r < static_cast<int>(world.size()); ++r) {
+    const bool is_first = std::count(fallen.begin(), fallen.end(), r) > 0;
+    if (has_fallen(report_of(world, r)) && !is_first) later.push_back(r);
+  }
+  if (!later.empty()) verdict.text += fmt::format("; {} ended after it", names(later));
+  return verdict;
 }
 
-std::optional<Verdict> judge_stall(const WorldReport& world, double limit_s) {
+double StallLimits::of(const LedgerPage& page) const {
+  const Phase phase = page.phase();
+  const bool waits_for_storage =
+      phase == Phase::kStart || phase == Phase::kLoad || phase == Phase::kSave;
+  return waits_for_storage ? std::max(usual_s, storage_s) : usual_s;
+}
+
+std::optional<Verdict> judge_stall(const WorldReport& world, const StallLimits& limits) {
   int at = -1;
   for (int r = 0; r < static_cast<int>(world.size()); ++r) {
     if (!report_of(world, r).page.group()) continue;
@@ -229,13 +296,16 @@ std::optional<Verdict> judge_stall(const WorldReport& world, double limit_s) {
   const auto unchanged = [&](int rank) { return report_of(world, rank).unchanged_s(); };
   if (!awaited_by(world, path.back()).empty()) {
     path.erase(path.begin(), std::find(path.begin(), path.end(), at));
-    double shortest = unchanged(path.front());
-    for (const int rank : path) shortest = std::min(shortest, unchanged(rank));
-    if (shortest < limit_s) return std::nullopt;
+    double shortest = unchanged(path.front()), limit = 0;
+    for (const int rank : path) {
+      shortest = std::min(shortest, unchanged(rank));
+      limit = std::max(limit, limits.of(report_of(world, rank).page));
+    }
+    if (shortest < limit) return std::nullopt;
     return blame_circle(world, std::move(path), shortest);
   }
   const int last = path.back();
-  if (unchanged(last) < limit_s) return std::nullopt;
+  if (unchanged(last) < limits.of(report_of(world, last).page)) return std::nullopt;
   const bool waits = report_of(world, last).page.group() != nullptr;
   return blame(world, {last}, RankHealth::kWell,
                fmt::format("made no progress for {:.1f} s{}", unchanged(last),

@@ -18,14 +18,20 @@ enum class RankHealth : std::uint8_t {
   kLost = 5,        // its connection broke without a word
 };
 
+// Of a rank that is blamed: "lost", "failed", "silent", "stalled", ...
+const char* name_of(RankHealth health);
+
 // What is known of one rank. Ranks are counted in the world.
 struct RankReport {
   std::string host;
   RankHealth health = RankHealth::kWell;
-  std::string words;     // its own, when it failed
-  double silent_s = 0;   // since its last sign of life
-  LedgerPage page;       // the newest that is known
-  std::int64_t now = 0;  // by the clock of the page
+  std::string words;    // its own, when it failed
+  double silent_s = 0;  // since its last sign of life
+  // When its failure or loss was seen, nanoseconds by one clock for all ranks; 0: nobody knows.
+  std::int64_t bad_since = 0;
+  std::vector<int> outlived = {};  // ranks that it saw go before it
+  LedgerPage page;                 // the newest that is known
+  std::int64_t now = 0;            // by the clock of the page
 
   double unchanged_s() const { return static_cast<double>(now - page.progress.changed) * 1e-9; }
   double waits_s() const { return static_cast<double>(now - page.progress.waits_since) * 1e-9; }
@@ -47,13 +53,22 @@ std::vector<int> awaited_by(const WorldReport& world, int rank);
 // Whether every rank that is well waits for others: nothing more will happen.
 bool all_wait(const WorldReport& world);
 
-// Blames the ranks whose health is the worst. Nothing where all are well.
+// Blames the ranks whose health is the worst; but of those that failed or were lost the first,
+// and what came at one moment with it: a launcher that sees a rank go kills the others. Nothing
+// where all are well.
 std::optional<Verdict> judge_health(const WorldReport& world);
+
+// Seconds for which a rank that is awaited may stand still.
+struct StallLimits {
+  double usual_s = 0;
+  double storage_s = 0;  // while it starts, loads or saves, where that is longer
+  double of(const LedgerPage& page) const;
+};
 
 // For ranks that are all there: follows who waits for whom, from the one that waits
 // longest, and blames the rank at the end that waits for nobody, or the circle they wait
-// in. Nothing until who is blamed has not moved for `limit_s`.
-std::optional<Verdict> judge_stall(const WorldReport& world, double limit_s);
+// in. Nothing until who is blamed has not moved for its limit.
+std::optional<Verdict> judge_stall(const WorldReport& world, const StallLimits& limits);
 
 // "step 120, backward of micro-batch 3, layer 17, all_reduce 412 of group tensor [2 3]".
 std::string place_of(const WorldReport& world, int rank);

@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "parallel/comm/ledger_losses.h"
+
 namespace trireme {
 namespace {
 
@@ -59,7 +61,7 @@ void Watch::run() {
     if (const std::int64_t slept = now - last; slept > heartbeat_ / 2) {
       for (Peer& peer : peers_) peer.heard += slept;
     }
-    last = now;
+    last = round_ = now;
     exchange();
     take_orders();
     if (now >= next_beat) {
@@ -171,6 +173,7 @@ void Watch::on_message(Peer& peer, const WatchMessage& message) {
   if (theirs.health == RankHealth::kSilent) theirs.health = RankHealth::kWell;
   switch (message.kind) {
     case Kind::kFailure:
+      theirs.bad_since = round_;
       theirs.health =
           message.health == RankHealth::kPeerFailed ? RankHealth::kPeerFailed : RankHealth::kFailed;
       theirs.words = message.text;
@@ -181,6 +184,7 @@ void Watch::on_message(Peer& peer, const WatchMessage& message) {
       known.page_received = ledger_now();
       break;
     case Kind::kAsk:
+      on_lost_elsewhere(message);
       peer.link.send(own_beat(Kind::kBeat));
       break;
     case Kind::kVerdict:
@@ -209,7 +213,26 @@ void Watch::on_closed(const Peer& peer) {
   if (peer.has_left && theirs.health <= RankHealth::kLeft) {
     theirs.health = RankHealth::kLeft;
   } else if (theirs.health != RankHealth::kFailed && theirs.health != RankHealth::kPeerFailed) {
-    theirs.health = RankHealth::kLost;
+    on_lost(peer.rank);
+  }
+}
+
+void Watch::on_lost(int rank) {
+  RankReport& theirs = report(rank);
+  if (theirs.health == RankHealth::kLost) return;
+  theirs.health = RankHealth::kLost;
+  theirs.bad_since = round_;
+  const std::filesystem::path own_file = setup_.ledger.file();
+  if (!own_file.empty()) note_loss(own_file, {.at = round_, .rank = rank});
+}
+
+// Of ranks whose connections this one does not see.
+void Watch::on_lost_elsewhere(const WatchMessage& message) {
+  for (const int rank : message.ranks) {
+    const auto is_theirs = [rank](const Peer& peer) { return peer.rank == rank; };
+    if (rank < 0 || rank >= static_cast<int>(world_.size()) || rank == setup_.rank) continue;
+    if (report(rank).health != RankHealth::kWell) continue;
+    if (std::none_of(peers_.begin(), peers_.end(), is_theirs)) on_lost(rank);
   }
 }
 
@@ -219,6 +242,8 @@ void Watch::take_orders() {
   own_failure_ = ordered_failure_;
   report(setup_.rank).health = own_failure_->health;
   report(setup_.rank).words = own_failure_->words;
+  report(setup_.rank).bad_since = round_;
+  known_[static_cast<std::size_t>(setup_.rank)].page_received = ledger_now();
   tell_all(own_beat(Kind::kFailure));
 }
 

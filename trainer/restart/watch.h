@@ -17,7 +17,8 @@ namespace trireme {
 
 struct WatchOptions {
   double heartbeat_timeout_s = 30;  // a rank that is silent so long has stopped
-  double stall_timeout_s = 600;     // one that is awaited and does not move so long hangs; 0: never
+  // One that is awaited and does not move so long hangs; never where the usual limit is 0.
+  StallLimits stall = {600, 1800};
 };
 
 // The watching thread of one rank. Each keeps a connection to the ranks that lead, rank 0
@@ -37,7 +38,7 @@ class Watch {
   struct Setup {
     int rank = 0;
     std::vector<std::string> hosts;  // of all ranks
-    const Ledger& ledger;            // outlives the watch
+    Ledger& ledger;                  // outlives the watch
     WatchMessage::Token token;
     std::vector<Place> leaders;
     Socket listener;  // where the rank leads
@@ -75,7 +76,7 @@ class Watch {
   struct Known {
     int pid = 0;
     std::int64_t page_now = 0;       // by its own clock
-    std::int64_t page_received = 0;  // by ours
+    std::int64_t page_received = 0;  // by ours; of this rank itself: when it failed
   };
   struct Sought {
     std::size_t tries = 0;  // each with another address
@@ -96,6 +97,8 @@ class Watch {
   void on_hello(Peer& peer, const WatchMessage& message);
   void on_message(Peer& peer, const WatchMessage& message);
   void on_closed(const Peer& peer);
+  void on_lost(int rank);
+  void on_lost_elsewhere(const WatchMessage& message);
   void take_orders();
   void beat();
   WatchMessage own_beat(Kind kind) const;
@@ -106,11 +109,14 @@ class Watch {
   // Judging.
   bool may_judge(std::int64_t now) const;
   void look(std::int64_t now);
+  std::vector<int> lost_ranks() const;
   void find_silent(std::int64_t now);
   void gather_pages();
   RankReport& report(int rank) { return world_[static_cast<std::size_t>(rank)]; }
   const RankReport& report(int rank) const { return world_[static_cast<std::size_t>(rank)]; }
   [[noreturn]] void pronounce(const Verdict& verdict);
+  // Since those who are blamed have last been known to work.
+  double detect_seconds(const Verdict& verdict) const;
   void record(const Verdict& verdict) const;
   [[noreturn]] void end_process(std::int64_t time) const;
 
@@ -121,6 +127,7 @@ class Watch {
   std::vector<Known> known_;
   std::list<Peer> peers_;
   std::vector<Sought> sought_;          // the leaders
+  std::int64_t round_ = 0;              // when what is seen now came
   std::int64_t suspicious_since_ = 0;   // 0: all are well
   std::optional<Failure> own_failure_;  // as the thread knows it
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <future>
+#include <limits>
 
+#include "parallel/comm/ledger_losses.h"
 #include "trainer/restart/watch.h"
 #include "trainer/telemetry/events_log.h"
 
@@ -47,7 +49,7 @@ void Watch::look(std::int64_t now) {
   if (!suspicious) suspicious_since_ = 0;
   if (suspicious && suspicious_since_ == 0) {
     suspicious_since_ = now;
-    tell_all({.kind = Kind::kAsk});
+    tell_all({.kind = Kind::kAsk, .ranks = lost_ranks()});
   }
   if (!may_judge(now)) return;
   if (suspicious) {
@@ -60,12 +62,21 @@ void Watch::look(std::int64_t now) {
     const bool may_change = !has_cause || !all_wait(world_);
     if (may_change && passed < (has_cause ? kSettle : kSettleForCause)) return;
     if (const auto verdict = judge_health(world_)) pronounce(*verdict);
-  } else if (setup_.options.stall_timeout_s > 0) {
+  } else if (setup_.options.stall.usual_s > 0) {
     gather_pages();
-    if (const auto verdict = judge_stall(world_, setup_.options.stall_timeout_s)) {
+    if (const auto verdict = judge_stall(world_, setup_.options.stall)) {
       pronounce(*verdict);
     }
   }
+}
+
+// The launcher may end whoever judges, and then those judge who cannot see it.
+std::vector<int> Watch::lost_ranks() const {
+  std::vector<int> lost;
+  for (int rank = 0; rank < static_cast<int>(world_.size()); ++rank) {
+    if (report(rank).health == RankHealth::kLost) lost.push_back(rank);
+  }
+  return lost;
 }
 
 void Watch::find_silent(std::int64_t now) {
@@ -96,10 +107,15 @@ void Watch::gather_pages() {
       continue;
     }
     try {
-      const LedgerReader reader(own_file.parent_path() / ledger_file_name(rank));
+      const std::filesystem::path file = own_file.parent_path() / ledger_file_name(rank);
+      const LedgerReader reader(file);
       if (reader.header().pid != known.pid) continue;
       theirs.page = reader.page();
       theirs.now = ledger_now();
+      theirs.outlived.clear();
+      for (const LedgerLoss& loss : losses_in(file)) {
+        theirs.outlived.push_back(static_cast<int>(loss.rank));
+      }
     } catch (const Error&) {
       continue;  // it was not kept
     }
@@ -126,23 +142,45 @@ void Watch::pronounce(const Verdict& verdict) {
   end_process(end);
 }
 
+double Watch::detect_seconds(const Verdict& verdict) const {
+  double shortest = std::numeric_limits<double>::max();
+  for (const int rank : verdict.ranks) {
+    const std::int64_t unheard =
+        ledger_now() - known_[static_cast<std::size_t>(rank)].page_received;
+    shortest = std::min(shortest, report(rank).unchanged_s());
+    // One that hangs is heard all the time.
+    if (verdict.health != RankHealth::kWell) {
+      shortest = std::min(shortest, static_cast<double>(unheard) * 1e-9);
+    }
+  }
+  return shortest;
+}
+
 // A file system that does not answer must not keep the process.
 void Watch::record(const Verdict& verdict) const {
   const std::filesystem::path own_file = setup_.ledger.file();
   if (own_file.empty()) return;
   const auto path = own_file.parent_path().parent_path() / "events.jsonl";
-  const int first = verdict.ranks.front();
-  auto* recorded = new std::future<void>(std::async(std::launch::async, [=, this] {
-    EventsLog(path).record("failure", report(first).page.progress.step,
+  const RankReport& first = report(verdict.ranks.front());
+  std::vector<std::string> hosts;
+  for (const int rank : verdict.ranks) hosts.push_back(report(rank).host);
+  const double detect = detect_seconds(verdict);
+  auto* recorded = new std::future<void>(std::async(std::launch::async, [=] {
+    EventsLog(path).record("failure", first.page.progress.step,
                            {{"text", verdict.text},
                             {"ranks", verdict.ranks},
-                            {"host", report(first).host},
+                            {"hosts", hosts},
+                            {"health", name_of(verdict.health)},
+                            {"phase", ledger::name_of(first.page.phase())},
+                            {"detect_seconds", detect},
                             {"exit_code", static_cast<int>(ExitCode::kPeer)}});
   }));
   recorded->wait_for(std::chrono::seconds(1));
 }
 
 void Watch::end_process(std::int64_t time) const {
+  const bool by_itself = own_failure_ && own_failure_->health == RankHealth::kFailed;
+  setup_.ledger.close(by_itself ? ledger::Ending::kFailed : ledger::Ending::kByPeer);
   if (own_failure_) {
     ::usleep(kOwnRestUs);  // until what was sent has left
     ::_exit(static_cast<int>(own_failure_->code));

@@ -29,6 +29,12 @@ class Packer {
   std::string bytes_;
 };
 
+void put_ranks(Packer& to, const std::vector<int>& ranks) {
+  const std::size_t count = std::min(ranks.size(), kMostRanks);
+  to.put(static_cast<std::uint32_t>(count));
+  for (std::size_t i = 0; i < count; ++i) to.put(ranks[i]);
+}
+
 class Unpacker {
  public:
   explicit Unpacker(std::string_view bytes) : bytes_(bytes) {}
@@ -83,6 +89,12 @@ LedgerPage get_page(Unpacker& from) {
   return page;
 }
 
+std::vector<int> get_ranks(Unpacker& from) {
+  std::vector<int> ranks(from.get_count(kMostRanks));
+  for (int& rank : ranks) rank = from.get<int>();
+  return ranks;
+}
+
 }  // namespace
 
 std::string WatchMessage::encoded() const {
@@ -106,10 +118,11 @@ std::string WatchMessage::encoded() const {
       body.put(health);
       body.put_text(text, 2 * kMostText);
       body.put(now);
-      body.put(static_cast<std::uint32_t>(std::min(ranks.size(), kMostRanks)));
-      for (std::size_t i = 0; i < std::min(ranks.size(), kMostRanks); ++i) body.put(ranks[i]);
+      put_ranks(body, ranks);
       break;
     case Kind::kAsk:
+      put_ranks(body, ranks);
+      break;
     case Kind::kGoodbye:
       break;
   }
@@ -141,10 +154,11 @@ WatchMessage WatchMessage::decoded(std::string_view bytes) {
       message.health = from.get<RankHealth>();
       message.text = from.get_text();
       message.now = from.get<std::int64_t>();
-      message.ranks.resize(from.get_count(kMostRanks));
-      for (int& rank : message.ranks) rank = from.get<int>();
+      message.ranks = get_ranks(from);
       break;
     case Kind::kAsk:
+      message.ranks = get_ranks(from);
+      break;
     case Kind::kGoodbye:
       break;
     default:

@@ -15,7 +15,7 @@ struct WatchMessage {
   enum class Kind : std::uint8_t {
     kHello = 0,    // the first on a connection, from both ends: token, rank, pid
     kBeat = 1,     // the sender lives: now, page
-    kAsk = 2,      // for a beat at once
+    kAsk = 2,      // for a beat at once, because the ranks were lost, if any
     kFailure = 3,  // the sender's part has failed: health, text, now, page
     kVerdict = 4,  // the run has to end: health, ranks, text, and when by the sender's clock: now
     kGoodbye = 5,  // the sender's part is done

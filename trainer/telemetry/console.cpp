@@ -84,12 +84,17 @@ std::string Console::step_line(const StepMetrics& metrics) const {
   return line;
 }
 
-void Console::validation(std::int64_t step, double loss, std::optional<double> bits_per_byte,
-                         double seconds) {
-  std::string line = fmt::format("step {:>{}}", step, digits(std::max(options_.total_steps, step)));
+void Console::validation(const StepMetrics& metrics, double seconds) {
+  std::string line = fmt::format("step {:>{}}", metrics.step,
+                                 digits(std::max(options_.total_steps, metrics.step)));
   if (options_.total_steps > 0) line += fmt::format("/{}", options_.total_steps);
-  line += fmt::format(" | validation loss {:.4f}", loss);
-  if (bits_per_byte) line += fmt::format(" | {:.4f} bits/byte", *bits_per_byte);
+  line += fmt::format(" | validation loss {:.4f}", metrics.validation_loss.value_or(0));
+  for (const MeasuredSet& set : metrics.validation_sets) {
+    line += fmt::format(" | {} {:.4f}", set.name, set.loss);
+  }
+  if (metrics.validation_bits_per_byte) {
+    line += fmt::format(" | {:.4f} bits/byte", *metrics.validation_bits_per_byte);
+  }
   print(fmt::format("{} | took {}", line, human_duration(seconds)));
 }
 

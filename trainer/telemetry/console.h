@@ -37,8 +37,7 @@ class Console {
   // To be called after every step. Prints the first step of this process, every
   // interval-th and the last; throughput and MFU are means since the line before.
   void step(const StepMetrics& metrics);
-  void validation(std::int64_t step, double loss, std::optional<double> bits_per_byte,
-                  double seconds);
+  void validation(const StepMetrics& metrics, double seconds);
   // Any other line ("checkpoint step-00000100 committed, 1.2 GiB in 3.1 s").
   void note(std::string_view line);
 

@@ -56,4 +56,8 @@ LinesCut cut_lines(const std::filesystem::path& path,
   return cut;
 }
 
+bool is_whole(std::string_view line, std::string_view start) {
+  return line.starts_with(start) && line.ends_with('}') && line.find('\0') == line.npos;
+}
+
 }  // namespace trireme

@@ -20,4 +20,9 @@ struct LinesCut {
 LinesCut cut_lines(const std::filesystem::path& path,
                    const std::function<bool(std::string_view line)>& keep);
 
+// Whether a line begins so and ends as an object, with no byte of zero inside, as power that went
+// leaves them. A run's files are looked through at each of its starts, and long ones take a second
+// to parse.
+bool is_whole(std::string_view line, std::string_view start);
+
 }  // namespace trireme

@@ -20,6 +20,7 @@ std::string utc_now() {
 }
 
 bool is_event(std::string_view line) {
+  if (is_whole(line, R"({"time":")")) return true;
   const auto parsed = EventsLog::Details::parse(line, nullptr, false);
   return parsed.is_object();
 }

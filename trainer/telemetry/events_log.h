@@ -12,23 +12,30 @@ namespace trireme {
 // RUN_DIR/events.jsonl: what happened to the run, one line each, over all its restarts:
 //   {"time":"2026-03-01T12:00:00.123Z","event":"checkpoint","step":100,...details}
 // The events, and the details that `trireme report` shows when they are there:
-//   start                model parameters device ranks threads host version total_steps, and
-//                        weights_from where they are another run's
+//   start                incarnation model parameters device ranks threads host version
+//                        total_steps, and weights_from where they are another run's
 //   resume               the same, and from (the checkpoint)
 //   self_check           verdict why, of a resumed run's first step (self_check.h)
+//   preflight            passed ranks hosts checks ([name passed text faults by_rank]) seconds
 //   checkpoint           path bytes seconds
 //   checkpoint_rejected  path why
 //   checkpoint_removed   path
-//   validation           loss bits_per_byte tokens seconds
-//   sample               prompt text
+//   validation           loss bits_per_byte tokens seconds, and sets ([name loss bits_per_byte
+//                        tokens]) where they have names
+//   multiple_choice      name accuracy accuracy_stderr accuracy_norm accuracy_norm_stderr
+//                        questions seconds (choice_score.h)
+//   sample               prompt text seconds
 //   bubble               measured predicted (of a traced pipeline)
 //   hidden_communication measured (of traced collectives beside the work)
 //   warning              text
-//   failure              text, and of a step that was not applied what skip has
+//   failure              text, and of a step that was not applied what skip has; of a verdict
+//                        ranks hosts health phase detect_seconds (since they last worked)
 //   skip                 text reason loss grad_norm loss_zscore grad_norm_zscore samples
 //                        ([first, end) of the batch) documents ([source, document]) and
 //                        documents_complete, of the batch
 //   rollback             the same, from (the checkpoint) to_step left_out ([first, end))
+//   replicas_differ      ranks by_majority tensors (replica_verdict.h)
+//   replica_checks       count mean_seconds bytes (of rank 0)
 //   stop                 reason exit_code
 // Others may be added; readers ignore what they do not know. Threads may share one.
 class EventsLog {

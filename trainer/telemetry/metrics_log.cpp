@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -24,6 +25,13 @@ void put(Json& line, Json& not_finite, const std::string& key, double value) {
 
 // The step a line speaks of; nothing when it is not one of ours.
 std::optional<std::int64_t> step_of(std::string_view line) {
+  constexpr std::string_view kStart = R"({"step":)";
+  if (is_whole(line, kStart)) {
+    std::int64_t step = 0;
+    const char* const end = line.data() + line.size();
+    const auto read = std::from_chars(line.data() + kStart.size(), end, step);
+    if (read.ec == std::errc() && read.ptr != end && *read.ptr == ',') return step;
+  }
   const Json parsed = Json::parse(line, nullptr, false);
   if (!parsed.is_object()) return std::nullopt;
   const auto step = parsed.find("step");
@@ -75,6 +83,10 @@ std::string metrics_line(const StepMetrics& metrics) {
   if (metrics.validation_loss) number("validation_loss", *metrics.validation_loss);
   if (metrics.validation_bits_per_byte) {
     number("validation_bits_per_byte", *metrics.validation_bits_per_byte);
+  }
+  for (const MeasuredSet& set : metrics.validation_sets) {
+    number("validation_loss/" + set.name, set.loss);
+    if (set.bits_per_byte) number("validation_bits_per_byte/" + set.name, *set.bits_per_byte);
   }
   for (const auto& [key, value] : metrics.more) number(key, value);
   if (!not_finite.empty()) line["not_finite"] = std::move(not_finite);

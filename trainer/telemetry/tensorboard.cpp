@@ -10,6 +10,7 @@
 
 #include "model/base/error.h"
 #include "model/base/file.h"
+#include "model/base/host_name.h"
 
 extern "C" {
 #include <isa-l/crc.h>
@@ -64,12 +65,11 @@ void put_scalar(std::string& summary, std::string_view tag, double value) {
 
 std::filesystem::path new_file(const std::filesystem::path& folder) {
   make_folders(folder);
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) std::strcpy(host.data(), "host");
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(
                            std::chrono::system_clock::now().time_since_epoch())
                            .count();
-  return folder / fmt::format("events.out.tfevents.{:010}.{}.{}", seconds, host.data(), ::getpid());
+  return folder /
+         fmt::format("events.out.tfevents.{:010}.{}.{}", seconds, own_host_name(), ::getpid());
 }
 
 }  // namespace
@@ -110,6 +110,10 @@ void TensorBoard::step(const StepMetrics& metrics) {
   if (metrics.validation_bits_per_byte) {
     scalar("loss/bits_per_byte", *metrics.validation_bits_per_byte);
   }
+  for (const MeasuredSet& set : metrics.validation_sets) {
+    scalar("validation_loss/" + set.name, set.loss);
+    if (set.bits_per_byte) scalar("validation_bits_per_byte/" + set.name, *set.bits_per_byte);
+  }
   scalar("optimizer/grad_norm", metrics.grad_norm);
   scalar("optimizer/lr", metrics.lr);
   scalar("speed/tokens_per_second", metrics.tokens_per_second);
@@ -119,7 +123,9 @@ void TensorBoard::step(const StepMetrics& metrics) {
   scalar("memory/peak_gib", static_cast<double>(metrics.memory_peak_bytes) / kGib);
   scalar("memory/process_peak_gib", static_cast<double>(metrics.process_peak_bytes) / kGib);
   scalar("progress/tokens", static_cast<double>(metrics.tokens));
-  for (const auto& [key, value] : metrics.more) scalar("more/" + key, value);
+  for (const auto& [key, value] : metrics.more) {
+    scalar(key.find('/') == std::string::npos ? "more/" + key : key, value);
+  }
   file_.append(tf_record(event(metrics.step, 5, summary)));
 }
 

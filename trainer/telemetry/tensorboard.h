@@ -17,6 +17,7 @@ namespace trireme {
 //   loss/train               loss
 //   loss/validation          validation_loss, where there is one
 //   loss/bits_per_byte       validation_bits_per_byte, where there is one
+//   validation_loss/NAME     and validation_bits_per_byte/NAME, of validation sets with a name
 //   optimizer/grad_norm      grad_norm
 //   optimizer/lr             lr
 //   speed/tokens_per_second  tokens_per_second

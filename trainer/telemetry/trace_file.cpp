@@ -32,6 +32,7 @@ TraceFile::TraceFile(const std::filesystem::path& path, int rank, std::string_vi
       offset_(nanoseconds<std::chrono::system_clock>() - nanoseconds<std::chrono::steady_clock>()) {
   add("M", "", "process_name", now(), "", {{"name", rank_name}});
   add("M", "", "process_sort_index", now(), "", {{"sort_index", rank}});
+  add("M", "", "thread_name", now(), "", {{"name", "host"}});
   flush();
 }
 

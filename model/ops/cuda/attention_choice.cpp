@@ -11,6 +11,12 @@ namespace {
 
 constexpr std::int64_t kWidthUnit = 8;  // elements: 16 bytes
 constexpr std::size_t kMostOfDevice = 8;
+constexpr std::size_t kSupposedDeviceBytes = std::size_t{80} << 30;
+
+// The log-sum-exps of a row's heads.
+std::int64_t rows_of(const AttentionShape& shape) {
+  return shape.batch * shape.seq * shape.heads.heads;
+}
 
 }  // namespace
 
@@ -36,6 +42,20 @@ std::string why_too_large(std::size_t workspace_bytes, std::size_t device_bytes)
   if (workspace_bytes <= device_bytes / kMostOfDevice) return "";
   return fmt::format("cuDNN's need {} bytes of workspace, more than 1/{} of the device's memory",
                      workspace_bytes, kMostOfDevice);
+}
+
+std::int64_t supposed_workspace(const AttentionShape& shape, DType dtype) {
+  return why_own_attention(AttentionWish::kFastest, shape, dtype).empty() ? rows_of(shape) : 0;
+}
+
+std::int64_t supposed_backward_workspace(const AttentionShape& shape, DType dtype) {
+  // The [seq, seq] matrix of every head that the same bits in every run cost.
+  const std::int64_t matrices =
+      rows_of(shape) * shape.seq * static_cast<std::int64_t>(size_of(dtype));
+  const bool is_own =
+      !why_own_attention(AttentionWish::kFastest, shape, dtype).empty() ||
+      !why_too_large(static_cast<std::size_t>(matrices), kSupposedDeviceBytes).empty();
+  return rows_of(shape) + (is_own ? 0 : matrices / static_cast<std::int64_t>(sizeof(float)));
 }
 
 }  // namespace trireme::ops::cuda

@@ -22,4 +22,9 @@ std::string why_own_attention(AttentionWish, const AttentionShape&, DType);
 // [seq, seq] matrix of every head.
 std::string why_too_large(std::size_t workspace_bytes, std::size_t device_bytes);
 
+// Accumulators of workspace where there is no GPU to ask (imagined_gpu): those of cuDNN's
+// kernels where it would be asked, as on an H100, else those of our own.
+std::int64_t supposed_workspace(const AttentionShape&, DType);
+std::int64_t supposed_backward_workspace(const AttentionShape&, DType);
+
 }  // namespace trireme::ops::cuda

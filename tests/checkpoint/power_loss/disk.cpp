@@ -62,12 +62,15 @@ void Disk::apply(const Operation& operation) {
     case Kind::kRename:
     case Kind::kExchange: {
       const Number folder = parent_of(path);
-      require(folder == parent_of(operation.other), path, " changes its folder");
+      const Number other_folder = parent_of(operation.other);
       const std::string other = operation.other.substr(operation.other.rfind('/') + 1);
       const auto from = find(path);
       require(from.has_value(), path, ": renamed before it was made");
       const auto to = operation.kind == Kind::kExchange ? find(operation.other) : std::nullopt;
-      return name(folder, {{last, to}, {other, from}});
+      if (folder == other_folder) return name(folder, {{last, to}, {other, from}});
+      // No file system promises that both folders change at once.
+      name(folder, {{last, to}});
+      return name(other_folder, {{other, from}});
     }
     case Kind::kSync: {
       const auto found = find(path);

@@ -56,5 +56,19 @@ TEST(AttentionChoice, AWorkspaceTakesAnEighthOfTheDeviceAtMost) {
             "cuDNN's need 10737418241 bytes of workspace, more than 1/8 of the device's memory");
 }
 
+// Of cuDNN the forward's log-sum-exps by head and the backward's matrix of every head; of our own
+// the backward's row sums.
+TEST(AttentionChoice, SupposesAWorkspaceWhereThereIsNoDevice) {
+  AttentionShape shape = plain();
+  const std::int64_t rows = shape.batch * shape.seq * shape.heads.heads;
+  EXPECT_EQ(supposed_workspace(shape, DType::kBf16), rows);
+  EXPECT_EQ(supposed_backward_workspace(shape, DType::kBf16), rows + rows * shape.seq / 2);
+  EXPECT_EQ(supposed_workspace(shape, DType::kF32), 0);
+  EXPECT_EQ(supposed_backward_workspace(shape, DType::kF32), rows);
+  shape.seq = std::int64_t{1} << 20;
+  EXPECT_EQ(supposed_backward_workspace(shape, DType::kBf16),
+            shape.batch * shape.seq * shape.heads.heads);
+}
+
 }  // namespace
 }  // namespace trireme::ops::cuda

@@ -48,6 +48,13 @@ TEST(Launcher, does_not_take_a_job_for_a_step) {
       << "a step of one task inside a job of eight";
 }
 
+TEST(Launcher, knows_a_rank_even_of_those_that_do_not_find_each_other) {
+  EXPECT_EQ(launched_rank(of({})), 0);
+  EXPECT_EQ(launched_rank(of({{"OMPI_COMM_WORLD_RANK", "2"}})), 2);
+  EXPECT_EQ(launched_rank(of({{"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_PROCID", "3"}})), 3);
+  EXPECT_EQ(launched_rank(of({{"SLURM_PROCID", "3"}})), 0) << "a batch script stands alone";
+}
+
 TEST(Launcher, wires_ranks_when_it_is_mpirun_or_srun_with_pmix) {
   EXPECT_TRUE(has_wired_ranks(of({{"OMPI_COMM_WORLD_SIZE", "1"}})));
   EXPECT_TRUE(has_wired_ranks(of({{"PMIX_RANK", "3"}, {"SLURM_STEP_NUM_TASKS", "4"}})));

@@ -71,6 +71,27 @@ TEST_F(LedgerFile, shows_what_the_rank_did_before_and_after_it_was_named) {
   EXPECT_EQ(calls[1].end, 0);
 }
 
+TEST_F(LedgerFile, tells_an_observer_of_each_phase_and_each_call_it_waits_in) {
+  Ledger ledger;
+  ledger.begin(0, 2, "here");
+  const int group = ledger.add_group("data", {0, 1});
+  std::vector<std::pair<Phase, Operation>> told;
+  ledger.observe([&](const ledger::Progress& at) {
+    told.emplace_back(static_cast<Phase>(at.phase), static_cast<Operation>(at.operation));
+  });
+  ledger.set_step(4);
+  ledger.enter(Phase::kReduce);
+  ledger.end(ledger.begin_collective(group, Operation::kAllReduce, 8));
+  const Ledger::Entry message = ledger.start_message(group, Operation::kReceive, 8, 1);
+  ledger.enter(Phase::kOptimizer);
+  ledger.wait_for(message);
+  const std::vector<std::pair<Phase, Operation>> expected{{Phase::kReduce, Operation::kNone},
+                                                          {Phase::kReduce, Operation::kAllReduce},
+                                                          {Phase::kOptimizer, Operation::kNone},
+                                                          {Phase::kOptimizer, Operation::kReceive}};
+  EXPECT_EQ(told, expected);
+}
+
 TEST_F(LedgerFile, keeps_the_newest_calls_in_order) {
   Ledger ledger;
   ledger.begin(0, 2, "here");

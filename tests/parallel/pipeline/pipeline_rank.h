@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -104,7 +105,8 @@ class PipelineRank {
       pointers.push_back(&*part.stage);
     }
     make_tokens(arenas.tokens, spec.schedule.micro_batches, spec.model.vocab_size);
-    pipeline_.emplace(pointers, spec.schedule, Shape{kTokens, spec.model.hidden_size}, links,
+    pipeline_.emplace(pointers, std::span(&spec.schedule, 1),
+                      Shape{kTokens, spec.model.hidden_size}, links,
                       Pipeline::Memory{arenas.keeps, arenas.scratch, arenas.messages});
   }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "parallel/pipeline/check.h"
+#include "parallel/pipeline/simulate_sharing.h"
 #include "tests/parallel/pipeline/cases.h"
 
 namespace trireme::test {
@@ -23,6 +24,34 @@ TEST(Simulate, the_bubble_is_what_the_papers_say) {
     EXPECT_NEAR(timeline.idle_fraction(), (p - 1) / (work + p - 1), 1e-12) << c.text();
     EXPECT_NEAR(timeline.overhead(), (p - 1) / work, 1e-12) << c.text();
     EXPECT_EQ(timeline.makespan, 3 * (work + p - 1)) << c.text();
+  });
+}
+
+TEST(Simulate, ranks_that_share_nothing_do_as_those_alone) {
+  for_each_case([](const Case& c) {
+    ActionCosts costs = ActionCosts::unit(c.schedule.stages);
+    costs.transfer = 0.25;
+    const Timeline alone = simulate(c.schedule, costs);
+    const Timeline sharing = simulate_sharing(c.schedule, costs, [](int) { return 1.0; });
+    EXPECT_EQ(sharing.makespan, alone.makespan) << c.text();
+    EXPECT_NEAR(sharing.busy, alone.busy, 1e-9 * alone.busy) << c.text();
+    for (std::size_t rank = 0; rank < alone.ranks.size(); ++rank) {
+      for (std::size_t i = 0; i < alone.ranks[rank].size(); ++i) {
+        EXPECT_EQ(sharing.ranks[rank][i].start, alone.ranks[rank][i].start) << c.text();
+      }
+    }
+  });
+}
+
+// A machine that all share is never idle, whatever the schedule.
+TEST(Simulate, a_rank_that_waits_leaves_its_share_to_the_others) {
+  for_each_case([](const Case& c) {
+    const ActionCosts costs = ActionCosts::unit(c.schedule.stages);
+    const double ranks = c.shape.ranks;
+    const Timeline timeline =
+        simulate_sharing(c.schedule, costs, [&](int busy) { return ranks / busy; });
+    const double work = simulate(c.schedule, costs).busy;
+    EXPECT_NEAR(timeline.makespan, work / ranks, 1e-9 * work) << c.text();
   });
 }
 

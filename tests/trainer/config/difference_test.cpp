@@ -38,6 +38,15 @@ TEST(difference, says_what_a_change_means_for_a_run_that_goes_on) {
                           "model.num_hidden_layers: 2 -> 3: changes numerics"));
 }
 
+TEST(difference, in_length_is_one_in_data_to_an_order_that_depends_on_it) {
+  const Override megatron{"data.order", "megatron"}, longer{"training.steps", "200"};
+  EXPECT_THAT(changes({megatron}, {megatron, longer}),
+              ElementsAre("training.steps: 100 -> 200: changes data"));
+  const Override fixed{"data.order_samples", "150"};
+  EXPECT_THAT(changes({megatron, fixed}, {megatron, fixed, longer}),
+              ElementsAre("training.steps: 100 -> 200: changes numerics"));
+}
+
 TEST(difference, of_the_layout_is_layout_only) {
   RunConfig before = read(kGood).config;
   RunConfig after = before;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/trainer/config/support.h"
+#include "trainer/config/value_text.h"
 
 namespace trireme {
 namespace {
@@ -117,6 +118,19 @@ TEST(reader, a_list_of_layers_is_taken_whole_or_refused) {
   EXPECT_THAT(complaint(section + "4\n"), HasSubstr("must be a list of integers"));
 }
 
+TEST(reader, a_ramp_of_the_batch_is_pairs) {
+  const auto ramp = [](const char* pairs) {
+    return std::vector<Override>{{"training.rampup_batch_size", pairs}};
+  };
+  const auto sizes = read(kGood, ramp("[[1, 2], [7, 4]]")).config.training.rampup_batch_size;
+  EXPECT_EQ(sizes, (std::vector<BatchSize>{{1, 2}, {7, 4}}));
+  EXPECT_THAT(complaint(kGood, ramp("[1, 2]")), HasSubstr("rampup_batch_size[0] = 1: must be a"));
+  EXPECT_THAT(complaint(kGood, ramp("[[1, 2], [3]]")), HasSubstr("[from_step, sequences], not 1"));
+  EXPECT_THAT(complaint(kGood, ramp("[[0, 2]]")), HasSubstr("must be between 1 and"));
+  EXPECT_THAT(complaint(kGood, ramp("[[1, 0]]")), HasSubstr("must be between 1 and"));
+  EXPECT_THAT(complaint(kGood, ramp("64")), HasSubstr("must be a list, [[from_step"));
+}
+
 TEST(reader, samples_to_skip_are_ranges) {
   const auto skip = [](const char* ranges) { return std::vector<Override>{{"data.skip", ranges}}; };
   const auto config = read(kGood, skip("[[8, 12], [0, 1]]")).config;
@@ -185,6 +199,53 @@ TEST(reader, a_wrong_override_is_refused_like_a_wrong_line) {
   EXPECT_THAT(of("checkpoint.resume", "-4"), HasSubstr("or a step number"));
   EXPECT_THAT(of("model.rope_scaling.factor", "8"), HasSubstr("needs rope_type"));
   EXPECT_THAT(of("model.rope_scaling.fator", "8"), HasSubstr("did you mean factor?"));
+}
+
+TEST(reader, stages_of_the_data_are_read_as_lists_and_as_tables) {
+  const std::vector<DataStage> stages{{10, {{"/home/me/b", 2}}}, {20, {{"/c", 1}, {"/d", 0.5}}}};
+  const std::string tables =
+      "[[data.stages]]\nfrom_step = 10\ntrain = [{ path = \"b\", weight = 2 }]\n"
+      "[[data.stages]]\nfrom_step = 20\n"
+      "train = [{ path = \"/c\" }, { path = \"/d\", weight = 0.5 }]\n";
+  RunConfig config = read(kGood + tables).config;
+  EXPECT_EQ(config.data.stages, stages);
+  const std::string list = to_toml(Slot(&config.data.stages));
+  EXPECT_EQ(read(kGood, {{"data.stages", list}}).config.data.stages, stages) << list;
+
+  const auto of = [](const char* value) { return complaint(kGood, {{"data.stages", value}}); };
+  EXPECT_THAT(of("3"), HasSubstr("must be a list, [{ from_step = 1000, train = [...] }, ...]"));
+  EXPECT_THAT(of("[3]"), HasSubstr("data.stages[0] = 3: must be a table"));
+  EXPECT_THAT(of("[{ from_step = 5 }]"), HasSubstr("data.stages[0]"));
+  EXPECT_THAT(of("[{ from_step = 5 }]"), HasSubstr("needs train"));
+  EXPECT_THAT(of("[{ from_step = 1, train = [{ path = 'a' }] }]"),
+              HasSubstr("data.stages[0].from_step = 1: must be between 2 and"));
+  EXPECT_THAT(of("[{ from_step = 5, train = [{ path = 'a', weights = 3 }] }]"),
+              HasSubstr("data.stages[0].train[0].weights = 3: unknown key; did you mean weight?"));
+  EXPECT_THAT(of("[{ fromstep = 5, train = [{ path = 'a' }] }]"),
+              HasSubstr("did you mean from_step?"));
+}
+
+TEST(reader, validation_sets_have_names_and_questions_are_paths) {
+  RunConfig config =
+      read(kGood, {{"data.validation", "[{ path = 'a', name = 'web' }, { path = '/b' }]"},
+                   {"validation.freq", "5"},
+                   {"validation.multiple_choice", "['h.jsonl', '/q/x.jsonl']"}})
+          .config;
+  const std::vector<DataSource> sets{{"/home/me/a", 1, "web"}, {"/b", 1}};
+  EXPECT_EQ(config.data.validation, sets);
+  const std::string list = to_toml(Slot(&config.data.validation));
+  EXPECT_EQ(read(kGood, {{"data.validation", list}}).config.data.validation, sets) << list;
+  const std::vector<std::string> files{"/home/me/h.jsonl", "/q/x.jsonl"};
+  EXPECT_EQ(config.validation.multiple_choice, files);
+
+  EXPECT_THAT(complaint(kGood, {{"data.train", "[{ path = 'a', name = 'web' }]"}}),
+              HasSubstr("data.train[0].name = \"web\": unknown key"));
+  EXPECT_THAT(complaint(kGood, {{"data.validation", "[{ path = 'a', name = 'a/b' }]"}}),
+              HasSubstr("data.validation[0].name = \"a/b\": must be 1 to 64 letters"));
+  EXPECT_THAT(complaint(kGood, {{"data.validation", "[{ path = 'a', name = 3 }]"}}),
+              HasSubstr("must be text"));
+  EXPECT_THAT(complaint(kGood, {{"validation.multiple_choice", "['']"}}),
+              HasSubstr("must not be empty"));
 }
 
 TEST(reader, a_step_to_resume_from_may_be_an_integer) {

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "tests/trainer/config/support.h"
+#include "trainer/config/batch_size.h"
+#include "trainer/config/for_ranks.h"
 
 namespace trireme {
 namespace {
@@ -115,6 +117,35 @@ INSTANTIATE_TEST_SUITE_P(
         Case{{{"training.local_batch_size", "2"}, {"training.global_batch_size", "3"}},
              "command line: --training.global_batch_size = 3: must be a multiple of "
              "local_batch_size = 2"},
+        Case{{{"training.rampup_batch_size", "[[2, 4]]"}},
+             "command line: --training.rampup_batch_size: [2, 4]: the first is from step 1 on"},
+        Case{{{"training.rampup_batch_size", "[[1, 4], [9, 4]]"}},
+             "command line: --training.rampup_batch_size: [9, 4]: steps and sequences must rise"},
+        Case{{{"training.rampup_batch_size", "[[1, 3], [9, 4]]"},
+              {"training.local_batch_size", "2"}},
+             "command line: --training.rampup_batch_size: [1, 3]: must be a multiple of "
+             "local_batch_size = 2"},
+        Case{{{"training.rampup_batch_size", "[[1, 4], [9, 8]]"},
+              {"training.global_batch_size", "16"}},
+             "command line: --training.rampup_batch_size = [[1, 4], [9, 8]]: ends with 8 "
+             "sequences, and training.global_batch_size is 16; make them one, or leave "
+             "global_batch_size out"},
+        Case{{{"training.rampup_batch_size", "[[1, 6], [9, 8]]"}, {"parallelism.data_shard", "4"}},
+             "command line: --training.rampup_batch_size = [[1, 6], [9, 8]]: 6 sequences are no "
+             "multiple of local_batch_size = 1 times 4 data ranks; possible near 6: 4, 8"},
+        Case{{{"training.rampup_batch_size", "[[1, 6], [9, 8]]"},
+              {"parallelism.data_shard", "2"},
+              {"job.reproducible", "true"}},
+             "command line: --job.reproducible: the micro-batches of a data rank must be a power "
+             "of two, not 3; choose the sizes of rampup_batch_size so"},
+        Case{{{"training.rampup_batch_size", "[[1, 3], [9, 8]]"},
+              {"model.num_hidden_layers", "4"},
+              {"parallelism.pipeline", "2"},
+              {"parallelism.virtual_stages", "2"},
+              {"parallelism.schedule", "Interleaved1F1B"}},
+             "command line: --training.rampup_batch_size = [[1, 3], [9, 8]]: schedule "
+             "Interleaved1F1B takes micro-batches in rounds of parallelism.pipeline = 2, and a "
+             "step of 3 sequences has 3"},
         Case{{{"lr_scheduler.warmup_steps", "101"}},
              "command line: --lr_scheduler.warmup_steps = 101: longer than the run of 100 steps"},
         Case{{{"lr_scheduler.name", "wsd"},
@@ -124,6 +155,23 @@ INSTANTIATE_TEST_SUITE_P(
              "together are longer than the run of 100 steps"},
         Case{{{"data.split", "0.1"}, {"data.validation", "[{ path = 'v' }]"}},
              "command line: --data.split = 0.1: contradicts data.validation; give one of them"},
+        Case{{{"data.stages",
+               "[{ from_step = 9, train = [{ path = 'a' }] }, { from_step = 9, train = [{ path = "
+               "'b' }] }]"}},
+             "command line: --data.stages: from_step = 9: stages must follow each other"},
+        Case{{{"data.stages", "[{ from_step = 9, train = [{ path = '/a' }, { path = '/a' }] }]"}},
+             "command line: --data.stages: /a stands twice in one stage; give it once, with both "
+             "weights together"},
+        Case{{{"data.order", "megatron"},
+              {"data.stages", "[{ from_step = 9, train = [{ path = 'a' }] }]"}},
+             "command line: --data.order = \"megatron\": Megatron-LM knows no stages; remove "
+             "data.stages, or take the order \"trireme\""},
+        Case{{{"data.order", "megatron"}, {"job.seed", "4294967296"}},
+             "command line: --job.seed = 4294967296: Megatron-LM's order takes seeds up to "
+             "4294967295"},
+        Case{{{"data.order_samples", "10"}},
+             "command line: --data.order_samples: means nothing to data.order = \"trireme\"; "
+             "remove it"},
         Case{{{"validation.freq", "10"}},
              "command line: --validation.freq = 10: nothing to validate on; give data.validation "
              "or data.split"},
@@ -170,7 +218,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{{{"checkpoint.allow_changes", "[\"optimizer.lr\", \"model.hidden_sise\"]"}},
              "command line: --checkpoint.allow_changes = [\"optimizer.lr\", "
              "\"model.hidden_sise\"]: \"model.hidden_sise\" is no key that changes numerics, nor "
-             "\"all\"; did you mean \"model.hidden_size\"?"},
+             "data.stages, nor \"all\"; did you mean \"model.hidden_size\"?"},
         Case{{{"parallelism.gradient_compression", "topk"}},
              "command line: --parallelism.gradient_compression = \"topk\": needs replicas: "
              "data_replicate > 1; ranks that divide the state send parts of it"},
@@ -211,6 +259,20 @@ INSTANTIATE_TEST_SUITE_P(
         Case{{{"model.flavor", "gpt2-124m"}, {"training.seq_len", "2048"}},
              "command line: --training.seq_len = 2048: longer than the model's learned positions, "
              "max_position_embeddings = 1024"},
+        Case{{{"validation.multiple_choice", "[\"h.jsonl\"]"}},
+             "command line: --validation.multiple_choice = [\"/home/me/h.jsonl\"]: is asked at "
+             "validations, and there are none; give validation.freq"},
+        Case{{{"validation.multiple_choice", "[\"a/h.jsonl\", \"b/h.jsonl\"]"},
+              {"validation.freq", "5"}},
+             "command line: --validation.multiple_choice = [\"/home/me/a/h.jsonl\", "
+             "\"/home/me/b/h.jsonl\"]: has two files of the name \"h\""},
+        Case{{{"validation.sample_freq", "5"}, {"parallelism.tensor", "2"}},
+             "command line: --validation.sample_freq = 5: samples are computed by a rank that has "
+             "the whole model, and parallelism.tensor is 2; set it to 0, and sample from the "
+             "checkpoints by 'trireme generate'"},
+        Case{{{"validation.sample_freq", "5"}, {"validation.sample_tokens", "100000"}},
+             "command line: --validation.sample_tokens = 100000: a sample and what it continues "
+             "have room in training.seq_len = 1024 tokens"},
         Case{{{"training.steps", "1000000000000"}, {"training.global_batch_size", "1073741824"}},
              "command line: --training.steps = 1000000000000: more tokens than the program can "
              "count"}));
@@ -225,6 +287,32 @@ TEST(rules, tokens_become_whole_steps) {
   EXPECT_EQ(tokens_per_step(config), 512);
   EXPECT_EQ(total_steps(config), 3);
   EXPECT_EQ(microbatches(config), 2);
+}
+
+TEST(rules, a_ramp_of_the_batch_ends_with_full_steps) {
+  const LoadedConfig loaded = read(kGood, {{"training.rampup_batch_size", "[[1, 2], [4, 6]]"},
+                                           {"training.steps", "0"},
+                                           {"training.tokens", "3201"},
+                                           {"training.seq_len", "128"},
+                                           {"parallelism.data_shard", "0"}});
+  const RunConfig config = for_ranks(loaded, 2).config;
+  const TrainingConfig& training = config.training;
+  EXPECT_EQ(training.global_batch_size, 6);
+  EXPECT_EQ(batch_sizes(training), (std::vector<std::int64_t>{2, 6}));
+  EXPECT_EQ(total_steps(config), 7);  // 3 x 2 + 4 x 6 sequences: 3200 tokens are 25 of them
+  EXPECT_EQ(microbatches(config), 3);
+  EXPECT_EQ(microbatches_of_step(config, 3), 1);
+  EXPECT_EQ(microbatches_of_step(config, 4), 3);
+  std::int64_t before = 0;
+  for (std::int64_t step = 1; step <= 9; ++step) {
+    EXPECT_EQ(sequences_before_step(training, step), before);
+    const std::int64_t sequences = sequences_of_step(training, step);
+    EXPECT_EQ(sequences, step < 4 ? 2 : 6);
+    for (std::int64_t i = 0; i < sequences; ++i) {
+      EXPECT_EQ(step_of_sequence(training, before + i), step);
+    }
+    before += sequences;
+  }
 }
 
 }  // namespace

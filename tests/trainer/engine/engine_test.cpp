@@ -6,9 +6,6 @@
 
 #include "model/device/cpu/threads.h"
 #include "tests/trainer/engine/tiny_engine.h"
-#include "trainer/engine/engine_spec.h"
-#include "trainer/engine/fit.h"
-#include "trainer/engine/inference.h"
 
 namespace trireme {
 namespace {
@@ -19,8 +16,6 @@ using test::spec_of;
 
 using EngineTest = test::OnDevice;
 using EnginePlanTest = test::OnDevice;
-using FitTest = test::OnDevice;
-using InferenceTest = test::OnDevice;
 
 // A trained engine's losses, step by step, and its weights at the end.
 struct Trained {
@@ -29,7 +24,10 @@ struct Trained {
   bool plan_held;
 };
 
-Trained trained(const EngineSpec& spec, int steps = 4, double loss_scale = 1) {
+// The emulator of a device takes its time.
+constexpr int kSteps = test::kDevice.kind == Device::Kind::kCuda ? 2 : 4;
+
+Trained trained(const EngineSpec& spec, int steps = kSteps, double loss_scale = 1) {
   test::TinyEngine whole(spec);
   Engine& engine = whole.engine;
   engine.scale_loss(loss_scale);
@@ -43,6 +41,102 @@ Trained trained(const EngineSpec& spec, int steps = 4, double loss_scale = 1) {
   }
   result.last_weights = whole.weights();
   return result;
+}
+
+EngineSpec with_counts(EngineSpec spec, const std::vector<std::int64_t>& counts) {
+  spec.micro_batches = counts.back();
+  spec.fewer_micro_batches.assign(counts.begin(), counts.end() - 1);
+  return spec;
+}
+
+// After one step of so many micro-batches.
+std::uint64_t weights_after(const EngineSpec& spec, std::int64_t micro_batches) {
+  test::TinyEngine whole(spec);
+  whole.engine.take_micro_batches(micro_batches);
+  const TokenBatch batch = whole.engine.batch();
+  EXPECT_EQ(batch.sequences, micro_batches * spec.micro_batch);
+  fill(batch, 1, spec.model.vocab_size);
+  const double loss = whole.engine.train(1e-3, 1, 120).loss;
+  EXPECT_GT(loss, 0);
+  EXPECT_EQ(whole.arenas.peaks(), whole.plan.memory) << micro_batches << " micro-batches";
+  return whole.weights();
+}
+
+TEST_F(EngineTest, a_shorter_step_computes_what_an_engine_made_for_it_does_and_holds_as_much) {
+  for (const char* family : {"gpt2", "qwen3"}) {
+    for (const bool reproducible : {false, true}) {
+      EngineSpec spec = spec_of(family);
+      spec.reproducible = reproducible;
+      const EngineSpec ramp = with_counts(spec, {1, 2, 3, 5});
+      // Alone a micro-batch adds up the gradients of a tied embedding at once.
+      const bool apart = reproducible || !spec.model.tie_word_embeddings;
+      for (std::int64_t count = apart ? 1 : 2; count <= 3; ++count) {
+        EXPECT_EQ(weights_after(ramp, count), weights_after(with_counts(spec, {count}), count))
+            << family << " " << count << " reproducible " << reproducible;
+      }
+    }
+  }
+}
+
+TEST_F(EngineTest, steps_of_several_lengths_follow_each_other) {
+  const EngineSpec spec = with_counts(spec_of("qwen3"), {1, 2, 4});
+  test::TinyEngine ramp(spec), alone(with_counts(spec_of("qwen3"), {2}));
+  const auto step = [](Engine& engine, int number) {
+    fill(engine.batch(), static_cast<std::uint64_t>(number), 61);
+    return engine.train(1e-3, number, 80).loss;
+  };
+  for (int number = 1; number <= 6; ++number) {
+    ramp.engine.take_micro_batches(2);
+    EXPECT_EQ(step(ramp.engine, number), step(alone.engine, number));
+    EXPECT_EQ(ramp.engine.schedule().micro_batches, 2);
+    // What lies between leaves nothing behind.
+    const std::uint64_t weights = ramp.weights();
+    ramp.engine.take_micro_batches(number % 2 == 0 ? 4 : 1);
+    fill(ramp.engine.batch(), 9, 61);
+    ramp.engine.gradients(80);
+    ramp.engine.take_micro_batches(4);
+    fill(ramp.engine.batch(), 9, 61);
+    ramp.engine.evaluate();
+    EXPECT_EQ(ramp.weights(), weights);
+  }
+  EXPECT_EQ(ramp.weights(), alone.weights());
+  EXPECT_THROW(ramp.engine.take_micro_batches(3), Error);
+}
+
+// A run that begins with its shortest steps is held to the plan as well.
+TEST_F(EnginePlanTest, shorter_steps_take_as_much_memory_in_every_schedule) {
+  struct Order {
+    const char* schedule;
+    std::int64_t virtual_stages;
+    int zero;
+  };
+  for (const Order order : {Order{"1F1B", 1, 3}, Order{"GPipe", 1, 2}, Order{"ZBH1", 1, 1},
+                            Order{"Interleaved1F1B", 2, 2}}) {
+    EngineSpec spec = spec_of("gpt2");
+    spec.model.num_hidden_layers = 6;
+    spec.schedule = order.schedule;
+    spec.virtual_stages = static_cast<int>(order.virtual_stages);
+    spec.zero = order.zero;
+    const ParallelismConfig layout{.pipeline = 3,
+                                   .schedule = order.schedule,
+                                   .virtual_stages = order.virtual_stages,
+                                   .layers_per_stage = {},
+                                   .data_shard = 2,
+                                   .zero = order.zero};
+    const std::vector<std::int64_t> counts = order.virtual_stages > 1
+                                                 ? std::vector<std::int64_t>{3, 6, 12}
+                                                 : std::vector<std::int64_t>{1, 2, 5, 9};
+    for (int rank = 0; rank < 6; ++rank) {
+      Traffic sent, sent_in_full;
+      const RankGroups groups(rank, layout, spec.model, test::kDevice, sent);
+      const StepPlan ramp = plan_step(with_counts(spec, counts), groups, test::kDevice);
+      const RankGroups same(rank, layout, spec.model, test::kDevice, sent_in_full);
+      const StepPlan full = plan_step(with_counts(spec, {counts.back()}), same, test::kDevice);
+      EXPECT_EQ(ramp.memory, full.memory) << order.schedule << " rank " << rank;
+      EXPECT_EQ(ramp.issued.matmul, full.issued.matmul);
+      EXPECT_EQ(ramp.sent, full.sent);
+    }
+  }
 }
 
 TEST_F(EngineTest, takes_exactly_the_memory_it_planned) {
@@ -146,7 +240,7 @@ TEST_F(EngineTest, float16_follows_float32_more_closely) {
     const Trained single = trained(spec);
     spec.compute = DType::kF16;
     for (const double loss_scale : {1.0, 0x1p16}) {
-      const Trained half = trained(spec, 4, loss_scale);
+      const Trained half = trained(spec, kSteps, loss_scale);
       for (std::size_t i = 0; i < single.losses.size(); ++i) {
         // Three bits more than bfloat16.
         EXPECT_NEAR(half.losses[i], single.losses[i], 0.02 / 8 * single.losses[i]) << family;
@@ -177,7 +271,7 @@ TEST_F(EngineTest, a_loss_scale_changes_no_bit_where_nothing_leaves_the_range) {
       spec.compute = compute;
       const Trained plain = trained(spec);
       for (const double loss_scale : {0x1p-8, 0x1p16}) {
-        const Trained scaled = trained(spec, 4, loss_scale);
+        const Trained scaled = trained(spec, kSteps, loss_scale);
         EXPECT_EQ(scaled.losses, plain.losses) << family << " " << name_of(compute);
         EXPECT_EQ(scaled.last_weights, plain.last_weights) << family << " " << name_of(compute);
       }
@@ -227,109 +321,6 @@ TEST_F(EnginePlanTest, full_recomputation_issues_more_than_is_useful) {
   const EnginePlan full = plan_engine(spec, RankGroups(), test::kDevice);
   EXPECT_EQ(full.useful.matmul, plain.useful.matmul);
   EXPECT_GT(full.issued.matmul, full.useful.matmul);
-}
-
-TEST_F(FitTest, a_plan_that_is_too_large_is_refused_with_changes_that_fit) {
-  RunConfig config;
-  config.model = spec_of("qwen3").model;
-  config.training.seq_len = 512;
-  config.training.local_batch_size = 8;
-  config.training.global_batch_size = 8;
-  config.training.steps = 1;
-  const EngineSpec spec{.model = config.model,
-                        .compute = DType::kF32,
-                        .recompute = Recompute::kNone,
-                        .seq_len = 512,
-                        .micro_batch = 8,
-                        .micro_batches = 1,
-                        .optimizer = {}};
-  const MemoryPlan plan = plan_engine(spec, RankGroups(), test::kDevice).memory;
-  if (!test::kDevice.is_cuda()) {  // a snapshot lies in the same memory
-    const std::size_t with_snapshot = plan.total() + snapshot_bytes(plan);
-    EXPECT_EQ(snapshot_bytes(plan), plan.weights + plan.optimizer);  // float32: its own masters
-    EXPECT_NO_THROW(require_fit(config, RankGroups(), test::kDevice, plan, with_snapshot));
-    EXPECT_THROW(require_fit(config, RankGroups(), test::kDevice, plan, with_snapshot - 1),
-                 EnvironmentError);
-    const auto cheapest = savings(config, RankGroups(), test::kDevice, with_snapshot - 1);
-    ASSERT_FALSE(cheapest.empty());
-    EXPECT_EQ(cheapest[0].change, "checkpoint.async = false");
-    EXPECT_EQ(cheapest[0].bytes, plan.total());
-  }
-  config.checkpoint.async = false;
-  const std::size_t needed = plan.total();
-  const auto found = savings(config, RankGroups(), test::kDevice, needed - 1);
-  ASSERT_FALSE(found.empty());
-  EXPECT_LE(found.size(), 3u);
-  for (const Saving& saving : found) EXPECT_LT(saving.bytes, needed);
-  EXPECT_NO_THROW(require_fit(config, RankGroups(), test::kDevice, plan, needed));
-  EXPECT_THROW(require_fit(config, RankGroups(), test::kDevice, plan, needed - 1),
-               EnvironmentError);
-  EXPECT_TRUE(savings(config, RankGroups(), test::kDevice, 1000).empty());
-}
-
-TEST_F(FitTest, offloading_is_proposed_for_a_gpu_alone) {
-  RunConfig config;
-  config.model = spec_of("qwen3").model;
-  config.training = {.seq_len = 16, .global_batch_size = 1, .steps = 1, .dtype = "bfloat16"};
-  config.activation_checkpoint.mode = "full";
-  config.checkpoint.async = false;
-  const auto found = [&](Device device) {
-    const std::size_t needed =
-        plan_engine(engine_spec(config), RankGroups(), device).memory.total();
-    std::string text;
-    for (const Saving& saving : savings(config, RankGroups(), device, needed - 1)) {
-      text += saving.change + "; ";
-    }
-    return text;
-  };
-  EXPECT_EQ(found({}), "");
-  EXPECT_NE(found({Device::Kind::kCuda, 0}).find("optimizer.offload = true"), std::string::npos);
-}
-
-TEST_F(FitTest, offloading_is_refused_on_the_cpu_and_where_the_host_has_too_little) {
-  constexpr Device kGpu{Device::Kind::kCuda, 0};
-  RunConfig config;
-  MemoryPlan plan;
-  plan.host = {.masters = 4, .optimizer = 8};
-  EXPECT_NO_THROW(require_host_memory(config, {}, plan, 0));
-  config.optimizer.offload = true;
-  EXPECT_NO_THROW(require_host_memory(config, kGpu, plan, 24));  // a snapshot beside it
-  EXPECT_THROW(require_host_memory(config, kGpu, plan, 23), EnvironmentError);
-  config.checkpoint.async = false;
-  EXPECT_NO_THROW(require_host_memory(config, kGpu, plan, 12));
-  EXPECT_THROW(require_host_memory(config, kGpu, plan, 11), EnvironmentError);
-  EXPECT_THROW(require_host_memory(config, {}, plan, 100), ConfigError);
-}
-
-TEST_F(InferenceTest, evaluates_and_decodes_what_the_engine_computes) {
-  const EngineSpec spec = spec_of("qwen3");
-  test::TinyEngine whole(spec);
-  Engine& engine = whole.engine;
-  Inference model({.model = spec.model,
-                   .device = test::kDevice,
-                   .compute = DType::kF32,
-                   .seq_len = 20,
-                   .micro_batch = 6,
-                   .prompt = 20});
-  model.params().initialize(1);
-  fill(engine.batch(), 5, spec.model.vocab_size);
-  fill(model.batch(), 5, spec.model.vocab_size);
-  EXPECT_NEAR(model.evaluate(), engine.evaluate(), 1e-5 * engine.evaluate());
-
-  // A prompt at once, and token by token through the cache.
-  const std::vector<std::int32_t> ids{3, 1, 4, 1, 5, 9, 2, 6};
-  const std::vector<float> at_once = model.next_logits(ids);
-  Inference one({.model = spec.model,
-                 .device = test::kDevice,
-                 .compute = DType::kF32,
-                 .seq_len = 20,
-                 .micro_batch = 0,
-                 .prompt = 1});
-  one.params().initialize(1);
-  std::vector<float> last;
-  for (const std::int32_t id : ids) last = one.next_logits({&id, 1});
-  ASSERT_EQ(last.size(), at_once.size());
-  for (std::size_t i = 0; i < last.size(); ++i) EXPECT_NEAR(last[i], at_once[i], 1e-5);
 }
 
 }  // namespace

@@ -6,12 +6,14 @@
 
 #include <cmath>
 #include <cstdio>
+#include <functional>
 #include <numeric>
 
 #include "model/tensor/host_tensor.h"
 #include "tests/parallel/mpi_world.h"
 #include "trainer/config/flavors.h"
 #include "trainer/engine/engine.h"
+#include "trainer/engine/engine_spec.h"
 
 namespace trireme {
 namespace {
@@ -121,6 +123,75 @@ TEST(Memory, zero_divides_what_it_says) {
                   ranks, zero, bytes, theory[zero]);
     }
     EXPECT_NEAR(bytes, theory[zero], 0.02 * theory[zero]) << "zero = " << zero;
+  }
+}
+
+// A login node has no ranks: each of them is planned there to the byte as it plans itself here. The
+// first at a place in the pipeline stands for all of them.
+TEST(Memory, a_run_that_is_not_there_is_planned_as_one_that_is) {
+  const int ranks = tests::world().size(), half = ranks / 2;
+  struct Case {
+    const char* what;
+    const char* dtype;
+    std::function<void(ParallelismConfig&)> lay_out;
+  };
+  const Case cases[] = {
+      {"tensor", "bfloat16", [](ParallelismConfig& p) { p.tensor = 2; }},
+      {"sequence", "bfloat16",
+       [](ParallelismConfig& p) {
+         p.tensor = 2;
+         p.sequence = true;
+         p.zero = 2;
+       }},
+      {"pipeline", "bfloat16",
+       [](ParallelismConfig& p) {
+         p.pipeline = 2;
+         p.zero = 3;
+       }},
+      {"key-value heads", "float32", [&](ParallelismConfig& p) { p.tensor = ranks; }},
+      {"virtual stages", "bfloat16",
+       [](ParallelismConfig& p) {
+         p.pipeline = p.virtual_stages = 2;
+         p.schedule = "Interleaved1F1B";
+       }},
+      {"replicas", "float32",
+       [&](ParallelismConfig& p) {
+         p.data_replicate = half;
+         p.zero = 2;
+       }},
+      {"no sharing", "bfloat16", [](ParallelismConfig& p) { p.zero = 0; }}};
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.what);
+    RunConfig config;
+    config.model = *find_flavor("quickstart");
+    config.model.num_key_value_heads = 2;
+    config.model.num_attention_heads = 8;
+    config.model.head_dim = 32;
+    config.training.seq_len = 64;
+    config.training.global_batch_size = 4 * ranks;
+    config.training.dtype = c.dtype;
+    ParallelismConfig& layout = config.parallelism;
+    c.lay_out(layout);
+    layout.data_shard = ranks / (layout.tensor * layout.pipeline * layout.data_replicate);
+    const EngineSpec spec = engine_spec(config);
+    const RankGroups here(tests::world(), layout, config.model);
+    Traffic sent, sent_by_first;
+    const RankGroups planned(here.all->rank(), layout, config.model, {}, sent);
+    const MemoryPlan memory = plan_step(spec, here, {}).memory;
+    EXPECT_EQ(plan_step(spec, planned, {}).memory, memory);
+    const int place = here.down->rank();
+    const int of_place = ranks / static_cast<int>(layout.pipeline);
+    const RankGroups first(place * of_place, layout, config.model, {}, sent_by_first);
+    // The last of those that share the state out may own padding, for which there is none.
+    const std::size_t most = plan_step(spec, first, {}).memory.total();
+    EXPECT_GE(most, memory.total());
+    EXPECT_LE(static_cast<double>(most), 1.02 * static_cast<double>(memory.total()));
+    // Nor is what a rank sums over the tensor group of the parts it owns the same for all.
+    ASSERT_EQ(sent_by_first.size(), sent.size());
+    for (const auto& [name, of_first] : sent_by_first) {
+      ASSERT_TRUE(sent.contains(name)) << name;
+      EXPECT_NEAR(of_first.bytes, sent[name].bytes, 0.01 * of_first.bytes) << name;
+    }
   }
 }
 

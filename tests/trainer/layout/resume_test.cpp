@@ -1,11 +1,14 @@
-// A run that is saved in one layout goes on in any other as if nothing had happened: all pairs,
-// through the checkpoint's files. Run under mpirun; a layout takes the first ranks it needs.
+// A run that is saved in one layout goes on in any other as if nothing had happened, through
+// the checkpoint's files. Run under mpirun; a layout takes the first ranks it needs.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <optional>
+#include <random>
+#include <string>
 
 #include "checkpoint/diff.h"
 #include "checkpoint/names.h"
@@ -23,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kSeq = 8, kVocab = 61, kMicroBatches = 4;  // of a step, over all ranks
-constexpr std::int64_t kSavedAt = 2, kSteps = 5;                  // and steps that follow
+constexpr std::int64_t kSavedAt = 2, kSteps = 3;                  // and steps that follow
 constexpr double kRate = 1e-2;
 
 ModelConfig model_of(bool gpt2) {
@@ -195,6 +198,10 @@ class Place {
     path_ = team.led([] {
       return (fs::temp_directory_path() / ("trireme-test-" + checkpoint::new_uuid())).string();
     });
+    seed_ = std::stoull(team.led([] {
+      const char* told = std::getenv("TRIREME_SEED");
+      return told != nullptr ? std::string(told) : std::to_string(std::random_device{}());
+    }));
   }
   ~Place() {
     std::error_code ignored;
@@ -204,6 +211,7 @@ class Place {
   Place& operator=(const Place&) = delete;
 
   const fs::path& path() const { return path_; }
+  std::uint64_t seed() const { return seed_; }
   void wait() const {
     checkpoint::Team(*everybody_).led([] { return std::string(); });
   }
@@ -211,6 +219,7 @@ class Place {
  private:
   std::unique_ptr<Communicator> everybody_;
   fs::path path_;
+  std::uint64_t seed_;
 };
 
 // Only data, pipeline and ZeRO differ: no sum is in another order.
@@ -259,21 +268,27 @@ double expect_same_curve(const std::vector<double>& losses, const Saved& from, d
   return worst;
 }
 
-void try_all_pairs(const ModelConfig& model, const std::vector<Layout>& layouts) {
+// Each layout goes on from the one before it and a quarter of the others, drawn by TRIREME_SEED;
+// from all with TRIREME_THOROUGH=1.
+void try_pairs(const ModelConfig& model, const std::vector<Layout>& layouts) {
   const Place place;
+  const char* thorough = std::getenv("TRIREME_THOROUGH");
+  const bool all = thorough != nullptr && std::string(thorough) == "1";
   const std::vector<Saved> saved = save_all(model, layouts, place);
   int exact = 0, near = 0;
   double worst = 0;
   for (std::size_t to = 0; to < layouts.size(); ++to) {
     Run run(model, layouts[to]);
     for (std::size_t from = 0; from < layouts.size(); ++from) {
-      if (from == to) continue;
+      const bool follows = to == (from + 1) % layouts.size();
+      const bool drawn = philox(place.seed(), from * layouts.size() + to)[0] % 4 == 0;
+      if (from == to || !(all || follows || drawn)) continue;
       SCOPED_TRACE(layouts[from].name + " to " + layouts[to].name);
       const bool same = same_order(layouts[from], layouts[to]);
       ++(same ? exact : near);
       if (run.takes_part()) {
         run.resume(place.path() / layouts[from].name);
-        if (to == (from + 1) % layouts.size()) {
+        if (follows) {
           expect_no_change(run, saved[from], place.path() / (layouts[from].name + "-again"));
         }
         worst = std::max(
@@ -283,8 +298,9 @@ void try_all_pairs(const ModelConfig& model, const std::vector<Layout>& layouts)
     }
   }
   if (tests::world().rank() != 0) return;
-  std::printf("%zu layouts: %d pairs to the bit, %d others; losses within %.1e\n", layouts.size(),
-              exact, near, worst);
+  std::printf(
+      "%zu layouts: %d pairs to the bit, %d others; losses within %.1e; TRIREME_SEED=%llu\n",
+      layouts.size(), exact, near, worst, static_cast<unsigned long long>(place.seed()));
 }
 
 struct Degrees {
@@ -334,14 +350,14 @@ std::vector<Layout> all_layouts() {
 }
 
 TEST(Resume, goes_on_in_any_other_layout) {
-  try_all_pairs(model_of(/*gpt2=*/false), all_layouts());
+  try_pairs(model_of(/*gpt2=*/false), all_layouts());
 }
 
 TEST(Resume, goes_on_in_any_other_layout_with_a_tied_table) {
   std::vector<Layout> some;
   const std::vector<Layout> all = all_layouts();
   for (std::size_t i = 0; i < all.size(); i += 3) some.push_back(all[i]);
-  try_all_pairs(model_of(/*gpt2=*/true), some);
+  try_pairs(model_of(/*gpt2=*/true), some);
 }
 
 }  // namespace

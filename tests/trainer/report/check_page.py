@@ -79,8 +79,13 @@ for curve in run["curves"]:
             assert all(value is None or abs(value) < 1e308 for value in values)
 shown = "".join(page.text)
 titles = [curve["title"] for curve in run["curves"]]
+assert all(0 <= mark["run"] < len(run["runs"]) for mark in run["marks"])
 if sys.argv[2] == "empty":
     assert titles == [], titles
+elif sys.argv[2] == "several":
+    assert len(run["runs"]) == 3 and page.title == "Several runs: training report", page.title
+    assert [series["run"] for series in run["curves"][0]["series"]] == [0, 1, 2]
+    assert "<img src=x onerror=evil()>" in shown and "nothing" in shown
 else:
     assert titles[:1] == ["Loss"] and "</script><b>" in titles, titles
     (loss,) = [s for s in run["curves"][0]["series"] if s["name"] == "training"]

@@ -38,6 +38,25 @@ TEST(ReportCommand, writes_into_the_run_folder_or_where_told) {
   EXPECT_EQ(read_text(other).substr(0, 15), "<!DOCTYPE html>");
 }
 
+TEST(ReportCommand, text_goes_to_the_terminal_and_several_runs_into_one_page) {
+  const SampleRun one;
+  const SampleRun other;
+  one.write("metrics.jsonl", "{\"step\":1,\"loss\":1}\n");
+  other.write("metrics.jsonl", "{\"step\":1,\"loss\":2}\n");
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(run_command({one.path().string(), other.path().string(), "--text"}), ExitCode::kDone);
+  const std::string text = testing::internal::GetCapturedStdout();
+  EXPECT_NE(text.find("=== " + one.path().filename().string()), std::string::npos) << text;
+  EXPECT_NE(text.find("=== " + other.path().filename().string()), std::string::npos) << text;
+  EXPECT_FALSE(std::filesystem::exists(one.path() / "report.html"));
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(run_command({one.path().string(), other.path().string()}), ExitCode::kDone);
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), (one.path() / "report.html").string() + "\n");
+  testing::internal::GetCapturedStderr();
+  EXPECT_NE(read_text(one.path() / "report.html").find("Runs side by side"), std::string::npos);
+}
+
 TEST(ReportCommand, a_place_that_cannot_be_written_leaves_nothing_behind) {
   const SampleRun sample;
   sample.write("metrics.jsonl", "");

@@ -5,17 +5,21 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "tests/trainer/report/sample_run.h"
+#include "trainer/report/chart_data.h"
 
 namespace trireme {
 namespace {
 
 // check_page.py reads the page with Python's own HTML parser.
-int check(const SampleRun& sample, const std::string& expectation) {
+int check(const SampleRun& sample, const std::vector<RunData>& runs,
+          const std::string& expectation) {
   const auto page = sample.path() / "page.html";
-  std::ofstream(page, std::ios::binary) << report_page(read_run(sample.path()));
+  std::ofstream(page, std::ios::binary) << report_page(runs);
   const std::string command =
       std::string(PYTHON " -B " HERE "/check_page.py '") + page.string() + "' " + expectation;
   const int status = std::system(command.c_str());
@@ -46,13 +50,32 @@ TEST(Page, a_run_full_of_traps_is_a_valid_page_that_needs_nothing_else) {
   sample.write("config.toml",
                "[job]\ndescription = \"</p><script>evil()</script> # no comment\" # default\n"
                "seed = 1 # <b>\n# \xff\xfe\n");
-  EXPECT_EQ(check(sample, "curves"), 0);
+  const RunData run = read_run(sample.path());
+  EXPECT_EQ(check(sample, {run}, "curves"), 0);
+  EXPECT_EQ(check(sample, {run, run, run}, "several"), 0);
+}
+
+TEST(Page, metrics_of_one_group_share_a_chart) {
+  RunData run;
+  for (const char* key : {"loss", "accuracy/quiz", "accuracy/other", "aux_loss"}) {
+    run.metrics[key] = {.steps = {5, 10}, .values = {0.25, 0.5}};
+  }
+  std::map<std::string, std::vector<std::string>> lines;
+  const auto data = chart_data({run});
+  for (const auto& curve : data.at("curves")) {
+    for (const auto& one : curve.at("series")) {
+      lines[curve.at("title").get<std::string>()].push_back(one.at("name").get<std::string>());
+    }
+  }
+  EXPECT_EQ(lines.at("accuracy"), (std::vector<std::string>{"other", "quiz"}));
+  EXPECT_EQ(lines.at("aux_loss").size(), 1U);
+  EXPECT_EQ(lines.size(), 3U);
 }
 
 TEST(Page, an_empty_run_is_a_valid_page) {
   const SampleRun sample;
   sample.write("metrics.jsonl", "");
-  EXPECT_EQ(check(sample, "empty"), 0);
+  EXPECT_EQ(check(sample, {read_run(sample.path())}, "empty"), 0);
 }
 
 TEST(Page, a_long_run_stays_a_small_page) {
@@ -69,7 +92,7 @@ TEST(Page, a_long_run_stays_a_small_page) {
     events += "{\"event\":\"checkpoint\",\"step\":" + std::to_string(i) + "}\n";
   }
   sample.write("events.jsonl", events);
-  const std::string page = report_page(read_run(sample.path()));
+  const std::string page = report_page({read_run(sample.path())});
   EXPECT_LT(page.size(), 1u << 20);
   EXPECT_NE(page.find("19,550 more are in events.jsonl"), std::string::npos);
 }

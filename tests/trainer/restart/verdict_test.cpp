@@ -72,7 +72,7 @@ class World : public testing::Test {
 
 TEST_F(World, that_is_well_has_no_verdict) {
   EXPECT_FALSE(judge_health(ranks_));
-  EXPECT_FALSE(judge_stall(ranks_, 0));
+  EXPECT_FALSE(judge_stall(ranks_, {}));
   ranks_[2].health = RankHealth::kLeft;
   EXPECT_FALSE(judge_health(ranks_));
 }
@@ -133,6 +133,32 @@ TEST_F(World, blames_what_cannot_be_a_consequence) {
   EXPECT_THAT(judge_health(ranks_)->text, HasSubstr("likewise rank 3"));
 }
 
+TEST_F(World, does_not_blame_those_that_a_launcher_ended_after_the_first) {
+  constexpr std::int64_t kMillisecond = kSecond / 1000;
+  at(3, Phase::kForward, 1, 1);
+  for (const int rank : {0, 1, 3}) ranks_[rank].health = RankHealth::kLost;
+  ranks_[3].bad_since = kNow;
+  ranks_[1].bad_since = kNow + 40 * kMillisecond;
+  ranks_[0].bad_since = kNow + 41 * kMillisecond;
+  const auto verdict = judge_health(ranks_);
+  ASSERT_TRUE(verdict);
+  EXPECT_THAT(verdict->ranks, ElementsAre(3));
+  EXPECT_EQ(verdict->text,
+            "rank 3 (node042) was killed or crashed (connection lost) in step 120, forward of "
+            "micro-batch 1, layer 1; nobody waits for it yet; ranks 0 and 1 ended after it");
+  // A rank that failed is not blamed for what fell before it, nor the other way round.
+  ranks_[1].health = RankHealth::kFailed;
+  EXPECT_THAT(judge_health(ranks_)->ranks, ElementsAre(3));
+  ranks_[1].bad_since = kNow - 40 * kMillisecond;
+  EXPECT_THAT(judge_health(ranks_)->ranks, ElementsAre(1));
+  ranks_[1].health = RankHealth::kLost;
+  // What came at one moment has no order, unless one saw another go.
+  for (RankReport& report : ranks_) report.bad_since = kNow;
+  EXPECT_THAT(judge_health(ranks_)->ranks, ElementsAre(0, 1, 3));
+  ranks_[0].outlived = ranks_[1].outlived = {3};
+  EXPECT_THAT(judge_health(ranks_)->ranks, ElementsAre(3));
+}
+
 TEST_F(World, before_the_first_step_names_the_phase_alone) {
   ranks_[1].page.progress.step = 0;
   at(1, Phase::kLoad);
@@ -145,8 +171,8 @@ TEST_F(World, that_stalls_blames_the_rank_that_never_entered) {
   for (const int r : {0, 1, 3}) in_collective(r, kAll, Operation::kAllReduce, 700);
   at(2, Phase::kData);
   unchanged(2, 650);
-  EXPECT_FALSE(judge_stall(ranks_, 651)) << "it may still be at work";
-  const auto verdict = judge_stall(ranks_, 600);
+  EXPECT_FALSE(judge_stall(ranks_, {.usual_s = 651})) << "it may still be at work";
+  const auto verdict = judge_stall(ranks_, {.usual_s = 600});
   ASSERT_TRUE(verdict);
   EXPECT_THAT(verdict->ranks, ElementsAre(2));
   EXPECT_THAT(verdict->text, HasSubstr("rank 2 (node042) made no progress for 650.0 s in step 120, "
@@ -159,7 +185,7 @@ TEST_F(World, that_stalls_follows_the_waiting_to_its_end) {
   in_collective(3, kTensor, Operation::kAllReduce, 640);
   unchanged(2, 645);
   at(2, Phase::kBackward, 1, 4);
-  const auto verdict = judge_stall(ranks_, 600);
+  const auto verdict = judge_stall(ranks_, {.usual_s = 600});
   ASSERT_TRUE(verdict);
   EXPECT_THAT(verdict->ranks, ElementsAre(2));
   EXPECT_THAT(verdict->text, HasSubstr("backward of micro-batch 1, layer 4"));
@@ -168,18 +194,34 @@ TEST_F(World, that_stalls_follows_the_waiting_to_its_end) {
 TEST_F(World, while_the_awaited_rank_works_does_not_stall) {
   for (const int r : {0, 1, 3}) in_collective(r, kAll, Operation::kAllReduce, 700);
   unchanged(2, 1);
-  EXPECT_FALSE(judge_stall(ranks_, 600));
+  EXPECT_FALSE(judge_stall(ranks_, {.usual_s = 600}));
+}
+
+TEST_F(World, may_wait_longer_for_a_rank_that_waits_for_storage) {
+  for (const int r : {0, 1, 3}) in_collective(r, kAll, Operation::kAllReduce, 700);
+  unchanged(2, 700);
+  const StallLimits limits{.usual_s = 600, .storage_s = 800};
+  for (const Phase phase : {Phase::kStart, Phase::kLoad, Phase::kSave}) {
+    at(2, phase);
+    EXPECT_FALSE(judge_stall(ranks_, limits)) << ledger::name_of(phase);
+    EXPECT_TRUE(judge_stall(ranks_, {.usual_s = 699, .storage_s = 5}));
+  }
+  at(2, Phase::kData);
+  EXPECT_TRUE(judge_stall(ranks_, limits));
+  in_collective(2, kTensor, Operation::kAllReduce, 700);
+  at(3, Phase::kSave);
+  EXPECT_FALSE(judge_stall(ranks_, limits)) << "one of a circle may";
 }
 
 TEST_F(World, of_ranks_that_wait_in_a_circle_names_them_all) {
   in_message(0, kUp, Operation::kSend, 2, 700);
   in_message(2, kUp, Operation::kSend, 0, 690);
   in_collective(1, kTensor, Operation::kAllReduce, 710);
-  const auto verdict = judge_stall(ranks_, 600);
+  const auto verdict = judge_stall(ranks_, {.usual_s = 600});
   ASSERT_TRUE(verdict);
   EXPECT_THAT(verdict->ranks, ElementsAre(0, 2));
   EXPECT_THAT(verdict->text, HasSubstr("the ranks wait for each other, for 690.0 s: rank 0"));
-  EXPECT_FALSE(judge_stall(ranks_, 695));
+  EXPECT_FALSE(judge_stall(ranks_, {.usual_s = 695}));
 }
 
 TEST_F(World, of_ranks_in_two_collectives_that_each_lack_the_other_is_a_circle) {
@@ -187,14 +229,14 @@ TEST_F(World, of_ranks_in_two_collectives_that_each_lack_the_other_is_a_circle) 
   in_collective(3, kAll, Operation::kAllReduce, 710);
   in_collective(0, kAll, Operation::kAllReduce, 710);
   in_collective(1, kAll, Operation::kAllReduce, 710);
-  const auto verdict = judge_stall(ranks_, 600);
+  const auto verdict = judge_stall(ranks_, {.usual_s = 600});
   ASSERT_TRUE(verdict);
   EXPECT_THAT(verdict->ranks, ElementsAre(2, 3));
 }
 
 TEST_F(World, whose_collective_all_have_begun_blames_the_one_that_waits_longest) {
   for (int r = 0; r < 4; ++r) in_collective(r, kAll, Operation::kAllGather, 700 + r);
-  const auto verdict = judge_stall(ranks_, 600);
+  const auto verdict = judge_stall(ranks_, {.usual_s = 600});
   ASSERT_TRUE(verdict);
   EXPECT_THAT(verdict->ranks, ElementsAre(3));
   EXPECT_THAT(verdict->text,

@@ -43,6 +43,8 @@ TEST(WatchMessage, comes_back_as_it_went) {
       {.kind = Kind::kVerdict, .health = RankHealth::kLost, .ranks = {2, 3}, .text = "so"}));
   EXPECT_EQ(verdict.ranks, (std::vector{2, 3}));
   EXPECT_EQ(verdict.text, "so");
+  const WatchMessage ask = WatchMessage::decoded(body_of({.kind = Kind::kAsk, .ranks = {1}}));
+  EXPECT_EQ(ask.ranks, std::vector{1});
 }
 
 TEST(WatchMessage, that_is_cut_or_goes_on_is_refused) {

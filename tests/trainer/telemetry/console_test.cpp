@@ -102,14 +102,19 @@ TEST_F(ConsoleTest, without_a_terminal_there_are_no_control_characters) {
     Console console(options(false, 100));
     console.banner("trireme", {{"model", "gpt2"}, {"parameters", "124,439,808"}});
     for (std::int64_t step = 1; step <= 30; ++step) console.step(of_step(step));
-    console.validation(30, 3.5, 1.25, 2);
+    StepMetrics validated = of_step(30);
+    validated.validation_loss = 3.5;
+    validated.validation_bits_per_byte = 1.25;
+    validated.validation_sets = {{"web", 3.25, std::nullopt, 640}, {"code", 3.75, 1.5, 640}};
+    console.validation(validated, 2);
     console.note("checkpoint");
   }
   const std::string out = text();
   EXPECT_EQ(out.find_first_of("\r\x1b"), std::string::npos);
   EXPECT_EQ(out.substr(0, out.find("step")),
             "trireme\n  model       gpt2\n  parameters  124,439,808\n");
-  EXPECT_NE(out.find("step  30/100 | validation loss 3.5000 | 1.2500 bits/byte | took 2.0 s\n"),
+  EXPECT_NE(out.find("step  30/100 | validation loss 3.5000 | web 3.2500 | code 3.7500 | 1.2500 "
+                     "bits/byte | took 2.0 s\n"),
             std::string::npos)
       << out;
 }

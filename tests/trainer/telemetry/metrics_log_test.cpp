@@ -97,9 +97,14 @@ TEST(MetricsLog, optional_and_further_numbers_have_their_keys) {
   EXPECT_FALSE(json::parse(metrics_line(metrics)).contains("validation_loss"));
   metrics.validation_loss = 2.5;
   metrics.validation_bits_per_byte = 1.25;
+  metrics.validation_sets = {{"web", 2.25, 1.5, 640}, {"code", 2.75, std::nullopt, 640}};
   metrics.more = {{"aux_loss", 0.01}};
   const json line = json::parse(metrics_line(metrics));
   EXPECT_EQ(line.at("validation_loss"), 2.5);
+  EXPECT_EQ(line.at("validation_loss/web"), 2.25);
+  EXPECT_EQ(line.at("validation_bits_per_byte/web"), 1.5);
+  EXPECT_EQ(line.at("validation_loss/code"), 2.75);
+  EXPECT_FALSE(line.contains("validation_bits_per_byte/code"));
   EXPECT_EQ(line.at("validation_bits_per_byte"), 1.25);
   EXPECT_EQ(line.at("aux_loss"), 0.01);
   metrics.more = {{"loss", 0.01}};

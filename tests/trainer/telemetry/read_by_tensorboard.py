@@ -1,6 +1,9 @@
-"""Loads the run that tensorboard_test.cpp wrote with TensorBoard's own reader."""
+"""Loads the run that tensorboard_test.cpp wrote with TensorBoard's own reader, the one installed or
+else that of build/pypi, where scripts/setup test puts it."""
+import pathlib
 import sys
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[3] / "build/pypi"))
 try:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 except ImportError:

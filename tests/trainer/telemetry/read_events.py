@@ -104,4 +104,7 @@ for start, run in ((10, seen), (20, resumed)):
         assert scalars["memory/peak_gib"] == 3
         assert scalars["progress/tokens"] == 300 * step
         assert scalars["more/aux_loss"] == 0.125
+        assert scalars["accuracy/quiz"] == 0.25
+        assert scalars["validation_loss/web"] == 2.5
+        assert scalars["validation_bits_per_byte/web"] == 1.5
 print("events of", len(seen) + len(resumed), "steps read")

@@ -7,6 +7,8 @@
   const smoothingSteps = document.getElementById('smoothing-steps');
   const logX = document.getElementById('log-x');
   const resetZoom = document.getElementById('reset-zoom');
+  const showMarks = document.getElementById('show-marks');
+  const hidden = new Set();  // runs that are not drawn
   const margin = {left: 58, right: 14, top: 8, bottom: 24};
   const whole = {from: run.first_step, to: Math.max(run.last_step, run.first_step + 1)};
   const view = {...whole};  // the steps shown, the same in every chart
@@ -120,9 +122,10 @@
       label.firstChild.addEventListener('change', (event) => { this.logY = event.target.checked; this.draw(); });
       this.figure.querySelector('figcaption').append(label);
     }
+    series() { return this.curve.series.filter((series) => !hidden.has(series.run)); }
     lines() {  // what is drawn: {name, x, y, color, width, faint}
       const lines = [];
-      for (const series of this.curve.series) {
+      for (const series of this.series()) {
         const window = series.smooth ? windowSteps() : 0;
         const stroke = color(series.color);
         if (window > 0) lines.push({...series, stroke, width: 1, faint: true});
@@ -177,17 +180,18 @@
           `<text x="${at.toFixed(1)}" y="${bottom + 16}" text-anchor="middle">${label}</text>`);
       }
       parts.push(`<line class="axis" x1="${margin.left}" x2="${right}" y1="${bottom}" y2="${bottom}"/>`);
-      for (const mark of run.marks) {
+      for (const mark of marks()) {
         if (mark.step < view.from || mark.step > view.to) continue;
         const at = x.at(Math.max(mark.step, 1)).toFixed(1);
-        parts.push(`<line class="mark${mark.bad ? ' bad' : ''}" x1="${at}" x2="${at}" y1="${margin.top}" y2="${bottom}"/>`);
+        if (mark.kind === 'checkpoint') parts.push(`<path class="mark checkpoint" d="M${at} ${bottom - 7}l3.5 7h-7z"/>`);
+        else parts.push(`<line class="mark ${mark.kind}" x1="${at}" x2="${at}" y1="${margin.top}" y2="${bottom}"/>`);
       }
       // An inner svg clips what it holds.
       const box = `${margin.left - 4} ${margin.top - 4} ${right - margin.left + 8} ${bottom - margin.top + 6}`;
       const [bx, by, bw, bh] = box.split(' ');
       parts.push(`<svg x="${bx}" y="${by}" width="${bw}" height="${bh}" viewBox="${box}">`);
       for (const line of lines) parts.push(this.path(line));
-      for (const series of this.curve.series) parts.push(this.broken(series));
+      for (const series of this.series()) parts.push(this.broken(series));
       parts.push('</svg>');
       parts.push(`<rect class="zoom" y="${margin.top}" height="${bottom - margin.top}" width="0"/><g class="hover"></g>`);
       this.svg.innerHTML = parts.join('');
@@ -212,7 +216,7 @@
         pen = 'L';
         if (line.dots && step >= view.from && step <= view.to) dots += `<circle cx="${px}" cy="${py}" r="2" fill="${line.stroke}"/>`;
       });
-      return `<path class="curve" d="${d}" stroke="${line.stroke}" stroke-width="${line.width}"${line.faint ? ' opacity="0.3"' : ''}/>` + dots;
+      return `<path class="curve" d="${d}" stroke="${line.stroke}" stroke-width="${line.width}"${line.dash ? ' stroke-dasharray="5 3"' : ''}${line.faint ? ' opacity="0.3"' : ''}/>` + dots;
     }
     // Small flags on the axis where the value was not finite.
     broken(series) {
@@ -238,23 +242,27 @@
         const value = line.y[i];
         let text = value === null ? 'not finite' : format(value);
         if (line.raw && this.curve.wide) text += ` (raw ${line.raw[i] === null ? 'not finite' : format(line.raw[i])})`;
-        items.push([line.name, text, line.stroke]);
+        items.push([line.name, text, line.stroke, line.dash]);
         if (step !== null && value !== null) {
           drawn += `<circle cx="${x.at(Math.max(line.x[i], logX.checked ? 1 : line.x[i])).toFixed(1)}" cy="${y.at(value).toFixed(1)}" r="3.5" fill="${line.stroke}"/>`;
         }
       }
       this.hover.innerHTML = drawn;
-      this.legend.replaceChildren(...items.map(([name, value, stroke]) => {
+      this.legend.replaceChildren(...items.map(([name, value, stroke, dash]) => {
         const item = document.createElement('span');
         const swatch = document.createElement('i');
         swatch.style.background = stroke;
+        swatch.style.color = stroke;
+        swatch.classList.toggle('dash', dash);
         item.append(swatch, (name ? name + ' ' : '') + value);
         return item;
       }));
       if (step !== null) {
         const item = document.createElement('span');
-        const mark = run.marks.find((one) => Math.abs(x.at(Math.max(one.step, 1)) - x.at(Math.max(step, 1))) < 4);
-        item.textContent = 'step ' + grouped(step) + (mark ? ' · ' + mark.text : '');
+        const near = marks().filter((one) => Math.abs(x.at(Math.max(one.step, 1)) - x.at(Math.max(step, 1))) < 4);
+        const texts = [...new Set(near.map((one) => one.text))].slice(0, 3);
+        item.className = 'step';
+        item.textContent = ['step ' + grouped(step), ...texts].join(' · ');
         this.legend.append(item);
       }
     }
@@ -266,8 +274,8 @@
         return Math.min(Math.max(Math.round(this.place.x.back(inside)), Math.ceil(view.from)), Math.floor(view.to));
       };
       const snapped = (step) => {
-        const x = this.curve.series[0].x;
-        return x.length === 0 ? step : x[nearest(x, step)];
+        const series = this.series();
+        return series.length === 0 || series[0].x.length === 0 ? step : series[0].x[nearest(series[0].x, step)];
       };
       this.svg.addEventListener('pointerdown', (event) => {
         if (event.pointerType === 'mouse' && event.button === 0) {
@@ -305,6 +313,7 @@
     }
     return low > 0 && value - ascending[low - 1] < ascending[low] - value ? low - 1 : low;
   };
+  const marks = () => showMarks.checked ? run.marks.filter((mark) => !hidden.has(mark.run)) : [];
   const readAll = (step) => charts.forEach((chart) => chart.read(step));
   const drawAll = () => {
     const window = windowSteps();
@@ -324,12 +333,31 @@
     charts.push(chart);
     home.append(chart.figure);
   }
+  if (run.runs.length > 1) {
+    const choice = document.getElementById('runs');
+    choice.hidden = false;
+    run.runs.forEach((one, number) => {
+      const label = document.createElement('label');
+      const box = document.createElement('input');
+      box.type = 'checkbox';
+      box.checked = true;
+      box.addEventListener('change', () => {
+        if (box.checked) hidden.delete(number); else hidden.add(number);
+        drawAll();
+      });
+      const swatch = document.createElement('i');
+      swatch.style.background = color(one.color);
+      label.append(box, swatch, one.name);
+      choice.append(label);
+    });
+  }
   if (charts.length === 0) {
     home.textContent = 'No step has been recorded yet.';
     home.className = 'note';
   }
   smoothing.addEventListener('input', drawAll);
   logX.addEventListener('change', drawAll);
+  showMarks.addEventListener('change', drawAll);
   resetZoom.addEventListener('click', () => show(whole.from, whole.to));
   let drawnWidth = 0;
   new ResizeObserver(() => requestAnimationFrame(() => {

@@ -1,0 +1,64 @@
+#include "checkpoint/blocks.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+
+#include "checkpoint/crc32c.h"
+
+namespace trireme::checkpoint {
+namespace {
+
+constexpr std::uint64_t kLeastBytes = std::uint64_t{1} << 20;
+constexpr std::uint64_t kMostBlocks = 256;  // a manifest stays small
+constexpr std::size_t kDigits = 8;
+
+}  // namespace
+
+std::uint64_t block_bytes(std::uint64_t bytes) {
+  return std::max(kLeastBytes, std::bit_ceil((bytes + kMostBlocks - 1) / kMostBlocks));
+}
+
+std::uint64_t checked_bytes(const Rectangle& stored) {
+  return stored.blocks.empty() ? std::max<std::uint64_t>(stored.bytes, 1)
+                               : block_bytes(stored.bytes);
+}
+
+std::vector<Range> blocks_of(Range range) {
+  std::vector<Range> blocks;
+  const std::uint64_t size = block_bytes(range.bytes);
+  for (std::uint64_t at = 0; at < range.bytes; at += size) {
+    blocks.push_back({range.offset + at, std::min(size, range.bytes - at)});
+  }
+  return blocks;
+}
+
+std::uint32_t joined_crc(const std::vector<std::uint32_t>& blocks, std::uint64_t bytes) {
+  std::uint32_t remainder = 0;
+  const std::vector<Range> ranges = blocks_of({0, bytes});
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    // crc_from() is its own inverse
+    remainder = shifted(remainder, ranges[i].bytes) ^ crc_from(blocks[i], ranges[i].bytes);
+  }
+  return crc_from(remainder, bytes);
+}
+
+std::string blocks_text(const std::vector<std::uint32_t>& blocks) {
+  std::string text;
+  for (const std::uint32_t block : blocks) text += hex(block);
+  return text;
+}
+
+std::vector<std::uint32_t> parse_blocks(std::string_view text, std::uint64_t bytes) {
+  if (bytes == 0 || text.size() != blocks_of({0, bytes}).size() * kDigits) return {};
+  std::vector<std::uint32_t> blocks;
+  for (; !text.empty(); text.remove_prefix(kDigits)) {
+    const char* const end = text.data() + kDigits;
+    std::uint32_t& block = blocks.emplace_back(0);
+    const auto parsed = std::from_chars(text.data(), end, block, 16);
+    if (parsed.ec != std::errc() || parsed.ptr != end) return {};
+  }
+  return blocks;
+}
+
+}  // namespace trireme::checkpoint

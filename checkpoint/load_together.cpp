@@ -1,0 +1,119 @@
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <new>
+#include <optional>
+
+#include "checkpoint/load.h"
+#include "checkpoint/loader.h"
+
+namespace trireme::checkpoint {
+namespace {
+
+// What a rank shows: whether it has failed, and then two places, of which one is filled while the
+// others still look at the other.
+constexpr std::size_t kPlace = ReadPlan::kMostShown + 2 * kBlock;
+static_assert(ReadPlan::kMostShown % kBlock == 0 && 2 * ReadPlan::kMostShown <= kWindow);
+
+std::byte* place_of(const Neighbours& host, std::size_t rank, std::size_t round) {
+  return host.memory_of(rank) + kBlock + round % 2 * kPlace;
+}
+
+// Work of the ranks of a host in steps: after each all of them go on, or none.
+class Steps {
+ public:
+  explicit Steps(Neighbours& host) : host_(host) { new (host.memory_of(host.place())) Flag(0); }
+
+  // Whether all have done theirs; throws what this rank's has thrown.
+  template <class Work>
+  bool take(const Work& work) {
+    ++step_;
+    std::exception_ptr failure;
+    try {
+      work();
+    } catch (...) {
+      failure = std::current_exception();
+      flag_of(host_.place()).store(step_, std::memory_order_relaxed);
+    }
+    host_.meet();
+    if (failure) std::rethrow_exception(failure);
+    for (std::size_t rank = 0; rank < host_.size(); ++rank) {
+      // One that is ahead may have failed in the step to come.
+      const std::uint64_t failed = flag_of(rank).load(std::memory_order_relaxed);
+      if (failed != 0 && failed <= step_) return false;
+    }
+    return true;
+  }
+
+ private:
+  using Flag = std::atomic<std::uint64_t>;  // the step in which a rank has failed; 0: in none
+  static_assert(Flag::is_always_lock_free && sizeof(Flag) <= kBlock);
+  Flag& flag_of(std::size_t rank) const {
+    return *std::launder(reinterpret_cast<Flag*>(host_.memory_of(rank)));
+  }
+
+  Neighbours& host_;
+  std::uint64_t step_ = 0;
+};
+
+// What one rank takes of the parts that another shows, one rectangle after the other.
+class Taker {
+ public:
+  void take(const Loader& loader, const ReadPart& part, const std::byte* memory) {
+    if (rectangle_ != part.rectangle) transfer_ = loader.transfer_of(part);
+    rectangle_ = part.rectangle;
+    Loader::take(transfer_, part, memory);
+  }
+
+ private:
+  const Rectangle* rectangle_ = nullptr;
+  Transfer transfer_;
+};
+
+}  // namespace
+
+std::size_t shared_bytes() {
+  return kBlock + 2 * kPlace;
+}
+
+bool load_together(const std::filesystem::path& folder, const Manifest& manifest,
+                   std::span<const std::span<const Piece>> wanted, Neighbours& host) {
+  const std::size_t own = host.place();
+  Steps steps(host);
+  std::optional<Loader> loader;
+  ReadPlan plan;
+  std::vector<Taker> takers;
+  std::size_t rounds = 0;
+  const bool begun = steps.take([&] {
+    loader.emplace(folder, manifest, wanted[own]);
+    plan = plan_reads(manifest, wanted, own);
+    takers.resize(wanted.size());
+    for (const auto& parts : plan.shown) rounds = std::max(rounds, parts.size());
+    loader->read(plan.own);
+  });
+  if (!begun) return false;
+  const auto show = [&](std::size_t round) {
+    const std::vector<ReadPart>& mine = plan.shown[own];
+    if (round < mine.size()) loader->read_shown(mine[round], place_of(host, own, round));
+  };
+  const auto take = [&](std::size_t round) {
+    for (std::size_t rank = 0; rank < takers.size(); ++rank) {
+      const std::vector<ReadPart>& theirs = plan.shown[rank];
+      if (round >= theirs.size()) continue;
+      takers[rank].take(*loader, theirs[round], place_of(host, rank, round));
+    }
+  };
+  for (std::size_t round = 0; round <= rounds; ++round) {
+    const bool all_well = steps.take([&] {
+      // Some at the disk while others copy.
+      if (own % 2 == 0) show(round);
+      if (round > 0) take(round - 1);
+      if (own % 2 != 0) show(round);
+    });
+    if (!all_well) return false;
+  }
+  loader->verify_memory();
+  return true;
+}
+
+}  // namespace trireme::checkpoint

@@ -1,0 +1,161 @@
+#include "data/bpe/bpe_tokenizer.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "data/bpe/bpe_encoder.h"
+#include "data/bpe/json_size.h"
+#include "data/bpe/normal_form.h"
+#include "data/hex.h"
+#include "data/white_space.h"
+#include "model/base/error.h"
+#include "model/base/file.h"
+
+namespace trireme::data {
+namespace {
+
+constexpr std::uint64_t kLongestConfig = 16u << 20;
+
+// None of these lets a match go on from anything else into a space, so that a text may be cut
+// there: GPT-2's, Llama 3's, Qwen's.
+constexpr std::array<std::string_view, 2> kStopAtSpaces{
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
+
+bool stops_at_spaces(const TokenizerJson& spec) {
+  if (spec.splits.empty()) return spec.splits_by_gpt2;
+  return spec.splits.size() == 1 && !spec.splits_by_gpt2 && !spec.prefix_space &&
+         spec.splits[0].kind == Pattern::Kind::kRegex &&
+         std::find(kStopAtSpaces.begin(), kStopAtSpaces.end(), spec.splits[0].pattern) !=
+             kStopAtSpaces.end();
+}
+
+// Whether a cut before a space can separate what an added token would take.
+bool reaches_over_spaces(const AddedToken& token) {
+  return token.takes_right || token.content.find(' ', 1) != std::string::npos;
+}
+
+Merges table_of(const std::vector<TokenizerJson::Merge>& list) {
+  Merges table(list.size());
+  std::uint32_t rank = 0;
+  for (const TokenizerJson::Merge& merge : list) {
+    table.add(merge.left, merge.right, {rank++, merge.result});
+  }
+  return table;
+}
+
+std::vector<AddedToken> choose(const TokenizerJson& spec, bool normalized) {
+  std::vector<AddedToken> chosen;
+  for (AddedToken token : spec.added) {
+    if (token.normalized != normalized) continue;
+    if (normalized && spec.nfc) token.content = to_nfc(token.content);
+    chosen.push_back(std::move(token));
+  }
+  return chosen;
+}
+
+// The eos_token that Hugging Face's tokenizer_config.json beside the file names.
+std::string declared_end(const std::string& path) {
+  const auto beside = std::filesystem::path(path).parent_path() / "tokenizer_config.json";
+  std::error_code why;
+  if (!std::filesystem::exists(beside, why)) return "";
+  try {
+    const std::string text = read_text(beside, kLongestConfig);
+    check_json_size(beside.string(), text);
+    const auto config = nlohmann::json::parse(text);
+    auto end = config.is_object() ? config.value("eos_token", nlohmann::json()) : nlohmann::json();
+    if (end.is_object()) end = end.value("content", nlohmann::json());
+    return end.is_string() ? end.get<std::string>() : "";
+  } catch (const nlohmann::json::exception&) {
+    throw DataError(say(beside.string(), ": is not valid JSON"));
+  } catch (const EnvironmentError& error) {
+    throw DataError(error.what());
+  }
+}
+
+std::int32_t find_end(const std::vector<AddedToken>& added, const std::string& path) {
+  const std::string declared = declared_end(path);
+  for (const std::string& name :
+       {declared, std::string("<|endoftext|>"), std::string("<|end_of_text|>"), std::string("</s>"),
+        std::string("<eos>")}) {
+    for (const AddedToken& token : added) {
+      if (token.content == name) return token.id;
+    }
+  }
+  return -1;
+}
+
+}  // namespace
+
+BpeTokenizer::BpeTokenizer(const std::string& path, const std::string& content)
+    : BpeTokenizer(path, content, parse_tokenizer_json(path, content)) {}
+
+BpeTokenizer::BpeTokenizer(std::string path, const std::string& content, TokenizerJson spec)
+    : path_(std::move(path)),
+      surroundings_(std::move(spec.surroundings)),
+      texts_(std::move(spec.texts)),
+      bytes_(spec.bytes),
+      merges_(table_of(spec.merges)),
+      nfc_(spec.nfc),
+      prefix_space_(spec.prefix_space),
+      ignore_merges_(spec.ignore_merges),
+      splits_before_prefix_(spec.splits.size()),
+      raw_(choose(spec, false)),
+      normalized_(choose(spec, true)),
+      end_of_document_(find_end(spec.added, path_)) {
+  hash_ = hex(XXH3_64bits_withSeed(content.data(), content.size(),
+                                   static_cast<std::uint64_t>(end_of_document_)));
+  try {
+    for (const TokenizerJson::Split& split : spec.splits) {
+      splits_.push_back({Pattern(split.pattern, split.kind), split.keeps_gaps});
+    }
+    if (spec.splits_by_gpt2)
+      splits_.push_back({Pattern(kGpt2Pattern, Pattern::Kind::kRegex), true});
+  } catch (const DataError& error) {
+    throw DataError(say("tokenizer ", path_, ": ", error.what()));
+  }
+  const auto holds = [&](auto&& fault) {
+    return std::none_of(spec.added.begin(), spec.added.end(), fault);
+  };
+  cuts_before_spaces_ = stops_at_spaces(spec) && holds(reaches_over_spaces);
+  lossless_ = !nfc_ && !prefix_space_ &&
+              std::find(bytes_.begin(), bytes_.end(), -1) == bytes_.end() &&
+              std::all_of(spec.splits.begin(), spec.splits.end(),
+                          [](const TokenizerJson::Split& split) { return split.keeps_gaps; }) &&
+              holds([](const AddedToken& token) { return token.takes_left || token.takes_right; });
+  if (!ignore_merges_) return;
+  for (const std::int32_t id : spec.words) words_.emplace(*texts_[id], id);
+}
+
+std::unique_ptr<Encoder> BpeTokenizer::encoder() const {
+  return std::make_unique<BpeEncoder>(*this);
+}
+
+std::string BpeTokenizer::decode(std::span<const std::int32_t> ids) const {
+  std::string text;
+  for (const std::int32_t id : ids) {
+    if (id < 0 || id >= vocab_size() || !texts_[id]) {
+      throw DataError(say("the id ", id, " is none of the ", vocab_size(), " of ", path_));
+    }
+    if (id != end_of_document_) text += *texts_[id];
+  }
+  return text;
+}
+
+std::size_t BpeTokenizer::last_cut(std::string_view text) const {
+  if (!cuts_before_spaces_) return 0;
+  for (std::size_t at = text.rfind(' '); at != std::string_view::npos && at > 0;
+       at = text.rfind(' ', at - 1)) {
+    const std::string_view before = text.substr(0, at);
+    const auto last = static_cast<unsigned char>(before.back());
+    // A character of white space beyond ASCII ends with a byte that others end with too.
+    if (last > ' ' && last < 0x7F) return at;
+  }
+  return 0;
+}
+
+}  // namespace trireme::data

@@ -1,0 +1,80 @@
+#include "data/megatron_indices.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "data/numpy_random.h"
+#include "model/base/error.h"
+
+namespace trireme::data {
+namespace {
+
+// Below this share of an epoch the last one is shuffled by itself, so that what it lacks
+// is not spread over all the others.
+constexpr double kWholeEnough = 0.80;
+
+}  // namespace
+
+MegatronIndices::MegatronIndices(const MegatronPart& part, std::int64_t seq_len,
+                                 std::uint64_t samples, std::uint32_t seed) {
+  const auto tokens = static_cast<std::uint64_t>(part.tokens);
+  const auto length = static_cast<std::uint64_t>(seq_len);
+  require(tokens > length, tokens, " tokens for samples of ", length, " + 1");
+  epochs_ = (samples * length + 1 + tokens - 1) / tokens;
+  epochs_ = std::max<std::uint64_t>(epochs_, 1);
+  const std::uint64_t all = (epochs_ * tokens - 1) / length;
+  const std::uint64_t entries = epochs_ * part.sizes.size();
+  constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max();
+  if (all > kMost || entries > kMost) {
+    throw ConfigError(say("data.order = \"megatron\": ", all, " samples of ", entries,
+                          " documents and epochs; this version counts both up to ", kMost,
+                          ": give a smaller data.order_samples, or take the order \"trireme\""));
+  }
+  // Samples that end before the last epoch does begin.
+  const std::uint64_t sans_last = epochs_ == 1 ? 0 : ((epochs_ - 1) * tokens - 1) / length;
+  const std::uint64_t of_epoch = (tokens - 1) / length;
+  const auto whole_enough =
+      static_cast<std::uint64_t>(kWholeEnough * static_cast<double>(of_epoch));
+  const bool separate = epochs_ > 1 && samples - sans_last < whole_enough;
+
+  NumpyRandom random(seed);
+  documents_.resize(entries);
+  for (std::size_t i = 0; i < entries; ++i) {
+    documents_[i] = static_cast<std::int32_t>(i % part.sizes.size());
+  }
+  const std::span<std::int32_t> order(documents_);
+  const std::size_t last = separate ? entries - part.sizes.size() : entries;
+  random.shuffle(order.first(last));
+  random.shuffle(order.subspan(last));
+
+  places_.resize(all + 1);
+  lay_out(part, seq_len);
+
+  shuffle_.resize(all);
+  std::iota(shuffle_.begin(), shuffle_.end(), 0u);
+  const std::span<std::uint32_t> rows(shuffle_);
+  const std::size_t first_rows = separate ? sans_last : all;
+  random.shuffle(rows.first(first_rows));
+  random.shuffle(rows.subspan(first_rows));
+}
+
+// Each sample begins at the last token of the one before.
+void MegatronIndices::lay_out(const MegatronPart& part, std::int64_t seq_len) {
+  const auto size_at = [&](std::int32_t at) -> std::int64_t { return part.sizes[documents_[at]]; };
+  std::int32_t at = 0;
+  std::int64_t offset = 0;
+  places_[0] = {0, 0};
+  for (std::size_t r = 1; r < places_.size(); ++r) {
+    std::int64_t rest = seq_len + 1;
+    while (size_at(at) - offset < rest) {
+      rest -= size_at(at) - offset;
+      ++at;
+      offset = 0;
+    }
+    offset += rest - 1;
+    places_[r] = {at, static_cast<std::int32_t>(offset)};
+  }
+}
+
+}  // namespace trireme::data

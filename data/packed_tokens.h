@@ -1,0 +1,43 @@
+#pragma once
+#include <cstddef>
+#include <filesystem>
+#include <initializer_list>
+
+#include "data/token_stream.h"
+#include "model/base/file.h"
+
+namespace trireme::data {
+
+// A stream whose tokens lie end to end in memory, in one integer type; unaligned. What of their
+// places is left to know, which is where documents begin, each format says.
+class PackedTokens : public TokenStream {
+ public:
+  TokenType type() const final { return type_; }
+  std::int64_t tokens() const final {
+    return static_cast<std::int64_t>(packed_.size() / size_of(type_));
+  }
+  void read(std::int64_t first, std::span<std::int32_t> into) const final;
+  std::int64_t token(std::int64_t at) const final;
+  std::optional<std::int64_t> find_outside(std::int64_t vocab_size, std::int64_t first,
+                                           std::int64_t last) const final;
+  std::uint64_t token_bytes() const final { return file_.size(); }
+
+ protected:
+  using TokenStream::TokenStream;
+  // `file` holds all the bytes of the tokens' file, `packed` those of the tokens among them; both
+  // outlive the stream. Throws DataError when they are no whole number of tokens.
+  void set_tokens(std::span<const std::byte> file, std::span<const std::byte> packed,
+                  TokenType type);
+
+ private:
+  std::span<const std::byte> file_, packed_;
+  TokenType type_ = TokenType::kU16;
+};
+
+// Throws DataError where the file is missing, saying what may be given, or cannot be mapped.
+MappedFile map_tokens(const std::filesystem::path& path);
+
+// XXH3 of the sizes of all parts, and of blocks sampled over each.
+std::uint64_t hash_of_samples(std::initializer_list<std::span<const std::byte>> parts);
+
+}  // namespace trireme::data

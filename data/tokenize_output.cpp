@@ -1,0 +1,182 @@
+#include "data/tokenize_output.h"
+
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "data/hex.h"
+#include "data/indexed_dataset.h"
+#include "data/sidecar.h"
+#include "model/base/error.h"
+#include "model/base/file.h"
+#include "model/base/philox.h"
+
+namespace trireme::data {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kFormat = "trireme-tokenize-1";
+constexpr std::uint64_t kLongestNote = 1u << 20;
+constexpr std::uint64_t kSplitSeed = 0x73706C6974;  // "split"
+
+std::string hash_of_job(const Tokenizer& tokenizer, const std::vector<InputFile>& inputs,
+                        const TokenizeSpec& spec) {
+  json job{kFormat,       tokenizer.name(),   tokenizer.hash(),
+           spec.json_key, spec.end_documents, spec.validation_share};
+  for (const InputFile& input : inputs) {
+    const auto changed = std::filesystem::last_write_time(input.path).time_since_epoch().count();
+    job.push_back({input.path.string(), input.bytes, changed});
+  }
+  // Paths need not be UTF-8.
+  const std::string text = job.dump(-1, ' ', false, json::error_handler_t::replace);
+  return hex(XXH3_64bits(text.data(), text.size()));
+}
+
+}  // namespace
+
+TokenizeOutput::TokenizeOutput(const Tokenizer& tokenizer, const std::vector<InputFile>& inputs,
+                               const TokenizeSpec& spec)
+    : tokenizer_(tokenizer),
+      spec_(spec),
+      note_(spec.output.string() + ".partial.json"),
+      job_(hash_of_job(tokenizer, inputs, spec)) {
+  if (!resume()) start();
+}
+
+TokenizeOutput::~TokenizeOutput() {
+  if (!finished_) ::unlink(note_.c_str());
+}
+
+void TokenizeOutput::add_part(const std::string& suffix, const SavedTokens& from,
+                              std::uint64_t text_bytes) {
+  const std::filesystem::path prefix = spec_.output.string() + suffix;
+  auto writer =
+      std::make_unique<IndexedDatasetWriter>(prefix, smallest_type(tokenizer_.vocab_size()), from);
+  parts_.push_back({prefix, std::move(writer), text_bytes});
+}
+
+void TokenizeOutput::start() {
+  parts_.clear();
+  begin_ = {};
+  count_ = {};
+  add_part("", {}, 0);
+  if (spec_.validation_share > 0) add_part("-validation", {}, 0);
+  ::unlink(note_.c_str());
+}
+
+// Whether an earlier run of the same job left something to go on with.
+bool TokenizeOutput::resume() {
+  std::error_code why;
+  if (!std::filesystem::exists(note_, why)) return false;
+  json note;
+  try {
+    note = json::parse(read_text(note_, kLongestNote));
+    if (note.at("job") != job_) return false;
+    const json& position = note.at("position");
+    begin_ = {.file = position.at("file"),
+              .offset = position.at("offset"),
+              .line = position.at("line"),
+              .continues = position.at("continues")};
+    count_.input_bytes = note.at("input_bytes");
+    for (const json& part : note.at("parts")) {
+      const SavedTokens from{.tokens = part.at("tokens"),
+                             .open_tokens = part.at("open_tokens"),
+                             .documents = part.at("documents"),
+                             .highest_id = part.at("highest_id"),
+                             .index_bytes = part.at("index_bytes")};
+      add_part(part.at("suffix"), from, part.at("text_bytes"));
+      count_.documents += from.documents;
+      count_.tokens += from.tokens;
+      count_.text_bytes += parts_.back().text_bytes;
+    }
+  } catch (const json::exception&) {
+    return false;
+  } catch (const EnvironmentError&) {
+    return false;  // the note is there and what it speaks of is not; or a writer has it: start()
+                   // says
+  }
+  count_.resumed_documents = count_.documents;
+  count_.resumed_tokens = count_.tokens;
+  count_.resumed_bytes = saved_at_ = count_.input_bytes;
+  return true;
+}
+
+TokenizeOutput::Part& TokenizeOutput::part_of(std::int64_t document) {
+  if (parts_.size() == 1) return parts_.front();
+  const double place = philox(kSplitSeed, static_cast<std::uint64_t>(document))[0] / 4294967296.0;
+  return place < spec_.validation_share ? parts_.back() : parts_.front();
+}
+
+void TokenizeOutput::append(std::span<const std::int32_t> ids, std::uint64_t text_bytes,
+                            bool ends_document) {
+  Part& part = part_of(count_.documents);
+  part.writer->append(ids);
+  part.text_bytes += text_bytes;
+  count_.tokens += static_cast<std::int64_t>(ids.size());
+  count_.text_bytes += text_bytes;
+  if (!ends_document) return;
+  part.writer->end_document();
+  ++count_.documents;
+}
+
+void TokenizeOutput::reached(const ReaderPosition& after, std::uint64_t bytes_read) {
+  count_.input_bytes += bytes_read;
+  if (count_.input_bytes - saved_at_ < spec_.save_bytes) return;
+  saved_at_ = count_.input_bytes;
+  save(after);
+}
+
+void TokenizeOutput::save(const ReaderPosition& after) {
+  json parts = json::array();
+  for (Part& part : parts_) {
+    const auto saved = part.writer->save();
+    if (!saved) return;
+    parts.push_back({{"suffix", &part == &parts_.front() ? "" : "-validation"},
+                     {"tokens", saved->tokens},
+                     {"open_tokens", saved->open_tokens},
+                     {"documents", saved->documents},
+                     {"highest_id", saved->highest_id},
+                     {"index_bytes", saved->index_bytes},
+                     {"text_bytes", part.text_bytes}});
+  }
+  const json note{{"job", job_},
+                  {"position",
+                   {{"file", after.file},
+                    {"offset", after.offset},
+                    {"line", after.line},
+                    {"continues", after.continues}}},
+                  {"input_bytes", count_.input_bytes},
+                  {"parts", parts}};
+  replace_text(note_, note.dump(2) + "\n");
+}
+
+void TokenizeOutput::finish() {
+  for (const Part& part : parts_) {
+    if (part.writer->documents() > 0) continue;
+    throw DataError(say("--split ", spec_.validation_share, " of ", count_.documents,
+                        " documents leaves none for ", part.prefix.string()));
+  }
+  for (Part& part : parts_) {
+    part.writer->finish();
+    const Sidecar sidecar{
+        .tokenizer = tokenizer_.name(),
+        .tokenizer_path = tokenizer_.path(),
+        .tokenizer_hash = tokenizer_.hash(),
+        .vocab_size = tokenizer_.vocab_size(),
+        .end_of_document = spec_.end_documents ? tokenizer_.end_of_document() : -1,
+        .documents = part.writer->documents(),
+        .tokens = part.writer->tokens(),
+        .text_bytes = static_cast<std::int64_t>(part.text_bytes),
+        .highest_id = part.writer->highest_id(),
+    };
+    write_sidecar(part.prefix, sidecar, IndexedDataset(part.prefix));
+  }
+  ::unlink(note_.c_str());
+  finished_ = true;
+}
+
+}  // namespace trireme::data

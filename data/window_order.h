@@ -1,0 +1,40 @@
+#pragma once
+#include "data/mixture.h"
+#include "data/sample_order.h"
+
+namespace trireme::data {
+
+// A source's chosen tokens as a row of windows: window w has those from w * seq_len on, and one
+// more, so that neighbours share a token and every token is predicted once per epoch (the last,
+// incomplete window is left out).
+struct WindowRow {
+  std::int64_t begin = 0;  // first token, in the source's stream
+  std::uint64_t count = 0;
+};
+
+// Our own order. Sources alternate by Mixture; every epoch of a source visits its windows in a new
+// order by Shuffle. Nothing is built at the start and nothing is remembered.
+class WindowOrder : public SampleOrder {
+ public:
+  struct How {
+    std::int64_t seq_len = 0;
+    std::uint64_t seed = 0;
+    bool shuffle = true;  // false: windows in file order
+  };
+  WindowOrder(std::vector<WindowRow> rows, Mixture mixture, const How& how);
+
+  Origin origin(std::uint64_t sample) const override;
+  std::vector<TokenRun> runs(const Origin& from) const override;
+  std::vector<std::uint64_t> consumed(std::uint64_t sample) const override {
+    return mixture_.counts(sample);
+  }
+  std::uint64_t windows(std::size_t source) const override { return rows_.at(source).count; }
+
+ private:
+  std::vector<WindowRow> rows_;  // [sources]
+  Mixture mixture_;
+  How how_;
+  std::uint64_t shuffle_key_;
+};
+
+}  // namespace trireme::data

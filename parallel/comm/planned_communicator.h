@@ -1,0 +1,39 @@
+#pragma once
+#include "parallel/comm/communicator.h"
+#include "parallel/comm/traffic.h"
+
+namespace trireme {
+
+// The place of one rank in a group that is not there: for planning streams, on which it checks
+// tensors as every group does and counts what the rank would send.
+class PlannedCommunicator final : public Communicator {
+ public:
+  // `sent` outlives it.
+  PlannedCommunicator(int rank, int size, std::size_t buffer_bytes, Sent& sent)
+      : rank_(rank), size_(size), buffer_bytes_(buffer_bytes), sent_(sent) {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  std::size_t buffer_bytes() const override { return buffer_bytes_; }
+  void all_reduce(Stream& stream, Tensor tensor, Reduce reduce) override;
+  void all_gather(Stream& stream, Tensor whole, Tensor part) override;
+  void reduce_scatter(Stream& stream, Tensor part, Tensor whole) override;
+  void all_to_all(Stream& stream, Tensor received, Tensor sent) override;
+  void broadcast(Stream& stream, Tensor tensor, int root) override;
+  void barrier(Stream& stream) override;
+  Transfer start_send(Stream& stream, Tensor tensor, int to) override;
+  Transfer start_receive(Stream& stream, Tensor tensor, int from) override;
+
+ private:
+  // `share` of the tensor leaves this rank.
+  void count(const Stream& stream, const Tensor& tensor, double share);
+  // What the other ranks have of a whole.
+  double others() const { return (size_ - 1.0) / size_; }
+
+  int rank_;
+  int size_;
+  std::size_t buffer_bytes_;
+  Sent& sent_;
+};
+
+}  // namespace trireme

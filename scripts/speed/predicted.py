@@ -1,0 +1,222 @@
+#!/usr/bin/env python3
+"""Step times that `trireme plan` predicts for this machine's cores, beside those it then takes.
+
+    predicted.py --trireme PROGRAM [--quick] [--only TEXT] [--write FILE] [--keep FOLDER]
+
+Called by `scripts/bench --predicted`. `trireme doctor --calibrate` measures the machine once for
+each number of ranks, all of them at the same time; then every configuration is planned with that
+profile and trained for a few steps. Run it on an idle machine.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from compare import make_tokens, processor, wait_until_quiet
+
+MPIRUN = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n"]
+WARM_UP = 3  # steps in which libraries choose their kernels
+# model_type, hidden, layers, heads, ffn
+MODELS = {
+    "GPT 0.9M": ("gpt2", 128, 4, 4, 512),
+    "GPT 5M": ("gpt2", 256, 6, 8, 1024),
+    "GPT 26M": ("gpt2", 512, 8, 8, 2048),
+    "Llama 5M": ("llama", 256, 6, 4, 768),
+    "Llama 15M": ("llama", 384, 8, 6, 1024),
+    "Llama 28M": ("llama", 512, 8, 8, 1536),
+}
+HEAD = """\
+# Predicted and measured step times on a CPU
+
+Written by `scripts/bench --predicted --write trainer/plan/CPU.md`. For one, two and four ranks
+`trireme doctor --calibrate` measures what the trainer's operations reach on this machine, all ranks
+at the same time; `trireme plan` then predicts a step from that profile alone, and `trireme train`
+takes it. Measured is the median of the steps after the first {warm_up}. Nothing is fitted to these runs.
+"""
+
+
+def case(model, seq, micro, batch, ranks=1, layout="", dtype="float32", recompute="none"):
+    return dict(model=model, seq=seq, micro=micro, batch=batch, ranks=ranks, layout=layout,
+                dtype=dtype, recompute=recompute)  # fmt: skip
+
+
+def pipeline(schedule, more=""):
+    return f'pipeline = 2, schedule = "{schedule}"{more}'
+
+
+CASES = [
+    case("GPT 0.9M", 128, 4, 16),
+    case("GPT 5M", 256, 4, 4),
+    case("GPT 5M", 512, 2, 4, dtype="bfloat16"),
+    case("GPT 26M", 128, 4, 4),
+    case("Llama 5M", 128, 8, 8),
+    case("Llama 15M", 256, 4, 4, dtype="bfloat16"),
+    case("Llama 15M", 256, 2, 4, recompute="full"),
+    case("Llama 28M", 512, 1, 1),
+    case("Llama 28M", 64, 4, 4, dtype="bfloat16", recompute="selective"),
+    case("GPT 5M", 256, 2, 4, 2, "data_shard = 2, zero = 0"),
+    case("Llama 15M", 256, 2, 4, 2, "data_shard = 2, zero = 1"),
+    case("GPT 26M", 128, 2, 8, 2, "data_shard = 2, zero = 2", dtype="bfloat16"),
+    case("Llama 5M", 256, 1, 4, 2, "data_shard = 2, zero = 3"),
+    case("GPT 26M", 128, 4, 4, 2, "tensor = 2"),
+    case("Llama 15M", 256, 4, 4, 2, "tensor = 2, sequence = true"),
+    case("GPT 5M", 256, 1, 8, 2, pipeline("1F1B")),
+    case("Llama 15M", 128, 2, 8, 2, pipeline("GPipe")),
+    case("Llama 15M", 128, 2, 8, 2, pipeline("Interleaved1F1B", ", virtual_stages = 2")),
+    case("GPT 5M", 256, 1, 8, 2, pipeline("ZBH1")),
+    case("GPT 26M", 128, 2, 8, 2, pipeline("1F1B"), dtype="bfloat16", recompute="full"),
+    case("Llama 5M", 256, 1, 8, 4, "data_shard = 4, zero = 1"),
+    case("Llama 15M", 128, 2, 8, 4, "data_shard = 4, zero = 3"),
+    case("GPT 5M", 256, 2, 8, 4, "tensor = 2, sequence = true, data_shard = 2"),
+    case("GPT 26M", 128, 4, 4, 4, "tensor = 4"),
+    case("Llama 15M", 128, 1, 8, 4, 'pipeline = 4, schedule = "1F1B"'),
+    case("GPT 5M", 256, 1, 8, 4, pipeline("1F1B", ", data_shard = 2")),
+    case("Llama 15M", 128, 2, 8, 4, pipeline("ZBH1", ", tensor = 2"), dtype="bfloat16"),
+]
+
+
+def config(what, steps):
+    model_type, hidden, layers, heads, ffn = MODELS[what["model"]]
+    layout = what["layout"].replace(", ", "\n")
+    return f"""
+[job]
+dump_folder = "run"
+[model]
+model_type = "{model_type}"
+vocab_size = 512
+hidden_size = {hidden}
+intermediate_size = {ffn}
+num_hidden_layers = {layers}
+num_attention_heads = {heads}
+num_key_value_heads = {heads}
+max_position_embeddings = {what["seq"]}
+[data]
+train = [{{ path = "tokens" }}]
+[training]
+seq_len = {what["seq"]}
+local_batch_size = {what["micro"]}
+global_batch_size = {what["batch"]}
+dtype = "{what["dtype"]}"
+steps = {steps}
+[activation_checkpoint]
+mode = "{what["recompute"]}"
+[checkpoint]
+interval = 0
+[metrics]
+log_freq = 1000000
+[parallelism]
+{layout}
+"""
+
+
+def name_of(what):
+    words = [what["layout"]] if what["layout"] else []
+    words += [what["dtype"]] if what["dtype"] != "float32" else []
+    words += [f"{what['recompute']} recomputation"] if what["recompute"] != "none" else []
+    return ", ".join(words).replace('"', "") or "alone"
+
+
+def run(command, folder):
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))} failed:\n{done.stderr}")
+    return done.stdout
+
+
+def on_ranks(ranks, command):
+    return [*MPIRUN, str(ranks), *command] if ranks > 1 else command
+
+
+def measured(program, what, steps, folder):
+    shutil.rmtree(folder / "run", ignore_errors=True)
+    (folder / "run.toml").write_text(config(what, WARM_UP + steps))
+    run(on_ranks(what["ranks"], [program, "train", "run.toml"]), folder)
+    lines = (folder / "run" / "metrics.jsonl").read_text().splitlines()
+    return statistics.median(json.loads(line)["step_seconds"] for line in lines[WARM_UP:])
+
+
+def predicted(program, what, folder):
+    (folder / "run.toml").write_text(config(what, 1))
+    ranks = str(what["ranks"])
+    out = run([program, "plan", "run.toml", "-n", ranks, "--gpu", f"{ranks}.json", "--json"], folder)
+    return json.loads(out)["step"]
+
+
+def percentile(values, share):
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--trireme", required=True)
+    parser.add_argument("--quick", action="store_true", help="a few steps, no waiting for quiet")
+    parser.add_argument("--only", default="", help="configurations whose row contains this")
+    parser.add_argument("--write", type=pathlib.Path, help="the table with its head, as Markdown")
+    keep = "profiles and measured.json; what is there already is not measured again"
+    parser.add_argument("--keep", type=pathlib.Path, help=keep)
+    parser.add_argument("--explain", action="store_true", help="where predicted time goes")
+    return parser.parse_args()
+
+
+def compare(options, folder):
+    """Yields (what, predicted step, measured seconds)."""
+    kept = folder / "measured.json"
+    known = json.loads(kept.read_text()) if kept.exists() else {}
+    cases = [c for c in CASES if options.only.lower() in f"{c['model']} {name_of(c)}".lower()]
+    make_tokens(options, folder)
+    for ranks in sorted({c["ranks"] for c in cases}):
+        profile = f"{ranks}.json"
+        if not (folder / profile).exists():
+            run(on_ranks(ranks, [options.trireme, "doctor", "--calibrate", profile]), folder)
+    for what in cases:
+        if str(what) not in known:
+            if not options.quick:
+                wait_until_quiet(20)
+            known[str(what)] = measured(options.trireme, what, 4 if options.quick else 7, folder)
+            kept.write_text(json.dumps(known, indent=1))
+        yield what, predicted(options.trireme, what, folder), known[str(what)]
+
+
+def main():
+    options = arguments()
+    options.trireme = str(pathlib.Path(options.trireme).resolve())
+    os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    lines = [HEAD.format(warm_up=WARM_UP)]
+    lines.append(f"{datetime.date.today()}, {processor()}, {os.cpu_count()} cores.\n")
+    lines.append("| model | tokens of a micro-batch | micro-batches of a step | ranks | layout | predicted s "
+                 "| measured s | error |\n|---|---|--:|--:|---|--:|--:|--:|")  # fmt: skip
+    print("\n".join(lines))
+    errors = []
+
+    def tell(line):
+        print(line, flush=True)
+        lines.append(line)
+
+    with tempfile.TemporaryDirectory(prefix="trireme-bench-") as scratch:
+        folder = (options.keep or pathlib.Path(scratch)).resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        for what, step, took in compare(options, folder):
+            error = step["seconds"] / took - 1
+            errors.append(abs(error))
+            tell(f"| {what['model']} | {what['micro']} x {what['seq']} "
+                 f"| {what['batch'] // what['micro']} | {what['ranks']} | {name_of(what)} "
+                 f"| {step['seconds']:.4f} | {took:.4f} | {100 * error:+.1f} % |")  # fmt: skip
+            if options.explain:
+                parts = {name: round(1e3 * s, 1) for name, s in step["parts"].items()}
+                print(f"    ms: {parts}", flush=True)
+    tell(f"\nOf {len(errors)} configurations the median is {100 * statistics.median(errors):.1f} % "
+         f"off, the 90th percentile {100 * percentile(errors, 0.9):.1f} %, the worst "
+         f"{100 * max(errors):.1f} %.")  # fmt: skip
+    if options.write:
+        options.write.write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+#!/usr/bin/python3
+"""trireme audit finds a run clean however often it was killed, moved, rolled back; and it finds
+what was changed in its ledger or in its token files."""
+import fcntl
+import re
+import signal
+
+from support import (MPI, Process, check, checkpoints, events, fact, main, note, steps_done)
+
+BATCH, STEPS = 4, 36
+CONFIG = {"model": {"flavor": "tiny", "num_hidden_layers": 2},
+          "training": {"steps": STEPS, "local_batch_size": 1, "global_batch_size": BATCH},
+          "lr_scheduler": {"name": "constant"},
+          "checkpoint": {"interval": 6}}
+
+
+def options_of(layout):
+    ranks, *options = layout
+    return ranks, [f"--parallelism.{option}" for option in options]
+
+
+def start(workshop, config, layout):
+    ranks, options = options_of(layout)
+    if ranks == 1:
+        return workshop.start("train", config, *options)
+    return Process(workshop.launch(ranks, "train", config, *options), workshop.folder,
+                   {**workshop.env, **MPI})
+
+
+def killed_after(workshop, config, run, layout, step):
+    with start(workshop, config, layout) as process:
+        check(process.wait_for(lambda: steps_done(run) >= step, f"step {step}"), process.text())
+        process.send(signal.SIGKILL)
+        process.wait()
+    with (run / "LEASE.json").open() as lease:
+        fcntl.flock(lease, fcntl.LOCK_EX)  # mpirun's ranks outlive it by a moment
+    note(f"{layout}: killed after step {steps_done(run)}, checkpoints {checkpoints(run)}")
+
+
+def clean(workshop, run, *options):
+    """The table's rows by their names."""
+    result = workshop.run("audit", run, *options).done()
+    check(result.out.endswith("\nclean\n"), result)
+    return {line[:13].rstrip(): line[14:] for line in result.out.splitlines()[:-1]}
+
+
+def numbers(row):
+    return [int(number) for number in re.findall(r"\d+", row)]
+
+
+@fact
+def a_run_that_is_killed_and_moved_to_other_layouts_is_clean(workshop):
+    workshop.corpus()
+    run = workshop / "run"
+    config = workshop.config("run", {**CONFIG, "job": {"reproducible": True, "threads": 1}})
+    killed_after(workshop, config, run, (1,), 8)
+    killed_after(workshop, config, run, (2, "data_shard=2"), 14)
+    killed_after(workshop, config, run, (2, "pipeline=2"), 20)
+    workshop.run("train", config).done()
+    numbered = [event["incarnation"] for event in events(run) if event["event"] in
+                ("start", "resume")]
+    check(numbered == [1, 2, 3, 4], numbered)
+    table = clean(workshop, "run", "--data")
+    note(table)
+    check(table["steps"] == f"1 to {STEPS}, {STEPS} lines", table)
+    check(numbers(table["samples"]) == [BATCH * STEPS, 0], table)
+    again = numbers(table["taken again"])
+    check(again[0] >= 3 and len(set(again)) == 1, "all had the same bits, and had to:", table)
+    check(numbers(table["checkpoints"]) == [len(checkpoints(run))], table)
+    check(numbers(table["data"])[0] >= BATCH * STEPS, table)
+
+
+@fact
+def a_layout_that_promises_no_bits_has_to_have_the_samples(workshop):
+    workshop.corpus()
+    run = workshop / "run"
+    config = workshop.config("run", CONFIG)
+    killed_after(workshop, config, run, (1,), 9)
+    workshop.run_ranks(2, "train", config, "--parallelism.tensor=2").done()
+    again = numbers(clean(workshop, "run", "--data")["taken again"])
+    check(again[0] == again[1] and again[0] >= 1 and again[3] == 0, again)
+
+
+@fact
+def a_run_that_goes_on_from_memory_is_clean(workshop):
+    """Validation, a blend and an epoch that ends are in it, too."""
+    workshop.corpus(words=2000)
+    workshop.corpus("second", seed=2, words=900)
+    run = workshop / "run"
+    (workshop / "shm").mkdir()
+    config = workshop.config("run", {
+        **CONFIG, "elastic": {"memory_interval": 3, "memory_folder": workshop / "shm"},
+        "data": {"train": [{"path": "corpus"}, {"path": "second", "weight": 3}], "split": 0.2,
+                 "document_mask": True},
+        "training": {**CONFIG["training"], "dtype": "float16", "seq_len": 128},
+        "validation": {"freq": 7, "steps": 2}})
+    for step in (4, 11, 20, 27):
+        killed_after(workshop, config, run, (1,), step)
+    workshop.run("train", config).done()
+    check(any(event["in_memory"] for event in events(run, "resume")), events(run, "resume"))
+    table = clean(workshop, "run", "--data")
+    note(table)
+    again = numbers(table["taken again"])
+    check(again[0] >= 1 and len(set(again)) == 1, table)
+
+
+@fact
+def what_was_left_out_has_its_reason(workshop):
+    workshop.corpus()
+    drill = "step={} rank=0 parameter=layers.1.mlp.up.weight value=nan"
+    for policy, left_out in (("skip", 3 + BATCH), ("rollback", 3 + 3 * BATCH)):
+        changes = {**CONFIG, "data": {"train": [{"path": "corpus"}], "skip": [[5, 8]]},
+                   "training": {**CONFIG["training"], "on_nonfinite": policy}}
+        config = workshop.config(policy, changes)
+        workshop.run("train", config, "--training.steps=15",
+                     env={"TRIREME_INJECT_GRADIENT": drill.format(9)}).done()
+        workshop.run_ranks(2, "train", config, "--parallelism.data_shard=2").done()
+        table = clean(workshop, policy, "--data")
+        note(policy, table)
+        check(numbers(table["samples"]) == [BATCH * STEPS, left_out], table)
+        check(numbers(table["incarnations"]) == [2, int(policy == "rollback")], table)
+        log = workshop / policy / "events.jsonl"
+        log.write_text("".join(line + "\n" for line in log.read_text().splitlines()
+                               if f'"event":"{policy}"' not in line))
+        workshop.run("audit", policy).refused(3, "not clean", "ledger.jsonl:", "are left out")
+
+
+@fact
+def a_ledger_that_was_changed_is_not_clean(workshop):
+    workshop.corpus()
+    workshop.run("train", workshop.config("run", CONFIG)).done()
+    path = workshop / "run/ledger.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    check(len(lines) == STEPS + 1, lines)
+
+    def refused(changed, *words):
+        path.write_text("".join(changed))
+        workshop.run("audit", "run").refused(3, "run is not clean", *words)
+
+    refused(lines[:7] + lines[8:], "ledger.jsonl:8: step 8", "as it was written")
+    refused(lines[:7] + lines[6:], "ledger.jsonl:8: step 6", "as it was written")
+    refused(lines[:-1], f"metrics.jsonl:{STEPS}: step {STEPS}", "the ledger does not have it")
+    digit = re.search('"hash":"(.)', lines[4]).group(1)
+    flipped = lines[4].replace(f'"hash":"{digit}', f'"hash":"{"0" if digit == "1" else "1"}')
+    refused(lines[:4] + [flipped] + lines[5:], "ledger.jsonl:5: step 4", "as it was written")
+    path.write_text("".join(lines) + lines[-1][:40])  # torn by a kill
+    clean(workshop, "run")
+    path.unlink()
+    workshop.run("audit", "run").refused(3, "has no ledger.jsonl")
+    workshop.run("audit", "nowhere").refused(2, "no such run folder")
+
+
+@fact
+def other_token_files_are_not_the_runs(workshop):
+    workshop.corpus()
+    workshop.run("train", workshop.config("run", CONFIG)).done()
+    clean(workshop, "run", "--data")
+    tokens = workshop / "corpus.bin"
+    good = tokens.read_bytes()
+    tokens.write_bytes(bytes(byte ^ 1 if place % 16 == 0 and byte >= ord("a") else byte
+                             for place, byte in enumerate(good)))
+    clean(workshop, "run")
+    message = workshop.run("audit", "run", "--data").refused(3, "run is not clean")
+    check("token files" in message, message)
+    tokens.write_bytes(good)
+    clean(workshop, "run", "--data")
+
+
+if __name__ == "__main__":
+    main()

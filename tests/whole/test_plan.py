@@ -1,0 +1,110 @@
+#!/usr/bin/python3
+"""What a run will take and cost is told before it, without a GPU, MPI or data."""
+import json
+import re
+import time
+
+from support import check, fact, main, note
+
+LARGE = """[job]
+dump_folder = "run"
+[model]
+flavor = "llama3-70b"
+[data]
+train = [{ path = "nowhere/tokens" }]
+[training]
+seq_len = 4096
+global_batch_size = 1024
+dtype = "bfloat16"
+tokens = 1_400_000_000_000
+[parallelism]
+tensor = 8
+sequence = true
+pipeline = 8
+[activation_checkpoint]
+mode = "selective"
+"""
+
+
+def plan(workshop, text, *options, code=0):
+    (workshop / "run.toml").write_text(text)
+    result = workshop.run("plan", "run.toml", "--json", *options)
+    check(result.code == code, result)
+    return json.loads(result.out)
+
+
+@fact
+def seventy_billion_parameters_on_a_thousand_ranks_are_planned_in_a_second(workshop):
+    times = []
+    for _ in range(3):
+        start = time.monotonic()
+        told = plan(workshop, LARGE, "-n", "1024", "--gpu", "H100", "--price", "2.5")
+        times.append(time.monotonic() - start)
+    note(f"seconds: {times}")
+    check(min(times) < 3, "it took", times)  # 1 s on a machine with nothing else to do
+    check(told["parameters"] == 70_553_706_496, told["parameters"])
+    check(len(told["memory"]["places"]) == 8, told["memory"])
+    check(told["memory"]["fits"], told["memory"])
+    for place in told["memory"]["places"]:
+        check(sum(place["classes"].values()) == place["bytes"], place)
+    step, run = told["step"], told["run"]
+    check(0.2 < step["mfu"] < 0.7, step)
+    check(abs(sum(step["parts"].values()) / step["seconds"] - 1) < 1e-6, step)
+    check(abs(run["cost"] / run["device_hours"] - 2.5) < 1e-6, run)
+    bubble = told["bubble"]
+    check(abs(bubble["idle_fraction_equal_stages"] - 7 / (64 + 7)) < 1e-9, bubble)
+    check(abs(bubble["overhead_over_ideal_equal_stages"] - 7 / 64) < 1e-9, bubble)
+
+
+@fact
+def a_plan_is_shown_in_a_terminal_and_on_a_page(workshop):
+    (workshop / "run.toml").write_text(LARGE)
+    shown = workshop.run("plan", "run.toml", "-n", "128", "--gpu", "H100", "--mtbf", "24",
+                         "--html", "plan.html").done().out
+    for words in ("idle fraction of the total", "overhead over the ideal", "place 7", "Besiroglu",
+                  "by Daly", "sent by a rank", "W weights"):
+        check(words in shown, words, "is not in", shown)
+    check("\x1b" not in shown, "colors without a terminal")
+    page = (workshop / "plan.html").read_text()
+    check(page.count("<svg") == 2 and "{{" not in page, page[:400])
+    check(not re.search(r'(src|href)="(?!data:)', page), "the page asks for other files")
+    check(not (workshop / "run").exists(), "it made the run folder")
+
+
+@fact
+def what_does_not_fit_comes_with_changes_that_do(workshop):
+    text = LARGE.replace('mode = "selective"', 'mode = "none"').replace(
+        "global_batch_size = 1024", "global_batch_size = 1024\nlocal_batch_size = 8")
+    (workshop / "run.toml").write_text(text)
+    message = workshop.run("plan", "run.toml", "-n", "128", "--gpu", "H100")
+    check(message.code == 5, message)
+    changes = re.findall(r"^  (.*) would need", message.out, re.M)
+    check(len(changes) == 3, message.out)
+    for change in changes:
+        options = [f"--{one.strip()}".replace(" = ", "=").replace('"', "")
+                   for one in re.split(r" and | with ", change)]
+        options = [o.replace("--data_shard", "--parallelism.data_shard") for o in options]
+        check(plan(workshop, text, "-n", "128", "--gpu", "H100", *options)["memory"]["fits"], change)
+
+
+@fact
+def a_search_writes_a_config_that_plans_as_it_said(workshop):
+    text = LARGE.replace("llama3-70b", "llama3-8b").replace("tensor = 8", "tensor = 1").replace(
+        "sequence = true", "").replace("pipeline = 8", "").replace(
+            "global_batch_size = 1024", "global_batch_size = 128")
+    found = plan(workshop, text, "-n", "16", "--gpu", "A100-80G", "--search", "--write", "best.toml")
+    check(found["memory"]["fits"] and found["layout"]["ranks"] == 16, found["layout"])
+    again = plan(workshop, (workshop / "best.toml").read_text(), "-n", "16", "--gpu", "A100-80G")
+    check(again["step"]["seconds"] == found["step"]["seconds"], found["step"], again["step"])
+    check(again["layout"] == found["layout"], found["layout"], again["layout"])
+
+
+@fact
+def a_gpu_that_is_not_listed_and_ranks_that_do_not_fit_the_layout_are_refused(workshop):
+    (workshop / "run.toml").write_text(LARGE)
+    workshop.run("plan", "run.toml", "-n", "128", "--gpu", "H1000").refused(2, "H1000", "H100")
+    workshop.run("plan", "run.toml", "-n", "100", "--gpu", "H100").refused(2, "100")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,300 @@
+#!/usr/bin/python3
+"""Runs as jobs of a real Slurm, by the scripts that trireme slurm prints."""
+import pathlib
+import shlex
+import signal
+import subprocess
+import sys
+import time
+
+from support import (check, checkpoints, curve, events, fact, main, note, same_curve,
+                     slurm_cluster, steps_done)
+
+# Two ranks, whose steps have the bits of a single rank's. No checkpoint unless asked for.
+SHARED = {"job": {"reproducible": True},
+          "training": {"seq_len": 64, "global_batch_size": 64, "steps": 80},
+          "lr_scheduler": {"name": "constant"},
+          "parallelism": {"data_shard": 2},
+          "checkpoint": {"interval": 0}}
+ENDLESS = {**SHARED, "training": {**SHARED["training"], "steps": 1000000}}
+
+
+def script(workshop, name, config, *words):
+    """trireme slurm's, as a file NAME.sbatch."""
+    text = workshop.run("slurm", config, *words).done().out
+    (workshop / f"{name}.sbatch").write_text(text)
+    return f"{name}.sbatch"
+
+
+def options(text):
+    """What the #SBATCH lines of a script ask for."""
+    return [line.split(" ", 1)[1] for line in text.splitlines() if line.startswith("#SBATCH ")]
+
+
+def wait_for_steps(run, steps, timeout=60):
+    end = time.monotonic() + timeout
+    while steps_done(run) < steps:
+        check(time.monotonic() < end, f"{steps_done(run)} steps instead of {steps}")
+        time.sleep(0.02)
+
+
+def stops(run):
+    return [event["reason"] for event in events(run, "stop")]
+
+
+def wait_for_stops(run, count, timeout=60):
+    end = time.monotonic() + timeout
+    while len(stops(run)) < count:
+        check(time.monotonic() < end, f"stopped by {stops(run)} only, after {steps_done(run)} steps")
+        time.sleep(0.05)
+    return stops(run)
+
+
+def cancel(slurm, job, run):
+    """Ends a job that has begun to go on: it commits what it did and does not come back."""
+    before = len(stops(run))
+    slurm.ask("scancel", job)
+    slurm.wait_for(job, "CANCELLED")
+    check(len(stops(run)) == before + 1, stops(run))
+    check(checkpoints(run)[-1] == steps_done(run), checkpoints(run), steps_done(run), "steps done")
+
+
+def shared_files(processes):
+    """What the processes have of /dev/shm."""
+    found = set()
+    for process in processes:
+        try:
+            maps = pathlib.Path(f"/proc/{process}/maps").read_text(errors="replace")
+        except OSError:  # ended meanwhile
+            continue
+        found.update(word for word in maps.split() if word.startswith("/dev/shm/"))
+    return found
+
+
+def train_alone(workshop, steps):
+    """The curve of so many steps, by one rank that nothing disturbs."""
+    config = workshop.config("alone", {**SHARED, "parallelism": {"data_shard": 1}})
+    workshop.run("train", config, f"--training.steps={steps}").done()
+    return curve(workshop / "alone")
+
+
+@fact
+def a_script_asks_for_what_the_layout_needs(workshop):
+    layout = {"job": {"threads": 3}, "parallelism": {"tensor": 2, "data_shard": 4},
+              "training": {"global_batch_size": 16}}
+    config = workshop.config("run", layout)
+    text = workshop.run("slurm", config, "--nodes=2", "--time=1-12", "--partition=long",
+                        "--sbatch=--account=me", "--optimizer.lr=0.001").done().out
+    asked = options(text)
+    for option in ("--nodes=2", "--ntasks-per-node=4", "--cpus-per-task=3", "--time=1-12",
+                   "--partition=long", "--account=me", "--requeue", "--open-mode=append",
+                   "--signal=USR1@180", "--job-name=run"):
+        check(option in asked, option, "is not in", asked)
+    check("--gpus-per-node=4" not in asked and "--no-kill" not in asked, asked)
+    command = next(line for line in text.splitlines() if line.startswith("srun "))
+    check(shlex.split(command)[-4:-1] == ["train", str(workshop / config),
+                                          "--optimizer.lr=0.001"], command)
+    open_layout = workshop.config("open", {"parallelism": {"data_shard": 0},
+                                           "training": {"global_batch_size": 16}})
+    text = workshop.run("slurm", open_layout, "--ranks=4", "--gpus-per-node=4", "--launch",
+                        "--chain=array", "--jobs=7", "--nodes=2", "--spares=1").done().out
+    for option in ("--nodes=3", "--no-kill", "--ntasks-per-node=2", "--gpus-per-node=4", "--signal=B:USR1@180",
+                   "--no-requeue", "--array=1-7%1"):
+        check(option in options(text), option, "is not in", options(text))
+    check(f"launch -n 4 {workshop / open_layout} &" in text, text)
+
+
+@fact
+def a_script_holds_any_path_and_is_the_shells(workshop):
+    home = workshop / "it's a $HOME; \"folder\""
+    home.mkdir()
+    (home / workshop.config("run", {"job": {"dump_folder": "a b"}})).write_text(
+        (workshop / "run.toml").read_text())
+    text = workshop.run("slurm", home / "run.toml", "--job.description=a \"b\" 'c' $d").done().out
+    command = next(line for line in text.splitlines() if line.startswith("srun "))
+    words = shlex.split(command)
+    check(words[-3:-1] == [str(home / "run.toml"), "--job.description=a \"b\" 'c' $d"], words)
+    check("--job-name=a-b" in options(text), options(text))
+    checked = subprocess.run(["bash", "-n"], input=text.encode(), capture_output=True, check=False)
+    check(checked.returncode == 0 and not checked.stderr, checked)
+    workshop.run("slurm", "run.toml", "--sbatch=--comment=a\nb").refused(2, "control character")
+
+
+@fact
+def what_no_job_can_be_is_refused(workshop):
+    config = workshop.config("run", {"parallelism": {"data_shard": 4},
+                                     "training": {"global_batch_size": 16}})
+    workshop.run("slurm", config, "--nodes=3").refused(2, "4 ranks", "equally")
+    workshop.run("slurm", config, "--ranks=6").refused(2, "[parallelism] wants 4 ranks")
+    for limit in ("3", "3:00", "0:03:00", "0-0:3", "0-0:3:00"):
+        workshop.run("slurm", config, f"--time={limit}").refused(2, f"--time {limit} ", "180 s")
+    for limit in ("4", "3:01", "0:03:01", "0-1", "0-0:4", "0-0:3:01"):
+        workshop.run("slurm", config, f"--time={limit}").done()
+    workshop.run("slurm", config, "--time=soon").refused(2, "'soon'", "12:00:00")
+    workshop.run("slurm", config, "--spares=1").refused(2, "--launch")
+    workshop.run("slurm", config, "--chain=forever").refused(2, "--chain")
+    workshop.run("slurm", config, "--training.stepz=3").refused(2, "training.steps")
+
+
+@fact
+def a_job_that_anything_stops_goes_on_to_the_same_curve(workshop):
+    workshop.corpus()
+    with slurm_cluster(nodes=4, slurmd_timeout=5, grace=30) as slurm:
+        begun = time.monotonic()
+        run, limited = workshop / "asked", workshop / "limited"
+        # Slurm looks for jobs near their time limit 30 s after its start, and every 30 s on.
+        late = slurm.submit(script(
+            workshop, "limited", workshop.config("limited", ENDLESS), "--nodes=2", "--time=1",
+            "--warning=30", "--sbatch=--nodelist=n[3-4]", "--sbatch=--begin=now+20"),
+            folder=workshop.folder)
+        job = slurm.submit(script(
+            workshop, "asked", workshop.config("asked", ENDLESS), "--nodes=2",
+            "--sbatch=--nodelist=n[1-2]"), folder=workshop.folder)
+
+        def goes_on(what):
+            before = steps_done(run)
+            wait_for_steps(run, before + 5)
+            note(f"{time.monotonic() - begun:.1f} s: {what}; stopped by {stops(run)}, goes on "
+                 f"after step {before}")
+
+        wait_for_steps(run, 5)
+        shared = shared_files(slurm.processes("n1") | slurm.processes("n2"))
+        slurm.ask("scancel", "--signal=USR1", job)
+        check(wait_for_stops(run, 1) == ["SIGUSR1"], stops(run))
+        goes_on("scancel --signal=USR1")
+        slurm.ask("scancel", "--batch", "--signal=USR1", job)
+        check(wait_for_stops(run, 2)[1:] == ["SIGUSR1"], stops(run))
+        goes_on("scancel --batch --signal=USR1")
+        saved = checkpoints(run)[-1]
+        shared |= shared_files(slurm.processes("n1") | slurm.processes("n2"))
+        slurm.power_off("n2")
+        # With so short a limit it is warned each time Slurm looks.
+        check(set(wait_for_stops(limited, 1, 100)) == {"SIGUSR1"}, stops(limited))
+        slurm.wait_for(late, "PENDING")
+        slurm.ask("scontrol", "update", f"JobId={late}", "TimeLimit=60")
+        note(f"{time.monotonic() - begun:.1f} s: the time limit after {steps_done(limited)} steps")
+        wait_for_steps(limited, steps_done(limited) + 3)
+        cancel(slurm, late, limited)
+        slurm.wait_for(job, "PENDING")
+        slurm.power_on("n2")
+        slurm.wait_for(job, "RUNNING")
+        goes_on(f"a lost node, back to step {saved}")
+        urgent = slurm.submit("--partition=urgent", "--nodelist=n[1-2]", "--exclusive",
+                              "--output=/dev/null", "--wrap=true")
+        check(wait_for_stops(run, 3)[2:] == ["SIGTERM"], stops(run))
+        slurm.wait_for(urgent, "COMPLETED")
+        goes_on("a job of higher priority")
+        check(int(slurm.job(job)["Restarts"]) >= 4, slurm.job(job))
+        cancel(slurm, job, run)
+    check(not [path for path in shared if pathlib.Path(path).exists()], shared)
+    alone = train_alone(workshop, max(steps_done(run), steps_done(limited)))
+    for folder in (run, limited):
+        same_curve(folder, alone[:steps_done(folder)])
+
+
+@fact
+def a_supervised_job_is_requeued_too(workshop):
+    workshop.corpus()
+    with slurm_cluster(nodes=1, grace=30,
+                       more="SlurmctldParameters=preempt_send_user_signal") as slurm:
+        run = workshop / "watched"
+        job = slurm.submit(script(workshop, "watched", workshop.config("watched", ENDLESS),
+                                  "--launch"), folder=workshop.folder)
+        urgent = ("sbatch", "--partition=urgent", "--exclusive", "--output=/dev/null", "--wrap=true")
+        for count, words in enumerate([("scancel", "--batch", "--signal=USR1", job),
+                                       ("scontrol", "requeue", job), urgent], 1):
+            wait_for_steps(run, steps_done(run) + 5)
+            slurm.ask(*words)
+            note(f"{words[0]} {words[1]}: stopped by {wait_for_stops(run, count)[-1]}")
+            slurm.wait_for(job, "PENDING")
+            check(checkpoints(run)[-1] == steps_done(run), checkpoints(run), steps_done(run))
+        # The last came by the signal that the script asks for, and 30 s before a SIGTERM would.
+        check(stops(run)[::2] == ["SIGUSR1", "SIGUSR1"], stops(run))
+        slurm.ask("scancel", job)
+        slurm.wait_for(job, "CANCELLED")
+        starts = [event["why"] for event in events(run, "launch")]
+        check(len(starts) >= 2 and set(starts) == {"start"}, starts)
+    same_curve(run, train_alone(workshop, steps_done(run)))
+
+
+@fact
+def a_chain_without_requeue_ends_with_the_run(workshop):
+    workshop.corpus()
+    runs = {kind: workshop / kind for kind in ("array", "singleton")}
+    with slurm_cluster(nodes=2) as slurm:
+        for kind in runs:
+            script(workshop, kind, workshop.config(kind, SHARED), f"--chain={kind}", "--jobs=3")
+        array = slurm.submit("array.sbatch", folder=workshop.folder)
+        chain = [slurm.submit("singleton.sbatch", folder=workshop.folder) for _ in range(3)]
+        for kind, first in (("array", f"{array}_1"), ("singleton", chain[0])):
+            wait_for_steps(runs[kind], 3)
+            # Of an array's it is sure only seconds later, when the other run may be over.
+            slurm.start("scancel", "--signal=USR1", first)
+        for first, second, third in (tuple(f"{array}_{i}" for i in (1, 2, 3)), chain):
+            check(slurm.wait_for(first, "FAILED")["ExitCode"] == "75:0", slurm.job(first))
+            slurm.wait_for(second, "COMPLETED")
+            slurm.wait_for(third, "CANCELLED")
+    alone = train_alone(workshop, 80)
+    for run in runs.values():
+        check(len(stops(run)) == 2, stops(run))
+        same_curve(run, alone)
+
+
+@fact
+def a_job_that_cannot_succeed_is_not_requeued(workshop):
+    workshop.corpus()
+    with slurm_cluster(nodes=2) as slurm:
+        config = workshop.config("wrong", SHARED)
+        job = script(workshop, "wrong", config, "--nodes=2")
+        with open(workshop / config, "a", encoding="ascii") as file:
+            file.write("[job2]\n")
+        number = slurm.submit(job, folder=workshop.folder)
+        ended = slurm.wait_for(number, "FAILED")
+        told = (workshop / f"wrong-{number}.out").read_text()
+        check((ended["ExitCode"], ended["Restarts"]) == ("2:0", "0"), ended, told)
+        check(told.count("trireme: error: ") == 1 and "job2" in told, told)
+        check("exit 2: the config" in told, told)
+
+        config = workshop.config("alone", SHARED)
+        done = slurm.run("srun", "--nodes=2", "--ntasks=2", workshop.trireme, "train", config,
+                         cwd=workshop.folder)
+        note(done.err.strip())
+        check(done.code == 5, done)
+        check(done.err.count("trireme: error: ") == 1, done)
+        check("srun --mpi=pmix" in done.err, done)
+        check(not (workshop / "alone").exists(), "a run folder was made")
+
+
+def mentions(text):
+    """The processes whose words or environment have the text."""
+    found = []
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            told = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
+        except OSError:  # ended meanwhile
+            continue
+        if text.encode() in told:
+            found.append(process.name)
+    return found
+
+
+@fact
+def a_cluster_ends_even_with_a_test_that_is_killed(workshop):
+    with slurm_cluster() as slurm:
+        module = sys.modules[type(slurm).__module__].__file__
+        check(len(mentions(str(slurm.folder))) > 3, mentions(str(slurm.folder)))
+    check(not mentions(str(slurm.folder)) and not slurm.folder.exists(), "it is still there")
+    words = 'echo "$SLURM_CONF"; exec srun --nodes=2 bash -c "echo runs; sleep 1000"'
+    with subprocess.Popen([sys.executable, "-B", module, "2", "bash", "-c", words],
+                          stdout=subprocess.PIPE, text=True) as test:
+        folder = pathlib.Path(test.stdout.readline().strip()).parent
+        check([test.stdout.readline() for _ in range(2)] == 2 * ["runs\n"], "no step")
+        test.send_signal(signal.SIGKILL)
+        end = time.monotonic() + 20
+        while mentions(str(folder)) or folder.exists():
+            check(time.monotonic() < end, "left:", mentions(str(folder)), folder)
+            time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    main()

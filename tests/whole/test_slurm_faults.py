@@ -1,0 +1,28 @@
+#!/usr/bin/python3
+"""The faults of test_restarts.py where the ranks are steps of a real Slurm: some of them, others each
+time. scripts/fault_matrix --under slurm goes through all."""
+import os
+import random
+
+from fault_matrix import CASES, LAYOUTS, faults_of_one_run, go_through, job_of, left_alone, slurm
+from support import SEED, fact, main, note
+
+COUNT = 6
+
+
+@fact
+def some_of_all_faults_under_slurm(workshop):
+    rng = random.Random(SEED)
+    layout = rng.choice(list(LAYOUTS))
+    note(f"TRIREME_SEED={SEED}: layout {layout}")
+    with slurm() as cluster:
+        job = job_of(cluster)
+        whole = left_alone(workshop, LAYOUTS[layout], job=job)
+        go_through(workshop, "run", LAYOUTS[layout], faults_of_one_run(CASES[layout], COUNT, rng), whole, job)
+
+
+if __name__ == "__main__":
+    # A sync costs nothing there, and what survives a kill is the same.
+    if os.access("/dev/shm", os.W_OK):
+        os.environ.setdefault("TMPDIR", "/dev/shm")
+    main()

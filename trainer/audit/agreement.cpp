@@ -1,0 +1,145 @@
+#include "trainer/audit/agreement.h"
+
+#include <algorithm>
+#include <bit>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "model/base/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr const char* kMetrics = "metrics.jsonl";
+
+std::uint64_t bits(double value) {
+  return std::bit_cast<std::uint64_t>(value);
+}
+
+// What a line of the metrics has otherwise than the ledger; empty when nothing.
+std::string difference(const MetricsRecord& line, std::int64_t tokens_before,
+                       const LedgerStep& step) {
+  if (bits(line.loss) != bits(step.loss)) return "loss";
+  if (bits(line.grad_norm) != bits(step.grad_norm)) return "grad_norm";
+  if (bits(line.lr) != bits(step.lr)) return "lr";
+  if (line.tokens - tokens_before != step.tokens) return "number of tokens";
+  return "";
+}
+
+std::int64_t compare_metrics(const Records& records, const Lineage& lineage, Findings& findings) {
+  std::int64_t same = 0, step = 0, tokens = 0;
+  bool known = true;  // of several in a row that are not, the first is told
+  for (const MetricsRecord& line : records.metrics) {
+    const auto find = [&](std::string text) {
+      findings.push_back({kMetrics, line.number, line.step, std::move(text)});
+    };
+    const TakenStep* taken = lineage.find(line.step);
+    const bool next = line.step == step + 1;
+    if (!next) find(say("it follows step ", step));
+    if (taken == nullptr) {
+      if (known) find("the ledger does not have it among the steps that count");
+    } else {
+      const std::string other =
+          difference(line, next ? tokens : line.tokens - taken->step->tokens, *taken->step);
+      if (!other.empty()) {
+        find(say("its ", other, " is not what the ledger says (ledger.jsonl:", taken->number, ")"));
+      } else {
+        ++same;
+      }
+    }
+    known = taken != nullptr;
+    step = line.step;
+    tokens = line.tokens;
+  }
+  // A kill may come between the two lines of a step.
+  const std::int64_t last = lineage.steps.empty() ? 0 : lineage.steps.back().step->step;
+  if (last > step + 1) {
+    findings.push_back(
+        {kMetrics, 0, 0, say("it ends with step ", step, ", the ledger with step ", last)});
+  }
+  return same;
+}
+
+// Every start that the events tell of has to be in the ledger, which is told first.
+void compare_starts(const Records& records, Findings& findings) {
+  std::set<std::pair<std::int64_t, std::int64_t>> known;
+  for (const LedgerRecord& record : records.ledger) {
+    if (const auto* begin = std::get_if<LedgerBegin>(&record.line)) {
+      known.emplace(begin->incarnation, begin->after);
+    }
+  }
+  for (const StartRecord& start : records.starts) {
+    if (known.count({start.incarnation, start.step}) > 0) continue;
+    findings.push_back({"events.jsonl", start.number, start.step,
+                        say("of incarnation ", start.incarnation,
+                            ", which goes on from there, the ledger knows nothing")});
+  }
+}
+
+bool same_end(const CheckpointRecord& checkpoint, const LedgerStep& step) {
+  return checkpoint.loss == bits(step.loss) && checkpoint.grad_norm == bits(step.grad_norm);
+}
+
+// One of a branch that a restart from an older step has left counts as long as the ledger has it.
+const LedgerStep* step_of(const CheckpointRecord& checkpoint, const Records& records,
+                          const Lineage& lineage) {
+  const TakenStep* taken = lineage.find(checkpoint.step);
+  if (taken != nullptr && same_end(checkpoint, *taken->step)) return taken->step;
+  for (const LedgerRecord& record : records.ledger) {
+    const auto* step = std::get_if<LedgerStep>(&record.line);
+    if (step != nullptr && step->step == checkpoint.step && same_end(checkpoint, *step))
+      return step;
+  }
+  return nullptr;
+}
+
+// What is wrong with the place in the data where a checkpoint's run goes on.
+std::string complaint_of_position(const CheckpointRecord& checkpoint, std::uint64_t end) {
+  const data::LeftOut between =
+      data::LeftOut(checkpoint.left_out).inside({end, checkpoint.position});
+  const bool adjoins = checkpoint.position >= end && between.count() == checkpoint.position - end;
+  if (adjoins) return "";
+  return say("its run goes on at sample ", checkpoint.position,
+             ", but the step ended before sample ", end);
+}
+
+std::int64_t compare_checkpoints(const Records& records, const Lineage& lineage,
+                                 Findings& findings) {
+  std::int64_t same = 0;
+  for (const CheckpointRecord& checkpoint : records.checkpoints) {
+    const LedgerStep* step = step_of(checkpoint, records, lineage);
+    std::string wrong;
+    if (checkpoint.step == 0) {
+      wrong = complaint_of_position(checkpoint, 0);
+    } else if (step == nullptr) {
+      wrong = "the ledger has no such step with its loss and gradient norm";
+    } else {
+      wrong = complaint_of_position(checkpoint, step->samples.end);
+    }
+    const auto line = std::find_if(records.metrics.begin(), records.metrics.end(),
+                                   [&](const auto& some) { return some.step == checkpoint.step; });
+    const TakenStep* taken = lineage.find(checkpoint.step);
+    const bool counts = taken != nullptr && taken->step == step;
+    if (wrong.empty() && counts && line != records.metrics.end() &&
+        line->tokens != checkpoint.tokens) {
+      wrong =
+          say("its run has seen ", checkpoint.tokens, " tokens, by metrics.jsonl ", line->tokens);
+    }
+    same += wrong.empty() ? 1 : 0;
+    if (!wrong.empty()) findings.push_back({checkpoint.file, 0, checkpoint.step, wrong});
+  }
+  return same;
+}
+
+}  // namespace
+
+Agreement compare(const Records& records, const Lineage& lineage, Findings& findings) {
+  Agreement agreement;
+  agreement.metrics = compare_metrics(records, lineage, findings);
+  compare_starts(records, findings);
+  agreement.checkpoints = compare_checkpoints(records, lineage, findings);
+  return agreement;
+}
+
+}  // namespace trireme

@@ -1,0 +1,183 @@
+#include "trainer/audit/records.h"
+
+#include <array>
+#include <charconv>
+#include <functional>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+
+#include "checkpoint/store.h"
+#include "model/base/error.h"
+#include "model/base/file.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kLedger = "ledger.jsonl";
+constexpr const char* kMetrics = "metrics.jsonl";
+constexpr const char* kEvents = "events.jsonl";
+
+// Whole lines alone: what follows the last newline is still being written, or was torn.
+void for_each_line(const fs::path& path,
+                   const std::function<void(std::int64_t number, std::string_view line)>& use) {
+  std::error_code why;
+  if (!fs::exists(path, why)) return;
+  const MappedFile file(path);
+  std::string_view rest(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  std::int64_t number = 0;
+  for (std::size_t end = 0; (end = rest.find('\n')) != std::string_view::npos;) {
+    use(++number, rest.substr(0, end));
+    rest.remove_prefix(end + 1);
+  }
+}
+
+// The same, of JSON objects; another line is found.
+void for_each_object(const fs::path& run, const char* name, Findings& findings,
+                     const std::function<void(std::int64_t number, const json& object)>& use) {
+  for_each_line(run / name, [&](std::int64_t number, std::string_view line) {
+    const auto damaged = [&](const char* why) {
+      findings.push_back({name, number, 0, say("the line cannot be read: ", why)});
+    };
+    const json object = json::parse(line, nullptr, false);
+    if (!object.is_object()) return damaged("it is no JSON object");
+    try {
+      use(number, object);
+    } catch (const json::exception& error) {
+      damaged(error.what());
+    }
+  });
+}
+
+void read_ledger(const fs::path& run, Records& records, Findings& findings) {
+  std::optional<std::uint64_t> chain = 0;  // nothing after a line that has none
+  for_each_line(run / kLedger, [&](std::int64_t number, std::string_view text) {
+    std::int64_t step = 0;
+    try {
+      LedgerLine line = parse_ledger_line(text);
+      if (const auto* taken = std::get_if<LedgerStep>(&line)) step = taken->step;
+      records.ledger.push_back({number, std::move(line)});
+    } catch (const DataError& error) {
+      findings.push_back({kLedger, number, 0, say("the line cannot be read: ", error.what())});
+    }
+    if (chain && !follows(text, *chain)) {
+      findings.push_back({kLedger, number, step,
+                          "the line is not as it was written, or not after the line that it was "
+                          "written after (its chain does not fit)"});
+    }
+    chain = chain_of(text);
+  });
+}
+
+void read_metrics(const fs::path& run, Records& records, Findings& findings) {
+  for_each_object(run, kMetrics, findings, [&](std::int64_t number, const json& object) {
+    const auto value = [&](const char* key) {
+      const json& found = object.at(key);
+      return found.is_null() ? std::numeric_limits<double>::quiet_NaN() : found.get<double>();
+    };
+    records.metrics.push_back({.number = number,
+                               .step = object.at("step").get<std::int64_t>(),
+                               .tokens = object.at("tokens").get<std::int64_t>(),
+                               .loss = value("loss"),
+                               .grad_norm = value("grad_norm"),
+                               .lr = value("lr")});
+  });
+}
+
+data::SampleRange range_of(const json& value) {
+  const auto [first, end] = value.get<std::array<std::uint64_t, 2>>();
+  return {first, end};
+}
+
+void read_events(const fs::path& run, Records& records, Findings& findings) {
+  for_each_object(run, kEvents, findings, [&](std::int64_t number, const json& object) {
+    const auto name = object.at("event").get<std::string>();
+    const auto step = [&] { return object.at("step").get<std::int64_t>(); };
+    if (name == "skip") {
+      records.left_out.push_back({step(), range_of(object.at("samples"))});
+    } else if (name == "rollback") {
+      records.left_out.push_back(
+          {object.at("to_step").get<std::int64_t>() + 1, range_of(object.at("left_out"))});
+    } else if ((name == "start" || name == "resume") && object.contains("incarnation")) {
+      records.starts.push_back({number, step(), object.at("incarnation").get<std::int64_t>()});
+    }
+  });
+}
+
+std::uint64_t bits_of(const json& digests, const char* key) {
+  const auto text = digests.at(key).get<std::string>();
+  std::uint64_t bits = 0;
+  const char* end = text.data() + text.size();
+  if (std::from_chars(text.data(), end, bits, 16).ptr != end) {
+    throw CheckpointError(say("digests.", key, " is not a number's bits"));
+  }
+  return bits;
+}
+
+CheckpointRecord record_of(const checkpoint::Manifest& manifest, std::string file) {
+  CheckpointRecord record{.file = std::move(file),
+                          .step = manifest.step,
+                          .tokens = manifest.data.at("tokens").get<std::int64_t>(),
+                          .position = manifest.data.at("samples").get<std::uint64_t>(),
+                          .left_out = {},
+                          .loss = bits_of(manifest.digests, "loss"),
+                          .grad_norm = bits_of(manifest.digests, "grad_norm")};
+  if (manifest.data.contains("left_out")) {  // not in those of earlier versions
+    for (const json& range : manifest.data["left_out"]) record.left_out.push_back(range_of(range));
+  }
+  return record;
+}
+
+void read_checkpoints(const fs::path& run, Records& records, Findings& findings) {
+  for (const checkpoint::Summary& summary : checkpoint::Store(run).list()) {
+    const std::string file = say("checkpoints/", summary.folder.filename().string(), "/",
+                                 checkpoint::Manifest::kFileName);
+    const auto damaged = [&](const char* why) {
+      findings.push_back({file, 0, 0, say("it cannot be read: ", why)});
+    };
+    if (!summary.manifest) {
+      damaged(summary.problem.c_str());
+      continue;
+    }
+    try {
+      records.checkpoints.push_back(record_of(*summary.manifest, file));
+    } catch (const json::exception& error) {
+      damaged(error.what());
+    } catch (const CheckpointError& error) {
+      damaged(error.what());
+    }
+  }
+}
+
+}  // namespace
+
+std::string text_of(const Finding& finding) {
+  std::string text = finding.file;
+  if (finding.line > 0) text += say(":", finding.line);
+  if (finding.step > 0) text += say(": step ", finding.step);
+  return say(text, ": ", finding.text);
+}
+
+Records read_records(const fs::path& run, Findings& findings) {
+  std::error_code why;
+  if (!fs::is_directory(run, why)) {
+    throw ConfigError(say("no such run folder: ", run.string(), "; give the dump_folder of a run"));
+  }
+  if (!fs::exists(run / kLedger, why)) {
+    throw DataError(say(run.string(), " has no ", kLedger,
+                        ": it is no run folder, or its run is older than the ledger, so that "
+                        "nothing can be proved of it"));
+  }
+  Records records;
+  read_ledger(run, records, findings);
+  read_metrics(run, records, findings);
+  read_events(run, records, findings);
+  read_checkpoints(run, records, findings);
+  return records;
+}
+
+}  // namespace trireme

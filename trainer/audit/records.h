@@ -1,0 +1,52 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "data/left_out.h"
+#include "trainer/audit/findings.h"
+#include "trainer/telemetry/ledger_line.h"
+
+namespace trireme {
+
+// What a run folder tells of the run's steps, each with the number of its line, from 1.
+struct LedgerRecord {
+  std::int64_t number = 0;
+  LedgerLine line;
+};
+struct MetricsRecord {
+  std::int64_t number = 0;
+  std::int64_t step = 0, tokens = 0;
+  double loss = 0, grad_norm = 0, lr = 0;  // NaN where there is no number
+};
+// A start or resume.
+struct StartRecord {
+  std::int64_t number = 0;
+  std::int64_t step = 0, incarnation = 0;
+};
+// A skip or rollback: samples that are left out before `step` is taken.
+struct LeftOutRecord {
+  std::int64_t step = 0;
+  data::SampleRange range;
+};
+struct CheckpointRecord {
+  std::string file;  // its manifest's
+  std::int64_t step = 0, tokens = 0;
+  std::uint64_t position = 0;  // of the run in its data
+  std::vector<data::SampleRange> left_out;
+  std::uint64_t loss = 0, grad_norm = 0;  // bits
+};
+struct Records {
+  std::vector<LedgerRecord> ledger;
+  std::vector<MetricsRecord> metrics;
+  std::vector<StartRecord> starts;
+  std::vector<LeftOutRecord> left_out;
+  std::vector<CheckpointRecord> checkpoints;
+};
+
+// What cannot be read, or is not as it was written, is found. Throws ConfigError when there is
+// no such folder and DataError when it has no ledger.
+Records read_records(const std::filesystem::path& run, Findings& findings);
+
+}  // namespace trireme

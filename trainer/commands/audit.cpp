@@ -1,0 +1,39 @@
+#include "trainer/commands/audit.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+
+#include "trainer/audit/audit.h"
+
+namespace trireme {
+namespace {
+
+struct AuditOptions {
+  std::string run_dir;
+  bool data = false;
+};
+
+ExitCode audit(const AuditOptions& options) {
+  const Audit found = audit_run(options.run_dir, options.data);
+  fmt::print("{}", text_of(found));
+  if (found.findings.empty()) return ExitCode::kDone;
+  throw DataError(say(options.run_dir, " is not clean: ", found.findings.size(),
+                      " found, first: ", text_of(found.findings.front())));
+}
+
+}  // namespace
+
+Command make_audit(CLI::App& program) {
+  auto options = std::make_shared<AuditOptions>();
+  CLI::App* app = program.add_subcommand(
+      "audit", "Prove that no sample was skipped or repeated; exit code 3 when one was");
+  app->add_option("run_dir", options->run_dir, "the run's folder ([job] dump_folder)")
+      ->required()
+      ->type_name("RUN_DIR");
+  app->add_flag("--data", options->data, "read the token files again and compare every token");
+  return {app, [options] { return audit(*options); }};
+}
+
+}  // namespace trireme

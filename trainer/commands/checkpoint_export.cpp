@@ -1,0 +1,215 @@
+#include "trainer/commands/checkpoint_export.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "checkpoint/commit.h"
+#include "checkpoint/huggingface/model_folder.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/names.h"
+#include "model/base/file.h"
+#include "trainer/commands/export_check.h"
+#include "trainer/huggingface/byte_tokenizer_json.h"
+#include "trainer/huggingface/config_json.h"
+#include "trainer/huggingface/weight_export.h"
+#include "trainer/loop/trained_model.h"
+#include "trainer/telemetry/human.h"
+#include "trainer/telemetry/process_memory.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kLargestBlock = 64u << 20;
+constexpr std::uint64_t kSmallestMemory = 32u << 20;
+
+void line(const char* name, const std::string& value) {
+  fmt::print("{:10} {}\n", name, value);
+}
+
+// The folder under a name that nobody looks for, until it is published; else it goes.
+class PartialFolder {
+ public:
+  explicit PartialFolder(const fs::path& final_path) : final_(final_path) {
+    const fs::path named = fs::absolute(final_).lexically_normal();
+    final_ = named.has_filename() ? named : named.parent_path();
+    std::error_code why;
+    if (fs::exists(final_, why) && !(fs::is_directory(final_, why) && fs::is_empty(final_, why))) {
+      throw ConfigError(say("--output ", final_.string(), " is there already"));
+    }
+    path_ = final_.parent_path() / say(checkpoint::kPartialPrefix, final_.filename().string(), "-",
+                                       checkpoint::new_uuid());
+    make_folders(path_);
+  }
+  ~PartialFolder() {
+    std::error_code ignored;
+    if (!is_published_) fs::remove_all(path_, ignored);
+  }
+  PartialFolder(const PartialFolder&) = delete;
+  PartialFolder& operator=(const PartialFolder&) = delete;
+
+  const fs::path& path() const { return path_; }
+  const fs::path& final_path() const { return final_; }
+
+  void publish() {
+    sync_folder(path_);
+    std::error_code why;
+    fs::rename(path_, final_, why);  // also over an empty folder
+    if (why) {
+      throw EnvironmentError(say("cannot name the export ", final_.string(), ": ", why.message()));
+    }
+    is_published_ = true;
+    sync_folder(final_.parent_path());
+  }
+
+ private:
+  fs::path final_;
+  fs::path path_;
+  bool is_published_ = false;
+};
+
+DType dtype_of(const ExportOptions& options, const RunConfig& config) {
+  const std::string& trained = config.training.dtype;
+  const std::string& name = !options.dtype.empty() ? options.dtype
+                            : trained == "float8"  ? "bfloat16"
+                                                   : trained;
+  return *checkpoint::dtype_of(name);
+}
+
+void write_json(const fs::path& path, const nlohmann::ordered_json& value) {
+  replace_text(path, value.dump(2) + "\n");
+}
+
+// Its tokenizer, where that is known and there; what is said of it goes to `told`.
+std::unique_ptr<data::Tokenizer> tokenizer_for(const TrainedModel& trained,
+                                               const std::string& asked, std::string& told) {
+  if (!asked.empty()) return open_tokenizer_for(trained, asked);
+  if (!tokenizer_of(trained.config)) {
+    told = "unknown: data.tokenizer is not set; give --tokenizer, or copy its files";
+    return nullptr;
+  }
+  try {
+    return open_tokenizer_for(trained, "");
+  } catch (const DataError& why) {
+    told = say("not exported: ", why.what());
+  }
+  return nullptr;
+}
+
+// What transformers reads a tokenizer from, under the names it looks for.
+std::string copy_tokenizer(const data::Tokenizer& tokenizer, const ModelConfig& model,
+                           const fs::path& folder) {
+  const fs::path source = tokenizer.path();
+  if (source.empty()) {
+    write_byte_tokenizer(folder, tokenizer.end_of_document(), model.max_position_embeddings);
+    return tokenizer.name();
+  }
+  const fs::path name = source.extension() == ".json" ? "tokenizer.json" : "tokenizer.model";
+  std::string copied = source.string();
+  fs::copy_file(source, folder / name);
+  for (const char* beside : {"tokenizer_config.json", "special_tokens_map.json"}) {
+    std::error_code ignored;
+    if (!fs::exists(source.parent_path() / beside, ignored)) continue;
+    fs::copy_file(source.parent_path() / beside, folder / beside);
+    copied += say(", ", beside);
+  }
+  return copied;
+}
+
+std::uint64_t memory_of(const ExportOptions& options, const ModelConfig& model,
+                        const WeightExport& weights) {
+  const std::uint64_t logits = memory_of_logits(model);
+  const bool compares = !options.no_check && logits <= options.memory_bytes;
+  return std::max(weights.memory(), compares ? logits : 0);
+}
+
+}  // namespace
+
+CLI::App* add_checkpoint_export(CLI::App& checkpoint, ExportOptions& options) {
+  CLI::App* app = checkpoint.add_subcommand(
+      "export", "Write a Hugging Face model (safetensors and config.json) and prove it");
+  app->add_option("path", options.model, "a checkpoint, or a run's newest")
+      ->required()
+      ->type_name("RUN_OR_CHECKPOINT");
+  app->add_option("--output", options.output, "the folder to make")->required()->type_name("DIR");
+  app->add_option("--dtype", options.dtype, "of the exported weights; default: as trained")
+      ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
+  app->add_option("--shard-size", options.shard_bytes, "bytes in a file, at most: 5GB, 500MB")
+      ->transform(CLI::AsSizeValue(true))
+      ->type_name("SIZE")
+      ->default_str("5GB");
+  app->add_option("--memory", options.memory_bytes,
+                  "what the export may take; logits are compared where the model fits in it")
+      ->transform(CLI::AsSizeValue(true))
+      ->type_name("SIZE")
+      ->default_str("1GB");
+  app->add_option("--tokenizer", options.tokenizer,
+                  "bytes or a tokenizer file; default: the run's own");
+  app->add_flag("--no-check", options.no_check, "do not read it back and compare");
+  app->add_option("--logits", options.logits,
+                  "write the tokens and logits of the check to this JSON file, to hold another "
+                  "program's against")
+      ->type_name("FILE");
+  return app;
+}
+
+ExitCode export_checkpoint(const ExportOptions& options) {
+  if (options.memory_bytes < kSmallestMemory) {
+    throw ConfigError(say("--memory: the export needs ", human_bytes(kSmallestMemory)));
+  }
+  if (options.shard_bytes == 0) throw ConfigError("--shard-size must be above 0");
+  if (options.no_check && !options.logits.empty()) {
+    throw ConfigError("--logits are those of the check, which --no-check leaves out");
+  }
+  if (checkpoint::huggingface::is_model_folder(options.model)) {
+    throw CheckpointError(say(options.model, " is the folder of a Hugging Face model already"));
+  }
+  TrainedModel trained = open_trained_model(options.model);
+  trained.asked = trained.folder;  // an older one is not taken in its place
+  const checkpoint::Manifest manifest = checkpoint::read_manifest(trained.folder);
+  const ModelConfig& model = trained.config.model;
+  const DType dtype = dtype_of(options, trained.config);
+  const std::uint64_t at_start = process_memory().resident_bytes;
+  WeightExport weights(
+      {.checkpoint = trained.folder,
+       .manifest = manifest,
+       .model = model,
+       .dtype = dtype,
+       .shard_bytes = options.shard_bytes,
+       .block_bytes = std::min(kLargestBlock, (options.memory_bytes - kSmallestMemory / 2) / 4)});
+  line("checkpoint", fmt::format("{} (step {})", trained.folder.string(), trained.step));
+  line("model",
+       fmt::format("{}, {} parameters", model.model_type, grouped(parameter_count(model))));
+  line("weights", fmt::format("{} of {} in {} file(s)", human_bytes(weights.bytes()),
+                              name_of(dtype), weights.files()));
+  line("memory",
+       fmt::format("at most {} beside the program's own {}",
+                   human_bytes(memory_of(options, model, weights)), human_bytes(at_start)));
+
+  PartialFolder partial(options.output);
+  checkpoint::check_space(partial.path(), weights.bytes());
+  std::string told;
+  const auto tokenizer = tokenizer_for(trained, options.tokenizer, told);
+  const std::int64_t end = tokenizer ? tokenizer->end_of_document() : -1;
+  write_json(partial.path() / "config.json", config_json(model, dtype, end));
+  require_sayable(model, partial.path());
+  write_json(partial.path() / "generation_config.json", generation_config_json(end));
+  weights.write(partial.path());
+  line("tokenizer", tokenizer ? copy_tokenizer(*tokenizer, model, partial.path()) : told);
+  if (options.no_check) {
+    line("check", "left out");
+  } else {
+    const ExportCheck check{trained, partial.path(), dtype, options.memory_bytes, options.logits};
+    line("check", check_export(check, weights));
+  }
+  partial.publish();
+  line("peak", human_bytes(process_memory().peak_bytes));
+  line("exported", partial.final_path().string());
+  return ExitCode::kDone;
+}
+
+}  // namespace trireme

@@ -1,0 +1,90 @@
+#include "trainer/commands/checkpoint_import.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <filesystem>
+#include <limits>
+
+#include "checkpoint/huggingface/model_folder.h"
+#include "checkpoint/store.h"
+#include "model/base/file.h"
+#include "parallel/comm/self_communicator.h"
+#include "trainer/engine/inference.h"
+#include "trainer/engine/weights_hash.h"
+#include "trainer/huggingface/config_json.h"
+#include "trainer/loop/run_state.h"
+#include "trainer/loop/trained_model.h"
+#include "trainer/telemetry/human.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Of a model that no step has made: no samples, and no loss that anybody knows of.
+void describe(checkpoint::Snapshot& snapshot, std::uint64_t weights) {
+  const double nothing = std::numeric_limits<double>::quiet_NaN();
+  const std::string unknown = fmt::format("{:016x}", std::bit_cast<std::uint64_t>(nothing));
+  snapshot.data = {{"samples", 0},
+                   {"tokens", 0},
+                   {"samples_of_source", nlohmann::json::array()},
+                   {"left_out", nlohmann::json::array()},
+                   {"fingerprint", ""}};
+  snapshot.scalars = {{"optimizer_step", 0}};
+  snapshot.digests = {
+      {"loss", unknown}, {"grad_norm", unknown}, {"weights", weights_hash_text(weights)}};
+}
+
+}  // namespace
+
+CLI::App* add_checkpoint_import(CLI::App& checkpoint, ImportOptions& options) {
+  CLI::App* app =
+      checkpoint.add_subcommand("import", "Make a checkpoint of a Hugging Face model's folder");
+  app->add_option("path", options.model, "with config.json and safetensors")
+      ->required()
+      ->type_name("DIR");
+  app->add_option("--output", options.output, "the run folder to make")
+      ->required()
+      ->type_name("RUN_DIR");
+  return app;
+}
+
+ExitCode import_checkpoint(const ImportOptions& options) {
+  const fs::path folder = options.model, run = options.output;
+  if (!checkpoint::huggingface::is_model_folder(folder)) {
+    throw CheckpointError(say(folder.string(), " is no folder of a Hugging Face model: it has no ",
+                              checkpoint::huggingface::ModelFolder::kConfig));
+  }
+  std::error_code ignored;
+  if (fs::exists(run, ignored) && !fs::is_empty(run, ignored)) {
+    throw ConfigError(say("--output ", run.string(), " is there already"));
+  }
+  const ImportedConfig imported = read_config_json(folder);
+  TrainedModel trained = open_trained_model(folder);
+  Inference model({.model = imported.config.model,
+                   .device = {},
+                   .compute = DType::kF32,
+                   .seq_len = 1,
+                   .micro_batch = 0,
+                   .prompt = 1});
+  load_weights(trained, model);
+
+  make_folders(run);
+  const checkpoint::Lease lease(run);
+  checkpoint::Store store(run, lease);
+  checkpoint::Snapshot snapshot;
+  snapshot.pieces = weight_pieces(model.params(), model.host_masters());
+  snapshot.config_toml = imported.toml;
+  SelfCommunicator alone;
+  describe(snapshot, weights_hash(model.params(), model.host_masters(), alone));
+  const checkpoint::Committed done = store.commit(snapshot);
+  replace_text(run / "config.toml", imported.toml);
+  fmt::print("model      {}, {} parameters\n", imported.config.model.model_type,
+             grouped(parameter_count(imported.config.model)));
+  for (const std::string& note : imported.notes) fmt::print("left aside {}\n", note);
+  fmt::print("imported   {}\n", done.folder.string());
+  return ExitCode::kDone;
+}
+
+}  // namespace trireme

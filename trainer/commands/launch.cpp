@@ -1,0 +1,75 @@
+#include "trainer/commands/launch.h"
+
+#include <memory>
+
+#include "parallel/comm/launcher.h"
+#include "trainer/config/reader.h"
+#include "trainer/launch/hosts.h"
+#include "trainer/launch/slurm_hosts.h"
+#include "trainer/launch/supervisor.h"
+
+namespace trireme {
+namespace {
+
+struct Words {
+  std::string config;
+  std::string host_file;
+  int ranks = 0;  // 0: not said
+};
+
+int wanted_ranks(const Words& words, const RunConfig& config) {
+  if (words.ranks > 0) return words.ranks;
+  if (!words.host_file.empty()) return slots_of(HostFile(words.host_file).usable());
+  if (is_in_slurm_allocation(environment_variable)) {
+    return slots_of(read_slurm_allocation(environment_variable).places);
+  }
+  return static_cast<int>(world_size(config.parallelism));
+}
+
+ExitCode launch(const Words& words, const std::vector<Override>& overrides) {
+  if (launched_ranks(environment_variable) > 1) {
+    throw ConfigError("trireme launch starts the ranks itself: it is not for mpirun or srun");
+  }
+  Supervisor::Job job{.loaded = load_config(words.config, overrides), .words = {words.config}};
+  for (const auto& [key, value] : overrides) job.words.push_back("--" + key + "=" + value);
+  job.ranks = wanted_ranks(words, job.loaded.config);
+  std::unique_ptr<Hosts> hosts;
+  if (!words.host_file.empty()) {
+    hosts = std::make_unique<HostFile>(words.host_file);
+  } else if (is_in_slurm_allocation(environment_variable)) {
+    const RunConfig& config = job.loaded.config;
+    hosts = std::make_unique<SlurmHosts>(config.job.dump_folder, config.elastic.node_timeout_s,
+                                         read_slurm_allocation(environment_variable));
+  } else {
+    hosts = std::make_unique<ThisHost>(job.ranks);
+  }
+  return static_cast<ExitCode>(Supervisor(std::move(job), std::move(hosts)).run());
+}
+
+}  // namespace
+
+Command make_launch(CLI::App& program, const std::vector<Override>& overrides) {
+  CLI::App* app = program.add_subcommand("launch", "Train on many ranks, and restart what fails");
+  const auto words = std::make_shared<Words>();
+  app->add_option("CONFIG", words->config, "The run's config file")->required();
+  app->add_option("-n,--ranks", words->ranks,
+                  "Ranks to start; without it the hosts' slots, or what [parallelism] says")
+      ->check(CLI::Range(1, 1 << 20));
+  app->add_option("--hostfile", words->host_file,
+                  "Hosts for mpirun, \"name slots=N\" a line; followed while the run goes on");
+  app->footer(
+      "Starts the ranks by mpirun, inside a Slurm allocation by srun. When one is killed, hangs "
+      "or\n"
+      "fails, all are ended and started again from the newest state in memory or on disk; where\n"
+      "there is room for fewer, with fewer data ranks and the same global batch. What a restart\n"
+      "would not mend is not tried.\n"
+      "SIGTERM, SIGUSR1 and Ctrl-C commit a checkpoint and exit with 75; a second Ctrl-C ends at "
+      "once.\n"
+      "Exits with 93 when three starts in a row make no new step, with 7 when "
+      "elastic.max_restarts\n"
+      "are used up.\n"
+      "Example: trireme launch -n 4 run.toml --elastic.memory_interval=10");
+  return {app, [words, &overrides] { return launch(*words, overrides); }, true};
+}
+
+}  // namespace trireme

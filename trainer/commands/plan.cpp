@@ -1,0 +1,168 @@
+#include "trainer/commands/plan.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "model/base/file.h"
+#include "model/device/cpu/threads.h"
+#include "model/device/imagined.h"
+#include "trainer/config/effective.h"
+#include "trainer/config/for_ranks.h"
+#include "trainer/config/reader.h"
+#include "trainer/engine/fit.h"
+#include "trainer/plan/plan_json.h"
+#include "trainer/plan/plan_page.h"
+#include "trainer/plan/plan_text.h"
+#include "trainer/plan/search.h"
+#include "trainer/telemetry/human.h"
+#include "trainer/telemetry/progress_line.h"
+
+namespace trireme {
+namespace {
+
+struct Choices {
+  std::string config;
+  int ranks = 0;  // 0: as many as the layout says
+  std::string gpu;
+  bool search = false;
+  bool json = false;
+  std::string html, write;
+  PlanWishes wishes;
+};
+
+struct Planned {
+  LoadedConfig loaded;
+  DeviceProfile profile;
+  Device device;
+};
+
+void print(const std::string& text) {
+  const bool is_written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (!is_written || std::fflush(stdout) != 0) {
+    throw EnvironmentError("cannot write to standard output");
+  }
+}
+
+// What the run is planned for: a GPU by name, or this machine's processors.
+Planned opened(const Choices& choices, const std::vector<Override>& overrides) {
+  Planned planned{.loaded = load_config(choices.config, overrides), .profile = {}, .device = {}};
+  JobConfig& job = planned.loaded.config.job;
+  if (choices.gpu.empty() && job.device == "cuda") {
+    throw ConfigError("job.device = \"cuda\": which GPU? Give --gpu NAME, such as --gpu H100");
+  }
+  planned.profile = find_profile(choices.gpu.empty() ? "CPU" : choices.gpu);
+  const bool on_cpu = planned.profile.name.starts_with("CPU");
+  planned.device = on_cpu ? Device{} : imagined_gpu();
+  job.device = on_cpu ? "cpu" : "cuda";
+  return planned;
+}
+
+int ranks_of(const Choices& choices, const LoadedConfig& loaded) {
+  return choices.ranks > 0 ? choices.ranks
+                           : static_cast<int>(world_size(loaded.config.parallelism));
+}
+
+// `config` with what the search has chosen, each such value marked as derived.
+LoadedConfig chosen(const LoadedConfig& loaded, const RunConfig& config) {
+  LoadedConfig with = loaded;
+  with.config = config;
+  for (const char* key :
+       {"parallelism.tensor", "parallelism.sequence", "parallelism.pipeline",
+        "parallelism.schedule", "parallelism.virtual_stages", "parallelism.layers_per_stage",
+        "parallelism.data_replicate", "parallelism.data_shard", "parallelism.zero",
+        "training.local_batch_size", "activation_checkpoint.mode"}) {
+    with.origins[key] = {Origin::Kind::kDerived, 0, 0};
+  }
+  return with;
+}
+
+std::string changes_that_fit(const RunPlan& plan) {
+  const auto available = static_cast<std::size_t>(plan.available);
+  std::string text;
+  for (const Saving& saving : savings(plan.config, plan.layout.places.front().step.memory.buffers,
+                                      plan.layout.device, available)) {
+    text += fmt::format("  {} would need {}\n", saving.change, human_bytes(saving.bytes));
+  }
+  return text.empty() ? "\nIt does not fit, and no change of how it runs would make it.\n"
+                      : "\nIt does not fit. What would:\n" + text;
+}
+
+ExitCode plan(const Choices& choices, const std::vector<Override>& overrides) {
+  Planned planned = opened(choices, overrides);
+  const int ranks = ranks_of(choices, planned.loaded);
+  if (!planned.device.is_cuda()) cpu::use_threads(planned.loaded.config.job.threads, ranks);
+  const Canvas canvas{.columns = terminal_width(STDOUT_FILENO),
+                      .colors = ::isatty(STDOUT_FILENO) == 1};
+  std::string found;
+  if (choices.search) {
+    const SearchResult result =
+        search_layouts(planned.loaded, ranks, planned.profile, planned.device);
+    found = search_text(result, usable_bytes(planned.profile, planned.device, ranks));
+    if (result.best.empty()) {
+      print(found);
+      throw EnvironmentError(say("no layout of ", ranks,
+                                 " ranks fits; take more, or a smaller "
+                                 "model or training.seq_len"));
+    }
+    planned.loaded = chosen(planned.loaded, result.best.front().config);
+  } else {
+    planned.loaded = for_ranks(planned.loaded, ranks);
+    if (const std::int64_t wanted = world_size(planned.loaded.config.parallelism);
+        wanted != ranks) {
+      throw ConfigError(say("-n ", ranks, ": [parallelism] wants ", wanted, " ranks"));
+    }
+  }
+  if (!choices.write.empty()) replace_text(choices.write, effective_toml(planned.loaded));
+  const RunPlan run =
+      plan_run(planned.loaded.config, planned.profile, planned.device, choices.wishes);
+  if (!choices.html.empty()) replace_text(choices.html, plan_page(run, choices.wishes, found));
+  if (choices.json) {
+    print(plan_json(run, choices.wishes).dump(2) + "\n");
+  } else {
+    print((found.empty() ? "" : found + "\n") + plan_text(run, choices.wishes, canvas) +
+          (run.fits() ? "" : changes_that_fit(run)));
+  }
+  return run.fits() ? ExitCode::kDone : ExitCode::kEnvironment;
+}
+
+}  // namespace
+
+Command make_plan(CLI::App& program, const std::vector<Override>& overrides) {
+  const auto choices = std::make_shared<Choices>();
+  PlanWishes& wishes = choices->wishes;
+  CLI::App* app = program.add_subcommand(
+      "plan", "Tell what a run will take, how fast it will be and what it will cost");
+  app->add_option("CONFIG", choices->config, "The run's config file")->required();
+  app->add_option("-n,--ranks", choices->ranks, "ranks, where the config leaves a data degree open")
+      ->check(CLI::Range(1, 1 << 24));
+  app->add_option("--gpu", choices->gpu,
+                  "the GPU of each rank, such as A100-80G or H100, or a profile's file "
+                  "(default: a CPU rank)")
+      ->type_name("NAME");
+  app->add_flag("--search", choices->search, "find the fastest layout of the ranks that fits");
+  app->add_option("--write", choices->write, "write the planned run's config")->type_name("FILE");
+  app->add_flag("--json", choices->json, "all numbers, for programs");
+  app->add_option("--html", choices->html, "write one self-contained page")->type_name("FILE");
+  app->add_option("--price", wishes.price, "of a device for an hour, in any currency")
+      ->check(CLI::PositiveNumber.description(""))
+      ->type_name("PRICE");
+  app->add_option("--mtbf", wishes.mtbf_hours,
+                  "hours between failures of the whole run: how often to save")
+      ->check(CLI::PositiveNumber.description(""))
+      ->type_name("HOURS");
+  app->add_option(
+         "--save-seconds", wishes.save_seconds,
+         "how long a save stops training (default: as measured in the run's folder, else assumed)")
+      ->check(CLI::PositiveNumber.description(""))
+      ->type_name("SECONDS");
+  app->footer(
+      "Nothing is run: it needs no GPU, no MPI and no data. Memory is what the trainer's own\n"
+      "planner asks for; times are a model's. Exit code 5: it does not fit.\n"
+      "Example: trireme plan run.toml -n 1024 --gpu H100 --price 2.5 --mtbf 24 --html plan.html");
+  return {app, [choices, &overrides] { return plan(*choices, overrides); }, true};
+}
+
+}  // namespace trireme

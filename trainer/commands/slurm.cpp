@@ -1,0 +1,133 @@
+#include "trainer/commands/slurm.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <map>
+#include <memory>
+
+#include "trainer/commands/output.h"
+#include "trainer/commands/slurm_script.h"
+#include "trainer/config/for_ranks.h"
+#include "trainer/config/reader.h"
+
+namespace trireme {
+namespace {
+
+struct Choices {
+  std::string config;
+  std::int64_t ranks = 0;  // 0: as many as the layout says
+  std::int64_t cores = 0;  // 0: job.threads
+  std::int64_t gpus = -1;  // -1: one a rank when the device is "cuda"
+  std::string chain = "requeue";
+  SlurmJob job;
+};
+
+const std::map<std::string, SlurmChain> kChains = {{"requeue", SlurmChain::kRequeue},
+                                                   {"array", SlurmChain::kArray},
+                                                   {"singleton", SlurmChain::kSingleton}};
+
+// How many ranks the config takes; with data degrees left open, any multiple of the others.
+std::int64_t ranks_of(const LoadedConfig& loaded, std::int64_t asked) {
+  const std::int64_t ranks = asked > 0 ? asked : world_size(loaded.config.parallelism);
+  const std::int64_t wanted = world_size(for_ranks(loaded, ranks).config.parallelism);
+  if (wanted != ranks) {
+    throw ConfigError(say("--ranks ", ranks, ": [parallelism] wants ", wanted, " ranks",
+                          wanted < ranks ? " or, with a data degree of 0, a multiple" : ""));
+  }
+  return ranks;
+}
+
+std::vector<std::string> command(const Choices& choices, std::int64_t ranks,
+                                 const std::vector<Override>& overrides) {
+  std::vector<std::string> words{std::filesystem::read_symlink("/proc/self/exe").string()};
+  if (choices.job.is_supervised) {
+    words.insert(words.end(), {"launch", "-n", std::to_string(ranks)});
+  } else {
+    words.emplace_back("train");
+  }
+  words.push_back(std::filesystem::absolute(choices.config).lexically_normal().string());
+  for (const Override& one : overrides) words.push_back(say("--", one.key, "=", one.value));
+  return words;
+}
+
+ExitCode print_script(const Choices& choices, const std::vector<Override>& overrides) {
+  const LoadedConfig loaded = load_config(choices.config, overrides);
+  const RunConfig& config = loaded.config;
+  const std::int64_t ranks = ranks_of(loaded, choices.ranks);
+  SlurmJob job = choices.job;
+  if (ranks % job.nodes != 0) {
+    throw ConfigError(say("--nodes ", job.nodes, ": ", ranks,
+                          " ranks cannot be shared equally among so many nodes"));
+  }
+  if (!job.time.empty() && slurm_seconds(job.time) <= job.warning) {
+    throw ConfigError(say("--time ", job.time, " is over when the run is asked to stop, ",
+                          job.warning, " s before its end; give more, or less --warning"));
+  }
+  job.ranks_per_node = ranks / job.nodes;
+  job.cores = choices.cores > 0 ? choices.cores : std::max<std::int64_t>(config.job.threads, 1);
+  job.gpus = choices.gpus >= 0             ? choices.gpus
+             : config.job.device == "cuda" ? job.ranks_per_node
+                                           : 0;
+  job.run_folder = config.job.dump_folder;
+  job.checkpoint_folder = checkpoint_folder(config);
+  job.chain = kChains.at(choices.chain);
+  if (job.name.empty()) job.name = job.run_folder.filename().string();
+  job.command = command(choices, ranks, overrides);
+  print_out(slurm_script(job));
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+Command make_slurm(CLI::App& program, const std::vector<Override>& overrides) {
+  const auto choices = std::make_shared<Choices>();
+  SlurmJob& job = choices->job;
+  CLI::App* app =
+      program.add_subcommand("slurm", "Print a Slurm job script that trains and goes on by itself");
+  app->add_option("CONFIG", choices->config, "The run's config file")->required();
+  app->add_option("-N,--nodes", job.nodes, "nodes, which share the ranks equally (default: 1)")
+      ->check(CLI::Range(1, 1 << 20));
+  app->add_option("-n,--ranks", choices->ranks, "ranks, where the config leaves a data degree open")
+      ->check(CLI::Range(1, 1 << 24));
+  app->add_option("-c,--cpus-per-task", choices->cores,
+                  "cores for each rank (default: job.threads, else 1)")
+      ->check(CLI::Range(1, 1 << 16));
+  app->add_option("--gpus-per-node", choices->gpus,
+                  "(default: one for each rank when job.device is \"cuda\", else none)")
+      ->check(CLI::Range(0, 1 << 16));
+  app->add_option("-t,--time", job.time, "time limit of a job, as Slurm writes it")
+      ->type_name("TIME");
+  app->add_option("-p,--partition", job.partition)->type_name("NAME");
+  app->add_option("-J,--job-name", job.name, "(default: the name of the run's folder)")
+      ->type_name("NAME");
+  app->add_option("--warning", job.warning,
+                  "seconds before the time limit at which the run is asked to stop (default: 180)")
+      ->check(CLI::Range(1, 65535));
+  app->add_option("--chain", choices->chain,
+                  "how it continues: requeue (default), array, or singleton for a site that does "
+                  "not requeue jobs")
+      ->check(CLI::IsMember({"requeue", "array", "singleton"}).description(""))
+      ->type_name("KIND");
+  app->add_option("--jobs", job.jobs, "jobs in a chain that is not requeued (default: 5)")
+      ->check(CLI::Range(1, 1000));
+  app->add_option("--sbatch", job.options, "a further option of sbatch's; may be repeated")
+      ->type_name("OPTION")
+      ->allow_extra_args(false);
+  CLI::Option* launch = app->add_flag(
+      "--launch", job.is_supervised,
+      "under 'trireme launch', which restarts ranks without leaving the job and goes on without "
+      "a lost node, other than the job's first");
+  app->add_option("--spares", job.spares, "further nodes, to replace lost ones")
+      ->check(CLI::Range(1, 1 << 20))
+      ->needs(launch);
+  app->footer(
+      "The script asks for what the config's layout needs, and continues the run by itself after "
+      "a\n"
+      "time limit, a preemption or a lost node. Slurm may give its warning a minute early.\n"
+      "Example: trireme slurm run.toml --nodes 4 --time 24:00:00 --sbatch=--account=me > "
+      "run.sbatch");
+  return {app, [choices, &overrides] { return print_script(*choices, overrides); }, true};
+}
+
+}  // namespace trireme

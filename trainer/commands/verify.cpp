@@ -1,0 +1,119 @@
+#include "trainer/commands/verify.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "model/device/cpu/threads.h"
+#include "parallel/comm/launcher.h"
+#include "trainer/engine/engine_spec.h"
+#include "trainer/restart/run_rank.h"
+#include "trainer/verify/configs.h"
+#include "trainer/verify/start_ranks.h"
+#include "trainer/verify/verification.h"
+
+namespace trireme {
+namespace {
+
+struct Words {
+  std::string config, against;
+  std::int64_t steps = 2;
+  int ranks = 0;  // 0: not said
+  bool synthetic = false, json = false;
+};
+
+std::vector<std::string> command_line(int ranks, const Words& words,
+                                      const std::vector<Override>& overrides) {
+  std::vector<std::string> all{"verify",    words.config,
+                               "--against", words.against,
+                               "--steps",   std::to_string(words.steps),
+                               "--ranks",   std::to_string(ranks)};
+  if (words.synthetic) all.emplace_back("--synthetic");
+  if (words.json) all.emplace_back("--json");
+  for (const auto& [key, value] : overrides) all.push_back("--" + key + "=" + value);
+  return all;
+}
+
+ExitCode compare(World& world, const verify::Configs& configs, const Words& words) {
+  const RunConfig& config = configs.subject.config;
+  const Device device = open_device(config.job.device, world.local_rank());
+  world.use_device(device);
+  cpu::use_threads(config.job.threads, world.local_size());
+  const auto mistake = verify::Mistake::from(environment_variable);
+  if (mistake && world.rank() == 0) {
+    spdlog::warn("{}: {}", verify::Mistake::kVariable,
+                 environment_variable(verify::Mistake::kVariable).value_or(""));
+  }
+  const verify::Finding finding = verify::Verification(world, device,
+                                                       {.subject = config,
+                                                        .reference = configs.reference.config,
+                                                        .synthetic = words.synthetic,
+                                                        .mistake = mistake.get()})
+                                      .run(words.steps);
+  if (world.rank() == 0) {
+    fmt::print("{}", words.json ? json_of(finding) : text_of(finding));
+    std::fflush(stdout);
+  }
+  return finding.difference ? ExitCode::kDiverged : ExitCode::kDone;
+}
+
+ExitCode verify_layouts(const Words& words, const std::vector<Override>& overrides) {
+  const int launched = launched_ranks(environment_variable);
+  const verify::Configs configs = verify::read_configs(words.config, overrides, words.against,
+                                                       launched > 1 ? launched : words.ranks);
+  if (launched == 1 && configs.ranks > 1) {
+    verify::become_ranks(configs.ranks, command_line(configs.ranks, words, overrides));
+  }
+  World world(environment_variable);
+  if (world.size() != configs.ranks) {
+    throw on_all_ranks(ConfigError(say("the larger of the two layouts has ", configs.ranks,
+                                       " ranks, and ", world.size(), " were started")));
+  }
+  const ElasticConfig& elastic = configs.subject.config.elastic;
+  const WatchOptions watch{.heartbeat_timeout_s = elastic.heartbeat_timeout_s,
+                           .stall = {elastic.stall_timeout_s, elastic.load_save_timeout_s}};
+  return run_rank(world, watch, [&] { return compare(world, configs, words); });
+}
+
+}  // namespace
+
+Command make_verify(CLI::App& program, const std::vector<Override>& overrides) {
+  CLI::App* app = program.add_subcommand(
+      "verify", "Whether a layout computes what another does, gradient by gradient");
+  const auto words = std::make_shared<Words>();
+  app->add_option("CONFIG", words->config, "The run's config file")->required();
+  app->add_option(
+         "--against", words->against,
+         "The other layout: keys and values that it has otherwise, or alone (one rank), or "
+         "float64 (one rank, on the host)")
+      ->default_str("alone");
+  app->add_option("--steps", words->steps, "Steps that both make")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))
+      ->capture_default_str();
+  app->add_option("-n,--ranks", words->ranks,
+                  "Ranks of CONFIG's layout, where it leaves a data degree open; else what "
+                  "[parallelism] says")
+      ->check(CLI::Range(1, 1 << 20));
+  app->add_flag("--synthetic", words->synthetic, "Random tokens; no token files are read");
+  app->add_flag("--json", words->json, "For programs");
+  app->footer(
+      "Trains both layouts from the same weights on the same samples, and compares losses, norms,\n"
+      "all gradients and all weights; nothing is written. The gains and biases start a little off\n"
+      "ones and zeros, where a mistake in them shows; the learning rate is optimizer.lr from the\n"
+      "first step. Both models are held at once. Exit code 6 when they differ, with the first\n"
+      "parameter that does and the likely cause; what is allowed depends on the dtype, and is\n"
+      "nothing where job.reproducible promises the same bits.\n"
+      "Keys of the command line are for both: --model.num_hidden_layers=2 makes the model small,\n"
+      "as float64 wants it.\n"
+      "Starts its ranks by mpirun, unless it was started by mpirun or srun with the larger\n"
+      "layout's ranks.\n"
+      "To try it out, the layout can be made to go wrong: TRIREME_INJECT_MISTAKE=lost-norm-sums;\n"
+      "another name lists them all.\n"
+      "Example: trireme verify run.toml --against \"parallelism.tensor=1 parallelism.pipeline=2\"");
+  return {app, [words, &overrides] { return verify_layouts(*words, overrides); }, true};
+}
+
+}  // namespace trireme

@@ -1,0 +1,55 @@
+#include <algorithm>
+#include <cstdint>
+
+#include "model/base/error.h"
+#include "trainer/config/nearest.h"
+#include "trainer/config/option.h"
+#include "trainer/config/rule_check.h"
+#include "trainer/config/rules_by_subject.h"
+#include "trainer/config/value_text.h"
+
+namespace trireme {
+namespace {
+
+class CheckpointRules : public RuleCheck {
+ public:
+  using RuleCheck::RuleCheck;
+
+  // A node's memory goes with it, so snapshots there never stand alone for long.
+  void snapshots() {
+    const std::int64_t each = c_.elastic.memory_interval, disk = c_.checkpoint.interval;
+    check(each == 0 || (disk > 0 && each <= disk),
+          {"elastic.memory_interval", "checkpoint.interval"},
+          say("needs checkpoints on disk, not closer together than it, and checkpoint.interval is ",
+              disk, "; take a smaller one, or another checkpoint.interval"));
+  }
+
+  void checkpoint() {
+    const Keys& changes = c_.checkpoint.allow_changes;
+    const auto may_be_listed = [](const std::string& key) {
+      const Option* option = find_option(key);
+      return key == "all" || key == "data.stages" ||
+             (option != nullptr && option->effect == Effect::kNumerics);
+    };
+    const auto bad = std::find_if_not(changes.begin(), changes.end(), may_be_listed);
+    if (bad == changes.end()) return;
+    Keys known{"all", "data.stages"};
+    for (const Option& option : options()) {
+      if (option.effect == Effect::kNumerics) known.push_back(option.key);
+    }
+    const std::string near = nearest(*bad, known);
+    check(false, {"checkpoint.allow_changes"},
+          say(to_toml(*bad), " is no key that changes numerics, nor data.stages, nor \"all\"",
+              near.empty() ? "" : "; did you mean ", near.empty() ? "" : to_toml(near) + "?"));
+  }
+};
+
+}  // namespace
+
+void checkpoint_rules(const LoadedConfig& loaded, Complaints& complaints, Purpose purpose) {
+  CheckpointRules rules(loaded, complaints, purpose);
+  rules.snapshots();
+  rules.checkpoint();
+}
+
+}  // namespace trireme

@@ -1,0 +1,23 @@
+#include "trainer/config/layout_text.h"
+
+#include <fmt/format.h>
+
+namespace trireme {
+
+std::string layout_text(const ParallelismConfig& layout) {
+  std::string text;
+  const auto axis = [&](std::int64_t degree, const std::string& what) {
+    if (degree > 1) text += (text.empty() ? " = " : " x ") + what;
+  };
+  const std::string stages =
+      layout.virtual_stages > 1 ? fmt::format(", {} stages each", layout.virtual_stages) : "";
+  axis(layout.pipeline,
+       fmt::format("pipeline {} ({}{})", layout.pipeline, layout.schedule, stages));
+  axis(layout.data_replicate, fmt::format("data replicate {}", layout.data_replicate));
+  axis(layout.data_shard, fmt::format("data shard {} (ZeRO-{})", layout.data_shard, layout.zero));
+  axis(layout.tensor, fmt::format("tensor {}", layout.tensor));
+  if (layout.sequence) text += " with sequence parallelism";
+  return fmt::format("{}{}", world_size(layout), text);
+}
+
+}  // namespace trireme

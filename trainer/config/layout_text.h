@@ -1,0 +1,11 @@
+#pragma once
+#include <string>
+
+#include "trainer/config/run_config.h"
+
+namespace trireme {
+
+// "4 = pipeline 2 (1F1B) x data shard 2 (ZeRO-1) x tensor 2 with sequence parallelism"
+std::string layout_text(const ParallelismConfig& layout);
+
+}  // namespace trireme

@@ -1,0 +1,150 @@
+#include "trainer/config/flavors.h"
+#include "trainer/config/option_table.h"
+
+namespace trireme {
+namespace {
+
+bool is_rotary(const RunConfig& c) {
+  return c.model.position == PositionKind::kRotary;
+}
+bool has_rms_norm(const RunConfig& c) {
+  return c.model.norm == NormKind::kRmsNorm;
+}
+bool has_layer_norm(const RunConfig& c) {
+  return c.model.norm == NormKind::kLayerNorm;
+}
+
+void add_model_shape(Options& to) {
+  to.push_back({.key = "model.vocab_size",
+                .slot = TRIREME_MEMBER(model.vocab_size),
+                .help = "rows of the embedding; every token id is below it",
+                .effect = Effect::kNumerics,
+                .range = between(1, 2147483647),
+                .default_text = "required"});
+  to.push_back({.key = "model.hidden_size",
+                .slot = TRIREME_MEMBER(model.hidden_size),
+                .help = "width of the residual stream",
+                .effect = Effect::kNumerics,
+                .range = between(1, 1048576),
+                .default_text = "required"});
+  to.push_back({.key = "model.intermediate_size",
+                .slot = TRIREME_MEMBER(model.intermediate_size),
+                .help = "width inside the MLP",
+                .effect = Effect::kNumerics,
+                .range = between(1, 4194304),
+                .default_text = "gpt2: 4 x hidden_size; else required"});
+  to.push_back({.key = "model.num_hidden_layers",
+                .slot = TRIREME_MEMBER(model.num_hidden_layers),
+                .help = "blocks",
+                .effect = Effect::kNumerics,
+                .range = between(1, 10000),
+                .default_text = "required"});
+  to.push_back({.key = "model.num_attention_heads",
+                .slot = TRIREME_MEMBER(model.num_attention_heads),
+                .help = "query heads",
+                .effect = Effect::kNumerics,
+                .range = between(1, 4096),
+                .default_text = "required"});
+  to.push_back({.key = "model.num_key_value_heads",
+                .slot = TRIREME_MEMBER(model.num_key_value_heads),
+                .help = "key and value heads; divides num_attention_heads",
+                .effect = Effect::kNumerics,
+                .range = between(1, 4096),
+                .default_text = "num_attention_heads"});
+  to.push_back({.key = "model.head_dim",
+                .slot = TRIREME_MEMBER(model.head_dim),
+                .help = "width of one head; even with rotary positions",
+                .effect = Effect::kNumerics,
+                .range = between(1, 4096),
+                .default_text = "qwen3: 128; else hidden_size / num_attention_heads"});
+  to.push_back({.key = "model.max_position_embeddings",
+                .slot = TRIREME_MEMBER(model.max_position_embeddings),
+                .help = "longest sequence; learned positions cannot go beyond it",
+                .effect = Effect::kNumerics,
+                .range = between(1, 16777216),
+                .unit = "tokens",
+                .default_text = "gpt2: 1024; else training.seq_len"});
+}
+
+void add_model_switches(Options& to) {
+  to.push_back({.key = "model.rms_norm_eps",
+                .slot = TRIREME_MEMBER(model.norm_eps),
+                .help = "added to the mean square in RMSNorm",
+                .effect = Effect::kNumerics,
+                .range = {.least = 0, .most = 1, .above = true},
+                .default_text = "llama: 1e-5; qwen2, qwen3: 1e-6",
+                .applies = has_rms_norm});
+  to.push_back({.key = "model.layer_norm_epsilon",
+                .slot = TRIREME_MEMBER(model.norm_eps),
+                .help = "added to the variance in LayerNorm",
+                .effect = Effect::kNumerics,
+                .range = {.least = 0, .most = 1, .above = true},
+                .default_text = "1e-5",
+                .applies = has_layer_norm});
+  to.push_back({.key = "model.hidden_act",
+                .slot = TRIREME_MEMBER(model.activation),
+                .help = "gelu_new: GELU (tanh form), two projections; silu: SwiGLU, three",
+                .effect = Effect::kNumerics,
+                .allowed = {"gelu_new", "silu"},
+                .default_text = "gpt2: \"gelu_new\"; else \"silu\""});
+  to.push_back({.key = "model.rope_theta",
+                .slot = TRIREME_MEMBER(model.rope_theta),
+                .help = "base of the rotary frequencies",
+                .effect = Effect::kNumerics,
+                .range = {.least = 1, .most = 1e12, .above = true},
+                .default_text = "llama: 10000; qwen2, qwen3: 1000000",
+                .applies = is_rotary});
+  to.push_back(
+      {.key = "model.rope_scaling",
+       .slot = TRIREME_MEMBER(model.rope_scaling),
+       .help = "{rope_type = \"default\"} or {rope_type = \"llama3\", factor, low_freq_factor, "
+               "high_freq_factor, original_max_position_embeddings}",
+       .effect = Effect::kNumerics,
+       .default_text = "{rope_type = \"default\"}",
+       .applies = is_rotary});
+  to.push_back({.key = "model.tie_word_embeddings",
+                .slot = TRIREME_MEMBER(model.tie_word_embeddings),
+                .help = "the head uses the embedding's weights",
+                .effect = Effect::kNumerics,
+                .default_text = "gpt2: true; else false"});
+  to.push_back({.key = "model.attention_bias",
+                .slot = TRIREME_MEMBER(model.attention_bias),
+                .help = "bias on query, key, value and (not for qwen2) output projections",
+                .effect = Effect::kNumerics,
+                .default_text = "gpt2, qwen2: true; else false"});
+  to.push_back({.key = "model.mlp_bias",
+                .slot = TRIREME_MEMBER(model.mlp_bias),
+                .help = "bias on the MLP's projections",
+                .effect = Effect::kNumerics,
+                .default_text = "gpt2: true; else false"});
+  to.push_back({.key = "model.qk_norm",
+                .slot = TRIREME_MEMBER(model.qk_norm),
+                .help = "RMSNorm over every head's query and key",
+                .effect = Effect::kNumerics,
+                .default_text = "qwen3: true; else false"});
+  to.push_back({.key = "model.initializer_range",
+                .slot = TRIREME_MEMBER(model.initializer_range),
+                .help = "standard deviation of the initial weights",
+                .range = {.least = 0, .most = 10, .above = true}});
+  to.push_back({.key = "model.scale_residual_init",
+                .slot = TRIREME_MEMBER(model.scale_residual_init),
+                .help = "divide the initial output projections by sqrt(2 num_hidden_layers)"});
+}
+
+}  // namespace
+
+void add_model(Options& to) {
+  to.push_back({.key = "model.flavor",
+                .slot = TRIREME_MEMBER(flavor),
+                .help = "a preset; the keys below override single values of it",
+                .allowed = flavor_names()});
+  to.push_back({.key = "model.model_type",
+                .slot = TRIREME_MEMBER(model.model_type),
+                .help = "the family: norm, positions, biases and the defaults of the keys below",
+                .effect = Effect::kNumerics,
+                .allowed = model_types()});
+  add_model_shape(to);
+  add_model_switches(to);
+}
+
+}  // namespace trireme

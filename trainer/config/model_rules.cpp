@@ -1,0 +1,96 @@
+#include "model/base/error.h"
+#include "trainer/config/flavors.h"
+#include "trainer/config/option.h"
+#include "trainer/config/rule_check.h"
+#include "trainer/config/rules_by_subject.h"
+#include "trainer/config/value_text.h"
+
+namespace trireme {
+namespace {
+
+class ModelRules : public RuleCheck {
+ public:
+  using RuleCheck::RuleCheck;
+
+  void model() {
+    required();
+    meaningless_keys();
+    const ModelConfig& m = c_.model;
+    if (loaded_.origin("model.model_type").is_given() && !c_.flavor.empty()) family_of_the_flavor();
+    const bool derives_head_dim = loaded_.origin("model.head_dim").kind == Origin::Kind::kDerived;
+    if (m.num_attention_heads > 0 && derives_head_dim) {
+      check(m.hidden_size % m.num_attention_heads == 0,
+            {"model.num_attention_heads", "model.hidden_size"},
+            say("does not divide hidden_size = ", m.hidden_size, "; or give head_dim"));
+    }
+    if (m.num_key_value_heads > 0) {
+      check(m.num_attention_heads % m.num_key_value_heads == 0,
+            {"model.num_key_value_heads", "model.num_attention_heads"},
+            say("does not divide num_attention_heads = ", m.num_attention_heads));
+    }
+    if (m.position == PositionKind::kRotary) {
+      check(m.head_dim % 2 == 0, {"model.head_dim", "model.hidden_size"},
+            "rotary positions need an even head_dim");
+    } else {
+      check(c_.training.seq_len <= m.max_position_embeddings,
+            {"training.seq_len", "model.max_position_embeddings"},
+            say("longer than the model's learned positions, max_position_embeddings = ",
+                m.max_position_embeddings));
+    }
+  }
+
+ private:
+  void required() {
+    const ModelConfig& m = c_.model;
+    const auto need = [this](std::int64_t size, const char* key) {
+      const Keys keys{key, "model.flavor", "model.model_type"};
+      if (size != 0 || refused_any(keys)) return;
+      complaints_.add({{}, key, "", "missing; give it, or a model.flavor"});
+      complaints_.refuse(key);
+    };
+    need(m.vocab_size, "model.vocab_size");
+    need(m.hidden_size, "model.hidden_size");
+    need(m.num_hidden_layers, "model.num_hidden_layers");
+    need(m.num_attention_heads, "model.num_attention_heads");
+    if (m.model_type != "gpt2") need(m.intermediate_size, "model.intermediate_size");
+  }
+
+  void meaningless_keys() {
+    for (const Option& option : options()) {
+      if (option.applies == nullptr || option.applies(c_)) continue;
+      const bool given = loaded_.origin(option.key).is_given();
+      if (option.section() == "model") {
+        check(!given, {option.key, "model.model_type", "model.flavor"},
+              say("means nothing to a model of type ", c_.model.model_type, "; remove it"), false);
+      } else if (option.section() == "training") {
+        check(!given, {option.key, "training.dtype"},
+              say("means nothing to training in ", c_.training.dtype, "; remove it"), false);
+      } else if (option.section() == "data") {
+        check(!given, {option.key, "data.order"},
+              say("means nothing to data.order = ", to_toml(c_.data.order), "; remove it"), false);
+      } else if (option.key == "optimizer.stochastic_rounding") {
+        check(!given, {option.key, "training.dtype"},
+              say("means nothing to weights in ", c_.training.dtype, "; remove it"), false);
+      } else {
+        check(!given, {option.key, "optimizer.name"},
+              say("means nothing to ", c_.optimizer.name, "; remove it"), false);
+      }
+    }
+  }
+
+  void family_of_the_flavor() {
+    const auto flavor = find_flavor(c_.flavor);
+    if (!flavor) return;
+    check(c_.model.model_type == flavor->model_type, {"model.model_type", "model.flavor"},
+          say("flavor ", c_.flavor, " is of type ", flavor->model_type, "; remove one of them"));
+  }
+};
+
+}  // namespace
+
+void model_rules(const LoadedConfig& loaded, Complaints& complaints, Purpose purpose) {
+  ModelRules rules(loaded, complaints, purpose);
+  rules.model();
+}
+
+}  // namespace trireme

@@ -1,0 +1,158 @@
+#include <algorithm>
+#include <initializer_list>
+#include <string_view>
+
+#include "trainer/config/option_table.h"
+
+namespace trireme {
+namespace {
+
+bool is_optimizer(const RunConfig& c, std::initializer_list<std::string_view> names) {
+  return std::find(names.begin(), names.end(), c.optimizer.name) != names.end();
+}
+bool has_betas(const RunConfig& c) {
+  return is_optimizer(c, {"AdamW", "Lion", "LAMB", "Muon"});
+}
+bool has_eps(const RunConfig& c) {
+  return is_optimizer(c, {"AdamW", "LAMB", "Muon"});
+}
+bool has_momentum(const RunConfig& c) {
+  return is_optimizer(c, {"SGD", "LARS", "Muon"});
+}
+bool may_be_nesterov(const RunConfig& c) {
+  return is_optimizer(c, {"SGD", "Muon"});
+}
+bool is_lars(const RunConfig& c) {
+  return is_optimizer(c, {"LARS"});
+}
+bool is_muon(const RunConfig& c) {
+  return is_optimizer(c, {"Muon"});
+}
+bool publishes_bfloat16(const RunConfig& c) {
+  return c.training.dtype == "bfloat16" || c.training.dtype == "float8";
+}
+
+void add_moments(Options& to) {
+  to.push_back({.key = "optimizer.beta1",
+                .slot = TRIREME_MEMBER(optimizer.beta1),
+                .help = "AdamW, Lion, LAMB, Muon: decay of the first moment",
+                .effect = Effect::kNumerics,
+                .range = from_up_to(0, 1),
+                .applies = has_betas});
+  to.push_back({.key = "optimizer.beta2",
+                .slot = TRIREME_MEMBER(optimizer.beta2),
+                .help = "AdamW, LAMB, Muon: decay of the second moment; Lion: of its only one",
+                .effect = Effect::kNumerics,
+                .range = from_up_to(0, 1),
+                .default_text = "Lion: 0.99; LAMB: 0.999; else 0.95",
+                .applies = has_betas});
+  to.push_back({.key = "optimizer.eps",
+                .slot = TRIREME_MEMBER(optimizer.eps),
+                .help = "AdamW, LAMB, Muon: added to the root of the second moment",
+                .effect = Effect::kNumerics,
+                .range = above(0),
+                .default_text = "LAMB: 1e-6; else 1e-8",
+                .applies = has_eps});
+  to.push_back({.key = "optimizer.momentum",
+                .slot = TRIREME_MEMBER(optimizer.momentum),
+                .help = "SGD, LARS, Muon: what is kept of the last steps' direction",
+                .effect = Effect::kNumerics,
+                .range = from_up_to(0, 1),
+                .default_text = "Muon: 0.95; else 0.9",
+                .applies = has_momentum});
+  to.push_back({.key = "optimizer.nesterov",
+                .slot = TRIREME_MEMBER(optimizer.nesterov),
+                .help = "SGD, Muon: look ahead by the momentum",
+                .effect = Effect::kNumerics,
+                .default_text = "Muon: true; else false",
+                .applies = may_be_nesterov});
+  to.push_back({.key = "optimizer.trust_coefficient",
+                .slot = TRIREME_MEMBER(optimizer.trust_coefficient),
+                .help = "LARS: a layer's rate over the ratio of its weights' and gradients' norms",
+                .effect = Effect::kNumerics,
+                .range = above(0),
+                .applies = is_lars});
+  to.push_back({.key = "optimizer.ns_steps",
+                .slot = TRIREME_MEMBER(optimizer.ns_steps),
+                .help = "Muon: Newton-Schulz steps that make an update orthogonal",
+                .effect = Effect::kNumerics,
+                .range = between(1, 100),
+                .applies = is_muon});
+  to.push_back({.key = "optimizer.adjust_lr",
+                .slot = TRIREME_MEMBER(optimizer.adjust_lr),
+                .help = "Muon: match_rms_adamw: 0.2 sqrt(longer side), so that AdamW's lr serves; "
+                        "original: sqrt(max(1, rows / columns))",
+                .effect = Effect::kNumerics,
+                .allowed = {"match_rms_adamw", "original"},
+                .applies = is_muon});
+}
+
+}  // namespace
+
+void add_optimizer(Options& to) {
+  to.push_back({.key = "optimizer.name",
+                .slot = TRIREME_MEMBER(optimizer.name),
+                .help = "the update rule; LAMB, LARS: rates by layer; Muon: orthogonal updates of "
+                        "the blocks' matrices, AdamW for the rest",
+                .effect = Effect::kNumerics,
+                .allowed = {"AdamW", "SGD", "Lion", "LAMB", "LARS", "Muon"}});
+  to.push_back({.key = "optimizer.lr",
+                .slot = TRIREME_MEMBER(optimizer.lr),
+                .help = "the highest learning rate, at the end of warmup",
+                .effect = Effect::kNumerics,
+                .range = {.least = 0, .most = 100, .above = true}});
+  to.push_back({.key = "optimizer.weight_decay",
+                .slot = TRIREME_MEMBER(optimizer.weight_decay),
+                .help = "on matrices only; decoupled, but for SGD and LARS part of the gradient",
+                .effect = Effect::kNumerics,
+                .range = between(0, 100)});
+  to.push_back({.key = "optimizer.state_dtype",
+                .slot = TRIREME_MEMBER(optimizer.state_dtype),
+                .help = "what moments are stored in; bfloat16 is rounded stochastically",
+                .effect = Effect::kNumerics,
+                .allowed = {"float32", "bfloat16"}});
+  to.push_back({.key = "optimizer.stochastic_rounding",
+                .slot = TRIREME_MEMBER(optimizer.stochastic_rounding),
+                .help = "bfloat16 weights are rounded from their float32 copies up or down by "
+                        "chance, right in the mean",
+                .effect = Effect::kNumerics,
+                .applies = publishes_bfloat16});
+  to.push_back({.key = "optimizer.offload",
+                .slot = TRIREME_MEMBER(optimizer.offload),
+                .help = "a GPU's float32 weights and moments stay in pinned memory of the host; "
+                        "the update brings them piece by piece",
+                .effect = Effect::kPerformance});
+  add_moments(to);
+}
+
+void add_lr_scheduler(Options& to) {
+  to.push_back({.key = "lr_scheduler.name",
+                .slot = TRIREME_MEMBER(lr_scheduler.name),
+                .help = "shape of the learning rate after warmup; wsd: constant, then decay",
+                .effect = Effect::kNumerics,
+                .allowed = {"cosine", "linear", "constant", "wsd", "inverse_sqrt"}});
+  to.push_back({.key = "lr_scheduler.warmup_steps",
+                .slot = TRIREME_MEMBER(lr_scheduler.warmup_steps),
+                .help = "linear rise from 0 to optimizer.lr",
+                .effect = Effect::kNumerics,
+                .range = between(0, 1e12),
+                .unit = "steps"});
+  to.push_back({.key = "lr_scheduler.decay_ratio",
+                .slot = TRIREME_MEMBER(lr_scheduler.decay_ratio),
+                .help = "wsd: share of all steps spent in the final decay",
+                .effect = Effect::kNumerics,
+                .range = between(0, 1)});
+  to.push_back({.key = "lr_scheduler.decay_type",
+                .slot = TRIREME_MEMBER(lr_scheduler.decay_type),
+                .help = "wsd: shape of the final decay",
+                .effect = Effect::kNumerics,
+                .allowed = {"linear", "cosine", "sqrt"}});
+  to.push_back(
+      {.key = "lr_scheduler.min_lr_factor",
+       .slot = TRIREME_MEMBER(lr_scheduler.min_lr_factor),
+       .help = "the lowest learning rate after warmup, over optimizer.lr (constant: unused)",
+       .effect = Effect::kNumerics,
+       .range = between(0, 1)});
+}
+
+}  // namespace trireme

@@ -1,0 +1,44 @@
+#pragma once
+#include <vector>
+
+#include "trainer/config/option.h"
+
+namespace trireme {
+
+// The tables that options() is made of, one of each section; a new key is an entry there and a
+// member in run_config.h.
+using Options = std::vector<Option>;
+
+void add_job(Options& to);
+void add_model(Options& to);
+void add_data(Options& to);
+void add_training(Options& to);
+void add_guard(Options& to);  // of [training] too: losses and gradients that are wrong
+void add_optimizer(Options& to);
+void add_lr_scheduler(Options& to);
+void add_parallelism(Options& to);
+void add_activation_checkpoint(Options& to);
+void add_checkpoint(Options& to);
+void add_elastic(Options& to);
+void add_validation(Options& to);
+void add_metrics(Options& to);
+
+// How an entry names the member behind its key.
+#define TRIREME_MEMBER(member) [](RunConfig& c) -> Slot { return &c.member; }
+
+inline constexpr double kMaxInteger = 9223372036854774784.0;  // the largest double an int64 holds
+
+inline Range at_least(double least) {
+  return {.least = least, .most = kMaxInteger};
+}
+inline Range between(double least, double most) {
+  return {.least = least, .most = most};
+}
+inline Range from_up_to(double least, double most) {
+  return {least, most, false, true};
+}
+inline Range above(double least) {
+  return {.least = least, .above = true};
+}
+
+}  // namespace trireme

@@ -1,0 +1,41 @@
+#pragma once
+#include <sys/types.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+// A program that this process has started, in a process group of its own: what a terminal sends
+// to the foreground, such as its Ctrl-C, does not reach it.
+class StartedProcess {
+ public:
+  struct Options {
+    std::vector<std::string> variables = {};  // "NAME=value", beside this process's environment
+    std::filesystem::path output = {};        // what it prints is added to; empty: to our own
+    // Whether it is killed with the object, and asked to end (SIGTERM) when this process dies, or
+    // the thread that has started it. Otherwise it outlives both.
+    bool ends_with_us = false;
+  };
+  // Throws EnvironmentError where the first word is no program, or the output cannot be opened.
+  StartedProcess(const std::vector<std::string>& words, const Options& options);
+  ~StartedProcess();
+  StartedProcess(const StartedProcess&) = delete;
+  StartedProcess& operator=(const StartedProcess&) = delete;
+
+  // Its exit code, 128 + n where signal n ended it; nullopt while it runs. Does not wait.
+  std::optional<int> ended();
+  void signal(int number) const;  // while it runs
+  // Also to what it has started itself.
+  void signal_group(int number) const;
+  pid_t id() const { return id_; }
+
+ private:
+  pid_t id_ = -1;
+  bool ends_with_us_;
+  std::optional<int> code_;
+};
+
+}  // namespace trireme

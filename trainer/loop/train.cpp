@@ -1,0 +1,48 @@
+#include "trainer/loop/train.h"
+
+#include <spdlog/spdlog.h>
+
+#include "model/device/cpu/threads.h"
+#include "parallel/comm/launcher.h"
+#include "trainer/config/for_ranks.h"
+#include "trainer/engine/engine_spec.h"
+#include "trainer/loop/fault_drill.h"
+#include "trainer/loop/train_run.h"
+#include "trainer/preflight/job.h"
+#include "trainer/restart/run_rank.h"
+
+namespace trireme {
+namespace {
+
+LoadedConfig config_for(const LoadedConfig& loaded, const World& world) {
+  try {
+    return for_ranks(loaded, world.size());
+  } catch (const ConfigError& error) {
+    throw on_all_ranks(ConfigError(error.what()));
+  }
+}
+
+}  // namespace
+
+ExitCode train(const LoadedConfig& loaded) {
+  const auto drill = GradientDrill::from(environment_variable);
+  const auto weight_drill = WeightDrill::from(environment_variable);
+  const auto fault = FaultDrill::from(environment_variable);
+  World world(environment_variable);
+  if (fault) {
+    world.ledger().observe([&](const ledger::Progress& at) { fault->strike(world.rank(), at); });
+    if (world.rank() == 0) spdlog::warn("{}: {}", FaultDrill::kVariable, fault->text());
+  }
+  const ElasticConfig& elastic = loaded.config.elastic;
+  const WatchOptions watch{.heartbeat_timeout_s = elastic.heartbeat_timeout_s,
+                           .stall = {elastic.stall_timeout_s, elastic.load_save_timeout_s}};
+  return run_rank(world, watch, [&] {
+    const Device device = open_device(loaded.config.job.device, world.local_rank());
+    world.use_device(device);
+    if (elastic.preflight) preflight::require_same_program(world, loaded);
+    const int threads = cpu::use_threads(loaded.config.job.threads, world.local_size());
+    return TrainRun(config_for(loaded, world), world, device, threads, drill, weight_drill).run();
+  });
+}
+
+}  // namespace trireme

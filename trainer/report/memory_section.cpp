@@ -1,0 +1,71 @@
+#include "trainer/report/memory_section.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "trainer/report/escape.h"
+#include "trainer/report/event.h"
+#include "trainer/telemetry/human.h"
+
+namespace trireme {
+namespace {
+
+double largest(const Series& series) {
+  double most = 0;
+  for (const double value : series.values) {
+    if (std::isfinite(value)) most = std::max(most, value);
+  }
+  return most;
+}
+
+std::string bytes_text(double bytes) {
+  constexpr double kMost = 9e18;
+  return human_bytes(static_cast<std::uint64_t>(std::clamp(bytes, 0.0, kMost)));
+}
+
+std::string row_html(const std::string& name, double bytes, double of, const char* kind) {
+  const double share = of > 0 ? std::clamp(100 * bytes / of, 0.0, 100.0) : 0;
+  return fmt::format(
+      "<tr><td>{}</td><td class=\"number\">{}</td><td class=\"bar-cell\"><span class=\"{}\" "
+      "style=\"width:{:.2f}%\"></span></td></tr>\n",
+      html_escape(name), bytes_text(bytes), kind, share);
+}
+
+}  // namespace
+
+std::string memory_html(const RunData& run) {
+  const Event* begin = nullptr;
+  for (const Event& event : run.events) {
+    if (is_begin(event) && event.contains("memory_plan_bytes")) begin = &event;
+  }
+  if (begin == nullptr) return "";
+  const double planned = number_of(*begin, "memory_plan_bytes").value_or(0);
+  const double used = largest(run.series("memory_peak_bytes"));
+  const double process = largest(run.series("process_peak_bytes"));
+  const double widest = std::max({planned, used, process});
+  std::string rows = row_html("planned", planned, widest, "planned");
+  const auto classes = begin->find("memory_plan");
+  if (classes != begin->end() && classes->is_object()) {
+    for (const auto& [name, bytes] : classes->items()) {
+      if (!bytes.is_number() || bytes.get<double>() <= 0) continue;
+      rows += row_html(fmt::format("\u2003{}", name), bytes.get<double>(), widest, "class");
+    }
+  }
+  if (used > 0) rows += row_html("used, the most of any rank", used, widest, "used");
+  if (process > 0) {
+    rows += row_html("process, the most of any rank", process, widest, "process");
+  }
+  if (const double host = number_of(*begin, "host_memory_plan_bytes").value_or(0); host > 0) {
+    rows += row_html("planned, pinned on the host", host, widest, "planned");
+  }
+  return fmt::format(
+      "<section><h2>Memory: planned and used</h2>\n<div class=\"card\"><table class=\"memory\">"
+      "<tbody>\n{}</tbody></table></div>\n<p class=\"note\">The plan is the first rank's. A step "
+      "that uses other than planned, in any class, ends the run; the process also holds the "
+      "program, its libraries and, on a CPU, what they keep.</p></section>",
+      rows);
+}
+
+}  // namespace trireme

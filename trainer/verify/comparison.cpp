@@ -1,0 +1,206 @@
+#include "trainer/verify/comparison.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "model/tensor/host_tensor.h"
+#include "trainer/verify/elements.h"
+
+namespace trireme::verify {
+namespace {
+
+constexpr std::int64_t kPiece = std::int64_t{1} << 18;  // elements compared at a time
+
+// Calls visit(first here, number of its first element, count) for the stretches of what is held
+// that lie among elements [first, end) of all.
+template <class Visit>
+void for_each_stretch_of(const Held& held, const Tensors& tensors, std::int64_t first,
+                         std::int64_t end, const Visit& visit) {
+  const Tensors::Entry& tensor = tensors[held.tensor];
+  if (tensor.first >= end || tensor.first + tensor.shape.count() <= first) return;
+  for_each_stretch(*held.param, held.first, held.data.count(),
+                   [&](std::int64_t here, std::int64_t logical, std::int64_t count) {
+                     const std::int64_t from = std::max(first, tensor.first + logical);
+                     const std::int64_t to = std::min(end, tensor.first + logical + count);
+                     if (from < to) visit(here + from - tensor.first - logical, from, to - from);
+                   });
+}
+
+std::vector<double> read(const Subject& subject, const Held& held, std::int64_t here,
+                         std::int64_t count, Quantity quantity) {
+  std::vector<double> values = read_elements(subject.stream(), held.data.slice(here, count));
+  if (quantity == Quantity::kGradient && subject.loss_scale() != 1) {
+    for (double& value : values) value /= subject.loss_scale();
+  }
+  return values;
+}
+
+struct Judge {
+  const Tolerances& tolerances;
+  Quantity quantity;
+  double largest_update;
+
+  double allowed(double expected, double gradient, const TensorResult& of,
+                 double gradient_scale) const {
+    if (quantity == Quantity::kGradient) return tolerances.gradient * of.scale;
+    const double off = tolerances.weight(expected, gradient, gradient_scale, largest_update);
+    return quantity == Quantity::kValue ? off + tolerances.rounding * (std::fabs(expected) + off)
+                                        : off;
+  }
+};
+
+void note(TensorResult& result, std::int64_t index, int rank, double value, double expected,
+          double allowed) {
+  ++result.elements;
+  const double difference = std::fabs(value - expected);
+  if (difference == 0) return;
+  result.difference =
+      std::isnan(difference) ? difference : std::fmax(result.difference, difference);
+  const double excess = difference / std::max(allowed, 1e-300);
+  if (!(excess <= result.excess)) result.excess = excess;
+  if (difference <= allowed) return;
+  if (result.wrong++ > 0) return;
+  result.index = index;
+  result.rank = rank;
+  result.value = value;
+  result.expected = expected;
+}
+
+}  // namespace
+
+void add_standing(const Subject& subject, const std::vector<Held>& held, const Tensors& tensors,
+                  std::int64_t first, std::span<double> into) {
+  const auto end = first + static_cast<std::int64_t>(into.size());
+  for (const Held& run : held) {
+    if (!run.stands) continue;
+    for_each_stretch_of(
+        run, tensors, first, end, [&](std::int64_t here, std::int64_t number, std::int64_t count) {
+          const auto values = read_elements(subject.stream(), run.data.slice(here, count));
+          double* const to = into.data() + (number - first);
+          for (std::size_t i = 0; i < values.size(); ++i) to[i] += values[i];
+        });
+  }
+}
+
+std::vector<TensorResult> Comparison::compare(Quantity quantity, const Tolerances& tolerances,
+                                              double largest_update) {
+  std::vector<TensorResult> results(tensors_.size());
+  std::vector<TensorResult> of_gradients(tensors_.size());
+  const Quantity stored = quantity == Quantity::kValue ? Quantity::kMaster : quantity;
+  scan(stored, results);
+  scan(Quantity::kGradient, of_gradients);
+  share_scales(results);
+  share_scales(of_gradients);
+  std::vector<Held> expected, gradients, held;
+  if (reference_.takes_part()) {
+    expected = held_by(reference_, tensors_, stored);
+    gradients = held_by(reference_, tensors_, Quantity::kGradient);
+  }
+  if (subject_.takes_part()) held = held_by(subject_, tensors_, quantity);
+  const Judge judge{tolerances, quantity, largest_update};
+  Stream stream;
+  for (std::int64_t first = 0; first < tensors_.elements(); first += kPiece) {
+    const std::int64_t end = std::min(first + kPiece, tensors_.elements());
+    const auto piece = static_cast<std::size_t>(end - first);
+    std::vector<double> both(2 * piece);  // the quantity, and its gradient
+    const std::span<double> whole(both);
+    if (reference_.takes_part()) {
+      add_standing(reference_, expected, tensors_, first, whole.first(piece));
+      add_standing(reference_, gradients, tensors_, first, whole.last(piece));
+      const double scale = reference_.loss_scale();
+      for (std::size_t i = quantity == Quantity::kGradient ? 0 : piece; i < both.size(); ++i) {
+        both[i] /= scale;
+      }
+    }
+    ranks_.all_reduce(stream, host_tensor(whole), Reduce::kSum);
+    for (const Held& run : held) {
+      TensorResult& result = results[run.tensor];
+      const double gradient_scale = of_gradients[run.tensor].scale;
+      for_each_stretch_of(
+          run, tensors_, first, end,
+          [&](std::int64_t here, std::int64_t number, std::int64_t count) {
+            const std::vector<double> values = read(subject_, run, here, count, quantity);
+            for (std::size_t i = 0; i < values.size(); ++i) {
+              const std::size_t at = static_cast<std::size_t>(number - first) + i;
+              const double allowed =
+                  judge.allowed(both[at], both[piece + at], result, gradient_scale);
+              note(result, number + static_cast<std::int64_t>(i) - tensors_[run.tensor].first,
+                   ranks_.rank(), values[i], both[at], allowed);
+            }
+          });
+    }
+  }
+  join(results);
+  for (TensorResult& result : results) {
+    if (quantity != Quantity::kGradient) result.doubtful = tolerances.doubtful(result.elements);
+  }
+  return results;
+}
+
+// Of what stands here of the reference.
+void Comparison::scan(Quantity quantity, std::vector<TensorResult>& results) const {
+  if (!reference_.takes_part()) return;
+  for (const Held& run : held_by(reference_, tensors_, quantity)) {
+    if (!run.stands) continue;
+    TensorResult& result = results[run.tensor];
+    for (std::int64_t at = 0; at < run.data.count(); at += kPiece) {
+      const std::int64_t count = std::min(kPiece, run.data.count() - at);
+      for (const double value : read(reference_, run, at, count, quantity)) {
+        result.scale = std::fmax(result.scale, std::fabs(value));
+        result.squares += value * value;
+      }
+    }
+  }
+}
+
+void Comparison::share_scales(std::vector<TensorResult>& results) {
+  std::vector<double> largest, squares;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const std::size_t weight = tensors_[i].weight;
+    if (largest.size() <= weight) largest.resize(weight + 1);
+    largest[weight] = std::fmax(largest[weight], results[i].scale);
+    squares.push_back(results[i].squares);
+  }
+  Stream stream;
+  ranks_.all_reduce(stream, host_tensor(std::span(largest)), Reduce::kMax);
+  ranks_.all_reduce(stream, host_tensor(std::span(squares)), Reduce::kSum);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    results[i].scale = largest[tensors_[i].weight];
+    results[i].squares = squares[i];
+  }
+}
+
+// What all ranks have found.
+void Comparison::join(std::vector<TensorResult>& results) {
+  constexpr std::size_t kNumbers = 8;
+  std::vector<double> own;
+  for (const TensorResult& r : results) {
+    own.insert(own.end(), {r.difference, r.excess, static_cast<double>(r.elements),
+                           static_cast<double>(r.wrong), static_cast<double>(r.index),
+                           static_cast<double>(r.rank), r.value, r.expected});
+  }
+  std::vector<double> all(own.size() * static_cast<std::size_t>(ranks_.size()));
+  Stream stream;
+  ranks_.all_gather(stream, host_tensor(std::span(all)), host_tensor(std::span(own)));
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    TensorResult& joined = results[i];
+    joined = {.scale = joined.scale, .squares = joined.squares};
+    for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks_.size()); ++rank) {
+      const double* const from = all.data() + rank * own.size() + i * kNumbers;
+      const auto wrong = static_cast<std::int64_t>(from[3]);
+      const auto index = static_cast<std::int64_t>(from[4]);
+      if (!(from[0] <= joined.difference)) joined.difference = from[0];
+      if (!(from[1] <= joined.excess)) joined.excess = from[1];
+      joined.elements += static_cast<std::int64_t>(from[2]);
+      joined.wrong += wrong;
+      if (wrong == 0 || (joined.index >= 0 && joined.index <= index)) continue;
+      joined.index = index;
+      joined.rank = static_cast<int>(from[5]);
+      joined.value = from[6];
+      joined.expected = from[7];
+    }
+  }
+}
+
+}  // namespace trireme::verify

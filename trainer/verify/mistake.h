@@ -1,0 +1,53 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "parallel/comm/launcher.h"
+#include "trainer/engine/rank_groups.h"
+
+namespace trireme::verify {
+
+class Samples;
+class Subject;
+
+// A mistake that the subject makes on purpose, to try out whether verify finds it:
+//   TRIREME_INJECT_MISTAKE=lost-norm-sums
+// Each stands for one that layouts are known to be written with. They are made at the seams, by
+// the groups of ranks or in what an engine is given; nothing of them is in a run that trains.
+class Mistake {
+ public:
+  static constexpr const char* kVariable = "TRIREME_INJECT_MISTAKE";
+
+  // Null when the variable is not set. Throws ConfigError, with the names that there are.
+  static std::unique_ptr<Mistake> from(const Variables& variables);
+  static std::vector<std::string> names();
+
+  Mistake() = default;
+  Mistake(const Mistake&) = delete;
+  Mistake& operator=(const Mistake&) = delete;
+  virtual ~Mistake() = default;
+
+  // Whether it was made so far, on this rank: not every layout has the place for each.
+  bool was_made() const { return made_; }
+
+  // In the order in which a step comes to them.
+  virtual void make_in(RankGroups& /*groups*/) {}
+  virtual void in_first_weights(const Subject& /*subject*/) {}
+  virtual void in_batch(const Subject& /*subject*/, const Samples& /*samples*/,
+                        std::int64_t /*step*/) {}
+  virtual std::int64_t in_valid_tokens(const Subject& /*subject*/, std::int64_t valid) {
+    return valid;
+  }
+  virtual void in_gradients(const Subject& /*subject*/) {}
+  virtual std::int64_t in_update_number(std::int64_t update) { return update; }
+
+ protected:
+  void note_made() { made_ = true; }
+
+ private:
+  bool made_ = false;
+};
+
+}  // namespace trireme::verify
