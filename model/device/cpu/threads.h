@@ -18,6 +18,11 @@ inline int use_threads(std::int64_t count, int neighbours = 1) {
   return threads;
 }
 
+// How many this thread may compute with.
+inline int threads() {
+  return omp_get_max_threads();
+}
+
 // Calls body(first, last) over disjoint ranges that cover [0, count), on up to
 // the process's number of threads, each range at least `grain` long. The split
 // depends on the thread count: a body whose bits must not depend on it has to
