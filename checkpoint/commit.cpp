@@ -18,12 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void fail(const char* what, const fs::path& path, int reason) {
-  throw EnvironmentError(say("cannot ", what, " ", path.string(), ": ", std::strerror(reason)));
-}
-
 void rename_or_fail(const fs::path& from, const fs::path& to) {
-  if (::rename(from.c_str(), to.c_str()) != 0) fail("rename to", to, errno);
+  if (::rename(from.c_str(), to.c_str()) != 0) throw_file_error("rename to", to, errno);
 }
 
 fs::path unique(const fs::path& folder, const char* prefix, const std::string& name) {
@@ -42,7 +38,7 @@ bool is_replacement(const std::string& name) {
 
 PartialCheckpoint::PartialCheckpoint(const fs::path& folder, std::int64_t step)
     : path_(unique(folder, kPartialPrefix, step_name(step))) {
-  if (::mkdir(path_.c_str(), 0777) != 0) fail("create folder", path_, errno);
+  if (::mkdir(path_.c_str(), 0777) != 0) throw_file_error("create folder", path_, errno);
 }
 
 PartialCheckpoint::~PartialCheckpoint() {
@@ -78,14 +74,14 @@ void publish(const fs::path& partial, std::int64_t step) {
   if (::rename(partial.c_str(), final.c_str()) != 0) {
     // The step was reached before: swap, so that at no moment there is none. What it
     // held lies under our old name then, and goes with it.
-    if (errno != EEXIST && errno != ENOTEMPTY) fail("rename to", final, errno);
+    if (errno != EEXIST && errno != ENOTEMPTY) throw_file_error("rename to", final, errno);
     if (::renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, final.c_str(), RENAME_EXCHANGE) == 0) {
       sync_folder(folder);
       std::error_code ignored;
       fs::remove_all(partial, ignored);
       return;
     }
-    if (errno != EINVAL && errno != ENOSYS) fail("rename to", final, errno);
+    if (errno != EINVAL && errno != ENOSYS) throw_file_error("rename to", final, errno);
     rename_or_fail(final, unique(folder, kTrashPrefix, final.filename()));
     rename_or_fail(partial, final);
   }
@@ -122,7 +118,7 @@ void sweep_leftovers(const fs::path& folder) {
 
 void check_space(const fs::path& folder, std::uint64_t bytes) {
   struct statvfs status {};
-  if (::statvfs(folder.c_str(), &status) != 0) fail("ask the free space of", folder, errno);
+  if (::statvfs(folder.c_str(), &status) != 0) throw_file_error("ask the free space of", folder, errno);
   const std::uint64_t free = std::uint64_t{status.f_bavail} * status.f_frsize;
   const std::uint64_t wanted = bytes + bytes / 20;
   if (free >= wanted) return;

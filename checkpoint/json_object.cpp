@@ -21,6 +21,10 @@ std::string printable(std::string text) {
 
 }  // namespace
 
+std::string text_of(const nlohmann::json& value) {
+  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 nlohmann::json parse_json(std::string_view text, const std::string& from) {
   using Event = nlohmann::json::parse_event_t;
   std::vector<std::set<std::string>> keys;  // of the objects we are inside of

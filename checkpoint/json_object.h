@@ -12,6 +12,9 @@ namespace trireme::checkpoint {
 // CheckpointError naming `from`.
 nlohmann::json parse_json(std::string_view text, const std::string& from);
 
+// As text; a path in a message need not be UTF-8.
+std::string text_of(const nlohmann::json& value);
+
 // One JSON object read strictly: every key asked for must be there with the right type
 // and range, every other key is an error. `where` names the object in messages:
 // "manifest.json: tensors[3]".

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-json numbers(Shape shape) {
+json shape_numbers(Shape shape) {
   json list = json::array();
   for (int dim = 0; dim < shape.rank(); ++dim) list.push_back(shape[dim]);
   return list;
@@ -26,8 +26,8 @@ json to_json(const StoredTensor& tensor) {
   json rectangles = json::array();
   for (const Rectangle& rectangle : tensor.rectangles) {
     rectangles.push_back({{"shard", rectangle.shard},
-                          {"from", numbers(rectangle.box.from)},
-                          {"extent", numbers(rectangle.box.extent)},
+                          {"from", shape_numbers(rectangle.box.from)},
+                          {"extent", shape_numbers(rectangle.box.extent)},
                           {"offset", rectangle.offset},
                           {"bytes", rectangle.bytes},
                           {"crc32c", hex(rectangle.crc32c)}});
@@ -35,7 +35,7 @@ json to_json(const StoredTensor& tensor) {
   }
   return {{"name", tensor.name},
           {"dtype", name_of(tensor.dtype)},
-          {"shape", numbers(tensor.shape)},
+          {"shape", shape_numbers(tensor.shape)},
           {"crc32c", hex(tensor.crc32c)},
           {"rectangles", rectangles}};
 }

@@ -19,16 +19,12 @@ namespace {
 // Of one call: the disk has nothing to do between two.
 constexpr std::size_t kAtOnce = std::size_t{64} << 20;
 
-[[noreturn]] void fail(const char* what, const std::filesystem::path& path, int reason) {
-  throw EnvironmentError(say("cannot ", what, " ", path.string(), ": ", std::strerror(reason)));
-}
-
 void write_all_at(const File& file, std::uint64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t n =
         ::pwrite(file.descriptor(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail("write", file.path(), errno);
+    if (n < 0) throw_file_error("write", file.path(), errno);
     bytes = bytes.subspan(static_cast<std::size_t>(n));
     offset += static_cast<std::uint64_t>(n);
   }
@@ -60,7 +56,7 @@ PayloadFile::PayloadFile(const std::filesystem::path& path)
       buffer_(make_aligned_buffer()) {
   const int reason = ::posix_fallocate(file_.descriptor(), 0, static_cast<off_t>(file_.size()));
   if (reason != 0 && reason != EOPNOTSUPP && reason != EINVAL) {
-    fail("reserve space for", path, reason);
+    throw_file_error("reserve space for", path, reason);
   }
 }
 
@@ -80,7 +76,7 @@ void PayloadFile::write_at(std::uint64_t offset, std::span<const std::byte> byte
       direct_ = false;
       break;
     }
-    if (written < 0) fail("write", file_.path(), errno);
+    if (written < 0) throw_file_error("write", file_.path(), errno);
     offset += static_cast<std::uint64_t>(written);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
   }

@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-json numbers(const Shape& shape) {
+json shape_numbers(const Shape& shape) {
   json list = json::array();
   for (int dim = 0; dim < shape.rank(); ++dim) list.push_back(shape[dim]);
   return list;
@@ -27,8 +27,8 @@ Shape shape_of(const json& list) {
 std::string pieces_text(const std::vector<Piece>& pieces) {
   json list = json::array();
   for (const Piece& piece : pieces) {
-    list.push_back({piece.tensor, name_of(piece.dtype), numbers(piece.shape),
-                    numbers(piece.box.from), numbers(piece.box.extent)});
+    list.push_back({piece.tensor, name_of(piece.dtype), shape_numbers(piece.shape),
+                    shape_numbers(piece.box.from), shape_numbers(piece.box.extent)});
   }
   return list.dump();
 }

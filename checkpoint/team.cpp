@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/catalogue.h"
+#include "checkpoint/json_object.h"
 #include "model/base/error.h"
 #include "model/tensor/host_tensor.h"
 #include "parallel/comm/self_communicator.h"
@@ -14,12 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-// A path in a message need not be UTF-8.
-std::string text_of(const json& object) {
-  return object.dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
-std::string outcome_of(const Team::Work& work) {
+std::string rank_outcome(const Team::Work& work) {
   try {
     return text_of({{"text", work()}});
   } catch (const MismatchError& error) {
@@ -84,7 +80,7 @@ std::vector<std::string> Team::gather(const std::string& text) const {
 
 std::vector<std::string> Team::together(const Work& work) const {
   if (size() == 1) return {work()};
-  const std::vector<std::string> outcomes = gather(outcome_of(work));
+  const std::vector<std::string> outcomes = gather(rank_outcome(work));
   std::vector<std::string> texts;
   for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
     texts.push_back(result_of(outcomes[rank], say("rank ", rank, ": ")));
@@ -94,7 +90,7 @@ std::vector<std::string> Team::together(const Work& work) const {
 
 std::string Team::led(const Work& work) const {
   if (size() == 1) return work();
-  return result_of(gather(leads() ? outcome_of(work) : std::string()).front(), "");
+  return result_of(gather(leads() ? rank_outcome(work) : std::string()).front(), "");
 }
 
 std::unique_ptr<Neighbours> Team::neighbours(std::size_t bytes) const {

@@ -8,7 +8,7 @@
 namespace trireme::data {
 namespace {
 
-constexpr std::size_t kHeaderBytes = 1024;
+constexpr std::size_t kShardHeaderBytes = 1024;
 constexpr std::string_view kLlmq = "BIN.TOK\n";
 constexpr std::int32_t kLlmcGpt2 = 20240520, kLlmcLlama3 = 20240801, kLlmcChoices = 20240522;
 
@@ -18,12 +18,7 @@ std::int32_t number(std::span<const std::byte> image, std::size_t place) {
   return value;
 }
 
-[[noreturn]] void refuse(const std::string& file, const std::string& fault,
-                         const std::string& fix) {
-  throw DataError(say(file, ": ", fault, ": ", fix));
-}
-
-constexpr const char* kAgain = "copy or write the file again";
+constexpr const char* kCopyAgain = "copy or write the file again";
 
 }  // namespace
 
@@ -38,10 +33,10 @@ HeadedShard::HeadedShard(std::span<const std::byte> image, const std::string& na
 }
 
 void HeadedShard::open() {
-  if (image_.size() < kHeaderBytes) {
+  if (image_.size() < kShardHeaderBytes) {
     refuse(name(),
-           say("is cut off: ", image_.size(), " bytes, the header alone has ", kHeaderBytes),
-           kAgain);
+           say("is cut off: ", image_.size(), " bytes, the header alone has ", kShardHeaderBytes),
+           kCopyAgain);
   }
   if (std::memcmp(image_.data(), kLlmq.data(), kLlmq.size()) == 0) return open_llmq();
   open_llmc();
@@ -81,15 +76,15 @@ void HeadedShard::open_llmq() {
 }
 
 void HeadedShard::take(std::int64_t tokens, TokenType type) {
-  const std::size_t room = image_.size() - kHeaderBytes;
+  const std::size_t room = image_.size() - kShardHeaderBytes;
   if (tokens < 0 || room / size_of(type) != static_cast<std::size_t>(tokens) ||
       room % size_of(type) != 0) {
     refuse(name(),
            say("has ", room, " bytes after its header, which announces ", tokens, " tokens of ",
                size_of(type), " bytes"),
-           kAgain);
+           kCopyAgain);
   }
-  set_tokens(image_, image_.subspan(kHeaderBytes), type);
+  set_tokens(image_, image_.subspan(kShardHeaderBytes), type);
 }
 
 }  // namespace trireme::data

@@ -11,21 +11,9 @@ namespace trireme::data {
 namespace {
 
 constexpr std::string_view kMagic{"MMIDIDX\0\0", 9};
-constexpr std::size_t kHeaderBytes = 34;
+constexpr std::size_t kIndexHeaderBytes = 34;
 
-template <class T>
-T load(const std::byte* from) {
-  T value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
-}
-
-[[noreturn]] void refuse(const std::string& file, const std::string& fault,
-                         const std::string& fix) {
-  throw DataError(say(file, ": ", fault, ": ", fix));
-}
-
-constexpr const char* kAgain = "write the pair again with `trireme tokenize`";
+constexpr const char* kTokenizeAgain = "write the pair again with `trireme tokenize`";
 
 }  // namespace
 
@@ -61,15 +49,15 @@ void IndexedDataset::open() {
 
 void IndexedDataset::check_header() {
   const std::string file = name() + ".idx";
-  if (index_.empty()) refuse(file, "is empty", kAgain);
+  if (index_.empty()) refuse(file, "is empty", kTokenizeAgain);
   const std::size_t seen = std::min(index_.size(), kMagic.size());
   if (std::memcmp(index_.data(), kMagic.data(), seen) != 0) {
     refuse(file, "is not a Megatron index (it does not start with MMIDIDX)",
            "make token files with `trireme tokenize` or Megatron-LM's preprocess_data.py");
   }
-  if (index_.size() < kHeaderBytes) {
-    refuse(file, say("is cut off: ", index_.size(), " bytes, the header alone has ", kHeaderBytes),
-           kAgain);
+  if (index_.size() < kIndexHeaderBytes) {
+    refuse(file, say("is cut off: ", index_.size(), " bytes, the header alone has ", kIndexHeaderBytes),
+           kTokenizeAgain);
   }
   const auto version = load<std::uint64_t>(index_.data() + 9);
   if (version != 1) refuse(file, say("has version ", version), "only version 1 can be read");
@@ -85,27 +73,27 @@ void IndexedDataset::check_header() {
 
   const auto sequences = load<std::uint64_t>(index_.data() + 18);
   const auto bounds = load<std::uint64_t>(index_.data() + 26);
-  const std::uint64_t room = index_.size() - kHeaderBytes;
+  const std::uint64_t room = index_.size() - kIndexHeaderBytes;
   // Dividing instead of multiplying: a forged count must not overflow its way in.
   const bool fits = sequences <= room / 12 && bounds <= (room - 12 * sequences) / 8;
   if (!fits) {
     refuse(file,
            say("is cut off: ", index_.size(), " bytes cannot hold the ", sequences,
                " sequences and ", bounds, " document bounds it announces"),
-           kAgain);
+           kTokenizeAgain);
   }
   const std::uint64_t left = room - 12 * sequences - 8 * bounds;
   if (left != 0 && left == sequences) {
     refuse(file, "has a mode per sequence (a multimodal dataset)", "give a dataset of text");
   }
   if (left != 0) {
-    refuse(file, say("has ", left, " bytes more than its ", sequences, " sequences need"), kAgain);
+    refuse(file, say("has ", left, " bytes more than its ", sequences, " sequences need"), kTokenizeAgain);
   }
-  if (bounds == 0) refuse(file, "has no document bounds", kAgain);
+  if (bounds == 0) refuse(file, "has no document bounds", kTokenizeAgain);
   set_tokens(stream_, stream_, static_cast<TokenType>(code));
   sequences_ = static_cast<std::int64_t>(sequences);
   documents_ = static_cast<std::int64_t>(bounds) - 1;
-  lengths_ = index_.data() + kHeaderBytes;
+  lengths_ = index_.data() + kIndexHeaderBytes;
   pointers_ = lengths_ + 4 * sequences;
   documents_at_ = pointers_ + 8 * sequences;
 }
@@ -118,18 +106,18 @@ void IndexedDataset::check_arrays() const {
   for (std::int64_t s = 0; s < sequences_; ++s) {
     const std::int64_t length = load<std::int32_t>(lengths_ + 4 * s);
     const auto pointer = load<std::int64_t>(pointers_ + 8 * s);
-    if (length < 0) refuse(file, say("sequence ", s, " has the length ", length), kAgain);
+    if (length < 0) refuse(file, say("sequence ", s, " has the length ", length), kTokenizeAgain);
     if (pointer != end) {
       refuse(
           file,
           say("sequence ", s, " begins at byte ", pointer, ", but the one before it ends at ", end),
-          "sequences must lie end to end; " + std::string(kAgain));
+          "sequences must lie end to end; " + std::string(kTokenizeAgain));
     }
     if (length > (bytes - end) / size) {
       refuse(token_file(),
              say("is cut off: it has ", bytes, " bytes, and sequence ", s, " goes on to byte ",
                  end + length * size),
-             "copy the file again, or " + std::string(kAgain));
+             "copy the file again, or " + std::string(kTokenizeAgain));
     }
     end += length * size;
   }
@@ -137,7 +125,7 @@ void IndexedDataset::check_arrays() const {
     refuse(token_file(),
            say("has ", bytes, " bytes, but its index describes ", end,
                " (the two files do not belong together)"),
-           "copy both files again, or " + std::string(kAgain));
+           "copy both files again, or " + std::string(kTokenizeAgain));
   }
   std::int64_t before = 0;
   for (std::int64_t d = 0; d <= documents_; ++d) {
@@ -145,12 +133,12 @@ void IndexedDataset::check_arrays() const {
     if ((d == 0 && bound != 0) || bound < before || bound > sequences_) {
       refuse(file,
              say("document bound ", d, " is ", bound, "; bounds must climb from 0 to ", sequences_),
-             kAgain);
+             kTokenizeAgain);
     }
     before = bound;
   }
   if (before != sequences_) {
-    refuse(file, say("the last document ends at sequence ", before, " of ", sequences_), kAgain);
+    refuse(file, say("the last document ends at sequence ", before, " of ", sequences_), kTokenizeAgain);
   }
 }
 

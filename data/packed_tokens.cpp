@@ -10,16 +10,10 @@
 #include "model/base/error.h"
 
 namespace trireme::data {
-namespace {
 
-template <class T>
-T load(const std::byte* from) {
-  T value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
+void refuse(const std::string& file, const std::string& fault, const std::string& fix) {
+  throw DataError(say(file, ": ", fault, ": ", fix));
 }
-
-}  // namespace
 
 void PackedTokens::set_tokens(std::span<const std::byte> file, std::span<const std::byte> packed,
                               TokenType type) {

@@ -34,6 +34,9 @@ class PackedTokens : public TokenStream {
   TokenType type_ = TokenType::kU16;
 };
 
+// Throws DataError: "FILE: FAULT: FIX".
+[[noreturn]] void refuse(const std::string& file, const std::string& fault, const std::string& fix);
+
 // Throws DataError where the file is missing, saying what may be given, or cannot be mapped.
 MappedFile map_tokens(const std::filesystem::path& path);
 

@@ -15,7 +15,6 @@
 namespace trireme::data {
 namespace {
 
-constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581
 
 // What normalizers and vocabularies are known to change: runs, edges and kinds of white
 // space, ligatures, fractions, full-width forms, combining marks, rare characters.

@@ -10,6 +10,8 @@ class SentencePieceProcessor;
 
 namespace trireme::data {
 
+inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581, which stands for a space
+
 // A SentencePiece .model, through libsentencepiece.
 //
 // Text is encoded word by word, with a cache of words, because the library is slow on

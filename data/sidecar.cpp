@@ -10,13 +10,13 @@
 namespace trireme::data {
 namespace {
 
-constexpr const char* kFormat = "trireme-tokens-1";
+constexpr const char* kSidecarFormat = "trireme-tokens-1";
 
 }  // namespace
 
 void write_sidecar(const std::filesystem::path& prefix, const Sidecar& sidecar,
                    const TokenStream& dataset) {
-  const nlohmann::ordered_json json{{"format", kFormat},
+  const nlohmann::ordered_json json{{"format", kSidecarFormat},
                                     {"tokenizer", sidecar.tokenizer},
                                     {"tokenizer_path", sidecar.tokenizer_path},
                                     {"tokenizer_hash", sidecar.tokenizer_hash},
@@ -38,7 +38,7 @@ std::optional<Sidecar> read_sidecar(const std::filesystem::path& prefix,
                                     const TokenStream& dataset) {
   try {
     const auto json = nlohmann::json::parse(read_text(sidecar_path(prefix), 1u << 20));
-    if (json.at("format") != kFormat) return std::nullopt;
+    if (json.at("format") != kSidecarFormat) return std::nullopt;
     if (json.at("index_bytes") != dataset.index_bytes()) return std::nullopt;
     if (json.at("token_bytes") != dataset.token_bytes()) return std::nullopt;
     if (json.at("sampled_hash") != hex(dataset.sampled_hash())) return std::nullopt;

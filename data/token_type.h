@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 
 namespace trireme::data {
@@ -52,6 +53,14 @@ constexpr std::string_view name_of(TokenType type) {
       return "uint16";
   }
   return "?";
+}
+
+// The value at `from`, which need not be aligned.
+template <class T>
+T load(const std::byte* from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
 }
 
 // Calls `body` with a zero of the C++ type.

@@ -19,13 +19,13 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kFormat = "trireme-tokenize-1";
+constexpr const char* kProgressFormat = "trireme-tokenize-1";
 constexpr std::uint64_t kLongestNote = 1u << 20;
 constexpr std::uint64_t kSplitSeed = 0x73706C6974;  // "split"
 
 std::string hash_of_job(const Tokenizer& tokenizer, const std::vector<InputFile>& inputs,
                         const TokenizeSpec& spec) {
-  json job{kFormat,       tokenizer.name(),   tokenizer.hash(),
+  json job{kProgressFormat,       tokenizer.name(),   tokenizer.hash(),
            spec.json_key, spec.end_documents, spec.validation_share};
   for (const InputFile& input : inputs) {
     const auto changed = std::filesystem::last_write_time(input.path).time_since_epoch().count();

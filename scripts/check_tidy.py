@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 """Fails when clang-tidy complains: check_tidy.py BUILD_FOLDER [FILE...]
 
-Without files it takes every source of the rooms in BUILD_FOLDER/compile_commands.json, a
-core each at a time. A source that passed is not looked at again until it, a header of ours
-or .clang-tidy changes. Exit code 77 (skipped) without clang-tidy 14, Debian 12's version.
-
-Most of the time goes into headers, so sources that compile alike are looked at together, as
-one source that includes them. Those of a group that does not pass are looked at alone.
+Checks the sources of the rooms as BUILD_FOLDER compiles them, those of a unity build together, a core
+each at a time; with files, only what compiles them. What passed is not checked again until its text,
+that of a header it reads, its flags, .clang-tidy or clang-tidy itself changes: BUILD_FOLDER/tidy-passed
+holds an empty file for the hash of all these. Exit code 77 (skipped) without a clang-tidy that leaves
+the system's headers alone, version 21 or later: scripts/setup test puts one into build/clang-tidy.
 """
 
 import concurrent.futures
@@ -15,152 +14,126 @@ import json
 import os
 import pathlib
 import re
-import shlex
 import shutil
 import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROOMS = ("model", "parallel", "data", "checkpoint", "trainer")
-MOST_TOGETHER = 12
-# What a source keeps to itself: names at the start of a line, the only place where our
-# formatter puts a namespace's members.
-UNNAMED = re.compile(r"^namespace \{$(.*?)^\}  // namespace$", re.M | re.S)
-MEMBER = re.compile(r"^(?:[A-Za-z].*?[ &*])?~?(\w+)(?= =|\(|\{|\[|;| \{| final)", re.M)
-NO_MEMBER = re.compile(r"^(using (?!\w+ =)|friend|template|public:|private:|\}|//|#| ).*", re.M)
+LEAST_VERSION = 21
+INCLUDED = re.compile(r'^#include "(/.+\.cpp)"$', re.M)
+# Warnings are the compiler's business; a unity source includes sources.
+ALWAYS = ("--quiet", "--extra-arg=-w", "--checks=-bugprone-suspicious-include")
 
 
-def sources(build):
-    """Source -> its compile command, of everything in the rooms."""
-    commands = json.loads((build / "compile_commands.json").read_text())
-    found = {}
-    for entry in commands:
-        path = pathlib.Path(entry["directory"], entry["file"]).resolve()
-        if path.suffix == ".cu":  # C++ only by the grace of the tests' emulator
-            continue
-        if ROOT in path.parents and path.relative_to(ROOT).parts[0] in ROOMS and path.exists():
-            found[path] = entry["command"]
+def clang_tidy():
+    """The program and what it says its version is; None where there is no new one."""
+    own = ROOT / "build/clang-tidy/clang_tidy/data/bin/clang-tidy"
+    for program in (own, shutil.which("clang-tidy")):
+        if program and pathlib.Path(program).exists():
+            said = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
+            version = re.search(r"version (\d+)", said)
+            if version and int(version[1]) >= LEAST_VERSION:
+                return str(program), said
+    return None
+
+
+class Unit:
+    """What the compiler reads at once: a source, or several as one."""
+
+    def __init__(self, build, entry):
+        self.file = pathlib.Path(entry["directory"], entry["file"]).resolve()
+        self.command = entry["command"]
+        self.output = re.search(r" -o (\S+) ", self.command)[1]
+        self.sources = (self.file,)
+        if build in self.file.parents and self.file.exists():
+            self.sources = tuple(map(pathlib.Path, INCLUDED.findall(self.file.read_text())))
+
+    def is_ours(self):
+        return bool(self.sources) and all(
+            ROOT in source.parents
+            and source.relative_to(ROOT).parts[0] in ROOMS
+            and source.suffix == ".cpp"  # .cu is C++ only by the grace of the tests' emulator
+            for source in self.sources
+        )
+
+    def names(self):
+        return ", ".join(str(source.relative_to(ROOT)) for source in self.sources)
+
+
+def units_of(build):
+    """Sources that are compiled for several processors are checked once."""
+    entries = json.loads((build / "compile_commands.json").read_text())
+    units = [unit for unit in (Unit(build, entry) for entry in entries) if unit.is_ours()]
+    return list({unit.sources: unit for unit in units}.values())
+
+
+def headers_of(build):
+    """Object -> what was read to compile it, as ninja remembers; empty before a build."""
+    said = subprocess.run(["ninja", "-C", str(build), "-t", "deps"], capture_output=True, text=True)
+    found, reading = {}, []
+    for line in said.stdout.splitlines():
+        if line.startswith("    "):
+            reading.append(build / line.strip())
+        elif ": #deps" in line:
+            reading = found.setdefault(line.partition(": #deps")[0], [])
+            if not line.endswith("(VALID)"):
+                reading = []
     return found
 
 
-def digest_of_headers():
-    digest = hashlib.sha256((ROOT / ".clang-tidy").read_bytes())
-    for room in ROOMS:
-        for header in sorted((ROOT / room).rglob("*.h")):
-            digest.update(str(header.relative_to(ROOT)).encode() + b"\0" + header.read_bytes())
-    return digest
-
-
-def flags_of(command):
-    """What decides how a source is read, and what more of it does no harm: the folders of the
-    system's headers, and how its libraries were built. Warnings are the compiler's, and what code
-    it makes is nobody's here."""
-    deciding, harmless = [], []
-    words = iter(shlex.split(command))
-    for word in words:
-        if word == "-isystem":
-            harmless.append(f"-isystem{next(words)}")
-        elif word == "-fopenmp" or (word.startswith("-D") and not word.startswith("-DTRIREME")):
-            harmless.append(word)
-        elif word.startswith(("-D", "-I", "-m", "-std")):
-            deciding.append(word)
-    return tuple(sorted(deciding)), harmless
-
-
-def own_names(path):
-    """The members of the source's unnamed namespaces and its macros."""
-    text = path.read_text()
-    names = set(re.findall(r"^#define (\w+)", text, re.M))
-    for body in UNNAMED.findall(text):
-        names.update(MEMBER.findall(NO_MEMBER.sub("", body)))
-    return names
-
-
-def groups(paths, known):
-    """Sources that one including them all could compile, with the flags for it: alike but for
-    the system's headers, with no name of their own in common."""
-    made = []  # (deciding flags, harmless ones, names, sources)
-    for path in paths:
-        flags, harmless = flags_of(known[path])
-        names = own_names(path)
-        for group in made:
-            if group[0] == flags and len(group[3]) < MOST_TOGETHER and not group[2] & names:
-                break
-        else:
-            group = (flags, {}, set(), [])
-            made.append(group)
-        group[1].update(dict.fromkeys(harmless))  # in order
-        group[2].update(names)
-        group[3].append(path)
-    return [([*flags, *harmless], members) for flags, harmless, _, members in made]
-
-
 def main(build, files):
-    program = shutil.which("clang-tidy-14")
+    program = clang_tidy()
     if program is None:
-        print("skipped: needs clang-tidy-14 (Debian: clang-tidy)")
+        print(f"skipped: needs clang-tidy {LEAST_VERSION} or later (scripts/setup test fetches one)")
         return 77
-    known = sources(build)
-    wanted = [pathlib.Path(f).resolve() for f in files] if files else sorted(known)
+    program, version = program
+    wanted = {pathlib.Path(file).resolve() for file in files}
+    units = [unit for unit in units_of(build) if not files or wanted & set(unit.sources)]
+    headers = headers_of(build)
     passed = build / "tidy-passed"
     passed.mkdir(exist_ok=True)
-    headers = digest_of_headers()
+    config = (ROOT / ".clang-tidy").read_text()
+    contents = {}  # path -> hash: most headers are read by most units
 
-    def stamp_of(path):
-        key = headers.copy()
-        key.update(known.get(path, "").encode() + b"\0" + path.read_bytes())
+    def content(path):
+        if path not in contents:
+            contents[path] = hashlib.sha256(path.read_bytes()).digest() if path.exists() else b""
+        return contents[path]
+
+    def stamp_of(unit):
+        """None where nobody knows what it reads."""
+        if not headers.get(unit.output):
+            return None
+        key = hashlib.sha256("\0".join((version, config, *ALWAYS, unit.command)).encode())
+        for path in headers[unit.output]:
+            key.update(content(path))
         return passed / key.hexdigest()
 
-    def run(*arguments):
-        return subprocess.run(
-            [program, "--quiet", *arguments],
+    def check(unit):
+        done = subprocess.run(
+            [program, *ALWAYS, f"--config-file={ROOT / '.clang-tidy'}", "-p", str(build), str(unit.file)],
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
             text=True,
         )
-
-    def alone(path):
-        done = run("-p", str(build), str(path))
         if done.returncode == 0:
-            stamp_of(path).touch()
-        return path, done.returncode, done.stdout
+            if stamp := stamp_of(unit):
+                stamp.touch()
+            return ""
+        return f"{unit.names()}:\n{done.stdout or done.stderr}"
 
-    def together(group):
-        """The complaints about a group, a source each."""
-        flags, members = group
-        if len(members) > 1:
-            text = "".join(f'#include "{path}"\n' for path in members)
-            whole = passed / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.cpp"
-            whole.write_text(text)
-            done = run(
-                "--checks=-bugprone-suspicious-include",
-                f"--config-file={ROOT / '.clang-tidy'}",
-                str(whole),
-                "--",
-                *flags,
-            )
-            whole.unlink()
-            if done.returncode == 0:
-                for path in members:
-                    stamp_of(path).touch()
-                return []
-        return [alone(path) for path in members]
-
-    open_ones = [path for path in wanted if not stamp_of(path).exists()]
-    unknown = [path for path in open_ones if path not in known]
+    open_ones = [unit for unit in units if not ((stamp := stamp_of(unit)) and stamp.exists())]
+    # The longest first, so that no core is left with one at the end.
+    open_ones.sort(key=lambda unit: -sum(source.stat().st_size for source in unit.sources))
     bad = 0
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        # The longest first, so that no core is left with one at the end.
-        work = groups([path for path in open_ones if path in known], known)
-        work.sort(key=lambda group: -len(group[1]))
-        results = [pool.submit(together, group) for group in work]
-        results += [pool.submit(lambda path: [alone(path)], path) for path in unknown]
-        for result in results:
-            for path, code, printed in result.result():
-                if code != 0:
-                    bad += 1
-                    print(f"{path.relative_to(ROOT)}:\n{printed or '  clang-tidy failed'}", flush=True)
-    print(f"{len(wanted)} sources, {bad} with complaints")
+        for complaint in pool.map(check, open_ones):
+            if complaint:
+                bad += 1
+                print(complaint, flush=True)
+    print(f"{sum(len(unit.sources) for unit in units)} sources in {len(units)} units: "
+          f"{len(open_ones)} checked, {bad} with complaints")
     return 1 if bad else 0
 
 

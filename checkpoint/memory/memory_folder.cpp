@@ -21,18 +21,14 @@ namespace fs = std::filesystem;
 
 constexpr const char* kLock = "lock";
 
-[[noreturn]] void fail(const char* what, const fs::path& path, int reason) {
-  throw EnvironmentError(say("cannot ", what, " ", path.string(), ": ", std::strerror(reason)));
-}
-
 std::string prefix() {
   return say("trireme-", ::geteuid(), "-");
 }
 
 void make_own_folder(const fs::path& path) {
-  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) fail("create folder", path, errno);
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) throw_file_error("create folder", path, errno);
   struct stat found {};
-  if (::lstat(path.c_str(), &found) != 0) fail("look at", path, errno);
+  if (::lstat(path.c_str(), &found) != 0) throw_file_error("look at", path, errno);
   if (S_ISDIR(found.st_mode) && found.st_uid == ::geteuid() && (found.st_mode & 077) == 0) return;
   throw EnvironmentError(say(path.string(), " is not a folder of this user's alone"));
 }
@@ -42,7 +38,7 @@ std::optional<File> locked(const fs::path& folder) {
   File file = File::open_append(folder / kLock);
   if (::flock(file.descriptor(), LOCK_EX | LOCK_NB) == 0) return file;
   if (errno == EWOULDBLOCK) return std::nullopt;
-  fail("lock", folder, errno);
+  throw_file_error("lock", folder, errno);
 }
 
 // Removes what is in the folder but for the names.
@@ -111,7 +107,7 @@ void MemoryFolder::clear(int slot, const std::set<std::string>& but) const {
 
 void MemoryFolder::invalidate(int slot) const {
   const fs::path path = this->slot(slot) / Manifest::kFileName;
-  if (::unlink(path.c_str()) != 0 && errno != ENOENT) fail("remove", path, errno);
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) throw_file_error("remove", path, errno);
 }
 
 void MemoryFolder::seal(int slot, const std::string& manifest) const {
@@ -151,7 +147,7 @@ void check_memory_room(const fs::path& place, const fs::path& folder, std::uint6
   const std::uint64_t taken = taken_by(folder);
   const std::uint64_t more = bytes > taken ? bytes - taken : 0;
   struct statvfs status {};
-  if (::statvfs(place.c_str(), &status) != 0) fail("ask the free space of", place, errno);
+  if (::statvfs(place.c_str(), &status) != 0) throw_file_error("ask the free space of", place, errno);
   const std::uint64_t room = std::uint64_t{status.f_bavail} * status.f_frsize;
   const auto check = [&](std::uint64_t has, const std::string& who) {
     if (more + more / 20 <= has) return;

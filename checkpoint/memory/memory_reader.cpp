@@ -10,6 +10,7 @@
 #include "checkpoint/load.h"
 #include "checkpoint/memory/fetch.h"
 #include "checkpoint/scan.h"
+#include "checkpoint/json_object.h"
 #include "model/base/error.h"
 
 namespace trireme::checkpoint {
@@ -17,11 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-// A path in a message need not be UTF-8.
-std::string text_of(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
 
 Manifest manifest_of_run(const std::string& text, const fs::path& path, const std::string& run) {
   Manifest manifest = parse_manifest(text, path.string());

@@ -8,11 +8,11 @@
 namespace trireme::data {
 namespace {
 
-struct Range {
+struct StandInRange {
   char32_t first, last, stand_in;
 };
 // From the classes that both libraries give every character; in order.
-constexpr auto kRanges = std::to_array<Range>(
+constexpr auto kStandIns = std::to_array<StandInRange>(
     {{0x897, 0x897, 0x900},       {0xCF3, 0xCF3, 0x903},       {0xECE, 0xECE, 0x900},
      {0x180E, 0x180E, 0x200B},    {0x1B4E, 0x1B4F, 0x964},     {0x1B7F, 0x1B7F, 0x964},
      {0x1C89, 0x1C89, 0x10A0},    {0x1C8A, 0x1C8A, 0x10D0},    {0x2427, 0x2429, 0x9FA},
@@ -60,7 +60,7 @@ constexpr auto kRanges = std::to_array<Range>(
 // Whether some range has characters whose UTF-8 begins with these two bytes, by lead and second.
 constexpr std::array<std::uint64_t, 32> make_starts() {
   std::array<std::uint64_t, 32> starts{};
-  for (const Range& range : kRanges) {
+  for (const StandInRange& range : kStandIns) {
     for (char32_t c = range.first; c <= range.last; ++c) {
       const bool four = c >= 0x10000;
       const auto lead = (four ? 0xF0 | c >> 18 : 0xE0 | c >> 12) & 31;
@@ -86,10 +86,10 @@ std::size_t find_place(std::string_view text, std::size_t from, std::size_t& row
     const auto second = static_cast<unsigned char>(text[at + 1]);
     if ((kStarts[lead & 31] >> (second & 63) & 1) == 0) continue;
     const char32_t c = character_at(text, at, lead < 0xF0 ? 3 : 4);
-    const auto* found = std::find_if(kRanges.begin(), kRanges.end(),
-                                     [&](const Range& range) { return c <= range.last; });
-    if (found == kRanges.end() || c < found->first) continue;
-    row = static_cast<std::size_t>(found - kRanges.begin());
+    const auto* found = std::find_if(kStandIns.begin(), kStandIns.end(),
+                                     [&](const StandInRange& range) { return c <= range.last; });
+    if (found == kStandIns.end() || c < found->first) continue;
+    row = static_cast<std::size_t>(found - kStandIns.begin());
     return at;
   }
   return text.size();
@@ -114,7 +114,7 @@ std::string with_stand_ins(std::string_view text) {
   std::size_t row = 0;
   for (std::size_t at = find_place(text, 0, row); at < text.size();
        at = find_place(text, at + 1, row)) {
-    write(kRanges[row].stand_in, changed, at);
+    write(kStandIns[row].stand_in, changed, at);
   }
   return changed;
 }

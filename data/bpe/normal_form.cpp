@@ -12,11 +12,11 @@
 namespace trireme::data {
 namespace {
 
-struct Range {
+struct LaterRange {
   utf8proc_int32_t first, last;
 };
 // Characters since Unicode 10 that utf8proc orders among other marks or composes. In order.
-constexpr auto kLater = std::to_array<Range>(
+constexpr auto kLater = std::to_array<LaterRange>(
     {{0x7FD, 0x7FD},     {0x898, 0x89F},     {0x8CA, 0x8D3},     {0x9FE, 0x9FE},
      {0xC3C, 0xC3C},     {0xD3B, 0xD3C},     {0xEBA, 0xEBA},     {0x1715, 0x1715},
      {0x1ABF, 0x1ACE},   {0x1DF6, 0x1DFA},   {0xA82C, 0xA82C},   {0x10D24, 0x10D27},
@@ -30,7 +30,7 @@ constexpr auto kLater = std::to_array<Range>(
 
 bool is_later(utf8proc_int32_t c) {
   const auto* const found = std::lower_bound(
-      kLater.begin(), kLater.end(), c, [](const Range& range, auto at) { return range.last < at; });
+      kLater.begin(), kLater.end(), c, [](const LaterRange& range, auto at) { return range.last < at; });
   return found != kLater.end() && c >= found->first;
 }
 

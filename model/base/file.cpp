@@ -15,25 +15,24 @@
 namespace trireme {
 namespace {
 
-[[noreturn]] void fail(const char* what, const std::filesystem::path& path) {
-  const int reason = errno;
-  throw EnvironmentError(say("cannot ", what, " ", path.string(), ": ", std::strerror(reason)));
-}
-
 int open_or_fail(const std::filesystem::path& path, int flags, const char* what) {
   const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
-  if (descriptor < 0) fail(what, path);
+  if (descriptor < 0) throw_file_error(what, path, errno);
   return descriptor;
 }
 
 }  // namespace
+
+void throw_file_error(const char* what, const std::filesystem::path& path, int reason) {
+  throw EnvironmentError(say("cannot ", what, " ", path.string(), ": ", std::strerror(reason)));
+}
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
   const File file = File::open_read(path);
   size_ = file.size();
   if (size_ == 0) return;
   void* mapped = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.descriptor(), 0);
-  if (mapped == MAP_FAILED) fail("map", path);
+  if (mapped == MAP_FAILED) throw_file_error("map", path, errno);
   data_ = static_cast<const std::byte*>(mapped);
 }
 MappedFile::MappedFile(MappedFile&& other) noexcept
@@ -64,10 +63,10 @@ File File::open_write(const std::filesystem::path& path) {
 File File::open_read(const std::filesystem::path& path) {
   File file{open_or_fail(path, O_RDONLY, "open"), path};
   struct stat status {};
-  if (::fstat(file.descriptor_, &status) != 0) fail("read", path);
+  if (::fstat(file.descriptor_, &status) != 0) throw_file_error("read", path, errno);
   if (S_ISDIR(status.st_mode)) {
     errno = EISDIR;
-    fail("read", path);
+    throw_file_error("read", path, errno);
   }
   return file;
 }
@@ -86,7 +85,7 @@ void File::write_all(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail("write", path_);
+    if (written < 0) throw_file_error("write", path_, errno);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
   }
 }
@@ -98,7 +97,7 @@ void File::read_at(std::uint64_t offset, std::span<std::byte> into) const {
   while (!into.empty()) {
     const ssize_t got = ::pread(descriptor_, into.data(), into.size(), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail("read", path_);
+    if (got < 0) throw_file_error("read", path_, errno);
     if (got == 0)
       throw EnvironmentError(say("cannot read ", path_.string(), ": it ends at byte ", offset));
     into = into.subspan(static_cast<std::size_t>(got));
@@ -107,14 +106,14 @@ void File::read_at(std::uint64_t offset, std::span<std::byte> into) const {
 }
 std::uint64_t File::size() const {
   struct stat status {};
-  if (::fstat(descriptor_, &status) != 0) fail("read", path_);
+  if (::fstat(descriptor_, &status) != 0) throw_file_error("read", path_, errno);
   return static_cast<std::uint64_t>(status.st_size);
 }
 void File::sync() {
-  if (::fsync(descriptor_) != 0) fail("sync", path_);
+  if (::fsync(descriptor_) != 0) throw_file_error("sync", path_, errno);
 }
 void File::close() {
-  if (::close(std::exchange(descriptor_, -1)) != 0) fail("close", path_);
+  if (::close(std::exchange(descriptor_, -1)) != 0) throw_file_error("close", path_, errno);
 }
 
 std::string read_text(const std::filesystem::path& path, std::uint64_t limit) {
@@ -136,7 +135,7 @@ void replace_text(const std::filesystem::path& path, std::string_view text) {
     file.write_all(text);
     file.sync();
     file.close();
-    if (::rename(temporary.c_str(), path.c_str()) != 0) fail("replace", path);
+    if (::rename(temporary.c_str(), path.c_str()) != 0) throw_file_error("replace", path, errno);
   } catch (...) {
     ::unlink(temporary.c_str());
     throw;
@@ -150,7 +149,7 @@ void sync_folder(const std::filesystem::path& folder) {
   const int reason = errno;
   ::close(descriptor);
   errno = reason;
-  if (status != 0 && reason != EINVAL) fail("sync", folder);  // some file systems cannot
+  if (status != 0 && reason != EINVAL) throw_file_error("sync", folder, errno);  // some file systems cannot
 }
 
 void make_folders(const std::filesystem::path& folder) {

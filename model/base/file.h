@@ -27,6 +27,9 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
+// Throws EnvironmentError: "cannot WHAT PATH: " and what errno number `reason` means.
+[[noreturn]] void throw_file_error(const char* what, const std::filesystem::path& path, int reason);
+
 // An open file descriptor, closed when it dies. write_all and close report a
 // full disk and every other failure as EnvironmentError naming the path.
 class File {

@@ -11,7 +11,7 @@ namespace {
 
 // What forward and backward share.
 template <class Op>
-void check(const Op& op) {
+void check_head_norm(const Op& op) {
   const Heads& heads = op.heads;
   const DType dtype = op.x.dtype;
   const std::int64_t tokens = op.x.rows();
@@ -25,14 +25,14 @@ void check(const Op& op) {
 }  // namespace
 
 void head_norm(Stream& stream, const HeadNorm& op) {
-  check(op);
+  check_head_norm(op);
   require_count("head_norm: y", op.y, op.x.count(), op.x.dtype);
   TRIREME_DISPATCH(stream, head_norm(stream, op));
 }
 
 void head_norm_backward(Stream& stream, Arena& scratch, const HeadNormBackward& op) {
   const DType sums = accumulator_of(op.x.dtype);
-  check(op);
+  check_head_norm(op);
   require_count("head_norm_backward: dqkv", op.dqkv, op.x.count(), op.x.dtype);
   require_count("head_norm_backward: dquery_gain", op.dquery_gain, op.heads.width, sums);
   require_count("head_norm_backward: dkey_gain", op.dkey_gain, op.heads.width, sums);

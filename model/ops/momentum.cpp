@@ -8,7 +8,7 @@
 namespace trireme::ops {
 namespace {
 
-void check(const MomentumState& state) {
+void check_momentum(const MomentumState& state) {
   const std::int64_t count = state.value.count();
   const DType sums = accumulator_of(state.value.dtype);
   require_count("momentum: momentum", state.momentum, count, sums);
@@ -26,12 +26,12 @@ void check(const MomentumState& state) {
 }  // namespace
 
 void descend(Stream& stream, const MomentumState& state, const Momentum& how) {
-  check(state);
+  check_momentum(state);
   TRIREME_DISPATCH(stream, descend(stream, state, how));
 }
 
 void lion(Stream& stream, const MomentumState& state, const Lion& how) {
-  check(state);
+  check_momentum(state);
   TRIREME_DISPATCH(stream, lion(stream, state, how));
 }
 

@@ -9,6 +9,10 @@ namespace trireme::ops {
 // Elements a partial sum of squares covers. Fixed, and counted from a start that all
 // ranks agree on, so that a norm's bits do not depend on who holds what.
 inline constexpr std::int64_t kNormChunk = 4096;
+// Chunks of `count` elements, the last one as it may be.
+inline std::int64_t norm_chunks(std::int64_t count) {
+  return (count + kNormChunk - 1) / kNormChunk;
+}
 
 // partials [ceil((into + count) / kNormChunk)] float64 += sums of squares of x's chunks, in
 // order; x begins `into` elements into the first.

@@ -11,10 +11,6 @@ namespace {
 
 using Kind = Action::Kind;
 
-std::size_t to_size(int n) {
-  return static_cast<std::size_t>(n);
-}
-
 }  // namespace
 
 Pipeline::Pipeline(std::vector<const Stage*> stages, std::span<const Schedule> schedules,

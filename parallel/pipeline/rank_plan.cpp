@@ -28,10 +28,6 @@ class Pool {
   int count_ = 0;
 };
 
-std::size_t to_size(int n) {
-  return static_cast<std::size_t>(n);
-}
-
 void settle_ends(RankPlan& plan, const ActionTable& table, int rank) {
   for (RankPlan::Step& step : plan.steps) {
     const auto source = table.source_of(step.action);

@@ -1,9 +1,14 @@
 #pragma once
+#include <cstddef>
 #include <vector>
 
 #include "parallel/pipeline/schedule.h"
 
 namespace trireme {
+
+inline std::size_t to_size(int n) {
+  return static_cast<std::size_t>(n);
+}
 
 // A rank's list with the memory of every action and message settled beforehand:
 //  * slots, for what forwards keep: as many as micro-batches in flight;

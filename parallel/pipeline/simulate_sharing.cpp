@@ -10,9 +10,9 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-class Sharing {
+class SharingSimulation {
  public:
-  Sharing(const Schedule& schedule, const ActionCosts& costs,
+  SharingSimulation(const Schedule& schedule, const ActionCosts& costs,
           const std::function<double(int)>& pace)
       : schedule_(schedule),
         table_(schedule),
@@ -104,7 +104,7 @@ class Sharing {
 
 Timeline simulate_sharing(const Schedule& schedule, const ActionCosts& costs,
                           const std::function<double(int busy)>& pace) {
-  return Sharing(schedule, costs, pace).run();
+  return SharingSimulation(schedule, costs, pace).run();
 }
 
 }  // namespace trireme

@@ -11,12 +11,12 @@
 namespace trireme::checkpoint {
 namespace {
 
-std::span<const std::byte> bytes_of(std::string_view text) {
+std::span<const std::byte> text_bytes(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
 TEST(Crc32c, agrees_with_the_published_vectors) {
-  EXPECT_EQ(crc32c(bytes_of("123456789")), 0xe3069283u);
+  EXPECT_EQ(crc32c(text_bytes("123456789")), 0xe3069283u);
   EXPECT_EQ(crc32c(std::vector<std::byte>(32)), 0x8a9136aau);
   EXPECT_EQ(crc32c(std::vector<std::byte>(32, std::byte{0xff})), 0x62a8ab43u);
   EXPECT_EQ(crc32c({}), 0u);

@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Runs a command and gives its exit code and what it printed.
-std::pair<int, std::string> run(const std::string& command) {
+std::pair<int, std::string> run_reader(const std::string& command) {
   std::string said;
   FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
   for (int c = 0; (c = std::fgetc(pipe)) != EOF;) said += static_cast<char>(c);
@@ -23,7 +23,7 @@ std::pair<int, std::string> run(const std::string& command) {
 }
 
 TEST(Hdf5, other_peoples_reader_sees_every_tensor_of_every_cut) {
-  if (run("/usr/bin/python3 -c 'import h5py'").first != 0) {
+  if (run_reader("/usr/bin/python3 -c 'import h5py'").first != 0) {
     GTEST_SKIP() << "/usr/bin/python3 has no h5py (Debian: python3-h5py)";
   }
   const Scratch scratch;
@@ -69,7 +69,7 @@ TEST(Hdf5, other_peoples_reader_sees_every_tensor_of_every_cut) {
   fs::rename(scratch.path() / "step-00000007", scratch.path() / "moved");
   for (const fs::path& folder :
        {scratch.path() / "moved", scratch.path() / "one/checkpoints/step-00000001"}) {
-    const auto [code, said] = run(say("cd / && /usr/bin/python3 ", TRIREME_HDF5_READER, " ",
+    const auto [code, said] = run_reader(say("cd / && /usr/bin/python3 ", TRIREME_HDF5_READER, " ",
                                       folder.string(), " ", expected.string()));
     EXPECT_EQ(code, 0) << said;
     EXPECT_EQ(said, "7 tensors agree\n");

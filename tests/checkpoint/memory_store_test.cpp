@@ -72,7 +72,7 @@ void flip(const fs::path& path, std::uint64_t at, int mask = 0x10) {
   file.put(static_cast<char>(byte ^ mask));
 }
 
-std::string message_of(const std::function<void()>& action) {
+std::string memory_error(const std::function<void()>& action) {
   try {
     action();
   } catch (const Error& error) {
@@ -227,13 +227,13 @@ TEST(MemoryStore, a_node_without_room_or_a_second_process_is_told) {
   const Scratch scratch;
   Incarnation run(scratch.path());
   const State state(1);
-  const std::string why = message_of([&] { run.store.prepare(state.pieces(), 1000); });
+  const std::string why = memory_error([&] { run.store.prepare(state.pieces(), 1000); });
   EXPECT_NE(why.find("two snapshots take 0.0223"), std::string::npos) << why;
   EXPECT_NE(why.find("MiB more on this node, and its memory has 0.0009"), std::string::npos) << why;
   run.save(state, 1);
   Incarnation second(scratch.path(), run.id);
   State loaded;
-  const std::string other = message_of([&] { second.load(loaded); });
+  const std::string other = memory_error([&] { second.load(loaded); });
   EXPECT_NE(other.find("another process uses " + run.store.folder().path().string()),
             std::string::npos)
       << other;

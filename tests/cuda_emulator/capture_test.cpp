@@ -14,8 +14,6 @@
 namespace trireme {
 namespace {
 
-constexpr Device kCuda{Device::Kind::kCuda, 0};
-
 // y = y * by + *more
 __global__ void advance(int* y, int by, const int* more) {
   *y = *y * by + *more;

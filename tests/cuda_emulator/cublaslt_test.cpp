@@ -8,11 +8,11 @@
 
 #include "model/device/copy.h"
 #include "model/device/memory.h"
+#include "tests/cuda_emulator/streams.h"
 
 namespace trireme {
 namespace {
 
-constexpr Device kCuda{Device::Kind::kCuda, 0};
 constexpr std::int64_t kM = 3, kN = 5, kK = 8;
 
 // d [3, 5] = a [3, 8] b [8, 5] in float32, column-major, with the library's objects.

@@ -8,11 +8,10 @@
 #include "model/device/cuda/launch.cuh"
 #include "model/device/cuda/shared.cuh"
 #include "model/device/memory.h"
+#include "tests/cuda_emulator/streams.h"
 
 namespace trireme {
 namespace {
-
-constexpr Device kCuda{Device::Kind::kCuda, 0};
 
 // Ints on the device.
 struct Ints {

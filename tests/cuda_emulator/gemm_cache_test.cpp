@@ -16,7 +16,6 @@
 namespace trireme::ops {
 namespace {
 
-constexpr Device kCuda{Device::Kind::kCuda, 0};
 constexpr std::int64_t kMost = 64;
 
 class AlgorithmCache : public testing::Test {

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include <emulator/api.h>
+#include "model/device/device.h"
 #include "tests/cuda_emulator/capture.h"
 
 // Work waits until somebody waits for it: what relies on a stream being quick is found out.
@@ -23,6 +24,12 @@ struct CUevent_st {
   bool captured = false;  // what was recorded last belongs to a capture, here:
   trireme::emulator::CapturePlace capture;
 };
+
+namespace trireme {
+
+inline constexpr Device kCuda{Device::Kind::kCuda, 0};  // of the tests
+
+}  // namespace trireme
 
 namespace trireme::emulator {
 

@@ -123,7 +123,7 @@ TEST_F(BpeTokenizerTest, documents_end_with_the_token_that_the_config_beside_nam
   EXPECT_TRUE(has(refusal(file), "tokenizer_config.json: is not valid JSON"));
 }
 
-std::string random_text(std::uint64_t seed) {
+std::string random_unicode(std::uint64_t seed) {
   static const std::vector<std::string> parts{
       " ",      "  ",     "\n", "\r\n",       "the",        "\u00A0", "\0"s,   "\xFF"s,
       "\u4F60", "\t",     "in", "aaa",        "\xE2"s,      "'s",     "12345", "e\u0301",
@@ -139,7 +139,7 @@ TEST_F(BpeTokenizerTest, every_text_comes_back_and_may_be_cut_where_it_says) {
     EXPECT_TRUE(tokenizer->lossless());
     int cuts = 0;
     for (std::uint64_t seed = 0; seed < 300; ++seed) {
-      const std::string text = random_text(seed);
+      const std::string text = random_unicode(seed);
       const Ids whole = tokenizer->encode(text);
       EXPECT_EQ(tokenizer->decode(whole), text) << seed;
       const std::size_t cut = tokenizer->last_cut(text);

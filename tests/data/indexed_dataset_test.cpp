@@ -290,11 +290,11 @@ TEST(SidecarTest, only_the_sidecar_of_these_files_counts) {
   ASSERT_TRUE(read);
   EXPECT_EQ(read->text_bytes, 9);
   EXPECT_EQ(read->highest_id, 3);
-  const std::string json = read_text(sidecar_path(folder / "set"));
+  const std::string sidecar_text = read_text(sidecar_path(folder / "set"));
 
   write_set(4);  // the same size, other tokens
   EXPECT_FALSE(std::filesystem::exists(sidecar_path(folder / "set")));
-  for (const std::string& foreign : {json, std::string("{}"), std::string("[1"), std::string()}) {
+  for (const std::string& foreign : {sidecar_text, std::string("{}"), std::string("[1"), std::string()}) {
     folder.write("set.json", foreign);
     EXPECT_FALSE(read_sidecar(folder / "set", IndexedDataset(folder / "set")));
   }

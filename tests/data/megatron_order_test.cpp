@@ -82,7 +82,7 @@ TEST(MegatronOrderTest, its_blend_is_that_of_numpy_and_can_be_counted) {
 }
 
 // Document d of the set holds d, 1000 + d, 2000 + d, ...
-void write_set(const std::filesystem::path& prefix, const std::vector<std::int32_t>& sizes) {
+void write_megatron_set(const std::filesystem::path& prefix, const std::vector<std::int32_t>& sizes) {
   IndexedDatasetWriter writer(prefix, TokenType::kI32);
   for (std::size_t d = 0; d < sizes.size(); ++d) {
     std::vector<std::int32_t> ids(static_cast<std::size_t>(sizes[d]));
@@ -96,7 +96,7 @@ void write_set(const std::filesystem::path& prefix, const std::vector<std::int32
 TEST(MegatronOrderTest, samples_go_through_the_shuffled_documents_end_to_end) {
   const Folder folder;
   const std::vector<std::int32_t> sizes = sizes_of(0, 300);
-  write_set(folder / "set", sizes);
+  write_megatron_set(folder / "set", sizes);
   MegatronPart part{sizes, 0};
   for (const std::int32_t size : sizes) part.tokens += size;
   const MegatronIndices indices(part, kSeqLen, 500, 7);
@@ -136,8 +136,8 @@ TEST(MegatronOrderTest, samples_go_through_the_shuffled_documents_end_to_end) {
 
 TEST(MegatronOrderTest, a_blend_takes_each_source_in_its_own_order) {
   const Folder folder;
-  write_set(folder / "a", sizes_of(0, 300));
-  write_set(folder / "b", sizes_of(1, 300));
+  write_megatron_set(folder / "a", sizes_of(0, 300));
+  write_megatron_set(folder / "b", sizes_of(1, 300));
   const SequenceSpec sequence{.seq_len = kSeqLen, .seed = 1234, .megatron_samples = 600};
   const SampleSource source(
       {{.prefix = folder / "a", .weight = 0.3}, {.prefix = folder / "b", .weight = 0.7}}, sequence);
@@ -157,7 +157,7 @@ TEST(MegatronOrderTest, a_blend_takes_each_source_in_its_own_order) {
 
 TEST(MegatronOrderTest, what_it_cannot_count_is_refused) {
   const Folder folder;
-  write_set(folder / "a", {40});
+  write_megatron_set(folder / "a", {40});
   const auto open = [&](std::uint64_t samples) {
     return complaint<ConfigError>([&] {
       SampleSource({{.prefix = folder / "a"}}, {.seq_len = 32, .megatron_samples = samples});

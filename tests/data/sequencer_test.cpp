@@ -73,16 +73,16 @@ TEST(SampleSourceTest, the_documents_of_a_batch_are_listed_once_and_not_without_
   const Folder folder;
   write_set(folder / "set", {{1, 2, 3}, {}, {4}, {5, 6, 7, 8}, {9, 10, 11, 12, 13}});
   const SampleSource source({{.prefix = folder / "set"}}, {.seq_len = 3, .shuffle = false});
-  using Ids = std::vector<DocumentId>;
+  using DocumentIds = std::vector<DocumentId>;
   const auto list = [&](const LeftOut& left_out, std::uint64_t trained, std::size_t most) {
     return batch_documents(source, left_out, trained, 2, most);
   };
-  EXPECT_EQ(list({}, 1, 9).documents, (Ids{{0, 2}, {0, 3}, {0, 4}}));
+  EXPECT_EQ(list({}, 1, 9).documents, (DocumentIds{{0, 2}, {0, 3}, {0, 4}}));
   EXPECT_TRUE(list({}, 1, 3).complete);
-  EXPECT_EQ(list({}, 1, 2).documents, (Ids{{0, 2}, {0, 3}}));
+  EXPECT_EQ(list({}, 1, 2).documents, (DocumentIds{{0, 2}, {0, 3}}));
   EXPECT_FALSE(list({}, 1, 2).complete);
   const LeftOut second({{1, 2}});
-  EXPECT_EQ(list(second, 0, 9).documents, (Ids{{0, 0}, {0, 3}, {0, 4}}));
+  EXPECT_EQ(list(second, 0, 9).documents, (DocumentIds{{0, 0}, {0, 3}, {0, 4}}));
 }
 
 TEST(SampleSourceTest, a_document_that_ends_with_the_window_has_no_target_there) {

@@ -42,7 +42,7 @@ void expect_ids(const TokenStream& stream, const std::vector<std::int32_t>& ids)
   EXPECT_EQ(read, ids);
 }
 
-std::string complaint_about(const std::string& image) {
+std::string shard_complaint(const std::string& image) {
   return complaint<DataError>([&] { HeadedShard(as_bytes(image), "x.bin"); });
 }
 
@@ -71,19 +71,19 @@ TEST(TokenFormats, shards_of_llmc_and_llmq_are_one_document_each) {
 
 TEST(TokenFormats, a_header_that_says_something_else_is_refused) {
   const std::string ids = as<std::uint16_t>(kIds);
-  EXPECT_EQ(complaint_about(llmc(20240520, 1, 6) + ids), "");
-  EXPECT_TRUE(has(complaint_about("BIN.TOK\n"), "is cut off: 8 bytes"));
-  EXPECT_TRUE(has(complaint_about(llmc(1, 1, 6) + ids), "neither llm.c nor LLM.Q"));
-  EXPECT_TRUE(has(complaint_about(llmc(20240522, 1, 6) + ids), "questions with choices"));
-  EXPECT_TRUE(has(complaint_about(llmc(20240520, 7, 6) + ids), "has version 7 of llm.c's"));
+  EXPECT_EQ(shard_complaint(llmc(20240520, 1, 6) + ids), "");
+  EXPECT_TRUE(has(shard_complaint("BIN.TOK\n"), "is cut off: 8 bytes"));
+  EXPECT_TRUE(has(shard_complaint(llmc(1, 1, 6) + ids), "neither llm.c nor LLM.Q"));
+  EXPECT_TRUE(has(shard_complaint(llmc(20240522, 1, 6) + ids), "questions with choices"));
+  EXPECT_TRUE(has(shard_complaint(llmc(20240520, 7, 6) + ids), "has version 7 of llm.c's"));
   for (const std::int32_t forged : {-1, 5, 7, INT32_MAX, INT32_MIN}) {
-    EXPECT_TRUE(has(complaint_about(llmc(20240520, 1, forged) + ids), "has 12 bytes after"));
-    EXPECT_TRUE(has(complaint_about(llmq({1, 4, forged}) + as<std::int32_t>(kIds)), "announces"));
+    EXPECT_TRUE(has(shard_complaint(llmc(20240520, 1, forged) + ids), "has 12 bytes after"));
+    EXPECT_TRUE(has(shard_complaint(llmq({1, 4, forged}) + as<std::int32_t>(kIds)), "announces"));
   }
-  EXPECT_TRUE(has(complaint_about(llmc(20240520, 1, 6) + ids + "x"), "has 13 bytes after"));
-  EXPECT_TRUE(has(complaint_about(llmq({3, 4, 6})), "has version 3 of LLM.Q's"));
-  EXPECT_TRUE(has(complaint_about(llmq({2, 2, 6})), "has 2 bytes a token"));
-  EXPECT_TRUE(has(complaint_about(llmq({2, 4, 6, 9, 1}) + as<std::int32_t>(kIds)), "mask"));
+  EXPECT_TRUE(has(shard_complaint(llmc(20240520, 1, 6) + ids + "x"), "has 13 bytes after"));
+  EXPECT_TRUE(has(shard_complaint(llmq({3, 4, 6})), "has version 3 of LLM.Q's"));
+  EXPECT_TRUE(has(shard_complaint(llmq({2, 2, 6})), "has 2 bytes a token"));
+  EXPECT_TRUE(has(shard_complaint(llmq({2, 4, 6, 9, 1}) + as<std::int32_t>(kIds)), "mask"));
 }
 
 TEST(TokenFormats, a_shard_of_datatrove_has_its_documents_from_its_index) {

@@ -9,7 +9,6 @@ of it outlives the test, however that ends.
         cluster.power_off("n2")
 
 By hand: cluster.py [NODES] COMMAND... runs a command inside, such as bash."""
-import contextlib
 import json
 import os
 import pathlib
@@ -33,8 +32,9 @@ MPI = {"OMPI_MCA_btl": "self,tcp", "OMPI_MCA_btl_tcp_if_include": "lo",
        "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
        "OMPI_MCA_hwloc_base_binding_policy": "none"}
 
-# A requeued job waits for cred_expire seconds, two minutes unless told. A partition's jobs give way
-# to those of a partition with a higher tier after GraceTime seconds.
+# What a node is told to start has to come there within cred_expire seconds, and a requeued job waits
+# for as long, see start_again(). A partition's jobs give way to those of a partition with a higher
+# tier after GraceTime seconds.
 CONFIG = """\
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
@@ -42,7 +42,7 @@ SlurmctldPort={port}
 SlurmUser={user}
 SlurmdUser={user}
 AuthType=auth/munge
-AuthInfo=socket={folder}/munge.socket,cred_expire={requeue_delay}
+AuthInfo=socket={folder}/munge.socket,cred_expire=120
 CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
 TreeWidth=64
 StateSaveLocation={folder}/state
@@ -83,12 +83,35 @@ def missing():
     return ", ".join(lacking) + (" not installed" if lacking else "")
 
 
-def free_ports(count):
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+# Below what the kernel gives to whoever connects.
+PORTS = range(20000, 32000)
+
+
+class Ports:
+    """Free ones of the loopback interface, which no other cluster takes meanwhile."""
+
+    def __init__(self, count):
+        self.numbers, self.claims = [], []
+        first = os.getpid() % len(PORTS)
+        for port in (*PORTS[first:], *PORTS[:first]):
+            if len(self.numbers) == count:
+                return
+            claim = socket.socket(socket.AF_UNIX)
+            try:
+                claim.bind(f"\0trireme-test-port-{port}")  # a name that ends with the socket
+                with socket.socket() as free:
+                    free.bind(("127.0.0.1", port))
+            except OSError:
+                claim.close()
+                continue
+            self.numbers.append(port)
+            self.claims.append(claim)
+        self.release()
+        raise OSError(f"{count} free ports are not to be had")
+
+    def release(self):
+        for claim in self.claims:
+            claim.close()
 
 
 class Done:
@@ -102,25 +125,28 @@ class Done:
 
 
 class Cluster:
-    """Nodes n1, n2, ... of `cpus` processors each; all times are in seconds. `more` is text for
-    slurm.conf, such as "SlurmctldParameters=preempt_send_user_signal". `open_files` maps a node to
-    how many files a process may open there."""
+    """Nodes n1, n2, ... of `cpus` processors each; all times are in seconds, and `patience` is how
+    many times slower than usual the machine is. `more` is text for slurm.conf, such as
+    "SlurmctldParameters=preempt_send_user_signal". `open_files` maps a node to how many files a
+    process may open there."""
 
-    def __init__(self, nodes=2, cpus=4, slurmd_timeout=10, grace=20, kill_wait=10,
-                 requeue_delay=5, more="", open_files=None):
+    def __init__(self, nodes=2, cpus=4, slurmd_timeout=30, grace=20, kill_wait=10, more="",
+                 open_files=None, patience=1):
         lacking = missing()
         if lacking:
             raise FileNotFoundError(lacking)
         self.nodes = [f"n{i + 1}" for i in range(nodes)]
         self.open_files = open_files or {}
+        self.limit = 120 * patience  # seconds for what Slurm is to do
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="trireme-slurm-"))
         self.config = self.folder / "slurm.conf"
-        ports = free_ports(nodes + 1)
+        self.ports = Ports(nodes + 1)
+        ports = self.ports.numbers
         user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True)
         self.config.write_text(CONFIG.format(
             host=socket.gethostname(), port=ports[0], user=user.stdout.strip(),
-            folder=self.folder, slurmd_timeout=slurmd_timeout, grace=grace, kill_wait=kill_wait,
-            requeue_delay=requeue_delay, more=more,
+            folder=self.folder, slurmd_timeout=int(slurmd_timeout * patience),
+            grace=int(grace * patience), kill_wait=int(kill_wait * patience), more=more,
             nodes="\n".join(f"NodeName={name} NodeHostname={socket.gethostname()} "
                             f"NodeAddr=127.0.0.1 Port={port} CPUs={cpus} State=UNKNOWN"
                             for name, port in zip(self.nodes, ports[1:]))))
@@ -157,7 +183,7 @@ class Cluster:
         # It objects to folders that others may not pass, and --force makes that a warning.
         self._daemon("munged", "--foreground", "--force", "--num-threads=2",
                      *(f"--{option}={self.folder}/munge.{end}" for option, end in files.items()))
-        self._until(lambda: (self.folder / "munge.socket").exists(), "munged", 20)
+        self._until(lambda: (self.folder / "munge.socket").exists(), "munged", self.limit)
         self._daemon("slurmctld", "-D", "-i", "-f", str(self.config))
         for node in self.nodes:
             for name in ("spool", "tmp"):
@@ -180,14 +206,16 @@ class Cluster:
         if self.keeper:
             self.keeper.stdin.close()
             self.keeper.stdout.close()
-            self.keeper.wait(60)
+            self.keeper.wait(self.limit)
             self.keeper = None
+            self.ports.release()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def run(self, *words, timeout=60, **options):
+    def run(self, *words, timeout=None, **options):
         """A command that knows the cluster, to its end."""
         words = [str(word) for word in words]
-        done = subprocess.run(words, env=self.env, capture_output=True, timeout=timeout,
+        done = subprocess.run(words, env=self.env, capture_output=True,
+                              timeout=self.limit if timeout is None else timeout,
                               stdin=subprocess.DEVNULL, check=False,
                               preexec_fn=keeper.die_with_parent, **options)
         return Done(words, done.returncode, done.stdout.decode(errors="replace"),
@@ -218,7 +246,7 @@ class Cluster:
         text = self.ask("scontrol", "--oneliner", "show", "job", number)
         return dict(word.split("=", 1) for word in text.split() if "=" in word)
 
-    def wait_for(self, number, *states, timeout=60):
+    def wait_for(self, number, *states, timeout=None):
         """Until the job is in one of the states. Returns what scontrol knows of it."""
         seen = {}
 
@@ -229,12 +257,18 @@ class Cluster:
                     lambda: f"it is {seen['JobState']} ({seen['Reason']})")
         return seen
 
+    def start_again(self, number):
+        """A requeued job, when it has ended, which would wait for the credentials of its last start
+        to expire. Nodes know those by the second."""
+        self.wait_for(number, "PENDING")
+        self.ask("scontrol", "update", f"JobId={number}", "StartTime=now+2")
+
     def node_state(self, node):
         """Such as "idle", "mixed", "allocated", "down"; with a * it does not answer."""
         return self.ask("sinfo", "--noheader", "--nodes", node, "--partition=normal",
                         "--format=%T")
 
-    def wait_for_node(self, node, *states, timeout=60):
+    def wait_for_node(self, node, *states, timeout=None):
         self._until(lambda: self.run("sinfo", "--noheader", "--nodes", node, "--partition=normal",
                                      "--format=%T").out.strip() in states,
                     f"node {node} to be {' or '.join(states)}", timeout)
@@ -266,7 +300,11 @@ class Cluster:
                 keeper.kill(process)
             time.sleep(0.01)
 
-    def power_on(self, node, timeout=60):
+    def report_lost(self, node):
+        """Tells slurmctld what it would find out by itself half a minute after a power_off."""
+        self.ask("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=lost")
+
+    def power_on(self, node, timeout=None):
         """The node after power_off, newly booted; returns when it may have jobs again."""
         self._daemon("slurmd", "-D", "-b", "-f", str(self.config), "-N", node, name=node)
         self.wait_for_node(node, "idle", "mixed", "allocated", timeout=timeout)
@@ -279,6 +317,7 @@ class Cluster:
                        f"{path.read_text(errors='replace')[-2000:]}\n" for path in files)
 
     def _until(self, holds, what, timeout, state=lambda: ""):
+        timeout = self.limit if timeout is None else timeout
         end = time.monotonic() + timeout
         while not holds():
             if time.monotonic() > end:

@@ -84,7 +84,7 @@ def main():
     signal.signal(signal.SIGCHLD, reap)
     for line in sys.stdin:
         print(start(**json.loads(line)), flush=True)
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while (left := below(os.getpid())) and time.monotonic() < end:
         for process in left:
             kill(process)

@@ -4,7 +4,7 @@ through all cases either way, tests through all or some."""
 import random
 
 from launched import SIGNALS, Fault, Launched, SlurmJob, tell_recoveries, when
-from support import TIMEOUT, check, events, note, slurm_cluster
+from support import PATIENCE, TIMEOUT, check, events, note, slurm_cluster
 
 RANKS, STEPS, MEMORY, DISK = 4, 120, 2, 6
 SECTIONS = {"job": {"threads": 1},
@@ -13,7 +13,7 @@ SECTIONS = {"job": {"threads": 1},
             "training": {"seq_len": 64, "local_batch_size": 1, "global_batch_size": 4,
                          "steps": STEPS},
             "checkpoint": {"interval": DISK}, "validation": {"freq": 3, "steps": 1},
-            "elastic": {"heartbeat_timeout_s": 1.5, "stall_timeout_s": 60,
+            "elastic": {"heartbeat_timeout_s": 2 * PATIENCE, "stall_timeout_s": 60 * PATIENCE,
                         "memory_interval": MEMORY, "max_restarts": 100}}
 LAYOUTS = {"data": [], "tensor": ["--parallelism.tensor=2"],
            "pipeline": ["--parallelism.pipeline=2"]}

@@ -77,6 +77,15 @@ def state_of(pid):
     return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
+def held_rank(run, token, rank=0):
+    """The process of a rank that has made the file and stopped itself (support.drill), or None."""
+    path = pathlib.Path(run) / "flight-recorder" / f"rank-{rank:05}"
+    if not token.exists() or not path.exists():
+        return None
+    pid = Ledger(path).pid
+    return pid if state_of(pid) == "T" else None
+
+
 def is_marked(pid, mark):
     """Whether the process has this in its environment."""
     try:

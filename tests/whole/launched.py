@@ -15,7 +15,7 @@ import time
 import uuid
 
 from flight_recorder import OPERATIONS, Ledger, marked_processes, state_of
-from support import (MPI, TIMEOUT, Process, Skip, check, curve, events, leftovers, note,
+from support import (MPI, PATIENCE, TIMEOUT, Process, Skip, check, curve, events, leftovers, note,
                      same_checkpoint, same_curve)
 
 TGKILL = {"x86_64": 234, "aarch64": 131}[os.uname().machine]
@@ -84,7 +84,8 @@ class Launched:
         for number, fault in enumerate(faults):
             self.tokens[id(fault)] = self.folder.parent / f"{name}-struck-{number}"
         drill = "; ".join(self.drill_of(fault) for fault in faults)
-        self.env = {**workshop.env, **MPI, **(job.env if job else {}), "TMPDIR": str(self.temporary), "OMP_NUM_THREADS": "1",
+        self.env = {**workshop.env, **MPI, **(job.env if job else {}),
+                    "TMPDIR": str(self.temporary), "OMP_NUM_THREADS": "1",
                     **({"TRIREME_INJECT_FAULT": drill} if drill else {}), **(env or {})}
         self.process = self.start()
 
@@ -180,7 +181,8 @@ class Launched:
         page = page or ledger.page()
         self.names(failure, fault, page)
         detect, told = when(failure) - struck, failure["detect_seconds"]
-        check(abs(told - detect) < 1.5 + detect / 2, f"{fault}: it says {told:.2f} s, not {detect:.2f} s:", failure)
+        check(abs(told - detect) < 1.5 * PATIENCE + detect / 2,
+              f"{fault}: it says {told:.2f} s, not {detect:.2f} s:", failure)
         self.strikes, self.reached = self.strikes + 1, page.step
         note(f"{fault}, {detect:.2f} s later: {failure['text']}")
         return detect
@@ -216,7 +218,7 @@ class Launched:
     def nothing_left(self, in_order):
         """But the snapshots and the lease of a run that was given up, for whoever starts it again."""
         steps = self.job.cluster.steps if self.job else list
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 20 * PATIENCE
         while (self.left() or steps()) and time.monotonic() < deadline:
             time.sleep(0.01)
         check(not self.left(), "processes are left:", self.left())

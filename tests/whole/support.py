@@ -2,11 +2,13 @@
 corpus and runs in it, and readers of what a run leaves behind."""
 import hashlib
 import json
+import math
 import os
 import pathlib
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,7 +21,34 @@ except ImportError:
     print("skipped: python3-numpy is not installed")
     sys.exit(77)
 
-TIMEOUT = 150  # seconds for one command, on a machine that does much else
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+# Seconds that a machine with two cores and nothing else to do takes for what machine_factor() times.
+QUIET_WORK, QUIET_SYNC = 0.1, 0.02
+
+
+def machine_factor():
+    """How many times slower than a quiet one the machine is just now, at least 1: it is to start two
+    processes that compute at once, and to put a small file on disk."""
+    work = "n = 0\nfor i in range(400000): n += i * i"
+    start = time.monotonic()
+    both = [subprocess.Popen([sys.executable, "-S", "-E", "-c", work]) for _ in range(2)]
+    for process in both:
+        process.wait()
+    computed = time.monotonic() - start
+    with tempfile.TemporaryFile() as file:
+        start = time.monotonic()
+        file.write(bytes(1 << 18))
+        file.flush()
+        os.fsync(file.fileno())
+        synced = time.monotonic() - start
+    factor = max(1.0, computed / QUIET_WORK, synced / QUIET_SYNC)
+    return min(20.0, math.ceil(10 * factor) / 10)
+
+
+# Limits are multiplied by it, and the trainer's timeouts where a rank that got no core for a while
+# is not to be taken for lost. They only end what hangs: no test waits for one to pass.
+PATIENCE = machine_factor()
+TIMEOUT = 200 * PATIENCE  # seconds for one command
 
 # Of a metrics line, what must not depend on when and how often the run was interrupted.
 DETERMINISTIC = ("step", "tokens", "loss", "grad_norm", "lr", "validation_loss",
@@ -45,19 +74,49 @@ def note(*parts):
     print("   ", *parts, flush=True)
 
 
-SEED = int(os.environ.get("TRIREME_SEED", time.time_ns() % 1_000_000))
 THOROUGH = os.environ.get("TRIREME_THOROUGH") == "1"
 
 
+def _seed():
+    """TRIREME_SEED; else with TRIREME_THOROUGH=1 a new one each time; else that of the commit, so
+    that a red run is red again."""
+    if "TRIREME_SEED" in os.environ:
+        return int(os.environ["TRIREME_SEED"])
+    if THOROUGH:
+        return time.time_ns() % 1_000_000
+    try:
+        commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True,
+                                text=True, check=True).stdout
+        return int(commit[:8], 16) % 1_000_000
+    except (OSError, subprocess.CalledProcessError, ValueError):  # an unpacked archive
+        return 0
+
+
+SEED = _seed()
+
+
+def random_of(*what):
+    """A generator for `what`, which draws the same again with the same TRIREME_SEED, as it tells."""
+    note(f"TRIREME_SEED={SEED}")
+    return random.Random(" ".join(map(str, (SEED, *what))))
+
+
 def some_of(things, count):
-    """So many of them in their order, others each time; all with TRIREME_THOROUGH=1. The same again
-    with the TRIREME_SEED that is told."""
+    """So many of them in their order, drawn by TRIREME_SEED; all with TRIREME_THOROUGH=1."""
     things = list(things)
     if THOROUGH or count >= len(things):
         return things
     note(f"{count} of {len(things)} cases: TRIREME_SEED={SEED}")
     chosen = random.Random(f"{SEED} {things}").sample(range(len(things)), count)
     return [things[at] for at in sorted(chosen)]
+
+
+def drill(action, step, phase="forward", ranks=1, once=None):
+    """The environment in which each of so many ranks does this to itself in that phase of that step
+    (trainer/loop/fault_drill.h)."""
+    return {"TRIREME_INJECT_FAULT": ";".join(
+        f"rank={rank} step={step} phase={phase} action={action}" + (f" once={once}" if once else "")
+        for rank in range(ranks))}
 
 
 FACTS = []
@@ -69,15 +128,21 @@ def fact(function):
     return function
 
 
-def main():
-    """TRIREME [NAME...]: tries the facts of the program that runs, all or those named."""
+def main(at_once=1):
+    """TRIREME [NAME...]: tries the facts of the program that runs, all or those named; so many of
+    them at once, where they neither measure time nor need what only one can have."""
     if len(sys.argv) < 2:
         sys.exit(f"usage: {sys.argv[0]} PATH_TO_TRIREME [NAME...]\n" +
                  "".join(f"  {f.__name__}\n" for f in FACTS))
     trireme, names = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2:]
     unknown = set(names) - {f.__name__ for f in FACTS}
     check(not unknown, "no such fact:", unknown)
-    results = [_try(f, trireme) for f in FACTS if not names or f.__name__ in names]
+    print(f"machine factor {PATIENCE:.1f}: limits are {PATIENCE:.1f} times their usual", flush=True)
+    chosen = [f for f in FACTS if not names or f.__name__ in names]
+    if at_once > 1 and len(chosen) > 1:
+        results = _try_at_once(chosen, trireme, at_once)
+    else:
+        results = [_try(f, trireme) for f in chosen]
     failed, skipped = results.count("FAILED"), results.count("skipped")
     print(f"{results.count('ok')} passed, {failed} failed, {skipped} skipped")
     sys.exit(1 if failed else 77 if skipped else 0)
@@ -98,6 +163,46 @@ def _try(function, trireme):
             outcome = "FAILED"
     print(f"  {outcome} ({time.monotonic() - start:.1f} s)", flush=True)
     return outcome
+
+
+OUTCOMES = ["ok", "FAILED", "skipped"]  # as exit codes of a fact's process
+
+
+def _try_at_once(functions, trireme, count):
+    """Each in a process of its own, whose output is shown as a whole when it ends."""
+    left, running, outcomes = list(functions), {}, []
+    try:
+        while left or running:
+            while left and len(running) < count:
+                output = tempfile.TemporaryFile()
+                sys.stdout.flush()
+                process = os.fork()
+                if not process:
+                    os.dup2(output.fileno(), 1)
+                    os.dup2(output.fileno(), 2)
+                    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # cleans up
+                    code = OUTCOMES.index("FAILED")
+                    try:
+                        code = OUTCOMES.index(_try(left[0], trireme))
+                    finally:
+                        sys.stdout.flush()
+                        os._exit(code)
+                running[process] = output
+                left.pop(0)
+            process, status = os.wait()
+            with running.pop(process) as output:
+                size = os.fstat(output.fileno()).st_size
+                print(os.pread(output.fileno(), size, 0).decode(errors="replace"), end="",
+                      flush=True)
+            code = os.waitstatus_to_exitcode(status)
+            if code not in range(len(OUTCOMES)):
+                print(f"  FAILED: its process ended with {code}", flush=True)
+                code = OUTCOMES.index("FAILED")
+            outcomes.append(OUTCOMES[code])
+    finally:
+        for process in running:  # where this one is interrupted
+            os.kill(process, signal.SIGTERM)
+    return outcomes
 
 
 class Result:
@@ -125,6 +230,16 @@ class Result:
         return f"{' '.join(map(str, self.words))}\n{self.out[-2000:]}{self.err[-4000:]}"
 
 
+def has_pending(process, number):
+    """Whether the process has yet to take that signal."""
+    try:
+        text = pathlib.Path(f"/proc/{process}/status").read_text()
+    except OSError:  # it has ended
+        return False
+    waiting = [int(text.partition(f"\n{name}:")[2].split()[0], 16) for name in ("SigPnd", "ShdPnd")]
+    return any(signals >> number - 1 & 1 for signals in waiting)
+
+
 class Process:
     """A command that runs; ended with the block."""
 
@@ -149,6 +264,24 @@ class Process:
     def send(self, number):
         self.popen.send_signal(number)
 
+    def state(self):
+        """As /proc has it: R, S, D, T for stopped, Z for ended, ..."""
+        text = pathlib.Path(f"/proc/{self.popen.pid}/stat").read_text()
+        return text.rpartition(")")[2].split()[0]
+
+    def wait_to_stand(self, token, what):
+        """Until it has made the file and stopped itself."""
+        check(self.wait_for(lambda: token.exists() and self.state() == "T", what),
+              f"it ended before {what}:", self.text())
+
+    def go_on(self):
+        """One that Workshop.start_held held, to where it stops again."""
+        self.send(signal.SIGCONT)
+        self.wait_to_stand(self.token, "it stopped again")
+
+    def has_pending(self, number):
+        return has_pending(self.popen.pid, number)
+
     def text(self):
         size = os.fstat(self.log.fileno()).st_size
         return os.pread(self.log.fileno(), size, 0).decode(errors="replace")
@@ -159,7 +292,7 @@ class Process:
         while not holds():
             if not self.running():
                 return False
-            check(time.monotonic() < end, f"waited {timeout} s for {what}:", self.text())
+            check(time.monotonic() < end, f"waited {timeout:.0f} s for {what}:", self.text())
             time.sleep(0.0003)
         return self.running()
 
@@ -174,7 +307,7 @@ class Workshop:
     def __init__(self, trireme):
         self.trireme = trireme
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="trireme-whole-")).resolve()
-        self.mounts = []
+        self.mounts, self.held = [], 0
         launcher = re.compile("OMPI_|PMIX_|PMI_|SLURM_")
         self.env = {k: v for k, v in os.environ.items() if not launcher.match(k)}
         self.env.setdefault("XDG_CACHE_HOME", str(self.folder / "cache"))
@@ -203,7 +336,7 @@ class Workshop:
             raise Skip("mpirun is not installed")
         return ["mpirun", "-n", str(ranks), str(self.trireme), *map(str, words)]
 
-    def run_ranks(self, ranks, *words, env=None, timeout=200):
+    def run_ranks(self, ranks, *words, env=None, timeout=TIMEOUT):
         words = self.launch(ranks, *words)
         done = subprocess.run(words, cwd=self.folder, env={**self.env, **MPI, **(env or {})},
                               timeout=timeout, stdin=subprocess.DEVNULL, capture_output=True,
@@ -211,8 +344,35 @@ class Workshop:
         return Result(words, done.returncode, done.stdout.decode(errors="replace"),
                       done.stderr.decode(errors="replace"))
 
-    def start(self, *words):
-        return Process([str(self.trireme), *map(str, words)], self.folder, self.env)
+    def start(self, *words, env=None):
+        return Process([str(self.trireme), *map(str, words)], self.folder,
+                       {**self.env, **(env or {})})
+
+    def start_held(self, step, *words, phase="forward", again=None, env=None):
+        """The same, of a run of one rank that stops itself where it comes to that phase of the step:
+        whoever acts then need not be fast. Returns when it has stopped. It does so once more in the
+        step `again`, so that it does not come to its end unseen: Process.go_on() waits for that."""
+        self.held += 1
+        tokens = [self / f"held-{self.held}-{count}" for count in range(2)]
+        drills = [drill("stop", step, phase, once=tokens[0])]
+        if again:
+            drills.append(drill("stop", again, once=tokens[1]))
+        joined = ";".join(one["TRIREME_INJECT_FAULT"] for one in drills)
+        process = self.start(*words, env={**(env or {}), "TRIREME_INJECT_FAULT": joined})
+        try:
+            process.wait_to_stand(tokens[0], f"the {phase} of step {step}")
+        except BaseException:
+            process.__exit__()
+            raise
+        process.token = tokens[1]
+        return process
+
+    def kill_in(self, step, *words, ranks=1, phase="forward"):
+        """Trains until all ranks kill themselves where they come to that phase of the step."""
+        env = drill("kill", step, phase, ranks=ranks)
+        done = self.run_ranks(ranks, *words, env=env) if ranks > 1 else self.run(*words, env=env)
+        check(done.code != 0, f"it ended before the {phase} of step {step}:", done)
+        return done
 
     def config(self, name, changes=None, base=None):
         """Writes NAME.toml, of a run into the folder NAME: SMALL with `changes`, which maps
@@ -256,11 +416,12 @@ class Faults:
         if not self.library.exists():
             raise Skip("file_faults is not built")
 
-    def start(self, ranks, *words, rules=(), log=None):
+    def start(self, ranks, *words, rules=(), log=None, env=None):
         self.used += 1
         told = {"LD_PRELOAD": self.library, "FILE_FAULTS_UNDER": self.under,
                 "FILE_FAULTS_STATE": self.workshop / f"faults-{self.used}",
-                "FILE_FAULTS": "+".join(rules), **({"FILE_FAULTS_LOG": log} if log else {})}
+                "FILE_FAULTS": "+".join(rules), **({"FILE_FAULTS_LOG": log} if log else {}),
+                **(env or {})}
         told = {name: str(value) for name, value in told.items()}
         command = [str(self.workshop.trireme), *map(str, words)]
         if ranks == 1:
@@ -277,7 +438,7 @@ def slurm_cluster(**options):
     lacking = cluster.missing()
     if lacking:
         raise Skip(lacking)
-    return cluster.Cluster(**options)
+    return cluster.Cluster(**{"patience": PATIENCE, **options})
 
 
 # A run of seconds: 131,392 parameters, 40 steps, on one thread because the machine may be

@@ -3,9 +3,8 @@
 what was changed in its ledger or in its token files."""
 import fcntl
 import re
-import signal
 
-from support import (MPI, Process, check, checkpoints, events, fact, main, note, steps_done)
+from support import (check, checkpoints, events, fact, main, note, steps_done)
 
 BATCH, STEPS = 4, 36
 CONFIG = {"model": {"flavor": "tiny", "num_hidden_layers": 2},
@@ -19,19 +18,9 @@ def options_of(layout):
     return ranks, [f"--parallelism.{option}" for option in options]
 
 
-def start(workshop, config, layout):
-    ranks, options = options_of(layout)
-    if ranks == 1:
-        return workshop.start("train", config, *options)
-    return Process(workshop.launch(ranks, "train", config, *options), workshop.folder,
-                   {**workshop.env, **MPI})
-
-
 def killed_after(workshop, config, run, layout, step):
-    with start(workshop, config, layout) as process:
-        check(process.wait_for(lambda: steps_done(run) >= step, f"step {step}"), process.text())
-        process.send(signal.SIGKILL)
-        process.wait()
+    ranks, options = options_of(layout)
+    workshop.kill_in(step + 1, "train", config, *options, ranks=ranks)
     with (run / "LEASE.json").open() as lease:
         fcntl.flock(lease, fcntl.LOCK_EX)  # mpirun's ranks outlive it by a moment
     note(f"{layout}: killed after step {steps_done(run)}, checkpoints {checkpoints(run)}")

@@ -3,10 +3,9 @@
 import json
 import random
 import shutil
-import time
 
 from support import (check, checkpoint, checkpoints, contents, curve, events, fact, main, note,
-                     same_checkpoint, same_curve, write_tokens)
+                     random_of, same_checkpoint, same_curve, write_tokens)
 
 STEPS = 20
 
@@ -83,9 +82,7 @@ DAMAGES = [truncate, flip_a_bit, flip_a_bit_of_the_manifest, remove_the_shard,
 
 @fact
 def a_run_goes_on_from_the_last_good_checkpoint_and_says_why(workshop):
-    seed = time.time_ns() % 1_000_000
-    rng = random.Random(seed)
-    note(f"seed of the damages: {seed}")
+    rng = random_of("damages")
     config, run = trained(workshop)
     shutil.copytree(run, workshop / "whole")
     for damage in DAMAGES:

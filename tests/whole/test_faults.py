@@ -13,9 +13,10 @@ import time
 import uuid
 
 from flight_recorder import Ledger, is_marked, marked_processes
-from support import MPI, Process, Skip, check, events, fact, main, note, some_of
+from support import MPI, PATIENCE, TIMEOUT, Process, Skip, check, events, fact, main, note, some_of
 
-HEARTBEAT = 1.5  # seconds
+HEARTBEAT = 1.5 * PATIENCE  # seconds
+STALL = 5 * PATIENCE
 TGKILL = {"x86_64": 234, "aarch64": 131}[os.uname().machine]
 LONG = {"data": {"validation": [{"path": "corpus"}]},
         "model": {"flavor": "tiny", "num_hidden_layers": 4},
@@ -99,7 +100,7 @@ class Run:
 
     def stop_in(self, rank, phase, least_step=2, at_work=False):
         """Stops the rank in that phase, or in what it does there itself. Returns its page."""
-        ledger, end = self.ledger(rank), time.monotonic() + 120
+        ledger, end = self.ledger(rank), time.monotonic() + TIMEOUT
 
         def running(what):
             if time.monotonic() > end or not self.process.running():
@@ -112,7 +113,7 @@ class Run:
     def end(self, started, limit, recorded=True):
         """The verdict, and the exit code of every rank; those of 7 came within the limit."""
         result, codes = self.process.wait(), {}
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 20 * PATIENCE
         while self.left() and time.monotonic() < deadline:
             time.sleep(0.01)
         check(not self.left(), "processes are left:", self.left())
@@ -137,7 +138,7 @@ def strikes(workshop, name, layout, rank, phase, number, changes=None):
     """Rank `rank` gets signal `number` in that phase; all that must follow does."""
     with Run(workshop, name, layout, changes) as run:
         page, pid = run.stop_in(rank, phase), run.ledger(rank).pid
-        started, since, limit = time.time(), time.monotonic(), 2.0
+        started, since, limit = time.time(), time.monotonic(), 5 * PATIENCE
         if number == signal.SIGSTOP:
             limit += HEARTBEAT
         elif number == signal.SIGKILL:
@@ -146,7 +147,7 @@ def strikes(workshop, name, layout, rank, phase, number, changes=None):
             ctypes.CDLL(None).syscall(TGKILL, pid, pid, number)
             os.kill(pid, signal.SIGCONT)
         text, codes = run.end(started, limit)
-        what = (r"gave no sign of life for \d\.\d s \(stopped, or its node is unreachable\)"
+        what = (r"gave no sign of life for \d+\.\d s \(stopped, or its node is unreachable\)"
                 if number == signal.SIGSTOP else
                 r"was killed or crashed \(connection lost\)")
         waiting = blamed(text, rank, what, page.place())
@@ -235,7 +236,7 @@ def one_that_fails_by_itself_ends_with_its_own_code(workshop):
                        workshop / "corpus.bin"], capture_output=True, check=False).returncode:
         raise Skip("may not mount a file of its own for one rank")
     with Run(workshop, "torn", TENSOR + PIPELINE, wrapper=OWN_CORPUS) as run:
-        text, codes = run.end(time.time(), 20, recorded=False)
+        text, codes = run.end(time.time(), 20 * PATIENCE, recorded=False)
         blamed(text, 1, "failed", "start")
         check("corpus.bin" in text and "cut off" in text, "it does not tell why")
         check(codes[1] == 3, "exit codes", codes)
@@ -247,7 +248,7 @@ def all_that_fail_alike_are_told_of_once(workshop):
     workshop.corpus()
     (workshop / "corpus.bin").write_bytes((workshop / "corpus.bin").read_bytes()[:1000])
     with Run(workshop, "alike", TENSOR) as run:
-        text, codes = run.end(time.time(), 20, recorded=False)
+        text, codes = run.end(time.time(), 20 * PATIENCE, recorded=False)
         check("corpus.bin" in text and "cut off" in text, "it does not tell why")
         # One that comes late finds the run ended.
         check(3 in codes.values() and set(codes.values()) <= {3, 7}, "exit codes", codes)
@@ -256,14 +257,16 @@ def all_that_fail_alike_are_told_of_once(workshop):
 @fact
 def one_that_hangs_is_named(workshop):
     """Its thread is held while its watchdog is well, as in a file system that does not answer."""
-    with Run(workshop, "hangs", PIPELINE, {"elastic": {"stall_timeout_s": 6}}) as run:
+    with Run(workshop, "hangs", PIPELINE, {"elastic": {"stall_timeout_s": STALL}}) as run:
         page, pid = run.stop_in(1, "forward", at_work=True), run.ledger(1).pid
         if not held(pid):
             raise Skip("may not trace a process")
         started, since = time.time(), time.monotonic()
         os.kill(pid, signal.SIGCONT)
-        text, codes = run.end(started, 8.5)
-        waiting = blamed(text, 1, r"made no progress for [67]\.\d s", page.place())
+        text, codes = run.end(started, STALL + 5 * PATIENCE)
+        waiting = blamed(text, 1, r"made no progress for (\d+\.\d) s", page.place())
+        stalled = float(re.search(r"made no progress for (\d+\.\d) s", text)[1])
+        check(STALL - 0.05 <= stalled < STALL + 4 * PATIENCE, f"{stalled} s, not {STALL}")
         run.others_ended_for(1, codes)
         everybody_waits(run, 1, waiting, since)
 

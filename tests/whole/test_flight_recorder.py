@@ -11,7 +11,7 @@ import struct
 import time
 
 from flight_recorder import PHASES, Ledger, state_of
-from support import MPI, Process, check, events, fact, main, note, steps_done
+from support import MPI, PATIENCE, TIMEOUT, Process, check, events, fact, main, note, steps_done
 
 HOST = re.escape(os.uname().nodename)
 LONG = {"training": {"seq_len": 32, "local_batch_size": 4, "global_batch_size": 4,
@@ -90,13 +90,17 @@ def a_killed_rank_is_named_with_its_phase_and_is_still_after_a_restart(workshop)
 
 @fact
 def of_a_run_that_hangs_the_stopped_rank_is_named_and_so_when_all_were_killed(workshop):
-    with Run(workshop, {"elastic": {"heartbeat_timeout_s": 600}}) as run:
+    with Run(workshop, {"elastic": {"heartbeat_timeout_s": 600 * PATIENCE}}) as run:
         verdict, _, text = told(workshop, "run")
         check(verdict == "none: the run goes on", text)
         # In no call: who stopped in one that all have begun, nobody can tell when all are gone.
         Ledger(run.folder / "flight-recorder/rank-00000").stop_in(
             "forward", lambda what: check(run.process.running(), what), at_work=True)
-        time.sleep(1)
+        # First it tells nothing: the other rank goes on to where it waits, and a moment is no sign.
+        end = time.monotonic() + TIMEOUT
+        while (verdict := told(workshop, "run")[0]) == "none: the run goes on" or not (
+                "; waiting for it since " in verdict):
+            check(time.monotonic() < end, verdict)
         verdict, rows, text = told(workshop, "run")
         check(re.match(rf"rank 0 \({HOST}\) gave no sign of life .* in {run.place(0)}\b", verdict),
               "it should be in", run.place(0))
@@ -107,7 +111,9 @@ def of_a_run_that_hangs_the_stopped_rank_is_named_and_so_when_all_were_killed(wo
         for pid in reversed(run.pids):
             os.kill(pid, signal.SIGKILL)
         run.process.popen.kill()
+        end = time.monotonic() + TIMEOUT
         while not all(is_gone(pid) for pid in run.pids):
+            check(time.monotonic() < end, "they do not end:", run.pids)
             time.sleep(0.01)
         verdict, rows, text = told(workshop, "run")
         check(re.match(rf"every rank was killed; before that rank 0 \({HOST}\) made no progress",

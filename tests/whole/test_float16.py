@@ -1,9 +1,7 @@
 #!/usr/bin/python3
 """A float16 run learns as a float32 one does: its loss is scaled, so that small gradients stay in
 float16's range, and a step whose gradients overflow is tried again with half the scale."""
-import signal
-
-from support import (check, checkpoints, curve, events, fact, main, metrics, note, same_checkpoint,
+from support import (check, curve, events, fact, main, metrics, note, same_checkpoint,
                      same_curve, some_of)
 
 CONFIG = {"model": {"flavor": "tiny", "num_hidden_layers": 2},
@@ -94,10 +92,7 @@ def a_stopped_run_goes_on_with_the_same_scale_and_bits(workshop):
         config = config_of(workshop, run, **moving)
         if run == "parts":
             workshop.run("train", config, "--training.steps=7").done()
-            with workshop.start("train", config) as process:
-                process.wait_for(lambda: max(checkpoints(workshop / "parts")) >= 15, "step 15")
-                process.send(signal.SIGKILL)
-                process.wait()
+            workshop.kill_in(23, "train", config)
         workshop.run("train", config).done()
     resumed = [event["step"] for event in events(workshop / "parts", "resume")]
     overflows = scales(workshop / "whole")[-1][1]

@@ -1,8 +1,6 @@
 #!/usr/bin/python3
 """training.dtype = "float8": the blocks' matrix products with factors of eight bits."""
-import signal
-
-from support import check, curve, fact, main, metrics, note, same_checkpoint, same_curve, steps_done
+from support import check, curve, fact, main, metrics, note, same_checkpoint, same_curve
 
 FLOAT8 = {"training": {"dtype": "float8"}}
 
@@ -31,10 +29,7 @@ def a_killed_run_continues_with_the_same_bits(workshop):
     workshop.run("train", workshop.config("whole", FLOAT8)).done()
     config = workshop.config("killed", FLOAT8)
     for step in 12, 23:
-        with workshop.start("train", config) as process:
-            process.wait_for(lambda: steps_done(workshop / "killed") >= step, f"step {step}")
-            process.send(signal.SIGKILL)
-            process.popen.wait()
+        workshop.kill_in(step + 1, "train", config)
     workshop.run("train", config).done()
     same_curve(workshop / "killed", curve(workshop / "whole"))
     same_checkpoint(workshop, "killed", "whole")

@@ -5,7 +5,6 @@ Needs the right to mount a tmpfs (root); skipped, visibly, without it.
 """
 import os
 import signal
-import time
 
 from support import (check, checkpoints, contents, curve, events, fact, main, metrics, note,
                      partials, same_checkpoint, same_curve, steps_done)
@@ -33,10 +32,15 @@ class Ballast:
         self.path.unlink()
 
 
-def paused(process):
-    """Stops the process where it is; its writer, a process of its own, may go on."""
-    process.send(signal.SIGSTOP)
-    time.sleep(0.02)
+# A step between two checkpoints, and one in which it is told of what has failed meanwhile.
+HELD, AGAIN = 8, 40
+
+
+def held_with_a_checkpoint(workshop, config, run, again=None):
+    """Resumed from its first one, so that no other is being written when it stands."""
+    workshop.kill_in(HELD, "train", config, "--checkpoint.async=false")
+    check(checkpoints(run) == [5], checkpoints(run))
+    return workshop.start_held(HELD, "train", config, again=again)
 
 
 @fact
@@ -46,9 +50,7 @@ def training_goes_on_when_the_disk_fills_and_the_last_checkpoint_stays(workshop)
     disk = workshop.tmpfs("disk", "size=12m")
     ballast, run = Ballast(disk), disk / "run"
     config = workshop.config("run", {**RUN, "job": {"dump_folder": run}})
-    with workshop.start("train", config) as process:
-        check(process.wait_for(lambda: 5 in checkpoints(run), "a checkpoint"), process.text())
-        paused(process)
+    with held_with_a_checkpoint(workshop, config, run) as process:
         ballast.load()
         kept = {step: contents(run / "checkpoints" / f"step-{step:08}")
                 for step in checkpoints(run)}
@@ -83,15 +85,11 @@ def no_step_is_missing_from_the_metrics_after_the_disk_was_full_for_a_while(work
     disk = workshop.tmpfs("disk", "size=12m")
     ballast, run = Ballast(disk), disk / "run"
     config = workshop.config("run", {**RUN, "job": {"dump_folder": run}})
-    with workshop.start("train", config) as process:
-        check(process.wait_for(lambda: 5 in checkpoints(run), "a checkpoint"), process.text())
-        paused(process)
+    with held_with_a_checkpoint(workshop, config, run, AGAIN) as process:
         ballast.load()
-        process.send(signal.SIGCONT)
-        told = lambda: (f"cannot write {run / 'metrics.jsonl'}" in process.text() and
-                        "was not written" in process.text())
-        check(process.wait_for(told, "the warnings"), "it ended too early:", process.text())
-        paused(process)
+        process.go_on()
+        check(f"cannot write {run / 'metrics.jsonl'}" in process.text() and
+              "was not written" in process.text(), process.text())
         note("told of both after step", steps_done(run), "in the metrics")
         ballast.drop()
         process.send(signal.SIGCONT)
@@ -109,9 +107,7 @@ def a_disk_without_room_for_files_costs_the_checkpoint_alone(workshop):
     disk = workshop.tmpfs("disk", "size=64m,nr_inodes=100")
     run = disk / "run"
     config = workshop.config("run", {**RUN, "job": {"dump_folder": run}})
-    with workshop.start("train", config) as process:
-        check(process.wait_for(lambda: 5 in checkpoints(run), "a checkpoint"), process.text())
-        paused(process)
+    with held_with_a_checkpoint(workshop, config, run, AGAIN) as process:
         files = []
         try:
             while True:
@@ -119,12 +115,12 @@ def a_disk_without_room_for_files_costs_the_checkpoint_alone(workshop):
                 os.close(os.open(files[-1], os.O_CREAT | os.O_WRONLY))
         except OSError:
             files.pop()
-        process.send(signal.SIGCONT)
-        check(process.wait_for(lambda: "was not written" in process.text(), "the warning"),
-              "it ended too early:", process.text())
-        check(5 in checkpoints(run) and process.running(), checkpoints(run))
+        process.go_on()
+        check("was not written" in process.text(), process.text())
+        check(5 in checkpoints(run), checkpoints(run))
         for file in files:
             file.unlink()
+        process.send(signal.SIGCONT)
         result = process.wait().done()
     note([line for line in result.err.splitlines() if "was not written" in line][0])
     same_curve(run, curve(workshop / "whole"))
@@ -137,13 +133,11 @@ def a_run_stopped_on_a_full_disk_does_not_claim_a_checkpoint(workshop):
     disk = workshop.tmpfs("disk", "size=12m")
     run = disk / "run"
     config = workshop.config("run", {**RUN, "job": {"dump_folder": run},
-                                     "checkpoint": {"interval": 20}})
-    with workshop.start("train", config) as process:
-        check(process.wait_for(lambda: 20 in checkpoints(run) and steps_done(run) > 20, "step 21"),
-              process.text())
-        paused(process)
+                                     "checkpoint": {"interval": 20, "async": False}})
+    with workshop.start_held(22, "train", config) as process:
         Ballast(disk).load()
         kept = max(checkpoints(run))
+        check(kept == 20, checkpoints(run))
         process.send(signal.SIGTERM)
         process.send(signal.SIGCONT)
         process.wait().refused(5, "stopped by SIGTERM", "could not be written", "are free",

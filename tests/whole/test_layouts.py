@@ -3,8 +3,9 @@
 import os
 import signal
 
-from support import (MPI, Process, check, curve, events, fact, main, metrics, note,
-                     same_checkpoint, same_curve, steps_done)
+from flight_recorder import held_rank
+from support import (MPI, Process, check, curve, drill, events, fact, has_pending, main, metrics,
+                     note, same_checkpoint, same_curve, steps_done)
 
 MODEL = {"model": {"flavor": "tiny", "num_hidden_layers": 4},
          "training": {"seq_len": 32, "local_batch_size": 1, "global_batch_size": 4, "steps": 20}}
@@ -40,12 +41,19 @@ def a_run_goes_on_in_another_layout(workshop):
             (10, 4, "--parallelism.pipeline=2", "--parallelism.tensor=2",
              "--parallelism.sequence=true", "--parallelism.layers_per_stage=[3, 1]"),
             (15, 2, "--parallelism.tensor=2")]:
+        token = workshop / f"held-{steps}"
         with Process(workshop.launch(ranks, "train", config, *options), workshop.folder,
-                     {**workshop.env, **MPI}) as process:
-            process.wait_for(lambda steps=steps: steps_done(folder) > steps, f"step {steps}")
+                     {**workshop.env, **MPI, **drill("stop", steps, once=token)}) as process:
+            check(process.wait_for(lambda token=token: held_rank(folder, token), f"step {steps}"),
+                  process.text())
+            rank = held_rank(folder, token)
             process.send(signal.SIGUSR1)  # mpirun passes it on
+            check(process.wait_for(lambda rank=rank: has_pending(rank, signal.SIGUSR1), "SIGUSR1"),
+                  process.text())
+            os.kill(rank, signal.SIGCONT)
             code = process.wait().code
-            check(code in (0, 75), f"exit {code}:", process.text())
+            check(code == 75, f"exit {code}:", process.text())
+            check(steps_done(folder) == steps, steps_done(folder), "steps")
     workshop.run("train", config).done()
     note(f"losses within {relative(folder, workshop / 'alone'):.1e} of one rank's")
     check(relative(folder, workshop / "alone") < 1e-6, "the loss curve is another")

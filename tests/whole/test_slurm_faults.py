@@ -2,23 +2,23 @@
 """The faults of test_restarts.py where the ranks are steps of a real Slurm: some of them, others each
 time. scripts/fault_matrix --under slurm goes through all."""
 import os
-import random
 
 from fault_matrix import CASES, LAYOUTS, faults_of_one_run, go_through, job_of, left_alone, slurm
-from support import SEED, fact, main, note
+from support import fact, main, note, random_of
 
 COUNT = 6
 
 
 @fact
 def some_of_all_faults_under_slurm(workshop):
-    rng = random.Random(SEED)
+    rng = random_of("faults")
     layout = rng.choice(list(LAYOUTS))
-    note(f"TRIREME_SEED={SEED}: layout {layout}")
+    note(f"layout {layout}")
     with slurm() as cluster:
         job = job_of(cluster)
         whole = left_alone(workshop, LAYOUTS[layout], job=job)
-        go_through(workshop, "run", LAYOUTS[layout], faults_of_one_run(CASES[layout], COUNT, rng), whole, job)
+        faults = faults_of_one_run(CASES[layout], COUNT, rng)
+        go_through(workshop, "run", LAYOUTS[layout], faults, whole, job)
 
 
 if __name__ == "__main__":

@@ -6,14 +6,14 @@ import pathlib
 import signal
 import time
 
-from support import check, curve, events, fact, main, note, same_curve, slurm_cluster, steps_done
+from support import PATIENCE, TIMEOUT, check, curve, events, fact, main, note, same_curve, slurm_cluster, steps_done
 
 # Four ranks whose steps have the bits of one rank's.
 RUN = {"job": {"reproducible": True},
        "training": {"seq_len": 32, "local_batch_size": 1, "global_batch_size": 16},
        "lr_scheduler": {"name": "constant"},
        "checkpoint": {"interval": 20, "keep_latest_k": 2},
-       "elastic": {"heartbeat_timeout_s": 20, "restart_wait_s": 0.5}}
+       "elastic": {"heartbeat_timeout_s": 20 * PATIENCE, "restart_wait_s": 0.5}}
 ENDLESS = 1000000
 
 
@@ -36,7 +36,7 @@ def log_of(workshop):
     return log.read_text() if log.exists() else ""
 
 
-def wait_until(workshop, holds, what, timeout=90):
+def wait_until(workshop, holds, what, timeout=TIMEOUT):
     end = time.monotonic() + timeout
     while not holds():
         text = log_of(workshop)
@@ -45,7 +45,7 @@ def wait_until(workshop, holds, what, timeout=90):
         time.sleep(0.02)
 
 
-def wait_for_exit(workshop, code, timeout=60):
+def wait_for_exit(workshop, code, timeout=TIMEOUT):
     """Until the launch of the job has ended with this exit code."""
     end = time.monotonic() + timeout
     while not (text := log_of(workshop)).endswith(f"\nexit {code}\n"):
@@ -70,20 +70,28 @@ def what_of(process, name):
         return []
 
 
-def all_processes():
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+def processes_in(folder):
+    """Those that were started in it: other tests' clusters are none of ours."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.readlink(f"/proc/{name}/cwd") == str(folder):
+                found.append(int(name))
+        except OSError:  # ended meanwhile
+            continue
+    return found
 
 
 def ranks(run):
     """The processes that have the mark of a supervised run's ranks, and live in it."""
-    return [p for p in all_processes()
+    return [p for p in processes_in(run.parent)
             if any(word.startswith("TRIREME_RUN=") for word in what_of(p, "environ")) and
             f"{run.name}.toml" in what_of(p, "cmdline")]
 
 
 def processes_of(workshop, *words):
     """Those that are this trireme with these words, not the srun that each may belong to."""
-    return [p for p in all_processes()
+    return [p for p in processes_in(workshop.folder)
             if what_of(p, "cmdline")[:2] == [str(workshop.trireme), words[0]] and
             set(words) <= set(what_of(p, "cmdline"))]
 
@@ -99,7 +107,7 @@ def same_as_alone(workshop, run):
     """Every step of the run is there once and has the bits of a single rank's."""
     got = curve(run)
     config = workshop.config("alone", RUN)
-    workshop.run("train", config, f"--training.steps={len(got)}", timeout=300).done()
+    workshop.run("train", config, f"--training.steps={len(got)}", timeout=2 * TIMEOUT).done()
     same_curve(run, curve(workshop / "alone"))
     note(f"{len(got)} steps, each once, with the bits of one rank alone")
 
@@ -168,7 +176,7 @@ def agents_are_replaced_and_neither_they_nor_ranks_outlive_a_supervisor_for_long
         os.kill(processes_of(workshop, "launch")[0], signal.SIGKILL)
         killed = time.monotonic()
         wait_until(workshop, lambda: not ranks(run) and not processes_of(workshop, "agent"),
-                   "the ranks and the agents to end", 30)
+                   "the ranks and the agents to end")
         note(f"nothing left {time.monotonic() - killed:.1f} s after the supervisor was killed")
         check(cluster.job(job)["JobState"] == "RUNNING")
         cluster.ask("scancel", job)
@@ -217,4 +225,4 @@ def a_node_that_a_check_accuses_is_left_out(workshop):
 
 
 if __name__ == "__main__":
-    main()
+    main(at_once=2)  # each has its own cluster

@@ -11,7 +11,6 @@
 namespace trireme {
 namespace {
 
-constexpr const char* kMetrics = "metrics.jsonl";
 
 std::uint64_t bits(double value) {
   return std::bit_cast<std::uint64_t>(value);
@@ -32,7 +31,7 @@ std::int64_t compare_metrics(const Records& records, const Lineage& lineage, Fin
   bool known = true;  // of several in a row that are not, the first is told
   for (const MetricsRecord& line : records.metrics) {
     const auto find = [&](std::string text) {
-      findings.push_back({kMetrics, line.number, line.step, std::move(text)});
+      findings.push_back({kMetricsFile, line.number, line.step, std::move(text)});
     };
     const TakenStep* taken = lineage.find(line.step);
     const bool next = line.step == step + 1;
@@ -56,7 +55,7 @@ std::int64_t compare_metrics(const Records& records, const Lineage& lineage, Fin
   const std::int64_t last = lineage.steps.empty() ? 0 : lineage.steps.back().step->step;
   if (last > step + 1) {
     findings.push_back(
-        {kMetrics, 0, 0, say("it ends with step ", step, ", the ledger with step ", last)});
+        {kMetricsFile, 0, 0, say("it ends with step ", step, ", the ledger with step ", last)});
   }
   return same;
 }

@@ -20,7 +20,7 @@ std::string steps_text(const Lineage& lineage) {
                      grouped(static_cast<std::int64_t>(lineage.steps.size())));
 }
 
-std::string samples_text(const Lineage& lineage) {
+std::string samples_count_text(const Lineage& lineage) {
   std::int64_t trained = 0, left_out = 0;
   for (const TakenStep& taken : lineage.steps) {
     trained += taken.step->sequences;
@@ -66,7 +66,7 @@ std::string text_of(const Audit& audit) {
   const Lineage& lineage = audit.lineage;
   row("incarnations", fmt::format("{}, and {} rollbacks", lineage.incarnations, lineage.rollbacks));
   row("steps", steps_text(lineage));
-  row("samples", samples_text(lineage));
+  row("samples", samples_count_text(lineage));
   row("taken again", again_text(lineage.again));
   row("metrics.jsonl", fmt::format("{} steps agree", grouped(audit.agreement.metrics)));
   row("checkpoints", fmt::format("{} agree", audit.agreement.checkpoints));

@@ -5,6 +5,10 @@
 
 namespace trireme {
 
+// Of the run folder.
+inline constexpr const char* kLedgerFile = "ledger.jsonl";
+inline constexpr const char* kMetricsFile = "metrics.jsonl";
+
 // One thing that is not as it must be.
 struct Finding {
   std::string file;       // of the run folder

@@ -18,7 +18,6 @@
 namespace trireme {
 namespace {
 
-constexpr const char* kLedger = "ledger.jsonl";
 constexpr const char* kRampup = "training.rampup_batch_size";
 
 std::uint64_t mixed(std::uint64_t a, std::uint64_t b, std::uint64_t c = 0) {
@@ -78,7 +77,7 @@ class Follower {
 
  private:
   void find(std::int64_t number, std::int64_t step, std::string text) {
-    findings_.push_back({kLedger, number, step, std::move(text)});
+    findings_.push_back({kLedgerFile, number, step, std::move(text)});
   }
   std::uint64_t new_state() { return mixed(++states_, 0x5eed); }
   std::uint64_t class_of(const Computation& computation);

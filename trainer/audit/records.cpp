@@ -18,8 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char* kLedger = "ledger.jsonl";
-constexpr const char* kMetrics = "metrics.jsonl";
 constexpr const char* kEvents = "events.jsonl";
 
 // Whole lines alone: what follows the last newline is still being written, or was torn.
@@ -55,17 +53,17 @@ void for_each_object(const fs::path& run, const char* name, Findings& findings,
 
 void read_ledger(const fs::path& run, Records& records, Findings& findings) {
   std::optional<std::uint64_t> chain = 0;  // nothing after a line that has none
-  for_each_line(run / kLedger, [&](std::int64_t number, std::string_view text) {
+  for_each_line(run / kLedgerFile, [&](std::int64_t number, std::string_view text) {
     std::int64_t step = 0;
     try {
       LedgerLine line = parse_ledger_line(text);
       if (const auto* taken = std::get_if<LedgerStep>(&line)) step = taken->step;
       records.ledger.push_back({number, std::move(line)});
     } catch (const DataError& error) {
-      findings.push_back({kLedger, number, 0, say("the line cannot be read: ", error.what())});
+      findings.push_back({kLedgerFile, number, 0, say("the line cannot be read: ", error.what())});
     }
     if (chain && !follows(text, *chain)) {
-      findings.push_back({kLedger, number, step,
+      findings.push_back({kLedgerFile, number, step,
                           "the line is not as it was written, or not after the line that it was "
                           "written after (its chain does not fit)"});
     }
@@ -74,7 +72,7 @@ void read_ledger(const fs::path& run, Records& records, Findings& findings) {
 }
 
 void read_metrics(const fs::path& run, Records& records, Findings& findings) {
-  for_each_object(run, kMetrics, findings, [&](std::int64_t number, const json& object) {
+  for_each_object(run, kMetricsFile, findings, [&](std::int64_t number, const json& object) {
     const auto value = [&](const char* key) {
       const json& found = object.at(key);
       return found.is_null() ? std::numeric_limits<double>::quiet_NaN() : found.get<double>();
@@ -167,8 +165,8 @@ Records read_records(const fs::path& run, Findings& findings) {
   if (!fs::is_directory(run, why)) {
     throw ConfigError(say("no such run folder: ", run.string(), "; give the dump_folder of a run"));
   }
-  if (!fs::exists(run / kLedger, why)) {
-    throw DataError(say(run.string(), " has no ", kLedger,
+  if (!fs::exists(run / kLedgerFile, why)) {
+    throw DataError(say(run.string(), " has no ", kLedgerFile,
                         ": it is no run folder, or its run is older than the ledger, so that "
                         "nothing can be proved of it"));
   }

@@ -12,7 +12,6 @@
 namespace trireme {
 namespace {
 
-constexpr const char* kLedger = "ledger.jsonl";
 
 template <class Use>
 void for_each_sample(const LedgerStep& step, const Use& use) {
@@ -65,7 +64,7 @@ void find_windows_used_twice(const Lineage& lineage, const data::SampleSource& s
       auto& windows = used[{from.source, from.epoch}];
       windows.resize(source.windows(from.source));
       if (windows[from.window]) {
-        findings.push_back({kLedger, taken.number, taken.step->step,
+        findings.push_back({kLedgerFile, taken.number, taken.step->step,
                             say("sample ", sample, " is window ", from.window, " of ",
                                 source.source(from.source).prefix.string(),
                                 ", which was trained on before in epoch ", from.epoch)});
@@ -88,7 +87,7 @@ std::vector<std::uint64_t> follow_sources(const Lineage& lineage, const data::Sa
       std::uint64_t& next = taken_of[from.source];
       if (from.index != next) {
         findings.push_back(
-            {kLedger, taken.number, taken.step->step,
+            {kLedgerFile, taken.number, taken.step->step,
              say("sample ", at, " is sample ", from.index, " of ",
                  source.source(from.source).prefix.string(), ", whose sample ", next, " is due")});
       }
@@ -129,7 +128,7 @@ Recount recount(const Records& records, const Lineage& lineage, const data::Samp
   for (std::size_t i = 0; i < records.ledger.size(); ++i) {
     const LedgerRecord& record = records.ledger[i];
     const auto find = [&](std::int64_t step, std::string text) {
-      findings.push_back({kLedger, record.number, step, std::move(text)});
+      findings.push_back({kLedgerFile, record.number, step, std::move(text)});
     };
     if (const auto* begin = std::get_if<LedgerBegin>(&record.line)) {
       same_stages = stages_of(*begin) == stages;

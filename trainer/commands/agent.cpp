@@ -9,11 +9,11 @@
 namespace trireme {
 namespace {
 
-struct Options {
+struct AgentArguments {
   std::string run_dir, supervisor, node;
 };
 
-ExitCode be_agent(const Options& options) {
+ExitCode be_agent(const AgentArguments& options) {
   return Agent({.run_dir = options.run_dir,
                 .node = options.node.empty() ? own_host_name() : options.node,
                 .supervisor = parse_place(options.supervisor)})
@@ -23,7 +23,7 @@ ExitCode be_agent(const Options& options) {
 }  // namespace
 
 Command make_agent(CLI::App& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<AgentArguments>();
   CLI::App* app = program.add_subcommand(
       "agent", "Watch over the ranks of this node for a supervisor (trireme launch starts it)");
   app->group("");

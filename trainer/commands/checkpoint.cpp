@@ -104,7 +104,7 @@ void show_tensor(const fs::path& folder, const std::string& name) {
       found.least, found.most, found.mean, found.deviation);
 }
 
-ExitCode show(const CheckpointOptions& options) {
+ExitCode show_checkpoint(const CheckpointOptions& options) {
   const fs::path folder = checkpoint::newest_checkpoint(options.path);
   if (!options.tensor.empty()) {
     show_tensor(folder, options.tensor);
@@ -236,7 +236,7 @@ Command make_checkpoint(CLI::App& program) {
             if (exporting->parsed()) return export_checkpoint(*to_export);
             if (importing->parsed()) return import_checkpoint(*to_import);
             if (listing->parsed()) return list(*options);
-            if (showing->parsed()) return show(*options);
+            if (showing->parsed()) return show_checkpoint(*options);
             if (verifying->parsed()) return verify(*options);
             if (comparing->parsed()) return diff(*options);
             return prune(*options);

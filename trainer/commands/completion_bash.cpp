@@ -21,7 +21,7 @@ std::string words_of(const CommandOutline& command) {
 }
 
 // The cases of options that take a value: its choices, or else a file's name.
-std::string value_cases(const CommandOutline& program) {
+std::string bash_value_cases(const CommandOutline& program) {
   std::string cases;
   for (const CommandOutline* command : all_commands(program)) {
     for (const OptionOutline& option : command->options) {
@@ -37,7 +37,7 @@ std::string value_cases(const CommandOutline& program) {
   return cases;
 }
 
-constexpr const char* kScript = R"SH(# bash completion of trireme: source <(trireme completion bash)
+constexpr const char* kBashScript = R"SH(# bash completion of trireme: source <(trireme completion bash)
 _trireme() {{
   local line=${{COMP_LINE:0:COMP_POINT}} path=trireme words= keys= values= takes_value= prefix= one
   local word=${{line##*[[:space:]]}}
@@ -92,11 +92,11 @@ std::string bash_completion(const CommandOutline& program) {
   }
   using Outline = CommandOutline;
   return fmt::format(
-      kScript, fmt::arg("paths", quoted_paths(program, " | ", [](const Outline&) { return true; })),
+      kBashScript, fmt::arg("paths", quoted_paths(program, " | ", [](const Outline&) { return true; })),
       fmt::arg("words", words), fmt::arg("keys", keys),
       fmt::arg("config_paths",
                quoted_paths(program, " | ", [](const Outline& one) { return one.takes_config; })),
-      fmt::arg("values", value_cases(program)), fmt::arg("key_values", key_values));
+      fmt::arg("values", bash_value_cases(program)), fmt::arg("key_values", key_values));
 }
 
 }  // namespace trireme

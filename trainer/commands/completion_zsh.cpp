@@ -28,7 +28,7 @@ std::string words_case(const CommandOutline& command) {
   return text + "      ;;\n";
 }
 
-std::string value_cases(const CommandOutline& program) {
+std::string zsh_value_cases(const CommandOutline& program) {
   std::string cases;
   for (const CommandOutline* command : all_commands(program)) {
     for (const OptionOutline& option : command->options) {
@@ -43,7 +43,7 @@ std::string value_cases(const CommandOutline& program) {
   return cases;
 }
 
-constexpr const char* kScript = R"SH(#compdef trireme
+constexpr const char* kZshScript = R"SH(#compdef trireme
 # zsh completion of trireme: source <(trireme completion zsh), after compinit
 _trireme() {{
   local where=trireme word option takes_value= takes_config=
@@ -107,11 +107,11 @@ std::string zsh_completion(const CommandOutline& program) {
   }
   using Outline = CommandOutline;
   return fmt::format(
-      kScript, fmt::arg("paths", quoted_paths(program, "|", [](const Outline&) { return true; })),
+      kZshScript, fmt::arg("paths", quoted_paths(program, "|", [](const Outline&) { return true; })),
       fmt::arg("words", words), fmt::arg("keys", keys),
       fmt::arg("config_paths",
                quoted_paths(program, "|", [](const Outline& one) { return one.takes_config; })),
-      fmt::arg("values", value_cases(program)), fmt::arg("key_values", key_values));
+      fmt::arg("values", zsh_value_cases(program)), fmt::arg("key_values", key_values));
 }
 
 }  // namespace trireme

@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-struct Choices {
+struct ConfigChoices {
   std::string config;
   std::string folder;
   bool markdown = false;
@@ -32,7 +32,7 @@ std::string toml_of_foreign(const std::filesystem::path& folder) {
 Command make_config(CLI::App& program, const std::vector<Override>& overrides) {
   CLI::App* config = program.add_subcommand("config", "Print a run's config, or all its keys");
   config->require_subcommand(1);
-  const auto choices = std::make_shared<Choices>();
+  const auto choices = std::make_shared<ConfigChoices>();
 
   CLI::App* show = config->add_subcommand(
       "show", "Check a config and print it in full, with the origin of every value");

@@ -17,7 +17,7 @@
 namespace trireme {
 namespace {
 
-struct Options {
+struct EvalOptions {
   std::string model;
   std::string data;
   std::vector<std::string> multiple_choice;
@@ -80,7 +80,7 @@ void ask(const MultipleChoice& test, Inference& model) {
 }
 
 // Before there is a model: bad files are refused at once.
-std::vector<MultipleChoice> open_questions(const TrainedModel& trained, const Options& options) {
+std::vector<MultipleChoice> open_questions(const TrainedModel& trained, const EvalOptions& options) {
   if (options.multiple_choice.empty()) return {};
   const auto tokenizer = open_tokenizer_for(trained, options.tokenizer);
   std::vector<MultipleChoice> tests;
@@ -91,7 +91,7 @@ std::vector<MultipleChoice> open_questions(const TrainedModel& trained, const Op
   return tests;
 }
 
-ExitCode evaluate_checkpoint(const Options& options) {
+ExitCode evaluate_checkpoint(const EvalOptions& options) {
   cpu::use_threads(options.threads);
   TrainedModel trained = open_trained_model(options.model);
   RunConfig& config = trained.config;
@@ -134,7 +134,7 @@ ExitCode evaluate_checkpoint(const Options& options) {
 Command make_eval(CLI::App& program) {
   CLI::App* app = program.add_subcommand(
       "eval", "Loss of a trained model on held-out text, or its answers to questions");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<EvalOptions>();
   app->add_option("RUN_OR_CHECKPOINT", options->model,
                   "A run folder (its newest checkpoint) or a checkpoint")
       ->required();

@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-struct Options {
+struct GenerateOptions {
   std::string model;
   std::string prompt;
   std::string tokenizer;
@@ -40,7 +40,7 @@ void print(const std::string& text, std::size_t& printed, std::size_t end) {
   printed = end;
 }
 
-ExitCode generate(const Options& options) {
+ExitCode generate(const GenerateOptions& options) {
   cpu::use_threads(options.threads);
   TrainedModel trained = open_trained_model(options.model);
   const auto tokenizer = open_tokenizer_for(trained, options.tokenizer);
@@ -85,7 +85,7 @@ ExitCode generate(const Options& options) {
 
 Command make_generate(CLI::App& program) {
   CLI::App* app = program.add_subcommand("generate", "Continue a text with a trained model");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<GenerateOptions>();
   app->add_option("RUN_OR_CHECKPOINT", options->model,
                   "A run folder (its newest checkpoint) or a checkpoint")
       ->required();

@@ -13,12 +13,12 @@
 namespace trireme {
 namespace {
 
-struct Choices {
+struct ImportChoices {
   std::string from;
   std::string output;
 };
 
-ExitCode import_config(const Choices& choices) {
+ExitCode import_config(const ImportChoices& choices) {
   constexpr std::uint64_t kLongest = 1 << 20;
   const Translation translation(
       read_foreign_config(choices.from, read_text(choices.from, kLongest)));
@@ -36,7 +36,7 @@ ExitCode import_config(const Choices& choices) {
 }  // namespace
 
 Command make_import_config(CLI::App& program) {
-  const auto choices = std::make_shared<Choices>();
+  const auto choices = std::make_shared<ImportChoices>();
   CLI::App* app =
       program.add_subcommand("import-config", "Write a config of another trainer as one of ours");
   app->add_option(

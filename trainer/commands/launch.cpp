@@ -11,31 +11,31 @@
 namespace trireme {
 namespace {
 
-struct Words {
+struct LaunchOptions {
   std::string config;
   std::string host_file;
   int ranks = 0;  // 0: not said
 };
 
-int wanted_ranks(const Words& words, const RunConfig& config) {
-  if (words.ranks > 0) return words.ranks;
-  if (!words.host_file.empty()) return slots_of(HostFile(words.host_file).usable());
+int wanted_ranks(const LaunchOptions& options, const RunConfig& config) {
+  if (options.ranks > 0) return options.ranks;
+  if (!options.host_file.empty()) return slots_of(HostFile(options.host_file).usable());
   if (is_in_slurm_allocation(environment_variable)) {
     return slots_of(read_slurm_allocation(environment_variable).places);
   }
   return static_cast<int>(world_size(config.parallelism));
 }
 
-ExitCode launch(const Words& words, const std::vector<Override>& overrides) {
+ExitCode launch(const LaunchOptions& options, const std::vector<Override>& overrides) {
   if (launched_ranks(environment_variable) > 1) {
     throw ConfigError("trireme launch starts the ranks itself: it is not for mpirun or srun");
   }
-  Supervisor::Job job{.loaded = load_config(words.config, overrides), .words = {words.config}};
+  Supervisor::Job job{.loaded = load_config(options.config, overrides), .words = {options.config}};
   for (const auto& [key, value] : overrides) job.words.push_back("--" + key + "=" + value);
-  job.ranks = wanted_ranks(words, job.loaded.config);
+  job.ranks = wanted_ranks(options, job.loaded.config);
   std::unique_ptr<Hosts> hosts;
-  if (!words.host_file.empty()) {
-    hosts = std::make_unique<HostFile>(words.host_file);
+  if (!options.host_file.empty()) {
+    hosts = std::make_unique<HostFile>(options.host_file);
   } else if (is_in_slurm_allocation(environment_variable)) {
     const RunConfig& config = job.loaded.config;
     hosts = std::make_unique<SlurmHosts>(config.job.dump_folder, config.elastic.node_timeout_s,
@@ -50,12 +50,12 @@ ExitCode launch(const Words& words, const std::vector<Override>& overrides) {
 
 Command make_launch(CLI::App& program, const std::vector<Override>& overrides) {
   CLI::App* app = program.add_subcommand("launch", "Train on many ranks, and restart what fails");
-  const auto words = std::make_shared<Words>();
-  app->add_option("CONFIG", words->config, "The run's config file")->required();
-  app->add_option("-n,--ranks", words->ranks,
+  const auto options = std::make_shared<LaunchOptions>();
+  app->add_option("CONFIG", options->config, "The run's config file")->required();
+  app->add_option("-n,--ranks", options->ranks,
                   "Ranks to start; without it the hosts' slots, or what [parallelism] says")
       ->check(CLI::Range(1, 1 << 20));
-  app->add_option("--hostfile", words->host_file,
+  app->add_option("--hostfile", options->host_file,
                   "Hosts for mpirun, \"name slots=N\" a line; followed while the run goes on");
   app->footer(
       "Starts the ranks by mpirun, inside a Slurm allocation by srun. When one is killed, hangs "
@@ -69,7 +69,7 @@ Command make_launch(CLI::App& program, const std::vector<Override>& overrides) {
       "elastic.max_restarts\n"
       "are used up.\n"
       "Example: trireme launch -n 4 run.toml --elastic.memory_interval=10");
-  return {app, [words, &overrides] { return launch(*words, overrides); }, true};
+  return {app, [options, &overrides] { return launch(*options, overrides); }, true};
 }
 
 }  // namespace trireme

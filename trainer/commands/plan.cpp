@@ -23,7 +23,7 @@
 namespace trireme {
 namespace {
 
-struct Choices {
+struct PlanChoices {
   std::string config;
   int ranks = 0;  // 0: as many as the layout says
   std::string gpu;
@@ -47,7 +47,7 @@ void print(const std::string& text) {
 }
 
 // What the run is planned for: a GPU by name, or this machine's processors.
-Planned opened(const Choices& choices, const std::vector<Override>& overrides) {
+Planned opened(const PlanChoices& choices, const std::vector<Override>& overrides) {
   Planned planned{.loaded = load_config(choices.config, overrides), .profile = {}, .device = {}};
   JobConfig& job = planned.loaded.config.job;
   if (choices.gpu.empty() && job.device == "cuda") {
@@ -60,13 +60,13 @@ Planned opened(const Choices& choices, const std::vector<Override>& overrides) {
   return planned;
 }
 
-int ranks_of(const Choices& choices, const LoadedConfig& loaded) {
+int ranks_of(const PlanChoices& choices, const LoadedConfig& loaded) {
   return choices.ranks > 0 ? choices.ranks
                            : static_cast<int>(world_size(loaded.config.parallelism));
 }
 
 // `config` with what the search has chosen, each such value marked as derived.
-LoadedConfig chosen(const LoadedConfig& loaded, const RunConfig& config) {
+LoadedConfig with_search_result(const LoadedConfig& loaded, const RunConfig& config) {
   LoadedConfig with = loaded;
   with.config = config;
   for (const char* key :
@@ -90,7 +90,7 @@ std::string changes_that_fit(const RunPlan& plan) {
                       : "\nIt does not fit. What would:\n" + text;
 }
 
-ExitCode plan(const Choices& choices, const std::vector<Override>& overrides) {
+ExitCode plan(const PlanChoices& choices, const std::vector<Override>& overrides) {
   Planned planned = opened(choices, overrides);
   const int ranks = ranks_of(choices, planned.loaded);
   if (!planned.device.is_cuda()) cpu::use_threads(planned.loaded.config.job.threads, ranks);
@@ -107,7 +107,7 @@ ExitCode plan(const Choices& choices, const std::vector<Override>& overrides) {
                                  " ranks fits; take more, or a smaller "
                                  "model or training.seq_len"));
     }
-    planned.loaded = chosen(planned.loaded, result.best.front().config);
+    planned.loaded = with_search_result(planned.loaded, result.best.front().config);
   } else {
     planned.loaded = for_ranks(planned.loaded, ranks);
     if (const std::int64_t wanted = world_size(planned.loaded.config.parallelism);
@@ -131,7 +131,7 @@ ExitCode plan(const Choices& choices, const std::vector<Override>& overrides) {
 }  // namespace
 
 Command make_plan(CLI::App& program, const std::vector<Override>& overrides) {
-  const auto choices = std::make_shared<Choices>();
+  const auto choices = std::make_shared<PlanChoices>();
   PlanWishes& wishes = choices->wishes;
   CLI::App* app = program.add_subcommand(
       "plan", "Tell what a run will take, how fast it will be and what it will cost");

@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-struct Choices {
+struct SlurmChoices {
   std::string config;
   std::int64_t ranks = 0;  // 0: as many as the layout says
   std::int64_t cores = 0;  // 0: job.threads
@@ -38,7 +38,7 @@ std::int64_t ranks_of(const LoadedConfig& loaded, std::int64_t asked) {
   return ranks;
 }
 
-std::vector<std::string> command(const Choices& choices, std::int64_t ranks,
+std::vector<std::string> command(const SlurmChoices& choices, std::int64_t ranks,
                                  const std::vector<Override>& overrides) {
   std::vector<std::string> words{std::filesystem::read_symlink("/proc/self/exe").string()};
   if (choices.job.is_supervised) {
@@ -51,7 +51,7 @@ std::vector<std::string> command(const Choices& choices, std::int64_t ranks,
   return words;
 }
 
-ExitCode print_script(const Choices& choices, const std::vector<Override>& overrides) {
+ExitCode print_script(const SlurmChoices& choices, const std::vector<Override>& overrides) {
   const LoadedConfig loaded = load_config(choices.config, overrides);
   const RunConfig& config = loaded.config;
   const std::int64_t ranks = ranks_of(loaded, choices.ranks);
@@ -81,7 +81,7 @@ ExitCode print_script(const Choices& choices, const std::vector<Override>& overr
 }  // namespace
 
 Command make_slurm(CLI::App& program, const std::vector<Override>& overrides) {
-  const auto choices = std::make_shared<Choices>();
+  const auto choices = std::make_shared<SlurmChoices>();
   SlurmJob& job = choices->job;
   CLI::App* app =
       program.add_subcommand("slurm", "Print a Slurm job script that trains and goes on by itself");

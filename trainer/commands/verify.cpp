@@ -18,26 +18,26 @@
 namespace trireme {
 namespace {
 
-struct Words {
+struct VerifyOptions {
   std::string config, against;
   std::int64_t steps = 2;
   int ranks = 0;  // 0: not said
   bool synthetic = false, json = false;
 };
 
-std::vector<std::string> command_line(int ranks, const Words& words,
+std::vector<std::string> command_line(int ranks, const VerifyOptions& options,
                                       const std::vector<Override>& overrides) {
-  std::vector<std::string> all{"verify",    words.config,
-                               "--against", words.against,
-                               "--steps",   std::to_string(words.steps),
+  std::vector<std::string> all{"verify",    options.config,
+                               "--against", options.against,
+                               "--steps",   std::to_string(options.steps),
                                "--ranks",   std::to_string(ranks)};
-  if (words.synthetic) all.emplace_back("--synthetic");
-  if (words.json) all.emplace_back("--json");
+  if (options.synthetic) all.emplace_back("--synthetic");
+  if (options.json) all.emplace_back("--json");
   for (const auto& [key, value] : overrides) all.push_back("--" + key + "=" + value);
   return all;
 }
 
-ExitCode compare(World& world, const verify::Configs& configs, const Words& words) {
+ExitCode compare(World& world, const verify::Configs& configs, const VerifyOptions& options) {
   const RunConfig& config = configs.subject.config;
   const Device device = open_device(config.job.device, world.local_rank());
   world.use_device(device);
@@ -50,22 +50,22 @@ ExitCode compare(World& world, const verify::Configs& configs, const Words& word
   const verify::Finding finding = verify::Verification(world, device,
                                                        {.subject = config,
                                                         .reference = configs.reference.config,
-                                                        .synthetic = words.synthetic,
+                                                        .synthetic = options.synthetic,
                                                         .mistake = mistake.get()})
-                                      .run(words.steps);
+                                      .run(options.steps);
   if (world.rank() == 0) {
-    fmt::print("{}", words.json ? json_of(finding) : text_of(finding));
+    fmt::print("{}", options.json ? json_of(finding) : text_of(finding));
     std::fflush(stdout);
   }
   return finding.difference ? ExitCode::kDiverged : ExitCode::kDone;
 }
 
-ExitCode verify_layouts(const Words& words, const std::vector<Override>& overrides) {
+ExitCode verify_layouts(const VerifyOptions& options, const std::vector<Override>& overrides) {
   const int launched = launched_ranks(environment_variable);
-  const verify::Configs configs = verify::read_configs(words.config, overrides, words.against,
-                                                       launched > 1 ? launched : words.ranks);
+  const verify::Configs configs = verify::read_configs(options.config, overrides, options.against,
+                                                       launched > 1 ? launched : options.ranks);
   if (launched == 1 && configs.ranks > 1) {
-    verify::become_ranks(configs.ranks, command_line(configs.ranks, words, overrides));
+    verify::become_ranks(configs.ranks, command_line(configs.ranks, options, overrides));
   }
   World world(environment_variable);
   if (world.size() != configs.ranks) {
@@ -75,7 +75,7 @@ ExitCode verify_layouts(const Words& words, const std::vector<Override>& overrid
   const ElasticConfig& elastic = configs.subject.config.elastic;
   const WatchOptions watch{.heartbeat_timeout_s = elastic.heartbeat_timeout_s,
                            .stall = {elastic.stall_timeout_s, elastic.load_save_timeout_s}};
-  return run_rank(world, watch, [&] { return compare(world, configs, words); });
+  return run_rank(world, watch, [&] { return compare(world, configs, options); });
 }
 
 }  // namespace
@@ -83,22 +83,22 @@ ExitCode verify_layouts(const Words& words, const std::vector<Override>& overrid
 Command make_verify(CLI::App& program, const std::vector<Override>& overrides) {
   CLI::App* app = program.add_subcommand(
       "verify", "Whether a layout computes what another does, gradient by gradient");
-  const auto words = std::make_shared<Words>();
-  app->add_option("CONFIG", words->config, "The run's config file")->required();
+  const auto options = std::make_shared<VerifyOptions>();
+  app->add_option("CONFIG", options->config, "The run's config file")->required();
   app->add_option(
-         "--against", words->against,
+         "--against", options->against,
          "The other layout: keys and values that it has otherwise, or alone (one rank), or "
          "float64 (one rank, on the host)")
       ->default_str("alone");
-  app->add_option("--steps", words->steps, "Steps that both make")
+  app->add_option("--steps", options->steps, "Steps that both make")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))
       ->capture_default_str();
-  app->add_option("-n,--ranks", words->ranks,
+  app->add_option("-n,--ranks", options->ranks,
                   "Ranks of CONFIG's layout, where it leaves a data degree open; else what "
                   "[parallelism] says")
       ->check(CLI::Range(1, 1 << 20));
-  app->add_flag("--synthetic", words->synthetic, "Random tokens; no token files are read");
-  app->add_flag("--json", words->json, "For programs");
+  app->add_flag("--synthetic", options->synthetic, "Random tokens; no token files are read");
+  app->add_flag("--json", options->json, "For programs");
   app->footer(
       "Trains both layouts from the same weights on the same samples, and compares losses, norms,\n"
       "all gradients and all weights; nothing is written. The gains and biases start a little off\n"
@@ -113,7 +113,7 @@ Command make_verify(CLI::App& program, const std::vector<Override>& overrides) {
       "To try it out, the layout can be made to go wrong: TRIREME_INJECT_MISTAKE=lost-norm-sums;\n"
       "another name lists them all.\n"
       "Example: trireme verify run.toml --against \"parallelism.tensor=1 parallelism.pipeline=2\"");
-  return {app, [words, &overrides] { return verify_layouts(*words, overrides); }, true};
+  return {app, [options, &overrides] { return verify_layouts(*options, overrides); }, true};
 }
 
 }  // namespace trireme

@@ -24,7 +24,7 @@ ModelConfig gpt2(std::int64_t layers, std::int64_t hidden, std::int64_t heads) {
   return c;
 }
 
-struct Shape {
+struct FlavorShape {
   std::int64_t layers;
   std::int64_t hidden;
   std::int64_t heads;
@@ -33,7 +33,7 @@ struct Shape {
   bool tied;
 };
 
-ModelConfig with_shape(ModelConfig c, const Shape& shape) {
+ModelConfig with_shape(ModelConfig c, const FlavorShape& shape) {
   c.num_hidden_layers = shape.layers;
   c.hidden_size = shape.hidden;
   c.num_attention_heads = shape.heads;
@@ -45,7 +45,7 @@ ModelConfig with_shape(ModelConfig c, const Shape& shape) {
 }
 
 // Llama 3.1's frequencies are stretched by 8, Llama 3.2's by 32.
-ModelConfig llama3(const Shape& shape, double scaling_factor) {
+ModelConfig llama3(const FlavorShape& shape, double scaling_factor) {
   ModelConfig c = with_shape(family_defaults("llama"), shape);
   c.vocab_size = 128256;
   c.rope_theta = 500000;
@@ -57,21 +57,21 @@ ModelConfig llama3(const Shape& shape, double scaling_factor) {
   return c;
 }
 
-ModelConfig llama2(const Shape& shape) {
+ModelConfig llama2(const FlavorShape& shape) {
   ModelConfig c = with_shape(family_defaults("llama"), shape);
   c.vocab_size = 32000;
   c.max_position_embeddings = 4096;
   return c;
 }
 
-ModelConfig qwen25(const Shape& shape, std::int64_t vocab, std::int64_t positions) {
+ModelConfig qwen25(const FlavorShape& shape, std::int64_t vocab, std::int64_t positions) {
   ModelConfig c = with_shape(family_defaults("qwen2"), shape);
   c.vocab_size = vocab;
   c.max_position_embeddings = positions;
   return c;
 }
 
-ModelConfig qwen3(const Shape& shape) {
+ModelConfig qwen3(const FlavorShape& shape) {
   ModelConfig c = with_shape(family_defaults("qwen3"), shape);
   c.vocab_size = 151936;
   c.max_position_embeddings = 40960;
@@ -79,7 +79,7 @@ ModelConfig qwen3(const Shape& shape) {
 }
 
 // Our own small ones, for laptops and for the documentation.
-ModelConfig small(const Shape& shape, std::int64_t vocab, std::int64_t positions) {
+ModelConfig small(const FlavorShape& shape, std::int64_t vocab, std::int64_t positions) {
   ModelConfig c = with_shape(family_defaults("llama"), shape);
   c.vocab_size = vocab;
   c.max_position_embeddings = positions;

@@ -10,7 +10,6 @@
 namespace trireme {
 namespace {
 
-constexpr std::size_t kChallengeBytes = 16;
 // At a time: no end, trusted or not, keeps the other from its work.
 constexpr int kMostPieces = 8;
 
@@ -21,7 +20,7 @@ bool means_later(int reason) {
 }  // namespace
 
 ControlLink::ControlLink(SealedStream::End end, const RunToken& token, Socket socket)
-    : socket_(std::move(socket)), stream_(end, token, random_bytes(kChallengeBytes)) {
+    : socket_(std::move(socket)), stream_(end, token, random_bytes(SealedStream::kChallengeBytes)) {
   unsent_ = stream_.greeting();
 }
 

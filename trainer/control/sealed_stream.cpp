@@ -6,7 +6,6 @@ namespace trireme {
 namespace {
 
 constexpr std::string_view kProtocol = "trireme1";
-constexpr std::size_t kChallengeBytes = 16;
 constexpr std::size_t kLengthBytes = 4;
 
 template <class Number>

@@ -20,6 +20,7 @@ namespace trireme {
 class SealedStream {
  public:
   enum class End : std::uint8_t { kSupervisor, kAgent };
+  static constexpr std::size_t kChallengeBytes = 16;
   static constexpr std::size_t kMostBytes = 64 * 1024;
   // A stranger's first message.
   static constexpr std::size_t kMostHelloBytes = 1024;

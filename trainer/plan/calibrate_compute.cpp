@@ -18,11 +18,11 @@ DType stored(Numbers numbers) {
   return numbers == Numbers::kHalf ? DType::kBf16 : DType::kF32;
 }
 
-struct Sizes {
+struct ProductSizes {
   std::int64_t rows, columns, depth;
 };
 // Of small models: tokens times a projection, and a weight's gradient.
-constexpr std::array<Sizes, 10> kProducts{{{128, 128, 128},
+constexpr std::array<ProductSizes, 10> kProducts{{{128, 128, 128},
                                            {256, 512, 128},
                                            {512, 128, 512},
                                            {512, 512, 256},
@@ -36,7 +36,7 @@ constexpr std::array<Sizes, 10> kProducts{{{128, 128, 128},
 struct Heads {
   std::int64_t width, seq;
 };
-constexpr std::array<Heads, 5> kHeads{{{32, 128}, {32, 512}, {64, 256}, {64, 512}, {128, 256}}};
+constexpr std::array<Heads, 5> kAttentionSizes{{{32, 128}, {32, 512}, {64, 256}, {64, 512}, {128, 256}}};
 
 // Seconds of a FLOP that all FLOPs take, at least a tenth of what they take where most is reached.
 double main_factor(double factor, double best) {
@@ -104,7 +104,7 @@ void ComputeCalibration::products(DeviceProfile& profile, Numbers numbers) {
   const DType dtype = stored(numbers);
   std::vector<Measured<4>> all;
   double best = 0;
-  const auto measure = [&](const Sizes& s, const Shape& a, const Shape& b, DType result,
+  const auto measure = [&](const ProductSizes& s, const Shape& a, const Shape& b, DType result,
                            const ops::Gemm& how) {
     const double taken = seconds({{{s.rows, s.columns}, result}, {a, dtype}, {b, dtype}},
                                  [&](const auto& t) { ops::gemm(stream_, t[0], t[1], t[2], how); });
@@ -118,7 +118,7 @@ void ComputeCalibration::products(DeviceProfile& profile, Numbers numbers) {
                    .parts = {flops, flops / depth, flops / rows, flops / columns}});
     best = std::max(best, flops / taken);
   };
-  for (const Sizes& s : kProducts) {
+  for (const ProductSizes& s : kProducts) {
     const Shape a{s.rows, s.depth};
     measure(s, a, {s.columns, s.depth}, dtype, {.transpose_b = true});
     measure(s, a, {s.depth, s.columns}, dtype, {});
@@ -144,7 +144,7 @@ void ComputeCalibration::attention(DeviceProfile& profile, Numbers numbers) {
   const Arena::Frame frame(arena_);
   const Tensor start = arena_.take({kTokens}, DType::kI32);
   std::memset(start.data, 0, start.bytes());
-  for (const Heads& h : kHeads) {
+  for (const Heads& h : kAttentionSizes) {
     const std::int64_t heads = kHidden / h.width;
     const ops::AttentionShape shape{.batch = kTokens / h.seq,
                                     .seq = h.seq,

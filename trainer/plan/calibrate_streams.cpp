@@ -13,8 +13,8 @@ namespace {
 using Tensors = std::vector<Tensor>;
 
 // Of 512 tokens 512 wide, an eighth of them a head.
-constexpr std::int64_t kRows = 512, kWidth = 512, kWords = 1024;
-constexpr ops::Heads kHeads{8, 8, 64};
+constexpr std::int64_t kStreamRows = 512, kStreamWidth = 512, kStreamWords = 1024;
+constexpr ops::Heads kStreamHeads{8, 8, 64};
 // More than the caches hold, as parameters and moments are.
 constexpr std::int64_t kUpdated = std::int64_t{1} << 21;
 
@@ -22,9 +22,9 @@ constexpr std::int64_t kUpdated = std::int64_t{1} << 21;
 
 void ComputeCalibration::streams(DeviceProfile& profile, Numbers numbers) {
   const DType dtype = numbers == Numbers::kHalf ? DType::kBf16 : DType::kF32;
-  const std::pair<Shape, DType> x{{kRows, kWidth}, dtype}, wide{{kRows, 2 * kWidth}, dtype},
-      gain{{kWidth}, dtype}, gain_sum{{kWidth}, DType::kF32}, each{{kRows}, DType::kF32},
-      ids{{kRows}, DType::kI32};
+  const std::pair<Shape, DType> x{{kStreamRows, kStreamWidth}, dtype}, wide{{kStreamRows, 2 * kStreamWidth}, dtype},
+      gain{{kStreamWidth}, dtype}, gain_sum{{kStreamWidth}, DType::kF32}, each{{kStreamRows}, DType::kF32},
+      ids{{kStreamRows}, DType::kI32};
   ProductRate& rate = profile.rates[static_cast<std::size_t>(numbers)];
   const auto reach = [&](const StreamKind& kind, std::int64_t elements, const Set& set,
                          const Work& work, std::size_t element) {
@@ -33,7 +33,7 @@ void ComputeCalibration::streams(DeviceProfile& profile, Numbers numbers) {
     rate.streams[kind.name] = bytes / std::max(taken, 1e-9) / profile.memory_bandwidth;
   };
   const auto measure = [&](const StreamKind& kind, const Set& set, const Work& work) {
-    reach(kind, kRows * kWidth, set, work, size_of(dtype));
+    reach(kind, kStreamRows * kStreamWidth, set, work, size_of(dtype));
   };
 
   measure(streams::kRmsNorm, {x, each, x, gain}, [&](const Tensors& t) {
@@ -83,20 +83,20 @@ void ComputeCalibration::streams(DeviceProfile& profile, Numbers numbers) {
   measure(streams::kEmbedding, {x, x, ids}, [&](const Tensors& t) {
     ops::embedding(stream_, t[0], t[1], t[2], 0, ops::Into::kReplace);
   });
-  const std::pair<Shape, DType> table_sum{{kRows, kWidth}, DType::kF32};
+  const std::pair<Shape, DType> table_sum{{kStreamRows, kStreamWidth}, DType::kF32};
   measure(streams::kEmbeddingBackward, {table_sum, x, ids}, [&](const Tensors& t) {
     ops::embedding_backward(stream_, arena_, t[0], t[1], t[2], 0, ops::Into::kAdd);
   });
 
-  const std::pair<Shape, DType> qkv{{kRows, kHeads.qkv()}, dtype},
-      table{{kRows, kHeads.width}, DType::kF32};
+  const std::pair<Shape, DType> qkv{{kStreamRows, kStreamHeads.qkv()}, dtype},
+      table{{kStreamRows, kStreamHeads.width}, DType::kF32};
   reach(
-      streams::kRope, kRows * 2 * kHeads.query(), {qkv, ids, table},
-      [&](const Tensors& t) { ops::rope(stream_, t[0], t[1], t[2], kHeads, false); },
+      streams::kRope, kStreamRows * 2 * kStreamHeads.query(), {qkv, ids, table},
+      [&](const Tensors& t) { ops::rope(stream_, t[0], t[1], t[2], kStreamHeads, false); },
       size_of(dtype));
-  const std::pair<Shape, DType> logits{{kRows, kWords}, dtype};
+  const std::pair<Shape, DType> logits{{kStreamRows, kStreamWords}, dtype};
   reach(
-      streams::kLoss, kRows * kWords, {logits, each, each, each, each, ids},
+      streams::kLoss, kStreamRows * kStreamWords, {logits, each, each, each, each, ids},
       [&](const Tensors& t) {
         ops::row_max(stream_, t[1], t[0]);
         ops::row_exp_sum(stream_, t[2], t[3], t[0], t[1], t[5], 0);

@@ -11,8 +11,8 @@
 namespace trireme {
 namespace {
 
-constexpr int kWidth = 1000, kLabel = 70, kRow = 18, kGap = 4, kMostRows = 32;
-constexpr int kPlot = kWidth - kLabel;
+constexpr int kDrawingWidth = 1000, kLabel = 70, kRow = 18, kGap = 4, kMostDrawnRows = 32;
+constexpr int kPlot = kDrawingWidth - kLabel;
 
 std::string rectangle(double x, double y, double width, const std::string& kind,
                       const std::string& title) {
@@ -29,7 +29,7 @@ std::string label(int place, double y) {
 std::string framed(std::size_t rows, const std::string& inside, const char* what) {
   const auto height = static_cast<int>(rows) * (kRow + kGap);
   return fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n{}</svg>\n",
-                     kWidth, height, what, inside);
+                     kDrawingWidth, height, what, inside);
 }
 
 }  // namespace
@@ -37,7 +37,7 @@ std::string framed(std::size_t rows, const std::string& inside, const char* what
 std::string memory_svg(const RunPlan& plan) {
   const double scale =
       std::max(plan.available, static_cast<double>(plan.layout.most_device_bytes()));
-  const std::vector<int> rows = shown_rows(static_cast<int>(plan.layout.places.size()), kMostRows);
+  const std::vector<int> rows = shown_rows(static_cast<int>(plan.layout.places.size()), kMostDrawnRows);
   std::string inside;
   double y = 0;
   for (const int row : rows) {
@@ -59,14 +59,14 @@ std::string memory_svg(const RunPlan& plan) {
   const double limit = kLabel + plan.available / scale * kPlot;
   inside +=
       fmt::format("<line x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"0\" y2=\"{1:.0f}\" class=\"limit\"/>\n",
-                  std::min(limit, kWidth - 1.0), y);
+                  std::min(limit, kDrawingWidth - 1.0), y);
   return framed(rows.size(), inside, "Memory of each place in the pipeline");
 }
 
 std::string timeline_svg(const StepEstimate& estimate) {
   const Schedule& schedule = estimate.schedule;
   const Timeline& timeline = estimate.timeline;
-  const std::vector<int> rows = shown_rows(static_cast<int>(schedule.ranks.size()), kMostRows);
+  const std::vector<int> rows = shown_rows(static_cast<int>(schedule.ranks.size()), kMostDrawnRows);
   std::string inside;
   double y = 0;
   for (const int row : rows) {

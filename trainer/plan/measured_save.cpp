@@ -12,7 +12,7 @@ std::optional<double> measured_save(const std::filesystem::path& folder) {
   std::error_code why;
   if (!std::filesystem::exists(folder / "events.jsonl", why)) return {};
   std::vector<double> seconds;
-  for (const Event& event : read_run(folder).events) {
+  for (const RunEvent& event : read_run(folder).events) {
     const auto stopped = number_of(event, "stopped_seconds");
     if (is(event, "checkpoint") && stopped) seconds.push_back(*stopped);
   }

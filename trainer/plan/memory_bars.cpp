@@ -11,10 +11,9 @@
 namespace trireme {
 namespace {
 
-constexpr int kMostRows = 16;
 // By class, in the order of MemoryPlan::classes().
-constexpr std::array<char, 8> kLetters{'W', 'M', 'G', 'O', 'A', 'S', 'D', 'C'};
-constexpr std::array<int, 8> kColors{4, 6, 2, 3, 5, 1, 7, 7};
+constexpr std::array<char, 8> kClassLetters{'W', 'M', 'G', 'O', 'A', 'S', 'D', 'C'};
+constexpr std::array<int, 8> kClassColors{4, 6, 2, 3, 5, 1, 7, 7};
 
 // Columns of each class, whose sum is that of the whole bar: ends are rounded, not lengths.
 std::string bar(const MemoryPlan& plan, double scale, int columns, const Canvas& canvas) {
@@ -26,7 +25,7 @@ std::string bar(const MemoryPlan& plan, double scale, int columns, const Canvas&
     bytes += static_cast<double>(classes[i].second);
     const int next = std::min(columns, static_cast<int>(std::lround(bytes / scale * columns)));
     if (next > end) {
-      text += painted(std::string(static_cast<std::size_t>(next - end), kLetters[i]), kColors[i],
+      text += painted(std::string(static_cast<std::size_t>(next - end), kClassLetters[i]), kClassColors[i],
                       canvas);
     }
     end = std::max(end, next);
@@ -63,7 +62,7 @@ std::string memory_bars(const LayoutPlan& plan, double available, const Canvas& 
   const auto classes = plan.places.front().step.memory.classes();
   std::string line;
   for (std::size_t i = 0; i < classes.size(); ++i) {
-    const std::string entry = fmt::format("{} {}", kLetters[i], classes[i].first);
+    const std::string entry = fmt::format("{} {}", kClassLetters[i], classes[i].first);
     if (static_cast<int>(line.size() + entry.size()) + 2 > canvas.columns) {
       text += line + "\n";
       line.clear();

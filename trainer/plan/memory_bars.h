@@ -17,6 +17,7 @@ struct Canvas {
 std::string memory_bars(const LayoutPlan& plan, double available, const Canvas& canvas);
 
 // Which of `count` rows are shown where there is room for `most`: evenly, with both ends.
+inline constexpr int kMostRows = 16;
 std::vector<int> shown_rows(int count, int most);
 
 // `text` in one of the 8 colors of a terminal's background, where the canvas has any.

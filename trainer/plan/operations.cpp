@@ -14,8 +14,8 @@ double to_double(std::int64_t n) {
 }
 
 // Sizes as one rank sees them.
-struct Sizes {
-  explicit Sizes(const Workload& work)
+struct RankSizes {
+  explicit RankSizes(const Workload& work)
       : tensor(to_double(work.mesh.tensor)),
         element(work.numbers == Numbers::kFloat32 ? 4 : 2),
         tokens(to_double(work.micro_batch * work.seq_len) / to_double(work.mesh.context)),
@@ -145,7 +145,7 @@ class Lister {
   List head() const;
 
   const Workload& work_;
-  const Sizes n_;
+  const RankSizes n_;
 };
 
 // Each query sees the keys before it, half of them on average. Context ranks pass keys and values
@@ -301,18 +301,18 @@ OperationLists operations_of(const Workload& work) {
 }
 
 double block_parameters(const Workload& work) {
-  const Sizes n(work);
+  const RankSizes n(work);
   return n.hidden * (n.qkv() + n.query + n.up() + n.inner) + 2 * n.hidden;
 }
 
 double embedding_parameters(const Workload& work) {
-  const Sizes n(work);
+  const RankSizes n(work);
   const bool learned = work.model.position == PositionKind::kLearned;
   return n.vocab * n.hidden + (learned ? to_double(work.seq_len) * n.hidden : 0);
 }
 
 double head_parameters(const Workload& work) {
-  const Sizes n(work);
+  const RankSizes n(work);
   const bool has_own = !work.model.tie_word_embeddings || work.mesh.pipeline > 1;
   return n.hidden + (has_own ? n.vocab * n.hidden : 0);
 }

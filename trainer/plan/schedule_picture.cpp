@@ -9,19 +9,18 @@
 namespace trireme {
 namespace {
 
-constexpr int kMostRows = 16;
-constexpr std::string_view kLetters = ".FBIW";
-constexpr std::array<int, 5> kColors{0, 4, 2, 2, 3};
+constexpr std::string_view kWorkLetters = ".FBIW";
+constexpr std::array<int, 5> kWorkColors{0, 4, 2, 2, 3};
 
 std::size_t letter_number(char letter) {
-  return kLetters.find(letter);
+  return kWorkLetters.find(letter);
 }
 
 }  // namespace
 
 std::string busy_columns(const std::vector<Action>& actions,
                          const std::vector<Timeline::Span>& spans, double makespan, int columns) {
-  using Shares = std::array<double, kLetters.size()>;
+  using Shares = std::array<double, kWorkLetters.size()>;
   std::vector<Shares> shares(static_cast<std::size_t>(columns));
   const double width = makespan / columns;
   for (std::size_t i = 0; i < actions.size(); ++i) {
@@ -42,7 +41,7 @@ std::string busy_columns(const std::vector<Action>& actions,
     const auto most =
         static_cast<std::size_t>(std::max_element(owed.begin(), owed.end()) - owed.begin());
     owed[most] -= width;
-    line += kLetters[most];
+    line += kWorkLetters[most];
   }
   return line;
 }
@@ -59,7 +58,7 @@ std::string schedule_picture(const Schedule& schedule, const Timeline& timeline,
     text += fmt::format("{:<{}}|", fmt::format("place {}", row), kLabel);
     for (std::size_t at = 0; at < line.size();) {
       const std::size_t end = std::min(line.find_first_not_of(line[at], at), line.size());
-      const int color = kColors[letter_number(line[at])];
+      const int color = kWorkColors[letter_number(line[at])];
       const std::string run = line.substr(at, end - at);
       text += line[at] == '.' ? run : painted(run, color, canvas);
       at = end;

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -12,16 +11,11 @@
 #include "model/tensor/host_tensor.h"
 #include "trainer/preflight/checks.h"
 #include "trainer/preflight/judging.h"
+#include "trainer/telemetry/clock.h"
 #include "trainer/telemetry/human.h"
 
 namespace trireme::preflight {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point from) {
-  return std::chrono::duration<double>(Clock::now() - from).count();
-}
 
 // What rank `rank` brings: whole numbers, whose sum is exact in any order.
 float pattern(int rank, std::int64_t index) {
@@ -43,10 +37,10 @@ class Trial {
   double sum() {
     fill();
     group_.barrier(stream_);
-    const auto start = Clock::now();
+    const double start = seconds_now();
     group_.all_reduce(stream_, own_.tensor(), Reduce::kSum);
     stream_.synchronize();
-    return seconds_since(start);
+    return seconds_now() - start;
   }
   std::int64_t wrong_sums() {
     return wrong(own_, [this](std::int64_t i) {
@@ -61,13 +55,13 @@ class Trial {
     fill();
     group_.barrier(stream_);
     const int size = group_.size(), rank = group_.rank();
-    const auto start = Clock::now();
+    const double start = seconds_now();
     Transfer coming = group_.start_receive(stream_, received_.tensor(), before());
     Transfer going = group_.start_send(stream_, own_.tensor(), (rank + 1) % size);
     coming.wait();
     going.wait();
     stream_.synchronize();
-    return seconds_since(start);
+    return seconds_now() - start;
   }
   std::int64_t wrong_messages() {
     return wrong(received_, [this](std::int64_t i) { return pattern(before(), i); });
@@ -102,7 +96,7 @@ struct Axis {
   bool sends;  // its ranks send each other messages; else they sum
 };
 
-Figures measured(const Axis& axis, std::int64_t count, Arena& arena) {
+Figures measured_axis(const Axis& axis, std::int64_t count, Arena& arena) {
   constexpr int kSmallTimes = 10, kLargeTimes = 3;
   const auto run = [&](Trial& trial) {
     double seconds[] = {axis.sends ? trial.message() : trial.sum()};
@@ -161,14 +155,14 @@ std::unique_ptr<Arena> take_memory(Communicator& all, std::size_t bytes, Device 
   return arena;
 }
 
-Figures measure(const RankGroups& groups, Device device, bool thorough) {
+Figures measure_axes(const RankGroups& groups, Device device, bool thorough) {
   Figures found = Figures::object();
   std::string wrong;
   const std::int64_t count = thorough ? 4 << 20 : 64 << 10;
   const auto arena = take_memory(*groups.all, Trial::bytes(1) + Trial::bytes(count), device);
   if (!arena) return found;
   for (const Axis& axis : axes_of(groups)) {
-    found[axis.name] = measured(axis, count, *arena);
+    found[axis.name] = measured_axis(axis, count, *arena);
     if (found[axis.name]["wrong"] > 0) {
       wrong += fmt::format("{}{} numbers of a {} along the {} axis arrived wrong",
                            wrong.empty() ? "" : ", ", found[axis.name]["wrong"].get<int>(),
@@ -180,7 +174,7 @@ Figures measure(const RankGroups& groups, Device device, bool thorough) {
   return found;
 }
 
-Judgement judge(const std::vector<Figures>& by_rank) {
+Judgement judge_axes(const std::vector<Figures>& by_rank) {
   Judgement judgement;
   for (const auto& [name, first] : by_rank.front().items()) {
     std::vector<Figures> of_axis;
@@ -200,7 +194,7 @@ Judgement judge(const std::vector<Figures>& by_rank) {
 }  // namespace
 
 Check axes(const RankGroups& groups, Device device, bool thorough) {
-  return {"axes", [&groups, device, thorough] { return measure(groups, device, thorough); }, judge};
+  return {"axes", [&groups, device, thorough] { return measure_axes(groups, device, thorough); }, judge_axes};
 }
 
 }  // namespace trireme::preflight

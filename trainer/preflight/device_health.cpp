@@ -17,7 +17,7 @@ void put(Figures& figures, const char* key, const std::optional<Value>& value) {
   if (value) figures[key] = *value;
 }
 
-Figures measured(const Device device) {
+Figures measured_health(const Device device) {
   if (!device.is_cuda()) {
     return {{"name", "cpu"},
             {"memory_bytes", available_host_memory()},
@@ -46,7 +46,7 @@ Figures measured(const Device device) {
 }
 
 // GPUs of one job are of one kind, and have the same links.
-Judgement judge(const std::vector<Figures>& by_rank) {
+Judgement judge_health(const std::vector<Figures>& by_rank) {
   Judgement judgement;
   const Majority kind = majority(texts_of(by_rank, "name"));
   for (const int rank : kind.others) {
@@ -77,8 +77,8 @@ Judgement judge(const std::vector<Figures>& by_rank) {
 }  // namespace
 
 Check device_health(const std::string& name, int local_rank) {
-  return {"devices", [&name, local_rank] { return measured(open_device(name, local_rank)); },
-          judge};
+  return {"devices", [&name, local_rank] { return measured_health(open_device(name, local_rank)); },
+          judge_health};
 }
 
 }  // namespace trireme::preflight

@@ -110,7 +110,7 @@ Figures tried(const fs::path& folder, bool thorough) {
   return found;
 }
 
-Judgement judge(const std::vector<Figures>& by_rank, bool thorough) {
+Judgement judge_folders(const std::vector<Figures>& by_rank, bool thorough) {
   Judgement judgement;
   for (const char* name : {"run", "checkpoints"}) {
     if (!by_rank.front().contains(name)) continue;
@@ -159,7 +159,7 @@ Check folders(const RunConfig& config, const RankGroups& groups, Device device, 
     return found;
   };
   return {"folders", measure,
-          [thorough](const std::vector<Figures>& by_rank) { return judge(by_rank, thorough); }};
+          [thorough](const std::vector<Figures>& by_rank) { return judge_folders(by_rank, thorough); }};
 }
 
 }  // namespace trireme::preflight

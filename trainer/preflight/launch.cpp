@@ -15,7 +15,7 @@ std::string launcher() {
   return "hand";
 }
 
-Judgement judge(const std::vector<Figures>& by_rank) {
+Judgement judge_ranks(const std::vector<Figures>& by_rank) {
   std::map<std::string, int> ranks_of;
   for (const std::string& host : texts_of(by_rank, "host")) ++ranks_of[host];
   const auto [least, most] =
@@ -46,7 +46,7 @@ Check launch(const World& world) {
             {"launcher", launcher()},
             {"transport", world.transport()}};
   };
-  return {"ranks", measure, judge};
+  return {"ranks", measure, judge_ranks};
 }
 
 }  // namespace trireme::preflight

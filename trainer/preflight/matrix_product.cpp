@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <optional>
 
@@ -16,15 +15,10 @@
 #include "trainer/engine/engine_spec.h"
 #include "trainer/preflight/checks.h"
 #include "trainer/preflight/judging.h"
+#include "trainer/telemetry/clock.h"
 
 namespace trireme::preflight {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point from) {
-  return std::chrono::duration<double>(Clock::now() - from).count();
-}
 
 // Small whole numbers, exact in every dtype, which repeat every kPeriod: the product is exact
 // in float32, in whatever order it is summed, and repeats as well.
@@ -133,7 +127,7 @@ std::vector<double> of_all(Communicator& all, double own) {
 // may run beside it for seconds, and what is sound is fast once. What counts is the products made
 // in a while: one that is held up now and then is as slow as one whose every product is. One that
 // fails still takes part until all are done.
-Figures measure(DType compute, Device device, double seconds, Communicator& all) {
+Figures measure_products(DType compute, Device device, double seconds, Communicator& all) {
   constexpr int kMostTries = 12;
   std::optional<KnownProduct> product;
   std::optional<EnvironmentError> failure;
@@ -156,13 +150,13 @@ Figures measure(DType compute, Device device, double seconds, Communicator& all)
   all.barrier(stream);  // else the first to begin has the machine to itself
   for (int tries = 0; tries < kMostTries; ++tries) {
     attempt([&] {
-      const auto start = Clock::now();
+      const double start = seconds_now();
       std::int64_t made = 0;
       double taken = 0;
       do {
         product->make();
         ++made;
-        taken = seconds_since(start);
+        taken = seconds_now() - start;
       } while (taken < seconds);
       flops = std::max(flops, static_cast<double>(made) * product->flop() / taken);
       times += made;
@@ -180,7 +174,7 @@ Figures measure(DType compute, Device device, double seconds, Communicator& all)
   return {{"flops", flops}, {"side", side}, {"times", times}};
 }
 
-Judgement judge(const std::vector<Figures>& by_rank) {
+Judgement judge_products(const std::vector<Figures>& by_rank) {
   const std::vector<double> flops = numbers_of(by_rank, "flops");
   const double middle = median(flops);
   Judgement judgement;
@@ -200,7 +194,7 @@ Judgement judge(const std::vector<Figures>& by_rank) {
 
 Check matrix_product(const std::string& dtype, Device device, double seconds, Communicator& all) {
   const DType compute = compute_dtype(dtype);
-  return {"matrix product", [=, &all] { return measure(compute, device, seconds, all); }, judge};
+  return {"matrix product", [=, &all] { return measure_products(compute, device, seconds, all); }, judge_products};
 }
 
 }  // namespace trireme::preflight

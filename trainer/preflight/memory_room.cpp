@@ -45,7 +45,7 @@ std::string identity_of(const RunConfig& config) {
   }
 }
 
-Figures measure(const RunConfig& config, const World& world, const RankGroups& groups,
+Figures measure_memory(const RunConfig& config, const World& world, const RankGroups& groups,
                 Device device) {
   const MemoryPlan plan = plan_engine(engine_spec(config), groups, device).memory;
   const std::size_t available = available_memory(device, world.ranks_on_device());
@@ -70,7 +70,7 @@ Figures measure(const RunConfig& config, const World& world, const RankGroups& g
           {"memory_tier_bytes", tier}};
 }
 
-Judgement judge(const std::vector<Figures>& by_rank) {
+Judgement judge_memory(const std::vector<Figures>& by_rank) {
   const auto extreme = [&](const char* key, bool least) {
     std::uint64_t found = by_rank.front()[key].get<std::uint64_t>();
     for (const Figures& figures : by_rank) {
@@ -91,8 +91,8 @@ Judgement judge(const std::vector<Figures>& by_rank) {
 Check memory_room(const RunConfig& config, const World& world, const RankGroups& groups,
                   Device device) {
   return {"memory",
-          [&config, &world, &groups, device] { return measure(config, world, groups, device); },
-          judge};
+          [&config, &world, &groups, device] { return measure_memory(config, world, groups, device); },
+          judge_memory};
 }
 
 }  // namespace trireme::preflight

@@ -54,7 +54,7 @@ std::string different_libraries(const Figures& usual, const Figures& own) {
   return names.size() > kMost ? text + fmt::format(" and {} more", names.size() - kMost) : text;
 }
 
-Judgement judge(const std::vector<Figures>& by_rank) {
+Judgement judge_programs(const std::vector<Figures>& by_rank) {
   Judgement judgement;
   for (const auto& [key, what] : std::map<std::string, std::string>{{"program", "another trireme"},
                                                                     {"config", "another config"}}) {
@@ -91,7 +91,7 @@ Check same_program(const std::string& config_text) {
             {"nccl", comm::nccl_version().running},
             {"libraries", loaded_libraries()}};
   };
-  return {"program", measure, judge};
+  return {"program", measure, judge_programs};
 }
 
 }  // namespace trireme::preflight

@@ -76,7 +76,7 @@ Series planned_memory(const RunData& run) {
   const Series& used = run.series("memory_peak_bytes");
   Series planned;
   if (used.empty()) return planned;
-  for (const Event& event : run.events) {
+  for (const RunEvent& event : run.events) {
     const auto bytes = number_of(event, "memory_plan_bytes");
     if (!is_begin(event) || !bytes) continue;
     const std::int64_t from = std::max(step_of(event) + 1, used.steps.front());
@@ -100,7 +100,7 @@ Series planned_memory(const RunData& run) {
 }
 
 // What an event is on the curves; null: nothing.
-const char* kind_of_mark(const Event& event) {
+const char* kind_of_mark(const RunEvent& event) {
   if (is(event, "failure") || is(event, "replicas_differ") || is(event, "give_up")) {
     return "failure";
   }

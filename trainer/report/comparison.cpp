@@ -28,7 +28,7 @@ std::string head_html(const std::string& first, const std::vector<std::string>& 
   return fmt::format("<thead><tr><th>{}</th>{}</tr></thead>", first, cells);
 }
 
-std::string row_html(const std::string& name, const std::vector<std::string>& values) {
+std::string compared_row_html(const std::string& name, const std::vector<std::string>& values) {
   std::string cells;
   for (const std::string& value : values) cells += fmt::format("<td>{}</td>", html_escape(value));
   return fmt::format("<tr><td class=\"event\">{}</td>{}</tr>\n", html_escape(name), cells);
@@ -58,7 +58,7 @@ std::string numbers_html(const std::vector<RunData>& runs) {
     }
   }
   std::string html;
-  for (const Row& row : rows) html += row_html(row.label, row.values);
+  for (const Row& row : rows) html += compared_row_html(row.label, row.values);
   return html;
 }
 
@@ -87,7 +87,7 @@ std::string comparison_html(const std::vector<RunData>& runs) {
   for (const RunData& run : runs) texts.emplace_back(run.config_text);
   std::string differences;
   for (const ConfigDifference& one : config_differences(texts)) {
-    differences += row_html(one.key, one.values);
+    differences += compared_row_html(one.key, one.values);
   }
   if (differences.empty()) {
     differences = fmt::format("<tr><td colspan=\"{}\">nothing</td></tr>\n", runs.size() + 1);

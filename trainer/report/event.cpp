@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-std::string value_text(const std::string& key, const Event& value) {
+std::string value_text(const std::string& key, const RunEvent& value) {
   constexpr std::size_t kMost = 2000;
   if (value.is_string()) return shortened(value.get<std::string>(), kMost);
   if (value.is_number()) {
@@ -25,29 +25,29 @@ std::string value_text(const std::string& key, const Event& value) {
     }
     if (value.is_number_float()) return fmt::format("{:.6g}", number);
   }
-  return shortened(value.dump(-1, ' ', false, Event::error_handler_t::replace), kMost);
+  return shortened(value.dump(-1, ' ', false, RunEvent::error_handler_t::replace), kMost);
 }
 
 }  // namespace
 
-std::string text_of(const Event& event, const char* key) {
+std::string text_of(const RunEvent& event, const char* key) {
   const auto found = event.find(key);
   return found != event.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-std::optional<double> number_of(const Event& event, const char* key) {
+std::optional<double> number_of(const RunEvent& event, const char* key) {
   const auto found = event.find(key);
   if (found == event.end() || !found->is_number()) return std::nullopt;
   const auto number = found->get<double>();
   return std::isfinite(number) ? std::optional(number) : std::nullopt;
 }
 
-std::int64_t step_of(const Event& event) {
+std::int64_t step_of(const RunEvent& event) {
   const auto found = event.find("step");
   return found != event.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
 }
 
-bool is_begin(const Event& event) {
+bool is_begin(const RunEvent& event) {
   return is(event, "start") || is(event, "resume");
 }
 
@@ -58,7 +58,7 @@ std::string shortened(std::string text, std::size_t most) {
   return text + " [...]";
 }
 
-std::vector<std::pair<std::string, std::string>> details_of(const Event& event) {
+std::vector<std::pair<std::string, std::string>> details_of(const RunEvent& event) {
   std::vector<std::pair<std::string, std::string>> details;
   for (const auto& [key, value] : event.items()) {
     if (key == "time" || key == "event" || key == "step") continue;
@@ -69,7 +69,7 @@ std::vector<std::pair<std::string, std::string>> details_of(const Event& event) 
   return details;
 }
 
-std::optional<double> time_of(const Event& event) {
+std::optional<double> time_of(const RunEvent& event) {
   const std::string text = text_of(event, "time");
   std::tm date{};
   double seconds = 0;

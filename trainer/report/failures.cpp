@@ -13,11 +13,11 @@
 namespace trireme {
 namespace {
 
-std::string listed(const Event& event, const char* key) {
+std::string listed(const RunEvent& event, const char* key) {
   const auto found = event.find(key);
   if (found == event.end() || !found->is_array()) return "";
   std::vector<std::string> items;
-  for (const Event& item : *found) {
+  for (const RunEvent& item : *found) {
     items.push_back(item.is_string() ? item.get<std::string>() : item.dump());
   }
   return fmt::format("{}", fmt::join(items, ", "));
@@ -31,10 +31,10 @@ class Parts {
     if (!text_.empty()) text_ += "; ";
     text_ += fmt::format(form, value);
   }
-  void seconds(const Event& event, const char* key, fmt::format_string<const std::string&> form) {
+  void seconds(const RunEvent& event, const char* key, fmt::format_string<const std::string&> form) {
     if (const auto number = number_of(event, key)) add(human_duration(*number), form);
   }
-  void count(const Event& event, const char* key, fmt::format_string<const std::string&> form) {
+  void count(const RunEvent& event, const char* key, fmt::format_string<const std::string&> form) {
     if (const auto number = number_of(event, key)) add(fmt::format("{:.0f}", *number), form);
   }
   const std::string& text() const { return text_; }
@@ -45,7 +45,7 @@ class Parts {
 
 }  // namespace
 
-std::optional<Told> told_of(const Event& event) {
+std::optional<Told> told_of(const RunEvent& event) {
   Parts parts;
   if (is(event, "failure")) {
     parts.add(text_of(event, "text"), "{}");

@@ -13,7 +13,7 @@ struct Told {
   std::string text;  // what is to be known of it
   bool bad = false;
 };
-std::optional<Told> told_of(const Event& event);  // nothing: it tells of something else
+std::optional<Told> told_of(const RunEvent& event);  // nothing: it tells of something else
 
 // What failed, what was done about it and what it cost, as HTML; empty where nothing is known.
 std::string failures_html(const RunData& run);

@@ -27,19 +27,19 @@ Steps steps_of(const RunData& run, std::int64_t newest_begin) {
   return steps;
 }
 
-double positive(const Event& event, const char* key) {
+double positive(const RunEvent& event, const char* key) {
   return std::max(number_of(event, key).value_or(0), 0.0);
 }
 
 // What recovered, checkpoint and other events tell of the time they took.
-struct Told {
+struct TimesTold {
   double detect = 0, end = 0, relaunch = 0, load = 0, recomputed_steps = 0;
   double checkpoints = 0, snapshots = 0, comparisons = 0, validation = 0;
   bool recoveries = false;
   double gone_back = 0;  // steps, from failures to the states that were resumed from
   std::int64_t failed_at = 0;
 
-  void add(const Event& event) {
+  void add(const RunEvent& event) {
     if (is(event, "failure")) {
       failed_at = step_of(event);
     } else if (is(event, "resume")) {
@@ -76,7 +76,7 @@ Down down_time(const RunData& run) {
   Down down;
   Ended ended = Ended::kNot;
   double since = 0;
-  for (const Event& event : run.events) {
+  for (const RunEvent& event : run.events) {
     const std::optional<double> time = time_of(event);
     if (!time) continue;
     const double now = *time;
@@ -106,7 +106,7 @@ struct Span {
 
 std::optional<Span> span_of(const RunData& run) {
   std::optional<Span> span;
-  for (const Event& event : run.events) {
+  for (const RunEvent& event : run.events) {
     const std::optional<double> time = time_of(event);
     if (!time) continue;
     const bool begins = is_begin(event) || is(event, "launch");
@@ -133,9 +133,9 @@ std::optional<Goodput> goodput(const RunData& run) {
   found.wall = end - span->first;
   found.useful = steps.seconds;
   if (steps.counted == 0 || found.wall <= 0 || found.useful > found.wall) return std::nullopt;
-  Told told;
+  TimesTold told;
   std::int64_t begins = 0;
-  for (const Event& event : run.events) {
+  for (const RunEvent& event : run.events) {
     told.add(event);
     found.failures += is(event, "failure");
     begins += is_begin(event);

@@ -12,20 +12,12 @@
 namespace trireme {
 namespace {
 
-double largest(const Series& series) {
-  double most = 0;
-  for (const double value : series.values) {
-    if (std::isfinite(value)) most = std::max(most, value);
-  }
-  return most;
-}
-
 std::string bytes_text(double bytes) {
   constexpr double kMost = 9e18;
   return human_bytes(static_cast<std::uint64_t>(std::clamp(bytes, 0.0, kMost)));
 }
 
-std::string row_html(const std::string& name, double bytes, double of, const char* kind) {
+std::string memory_row_html(const std::string& name, double bytes, double of, const char* kind) {
   const double share = of > 0 ? std::clamp(100 * bytes / of, 0.0, 100.0) : 0;
   return fmt::format(
       "<tr><td>{}</td><td class=\"number\">{}</td><td class=\"bar-cell\"><span class=\"{}\" "
@@ -36,8 +28,8 @@ std::string row_html(const std::string& name, double bytes, double of, const cha
 }  // namespace
 
 std::string memory_html(const RunData& run) {
-  const Event* begin = nullptr;
-  for (const Event& event : run.events) {
+  const RunEvent* begin = nullptr;
+  for (const RunEvent& event : run.events) {
     if (is_begin(event) && event.contains("memory_plan_bytes")) begin = &event;
   }
   if (begin == nullptr) return "";
@@ -45,20 +37,20 @@ std::string memory_html(const RunData& run) {
   const double used = largest(run.series("memory_peak_bytes"));
   const double process = largest(run.series("process_peak_bytes"));
   const double widest = std::max({planned, used, process});
-  std::string rows = row_html("planned", planned, widest, "planned");
+  std::string rows = memory_row_html("planned", planned, widest, "planned");
   const auto classes = begin->find("memory_plan");
   if (classes != begin->end() && classes->is_object()) {
     for (const auto& [name, bytes] : classes->items()) {
       if (!bytes.is_number() || bytes.get<double>() <= 0) continue;
-      rows += row_html(fmt::format("\u2003{}", name), bytes.get<double>(), widest, "class");
+      rows += memory_row_html(fmt::format("\u2003{}", name), bytes.get<double>(), widest, "class");
     }
   }
-  if (used > 0) rows += row_html("used, the most of any rank", used, widest, "used");
+  if (used > 0) rows += memory_row_html("used, the most of any rank", used, widest, "used");
   if (process > 0) {
-    rows += row_html("process, the most of any rank", process, widest, "process");
+    rows += memory_row_html("process, the most of any rank", process, widest, "process");
   }
   if (const double host = number_of(*begin, "host_memory_plan_bytes").value_or(0); host > 0) {
-    rows += row_html("planned, pinned on the host", host, widest, "planned");
+    rows += memory_row_html("planned, pinned on the host", host, widest, "planned");
   }
   return fmt::format(
       "<section><h2>Memory: planned and used</h2>\n<div class=\"card\"><table class=\"memory\">"

@@ -71,7 +71,7 @@ std::string overview_html(const std::vector<RunData>& runs) {
   return html + fmt::format("<section class=\"tiles\">\n{}</section>", tiles_html(runs.front()));
 }
 
-std::string details_html(const std::vector<RunData>& runs, nlohmann::ordered_json& timelines) {
+std::string run_details_html(const std::vector<RunData>& runs, nlohmann::ordered_json& timelines) {
   if (runs.size() == 1) return run_sections(runs.front(), timelines);
   const std::vector<std::string> names = run_names(runs);
   std::string html;
@@ -91,7 +91,7 @@ std::string report_page(const std::vector<RunData>& runs) {
   require(!runs.empty(), "a report is of one run at least");
   nlohmann::ordered_json data = chart_data(runs);
   nlohmann::ordered_json timelines = nlohmann::ordered_json::array();
-  const std::string details = details_html(runs, timelines);
+  const std::string details = run_details_html(runs, timelines);
   const bool has_marks = !data.at("marks").empty();
   data["timelines"] = std::move(timelines);
   const std::string title = runs.size() == 1 ? model_name(runs.front()) : "Several runs";

@@ -3,6 +3,7 @@
 #include <toml++/toml.h>
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <string_view>
@@ -170,6 +171,14 @@ void read_checkpoints(RunData& run) {
 }
 
 }  // namespace
+
+double largest(const Series& series) {
+  double most = 0;
+  for (const double value : series.values) {
+    if (std::isfinite(value)) most = std::max(most, value);
+  }
+  return most;
+}
 
 const Series& RunData::series(const std::string& key) const {
   static const Series kNone;

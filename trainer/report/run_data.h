@@ -16,6 +16,9 @@ struct Series {
   bool empty() const { return steps.empty(); }
 };
 
+// The largest finite value; 0 when there is none.
+double largest(const Series& series);
+
 struct CheckpointFound {
   std::int64_t step = 0;
   std::string name;

@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string details_html(const Json& event) {
+std::string event_details_html(const Json& event) {
   std::string out;
   for (const auto& [label, value] : details_of(event)) {
     if (!out.empty()) out += " &nbsp; ";
@@ -42,7 +42,7 @@ std::string event_row(const Json& event) {
       "<td class=\"details\">{}</td></tr>\n",
       row_class(event), html_escape(short_time(text_of(event, "time"))),
       has_step ? grouped(step->get<std::int64_t>()) : "", html_escape(text_of(event, "event")),
-      details_html(event));
+      event_details_html(event));
 }
 
 // With what a person chose in bold.

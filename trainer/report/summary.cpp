@@ -38,13 +38,6 @@ double sum_of(const Series& series) {
   return sum;
 }
 
-double largest(const Series& series) {
-  double most = 0;
-  for (const double value : series.values)
-    most = std::isfinite(value) ? std::max(most, value) : most;
-  return most;
-}
-
 class Tiles {
  public:
   explicit Tiles(const RunData& run) : run_(run) {}

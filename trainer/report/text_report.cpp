@@ -103,7 +103,7 @@ std::string newest_events(const RunData& run) {
   std::string text;
   const std::size_t first = run.events.size() - std::min(run.events.size(), kMost);
   for (std::size_t i = first; i < run.events.size(); ++i) {
-    const Event& event = run.events[i];
+    const RunEvent& event = run.events[i];
     std::string details;
     for (const auto& [label, value] : details_of(event)) {
       details += fmt::format("{}{} {}", details.empty() ? "" : "; ", label, value);

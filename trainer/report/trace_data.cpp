@@ -16,7 +16,7 @@ namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
+using nlohmann::json;
 
 // As in the file, with milliseconds of its clock.
 struct FoundSpan {
@@ -33,7 +33,7 @@ struct FoundTrace {
   std::vector<FoundStep> steps;
 };
 
-double milliseconds(const Json& event, const char* key) {
+double milliseconds(const json& event, const char* key) {
   return event.value(key, 0.0) / 1000;
 }
 
@@ -46,14 +46,14 @@ class TraceReader {
       std::string_view line = text.substr(0, newline);
       text.remove_prefix(newline == std::string_view::npos ? text.size() : newline + 1);
       if (line.ends_with(',')) line.remove_suffix(1);
-      const Json event = Json::parse(line, nullptr, false);
+      const json event = json::parse(line, nullptr, false);
       if (event.is_object() && event.contains("ph") && event["ph"].is_string()) add(event);
     }
     return std::move(found_);
   }
 
  private:
-  void add(const Json& event) {
+  void add(const json& event) {
     const std::string phase = event["ph"];
     const std::string name = event.value("name", "");
     if (phase == "M" && name == "process_name") {
@@ -72,7 +72,7 @@ class TraceReader {
     }
   }
 
-  void add_span(const Json& event, const std::string& name) {
+  void add_span(const json& event, const std::string& name) {
     constexpr std::string_view kStep = "step ";
     const double start = milliseconds(event, "ts");
     const double end = start + milliseconds(event, "dur");
@@ -89,7 +89,7 @@ class TraceReader {
   }
 
   FoundTrace found_;
-  std::map<std::string, Json> begun_;
+  std::map<std::string, json> begun_;
 };
 
 double median(std::vector<double> values) {
@@ -207,7 +207,7 @@ std::optional<TracedStep> read_traces(const fs::path& run_folder) {
       }
     } catch (const Error&) {
       continue;  // a file that went away, or may not be read, is no rank to be shown
-    } catch (const Json::exception&) {
+    } catch (const json::exception&) {
       continue;
     }
   }

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 using ledger::Ending;
 using State = RecordedRank::State;
 
-constexpr int kMostRanks = 1 << 20;
+constexpr int kMostRecordedRanks = 1 << 20;
 // A run that goes on changes some page more often than this.
 constexpr double kStillSeconds = 5;
 
@@ -51,7 +51,7 @@ void require_sound(const fs::path& path, const ledger::Header& header, const Led
   const auto damaged = [&](const std::string& what) {
     return EnvironmentError(say(path.string(), ": a damaged ledger: ", what));
   };
-  if (header.ranks < 1 || header.ranks > kMostRanks) throw damaged(say(header.ranks, " ranks"));
+  if (header.ranks < 1 || header.ranks > kMostRecordedRanks) throw damaged(say(header.ranks, " ranks"));
   if (path.filename() != ledger_file_name(header.rank) || header.rank >= header.ranks) {
     throw damaged(say("it calls itself that of rank ", header.rank, " of ", header.ranks));
   }

@@ -43,10 +43,6 @@ std::uint64_t begun_by(const WorldReport& world, int rank, const LedgerGroup& gr
   return own ? own->begun : 0;
 }
 
-bool is_bad(const RankReport& report) {
-  return report.health > RankHealth::kLeft;
-}
-
 // It is known when: silence and what others say of their peers come later than their cause.
 bool has_fallen(const RankReport& report) {
   return report.health == RankHealth::kFailed || report.health == RankHealth::kLost;
@@ -233,7 +229,7 @@ std::vector<int> awaited_by(const WorldReport& world, int rank) {
     if (member == rank) continue;
     const LedgerGroup& theirs = *find_group(report_of(world, member).page, group->key);
     if (theirs.begun < page.progress.sequence) absent.push_back(member);
-    if (theirs.finished < page.progress.sequence && is_bad(report_of(world, member))) {
+    if (theirs.finished < page.progress.sequence && is_bad(report_of(world, member).health)) {
       inside.push_back(member);
     }
   }

@@ -18,6 +18,10 @@ enum class RankHealth : std::uint8_t {
   kLost = 5,        // its connection broke without a word
 };
 
+inline bool is_bad(RankHealth health) {
+  return health > RankHealth::kLeft;
+}
+
 // Of a rank that is blamed: "lost", "failed", "silent", "stalled", ...
 const char* name_of(RankHealth health);
 

@@ -14,7 +14,6 @@
 namespace trireme {
 namespace {
 
-constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kShortestInterval = kSecond / 50;
 constexpr std::int64_t kLongestInterval = kSecond / 4;
 // While something is wrong.

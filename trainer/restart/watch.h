@@ -15,6 +15,8 @@
 
 namespace trireme {
 
+inline constexpr std::int64_t kSecond = 1'000'000'000;  // as ledger_now() counts
+
 struct WatchOptions {
   double heartbeat_timeout_s = 30;  // a rank that is silent so long has stopped
   // One that is awaited and does not move so long hangs; never where the usual limit is 0.

@@ -12,7 +12,6 @@
 namespace trireme {
 namespace {
 
-constexpr std::int64_t kSecond = 1'000'000'000;
 // From the first sign that something is wrong until it is judged: what happened at the same
 // time is known by then, and pages that were asked for are there. It is sooner judged where
 // all others wait already: launchers kill them from about a quarter of a second on.
@@ -22,10 +21,6 @@ constexpr std::int64_t kLeastSettle = kSecond / 20;
 constexpr useconds_t kOwnRestUs = 20'000;
 // Where all that is known are consequences, their cause may still show.
 constexpr std::int64_t kSettleForCause = kSecond / 2;
-
-bool is_bad(RankHealth health) {
-  return health > RankHealth::kLeft;
-}
 
 }  // namespace
 

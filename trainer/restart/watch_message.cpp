@@ -10,7 +10,7 @@ namespace trireme {
 namespace {
 
 constexpr std::size_t kMostText = 4096;
-constexpr std::size_t kMostRanks = 4096;
+constexpr std::size_t kMostMessageRanks = 4096;
 
 class Packer {
  public:
@@ -30,7 +30,7 @@ class Packer {
 };
 
 void put_ranks(Packer& to, const std::vector<int>& ranks) {
-  const std::size_t count = std::min(ranks.size(), kMostRanks);
+  const std::size_t count = std::min(ranks.size(), kMostMessageRanks);
   to.put(static_cast<std::uint32_t>(count));
   for (std::size_t i = 0; i < count; ++i) to.put(ranks[i]);
 }
@@ -90,7 +90,7 @@ LedgerPage get_page(Unpacker& from) {
 }
 
 std::vector<int> get_ranks(Unpacker& from) {
-  std::vector<int> ranks(from.get_count(kMostRanks));
+  std::vector<int> ranks(from.get_count(kMostMessageRanks));
   for (int& rank : ranks) rank = from.get<int>();
   return ranks;
 }

@@ -9,11 +9,11 @@ namespace trireme::ops::cpu {
 using simd::Isa;
 using trireme::cpu::parallel_for;
 
-constexpr std::int64_t kGrain = 4096;  // an exponential each
+constexpr std::int64_t kActivationGrain = 4096;  // an exponential each
 
 void gelu(Stream&, Tensor y, Tensor x) {
   with_kernels(x.dtype, [&]<Isa isa, class T>() {
-    parallel_for(x.count(), kGrain, [&](std::int64_t first, std::int64_t last) {
+    parallel_for(x.count(), kActivationGrain, [&](std::int64_t first, std::int64_t last) {
       simd::gelu<isa, T>(at<T>(y, first), at<T>(x, first), last - first);
     });
   });
@@ -21,7 +21,7 @@ void gelu(Stream&, Tensor y, Tensor x) {
 
 void gelu_backward(Stream&, Tensor dx, Tensor dy, Tensor x) {
   with_kernels(x.dtype, [&]<Isa isa, class T>() {
-    parallel_for(x.count(), kGrain, [&](std::int64_t first, std::int64_t last) {
+    parallel_for(x.count(), kActivationGrain, [&](std::int64_t first, std::int64_t last) {
       simd::gelu_backward<isa, T>(at<T>(dx, first), at<T>(dy, first), at<T>(x, first),
                                   last - first);
     });
@@ -31,7 +31,7 @@ void gelu_backward(Stream&, Tensor dx, Tensor dy, Tensor x) {
 void swiglu(Stream&, Tensor y, Tensor x) {
   const std::int64_t width = y.width();
   with_kernels(x.dtype, [&]<Isa isa, class T>() {
-    parallel_for(y.rows(), kGrain / width + 1, [&](std::int64_t first, std::int64_t last) {
+    parallel_for(y.rows(), kActivationGrain / width + 1, [&](std::int64_t first, std::int64_t last) {
       simd::swiglu<isa, T>(at<T>(y, first * width), at<T>(x, first * 2 * width), last - first,
                            width);
     });
@@ -41,7 +41,7 @@ void swiglu(Stream&, Tensor y, Tensor x) {
 void swiglu_backward(Stream&, Tensor dx, Tensor dy, Tensor x) {
   const std::int64_t width = dy.width();
   with_kernels(x.dtype, [&]<Isa isa, class T>() {
-    parallel_for(dy.rows(), kGrain / width + 1, [&](std::int64_t first, std::int64_t last) {
+    parallel_for(dy.rows(), kActivationGrain / width + 1, [&](std::int64_t first, std::int64_t last) {
       simd::swiglu_backward<isa, T>(at<T>(dx, first * 2 * width), at<T>(dy, first * width),
                                     at<T>(x, first * 2 * width), last - first, width);
     });

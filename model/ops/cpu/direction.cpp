@@ -13,14 +13,14 @@ using simd::Isa;
 using simd::Sum;
 using trireme::cpu::parallel_for;
 
-constexpr std::int64_t kGrain = 8192;
+constexpr std::int64_t kDirectionGrain = 8192;
 
 // Calls body.operator()<isa, A>(first, last) for parts of `count` elements of an accumulator dtype.
 template <class Body>
 void over_parts(DType dtype, std::int64_t count, const Body& body) {
   with_kernels(dtype, [&]<Isa isa, class A>() {
     if constexpr (std::is_same_v<A, Sum<A>>) {
-      parallel_for(count, kGrain, [&](std::int64_t first, std::int64_t last) {
+      parallel_for(count, kDirectionGrain, [&](std::int64_t first, std::int64_t last) {
         body.template operator()<isa, A>(first, last);
       });
     }
@@ -75,7 +75,7 @@ void follow(Stream&, const FollowState& state, double rate, double decay) {
   const double step = rate * number(state.ratio);
   with_kernels(state.value.dtype, [&]<Isa isa, class T>() {
     using A = Sum<T>;
-    parallel_for(state.value.count(), kGrain, [&](std::int64_t first, std::int64_t last) {
+    parallel_for(state.value.count(), kDirectionGrain, [&](std::int64_t first, std::int64_t last) {
       simd::follow<isa, T>({.value = at<T>(state.value, first),
                             .master = at<A>(state.master, first),
                             .direction = at<A>(state.direction, first),

@@ -12,18 +12,18 @@ namespace trireme::ops::cpu {
 using simd::Isa;
 using trireme::cpu::parallel_for;
 
-constexpr std::int64_t kGrain = 32768;
+constexpr std::int64_t kElementwiseGrain = 32768;
 
 void add(Stream&, Tensor y, Tensor a, Tensor b) {
   with_kernels(y.dtype, [&]<Isa isa, class T>() {
-    parallel_for(y.count(), kGrain, [&](std::int64_t first, std::int64_t last) {
+    parallel_for(y.count(), kElementwiseGrain, [&](std::int64_t first, std::int64_t last) {
       simd::add<isa, T>(at<T>(y, first), at<T>(a, first), at<T>(b, first), last - first);
     });
   });
 }
 
 void copy(Stream&, Tensor to, Tensor from) {
-  parallel_for(static_cast<std::int64_t>(to.bytes()), kGrain * 4,
+  parallel_for(static_cast<std::int64_t>(to.bytes()), kElementwiseGrain * 4,
                [&](std::int64_t first, std::int64_t last) {
                  std::memmove(to.data + first, from.data + first,
                               static_cast<std::size_t>(last - first));
@@ -31,7 +31,7 @@ void copy(Stream&, Tensor to, Tensor from) {
 }
 
 void zero(Stream&, Tensor y) {
-  parallel_for(static_cast<std::int64_t>(y.bytes()), kGrain * 4,
+  parallel_for(static_cast<std::int64_t>(y.bytes()), kElementwiseGrain * 4,
                [&](std::int64_t first, std::int64_t last) {
                  std::memset(y.data + first, 0, static_cast<std::size_t>(last - first));
                });
@@ -41,7 +41,7 @@ void cast(Stream&, Tensor to, Tensor from) {
   with_kernels(to.dtype, [&]<Isa isa, class To>() {
     with_float(from.dtype, [&](auto example) {
       using From = Seen<decltype(example)>;
-      parallel_for(to.count(), kGrain, [&](std::int64_t first, std::int64_t last) {
+      parallel_for(to.count(), kElementwiseGrain, [&](std::int64_t first, std::int64_t last) {
         simd::cast<isa, To, From>(at<To>(to, first), at<From>(from, first), last - first);
       });
     });
@@ -55,7 +55,7 @@ void sum(Stream&, Tensor total, Tensor x) {
   const std::int64_t pieces = (x.count() + length - 1) / length;
   std::array<double, kPieces> sums{};
   with_kernels(x.dtype, [&]<Isa isa, class T>() {
-    parallel_for(pieces, kGrain / length + 1, [&](std::int64_t from, std::int64_t to) {
+    parallel_for(pieces, kElementwiseGrain / length + 1, [&](std::int64_t from, std::int64_t to) {
       for (std::int64_t piece = from; piece < to; ++piece) {
         const std::int64_t first = piece * length;
         sums[static_cast<std::size_t>(piece)] =

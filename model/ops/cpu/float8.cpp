@@ -9,7 +9,7 @@ namespace {
 
 using trireme::cpu::parallel_for;
 
-constexpr std::int64_t kGrain = 32768;
+constexpr std::int64_t kFloat8Grain = 32768;
 constexpr std::int64_t kTile = 64;  // rows and columns that a cache keeps while they are turned
 
 float magnitude_of(const Tensor& from) {
@@ -17,7 +17,7 @@ float magnitude_of(const Tensor& from) {
   const std::int64_t count = from.count();
   // As integers these are ordered like the magnitudes, a NaN above all.
   unsigned most = 0;
-#pragma omp parallel for reduction(max : most) if (count > kGrain)
+#pragma omp parallel for reduction(max : most) if (count > kFloat8Grain)
   for (std::int64_t i = 0; i < count; ++i) most = std::max(most, values[i].bits & 0x7fffu);
   Bf16 amax;
   amax.bits = static_cast<std::uint16_t>(most);
@@ -31,14 +31,14 @@ void quantize_as(std::uint8_t* to, const Tensor& from, float scale, bool transpo
     return to_float8<kFormat>(static_cast<float>(value) * scale);
   };
   if (!transpose) {
-    parallel_for(from.count(), kGrain, [&](std::int64_t first, std::int64_t last) {
+    parallel_for(from.count(), kFloat8Grain, [&](std::int64_t first, std::int64_t last) {
       for (std::int64_t i = first; i < last; ++i) to[i] = code(values[i]);
     });
     return;
   }
   const std::int64_t rows = from.rows(), columns = from.width();
   const std::int64_t tiles = (columns + kTile - 1) / kTile;
-  parallel_for(tiles, kGrain / (kTile * rows) + 1, [&](std::int64_t first, std::int64_t last) {
+  parallel_for(tiles, kFloat8Grain / (kTile * rows) + 1, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t row = 0; row < rows; row += kTile) {
       const std::int64_t end = std::min(rows, row + kTile);
       for (std::int64_t j = first * kTile; j < std::min(columns, last * kTile); ++j) {
@@ -77,7 +77,7 @@ void dequantize(Stream&, Tensor to, const Float8Matrix& from) {
   }
   const auto* const codes = reinterpret_cast<const std::uint8_t*>(from.codes.data);
   Bf16* const out = to.as<Bf16>();
-  parallel_for(to.count(), kGrain, [&](std::int64_t first, std::int64_t last) {
+  parallel_for(to.count(), kFloat8Grain, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t i = first; i < last; ++i) out[i] = values[codes[i]];
   });
 }

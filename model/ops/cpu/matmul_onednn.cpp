@@ -9,6 +9,12 @@
 #include "model/device/memory.h"
 
 namespace trireme::ops::cpu {
+
+struct OneDnnKernel {
+  dnnl::memory::desc a, b, bias, c, scratchpad;
+  dnnl::matmul run;
+};
+
 namespace {
 
 using dnnl::memory;
@@ -27,13 +33,8 @@ memory::desc matrix(std::int64_t rows, std::int64_t columns, DType dtype, bool t
   return {{rows, columns}, type_of(dtype), strides};
 }
 
-struct Kernel {
-  memory::desc a, b, bias, c, scratchpad;
-  dnnl::matmul run;
-};
-
-Kernel compile(const MatMulShape& s, const dnnl::engine& engine) {
-  Kernel kernel;
+OneDnnKernel compile(const MatMulShape& s, const dnnl::engine& engine) {
+  OneDnnKernel kernel;
   kernel.a = matrix(s.m, s.k, s.in, s.transpose_a, s.lda);
   kernel.b = matrix(s.k, s.n, s.in, s.transpose_b, s.transpose_b ? s.k : s.n);
   kernel.c = matrix(s.m, s.n, s.out, false, s.n);
@@ -66,14 +67,14 @@ Kernel compile(const MatMulShape& s, const dnnl::engine& engine) {
 struct OneDnn::Kernels {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
-  std::unordered_map<MatMulShape, Kernel, MatMulHash> compiled;
+  std::unordered_map<MatMulShape, OneDnnKernel, MatMulHash> compiled;
   Memory scratchpad;  // shared by all kernels; the largest wins
 
-  const Kernel& of(const MatMulShape& shape) {
+  const OneDnnKernel& of(const MatMulShape& shape) {
     const auto found = compiled.find(shape);
     if (found != compiled.end()) return found->second;
     if (compiled.size() >= kMostKernels) compiled.clear();
-    const Kernel& kernel = compiled.emplace(shape, compile(shape, engine)).first->second;
+    const OneDnnKernel& kernel = compiled.emplace(shape, compile(shape, engine)).first->second;
     if (kernel.scratchpad.get_size() > scratchpad.bytes())
       scratchpad = Memory(kernel.scratchpad.get_size(), Device{});
     return kernel;
@@ -103,7 +104,7 @@ std::string OneDnn::name() const {
 void OneDnn::run(const MatMul& product) {
   try {
     if (!kernels_) kernels_ = std::make_unique<Kernels>();
-    const Kernel& kernel = kernels_->of(product.shape);
+    const OneDnnKernel& kernel = kernels_->of(product.shape);
     // oneDNN's handles are not const, even for what it only reads.
     const auto at = [this](const memory::desc& desc, const std::byte* data) {
       return memory(desc, kernels_->engine, const_cast<std::byte*>(data));

@@ -11,7 +11,7 @@ double norm(const Tensor& squares) {
   return std::sqrt(sum);
 }
 
-double number(const Tensor& tensor) {
+double scalar(const Tensor& tensor) {
   if (!tensor) return 1;
   return tensor.dtype == DType::kF64 ? *tensor.as<double>() : *tensor.as<float>();
 }
@@ -29,7 +29,7 @@ void set(const Tensor& tensor, double value) {
 void trust_ratio(Stream&, Tensor ratio, Tensor weight_squares, Tensor direction_squares,
                  Tensor grad_scale, const TrustRatio& how) {
   const double weight = norm(weight_squares);
-  const double direction = norm(direction_squares) * std::fabs(number(grad_scale));
+  const double direction = norm(direction_squares) * std::fabs(scalar(grad_scale));
   const bool none = weight == 0 || direction == 0;
   set(ratio, none ? 1 : how.coefficient * weight / (direction + how.weight_decay * weight));
 }

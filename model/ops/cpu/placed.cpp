@@ -14,12 +14,12 @@ namespace {
 using simd::Isa;
 using trireme::cpu::parallel_for;
 
-constexpr std::int64_t kGrain = 32768;
+constexpr std::int64_t kPlacedGrain = 32768;
 
 // Calls body(i, at, n) for the neighbours of both: part elements [i, i + n) at `at` of the whole.
 template <class Body>
 void each_run(std::int64_t count, const Placed& where, const Body& body) {
-  parallel_for(count, kGrain, [&](std::int64_t from, std::int64_t to) {
+  parallel_for(count, kPlacedGrain, [&](std::int64_t from, std::int64_t to) {
     for (std::int64_t i = from; i < to;) {
       const std::int64_t at = where.first + i, column = at % where.run;
       const std::int64_t n = std::min(where.run - column, to - i);

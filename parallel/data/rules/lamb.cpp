@@ -6,7 +6,7 @@
 namespace trireme {
 namespace {
 
-constexpr std::array kStates{"lamb.m", "lamb.v"};
+constexpr std::array kLambStates{"lamb.m", "lamb.v"};
 
 class LambRule final : public UpdateRule {
  public:
@@ -14,7 +14,7 @@ class LambRule final : public UpdateRule {
       : options_(options), windows_(options), norms_(ranks) {}
 
   std::vector<State> state(const ParamSpec&, DType accumulator) const override {
-    return states_of(kStates, windows_.state_dtype(accumulator));
+    return states_of(kLambStates, windows_.state_dtype(accumulator));
   }
   void prepare(const ParamStore& params, std::span<const UpdateRange> ranges,
                Arena& workspace) override {
@@ -47,7 +47,7 @@ class LambRule final : public UpdateRule {
         .epsilon = options_.epsilon,
         .weight_decay = range.param->spec.decay ? options_.weight_decay : 0,
         .step = step.update};
-    windows_.each(step, range, kStates, Windows::Writes::kState, [&](const Windows::Piece& piece) {
+    windows_.each(step, range, kLambStates, Windows::Writes::kState, [&](const Windows::Piece& piece) {
       ops::adam_direction(
           step.stream,
           {piece.weight(), piece.state[0], piece.state[1], piece.grad, step.grad_scale}, how);

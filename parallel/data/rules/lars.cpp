@@ -6,7 +6,7 @@
 namespace trireme {
 namespace {
 
-constexpr std::array kStates{"lars.momentum"};
+constexpr std::array kLarsStates{"lars.momentum"};
 
 class LarsRule final : public UpdateRule {
  public:
@@ -14,7 +14,7 @@ class LarsRule final : public UpdateRule {
       : options_(options), windows_(options), norms_(ranks) {}
 
   std::vector<State> state(const ParamSpec&, DType accumulator) const override {
-    return states_of(kStates, windows_.state_dtype(accumulator));
+    return states_of(kLarsStates, windows_.state_dtype(accumulator));
   }
   void prepare(const ParamStore& params, std::span<const UpdateRange> ranges,
                Arena& workspace) override {
@@ -37,7 +37,7 @@ class LarsRule final : public UpdateRule {
                               .momentum = options_.momentum,
                               .weight_decay = decays ? options_.weight_decay : 0,
                               .into = learning_rate};
-      windows_.each(step, range, kStates, Windows::Writes::kBoth, [&](const Windows::Piece& piece) {
+      windows_.each(step, range, kLarsStates, Windows::Writes::kBoth, [&](const Windows::Piece& piece) {
         ops::descend(
             stream, {piece.value, piece.master, piece.state[0], piece.grad, grad_scale, rate}, how);
       });

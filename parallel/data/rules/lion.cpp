@@ -5,14 +5,14 @@
 namespace trireme {
 namespace {
 
-constexpr std::array kStates{"lion.m"};
+constexpr std::array kLionStates{"lion.m"};
 
 class LionRule final : public UpdateRule {
  public:
   explicit LionRule(const OptimizerOptions& options) : options_(options), windows_(options) {}
 
   std::vector<State> state(const ParamSpec&, DType accumulator) const override {
-    return states_of(kStates, windows_.state_dtype(accumulator));
+    return states_of(kLionStates, windows_.state_dtype(accumulator));
   }
   void prepare(const ParamStore&, std::span<const UpdateRange> ranges, Arena& workspace) override {
     windows_.prepare(ranges, workspace);
@@ -25,7 +25,7 @@ class LionRule final : public UpdateRule {
                           .beta1 = options_.beta1,
                           .beta2 = options_.beta2,
                           .weight_decay = range.param->spec.decay ? options_.weight_decay : 0};
-      windows_.each(step, range, kStates, Windows::Writes::kBoth, [&](const Windows::Piece& piece) {
+      windows_.each(step, range, kLionStates, Windows::Writes::kBoth, [&](const Windows::Piece& piece) {
         ops::lion(stream, {piece.value, piece.master, piece.state[0], piece.grad, grad_scale}, how);
       });
     }

@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-constexpr std::array kStates{"muon.momentum"};
+constexpr std::array kMuonStates{"muon.momentum"};
 
 // The blocks' matrices: neither embeddings and the head nor vectors.
 bool is_hidden_matrix(const ParamSpec& spec) {
@@ -30,7 +30,7 @@ class MuonRule final : public UpdateRule {
 
   std::vector<State> state(const ParamSpec& spec, DType accumulator) const override {
     const DType dtype = windows_.state_dtype(accumulator);
-    return is_hidden_matrix(spec) ? states_of(kStates, dtype) : states_of(kAdamStates, dtype);
+    return is_hidden_matrix(spec) ? states_of(kMuonStates, dtype) : states_of(kAdamStates, dtype);
   }
   void prepare(const ParamStore& params, std::span<const UpdateRange> ranges,
                Arena& workspace) override;
@@ -91,7 +91,7 @@ void MuonRule::update(Stream& stream, std::span<const UpdateRange> ranges, Tenso
       update_by_adamw(windows_, options_, step, range);
       continue;
     }
-    windows_.each(step, range, kStates, Windows::Writes::kState, [&](const Windows::Piece& piece) {
+    windows_.each(step, range, kMuonStates, Windows::Writes::kState, [&](const Windows::Piece& piece) {
       ops::momentum_direction(stream, piece.state[0], piece.grad, grad_scale, options_.momentum,
                               options_.nesterov);
     });

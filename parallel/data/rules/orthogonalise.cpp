@@ -14,10 +14,6 @@ namespace {
 
 constexpr double kLinear = 3.4445, kCubic = -4.7750, kQuintic = 2.0315, kEpsilon = 1e-7;
 
-std::int64_t chunks_of(std::int64_t count) {
-  return (count + ops::kNormChunk - 1) / ops::kNormChunk;
-}
-
 }  // namespace
 
 Orthogonaliser::Orthogonaliser(std::int64_t most, std::int64_t side, DType dtype, Arena& workspace)
@@ -25,7 +21,7 @@ Orthogonaliser::Orthogonaliser(std::int64_t most, std::int64_t side, DType dtype
       y_(workspace.take({most}, dtype)),
       gram_(workspace.take({side * side}, dtype)),
       polynomial_(workspace.take({side * side}, dtype)),
-      squares_(workspace.take({chunks_of(most)}, DType::kF64)),
+      squares_(workspace.take({ops::norm_chunks(most)}, DType::kF64)),
       inverse_(workspace.take({1}, dtype)) {}
 
 Tensor Orthogonaliser::run(Stream& stream, std::int64_t rows, std::int64_t columns,
@@ -36,7 +32,7 @@ Tensor Orthogonaliser::run(Stream& stream, std::int64_t rows, std::int64_t colum
   Tensor y = y_.slice(0, count).reshaped({rows, columns});
   const Tensor gram = gram_.slice(0, side * side).reshaped({side, side});
   const Tensor polynomial = polynomial_.slice(0, side * side).reshaped({side, side});
-  const Tensor squares = squares_.slice(0, chunks_of(count));
+  const Tensor squares = squares_.slice(0, ops::norm_chunks(count));
   ops::zero(stream, squares);
   ops::add_chunk_squares(stream, squares, x);
   ops::inverse_norm(stream, inverse_, squares, kEpsilon);

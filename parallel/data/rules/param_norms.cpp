@@ -5,16 +5,6 @@
 #include "parallel/data/rules/placed_of.h"
 
 namespace trireme {
-namespace {
-
-constexpr std::int64_t kChunk = ops::kNormChunk;
-
-std::int64_t chunks_of(std::int64_t elements) {
-  return (elements + kChunk - 1) / kChunk;
-}
-
-}  // namespace
-
 void ParamNorms::prepare(const ParamStore& params, Arena& workspace) {
   std::int64_t chunks = 0;
   for (const Weight& weight : params.weights()) {
@@ -22,8 +12,8 @@ void ParamNorms::prepare(const ParamStore& params, Arena& workspace) {
       if (!param.spec.decay) continue;
       const Cut& cut = param.spec.cut;
       const std::int64_t into =
-          (param.offset - params.units()[static_cast<std::size_t>(weight.unit)].begin) % kChunk;
-      const std::int64_t each = chunks_of(into + local_shape(param.spec.shape, cut).count());
+          (param.offset - params.units()[static_cast<std::size_t>(weight.unit)].begin) % ops::kNormChunk;
+      const std::int64_t each = ops::norm_chunks(into + local_shape(param.spec.shape, cut).count());
       const Slice slice = cut.dim < 0 ? Slice{} : cut.slice;
       places_.emplace(param.spec.name, Place{.first = chunks,
                                              .chunks = each * slice.count,
@@ -45,7 +35,7 @@ void ParamNorms::measure(Stream& stream, std::span<const UpdateRange> ranges) co
     // In parts that no chunk lies in two of.
     const std::int64_t into = place(*range.param).into + range.first;
     constexpr std::int64_t kWhole = std::int64_t{1} << 40;
-    static_assert(kWhole % kChunk == 0 && Staging::kPiece % kChunk == 0);
+    static_assert(kWhole % ops::kNormChunk == 0 && Staging::kPiece % ops::kNormChunk == 0);
     each_part(stream, range, kWhole, into, {.master = true}, {}, [&](const UpdateRange& part) {
       add(stream, sums_.row_slice(0, 1), part.master, part);
     });
@@ -57,8 +47,8 @@ void ParamNorms::measure(Stream& stream, std::span<const UpdateRange> ranges) co
 
 void ParamNorms::add(Stream& stream, Tensor sums, Tensor x, const UpdateRange& part) const {
   const Place& at = place(*part.param);
-  const std::int64_t first = at.into + part.first, into = first % kChunk;
-  ops::add_chunk_squares(stream, sums.slice(at.own + first / kChunk, chunks_of(into + x.count())),
+  const std::int64_t first = at.into + part.first, into = first % ops::kNormChunk;
+  ops::add_chunk_squares(stream, sums.slice(at.own + first / ops::kNormChunk, ops::norm_chunks(into + x.count())),
                          x, into);
 }
 

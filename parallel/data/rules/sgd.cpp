@@ -5,14 +5,14 @@
 namespace trireme {
 namespace {
 
-constexpr std::array kStates{"sgd.momentum"};
+constexpr std::array kSgdStates{"sgd.momentum"};
 
 class SgdRule final : public UpdateRule {
  public:
   explicit SgdRule(const OptimizerOptions& options) : options_(options), windows_(options) {}
 
   std::vector<State> state(const ParamSpec&, DType accumulator) const override {
-    return states_of(kStates, windows_.state_dtype(accumulator));
+    return states_of(kSgdStates, windows_.state_dtype(accumulator));
   }
   void prepare(const ParamStore&, std::span<const UpdateRange> ranges, Arena& workspace) override {
     windows_.prepare(ranges, workspace);
@@ -26,7 +26,7 @@ class SgdRule final : public UpdateRule {
                               .weight_decay = range.param->spec.decay ? options_.weight_decay : 0,
                               .into = 1,
                               .nesterov = options_.nesterov};
-      windows_.each(step, range, kStates, Windows::Writes::kBoth, [&](const Windows::Piece& piece) {
+      windows_.each(step, range, kSgdStates, Windows::Writes::kBoth, [&](const Windows::Piece& piece) {
         ops::descend(stream, {piece.value, piece.master, piece.state[0], piece.grad, grad_scale},
                      how);
       });

@@ -7,7 +7,7 @@ namespace {
 
 using namespace trireme::test;  // NOLINT(google-build-using-namespace)
 
-const std::int64_t kCounts[] = {0, 1, 3, 17, 64, 100, 1000};
+const std::int64_t kActivationCounts[] = {0, 1, 3, 17, 64, 100, 1000};
 
 double gelu_of(double x) {
   return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
@@ -35,7 +35,7 @@ Values spread_values(std::int64_t count, std::uint32_t seed, DType dtype) {
 
 TEST(Gelu, forward_is_the_tanh_formula) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
-    for (const std::int64_t count : kCounts) {
+    for (const std::int64_t count : kActivationCounts) {
       SCOPED_TRACE(count);
       const Values x = spread_values(count, 1, dtype);
       Values expected;
@@ -67,7 +67,7 @@ TEST(Gelu, float32_is_relatively_precise_near_zero_and_to_the_right) {
 
 TEST(Gelu, backward_is_the_formula_and_may_be_in_place) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
-    for (const std::int64_t count : kCounts) {
+    for (const std::int64_t count : kActivationCounts) {
       SCOPED_TRACE(count);
       const Values x = spread_values(count, 1, dtype), dy = random_values(count, 2, dtype);
       Values expected;

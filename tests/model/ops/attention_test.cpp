@@ -10,7 +10,7 @@ namespace {
 
 using namespace trireme::test;  // NOLINT(google-build-using-namespace)
 
-struct Case {
+struct AttentionCase {
   std::int64_t batch, seq, heads, kv_heads, width;
   std::int64_t document;  // length of a document; 0 for one as long as the sequence
   AttentionShape shape() const {
@@ -31,7 +31,7 @@ struct Case {
   }
 };
 
-std::ostream& operator<<(std::ostream& out, const Case& x) {
+std::ostream& operator<<(std::ostream& out, const AttentionCase& x) {
   return out << "batch " << x.batch << " seq " << x.seq << " heads " << x.heads << "/" << x.kv_heads
              << " width " << x.width << " document " << x.document;
 }
@@ -40,7 +40,7 @@ std::ostream& operator<<(std::ostream& out, const Case& x) {
 struct Reference {
   Values out, lse, dqkv;
 
-  Reference(const Case& x, const Values& qkv, const Values& dout)
+  Reference(const AttentionCase& x, const Values& qkv, const Values& dout)
       : out(x.tokens() * x.heads * x.width), lse(x.tokens() * x.heads), dqkv(qkv.size()) {
     const std::int64_t row = x.shape().heads.qkv(), group = x.heads / x.kv_heads;
     for (std::int64_t b = 0; b < x.batch; ++b) {
@@ -90,17 +90,17 @@ Values uniform_values(std::int64_t count, std::uint32_t seed, DType dtype) {
   return values;
 }
 
-Values qkv_of(const Case& x, DType dtype) {
+Values qkv_of(const AttentionCase& x, DType dtype) {
   return uniform_values(x.tokens() * x.shape().heads.qkv(), 1, dtype);
 }
 
 struct Computed {
-  Case x;
+  AttentionCase x;
   Values dout_values;
   Held qkv, dout, document_start, out, lse, dqkv;
 
   // Forward and backward, in arenas of exactly the planned size.
-  Computed(Stream& stream, const Case& how, DType dtype, const Values& qkv_values)
+  Computed(Stream& stream, const AttentionCase& how, DType dtype, const Values& qkv_values)
       : Computed(stream, how, dtype, qkv_values, nullptr) {
     Tally tally;
     Stream planning(stream.device(), tally);
@@ -113,10 +113,10 @@ struct Computed {
     stream.synchronize();
     EXPECT_EQ(scratch.used(), 0u);
   }
-  Computed(Stream& stream, const Case& how, DType dtype)
+  Computed(Stream& stream, const AttentionCase& how, DType dtype)
       : Computed(stream, how, dtype, qkv_of(how, dtype)) {}
   // Nothing yet.
-  Computed(Stream& stream, const Case& how, DType dtype, const Values& qkv_values, std::nullptr_t)
+  Computed(Stream& stream, const AttentionCase& how, DType dtype, const Values& qkv_values, std::nullptr_t)
       : x(how),
         dout_values(uniform_values(how.tokens() * how.shape().heads.query(), 2, dtype)),
         qkv(stream, {how.tokens(), how.shape().heads.qkv()}, dtype, qkv_values),
@@ -126,7 +126,7 @@ struct Computed {
         lse(stream, {how.tokens(), how.heads}, accumulator_of(dtype)),
         dqkv(stream, {how.tokens(), how.shape().heads.qkv()}, dtype) {}
 
-  static Values starts(const Case& how) {
+  static Values starts(const AttentionCase& how) {
     Values all;
     for (std::int64_t t = 0; t < how.tokens(); ++t)
       all.push_back(static_cast<double>(how.start(t)));
@@ -153,7 +153,7 @@ double furthest(const Values& a, const Values& b) {
 // values and gradients sums of at most `seq` terms of a few units. float32 rounds
 // each with 2^-24, bfloat16 the stored result, and in the backward the stored
 // output, with 2^-8, float16 with 2^-11; so do a GPU's 16-bit weights, half a unit each.
-void expect_reference(Stream& stream, const Case& x, DType dtype) {
+void expect_reference(Stream& stream, const AttentionCase& x, DType dtype) {
   SCOPED_TRACE(::testing::Message() << name_of(dtype) << " " << x);
   const Computed c(stream, x, dtype);
   const Reference r(x, qkv_of(x, dtype), c.dout_values);
@@ -165,8 +165,8 @@ void expect_reference(Stream& stream, const Case& x, DType dtype) {
   EXPECT_LE(furthest(c.dqkv.values(), r.dqkv), 2 * unit * largest);
 }
 
-std::vector<Case> cases() {
-  std::vector<Case> all;
+std::vector<AttentionCase> cases() {
+  std::vector<AttentionCase> all;
   // The CPU's tiles and a GPU's have edges at different places, and are as many as the
   // emulator has time for.
   if (kTriesCuda) {
@@ -197,7 +197,7 @@ INSTANTIATE_TEST_SUITE_P(Attention, AttentionDtype,
 
 TEST_P(AttentionDtype, IsThatOfWholeMatrices) {
   on_every_platform([](Stream& stream) {
-    for (const Case& x : cases()) expect_reference(stream, x, GetParam());
+    for (const AttentionCase& x : cases()) expect_reference(stream, x, GetParam());
   });
 }
 
@@ -205,8 +205,8 @@ TEST_P(AttentionDtype, HasTheSameBitsWithAnyNumberOfThreads) {
   const int threads = omp_get_max_threads();
   Stream stream{Device{}};
   // Whole heads, heads cut into shares, and fewer heads than threads.
-  for (const Case& x : {Case{2, 200, 4, 4, 32, 0}, Case{1, 300, 4, 1, 16, 90},
-                        Case{3, 130, 1, 1, 40, 0}, Case{1, 20, 1, 1, 8, 0}}) {
+  for (const AttentionCase& x : {AttentionCase{2, 200, 4, 4, 32, 0}, AttentionCase{1, 300, 4, 1, 16, 90},
+                        AttentionCase{3, 130, 1, 1, 40, 0}, AttentionCase{1, 20, 1, 1, 8, 0}}) {
     SCOPED_TRACE(::testing::Message() << x);
     omp_set_num_threads(1);
     const Computed alone(stream, x, GetParam());
@@ -223,7 +223,7 @@ TEST_P(AttentionDtype, HasTheSameBitsWithAnyNumberOfThreads) {
 
 TEST_P(AttentionDtype, OfADocumentKnowsNothingOfTheOneBefore) {
   on_every_platform([](Stream& stream) {
-    const Case x{1, 150, 2, 1, 16, 50};
+    const AttentionCase x{1, 150, 2, 1, 16, 50};
     Values changed = qkv_of(x, GetParam());
     for (std::int64_t i = 0; i < 50 * x.shape().heads.qkv(); ++i) changed[i] = 100;
     const Computed c(stream, x, GetParam()), other(stream, x, GetParam(), changed);
@@ -236,7 +236,7 @@ TEST_P(AttentionDtype, OfADocumentKnowsNothingOfTheOneBefore) {
 
 TEST_P(AttentionDtype, StaysFiniteOverScoresOfAnySize) {
   on_every_platform([](Stream& stream) {
-    const Case x{1, 100, 1, 1, 16, 30};
+    const AttentionCase x{1, 100, 1, 1, 16, 30};
     Values large = qkv_of(x, GetParam());
     for (double& value : large) value = rounded(200 * value, GetParam());
     const Computed c(stream, x, GetParam(), large);
@@ -247,7 +247,7 @@ TEST_P(AttentionDtype, StaysFiniteOverScoresOfAnySize) {
 
 TEST_P(AttentionDtype, HasTheSameBitsInEveryRun) {
   on_every_platform([](Stream& stream) {
-    const Case x{2, 150, 4, 2, 64, 0};
+    const AttentionCase x{2, 150, 4, 2, 64, 0};
     const Computed first(stream, x, GetParam()), second(stream, x, GetParam());
     EXPECT_TRUE(first.out.bits() == second.out.bits());
     EXPECT_TRUE(first.lse.bits() == second.lse.bits());
@@ -258,8 +258,8 @@ TEST_P(AttentionDtype, HasTheSameBitsInEveryRun) {
 TEST_P(AttentionDtype, ByACacheIsThatOfTheWholeSequence) {
   on_every_platform([](Stream& stream) {
     const DType dtype = GetParam();
-    for (const Case& x :
-         {Case{1, 140, 4, 2, 20, 0}, Case{1, 5, 2, 2, 64, 0}, Case{1, 40, 2, 1, 200, 0}}) {
+    for (const AttentionCase& x :
+         {AttentionCase{1, 140, 4, 2, 20, 0}, AttentionCase{1, 5, 2, 2, 64, 0}, AttentionCase{1, 40, 2, 1, 200, 0}}) {
       const Computed whole(stream, x, dtype);
       const Heads heads = x.shape().heads;
       const std::int64_t width = heads.kv_heads * heads.width;
@@ -280,7 +280,7 @@ TEST_P(AttentionDtype, ByACacheIsThatOfTheWholeSequence) {
 
 TEST(Attention, HasTheGradientOfItsOutput) {
   if (kTriesCuda) GTEST_SKIP() << "on CUDA it is held against the reference";
-  const Case x{2, 70, 4, 2, 6, 45};
+  const AttentionCase x{2, 70, 4, 2, 6, 45};
   const int threads = omp_get_max_threads();
   omp_set_num_threads(1);  // thousands of calls too short to share
   Stream stream{Device{}};
@@ -312,7 +312,7 @@ TEST(Attention, HasTheGradientOfItsOutput) {
 }
 
 TEST(Attention, CountsUsefulOperationsOnAPlanningStream) {
-  const Case x{2, 10, 4, 2, 8, 0};
+  const AttentionCase x{2, 10, 4, 2, 8, 0};
   Stream stream;
   const Computed c(stream, x, DType::kF32, qkv_of(x, DType::kF32), nullptr);
   Tally tally;
@@ -330,7 +330,7 @@ TEST(Attention, CountsUsefulOperationsOnAPlanningStream) {
 }
 
 TEST(Attention, RefusesWhatDoesNotFit) {
-  const Case x{1, 8, 4, 2, 8, 0};
+  const AttentionCase x{1, 8, 4, 2, 8, 0};
   Stream stream;
   const Computed c(stream, x, DType::kF32);
   Arena scratch(1 << 20);
@@ -349,10 +349,10 @@ TEST(Attention, RefusesWhatDoesNotFit) {
 TEST(Attention, OnAGpuSaysWhoseKernelsComputeIt) {
   on_every_platform([](Stream& stream) {
     if (!stream.on_cuda()) return;
-    const auto said = [&](const Case& x, DType dtype) {
+    const auto said = [&](const AttentionCase& x, DType dtype) {
       return attention_kernels(stream.device(), x.shape(), dtype);
     };
-    const Case whole{2, 128, 4, 2, 64, 0}, cut{2, 128, 4, 2, 64, 30};
+    const AttentionCase whole{2, 128, 4, 2, 64, 0}, cut{2, 128, 4, 2, 64, 30};
     EXPECT_EQ(said(whole, DType::kF32), "our own kernels: cuDNN's take no float32");
     EXPECT_EQ(said(cut, DType::kBf16), "our own kernels: documents are masked");
     for (const DType dtype : {DType::kBf16, DType::kF16}) {

@@ -10,7 +10,7 @@ namespace {
 using namespace trireme::test;  // NOLINT(google-build-using-namespace)
 
 // Logits of a vocabulary of which columns [first, first + width) are held.
-struct Problem {
+struct CrossEntropyProblem {
   std::int64_t rows, width;
   DType dtype = DType::kF64;
   std::int64_t first = 0;
@@ -30,11 +30,11 @@ struct Problem {
   }
 };
 
-struct Outputs {
+struct CrossEntropyOutputs {
   Values top, total, target, loss, gradient;
 };
-Outputs reference(const Problem& p, double scale) {
-  Outputs out;
+CrossEntropyOutputs cross_entropy_reference(const CrossEntropyProblem& p, double scale) {
+  CrossEntropyOutputs out;
   out.gradient.resize(p.logits.size());
   for (std::int64_t row = 0; row < p.rows; ++row) {
     const double* x = p.logits.data() + row * p.width;
@@ -58,9 +58,9 @@ Outputs reference(const Problem& p, double scale) {
   return out;
 }
 
-struct Applied {
+struct CrossEntropyApplied {
   Held logits, targets, top, total, target, loss, factor;
-  Applied(Stream& stream, const Problem& p, std::optional<double> scale = {})
+  CrossEntropyApplied(Stream& stream, const CrossEntropyProblem& p, std::optional<double> scale = {})
       : logits(stream, {p.rows, p.width}, p.dtype, p.logits),
         targets(stream, {p.rows}, DType::kI32, p.targets),
         top(stream, {p.rows}, accumulator_of(p.dtype)),
@@ -81,9 +81,9 @@ TEST(CrossEntropy, every_step_is_its_formula) {
       for (const std::int64_t width : {1, 3, 17, 64, 100, 5003}) {
         for (const std::int64_t first : {0, 1000}) {
           SCOPED_TRACE(say(rows, " x ", width, " from ", first));
-          const Problem p{rows, width, dtype, first};
-          const Outputs expected = reference(p, 0.25);
-          const Applied got(stream, p, 0.25);
+          const CrossEntropyProblem p{rows, width, dtype, first};
+          const CrossEntropyOutputs expected = cross_entropy_reference(p, 0.25);
+          const CrossEntropyApplied got(stream, p, 0.25);
           EXPECT_EQ(got.top.values(), expected.top);
           // An exponential is within 2 roundings of its value and its argument, of up
           // to 35, is rounded once where the result is far below 1; 64 lanes add up to
@@ -135,8 +135,8 @@ TEST(CrossEntropy, float32_exponential_is_within_two_units_over_its_whole_range)
 
 TEST(CrossEntropy, holders_of_parts_together_are_the_whole) {
   on_every_platform([](Stream& stream) {
-    const Problem whole{5, 20};
-    const Outputs expected = reference(whole, 1);
+    const CrossEntropyProblem whole{5, 20};
+    const CrossEntropyOutputs expected = cross_entropy_reference(whole, 1);
     Values logits[2], top(5, -kInfinity), total(5), target(5);
     for (std::int64_t row = 0; row < 5; ++row) {
       for (std::int64_t i = 0; i < 20; ++i) logits[i >= 12].push_back(whole.logits[row * 20 + i]);
@@ -179,28 +179,28 @@ TEST(CrossEntropy, holders_of_parts_together_are_the_whole) {
 
 TEST(CrossEntropy, backward_is_the_derivative) {
   on_every_platform([](Stream& stream) {
-    Problem p{6, 19};
+    CrossEntropyProblem p{6, 19};
     p.targets[3] = 4;  // a loss is whole only where its target is
     expect_gradient(
         [&](const Values& logits) {
-          Problem changed = p;
+          CrossEntropyProblem changed = p;
           changed.logits = logits;
-          const Values loss = Applied(stream, changed).loss.values();
+          const Values loss = CrossEntropyApplied(stream, changed).loss.values();
           return 0.5 * dot(loss, Values(loss.size(), 1.0));
         },
-        p.logits, Applied(stream, p, 0.5).logits.values());
+        p.logits, CrossEntropyApplied(stream, p, 0.5).logits.values());
   });
 }
 
 TEST(CrossEntropy, a_sure_and_right_prediction_keeps_its_small_gradient) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
-    Problem p{1, 32, dtype};
+    CrossEntropyProblem p{1, 32, dtype};
     p.logits.assign(32, 0.0);
     p.logits[3] = 12;
     p.targets = {3};
-    const Outputs expected = reference(p, 1);
+    const CrossEntropyOutputs expected = cross_entropy_reference(p, 1);
     // p - 1 is about -2e-4: of a float32 sum near 1 a thousand-fold rounding is left.
-    const double got = Applied(stream, p).logits.values()[3];
+    const double got = CrossEntropyApplied(stream, p).logits.values()[3];
     EXPECT_NEAR(got / expected.gradient[3], 1, std::max(roundoff(dtype), 2e-3));
   });
 }
@@ -208,10 +208,10 @@ TEST(CrossEntropy, a_sure_and_right_prediction_keeps_its_small_gradient) {
 TEST(CrossEntropy, nan_spoils_its_row_only_and_ignored_rows_stay_zero) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
     for (const std::int64_t column : {0, 40, 99}) {
-      Problem p{4, 100, dtype};
+      CrossEntropyProblem p{4, 100, dtype};
       p.logits[100 + column] = kNan;
       p.logits[200 + column] = kNan;  // row 2 is ignored
-      const Applied got(stream, p);
+      const CrossEntropyApplied got(stream, p);
       const Values top = got.top.values(), total = got.total.values(), loss = got.loss.values();
       for (std::size_t row = 0; row < 4; ++row) {
         EXPECT_EQ(std::isnan(top[row]), row == 1 || row == 2);
@@ -231,10 +231,10 @@ TEST(CrossEntropy, nan_spoils_its_row_only_and_ignored_rows_stay_zero) {
 
 TEST(CrossEntropy, columns_of_minus_infinity_count_for_nothing) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
-    Problem p{1, 40, dtype};
+    CrossEntropyProblem p{1, 40, dtype};
     for (std::size_t i = 20; i < 40; ++i) p.logits[i] = -kInfinity;
-    const Outputs expected = reference(p, 1);
-    const Applied got(stream, p);
+    const CrossEntropyOutputs expected = cross_entropy_reference(p, 1);
+    const CrossEntropyApplied got(stream, p);
     expect_values(got.total, expected.total, 8);
     expect_values(got.logits, expected.gradient, 8, 1);
   });
@@ -243,8 +243,8 @@ TEST(CrossEntropy, columns_of_minus_infinity_count_for_nothing) {
 TEST(CrossEntropy, masked_padding_leaves_loss_and_gradient_of_the_other_columns) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
     constexpr std::int64_t kWidth = 37, kPadded = 48, kRows = 5;
-    const Problem exact{kRows, kWidth, dtype};
-    const Applied expected(stream, exact);
+    const CrossEntropyProblem exact{kRows, kWidth, dtype};
+    const CrossEntropyApplied expected(stream, exact);
     // Padding is larger than any logit: it would be seen.
     Values wide;
     for (std::int64_t row = 0; row < kRows; ++row) {
@@ -254,12 +254,12 @@ TEST(CrossEntropy, masked_padding_leaves_loss_and_gradient_of_the_other_columns)
     }
     Held padded(stream, {kRows, kPadded}, dtype, wide);
     mask_padding(stream, padded, kWidth);
-    Problem masked{kRows, kPadded, dtype};
+    CrossEntropyProblem masked{kRows, kPadded, dtype};
     masked.logits = padded.values();
     masked.targets = exact.targets;
     // What the exact width has elsewhere must not be found in the padding.
     for (double& id : masked.targets) id = id == kWidth ? kPadded : id;
-    const Applied got(stream, masked);
+    const CrossEntropyApplied got(stream, masked);
     EXPECT_EQ(got.top.values(), expected.top.values());
     EXPECT_EQ(got.target.values(), expected.target.values());
     expect_values(got.total, expected.total.values(), 8);
@@ -274,7 +274,7 @@ TEST(CrossEntropy, masked_padding_leaves_loss_and_gradient_of_the_other_columns)
 TEST(CrossEntropy, bits_do_not_depend_on_threads) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
     expect_thread_independent([&] {
-      const Applied got(stream, Problem{37, 2003, dtype});
+      const CrossEntropyApplied got(stream, CrossEntropyProblem{37, 2003, dtype});
       return joined({&got.top, &got.total, &got.target, &got.loss, &got.logits});
     });
   });

@@ -7,14 +7,14 @@ namespace {
 
 using namespace trireme::test;  // NOLINT(google-build-using-namespace)
 
-constexpr std::int64_t kCounts[] = {0, 1, 3, 17, 64, 20001};
+constexpr std::int64_t kDirectionCounts[] = {0, 1, 3, 17, 64, 20001};
 
 // Calls body(stream, dtype, count) for the dtypes that directions have.
 template <class Body>
 void on_every_accumulator(const Body& body) {
   on_every_platform([&](Stream& stream) {
     for (const DType dtype : {DType::kF32, DType::kF64}) {
-      for (const std::int64_t count : kCounts) {
+      for (const std::int64_t count : kDirectionCounts) {
         SCOPED_TRACE(say(name_of(dtype), " ", count));
         body(stream, dtype, count);
       }
@@ -77,7 +77,7 @@ TEST(MomentumDirection, is_the_published_one_and_stops_at_nan) {
 TEST(Follow, moves_the_weights_and_stops_at_nan) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
     const DType sums = accumulator_of(dtype);
-    for (const std::int64_t count : kCounts) {
+    for (const std::int64_t count : kDirectionCounts) {
       for (const bool has_master : {true, false}) {
         if (!has_master && size_of(dtype) == 2) continue;
         const Values w = random_values(count, 1, sums), d = random_values(count, 2, sums);

@@ -8,11 +8,11 @@ namespace {
 
 using namespace trireme::test;  // NOLINT(google-build-using-namespace)
 
-const std::int64_t kCounts[] = {0, 1, 3, 17, 64, 100, 70001};
+const std::int64_t kElementwiseCounts[] = {0, 1, 3, 17, 64, 100, 70001};
 
 TEST(Elementwise, add_rounds_once_and_may_be_in_place) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
-    for (const std::int64_t count : kCounts) {
+    for (const std::int64_t count : kElementwiseCounts) {
       SCOPED_TRACE(count);
       const Values a = random_values(count, 1, dtype), b = random_values(count, 2, dtype);
       Values expected;
@@ -30,7 +30,7 @@ TEST(Elementwise, add_rounds_once_and_may_be_in_place) {
 TEST(Elementwise, copy_and_zero_reach_every_byte) {
   on_every_platform([](Stream& stream) {
     for (const DType dtype : {DType::kF32, DType::kF64, DType::kBf16, DType::kF16, DType::kI32}) {
-      for (const std::int64_t count : kCounts) {
+      for (const std::int64_t count : kElementwiseCounts) {
         SCOPED_TRACE(say(name_of(dtype), " x ", count));
         Values values = random_values(count, 1, dtype, 100);
         if (dtype == DType::kI32) {
@@ -149,7 +149,7 @@ TEST(Elementwise, cast_knows_every_float16) {
 
 TEST(Elementwise, sum_is_float64_whatever_it_adds) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
-    for (const std::int64_t count : kCounts) {
+    for (const std::int64_t count : kElementwiseCounts) {
       SCOPED_TRACE(count);
       const Values x = random_values(count, 1, dtype);
       long double expected = 0, size = 0;

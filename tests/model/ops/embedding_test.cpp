@@ -28,7 +28,7 @@ std::int64_t row_of(const Values& ids, std::int64_t token) {
 }
 
 template <class Body>
-void for_every_size(const Body& body) {
+void for_every_embedding_size(const Body& body) {
   for (const std::int64_t tokens : {0, 1, 5, 300}) {
     for (const std::int64_t width : {1, 3, 17, 64, 100}) {
       for (const Into into : {Into::kReplace, Into::kAdd}) {
@@ -41,7 +41,7 @@ void for_every_size(const Body& body) {
 
 TEST(Embedding, rows_held_here_are_looked_up_and_others_are_zero) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
-    for_every_size([&](std::int64_t tokens, std::int64_t width, Into into) {
+    for_every_embedding_size([&](std::int64_t tokens, std::int64_t width, Into into) {
       const Values rows = random_values(kRows * width, 1, dtype), ids = ids_of(tokens);
       const Values before = random_values(tokens * width, 2, dtype);
       const Held table(stream, {kRows, width}, dtype, rows);
@@ -63,7 +63,7 @@ TEST(Embedding, rows_held_here_are_looked_up_and_others_are_zero) {
 
 TEST(Embedding, backward_adds_tokens_in_their_order_and_clears_unused_rows) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
-    for_every_size([&](std::int64_t tokens, std::int64_t width, Into into) {
+    for_every_embedding_size([&](std::int64_t tokens, std::int64_t width, Into into) {
       const DType sums = accumulator_of(dtype);
       const Values dy = random_values(tokens * width, 1, dtype), ids = ids_of(tokens);
       const Values before = random_values(kRows * width, 2, sums);

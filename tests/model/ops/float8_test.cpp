@@ -237,7 +237,7 @@ struct Product {
 };
 
 // Against float64 sums of the codes' own values.
-void expect_product(Stream& stream, const Product& x) {
+void expect_float8_product(Stream& stream, const Product& x) {
   SCOPED_TRACE(say(name_of(x.a), " ", name_of(x.b), " ", name_of(x.out), " ", x.m, " ", x.n, " ",
                    x.k, x.into == Into::kAdd ? " add" : "", x.bias ? " bias" : ""));
   Arena arena(8 << 20, stream.device());
@@ -285,12 +285,12 @@ TEST(GemmFloat8, multiplies_the_values_of_the_codes) {
     for (const auto& [m, n, k] :
          {std::array{16, 32, 48}, std::array{64, 16, 80}, std::array{48, 112, 256}}) {
       for (const Float8Format a : kFormats) {
-        expect_product(stream, {m, n, k, a, kFormats[0]});
-        expect_product(stream, {m, n, k, a, kFormats[0], DType::kF32});
-        expect_product(stream, {m, n, k, a, kFormats[0], DType::kF32, Into::kAdd});
-        expect_product(stream, {m, n, k, a, kFormats[0], DType::kBf16, Into::kReplace, true});
+        expect_float8_product(stream, {m, n, k, a, kFormats[0]});
+        expect_float8_product(stream, {m, n, k, a, kFormats[0], DType::kF32});
+        expect_float8_product(stream, {m, n, k, a, kFormats[0], DType::kF32, Into::kAdd});
+        expect_float8_product(stream, {m, n, k, a, kFormats[0], DType::kBf16, Into::kReplace, true});
       }
-      expect_product(stream, {m, n, k, kFormats[0], kFormats[1]});
+      expect_float8_product(stream, {m, n, k, kFormats[0], kFormats[1]});
     }
   });
 }

@@ -61,7 +61,7 @@ struct Operand {
   std::vector<std::byte> host;
 };
 
-struct Case {
+struct GemmCudaCase {
   DType in, out;
   std::int64_t m, n, k;
   bool transpose_a, transpose_b;
@@ -70,7 +70,7 @@ struct Case {
   std::int64_t shift = 0;
 };
 
-void expect_product(Stream& stream, const Case& x) {
+void expect_gemm_cuda_product(Stream& stream, const GemmCudaCase& x) {
   SCOPED_TRACE(say(name_of(x.in), ">", name_of(x.out), " ", x.m, " ", x.n, " ", x.k, " ",
                    x.transpose_a ? "t" : "n", x.transpose_b ? "t" : "n",
                    x.into == Into::kAdd ? " add" : "", x.bias ? " bias" : "", " shift ", x.shift));
@@ -113,15 +113,15 @@ TEST(GemmOnCuda, MultipliesEveryLayoutAndDtype) {
       for (const auto& [m, n, k] :
            {std::array{1, 8, 3}, {17, 33, 5}, {64, 96, 128}, {130, 72, 257}}) {
         for (const DType dtype : {kF32, kF64, kBf16, kF16}) {
-          expect_product(stream, {dtype, dtype, m, n, k, ta, tb});
-          expect_product(stream, {dtype, dtype, m, n, k, ta, tb, Into::kReplace, true});
-          expect_product(stream, {dtype, dtype, m, n, k, ta, tb, Into::kAdd});
+          expect_gemm_cuda_product(stream, {dtype, dtype, m, n, k, ta, tb});
+          expect_gemm_cuda_product(stream, {dtype, dtype, m, n, k, ta, tb, Into::kReplace, true});
+          expect_gemm_cuda_product(stream, {dtype, dtype, m, n, k, ta, tb, Into::kAdd});
         }
         for (const DType dtype : {kBf16, kF16}) {
-          expect_product(stream, {dtype, kF32, m, n, k, ta, tb});
-          expect_product(stream, {dtype, kF32, m, n, k, ta, tb, Into::kAdd});
+          expect_gemm_cuda_product(stream, {dtype, kF32, m, n, k, ta, tb});
+          expect_gemm_cuda_product(stream, {dtype, kF32, m, n, k, ta, tb, Into::kAdd});
         }
-        expect_product(stream, {kF32, kF32, m, n, k, ta, tb, Into::kReplace, false, 1});
+        expect_gemm_cuda_product(stream, {kF32, kF32, m, n, k, ta, tb, Into::kReplace, false, 1});
       }
     }
   }

@@ -18,7 +18,7 @@ namespace {
 using cpu::GemmEngine;
 using cpu::GemmLibrary;
 
-struct Case {
+struct GemmCase {
   DType in, out;
   std::int64_t m, n, k;
   bool transpose_a, transpose_b;
@@ -28,7 +28,7 @@ struct Case {
   std::int64_t lda() const { return (transpose_a ? m : k) + slack; }
 };
 
-std::string say_case(const Case& x) {
+std::string say_case(const GemmCase& x) {
   return say(name_of(x.in), ">", name_of(x.out), " ", x.m, " ", x.n, " ", x.k, " ",
              x.transpose_a ? "t" : "n", x.transpose_b ? "t" : "n",
              x.into == Into::kAdd ? " add" : "", x.bias ? " bias" : "", x.slack ? " slice" : "");
@@ -36,14 +36,14 @@ std::string say_case(const Case& x) {
 
 struct Operands {
   OwnedTensor a, b, c, bias;
-  explicit Operands(const Case& x)
+  explicit Operands(const GemmCase& x)
       : a({x.transpose_a ? x.k : x.m, x.lda()}, x.in),
         b(x.transpose_b ? Shape{x.n, x.k} : Shape{x.k, x.n}, x.in),
         c({x.m, x.n}, x.out),
         bias({x.n}, x.in) {
     a.randomize(1), b.randomize(2), c.randomize(3), bias.randomize(4);
   }
-  Gemm how(const Case& x) {
+  Gemm how(const GemmCase& x) {
     return {x.transpose_a, x.transpose_b, x.into, x.bias ? bias.view() : Tensor{}};
   }
 };
@@ -51,7 +51,7 @@ struct Operands {
 // Against double sums. Any order of k rounded additions is within k units of the
 // accumulator's roundoff of the sum of magnitudes (Higham 2002, section 3.1);
 // rounding the result to bfloat16 adds 2^-8 of it, to float16 2^-11.
-void expect_product(const Case& x, cpu::GemmEngine* engine) {
+void expect_product(const GemmCase& x, cpu::GemmEngine* engine) {
   SCOPED_TRACE(say_case(x));
   Operands o(x), before(x);
   Stream stream;
@@ -87,13 +87,13 @@ void expect_product(const Case& x, cpu::GemmEngine* engine) {
   EXPECT_TRUE(o.a.same_bits(before.a) && o.b.same_bits(before.b)) << "the factors changed";
 }
 
-std::vector<Case> all_cases() {
+std::vector<GemmCase> all_cases() {
   const std::int64_t shapes[][3] = {{1, 1, 1},    {1, 64, 48},  {64, 1, 17},   {3, 5, 7},
                                     {17, 33, 65}, {64, 96, 32}, {130, 70, 257}};
   const DType dtypes[][2] = {{DType::kF32, DType::kF32},   {DType::kF64, DType::kF64},
                              {DType::kBf16, DType::kBf16}, {DType::kBf16, DType::kF32},
                              {DType::kF16, DType::kF16},   {DType::kF16, DType::kF32}};
-  std::vector<Case> cases;
+  std::vector<GemmCase> cases;
   for (const auto& [m, n, k] : shapes) {
     for (const auto& [in, out] : dtypes) {
       for (const bool ta : {false, true}) {
@@ -109,7 +109,7 @@ std::vector<Case> all_cases() {
 }
 
 TEST(Gemm, MultipliesEveryLayoutAndDtypeByTheLibraryItChooses) {
-  for (const Case& x : all_cases())
+  for (const GemmCase& x : all_cases())
     if (x.m == 17 || x.k == 17) expect_product(x, nullptr);
 }
 
@@ -118,7 +118,7 @@ TEST(Gemm, MultipliesByEachLibraryWhenFixed) {
     SCOPED_TRACE(cpu::name_of(library));
     GemmEngine engine({});
     engine.fix(library);
-    for (const Case& x : all_cases()) expect_product(x, &engine);
+    for (const GemmCase& x : all_cases()) expect_product(x, &engine);
     EXPECT_TRUE(engine.choices().empty()) << "a fixed engine measured";
   }
 }
@@ -151,7 +151,7 @@ TEST(Gemm, MultipliesByOwnKernelsWhateverIsLeftOver) {
 
 TEST(Gemm, GivesTheSameBitsByOwnKernelsOnAnyNumberOfThreads) {
   const int usual = omp_get_max_threads();
-  const Case x{DType::kF32, DType::kF32, 150, 210, 600, false, true, Into::kAdd};
+  const GemmCase x{DType::kF32, DType::kF32, 150, 210, 600, false, true, Into::kAdd};
   const cpu::MatMulShape shape{false, true, x.into, false, x.in, x.out, x.m, x.n, x.k, x.k};
   Operands alone(x);
   for (const int threads : {1, 2, 3, 8}) {
@@ -185,7 +185,7 @@ TEST(Gemm, GivesTheSameBitsEveryTime) {
     for (const DType dtype : {DType::kF32, DType::kBf16, DType::kF16}) {
       GemmEngine engine({});
       engine.fix(library);
-      const Case x{dtype, DType::kF32, 300, 200, 500, true, false};
+      const GemmCase x{dtype, DType::kF32, 300, 200, 500, true, false};
       Operands first(x), again(x);
       const auto run = [&](Operands& o) {
         engine.run({{true, false, Into::kReplace, false, dtype, DType::kF32, x.m, x.n, x.k, x.m},

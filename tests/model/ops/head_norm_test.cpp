@@ -7,7 +7,7 @@ namespace {
 
 using namespace trireme::test;  // NOLINT(google-build-using-namespace)
 
-struct Problem {
+struct HeadNormProblem {
   Heads heads;
   std::int64_t tokens;
   DType dtype = DType::kF64;
@@ -22,12 +22,12 @@ struct Problem {
   const Values& gain(std::int64_t head) const { return head < heads.heads ? query_gain : key_gain; }
 };
 
-struct Outputs {
+struct HeadNormOutputs {
   Values y, inverse, dx, dquery_gain, dkey_gain;
 };
-Outputs reference(const Problem& p) {
+HeadNormOutputs head_norm_reference(const HeadNormProblem& p) {
   const std::int64_t width = p.heads.width;
-  Outputs out{p.x, {}, p.dy, Values(width), Values(width)};
+  HeadNormOutputs out{p.x, {}, p.dy, Values(width), Values(width)};
   for (std::int64_t token = 0; token < p.tokens; ++token) {
     for (std::int64_t head = 0; head < p.normed(); ++head) {
       const std::int64_t at = token * p.heads.qkv() + head * width;
@@ -52,9 +52,9 @@ Outputs reference(const Problem& p) {
   return out;
 }
 
-struct Applied {
+struct HeadNormApplied {
   Held x, query_gain, key_gain, y, inverse, dx, dquery_gain, dkey_gain;
-  Applied(Stream& stream, const Problem& p, bool in_place = false)
+  HeadNormApplied(Stream& stream, const HeadNormProblem& p, bool in_place = false)
       : x(stream, p.shape(), p.dtype, p.x),
         query_gain(stream, {p.heads.width}, p.dtype, p.query_gain),
         key_gain(stream, {p.heads.width}, p.dtype, p.key_gain),
@@ -85,17 +85,17 @@ struct Applied {
   }
 };
 
-const Heads kShapes[] = {{1, 1, 1}, {4, 2, 3}, {2, 1, 17}, {4, 4, 64}, {8, 2, 100}};
+const Heads kHeadNormShapes[] = {{1, 1, 1}, {4, 2, 3}, {2, 1, 17}, {4, 4, 64}, {8, 2, 100}};
 
 TEST(HeadNorm, forward_and_backward_are_the_formula) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
-    for (const Heads& heads : kShapes) {
+    for (const Heads& heads : kHeadNormShapes) {
       for (const std::int64_t tokens : {0, 1, 5, 70}) {
         SCOPED_TRACE(
             say(tokens, " tokens of ", heads.heads, "+", heads.kv_heads, " x ", heads.width));
-        const Problem p{heads, tokens, dtype};
-        const Outputs expected = reference(p);
-        const Applied got(stream, p), in_place(stream, p, true);
+        const HeadNormProblem p{heads, tokens, dtype};
+        const HeadNormOutputs expected = head_norm_reference(p);
+        const HeadNormApplied got(stream, p), in_place(stream, p, true);
         double steep = 1;
         for (const double inverse : expected.inverse) steep = std::max(steep, inverse);
         expect_values(got.y, expected.y, 8);
@@ -114,8 +114,8 @@ TEST(HeadNorm, forward_and_backward_are_the_formula) {
 
 TEST(HeadNorm, values_pass_through_bit_by_bit) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
-    const Problem p{{2, 1, 17}, 3, dtype};
-    const Applied got(stream, p);
+    const HeadNormProblem p{{2, 1, 17}, 3, dtype};
+    const HeadNormApplied got(stream, p);
     const Values y = got.y.values(), dx = got.dx.values();
     for (std::int64_t token = 0; token < p.tokens; ++token) {
       for (std::int64_t i = token * p.heads.qkv() + 3 * 17; i < (token + 1) * p.heads.qkv(); ++i) {
@@ -128,26 +128,26 @@ TEST(HeadNorm, values_pass_through_bit_by_bit) {
 
 TEST(HeadNorm, backward_is_the_derivative) {
   on_every_platform([](Stream& stream) {
-    const Problem p{{2, 1, 5}, 2};
-    const Applied got(stream, p);
-    const auto with = [&](Values Problem::*member) {
+    const HeadNormProblem p{{2, 1, 5}, 2};
+    const HeadNormApplied got(stream, p);
+    const auto with = [&](Values HeadNormProblem::*member) {
       return [&stream, &p, member](const Values& values) {
-        Problem changed = p;
+        HeadNormProblem changed = p;
         changed.*member = values;
-        return dot(Applied(stream, changed).y.values(), p.dy);
+        return dot(HeadNormApplied(stream, changed).y.values(), p.dy);
       };
     };
-    expect_gradient(with(&Problem::x), p.x, got.dx.values());
-    expect_gradient(with(&Problem::query_gain), p.query_gain, got.dquery_gain.values());
-    expect_gradient(with(&Problem::key_gain), p.key_gain, got.dkey_gain.values());
+    expect_gradient(with(&HeadNormProblem::x), p.x, got.dx.values());
+    expect_gradient(with(&HeadNormProblem::query_gain), p.query_gain, got.dquery_gain.values());
+    expect_gradient(with(&HeadNormProblem::key_gain), p.key_gain, got.dkey_gain.values());
   });
 }
 
 TEST(HeadNorm, one_nan_spoils_its_head_only) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
-    Problem p{{2, 1, 17}, 2, dtype};
+    HeadNormProblem p{{2, 1, 17}, 2, dtype};
     p.x[17 + 16] = kNan;
-    const Applied got(stream, p);
+    const HeadNormApplied got(stream, p);
     const Values y = got.y.values(), dx = got.dx.values();
     for (std::size_t i = 0; i < y.size(); ++i) {
       EXPECT_EQ(std::isnan(y[i]), i / 17 == 1) << "at " << i;
@@ -159,7 +159,7 @@ TEST(HeadNorm, one_nan_spoils_its_head_only) {
 TEST(HeadNorm, bits_do_not_depend_on_threads) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
     expect_thread_independent([&] {
-      const Applied got(stream, Problem{{8, 2, 64}, 200, dtype});
+      const HeadNormApplied got(stream, HeadNormProblem{{8, 2, 64}, 200, dtype});
       return joined({&got.y, &got.dx, &got.dquery_gain, &got.dkey_gain});
     });
   });

@@ -7,7 +7,7 @@ namespace {
 
 using namespace trireme::test;  // NOLINT(google-build-using-namespace)
 
-struct Problem {
+struct MomentumProblem {
   std::int64_t count;
   DType dtype = DType::kF64;
   bool has_master = true;
@@ -18,10 +18,10 @@ struct Problem {
   Values grad = random_values(count, 3, sums());
 };
 
-struct Applied {
+struct MomentumApplied {
   Held value, master, momentum, grad, scale, rate;
   template <class Rule>
-  Applied(Stream& stream, const Problem& p, const Rule& rule)
+  MomentumApplied(Stream& stream, const MomentumProblem& p, const Rule& rule)
       : value(stream, {p.count}, p.dtype, p.has_master ? Values(p.count, 9.0) : p.master),
         master(stream, {p.count}, p.sums(), p.master),
         momentum(stream, {p.count}, p.sums(), p.momentum),
@@ -31,7 +31,7 @@ struct Applied {
     const Tensor copy = p.has_master ? Tensor(master) : Tensor{};
     rule(stream, MomentumState{value, copy, momentum, grad, scale, rate});
   }
-  const Held& weights(const Problem& p) const { return p.has_master ? master : value; }
+  const Held& weights(const MomentumProblem& p) const { return p.has_master ? master : value; }
 };
 
 // Applies the rule to problems of all kinds; `expected` changes a problem as published.
@@ -42,8 +42,8 @@ void expect_published(const Rule& rule, const Reference& expected) {
       for (const bool has_master : {true, false}) {
         if (!has_master && size_of(dtype) == 2) continue;
         SCOPED_TRACE(say(count, has_master ? "" : " without master"));
-        Problem p{count, dtype, has_master};
-        const Applied got(stream, p, rule);
+        MomentumProblem p{count, dtype, has_master};
+        const MomentumApplied got(stream, p, rule);
         expected(p);
         expect_values(got.momentum, p.momentum, 8, 2);
         expect_values(got.weights(p), p.master, 8, 2);
@@ -56,9 +56,9 @@ void expect_published(const Rule& rule, const Reference& expected) {
 template <class Rule>
 void expect_nan_changes_nothing(const Rule& rule) {
   on_every_platform_and_dtype([&](Stream& stream, DType dtype) {
-    Problem p{100, dtype};
+    MomentumProblem p{100, dtype};
     p.grad_scale = kNan;
-    const Applied got(stream, p, rule);
+    const MomentumApplied got(stream, p, rule);
     EXPECT_EQ(got.master.values(), p.master);
     EXPECT_EQ(got.momentum.values(), p.momentum);
     EXPECT_EQ(got.value.values(), Values(100, 9.0));
@@ -68,15 +68,15 @@ void expect_nan_changes_nothing(const Rule& rule) {
 template <class Rule>
 void expect_parts_alike(const Rule& rule) {
   on_every_platform_and_dtype([&](Stream& stream, DType dtype) {
-    const Problem whole{1003, dtype};
-    const Applied all(stream, whole, rule);
+    const MomentumProblem whole{1003, dtype};
+    const MomentumApplied all(stream, whole, rule);
     for (const auto& [first, count] : {std::pair{1, 1000}, std::pair{7, 30}, std::pair{990, 13}}) {
-      Problem part = whole;
+      MomentumProblem part = whole;
       part.count = count;
       for (Values* values : {&part.master, &part.momentum, &part.grad}) {
         *values = Values(values->begin() + first, values->begin() + first + count);
       }
-      const Applied some(stream, part, rule);
+      const MomentumApplied some(stream, part, rule);
       const auto same = [&, at = first](const Held& a, const Held& b) {
         const Values x = a.values(), y = b.values();
         return std::equal(x.begin(), x.end(), y.begin() + at);
@@ -103,7 +103,7 @@ const auto run_lion = [](Stream& stream, const MomentumState& state) {
 
 TEST(Descend, update_is_that_of_torch_sgd_with_the_gradient_scaled) {
   for (const bool nesterov : {false, true}) {
-    expect_published(run_descent(nesterov), [&](Problem& p) {
+    expect_published(run_descent(nesterov), [&](MomentumProblem& p) {
       for (std::int64_t i = 0; i < p.count; ++i) {
         const double g = 0.5 * p.rate * (p.grad[i] * p.grad_scale + 0.2 * p.master[i]);
         p.momentum[i] = 0.9 * p.momentum[i] + g;
@@ -115,10 +115,10 @@ TEST(Descend, update_is_that_of_torch_sgd_with_the_gradient_scaled) {
 
 TEST(Descend, without_a_rate_the_gradient_counts_in_full) {
   on_every_platform([](Stream& stream) {
-    Problem p{5};
+    MomentumProblem p{5};
     p.rate = 1;
-    const Applied with(stream, p, run_descent(false));
-    const Applied without(stream, p, [](Stream& on, MomentumState state) {
+    const MomentumApplied with(stream, p, run_descent(false));
+    const MomentumApplied without(stream, p, [](Stream& on, MomentumState state) {
       state.rate = {};
       run_descent(false)(on, state);
     });
@@ -127,7 +127,7 @@ TEST(Descend, without_a_rate_the_gradient_counts_in_full) {
 }
 
 TEST(Lion, update_is_the_published_one) {
-  expect_published(run_lion, [](Problem& p) {
+  expect_published(run_lion, [](MomentumProblem& p) {
     for (std::int64_t i = 0; i < p.count; ++i) {
       const double g = p.grad[i] * p.grad_scale;
       const double mixed = 0.9 * p.momentum[i] + 0.1 * g;
@@ -140,9 +140,9 @@ TEST(Lion, update_is_the_published_one) {
 
 TEST(Lion, stays_where_nothing_pulls) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
-    Problem p{7, dtype};
+    MomentumProblem p{7, dtype};
     p.momentum = p.grad = Values(7, 0.0);
-    const Applied got(stream, p, [](Stream& on, const MomentumState& state) {
+    const MomentumApplied got(stream, p, [](Stream& on, const MomentumState& state) {
       lion(on, state, {.learning_rate = 0.01});
     });
     EXPECT_EQ(got.master.values(), p.master);
@@ -162,8 +162,8 @@ TEST(MomentumRules, a_part_of_the_range_gets_the_bits_it_has_in_the_whole) {
 TEST(MomentumRules, bits_do_not_depend_on_threads) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
     expect_thread_independent([&] {
-      const Problem p{50003, dtype};
-      const Applied first(stream, p, run_descent(true)), second(stream, p, run_lion);
+      const MomentumProblem p{50003, dtype};
+      const MomentumApplied first(stream, p, run_descent(true)), second(stream, p, run_lion);
       return joined({&first.value, &first.momentum, &second.value, &second.momentum});
     });
   });
@@ -171,8 +171,8 @@ TEST(MomentumRules, bits_do_not_depend_on_threads) {
 
 TEST(MomentumRules, bfloat16_weights_without_a_master_are_refused) {
   Stream stream;
-  const Problem p{4, DType::kBf16, false};
-  EXPECT_THROW(Applied(stream, p, run_lion), Error);
+  const MomentumProblem p{4, DType::kBf16, false};
+  EXPECT_THROW(MomentumApplied(stream, p, run_lion), Error);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace {
 using namespace trireme::test;  // NOLINT(google-build-using-namespace)
 
 // An RMSNorm is a LayerNorm that takes the mean for zero and has no bias.
-struct Problem {
+struct NormProblem {
   bool layer;
   std::int64_t rows, width;
   DType dtype = DType::kF64;
@@ -23,11 +23,11 @@ struct Problem {
   Shape shape() const { return {rows, width}; }
 };
 
-struct Outputs {
+struct NormOutputs {
   Values y, mean, inverse;
 };
-Outputs reference(const Problem& p, const Values& s) {
-  Outputs out{Values(s.size()), Values(p.rows), Values(p.rows)};
+NormOutputs norm_reference(const NormProblem& p, const Values& s) {
+  NormOutputs out{Values(s.size()), Values(p.rows), Values(p.rows)};
   for (std::int64_t row = 0; row < p.rows; ++row) {
     const double* x = s.data() + row * p.width;
     long double mean = 0, variance = 0;  // so that float64 is measured too
@@ -50,7 +50,7 @@ Outputs reference(const Problem& p, const Values& s) {
 struct Gradients {
   Values dx, dgain, dbias;
 };
-Gradients reference_backward(const Problem& p, const Outputs& forward) {
+Gradients reference_backward(const NormProblem& p, const NormOutputs& forward) {
   Gradients g{Values(p.x.size()), Values(p.width), Values(p.width)};
   for (std::int64_t row = 0; row < p.rows; ++row) {
     const std::int64_t at = row * p.width;
@@ -73,7 +73,7 @@ Gradients reference_backward(const Problem& p, const Outputs& forward) {
 
 struct Forward {
   Held y, mean, inverse;
-  Forward(Stream& stream, const Problem& p, Tensor x, Tensor sum, Tensor residual)
+  Forward(Stream& stream, const NormProblem& p, Tensor x, Tensor sum, Tensor residual)
       : y(stream, p.shape(), p.dtype),
         mean(stream, {p.rows}, accumulator_of(p.dtype)),
         inverse(stream, {p.rows}, accumulator_of(p.dtype)) {
@@ -88,7 +88,7 @@ struct Forward {
 
 struct Backward {
   Held dx, dgain, dbias;
-  Backward(Stream& stream, const Problem& p, Into into = Into::kReplace, bool residual = false,
+  Backward(Stream& stream, const NormProblem& p, Into into = Into::kReplace, bool residual = false,
            const Values& before = {})
       : dx(stream, p.shape(), p.dtype),
         dgain(stream, {p.width}, accumulator_of(p.dtype), before),
@@ -111,7 +111,7 @@ struct Backward {
 };
 
 template <class Body>
-void for_every_size(const Body& body) {
+void for_every_norm_size(const Body& body) {
   for (const bool layer : {false, true}) {
     for (const std::int64_t rows : {0, 1, 5, 130}) {
       for (const std::int64_t width : {1, 3, 17, 64, 100, 333}) {
@@ -125,7 +125,7 @@ void for_every_size(const Body& body) {
 
 // Few roundings a value, but of the centred row's size: a row whose values are
 // near each other loses digits to its mean.
-double row_scale(const Problem& p, const Outputs& out) {
+double row_scale(const NormProblem& p, const NormOutputs& out) {
   double gain = 1, inverse = 1, x = 1;
   for (const double value : p.gain) gain = std::max(gain, std::fabs(value));
   for (const double value : out.inverse) inverse = std::max(inverse, value);
@@ -135,9 +135,9 @@ double row_scale(const Problem& p, const Outputs& out) {
 
 TEST(Norm, forward_is_the_formula) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
-    for_every_size([&](bool layer, std::int64_t rows, std::int64_t width) {
-      const Problem p{layer, rows, width, dtype};
-      const Outputs expected = reference(p, p.x);
+    for_every_norm_size([&](bool layer, std::int64_t rows, std::int64_t width) {
+      const NormProblem p{layer, rows, width, dtype};
+      const NormOutputs expected = norm_reference(p, p.x);
       const Held x(stream, p.shape(), dtype, p.x);
       const Forward got(stream, p, x, {}, {});
       expect_values(got.y, expected.y, 8, row_scale(p, expected));
@@ -150,11 +150,11 @@ TEST(Norm, forward_is_the_formula) {
 
 TEST(Norm, residual_is_added_first_and_kept) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
-    for_every_size([&](bool layer, std::int64_t rows, std::int64_t width) {
-      const Problem p{layer, rows, width, dtype};
+    for_every_norm_size([&](bool layer, std::int64_t rows, std::int64_t width) {
+      const NormProblem p{layer, rows, width, dtype};
       Values s = p.x;
       for (std::size_t i = 0; i < s.size(); ++i) s[i] = rounded(s[i] + p.residual[i], dtype);
-      const Outputs expected = reference(p, s);
+      const NormOutputs expected = norm_reference(p, s);
       const Held x(stream, p.shape(), dtype, p.x), residual(stream, p.shape(), dtype, p.residual);
       const Held sum(stream, p.shape(), dtype);
       const Forward apart(stream, p, x, sum, residual);
@@ -169,8 +169,8 @@ TEST(Norm, residual_is_added_first_and_kept) {
 
 TEST(Norm, again_gives_the_bits_of_the_first_time) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
-    for_every_size([&](bool layer, std::int64_t rows, std::int64_t width) {
-      const Problem p{layer, rows, width, dtype};
+    for_every_norm_size([&](bool layer, std::int64_t rows, std::int64_t width) {
+      const NormProblem p{layer, rows, width, dtype};
       const Held x(stream, p.shape(), dtype, p.x), residual(stream, p.shape(), dtype, p.residual);
       const Held sum(stream, p.shape(), dtype), y(stream, p.shape(), dtype);
       const Held gain(stream, {width}, dtype, p.gain), bias(stream, {width}, dtype, p.bias);
@@ -187,9 +187,9 @@ TEST(Norm, again_gives_the_bits_of_the_first_time) {
 
 TEST(Norm, backward_is_the_formula) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
-    for_every_size([&](bool layer, std::int64_t rows, std::int64_t width) {
-      const Problem p{layer, rows, width, dtype};
-      const Outputs forward = reference(p, p.x);
+    for_every_norm_size([&](bool layer, std::int64_t rows, std::int64_t width) {
+      const NormProblem p{layer, rows, width, dtype};
+      const NormOutputs forward = norm_reference(p, p.x);
       const Gradients expected = reference_backward(p, forward);
       const double scale = row_scale(p, forward);
       double steep = 1;
@@ -205,8 +205,8 @@ TEST(Norm, backward_is_the_formula) {
 
 TEST(Norm, gradients_are_added_when_asked) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
-    for_every_size([&](bool layer, std::int64_t rows, std::int64_t width) {
-      const Problem p{layer, rows, width, dtype};
+    for_every_norm_size([&](bool layer, std::int64_t rows, std::int64_t width) {
+      const NormProblem p{layer, rows, width, dtype};
       const DType sums = accumulator_of(dtype);
       const Values before = random_values(width, 9, sums);
       const Backward replaced(stream, p);
@@ -230,22 +230,22 @@ TEST(Norm, backward_is_the_derivative) {
     for (const bool layer : {false, true}) {
       for (const std::int64_t width : {3, 17}) {
         SCOPED_TRACE(say(layer ? "LayerNorm" : "RMSNorm", " of 3 x ", width));
-        const Problem p{layer, 3, width};
-        const auto loss = [&](const Problem& changed) {
+        const NormProblem p{layer, 3, width};
+        const auto loss = [&](const NormProblem& changed) {
           const Held x(stream, p.shape(), DType::kF64, changed.x);
           return dot(Forward(stream, changed, x, {}, {}).y.values(), p.dy);
         };
         const Backward got(stream, p);
-        const auto with = [&](Values Problem::*member) {
+        const auto with = [&](Values NormProblem::*member) {
           return [&loss, &p, member](const Values& values) {
-            Problem changed = p;
+            NormProblem changed = p;
             changed.*member = values;
             return loss(changed);
           };
         };
-        expect_gradient(with(&Problem::x), p.x, got.dx.values());
-        expect_gradient(with(&Problem::gain), p.gain, got.dgain.values());
-        if (layer) expect_gradient(with(&Problem::bias), p.bias, got.dbias.values());
+        expect_gradient(with(&NormProblem::x), p.x, got.dx.values());
+        expect_gradient(with(&NormProblem::gain), p.gain, got.dgain.values());
+        if (layer) expect_gradient(with(&NormProblem::bias), p.bias, got.dbias.values());
       }
     }
   });
@@ -254,7 +254,7 @@ TEST(Norm, backward_is_the_derivative) {
 TEST(Norm, one_nan_spoils_its_row_and_the_gradients_but_no_other_row) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
     for (const bool layer : {false, true}) {
-      Problem p{layer, 3, 100, dtype};
+      NormProblem p{layer, 3, 100, dtype};
       p.x[100 + 99] = kNan;
       const Held x(stream, p.shape(), dtype, p.x);
       const Values y = Forward(stream, p, x, {}, {}).y.values();
@@ -273,7 +273,7 @@ TEST(Norm, bits_do_not_depend_on_threads) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
     for (const bool layer : {false, true}) {
       expect_thread_independent([&] {
-        const Problem p{layer, 333, 257, dtype};
+        const NormProblem p{layer, 333, 257, dtype};
         const Held x(stream, p.shape(), dtype, p.x), residual(stream, p.shape(), dtype, p.residual);
         const Held sum(stream, p.shape(), dtype);
         const Forward forward(stream, p, x, sum, residual);
@@ -288,7 +288,7 @@ TEST(Norm, planning_takes_the_same_scratch_and_touches_nothing) {
   Tally tally;
   Stream planning(Device{}, tally), working;
   for (const bool layer : {false, true}) {
-    const Problem p{layer, 130, 64};
+    const NormProblem p{layer, 130, 64};
     const auto run = [&](Stream& stream, Arena& scratch) {
       const Held dx(working, p.shape(), p.dtype), dy(working, p.shape(), p.dtype, p.dy);
       const Held x(working, p.shape(), p.dtype, p.x), gain(working, {p.width}, p.dtype, p.gain);

@@ -108,7 +108,7 @@ TEST(ClipScale, is_nan_for_a_norm_that_must_not_be_applied) {
   });
 }
 
-struct Problem {
+struct OptimizerProblem {
   std::int64_t count;
   DType dtype = DType::kF64;
   bool has_master = true;
@@ -132,7 +132,7 @@ struct Problem {
 };
 
 // As published, in float64.
-Problem reference(Problem p) {
+OptimizerProblem optimizer_reference(OptimizerProblem p) {
   const double steps = static_cast<double>(p.how.step);
   for (std::int64_t i = 0; i < p.count; ++i) {
     const double g = p.grad[i] * p.grad_scale;
@@ -146,9 +146,9 @@ Problem reference(Problem p) {
   return p;
 }
 
-struct Applied {
+struct OptimizerApplied {
   Held value, master, m, v, grad, scale;
-  Applied(Stream& stream, const Problem& p)
+  OptimizerApplied(Stream& stream, const OptimizerProblem& p)
       : value(stream, {p.count}, p.dtype, p.has_master ? Values{} : p.master),
         master(stream, {p.count}, p.sums(), p.master),
         m(stream, {p.count}, p.sums(), p.m),
@@ -167,10 +167,10 @@ TEST(AdamW, update_is_the_published_one) {
         for (const bool has_master : {true, false}) {
           if (!has_master && size_of(dtype) == 2) continue;
           SCOPED_TRACE(say(count, " at step ", step, has_master ? "" : " without master"));
-          Problem p{count, dtype, has_master};
+          OptimizerProblem p{count, dtype, has_master};
           p.how.step = step;
-          const Problem expected = reference(p);
-          const Applied got(stream, p);
+          const OptimizerProblem expected = optimizer_reference(p);
+          const OptimizerApplied got(stream, p);
           // g, two products and a sum each; betas are rounded to float32 as well.
           expect_values(got.m, expected.m, 4, 1);
           expect_values(got.v, expected.v, 6, 1);
@@ -187,15 +187,15 @@ TEST(AdamW, update_is_the_published_one) {
 
 TEST(AdamW, a_part_of_the_range_gets_the_bits_it_has_in_the_whole) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
-    const Problem whole{1003, dtype};
-    const Applied all(stream, whole);
+    const OptimizerProblem whole{1003, dtype};
+    const OptimizerApplied all(stream, whole);
     for (const auto& [first, count] : {std::pair{1, 1000}, std::pair{7, 30}, std::pair{990, 13}}) {
-      Problem part = whole;
+      OptimizerProblem part = whole;
       part.count = count;
       for (Values* values : {&part.master, &part.m, &part.v, &part.grad}) {
         *values = Values(values->begin() + first, values->begin() + first + count);
       }
-      const Applied some(stream, part);
+      const OptimizerApplied some(stream, part);
       const auto same = [&, at = first](const Held& a, const Held& b) {
         const Values x = a.values(), y = b.values();
         return std::equal(x.begin(), x.end(), y.begin() + at);
@@ -208,9 +208,9 @@ TEST(AdamW, a_part_of_the_range_gets_the_bits_it_has_in_the_whole) {
 
 TEST(AdamW, nan_reaches_the_weight_it_belongs_to) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
-    Problem p{100, dtype};
+    OptimizerProblem p{100, dtype};
     p.grad[98] = kNan;
-    const Applied got(stream, p);
+    const OptimizerApplied got(stream, p);
     const Values value = got.value.values();
     for (std::size_t i = 0; i < value.size(); ++i) EXPECT_EQ(std::isnan(value[i]), i == 98);
   });
@@ -220,10 +220,10 @@ TEST(AdamW, a_scale_of_nan_changes_nothing) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
     for (const bool has_master : {true, false}) {
       if (!has_master && size_of(dtype) == 2) continue;
-      Problem p{1003, dtype, has_master};
+      OptimizerProblem p{1003, dtype, has_master};
       p.grad_scale = kNan;
       p.grad[98] = kNan;
-      const Applied got(stream, p);
+      const OptimizerApplied got(stream, p);
       EXPECT_EQ(got.master.values(), p.master);
       EXPECT_EQ(got.m.values(), p.m);
       EXPECT_EQ(got.v.values(), p.v);
@@ -236,10 +236,10 @@ TEST(AdamW, a_scale_of_nan_changes_nothing) {
 
 TEST(AdamW, bits_do_not_depend_on_threads) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
-    const Problem p{50003, dtype};
+    const OptimizerProblem p{50003, dtype};
     const std::int64_t chunks = (p.count + kNormChunk - 1) / kNormChunk;
     expect_thread_independent([&] {
-      const Applied got(stream, p);
+      const OptimizerApplied got(stream, p);
       const Held partials(stream, {chunks}, DType::kF64, Values(static_cast<std::size_t>(chunks)));
       add_chunk_squares(stream, partials, got.grad);
       return joined({&got.value, &got.master, &got.m, &got.v, &partials});
@@ -249,11 +249,11 @@ TEST(AdamW, bits_do_not_depend_on_threads) {
 
 TEST(AdamW, bfloat16_weights_without_a_master_are_refused) {
   Stream stream;
-  Problem p{4, DType::kBf16, false};
-  EXPECT_THROW(Applied(stream, p), Error);
-  Problem early{4};
+  OptimizerProblem p{4, DType::kBf16, false};
+  EXPECT_THROW(OptimizerApplied(stream, p), Error);
+  OptimizerProblem early{4};
   early.how.step = 0;
-  EXPECT_THROW(Applied(stream, early), Error);
+  EXPECT_THROW(OptimizerApplied(stream, early), Error);
 }
 
 }  // namespace

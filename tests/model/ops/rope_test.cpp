@@ -30,7 +30,7 @@ Values positions_of(std::int64_t tokens) {
   return positions;
 }
 
-Values reference(const Heads& heads, Values x, const Values& positions, const Values& table) {
+Values rope_reference(const Heads& heads, Values x, const Values& positions, const Values& table) {
   const std::int64_t half = heads.width / 2;
   for (std::size_t token = 0; token < positions.size(); ++token) {
     const double* turn = table.data() + static_cast<std::int64_t>(positions[token]) * heads.width;
@@ -46,11 +46,11 @@ Values reference(const Heads& heads, Values x, const Values& positions, const Va
   return x;
 }
 
-const Heads kShapes[] = {{1, 1, 2}, {4, 2, 6}, {2, 1, 34}, {4, 4, 64}, {3, 1, 100}};
+const Heads kRopeShapes[] = {{1, 1, 2}, {4, 2, 6}, {2, 1, 34}, {4, 4, 64}, {3, 1, 100}};
 
 TEST(Rope, heads_turn_by_their_positions_and_values_do_not) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
-    for (const Heads& heads : kShapes) {
+    for (const Heads& heads : kRopeShapes) {
       for (const std::int64_t tokens : {0, 1, 13}) {
         SCOPED_TRACE(
             say(tokens, " tokens, ", heads.heads, "+", heads.kv_heads, " x ", heads.width));
@@ -62,7 +62,7 @@ TEST(Rope, heads_turn_by_their_positions_and_values_do_not) {
         const Held qkv(stream, {tokens, heads.qkv()}, dtype, x);
         rope(stream, qkv, positions, turns, heads, false);
         // Two products and a sum of numbers below 4.3.
-        expect_values(qkv, reference(heads, x, at, table), 3, 4.3);
+        expect_values(qkv, rope_reference(heads, x, at, table), 3, 4.3);
       }
     }
   });

@@ -18,7 +18,7 @@ using tests::value_of;
 using tests::world;
 
 // None, one, fewer than ranks, odd, a small all_reduce and several pieces of every buffer.
-constexpr std::int64_t kCounts[] = {0, 1, 2, 3, 7, 129, 4097, 70'001};
+constexpr std::int64_t kMpiCollectivesCounts[] = {0, 1, 2, 3, 7, 129, 4097, 70'001};
 // A buffer takes 64 bytes a rank at least.
 constexpr std::size_t kBuffers[] = {256, 1000, World::kBufferBytes};
 
@@ -47,7 +47,7 @@ TYPED_TEST(Collective, all_reduce_gives_the_ordered_reduction_whatever_the_buffe
   for (const std::size_t buffer : kBuffers) {
     const auto group = everybody(buffer);
     for (const Reduce reduce : {Reduce::kSum, Reduce::kMax}) {
-      for (const std::int64_t count : kCounts) {
+      for (const std::int64_t count : kMpiCollectivesCounts) {
         std::vector<TypeParam> values = filled<TypeParam>(group->rank(), count);
         group->all_reduce(stream, over(values), reduce);
         EXPECT_TRUE(are_same(values, reduction<TypeParam>(reduce, count)))
@@ -60,7 +60,7 @@ TYPED_TEST(Collective, all_reduce_gives_the_ordered_reduction_whatever_the_buffe
 TYPED_TEST(Collective, all_gather_puts_parts_in_rank_order_in_place_and_apart) {
   Stream stream;
   const auto group = everybody();
-  for (const std::int64_t count : kCounts) {
+  for (const std::int64_t count : kMpiCollectivesCounts) {
     std::vector<TypeParam> expected;
     for (int r = 0; r < group->size(); ++r) {
       const std::vector<TypeParam> part = filled<TypeParam>(r, count);
@@ -83,7 +83,7 @@ TYPED_TEST(Collective, reduce_scatter_sums_each_place_and_leaves_the_rest_of_the
   Stream stream;
   for (const std::size_t buffer : kBuffers) {
     const auto group = everybody(buffer);
-    for (const std::int64_t count : kCounts) {
+    for (const std::int64_t count : kMpiCollectivesCounts) {
       const std::int64_t first = group->rank() * count;
       const std::vector<TypeParam> sum = reduction<TypeParam>(Reduce::kSum, count * group->size());
       const std::vector<TypeParam> expected(sum.begin() + first, sum.begin() + first + count);
@@ -106,7 +106,7 @@ TYPED_TEST(Collective, reduce_scatter_sums_each_place_and_leaves_the_rest_of_the
 TYPED_TEST(Collective, all_to_all_transposes_blocks) {
   Stream stream;
   const auto group = everybody();
-  for (const std::int64_t block : kCounts) {
+  for (const std::int64_t block : kMpiCollectivesCounts) {
     std::vector<TypeParam> sent = filled<TypeParam>(group->rank(), block * group->size());
     std::vector<TypeParam> received(sent.size()), expected(sent.size());
     for (int r = 0; r < group->size(); ++r) {
@@ -124,7 +124,7 @@ TYPED_TEST(Collective, broadcast_spreads_what_any_root_has) {
   Stream stream;
   const auto group = everybody();
   for (int root = 0; root < group->size(); ++root) {
-    for (const std::int64_t count : kCounts) {
+    for (const std::int64_t count : kMpiCollectivesCounts) {
       std::vector<TypeParam> values = filled<TypeParam>(group->rank(), count);
       group->broadcast(stream, over(values), root);
       EXPECT_TRUE(are_same(values, filled<TypeParam>(root, count))) << root << ": " << count;

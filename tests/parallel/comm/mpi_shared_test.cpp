@@ -13,7 +13,7 @@
 namespace trireme::tests {
 namespace {
 
-constexpr std::int64_t kCounts[] = {1, 2, 3, 7, 129, 4097, 70'001};
+constexpr std::int64_t kMpiSharedCounts[] = {1, 2, 3, 7, 129, 4097, 70'001};
 
 // Everybody's group, and a region of memory that all ranks share.
 class InSharedMemory : public testing::Test {
@@ -80,7 +80,7 @@ TEST_F(InSharedMemory, every_rank_sees_what_the_others_write) {
 
 TYPED_TEST(SharedCollective, all_reduce_gives_the_ordered_reduction) {
   for (const Reduce reduce : {Reduce::kSum, Reduce::kMax}) {
-    for (const std::int64_t count : kCounts) {
+    for (const std::int64_t count : kMpiSharedCounts) {
       this->arena_.reset();
       const Tensor tensor = this->take(filled<TypeParam>(this->group_->rank(), count));
       this->group_->all_reduce(this->stream_, tensor, reduce);
@@ -92,7 +92,7 @@ TYPED_TEST(SharedCollective, all_reduce_gives_the_ordered_reduction) {
 }
 
 TYPED_TEST(SharedCollective, reduce_scatter_and_all_gather_in_place_and_apart) {
-  for (const std::int64_t part : kCounts) {
+  for (const std::int64_t part : kMpiSharedCounts) {
     const std::int64_t count = part * this->group_->size();
     const std::vector<TypeParam> expected =
         this->template reduction<TypeParam>(Reduce::kSum, count);

@@ -17,14 +17,14 @@ using DTypes = testing::Types<float, double, Bf16, F16, std::int32_t>;
 TYPED_TEST_SUITE(Message, DTypes);
 
 // One byte, odd, and more than MPI sends before the receiver has come.
-constexpr std::int64_t kCounts[] = {0, 1, 5, 1001, 300'000};
+constexpr std::int64_t kMpiTransfersCounts[] = {0, 1, 5, 1001, 300'000};
 
 TYPED_TEST(Message, in_flight_both_ways_goes_round_the_ring) {
   Stream stream;
   const auto group = everybody();
   const int next = (group->rank() + 1) % group->size();
   const int previous = (group->rank() + group->size() - 1) % group->size();
-  for (const std::int64_t count : kCounts) {
+  for (const std::int64_t count : kMpiTransfersCounts) {
     std::vector<TypeParam> sent = filled<TypeParam>(group->rank(), count), received(sent.size());
     Transfer leaving = group->start_send(stream, over(sent), next);
     Transfer coming = group->start_receive(stream, over(received), previous);

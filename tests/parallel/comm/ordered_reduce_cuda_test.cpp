@@ -24,7 +24,7 @@ TYPED_TEST_SUITE(OrderedReduceOnCuda, DTypes);
 // The reduction of `all` in a device's memory, with the contribution of `own_rank` apart and
 // overwritten; all.size(): none is apart.
 template <class T>
-std::vector<T> reduced(Reduce reduce, const std::vector<std::vector<T>>& all, int own_rank) {
+std::vector<T> reduced_on_device(Reduce reduce, const std::vector<std::vector<T>>& all, int own_rank) {
   Stream stream(kCuda);
   const std::size_t count = all.front().size(), bytes = count * sizeof(T);
   const Memory others(all.size() * bytes + 1, kCuda), own(bytes + 1, kCuda);
@@ -67,7 +67,7 @@ TYPED_TEST(OrderedReduceOnCuda, has_the_bits_of_the_host) {
       for (const Reduce reduce : {Reduce::kSum, Reduce::kMax}) {
         const std::vector<TypeParam> expected = on_the_host(reduce, all);
         for (int own_rank = 0; own_rank <= ranks; ++own_rank) {
-          EXPECT_TRUE(tests::are_same(reduced(reduce, all, own_rank), expected))
+          EXPECT_TRUE(tests::are_same(reduced_on_device(reduce, all, own_rank), expected))
               << count << " elements of " << ranks << " ranks, " << own_rank << " apart";
         }
       }
@@ -79,14 +79,14 @@ TEST(OrderedReduceOfNan, stays_one_on_cuda) {
   if (cuda_devices().count == 0) GTEST_SKIP() << cuda_devices().reason;
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const std::vector<std::vector<float>> all{{nan, 1, 1}, {1, nan, 2}, {1, 3, -1}};
-  const std::vector<float> most = reduced(Reduce::kMax, all, 1);
+  const std::vector<float> most = reduced_on_device(Reduce::kMax, all, 1);
   EXPECT_TRUE(std::isnan(most[0]) && std::isnan(most[1]));
   EXPECT_EQ(most[2], 2.0f);
   const std::vector<Bf16> sum =
-      reduced<Bf16>(Reduce::kSum, {{Bf16(nan)}, {Bf16(1.0f)}, {Bf16(1.0f)}}, 0);
+      reduced_on_device<Bf16>(Reduce::kSum, {{Bf16(nan)}, {Bf16(1.0f)}, {Bf16(1.0f)}}, 0);
   EXPECT_TRUE(std::isnan(static_cast<float>(sum.front())));
   const std::vector<F16> half =
-      reduced<F16>(Reduce::kSum, {{F16(nan)}, {F16(1.0f)}, {F16(1.0f)}}, 0);
+      reduced_on_device<F16>(Reduce::kSum, {{F16(nan)}, {F16(1.0f)}, {F16(1.0f)}}, 0);
   EXPECT_TRUE(std::isnan(static_cast<float>(half.front())));
 }
 

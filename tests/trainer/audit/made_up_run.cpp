@@ -38,7 +38,7 @@ std::uint64_t hash_of(const data::SampleSource& source, std::uint64_t sample) {
   return data::sample_hash(sample, parts[0], parts[1]);
 }
 
-void write(const fs::path& path, const std::string& text) {
+void write_file(const fs::path& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
@@ -192,11 +192,11 @@ void MadeUpRun::kill() {
     const std::string metrics = read_text(folder_ / "metrics.jsonl");
     take_step();
     metrics_.reset();
-    write(folder_ / "metrics.jsonl", metrics);
+    write_file(folder_ / "metrics.jsonl", metrics);
   }
   ledger_.reset();
   if (chance(0.3)) {
-    write(folder_ / "ledger.jsonl", read_text(folder_ / "ledger.jsonl") + "{\"step\":");
+    write_file(folder_ / "ledger.jsonl", read_text(folder_ / "ledger.jsonl") + "{\"step\":");
   }
   if (saved_.size() > 1 && chance(0.2)) saved_.erase(std::prev(saved_.end()));
   state_ = saved_.rbegin()->second;
@@ -220,7 +220,7 @@ void MadeUpRun::save() {
   manifest.state_crc = checkpoint::state_crc_of({});
   const fs::path path = folder_ / "checkpoints" / checkpoint::step_name(state_.step);
   fs::create_directories(path);
-  write(path / checkpoint::Manifest::kFileName, checkpoint::to_text(manifest));
+  write_file(path / checkpoint::Manifest::kFileName, checkpoint::to_text(manifest));
 }
 
 Findings audit_with_data(const fs::path& run, const data::SampleSource& source) {

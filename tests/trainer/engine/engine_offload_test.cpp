@@ -11,14 +11,14 @@ namespace {
 
 using EngineOnCuda = test::OnDevice;
 
-struct Trained {
+struct OffloadTrained {
   std::vector<double> losses, norms, evaluated;
   std::uint64_t weights;
-  bool operator==(const Trained&) const = default;
+  bool operator==(const OffloadTrained&) const = default;
 };
 
-Trained trained(test::TinyEngine& on, std::int64_t steps = 2) {
-  Trained result;
+OffloadTrained trained_offloaded(test::TinyEngine& on, std::int64_t steps = 2) {
+  OffloadTrained result;
   for (std::int64_t step = 1; step <= steps; ++step) {
     test::fill(on.engine.batch(), static_cast<std::uint64_t>(step),
                on.engine.spec().model.vocab_size);
@@ -44,7 +44,7 @@ TEST_F(EngineOnCuda, an_offloaded_optimizer_computes_the_same_bits) {
       test::TinyEngine here(spec);
       spec.offload_optimizer = true;
       test::TinyEngine away(spec);
-      EXPECT_EQ(trained(away), trained(here));
+      EXPECT_EQ(trained_offloaded(away), trained_offloaded(here));
 
       const MemoryPlan& with = away.plan.memory;
       const MemoryPlan& without = here.plan.memory;
@@ -82,7 +82,7 @@ TEST_F(EngineOnCuda, offloaded_activations_compute_the_same_bits) {
     test::TinyEngine here(spec);
     spec.offload_activations = true;
     test::TinyEngine away(spec);
-    EXPECT_EQ(trained(away), trained(here));
+    EXPECT_EQ(trained_offloaded(away), trained_offloaded(here));
     EXPECT_LT(away.plan.memory.total(), here.plan.memory.total());
     EXPECT_GT(away.plan.memory.host.activations, 0u);
   }
@@ -108,7 +108,7 @@ TEST_F(EngineOnCuda, what_was_offloaded_is_gone_on_with_where_it_is_not_and_the_
   for (const bool first_away : {true, false}) {
     spec.offload_optimizer = first_away;
     test::TinyEngine first(spec);
-    trained(first);
+    trained_offloaded(first);
     spec.offload_optimizer = !first_away;
     test::TinyEngine second(spec);
     const HostState &from = first.engine.host_state(), &to = second.engine.host_state();

@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kModels[] = {"gpt2-124m", "llama3-8b", "qwen3-0.6b"};
 
-EngineSpec spec_of(const char* flavor) {
+EngineSpec memory_spec(const char* flavor) {
   return {.model = *find_flavor(flavor), .seq_len = 512, .micro_batches = 8, .optimizer = {}};
 }
 
@@ -56,7 +56,7 @@ TEST(Memory, a_tensor_split_divides_it) {
   layout.tensor = tests::world().size();
   for (const char* flavor : kModels) {
     SCOPED_TRACE(flavor);
-    const EngineSpec spec = spec_of(flavor);
+    const EngineSpec spec = memory_spec(flavor);
     const RankGroups groups(tests::world(), layout, spec.model);
     const double alone = static_bytes(spec, RankGroups());
     const std::vector<double> all = of_all_ranks(groups, static_bytes(spec, groups));
@@ -76,7 +76,7 @@ TEST(Memory, a_pipeline_divides_it) {
   layout.pipeline = tests::world().size();
   for (const char* flavor : kModels) {
     SCOPED_TRACE(flavor);
-    const EngineSpec spec = spec_of(flavor);
+    const EngineSpec spec = memory_spec(flavor);
     const RankGroups groups(tests::world(), layout, spec.model);
     const double alone = static_bytes(spec, RankGroups());
     const std::vector<double> all = of_all_ranks(groups, static_bytes(spec, groups));
@@ -108,7 +108,7 @@ TEST(Memory, zero_divides_what_it_says) {
   const int ranks = tests::world().size();
   const double n = ranks;
   const double theory[] = {2 + 4 + 12, 2 + 4 + 12 / n, 2 + (4 + 12) / n, (2 + 4 + 12) / n};
-  EngineSpec spec = spec_of("llama3-8b");
+  EngineSpec spec = memory_spec("llama3-8b");
   spec.compute = DType::kBf16;
   spec.bucket = std::int64_t{25} << 18;
   ParallelismConfig layout;

@@ -12,9 +12,9 @@
 namespace trireme {
 namespace {
 
-constexpr std::int64_t kSeq = 16;
+constexpr std::int64_t kReplicaSeq = 16;
 
-struct Case {
+struct ReplicaCase {
   const char* name;
   ParallelismConfig layout;
   int rank;                     // whose bit is flipped
@@ -24,11 +24,11 @@ struct Case {
   bool tied = true;
   DType compute = DType::kF32;
 };
-std::ostream& operator<<(std::ostream& out, const Case& c) {
+std::ostream& operator<<(std::ostream& out, const ReplicaCase& c) {
   return out << c.name;
 }
 
-ParallelismConfig layout(std::int64_t pipeline, std::int64_t replicate, std::int64_t shard,
+ParallelismConfig replica_layout(std::int64_t pipeline, std::int64_t replicate, std::int64_t shard,
                          std::int64_t tensor, std::int64_t zero = 1) {
   ParallelismConfig parallelism;
   parallelism.pipeline = pipeline;
@@ -44,7 +44,7 @@ ParallelismConfig in_sequence(ParallelismConfig parallelism) {
   return parallelism;
 }
 
-EngineSpec spec_of(const Case& c) {
+EngineSpec replica_spec(const ReplicaCase& c) {
   ModelConfig m;
   m.model_type = "llama";
   m.norm = NormKind::kRmsNorm;
@@ -58,10 +58,10 @@ EngineSpec spec_of(const Case& c) {
   m.num_attention_heads = 4;
   m.num_key_value_heads = 2;  // fewer than tensor = 4
   m.head_dim = 8;
-  m.max_position_embeddings = kSeq;
+  m.max_position_embeddings = kReplicaSeq;
   return {.model = m,
           .compute = c.compute,
-          .seq_len = kSeq,
+          .seq_len = kReplicaSeq,
           .micro_batch = 1,
           .micro_batches = 2,
           .sequence = c.layout.sequence,
@@ -69,18 +69,18 @@ EngineSpec spec_of(const Case& c) {
           .optimizer = {}};
 }
 
-void fill(Engine& engine, std::uint64_t step) {
+void fill_replica(Engine& engine, std::uint64_t step) {
   const TokenBatch batch = engine.batch();
   for (std::size_t i = 0; i < batch.ids.size(); ++i) {
     const auto words = philox(step, static_cast<std::uint64_t>(engine.data_rank()) * 1000 + i);
     batch.ids[i] = static_cast<std::int32_t>(words[0] % 61);
     batch.targets[i] = static_cast<std::int32_t>(words[1] % 61);
-    batch.positions[i] = static_cast<std::int32_t>(i % static_cast<std::size_t>(kSeq));
+    batch.positions[i] = static_cast<std::int32_t>(i % static_cast<std::size_t>(kReplicaSeq));
     batch.document_start[i] = 0;
   }
 }
 
-std::byte* first_byte(Engine& engine, const Case& c) {
+std::byte* first_byte(Engine& engine, const ReplicaCase& c) {
   if (c.state) {
     for (const ShardedOptimizer::State& state : engine.optimizer().states()) {
       for (const ShardedOptimizer::State::Part& part : state.parts) {
@@ -104,14 +104,14 @@ std::byte* first_byte(Engine& engine, const Case& c) {
   return nullptr;
 }
 
-class Replicas : public testing::TestWithParam<Case> {};
+class Replicas : public testing::TestWithParam<ReplicaCase> {};
 
 TEST_P(Replicas, are_equal_until_a_bit_is_flipped) {
-  const Case& c = GetParam();
+  const ReplicaCase& c = GetParam();
   if (world_size(c.layout) != tests::world().size()) {
     GTEST_SKIP() << "a layout of " << world_size(c.layout) << " ranks";
   }
-  const EngineSpec spec = spec_of(c);
+  const EngineSpec spec = replica_spec(c);
   const RankGroups groups(tests::world(), c.layout, spec.model);
   const EnginePlan plan = plan_engine(spec, groups, {});
   Stream stream;
@@ -122,8 +122,8 @@ TEST_P(Replicas, are_equal_until_a_bit_is_flipped) {
   ReplicaCheck check(engine, groups, arenas.weights_in_common);
   EXPECT_FALSE(check.find());
   for (int step = 1; step <= 3; ++step) {
-    fill(engine, static_cast<std::uint64_t>(step));
-    engine.train(1e-2, step, 2 * kSeq * groups.data->size());
+    fill_replica(engine, static_cast<std::uint64_t>(step));
+    engine.train(1e-2, step, 2 * kReplicaSeq * groups.data->size());
     EXPECT_FALSE(check.find()) << "after step " << step;
   }
   if (groups.all->rank() == c.rank) {
@@ -151,38 +151,38 @@ constexpr const char* kKeys = "layers.1.attention.k.weight";
 constexpr const char* kEmbedding = "embedding.weight";
 
 // The ranks of a mesh: pipeline, replicate, shard, tensor, the last one fastest.
-std::vector<Case> cases() {
+std::vector<ReplicaCase> cases() {
   return {
-      {"replicate", layout(1, 2, 1, 1, 0), 1, kMatrix, {0, 1}},
-      {"replicate_state", layout(1, 2, 1, 1, 0), 0, kMatrix, {0, 1}, "adam.v"},
-      {"replicate_masters", layout(1, 2, 1, 1, 0), 0, kMatrix, {0, 1}, nullptr, true, DType::kBf16},
-      {"zero1", layout(1, 1, 2, 1), 1, kMatrix, {0, 1}},
-      {"zero1_state_alone", layout(1, 1, 2, 1), 0, "layers.0.mlp.up.weight", {}, "adam.m"},
-      {"zero3_alone", layout(1, 1, 2, 1, 3), 0, kEmbedding, {}},
-      {"tensor_norm", layout(1, 1, 1, 2), 1, kNorm, {0, 1}},
-      {"tensor_norm_in_sequence", in_sequence(layout(1, 1, 1, 2)), 0, kNorm, {0, 1}, "adam.m"},
-      {"tensor_matrix_alone", layout(1, 1, 1, 2), 1, kMatrix, {}},
-      {"pipeline_tied", layout(2, 1, 1, 1), 1, kEmbedding, {0, 1}},
-      {"pipeline_tied_state", layout(2, 1, 1, 1), 0, kEmbedding, {0, 1}, "adam.v"},
-      {"pipeline_untied", layout(2, 1, 1, 1), 0, kEmbedding, {}, nullptr, false},
-      {"replicate_of_4", layout(1, 4, 1, 1, 0), 2, kMatrix, {2}},
-      {"replicate_of_4_state", layout(1, 4, 1, 1, 0), 3, kNorm, {3}, "adam.m"},
-      {"replicas_and_tensor_norm", layout(1, 2, 1, 2), 3, kNorm, {3}},
-      {"replicas_and_tensor_matrix", layout(1, 2, 1, 2), 3, kMatrix, {1, 3}},
-      {"tensor_of_4_keys", layout(1, 1, 1, 4), 1, kKeys, {0, 1}},
-      {"tensor_of_4_norm", in_sequence(layout(1, 1, 1, 4)), 1, kNorm, {1}},
-      {"zero1_of_replicas", layout(1, 2, 2, 1), 3, kNorm, {3}},
+      {"replicate", replica_layout(1, 2, 1, 1, 0), 1, kMatrix, {0, 1}},
+      {"replicate_state", replica_layout(1, 2, 1, 1, 0), 0, kMatrix, {0, 1}, "adam.v"},
+      {"replicate_masters", replica_layout(1, 2, 1, 1, 0), 0, kMatrix, {0, 1}, nullptr, true, DType::kBf16},
+      {"zero1", replica_layout(1, 1, 2, 1), 1, kMatrix, {0, 1}},
+      {"zero1_state_alone", replica_layout(1, 1, 2, 1), 0, "layers.0.mlp.up.weight", {}, "adam.m"},
+      {"zero3_alone", replica_layout(1, 1, 2, 1, 3), 0, kEmbedding, {}},
+      {"tensor_norm", replica_layout(1, 1, 1, 2), 1, kNorm, {0, 1}},
+      {"tensor_norm_in_sequence", in_sequence(replica_layout(1, 1, 1, 2)), 0, kNorm, {0, 1}, "adam.m"},
+      {"tensor_matrix_alone", replica_layout(1, 1, 1, 2), 1, kMatrix, {}},
+      {"pipeline_tied", replica_layout(2, 1, 1, 1), 1, kEmbedding, {0, 1}},
+      {"pipeline_tied_state", replica_layout(2, 1, 1, 1), 0, kEmbedding, {0, 1}, "adam.v"},
+      {"pipeline_untied", replica_layout(2, 1, 1, 1), 0, kEmbedding, {}, nullptr, false},
+      {"replicate_of_4", replica_layout(1, 4, 1, 1, 0), 2, kMatrix, {2}},
+      {"replicate_of_4_state", replica_layout(1, 4, 1, 1, 0), 3, kNorm, {3}, "adam.m"},
+      {"replicas_and_tensor_norm", replica_layout(1, 2, 1, 2), 3, kNorm, {3}},
+      {"replicas_and_tensor_matrix", replica_layout(1, 2, 1, 2), 3, kMatrix, {1, 3}},
+      {"tensor_of_4_keys", replica_layout(1, 1, 1, 4), 1, kKeys, {0, 1}},
+      {"tensor_of_4_norm", in_sequence(replica_layout(1, 1, 1, 4)), 1, kNorm, {1}},
+      {"zero1_of_replicas", replica_layout(1, 2, 2, 1), 3, kNorm, {3}},
       {"zero2_of_replicas_masters",
-       layout(1, 2, 2, 1, 2),
+       replica_layout(1, 2, 2, 1, 2),
        0,
        kEmbedding,
        {0, 2},
        nullptr,
        true,
        DType::kBf16},
-      {"zero3_of_replicas", layout(1, 2, 2, 1, 3), 0, kEmbedding, {0, 2}},
-      {"pipeline_tied_of_replicas", layout(2, 2, 1, 1), 1, kEmbedding, {1}},
-      {"pipeline_and_tensor_tied", layout(2, 1, 1, 2), 3, kEmbedding, {1, 3}},
+      {"zero3_of_replicas", replica_layout(1, 2, 2, 1, 3), 0, kEmbedding, {0, 2}},
+      {"pipeline_tied_of_replicas", replica_layout(2, 2, 1, 1), 1, kEmbedding, {1}},
+      {"pipeline_and_tensor_tied", replica_layout(2, 1, 1, 2), 3, kEmbedding, {1, 3}},
   };
 }
 

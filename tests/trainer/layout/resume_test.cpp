@@ -25,11 +25,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kSeq = 8, kVocab = 61, kMicroBatches = 4;  // of a step, over all ranks
+constexpr std::int64_t kResumeSeq = 8, kVocab = 61, kMicroBatches = 4;  // of a step, over all ranks
 constexpr std::int64_t kSavedAt = 2, kSteps = 3;                  // and steps that follow
 constexpr double kRate = 1e-2;
 
-ModelConfig model_of(bool gpt2) {
+ModelConfig resume_model(bool gpt2) {
   ModelConfig m;
   m.model_type = gpt2 ? "gpt2" : "llama";
   m.norm = gpt2 ? NormKind::kLayerNorm : NormKind::kRmsNorm;
@@ -44,7 +44,7 @@ ModelConfig model_of(bool gpt2) {
   m.num_attention_heads = 4;
   m.num_key_value_heads = gpt2 ? 4 : 2;  // fewer than tensor = 4
   m.head_dim = 4;
-  m.max_position_embeddings = kSeq;
+  m.max_position_embeddings = kResumeSeq;
   return m;
 }
 
@@ -97,9 +97,9 @@ struct Layout {
   ParallelismConfig config;
 };
 
-EngineSpec spec_of(const ModelConfig& model, const ParallelismConfig& layout) {
+EngineSpec resume_spec(const ModelConfig& model, const ParallelismConfig& layout) {
   return {.model = model,
-          .seq_len = kSeq,
+          .seq_len = kResumeSeq,
           .micro_batch = 1,
           .micro_batches = kMicroBatches / data_ranks(layout),
           .schedule = layout.schedule,
@@ -120,7 +120,7 @@ class Run {
         groups_(groups_of(layout.config, model)),
         takes_part_(tests::world().rank() < world_size(layout.config)) {
     if (!takes_part_) return;
-    const EngineSpec spec = spec_of(model, layout.config);
+    const EngineSpec spec = resume_spec(model, layout.config);
     arenas_.emplace(plan_engine(spec, groups_, {}).memory, Device{});
     engine_.emplace(spec, groups_, stream_, *arenas_);
     engine_->initialize(1);
@@ -135,7 +135,7 @@ class Run {
     std::vector<double> losses;
     for (std::int64_t step = first + 1; step <= first + count; ++step) {
       fill(static_cast<std::uint64_t>(step));
-      losses.push_back(engine_->train(kRate, step, kMicroBatches * kSeq).loss);
+      losses.push_back(engine_->train(kRate, step, kMicroBatches * kResumeSeq).loss);
     }
     return losses;
   }
@@ -171,10 +171,10 @@ class Run {
   void fill(std::uint64_t step) {
     const TokenBatch batch = engine_->batch();
     for (std::size_t i = 0; i < batch.ids.size(); ++i) {
-      const auto own = static_cast<std::int64_t>(i) / kSeq;
-      const auto place = static_cast<std::int64_t>(i) % kSeq;
+      const auto own = static_cast<std::int64_t>(i) / kResumeSeq;
+      const auto place = static_cast<std::int64_t>(i) % kResumeSeq;
       const std::int64_t number = engine_->micro_batches().number(engine_->data_rank(), own);
-      const auto words = philox(step, static_cast<std::uint64_t>(number * kSeq + place));
+      const auto words = philox(step, static_cast<std::uint64_t>(number * kResumeSeq + place));
       batch.ids[i] = static_cast<std::int32_t>(words[0] % kVocab);
       batch.targets[i] = static_cast<std::int32_t>(words[1] % kVocab);
       batch.positions[i] = static_cast<std::int32_t>(place);
@@ -350,14 +350,14 @@ std::vector<Layout> all_layouts() {
 }
 
 TEST(Resume, goes_on_in_any_other_layout) {
-  try_pairs(model_of(/*gpt2=*/false), all_layouts());
+  try_pairs(resume_model(/*gpt2=*/false), all_layouts());
 }
 
 TEST(Resume, goes_on_in_any_other_layout_with_a_tied_table) {
   std::vector<Layout> some;
   const std::vector<Layout> all = all_layouts();
   for (std::size_t i = 0; i < all.size(); i += 3) some.push_back(all[i]);
-  try_pairs(model_of(/*gpt2=*/true), some);
+  try_pairs(resume_model(/*gpt2=*/true), some);
 }
 
 }  // namespace

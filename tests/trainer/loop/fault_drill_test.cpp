@@ -15,7 +15,7 @@ namespace {
 using ledger::Operation;
 using ledger::Phase;
 
-std::optional<FaultDrill> drill(const std::optional<std::string>& text) {
+std::optional<FaultDrill> fault_drill(const std::optional<std::string>& text) {
   return FaultDrill::from([&](const char* name) -> std::optional<std::string> {
     EXPECT_STREQ(name, FaultDrill::kVariable);
     return text;
@@ -47,11 +47,11 @@ class FaultDrillStep : public testing::Test {
 };
 
 TEST(FaultDrill, is_none_unless_it_is_asked_for) {
-  EXPECT_FALSE(drill(std::nullopt));
-  EXPECT_TRUE(drill("rank=2 step=5 phase=backward action=kill once=/tmp/struck"));
-  EXPECT_TRUE(drill("action=hang step=0  phase=start rank=0"));
+  EXPECT_FALSE(fault_drill(std::nullopt));
+  EXPECT_TRUE(fault_drill("rank=2 step=5 phase=backward action=kill once=/tmp/struck"));
+  EXPECT_TRUE(fault_drill("action=hang step=0  phase=start rank=0"));
   EXPECT_TRUE(
-      drill("rank=2 step=5 phase=gradient-norm action=exit; rank=0 step=7 phase=receive "
+      fault_drill("rank=2 step=5 phase=gradient-norm action=exit; rank=0 step=7 phase=receive "
             "action=stop"));
 }
 
@@ -62,26 +62,26 @@ TEST(FaultDrill, refuses_words_it_does_not_know) {
         "rank=1 step=5 phase=nothing action=kill", "rank=1 step=5 phase=data action=faint",
         "rank=1 step=5 phase=data action=kill once=", "rank=1 step=5 phase=data action=kill rank=1",
         "rank=1 step=5 phase=data action=kill times=2", "rank=1 step=5 phase=data action=kill;;"}) {
-    EXPECT_THROW(drill(text), ConfigError) << text;
+    EXPECT_THROW(fault_drill(text), ConfigError) << text;
   }
 }
 
 TEST_F(FaultDrillStep, strikes_the_rank_in_the_phase_or_call_from_the_step_on) {
   for (const char* phase : {"data", "backward", "gradient-norm", "all_reduce", "send"}) {
-    const auto fault = drill(say("rank=1 step=5 phase=", phase, " action=throw"));
+    const auto fault = fault_drill(say("rank=1 step=5 phase=", phase, " action=throw"));
     EXPECT_THROW(make_step(*fault, 1, 5), std::runtime_error) << phase;
     EXPECT_NO_THROW(make_step(*fault, 0, 5)) << phase;
     EXPECT_NO_THROW(make_step(*fault, 1, 4)) << phase;
     EXPECT_THROW(make_step(*fault, 1, 6), std::runtime_error) << phase;
   }
-  EXPECT_NO_THROW(make_step(*drill("rank=1 step=5 phase=optimizer action=throw"), 1, 5));
-  EXPECT_NO_THROW(make_step(*drill("rank=1 step=5 phase=receive action=throw"), 1, 5));
+  EXPECT_NO_THROW(make_step(*fault_drill("rank=1 step=5 phase=optimizer action=throw"), 1, 5));
+  EXPECT_NO_THROW(make_step(*fault_drill("rank=1 step=5 phase=receive action=throw"), 1, 5));
 }
 
 TEST_F(FaultDrillStep, leaves_in_the_ledger_where_it_struck) {
   Ledger ledger;
   ledger.begin(0, 1, "here");
-  const auto fault = drill("rank=0 step=3 phase=optimizer action=throw");
+  const auto fault = fault_drill("rank=0 step=3 phase=optimizer action=throw");
   ledger.observe([&](const ledger::Progress& at) { fault->strike(0, at); });
   ledger.set_step(3);
   EXPECT_THROW(ledger.enter(Phase::kOptimizer), std::runtime_error);
@@ -90,21 +90,21 @@ TEST_F(FaultDrillStep, leaves_in_the_ledger_where_it_struck) {
 
 TEST_F(FaultDrillStep, comes_back_unless_a_file_says_that_it_came) {
   const std::string each = "rank=1 step=5 phase=data action=throw";
-  EXPECT_THROW(make_step(*drill(each), 1, 5), std::runtime_error);
-  EXPECT_THROW(make_step(*drill(each), 1, 5), std::runtime_error);
-  const auto once = drill(each + " once=" + file_.string());
+  EXPECT_THROW(make_step(*fault_drill(each), 1, 5), std::runtime_error);
+  EXPECT_THROW(make_step(*fault_drill(each), 1, 5), std::runtime_error);
+  const auto once = fault_drill(each + " once=" + file_.string());
   EXPECT_NO_THROW(make_step(*once, 1, 4));
   EXPECT_FALSE(std::filesystem::exists(file_));
   EXPECT_THROW(make_step(*once, 1, 5), std::runtime_error);
   EXPECT_TRUE(std::filesystem::exists(file_));
   EXPECT_NO_THROW(make_step(*once, 1, 5));
-  const auto lost = drill(each + " once=" + (file_ / "no/such").string());
+  const auto lost = fault_drill(each + " once=" + (file_ / "no/such").string());
   EXPECT_THROW(make_step(*lost, 1, 5), EnvironmentError);
 }
 
 TEST_F(FaultDrillStep, ends_the_process_as_it_is_told) {
   const auto ends = [](const char* action) {
-    make_step(*drill(say("rank=1 step=5 phase=forward action=", action)), 1, 5);
+    make_step(*fault_drill(say("rank=1 step=5 phase=forward action=", action)), 1, 5);
   };
   EXPECT_EXIT(ends("kill"), testing::KilledBySignal(SIGKILL), "");
   EXPECT_EXIT(ends("abort"), testing::KilledBySignal(SIGABRT), "");

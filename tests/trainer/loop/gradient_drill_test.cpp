@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-std::optional<GradientDrill> drill(const char* text) {
+std::optional<GradientDrill> gradient_drill(const char* text) {
   return GradientDrill::from([&](const char* name) -> std::optional<std::string> {
     EXPECT_STREQ(name, GradientDrill::kVariable);
     return text ? std::optional<std::string>(text) : std::nullopt;
@@ -15,9 +15,9 @@ std::optional<GradientDrill> drill(const char* text) {
 }
 
 TEST(GradientDrill, is_none_unless_it_is_asked_for) {
-  EXPECT_FALSE(drill(nullptr));
-  EXPECT_TRUE(drill("step=5 rank=1 parameter=head.weight value=nan"));
-  EXPECT_TRUE(drill(" value=-1e6  parameter=head.weight rank=0 step=1 "));
+  EXPECT_FALSE(gradient_drill(nullptr));
+  EXPECT_TRUE(gradient_drill("step=5 rank=1 parameter=head.weight value=nan"));
+  EXPECT_TRUE(gradient_drill(" value=-1e6  parameter=head.weight rank=0 step=1 "));
 }
 
 TEST(GradientDrill, refuses_words_it_does_not_know) {
@@ -26,7 +26,7 @@ TEST(GradientDrill, refuses_words_it_does_not_know) {
         "step=5 rank=1 parameter=a value=one", "step=5 rank=1 parameter= value=1",
         "step=5 step=6 rank=1 parameter=a value=1", "step=5 rank=1 parameter=a value=1 times=2",
         "step=5 rank=1 parameter=a value=1 now", "step=5 rank=1x parameter=a value=1"}) {
-    EXPECT_THROW(drill(text), ConfigError) << text;
+    EXPECT_THROW(gradient_drill(text), ConfigError) << text;
   }
 }
 

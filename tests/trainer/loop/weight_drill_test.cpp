@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-std::optional<WeightDrill> drill(const char* text) {
+std::optional<WeightDrill> weight_drill(const char* text) {
   return WeightDrill::from([&](const char* name) -> std::optional<std::string> {
     EXPECT_STREQ(name, WeightDrill::kVariable);
     return text ? std::optional<std::string>(text) : std::nullopt;
@@ -16,9 +16,9 @@ std::optional<WeightDrill> drill(const char* text) {
 }
 
 TEST(WeightDrill, is_none_unless_it_is_asked_for) {
-  EXPECT_FALSE(drill(nullptr));
-  EXPECT_TRUE(drill("step=5 rank=1 parameter=head.weight bit=0"));
-  EXPECT_TRUE(drill("step=5 rank=1 parameter=head.weight bit=0 once=struck"));
+  EXPECT_FALSE(weight_drill(nullptr));
+  EXPECT_TRUE(weight_drill("step=5 rank=1 parameter=head.weight bit=0"));
+  EXPECT_TRUE(weight_drill("step=5 rank=1 parameter=head.weight bit=0 once=struck"));
 }
 
 TEST(WeightDrill, refuses_words_it_does_not_know) {
@@ -26,7 +26,7 @@ TEST(WeightDrill, refuses_words_it_does_not_know) {
                            "step=5 rank=1 parameter=a bit=-1", "step=5 rank=1 parameter=a bit=32",
                            "step=5 rank=1 parameter=a bit=", "step=5 rank=1 parameter=a value=nan",
                            "step=5 rank=1 parameter=a bit=1 times=2"}) {
-    EXPECT_THROW(drill(text), ConfigError) << text;
+    EXPECT_THROW(weight_drill(text), ConfigError) << text;
   }
 }
 
@@ -47,7 +47,7 @@ TEST(WeightDrill, flips_the_bit_once) {
   Gain gain;
   ParamStore& store = gain.store;
   const float* const values = gain.values;
-  auto sign = *drill("step=5 rank=1 parameter=gain bit=31");
+  auto sign = *weight_drill("step=5 rank=1 parameter=gain bit=31");
   Stream stream;
   sign.strike(stream, store, 1, 4);
   EXPECT_EQ(values[0], 1);
@@ -56,7 +56,7 @@ TEST(WeightDrill, flips_the_bit_once) {
   EXPECT_EQ(values[1], 1);
   sign.strike(stream, store, 1, 5);  // taken again after a rollback
   EXPECT_EQ(values[0], -1);
-  auto other = *drill("step=5 rank=0 parameter=gain bit=31");
+  auto other = *weight_drill("step=5 rank=0 parameter=gain bit=31");
   other.strike(stream, store, 1, 5);
   EXPECT_EQ(values[0], -1);
 }
@@ -68,7 +68,7 @@ TEST(WeightDrill, can_spare_the_runs_that_are_started_anew) {
   Stream stream;
   for (const float expected : {-1.0F, 1.0F}) {
     Gain gain;
-    drill(text.c_str())->strike(stream, gain.store, 1, 5);
+    weight_drill(text.c_str())->strike(stream, gain.store, 1, 5);
     EXPECT_EQ(gain.values[0], expected);
   }
 }

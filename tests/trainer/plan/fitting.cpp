@@ -15,7 +15,7 @@ struct Knob {
 };
 
 // The kernels' authors publish what attention reaches.
-constexpr double kPublished = 3;
+constexpr double kMostPublished = 3;
 
 std::vector<Knob> knobs_of(DeviceProfile& profile, const std::vector<const Run*>& runs) {
   std::vector<Knob> knobs{{&profile.streamed, 0.4, 0.95},
@@ -31,7 +31,7 @@ std::vector<Knob> knobs_of(DeviceProfile& profile, const std::vector<const Run*>
     knobs.push_back({&rate.product, 0.3, 0.98});
     knobs.push_back({&rate.half_depth, 1, 1500, 0.03});
     if (kind == static_cast<int>(Numbers::kFloat8)) continue;  // attention is in halves
-    knobs.push_back({&rate.flash, 0.2, 0.85, kPublished});
+    knobs.push_back({&rate.flash, 0.2, 0.85, kMostPublished});
   }
   return knobs;
 }

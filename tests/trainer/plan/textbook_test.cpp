@@ -16,7 +16,7 @@
 namespace trireme {
 namespace {
 
-RunConfig config_of(const std::string& model, const std::string& layout, int ranks = 1,
+RunConfig textbook_config(const std::string& model, const std::string& layout, int ranks = 1,
                     const std::string& dtype = "bfloat16") {
   const std::string toml = "[model]\n" + model +
                            "\n[data]\ntrain = [{ path = \"nowhere\" }]\n[training]\nsteps = 10\n"
@@ -43,7 +43,7 @@ TEST(Textbook, zero_divides_a_stage_each) {
 TEST(Textbook, the_plan_takes_what_the_theory_says) {
   for (int zero = 0; zero <= 3; ++zero) {
     const RunConfig config =
-        config_of("flavor = \"llama2-7b\"",
+        textbook_config("flavor = \"llama2-7b\"",
                   "global_batch_size = 8\n[parallelism]\nzero = " + std::to_string(zero), 8);
     const ModelPlan model = plan_model(config);
     const double parameters = static_cast<double>(model.parameters);
@@ -64,7 +64,7 @@ TEST(Textbook, the_plan_takes_what_the_theory_says) {
 TEST(Textbook, a_sum_over_ranks_sends_twice_what_the_others_have) {
   for (const int n : {2, 4, 8}) {
     for (const int zero : {0, 1}) {
-      const RunConfig config = config_of(
+      const RunConfig config = textbook_config(
           "flavor = \"llama2-7b\"\nnum_hidden_layers = 2",
           "global_batch_size = 8\n[parallelism]\nzero = " + std::to_string(zero), n, "float32");
       const StepPlan step = plan_layout(config, {}).places.front().step;
@@ -108,7 +108,7 @@ TEST(Textbook, bubbles) {
 // 6 N D: a multiply and an add for each weight of a product and token forward, twice that
 // backward; tables that are only looked up are no part of N, attention's scores are extra.
 TEST(Textbook, six_flops_for_each_parameter_and_token) {
-  const RunConfig config = config_of("flavor = \"llama2-7b\"", "");
+  const RunConfig config = textbook_config("flavor = \"llama2-7b\"", "");
   const ModelPlan plan = plan_model(config);
   const ModelConfig& m = config.model;
   const std::int64_t block =

@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import time
 
+LIMIT = 600  # seconds for an answer, which only end what hangs
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 
 
@@ -46,11 +47,10 @@ class Browser:
         self.process.wait()
         os.close(self.write)
         os.close(self.read)
-        for _ in range(20):  # its children may still write there
+        deadline = time.monotonic() + LIMIT  # its children may still write there
+        while os.path.exists(self.folder.name) and time.monotonic() < deadline:
             shutil.rmtree(self.folder.name, ignore_errors=True)
-            if not os.path.exists(self.folder.name):
-                break
-            time.sleep(0.1)
+            time.sleep(0.01)
 
     def receive(self, deadline):
         while b"\0" not in self.buffer:
@@ -67,7 +67,7 @@ class Browser:
         if self.session:
             request["sessionId"] = self.session
         os.write(self.write, json.dumps(request).encode() + b"\0")
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + LIMIT
         while True:
             message = self.receive(deadline)
             if message.get("id") == self.count:
@@ -78,7 +78,7 @@ class Browser:
     def open(self, path):
         self.events.clear()
         self.call("Page.navigate", url=pathlib.Path(path).resolve().as_uri())
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + LIMIT
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self.receive(deadline))
         # Curves are drawn before the second frame.

@@ -35,13 +35,13 @@ std::map<std::string, double> lost(const Goodput& found) {
 }
 
 TEST(Event, times_are_seconds_and_nonsense_is_none) {
-  const auto time = [](const char* text) { return time_of(Event{{"time", text}}); };
+  const auto time = [](const char* text) { return time_of(RunEvent{{"time", text}}); };
   EXPECT_EQ(time("1970-01-02T00:00:01.250Z"), 86401.25);
   for (const char* text :
        {"", "<i>", "2026-03-01", "2026-03-01T12:00:nanZ", "2026-03-01T12:00:99Z"}) {
     EXPECT_FALSE(time(text)) << text;
   }
-  EXPECT_FALSE(time_of(Event{{"time", 5}}));
+  EXPECT_FALSE(time_of(RunEvent{{"time", 5}}));
 }
 
 TEST(Goodput, a_supervised_run_tells_where_the_time_went) {

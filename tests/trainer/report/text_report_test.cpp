@@ -49,8 +49,8 @@ RunData sample(const std::string& folder, const std::string& seed) {
   run.folder = folder;
   run.metrics["loss"] = {.steps = {1, 2, 3}, .values = {4, 3, 2}};
   run.config_text = "[job]\nseed = " + seed + " # command line\nthreads = 0 # default\n";
-  run.events = {Event::parse(R"({"time":"2026-03-01T12:00:00.1Z","event":"start","step":0})"),
-                Event::parse("{\"time\":\"2026-03-01T12:00:09.1Z\",\"event\":\"failure\","
+  run.events = {RunEvent::parse(R"({"time":"2026-03-01T12:00:00.1Z","event":"start","step":0})"),
+                RunEvent::parse("{\"time\":\"2026-03-01T12:00:09.1Z\",\"event\":\"failure\","
                              "\"step\":2,\"text\":\"rank 3 \\u001b[2Jis gone\"}")};
   return run;
 }

@@ -41,7 +41,7 @@ LedgerStep step_of(std::int64_t number) {
           .products_chosen = true};
 }
 
-std::vector<std::string> lines_of(const std::filesystem::path& path) {
+std::vector<std::string> ledger_lines(const std::filesystem::path& path) {
   std::vector<std::string> lines;
   std::istringstream text(read_text(path));
   for (std::string line; std::getline(text, line);) lines.push_back(line);
@@ -84,7 +84,7 @@ TEST(StepLedger, grows_over_restarts_and_loses_only_what_a_kill_has_torn) {
     StepLedger ledger(path, begin_after(2));
     ledger.append(step_of(3));
   }
-  const std::vector<std::string> lines = lines_of(path);
+  const std::vector<std::string> lines = ledger_lines(path);
   ASSERT_EQ(lines.size(), 6u);
   std::uint64_t chain = 0;
   for (const std::string& line : lines) {
