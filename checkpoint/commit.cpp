@@ -118,7 +118,8 @@ void sweep_leftovers(const fs::path& folder) {
 
 void check_space(const fs::path& folder, std::uint64_t bytes) {
   struct statvfs status {};
-  if (::statvfs(folder.c_str(), &status) != 0) throw_file_error("ask the free space of", folder, errno);
+  if (::statvfs(folder.c_str(), &status) != 0)
+    throw_file_error("ask the free space of", folder, errno);
   const std::uint64_t free = std::uint64_t{status.f_bavail} * status.f_frsize;
   const std::uint64_t wanted = bytes + bytes / 20;
   if (free >= wanted) return;

@@ -56,7 +56,8 @@ void IndexedDataset::check_header() {
            "make token files with `trireme tokenize` or Megatron-LM's preprocess_data.py");
   }
   if (index_.size() < kIndexHeaderBytes) {
-    refuse(file, say("is cut off: ", index_.size(), " bytes, the header alone has ", kIndexHeaderBytes),
+    refuse(file,
+           say("is cut off: ", index_.size(), " bytes, the header alone has ", kIndexHeaderBytes),
            kTokenizeAgain);
   }
   const auto version = load<std::uint64_t>(index_.data() + 9);
@@ -87,7 +88,8 @@ void IndexedDataset::check_header() {
     refuse(file, "has a mode per sequence (a multimodal dataset)", "give a dataset of text");
   }
   if (left != 0) {
-    refuse(file, say("has ", left, " bytes more than its ", sequences, " sequences need"), kTokenizeAgain);
+    refuse(file, say("has ", left, " bytes more than its ", sequences, " sequences need"),
+           kTokenizeAgain);
   }
   if (bounds == 0) refuse(file, "has no document bounds", kTokenizeAgain);
   set_tokens(stream_, stream_, static_cast<TokenType>(code));
@@ -138,7 +140,8 @@ void IndexedDataset::check_arrays() const {
     before = bound;
   }
   if (before != sequences_) {
-    refuse(file, say("the last document ends at sequence ", before, " of ", sequences_), kTokenizeAgain);
+    refuse(file, say("the last document ends at sequence ", before, " of ", sequences_),
+           kTokenizeAgain);
   }
 }
 

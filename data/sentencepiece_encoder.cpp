@@ -7,7 +7,6 @@
 namespace trireme::data {
 namespace {
 
-
 // Bytes at the front that the library would not give back: U+2581 or no UTF-8.
 std::size_t foreign_size(std::string_view text) {
   if (text.substr(0, kSpaceMark.size()) == kSpaceMark) return kSpaceMark.size();

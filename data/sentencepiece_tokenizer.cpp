@@ -15,7 +15,6 @@
 namespace trireme::data {
 namespace {
 
-
 // What normalizers and vocabularies are known to change: runs, edges and kinds of white
 // space, ligatures, fractions, full-width forms, combining marks, rare characters.
 constexpr std::string_view kTrial{

@@ -25,8 +25,8 @@ constexpr std::uint64_t kSplitSeed = 0x73706C6974;  // "split"
 
 std::string hash_of_job(const Tokenizer& tokenizer, const std::vector<InputFile>& inputs,
                         const TokenizeSpec& spec) {
-  json job{kProgressFormat,       tokenizer.name(),   tokenizer.hash(),
-           spec.json_key, spec.end_documents, spec.validation_share};
+  json job{kProgressFormat, tokenizer.name(),   tokenizer.hash(),
+           spec.json_key,   spec.end_documents, spec.validation_share};
   for (const InputFile& input : inputs) {
     const auto changed = std::filesystem::last_write_time(input.path).time_since_epoch().count();
     job.push_back({input.path.string(), input.bytes, changed});

@@ -11,15 +11,14 @@
 #include "model/base/file.h"
 
 namespace trireme::checkpoint {
-namespace {
-
-}  // namespace
+namespace {}  // namespace
 
 MappedShard::MappedShard(const std::filesystem::path& path, std::uint64_t bytes) : bytes_(bytes) {
   File::open_append(path).close();  // there it is, whether or not it was
   const File file = File::open_write(path);
   const int descriptor = file.descriptor();
-  if (file.size() != bytes && ::ftruncate(descriptor, 0) != 0) throw_file_error("empty", path, errno);
+  if (file.size() != bytes && ::ftruncate(descriptor, 0) != 0)
+    throw_file_error("empty", path, errno);
   const int reason = ::posix_fallocate(descriptor, 0, static_cast<off_t>(bytes));
   if (reason != 0) throw_file_error("take memory for", path, reason);
   void* mapped =

@@ -26,7 +26,8 @@ std::string prefix() {
 }
 
 void make_own_folder(const fs::path& path) {
-  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) throw_file_error("create folder", path, errno);
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
+    throw_file_error("create folder", path, errno);
   struct stat found {};
   if (::lstat(path.c_str(), &found) != 0) throw_file_error("look at", path, errno);
   if (S_ISDIR(found.st_mode) && found.st_uid == ::geteuid() && (found.st_mode & 077) == 0) return;
@@ -147,7 +148,8 @@ void check_memory_room(const fs::path& place, const fs::path& folder, std::uint6
   const std::uint64_t taken = taken_by(folder);
   const std::uint64_t more = bytes > taken ? bytes - taken : 0;
   struct statvfs status {};
-  if (::statvfs(place.c_str(), &status) != 0) throw_file_error("ask the free space of", place, errno);
+  if (::statvfs(place.c_str(), &status) != 0)
+    throw_file_error("ask the free space of", place, errno);
   const std::uint64_t room = std::uint64_t{status.f_bavail} * status.f_frsize;
   const auto check = [&](std::uint64_t has, const std::string& who) {
     if (more + more / 20 <= has) return;

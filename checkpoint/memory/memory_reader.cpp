@@ -7,10 +7,10 @@
 
 #include "checkpoint/crc32c.h"
 #include "checkpoint/division.h"
+#include "checkpoint/json_object.h"
 #include "checkpoint/load.h"
 #include "checkpoint/memory/fetch.h"
 #include "checkpoint/scan.h"
-#include "checkpoint/json_object.h"
 #include "model/base/error.h"
 
 namespace trireme::checkpoint {

@@ -29,8 +29,9 @@ constexpr auto kLater = std::to_array<LaterRange>(
      {0x1E4EC, 0x1E4EF}});
 
 bool is_later(utf8proc_int32_t c) {
-  const auto* const found = std::lower_bound(
-      kLater.begin(), kLater.end(), c, [](const LaterRange& range, auto at) { return range.last < at; });
+  const auto* const found =
+      std::lower_bound(kLater.begin(), kLater.end(), c,
+                       [](const LaterRange& range, auto at) { return range.last < at; });
   return found != kLater.end() && c >= found->first;
 }
 

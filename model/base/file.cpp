@@ -149,7 +149,8 @@ void sync_folder(const std::filesystem::path& folder) {
   const int reason = errno;
   ::close(descriptor);
   errno = reason;
-  if (status != 0 && reason != EINVAL) throw_file_error("sync", folder, errno);  // some file systems cannot
+  if (status != 0 && reason != EINVAL)
+    throw_file_error("sync", folder, errno);  // some file systems cannot
 }
 
 void make_folders(const std::filesystem::path& folder) {

@@ -13,7 +13,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 class SharingSimulation {
  public:
   SharingSimulation(const Schedule& schedule, const ActionCosts& costs,
-          const std::function<double(int)>& pace)
+                    const std::function<double(int)>& pace)
       : schedule_(schedule),
         table_(schedule),
         costs_(costs),

@@ -70,7 +70,7 @@ TEST(Hdf5, other_peoples_reader_sees_every_tensor_of_every_cut) {
   for (const fs::path& folder :
        {scratch.path() / "moved", scratch.path() / "one/checkpoints/step-00000001"}) {
     const auto [code, said] = run_reader(say("cd / && /usr/bin/python3 ", TRIREME_HDF5_READER, " ",
-                                      folder.string(), " ", expected.string()));
+                                             folder.string(), " ", expected.string()));
     EXPECT_EQ(code, 0) << said;
     EXPECT_EQ(said, "7 tensors agree\n");
   }

@@ -294,7 +294,8 @@ TEST(SidecarTest, only_the_sidecar_of_these_files_counts) {
 
   write_set(4);  // the same size, other tokens
   EXPECT_FALSE(std::filesystem::exists(sidecar_path(folder / "set")));
-  for (const std::string& foreign : {sidecar_text, std::string("{}"), std::string("[1"), std::string()}) {
+  for (const std::string& foreign :
+       {sidecar_text, std::string("{}"), std::string("[1"), std::string()}) {
     folder.write("set.json", foreign);
     EXPECT_FALSE(read_sidecar(folder / "set", IndexedDataset(folder / "set")));
   }

@@ -82,7 +82,8 @@ TEST(MegatronOrderTest, its_blend_is_that_of_numpy_and_can_be_counted) {
 }
 
 // Document d of the set holds d, 1000 + d, 2000 + d, ...
-void write_megatron_set(const std::filesystem::path& prefix, const std::vector<std::int32_t>& sizes) {
+void write_megatron_set(const std::filesystem::path& prefix,
+                        const std::vector<std::int32_t>& sizes) {
   IndexedDatasetWriter writer(prefix, TokenType::kI32);
   for (std::size_t d = 0; d < sizes.size(); ++d) {
     std::vector<std::int32_t> ids(static_cast<std::size_t>(sizes[d]));

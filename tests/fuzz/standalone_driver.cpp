@@ -1,8 +1,9 @@
 // Runs a libFuzzer target where libFuzzer is not at hand:
-//   TARGET SECONDS [SEED] CORPUS...
-// replays every file of the corpus, then feeds it random mutations of them for about
-// SECONDS. The same seed tries the same inputs in the same order. An input that kills
-// the process is left in <target>-crash-input in the current folder.
+//   TARGET SECONDS|COUNTx [SEED] CORPUS...
+// replays every file of the corpus, then feeds it random mutations of them: for about SECONDS, or
+// COUNT of them ("5000x"). The same seed, or TRIREME_SEED where none is given, tries the same
+// inputs in the same order. An input that kills the process is left in <target>-crash-input in the
+// current folder.
 #include <signal.h>
 #include <unistd.h>
 
@@ -178,11 +179,15 @@ class Mutator {
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::fprintf(stderr, "usage: %s SECONDS [SEED] CORPUS...\n", argv[0]);
+    std::fprintf(stderr, "usage: %s SECONDS|COUNTx [SEED] CORPUS...\n", argv[0]);
     return 2;
   }
-  const double seconds = std::atof(argv[1]);
-  std::uint64_t seed = 1;
+  const std::string much = argv[1];
+  const bool counted = much.ends_with('x');
+  const double seconds = counted ? 1e9 : std::atof(argv[1]);
+  const std::uint64_t most = counted ? std::strtoull(argv[1], nullptr, 10) : ~0ull;
+  const char* drawn = std::getenv("TRIREME_SEED");
+  std::uint64_t seed = drawn == nullptr ? 1 : std::strtoull(drawn, nullptr, 10);
   std::vector<std::filesystem::path> folders;
   for (int i = 2; i < argc; ++i) {
     const std::string word = argv[i];
@@ -205,7 +210,7 @@ int main(int argc, char** argv) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   Mutator mutator(corpus, seed);
   std::uint64_t tried = 0;
-  for (; std::chrono::steady_clock::now() < end; ++tried) try_input(mutator.next());
+  for (; tried < most && std::chrono::steady_clock::now() < end; ++tried) try_input(mutator.next());
   std::printf("%zu inputs of the corpus and %llu mutations, seed %llu: no complaint\n",
               corpus.size(), static_cast<unsigned long long>(tried),
               static_cast<unsigned long long>(seed));

@@ -11,7 +11,6 @@
 namespace trireme {
 namespace {
 
-
 std::uint64_t bits(double value) {
   return std::bit_cast<std::uint64_t>(value);
 }

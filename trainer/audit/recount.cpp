@@ -12,7 +12,6 @@
 namespace trireme {
 namespace {
 
-
 template <class Use>
 void for_each_sample(const LedgerStep& step, const Use& use) {
   const data::LeftOut left_out = left_out_inside(step);

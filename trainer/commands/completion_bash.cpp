@@ -37,7 +37,8 @@ std::string bash_value_cases(const CommandOutline& program) {
   return cases;
 }
 
-constexpr const char* kBashScript = R"SH(# bash completion of trireme: source <(trireme completion bash)
+constexpr const char* kBashScript =
+    R"SH(# bash completion of trireme: source <(trireme completion bash)
 _trireme() {{
   local line=${{COMP_LINE:0:COMP_POINT}} path=trireme words= keys= values= takes_value= prefix= one
   local word=${{line##*[[:space:]]}}
@@ -92,7 +93,8 @@ std::string bash_completion(const CommandOutline& program) {
   }
   using Outline = CommandOutline;
   return fmt::format(
-      kBashScript, fmt::arg("paths", quoted_paths(program, " | ", [](const Outline&) { return true; })),
+      kBashScript,
+      fmt::arg("paths", quoted_paths(program, " | ", [](const Outline&) { return true; })),
       fmt::arg("words", words), fmt::arg("keys", keys),
       fmt::arg("config_paths",
                quoted_paths(program, " | ", [](const Outline& one) { return one.takes_config; })),

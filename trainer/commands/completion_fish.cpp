@@ -47,7 +47,8 @@ std::string command_lines(const CommandOutline& command) {
   return lines;
 }
 
-constexpr const char* kFishScript = R"SH(# fish completion of trireme: trireme completion fish | source
+constexpr const char* kFishScript =
+    R"SH(# fish completion of trireme: trireme completion fish | source
 function __trireme_where
     set -l where trireme
     for word in (commandline -opc)[2..-1]
@@ -82,7 +83,8 @@ std::string fish_completion(const CommandOutline& program) {
   }
   using Outline = CommandOutline;
   return fmt::format(
-      kFishScript, fmt::arg("paths", quoted_paths(program, " ", [](const Outline&) { return true; })),
+      kFishScript,
+      fmt::arg("paths", quoted_paths(program, " ", [](const Outline&) { return true; })),
       fmt::arg("config_paths",
                quoted_paths(program, " ", [](const Outline& one) { return one.takes_config; })),
       fmt::arg("commands", commands), fmt::arg("keys", keys));

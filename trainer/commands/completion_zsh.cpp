@@ -107,7 +107,8 @@ std::string zsh_completion(const CommandOutline& program) {
   }
   using Outline = CommandOutline;
   return fmt::format(
-      kZshScript, fmt::arg("paths", quoted_paths(program, "|", [](const Outline&) { return true; })),
+      kZshScript,
+      fmt::arg("paths", quoted_paths(program, "|", [](const Outline&) { return true; })),
       fmt::arg("words", words), fmt::arg("keys", keys),
       fmt::arg("config_paths",
                quoted_paths(program, "|", [](const Outline& one) { return one.takes_config; })),

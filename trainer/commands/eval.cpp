@@ -80,7 +80,8 @@ void ask(const MultipleChoice& test, Inference& model) {
 }
 
 // Before there is a model: bad files are refused at once.
-std::vector<MultipleChoice> open_questions(const TrainedModel& trained, const EvalOptions& options) {
+std::vector<MultipleChoice> open_questions(const TrainedModel& trained,
+                                           const EvalOptions& options) {
   if (options.multiple_choice.empty()) return {};
   const auto tokenizer = open_tokenizer_for(trained, options.tokenizer);
   std::vector<MultipleChoice> tests;

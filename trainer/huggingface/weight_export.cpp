@@ -66,8 +66,8 @@ WeightExport::WeightExport(const Spec& spec) : spec_(spec), tensors_(foreign_ten
       const checkpoint::StoredTensor* stored = spec_.manifest.find(kWeightsPrefix + part.parameter);
       const bool fits = stored && stored->shape == part.shape && stored->dtype == DType::kF32;
       if (!fits) {
-        throw CheckpointError(say(spec_.checkpoint.string(), " holds no float32 tensor ", kWeightsPrefix,
-                                  part.parameter, " of shape ", part.shape));
+        throw CheckpointError(say(spec_.checkpoint.string(), " holds no float32 tensor ",
+                                  kWeightsPrefix, part.parameter, " of shape ", part.shape));
       }
       known.insert(stored->name);
     }

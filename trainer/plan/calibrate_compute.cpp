@@ -23,20 +23,21 @@ struct ProductSizes {
 };
 // Of small models: tokens times a projection, and a weight's gradient.
 constexpr std::array<ProductSizes, 10> kProducts{{{128, 128, 128},
-                                           {256, 512, 128},
-                                           {512, 128, 512},
-                                           {512, 512, 256},
-                                           {1024, 256, 256},
-                                           {256, 1024, 256},
-                                           {256, 256, 1024},
-                                           {512, 1536, 512},
-                                           {512, 512, 2048},
-                                           {1024, 1024, 1024}}};
+                                                  {256, 512, 128},
+                                                  {512, 128, 512},
+                                                  {512, 512, 256},
+                                                  {1024, 256, 256},
+                                                  {256, 1024, 256},
+                                                  {256, 256, 1024},
+                                                  {512, 1536, 512},
+                                                  {512, 512, 2048},
+                                                  {1024, 1024, 1024}}};
 
 struct Heads {
   std::int64_t width, seq;
 };
-constexpr std::array<Heads, 5> kAttentionSizes{{{32, 128}, {32, 512}, {64, 256}, {64, 512}, {128, 256}}};
+constexpr std::array<Heads, 5> kAttentionSizes{
+    {{32, 128}, {32, 512}, {64, 256}, {64, 512}, {128, 256}}};
 
 // Seconds of a FLOP that all FLOPs take, at least a tenth of what they take where most is reached.
 double main_factor(double factor, double best) {

@@ -22,8 +22,9 @@ constexpr std::int64_t kUpdated = std::int64_t{1} << 21;
 
 void ComputeCalibration::streams(DeviceProfile& profile, Numbers numbers) {
   const DType dtype = numbers == Numbers::kHalf ? DType::kBf16 : DType::kF32;
-  const std::pair<Shape, DType> x{{kStreamRows, kStreamWidth}, dtype}, wide{{kStreamRows, 2 * kStreamWidth}, dtype},
-      gain{{kStreamWidth}, dtype}, gain_sum{{kStreamWidth}, DType::kF32}, each{{kStreamRows}, DType::kF32},
+  const std::pair<Shape, DType> x{{kStreamRows, kStreamWidth}, dtype},
+      wide{{kStreamRows, 2 * kStreamWidth}, dtype}, gain{{kStreamWidth}, dtype},
+      gain_sum{{kStreamWidth}, DType::kF32}, each{{kStreamRows}, DType::kF32},
       ids{{kStreamRows}, DType::kI32};
   ProductRate& rate = profile.rates[static_cast<std::size_t>(numbers)];
   const auto reach = [&](const StreamKind& kind, std::int64_t elements, const Set& set,

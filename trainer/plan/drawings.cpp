@@ -37,7 +37,8 @@ std::string framed(std::size_t rows, const std::string& inside, const char* what
 std::string memory_svg(const RunPlan& plan) {
   const double scale =
       std::max(plan.available, static_cast<double>(plan.layout.most_device_bytes()));
-  const std::vector<int> rows = shown_rows(static_cast<int>(plan.layout.places.size()), kMostDrawnRows);
+  const std::vector<int> rows =
+      shown_rows(static_cast<int>(plan.layout.places.size()), kMostDrawnRows);
   std::string inside;
   double y = 0;
   for (const int row : rows) {

@@ -25,8 +25,8 @@ std::string bar(const MemoryPlan& plan, double scale, int columns, const Canvas&
     bytes += static_cast<double>(classes[i].second);
     const int next = std::min(columns, static_cast<int>(std::lround(bytes / scale * columns)));
     if (next > end) {
-      text += painted(std::string(static_cast<std::size_t>(next - end), kClassLetters[i]), kClassColors[i],
-                      canvas);
+      text += painted(std::string(static_cast<std::size_t>(next - end), kClassLetters[i]),
+                      kClassColors[i], canvas);
     }
     end = std::max(end, next);
   }

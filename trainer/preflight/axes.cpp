@@ -194,7 +194,8 @@ Judgement judge_axes(const std::vector<Figures>& by_rank) {
 }  // namespace
 
 Check axes(const RankGroups& groups, Device device, bool thorough) {
-  return {"axes", [&groups, device, thorough] { return measure_axes(groups, device, thorough); }, judge_axes};
+  return {"axes", [&groups, device, thorough] { return measure_axes(groups, device, thorough); },
+          judge_axes};
 }
 
 }  // namespace trireme::preflight

@@ -158,8 +158,9 @@ Check folders(const RunConfig& config, const RankGroups& groups, Device device, 
     }
     return found;
   };
-  return {"folders", measure,
-          [thorough](const std::vector<Figures>& by_rank) { return judge_folders(by_rank, thorough); }};
+  return {"folders", measure, [thorough](const std::vector<Figures>& by_rank) {
+            return judge_folders(by_rank, thorough);
+          }};
 }
 
 }  // namespace trireme::preflight

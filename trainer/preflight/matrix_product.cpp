@@ -194,7 +194,8 @@ Judgement judge_products(const std::vector<Figures>& by_rank) {
 
 Check matrix_product(const std::string& dtype, Device device, double seconds, Communicator& all) {
   const DType compute = compute_dtype(dtype);
-  return {"matrix product", [=, &all] { return measure_products(compute, device, seconds, all); }, judge_products};
+  return {"matrix product", [=, &all] { return measure_products(compute, device, seconds, all); },
+          judge_products};
 }
 
 }  // namespace trireme::preflight

@@ -46,7 +46,7 @@ std::string identity_of(const RunConfig& config) {
 }
 
 Figures measure_memory(const RunConfig& config, const World& world, const RankGroups& groups,
-                Device device) {
+                       Device device) {
   const MemoryPlan plan = plan_engine(engine_spec(config), groups, device).memory;
   const std::size_t available = available_memory(device, world.ranks_on_device());
   require_fit(config, device, plan, available);
@@ -90,9 +90,10 @@ Judgement judge_memory(const std::vector<Figures>& by_rank) {
 
 Check memory_room(const RunConfig& config, const World& world, const RankGroups& groups,
                   Device device) {
-  return {"memory",
-          [&config, &world, &groups, device] { return measure_memory(config, world, groups, device); },
-          judge_memory};
+  return {
+      "memory",
+      [&config, &world, &groups, device] { return measure_memory(config, world, groups, device); },
+      judge_memory};
 }
 
 }  // namespace trireme::preflight

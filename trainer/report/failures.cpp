@@ -31,7 +31,8 @@ class Parts {
     if (!text_.empty()) text_ += "; ";
     text_ += fmt::format(form, value);
   }
-  void seconds(const RunEvent& event, const char* key, fmt::format_string<const std::string&> form) {
+  void seconds(const RunEvent& event, const char* key,
+               fmt::format_string<const std::string&> form) {
     if (const auto number = number_of(event, key)) add(human_duration(*number), form);
   }
   void count(const RunEvent& event, const char* key, fmt::format_string<const std::string&> form) {

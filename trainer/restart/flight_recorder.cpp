@@ -51,7 +51,8 @@ void require_sound(const fs::path& path, const ledger::Header& header, const Led
   const auto damaged = [&](const std::string& what) {
     return EnvironmentError(say(path.string(), ": a damaged ledger: ", what));
   };
-  if (header.ranks < 1 || header.ranks > kMostRecordedRanks) throw damaged(say(header.ranks, " ranks"));
+  if (header.ranks < 1 || header.ranks > kMostRecordedRanks)
+    throw damaged(say(header.ranks, " ranks"));
   if (path.filename() != ledger_file_name(header.rank) || header.rank >= header.ranks) {
     throw damaged(say("it calls itself that of rank ", header.rank, " of ", header.ranks));
   }

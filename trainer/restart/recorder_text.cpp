@@ -21,9 +21,10 @@ constexpr std::int64_t kNanosecondsPerSecond = 1'000'000'000;
 
 // As events.jsonl has it, so that texts compare like times.
 std::string time_text(std::int64_t unix_nanoseconds) {
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z",
-                     fmt::gmtime(static_cast<std::time_t>(unix_nanoseconds / kNanosecondsPerSecond)),
-                     unix_nanoseconds / 1'000'000 % 1000);
+  return fmt::format(
+      "{:%Y-%m-%dT%H:%M:%S}.{:03}Z",
+      fmt::gmtime(static_cast<std::time_t>(unix_nanoseconds / kNanosecondsPerSecond)),
+      unix_nanoseconds / 1'000'000 % 1000);
 }
 
 std::string state_text(const RecordedRank& rank) {

@@ -31,20 +31,22 @@ void gelu_backward(Stream&, Tensor dx, Tensor dy, Tensor x) {
 void swiglu(Stream&, Tensor y, Tensor x) {
   const std::int64_t width = y.width();
   with_kernels(x.dtype, [&]<Isa isa, class T>() {
-    parallel_for(y.rows(), kActivationGrain / width + 1, [&](std::int64_t first, std::int64_t last) {
-      simd::swiglu<isa, T>(at<T>(y, first * width), at<T>(x, first * 2 * width), last - first,
-                           width);
-    });
+    parallel_for(y.rows(), kActivationGrain / width + 1,
+                 [&](std::int64_t first, std::int64_t last) {
+                   simd::swiglu<isa, T>(at<T>(y, first * width), at<T>(x, first * 2 * width),
+                                        last - first, width);
+                 });
   });
 }
 
 void swiglu_backward(Stream&, Tensor dx, Tensor dy, Tensor x) {
   const std::int64_t width = dy.width();
   with_kernels(x.dtype, [&]<Isa isa, class T>() {
-    parallel_for(dy.rows(), kActivationGrain / width + 1, [&](std::int64_t first, std::int64_t last) {
-      simd::swiglu_backward<isa, T>(at<T>(dx, first * 2 * width), at<T>(dy, first * width),
-                                    at<T>(x, first * 2 * width), last - first, width);
-    });
+    parallel_for(
+        dy.rows(), kActivationGrain / width + 1, [&](std::int64_t first, std::int64_t last) {
+          simd::swiglu_backward<isa, T>(at<T>(dx, first * 2 * width), at<T>(dy, first * width),
+                                        at<T>(x, first * 2 * width), last - first, width);
+        });
   });
 }
 

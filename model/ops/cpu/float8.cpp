@@ -38,14 +38,16 @@ void quantize_as(std::uint8_t* to, const Tensor& from, float scale, bool transpo
   }
   const std::int64_t rows = from.rows(), columns = from.width();
   const std::int64_t tiles = (columns + kTile - 1) / kTile;
-  parallel_for(tiles, kFloat8Grain / (kTile * rows) + 1, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t row = 0; row < rows; row += kTile) {
-      const std::int64_t end = std::min(rows, row + kTile);
-      for (std::int64_t j = first * kTile; j < std::min(columns, last * kTile); ++j) {
-        for (std::int64_t i = row; i < end; ++i) to[j * rows + i] = code(values[i * columns + j]);
-      }
-    }
-  });
+  parallel_for(tiles, kFloat8Grain / (kTile * rows) + 1,
+               [&](std::int64_t first, std::int64_t last) {
+                 for (std::int64_t row = 0; row < rows; row += kTile) {
+                   const std::int64_t end = std::min(rows, row + kTile);
+                   for (std::int64_t j = first * kTile; j < std::min(columns, last * kTile); ++j) {
+                     for (std::int64_t i = row; i < end; ++i)
+                       to[j * rows + i] = code(values[i * columns + j]);
+                   }
+                 }
+               });
 }
 
 std::array<float, 256> values_of(Float8Format format) {

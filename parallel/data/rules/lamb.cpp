@@ -47,11 +47,12 @@ class LambRule final : public UpdateRule {
         .epsilon = options_.epsilon,
         .weight_decay = range.param->spec.decay ? options_.weight_decay : 0,
         .step = step.update};
-    windows_.each(step, range, kLambStates, Windows::Writes::kState, [&](const Windows::Piece& piece) {
-      ops::adam_direction(
-          step.stream,
-          {piece.weight(), piece.state[0], piece.state[1], piece.grad, step.grad_scale}, how);
-    });
+    windows_.each(
+        step, range, kLambStates, Windows::Writes::kState, [&](const Windows::Piece& piece) {
+          ops::adam_direction(
+              step.stream,
+              {piece.weight(), piece.state[0], piece.state[1], piece.grad, step.grad_scale}, how);
+        });
   }
 
   OptimizerOptions options_;

@@ -37,10 +37,12 @@ class LarsRule final : public UpdateRule {
                               .momentum = options_.momentum,
                               .weight_decay = decays ? options_.weight_decay : 0,
                               .into = learning_rate};
-      windows_.each(step, range, kLarsStates, Windows::Writes::kBoth, [&](const Windows::Piece& piece) {
-        ops::descend(
-            stream, {piece.value, piece.master, piece.state[0], piece.grad, grad_scale, rate}, how);
-      });
+      windows_.each(
+          step, range, kLarsStates, Windows::Writes::kBoth, [&](const Windows::Piece& piece) {
+            ops::descend(stream,
+                         {piece.value, piece.master, piece.state[0], piece.grad, grad_scale, rate},
+                         how);
+          });
     }
   }
 

@@ -25,9 +25,11 @@ class LionRule final : public UpdateRule {
                           .beta1 = options_.beta1,
                           .beta2 = options_.beta2,
                           .weight_decay = range.param->spec.decay ? options_.weight_decay : 0};
-      windows_.each(step, range, kLionStates, Windows::Writes::kBoth, [&](const Windows::Piece& piece) {
-        ops::lion(stream, {piece.value, piece.master, piece.state[0], piece.grad, grad_scale}, how);
-      });
+      windows_.each(
+          step, range, kLionStates, Windows::Writes::kBoth, [&](const Windows::Piece& piece) {
+            ops::lion(stream, {piece.value, piece.master, piece.state[0], piece.grad, grad_scale},
+                      how);
+          });
     }
   }
 

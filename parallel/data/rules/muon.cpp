@@ -91,10 +91,11 @@ void MuonRule::update(Stream& stream, std::span<const UpdateRange> ranges, Tenso
       update_by_adamw(windows_, options_, step, range);
       continue;
     }
-    windows_.each(step, range, kMuonStates, Windows::Writes::kState, [&](const Windows::Piece& piece) {
-      ops::momentum_direction(stream, piece.state[0], piece.grad, grad_scale, options_.momentum,
-                              options_.nesterov);
-    });
+    windows_.each(step, range, kMuonStates, Windows::Writes::kState,
+                  [&](const Windows::Piece& piece) {
+                    ops::momentum_direction(stream, piece.state[0], piece.grad, grad_scale,
+                                            options_.momentum, options_.nesterov);
+                  });
   }
   // In rounds, in which every worker has one matrix, of about the same size.
   const auto group = static_cast<std::size_t>(workers());

@@ -12,7 +12,8 @@ void ParamNorms::prepare(const ParamStore& params, Arena& workspace) {
       if (!param.spec.decay) continue;
       const Cut& cut = param.spec.cut;
       const std::int64_t into =
-          (param.offset - params.units()[static_cast<std::size_t>(weight.unit)].begin) % ops::kNormChunk;
+          (param.offset - params.units()[static_cast<std::size_t>(weight.unit)].begin) %
+          ops::kNormChunk;
       const std::int64_t each = ops::norm_chunks(into + local_shape(param.spec.shape, cut).count());
       const Slice slice = cut.dim < 0 ? Slice{} : cut.slice;
       places_.emplace(param.spec.name, Place{.first = chunks,
@@ -48,8 +49,9 @@ void ParamNorms::measure(Stream& stream, std::span<const UpdateRange> ranges) co
 void ParamNorms::add(Stream& stream, Tensor sums, Tensor x, const UpdateRange& part) const {
   const Place& at = place(*part.param);
   const std::int64_t first = at.into + part.first, into = first % ops::kNormChunk;
-  ops::add_chunk_squares(stream, sums.slice(at.own + first / ops::kNormChunk, ops::norm_chunks(into + x.count())),
-                         x, into);
+  ops::add_chunk_squares(
+      stream, sums.slice(at.own + first / ops::kNormChunk, ops::norm_chunks(into + x.count())), x,
+      into);
 }
 
 const ParamNorms::Place& ParamNorms::place(const Param& param) const {

@@ -26,10 +26,11 @@ class SgdRule final : public UpdateRule {
                               .weight_decay = range.param->spec.decay ? options_.weight_decay : 0,
                               .into = 1,
                               .nesterov = options_.nesterov};
-      windows_.each(step, range, kSgdStates, Windows::Writes::kBoth, [&](const Windows::Piece& piece) {
-        ops::descend(stream, {piece.value, piece.master, piece.state[0], piece.grad, grad_scale},
-                     how);
-      });
+      windows_.each(
+          step, range, kSgdStates, Windows::Writes::kBoth, [&](const Windows::Piece& piece) {
+            ops::descend(stream,
+                         {piece.value, piece.master, piece.state[0], piece.grad, grad_scale}, how);
+          });
     }
   }
 

@@ -116,7 +116,8 @@ struct Computed {
   Computed(Stream& stream, const AttentionCase& how, DType dtype)
       : Computed(stream, how, dtype, qkv_of(how, dtype)) {}
   // Nothing yet.
-  Computed(Stream& stream, const AttentionCase& how, DType dtype, const Values& qkv_values, std::nullptr_t)
+  Computed(Stream& stream, const AttentionCase& how, DType dtype, const Values& qkv_values,
+           std::nullptr_t)
       : x(how),
         dout_values(uniform_values(how.tokens() * how.shape().heads.query(), 2, dtype)),
         qkv(stream, {how.tokens(), how.shape().heads.qkv()}, dtype, qkv_values),
@@ -205,8 +206,9 @@ TEST_P(AttentionDtype, HasTheSameBitsWithAnyNumberOfThreads) {
   const int threads = omp_get_max_threads();
   Stream stream{Device{}};
   // Whole heads, heads cut into shares, and fewer heads than threads.
-  for (const AttentionCase& x : {AttentionCase{2, 200, 4, 4, 32, 0}, AttentionCase{1, 300, 4, 1, 16, 90},
-                        AttentionCase{3, 130, 1, 1, 40, 0}, AttentionCase{1, 20, 1, 1, 8, 0}}) {
+  for (const AttentionCase& x :
+       {AttentionCase{2, 200, 4, 4, 32, 0}, AttentionCase{1, 300, 4, 1, 16, 90},
+        AttentionCase{3, 130, 1, 1, 40, 0}, AttentionCase{1, 20, 1, 1, 8, 0}}) {
     SCOPED_TRACE(::testing::Message() << x);
     omp_set_num_threads(1);
     const Computed alone(stream, x, GetParam());
@@ -259,7 +261,8 @@ TEST_P(AttentionDtype, ByACacheIsThatOfTheWholeSequence) {
   on_every_platform([](Stream& stream) {
     const DType dtype = GetParam();
     for (const AttentionCase& x :
-         {AttentionCase{1, 140, 4, 2, 20, 0}, AttentionCase{1, 5, 2, 2, 64, 0}, AttentionCase{1, 40, 2, 1, 200, 0}}) {
+         {AttentionCase{1, 140, 4, 2, 20, 0}, AttentionCase{1, 5, 2, 2, 64, 0},
+          AttentionCase{1, 40, 2, 1, 200, 0}}) {
       const Computed whole(stream, x, dtype);
       const Heads heads = x.shape().heads;
       const std::int64_t width = heads.kv_heads * heads.width;

@@ -60,7 +60,8 @@ CrossEntropyOutputs cross_entropy_reference(const CrossEntropyProblem& p, double
 
 struct CrossEntropyApplied {
   Held logits, targets, top, total, target, loss, factor;
-  CrossEntropyApplied(Stream& stream, const CrossEntropyProblem& p, std::optional<double> scale = {})
+  CrossEntropyApplied(Stream& stream, const CrossEntropyProblem& p,
+                      std::optional<double> scale = {})
       : logits(stream, {p.rows, p.width}, p.dtype, p.logits),
         targets(stream, {p.rows}, DType::kI32, p.targets),
         top(stream, {p.rows}, accumulator_of(p.dtype)),

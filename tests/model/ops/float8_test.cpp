@@ -288,7 +288,8 @@ TEST(GemmFloat8, multiplies_the_values_of_the_codes) {
         expect_float8_product(stream, {m, n, k, a, kFormats[0]});
         expect_float8_product(stream, {m, n, k, a, kFormats[0], DType::kF32});
         expect_float8_product(stream, {m, n, k, a, kFormats[0], DType::kF32, Into::kAdd});
-        expect_float8_product(stream, {m, n, k, a, kFormats[0], DType::kBf16, Into::kReplace, true});
+        expect_float8_product(stream,
+                              {m, n, k, a, kFormats[0], DType::kBf16, Into::kReplace, true});
       }
       expect_float8_product(stream, {m, n, k, kFormats[0], kFormats[1]});
     }

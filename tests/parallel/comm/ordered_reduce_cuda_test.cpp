@@ -24,7 +24,8 @@ TYPED_TEST_SUITE(OrderedReduceOnCuda, DTypes);
 // The reduction of `all` in a device's memory, with the contribution of `own_rank` apart and
 // overwritten; all.size(): none is apart.
 template <class T>
-std::vector<T> reduced_on_device(Reduce reduce, const std::vector<std::vector<T>>& all, int own_rank) {
+std::vector<T> reduced_on_device(Reduce reduce, const std::vector<std::vector<T>>& all,
+                                 int own_rank) {
   Stream stream(kCuda);
   const std::size_t count = all.front().size(), bytes = count * sizeof(T);
   const Memory others(all.size() * bytes + 1, kCuda), own(bytes + 1, kCuda);

@@ -29,7 +29,7 @@ std::ostream& operator<<(std::ostream& out, const ReplicaCase& c) {
 }
 
 ParallelismConfig replica_layout(std::int64_t pipeline, std::int64_t replicate, std::int64_t shard,
-                         std::int64_t tensor, std::int64_t zero = 1) {
+                                 std::int64_t tensor, std::int64_t zero = 1) {
   ParallelismConfig parallelism;
   parallelism.pipeline = pipeline;
   parallelism.data_replicate = replicate;
@@ -155,12 +155,24 @@ std::vector<ReplicaCase> cases() {
   return {
       {"replicate", replica_layout(1, 2, 1, 1, 0), 1, kMatrix, {0, 1}},
       {"replicate_state", replica_layout(1, 2, 1, 1, 0), 0, kMatrix, {0, 1}, "adam.v"},
-      {"replicate_masters", replica_layout(1, 2, 1, 1, 0), 0, kMatrix, {0, 1}, nullptr, true, DType::kBf16},
+      {"replicate_masters",
+       replica_layout(1, 2, 1, 1, 0),
+       0,
+       kMatrix,
+       {0, 1},
+       nullptr,
+       true,
+       DType::kBf16},
       {"zero1", replica_layout(1, 1, 2, 1), 1, kMatrix, {0, 1}},
       {"zero1_state_alone", replica_layout(1, 1, 2, 1), 0, "layers.0.mlp.up.weight", {}, "adam.m"},
       {"zero3_alone", replica_layout(1, 1, 2, 1, 3), 0, kEmbedding, {}},
       {"tensor_norm", replica_layout(1, 1, 1, 2), 1, kNorm, {0, 1}},
-      {"tensor_norm_in_sequence", in_sequence(replica_layout(1, 1, 1, 2)), 0, kNorm, {0, 1}, "adam.m"},
+      {"tensor_norm_in_sequence",
+       in_sequence(replica_layout(1, 1, 1, 2)),
+       0,
+       kNorm,
+       {0, 1},
+       "adam.m"},
       {"tensor_matrix_alone", replica_layout(1, 1, 1, 2), 1, kMatrix, {}},
       {"pipeline_tied", replica_layout(2, 1, 1, 1), 1, kEmbedding, {0, 1}},
       {"pipeline_tied_state", replica_layout(2, 1, 1, 1), 0, kEmbedding, {0, 1}, "adam.v"},

@@ -52,7 +52,7 @@ TEST(FaultDrill, is_none_unless_it_is_asked_for) {
   EXPECT_TRUE(fault_drill("action=hang step=0  phase=start rank=0"));
   EXPECT_TRUE(
       fault_drill("rank=2 step=5 phase=gradient-norm action=exit; rank=0 step=7 phase=receive "
-            "action=stop"));
+                  "action=stop"));
 }
 
 TEST(FaultDrill, refuses_words_it_does_not_know) {

@@ -17,7 +17,7 @@ namespace trireme {
 namespace {
 
 RunConfig textbook_config(const std::string& model, const std::string& layout, int ranks = 1,
-                    const std::string& dtype = "bfloat16") {
+                          const std::string& dtype = "bfloat16") {
   const std::string toml = "[model]\n" + model +
                            "\n[data]\ntrain = [{ path = \"nowhere\" }]\n[training]\nsteps = 10\n"
                            "seq_len = 512\ndtype = \"" +
@@ -44,7 +44,7 @@ TEST(Textbook, the_plan_takes_what_the_theory_says) {
   for (int zero = 0; zero <= 3; ++zero) {
     const RunConfig config =
         textbook_config("flavor = \"llama2-7b\"",
-                  "global_batch_size = 8\n[parallelism]\nzero = " + std::to_string(zero), 8);
+                        "global_batch_size = 8\n[parallelism]\nzero = " + std::to_string(zero), 8);
     const ModelPlan model = plan_model(config);
     const double parameters = static_cast<double>(model.parameters);
     EXPECT_EQ(model.parameters, 6738415616);

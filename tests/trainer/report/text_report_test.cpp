@@ -51,7 +51,7 @@ RunData sample(const std::string& folder, const std::string& seed) {
   run.config_text = "[job]\nseed = " + seed + " # command line\nthreads = 0 # default\n";
   run.events = {RunEvent::parse(R"({"time":"2026-03-01T12:00:00.1Z","event":"start","step":0})"),
                 RunEvent::parse("{\"time\":\"2026-03-01T12:00:09.1Z\",\"event\":\"failure\","
-                             "\"step\":2,\"text\":\"rank 3 \\u001b[2Jis gone\"}")};
+                                "\"step\":2,\"text\":\"rank 3 \\u001b[2Jis gone\"}")};
   return run;
 }
 
