@@ -12,12 +12,6 @@ namespace {
 
 using nlohmann::json;
 
-json shape_numbers(Shape shape) {
-  json list = json::array();
-  for (int dim = 0; dim < shape.rank(); ++dim) list.push_back(shape[dim]);
-  return list;
-}
-
 json to_json(const StoredFile& file) {
   return {{"file", file.name}, {"bytes", file.bytes}, {"crc32c", hex(file.crc32c)}};
 }
@@ -51,6 +45,12 @@ std::string lines(const List& list) {
 }
 
 }  // namespace
+
+json shape_numbers(const Shape& shape) {
+  json list = json::array();
+  for (int dim = 0; dim < shape.rank(); ++dim) list.push_back(shape[dim]);
+  return list;
+}
 
 std::uint64_t Manifest::bytes() const {
   std::uint64_t sum = view.bytes;

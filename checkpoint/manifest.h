@@ -12,6 +12,9 @@
 
 namespace trireme::checkpoint {
 
+// Its sizes, as a list.
+nlohmann::json shape_numbers(const Shape& shape);
+
 // Where one rectangle of a logical tensor lies: `bytes` row-major bytes at
 // `offset` of a shard file.
 struct Rectangle {

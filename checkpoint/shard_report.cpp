@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/manifest.h"
 #include "checkpoint/names.h"
 #include "model/base/error.h"
 
@@ -9,12 +10,6 @@ namespace trireme::checkpoint {
 namespace {
 
 using nlohmann::json;
-
-json shape_numbers(const Shape& shape) {
-  json list = json::array();
-  for (int dim = 0; dim < shape.rank(); ++dim) list.push_back(shape[dim]);
-  return list;
-}
 
 Shape shape_of(const json& list) {
   Shape shape;
