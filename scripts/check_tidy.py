@@ -110,7 +110,7 @@ def main(jobs, build, files):
         return contents[path]
 
     def stamp_of(unit):
-        """None where nobody knows what it reads."""
+        """None before a build, when it is not known what the unit reads."""
         if not headers.get(unit.output):
             return None
         key = hashlib.sha256("\0".join((version, config, *ALWAYS, unit.command)).encode())
