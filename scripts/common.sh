@@ -47,7 +47,7 @@ build() {
   local preset=$1 log line
   shift
   log=build/build-$preset.log
-  say "building${*:+ $*} (preset $preset, $(nproc) at a time)"
+  say "building${*:+ $*} (preset $preset, ${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)} at a time)"
   : >"$log"
   cmake --build --preset "$preset" ${*:+--target "$@"} 2>&1 | while IFS= read -r line; do
     printf '%s\n' "$line" >>"$log"

@@ -6,6 +6,7 @@
 
 namespace trireme {
 
+// An index or a count of the plan, none of which is negative.
 inline std::size_t to_size(int n) {
   return static_cast<std::size_t>(n);
 }

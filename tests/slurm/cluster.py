@@ -32,9 +32,8 @@ MPI = {"OMPI_MCA_btl": "self,tcp", "OMPI_MCA_btl_tcp_if_include": "lo",
        "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
        "OMPI_MCA_hwloc_base_binding_policy": "none"}
 
-# What a node is told to start has to come there within cred_expire seconds, and a requeued job waits
-# for as long, see start_again(). A partition's jobs give way to those of a partition with a higher
-# tier after GraceTime seconds.
+# A launch credential is valid for cred_expire seconds; a requeued job is held for as long, see
+# start_again(). Jobs are preempted by a partition of a higher tier after GraceTime seconds.
 CONFIG = """\
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
@@ -107,7 +106,7 @@ class Ports:
             self.numbers.append(port)
             self.claims.append(claim)
         self.release()
-        raise OSError(f"{count} free ports are not to be had")
+        raise OSError(f"fewer than {count} of the ports {PORTS.start} to {PORTS.stop - 1} are free")
 
     def release(self):
         for claim in self.claims:

@@ -96,7 +96,7 @@ def of_a_run_that_hangs_the_stopped_rank_is_named_and_so_when_all_were_killed(wo
         # In no call: who stopped in one that all have begun, nobody can tell when all are gone.
         Ledger(run.folder / "flight-recorder/rank-00000").stop_in(
             "forward", lambda what: check(run.process.running(), what), at_work=True)
-        # First it tells nothing: the other rank goes on to where it waits, and a moment is no sign.
+        # At first there is no verdict: the other rank still runs up to where it waits.
         end = time.monotonic() + TIMEOUT
         while (verdict := told(workshop, "run")[0]) == "none: the run goes on" or not (
                 "; waiting for it since " in verdict):

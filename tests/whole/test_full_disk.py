@@ -32,7 +32,7 @@ class Ballast:
         self.path.unlink()
 
 
-# A step between two checkpoints, and one in which it is told of what has failed meanwhile.
+# A step between two checkpoints, and a later one by which the failed save has been reported.
 HELD, AGAIN = 8, 40
 
 

@@ -147,7 +147,7 @@ def a_slow_rank_is_named(workshop):
             os.kill(pid, signal.SIGCONT)
             began = time.monotonic()
             time.sleep(0.02)
-            ran = time.monotonic() - began  # longer where nobody had a core to stop it from
+            ran = time.monotonic() - began  # longer when the signal came late
         process.wait().refused(5, "matrix product: rank 1", "GFLOP/s, less than 0.8 of the median")
 
 

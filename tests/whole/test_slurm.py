@@ -57,7 +57,7 @@ class Job:
         return self.slurm.job(self.number)["JobState"]
 
     def wait_until(self, holds, what):
-        """Where the job ends before, that is told at once."""
+        """Fails at once, with the job's log, if the job ends first."""
         end = time.monotonic() + TIMEOUT
         while not holds():
             state = self.state()
@@ -280,7 +280,7 @@ def a_chain_without_requeue_ends_with_the_run(workshop):
             Job(slurm, runs[kind], first).wait_until(
                 lambda kind=kind: held_rank(runs[kind], workshop / f"{kind}-held"),
                 lambda: "no rank has stopped")
-            # Of an array's it is sure only seconds later: the rank goes on when it has its signal.
+            # A job array's signal takes seconds to arrive: the rank is released when it has it.
             slurm.start("scancel", "--signal=USR1", first)
             rank = held_rank(runs[kind], workshop / f"{kind}-held")
             Job(slurm, runs[kind], first).wait_until(

@@ -90,7 +90,7 @@ def measured(workshop, name, micro_batches):
         note(f"{micro_batches} micro-batches: predicted {predicted:.3f}, measured {told:.3f}, "
              f"from the traces {traced:.3f}")
         check(abs(predicted - 1 / (micro_batches + 1)) < 1e-9, predicted)
-        check(abs(told - traced) < 0.05, "what is told is not what the traces show")
+        check(abs(told - traced) < 0.05, "the reported bubble is not that of the traces")
         check("bubble:" in result.err, result)
         check(sum("bubble" in line for line in metrics(folder)) == 9, "metrics lack the bubble")
         if abs(told - predicted) < 0.10:

@@ -16,8 +16,8 @@ struct Canvas {
 // Of many places the first, the last and some between them.
 std::string memory_bars(const LayoutPlan& plan, double available, const Canvas& canvas);
 
+inline constexpr int kMostRows = 16;  // of a picture in a terminal
 // Which of `count` rows are shown where there is room for `most`: evenly, with both ends.
-inline constexpr int kMostRows = 16;
 std::vector<int> shown_rows(int count, int most);
 
 // `text` in one of the 8 colors of a terminal's background, where the canvas has any.
