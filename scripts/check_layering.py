@@ -61,7 +61,7 @@ ONLY_IN = {
     r"yaml-cpp/": ["trainer/imports"],
     r"CLI/": ["trainer", "tests"],
     r"nlohmann/": ["data", "checkpoint", "trainer", "model/ops", "tests"],
-    r"spdlog/": ["model/base", "model/ops", "parallel", "data", "checkpoint", "trainer", "tests"],
+    r"spdlog/": ["model/base", "tests"],
     r"sentencepiece_.*\.h": ["data", "tests/data"],
     r"(pcre2|utf8proc|zstd|zlib)\.h": ["data", "tests/data"],
     r"sodium(\.h|/)": ["trainer/control"],

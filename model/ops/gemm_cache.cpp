@@ -1,6 +1,5 @@
 #include "model/ops/gemm_cache.h"
 
-#include <spdlog/spdlog.h>
 #include <sys/file.h>
 
 #include <cctype>
@@ -13,6 +12,7 @@
 
 #include "model/base/error.h"
 #include "model/base/file.h"
+#include "model/base/log.h"
 
 namespace trireme::ops {
 namespace {
@@ -99,12 +99,12 @@ void GemmCache::read() {
   try {
     known_ = ChoiceTable::parse(read_text(file_), knows_);
   } catch (const ConfigError& error) {
-    spdlog::warn("{}: {}; measuring again", file_.string(), error.what());
+    log_warning("{}: {}; measuring again", file_.string(), error.what());
   }
 }
 
 void GemmCache::give_up(const std::string& why) {
-  spdlog::warn("matrix product timings are not kept for later runs: {}", why);
+  log_warning("matrix product timings are not kept for later runs: {}", why);
   file_.clear();
 }
 

@@ -1,12 +1,12 @@
 #include "trainer/commands/verify.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <cstdio>
 #include <memory>
 #include <string>
 
+#include "model/base/log.h"
 #include "model/device/cpu/threads.h"
 #include "parallel/comm/launcher.h"
 #include "trainer/engine/engine_spec.h"
@@ -44,8 +44,8 @@ ExitCode compare(World& world, const verify::Configs& configs, const VerifyOptio
   cpu::use_threads(config.job.threads, world.local_size());
   const auto mistake = verify::Mistake::from(environment_variable);
   if (mistake && world.rank() == 0) {
-    spdlog::warn("{}: {}", verify::Mistake::kVariable,
-                 environment_variable(verify::Mistake::kVariable).value_or(""));
+    log_warning("{}: {}", verify::Mistake::kVariable,
+                environment_variable(verify::Mistake::kVariable).value_or(""));
   }
   const verify::Finding finding = verify::Verification(world, device,
                                                        {.subject = config,

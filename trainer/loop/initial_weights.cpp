@@ -1,12 +1,11 @@
 #include "trainer/loop/initial_weights.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <sstream>
 
 #include "checkpoint/huggingface/model_folder.h"
 #include "checkpoint/load.h"
+#include "model/base/log.h"
 #include "trainer/config/difference.h"
 #include "trainer/config/reader.h"
 #include "trainer/config/value_text.h"
@@ -81,7 +80,7 @@ checkpoint::Loaded load_foreign(const RunConfig& config, const fs::path& folder,
     }
     ForeignWeights(folder, config.model).fill(weights);
     for (const std::string& note : team.leads() ? there.notes : std::vector<std::string>{}) {
-      spdlog::warn("{}: left aside: {}", (folder / "config.json").string(), note);
+      log_warning("{}: left aside: {}", (folder / "config.json").string(), note);
     }
     return std::string();
   });

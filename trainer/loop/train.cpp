@@ -1,7 +1,6 @@
 #include "trainer/loop/train.h"
 
-#include <spdlog/spdlog.h>
-
+#include "model/base/log.h"
 #include "model/device/cpu/threads.h"
 #include "parallel/comm/launcher.h"
 #include "trainer/config/for_ranks.h"
@@ -31,7 +30,7 @@ ExitCode train(const LoadedConfig& loaded) {
   World world(environment_variable);
   if (fault) {
     world.ledger().observe([&](const ledger::Progress& at) { fault->strike(world.rank(), at); });
-    if (world.rank() == 0) spdlog::warn("{}: {}", FaultDrill::kVariable, fault->text());
+    if (world.rank() == 0) log_warning("{}: {}", FaultDrill::kVariable, fault->text());
   }
   const ElasticConfig& elastic = loaded.config.elastic;
   const WatchOptions watch{.heartbeat_timeout_s = elastic.heartbeat_timeout_s,

@@ -1,9 +1,9 @@
 #include "trainer/loop/train_run.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include "model/base/file.h"
+#include "model/base/log.h"
 #include "model/ops/gemm_choices.h"
 #include "model/ops/gemm_float8.h"
 #include "model/tensor/host_tensor.h"
@@ -227,7 +227,7 @@ void TrainRun::check_drills() {
       remark = drill->target().check(engine_.whole(), engine_.params(), team_.rank(), team_.size());
       return std::string();
     });
-    if (!remark.empty() && team_.leads()) spdlog::warn("{}", remark);
+    if (!remark.empty() && team_.leads()) log_warning("{}", remark);
   };
   check(drill_);
   check(weight_drill_);

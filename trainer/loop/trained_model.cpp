@@ -1,11 +1,10 @@
 #include "trainer/loop/trained_model.h"
 
-#include <spdlog/spdlog.h>
-
 #include "checkpoint/huggingface/model_folder.h"
 #include "checkpoint/store.h"
 #include "data/open_tokens.h"
 #include "data/sidecar.h"
+#include "model/base/log.h"
 #include "trainer/config/reader.h"
 #include "trainer/huggingface/config_json.h"
 #include "trainer/huggingface/foreign_weights.h"
@@ -68,7 +67,7 @@ void load_weights(TrainedModel& from, Inference& model) {
   }
   const checkpoint::Loaded loaded = checkpoint::load_from(
       from.asked, weight_pieces(model.params(), model.host_masters()), checkpoint::Match::kSubset);
-  for (const std::string& why : loaded.rejected) spdlog::warn("checkpoint rejected: {}", why);
+  for (const std::string& why : loaded.rejected) log_warning("checkpoint rejected: {}", why);
   from.folder = loaded.folder;
   from.step = loaded.step;
   model.publish_masters();

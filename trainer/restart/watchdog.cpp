@@ -1,6 +1,5 @@
 #include "trainer/restart/watchdog.h"
 
-#include <spdlog/spdlog.h>
 #include <sys/random.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <numeric>
 #include <span>
 
+#include "model/base/log.h"
 #include "model/tensor/host_tensor.h"
 
 namespace trireme {
@@ -91,7 +91,7 @@ Watchdog::Watchdog(World& world, const WatchOptions& options) {
   }
   stop();
   if (world.rank() == 0) {
-    spdlog::warn(
+    log_warning(
         "no watchdog: not every rank can connect to ranks 0 and 1 over TCP (IPv4), so one "
         "that hangs will not be noticed");
   }

@@ -1,12 +1,11 @@
 #include "trainer/telemetry/metrics_log.h"
 
-#include <spdlog/spdlog.h>
-
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "model/base/error.h"
+#include "model/base/log.h"
 
 namespace trireme {
 namespace {
@@ -50,10 +49,10 @@ LinesCut keep_to(const std::filesystem::path& path, std::int64_t last_step) {
     return true;
   });
   if (foreign > 0) {
-    spdlog::warn("{}: {} lines were not metrics and are removed", path.string(), foreign);
+    log_warning("{}: {} lines were not metrics and are removed", path.string(), foreign);
   }
   if (previous < last_step) {
-    spdlog::warn(
+    log_warning(
         "{} ends at step {}, but the run continues after step {}: the steps between are "
         "missing from it",
         path.string(), previous, last_step);

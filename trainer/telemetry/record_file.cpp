@@ -1,6 +1,5 @@
 #include "trainer/telemetry/record_file.h"
 
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,7 +15,7 @@ RecordFile::~RecordFile() {
   const std::lock_guard lock(mutex_);
   write_waiting();
   if (!waiting_.empty()) {
-    spdlog::warn("{}: {} records were never written", file_.path().string(), waiting_.size());
+    log_warning("{}: {} records were never written", file_.path().string(), waiting_.size());
   }
 }
 
@@ -87,20 +86,20 @@ void RecordFile::give_up_oldest() {
   waiting_bytes_ -= waiting_.front().size();
   waiting_.pop_front();
   if (lost_++ == 0) {
-    spdlog::warn("{}: more than {} bytes wait to be written: the oldest records are given up",
-                 file_.path().string(), waiting_limit_);
+    log_warning("{}: more than {} bytes wait to be written: the oldest records are given up",
+                file_.path().string(), waiting_limit_);
   }
 }
 
 void RecordFile::tell_failure(int reason) {
   if (std::exchange(failing_, true)) return;
-  spdlog::warn("cannot write {}: {}; training goes on, the records wait in memory",
-               file_.path().string(), std::strerror(reason));
+  log_warning("cannot write {}: {}; training goes on, the records wait in memory",
+              file_.path().string(), std::strerror(reason));
 }
 
 void RecordFile::tell_recovery() {
   failing_ = false;
-  spdlog::info("{} is written again; records lost so far: {}", file_.path().string(), lost_);
+  log_info("{} is written again; records lost so far: {}", file_.path().string(), lost_);
 }
 
 }  // namespace trireme

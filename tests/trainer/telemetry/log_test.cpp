@@ -10,9 +10,9 @@ namespace {
 
 TEST(Log, a_line_has_time_level_who_and_text_on_stderr) {
   testing::internal::CaptureStderr();
-  set_up_logging(spdlog::level::warn, "rank 3 on node100%");
-  spdlog::info("not shown");
-  spdlog::warn("disk {}", "full");
+  set_up_logging(LogLevel::kWarning, "rank 3 on node100%");
+  log_info("not shown");
+  log_warning("disk {}", "full");
   const std::string told = testing::internal::GetCapturedStderr();
   set_up_logging();
   EXPECT_TRUE(std::regex_match(
