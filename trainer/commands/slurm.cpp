@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <numeric>
 
 #include "trainer/commands/output.h"
 #include "trainer/commands/slurm_script.h"
@@ -16,7 +17,7 @@ namespace {
 
 struct SlurmChoices {
   std::string config;
-  std::int64_t ranks = 0;  // 0: as many as the layout says
+  std::int64_t ranks = 0;  // 0: as many as the layout and the nodes say
   std::int64_t cores = 0;  // 0: job.threads
   std::int64_t gpus = -1;  // -1: one a rank when the device is "cuda"
   std::string chain = "requeue";
@@ -27,9 +28,14 @@ const std::map<std::string, SlurmChain> kChains = {{"requeue", SlurmChain::kRequ
                                                    {"array", SlurmChain::kArray},
                                                    {"singleton", SlurmChain::kSingleton}};
 
-// How many ranks the config takes; with data degrees left open, any multiple of the others.
-std::int64_t ranks_of(const LoadedConfig& loaded, std::int64_t asked) {
-  const std::int64_t ranks = asked > 0 ? asked : world_size(loaded.config.parallelism);
+// How many ranks the job has: as many as asked for, else as the layout says. One that leaves a data
+// degree open gets the fewest that all nodes share equally, each of their GPUs one where they are told.
+std::int64_t ranks_of(const LoadedConfig& loaded, const SlurmChoices& choices) {
+  const ParallelismConfig& layout = loaded.config.parallelism;
+  std::int64_t ranks = choices.ranks > 0 ? choices.ranks : world_size(layout);
+  if (choices.ranks == 0 && (layout.data_shard == 0 || layout.data_replicate == 0)) {
+    ranks = std::lcm(ranks, choices.job.nodes * std::max<std::int64_t>(choices.gpus, 1));
+  }
   const std::int64_t wanted = world_size(for_ranks(loaded, ranks).config.parallelism);
   if (wanted != ranks) {
     throw ConfigError(say("--ranks ", ranks, ": [parallelism] wants ", wanted, " ranks",
@@ -54,7 +60,7 @@ std::vector<std::string> command(const SlurmChoices& choices, std::int64_t ranks
 ExitCode print_script(const SlurmChoices& choices, const std::vector<Override>& overrides) {
   const LoadedConfig loaded = load_config(choices.config, overrides);
   const RunConfig& config = loaded.config;
-  const std::int64_t ranks = ranks_of(loaded, choices.ranks);
+  const std::int64_t ranks = ranks_of(loaded, choices);
   SlurmJob job = choices.job;
   if (ranks % job.nodes != 0) {
     throw ConfigError(say("--nodes ", job.nodes, ": ", ranks,
@@ -88,7 +94,8 @@ Command make_slurm(CLI::App& program, const std::vector<Override>& overrides) {
   app->add_option("CONFIG", choices->config, "The run's config file")->required();
   app->add_option("-N,--nodes", job.nodes, "nodes, which share the ranks equally (default: 1)")
       ->check(CLI::Range(1, 1 << 20));
-  app->add_option("-n,--ranks", choices->ranks, "ranks, where the config leaves a data degree open")
+  app->add_option("-n,--ranks", choices->ranks, "ranks, where the config leaves a data degree open (default: one for each node, or for "
+                  "each GPU that --gpus-per-node tells; more where the other axes need them)")
       ->check(CLI::Range(1, 1 << 24));
   app->add_option("-c,--cpus-per-task", choices->cores,
                   "cores for each rank (default: job.threads, else 1)")

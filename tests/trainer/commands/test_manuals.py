@@ -148,7 +148,7 @@ def a_shell_offers_what_help_lists(shell, offered):
 def what_is_installed_is_where_man_and_the_shells_look():
     told = BUILD / "trainer" / "told"
     if len(list(told.glob("*"))) < 4:
-        print("skipped: build the target trireme_told first")
+        print("skipped: the program was not built here")
         return
     with tempfile.TemporaryDirectory() as folder:
         run("cmake", "--install", BUILD, "--prefix", folder)

@@ -19,7 +19,7 @@ TEST(configs, resolve_their_paths_beside_themselves) {
   const RunConfig config =
       load_config(std::filesystem::path(TRIREME_CONFIGS) / "tiny.toml", {}).config;
   const auto root = std::filesystem::path(TRIREME_CONFIGS).parent_path();
-  EXPECT_EQ(config.data.train.front().path, root / "data/tiny");
+  EXPECT_EQ(config.data.train.front().path, root / "tokens/tiny");
   EXPECT_EQ(config.data.tokenizer, "bytes");
 }
 

@@ -1,0 +1,163 @@
+#!/usr/bin/python3
+"""The README's command blocks, to the letter and in their order, in a scratch copy of what a reader has
+when he comes to them; the commands in the configs' comments, too."""
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+
+from support import MPI, ROOT, TIMEOUT, Skip, check, fact, main, note
+
+# The README's folder for what the reader makes, which here is in the scratch folder.
+TOUR = "/tmp/tour"
+# Of these blocks each command is for a run of its own.
+ALTERNATIVES = ("Many ranks", "Restarts")
+# They build and test everything, this test included; all is made as if the first had run.
+NOT_RUN = ("scripts/quickstart", "scripts/test")
+
+# Slurm is another test's; here the commands are to be ones that it would take.
+SRUN = """#!/bin/bash
+[ "$1" = --mpi=pmix ] || { echo "srun: without --mpi=pmix every rank is alone" >&2; exit 1; }
+exec mpirun -n 4 "${@:2}"
+"""
+SBATCH = """#!/bin/bash
+grep -q '^#SBATCH --nodes=' "$1" && exec bash -n "$1"
+"""
+
+
+def blocks(text):
+    """(heading, commands) of each block, with the lines of a command joined."""
+    heading, found, inside = "", [], False
+    for line in text.splitlines():
+        if line.startswith("```"):
+            inside = not inside
+            if inside:
+                found.append((heading, []))
+        elif inside:
+            commands = found[-1][1]
+            if commands and commands[-1].endswith("\\"):
+                commands[-1] += "\n" + line
+            elif line and not line.startswith("#"):
+                commands.append(line)
+        elif line.startswith("#"):
+            heading = line.lstrip("# ")
+    return found
+
+
+def checkout(workshop):
+    """The source folder as the quickstart leaves it, with texts of another kind, and what the README
+    calls the reader's own."""
+    if not shutil.which("mpirun"):
+        raise Skip("mpirun is not installed")
+    home = workshop / "checkout"
+    texts = home / "quickstart/text/train"
+    texts.mkdir(parents=True)
+    (home / "build/cpu").mkdir(parents=True)
+    (home / "build/cpu/trireme").symlink_to(workshop.trireme)
+    shutil.copytree(ROOT / "configs", home / "configs")
+    shutil.copy(ROOT / "README.md", home)
+    sources = sorted(path for folder in ("model", "data", "checkpoint", "trainer")
+                     for path in (ROOT / folder).rglob("*.cpp"))
+    for source in sources:
+        (texts / f"{'-'.join(source.relative_to(ROOT).parts)}.txt").write_text(source.read_text())
+    for name, text in (("srun", SRUN), ("sbatch", SBATCH)):
+        tool = workshop / "bin" / name
+        tool.parent.mkdir(exist_ok=True)
+        tool.write_text(text)
+        tool.chmod(0o755)
+    at = ["tokenize", "--output"]
+    made = home / "quickstart"
+    workshop.run(*at, made / "vocabulary.model", "--train-sentencepiece", 4096, texts).done()
+    for part in ("train", "validation"):
+        workshop.run(*at, made / part, "--tokenizer", made / "vocabulary.model",
+                     *sorted(texts.iterdir())[:40]).done()
+    (home / "hosts").write_text("localhost slots=2\n")
+    (home / "hellaswag.jsonl").write_text(json.dumps(
+        {"ctx": "The function returns", "endings": ["a number", "an oar"], "label": 0}) + "\n")
+    own = workshop.run("config", "show", home / "configs/quickstart.toml",
+                       f"--job.dump_folder={home / 'run'}", "--job.threads=1",
+                       "--training.local_batch_size=1", "--training.global_batch_size=8",
+                       "--training.steps=4", "--lr_scheduler.warmup_steps=1").done().out
+    (home / "run.toml").write_text(own)
+    return home
+
+
+def tried(workshop, home, commands):
+    """By one shell, which tells each command before it runs it."""
+    script = "\n".join(["set -euo pipefail", *(
+        f"echo {shlex.quote('>> ' + command)} >&2\n{command}" for command in commands)])
+    env = {**workshop.env, **MPI, "PATH": f"{workshop / 'bin'}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-c", script.replace(TOUR, str(workshop / "tour"))], cwd=home,
+                          env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=10 * TIMEOUT, check=False)
+    check(done.returncode == 0, f"exit {done.returncode}:", done.stdout[-2000:], done.stderr[-4000:])
+
+
+@fact
+def every_command_of_the_readme_works(workshop):
+    home = checkout(workshop)
+    first = "export PATH=$PWD/build/cpu:$PATH"
+    found = blocks((ROOT / "README.md").read_text())
+    check(any(commands[0].startswith(first) for _, commands in found), "no block has", first)
+    tracked = {path: path.stat().st_mtime_ns for path in home.rglob("*")}
+    count = 0
+    for heading, commands in found:
+        if all(command.startswith(NOT_RUN) for command in commands):
+            for command in commands:
+                workshop_tool = ROOT / command.split()[0]
+                check(os.access(workshop_tool, os.X_OK), workshop_tool, "is not there")
+            continue
+        if heading in ALTERNATIVES:
+            between = "rm -rf run"
+            commands = [part for command in commands for part in (between, command)]
+        tried(workshop, home, [first, *commands])
+        count += len(commands)
+    check(count > 25, "only", count, "commands")
+    for name in ("train.bin", "run/report.html", "model/config.json", "imported/checkpoints"):
+        check((workshop / "tour" / name).exists(), name, "is not there")
+    stray = {path.relative_to(home).parts[0] for path in home.rglob("*") if path not in tracked}
+    check(stray <= {"run", "run.sbatch", "plan.html", "best.toml"}, "in the source folder:", stray)
+    note(f"{count} commands of {len(found)} blocks")
+
+
+@fact
+def what_a_config_says_of_itself_works(workshop):
+    """A comment's command, then the config it stands in."""
+    home = checkout(workshop)
+    commands = ["export PATH=$PWD/build/cpu:$PATH"]
+    for config in sorted((home / "configs").glob("*.toml")):
+        said = re.findall(r"^#   (trireme .*)$", config.read_text(), re.M)
+        if said:
+            commands += [*said, f"trireme train {config.relative_to(home)} --training.steps=6"]
+    check(len(commands) > 2, commands)
+    tried(workshop, home, commands)
+    ignored = pathlib.Path(ROOT / ".gitignore").read_text().splitlines()
+    for path in home.iterdir():
+        known = (ROOT / path.name).exists() or f"/{path.name}/" in ignored
+        check(known or path.name in ("run.toml", "hosts", "hellaswag.jsonl", "build"), path.name)
+
+
+@fact
+def an_install_wants_nothing_built_but_the_program(workshop):
+    build = workshop.trireme.parent
+    if not (build / "build.ninja").exists() or not shutil.which("ninja"):
+        raise Skip("not a build folder of ninja's")
+    made = subprocess.run(["ninja", "-C", build, "-t", "commands", workshop.trireme.name],
+                          capture_output=True, text=True, check=True).stdout
+    for told in ("trireme.1", "trireme.fish", "_trireme"):
+        check(f"told/{told}" in made, "the program's target does not make", told)
+    prefix = workshop / "prefix"
+    done = subprocess.run(["cmake", "--install", build, "--prefix", prefix], capture_output=True,
+                          text=True, check=False)
+    check(done.returncode == 0, done.stdout[-1000:], done.stderr[-2000:])
+    files = {str(path.relative_to(prefix)) for path in prefix.rglob("*") if path.is_file()}
+    for name in ("bin/trireme", "share/man/man1/trireme.1", "share/zsh/site-functions/_trireme"):
+        check(name in files, name, "is not among", files)
+        check((prefix / name).stat().st_size > 0, name, "is empty")
+
+
+if __name__ == "__main__":
+    main()
