@@ -13,6 +13,7 @@
 #include "trainer/commands/command.h"
 #include "trainer/commands/usage.h"
 #include "trainer/commands/version.h"
+#include "trainer/commands/waiting_threads.h"
 #include "trainer/config/override.h"
 
 namespace trireme {
@@ -78,6 +79,7 @@ int report(const char* what, ExitCode code, bool on_all_ranks = false) {
 
 int main(int argc, char** argv) {
   using trireme::ExitCode;
+  trireme::spin_briefly(argv);
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is a failed write, not the end of the run
   try {
     trireme::set_up_logging();

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 #include <sched.h>
 
-#include <fstream>
 #include <thread>
 
+#include "model/device/cpu/processor.h"
 #include "model/device/devices.h"
 #include "model/ops/libraries.h"
 #include "parallel/comm/versions.h"
@@ -13,16 +13,6 @@
 
 namespace trireme {
 namespace {
-
-std::string processor_name() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with("model name")) continue;
-    const std::size_t colon = line.find(':');
-    if (colon != std::string::npos && colon + 2 <= line.size()) return line.substr(colon + 2);
-  }
-  return "unknown processor";
-}
 
 std::string instruction_sets() {
   std::string sets;
@@ -63,7 +53,7 @@ std::string program_text() {
 }
 
 std::string processor_text() {
-  return fmt::format("{}, {} of {} cores usable,{}", processor_name(), usable_cores(),
+  return fmt::format("{}, {} of {} cores usable,{}", cpu::processor().name, usable_cores(),
                      std::thread::hardware_concurrency(), instruction_sets());
 }
 

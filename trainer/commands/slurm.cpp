@@ -29,7 +29,8 @@ const std::map<std::string, SlurmChain> kChains = {{"requeue", SlurmChain::kRequ
                                                    {"singleton", SlurmChain::kSingleton}};
 
 // How many ranks the job has: as many as asked for, else as the layout says. One that leaves a data
-// degree open gets the fewest that all nodes share equally, each of their GPUs one where they are told.
+// degree open gets the fewest that all nodes share equally, each of their GPUs one where they are
+// told.
 std::int64_t ranks_of(const LoadedConfig& loaded, const SlurmChoices& choices) {
   const ParallelismConfig& layout = loaded.config.parallelism;
   std::int64_t ranks = choices.ranks > 0 ? choices.ranks : world_size(layout);
@@ -94,8 +95,10 @@ Command make_slurm(CLI::App& program, const std::vector<Override>& overrides) {
   app->add_option("CONFIG", choices->config, "The run's config file")->required();
   app->add_option("-N,--nodes", job.nodes, "nodes, which share the ranks equally (default: 1)")
       ->check(CLI::Range(1, 1 << 20));
-  app->add_option("-n,--ranks", choices->ranks, "ranks, where the config leaves a data degree open (default: one for each node, or for "
-                  "each GPU that --gpus-per-node tells; more where the other axes need them)")
+  app->add_option(
+         "-n,--ranks", choices->ranks,
+         "ranks, where the config leaves a data degree open (default: one for each node, or for "
+         "each GPU that --gpus-per-node tells; more where the other axes need them)")
       ->check(CLI::Range(1, 1 << 24));
   app->add_option("-c,--cpus-per-task", choices->cores,
                   "cores for each rank (default: job.threads, else 1)")

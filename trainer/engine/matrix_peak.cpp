@@ -3,7 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <nlohmann/json.hpp>
+#include <string>
 
+#include "model/base/error.h"
+#include "model/base/file.h"
+#include "model/device/cpu/processor.h"
 #include "model/device/devices.h"
 #include "model/ops/gemm.h"
 #include "model/tensor/arena.h"
@@ -16,6 +21,9 @@ using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point from) {
   return std::chrono::duration<double>(Clock::now() - from).count();
 }
+
+// Of what is measured now; what was kept and is more cannot be of this machine.
+constexpr double kMostTimes = 100;
 
 std::size_t bytes_of(std::int64_t side, DType compute) {
   return 3 * static_cast<std::size_t>(side * side) * size_of(compute) + 3 * Arena::kAlignment;
@@ -69,6 +77,34 @@ double measured_matrix_peak(DType compute, Device device) {
   const auto start = Clock::now();
   while (seconds_since(start) < kSeconds) least = std::min(least, product.seconds());
   return 2 * std::pow(static_cast<double>(side), 3) / least;
+}
+
+double best_matrix_peak(DType compute, Device device, int threads,
+                        const std::filesystem::path& folder) {
+  const double measured = measured_matrix_peak(compute, device);
+  if (folder.empty()) return measured;
+  const auto& [processor, stepping] = cpu::processor();
+  const std::string key = device.is_cuda() ? say(properties_of(device).name, ", ", name_of(compute))
+                                           : say(processor, " ", stepping, ", ", threads,
+                                                 " threads, ", name_of(compute));
+  const std::filesystem::path file = folder / "matrix-peaks.json";
+  try {
+    nlohmann::json peaks = nlohmann::json::object();
+    if (std::filesystem::exists(file)) {
+      peaks = nlohmann::json::parse(read_text(file), nullptr, /*allow_exceptions=*/false);
+      if (!peaks.is_object()) peaks = nlohmann::json::object();  // damaged: made anew
+    }
+    const auto known = peaks.find(key);
+    if (known != peaks.end() && known->is_number()) {
+      const double best = known->get<double>();
+      if (best >= measured && best < kMostTimes * measured) return best;
+    }
+    peaks[key] = measured;
+    make_folders(folder);
+    replace_text(file, peaks.dump(1) + "\n");
+  } catch (const Error&) {  // the run's first lines tell the peak it takes
+  }
+  return measured;
 }
 
 }  // namespace trireme

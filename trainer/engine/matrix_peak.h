@@ -1,4 +1,6 @@
 #pragma once
+#include <filesystem>
+
 #include "model/device/device.h"
 #include "model/tensor/dtype.h"
 
@@ -8,5 +10,12 @@ namespace trireme {
 // threads: the best of a few, about a quarter of a second of work. What MFU is measured
 // against, as nobody publishes a CPU's peak and no GPU reaches its own.
 double measured_matrix_peak(DType compute, Device device);
+
+// The same, or what was measured before on such a device with so many threads where that is more: a
+// busy machine has a lower peak than its own, and MFU would be of another thing in each run. The
+// most ever seen is kept in `folder`, the user's cache; where that is empty or cannot be written,
+// nothing is.
+double best_matrix_peak(DType compute, Device device, int threads,
+                        const std::filesystem::path& folder);
 
 }  // namespace trireme

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "trainer/config/batch_size.h"
@@ -86,7 +87,18 @@ void TrainRun::step() {
   if (agreed_.chose_gemms) share_gemm_choices();  // before anything tells of the step
   const double told = seconds_now();
   log_.step(taken, metrics);
+  look_for_cores(number);
   logging_seconds_ = seconds_now() - told;
+}
+
+void TrainRun::look_for_cores(std::int64_t step) {
+  if (!team_.leads() || stream_.on_cuda() || step % config_.metrics.log_freq != 0) return;
+  const auto share = core_wait_.look(seconds_now(), seconds_without_core());
+  if (!share) return;
+  log_.warn(step, say("other processes take this run's cores: its threads waited ",
+                      std::lround(100 * *share), " % of the last seconds for one; stop them, or ",
+                      threads_ > 1 ? "set job.threads to the number of cores that are free"
+                                   : "start fewer ranks"));
 }
 
 void TrainRun::check_itself(const Engine::StepResult& result) {

@@ -4,6 +4,7 @@
 
 #include "model/base/file.h"
 #include "model/base/log.h"
+#include "model/ops/gemm_cache.h"
 #include "model/ops/gemm_choices.h"
 #include "model/ops/gemm_float8.h"
 #include "model/tensor/host_tensor.h"
@@ -103,7 +104,8 @@ ExitCode TrainRun::run() {
   log_.open(folder_.path, ledger_begin(resumption_.from() ? "resume" : "start"),
             config_.metrics.enable_tensorboard);
   if (team_.leads()) replace_text(folder_.path / "config.toml", effective_toml(loaded_));
-  matrix_peak_ = measured_matrix_peak(spec_.compute, stream_.device());
+  matrix_peak_ =
+      best_matrix_peak(spec_.compute, stream_.device(), threads_, ops::GemmCache::user_folder());
   announce();
   if (!preflight.is_null()) log_.event("preflight", progress_.step, preflight);
   memory_.start(state_pieces(engine_), progress_.step);

@@ -23,6 +23,7 @@
 #include "trainer/loop/step_trace.h"
 #include "trainer/loop/weight_drill.h"
 #include "trainer/restart/signals.h"
+#include "trainer/telemetry/core_wait.h"
 
 namespace trireme {
 
@@ -63,6 +64,7 @@ class TrainRun {
   void step();
   Engine::StepResult train(double rate, std::int64_t number);
   void check_itself(const Engine::StepResult& result);
+  void look_for_cores(std::int64_t step);
   // Of a step of that share of a full one.
   double matrix_peak(double seconds, double share);
   void require_plan_holds() const;
@@ -104,6 +106,7 @@ class TrainRun {
   const RunConfig& config_;
   const std::int64_t total_steps_;
   const int threads_;
+  CoreWait core_wait_{threads_};
   StopSignals signals_;
   Ledger& ledger_;
   RankGroups groups_;

@@ -3,10 +3,10 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <fstream>
 #include <utility>
 
 #include "model/base/error.h"
+#include "model/device/cpu/processor.h"
 #include "model/device/cpu/processor_time.h"
 #include "model/device/memory.h"
 #include "model/ops/cpu/matmul_onednn.h"
@@ -22,21 +22,6 @@ constexpr int kMostRounds = 8;
 constexpr double kRepeating = 0.2;
 // What a measurement may take to keep an accumulated result from harm.
 constexpr std::int64_t kSpareBytes = std::int64_t{32} << 20;
-
-// "AMD EPYC 25.17.1" from the first processor of /proc/cpuinfo.
-std::string processor() {
-  std::ifstream info("/proc/cpuinfo");
-  std::string line, model, numbers;
-  while (std::getline(info, line) && !line.empty()) {
-    const std::size_t colon = line.find(": ");
-    if (colon == std::string::npos) continue;
-    const std::string key = line.substr(0, line.find('\t')), value = line.substr(colon + 2);
-    if (key == "model name") model = value;
-    if (key == "cpu family" || key == "model" || key == "stepping")
-      numbers += (numbers.empty() ? " " : ".") + value;
-  }
-  return model.empty() ? "unknown processor" : model + numbers;
-}
 
 }  // namespace
 
@@ -105,8 +90,8 @@ GemmLibrary GemmEngine::choose(const MatMul& product) {
 }
 
 std::string GemmEngine::machine(int threads) const {
-  static const std::string kProcessor = processor();
-  std::string text = kProcessor;
+  const auto& [name, stepping] = trireme::cpu::processor();
+  std::string text = stepping.empty() ? name : name + " " + stepping;
   for (const auto& [library, multiplier] : libraries_) text += ", " + multiplier->name();
   return text + ", threads " + std::to_string(threads);
 }

@@ -1,0 +1,75 @@
+#!/usr/bin/python3
+"""A run beside other work on its cores."""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+from support import PATIENCE, Skip, check, events, fact, main, note
+
+
+def waiting(workshop, config, env):
+    """How a run's threads are told to wait for each other."""
+    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
+        workshop.env.pop(name, None)
+    with workshop.start_held(2, "train", config, env=env) as process:
+        text = pathlib.Path(f"/proc/{process.popen.pid}/environ").read_bytes().decode()
+        words = pathlib.Path(f"/proc/{process.popen.pid}/cmdline").read_bytes().decode()
+    check(config in words.split("\0"), words)
+    return dict(line.partition("=")[::2] for line in text.split("\0"))
+
+
+@fact
+def threads_spin_briefly_unless_the_user_said_otherwise(workshop):
+    workshop.corpus()
+    config = workshop.config("run")
+    check(waiting(workshop, config, {}).get("GOMP_SPINCOUNT") == "10000", "it spins long")
+    for name, value in (("OMP_WAIT_POLICY", "active"), ("GOMP_SPINCOUNT", "77")):
+        told = waiting(workshop, config, {name: value})
+        check(told[name] == value and told.get("GOMP_SPINCOUNT") in (None, "77"), told)
+
+
+@fact
+def other_work_on_the_cores_is_told_once_with_what_helps(workshop):
+    if not pathlib.Path("/proc/self/schedstat").exists():
+        raise Skip("the kernel does not count how long a process waits for a core")
+    workshop.corpus()
+    config = workshop.config("run", {"job": {"threads": 2}, "training": {"steps": 1000000},
+                                     "metrics": {"log_freq": 5}, "checkpoint": {"interval": 0}})
+    def warnings():
+        return [event["text"] for event in events(workshop / "run", "warning")
+                if "take this run's cores" in event["text"]]
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"])
+              for _ in range(4 * len(os.sched_getaffinity(0)))]
+    try:
+        with workshop.start("train", config) as process:
+            check(process.wait_for(warnings, "the warning", 120 * PATIENCE), process.text())
+            told = process.text()
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    note(warnings()[0])
+    check(re.search(r"its threads waited \d+ % of .*job\.threads", warnings()[0]), warnings())
+    check(told.count("take this run's cores") == 1, told)
+
+
+@fact
+def mfu_is_of_the_best_peak_seen(workshop):
+    workshop.corpus()
+    cache = workshop / "cache"
+    env = {"XDG_CACHE_HOME": str(cache)}
+    workshop.run("train", workshop.config("first"), env=env).done()
+    file = cache / "trireme/matrix-peaks.json"
+    peaks = json.loads(file.read_text())
+    check(len(peaks) == 1, peaks)
+    file.write_text(json.dumps({key: 50 * peak for key, peak in peaks.items()}))
+    done = workshop.run("train", workshop.config("second"), env=env).done()
+    best = round(50 * next(iter(peaks.values())) * 1e-9)
+    check(f"{best} GFLOP/s" in done.out + done.err, best, "is not in", done)
+
+
+if __name__ == "__main__":
+    main()
