@@ -23,6 +23,7 @@ struct OptimizerOptions {
   double trust_coefficient = 0.001;                // LARS
   std::int64_t newton_schulz_steps = 5;            // Muon
   std::string muon_adjust_lr = "match_rms_adamw";  // Muon: or "original"
+  double muon_adamw_lr_ratio = 1;                  // Muon: AdamW's rate for the rest, over Muon's
   bool bfloat16_state = false;                     // moments are stored in bfloat16
   bool stochastic_rounding = false;                // of the weights that are published
   std::uint64_t seed = 0;                          // of what is rounded stochastically

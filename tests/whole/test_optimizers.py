@@ -75,5 +75,20 @@ def moments_in_bfloat16_and_stochastic_rounding_continue_exactly(workshop):
         same_checkpoint(workshop, resumed, whole)
 
 
+@fact
+def adamw_beside_muon_may_have_a_rate_of_its_own(workshop):
+    workshop.corpus()
+    curves = {}
+    for rate in (0, 3e-3, 1e-3):
+        config = workshop.config(f"run-{rate}", {
+            "optimizer": {"name": "Muon", "lr": 3e-3, "adamw_lr": rate}, "training": {"steps": 8}})
+        workshop.run("train", config).done()
+        curves[rate] = curve(workshop / f"run-{rate}")
+    check(curves[0] == curves[3e-3], "0 is not Muon's own rate")
+    check(curves[1e-3] != curves[0], "the rate changes nothing")
+    config = workshop.config("alone", {"optimizer": {"name": "AdamW", "adamw_lr": 1e-3}})
+    workshop.run("train", config).refused(2, "optimizer.adamw_lr", "AdamW")
+
+
 if __name__ == "__main__":
     main()

@@ -41,7 +41,8 @@ void add_data(Options& to) {
                         "with metrics of its own"});
   to.push_back({.key = "data.document_mask",
                 .slot = TRIREME_MEMBER(data.document_mask),
-                .help = "attention stays inside a document and positions restart with it",
+                .help = "attention stays inside a document, positions restart with it, and its "
+                        "last token predicts nothing: the loss is the mean over the others",
                 .effect = Effect::kNumerics});
   to.push_back({.key = "data.split",
                 .slot = TRIREME_MEMBER(data.split),

@@ -85,6 +85,13 @@ void add_moments(Options& to) {
                 .effect = Effect::kNumerics,
                 .allowed = {"match_rms_adamw", "original"},
                 .applies = is_muon});
+  to.push_back({.key = "optimizer.adamw_lr",
+                .slot = TRIREME_MEMBER(optimizer.adamw_lr),
+                .help = "Muon: AdamW's highest learning rate for all but the blocks' matrices, on "
+                        "the same schedule; 0: lr",
+                .effect = Effect::kNumerics,
+                .range = between(0, 100),
+                .applies = is_muon});
 }
 
 }  // namespace

@@ -98,6 +98,7 @@ struct OptimizerConfig {
   double trust_coefficient = 0.001;
   std::int64_t ns_steps = 5;
   std::string adjust_lr = "match_rms_adamw";  // or original
+  double adamw_lr = 0;                        // beside Muon's; 0: lr
   std::string state_dtype = "float32";        // or bfloat16
   bool stochastic_rounding = false;
   bool offload = false;  // masters and state to pinned memory of the host, from a GPU

@@ -86,9 +86,10 @@ void MuonRule::prepare(const ParamStore& params, std::span<const UpdateRange> ra
 void MuonRule::update(Stream& stream, std::span<const UpdateRange> ranges, Tensor grad_scale,
                       double learning_rate, std::int64_t update) {
   const UpdateStep step{stream, grad_scale, learning_rate, update};
+  const UpdateStep adamw{stream, grad_scale, learning_rate * options_.muon_adamw_lr_ratio, update};
   for (const UpdateRange& range : ranges) {
     if (!is_hidden_matrix(range.param->spec)) {
-      update_by_adamw(windows_, options_, step, range);
+      update_by_adamw(windows_, options_, adamw, range);
       continue;
     }
     windows_.each(step, range, kMuonStates, Windows::Writes::kState,

@@ -29,6 +29,7 @@ int main(int argc, char** argv) {
   app.add_flag("--nesterov", how.nesterov);
   app.add_option("--trust-coefficient", how.trust_coefficient);
   app.add_option("--muon-adjust-lr", how.muon_adjust_lr);
+  app.add_option("--muon-adamw-lr-ratio", how.muon_adamw_lr_ratio);
   CLI11_PARSE(app, argc, argv);
   run.compute = dtype == "float64" ? trireme::DType::kF64 : trireme::DType::kF32;
   run.declare = ToyProblem::declare;

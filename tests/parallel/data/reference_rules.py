@@ -104,7 +104,8 @@ def orthogonal(g):
 def muon(name, w, g, step, how, state):
     """Jordan et al. 2024; the blocks' matrices only, AdamW on the rest."""
     if not name.startswith("layers."):
-        return adamw(name, w, g, step, how, state)
+        own = {**how, "lr": how["lr"] * how["muon_adamw_lr_ratio"]}
+        return adamw(name, w, g, step, own, state)
     m = zeros(state, name, g)
     m += (1 - how["momentum"]) * (g - m)
     update = orthogonal(g + how["momentum"] * (m - g) if how["nesterov"] else m)
