@@ -1,11 +1,11 @@
 #include "data/input_files.h"
 
 #include <algorithm>
-#include <array>
 #include <sstream>
-#include <string_view>
 #include <system_error>
+#include <utility>
 
+#include "data/input_kind.h"
 #include "model/base/error.h"
 #include "model/base/file.h"
 
@@ -16,50 +16,64 @@ namespace fs = std::filesystem;
 
 constexpr int kDeepestList = 8;  // @a naming @a would go on for ever
 
-struct Form {
-  std::string_view magic;
-  InputFile::Compression compression;
-  std::string_view undo{};  // the program that does, where we do not
-};
-constexpr auto kNotOurs = InputFile::Compression::kNone;
-constexpr std::array kForms{
-    Form{"\x1F\x8B", InputFile::Compression::kGzip},
-    Form{"\x28\xB5\x2F\xFD", InputFile::Compression::kZstd},
-    Form{"\xFD"
-         "7zXZ",
-         kNotOurs, "unxz"},
-    Form{"BZh", kNotOurs, "bunzip2"},
-    Form{"PK\x03\x04", kNotOurs, "unzip"},
-};
-
 InputFile::Compression compression_of(const fs::path& path, std::uint64_t bytes) {
-  std::string start(std::min<std::uint64_t>(bytes, 8), '\0');
+  std::string start(std::min<std::uint64_t>(bytes, 4), '\0');
   File::open_read(path).read_at(0, std::as_writable_bytes(std::span(start)));
-  for (const Form& form : kForms) {
-    if (start.compare(0, form.magic.size(), form.magic) != 0) continue;
-    if (form.undo.empty()) return form.compression;
-    throw DataError(say(path.string(), ": is compressed, and neither with gzip nor zstd; ",
-                        form.undo, " it first"));
-  }
+  if (start.starts_with("\x1F\x8B")) return InputFile::Compression::kGzip;
+  if (start == "\x28\xB5\x2F\xFD") return InputFile::Compression::kZstd;
   return InputFile::Compression::kNone;
 }
 
-void add_file(const fs::path& path, std::vector<InputFile>& files) {
+struct Refused {
+  fs::path path;
+  std::string why;
+};
+
+struct Found {
+  const InputRules& rules;
+  Inputs inputs{};
+  std::vector<Refused> refused{};
+};
+
+void add_file(const fs::path& path, Found& found) {
+  using Others = InputRules::Others;
   try {
-    const std::uint64_t bytes = File::open_read(path).size();
-    const InputFile::Compression compression = compression_of(path, bytes);
-    const bool packed = compression != InputFile::Compression::kNone;
-    const std::string extension = (packed ? path.stem() : path).extension().string();
-    files.push_back({.path = path,
-                     .bytes = bytes,
-                     .json_lines = extension == ".jsonl" || extension == ".ndjson",
-                     .compression = compression});
+    InputFile file{.path = path, .bytes = File::open_read(path).size()};
+    file.compression = compression_of(path, file.bytes);
+    const InputKind kind = judge_input(file);
+    file.kind = kind.name;
+    file.is_pure_utf8 = kind.is_pure_utf8;
+    file.json_lines = kind.json_lines;
+    if (!kind.fault.empty()) {
+      if (found.rules.others == Others::kSkip) return found.inputs.skipped.push_back(path);
+      if (found.rules.others == Others::kRefuse) found.refused.push_back({path, kind.fault});
+      file.json_lines = found.rules.others == Others::kAsJsonLines;
+    }
+    found.inputs.files.push_back(std::move(file));
   } catch (const EnvironmentError& error) {
     throw DataError(say(error.what(), "; leave it out or make it readable"));
   }
 }
 
-void add_folder(const fs::path& folder, std::vector<InputFile>& files) {
+[[noreturn]] void refuse(const Found& found) {
+  constexpr std::size_t kNamed = 3;
+  const std::vector<Refused>& refused = found.refused;
+  if (refused.size() == 1 && found.inputs.files.size() == 1) {
+    throw DataError(say(refused[0].path.string(), ": ", refused[0].why,
+                        "; or take it as text all the same with --as text"));
+  }
+  std::string text = say(refused.size(), " of ", found.inputs.files.size(),
+                         " files cannot be taken as text or JSON lines: ");
+  for (std::size_t i = 0; i < std::min(kNamed, refused.size()); ++i) {
+    text += say(i > 0 ? "; " : "", refused[i].path.string(), " ", refused[i].why);
+  }
+  if (refused.size() > kNamed) text += say("; and ", refused.size() - kNamed, " more");
+  throw DataError(text +
+                  ". Leave such files out with --skip-others, or take them as text with "
+                  "--as text");
+}
+
+void add_folder(const fs::path& folder, Found& into) {
   std::vector<fs::path> found;
   try {
     for (auto entry = fs::recursive_directory_iterator(folder);
@@ -76,12 +90,16 @@ void add_folder(const fs::path& folder, std::vector<InputFile>& files) {
   if (found.empty()) throw DataError(say("the folder ", folder.string(), " holds no files"));
   std::sort(found.begin(), found.end(),
             [](const fs::path& a, const fs::path& b) { return a.native() < b.native(); });
-  for (const fs::path& path : found) add_file(path, files);
+  for (const fs::path& path : found) add_file(path, into);
 }
 
-void add_word(const std::string& word, int depth, std::vector<InputFile>& files);
+std::size_t seen(const Found& found) {
+  return found.inputs.files.size() + found.inputs.skipped.size();
+}
 
-void add_list(const std::string& path, int depth, std::vector<InputFile>& files) {
+void add_word(const std::string& word, int depth, Found& into);
+
+void add_list(const std::string& path, int depth, Found& into) {
   if (depth >= kDeepestList) throw DataError(say("@", path, ": lists name lists without end"));
   std::string text;
   try {
@@ -89,34 +107,41 @@ void add_list(const std::string& path, int depth, std::vector<InputFile>& files)
   } catch (const EnvironmentError& error) {
     throw DataError(say("@", path, ": ", error.what(), "; give a file with one path a line"));
   }
-  const std::size_t before = files.size();
+  const std::size_t before = seen(into);
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     if (!line.empty() && line.back() == '\r') line.pop_back();
-    if (!line.empty()) add_word(line, depth + 1, files);
+    if (!line.empty()) add_word(line, depth + 1, into);
   }
-  if (files.size() == before) throw DataError(say("@", path, ": names no files"));
+  if (seen(into) == before) throw DataError(say("@", path, ": names no files"));
 }
 
-void add_word(const std::string& word, int depth, std::vector<InputFile>& files) {
-  if (word.size() > 1 && word.front() == '@') return add_list(word.substr(1), depth, files);
+void add_word(const std::string& word, int depth, Found& into) {
+  if (word.size() > 1 && word.front() == '@') return add_list(word.substr(1), depth, into);
   std::error_code why;
   const fs::file_status status = fs::status(word, why);
-  if (fs::is_directory(status)) return add_folder(word, files);
+  if (fs::is_directory(status)) return add_folder(word, into);
   if (!fs::exists(status)) throw DataError(say(word, ": there is no such file or folder"));
   if (!fs::is_regular_file(status)) {
     throw DataError(say(word, ": is no regular file; write its text to a file first"));
   }
-  add_file(word, files);
+  add_file(word, into);
 }
 
 }  // namespace
 
-std::vector<InputFile> find_inputs(const std::vector<std::string>& words) {
-  std::vector<InputFile> files;
-  for (const std::string& word : words) add_word(word, 0, files);
-  if (files.empty()) throw DataError("no input: name text files, .jsonl files, folders or @LIST");
-  return files;
+Inputs find_inputs(const std::vector<std::string>& words, const InputRules& rules) {
+  Found found{.rules = rules};
+  for (const std::string& word : words) add_word(word, 0, found);
+  if (!found.refused.empty()) refuse(found);
+  if (found.inputs.files.empty()) {
+    throw DataError(found.inputs.skipped.empty()
+                        ? std::string("no input: name text files, .jsonl files, folders or @LIST")
+                        : say("no input: --skip-others leaves out all of the ",
+                              found.inputs.skipped.size(), " files, ",
+                              found.inputs.skipped.front().string(), " the first"));
+  }
+  return std::move(found.inputs);
 }
 
 }  // namespace trireme::data

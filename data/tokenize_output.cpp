@@ -29,7 +29,7 @@ std::string hash_of_job(const Tokenizer& tokenizer, const std::vector<InputFile>
            spec.json_key,   spec.end_documents, spec.validation_share};
   for (const InputFile& input : inputs) {
     const auto changed = std::filesystem::last_write_time(input.path).time_since_epoch().count();
-    job.push_back({input.path.string(), input.bytes, changed});
+    job.push_back({input.path.string(), input.bytes, changed, input.json_lines});
   }
   // Paths need not be UTF-8.
   const std::string text = job.dump(-1, ' ', false, json::error_handler_t::replace);

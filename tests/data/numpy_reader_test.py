@@ -101,11 +101,11 @@ def main():
                 sys.exit(77)
             tokenizer = str(folder / "v.model")
             subprocess.run([trireme, "tokenize", "--train-sentencepiece", "320",
-                            "--output", tokenizer, inputs], check=True)
+                            "--output", tokenizer, "--as", "text", inputs], check=True)
             model, ids_of = sentencepiece.SentencePieceProcessor(tokenizer), sentencepiece_ids
         prefix = str(folder / "set")
         subprocess.run([trireme, "tokenize", "--tokenizer", tokenizer, "--output", prefix,
-                        "--threads", "3", inputs], check=True)
+                        "--threads", "3", "--as", "text", inputs], check=True)
         subprocess.run([trireme, "data", "check", prefix], check=True)
 
         read = read_documents(prefix)

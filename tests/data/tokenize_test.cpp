@@ -23,7 +23,7 @@ namespace trireme::data {
 namespace {
 
 TokenizeCount run(const std::vector<std::string>& words, TokenizeSpec spec) {
-  return tokenize(*open_tokenizer("bytes"), find_inputs(words), spec, [](const auto&) {});
+  return tokenize(*open_tokenizer("bytes"), find_inputs(words).files, spec, [](const auto&) {});
 }
 
 std::vector<std::string> documents_of(const std::filesystem::path& prefix) {
@@ -212,6 +212,97 @@ TEST(TokenizeTest, compressed_files_are_read_as_what_they_hold) {
   }
 }
 
+std::string noise(std::size_t size) {
+  std::string bytes;
+  for (std::uint64_t i = 0; bytes.size() < size; ++i) {
+    bytes += static_cast<char>(philox(7, i)[0] & 0xFF);
+  }
+  return bytes;
+}
+
+TEST(InputFilesTest, what_is_no_text_by_name_or_content_is_refused_with_the_fix) {
+  const std::string high = [] {  // no NUL in it
+    std::string text = noise(300);
+    for (char& c : text) c = static_cast<char>(c | 0x80);
+    return text;
+  }();
+  struct Case {
+    std::string name, content, part;
+  };
+  const std::vector<Case> cases{
+      {"garbage.parquet", noise(3000), "is Parquet"},
+      {"table.txt", "PAR1" + noise(100), "is Parquet"},
+      {"a.arrow", "ARROW1", "is Arrow"},
+      {"a.csv", "a,b\n1,2\n", "is a table"},
+      {"a.tar.gz", gzip(noise(5000)), "is an archive"},
+      {"a.xyz", "words", "files of the kind .xyz are not known as text"},
+      {"a.PDF", "words", "files of the kind .pdf are not known as text"},
+      {"noise.txt", noise(3000), "holds NUL bytes"},
+      {"noise", noise(3000), "holds NUL bytes"},
+      {"late.txt", std::string(400000, 'a') + noise(3000), "holds NUL bytes"},
+      {"noise.txt.gz", gzip(noise(3000)), "holds NUL bytes"},
+      {"noise.jsonl.zst", zstd(noise(3000)), "holds NUL bytes"},
+      {"wide.txt", std::string("a\0b\0c\0", 6), "iconv -f UTF-16"},
+      {"high.txt", high, "% of its bytes are not UTF-8"},
+      {"list.json", "[{\"text\": \"a\"}]", "is a JSON array; write JSON lines"},
+      {"list.jsonl", "\xEF\xBB\xBF[\n{\"text\": \"a\"}\n]", "is a JSON array"},
+      {"list.txt.gz", gzip(" [\n {\"text\": \"a\"}]"), "is a JSON array"},
+      {"one.json", "{\n \"text\": \"a\"\n}\n", "but not an object a line"},
+      {"lines.txt", "{\"text\": \"a\"}\n{\"text\": \"b\"}\n", "--as jsonl"},
+  };
+  for (const Case& wrong : cases) {
+    const Folder folder;
+    const std::string path = folder.write(wrong.name, wrong.content);
+    const std::string said = complaint<DataError>([&] { find_inputs({path}); });
+    EXPECT_TRUE(has(said, path + ": ")) << said;
+    EXPECT_TRUE(has(said, wrong.part)) << wrong.name << ": " << said;
+    EXPECT_TRUE(has(said, "--as text")) << said;
+    const Inputs forced = find_inputs({path}, {.others = InputRules::Others::kAsText});
+    ASSERT_EQ(forced.files.size(), 1u);
+    EXPECT_FALSE(forced.files[0].json_lines);
+  }
+}
+
+TEST(InputFilesTest, text_of_every_known_kind_is_taken) {
+  const Folder folder;
+  folder.write("in/a.txt", "[1] a note, not JSON");
+  folder.write("in/b.MD", "# b");
+  folder.write("in/c.rst.gz", gzip("c"));
+  folder.write("in/d", "d");
+  folder.write("in/e.0001", "e");
+  folder.write("in/f.txt", "caf\xE9, in Latin-1, of which a few bytes are no UTF-8");
+  folder.write("in/g.json.zst", zstd("{\"text\": \"g\"}\n{\"text\": \"h\"}\n"));
+  folder.write("in/h.txt", std::string(65535, 'h') + std::string(300000, 'h') + "\u20AC\u20AC");
+  const auto files = find_inputs({(folder / "in").string()}).files;
+  std::vector<std::string> kinds;
+  for (const InputFile& file : files) kinds.push_back(file.kind);
+  EXPECT_EQ(kinds, (std::vector<std::string>{".txt", ".md", ".rst", "", ".0001", ".txt", ".json",
+                                             ".txt"}));
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    EXPECT_EQ(files[i].json_lines, i == 6) << i;
+    EXPECT_EQ(files[i].is_pure_utf8, i != 5) << i;
+  }
+}
+
+TEST(InputFilesTest, a_folder_with_other_files_is_refused_or_they_are_skipped_and_listed) {
+  const Folder folder;
+  folder.write("in/a.txt", "a");
+  for (const char* name : {"b.png", "c.png", "d.parquet", "e.txt"}) {
+    folder.write(say("in/", name), noise(1000));
+  }
+  const std::string in = (folder / "in").string();
+  const std::string said = complaint<DataError>([&] { find_inputs({in}); });
+  EXPECT_TRUE(has(said, "4 of 5 files")) << said;
+  EXPECT_TRUE(has(said, "d.parquet is Parquet")) << said;
+  EXPECT_TRUE(has(said, "and 1 more. Leave such files out with --skip-others")) << said;
+  const Inputs rest = find_inputs({in}, {.others = InputRules::Others::kSkip});
+  EXPECT_EQ(rest.files.size(), 1u);
+  EXPECT_EQ(rest.skipped.size(), 4u);
+  EXPECT_TRUE(has(complaint<DataError>(
+                      [&] { find_inputs({in + "/b.png"}, {.others = InputRules::Others::kSkip}); }),
+                  "leaves out all of the 1 files"));
+}
+
 TEST(TokenizeTest, a_compressed_file_that_is_cut_off_or_damaged_is_refused) {
   const std::string text = numbers(2, 50000);
   for (const std::string& whole : {gzip(text), zstd(text)}) {
@@ -260,7 +351,7 @@ void run_killed(const std::string& word, const TokenizeSpec& spec, int batches) 
   const pid_t child = ::fork();
   if (child == 0) {
     int seen = 0;
-    tokenize(*open_tokenizer("bytes"), find_inputs({word}), spec, [&](const auto&) {
+    tokenize(*open_tokenizer("bytes"), find_inputs({word}).files, spec, [&](const auto&) {
       if (++seen > batches) ::_exit(9);
     });
     ::_exit(0);
@@ -319,7 +410,7 @@ TEST(TokenizeTest, two_runs_do_not_write_one_dataset) {
 TEST(TextReaderTest, a_text_that_may_not_be_cut_is_read_whole) {
   const Folder folder;
   const std::string text(3 * TextReader::kBatchBytes + 1, 'x');
-  const auto inputs = find_inputs({folder.write("a.txt", text)});
+  const auto inputs = find_inputs({folder.write("a.txt", text)}).files;
   TextReader reader(inputs, [](std::string_view) { return std::size_t{0}; });
   TextBatch batch;
   ASSERT_TRUE(reader.next(batch));

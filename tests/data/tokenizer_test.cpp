@@ -86,7 +86,7 @@ class SentencePieceTokenizerTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     folder_ = new Folder;
-    const auto inputs = find_inputs({folder_->write("corpus.txt", corpus())});
+    const auto inputs = find_inputs({folder_->write("corpus.txt", corpus())}).files;
     train_sentencepiece(inputs, {.vocab_size = 400}, *folder_ / "v.model", [](const auto&) {});
   }
   static void TearDownTestSuite() { delete folder_; }
@@ -222,7 +222,7 @@ TEST_F(SentencePieceTokenizerTest, a_unigram_model_keeps_text_too) {
 
 TEST_F(SentencePieceTokenizerTest, training_is_repeatable_and_refuses_the_impossible) {
   const Folder folder;
-  const auto inputs = find_inputs({folder.write("corpus.txt", corpus())});
+  const auto inputs = find_inputs({folder.write("corpus.txt", corpus())}).files;
   VocabularySample sample;
   const auto train_again = [&](const VocabularySpec& spec) {
     train_sentencepiece(inputs, spec, folder / "v.model", [&](const auto& seen) { sample = seen; });

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """Token files that cannot be trained on are refused before step 0, and nothing is written."""
+import gzip
 import shutil
 
 from support import check, contents, fact, main, write_tokens
@@ -76,6 +77,29 @@ def validation_data_are_checked_before_the_first_step_too(workshop):
                                          "validation": {"freq": 10}})
         workshop.run("train", config).refused(3, prefix, word)
         check(not (workshop / "run").exists(), "it made the run folder")
+
+
+@fact
+def tokenize_takes_no_binary_content_and_no_unknown_kind(workshop):
+    noise = bytes(b * 37 % 256 for b in range(3000))
+    (workshop / "garbage.parquet").write_bytes(noise)
+    (workshop / "noise.txt.gz").write_bytes(gzip.compress(noise))
+    (workshop / "list.json").write_text('[{"text": "a"}]')
+    words = ["tokenize", "--tokenizer", "bytes", "--output", "out"]
+    before = contents(workshop.folder)
+    for name, *parts in (("garbage.parquet", "Parquet", "JSON lines", "--as text"),
+                         ("noise.txt.gz", "NUL", "--as text"),
+                         ("list.json", "JSON array", "JSON lines")):
+        workshop.run(*words, name).refused(3, name, *parts)
+        workshop.run("tokenize", "--train-sentencepiece", 300, "--output", "v.model",
+                     name).refused(3, name, *parts)
+    workshop.run(*words, ".").refused(3, "3 of 3 files", "garbage.parquet", "--skip-others")
+    check(contents(workshop.folder) == before, "it wrote files")
+    done = workshop.run(*words, "--as", "text", "garbage.parquet").done()
+    check("1 .parquet as text" in done.out, "the kinds are not listed:", done.out)
+    (workshop / "a.md").write_text("a")
+    done = workshop.run(*words, "--skip-others", "a.md", "list.json").done()
+    check("1 .md as text" in done.out and "skipping 1 files: list.json" in done.out, done.out)
 
 
 if __name__ == "__main__":

@@ -6,10 +6,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "data/indexed_dataset.h"
@@ -37,6 +40,8 @@ struct TokenizeOptions {
   double validation_share = 0;
   std::int64_t train_vocab_size = 0;
   std::uint64_t sample_megabytes = 16;
+  std::string others_as;
+  bool skip_others = false;
 };
 
 // One line redrawn on a terminal, one line every ten seconds elsewhere; on stderr.
@@ -96,11 +101,57 @@ std::uint64_t total_bytes(const std::vector<data::InputFile>& inputs) {
   return bytes;
 }
 
-ExitCode run_training(const TokenizeOptions& options) {
-  const auto inputs = data::find_inputs(options.inputs);
-  const Clock::time_point start = Clock::now();
-  fmt::print("reading {} in {} files\n", human_bytes(total_bytes(inputs)), inputs.size());
+// "a.md, b.md, c.md and 4 more"
+template <class Range>
+std::string first_few(const Range& paths) {
+  constexpr std::size_t kNamed = 3;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kNamed, paths.size()); ++i) {
+    text += (i > 0 ? ", " : "") + paths[i].string();
+  }
+  if (paths.size() > kNamed) text += fmt::format(" and {} more", paths.size() - kNamed);
+  return text;
+}
+
+// What is read, by kind, and what is not.
+void print_inputs(const data::Inputs& inputs) {
+  std::map<std::pair<bool, std::string>, int> kinds;
+  std::vector<std::filesystem::path> impure;
+  for (const data::InputFile& file : inputs.files) {
+    ++kinds[{file.json_lines, file.kind}];
+    if (!file.is_pure_utf8) impure.push_back(file.path);
+  }
+  std::string list;
+  for (const auto& [kind, count] : kinds) {
+    list += fmt::format("{}{} {} as {}", list.empty() ? "" : ", ", grouped(count),
+                        kind.second.empty() ? "without extension" : kind.second,
+                        kind.first ? "JSON lines" : "text");
+  }
+  fmt::print("reading {} in {} files: {}\n", human_bytes(total_bytes(inputs.files)),
+             grouped(static_cast<std::int64_t>(inputs.files.size())), list);
+  if (!inputs.skipped.empty()) {
+    fmt::print("skipping {} files: {}\n", inputs.skipped.size(), first_few(inputs.skipped));
+  }
   std::fflush(stdout);
+  if (impure.empty()) return;
+  fmt::print(stderr, "note: {} files hold bytes that are not UTF-8, which are kept: {}\n",
+             impure.size(), first_few(impure));
+}
+
+data::Inputs find_inputs(const TokenizeOptions& options) {
+  using Others = data::InputRules::Others;
+  data::InputRules rules;
+  if (options.skip_others) rules.others = Others::kSkip;
+  if (options.others_as == "text") rules.others = Others::kAsText;
+  if (options.others_as == "jsonl") rules.others = Others::kAsJsonLines;
+  data::Inputs inputs = data::find_inputs(options.inputs, rules);
+  print_inputs(inputs);
+  return inputs;
+}
+
+ExitCode run_training(const TokenizeOptions& options) {
+  const auto inputs = find_inputs(options).files;
+  const Clock::time_point start = Clock::now();
   const data::VocabularySpec spec{.vocab_size = options.train_vocab_size,
                                   .json_key = options.json_key,
                                   .sample_bytes = options.sample_megabytes << 20};
@@ -137,7 +188,7 @@ ExitCode run_tokenize(const TokenizeOptions& options) {
                "--append-eod says\n",
                options.tokenizer, tokenizer->surroundings());
   }
-  const auto inputs = data::find_inputs(options.inputs);
+  const auto inputs = find_inputs(options).files;
   const data::TokenizeSpec spec{.output = options.output,
                                 .json_key = options.json_key,
                                 .threads = options.threads,
@@ -181,6 +232,14 @@ Command make_tokenize(CLI::App& program) {
       ->required();
   app->add_option("--jsonl-key", options->json_key, "The key of the text in JSON lines")
       ->capture_default_str();
+  auto* as =
+      app->add_option("--as", options->others_as,
+                      "Read files that are not known as text or JSON lines, by name or content, as "
+                      "this all the same")
+          ->check(CLI::IsMember({"text", "jsonl"}));
+  app->add_flag("--skip-others", options->skip_others,
+                "Leave such files out and list them; without either they are refused")
+      ->excludes(as);
   app->add_option("--threads", options->threads, "The result does not depend on it")
       ->check(CLI::Range(1, 1024))
       ->type_name("N");
@@ -204,8 +263,10 @@ Command make_tokenize(CLI::App& program) {
       ->capture_default_str();
   app->add_option(
          "INPUT", options->inputs,
-         "Text files (a document each), .jsonl files (a document a line), either also .gz or "
-         ".zst, folders, or @LIST: a file of such paths. A run that was killed is gone on "
+         "Text files (a document each: .txt .text .md .markdown .rst .tex .raw .tokens, or no "
+         "extension), JSON lines (a document a line: .jsonl .ndjson, or .json with an object a "
+         "line), either also .gz or .zst, folders, or @LIST: a file of such paths. A run that was "
+         "killed is gone on "
          "with by the same command")
       ->required();
   return {.app = app, .run = [options] { return run_tokenize(*options); }};
