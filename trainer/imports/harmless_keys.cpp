@@ -141,6 +141,8 @@ constexpr Harmless kOfMegatron[] = {
     {"eval-interval", ""},
     {"eval-iters", ""},
     {"test-mode", ""},
+    {"mock-data", ""},
+    {"calculate-per-token-loss", ""},
     {"tokenizer-type", ""},
     {"vocab-file", ""},
     {"merge-file", ""},

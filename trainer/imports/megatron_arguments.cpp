@@ -14,6 +14,12 @@ bool is_name(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
+// "--split '99,1,0'" in double quotes has quotes inside.
+std::string without_quotes(const std::string& word) {
+  const bool is_quoted = word.size() > 1 && word.front() == '\'' && word.back() == '\'';
+  return is_quoted ? word.substr(1, word.size() - 2) : word;
+}
+
 constexpr const char* kEnd = ";";  // of a command, or of a list: what follows is another
 
 bool is_space(char c) {
@@ -136,7 +142,7 @@ class Words {
       value = (adds ? value : "") + word_.substr(name + (adds ? 2 : 1));
     } else if (word_.starts_with("--") && word_.find('=') > word_.find_first_of(" \t\n")) {
       std::istringstream parts(word_);
-      for (std::string part; parts >> part;) words_.push_back(part);
+      for (std::string part; parts >> part;) words_.push_back(without_quotes(part));
     } else {
       words_.push_back(word_);
     }

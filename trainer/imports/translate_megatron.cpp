@@ -115,7 +115,7 @@ void Translation::megatron_model(const ForeignConfig& from) {
     use("rope-scaling-factor");
     const std::string factor = has("rope-scaling-factor") ? from.text("rope-scaling-factor") : "8";
     entries_["model.rope_scaling"] = {
-        "{ rope_type = \"llama3\", factor = " + say(std::strtod(factor.c_str(), nullptr)) + " }",
+        "{ rope_type = \"llama3\", factor = " + exact(std::strtod(factor.c_str(), nullptr)) + " }",
         "use-rope-scaling"};
   }
 }
@@ -166,7 +166,7 @@ void Translation::megatron_rate(const ForeignConfig& from) {
                              ? number(from, "lr-wsd-decay-samples") / batch
                              : number(from, "lr-wsd-decay-iters");
     if (ends > 0 && decay > 0 && decay_ends == ends && is_even &&
-        set("lr_scheduler.decay_ratio", say(decay / ends), "lr-wsd-decay over the run")) {
+        set("lr_scheduler.decay_ratio", exact(decay / ends), "lr-wsd-decay over the run")) {
       use("lr-wsd-decay-iters");
       use("lr-wsd-decay-samples");
     }
@@ -185,7 +185,7 @@ void Translation::megatron_data(const ForeignConfig& from) {
   // NOLINTBEGIN(cert-err34-c): what is no share is none of our key's values
   if (double train = 0, held_out = 0, test = 0;
       std::sscanf(from.text("split").c_str(), "%lf,%lf,%lf", &train, &held_out, &test) >= 2 &&
-      set("data.split", say(held_out / (train + held_out + test)), "split")) {
+      set("data.split", exact(held_out / (train + held_out + test)), "split")) {
     use("split");
   }
   // NOLINTEND(cert-err34-c)
@@ -244,7 +244,7 @@ void Translation::megatron(const ForeignConfig& from) {
   }
   if (from.find("min-lr") != nullptr && number(from, "lr") > 0) {
     use("min-lr");
-    set("lr_scheduler.min_lr_factor", say(number(from, "min-lr") / number(from, "lr")),
+    set("lr_scheduler.min_lr_factor", exact(number(from, "min-lr") / number(from, "lr")),
         "min-lr over lr");
   } else {
     set("lr_scheduler.min_lr_factor", "0", "default of Megatron-LM");

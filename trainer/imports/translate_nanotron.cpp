@@ -112,7 +112,7 @@ void Translation::nanotron_rate(const ForeignConfig& from) {
   const std::string shape = style == "1-sqrt" ? "sqrt" : style;
   if (has_plateau && set("lr_scheduler.decay_type", shape, kRate + "lr_decay_style")) {
     set("lr_scheduler.name", "wsd", kRate + "lr_decay_steps");
-    set("lr_scheduler.decay_ratio", say(decay / steps), kRate + "lr_decay_steps");
+    set("lr_scheduler.decay_ratio", exact(decay / steps), kRate + "lr_decay_steps");
     for (const char* key : {"lr_decay_style", "lr_decay_steps", "lr_decay_starting_step"}) {
       use(kRate + key);
     }
@@ -126,7 +126,7 @@ void Translation::nanotron_rate(const ForeignConfig& from) {
   if (number_in(from, kRate + "learning_rate") > 0 &&
       from.find(kRate + "min_decay_lr") != nullptr &&
       set("lr_scheduler.min_lr_factor",
-          say(number_in(from, kRate + "min_decay_lr") / number_in(from, kRate + "learning_rate")),
+          exact(number_in(from, kRate + "min_decay_lr") / number_in(from, kRate + "learning_rate")),
           kRate + "min_decay_lr")) {
     use(kRate + "min_decay_lr");
   }

@@ -114,6 +114,10 @@ bool Translation::set(const std::string& ours, const std::string& value,
   return toml.has_value();
 }
 
+std::string Translation::exact(double value) {
+  return fmt::format("{}", value);
+}
+
 void Translation::leave(const ForeignConfig::Entry& entry, const std::string& why) {
   if (is_harmless(trainer_, entry)) return note(entry, why);
   use(entry.key);

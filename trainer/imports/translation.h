@@ -36,6 +36,8 @@ class Translation {
   void nanotron_rate(const ForeignConfig& from);
 
   void apply(const ForeignConfig& from, const std::vector<ForeignKey>& keys);
+  // With all of its digits.
+  static std::string exact(double value);
   // False where the value is none of our key's.
   bool set(const std::string& ours, const std::string& value, const std::string& source);
   // Their key has been dealt with.

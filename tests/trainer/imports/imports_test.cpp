@@ -187,6 +187,9 @@ TEST(Imports, megatron_counts_of_samples_are_steps_where_all_steps_take_as_many)
                       "lr-warmup-samples = 15 (is no number of whole steps"));
   EXPECT_TRUE(refuses(megatron("--global-batch-size 16 --train-iters 9 --lr-decay-iters 20"),
                       "lr-decay-iters = 20 (the decay ends with the run here)"));
+  EXPECT_EQ(read_back(megatron("--train-iters 9 --min-lr 1e-4 --lr 3e-4"))
+                .lr_scheduler.min_lr_factor,
+            1e-4 / 3e-4);  // to the last digit
 }
 
 TEST(Imports, a_megatron_model_that_no_family_here_is_is_refused) {
@@ -212,6 +215,7 @@ MODEL_ARGS=(
     --num-layers 2 --hidden-size 64 --ffn-hidden-size 128 --num-attention-heads 4
     "--vocab-size 128256"
     '--attention-dropout 0'  # a comment
+    "--split '90,10,0'"
     "--hidden-dropout 0" --max-position-embeddings 8192
 )
 MORE="--swiglu --normalization RMSNorm --position-embedding-type rope   --disable-bias-linear"
@@ -222,6 +226,7 @@ echo done
   EXPECT_TRUE(got.refused().empty()) << all(got.refused());
   const RunConfig config = read_back(got);
   EXPECT_EQ(config.model.vocab_size, 128256);
+  EXPECT_EQ(config.data.split, 0.1);
   EXPECT_EQ(config.training.seq_len, 4096);
   EXPECT_EQ(config.optimizer.lr, 1e-3);
   EXPECT_EQ(config.training.dtype, "bfloat16");
