@@ -121,5 +121,24 @@ def changes_that_would_make_a_run_fit_are_named(workshop):
         check("training.local_batch_size = " in proposal and " would need " in proposal, proposal)
 
 
+@fact
+def a_foreign_config_that_cannot_be_said_is_refused_with_all_of_its_keys(workshop):
+    (workshop / "pretrain.sh").write_text(
+        "pretrain_gpt.py --num-layers 2 --num-experts 8 --lr-warmup-samples 64000 "
+        "--rampup-batch-size 4 4 90 --global-batch-size 16 --attention-dropout 0 "
+        "--hidden-dropout 0 --log-throughput\n")
+    before = contents(workshop.folder)
+    message = workshop.run("import-config", "pretrain.sh", "-o", "ours.toml").refused(
+        2, "pretrain.sh: 2 of its keys", "num-experts = 8 (mixture of experts is not built yet)",
+        "lr-warmup-samples = 64000", "--leave-out KEY")
+    check("log-throughput" not in message, message)
+    check(contents(workshop.folder) == before, "it wrote files")
+    workshop.run("import-config", "pretrain.sh", "-o", "ours.toml", "--leave-out=num-experts",
+                 "--leave-out=lr-warmup-samples").done()
+    check("left out: mixture of experts" in (workshop / "ours.toml").read_text())
+    (workshop / "config_registry.py").write_text("def llama3_8b():\n    return Trainer.Config()\n")
+    workshop.run("import-config", "config_registry.py").refused(2, "config_registry", "as TOML")
+
+
 if __name__ == "__main__":
     main()

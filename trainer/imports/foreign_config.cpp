@@ -32,7 +32,7 @@ void flatten(const toml::table& table, const std::string& path, Entries& entries
     } else if (const toml::array* list = node.as_array()) {
       ForeignConfig::Entry entry{key, {}};
       for (const toml::node& one : *list) {
-        if (one.is_value()) entry.values.push_back(toml_text(one));
+        entry.values.push_back(one.is_value() ? toml_text(one) : "{...}");
       }
       entries.push_back(std::move(entry));
     } else {
@@ -105,6 +105,13 @@ ForeignConfig read_foreign_config(const std::string& name, const std::string& te
   try {
     if (name.ends_with(".toml")) return read_torchtitan(text);
     if (name.ends_with(".yaml") || name.ends_with(".yml")) return read_nanotron(text);
+    if (name.ends_with(".py")) {
+      throw ConfigError(
+          "a Python config (torchtitan's config_registry) is a program, which is not run here; "
+          "write the values that its function sets as TOML and import that file: a section for "
+          "each of its parts, as [training] with steps = 1000, [optimizer] with lr = 3e-4, and "
+          "[model] with name = \"llama3\" and flavor = \"8B\"");
+    }
     return read_megatron(text);
   } catch (const ConfigError& error) {
     throw ConfigError(say(name, ": ", error.what()));

@@ -29,8 +29,8 @@ ForeignConfig read_megatron(std::string_view text);
 // A YAML file of nanotron's, by path; the place in a list is part of it.
 ForeignConfig read_nanotron(const std::string& text);
 
-// By the file's name: .toml, .yaml or .yml, anything else is Megatron-LM's. All throw ConfigError
-// that says why where the text cannot be read.
+// By the file's name: .toml, .yaml or .yml; a .py is refused; anything else is Megatron-LM's. All
+// throw ConfigError that says why where the text cannot be read.
 ForeignConfig read_foreign_config(const std::string& name, const std::string& text);
 
 }  // namespace trireme

@@ -1,71 +1,26 @@
+#include <fmt/format.h>
+
 #include <cstdlib>
 
 #include "model/base/error.h"
+#include "trainer/config/value_text.h"
 #include "trainer/imports/translation.h"
 
 namespace trireme {
 
+namespace {
+
+const std::string kRate = "optimizer.learning_rate_scheduler.";
+
+double number_in(const ForeignConfig& from, const std::string& key) {
+  return std::strtod(from.text(key).c_str(), nullptr);
+}
+
+}  // namespace
+
 void Translation::nanotron(const ForeignConfig& from) {
   const std::string model = "model.model_config.";
-  const std::string rate = "optimizer.learning_rate_scheduler.";
-  const std::string factory = "optimizer.optimizer_factory.";
-  const Words words_of_type{{"bfloat16", "bfloat16"},
-                            {"float16", "float16"},
-                            {"float32", "float32"},
-                            {"torch.bfloat16", "bfloat16"},
-                            {"torch.float32", "float32"}};
-  apply(
-      from,
-      {
-          {model + "vocab_size", "model.vocab_size"},
-          {model + "hidden_size", "model.hidden_size"},
-          {model + "intermediate_size", "model.intermediate_size"},
-          {model + "num_hidden_layers", "model.num_hidden_layers"},
-          {model + "num_attention_heads", "model.num_attention_heads"},
-          {model + "num_key_value_heads", "model.num_key_value_heads"},
-          {model + "max_position_embeddings", "model.max_position_embeddings"},
-          {model + "rms_norm_eps", "model.rms_norm_eps"},
-          {model + "rope_theta", "model.rope_theta"},
-          {model + "hidden_act", "model.hidden_act"},
-          {model + "tie_word_embeddings", "model.tie_word_embeddings"},
-          {"model.init_method.std", "model.initializer_range"},
-          {"model.dtype", "training.dtype", words_of_type},
-          {"general.seed", "job.seed"},
-          {"general.run", "job.description"},
-          {"tokens.sequence_length", "training.seq_len"},
-          {"tokens.micro_batch_size", "training.local_batch_size"},
-          {"tokens.train_steps", "training.steps"},
-          {"tokens.val_check_interval", "validation.freq"},
-          {"tokens.limit_val_batches", "validation.steps"},
-          {"optimizer.clip_grad", "training.max_norm"},
-          {"optimizer.weight_decay", "optimizer.weight_decay"},
-          {"optimizer.zero_stage", "parallelism.zero"},
-          {factory + "name", "optimizer.name", {{"adamW", "AdamW"}, {"sgd", "SGD"}}},
-          {factory + "adam_beta1", "optimizer.beta1"},
-          {factory + "adam_beta2", "optimizer.beta2"},
-          {factory + "adam_eps", "optimizer.eps"},
-          {rate + "learning_rate", "optimizer.lr"},
-          {rate + "lr_warmup_steps", "lr_scheduler.warmup_steps"},
-          {"parallelism.tp", "parallelism.tensor"},
-          {"parallelism.pp", "parallelism.pipeline"},
-          {"parallelism.context_parallel_size", "parallelism.context"},
-          {"parallelism.expert_parallel_size", "parallelism.expert"},
-          {"parallelism.pp_engine", "parallelism.schedule", {{"1f1b", "1F1B"}, {"afab", "GPipe"}}},
-          {"parallelism.tp_mode",
-           "parallelism.sequence",
-           {{"REDUCE_SCATTER", "true"}, {"ALL_REDUCE", "false"}}},
-          {"parallelism.recompute_layer",
-           "activation_checkpoint.mode",
-           {{"true", "full"}, {"false", "none"}}},
-          {"checkpoints.checkpoints_path", "checkpoint.folder"},
-          {"checkpoints.checkpoint_interval", "checkpoint.interval"},
-          {"checkpoints.resume_checkpoint_path", "checkpoint.initial_load_path"},
-          {"logging.iteration_step_info_interval", "metrics.log_freq"},
-          {"tokenizer.tokenizer_name_or_path", "data.tokenizer"},
-      });
-  const auto number = [&](const std::string& key) {
-    return std::strtod(from.text(key).c_str(), nullptr);
-  };
+  apply(from, nanotron_keys());
   if (!from.text(model + "rms_norm_eps").empty()) {
     set("model.model_type", "llama", "its RMSNorm");
     use(model + "is_llama_config");
@@ -76,36 +31,104 @@ void Translation::nanotron(const ForeignConfig& from) {
     use("parallelism.dp");
   }
   const std::string accumulation = "tokens.batch_accumulation_per_replica";
-  const double batch =
-      number("tokens.micro_batch_size") * number(accumulation) * number("parallelism.dp");
+  const double batch = number_in(from, "tokens.micro_batch_size") * number_in(from, accumulation) *
+                       number_in(from, "parallelism.dp");
   if (batch > 0 && set("training.global_batch_size", say(batch),
                        "micro_batch_size x batch_accumulation_per_replica x dp")) {
     use(accumulation);
   }
+  nanotron_rate(from);
+  nanotron_data(from);
+}
+
+// The sets of its first stage are our data.train, those of the later ones data.stages. They go by
+// their names, as what 'trireme tokenize' makes of each is not known here.
+void Translation::nanotron_data(const ForeignConfig& from) {
+  struct Stage {
+    std::string start = "1";
+    std::string sources;
+  };
+  std::map<std::size_t, Stage> stages;
+  const auto add = [](Stage& stage, const std::string& path, const std::string& weight) {
+    stage.sources +=
+        fmt::format("{}{{ path = {}{} }}", stage.sources.empty() ? "" : ", ",
+                    to_toml(std::string_view(path)), weight.empty() ? "" : ", weight = " + weight);
+  };
+  const std::string start = "data_stages.";
+  for (const ForeignConfig::Entry& entry : from.entries) {
+    if (!entry.key.starts_with(start)) continue;
+    char* end = nullptr;
+    const std::size_t at = std::strtoul(entry.key.c_str() + start.size(), &end, 10);
+    const std::string rest = *end == '.' ? end + 1 : end;
+    Stage& stage = stages[at];
+    const std::string prefix = start + std::to_string(at) + ".data.dataset.";
+    bool is_source = false;
+    for (const std::string name : {"hf_dataset_or_datasets", "dataset_folder"}) {
+      const std::string list = "data.dataset." + name;
+      if (rest == list) {
+        const auto* weights = from.find(prefix + "dataset_weights");
+        for (std::size_t i = 0; i < entry.values.size(); ++i) {
+          const bool has_weight = weights != nullptr && i < weights->values.size();
+          add(stage, entry.values[i], has_weight ? weights->values[i] : "");
+        }
+        is_source = true;
+      } else if (rest.starts_with(list + ".")) {  // a set and its weight
+        add(stage, rest.substr(list.size() + 1), from.text(entry.key));
+        is_source = true;
+      }
+    }
+    if (is_source || rest == "data.dataset.dataset_weights") {
+      use(entry.key);
+    } else if (rest == "start_training_step") {
+      stage.start = from.text(entry.key);
+      use(entry.key);
+    } else {
+      note(entry, "");
+    }
+  }
+  std::string later;
+  for (const auto& [at, stage] : stages) {
+    const std::string key = fmt::format("data_stages.{}", at);
+    if (stage.sources.empty()) {
+      if (stages.size() > 1) refuse(key, " (has no data set)");
+    } else if (at == 0) {
+      entries_["data.train"] = {"[" + stage.sources + "]",
+                                key + "; tokenize each, give its prefix"};
+    } else {
+      later += fmt::format("{}{{ from_step = {}, train = [{}] }}", later.empty() ? "" : ", ",
+                           stage.start, stage.sources);
+    }
+  }
+  if (!later.empty()) entries_["data.stages"] = {"[" + later + "]", "data_stages"};
+}
+
+void Translation::nanotron_rate(const ForeignConfig& from) {
   // The decay starts after the warmup, or after a plateau, and ends with the run.
-  const double warmup = number(rate + "lr_warmup_steps");
-  const double steps = number("tokens.train_steps");
-  const double decay = number(rate + "lr_decay_steps");
-  const std::string style = from.text(rate + "lr_decay_style");
+  const double warmup = number_in(from, kRate + "lr_warmup_steps");
+  const double steps = number_in(from, "tokens.train_steps");
+  const double decay = number_in(from, kRate + "lr_decay_steps");
+  const std::string style = from.text(kRate + "lr_decay_style");
   const bool has_plateau = decay > 0 && warmup + decay < steps;
   const std::string shape = style == "1-sqrt" ? "sqrt" : style;
-  if (has_plateau && set("lr_scheduler.decay_type", shape, rate + "lr_decay_style")) {
-    set("lr_scheduler.name", "wsd", rate + "lr_decay_steps");
-    set("lr_scheduler.decay_ratio", say(decay / steps), rate + "lr_decay_steps");
+  if (has_plateau && set("lr_scheduler.decay_type", shape, kRate + "lr_decay_style")) {
+    set("lr_scheduler.name", "wsd", kRate + "lr_decay_steps");
+    set("lr_scheduler.decay_ratio", exact(decay / steps), kRate + "lr_decay_steps");
     for (const char* key : {"lr_decay_style", "lr_decay_steps", "lr_decay_starting_step"}) {
-      use(rate + key);
+      use(kRate + key);
     }
-  } else if (!has_plateau && set("lr_scheduler.name", style, rate + "lr_decay_style")) {
-    use(rate + "lr_decay_style");
-    use(rate + "lr_decay_steps");
-    if (number(rate + "lr_decay_starting_step") == warmup) use(rate + "lr_decay_starting_step");
+  } else if (!has_plateau && set("lr_scheduler.name", style, kRate + "lr_decay_style")) {
+    use(kRate + "lr_decay_style");
+    use(kRate + "lr_decay_steps");
+    if (number_in(from, kRate + "lr_decay_starting_step") == warmup)
+      use(kRate + "lr_decay_starting_step");
   }
-  if (from.text(rate + "lr_warmup_style") == "linear") use(rate + "lr_warmup_style");
-  if (number(rate + "learning_rate") > 0 && from.find(rate + "min_decay_lr") != nullptr &&
+  if (from.text(kRate + "lr_warmup_style") == "linear") use(kRate + "lr_warmup_style");
+  if (number_in(from, kRate + "learning_rate") > 0 &&
+      from.find(kRate + "min_decay_lr") != nullptr &&
       set("lr_scheduler.min_lr_factor",
-          say(number(rate + "min_decay_lr") / number(rate + "learning_rate")),
-          rate + "min_decay_lr")) {
-    use(rate + "min_decay_lr");
+          exact(number_in(from, kRate + "min_decay_lr") / number_in(from, kRate + "learning_rate")),
+          kRate + "min_decay_lr")) {
+    use(kRate + "min_decay_lr");
   }
 }
 

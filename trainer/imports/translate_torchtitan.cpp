@@ -17,51 +17,39 @@ std::string flavor_of(const ForeignConfig& from) {
 }  // namespace
 
 void Translation::torchtitan(const ForeignConfig& from) {
-  apply(from, {
-                  {"job.dump_folder", "job.dump_folder"},
-                  {"job.description", "job.description"},
-                  {"training.seed", "job.seed"},
-                  {"debug.seed", "job.seed"},
-                  {"training.deterministic", "job.reproducible"},
-                  {"debug.deterministic", "job.reproducible"},
-                  {"training.seq_len", "training.seq_len", {}, "2048"},
-                  {"training.local_batch_size", "training.local_batch_size"},
-                  {"training.batch_size", "training.local_batch_size"},
-                  {"training.steps", "training.steps", {}, "10000"},
-                  {"training.max_norm", "training.max_norm", {}, "1.0"},
-                  {"training.mixed_precision_param", "training.dtype", {}, "bfloat16"},
-                  {"optimizer.name", "optimizer.name", {{"AdamW", "AdamW"}}, "AdamW"},
-                  {"optimizer.lr", "optimizer.lr", {}, "8e-4"},
-                  {"optimizer.beta1", "optimizer.beta1", {}, "0.9"},
-                  {"optimizer.beta2", "optimizer.beta2", {}, "0.95"},
-                  {"optimizer.eps", "optimizer.eps", {}, "1e-8"},
-                  {"optimizer.weight_decay", "optimizer.weight_decay", {}, "0.1"},
-                  {"lr_scheduler.warmup_steps", "lr_scheduler.warmup_steps", {}, "200"},
-                  {"lr_scheduler.min_lr_factor", "lr_scheduler.min_lr_factor", {}, "0"},
-                  {"lr_scheduler.lr_min", "lr_scheduler.min_lr_factor"},
-                  {"parallelism.data_parallel_replicate_degree", "parallelism.data_replicate"},
-                  {"parallelism.tensor_parallel_degree", "parallelism.tensor"},
-                  {"parallelism.pipeline_parallel_degree", "parallelism.pipeline"},
-                  {"parallelism.pipeline_parallel_schedule",
-                   "parallelism.schedule",
-                   {{"1F1B", "1F1B"},
-                    {"GPipe", "GPipe"},
-                    {"Interleaved1F1B", "Interleaved1F1B"},
-                    {"ZBVZeroBubble", "ZBH1"}}},
-                  {"parallelism.context_parallel_degree", "parallelism.context"},
-                  {"parallelism.expert_parallel_degree", "parallelism.expert"},
-                  {"activation_checkpoint.mode", "activation_checkpoint.mode", {}, "selective"},
-                  {"checkpoint.folder", "checkpoint.folder"},
-                  {"checkpoint.interval", "checkpoint.interval"},
-                  {"checkpoint.keep_latest_k", "checkpoint.keep_latest_k"},
-                  {"checkpoint.async_mode",
-                   "checkpoint.async",
-                   {{"disabled", "false"}, {"async", "true"}, {"async_with_pinned_mem", "true"}}},
-                  {"metrics.log_freq", "metrics.log_freq"},
-                  {"metrics.enable_tensorboard", "metrics.enable_tensorboard"},
-                  {"validation.freq", "validation.freq"},
-                  {"validation.steps", "validation.steps"},
-              });
+  // A section that is off: what else it says asks for nothing. Validation is off by default.
+  for (const char* section : {"validation", "checkpoint", "fault_tolerance", "profiling"}) {
+    const std::string start = std::string(section) + ".";
+    std::string enabled = from.text(start + "enable");
+    if (enabled.empty()) enabled = from.text(start + "enable_" + section);
+    const bool is_off_by_default = start == "validation.";
+    if (enabled != "false" && (!is_off_by_default || !enabled.empty())) {
+      if (!enabled.empty())
+        use(start + (from.find(start + "enable") ? "enable" : "enable_checkpoint"));
+      continue;
+    }
+    for (const ForeignConfig::Entry& entry : from.entries) {
+      if (entry.key.starts_with(start) && !used_[entry.key]) note(entry, say(section, " is off"));
+    }
+    if (start == "checkpoint.") {
+      set("checkpoint.interval", "0", "checkpointing is off; the end of the run is still saved");
+    }
+  }
+  if (from.text("model.converters").empty()) {
+    for (const ForeignConfig::Entry& entry : from.entries) {
+      const bool converts = entry.key.starts_with("float8.") || entry.key.starts_with("quantize.");
+      if (converts && !used_[entry.key]) note(entry, "no converter uses it");
+    }
+  }
+  const std::string stages = from.text("parallelism.pipeline_parallel_degree");
+  const auto* schedule = from.find("parallelism.pipeline_parallel_schedule");
+  if (schedule != nullptr && (stages.empty() || stages == "1")) note(*schedule, "no pipeline");
+  if (const auto* load = from.find("checkpoint.initial_load_path");
+      load != nullptr && !from.text(load->key).empty() && !used_[load->key]) {
+    leave(*load,
+          "starts from weights of torchtitan's; bring them in by 'trireme checkpoint import'");
+  }
+  apply(from, torchtitan_keys());
   if (const auto* batch = from.find("training.global_batch_size")) {
     use(batch->key);
     if (from.text(batch->key) != "-1" &&
@@ -79,7 +67,14 @@ void Translation::torchtitan(const ForeignConfig& from) {
   set("parallelism.zero", "3", "torchtitan shards weights (FSDP)");
   const std::string flavor = flavor_of(from);
   const auto names = flavor_names();
-  if (std::find(names.begin(), names.end(), flavor) != names.end()) {
+  if (from.find("model.name") != nullptr &&
+      std::find(names.begin(), names.end(), flavor) == names.end()) {
+    for (const char* key : {"model.name", "model.flavor"}) {
+      if (const auto* entry = from.find(key)) {
+        leave(*entry, "no flavor " + flavor + " here; leave it out and give the sizes in [model]");
+      }
+    }
+  } else if (from.find("model.name") != nullptr) {
     use("model.name");
     use("model.flavor");
     set("model.flavor", flavor, "model.name, model.flavor");

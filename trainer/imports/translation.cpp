@@ -9,8 +9,10 @@
 #include <optional>
 
 #include "model/base/error.h"
+#include "trainer/config/missing_features.h"
 #include "trainer/config/option.h"
 #include "trainer/config/value_text.h"
+#include "trainer/imports/harmless_keys.h"
 
 namespace trireme {
 namespace {
@@ -70,9 +72,15 @@ std::string one_line(std::string text) {
   return text;
 }
 
+std::string text_of(const ForeignConfig::Entry& entry, const std::string& why) {
+  return one_line(fmt::format("{}{}{}{}", entry.key, entry.values.empty() ? "" : " = ",
+                              fmt::join(entry.values, " "), why.empty() ? "" : " (" + why + ")"));
+}
+
 }  // namespace
 
-Translation::Translation(const ForeignConfig& from) {
+Translation::Translation(const ForeignConfig& from, const std::set<std::string>& leave_out)
+    : leave_out_(leave_out), trainer_(from.kind) {
   switch (from.kind) {
     case ForeignConfig::Kind::kTorchtitan:
       kind_ = "torchtitan";
@@ -87,8 +95,12 @@ Translation::Translation(const ForeignConfig& from) {
       nanotron(from);
       break;
   }
+  for (const std::string& key : leave_out) {
+    if (used_.contains(key) || from.find(key) != nullptr) continue;
+    throw ConfigError(say("--leave-out ", key, ": there is no such key in the config"));
+  }
   for (const ForeignConfig::Entry& entry : from.entries) {
-    if (!used_[entry.key]) leave(entry, "");
+    if (!used_[entry.key]) leave(*from.find(entry.key), "");  // the last of them holds
   }
 }
 
@@ -102,34 +114,50 @@ bool Translation::set(const std::string& ours, const std::string& value,
   return toml.has_value();
 }
 
-void Translation::leave(const ForeignConfig::Entry& entry, const std::string& why) {
-  use(entry.key);
-  left_.push_back(
-      one_line(fmt::format("{}{}{}{}", entry.key, entry.values.empty() ? "" : " = ",
-                           fmt::join(entry.values, " "), why.empty() ? "" : " (" + why + ")")));
+std::string Translation::exact(double value) {
+  return fmt::format("{}", value);
 }
 
-void Translation::apply(const ForeignConfig& from, const std::vector<Rule>& rules) {
-  for (const Rule& rule : rules) {
-    const ForeignConfig::Entry* entry = from.find(rule.theirs);
+void Translation::leave(const ForeignConfig::Entry& entry, const std::string& why) {
+  if (is_harmless(trainer_, entry)) return note(entry, why);
+  use(entry.key);
+  const std::string missing = missing_feature(entry.key);
+  const std::string reason = !missing.empty() ? missing : !why.empty() ? why : "not known here";
+  if (leave_out_.contains(entry.key)) return note(entry, "left out: " + reason);
+  refused_.push_back(text_of(entry, reason));
+}
+
+void Translation::refuse(const std::string& key, const std::string& what) {
+  use(key);
+  (leave_out_.contains(key) ? left_ : refused_).push_back(key + what);
+}
+
+void Translation::note(const ForeignConfig::Entry& entry, const std::string& why) {
+  use(entry.key);
+  left_.push_back(text_of(entry, why));
+}
+
+void Translation::apply(const ForeignConfig& from, const std::vector<ForeignKey>& keys) {
+  for (const ForeignKey& key : keys) {
+    const ForeignConfig::Entry* entry = from.find(key.theirs);
     if (entry == nullptr) {
-      if (rule.theirs_default.empty()) continue;
-      require(set(rule.ours, rule.theirs_default, "default of " + kind_), "no value of ",
-              rule.ours);
+      if (key.theirs_default.empty()) continue;
+      require(set(key.ours, key.theirs_default, "default of " + kind_), "no value of ", key.ours);
       continue;
     }
+    if (used_[entry->key]) continue;
     use(entry->key);
     std::string value = entry->values.empty() ? "" : entry->values.front();
-    if (!rule.words.empty()) {
-      const auto word = rule.words.find(value);
-      if (word == rule.words.end()) {
-        leave(*entry, say(rule.ours, " has no such value"));
+    if (!key.words.empty()) {
+      const auto word = key.words.find(value);
+      if (word == key.words.end()) {
+        leave(*entry, say(key.ours, " has no such value"));
         continue;
       }
       value = word->second;
     }
-    if (entry->values.size() > 1 || !set(rule.ours, value, entry->key)) {
-      leave(*entry, say("not a value of ", rule.ours));
+    if (entry->values.size() > 1 || !set(key.ours, value, entry->key)) {
+      leave(*entry, say("not a value of ", key.ours));
     }
   }
 }
