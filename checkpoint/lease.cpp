@@ -113,7 +113,31 @@ bool is_at(int descriptor, const fs::path& path) {
          ours.st_ino == there.st_ino && ours.st_dev == there.st_dev;
 }
 
+bool is_locked(int descriptor) {
+  const bool taken = ::flock(descriptor, LOCK_SH | LOCK_NB) == 0;
+  return !taken && errno == EWOULDBLOCK;  // closing it gives the lock back
+}
+
 }  // namespace
+
+std::string lease_holder(const fs::path& run_dir) {
+  const fs::path path = run_dir / "LEASE.json";
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return "";
+  const std::optional<Holder> holder = read_holder(descriptor, path);
+  bool lives = false;
+  if (!holder) {
+    lives = is_locked(descriptor);  // it is being taken, or a crash has torn it
+  } else if (holder->boot == boot_id()) {
+    const bool gone = ::kill(static_cast<pid_t>(holder->pid), 0) != 0 && errno == ESRCH;
+    lives = !gone && is_locked(descriptor);  // the number may be another process's by now
+  } else if (holder->host != host_name()) {
+    lives = is_locked(descriptor);
+  }
+  ::close(descriptor);
+  if (!lives) return "";
+  return holder ? holder->words() : "another process";
+}
 
 Lease::Lease(const fs::path& run_dir, const std::string& job) : path_(run_dir / "LEASE.json") {
   make_folders(run_dir);

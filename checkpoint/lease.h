@@ -36,4 +36,8 @@ class Lease {
   std::string taken_from_;
 };
 
+// Who holds the run folder's lease just now, in words; empty when nobody does. It is asked without
+// a lock wherever a run that starts at that moment could meet it.
+std::string lease_holder(const std::filesystem::path& run_dir);
+
 }  // namespace trireme::checkpoint

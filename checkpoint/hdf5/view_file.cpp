@@ -1,6 +1,8 @@
 #include "checkpoint/hdf5/view_file.h"
 
 #include <array>
+#include <cstdint>
+#include <limits>
 
 #include "checkpoint/hdf5/file.h"
 #include "checkpoint/hdf5/shard_file.h"
@@ -20,10 +22,36 @@ void select(const Handle& space, const Box& box) {
       "select a rectangle");
 }
 
+// What a reader sees where a shard is not beside this file. HDF5's own choice is zeros, which a
+// tensor may well hold; an integer has no such value, and shows the least that it can have.
+void fill_what_is_missing(const Handle& how, DType dtype) {
+  const std::string doing = "set a fill value";
+  if (dtype == DType::kI32) {
+    const auto least = std::numeric_limits<std::int32_t>::min();
+    check(H5Pset_fill_value(how.id(), H5T_NATIVE_INT32, &least), doing);
+    return;
+  }
+  if (dtype == DType::kF64) {
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    check(H5Pset_fill_value(how.id(), H5T_NATIVE_DOUBLE, &nan), doing);
+    return;
+  }
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::uint16_t half = dtype == DType::kF16 ? 0x7e00 : 0x7fc0;  // the same, of 16 bits
+  const bool is_half = size_of(dtype) == sizeof(half);
+  check(H5Pset_fill_value(how.id(), type_of(dtype).id(),
+                          is_half ? static_cast<const void*>(&half) : &nan),
+        doing);
+}
+
 }  // namespace
 
 void write_view(const std::filesystem::path& path, const Manifest& manifest) {
   Handle file = create_file(path, {manifest.run, manifest.step});
+  set_attribute(file.id(), "missing_shards",
+                std::string("The values are in the shards (shard-*.h5), which must lie beside this "
+                            "file. Where one is missing its values read as NaN, those of integers "
+                            "as the least number of their type."));
   const Handle links = links_with_groups();
   for (const StoredTensor& tensor : manifest.tensors) {
     const std::string doing = say("create virtual dataset ", tensor.name);
@@ -37,6 +65,7 @@ void write_view(const std::filesystem::path& path, const Manifest& manifest) {
                            name.c_str(), source.id()),
             doing);
     }
+    fill_what_is_missing(how, tensor.dtype);
     const Handle type = type_of(tensor.dtype);
     const Handle space = space_of(tensor.shape);
     Handle dataset(H5Dcreate2(file.id(), tensor.name.c_str(), type.id(), space.id(), links.id(),

@@ -82,6 +82,31 @@ TEST(Lease, a_holder_on_another_machine_cannot_be_judged_from_here) {
   EXPECT_EQ(refusal(scratch.path()), "");
 }
 
+TEST(Lease, tells_a_reader_who_holds_it) {
+  const Scratch scratch;
+  const fs::path path = scratch.path() / "LEASE.json";
+  EXPECT_EQ(lease_holder(scratch.path()), "");
+  {
+    const Lease lease(scratch.path(), "4711");
+    const std::string words = lease_holder(scratch.path());
+    EXPECT_NE(words.find(say("process ", ::getpid(), " on ")), std::string::npos) << words;
+    EXPECT_TRUE(lease.held());
+  }
+  EXPECT_EQ(lease_holder(scratch.path()), "");
+  const pid_t holder = ::fork();
+  if (holder == 0) {
+    const Lease lease(scratch.path());
+    ::kill(::getpid(), SIGKILL);
+  }
+  ::waitpid(holder, nullptr, 0);
+  ASSERT_TRUE(fs::exists(path));
+  EXPECT_EQ(lease_holder(scratch.path()), "");
+  auto json = nlohmann::json::parse(read_text(path));
+  json["pid"] = ::getpid();  // its number given to a process that does not hold it
+  std::ofstream(path) << json.dump();
+  EXPECT_EQ(lease_holder(scratch.path()), "");
+}
+
 std::int64_t next_incarnation(const fs::path& run) {
   return Lease(run).incarnation();
 }

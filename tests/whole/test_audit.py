@@ -139,6 +139,78 @@ def a_ledger_that_was_changed_is_not_clean(workshop):
     workshop.run("audit", "nowhere").refused(2, "no such run folder")
 
 
+def live(workshop, run):
+    """A running run: what it lacks is being written, neither the audit nor the report is red."""
+    result = workshop.run("audit", run).done()
+    check(result.out.startswith("running       process ") and result.out.endswith("\nclean so far\n"), result)
+    workshop.run("report", run, "--output", "live.html").done()
+    page = (workshop / "live.html").read_text()
+    check('class="state bad"' not in page, "the report of a live run is red")
+    check(page.count('<span class="state open">running</span>') == 1, "it does not say running")
+    check('<span class="state good">clean so far</span>' in page, "it does not say clean so far")
+
+
+@fact
+def a_run_that_is_held_at_any_stage_is_running(workshop):
+    workshop.corpus()
+    config = workshop.config("run", CONFIG)
+    run = workshop / "run"
+    workshop.kill_in(9, "train", config)
+    result = workshop.run("audit", "run").done()
+    check("running" not in result.out and result.out.endswith("\nclean\n"), result)
+    stages = ("data", "forward", "backward", "gradient-norm", "optimizer", "report", "snapshot",
+              "save")
+    for count, stage in enumerate(stages):
+        step = 12 if stage in ("snapshot", "save") else 10 + count
+        with workshop.start_held(step, "train", config, phase=stage):
+            note(f"{stage} of step {step}")
+            live(workshop, "run")
+            # What a write that is under way leaves for a moment.
+            for name in ("ledger.jsonl", "metrics.jsonl", "events.jsonl"):
+                whole = (run / name).read_bytes()
+                (run / name).write_bytes(whole[:-20])
+                if name != "ledger.jsonl":  # the metrics and events follow it
+                    live(workshop, "run")
+                (run / name).write_bytes(whole + b'{"step":')
+                live(workshop, "run")
+                (run / name).write_bytes(whole)
+    workshop.run("train", config).done()
+    clean(workshop, "run")
+
+
+@fact
+def a_run_that_starts_is_running(workshop):
+    workshop.corpus()
+    config = workshop.config("run", {**CONFIG, "checkpoint": {"interval": 6, "async": False}})
+    with workshop.start_held(0, "train", config, phase="start"):
+        result = workshop.run("audit", "run").done()
+        check(result.out.startswith("running       ") and "steps         none" in result.out, result)
+    workshop.run("audit", "run").refused(3, "has no ledger.jsonl")
+    workshop.kill_in(9, "train", config)
+    metrics = workshop / "run/metrics.jsonl"
+    whole = metrics.read_bytes()
+    with workshop.start_held(7, "train", config, phase="data"):
+        # It has told the ledger where it goes on, and is about to cut the metrics.
+        metrics.write_bytes(whole)
+        live(workshop, "run")
+
+
+@fact
+def a_run_is_audited_while_it_trains(workshop):
+    workshop.corpus()
+    config = workshop.config("run", {**CONFIG, "checkpoint": {"interval": 10},
+                                     "training": {**CONFIG["training"], "seq_len": 16,
+                                                  "steps": 100000}})
+    audits = 0
+    with workshop.start("train", config) as process:
+        process.wait_for(lambda: steps_done(workshop / "run") > 20, "20 steps")
+        while audits < 60:
+            check(process.running(), process.text())
+            live(workshop, "run")
+            audits += 1
+    note(f"{audits} audits, the last after step {steps_done(workshop / 'run')}")
+
+
 @fact
 def other_token_files_are_not_the_runs(workshop):
     workshop.corpus()

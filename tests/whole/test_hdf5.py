@@ -3,6 +3,7 @@
 trainer's own."""
 import json
 import re
+import shutil
 
 from support import Skip, check, checkpoint, events, fact, main, note, np
 
@@ -97,6 +98,31 @@ def every_tensor_of_eight_ranks_is_the_trainers_own(workshop):
          f"{len(weights)} weights as one rank has them")
     check(events(workshop / "alone", "start")[0]["weights"] == manifest["digests"]["weights"],
           "another hash")
+
+
+@fact
+def a_view_without_its_shards_reads_as_nan(workshop):
+    h5py = hdf5()
+    workshop.corpus()
+    for dtype in "bfloat16", "float32":
+        workshop.run_ranks(2, "train", workshop.config(dtype, MODEL), "--parallelism.tensor=2",
+                           "--training.steps=1", "--lr_scheduler.warmup_steps=0",
+                           f"--optimizer.state_dtype={dtype}").done()
+        folder = checkpoint(workshop / dtype, 1)
+        alone = workshop / f"{dtype}-alone"
+        alone.mkdir()
+        shutil.copy(folder / "state.h5", alone)
+        manifest = json.loads((folder / "manifest.json").read_text())
+        for missing in "both", "the second":
+            with h5py.File(alone / "state.h5", "r") as state:
+                check("read as NaN" in state.attrs["missing_shards"].decode(), dict(state.attrs))
+                for tensor in manifest["tensors"]:
+                    whole = state[tensor["name"]][...].astype("<f4")
+                    for part in tensor["rectangles"]:
+                        there = missing != "both" and part["shard"] == 0
+                        lost = np.isnan(whole[boxes(part)])
+                        check(not lost.any() if there else lost.all(), tensor["name"], missing)
+            shutil.copy(folder / manifest["shards"][0]["file"], alone)
 
 
 @fact

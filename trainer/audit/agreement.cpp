@@ -25,6 +25,20 @@ std::string difference(const MetricsRecord& line, std::int64_t tokens_before,
   return "";
 }
 
+// Where the run goes on from an earlier step the ledger says so before the metrics are cut to it.
+// Returns the step that such a line is of; null when it is none.
+const LedgerStep* step_to_be_cut(const MetricsRecord& line, const Records& records) {
+  const auto* begin =
+      records.ledger.empty() ? nullptr : std::get_if<LedgerBegin>(&records.ledger.back().line);
+  if (begin == nullptr || line.step <= begin->after) return nullptr;
+  for (auto record = records.ledger.rbegin(); record != records.ledger.rend(); ++record) {
+    const auto* step = std::get_if<LedgerStep>(&record->line);
+    if (step == nullptr || step->step != line.step) continue;
+    return difference(line, line.tokens - step->tokens, *step).empty() ? step : nullptr;
+  }
+  return nullptr;
+}
+
 std::int64_t compare_metrics(const Records& records, const Lineage& lineage, Findings& findings) {
   std::int64_t same = 0, step = 0, tokens = 0;
   bool known = true;  // of several in a row that are not, the first is told
@@ -34,6 +48,11 @@ std::int64_t compare_metrics(const Records& records, const Lineage& lineage, Fin
     };
     const TakenStep* taken = lineage.find(line.step);
     const bool next = line.step == step + 1;
+    if (next && taken == nullptr && step_to_be_cut(line, records) != nullptr) {
+      step = line.step;
+      tokens = line.tokens;
+      continue;
+    }
     if (!next) find(say("it follows step ", step));
     if (taken == nullptr) {
       if (known) find("the ledger does not have it among the steps that count");
@@ -50,8 +69,11 @@ std::int64_t compare_metrics(const Records& records, const Lineage& lineage, Fin
     step = line.step;
     tokens = line.tokens;
   }
-  // A kill may come between the two lines of a step.
-  const std::int64_t last = lineage.steps.empty() ? 0 : lineage.steps.back().step->step;
+  // A kill may come between the two lines of a step; those of later steps came while it was read.
+  std::int64_t last = 0;
+  for (auto taken = lineage.steps.rbegin(); taken != lineage.steps.rend() && last == 0; ++taken) {
+    if (taken->number <= records.ledger_settled) last = taken->step->step;
+  }
   if (last > step + 1) {
     findings.push_back(
         {kMetricsFile, 0, 0, say("it ends with step ", step, ", the ledger with step ", last)});

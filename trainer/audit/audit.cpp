@@ -51,7 +51,7 @@ Audit audit_run(const std::filesystem::path& run, bool data) {
   audit.records = read_records(run, audit.findings);
   audit.lineage = follow(audit.records, audit.findings);
   audit.agreement = compare(audit.records, audit.lineage, audit.findings);
-  if (!data) return audit;
+  if (!data || audit.records.ledger.empty()) return audit;
   const RunConfig config = load_config(run / "config.toml", {}).config;
   audit.read_again =
       recount(audit.records, audit.lineage, open_training_data(config), audit.findings);
@@ -64,6 +64,8 @@ std::string text_of(const Audit& audit) {
     text += fmt::format("{:14}{}\n", name, value);
   };
   const Lineage& lineage = audit.lineage;
+  const bool runs = !audit.records.holder.empty();
+  if (runs) row("running", audit.records.holder + "; what it writes now is not judged");
   row("incarnations", fmt::format("{}, and {} rollbacks", lineage.incarnations, lineage.rollbacks));
   row("steps", steps_text(lineage));
   row("samples", samples_count_text(lineage));
@@ -75,7 +77,7 @@ std::string text_of(const Audit& audit) {
                             grouped(static_cast<std::int64_t>(audit.read_again->read))));
     row("sources", sources_text(*audit.read_again));
   }
-  if (audit.findings.empty()) return text + "clean\n";
+  if (audit.findings.empty()) return text + (runs ? "clean so far\n" : "clean\n");
   for (std::size_t i = 0; i < std::min(audit.findings.size(), kMostFindings); ++i) {
     text += text_of(audit.findings[i]) + "\n";
   }

@@ -23,7 +23,8 @@ struct Audit {
 // when it has no ledger or when the token files cannot be used.
 Audit audit_run(const std::filesystem::path& run, bool data);
 
-// A table for people, then "clean" or the first of what was found, a line each.
+// A table for people, then "clean", "clean so far" where the run is being written, or the first of
+// what was found, a line each.
 std::string text_of(const Audit& audit);
 
 }  // namespace trireme

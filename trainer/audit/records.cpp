@@ -8,9 +8,10 @@
 #include <optional>
 #include <string_view>
 
+#include "checkpoint/lease.h"
 #include "checkpoint/store.h"
 #include "model/base/error.h"
-#include "model/base/file.h"
+#include "trainer/telemetry/record_file.h"
 
 namespace trireme {
 namespace {
@@ -25,8 +26,8 @@ void for_each_line(const fs::path& path,
                    const std::function<void(std::int64_t number, std::string_view line)>& use) {
   std::error_code why;
   if (!fs::exists(path, why)) return;
-  const MappedFile file(path);
-  std::string_view rest(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  const std::string text = record_text(path);
+  std::string_view rest = text;
   std::int64_t number = 0;
   for (std::size_t end = 0; (end = rest.find('\n')) != std::string_view::npos;) {
     use(++number, rest.substr(0, end));
@@ -91,17 +92,25 @@ data::SampleRange range_of(const json& value) {
   return {first, end};
 }
 
-void read_events(const fs::path& run, Records& records, Findings& findings) {
+void read_starts(const fs::path& run, Records& records, Findings& findings) {
   for_each_object(run, kEvents, findings, [&](std::int64_t number, const json& object) {
     const auto name = object.at("event").get<std::string>();
-    const auto step = [&] { return object.at("step").get<std::int64_t>(); };
+    if ((name == "start" || name == "resume") && object.contains("incarnation")) {
+      records.starts.push_back({number, object.at("step").get<std::int64_t>(),
+                                object.at("incarnation").get<std::int64_t>()});
+    }
+  });
+}
+
+void read_left_out(const fs::path& run, Records& records, Findings& findings) {
+  for_each_object(run, kEvents, findings, [&](std::int64_t, const json& object) {
+    const auto name = object.at("event").get<std::string>();
     if (name == "skip") {
-      records.left_out.push_back({step(), range_of(object.at("samples"))});
+      records.left_out.push_back(
+          {object.at("step").get<std::int64_t>(), range_of(object.at("samples"))});
     } else if (name == "rollback") {
       records.left_out.push_back(
           {object.at("to_step").get<std::int64_t>() + 1, range_of(object.at("left_out"))});
-    } else if ((name == "start" || name == "resume") && object.contains("incarnation")) {
-      records.starts.push_back({number, step(), object.at("incarnation").get<std::int64_t>()});
     }
   });
 }
@@ -137,6 +146,8 @@ void read_checkpoints(const fs::path& run, Records& records, Findings& findings)
     const auto damaged = [&](const char* why) {
       findings.push_back({file, 0, 0, say("it cannot be read: ", why)});
     };
+    std::error_code why;
+    if (!summary.manifest && !fs::exists(summary.folder, why)) continue;  // pruned meanwhile
     if (!summary.manifest) {
       damaged(summary.problem.c_str());
       continue;
@@ -149,6 +160,35 @@ void read_checkpoints(const fs::path& run, Records& records, Findings& findings)
       damaged(error.what());
     }
   }
+}
+
+// Each file before the one that is written before it, so that what the first tell of stands in the
+// last: a step comes into the ledger, then the metrics, then a checkpoint; a start into the ledger,
+// then the events; a reason to leave samples out into the events, then the ledger.
+Records read_backwards(const fs::path& run, Findings& findings) {
+  Records records;
+  for_each_line(run / kLedgerFile,
+                [&](std::int64_t number, std::string_view) { records.ledger_settled = number; });
+  read_checkpoints(run, records, findings);
+  read_metrics(run, records, findings);
+  read_starts(run, records, findings);
+  read_ledger(run, records, findings);
+  Findings told_before;  // of the same lines
+  read_left_out(run, records, told_before);
+  return records;
+}
+
+// Whether the run went back, or on from somewhere, and took steps while it was read: its metrics
+// may then have been cut before or after.
+bool has_moved(const Records& records) {
+  bool begins = false;
+  for (const LedgerRecord& record : records.ledger) {
+    if (record.number < records.ledger_settled) continue;
+    const bool is_begin = std::holds_alternative<LedgerBegin>(record.line);
+    if (begins && !is_begin) return true;
+    begins = begins || is_begin;
+  }
+  return false;
 }
 
 }  // namespace
@@ -165,17 +205,22 @@ Records read_records(const fs::path& run, Findings& findings) {
   if (!fs::is_directory(run, why)) {
     throw ConfigError(say("no such run folder: ", run.string(), "; give the dump_folder of a run"));
   }
-  if (!fs::exists(run / kLedgerFile, why)) {
+  std::string holder = checkpoint::lease_holder(run);
+  if (!fs::exists(run / kLedgerFile, why) && holder.empty()) {
     throw DataError(say(run.string(), " has no ", kLedgerFile,
                         ": it is no run folder, or its run is older than the ledger, so that "
                         "nothing can be proved of it"));
   }
-  Records records;
-  read_ledger(run, records, findings);
-  read_metrics(run, records, findings);
-  read_events(run, records, findings);
-  read_checkpoints(run, records, findings);
-  return records;
+  constexpr int kMostTries = 20;
+  for (int attempt = 1;; ++attempt) {
+    Findings found;
+    Records records = read_backwards(run, found);
+    if (has_moved(records) && attempt < kMostTries) continue;
+    findings.insert(findings.end(), found.begin(), found.end());
+    if (holder.empty()) holder = checkpoint::lease_holder(run);
+    records.holder = std::move(holder);
+    return records;
+  }
 }
 
 }  // namespace trireme

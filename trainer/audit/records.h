@@ -38,6 +38,8 @@ struct CheckpointRecord {
   std::uint64_t loss = 0, grad_norm = 0;  // bits
 };
 struct Records {
+  std::string holder;               // in words, who writes the run just now; empty: nobody
+  std::int64_t ledger_settled = 0;  // its lines that were there before anything else was read
   std::vector<LedgerRecord> ledger;
   std::vector<MetricsRecord> metrics;
   std::vector<StartRecord> starts;
@@ -45,8 +47,9 @@ struct Records {
   std::vector<CheckpointRecord> checkpoints;
 };
 
-// What cannot be read, or is not as it was written, is found. Throws ConfigError when there is
-// no such folder and DataError when it has no ledger.
+// What cannot be read, or is not as it was written, is found; what a run writes in the meantime is
+// not. Throws ConfigError when there is no such folder and DataError when it has no ledger, and
+// nobody who is about to begin one.
 Records read_records(const std::filesystem::path& run, Findings& findings);
 
 }  // namespace trireme

@@ -30,9 +30,11 @@ std::optional<AuditFound> audit_of(const std::filesystem::path& folder) {
   if (!std::filesystem::exists(folder / "ledger.jsonl")) return std::nullopt;
   try {
     const Audit found = audit_run(folder, /*data=*/false);
-    return AuditFound{.is_clean = found.findings.empty(), .text = text_of(found)};
+    return AuditFound{.is_clean = found.findings.empty(),
+                      .is_running = !found.records.holder.empty(),
+                      .text = text_of(found)};
   } catch (const Error& error) {
-    return AuditFound{.is_clean = false, .text = error.what()};
+    return AuditFound{.is_clean = false, .is_running = false, .text = error.what()};
   }
 }
 

@@ -8,8 +8,10 @@
 #include <limits>
 #include <string_view>
 
+#include "checkpoint/lease.h"
 #include "model/base/error.h"
 #include "model/base/file.h"
+#include "trainer/telemetry/record_file.h"
 
 namespace trireme {
 namespace {
@@ -28,12 +30,12 @@ bool is_there(const fs::path& path) {
 void read_json_lines(RunData& run, const char* name, const std::function<bool(const Json&)>& use) {
   const fs::path path = run.folder / name;
   if (!is_there(path)) {
-    run.complaints.push_back(say(name, " is missing."));
+    if (!run.is_running) run.complaints.push_back(say(name, " is missing."));
     return;
   }
   try {
-    const MappedFile file(path);
-    std::string_view rest(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+    const std::string text = record_text(path);
+    std::string_view rest = text;
     std::uint64_t line_number = 0;
     std::uint64_t damaged = 0;
     std::uint64_t first_damaged = 0;
@@ -45,6 +47,7 @@ void read_json_lines(RunData& run, const char* name, const std::function<bool(co
       const Json parsed = Json::parse(line, nullptr, false);
       if (parsed.is_object() && use(parsed)) continue;
       if (newline == std::string_view::npos) {
+        if (run.is_running) break;  // it is being written
         run.complaints.push_back(
             say(name, " ends in the middle of a line (line ", line_number, "); it is left out."));
       } else if (damaged++ == 0) {
@@ -202,6 +205,7 @@ RunData read_run(const fs::path& folder) {
   }
   RunData run;
   run.folder = folder;
+  run.is_running = !checkpoint::lease_holder(folder).empty();
   read_metrics(run);
   read_events(run);
   read_config(run);

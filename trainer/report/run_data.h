@@ -29,12 +29,14 @@ struct CheckpointFound {
 // What an audit of the run's ledger found.
 struct AuditFound {
   bool is_clean = false;
+  bool is_running = false;  // the run is being written: so far
   std::string text;
 };
 
 // Everything a run folder says, as far as it can be read.
 struct RunData {
   std::filesystem::path folder;
+  bool is_running = false;                // somebody holds its lease
   std::map<std::string, Series> metrics;  // by the key in metrics.jsonl
   std::vector<nlohmann::ordered_json> events;
   std::string config_text;

@@ -104,10 +104,11 @@ std::string samples_html(const RunData& run) {
 std::string audit_html(const RunData& run) {
   if (!run.audit) return "";
   const bool is_clean = run.audit->is_clean;
+  const char* found = !is_clean ? "not clean" : run.audit->is_running ? "clean so far" : "clean";
   return fmt::format(
       "<section><h2>Audit: was each sample trained on once? <span class=\"state {}\">{}</span></h2>"
       "\n<div class=\"card\"><pre>{}</pre></div></section>",
-      is_clean ? "good" : "bad", is_clean ? "clean" : "not clean", html_escape(run.audit->text));
+      is_clean ? "good" : "bad", found, html_escape(run.audit->text));
 }
 
 std::string events_html(const RunData& run) {

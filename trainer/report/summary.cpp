@@ -154,6 +154,7 @@ std::vector<Tile> summary_tiles(const RunData& run) {
 }
 
 RunState run_state(const RunData& run) {
+  if (run.is_running) return {"running", RunState::Kind::kOpen};
   for (auto event = run.events.rbegin(); event != run.events.rend(); ++event) {
     const std::string name = text_of(*event, "event");
     if (is_begin(*event)) return {"no end recorded", RunState::Kind::kOpen};

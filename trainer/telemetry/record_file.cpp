@@ -82,6 +82,23 @@ bool RecordFile::cut_to_whole_records() {
   return !torn_;
 }
 
+std::string record_text(const std::filesystem::path& path) {
+  constexpr std::size_t kPart = 1u << 20;
+  const File file = File::open_read(path);
+  std::string text;
+  for (std::size_t size = 0;;) {
+    text.resize(size + kPart);
+    const ssize_t got =
+        ::pread(file.descriptor(), text.data() + size, kPart, static_cast<off_t>(size));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw_file_error("read", path, errno);
+    size += static_cast<std::size_t>(got);
+    if (got > 0) continue;
+    text.resize(size);
+    return text;
+  }
+}
+
 void RecordFile::give_up_oldest() {
   waiting_bytes_ -= waiting_.front().size();
   waiting_.pop_front();

@@ -55,4 +55,8 @@ class RecordFile {
   bool torn_ = false;  // a part of a record is at the end and could not be cut off
 };
 
+// What such a file holds, although its writer may append to it or cut it in the meantime: a mapped
+// one must not get shorter. Throws EnvironmentError naming the path.
+std::string record_text(const std::filesystem::path& path);
+
 }  // namespace trireme
