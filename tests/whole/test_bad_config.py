@@ -146,6 +146,28 @@ def a_warmup_longer_than_the_run_is_noted_and_the_run_is_made(workshop):
 
 
 @fact
+def paths_begin_at_home_and_a_url_is_refused_with_its_key(workshop):
+    workshop.corpus()
+    for key in ("job.dump_folder", "checkpoint.folder", "checkpoint.initial_load_path",
+                "data.tokenizer", "elastic.memory_folder"):
+        refused(workshop, GOOD, f'command line: --{key} = "s3://bucket/run"', "s3:// is not supported",
+                options=[f"--{key}=s3://bucket/run"])
+    refused(workshop, GOOD.replace('"corpus"', '"gs://bucket/corpus"'), "data.train[0].path",
+            "gs:// is not supported")
+    refused(workshop, GOOD, "--job.dump_folder", "only $HOME is expanded",
+            options=["--job.dump_folder=$SCRATCH/run"])
+    home = workshop / "home"
+    home.mkdir()
+    (workshop / "run.toml").write_text(GOOD)
+    for start in ("~", "$HOME", "${HOME}"):
+        name = f"run{len(start)}"
+        workshop.run("train", "run.toml", f"--job.dump_folder={start}/{name}",
+                     env={"HOME": str(home)}).done()
+        check((home / name / "config.toml").exists(), start, "was not expanded")
+        check(not (workshop / start).exists(), "a folder named", start, "was made")
+
+
+@fact
 def a_foreign_config_that_cannot_be_said_is_refused_with_all_of_its_keys(workshop):
     (workshop / "pretrain.sh").write_text(
         "pretrain_gpt.py --num-layers 2 --num-experts 8 --lr-warmup-samples 64000 "

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "model/base/error.h"
+#include "trainer/config/local_path.h"
 #include "trainer/config/nearest.h"
 #include "trainer/config/value_text.h"
 #include "trainer/telemetry/metric_name.h"
@@ -304,10 +305,12 @@ class Assigner {
       complain(node, "must not be empty");
     } else if (value->get().find('\0') != std::string::npos) {
       complain(node, "a path cannot hold a NUL character");
+    } else if (const LocalPath local = local_path(value->get()); !local.problem.empty()) {
+      complain(node, local.problem);
     } else if (option_.stays_relative) {
-      return std::filesystem::path(value->get());
+      return std::filesystem::path(local.path);
     } else {
-      return (folder_ / value->get()).lexically_normal();
+      return (folder_ / local.path).lexically_normal();
     }
     return std::nullopt;
   }
