@@ -65,7 +65,8 @@ def contradictory_keys_are_refused(workshop):
             ("[parallelism]\nzero = 2\nschedule = \"ZBH1\"\n", "parallelism.zero = 2", "ZBH1"),
             ("[parallelism]\ngradient_compression = \"topk\"\ndata_shard = 1\n",
              "gradient_compression", "data_replicate > 1"),
-            ("[lr_scheduler]\nwarmup_steps = 5\n", "warmup_steps = 5", "4 steps"),
+            ("[parallelism]\nschedule = \"1f1b\"\n", 'schedule = "1f1b"', 'did you mean "1F1B"?'),
+            ("[parallelism]\ntp = 2\n", "parallelism.tp", "did you mean parallelism.tensor?"),
             ("[validation]\nfreq = 2\n", "validation.freq = 2", "data.validation"),
             ("[parallelism]\ncontext = 2\n", "parallelism.context = 2", "must be 1"),
             ("[activation_checkpoint]\nmode = \"some\"\n", 'mode = "some"', '"selective"'),
@@ -119,6 +120,51 @@ def changes_that_would_make_a_run_fit_are_named(workshop):
     check(1 <= len(proposals) <= 3, proposals)
     for proposal in proposals:
         check("training.local_batch_size = " in proposal and " would need " in proposal, proposal)
+
+
+@fact
+def looking_at_a_run_needs_no_data_and_says_what_may_not_be_meant(workshop):
+    (workshop / "run.toml").write_text(GOOD.replace("[data]\ntrain = [{ path = \"corpus\" }]\n", ""))
+    workshop.run("train", "run.toml").refused(2, "data.train", "nothing to train on")
+    workshop.run("plan", "run.toml").done()
+    workshop.run("config", "show", "run.toml", "--parallelism.schedule=1f1b").refused(
+        2, 'did you mean "1F1B"?')
+    shown = workshop.run("config", "show", "run.toml", "--lr_scheduler.warmup_steps=5",
+                         "--model.max_position_embeddings=16")
+    shown.done()
+    check("lr_scheduler.warmup_steps = 5 is longer than the run of 4 steps" in shown.err, shown.err)
+    check("model.max_position_embeddings = 16 is below training.seq_len = 32" in shown.err, shown.err)
+
+
+@fact
+def a_warmup_longer_than_the_run_is_noted_and_the_run_is_made(workshop):
+    workshop.corpus()
+    (workshop / "run.toml").write_text(GOOD)
+    run = workshop.run("train", "run.toml", "--lr_scheduler.warmup_steps=5")
+    run.done()
+    check("warmup_steps = 5 is longer than the run of 4 steps" in run.out + run.err, run)
+
+
+@fact
+def paths_begin_at_home_and_a_url_is_refused_with_its_key(workshop):
+    workshop.corpus()
+    for key in ("job.dump_folder", "checkpoint.folder", "checkpoint.initial_load_path",
+                "data.tokenizer", "elastic.memory_folder"):
+        refused(workshop, GOOD, f'command line: --{key} = "s3://bucket/run"', "s3:// is not supported",
+                options=[f"--{key}=s3://bucket/run"])
+    refused(workshop, GOOD.replace('"corpus"', '"gs://bucket/corpus"'), "data.train[0].path",
+            "gs:// is not supported")
+    refused(workshop, GOOD, "--job.dump_folder", "only $HOME is expanded",
+            options=["--job.dump_folder=$SCRATCH/run"])
+    home = workshop / "home"
+    home.mkdir()
+    (workshop / "run.toml").write_text(GOOD)
+    for start in ("~", "$HOME", "${HOME}"):
+        name = f"run{len(start)}"
+        workshop.run("train", "run.toml", f"--job.dump_folder={start}/{name}",
+                     env={"HOME": str(home)}).done()
+        check((home / name / "config.toml").exists(), start, "was not expanded")
+        check(not (workshop / start).exists(), "a folder named", start, "was made")
 
 
 @fact

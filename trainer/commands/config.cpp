@@ -2,8 +2,10 @@
 
 #include <memory>
 
+#include "model/base/log.h"
 #include "trainer/commands/output.h"
 #include "trainer/config/effective.h"
+#include "trainer/config/notes.h"
 #include "trainer/config/reader.h"
 #include "trainer/config/reference.h"
 #include "trainer/config/value_text.h"
@@ -47,7 +49,11 @@ Command make_config(CLI::App& program, const std::vector<Override>& overrides) {
 
   const auto run = [=, &overrides] {
     if (foreign->parsed()) print_out(toml_of_foreign(choices->folder));
-    if (show->parsed()) print_out(effective_toml(load_config(choices->config, overrides)));
+    if (show->parsed()) {
+      const LoadedConfig loaded = load_config(choices->config, overrides, Purpose::kPlanning);
+      for (const std::string& note : config_notes(loaded.config)) log_warning("{}", note);
+      print_out(effective_toml(loaded));
+    }
     if (keys->parsed() && !overrides.empty()) {
       throw ConfigError(
           say("'trireme config keys' reads no config, so it takes no --", overrides.front().key));

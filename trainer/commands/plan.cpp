@@ -7,10 +7,12 @@
 #include <memory>
 
 #include "model/base/file.h"
+#include "model/base/log.h"
 #include "model/device/cpu/threads.h"
 #include "model/device/imagined.h"
 #include "trainer/config/effective.h"
 #include "trainer/config/for_ranks.h"
+#include "trainer/config/notes.h"
 #include "trainer/config/reader.h"
 #include "trainer/engine/fit.h"
 #include "trainer/plan/plan_json.h"
@@ -48,7 +50,10 @@ void print(const std::string& text) {
 
 // What the run is planned for: a GPU by name, or this machine's processors.
 Planned opened(const PlanChoices& choices, const std::vector<Override>& overrides) {
-  Planned planned{.loaded = load_config(choices.config, overrides), .profile = {}, .device = {}};
+  Planned planned{.loaded = load_config(choices.config, overrides, Purpose::kPlanning),
+                  .profile = {},
+                  .device = {}};
+  for (const std::string& note : config_notes(planned.loaded.config)) log_warning("{}", note);
   JobConfig& job = planned.loaded.config.job;
   if (choices.gpu.empty() && job.device == "cuda") {
     throw ConfigError("job.device = \"cuda\": which GPU? Give --gpu NAME, such as --gpu H100");

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "model/base/error.h"
+#include "trainer/config/local_path.h"
 #include "trainer/config/nearest.h"
 #include "trainer/config/value_text.h"
 #include "trainer/telemetry/metric_name.h"
@@ -41,6 +42,14 @@ std::string quoted_list(const std::vector<std::string>& words) {
   std::string list;
   for (const std::string& word : words) list += (list.empty() ? "" : ", ") + to_toml(word);
   return list;
+}
+
+std::string whole_number_words(double value) {
+  constexpr double kMost = 9e15;
+  const bool is_whole = std::abs(value) <= kMost && std::trunc(value) == value;
+  return is_whole ? say("must be an integer: write ", static_cast<std::int64_t>(value),
+                        ", without a point or an exponent")
+                  : "must be an integer, without a fraction";
 }
 
 bool is_step(std::string_view text) {
@@ -83,7 +92,9 @@ class Assigner {
       return;
     }
     const std::string& text = value->get();
-    if (option_.or_path && !text.empty() && !is_allowed(text)) {
+    if (option_.or_path && is_misspelt(text)) {
+      not_allowed(node, text);
+    } else if (option_.or_path && !text.empty() && !is_allowed(text)) {
       if (const auto whole = path(node)) *to = whole->native();
     } else if (is_acceptable(text)) {
       *to = text;
@@ -230,16 +241,37 @@ class Assigner {
     return text.empty() && is_optional;
   }
 
+  // A word that may be a path too, but is meant to be one of the allowed: where there are several
+  // to choose from any word without a dot or a slash is, such as "1f1b".
+  bool is_misspelt(const std::string& text) const {
+    const bool is_word = !text.empty() && text.find_first_of("./") == std::string::npos;
+    return is_word && !is_allowed(text) && option_.allowed.size() > 1;
+  }
+
+  std::string nearest_allowed(const std::string& text) const {
+    const auto same = [](char a, char b) {
+      return std::tolower(static_cast<unsigned char>(a)) ==
+             std::tolower(static_cast<unsigned char>(b));
+    };
+    for (const std::string& word : option_.allowed) {
+      if (std::equal(word.begin(), word.end(), text.begin(), text.end(), same)) return word;
+    }
+    return nearest(text, option_.allowed);
+  }
+
   void not_allowed(const toml::node& node, const std::string& text) {
     std::string what = say("must be one of ", quoted_list(option_.allowed));
     if (option_.or_step) what += " or a step number";
-    const std::string near = nearest(text, option_.allowed);
+    if (option_.or_path) what += " or the path of a file, with a dot or a slash in it";
+    const std::string near = nearest_allowed(text);
     complain(node, near.empty() ? what : say(what, "; did you mean ", to_toml(near), "?"));
   }
 
   std::optional<std::int64_t> integer(const toml::node& node, const Range& range) {
     const auto* value = node.as_integer();
-    if (value == nullptr) {
+    if (const auto* real = node.as_floating_point()) {
+      complain(node, whole_number_words(real->get()));
+    } else if (value == nullptr) {
       wrong_type(node, "an integer");
     } else if (!is_inside(range, static_cast<double>(value->get()))) {
       complain(node, "must be " + range_words(range));
@@ -273,10 +305,12 @@ class Assigner {
       complain(node, "must not be empty");
     } else if (value->get().find('\0') != std::string::npos) {
       complain(node, "a path cannot hold a NUL character");
+    } else if (const LocalPath local = local_path(value->get()); !local.problem.empty()) {
+      complain(node, local.problem);
     } else if (option_.stays_relative) {
-      return std::filesystem::path(value->get());
+      return std::filesystem::path(local.path);
     } else {
-      return (folder_ / value->get()).lexically_normal();
+      return (folder_ / local.path).lexically_normal();
     }
     return std::nullopt;
   }

@@ -17,14 +17,15 @@ class DataRules : public RuleCheck {
 
   void data() {
     const DataConfig& d = c_.data;
-    check(!d.train.empty(), {"data.train"},
+    const bool may_lack_data = purpose_ == Purpose::kPlanning && d.train.empty();
+    check(!d.train.empty() || may_lack_data, {"data.train"},
           "nothing to train on; give train = [{ path = \"PREFIX\" }]", false);
     stages();
     if (d.order == "megatron") megatron_order();
     check(d.validation.empty() || d.split == 0, {"data.split", "data.validation"},
           "contradicts data.validation; give one of them");
     const bool asks = !c_.validation.multiple_choice.empty();
-    check(c_.validation.freq == 0 || !d.validation.empty() || d.split > 0 || asks,
+    check(may_lack_data || c_.validation.freq == 0 || !d.validation.empty() || d.split > 0 || asks,
           {"validation.freq", "data.validation", "data.split"},
           "nothing to validate on; give data.validation or data.split");
     if (asks) questions();

@@ -12,6 +12,7 @@
 #include "trainer/config/complaints.h"
 #include "trainer/config/complete.h"
 #include "trainer/config/flavors.h"
+#include "trainer/config/hints.h"
 #include "trainer/config/nearest.h"
 #include "trainer/config/nesting.h"
 #include "trainer/config/rules.h"
@@ -28,31 +29,6 @@ Origin in_file(const toml::source_position& at) {
 }
 
 constexpr Origin kTyped{Origin::Kind::kCommandLine, 0, 0};
-
-std::string last_part(const std::string& key) {
-  return key.substr(key.rfind('.') + 1);
-}
-
-// Keys a user may have meant: first of this section, then of the same name elsewhere.
-std::string nearest_key(const std::string& section, const std::string& name) {
-  std::vector<std::string> here;
-  std::vector<std::string> everywhere;
-  for (const Option& option : options()) {
-    everywhere.push_back(option.key);
-    if (option.section() == section) here.push_back(option.name());
-    if (option.section() != section) continue;
-    here.insert(here.end(), option.aliases.begin(), option.aliases.end());
-  }
-  if (const std::string near = nearest(name, here); !near.empty()) return section + "." + near;
-  for (const std::string& key : everywhere) {
-    if (last_part(key) == name) return key;
-  }
-  return nearest(section + "." + name, everywhere);
-}
-
-std::string did_you_mean(const std::string& near) {
-  return near.empty() ? "; 'trireme config keys' lists all" : "; did you mean " + near + "?";
-}
 
 bool takes_bare_words(const Option& option) {
   RunConfig config;
@@ -117,7 +93,7 @@ class Reader {
                          "unknown section" + did_you_mean(near.empty() ? near : "[" + near + "]")});
       } else {
         complaints_.add({origin, shown(name), shown(node),
-                         "every key belongs to a section" + did_you_mean(nearest_key("", name))});
+                         "every key belongs to a section" + hint_for_key("", name)});
       }
     }
   }
@@ -133,8 +109,8 @@ class Reader {
       const Origin at = in_file(key.source().begin);
       const Option* option = find_option(full);
       if (option == nullptr) {
-        const std::string near = nearest_key(section, std::string(key.str()));
-        complaints_.add({at, shown(full), shown(value), "unknown key" + did_you_mean(near)});
+        complaints_.add({at, shown(full), shown(value),
+                         "unknown key" + hint_for_key(section, std::string(key.str()))});
       } else if (std::any_of(items_.begin(), items_.end(),
                              [option](const Item& item) { return item.option == option; })) {
         complaints_.add({at, full, shown(value), say("says again what ", option->key, " says")});
@@ -152,10 +128,9 @@ class Reader {
       collect_rope(override);
     } else {
       const std::size_t dot = override.key.find('.');
-      const std::string near =
-          nearest_key(override.key.substr(0, dot), override.key.substr(dot + 1));
       complaints_.add({kTyped, shown(override.key), shown(override.value),
-                       "unknown key" + did_you_mean(near.empty() ? near : "--" + near)});
+                       "unknown key" + hint_for_key(override.key.substr(0, dot),
+                                                    override.key.substr(dot + 1), "--")});
     }
   }
 
@@ -264,14 +239,15 @@ LoadedConfig read_config(const ConfigText& text, std::span<const Override> overr
   return Reader(text, overrides, purpose).read();
 }
 
-LoadedConfig load_config(const std::filesystem::path& file, std::span<const Override> overrides) {
+LoadedConfig load_config(const std::filesystem::path& file, std::span<const Override> overrides,
+                         Purpose purpose) {
   ConfigText text{file.native(), "", std::filesystem::absolute(file).parent_path()};
   try {
     text.toml = read_text(file, kLongestConfig);
   } catch (const Error& error) {
     throw ConfigError(say("cannot read the config: ", error.what()));
   }
-  return read_config(text, overrides);
+  return read_config(text, overrides, purpose);
 }
 
 }  // namespace trireme

@@ -23,6 +23,7 @@ LoadedConfig read_config(const ConfigText& text, std::span<const Override> overr
                          Purpose purpose = Purpose::kTraining);
 
 // The same for a file; paths in it, and in the overrides, are relative to its folder.
-LoadedConfig load_config(const std::filesystem::path& file, std::span<const Override> overrides);
+LoadedConfig load_config(const std::filesystem::path& file, std::span<const Override> overrides,
+                         Purpose purpose = Purpose::kTraining);
 
 }  // namespace trireme

@@ -7,7 +7,7 @@ namespace trireme {
 void check_rules(const LoadedConfig& loaded, Complaints& complaints, Purpose purpose) {
   model_rules(loaded, complaints, purpose);
   training_rules(loaded, complaints, purpose);
-  if (purpose == Purpose::kTraining) data_rules(loaded, complaints, purpose);
+  if (purpose != Purpose::kInference) data_rules(loaded, complaints, purpose);
   layout_rules(loaded, complaints, purpose);
   checkpoint_rules(loaded, complaints, purpose);
 }

@@ -64,7 +64,6 @@ class TrainingRules : public RuleCheck {
     const LrSchedulerConfig& s = c_.lr_scheduler;
     const Keys keys{"lr_scheduler.warmup_steps", "training.steps", "training.tokens",
                     "lr_scheduler.decay_ratio"};
-    check(s.warmup_steps <= steps, keys, say("longer than the run of ", steps, " steps"));
     if (s.name != "wsd" || s.warmup_steps > steps) return;
     const double decay = std::floor(s.decay_ratio * static_cast<double>(steps));
     check(static_cast<double>(s.warmup_steps) + decay <= static_cast<double>(steps), keys,

@@ -18,7 +18,7 @@ struct Change {
 
 std::string complaints_about(const RunConfig& config) {
   Complaints complaints;
-  check_rules({.config = config, .source = "", .origins = {}}, complaints);
+  check_rules({.config = config, .source = "", .origins = {}}, complaints, Purpose::kPlanning);
   return complaints.text("");
 }
 

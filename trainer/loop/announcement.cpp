@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "parallel/pipeline/simulate.h"
+#include "trainer/config/notes.h"
 #include "trainer/loop/run_description.h"
 #include "trainer/loop/train_run.h"
 #include "trainer/telemetry/human.h"
@@ -87,6 +88,7 @@ void TrainRun::announce() {
     log_.note("\n" + drawn);
   }
   log_.event(from ? "resume" : "start", progress_.step, details);
+  for (const std::string& note : config_notes(config_)) log_.warn(progress_.step, note);
   const auto warn_of = [&](const auto& drill) {
     if (!drill) return;
     log_.warn(progress_.step, say(drill->target().variable, ": ", drill->target().text));

@@ -16,6 +16,32 @@ RunConfig config_of(const checkpoint::Loaded& from, const std::filesystem::path&
   return read_config({name, from.manifest.config, run}, {}).config;
 }
 
+// The mismatch in the config's words: "num_hidden_layers: 2 -> 3" says more than the tensors'
+// names.
+checkpoint::MismatchError in_keys(const checkpoint::MismatchError& error,
+                                  const std::vector<checkpoint::Summary>& found,
+                                  const RunConfig& config, const std::filesystem::path& run) {
+  const std::string& how = config.checkpoint.resume;
+  for (const checkpoint::Summary& one : found) {
+    if (how != "auto" && std::to_string(one.step) != how) continue;
+    if (!one.manifest) continue;
+    const checkpoint::Loaded from{
+        .step = one.step, .folder = one.folder, .manifest = *one.manifest, .rejected = {}};
+    std::vector<Change> changes;
+    for (const Change& change : difference(config_of(from, run), config)) {
+      const bool shapes_state =
+          change.key.starts_with("model.") || change.key.starts_with("optimizer.");
+      if (shapes_state && change.effect == Effect::kNumerics) changes.push_back(change);
+    }
+    if (changes.empty()) break;
+    return checkpoint::MismatchError(
+        say("cannot continue from ", from.folder.string(),
+            ": it holds the state of another model or optimizer:", lines_of(changes),
+            "\nRestore it, or give the new run another job.dump_folder."));
+  }
+  return error;
+}
+
 }  // namespace
 
 RunProgress Resumption::begin(StepGuard& guard, LossScaler& scaler) {
@@ -29,10 +55,12 @@ RunProgress Resumption::begin(StepGuard& guard, LossScaler& scaler) {
                                 ", and checkpoint.resume is \"none\": give the new run another "
                                 "job.dump_folder, or resume"));
     }
-  } else if (how == "auto") {
-    from_ = run_.memory.load_newest(pieces);
-  } else {
-    from_ = store.load_step(std::stoll(how), pieces);
+  }
+  try {
+    if (how == "auto") from_ = run_.memory.load_newest(pieces);
+    if (how != "auto" && how != "none") from_ = store.load_step(std::stoll(how), pieces);
+  } catch (const checkpoint::MismatchError& error) {
+    throw on_all_ranks(in_keys(error, store.list(), run_.config, run_.folder.path));
   }
   if (how != "auto") run_.memory.forget();
   if (!from_) return start();

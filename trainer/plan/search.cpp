@@ -62,7 +62,8 @@ class Search {
     ++result_.considered;
     const ParallelismConfig& layout = config.parallelism;
     Complaints complaints;
-    check_rules({.config = config, .source = loaded_.source, .origins = {}}, complaints);
+    check_rules({.config = config, .source = loaded_.source, .origins = {}}, complaints,
+                Purpose::kPlanning);
     if (!complaints.empty()) {
       ++result_.left.not_valid;
       return;

@@ -1,9 +1,11 @@
 #include "trainer/config/reader.h"
+#include "trainer/config/notes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/trainer/config/support.h"
+#include "trainer/config/notes.h"
 #include "trainer/config/value_text.h"
 
 namespace trireme {
@@ -47,7 +49,7 @@ TEST(reader, every_complaint_is_told_at_once_with_its_place) {
             "  run.toml:6:3: optimizer.beta3 = 0.9: unknown key; did you mean optimizer.beta1?\n"
             "  run.toml:7:9: optimizer.beta1 = 1.0: must be at least 0 and below 1\n"
             "  run.toml:9:24: data.train[0].wieght = 2: unknown key; did you mean weight?\n"
-            "  run.toml:11:9: training.steps = 1.5: must be an integer, not a number\n"
+            "  run.toml:11:9: training.steps = 1.5: must be an integer, without a fraction\n"
             "  command line: --metrics.log_frq = 3: unknown key; did you mean "
             "--metrics.log_freq?")
       << "a refused flavor or length must not be reported as missing as well";
@@ -65,6 +67,79 @@ TEST(reader, a_key_of_another_section_is_found_there) {
   EXPECT_THAT(complaint("lr = 3\n" + kGood),
               HasSubstr("run.toml:1:1: lr = 3: every key belongs to a section; did you mean "
                         "optimizer.lr?"));
+}
+
+TEST(reader, the_names_of_other_trainers_lead_to_ours) {
+  for (const auto& [typed, ours] :
+       {std::pair{"[training]\nmax_steps = 3", "training.steps"},
+        std::pair{"[training]\ntrain_iters = 3", "training.steps"},
+        std::pair{"[training]\nlearning_rate = 3", "optimizer.lr"},
+        std::pair{"[optimizer]\nlearning_rate = 3", "optimizer.lr"},
+        std::pair{"[training]\nbf16 = true", "training.dtype"},
+        std::pair{"[training]\nmicro_batch_size = 3", "training.local_batch_size"},
+        std::pair{"[training]\nlr = 3", "optimizer.lr"},
+        std::pair{"[model]\nn_layers = 3", "model.num_hidden_layers"},
+        std::pair{"[model]\nname = 3", "model.flavor"},
+        std::pair{"[parallelism]\ntp = 2", "parallelism.tensor"},
+        std::pair{"[parallelism]\ntensor-model-parallel-size = 2", "parallelism.tensor"},
+        std::pair{"[checkpoint]\nsave_interval = 2", "checkpoint.interval"},
+        std::pair{"max_steps = 3", "training.steps"}}) {
+    EXPECT_THAT(complaint(typed), HasSubstr(std::string("; did you mean ") + ours + "?")) << typed;
+  }
+  EXPECT_THAT(complaint(kGood, {{"parallelism.pp", "2"}}),
+              HasSubstr("did you mean --parallelism.pipeline?"));
+}
+
+TEST(reader, a_known_feature_that_is_not_built_is_named) {
+  for (const auto& [typed, why] :
+       {std::pair{"[training]\ncompile = true", "there is nothing to compile"},
+        std::pair{"[model]\nnum_experts = 8", "mixture of experts is not built yet"},
+        std::pair{"[model]\nattention_dropout = 0.1", "dropout is not built"},
+        std::pair{"[training]\nepochs = 3", "a run's length is training.steps or training.tokens"},
+        std::pair{"[model]\nsliding_window = 8", "sliding-window attention is not built"}}) {
+    EXPECT_THAT(complaint(typed), HasSubstr(std::string("unknown key; ") + why)) << typed;
+  }
+}
+
+TEST(reader, a_schedule_in_other_letters_is_refused_with_the_right_ones) {
+  const std::string text = kGood + "[parallelism]\nschedule = ";
+  EXPECT_THAT(complaint(text + "\"1f1b\"\n"), HasSubstr("did you mean \"1F1B\"?"));
+  EXPECT_THAT(complaint(text + "\"interleaved1f1b\"\n"),
+              HasSubstr("did you mean \"Interleaved1F1B\"?"));
+  EXPECT_THAT(complaint(text + "\"DualPipe\"\n"), HasSubstr("or the path of a file, with a dot"));
+  EXPECT_EQ(read(text + "\"mine.csv\"\n").config.parallelism.schedule, "/home/me/mine.csv");
+}
+
+TEST(reader, a_number_with_a_point_where_an_integer_belongs) {
+  EXPECT_THAT(complaint(kGood + "seq_len = 10.5\n"),
+              HasSubstr("training.seq_len = 10.5: must be an integer, without a fraction"));
+  EXPECT_THAT(complaint(kGood + "seq_len = 1e3\n"),
+              HasSubstr("must be an integer: write 1000, without a point or an exponent"));
+}
+
+TEST(reader, what_only_looks_at_a_run_needs_no_data) {
+  const std::string text =
+      "[model]\nflavor = \"tiny\"\n[training]\nsteps = 100\n[validation]\nfreq = 5\n";
+  EXPECT_THAT(complaint(text), HasSubstr("data.train"));
+  EXPECT_EQ(
+      read_config({"run.toml", text, "/home/me"}, {}, Purpose::kPlanning).config.model.head_dim,
+      16);
+}
+
+TEST(reader, what_may_not_be_meant_is_noted) {
+  const auto notes = [](const std::vector<Override>& overrides) {
+    return config_notes(read(kGood, overrides).config);
+  };
+  EXPECT_TRUE(notes({{"training.seq_len", "64"}}).empty());
+  EXPECT_TRUE(notes({{"lr_scheduler.warmup_steps", "100"}, {"training.seq_len", "64"}}).empty());
+  const auto warmup = notes({{"lr_scheduler.warmup_steps", "101"}, {"training.seq_len", "64"}});
+  ASSERT_EQ(warmup.size(), 1U);
+  EXPECT_THAT(warmup[0],
+              HasSubstr("lr_scheduler.warmup_steps = 101 is longer than the run of 100"));
+  const auto positions =
+      notes({{"model.max_position_embeddings", "64"}, {"training.seq_len", "65"}});
+  ASSERT_EQ(positions.size(), 1U);
+  EXPECT_THAT(positions[0], HasSubstr("model.max_position_embeddings = 64 is below"));
 }
 
 TEST(reader, what_is_no_toml_is_refused_with_its_place) {

@@ -187,9 +187,9 @@ TEST(Imports, megatron_counts_of_samples_are_steps_where_all_steps_take_as_many)
                       "lr-warmup-samples = 15 (is no number of whole steps"));
   EXPECT_TRUE(refuses(megatron("--global-batch-size 16 --train-iters 9 --lr-decay-iters 20"),
                       "lr-decay-iters = 20 (the decay ends with the run here)"));
-  EXPECT_EQ(read_back(megatron("--train-iters 9 --min-lr 1e-4 --lr 3e-4"))
-                .lr_scheduler.min_lr_factor,
-            1e-4 / 3e-4);  // to the last digit
+  EXPECT_EQ(
+      read_back(megatron("--train-iters 9 --min-lr 1e-4 --lr 3e-4")).lr_scheduler.min_lr_factor,
+      1e-4 / 3e-4);  // to the last digit
 }
 
 TEST(Imports, a_megatron_model_that_no_family_here_is_is_refused) {

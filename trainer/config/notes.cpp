@@ -1,0 +1,27 @@
+#include "trainer/config/notes.h"
+
+#include "model/base/error.h"
+
+namespace trireme {
+
+std::vector<std::string> config_notes(const RunConfig& config) {
+  std::vector<std::string> notes;
+  const std::int64_t warmup = config.lr_scheduler.warmup_steps;
+  const bool has_length = config.training.steps > 0 || config.training.tokens > 0;
+  if (has_length && warmup > total_steps(config)) {
+    notes.push_back(say("lr_scheduler.warmup_steps = ", warmup, " is longer than the run of ",
+                        total_steps(config),
+                        " steps: the learning rate never reaches optimizer.lr"));
+  }
+  const ModelConfig& model = config.model;
+  if (model.position == PositionKind::kRotary &&
+      model.max_position_embeddings < config.training.seq_len) {
+    notes.push_back(say("model.max_position_embeddings = ", model.max_position_embeddings,
+                        " is below training.seq_len = ", config.training.seq_len,
+                        ": rotary positions go on, but other programs cut the exported model's "
+                        "context there; raise it"));
+  }
+  return notes;
+}
+
+}  // namespace trireme
