@@ -77,6 +77,13 @@ SentencePieceTokenizer::SentencePieceTokenizer(std::string path, const std::stri
 }
 SentencePieceTokenizer::~SentencePieceTokenizer() = default;
 
+std::string SentencePieceTokenizer::end_piece() const {
+  return end_of_document_ < 0 ? "" : library_->IdToPiece(end_of_document_);
+}
+std::string SentencePieceTokenizer::unknown_piece() const {
+  return library_->unk_id() < 0 ? "" : library_->IdToPiece(library_->unk_id());
+}
+
 void SentencePieceTokenizer::read_pieces() {
   bytes_.fill(-1);
   const int count = library_->GetPieceSize();

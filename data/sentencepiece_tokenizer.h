@@ -36,6 +36,8 @@ class SentencePieceTokenizer : public Tokenizer {
   std::int64_t vocab_size() const override { return static_cast<std::int64_t>(texts_.size()); }
   std::int32_t end_of_document() const override { return end_of_document_; }
   bool lossless() const override { return kind_ == Kind::kExact; }
+  std::string end_piece() const;      // as the model spells its end of document; empty: none
+  std::string unknown_piece() const;  // likewise
   std::unique_ptr<Encoder> encoder() const override;
   std::string decode(std::span<const std::int32_t> ids) const override;
   std::size_t last_cut(std::string_view text) const override;

@@ -4,9 +4,11 @@ import json
 import pathlib
 import re
 import shutil
+import subprocess
 import sys
 
-from support import Skip, check, checkpoint, curve, events, fact, main, note, np
+from support import (ROOT, Skip, check, checkpoint, curve, events, fact, main, made_up_text, note,
+                     np)
 
 SIZES = {"vocab_size": 288, "num_hidden_layers": 4, "num_attention_heads": 4,
          "max_position_embeddings": 64, "hidden_size": 32}
@@ -158,6 +160,78 @@ def the_bytes_tokenizer_speaks_as_transformers_does(workshop):
         check(ids == list(text.encode()), repr(text), ids)
         check(tokenizer.decode(ids) == text, repr(text), tokenizer.decode(ids))
     check(tokenizer.eos_token_id == 256, tokenizer.eos_token_id)
+
+
+SPEAK = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import transformers
+texts = json.load(open(sys.argv[3]))
+tokenizer = transformers.AutoTokenizer.from_pretrained(sys.argv[2])
+print(json.dumps({"version": transformers.__version__, "ids": [tokenizer.encode(t) for t in texts],
+                  "class": type(tokenizer).__name__, "end": tokenizer.eos_token_id}))
+"""
+
+
+def spoken(workshop, library, folder, texts):
+    """The ids of each text by the tokenizer of an export, of one version of transformers."""
+    (workshop / "texts.json").write_text(json.dumps(texts))
+    done = subprocess.run([sys.executable, "-B", "-c", SPEAK, library, folder,
+                           workshop / "texts.json"], capture_output=True, check=False, text=True,
+                          env={**workshop.env, "HF_HUB_OFFLINE": "1"})
+    check(done.returncode == 0, done.stderr[-2000:])
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def ids_of_training(workshop, tokenizer, texts):
+    """Of each text, as `tokenize` writes them."""
+    (workshop / "in.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in texts))
+    workshop.run("tokenize", "--tokenizer", tokenizer, "--output", "ids", "in.jsonl").done()
+    ids = np.fromfile(workshop / "ids.bin", "<u2").tolist()
+    starts = np.frombuffer((workshop / "ids.idx").read_bytes()[34:], "<i4", len(texts)).tolist()
+    ends = np.cumsum(starts).tolist()
+    return [ids[end - length:end] for end, length in zip(ends, starts)]
+
+
+@fact
+def an_exported_tokenizer_gives_transformers_the_ids_of_training(workshop):
+    libraries = [folder for name in ("transformers_4.57", "transformers_5")
+                 if (folder := ROOT / "build" / name).exists()]
+    if not libraries:
+        raise Skip("no build/transformers_4.57 and no build/transformers_5; "
+                   "scripts/setup test fetches them")
+    workshop.corpus(words=2000)
+    texts = [*made_up_text(3, 400).splitlines(), "the ship", " the  ship\n\n of 1234 oars ",
+             "d\u00e9j\u00e0 vu, \u6f22\u5b57 \U0001f642", "\t\r\n x", "don't stop; we'll 10,000"]
+    workshop.run("tokenize", "--train-sentencepiece", "320", "--output", "pieces.model",
+                 "corpus.jsonl").done()
+    workshop.run("train", config(workshop, "first", MODELS["llama"])).done()
+    first, _ = exported(workshop, "first")
+    (workshop / "foreign").mkdir()
+    shutil.copy(first / "tokenizer.json", workshop / "foreign")  # as such a file comes alone
+    wrong = []
+    for name, family, tokenizer in (("pieces", "llama", "pieces.model"),
+                                    ("json", "llama", "foreign/tokenizer.json"),
+                                    ("json3", "qwen3", "foreign/tokenizer.json")):
+        run = config(workshop, name, {**MODELS[family], "vocab_size": 320},
+                     {"data": {"tokenizer": workshop / tokenizer}})
+        expected = ids_of_training(workshop, tokenizer, texts)
+        workshop.run("tokenize", "--tokenizer", tokenizer, "--output", "corpus",
+                     "corpus.jsonl").done()
+        workshop.run("train", run).done()
+        folder, _ = exported(workshop, name)
+        end = json.loads((folder / "config.json").read_text())["eos_token_id"]
+        for library in libraries:
+            got = spoken(workshop, library, folder, texts)
+            ends = [expected_ids[-1] == end for expected_ids in expected]
+            check(all(ends), "a document without its end", expected[0], end)
+            other = [text for text, mine, theirs in zip(texts, expected, got["ids"])
+                     if mine[:-1] != theirs]
+            note(f"{name}: transformers {got['version']}, {got['class']}: "
+                 f"{len(other)} of {len(texts)} texts have other ids")
+            if other or got["end"] != end:
+                wrong.append((name, got["version"], other[:2], got["end"], end))
+    check(not wrong, wrong)
 
 
 @fact

@@ -14,6 +14,7 @@
 #include "trainer/commands/export_check.h"
 #include "trainer/huggingface/byte_tokenizer_json.h"
 #include "trainer/huggingface/config_json.h"
+#include "trainer/huggingface/tokenizer_config_json.h"
 #include "trainer/huggingface/weight_export.h"
 #include "trainer/loop/trained_model.h"
 #include "trainer/telemetry/human.h"
@@ -111,12 +112,21 @@ std::string copy_tokenizer(const data::Tokenizer& tokenizer, const ModelConfig& 
   const fs::path name = source.extension() == ".json" ? "tokenizer.json" : "tokenizer.model";
   std::string copied = source.string();
   fs::copy_file(source, folder / name);
-  for (const char* beside : {"tokenizer_config.json", "special_tokens_map.json"}) {
-    std::error_code ignored;
-    if (!fs::exists(source.parent_path() / beside, ignored)) continue;
-    fs::copy_file(source.parent_path() / beside, folder / beside);
-    copied += say(", ", beside);
+  std::error_code ignored;
+  const fs::path beside = source.parent_path() / "special_tokens_map.json";
+  if (fs::exists(beside, ignored)) {
+    fs::copy_file(beside, folder / beside.filename());
+    copied += say(", ", beside.filename().string());
   }
+  const fs::path config = source.parent_path() / "tokenizer_config.json";
+  auto given = nlohmann::ordered_json::object();
+  if (fs::exists(config, ignored)) {
+    given = nlohmann::ordered_json::parse(read_text(config), nullptr, /*allow_exceptions=*/false);
+    if (!given.is_object()) throw DataError(say(config.string(), " is no JSON object"));
+    copied += say(", ", config.filename().string());
+  }
+  write_json(folder / config.filename(),
+             tokenizer_config_json(tokenizer, given, model.max_position_embeddings));
   return copied;
 }
 

@@ -1,11 +1,13 @@
 """Opens reports in headless Chromium: no error, curves drawn, hover and zoom work, runs can be
 hidden, and nothing is asked of a network. TRIREME [FOLDER]: leaves screenshots in FOLDER."""
+import base64
 import json
 import math
 import pathlib
 import subprocess
 import sys
 import tempfile
+import zlib
 
 from browser import Browser, find_browser
 
@@ -141,6 +143,57 @@ def several_runs_are_laid_over_each_other(browser, page):
     assert "job.seed" not in tables[1], tables
 
 
+def headless(program, folder, page, *options):
+    """What a plain run of the browser makes of the page; it waits for nothing but its loading."""
+    subprocess.run([program, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+                    "--disable-dev-shm-usage", f"--user-data-dir={folder / 'profile'}", *options,
+                    page.resolve().as_uri()], check=True, stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL)
+
+
+def the_first_frame_and_the_print_have_the_curves(browser, program, folder, page):
+    browser.open(page)
+    boxes = browser.run("""[...document.querySelectorAll('#charts svg[role=img]')].map((svg) => {
+      const box = svg.getBoundingClientRect();
+      return [box.left, box.top + window.scrollY, box.width, box.height];
+    })""")
+    stroke = browser.run("getComputedStyle(document.querySelector('#charts .curve')).stroke")
+    picture = folder / "first-frame.png"
+    height = math.ceil(max(box[1] + box[3] for box in boxes)) + 100
+    headless(program, folder, page, f"--window-size=1280,{height}", f"--screenshot={picture}")
+    data = base64.b64encode(picture.read_bytes()).decode()
+    counts = browser.run(f"""(async () => {{
+      const image = new Image();
+      image.src = 'data:image/png;base64,{data}';
+      await image.decode();
+      const canvas = document.createElement('canvas');
+      [canvas.width, canvas.height] = [image.width, image.height];
+      const context = canvas.getContext('2d');
+      context.drawImage(image, 0, 0);
+      const color = '{stroke}'.match(/[0-9]+/g).map(Number);
+      return {json.dumps(boxes[:1])}.map(([x, y, width, height]) => {{
+        const pixels = context.getImageData(x, y, width, height).data;
+        let count = 0;
+        for (let i = 0; i < pixels.length; i += 4) {{
+          if (color.every((part, at) => Math.abs(part - pixels[i + at]) < 24)) ++count;
+        }}
+        return count;
+      }});
+    }})()""")
+    print("pixels of the loss in the first frame:", counts)
+    assert counts[0] > 300, counts
+    printed = folder / "report.pdf"
+    headless(program, folder, page, f"--print-to-pdf={printed}")
+    lines = 0
+    for part in printed.read_bytes().split(b"stream\n")[1:]:
+        try:
+            lines += zlib.decompressobj().decompress(part.lstrip(b"\r\n")).count(b" l\n")
+        except zlib.error:
+            continue
+    print("lines in the print:", lines)
+    assert lines > 10 * STEPS, lines
+
+
 def main():
     program = find_browser()
     if not program:
@@ -155,6 +208,9 @@ def main():
                                                          several_runs_are_laid_over_each_other)):
             look(browser, report(folder / f"{page}.html", *folders))
             assert not browser.complaints(), browser.complaints()
+            if page == "one":
+                the_first_frame_and_the_print_have_the_curves(browser, program, folder,
+                                                              folder / "one.html")
             if PICTURES:
                 browser.mouse("mouseMoved", 640, 400)
                 browser.screenshot(PICTURES / f"{page}.png")

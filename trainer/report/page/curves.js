@@ -360,9 +360,11 @@
   showMarks.addEventListener('change', drawAll);
   resetZoom.addEventListener('click', () => show(whole.from, whole.to));
   let drawnWidth = 0;
-  new ResizeObserver(() => requestAnimationFrame(() => {
+  const fit = () => {
     if (home.clientWidth === drawnWidth) return;  // drawing changes the height
     drawnWidth = home.clientWidth;
     drawAll();
-  })).observe(home);
+  };
+  fit();  // at once: a picture or a print may be made of the first frame
+  new ResizeObserver(() => requestAnimationFrame(fit)).observe(home);
 })();

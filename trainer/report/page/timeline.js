@@ -17,6 +17,7 @@
       this.view = {from: 0, to: this.data.length};
       this.used = [...new Set(this.data.lanes.flatMap((lane) => lane.spans.map((span) => span[3])))];
       this.followPointer();
+      this.draw();  // at once: a picture or a print may be made of the first frame
       new ResizeObserver(() => requestAnimationFrame(() => {
         if (this.svg.clientWidth !== this.width) this.draw();
       })).observe(figure);
