@@ -58,7 +58,7 @@ def write_lines(path, texts):
 
 def tokenized(trireme, tokenizer, prefix, source):
     """The ids of all documents, one after the other."""
-    subprocess.run([trireme, "tokenize", "--tokenizer", tokenizer, "--output", prefix,
+    subprocess.run([trireme, "tokenize", "--as", "text", "--tokenizer", tokenizer, "--output", prefix,
                     "--threads", "2", "--no-append-eod", source],
                    check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return array.array("H", pathlib.Path(f"{prefix}.bin").read_bytes()).tolist()

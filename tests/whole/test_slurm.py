@@ -138,8 +138,9 @@ def a_script_asks_for_what_the_layout_needs(workshop):
         check(option in options(text), option, "is not in", options(text))
     check(f"launch -n 4 {workshop / open_layout} &" in text, text)
     # Where nothing tells the ranks: one a node, or a GPU; more where the other axes need them.
-    for words, each in (([], 1), (["--gpus-per-node=2"], 2), (["--parallelism.pipeline=8"], 2)):
-        asked = options(workshop.run("slurm", open_layout, "--nodes=4", *words).done().out)
+    for words, each in (([], 1), (["--gpus-per-node=2"], 2), (["--parallelism.pipeline=2", "--parallelism.tensor=4"], 2)):
+        asked = options(workshop.run("slurm", open_layout, "--nodes=4",
+                                     "--training.global_batch_size=32", *words).done().out)
         check(f"--ntasks-per-node={each}" in asked, words, asked)
 
 
