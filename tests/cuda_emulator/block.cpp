@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 #include <numeric>
+#include <ostream>
 #include <vector>
 
 #include <emulator/warp.h>
@@ -12,6 +13,11 @@
 #include "tests/cuda_emulator/shared_memory.h"
 
 namespace trireme::emulator {
+
+static std::ostream& operator<<(std::ostream& out, Site site) {
+  return out << site.file << ":" << site.line;
+}
+
 namespace {
 
 // Threads that wait for each other: `round` grows when they have all come.
@@ -55,6 +61,11 @@ class Block {
   std::byte* shared() { return shared_.data(); }
 
  private:
+  // Apart from what threads do all the time, so that its texts take no room on their stacks.
+  template <class... Words>
+  [[gnu::noinline, gnu::cold]] void refuse(const Words&... words) {
+    fault(say(words...));
+  }
   void start(const Launch& launch);
   void turn_to(unsigned thread);
   void leave();
@@ -79,10 +90,6 @@ class Block {
 bool same(Site a, Site b) {
   return a.line == b.line && (a.file == b.file || std::strcmp(a.file, b.file) == 0);
 }
-std::string place(Site site) {
-  return say(site.file, ":", site.line);
-}
-
 void Block::start(const Launch& launch) {
   const dim3 size = launch.block;
   const unsigned count = size.x * size.y * size.z;
@@ -138,7 +145,7 @@ void Block::leave() {
     if (gathering->arrived) complete(*gathering);
   }
   if (at_barrier_ > 0 && fault_.empty()) {
-    fault_ = say("a thread has left while others wait at ", place(barrier_));
+    fault_ = say("a thread has left while others wait at ", barrier_);
   }
 }
 
@@ -151,9 +158,9 @@ void Block::wait_for(const std::uint64_t& round, Site site) {
 }
 
 void Block::sync(Site site) {
-  if (finished_ > 0) fault(say("a thread waits at ", place(site), " for one that has left"));
+  if (finished_ > 0) refuse("a thread waits at ", site, " for one that has left");
   if (at_barrier_ > 0 && !same(site, barrier_)) {
-    fault(say("threads of one block wait at ", place(barrier_), " and at ", place(site)));
+    refuse("threads of one block wait at ", barrier_, " and at ", site);
   }
   barrier_ = site;
   if (++at_barrier_ < threads_.size()) {
@@ -191,16 +198,16 @@ void Block::complete(Gathering& gathering) {
 
 Meeting Block::meet(unsigned mask, const void* value, std::size_t bytes, Site site) {
   if ((mask >> lane() & 1) == 0) {
-    fault(say("a lane at ", place(site), " is not among those it waits with"));
+    refuse("a lane at ", site, " is not among those it waits with");
   }
   Gathering& here = gathering(mask);
   if (here.arrived != 0 && !same(site, here.site)) {
-    fault(say("lanes of one warp wait at ", place(here.site), " and at ", place(site)));
+    refuse("lanes of one warp wait at ", here.site, " and at ", site);
   }
   const std::uint64_t round = here.round;
   here.site = site;
   here.arrived |= 1u << lane();
-  std::memcpy(here.slots[round & 1][lane()].data(), value, bytes);
+  std::memcpy(here.slots[round & 1][lane()].bytes, value, bytes);
   complete(here);
   if (here.round == round) wait_for(here.round, site);
   return {here.present[round & 1], &here.slots[round & 1]};
@@ -209,8 +216,7 @@ Meeting Block::meet(unsigned mask, const void* value, std::size_t bytes, Site si
 std::string Block::stuck() const {
   const auto waiting =
       std::find_if(threads_.begin(), threads_.end(), [](const Thread& t) { return !t.done; });
-  return say("nobody can go on: a thread waits at ", place(waiting->site),
-             " for some that do not come");
+  return say("nobody can go on: a thread waits at ", waiting->site, " for some that do not come");
 }
 
 Block block;
@@ -254,7 +260,7 @@ unsigned lane() {
   return block.lane();
 }
 void refuse_absent(unsigned source, Site site) {
-  block.fault(say("a lane at ", place(site), " reads lane ", source, ", which gave nothing"));
+  block.fault(say("a lane at ", site, " reads lane ", source, ", which gave nothing"));
 }
 
 }  // namespace trireme::emulator

@@ -1,5 +1,4 @@
 #pragma once
-#include <csetjmp>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -24,18 +23,20 @@ class Fibers {
   void pause();
 
  private:
+  using Point = void* [5];  // of __builtin_setjmp: frame, stack and where to go on
   struct Fiber {
-    std::jmp_buf point;
+    Point point;
     std::byte* stack = nullptr;
     bool started = false;  // `point` is somewhere in its loop
     bool done = true;
   };
   static void enter();
+  [[noreturn]] static void go_to(Point& point);
   void start(Fiber& fiber);
 
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::function<void()> work_;
-  std::jmp_buf home_;
+  Point home_;
   Fiber* running_ = nullptr;
   std::size_t turns_ = 0;
 };

@@ -61,6 +61,7 @@ TEST_F(EngineOnCuda, an_offloaded_optimizer_computes_the_same_bits) {
 EngineSpec deep(const char* family, Recompute how, const char* schedule) {
   EngineSpec spec = test::spec_of(family);
   spec.model.num_hidden_layers = 5;
+  spec.micro_batches = 3;
   spec.recompute = how;
   spec.schedule = schedule;
   return spec;

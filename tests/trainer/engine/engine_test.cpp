@@ -191,6 +191,7 @@ TEST_F(EngineTest, the_same_run_twice_has_the_same_bits) {
 
 TEST_F(EngineTest, accumulation_computes_what_one_large_micro_batch_does) {
   EngineSpec spec = spec_of("gpt2");
+  spec.micro_batches = 3;
   const Trained three = trained(spec);
   spec.micro_batch = 6;
   spec.micro_batches = 1;
@@ -302,7 +303,7 @@ TEST_F(EnginePlanTest, counts_the_products_of_a_step) {
   const EngineSpec spec = spec_of("qwen3");
   const EnginePlan plan = plan_engine(spec, RankGroups(), test::kDevice);
   const ModelConfig& m = spec.model;
-  const double tokens = 120;
+  const auto tokens = static_cast<double>(spec.seq_len * spec.micro_batch * spec.micro_batches);
   const std::int64_t block = m.hidden_size * (4 + 2 + 2) * m.head_dim +
                              m.head_dim * 4 * m.hidden_size +
                              3 * m.hidden_size * m.intermediate_size;

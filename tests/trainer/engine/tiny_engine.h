@@ -21,6 +21,9 @@ inline constexpr Device kDevice{Device::Kind::kCuda, 0};
 inline constexpr Device kDevice{};
 #endif
 
+// The emulator of a device takes its time.
+inline constexpr std::int64_t kMicroBatches = kDevice.kind == Device::Kind::kCuda ? 2 : 3;
+
 class OnDevice : public testing::Test {
  protected:
   void SetUp() override {
@@ -56,7 +59,7 @@ inline EngineSpec spec_of(const char* family) {
           .recompute = Recompute::kNone,
           .seq_len = 20,
           .micro_batch = 2,
-          .micro_batches = 3,
+          .micro_batches = kMicroBatches,
           .optimizer = {}};
 }
 

@@ -16,7 +16,10 @@ void sync_block(Site site);
 int count_in_block(bool value, Site site);
 
 inline constexpr std::size_t kSlotBytes = 64;
-using Slots = std::array<std::array<std::byte, kSlotBytes>, 32>;
+struct alignas(16) Slot {
+  std::byte bytes[kSlotBytes];
+};
+using Slots = std::array<Slot, 32>;
 
 // What the lanes of `mask` brought to one meeting of theirs; it may be read until the
 // reader's second next meeting.
@@ -29,13 +32,15 @@ unsigned lane();
 // Ends the kernel, as a lane has asked for the value of one that brought none.
 void refuse_absent(unsigned source, Site site);
 
-// Every lane's value of `mine`, of the lanes that came.
+// What lane `source` of those that came has brought.
+template <class T>
+const T& at_lane(const Meeting& meeting, unsigned source, Site site) {
+  if ((meeting.present >> source & 1) == 0) refuse_absent(source, site);
+  return *reinterpret_cast<const T*>((*meeting.slots)[source].bytes);
+}
 template <class T>
 T from_lane(const Meeting& meeting, unsigned source, Site site) {
-  if ((meeting.present >> source & 1) == 0) refuse_absent(source, site);
-  T value;
-  std::memcpy(&value, (*meeting.slots)[source].data(), sizeof(T));
-  return value;
+  return at_lane<T>(meeting, source, site);
 }
 template <class T>
 Meeting meet(unsigned mask, const T& mine, Site site) {

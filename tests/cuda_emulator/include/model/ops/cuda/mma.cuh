@@ -82,29 +82,31 @@ void multiply(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std:
               int line = __builtin_LINE()) {
   using namespace trireme::emulator;  // NOLINT(google-build-using-namespace)
   const Site site{__FILE__, line};
+  // Widened before they meet: each is read by eight lanes or four.
   struct Fragments {
-    std::uint32_t a[4], b[2];
+    float a[8], b[4];
   };
-  const Meeting meeting = meet(kWholeWarp, Fragments{{a[0], a[1], a[2], a[3]}, {b0, b1}}, site);
+  Fragments mine;
+  for (int i = 0; i < 8; ++i) mine.a[i] = of_pair<T>(a[i / 2], i % 2);
+  for (int i = 0; i < 4; ++i) mine.b[i] = of_pair<T>(i < 2 ? b0 : b1, i % 2);
+  const Meeting meeting = meet(kWholeWarp, mine, site);
   const unsigned g = lane() / 4, t = lane() % 4;
-  // Of rows g and g + 8, and of columns 2t and 2t + 1.
-  float left[2][16], right[2][16];
+  // Of rows g and g + 8, and of columns 2t and 2t + 1, whose terms four lanes have between them.
+  const Fragments *rows[4], *first[4], *second[4];
   for (unsigned quad = 0; quad < 4; ++quad) {
-    const auto row = from_lane<Fragments>(meeting, 4 * g + quad, site);
-    for (int i = 0; i < 8; ++i) {
-      const unsigned k = 2 * quad + static_cast<unsigned>(i % 2 + i / 4 * 8);
-      left[i / 2 % 2][k] = of_pair<T>(row.a[i / 2], i % 2);
-    }
-    for (unsigned column = 0; column < 2; ++column) {
-      const auto held = from_lane<Fragments>(meeting, 4 * (2 * t + column) + quad, site);
-      for (int i = 0; i < 4; ++i) {
-        const unsigned k = 2 * quad + static_cast<unsigned>(i % 2 + i / 2 * 8);
-        right[column][k] = of_pair<T>(held.b[i / 2], i % 2);
-      }
-    }
+    rows[quad] = &at_lane<Fragments>(meeting, 4 * g + quad, site);
+    first[quad] = &at_lane<Fragments>(meeting, 8 * t + quad, site);
+    second[quad] = &at_lane<Fragments>(meeting, 8 * t + 4 + quad, site);
   }
-  for (int i = 0; i < 4; ++i) {
-    for (int k = 0; k < 16; ++k) c[i] += left[i / 2][k] * right[i % 2][k];
+  for (int half = 0; half < 2; ++half) {
+    for (int k = 0; k < 8; ++k) {
+      const float *left = rows[k / 2]->a + 4 * half + k % 2, upper = left[0], lower = left[2];
+      const int at = 2 * half + k % 2;
+      c[0] += upper * first[k / 2]->b[at];
+      c[1] += upper * second[k / 2]->b[at];
+      c[2] += lower * first[k / 2]->b[at];
+      c[3] += lower * second[k / 2]->b[at];
+    }
   }
 }
 
