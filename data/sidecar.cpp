@@ -10,25 +10,49 @@
 namespace trireme::data {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr const char* kSidecarFormat = "trireme-tokens-1";
+
+fs::path folder_of(const fs::path& file) {
+  return fs::weakly_canonical(fs::absolute(file).parent_path());
+}
+
+// The folders are resolved and not the file: what lies beside a link belongs to it.
+std::string relative_to_sidecar(const std::string& path, const fs::path& sidecar) {
+  if (path.empty()) return path;
+  const fs::path file = fs::absolute(path);
+  return (folder_of(file).lexically_relative(folder_of(sidecar)) / file.filename())
+      .lexically_normal()
+      .string();
+}
+
+// Sidecars of old have the path as it was given, relative to wherever that was.
+std::string path_from_sidecar(const std::string& path, const fs::path& sidecar) {
+  if (path.empty() || fs::path(path).is_absolute()) return path;
+  const std::string beside = (sidecar.parent_path() / path).lexically_normal().string();
+  std::error_code why;
+  return !fs::exists(beside, why) && fs::exists(path, why) ? path : beside;
+}
 
 }  // namespace
 
 void write_sidecar(const std::filesystem::path& prefix, const Sidecar& sidecar,
                    const TokenStream& dataset) {
-  const nlohmann::ordered_json json{{"format", kSidecarFormat},
-                                    {"tokenizer", sidecar.tokenizer},
-                                    {"tokenizer_path", sidecar.tokenizer_path},
-                                    {"tokenizer_hash", sidecar.tokenizer_hash},
-                                    {"vocab_size", sidecar.vocab_size},
-                                    {"end_of_document", sidecar.end_of_document},
-                                    {"documents", sidecar.documents},
-                                    {"tokens", sidecar.tokens},
-                                    {"text_bytes", sidecar.text_bytes},
-                                    {"highest_id", sidecar.highest_id},
-                                    {"index_bytes", dataset.index_bytes()},
-                                    {"token_bytes", dataset.token_bytes()},
-                                    {"sampled_hash", hex(dataset.sampled_hash())}};
+  const nlohmann::ordered_json json{
+      {"format", kSidecarFormat},
+      {"tokenizer", sidecar.tokenizer},
+      {"tokenizer_path", relative_to_sidecar(sidecar.tokenizer_path, sidecar_path(prefix))},
+      {"tokenizer_hash", sidecar.tokenizer_hash},
+      {"vocab_size", sidecar.vocab_size},
+      {"end_of_document", sidecar.end_of_document},
+      {"documents", sidecar.documents},
+      {"tokens", sidecar.tokens},
+      {"text_bytes", sidecar.text_bytes},
+      {"highest_id", sidecar.highest_id},
+      {"index_bytes", dataset.index_bytes()},
+      {"token_bytes", dataset.token_bytes()},
+      {"sampled_hash", hex(dataset.sampled_hash())}};
   // A path need not be UTF-8; JSON must be.
   constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
   replace_text(sidecar_path(prefix), json.dump(2, ' ', false, kReplace) + "\n");
@@ -45,6 +69,7 @@ std::optional<Sidecar> read_sidecar(const std::filesystem::path& prefix,
     Sidecar sidecar;
     json.at("tokenizer").get_to(sidecar.tokenizer);
     json.at("tokenizer_path").get_to(sidecar.tokenizer_path);
+    sidecar.tokenizer_path = path_from_sidecar(sidecar.tokenizer_path, sidecar_path(prefix));
     json.at("tokenizer_hash").get_to(sidecar.tokenizer_hash);
     json.at("vocab_size").get_to(sidecar.vocab_size);
     json.at("end_of_document").get_to(sidecar.end_of_document);

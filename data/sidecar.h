@@ -12,7 +12,7 @@ namespace trireme::data {
 // without it; one that is not ours or belongs to other files counts as absent.
 struct Sidecar {
   std::string tokenizer{};       // "bytes", "sentencepiece", "tokenizer.json"
-  std::string tokenizer_path{};  // as given; empty for bytes
+  std::string tokenizer_path{};  // empty for bytes; the file has it relative to itself
   std::string tokenizer_hash{};
   std::int64_t vocab_size = 0;
   std::int64_t end_of_document = -1;  // -1: documents end without a token of their own

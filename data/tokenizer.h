@@ -44,8 +44,9 @@ class Tokenizer {
   virtual std::size_t last_cut(std::string_view text) const = 0;
 };
 
-// "bytes", or the path of Hugging Face's tokenizer.json (known by its braces) or of a SentencePiece
-// .model. Throws DataError.
+// "bytes", or the path of Hugging Face's tokenizer.json (known by its braces), of a SentencePiece
+// .model, or of a folder with a tokenizer.json, else (or where that is not implemented) a
+// tokenizer.model. Throws DataError.
 std::unique_ptr<Tokenizer> open_tokenizer(const std::string& name_or_path);
 
 }  // namespace trireme::data

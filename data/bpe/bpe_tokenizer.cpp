@@ -3,22 +3,17 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "data/bpe/bpe_encoder.h"
-#include "data/bpe/json_size.h"
+#include "data/bpe/declared_end.h"
 #include "data/bpe/normal_form.h"
 #include "data/hex.h"
 #include "data/white_space.h"
 #include "model/base/error.h"
-#include "model/base/file.h"
 
 namespace trireme::data {
 namespace {
-
-constexpr std::uint64_t kLongestConfig = 16u << 20;
 
 // None of these lets a match go on from anything else into a space, so that a text may be cut
 // there: GPT-2's, Llama 3's, Qwen's.
@@ -58,35 +53,40 @@ std::vector<AddedToken> choose(const TokenizerJson& spec, bool normalized) {
   return chosen;
 }
 
-// The eos_token that Hugging Face's tokenizer_config.json beside the file names.
-std::string declared_end(const std::string& path) {
-  const auto beside = std::filesystem::path(path).parent_path() / "tokenizer_config.json";
-  std::error_code why;
-  if (!std::filesystem::exists(beside, why)) return "";
-  try {
-    const std::string text = read_text(beside, kLongestConfig);
-    check_json_size(beside.string(), text);
-    const auto config = nlohmann::json::parse(text);
-    auto end = config.is_object() ? config.value("eos_token", nlohmann::json()) : nlohmann::json();
-    if (end.is_object()) end = end.value("content", nlohmann::json());
-    return end.is_string() ? end.get<std::string>() : "";
-  } catch (const nlohmann::json::exception&) {
-    throw DataError(say(beside.string(), ": is not valid JSON"));
-  } catch (const EnvironmentError& error) {
-    throw DataError(error.what());
-  }
-}
-
-std::int32_t find_end(const std::vector<AddedToken>& added, const std::string& path) {
-  const std::string declared = declared_end(path);
-  for (const std::string& name :
-       {declared, std::string("<|endoftext|>"), std::string("<|end_of_text|>"), std::string("</s>"),
-        std::string("<eos>")}) {
-    for (const AddedToken& token : added) {
-      if (token.content == name) return token.id;
+std::int32_t find_end(const std::vector<AddedToken>& added,
+                      const std::vector<std::optional<std::string>>& texts,
+                      const std::string& path) {
+  const DeclaredEnd declared = declared_end(path);
+  const auto added_id = [&](const std::string& name) {
+    const auto found = std::find_if(added.begin(), added.end(),
+                                    [&](const AddedToken& token) { return token.content == name; });
+    return found == added.end() ? -1 : found->id;
+  };
+  if (!declared.content.empty()) {
+    if (const std::int32_t id = added_id(declared.content); id >= 0) return id;
+    if (declared.id) {
+      const auto at = static_cast<std::size_t>(*declared.id);
+      if (at >= texts.size() || !texts[at] || texts[at] == declared.content) return *declared.id;
+      throw DataError(say(declared.place, ": the eos_token \"", declared.content, "\" has the id ",
+                          at, " in added_tokens_decoder, which is another token in ", path,
+                          "; correct one of the two"));
     }
+    const auto found = std::find(texts.begin(), texts.end(), declared.content);
+    if (found != texts.end()) return static_cast<std::int32_t>(found - texts.begin());
+  }
+  for (const char* name : {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>"}) {
+    if (const std::int32_t id = added_id(name); id >= 0) return id;
   }
   return -1;
+}
+
+// A token that tokenizer_config.json alone declares lies beyond tokenizer.json's, or in a gap.
+void make_room(std::vector<std::optional<std::string>>& texts, std::int32_t id,
+               const std::string& path) {
+  if (id < 0) return;
+  const auto at = static_cast<std::size_t>(id);
+  if (at >= texts.size()) texts.resize(at + 1);
+  if (!texts[at]) texts[at] = declared_end(path).content;
 }
 
 }  // namespace
@@ -106,7 +106,8 @@ BpeTokenizer::BpeTokenizer(std::string path, const std::string& content, Tokeniz
       splits_before_prefix_(spec.splits.size()),
       raw_(choose(spec, false)),
       normalized_(choose(spec, true)),
-      end_of_document_(find_end(spec.added, path_)) {
+      end_of_document_(find_end(spec.added, texts_, path_)) {
+  make_room(texts_, end_of_document_, path_);
   hash_ = hex(XXH3_64bits_withSeed(content.data(), content.size(),
                                    static_cast<std::uint64_t>(end_of_document_)));
   try {

@@ -20,8 +20,10 @@ namespace trireme::data {
 // ones too, are found in the text, but nothing is put around it. Bytes that are
 // not UTF-8, which the library does not take, are words of their own.
 //
-// Documents end with the eos_token of tokenizer_config.json beside the file; without one with the
-// first of the usual names (<|endoftext|>, <|end_of_text|>, </s>, <eos>) that is an added token.
+// Documents end with the eos_token of tokenizer_config.json or special_tokens_map.json beside the
+// file, by the id that added_tokens_decoder gives it where tokenizer.json does not know it; without
+// one with the first of the usual names (<|endoftext|>, <|end_of_text|>, </s>, <eos>) that is an
+// added token.
 class BpeTokenizer : public Tokenizer {
  public:
   // `content` of the file at `path`. Throws DataError naming what is not implemented.

@@ -123,6 +123,33 @@ TEST_F(BpeTokenizerTest, documents_end_with_the_token_that_the_config_beside_nam
   EXPECT_TRUE(has(refusal(file), "tokenizer_config.json: is not valid JSON"));
 }
 
+TEST_F(BpeTokenizerTest, the_end_is_read_from_the_special_tokens_map_and_added_tokens_decoder) {
+  json file = gpt2();
+  file["added_tokens"].push_back(added(263, "</s>"));
+  folder_.write("special_tokens_map.json", R"({"eos_token": "</s>"})");
+  EXPECT_EQ(open(file)->end_of_document(), 263);
+  folder_.write("tokenizer_config.json", R"({"eos_token": {"content": "<|endoftext|>"}})");
+  EXPECT_EQ(open(file)->end_of_document(), 262);
+  // A token that tokenizer.json has as a word, and one that it does not have.
+  folder_.write("tokenizer_config.json", R"({"eos_token": "the"})");
+  EXPECT_EQ(open(file)->end_of_document(), 257);
+  const std::string config = R"({"eos_token": "<end>", "added_tokens_decoder": )";
+  folder_.write("tokenizer_config.json", config + R"({"265": {"content": "<end>"}}})");
+  const auto tokenizer = open(file);
+  EXPECT_EQ(tokenizer->end_of_document(), 265);
+  EXPECT_EQ(tokenizer->vocab_size(), 266);
+  EXPECT_EQ(tokenizer->decode(Ids{'a', 265}), "a");
+  folder_.write("tokenizer_config.json", config + R"({"97": {"content": "<end>"}}})");
+  EXPECT_TRUE(has(refusal(file), "\"<end>\" has the id 97 in added_tokens_decoder"));
+}
+
+TEST_F(BpeTokenizerTest, a_folder_stands_for_its_tokenizer_file) {
+  const auto alone = open(gpt2());
+  const auto of_folder = open_tokenizer((folder_ / "").string());
+  EXPECT_EQ(of_folder->path(), (folder_ / "tokenizer.json").string());
+  EXPECT_EQ(of_folder->hash(), alone->hash());
+}
+
 std::string random_unicode(std::uint64_t seed) {
   static const std::vector<std::string> parts{
       " ",      "  ",     "\n", "\r\n",       "the",        "\u00A0", "\0"s,   "\xFF"s,

@@ -267,6 +267,39 @@ TEST(IndexedDatasetWriterTest, an_unwritable_folder_is_an_environment_error) {
   EXPECT_THROW(IndexedDatasetWriter("/proc/nowhere/set", TokenType::kU16), EnvironmentError);
 }
 
+TEST(SidecarTest, the_tokenizer_moves_with_the_dataset_and_old_paths_are_read) {
+  const Folder folder;
+  const auto prefix = folder / "one/data/set";
+  std::filesystem::create_directories(prefix.parent_path());
+  const std::string tokenizer = folder.write("one/v.model", "v");
+  {
+    IndexedDatasetWriter writer(prefix, TokenType::kU16);
+    writer.append(std::vector{1, 2});
+    writer.end_document();
+    writer.finish();
+  }
+  write_sidecar(prefix, {.tokenizer = "sentencepiece", .tokenizer_path = tokenizer},
+                IndexedDataset(prefix));
+  EXPECT_TRUE(has(read_text(sidecar_path(prefix)), "\"../v.model\""));
+  std::filesystem::rename(folder / "one", folder / "two");
+  const auto moved = folder / "two/data/set";
+  const auto path_read = [&] { return read_sidecar(moved, IndexedDataset(moved))->tokenizer_path; };
+  EXPECT_EQ(path_read(), (folder / "two/v.model").string());
+
+  const auto rewrite = [&](const std::string& path) {
+    std::string text = read_text(sidecar_path(moved));
+    const std::size_t begin = text.find("tokenizer_path\": \"") + 18;
+    text.replace(begin, text.find('"', begin) - begin, path);
+    folder.write("two/data/set.json", text);
+  };
+  rewrite("/somewhere/v.model");
+  EXPECT_EQ(path_read(), "/somewhere/v.model");
+  // As it was given, relative to where the program ran.
+  const std::string here = std::filesystem::relative(folder.write("other/w.model", "w")).string();
+  rewrite(here);
+  EXPECT_EQ(path_read(), here);
+}
+
 TEST(SidecarTest, only_the_sidecar_of_these_files_counts) {
   const Folder folder;
   const auto write_set = [&](std::int32_t id) {

@@ -247,13 +247,22 @@ TEST_F(SentencePieceTokenizerTest, a_damaged_model_is_refused_or_whole) {
   }
 }
 
+TEST_F(SentencePieceTokenizerTest,
+       a_folder_stands_for_its_model_where_its_json_is_not_implemented) {
+  const Folder folder;
+  std::filesystem::copy_file(model(), folder / "tokenizer.model");
+  EXPECT_EQ(open_tokenizer((folder / "").string())->name(), "sentencepiece");
+  folder.write("tokenizer.json", R"({"version": "1.0", "pre_tokenizer": {"type": "Metaspace"}})");
+  EXPECT_EQ(open_tokenizer((folder / "").string())->path(), (folder / "tokenizer.model").string());
+}
+
 TEST(OpenTokenizerTest, what_is_no_tokenizer_is_named_with_the_fix) {
   const Folder folder;
   const auto open = [](const std::string& path) {
     return complaint<DataError>([&] { open_tokenizer(path); });
   };
   EXPECT_TRUE(has(open((folder / "none").string()), "there is no such file"));
-  EXPECT_TRUE(has(open((folder / "").string()), "directory"));
+  EXPECT_TRUE(has(open((folder / "").string()), "holds neither tokenizer.json nor"));
   EXPECT_TRUE(has(open(folder.write("empty.model", "")), "is empty"));
   EXPECT_TRUE(has(open(folder.write("foreign.model", "hello, I am no model\n")),
                   "is not a SentencePiece model"));

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Token files that cannot be trained on are refused before step 0, and nothing is written."""
 import gzip
+import json
 import shutil
 
 from support import check, contents, fact, main, write_tokens
@@ -100,6 +101,60 @@ def tokenize_takes_no_binary_content_and_no_unknown_kind(workshop):
     (workshop / "a.md").write_text("a")
     done = workshop.run(*words, "--skip-others", "a.md", "list.json").done()
     check("1 .md as text" in done.out and "skipping 1 files: list.json" in done.out, done.out)
+
+
+def gpt2_folder(folder, extra="th"):
+    """A Hugging Face folder: a byte is its own id, one merge, and an end of document."""
+    characters = [chr(b) if 33 <= b <= 126 or 161 <= b <= 172 or 174 <= b else None
+                  for b in range(256)]
+    others = iter(range(256, 512))
+    vocabulary = {c or chr(next(others)): b for b, c in enumerate(characters)}
+    vocabulary[extra] = 256
+    end = {"id": 257, "content": "<stop>", "single_word": False, "lstrip": False, "rstrip": False,
+           "normalized": False, "special": True}
+    folder.mkdir()
+    (folder / "tokenizer.json").write_text(json.dumps({
+        "version": "1.0", "added_tokens": [end],
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
+        "decoder": {"type": "ByteLevel"},
+        "model": {"type": "BPE", "vocab": vocabulary, "merges": [list(extra)]}}))
+    (folder / "special_tokens_map.json").write_text('{"eos_token": "<stop>"}')
+
+
+@fact
+def a_hugging_face_folder_is_a_tokenizer(workshop):
+    gpt2_folder(workshop / "model")
+    (workshop / "text.txt").write_text("the thing " * 500)
+    done = workshop.run("tokenize", "--tokenizer", "model", "--output", "tokens", "text.txt").done()
+    check("tokenizer: model/tokenizer.json" in done.out, done.out)
+    done = workshop.run("data", "info", "tokens").done()
+    check("id 257" in done.out, done.out)
+    data = {"train": [{"path": "tokens"}], "tokenizer": "model"}
+    config = workshop.config("run", {"data": data, "training": {"steps": 2}})
+    workshop.run("train", config).done()
+    workshop.run("tokenize", "--tokenizer", ".", "--output", "none", "text.txt").refused(
+        3, "neither tokenizer.json nor tokenizer.model")
+
+
+@fact
+def the_tokenizer_of_the_config_is_that_of_the_data(workshop):
+    gpt2_folder(workshop / "mine")
+    gpt2_folder(workshop / "other", "in")
+    (workshop / "text.txt").write_text("the thing " * 500)
+    workshop.run("tokenize", "--tokenizer", "mine", "--output", "tokens", "text.txt").done()
+
+    def config(tokenizer):
+        data = {"train": [{"path": "tokens"}], "tokenizer": tokenizer}
+        return workshop.config("run", {"data": data, "training": {"steps": 2}})
+
+    for code, name, *words in ((2, "absent.json", "no such file", workshop / "absent.json"),
+                               (3, "other", "mine/tokenizer.json", workshop / "tokens"),
+                               (3, "bytes", "bytes-257")):
+        workshop.run("train", config(name)).refused(code, "data.tokenizer", *words)
+        check(not (workshop / "run").exists(), "it made the run folder")
+    # Tokens of others do not say what made them.
+    (workshop / "tokens.json").unlink()
+    workshop.run("train", config("other")).done()
 
 
 if __name__ == "__main__":

@@ -170,12 +170,15 @@ ExitCode run_tokenize(const TokenizeOptions& options) {
   if (options.train_vocab_size > 0) return run_training(options);
   if (options.tokenizer.empty()) {
     throw ConfigError(
-        "--tokenizer is missing: give \"bytes\", a tokenizer.json or a SentencePiece .model, or "
-        "train "
-        "one with "
+        "--tokenizer is missing: give \"bytes\", a tokenizer.json, a SentencePiece .model or a "
+        "Hugging "
+        "Face folder, or train one with "
         "--train-sentencepiece VOCAB_SIZE --output FILE.model");
   }
   const auto tokenizer = data::open_tokenizer(options.tokenizer);
+  if (!tokenizer->path().empty() && tokenizer->path() != options.tokenizer) {
+    fmt::print("tokenizer: {}\n", tokenizer->path());
+  }
   if (!tokenizer->lossless()) {
     fmt::print(stderr,
                "note: {} does not give back every text as it was (it normalizes, or has no byte "
@@ -226,7 +229,8 @@ Command make_tokenize(CLI::App& program) {
       "tokenize", "Turn text into a dataset of tokens (Megatron's .bin and .idx)");
   auto* tokenizer =
       app->add_option("--tokenizer", options->tokenizer,
-                      "bytes, or the path of a tokenizer.json or a SentencePiece .model");
+                      "bytes, or the path of a tokenizer.json, a SentencePiece .model or a Hugging "
+                      "Face folder with one of them");
   app->add_option("--output", options->output,
                   "PREFIX of the files to write; with --train-sentencepiece, the .model")
       ->required();

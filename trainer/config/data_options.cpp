@@ -51,8 +51,8 @@ void add_data(Options& to) {
                 .range = from_up_to(0, 1)});
   to.push_back({.key = "data.tokenizer",
                 .slot = TRIREME_MEMBER(data.tokenizer),
-                .help = "what made the token files: bytes, a tokenizer.json or a SentencePiece "
-                        ".model; for samples and bits per byte",
+                .help = "what made the token files: bytes, a tokenizer.json, a SentencePiece "
+                        ".model or a Hugging Face folder; for samples and bits per byte",
                 .allowed = {"bytes"},
                 .or_path = true});
   to.push_back({.key = "data.skip",

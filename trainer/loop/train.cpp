@@ -6,6 +6,7 @@
 #include "trainer/config/for_ranks.h"
 #include "trainer/engine/engine_spec.h"
 #include "trainer/loop/fault_drill.h"
+#include "trainer/loop/tokenizer_check.h"
 #include "trainer/loop/train_run.h"
 #include "trainer/preflight/job.h"
 #include "trainer/restart/run_rank.h"
@@ -40,6 +41,7 @@ ExitCode train(const LoadedConfig& loaded) {
     world.use_device(device);
     if (elastic.preflight) preflight::require_same_program(world, loaded);
     const int threads = cpu::use_threads(loaded.config.job.threads, world.local_size());
+    check_tokenizer(loaded.config);
     return TrainRun(config_for(loaded, world), world, device, threads, drill, weight_drill).run();
   });
 }

@@ -34,8 +34,9 @@ TrainedModel open_foreign(const std::filesystem::path& folder) {
   ImportedConfig imported = read_config_json(folder);
   TrainedModel model{folder, folder, 0, std::move(imported.config), ""};
   for (const char* name : {"tokenizer.model", "tokenizer.json"}) {
-    const std::filesystem::path file = std::filesystem::absolute(folder) / name;
-    if (std::filesystem::exists(file)) model.config.data.tokenizer = file;
+    if (std::filesystem::exists(folder / name)) {
+      model.config.data.tokenizer = std::filesystem::absolute(folder);
+    }
   }
   return model;
 }
