@@ -22,10 +22,17 @@ namespace {
 constexpr const char* kExitCodes =
     "Config values are given as --section.key=value; 'trireme config keys' lists them.\n"
     "\n"
-    "Exit codes: 0 done; 1 a bug of ours; 2 usage or config; 3 data; 4 checkpoint;\n"
-    "5 environment or device; 6 diverged; 7 a peer rank failed or stalled; 75 stopped on\n"
-    "a signal after a committed checkpoint (requeue me); 93 no progress in repeated\n"
-    "restarts (do not requeue).";
+    "Exit codes of all commands:\n"
+    "     0  done\n"
+    "     1  a bug of ours\n"
+    "     2  usage or config; import-config: what cannot be said here\n"
+    "     3  data; data check and audit: something is wrong\n"
+    "     4  checkpoint; checkpoint verify and diff: damaged, or they differ\n"
+    "     5  environment or device; plan and doctor: it does not fit, or is not there\n"
+    "     6  diverged; verify: the layouts differ\n"
+    "     7  a peer rank failed or stalled; launch: elastic.max_restarts are used up\n"
+    "    75  stopped by SIGTERM, SIGUSR1 or Ctrl-C after a committed checkpoint: requeue it\n"
+    "    93  three starts in a row made no new step: do not requeue it";
 
 ExitCode run_chosen(const std::vector<Command>& commands, const CommandLine& line) {
   for (const Command& command : commands) {

@@ -7,6 +7,8 @@
 #include <memory>
 #include <string>
 
+#include "model/base/terminal.h"
+
 namespace trireme {
 namespace {
 
@@ -18,9 +20,10 @@ spdlog::level::level_enum spdlog_level(LogLevel level) {
 
 void set_up_logging(LogLevel level, std::string_view who) {
   auto sink = std::make_shared<spdlog::sinks::stderr_color_sink_mt>();
+  if (forbids_color()) sink->set_color_mode(spdlog::color_mode::never);
   auto logger = std::make_shared<spdlog::logger>("trireme", std::move(sink));
   // Carriage return and "erase to the end of the line".
-  std::string pattern = ::isatty(STDERR_FILENO) ? "\r\x1b[K" : "";
+  std::string pattern = can_rewrite_lines(STDERR_FILENO) ? "\r\x1b[K" : "";
   pattern += "%H:%M:%S %^%l%$: ";
   for (const char c : who) pattern += c == '%' ? std::string("%%") : std::string(1, c);
   if (!who.empty()) pattern += ": ";

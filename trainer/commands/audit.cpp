@@ -29,7 +29,7 @@ Command make_audit(CLI::App& program) {
   auto options = std::make_shared<AuditOptions>();
   CLI::App* app = program.add_subcommand(
       "audit",
-      "Prove that no sample was skipped or repeated; exit code 3 when one was. Of a run that "
+      "Prove that no sample was skipped or repeated; fails when one was. Of a run that "
       "still trains it says so, and leaves out what is just being written");
   app->add_option("run_dir", options->run_dir, "the run's folder ([job] dump_folder)")
       ->required()

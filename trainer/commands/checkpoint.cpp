@@ -17,6 +17,7 @@
 #include "checkpoint/store.h"
 #include "trainer/commands/checkpoint_export.h"
 #include "trainer/commands/checkpoint_import.h"
+#include "trainer/telemetry/human.h"
 
 namespace trireme {
 namespace {
@@ -31,10 +32,6 @@ struct CheckpointOptions {
   std::string tensor;
   checkpoint::Retention retention;
 };
-
-std::string mebibytes(std::uint64_t bytes) {
-  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
-}
 
 // A digest as the trainer stores it: a number, or the bits of a float64 or float32 as
 // hex digits.
@@ -86,7 +83,7 @@ ExitCode list(const CheckpointOptions& options) {
     const std::string files = problem.empty() ? "complete" : "damaged: " + problem;
     if (summary.manifest) {
       fmt::print("{:>10}  {:20}  {:>12}  {:>10}  {}\n", summary.step, summary.manifest->written,
-                 mebibytes(summary.manifest->bytes()), digest(*summary.manifest, "loss"), files);
+                 human_bytes(summary.manifest->bytes()), digest(*summary.manifest, "loss"), files);
     } else {
       fmt::print("{:>10}  {:20}  {:>12}  {:>10}  {}\n", summary.step, "-", "-", "-", files);
     }
@@ -120,7 +117,7 @@ ExitCode show_checkpoint(const CheckpointOptions& options) {
   line("run", manifest.run);
   line("written", manifest.written);
   line("size",
-       fmt::format("{} in {} shard(s)", mebibytes(manifest.bytes()), manifest.shards.size()));
+       fmt::format("{} in {} shard(s)", human_bytes(manifest.bytes()), manifest.shards.size()));
   line("loss", digest(manifest, "loss"));
   line("grad_norm", digest(manifest, "grad_norm"));
   line("state_crc", checkpoint::hex(manifest.state_crc));
@@ -200,14 +197,13 @@ Command make_checkpoint(CLI::App& program) {
   showing->add_option("--tensor", options->tensor, "statistics of this tensor instead")
       ->type_name("NAME");
 
-  CLI::App* verifying =
-      app->add_subcommand("verify", "Read every byte; exit code 4 when one is wrong");
+  CLI::App* verifying = app->add_subcommand("verify", "Read every byte; fails when one is wrong");
   verifying->add_option("path", options->path, "a checkpoint, or all of a run")
       ->required()
       ->type_name(kEither);
 
   CLI::App* comparing = app->add_subcommand(
-      "diff", "Compare two, whatever layouts wrote them; exit code 4 when they differ");
+      "diff", "Compare two, whatever layouts wrote them; fails when they differ");
   comparing->add_option("first", options->path, "a checkpoint, or a run's newest")
       ->required()
       ->type_name(kEither);

@@ -211,7 +211,7 @@ Command make_data(CLI::App& program, const std::vector<Override>& overrides) {
                    "PREFIX is a config: print the samples of these training steps and their "
                    "documents (data.skip is left out; what a run left out by itself is not known)")
       ->type_name("N|A:B");
-  CLI::App* checked = verb("check", "Check everything; exit code 3 says that something is wrong");
+  CLI::App* checked = verb("check", "Check everything; fails when something is wrong");
   checked->add_option("--vocab-size", options->vocab_size, "Every id must be below it")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31))
       ->type_name("N");

@@ -174,7 +174,7 @@ Command make_doctor(CLI::App& program, const std::vector<Override>& overrides) {
       ->type_name("FILE.json")
       ->excludes(config);
   app->footer(
-      "Exits with 5 when the config asks for what is not there. Changes nothing.\n"
+      "Fails when the config asks for what is not there. Changes nothing.\n"
       "Started on all ranks of a job, it looks at each: program, libraries, limits, clocks,\n"
       "devices, memory, matrix products, links along each axis, folders and token files; it\n"
       "names the ranks and nodes at fault.\n"

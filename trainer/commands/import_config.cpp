@@ -65,8 +65,8 @@ Command make_import_config(CLI::App& program) {
       ->type_name("KEY")
       ->allow_extra_args(false);
   app->footer(
-      "What changes the computation and cannot be said here is listed, and nothing is written\n"
-      "(exit code 2). What is harmless without a counterpart (logging, paths, speed) is named on\n"
+      "What changes the computation and cannot be said here is listed, and nothing is\n"
+      "written. What is harmless without a counterpart (logging, paths, speed) is named on\n"
       "standard error and in the config's comments.");
   return {app, [choices] { return import_config(*choices); }};
 }

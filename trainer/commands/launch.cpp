@@ -62,12 +62,9 @@ Command make_launch(CLI::App& program, const std::vector<Override>& overrides) {
       "or\n"
       "fails, all are ended and started again from the newest state in memory or on disk; where\n"
       "there is room for fewer, with fewer data ranks and the same global batch. What a restart\n"
-      "would not mend is not tried.\n"
-      "SIGTERM, SIGUSR1 and Ctrl-C commit a checkpoint and exit with 75; a second Ctrl-C ends at "
-      "once.\n"
-      "Exits with 93 when three starts in a row make no new step, with 7 when "
-      "elastic.max_restarts\n"
-      "are used up.\n"
+      "would not mend is not tried, nor a fourth start where three in a row made no new step.\n"
+      "SIGTERM, SIGUSR1 and Ctrl-C commit a checkpoint and stop; a second Ctrl-C ends at once.\n"
+      "The ranks' output comes through a pipe: it has the log lines, but no live line.\n"
       "Example: trireme launch -n 4 run.toml --elastic.memory_interval=10");
   return {app, [options, &overrides] { return launch(*options, overrides); }, true};
 }

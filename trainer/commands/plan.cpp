@@ -165,7 +165,7 @@ Command make_plan(CLI::App& program, const std::vector<Override>& overrides) {
       ->type_name("SECONDS");
   app->footer(
       "Nothing is run: it needs no GPU, no MPI and no data. Memory is what the trainer's own\n"
-      "planner asks for; times are a model's. Exit code 5: it does not fit.\n"
+      "planner asks for; times are a model's. Fails when it does not fit.\n"
       "Example: trireme plan run.toml -n 1024 --gpu H100 --price 2.5 --mtbf 24 --html plan.html");
   return {app, [choices, &overrides] { return plan(*choices, overrides); }, true};
 }

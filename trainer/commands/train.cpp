@@ -13,7 +13,7 @@ Command make_train(CLI::App& program, const std::vector<Override>& overrides) {
   app->add_option("CONFIG", *file, "The run's config file")->required();
   app->footer(
       "Continues from the newest good checkpoint of job.dump_folder (see checkpoint.resume).\n"
-      "SIGTERM, SIGUSR1 and Ctrl-C finish the step, commit a checkpoint and exit with 75;\n"
+      "SIGTERM, SIGUSR1 and Ctrl-C finish the step, commit a checkpoint and stop;\n"
       "a second Ctrl-C ends at once.\n"
       "To try training.on_nonfinite and on_spike out, one gradient can be damaged once:\n"
       "TRIREME_INJECT_GRADIENT=\"step=5 rank=0 parameter=layers.0.mlp.up.weight value=nan\"\n"

@@ -103,7 +103,7 @@ Command make_verify(CLI::App& program, const std::vector<Override>& overrides) {
       "Trains both layouts from the same weights on the same samples, and compares losses, norms,\n"
       "all gradients and all weights; nothing is written. The gains and biases start a little off\n"
       "ones and zeros, where a mistake in them shows; the learning rate is optimizer.lr from the\n"
-      "first step. Both models are held at once. Exit code 6 when they differ, with the first\n"
+      "first step. Both models are held at once. Fails when they differ, with the first\n"
       "parameter that does and the likely cause; what is allowed depends on the dtype, and is\n"
       "nothing where job.reproducible promises the same bits.\n"
       "Keys of the command line are for both: --model.num_hidden_layers=2 makes the model small,\n"

@@ -8,13 +8,10 @@
 #include "model/device/imagined.h"
 #include "trainer/engine/planned_rank.h"
 #include "trainer/engine/proposals.h"
+#include "trainer/telemetry/human.h"
 
 namespace trireme {
 namespace {
-
-std::string gibibytes(std::size_t bytes) {
-  return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (1 << 30));
-}
 
 std::size_t snapshot_of(const RunConfig& config, const MemoryPlan& plan) {
   return config.checkpoint.async ? snapshot_bytes(plan) : 0;
@@ -70,11 +67,11 @@ void require_fit(const RunConfig& config, Device device, const MemoryPlan& plan,
                  std::size_t available) {
   const std::size_t needed = needed_bytes(config, plan, device);
   if (needed <= available) return;
-  std::string text = fmt::format("the run needs {} of memory, {} are available", gibibytes(needed),
-                                 gibibytes(available));
+  std::string text = fmt::format("the run needs {} of memory, {} are available",
+                                 human_bytes(needed), human_bytes(available));
   const std::vector<Saving> found = savings(config, plan.buffers, device, available);
   for (const Saving& saving : found) {
-    text += fmt::format("\n  {} would need {}", saving.change, gibibytes(saving.bytes));
+    text += fmt::format("\n  {} would need {}", saving.change, human_bytes(saving.bytes));
   }
   if (found.empty()) text += "; a smaller model or a shorter training.seq_len is needed";
   throw EnvironmentError(text);
@@ -94,7 +91,7 @@ void require_host_memory(const RunConfig& config, Device device, const MemoryPla
   throw EnvironmentError(fmt::format(
       "what is offloaded needs {} of the host's memory and the snapshot for checkpoints {}, {} are "
       "available; offload less{}",
-      gibibytes(needed - snapshot), gibibytes(snapshot), gibibytes(available),
+      human_bytes(needed - snapshot), human_bytes(snapshot), human_bytes(available),
       snapshot > 0 ? ", or set checkpoint.async = false" : ""));
 }
 

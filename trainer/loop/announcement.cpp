@@ -16,7 +16,7 @@ Timeline predicted_timeline(const Schedule& schedule) {
 
 // A picture of the schedule where it is small enough to be read; else nothing.
 std::string picture(const Schedule& schedule, const Timeline& timeline) {
-  constexpr int kColumnsOfUnit = 3, kMostColumns = 100;
+  constexpr int kColumnsOfUnit = 3, kMostColumns = 70;
   const int columns = kColumnsOfUnit * static_cast<int>(timeline.makespan);
   if (schedule.ranks.size() < 2 || columns > kMostColumns) return "";
   return draw(schedule, timeline, columns);

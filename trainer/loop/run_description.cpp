@@ -14,12 +14,13 @@ namespace {
 
 // "cuda:0, NVIDIA H100 80GB HBM3 of 79.1 GiB"
 std::string device_text(const RunConfig& config, const RunFacts& facts) {
-  if (!facts.device.is_cuda()) return fmt::format("cpu, {} threads", facts.threads);
+  if (!facts.device.is_cuda()) return fmt::format("cpu, {}", counted(facts.threads, "thread"));
   const DeviceProperties found = properties_of(facts.device);
   std::string text =
       fmt::format("{}, {} of {}", say(facts.device), found.name, human_bytes(found.memory_bytes));
   if (config.job.device == "auto") text += " (found by job.device = \"auto\")";
-  if (facts.ranks_on_device > 1) text += fmt::format(", shared by {} ranks", facts.ranks_on_device);
+  if (facts.ranks_on_device > 1)
+    text += fmt::format(", shared by {}", counted(facts.ranks_on_device, "rank"));
   return text;
 }
 
@@ -59,9 +60,9 @@ RunDescription describe_run(const RunConfig& config, const EngineSpec& spec, con
       {"weights", fmt::format("{} (of all parameters, in any layout)", facts.weights)},
       {"device", fmt::format("{}, {:.0f} GFLOP/s measured on a matrix product",
                              device_text(config, facts), facts.matrix_peak * 1e-9)},
-      {"batch",
-       fmt::format("{} sequences of {} tokens = {} micro-batches of {}", training.global_batch_size,
-                   training.seq_len, spec.micro_batches, spec.micro_batch)},
+      {"batch", fmt::format("{} of {} = {} of {}", counted(training.global_batch_size, "sequence"),
+                            counted(training.seq_len, "token"),
+                            counted(spec.micro_batches, "micro-batch"), spec.micro_batch)},
       {"steps", fmt::format("{} of {}{} tokens, {} tokens in all", steps, upto,
                             grouped(tokens_per_step(config)),
                             human_count(static_cast<double>(
@@ -70,8 +71,8 @@ RunDescription describe_run(const RunConfig& config, const EngineSpec& spec, con
                            grouped(facts.samples_per_epoch))},
       {"memory",
        fmt::format("{}: {}", human_bytes(plan.memory.total()), classes_text(plan.memory))},
-      {"FLOPs", fmt::format("{:.3f} GFLOP a token (causal attention counted as computed)",
-                            facts.flops_per_step * 1e-9 / step_tokens)}};
+      {"FLOPs", fmt::format("{} a token (causal attention counted as computed)",
+                            human_count(facts.flops_per_step / step_tokens))}};
   run.details = {{"model", model},
                  {"parameters", plan.parameters},
                  {"device", say(facts.device)},

@@ -1,13 +1,13 @@
 #include "trainer/telemetry/console.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 
+#include "model/base/terminal.h"
 #include "trainer/telemetry/human.h"
-#include "trainer/telemetry/progress_line.h"
+#include "trainer/telemetry/wrapped.h"
 
 namespace trireme {
 namespace {
@@ -30,58 +30,60 @@ int digits(std::int64_t number) {
 
 Console::Console(Options options)
     : options_(complete(std::move(options))),
-      terminal_(options_.terminal.value_or(::isatty(::fileno(options_.out)) != 0)) {}
+      terminal_(options_.terminal.value_or(can_rewrite_lines(::fileno(options_.out)))) {}
 
 Console::~Console() {
-  erase_bar();
+  erase_live();
 }
 
 void Console::banner(std::string_view title, const std::vector<Row>& rows) {
   print(title);
   std::size_t longest = 0;
   for (const auto& [key, value] : rows) longest = std::max(longest, key.size());
-  for (const auto& [key, value] : rows) print(fmt::format("  {:<{}}  {}", key, longest, value));
+  const std::size_t indent = longest + 4, columns = static_cast<std::size_t>(std::max(width(), 0));
+  for (const auto& [key, value] : rows) {
+    std::string head = fmt::format("  {:<{}}  ", key, longest);
+    for (const std::string& line : wrapped(value, columns > indent ? columns - indent : 1)) {
+      print(head + line);
+      head.assign(indent, ' ');
+    }
+  }
 }
 
 void Console::step(const StepMetrics& metrics) {
   const double now = options_.seconds();
-  // The span over which the time of a step is taken: long enough to smooth, short
-  // enough to follow a change of speed.
-  constexpr std::size_t kRecentSteps = 100;
-  recent_.emplace_back(metrics.step, now);
-  if (recent_.size() > kRecentSteps) recent_.pop_front();
-  last_step_seconds_ = metrics.step_seconds;
+  pace_.add(metrics, now);
   interval_seconds_ += metrics.step_seconds;
   interval_tokens_ += metrics.tokens_per_second * metrics.step_seconds;
   interval_mfu_ += metrics.mfu * metrics.step_seconds;
 
   const bool last = metrics.step == options_.total_steps;
+  if (last) erase_live();
   if (first_ || last || metrics.step % options_.interval == 0) {
-    print(step_line(metrics));
+    print(interval_line(metrics));
     first_ = false;
     interval_seconds_ = interval_tokens_ = interval_mfu_ = 0;
   }
-  if (terminal_ && options_.total_steps > 0) {
-    if (last) {
-      erase_bar();
-    } else {
-      draw_bar(metrics, now);
-    }
-  }
+  if (terminal_ && options_.total_steps > 0 && !last) draw_live(metrics, now);
 }
 
-std::string Console::step_line(const StepMetrics& metrics) const {
+std::string Console::interval_line(const StepMetrics& metrics) {
   const double seconds = interval_seconds_ > 0 ? interval_seconds_ : 1;
-  std::string line = fmt::format("step {:>{}}", metrics.step, digits(options_.total_steps));
-  if (options_.total_steps > 0) line += fmt::format("/{}", options_.total_steps);
-  line += fmt::format(" | loss {:.4f} | norm {:.4f} | lr {:.2e} | {} tok/s", metrics.loss,
-                      metrics.grad_norm, metrics.lr, human_count(interval_tokens_ / seconds));
-  if (metrics.mfu > 0) line += fmt::format(" | MFU {:.1f}%", 100 * interval_mfu_ / seconds);
-  line += fmt::format(" | {}",
-                      human_bytes(std::max(metrics.memory_peak_bytes, metrics.process_peak_bytes)));
-  if (const auto left = seconds_left(metrics.step))
-    line += fmt::format(" | ETA {}", human_duration(*left));
-  return line;
+  const StepLine line{
+      .step = metrics.step,
+      .total = options_.total_steps,
+      .loss = metrics.loss,
+      .grad_norm = metrics.grad_norm,
+      .lr = metrics.lr,
+      .tokens_per_second = interval_tokens_ / seconds,
+      .mfu = metrics.mfu > 0 ? interval_mfu_ / seconds : 0,
+      .memory_bytes = std::max(metrics.memory_peak_bytes, metrics.process_peak_bytes),
+      .seconds_left = seconds_left(metrics.step)};
+  // Lines below each other look alike as long as the window keeps its width.
+  const int columns = width();
+  if (columns != std::exchange(form_width_, columns)) form_ = StepForm::kFull;
+  form_ = std::max(form_, step_form(line, columns));
+  return step_line(line, form_);
 }
 
 void Console::validation(const StepMetrics& metrics, double seconds) {
@@ -103,8 +105,8 @@ void Console::note(std::string_view line) {
 }
 
 void Console::print(std::string_view line) {
-  erase_bar();
-  put(fmt::format("{}\n", line));
+  // In one write, so that what another process writes does not come between.
+  put(live_ ? fmt::format("\r\x1b[K{}\n{}", line, live_line()) : fmt::format("{}\n", line));
 }
 
 // Unlike fmt::print, does not throw: a full disk behind a redirected stderr must not
@@ -114,36 +116,37 @@ void Console::put(const std::string& text) {
   std::fflush(options_.out);
 }
 
-void Console::draw_bar(const StepMetrics& metrics, double now) {
+void Console::draw_live(const StepMetrics& metrics, double now) {
   constexpr double kRedrawSeconds = 0.1;
-  if (bar_shown_ && now - bar_drawn_at_ < kRedrawSeconds) return;
+  if (live_ && now - live_drawn_at_ < kRedrawSeconds) return;
   Progress progress{metrics.step, options_.total_steps, {}};
-  progress.parts.push_back(fmt::format("loss {:.4f}", metrics.loss));
+  progress.parts.push_back(fmt::format("loss {:.4f}", pace_.loss()));
   if (const auto left = seconds_left(metrics.step)) {
     progress.parts.push_back(fmt::format("ETA {}", human_duration(*left)));
   }
-  progress.parts.push_back(human_count(metrics.tokens_per_second) + " tok/s");
-  // The last column stays free: a full line makes some terminals wrap.
-  const int width = terminal_width(::fileno(options_.out)) - 1;
-  put(fmt::format("\r{}\x1b[K", progress_line(progress, width)));
-  bar_shown_ = true;
-  bar_drawn_at_ = now;
+  progress.parts.push_back(human_count(pace_.tokens_per_second()) + " tok/s");
+  live_ = std::move(progress);
+  put(live_line());
+  live_drawn_at_ = now;
 }
 
-void Console::erase_bar() {
-  if (!bar_shown_) return;
+void Console::erase_live() {
+  if (!live_) return;
   put("\r\x1b[K");
-  bar_shown_ = false;
+  live_.reset();
+}
+
+// For the window as it is now. The last column stays free: a full line makes some terminals wrap.
+std::string Console::live_line() const {
+  return fmt::format("\r{}\x1b[K", progress_line(*live_, width() - 1));
+}
+
+int Console::width() const {
+  return terminal_width(::fileno(options_.out));
 }
 
 std::optional<double> Console::seconds_left(std::int64_t step) const {
-  if (options_.total_steps <= 0) return std::nullopt;
-  const auto [oldest_step, oldest_time] = recent_.front();
-  const auto [newest_step, newest_time] = recent_.back();
-  const double one = newest_step > oldest_step ? (newest_time - oldest_time) /
-                                                     static_cast<double>(newest_step - oldest_step)
-                                               : last_step_seconds_;
-  return one * static_cast<double>(options_.total_steps - step);
+  return pace_.seconds_left(options_.total_steps - step);
 }
 
 }  // namespace trireme

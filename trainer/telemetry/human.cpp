@@ -6,17 +6,24 @@
 #include <cmath>
 
 namespace trireme {
+namespace {
+
+std::string three_digits(double value) {
+  return fmt::format("{:.{}f}", value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0);
+}
+
+}  // namespace
 
 std::string human_bytes(std::uint64_t bytes) {
   if (bytes < 1024) return fmt::format("{} B", bytes);
   constexpr std::array kUnits{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   double value = static_cast<double>(bytes) / 1024;
   std::size_t unit = 0;
-  while (value >= 1023.995 && unit + 1 < kUnits.size()) {
+  while (value >= 1023.5 && unit + 1 < kUnits.size()) {
     value /= 1024;
     ++unit;
   }
-  return fmt::format("{:.{}f} {}", value, value < 99.995 ? 2 : 1, kUnits[unit]);
+  return fmt::format("{} {}", three_digits(value), kUnits[unit]);
 }
 
 std::string human_count(double count) {
@@ -26,12 +33,11 @@ std::string human_count(double count) {
   if (value < 999.5) return fmt::format("{:.0f}", count);
   std::size_t unit = 0;
   value /= 1000;
-  while (value >= 999.95 && unit + 1 < kUnits.size()) {
+  while (value >= 999.5 && unit + 1 < kUnits.size()) {
     value /= 1000;
     ++unit;
   }
-  return fmt::format("{}{:.{}f}{}", count < 0 ? "-" : "", value, value < 9.995 ? 2 : 1,
-                     kUnits[unit]);
+  return fmt::format("{}{}{}", count < 0 ? "-" : "", three_digits(value), kUnits[unit]);
 }
 
 std::string human_duration(double seconds) {
@@ -56,6 +62,11 @@ std::string grouped(std::int64_t number) {
     out.push_back(digits[at]);
   }
   return out;
+}
+
+std::string counted(std::int64_t number, std::string_view noun) {
+  const bool hisses = noun.ends_with("ch") || noun.ends_with("s");
+  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : hisses ? "es" : "s");
 }
 
 }  // namespace trireme

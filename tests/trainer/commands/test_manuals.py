@@ -61,6 +61,16 @@ def those_with_a_config_and_no_others_take_keys():
             assert "takes no --job.seed" not in result.stderr, (command.path, result)
 
 
+def exit_codes_stand_once_in_the_help():
+    codes = re.findall(r"(?m)^ +(\d+)  \w", COMMANDS[0].text.partition("Exit codes")[2])
+    assert codes == "0 1 2 3 4 5 6 7 75 93".split(), codes
+    for command in COMMANDS[1:]:
+        found = re.search(r"(?i)exit codes? \d|exits? with \d", command.text)
+        assert not found, (command.path, found)
+    notes, _, others = run(PROGRAM, "man").partition(".SH COMMANDS")
+    assert "Exit codes" in notes and "Exit code" not in others.partition(".SH CONFIG KEYS")[0]
+
+
 def the_man_page_has_every_command_option_and_key():
     page = run(PROGRAM, "man")
     if not shutil.which("groff"):
@@ -162,6 +172,7 @@ def what_is_installed_is_where_man_and_the_shells_look():
 
 
 those_with_a_config_and_no_others_take_keys()
+exit_codes_stand_once_in_the_help()
 the_man_page_has_every_command_option_and_key()
 for name, offers in (("bash", bash_words), ("zsh", zsh_words), ("fish", fish_words)):
     if shutil.which(name):

@@ -28,7 +28,7 @@ TEST(Summary, names_the_best_and_the_means_over_time) {
                "{\"step\":3,\"tokens\":900,\"loss\":7,\"validation_loss\":3.5,"
                "\"step_seconds\":1,\"tokens_per_second\":300}\n");
   const RunData run = read_run(sample.path());
-  EXPECT_EQ(tile(run, "parameters"), "124.4M | parameters");
+  EXPECT_EQ(tile(run, "parameters"), "124M | parameters");
   EXPECT_EQ(tile(run, "steps of"), "3 | steps of 4,000");
   EXPECT_EQ(tile(run, "trained on"), "900 | tokens trained on");
   EXPECT_EQ(tile(run, "last training"), "7.0000 | last training loss");

@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -64,13 +65,12 @@ TEST_F(ConsoleTest, the_first_step_every_tenth_and_the_last_have_a_line) {
   for (std::int64_t step = 4; step <= 25; ++step) console.step(of_step(step));
   const auto out = lines();
   ASSERT_EQ(out.size(), 4u);
-  EXPECT_EQ(out[0],
-            "step  4/25 | loss 3.2500 | norm 0.5000 | lr 6.00e-04 | 1.00k tok/s | MFU 40.0% | "
-            "1.00 GiB | ETA 21.0 s");
-  EXPECT_EQ(out[1].substr(0, 10), "step 10/25");
-  EXPECT_EQ(out[2].substr(0, 10), "step 20/25");
-  EXPECT_EQ(out[3].substr(0, 10), "step 25/25");
-  EXPECT_NE(out[2].find("ETA 5.0 s"), std::string::npos) << out[2];
+  EXPECT_EQ(out[0], "step  4 loss 3.2500 norm 0.500 lr 6.0e-4 1.00k tok/s MFU 40% 1.00 GiB");
+  EXPECT_EQ(out[1].substr(0, 8), "step 10 ");
+  EXPECT_EQ(out[2].substr(0, 8), "step 20 ");
+  EXPECT_EQ(out[3].substr(0, 8), "step 25 ");
+  EXPECT_NE(out[2].find(" ETA 5.0 s"), std::string::npos) << out[2];
+  EXPECT_EQ(out[3].find("ETA"), std::string::npos) << "at its end: " << out[3];
 }
 
 TEST_F(ConsoleTest, throughput_is_the_mean_over_the_time_since_the_line_before) {
@@ -86,7 +86,7 @@ TEST_F(ConsoleTest, throughput_is_the_mean_over_the_time_since_the_line_before) 
   }
   const auto out = lines();
   ASSERT_EQ(out.size(), 2u);
-  EXPECT_NE(out[1].find("| 529 tok/s |"), std::string::npos) << out[1];  // 9000 / 17
+  EXPECT_NE(out[1].find(" 529 tok/s "), std::string::npos) << out[1];  // 9000 / 17
 }
 
 TEST_F(ConsoleTest, an_unknown_peak_and_an_unknown_end_are_left_out) {
@@ -119,19 +119,79 @@ TEST_F(ConsoleTest, without_a_terminal_there_are_no_control_characters) {
       << out;
 }
 
-TEST_F(ConsoleTest, on_a_terminal_the_bar_is_erased_before_each_line_and_at_the_end) {
-  {
-    Console console(options(true, 100));
-    for (std::int64_t step = 1; step <= 20; ++step) console.step(of_step(step));
+// What a terminal shows at the end: the lines above the one that is written again, and that one.
+std::vector<std::string> shown(const std::string& written) {
+  std::vector<std::string> lines{""};
+  std::size_t column = 0;
+  for (std::size_t at = 0; at < written.size(); ++at) {
+    std::string& line = lines.back();
+    if (written[at] == '\n') {
+      lines.emplace_back();
+      column = 0;
+    } else if (written[at] == '\r') {
+      column = 0;
+    } else if (written.compare(at, 3, "\x1b[K") == 0) {
+      line.resize(std::min(line.size(), column));
+      at += 2;
+    } else {
+      if (line.size() <= column) line.resize(column + 1, ' ');
+      line[column++] = written[at];
+    }
   }
-  const std::string out = text();
-  EXPECT_NE(out.find("\r[===>"), std::string::npos) << out;
-  for (std::size_t at = 0; (at = out.find('\n', at)) != std::string::npos; ++at) {
-    const std::size_t begin = at == 0 ? 0 : out.rfind('\r', at);
-    const std::string line = out.substr(begin == std::string::npos ? 0 : begin, at - begin);
-    EXPECT_EQ(line.find("[="), std::string::npos) << line;
+  return lines;
+}
+
+TEST_F(ConsoleTest, on_a_terminal_a_line_below_the_log_lives_until_the_end) {
+  Console console(options(true, 30));
+  for (std::int64_t step = 1; step <= 11; ++step) console.step(of_step(step));
+  console.note("checkpoint of step 10");
+  const auto during = shown(text());
+  ASSERT_EQ(during.size(), 4u) << text();
+  EXPECT_EQ(during[0].substr(0, 8), "step  1 ");
+  EXPECT_EQ(during[1].substr(0, 8), "step 10 ");
+  EXPECT_EQ(during[2], "checkpoint of step 10");
+  EXPECT_NE(during[3].find(" 36% 11/30  loss 3.2500  ETA 19.0 s  1.00k tok/s"), std::string::npos)
+      << during[3];
+  std::fseek(file_.get(), 0, SEEK_END);
+  for (std::int64_t step = 12; step <= 30; ++step) console.step(of_step(step));
+  console.note("done");
+  const auto after = shown(text());
+  ASSERT_EQ(after.size(), 7u) << text();
+  EXPECT_EQ(after[4].substr(0, 8), "step 30 ");
+  EXPECT_EQ(after[5], "done");
+  EXPECT_EQ(after[6], "");
+}
+
+TEST_F(ConsoleTest, the_live_loss_is_a_mean_over_recent_steps) {
+  Console console(options(true, 100));
+  for (std::int64_t step = 1; step <= 40; ++step) {
+    StepMetrics metrics = of_step(step);
+    metrics.loss = step % 2 == 0 ? 2 : 4;
+    console.step(metrics);
   }
-  EXPECT_EQ(out.substr(out.size() - 4), "\r\x1b[K");
+  const std::string live = shown(text()).back();
+  EXPECT_NE(live.find("loss 3.0000"), std::string::npos) << live;
+}
+
+TEST_F(ConsoleTest, lines_fit_eighty_columns) {
+  Console console(options(false, 500000));
+  console.banner("trireme", {{"memory", std::string(60, 'x') + " " + std::string(60, 'y')},
+                             {"run folder", "/a/" + std::string(90, 'b') + " c"}});
+  for (std::int64_t step = 499900; step < 500000; ++step) {
+    StepMetrics metrics = of_step(step);
+    metrics.loss = 11.25;
+    metrics.grad_norm = 123.456;
+    metrics.step_seconds = 3;
+    console.step(metrics);
+  }
+  const auto out = lines();
+  EXPECT_EQ(out[1], "  memory      " + std::string(60, 'x'));
+  EXPECT_EQ(out[2], std::string(14, ' ') + std::string(60, 'y'));
+  EXPECT_EQ(out[3], "  run folder  /a/" + std::string(90, 'b') + " c");
+  ASSERT_GT(out.size(), 10u);
+  for (std::size_t at = 4; at < out.size(); ++at) EXPECT_LE(out[at].size(), 80u) << out[at];
+  EXPECT_NE(out.back().find("MFU 40%"), std::string::npos) << out.back();
+  EXPECT_NE(out.back().find("ETA"), std::string::npos) << out.back();
 }
 
 TEST(ProgressLine, fits_every_width) {

@@ -12,19 +12,29 @@ TEST(Human, bytes) {
   EXPECT_EQ(human_bytes(1023), "1023 B");
   EXPECT_EQ(human_bytes(1024), "1.00 KiB");
   EXPECT_EQ(human_bytes(1024 * 1024 - 1), "1.00 MiB");
-  EXPECT_EQ(human_bytes(std::uint64_t{139} << 30), "139.0 GiB");
-  EXPECT_EQ(human_bytes(std::numeric_limits<std::uint64_t>::max()), "16.00 EiB");
+  EXPECT_EQ(human_bytes(std::uint64_t{562} << 10), "562 KiB");
+  EXPECT_EQ(human_bytes(41606 << 10), "40.6 MiB");
+  EXPECT_EQ(human_bytes(std::uint64_t{1023} << 20), "1023 MiB");
+  EXPECT_EQ(human_bytes(std::uint64_t{139} << 30), "139 GiB");
+  EXPECT_EQ(human_bytes(std::numeric_limits<std::uint64_t>::max()), "16.0 EiB");
 }
 
 TEST(Human, counts) {
   EXPECT_EQ(human_count(0), "0");
   EXPECT_EQ(human_count(999.4), "999");
   EXPECT_EQ(human_count(999.6), "1.00k");
-  EXPECT_EQ(human_count(124439808), "124.4M");
+  EXPECT_EQ(human_count(124439808), "124M");
   EXPECT_EQ(human_count(999999), "1.00M");
   EXPECT_EQ(human_count(-1.5e12), "-1.50T");
-  EXPECT_EQ(human_count(1e18), "1000000.0T");
+  EXPECT_EQ(human_count(1e18), "1000000T");
   EXPECT_EQ(human_count(std::numeric_limits<double>::infinity()), "inf");
+}
+
+TEST(Human, counted_things_are_one_or_many) {
+  EXPECT_EQ(counted(1, "micro-batch"), "1 micro-batch");
+  EXPECT_EQ(counted(2, "micro-batch"), "2 micro-batches");
+  EXPECT_EQ(counted(0, "thread"), "0 threads");
+  EXPECT_EQ(counted(1, "thread"), "1 thread");
 }
 
 TEST(Human, durations) {
