@@ -1,8 +1,10 @@
 #!/usr/bin/python3
 """Machines, devices and folders a run cannot have, and runs that cannot go on."""
+import shutil
 import signal
+import subprocess
 
-from support import (check, checkpoints, contents, curve, events, fact, main, metrics,
+from support import (MPI, Skip, check, checkpoints, contents, curve, events, fact, main, metrics,
                      note, same_curve)
 
 
@@ -38,6 +40,24 @@ def ranks_that_were_launched_but_cannot_find_each_other_are_refused(workshop):
         workshop.run("train", config, env=launcher).refused(5, "2 processes",
                                                             "srun --mpi=pmix")
         check(not (workshop / "run").exists(), "it made the run folder")
+
+
+@fact
+def a_lone_rank_of_a_launcher_tells_what_a_run_without_one_does(workshop):
+    if not shutil.which("mpirun"):
+        raise Skip("mpirun is not installed")
+    workshop.corpus()
+    for number, (word, code) in enumerate([("--data.tokenizer=absent.json", 2),
+                                           ("--model.vocab_size=100", 3),
+                                           ("--job.dump_folder=corpus.bin/run", 5)]):
+        config = workshop.config(f"run-{number}")
+        alone = workshop.run("train", config, word).refused(code)
+        launched = subprocess.run(
+            ["mpirun", "-n", "1", str(workshop.trireme), "train", config, word],
+            cwd=workshop.folder, env={**workshop.env, **MPI}, capture_output=True, text=True)
+        check(launched.returncode == code, f"exit {launched.returncode} instead of {code}")
+        check(alone in launched.stderr, launched.stderr, "lacks", alone)
+        check("MPI_ABORT" not in launched.stderr, launched.stderr)
 
 
 @fact
