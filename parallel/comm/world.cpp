@@ -110,8 +110,7 @@ void World::find_neighbours() {
 
 World::~World() {
   // For a rank that is alone nobody waits: the error goes on to whoever tells it.
-  if (has_mpi_ && size_ > 1 && std::uncaught_exceptions() > exceptions_)
-    abort(ExitCode::kInternal);
+  if (has_mpi_ && size_ > 1 && std::uncaught_exceptions() > exceptions_) abort(ExitCode::kInternal);
   finalize();
 }
 
