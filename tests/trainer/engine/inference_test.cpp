@@ -35,13 +35,15 @@ TEST_F(InferenceTest, tells_each_tokens_loss_and_continues_texts_in_the_memory_p
     spec.sample_length = 8;
     test::TinyEngine whole(spec);
     Engine& engine = whole.engine;
-    const auto model = inference_of(spec, 6, /*prompt=*/1);
+    const std::int64_t sequences = spec.micro_batch * spec.micro_batches;
+    const auto tokens = static_cast<std::size_t>(sequences * spec.seq_len);
+    const auto model = inference_of(spec, sequences, /*prompt=*/1);
     fill(engine.batch(), 5, spec.model.vocab_size);
     fill(model->batch(), 5, spec.model.vocab_size);
     engine.batch().targets[3] = model->batch().targets[3] = -1;
     const std::vector<double> losses = engine.token_losses(), same = model->token_losses();
-    ASSERT_EQ(losses.size(), 120u);
-    ASSERT_EQ(same.size(), 120u);
+    ASSERT_EQ(losses.size(), tokens);
+    ASSERT_EQ(same.size(), tokens);
     for (std::size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], same[i], 1e-5);
     EXPECT_EQ(losses[3], 0);
     const double sum = std::accumulate(losses.begin(), losses.end(), 0.0);
@@ -67,7 +69,7 @@ TEST_F(InferenceTest, evaluates_and_decodes_what_the_engine_computes) {
   const EngineSpec spec = spec_of("qwen3");
   test::TinyEngine whole(spec);
   Engine& engine = whole.engine;
-  const auto model = inference_of(spec, 6, /*prompt=*/20);
+  const auto model = inference_of(spec, spec.micro_batch * spec.micro_batches, /*prompt=*/20);
   fill(engine.batch(), 5, spec.model.vocab_size);
   fill(model->batch(), 5, spec.model.vocab_size);
   EXPECT_NEAR(model->evaluate(), engine.evaluate(), 1e-5 * engine.evaluate());
