@@ -50,9 +50,9 @@ ExitCode run(const std::vector<std::string>& words) {
   CLI::App program("Pretrains large language models, from a laptop to a Slurm cluster.", "trireme");
   program.set_version_flag("-V,--version", version_text,
                            "Print the versions of the program and its libraries, and the devices");
-  program.footer(kExitCodes);
   const CommandLine line = split_overrides(words);
   const std::vector<Command> commands = make_commands(program, line.overrides);
+  program.footer(kExitCodes);  // behind the commands, which would take it over
   allow_unknown_words(program);
   try {
     // CLI11 takes the words from the back.

@@ -104,8 +104,9 @@ def a_model_larger_than_the_machine_is_refused_before_anything_is_taken(workshop
     (workshop / "run.toml").write_text(GOOD)
     for flavor, need in ("llama3-405b", 6000), ("llama3-70b", 1000):
         message = workshop.run("train", "run.toml", f"--model.flavor={flavor}").refused(
-            5, "GiB of memory", "are available", "a smaller model")
-        check(float(message.split("needs ")[1].split()[0]) > need, message)
+            5, "iB of memory", "are available", "a smaller model")
+        number, unit = message.split("needs ")[1].split()[:2]
+        check(float(number) * {"GiB": 1, "TiB": 1024}[unit] > need, message)
         check(not (workshop / "run").exists(), "it made the run folder")
 
 
@@ -115,7 +116,7 @@ def changes_that_would_make_a_run_fit_are_named(workshop):
     (workshop / "run.toml").write_text(GOOD)
     message = workshop.run("train", "run.toml", "--training.local_batch_size=1048576",
                            "--training.seq_len=512").refused(
-                               5, "GiB of memory", "are available")
+                               5, "iB of memory", "are available")
     proposals = message.splitlines()[1:]
     check(1 <= len(proposals) <= 3, proposals)
     for proposal in proposals:

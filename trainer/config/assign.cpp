@@ -248,22 +248,11 @@ class Assigner {
     return is_word && !is_allowed(text) && option_.allowed.size() > 1;
   }
 
-  std::string nearest_allowed(const std::string& text) const {
-    const auto same = [](char a, char b) {
-      return std::tolower(static_cast<unsigned char>(a)) ==
-             std::tolower(static_cast<unsigned char>(b));
-    };
-    for (const std::string& word : option_.allowed) {
-      if (std::equal(word.begin(), word.end(), text.begin(), text.end(), same)) return word;
-    }
-    return nearest(text, option_.allowed);
-  }
-
   void not_allowed(const toml::node& node, const std::string& text) {
     std::string what = say("must be one of ", quoted_list(option_.allowed));
     if (option_.or_step) what += " or a step number";
     if (option_.or_path) what += " or the path of a file, with a dot or a slash in it";
-    const std::string near = nearest_allowed(text);
+    const std::string near = nearest_value(text, option_.allowed);
     complain(node, near.empty() ? what : say(what, "; did you mean ", to_toml(near), "?"));
   }
 

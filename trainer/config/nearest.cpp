@@ -1,9 +1,33 @@
 #include "trainer/config/nearest.h"
 
 #include <algorithm>
+#include <array>
+#include <cctype>
+#include <utility>
 #include <vector>
 
 namespace trireme {
+namespace {
+
+// What values of ours are called elsewhere.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kNamesElsewhere{
+    {{"gpu", "cuda"},
+     {"fp32", "float32"},
+     {"single", "float32"},
+     {"bf16", "bfloat16"},
+     {"fp16", "float16"},
+     {"half", "float16"},
+     {"fp8", "float8"},
+     {"cos", "cosine"}}};
+
+bool same_letters(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char one, char other) {
+    return std::tolower(static_cast<unsigned char>(one)) ==
+           std::tolower(static_cast<unsigned char>(other));
+  });
+}
+
+}  // namespace
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   const std::size_t width = b.size() + 1;
@@ -37,6 +61,16 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
     }
   }
   return best;
+}
+
+std::string nearest_value(std::string_view word, std::span<const std::string> candidates) {
+  for (const std::string& candidate : candidates) {
+    if (same_letters(word, candidate)) return candidate;
+    for (const auto& [elsewhere, ours] : kNamesElsewhere) {
+      if (same_letters(word, elsewhere) && ours == candidate) return candidate;
+    }
+  }
+  return nearest(word, candidates);
 }
 
 }  // namespace trireme

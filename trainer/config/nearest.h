@@ -12,4 +12,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b);
 // be a help. A tie goes to the earlier candidate.
 std::string nearest(std::string_view word, std::span<const std::string> candidates);
 
+// The same of a key's values: first the one that differs in the case of letters alone, or goes by
+// this name elsewhere ("fp16" for "float16").
+std::string nearest_value(std::string_view word, std::span<const std::string> candidates);
+
 }  // namespace trireme

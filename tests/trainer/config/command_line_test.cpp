@@ -55,7 +55,7 @@ TEST(command_line, version_names_libraries_and_devices) {
 TEST(command_line, help_documents_the_exit_codes_and_every_command) {
   const Outcome outcome = run("--help");
   EXPECT_EQ(outcome.code, 0);
-  EXPECT_THAT(outcome.text, HasSubstr("75 stopped on"));
+  EXPECT_THAT(outcome.text, HasSubstr("75  stopped by SIGTERM"));
   EXPECT_THAT(outcome.text, HasSubstr("config"));
   EXPECT_EQ(run("config --help").code, 0);
   EXPECT_THAT(run("config show --help").text, HasSubstr("CONFIG"));

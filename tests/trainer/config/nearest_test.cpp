@@ -22,6 +22,16 @@ TEST(nearest, finds_the_word_that_was_meant) {
   EXPECT_EQ(nearest("seqlen", words), "seq_len");
 }
 
+TEST(nearest, a_value_may_go_by_its_name_elsewhere) {
+  const std::vector<std::string> dtypes{"float32", "bfloat16", "float16", "float8"};
+  EXPECT_EQ(nearest_value("fp16", dtypes), "float16");
+  EXPECT_EQ(nearest_value("BF16", dtypes), "bfloat16");
+  EXPECT_EQ(nearest_value("Float32", dtypes), "float32");
+  EXPECT_EQ(nearest_value("flaot8", dtypes), "float8");
+  const std::vector<std::string> devices{"auto", "cpu", "cuda"};
+  EXPECT_EQ(nearest_value("gpu", devices), "cuda");
+}
+
 TEST(nearest, stays_silent_rather_than_guess_wildly) {
   const std::vector<std::string> words{"steps", "lr"};
   EXPECT_EQ(nearest("learning_rate", words), "");
