@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 
@@ -31,9 +32,16 @@ extern "C" void ask_to_stop(int signal) {
 StopSignals::StopSignals() {
   asked_by = 0;
   interrupts = 0;
+  constexpr std::size_t kForHandler = std::size_t{1} << 16;
+  // A frame holds all registers of the processor, which are kilobytes.
+  const long frame = ::sysconf(_SC_MINSIGSTKSZ);
+  stack_.resize(kForHandler + static_cast<std::size_t>(std::max(frame, 0L)));
+  const stack_t stack{.ss_sp = stack_.data(), .ss_flags = 0, .ss_size = stack_.size()};
+  if (::sigaltstack(&stack, &stack_before_) != 0)
+    throw EnvironmentError("cannot give signals a stack of their own");
   struct sigaction action {};
   action.sa_handler = ask_to_stop;
-  action.sa_flags = SA_RESTART;  // a checkpoint being written goes on
+  action.sa_flags = SA_RESTART | SA_ONSTACK;  // a checkpoint being written goes on
   for (const int signal : kStopping) {
     if (::sigaction(signal, &action, nullptr) != 0) {
       throw EnvironmentError(say("cannot handle ", signal_name(signal)));
@@ -47,6 +55,7 @@ StopSignals::~StopSignals() {
   for (const int signal : kStopping) {
     std::signal(signal, asked_by != 0 && signal != SIGINT ? SIG_IGN : SIG_DFL);
   }
+  ::sigaltstack(&stack_before_, nullptr);
 }
 
 int StopSignals::asked() const {
