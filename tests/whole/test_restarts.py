@@ -203,6 +203,29 @@ exec {shutil.which("mpirun")} "$@" --elastic.heartbeat_timeout_s={30 * PATIENCE}
 
 
 @fact
+def a_signal_that_the_launcher_loses_is_sent_again(workshop):
+    tools = workshop / "tools"
+    tools.mkdir()
+    (tools / "mpirun").write_text(f"""#!/bin/bash
+{shutil.which("mpirun")} "$@" & run=$!
+trap '[ -e {tools}/lost ] && kill -USR1 $run || touch {tools}/lost' USR1
+while wait $run; code=$?; kill -0 $run 2>/dev/null; do :; done
+exit $code
+""")
+    (tools / "mpirun").chmod(0o755)
+    sections = changed(training={"steps": 1000000})
+    with Launched(workshop, "run", RANKS, sections,
+                  env={"PATH": f"{tools}:{os.environ['PATH']}"}) as run:
+        check(run.process.wait_for(lambda: steps_done(run.folder) > 5, "steps"),
+              run.process.text())
+        run.process.send(signal.SIGUSR1)
+        run.end(75)
+        check((tools / "lost").exists(), "no signal was lost")
+        check([event["reason"] for event in events(run.folder, "stop")] == ["SIGUSR1"],
+              events(run.folder))
+
+
+@fact
 def a_second_supervisor_is_refused_and_told_of_the_first(workshop):
     whole = left_alone(workshop)
     sections = changed(elastic={"heartbeat_timeout_s": 60 * PATIENCE})

@@ -47,6 +47,13 @@ ENDED = ("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL
          "TIMEOUT")
 
 
+def told(log):
+    """The end of a job's log, of the lines on steps only the last."""
+    lines = log.read_text(errors="replace").splitlines(keepends=True)
+    return "".join(line for number, line in enumerate(lines)
+                   if number > len(lines) - 10 or not line.startswith("step "))[-6000:]
+
+
 class Job:
     """One of a cluster's whose run is in the folder `run`."""
 
@@ -64,8 +71,7 @@ class Job:
             if state in ENDED and holds():
                 return
             check(state not in ENDED and time.monotonic() < end, f"{what()}; the job is {state}:",
-                  "".join(log.read_text(errors="replace")[-3000:]
-                          for log in self.run.parent.glob(f"{self.run.name}*.out")))
+                  "".join(told(log) for log in self.run.parent.glob(f"{self.run.name}*.out")))
             time.sleep(0.05)
 
     def wait_for_steps(self, steps):

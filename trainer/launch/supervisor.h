@@ -93,6 +93,8 @@ class Supervisor {
   std::optional<Failed> failed_;  // the incarnation before
   Asked asked_ = Asked::kNothing;
   Asked passed_on_ = Asked::kNothing;
+  double passed_on_at_ = 0;
+  std::int64_t passed_on_step_ = 0;
   double hosts_seen_at_ = 0;
   std::uint64_t ticks_ = 0;   // of all ranks' ledgers
   bool has_ledgers_ = false;  // its own: those from before have given way

@@ -15,6 +15,10 @@ namespace {
 // How often the run folder is looked at: while something is expected, and otherwise.
 constexpr double kSoonS = 0.02, kLaterS = 0.1;
 constexpr double kHostsEachS = 0.5;
+// The least from one signal to the ranks to the next, and how many steps may end meanwhile although
+// they have it: the one under way, and one of which the supervisor had not read yet.
+constexpr double kPassOnAgainS = 2;
+constexpr std::int64_t kStepsWithSignal = 2;
 constexpr double kTicksEachS = 1;
 // From a verdict on, until what is left of the ranks is killed: they end themselves, and one that
 // failed by itself has an exit code to give.
@@ -63,10 +67,19 @@ Supervisor::Ended Supervisor::follow(const Running& running) {
   return ended;
 }
 
-// Ranks that do not train yet would die of the signal.
+// Ranks that do not train yet would die of the signal. Where they train on after it, none of them
+// had it: a launcher may lose one.
 void Supervisor::pass_on(const Running& running) {
-  if (asked_ == Asked::kNothing || passed_on_ >= asked_ || !running.follower.begun()) return;
+  const RunFollower& follower = running.follower;
+  if (asked_ == Asked::kNothing || !follower.begun()) return;
+  const double now = seconds_now();
+  const bool train_on = !follower.stopped() &&
+                        follower.step() > passed_on_step_ + kStepsWithSignal &&
+                        now - passed_on_at_ > kPassOnAgainS;
+  if (passed_on_ >= asked_ && !train_on) return;
   passed_on_ = asked_;
+  passed_on_at_ = now;
+  passed_on_step_ = follower.step();
   running.launcher.signal(SIGUSR1);
 }
 
