@@ -132,14 +132,16 @@ Tensor Attention::join(Run& run, Tensor mixed, Saved& saved) const {
 
 Tensor Attention::forward(Run& run, Tensor x, const Sequence& sequence, Recompute recompute,
                           Saved& saved) const {
-  Arena& into = recompute == Recompute::kSelective ? run.scratch : run.keep;
+  const bool again = region_.enters_again(recompute);
+  Arena& into = recompute == Recompute::kSelective || again ? run.scratch : run.keep;
   saved.qkv = project(run, region_.enter(run, into, x), sequence.positions, saved);
+  if (again) saved.in = {.own = x};
   mix(run, sequence, saved);
   return join(run, saved.mixed, saved);
 }
 
 void Attention::restore_dropped(Run& run, Tensor x, Saved& saved) const {
-  saved.in.x = region_.enter(run, run.lasting(), x);
+  saved.in = {.x = region_.enter(run, run.lasting(), x)};
 }
 
 Tensor Attention::backward(Run& run, Tensor dy, const Sequence& sequence,
@@ -171,8 +173,9 @@ Tensor Attention::backward(Run& run, Tensor dy, const Sequence& sequence,
                              .heads = heads_,
                              .into = into});
   }
+  const Tensor x = entered(run, region_, saved.in);
   const Tensor dx = region_.start_enter_backward(run, in_.backward_input(run, dqkv));
-  in_.backward_weight(run, dqkv, saved.in);
+  in_.backward_weight(run, dqkv, {.x = x});
   region_.finish(run);
   return dx;
 }

@@ -18,4 +18,8 @@ void Linear::multiply(Run& run, Tensor c, const Left& a, Tensor b, const ops::Ge
   ops::gemm_float8(run.stream, run.scratch, {c, left, right, how.into, how.bias});
 }
 
+Tensor entered(Run& run, Region& region, const Linear::Saved& saved) {
+  return saved.own ? region.enter(run, run.lasting(), saved.own) : saved.x;
+}
+
 }  // namespace trireme

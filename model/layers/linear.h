@@ -1,6 +1,7 @@
 #pragma once
 #include "model/layers/deferred_gradients.h"
 #include "model/layers/factors.h"
+#include "model/layers/region.h"
 #include "model/ops/gemm.h"
 #include "model/params/param_store.h"
 #include "model/tensor/arena.h"
@@ -16,7 +17,10 @@ namespace trireme {
 class Linear {
  public:
   struct Saved {
-    Tensor x;  // [tokens, in]
+    Tensor x{};  // [tokens, in]
+    // Instead of x where tokens are shared out: this holder's rows of it, from which
+    // Region::enter makes x again.
+    Tensor own{};
   };
   Linear(Weight& weight, Weight* bias, Factors factors = Factors::kAsStored)
       : weight_(weight), bias_(bias), factors_(factors) {}
@@ -73,5 +77,9 @@ class Linear {
   Weight* bias_;
   Factors factors_;
 };
+
+// x of what a forward has saved inside a region; made again in run.lasting() where it keeps its own
+// rows only.
+Tensor entered(Run& run, Region& region, const Linear::Saved& saved);
 
 }  // namespace trireme

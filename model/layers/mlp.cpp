@@ -63,9 +63,12 @@ Tensor Mlp::activate(Run& run, Arena& into, Tensor pre) const {
 }
 
 Tensor Mlp::forward(Run& run, Tensor x, Recompute recompute, Saved& saved) const {
-  Arena& into = recompute == Recompute::kSelective ? run.scratch : run.keep;
-  saved.pre = up_.forward(run, run.keep, region_.enter(run, into, x), saved.up);
-  const Tensor act = activate(run, into, saved.pre);
+  const bool again = region_.enters_again(recompute);
+  const bool selective = recompute == Recompute::kSelective;
+  Arena& entered = selective || again ? run.scratch : run.keep;
+  saved.pre = up_.forward(run, run.keep, region_.enter(run, entered, x), saved.up);
+  if (again) saved.up = {.own = x};
+  const Tensor act = activate(run, selective ? run.scratch : run.keep, saved.pre);
   const Tensor partial = down_.forward(run, run.scratch, act, saved.down, region_.slice());
   return region_.leave(run, run.scratch, partial);
 }
@@ -76,7 +79,7 @@ void Mlp::restore(Run& run, Tensor x, Saved& saved) const {
 }
 
 void Mlp::restore_dropped(Run& run, Tensor x, Saved& saved) const {
-  saved.up.x = region_.enter(run, run.lasting(), x);
+  saved.up = {.x = region_.enter(run, run.lasting(), x)};
   saved.down.x = activate(run, run.lasting(), saved.pre);
 }
 
@@ -91,8 +94,9 @@ Tensor Mlp::backward(Run& run, Tensor dy, const Saved& saved) const {
   } else {
     ops::gelu_backward(run.stream, dpre, dact, saved.pre);
   }
+  const Tensor x = entered(run, region_, saved.up);
   const Tensor dx = region_.start_enter_backward(run, up_.backward_input(run, dpre));
-  up_.backward_weight(run, dpre, saved.up);
+  up_.backward_weight(run, dpre, {.x = x});
   region_.finish(run);
   return dx;
 }

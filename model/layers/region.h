@@ -1,4 +1,5 @@
 #pragma once
+#include "model/layers/sequence.h"
 #include "model/params/cut.h"
 #include "model/tensor/arena.h"
 
@@ -24,6 +25,12 @@ class Region {
 
   virtual Slice slice() const { return {}; }
   virtual bool splits_tokens() const { return false; }  // are tokens shared out between regions?
+
+  // Whether a layer keeps what it gave to enter() and enters again in its backward, rather than
+  // what came out, which is larger. (Megatron-LM's way.)
+  bool enters_again(Recompute recompute) const {
+    return splits_tokens() && recompute == Recompute::kNone;
+  }
 
   // Outside [tokens / holders, width] or the same as inside [tokens, width].
   virtual Tensor enter(Run&, Arena& /*into*/, Tensor x) { return x; }

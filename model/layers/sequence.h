@@ -17,7 +17,8 @@ struct Sequence {
 
 // What a layer's backward finds kept and what it computes again: `kSelective`
 // drops the outputs of norms and activation functions, which are cheap to redo;
-// `kFull` drops everything but a block's input.
+// `kFull` drops everything but a block's input, and what a layer then computes again it keeps
+// as it is for the backward that follows.
 enum class Recompute : std::uint8_t { kNone, kSelective, kFull };
 
 }  // namespace trireme

@@ -68,8 +68,10 @@ void Block::evaluate(Run& run, Tensor y, Tensor x, const Sequence& sequence) con
 
 void Block::compute(Run& run, Tensor y, Tensor x, const Sequence& sequence, Recompute recompute,
                     Saved& saved) const {
-  // Where tokens are shared out, the region makes its own tensor of a norm's output.
-  const bool dropped = recompute == Recompute::kSelective || region_.splits_tokens();
+  // What layers compute again from its input for a backward that follows at once, they keep as the
+  // region has made it of the norm's output.
+  const bool dropped = recompute == Recompute::kSelective ||
+                       (recompute == Recompute::kFull && region_.splits_tokens());
   Arena& norms = dropped ? run.scratch : run.keep;
   const Tensor n1 = norm1_.forward(run, norms, x, saved.norm1);
   const Tensor mixed = attention_.forward(run, n1, sequence, recompute, saved.attention);
@@ -85,7 +87,7 @@ void Block::restore(Run& run, const Sequence& sequence, Saved& saved) const {
   if (recompute_ == Recompute::kFull) {
     Run inner{run.stream, run.lasting(), run.scratch};
     const Tensor n1 = norm1_.forward(inner, inner.keep, saved.x, saved.norm1);
-    const Tensor mixed = attention_.forward(inner, n1, sequence, Recompute::kNone, saved.attention);
+    const Tensor mixed = attention_.forward(inner, n1, sequence, Recompute::kFull, saved.attention);
     const Tensor n2 = norm2_.forward_add(inner, inner.keep, saved.x, mixed, saved.norm2);
     mlp_.restore(inner, n2, saved.mlp);
   }

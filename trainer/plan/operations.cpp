@@ -88,6 +88,13 @@ class Lister {
                     .behind_next = behind_next});
   }
   bool hides_all() const { return work_.habits.tensor_overlap == TensorOverlap::kAll; }
+  // Whether the backward gathers what entered: forwards keep their own part only, and what is
+  // computed again before the backward is there.
+  bool gathers_again() const {
+    const bool is_there = work_.recomputed == Recomputed::kNormsAndActivations ||
+                          (work_.recomputed == Recomputed::kAll && !work_.habits.whole_recompute);
+    return work_.sequence && !is_there;
+  }
   bool hides_backward() const { return work_.habits.tensor_overlap != TensorOverlap::kNone; }
 
   // A product that reads what entering gathers.
@@ -106,8 +113,7 @@ class Lister {
   // The way back into a region: input's gradients are summed beside the weights' product.
   void both_gradients(List& list, const char* name, double columns, double depth) const {
     list.push_back(product(name, n_.tokens, depth, columns));
-    // What entered is gathered again, as only the own part was kept.
-    if (work_.sequence && work_.habits.gathers_again) {
+    if (gathers_again()) {
       message(list, Collective::kAllGather, Collective::kAllGather, hides_backward());
     }
     message(list, Collective::kAllReduce, Collective::kReduceScatter, hides_backward());

@@ -31,7 +31,6 @@ struct Habits {
   bool overlaps_data = true;      // gradients are summed during the last backward
   bool whole_recompute = false;   // true: also the last product, which the backward does not read
   bool divides_boundary = false;  // each tensor rank sends its part of what stages exchange
-  bool gathers_again = false;     // sequence parallelism keeps its own part of what it gathers
   TensorOverlap tensor_overlap = TensorOverlap::kNone;
   double gradient_bytes = 4;  // an element when it is summed over data ranks
   bool operator==(const Habits&) const = default;

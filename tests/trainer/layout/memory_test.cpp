@@ -101,6 +101,26 @@ TEST(Memory, a_pipeline_divides_it) {
   }
 }
 
+// Sequence parallelism shares out all that a layer keeps, also what enters the shared matrices
+// (Korthikanti et al. 2022, equation 4).
+TEST(Memory, sequence_parallelism_divides_what_layers_keep) {
+  ParallelismConfig layout;
+  layout.tensor = tests::world().size();
+  layout.sequence = true;
+  EngineSpec spec = memory_spec("llama3-8b");
+  spec.compute = DType::kBf16;
+  const auto kept = [&](const RankGroups& groups) {
+    return static_cast<double>(plan_engine(spec, groups, {}).memory.activations);
+  };
+  const double alone = kept(RankGroups());
+  spec.sequence = true;
+  const RankGroups groups(tests::world(), layout, spec.model);
+  const std::vector<double> all = of_all_ranks(groups, kept(groups));
+  tell(groups, "llama3-8b", "tensor with sequence", alone, all);
+  const double share = alone / static_cast<double>(all.size());
+  for (const double bytes : all) EXPECT_NEAR(bytes, share, 0.02 * share);
+}
+
 // Bytes of static memory for each parameter of a model whose tables are not tied: weights in
 // bfloat16, gradients in float32, and float32 masters with two moments: 2 + 4 + 12 (Rajbhandari
 // et al. 2020 count 2 + 2 + 12, with gradients in the weights' dtype).

@@ -87,7 +87,6 @@ void set_habits(Run& run, const Json& row) {
                 .overlaps_data = false,
                 .whole_recompute = true,
                 .divides_boundary = true,
-                .gathers_again = true,
                 .tensor_overlap = TensorOverlap::kWeightGradients,
                 .gradient_bytes = 2};
     w.sequence = has(run.recompute, "SP");
@@ -95,7 +94,6 @@ void set_habits(Run& run, const Json& row) {
   } else if (has(s, "Megatron-LM README") || has(s, "NeMo")) {
     w.habits = {.fused_loss = false,
                 .divides_boundary = true,
-                .gathers_again = true,
                 .tensor_overlap = TensorOverlap::kAll,
                 .gradient_bytes = has(s, "NeMo") ? 2.0 : 4.0};
   } else if (has(s, "torchtitan")) {
@@ -104,7 +102,6 @@ void set_habits(Run& run, const Json& row) {
         .attention_kernels = kFlashAttention2,
         .fused = compiled,
         .fused_loss = false,
-        .gathers_again = true,
         .tensor_overlap = has(run.note, "async TP") ? TensorOverlap::kAll : TensorOverlap::kNone};
     w.zero = 3;
   } else if (has(s, "llm.c") || has(s, "llmq")) {
@@ -114,11 +111,10 @@ void set_habits(Run& run, const Json& row) {
     w.habits = {.attention_kernels = kFlashAttention2,
                 .fused_loss = false,
                 .overlaps_data = false,
-                .gathers_again = true,
                 .tensor_overlap = TensorOverlap::kWeightGradients};
     w.zero = has(run.note, "ZeRO-1") ? 1 : 0;
   } else if (has(s, "Llama 3 Herd")) {
-    w.habits = {.fused_loss = false, .divides_boundary = true, .gathers_again = true};
+    w.habits = {.fused_loss = false, .divides_boundary = true};
   } else if (has(s, "llm-foundry")) {
     w.habits = {.attention_kernels = kFlashAttention2,
                 .fused = false,
