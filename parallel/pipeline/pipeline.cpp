@@ -21,7 +21,11 @@ Pipeline::Pipeline(std::vector<const Stage*> stages, std::span<const Schedule> s
       links_(links),
       memory_(std::move(memory)),
       followed_(schedules.size() - 1) {
-  int slots = 0, inboxes = 0, outboxes = 0;
+  if (memory_.pools.slots.empty()) {
+    const std::vector<std::int64_t> equal(to_size(schedules.back().stages), 1);
+    memory_.pools = divide_slots(schedules, links.down.rank(), equal);
+  }
+  int inboxes = 0, outboxes = 0;
   for (const Schedule& schedule : schedules) {
     const std::string wrong = complaint(schedule);
     require(wrong.empty(), wrong);
@@ -31,13 +35,12 @@ Pipeline::Pipeline(std::vector<const Stage*> stages, std::span<const Schedule> s
             links.down.size());
     require(stages_of_rank(schedule, links.down.rank()) == stage_numbers_,
             "schedules that put other stages on this rank");
-    plans_.push_back(plan_rank(schedule, links.down.rank(), links.receive_ahead));
+    plans_.push_back(plan_rank(schedule, links.down.rank(), links.receive_ahead, memory_.pools));
     const auto& [training, evaluation] = plans_.back();
-    slots = std::max(slots, training.slots);
     inboxes = std::max({inboxes, training.inboxes, evaluation.inboxes});
     outboxes = std::max({outboxes, training.outboxes, evaluation.outboxes});
   }
-  slots_.resize(to_size(slots));
+  slots_.resize(to_size(memory_.pools.count()));
   require(stages_.size() == stage_numbers_.size(), "a schedule for ", stage_numbers_.size(),
           " stages on this rank, which has ", stages_.size());
   require(memory_.keeps.size() == slots_.size(), "memory for ", memory_.keeps.size(),

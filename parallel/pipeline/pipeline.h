@@ -30,11 +30,12 @@ class Pipeline {
   };
   // All outlive the pipeline.
   struct Memory {
-    std::deque<Arena>& keeps;  // one for each micro-batch in flight: the most RankPlan::slots
+    std::deque<Arena>& keeps;  // one for each slot
     Arena& scratch;
     Arena& messages;  // inboxes and outboxes are taken from here, for good
-    // One for each micro-batch in flight; empty: the keeps.
+    // One for each slot; empty: the keeps.
     std::vector<BlockMemory*> blocks = {};
+    SlotPools pools = {};  // empty: all slots are of one
   };
   // Inputs of a micro-batch; `x` is filled in here.
   using Load = std::function<Stage::Input(int micro_batch)>;

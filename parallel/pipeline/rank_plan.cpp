@@ -83,12 +83,11 @@ RankPlan plan_list(const Schedule& schedule, int rank, int receive_ahead) {
 
 }  // namespace
 
-RankPlans plan_rank(const Schedule& schedule, int rank, int receive_ahead) {
+RankPlans plan_rank(const Schedule& schedule, int rank, int receive_ahead, const SlotPools& pools) {
   RankPlans plans{plan_list(schedule, rank, receive_ahead),
                   plan_list(forward_only(schedule), rank, receive_ahead)};
   const std::vector<Action>& actions = schedule.ranks[to_size(rank)];
-  const std::vector<int> slots = assign_slots(actions);
-  plans.training.slots = plans.evaluation.slots = peak_in_flight(actions);
+  const std::vector<int> slots = assign_slots(actions, pools);
   std::map<int, int> slot_of_stage;
   for (std::size_t i = 0; i < slots.size(); ++i) {
     plans.training.steps[i].slot = slots[i];

@@ -3,16 +3,12 @@
 #include <vector>
 
 #include "parallel/pipeline/schedule.h"
+#include "parallel/pipeline/slots.h"
 
 namespace trireme {
 
-// An index or a count of the plan, none of which is negative.
-inline std::size_t to_size(int n) {
-  return static_cast<std::size_t>(n);
-}
-
 // A rank's list with the memory of every action and message settled beforehand:
-//  * slots, for what forwards keep: as many as micro-batches in flight;
+//  * slots, for what forwards keep: as many in a pool as it has micro-batches in flight;
 //  * inboxes, for what is received: from the start of the receive until the
 //    micro-batch has gone backward, which reads it again;
 //  * outboxes, for gradients on their way (see play.h).
@@ -29,7 +25,7 @@ struct RankPlan {
     int own_reader_inbox = -1;  // where a reader on this rank expects its output
   };
   std::vector<Step> steps;
-  int slots = 0, inboxes = 0, outboxes = 0;
+  int inboxes = 0, outboxes = 0;
 };
 
 struct RankPlans {
@@ -39,6 +35,6 @@ struct RankPlans {
 
 // Receives start `receive_ahead` actions before the one that reads. The schedule has
 // passed the checker.
-RankPlans plan_rank(const Schedule& schedule, int rank, int receive_ahead);
+RankPlans plan_rank(const Schedule& schedule, int rank, int receive_ahead, const SlotPools& pools);
 
 }  // namespace trireme

@@ -1,10 +1,16 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <iosfwd>
 #include <string>
 #include <vector>
 
 namespace trireme {
+
+// An index or a count of a schedule, none of which is negative.
+inline std::size_t to_size(int n) {
+  return static_cast<std::size_t>(n);
+}
 
 // What a rank does with one micro-batch in one stage. Written as in PyTorch's
 // schedule files: stage, letter, micro-batch, such as 2F0.

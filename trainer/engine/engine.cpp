@@ -78,6 +78,12 @@ std::vector<std::int64_t> divide_layers(const EngineSpec& spec, int stages) {
   return trireme::divide_layers(spec.model, spec.seq_len, spec.layers_per_stage, stages);
 }
 
+// By the layers of the rank's stages.
+SlotPools slot_pools(const EngineSpec& spec, std::span<const Schedule> schedules,
+                     const RankGroups& groups) {
+  return divide_slots(schedules, groups.down->rank(), divide_layers(spec, schedules.back().stages));
+}
+
 // Where the device is the host there is nowhere to go.
 Arenas::Offload offload_of(const EngineSpec& spec, const Schedule& schedule,
                            const RankGroups& groups, Device device) {
@@ -206,7 +212,7 @@ Engine::Engine(const EngineSpec& spec, const RankGroups& groups, Stream& stream,
                     Shape{region_->own_tokens(tokens()), spec.model.hidden_size},
                     Pipeline::Links{*groups.down, *groups.up, kReceiveAhead},
                     Pipeline::Memory{arenas.activations, arenas.workspace, arenas.communication,
-                                     blocks_memory(arenas)});
+                                     blocks_memory(arenas), slot_pools(spec, schedules_, groups)});
   pipeline_->observe(&progress_);
   if (spec.sample_length > 0) {
     decoder_.emplace(stream_, stage(), spec.model.vocab_size, spec.sample_length, arenas.data,
@@ -433,12 +439,7 @@ StepPlan plan_step(const EngineSpec& spec, const RankGroups& groups, Device devi
   StepPlan plan;
   Stream stream(device, plan.issued);
   const std::vector<Schedule> schedules = schedules_of(spec, groups.down->size());
-  int in_flight = 0;
-  for (const Schedule& schedule : schedules) {
-    const RankPlans lists = plan_rank(schedule, groups.down->rank(), kReceiveAhead);
-    in_flight = std::max(in_flight, lists.training.slots);
-  }
-  Arenas arenas = Arenas::unbounded(device, static_cast<std::size_t>(in_flight),
+  Arenas arenas = Arenas::unbounded(device, slot_pools(spec, schedules, groups).slots,
                                     offload_of(spec, schedules.back(), groups, device));
   arenas.buffers = groups.buffer_bytes();
   arenas.products = ops::gemm_workspace_bytes(device);

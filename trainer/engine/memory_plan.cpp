@@ -3,17 +3,41 @@
 #include <algorithm>
 #include <fstream>
 #include <limits>
+#include <numeric>
 
 #include "model/device/devices.h"
 
 namespace trireme {
+
+std::size_t MemoryPlan::activations() const {
+  std::size_t bytes = 0;
+  for (const Pool& pool : in_flight) bytes += pool.slots * pool.activations;
+  return bytes;
+}
+
+std::size_t MemoryPlan::slots() const {
+  std::size_t count = 0;
+  for (const Pool& pool : in_flight) count += pool.slots;
+  return count;
+}
+
+std::size_t MemoryPlan::total() const {
+  return weights + masters + gradients + optimizer + activations() + window * in_window +
+         workspace + data + communication + buffers + products;
+}
+
+std::size_t MemoryPlan::host_total() const {
+  std::size_t bytes = host.masters + host.optimizer;
+  for (const Pool& pool : in_flight) bytes += pool.slots * pool.on_host;
+  return bytes;
+}
 
 std::array<std::pair<const char*, std::size_t>, 8> MemoryPlan::classes() const {
   return {{{"weights", weights},
            {"masters", masters},
            {"gradients", gradients},
            {"optimizer", optimizer},
-           {"activations", activations * in_flight + window * in_window},
+           {"activations", activations() + window * in_window},
            {"workspace", workspace + products},
            {"data", data},
            {"communication", communication + buffers}}};
@@ -28,19 +52,20 @@ Arenas::Arenas(Device device)
       data(Arena::unbounded(device)),
       communication(Arena::unbounded(device)) {}
 
-Arenas Arenas::unbounded(Device device, std::size_t in_flight, const Offload& offload) {
+Arenas Arenas::unbounded(Device device, std::vector<int> slots, const Offload& offload) {
   Arenas arenas(device);
   if (offload.optimizer) {
     arenas.masters = Arena::unbounded();
     arenas.optimizer = Arena::unbounded();
   }
-  for (std::size_t i = 0; i < in_flight; ++i) {
+  for (int i = 0; i < std::accumulate(slots.begin(), slots.end(), 0); ++i) {
     arenas.activations.push_back(Arena::unbounded(device));
     if (offload.in_window > 0) arenas.offloaded.push_back(Arena::unbounded());
   }
   for (std::size_t i = 0; i < offload.in_window; ++i) {
     arenas.window.push_back(Arena::unbounded(device));
   }
+  arenas.slots = std::move(slots);
   return arenas;
 }
 
@@ -56,9 +81,12 @@ Arena arena_of(std::size_t on_device, std::size_t on_host, Device device) {
   return on_host > 0 ? Arena::pinned(on_host, device) : Arena(on_device, device);
 }
 
-std::size_t largest(const std::deque<Arena>& arenas) {
+// Of `count` from the first of them on; of none where there are no arenas.
+std::size_t largest(const std::deque<Arena>& arenas, std::size_t first, std::size_t count) {
   std::size_t most = 0;
-  for (const Arena& arena : arenas) most = std::max(most, arena.peak());
+  for (std::size_t i = first; i < std::min(first + count, arenas.size()); ++i) {
+    most = std::max(most, arenas[i].peak());
+  }
   return most;
 }
 
@@ -85,9 +113,12 @@ Arenas::Arenas(const MemoryPlan& plan, Device device, const Shared& shared)
       buffers(plan.buffers),
       products(plan.products),
       weights_in_common(shared.weights != nullptr) {
-  for (std::size_t i = 0; i < plan.in_flight; ++i) {
-    activations.emplace_back(plan.activations, device);
-    if (plan.in_window > 0) offloaded.push_back(Arena::pinned(plan.host.activations, device));
+  for (const MemoryPlan::Pool& pool : plan.in_flight) {
+    slots.push_back(static_cast<int>(pool.slots));
+    for (std::size_t i = 0; i < pool.slots; ++i) {
+      activations.emplace_back(pool.activations, device);
+      if (plan.in_window > 0) offloaded.push_back(Arena::pinned(pool.on_host, device));
+    }
   }
   for (std::size_t i = 0; i < plan.in_window; ++i) window.emplace_back(plan.window, device);
 }
@@ -97,22 +128,27 @@ MemoryPlan Arenas::peaks() const {
     const bool on_host = !(arena.device() == data.device());
     return on_host == host ? arena.peak() : 0;
   };
+  std::vector<MemoryPlan::Pool> in_flight;
+  std::size_t first = 0;
+  for (const int of_pool : slots) {
+    const auto count = static_cast<std::size_t>(of_pool);
+    in_flight.push_back(
+        {count, largest(activations, first, count), largest(offloaded, first, count)});
+    first += count;
+  }
   return {.weights = weights.peak(),
           .masters = on(masters, false),
           .gradients = gradients.peak(),
           .optimizer = on(optimizer, false),
-          .activations = largest(activations),
-          .in_flight = activations.size(),
-          .window = largest(window),
+          .window = largest(window, 0, window.size()),
           .in_window = window.size(),
           .workspace = workspace.peak(),
           .data = data.peak(),
           .communication = communication.peak(),
           .buffers = buffers,
           .products = products,
-          .host = {.masters = on(masters, true),
-                   .optimizer = on(optimizer, true),
-                   .activations = largest(offloaded)}};
+          .in_flight = std::move(in_flight),
+          .host = {.masters = on(masters, true), .optimizer = on(optimizer, true)}};
 }
 
 std::size_t available_host_memory() {

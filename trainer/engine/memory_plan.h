@@ -4,6 +4,7 @@
 #include <deque>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "model/tensor/arena.h"
 
@@ -15,8 +16,6 @@ struct MemoryPlan {
   std::size_t masters = 0;  // float32 copies that the optimizer updates
   std::size_t gradients = 0;
   std::size_t optimizer = 0;      // moments
-  std::size_t activations = 0;    // of one micro-batch in flight
-  std::size_t in_flight = 1;      // micro-batches in flight
   std::size_t window = 0;         // of one of the blocks that are here, where others are offloaded
   std::size_t in_window = 0;      // such blocks
   std::size_t workspace = 0;      // temporaries, logits, norms
@@ -25,22 +24,27 @@ struct MemoryPlan {
   std::size_t buffers = 0;        // of the groups of ranks, for messages on their way
   std::size_t products = 0;       // what the matrix products' library takes for itself
 
+  // What micro-batches in flight keep, which lies in slots of a few sizes (SlotPools).
+  struct Pool {
+    std::size_t slots = 0;
+    std::size_t activations = 0;  // of one slot
+    std::size_t on_host = 0;      // of one slot, in pinned memory
+    bool operator==(const Pool&) const = default;
+  };
+  std::vector<Pool> in_flight = {};
+
   // Pinned memory of the host, for what is offloaded from a device.
   struct Host {
     std::size_t masters = 0;
     std::size_t optimizer = 0;
-    std::size_t activations = 0;  // of one micro-batch in flight
     bool operator==(const Host&) const = default;
   };
   Host host = {};
 
-  std::size_t total() const {
-    return weights + masters + gradients + optimizer + activations * in_flight +
-           window * in_window + workspace + data + communication + buffers + products;
-  }
-  std::size_t host_total() const {
-    return host.masters + host.optimizer + host.activations * in_flight;
-  }
+  std::size_t activations() const;  // of all micro-batches in flight
+  std::size_t slots() const;
+  std::size_t total() const;
+  std::size_t host_total() const;
   bool operator==(const MemoryPlan&) const = default;
   // ("weights", bytes), ... of the device in the order above, activations of all in flight with
   // the window; products are counted as workspace, buffers as communication.
@@ -55,7 +59,8 @@ struct Arenas {
     bool optimizer = false;     // masters and the optimizer's state
     std::size_t in_window = 0;  // blocks whose activations stay on the device; 0: all do
   };
-  static Arenas unbounded(Device device, std::size_t in_flight, const Offload& offload);
+  // `slots`: of each pool.
+  static Arenas unbounded(Device device, std::vector<int> slots, const Offload& offload);
   // Memory in which data ranks of one host see each other's weights, gradients and what is on
   // its way; it outlives the arenas.
   struct Shared {
@@ -67,8 +72,9 @@ struct Arenas {
   static std::size_t shared_bytes(const MemoryPlan& plan);
 
   Arena weights, masters, gradients, optimizer, workspace, data, communication;
-  std::deque<Arena> activations;        // a micro-batch each
-  std::deque<Arena> window, offloaded;  // a block each; of the host, a micro-batch each
+  std::vector<int> slots;               // of each pool
+  std::deque<Arena> activations;        // a slot each, pool by pool
+  std::deque<Arena> window, offloaded;  // a block each; of the host, a slot each
   std::size_t buffers = 0;
   std::size_t products = 0;
   bool weights_in_common = false;  // the ranks that divide the state have one copy of them

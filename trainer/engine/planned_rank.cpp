@@ -33,7 +33,7 @@ std::string differences(const MemoryPlan& planned, const MemoryPlan& used) {
   for (std::size_t i = 0; i < of_plan.size(); ++i) {
     add(of_plan[i].first, of_plan[i].second, of_use[i].second);
   }
-  add("micro-batches in flight", planned.in_flight, used.in_flight);
+  add("micro-batches in flight", planned.slots(), used.slots());
   add("of the host", planned.host_total(), used.host_total());
   return text;
 }

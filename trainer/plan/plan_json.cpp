@@ -26,7 +26,7 @@ Json places_json(const LayoutPlan& plan) {
     Json classes;
     for (const auto& [name, bytes] : place.step.memory.classes()) classes[name] = bytes;
     places.push_back({{"stages", place.step.stages},
-                      {"micro_batches_in_flight", place.step.memory.in_flight},
+                      {"micro_batches_in_flight", place.step.memory.slots()},
                       {"bytes", place.step.memory.total()},
                       {"classes", classes},
                       {"pinned_bytes", place.step.memory.host_total()},

@@ -85,7 +85,7 @@ TEST_F(EngineOnCuda, offloaded_activations_compute_the_same_bits) {
     test::TinyEngine away(spec);
     EXPECT_EQ(trained_offloaded(away), trained_offloaded(here));
     EXPECT_LT(away.plan.memory.total(), here.plan.memory.total());
-    EXPECT_GT(away.plan.memory.host.activations, 0u);
+    EXPECT_GT(away.plan.memory.in_flight.front().on_host, 0u);
   }
 }
 
@@ -97,10 +97,10 @@ TEST_F(EngineOnCuda, deeper_models_take_no_more_device_memory_for_offloaded_acti
     return plan_engine(spec, RankGroups(), test::kDevice).memory;
   };
   const MemoryPlan five = planned(5), nine = planned(9);
-  EXPECT_EQ(nine.activations, five.activations);
+  EXPECT_EQ(nine.activations(), five.activations());
   EXPECT_EQ(nine.window, five.window);
   EXPECT_EQ(nine.in_window, 3u);
-  EXPECT_GT(nine.host.activations, five.host.activations);
+  EXPECT_GT(nine.in_flight.front().on_host, five.in_flight.front().on_host);
 }
 
 TEST_F(EngineOnCuda, what_was_offloaded_is_gone_on_with_where_it_is_not_and_the_other_way) {

@@ -156,14 +156,14 @@ TEST_F(EngineTest, recomputation_saves_memory_and_changes_no_bit) {
   for (const char* family : {"gpt2", "qwen3"}) {
     EngineSpec spec = spec_of(family);
     const Trained plain = trained(spec);
-    std::size_t bytes = plan_engine(spec, RankGroups(), test::kDevice).memory.activations;
+    std::size_t bytes = plan_engine(spec, RankGroups(), test::kDevice).memory.activations();
     for (const Recompute how : {Recompute::kSelective, Recompute::kFull}) {
       spec.recompute = how;
       const Trained again = trained(spec);
       EXPECT_EQ(again.losses, plain.losses);
       EXPECT_EQ(again.last_weights, plain.last_weights);
-      EXPECT_LT(plan_engine(spec, RankGroups(), test::kDevice).memory.activations, bytes);
-      bytes = plan_engine(spec, RankGroups(), test::kDevice).memory.activations;
+      EXPECT_LT(plan_engine(spec, RankGroups(), test::kDevice).memory.activations(), bytes);
+      bytes = plan_engine(spec, RankGroups(), test::kDevice).memory.activations();
     }
   }
 }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <functional>
@@ -110,7 +111,7 @@ TEST(Memory, sequence_parallelism_divides_what_layers_keep) {
   EngineSpec spec = memory_spec("llama3-8b");
   spec.compute = DType::kBf16;
   const auto kept = [&](const RankGroups& groups) {
-    return static_cast<double>(plan_engine(spec, groups, {}).memory.activations);
+    return static_cast<double>(plan_engine(spec, groups, {}).memory.activations());
   };
   const double alone = kept(RankGroups());
   spec.sequence = true;
@@ -119,6 +120,55 @@ TEST(Memory, sequence_parallelism_divides_what_layers_keep) {
   tell(groups, "llama3-8b", "tensor with sequence", alone, all);
   const double share = alone / static_cast<double>(all.size());
   for (const double bytes : all) EXPECT_NEAR(bytes, share, 0.02 * share);
+}
+
+// Memory for a micro-batch in flight is that of the stages it is for, not of the rank's largest;
+// the steps run in what was planned, also those of fewer micro-batches, which use it for other
+// stages.
+TEST(Memory, in_flight_is_what_stages_of_several_sizes_need) {
+  if (tests::world().size() > 2) GTEST_SKIP() << "two places in the pipeline";
+  EngineSpec spec = memory_spec("quickstart");
+  spec.model.num_hidden_layers = 6;
+  spec.seq_len = 32;
+  spec.schedule = "Interleaved1F1B";
+  spec.virtual_stages = 2;
+  spec.layers_per_stage = {1, 1, 3, 1};
+  ParallelismConfig layout;
+  layout.pipeline = layout.virtual_stages = 2;
+  layout.schedule = spec.schedule;
+  layout.layers_per_stage = spec.layers_per_stage;
+  const RankGroups groups(tests::world(), layout, spec.model);
+  for (const std::vector<std::int64_t>& fewer : {std::vector<std::int64_t>{}, {2, 4, 6}}) {
+    spec.fewer_micro_batches = fewer;
+    const MemoryPlan plan = plan_step(spec, groups, {}).memory;
+    if (groups.all->rank() == 0) {
+      std::size_t most = 0;
+      for (const MemoryPlan::Pool& pool : plan.in_flight) most = std::max(most, pool.activations);
+      std::printf("%zu slots: %zu bytes, %zu if all had the largest\n", plan.slots(),
+                  plan.activations(), plan.slots() * most);
+      EXPECT_LT(static_cast<double>(plan.activations()),
+                0.75 * static_cast<double>(plan.slots() * most));
+    }
+    Stream stream;
+    Arenas arenas(plan, {});
+    Engine engine(spec, groups, stream, arenas);
+    engine.params().initialize(1);
+    engine.publish_masters();
+    std::vector<std::int64_t> counts = fewer;
+    counts.push_back(spec.micro_batches);
+    for (const std::int64_t count : counts) {
+      engine.take_micro_batches(count);
+      const TokenBatch batch = engine.batch();
+      for (std::size_t i = 0; i < batch.ids.size(); ++i) {
+        batch.ids[i] = static_cast<std::int32_t>(i % 61);
+        batch.targets[i] = static_cast<std::int32_t>(i % 59);
+        batch.positions[i] = static_cast<std::int32_t>(i % 32);
+        batch.document_start[i] = 0;
+      }
+      EXPECT_GT(engine.train(1e-3, 1, static_cast<std::int64_t>(batch.ids.size())).loss, 1);
+      EXPECT_EQ(arenas.peaks(), plan) << count << " micro-batches";
+    }
+  }
 }
 
 // Bytes of static memory for each parameter of a model whose tables are not tied: weights in

@@ -29,8 +29,7 @@ TEST(Pictures, a_bar_is_divided_as_the_memory_is) {
   for (PipelinePlace& place : plan.places) {
     place.step.memory.weights = 100;
     place.step.memory.optimizer = 200;
-    place.step.memory.activations = 50;
-    place.step.memory.in_flight = 2;
+    place.step.memory.in_flight = {{.slots = 2, .activations = 50}};
     place.device_bytes = place.step.memory.total();
   }
   const std::vector<std::string> lines = lines_of(memory_bars(plan, 800, {.columns = 65}));
