@@ -45,8 +45,8 @@ struct Judge {
                  double gradient_scale) const {
     if (quantity == Quantity::kGradient) return tolerances.gradient * of.scale;
     const double off = tolerances.weight(expected, gradient, gradient_scale, largest_update);
-    return quantity == Quantity::kValue ? off + tolerances.rounding * (std::fabs(expected) + off)
-                                        : off;
+    if (quantity != Quantity::kValue) return off;
+    return off + std::max(tolerances.rounding * (std::fabs(expected) + off), tolerances.underflow);
   }
 };
 

@@ -11,7 +11,12 @@ const std::map<std::string, Tolerances>& by_dtype() {
   static const std::map<std::string, Tolerances> kAll{
       {"float64", {.loss = 1e-6, .grad_norm = 1e-5, .gradient = 1e-5}},
       {"float32", {.loss = 1e-6, .grad_norm = 1e-5, .gradient = 1e-5, .rounding = 0}},
-      {"float16", {.loss = 3e-3, .grad_norm = 2e-2, .gradient = 2e-2, .rounding = 0x1p-11}},
+      {"float16",
+       {.loss = 3e-3,
+        .grad_norm = 2e-2,
+        .gradient = 2e-2,
+        .rounding = 0x1p-11,
+        .underflow = 0x1p-25}},
       {"bfloat16", {.loss = 1e-2, .grad_norm = 5e-2, .gradient = 5e-2, .rounding = 0x1p-8}},
       {"float8", {.loss = 2e-2, .grad_norm = 1e-1, .gradient = 1.5e-1, .rounding = 0x1p-8}}};
   return kAll;
@@ -65,6 +70,7 @@ Tolerances tolerances(const RunConfig& subject, const RunConfig& reference) {
   const Tolerances& other = by_dtype().at(reference.training.dtype);
   Tolerances coarser = one.gradient >= other.gradient ? one : other;
   coarser.rounding = one.rounding;
+  coarser.underflow = one.underflow;
   coarser.exact = same_to_the_bit(subject, reference);
   if (coarser.exact) coarser.loss = coarser.grad_norm = coarser.gradient = 0;
   return coarser;

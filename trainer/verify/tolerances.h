@@ -15,7 +15,8 @@ struct Tolerances {
   double gradient = 0;             // of the largest of the gradient's weight: a bias that cancels
                                    // in the softmax has roundings alone
   bool is_later = false;           // than the first step
-  double rounding = 0;             // of a weight to what the layers read
+  double rounding = 0;             // of a weight to what the layers read, relative
+  double underflow = 0;            // and of one below the dtype's normal range, absolute
 
   // Of a step: weights that roundings have moved apart move the next steps' sums.
   Tolerances in_step(std::int64_t step) const;
