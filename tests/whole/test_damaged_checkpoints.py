@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """A damaged checkpoint is told from a good one, and another run's from the own."""
 import json
+import os
 import random
 import shutil
 
@@ -8,6 +9,7 @@ from support import (check, checkpoint, checkpoints, contents, curve, events, fa
                      random_of, same_checkpoint, same_curve, write_tokens)
 
 STEPS = 20
+LONGER = ["--training.steps=22", '--checkpoint.allow_changes=["training.steps"]']
 
 
 def trained(workshop, name="run"):
@@ -196,6 +198,40 @@ def a_run_can_go_back_to_an_older_step(workshop):
     check([e["step"] for e in events(run, "resume")] == [10], events(run, "resume"))
     same_curve(run, curve(workshop / "whole"))
     same_checkpoint(workshop, "run", "whole")
+
+
+@fact
+def what_is_no_regular_file_is_refused_at_once(workshop):
+    """A FIFO would let its reader wait for ever."""
+    config, run = trained(workshop)
+    newest = checkpoint(run, 20)
+
+    def each_kind(file):
+        kept = file.with_name("kept-" + file.name)
+        file.rename(kept)
+        for make, word in (os.mkfifo, "FIFO"), (os.mkdir, "directory"), (
+                lambda path: path.symlink_to("/dev/zero"), "device"):
+            make(file)
+            yield word
+            file.rmdir() if file.is_dir() else file.unlink()
+        kept.rename(file)
+
+    for word in each_kind(newest / "manifest.json"):
+        for command in ["checkpoint", "list"], ["checkpoint", "verify"]:
+            done = workshop.run(*command, run, timeout=60)
+            check("manifest.json" in done.out + done.err and word in done.out + done.err, done)
+    for word in each_kind(shard(newest)):
+        done = workshop.run("checkpoint", "verify", run, timeout=60)
+        check(done.code == 4 and shard(newest).name in done.out + done.err, done)
+        check(word in done.out + done.err, done)
+    for name in "ledger.jsonl", "metrics.jsonl", "events.jsonl":
+        for word in each_kind(run / name):
+            workshop.run("audit", run, timeout=60).refused(5, run / name, word)
+            workshop.run("train", config, *LONGER, timeout=60).refused(5, run / name, word)
+    for word in each_kind(workshop / "corpus.bin"):
+        workshop.run("data", "check", "corpus", timeout=60).refused(3, "corpus.bin", word)
+    for word in each_kind(workshop / config):
+        workshop.run("config", "show", config, timeout=60).refused(2, config, word)
 
 
 if __name__ == "__main__":
