@@ -179,6 +179,24 @@ def token_files_that_were_replaced_under_a_run_are_noticed(workshop):
 
 
 @fact
+def token_files_that_were_moved_under_a_run_are_taken_and_it_says_so(workshop):
+    config, run = trained(workshop)
+    (workshop / "elsewhere").mkdir()
+    for end in "bin", "idx", "json":
+        (workshop / f"corpus.{end}").rename(workshop / f"elsewhere/corpus.{end}")
+    moved = f'--data.train=[{{path="{workshop / "elsewhere/corpus"}"}}]'
+    done = workshop.run("train", config, moved, *LONGER).done()
+    check(done.err.count("moved, with the same tokens") == 1, done)
+    check([event["step"] for event in events(run, "resume")] == [20], events(run, "resume"))
+    workshop.run("audit", run, "--data").done()
+    # Another file of that name is no move.
+    (workshop / "other").mkdir()
+    workshop.corpus("other/corpus", seed=99)
+    other = f'--data.train=[{{path="{workshop / "other/corpus"}"}}]'
+    workshop.run("train", config, other, *LONGER).refused(4, "data.train", "other/corpus")
+
+
+@fact
 def asking_for_what_is_not_there_is_refused(workshop):
     config, run = trained(workshop)
     before = contents(run)
