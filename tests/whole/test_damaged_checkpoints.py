@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import shutil
 
 from support import (check, checkpoint, checkpoints, contents, curve, events, fact, main, note,
@@ -250,6 +251,42 @@ def what_is_no_regular_file_is_refused_at_once(workshop):
         workshop.run("data", "check", "corpus", timeout=60).refused(3, "corpus.bin", word)
     for word in each_kind(workshop / config):
         workshop.run("config", "show", config, timeout=60).refused(2, config, word)
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def resealed(manifest, was, becomes):
+    """The manifest with one text for another, and a seal that fits."""
+    body = manifest.read_bytes().decode().rpartition(',\n  "crc32c"')[0]
+    check(len(re.findall(was, body)) == 1, was, re.findall(was, body))
+    body = re.sub(was, becomes, body)
+    manifest.write_text(f'{body},\n  "crc32c": "{crc32c(body.encode()):08x}"\n}}\n')
+
+
+@fact
+def a_sealed_manifest_with_absurd_numbers_is_refused_by_their_range(workshop):
+    config, run = trained(workshop)
+    manifest = checkpoint(run, 20) / "manifest.json"
+    whole = manifest.read_bytes()
+    nan = '"7ff8000000000000"'
+    for was, becomes, *words in [
+            (r'"loss":\s*"[0-9a-f]{16}"', f'"loss":{nan}', "digests.loss", "nan"),
+            (r'"grad_norm":\s*"[0-9a-f]{16}"', '"grad_norm":"bff0000000000000"',
+             "digests.grad_norm", "-1"),
+            (r'"samples":\s*\d+', '"samples":18446744073709551615', "data.samples"),
+            (r'"tokens":\s*\d+', '"tokens":-5', "data.tokens", "-5"),
+            (r'"optimizer_step":\s*\d+', '"optimizer_step":9000000000000', "optimizer_step")]:
+        resealed(manifest, was, becomes)
+        workshop.run("train", config).refused(4, checkpoint(run, 20), *words)
+        manifest.write_bytes(whole)
+    workshop.run("train", config).done()
 
 
 if __name__ == "__main__":
