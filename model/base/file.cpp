@@ -92,6 +92,9 @@ File File::open_regular(const std::filesystem::path& path, int flags, const char
 File File::open_append(const std::filesystem::path& path) {
   return open_regular(path, O_WRONLY | O_CREAT | O_APPEND, "write");
 }
+File File::open_read_append(const std::filesystem::path& path) {
+  return open_regular(path, O_RDWR | O_CREAT | O_APPEND, "write");
+}
 File File::open_write(const std::filesystem::path& path) {
   return open_regular(path, O_RDWR, "write");
 }

@@ -38,6 +38,7 @@ class File {
   static File create(const std::filesystem::path& path);            // truncates
   static File create_new(const std::filesystem::path& path);        // fails if it exists
   static File open_append(const std::filesystem::path& path);       // creates if missing
+  static File open_read_append(const std::filesystem::path& path);  // the same, readable, too
   static File open_write(const std::filesystem::path& path);        // as it is, for writes in place
   static File open_read(const std::filesystem::path& path);
   File(File&& other) noexcept;
