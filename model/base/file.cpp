@@ -21,6 +21,29 @@ int open_or_fail(const std::filesystem::path& path, int flags, const char* what)
   return descriptor;
 }
 
+const char* kind_of(mode_t mode) {
+  if (S_ISFIFO(mode)) return "a FIFO";
+  if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
+  return "a special file";
+}
+
+// A FIFO or a device would let its opener or reader wait without end.
+void require_regular(mode_t mode, const std::filesystem::path& path, const char* what) {
+  if (S_ISDIR(mode)) throw_file_error(what, path, EISDIR);
+  if (!S_ISREG(mode)) {
+    throw EnvironmentError(say("cannot ", what, " ", path.string(), ": it is ", kind_of(mode),
+                               "; put a regular file there"));
+  }
+}
+
+// Why an open failed, where that is what lies there: a FIFO without a reader, a socket.
+void require_regular_if_there(const std::filesystem::path& path, const char* what) {
+  if (errno != ENXIO) return;
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0) require_regular(status.st_mode, path, what);
+  errno = ENXIO;
+}
+
 }  // namespace
 
 void throw_file_error(const char* what, const std::filesystem::path& path, int reason) {
@@ -54,21 +77,29 @@ File File::create(const std::filesystem::path& path) {
 File File::create_new(const std::filesystem::path& path) {
   return {open_or_fail(path, O_RDWR | O_CREAT | O_EXCL, "create"), path};
 }
+File File::open_regular(const std::filesystem::path& path, int flags, const char* what) {
+  const int descriptor = ::open(path.c_str(), flags | O_NONBLOCK | O_CLOEXEC, 0644);
+  if (descriptor < 0) {
+    require_regular_if_there(path, what);
+    throw_file_error("open", path, errno);
+  }
+  File file{descriptor, path};
+  struct stat status {};
+  if (::fstat(descriptor, &status) != 0) throw_file_error(what, path, errno);
+  require_regular(status.st_mode, path, what);
+  return file;
+}
 File File::open_append(const std::filesystem::path& path) {
-  return {open_or_fail(path, O_WRONLY | O_CREAT | O_APPEND, "open"), path};
+  return open_regular(path, O_WRONLY | O_CREAT | O_APPEND, "write");
+}
+File File::open_read_append(const std::filesystem::path& path) {
+  return open_regular(path, O_RDWR | O_CREAT | O_APPEND, "write");
 }
 File File::open_write(const std::filesystem::path& path) {
-  return {open_or_fail(path, O_RDWR, "open"), path};
+  return open_regular(path, O_RDWR, "write");
 }
 File File::open_read(const std::filesystem::path& path) {
-  File file{open_or_fail(path, O_RDONLY, "open"), path};
-  struct stat status {};
-  if (::fstat(file.descriptor_, &status) != 0) throw_file_error("read", path, errno);
-  if (S_ISDIR(status.st_mode)) {
-    errno = EISDIR;
-    throw_file_error("read", path, errno);
-  }
-  return file;
+  return open_regular(path, O_RDONLY, "read");
 }
 File::File(File&& other) noexcept
     : descriptor_(std::exchange(other.descriptor_, -1)), path_(std::move(other.path_)) {}

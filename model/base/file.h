@@ -31,13 +31,15 @@ class MappedFile {
 [[noreturn]] void throw_file_error(const char* what, const std::filesystem::path& path, int reason);
 
 // An open file descriptor, closed when it dies. write_all and close report a
-// full disk and every other failure as EnvironmentError naming the path.
+// full disk and every other failure as EnvironmentError naming the path. What is no
+// regular file (a FIFO, a device, a folder) is opened by none and refused at once.
 class File {
  public:
-  static File create(const std::filesystem::path& path);       // truncates
-  static File create_new(const std::filesystem::path& path);   // fails if it exists
-  static File open_append(const std::filesystem::path& path);  // creates if missing
-  static File open_write(const std::filesystem::path& path);   // as it is, for writes in place
+  static File create(const std::filesystem::path& path);            // truncates
+  static File create_new(const std::filesystem::path& path);        // fails if it exists
+  static File open_append(const std::filesystem::path& path);       // creates if missing
+  static File open_read_append(const std::filesystem::path& path);  // the same, readable, too
+  static File open_write(const std::filesystem::path& path);        // as it is, for writes in place
   static File open_read(const std::filesystem::path& path);
   File(File&& other) noexcept;
   File& operator=(File&& other) noexcept;
@@ -57,6 +59,7 @@ class File {
 
  private:
   File(int descriptor, std::filesystem::path path);
+  static File open_regular(const std::filesystem::path& path, int flags, const char* what);
   int descriptor_ = -1;
   std::filesystem::path path_;
 };

@@ -20,7 +20,7 @@ static_assert(kLedgerLossesAt >= offsetof(ledger::Layout, ended) + 8 &&
 class Open {
  public:
   Open(const std::filesystem::path& path, int mode)
-      : descriptor(::open(path.c_str(), mode | O_CLOEXEC)) {}
+      : descriptor(::open(path.c_str(), mode | O_NONBLOCK | O_CLOEXEC)) {}
   ~Open() {
     if (descriptor >= 0) ::close(descriptor);
   }

@@ -3,6 +3,7 @@
 what was changed in its ledger or in its token files."""
 import fcntl
 import re
+import shutil
 
 from support import (check, checkpoints, events, fact, main, note, steps_done)
 
@@ -111,7 +112,9 @@ def what_was_left_out_has_its_reason(workshop):
         log = workshop / policy / "events.jsonl"
         log.write_text("".join(line + "\n" for line in log.read_text().splitlines()
                                if f'"event":"{policy}"' not in line))
-        workshop.run("audit", policy).refused(3, "not clean", "ledger.jsonl:", "are left out")
+        result = workshop.run("audit", policy)
+        result.refused(3, "not clean", "events.jsonl:")
+        check(re.search(r"^ledger\.jsonl:.* are left out", result.out, re.MULTILINE), result)
 
 
 @fact
@@ -225,6 +228,41 @@ def other_token_files_are_not_the_runs(workshop):
     check("token files" in message, message)
     tokens.write_bytes(good)
     clean(workshop, "run", "--data")
+
+
+@fact
+def events_that_were_lost_cut_or_edited_are_found(workshop):
+    workshop.corpus()
+    run = workshop / "run"
+    config = workshop.config("run", CONFIG)
+    killed_after(workshop, config, run, (1,), 14)
+    workshop.run("train", config).done()
+    clean(workshop, run)
+    file = run / "events.jsonl"
+    lines = file.read_text().splitlines(keepends=True)
+    resumed = next(n for n, line in enumerate(lines) if '"event":"resume"' in line)
+
+    def found(lines, *words):
+        file.write_text("".join(lines))
+        workshop.run("audit", run).refused(3, "events.jsonl", *words)
+
+    for number, line in enumerate(lines):
+        edited = line.replace('"step":', '"step":1', 1)
+        found(lines[:number] + [edited] + lines[number + 1:], f"events.jsonl:{number + 1}")
+        if number + 1 < len(lines):
+            found(lines[:number] + lines[number + 1:], f"events.jsonl:{number + 1}")
+    found(lines[:1], "lines were lost")
+    found(lines[:resumed], "resume of incarnation 2")
+    file.unlink()
+    workshop.run("audit", run).refused(3, "events.jsonl", "lines were lost")
+    # Those of an earlier version have neither numbers nor chains.
+    file.write_text('{"time":"2026-03-01T12:00:00.123Z","event":"warning","step":0,"text":"x"}\n')
+    (run / "ledger.jsonl").unlink()
+    for name in "metrics.jsonl", "checkpoints":
+        path = run / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    workshop.run("train", config).done()
+    clean(workshop, run)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,16 @@
 #!/usr/bin/python3
 """A damaged checkpoint is told from a good one, and another run's from the own."""
 import json
+import os
 import random
+import re
 import shutil
 
 from support import (check, checkpoint, checkpoints, contents, curve, events, fact, main, note,
                      random_of, same_checkpoint, same_curve, write_tokens)
 
 STEPS = 20
+LONGER = ["--training.steps=22", '--checkpoint.allow_changes=["training.steps"]']
 
 
 def trained(workshop, name="run"):
@@ -177,6 +180,24 @@ def token_files_that_were_replaced_under_a_run_are_noticed(workshop):
 
 
 @fact
+def token_files_that_were_moved_under_a_run_are_taken_and_it_says_so(workshop):
+    config, run = trained(workshop)
+    (workshop / "elsewhere").mkdir()
+    for end in "bin", "idx", "json":
+        (workshop / f"corpus.{end}").rename(workshop / f"elsewhere/corpus.{end}")
+    moved = f'--data.train=[{{path="{workshop / "elsewhere/corpus"}"}}]'
+    done = workshop.run("train", config, moved, *LONGER).done()
+    check(done.err.count("moved, with the same tokens") == 1, done)
+    check([event["step"] for event in events(run, "resume")] == [20], events(run, "resume"))
+    workshop.run("audit", run, "--data").done()
+    # Another file of that name is no move.
+    (workshop / "other").mkdir()
+    workshop.corpus("other/corpus", seed=99)
+    other = f'--data.train=[{{path="{workshop / "other/corpus"}"}}]'
+    workshop.run("train", config, other, *LONGER).refused(4, "data.train", "other/corpus")
+
+
+@fact
 def asking_for_what_is_not_there_is_refused(workshop):
     config, run = trained(workshop)
     before = contents(run)
@@ -196,6 +217,76 @@ def a_run_can_go_back_to_an_older_step(workshop):
     check([e["step"] for e in events(run, "resume")] == [10], events(run, "resume"))
     same_curve(run, curve(workshop / "whole"))
     same_checkpoint(workshop, "run", "whole")
+
+
+@fact
+def what_is_no_regular_file_is_refused_at_once(workshop):
+    """A FIFO would let its reader wait for ever."""
+    config, run = trained(workshop)
+    newest = checkpoint(run, 20)
+
+    def each_kind(file):
+        kept = file.with_name("kept-" + file.name)
+        file.rename(kept)
+        for make, word in (os.mkfifo, "FIFO"), (os.mkdir, "directory"), (
+                lambda path: path.symlink_to("/dev/zero"), "device"):
+            make(file)
+            yield word
+            file.rmdir() if file.is_dir() else file.unlink()
+        kept.rename(file)
+
+    for word in each_kind(newest / "manifest.json"):
+        for command in ["checkpoint", "list"], ["checkpoint", "verify"]:
+            done = workshop.run(*command, run, timeout=60)
+            check("manifest.json" in done.out + done.err and word in done.out + done.err, done)
+    for word in each_kind(shard(newest)):
+        done = workshop.run("checkpoint", "verify", run, timeout=60)
+        check(done.code == 4 and shard(newest).name in done.out + done.err, done)
+        check(word in done.out + done.err, done)
+    for name in "ledger.jsonl", "metrics.jsonl", "events.jsonl":
+        for word in each_kind(run / name):
+            workshop.run("audit", run, timeout=60).refused(5, run / name, word)
+            workshop.run("train", config, *LONGER, timeout=60).refused(5, run / name, word)
+    for word in each_kind(workshop / "corpus.bin"):
+        workshop.run("data", "check", "corpus", timeout=60).refused(3, "corpus.bin", word)
+    for word in each_kind(workshop / config):
+        workshop.run("config", "show", config, timeout=60).refused(2, config, word)
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def resealed(manifest, was, becomes):
+    """The manifest with one text for another, and a seal that fits."""
+    body = manifest.read_bytes().decode().rpartition(',\n  "crc32c"')[0]
+    check(len(re.findall(was, body)) == 1, was, re.findall(was, body))
+    body = re.sub(was, becomes, body)
+    manifest.write_text(f'{body},\n  "crc32c": "{crc32c(body.encode()):08x}"\n}}\n')
+
+
+@fact
+def a_sealed_manifest_with_absurd_numbers_is_refused_by_their_range(workshop):
+    config, run = trained(workshop)
+    manifest = checkpoint(run, 20) / "manifest.json"
+    whole = manifest.read_bytes()
+    nan = '"7ff8000000000000"'
+    for was, becomes, *words in [
+            (r'"loss":\s*"[0-9a-f]{16}"', f'"loss":{nan}', "digests.loss", "nan"),
+            (r'"grad_norm":\s*"[0-9a-f]{16}"', '"grad_norm":"bff0000000000000"',
+             "digests.grad_norm", "-1"),
+            (r'"samples":\s*\d+', '"samples":18446744073709551615', "data.samples"),
+            (r'"tokens":\s*\d+', '"tokens":-5', "data.tokens", "-5"),
+            (r'"optimizer_step":\s*\d+', '"optimizer_step":9000000000000', "optimizer_step")]:
+        resealed(manifest, was, becomes)
+        workshop.run("train", config).refused(4, checkpoint(run, 20), *words)
+        manifest.write_bytes(whole)
+    workshop.run("train", config).done()
 
 
 if __name__ == "__main__":

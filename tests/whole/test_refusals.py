@@ -99,5 +99,17 @@ def a_run_that_diverges_says_so_and_keeps_its_checkpoints(workshop):
     note(f"diverged at step {newest + 1} both times")
 
 
+@fact
+def an_address_space_that_is_too_small_is_refused_before_a_library_loops_in_it(workshop):
+    for kilobytes in 200_000, 300_000:
+        done = subprocess.run(["sh", "-c", f'ulimit -v {kilobytes} && exec "$0" --version',
+                               str(workshop.trireme)], capture_output=True, text=True, timeout=30)
+        check(done.returncode == 5, f"exit {done.returncode}:", done.stderr)
+        check(done.stderr.count("\n") == 1 and "ulimit -v" in done.stderr, done.stderr)
+    enough = subprocess.run(["sh", "-c", 'ulimit -v 8000000 && exec "$0" --version',
+                             str(workshop.trireme)], capture_output=True, text=True, timeout=30)
+    check(enough.returncode == 0, enough.stderr)
+
+
 if __name__ == "__main__":
     main()

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """A run that is killed again and again ends with the bits of one that was not."""
+import json
 import signal
 import statistics
 import time
@@ -131,6 +132,23 @@ def a_longer_run_continues_where_the_shorter_ended(workshop):
     check("training.steps: 12 -> 20" in longer.err, longer)
     same_curve(workshop / "parts", curve(workshop / "whole"))
     same_checkpoint(workshop, "parts", "whole")
+
+
+@fact
+def damaged_matrix_product_choices_are_measured_again(workshop):
+    """gemm_choices.json is a cache: what is wrong with it stops no run."""
+    workshop.corpus()
+    config = workshop.config("run", {"training": {"steps": 8},
+                                     "lr_scheduler": {"name": "constant"}})
+    workshop.run("train", config, "--training.steps=6").done()
+    choices = workshop / "run/gemm_choices.json"
+    for number, text in enumerate(["", "{", '{"a machine": {"a shape": "no library"}}']):
+        choices.write_text(text)
+        done = workshop.run("train", config, f"--training.steps={7 + number}").done()
+        check(done.err.count(str(choices)) == 1, "one warning that names the file:", done)
+        check("measuring again" in done.err, done)
+        check(json.loads(choices.read_text()) is not None and choices.read_text() != text,
+              "it was left as it was:", choices.read_text())
 
 
 if __name__ == "__main__":

@@ -97,6 +97,44 @@ void compare_starts(const Records& records, Findings& findings) {
   }
 }
 
+// Of the events only what came after the last mark may be lost unnoticed.
+void compare_events(const Records& records, Findings& findings) {
+  std::set<std::int64_t> told;  // incarnations that the events tell the start of
+  for (const StartRecord& start : records.starts) told.insert(start.incarnation);
+  const LedgerBegin* begin = nullptr;
+  const LedgerBegin* last = nullptr;
+  for (const LedgerRecord& record : records.ledger) {
+    if (const auto* next = std::get_if<LedgerBegin>(&record.line)) last = next;
+  }
+  const LedgerBegin* const being_told = records.holder.empty() ? nullptr : last;
+  for (const LedgerRecord& record : records.ledger) {
+    const auto find = [&](std::int64_t line, std::string text) {
+      findings.push_back({"events.jsonl", line, 0, std::move(text)});
+    };
+    if (const auto* next = std::get_if<LedgerBegin>(&record.line)) {
+      begin = next;
+      if (!begin->events || begin->events->lines == 0) continue;
+      const std::int64_t lines = begin->events->lines;
+      const auto there = static_cast<std::int64_t>(records.events.size());
+      if (there < lines) {
+        find(0,
+             say("it has ", there, " lines, and had ", lines, " when incarnation ",
+                 begin->incarnation, " began (ledger.jsonl:", record.number, "): lines were lost"));
+      } else if (records.events[static_cast<std::size_t>(lines - 1)].chain !=
+                 begin->events->chain) {
+        find(lines, say("it is not the line that was there when incarnation ", begin->incarnation,
+                        " began (ledger.jsonl:", record.number, ")"));
+      }
+    } else if (begin != nullptr && begin->events && begin->why != "rollback" &&
+               begin != being_told) {
+      if (told.insert(begin->incarnation).second) {
+        find(0, say("it does not tell of the ", begin->why, " of incarnation ", begin->incarnation,
+                    ", which took steps (ledger.jsonl:", record.number, "): lines were lost"));
+      }
+    }
+  }
+}
+
 bool same_end(const CheckpointRecord& checkpoint, const LedgerStep& step) {
   return checkpoint.loss == bits(step.loss) && checkpoint.grad_norm == bits(step.grad_norm);
 }
@@ -158,6 +196,7 @@ Agreement compare(const Records& records, const Lineage& lineage, Findings& find
   Agreement agreement;
   agreement.metrics = compare_metrics(records, lineage, findings);
   compare_starts(records, findings);
+  compare_events(records, findings);
   agreement.checkpoints = compare_checkpoints(records, lineage, findings);
   return agreement;
 }

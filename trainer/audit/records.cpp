@@ -115,6 +115,27 @@ void read_left_out(const fs::path& run, Records& records, Findings& findings) {
   });
 }
 
+// Those of an earlier version are not chained; after one that is, all are.
+void read_events_chain(const fs::path& run, Records& records, Findings& findings) {
+  for_each_line(run / kEvents, [&](std::int64_t number, std::string_view text) {
+    const EventsLine before = records.events.empty() ? EventsLine{} : records.events.back();
+    const std::optional<std::uint64_t> chain = chain_of(text);
+    const json object = json::parse(text, nullptr, false);
+    const json told = object.is_object() ? object.value("line", json()) : json();
+    // Of lost lines only the first that follows them is found.
+    const std::int64_t due = before.is_chained ? before.number + 1 : number;
+    const bool is_numbered = told.is_number_integer() && told == due;
+    if ((chain || before.is_chained) && !(is_numbered && follows(text, before.chain))) {
+      findings.push_back({kEvents, number, 0,
+                          "the line is not as it was written, or not after the line that it was "
+                          "written after (its number or chain does not fit)"});
+    }
+    records.events.push_back({.is_chained = chain.has_value(),
+                              .chain = chain.value_or(0),
+                              .number = told.is_number_integer() ? told.get<std::int64_t>() : due});
+  });
+}
+
 std::uint64_t bits_of(const json& digests, const char* key) {
   const auto text = digests.at(key).get<std::string>();
   std::uint64_t bits = 0;
@@ -175,6 +196,7 @@ Records read_backwards(const fs::path& run, Findings& findings) {
   read_ledger(run, records, findings);
   Findings told_before;  // of the same lines
   read_left_out(run, records, told_before);
+  read_events_chain(run, records, findings);
   return records;
 }
 

@@ -37,6 +37,12 @@ struct CheckpointRecord {
   std::vector<data::SampleRange> left_out;
   std::uint64_t loss = 0, grad_norm = 0;  // bits
 };
+// A line of events.jsonl as the ledger's marks know it.
+struct EventsLine {
+  bool is_chained = false;  // not in those of earlier versions
+  std::uint64_t chain = 0;
+  std::int64_t number = 0;  // as it was written
+};
 struct Records {
   std::string holder;               // in words, who writes the run just now; empty: nobody
   std::int64_t ledger_settled = 0;  // its lines that were there before anything else was read
@@ -45,6 +51,7 @@ struct Records {
   std::vector<StartRecord> starts;
   std::vector<LeftOutRecord> left_out;
   std::vector<CheckpointRecord> checkpoints;
+  std::vector<EventsLine> events;  // all, in their order
 };
 
 // What cannot be read, or is not as it was written, is found; what a run writes in the meantime is

@@ -55,7 +55,7 @@ RunToken RunToken::make(const fs::path& run_dir) {
 
 RunToken RunToken::read(const fs::path& run_dir) {
   const fs::path path = run_dir / kName;
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (descriptor < 0) fail("open", path);
   struct stat facts {};
   std::array<unsigned char, kBytes + 1> bytes{};

@@ -19,7 +19,7 @@ using nlohmann::json;
 class Reading {
  public:
   explicit Reading(const std::filesystem::path& path)
-      : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+      : descriptor_(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {}
   ~Reading() {
     if (descriptor_ >= 0) ::close(descriptor_);
   }

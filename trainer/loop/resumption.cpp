@@ -2,10 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "trainer/config/difference.h"
 #include "trainer/config/reader.h"
 #include "trainer/loop/allowed_changes.h"
 #include "trainer/loop/initial_weights.h"
+#include "trainer/loop/moved_data.h"
 #include "trainer/loop/stage_change.h"
 
 namespace trireme {
@@ -64,7 +68,7 @@ RunProgress Resumption::begin(StepGuard& guard, LossScaler& scaler) {
   }
   if (how != "auto") run_.memory.forget();
   if (!from_) return start();
-  const RunConfig before = config_of(*from_, run_.folder.path);
+  const RunConfig before = config_before(*from_);
   require_same_data(*from_, before);
   require_same_numerics(*from_, before);
   RunProgress progress = go_on_from(*from_);
@@ -105,6 +109,13 @@ RunProgress Resumption::go_on_from(const checkpoint::Loaded& from) {
   for (const data::SampleRange& range : run_.config.data.skip) progress.left_out.add(range);
   engine.publish_masters(progress.step);
   return progress;
+}
+
+// Of the checkpoint, with its token files where they are now when they hold what it was trained on.
+RunConfig Resumption::config_before(const checkpoint::Loaded& from) const {
+  RunConfig before = config_of(from, run_.folder.path);
+  const bool same = run_.data.agrees(data_fingerprint(from), read_progress(from).position());
+  return same ? with_moved_data(std::move(before), run_.config) : before;
 }
 
 // Changed data would give the sample counter another meaning; but what is still to come may change.
@@ -155,9 +166,14 @@ void Resumption::tell(RunLog& log) const {
   if (weights_from_) tell_rejected(log, *weights_from_, 0);
   if (!from_) return;
   tell_rejected(log, *from_, from_->step);
+  const RunConfig before = config_before(*from_);
   for (const Change& change : difference(config_of(*from_, run_.folder.path), run_.config)) {
-    const std::string text = fmt::format("{}: {} -> {} ({})", change.key, change.before,
-                                         change.after, effect_text(change.effect));
+    const std::vector<Change> left = difference(before, run_.config);
+    const bool moved = std::none_of(left.begin(), left.end(),
+                                    [&](const Change& one) { return one.key == change.key; });
+    const std::string text =
+        fmt::format("{}: {} -> {} ({})", change.key, change.before, change.after,
+                    moved ? "moved, with the same tokens" : effect_text(change.effect));
     log.note("config changed: " + text);
     log.event("config_changed", from_->step, {{"text", text}});
   }

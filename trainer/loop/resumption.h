@@ -48,6 +48,7 @@ class Resumption {
 
  private:
   RunProgress start();
+  RunConfig config_before(const checkpoint::Loaded& from) const;
   void require_same_data(const checkpoint::Loaded& from, const RunConfig& before);
   void require_same_numerics(const checkpoint::Loaded& from, const RunConfig& before);
   RunProgress go_on_from(const checkpoint::Loaded& from);

@@ -1,5 +1,7 @@
 #include "trainer/loop/run_log.h"
 
+#include <string_view>
+
 namespace trireme {
 
 RunLog::RunLog(bool leads, const Console::Options& console) {
@@ -9,7 +11,10 @@ RunLog::RunLog(bool leads, const Console::Options& console) {
 void RunLog::open(const std::filesystem::path& folder, const LedgerBegin& begin, bool tensorboard) {
   if (!console_) return;
   events_.emplace(folder / "events.jsonl");
-  ledger_.emplace(folder / "ledger.jsonl", begin);  // says why the metrics are cut, before they are
+  LedgerBegin marked = begin;
+  if (events_->sync()) marked.events = events_->mark();
+  ledger_.emplace(folder / "ledger.jsonl",
+                  marked);  // says why the metrics are cut, before they are
   metrics_.emplace(folder / "metrics.jsonl", begin.after);
   if (tensorboard) tensorboard_.emplace(folder / "tensorboard", begin.after);
 }
@@ -23,7 +28,10 @@ void RunLog::note(const std::string& text) {
 }
 
 void RunLog::event(const char* name, std::int64_t step, const EventsLog::Details& details) {
-  if (events_) events_->record(name, step, details);
+  if (!events_) return;
+  events_->record(name, step, details);
+  // The ledger's steps vouch for it.
+  if (name == std::string_view("start") || name == std::string_view("resume")) events_->sync();
 }
 
 void RunLog::warn(std::int64_t step, const std::string& text) {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <bit>
+#include <cmath>
 
 #include "trainer/engine/weights_hash.h"
 
@@ -60,6 +61,33 @@ double from_bits(const checkpoint::Loaded& loaded, const char* key) {
         say(loaded.folder.string(), ": digests.", key, " = \"", text, "\" is not a number's bits"));
   }
   return std::bit_cast<double>(value);
+}
+
+// A seal is no proof: what another program has sealed may have any values.
+template <class T>
+void require_range(const checkpoint::Loaded& loaded, const char* key, T value, bool holds,
+                   const char* wanted) {
+  if (holds) return;
+  throw CheckpointError(say(loaded.folder.string(), ": ", key, " = ", value, " is not ", wanted,
+                            ": it is damaged or written by another program; remove it, and the "
+                            "run goes on from the one before"));
+}
+
+void require_ranges(const checkpoint::Loaded& loaded, const RunProgress& progress,
+                    std::uint64_t position) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 53;  // what every JSON reader holds exactly
+  constexpr const char* kCount = "a whole number from 0 to 2^53";
+  const auto is_count = [](std::int64_t value) { return value >= 0 && value <= kMost; };
+  require_range(loaded, "data.samples", position, position <= std::uint64_t{kMost}, kCount);
+  require_range(loaded, "data.tokens", progress.tokens, is_count(progress.tokens), kCount);
+  require_range(loaded, "scalars.optimizer_step", progress.step,
+                progress.step == loaded.manifest.step, "the checkpoint's step");
+  if (progress.step == 0) return;  // imported weights have no loss that anybody knows of
+  require_range(loaded, "digests.loss", progress.loss, std::isfinite(progress.loss),
+                "a finite number");
+  require_range(loaded, "digests.grad_norm", progress.grad_norm,
+                std::isfinite(progress.grad_norm) && progress.grad_norm >= 0,
+                "a finite number from 0 on");
 }
 
 template <class Keeper>
@@ -143,7 +171,7 @@ RunProgress read_progress(const checkpoint::Loaded& loaded) {
   if (left_out != left_out.before(position)) {
     throw CheckpointError(say(loaded.folder.string(), ": data.left_out goes beyond data.samples"));
   }
-  return {
+  const RunProgress progress{
       .step = member<std::int64_t>(loaded, loaded.manifest.scalars, "scalars", "optimizer_step"),
       .samples = position - left_out.count(),
       .left_out = left_out,
@@ -151,6 +179,8 @@ RunProgress read_progress(const checkpoint::Loaded& loaded) {
       .loss = from_bits(loaded, "loss"),
       .grad_norm = from_bits(loaded, "grad_norm"),
       .weights = member<std::string>(loaded, loaded.manifest.digests, "digests", "weights")};
+  require_ranges(loaded, progress, position);
+  return progress;
 }
 
 void read_guard(StepGuard& guard, const checkpoint::Loaded& loaded, bool counts) {

@@ -196,10 +196,20 @@ void TrainRun::agree() {
 
 void TrainRun::use_gemm_choices() {
   const std::filesystem::path path = folder_.path / kGemmChoices;
-  gemm_choices_ =
-      team_.led([&] { return std::filesystem::exists(path) ? read_text(path) : std::string(); });
-  if (gemm_choices_.empty()) return;
-  ops::use_gemm_choices(gemm_choices_);
+  gemm_choices_ = team_.led([&]() -> std::string {
+    if (!std::filesystem::exists(path)) return {};
+    try {
+      const std::string text = read_text(path);
+      ops::merged_gemm_choices(std::span(&text, 1));  // throws where it is damaged
+      return text;
+    } catch (const Error& error) {
+      // a cache: what it held is chosen anew, and the file is written over after the next step
+      log_warning("{}: {}; measuring again, a resumed run may differ in the last bits",
+                  path.string(), error.what());
+      return {};
+    }
+  });
+  if (!gemm_choices_.empty()) ops::use_gemm_choices(gemm_choices_);
 }
 
 // A resumed run must multiply by the same libraries: they differ in the last bits. The

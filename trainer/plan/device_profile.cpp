@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model/base/error.h"
+#include "model/base/file.h"
 
 namespace trireme {
 namespace {
@@ -163,12 +164,12 @@ void write_profile(const std::filesystem::path& path, const DeviceProfile& profi
 }
 
 DeviceProfile read_profile(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  if (!file) throw ConfigError(say("cannot read the profile ", path.string()));
   try {
-    const DeviceProfile profile = profile_from(Json::parse(file));
+    const DeviceProfile profile = profile_from(Json::parse(read_text(path)));
     check(profile);
     return profile;
+  } catch (const EnvironmentError& error) {
+    throw ConfigError(error.what());
   } catch (const Json::exception& error) {
     throw ConfigError(say(path.string(), ": ", error.what()));
   } catch (const ConfigError& error) {

@@ -5,9 +5,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
+#include "model/base/error.h"
+#include "model/base/file.h"
 #include "trainer/restart/recorder_folder.h"
 
 namespace trireme {
@@ -154,7 +156,12 @@ std::string told_then(const FlightRecorder& recorder) {
   for (const RecordedRank& rank : recorder.ranks) started = std::max(started, rank.started_unix);
   std::filesystem::path run = recorder.folder;
   while (run.has_filename() && run.filename() != kRecorderFolder) run = run.parent_path();
-  std::ifstream events(run.parent_path() / "events.jsonl");
+  std::istringstream events;
+  try {
+    events.str(read_text(run.parent_path() / "events.jsonl"));
+  } catch (const EnvironmentError&) {
+    return {};
+  }
   for (std::string line; std::getline(events, line);) {
     const auto event = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!event.is_object() || event.value("event", nlohmann::json()) != "failure") continue;

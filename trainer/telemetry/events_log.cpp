@@ -3,10 +3,14 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <span>
 #include <string>
+#include <utility>
 
 #include "model/base/error.h"
+#include "model/base/file.h"
 
 namespace trireme {
 namespace {
@@ -25,19 +29,71 @@ bool is_event(std::string_view line) {
   return parsed.is_object();
 }
 
+std::int64_t number_of(std::string_view line) {
+  const auto object = EventsLog::Details::parse(line, nullptr, false);
+  if (!object.is_object() || !object.contains("line")) return 0;
+  return object["line"].is_number_unsigned() ? object["line"].get<std::int64_t>() : 0;
+}
+
+// The last whole line of a file that ends with `text`.
+std::string_view last_line(std::string_view text) {
+  text = text.substr(0, text.rfind('\n') + 1);
+  if (text.empty()) return text;
+  text.remove_suffix(1);
+  return text.substr(text.rfind('\n') + 1);
+}
+
+EventsMark mark_of(const File& file) {
+  const auto tail_of = [&](std::uint64_t most) {
+    const std::uint64_t size = file.size(), bytes = std::min(size, most);
+    std::string text(bytes, '\0');
+    file.read_at(size - bytes, std::as_writable_bytes(std::span(text)));
+    return text;
+  };
+  constexpr std::uint64_t kUsualTail = 64u << 10;
+  const std::string tail = tail_of(kUsualTail);
+  const std::string_view last = last_line(tail);
+  if (const auto chain = chain_of(last)) {
+    if (const std::int64_t number = number_of(last)) return {number, *chain};
+  }
+  // a line of an earlier version, or one that is longer than that
+  const std::string text = tail_of(UINT64_MAX);
+  const std::string_view longest = last_line(text);
+  return {std::count(text.begin(), text.end(), '\n'), chain_of(longest).value_or(0)};
+}
+
+// What a record becomes after the lines that are there.
+std::string chained_event(const File& file, const std::string& record) {
+  EventsMark before{};
+  try {
+    before = mark_of(file);
+  } catch (const EnvironmentError&) {
+    // it cannot be read back: what happened is told all the same, and the audit says that it broke
+  }
+  std::string object = fmt::format("{},\"line\":{}}}", record, before.lines + 1);
+  return chained(std::move(object), before.chain).text + '\n';
+}
+
 }  // namespace
 
 EventsLog::EventsLog(const std::filesystem::path& path)
-    : cut_(cut_lines(path, is_event)), file_(path) {}
+    : cut_(cut_lines(path, is_event)), file_(path, RecordFile::kWaitingBytes, chained_event) {}
+
+EventsMark EventsLog::mark() const {
+  return mark_of(File::open_read(file_.path()));
+}
 
 void EventsLog::record(std::string_view event, std::int64_t step, const Details& details) {
   require(details.is_object(), "the details of event ", event, " must be a JSON object");
   Details line = {{"time", utc_now()}, {"event", event}, {"step", step}};
   for (const auto& [key, value] : details.items()) {
-    require(!line.contains(key), "the event ", event, " repeats the key ", key);
+    require(!line.contains(key) && key != "line" && key != "chain", "the event ", event,
+            " repeats the key ", key);
     line[key] = value;
   }
-  file_.append(line.dump(-1, ' ', false, Details::error_handler_t::replace) + '\n');
+  std::string text = line.dump(-1, ' ', false, Details::error_handler_t::replace);
+  text.pop_back();  // the brace comes after what it gets when it is written
+  file_.append(std::move(text));
 }
 
 }  // namespace trireme

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "trainer/telemetry/cut_lines.h"
+#include "trainer/telemetry/ledger_line.h"
 #include "trainer/telemetry/record_file.h"
 
 namespace trireme {
@@ -38,6 +39,8 @@ namespace trireme {
 //   replica_checks       count mean_seconds bytes (of rank 0)
 //   stop                 reason exit_code
 // Others may be added; readers ignore what they do not know. Threads may share one.
+// Each ends with "line", its number from 1, and "chain" (chained_text.h): several processes write
+// the file, one at a time, and each line is chained to the last that is there.
 class EventsLog {
  public:
   using Details = nlohmann::ordered_json;  // an object, e.g. {{"path", p}, {"bytes", n}}
@@ -51,6 +54,8 @@ class EventsLog {
   void record(std::string_view event, std::int64_t step,
               const Details& details = Details::object());
   bool sync() { return file_.sync(); }
+  // What is there by now.
+  EventsMark mark() const;
 
  private:
   LinesCut cut_;

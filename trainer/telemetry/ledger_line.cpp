@@ -15,21 +15,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kChain = ",\"chain\":\"", kEnd = "\"}";
-constexpr std::size_t kDigits = 16;
-constexpr std::size_t kTail = kChain.size() + kDigits + kEnd.size();
-
-std::string hex(std::uint64_t bits) {
-  return fmt::format("{:016x}", bits);
-}
-
-std::optional<std::uint64_t> from_hex(std::string_view text) {
-  std::uint64_t bits = 0;
-  std::from_chars(text.data(), text.data() + text.size(), bits, 16);
-  if (text != hex(bits)) return std::nullopt;  // also other ways to write the same number
-  return bits;
-}
-
 Json ranges(const std::vector<data::SampleRange>& ranges) {
   Json list = Json::array();
   for (const data::SampleRange& range : ranges) list.push_back({range.first, range.end});
@@ -37,24 +22,29 @@ Json ranges(const std::vector<data::SampleRange>& ranges) {
 }
 
 Json to_json(const LedgerBegin& begin) {
-  return {{"begin", begin.why},
-          {"incarnation", begin.incarnation},
-          {"after", begin.after},
-          {"weights", begin.weights},
-          {"skip", ranges(begin.skip)},
-          {"data", begin.data},
-          {"computation", begin.computation}};
+  Json json{{"begin", begin.why},
+            {"incarnation", begin.incarnation},
+            {"after", begin.after},
+            {"weights", begin.weights},
+            {"skip", ranges(begin.skip)},
+            {"data", begin.data},
+            {"computation", begin.computation}};
+  if (begin.events) {
+    json["events"] = begin.events->lines;
+    json["events_chain"] = chain_text(begin.events->chain);
+  }
+  return json;
 }
 
 Json to_json(const LedgerStep& step) {
-  const auto bits = [](double value) { return hex(std::bit_cast<std::uint64_t>(value)); };
+  const auto bits = [](double value) { return chain_text(std::bit_cast<std::uint64_t>(value)); };
   return {{"step", step.step},
           {"incarnation", step.incarnation},
           {"samples", {step.samples.first, step.samples.end}},
           {"left_out", ranges(step.left_out)},
           {"sequences", step.sequences},
           {"tokens", step.tokens},
-          {"hash", hex(step.hash)},
+          {"hash", chain_text(step.hash)},
           {"loss", bits(step.loss)},
           {"grad_norm", bits(step.grad_norm)},
           {"lr", bits(step.lr)},
@@ -67,6 +57,7 @@ class Reader {
  public:
   explicit Reader(const Json& line) : line_(line) {}
 
+  bool has(const char* key) const { return line_.contains(key); }
   std::int64_t count(const char* key) const {
     const Json& value = at(key);
     if (!value.is_number_unsigned()) refuse(key, "a whole number");
@@ -75,7 +66,7 @@ class Reader {
     return static_cast<std::int64_t>(number);
   }
   std::uint64_t bits(const char* key) const {
-    const auto value = from_hex(text(key));
+    const auto value = chain_from(text(key));
     if (!value) refuse(key, "16 hex digits");
     return *value;
   }
@@ -129,7 +120,10 @@ LedgerBegin read_begin(const Reader& line) {
           .weights = line.text("weights"),
           .skip = line.ranges("skip"),
           .data = line.text("data"),
-          .computation = line.texts("computation")};
+          .computation = line.texts("computation"),
+          .events = line.has("events")
+                        ? std::optional(EventsMark{line.count("events"), line.bits("events_chain")})
+                        : std::nullopt};
 }
 
 LedgerStep read_step(const Reader& line) {
@@ -151,24 +145,7 @@ LedgerStep read_step(const Reader& line) {
 
 ChainedText ledger_text(const LedgerLine& line, std::uint64_t chain_before) {
   const Json json = std::visit([](const auto& some) { return to_json(some); }, line);
-  std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
-  text.pop_back();  // the brace
-  const std::uint64_t chain = XXH3_64bits_withSeed(text.data(), text.size(), chain_before);
-  text.append(kChain).append(hex(chain)).append(kEnd);
-  return {std::move(text), chain};
-}
-
-std::optional<std::uint64_t> chain_of(std::string_view text) {
-  if (text.size() < kTail || !text.ends_with(kEnd)) return std::nullopt;
-  const std::string_view tail = text.substr(text.size() - kTail);
-  if (!tail.starts_with(kChain)) return std::nullopt;
-  return from_hex(tail.substr(kChain.size(), kDigits));
-}
-
-bool follows(std::string_view text, std::uint64_t chain_before) {
-  const std::optional<std::uint64_t> chain = chain_of(text);
-  return chain == XXH3_64bits_withSeed(text.data(), text.size() - std::min(kTail, text.size()),
-                                       chain_before);
+  return chained(json.dump(-1, ' ', false, Json::error_handler_t::replace), chain_before);
 }
 
 LedgerLine parse_ledger_line(std::string_view text) {

@@ -8,8 +8,15 @@
 #include <vector>
 
 #include "data/left_out.h"
+#include "trainer/telemetry/chained_text.h"
 
 namespace trireme {
+
+// How far events.jsonl had come: its lines, and the chain of the last.
+struct EventsMark {
+  std::int64_t lines = 0;
+  std::uint64_t chain = 0;
+};
 
 // Where an incarnation of a run goes on: stands before the lines of its steps, and again before
 // those that follow a rollback.
@@ -21,6 +28,7 @@ struct LedgerBegin {
   std::vector<data::SampleRange> skip;             // data.skip
   std::string data;                                // SampleSource::fingerprint
   std::map<std::string, std::string> computation;  // what decides the bits of its steps
+  std::optional<EventsMark> events = {};  // on disk by then; not in those of earlier versions
 };
 
 // A step that was applied.
@@ -39,20 +47,9 @@ struct LedgerStep {
 
 using LedgerLine = std::variant<LedgerBegin, LedgerStep>;
 
-// A line of ledger.jsonl, without the newline: a JSON object whose last key, "chain", is the XXH3
-// of the text before it, keyed by the chain of the line before (0 for the first), so that a line
-// that was changed, lost or moved shows. It finds damage; it is no signature. Numbers whose bits
-// matter are their bits as 16 hex digits.
-struct ChainedText {
-  std::string text;
-  std::uint64_t chain = 0;
-};
+// A line of ledger.jsonl, without the newline, chained to the one before. Numbers whose bits matter
+// are their bits as 16 hex digits.
 ChainedText ledger_text(const LedgerLine& line, std::uint64_t chain_before);
-
-// The chain such a line ends with; nothing when it is none.
-std::optional<std::uint64_t> chain_of(std::string_view text);
-// Whether the line is as it was written, after a line with that chain.
-bool follows(std::string_view text, std::uint64_t chain_before);
 // Throws DataError that says what is wrong.
 LedgerLine parse_ledger_line(std::string_view text);
 

@@ -1,15 +1,46 @@
 #include "trainer/telemetry/record_file.h"
 
+#include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 namespace trireme {
 
-RecordFile::RecordFile(const std::filesystem::path& path, std::uint64_t waiting_limit)
-    : file_(File::open_append(path)), size_(file_.size()), waiting_limit_(waiting_limit) {}
+namespace {
+
+// While it lives, other processes wait that would write the same file. One that is frozen meanwhile
+// is not waited for without end: what has to be told is told.
+class Turn {
+ public:
+  explicit Turn(const File& file) : file_(file) {
+    constexpr int kMostTries = 1000;
+    constexpr timespec kBetween{.tv_sec = 0, .tv_nsec = 1'000'000};
+    for (int tries = 0; ::flock(file.descriptor(), LOCK_EX | LOCK_NB) != 0; ++tries) {
+      if ((errno != EWOULDBLOCK && errno != EINTR) || tries == kMostTries) return;
+      ::nanosleep(&kBetween, nullptr);
+    }
+  }
+  ~Turn() { ::flock(file_.descriptor(), LOCK_UN); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  const File& file_;
+};
+
+}  // namespace
+
+RecordFile::RecordFile(const std::filesystem::path& path, std::uint64_t waiting_limit,
+                       Finish finish)
+    : file_(finish ? File::open_read_append(path) : File::open_append(path)),
+      size_(file_.size()),
+      waiting_limit_(waiting_limit),
+      finish_(std::move(finish)) {}
 
 RecordFile::~RecordFile() {
   const std::lock_guard lock(mutex_);
@@ -47,8 +78,15 @@ std::uint64_t RecordFile::lost() const {
 }
 
 void RecordFile::write_waiting() {
+  std::optional<Turn> turn;
+  if (finish_ && !waiting_.empty()) {
+    turn.emplace(file_);
+    if (!torn_) size_ = file_.size();  // others have written
+  }
   while (!waiting_.empty()) {
-    if (!write_at_end(waiting_.front())) return;
+    if (torn_ && !cut_to_whole_records()) return;
+    const std::string& record = waiting_.front();
+    if (!write_at_end(finish_ ? finish_(file_, record) : record)) return;
     waiting_bytes_ -= waiting_.front().size();
     waiting_.pop_front();
   }
@@ -56,7 +94,6 @@ void RecordFile::write_waiting() {
 }
 
 bool RecordFile::write_at_end(std::string_view record) {
-  if (torn_ && !cut_to_whole_records()) return false;
   std::size_t done = 0;
   while (done < record.size()) {
     const ssize_t written = ::write(file_.descriptor(), record.data() + done, record.size() - done);

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -20,10 +21,14 @@ class RecordFile {
  public:
   static constexpr std::uint64_t kWaitingBytes = 16u << 20;
 
-  // Opens or creates; new records go after the present end. Throws EnvironmentError
-  // when the file cannot be opened for writing.
+  // What a record becomes when it is written, after what is in the file by then.
+  using Finish = std::function<std::string(const File& file, const std::string& record)>;
+
+  // Opens or creates; new records go after the present end. With `finish`, of a file that several
+  // processes write, one at a time. Throws EnvironmentError when the file cannot be opened for
+  // writing.
   explicit RecordFile(const std::filesystem::path& path,
-                      std::uint64_t waiting_limit = kWaitingBytes);
+                      std::uint64_t waiting_limit = kWaitingBytes, Finish finish = {});
   RecordFile(const RecordFile&) = delete;
   RecordFile& operator=(const RecordFile&) = delete;
   ~RecordFile();
@@ -33,6 +38,7 @@ class RecordFile {
   // False when records still wait or the file system refused (told once, too).
   bool sync();
 
+  const std::filesystem::path& path() const { return file_.path(); }
   std::uint64_t waiting() const;  // records not in the file yet
   std::uint64_t lost() const;     // records given up
 
@@ -48,6 +54,7 @@ class RecordFile {
   File file_;
   std::uint64_t size_;  // bytes of whole records in the file
   std::uint64_t waiting_limit_;
+  Finish finish_;
   std::deque<std::string> waiting_;
   std::uint64_t waiting_bytes_ = 0;
   std::uint64_t lost_ = 0;

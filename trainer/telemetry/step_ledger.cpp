@@ -26,9 +26,9 @@ StepLedger::StepLedger(const std::filesystem::path& path, const LedgerBegin& beg
 }
 
 void StepLedger::write(const LedgerLine& line) {
-  ChainedText chained = ledger_text(line, chain_);
-  chain_ = chained.chain;
-  file_.append(std::move(chained.text) + '\n');
+  ChainedText next = ledger_text(line, chain_);
+  chain_ = next.chain;
+  file_.append(std::move(next.text) + '\n');
 }
 
 }  // namespace trireme

@@ -33,7 +33,7 @@ TEST(EventsLog, an_event_has_its_time_in_utc_its_step_and_its_details) {
   EXPECT_EQ(lines[0].at("event"), "checkpoint");
   EXPECT_EQ(lines[0].at("step"), 100);
   EXPECT_EQ(lines[0].at("bytes"), 12345);
-  EXPECT_EQ(lines[1].size(), 3u);
+  EXPECT_EQ(lines[1].size(), 5u);  // with its number and chain
   const std::regex iso(R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)");
   EXPECT_TRUE(std::regex_match(lines[0].at("time").get<std::string>(), iso)) << lines[0];
 }
@@ -48,6 +48,30 @@ TEST(EventsLog, keeps_earlier_events_and_drops_a_torn_line) {
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_EQ(lines[0].at("event"), "start");
   EXPECT_EQ(lines[1].at("event"), "resume");
+}
+
+TEST(EventsLog, chains_the_lines_of_several_writers_in_the_order_of_the_file) {
+  const ScratchFolder folder;
+  const auto path = folder / "events.jsonl";
+  replace_text(path, "{\"time\":\"of an earlier version\"}\n");
+  EventsLog ranks(path), supervisor(path);
+  for (int step = 0; step < 4; ++step) {
+    ranks.record("checkpoint", step);
+    supervisor.record("failure", step, {{"text", std::string(step == 1 ? 100'000 : 1, 'x')}});
+  }
+  std::istringstream text(read_text(path));
+  std::uint64_t chain = 0;
+  std::int64_t number = 1;
+  std::string line;
+  std::getline(text, line);
+  while (std::getline(text, line)) {
+    EXPECT_TRUE(follows(line, chain)) << line;
+    EXPECT_EQ(json::parse(line).at("line"), ++number);
+    chain = chain_of(line).value_or(0);
+  }
+  EXPECT_EQ(number, 9);
+  EXPECT_EQ(ranks.mark().lines, 9);
+  EXPECT_EQ(supervisor.mark().chain, chain);
 }
 
 TEST(EventsLog, any_bytes_make_valid_json) {
