@@ -42,7 +42,11 @@ Watch::Watch(Setup setup)
       sought_(setup_.leaders.size()),
       wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   if (wake_ < 0) throw EnvironmentError("no file descriptor is left for the watchdog");
-  for (std::size_t r = 0; r < world_.size(); ++r) world_[r].host = setup_.hosts[r];
+  for (std::size_t r = 0; r < world_.size(); ++r) {
+    world_[r].host = setup_.hosts[r];
+    // Nothing was heard yet: it has stood still since now, not since the machine was started.
+    known_[r].page_received = ledger_now();
+  }
 }
 
 Watch::~Watch() {
