@@ -101,12 +101,17 @@ def a_run_that_diverges_says_so_and_keeps_its_checkpoints(workshop):
 
 @fact
 def an_address_space_that_is_too_small_is_refused_before_a_library_loops_in_it(workshop):
+    version = workshop.run("--version").done().out
     for kilobytes in 200_000, 300_000:
         done = subprocess.run(["sh", "-c", f'ulimit -v {kilobytes} && exec "$0" --version',
                                str(workshop.trireme)], capture_output=True, text=True, timeout=30)
+        # CUDA's libraries do not even fit in: the loader says so before any of the program runs.
+        if "built without CUDA" not in version and done.returncode == 127:
+            check("failed to map" in done.stderr or "cannot" in done.stderr, done.stderr)
+            continue
         check(done.returncode == 5, f"exit {done.returncode}:", done.stderr)
         check(done.stderr.count("\n") == 1 and "ulimit -v" in done.stderr, done.stderr)
-    enough = subprocess.run(["sh", "-c", 'ulimit -v 8000000 && exec "$0" --version',
+    enough = subprocess.run(["sh", "-c", 'ulimit -v 16000000 && exec "$0" --version',
                              str(workshop.trireme)], capture_output=True, text=True, timeout=30)
     check(enough.returncode == 0, enough.stderr)
 

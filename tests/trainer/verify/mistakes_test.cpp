@@ -170,9 +170,11 @@ TEST(Layouts, without_a_mistake_are_equal) {
       EXPECT_FALSE(finding.difference) << text_of(finding);
       EXPECT_EQ(finding.tolerances.exact, layout.tensor == 1 && data_ranks(layout) == 1);
       if (family != Family::kGpt2) continue;
-      config.training.dtype = "bfloat16";
-      const Finding in_half = verify(config, nullptr);
-      EXPECT_FALSE(in_half.difference) << text_of(in_half);
+      for (const char* dtype : {"bfloat16", "float16"}) {
+        config.training.dtype = dtype;
+        const Finding in_half = verify(config, nullptr);
+        EXPECT_FALSE(in_half.difference) << dtype << '\n' << text_of(in_half);
+      }
     }
   }
 }
