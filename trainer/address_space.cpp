@@ -38,6 +38,7 @@ void require_address_space(int, char**, char**) {
 }
 
 // What stands here runs before the constructors of all libraries.
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): it points to a function
 [[gnu::section(".preinit_array"), gnu::used]] void (*const kFirst)(int, char**,
                                                                    char**) = require_address_space;
 
