@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -84,12 +85,31 @@ TEST(Crash, a_kill_at_any_moment_leaves_only_good_checkpoints) {
   }
 }
 
+// While it lives, children of this process stand still from their first instruction on, so that
+// whoever means to kill one is in time.
+class StoppedChildren {
+ public:
+  StoppedChildren() {
+    static const int hooked = ::pthread_atfork(nullptr, nullptr, [] {
+      if (wanted) ::raise(SIGSTOP);
+    });
+    EXPECT_EQ(hooked, 0);
+    wanted = true;
+  }
+  StoppedChildren(const StoppedChildren&) = delete;
+  StoppedChildren& operator=(const StoppedChildren&) = delete;
+  ~StoppedChildren() { wanted = false; }
+
+ private:
+  static inline bool wanted = false;
+};
+
 TEST(Crash, a_killed_writer_process_costs_a_checkpoint_and_not_the_run) {
   const Scratch scratch;
   const Lease lease(scratch.path());
   Store store(scratch.path(), lease);
-  const State state(5, 4'000);  // large enough for the killer below to be in time
-  store.commit(State(4, 4'000).snapshot(1));
+  const State state(5);
+  store.commit(State(4).snapshot(1));
   const pid_t killer = ::fork();
   if (killer == 0) {
     const pid_t parent = ::getppid();
@@ -103,6 +123,7 @@ TEST(Crash, a_killed_writer_process_costs_a_checkpoint_and_not_the_run) {
   }
   std::string why;
   try {
+    const StoppedChildren stopped;
     store.commit(state.snapshot(2));
   } catch (const EnvironmentError& error) {
     why = error.what();
