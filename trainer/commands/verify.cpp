@@ -100,12 +100,15 @@ Command make_verify(CLI::App& program, const std::vector<Override>& overrides) {
   app->add_flag("--synthetic", options->synthetic, "Random tokens; no token files are read");
   app->add_flag("--json", options->json, "For programs");
   app->footer(
-      "Trains both layouts from the same weights on the same samples, and compares losses, norms,\n"
-      "all gradients and all weights; nothing is written. The gains and biases start a little off\n"
+      "Trains both layouts from the same weights on the same samples, and compares which samples\n"
+      "are read, losses, all gradients (each, and as a whole), and then, both optimizers having\n"
+      "the same gradients, norms, moments and all weights; nothing is written. The gains and "
+      "biases start a little off\n"
       "ones and zeros, where a mistake in them shows; the learning rate is optimizer.lr from the\n"
       "first step. Both models are held at once. Fails when they differ, with the first\n"
       "parameter that does and the likely cause; what is allowed depends on the dtype, and is\n"
-      "nothing where job.reproducible promises the same bits.\n"
+      "nothing where job.reproducible promises the same bits. Where they are equal it says what\n"
+      "the steps did not try, such as a clip that never acted.\n"
       "Keys of the command line are for both: --model.num_hidden_layers=2 makes the model small,\n"
       "as float64 wants it.\n"
       "Starts its ranks by mpirun, unless it was started by mpirun or srun with the larger\n"

@@ -4,16 +4,15 @@
 
 namespace trireme {
 
-Filled fill_step(Engine& engine, const RankGroups& groups, const data::SampleSource& source,
-                 std::uint64_t first, std::uint64_t end, const data::LeftOut& left_out) {
+Filled fill_step(Engine& engine, const RankGroups& groups, std::uint64_t first,
+                 const FillPart& fill) {
   const std::int64_t size = engine.spec().micro_batch;
   const MicroBatches of_step = engine.micro_batches();
   Filled own_part;
   for (std::int64_t own = 0; own < of_step.of_each; ++own) {
     const std::int64_t number = of_step.number(engine.data_rank(), own);
-    const Filled filled =
-        fill_batch(engine.batch().part(own * size, size), source,
-                   first + static_cast<std::uint64_t>(number * size), end, left_out);
+    const Filled filled = fill(engine.batch().part(own * size, size),
+                               first + static_cast<std::uint64_t>(number * size));
     own_part.valid += filled.valid;
     own_part.hash += filled.hash;
   }
@@ -26,6 +25,13 @@ Filled fill_step(Engine& engine, const RankGroups& groups, const data::SampleSou
   return {
       .valid = static_cast<std::int64_t>(sums[0]),
       .hash = static_cast<std::uint64_t>(sums[1]) + (static_cast<std::uint64_t>(sums[2]) << 32)};
+}
+
+Filled fill_step(Engine& engine, const RankGroups& groups, const data::SampleSource& source,
+                 std::uint64_t first, std::uint64_t end, const data::LeftOut& left_out) {
+  return fill_step(engine, groups, first, [&](const TokenBatch& part, std::uint64_t sample) {
+    return fill_batch(part, source, sample, end, left_out);
+  });
 }
 
 }  // namespace trireme

@@ -8,6 +8,7 @@
 #include <map>
 #include <numeric>
 
+#include "trainer/verify/ratio.h"
 #include "trainer/verify/rows.h"
 
 namespace trireme::verify {
@@ -96,25 +97,6 @@ std::optional<Cause> missing_sum(const Evidence& evidence) {
   return std::nullopt;
 }
 
-std::string fitting_sizes(const Evidence& evidence, double size) {
-  std::string names;
-  const auto offer = [&](const std::string& name, double value) {
-    if (value > 1 && close(value, size, 1e-3 * size))
-      names += (names.empty() ? "" : ", or ") + name;
-  };
-  const Sharing& s = evidence.sharing;
-  const auto axis = [&](const char* name, std::int64_t extent) {
-    offer(fmt::format("the size of the axis '{}'", name), static_cast<double>(extent));
-  };
-  axis("tensor", s.tensor);
-  axis("data", s.data);
-  axis("pipeline", s.pipeline);
-  offer("the number of micro-batches of a step", static_cast<double>(s.micro_batches));
-  offer("the number of micro-batches of a rank",
-        static_cast<double>(s.micro_batches) / static_cast<double>(s.data));
-  return names;
-}
-
 std::optional<Cause> constant_ratio(const Evidence& evidence, const Values& values) {
   const double squares = dot(evidence.expected, evidence.expected);
   if (squares == 0) return std::nullopt;
@@ -123,27 +105,7 @@ std::optional<Cause> constant_ratio(const Evidence& evidence, const Values& valu
     const double allowed = evidence.tolerance * std::max(1.0, 2 * std::fabs(ratio));
     if (!close(values[i], ratio * evidence.expected[i], allowed)) return std::nullopt;
   }
-  if (close(ratio, 0, 1e-6)) {
-    return Cause{"no-gradient",
-                 "it is zero everywhere: nothing has added to it, or all of it was "
-                 "overwritten"};
-  }
-  if (close(ratio, 1, 1e-3)) return std::nullopt;
-  if (const std::string fits = fitting_sizes(evidence, ratio); !fits.empty()) {
-    return Cause{"counted-twice",
-                 fmt::format("every element is {:.6g} times as large, which is {}: a sum is made "
-                             "once too often, or a mean is taken for a sum",
-                             ratio, fits)};
-  }
-  if (const std::string fits = fitting_sizes(evidence, 1 / ratio); !fits.empty()) {
-    return Cause{"divided-twice",
-                 fmt::format("every element is 1/{:.6g} of what it should be, which is {}: it is "
-                             "divided once too often, or but one rank's equal part is there",
-                             1 / ratio, fits)};
-  }
-  return Cause{"scaled", fmt::format("every element is {:.6g} times as large, the size of no axis: "
-                                     "a factor, such as the number of tokens, is another",
-                                     ratio)};
+  return cause_of_ratio(ratio, evidence.sharing, 1e-3);
 }
 
 std::string listed(const std::vector<std::size_t>& numbers) {
@@ -265,6 +227,49 @@ std::optional<Cause> cause_of_gradient(const Evidence& evidence) {
   return std::nullopt;
 }
 
+std::optional<Cause> cause_of_moment(const Evidence& evidence) {
+  const Values values = standing(evidence);
+  if (auto copies = some_copies(evidence)) return copies;
+  const double squares = dot(evidence.expected, evidence.expected);
+  const double ratio = dot(values, evidence.expected) / std::max(squares, 1e-300);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double allowed = evidence.tolerance * std::max(1.0, 2 * std::fabs(ratio));
+    if (!close(values[i], ratio * evidence.expected[i], allowed)) return std::nullopt;
+  }
+  return Cause{"clip", fmt::format("every element is {:.6g} times as large, though the gradients "
+                                   "and their norm are right: they are clipped to another norm "
+                                   "than training.max_norm, or scaled again",
+                                   ratio)};
+}
+
+// The update, in terms of the right one and of the weights before it.
+std::optional<Cause> other_update(const Evidence& evidence, const Values& values) {
+  Values moved = values, right = evidence.expected;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    moved[i] -= evidence.before[i];
+    right[i] -= evidence.before[i];
+  }
+  const auto found = combination_of(moved, {right, evidence.before}, evidence.update_tolerance);
+  if (!found) return std::nullopt;
+  const double times = (*found)[0], kept = (*found)[1];
+  constexpr double kRound = 1e-2;
+  // 1 where there is no decay, -1 where it is made twice
+  const double decays = evidence.decay > 0 ? kept / evidence.decay : 0;
+  if (!close(times, 1, kRound)) {
+    return Cause{"learning-rate",
+                 fmt::format("the update is {:.4g} times as large as it should be: the learning "
+                             "rate is another",
+                             times)};
+  }
+  if (close(decays, 0, kRound)) return std::nullopt;
+  return Cause{"decay",
+               close(decays, 1, kRound)
+                   ? "the update is right but for its decay, which is not made"
+                   : fmt::format("the update is right but for its decay, which is {:.4g} times "
+                                 "as large",
+                                 1 - decays)};
+}
+
 std::optional<Cause> cause_of_weight(const Evidence& evidence) {
   const Values values = standing(evidence);
   auto copies = some_copies(evidence);
@@ -272,6 +277,9 @@ std::optional<Cause> cause_of_weight(const Evidence& evidence) {
     if (auto found = moved_rows(evidence, values)) return found;
     if (!evidence.before.empty() && all_close(values, evidence.before, evidence.tolerance)) {
       return Cause{"not-updated", "it is what it was before the step: the update was not made"};
+    }
+    if (!evidence.before.empty()) {
+      if (auto found = other_update(evidence, values)) return found;
     }
   }
   if (!copies) return std::nullopt;

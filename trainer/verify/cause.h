@@ -17,6 +17,8 @@ struct Cause {
 // constant ratio, a micro-batch that is lost leaves a combination of the others', rows that were
 // taken from the wrong place are there, elsewhere.
 std::optional<Cause> cause_of_gradient(const Evidence& evidence);
+// Of the optimizer's, made of gradients that are right.
+std::optional<Cause> cause_of_moment(const Evidence& evidence);
 std::optional<Cause> cause_of_weight(const Evidence& evidence);
 
 // `values` as a combination of `terms`: its coefficients, if it is one within the tolerance.

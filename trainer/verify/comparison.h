@@ -20,9 +20,13 @@ struct TensorResult {
   int rank = -1;
   double value = 0, expected = 0;
 
-  std::int64_t doubtful = 0;  // so many may be wrong
+  // Least squares over all copies of the parameters of its weight: the factor by which the
+  // reference's are these. Roundings, which part elements, cancel in it.
+  double cross = 0, expected_squares = 0;
+  double ratio() const { return expected_squares > 0 ? cross / expected_squares : 1; }
+  bool scaled = false;  // it is further from 1 than is allowed
 
-  bool differs() const { return wrong > doubtful; }
+  bool differs() const { return wrong > 0 || scaled; }
 };
 
 // Compares what two subjects hold, element by element in pieces of bounded size: each is made
@@ -35,13 +39,23 @@ class Comparison {
              const Tensors& tensors)
       : subject_(subject), reference_(reference), ranks_(ranks), tensors_(tensors) {}
 
-  // By tensor; the same on all ranks. Collective. A weight may be as far off as the gradients of
-  // its last step allow (Tolerances::weight).
-  std::vector<TensorResult> compare(Quantity quantity, const Tolerances& tolerances,
-                                    double largest_update);
+  // What is compared: a moment by its name, weights after so many updates at a learning rate.
+  struct Of {
+    Quantity quantity;
+    std::string moment = {};
+    double learning_rate = 0;
+    std::int64_t updates = 0;
+  };
+  // By tensor; the same on all ranks. Collective.
+  std::vector<TensorResult> compare(const Of& of, const Tolerances& tolerances);
+
+  // From here on the reference has the subject's gradients: what optimizers make of the same ones
+  // is the same but for its own roundings, however coarse the gradients' dtype. Collective.
+  void hand_over_gradients();
 
  private:
-  void scan(Quantity quantity, std::vector<TensorResult>& results) const;
+  void scan(const Of& of, std::vector<TensorResult>& results) const;
+  void find_scaled(double most, std::vector<TensorResult>& results) const;
   void share_scales(std::vector<TensorResult>& results);
   void join(std::vector<TensorResult>& results);
 
@@ -50,6 +64,8 @@ class Comparison {
   Communicator& ranks_;
   const Tensors& tensors_;
 };
+
+bool any_differs(const std::vector<TensorResult>& results);
 
 // Adds what stands here of elements [first, first + into.size()) of all to `into`.
 void add_standing(const Subject& subject, const std::vector<Held>& held, const Tensors& tensors,

@@ -40,7 +40,9 @@ struct Evidence {
   std::vector<Holder> holders;
   // The reference's gradients of each micro-batch alone; empty: not known.
   std::vector<std::vector<double>> by_micro_batch;
-  std::vector<double> before;  // of a weight, before the step; empty: not known
+  std::vector<double> before;   // of a weight, before the step; empty: not known
+  double decay = 0;             // what a step takes of it: learning rate by weight decay
+  double update_tolerance = 0;  // of the weight after the step
   Sharing sharing;
 };
 

@@ -16,6 +16,7 @@ std::string line(const char* name, const std::string& text) {
 
 std::string tensor_text(const Difference& d) {
   const std::string shape = say(d.shape);
+  if (d.at.empty()) return fmt::format("{} {}, all of it, fitted", d.tensor, shape);
   return fmt::format("{} {}, element [{}], on rank {}; {} of {} elements of all copies", d.tensor,
                      shape, fmt::join(d.at, ", "), d.rank, d.wrong, d.elements);
 }
@@ -29,7 +30,7 @@ std::string difference_text(const Difference& d) {
   text +=
       line("values", fmt::format("{:.9g} where {:.9g} is right", d.pair.value, d.pair.expected));
   text += line("by", fmt::format("{:.3g} of {}; allowed is {:.3g}", d.share,
-                                 d.tensor.empty() ? "it" : "the largest of its weight", d.allowed));
+                                 d.at.empty() ? "it" : "the largest of its weight", d.allowed));
   if (!d.origin.empty() && d.origin != d.tensor) {
     text += line("origin", fmt::format("{} comes first in the backward", d.origin));
   }
@@ -60,6 +61,19 @@ std::string step_text(const StepFinding& step) {
 
 }  // namespace
 
+StepFinding::Largest StepFinding::of(const std::vector<TensorResult>& results,
+                                     const Tensors& tensors, bool of_scale) {
+  StepFinding::Largest largest;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const TensorResult& result = results[i];
+    const double share =
+        of_scale ? result.difference / std::max(result.scale, 1e-300) : result.difference;
+    if (result.difference == 0 || share <= largest.share) continue;
+    largest = {share, tensors[i].name};
+  }
+  return largest;
+}
+
 std::string text_of(const Finding& finding) {
   std::string text;
   for (const StepFinding& step : finding.steps) {
@@ -68,13 +82,14 @@ std::string text_of(const Finding& finding) {
   }
   if (finding.difference) return text + difference_text(*finding.difference);
   const Tolerances& t = finding.tolerances;
-  return text + fmt::format(
-                    "equal: {} parameters of {} elements, {}\n", finding.parameters,
-                    finding.elements,
-                    t.exact ? std::string("to the bit")
-                            : fmt::format("losses within {:.0e}, norms {:.0e}, gradients {:.0e} of "
-                                          "their weight's largest in the first step, more later",
-                                          t.loss, t.grad_norm, t.gradient));
+  text += fmt::format(
+      "equal: {} parameters of {} elements, {}\n", finding.parameters, finding.elements,
+      t.exact ? std::string("to the bit")
+              : fmt::format("losses within {:.0e}, gradients {:.0e} of their weight's largest and "
+                            "{:.0e} as a whole, what optimizers make of the same ones {:.0e}",
+                            t.loss, t.gradient, t.ratio, t.update));
+  for (const std::string& one : finding.not_proven) text += fmt::format("not proven: {}\n", one);
+  return text;
 }
 
 std::string json_of(const Finding& finding) {
@@ -92,16 +107,20 @@ std::string json_of(const Finding& finding) {
             {"tolerances",
              {{"exact", t.exact},
               {"loss", t.loss},
-              {"grad_norm", t.grad_norm},
-              {"gradient", t.gradient}}},
+              {"grad_norm", t.update},
+              {"gradient", t.gradient},
+              {"ratio", t.ratio},
+              {"update", t.update}}},
             {"steps", Json::array()}};
   for (const StepFinding& step : finding.steps) {
     json["steps"].push_back({{"step", step.step},
                              {"loss", pair(step.loss)},
                              {"grad_norm", pair(step.grad_norm)},
                              {"gradients", largest(step.gradient)},
+                             {"ratio", largest(step.ratio)},
                              {"weights", largest(step.weight)}});
   }
+  if (!finding.difference) json["not_proven"] = finding.not_proven;
   if (finding.difference) {
     const Difference& d = *finding.difference;
     json["difference"] = {{"step", d.step},

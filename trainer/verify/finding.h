@@ -25,7 +25,10 @@ struct StepFinding {
     double share = 0;
     std::string tensor;
   };
+  static Largest of(const std::vector<TensorResult>& results, const Tensors& tensors,
+                    bool of_scale);
   Largest gradient, weight;
+  Largest ratio;  // of a weight's whole gradient to the reference's, less 1
 };
 
 // Where the two part.
@@ -35,7 +38,7 @@ struct Difference {
   std::string tensor;  // the first in the model's order; empty: none, the number itself
   std::string origin;  // of gradients, the first in the order of the backward
   Shape shape;
-  std::vector<std::int64_t> at;  // the first element that differs
+  std::vector<std::int64_t> at;  // the first element that differs; empty: all of it together
   int rank = 0;
   Pair pair;
   double share = 0, allowed = 0;         // of the largest gradient of the weight, or of the number
@@ -50,6 +53,7 @@ struct Finding {
   Tolerances tolerances;
   std::vector<StepFinding> steps;
   std::optional<Difference> difference;  // the first
+  std::vector<std::string> not_proven;   // that the steps did not try
 };
 
 // For people, and for programs as JSON.

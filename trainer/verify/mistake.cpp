@@ -9,6 +9,7 @@
 #include "model/base/error.h"
 #include "trainer/verify/mistaken_calls.h"
 #include "trainer/verify/mistaken_inputs.h"
+#include "trainer/verify/mistaken_updates.h"
 
 namespace trireme::verify {
 namespace {
@@ -21,6 +22,7 @@ std::map<std::string, Make> all() {
     makes.emplace(call.name, [call] { return make_mistake(call); });
   }
   for (const auto& [name, make] : input_mistakes()) makes.emplace(name, make);
+  for (const auto& [name, make] : update_mistakes()) makes.emplace(name, make);
   return makes;
 }
 

@@ -5,7 +5,12 @@
 #include <vector>
 
 #include "parallel/comm/launcher.h"
+#include "trainer/config/run_config.h"
 #include "trainer/engine/rank_groups.h"
+
+namespace trireme {
+struct EngineSpec;
+}
 
 namespace trireme::verify {
 
@@ -34,7 +39,11 @@ class Mistake {
 
   // In the order in which a step comes to them.
   virtual void make_in(RankGroups& /*groups*/) {}
+  virtual void in_spec(EngineSpec& /*spec*/, const ParallelismConfig& /*layout*/) {}
   virtual void in_first_weights(const Subject& /*subject*/) {}
+  virtual std::uint64_t in_first_sample(const Subject& /*subject*/, std::uint64_t first) {
+    return first;
+  }
   virtual void in_batch(const Subject& /*subject*/, const Samples& /*samples*/,
                         std::int64_t /*step*/) {}
   virtual std::int64_t in_valid_tokens(const Subject& /*subject*/, std::int64_t valid) {
@@ -42,6 +51,8 @@ class Mistake {
   }
   virtual void in_gradients(const Subject& /*subject*/) {}
   virtual std::int64_t in_update_number(std::int64_t update) { return update; }
+  virtual double in_learning_rate(const Subject& /*subject*/, double rate) { return rate; }
+  virtual void in_weights(const Subject& /*subject*/) {}
 
  protected:
   void note_made() { made_ = true; }

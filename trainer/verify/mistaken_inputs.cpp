@@ -28,6 +28,13 @@ TokenBatch micro_batch(const Subject& subject, std::int64_t own) {
   return subject.engine().batch().part(own * size, size);
 }
 
+void refill(const Subject& subject, const Samples& samples, std::int64_t step, std::int64_t own,
+            std::int64_t number) {
+  const TokenBatch part = micro_batch(subject, own);
+  samples.fill_part(part,
+                    samples.first_of(step) + static_cast<std::uint64_t>(number * part.sequences));
+}
+
 // Key heads are given to the tensor ranks in the wrong order.
 class SwappedHeads final : public Mistake {
  public:
@@ -66,7 +73,7 @@ class DoubledMicroBatch final : public Mistake {
   void in_batch(const Subject& subject, const Samples& samples, std::int64_t step) override {
     Engine& engine = subject.engine();
     if (engine.data_rank() != 0 || engine.spec().micro_batches < 2 || step < 1) return;
-    samples.fill_one(micro_batch(subject, 1), step, engine.micro_batches().number(0, 0));
+    refill(subject, samples, step, 1, engine.micro_batches().number(0, 0));
     note_made();
   }
 };
@@ -78,7 +85,7 @@ class SameData final : public Mistake {
     Engine& engine = subject.engine();
     if (step < 1 || subject.groups().data->size() == 1) return;
     for (std::int64_t own = 0; own < engine.spec().micro_batches; ++own) {
-      samples.fill_one(micro_batch(subject, own), step, engine.micro_batches().number(0, own));
+      refill(subject, samples, step, own, engine.micro_batches().number(0, own));
     }
     note_made();
   }

@@ -57,12 +57,13 @@ std::vector<double> Sampling::values(const Subject& of, const std::vector<Held>&
   return values;
 }
 
-std::vector<double> Sampling::expected(std::size_t tensor, Quantity quantity) const {
+std::vector<double> Sampling::expected(std::size_t tensor, Quantity quantity,
+                                       const std::string& moment) const {
   std::vector<double> found(elements(tensor).size());
   if (reference_.takes_part()) {
     const bool is_gradient = quantity == Quantity::kGradient;
-    const Quantity stored = is_gradient ? quantity : Quantity::kMaster;
-    found = values(reference_, held_by(reference_, tensors_, stored), tensor, 0, true);
+    const Quantity stored = quantity == Quantity::kValue ? Quantity::kMaster : quantity;
+    found = values(reference_, held_by(reference_, tensors_, stored, moment), tensor, 0, true);
     for (double& value : found) value /= is_gradient ? reference_.loss_scale() : 1;
   }
   Stream stream;
@@ -86,7 +87,26 @@ std::vector<double> Sampling::initial(std::size_t tensor) const {
   return values;
 }
 
-Evidence Sampling::evidence(std::size_t tensor, Quantity quantity, double tolerance) {
+Sharing Sampling::sharing() const {
+  const ParallelismConfig& layout = subject_.config().parallelism;
+  Sharing sharing{.pipeline = layout.pipeline,
+                  .data = data_ranks(layout),
+                  .tensor = layout.tensor,
+                  .micro_batches = microbatches(subject_.config()) * data_ranks(layout),
+                  .data_rank_of = {}};
+  const bool shared = layout.zero >= 2 && layout.data_shard > 1;
+  const MicroBatches numbers{sharing.data, microbatches(subject_.config()), shared};
+  sharing.data_rank_of.resize(static_cast<std::size_t>(sharing.micro_batches));
+  for (std::int64_t rank = 0; rank < numbers.ranks; ++rank) {
+    for (std::int64_t own_one = 0; own_one < numbers.of_each; ++own_one) {
+      sharing.data_rank_of[static_cast<std::size_t>(numbers.number(rank, own_one))] = rank;
+    }
+  }
+  return sharing;
+}
+
+Evidence Sampling::evidence(std::size_t tensor, Quantity quantity, double tolerance,
+                            const std::string& moment) {
   const Tensors::Entry& entry = tensors_[tensor];
   const Grid grid = grid_of(entry.shape, ranks_.size());
   Evidence found{.tensor = entry.name,
@@ -97,7 +117,7 @@ Evidence Sampling::evidence(std::size_t tensor, Quantity quantity, double tolera
                  .all_rows = grid.rows == grid.all_rows,
                  .part_rows = entry.part_rows,
                  .tolerance = tolerance,
-                 .expected = expected(tensor, quantity),
+                 .expected = expected(tensor, quantity, moment),
                  .holders = {},
                  .by_micro_batch = {},
                  .before = {},
@@ -107,7 +127,7 @@ Evidence Sampling::evidence(std::size_t tensor, Quantity quantity, double tolera
   const std::size_t count = found.expected.size(), each = kPlace + 2 * count;
   std::vector<double> own(each, std::nan(""));
   if (subject_.takes_part()) {
-    const std::vector<Held> held = held_by(subject_, tensors_, quantity);
+    const std::vector<Held> held = held_by(subject_, tensors_, quantity, moment);
     const RankGroups& groups = subject_.groups();
     const bool stands = std::any_of(held.begin(), held.end(), [&](const Held& run) {
       return run.tensor == tensor && run.stands;
@@ -138,20 +158,7 @@ Evidence Sampling::evidence(std::size_t tensor, Quantity quantity, double tolera
                              .left_over = {rest, rest + static_cast<std::ptrdiff_t>(count)},
                              .stands = from[4] != 0});
   }
-  const ParallelismConfig& layout = subject_.config().parallelism;
-  found.sharing = {.pipeline = layout.pipeline,
-                   .data = data_ranks(layout),
-                   .tensor = layout.tensor,
-                   .micro_batches = microbatches(subject_.config()) * data_ranks(layout),
-                   .data_rank_of = {}};
-  const bool shared = layout.zero >= 2 && layout.data_shard > 1;
-  const MicroBatches numbers{found.sharing.data, microbatches(subject_.config()), shared};
-  found.sharing.data_rank_of.resize(static_cast<std::size_t>(found.sharing.micro_batches));
-  for (std::int64_t rank = 0; rank < numbers.ranks; ++rank) {
-    for (std::int64_t own_one = 0; own_one < numbers.of_each; ++own_one) {
-      found.sharing.data_rank_of[static_cast<std::size_t>(numbers.number(rank, own_one))] = rank;
-    }
-  }
+  found.sharing = sharing();
   return found;
 }
 

@@ -13,9 +13,13 @@ class Sampling {
       : subject_(subject), reference_(reference), ranks_(ranks), tensors_(tensors) {}
 
   // Without by_micro_batch and before.
-  Evidence evidence(std::size_t tensor, Quantity quantity, double tolerance);
+  Evidence evidence(std::size_t tensor, Quantity quantity, double tolerance,
+                    const std::string& moment = {});
+  // How the subject's ranks share a step; not collective.
+  Sharing sharing() const;
   // What the reference has now of the same elements.
-  std::vector<double> expected(std::size_t tensor, Quantity quantity) const;
+  std::vector<double> expected(std::size_t tensor, Quantity quantity,
+                               const std::string& moment = {}) const;
   // What they were before the first step.
   std::vector<double> initial(std::size_t tensor) const;
 

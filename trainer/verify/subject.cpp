@@ -44,7 +44,8 @@ Subject::Subject(const RunConfig& config, World& world, Device device, Mistake* 
       loss_scale_(config.training.dtype == "float16" ? kFloat16Scale : 1) {
   if (world.rank() >= ranks_) return;
   if (mistake) mistake->make_in(groups_);
-  const EngineSpec spec = engine_spec(config_);
+  EngineSpec spec = engine_spec(config_);
+  if (mistake) mistake->in_spec(spec, config_.parallelism);
   EnginePlan plan;
   checkpoint::Team(*groups_.all).together([&] {
     plan = plan_engine(spec, groups_, device);

@@ -35,15 +35,30 @@ const char* name_of(Quantity quantity) {
       return "weight";
     case Quantity::kValue:
       return "weight as the layers read it";
+    case Quantity::kMoment:
+      return "moment";
   }
   return "";
 }
 
-std::vector<Held> held_by(const Subject& subject, const Tensors& tensors, Quantity quantity) {
+std::vector<Held> held_by(const Subject& subject, const Tensors& tensors, Quantity quantity,
+                          const std::string& moment) {
   const ParamStore& params = subject.engine().params();
   const RankGroups& groups = subject.groups();
   const bool first_replica = groups.replicate->rank() == 0;
   std::vector<Held> all;
+  if (quantity == Quantity::kMoment) {
+    for (const ShardedOptimizer::State& state : subject.engine().optimizer().states()) {
+      if (state.name != moment) continue;
+      for (const auto& [owned, at] : state.parts) {
+        if (owned->count == 0) continue;
+        all.push_back({tensors.index(owned->param->spec.name), owned->param, owned->first,
+                       state.flat.slice(at, owned->count),
+                       owned->param->counted() && first_replica});
+      }
+    }
+    return all;
+  }
   if (quantity != Quantity::kValue) {
     for (const ParamStore::Owned& owned : params.owned()) {
       if (owned.count == 0) continue;

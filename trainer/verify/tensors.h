@@ -38,6 +38,7 @@ enum class Quantity : std::uint8_t {
   kGradient,  // before the clip
   kMaster,    // what the optimizer updates
   kValue,     // what the layers read, where a rank holds it whole
+  kMoment,    // what the optimizer keeps of the gradients, under one name
 };
 const char* name_of(Quantity quantity);
 
@@ -50,7 +51,8 @@ struct Held {
   bool stands;         // over the ranks of a subject every element stands once
 };
 // Of a rank that takes part: what it owns, of kValue all it holds.
-std::vector<Held> held_by(const Subject& subject, const Tensors& tensors, Quantity quantity);
+std::vector<Held> held_by(const Subject& subject, const Tensors& tensors, Quantity quantity,
+                          const std::string& moment = {});
 // Whatever lies in the places of gradients that this rank does not own; nothing where it has none.
 std::vector<Held> not_owned_by(const Subject& subject, const Tensors& tensors);
 

@@ -1,6 +1,5 @@
 #pragma once
 #include <cstdint>
-#include <string>
 
 #include "trainer/config/run_config.h"
 
@@ -11,27 +10,22 @@ namespace trireme::verify {
 // nothing.
 struct Tolerances {
   bool exact = false;
-  double loss = 0, grad_norm = 0;  // relative
-  double gradient = 0;             // of the largest of the gradient's weight: a bias that cancels
-                                   // in the softmax has roundings alone
-  bool is_later = false;           // than the first step
-  double rounding = 0;             // of a weight to what the layers read, relative
-  double underflow = 0;            // and of one below the dtype's normal range, absolute
+  double loss = 0;       // relative
+  double gradient = 0;   // of the largest of the gradient's weight: a bias that cancels in the
+                         // softmax has roundings alone
+  double ratio = 0;      // of a weight's whole gradient, fitted
+  double update = 0;     // of what both optimizers make of the same gradients: their norm,
+                         // the moments, by the largest of a weight, and the updates
+  double rounding = 0;   // of a weight to what the layers read, relative
+  double underflow = 0;  // and of one below the dtype's normal range, absolute
 
-  // Of a step: weights that roundings have moved apart move the next steps' sums.
-  Tolerances in_step(std::int64_t step) const;
-
-  // Of so many elements of a weight, those that may be off by more: their gradient was mostly
-  // roundings in an earlier step, and is not now.
-  std::int64_t doubtful(std::int64_t elements) const;
-
-  // What a weight may be off after updates that moved it by up to `largest_update` in all. An
-  // optimizer that divides by the gradient's size makes much of one that is mostly roundings:
-  // allowed is what a change of the gradient by its own tolerance makes of the update.
-  double weight(double value, double gradient_here, double gradient_scale,
-                double largest_update) const;
+  // What a weight may be off after so many updates, each of which moves it by about the learning
+  // rate.
+  double weight(double value, double learning_rate, std::int64_t updates) const;
 };
 
 Tolerances tolerances(const RunConfig& subject, const RunConfig& reference);
+// The same where nothing is promised to the bit: what roundings a mistake stands among.
+Tolerances roundings(const RunConfig& subject, const RunConfig& reference);
 
 }  // namespace trireme::verify

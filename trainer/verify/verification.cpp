@@ -9,6 +9,7 @@
 #include "checkpoint/team.h"
 #include "model/ops/gemm_choices.h"
 #include "model/tensor/host_tensor.h"
+#include "trainer/verify/not_proven.h"
 
 namespace trireme::verify {
 namespace {
@@ -26,24 +27,6 @@ const Engine& any_engine(const Subject& one, const Subject& other) {
 // The reference of float64 is computed on the host.
 Device device_of(const RunConfig& config, Device device) {
   return config.training.dtype == "float64" ? Device{} : device;
-}
-
-StepFinding::Largest largest_of(const std::vector<TensorResult>& results, const Tensors& tensors,
-                                bool of_scale) {
-  StepFinding::Largest largest;
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    const TensorResult& result = results[i];
-    const double share =
-        of_scale ? result.difference / std::max(result.scale, 1e-300) : result.difference;
-    if (result.difference == 0 || share <= largest.share) continue;
-    largest = {share, tensors[i].name};
-  }
-  return largest;
-}
-
-bool any_differs(const std::vector<TensorResult>& results) {
-  return std::any_of(results.begin(), results.end(),
-                     [](const TensorResult& result) { return result.differs(); });
 }
 
 std::vector<std::int64_t> place_of(std::int64_t index, const Shape& shape) {
@@ -72,14 +55,16 @@ Verification::Verification(World& world, Device device, const Of& of)
       tensors_(any_engine(subject_, reference_).whole(), of.subject.model),
       comparison_(subject_, reference_, *ranks_, tensors_),
       sampling_(subject_, reference_, *ranks_, tensors_),
-      tolerances_(tolerances(of.subject, of.reference)) {}
+      tolerances_(tolerances(of.subject, of.reference)),
+      roundings_(roundings(of.subject, of.reference)) {}
 
 Finding Verification::run(std::int64_t steps) {
   Finding finding{.parameters = tensors_.size(),
                   .elements = tensors_.elements(),
                   .tolerances = tolerances_,
                   .steps = {},
-                  .difference = {}};
+                  .difference = {},
+                  .not_proven = {}};
   for (const Subject* subject : {&subject_, &reference_}) {
     if (subject->takes_part()) subject->begin();
   }
@@ -87,22 +72,27 @@ Finding Verification::run(std::int64_t steps) {
   share_gemm_choices();
   for (std::int64_t step = 0; step <= steps && !finding.difference; ++step) {
     world_.ledger().set_step(step);
-    now_ = tolerances_.in_step(step);
     StepFinding& now = finding.steps.emplace_back();
     now.step = step;
     if (step > 0) {
       const double loss = gradients(subject_, step, /*mistaken=*/true);
       now.loss = both(loss, gradients(reference_, step, /*mistaken=*/false));
+      finding.difference = compare_samples(step);
+      if (finding.difference) break;
       finding.difference = compare_gradients(step, now);
       if (finding.difference) break;
+      comparison_.hand_over_gradients();
       const double norm = update(subject_, step, /*mistaken=*/true);
       now.grad_norm = both(norm, update(reference_, step, /*mistaken=*/false));
       finding.difference = compare_norms(step, now, norm);
+      if (finding.difference) break;
+      finding.difference = compare_moments(step);
       if (finding.difference) break;
     }
     finding.difference = compare_weights(step, now);
   }
   if (of_.mistake && !finding.difference) require_mistake();
+  if (!finding.difference) finding.not_proven = not_proven(of_.subject, finding.steps);
   return finding;
 }
 
@@ -122,7 +112,7 @@ void Verification::share_gemm_choices() {
   world_.ledger().set_step(0);
   for (const Subject* subject : {&subject_, &reference_}) {
     if (!subject->takes_part()) continue;
-    const std::int64_t valid = samples_.fill(*subject, 1);
+    const std::int64_t valid = samples_.fill(*subject, 1).valid;
     subject->engine().gradients(valid);
   }
   ops::use_gemm_choices(ops::merged_gemm_choices(
@@ -130,10 +120,14 @@ void Verification::share_gemm_choices() {
 }
 
 // The loss; of a rank that takes no part, nothing.
-double Verification::gradients(const Subject& subject, std::int64_t step, bool mistaken) const {
+double Verification::gradients(const Subject& subject, std::int64_t step, bool mistaken) {
   if (!subject.takes_part()) return 0;
-  std::int64_t valid = samples_.fill(subject, step);
   Mistake* const mistake = mistaken ? of_.mistake : nullptr;
+  std::uint64_t first = samples_.first_of(step);
+  if (mistake) first = mistake->in_first_sample(subject, first);
+  const Filled filled = samples_.fill_as_a_run(subject, first);
+  if (&subject == &subject_) filled_ = filled;
+  std::int64_t valid = filled.valid;
   if (mistake) {
     mistake->in_batch(subject, samples_, step);
     valid = mistake->in_valid_tokens(subject, valid);
@@ -147,8 +141,11 @@ double Verification::gradients(const Subject& subject, std::int64_t step, bool m
 double Verification::update(const Subject& subject, std::int64_t step, bool mistaken) const {
   if (!subject.takes_part()) return 0;
   const std::int64_t number = mistaken && of_.mistake ? of_.mistake->in_update_number(step) : step;
-  const double norm = subject.engine().update(subject.config().optimizer.lr, number).grad_norm;
+  double rate = subject.config().optimizer.lr;
+  if (mistaken && of_.mistake) rate = of_.mistake->in_learning_rate(subject, rate);
+  const double norm = subject.engine().update(rate, number).grad_norm;
   subject.engine().finish_publishing();
+  if (mistaken && of_.mistake) of_.mistake->in_weights(subject);
   return norm;
 }
 
@@ -183,22 +180,33 @@ Difference Verification::describe(const std::vector<TensorResult>& results, Quan
     }
     found.tensor = tensors_[i].name;
     found.shape = tensors_[i].shape;
+    found.wrong = result.wrong;
+    found.elements = result.elements;
+    if (result.wrong == 0) {  // but all of it together
+      found.pair = {result.ratio(), 1};
+      found.share = found.pair.relative();
+      found.allowed = tolerances_.ratio;
+      continue;
+    }
     found.at = place_of(result.index, found.shape);
     found.rank = result.rank;
     found.pair = {result.value, result.expected};
     found.share = result.difference / std::max(result.scale, 1e-300);
-    found.allowed = quantity == Quantity::kGradient ? now_.gradient
-                                                    : found.share / std::max(result.excess, 1e-300);
-    found.wrong = result.wrong;
-    found.elements = result.elements;
+    found.allowed = tolerances_.exact                 ? 0
+                    : quantity == Quantity::kGradient ? tolerances_.gradient
+                                                      : found.share / result.excess;
   }
   return found;
 }
 
 std::optional<Difference> Verification::compare_gradients(std::int64_t step, StepFinding& finding) {
-  gradients_ = comparison_.compare(Quantity::kGradient, now_, 0);
-  finding.gradient = largest_of(gradients_, tensors_, /*of_scale=*/true);
-  const bool loss_differs = !(finding.loss.relative() <= now_.loss);
+  gradients_ = comparison_.compare({Quantity::kGradient}, tolerances_);
+  finding.gradient = StepFinding::of(gradients_, tensors_, /*of_scale=*/true);
+  for (std::size_t i = 0; i < gradients_.size(); ++i) {
+    const double off = std::fabs(gradients_[i].ratio() - 1);
+    if (off > finding.ratio.share) finding.ratio = {off, tensors_[i].name};
+  }
+  const bool loss_differs = !(finding.loss.relative() <= tolerances_.loss);
   if (any_differs(gradients_)) {
     Difference difference = describe(gradients_, Quantity::kGradient, step);
     difference.cause = cause_of_gradients(gradients_, step, finding.loss, difference);
@@ -210,61 +218,10 @@ std::optional<Difference> Verification::compare_gradients(std::int64_t step, Ste
   difference.what = "loss";
   difference.pair = finding.loss;
   difference.share = finding.loss.relative();
-  difference.allowed = now_.loss;
+  difference.allowed = tolerances_.loss;
   difference.cause = {"loss", fmt::format("every gradient is right: the loss alone is summed up, "
                                           "or divided, otherwise ({:.6g} times as large)",
                                           finding.loss.value / finding.loss.expected)};
-  return difference;
-}
-
-std::optional<Difference> Verification::compare_weights(std::int64_t step, StepFinding& finding) {
-  const double moved = static_cast<double>(step) * of_.subject.optimizer.lr;
-  for (const Quantity quantity : {Quantity::kMaster, Quantity::kValue}) {
-    const std::vector<TensorResult> results = comparison_.compare(quantity, now_, moved);
-    const auto largest = largest_of(results, tensors_, /*of_scale=*/false);
-    if (quantity == Quantity::kMaster) finding.weight = largest;
-    if (!any_differs(results)) continue;
-    Difference difference = describe(results, quantity, step);
-    const std::size_t first = tensors_.index(difference.tensor);
-    const double tolerance = std::max(moved, 1e-6 * results[first].scale) * 0x1p-4;
-    Evidence evidence = sampling_.evidence(first, quantity, tolerance);
-    if (step == 1) evidence.before = sampling_.initial(first);
-    if (auto cause = cause_of_weight(evidence)) {
-      difference.cause = *cause;
-    } else if (step == 0) {
-      difference.cause = {"first-weights",
-                          "before the first step: the first weights are drawn, "
-                          "read or split otherwise"};
-    } else {
-      difference.cause = {"optimizer",
-                          fmt::format("its gradients are right{}: the update is not",
-                                      step > 1 ? ", and so were the steps before" : "")};
-    }
-    return difference;
-  }
-  return std::nullopt;
-}
-
-std::optional<Difference> Verification::compare_norms(std::int64_t step, StepFinding& finding,
-                                                      double own) {
-  const std::vector<double> norms = of_all_ranks(own);
-  Pair worst = finding.grad_norm;
-  int rank = 0;
-  for (std::size_t r = 0; r < norms.size(); ++r) {
-    const Pair pair{norms[r], worst.expected};
-    if (pair.relative() <= worst.relative()) continue;
-    worst = pair;
-    rank = static_cast<int>(r);
-  }
-  if (worst.relative() <= now_.grad_norm) return std::nullopt;
-  Difference difference;
-  difference.step = step;
-  difference.what = "grad_norm";
-  difference.rank = rank;
-  difference.pair = worst;
-  difference.share = worst.relative();
-  difference.allowed = now_.grad_norm;
-  difference.cause = cause_of_norm(worst, norms);
   return difference;
 }
 

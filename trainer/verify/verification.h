@@ -32,22 +32,30 @@ class Verification {
  private:
   void share_gemm_choices();
   void require_mistake() const;
-  double gradients(const Subject& subject, std::int64_t step, bool mistaken) const;
+  double gradients(const Subject& subject, std::int64_t step, bool mistaken);
   double update(const Subject& subject, std::int64_t step, bool mistaken) const;
   Pair both(double of_subject, double of_reference) const;
   std::vector<double> of_all_ranks(double own) const;
 
+  std::optional<Difference> compare_samples(std::int64_t step);
+  std::optional<Difference> compare_moments(std::int64_t step);
   std::optional<Difference> compare_weights(std::int64_t step, StepFinding& finding);
   std::optional<Difference> compare_gradients(std::int64_t step, StepFinding& finding);
   std::optional<Difference> compare_norms(std::int64_t step, StepFinding& finding, double own);
   Difference describe(const std::vector<TensorResult>& results, Quantity quantity,
                       std::int64_t step) const;
+  Cause cause_of_samples(std::int64_t step, Difference& difference) const;
+  Cause cause_of_weights(const std::vector<TensorResult>& results, Quantity quantity,
+                         std::int64_t step, std::size_t first);
   Cause cause_of_gradients(const std::vector<TensorResult>& results, std::int64_t step,
                            const Pair& loss, Difference& difference);
   Cause cause_of_norm(const Pair& norm, const std::vector<double>& norms) const;
+  std::optional<double> ratio_of_all(const std::vector<TensorResult>& results) const;
   std::vector<std::vector<double>> by_micro_batch(std::size_t tensor, std::int64_t step);
   std::vector<double> held_by_several() const;
-  std::string part_of_forward(std::int64_t step) const;
+  std::vector<int> stages() const;
+  std::string on_stage(const std::vector<TensorResult>& results) const;
+  std::string part_of_forward(std::int64_t step);
 
   World& world_;
   const Of of_;
@@ -58,7 +66,8 @@ class Verification {
   Tensors tensors_;
   Comparison comparison_;
   Sampling sampling_;
-  Tolerances tolerances_, now_;          // of the first step, of this one
+  Tolerances tolerances_, roundings_;
+  Filled filled_;                        // of the subject, in the step
   std::vector<TensorResult> gradients_;  // of the step
 };
 

@@ -6,6 +6,7 @@
 
 #include "model/tensor/host_tensor.h"
 #include "trainer/verify/elements.h"
+#include "trainer/verify/ratio.h"
 #include "trainer/verify/verification.h"
 
 namespace trireme::verify {
@@ -68,10 +69,14 @@ Cause Verification::cause_of_gradients(const std::vector<TensorResult>& results,
     last = i;
   }
   difference.origin = tensors_[last].name;
-  const bool loss_differs = !(loss.relative() <= now_.loss);
+  if (const auto ratio = ratio_of_all(results)) {
+    const double precision = std::max(roundings_.ratio / 3, 1e-3);
+    if (auto cause = cause_of_ratio(*ratio, sampling_.sharing(), precision)) return *cause;
+  }
+  const bool loss_differs = !(loss.relative() <= tolerances_.loss);
   std::vector<Evidence> evidence;
   for (const std::size_t tensor : {last, first}) {
-    const double tolerance = std::max(now_.gradient, kOfPatterns) * results[tensor].scale;
+    const double tolerance = std::max(tolerances_.gradient, kOfPatterns) * results[tensor].scale;
     evidence.push_back(sampling_.evidence(tensor, Quantity::kGradient, tolerance));
   }
   evidence[0].by_micro_batch = by_micro_batch(last, step);
@@ -102,6 +107,21 @@ Cause Verification::cause_of_gradients(const std::vector<TensorResult>& results,
   return *cause;
 }
 
+// The factor by which all gradients are off, where it is one.
+std::optional<double> Verification::ratio_of_all(const std::vector<TensorResult>& results) const {
+  double cross = 0, squares = 0;
+  for (const TensorResult& one : results) {
+    cross += one.cross;
+    squares += one.expected_squares;
+  }
+  if (squares == 0) return std::nullopt;
+  const double ratio = cross / squares;
+  for (const TensorResult& one : results) {
+    if (!(std::fabs(one.ratio() - ratio) <= roundings_.ratio)) return std::nullopt;
+  }
+  return ratio;
+}
+
 // The reference's gradients of one micro-batch after the other; they take the place of the step's.
 std::vector<std::vector<double>> Verification::by_micro_batch(std::size_t tensor,
                                                               std::int64_t step) {
@@ -110,7 +130,7 @@ std::vector<std::vector<double>> Verification::by_micro_batch(std::size_t tensor
   if (count > kMostMicroBatches) return terms;
   for (std::int64_t number = 0; number < count; ++number) {
     if (reference_.takes_part()) {
-      const std::int64_t valid = samples_.fill(reference_, step, number);
+      const std::int64_t valid = samples_.fill(reference_, step, number).valid;
       reference_.engine().gradients(valid, step);
     }
     terms.push_back(sampling_.expected(tensor, Quantity::kGradient));
@@ -120,7 +140,7 @@ std::vector<std::vector<double>> Verification::by_micro_batch(std::size_t tensor
 
 // Both layouts are tried with the later branches silent, from all of them on: the first that makes
 // the losses differ when it is heard is where they part. The weights are lost.
-std::string Verification::part_of_forward(std::int64_t step) const {
+std::string Verification::part_of_forward(std::int64_t step) {
   const std::vector<Branch> branches = branches_of(tensors_);
   const auto differs = [&](std::size_t heard) {
     for (const Subject* subject : {&subject_, &reference_}) {
@@ -130,7 +150,7 @@ std::string Verification::part_of_forward(std::int64_t step) const {
     }
     const double loss = gradients(subject_, step, /*mistaken=*/true);
     const Pair pair = both(loss, gradients(reference_, step, /*mistaken=*/false));
-    return !(pair.relative() <= std::max(now_.loss, kLossOfPatterns));
+    return !(pair.relative() <= std::max(tolerances_.loss, kLossOfPatterns));
   };
   if (differs(0)) return "the embedding, the loss, or what one stage hands on to the next";
   std::size_t equal = 0, different = branches.size();

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "trainer/verify/ratio.h"
+
 namespace trireme::verify {
 namespace {
 
@@ -64,6 +66,41 @@ TEST(Cause, of_a_constant_ratio_is_named_by_its_size) {
   EXPECT_EQ(of(1.0 / 3), "divided-twice");
   EXPECT_EQ(of(1.25), "scaled");
   EXPECT_EQ(of(0), "no-gradient");
+}
+
+TEST(Cause, of_a_ratio_near_1_is_a_micro_batch_too_many_or_too_few) {
+  const Sharing sharing{.data = 2, .micro_batches = 64};
+  const auto kind = [&](double ratio) { return kind_of(cause_of_ratio(ratio, sharing, 0.005)); };
+  EXPECT_EQ(kind(0.968), "divided-by-one-more");
+  EXPECT_EQ(kind(1.03), "divided-by-one-less");
+  EXPECT_EQ(kind(1.1), "scaled");
+  EXPECT_EQ(kind(1.003), "");
+  const auto cause = cause_of_ratio(0.968, sharing, 0.005);
+  EXPECT_NE(cause.value_or(Cause{}).text.find("32 micro-batches of a rank"), std::string::npos);
+}
+
+TEST(Cause, of_an_update_is_its_learning_rate_or_its_decay) {
+  const std::vector<double> before = numbers(1), update = times(numbers(2), 1e-3);
+  const auto of = [&](double rate, double decay) {
+    std::vector<double> after = before, right = before;
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      after[i] -= rate * update[i] + decay * 1e-4 * before[i];
+      right[i] -= update[i] + 1e-4 * before[i];
+    }
+    Evidence e = evidence(after, after);
+    e.quantity = Quantity::kMaster;
+    e.expected = right;
+    e.before = before;
+    e.decay = 1e-4;
+    e.update_tolerance = 1e-7;
+    e.tolerance = 1e-5;
+    return cause_of_weight(e).value_or(Cause{});
+  };
+  EXPECT_EQ(of(0.5, 0.5).kind, "learning-rate");
+  EXPECT_NE(of(0.5, 0.5).text.find("0.5 times"), std::string::npos);
+  EXPECT_EQ(of(1, 0).kind, "decay");
+  EXPECT_NE(of(1, 0).text.find("not made"), std::string::npos);
+  EXPECT_NE(of(1, 2).text.find("2 times"), std::string::npos);
 }
 
 TEST(Cause, of_rows_in_other_places_is_told) {

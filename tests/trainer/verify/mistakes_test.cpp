@@ -63,6 +63,13 @@ struct Case {
   std::int64_t step = 1;
   bool tied = false;
   const char* text = "";  // in the cause's
+  // Others than config_of's.
+  struct Changes {
+    const char* dtype = "float32";
+    std::int64_t batch = 8;  // sequences in a step
+    double max_norm = 1;
+  };
+  Changes changes = {};
 };
 std::ostream& operator<<(std::ostream& out, const Case& c) {
   return out << c.mistake;
@@ -112,6 +119,57 @@ std::vector<Case> cases() {
       {"summed-bias-gradient", kGpt2, tensor, "counted-twice", "layers.0.attention.o.bias"},
       {"old-step-count", kGpt2, pipeline, "optimizer", "embedding.weight", 2},
       {"bias-on-every-rank", kGpt2, tensor, "forward", "", 1, false, "layers.1.mlp"},
+      {"scaled-loss",
+       kQwen3,
+       pipeline,
+       "divided-by-one-more",
+       "",
+       1,
+       false,
+       "32 micro-batches",
+       {.dtype = "bfloat16", .batch = 64}},
+      {"shifted-slice", kQwen3, shards, "samples", "", 1, false, "data rank 1 reads 8"},
+      {"shifted-slice",
+       kQwen3,
+       replicas,
+       "samples",
+       "",
+       1,
+       false,
+       "nobody reads 4",
+       {.dtype = "bfloat16"}},
+      {"halved-clip", kGpt2, shards, "clip", "", 1, false, "0.5 times", {.max_norm = 0.01}},
+      {"halved-clip",
+       kGpt2,
+       tensor,
+       "clip",
+       "",
+       1,
+       false,
+       "0.5 times",
+       {.dtype = "bfloat16", .max_norm = 0.01}},
+      {"lost-decay", kGpt2, shards, "decay", "embedding.weight", 1, false, "is not made"},
+      {"lost-decay",
+       kQwen3,
+       shards,
+       "decay",
+       "embedding.weight",
+       1,
+       false,
+       "is not made",
+       {.dtype = "bfloat16"}},
+      {"slow-stage", kGpt2, pipeline, "learning-rate", "layers.2.", 1, false,
+       "on pipeline stage 1"},
+      {"slow-stage",
+       kQwen3,
+       pipeline,
+       "learning-rate",
+       "layers.2.",
+       1,
+       false,
+       "on pipeline stage 1",
+       {.dtype = "bfloat16"}},
+      {"stale-tied-table", kGpt2, pipeline, "stale-tied-table", "embedding.weight", 1, true},
   };
 }
 
@@ -123,7 +181,11 @@ TEST_P(Planted, is_found) {
     GTEST_SKIP() << "a layout of " << world_size(c.layout) << " ranks";
   }
   const auto mistake = Mistake::from([&](const char*) { return std::string(c.mistake); });
-  const Finding finding = verify(config_of(c.family, c.layout, c.tied), mistake.get());
+  RunConfig config = config_of(c.family, c.layout, c.tied);
+  config.training.dtype = c.changes.dtype;
+  config.training.global_batch_size = c.changes.batch;
+  config.training.max_norm = c.changes.max_norm;
+  const Finding finding = verify(config, mistake.get());
   ASSERT_TRUE(finding.difference) << text_of(finding);
   SCOPED_TRACE(text_of(finding));
   EXPECT_EQ(finding.difference->step, c.step);
@@ -176,6 +238,57 @@ TEST(Layouts, without_a_mistake_are_equal) {
         EXPECT_FALSE(in_half.difference) << dtype << '\n' << text_of(in_half);
       }
     }
+  }
+}
+
+TEST(Layouts, with_any_optimizer_are_equal) {
+  const int ranks = tests::world().size();
+  RunConfig config =
+      config_of(Family::kQwen3,
+                {.tensor = ranks / 2, .layers_per_stage = {}, .data_shard = 2, .zero = 3}, false);
+  config.training.dtype = "bfloat16";
+  for (const std::string& name : update_rule_names()) {
+    config.optimizer.name = name;
+    const Finding finding = verify(config, nullptr);
+    EXPECT_FALSE(finding.difference) << name << '\n' << text_of(finding);
+  }
+  config.optimizer.name = "AdamW";
+  config.optimizer.state_dtype = "bfloat16";
+  config.optimizer.stochastic_rounding = true;
+  const Finding finding = verify(config, nullptr);
+  EXPECT_FALSE(finding.difference) << text_of(finding);
+}
+
+TEST(Layouts, in_float8_are_equal) {
+  RunConfig config =
+      config_of(Family::kQwen3, {.tensor = tests::world().size(), .layers_per_stage = {}}, false);
+  ModelConfig& m = config.model;
+  m.vocab_size = 64;
+  m.hidden_size = 64;
+  m.head_dim = 16;
+  m.num_key_value_heads = 4;
+  m.intermediate_size = 128;
+  m.max_position_embeddings = config.training.seq_len = 32;
+  config.training.dtype = "float8";
+  for (const bool sequence : {false, true}) {
+    config.parallelism.sequence = sequence;
+    const Finding finding = verify(config, nullptr);
+    EXPECT_FALSE(finding.difference) << text_of(finding);
+  }
+}
+
+TEST(Layouts, that_did_not_clip_decay_or_add_micro_batches_have_not_proven_it) {
+  RunConfig config = config_of(
+      Family::kGpt2, {.layers_per_stage = {}, .data_replicate = tests::world().size()}, false);
+  config.training.max_norm = 0.01;
+  config.training.global_batch_size *= 2;
+  EXPECT_TRUE(verify(config, nullptr).not_proven.empty());
+  config.training.max_norm = 1e6;
+  config.optimizer.weight_decay = 0;
+  config.training.global_batch_size = config.training.local_batch_size * tests::world().size();
+  const std::string text = text_of(verify(config, nullptr));
+  for (const char* key : {"training.max_norm", "optimizer.weight_decay", "global_batch_size"}) {
+    EXPECT_NE(text.find(key), std::string::npos) << text;
   }
 }
 
