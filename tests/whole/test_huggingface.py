@@ -358,5 +358,29 @@ def memory_does_not_grow_with_the_model(workshop):
     check(slope < 0.1, "MiB a MiB:", slope)
 
 
+@fact
+def ids_that_begin_and_end_a_text_survive_import_and_export(workshop):
+    workshop.corpus()
+    trained = config(workshop, "trained", MODELS["llama"],
+                     {"job": {"dump_folder": str(workshop / "trained")}})
+    workshop.run("train", trained).done()
+    folder, _ = exported(workshop, "trained")
+    said = {name: json.loads((folder / name).read_text())
+            for name in ("config.json", "generation_config.json")}
+    for of in said.values():  # the end of a document, which the first one follows too
+        check(of["bos_token_id"] == of["eos_token_id"] == 256, of)
+    for eos in ([7], [2, 7]):
+        foreign = dict(said["config.json"], bos_token_id=1, eos_token_id=eos if eos[1:] else eos[0])
+        (folder / "config.json").write_text(json.dumps(foreign))
+        name = f"imported-{len(eos)}"
+        workshop.run("checkpoint", "import", folder, "--output", name).done()
+        again, told = exported(workshop, name)
+        check(told["tokenizer"].startswith("unknown"), told)
+        for file in said:
+            of = json.loads((again / file).read_text())
+            check(of["bos_token_id"] == 1, file, of)
+            check(of["eos_token_id"] == foreign["eos_token_id"], file, of)
+
+
 if __name__ == "__main__":
     main()

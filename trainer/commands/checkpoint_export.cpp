@@ -205,9 +205,10 @@ ExitCode export_checkpoint(const ExportOptions& options) {
   std::string told;
   const auto tokenizer = tokenizer_for(trained, options.tokenizer, told);
   const std::int64_t end = tokenizer ? tokenizer->end_of_document() : -1;
-  write_json(partial.path() / "config.json", config_json(model, dtype, end));
+  const TextEnds ends = text_ends(trained.config.text_ends, end);
+  write_json(partial.path() / "config.json", config_json(model, dtype, ends));
   require_sayable(model, partial.path());
-  write_json(partial.path() / "generation_config.json", generation_config_json(end));
+  write_json(partial.path() / "generation_config.json", generation_config_json(ends));
   weights.write(partial.path());
   line("tokenizer", tokenizer ? copy_tokenizer(*tokenizer, model, partial.path()) : told);
   if (options.no_check) {

@@ -45,6 +45,7 @@ ExitCode generate(const GenerateOptions& options) {
   TrainedModel trained = open_trained_model(options.model);
   const auto tokenizer = open_tokenizer_for(trained, options.tokenizer);
   const std::int32_t end = tokenizer->end_of_document();
+  const std::vector<std::int64_t>& ends = trained.config.text_ends.eos_token_id;
   std::vector<std::int32_t> ids = tokenizer->encode(options.prompt);
   if (ids.empty()) ids.push_back(std::max(end, 0));  // every document follows another's end
 
@@ -69,7 +70,7 @@ ExitCode generate(const GenerateOptions& options) {
     // A padded vocabulary has ids that mean nothing.
     logits.resize(static_cast<std::size_t>(tokenizer->vocab_size()));
     const std::int32_t id = sample(logits, options.sampling, i);
-    if (id == end) break;
+    if (id == end || std::find(ends.begin(), ends.end(), id) != ends.end()) break;
     answer.push_back(id);
     text = options.prompt + tokenizer->decode(answer);
     print(text, printed, std::max(printed, text.size() - unfinished(text)));

@@ -122,6 +122,16 @@ void add_model_switches(Options& to) {
                 .help = "RMSNorm over every head's query and key",
                 .effect = Effect::kNumerics,
                 .default_text = "qwen3: true; else false"});
+  to.push_back({.key = "model.bos_token_id",
+                .slot = TRIREME_MEMBER(text_ends.bos_token_id),
+                .help = "what a text begins with, for exports; -1: the tokenizer's end of a "
+                        "document, which every text follows",
+                .range = at_least(-1)});
+  to.push_back({.key = "model.eos_token_id",
+                .slot = TRIREME_MEMBER(text_ends.eos_token_id),
+                .help = "ids that end a text, as [2, 7], for exports and generate; none: the "
+                        "tokenizer's end of a document",
+                .range = at_least(0)});
   to.push_back({.key = "model.initializer_range",
                 .slot = TRIREME_MEMBER(model.initializer_range),
                 .help = "standard deviation of the initial weights",

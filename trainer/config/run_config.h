@@ -86,6 +86,13 @@ struct TrainingConfig {
 };
 
 // Which keys an optimizer goes by, and their defaults, optimizer_options.cpp and complete.cpp say.
+// What texts begin and end with, beside what the tokenizer says.
+struct TextEndsConfig {
+  std::int64_t bos_token_id = -1;          // -1: the tokenizer's end of a document
+  std::vector<std::int64_t> eos_token_id;  // each ends a text; empty: the same
+  bool operator==(const TextEndsConfig&) const = default;
+};
+
 struct OptimizerConfig {
   std::string name = "AdamW";  // AdamW, SGD, Lion, LAMB, LARS, Muon
   double lr = 3e-4;
@@ -194,8 +201,9 @@ struct MetricsConfig {
 
 struct RunConfig {
   JobConfig job;
-  std::string flavor;  // the preset the model started from; empty: none
-  ModelConfig model;   // complete once read: flavor, family defaults and explicit keys
+  std::string flavor;        // the preset the model started from; empty: none
+  ModelConfig model;         // complete once read: flavor, family defaults and explicit keys
+  TextEndsConfig text_ends;  // model.bos_token_id and model.eos_token_id
   DataConfig data;
   TrainingConfig training;
   OptimizerConfig optimizer;

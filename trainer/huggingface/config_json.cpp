@@ -43,6 +43,7 @@ class Import {
     }
     const double deviation = fields_.number_or("initializer_range", 0.02);
     if (deviation > 0 && deviation <= 10) line("initializer_range", to_toml(deviation));
+    text_ends();
     return say("[model]\n", lines_, "\n[training]\nseq_len = ", std::min(positions_, kUsualLength),
                "\ndtype = ", to_toml(dtype()), "\n");
   }
@@ -184,10 +185,25 @@ class Import {
       fields_.only(key, {false});
     }
     fields_.only("pruned_heads", {json::object()});
-    for (const char* key : {"_name_or_path", "transformers_version", "use_cache", "bos_token_id",
-                            "eos_token_id", "pad_token_id", "model_type", "is_decoder"}) {
+    for (const char* key : {"_name_or_path", "transformers_version", "use_cache", "pad_token_id",
+                            "model_type", "is_decoder"}) {
       fields_.ignore(key);
     }
+  }
+
+  void text_ends() {
+    const auto ids = [&](const char* key) {
+      std::string list;
+      const json* const given = fields_.find(key);
+      for (const json& id : !given ? json::array() : given->is_array() ? *given : json{*given}) {
+        if (id.is_number_integer() && id.get<std::int64_t>() >= 0)
+          list += say(list.empty() ? "" : ", ", id.get<std::int64_t>());
+      }
+      return list;
+    };
+    const std::string bos = ids("bos_token_id"), eos = ids("eos_token_id");
+    if (!bos.empty() && bos.find(',') == std::string::npos) line("bos_token_id", bos);
+    if (!eos.empty()) line("eos_token_id", "[" + eos + "]");
   }
 
   std::string dtype() {
@@ -251,10 +267,6 @@ ordered_json rotary_fields(const ModelConfig& m) {
   return fields;
 }
 
-ordered_json token(std::int64_t id) {
-  return id >= 0 ? ordered_json(id) : ordered_json();
-}
-
 }  // namespace
 
 ImportedConfig read_config_json(const std::filesystem::path& folder) {
@@ -279,23 +291,30 @@ ImportedConfig read_config_json(const std::filesystem::path& folder) {
   return imported;
 }
 
-ordered_json config_json(const ModelConfig& model, DType dtype, std::int64_t end_of_document) {
+TextEnds text_ends(const TextEndsConfig& said, std::int64_t end_of_document) {
+  const auto one = [](std::int64_t id) { return id >= 0 ? ordered_json(id) : ordered_json(); };
+  TextEnds ends{one(said.bos_token_id >= 0 ? said.bos_token_id : end_of_document),
+                one(end_of_document)};
+  if (said.eos_token_id.size() == 1) ends.eos = said.eos_token_id.front();
+  if (said.eos_token_id.size() > 1) ends.eos = said.eos_token_id;
+  return ends;
+}
+
+ordered_json config_json(const ModelConfig& model, DType dtype, const TextEnds& ends) {
   ordered_json config = {{"architectures", {architecture_of(model.model_type)}},
                          {"model_type", model.model_type}};
   config.update(model.model_type == "gpt2" ? gpt2_fields(model) : rotary_fields(model));
   config["tie_word_embeddings"] = model.tie_word_embeddings;
   config["initializer_range"] = model.initializer_range;
-  config["bos_token_id"] = token(end_of_document);
-  config["eos_token_id"] = token(end_of_document);
+  config["bos_token_id"] = ends.bos;
+  config["eos_token_id"] = ends.eos;
   config["use_cache"] = true;
   config["torch_dtype"] = name_of(dtype);
   return config;
 }
 
-ordered_json generation_config_json(std::int64_t end_of_document) {
-  return {{"_from_model_config", true},
-          {"bos_token_id", token(end_of_document)},
-          {"eos_token_id", token(end_of_document)}};
+ordered_json generation_config_json(const TextEnds& ends) {
+  return {{"_from_model_config", true}, {"bos_token_id", ends.bos}, {"eos_token_id", ends.eos}};
 }
 
 void require_sayable(const ModelConfig& model, const std::filesystem::path& folder) {

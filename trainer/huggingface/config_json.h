@@ -21,10 +21,16 @@ struct ImportedConfig {
 // names every field which changes what the model computes in a way that is not implemented.
 ImportedConfig read_config_json(const std::filesystem::path& folder);
 
-// The end of a document, which is also what the first one follows; -1: none.
-nlohmann::ordered_json config_json(const ModelConfig& model, DType dtype,
-                                   std::int64_t end_of_document);
-nlohmann::ordered_json generation_config_json(std::int64_t end_of_document);
+// What texts begin and end with, as numbers, lists of them or null.
+struct TextEnds {
+  nlohmann::ordered_json bos, eos;
+};
+// As the config says, or the tokenizer's end of a document, which is also what the first one
+// follows; -1: none.
+TextEnds text_ends(const TextEndsConfig& said, std::int64_t end_of_document);
+
+nlohmann::ordered_json config_json(const ModelConfig& model, DType dtype, const TextEnds& ends);
+nlohmann::ordered_json generation_config_json(const TextEnds& ends);
 
 // Throws CheckpointError that names what of `model` the family's config.json, in `folder`, cannot
 // say: transformers would compute something else from it.
