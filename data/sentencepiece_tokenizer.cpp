@@ -77,6 +77,24 @@ SentencePieceTokenizer::SentencePieceTokenizer(std::string path, const std::stri
 }
 SentencePieceTokenizer::~SentencePieceTokenizer() = default;
 
+std::vector<SentencePieceTokenizer::Piece> SentencePieceTokenizer::pieces() const {
+  std::vector<Piece> all;
+  for (int id = 0; id < library_->GetPieceSize(); ++id) {
+    all.push_back({library_->IdToPiece(id), library_->GetScore(id),
+                   library_->IsControl(id) || library_->IsUnknown(id)});
+  }
+  return all;
+}
+
+// The scores of BPE's pieces, which are ranks, are whole numbers.
+bool SentencePieceTokenizer::is_bpe() const {
+  for (int id = 0; id < library_->GetPieceSize(); ++id) {
+    const float score = library_->GetScore(id);
+    if (score != std::floor(score)) return false;
+  }
+  return true;
+}
+
 std::string SentencePieceTokenizer::end_piece() const {
   return end_of_document_ < 0 ? "" : library_->IdToPiece(end_of_document_);
 }

@@ -1,6 +1,8 @@
 #pragma once
 #include <array>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "data/tokenizer.h"
 
@@ -36,6 +38,16 @@ class SentencePieceTokenizer : public Tokenizer {
   std::int64_t vocab_size() const override { return static_cast<std::int64_t>(texts_.size()); }
   std::int32_t end_of_document() const override { return end_of_document_; }
   bool lossless() const override { return kind_ == Kind::kExact; }
+  // Text is taken as it is but for a space that is put before it.
+  bool puts_space_before() const { return kind_ == Kind::kPrefixed; }
+  // The vocabulary, for other readers of it.
+  struct Piece {
+    std::string text;
+    float score;
+    bool is_special;  // of no text: unknown, the ends of texts
+  };
+  std::vector<Piece> pieces() const;
+  bool is_bpe() const;                // else unigram
   std::string end_piece() const;      // as the model spells its end of document; empty: none
   std::string unknown_piece() const;  // likewise
   std::unique_ptr<Encoder> encoder() const override;

@@ -193,6 +193,25 @@ def ids_of_training(workshop, tokenizer, texts):
     return [ids[end - length:end] for end, length in zip(ends, starts)]
 
 
+def foreign_models(workshop):
+    """SentencePiece models as others train them, if the library is there: (name, family, file)."""
+    library = ROOT / "build/pypi"
+    if not (library / "sentencepiece").exists():
+        note("no build/pypi: no SentencePiece models of others")
+        return []
+    sys.path.insert(0, str(library))
+    import sentencepiece
+    text = [json.loads(line)["text"] for line in
+            (workshop / "corpus.jsonl").read_text().splitlines()]
+    for kind in "unigram", "bpe":
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(text), model_prefix=str(workshop / kind), model_type=kind,
+            vocab_size=320, hard_vocab_limit=False, byte_fallback=True, minloglevel=2,
+            normalization_rule_name="identity", add_dummy_prefix=True,
+            remove_extra_whitespaces=False)
+    return [(kind, "llama", f"{kind}.model") for kind in ("unigram", "bpe")]
+
+
 @fact
 def an_exported_tokenizer_gives_transformers_the_ids_of_training(workshop):
     libraries = [folder for name in ("transformers_4.57", "transformers_5")
@@ -212,8 +231,9 @@ def an_exported_tokenizer_gives_transformers_the_ids_of_training(workshop):
     wrong = []
     for name, family, tokenizer in (("pieces", "llama", "pieces.model"),
                                     ("json", "llama", "foreign/tokenizer.json"),
-                                    ("json3", "qwen3", "foreign/tokenizer.json")):
-        run = config(workshop, name, {**MODELS[family], "vocab_size": 320},
+                                    ("json3", "qwen3", "foreign/tokenizer.json"),
+                                    *foreign_models(workshop)):
+        run = config(workshop, name, {**MODELS[family], "vocab_size": 400},
                      {"data": {"tokenizer": workshop / tokenizer}})
         expected = ids_of_training(workshop, tokenizer, texts)
         workshop.run("tokenize", "--tokenizer", tokenizer, "--output", "corpus",

@@ -14,6 +14,7 @@
 #include "trainer/commands/export_check.h"
 #include "trainer/huggingface/byte_tokenizer_json.h"
 #include "trainer/huggingface/config_json.h"
+#include "trainer/huggingface/sentencepiece_json.h"
 #include "trainer/huggingface/tokenizer_config_json.h"
 #include "trainer/huggingface/weight_export.h"
 #include "trainer/loop/trained_model.h"
@@ -124,6 +125,15 @@ std::string copy_tokenizer(const data::Tokenizer& tokenizer, const ModelConfig& 
     given = nlohmann::ordered_json::parse(read_text(config), nullptr, /*allow_exceptions=*/false);
     if (!given.is_object()) throw DataError(say(config.string(), " is no JSON object"));
     copied += say(", ", config.filename().string());
+  }
+  const auto* model_file = dynamic_cast<const data::SentencePieceTokenizer*>(&tokenizer);
+  if (model_file && given.empty() && needs_tokenizer_json(*model_file)) {
+    write_json(folder / "tokenizer.json", sentencepiece_json(*model_file));
+    copied += ", as tokenizer.json too";
+  } else if (model_file && !model_file->lossless() && !model_file->puts_space_before()) {
+    copied +=
+        ", which changes text before it cuts it: only the sentencepiece library is sure to "
+        "give these ids";
   }
   write_json(folder / config.filename(),
              tokenizer_config_json(tokenizer, given, model.max_position_embeddings));

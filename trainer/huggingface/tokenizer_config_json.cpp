@@ -12,13 +12,15 @@ using nlohmann::ordered_json;
 
 ordered_json of_sentencepiece(const data::SentencePieceTokenizer& tokenizer, std::int64_t longest) {
   const bool exact = tokenizer.lossless();
-  ordered_json config = {{"tokenizer_class", "LlamaTokenizer"},
-                         {"add_bos_token", false},
-                         {"add_eos_token", false},
-                         {"add_prefix_space", !exact},
-                         {"legacy", !exact},
-                         {"clean_up_tokenization_spaces", false},
-                         {"model_max_length", longest}};
+  auto config = needs_tokenizer_json(tokenizer)
+                    ? ordered_json{{"tokenizer_class", "PreTrainedTokenizerFast"}}
+                    : ordered_json{{"tokenizer_class", "LlamaTokenizer"},
+                                   {"add_bos_token", false},
+                                   {"add_eos_token", false},
+                                   {"add_prefix_space", !exact},
+                                   {"legacy", !exact}};
+  config["clean_up_tokenization_spaces"] = false;
+  config["model_max_length"] = longest;
   const std::string end = tokenizer.end_piece(), unknown = tokenizer.unknown_piece();
   if (!end.empty()) config["bos_token"] = config["eos_token"] = end;
   if (!unknown.empty()) config["unk_token"] = unknown;
@@ -36,6 +38,10 @@ std::string added_token(const std::string& path, std::int32_t id) {
 }
 
 }  // namespace
+
+bool needs_tokenizer_json(const data::SentencePieceTokenizer& model) {
+  return model.puts_space_before() || (model.lossless() && !model.is_bpe());
+}
 
 ordered_json tokenizer_config_json(const data::Tokenizer& tokenizer, ordered_json given,
                                    std::int64_t longest) {

@@ -1,6 +1,7 @@
 #pragma once
 #include <nlohmann/json.hpp>
 
+#include "data/sentencepiece_tokenizer.h"
 #include "data/tokenizer.h"
 
 namespace trireme {
@@ -10,5 +11,9 @@ namespace trireme {
 // for a tokenizer.json that no class is named for.
 nlohmann::ordered_json tokenizer_config_json(const data::Tokenizer& tokenizer,
                                              nlohmann::ordered_json given, std::int64_t longest);
+
+// Whether transformers gives this model's ids only by a tokenizer.json (sentencepiece_json): its
+// class of Llama reads .model files as BPE without a prefix.
+bool needs_tokenizer_json(const data::SentencePieceTokenizer& model);
 
 }  // namespace trireme
