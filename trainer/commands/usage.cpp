@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "model/base/error.h"
+#include "trainer/config/hints.h"
 #include "trainer/config/nearest.h"
 
 namespace trireme {
@@ -74,6 +75,11 @@ std::string unknown_word_complaint(const CLI::App& program) {
     text = say("'", full_name(app), "' does not expect '", word, "'");
   }
   if (!near.empty()) return say(text, "; did you mean ", near, "?");
+  // what takes a config takes its keys as options
+  if (is_option && word.starts_with("--") && app.get_option_no_throw("CONFIG") != nullptr) {
+    const std::string hint = hint_for_key("", word.substr(2), "--");
+    if (!hint.empty()) return text + hint;
+  }
   if (is_command) return say(text, "; it has: ", join(commands));
   return say(text, "; ", see_help(app));
 }

@@ -69,6 +69,9 @@ TEST(command_line, a_slip_gets_one_line_and_the_word_that_was_meant) {
   expect_usage_error("config kesy", "'trireme config' has no command 'kesy'; did you mean keys?");
   expect_usage_error("config keys --markdwon=1",
                      "'trireme config keys' has no option --markdwon; did you mean --markdown?");
+  expect_usage_error("config show x.toml --max_steps=5",
+                     "'trireme config show' has no option --max_steps; did you mean "
+                     "--training.steps?");
   expect_usage_error("config show",
                      "'trireme config show': CONFIG is required; see 'trireme config show --help'");
   expect_usage_error("config keys --job.seed=1",

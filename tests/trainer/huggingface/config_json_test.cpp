@@ -73,7 +73,8 @@ TEST(ConfigJson, every_flavor_reads_back_as_itself_and_has_its_tensors) {
     ModelConfig model = *find_flavor(name);
     model.attention_output_bias = model.model_type == "gpt2";
     const Scratch scratch;
-    std::ofstream(scratch.path() / "config.json") << config_json(model, DType::kBf16, 7).dump();
+    std::ofstream(scratch.path() / "config.json")
+        << config_json(model, DType::kBf16, text_ends({}, 7)).dump();
     EXPECT_NO_THROW(require_sayable(model, scratch.path())) << name;
     std::int64_t count = 0;
     for (const ForeignTensor& tensor : foreign_tensors(model)) count += tensor.shape.count();
@@ -86,7 +87,8 @@ TEST(ConfigJson, what_a_family_cannot_say_is_refused_by_key) {
     ModelConfig model = *find_flavor(flavor);
     change(model);
     const Scratch scratch;
-    std::ofstream(scratch.path() / "config.json") << config_json(model, DType::kF32, -1).dump();
+    std::ofstream(scratch.path() / "config.json")
+        << config_json(model, DType::kF32, text_ends({}, -1)).dump();
     try {
       require_sayable(model, scratch.path());
     } catch (const CheckpointError& error) {
