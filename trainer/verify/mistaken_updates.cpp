@@ -42,7 +42,7 @@ class HalvedClip final : public Mistake {
   }
 };
 
-// An optimizer whose state is shared out does not decay.
+// An optimizer whose state is sharded does not decay.
 class LostDecay final : public Mistake {
  public:
   void in_spec(EngineSpec& spec, const ParallelismConfig& layout) override {

@@ -68,8 +68,8 @@ Cause Verification::cause_of_samples(std::int64_t step, Difference& difference) 
     if (times[sample] > 1) doubled.push_back(sample);
   }
   std::string text = fmt::format("of the step's samples {} to {}", first, first + size - 1);
-  if (!missing.empty()) text += fmt::format(", nobody reads {}", sample_list(missing));
-  if (!doubled.empty()) text += fmt::format(", several read {}", sample_list(doubled));
+  if (!missing.empty()) text += fmt::format(", no data rank reads {}", sample_list(missing));
+  if (!doubled.empty()) text += fmt::format(", several data ranks read {}", sample_list(doubled));
   for (const auto& [rank, samples] : read) {
     std::vector<std::int64_t> strange;
     for (const std::int64_t sample : samples) {

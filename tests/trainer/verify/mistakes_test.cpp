@@ -136,7 +136,7 @@ std::vector<Case> cases() {
        "",
        1,
        false,
-       "nobody reads 4",
+       "no data rank reads 4",
        {.dtype = "bfloat16"}},
       {"halved-clip", kGpt2, shards, "clip", "", 1, false, "0.5 times", {.max_norm = 0.01}},
       {"halved-clip",
