@@ -121,6 +121,7 @@ class Store {
 
   // Throws CheckpointError when the right to write here is gone.
   void require_lease() const;
+  bool holds_lease() const { return lease_ != nullptr && lease_->held(); }
   const Team& team() const { return team_; }
 
   const std::filesystem::path& run_dir() const { return run_dir_; }

@@ -151,5 +151,28 @@ def damaged_matrix_product_choices_are_measured_again(workshop):
               "it was left as it was:", choices.read_text())
 
 
+@fact
+def a_run_that_lost_its_lease_ends_and_tells_nothing_more(workshop):
+    workshop.corpus()
+    for name in "renamed", "robbed":
+        run = workshop / name
+        config = workshop.config(name, {"job": {"dump_folder": str(run)},
+                                        "training": {"steps": 30}})
+        with workshop.start_held(7, "train", config) as process:
+            check(process.wait_for(lambda: process.state() == "T", "step 7"), process.text())
+            if name == "renamed":
+                run.rename(workshop / "elsewhere")
+                run = workshop / "elsewhere"
+            else:
+                (run / "LEASE.json").unlink()
+                (run / "LEASE.json").write_text("{}")
+            told = [(run / file).read_bytes() for file in ("metrics.jsonl", "events.jsonl")]
+            process.send(signal.SIGCONT)
+            process.wait().refused(4, "lost its lease at step 7")
+        check(told == [(run / file).read_bytes() for file in ("metrics.jsonl", "events.jsonl")],
+              "told more of the run")
+        check(not (workshop / "renamed").exists(), "made the folder again")
+
+
 if __name__ == "__main__":
     main()

@@ -184,7 +184,8 @@ void TrainRun::agree() {
                    chosen == gemm_choices_ && gemm_choices_kept_ ? 0.0 : 1.0,
                    static_cast<double>(arenas_.peaks().total()),
                    static_cast<double>(process_memory().peak_bytes),
-                   saver_ && saver_->waits() ? 1.0 : 0.0};
+                   saver_ && saver_->waits() ? 1.0 : 0.0,
+                   team_.leads() && !folder_.store.holds_lease() ? 1.0 : 0.0};
   Stream stream;
   groups_.all->all_reduce(stream, host_tensor(std::span(most)), Reduce::kMax);
   agreed_ = {.signal = static_cast<int>(most[0]),
@@ -192,6 +193,13 @@ void TrainRun::agree() {
              .memory_peak_bytes = static_cast<std::uint64_t>(most[2]),
              .process_peak_bytes = static_cast<std::uint64_t>(most[3]),
              .saving = most[4] != 0};
+  if (most[5] == 0) return;
+  // Before anything of the step is told: what another run writes here now is not to be mixed with.
+  throw on_all_ranks(CheckpointError(say(
+      folder_.path.string(), ": this run has lost its lease at step ", progress_.step,
+      ": LEASE.json was removed, moved or belongs to another run now; nothing more is written; ",
+      committed_ < 0 ? std::string("there is no checkpoint")
+                     : say("the newest checkpoint is that of step ", committed_))));
 }
 
 void TrainRun::use_gemm_choices() {
