@@ -6,202 +6,282 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <random>
+#include <utility>
 
-#include "checkpoint/json_object.h"
-#include "checkpoint/names.h"
+#include "checkpoint/lease_holder.h"
 #include "model/base/error.h"
 #include "model/base/file.h"
+#include "model/base/log.h"
 
 namespace trireme::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
 
-constexpr std::uint64_t kMostHolders = std::uint64_t{1} << 40;
+constexpr std::uint64_t kMostIncarnations = std::uint64_t{1} << 40;
+constexpr int kRenewalsInATerm = 10;
+constexpr Seconds kPoll{0.01};
+// A new holder's file is empty for a moment; and join() may meet one who asks for the holder.
+constexpr double kGraceS = 0.5;
+constexpr double kTellAfterS = 1;
+// A server of files keeps the locks of a lost node for a while: NFS usually for 90 s.
+constexpr double kTermsUntilLockIsFree = 4;
+// Longer than a term, as the holder may have renewed it just before one looks.
+constexpr double kTermsUntilDead = 1.2;
+constexpr double kTermsOldIsDead = 3, kLookAtOldTerms = 0.4;
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
-}
-
-// Tells this run of the kernel from every other, on this machine or another.
-std::string boot_id() {
-  constexpr const char* kPath = "/proc/sys/kernel/random/boot_id";
-  std::array<char, 36> text{};
-  const int descriptor = ::open(kPath, O_RDONLY | O_CLOEXEC);
-  const bool read = descriptor >= 0 && ::read(descriptor, text.data(), text.size()) == 36;
-  if (descriptor >= 0) ::close(descriptor);
-  return read ? std::string(text.data(), text.size()) : "unknown";
-}
-
-struct Holder {
-  std::string host, boot, job, since;
-  std::int64_t pid = 0, incarnation = 0;
-
-  std::string words() const {
-    return say("process ", pid, " on ", host, job.empty() ? "" : ", job " + job, ", since ", since);
+// A file of the lease's name, locked or not, closed with the object.
+class LeaseFile {
+ public:
+  explicit LeaseFile(int descriptor) : descriptor_(descriptor) {}
+  LeaseFile(const LeaseFile&) = delete;
+  LeaseFile& operator=(const LeaseFile&) = delete;
+  ~LeaseFile() {
+    if (descriptor_ >= 0) ::close(descriptor_);
   }
+  int get() const { return descriptor_; }
+  int release() { return std::exchange(descriptor_, -1); }
+
+ private:
+  int descriptor_;
 };
 
-// The holder a lease file names; nullopt when the file is empty or damaged, as after
-// a crash in the middle of taking it.
-std::optional<Holder> read_holder(int descriptor, const fs::path& path) {
-  std::string text(4096, '\0');
-  const ssize_t size = ::pread(descriptor, text.data(), text.size(), 0);
-  if (size <= 0) return std::nullopt;
-  text.resize(static_cast<std::size_t>(size));
-  try {
-    const json parsed = parse_json(text, path.string());
-    JsonObject object(parsed, path.string());
-    Holder holder;
-    holder.host = object.text("host", 256);
-    holder.boot = object.text("boot", 64);
-    holder.job = object.text("job", 64);
-    holder.since = object.text("since", 64);
-    holder.pid = static_cast<std::int64_t>(object.number("pid", 1u << 30));
-    object.text("uuid", 64);
-    if (parsed.contains("incarnation")) {  // not in files of earlier versions
-      holder.incarnation = static_cast<std::int64_t>(object.number("incarnation", kMostHolders));
-    }
-    return holder;
-  } catch (const CheckpointError&) {
-    return std::nullopt;
+[[noreturn]] void fail(const char* what, const fs::path& path) {
+  if (errno == ELOOP) {
+    throw EnvironmentError(say(path.string(),
+                               " is a symbolic link, which could lead a lease into "
+                               "another file: remove it"));
   }
+  throw_file_error(what, path, errno);
 }
 
-// How many holders the run folder has had, as the last of them left it; 0 when none did.
-std::int64_t counted_holders(const fs::path& file) {
+bool is_at(int descriptor, const fs::path& path) {
+  struct stat ours {};
+  struct stat there {};
+  return ::fstat(descriptor, &ours) == 0 && ::lstat(path.c_str(), &there) == 0 &&
+         ours.st_ino == there.st_ino && ours.st_dev == there.st_dev;
+}
+
+// How many incarnations the run folder has had, as the last of them left it; 0 when none did.
+std::int64_t counted_incarnations(const fs::path& file) {
   std::error_code why;
   if (!fs::is_regular_file(file, why)) return 0;
   std::uint64_t count = 0;
   try {
     const std::string text = read_text(file, /*limit=*/64);
     const auto parsed = std::from_chars(text.data(), text.data() + text.size(), count);
-    if (parsed.ec != std::errc() || count > kMostHolders) return 0;
+    if (parsed.ec != std::errc() || count > kMostIncarnations) return 0;
   } catch (const EnvironmentError&) {
     return 0;
   }
   return static_cast<std::int64_t>(count);
 }
 
-void write_holder(int descriptor, const fs::path& path, const std::string& job,
-                  std::int64_t incarnation) {
-  const json holder = {{"host", host_name()}, {"boot", boot_id()},          {"pid", ::getpid()},
-                       {"job", job},          {"incarnation", incarnation}, {"since", now_text()},
-                       {"uuid", new_uuid()}};
-  const std::string text = holder.dump(2) + "\n";
-  const bool written =
-      ::ftruncate(descriptor, 0) == 0 &&
-      ::pwrite(descriptor, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()) &&
-      ::fsync(descriptor) == 0;
-  if (!written) {
-    throw EnvironmentError(say("cannot write ", path.string(), ": ", std::strerror(errno)));
+// Beside `path`, by a name that the next run's sweep knows for a leftover.
+fs::path temporary_beside(const fs::path& path) {
+  std::random_device random;
+  return path.string() + say(".tmp-", random(), random());
+}
+
+std::int64_t file_system_now_ns(const fs::path& path) {
+  const fs::path probe = temporary_beside(path);
+  File::create_new(probe).close();
+  const std::int64_t now = renewed_at_ns(probe);
+  ::unlink(probe.c_str());
+  return now;
+}
+
+double since(Clock::time_point begun) {
+  return Seconds(Clock::now() - begun).count();
+}
+
+enum class Locked : std::uint8_t { kYes, kByAnother, kReplacedMeanwhile };
+
+// The exclusive lock of the file, also after holders that are just being ended.
+Locked lock(int descriptor, const fs::path& path, double term_s) {
+  const Clock::time_point begun = Clock::now();
+  const std::int64_t stamp = renewed_at_ns(path);
+  for (bool told = false;; std::this_thread::sleep_for(kPoll)) {
+    if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return Locked::kYes;
+    if (errno != EWOULDBLOCK && errno != EINTR) fail("lock", path);
+    if (!is_at(descriptor, path)) return Locked::kReplacedMeanwhile;
+    const std::optional<LeaseHolder> holder = read_lease_holder(descriptor, path);
+    double patience = kGraceS;
+    if (holder && holder->is_on_this_kernel()) {
+      patience = holder->process_has_ended() ? term_s : 0;  // what it started is being ended
+    } else if (holder) {
+      if (renewed_at_ns(path) != stamp) return Locked::kByAnother;
+      patience = kTermsUntilLockIsFree * holder->term_s;
+    }
+    if (since(begun) > patience) return Locked::kByAnother;
+    if (!told && since(begun) > kTellAfterS) {
+      told = true;
+      log_info("{}: waiting up to {:.0f} s for the end of what was {}", path.parent_path().string(),
+               patience, holder->words());
+    }
   }
 }
 
-bool is_at(int descriptor, const fs::path& path) {
-  struct stat ours {};
-  struct stat there {};
-  return ::fstat(descriptor, &ours) == 0 && ::stat(path.c_str(), &there) == 0 &&
-         ours.st_ino == there.st_ino && ours.st_dev == there.st_dev;
+// Whether the holder named in the file whose lock we have is dead, wherever it was.
+bool is_dead(const LeaseHolder& holder, const fs::path& path, const Lease::Job& job) {
+  if (holder.is_on_this_kernel()) return true;  // it would have the lock
+  if (!job.id.empty() && job.id == holder.job && job.restarts > holder.restarts) return true;
+  const std::int64_t stamp = renewed_at_ns(path);
+  const double age = static_cast<double>(file_system_now_ns(path) - stamp) * 1e-9;
+  const double patience =
+      holder.term_s * (age > kTermsOldIsDead * holder.term_s ? kLookAtOldTerms : kTermsUntilDead);
+  log_info("{} was held by {}; looking for {:.1f} s whether it still renews its lease",
+           path.parent_path().string(), holder.words(), patience);
+  for (const Clock::time_point begun = Clock::now(); since(begun) < patience;) {
+    std::this_thread::sleep_for(kPoll);
+    if (renewed_at_ns(path) != stamp) return false;
+  }
+  return true;
 }
 
-bool is_locked(int descriptor) {
-  const bool taken = ::flock(descriptor, LOCK_SH | LOCK_NB) == 0;
-  return !taken && errno == EWOULDBLOCK;  // closing it gives the lock back
+// Puts a file of the holder's in the place of `old` at `path`, with our shared lock on it; -1 when
+// another was faster, as can be where locks are not known to all nodes.
+int place(const LeaseHolder& holder, int old, const fs::path& path) {
+  const fs::path temporary = temporary_beside(path);
+  LeaseFile file(
+      ::open(temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
+  if (file.get() < 0) fail("create", temporary);
+  const std::string text = holder.text();
+  const bool ready =
+      ::flock(file.get(), LOCK_SH | LOCK_NB) == 0 &&
+      ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+      ::fsync(file.get()) == 0;
+  const bool is_ours = ready && is_at(old, path);
+  if (!is_ours || ::rename(temporary.c_str(), path.c_str()) != 0) {
+    const int reason = errno;
+    ::unlink(temporary.c_str());
+    if (ready && !is_ours) return -1;
+    throw_file_error("write", path, reason);
+  }
+  sync_folder(path.parent_path());
+  return file.release();
 }
 
 }  // namespace
 
-std::string lease_holder(const fs::path& run_dir) {
-  const fs::path path = run_dir / "LEASE.json";
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return "";
-  const std::optional<Holder> holder = read_holder(descriptor, path);
-  bool lives = false;
-  if (!holder) {
-    lives = is_locked(descriptor);  // it is being taken, or a crash has torn it
-  } else if (holder->boot == boot_id()) {
-    const bool gone = ::kill(static_cast<pid_t>(holder->pid), 0) != 0 && errno == ESRCH;
-    lives = !gone && is_locked(descriptor);  // the number may be another process's by now
-  } else if (holder->host != host_name()) {
-    lives = is_locked(descriptor);
-  }
-  ::close(descriptor);
-  if (!lives) return "";
-  return holder ? holder->words() : "another process";
+Lease::Job Lease::Job::of_environment() {
+  const char* id = std::getenv("SLURM_JOB_ID");
+  const char* restarts = std::getenv("SLURM_RESTART_COUNT");
+  return {id ? id : "", restarts ? std::strtol(restarts, nullptr, 10) : 0};
 }
 
-Lease::Lease(const fs::path& run_dir, const std::string& job) : path_(run_dir / "LEASE.json") {
+Lease::Lease(const fs::path& run_dir, double term_s, const Job& job)
+    : path_(run_dir / "LEASE.json"), term_s_(term_s), job_(job) {
   make_folders(run_dir);
-  while (true) {
-    descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    if (descriptor_ < 0) {
-      throw EnvironmentError(say("cannot open ", path_.string(), ": ", std::strerror(errno)));
+  for (;;) {
+    const LeaseFile file(::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644));
+    if (file.get() < 0) fail("open", path_);
+    const Locked locked = lock(file.get(), path_, term_s);
+    if (locked == Locked::kReplacedMeanwhile) continue;
+    const std::optional<LeaseHolder> holder = read_lease_holder(file.get(), path_);
+    if (locked == Locked::kByAnother || (holder && !is_dead(*holder, path_, job))) {
+      throw CheckpointError(say(run_dir.string(), " is being written by ",
+                                holder ? holder->words() : "another process",
+                                ". Wait for it, end it, or choose another job.dump_folder"));
     }
-    try {
-      if (take(job)) return;
-    } catch (...) {
-      ::close(descriptor_);
-      throw;
-    }
-    ::close(descriptor_);  // its holder ended and removed it between our open and lock
+    if (!is_at(file.get(), path_)) continue;  // its holder removed it between our open and lock
+    if (!take_place_of(file.get(), holder ? holder->incarnation : 0)) continue;
+    if (holder) taken_from_ = holder->words();
+    break;
   }
+  renew_each(term_s / kRenewalsInATerm);
 }
 
-// A killed holder's writer process may outlive it by a moment and has the lock, too.
-bool Lease::lock() const {
-  constexpr int kTries = 500;
-  constexpr unsigned kPause = 10'000;  // microseconds
-  for (int attempt = 1;; ++attempt) {
-    if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return true;
-    if (errno != EWOULDBLOCK && errno != EINTR) {
-      throw EnvironmentError(say("cannot lock ", path_.string(), ": ", std::strerror(errno)));
-    }
-    const std::optional<Holder> holder = read_holder(descriptor_, path_);
-    const bool gone = holder && holder->boot == boot_id() &&
-                      ::kill(static_cast<pid_t>(holder->pid), 0) != 0 && errno == ESRCH;
-    if (!gone || attempt == kTries) return false;
-    ::usleep(kPause);
+std::unique_ptr<Lease> Lease::join(const fs::path& run_dir, const std::string& token) {
+  std::unique_ptr<Lease> lease(new Lease);
+  const fs::path path = run_dir / "LEASE.json";
+  lease->path_ = path;
+  lease->descriptor_ = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  bool locked = false;
+  for (const Clock::time_point begun = Clock::now(); lease->descriptor_ >= 0 && !locked;) {
+    locked = ::flock(lease->descriptor_, LOCK_SH | LOCK_NB) == 0;
+    if (locked || since(begun) > kGraceS) break;
+    std::this_thread::sleep_for(kPoll);
   }
+  const std::optional<LeaseHolder> holder =
+      locked ? read_lease_holder(lease->descriptor_, path) : std::nullopt;
+  if (!holder || holder->uuid != token || !lease->held()) {
+    throw CheckpointError(say(run_dir.string(),
+                              ": the supervisor that started this process has lost "
+                              "its lease",
+                              holder ? " to " + holder->words() : "", "; nothing is written"));
+  }
+  lease->token_ = token;
+  lease->incarnation_ = holder->incarnation;
+  return lease;
 }
 
-bool Lease::take(const std::string& job) {
-  const bool locked = lock();
-  const std::optional<Holder> holder = read_holder(descriptor_, path_);
-  if (!locked) {
-    throw CheckpointError(say(path_.parent_path().string(), " is being written by ",
-                              holder ? holder->words() : "another process",
-                              ". Wait for it, end it, or choose another job.dump_folder"));
-  }
-  if (!is_at(descriptor_, path_)) return false;
-  // A free lock proves a dead holder only to the kernel that kept the lock.
-  if (holder && holder->boot != boot_id() && holder->host != host_name()) {
-    throw CheckpointError(say(path_.parent_path().string(), " is held by ", holder->words(),
-                              ", which cannot be checked from here. If it is gone, remove ",
-                              path_.string(), " and start again"));
-  }
-  if (holder) taken_from_ = holder->words();
+bool Lease::take_place_of(int old, std::int64_t incarnation) {
   const fs::path count = path_.parent_path() / "incarnation";
-  incarnation_ = 1 + std::max(holder ? holder->incarnation : 0, counted_holders(count));
-  replace_text(count, std::to_string(incarnation_) + "\n");
-  write_holder(descriptor_, path_, job, incarnation_);
+  const std::int64_t next = 1 + std::max(incarnation, counted_incarnations(count));
+  replace_text(count, std::to_string(next) + "\n");
+  LeaseHolder own = LeaseHolder::own();
+  own.job = job_.id;
+  own.restarts = job_.restarts;
+  own.incarnation = next;
+  own.term_s = term_s_;
+  const int placed = place(own, old, path_);
+  if (placed < 0) return false;
+  const std::lock_guard guard(mutex_);
+  if (descriptor_ >= 0) ::close(descriptor_);
+  descriptor_ = placed;
+  incarnation_ = next;
+  token_ = own.uuid;
   return true;
 }
 
+void Lease::begin_next() {
+  if (held() && take_place_of(descriptor_, incarnation_)) return;
+  throw CheckpointError(say(path_.parent_path().string(), ": the lease of this run is lost: ",
+                            "LEASE.json was removed or belongs to another run now"));
+}
+
+// On a thread of its own: a step may take longer than a term.
+void Lease::renew_each(double seconds) {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the threads that know them
+  renewer_ = std::thread([this, seconds] {
+    std::unique_lock guard(mutex_);
+    while (!ends_.wait_for(guard, Seconds(seconds), [this] { return ended_; })) {
+      ::futimens(descriptor_, nullptr);  // one that fails is made up for by the next
+    }
+  });
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
 Lease::~Lease() {
-  if (held()) ::unlink(path_.c_str());
-  ::close(descriptor_);
+  const bool is_owner = renewer_.joinable();
+  if (is_owner) {
+    {
+      const std::lock_guard guard(mutex_);
+      ended_ = true;
+    }
+    ends_.notify_all();
+    renewer_.join();
+    if (held()) ::unlink(path_.c_str());
+  }
+  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 bool Lease::held() const {
+  const std::lock_guard guard(mutex_);
   return is_at(descriptor_, path_);
 }
 

@@ -1,39 +1,82 @@
 #pragma once
+#include <condition_variable>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
 
 namespace trireme::checkpoint {
 
-// The right to write into a run folder: one process at a time has it, as long as
-// the object lives. LEASE.json names the holder; its file lock proves that the
-// holder lives, so that a lease survives nobody: after a kill -9 or a reboot the
-// next run takes over. How many holders there were outlives them all, in the file
-// `incarnation` beside it. Throws CheckpointError with the holder's name when another
-// process has it.
+// The right to write into a run folder: one run at a time has it. RUN_DIR/LEASE.json names the
+// holder. A lease that is renewed (Gray and Cheriton, 1989) with a number that fences late writers
+// (Chubby: Burrows, 2006):
+//
+// - Each process of the holder has a shared file lock on LEASE.json. Who wants the lease needs the
+//   exclusive one, and so waits for the last of them.
+// - A free lock proves a dead holder to the kernel that kept the lock, the holder's own. Elsewhere,
+// as a
+//   file system may keep locks on each node for itself, the holder has to be proven dead by its
+//   batch job (the same job, started again), or by a term in which it has not renewed the file's
+//   time stamp. Only stamps that the file system gave are compared, and none counts that changes
+//   while one looks.
+// - Who takes over puts a new file in the old one's place, with the next incarnation. A holder that
+//   comes late (frozen, cut off) finds another file there than its own, and has to stop: held().
 class Lease {
  public:
-  // `job` is the batch system's id for this process, or empty.
-  explicit Lease(const std::filesystem::path& run_dir, const std::string& job = {});
+  // A batch job by Slurm's names: one that is requeued keeps its id and counts its restarts.
+  struct Job {
+    std::string id;  // empty: none
+    std::int64_t restarts = 0;
+    static Job of_environment();
+  };
+  static constexpr double kUsualTermS = 30;
+  // Of the environment: names the supervisor's token to the processes that it starts.
+  static constexpr const char* kTokenVariable = "TRIREME_LEASE";
+
+  // Takes the lease for this process, and those it names its token to. Waits up to `term_s` for a
+  // holder that is being ended, and as long as the dead one's term says where only that proves it
+  // dead. Throws CheckpointError with the holder's name when another has it; EnvironmentError.
+  explicit Lease(const std::filesystem::path& run_dir, double term_s = kUsualTermS,
+                 const Job& job = Job::of_environment());
+  // Joins the lease of the supervisor that has started this process and named its token. Throws
+  // CheckpointError where that lease is over.
+  static std::unique_ptr<Lease> join(const std::filesystem::path& run_dir,
+                                     const std::string& token);
   ~Lease();
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
 
   // False once somebody removed or replaced the lease file: stop writing then.
   bool held() const;
-  // Which of the run folder's holders this is, from 1: fences what an earlier one still writes.
+  // Begins the next incarnation of the run: fences whoever joined the one before. The lease's owner
+  // only; throws CheckpointError when it is lost.
+  void begin_next();
+  // Which of the run folder's incarnations this is, from 1; outlives all holders in the file
+  // `incarnation` beside the lease.
   std::int64_t incarnation() const { return incarnation_; }
+  // What join() wants to know.
+  const std::string& token() const { return token_; }
   // The dead holder this lease was taken from, in words; empty when there was none.
   const std::string& taken_from() const { return taken_from_; }
 
  private:
-  bool lock() const;
-  bool take(const std::string& job);  // false: try again with the file that is there now
+  Lease() = default;
+  // As the next incarnation; false when another was faster.
+  bool take_place_of(int old, std::int64_t incarnation);
+  void renew_each(double seconds);
 
   std::filesystem::path path_;
+  double term_s_ = 0;
+  Job job_;
+  mutable std::mutex mutex_;  // of the descriptor: a thread renews the file's stamp
   int descriptor_ = -1;
   std::int64_t incarnation_ = 0;
-  std::string taken_from_;
+  std::string token_, taken_from_;
+  std::condition_variable ends_;
+  bool ended_ = false;
+  std::thread renewer_;  // only the owner's
 };
 
 // Who holds the run folder's lease just now, in words; empty when nobody does. It is asked without

@@ -112,8 +112,8 @@ class Disturbed:
     def stop(self):
         """Asks the supervisor, which may be a job of Slurm's."""
         self.come_to_steps(2)
-        words = (self.run.folder / "supervisor").read_text()
-        os.kill(int(re.match(r"process (\d+) ", words)[1]), signal.SIGTERM)
+        lease = json.loads((self.run.folder / "LEASE.json").read_text())
+        os.kill(lease["pid"], signal.SIGTERM)
         self.run.end(75)
 
     def median(self, part):

@@ -1,13 +1,17 @@
 #include "checkpoint/lease.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <csignal>
 #include <fstream>
+#include <thread>
 
 #include "model/base/error.h"
 #include "model/base/file.h"
@@ -30,7 +34,7 @@ std::string refusal(const fs::path& run) {
 TEST(Lease, a_second_writer_is_refused_with_the_holders_name) {
   const Scratch scratch;
   {
-    const Lease lease(scratch.path(), "4711");
+    const Lease lease(scratch.path(), Lease::kUsualTermS, {.id = "4711"});
     EXPECT_TRUE(lease.held());
     EXPECT_EQ(lease.taken_from(), "");
     const std::string why = refusal(scratch.path());
@@ -60,26 +64,166 @@ TEST(Lease, a_killed_holder_is_succeeded) {
   EXPECT_NE(lease.taken_from().find(say("process ", holder, " on ")), std::string::npos);
 }
 
-TEST(Lease, a_holder_on_another_machine_cannot_be_judged_from_here) {
+// LEASE.json as a process on another machine has left it, or still renews it.
+class RemoteHolder {
+ public:
+  explicit RemoteHolder(const fs::path& run, double term_s = 0.2) : path_(run / "LEASE.json") {
+    {
+      const Lease lease(run, term_s, {.id = "4711", .restarts = 1});
+      holder_ = nlohmann::json::parse(read_text(path_));
+    }
+    holder_["host"] = "node17";
+    holder_["boot"] = "00000000-0000-0000-0000-000000000000";
+    std::ofstream(path_) << holder_.dump();
+  }
+  void renew() const { ::utimensat(AT_FDCWD, path_.c_str(), nullptr, 0); }
+
+ private:
+  fs::path path_;
+  nlohmann::json holder_;
+};
+
+TEST(Lease, a_holder_on_another_machine_that_renews_its_lease_lives) {
+  const Scratch scratch;
+  const RemoteHolder holder(scratch.path());
+  std::atomic<bool> ends = false;
+  std::thread renews([&] {
+    while (!ends) holder.renew();
+  });
+  const std::string why = refusal(scratch.path());
+  ends = true;
+  renews.join();
+  EXPECT_NE(why.find("on node17, job 4711"), std::string::npos) << why;
+  EXPECT_FALSE(lease_holder(scratch.path()).empty());
+}
+
+TEST(Lease, a_holder_on_another_machine_that_does_not_renew_its_lease_is_dead) {
+  const Scratch scratch;
+  const RemoteHolder holder(scratch.path());
+  const Lease lease(scratch.path());
+  EXPECT_NE(lease.taken_from().find("on node17"), std::string::npos) << lease.taken_from();
+  EXPECT_EQ(lease.incarnation(), 2);
+  EXPECT_TRUE(lease.held());
+}
+
+// With a term that no test waits for.
+TEST(Lease, a_requeued_job_proves_its_earlier_self_dead) {
+  for (const Lease::Job& job : {Lease::Job{"4711", 2}, Lease::Job{"4711", 7}}) {
+    const Scratch scratch;
+    const RemoteHolder holder(scratch.path(), /*term_s=*/86'000);
+    EXPECT_TRUE(Lease(scratch.path(), Lease::kUsualTermS, job).held());
+  }
+}
+
+TEST(Lease, a_job_of_another_name_or_count_proves_nothing) {
+  for (const Lease::Job& job : {Lease::Job{"4711", 1}, Lease::Job{"4712", 2}, Lease::Job{}}) {
+    const Scratch scratch;
+    const RemoteHolder holder(scratch.path(), /*term_s=*/86'000);
+    std::atomic<bool> ends = false;
+    std::thread renews([&] {
+      while (!ends) holder.renew();
+    });
+    EXPECT_THROW(Lease(scratch.path(), Lease::kUsualTermS, job), CheckpointError) << job.id;
+    ends = true;
+    renews.join();
+  }
+}
+
+TEST(Lease, of_another_name_for_this_machine_or_torn_is_taken) {
   const Scratch scratch;
   const fs::path path = scratch.path() / "LEASE.json";
-  std::string text;
+  nlohmann::json holder;
   {
     const Lease lease(scratch.path());
-    text = read_text(path);
+    holder = nlohmann::json::parse(read_text(path));
   }
-  auto json = nlohmann::json::parse(text);
-  json["host"] = "node17";
-  std::ofstream(path) << json.dump();  // the same kernel under another name: a container
+  holder["host"] = "node17";  // the same kernel: a container
+  std::ofstream(path) << holder.dump();
   EXPECT_EQ(refusal(scratch.path()), "");
-  json["boot"] = "00000000-0000-0000-0000-000000000000";
-  std::ofstream(path) << json.dump();
-  const std::string why = refusal(scratch.path());
-  EXPECT_NE(why.find("on node17"), std::string::npos) << why;
-  EXPECT_NE(why.find("remove " + path.string()), std::string::npos) << why;
-  EXPECT_TRUE(fs::exists(path));
   std::ofstream(path) << "{\"host\": 3";  // torn by a crash
   EXPECT_EQ(refusal(scratch.path()), "");
+}
+
+TEST(Lease, is_renewed_while_it_is_held) {
+  const Scratch scratch;
+  const fs::path path = scratch.path() / "LEASE.json";
+  const Lease lease(scratch.path(), /*term_s=*/0.1);
+  for (int renewal = 0; renewal < 3; ++renewal) {
+    const auto before = fs::last_write_time(path);
+    while (fs::last_write_time(path) == before) std::this_thread::yield();
+  }
+}
+
+TEST(Lease, the_next_incarnation_fences_those_of_the_one_before) {
+  const Scratch scratch;
+  Lease supervisor(scratch.path());
+  const std::string first = supervisor.token();
+  const auto early = Lease::join(scratch.path(), first);
+  EXPECT_TRUE(early->held());
+  EXPECT_EQ(early->incarnation(), 1);
+  supervisor.begin_next();
+  EXPECT_FALSE(early->held());
+  EXPECT_THROW(Lease::join(scratch.path(), first), CheckpointError);
+  const auto late = Lease::join(scratch.path(), supervisor.token());
+  EXPECT_TRUE(late->held());
+  EXPECT_EQ(late->incarnation(), 2);
+  EXPECT_NE(refusal(scratch.path()), "");
+}
+
+TEST(Lease, one_that_was_taken_by_another_cannot_be_continued) {
+  const Scratch scratch;
+  Lease supervisor(scratch.path());
+  fs::remove(scratch.path() / "LEASE.json");
+  const Lease other(scratch.path());
+  EXPECT_FALSE(supervisor.held());
+  EXPECT_THROW(supervisor.begin_next(), CheckpointError);
+  EXPECT_THROW(Lease::join(scratch.path(), supervisor.token()), CheckpointError);
+  EXPECT_TRUE(other.held());
+}
+
+// Starts a supervisor that is killed once `joined` has told that it has joined its lease, and a
+// process of its own that has. Returns that, which lives until it is killed.
+pid_t orphan_of_a_killed_supervisor(const fs::path& run) {
+  std::array<int, 2> told{};
+  if (::pipe(told.data()) != 0) return -1;
+  const pid_t supervisor = ::fork();
+  if (supervisor == 0) {
+    const Lease lease(run);
+    const pid_t rank = ::fork();
+    if (rank == 0) {
+      const auto joined = Lease::join(run, lease.token());
+      const pid_t own = ::getpid();
+      if (::write(told[1], &own, sizeof own) != sizeof own) ::_exit(1);
+      for (;;) ::pause();
+    }
+    for (;;) ::pause();
+  }
+  pid_t rank = -1;
+  if (::read(told[0], &rank, sizeof rank) != sizeof rank) rank = -1;
+  ::kill(supervisor, SIGKILL);
+  ::waitpid(supervisor, nullptr, 0);
+  for (const int end : told) ::close(end);
+  return rank;
+}
+
+TEST(Lease, waits_for_the_ranks_of_a_killed_supervisor_to_end) {
+  const Scratch scratch;
+  const pid_t rank = orphan_of_a_killed_supervisor(scratch.path());
+  ASSERT_GT(rank, 0);
+  EXPECT_THROW(Lease(scratch.path(), /*term_s=*/0.1).held(), CheckpointError);  // it does not end
+  std::thread ends([&] { ::kill(rank, SIGKILL); });
+  EXPECT_TRUE(Lease(scratch.path()).held());
+  ends.join();
+}
+
+TEST(Lease, a_link_is_not_followed) {
+  const Scratch scratch;
+  const fs::path target = scratch.path() / "precious";
+  std::ofstream(target) << "precious";
+  fs::create_symlink(target, scratch.path() / "LEASE.json");
+  EXPECT_THROW(Lease{scratch.path()}, EnvironmentError);
+  EXPECT_EQ(lease_holder(scratch.path()), "");
+  EXPECT_EQ(read_text(target), "precious");
 }
 
 TEST(Lease, tells_a_reader_who_holds_it) {
@@ -87,7 +231,7 @@ TEST(Lease, tells_a_reader_who_holds_it) {
   const fs::path path = scratch.path() / "LEASE.json";
   EXPECT_EQ(lease_holder(scratch.path()), "");
   {
-    const Lease lease(scratch.path(), "4711");
+    const Lease lease(scratch.path(), Lease::kUsualTermS, {.id = "4711"});
     const std::string words = lease_holder(scratch.path());
     EXPECT_NE(words.find(say("process ", ::getpid(), " on ")), std::string::npos) << words;
     EXPECT_TRUE(lease.held());
@@ -141,7 +285,7 @@ TEST(Lease, a_file_that_does_not_count_counts_as_none) {
   older.erase("incarnation");
   replace_text(path, older.dump());
   fs::remove(count);
-  EXPECT_EQ(next_incarnation(scratch.path()), 1);
+  EXPECT_EQ(next_incarnation(scratch.path()), 1);  // as if torn
   for (const char* text : {"", "x", "-3", "99999999999999999999", "9999999999999"}) {
     replace_text(count, text);
     EXPECT_EQ(next_incarnation(scratch.path()), 1) << text;

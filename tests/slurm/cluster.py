@@ -14,6 +14,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -127,15 +128,15 @@ class Cluster:
     """Nodes n1, n2, ... of `cpus` processors each; all times are in seconds, and `patience` is how
     many times slower than usual the machine is. `more` is text for slurm.conf, such as
     "SlurmctldParameters=preempt_send_user_signal". `open_files` maps a node to how many files a
-    process may open there."""
+    process may open there, `beneath` to words before its slurmd's, as of a namespace."""
 
     def __init__(self, nodes=2, cpus=4, slurmd_timeout=30, grace=20, kill_wait=10, more="",
-                 open_files=None, patience=1):
+                 open_files=None, beneath=None, patience=1):
         lacking = missing()
         if lacking:
             raise FileNotFoundError(lacking)
         self.nodes = [f"n{i + 1}" for i in range(nodes)]
-        self.open_files = open_files or {}
+        self.open_files, self.beneath = open_files or {}, beneath or {}
         self.limit = 120 * patience  # seconds for what Slurm is to do
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="trireme-slurm-"))
         self.config = self.folder / "slurm.conf"
@@ -189,7 +190,8 @@ class Cluster:
                 (self.folder / node / name).mkdir(parents=True)
             limited = [] if node not in self.open_files else [
                 "prlimit", f"--nofile={self.open_files[node]}"]
-            self._daemon(*limited, "slurmd", "-D", "-f", str(self.config), "-N", node, name=node)
+            self._daemon(*limited, *self.beneath.get(node, ()), "slurmd", "-D", "-f", str(self.config),
+                         "-N", node, name=node)
         for node in self.nodes:
             self.wait_for_node(node, "idle")
 
@@ -295,8 +297,9 @@ class Cluster:
         """Kills all of a node's processes. Unlike a real loss of power this resets their
         connections, so peers learn of it at once."""
         while left := self.processes(node):
-            for process in left:
-                keeper.kill(process)
+            for number in signal.SIGSTOP, signal.SIGKILL:  # so that none can tell of another's end
+                for process in left:
+                    keeper.kill(process, number)
             time.sleep(0.01)
 
     def report_lost(self, node):
@@ -305,7 +308,8 @@ class Cluster:
 
     def power_on(self, node, timeout=None):
         """The node after power_off, newly booted; returns when it may have jobs again."""
-        self._daemon("slurmd", "-D", "-b", "-f", str(self.config), "-N", node, name=node)
+        self._daemon(*self.beneath.get(node, ()), "slurmd", "-D", "-b", "-f", str(self.config), "-N",
+                     node, name=node)
         self.wait_for_node(node, "idle", "mixed", "allocated", timeout=timeout)
 
     def logs(self):

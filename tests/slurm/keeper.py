@@ -55,9 +55,9 @@ def name_of(process):
         return ""
 
 
-def kill(process):
+def kill(process, number=signal.SIGKILL):
     try:
-        os.kill(process, signal.SIGKILL)
+        os.kill(process, number)
     except ProcessLookupError:
         pass
 

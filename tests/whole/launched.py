@@ -223,8 +223,7 @@ class Launched:
             time.sleep(0.01)
         check(not self.left(), "processes are left:", self.left())
         check(not steps(), "job steps are left:", steps())
-        locks = [name for name in ("LEASE.json", "supervisor") if (self.folder / name).exists()]
-        check(not in_order or not locks, "locks are left:", locks)
+        check(not in_order or not (self.folder / "LEASE.json").exists(), "the lease is left")
         check(not leftovers(self.folder), "left over:", leftovers(self.folder))
         sockets = [path for path in [*self.folder.rglob("*"), *self.temporary.rglob("*")]
                    if stat.S_ISSOCK(path.lstat().st_mode)]

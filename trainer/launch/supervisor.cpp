@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "checkpoint/names.h"
+#include "checkpoint/store.h"
 #include "model/base/error.h"
 #include "trainer/control/own_processes.h"
 #include "trainer/launch/movement.h"
@@ -36,6 +37,13 @@ std::vector<std::string> names_of(const std::vector<HostPlace>& places) {
   return names;
 }
 
+std::optional<std::int64_t> newest_committed(const std::filesystem::path& run_dir) {
+  for (const checkpoint::Summary& summary : checkpoint::Store(run_dir).list()) {
+    if (summary.manifest) return summary.step;
+  }
+  return std::nullopt;
+}
+
 std::vector<HostPlace> without(std::vector<HostPlace> places, const std::set<std::string>& hosts) {
   std::erase_if(places, [&](const HostPlace& place) { return hosts.contains(place.host); });
   return places;
@@ -48,7 +56,7 @@ Supervisor::Supervisor(Job job, std::unique_ptr<Hosts> hosts)
       elastic_(job_.loaded.config.elastic),
       run_dir_(job_.loaded.config.job.dump_folder),
       hosts_(std::move(hosts)),
-      lock_(run_dir_),
+      lease_(run_dir_, elastic_.heartbeat_timeout_s),
       mark_(say(kMark, "=", checkpoint::new_uuid())),
       policy_(elastic_.max_restarts, elastic_.restart_wait_s, newest_step(run_dir_)),
       best_step_(newest_step(run_dir_)) {}
@@ -73,8 +81,7 @@ int Supervisor::run() {
     if (asked_ == Asked::kEndAtOnce) return give_up(128 + SIGINT, "ended at once, as was asked");
     if (next.restarts && asked_ == Asked::kStop) {
       return give_up(static_cast<int>(ExitCode::kStopped),
-                     say("asked to stop, and the ranks ended with ", ended.exit_code,
-                         ": a restart goes on from the newest checkpoint there is"));
+                     say("asked to stop, and the ranks ended with ", ended.exit_code));
     }
     if (!next.restarts) {
       if (ended.exit_code == 0 || ended.exit_code == static_cast<int>(ExitCode::kStopped)) {
@@ -96,7 +103,12 @@ int Supervisor::run() {
 
 Supervisor::Ended Supervisor::run_once(const WorldFit& fit, const std::vector<HostPlace>& places) {
   ++attempt_;
-  std::vector<std::string> words = hosts_->launcher(fit.ranks, places, {kMark});
+  // Late ranks of the attempt before, as those on a node that cannot be reached any more, must not
+  // write.
+  if (attempt_ > 1) lease_.begin_next();
+  using checkpoint::Lease;
+  std::vector<std::string> words =
+      hosts_->launcher(fit.ranks, places, {kMark, Lease::kTokenVariable});
   words.insert(words.end(), {std::filesystem::read_symlink("/proc/self/exe").string(), "train"});
   words.insert(words.end(), job_.words.begin(), job_.words.end());
   for (std::string& word : words_of(fit.overrides)) words.push_back(std::move(word));
@@ -107,12 +119,11 @@ Supervisor::Ended Supervisor::run_once(const WorldFit& fit, const std::vector<Ho
                     {"ranks", fit.ranks},
                     {"hosts", names_of(places)},
                     {"command", words}});
-  // The lease of ranks that are ended, and of those on a node that cannot be reached any more: what
-  // they still write counts for nothing.
-  if (attempt_ > 1) std::filesystem::remove(run_dir_ / "LEASE.json");
   RunFollower follower(run_dir_);
   const std::string mark = say(mark_, ".", attempt_);
-  StartedProcess launcher(words, {.variables = {mark}, .ends_with_us = true});
+  StartedProcess launcher(
+      words,
+      {.variables = {mark, say(Lease::kTokenVariable, "=", lease_.token())}, .ends_with_us = true});
   const Running running{fit,      places,        launcher,
                         follower, seconds_now(), std::chrono::system_clock::now()};
   ticked_at_ = running.launched;
@@ -206,9 +217,18 @@ void Supervisor::record(const std::string& event, const EventsLog::Details& deta
   EventsLog(run_dir_ / "events.jsonl").record(event, best_step_, details);
 }
 
+// One that is to be started again is told from where that goes on.
 int Supervisor::give_up(int code, const std::string& why) const {
-  tell(fmt::format("gives up with exit code {}: {}", code, why));
-  record("give_up", {{"exit_code", code}, {"why", why}});
+  EventsLog::Details details{{"exit_code", code}, {"why", why}};
+  std::string left;
+  if (code == static_cast<int>(ExitCode::kStopped)) {
+    const auto step = newest_committed(run_dir_);
+    details["committed"] = step ? EventsLog::Details(*step) : EventsLog::Details();
+    left = step ? say("; the newest checkpoint is that of step ", *step)
+                : "; there is no checkpoint yet, the next start begins the run anew";
+  }
+  tell(fmt::format("gives up with exit code {}: {}{}", code, why, left));
+  record("give_up", details);
   return code;
 }
 

@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/lease.h"
 #include "trainer/config/loaded_config.h"
 #include "trainer/control/started_process.h"
 #include "trainer/launch/awaited_signals.h"
 #include "trainer/launch/hosts.h"
 #include "trainer/launch/restart_policy.h"
 #include "trainer/launch/run_follower.h"
-#include "trainer/launch/supervisor_lock.h"
 #include "trainer/launch/world_fit.h"
 #include "trainer/telemetry/events_log.h"
 
@@ -32,7 +32,7 @@ class Supervisor {
     std::vector<std::string> words;  // for the ranks' `trireme train`: CONFIG and overrides
     int ranks = 1;                   // wanted
   };
-  // Throws ConfigError; CheckpointError where another supervises the run.
+  // Throws ConfigError; CheckpointError where another writes into the run's folder.
   Supervisor(Job job, std::unique_ptr<Hosts> hosts);
 
   // Until the run has ended or is given up. Returns what the process is to exit with.
@@ -77,7 +77,7 @@ class Supervisor {
   const ElasticConfig& elastic_;
   const std::filesystem::path run_dir_;
   const std::unique_ptr<Hosts> hosts_;
-  const SupervisorLock lock_;
+  checkpoint::Lease lease_;  // for all ranks, from the first start to the end of the last
   const AwaitedSignals signals_;
   const std::string mark_;  // in the environment of all that is started, with the attempt
   RestartPolicy policy_;

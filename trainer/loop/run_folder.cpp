@@ -1,5 +1,7 @@
 #include "trainer/loop/run_folder.h"
 
+#include <cstdlib>
+
 #include "model/base/file.h"
 
 namespace trireme {
@@ -31,14 +33,21 @@ std::filesystem::path linked(const std::filesystem::path& run, const RunConfig& 
   return run;
 }
 
+// Its own, or that of the supervisor that has started it.
+std::unique_ptr<checkpoint::Lease> lease_of(const std::filesystem::path& run, double term_s) {
+  const char* token = std::getenv(checkpoint::Lease::kTokenVariable);
+  return token ? checkpoint::Lease::join(run, token)
+               : std::make_unique<checkpoint::Lease>(run, term_s);
+}
+
 }  // namespace
 
 RunFolder::RunFolder(const RunConfig& config, const checkpoint::Team& team)
     : path(team.led([&] {
-        lease.emplace(made(config.job.dump_folder));
+        lease = lease_of(made(config.job.dump_folder), config.elastic.heartbeat_timeout_s);
         return linked(config.job.dump_folder, config).string();
       })),
       incarnation(std::stoll(team.led([&] { return std::to_string(lease->incarnation()); }))),
-      store(path, lease ? &*lease : nullptr, team) {}
+      store(path, lease.get(), team) {}
 
 }  // namespace trireme

@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
-#include <optional>
+#include <memory>
 
 #include "checkpoint/lease.h"
 #include "checkpoint/store.h"
@@ -14,7 +14,7 @@ namespace trireme {
 // is ours alone, and its checkpoints are where the config wants them.
 struct RunFolder {
   RunFolder(const RunConfig& config, const checkpoint::Team& team);
-  std::optional<checkpoint::Lease> lease;  // the leading rank has it
+  std::unique_ptr<checkpoint::Lease> lease;  // the leading rank has it
   std::filesystem::path path;
   std::int64_t incarnation;  // the lease's, on every rank
   checkpoint::Store store;

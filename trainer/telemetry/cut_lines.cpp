@@ -15,45 +15,73 @@ void truncate(const std::filesystem::path& path, std::uint64_t size) {
   if (why) throw EnvironmentError(say("cannot shorten ", path.string(), ": ", why.message()));
 }
 
-}  // namespace
-
-LinesCut cut_lines(const std::filesystem::path& path,
-                   const std::function<bool(std::string_view line)>& keep) {
+// What is to be left of a file.
+struct KeptLines {
   LinesCut cut;
-  std::error_code why;
-  if (!std::filesystem::exists(path, why)) return cut;
-  const MappedFile mapped(path);
-  const std::string_view text(reinterpret_cast<const char*>(mapped.bytes().data()),
-                              mapped.bytes().size());
-  std::string rewritten;   // in use once a line inside was refused
-  std::size_t prefix = 0;  // bytes of kept lines before the first refused one
+  std::string_view prefix;  // kept lines before the first refused one
+  std::string after;        // those after it
+};
+
+KeptLines kept_of(std::string_view text, const std::function<bool(std::string_view line)>& keep) {
+  KeptLines kept;
   bool hole = false;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t newline = text.find('\n', begin);
     if (newline == std::string_view::npos) {
-      cut.torn = true;
+      kept.cut.torn = true;
       break;
     }
     const std::string_view line = text.substr(begin, newline - begin);
     begin = newline + 1;
     if (!keep(line)) {
-      ++cut.refused;
+      ++kept.cut.refused;
       hole = true;
       continue;
     }
-    ++cut.kept;
+    ++kept.cut.kept;
     if (hole) {
-      rewritten.append(line).push_back('\n');
+      kept.after.append(line).push_back('\n');
     } else {
-      prefix = begin;
+      kept.prefix = text.substr(0, begin);
     }
   }
-  if (!rewritten.empty()) {
-    replace_text(path, std::string(text.substr(0, prefix)) + rewritten);
-  } else if (prefix < text.size()) {
-    truncate(path, prefix);
+  return kept;
+}
+
+std::string_view text_of(const MappedFile& mapped) {
+  return {reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size()};
+}
+
+}  // namespace
+
+LinesCut cut_lines(const std::filesystem::path& path,
+                   const std::function<bool(std::string_view line)>& keep) {
+  std::error_code why;
+  if (!std::filesystem::exists(path, why)) return {};
+  const MappedFile mapped(path);
+  const KeptLines kept = kept_of(text_of(mapped), keep);
+  if (!kept.after.empty()) {
+    replace_text(path, std::string(kept.prefix) + kept.after);
+  } else if (kept.prefix.size() < text_of(mapped).size()) {
+    truncate(path, kept.prefix.size());
   }
-  return cut;
+  return kept.cut;
+}
+
+LinesCut take_over_lines(const std::filesystem::path& path,
+                         const std::function<bool(std::string_view line)>& keep) {
+  std::error_code why;
+  if (!std::filesystem::exists(path, why)) return {};
+  const MappedFile mapped(path);
+  const KeptLines kept = kept_of(text_of(mapped), keep);
+  try {
+    kept.after.empty() ? replace_text(path, kept.prefix)
+                       : replace_text(path, std::string(kept.prefix) + kept.after);
+  } catch (const EnvironmentError&) {
+    if (!kept.after.empty()) throw;
+    truncate(path, kept.prefix.size());
+  }
+  return kept.cut;
 }
 
 bool is_whole(std::string_view line, std::string_view start) {

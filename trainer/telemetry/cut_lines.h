@@ -20,6 +20,11 @@ struct LinesCut {
 LinesCut cut_lines(const std::filesystem::path& path,
                    const std::function<bool(std::string_view line)>& keep);
 
+// The same, of a file with one writer: what a writer before us still appends to the file it has
+// open is lost, as another file takes the name (one that is cut in place where the disk is full).
+LinesCut take_over_lines(const std::filesystem::path& path,
+                         const std::function<bool(std::string_view line)>& keep);
+
 // Whether a line begins so and ends as an object, with no byte of zero inside, as power that went
 // leaves them. A run's files are looked through at each of its starts, and long ones take a second
 // to parse.

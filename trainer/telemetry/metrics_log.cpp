@@ -41,7 +41,7 @@ std::optional<std::int64_t> step_of(std::string_view line) {
 LinesCut keep_to(const std::filesystem::path& path, std::int64_t last_step) {
   std::int64_t previous = 0;
   std::uint64_t foreign = 0;
-  const LinesCut cut = cut_lines(path, [&](std::string_view line) {
+  const LinesCut cut = take_over_lines(path, [&](std::string_view line) {
     const auto step = step_of(line);
     if (!step) ++foreign;
     if (!step || *step > last_step || *step <= previous) return false;

@@ -10,7 +10,7 @@ namespace {
 // Cuts what a kill has torn.
 std::uint64_t last_chain(const std::filesystem::path& path) {
   std::string last;
-  cut_lines(path, [&](std::string_view line) {
+  take_over_lines(path, [&](std::string_view line) {
     last.assign(line);
     return true;
   });

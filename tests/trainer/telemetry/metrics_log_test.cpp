@@ -111,6 +111,19 @@ TEST(MetricsLog, optional_and_further_numbers_have_their_keys) {
   EXPECT_THROW(metrics_line(metrics), Error);
 }
 
+// Frozen where it was about to write, and awake when another run has gone on.
+TEST(MetricsLog, a_writer_that_comes_late_adds_nothing_to_the_file_of_the_next) {
+  const ScratchFolder scratch;
+  const std::filesystem::path path = scratch.path() / "metrics.jsonl";
+  MetricsLog late(path, 0);
+  for (const std::int64_t step : up_to(3)) late.append(of_step(step));
+  MetricsLog next(path, 3);
+  late.append(of_step(4));
+  EXPECT_EQ(steps_in(path), up_to(3));
+  next.append(of_step(4));
+  EXPECT_EQ(steps_in(path), up_to(4));
+}
+
 TEST(MetricsLog, a_resume_cuts_off_the_later_steps) {
   const ScratchFolder folder;
   const auto path = folder / "metrics.jsonl";

@@ -1,0 +1,148 @@
+#include "checkpoint/lease_holder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <ctime>
+#include <fstream>
+
+#include "checkpoint/json_object.h"
+#include "checkpoint/lease.h"
+#include "checkpoint/names.h"
+#include "model/base/error.h"
+#include "model/base/host_name.h"
+
+namespace trireme::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::uint64_t kMostHolders = std::uint64_t{1} << 40;
+constexpr std::uint64_t kMostTermMs = 86'400'000;
+constexpr std::uint64_t kMostRestarts = 1u << 30;
+
+std::string boot_id() {
+  constexpr const char* kPath = "/proc/sys/kernel/random/boot_id";
+  std::array<char, 36> text{};
+  const int descriptor = ::open(kPath, O_RDONLY | O_CLOEXEC);
+  const bool read = descriptor >= 0 && ::read(descriptor, text.data(), text.size()) == 36;
+  if (descriptor >= 0) ::close(descriptor);
+  return read ? std::string(text.data(), text.size()) : "unknown";
+}
+
+// Killed, and its parent has not asked for its exit code: it holds nothing any more.
+bool is_zombie(std::int64_t pid) {
+  std::ifstream file(say("/proc/", pid, "/stat"));
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t name_end = text.rfind(") ");
+  return name_end != std::string::npos && text.compare(name_end + 2, 1, "Z") == 0;
+}
+
+}  // namespace
+
+LeaseHolder LeaseHolder::own() {
+  LeaseHolder holder;
+  holder.host = own_host_name();
+  holder.boot = boot_id();
+  holder.pid = ::getpid();
+  holder.since = now_text();
+  holder.uuid = new_uuid();
+  return holder;
+}
+
+std::string LeaseHolder::words() const {
+  return say("process ", pid, " on ", host, job.empty() ? "" : ", job " + job, ", since ", since);
+}
+
+std::string LeaseHolder::text() const {
+  const json object = {{"host", host},         {"boot", boot},
+                       {"pid", pid},           {"job", job},
+                       {"restarts", restarts}, {"incarnation", incarnation},
+                       {"since", since},       {"term_ms", static_cast<std::int64_t>(term_s * 1e3)},
+                       {"uuid", uuid}};
+  return object.dump(2) + "\n";
+}
+
+bool LeaseHolder::is_on_this_kernel() const {
+  return boot == boot_id();
+}
+
+bool LeaseHolder::process_has_ended() const {
+  const bool gone = ::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
+  return gone || is_zombie(pid);
+}
+
+std::optional<LeaseHolder> read_lease_holder(int descriptor, const fs::path& path) {
+  std::string text(4096, '\0');
+  const ssize_t size = ::pread(descriptor, text.data(), text.size(), 0);
+  if (size <= 0) return std::nullopt;
+  text.resize(static_cast<std::size_t>(size));
+  try {
+    const json parsed = parse_json(text, path.string());
+    JsonObject object(parsed, path.string());
+    const auto number = [&](const char* key, std::uint64_t most) {
+      return static_cast<std::int64_t>(object.number(key, most));
+    };
+    LeaseHolder holder;
+    holder.host = object.text("host", 256);
+    holder.boot = object.text("boot", 64);
+    holder.job = object.text("job", 64);
+    holder.since = object.text("since", 64);
+    holder.pid = number("pid", 1u << 30);
+    holder.uuid = object.text("uuid", 64);
+    holder.incarnation = number("incarnation", kMostHolders);
+    holder.restarts = number("restarts", kMostRestarts);
+    holder.term_s = static_cast<double>(number("term_ms", kMostTermMs)) / 1e3;
+    return holder;
+  } catch (const CheckpointError&) {
+    return std::nullopt;
+  }
+}
+
+bool is_locked(int descriptor) {
+  const bool taken = ::flock(descriptor, LOCK_EX | LOCK_NB) == 0;
+  return !taken && errno == EWOULDBLOCK;  // closing it gives the lock back
+}
+
+std::int64_t renewed_at_ns(const fs::path& path) {
+  // A network file system answers from a cache unless the file is opened anew.
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (descriptor < 0) return 0;
+  struct stat status {};
+  const bool known = ::fstat(descriptor, &status) == 0;
+  ::close(descriptor);
+  if (!known) return 0;
+  return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+}
+
+std::string lease_holder(const fs::path& run_dir) {
+  const fs::path path = run_dir / "LEASE.json";
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (descriptor < 0) return "";
+  const std::optional<LeaseHolder> holder = read_lease_holder(descriptor, path);
+  bool lives = false;
+  if (!holder) {
+    lives = is_locked(descriptor);  // it is being taken, or a crash has torn it
+  } else if (holder->is_on_this_kernel()) {
+    // Its number may be another process's by now; and with its process others may live on.
+    lives = !holder->process_has_ended() && is_locked(descriptor);
+  } else {
+    // A lock may be known to its own node only.
+    std::timespec now{};
+    ::clock_gettime(CLOCK_REALTIME, &now);
+    const double age =
+        static_cast<double>(now.tv_sec) - static_cast<double>(renewed_at_ns(path)) * 1e-9;
+    lives = age < holder->term_s || is_locked(descriptor);
+  }
+  ::close(descriptor);
+  if (!lives) return "";
+  return holder ? holder->words() : "another process";
+}
+
+}  // namespace trireme::checkpoint
