@@ -209,7 +209,9 @@ Manifest parse_manifest(std::string_view text, const std::string& from) {
 Manifest read_manifest(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / Manifest::kFileName;
   Manifest manifest = parse_manifest(read_text(path, Manifest::kMaxText), path.string());
-  const auto step = step_of(std::filesystem::weakly_canonical(folder).filename().string());
+  std::error_code removed;  // meanwhile, by its writer's retention
+  const std::filesystem::path resolved = std::filesystem::weakly_canonical(folder, removed);
+  const auto step = step_of((removed ? folder : resolved).filename().string());
   if (step && *step != manifest.step) {
     throw CheckpointError(say(path.string(), ": step: it is the manifest of step ", manifest.step));
   }

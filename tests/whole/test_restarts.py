@@ -4,6 +4,7 @@ run ends by itself with the bits of one that was left alone, each verdict names 
 nothing is left."""
 import contextlib
 import os
+import pathlib
 import random
 import re
 import shutil
@@ -140,6 +141,11 @@ def a_killed_supervisor_takes_its_ranks_with_it(workshop):
         run.like(whole)
 
 
+def stat_of(process):
+    """Its state and its parent, as /proc has them."""
+    return pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2].split()[:2]
+
+
 @fact
 def all_ranks_killed_at_once_are_a_failure_that_the_supervisor_tells(workshop):
     sections = changed(training={"steps": 20}, elastic={"heartbeat_timeout_s": 30 * PATIENCE})
@@ -151,6 +157,26 @@ def all_ranks_killed_at_once_are_a_failure_that_the_supervisor_tells(workshop):
         failure, = events(run.folder, "failure")
         note(failure["text"])
         check(failure["health"] in ("lost", "stalled") and failure["exit_code"] == 7, failure)
+        run.like(whole)
+
+
+@fact
+def no_rank_is_blamed_for_the_end_of_its_launcher(workshop):
+    whole = left_alone(workshop)
+    with Launched(workshop, "run", RANKS, SECTIONS) as run:
+        for strike in range(2):
+            run.strikes = strike
+            ledger, step = run.ledger(0), steps_done(run.folder)
+            check(run.process.wait_for(lambda: steps_done(run.folder) > step + 5, "steps"),
+                  run.process.text())
+            os.kill(int(stat_of(ledger.pid)[1]), signal.SIGABRT)
+        run.end()
+        failures = events(run.folder, "failure")
+        for failure in failures:
+            note(failure["text"])
+            check(failure["ranks"] == [] and failure["health"] == "lost", failure)
+            check("(SIGABRT); every rank was at work until then: step " in failure["text"], failure)
+        check(len(failures) == 2, failures)
         run.like(whole)
 
 
@@ -199,6 +225,26 @@ exec {shutil.which("mpirun")} "$@" --elastic.heartbeat_timeout_s={30 * PATIENCE}
         check(failure["text"] == "no rank has moved for 13 s" and failure["ranks"] == [], failure)
         check(events(run.folder, "ended")[0]["verdict"] == failure["text"], events(run.folder))
         check(len(events(run.folder, "launch")) == 2, events(run.folder, "launch"))
+        run.like(whole)
+
+
+@fact
+def ranks_that_are_killed_before_they_know_each_other_are_told_with_the_phase(workshop):
+    whole = left_alone(workshop)
+    tools = workshop / "tools"
+    tools.mkdir()
+    (tools / "mpirun").write_text(f"""#!/bin/bash
+[ -e {tools}/called ] || {{ touch {tools}/called; exec {shutil.which("mpirun")} -n 2 sh -c 'kill -9 $$'; }}
+exec {shutil.which("mpirun")} "$@"
+""")
+    (tools / "mpirun").chmod(0o755)
+    with Launched(workshop, "run", RANKS, SECTIONS,
+                  env={"PATH": f"{tools}:{os.environ['PATH']}"}) as run:
+        run.end()
+        failure, = events(run.folder, "failure")
+        note(failure["text"])
+        check("ended with 137 (SIGKILL) while its ranks started (MPI_Init)" in failure["text"] and
+              failure["phase"] == "start" and failure["ranks"] == [], failure)
         run.like(whole)
 
 

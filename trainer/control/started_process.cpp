@@ -108,7 +108,8 @@ StartedProcess::~StartedProcess() {
 std::optional<int> StartedProcess::ended() {
   int status = 0;
   if (!code_ && ::waitpid(id_, &status, WNOHANG) == id_) {
-    code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    was_killed_ = !WIFEXITED(status);
+    code_ = was_killed_ ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   }
   return code_;
 }

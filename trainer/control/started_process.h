@@ -27,6 +27,8 @@ class StartedProcess {
 
   // Its exit code, 128 + n where signal n ended it; nullopt while it runs. Does not wait.
   std::optional<int> ended();
+  // Whether a signal ended it, whatever it told of those it had started itself.
+  bool was_killed() const { return was_killed_; }
   void signal(int number) const;  // while it runs
   // Also to what it has started itself.
   void signal_group(int number) const;
@@ -36,6 +38,7 @@ class StartedProcess {
   pid_t id_ = -1;
   bool ends_with_us_;
   std::optional<int> code_;
+  bool was_killed_ = false;
 };
 
 }  // namespace trireme

@@ -62,17 +62,9 @@ int StopSignals::asked() const {
   return asked_by;
 }
 
-const char* signal_name(int signal) {
-  switch (signal) {
-    case SIGTERM:
-      return "SIGTERM";
-    case SIGUSR1:
-      return "SIGUSR1";
-    case SIGINT:
-      return "SIGINT";
-    default:
-      return "a signal";
-  }
+std::string signal_name(int signal) {
+  const char* const name = ::sigabbrev_np(signal);
+  return name ? say("SIG", name) : say("signal ", signal);
 }
 
 }  // namespace trireme

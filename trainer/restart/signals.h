@@ -1,6 +1,7 @@
 #pragma once
 #include <csignal>
 #include <cstddef>
+#include <string>
 #include <vector>
 
 namespace trireme {
@@ -26,6 +27,6 @@ class StopSignals {
 };
 
 // "SIGTERM" and the like.
-const char* signal_name(int signal);
+std::string signal_name(int signal);
 
 }  // namespace trireme

@@ -3,8 +3,10 @@
 // good checkpoint, none older than the last that was told as committed, and its very bytes.
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <random>
+#include <sstream>
 #include <unordered_set>
 
 #include "checkpoint/store.h"
@@ -197,12 +199,39 @@ class Check {
     }
   }
 
-  // The run goes on after the loaded step and does not write those before again.
+  // The run goes on after the loaded step and does not write those before again; unless the ledger
+  // says that it was taken back to an older one.
   void check_curve(const Disk::Found& found, std::int64_t step) const {
     const auto metrics = found.find(run_ + "/metrics.jsonl");
     require(metrics != found.end(), "metrics.jsonl is lost");
     const auto lines = std::count(metrics->second->begin(), metrics->second->end(), '\n');
-    require(lines >= step, "metrics.jsonl has ", lines, " lines at step ", step);
+    const Start start = last_start(found);
+    const bool may_be_older = step <= start.told_before;  // than that start
+    const std::int64_t least = may_be_older ? std::min(step, start.after) : step;
+    require(lines >= least, "metrics.jsonl has ", lines, " lines at step ", step);
+  }
+
+  struct Start {
+    std::int64_t after = 0;        // the step it goes on from
+    std::int64_t told_before = 0;  // the newest step of those before it
+  };
+  // By the ledger, which is on the disk before what it tells of.
+  Start last_start(const Disk::Found& found) const {
+    const auto ledger = found.find(run_ + "/ledger.jsonl");
+    require(ledger != found.end(), "ledger.jsonl is lost");
+    std::istringstream lines(std::string(ledger->second->begin(), ledger->second->end()));
+    Start start;
+    std::int64_t told = 0;
+    for (std::string line; std::getline(lines, line);) {
+      const auto number_at = [&](const std::string& key) {
+        const std::size_t at = line.find(key);
+        return at == std::string::npos ? -1 : std::strtoll(&line[at + key.size()], nullptr, 10);
+      };
+      const bool begins = line.starts_with("{\"begin\":");
+      if (begins) start = {number_at("\"after\":"), told};
+      if (!begins) told = std::max<std::int64_t>(told, number_at("\"step\":"));
+    }
+    return start;
   }
 
   // The next writer is the same run, and nothing stays that was being written.
