@@ -12,9 +12,9 @@ import time
 import uuid
 
 from launched import Fault, Launched
+from slurm_jobs import ENDLESS, Job, cluster_for, script, train_alone
 from support import (PATIENCE, THOROUGH, Result, Skip, check, curve, events, fact, main,
                      note, random_of, same_checkpoint, same_curve, steps_done)
-from test_slurm import ENDLESS, Job, cluster_for, script, train_alone
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 KILLS = 20 if THOROUGH else 4
@@ -183,7 +183,7 @@ def a_job_of_slurm_goes_on_on_another_node_after_a_hard_kill(workshop):
             workshop, "moved", workshop.config("moved", sections), "--launch", "--nodes=1"),
             folder=workshop.folder))
         used = []
-        for _ in range(KILLS):
+        for _ in range(KILLS if THOROUGH else 2):
             job.wait_for_steps(steps_done(run) + 5)
             node = slurm.job(job.number)["NodeList"]
             holder = json.loads((run / "LEASE.json").read_text())
@@ -206,4 +206,4 @@ if __name__ == "__main__":
     if not shutil.which("unshare") or os.geteuid() != 0:
         print("skipped: only root may give processes a host name of their own, by unshare")
         raise SystemExit(77)
-    main()
+    main(at_once=2)
