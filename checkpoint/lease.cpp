@@ -180,8 +180,8 @@ Lease::Job Lease::Job::of_environment() {
   return {id ? id : "", restarts ? std::strtol(restarts, nullptr, 10) : 0};
 }
 
-Lease::Lease(const fs::path& run_dir, double term_s, const Job& job)
-    : path_(run_dir / "LEASE.json"), term_s_(term_s), job_(job) {
+Lease::Lease(const fs::path& run_dir, double term_s, const Job& job, Renewal renewal)
+    : path_(run_dir / "LEASE.json"), term_s_(term_s), job_(job), is_owner_(true) {
   make_folders(run_dir);
   for (;;) {
     const LeaseFile file(::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644));
@@ -199,7 +199,7 @@ Lease::Lease(const fs::path& run_dir, double term_s, const Job& job)
     if (holder) taken_from_ = holder->words();
     break;
   }
-  renew_each(term_s / kRenewalsInATerm);
+  if (renewal == Renewal::kByThread) start_renewing();
 }
 
 std::unique_ptr<Lease> Lease::join(const fs::path& run_dir, const std::string& token) {
@@ -223,6 +223,8 @@ std::unique_ptr<Lease> Lease::join(const fs::path& run_dir, const std::string& t
   }
   lease->token_ = token;
   lease->incarnation_ = holder->incarnation;
+  lease->term_s_ = holder->term_s;
+  lease->start_renewing();
   return lease;
 }
 
@@ -251,32 +253,38 @@ void Lease::begin_next() {
                             "LEASE.json was removed or belongs to another run now"));
 }
 
-// On a thread of its own: a step may take longer than a term.
-void Lease::renew_each(double seconds) {
+void Lease::renew() {
+  if (since(renewed_at_) * kRenewalsInATerm < term_s_) return;
+  renewed_at_ = Clock::now();
+  const std::lock_guard guard(mutex_);
+  ::futimens(descriptor_, nullptr);  // one that fails is made up for by the next
+}
+
+// A step may take longer than a term.
+void Lease::start_renewing() {
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the threads that know them
-  renewer_ = std::thread([this, seconds] {
+  renewer_ = std::thread([this] {
     std::unique_lock guard(mutex_);
-    while (!ends_.wait_for(guard, Seconds(seconds), [this] { return ended_; })) {
-      ::futimens(descriptor_, nullptr);  // one that fails is made up for by the next
+    while (!ends_.wait_for(guard, Seconds(term_s_ / kRenewalsInATerm), [this] { return ended_; })) {
+      ::futimens(descriptor_, nullptr);
     }
   });
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 Lease::~Lease() {
-  const bool is_owner = renewer_.joinable();
-  if (is_owner) {
+  if (renewer_.joinable()) {
     {
       const std::lock_guard guard(mutex_);
       ended_ = true;
     }
     ends_.notify_all();
     renewer_.join();
-    if (held()) ::unlink(path_.c_str());
   }
+  if (is_owner_ && held()) ::unlink(path_.c_str());
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 

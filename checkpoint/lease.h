@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <filesystem>
@@ -35,13 +36,18 @@ class Lease {
   // Of the environment: names the supervisor's token to the processes that it starts.
   static constexpr const char* kTokenVariable = "TRIREME_LEASE";
 
+  // Who renews it: a thread of this object's, or its holder by renew(), often within the term. A
+  // process whose children are to be signalled at its end must have one thread only: the kernel
+  // signals them once for each.
+  enum class Renewal : std::uint8_t { kByThread, kByHolder };
+
   // Takes the lease for this process, and those it names its token to. Waits up to `term_s` for a
   // holder that is being ended, and as long as the dead one's term says where only that proves it
   // dead. Throws CheckpointError with the holder's name when another has it; EnvironmentError.
   explicit Lease(const std::filesystem::path& run_dir, double term_s = kUsualTermS,
-                 const Job& job = Job::of_environment());
-  // Joins the lease of the supervisor that has started this process and named its token. Throws
-  // CheckpointError where that lease is over.
+                 const Job& job = Job::of_environment(), Renewal renewal = Renewal::kByThread);
+  // Joins the lease of the supervisor that has started this process and named its token, and renews
+  // it, too. Throws CheckpointError where that lease is over.
   static std::unique_ptr<Lease> join(const std::filesystem::path& run_dir,
                                      const std::string& token);
   ~Lease();
@@ -50,6 +56,7 @@ class Lease {
 
   // False once somebody removed or replaced the lease file: stop writing then.
   bool held() const;
+  void renew();
   // Begins the next incarnation of the run: fences whoever joined the one before. The lease's owner
   // only; throws CheckpointError when it is lost.
   void begin_next();
@@ -65,18 +72,20 @@ class Lease {
   Lease() = default;
   // As the next incarnation; false when another was faster.
   bool take_place_of(int old, std::int64_t incarnation);
-  void renew_each(double seconds);
+  void start_renewing();
 
   std::filesystem::path path_;
   double term_s_ = 0;
   Job job_;
+  bool is_owner_ = false;
   mutable std::mutex mutex_;  // of the descriptor: a thread renews the file's stamp
   int descriptor_ = -1;
   std::int64_t incarnation_ = 0;
   std::string token_, taken_from_;
   std::condition_variable ends_;
   bool ended_ = false;
-  std::thread renewer_;  // only the owner's
+  std::thread renewer_;
+  std::chrono::steady_clock::time_point renewed_at_;
 };
 
 // Who holds the run folder's lease just now, in words; empty when nobody does. It is asked without

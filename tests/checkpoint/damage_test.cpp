@@ -203,7 +203,8 @@ TEST_F(Damage, by_a_whole_folder_of_another_step_or_run_is_found) {
 TEST_F(Damage, of_latest_run_and_lease_costs_nothing) {
   const pid_t holder = ::fork();
   if (holder == 0) {
-    const Lease lease(scratch_.path());
+    const Lease lease(scratch_.path(),
+                      /*term_s=*/0.01);  // what damage makes another node's is waited for
     ::kill(::getpid(), SIGKILL);
   }
   ::waitpid(holder, nullptr, 0);

@@ -22,6 +22,8 @@ namespace trireme {
 namespace {
 
 constexpr const char* kMark = "TRIREME_LAUNCH";
+// While it waits; the lease knows when it is time.
+constexpr double kRenewEachS = 0.1;
 
 std::vector<std::string> words_of(const std::vector<Override>& overrides) {
   std::vector<std::string> words;
@@ -56,7 +58,8 @@ Supervisor::Supervisor(Job job, std::unique_ptr<Hosts> hosts)
       elastic_(job_.loaded.config.elastic),
       run_dir_(job_.loaded.config.job.dump_folder),
       hosts_(std::move(hosts)),
-      lease_(run_dir_, elastic_.heartbeat_timeout_s),
+      lease_(run_dir_, elastic_.heartbeat_timeout_s, checkpoint::Lease::Job::of_environment(),
+             checkpoint::Lease::Renewal::kByHolder),
       mark_(say(kMark, "=", checkpoint::new_uuid())),
       policy_(elastic_.max_restarts, elastic_.restart_wait_s, newest_step(run_dir_)),
       best_step_(newest_step(run_dir_)) {}
@@ -93,7 +96,8 @@ int Supervisor::run() {
     why_ = next.why;
     const double until = seconds_now() + next.wait_s;
     while (seconds_now() < until && asked_ < Asked::kStop) {
-      take_signal(signals_.wait(until - seconds_now()));
+      take_signal(signals_.wait(std::min(until - seconds_now(), kRenewEachS)));
+      lease_.renew();
     }
     if (asked_ >= Asked::kStop) {
       return give_up(static_cast<int>(ExitCode::kStopped), "asked to stop between two starts");

@@ -42,6 +42,7 @@ Supervisor::Ended Supervisor::follow(const Running& running) {
   Ended ended;
   for (;;) {
     take_signal(signals_.wait(follower.first_step_at() ? kLaterS : kSoonS));
+    lease_.renew();
     running.follower.look();
     if (const auto code = running.launcher.ended()) {
       ended.exit_code = *code;

@@ -12,8 +12,8 @@
 namespace trireme {
 namespace {
 
-// Who has moved within so many seconds before all ended did not hold the others up; mpirun takes two of
-// them to end.
+// Who has moved within so many seconds before all ended did not hold the others up; mpirun takes
+// two of them to end.
 constexpr double kStoodStillS = 5;
 
 // Nodes' clocks may differ; an incarnation takes longer to begin and to end.
