@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "data/file_hashes.h"
 #include "data/hex.h"
 #include "data/indexed_dataset.h"
 #include "model/base/error.h"
@@ -52,7 +53,9 @@ void write_sidecar(const std::filesystem::path& prefix, const Sidecar& sidecar,
       {"highest_id", sidecar.highest_id},
       {"index_bytes", dataset.index_bytes()},
       {"token_bytes", dataset.token_bytes()},
-      {"sampled_hash", hex(dataset.sampled_hash())}};
+      {"sampled_hash", hex(dataset.sampled_hash())},
+      {"index_hash", hex(file_hash(index_path(prefix)))},
+      {"token_hash", hex(file_hash(tokens_path(prefix)))}};
   // A path need not be UTF-8; JSON must be.
   constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
   replace_text(sidecar_path(prefix), json.dump(2, ' ', false, kReplace) + "\n");

@@ -22,7 +22,8 @@ struct Sidecar {
   std::int64_t highest_id = -1;
 };
 
-// Adds the dataset's sizes and sampled hash, by which the sidecar is recognised.
+// Adds the dataset's sizes and sampled hash, by which the sidecar is recognised, and the hashes of
+// its whole files (verify_files), which are read for that.
 void write_sidecar(const std::filesystem::path& prefix, const Sidecar& sidecar,
                    const TokenStream& dataset);
 

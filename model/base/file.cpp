@@ -47,6 +47,11 @@ void require_regular_if_there(const std::filesystem::path& path, const char* wha
 }  // namespace
 
 void throw_file_error(const char* what, const std::filesystem::path& path, int reason) {
+  if (reason == ELOOP) {
+    throw EnvironmentError(say("cannot ", what, " ", path.string(),
+                               ": it is a symbolic link, which could lead into another file; put a "
+                               "regular file there"));
+  }
   throw EnvironmentError(say("cannot ", what, " ", path.string(), ": ", std::strerror(reason)));
 }
 
@@ -72,7 +77,7 @@ MappedFile::~MappedFile() {
 File::File(int descriptor, std::filesystem::path path)
     : descriptor_(descriptor), path_(std::move(path)) {}
 File File::create(const std::filesystem::path& path) {
-  return {open_or_fail(path, O_WRONLY | O_CREAT | O_TRUNC, "create"), path};
+  return {open_or_fail(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, "create"), path};
 }
 File File::create_new(const std::filesystem::path& path) {
   return {open_or_fail(path, O_RDWR | O_CREAT | O_EXCL, "create"), path};
@@ -81,7 +86,7 @@ File File::open_regular(const std::filesystem::path& path, int flags, const char
   const int descriptor = ::open(path.c_str(), flags | O_NONBLOCK | O_CLOEXEC, 0644);
   if (descriptor < 0) {
     require_regular_if_there(path, what);
-    throw_file_error("open", path, errno);
+    throw_file_error(errno == ELOOP ? what : "open", path, errno);
   }
   File file{descriptor, path};
   struct stat status {};
@@ -89,14 +94,18 @@ File File::open_regular(const std::filesystem::path& path, int flags, const char
   require_regular(status.st_mode, path, what);
   return file;
 }
+void File::truncate(std::uint64_t size) {
+  if (::ftruncate(descriptor_, static_cast<off_t>(size)) != 0)
+    throw_file_error("shorten", path_, errno);
+}
 File File::open_append(const std::filesystem::path& path) {
-  return open_regular(path, O_WRONLY | O_CREAT | O_APPEND, "write");
+  return open_regular(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, "write");
 }
 File File::open_read_append(const std::filesystem::path& path) {
-  return open_regular(path, O_RDWR | O_CREAT | O_APPEND, "write");
+  return open_regular(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW, "write");
 }
 File File::open_write(const std::filesystem::path& path) {
-  return open_regular(path, O_RDWR, "write");
+  return open_regular(path, O_RDWR | O_NOFOLLOW, "write");
 }
 File File::open_read(const std::filesystem::path& path) {
   return open_regular(path, O_RDONLY, "read");

@@ -32,7 +32,8 @@ class MappedFile {
 
 // An open file descriptor, closed when it dies. write_all and close report a
 // full disk and every other failure as EnvironmentError naming the path. What is no
-// regular file (a FIFO, a device, a folder) is opened by none and refused at once.
+// regular file (a FIFO, a device, a folder) is opened by none and refused at once; nor is a
+// symbolic link by those that write.
 class File {
  public:
   static File create(const std::filesystem::path& path);            // truncates
@@ -52,6 +53,7 @@ class File {
   // Fills `into` from `offset`; throws when the file ends before.
   void read_at(std::uint64_t offset, std::span<std::byte> into) const;
   std::uint64_t size() const;
+  void truncate(std::uint64_t size);
   void sync();
   void close();
   int descriptor() const { return descriptor_; }

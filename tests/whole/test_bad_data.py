@@ -157,5 +157,26 @@ def the_tokenizer_of_the_config_is_that_of_the_data(workshop):
     workshop.run("train", config("other")).done()
 
 
+@fact
+def a_flipped_bit_is_found_before_training_where_that_is_asked_for(workshop):
+    workshop.corpus(words=400000)  # of which the hash that every start looks at is a sample
+    tokens, index = workshop / "corpus.bin", workshop / "corpus.idx"
+    verify = "--data.verify=true"
+    config = workshop.config("whole", {"training": {"steps": 2}})
+    told = workshop.run("train", config, verify).done()
+    check("token files: " in told.err and "are as they were tokenized" in told.err, told)
+    for path, at in ((tokens, tokens.stat().st_size * 5 // 7), (index, index.stat().st_size // 2)):
+        whole = path.read_bytes()
+        flipped = bytearray(whole)
+        flipped[at] ^= 1
+        path.write_bytes(flipped)
+        refused(workshop, "corpus", path, "not those that were tokenized", "Copy the file again",
+                options=[verify])
+        path.write_bytes(whole)
+    (workshop / "corpus.json").unlink()
+    told = workshop.run("train", workshop.config("others", {"training": {"steps": 2}}), verify).done()
+    check("without hashes of their own: " in told.err, told)
+
+
 if __name__ == "__main__":
     main()

@@ -246,7 +246,9 @@ def what_is_no_regular_file_is_refused_at_once(workshop):
     for name in "ledger.jsonl", "metrics.jsonl", "events.jsonl":
         for word in each_kind(run / name):
             workshop.run("audit", run, timeout=60).refused(5, run / name, word)
-            workshop.run("train", config, *LONGER, timeout=60).refused(5, run / name, word)
+            # a writer follows no link at all, wherever it leads
+            written = "symbolic link" if word == "device" else word
+            workshop.run("train", config, *LONGER, timeout=60).refused(5, run / name, written)
     for word in each_kind(workshop / "corpus.bin"):
         workshop.run("data", "check", "corpus", timeout=60).refused(3, "corpus.bin", word)
     for word in each_kind(workshop / config):

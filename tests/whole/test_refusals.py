@@ -79,6 +79,28 @@ def a_second_run_on_the_same_folder_is_refused_and_the_first_goes_on(workshop):
 
 
 @fact
+def run_files_that_are_links_are_not_written_through(workshop):
+    workshop.corpus()
+    run, target = workshop / "run", workshop / "precious"
+    config = workshop.config("run", {"lr_scheduler": {"name": "constant"}})
+    workshop.run("train", config, "--training.steps=6").done()
+    for name in "metrics.jsonl", "events.jsonl", "ledger.jsonl", "LEASE.json":
+        kept = (run / name).read_bytes() if (run / name).exists() else None
+        target.write_bytes(b"precious\n")
+        (run / name).unlink(missing_ok=True)
+        (run / name).symlink_to(target)
+        workshop.run("train", config).refused(5, run / name, "symbolic link", "regular file")
+        check(target.read_bytes() == b"precious\n", name, "was written through")
+        (run / name).unlink()
+        if kept is not None:
+            (run / name).write_bytes(kept)
+    check("everybody" not in workshop.run("train", config, "--training.steps=8").done().err)
+    run.chmod(0o777)
+    warned = workshop.run("train", config).done().err
+    check(warned.count(f"{run.name}: everybody on this machine may replace its files") == 1, warned)
+
+
+@fact
 def a_run_that_diverges_says_so_and_keeps_its_checkpoints(workshop):
     """Weight decay 100 times the learning rate 100 multiplies the weights by -9999 a step."""
     workshop.corpus()

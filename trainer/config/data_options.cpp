@@ -61,6 +61,12 @@ void add_data(Options& to) {
                 .effect = Effect::kData,
                 .range = at_least(0),
                 .unit = "samples"});
+  to.push_back({.key = "data.verify",
+                .slot = TRIREME_MEMBER(data.verify),
+                .help =
+                    "at each start read all bytes of the token files, once a node, and compare "
+                    "them with the hashes that tokenize left in PREFIX.json; a bit that differs "
+                    "ends the run with exit code 3"});
 }
 
 }  // namespace trireme

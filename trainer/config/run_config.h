@@ -51,6 +51,7 @@ struct DataConfig {
   double split = 0;                     // share of the training documents kept for validation
   std::string tokenizer;                // "bytes" or an absolute path; empty: unknown
   std::vector<data::SampleRange> skip;  // samples of the training order to leave out
+  bool verify = false;                  // all bytes of the token files, before the first step
 
   bool operator==(const DataConfig&) const = default;
 };

@@ -1,14 +1,32 @@
 #include "trainer/loop/run_folder.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cstdlib>
 
 #include "model/base/file.h"
+#include "model/base/log.h"
 
 namespace trireme {
 namespace {
 
+// Who may rename files in a folder may put others in their place, whoever owns those.
+void warn_of_other_writers(const std::filesystem::path& folder) {
+  struct stat status {};
+  if (::stat(folder.c_str(), &status) != 0) return;
+  if ((status.st_mode & S_IWOTH) != 0 && (status.st_mode & S_ISVTX) == 0) {
+    log_warning("{}: everybody on this machine may replace its files; chmod o-w it",
+                folder.string());
+  } else if (status.st_uid != ::geteuid() && status.st_uid != 0) {
+    log_warning("{}: it is user {}'s, who may replace what user {} writes there", folder.string(),
+                status.st_uid, ::geteuid());
+  }
+}
+
 std::filesystem::path made(const std::filesystem::path& folder) {
   make_folders(folder);
+  warn_of_other_writers(folder);
   return folder;
 }
 

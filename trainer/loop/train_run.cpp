@@ -17,6 +17,7 @@
 #include "trainer/loop/data_feed.h"
 #include "trainer/loop/start_preflight.h"
 #include "trainer/loop/trained_model.h"
+#include "trainer/loop/verified_data.h"
 #include "trainer/restart/recorder_folder.h"
 #include "trainer/telemetry/process_memory.h"
 
@@ -62,6 +63,7 @@ TrainRun::TrainRun(LoadedConfig loaded, World& world, Device device, int threads
       ledger_(world.ledger()),
       groups_(world, config_.parallelism, config_.model),
       team_(*groups_.all, &world),
+      verified_(config_.data.verify ? verify_data(config_, team_, world_) : ""),
       train_data_(open_training_data(config_)),
       evaluations_(config_, total_steps_),
       spec_(engine_spec(config_)),
@@ -89,6 +91,7 @@ ExitCode TrainRun::run() {
   tokenizer_hash_ = tokenizer_hash_of(config_);
   use_gemm_choices();
   ledger_.enter(Phase::kLoad);
+  if (!verified_.empty()) log_.note(verified_);
   progress_ = resumption_.begin(guard_, scaler_);
   if (const auto& from = resumption_.from()) {
     committed_ = from->manifest.in_memory() ? from->manifest.parent.value_or(-1) : from->step;

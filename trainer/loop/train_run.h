@@ -111,6 +111,7 @@ class TrainRun {
   Ledger& ledger_;
   RankGroups groups_;
   const checkpoint::Team team_;
+  const std::string verified_;  // what data.verify found, to be told
   data::SampleSource train_data_;
   const Evaluations evaluations_;
   EngineSpec spec_;

@@ -1,5 +1,6 @@
 #include "trainer/telemetry/cut_lines.h"
 
+#include <cerrno>
 #include <string>
 #include <system_error>
 
@@ -8,12 +9,6 @@
 
 namespace trireme {
 namespace {
-
-void truncate(const std::filesystem::path& path, std::uint64_t size) {
-  std::error_code why;
-  std::filesystem::resize_file(path, size, why);
-  if (why) throw EnvironmentError(say("cannot shorten ", path.string(), ": ", why.message()));
-}
 
 // What is to be left of a file.
 struct KeptLines {
@@ -48,6 +43,13 @@ KeptLines kept_of(std::string_view text, const std::function<bool(std::string_vi
   return kept;
 }
 
+// As a file of the run's own.
+bool is_there(const std::filesystem::path& path) {
+  std::error_code why;
+  if (std::filesystem::is_symlink(path, why)) throw_file_error("write", path, ELOOP);
+  return std::filesystem::exists(path, why);
+}
+
 std::string_view text_of(const MappedFile& mapped) {
   return {reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size()};
 }
@@ -56,22 +58,20 @@ std::string_view text_of(const MappedFile& mapped) {
 
 LinesCut cut_lines(const std::filesystem::path& path,
                    const std::function<bool(std::string_view line)>& keep) {
-  std::error_code why;
-  if (!std::filesystem::exists(path, why)) return {};
+  if (!is_there(path)) return {};
   const MappedFile mapped(path);
   const KeptLines kept = kept_of(text_of(mapped), keep);
   if (!kept.after.empty()) {
     replace_text(path, std::string(kept.prefix) + kept.after);
   } else if (kept.prefix.size() < text_of(mapped).size()) {
-    truncate(path, kept.prefix.size());
+    File::open_write(path).truncate(kept.prefix.size());
   }
   return kept.cut;
 }
 
 LinesCut take_over_lines(const std::filesystem::path& path,
                          const std::function<bool(std::string_view line)>& keep) {
-  std::error_code why;
-  if (!std::filesystem::exists(path, why)) return {};
+  if (!is_there(path)) return {};
   const MappedFile mapped(path);
   const KeptLines kept = kept_of(text_of(mapped), keep);
   try {
@@ -79,7 +79,7 @@ LinesCut take_over_lines(const std::filesystem::path& path,
                        : replace_text(path, std::string(kept.prefix) + kept.after);
   } catch (const EnvironmentError&) {
     if (!kept.after.empty()) throw;
-    truncate(path, kept.prefix.size());
+    File::open_write(path).truncate(kept.prefix.size());
   }
   return kept.cut;
 }
