@@ -14,8 +14,8 @@ import sys
 GROUND = ["model/base", "model/device", "model/tensor"]
 PARALLEL = ["model/*", "parallel/comm", "parallel/mesh"]
 # The trainer's own rooms, from the ground up: each may use those before it.
-TRAINER = ["telemetry", "config", "imports", "huggingface", "optimizer", "report", "engine", "evaluation", "plan", "restart",
-           "control", "preflight", "loop", "audit", "launch", "verify", "commands"]
+TRAINER = ["telemetry", "config", "imports", "huggingface", "optimizer", "report", "engine", "evaluation", "plan", "link",
+           "restart", "control", "preflight", "loop", "audit", "launch", "verify", "commands"]
 
 # room: the rooms it may include, beside itself
 ROOMS = {
@@ -64,7 +64,7 @@ ONLY_IN = {
     r"spdlog/": ["model/base", "tests"],
     r"sentencepiece_.*\.h": ["data", "tests/data"],
     r"(pcre2|utf8proc|zstd|zlib)\.h": ["data", "tests/data"],
-    r"sodium(\.h|/)": ["trainer/control"],
+    r"sodium(\.h|/)": ["trainer/link"],
     r"isa-l(\.h|/)": ["checkpoint", "trainer/telemetry"],
     r"cblas\.h|dnnl.*\.h(pp)?|(imm|emm|xmm)intrin\.h|arm_neon\.h": ["model/ops/cpu"],
     r"omp\.h": ["model/device/cpu", "model/ops/cpu", "tests"],

@@ -6,7 +6,7 @@
 
 #include "model/base/error.h"
 #include "trainer/control/control_message.h"
-#include "trainer/control/sealed_stream.h"
+#include "trainer/link/sealed_stream.h"
 
 namespace {
 
@@ -17,7 +17,7 @@ constexpr std::array<unsigned char, trireme::RunToken::kBytes> kToken{1, 2, 3};
 
 // Whoever has not the token is never believed, whatever the pieces it sends.
 void be_a_stranger(const std::uint8_t* data, std::size_t size) {
-  SealedStream supervisor(SealedStream::End::kSupervisor, trireme::RunToken(kToken),
+  SealedStream supervisor(SealedStream::End::kAccepts, trireme::RunToken(kToken),
                           "its own sixteen.");
   if (size > 0 && data[0] % 2 == 0) supervisor.feed("trireme1sixteen of theirs");
   for (std::size_t at = 1; at < size;) {
@@ -30,9 +30,9 @@ void be_a_stranger(const std::uint8_t* data, std::size_t size) {
 
 // A message by one who has is understood, and then means the same when said again, or refused.
 void be_an_agent(const std::string& text) {
-  SealedStream supervisor(SealedStream::End::kSupervisor, trireme::RunToken(kToken),
+  SealedStream supervisor(SealedStream::End::kAccepts, trireme::RunToken(kToken),
                           "its own sixteen.");
-  SealedStream agent(SealedStream::End::kAgent, trireme::RunToken(kToken), "another sixteen.");
+  SealedStream agent(SealedStream::End::kConnects, trireme::RunToken(kToken), "another sixteen.");
   supervisor.feed(agent.greeting());
   agent.feed(supervisor.greeting());
   supervisor.feed(agent.sealed("{}"));

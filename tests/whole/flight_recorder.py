@@ -12,7 +12,7 @@ PHASES = ["start", "load", "data", "forward", "backward", "reduction", "gradient
           "optimizer", "publishing", "report", "validation", "save", "end", "snapshot"]
 OPERATIONS = ["nothing", "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast",
               "barrier", "send", "receive", "split"]
-HEADER, PROGRESS = struct.Struct("<8x8sIiii"), struct.Struct("<8xQqqiiIIiiQQq")
+HEADER, PROGRESS = struct.Struct("<8x8sIiii16x64s"), struct.Struct("<8xQqqiiIIiiQQq")
 PROGRESS_AT, PHASE_AT, OPERATION_AT = 256, 256 + 40, 256 + 44
 
 
@@ -37,7 +37,8 @@ class Ledger:
     def __init__(self, path):
         with open(path, "rb") as file:
             self.bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        magic, version, _, _, self.pid = HEADER.unpack_from(self.bytes, 0)
+        magic, version, _, _, self.pid, host = HEADER.unpack_from(self.bytes, 0)
+        self.host = host.rstrip(b"\0").decode()
         check((magic, version) == (b"TRILEDGR", 1), magic, version)
 
     def page(self):

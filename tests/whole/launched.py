@@ -75,18 +75,24 @@ class Launched:
         self.temporary = workshop / f"{name}-tmp"
         self.temporary.mkdir(exist_ok=True)
         self.mark, self.tokens = uuid.uuid4().hex, {}
-        self.job, self.jobs, self.shared = job, set(), set()
+        self.job, self.jobs, self.shared = None, set(), set()
         self.strikes = self.reached = 0  # so many, the last in that step
         self.patience = patience  # seconds, for what may take long where many want the cores
-        config = workshop.config(name, sections)
-        self.command = [*(job.words if job else []), str(workshop.trireme), "launch", "-n",
-                        str(ranks), *map(str, words), config, *layout]
+        self.config, self.layout = workshop.config(name, sections), layout
         for number, fault in enumerate(faults):
             self.tokens[id(fault)] = self.folder.parent / f"{name}-struck-{number}"
         drill = "; ".join(self.drill_of(fault) for fault in faults)
-        self.env = {**workshop.env, **MPI, **(job.env if job else {}),
-                    "TMPDIR": str(self.temporary), "OMP_NUM_THREADS": "1",
-                    **({"TRIREME_INJECT_FAULT": drill} if drill else {}), **(env or {})}
+        self.changes = {**({"TRIREME_INJECT_FAULT": drill} if drill else {}), **(env or {})}
+        self.go_on_by(job, words)
+
+    def go_on_by(self, job, words=()):
+        """A supervisor in a job of Slurm's or, where there is none, by mpirun; the one before has
+        ended."""
+        self.job = job or self.job
+        self.command = [*(job.words if job else []), str(self.workshop.trireme), "launch", "-n",
+                        str(self.ranks), *map(str, words), self.config, *self.layout]
+        self.env = {**self.workshop.env, **MPI, **(job.env if job else {}),
+                    "TMPDIR": str(self.temporary), "OMP_NUM_THREADS": "1", **self.changes}
         self.process = self.start()
 
     def start(self, **changes):

@@ -1,8 +1,11 @@
 """Runs as jobs of a test's Slurm: their configs and scripts, and how one is followed."""
 import pathlib
+import subprocess
 import time
+import uuid
 
-from support import (TIMEOUT, check, checkpoints, curve, events, slurm_cluster, steps_done)
+from support import (TIMEOUT, Result, Skip, check, checkpoints, curve, events, slurm_cluster,
+                     steps_done)
 
 # Two ranks, whose steps have the bits of a single rank's. No checkpoint unless asked for. A rank
 # that is stopped for a while is not to be missed.
@@ -13,6 +16,8 @@ SHARED = {"job": {"reproducible": True},
           "checkpoint": {"interval": 0},
           "elastic": {"heartbeat_timeout_s": 600}}
 ENDLESS = {**SHARED, "training": {**SHARED["training"], "steps": 1000000}}
+
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 def script(workshop, name, config, *words):
@@ -44,6 +49,29 @@ def told(log):
     lines = log.read_text(errors="replace").splitlines(keepends=True)
     return "".join(line for number, line in enumerate(lines)
                    if number > len(lines) - 10 or not line.startswith("step "))[-6000:]
+
+
+class Node:
+    """Words that start a command on a machine of that name, newly booted as far as one can see."""
+
+    def __init__(self, folder, name):
+        self.name, self.boot = name, pathlib.Path(folder) / f"boot-id-of-{name}"
+        self.boot.write_text(f"{uuid.uuid4()}\n")
+        hosts = pathlib.Path(folder) / f"hosts-of-{name}"
+        hosts.write_text(pathlib.Path("/etc/hosts").read_text() + f"\n127.0.0.1 {name}\n")
+        self.words = ["unshare", "--uts", "--mount", "sh", "-c",
+                      f"hostname {name} && mount --bind {self.boot} {BOOT_ID} && "
+                      f'mount --bind {hosts} /etc/hosts && exec "$@"', name]
+        tried = subprocess.run([*self.words, "cat", BOOT_ID], capture_output=True, text=True,
+                               check=False)
+        if tried.stdout != self.boot.read_text():
+            raise Skip(f"namespaces are not allowed here: {tried.stderr.strip()}")
+
+    def run(self, workshop, *words, env=None):
+        words = [*self.words, str(workshop.trireme), *words]
+        done = subprocess.run(words, cwd=workshop.folder, env={**workshop.env, **(env or {})},
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        return Result(words, done.returncode, done.stdout, done.stderr)
 
 
 class Job:

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Ranks under mpirun that are killed, stopped, hung or out of luck, in every phase: the others
 end in time with exit code 7, and one line says who, where and who waited."""
+import contextlib
 import ctypes
 import os
 import re
@@ -13,7 +14,7 @@ import time
 import uuid
 
 from flight_recorder import Ledger, is_marked, marked_processes
-from support import MPI, PATIENCE, TIMEOUT, Process, Skip, check, events, fact, main, note, some_of
+from support import MPI, PATIENCE, TIMEOUT, Process, Skip, check, events, fact, main, note, random_of, some_of
 
 HEARTBEAT = 1.5 * PATIENCE  # seconds
 STALL = 5 * PATIENCE
@@ -288,6 +289,66 @@ def ranks_that_end_in_order_are_not_taken_for_lost(workshop):
             check(result.code == code, result)
             check(events(run.folder, "stop")[-1]["exit_code"] == code, result)
             check("trireme: error" not in result.err and not events(run.folder, "failure"), result)
+
+
+def listening_ports(pid):
+    """(address, port) of the TCP sockets at which a process waits for connections."""
+    sockets = set()
+    for descriptor in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            sockets.add(os.readlink(f"/proc/{pid}/fd/{descriptor}"))
+        except OSError:  # closed meanwhile
+            continue
+    with open(f"/proc/{pid}/net/tcp", encoding="ascii") as table:
+        rows = [line.split() for line in list(table)[1:]]
+    places = [row[1].split(":") for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in sockets]
+    return [(socket.inet_ntoa(bytes.fromhex(address)[::-1]), int(port, 16))
+            for address, port in places]
+
+
+def watchdog_of(pid):
+    """Where the watchdog of a rank that leads waits: the port that greets."""
+    for address, port in listening_ports(pid):
+        with socket.create_connection((address.replace("0.0.0.0", "127.0.0.1"), port), 5) as link:
+            link.settimeout(0.5 * PATIENCE)
+            try:
+                if link.recv(64).startswith(b"trireme1"):
+                    return address, port
+            except OSError:  # another's, which waits for words or closes
+                continue
+    return None
+
+
+@fact
+def strangers_at_the_watchdogs_port_change_nothing(workshop):
+    """They neither get in nor fill it: connections that say nothing, noise, and what looks like a
+    rank's first words. Then a rank is killed, and that is noticed as ever."""
+    with Run(workshop, "strangers", TENSOR) as run:
+        check(run.process.wait_for(lambda: run.page(0).step > 2, "step 2"), run.process.text())
+        pid, rank_1 = run.ledger(0).pid, run.ledger(1).pid
+        place = watchdog_of(pid)
+        check(place is not None, "no port greets:", listening_ports(pid))
+        check(place[0] == "127.0.0.1", "a run on one machine listens at", place)
+        before = len(os.listdir(f"/proc/{pid}/fd"))
+        random = random_of("strangers")
+        with contextlib.ExitStack() as links:
+            for number in range(300):
+                link = links.enter_context(socket.create_connection(place, 5))
+                words = (b"", random.randbytes(5000), b"trireme1" + random.randbytes(5000),
+                         b"trireme1" + 16 * b"x" + b"\0\0\0\x09" + random.randbytes(41))[number % 4]
+                with contextlib.suppress(OSError):  # it was closed while it spoke
+                    link.sendall(words)
+            step = run.page(0).step
+            check(run.process.wait_for(lambda: run.page(0).step > step + 5, "five more steps"),
+                  run.process.text())
+            held_open = len(os.listdir(f"/proc/{pid}/fd")) - before
+            note(f"of 300 connections {held_open} are open five steps later")
+            check(held_open <= 64 + run.ranks, held_open)
+            started = time.time()
+            os.kill(rank_1, signal.SIGKILL)
+            text, codes = run.end(started, 5 * PATIENCE)
+        check(text.startswith(f"rank 1 ({socket.gethostname()}) was killed or crashed"), text)
+        run.others_ended_for(1, codes)
 
 
 def held(pid):

@@ -6,7 +6,11 @@ import pathlib
 import signal
 import time
 
-from support import PATIENCE, TIMEOUT, check, curve, events, fact, main, note, same_curve, slurm_cluster, steps_done
+from flight_recorder import Ledger, state_of
+from launched import Launched, SlurmJob
+from slurm_jobs import Node, cluster_for
+from support import (PATIENCE, TIMEOUT, check, curve, drill, events, fact, main, note, same_curve,
+                     slurm_cluster, steps_done)
 
 # Four ranks whose steps have the bits of one rank's.
 RUN = {"job": {"reproducible": True},
@@ -90,10 +94,11 @@ def ranks(run):
 
 
 def processes_of(workshop, *words):
-    """Those that are this trireme with these words, not the srun that each may belong to."""
+    """Those that are this trireme with these words, not the srun that each may belong to, nor the
+    guard of such a one."""
     return [p for p in processes_in(workshop.folder)
             if what_of(p, "cmdline")[:2] == [str(workshop.trireme), words[0]] and
-            set(words) <= set(what_of(p, "cmdline"))]
+            what_of(p, "comm") != ["trireme-guard\n"] and set(words) <= set(what_of(p, "cmdline"))]
 
 
 def power_on(cluster, node):
@@ -185,6 +190,32 @@ def agents_are_replaced_and_neither_they_nor_ranks_outlive_a_supervisor_for_long
         wait_for_exit(workshop, 0)
         check(not processes_of(workshop, "agent"), "agents outlive their job")
     same_as_alone(workshop, run)
+
+
+@fact
+def a_lone_rank_that_is_stopped_on_another_machine_is_missed(workshop):
+    """By its node's agent: the supervisor, elsewhere, cannot see how the process stands."""
+    workshop.corpus()
+    far, heartbeat = Node(workshop.folder, "far"), 2 * PATIENCE
+    sections = {**RUN, "training": {**RUN["training"], "steps": 60},
+                "elastic": {"heartbeat_timeout_s": heartbeat, "restart_wait_s": 0.5}}
+    with cluster_for(workshop, nodes=1, beneath={"n1": far.words}) as cluster:
+        token = workshop / "held"
+        with Launched(workshop, "run", 1, sections, job=SlurmJob(cluster, 1),
+                      env=drill("stop", 20, once=token)) as run:
+            ledger = run.folder / "flight-recorder" / "rank-00000"
+            check(run.process.wait_for(lambda: token.exists() and state_of(Ledger(ledger).pid) == "T",
+                                       "the rank to be stopped"), run.process.text())
+            check(Ledger(ledger).host == "far", "it is on", Ledger(ledger).host)
+            stopped = time.monotonic()
+            check(run.process.wait_for(lambda: run.count("start", "resume") == 2, "another start"),
+                  run.process.text())
+            took = time.monotonic() - stopped
+            note(f"started again {took:.1f} s after it was stopped")
+            check(took < heartbeat + 20 * PATIENCE, took)
+            run.end()
+    check(events(workshop / "run", "ended")[0]["verdict"] == "every rank is stopped",
+          events(workshop / "run", "ended"))
 
 
 @fact

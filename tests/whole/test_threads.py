@@ -17,7 +17,9 @@ def waiting(workshop, config, env):
     with workshop.start_held(2, "train", config, env=env) as process:
         text = pathlib.Path(f"/proc/{process.popen.pid}/environ").read_bytes().decode()
         words = pathlib.Path(f"/proc/{process.popen.pid}/cmdline").read_bytes().decode()
+        name = pathlib.Path(f"/proc/{process.popen.pid}/comm").read_text().strip()
     check(config in words.split("\0"), words)
+    check(name == workshop.trireme.name, "ps, top and pkill know it as", name)
     return dict(line.partition("=")[::2] for line in text.split("\0"))
 
 

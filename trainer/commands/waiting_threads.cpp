@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 
 namespace trireme {
 
@@ -16,7 +18,12 @@ void spin_briefly(char** words) {
                                                           "verify", "doctor", "plan"};
   if (!words[0] || !words[1] || std::ranges::count(kComputing, words[1]) == 0) return;
   if (std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT")) return;
-  if (::setenv("GOMP_SPINCOUNT", kSpins, 1) == 0) ::execv("/proc/self/exe", words);
+  if (::setenv("GOMP_SPINCOUNT", kSpins, 1) != 0) return;
+  // By its own path, from which ps and pkill have the name; that of a program that was replaced
+  // meanwhile is no more.
+  std::error_code why;
+  ::execv(std::filesystem::read_symlink("/proc/self/exe", why).c_str(), words);
+  ::execv("/proc/self/exe", words);
 }
 
 }  // namespace trireme

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 
 #include "parallel/comm/launcher.h"
 #include "trainer/control/own_processes.h"
+#include "trainer/restart/process_state.h"
 #include "trainer/restart/signals.h"
 #include "trainer/telemetry/clock.h"
 
@@ -29,6 +31,16 @@ std::uint64_t shm_free() {
 std::string own_slurm_node() {
   const auto name = environment_variable("SLURMD_NODENAME");
   return name ? "SLURMD_NODENAME=" + *name : std::string();
+}
+
+// The processes that have the mark, without their own children (a checkpoint's writer).
+std::vector<pid_t> ranks_of(const std::string& mark, const std::string& slurm_node) {
+  const std::vector<pid_t> all = processes_with(mark, slurm_node);
+  std::vector<pid_t> ranks;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(ranks), [&](pid_t process) {
+    return std::find(all.begin(), all.end(), parent_of_process(process)) == all.end();
+  });
+  return ranks;
 }
 
 std::vector<std::int64_t> numbers(const std::vector<pid_t>& processes) {
@@ -85,7 +97,7 @@ void Agent::connect() {
   has_greeted_ = false;
   Socket socket =
       Socket::connect(addresses_[tries_++ % addresses_.size()], options_.supervisor.port);
-  if (socket.is_open()) link_.emplace(SealedStream::End::kAgent, token_, std::move(socket));
+  if (socket.is_open()) link_.emplace(SealedStream::End::kConnects, token_, std::move(socket));
 }
 
 void Agent::wait() const {
@@ -142,10 +154,15 @@ void Agent::end_ranks(const ControlMessage& order) {
 void Agent::beat() {
   next_beat_ = seconds_now() + options_.beat_s;
   if (!link_ || mark_.empty() || !link_->is_trusted()) return;
+  const std::vector<pid_t> ranks = ranks_of(mark_, slurm_node_);
+  const auto stopped = std::count_if(ranks.begin(), ranks.end(), [](pid_t rank) {
+    return state_of_process(rank) == ProcessState::kStopped;
+  });
   link_->send({.kind = Kind::kBeat,
                .unix_ms = unix_ms_now(),
                .shm_free = shm_free(),
-               .pids = numbers(processes_with(mark_, slurm_node_))});
+               .stopped = static_cast<std::uint64_t>(stopped),
+               .pids = numbers(ranks)});
 }
 
 void Agent::tell_signal(int signal) {

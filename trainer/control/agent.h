@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "model/base/error.h"
-#include "trainer/control/control_link.h"
-#include "trainer/control/network.h"
+#include "trainer/control/control_message.h"
+#include "trainer/link/network.h"
+#include "trainer/link/sealed_link.h"
 
 namespace trireme {
 
@@ -47,7 +48,7 @@ class Agent {
   std::string slurm_node_;  // as a variable; empty outside Slurm
   std::vector<std::uint32_t> addresses_;
   std::size_t tries_ = 0;  // each with another address
-  std::optional<ControlLink> link_;
+  std::optional<MessageLink<ControlMessage>> link_;
   std::string mark_;  // empty: not told yet
   double tried_ = 0;  // when it connected last
   double heard_ = 0;  // the supervisor's last word

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "model/base/error.h"
-#include "trainer/control/network.h"
+#include "trainer/link/network.h"
 #include "trainer/telemetry/clock.h"
 
 namespace trireme {
@@ -33,7 +33,7 @@ Agents::Agents(std::filesystem::path run_dir, const std::vector<std::string>& no
       polled_(seconds_now()) {
   const std::uint32_t address =
       own_address_towards(options_.addresses.empty() ? nodes : options_.addresses);
-  listener_ = Socket::listen_at(address);
+  listener_ = Socket::listen(address);
   place_ = say(address_text(address), ":", listener_.port());
   for (const std::string& node : nodes) reports_.push_back({.name = node, .heard = polled_});
   start_agents();
@@ -87,8 +87,7 @@ void Agents::accept() {
   for (int come = 0; come < kMostAtOnce; ++come) {
     Socket socket = listener_.accept();
     if (!socket.is_open()) return;
-    connections_.emplace_back(
-        ControlLink(SealedStream::End::kSupervisor, token_, std::move(socket)));
+    connections_.emplace_back(token_, std::move(socket));
     connections_.back().since = seconds_now();
     const auto is_stranger = [](const Connection& connection) { return connection.node < 0; };
     const auto strangers = std::count_if(connections_.begin(), connections_.end(), is_stranger);
@@ -143,6 +142,7 @@ void Agents::on_message(Connection& connection, const ControlMessage& message) {
     case Kind::kBeat:
       report.shm_free = message.shm_free;
       report.pids = message.pids;
+      report.stopped = message.stopped;
       report.clock_ms = message.unix_ms - unix_ms_now();
       connection.link.send({.kind = Kind::kHeard});
       break;

@@ -8,8 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "trainer/control/control_link.h"
+#include "trainer/control/control_message.h"
 #include "trainer/control/started_process.h"
+#include "trainer/link/sealed_link.h"
 
 namespace trireme {
 
@@ -29,6 +30,7 @@ struct NodeReport {
   std::uint64_t shm_free = 0;           // bytes
   std::int64_t clock_ms = 0;            // how far its clock is before this machine's
   std::vector<std::int64_t> pids = {};  // of its ranks
+  std::uint64_t stopped = 0;            // how many of them somebody has stopped
 };
 
 // A supervisor's agents, one on each node: starts them, hears their beats, knows which nodes are
@@ -41,6 +43,9 @@ class Agents {
   struct Options {
     double node_timeout_s = 3;  // a node that is silent so long is lost
     double restart_s = 5;       // at least, between two starts of an agent on a node that is lost
+    // From a node's first start of an agent until another is started in its place: of srun's steps
+    // one in hundreds has been seen not to begin.
+    double first_try_s = 15;
     // The hosts by which the nodes are reached, where they are not the nodes' names.
     std::vector<std::string> addresses = {};
   };
@@ -84,8 +89,9 @@ class Agents {
  private:
   using Kind = ControlMessage::Kind;
   struct Connection {
-    explicit Connection(ControlLink its_link) : link(std::move(its_link)) {}
-    ControlLink link;
+    Connection(const RunToken& token, Socket socket)
+        : link(SealedStream::End::kAccepts, token, std::move(socket)) {}
+    MessageLink<ControlMessage> link;
     double since = 0;
     int node = -1;  // not known yet
     bool is_over = false;
@@ -93,6 +99,8 @@ class Agents {
   struct Node {
     std::unique_ptr<StartedProcess> process;  // that starts its agent, or is it
     double started = 0;
+    int starts = 0;
+    bool is_given_up = false;  // the process, which was killed before its agent came
     bool is_connected = false;
     std::uint64_t ended = 0;  // the last order that was carried out there
   };

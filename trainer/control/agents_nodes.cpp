@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 #include "model/base/error.h"
 #include "trainer/control/agents.h"
@@ -14,6 +15,8 @@ namespace {
 constexpr double kStartFor = 60;
 // Between two starts on a node that has long been lost.
 constexpr double kLongestRest = 60;
+// What starts an agent has no end of its own where the agent's node and Slurm are gone, too.
+constexpr int kOutlivesUsS = 30;
 // An agent that was heard so lately needs no other.
 constexpr double kLive = 1;
 
@@ -25,9 +28,12 @@ void Agents::start_agents() {
     Node& node = nodes_[index];
     if (node.is_connected) continue;
     if (node.process && !node.process->ended()) {
-      const bool is_stuck = now - node.started > kStartFor;
-      if (is_stuck && reports_[index].health == NodeHealth::kLost)
+      const bool is_first = reports_[index].health == NodeHealth::kStarting && node.starts == 1;
+      const bool is_stuck = now - node.started > (is_first ? options_.first_try_s : kStartFor);
+      if (is_stuck && (is_first || reports_[index].health == NodeHealth::kLost)) {
         node.process->signal_group(SIGKILL);
+        node.is_given_up = true;
+      }
       continue;
     }
     // At once where one had come since the last start.
@@ -47,10 +53,13 @@ void Agents::start_agent(std::size_t index) {
                {program, "agent", "--run-dir", run_dir_, "--supervisor", place_, "--node", name});
   Node& node = nodes_[index];
   node.started = seconds_now();
+  ++node.starts;
+  node.is_given_up = false;
   node.process.reset();
   try {
     node.process = std::make_unique<StartedProcess>(
-        words, StartedProcess::Options{.output = run_dir_ / "agents.log"});
+        words,
+        StartedProcess::Options{.output = run_dir_ / "agents.log", .outlives_us_s = kOutlivesUsS});
   } catch (const EnvironmentError& error) {
     if (reports_[index].health != NodeHealth::kLost) {
       change(index, NodeHealth::kLost, error.what());
@@ -78,7 +87,7 @@ void Agents::look_at(std::size_t index, double now) {
       break;
     }
     case NodeHealth::kStarting:
-      if (!node.is_connected && node.process && node.process->ended()) {
+      if (!node.is_connected && node.process && node.process->ended() && !node.is_given_up) {
         change(index, NodeHealth::kLost,
                fmt::format("its agent cannot be started (exit code {}, see agents.log)",
                            *node.process->ended()));

@@ -59,6 +59,7 @@ std::string ControlMessage::encoded() const {
       object["unix_ms"] = unix_ms;
       object["shm_free"] = shm_free;
       object["pids"] = listed(pids);
+      object["stopped"] = stopped;
       break;
     case Kind::kSignal:
       object["signal"] = signal;
@@ -95,6 +96,7 @@ ControlMessage ControlMessage::decoded(std::string_view text) {
       message.unix_ms = static_cast<std::int64_t>(object.number("unix_ms", kMostMilliseconds));
       message.shm_free = object.number("shm_free", kAny);
       message.pids = read_pids(object);
+      message.stopped = object.number("stopped", kMostPid);
       break;
     case Kind::kSignal:
       message.signal = static_cast<int>(object.number("signal", 64));

@@ -10,7 +10,7 @@ namespace trireme {
 struct ControlMessage {
   enum class Kind : std::uint8_t {
     kHello,    // agent's first: node, pid
-    kBeat,     // agent lives: unix_ms, shm_free, pids (of the ranks on its node)
+    kBeat,     // agent lives: unix_ms, shm_free, pids (of the ranks on its node), stopped
     kSignal,   // agent was sent one: signal
     kEnded,    // agent has carried out an order: order, pids (that could not be ended)
     kWelcome,  // supervisor's first: mark (a word of the ranks' environment, "NAME=value")
@@ -29,6 +29,7 @@ struct ControlMessage {
   std::uint64_t shm_free = 0;  // bytes that /dev/shm has left
   std::uint64_t order = 0;
   int signal = 0;
+  std::uint64_t stopped = 0;  // how many of the processes somebody has stopped (SIGSTOP)
   std::vector<std::int64_t> pids = {};
 
   std::string encoded() const;

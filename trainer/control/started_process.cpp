@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <ctime>
 
 #include "model/base/error.h"
 
@@ -41,7 +42,9 @@ struct Child {
   std::vector<char*> words;
   std::vector<char*> variables;
   const char* output;  // or null
-  pid_t follows;       // the process it ends with; 0: none
+  pid_t starter;       // this process
+  bool follows;        // ends with it
+  int outlives_s;      // it at most, where not 0
 };
 
 bool redirect(const char* path, int flags, int from) {
@@ -55,12 +58,40 @@ bool redirect_all(const char* output) {
                      ::dup2(STDOUT_FILENO, STDERR_FILENO) >= 0);
 }
 
+// Stands between a program and who has started it: gives its exit code on, or kills the group when
+// the starter has been gone for so long. Does what a fork of many threads may do, and holds no file
+// of theirs: it would keep locks.
+[[noreturn]] void guard(pid_t program, const Child& child) {
+  ::close_range(0, ~0u, 0);
+  ::prctl(PR_SET_NAME, "trireme-guard");
+  sigset_t awaited;
+  ::sigemptyset(&awaited);
+  ::sigaddset(&awaited, SIGCHLD);
+  ::sigaddset(&awaited, SIGHUP);
+  ::sigprocmask(SIG_SETMASK, &awaited, nullptr);
+  ::prctl(PR_SET_PDEATHSIG, SIGHUP);
+  bool is_orphan = ::getppid() != child.starter;
+  for (;;) {
+    int status = 0;
+    if (::waitpid(program, &status, WNOHANG) == program) {
+      ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+    }
+    const timespec limit{child.outlives_s, 0};
+    const int signal = ::sigtimedwait(&awaited, nullptr, is_orphan ? &limit : nullptr);
+    if (signal < 0 && errno == EAGAIN) ::kill(0, SIGKILL);
+    is_orphan = is_orphan || signal == SIGHUP;
+  }
+}
+
 // Between fork and exec. Why it failed goes up the pipe, which a successful exec closes.
 [[noreturn]] void become(const Child& child, int pipe) {
   ::setpgid(0, 0);
-  if (child.follows != 0) {
+  if (child.follows) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (::getppid() != child.follows) ::_exit(127);
+    if (::getppid() != child.starter) ::_exit(127);
+  }
+  if (child.outlives_s > 0) {
+    if (const pid_t program = ::fork(); program > 0) guard(program, child);
   }
   sigset_t none;
   ::sigemptyset(&none);
@@ -82,7 +113,9 @@ StartedProcess::StartedProcess(const std::vector<std::string>& words, const Opti
   const Child child{.words = pointers(program),
                     .variables = pointers(environment),
                     .output = options.output.empty() ? nullptr : options.output.c_str(),
-                    .follows = options.ends_with_us ? ::getpid() : 0};
+                    .starter = ::getpid(),
+                    .follows = options.ends_with_us,
+                    .outlives_s = options.outlives_us_s};
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
     throw EnvironmentError(say("cannot start ", words.front(), ": ", std::strerror(errno)));

@@ -18,6 +18,10 @@ class StartedProcess {
     // Whether it is killed with the object, and asked to end (SIGTERM) when this process dies, or
     // the thread that has started it. Otherwise it outlives both.
     bool ends_with_us = false;
+    // Where not 0: how many seconds at most it outlives this process, or the thread that has
+    // started it; then its group is killed. Another process of ours stands between to see to it,
+    // and has its id(); only signal_group() reaches the program itself.
+    int outlives_us_s = 0;
   };
   // Throws EnvironmentError where the first word is no program, or the output cannot be opened.
   StartedProcess(const std::vector<std::string>& words, const Options& options);

@@ -10,6 +10,7 @@
 #include "model/base/error.h"
 #include "model/base/file.h"
 #include "trainer/control/own_processes.h"
+#include "trainer/launch/movement.h"
 
 namespace trireme {
 namespace {
@@ -68,6 +69,10 @@ std::string Hosts::host_of(int /*rank*/, const std::string& reported,
     if (short_name(place.host) == short_name(reported)) return place.host;
   }
   return "";
+}
+
+bool Hosts::all_ranks_are_stopped(const std::filesystem::path& run_dir) {
+  return all_are_stopped(run_dir);
 }
 
 std::vector<HostPlace> ThisHost::usable() {

@@ -39,6 +39,9 @@ class Hosts {
   // `reported`: what its machine calls itself.
   virtual std::string host_of(int rank, const std::string& reported,
                               const std::vector<HostPlace>& places) const;
+  // Whether somebody has stopped (SIGSTOP) every rank of the run, as far as can be told: none is
+  // left that could miss another.
+  virtual bool all_ranks_are_stopped(const std::filesystem::path& run_dir);
   // After the launcher has ended or was killed: nothing of the incarnation is left on any
   // usable host when it returns. `mark`: a word of its processes' environment.
   virtual void end_everywhere(const std::string& mark) = 0;

@@ -13,8 +13,7 @@ struct Movement {
 };
 Movement movement_of_all(const std::filesystem::path& run_dir, const StallLimits& limits);
 
-// Whether every rank is a process of this machine that somebody has stopped (SIGSTOP): none is left
-// that could miss another.
+// Whether every rank is a process of this machine that somebody has stopped (SIGSTOP).
 bool all_are_stopped(const std::filesystem::path& run_dir);
 
 }  // namespace trireme

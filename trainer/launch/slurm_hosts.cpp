@@ -134,6 +134,18 @@ std::string SlurmHosts::host_of(int rank, const std::string& /*reported*/,
   return "";
 }
 
+// As the agents see it, on whichever machine.
+bool SlurmHosts::all_ranks_are_stopped(const std::filesystem::path& /*run_dir*/) {
+  const std::lock_guard lock(mutex_);
+  std::size_t ranks = 0, stopped = 0;
+  for (const NodeReport& node : agents_->nodes()) {
+    if (node.health != NodeHealth::kHealthy) continue;
+    ranks += node.pids.size();
+    stopped += node.stopped;
+  }
+  return ranks > 0 && stopped == ranks;
+}
+
 void SlurmHosts::end_everywhere(const std::string& /*mark*/) {
   {
     const std::lock_guard lock(mutex_);

@@ -33,6 +33,7 @@ class SlurmHosts : public Hosts {
                                     const std::vector<std::string>& names) const override;
   std::string host_of(int rank, const std::string& reported,
                       const std::vector<HostPlace>& places) const override;
+  bool all_ranks_are_stopped(const std::filesystem::path& run_dir) override;
   void end_everywhere(const std::string& mark) override;
 
  private:

@@ -121,7 +121,7 @@ std::string Supervisor::lost_hope(const Running& running) {
     has_ledgers_ = true;
   }
   if (has_ledgers_ && now - ticked_at_ > elastic_.heartbeat_timeout_s &&
-      all_are_stopped(run_dir_)) {
+      hosts_->all_ranks_are_stopped(run_dir_)) {
     return "every rank is stopped";
   }
   if (elastic_.stall_timeout_s <= 0) return "";

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <string>
 
@@ -11,14 +12,32 @@
 
 namespace trireme {
 
-ProcessState state_of_process(int pid, std::int64_t ledger_started) {
+namespace {
+
+// Of proc(5)'s stat those after the program's name, which may have spaces: from field 3 on.
+std::optional<std::istringstream> fields_of(int pid) {
   std::ifstream file(say("/proc/", pid, "/stat"));
   std::string line;
-  if (!std::getline(file, line)) return ProcessState::kGone;
-  std::istringstream fields(line.substr(std::min(line.rfind(')') + 1, line.size())));
+  if (!std::getline(file, line)) return std::nullopt;
+  return std::istringstream(line.substr(std::min(line.rfind(')') + 1, line.size())));
+}
+
+}  // namespace
+
+int parent_of_process(int pid) {
+  auto fields = fields_of(pid);
+  char state = '?';
+  int parent = 0;
+  return fields && *fields >> state >> parent ? parent : 0;
+}
+
+ProcessState state_of_process(int pid, std::int64_t ledger_started) {
+  auto opened = fields_of(pid);
+  if (!opened) return ProcessState::kGone;
+  std::istringstream& fields = *opened;
   char letter = '?';
   fields >> letter;
-  constexpr int kBetween = 18;  // state is field 3 and the start field 22 of proc(5)
+  constexpr int kBetween = 18;  // state is field 3, the start field 22
   std::string skipped;
   for (int i = 0; i < kBetween; ++i) fields >> skipped;
   std::int64_t ticks = 0;

@@ -20,14 +20,11 @@ constexpr std::int64_t kLongestInterval = kSecond / 4;
 constexpr std::int64_t kHurriedInterval = kSecond / 100;
 // With a stranger, or a leader's address that does not answer: then another is tried.
 constexpr std::int64_t kPatience = 4 * kSecond;
+constexpr std::size_t kMostStrangers = 64;  // beside all ranks
+constexpr int kMostAtOnce = 64;             // of new connections
 
 std::int64_t nanoseconds(double seconds) {
   return static_cast<std::int64_t>(seconds * static_cast<double>(kSecond));
-}
-
-WatchMessage::Token backwards(WatchMessage::Token token) {
-  std::reverse(token.begin(), token.end());
-  return token;
 }
 
 }  // namespace
@@ -105,42 +102,46 @@ void Watch::connect_to_leaders() {
     Socket socket =
         Socket::connect(place.addresses[sought.tries++ % place.addresses.size()], place.port);
     if (!socket.is_open()) continue;
-    Peer& peer = peers_.emplace_back(std::move(socket));
+    Peer& peer = peers_.emplace_back(SealedStream::End::kConnects, setup_.token, std::move(socket));
     peer.rank = rank;
     peer.is_leader = true;
     peer.since = ledger_now();
-    greet(peer, false);
   }
 }
 
-void Watch::greet(Peer& peer, bool reversed) {
-  peer.link.send({.kind = Kind::kHello,
-                  .token = reversed ? backwards(setup_.token) : setup_.token,
-                  .rank = setup_.rank,
-                  .pid = ::getpid()});
+// Where strangers fill the port the oldest of them gives way: a rank shows the token at once.
+void Watch::accept() {
+  const auto is_stranger = [](const Peer& peer) { return !peer.is_known && !peer.is_leader; };
+  for (int come = 0; setup_.listener.is_open() && come < kMostAtOnce; ++come) {
+    Socket socket = setup_.listener.accept();
+    if (!socket.is_open()) return;
+    peers_.emplace_back(SealedStream::End::kAccepts, setup_.token, std::move(socket)).since =
+        ledger_now();
+    const auto strangers = std::count_if(peers_.begin(), peers_.end(), is_stranger);
+    if (static_cast<std::size_t>(strangers) > kMostStrangers + world_.size()) {
+      peers_.erase(std::find_if(peers_.begin(), peers_.end(), is_stranger));
+    }
+  }
 }
 
 void Watch::exchange() {
-  if (setup_.listener.is_open()) {
-    for (Socket come = setup_.listener.accept(); come.is_open(); come = setup_.listener.accept()) {
-      peers_.emplace_back(std::move(come)).since = ledger_now();
-    }
-  }
+  accept();
   for (Peer& peer : peers_) {
     peer.link.flush();
     receive_from(peer);
   }
   peers_.remove_if([](const Peer& peer) {
-    const bool is_late = !peer.link.is_trusted() && ledger_now() - peer.since > kPatience;
+    const bool is_late = !peer.is_known && ledger_now() - peer.since > kPatience;
     return is_late || !peer.link.is_open();
   });
 }
 
 void Watch::receive_from(Peer& peer) {
   peer.link.receive();
+  if (peer.is_leader && peer.link.is_greeted() && !peer.has_greeted) say_hello(peer);
   while (const auto message = peer.link.take()) {
     peer.heard = ledger_now();
-    if (!peer.link.is_trusted()) {
+    if (!peer.is_known) {
       on_hello(peer, *message);
     } else {
       on_message(peer, *message);
@@ -149,21 +150,21 @@ void Watch::receive_from(Peer& peer) {
   if (!peer.link.is_open()) on_closed(peer);
 }
 
-// A connection counts once both ends have shown what only the run's ranks know.
+void Watch::say_hello(Peer& peer) {
+  peer.has_greeted = true;
+  peer.link.send({.kind = Kind::kHello, .rank = setup_.rank, .pid = ::getpid()});
+}
+
+// A connection counts once both ends have said who they are, the one that sought it first.
 void Watch::on_hello(Peer& peer, const WatchMessage& message) {
-  const bool came_here = !peer.is_leader;
   const bool is_ours = message.kind == Kind::kHello && message.rank >= 0 &&
                        message.rank < static_cast<int>(world_.size()) &&
-                       message.token == (came_here ? setup_.token : backwards(setup_.token)) &&
-                       (came_here || message.rank == peer.rank);
-  if (!is_ours) {
-    peer.since = 0;  // late for ever
-    return;
-  }
-  peer.link.trust();
+                       (!peer.is_leader || message.rank == peer.rank);
+  if (!is_ours) return peer.link.close();
+  peer.is_known = true;
   peer.rank = message.rank;
   known_[static_cast<std::size_t>(message.rank)].pid = message.pid;
-  if (came_here) return greet(peer, true);
+  if (!peer.is_leader) return say_hello(peer);
   sought_[static_cast<std::size_t>(peer.rank)].answered = true;
   const std::lock_guard lock(mutex_);
   ++answered_;
@@ -204,7 +205,7 @@ void Watch::on_message(Peer& peer, const WatchMessage& message) {
 }
 
 void Watch::on_closed(const Peer& peer) {
-  if (!peer.link.is_trusted()) return;
+  if (!peer.is_known) return;
   if (!is_armed_) {  // a connection given up for another
     if (!peer.is_leader) return;
     sought_[static_cast<std::size_t>(peer.rank)].answered = false;
@@ -264,7 +265,7 @@ WatchMessage Watch::own_beat(Kind kind) const {
 
 void Watch::tell_all(const WatchMessage& message) {
   for (Peer& peer : peers_) {
-    if (peer.link.is_trusted()) peer.link.send(message);
+    if (peer.is_known) peer.link.send(message);
   }
 }
 

@@ -10,8 +10,9 @@
 
 #include "model/base/error.h"
 #include "parallel/comm/ledger.h"
+#include "trainer/link/sealed_link.h"
 #include "trainer/restart/verdict.h"
-#include "trainer/restart/watch_link.h"
+#include "trainer/restart/watch_message.h"
 
 namespace trireme {
 
@@ -41,7 +42,7 @@ class Watch {
     int rank = 0;
     std::vector<std::string> hosts;  // of all ranks
     Ledger& ledger;                  // outlives the watch
-    WatchMessage::Token token;
+    RunToken token;                  // the ranks', drawn for this start
     std::vector<Place> leaders;
     Socket listener;  // where the rank leads
     WatchOptions options;
@@ -67,10 +68,13 @@ class Watch {
  private:
   using Kind = WatchMessage::Kind;
   struct Peer {
-    explicit Peer(Socket socket) : link(std::move(socket)) {}
-    WatchLink link;
+    Peer(SealedStream::End end, const RunToken& token, Socket socket)
+        : link(end, token, std::move(socket)) {}
+    MessageLink<WatchMessage> link;
     int rank = -1;           // not known yet
     bool is_leader = false;  // this end has sought it as one
+    bool has_greeted = false;
+    bool is_known = false;  // its hello has come
     bool has_left = false;
     std::int64_t heard = 0;  // the last message's time
     std::int64_t since = 0;  // the connection's
@@ -93,9 +97,10 @@ class Watch {
   // Links.
   void sleep_until(std::int64_t time);
   void connect_to_leaders();
+  void accept();
   void exchange();
-  void greet(Peer& peer, bool backwards);
   void receive_from(Peer& peer);
+  void say_hello(Peer& peer);
   void on_hello(Peer& peer, const WatchMessage& message);
   void on_message(Peer& peer, const WatchMessage& message);
   void on_closed(const Peer& peer);

@@ -76,7 +76,7 @@ std::vector<int> Watch::lost_ranks() const {
 
 void Watch::find_silent(std::int64_t now) {
   for (const Peer& peer : peers_) {
-    if (!peer.link.is_trusted() || peer.has_left) continue;
+    if (!peer.is_known || peer.has_left) continue;
     RankReport& theirs = report(peer.rank);
     const std::int64_t silent = now - peer.heard;
     if (silent > heartbeat_ && theirs.health == RankHealth::kWell) {

@@ -102,7 +102,6 @@ std::string WatchMessage::encoded() const {
   body.put(kind);
   switch (kind) {
     case Kind::kHello:
-      body.put(token);
       body.put(rank);
       body.put(pid);
       break;
@@ -126,10 +125,7 @@ std::string WatchMessage::encoded() const {
     case Kind::kGoodbye:
       break;
   }
-  const std::string bytes = std::move(body).bytes();
-  Packer whole;
-  whole.put(static_cast<std::uint32_t>(bytes.size()));
-  return std::move(whole).bytes() + bytes;
+  return std::move(body).bytes();
 }
 
 WatchMessage WatchMessage::decoded(std::string_view bytes) {
@@ -138,7 +134,6 @@ WatchMessage WatchMessage::decoded(std::string_view bytes) {
   message.kind = from.get<Kind>();
   switch (message.kind) {
     case Kind::kHello:
-      message.token = from.get<Token>();
       message.rank = from.get<std::int32_t>();
       message.pid = from.get<std::int32_t>();
       break;

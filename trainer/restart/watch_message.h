@@ -1,5 +1,4 @@
 #pragma once
-#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -13,18 +12,15 @@ namespace trireme {
 // What the watchdogs of one run, all of one build and kind of machine, tell each other.
 struct WatchMessage {
   enum class Kind : std::uint8_t {
-    kHello = 0,    // the first on a connection, from both ends: token, rank, pid
+    kHello = 0,    // the first on a connection, from both ends: rank, pid
     kBeat = 1,     // the sender lives: now, page
     kAsk = 2,      // for a beat at once, because the ranks were lost, if any
     kFailure = 3,  // the sender's part has failed: health, text, now, page
     kVerdict = 4,  // the run has to end: health, ranks, text, and when by the sender's clock: now
     kGoodbye = 5,  // the sender's part is done
   };
-  // Drawn for each run; the end that connects shows it as it is, the other backwards.
-  using Token = std::array<std::uint32_t, 8>;
 
   Kind kind = Kind::kHello;
-  Token token = {};
   std::int32_t rank = -1;
   std::int32_t pid = 0;
   std::int64_t now = 0;
@@ -33,14 +29,9 @@ struct WatchMessage {
   std::vector<int> ranks = {};
   std::string text = {};
 
-  // With its length before it.
   std::string encoded() const;
-  // Without it. Throws Error when it is none.
+  // Throws Error when it is none.
   static WatchMessage decoded(std::string_view bytes);
-
-  static constexpr std::size_t kMostBytes = 64 * 1024;
-  // What a stranger may send.
-  static constexpr std::size_t kMostHelloBytes = 64;
 };
 
 }  // namespace trireme

@@ -1,15 +1,16 @@
 #include "trainer/restart/watchdog.h"
 
-#include <sys/random.h>
-
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <csignal>
+#include <iterator>
 #include <numeric>
 #include <span>
 
 #include "model/base/log.h"
 #include "model/tensor/host_tensor.h"
+#include "trainer/link/network.h"
 
 namespace trireme {
 namespace {
@@ -17,22 +18,38 @@ namespace {
 constexpr double kConnectSeconds = 20;
 constexpr std::size_t kMostAddresses = 8;
 
-// As it goes from a leader to all: token, port, how many addresses, these.
-using Card = std::array<std::int32_t, 8 + 2 + kMostAddresses>;
+// As it goes from a leader to all.
+struct Card {
+  std::array<unsigned char, RunToken::kBytes> token = {};
+  std::uint32_t port = 0, addresses_count = 0;
+  std::array<std::uint32_t, kMostAddresses> addresses = {};
+};
+constexpr std::size_t kCardWords = sizeof(Card) / sizeof(std::int32_t);
+using CardWords = std::array<std::int32_t, kCardWords>;
+
+// On the network that the ranks' machines use among themselves; where their names tell none, on
+// all of this one's.
+std::vector<std::uint32_t> addresses_for(const std::vector<std::string>& hosts) {
+  const bool on_one_host =
+      std::all_of(hosts.begin(), hosts.end(), [&](const auto& h) { return h == hosts.front(); });
+  if (on_one_host) return {loopback_address()};
+  const std::uint32_t address = own_address_towards(hosts);
+  return address == loopback_address() ? own_addresses() : std::vector{address};
+}
 
 Card make_card(const Socket& listener, const std::vector<std::uint32_t>& addresses) {
-  Card card{};
-  if (::getrandom(card.data(), sizeof(WatchMessage::Token), 0) < 0) {
-    throw EnvironmentError("the system has no random numbers for the watchdog");
-  }
-  card[8] = listener.port();
-  card[9] = static_cast<std::int32_t>(std::min(addresses.size(), kMostAddresses));
-  std::copy_n(addresses.begin(), card[9], card.begin() + 10);
+  Card card;
+  const std::string token = random_bytes(card.token.size());
+  std::copy(token.begin(), token.end(), card.token.begin());
+  card.port = listener.port();
+  card.addresses_count = static_cast<std::uint32_t>(std::min(addresses.size(), kMostAddresses));
+  std::copy_n(addresses.begin(), card.addresses_count, card.addresses.begin());
   return card;
 }
 
 Watch::Place place_on(const Card& card) {
-  return {static_cast<std::uint16_t>(card[8]), {card.begin() + 10, card.begin() + 10 + card[9]}};
+  const auto* const first = card.addresses.begin();
+  return {static_cast<std::uint16_t>(card.port), {first, first + card.addresses_count}};
 }
 
 // Signals are for the rank's own thread.
@@ -53,22 +70,21 @@ Watchdog::Watchdog(World& world, const WatchOptions& options) {
   const auto group = world.split("watchdog", everybody);
   Stream stream;
   const std::vector<std::string>& hosts = world.hosts();
-  const bool on_one_host =
-      std::all_of(hosts.begin(), hosts.end(), [&](const auto& h) { return h == hosts.front(); });
   Socket listener;
-  Card own{};
+  Card own;
   if (world.rank() < Watch::kLeaders) {
-    listener = Socket::listen(on_one_host);
-    own = make_card(listener, on_one_host ? std::vector{loopback_address()} : own_addresses());
+    const std::vector<std::uint32_t> addresses = addresses_for(hosts);
+    listener = Socket::listen(addresses.size() == 1 ? addresses.front() : every_address());
+    own = make_card(listener, addresses);
   }
-  WatchMessage::Token token{};
-  std::vector<Watch::Place> leaders;
+  std::vector<Card> cards;
   for (int leader = 0; leader < std::min(Watch::kLeaders, world.size()); ++leader) {
-    Card card = own;
-    group->broadcast(stream, host_tensor(std::span(card)), leader);
-    if (leader == 0) std::copy_n(card.begin(), token.size(), token.begin());
-    leaders.push_back(place_on(card));
+    auto words = std::bit_cast<CardWords>(own);
+    group->broadcast(stream, host_tensor(std::span(words)), leader);
+    cards.push_back(std::bit_cast<Card>(words));
   }
+  std::vector<Watch::Place> leaders;
+  std::transform(cards.begin(), cards.end(), std::back_inserter(leaders), place_on);
   const bool has_places = std::all_of(leaders.begin(), leaders.end(),
                                       [](const auto& place) { return !place.addresses.empty(); });
   bool is_connected = false;
@@ -76,7 +92,7 @@ Watchdog::Watchdog(World& world, const WatchOptions& options) {
     watch_.emplace(Watch::Setup{.rank = world.rank(),
                                 .hosts = hosts,
                                 .ledger = world.ledger(),
-                                .token = token,
+                                .token = RunToken(cards.front().token),
                                 .leaders = leaders,
                                 .listener = std::move(listener),
                                 .options = options});

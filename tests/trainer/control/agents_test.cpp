@@ -79,6 +79,23 @@ TEST_F(AgentsOnThisMachine, come_beat_and_go) {
   for (const std::int64_t process : processes) EXPECT_TRUE(is_gone(process));
 }
 
+TEST_F(AgentsOnThisMachine, whose_first_start_hangs_are_started_again) {
+  int starts = 0;
+  Agents agents(folder_.path(), {"a"},
+                [&starts](const std::string& /*node*/) {
+                  const bool hangs = ++starts == 1;
+                  return hangs ? std::vector<std::string>{"sh", "-c", "sleep 600"}
+                               : std::vector<std::string>{};
+                },
+                {.node_timeout_s = 2, .restart_s = 0.1, .first_try_s = 0.3});
+  agents.wait_for_all(20);
+  EXPECT_THAT(agents.healthy(), ElementsAre("a"));
+  EXPECT_EQ(starts, 2);
+  const auto changes = agents.take_changes();
+  ASSERT_EQ(changes.size(), 1u) << "it was taken for lost in between";
+  EXPECT_EQ(changes[0].health, NodeHealth::kHealthy);
+}
+
 TEST_F(AgentsOnThisMachine, know_the_ranks_and_end_them) {
   const auto agents = agents_of({"a"});
   StartedProcess one = rank(), other = rank();

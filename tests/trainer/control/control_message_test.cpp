@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "model/base/error.h"
-#include "trainer/control/sealed_stream.h"
+#include "trainer/link/sealed_stream.h"
 
 namespace trireme {
 namespace {
@@ -15,7 +15,11 @@ using Kind = ControlMessage::Kind;
 
 std::vector<ControlMessage> one_of_each() {
   return {{.kind = Kind::kHello, .node = "n1", .pid = 4711},
-          {.kind = Kind::kBeat, .unix_ms = 1'790'000'000'123, .shm_free = 1ull << 40, .pids = {7}},
+          {.kind = Kind::kBeat,
+           .unix_ms = 1'790'000'000'123,
+           .shm_free = 1ull << 40,
+           .stopped = 1,
+           .pids = {7}},
           {.kind = Kind::kSignal, .signal = 15},
           {.kind = Kind::kEnded, .order = 3, .pids = {8, 9}},
           {.kind = Kind::kWelcome, .mark = "TRIREME_RUN=1"},
@@ -36,6 +40,7 @@ TEST(ControlMessage, comes_back_as_it_went) {
     EXPECT_EQ(back.order, message.order);
     EXPECT_EQ(back.signal, message.signal);
     EXPECT_EQ(back.pids, message.pids);
+    EXPECT_EQ(back.stopped, message.stopped);
   }
 }
 
@@ -52,9 +57,9 @@ TEST(ControlMessage, of_another_form_is_refused) {
   for (const char* text :
        {"", "[]", "null", "{}", R"({"kind":"unheard-of"})", R"({"kind":7})",
         R"({"kind":"heard","more":1})", R"({"kind":"heard","kind":"heard"})",
-        R"({"kind":"beat","unix_ms":-1,"shm_free":0,"pids":[]})",
-        R"({"kind":"beat","unix_ms":1,"shm_free":0,"pids":[-1]})",
-        R"({"kind":"beat","unix_ms":1,"shm_free":0,"pids":["1"]})",
+        R"({"kind":"beat","unix_ms":-1,"shm_free":0,"stopped":0,"pids":[]})",
+        R"({"kind":"beat","unix_ms":1,"shm_free":0,"stopped":0,"pids":[-1]})",
+        R"({"kind":"beat","unix_ms":1,"shm_free":0,"stopped":0,"pids":["1"]})",
         R"({"kind":"ended","order":1.5,"pids":[]})", R"({"kind":"signal","signal":99999})"}) {
     EXPECT_THROW(ControlMessage::decoded(text), Error) << text;
   }

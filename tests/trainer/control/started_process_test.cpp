@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -69,6 +71,42 @@ TEST(started_process, ends_with_the_object_only_where_it_is_to) {
   }
   EXPECT_NE(::kill(ends, 0), 0);
   EXPECT_EQ(::kill(stays, SIGKILL), 0);
+}
+
+// As a supervisor that is killed leaves srun, when nobody is left who would end that.
+TEST(started_process, is_killed_where_it_would_outlive_us_for_too_long) {
+  const std::string mark = "TRIREME_TEST_MARK=outlives" + std::to_string(::getpid());
+  const pid_t supervisor = ::fork();
+  if (supervisor == 0) {
+    const StartedProcess patient({"sh", "-c", "trap '' TERM HUP INT; sleep 60; sleep 60"},
+                                 {.variables = {mark}, .outlives_us_s = 1});
+    ::pause();
+    ::_exit(1);
+  }
+  const auto until_there_are = [&mark](std::size_t count) {
+    for (int tries = 0; processes_with(mark).size() != count && tries < 2000; ++tries) {
+      ::usleep(5000);
+    }
+    return processes_with(mark).size() == count;
+  };
+  EXPECT_TRUE(until_there_are(2));  // the shell and what it runs
+  ::kill(supervisor, SIGKILL);
+  ::waitpid(supervisor, nullptr, 0);
+  EXPECT_TRUE(until_there_are(0));
+}
+
+TEST(started_process, with_a_guard_tells_its_code_and_holds_none_of_our_files) {
+  StartedProcess done({"sh", "-c", "exit 7"}, {.outlives_us_s = 60});
+  EXPECT_EQ(code_of(done), 7);
+  EXPECT_THROW(StartedProcess({"/no/such/srun"}, {.outlives_us_s = 60}), EnvironmentError);
+  const int file = ::memfd_create("lease", 0);
+  StartedProcess sleeper({"sleep", "60"}, {.outlives_us_s = 60});
+  const std::string folder = "/proc/" + std::to_string(sleeper.id()) + "/fd";
+  for (int tries = 0; !std::filesystem::is_empty(folder) && tries < 2000; ++tries) ::usleep(5000);
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+  sleeper.signal_group(SIGKILL);
+  EXPECT_EQ(code_of(sleeper), 128 + SIGKILL);
+  ::close(file);
 }
 
 TEST(started_process, is_not_hit_by_what_the_terminal_sends) {

@@ -1,4 +1,4 @@
-#include "trainer/control/sealed_stream.h"
+#include "trainer/link/sealed_stream.h"
 
 #include "model/base/error.h"
 
@@ -48,12 +48,12 @@ void SealedStream::take_greeting() {
   if (received_.size() < kProtocol.size() + kChallengeBytes) return;
   const std::string theirs = received_.substr(kProtocol.size(), kChallengeBytes);
   received_.erase(0, kProtocol.size() + kChallengeBytes);
-  const bool supervises = end_ == End::kSupervisor;
-  const std::string both = supervises ? challenge_ + theirs : theirs + challenge_;
-  const RunToken::Tag down = token_.tag("from the supervisor" + both);
-  const RunToken::Tag up = token_.tag("from the agent" + both);
-  key_to_send_ = supervises ? down : up;
-  key_to_receive_ = supervises ? up : down;
+  const bool accepts = end_ == End::kAccepts;
+  const std::string both = accepts ? challenge_ + theirs : theirs + challenge_;
+  const RunToken::Tag from_accepting = token_.tag("from the end that accepts" + both);
+  const RunToken::Tag from_connecting = token_.tag("from the end that connects" + both);
+  key_to_send_ = accepts ? from_accepting : from_connecting;
+  key_to_receive_ = accepts ? from_connecting : from_accepting;
   is_greeted_ = true;
 }
 
@@ -83,7 +83,7 @@ std::optional<std::string> SealedStream::take() {
 
 std::string SealedStream::sealed(std::string_view message) {
   require(is_greeted_, "a message before the other end's greeting");
-  require(message.size() <= kMostBytes, "a control message of ", message.size(), " bytes");
+  require(message.size() <= kMostBytes, "a sealed message of ", message.size(), " bytes");
   const RunToken::Tag tag = tag_of(key_to_send_, sent_messages_++, message);
   return big_endian(static_cast<std::uint32_t>(message.size())) + std::string(message) +
          std::string(tag.begin(), tag.end());

@@ -4,13 +4,13 @@
 #include <string>
 #include <string_view>
 
-#include "trainer/control/run_token.h"
+#include "trainer/link/run_token.h"
 
 namespace trireme {
 
-// One end of a conversation between a supervisor and an agent, without the connection it goes
-// over: bytes that came go in, messages come out. Nothing is believed that was not written by
-// an end that has the run's token:
+// One end of a conversation between two processes of a run (a supervisor and an agent, or two
+// ranks' watchdogs), without the connection it goes over: bytes that came go in, messages come
+// out. Nothing is believed that was not written by an end that has the run's token:
 //   greeting   both ends first send a protocol word and 16 random bytes, the challenge
 //   message    its length (4 bytes, big end first), its text, and HMAC-SHA-256 of its number on
 //              this connection and its text, by a key that is made from the token, both
@@ -19,7 +19,8 @@ namespace trireme {
 // from breaks the conversation. What is said can be read on the way: it is no secret.
 class SealedStream {
  public:
-  enum class End : std::uint8_t { kSupervisor, kAgent };
+  // Of the connection: who waited for it, and who sought it.
+  enum class End : std::uint8_t { kAccepts, kConnects };
   static constexpr std::size_t kChallengeBytes = 16;
   static constexpr std::size_t kMostBytes = 64 * 1024;
   // A stranger's first message.
@@ -39,13 +40,13 @@ class SealedStream {
   // The other has shown that it has the token.
   bool is_trusted() const { return received_messages_ > 0; }
   bool is_broken() const { return is_broken_; }
+  void break_off();
 
   // The bytes of one message. Only once greeted.
   std::string sealed(std::string_view message);
 
  private:
   void take_greeting();
-  void break_off();
   static RunToken::Tag tag_of(const RunToken::Tag& key, std::uint64_t number,
                               std::string_view message);
 

@@ -1,4 +1,4 @@
-#include "trainer/restart/socket.h"
+#include "trainer/link/socket.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -46,11 +46,7 @@ Socket::~Socket() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-Socket Socket::listen(bool on_loopback) {
-  return listen_at(on_loopback ? loopback_address() : htonl(INADDR_ANY));
-}
-
-Socket Socket::listen_at(std::uint32_t address) {
+Socket Socket::listen(std::uint32_t address) {
   Socket socket(open_socket());
   if (!socket.is_open()) fail("open a socket");
   const sockaddr_in place = at(address, 0);
@@ -98,6 +94,10 @@ std::vector<std::uint32_t> own_addresses() {
   }
   ::freeifaddrs(all);
   return found;
+}
+
+std::uint32_t every_address() {
+  return htonl(INADDR_ANY);
 }
 
 std::uint32_t loopback_address() {

@@ -7,8 +7,9 @@
 
 namespace trireme {
 
-// What the supervisor of a run and its agents know and nobody else: 128 random bits, kept for
-// the life of the run in RUN_DIR/control-token, which only its owner may read.
+// What processes of a run know and nobody else: 128 random bits. That of a supervisor and its
+// agents is kept for the life of the run in RUN_DIR/control-token, which only its owner may read;
+// that of a start's ranks goes over MPI.
 class RunToken {
  public:
   static constexpr std::size_t kBytes = 16;

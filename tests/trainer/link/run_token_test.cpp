@@ -1,4 +1,4 @@
-#include "trainer/control/run_token.h"
+#include "trainer/link/run_token.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "trainer/control/sealed_stream.h"
+#include "trainer/link/sealed_stream.h"
 
 #include <gtest/gtest.h>
 
@@ -19,8 +19,8 @@ RunToken token_of(unsigned char first) {
 // Both ends of a conversation, greeted.
 struct Pair {
   explicit Pair(unsigned char agents_token = 1, const std::string& challenge = "its own sixteen.")
-      : supervisor(End::kSupervisor, token_of(1), challenge),
-        agent(End::kAgent, token_of(agents_token), "another sixteen.") {
+      : supervisor(End::kAccepts, token_of(1), challenge),
+        agent(End::kConnects, token_of(agents_token), "another sixteen.") {
     supervisor.feed(agent.greeting());
     agent.feed(supervisor.greeting());
   }
@@ -42,8 +42,8 @@ TEST(SealedStream, messages_come_as_they_went_in_both_directions) {
 }
 
 TEST(SealedStream, pieces_of_any_size_do) {
-  SealedStream agent(End::kAgent, token_of(1), "another sixteen.");
-  SealedStream supervisor(End::kSupervisor, token_of(1), "its own sixteen.");
+  SealedStream agent(End::kConnects, token_of(1), "another sixteen.");
+  SealedStream supervisor(End::kAccepts, token_of(1), "its own sixteen.");
   agent.feed(supervisor.greeting());
   std::string sent = agent.greeting(), came;
   sent += agent.sealed("one");
@@ -106,7 +106,7 @@ TEST(SealedStream, a_stranger_may_say_little) {
 }
 
 TEST(SealedStream, another_protocol_breaks_it_at_its_first_byte) {
-  SealedStream supervisor(End::kSupervisor, token_of(1), "its own sixteen.");
+  SealedStream supervisor(End::kAccepts, token_of(1), "its own sixteen.");
   supervisor.feed("GET / HTTP/1.1\r\n");
   EXPECT_TRUE(supervisor.is_broken());
 }

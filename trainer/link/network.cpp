@@ -1,4 +1,4 @@
-#include "trainer/control/network.h"
+#include "trainer/link/network.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "model/base/error.h"
-#include "trainer/restart/socket.h"
+#include "trainer/link/socket.h"
 
 namespace trireme {
 namespace {

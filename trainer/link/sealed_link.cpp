@@ -1,11 +1,9 @@
-#include "trainer/control/control_link.h"
+#include "trainer/link/sealed_link.h"
 
 #include <sys/socket.h>
 
 #include <array>
 #include <cerrno>
-
-#include "model/base/error.h"
 
 namespace trireme {
 namespace {
@@ -19,18 +17,18 @@ bool means_later(int reason) {
 
 }  // namespace
 
-ControlLink::ControlLink(SealedStream::End end, const RunToken& token, Socket socket)
+SealedLink::SealedLink(SealedStream::End end, const RunToken& token, Socket socket)
     : socket_(std::move(socket)), stream_(end, token, random_bytes(SealedStream::kChallengeBytes)) {
   unsent_ = stream_.greeting();
 }
 
-void ControlLink::send(const ControlMessage& message) {
+void SealedLink::send(std::string_view message) {
   // One that reads nothing is stopped: it gets no more than it can hold.
-  if (unsent_.size() < 4 * SealedStream::kMostBytes) unsent_ += stream_.sealed(message.encoded());
+  if (unsent_.size() < 4 * SealedStream::kMostBytes) unsent_ += stream_.sealed(message);
   flush();
 }
 
-void ControlLink::flush() {
+void SealedLink::flush() {
   while (is_open_ && !unsent_.empty()) {
     const ssize_t sent = ::send(descriptor(), unsent_.data(), unsent_.size(), MSG_NOSIGNAL);
     if (sent < 0 && means_later(errno)) return;
@@ -40,7 +38,7 @@ void ControlLink::flush() {
   }
 }
 
-void ControlLink::receive() {
+void SealedLink::receive() {
   std::array<char, 16 * 1024> bytes;
   for (int piece = 0; is_open() && piece < (is_trusted() ? kMostPieces : 1); ++piece) {
     const ssize_t got = ::recv(descriptor(), bytes.data(), bytes.size(), 0);
@@ -50,17 +48,6 @@ void ControlLink::receive() {
       return;
     }
     stream_.feed({bytes.data(), static_cast<std::size_t>(got)});
-  }
-}
-
-std::optional<ControlMessage> ControlLink::take() {
-  const std::optional<std::string> text = stream_.take();
-  if (!text) return std::nullopt;
-  try {
-    return ControlMessage::decoded(*text);
-  } catch (const Error&) {
-    is_open_ = false;
-    return std::nullopt;
   }
 }
 

@@ -1,9 +1,9 @@
-#include "trainer/control/network.h"
+#include "trainer/link/network.h"
 
 #include <gtest/gtest.h>
 
 #include "model/base/error.h"
-#include "trainer/restart/socket.h"
+#include "trainer/link/socket.h"
 
 namespace trireme {
 namespace {

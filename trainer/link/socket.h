@@ -23,11 +23,9 @@ class Socket {
   int descriptor() const { return descriptor_; }
   bool is_open() const { return descriptor_ >= 0; }
 
-  // Waits for connections at a port that the system picks, on the loopback address or on
-  // all. Throws EnvironmentError.
-  static Socket listen(bool on_loopback);
-  // The same on one address, in network byte order.
-  static Socket listen_at(std::uint32_t address);
+  // Waits for connections at a port that the system picks, at this address, in network byte
+  // order. Throws EnvironmentError.
+  static Socket listen(std::uint32_t address);
   std::uint16_t port() const;
   // A connection that has come, or a closed socket.
   Socket accept() const;
@@ -43,5 +41,7 @@ class Socket {
 // the loopback ones; in network byte order.
 std::vector<std::uint32_t> own_addresses();
 std::uint32_t loopback_address();
+// To listen at: all of this machine's.
+std::uint32_t every_address();
 
 }  // namespace trireme
