@@ -38,6 +38,7 @@ constexpr double kTellAfterS = 1;
 constexpr double kTermsUntilLockIsFree = 4;
 // Longer than a term, as the holder may have renewed it just before one looks.
 constexpr double kTermsUntilDead = 1.2;
+constexpr double kMostTermsForAnEnd = 10;
 constexpr double kTermsOldIsDead = 3, kLookAtOldTerms = 0.4;
 
 // A file of the lease's name, locked or not, closed with the object.
@@ -55,15 +56,6 @@ class LeaseFile {
  private:
   int descriptor_;
 };
-
-[[noreturn]] void fail(const char* what, const fs::path& path) {
-  if (errno == ELOOP) {
-    throw EnvironmentError(say(path.string(),
-                               " is a symbolic link, which could lead a lease into "
-                               "another file: remove it"));
-  }
-  throw_file_error(what, path, errno);
-}
 
 bool is_at(int descriptor, const fs::path& path) {
   struct stat ours {};
@@ -113,12 +105,15 @@ Locked lock(int descriptor, const fs::path& path, double term_s) {
   const std::int64_t stamp = renewed_at_ns(path);
   for (bool told = false;; std::this_thread::sleep_for(kPoll)) {
     if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return Locked::kYes;
-    if (errno != EWOULDBLOCK && errno != EINTR) fail("lock", path);
+    if (errno != EWOULDBLOCK && errno != EINTR) throw_file_error("lock", path, errno);
     if (!is_at(descriptor, path)) return Locked::kReplacedMeanwhile;
     const std::optional<LeaseHolder> holder = read_lease_holder(descriptor, path);
     double patience = kGraceS;
     if (holder && holder->is_on_this_kernel()) {
-      patience = holder->process_has_ended() ? term_s : 0;  // what it started is being ended
+      // What it started is being ended; mpirun alone takes seconds for that.
+      const double for_its_end =
+          std::clamp(Lease::kUsualTermS, term_s, kMostTermsForAnEnd * term_s);
+      patience = holder->process_has_ended() ? for_its_end : 0;
     } else if (holder) {
       if (renewed_at_ns(path) != stamp) return Locked::kByAnother;
       patience = kTermsUntilLockIsFree * holder->term_s;
@@ -155,7 +150,7 @@ int place(const LeaseHolder& holder, int old, const fs::path& path) {
   const fs::path temporary = temporary_beside(path);
   LeaseFile file(
       ::open(temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
-  if (file.get() < 0) fail("create", temporary);
+  if (file.get() < 0) throw_file_error("create", temporary, errno);
   const std::string text = holder.text();
   const bool ready =
       ::flock(file.get(), LOCK_SH | LOCK_NB) == 0 &&
@@ -185,7 +180,7 @@ Lease::Lease(const fs::path& run_dir, double term_s, const Job& job, Renewal ren
   make_folders(run_dir);
   for (;;) {
     const LeaseFile file(::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644));
-    if (file.get() < 0) fail("open", path_);
+    if (file.get() < 0) throw_file_error("open", path_, errno);
     const Locked locked = lock(file.get(), path_, term_s);
     if (locked == Locked::kReplacedMeanwhile) continue;
     const std::optional<LeaseHolder> holder = read_lease_holder(file.get(), path_);

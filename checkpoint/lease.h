@@ -17,11 +17,10 @@ namespace trireme::checkpoint {
 // - Each process of the holder has a shared file lock on LEASE.json. Who wants the lease needs the
 //   exclusive one, and so waits for the last of them.
 // - A free lock proves a dead holder to the kernel that kept the lock, the holder's own. Elsewhere,
-// as a
-//   file system may keep locks on each node for itself, the holder has to be proven dead by its
-//   batch job (the same job, started again), or by a term in which it has not renewed the file's
-//   time stamp. Only stamps that the file system gave are compared, and none counts that changes
-//   while one looks.
+//   as a file system may keep locks on each node for itself, the holder has to be proven dead by
+//   its batch job (the same job, started again), or by a term in which it has not renewed the
+//   file's time stamp. Only stamps that the file system gave are compared, and none counts that
+//   changes while one looks.
 // - Who takes over puts a new file in the old one's place, with the next incarnation. A holder that
 //   comes late (frozen, cut off) finds another file there than its own, and has to stop: held().
 class Lease {
@@ -41,9 +40,10 @@ class Lease {
   // signals them once for each.
   enum class Renewal : std::uint8_t { kByThread, kByHolder };
 
-  // Takes the lease for this process, and those it names its token to. Waits up to `term_s` for a
-  // holder that is being ended, and as long as the dead one's term says where only that proves it
-  // dead. Throws CheckpointError with the holder's name when another has it; EnvironmentError.
+  // Takes the lease for this process, and those it names its token to. Waits for what a dead holder
+  // started and is being ended (kUsualTermS, but one term at least and ten at most), and as long as
+  // the dead one's term says where only that proves it dead. Throws CheckpointError with the
+  // holder's name when another has it; EnvironmentError.
   explicit Lease(const std::filesystem::path& run_dir, double term_s = kUsualTermS,
                  const Job& job = Job::of_environment(), Renewal renewal = Renewal::kByThread);
   // Joins the lease of the supervisor that has started this process and named its token, and renews

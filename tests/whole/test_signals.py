@@ -3,7 +3,7 @@
 import signal
 import time
 
-from support import (check, checkpoints, curve, events, fact, main, note, partials,
+from support import (MPI, Process, check, checkpoints, curve, events, fact, main, note, partials,
                      random_of, same_checkpoint, same_curve, steps_done)
 
 # Steps that take long enough to be interrupted, and a checkpoint only when asked for.
@@ -65,6 +65,26 @@ def a_signal_before_the_first_step_leaves_a_checkpoint_to_go_on_from(workshop):
     workshop.run("train", config).done()
     same_curve(run, curve(workshop / "whole"))
     same_checkpoint(workshop, "early", "whole")
+
+
+@fact
+def a_signal_to_mpirun_leaves_a_checkpoint_and_sigusr1_its_exit_code(workshop):
+    workshop.corpus()
+    sections = {**SLOW, "training": {**SLOW["training"], "global_batch_size": 16, "steps": 100000},
+                "lr_scheduler": {"name": "constant"}}
+    for number, expected in ((signal.SIGUSR1, 75), (signal.SIGTERM, 1)):
+        name = signal.Signals(number).name.lower()
+        words = workshop.launch(2, "train", workshop.config(name, sections))
+        with Process(words, workshop.folder, {**workshop.env, **MPI}) as process:
+            check(process.wait_for(lambda at=workshop / name: steps_done(at) >= 2, "steps"),
+                  process.text())
+            process.send(number)
+            done = process.wait()
+        run = workshop / name
+        check(done.code == expected and checkpoints(run) == [steps_done(run)], done)
+        stop = events(run, "stop")[-1]
+        check(stop["exit_code"] == 75, stop)
+        note(f"{number.name}: mpirun ends with {done.code}, its ranks with {stop['exit_code']}")
 
 
 @fact
