@@ -5,7 +5,7 @@
 
 Called by scripts/bench, which builds what it needs. Samples of all contestants are taken in
 turns; before each the machine must have been quiet for two seconds, and one that others
-disturbed meanwhile is taken again. Prints medians, ratios and the rows of the README's table.
+disturbed meanwhile is taken again. Prints medians, ratios and the rows of RESULTS.md's table.
 """
 
 import argparse

@@ -13,7 +13,7 @@ ranks or nodes:
     srun    kill, where the ranks are a step of a real Slurm instead of mpirun's
     node    all of a Slurm node killed: slurmd, its job steps, their ranks; a spare takes its place
     shrink  the same where there is no spare: two ranks go on, and four when the node is back
-Prints medians as rows of the README's table and writes them to FILE, which scripts/goodput reads;
+Prints medians as rows of RESULTS.md's table and writes them to FILE, which scripts/goodput reads;
 what FILE has of kinds that were not asked for stays there.
 """
 

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""The README's command blocks, to the letter and in their order, in a scratch copy of what a reader has
-when he comes to them; the commands in the configs' comments, too."""
+"""The command blocks of the READMEs, to the letter and in their order, in a scratch copy of what a reader
+has when he comes to them, and the commands in the configs' comments; their links and inline commands."""
+import itertools
 import json
 import os
 import pathlib
@@ -14,7 +15,7 @@ from support import MPI, ROOT, TIMEOUT, Skip, check, fact, main, note
 # The README's folder for what the reader makes, which here is in the scratch folder.
 TOUR = "/tmp/tour"
 # Of these blocks each command is for a run of its own.
-ALTERNATIVES = ("Many ranks", "Restarts")
+ALTERNATIVES = ("Many ranks", "Slurm and restarts")
 # They build and test everything, this test included; all is made as if the first had run.
 NOT_RUN = ("scripts/quickstart", "scripts/test")
 
@@ -26,6 +27,9 @@ exec mpirun -n 4 "${@:2}"
 SBATCH = """#!/bin/bash
 grep -q '^#SBATCH --nodes=' "$1" && exec bash -n "$1"
 """
+
+READMES = [ROOT / "README.md", *sorted(ROOT.glob("*/README.md")), ROOT / "configs/REFERENCE.md",
+           ROOT / "scripts/speed/RESULTS.md"]
 
 
 def blocks(text):
@@ -58,7 +62,7 @@ def checkout(workshop):
     (home / "build/cpu").mkdir(parents=True)
     (home / "build/cpu/trireme").symlink_to(workshop.trireme)
     shutil.copytree(ROOT / "configs", home / "configs")
-    shutil.copy(ROOT / "README.md", home)
+    shutil.copy(ROOT / "README.md", home)  # configs/tiny.toml tokenizes it
     sources = sorted(path for folder in ("model", "data", "checkpoint", "trainer")
                      for path in (ROOT / folder).rglob("*.cpp"))
     for source in sources:
@@ -97,10 +101,10 @@ def tried(workshop, home, commands):
 
 
 @fact
-def every_command_of_the_readme_works(workshop):
+def every_command_of_the_readmes_works(workshop):
     home = checkout(workshop)
     first = "export PATH=$PWD/build/cpu:$PATH"
-    found = blocks((ROOT / "README.md").read_text())
+    found = [block for readme in READMES for block in blocks(readme.read_text())]
     check(any(commands[0].startswith(first) for _, commands in found), "no block has", first)
     tracked = {path: path.stat().st_mtime_ns for path in home.rglob("*")}
     count = 0
@@ -121,6 +125,43 @@ def every_command_of_the_readme_works(workshop):
     stray = {path.relative_to(home).parts[0] for path in home.rglob("*") if path not in tracked}
     check(stray <= {"run", "run.sbatch", "plan.html", "best.toml"}, "in the source folder:", stray)
     note(f"{count} commands of {len(found)} blocks")
+
+
+def spans(readme):
+    """Inline code, outside of blocks; of the table of other trainers' keys the column with ours."""
+    text = re.sub(r"```.*?```", "", readme.read_text(), flags=re.S)
+    if readme == ROOT / "configs/README.md":
+        text = re.sub(r"^(\|[^|]*\|).*", r"\1", text, flags=re.M)
+    return re.findall(r"`([^`\n]+)`", text)
+
+
+@fact
+def what_the_readmes_name_exists(workshop):
+    """Linked files, commands with their options, scripts and config keys in the text."""
+    check(len((ROOT / "README.md").read_text().splitlines()) <= 200, "the front page is too long")
+    keys = set(re.findall(r"^(\w+\.\w+) ", workshop.run("config", "keys").done().out, re.M))
+    links = commands = named = 0
+    for readme in READMES:
+        for link in re.findall(r"\]\(([^)#]+)", readme.read_text()):
+            links += 1
+            check((readme.parent / link).exists(), readme, "links to", link)
+        for span in spans(readme):
+            words = span.split()
+            if words[0] == "trireme" and len(words) > 1 and not words[1].startswith("-"):
+                commands += 1
+                named_so = itertools.takewhile(re.compile("[a-z][a-z-]*$").match, words[1:])
+                told = workshop.run(*named_so, "--help").done().out
+                for option in re.findall(r"--[a-z-]+", span):
+                    check(option in told, readme, "has", span, "of which --help tells only", told)
+            elif words[0].startswith("scripts/"):
+                commands += 1
+                check((ROOT / words[0]).exists(), readme, "names", words[0])
+            elif re.fullmatch(r"(" + "|".join({key.split(".")[0] for key in keys}) + r")\.\w+", words[0]) \
+                    and words[0] != "metrics.jsonl":
+                named += 1
+                check(words[0] in keys, readme, "names the key", words[0])
+    check(links > 30 and commands > 30 and named > 40, links, commands, named)
+    note(f"{links} links, {commands} commands, {named} keys")
 
 
 @fact

@@ -41,7 +41,7 @@ Command make_config(CLI::App& program, const std::vector<Override>& overrides) {
   show->add_option("CONFIG", choices->config, "the config file")->required();
 
   CLI::App* keys = config->add_subcommand("keys", "Print every key, its default and its meaning");
-  keys->add_flag("--markdown", choices->markdown, "as the tables of the README");
+  keys->add_flag("--markdown", choices->markdown, "as the Markdown tables of configs/REFERENCE.md");
 
   CLI::App* foreign = config->add_subcommand(
       "from-hf", "Print the part of a config that a Hugging Face model's folder gives");

@@ -87,7 +87,7 @@ std::string reference_markdown() {
   std::string section;
   for (const Option& option : options()) {
     if (option.section() != section) {
-      text += say(section.empty() ? "" : "\n", "#### [", option.section(), "]\n\n",
+      text += say(section.empty() ? "" : "\n", "## [", option.section(), "]\n\n",
                   "| key | type | default | allowed | meaning | on resume |\n",
                   "|---|---|---|---|---|---|\n");
       section = option.section();
