@@ -49,12 +49,13 @@ std::optional<std::uint64_t> verify_files(const std::filesystem::path& prefix) {
     if (!sidecar.is_object() || !sidecar.contains(key)) return std::nullopt;
     const std::string found = hex(file_hash(path));
     if (sidecar[key] != found) {
-      throw DataError(say(path.string(),
-                          ": its bytes are not those that were tokenized: their hash "
-                          "is ",
-                          found, ", ", sidecar_path(prefix).string(), " has ", sidecar[key].dump(),
-                          ". Copy the file again, or tokenize anew; of files that another program "
-                          "has written since, remove the .json"));
+      throw DataError(
+          say(path.string(),
+              ": its bytes are not those that were tokenized: their hash "
+              "is ",
+              found, ", ", sidecar_path(prefix).string(), " has ", sidecar[key].dump(),
+              ". Copy the file again, or run trireme tokenize again; of files that another program "
+              "has written since, remove the .json"));
     }
     bytes += std::filesystem::file_size(path);
   }

@@ -94,10 +94,10 @@ def run_files_that_are_links_are_not_written_through(workshop):
         (run / name).unlink()
         if kept is not None:
             (run / name).write_bytes(kept)
-    check("everybody" not in workshop.run("train", config, "--training.steps=8").done().err)
+    check("every user" not in workshop.run("train", config, "--training.steps=8").done().err)
     run.chmod(0o777)
     warned = workshop.run("train", config).done().err
-    check(warned.count(f"{run.name}: everybody on this machine may replace its files") == 1, warned)
+    check(warned.count(f"{run.name}: every user of this machine can replace its files") == 1, warned)
 
 
 @fact

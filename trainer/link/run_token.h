@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// What processes of a run know and nobody else: 128 random bits. That of a supervisor and its
+// A secret shared by the processes of one run: 128 random bits. That of a supervisor and its
 // agents is kept for the life of the run in RUN_DIR/control-token, which only its owner may read;
 // that of a start's ranks goes over MPI.
 class RunToken {
@@ -26,7 +26,7 @@ class RunToken {
   // tells nothing of the token.
   std::string mark() const;
 
-  // HMAC-SHA-256 (RFC 2104) of `text`: nobody without the token can tell it.
+  // HMAC-SHA-256 (RFC 2104) of `text`: not computable without the token.
   Tag tag(std::string_view text) const { return tag_by(bytes_, text); }
   static Tag tag_by(std::span<const unsigned char> key, std::string_view text);
   // In a time that does not tell where they differ.
@@ -36,7 +36,7 @@ class RunToken {
   std::array<unsigned char, kBytes> bytes_;
 };
 
-// So many bytes that nobody can foresee.
+// So many unpredictable bytes.
 std::string random_bytes(std::size_t count);
 
 }  // namespace trireme

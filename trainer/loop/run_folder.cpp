@@ -16,10 +16,10 @@ void warn_of_other_writers(const std::filesystem::path& folder) {
   struct stat status {};
   if (::stat(folder.c_str(), &status) != 0) return;
   if ((status.st_mode & S_IWOTH) != 0 && (status.st_mode & S_ISVTX) == 0) {
-    log_warning("{}: everybody on this machine may replace its files; chmod o-w it",
-                folder.string());
+    log_warning("{}: every user of this machine can replace its files; fix: chmod o-w {}",
+                folder.string(), folder.string());
   } else if (status.st_uid != ::geteuid() && status.st_uid != 0) {
-    log_warning("{}: it is user {}'s, who may replace what user {} writes there", folder.string(),
+    log_warning("{}: owned by user {}, who can replace what user {} writes there", folder.string(),
                 status.st_uid, ::geteuid());
   }
 }
