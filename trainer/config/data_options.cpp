@@ -17,42 +17,42 @@ void add_data(Options& to) {
                 .default_text = "required"});
   to.push_back({.key = "data.stages",
                 .slot = TRIREME_MEMBER(data.stages),
-                .help = "other sources or weights from a step on, as [{from_step = 1000, train = "
-                        "[...]}, ...]; every source goes on where it was",
+                .help = "change the mixture at a step, as [{from_step = 1000, train = [...]}, "
+                        "...]; each source continues where it was",
                 .effect = Effect::kData,
                 .range = {.least = 2, .most = 1e12}});
   to.push_back({.key = "data.order",
                 .slot = TRIREME_MEMBER(data.order),
-                .help = "of the training samples: ours, which needs no memory, or the one that "
-                        "Megatron-LM takes them in",
+                .help = "order of the training samples: trireme: a keyed permutation that needs no "
+                        "memory; megatron: Megatron-LM's own order",
                 .effect = Effect::kData,
                 .allowed = {"trireme", "megatron"}});
   to.push_back({.key = "data.order_samples",
                 .slot = TRIREME_MEMBER(data.order_samples),
-                .help = "how many samples Megatron-LM's order is made for (its train_samples), on "
-                        "which it depends; 0: those of the run",
+                .help = "number of samples for which Megatron-LM's order is built (its "
+                        "train_samples); the order depends on it; 0: those of this run",
                 .effect = Effect::kData,
                 .range = between(0, 1e12),
                 .unit = "samples",
                 .applies = has_megatron_order});
   to.push_back({.key = "data.validation",
                 .slot = TRIREME_MEMBER(data.validation),
-                .help = "token files to validate on, in the same form; those of one name are a set "
-                        "with metrics of its own"});
+                .help = "token files to validate on, in the same form; entries with the same name "
+                        "form a set with its own metrics"});
   to.push_back({.key = "data.document_mask",
                 .slot = TRIREME_MEMBER(data.document_mask),
-                .help = "attention stays inside a document, positions restart with it, and its "
-                        "last token predicts nothing: the loss is the mean over the others",
+                .help = "restrict attention to the document, restart positions in it, and exclude "
+                        "the last token of a document from the loss",
                 .effect = Effect::kNumerics});
   to.push_back({.key = "data.split",
                 .slot = TRIREME_MEMBER(data.split),
-                .help = "share of the training documents kept back for validation",
+                .help = "fraction of the training documents held out for validation",
                 .effect = Effect::kData,
                 .range = from_up_to(0, 1)});
   to.push_back({.key = "data.tokenizer",
                 .slot = TRIREME_MEMBER(data.tokenizer),
-                .help = "what made the token files: bytes, a tokenizer.json, a SentencePiece "
-                        ".model or a Hugging Face folder; for samples and bits per byte",
+                .help = "tokenizer of the token files: bytes, a tokenizer.json, a SentencePiece "
+                        ".model or a Hugging Face folder; needed for samples and bits per byte",
                 .allowed = {"bytes"},
                 .or_path = true});
   to.push_back({.key = "data.skip",
@@ -61,12 +61,11 @@ void add_data(Options& to) {
                 .effect = Effect::kData,
                 .range = at_least(0),
                 .unit = "samples"});
-  to.push_back({.key = "data.verify",
-                .slot = TRIREME_MEMBER(data.verify),
-                .help =
-                    "at each start read all bytes of the token files, once a node, and compare "
-                    "them with the hashes that tokenize left in PREFIX.json; a bit that differs "
-                    "ends the run with exit code 3"});
+  to.push_back(
+      {.key = "data.verify",
+       .slot = TRIREME_MEMBER(data.verify),
+       .help = "before each start compare every byte of the token files, once per node, with the "
+               "hashes in PREFIX.json (written by trireme tokenize); exit code 3 on a difference"});
 }
 
 }  // namespace trireme

@@ -19,7 +19,7 @@ class LayoutRules : public RuleCheck {
     for (const char* key : {"parallelism.context", "parallelism.expert"}) {
       RunConfig config = c_;
       const std::int64_t degree = *std::get<std::int64_t*>(find_option(key)->slot(config));
-      check(degree == 1, {key}, "this version does not share work along this axis; must be 1");
+      check(degree == 1, {key}, "not implemented yet; must be 1");
     }
     tensor();
     pipeline();

@@ -10,26 +10,24 @@ void add_validation(Options& to) {
                 .unit = "steps"});
   to.push_back({.key = "validation.steps",
                 .slot = TRIREME_MEMBER(validation.steps),
-                .help = "batches of global_batch_size in one validation, of each set",
+                .help = "batches of global_batch_size per validation, for each set",
                 .range = between(1, 1e9)});
   to.push_back({.key = "validation.multiple_choice",
                 .slot = TRIREME_MEMBER(validation.multiple_choice),
-                .help =
-                    "HellaSwag-style .jsonl files (ctx or context, endings, label) to answer at "
-                    "every validation, with data.tokenizer",
+                .help = "HellaSwag-style .jsonl files (ctx or context, endings, label) to score at "
+                        "every validation; needs data.tokenizer",
                 .or_path = true});
   to.push_back({.key = "validation.sample_prompt",
                 .slot = TRIREME_MEMBER(validation.sample_prompt),
-                .help = "text that samples continue; empty: they begin a document"});
+                .help = "prompt of the text samples; empty: they begin a document"});
   to.push_back({.key = "validation.sample_freq",
                 .slot = TRIREME_MEMBER(validation.sample_freq),
-                .help = "steps between samples of text, where each rank has the whole model; 0: "
-                        "none",
+                .help = "steps between text samples, where each rank has the whole model; 0: none",
                 .range = between(0, 1e12),
                 .unit = "steps"});
   to.push_back({.key = "validation.sample_tokens",
                 .slot = TRIREME_MEMBER(validation.sample_tokens),
-                .help = "length of a sample, at most",
+                .help = "maximum length of a text sample",
                 .range = between(1, 1e6),
                 .unit = "tokens"});
 }
@@ -45,12 +43,11 @@ void add_metrics(Options& to) {
                 .help = "also write event files for TensorBoard"});
   to.push_back({.key = "metrics.trace",
                 .slot = TRIREME_MEMBER(metrics.trace),
-                .help =
-                    "write each rank's first steps to trace-RANK.json (for ui.perfetto.dev) and "
-                    "report the pipeline's measured bubble"});
+                .help = "write a timeline of each rank's first steps to trace-RANK.json (for "
+                        "ui.perfetto.dev) and report the measured pipeline bubble"});
   to.push_back({.key = "metrics.trace_steps",
                 .slot = TRIREME_MEMBER(metrics.trace_steps),
-                .help = "steps traced after each start",
+                .help = "steps to trace after each start",
                 .range = between(1, 1e6),
                 .unit = "steps"});
 }

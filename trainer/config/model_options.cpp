@@ -17,7 +17,7 @@ bool has_layer_norm(const RunConfig& c) {
 void add_model_shape(Options& to) {
   to.push_back({.key = "model.vocab_size",
                 .slot = TRIREME_MEMBER(model.vocab_size),
-                .help = "rows of the embedding; every token id is below it",
+                .help = "vocabulary size: rows of the embedding; every token id must be below it",
                 .effect = Effect::kNumerics,
                 .range = between(1, 2147483647),
                 .default_text = "required"});
@@ -29,37 +29,37 @@ void add_model_shape(Options& to) {
                 .default_text = "required"});
   to.push_back({.key = "model.intermediate_size",
                 .slot = TRIREME_MEMBER(model.intermediate_size),
-                .help = "width inside the MLP",
+                .help = "hidden size of the MLP",
                 .effect = Effect::kNumerics,
                 .range = between(1, 4194304),
                 .default_text = "gpt2: 4 x hidden_size; else required"});
   to.push_back({.key = "model.num_hidden_layers",
                 .slot = TRIREME_MEMBER(model.num_hidden_layers),
-                .help = "blocks",
+                .help = "number of transformer blocks",
                 .effect = Effect::kNumerics,
                 .range = between(1, 10000),
                 .default_text = "required"});
   to.push_back({.key = "model.num_attention_heads",
                 .slot = TRIREME_MEMBER(model.num_attention_heads),
-                .help = "query heads",
+                .help = "number of query heads",
                 .effect = Effect::kNumerics,
                 .range = between(1, 4096),
                 .default_text = "required"});
   to.push_back({.key = "model.num_key_value_heads",
                 .slot = TRIREME_MEMBER(model.num_key_value_heads),
-                .help = "key and value heads; divides num_attention_heads",
+                .help = "number of key and value heads; must divide num_attention_heads",
                 .effect = Effect::kNumerics,
                 .range = between(1, 4096),
                 .default_text = "num_attention_heads"});
   to.push_back({.key = "model.head_dim",
                 .slot = TRIREME_MEMBER(model.head_dim),
-                .help = "width of one head; even with rotary positions",
+                .help = "size of one attention head; must be even with rotary positions",
                 .effect = Effect::kNumerics,
                 .range = between(1, 4096),
                 .default_text = "qwen3: 128; else hidden_size / num_attention_heads"});
   to.push_back({.key = "model.max_position_embeddings",
                 .slot = TRIREME_MEMBER(model.max_position_embeddings),
-                .help = "longest sequence; learned positions cannot go beyond it",
+                .help = "longest sequence the model supports; with learned positions a hard limit",
                 .effect = Effect::kNumerics,
                 .range = between(1, 16777216),
                 .unit = "tokens",
@@ -69,21 +69,21 @@ void add_model_shape(Options& to) {
 void add_model_switches(Options& to) {
   to.push_back({.key = "model.rms_norm_eps",
                 .slot = TRIREME_MEMBER(model.norm_eps),
-                .help = "added to the mean square in RMSNorm",
+                .help = "epsilon of RMSNorm",
                 .effect = Effect::kNumerics,
                 .range = {.least = 0, .most = 1, .above = true},
                 .default_text = "llama: 1e-5; qwen2, qwen3: 1e-6",
                 .applies = has_rms_norm});
   to.push_back({.key = "model.layer_norm_epsilon",
                 .slot = TRIREME_MEMBER(model.norm_eps),
-                .help = "added to the variance in LayerNorm",
+                .help = "epsilon of LayerNorm",
                 .effect = Effect::kNumerics,
                 .range = {.least = 0, .most = 1, .above = true},
                 .default_text = "1e-5",
                 .applies = has_layer_norm});
   to.push_back({.key = "model.hidden_act",
                 .slot = TRIREME_MEMBER(model.activation),
-                .help = "gelu_new: GELU (tanh form), two projections; silu: SwiGLU, three",
+                .help = "gelu_new: GELU (tanh form) with two projections; silu: SwiGLU with three",
                 .effect = Effect::kNumerics,
                 .allowed = {"gelu_new", "silu"},
                 .default_text = "gpt2: \"gelu_new\"; else \"silu\""});
@@ -104,7 +104,7 @@ void add_model_switches(Options& to) {
        .applies = is_rotary});
   to.push_back({.key = "model.tie_word_embeddings",
                 .slot = TRIREME_MEMBER(model.tie_word_embeddings),
-                .help = "the head uses the embedding's weights",
+                .help = "share the weights of embedding and head",
                 .effect = Effect::kNumerics,
                 .default_text = "gpt2: true; else false"});
   to.push_back({.key = "model.attention_bias",
@@ -119,26 +119,27 @@ void add_model_switches(Options& to) {
                 .default_text = "gpt2: true; else false"});
   to.push_back({.key = "model.qk_norm",
                 .slot = TRIREME_MEMBER(model.qk_norm),
-                .help = "RMSNorm over every head's query and key",
+                .help = "RMSNorm over the query and key of each head",
                 .effect = Effect::kNumerics,
                 .default_text = "qwen3: true; else false"});
   to.push_back({.key = "model.bos_token_id",
                 .slot = TRIREME_MEMBER(text_ends.bos_token_id),
-                .help = "what a text begins with, for exports; -1: the tokenizer's end of a "
-                        "document, which every text follows",
+                .help = "id of the token a text begins with, for exports; -1: the tokenizer's "
+                        "end-of-document token, which precedes every text",
                 .range = at_least(-1)});
   to.push_back({.key = "model.eos_token_id",
                 .slot = TRIREME_MEMBER(text_ends.eos_token_id),
-                .help = "ids that end a text, as [2, 7], for exports and generate; none: the "
-                        "tokenizer's end of a document",
+                .help = "ids of the tokens that end a text, as [2, 7], for exports and generate; "
+                        "empty: the tokenizer's end-of-document token",
                 .range = at_least(0)});
   to.push_back({.key = "model.initializer_range",
                 .slot = TRIREME_MEMBER(model.initializer_range),
                 .help = "standard deviation of the initial weights",
                 .range = {.least = 0, .most = 10, .above = true}});
-  to.push_back({.key = "model.scale_residual_init",
-                .slot = TRIREME_MEMBER(model.scale_residual_init),
-                .help = "divide the initial output projections by sqrt(2 num_hidden_layers)"});
+  to.push_back(
+      {.key = "model.scale_residual_init",
+       .slot = TRIREME_MEMBER(model.scale_residual_init),
+       .help = "divide the initial output projections by sqrt(2 num_hidden_layers), as in GPT-2"});
 }
 
 }  // namespace
@@ -146,11 +147,11 @@ void add_model_switches(Options& to) {
 void add_model(Options& to) {
   to.push_back({.key = "model.flavor",
                 .slot = TRIREME_MEMBER(flavor),
-                .help = "a preset; the keys below override single values of it",
+                .help = "preset of the keys below; each of them can be overridden",
                 .allowed = flavor_names()});
   to.push_back({.key = "model.model_type",
                 .slot = TRIREME_MEMBER(model.model_type),
-                .help = "the family: norm, positions, biases and the defaults of the keys below",
+                .help = "model family: norm, positions, biases and the defaults of the keys below",
                 .effect = Effect::kNumerics,
                 .allowed = model_types()});
   add_model_shape(to);

@@ -35,60 +35,62 @@ bool publishes_bfloat16(const RunConfig& c) {
 void add_moments(Options& to) {
   to.push_back({.key = "optimizer.beta1",
                 .slot = TRIREME_MEMBER(optimizer.beta1),
-                .help = "AdamW, Lion, LAMB, Muon: decay of the first moment",
+                .help = "AdamW, Lion, LAMB, Muon: decay rate of the first moment",
                 .effect = Effect::kNumerics,
                 .range = from_up_to(0, 1),
                 .applies = has_betas});
-  to.push_back({.key = "optimizer.beta2",
-                .slot = TRIREME_MEMBER(optimizer.beta2),
-                .help = "AdamW, LAMB, Muon: decay of the second moment; Lion: of its only one",
-                .effect = Effect::kNumerics,
-                .range = from_up_to(0, 1),
-                .default_text = "Lion: 0.99; LAMB: 0.999; else 0.95",
-                .applies = has_betas});
+  to.push_back(
+      {.key = "optimizer.beta2",
+       .slot = TRIREME_MEMBER(optimizer.beta2),
+       .help = "AdamW, LAMB, Muon: decay rate of the second moment; Lion: of its only moment",
+       .effect = Effect::kNumerics,
+       .range = from_up_to(0, 1),
+       .default_text = "Lion: 0.99; LAMB: 0.999; else 0.95",
+       .applies = has_betas});
   to.push_back({.key = "optimizer.eps",
                 .slot = TRIREME_MEMBER(optimizer.eps),
-                .help = "AdamW, LAMB, Muon: added to the root of the second moment",
+                .help = "AdamW, LAMB, Muon: epsilon added to the square root of the second moment",
                 .effect = Effect::kNumerics,
                 .range = above(0),
                 .default_text = "LAMB: 1e-6; else 1e-8",
                 .applies = has_eps});
   to.push_back({.key = "optimizer.momentum",
                 .slot = TRIREME_MEMBER(optimizer.momentum),
-                .help = "SGD, LARS, Muon: what is kept of the last steps' direction",
+                .help = "SGD, LARS, Muon: momentum coefficient",
                 .effect = Effect::kNumerics,
                 .range = from_up_to(0, 1),
                 .default_text = "Muon: 0.95; else 0.9",
                 .applies = has_momentum});
   to.push_back({.key = "optimizer.nesterov",
                 .slot = TRIREME_MEMBER(optimizer.nesterov),
-                .help = "SGD, Muon: look ahead by the momentum",
+                .help = "SGD, Muon: use Nesterov momentum",
                 .effect = Effect::kNumerics,
                 .default_text = "Muon: true; else false",
                 .applies = may_be_nesterov});
   to.push_back({.key = "optimizer.trust_coefficient",
                 .slot = TRIREME_MEMBER(optimizer.trust_coefficient),
-                .help = "LARS: a layer's rate over the ratio of its weights' and gradients' norms",
+                .help = "LARS: factor of the ratio of weight norm to gradient norm that scales the "
+                        "learning rate of a layer",
                 .effect = Effect::kNumerics,
                 .range = above(0),
                 .applies = is_lars});
   to.push_back({.key = "optimizer.ns_steps",
                 .slot = TRIREME_MEMBER(optimizer.ns_steps),
-                .help = "Muon: Newton-Schulz steps that make an update orthogonal",
+                .help = "Muon: number of Newton-Schulz iterations",
                 .effect = Effect::kNumerics,
                 .range = between(1, 100),
                 .applies = is_muon});
   to.push_back({.key = "optimizer.adjust_lr",
                 .slot = TRIREME_MEMBER(optimizer.adjust_lr),
-                .help = "Muon: match_rms_adamw: 0.2 sqrt(longer side), so that AdamW's lr serves; "
-                        "original: sqrt(max(1, rows / columns))",
+                .help = "Muon: scale of the update; match_rms_adamw: 0.2 sqrt(longer side), so "
+                        "that AdamW's lr fits; original: sqrt(max(1, rows / columns))",
                 .effect = Effect::kNumerics,
                 .allowed = {"match_rms_adamw", "original"},
                 .applies = is_muon});
   to.push_back({.key = "optimizer.adamw_lr",
                 .slot = TRIREME_MEMBER(optimizer.adamw_lr),
-                .help = "Muon: AdamW's highest learning rate for all but the blocks' matrices, on "
-                        "the same schedule; 0: lr",
+                .help = "Muon: peak learning rate of AdamW for everything except the blocks' "
+                        "matrices, on the same schedule; 0: optimizer.lr",
                 .effect = Effect::kNumerics,
                 .range = between(0, 100),
                 .applies = is_muon});
@@ -97,37 +99,39 @@ void add_moments(Options& to) {
 }  // namespace
 
 void add_optimizer(Options& to) {
-  to.push_back({.key = "optimizer.name",
-                .slot = TRIREME_MEMBER(optimizer.name),
-                .help = "the update rule; LAMB, LARS: rates by layer; Muon: orthogonal updates of "
-                        "the blocks' matrices, AdamW for the rest",
-                .effect = Effect::kNumerics,
-                .allowed = {"AdamW", "SGD", "Lion", "LAMB", "LARS", "Muon"}});
+  to.push_back(
+      {.key = "optimizer.name",
+       .slot = TRIREME_MEMBER(optimizer.name),
+       .help = "optimizer; LAMB and LARS scale the learning rate per layer; Muon orthogonalizes "
+               "updates of the blocks' matrices and uses AdamW for the rest",
+       .effect = Effect::kNumerics,
+       .allowed = {"AdamW", "SGD", "Lion", "LAMB", "LARS", "Muon"}});
   to.push_back({.key = "optimizer.lr",
                 .slot = TRIREME_MEMBER(optimizer.lr),
-                .help = "the highest learning rate, at the end of warmup",
+                .help = "peak learning rate, reached at the end of warmup",
                 .effect = Effect::kNumerics,
                 .range = {.least = 0, .most = 100, .above = true}});
-  to.push_back({.key = "optimizer.weight_decay",
-                .slot = TRIREME_MEMBER(optimizer.weight_decay),
-                .help = "on matrices only; decoupled, but for SGD and LARS part of the gradient",
-                .effect = Effect::kNumerics,
-                .range = between(0, 100)});
+  to.push_back(
+      {.key = "optimizer.weight_decay",
+       .slot = TRIREME_MEMBER(optimizer.weight_decay),
+       .help =
+           "weight decay of matrices; decoupled, except that SGD and LARS add it to the gradient",
+       .effect = Effect::kNumerics,
+       .range = between(0, 100)});
   to.push_back({.key = "optimizer.state_dtype",
                 .slot = TRIREME_MEMBER(optimizer.state_dtype),
-                .help = "what moments are stored in; bfloat16 is rounded stochastically",
+                .help = "dtype of the stored moments; bfloat16 is rounded stochastically",
                 .effect = Effect::kNumerics,
                 .allowed = {"float32", "bfloat16"}});
   to.push_back({.key = "optimizer.stochastic_rounding",
                 .slot = TRIREME_MEMBER(optimizer.stochastic_rounding),
-                .help = "bfloat16 weights are rounded from their float32 copies up or down by "
-                        "chance, right in the mean",
+                .help = "round bfloat16 weights stochastically from the float32 master weights",
                 .effect = Effect::kNumerics,
                 .applies = publishes_bfloat16});
   to.push_back({.key = "optimizer.offload",
                 .slot = TRIREME_MEMBER(optimizer.offload),
-                .help = "a GPU's float32 weights and moments stay in pinned memory of the host; "
-                        "the update brings them piece by piece",
+                .help = "keep master weights and moments in pinned host memory and stream them "
+                        "through the GPU during the update",
                 .effect = Effect::kPerformance});
   add_moments(to);
 }
@@ -135,18 +139,18 @@ void add_optimizer(Options& to) {
 void add_lr_scheduler(Options& to) {
   to.push_back({.key = "lr_scheduler.name",
                 .slot = TRIREME_MEMBER(lr_scheduler.name),
-                .help = "shape of the learning rate after warmup; wsd: constant, then decay",
+                .help = "shape of the learning rate after warmup; wsd: warmup, stable, decay",
                 .effect = Effect::kNumerics,
                 .allowed = {"cosine", "linear", "constant", "wsd", "inverse_sqrt"}});
   to.push_back({.key = "lr_scheduler.warmup_steps",
                 .slot = TRIREME_MEMBER(lr_scheduler.warmup_steps),
-                .help = "linear rise from 0 to optimizer.lr",
+                .help = "steps of linear warmup from 0 to optimizer.lr",
                 .effect = Effect::kNumerics,
                 .range = between(0, 1e12),
                 .unit = "steps"});
   to.push_back({.key = "lr_scheduler.decay_ratio",
                 .slot = TRIREME_MEMBER(lr_scheduler.decay_ratio),
-                .help = "wsd: share of all steps spent in the final decay",
+                .help = "wsd: fraction of all steps in the final decay",
                 .effect = Effect::kNumerics,
                 .range = between(0, 1)});
   to.push_back({.key = "lr_scheduler.decay_type",
@@ -154,12 +158,11 @@ void add_lr_scheduler(Options& to) {
                 .help = "wsd: shape of the final decay",
                 .effect = Effect::kNumerics,
                 .allowed = {"linear", "cosine", "sqrt"}});
-  to.push_back(
-      {.key = "lr_scheduler.min_lr_factor",
-       .slot = TRIREME_MEMBER(lr_scheduler.min_lr_factor),
-       .help = "the lowest learning rate after warmup, over optimizer.lr (constant: unused)",
-       .effect = Effect::kNumerics,
-       .range = between(0, 1)});
+  to.push_back({.key = "lr_scheduler.min_lr_factor",
+                .slot = TRIREME_MEMBER(lr_scheduler.min_lr_factor),
+                .help = "final learning rate as a fraction of optimizer.lr (constant: unused)",
+                .effect = Effect::kNumerics,
+                .range = between(0, 1)});
 }
 
 }  // namespace trireme

@@ -14,73 +14,75 @@ void add_parallelism(Options& to) {
                   .unit = "ranks",
                   .aliases = {std::move(alias)}});
   };
-  axis("tensor", TRIREME_MEMBER(parallelism.tensor), "ranks that share each matrix",
+  axis("tensor", TRIREME_MEMBER(parallelism.tensor), "tensor parallel degree",
        "tensor_parallel_degree");
   to.push_back({.key = "parallelism.sequence",
                 .slot = TRIREME_MEMBER(parallelism.sequence),
-                .help = "between the shared matrices tensor ranks share the tokens out",
+                .help = "sequence parallelism: shard activations outside tensor-parallel regions "
+                        "along the sequence",
                 .effect = Effect::kLayout});
-  axis("pipeline", TRIREME_MEMBER(parallelism.pipeline), "ranks that share the layers",
+  axis("pipeline", TRIREME_MEMBER(parallelism.pipeline), "pipeline parallel degree",
        "pipeline_parallel_degree");
   to.push_back({.key = "parallelism.schedule",
                 .slot = TRIREME_MEMBER(parallelism.schedule),
-                .help = "order of the pipeline's work, or a CSV file of it",
+                .help = "pipeline schedule, or the path of a CSV file that defines one",
                 .effect = Effect::kPerformance,
                 .allowed = {"1F1B", "GPipe", "Interleaved1F1B", "ZBH1"},
                 .or_path = true,
                 .aliases = {"pipeline_parallel_schedule"}});
   to.push_back({.key = "parallelism.virtual_stages",
                 .slot = TRIREME_MEMBER(parallelism.virtual_stages),
-                .help = "runs of layers on each pipeline rank (Interleaved1F1B)",
+                .help = "stages per pipeline rank (Interleaved1F1B)",
                 .effect = Effect::kLayout,
                 .range = between(1, 1024)});
   to.push_back({.key = "parallelism.layers_per_stage",
                 .slot = TRIREME_MEMBER(parallelism.layers_per_stage),
-                .help = "layers of each pipeline stage in order, as [6, 6, 5, 5]; without it the "
-                        "stages are balanced by what they compute",
+                .help = "layers of each pipeline stage in order, as [6, 6, 5, 5]; empty: balanced "
+                        "by compute cost",
                 .effect = Effect::kLayout});
-  axis("context", TRIREME_MEMBER(parallelism.context), "ranks that share a sequence",
-       "context_parallel_degree");
-  axis("expert", TRIREME_MEMBER(parallelism.expert), "ranks that share the experts",
-       "expert_parallel_degree");
+  axis("context", TRIREME_MEMBER(parallelism.context),
+       "context parallel degree; not implemented yet, must be 1", "context_parallel_degree");
+  axis("expert", TRIREME_MEMBER(parallelism.expert),
+       "expert parallel degree; not implemented yet, must be 1", "expert_parallel_degree");
   axis("data_replicate", TRIREME_MEMBER(parallelism.data_replicate),
-       "ranks that share the batch and own the same state; 0: what the other axes leave",
+       "number of replicas: data-parallel groups that hold the same state (HSDP); 0: what the "
+       "other degrees leave",
        "data_parallel_replicate_degree", 0);
   axis("data_shard", TRIREME_MEMBER(parallelism.data_shard),
-       "ranks that share the batch and divide the state (zero); 0: what the other axes leave",
+       "data-parallel ranks that shard the state as zero says; 0: what the other degrees leave",
        "data_parallel_shard_degree", 0);
   to.push_back({.key = "parallelism.zero",
                 .slot = TRIREME_MEMBER(parallelism.zero),
-                .help = "what data_shard ranks divide: 0 nothing, 1 the optimizer's state, 2 "
-                        "gradients too, 3 weights too",
+                .help = "ZeRO stage: what data_shard ranks shard; 0: nothing, 1: optimizer state, "
+                        "2: also gradients, 3: also weights",
                 .effect = Effect::kLayout,
                 .range = between(0, 3)});
   to.push_back({.key = "parallelism.bucket_mb",
                 .slot = TRIREME_MEMBER(parallelism.bucket_mb),
-                .help = "gradients reduced at once while the backward goes on; with zero = 2 or 3 "
-                        "it is a layer's",
+                .help = "size of a gradient bucket, whose reduction overlaps with the backward "
+                        "pass; zero = 2 or 3 uses one bucket per layer",
                 .effect = Effect::kPerformance,
                 .range = between(0, 1e6),
                 .unit = "MiB"});
   to.push_back({.key = "parallelism.gradient_compression",
                 .slot = TRIREME_MEMBER(parallelism.gradient_compression),
-                .help = "how data_replicate ranks send each other gradients; what topk, powersgd "
-                        "and onebit leave out is added to the next step's",
+                .help = "compression of gradients between replicas; topk, powersgd and onebit use "
+                        "error feedback",
                 .effect = Effect::kNumerics,
                 .allowed = {kCompressionNames.begin(), kCompressionNames.end()}});
   to.push_back({.key = "parallelism.compression_fraction",
                 .slot = TRIREME_MEMBER(parallelism.compression_fraction),
-                .help = "topk: share of the gradients that is sent, the largest",
+                .help = "topk: fraction of the gradient elements that is sent, the largest ones",
                 .effect = Effect::kNumerics,
                 .range = between(1e-6, 1)});
   to.push_back({.key = "parallelism.compression_rank",
                 .slot = TRIREME_MEMBER(parallelism.compression_rank),
-                .help = "powersgd: rank of what is sent for a matrix",
+                .help = "powersgd: rank of the approximation of a matrix",
                 .effect = Effect::kNumerics,
                 .range = between(1, 1024)});
   to.push_back({.key = "parallelism.compression_warmup_steps",
                 .slot = TRIREME_MEMBER(parallelism.compression_warmup_steps),
-                .help = "first steps of the run whose gradients are not compressed",
+                .help = "steps at the beginning of the run without compression",
                 .effect = Effect::kNumerics,
                 .range = between(0, 1e12),
                 .unit = "steps"});
@@ -89,14 +91,14 @@ void add_parallelism(Options& to) {
 void add_activation_checkpoint(Options& to) {
   to.push_back({.key = "activation_checkpoint.mode",
                 .slot = TRIREME_MEMBER(activation_checkpoint.mode),
-                .help = "what backward computes again instead of keeping it",
+                .help = "activations that the backward pass recomputes instead of saving them",
                 .effect = Effect::kPerformance,
                 .allowed = {"none", "selective", "full"}});
-  to.push_back({.key = "activation_checkpoint.offload",
-                .slot = TRIREME_MEMBER(activation_checkpoint.offload),
-                .help = "what a layer keeps for its backward waits for it in pinned memory of the "
-                        "host; a GPU holds three layers'",
-                .effect = Effect::kPerformance});
+  to.push_back(
+      {.key = "activation_checkpoint.offload",
+       .slot = TRIREME_MEMBER(activation_checkpoint.offload),
+       .help = "offload saved activations to pinned host memory; three layers stay on the GPU",
+       .effect = Effect::kPerformance});
 }
 
 }  // namespace trireme

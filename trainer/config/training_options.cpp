@@ -12,35 +12,35 @@ bool is_float16(const RunConfig& c) {
 void add_training(Options& to) {
   to.push_back({.key = "training.seq_len",
                 .slot = TRIREME_MEMBER(training.seq_len),
-                .help = "length of a sequence",
+                .help = "sequence length",
                 .effect = Effect::kData,
                 .range = between(1, 16777216),
                 .unit = "tokens"});
   to.push_back({.key = "training.local_batch_size",
                 .slot = TRIREME_MEMBER(training.local_batch_size),
-                .help = "the microbatch: what a rank computes at once",
+                .help = "sequences per micro-batch, which a rank computes at once",
                 .effect = Effect::kPerformance,
                 .range = between(1, 1048576),
                 .unit = "sequences"});
   to.push_back({.key = "training.global_batch_size",
                 .slot = TRIREME_MEMBER(training.global_batch_size),
-                .help = "what one step trains on; gradients of the microbatches are accumulated",
+                .help = "sequences per step; gradients are accumulated over the micro-batches",
                 .effect = Effect::kData,
                 .range = between(1, 1073741824),
                 .unit = "sequences",
                 .default_text = "local_batch_size"});
-  to.push_back({.key = "training.rampup_batch_size",
-                .slot = TRIREME_MEMBER(training.rampup_batch_size),
-                .help =
-                    "smaller steps at first, as [[1, 64], [1001, 128], ...]: what a step trains "
-                    "on from that step on, up to global_batch_size; warmup and decay of the "
-                    "learning rate still count steps",
-                .effect = Effect::kData,
-                .range = between(1, 1073741824),
-                .unit = "sequences"});
+  to.push_back(
+      {.key = "training.rampup_batch_size",
+       .slot = TRIREME_MEMBER(training.rampup_batch_size),
+       .help =
+           "batch size ramp-up, as [[1, 64], [1001, 128], ...]: sequences per step from that step "
+           "on, at most global_batch_size; learning-rate warmup and decay still count steps",
+       .effect = Effect::kData,
+       .range = between(1, 1073741824),
+       .unit = "sequences"});
   to.push_back({.key = "training.steps",
                 .slot = TRIREME_MEMBER(training.steps),
-                .help = "length of the run; or give tokens",
+                .help = "number of steps; alternatively set tokens",
                 .effect = Effect::kNumerics,
                 .range = between(0, 1e12),
                 .unit = "steps",
@@ -53,27 +53,25 @@ void add_training(Options& to) {
                 .unit = "tokens"});
   to.push_back({.key = "training.max_norm",
                 .slot = TRIREME_MEMBER(training.max_norm),
-                .help = "clip the gradient to this global norm; 0: do not clip",
+                .help = "clip gradients to this global norm; 0: no clipping",
                 .effect = Effect::kNumerics,
                 .range = {.least = 0}});
   to.push_back({.key = "training.dtype",
                 .slot = TRIREME_MEMBER(training.dtype),
-                .help =
-                    "of the computation; weights, gradients and moments stay float32; float8 is "
-                    "bfloat16 with the blocks' matrix products in float8",
+                .help = "precision of the computation; master weights, gradients and moments are "
+                        "float32; float8 is bfloat16 with the blocks' matrix products in float8",
                 .effect = Effect::kNumerics,
                 .allowed = {"float32", "bfloat16", "float16", "float8"}});
   to.push_back({.key = "training.loss_scale_init",
                 .slot = TRIREME_MEMBER(training.loss_scale_init),
-                .help =
-                    "what the loss is multiplied by at first for float16's sake, a power of two; "
-                    "halved when gradients overflow, whose step is tried again",
+                .help = "float16: initial loss scale, a power of two; halved when gradients "
+                        "overflow, and the step is repeated",
                 .effect = Effect::kNumerics,
                 .range = between(1, static_cast<double>(kMostLossScale)),
                 .applies = is_float16});
   to.push_back({.key = "training.loss_scale_growth_interval",
                 .slot = TRIREME_MEMBER(training.loss_scale_growth_interval),
-                .help = "after so many good steps the loss is scaled twice as much",
+                .help = "float16: double the loss scale after this many steps without an overflow",
                 .effect = Effect::kNumerics,
                 .range = at_least(1),
                 .unit = "steps",
@@ -81,33 +79,35 @@ void add_training(Options& to) {
 }
 
 void add_guard(Options& to) {
-  to.push_back({.key = "training.on_nonfinite",
-                .slot = TRIREME_MEMBER(training.on_nonfinite),
-                .help =
-                    "when loss or gradients are not finite: skip leaves the batch out, rollback "
-                    "also all since the newest good checkpoint, which the run goes on from",
-                .effect = Effect::kNumerics,
-                .allowed = {"stop", "skip", "rollback"}});
-  to.push_back({.key = "training.on_spike",
-                .slot = TRIREME_MEMBER(training.on_spike),
-                .help = "the same for a loss or gradient norm far above those of the steps before",
-                .effect = Effect::kNumerics,
-                .allowed = {"none", "stop", "skip", "rollback"}});
+  to.push_back(
+      {.key = "training.on_nonfinite",
+       .slot = TRIREME_MEMBER(training.on_nonfinite),
+       .help = "when the loss or grad_norm is not finite: stop; skip: drop the batch; rollback: "
+               "return to the newest good checkpoint and leave out the samples since",
+       .effect = Effect::kNumerics,
+       .allowed = {"stop", "skip", "rollback"}});
+  to.push_back(
+      {.key = "training.on_spike",
+       .slot = TRIREME_MEMBER(training.on_spike),
+       .help = "the same choice for a spike of the loss or grad_norm (spike_zscore, spike_window)",
+       .effect = Effect::kNumerics,
+       .allowed = {"none", "stop", "skip", "rollback"}});
   to.push_back({.key = "training.spike_zscore",
                 .slot = TRIREME_MEMBER(training.spike_zscore),
-                .help = "what is far: deviations above the mean, one at least 1 % of the mean",
+                .help = "z-score above which loss or grad_norm counts as a spike (standard "
+                        "deviation floored at 1 % of the mean)",
                 .effect = Effect::kNumerics,
                 .range = above(0)});
-  to.push_back(
-      {.key = "training.spike_window",
-       .slot = TRIREME_MEMBER(training.spike_window),
-       .help = "how many good steps make the mean; nothing is far before there are so many",
-       .effect = Effect::kNumerics,
-       .range = between(2, 1000000),
-       .unit = "steps"});
+  to.push_back({.key = "training.spike_window",
+                .slot = TRIREME_MEMBER(training.spike_window),
+                .help = "number of good steps over which mean and deviation are computed; no spike "
+                        "is detected before",
+                .effect = Effect::kNumerics,
+                .range = between(2, 1000000),
+                .unit = "steps"});
   to.push_back({.key = "training.max_skips",
                 .slot = TRIREME_MEMBER(training.max_skips),
-                .help = "skips and rollbacks before the run gets past the step; one more stops it",
+                .help = "skips and rollbacks allowed at one step; one more stops the run",
                 .effect = Effect::kNumerics,
                 .range = at_least(0)});
 }

@@ -189,8 +189,7 @@ INSTANTIATE_TEST_SUITE_P(
              "command line: --training.dtype = \"float8\": multiplies in multiples of 16, and the "
              "width of the MLP of a tensor rank is 24"},
         Case{{{"parallelism.context", "2"}},
-             "command line: --parallelism.context = 2: this version does not share work along this "
-             "axis; must be 1"},
+             "command line: --parallelism.context = 2: not implemented yet; must be 1"},
         Case{{{"parallelism.tensor", "3"}},
              "command line: --parallelism.tensor = 3: does not divide model.num_attention_heads = "
              "4; possible near 3: 2, 4"},
