@@ -14,8 +14,9 @@ import sys
 GROUND = ["model/base", "model/device", "model/tensor"]
 PARALLEL = ["model/*", "parallel/comm", "parallel/mesh"]
 # The trainer's own rooms, from the ground up: each may use those before it.
-TRAINER = ["telemetry", "config", "imports", "huggingface", "optimizer", "report", "engine", "evaluation", "plan", "link",
-           "restart", "control", "preflight", "loop", "audit", "launch", "verify", "commands"]
+TRAINER = ["telemetry", "config", "convert", "engine", "supervise/link", "supervise/watchdog",
+           "supervise/node_agent", "supervise/preflight", "supervise/launch", "loop", "tools/report",
+           "tools/plan", "tools/audit", "tools/verify", "commands"]
 
 # room: the rooms it may include, beside itself
 ROOMS = {
@@ -58,13 +59,13 @@ ONLY_IN = {
     r"mpi\.h|nccl\.h": ["parallel/comm", "tests/bench"],
     r"hdf5\.h|H5.*\.h": ["checkpoint"],
     r"toml\+\+/": ["trainer"],
-    r"yaml-cpp/": ["trainer/imports"],
+    r"yaml-cpp/": ["trainer/convert"],
     r"CLI/": ["trainer", "tests"],
     r"nlohmann/": ["data", "checkpoint", "trainer", "model/ops", "tests"],
     r"spdlog/": ["model/base", "tests"],
     r"sentencepiece_.*\.h": ["data", "tests/data"],
     r"(pcre2|utf8proc|zstd|zlib)\.h": ["data", "tests/data"],
-    r"sodium(\.h|/)": ["trainer/link"],
+    r"sodium(\.h|/)": ["trainer/supervise/link"],
     r"isa-l(\.h|/)": ["checkpoint", "trainer/telemetry"],
     r"cblas\.h|dnnl.*\.h(pp)?|(imm|emm|xmm)intrin\.h|arm_neon\.h": ["model/ops/cpu"],
     r"omp\.h": ["model/device/cpu", "model/ops/cpu", "tests"],

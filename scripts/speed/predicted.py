@@ -35,7 +35,7 @@ MODELS = {
 HEAD = """\
 # Predicted and measured step times on a CPU
 
-Written by `scripts/bench --predicted --write trainer/plan/CPU.md`. For one, two and four ranks
+Written by `scripts/bench --predicted --write trainer/tools/plan/CPU.md`. For one, two and four ranks
 `trireme doctor --calibrate` measures what the trainer's operations reach on this machine, all ranks
 at the same time; `trireme plan` then predicts a step from that profile alone, and `trireme train`
 takes it. Measured is the median of the steps after the first {warm_up}. Nothing is fitted to these runs.

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "model/base/error.h"
-#include "trainer/control/control_message.h"
-#include "trainer/link/sealed_stream.h"
+#include "trainer/supervise/link/sealed_stream.h"
+#include "trainer/supervise/node_agent/control_message.h"
 
 namespace {
 

@@ -13,7 +13,7 @@
 #include "model/base/philox.h"
 #include "model/params/init.h"
 #include "trainer/engine/engine.h"
-#include "trainer/optimizer/lr_schedule.h"
+#include "trainer/engine/lr_schedule.h"
 
 namespace trireme {
 namespace {

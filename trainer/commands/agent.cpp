@@ -4,7 +4,7 @@
 #include <string>
 
 #include "model/base/host_name.h"
-#include "trainer/control/agent.h"
+#include "trainer/supervise/node_agent/agent.h"
 
 namespace trireme {
 namespace {

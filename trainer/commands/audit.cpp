@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "trainer/audit/audit.h"
+#include "trainer/tools/audit/audit.h"
 
 namespace trireme {
 namespace {

@@ -9,7 +9,7 @@
 #include "trainer/config/reader.h"
 #include "trainer/config/reference.h"
 #include "trainer/config/value_text.h"
-#include "trainer/huggingface/config_json.h"
+#include "trainer/convert/huggingface/config_json.h"
 
 namespace trireme {
 namespace {

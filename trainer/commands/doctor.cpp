@@ -19,11 +19,11 @@
 #include "trainer/config/reader.h"
 #include "trainer/engine/engine_spec.h"
 #include "trainer/loop/data_feed.h"
-#include "trainer/plan/calibrate.h"
-#include "trainer/preflight/job.h"
-#include "trainer/restart/flight_recorder.h"
-#include "trainer/restart/recorder_text.h"
+#include "trainer/supervise/preflight/job.h"
+#include "trainer/supervise/watchdog/flight_recorder.h"
+#include "trainer/supervise/watchdog/recorder_text.h"
 #include "trainer/telemetry/human.h"
+#include "trainer/tools/plan/calibrate.h"
 
 namespace trireme {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "model/device/cpu/threads.h"
 #include "trainer/engine/engine_spec.h"
-#include "trainer/evaluation/multiple_choice.h"
+#include "trainer/engine/evaluation/multiple_choice.h"
 #include "trainer/loop/trained_model.h"
 #include "trainer/loop/validation_sets.h"
 #include "trainer/telemetry/human.h"

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <string>
 
-#include "trainer/huggingface/weight_export.h"
+#include "trainer/convert/huggingface/weight_export.h"
 #include "trainer/loop/trained_model.h"
 
 namespace trireme {

@@ -11,7 +11,7 @@
 #include "model/base/error.h"
 #include "model/base/file.h"
 #include "trainer/commands/output.h"
-#include "trainer/imports/translation.h"
+#include "trainer/convert/trainers/translation.h"
 
 namespace trireme {
 namespace {

@@ -4,9 +4,9 @@
 
 #include "parallel/comm/launcher.h"
 #include "trainer/config/reader.h"
-#include "trainer/launch/hosts.h"
-#include "trainer/launch/slurm_hosts.h"
-#include "trainer/launch/supervisor.h"
+#include "trainer/supervise/launch/hosts.h"
+#include "trainer/supervise/launch/slurm_hosts.h"
+#include "trainer/supervise/launch/supervisor.h"
 
 namespace trireme {
 namespace {

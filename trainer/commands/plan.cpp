@@ -15,12 +15,12 @@
 #include "trainer/config/notes.h"
 #include "trainer/config/reader.h"
 #include "trainer/engine/fit.h"
-#include "trainer/plan/plan_json.h"
-#include "trainer/plan/plan_page.h"
-#include "trainer/plan/plan_text.h"
-#include "trainer/plan/search.h"
 #include "trainer/telemetry/human.h"
 #include "trainer/telemetry/progress_line.h"
+#include "trainer/tools/plan/plan_json.h"
+#include "trainer/tools/plan/plan_page.h"
+#include "trainer/tools/plan/plan_text.h"
+#include "trainer/tools/plan/search.h"
 
 namespace trireme {
 namespace {

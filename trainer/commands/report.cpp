@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "model/base/file.h"
-#include "trainer/audit/audit.h"
 #include "trainer/commands/output.h"
-#include "trainer/report/page.h"
-#include "trainer/report/run_data.h"
-#include "trainer/report/text_report.h"
+#include "trainer/tools/audit/audit.h"
+#include "trainer/tools/report/page.h"
+#include "trainer/tools/report/run_data.h"
+#include "trainer/tools/report/text_report.h"
 
 namespace trireme {
 namespace {

@@ -10,10 +10,10 @@
 #include "model/device/cpu/threads.h"
 #include "parallel/comm/launcher.h"
 #include "trainer/engine/engine_spec.h"
-#include "trainer/restart/run_rank.h"
-#include "trainer/verify/configs.h"
-#include "trainer/verify/start_ranks.h"
-#include "trainer/verify/verification.h"
+#include "trainer/supervise/watchdog/run_rank.h"
+#include "trainer/tools/verify/configs.h"
+#include "trainer/tools/verify/start_ranks.h"
+#include "trainer/tools/verify/verification.h"
 
 namespace trireme {
 namespace {

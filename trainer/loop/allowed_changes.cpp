@@ -5,7 +5,7 @@
 
 #include "model/base/error.h"
 #include "trainer/config/value_text.h"
-#include "trainer/optimizer/lr_schedule.h"
+#include "trainer/engine/lr_schedule.h"
 
 namespace trireme {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "trainer/engine/engine.h"
-#include "trainer/evaluation/multiple_choice.h"
+#include "trainer/engine/evaluation/multiple_choice.h"
 #include "trainer/loop/run_log.h"
 #include "trainer/loop/text_sample.h"
 #include "trainer/loop/validation_sets.h"

@@ -9,8 +9,8 @@
 #include "trainer/config/difference.h"
 #include "trainer/config/reader.h"
 #include "trainer/config/value_text.h"
-#include "trainer/huggingface/config_json.h"
-#include "trainer/huggingface/foreign_weights.h"
+#include "trainer/convert/huggingface/config_json.h"
+#include "trainer/convert/huggingface/foreign_weights.h"
 #include "trainer/loop/allowed_changes.h"
 #include "trainer/loop/run_state.h"
 

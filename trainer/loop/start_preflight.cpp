@@ -1,6 +1,6 @@
 #include "trainer/loop/start_preflight.h"
 
-#include "trainer/preflight/job.h"
+#include "trainer/supervise/preflight/job.h"
 #include "trainer/telemetry/clock.h"
 
 namespace trireme {

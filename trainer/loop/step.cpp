@@ -3,11 +3,11 @@
 #include <utility>
 
 #include "trainer/config/batch_size.h"
+#include "trainer/engine/lr_schedule.h"
 #include "trainer/engine/matrix_peak.h"
 #include "trainer/engine/planned_rank.h"
 #include "trainer/loop/step_batch.h"
 #include "trainer/loop/train_run.h"
-#include "trainer/optimizer/lr_schedule.h"
 #include "trainer/telemetry/clock.h"
 
 namespace trireme {

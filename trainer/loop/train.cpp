@@ -8,8 +8,8 @@
 #include "trainer/loop/fault_drill.h"
 #include "trainer/loop/tokenizer_check.h"
 #include "trainer/loop/train_run.h"
-#include "trainer/preflight/job.h"
-#include "trainer/restart/run_rank.h"
+#include "trainer/supervise/preflight/job.h"
+#include "trainer/supervise/watchdog/run_rank.h"
 
 namespace trireme {
 namespace {

@@ -18,7 +18,7 @@
 #include "trainer/loop/start_preflight.h"
 #include "trainer/loop/trained_model.h"
 #include "trainer/loop/verified_data.h"
-#include "trainer/restart/recorder_folder.h"
+#include "trainer/supervise/watchdog/recorder_folder.h"
 #include "trainer/telemetry/process_memory.h"
 
 namespace trireme {

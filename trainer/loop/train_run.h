@@ -22,7 +22,7 @@
 #include "trainer/loop/step_guard.h"
 #include "trainer/loop/step_trace.h"
 #include "trainer/loop/weight_drill.h"
-#include "trainer/restart/signals.h"
+#include "trainer/supervise/watchdog/signals.h"
 #include "trainer/telemetry/core_wait.h"
 
 namespace trireme {

@@ -6,8 +6,8 @@
 #include "data/sidecar.h"
 #include "model/base/log.h"
 #include "trainer/config/reader.h"
-#include "trainer/huggingface/config_json.h"
-#include "trainer/huggingface/foreign_weights.h"
+#include "trainer/convert/huggingface/config_json.h"
+#include "trainer/convert/huggingface/foreign_weights.h"
 #include "trainer/loop/run_state.h"
 
 namespace trireme {

@@ -1,0 +1,205 @@
+#include "trainer/convert/huggingface/config_json.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "tests/checkpoint/state.h"
+#include "trainer/config/flavors.h"
+#include "trainer/convert/huggingface/tensor_names.h"
+
+namespace trireme {
+namespace {
+
+using checkpoint::Scratch;
+using nlohmann::json;
+
+json llama() {
+  return {{"architectures", {"LlamaForCausalLM"}},
+          {"model_type", "llama"},
+          {"vocab_size", 128256},
+          {"hidden_size", 4096},
+          {"intermediate_size", 14336},
+          {"num_hidden_layers", 32},
+          {"num_attention_heads", 32},
+          {"num_key_value_heads", 8},
+          {"max_position_embeddings", 131072},
+          {"rms_norm_eps", 1e-5},
+          {"rope_theta", 500000.0},
+          {"hidden_act", "silu"},
+          {"torch_dtype", "bfloat16"}};
+}
+
+json gpt2() {
+  return {{"model_type", "gpt2"},
+          {"vocab_size", 50257},
+          {"n_embd", 768},
+          {"n_layer", 12},
+          {"n_head", 12},
+          {"n_positions", 1024},
+          {"layer_norm_epsilon", 1e-5}};
+}
+
+json qwen(const char* family) {
+  json config = llama();
+  config["model_type"] = family;
+  config["architectures"] = {std::string(family) == "qwen2" ? "Qwen2ForCausalLM"
+                                                            : "Qwen3ForCausalLM"};
+  return config;
+}
+
+ImportedConfig imported(const json& config) {
+  const Scratch scratch;
+  std::ofstream(scratch.path() / "config.json") << config.dump();
+  return read_config_json(scratch.path());
+}
+
+json with(json config, const json& changes) {
+  config.update(changes);
+  return config;
+}
+
+std::string refusal(const json& config) {
+  try {
+    imported(config);
+  } catch (const CheckpointError& error) {
+    return error.what();
+  }
+  return "read";
+}
+
+TEST(ConfigJson, every_flavor_reads_back_as_itself_and_has_its_tensors) {
+  for (const std::string& name : flavor_names()) {
+    ModelConfig model = *find_flavor(name);
+    model.attention_output_bias = model.model_type == "gpt2";
+    const Scratch scratch;
+    std::ofstream(scratch.path() / "config.json")
+        << config_json(model, DType::kBf16, text_ends({}, 7)).dump();
+    EXPECT_NO_THROW(require_sayable(model, scratch.path())) << name;
+    std::int64_t count = 0;
+    for (const ForeignTensor& tensor : foreign_tensors(model)) count += tensor.shape.count();
+    EXPECT_EQ(count, parameter_count(model)) << name;
+  }
+}
+
+TEST(ConfigJson, what_a_family_cannot_say_is_refused_by_key) {
+  const auto refused = [](const std::string& flavor, auto change) {
+    ModelConfig model = *find_flavor(flavor);
+    change(model);
+    const Scratch scratch;
+    std::ofstream(scratch.path() / "config.json")
+        << config_json(model, DType::kF32, text_ends({}, -1)).dump();
+    try {
+      require_sayable(model, scratch.path());
+    } catch (const CheckpointError& error) {
+      return std::string(error.what());
+    }
+    return std::string("sayable");
+  };
+  const auto has = [](const std::string& text, const char* word) {
+    EXPECT_NE(text.find(word), std::string::npos) << text;
+  };
+  has(refused("llama3-8b", [](ModelConfig& m) { m.qk_norm = true; }), "model.qk_norm");
+  has(refused("qwen2.5-0.5b", [](ModelConfig& m) { m.attention_bias = false; }),
+      "model.attention_bias");
+  has(refused("qwen3-0.6b", [](ModelConfig& m) { m.mlp_bias = true; }), "model.mlp_bias");
+  has(refused("gpt2-124m", [](ModelConfig& m) { m.num_key_value_heads = 4; }),
+      "model.num_key_value_heads");
+  has(refused("llama2-7b", [](ModelConfig& m) { m.activation = ActivationKind::kGeluTanh; }),
+      "hidden_act = \"gelu_new\"");
+  EXPECT_EQ(refused("llama2-7b", [](ModelConfig& m) { m.scale_residual_init = false; }), "sayable");
+}
+
+TEST(ConfigJson, the_words_of_both_transformers_are_understood) {
+  const ModelConfig plain = imported(llama()).config.model;
+  EXPECT_EQ(plain.rope_theta, 500000);
+  EXPECT_EQ(plain.head_dim, 128);
+  EXPECT_EQ(plain.rope_scaling, RopeScaling{});
+  const json scaled = {{"factor", 8.0},
+                       {"low_freq_factor", 1.0},
+                       {"high_freq_factor", 4.0},
+                       {"original_max_position_embeddings", 8192},
+                       {"rope_type", "llama3"}};
+  json five = llama();
+  five.erase("rope_theta");
+  five.erase("torch_dtype");
+  five["dtype"] = "bfloat16";
+  five["rope_parameters"] = with(scaled, {{"rope_theta", 500000.0}});
+  const ImportedConfig a = imported(with(llama(), {{"rope_scaling", scaled}})), b = imported(five);
+  EXPECT_EQ(a.config.model, b.config.model);
+  EXPECT_EQ(a.config.training, b.config.training);
+  EXPECT_EQ(a.config.model.rope_scaling, (RopeScaling{8, 1, 4, 8192}));
+  EXPECT_EQ(a.config.training.dtype, "bfloat16");
+  EXPECT_EQ(a.notes, std::vector<std::string>{});
+  json bare = llama();
+  bare.erase("rope_theta");
+  bare.erase("rms_norm_eps");
+  EXPECT_EQ(imported(bare).config.model.rope_theta, 10000);  // transformers' defaults, not ours
+  EXPECT_EQ(imported(bare).config.model.norm_eps, 1e-6);
+  EXPECT_EQ(imported(with(qwen("qwen3"), {{"head_dim", 64}})).config.model.head_dim, 64);
+  EXPECT_TRUE(imported(gpt2()).config.model.tie_word_embeddings);
+  EXPECT_EQ(imported(gpt2()).config.model.intermediate_size, 3072);
+}
+
+TEST(ConfigJson, what_changes_the_computation_is_refused_by_name_and_value) {
+  const auto refuses = [](const json& config, const std::string& words) {
+    EXPECT_NE(refusal(config).find(words), std::string::npos) << refusal(config);
+  };
+  EXPECT_EQ(refusal(llama()), "read");
+  EXPECT_EQ(refusal(gpt2()), "read");
+  refuses(with(llama(), {{"model_type", "mixtral"}}), "model_type = \"mixtral\"");
+  refuses(with(llama(), {{"hidden_act", "gelu"}}), "hidden_act = \"gelu\": changes what");
+  refuses(with(llama(), {{"sliding_window", 4096}}), "sliding_window = 4096");
+  refuses(with(qwen("qwen2"), {{"use_sliding_window", true}}), "use_sliding_window = true");
+  EXPECT_EQ(refusal(with(qwen("qwen2"), {{"sliding_window", 4096}})), "read");
+  refuses(with(qwen("qwen3"), {{"layer_types", {"full_attention", "sliding_attention"}}}),
+          "layer_types = ");
+  EXPECT_EQ(refusal(with(qwen("qwen3"), {{"layer_types", {"full_attention"}}})), "read");
+  for (const char* type : {"linear", "dynamic", "yarn", "longrope"}) {
+    refuses(with(llama(), {{"rope_scaling", {{"type", type}, {"factor", 2.0}}}}),
+            std::string("rope_scaling.rope_type = \"") + type);
+  }
+  refuses(with(llama(), {{"rope_scaling", {{"rope_type", "default"}, {"mrope_section", {1, 2}}}}}),
+          "mrope_section");
+  refuses(with(llama(), {{"rope_parameters", {{"partial_rotary_factor", 0.5}}}}),
+          "partial_rotary_factor = 0.5");
+  refuses(with(llama(), {{"partial_rotary_factor", 0.5}}), "partial_rotary_factor = 0.5");
+  refuses(with(llama(), {{"final_logit_softcapping", 30.0}}), "final_logit_softcapping = 30.0");
+  refuses(with(llama(), {{"quantization_config", {{"bits", 4}}}}), "quantization_config");
+  refuses(with(llama(), {{"auto_map", {{"AutoModel", "x.Y"}}}}), "auto_map");
+  refuses(with(llama(), {{"num_local_experts", 8}}), "num_local_experts = 8");
+  refuses(with(llama(), {{"architectures", {"LlamaForSequenceClassification"}}}), "architectures");
+  refuses(with(gpt2(), {{"activation_function", "relu"}}), "activation_function = \"relu\"");
+  refuses(with(gpt2(), {{"scale_attn_by_inverse_layer_idx", true}}), "scale_attn_by_inverse");
+  refuses(with(qwen("qwen2"), {{"attention_bias", false}}), "attention_bias = false");
+  const std::string two = refusal(with(llama(), {{"hidden_act", "relu"}, {"sliding_window", 1}}));
+  EXPECT_NE(two.find("hidden_act"), std::string::npos) << two;
+  EXPECT_NE(two.find("sliding_window"), std::string::npos) << two;
+}
+
+TEST(ConfigJson, hostile_values_are_refused_and_other_fields_noted) {
+  const auto refuses = [](const json& config, const std::string& words) {
+    EXPECT_NE(refusal(config).find(words), std::string::npos) << refusal(config);
+  };
+  refuses(with(llama(), {{"hidden_size", "big"}}), "hidden_size = \"big\": must be a size");
+  refuses(with(llama(), {{"hidden_size", -4}}), "must be a size");
+  refuses(with(llama(), {{"hidden_size", 1e300}}), "must be a size");
+  refuses(with(llama(), {{"num_key_value_heads", 5}}), "does not divide");
+  refuses(with(llama(), {{"head_dim", 127}}), "even head_dim");
+  refuses(with(llama(), {{"rms_norm_eps", -1}}), "rms_norm_eps");
+  refuses(with(llama(), {{"rope_scaling", 3}}), "must be a table");
+  json without = llama();
+  without.erase("vocab_size");
+  refuses(without, "vocab_size = null: must be given");
+  refuses(json::array(), "an object is expected");
+  const auto notes = imported(with(gpt2(), {{"resid_pdrop", 0.1},
+                                            {"use_magic", true},
+                                            {"no_magic", false},
+                                            {"nothing", nullptr}}))
+                         .notes;
+  EXPECT_EQ(notes, (std::vector<std::string>{"resid_pdrop = 0.1: trains without dropout",
+                                             "use_magic = true"}));
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,71 @@
+#include "trainer/engine/lr_schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace trireme {
+namespace {
+
+LrSchedulerConfig named(const std::string& name) {
+  LrSchedulerConfig how;
+  how.name = name;
+  how.warmup_steps = 10;
+  how.min_lr_factor = 0.1;
+  return how;
+}
+
+TEST(LearningRate, rises_in_equal_steps_to_the_peak) {
+  for (const char* name : {"cosine", "linear", "constant", "wsd", "inverse_sqrt"}) {
+    for (std::int64_t step = 1; step <= 10; ++step) {
+      EXPECT_DOUBLE_EQ(learning_rate(named(name), 2, step, 100), 0.2 * static_cast<double>(step))
+          << name;
+    }
+  }
+}
+
+TEST(LearningRate, ends_at_the_minimum) {
+  for (const char* name : {"cosine", "linear", "wsd"}) {
+    EXPECT_NEAR(learning_rate(named(name), 2, 100, 100), 0.2, 1e-15) << name;
+    EXPECT_NEAR(learning_rate(named(name), 2, 120, 100), 0.2, 1e-15) << name;
+  }
+  EXPECT_EQ(learning_rate(named("constant"), 2, 100, 100), 2);
+}
+
+TEST(LearningRate, is_halfway_down_in_the_middle) {
+  EXPECT_NEAR(learning_rate(named("cosine"), 2, 55, 100), 1.1, 1e-15);
+  EXPECT_NEAR(learning_rate(named("linear"), 2, 55, 100), 1.1, 1e-15);
+}
+
+TEST(LearningRate, wsd_is_flat_until_its_decay) {
+  LrSchedulerConfig how = named("wsd");
+  how.decay_ratio = 0.2;
+  EXPECT_EQ(learning_rate(how, 2, 80, 100), 2);
+  EXPECT_NEAR(learning_rate(how, 2, 90, 100), 1.1, 1e-15);
+  how.decay_type = "sqrt";
+  EXPECT_NEAR(learning_rate(how, 2, 90, 100), 2 * (0.1 + 0.9 * (1 - std::sqrt(0.5))), 1e-15);
+}
+
+TEST(LearningRate, inverse_sqrt_falls_with_the_root_of_the_step_and_not_below_the_minimum) {
+  EXPECT_DOUBLE_EQ(learning_rate(named("inverse_sqrt"), 2, 40, 100), 1);
+  EXPECT_DOUBLE_EQ(learning_rate(named("inverse_sqrt"), 2, 100000, 100), 0.2);
+}
+
+TEST(LearningRate, never_rises_after_the_warmup) {
+  for (const char* name : {"cosine", "linear", "constant", "wsd", "inverse_sqrt"}) {
+    for (std::int64_t step = 10; step < 100; ++step) {
+      EXPECT_LE(learning_rate(named(name), 2, step + 1, 100),
+                learning_rate(named(name), 2, step, 100))
+          << name << " " << step;
+    }
+  }
+}
+
+TEST(LearningRate, without_warmup_begins_at_once) {
+  LrSchedulerConfig how = named("cosine");
+  how.warmup_steps = 0;
+  EXPECT_GT(learning_rate(how, 2, 1, 100), 1.99);
+}
+
+}  // namespace
+}  // namespace trireme

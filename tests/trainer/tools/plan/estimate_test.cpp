@@ -1,0 +1,197 @@
+#include "trainer/tools/plan/estimate.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+
+#include "model/base/error.h"
+#include "trainer/tools/plan/least_squares.h"
+
+namespace trireme {
+namespace {
+
+ModelConfig llama(std::int64_t layers, std::int64_t hidden) {
+  ModelConfig model;
+  model.vocab_size = 128;
+  model.hidden_size = hidden;
+  model.intermediate_size = 4 * hidden;
+  model.num_hidden_layers = layers;
+  model.num_attention_heads = model.num_key_value_heads = hidden / 128;
+  model.head_dim = 128;
+  return model;
+}
+
+Workload of(const MeshShape& mesh, std::int64_t micro_batches) {
+  return {.model = llama(16, 4096),
+          .seq_len = 4096,
+          .micro_batches = micro_batches,
+          .mesh = mesh,
+          .layers_per_stage = {}};
+}
+
+double sum(const TimeParts& p) {
+  return p.products + p.attention + p.streams + p.messages + p.bubble + p.gradients + p.optimizer;
+}
+
+TEST(Estimate, PartsAddUpToTheStep) {
+  const DeviceProfile h100 = find_profile("H100");
+  for (const int zero : {0, 1, 2, 3}) {
+    Workload work = of({.pipeline = 2, .data_shard = 4, .tensor = 2}, 8);
+    work.zero = zero;
+    const StepEstimate step = estimate_step(work, h100);
+    EXPECT_NEAR(sum(step.parts), step.seconds, 1e-9 * step.seconds) << zero;
+    for (const AxisTraffic& axis : step.traffic) {
+      EXPECT_GT(axis.bytes, 0) << axis.axis;
+      EXPECT_LE(axis.hidden, axis.seconds) << axis.axis;
+    }
+    EXPECT_EQ(step.traffic.size(), 3U) << zero;
+  }
+}
+
+// (p - 1) / m over the ideal with equal stages.
+TEST(Estimate, TheBubbleIsThatOfTheSchedule) {
+  Workload work = of({.pipeline = 4}, 12);
+  DeviceProfile h100 = find_profile("H100");
+  h100.network.between.latency = h100.network.within.latency = 0;
+  h100.network.between.bandwidth = h100.network.within.bandwidth = 1e18;
+  const StepEstimate step = estimate_step(work, h100);
+  const double busy = step.parts.products + step.parts.attention + step.parts.streams;
+  EXPECT_NEAR(step.parts.bubble / busy, 3.0 / 12, 0.01);
+}
+
+TEST(Estimate, TheLastBackwardHidesTheSumsOfGradients) {
+  DeviceProfile h100 = find_profile("H100");
+  Workload work = of({.data_shard = 16}, 1);
+  const auto exposed = [&] { return estimate_step(work, h100).parts.gradients; };
+  const double held = exposed();
+  h100.network.held = 0;
+  const double hidden = exposed();
+  EXPECT_GT(held, 2 * hidden);
+  work.habits.overlaps_data = false;
+  EXPECT_GT(exposed(), 5 * hidden);
+}
+
+// A backward's gathers and sums are beside one and the same computation.
+TEST(Estimate, NoMoreIsHiddenThanThereIsToHideBehind) {
+  DeviceProfile h100 = find_profile("H100");
+  Workload work = of({.data_shard = 64}, 2);
+  for (const int zero : {2, 3}) {
+    work.zero = zero;
+    for (int halvings = 0; halvings < 10; ++halvings) {
+      h100.network.between.bandwidth = 50e9 / (1 << halvings);
+      const StepEstimate step = estimate_step(work, h100);
+      const double computing = step.parts.products + step.parts.attention + step.parts.streams;
+      EXPECT_LE(step.traffic.front().hidden, computing * (1 + 1e-9)) << zero << " " << halvings;
+    }
+  }
+}
+
+// Where the cores that compute carry the messages, nothing hides them.
+TEST(Estimate, MessagesThatTakeTheRanksCoresAddUp) {
+  DeviceProfile h100 = find_profile("H100");
+  for (const int zero : {0, 1, 2, 3}) {
+    Workload work = of({.data_shard = 8}, 2);
+    work.zero = zero;
+    h100.network.beside = true;
+    const double hidden = estimate_step(work, h100).seconds;
+    h100.network.beside = false;
+    const StepEstimate step = estimate_step(work, h100);
+    EXPECT_GT(step.seconds, hidden) << zero;
+    EXPECT_NEAR(sum(step.parts), step.seconds, 1e-9 * step.seconds) << zero;
+    ASSERT_EQ(step.traffic.size(), 1U);
+    EXPECT_NEAR(step.traffic.front().hidden, 0, 1e-6 * step.seconds) << zero;
+  }
+}
+
+// Half as many cores as ranks: a rank that waits in the pipeline leaves its share to the others.
+TEST(Estimate, RanksThatShareCoresFillEachOthersBubbles) {
+  DeviceProfile cpu = find_profile("CPU");
+  cpu.network.ranks_per_node = 4;
+  Workload work = of({.pipeline = 4}, 4);
+  const StepEstimate apart = estimate_step(work, cpu);
+  cpu.cores = 2;
+  const StepEstimate shared = estimate_step(work, cpu);
+  EXPECT_LT(shared.seconds, 0.85 * apart.seconds);
+  EXPECT_NEAR(sum(shared.parts), shared.seconds, 1e-9 * shared.seconds);
+  cpu.cores = 4;
+  EXPECT_NEAR(estimate_step(work, cpu).seconds, apart.seconds, 1e-9 * apart.seconds);
+}
+
+// What is read in common is gathered by nobody.
+TEST(Estimate, DataRanksOfANodeMayReadEachOthersMemory) {
+  DeviceProfile cpu = find_profile("CPU");
+  Workload work = of({.data_shard = 2}, 2);
+  const StepEstimate sent = estimate_step(work, cpu);
+  cpu.network.shared = cpu.network.within;
+  EXPECT_LT(estimate_step(work, cpu).parts.optimizer, sent.parts.optimizer);
+  const double gradients = estimate_step(work, cpu).parts.gradients;
+  cpu.network.shared->bandwidth /= 10;
+  EXPECT_GT(estimate_step(work, cpu).parts.gradients, gradients);
+}
+
+TEST(Estimate, SixteenThousandRanksTakeAMoment) {
+  Workload work = of({.pipeline = 16, .data_shard = 128, .tensor = 8}, 64);
+  work.sequence = true;
+  work.schedule = "Interleaved1F1B";
+  EXPECT_EQ(work.ranks(), 16384);
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_GT(estimate_step(work, find_profile("H100")).seconds, 0);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
+}
+
+TEST(Estimate, UnknownDevicesAndNumbersAreNamed) {
+  EXPECT_THROW(find_profile("H1000"), ConfigError);
+  EXPECT_EQ(find_profile("h100").name, "H100");
+  Workload work = of({}, 1);
+  work.numbers = Numbers::kFloat8;
+  EXPECT_THROW(estimate_step(work, find_profile("A100-80G")), ConfigError);
+}
+
+TEST(LeastSquares, FindsWhatMadeTheMeasurements) {
+  std::vector<Measured<3>> all;
+  for (const double rows : {64.0, 128.0, 1024.0}) {
+    for (const double depth : {32.0, 256.0, 2048.0}) {
+      Measured<3> one{.known = 0.25, .parts = {rows * depth, rows, depth}};
+      one.seconds = one.known + 3 * one.parts[0] + 50 * one.parts[1];
+      all.push_back(one);
+    }
+  }
+  const auto [both, of_rows, of_depth] = least_squares(all);
+  EXPECT_NEAR(both, 3, 1e-3);
+  EXPECT_NEAR(of_rows, 50, 0.5);
+  EXPECT_NEAR(of_depth, 0, 0.5);
+}
+
+TEST(LeastSquares, NeverGoesBelowZero) {
+  std::vector<Measured<2>> all;
+  for (const double n : {1.0, 2.0, 4.0, 8.0})
+    all.push_back({.seconds = n * n, .parts = {n, n * n}});
+  all.push_back({.seconds = 5, .parts = {10, 1}});
+  for (const double factor : least_squares(all)) EXPECT_GE(factor, 0);
+}
+
+TEST(Profile, ComesBackAsItWasWritten) {
+  const auto path = std::filesystem::path(testing::TempDir()) / "profile.json";
+  DeviceProfile written = find_profile("H200");
+  written.name = "mine";
+  written.cores = 3;
+  written.network.shared = written.network.within;
+  written.network.beside = false;
+  ProductRate& half = written.rates[static_cast<std::size_t>(Numbers::kHalf)];
+  half.half_rows = half.half_columns = half.half_width = half.half_keys = 5;
+  half.streams = {{"swiglu", 0.3}};
+  write_profile(path, written);
+  const DeviceProfile read = find_profile(path.string());
+  EXPECT_EQ(read.name, "mine");
+  const Workload work = of({.data_shard = 16, .tensor = 2}, 2);
+  EXPECT_EQ(estimate_step(work, read).seconds, estimate_step(work, written).seconds);
+  half.streams.clear();
+  EXPECT_GT(estimate_step(work, read).parts.streams, estimate_step(work, written).parts.streams);
+  written.memory_bandwidth = 0;
+  write_profile(path, written);
+  EXPECT_THROW(read_profile(path), ConfigError);
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,44 @@
+#include "trainer/tools/plan/links.h"
+
+#include <gtest/gtest.h>
+
+namespace trireme {
+namespace {
+
+// 8 ranks a node, 100 bytes/s within and 10 a rank out of it, without latency.
+const Network kNetwork{8, {"within", 100, 1, 0}, {"between", 10, 1, 0}};
+
+TEST(Links, RingAllReduceSendsTheWholeTwiceButForTheOwnPart) {
+  EXPECT_DOUBLE_EQ(bytes_sent(Collective::kAllReduce, 4, 1000), 1500);
+  EXPECT_DOUBLE_EQ(collective_seconds(kNetwork, Collective::kAllReduce, {4, 1}, 1000), 15);
+  EXPECT_DOUBLE_EQ(collective_seconds(kNetwork, Collective::kAllGather, {4, 1}, 1000), 7.5);
+  EXPECT_DOUBLE_EQ(collective_seconds(kNetwork, Collective::kReduceScatter, {4, 1}, 1000), 7.5);
+}
+
+TEST(Links, AGroupOfOneSendsNothing) {
+  EXPECT_EQ(bytes_sent(Collective::kAllReduce, 1, 1000), 0);
+  EXPECT_EQ(collective_seconds(kNetwork, Collective::kAllReduce, {1, 1}, 1000), 0);
+}
+
+TEST(Links, RanksOfANodeShareWhatLeavesIt) {
+  EXPECT_EQ(ranks_in_node(kNetwork, {16, 1}), 8);
+  EXPECT_EQ(ranks_in_node(kNetwork, {16, 4}), 2);
+  EXPECT_EQ(ranks_in_node(kNetwork, {16, 8}), 1);
+  EXPECT_EQ(ranks_in_node(kNetwork, {4, 1}), 4);
+  const auto gather = [&](const GroupShape& group) {
+    return collective_seconds(kNetwork, Collective::kAllGather, group, 1600);
+  };
+  EXPECT_DOUBLE_EQ(gather({16, 8}), 1500 / 10.0);
+  EXPECT_DOUBLE_EQ(gather({16, 4}), 1500 / 20.0);
+  EXPECT_DOUBLE_EQ(gather({16, 1}), 1500 / 80.0);
+}
+
+TEST(Links, LittleIsSummedByATree) {
+  const Network slow{1, {"within", 1e9, 1, 0}, {"between", 1e9, 1, 1}};
+  const double ring_laps = 2 * 64;
+  EXPECT_LT(collective_seconds(slow, Collective::kAllReduce, {64, 1}, 8), ring_laps / 8);
+  EXPECT_DOUBLE_EQ(collective_seconds(slow, Collective::kAllGather, {64, 1}, 0), 64);
+}
+
+}  // namespace
+}  // namespace trireme

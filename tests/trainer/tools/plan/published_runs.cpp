@@ -1,0 +1,248 @@
+#include "tests/trainer/tools/plan/published_runs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "model/base/error.h"
+
+namespace trireme::published {
+namespace {
+
+using Json = nlohmann::json;
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+double number(const Json& row, const char* key) {
+  return row.at(key).is_null() ? 0 : row.at(key).get<double>();
+}
+
+std::int64_t integer(const Json& row, const char* key) {
+  return row.at(key).is_null() ? 0 : row.at(key).get<std::int64_t>();
+}
+
+ModelConfig model_from(const Json& m) {
+  ModelConfig c;
+  const bool gated = m.at("gated");
+  c.norm = gated ? NormKind::kRmsNorm : NormKind::kLayerNorm;
+  c.position = gated ? PositionKind::kRotary : PositionKind::kLearned;
+  c.activation = gated ? ActivationKind::kSwiGlu : ActivationKind::kGeluTanh;
+  c.vocab_size = m.at("V");
+  c.hidden_size = m.at("d");
+  c.intermediate_size = m.at("ffn");
+  c.num_hidden_layers = m.at("L");
+  c.num_attention_heads = m.at("heads");
+  c.num_key_value_heads = m.at("kv");
+  c.head_dim = c.hidden_size / c.num_attention_heads;
+  c.tie_word_embeddings = m.at("tied");
+  return c;
+}
+
+// FLOPs of a token by the convention that the run's publisher uses.
+double flops_per_token(const ModelConfig& m, double seq, const std::string& convention) {
+  const auto layers = static_cast<double>(m.num_hidden_layers);
+  const auto hidden = static_cast<double>(m.hidden_size);
+  const auto vocab = static_cast<double>(m.vocab_size);
+  if (convention == "sc21") {
+    return 96 * layers * hidden * hidden *
+           (1 + seq / (6 * hidden) + vocab / (16 * layers * hidden));
+  }
+  const double width = static_cast<double>(m.head_dim);
+  const double projections =
+      hidden * width * static_cast<double>(2 * m.num_attention_heads + 2 * m.num_key_value_heads);
+  const double mlp = hidden * static_cast<double>(m.intermediate_size) *
+                     (m.activation == ActivationKind::kSwiGlu ? 3 : 2);
+  const double attention = (convention == "causal" ? 6 : 12) * layers * hidden * seq;
+  return 6 * (layers * (projections + mlp) + vocab * hidden) + attention;
+}
+
+constexpr double kFlashAttention2 = 0.57;  // on Hopper, see Habits
+
+// What is known of the programs: which messages they hide, what they fuse and what they send.
+void set_habits(Run& run, const Json& row) {
+  Workload& w = run.work;
+  const std::string& s = run.source;
+  const bool several = w.mesh.tensor > 1;
+  w.sequence = several;
+  // Megatron-LM's buckets are of at least 40 million elements.
+  w.bucket_bytes = 160e6;
+  if (has(s, "SC21")) {
+    w.habits = {.flash_attention = false,
+                .fused_loss = false,
+                .overlaps_data = false,
+                .whole_recompute = true,
+                .divides_boundary = true,
+                .gradient_bytes = 2};
+    w.sequence = false;
+    w.zero = has(run.note, "ZeRO-3") ? 3 : 0;
+    // DeepSpeed gathers each of a layer's four matrices by itself, when it is needed.
+    if (w.zero == 3) w.habits.messages_per_layer = 4;
+  } else if (has(s, "Korthikanti")) {
+    w.habits = {.flash_attention = false,
+                .fused_loss = false,
+                .overlaps_data = false,
+                .whole_recompute = true,
+                .divides_boundary = true,
+                .tensor_overlap = TensorOverlap::kWeightGradients,
+                .gradient_bytes = 2};
+    w.sequence = has(run.recompute, "SP");
+    w.zero = 0;
+  } else if (has(s, "Megatron-LM README") || has(s, "NeMo")) {
+    w.habits = {.fused_loss = false,
+                .divides_boundary = true,
+                .tensor_overlap = TensorOverlap::kAll,
+                .gradient_bytes = has(s, "NeMo") ? 2.0 : 4.0};
+  } else if (has(s, "torchtitan")) {
+    const bool compiled = has(run.note, "compile") || several;
+    w.habits = {
+        .attention_kernels = kFlashAttention2,
+        .fused = compiled,
+        .fused_loss = false,
+        .tensor_overlap = has(run.note, "async TP") ? TensorOverlap::kAll : TensorOverlap::kNone};
+    w.zero = 3;
+  } else if (has(s, "llm.c") || has(s, "llmq")) {
+    w.habits.gradient_bytes = 2;
+  } else if (has(s, "nanotron")) {
+    w.bucket_bytes = 25e6;  // PyTorch's DistributedDataParallel
+    w.habits = {.attention_kernels = kFlashAttention2,
+                .fused_loss = false,
+                .overlaps_data = false,
+                .tensor_overlap = TensorOverlap::kWeightGradients};
+    w.zero = has(run.note, "ZeRO-1") ? 1 : 0;
+  } else if (has(s, "Llama 3 Herd")) {
+    w.habits = {.fused_loss = false, .divides_boundary = true};
+  } else if (has(s, "llm-foundry")) {
+    w.habits = {.attention_kernels = kFlashAttention2,
+                .fused = false,
+                .whole_recompute = true,
+                .gradient_bytes = 2};
+    w.zero = 3;
+  }
+  const std::string recompute = row.at("recompute");
+  w.recomputed = has(recompute, "full")           ? Recomputed::kAll
+                 : has(recompute, "selective+SP") ? Recomputed::kAttention
+                 : has(recompute, "selective")    ? Recomputed::kNormsAndActivations
+                 : has(recompute, "per-op")       ? Recomputed::kNormsAndActivations
+                                                  : Recomputed::kNothing;
+}
+
+std::string reason_against(const Run& run, const std::string& precision) {
+  if (has(precision, "rowwise")) {
+    return "scales by row: one rate for float8 stands for scales by tensor";
+  }
+  if (run.work.zero == 3 && has(run.source, "SC21")) {
+    return "DeepSpeed's host gathers parameter by parameter, and what it waits is not published";
+  }
+  return {};
+}
+
+// Where the micro-batch is not published, one sequence; torchtitan makes as many micro-batches as
+// stages, and one without a pipeline.
+std::int64_t micro_batch_of(const Run& run, const Json& row, std::int64_t sequences) {
+  if (const std::int64_t given = integer(row, "mbs"); given > 0) return given;
+  if (!has(run.source, "torchtitan")) return 1;
+  return std::max<std::int64_t>(1, sequences / run.work.mesh.pipeline);
+}
+
+// Where virtual stages are not published: one layer each, where that divides.
+void set_stages(Run& run, const Json& row) {
+  Workload& w = run.work;
+  w.virtual_stages = static_cast<int>(integer(row, "vp"));
+  const std::int64_t layers = w.model.num_hidden_layers, ranks = w.mesh.pipeline;
+  const bool unknown = has(run.note, "VP not published") || has(run.source, "Llama 3 Herd");
+  if (unknown && ranks > 1 && w.micro_batches % ranks == 0) {
+    w.virtual_stages = static_cast<int>(layers / ranks);
+  }
+  const std::int64_t stages = ranks * w.virtual_stages;
+  if (w.virtual_stages > 1) w.schedule = "Interleaved1F1B";
+  if (layers % stages == 0) {
+    w.layers_per_stage.assign(static_cast<std::size_t>(stages), layers / stages);
+  }
+}
+
+Run run_from(const Json& row, const Json& models) {
+  Run run;
+  run.source = row.at("src");
+  run.model = row.at("model");
+  run.note = row.at("note");
+  run.recompute = row.at("recompute");
+  run.gpu = row.at("gpu");
+  Workload& w = run.work;
+  w.model = model_from(models.at(run.model));
+  const std::string precision = row.at("prec");
+  w.numbers = has(precision, "fp8") ? Numbers::kFloat8 : Numbers::kHalf;
+  w.seq_len = integer(row, "seq");
+  w.model.max_position_embeddings = w.seq_len;
+  w.mesh = {.pipeline = integer(row, "pp"),
+            .data_shard = integer(row, "dp"),
+            .context = integer(row, "cp"),
+            .tensor = integer(row, "tp")};
+  const std::int64_t sequences = integer(row, "gbs_seq") / w.mesh.data_shard;
+  w.micro_batch =
+      std::min(micro_batch_of(run, row, sequences), std::max<std::int64_t>(sequences, 1));
+  w.micro_batches = std::max<std::int64_t>(1, sequences / w.micro_batch);
+  set_habits(run, row);
+  set_stages(run, row);
+  run.reason = reason_against(run, precision);
+  const double tokens = static_cast<double>(w.tokens());
+  const double ranks = static_cast<double>(w.ranks());
+  const double flops =
+      flops_per_token(w.model, static_cast<double>(w.seq_len), row.at("flop_conv"));
+  // Of the GPU's peak in bfloat16.
+  const double peak = has(run.gpu, "A100") ? 312e12 : 989.4e12;
+  if (const double seconds = number(row, "iter_s"); seconds > 0) {
+    run.measured = seconds;
+  } else if (const double rate = number(row, "tok_s_gpu"); rate > 0) {
+    run.measured = tokens / (rate * ranks);
+  } else if (const double tera = number(row, "tflops_gpu"); tera > 0) {
+    run.measured = flops * tokens / (tera * 1e12 * ranks);
+  } else {
+    run.measured = flops * tokens / (number(row, "mfu_pct") / 100 * peak * ranks);
+  }
+  return run;
+}
+
+}  // namespace
+
+std::vector<Run> read(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  require(file.good(), "cannot read ", path.string());
+  const Json json = Json::parse(file);
+  std::vector<Run> runs;
+  for (const Json& row : json.at("rows")) {
+    Run run = run_from(row, json.at("models"));
+    run.number = static_cast<int>(runs.size());
+    runs.push_back(std::move(run));
+  }
+  std::map<std::pair<std::string, Numbers>, std::vector<Run*>> groups;
+  for (Run& run : runs) {
+    if (run.reason.empty()) groups[{run.gpu, run.work.numbers}].push_back(&run);
+  }
+  for (const auto& [kind, group] : groups) {
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      group[i]->fitted = group.size() > 1 && i % 2 == 0;
+    }
+  }
+  return runs;
+}
+
+double error(const Run& run, const DeviceProfile& device) {
+  return estimate_step(run.work, device).seconds / run.measured - 1;
+}
+
+double percentile(std::vector<double> values, double share) {
+  require(!values.empty(), "a percentile of nothing");
+  std::sort(values.begin(), values.end());
+  const auto last = static_cast<double>(values.size() - 1);
+  return values[static_cast<std::size_t>(std::ceil(share * last))];
+}
+
+double median(std::vector<double> values) {
+  return percentile(std::move(values), 0.5);
+}
+
+}  // namespace trireme::published

@@ -1,0 +1,98 @@
+// A search finds what fits and is as fast as any layout a person would write, and says why the
+// others are not.
+#include "trainer/tools/plan/search.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "model/device/imagined.h"
+#include "trainer/config/for_ranks.h"
+#include "trainer/config/reader.h"
+#include "trainer/tools/plan/layout_plan.h"
+#include "trainer/tools/plan/layouts.h"
+#include "trainer/tools/plan/run_plan.h"
+
+namespace trireme {
+namespace {
+
+LoadedConfig config_of(const std::string& more = "") {
+  return read_config({"test",
+                      "[model]\nflavor = \"llama3-8b\"\n[data]\ntrain = [{ path = \"nowhere\" }]\n"
+                      "[training]\nsteps = 10\nseq_len = 4096\nglobal_batch_size = 16\n"
+                      "dtype = \"bfloat16\"\n" +
+                          more,
+                      "/"},
+                     {});
+}
+
+TEST(Search, layouts_use_every_rank_and_no_axis_that_the_trainer_has_not) {
+  std::set<std::int64_t> tensor, pipeline;
+  int count = 0;
+  each_layout(config_of().config, 16, 8, [&](const RunConfig& config) {
+    const ParallelismConfig& layout = config.parallelism;
+    ++count;
+    tensor.insert(layout.tensor);
+    pipeline.insert(layout.pipeline);
+    ASSERT_EQ(world_size(layout), 16);
+    ASSERT_EQ(layout.context, 1);
+    ASSERT_EQ(layout.expert, 1);
+  });
+  EXPECT_GT(count, 300);
+  EXPECT_EQ(tensor, (std::set<std::int64_t>{1, 2, 4, 8}));
+  EXPECT_EQ(pipeline, (std::set<std::int64_t>{1, 2, 4, 8, 16}));
+}
+
+TEST(Search, the_best_fit_and_none_that_fits_is_faster) {
+  const LoadedConfig loaded = config_of();
+  const DeviceProfile profile = find_profile("A100-40G");
+  const SearchResult found = search_layouts(loaded, 8, profile, imagined_gpu());
+  ASSERT_EQ(found.best.size(), 10u);
+  const double available = usable_bytes(profile, imagined_gpu(), 8);
+  for (std::size_t i = 0; i < found.best.size(); ++i) {
+    const Ranked& one = found.best[i];
+    EXPECT_LE(one.bytes, available);
+    EXPECT_EQ(static_cast<double>(plan_layout(one.config, imagined_gpu()).most_device_bytes()),
+              one.bytes);
+    EXPECT_GE(one.estimate.seconds, found.best.front().estimate.seconds);
+  }
+  const Left& left = found.left;
+  EXPECT_EQ(static_cast<std::int64_t>(found.best.size()) + left.not_valid + left.too_large +
+                left.bounded + left.slower,
+            found.considered);
+  EXPECT_GT(left.too_large, 0);
+  // What people write for such a model.
+  for (const char* layout : {"tensor = 8\nsequence = true", "tensor = 4\nsequence = true\nzero = 1",
+                             "zero = 3", "tensor = 2\nsequence = true\npipeline = 2"}) {
+    for (const char* recompute : {"none", "selective", "full"}) {
+      const RunConfig config =
+          for_ranks(config_of("[parallelism]\n" + std::string(layout) +
+                              "\n[activation_checkpoint]\nmode = \"" + recompute + "\""),
+                    8)
+              .config;
+      if (static_cast<double>(plan_layout(config, imagined_gpu()).most_device_bytes()) >
+          available) {
+        continue;
+      }
+      EXPECT_GE(estimate_step(workload_of(config), profile).seconds,
+                found.best.front().estimate.seconds)
+          << layout << ", " << recompute;
+    }
+  }
+  const std::string text = search_text(found, available);
+  for (const char* words : {"do not fit", "break a rule", " 10. ", "recompute"}) {
+    EXPECT_NE(text.find(words), std::string::npos) << text;
+  }
+}
+
+TEST(Search, a_model_too_large_for_the_ranks_has_no_layout) {
+  LoadedConfig loaded = config_of();
+  loaded.config.model.num_hidden_layers = 320;
+  const DeviceProfile profile = find_profile("A100-40G");
+  const SearchResult found = search_layouts(loaded, 2, profile, imagined_gpu());
+  EXPECT_TRUE(found.best.empty());
+  EXPECT_GT(found.left.least_missing, 1e9);
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,127 @@
+#include "trainer/convert/huggingface/tensor_names.h"
+
+#include "model/base/error.h"
+
+namespace trireme {
+namespace {
+
+class Names {
+ public:
+  explicit Names(const ModelConfig& model)
+      : m_(model),
+        queries_(model.num_attention_heads * model.head_dim),
+        keys_(model.num_key_value_heads * model.head_dim) {}
+
+  std::vector<ForeignTensor> gpt2() {
+    add("transformer.wte.weight", "embedding.weight", {m_.vocab_size, m_.hidden_size});
+    add("transformer.wpe.weight", "position.weight", {m_.max_position_embeddings, m_.hidden_size});
+    for (std::int64_t i = 0; i < m_.num_hidden_layers; ++i) {
+      const std::string there = say("transformer.h.", i, "."), here = say("layers.", i, ".");
+      norm(there + "ln_1", here + "attention_norm");
+      for (const char* end : {".weight", ".bias"}) {
+        const bool is_weight = std::string_view(end) == ".weight";
+        begin(there + "attn.c_attn" + end, is_weight);
+        for (const char* part : {"q", "k", "v"}) {
+          append(here + "attention." + part + end,
+                 is_weight ? Shape{queries_, m_.hidden_size} : Shape{queries_});
+        }
+      }
+      convolution(there + "attn.c_proj", here + "attention.o", m_.hidden_size, queries_);
+      norm(there + "ln_2", here + "mlp_norm");
+      convolution(there + "mlp.c_fc", here + "mlp.up", m_.intermediate_size, m_.hidden_size);
+      convolution(there + "mlp.c_proj", here + "mlp.down", m_.hidden_size, m_.intermediate_size);
+    }
+    norm("transformer.ln_f", "norm");
+    head();
+    return std::move(tensors_);
+  }
+
+  std::vector<ForeignTensor> rotary() {
+    add("model.embed_tokens.weight", "embedding.weight", {m_.vocab_size, m_.hidden_size});
+    for (std::int64_t i = 0; i < m_.num_hidden_layers; ++i) {
+      const std::string there = say("model.layers.", i, "."), here = say("layers.", i, ".");
+      norm(there + "input_layernorm", here + "attention_norm");
+      const std::string attention = there + "self_attn.";
+      for (const char* part : {"q", "k", "v"}) {
+        linear(attention + part + "_proj", here + "attention." + part,
+               *part == 'q' ? queries_ : keys_, m_.hidden_size, m_.attention_bias);
+      }
+      linear(attention + "o_proj", here + "attention.o", m_.hidden_size, queries_,
+             m_.attention_output_bias);
+      for (const char* part : {"q", "k"}) {
+        if (!m_.qk_norm) break;
+        add(attention + part + "_norm.weight", here + "attention." + part + "_norm.weight",
+            {m_.head_dim});
+      }
+      norm(there + "post_attention_layernorm", here + "mlp_norm");
+      for (const char* part : {"gate", "up"}) {
+        linear(there + "mlp." + part + "_proj", here + "mlp." + part, m_.intermediate_size,
+               m_.hidden_size, m_.mlp_bias);
+      }
+      linear(there + "mlp.down_proj", here + "mlp.down", m_.hidden_size, m_.intermediate_size,
+             m_.mlp_bias);
+    }
+    norm("model.norm", "norm");
+    head();
+    return std::move(tensors_);
+  }
+
+ private:
+  void begin(const std::string& name, bool transposed = false) {
+    tensors_.push_back({.name = name, .parts = {}, .transposed = transposed, .shape = {}});
+  }
+  void append(const std::string& parameter, Shape shape) {
+    ForeignTensor& tensor = tensors_.back();
+    const int rows = tensor.transposed ? 1 : 0;  // the dimension they lie along there
+    const std::int64_t first = tensor.parts.empty() ? 0 : tensor.shape[rows];
+    tensor.parts.push_back({parameter, shape, first});
+    tensor.shape = tensor.transposed ? Shape{shape[1], shape[0]} : shape;
+    tensor.shape[rows] = first + shape[0];
+  }
+  void add(const std::string& name, const std::string& parameter, Shape shape) {
+    begin(name);
+    append(parameter, shape);
+  }
+  void norm(const std::string& name, const std::string& parameter) {
+    add(name + ".weight", parameter + ".weight", {m_.hidden_size});
+    if (m_.norm == NormKind::kLayerNorm) {
+      add(name + ".bias", parameter + ".bias", {m_.hidden_size});
+    }
+  }
+  void linear(const std::string& name, const std::string& parameter, std::int64_t out,
+              std::int64_t in, bool bias) {
+    add(name + ".weight", parameter + ".weight", {out, in});
+    if (bias) add(name + ".bias", parameter + ".bias", {out});
+  }
+  void convolution(const std::string& name, const std::string& parameter, std::int64_t out,
+                   std::int64_t in) {
+    begin(name + ".weight", true);
+    append(parameter + ".weight", {out, in});
+    add(name + ".bias", parameter + ".bias", {out});
+  }
+  void head() {
+    if (m_.tie_word_embeddings) return;
+    add("lm_head.weight", "head.weight", {m_.vocab_size, m_.hidden_size});
+  }
+
+  const ModelConfig& m_;
+  const std::int64_t queries_, keys_;
+  std::vector<ForeignTensor> tensors_;
+};
+
+}  // namespace
+
+std::vector<ForeignTensor> foreign_tensors(const ModelConfig& model) {
+  Names names(model);
+  return model.model_type == "gpt2" ? names.gpt2() : names.rotary();
+}
+
+bool may_be_ignored(const std::string& name, const ModelConfig& model) {
+  if (name == "lm_head.weight") return model.tie_word_embeddings;
+  if (model.model_type == "gpt2") {
+    return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
+  }
+  return name.ends_with(".rotary_emb.inv_freq");
+}
+
+}  // namespace trireme

@@ -1,0 +1,59 @@
+#include "trainer/supervise/launch/movement.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "model/base/error.h"
+#include "model/base/host_name.h"
+#include "parallel/comm/ledger_reader.h"
+#include "trainer/supervise/watchdog/process_state.h"
+#include "trainer/supervise/watchdog/recorder_folder.h"
+
+namespace trireme {
+namespace {
+
+// Those that can be read: others are being made anew.
+std::vector<LedgerReader> ledgers_of(const std::filesystem::path& run_dir) {
+  std::vector<LedgerReader> found;
+  std::vector<std::filesystem::path> paths;
+  try {
+    paths = ledgers_in(run_dir / kRecorderFolder);
+  } catch (const EnvironmentError&) {
+    return found;  // no rank came so far
+  }
+  for (const auto& path : paths) {
+    try {
+      found.emplace_back(path);
+    } catch (const Error&) {
+      continue;
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+Movement movement_of_all(const std::filesystem::path& run_dir, const StallLimits& limits) {
+  Movement all;
+  for (const LedgerReader& ledger : ledgers_of(run_dir)) {
+    const LedgerPage page = ledger.page();
+    all.ticks += page.progress.tick;
+    // Of ranks that start one may wait for storage, but not all of them for that long.
+    const bool starts = page.phase() == ledger::Phase::kStart;
+    all.limit_s = std::max(all.limit_s, starts ? limits.usual_s : limits.of(page));
+  }
+  return all;
+}
+
+bool all_are_stopped(const std::filesystem::path& run_dir) {
+  const std::vector<LedgerReader> ledgers = ledgers_of(run_dir);
+  const std::string here = own_host_name();
+  return !ledgers.empty() && std::all_of(ledgers.begin(), ledgers.end(), [&](const auto& ledger) {
+    const ledger::Header header = ledger.header();
+    return here == header.host.data() &&
+           state_of_process(header.pid, header.started) == ProcessState::kStopped;
+  });
+}
+
+}  // namespace trireme

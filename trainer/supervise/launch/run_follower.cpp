@@ -1,0 +1,137 @@
+#include "trainer/supervise/launch/run_follower.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "trainer/telemetry/clock.h"
+
+namespace trireme {
+namespace {
+
+using nlohmann::json;
+
+// An open file that may be missing; -1 then.
+class Reading {
+ public:
+  explicit Reading(const std::filesystem::path& path)
+      : descriptor_(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {}
+  ~Reading() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+
+  std::uint64_t size() const {
+    struct stat facts {};
+    return ::fstat(descriptor_, &facts) == 0 ? static_cast<std::uint64_t>(facts.st_size) : 0;
+  }
+  // Less where the file ends.
+  std::string read(std::uint64_t from, std::size_t bytes) const {
+    std::string text(bytes, '\0');
+    const ssize_t got = ::pread(descriptor_, text.data(), bytes, static_cast<off_t>(from));
+    text.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
+    return text;
+  }
+
+ private:
+  int descriptor_;
+};
+
+// Those whom a preflight event accuses, each once.
+RunFollower::Unfit accused_by(const json& preflight) {
+  RunFollower::Unfit unfit;
+  const auto hosts = preflight.value("hosts", std::vector<std::string>{});
+  for (const json& check : preflight.value("checks", json::array())) {
+    for (const json& fault : check.value("faults", json::array())) {
+      for (const std::size_t rank : fault.value("ranks", std::vector<std::size_t>{})) {
+        const int number = static_cast<int>(rank);
+        if (rank >= hosts.size() || std::count(unfit.ranks.begin(), unfit.ranks.end(), number) > 0)
+          continue;
+        unfit.ranks.push_back(number);
+        unfit.hosts.push_back(hosts[rank]);
+      }
+      if (!unfit.why.empty()) unfit.why += "; ";
+      unfit.why += check.value("name", "") + ": " + fault.value("why", "");
+    }
+  }
+  return unfit;
+}
+
+}  // namespace
+
+std::int64_t newest_step(const std::filesystem::path& run_dir) {
+  constexpr std::uint64_t kTail = 8192;  // holds a line
+  const Reading file(run_dir / "metrics.jsonl");
+  const std::uint64_t size = file.size();
+  std::string text = file.read(size - std::min(size, kTail), std::min(size, kTail));
+  const std::size_t end = text.rfind('\n');
+  if (end == std::string::npos) return 0;
+  text.resize(end);
+  const json line = json::parse(text.substr(text.rfind('\n') + 1), nullptr, false);
+  return line.is_object() ? line.value("step", std::int64_t{0}) : 0;
+}
+
+RunFollower::RunFollower(std::filesystem::path run_dir) : run_dir_(std::move(run_dir)) {
+  read_ = Reading(run_dir_ / "events.jsonl").size();
+}
+
+void RunFollower::look() {
+  const Reading file(run_dir_ / "events.jsonl");
+  // A line torn by a kill is cut off by who writes next.
+  if (file.size() < read_) {
+    read_ = file.size();
+    part_.clear();
+  }
+  for (std::string text = file.read(read_, 65536); !text.empty(); text = file.read(read_, 65536)) {
+    read_ += text.size();
+    part_ += text;
+  }
+  for (std::size_t end = part_.find('\n'); end != std::string::npos; end = part_.find('\n')) {
+    take(part_.substr(0, end));
+    part_.erase(0, end + 1);
+  }
+  if (!begun_) return;
+  const std::int64_t newest = newest_step(run_dir_);
+  if (newest <= begun_->step) return;
+  step_ = std::max(step_, newest);
+  if (!first_step_at_) first_step_at_ = seconds_now();
+}
+
+void RunFollower::take(const std::string& line) {
+  const json event = json::parse(line, nullptr, false);
+  if (!event.is_object()) return;
+  const std::string name = event.value("event", "");
+  if (name == "start" || name == "resume") {
+    begun_ = Begun{.step = event.value("step", std::int64_t{0}),
+                   .from = event.value("from", ""),
+                   .in_memory = event.value("in_memory", false),
+                   .load_seconds = event.value("load_seconds", 0.0),
+                   .at = seconds_now()};
+    step_ = begun_->step;
+  } else if (name == "failure" && event.contains("ranks") && !failure_) {
+    failure_ = Failure{.text = event.value("text", ""),
+                       .has_own_code = event.value("health", "") == "failed",
+                       .detect_seconds = {},
+                       .at = seconds_now()};
+    const auto detect = event.find("detect_seconds");
+    if (detect != event.end() && detect->is_number()) failure_->detect_seconds = *detect;
+    // Of two that differ nobody knows which is right.
+    if (event.value("health", "") == "differs" && event.value("by_majority", false)) {
+      unfit_ = Unfit{.ranks = event.value("ranks", std::vector<int>{}),
+                     .hosts = event.value("hosts", std::vector<std::string>{}),
+                     .why = event.value("text", "")};
+    }
+  } else if (name == "preflight" && !event.value("passed", true)) {
+    unfit_ = accused_by(event);
+  } else if (name == "stop") {
+    stopped_ = event.value("exit_code", 0);
+    stopped_at_ = seconds_now();
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,201 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+
+#include "model/base/error.h"
+#include "model/device/cpu/threads.h"
+#include "model/device/devices.h"
+#include "model/ops/gemm.h"
+#include "model/tensor/arena.h"
+#include "model/tensor/host_mirror.h"
+#include "model/tensor/host_tensor.h"
+#include "trainer/engine/engine_spec.h"
+#include "trainer/supervise/preflight/checks.h"
+#include "trainer/supervise/preflight/judging.h"
+#include "trainer/telemetry/clock.h"
+
+namespace trireme::preflight {
+namespace {
+
+// Small whole numbers, exact in every dtype, which repeat every kPeriod: the product is exact
+// in float32, in whatever order it is summed, and repeats as well.
+constexpr std::int64_t kPeriod = 7;
+double left(std::int64_t row, std::int64_t k) {
+  return static_cast<double>((3 * row + 5 * k) % kPeriod) - 3;
+}
+double right(std::int64_t k, std::int64_t column) {
+  return static_cast<double>((2 * k + k / kPeriod + 4 * column) % kPeriod) - 2;
+}
+
+void store(const Tensor& tensor, std::int64_t index, double value) {
+  switch (tensor.dtype) {
+    case DType::kBf16:
+      reinterpret_cast<Bf16*>(tensor.data)[index] = Bf16(static_cast<float>(value));
+      break;
+    case DType::kF16:
+      reinterpret_cast<std::uint16_t*>(tensor.data)[index] = half_bits(static_cast<float>(value));
+      break;
+    default:
+      reinterpret_cast<float*>(tensor.data)[index] = static_cast<float>(value);
+  }
+}
+
+class KnownProduct {
+ public:
+  KnownProduct(std::int64_t side, DType compute, Device device)
+      : side_(side),
+        arena_(bytes_of(side, compute), device),
+        stream_(device),
+        a_(stream_, arena_.take({side, side}, compute)),
+        b_(stream_, arena_.take({side, side}, compute)),
+        c_(stream_, arena_.take({side, side}, DType::kF32)) {
+    for (std::int64_t i = 0; i < side; ++i) {
+      for (std::int64_t j = 0; j < side; ++j) {
+        store(a_.host(), i * side + j, left(i, j));
+        store(b_.host(), i * side + j, right(i, j));
+      }
+    }
+    a_.upload(stream_);
+    b_.upload(stream_);
+  }
+  void make() {
+    ops::gemm(stream_, c_.tensor(), a_.tensor(), b_.tensor(), {});
+    stream_.synchronize();
+  }
+  double flop() const { return 2 * std::pow(static_cast<double>(side_), 3); }
+  // Elements of the last result that are not what they must be.
+  std::int64_t wrong() {
+    c_.download(stream_);
+    stream_.synchronize();
+    std::array<std::array<float, kPeriod>, kPeriod> must{};
+    for (std::int64_t i = 0; i < kPeriod; ++i) {
+      for (std::int64_t j = 0; j < kPeriod; ++j) {
+        double sum = 0;
+        for (std::int64_t k = 0; k < side_; ++k) sum += left(i, k) * right(k, j);
+        must[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)] = static_cast<float>(sum);
+      }
+    }
+    const auto* result = reinterpret_cast<const float*>(c_.host().data);
+    std::int64_t wrong = 0;
+    for (std::int64_t i = 0; i < side_; ++i) {
+      const auto& row = must[static_cast<std::size_t>(i % kPeriod)];
+      for (std::int64_t j = 0; j < side_; ++j) {
+        wrong += result[i * side_ + j] != row[static_cast<std::size_t>(j % kPeriod)] ? 1 : 0;
+      }
+    }
+    return wrong;
+  }
+
+  static std::size_t bytes_of(std::int64_t side, DType compute) {
+    return static_cast<std::size_t>(side * side) * (2 * size_of(compute) + 4) +
+           3 * Arena::kAlignment;
+  }
+
+ private:
+  std::int64_t side_;
+  Arena arena_;
+  Stream stream_;
+  HostMirror a_, b_, c_;
+};
+
+// Large enough for the device to be at its best. On CPU cores 0.1 to 1 ms, however many there are:
+// ranks that share a core then take many turns in little time, and get the same of it.
+std::int64_t side_for(DType compute, Device device, double seconds) {
+  if (!device.is_cuda()) return 64 * std::llround(4 * std::cbrt(cpu::threads()));
+  const bool quick = seconds < 0.1;
+  std::int64_t side = quick ? 2048 : 4096;
+  while (side > 512 &&
+         KnownProduct::bytes_of(side, compute) > properties_of(device).free_bytes / 4) {
+    side /= 2;
+  }
+  return side;
+}
+
+std::vector<double> of_all(Communicator& all, double own) {
+  std::vector<double> values(static_cast<std::size_t>(all.size()));
+  values[static_cast<std::size_t>(all.rank())] = own;
+  Stream stream;
+  const Tensor whole = host_tensor(std::span(values));
+  all.all_gather(stream, whole, whole.slice(all.rank(), 1));
+  return values;
+}
+
+// A rank that looks slow is given other chances, with all others at work too: something else
+// may run beside it for seconds, and what is sound is fast once. What counts is the products made
+// in a while: one that is held up now and then is as slow as one whose every product is. One that
+// fails still takes part until all are done.
+Figures measure_products(DType compute, Device device, double seconds, Communicator& all) {
+  constexpr int kMostTries = 12;
+  std::optional<KnownProduct> product;
+  std::optional<EnvironmentError> failure;
+  std::int64_t side = 0, wrong = 0, times = 0;
+  double flops = 0;
+  const auto attempt = [&](const auto& work) {
+    try {
+      if (!failure) work();
+    } catch (const EnvironmentError& error) {
+      failure = error;
+    }
+  };
+  attempt([&] {
+    side = side_for(compute, device, seconds);
+    product.emplace(side, compute, device);
+    product->make();  // the algorithm is chosen
+    wrong = product->wrong();
+  });
+  Stream stream;
+  all.barrier(stream);  // else the first to begin has the machine to itself
+  for (int tries = 0; tries < kMostTries; ++tries) {
+    attempt([&] {
+      const double start = seconds_now();
+      std::int64_t made = 0;
+      double taken = 0;
+      do {
+        product->make();
+        ++made;
+        taken = seconds_now() - start;
+      } while (taken < seconds);
+      flops = std::max(flops, static_cast<double>(made) * product->flop() / taken);
+      times += made;
+    });
+    if (below_median(of_all(all, flops), kSlow).empty()) break;
+  }
+  attempt([&] { wrong = std::max(wrong, product->wrong()); });
+  if (failure) throw EnvironmentError(*failure);
+  if (wrong > 0) {
+    throw EnvironmentError(
+        fmt::format("{} of {} elements of a product of known bits are wrong: this device must not "
+                    "be used",
+                    wrong, side * side));
+  }
+  return {{"flops", flops}, {"side", side}, {"times", times}};
+}
+
+Judgement judge_products(const std::vector<Figures>& by_rank) {
+  const std::vector<double> flops = numbers_of(by_rank, "flops");
+  const double middle = median(flops);
+  Judgement judgement;
+  for (const int rank : below_median(flops, kSlow)) {
+    judgement.faults.push_back(
+        {{rank},
+         fmt::format("{:.1f} GFLOP/s, less than {} of the median {:.1f}",
+                     flops[static_cast<std::size_t>(rank)] * 1e-9, kSlow, middle * 1e-9)});
+  }
+  const auto [least, most] = std::minmax_element(flops.begin(), flops.end());
+  judgement.text = fmt::format("known bits; {:.1f} GFLOP/s, {:.1f} to {:.1f}", middle * 1e-9,
+                               *least * 1e-9, *most * 1e-9);
+  return judgement;
+}
+
+}  // namespace
+
+Check matrix_product(const std::string& dtype, Device device, double seconds, Communicator& all) {
+  const DType compute = compute_dtype(dtype);
+  return {"matrix product", [=, &all] { return measure_products(compute, device, seconds, all); },
+          judge_products};
+}
+
+}  // namespace trireme::preflight

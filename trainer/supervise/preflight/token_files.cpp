@@ -1,0 +1,51 @@
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "model/base/error.h"
+#include "trainer/supervise/preflight/checks.h"
+#include "trainer/supervise/preflight/judging.h"
+#include "trainer/telemetry/human.h"
+
+namespace trireme::preflight {
+namespace {
+
+// Samples over the whole epoch, read as training reads them.
+void look_into(const data::SampleSource& source) {
+  constexpr std::uint64_t kSamples = 16;
+  const auto length = static_cast<std::size_t>(source.sequence().seq_len);
+  std::vector<std::int32_t> ids(length), targets(length), positions(length), starts(length);
+  const std::uint64_t count = source.samples_per_epoch();
+  for (std::uint64_t i = 0; i < std::min(count, kSamples); ++i) {
+    const std::uint64_t sample = i * (count / std::min(count, kSamples));
+    source.fill(sample, {ids, targets, positions, starts});
+    for (const std::int32_t id : ids) {
+      if (id >= 0 && id < source.sequence().vocab_size) continue;
+      throw DataError(fmt::format("sample {} holds the token id {}, the model's vocabulary has {}",
+                                  sample, id, source.sequence().vocab_size));
+    }
+  }
+}
+
+}  // namespace
+
+Check token_files(std::function<const data::SampleSource&()> open) {
+  const auto measure = [open = std::move(open)]() -> Figures {
+    const data::SampleSource& source = open();
+    look_into(source);
+    return {{"fingerprint", source.fingerprint()}, {"tokens", source.total_tokens()}};
+  };
+  const auto judge = [](const std::vector<Figures>& by_rank) -> Judgement {
+    Judgement judgement;
+    const Majority found = majority(texts_of(by_rank, "fingerprint"));
+    if (!found.others.empty()) {
+      judgement.faults.push_back({found.others, "other token files than the other ranks'"});
+    }
+    judgement.text = fmt::format("{} tokens, the same on all ranks",
+                                 grouped(by_rank.front()["tokens"].get<std::int64_t>()));
+    return judgement;
+  };
+  return {"token files", measure, judge};
+}
+
+}  // namespace trireme::preflight

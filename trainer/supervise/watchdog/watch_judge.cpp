@@ -1,0 +1,188 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <limits>
+
+#include "parallel/comm/ledger_losses.h"
+#include "trainer/supervise/watchdog/watch.h"
+#include "trainer/telemetry/events_log.h"
+
+namespace trireme {
+namespace {
+
+// From the first sign that something is wrong until it is judged: what happened at the same
+// time is known by then, and pages that were asked for are there. It is sooner judged where
+// all others wait already: launchers kill them from about a quarter of a second on.
+constexpr std::int64_t kSettle = kSecond / 5;
+constexpr std::int64_t kLeastSettle = kSecond / 20;
+// Before a rank that failed by itself ends.
+constexpr useconds_t kOwnRestUs = 20'000;
+// Where all that is known are consequences, their cause may still show.
+constexpr std::int64_t kSettleForCause = kSecond / 2;
+
+}  // namespace
+
+// Rank 0 judges; where it is gone its deputy; where both are gone everyone for itself. One
+// that should judge and does not is not waited for longer than a rank may be silent.
+bool Watch::may_judge(std::int64_t now) const {
+  const auto is_gone = [this](int rank) { return report(rank).health != RankHealth::kWell; };
+  for (int leader = 0; leader < kLeaders && leader < setup_.rank; ++leader) {
+    const bool tells_itself = report(leader).health == RankHealth::kFailed ||
+                              report(leader).health == RankHealth::kPeerFailed;
+    if (is_gone(leader) && !tells_itself) continue;
+    return suspicious_since_ != 0 && now - suspicious_since_ > heartbeat_ + 2 * kSecond;
+  }
+  return true;
+}
+
+void Watch::look(std::int64_t now) {
+  find_silent(now);
+  const bool suspicious = std::any_of(world_.begin(), world_.end(),
+                                      [](const RankReport& r) { return is_bad(r.health); });
+  if (!suspicious) suspicious_since_ = 0;
+  if (suspicious && suspicious_since_ == 0) {
+    suspicious_since_ = now;
+    tell_all({.kind = Kind::kAsk, .ranks = lost_ranks()});
+  }
+  if (!may_judge(now)) return;
+  if (suspicious) {
+    const bool has_cause = std::any_of(world_.begin(), world_.end(), [](const RankReport& r) {
+      return r.health > RankHealth::kPeerFailed;
+    });
+    const std::int64_t passed = now - suspicious_since_;
+    if (passed < kLeastSettle) return;
+    gather_pages();
+    const bool may_change = !has_cause || !all_wait(world_);
+    if (may_change && passed < (has_cause ? kSettle : kSettleForCause)) return;
+    if (const auto verdict = judge_health(world_)) pronounce(*verdict);
+  } else if (setup_.options.stall.usual_s > 0) {
+    gather_pages();
+    if (const auto verdict = judge_stall(world_, setup_.options.stall)) {
+      pronounce(*verdict);
+    }
+  }
+}
+
+// The launcher may end whoever judges, and then those judge who cannot see it.
+std::vector<int> Watch::lost_ranks() const {
+  std::vector<int> lost;
+  for (int rank = 0; rank < static_cast<int>(world_.size()); ++rank) {
+    if (report(rank).health == RankHealth::kLost) lost.push_back(rank);
+  }
+  return lost;
+}
+
+void Watch::find_silent(std::int64_t now) {
+  for (const Peer& peer : peers_) {
+    if (!peer.is_known || peer.has_left) continue;
+    RankReport& theirs = report(peer.rank);
+    const std::int64_t silent = now - peer.heard;
+    if (silent > heartbeat_ && theirs.health == RankHealth::kWell) {
+      theirs.health = RankHealth::kSilent;
+    }
+    if (theirs.health == RankHealth::kSilent) theirs.silent_s = static_cast<double>(silent) * 1e-9;
+  }
+}
+
+// What ranks of this node wrote last stands in their ledgers; of others the last beat tells.
+void Watch::gather_pages() {
+  const std::filesystem::path own_file = setup_.ledger.file();
+  for (int rank = 0; rank < static_cast<int>(world_.size()); ++rank) {
+    RankReport& theirs = report(rank);
+    const Known& known = known_[static_cast<std::size_t>(rank)];
+    theirs.now = known.page_now + (ledger_now() - known.page_received);
+    if (rank == setup_.rank) {
+      theirs.page = setup_.ledger.page();
+      theirs.now = ledger_now();
+    }
+    if (suspicious_since_ == 0 || known.pid == 0 || own_file.empty() ||
+        theirs.host != report(setup_.rank).host) {
+      continue;
+    }
+    try {
+      const std::filesystem::path file = own_file.parent_path() / ledger_file_name(rank);
+      const LedgerReader reader(file);
+      if (reader.header().pid != known.pid) continue;
+      theirs.page = reader.page();
+      theirs.now = ledger_now();
+      theirs.outlived.clear();
+      for (const LedgerLoss& loss : losses_in(file)) {
+        theirs.outlived.push_back(static_cast<int>(loss.rank));
+      }
+    } catch (const Error&) {
+      continue;  // it was not kept
+    }
+  }
+}
+
+void Watch::pronounce(const Verdict& verdict) {
+  const std::string line = "trireme: error: " + verdict.text + "\n";
+  if (::write(STDERR_FILENO, line.data(), line.size()) < 0) {
+    // nobody is there to read it
+  }
+  record(verdict);
+  // mpirun kills what is left as soon as it sees a rank end with a failure: all end at one
+  // moment. A rank that failed by itself goes before them: its exit code is what the launcher
+  // returns.
+  const std::int64_t rest = verdict.health == RankHealth::kFailed ? kSecond / 5 : kSecond / 30;
+  const std::int64_t end = ledger_now() + rest;
+  tell_all({.kind = Kind::kVerdict,
+            .now = end,
+            .health = verdict.health,
+            .ranks = verdict.ranks,
+            .text = verdict.text});
+  flush_for(0.02);
+  end_process(end);
+}
+
+double Watch::detect_seconds(const Verdict& verdict) const {
+  double shortest = std::numeric_limits<double>::max();
+  for (const int rank : verdict.ranks) {
+    const std::int64_t unheard =
+        ledger_now() - known_[static_cast<std::size_t>(rank)].page_received;
+    shortest = std::min(shortest, report(rank).unchanged_s());
+    // One that hangs is heard all the time.
+    if (verdict.health != RankHealth::kWell) {
+      shortest = std::min(shortest, static_cast<double>(unheard) * 1e-9);
+    }
+  }
+  return shortest;
+}
+
+// A file system that does not answer must not keep the process.
+void Watch::record(const Verdict& verdict) const {
+  const std::filesystem::path own_file = setup_.ledger.file();
+  if (own_file.empty()) return;
+  const auto path = own_file.parent_path().parent_path() / "events.jsonl";
+  const RankReport& first = report(verdict.ranks.front());
+  std::vector<std::string> hosts;
+  for (const int rank : verdict.ranks) hosts.push_back(report(rank).host);
+  const double detect = detect_seconds(verdict);
+  auto* recorded = new std::future<void>(std::async(std::launch::async, [=] {
+    EventsLog(path).record("failure", first.page.progress.step,
+                           {{"text", verdict.text},
+                            {"ranks", verdict.ranks},
+                            {"hosts", hosts},
+                            {"health", name_of(verdict.health)},
+                            {"phase", ledger::name_of(first.page.phase())},
+                            {"detect_seconds", detect},
+                            {"exit_code", static_cast<int>(ExitCode::kPeer)}});
+  }));
+  recorded->wait_for(std::chrono::seconds(1));
+}
+
+void Watch::end_process(std::int64_t time) const {
+  const bool by_itself = own_failure_ && own_failure_->health == RankHealth::kFailed;
+  setup_.ledger.close(by_itself ? ledger::Ending::kFailed : ledger::Ending::kByPeer);
+  if (own_failure_) {
+    ::usleep(kOwnRestUs);  // until what was sent has left
+    ::_exit(static_cast<int>(own_failure_->code));
+  }
+  const std::int64_t left = time - ledger_now();
+  if (left > 0) ::usleep(static_cast<useconds_t>(left / 1000));
+  ::_exit(static_cast<int>(ExitCode::kPeer));
+}
+
+}  // namespace trireme

@@ -1,0 +1,248 @@
+#include "trainer/tools/audit/records.h"
+
+#include <array>
+#include <charconv>
+#include <functional>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+
+#include "checkpoint/lease.h"
+#include "checkpoint/store.h"
+#include "model/base/error.h"
+#include "trainer/telemetry/record_file.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kEvents = "events.jsonl";
+
+// Whole lines alone: what follows the last newline is still being written, or was torn.
+void for_each_line(const fs::path& path,
+                   const std::function<void(std::int64_t number, std::string_view line)>& use) {
+  std::error_code why;
+  if (!fs::exists(path, why)) return;
+  const std::string text = record_text(path);
+  std::string_view rest = text;
+  std::int64_t number = 0;
+  for (std::size_t end = 0; (end = rest.find('\n')) != std::string_view::npos;) {
+    use(++number, rest.substr(0, end));
+    rest.remove_prefix(end + 1);
+  }
+}
+
+// The same, of JSON objects; another line is found.
+void for_each_object(const fs::path& run, const char* name, Findings& findings,
+                     const std::function<void(std::int64_t number, const json& object)>& use) {
+  for_each_line(run / name, [&](std::int64_t number, std::string_view line) {
+    const auto damaged = [&](const char* why) {
+      findings.push_back({name, number, 0, say("the line cannot be read: ", why)});
+    };
+    const json object = json::parse(line, nullptr, false);
+    if (!object.is_object()) return damaged("it is no JSON object");
+    try {
+      use(number, object);
+    } catch (const json::exception& error) {
+      damaged(error.what());
+    }
+  });
+}
+
+void read_ledger(const fs::path& run, Records& records, Findings& findings) {
+  std::optional<std::uint64_t> chain = 0;  // nothing after a line that has none
+  for_each_line(run / kLedgerFile, [&](std::int64_t number, std::string_view text) {
+    std::int64_t step = 0;
+    try {
+      LedgerLine line = parse_ledger_line(text);
+      if (const auto* taken = std::get_if<LedgerStep>(&line)) step = taken->step;
+      records.ledger.push_back({number, std::move(line)});
+    } catch (const DataError& error) {
+      findings.push_back({kLedgerFile, number, 0, say("the line cannot be read: ", error.what())});
+    }
+    if (chain && !follows(text, *chain)) {
+      findings.push_back({kLedgerFile, number, step,
+                          "the line is not as it was written, or not after the line that it was "
+                          "written after (its chain does not fit)"});
+    }
+    chain = chain_of(text);
+  });
+}
+
+void read_metrics(const fs::path& run, Records& records, Findings& findings) {
+  for_each_object(run, kMetricsFile, findings, [&](std::int64_t number, const json& object) {
+    const auto value = [&](const char* key) {
+      const json& found = object.at(key);
+      return found.is_null() ? std::numeric_limits<double>::quiet_NaN() : found.get<double>();
+    };
+    records.metrics.push_back({.number = number,
+                               .step = object.at("step").get<std::int64_t>(),
+                               .tokens = object.at("tokens").get<std::int64_t>(),
+                               .loss = value("loss"),
+                               .grad_norm = value("grad_norm"),
+                               .lr = value("lr")});
+  });
+}
+
+data::SampleRange range_of(const json& value) {
+  const auto [first, end] = value.get<std::array<std::uint64_t, 2>>();
+  return {first, end};
+}
+
+void read_starts(const fs::path& run, Records& records, Findings& findings) {
+  for_each_object(run, kEvents, findings, [&](std::int64_t number, const json& object) {
+    const auto name = object.at("event").get<std::string>();
+    if ((name == "start" || name == "resume") && object.contains("incarnation")) {
+      records.starts.push_back({number, object.at("step").get<std::int64_t>(),
+                                object.at("incarnation").get<std::int64_t>()});
+    }
+  });
+}
+
+void read_left_out(const fs::path& run, Records& records, Findings& findings) {
+  for_each_object(run, kEvents, findings, [&](std::int64_t, const json& object) {
+    const auto name = object.at("event").get<std::string>();
+    if (name == "skip") {
+      records.left_out.push_back(
+          {object.at("step").get<std::int64_t>(), range_of(object.at("samples"))});
+    } else if (name == "rollback") {
+      records.left_out.push_back(
+          {object.at("to_step").get<std::int64_t>() + 1, range_of(object.at("left_out"))});
+    }
+  });
+}
+
+// Those of an earlier version are not chained; after one that is, all are.
+void read_events_chain(const fs::path& run, Records& records, Findings& findings) {
+  for_each_line(run / kEvents, [&](std::int64_t number, std::string_view text) {
+    const EventsLine before = records.events.empty() ? EventsLine{} : records.events.back();
+    const std::optional<std::uint64_t> chain = chain_of(text);
+    const json object = json::parse(text, nullptr, false);
+    const json told = object.is_object() ? object.value("line", json()) : json();
+    // Of lost lines only the first that follows them is found.
+    const std::int64_t due = before.is_chained ? before.number + 1 : number;
+    const bool is_numbered = told.is_number_integer() && told == due;
+    if ((chain || before.is_chained) && !(is_numbered && follows(text, before.chain))) {
+      findings.push_back({kEvents, number, 0,
+                          "the line is not as it was written, or not after the line that it was "
+                          "written after (its number or chain does not fit)"});
+    }
+    records.events.push_back({.is_chained = chain.has_value(),
+                              .chain = chain.value_or(0),
+                              .number = told.is_number_integer() ? told.get<std::int64_t>() : due});
+  });
+}
+
+std::uint64_t bits_of(const json& digests, const char* key) {
+  const auto text = digests.at(key).get<std::string>();
+  std::uint64_t bits = 0;
+  const char* end = text.data() + text.size();
+  if (std::from_chars(text.data(), end, bits, 16).ptr != end) {
+    throw CheckpointError(say("digests.", key, " is not a number's bits"));
+  }
+  return bits;
+}
+
+CheckpointRecord record_of(const checkpoint::Manifest& manifest, std::string file) {
+  CheckpointRecord record{.file = std::move(file),
+                          .step = manifest.step,
+                          .tokens = manifest.data.at("tokens").get<std::int64_t>(),
+                          .position = manifest.data.at("samples").get<std::uint64_t>(),
+                          .left_out = {},
+                          .loss = bits_of(manifest.digests, "loss"),
+                          .grad_norm = bits_of(manifest.digests, "grad_norm")};
+  if (manifest.data.contains("left_out")) {  // not in those of earlier versions
+    for (const json& range : manifest.data["left_out"]) record.left_out.push_back(range_of(range));
+  }
+  return record;
+}
+
+void read_checkpoints(const fs::path& run, Records& records, Findings& findings) {
+  for (const checkpoint::Summary& summary : checkpoint::Store(run).list()) {
+    const std::string file = say("checkpoints/", summary.folder.filename().string(), "/",
+                                 checkpoint::Manifest::kFileName);
+    const auto damaged = [&](const char* why) {
+      findings.push_back({file, 0, 0, say("it cannot be read: ", why)});
+    };
+    std::error_code why;
+    if (!summary.manifest && !fs::exists(summary.folder, why)) continue;  // pruned meanwhile
+    if (!summary.manifest) {
+      damaged(summary.problem.c_str());
+      continue;
+    }
+    try {
+      records.checkpoints.push_back(record_of(*summary.manifest, file));
+    } catch (const json::exception& error) {
+      damaged(error.what());
+    } catch (const CheckpointError& error) {
+      damaged(error.what());
+    }
+  }
+}
+
+// Each file before the one that is written before it, so that what the first tell of stands in the
+// last: a step comes into the ledger, then the metrics, then a checkpoint; a start into the ledger,
+// then the events; a reason to leave samples out into the events, then the ledger.
+Records read_backwards(const fs::path& run, Findings& findings) {
+  Records records;
+  for_each_line(run / kLedgerFile,
+                [&](std::int64_t number, std::string_view) { records.ledger_settled = number; });
+  read_checkpoints(run, records, findings);
+  read_metrics(run, records, findings);
+  read_starts(run, records, findings);
+  read_ledger(run, records, findings);
+  Findings told_before;  // of the same lines
+  read_left_out(run, records, told_before);
+  read_events_chain(run, records, findings);
+  return records;
+}
+
+// Whether the run went back, or on from somewhere, and took steps while it was read: its metrics
+// may then have been cut before or after.
+bool has_moved(const Records& records) {
+  bool begins = false;
+  for (const LedgerRecord& record : records.ledger) {
+    if (record.number < records.ledger_settled) continue;
+    const bool is_begin = std::holds_alternative<LedgerBegin>(record.line);
+    if (begins && !is_begin) return true;
+    begins = begins || is_begin;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string text_of(const Finding& finding) {
+  std::string text = finding.file;
+  if (finding.line > 0) text += say(":", finding.line);
+  if (finding.step > 0) text += say(": step ", finding.step);
+  return say(text, ": ", finding.text);
+}
+
+Records read_records(const fs::path& run, Findings& findings) {
+  std::error_code why;
+  if (!fs::is_directory(run, why)) {
+    throw ConfigError(say("no such run folder: ", run.string(), "; give the dump_folder of a run"));
+  }
+  std::string holder = checkpoint::lease_holder(run);
+  if (!fs::exists(run / kLedgerFile, why) && holder.empty()) {
+    throw DataError(say(run.string(), " has no ", kLedgerFile,
+                        ": it is no run folder, or its run is older than the ledger, so that "
+                        "nothing can be proved of it"));
+  }
+  constexpr int kMostTries = 20;
+  for (int attempt = 1;; ++attempt) {
+    Findings found;
+    Records records = read_backwards(run, found);
+    if (has_moved(records) && attempt < kMostTries) continue;
+    findings.insert(findings.end(), found.begin(), found.end());
+    if (holder.empty()) holder = checkpoint::lease_holder(run);
+    records.holder = std::move(holder);
+    return records;
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,164 @@
+#include "trainer/tools/audit/recount.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+#include <utility>
+
+#include "data/sample_hash.h"
+#include "model/base/error.h"
+#include "trainer/tools/audit/windows.h"
+
+namespace trireme {
+namespace {
+
+template <class Use>
+void for_each_sample(const LedgerStep& step, const Use& use) {
+  const data::LeftOut left_out = left_out_inside(step);
+  std::uint64_t at = step.samples.first;
+  for (const data::SampleRange& range : left_out.ranges()) {
+    for (; at < range.first; ++at) use(at);
+    at = range.end;
+  }
+  for (; at < step.samples.end; ++at) use(at);
+}
+
+// Whether the window is as large as the step says, and no larger than any batch, so that it can be
+// walked through.
+bool is_sound(const LedgerStep& step) {
+  constexpr std::int64_t kMostSequences = std::int64_t{1} << 28;
+  if (step.sequences > kMostSequences) return false;
+  const std::uint64_t all = step.samples.end - step.samples.first;
+  return all - left_out_inside(step).count() == static_cast<std::uint64_t>(step.sequences);
+}
+
+class Hasher {
+ public:
+  explicit Hasher(const data::SampleSource& source) : source_(source) {
+    for (auto& part : parts_) part.resize(static_cast<std::size_t>(source.sequence().seq_len));
+  }
+  std::uint64_t operator()(const LedgerStep& step) {
+    std::uint64_t hash = 0;
+    for_each_sample(step, [&](std::uint64_t sample) {
+      source_.fill(sample, {parts_[0], parts_[1], parts_[2], parts_[3]});
+      hash += data::sample_hash(sample, parts_[0], parts_[1]);
+      ++samples;
+    });
+    return hash;
+  }
+  std::uint64_t samples = 0;
+
+ private:
+  const data::SampleSource& source_;
+  std::vector<std::int32_t> parts_[4];
+};
+
+void find_windows_used_twice(const Lineage& lineage, const data::SampleSource& source,
+                             Findings& findings) {
+  std::map<std::pair<std::size_t, std::uint64_t>, std::vector<bool>> used;  // by source and epoch
+  for (const TakenStep& taken : lineage.steps) {
+    if (!is_sound(*taken.step)) continue;
+    for_each_sample(*taken.step, [&](std::uint64_t sample) {
+      const data::Origin from = source.origin(sample);
+      auto& windows = used[{from.source, from.epoch}];
+      windows.resize(source.windows(from.source));
+      if (windows[from.window]) {
+        findings.push_back({kLedgerFile, taken.number, taken.step->step,
+                            say("sample ", sample, " is window ", from.window, " of ",
+                                source.source(from.source).prefix.string(),
+                                ", which was trained on before in epoch ", from.epoch)});
+      }
+      windows[from.window] = true;
+    });
+  }
+}
+
+// Walks the training order to the end of the last step, through what was left out, too: from each
+// source it has to take one sample after the other.
+std::vector<std::uint64_t> follow_sources(const Lineage& lineage, const data::SampleSource& source,
+                                          Findings& findings) {
+  std::vector<std::uint64_t> taken_of(source.sources(), 0);
+  std::uint64_t at = 0;
+  for (const TakenStep& taken : lineage.steps) {
+    if (!is_sound(*taken.step)) continue;
+    for (; at < taken.step->samples.end; ++at) {
+      const data::Origin from = source.origin(at);
+      std::uint64_t& next = taken_of[from.source];
+      if (from.index != next) {
+        findings.push_back(
+            {kLedgerFile, taken.number, taken.step->step,
+             say("sample ", at, " is sample ", from.index, " of ",
+                 source.source(from.source).prefix.string(), ", whose sample ", next, " is due")});
+      }
+      next = from.index + 1;
+    }
+  }
+  return taken_of;
+}
+
+// Where the steps that follow line `at` of the ledger, up to the next start, have come to.
+std::uint64_t end_of_incarnation(const Records& records, std::size_t at) {
+  std::uint64_t end = 0;
+  for (++at; at < records.ledger.size(); ++at) {
+    const auto* step = std::get_if<LedgerStep>(&records.ledger[at].line);
+    if (step == nullptr) break;
+    end = std::max(end, step->samples.end);
+  }
+  return end;
+}
+
+// The stages of the data that hold now: those of the last start.
+std::string last_stages(const Records& records) {
+  std::string stages;
+  for (const LedgerRecord& record : records.ledger) {
+    if (const auto* begin = std::get_if<LedgerBegin>(&record.line)) stages = stages_of(*begin);
+  }
+  return stages;
+}
+
+}  // namespace
+
+Recount recount(const Records& records, const Lineage& lineage, const data::SampleSource& source,
+                Findings& findings) {
+  Hasher hash(source);
+  std::unordered_map<std::uint64_t, std::uint64_t> hashes;  // by key_of_samples
+  const std::string stages = last_stages(records);
+  bool same_stages = true;  // as now, of the line's incarnation
+  for (std::size_t i = 0; i < records.ledger.size(); ++i) {
+    const LedgerRecord& record = records.ledger[i];
+    const auto find = [&](std::int64_t step, std::string text) {
+      findings.push_back({kLedgerFile, record.number, step, std::move(text)});
+    };
+    if (const auto* begin = std::get_if<LedgerBegin>(&record.line)) {
+      same_stages = stages_of(*begin) == stages;
+      if (!source.agrees(begin->data, end_of_incarnation(records, i))) {
+        find(0, say("the run was trained on ", begin->data, "; the token files are now ",
+                    source.fingerprint()));
+      }
+      continue;
+    }
+    const auto& step = std::get<LedgerStep>(record.line);
+    const TakenStep* counts = lineage.find(step.step);
+    // A step that was undone may have had other samples by these numbers.
+    if (!same_stages && (counts == nullptr || counts->step != &step)) continue;
+    if (!is_sound(step)) {
+      find(step.step, "its samples cannot be read again: there are not as many as it says");
+      continue;
+    }
+    const auto [known, is_new] = hashes.try_emplace(key_of_samples(step), 0);
+    if (is_new) known->second = hash(step);
+    if (known->second != step.hash) {
+      find(step.step, say("the token files have other tokens for ", samples_text(step.samples),
+                          " than it was trained on"));
+    }
+  }
+  find_windows_used_twice(lineage, source, findings);
+  Recount recount{.read = hash.samples, .of_source = {}};
+  const std::vector<std::uint64_t> taken = follow_sources(lineage, source, findings);
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    recount.of_source.emplace_back(source.source(i).prefix.filename().string(), taken[i]);
+  }
+  return recount;
+}
+
+}  // namespace trireme

@@ -1,0 +1,192 @@
+#include "trainer/tools/plan/calibrate_compute.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "model/ops/attention.h"
+#include "model/ops/elementwise.h"
+#include "model/ops/gemm.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kFloat = 4;
+constexpr std::int64_t kNumbersBelow = 512;  // positions, words of a text
+
+DType stored(Numbers numbers) {
+  return numbers == Numbers::kHalf ? DType::kBf16 : DType::kF32;
+}
+
+struct ProductSizes {
+  std::int64_t rows, columns, depth;
+};
+// Of small models: tokens times a projection, and a weight's gradient.
+constexpr std::array<ProductSizes, 10> kProducts{{{128, 128, 128},
+                                                  {256, 512, 128},
+                                                  {512, 128, 512},
+                                                  {512, 512, 256},
+                                                  {1024, 256, 256},
+                                                  {256, 1024, 256},
+                                                  {256, 256, 1024},
+                                                  {512, 1536, 512},
+                                                  {512, 512, 2048},
+                                                  {1024, 1024, 1024}}};
+
+struct Heads {
+  std::int64_t width, seq;
+};
+constexpr std::array<Heads, 5> kAttentionSizes{
+    {{32, 128}, {32, 512}, {64, 256}, {64, 512}, {128, 256}}};
+
+// Seconds of a FLOP that all FLOPs take, at least a tenth of what they take where most is reached.
+double main_factor(double factor, double best) {
+  return std::max(factor, 0.1 / best);
+}
+
+}  // namespace
+
+class ComputeCalibration::Turns {
+ public:
+  Turns(Arena& arena, const Set& set) : frame_(arena) {
+    constexpr std::size_t kSpread = std::size_t{6} << 20;
+    std::size_t bytes = 0;
+    for (const auto& [shape, dtype] : set) {
+      bytes += static_cast<std::size_t>(shape.count()) * size_of(dtype);
+    }
+    sets_.resize(std::clamp<std::size_t>(kSpread / bytes, 1, 32));
+    for (std::vector<Tensor>& tensors : sets_) {
+      for (const auto& [shape, dtype] : set) fill(tensors.emplace_back(arena.take(shape, dtype)));
+    }
+  }
+  const std::vector<Tensor>& next() {
+    turn_ = (turn_ + 1) % sets_.size();
+    return sets_[turn_];
+  }
+
+ private:
+  static void fill(const Tensor& tensor) {
+    constexpr int kTiny = 0x3C;  // as bytes, 0.01 in float32 and in bfloat16
+    std::memset(tensor.data, kTiny, tensor.bytes());
+    if (tensor.dtype != DType::kI32) return;
+    auto* const values = tensor.as<std::int32_t>();
+    for (std::int64_t i = 0; i < tensor.count(); ++i) {
+      values[i] = static_cast<std::int32_t>(i * 7919 % kNumbersBelow);
+    }
+  }
+
+  Arena::Frame frame_;
+  std::vector<std::vector<Tensor>> sets_;
+  std::size_t turn_ = 0;
+};
+
+double ComputeCalibration::seconds(const Set& set, const Work& work) {
+  Turns turns(arena_, set);
+  return stopwatch_.alone([&] { work(turns.next()); });
+}
+
+// The bandwidth of a sum of much, and what one of little takes beside it.
+void ComputeCalibration::memory(DeviceProfile& profile) {
+  constexpr std::int64_t kMuch = std::int64_t{1} << 20, kLittle = std::int64_t{1} << 16;
+  const auto sum = [&](std::int64_t count) {
+    const std::pair<Shape, DType> one{{count}, DType::kF32};
+    return seconds({one, one, one}, [&](const auto& t) { ops::add(stream_, t[0], t[1], t[2]); });
+  };
+  const double much = sum(kMuch), little = sum(kLittle), least = sum(16);
+  profile.memory_bandwidth = streams::kAdd.passes * kFloat * kMuch / much;
+  profile.streamed = 1;
+  // More than that is the work of other programs.
+  constexpr double kMostLaunch = 50e-6;
+  profile.launch = std::clamp(little - much * kLittle / kMuch, least, std::max(least, kMostLaunch));
+}
+
+// Products take what the result's bytes do and factors of FLOPs, and of FLOPs over each extent.
+void ComputeCalibration::products(DeviceProfile& profile, Numbers numbers) {
+  const DType dtype = stored(numbers);
+  std::vector<Measured<4>> all;
+  double best = 0;
+  const auto measure = [&](const ProductSizes& s, const Shape& a, const Shape& b, DType result,
+                           const ops::Gemm& how) {
+    const double taken = seconds({{{s.rows, s.columns}, result}, {a, dtype}, {b, dtype}},
+                                 [&](const auto& t) { ops::gemm(stream_, t[0], t[1], t[2], how); });
+    const auto rows = static_cast<double>(s.rows), columns = static_cast<double>(s.columns),
+               depth = static_cast<double>(s.depth);
+    const double flops = 2 * rows * columns * depth;
+    const double passes = how.into == ops::Into::kAdd ? 2 : 1;
+    const double moved = passes * rows * columns * static_cast<double>(size_of(result));
+    all.push_back({.seconds = taken,
+                   .known = profile.launch + moved / profile.memory_bandwidth,
+                   .parts = {flops, flops / depth, flops / rows, flops / columns}});
+    best = std::max(best, flops / taken);
+  };
+  for (const ProductSizes& s : kProducts) {
+    const Shape a{s.rows, s.depth};
+    measure(s, a, {s.columns, s.depth}, dtype, {.transpose_b = true});
+    measure(s, a, {s.depth, s.columns}, dtype, {});
+    measure(s, {s.depth, s.rows}, {s.depth, s.columns}, DType::kF32,
+            {.transpose_a = true, .into = ops::Into::kAdd});
+  }
+  const auto [flat, of_depth, of_rows, of_columns] = least_squares(all);
+  const double each = main_factor(flat, best);
+  ProductRate& rate = profile.rates[static_cast<std::size_t>(numbers)];
+  rate.peak = best;
+  rate.product = 1 / (each * best);
+  rate.half_depth = of_depth / each;
+  rate.half_rows = of_rows / each;
+  rate.half_columns = of_columns / each;
+}
+
+// Forward and backward together: two products forward, four back and one again, of half the keys.
+void ComputeCalibration::attention(DeviceProfile& profile, Numbers numbers) {
+  constexpr std::int64_t kTokens = 1024, kHidden = 256;
+  const DType dtype = stored(numbers);
+  std::vector<Measured<3>> all;
+  double best = 0;
+  const Arena::Frame frame(arena_);
+  const Tensor start = arena_.take({kTokens}, DType::kI32);
+  std::memset(start.data, 0, start.bytes());
+  for (const Heads& h : kAttentionSizes) {
+    const std::int64_t heads = kHidden / h.width;
+    const ops::AttentionShape shape{.batch = kTokens / h.seq,
+                                    .seq = h.seq,
+                                    .heads = {heads, heads, h.width},
+                                    .scale = 0.1,
+                                    .documents = true};
+    const std::pair<Shape, DType> qkv{{kTokens, shape.heads.qkv()}, dtype},
+        out{{kTokens, shape.heads.query()}, dtype}, lse{{kTokens, heads}, DType::kF32};
+    const double taken = seconds({qkv, qkv, out, out, lse}, [&](const auto& t) {
+      ops::attention(stream_, arena_, t[2], t[4], t[0], start, shape);
+      ops::attention_backward(stream_, arena_,
+                              {.dqkv = t[1],
+                               .dout = t[3],
+                               .out = t[2],
+                               .qkv = t[0],
+                               .lse = t[4],
+                               .document_start = start},
+                              shape);
+    });
+    const auto seq = static_cast<double>(h.seq), width = static_cast<double>(h.width);
+    const double flops = 7.0 * kTokens * kHidden * seq;
+    all.push_back({.seconds = taken,
+                   .known = 2 * profile.launch,
+                   .parts = {flops, flops / width, flops / seq}});
+    best = std::max(best, flops / taken);
+  }
+  const auto [flat, of_width, of_keys] = least_squares(all);
+  const double each = main_factor(flat, best);
+  ProductRate& rate = profile.rates[static_cast<std::size_t>(numbers)];
+  rate.flash = 1 / (each * rate.peak);
+  rate.half_width = of_width / each;
+  rate.half_keys = of_keys / each;
+}
+
+void ComputeCalibration::fill(DeviceProfile& profile) {
+  memory(profile);
+  for (const Numbers numbers : {Numbers::kFloat32, Numbers::kHalf}) {
+    products(profile, numbers);
+    attention(profile, numbers);
+    streams(profile, numbers);
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,132 @@
+#include "trainer/tools/plan/device_profile.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kTera = 1e12, kGiga = 1e9, kMicro = 1e-6;
+
+const Link kNvlink3{"NVLink 3", 300 * kGiga, 0.717, 6 * kMicro};
+const Link kNvlink4{"NVLink 4", 450 * kGiga, 0.712, 6 * kMicro};
+const Link kNvlink5{"NVLink 5", 900 * kGiga, 0.712, 6 * kMicro};
+const Link kPcie4{"PCIe 4.0 x16", 32 * kGiga, 0.75, 10 * kMicro};
+const Link kPcie5{"PCIe 5.0 x16", 64 * kGiga, 0.75, 10 * kMicro};
+const Link kHdr{"InfiniBand HDR, 200 Gb/s a GPU", 25 * kGiga, 0.686, 12 * kMicro};
+const Link kNdr{"InfiniBand NDR, 400 Gb/s a GPU", 50 * kGiga, 0.694, 12 * kMicro};
+const Link kXdr{"InfiniBand XDR, 800 Gb/s a GPU", 100 * kGiga, 0.694, 12 * kMicro};
+
+// NCCL's kernels alone keep 15 % of the multiprocessors active, and leave 85 % to products beside
+// them (github.com/NVIDIA/nccl/issues/1432). PyTorch's authors see products beside them take 30 to
+// 40 % longer (github.com/pytorch/pytorch/pull/179937).
+constexpr double kHeldByMessages = 0.15;
+
+Network network_of(const Link& within, const Link& between) {
+  return {.ranks_per_node = 8, .within = within, .between = between, .held = kHeldByMessages};
+}
+
+// What is reached of the peaks comes from fitting one half of the runs in PUBLISHED.md; where a
+// device or format has none, from its nearest kin. Attention on the A100 is FlashAttention-2's with
+// a causal mask (Dao 2023); float32 is a guess.
+// Of the peak: product, half_depth, flash.
+ProductRate rate(double tera, double product, double half_depth, double flash) {
+  return {tera * kTera, product, half_depth, flash};
+}
+
+DeviceProfile a100(const char* name, double gigabytes, double bandwidth, const Link& within) {
+  return {.name = name,
+          .source = "NVIDIA A100 data sheet",
+          .memory_bytes = gigabytes * kGiga,
+          .memory_bandwidth = bandwidth * kGiga,
+          .streamed = 0.667,
+          .launch = 4 * kMicro,
+          .units = 108,
+          .rates = {rate(19.5, 0.9, 64, 0.5), rate(312, 0.845, 61, 0.45), {}},
+          .network = network_of(within, kHdr)};
+}
+
+// 250 instead of 400 W: "90 % of the performance for top applications", says the data sheet.
+DeviceProfile a100_pcie() {
+  DeviceProfile profile = a100("A100-40G-PCIe", 42.3, 1555, kPcie4);
+  profile.rates[1].product *= 0.9;
+  return profile;
+}
+
+DeviceProfile hopper(const char* name, double gigabytes, double bandwidth) {
+  return {.name = name,
+          .source = "NVIDIA H100 and H200 data sheets",
+          .memory_bytes = gigabytes * kGiga,
+          .memory_bandwidth = bandwidth * kGiga,
+          .streamed = 0.95,
+          .launch = 4 * kMicro,
+          .units = 132,
+          .rates = {rate(66.9, 0.9, 64, 0.5), rate(989.4, 0.6, 49, 0.363),
+                    rate(1978.9, 0.578, 70, 0.363)},
+          .network = network_of(kNvlink4, kNdr)};
+}
+
+DeviceProfile h100_pcie() {
+  DeviceProfile profile = hopper("H100-PCIe", 85.0, 2039);
+  profile.source = "NVIDIA H100 data sheet";
+  profile.units = 114;
+  profile.rates[0].peak = 51.2 * kTera;
+  profile.rates[1].peak = 756 * kTera;
+  profile.rates[2].peak = 1513 * kTera;
+  profile.network.within = kPcie5;
+  return profile;
+}
+
+DeviceProfile h100_500w() {
+  DeviceProfile profile = hopper("H100-500W", 102.0, 2400);
+  profile.source = "torchtitan's benchmarks: H100 of 96 GB HBM2e, limited to 500 W";
+  profile.streamed = 0.4;
+  profile.rates[1] = rate(989.4, 0.602, 65, 0.325);
+  profile.rates[2] = rate(1978.9, 0.63, 67, 0.325);
+  profile.network.within.reached = 0.794;
+  profile.network.between.reached = 0.864;
+  return profile;
+}
+
+DeviceProfile b200() {
+  DeviceProfile profile = hopper("B200", 191.5, 8000);
+  profile.source = "NVIDIA B200 data sheet; what is reached of it as on the H200";
+  profile.units = 148;
+  profile.rates[0].peak = 80 * kTera;
+  profile.rates[1].peak = 2250 * kTera;
+  profile.rates[2].peak = 4500 * kTera;
+  profile.network = network_of(kNvlink5, kXdr);
+  return profile;
+}
+
+// A rank of one core.
+DeviceProfile cpu() {
+  const Link memory{"shared memory", 4 * kGiga, 0.8, 3 * kMicro};
+  const Link ethernet{"Ethernet, 10 Gb/s", 1.25 * kGiga, 0.72, 30 * kMicro};
+  return {
+      .name = "CPU",
+      .source = "measured on one core of a Cascade Lake; see doctor --calibrate",
+      .memory_bytes = 8 * kGiga,
+      .memory_bandwidth = 20 * kGiga,
+      .streamed = 0.5,
+      .launch = 2 * kMicro,
+      .units = 1,
+      .rates = {rate(0.146, 0.75, 16, 0.3), rate(0.146, 0.15, 16, 0.1), {}},
+      .network = {.ranks_per_node = 64, .within = memory, .between = ethernet, .beside = false}};
+}
+
+}  // namespace
+
+const std::vector<DeviceProfile>& listed_profiles() {
+  static const std::vector<DeviceProfile> kProfiles{
+      a100("A100-40G", 42.3, 1555, kNvlink3),
+      a100("A100-80G", 85.0, 2039, kNvlink3),
+      a100_pcie(),
+      hopper("H100", 85.0, 3350),
+      h100_pcie(),
+      h100_500w(),
+      hopper("H200", 150.1, 4800),
+      b200(),
+      cpu(),
+  };
+  return kProfiles;
+}
+
+}  // namespace trireme

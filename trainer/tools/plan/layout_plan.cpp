@@ -1,0 +1,65 @@
+#include "trainer/tools/plan/layout_plan.h"
+
+#include <algorithm>
+
+#include "trainer/engine/engine_spec.h"
+#include "trainer/engine/fit.h"
+#include "trainer/engine/planned_rank.h"
+
+namespace trireme {
+
+std::size_t LayoutPlan::most_device_bytes() const {
+  std::size_t most = 0;
+  for (const PipelinePlace& place : places) most = std::max(most, place.device_bytes);
+  return most;
+}
+
+std::size_t LayoutPlan::most_host_bytes() const {
+  std::size_t most = 0;
+  for (const PipelinePlace& place : places) most = std::max(most, place.host_bytes);
+  return most;
+}
+
+PipelinePlace plan_place(const RunConfig& config, Device device, int place) {
+  const ParallelismConfig& layout = config.parallelism;
+  const std::int64_t ranks_of_place = world_size(layout) / layout.pipeline;
+  PipelinePlace planned{.step =
+                            plan_of_rank(config, device, place * static_cast<int>(ranks_of_place))};
+  planned.snapshot_bytes = config.checkpoint.async ? snapshot_bytes(planned.step.memory) : 0;
+  planned.device_bytes = needed_bytes(config, planned.step.memory, device);
+  planned.host_bytes = needed_host_bytes(config, planned.step.memory, device);
+  return planned;
+}
+
+LayoutPlan plan_layout(const RunConfig& config, Device device) {
+  const ParallelismConfig& layout = config.parallelism;
+  LayoutPlan plan{.device = device, .places = {}};
+  const std::int64_t ranks_of_place = world_size(layout) / layout.pipeline;
+  for (int place = 0; place < layout.pipeline; ++place) {
+    const Tally& issued = plan.places.emplace_back(plan_place(config, device, place)).step.issued;
+    plan.issued_flops +=
+        static_cast<double>(ranks_of_place) * (issued.matmul + issued.attention_causal);
+  }
+  return plan;
+}
+
+ModelPlan plan_model(const RunConfig& config) {
+  EngineSpec spec = engine_spec(config);
+  spec.recompute = Recompute::kNone;
+  spec.micro_batch = spec.micro_batches = 1;
+  spec.fewer_micro_batches = {};
+  spec.schedule = "1F1B";
+  spec.virtual_stages = 1;
+  spec.layers_per_stage = {};
+  spec.sequence = spec.reproducible = false;
+  spec.zero = 0;
+  spec.compression = {};
+  const StepPlan step = plan_step(spec, RankGroups(), {});
+  return {.parameters = step.parameters,
+          .matrix_parameters = static_cast<std::int64_t>(step.issued.matmul /
+                                                         (6 * static_cast<double>(spec.seq_len))),
+          .checkpoint_bytes = step.state_bytes,
+          .useful = step.issued};
+}
+
+}  // namespace trireme

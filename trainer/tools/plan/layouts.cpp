@@ -1,0 +1,82 @@
+#include "trainer/tools/plan/layouts.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "trainer/config/batch_size.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::int64_t kMostMicroBatch = 16, kMostVirtualStages = 12;
+
+std::vector<std::int64_t> divisors(std::int64_t whole, std::int64_t most) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t d = 1; d <= std::min(whole, most); ++d) {
+    if (whole % d == 0) all.push_back(d);
+  }
+  return all;
+}
+
+struct Order {
+  std::string schedule;
+  std::int64_t virtual_stages;
+};
+
+// Virtual stages that have as many layers each.
+std::vector<Order> orders(const RunConfig& config) {
+  const std::int64_t pipeline = config.parallelism.pipeline;
+  std::vector<Order> all{{"1F1B", 1}};
+  if (pipeline == 1) return all;
+  all.push_back({"ZBH1", 1});
+  const std::int64_t layers = config.model.num_hidden_layers;
+  for (std::int64_t v = 2; v <= kMostVirtualStages && v * pipeline <= layers; ++v) {
+    if (layers % (v * pipeline) == 0) all.push_back({"Interleaved1F1B", v});
+  }
+  return all;
+}
+
+}  // namespace
+
+void each_layout(const RunConfig& config, std::int64_t ranks, std::int64_t node,
+                 const std::function<void(const RunConfig&)>& visit) {
+  RunConfig laid = config;
+  ParallelismConfig& layout = laid.parallelism;
+  layout.layers_per_stage.clear();
+  layout.context = layout.expert = layout.data_replicate = 1;
+  // Steps of every size must come out even.
+  std::int64_t batch = 0;
+  for (const std::int64_t size : batch_sizes(config.training)) batch = std::gcd(batch, size);
+  const auto each_step = [&] {
+    if (batch % layout.data_shard != 0) return;
+    for (const std::int64_t size : divisors(batch / layout.data_shard, kMostMicroBatch)) {
+      laid.training.local_batch_size = size;
+      layout.sequence = layout.tensor > 1 && size * config.training.seq_len % layout.tensor == 0;
+      for (const char* mode : {"none", "selective", "full"}) {
+        laid.activation_checkpoint.mode = mode;
+        visit(laid);
+      }
+    }
+  };
+  const auto each_order = [&] {
+    for (const Order& order : orders(laid)) {
+      layout.schedule = order.schedule;
+      layout.virtual_stages = order.virtual_stages;
+      // One data rank has nothing to divide; with more, stage 1 costs nothing over 0.
+      const std::int64_t most = layout.data_shard == 1 ? 1 : 3;
+      for (layout.zero = 1; layout.zero <= most; ++layout.zero) each_step();
+    }
+  };
+  for (const std::int64_t tensor : divisors(ranks, node)) {
+    layout.tensor = tensor;
+    for (const std::int64_t pipeline : divisors(ranks / tensor, config.model.num_hidden_layers)) {
+      layout.pipeline = pipeline;
+      layout.data_shard = ranks / tensor / pipeline;
+      each_order();
+    }
+  }
+}
+
+}  // namespace trireme

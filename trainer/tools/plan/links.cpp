@@ -1,0 +1,74 @@
+#include "trainer/tools/plan/links.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace trireme {
+namespace {
+
+double rate(const Link& link) {
+  return link.bandwidth * link.reached;
+}
+
+// Of a ring over the group: each of a node's ranks takes a part of what leaves the node.
+double ring_rate(const Network& network, int size, int in_node) {
+  if (in_node == size) return rate(network.within);
+  if (in_node == 1) return rate(network.between);
+  return std::min(rate(network.within), in_node * rate(network.between));
+}
+
+// Of `laps` around the ring.
+double ring_latency(const Network& network, int size, int in_node, double laps) {
+  const double nodes = size / static_cast<double>(in_node);
+  const double crossings = in_node == size ? 0 : nodes;
+  return laps * ((size - crossings) * network.within.latency + crossings * network.between.latency);
+}
+
+double tree_latency(const Network& network, int size, int in_node) {
+  const double nodes = std::ceil(size / static_cast<double>(in_node));
+  return 2 * ((in_node - 1) * network.within.latency +
+              std::ceil(std::log2(nodes)) * network.between.latency);
+}
+
+}  // namespace
+
+int ranks_in_node(const Network& network, const GroupShape& group) {
+  return std::clamp(network.ranks_per_node / std::max(group.stride, 1), 1, group.size);
+}
+
+double bytes_sent(Collective collective, int ranks, double bytes) {
+  if (ranks < 2) return 0;
+  const double others = (ranks - 1.0) / ranks;
+  switch (collective) {
+    case Collective::kAllReduce:
+      return 2 * others * bytes;
+    case Collective::kReduceScatter:
+    case Collective::kAllGather:
+    case Collective::kAllToAll:
+      return others * bytes;
+    case Collective::kSend:
+      return bytes;
+  }
+  return 0;
+}
+
+double collective_seconds(const Network& network, Collective collective, const GroupShape& group,
+                          double bytes) {
+  if (group.size < 2) return 0;
+  const int in_node = ranks_in_node(network, group);
+  const double sent = bytes_sent(collective, group.size, bytes);
+  if (collective == Collective::kSend || collective == Collective::kAllToAll) {
+    const bool inside = in_node == group.size;
+    const Link& link = inside ? network.within : network.between;
+    return link.latency + sent / rate(link);
+  }
+  const double ring = sent / ring_rate(network, group.size, in_node);
+  const double laps = collective == Collective::kAllReduce ? 2 : 1;
+  const double around = ring_latency(network, group.size, in_node, laps);
+  if (collective != Collective::kAllReduce) return ring + around;
+  // A tree moves the whole up and down instead of 2 (n - 1) / n of it.
+  const double tree = 2 * bytes / ring_rate(network, group.size, in_node);
+  return std::min(ring + around, tree + tree_latency(network, group.size, in_node));
+}
+
+}  // namespace trireme

@@ -1,0 +1,128 @@
+#include "trainer/tools/plan/plan_json.h"
+
+#include "trainer/tools/plan/plan_text.h"
+#include "trainer/tools/plan/scaling_laws.h"
+
+namespace trireme {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json layout_json(const ParallelismConfig& layout) {
+  return {{"ranks", world_size(layout)},
+          {"tensor", layout.tensor},
+          {"sequence", layout.sequence},
+          {"pipeline", layout.pipeline},
+          {"schedule", layout.schedule},
+          {"virtual_stages", layout.virtual_stages},
+          {"data_replicate", layout.data_replicate},
+          {"data_shard", layout.data_shard},
+          {"zero", layout.zero}};
+}
+
+Json places_json(const LayoutPlan& plan) {
+  Json places = Json::array();
+  for (const PipelinePlace& place : plan.places) {
+    Json classes;
+    for (const auto& [name, bytes] : place.step.memory.classes()) classes[name] = bytes;
+    places.push_back({{"stages", place.step.stages},
+                      {"micro_batches_in_flight", place.step.memory.slots()},
+                      {"bytes", place.step.memory.total()},
+                      {"classes", classes},
+                      {"pinned_bytes", place.step.memory.host_total()},
+                      {"snapshot_bytes", place.snapshot_bytes}});
+  }
+  return places;
+}
+
+Json traffic_json(const RunPlan& plan) {
+  Json traffic;
+  for (const AxisPlan& axis : plan.traffic) {
+    Json entry;
+    entry["bytes"] = axis.bytes;
+    if (axis.seconds) entry["seconds"] = *axis.seconds;
+    if (axis.hidden) entry["hidden_seconds"] = *axis.hidden;
+    traffic[axis.axis] = entry;
+  }
+  return traffic;
+}
+
+Json loss_json(const RunPlan& plan) {
+  Json losses;
+  for (const LossFit& fit : kLossFits) {
+    losses[fit.source] = fit.loss(static_cast<double>(plan.model.parameters), plan.tokens);
+  }
+  return losses;
+}
+
+Json step_json(const RunPlan& plan) {
+  const TimeParts& parts = plan.estimate.parts;
+  return {{"seconds", plan.estimate.seconds},
+          {"parts",
+           {{"products", parts.products},
+            {"attention", parts.attention},
+            {"memory_bound", parts.streams},
+            {"messages", parts.messages},
+            {"bubble", parts.bubble},
+            {"gradients", parts.gradients},
+            {"optimizer", parts.optimizer}}},
+          {"tokens", tokens_per_step(plan.config)},
+          {"tokens_per_second", plan.tokens_per_second},
+          {"mfu", plan.mfu},
+          {"useful_flops", plan.useful_flops},
+          {"executed_flops", plan.layout.issued_flops}};
+}
+
+}  // namespace
+
+Json plan_json(const RunPlan& plan, const PlanWishes& wishes) {
+  const double tokens = static_cast<double>(plan.config.training.seq_len);
+  const Tally& useful = plan.model.useful;
+  const Timeline& timeline = plan.estimate.timeline;
+  Json json{{"model", model_name(plan.config)},
+            {"parameters", plan.model.parameters},
+            {"matrix_parameters", plan.model.matrix_parameters},
+            {"flops_per_token",
+             {{"causal_attention", (useful.matmul + useful.attention_causal) / tokens},
+              {"full_attention", (useful.matmul + useful.attention_full) / tokens},
+              {"six_n", useful.matmul / tokens}}},
+            {"layout", layout_json(plan.config.parallelism)},
+            {"layers_per_stage", plan.estimate.layers_per_stage},
+            {"micro_batch", plan.config.training.local_batch_size},
+            {"micro_batches", microbatches(plan.config)},
+            {"device", plan.device.name},
+            {"step", step_json(plan)},
+            {"bubble",
+             {{"idle_fraction", timeline.idle_fraction()},
+              {"overhead_over_ideal", timeline.overhead()},
+              {"idle_fraction_equal_stages", plan.bubble_equal},
+              {"overhead_over_ideal_equal_stages", plan.overhead_equal}}},
+            {"traffic", traffic_json(plan)},
+            {"run",
+             {{"steps", total_steps(plan.config)},
+              {"tokens", plan.tokens},
+              {"seconds", plan.seconds},
+              {"device_hours", plan.device_hours},
+              {"tokens_per_parameter", plan.tokens / static_cast<double>(plan.model.parameters)},
+              {"loss", loss_json(plan)}}},
+            {"checkpoint_bytes", plan.model.checkpoint_bytes},
+            {"memory",
+             {{"available_bytes", plan.available},
+              {"most_bytes", plan.layout.most_device_bytes()},
+              {"most_host_bytes", plan.layout.most_host_bytes()},
+              {"fits", plan.fits()},
+              {"places", places_json(plan.layout)}}}};
+  if (wishes.price > 0) {
+    json["run"]["cost"] = plan.cost;
+    json["run"]["cost_per_million_tokens"] = plan.cost / plan.tokens * 1e6;
+  }
+  if (plan.saving) {
+    json["saving"] = {
+        {"save_seconds", plan.saving->save},   {"save_seconds_are", plan.saving->from},
+        {"young_seconds", plan.saving->young}, {"daly_seconds", plan.saving->daly},
+        {"steps", plan.saving->steps},         {"lost_share", plan.saving->lost}};
+  }
+  return json;
+}
+
+}  // namespace trireme

@@ -1,0 +1,139 @@
+#include "trainer/tools/plan/run_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+#include "parallel/pipeline/registry.h"
+#include "trainer/config/batch_size.h"
+#include "trainer/tools/plan/measured_save.h"
+#include "trainer/tools/plan/save_interval.h"
+
+namespace trireme {
+namespace {
+
+// CUDA's context, the modules of the libraries and NCCL's channels.
+constexpr double kKeptByDriver = 2.0 * (1 << 30);
+// What a save is taken to reach where nothing has measured it: a snapshot over PCIe or inside the
+// host's memory, and a rank's share of a file system.
+constexpr double kSnapshotBandwidth = 10e9, kFileBandwidth = 1e9;
+
+constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kAxisOfGroup{
+    {{"tensor", "tensor"},
+     {"key_value", "tensor"},
+     {"pipeline_down", "pipeline"},
+     {"pipeline_up", "pipeline"},
+     {"pipeline_ends", "pipeline"},
+     {"data", "data"},
+     {"data_shard", "data"},
+     {"data_replicate", "data"},
+     {"state", "norms"},
+     {"all", "norms"}}};
+
+double sent_along(const Traffic& sent, std::string_view axis) {
+  double bytes = 0;
+  for (const auto& [group, of] : kAxisOfGroup) {
+    const auto found = sent.find(group);
+    if (of == axis && found != sent.end()) bytes += found->second.bytes;
+  }
+  return bytes;
+}
+
+std::vector<AxisPlan> traffic_of(const LayoutPlan& layout, const StepEstimate& estimate) {
+  std::vector<AxisPlan> all;
+  for (const char* axis : {"tensor", "pipeline", "data", "norms"}) {
+    AxisPlan plan{.axis = axis, .seconds = {}, .hidden = {}};
+    for (const PipelinePlace& place : layout.places) {
+      plan.bytes = std::max(plan.bytes, sent_along(place.step.sent, axis));
+    }
+    for (const AxisTraffic& estimated : estimate.traffic) {
+      if (estimated.axis != axis) continue;
+      plan.seconds = estimated.seconds;
+      plan.hidden = estimated.hidden;
+    }
+    if (plan.bytes > 0) all.push_back(std::move(plan));
+  }
+  return all;
+}
+
+SavePlan saving_of(const RunPlan& plan, const PlanWishes& wishes) {
+  SavePlan saving{.save = wishes.save_seconds, .from = "given"};
+  if (saving.save == 0) {
+    saving.save = measured_save(plan.config.job.dump_folder).value_or(0);
+    saving.from = "measured in this run's folder";
+  }
+  if (saving.save == 0) {
+    const std::size_t state = plan.layout.places.front().step.state_bytes;
+    saving.save = static_cast<double>(state) /
+                  (plan.config.checkpoint.async ? kSnapshotBandwidth : kFileBandwidth);
+    saving.from = "assumed";
+  }
+  const double between = 3600 * wishes.mtbf_hours;
+  saving.young = young_interval(saving.save, between);
+  saving.daly = daly_interval(saving.save, between);
+  saving.steps = std::max<std::int64_t>(1, std::llround(saving.daly / plan.estimate.seconds));
+  saving.lost = lost_share(saving.daly, saving.save, between, wishes.restart_seconds);
+  return saving;
+}
+
+// Shorter steps take less time each and more for what they train on.
+double seconds_of_run(const RunConfig& config, const DeviceProfile& profile, double of_full_step) {
+  const std::int64_t end = total_steps(config) + 1;
+  std::int64_t begin = 1;
+  double seconds = 0;
+  const std::vector<BatchSize>& ramp = config.training.rampup_batch_size;
+  for (std::size_t i = 0; i + 1 < ramp.size(); ++i) {
+    const std::int64_t until = std::min(ramp[i + 1].from_step, end);
+    RunConfig shorter = config;
+    shorter.training.global_batch_size = ramp[i].sequences;
+    seconds +=
+        static_cast<double>(until - begin) * estimate_step(workload_of(shorter), profile).seconds;
+    begin = until;
+  }
+  return seconds + static_cast<double>(end - begin) * of_full_step;
+}
+
+}  // namespace
+
+double usable_bytes(const DeviceProfile& profile, Device device, std::int64_t ranks) {
+  if (device.is_cuda()) return profile.memory_bytes - kKeptByDriver;
+  return static_cast<double>(available_memory({}, static_cast<int>(ranks)));
+}
+
+RunPlan plan_run(const RunConfig& config, const DeviceProfile& profile, Device device,
+                 const PlanWishes& wishes) {
+  RunPlan plan{.config = config,
+               .device = profile,
+               .available = usable_bytes(profile, device, world_size(config.parallelism)),
+               .model = plan_model(config),
+               .layout = plan_layout(config, device),
+               .theory = {},
+               .estimate = {},
+               .traffic = {},
+               .saving = {}};
+  const double parameters = static_cast<double>(plan.model.parameters);
+  plan.theory = state_theory(config, static_cast<double>(plan.model.checkpoint_bytes) / parameters);
+  const Workload work = workload_of(config);
+  plan.estimate = estimate_step(work, profile);
+  plan.traffic = traffic_of(plan.layout, plan.estimate);
+  const Timeline equal =
+      simulate(plan.estimate.schedule, ActionCosts::unit(plan.estimate.schedule.stages));
+  plan.bubble_equal = equal.idle_fraction();
+  plan.overhead_equal = equal.overhead();
+  plan.useful_flops = static_cast<double>(config.training.global_batch_size) *
+                      (plan.model.useful.matmul + plan.model.useful.attention_causal);
+  plan.tokens_per_second = plan.estimate.tokens_per_second(work);
+  plan.mfu = plan.estimate.mfu(work, profile);
+  const std::int64_t end = total_steps(config) + 1;
+  plan.tokens = static_cast<double>(sequences_before_step(config.training, end)) *
+                static_cast<double>(config.training.seq_len);
+  plan.seconds = seconds_of_run(config, profile, plan.estimate.seconds);
+  plan.device_hours = plan.seconds * plan.ranks() / 3600;
+  plan.cost = plan.device_hours * wishes.price;
+  if (wishes.mtbf_hours > 0) plan.saving = saving_of(plan, wishes);
+  return plan;
+}
+
+}  // namespace trireme

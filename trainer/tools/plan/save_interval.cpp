@@ -1,0 +1,21 @@
+#include "trainer/tools/plan/save_interval.h"
+
+#include <cmath>
+
+namespace trireme {
+
+double young_interval(double save, double between_failures) {
+  return std::sqrt(2 * save * between_failures);
+}
+
+double daly_interval(double save, double between_failures) {
+  if (save >= 2 * between_failures) return between_failures;
+  const double ratio = save / (2 * between_failures);
+  return young_interval(save, between_failures) * (1 + std::sqrt(ratio) / 3 + ratio / 9) - save;
+}
+
+double lost_share(double interval, double save, double between_failures, double restart) {
+  return save / (interval + save) + (interval / 2 + restart) / between_failures;
+}
+
+}  // namespace trireme

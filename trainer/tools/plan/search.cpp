@@ -1,0 +1,244 @@
+#include "trainer/tools/plan/search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "trainer/config/layout_text.h"
+#include "trainer/config/rules.h"
+#include "trainer/telemetry/human.h"
+#include "trainer/tools/plan/layout_plan.h"
+#include "trainer/tools/plan/layouts.h"
+#include "trainer/tools/plan/run_plan.h"
+#include "trainer/tools/plan/state_theory.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::size_t kBest = 10;
+
+// A layout with the least seconds that its step could take.
+struct Candidate {
+  RunConfig config;
+  double bound = 0;
+};
+
+class Search {
+ public:
+  Search(const LoadedConfig& loaded, int ranks, const DeviceProfile& profile, Device device)
+      : loaded_(loaded),
+        ranks_(ranks),
+        profile_(profile),
+        device_(device),
+        available_(usable_bytes(profile, device, ranks)),
+        model_(plan_model(loaded.config)),
+        theory_(state_theory(loaded.config, static_cast<double>(model_.checkpoint_bytes) /
+                                                static_cast<double>(model_.parameters))) {}
+
+  SearchResult run() {
+    each_layout(loaded_.config, ranks_, profile_.network.ranks_per_node,
+                [&](const RunConfig& config) { consider(config); });
+    std::sort(candidates_.begin(), candidates_.end(),
+              [](const Candidate& a, const Candidate& b) { return a.bound < b.bound; });
+    for (std::size_t i = 0; i < candidates_.size(); ++i) {
+      if (candidates_[i].bound >= slowest_of_best()) {
+        result_.left.bounded += static_cast<std::int64_t>(candidates_.size() - i);
+        break;
+      }
+      rank(candidates_[i].config);
+    }
+    return std::move(result_);
+  }
+
+ private:
+  void consider(const RunConfig& config) {
+    ++result_.considered;
+    const ParallelismConfig& layout = config.parallelism;
+    Complaints complaints;
+    check_rules({.config = config, .source = loaded_.source, .origins = {}}, complaints,
+                Purpose::kPlanning);
+    if (!complaints.empty()) {
+      ++result_.left.not_valid;
+      return;
+    }
+    // What theory says that a rank holds of the state, on average along the pipeline.
+    const double state =
+        static_cast<double>(model_.parameters) /
+        static_cast<double>(layout.tensor * layout.pipeline) *
+        theory_.per_rank(static_cast<int>(layout.zero), static_cast<int>(layout.data_shard));
+    if (state > available_) return too_large(state);
+    candidates_.push_back({config, least_seconds(config)});
+  }
+
+  // The products at the rate that large ones reach, with the pipeline's own bubble.
+  double least_seconds(const RunConfig& config) const {
+    const ParallelismConfig& layout = config.parallelism;
+    const double again = config.activation_checkpoint.mode == "full" ? 4.0 / 3 : 1;
+    const double flops = (again * model_.useful.matmul + model_.useful.attention_causal) *
+                         static_cast<double>(config.training.global_batch_size);
+    const ProductRate& rate = profile_.rate(workload_of(config).numbers);
+    const double work = flops / (ranks_ * rate.peak * std::max(rate.product, rate.flash));
+    // ZB-H1 fills two thirds of what 1F1B waits.
+    const double fills =
+        layout.schedule == "ZBH1" ? 3.0 : static_cast<double>(layout.virtual_stages);
+    const double waits = (static_cast<double>(layout.pipeline) - 1) / fills;
+    return work * (1 + waits / static_cast<double>(microbatches(config)));
+  }
+
+  // Whether one that is known not to fit differs only by a smaller micro-batch or by computing
+  // more of it again.
+  bool is_larger_than_one_that_is_too_large(const RunConfig& config) const {
+    const auto found = too_large_.find(kind_of(config));
+    if (found == too_large_.end()) return false;
+    return std::any_of(found->second.begin(), found->second.end(), [&](const auto& other) {
+      return config.training.local_batch_size >= other.first && kept_of(config) >= other.second;
+    });
+  }
+
+  using Kind =
+      std::tuple<std::int64_t, bool, std::int64_t, std::string, std::int64_t, std::int64_t>;
+  static Kind kind_of(const RunConfig& config) {
+    const ParallelismConfig& p = config.parallelism;
+    return {p.tensor, p.sequence, p.pipeline, p.schedule, p.virtual_stages, p.zero};
+  }
+  // How much of a micro-batch waits for its backward, in order.
+  static int kept_of(const RunConfig& config) {
+    const std::string& mode = config.activation_checkpoint.mode;
+    return mode == "full" ? 0 : mode == "selective" ? 1 : 2;
+  }
+
+  void rank(const RunConfig& config) {
+    if (is_larger_than_one_that_is_too_large(config)) {
+      ++result_.left.too_large;
+      return;
+    }
+    // Of the first place, which holds the most micro-batches, with no more of them than it takes.
+    const double least = bytes_of(with_few_micro_batches(config), 0);
+    if (least > available_) {
+      too_large_[kind_of(config)].emplace_back(config.training.local_batch_size, kept_of(config));
+      return too_large(least);
+    }
+    StepEstimate estimate = estimate_step(workload_of(config), profile_);
+    if (estimate.seconds >= slowest_of_best()) {
+      ++result_.left.slower;
+      return;
+    }
+    double most = 0;
+    for (int place = 0; place < config.parallelism.pipeline; ++place) {
+      most = std::max(most, bytes_of(config, place));
+      if (most > available_) return too_large(most);
+    }
+    const auto at = std::upper_bound(
+        result_.best.begin(), result_.best.end(), estimate.seconds,
+        [](double seconds, const Ranked& other) { return seconds < other.estimate.seconds; });
+    result_.best.insert(at, Ranked{config, std::move(estimate), most});
+    if (result_.best.size() <= kBest) return;
+    result_.best.pop_back();
+    ++result_.left.slower;
+  }
+
+  double bytes_of(const RunConfig& config, int place) const {
+    return static_cast<double>(plan_place(config, device_, place).device_bytes);
+  }
+
+  // No schedule here has more than two rounds of the pipeline in flight.
+  static RunConfig with_few_micro_batches(const RunConfig& config) {
+    const std::int64_t few = 2 * config.parallelism.pipeline;
+    if (microbatches(config) <= few) return config;
+    RunConfig smaller = config;
+    smaller.training.rampup_batch_size.clear();
+    smaller.training.global_batch_size =
+        few * config.training.local_batch_size * data_ranks(config.parallelism);
+    return smaller;
+  }
+
+  void too_large(double bytes) {
+    ++result_.left.too_large;
+    const double missing = bytes - available_;
+    double& least = result_.left.least_missing;
+    least = least == 0 ? missing : std::min(least, missing);
+  }
+
+  double slowest_of_best() const {
+    return result_.best.size() < kBest ? std::numeric_limits<double>::infinity()
+                                       : result_.best.back().estimate.seconds;
+  }
+
+  const LoadedConfig& loaded_;
+  int ranks_;
+  const DeviceProfile& profile_;
+  Device device_;
+  double available_;
+  ModelPlan model_;
+  StateTheory theory_;
+  std::vector<Candidate> candidates_;
+  std::map<Kind, std::vector<std::pair<std::int64_t, int>>> too_large_;
+  SearchResult result_;
+};
+
+// Where the most of what it is slower by goes: "bubble +120 ms".
+std::string lacks(const StepEstimate& best, const StepEstimate& other) {
+  const TimeParts& a = best.parts;
+  const TimeParts& b = other.parts;
+  const std::array<std::pair<const char*, double>, 7> more{
+      {{"products", b.products - a.products},
+       {"attention", b.attention - a.attention},
+       {"memory-bound", b.streams - a.streams},
+       {"messages", b.messages - a.messages},
+       {"bubble", b.bubble - a.bubble},
+       {"gradients' sum", b.gradients - a.gradients},
+       {"optimizer", b.optimizer - a.optimizer}}};
+  const auto* most = std::max_element(
+      more.begin(), more.end(), [](const auto& x, const auto& y) { return x.second < y.second; });
+  if (most->second <= 0) return "";
+  return fmt::format("{} +{}", most->first, human_duration(most->second));
+}
+
+}  // namespace
+
+SearchResult search_layouts(const LoadedConfig& loaded, int ranks, const DeviceProfile& profile,
+                            Device device) {
+  return Search(loaded, ranks, profile, device).run();
+}
+
+std::string search_text(const SearchResult& result, double available) {
+  std::string text = fmt::format("{} layouts considered\n", result.considered);
+  for (std::size_t i = 0; i < result.best.size(); ++i) {
+    const Ranked& one = result.best[i];
+    text += fmt::format("{:>3}. {:>9}  {:>10}  {}; micro-batch {}, recompute {}", i + 1,
+                        human_duration(one.estimate.seconds),
+                        human_bytes(static_cast<std::uint64_t>(one.bytes)),
+                        layout_text(one.config.parallelism), one.config.training.local_batch_size,
+                        one.config.activation_checkpoint.mode);
+    if (i > 0) {
+      const std::string why = lacks(result.best.front().estimate, one.estimate);
+      text += fmt::format(" ({:+.1f} %{}{})",
+                          100 * (one.estimate.seconds / result.best.front().estimate.seconds - 1),
+                          why.empty() ? "" : ": ", why);
+    }
+    text += "\n";
+  }
+  const Left& left = result.left;
+  text += fmt::format("The others: {} break a rule of the config", left.not_valid);
+  if (left.too_large > 0) {
+    text += fmt::format("; {} do not fit into {} (the nearest lacks {})", left.too_large,
+                        human_bytes(static_cast<std::uint64_t>(available)),
+                        human_bytes(static_cast<std::uint64_t>(left.least_missing)));
+  }
+  if (left.bounded > 0) {
+    text += fmt::format(
+        "; {} could not be faster than these, however well their products and messages went",
+        left.bounded);
+  }
+  if (left.slower > 0) text += fmt::format("; {} are predicted to be slower", left.slower);
+  return text + ".\n";
+}
+
+}  // namespace trireme

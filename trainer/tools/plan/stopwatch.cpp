@@ -1,0 +1,69 @@
+#include "trainer/tools/plan/stopwatch.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <span>
+
+#include "model/tensor/host_tensor.h"
+
+namespace trireme {
+namespace {
+
+// Seconds of a spell; where ranks may share a core, several of the scheduler's time slices.
+constexpr double kSpellAlone = 0.008, kSpellOfMany = 0.016;
+using Spells = std::array<double, 3>;
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double spell_of(const Communicator& ranks) {
+  return ranks.size() > 1 ? kSpellOfMany : kSpellAlone;
+}
+
+double median(Spells spells) {
+  std::sort(spells.begin(), spells.end());
+  return spells[spells.size() / 2];
+}
+
+}  // namespace
+
+double Stopwatch::alone(const Work& work) {
+  work();
+  const double spell = spell_of(ranks_);
+  ranks_.barrier(stream_);
+  Spells done = {};  // in a second, of all ranks
+  for (double& in_spell : done) {
+    const double start = now();
+    int count = 0;
+    double passed = 0;
+    for (; passed < spell; passed = now() - start) {
+      work();
+      ++count;
+    }
+    in_spell = count / passed;
+  }
+  ranks_.all_reduce(stream_, host_tensor(std::span(done)), Reduce::kSum);
+  return ranks_.size() / median(done);
+}
+
+double Stopwatch::together(const Work& work) {
+  work();
+  const double start = now();
+  work();
+  double once[] = {now() - start};
+  ranks_.all_reduce(stream_, host_tensor(std::span(once)), Reduce::kMax);
+  const int count = static_cast<int>(std::clamp(spell_of(ranks_) / once[0], 1.0, 1000.0));
+  Spells spells = {};
+  for (double& spell : spells) {
+    ranks_.barrier(stream_);
+    const double begin = now();
+    for (int i = 0; i < count; ++i) work();
+    spell = (now() - begin) / count;
+  }
+  ranks_.all_reduce(stream_, host_tensor(std::span(spells)), Reduce::kSum);
+  return median(spells) / ranks_.size();
+}
+
+}  // namespace trireme

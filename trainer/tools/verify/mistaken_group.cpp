@@ -1,0 +1,151 @@
+#include "trainer/tools/verify/mistaken_group.h"
+
+#include <algorithm>
+
+#include "model/device/copy.h"
+#include "model/ops/elementwise.h"
+#include "trainer/tools/verify/elements.h"
+
+namespace trireme::verify {
+
+using ledger::Operation;
+
+bool MistakenGroup::is_one(const Stream& stream, Operation operation,
+                           std::optional<Reduce> reduce) {
+  const Calls& calls = options_.calls;
+  if (!stream.executes() || operation != calls.operation) return false;
+  const ledger::Progress now = ledger_.page().progress;
+  const auto place = [](const ledger::Progress& p) {
+    return std::tuple(p.step, p.phase, p.micro_batch, p.layer);
+  };
+  if (place(now) != place(counted_)) nth_ = 0;
+  counted_ = now;
+  const int nth = nth_++;
+  const bool strikes = now.phase == static_cast<std::uint32_t>(calls.phase) &&
+                       (calls.layer < 0 || calls.layer == now.layer) &&
+                       (calls.nth < 0 || calls.nth == nth) && now.step >= calls.from_step &&
+                       (!calls.reduce || calls.reduce == reduce);
+  if (strikes && options_.made) options_.made();
+  return strikes;
+}
+
+void MistakenGroup::scale(Stream& stream, Tensor tensor, double factor) const {
+  std::vector<float> values;
+  for (const double value : read_elements(stream, tensor)) {
+    values.push_back(static_cast<float>(value * factor));
+  }
+  write_elements(stream, tensor, values);
+}
+
+void MistakenGroup::all_reduce(Stream& stream, Tensor tensor, Reduce reduce) {
+  if (!is_one(stream, Operation::kAllReduce, reduce)) {
+    return right_->all_reduce(stream, tensor, reduce);
+  }
+  switch (options_.deed) {
+    case Deed::kSkip:
+      return;
+    case Deed::kTwice:
+      right_->all_reduce(stream, tensor, reduce);
+      return right_->all_reduce(stream, tensor, reduce);
+    case Deed::kMean:
+      right_->all_reduce(stream, tensor, reduce);
+      return scale(stream, tensor, 1.0 / size());
+    case Deed::kMore:
+      if (options_.more_before) options_.more(stream, tensor);
+      right_->all_reduce(stream, tensor, reduce);
+      if (!options_.more_before) options_.more(stream, tensor);
+      return;
+    default:
+      throw Error("no such mistake of a sum");
+  }
+}
+
+void MistakenGroup::all_gather(Stream& stream, Tensor whole, Tensor part) {
+  if (options_.deed == Deed::kOld && stream.executes()) {
+    right_->all_gather(stream, whole, part);
+    std::vector<std::byte>& old = old_[part.data];
+    const bool is_second = old_.size() > 1 && part.data == std::next(old_.begin())->first;
+    if (ledger_.page().progress.step <= 1) {
+      old.resize(whole.bytes());
+      copy_bytes(stream, old.data(), whole.data, old.size());
+      stream.synchronize();
+    } else if (is_second && is_one(stream, Operation::kAllGather)) {
+      copy_bytes(stream, whole.data, old.data(), old.size());
+      stream.synchronize();
+    }
+    return;
+  }
+  if (!is_one(stream, Operation::kAllGather)) return right_->all_gather(stream, whole, part);
+  const Tensor place = whole.slice(rank() * part.count(), part.count());
+  if (options_.deed == Deed::kSkip) {
+    if (place.data != part.data) copy_bytes(stream, place.data, part.data, part.bytes());
+    return;
+  }
+  require(options_.deed == Deed::kSwap, "no such mistake of a gather");
+  right_->all_gather(stream, whole, part);
+  const std::size_t bytes = part.bytes(), last = whole.bytes() - bytes;
+  std::vector<std::byte> all(whole.bytes());
+  copy_bytes(stream, all.data(), whole.data, all.size());
+  stream.synchronize();
+  std::swap_ranges(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(bytes),
+                   all.begin() + static_cast<std::ptrdiff_t>(last));
+  copy_bytes(stream, whole.data, all.data(), all.size());
+  stream.synchronize();
+}
+
+void MistakenGroup::reduce_scatter(Stream& stream, Tensor part, Tensor whole) {
+  if (!is_one(stream, Operation::kReduceScatter)) {
+    return right_->reduce_scatter(stream, part, whole);
+  }
+  if (options_.deed == Deed::kSkip) {
+    const Tensor place = whole.slice(rank() * part.count(), part.count());
+    if (place.data != part.data) copy_bytes(stream, part.data, place.data, part.bytes());
+    return;
+  }
+  right_->reduce_scatter(stream, part, whole);
+  scale(stream, part, options_.deed == Deed::kMean ? 1.0 / size() : size());
+}
+
+Transfer MistakenGroup::start_all_reduce(Stream& stream, Tensor tensor, Reduce reduce) {
+  if (options_.calls.operation != Operation::kAllReduce) {
+    return right_->start_all_reduce(stream, tensor, reduce);
+  }
+  all_reduce(stream, tensor, reduce);
+  return {};
+}
+
+Transfer MistakenGroup::start_all_gather(Stream& stream, Tensor whole, Tensor part) {
+  if (options_.calls.operation != Operation::kAllGather) {
+    return right_->start_all_gather(stream, whole, part);
+  }
+  all_gather(stream, whole, part);
+  return {};
+}
+
+Transfer MistakenGroup::start_reduce_scatter(Stream& stream, Tensor part, Tensor whole) {
+  if (options_.calls.operation != Operation::kReduceScatter) {
+    return right_->start_reduce_scatter(stream, part, whole);
+  }
+  reduce_scatter(stream, part, whole);
+  return {};
+}
+
+Transfer MistakenGroup::start_send(Stream& stream, Tensor tensor, int to) {
+  const bool repeats = options_.deed == Deed::kRepeat && stream.executes();
+  if (!repeats ||
+      ledger_.page().progress.phase != static_cast<std::uint32_t>(options_.calls.phase)) {
+    return right_->start_send(stream, tensor, to);
+  }
+  if (sent_in_ != ledger_.page().progress.step) {
+    sent_in_ = ledger_.page().progress.step;
+    sent_.resize(tensor.bytes());
+    copy_bytes(stream, sent_.data(), tensor.data, sent_.size());
+    stream.synchronize();
+  } else if (is_one(stream, Operation::kSend)) {
+    copy_bytes(stream, tensor.data, sent_.data(), sent_.size());
+    stream.synchronize();
+  }
+  return right_->start_send(stream, tensor, to);
+}
+
+}  // namespace trireme::verify

@@ -1,0 +1,98 @@
+#include "trainer/tools/verify/mistaken_updates.h"
+
+#include "trainer/engine/engine.h"
+#include "trainer/tools/verify/elements.h"
+#include "trainer/tools/verify/subject.h"
+
+namespace trireme::verify {
+namespace {
+
+bool is_last_stage(const Subject& subject) {
+  const Communicator& stages = *subject.groups().down;
+  return stages.size() > 1 && stages.rank() == stages.size() - 1;
+}
+
+// The loss is divided by one micro-batch more than there are before its gradients are taken.
+class ScaledLoss final : public Mistake {
+ public:
+  void in_first_weights(const Subject& subject) override {
+    const auto count = static_cast<double>(subject.engine().spec().micro_batches);
+    if (count < 2) return;
+    subject.engine().scale_loss(subject.loss_scale() * (count - 1) / count);
+    note_made();
+  }
+};
+
+// The second data rank's slice of a step begins one sample too late.
+class ShiftedSlice final : public Mistake {
+ public:
+  std::uint64_t in_first_sample(const Subject& subject, std::uint64_t first) override {
+    if (subject.groups().data->rank() != 1) return first;
+    note_made();
+    return first + 1;
+  }
+};
+
+class HalvedClip final : public Mistake {
+ public:
+  void in_spec(EngineSpec& spec, const ParallelismConfig& /*layout*/) override {
+    if (spec.optimizer.max_norm == 0) return;
+    spec.optimizer.max_norm /= 2;
+    note_made();
+  }
+};
+
+// An optimizer whose state is sharded does not decay.
+class LostDecay final : public Mistake {
+ public:
+  void in_spec(EngineSpec& spec, const ParallelismConfig& layout) override {
+    if (layout.data_shard == 1 || spec.optimizer.rule.weight_decay == 0) return;
+    spec.optimizer.rule.weight_decay = 0;
+    note_made();
+  }
+};
+
+// The last stage's learning rate is half the others'.
+class SlowStage final : public Mistake {
+ public:
+  double in_learning_rate(const Subject& subject, double rate) override {
+    if (!is_last_stage(subject)) return rate;
+    note_made();
+    return rate / 2;
+  }
+};
+
+// The last stage's copy of a table that the head shares with the embedding stays as it was.
+class StaleTiedTable final : public Mistake {
+ public:
+  void in_weights(const Subject& subject) override {
+    if (!is_last_stage(subject)) return;
+    const auto seed = static_cast<std::uint64_t>(subject.config().job.seed);
+    for (const ParamStore::Owned& owned : subject.engine().params().owned()) {
+      const ParamSpec& spec = owned.param->spec;
+      if (spec.name != Engine::kEmbedding) continue;
+      for_each_stretch(*owned.param, owned.first, owned.count,
+                       [&](std::int64_t here, std::int64_t logical, std::int64_t count) {
+                         std::vector<float> values(static_cast<std::size_t>(count));
+                         fill_initial(spec, seed, logical, values);
+                         write_elements(subject.stream(), owned.master.slice(here, count), values);
+                       });
+      note_made();
+    }
+  }
+};
+
+template <class SomeMistake>
+std::unique_ptr<Mistake> planted() {
+  return std::make_unique<SomeMistake>();
+}
+
+}  // namespace
+
+std::map<std::string, std::function<std::unique_ptr<Mistake>()>> update_mistakes() {
+  return {{"scaled-loss", planted<ScaledLoss>}, {"shifted-slice", planted<ShiftedSlice>},
+          {"halved-clip", planted<HalvedClip>}, {"lost-decay", planted<LostDecay>},
+          {"slow-stage", planted<SlowStage>},   {"stale-tied-table", planted<StaleTiedTable>}};
+}
+
+}  // namespace trireme::verify

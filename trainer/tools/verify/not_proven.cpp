@@ -1,0 +1,35 @@
+#include "trainer/tools/verify/not_proven.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace trireme::verify {
+
+std::vector<std::string> not_proven(const RunConfig& config,
+                                    const std::vector<StepFinding>& steps) {
+  std::vector<std::string> all;
+  double largest = 0;
+  for (const StepFinding& step : steps) largest = std::max(largest, step.grad_norm.expected);
+  const double limit = config.training.max_norm;
+  if (limit > 0 && largest <= limit) {
+    all.push_back(
+        fmt::format("clipping: no norm was above training.max_norm = {:.6g} (the largest "
+                    "was {:.3g}: a lower limit tries it)",
+                    limit, largest));
+  }
+  if (config.optimizer.weight_decay == 0) {
+    all.emplace_back("weight decay: optimizer.weight_decay is 0");
+  }
+  if (microbatches(config) == 1) {
+    all.emplace_back(
+        "sums over micro-batches: each data rank has one in a step (a larger "
+        "training.global_batch_size tries them)");
+  }
+  if (config.training.dtype == "float16") {
+    all.emplace_back("skipped steps: float16's loss scale stays the same here");
+  }
+  return all;
+}
+
+}  // namespace trireme::verify

@@ -1,0 +1,77 @@
+#include "trainer/tools/verify/subject.h"
+
+#include <vector>
+
+#include "checkpoint/team.h"
+#include "model/params/init.h"
+#include "trainer/engine/engine_spec.h"
+#include "trainer/engine/fit.h"
+#include "trainer/engine/rank_groups.h"
+#include "trainer/tools/verify/elements.h"
+#include "trainer/tools/verify/mistake.h"
+
+namespace trireme::verify {
+namespace {
+
+// Within float16's range for the gradients of a first step.
+constexpr double kFloat16Scale = 1024;
+
+constexpr double kOff = 0.05;  // standard deviation of what is added to ones and zeros
+
+}  // namespace
+
+void fill_initial(const ParamSpec& spec, std::uint64_t seed, std::int64_t first,
+                  std::span<float> values) {
+  const auto at = static_cast<std::uint64_t>(first);
+  ElementInit(spec.init, spec.init_scale, seed, spec.name).fill(at, values);
+  if (spec.init == Init::kNormal) return;
+  std::vector<float> off(values.size());
+  ElementInit(Init::kNormal, kOff, seed, "verify/" + spec.name).fill(at, off);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] += off[i];
+}
+
+Subject::Parts::Parts(const EngineSpec& spec, const RankGroups& groups, Device device,
+                      const EnginePlan& made)
+    : plan(made),
+      stream(device),
+      arenas(plan.memory, device),
+      engine(spec, groups, stream, arenas) {}
+
+Subject::Subject(const RunConfig& config, World& world, Device device, Mistake* mistake)
+    : config_(config),
+      ranks_(static_cast<int>(world_size(config.parallelism))),
+      groups_(groups_of_first(ranks_, world, config.parallelism, config.model)),
+      loss_scale_(config.training.dtype == "float16" ? kFloat16Scale : 1) {
+  if (world.rank() >= ranks_) return;
+  if (mistake) mistake->make_in(groups_);
+  EngineSpec spec = engine_spec(config_);
+  if (mistake) mistake->in_spec(spec, config_.parallelism);
+  EnginePlan plan;
+  checkpoint::Team(*groups_.all).together([&] {
+    plan = plan_engine(spec, groups_, device);
+    const int on_device = world.ranks_on_device();
+    require_fit(config_, device, plan.memory, available_memory(device, on_device));
+    return std::string();
+  });
+  parts_ = std::make_unique<Parts>(spec, groups_, device, plan);
+  engine().scale_loss(loss_scale_);
+}
+
+void Subject::begin() const {
+  const auto seed = static_cast<std::uint64_t>(config_.job.seed);
+  engine().initialize(seed);
+  for (const ParamStore::Owned& owned : engine().params().owned()) {
+    const ParamSpec& spec = owned.param->spec;
+    if (spec.init == Init::kNormal) continue;
+    for_each_stretch(*owned.param, owned.first, owned.count,
+                     [&](std::int64_t here, std::int64_t logical, std::int64_t count) {
+                       std::vector<float> values(static_cast<std::size_t>(count));
+                       fill_initial(spec, seed, logical, values);
+                       write_elements(stream(), owned.master.slice(here, count), values);
+                     });
+  }
+  engine().publish_masters();
+  engine().finish_publishing();
+}
+
+}  // namespace trireme::verify

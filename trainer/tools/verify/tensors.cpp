@@ -1,0 +1,108 @@
+#include "trainer/tools/verify/tensors.h"
+
+#include <string_view>
+
+namespace trireme::verify {
+namespace {
+
+std::int64_t rows_of_part(std::string_view name, const ModelConfig& model) {
+  for (const std::string_view part : {".q.", ".k.", ".v."}) {
+    if (name.find(part) != std::string_view::npos) return model.head_dim;
+  }
+  return 0;
+}
+
+}  // namespace
+
+Tensors::Tensors(const ParamStore& whole, const ModelConfig& model) {
+  std::size_t weights = 0;
+  for (const Weight& weight : whole.weights()) {
+    for (const Param& param : weight.parts) {
+      const auto& [name, shape] = std::pair(param.spec.name, param.spec.shape);
+      by_name_.emplace(name, entries_.size());
+      entries_.push_back({name, shape, elements_, weights, rows_of_part(name, model)});
+      elements_ += shape.count();
+    }
+    ++weights;
+  }
+}
+
+const char* name_of(Quantity quantity) {
+  switch (quantity) {
+    case Quantity::kGradient:
+      return "gradient";
+    case Quantity::kMaster:
+      return "weight";
+    case Quantity::kValue:
+      return "weight as the layers read it";
+    case Quantity::kMoment:
+      return "moment";
+  }
+  return "";
+}
+
+std::vector<Held> held_by(const Subject& subject, const Tensors& tensors, Quantity quantity,
+                          const std::string& moment) {
+  const ParamStore& params = subject.engine().params();
+  const RankGroups& groups = subject.groups();
+  const bool first_replica = groups.replicate->rank() == 0;
+  std::vector<Held> all;
+  if (quantity == Quantity::kMoment) {
+    for (const ShardedOptimizer::State& state : subject.engine().optimizer().states()) {
+      if (state.name != moment) continue;
+      for (const auto& [owned, at] : state.parts) {
+        if (owned->count == 0) continue;
+        all.push_back({tensors.index(owned->param->spec.name), owned->param, owned->first,
+                       state.flat.slice(at, owned->count),
+                       owned->param->counted() && first_replica});
+      }
+    }
+    return all;
+  }
+  if (quantity != Quantity::kValue) {
+    for (const ParamStore::Owned& owned : params.owned()) {
+      if (owned.count == 0) continue;
+      all.push_back({tensors.index(owned.param->spec.name), owned.param, owned.first,
+                     quantity == Quantity::kGradient ? owned.grad : owned.master,
+                     owned.param->counted() && first_replica});
+    }
+    return all;
+  }
+  if (params.sharing().values) return all;
+  for (const Weight& weight : params.weights()) {
+    for (const Param& param : weight.parts) {
+      const std::int64_t count = param.box.extent.count();
+      if (count == 0) continue;
+      all.push_back({tensors.index(param.spec.name), &param, 0, param.value.reshaped({count}),
+                     param.counted() && first_replica && groups.shard->rank() == 0});
+    }
+  }
+  return all;
+}
+
+std::vector<Held> not_owned_by(const Subject& subject, const Tensors& tensors) {
+  const ParamStore& params = subject.engine().params();
+  std::vector<Held> all;
+  if (params.sharing().gradients) return all;
+  for (const Weight& weight : params.weights()) {
+    for (const Param& param : weight.parts) {
+      const Tensor grad = params.grads().slice(param.offset, param.box.extent.count());
+      std::int64_t from = 0;
+      const auto add_until = [&](std::int64_t end) {
+        if (end > from) {
+          all.push_back(
+              {tensors.index(param.spec.name), &param, from, grad.slice(from, end - from), false});
+        }
+      };
+      for (const ParamStore::Owned& owned : params.owned()) {
+        if (owned.param != &param) continue;
+        add_until(owned.first);
+        from = owned.first + owned.count;
+      }
+      add_until(grad.count());
+    }
+  }
+  return all;
+}
+
+}  // namespace trireme::verify

@@ -1,0 +1,210 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "model/tensor/host_tensor.h"
+#include "trainer/tools/verify/elements.h"
+#include "trainer/tools/verify/ratio.h"
+#include "trainer/tools/verify/verification.h"
+
+namespace trireme::verify {
+namespace {
+
+// Patterns are looked for in numbers with roundings, also where the sums promise none.
+constexpr double kOfPatterns = 1e-5, kLossOfPatterns = 1e-6;
+
+// More would cost too many backwards, and prove little.
+constexpr std::int64_t kMostMicroBatches = 32;
+
+// What adds to the stream of activations, in order: "layers.0.attention", with the matrix and the
+// bias that make it.
+struct Branch {
+  std::string name;
+  std::vector<std::string> tensors;
+};
+
+std::vector<Branch> branches_of(const Tensors& tensors) {
+  std::vector<Branch> branches;
+  for (const Tensors::Entry& entry : tensors.entries()) {
+    for (const std::string_view last : {".o.", ".down."}) {
+      const std::size_t at = entry.name.find(last);
+      if (at == std::string::npos) continue;
+      const std::string name = entry.name.substr(0, at);
+      if (branches.empty() || branches.back().name != name) branches.push_back({name, {}});
+      branches.back().tensors.push_back(entry.name);
+    }
+  }
+  return branches;
+}
+
+void silence(const Subject& subject, const std::vector<Branch>& branches, std::size_t first) {
+  if (!subject.takes_part()) return;
+  for (const ParamStore::Owned& owned : subject.engine().params().owned()) {
+    for (std::size_t i = first; i < branches.size(); ++i) {
+      const std::vector<std::string>& names = branches[i].tensors;
+      if (std::find(names.begin(), names.end(), owned.param->spec.name) == names.end()) continue;
+      write_elements(subject.stream(), owned.master,
+                     std::vector<float>(static_cast<std::size_t>(owned.count)));
+    }
+  }
+  subject.engine().publish_masters();
+  subject.engine().finish_publishing();
+}
+
+// Sums of squares that come from norms in float32.
+bool about(double a, double b, double of_all) {
+  return std::fabs(a - b) <= 1e-3 * std::fabs(b) + 2e-6 * of_all;
+}
+
+}  // namespace
+
+Cause Verification::cause_of_gradients(const std::vector<TensorResult>& results, std::int64_t step,
+                                       const Pair& loss, Difference& difference) {
+  std::size_t first = results.size(), last = 0;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (!results[i].differs()) continue;
+    first = std::min(first, i);
+    last = i;
+  }
+  difference.origin = tensors_[last].name;
+  if (const auto ratio = ratio_of_all(results)) {
+    const double precision = std::max(roundings_.ratio / 3, 1e-3);
+    if (auto cause = cause_of_ratio(*ratio, sampling_.sharing(), precision)) return *cause;
+  }
+  const bool loss_differs = !(loss.relative() <= tolerances_.loss);
+  std::vector<Evidence> evidence;
+  for (const std::size_t tensor : {last, first}) {
+    const double tolerance = std::max(tolerances_.gradient, kOfPatterns) * results[tensor].scale;
+    evidence.push_back(sampling_.evidence(tensor, Quantity::kGradient, tolerance));
+  }
+  evidence[0].by_micro_batch = by_micro_batch(last, step);
+  evidence[1].by_micro_batch = by_micro_batch(first, step);
+  std::optional<Cause> cause;
+  for (const Evidence& of_one : evidence) {
+    if (cause) break;
+    cause = cause_of_gradient(of_one);
+    if (cause) cause->text = fmt::format("{}: {}", of_one.tensor, cause->text);
+  }
+  if (!cause && step > 1) {
+    cause = {"late",
+             fmt::format("step {} was equal, its weights too: what one step leaves to the next is "
+                         "not, such as weights that were gathered before their update",
+                         step - 1)};
+  }
+  if (!cause && loss_differs) {
+    cause = {
+        "forward",
+        fmt::format("the loss is another too, {:.6g} times as large: the forward goes wrong in {}",
+                    loss.value / loss.expected, part_of_forward(step))};
+  }
+  if (!cause) {
+    cause = {"backward", fmt::format("the loss is right: the backward goes wrong at {}, and what "
+                                     "comes after it in the backward with it",
+                                     difference.origin)};
+  }
+  return *cause;
+}
+
+// The factor by which all gradients are off, where it is one.
+std::optional<double> Verification::ratio_of_all(const std::vector<TensorResult>& results) const {
+  double cross = 0, squares = 0;
+  for (const TensorResult& one : results) {
+    cross += one.cross;
+    squares += one.expected_squares;
+  }
+  if (squares == 0) return std::nullopt;
+  const double ratio = cross / squares;
+  for (const TensorResult& one : results) {
+    if (!(std::fabs(one.ratio() - ratio) <= roundings_.ratio)) return std::nullopt;
+  }
+  return ratio;
+}
+
+// The reference's gradients of one micro-batch after the other; they take the place of the step's.
+std::vector<std::vector<double>> Verification::by_micro_batch(std::size_t tensor,
+                                                              std::int64_t step) {
+  const std::int64_t count = microbatches(of_.reference) * data_ranks(of_.reference.parallelism);
+  std::vector<std::vector<double>> terms;
+  if (count > kMostMicroBatches) return terms;
+  for (std::int64_t number = 0; number < count; ++number) {
+    if (reference_.takes_part()) {
+      const std::int64_t valid = samples_.fill(reference_, step, number).valid;
+      reference_.engine().gradients(valid, step);
+    }
+    terms.push_back(sampling_.expected(tensor, Quantity::kGradient));
+  }
+  return terms;
+}
+
+// Both layouts are tried with the later branches silent, from all of them on: the first that makes
+// the losses differ when it is heard is where they part. The weights are lost.
+std::string Verification::part_of_forward(std::int64_t step) {
+  const std::vector<Branch> branches = branches_of(tensors_);
+  const auto differs = [&](std::size_t heard) {
+    for (const Subject* subject : {&subject_, &reference_}) {
+      if (!subject->takes_part()) continue;
+      subject->begin();
+      silence(*subject, branches, heard);
+    }
+    const double loss = gradients(subject_, step, /*mistaken=*/true);
+    const Pair pair = both(loss, gradients(reference_, step, /*mistaken=*/false));
+    return !(pair.relative() <= std::max(tolerances_.loss, kLossOfPatterns));
+  };
+  if (differs(0)) return "the embedding, the loss, or what one stage hands on to the next";
+  std::size_t equal = 0, different = branches.size();
+  while (different - equal > 1) {
+    const std::size_t middle = (equal + different) / 2;
+    (differs(middle) ? different : equal) = middle;
+  }
+  return branches[equal].name;
+}
+
+// 1 for parameters that several ranks of the subject hold the same part of.
+std::vector<double> Verification::held_by_several() const {
+  std::vector<double> several(tensors_.size());
+  if (subject_.takes_part()) {
+    for (const Weight& weight : subject_.engine().params().weights()) {
+      for (const Param& param : weight.parts) {
+        if (param.spec.cut.replica.count > 1) several[tensors_.index(param.spec.name)] = 1;
+      }
+    }
+  }
+  Stream stream;
+  ranks_->all_reduce(stream, host_tensor(std::span(several)), Reduce::kMax);
+  return several;
+}
+
+Cause Verification::cause_of_norm(const Pair& norm, const std::vector<double>& norms) const {
+  const std::vector<double> several = held_by_several();
+  double of_several = 0;
+  for (std::size_t i = 0; i < several.size(); ++i) {
+    of_several += several[i] * gradients_[i].squares;
+  }
+  const double squares = norm.value * norm.value, expected = norm.expected * norm.expected;
+  const auto copies = static_cast<double>(of_.subject.parallelism.tensor);
+  if (copies > 1 && of_several > 0 &&
+      about(squares - expected, (copies - 1) * of_several, expected)) {
+    return {"counted-twice",
+            fmt::format("the squares of what all {:.0f} tensor ranks hold the same are counted "
+                        "{:.0f} times: norms' gains, biases, key-value heads that are shared",
+                        copies, copies)};
+  }
+  double sum = 0;
+  for (const double one : norms) sum += one * one;
+  const double replicas = static_cast<double>(of_.subject.parallelism.data_replicate);
+  for (const double times :
+       {1.0, replicas, static_cast<double>(data_ranks(of_.subject.parallelism))}) {
+    if (norms.size() > 1 && about(sum / times, expected, expected)) {
+      return {"missing-sum",
+              "each rank has the norm of its own part: the sum over the ranks that "
+              "hold the model together is missing"};
+    }
+  }
+  return {"norm", fmt::format("every gradient is right: the squares are added up otherwise ({:.6g} "
+                              "times as large)",
+                              squares / expected)};
+}
+
+}  // namespace trireme::verify
