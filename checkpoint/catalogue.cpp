@@ -94,10 +94,10 @@ void check_match(const Manifest& manifest, std::span<const Piece> wanted, Match 
                  const std::string& where) {
   std::map<std::string, const Piece*> asked;
   for (const Piece& piece : wanted) asked.emplace(piece.tensor, &piece);
-  Complaints missing("tensors that it lacks");
-  Complaints extra("tensors that this model lacks");
-  Complaints shapes("tensors of another shape");
-  Complaints dtypes("tensors of another dtype");
+  Complaints missing("missing tensors");
+  Complaints extra("unexpected tensors");
+  Complaints shapes("tensors with a different shape");
+  Complaints dtypes("tensors with a different dtype");
   for (const auto& [name, piece] : asked) {
     require(inside(piece->box, piece->shape), name, ": a wanted piece is not in the shape ",
             piece->shape);
@@ -118,7 +118,7 @@ void check_match(const Manifest& manifest, std::span<const Piece> wanted, Match 
   }
   const std::string all = missing.text() + extra.text() + shapes.text() + dtypes.text();
   if (!all.empty()) {
-    throw MismatchError(say(where, " holds the state of another model or optimizer:", all));
+    throw MismatchError(say(where, " has the state of a different model or optimizer:", all));
   }
 }
 

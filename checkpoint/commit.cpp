@@ -124,8 +124,8 @@ void check_space(const fs::path& folder, std::uint64_t bytes) {
   const std::uint64_t wanted = bytes + bytes / 20;
   if (free >= wanted) return;
   constexpr double kMebi = 1 << 20;
-  throw EnvironmentError(say("no room for a checkpoint in ", folder.string(), ": it needs ",
-                             static_cast<double>(wanted) / kMebi, " MiB, ",
+  throw EnvironmentError(say("not enough space for a checkpoint in ", folder.string(),
+                             ": it needs ", static_cast<double>(wanted) / kMebi, " MiB, ",
                              static_cast<double>(free) / kMebi, " MiB are free"));
 }
 

@@ -121,8 +121,8 @@ Locked lock(int descriptor, const fs::path& path, double term_s) {
     if (since(begun) > patience) return Locked::kByAnother;
     if (!told && since(begun) > kTellAfterS) {
       told = true;
-      log_info("{}: waiting up to {:.0f} s for the end of what was {}", path.parent_path().string(),
-               patience, holder->words());
+      log_info("{}: waiting up to {:.0f} s for the processes of {} to end",
+               path.parent_path().string(), patience, holder->words());
     }
   }
 }
@@ -135,7 +135,7 @@ bool is_dead(const LeaseHolder& holder, const fs::path& path, const Lease::Job& 
   const double age = static_cast<double>(file_system_now_ns(path) - stamp) * 1e-9;
   const double patience =
       holder.term_s * (age > kTermsOldIsDead * holder.term_s ? kLookAtOldTerms : kTermsUntilDead);
-  log_info("{} was held by {}; looking for {:.1f} s whether it still renews its lease",
+  log_info("{} was held by {}; checking for {:.1f} s whether its lease is still renewed",
            path.parent_path().string(), holder.words(), patience);
   for (const Clock::time_point begun = Clock::now(); since(begun) < patience;) {
     std::this_thread::sleep_for(kPoll);
@@ -187,7 +187,7 @@ Lease::Lease(const fs::path& run_dir, double term_s, const Job& job, Renewal ren
     if (locked == Locked::kByAnother || (holder && !is_dead(*holder, path_, job))) {
       throw CheckpointError(say(run_dir.string(), " is being written by ",
                                 holder ? holder->words() : "another process",
-                                ". Wait for it, end it, or choose another job.dump_folder"));
+                                ". Wait for it, stop it, or choose another job.dump_folder"));
     }
     if (!is_at(file.get(), path_)) continue;  // its holder removed it between our open and lock
     if (!take_place_of(file.get(), holder ? holder->incarnation : 0)) continue;
@@ -214,7 +214,7 @@ std::unique_ptr<Lease> Lease::join(const fs::path& run_dir, const std::string& t
     throw CheckpointError(say(run_dir.string(),
                               ": the supervisor that started this process has lost "
                               "its lease",
-                              holder ? " to " + holder->words() : "", "; nothing is written"));
+                              holder ? " to " + holder->words() : "", "; nothing was written"));
   }
   lease->token_ = token;
   lease->incarnation_ = holder->incarnation;
@@ -245,7 +245,7 @@ bool Lease::take_place_of(int old, std::int64_t incarnation) {
 void Lease::begin_next() {
   if (held() && take_place_of(descriptor_, incarnation_)) return;
   throw CheckpointError(say(path_.parent_path().string(), ": the lease of this run is lost: ",
-                            "LEASE.json was removed or belongs to another run now"));
+                            "LEASE.json was removed or now belongs to another run"));
 }
 
 void Lease::renew() {

@@ -19,7 +19,7 @@ bool verified(const Summary& summary, const std::string& run, std::set<std::int6
 
 std::vector<std::int64_t> prune(const std::vector<Summary>& checkpoints, const std::string& run,
                                 const Retention& retention, std::set<std::int64_t>& good) {
-  require(retention.keep_latest >= 2, "at least two checkpoints are kept");
+  require(retention.keep_latest >= 2, "at least two checkpoints must be kept");
   int counted = 0;
   std::vector<const Summary*> surplus;
   for (const Summary& summary : checkpoints) {

@@ -40,7 +40,7 @@ Statistics statistics_of(const std::filesystem::path& folder, const std::string&
   const Manifest manifest = read_manifest(folder);
   const StoredTensor* stored = manifest.find(tensor);
   if (!stored) {
-    throw CheckpointError(say(folder.string(), " holds no tensor \"", tensor,
+    throw CheckpointError(say(folder.string(), " has no tensor \"", tensor,
                               "\"; `trireme checkpoint show` lists them"));
   }
   ShardFiles files(folder, manifest);

@@ -99,7 +99,7 @@ void Store::require_lease() const {
   require(lease_ != nullptr, "only the holder of a lease may write ", run_dir_.string());
   if (lease_->held()) return;
   throw CheckpointError(say(run_dir_.string(), ": this process has lost its lease: LEASE.json ",
-                            "was removed or belongs to another run now"));
+                            "was removed or now belongs to another run"));
 }
 
 Store::Commit Store::begin(std::int64_t step, const Division& division) {
@@ -281,7 +281,7 @@ Loaded Store::load_step(std::int64_t step, std::span<const Piece> wanted, Match 
     if (found == step) return load(from, wanted, of_all, match);
     there += say(there.empty() ? "" : ", ", found);
   }
-  throw CheckpointError(say("there is no checkpoint of step ", step, " in ", folder().string(),
+  throw CheckpointError(say("no checkpoint of step ", step, " in ", folder().string(),
                             there.empty() ? ": it is empty" : ", there are " + there));
 }
 
@@ -326,7 +326,7 @@ fs::path newest_checkpoint(const fs::path& run_or_checkpoint) {
   }
   throw CheckpointError(
       say(run_or_checkpoint.string(),
-          reasons.empty() ? " holds no checkpoint" : ": no checkpoint is good:", table(reasons)));
+          reasons.empty() ? " has no checkpoint" : ": no checkpoint is good:", table(reasons)));
 }
 
 Loaded load_from(const fs::path& run_or_checkpoint, std::span<const Piece> wanted, Match match) {

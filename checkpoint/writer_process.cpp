@@ -149,7 +149,7 @@ std::string WriterProcess::result() {
   busy_ = false;
   if (died_) {
     end();
-    throw EnvironmentError(say(kWriter, " died over it"));
+    throw EnvironmentError(say(kWriter, " ended abnormally while writing it"));
   }
   return result_of(answer_.substr(sizeof(std::uint64_t)));
 }

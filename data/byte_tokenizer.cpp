@@ -27,7 +27,7 @@ std::string ByteTokenizer::decode(std::span<const std::int32_t> ids) const {
   text.reserve(ids.size());
   for (const std::int32_t id : ids) {
     if (id < 0 || id >= vocab_size()) {
-      throw DataError(say("the id ", id, " is beyond the bytes tokenizer's 257"));
+      throw DataError(say("the id ", id, " is outside the bytes tokenizer's vocabulary of 257"));
     }
     if (id < 256) text += static_cast<char>(id);
   }

@@ -23,15 +23,14 @@ MappedFile map_index(const std::filesystem::path& path) {
   std::error_code why;
   const std::filesystem::path index = with(path, ".index"), loss = with(path, ".loss");
   if (std::filesystem::exists(loss, why)) {
-    throw DataError(say(loss.string(),
-                        ": says which tokens to learn, and this reader trains on "
-                        "all: remove it if that is meant"));
+    throw DataError(
+        say(loss.string(),
+            ": is a loss mask, which is not supported; remove it to train on all tokens"));
   }
   if (!std::filesystem::exists(index, why)) {
-    throw DataError(say(index.string(),
-                        ": there is no such file, without which it is not known "
-                        "how wide the tokens are: copy it from where datatrove "
-                        "wrote it"));
+    throw DataError(
+        say(index.string(),
+            ": no such file; it gives the token size: copy it from where datatrove wrote it"));
   }
   return map_tokens(index);
 }

@@ -49,13 +49,11 @@ std::optional<std::uint64_t> verify_files(const std::filesystem::path& prefix) {
     if (!sidecar.is_object() || !sidecar.contains(key)) return std::nullopt;
     const std::string found = hex(file_hash(path));
     if (sidecar[key] != found) {
-      throw DataError(
-          say(path.string(),
-              ": its bytes are not those that were tokenized: their hash "
-              "is ",
-              found, ", ", sidecar_path(prefix).string(), " has ", sidecar[key].dump(),
-              ". Copy the file again, or run trireme tokenize again; of files that another program "
-              "has written since, remove the .json"));
+      throw DataError(say(path.string(),
+                          ": differs from the file that trireme tokenize wrote: its hash is ",
+                          found, ", ", sidecar_path(prefix).string(), " has ", sidecar[key].dump(),
+                          ". Copy the file again or run trireme tokenize again; if another program "
+                          "wrote it on purpose, remove the .json file"));
     }
     bytes += std::filesystem::file_size(path);
   }

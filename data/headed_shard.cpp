@@ -35,7 +35,7 @@ HeadedShard::HeadedShard(std::span<const std::byte> image, const std::string& na
 void HeadedShard::open() {
   if (image_.size() < kShardHeaderBytes) {
     refuse(name(),
-           say("is cut off: ", image_.size(), " bytes, the header alone has ", kShardHeaderBytes),
+           say("is cut off: ", image_.size(), " bytes, but the header needs ", kShardHeaderBytes),
            kCopyAgain);
   }
   if (std::memcmp(image_.data(), kLlmq.data(), kLlmq.size()) == 0) return open_llmq();
@@ -46,7 +46,7 @@ void HeadedShard::open_llmc() {
   format_ = "llm.c";
   const std::int32_t magic = number(image_, 0), version = number(image_, 1);
   if (magic == kLlmcChoices) {
-    refuse(name(), "holds questions with choices, no text", "give a token file of llm.c");
+    refuse(name(), "holds multiple-choice questions, not text", "give a token file of llm.c");
   }
   const bool gpt2 = magic == kLlmcGpt2;
   if (!gpt2 && magic != kLlmcLlama3) {
@@ -70,7 +70,8 @@ void HeadedShard::open_llmq() {
   }
   if (bytes != 4) refuse(name(), say("has ", bytes, " bytes a token"), "LLM.Q's have 4");
   if (version == 2 && number(image_, 6) != 0) {
-    refuse(name(), "has a mask of tokens to learn", "write it without: this reader trains on all");
+    refuse(name(), "has a loss mask, which is not supported",
+           "write it without the mask to train on all tokens");
   }
   take(number(image_, 4), TokenType::kI32);
 }
@@ -80,7 +81,7 @@ void HeadedShard::take(std::int64_t tokens, TokenType type) {
   if (tokens < 0 || room / size_of(type) != static_cast<std::size_t>(tokens) ||
       room % size_of(type) != 0) {
     refuse(name(),
-           say("has ", room, " bytes after its header, which announces ", tokens, " tokens of ",
+           say("has ", room, " bytes after its header, but the header says ", tokens, " tokens of ",
                size_of(type), " bytes"),
            kCopyAgain);
   }

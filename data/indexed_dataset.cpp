@@ -57,7 +57,7 @@ void IndexedDataset::check_header() {
   }
   if (index_.size() < kIndexHeaderBytes) {
     refuse(file,
-           say("is cut off: ", index_.size(), " bytes, the header alone has ", kIndexHeaderBytes),
+           say("is cut off: ", index_.size(), " bytes, but the header needs ", kIndexHeaderBytes),
            kTokenizeAgain);
   }
   const auto version = load<std::uint64_t>(index_.data() + 9);
@@ -80,12 +80,12 @@ void IndexedDataset::check_header() {
   if (!fits) {
     refuse(file,
            say("is cut off: ", index_.size(), " bytes cannot hold the ", sequences,
-               " sequences and ", bounds, " document bounds it announces"),
+               " sequences and ", bounds, " document bounds that its header says"),
            kTokenizeAgain);
   }
   const std::uint64_t left = room - 12 * sequences - 8 * bounds;
   if (left != 0 && left == sequences) {
-    refuse(file, "has a mode per sequence (a multimodal dataset)", "give a dataset of text");
+    refuse(file, "is a multimodal dataset (it has a mode per sequence)", "give a dataset of text");
   }
   if (left != 0) {
     refuse(file, say("has ", left, " bytes more than its ", sequences, " sequences need"),
@@ -112,12 +112,12 @@ void IndexedDataset::check_arrays() const {
     if (pointer != end) {
       refuse(
           file,
-          say("sequence ", s, " begins at byte ", pointer, ", but the one before it ends at ", end),
-          "sequences must lie end to end; " + std::string(kTokenizeAgain));
+          say("sequence ", s, " begins at byte ", pointer, ", but the previous one ends at ", end),
+          "sequences must be contiguous; " + std::string(kTokenizeAgain));
     }
     if (length > (bytes - end) / size) {
       refuse(token_file(),
-             say("is cut off: it has ", bytes, " bytes, and sequence ", s, " goes on to byte ",
+             say("is truncated: it has ", bytes, " bytes, and sequence ", s, " ends at byte ",
                  end + length * size),
              "copy the file again, or " + std::string(kTokenizeAgain));
     }
@@ -133,9 +133,10 @@ void IndexedDataset::check_arrays() const {
   for (std::int64_t d = 0; d <= documents_; ++d) {
     const std::int64_t bound = document_first_sequence(d);
     if ((d == 0 && bound != 0) || bound < before || bound > sequences_) {
-      refuse(file,
-             say("document bound ", d, " is ", bound, "; bounds must climb from 0 to ", sequences_),
-             kTokenizeAgain);
+      refuse(
+          file,
+          say("document bound ", d, " is ", bound, "; bounds must ascend from 0 to ", sequences_),
+          kTokenizeAgain);
     }
     before = bound;
   }

@@ -44,7 +44,8 @@ File take_for_appending(const std::filesystem::path& path) {
 
 void cut_to(File& file, std::uint64_t size) {
   if (file.size() < size || ::ftruncate(file.descriptor(), static_cast<off_t>(size)) != 0) {
-    throw EnvironmentError(say(file.path().string(), ": has not the ", size, " bytes it had"));
+    throw EnvironmentError(
+        say(file.path().string(), ": no longer has the ", size, " bytes it had"));
   }
 }
 

@@ -51,7 +51,7 @@ void add_file(const fs::path& path, Found& found) {
     }
     found.inputs.files.push_back(std::move(file));
   } catch (const EnvironmentError& error) {
-    throw DataError(say(error.what(), "; leave it out or make it readable"));
+    throw DataError(say(error.what(), "; remove it from the input or make it readable"));
   }
 }
 
@@ -59,18 +59,17 @@ void add_file(const fs::path& path, Found& found) {
   constexpr std::size_t kNamed = 3;
   const std::vector<Refused>& refused = found.refused;
   if (refused.size() == 1 && found.inputs.files.size() == 1) {
-    throw DataError(say(refused[0].path.string(), ": ", refused[0].why,
-                        "; or take it as text all the same with --as text"));
+    throw DataError(
+        say(refused[0].path.string(), ": ", refused[0].why, "; or read it as text with --as text"));
   }
   std::string text = say(refused.size(), " of ", found.inputs.files.size(),
-                         " files cannot be taken as text or JSON lines: ");
+                         " files are neither text nor JSON lines: ");
   for (std::size_t i = 0; i < std::min(kNamed, refused.size()); ++i) {
     text += say(i > 0 ? "; " : "", refused[i].path.string(), " ", refused[i].why);
   }
   if (refused.size() > kNamed) text += say("; and ", refused.size() - kNamed, " more");
   throw DataError(text +
-                  ". Leave such files out with --skip-others, or take them as text with "
-                  "--as text");
+                  ". Skip such files with --skip-others, or read them as text with --as text");
 }
 
 void add_folder(const fs::path& folder, Found& into) {
@@ -100,7 +99,8 @@ std::size_t seen(const Found& found) {
 void add_word(const std::string& word, int depth, Found& into);
 
 void add_list(const std::string& path, int depth, Found& into) {
-  if (depth >= kDeepestList) throw DataError(say("@", path, ": lists name lists without end"));
+  if (depth >= kDeepestList)
+    throw DataError(say("@", path, ": lists of files are nested without end"));
   std::string text;
   try {
     text = read_text(path);
@@ -123,7 +123,7 @@ void add_word(const std::string& word, int depth, Found& into) {
   if (fs::is_directory(status)) return add_folder(word, into);
   if (!fs::exists(status)) throw DataError(say(word, ": there is no such file or folder"));
   if (!fs::is_regular_file(status)) {
-    throw DataError(say(word, ": is no regular file; write its text to a file first"));
+    throw DataError(say(word, ": is not a regular file; write its text to a file first"));
   }
   add_file(word, into);
 }
@@ -136,8 +136,8 @@ Inputs find_inputs(const std::vector<std::string>& words, const InputRules& rule
   if (!found.refused.empty()) refuse(found);
   if (found.inputs.files.empty()) {
     throw DataError(found.inputs.skipped.empty()
-                        ? std::string("no input: name text files, .jsonl files, folders or @LIST")
-                        : say("no input: --skip-others leaves out all of the ",
+                        ? std::string("no input: give text files, .jsonl files, folders or @LIST")
+                        : say("no input: --skip-others skips all of the ",
                               found.inputs.skipped.size(), " files, ",
                               found.inputs.skipped.front().string(), " the first"));
   }

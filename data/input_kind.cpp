@@ -24,15 +24,15 @@ constexpr std::array<std::string_view, 8> kTextExtensions{".txt", ".text", ".md"
                                                           ".rst", ".tex",  ".raw", ".tokens"};
 
 constexpr std::string_view kParquet =
-    "is Parquet, which is not read; convert it to JSON lines first (Hugging Face datasets: "
+    "is Parquet, which is not supported; convert it to JSON lines first (Hugging Face datasets: "
     "Dataset.from_parquet(FILE).to_json(\"FILE.jsonl\"))";
 constexpr std::string_view kArrow =
-    "is Arrow, which is not read; convert it to JSON lines first (Hugging Face datasets: "
+    "is Arrow, which is not supported; convert it to JSON lines first (Hugging Face datasets: "
     "Dataset.from_file(FILE).to_json(\"FILE.jsonl\"))";
 constexpr std::string_view kTable =
-    "is a table, which is not read; convert it to JSON lines first (Hugging Face datasets: "
+    "is a table, which is not supported; convert it to JSON lines first (Hugging Face datasets: "
     "Dataset.from_csv(FILE).to_json(\"FILE.jsonl\"))";
-constexpr std::string_view kArchive = "is an archive; unpack it and name the folder";
+constexpr std::string_view kArchive = "is an archive; unpack it and give the folder";
 
 struct Known {
   std::string_view text;  // an extension, or what a file begins with
@@ -47,8 +47,8 @@ constexpr std::array kBeginnings{
     Known{"PK\x03\x04", "is a zip archive; unzip it first"},
     Known{"\xFD"
           "7zXZ",
-          "is compressed with xz, which is not read; unxz it first"},
-    Known{"BZh", "is compressed with bzip2, which is not read; bunzip2 it first"}};
+          "is compressed with xz, which is not supported; unxz it first"},
+    Known{"BZh", "is compressed with bzip2, which is not supported; bunzip2 it first"}};
 
 bool is_text_name(const std::string& name) {
   if (std::find(kTextExtensions.begin(), kTextExtensions.end(), name) != kTextExtensions.end()) {
@@ -129,7 +129,7 @@ std::string fault_of_content(const std::vector<std::string>& samples, InputKind&
   std::size_t bytes = 0, invalid = 0;
   for (const std::string& sample : samples) {
     if (sample.find('\0') != std::string::npos) {
-      return "holds NUL bytes: it is binary, or UTF-16 (iconv -f UTF-16 -t UTF-8 converts that)";
+      return "contains NUL bytes: it is binary, or UTF-16 (convert with iconv -f UTF-16 -t UTF-8)";
     }
     bytes += sample.size();
     invalid += invalid_bytes(sample);
@@ -139,13 +139,14 @@ std::string fault_of_content(const std::vector<std::string>& samples, InputKind&
       static_cast<double>(invalid) / static_cast<double>(std::max<std::size_t>(bytes, 1));
   if (share <= kMostInvalid) return "";
   return say(static_cast<int>(100 * share),
-             " % of its bytes are not UTF-8: it is binary, or in another encoding (iconv -t UTF-8 "
-             "converts that)");
+             " % of its bytes are not UTF-8: it is binary, or in another encoding (convert with "
+             "iconv -t UTF-8)");
 }
 
 std::string fault_of_form(std::string_view text, InputKind& kind) {
   constexpr const char* kArray =
-      "is a JSON array; write JSON lines, one object a line (jq -c '.[]' FILE > FILE.jsonl)";
+      "is a JSON array; convert it to JSON lines, one object per line (jq -c '.[]' FILE > "
+      "FILE.jsonl)";
   const bool is_json = kind.name == ".json";
   if (kind.json_lines || is_json) {
     if (begins_with_array(text, false)) return kArray;
@@ -153,14 +154,15 @@ std::string fault_of_form(std::string_view text, InputKind& kind) {
       kind.json_lines = true;
       return "";
     }
-    return "is JSON, but not an object a line; write JSON lines (jq -c . FILE > FILE.jsonl)";
+    return "is JSON, but not one object per line; convert it to JSON lines (jq -c . FILE > "
+           "FILE.jsonl)";
   }
   if (!is_text_name(kind.name)) {
-    return say("files of the kind ", kind.name, " are not known as text");
+    return say("files of type ", kind.name, " are not known as text");
   }
   if (begins_with_array(text, true)) return kArray;
   if (begins_with_object(text)) {
-    return "looks like JSON lines; name it .jsonl, or take it so with --as jsonl";
+    return "looks like JSON lines; rename it to .jsonl, or read it with --as jsonl";
   }
   return "";
 }

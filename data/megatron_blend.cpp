@@ -45,7 +45,7 @@ std::vector<double> normalized(std::span<const double> weights) {
 
 MegatronBlend::MegatronBlend(std::span<const double> weights, std::uint64_t samples) {
   if (weights.size() >= 32767) {
-    throw ConfigError(say("data: ", weights.size(), " sources; Megatron-LM blends 32766 at most"));
+    throw ConfigError(say("data: ", weights.size(), " sources; Megatron-LM blends at most 32766"));
   }
   const std::vector<double> once = normalized(weights);
   std::uint64_t size = 0;

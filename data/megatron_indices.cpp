@@ -29,7 +29,7 @@ MegatronIndices::MegatronIndices(const MegatronPart& part, std::int64_t seq_len,
   if (all > kMost || entries > kMost) {
     throw ConfigError(say("data.order = \"megatron\": ", all, " samples of ", entries,
                           " documents and epochs; this version counts both up to ", kMost,
-                          ": give a smaller data.order_samples, or take the order \"trireme\""));
+                          ": give a smaller data.order_samples, or use data.order = \"trireme\""));
   }
   // Samples that end before the last epoch does begin.
   const std::uint64_t sans_last = epochs_ == 1 ? 0 : ((epochs_ - 1) * tokens - 1) / length;

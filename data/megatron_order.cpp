@@ -16,9 +16,9 @@ MegatronPart part_of(const MegatronOrder::Source& source) {
   for (std::int64_t s = source.first; s < source.last; ++s) {
     const std::int64_t size = source.stream->sequence_size(s);
     if (size > kMost) {
-      throw DataError(say(source.stream->token_file(), ": document ", s, " has ", size,
-                          " tokens, more than Megatron-LM's order can count: take the order "
-                          "\"trireme\""));
+      throw DataError(
+          say(source.stream->token_file(), ": document ", s, " has ", size,
+              " tokens, more than Megatron-LM's order can count: use data.order = \"trireme\""));
     }
     part.sizes.push_back(static_cast<std::int32_t>(size));
     part.tokens += size;
@@ -33,7 +33,7 @@ MegatronOrder::MegatronOrder(std::vector<Source> sources, const How& how)
   if (how.samples > static_cast<std::uint64_t>(kMost)) {
     throw ConfigError(say("data.order = \"megatron\": an order of ", how.samples,
                           " samples; this version counts up to ", kMost,
-                          ": give a smaller data.order_samples, or take the order \"trireme\""));
+                          ": give a smaller data.order_samples, or use data.order = \"trireme\""));
   }
   if (sources_.size() > 1) {
     std::vector<double> weights;

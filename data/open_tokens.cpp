@@ -32,9 +32,8 @@ std::unique_ptr<TokenStream> open_shards(const fs::path& pattern) {
   }
   if (found.empty()) {
     throw DataError(say(pattern.string(),
-                        ": no file has such a name: give the shards of llm.c or "
-                        "LLM.Q as FOLDER/NAME*.bin, of datatrove as "
-                        "FOLDER/*.ds"));
+                        ": no file matches; give shards of llm.c or LLM.Q as FOLDER/NAME*.bin, of "
+                        "datatrove as FOLDER/*.ds"));
   }
   std::sort(found.begin(), found.end());
   std::vector<std::unique_ptr<TokenStream>> shards;

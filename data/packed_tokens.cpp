@@ -79,10 +79,10 @@ std::optional<std::int64_t> PackedTokens::find_outside(std::int64_t vocab_size, 
 MappedFile map_tokens(const std::filesystem::path& path) {
   std::error_code why;
   if (!std::filesystem::exists(path, why)) {
-    throw DataError(say(path.string(),
-                        ": there is no such file: give the prefix PREFIX of a PREFIX.bin and "
-                        "PREFIX.idx pair, which `trireme tokenize --output PREFIX` makes, or a "
-                        "shard of llm.c or LLM.Q (.bin) or of datatrove (.ds)"));
+    throw DataError(say(
+        path.string(),
+        ": no such file; give the PREFIX of PREFIX.bin and PREFIX.idx (written by `trireme "
+        "tokenize --output PREFIX`), or a shard of llm.c or LLM.Q (.bin) or of datatrove (.ds)"));
   }
   try {
     return MappedFile(path);

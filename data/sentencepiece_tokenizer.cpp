@@ -67,8 +67,8 @@ SentencePieceTokenizer::SentencePieceTokenizer(std::string path, const std::stri
   const auto status = library->LoadFromSerializedProto(content);
   if (!status.ok() || library->GetPieceSize() <= 0) {
     throw DataError(say("tokenizer ", path_,
-                        ": is not a SentencePiece model, or a damaged one; use \"bytes\" or the "
-                        "path of a tokenizer.json or a SentencePiece .model"));
+                        ": is not a SentencePiece model, or is damaged; give \"bytes\" or the path "
+                        "of a tokenizer.json or a SentencePiece .model"));
   }
   library_ = std::move(library);
   read_pieces();

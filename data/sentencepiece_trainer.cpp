@@ -84,8 +84,8 @@ Sampler take_sample(const std::vector<InputFile>& inputs, const VocabularySpec& 
   for (const InputFile& input : inputs) {
     if (input.compression != InputFile::Compression::kNone) {
       throw DataError(say(input.path.string(),
-                          ": is compressed, so how much text it holds is "
-                          "not known before it is read; unpack it to train on it"));
+                          ": is compressed, so its size is not known before it is read; unpack it "
+                          "to train a vocabulary on it"));
     }
     bytes += input.bytes;
   }

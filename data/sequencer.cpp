@@ -30,8 +30,8 @@ std::string description(const SourcePart& part) {
 void require_document_bounds(const TokenStream& stream) {
   if (stream.index_bytes() > 0) return;
   throw DataError(say(stream.name(), ": files of ", stream.format(),
-                      " do not say where documents begin, and data.document_mask needs to know: "
-                      "switch it off, or tokenize the text with `trireme tokenize`"));
+                      " have no document boundaries, which data.document_mask needs: set it to "
+                      "false, or tokenize the text with `trireme tokenize`"));
 }
 
 // Tokens `at` and on of a sample: each an input, and the target of the one before.
@@ -236,8 +236,9 @@ const SequenceSpec& SampleSource::sequence() const {
 
 std::vector<double> split_bounds(const std::string& split) {
   const auto refuse = [&] {
-    throw ConfigError(say("data.split = \"", split,
-                          "\": give fractions of the documents, train first, like \"0.99,0.01\""));
+    throw ConfigError(
+        say("data.split = \"", split,
+            "\": give fractions of the documents, train first, such as \"0.99,0.01\""));
   };
   std::vector<double> bounds{0};
   std::istringstream parts(split);

@@ -17,8 +17,8 @@ SourcePart::SourcePart(SourceSpec spec, const Needs& needs)
 
 void SourcePart::choose_documents(const Needs& needs) {
   if (!(spec_.first >= 0 && spec_.first < spec_.last && spec_.last <= 1)) {
-    throw ConfigError(say("data: ", stream_->name(), ": the documents from ", spec_.first, " to ",
-                          spec_.last, " are no part of 0 to 1"));
+    throw ConfigError(say("data: ", stream_->name(), ": the fraction of documents from ",
+                          spec_.first, " to ", spec_.last, " is not within 0 to 1"));
   }
   const std::int64_t all = needs.by_sequence ? stream_->sequences() : stream_->documents();
   const auto place = [&](double share) {

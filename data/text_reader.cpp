@@ -51,7 +51,7 @@ void TextReader::open_next() {
   while (offset_ < begin.offset) {
     const auto count = std::min<std::uint64_t>(begin.offset - offset_, kBatchBytes);
     if (source_->read(std::span(skipped).first(count)) < count) {
-      throw DataError(say(files_[at_file_].path.string(), ": has become shorter"));
+      throw DataError(say(files_[at_file_].path.string(), ": was truncated while it was read"));
     }
     offset_ += count;
   }

@@ -62,7 +62,7 @@ class Pipeline {
     if (output_.count().documents == 0) {
       throw DataError(say(inputs_.front().path.string(),
                           inputs_.size() > 1 ? " and the others" : "",
-                          ": hold no documents; there is nothing to tokenize"));
+                          ": no documents to tokenize"));
     }
     output_.finish();
     return output_.count();
@@ -171,11 +171,12 @@ std::string text_of_json(std::string_view line, const std::string& key, const st
     }
     if (!found->is_string()) {
       throw DataError(say(place, ": the value of \"", key, "\" is no string but ",
-                          found->type_name(), "; name the key of the text with --jsonl-key"));
+                          found->type_name(), "; give the key of the text with --jsonl-key"));
     }
     return std::move(found->get_ref<std::string&>());
   } catch (const nlohmann::json::out_of_range&) {
-    throw DataError(say(place, ": has a number that no double holds; correct or delete the line"));
+    throw DataError(
+        say(place, ": has a number outside the range of double; correct or delete the line"));
   } catch (const nlohmann::json::parse_error& error) {
     throw DataError(say(place, ": is not valid JSON (column ", error.byte,
                         "); every line must be one object in UTF-8; correct or delete the line"));

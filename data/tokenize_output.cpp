@@ -158,7 +158,7 @@ void TokenizeOutput::finish() {
   for (const Part& part : parts_) {
     if (part.writer->documents() > 0) continue;
     throw DataError(say("--split ", spec_.validation_share, " of ", count_.documents,
-                        " documents leaves none for ", part.prefix.string()));
+                        " documents, --split leaves none for ", part.prefix.string()));
   }
   for (Part& part : parts_) {
     part.writer->finish();

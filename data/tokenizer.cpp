@@ -69,7 +69,7 @@ std::unique_ptr<Tokenizer> open_tokenizer(const std::string& name_or_path) {
   if (name_or_path == "bytes") return std::make_unique<ByteTokenizer>();
   std::error_code why;
   if (!std::filesystem::exists(name_or_path, why)) {
-    throw DataError(say("tokenizer ", name_or_path, ": there is no such file; ", kFix));
+    throw DataError(say("tokenizer ", name_or_path, ": no such file; ", kFix));
   }
   return std::filesystem::is_directory(name_or_path, why) ? open_folder(name_or_path)
                                                           : open_file(name_or_path);

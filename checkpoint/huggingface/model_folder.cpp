@@ -74,7 +74,7 @@ ModelFolder::ModelFolder(fs::path path) : path_(std::move(path)) {
   }
   if (!fs::exists(path_ / kIndex, ignored)) {
     throw CheckpointError(say(path_.string(), " has neither ", kSingle, " nor ", kIndex,
-                              "; weights in other formats are not read"));
+                              "; other weight formats are not supported"));
   }
   for (const auto& [name, tensors] : files_of_index(path_ / kIndex)) {
     const SafetensorsFile& file = files_.emplace_back(path_ / name);
@@ -109,8 +109,8 @@ SourceTensor ModelFolder::find(const std::string& name) const {
   const FileTensor& tensor = *found->second.tensor;
   const auto dtype = dtype_of_file(tensor.dtype);
   if (!dtype || *dtype == DType::kI32) {
-    throw CheckpointError(say(path_.string(), ": tensor ", name, " is of dtype ", tensor.dtype,
-                              "; weights are read from F32, BF16, F16 and F64"));
+    throw CheckpointError(say(path_.string(), ": tensor ", name, " has dtype ", tensor.dtype,
+                              "; supported are F32, BF16, F16 and F64"));
   }
   if (tensor.shape.size() > Shape::kMaxRank) {
     throw CheckpointError(

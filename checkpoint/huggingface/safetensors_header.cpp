@@ -72,7 +72,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   bool string(string_t& value) override {
     if (place_ == Place::kMetadata) return true;
     if (place_ != Place::kTensor || key_ != "dtype") refuse_value();
-    if (!bits_of(value)) refuse(say("dtype \"", printable(value), "\" is not of the format"));
+    if (!bits_of(value)) refuse(say("dtype \"", printable(value), "\" is not part of the format"));
     tensor_.dtype = value;
     return true;
   }
@@ -146,7 +146,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     throw CheckpointError(
         say(from_, ": header: \"", printable(inside ? tensor_.name : key_), "\": ", why));
   }
-  [[noreturn]] void refuse_value() const { refuse("a value where the format has none such"); }
+  [[noreturn]] void refuse_value() const { refuse("a value that the format does not allow here"); }
 
   void check_size() const {
     constexpr std::uint64_t kMost = std::uint64_t{1} << 60;

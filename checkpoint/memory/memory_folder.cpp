@@ -31,7 +31,7 @@ void make_own_folder(const fs::path& path) {
   struct stat found {};
   if (::lstat(path.c_str(), &found) != 0) throw_file_error("look at", path, errno);
   if (S_ISDIR(found.st_mode) && found.st_uid == ::geteuid() && (found.st_mode & 077) == 0) return;
-  throw EnvironmentError(say(path.string(), " is not a folder of this user's alone"));
+  throw EnvironmentError(say(path.string(), " is accessible to other users"));
 }
 
 // Nullopt when another process has it.

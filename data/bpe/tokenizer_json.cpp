@@ -256,7 +256,7 @@ TokenizerJson parse_tokenizer_json(const std::string& path, std::string_view con
   } catch (const json::parse_error& error) {
     throw DataError(say(place, ": is not valid JSON (byte ", error.byte, ")"));
   } catch (const json::out_of_range&) {
-    throw DataError(say(place, ": has a number that no double holds"));
+    throw DataError(say(place, ": has a number outside the range of double"));
   }
   return Parser(Section(whole, place)).run();
 }

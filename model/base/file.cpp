@@ -32,7 +32,7 @@ void require_regular(mode_t mode, const std::filesystem::path& path, const char*
   if (S_ISDIR(mode)) throw_file_error(what, path, EISDIR);
   if (!S_ISREG(mode)) {
     throw EnvironmentError(say("cannot ", what, " ", path.string(), ": it is ", kind_of(mode),
-                               "; put a regular file there"));
+                               "; replace it by a regular file"));
   }
 }
 
@@ -48,9 +48,9 @@ void require_regular_if_there(const std::filesystem::path& path, const char* wha
 
 void throw_file_error(const char* what, const std::filesystem::path& path, int reason) {
   if (reason == ELOOP) {
-    throw EnvironmentError(say("cannot ", what, " ", path.string(),
-                               ": it is a symbolic link, which could lead into another file; put a "
-                               "regular file there"));
+    throw EnvironmentError(
+        say("cannot ", what, " ", path.string(),
+            ": is a symbolic link, which is not followed here; replace it by a regular file"));
   }
   throw EnvironmentError(say("cannot ", what, " ", path.string(), ": ", std::strerror(reason)));
 }

@@ -104,7 +104,7 @@ void GemmCache::read() {
 }
 
 void GemmCache::give_up(const std::string& why) {
-  log_warning("matrix product timings are not kept for later runs: {}", why);
+  log_warning("cannot save matmul timings for later runs: {}", why);
   file_.clear();
 }
 

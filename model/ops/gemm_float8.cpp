@@ -35,8 +35,8 @@ void gemm_float8(Stream& stream, Arena& scratch, const Float8Gemm& product) {
 
 std::string why_no_float8(const DeviceProperties& device) {
   if (device.major > 8 || (device.major == 8 && device.minor >= 9)) return "";
-  return say(device.name, " is of compute capability ", device.major, ".", device.minor,
-             ", and float8 products begin with 8.9");
+  return say(device.name, " has compute capability ", device.major, ".", device.minor,
+             "; float8 needs 8.9 or newer");
 }
 
 void require_float8(Device device) {

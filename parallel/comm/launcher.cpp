@@ -53,7 +53,7 @@ void refuse_unjoined_ranks(const Variables& variables, int joined_ranks) {
   if (ranks == 1 || joined_ranks > 1) return;
   const bool by_slurm = variables("SLURM_STEP_NUM_TASKS").has_value();
   throw on_all_ranks(EnvironmentError(
-      say(ranks, " processes were launched, but this one finds no other, so each would train alone",
+      say(ranks, " processes were launched, but MPI is not connected: each would train alone",
           " into the same folder; ",
           by_slurm ? "launch with 'srun --mpi=pmix' ('srun --mpi=list' shows whether this Slurm "
                      "has it) or with mpirun"

@@ -67,7 +67,7 @@ void NcclLine::wait_until_settled(const CallSite& site, double most_seconds) {
     if (state == ncclSuccess) return;
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     if (most_seconds > 0 && seconds > most_seconds) {
-      fail(site, say("the ranks have not come together within ", most_seconds, " s"));
+      fail(site, say("the ranks did not connect within ", most_seconds, " s"));
     }
     std::this_thread::yield();
   }

@@ -131,14 +131,14 @@ void World::use_device(Device device) {
     const auto rank = without - gpus.begin();
     throw on_all_ranks(
         EnvironmentError(say("rank ", rank, " on ", hosts_[static_cast<std::size_t>(rank)],
-                             " has no GPU, and others have")));
+                             " has no GPU, but other ranks have one")));
   }
   ranks_on_device_ =
       static_cast<int>(std::count(gpus.begin(), gpus.end(), gpus[static_cast<std::size_t>(rank_)]));
   const std::string shared = first_shared(gpus);
   if (shared.empty()) nccl_ = NcclWorld::form(MPI_COMM_WORLD, rank_, size_, device);
   transport_ = nccl_ ? "NCCL " + comm::nccl_version().running
-                     : "MPI through memory of the host, as " +
+                     : "MPI through host memory, because " +
                            (shared.empty() ? std::string("NCCL is not built in") : shared);
 }
 

@@ -28,7 +28,7 @@ std::unique_ptr<UpdateRule> make_update_rule(const OptimizerOptions& options, Up
   for (const auto& [name, make] : kRules) {
     if (options.name == name) return make(options, ranks);
   }
-  throw ConfigError(say("no optimizer is called ", options.name));
+  throw ConfigError(say("unknown optimizer ", options.name));
 }
 
 }  // namespace trireme

@@ -85,9 +85,11 @@ std::string Mesh::warning(const std::vector<std::string>& hosts) const {
                   names.size() > 2 ? " and more" : "");
   }
   if (spanning == 0) return "";
-  return say(spanning, " of ", size_ / extent(Axis::kTensor), " tensor groups span hosts (such as ",
-             example, "), so every layer waits for the network; let parallelism.tensor = ",
-             extent(Axis::kTensor), " divide the ranks of each host, placed in order of rank");
+  return say(
+      spanning, " of ", size_ / extent(Axis::kTensor),
+      " tensor-parallel groups span hosts (such as ", example,
+      "), so every layer waits for the network; make parallelism.tensor = ", extent(Axis::kTensor),
+      " divide the number of ranks per host, with ranks placed in order");
 }
 
 }  // namespace trireme

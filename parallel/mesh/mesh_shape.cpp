@@ -93,7 +93,7 @@ void check_values(const Extents& extents, std::int64_t expert) {
   }
   if (open == 2) {
     throw ConfigError(say(key(Axis::kDataReplicate), " and ", key(Axis::kDataShard),
-                          ": one of them must be given; the other can be what is left"));
+                          ": set at least one of them; the other then defaults to what is left"));
   }
 }
 

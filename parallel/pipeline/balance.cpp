@@ -68,10 +68,10 @@ Best best_division(const Costs& costs, std::size_t blocks, int stages, const Ste
 std::vector<std::int64_t> balance_blocks(const LayerCosts& costs, int stages) {
   const std::size_t blocks = costs.blocks.size();
   if (stages < 1 || blocks < static_cast<std::size_t>(stages)) {
-    throw ConfigError(say(blocks, " layers cannot be shared out over ", stages,
-                          " pipeline stages (parallelism.pipeline x parallelism.virtual_stages): "
-                          "take at most ",
-                          blocks));
+    throw ConfigError(
+        say(blocks, " layers cannot be distributed over ", stages,
+            " pipeline stages (parallelism.pipeline x parallelism.virtual_stages): use at most ",
+            blocks));
   }
   const Costs of_stages(costs, stages);
   const auto slowest = [](double so_far, double cost) { return std::max(so_far, cost); };

@@ -56,8 +56,8 @@ void require_positive(const PipelineShape& shape) {
 void require_one_stage_each(const char* name, const PipelineShape& shape) {
   require_positive(shape);
   if (shape.virtual_stages == 1) return;
-  throw ConfigError(say("schedule ", name, " has one stage on each rank, but virtual_stages is ",
-                        shape.virtual_stages, ": set it to 1, or take Interleaved1F1B"));
+  throw ConfigError(say("schedule ", name, " has one stage per rank, but virtual_stages is ",
+                        shape.virtual_stages, ": set it to 1, or use Interleaved1F1B"));
 }
 
 // `warm_up` forwards first, then one backward after each forward, then what is left.
@@ -92,11 +92,11 @@ Schedule interleaved_one_forward_one_backward(const PipelineShape& shape) {
   if (shape.virtual_stages == 1) return one_forward_one_backward(shape);
   if (const int over = shape.micro_batches % shape.ranks; over != 0) {
     const int less = shape.micro_batches - over;
-    throw ConfigError(say("schedule Interleaved1F1B takes micro-batches in groups of pipeline = ",
-                          shape.ranks, ", but a step has ", shape.micro_batches,
-                          ": change training.global_batch_size or training.local_batch_size so "
-                          "that it has ",
-                          less > 0 ? say(less, " or ") : "", less + shape.ranks));
+    throw ConfigError(
+        say("schedule Interleaved1F1B needs micro-batches in multiples of pipeline = ", shape.ranks,
+            ", but a step has ", shape.micro_batches,
+            ": change training.global_batch_size or training.local_batch_size so that a step has ",
+            less > 0 ? say(less, " or ") : "", less + shape.ranks));
   }
   return make(shape, [&](RankActions& actions, int rank) {
     const int until_gradient = 2 * (shape.ranks - rank - 1);

@@ -10,11 +10,11 @@ namespace trireme {
 namespace {
 
 constexpr std::array<NamedSchedule, 4> kSchedules{{
-    {"GPipe", "all micro-batches forward, then all backward", gpipe},
-    {"1F1B", "one forward, one backward: the least activations", one_forward_one_backward},
-    {"Interleaved1F1B", "1F1B over virtual_stages stages on each rank: a smaller bubble",
+    {"GPipe", "all forwards, then all backwards", gpipe},
+    {"1F1B", "one forward, one backward; lowest activation memory", one_forward_one_backward},
+    {"Interleaved1F1B", "1F1B over several virtual stages per rank; smaller bubble",
      interleaved_one_forward_one_backward},
-    {"ZBH1", "zero bubble H1: gradients of weights put off into the bubble", zero_bubble_h1},
+    {"ZBH1", "zero bubble H1; weight gradients fill the bubble", zero_bubble_h1},
 }};
 
 }  // namespace
@@ -36,7 +36,7 @@ Schedule make_schedule(const std::string& name, const PipelineShape& shape) {
     known += say(candidate.name, ", ");
   }
   throw ConfigError(
-      say("no schedule is called \"", name, "\": take one of ", known, "or a file FILE.csv"));
+      say("unknown schedule \"", name, "\": use one of ", known, "or a file FILE.csv"));
 }
 
 }  // namespace trireme

@@ -70,7 +70,7 @@ Schedule parse_schedule(const std::string& text, const std::string& name) {
       if (!parse_action(cell, action)) {
         throw ConfigError(say(name, ": row ", schedule.ranks.size(), ", cell ", column, ": \"",
                               cell.substr(0, 40),
-                              "\" is no action: write stage, one of F, B, I and W, and "
+                              "\" is not an action: write stage, one of F, B, I and W, and "
                               "micro-batch, such as 2F0"));
       }
       schedule.stages = std::max(schedule.stages, action.stage + 1);

@@ -201,7 +201,8 @@ TEST_F(SmallDisk, a_full_disk_costs_one_checkpoint_with_a_clear_reason) {
     store.commit(large.snapshot(2));
     ADD_FAILURE() << "it fitted";
   } catch (const EnvironmentError& error) {
-    EXPECT_NE(std::string(error.what()).find("no room for a checkpoint"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("not enough space for a checkpoint"),
+              std::string::npos);
   }
   // The disk fills up only after the check of its free space.
   try {

@@ -74,7 +74,7 @@ TEST(TokenFormats, a_header_that_says_something_else_is_refused) {
   EXPECT_EQ(shard_complaint(llmc(20240520, 1, 6) + ids), "");
   EXPECT_TRUE(has(shard_complaint("BIN.TOK\n"), "is cut off: 8 bytes"));
   EXPECT_TRUE(has(shard_complaint(llmc(1, 1, 6) + ids), "neither llm.c nor LLM.Q"));
-  EXPECT_TRUE(has(shard_complaint(llmc(20240522, 1, 6) + ids), "questions with choices"));
+  EXPECT_TRUE(has(shard_complaint(llmc(20240522, 1, 6) + ids), "multiple-choice questions"));
   EXPECT_TRUE(has(shard_complaint(llmc(20240520, 7, 6) + ids), "has version 7 of llm.c's"));
   for (const std::int32_t forged : {-1, 5, 7, INT32_MAX, INT32_MIN}) {
     EXPECT_TRUE(has(shard_complaint(llmc(20240520, 1, forged) + ids), "has 12 bytes after"));
@@ -136,7 +136,8 @@ TEST(TokenFormats, a_star_in_the_name_makes_one_stream_of_many_shards) {
   EXPECT_EQ(stream->find_outside(99, 0, 5), std::nullopt);
   EXPECT_EQ(stream->find_outside(99, 0, 6), 5);
   EXPECT_EQ(stream->find_outside(2, 2, 6), 2);
-  EXPECT_TRUE(has(complaint<DataError>([&] { open_tokens(folder / "s/u_*.bin"); }), "no file has"));
+  EXPECT_TRUE(
+      has(complaint<DataError>([&] { open_tokens(folder / "s/u_*.bin"); }), "no file matches"));
 }
 
 TEST(TokenFormats, training_reads_them_as_it_reads_a_pair) {

@@ -116,9 +116,9 @@ TEST(TokenizeTest, a_bad_line_is_named_by_file_and_number_and_nothing_is_left) {
       {"plain text", "is not valid JSON"},
       {"{\"text\": \"\xFF\"}", "is not valid JSON"},
       {"[1]", "is no JSON object but array"},
-      {"{\"body\": \"x\"}", "has no key \"text\"; name the key of the text with --jsonl-key"},
+      {"{\"body\": \"x\"}", "has no key \"text\"; give the key of the text with --jsonl-key"},
       {"{\"text\": 3}", "is no string but number"},
-      {"{\"text\": \"\", \"n\": 1e999}", "has a number that no double holds"},
+      {"{\"text\": \"\", \"n\": 1e999}", "has a number outside the range of double"},
   };
   for (const Case& wrong : cases) {
     for (const int threads : {1, 4}) {
@@ -160,10 +160,10 @@ TEST(TokenizeTest, inputs_that_are_no_text_are_refused) {
   folder.write("loop", say("@", loop, "\n"));
   EXPECT_TRUE(has(find(say("@", loop)), "without end"));
   EXPECT_TRUE(has(find(folder.write("a.txt.bz2", "BZh9")), "bunzip2 it first"));
-  EXPECT_TRUE(has(find("/dev/null"), "is no regular file"));
+  EXPECT_TRUE(has(find("/dev/null"), "is not a regular file"));
   const std::string blank = folder.write("blank.jsonl", "\n \n");
   EXPECT_TRUE(has(complaint<DataError>([&] { run({blank}, {.output = folder / "out"}); }),
-                  "hold no documents"));
+                  "no documents to tokenize"));
 }
 
 std::string gzip(const std::string& text) {
@@ -235,19 +235,19 @@ TEST(InputFilesTest, what_is_no_text_by_name_or_content_is_refused_with_the_fix)
       {"a.arrow", "ARROW1", "is Arrow"},
       {"a.csv", "a,b\n1,2\n", "is a table"},
       {"a.tar.gz", gzip(noise(5000)), "is an archive"},
-      {"a.xyz", "words", "files of the kind .xyz are not known as text"},
-      {"a.PDF", "words", "files of the kind .pdf are not known as text"},
-      {"noise.txt", noise(3000), "holds NUL bytes"},
-      {"noise", noise(3000), "holds NUL bytes"},
-      {"late.txt", std::string(400000, 'a') + noise(3000), "holds NUL bytes"},
-      {"noise.txt.gz", gzip(noise(3000)), "holds NUL bytes"},
-      {"noise.jsonl.zst", zstd(noise(3000)), "holds NUL bytes"},
+      {"a.xyz", "words", "files of type .xyz are not known as text"},
+      {"a.PDF", "words", "files of type .pdf are not known as text"},
+      {"noise.txt", noise(3000), "contains NUL bytes"},
+      {"noise", noise(3000), "contains NUL bytes"},
+      {"late.txt", std::string(400000, 'a') + noise(3000), "contains NUL bytes"},
+      {"noise.txt.gz", gzip(noise(3000)), "contains NUL bytes"},
+      {"noise.jsonl.zst", zstd(noise(3000)), "contains NUL bytes"},
       {"wide.txt", std::string("a\0b\0c\0", 6), "iconv -f UTF-16"},
       {"high.txt", high, "% of its bytes are not UTF-8"},
-      {"list.json", "[{\"text\": \"a\"}]", "is a JSON array; write JSON lines"},
+      {"list.json", "[{\"text\": \"a\"}]", "is a JSON array; convert it to JSON lines"},
       {"list.jsonl", "\xEF\xBB\xBF[\n{\"text\": \"a\"}\n]", "is a JSON array"},
       {"list.txt.gz", gzip(" [\n {\"text\": \"a\"}]"), "is a JSON array"},
-      {"one.json", "{\n \"text\": \"a\"\n}\n", "but not an object a line"},
+      {"one.json", "{\n \"text\": \"a\"\n}\n", "but not one object per line"},
       {"lines.txt", "{\"text\": \"a\"}\n{\"text\": \"b\"}\n", "--as jsonl"},
   };
   for (const Case& wrong : cases) {

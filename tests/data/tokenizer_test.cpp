@@ -261,7 +261,7 @@ TEST(OpenTokenizerTest, what_is_no_tokenizer_is_named_with_the_fix) {
   const auto open = [](const std::string& path) {
     return complaint<DataError>([&] { open_tokenizer(path); });
   };
-  EXPECT_TRUE(has(open((folder / "none").string()), "there is no such file"));
+  EXPECT_TRUE(has(open((folder / "none").string()), "no such file"));
   EXPECT_TRUE(has(open((folder / "").string()), "holds neither tokenizer.json nor"));
   EXPECT_TRUE(has(open(folder.write("empty.model", "")), "is empty"));
   EXPECT_TRUE(has(open(folder.write("foreign.model", "hello, I am no model\n")),

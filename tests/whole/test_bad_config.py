@@ -49,7 +49,7 @@ lr = -1
             'run.toml:6:10: model.flavor = "tinny"', 'did you mean "tiny"?',
             'run.toml:10:11: training.seq_len = "32": must be an integer',
             "run.toml:12:21: training.global_batch_size = 3", "local_batch_size = 2",
-            "run.toml:13:9: training.steps = 40: contradicts training.tokens = 100",
+            "run.toml:13:9: training.steps = 40: conflicts with training.tokens = 100",
             'run.toml:15:9: training.dtype = "fp16"', '"bfloat16"',
             "run.toml:17:6: optimizer.lr = -1",
             "command line: --training.stepz = 3", "did you mean --training.steps?",
@@ -61,7 +61,7 @@ lr = -1
 def contradictory_keys_are_refused(workshop):
     for text, *words in [
             ("[optimizer]\nname = \"Adam\"\n", 'optimizer.name = "Adam"', '"AdamW"'),
-            ("[optimizer]\nname = \"SGD\"\nbeta2 = 0.9\n", "optimizer.beta2: means nothing to SGD"),
+            ("[optimizer]\nname = \"SGD\"\nbeta2 = 0.9\n", "optimizer.beta2: does not apply to SGD"),
             ("[parallelism]\nzero = 2\nschedule = \"ZBH1\"\n", "parallelism.zero = 2", "ZBH1"),
             ("[parallelism]\ngradient_compression = \"topk\"\ndata_shard = 1\n",
              "gradient_compression", "data_replicate > 1"),
@@ -126,7 +126,7 @@ def changes_that_would_make_a_run_fit_are_named(workshop):
 @fact
 def looking_at_a_run_needs_no_data_and_says_what_may_not_be_meant(workshop):
     (workshop / "run.toml").write_text(GOOD.replace("[data]\ntrain = [{ path = \"corpus\" }]\n", ""))
-    workshop.run("train", "run.toml").refused(2, "data.train", "nothing to train on")
+    workshop.run("train", "run.toml").refused(2, "data.train", "no training data")
     workshop.run("plan", "run.toml").done()
     workshop.run("config", "show", "run.toml", "--parallelism.schedule=1f1b").refused(
         2, 'did you mean "1F1B"?')
@@ -176,7 +176,7 @@ def a_foreign_config_that_cannot_be_said_is_refused_with_all_of_its_keys(worksho
         "--hidden-dropout 0 --log-throughput\n")
     before = contents(workshop.folder)
     message = workshop.run("import-config", "pretrain.sh", "-o", "ours.toml").refused(
-        2, "pretrain.sh: 2 of its keys", "num-experts = 8 (mixture of experts is not built yet)",
+        2, "pretrain.sh: 2 of its keys", "num-experts = 8 (mixture of experts is not implemented yet)",
         "lr-warmup-samples = 64000", "--leave-out KEY")
     check("log-throughput" not in message, message)
     check(contents(workshop.folder) == before, "it wrote files")

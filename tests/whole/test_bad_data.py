@@ -170,7 +170,7 @@ def a_flipped_bit_is_found_before_training_where_that_is_asked_for(workshop):
         flipped = bytearray(whole)
         flipped[at] ^= 1
         path.write_bytes(flipped)
-        refused(workshop, "corpus", path, "not those that were tokenized", "Copy the file again",
+        refused(workshop, "corpus", path, "differs from the file that trireme tokenize wrote", "Copy the file again",
                 options=[verify])
         path.write_bytes(whole)
     (workshop / "corpus.json").unlink()

@@ -75,7 +75,7 @@ def without_replicas_it_is_refused(workshop):
     workshop.corpus()
     config = workshop.config("run", MODEL)
     workshop.run_ranks(2, "train", config, "--parallelism.gradient_compression=topk").refused(
-        2, "parallelism.gradient_compression", "needs replicas")
+        2, "parallelism.gradient_compression", "needs data_replicate > 1")
 
 
 if __name__ == "__main__":

@@ -150,7 +150,7 @@ def a_folder_with_the_checkpoints_of_another_model_is_refused(workshop):
     for option, word in [("--model.num_hidden_layers=3", "model.num_hidden_layers: 2 -> 3\n"),
                          ("--model.hidden_size=128", "model.hidden_size: 64 -> 128\n"),
                          ("--model.tie_word_embeddings=false", "model.tie_word_embeddings: true -> false\n")]:
-        workshop.run("train", config, option).refused(4, checkpoint(run, 20), "another model", word)
+        workshop.run("train", config, option).refused(4, checkpoint(run, 20), "a different model", word)
         check(contents(run) == before, "it changed the run folder")
 
 

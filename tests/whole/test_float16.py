@@ -175,11 +175,11 @@ def keys_that_mean_nothing_or_do_harm_are_refused(workshop):
     workshop.corpus()
     config = config_of(workshop, "run")
     for options, words in (
-            (["--training.loss_scale_init=1000"], ["no power of two", "512, 1024"]),
+            (["--training.loss_scale_init=1000"], ["not a power of two", "512, 1024"]),
             (["--training.loss_scale_init=33554432"], ["loss_scale_init", "16777216"]),
             (["--training.loss_scale_growth_interval=0"], ["loss_scale_growth_interval"]),
             (["--training.dtype=bfloat16", "--training.loss_scale_init=1024"],
-             ["loss_scale_init", "means nothing to training in bfloat16"]),
+             ["loss_scale_init", "does not apply to training.dtype = \"bfloat16\""]),
             (["--parallelism.gradient_compression=topk", "--parallelism.data_replicate=2"],
              ["gradient_compression", "dtype float16"])):
         workshop.run("train", config, *options).refused(2, *words)

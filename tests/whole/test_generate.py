@@ -84,7 +84,7 @@ def wrong_options_are_refused(workshop):
     workshop.run("generate", "run", "--max-tokens=0").refused(2, "--max-tokens")
     workshop.run("generate", "run", "--temperature=-1").refused(2, "--temperature")
     workshop.run("generate", "run", "--tokenizer", "absent.model").refused(3, "absent.model")
-    workshop.run("eval", "run").refused(2, "no validation data", "--data PREFIX")
+    workshop.run("eval", "run").refused(2, "no data.validation", "--data PREFIX")
     workshop.run("eval", "run", "--data", "absent").refused(3, "absent.idx")
 
 

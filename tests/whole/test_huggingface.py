@@ -312,7 +312,7 @@ def an_export_that_fails_leaves_nothing(workshop):
     check("rounding to bfloat16 has moved them" in told["check"], told)
     words = ["checkpoint", "export", "run", "--output"]
     before = sorted(workshop.folder.iterdir())
-    workshop.run(*words, folder).refused(2, "is there already")
+    workshop.run(*words, folder).refused(2, "exists already")
     workshop.run(*words, "small", "--memory=1MB").refused(2, "--memory")
     workshop.run(*words, "other", "--tokenizer=absent.model").refused(3, "absent.model")
     workshop.run("checkpoint", "export", folder, "--output", "twice").refused(4, "already")

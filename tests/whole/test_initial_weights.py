@@ -107,7 +107,7 @@ def weights_that_do_not_fit_are_refused_by_name(workshop):
             4, "checkpoint.initial_load_path", "step-00000006", *words)
     workshop.run("train", config, load(teacher), "--model.hidden_size=128",
                  '--checkpoint.allow_changes=["all"]').refused(
-        4, "tensors of another shape", "model/embedding.weight")
+        4, "tensors with a different shape", "model/embedding.weight")
     workshop.run("train", config, load(workshop / "absent")).refused(
         4, "checkpoint.initial_load_path", "absent")
     workshop.run_ranks(2, "train", config, load(teacher), "--model.vocab_size=600",

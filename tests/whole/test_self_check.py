@@ -142,7 +142,7 @@ def what_changes_numerics_is_refused_until_it_is_allowed(workshop):
     workshop.run("train", config, '--checkpoint.allow_changes=["optimizer.rl"]').refused(
         2, "checkpoint.allow_changes", "optimizer.rl", 'did you mean "optimizer.lr"?')
     workshop.run("train", config, '--checkpoint.allow_changes=["job.seed"]').refused(
-        2, "job.seed", "no key that changes numerics")
+        2, "job.seed", "neither a key that changes numerics")
 
 
 @fact

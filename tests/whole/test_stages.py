@@ -105,7 +105,7 @@ def data_show_tells_what_a_step_is_trained_on(workshop):
     check("document " in shown and "[0, " in shown and "the " in shown, shown)
     one = workshop.run("data", "show", config, "--step", "12", "--training.seq_len=16").done()
     check(len(samples(one.out)) == BATCH, one)
-    workshop.run("data", "show", config, "--step", "0").refused(2, "a step from 1 on")
+    workshop.run("data", "show", config, "--step", "0").refused(2, "1 or above")
 
 
 @fact

@@ -25,15 +25,15 @@ ExitCode be_agent(const AgentArguments& options) {
 Command make_agent(CLI::App& program) {
   auto options = std::make_shared<AgentArguments>();
   CLI::App* app = program.add_subcommand(
-      "agent", "Watch over the ranks of this node for a supervisor (trireme launch starts it)");
+      "agent", "Node agent that supervises the ranks of a node (started by trireme launch)");
   app->group("");
-  app->add_option("--run-dir", options->run_dir, "the run's folder, which holds the token")
+  app->add_option("--run-dir", options->run_dir, "run folder, which holds the token")
       ->required()
       ->type_name("DIR");
-  app->add_option("--supervisor", options->supervisor, "where the supervisor listens")
+  app->add_option("--supervisor", options->supervisor, "address of the supervisor")
       ->required()
       ->type_name("HOST:PORT");
-  app->add_option("--node", options->node, "this node's name (default: the host's)")
+  app->add_option("--node", options->node, "name of this node (default: the host name)")
       ->type_name("NAME");
   return {app, [options] { return be_agent(*options); }};
 }

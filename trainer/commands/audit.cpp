@@ -29,12 +29,12 @@ Command make_audit(CLI::App& program) {
   auto options = std::make_shared<AuditOptions>();
   CLI::App* app = program.add_subcommand(
       "audit",
-      "Prove that no sample was skipped or repeated; fails when one was. Of a run that "
-      "still trains it says so, and leaves out what is just being written");
-  app->add_option("run_dir", options->run_dir, "the run's folder ([job] dump_folder)")
+      "Prove that no sample was skipped or repeated; exit code 3 if one was. A run that is still "
+      "training is audited up to its last complete step");
+  app->add_option("run_dir", options->run_dir, "run folder ([job] dump_folder)")
       ->required()
       ->type_name("RUN_DIR");
-  app->add_flag("--data", options->data, "read the token files again and compare every token");
+  app->add_flag("--data", options->data, "also read the token files again and compare every token");
   return {app, [options] { return audit(*options); }};
 }
 

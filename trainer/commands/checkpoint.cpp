@@ -183,43 +183,57 @@ ExitCode prune(const CheckpointOptions& options) {
 Command make_checkpoint(CLI::App& program) {
   auto options = std::make_shared<CheckpointOptions>();
   CLI::App* app = program.add_subcommand(
-      "checkpoint", "List, inspect, verify, compare, prune, export and import");
+      "checkpoint", "List, inspect, verify, compare, prune, export and import checkpoints");
   app->require_subcommand(1);
   constexpr const char* kEither = "RUN_OR_CHECKPOINT";
 
-  CLI::App* listing = app->add_subcommand("list", "One line a checkpoint, newest first");
-  listing->add_option("path", options->path, "a run's folder")->required()->type_name(kEither);
-
-  CLI::App* showing = app->add_subcommand("show", "What a checkpoint holds");
-  showing->add_option("path", options->path, "a checkpoint, or a run's newest")
+  CLI::App* listing = app->add_subcommand("list", "List the checkpoints of a run, newest first");
+  listing->add_option("path", options->path, "run folder ([job] dump_folder)")
       ->required()
       ->type_name(kEither);
-  showing->add_option("--tensor", options->tensor, "statistics of this tensor instead")
+
+  CLI::App* showing =
+      app->add_subcommand("show", "Show the step, config and tensors of a checkpoint");
+  showing
+      ->add_option("path", options->path, "a checkpoint, or a run folder (its newest checkpoint)")
+      ->required()
+      ->type_name(kEither);
+  showing->add_option("--tensor", options->tensor, "print statistics of this tensor")
       ->type_name("NAME");
 
-  CLI::App* verifying = app->add_subcommand("verify", "Read every byte; fails when one is wrong");
-  verifying->add_option("path", options->path, "a checkpoint, or all of a run")
+  CLI::App* verifying =
+      app->add_subcommand("verify", "Read and check every byte; exit code 4 if any is damaged");
+  verifying
+      ->add_option("path", options->path, "a checkpoint, or a run folder (all its checkpoints)")
       ->required()
       ->type_name(kEither);
 
   CLI::App* comparing = app->add_subcommand(
-      "diff", "Compare two, whatever layouts wrote them; fails when they differ");
-  comparing->add_option("first", options->path, "a checkpoint, or a run's newest")
+      "diff", "Compare two checkpoints, written by any layouts; exit code 4 if they differ");
+  comparing
+      ->add_option("first", options->path, "a checkpoint, or a run folder (its newest checkpoint)")
       ->required()
       ->type_name(kEither);
-  comparing->add_option("second", options->second, "a checkpoint, or a run's newest")
+  comparing
+      ->add_option("second", options->second,
+                   "a checkpoint, or a run folder (its newest checkpoint)")
       ->required()
       ->type_name(kEither);
 
-  CLI::App* pruning = app->add_subcommand("prune", "Remove old checkpoints; the newest good stay");
-  pruning->add_option("path", options->path, "a run's folder")->required()->type_name("RUN_DIR");
-  pruning->add_option("--keep-latest", options->retention.keep_latest, "how many good ones stay")
+  CLI::App* pruning =
+      app->add_subcommand("prune", "Remove old checkpoints; the newest good ones are kept");
+  pruning->add_option("path", options->path, "run folder ([job] dump_folder)")
+      ->required()
+      ->type_name("RUN_DIR");
+  pruning
+      ->add_option("--keep-latest", options->retention.keep_latest,
+                   "number of good checkpoints to keep")
       ->required()
       ->check(CLI::Range(2, 1'000'000))
       ->type_name("K");
   pruning
       ->add_option("--keep-every", options->retention.keep_every,
-                   "also keep the steps divisible by this")
+                   "also keep checkpoints whose step is a multiple of N")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
       ->type_name("N");
 

@@ -41,7 +41,7 @@ class PartialFolder {
     final_ = named.has_filename() ? named : named.parent_path();
     std::error_code why;
     if (fs::exists(final_, why) && !(fs::is_directory(final_, why) && fs::is_empty(final_, why))) {
-      throw ConfigError(say("--output ", final_.string(), " is there already"));
+      throw ConfigError(say("--output ", final_.string(), " exists already"));
     }
     path_ = final_.parent_path() / say(checkpoint::kPartialPrefix, final_.filename().string(), "-",
                                        checkpoint::new_uuid());
@@ -150,29 +150,30 @@ std::uint64_t memory_of(const ExportOptions& options, const ModelConfig& model,
 }  // namespace
 
 CLI::App* add_checkpoint_export(CLI::App& checkpoint, ExportOptions& options) {
-  CLI::App* app = checkpoint.add_subcommand(
-      "export", "Write a Hugging Face model (safetensors and config.json) and prove it");
-  app->add_option("path", options.model, "a checkpoint, or a run's newest")
+  CLI::App* app = checkpoint.add_subcommand("export",
+                                            "Export a checkpoint as a Hugging Face model "
+                                            "(safetensors and config.json) and check the result");
+  app->add_option("path", options.model, "a checkpoint, or a run folder (its newest checkpoint)")
       ->required()
       ->type_name("RUN_OR_CHECKPOINT");
-  app->add_option("--output", options.output, "the folder to make")->required()->type_name("DIR");
-  app->add_option("--dtype", options.dtype, "of the exported weights; default: as trained")
+  app->add_option("--output", options.output, "folder to create")->required()->type_name("DIR");
+  app->add_option("--dtype", options.dtype, "dtype of the exported weights (default: as trained)")
       ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
-  app->add_option("--shard-size", options.shard_bytes, "bytes in a file, at most: 5GB, 500MB")
+  app->add_option("--shard-size", options.shard_bytes, "maximum file size, such as 5GB or 500MB")
       ->transform(CLI::AsSizeValue(true))
       ->type_name("SIZE")
       ->default_str("5GB");
   app->add_option("--memory", options.memory_bytes,
-                  "what the export may take; logits are compared where the model fits in it")
+                  "memory the export may use; logits are compared if the model fits into it")
       ->transform(CLI::AsSizeValue(true))
       ->type_name("SIZE")
       ->default_str("1GB");
   app->add_option("--tokenizer", options.tokenizer,
-                  "bytes or a tokenizer file; default: the run's own");
-  app->add_flag("--no-check", options.no_check, "do not read it back and compare");
-  app->add_option("--logits", options.logits,
-                  "write the tokens and logits of the check to this JSON file, to hold another "
-                  "program's against")
+                  "bytes or a tokenizer file (default: the run's tokenizer)");
+  app->add_flag("--no-check", options.no_check, "skip reading the export back and comparing it");
+  app->add_option(
+         "--logits", options.logits,
+         "write tokens and logits of the check to this JSON file, to compare with another program")
       ->type_name("FILE");
   return app;
 }
@@ -183,10 +184,11 @@ ExitCode export_checkpoint(const ExportOptions& options) {
   }
   if (options.shard_bytes == 0) throw ConfigError("--shard-size must be above 0");
   if (options.no_check && !options.logits.empty()) {
-    throw ConfigError("--logits are those of the check, which --no-check leaves out");
+    throw ConfigError(
+        "--logits writes the logits of the check; it cannot be combined with --no-check");
   }
   if (checkpoint::huggingface::is_model_folder(options.model)) {
-    throw CheckpointError(say(options.model, " is the folder of a Hugging Face model already"));
+    throw CheckpointError(say(options.model, " already is a Hugging Face model"));
   }
   TrainedModel trained = open_trained_model(options.model);
   trained.asked = trained.folder;  // an older one is not taken in its place

@@ -40,11 +40,11 @@ void describe(checkpoint::Snapshot& snapshot, std::uint64_t weights) {
 
 CLI::App* add_checkpoint_import(CLI::App& checkpoint, ImportOptions& options) {
   CLI::App* app =
-      checkpoint.add_subcommand("import", "Make a checkpoint of a Hugging Face model's folder");
-  app->add_option("path", options.model, "with config.json and safetensors")
+      checkpoint.add_subcommand("import", "Import a Hugging Face model as a checkpoint");
+  app->add_option("path", options.model, "folder with config.json and safetensors")
       ->required()
       ->type_name("DIR");
-  app->add_option("--output", options.output, "the run folder to make")
+  app->add_option("--output", options.output, "run folder to create")
       ->required()
       ->type_name("RUN_DIR");
   return app;
@@ -53,12 +53,12 @@ CLI::App* add_checkpoint_import(CLI::App& checkpoint, ImportOptions& options) {
 ExitCode import_checkpoint(const ImportOptions& options) {
   const fs::path folder = options.model, run = options.output;
   if (!checkpoint::huggingface::is_model_folder(folder)) {
-    throw CheckpointError(say(folder.string(), " is no folder of a Hugging Face model: it has no ",
+    throw CheckpointError(say(folder.string(), " is not a Hugging Face model: it has no ",
                               checkpoint::huggingface::ModelFolder::kConfig));
   }
   std::error_code ignored;
   if (fs::exists(run, ignored) && !fs::is_empty(run, ignored)) {
-    throw ConfigError(say("--output ", run.string(), " is there already"));
+    throw ConfigError(say("--output ", run.string(), " exists already"));
   }
   const ImportedConfig imported = read_config_json(folder);
   TrainedModel trained = open_trained_model(folder);
@@ -82,7 +82,7 @@ ExitCode import_checkpoint(const ImportOptions& options) {
   replace_text(run / "config.toml", imported.toml);
   fmt::print("model      {}, {} parameters\n", imported.config.model.model_type,
              grouped(parameter_count(imported.config.model)));
-  for (const std::string& note : imported.notes) fmt::print("left aside {}\n", note);
+  for (const std::string& note : imported.notes) fmt::print("ignored    {}\n", note);
   fmt::print("imported   {}\n", done.folder.string());
   return ExitCode::kDone;
 }

@@ -10,14 +10,14 @@ namespace trireme {
 
 Command make_completion(CLI::App& program) {
   const auto shell = std::make_shared<std::string>();
-  CLI::App* app = program.add_subcommand(
-      "completion", "Print a script that lets a shell complete commands, options and config keys");
+  CLI::App* app = program.add_subcommand("completion", "Print a shell completion script");
   app->add_option("SHELL", *shell, "whose script")
       ->required()
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   app->footer(
-      "To use it now:  source <(trireme completion bash), the same for zsh after compinit, or\n"
-      "trireme completion fish | source. 'cmake --install' puts all three where shells look.");
+      "bash, zsh:  source <(trireme completion bash)    (zsh: after compinit)\n"
+      "fish:       trireme completion fish | source\n"
+      "'cmake --install' installs all three.");
   return {app, [&program, shell] {
             const CommandOutline all = outline(program);
             print_out(*shell == "bash"  ? bash_completion(all)

@@ -24,7 +24,7 @@ struct ConfigChoices {
 std::string toml_of_foreign(const std::filesystem::path& folder) {
   const ImportedConfig imported = read_config_json(folder);
   std::string text;
-  for (const std::string& note : imported.notes) text += say("# left aside: ", note, "\n");
+  for (const std::string& note : imported.notes) text += say("# ignored: ", note, "\n");
   return say(text, imported.toml, "\n[checkpoint]\ninitial_load_path = ",
              to_toml(std::filesystem::absolute(folder).lexically_normal().string()), "\n");
 }
@@ -32,20 +32,22 @@ std::string toml_of_foreign(const std::filesystem::path& folder) {
 }  // namespace
 
 Command make_config(CLI::App& program, const std::vector<Override>& overrides) {
-  CLI::App* config = program.add_subcommand("config", "Print a run's config, or all its keys");
+  CLI::App* config =
+      program.add_subcommand("config", "Print a config in full, or list all config keys");
   config->require_subcommand(1);
   const auto choices = std::make_shared<ConfigChoices>();
 
-  CLI::App* show = config->add_subcommand(
-      "show", "Check a config and print it in full, with the origin of every value");
-  show->add_option("CONFIG", choices->config, "the config file")->required();
+  CLI::App* show =
+      config->add_subcommand("show", "Check a config and print every value with its origin");
+  show->add_option("CONFIG", choices->config, "config file (TOML)")->required();
 
-  CLI::App* keys = config->add_subcommand("keys", "Print every key, its default and its meaning");
-  keys->add_flag("--markdown", choices->markdown, "as the Markdown tables of configs/REFERENCE.md");
+  CLI::App* keys =
+      config->add_subcommand("keys", "List every key with its type, default, range and meaning");
+  keys->add_flag("--markdown", choices->markdown, "as Markdown tables (configs/REFERENCE.md)");
 
-  CLI::App* foreign = config->add_subcommand(
-      "from-hf", "Print the part of a config that a Hugging Face model's folder gives");
-  foreign->add_option("DIR", choices->folder, "with config.json")->required();
+  CLI::App* foreign =
+      config->add_subcommand("from-hf", "Print the [model] section for a Hugging Face model");
+  foreign->add_option("DIR", choices->folder, "folder with config.json")->required();
 
   const auto run = [=, &overrides] {
     if (foreign->parsed()) print_out(toml_of_foreign(choices->folder));

@@ -59,7 +59,7 @@ ExitCode info(const DataOptions& options) {
   print_lengths(dataset);
   const auto sidecar = data::read_sidecar(options.prefix, dataset);
   if (!sidecar) {
-    fmt::print("sidecar          none that belongs to these files\n");
+    fmt::print("sidecar          none for these files\n");
     return ExitCode::kDone;
   }
   fmt::print("tokenizer        {}{}{} (vocabulary {}, hash {})\n", sidecar->tokenizer,
@@ -83,7 +83,8 @@ struct Range {
 // "A:B", either may be missing; cut to [0, size).
 Range parse_range(const std::string& text, std::int64_t size) {
   const auto refuse = [&] {
-    throw ConfigError(say("--tokens ", text, ": give a range A:B, like 0:100 (A is in, B is out)"));
+    throw ConfigError(
+        say("--tokens ", text, ": give a range A:B, such as 0:100 (A included, B excluded)"));
   };
   const std::size_t colon = text.find(':');
   if (colon == std::string::npos) refuse();
@@ -97,7 +98,7 @@ Range parse_range(const std::string& text, std::int64_t size) {
   const Range range{number(0, colon, 0), std::min(size, number(colon + 1, text.size(), size))};
   if (range.begin > range.end) {
     throw ConfigError(
-        say("--tokens ", text, ": begins at or after its end (there are ", size, " tokens)"));
+        say("--tokens ", text, ": is empty or out of range (there are ", size, " tokens)"));
   }
   return range;
 }
@@ -121,7 +122,8 @@ std::unique_ptr<data::Tokenizer> tokenizer_of(const DataOptions& options,
 ExitCode show(const DataOptions& options, const std::vector<Override>& overrides) {
   if (!options.steps.empty()) {
     if (options.document >= 0 || !options.tokens.empty()) {
-      throw ConfigError("--step shows whole samples; give it without --document and --tokens");
+      throw ConfigError(
+          "--step prints whole samples; it cannot be combined with --document or --tokens");
     }
     return show_steps(options.prefix, overrides, options.steps, options.tokenizer);
   }
@@ -174,7 +176,7 @@ ExitCode check(const DataOptions& options) {
   if (given || sidecar) {
     fmt::print("below {}\n", vocab_size);
   } else {
-    fmt::print("fits (name the model's vocabulary with --vocab-size to check against it)\n");
+    fmt::print("fits its dtype (give --vocab-size to check against a model's vocabulary)\n");
   }
   return ExitCode::kDone;
 }
@@ -183,43 +185,47 @@ ExitCode check(const DataOptions& options) {
 
 Command make_data(CLI::App& program, const std::vector<Override>& overrides) {
   const auto options = std::make_shared<DataOptions>();
-  CLI::App* app = program.add_subcommand("data", "Look into a dataset of tokens");
+  CLI::App* app = program.add_subcommand("data", "Inspect and check token files");
   app->require_subcommand(1);
   const auto verb = [&](const char* name, const char* help) {
     CLI::App* added = app->add_subcommand(name, help);
     added
         ->add_option("PREFIX", options->prefix,
-                     "The path of the files without .bin and .idx; or a shard of llm.c, LLM.Q or "
+                     "Path of the token files without .bin and .idx; or a shard of llm.c, LLM.Q or "
                      "datatrove, or several as FOLDER/NAME*.bin")
         ->required();
     return added;
   };
-  verb("info", "Print counts, types and lengths");
-  CLI::App* shown = verb("show", "Print tokens, and their text where the tokenizer is known");
-  shown->add_option("--document", options->document, "Which document, from 0; all of it")
+  verb("info", "Print counts, dtype, tokenizer and document lengths");
+  CLI::App* shown = verb("show", "Print tokens, with their text if the tokenizer is known");
+  shown->add_option("--document", options->document, "Document to print, counted from 0")
       ->check(CLI::NonNegativeNumber)
       ->type_name("N");
   shown
       ->add_option("--tokens", options->tokens,
-                   "Which tokens, of the document if one is given, else of the whole dataset")
+                   "Range of tokens to print, within the document if one is given, otherwise "
+                   "within the dataset")
       ->type_name("A:B");
   shown->add_option(
       "--tokenizer", options->tokenizer,
-      "bytes or a .model, to print text (default: the one the dataset was made with)");
+      "Tokenizer for the text: bytes or a tokenizer file (default: the one that made the dataset)");
   shown
       ->add_option("--step", options->steps,
-                   "PREFIX is a config: print the samples of these training steps and their "
-                   "documents (data.skip is left out; what a run left out by itself is not known)")
+                   "Read PREFIX as a config, and print the samples of these training steps and "
+                   "their documents (data.skip is applied; samples that a run skipped after a "
+                   "spike are not known)")
       ->type_name("N|A:B");
-  CLI::App* checked = verb("check", "Check everything; fails when something is wrong");
-  checked->add_option("--vocab-size", options->vocab_size, "Every id must be below it")
+  CLI::App* checked = verb("check", "Check the files completely; exit code 3 if they are damaged");
+  checked
+      ->add_option("--vocab-size", options->vocab_size,
+                   "Vocabulary size: every token id must be below it")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31))
       ->type_name("N");
   return {.app = app,
           .run =
               [options, app, &overrides] {
                 if (options->steps.empty() && !overrides.empty()) {
-                  throw ConfigError("--section.key=value goes with --step alone");
+                  throw ConfigError("--section.key=value is for --step only");
                 }
                 if (app->got_subcommand("info")) return info(*options);
                 if (app->got_subcommand("show")) return show(*options, overrides);

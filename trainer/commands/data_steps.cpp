@@ -24,7 +24,8 @@ struct Steps {
 
 Steps parse_steps(const std::string& text) {
   const auto refuse = [&] {
-    throw ConfigError(say("--step ", text, ": give a step from 1 on, or A:B (A is in, B is out)"));
+    throw ConfigError(say("--step ", text,
+                          ": give a step (1 or above), or a range A:B (A included, B excluded)"));
   };
   const auto number = [&](std::string_view part) {
     std::int64_t value = 0;

@@ -151,33 +151,32 @@ void calibrate_to(const std::string& file) {
 
 Command make_doctor(CLI::App& program, const std::vector<Override>& overrides) {
   CLI::App* app = program.add_subcommand(
-      "doctor", "What this machine offers, and whether it is what a config asks for");
+      "doctor", "Check machine, libraries, devices, links and file systems before a job");
   const auto file = std::make_shared<std::string>();
   const auto recorder = std::make_shared<std::string>();
   const auto json = std::make_shared<std::string>();
-  auto* config =
-      app->add_option("CONFIG", *file, "A run's config file, to be compared with the machine");
+  auto* config = app->add_option("CONFIG", *file, "Config file to check the machine against");
   app->add_option("--flight-recorder", *recorder,
-                  "A run folder: what its ranks did last, and whose fault it is that they stand "
-                  "or ended")
+                  "Run folder: show what each rank did last and which rank caused the stop")
       ->type_name("DIR")
       ->excludes(config);
-  app->add_option("--json", *json,
-                  "Looks at the config's ranks even where there is one, and writes what each has "
-                  "measured")
+  app->add_option(
+         "--json", *json,
+         "Run the checks of the ranks even if there is one, and write each rank's measurements")
       ->type_name("FILE")
       ->needs(config);
   const auto profile = std::make_shared<std::string>();
   app->add_option("--calibrate", *profile,
-                  "Measures what CPU ranks reach, for trireme plan --gpu FILE; in a job all ranks "
-                  "at the same time")
+                  "Measure CPU throughput and write a profile for 'trireme plan --gpu FILE'; in a "
+                  "job, all ranks measure at once")
       ->type_name("FILE.json")
       ->excludes(config);
   app->footer(
-      "Fails when the config asks for what is not there. Changes nothing.\n"
-      "Started on all ranks of a job, it looks at each: program, libraries, limits, clocks,\n"
-      "devices, memory, matrix products, links along each axis, folders and token files; it\n"
-      "names the ranks and nodes at fault.\n"
+      "Changes nothing. Exit code 5 if the machine lacks what the config needs.\n"
+      "Under mpirun or srun every rank is checked: program, libraries, limits, clocks, devices,\n"
+      "memory, matmul speed, bandwidth along each parallel axis, folders and token files. The\n"
+      "ranks and nodes that fail a check are named.\n"
+      "\n"
       "Example: mpirun -n 8 trireme doctor configs/tiny.toml --json preflight.json");
   const auto run = [file, recorder, json, profile, &overrides] {
     if (!recorder->empty() && overrides.empty()) {

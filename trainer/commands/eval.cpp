@@ -112,7 +112,7 @@ ExitCode evaluate_checkpoint(const EvalOptions& options) {
   const std::vector<MultipleChoice> tests = open_questions(trained, options);
   if (sets.empty() && tests.empty()) {
     throw ConfigError(
-        say(trained.folder.string(), ": its config names no validation data; give --data PREFIX"));
+        say(trained.folder.string(), ": its config has no data.validation; give --data PREFIX"));
   }
   Inference model({.model = config.model,
                    .device = open_device(options.device, 0),
@@ -134,27 +134,28 @@ ExitCode evaluate_checkpoint(const EvalOptions& options) {
 
 Command make_eval(CLI::App& program) {
   CLI::App* app = program.add_subcommand(
-      "eval", "Loss of a trained model on held-out text, or its answers to questions");
+      "eval", "Evaluate a trained model: loss on held-out text, or multiple-choice accuracy");
   auto options = std::make_shared<EvalOptions>();
   app->add_option("RUN_OR_CHECKPOINT", options->model,
                   "A run folder (its newest checkpoint) or a checkpoint")
       ->required();
   app->add_option("--data", options->data,
-                  "PREFIX of a token file; default: the run's validation data");
+                  "Token files to evaluate (PREFIX); default: the run's data.validation");
   app->add_option("--multiple-choice", options->multiple_choice,
-                  "HellaSwag-style .jsonl files (ctx or context, endings, label), instead of the "
-                  "run's validation data; one each time")
+                  "HellaSwag-style .jsonl file (ctx or context, endings, label) to evaluate; may "
+                  "be repeated")
       ->allow_extra_args(false);
-  app->add_option("--tokenizer", options->tokenizer,
-                  "bytes or a tokenizer file, for questions; default: the run's own");
-  app->add_option("--seq-len", options->seq_len, "Tokens a sequence; default: as trained")
+  app->add_option(
+      "--tokenizer", options->tokenizer,
+      "bytes or a tokenizer file, for --multiple-choice (default: the run's tokenizer)");
+  app->add_option("--seq-len", options->seq_len, "Sequence length (default: as trained)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24));
-  app->add_option("--samples", options->samples, "Sequences, at most; default: all")
+  app->add_option("--samples", options->samples, "Maximum number of sequences (default: all)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
-  app->add_option("--device", options->device, "auto takes a GPU where there is one")
+  app->add_option("--device", options->device, "Device; auto uses a GPU if there is one")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
-  app->add_option("--threads", options->threads, "0: every core")
+  app->add_option("--threads", options->threads, "CPU threads; 0: one per core")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{4096}));
   return {app, [options] { return evaluate_checkpoint(*options); }};
 }

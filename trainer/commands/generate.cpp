@@ -52,7 +52,8 @@ ExitCode generate(const GenerateOptions& options) {
   const std::int64_t most = trained.config.model.max_position_embeddings;
   const auto prompt = static_cast<std::int64_t>(ids.size());
   if (prompt >= most) {
-    throw ConfigError(say("the prompt has ", prompt, " tokens; the model sees at most ", most));
+    throw ConfigError(
+        say("the prompt has ", prompt, " tokens; the model's longest sequence is ", most));
   }
   Inference model({.model = trained.config.model,
                    .device = open_device(options.device, 0),
@@ -85,29 +86,33 @@ ExitCode generate(const GenerateOptions& options) {
 }  // namespace
 
 Command make_generate(CLI::App& program) {
-  CLI::App* app = program.add_subcommand("generate", "Continue a text with a trained model");
+  CLI::App* app = program.add_subcommand("generate", "Generate text with a trained model");
   auto options = std::make_shared<GenerateOptions>();
   app->add_option("RUN_OR_CHECKPOINT", options->model,
                   "A run folder (its newest checkpoint) or a checkpoint")
       ->required();
-  app->add_option("--prompt", options->prompt, "The text to continue; none: begins a document");
-  app->add_option("--max-tokens", options->max_tokens, "Tokens to add, at most")
+  app->add_option("--prompt", options->prompt,
+                  "Text to continue; without it, generation starts a new document");
+  app->add_option("--max-tokens", options->max_tokens, "Maximum number of tokens to generate")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24))
       ->capture_default_str();
-  app->add_option("--temperature", options->sampling.temperature, "0: always the likeliest token")
+  app->add_option("--temperature", options->sampling.temperature,
+                  "Sampling temperature; 0: always the most likely token")
       ->check(CLI::Range(0.0, 100.0))
       ->capture_default_str();
-  app->add_option("--top-k", options->sampling.top_k, "Draw among the k likeliest; 0: all")
+  app->add_option("--top-k", options->sampling.top_k,
+                  "Sample from the k most likely tokens; 0: all")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 24))
       ->capture_default_str();
-  app->add_option("--seed", options->sampling.seed, "The same seed gives the same text")
+  app->add_option("--seed", options->sampling.seed,
+                  "Sampling seed; the same seed gives the same text")
       ->capture_default_str();
   app->add_option("--tokenizer", options->tokenizer,
-                  "bytes or a tokenizer file; default: the run's own");
-  app->add_option("--device", options->device, "auto takes a GPU where there is one")
+                  "bytes or a tokenizer file (default: the run's tokenizer)");
+  app->add_option("--device", options->device, "Device; auto uses a GPU if there is one")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
-  app->add_option("--threads", options->threads, "0: every core")
+  app->add_option("--threads", options->threads, "CPU threads; 0: one per core")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{4096}));
   return {app, [options] { return generate(*options); }};
 }

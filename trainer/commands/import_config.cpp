@@ -24,8 +24,9 @@ struct ImportChoices {
 
 std::string refusal(const std::string& file, const std::vector<std::string>& keys) {
   return fmt::format(
-      "{}: {} of its keys cannot be said here, or are not known here, and may change what is "
-      "computed; nothing was written (--leave-out KEY writes the config without it):\n  {}",
+      "{}: {} of its keys have no counterpart or are unknown, and may change what is computed; "
+      "nothing was written (use --leave-out KEY to convert without a key):\n"
+      "  {}",
       file, keys.size(), fmt::join(keys, "\n  "));
 }
 
@@ -51,23 +52,22 @@ ExitCode import_config(const ImportChoices& choices) {
 
 Command make_import_config(CLI::App& program) {
   const auto choices = std::make_shared<ImportChoices>();
-  CLI::App* app =
-      program.add_subcommand("import-config", "Write a config of another trainer as one of ours");
-  app->add_option(
-         "FILE", choices->from,
-         "torchtitan's .toml, nanotron's .yaml, or Megatron-LM's arguments: a command line "
-         "or a shell script")
+  CLI::App* app = program.add_subcommand("import-config", "Convert another trainer's config");
+  app->add_option("FILE", choices->from,
+                  "torchtitan .toml, nanotron .yaml, or Megatron-LM arguments (a command line or a "
+                  "shell script)")
       ->required();
-  app->add_option("-o,--output", choices->output, "our config (default: standard output)")
+  app->add_option("-o,--output", choices->output, "output file (default: standard output)")
       ->type_name("FILE");
   app->add_option("--leave-out", choices->leave_out,
-                  "a key of theirs to leave out although it changes what is computed")
+                  "source key to ignore although it changes what is computed; may be repeated")
       ->type_name("KEY")
       ->allow_extra_args(false);
   app->footer(
-      "What changes the computation and cannot be said here is listed, and nothing is\n"
-      "written. What is harmless without a counterpart (logging, paths, speed) is named on\n"
-      "standard error and in the config's comments.");
+      "If a key changes the computation and has no counterpart, it is listed and nothing is "
+      "written.\n"
+      "Keys without an effect on the result (logging, paths, performance) are listed on standard\n"
+      "error and in comments of the config.");
   return {app, [choices] { return import_config(*choices); }};
 }
 

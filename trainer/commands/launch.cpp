@@ -28,7 +28,8 @@ int wanted_ranks(const LaunchOptions& options, const RunConfig& config) {
 
 ExitCode launch(const LaunchOptions& options, const std::vector<Override>& overrides) {
   if (launched_ranks(environment_variable) > 1) {
-    throw ConfigError("trireme launch starts the ranks itself: it is not for mpirun or srun");
+    throw ConfigError(
+        "trireme launch starts the ranks itself: do not start it under mpirun or srun");
   }
   Supervisor::Job job{.loaded = load_config(options.config, overrides), .words = {options.config}};
   for (const auto& [key, value] : overrides) job.words.push_back("--" + key + "=" + value);
@@ -49,22 +50,28 @@ ExitCode launch(const LaunchOptions& options, const std::vector<Override>& overr
 }  // namespace
 
 Command make_launch(CLI::App& program, const std::vector<Override>& overrides) {
-  CLI::App* app = program.add_subcommand("launch", "Train on many ranks, and restart what fails");
+  CLI::App* app = program.add_subcommand(
+      "launch", "Train on many ranks under a supervisor that restarts failed runs");
   const auto options = std::make_shared<LaunchOptions>();
-  app->add_option("CONFIG", options->config, "The run's config file")->required();
+  app->add_option("CONFIG", options->config, "Config file (TOML)")->required();
   app->add_option("-n,--ranks", options->ranks,
-                  "Ranks to start; without it the hosts' slots, or what [parallelism] says")
+                  "Number of ranks; default: one for each slot of the hosts, or the product of the "
+                  "degrees in [parallelism]")
       ->check(CLI::Range(1, 1 << 20));
-  app->add_option("--hostfile", options->host_file,
-                  "Hosts for mpirun, \"name slots=N\" a line; followed while the run goes on");
+  app->add_option(
+      "--hostfile", options->host_file,
+      "mpirun hostfile, one \"name slots=N\" per line; changes to it are followed during the run");
   app->footer(
-      "Starts the ranks by mpirun, inside a Slurm allocation by srun. When one is killed, hangs "
-      "or\n"
-      "fails, all are ended and started again from the newest state in memory or on disk; where\n"
-      "there is room for fewer, with fewer data ranks and the same global batch. What a restart\n"
-      "would not mend is not tried, nor a fourth start where three in a row made no new step.\n"
-      "SIGTERM, SIGUSR1 and Ctrl-C commit a checkpoint and stop; a second Ctrl-C ends at once.\n"
-      "The ranks' output comes through a pipe: it has the log lines, but no live line.\n"
+      "Starts the ranks with mpirun, or with srun inside a Slurm allocation. When a rank dies, "
+      "hangs\n"
+      "or fails, all ranks are stopped and restarted from the newest state in memory or on disk; "
+      "if\n"
+      "nodes are lost, with fewer data-parallel ranks and the same global batch size. Errors that "
+      "a\n"
+      "restart cannot fix, and three restarts in a row without a new step, end the run.\n"
+      "SIGTERM, SIGUSR1 and Ctrl-C commit a checkpoint and stop; a second Ctrl-C stops at once.\n"
+      "The console shows log lines but no live progress bar, because ranks write to a pipe.\n"
+      "\n"
       "Example: trireme launch -n 4 run.toml --elastic.memory_interval=10");
   return {app, [options, &overrides] { return launch(*options, overrides); }, true};
 }

@@ -23,7 +23,7 @@ std::string instruction_sets() {
   if (__builtin_cpu_supports("avx512f")) sets += " AVX-512F";
   if (__builtin_cpu_supports("avx512bf16")) sets += " AVX512-BF16";
 #endif
-  return sets.empty() ? " none of AVX2, FMA, AVX-512" : sets;
+  return sets.empty() ? " no AVX2, FMA or AVX-512" : sets;
 }
 
 int usable_cores() {

@@ -56,7 +56,8 @@ Planned opened(const PlanChoices& choices, const std::vector<Override>& override
   for (const std::string& note : config_notes(planned.loaded.config)) log_warning("{}", note);
   JobConfig& job = planned.loaded.config.job;
   if (choices.gpu.empty() && job.device == "cuda") {
-    throw ConfigError("job.device = \"cuda\": which GPU? Give --gpu NAME, such as --gpu H100");
+    throw ConfigError(
+        "job.device = \"cuda\": the GPU is not known; give --gpu NAME, such as --gpu H100");
   }
   planned.profile = find_profile(choices.gpu.empty() ? "CPU" : choices.gpu);
   const bool on_cpu = planned.profile.name.starts_with("CPU");
@@ -91,8 +92,12 @@ std::string changes_that_fit(const RunPlan& plan) {
                                       plan.layout.device, available)) {
     text += fmt::format("  {} would need {}\n", saving.change, human_bytes(saving.bytes));
   }
-  return text.empty() ? "\nIt does not fit, and no change of how it runs would make it.\n"
-                      : "\nIt does not fit. What would:\n" + text;
+  return text.empty() ? "\n"
+                        "It does not fit, and no layout, micro-batch size or recomputation mode "
+                        "makes it fit.\n"
+                      : "\n"
+                        "It does not fit. Changes that would make it fit:\n" +
+                            text;
 }
 
 ExitCode plan(const PlanChoices& choices, const std::vector<Override>& overrides) {
@@ -138,34 +143,37 @@ ExitCode plan(const PlanChoices& choices, const std::vector<Override>& overrides
 Command make_plan(CLI::App& program, const std::vector<Override>& overrides) {
   const auto choices = std::make_shared<PlanChoices>();
   PlanWishes& wishes = choices->wishes;
-  CLI::App* app = program.add_subcommand(
-      "plan", "Tell what a run will take, how fast it will be and what it will cost");
-  app->add_option("CONFIG", choices->config, "The run's config file")->required();
-  app->add_option("-n,--ranks", choices->ranks, "ranks, where the config leaves a data degree open")
+  CLI::App* app =
+      program.add_subcommand("plan", "Predict memory, throughput, communication and cost of a run");
+  app->add_option("CONFIG", choices->config, "Config file (TOML)")->required();
+  app->add_option("-n,--ranks", choices->ranks,
+                  "number of ranks, if the config leaves a data-parallel degree open")
       ->check(CLI::Range(1, 1 << 24));
   app->add_option("--gpu", choices->gpu,
-                  "the GPU of each rank, such as A100-80G or H100, or a profile's file "
-                  "(default: a CPU rank)")
+                  "GPU of each rank, such as A100-80G or H100, or a profile file (default: CPU)")
       ->type_name("NAME");
-  app->add_flag("--search", choices->search, "find the fastest layout of the ranks that fits");
-  app->add_option("--write", choices->write, "write the planned run's config")->type_name("FILE");
-  app->add_flag("--json", choices->json, "all numbers, for programs");
-  app->add_option("--html", choices->html, "write one self-contained page")->type_name("FILE");
-  app->add_option("--price", wishes.price, "of a device for an hour, in any currency")
+  app->add_flag("--search", choices->search, "search for the fastest layout that fits");
+  app->add_option("--write", choices->write, "write the config of the planned run")
+      ->type_name("FILE");
+  app->add_flag("--json", choices->json, "print all numbers as JSON");
+  app->add_option("--html", choices->html, "write a self-contained HTML page")->type_name("FILE");
+  app->add_option("--price", wishes.price, "price of a device-hour, in any currency")
       ->check(CLI::PositiveNumber.description(""))
       ->type_name("PRICE");
-  app->add_option("--mtbf", wishes.mtbf_hours,
-                  "hours between failures of the whole run: how often to save")
+  app->add_option(
+         "--mtbf", wishes.mtbf_hours,
+         "mean time between failures of the whole run, in hours; recommends a checkpoint interval")
       ->check(CLI::PositiveNumber.description(""))
       ->type_name("HOURS");
-  app->add_option(
-         "--save-seconds", wishes.save_seconds,
-         "how long a save stops training (default: as measured in the run's folder, else assumed)")
+  app->add_option("--save-seconds", wishes.save_seconds,
+                  "time that one save blocks training (default: measured in the run folder, "
+                  "otherwise estimated)")
       ->check(CLI::PositiveNumber.description(""))
       ->type_name("SECONDS");
   app->footer(
-      "Nothing is run: it needs no GPU, no MPI and no data. Memory is what the trainer's own\n"
-      "planner asks for; times are a model's. Fails when it does not fit.\n"
+      "Needs no GPU, MPI or data. Memory is computed by the allocator's own planner and is exact;\n"
+      "times are estimates. Exit code 5 if the run does not fit.\n"
+      "\n"
       "Example: trireme plan run.toml -n 1024 --gpu H100 --price 2.5 --mtbf 24 --html plan.html");
   return {app, [choices, &overrides] { return plan(*choices, overrides); }, true};
 }

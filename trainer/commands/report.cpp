@@ -66,14 +66,14 @@ ExitCode report(const ReportOptions& options) {
 Command make_report(CLI::App& program) {
   auto options = std::make_shared<ReportOptions>();
   CLI::App* app = program.add_subcommand(
-      "report", "Write one self-contained HTML page of a run, or of several side by side");
-  app->add_option("run_dir", options->run_dirs, "the run's folder ([job] dump_folder)")
+      "report", "Write a self-contained HTML report of a run, or compare several");
+  app->add_option("run_dir", options->run_dirs, "run folder ([job] dump_folder)")
       ->required()
       ->type_name("RUN_DIR");
   app->add_option("-o,--output", options->output,
-                  "the page (default: report.html in the first RUN_DIR)")
+                  "output file (default: report.html in the first RUN_DIR)")
       ->type_name("FILE");
-  app->add_flag("--text", options->text, "for a terminal: to standard output, or to FILE");
+  app->add_flag("--text", options->text, "plain text instead of HTML, to standard output or FILE");
   return {app, [options] { return report(*options); }};
 }
 

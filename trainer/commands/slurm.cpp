@@ -65,11 +65,12 @@ ExitCode print_script(const SlurmChoices& choices, const std::vector<Override>& 
   SlurmJob job = choices.job;
   if (ranks % job.nodes != 0) {
     throw ConfigError(say("--nodes ", job.nodes, ": ", ranks,
-                          " ranks cannot be shared equally among so many nodes"));
+                          " ranks cannot be distributed equally over the nodes"));
   }
   if (!job.time.empty() && slurm_seconds(job.time) <= job.warning) {
-    throw ConfigError(say("--time ", job.time, " is over when the run is asked to stop, ",
-                          job.warning, " s before its end; give more, or less --warning"));
+    throw ConfigError(say("--time ", job.time, " is over before the run is asked to stop, ",
+                          job.warning,
+                          " s before the limit; increase --time or decrease --warning"));
   }
   job.ranks_per_node = ranks / job.nodes;
   job.cores = choices.cores > 0 ? choices.cores : std::max<std::int64_t>(config.job.threads, 1);
@@ -91,50 +92,52 @@ Command make_slurm(CLI::App& program, const std::vector<Override>& overrides) {
   const auto choices = std::make_shared<SlurmChoices>();
   SlurmJob& job = choices->job;
   CLI::App* app =
-      program.add_subcommand("slurm", "Print a Slurm job script that trains and goes on by itself");
-  app->add_option("CONFIG", choices->config, "The run's config file")->required();
-  app->add_option("-N,--nodes", job.nodes, "nodes, which share the ranks equally (default: 1)")
+      program.add_subcommand("slurm", "Print a Slurm job script that trains and requeues itself");
+  app->add_option("CONFIG", choices->config, "Config file (TOML)")->required();
+  app->add_option("-N,--nodes", job.nodes,
+                  "number of nodes, with the same number of ranks each (default: 1)")
       ->check(CLI::Range(1, 1 << 20));
-  app->add_option(
-         "-n,--ranks", choices->ranks,
-         "ranks, where the config leaves a data degree open (default: one for each node, or for "
-         "each GPU that --gpus-per-node tells; more where the other axes need them)")
+  app->add_option("-n,--ranks", choices->ranks,
+                  "number of ranks, if the config leaves a data-parallel degree open (default: one "
+                  "per node, or per GPU with --gpus-per-node; more if the other degrees need them)")
       ->check(CLI::Range(1, 1 << 24));
   app->add_option("-c,--cpus-per-task", choices->cores,
-                  "cores for each rank (default: job.threads, else 1)")
+                  "cores per rank (default: job.threads, or 1)")
       ->check(CLI::Range(1, 1 << 16));
   app->add_option("--gpus-per-node", choices->gpus,
-                  "(default: one for each rank when job.device is \"cuda\", else none)")
+                  "GPUs per node (default: one per rank if job.device is \"cuda\", otherwise none)")
       ->check(CLI::Range(0, 1 << 16));
-  app->add_option("-t,--time", job.time, "time limit of a job, as Slurm writes it")
+  app->add_option("-t,--time", job.time, "time limit of a job, in Slurm's format")
       ->type_name("TIME");
   app->add_option("-p,--partition", job.partition)->type_name("NAME");
-  app->add_option("-J,--job-name", job.name, "(default: the name of the run's folder)")
+  app->add_option("-J,--job-name", job.name, "job name (default: the name of the run folder)")
       ->type_name("NAME");
   app->add_option("--warning", job.warning,
-                  "seconds before the time limit at which the run is asked to stop (default: 180)")
+                  "seconds before the time limit at which the run saves and stops (default: 180)")
       ->check(CLI::Range(1, 65535));
   app->add_option("--chain", choices->chain,
-                  "how it continues: requeue (default), array, or singleton for a site that does "
-                  "not requeue jobs")
+                  "how the run continues after a job: requeue (default), array, or singleton for "
+                  "sites without requeue")
       ->check(CLI::IsMember({"requeue", "array", "singleton"}).description(""))
       ->type_name("KIND");
-  app->add_option("--jobs", job.jobs, "jobs in a chain that is not requeued (default: 5)")
+  app->add_option("--jobs", job.jobs, "number of jobs of an array or singleton chain (default: 5)")
       ->check(CLI::Range(1, 1000));
-  app->add_option("--sbatch", job.options, "a further option of sbatch's; may be repeated")
+  app->add_option("--sbatch", job.options, "additional sbatch option; may be repeated")
       ->type_name("OPTION")
       ->allow_extra_args(false);
-  CLI::Option* launch = app->add_flag(
-      "--launch", job.is_supervised,
-      "under 'trireme launch', which restarts ranks without leaving the job and goes on without "
-      "a lost node, other than the job's first");
-  app->add_option("--spares", job.spares, "further nodes, to replace lost ones")
+  CLI::Option* launch =
+      app->add_flag("--launch", job.is_supervised,
+                    "run under 'trireme launch', which restarts ranks within the job and continues "
+                    "without a lost node (except the job's first)");
+  app->add_option("--spares", job.spares, "additional nodes that replace lost ones")
       ->check(CLI::Range(1, 1 << 20))
       ->needs(launch);
   app->footer(
-      "The script asks for what the config's layout needs, and continues the run by itself after "
-      "a\n"
-      "time limit, a preemption or a lost node. Slurm may give its warning a minute early.\n"
+      "The script requests the resources that the config's layout needs, and the job requeues "
+      "itself\n"
+      "after a time limit, a preemption or a lost node. Slurm may send its warning up to a minute\n"
+      "early.\n"
+      "\n"
       "Example: trireme slurm run.toml --nodes 4 --time 24:00:00 --sbatch=--account=me > "
       "run.sbatch");
   return {app, [choices, &overrides] { return print_script(*choices, overrides); }, true};

@@ -57,8 +57,7 @@ class TokenizeProgress {
   void show(const data::TokenizeCount& count) {
     if (count.resumed_documents > resumed_) {
       resumed_ = count.resumed_documents;
-      fmt::print(stderr, "going on from {} documents that a killed run had finished\n",
-                 grouped(resumed_));
+      fmt::print(stderr, "resuming after {} documents of an interrupted run\n", grouped(resumed_));
     }
     const double now = seconds_since(start_);
     if (now - shown_ < (terminal_ ? 0.2 : 10.0)) return;
@@ -134,7 +133,7 @@ void print_inputs(const data::Inputs& inputs) {
   }
   std::fflush(stdout);
   if (impure.empty()) return;
-  fmt::print(stderr, "note: {} files hold bytes that are not UTF-8, which are kept: {}\n",
+  fmt::print(stderr, "note: {} files are not valid UTF-8; their bytes are kept: {}\n",
              impure.size(), first_few(impure));
 }
 
@@ -156,7 +155,7 @@ ExitCode run_training(const TokenizeOptions& options) {
                                   .json_key = options.json_key,
                                   .sample_bytes = options.sample_megabytes << 20};
   data::train_sentencepiece(inputs, spec, options.output, [](const data::VocabularySample& sample) {
-    fmt::print("training on {} of {} of text ({} lines); this is the long part\n",
+    fmt::print("training on {} of {} of text ({} lines); this takes a while\n",
                human_bytes(sample.used_bytes), human_bytes(sample.text_bytes),
                grouped(static_cast<std::int64_t>(sample.lines)));
     std::fflush(stdout);
@@ -181,14 +180,14 @@ ExitCode run_tokenize(const TokenizeOptions& options) {
   }
   if (!tokenizer->lossless()) {
     fmt::print(stderr,
-               "note: {} does not give back every text as it was (it normalizes, or has no byte "
-               "fallback)\n",
+               "note: {} is not lossless: decoding may differ from the input (it normalizes, or "
+               "has no byte fallback)\n",
                options.tokenizer);
   }
   if (!tokenizer->surroundings().empty()) {
     fmt::print(stderr,
-               "note: {} would put {} around a text; documents hold the text alone, ended as "
-               "--append-eod says\n",
+               "note: {} adds {} around a text; documents hold the text alone, terminated "
+               "according to --append-eod\n",
                options.tokenizer, tokenizer->surroundings());
   }
   const auto inputs = find_inputs(options).files;
@@ -225,53 +224,51 @@ ExitCode run_tokenize(const TokenizeOptions& options) {
 
 Command make_tokenize(CLI::App& program) {
   const auto options = std::make_shared<TokenizeOptions>();
-  CLI::App* app = program.add_subcommand(
-      "tokenize", "Turn text into a dataset of tokens (Megatron's .bin and .idx)");
-  auto* tokenizer =
-      app->add_option("--tokenizer", options->tokenizer,
-                      "bytes, or the path of a tokenizer.json, a SentencePiece .model or a Hugging "
-                      "Face folder with one of them");
-  app->add_option("--output", options->output,
-                  "PREFIX of the files to write; with --train-sentencepiece, the .model")
+  CLI::App* app =
+      program.add_subcommand("tokenize", "Tokenize text into Megatron's .bin and .idx files");
+  auto* tokenizer = app->add_option(
+      "--tokenizer", options->tokenizer,
+      "bytes, or the path of a tokenizer.json, a SentencePiece .model or a Hugging Face folder");
+  app->add_option(
+         "--output", options->output,
+         "Output prefix (PREFIX.bin, PREFIX.idx); with --train-sentencepiece, the .model file")
       ->required();
-  app->add_option("--jsonl-key", options->json_key, "The key of the text in JSON lines")
+  app->add_option("--jsonl-key", options->json_key, "Key of the text in JSON lines")
       ->capture_default_str();
-  auto* as =
-      app->add_option("--as", options->others_as,
-                      "Read files that are not known as text or JSON lines, by name or content, as "
-                      "this all the same")
-          ->check(CLI::IsMember({"text", "jsonl"}));
+  auto* as = app->add_option("--as", options->others_as,
+                             "Format of files whose name and content do not tell")
+                 ->check(CLI::IsMember({"text", "jsonl"}));
   app->add_flag("--skip-others", options->skip_others,
-                "Leave such files out and list them; without either they are refused")
+                "Skip and list such files; without --as or --skip-others they are an error")
       ->excludes(as);
-  app->add_option("--threads", options->threads, "The result does not depend on it")
+  app->add_option("--threads", options->threads,
+                  "Number of threads; the output does not depend on it")
       ->check(CLI::Range(1, 1024))
       ->type_name("N");
   app->add_flag("--append-eod,!--no-append-eod", options->end_documents,
-                "End every document with the end-of-document token (the default), or not");
-  app->add_option(
-         "--split", options->validation_share,
-         "This share of the documents goes to PREFIX-validation, chosen by a hash of their "
-         "number")
+                "Append the end-of-document token to every document (default: on)");
+  app->add_option("--split", options->validation_share,
+                  "Fraction of the documents written to PREFIX-validation, selected by a hash of "
+                  "the document number")
       ->check(CLI::Range(0.0, 0.999))
       ->type_name("SHARE");
-  app->add_option("--train-sentencepiece", options->train_vocab_size,
-                  "Train a vocabulary of this size on the input instead, and write it to --output")
+  app->add_option(
+         "--train-sentencepiece", options->train_vocab_size,
+         "Train a SentencePiece vocabulary of this size on the input and write it to --output")
       ->check(CLI::Range(300, 1000000))
       ->type_name("VOCAB_SIZE")
       ->excludes(tokenizer);
   app->add_option("--sample-mb", options->sample_megabytes,
-                  "Train the vocabulary on at most this much text, sampled evenly")
+                  "Megabytes of evenly sampled text to train the vocabulary on, at most")
       ->check(CLI::Range(1, 100000))
       ->type_name("MB")
       ->capture_default_str();
   app->add_option(
          "INPUT", options->inputs,
-         "Text files (a document each: .txt .text .md .markdown .rst .tex .raw .tokens, or no "
-         "extension), JSON lines (a document a line: .jsonl .ndjson, or .json with an object a "
-         "line), either also .gz or .zst, folders, or @LIST: a file of such paths. A run that was "
-         "killed is gone on "
-         "with by the same command")
+         "Text files (one document each: .txt .text .md .markdown .rst .tex .raw .tokens, or no "
+         "extension), JSON lines (one document per line: .jsonl .ndjson, or .json with an object "
+         "per line), either compressed with .gz or .zst, folders, or @LIST: a file of such paths. "
+         "If interrupted, run the same command again to resume")
       ->required();
   return {.app = app, .run = [options] { return run_tokenize(*options); }};
 }

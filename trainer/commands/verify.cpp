@@ -82,39 +82,37 @@ ExitCode verify_layouts(const VerifyOptions& options, const std::vector<Override
 
 Command make_verify(CLI::App& program, const std::vector<Override>& overrides) {
   CLI::App* app = program.add_subcommand(
-      "verify", "Whether a layout computes what another does, gradient by gradient");
+      "verify", "Check that two layouts compute the same loss, gradients and weights");
   const auto options = std::make_shared<VerifyOptions>();
-  app->add_option("CONFIG", options->config, "The run's config file")->required();
-  app->add_option(
-         "--against", options->against,
-         "The other layout: keys and values that it has otherwise, or alone (one rank), or "
-         "float64 (one rank, on the host)")
+  app->add_option("CONFIG", options->config, "Config file (TOML)")->required();
+  app->add_option("--against", options->against,
+                  "Reference layout: the keys it changes, as \"key=value ...\"; alone: one rank; "
+                  "float64: one rank in double precision on the CPU")
       ->default_str("alone");
-  app->add_option("--steps", options->steps, "Steps that both make")
+  app->add_option("--steps", options->steps, "Steps to compare")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))
       ->capture_default_str();
   app->add_option("-n,--ranks", options->ranks,
-                  "Ranks of CONFIG's layout, where it leaves a data degree open; else what "
-                  "[parallelism] says")
+                  "Number of ranks, if CONFIG leaves a data-parallel degree open")
       ->check(CLI::Range(1, 1 << 20));
-  app->add_flag("--synthetic", options->synthetic, "Random tokens; no token files are read");
+  app->add_flag("--synthetic", options->synthetic, "Use random tokens instead of token files");
   app->add_flag("--json", options->json, "For programs");
   app->footer(
-      "Trains both layouts from the same weights on the same samples, and compares which samples\n"
-      "are read, losses, all gradients (each, and as a whole), and then, both optimizers having\n"
-      "the same gradients, norms, moments and all weights; nothing is written. The gains and "
-      "biases start a little off\n"
-      "ones and zeros, where a mistake in them shows; the learning rate is optimizer.lr from the\n"
-      "first step. Both models are held at once. Fails when they differ, with the first\n"
-      "parameter that does and the likely cause; what is allowed depends on the dtype, and is\n"
-      "nothing where job.reproducible promises the same bits. Where they are equal it says what\n"
-      "the steps did not try, such as a clip that never acted.\n"
-      "Keys of the command line are for both: --model.num_hidden_layers=2 makes the model small,\n"
-      "as float64 wants it.\n"
-      "Starts its ranks by mpirun, unless it was started by mpirun or srun with the larger\n"
-      "layout's ranks.\n"
-      "To try it out, the layout can be made to go wrong: TRIREME_INJECT_MISTAKE=lost-norm-sums;\n"
-      "another name lists them all.\n"
+      "Trains both layouts from the same weights on the same samples and compares sample order,\n"
+      "losses and every gradient; then, from equal gradients, grad_norm, optimizer state and\n"
+      "weights. Nothing is written. Exit code 6 when they differ, with the first parameter that\n"
+      "differs and the likely cause. The tolerance depends on training.dtype and is zero where\n"
+      "job.reproducible guarantees equal bits. When they agree, code paths that these steps did "
+      "not\n"
+      "exercise are listed, such as gradient clipping that never triggered.\n"
+      "Norm gains and biases start slightly off one and zero so that errors in them show, and "
+      "there\n"
+      "is no warmup. Both models are in memory at once. Keys on the command line apply to both:\n"
+      "use --model.num_hidden_layers=2 and the like to make float64 affordable.\n"
+      "Ranks are started with mpirun, unless the command runs under mpirun or srun already.\n"
+      "TRIREME_INJECT_MISTAKE=lost-norm-sums breaks the layout to see the check fail; an unknown\n"
+      "name lists all of them.\n"
+      "\n"
       "Example: trireme verify run.toml --against \"parallelism.tensor=1 parallelism.pipeline=2\"");
   return {app, [options, &overrides] { return verify_layouts(*options, overrides); }, true};
 }

@@ -88,7 +88,7 @@ class Assigner {
     }
     const auto* value = node.as_string();
     if (value == nullptr) {
-      wrong_type(node, option_.or_step ? "text or a step number" : "text");
+      wrong_type(node, option_.or_step ? "a string or a step number" : "text");
       return;
     }
     const std::string& text = value->get();
@@ -133,7 +133,7 @@ class Assigner {
 
   void set(const toml::node& node, std::vector<std::string>* to) {
     const toml::array* list = node.as_array();
-    if (list == nullptr) return wrong_type(node, "a list of texts, [\"...\", \"...\"]");
+    if (list == nullptr) return wrong_type(node, "a list of strings, [\"...\", \"...\"]");
     std::vector<std::string> words;
     for (const toml::node& item : *list) {
       const auto* word = item.as_string();
@@ -293,7 +293,7 @@ class Assigner {
     } else if (value->get().empty()) {
       complain(node, "must not be empty");
     } else if (value->get().find('\0') != std::string::npos) {
-      complain(node, "a path cannot hold a NUL character");
+      complain(node, "a path cannot contain a NUL character");
     } else if (const LocalPath local = local_path(value->get()); !local.problem.empty()) {
       complain(node, local.problem);
     } else if (option_.stays_relative) {
@@ -318,7 +318,7 @@ class Assigner {
     const auto end = integer(*pair->get(1), option_.range);
     if (!first || !end) return std::nullopt;
     if (*first >= *end) {
-      complain(node, "holds no sample: its end must be above its first");
+      complain(node, "is empty: its end must be above its first");
       return std::nullopt;
     }
     return data::SampleRange{static_cast<std::uint64_t>(*first), static_cast<std::uint64_t>(*end)};

@@ -21,7 +21,7 @@ class CheckpointRules : public RuleCheck {
     check(each == 0 || (disk > 0 && each <= disk),
           {"elastic.memory_interval", "checkpoint.interval"},
           say("needs checkpoints on disk, not closer together than it, and checkpoint.interval is ",
-              disk, "; take a smaller one, or another checkpoint.interval"));
+              disk, "; decrease it, or change checkpoint.interval"));
   }
 
   void checkpoint() {
@@ -38,9 +38,10 @@ class CheckpointRules : public RuleCheck {
       if (option.effect == Effect::kNumerics) known.push_back(option.key);
     }
     const std::string near = nearest(*bad, known);
-    check(false, {"checkpoint.allow_changes"},
-          say(to_toml(*bad), " is no key that changes numerics, nor data.stages, nor \"all\"",
-              near.empty() ? "" : "; did you mean ", near.empty() ? "" : to_toml(near) + "?"));
+    check(
+        false, {"checkpoint.allow_changes"},
+        say(to_toml(*bad), " is neither a key that changes numerics, nor data.stages, nor \"all\"",
+            near.empty() ? "" : "; did you mean ", near.empty() ? "" : to_toml(near) + "?"));
   }
 };
 

@@ -37,7 +37,7 @@ std::string Complaints::text(const std::string& source) const {
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return order(a) < order(b); });
   if (sorted.size() == 1) return line_of(sorted.front(), source);
-  std::string text = say(sorted.size(), " things are wrong with the config");
+  std::string text = say(sorted.size(), " errors in the config");
   for (const Complaint& complaint : sorted) text += "\n  " + line_of(complaint, source);
   return text;
 }

@@ -19,15 +19,15 @@ class DataRules : public RuleCheck {
     const DataConfig& d = c_.data;
     const bool may_lack_data = purpose_ == Purpose::kPlanning && d.train.empty();
     check(!d.train.empty() || may_lack_data, {"data.train"},
-          "nothing to train on; give train = [{ path = \"PREFIX\" }]", false);
+          "no training data; give train = [{ path = \"PREFIX\" }]", false);
     stages();
     if (d.order == "megatron") megatron_order();
     check(d.validation.empty() || d.split == 0, {"data.split", "data.validation"},
-          "contradicts data.validation; give one of them");
+          "conflicts with data.validation; set only one of them");
     const bool asks = !c_.validation.multiple_choice.empty();
     check(may_lack_data || c_.validation.freq == 0 || !d.validation.empty() || d.split > 0 || asks,
           {"validation.freq", "data.validation", "data.split"},
-          "nothing to validate on; give data.validation or data.split");
+          "no validation data; set data.validation or data.split");
     if (asks) questions();
     if (c_.validation.sample_freq > 0) samples();
   }
@@ -37,14 +37,14 @@ class DataRules : public RuleCheck {
   void questions() {
     const std::string key = "validation.multiple_choice";
     check(c_.validation.freq > 0, {key, "validation.freq"},
-          "is asked at validations, and there are none; give validation.freq");
+          "runs at validations, but validation.freq is 0; set validation.freq");
     std::set<std::string> names;
     for (const std::string& file : c_.validation.multiple_choice) {
       const std::string name = std::filesystem::path(file).stem().string();
       check(is_metric_name(name), {key},
             say("the metrics of ", to_toml(file), " are called after it, which must be ",
                 kMetricNameWords));
-      check(names.insert(name).second, {key}, say("has two files of the name ", to_toml(name)));
+      check(names.insert(name).second, {key}, say("has two files named ", to_toml(name)));
     }
   }
 
@@ -54,8 +54,8 @@ class DataRules : public RuleCheck {
     const ParallelismConfig& p = c_.parallelism;
     const auto alone = [&](bool holds, const char* axis, const std::string& what) {
       check(holds, {key, axis},
-            say("samples are computed by a rank that has the whole model, and ", what,
-                "; set it to 0, and sample from the checkpoints by 'trireme generate'"));
+            say("sampling needs the whole model on one rank, but ", what,
+                "; set it to 0 and sample from checkpoints with 'trireme generate'"));
     };
     alone(p.tensor == 1, "parallelism.tensor", say("parallelism.tensor is ", p.tensor));
     alone(p.pipeline == 1, "parallelism.pipeline", say("parallelism.pipeline is ", p.pipeline));
@@ -63,8 +63,8 @@ class DataRules : public RuleCheck {
           say("parallelism.virtual_stages is ", p.virtual_stages));
     alone(p.zero < 3, "parallelism.zero", say("parallelism.zero is ", p.zero));
     check(c_.training.dtype != "float8", {key, "training.dtype"},
-          "float8 multiplies many tokens at once, and a sample has one; set it to 0, and sample "
-          "from the checkpoints by 'trireme generate'");
+          "is not supported with float8, which needs many tokens per matmul; set it to 0 and "
+          "sample from checkpoints with 'trireme generate'");
     check(c_.validation.sample_tokens < c_.training.seq_len,
           {"validation.sample_tokens", "training.seq_len", key},
           say("a sample and what it continues have room in training.seq_len = ",
@@ -77,8 +77,8 @@ class DataRules : public RuleCheck {
       const auto wrong = [&](bool holds, const std::string& what) {
         check(holds, {"data.stages"}, say("from_step = ", stage.from_step, ": ", what), false);
       };
-      wrong(stage.from_step > before, "stages must follow each other");
-      wrong(!stage.train.empty(), "nothing to train on; give train = [{ path = \"PREFIX\" }]");
+      wrong(stage.from_step > before, "stages must be in ascending order of from_step");
+      wrong(!stage.train.empty(), "no training data; give train = [{ path = \"PREFIX\" }]");
       before = stage.from_step;
     }
     if (c_.data.stages.empty()) return;
@@ -88,8 +88,7 @@ class DataRules : public RuleCheck {
       for (const DataSource& source : sources) {
         check(seen.insert(source.path).second, {"data.stages", "data.train"},
               say(source.path.string(),
-                  " stands twice in one stage; give it once, with both weights "
-                  "together"),
+                  " appears twice in one stage; give it once, with the sum of both weights"),
               false);
       }
     };
@@ -99,9 +98,9 @@ class DataRules : public RuleCheck {
 
   void megatron_order() {
     check(c_.data.stages.empty(), {"data.order", "data.stages"},
-          "Megatron-LM knows no stages; remove data.stages, or take the order \"trireme\"");
+          "Megatron-LM's order has no stages; remove data.stages, or use data.order = \"trireme\"");
     check(c_.job.seed <= UINT32_MAX, {"job.seed", "data.order"},
-          "Megatron-LM's order takes seeds up to 4294967295");
+          "Megatron-LM's order supports seeds up to 4294967295");
   }
 };
 

@@ -139,7 +139,7 @@ ModelConfig family_defaults(std::string_view model_type) {
     c.qk_norm = true;
     c.head_dim = 128;
   } else {
-    require(model_type == "llama", "no model family is called ", model_type);
+    require(model_type == "llama", "unknown model_type ", model_type);
   }
   return c;
 }

@@ -52,7 +52,7 @@ class LayoutRules : public RuleCheck {
                 near(possible, p.tensor)));
     }
     check(!p.sequence || p.tensor > 1, {"parallelism.sequence", "parallelism.tensor"},
-          "means nothing with parallelism.tensor = 1; remove it, or give more tensor ranks");
+          "has no effect with parallelism.tensor = 1; remove it, or increase parallelism.tensor");
     const std::int64_t tokens = c_.training.local_batch_size * c_.training.seq_len;
     check(!p.sequence || tokens % p.tensor == 0,
           {"parallelism.tensor", "parallelism.sequence", "training.seq_len"},
@@ -73,11 +73,12 @@ class LayoutRules : public RuleCheck {
     const Keys keys{"parallelism.virtual_stages", "parallelism.schedule"};
     if (p.schedule == "Interleaved1F1B") {
       check(p.virtual_stages > 1 || p.pipeline == 1, keys,
-            "schedule Interleaved1F1B needs at least 2; 1F1B is the one for 1");
+            "schedule Interleaved1F1B needs at least 2; use 1F1B for 1");
       const std::int64_t count = microbatches(c_);
       check(count % p.pipeline == 0, {"training.global_batch_size", "parallelism.pipeline"},
-            say("schedule Interleaved1F1B takes micro-batches in rounds of parallelism.pipeline = ",
-                p.pipeline, ", and a step has ", count, "; global_batch_size ",
+            say("schedule Interleaved1F1B needs micro-batches in multiples of parallelism.pipeline "
+                "= ",
+                p.pipeline, ", but a step has ", count, "; global_batch_size ",
                 near({count / p.pipeline * p.pipeline * c_.training.local_batch_size,
                       (count / p.pipeline + 1) * p.pipeline * c_.training.local_batch_size},
                      c_.training.global_batch_size)));
@@ -85,14 +86,14 @@ class LayoutRules : public RuleCheck {
         const std::int64_t each = c_.training.local_batch_size * data_ranks(p);
         check(size.sequences % each != 0 || size.sequences / each % p.pipeline == 0,
               {kRampupKey, "parallelism.pipeline"},
-              say("schedule Interleaved1F1B takes micro-batches in rounds of parallelism.pipeline "
-                  "= ",
-                  p.pipeline, ", and a step of ", size.sequences, " sequences has ",
+              say("schedule Interleaved1F1B needs micro-batches in multiples of "
+                  "parallelism.pipeline = ",
+                  p.pipeline, ", but a step of ", size.sequences, " sequences has ",
                   size.sequences / each));
       }
     } else if (p.schedule == "1F1B" || p.schedule == "GPipe" || p.schedule == "ZBH1") {
       check(p.virtual_stages == 1, keys,
-            say("schedule ", p.schedule, " has one stage on a rank; Interleaved1F1B has more"));
+            say("schedule ", p.schedule, " has one stage per rank; use Interleaved1F1B for more"));
     }
   }
 
@@ -112,17 +113,17 @@ class LayoutRules : public RuleCheck {
       check(size.sequences % each == 0 || size.sequences % c_.training.local_batch_size != 0,
             {kRampupKey, "training.local_batch_size", "parallelism.data_shard",
              "parallelism.data_replicate"},
-            say(size.sequences,
-                " sequences are no multiple of local_batch_size = ", c_.training.local_batch_size,
-                " times ", ranks, " data ranks; ", near({below, below + each}, size.sequences)));
+            say(size.sequences, " sequences are not a multiple of local_batch_size = ",
+                c_.training.local_batch_size, " times ", ranks, " data ranks; ",
+                near({below, below + each}, size.sequences)));
     }
     check(p.zero < 2 || p.schedule != "ZBH1", {"parallelism.zero", "parallelism.schedule"},
-          "zero = 2 and 3 let gradients go with a layer's backward, of which ZBH1 puts a part off; "
-          "take 1, or another schedule");
+          "zero = 2 and 3 reduce a layer's gradients during its backward, but ZBH1 defers weight "
+          "gradients; use zero = 1 or another schedule");
     check(!c_.job.reproducible || p.schedule != "ZBH1",
           {"job.reproducible", "parallelism.schedule"},
-          "each micro-batch's gradients have a place of their own in the tree of sums, which ZBH1 "
-          "leaves before they are whole; take another schedule");
+          "reproducible sums need the gradients of a micro-batch together, but ZBH1 defers weight "
+          "gradients; use another schedule");
     if (!c_.job.reproducible || !divides) return;
     const Keys keys{"job.reproducible",           "parallelism.zero",
                     "parallelism.data_shard",     "parallelism.data_replicate",
@@ -131,16 +132,18 @@ class LayoutRules : public RuleCheck {
     const auto is_power_of_two = [](std::int64_t n) { return (n & (n - 1)) == 0; };
     if (by_micro_batch) {
       check(is_power_of_two(ranks), keys,
-            say("with zero = ", p.zero, " the data ranks must be a power of two, not ", ranks),
+            say("with zero = ", p.zero,
+                " the number of data-parallel ranks must be a power of two, not ", ranks),
             false);
       return;
     }
     for (const std::int64_t size : batch_sizes(c_.training)) {
       const std::int64_t count = size / each;
       check(ranks == 1 || is_power_of_two(count), keys,
-            say("the micro-batches of a data rank must be a power of two, not ", count,
-                size == batch ? "; choose global_batch_size or local_batch_size so"
-                              : "; choose the sizes of rampup_batch_size so"),
+            say("the number of micro-batches per data-parallel rank must be a power of two, not ",
+                count,
+                size == batch ? "; change global_batch_size or local_batch_size"
+                              : "; change the sizes in rampup_batch_size"),
             false);
     }
   }
@@ -151,22 +154,21 @@ class LayoutRules : public RuleCheck {
     const std::string key = "parallelism.gradient_compression";
     check(p.data_replicate != 1 || (p.zero == 0 && p.data_shard != 1),
           {key, "parallelism.data_replicate", "parallelism.zero"},
-          "needs replicas: data_replicate > 1; ranks that divide the state send parts of it");
+          "needs data_replicate > 1: only gradients between replicas are compressed");
     check(!c_.job.reproducible, {key, "job.reproducible"},
-          "contradicts job.reproducible: which rank has which gradients decides what is lost of "
-          "them");
+          "conflicts with job.reproducible: compression error depends on the layout");
     const bool keeps_residuals =
         p.gradient_compression != "bfloat16" && p.gradient_compression != "float16";
     check(!keeps_residuals || c_.training.dtype != "float16", {key, "training.dtype"},
-          "keeps what it has not sent for later steps, which may scale their loss otherwise; with "
-          "dtype float16 take \"bfloat16\" or \"float16\"");
+          "keeps an error-feedback buffer, which float16's changing loss scale invalidates; with "
+          "dtype float16 use \"bfloat16\" or \"float16\"");
     check(p.gradient_compression == "bfloat16" || p.tensor == 1, {key, "parallelism.tensor"},
-          "rounds what tensor ranks hold in common differently on each, and their copies would "
-          "drift apart; take \"bfloat16\", or tensor = 1");
+          "makes parameters that are replicated across tensor ranks drift apart; use \"bfloat16\", "
+          "or tensor = 1");
   }
 
   void offload() {
-    const char* what = "takes memory of a GPU to the host, and the device is the CPU; remove it";
+    const char* what = "offloads GPU memory, but the device is the CPU; remove it";
     const bool on_cpu = c_.job.device == "cpu";
     check(!on_cpu || !c_.optimizer.offload, {"optimizer.offload", "job.device"}, what);
     check(!on_cpu || !c_.activation_checkpoint.offload,
@@ -179,9 +181,9 @@ class LayoutRules : public RuleCheck {
     const ModelConfig& m = c_.model;
     const std::int64_t tensor = c_.parallelism.tensor;
     const auto fits = [&](std::int64_t extent, const char* key, const std::string& what) {
-      check(
-          extent % ops::kFloat8Multiple == 0, {"training.dtype", key},
-          say("multiplies in multiples of ", ops::kFloat8Multiple, ", and ", what, " is ", extent));
+      check(extent % ops::kFloat8Multiple == 0, {"training.dtype", key},
+            say("needs matmul sizes in multiples of ", ops::kFloat8Multiple, ", and ", what, " is ",
+                extent));
     };
     fits(c_.training.local_batch_size * c_.training.seq_len, "training.seq_len",
          "local_batch_size times seq_len");
@@ -190,10 +192,10 @@ class LayoutRules : public RuleCheck {
     const std::string held = tensor > 1 ? " of a tensor rank" : "";
     const std::int64_t heads = m.num_attention_heads / tensor;
     const std::int64_t keys = std::max(m.num_key_value_heads / tensor, std::int64_t{1});
-    fits(heads * m.head_dim, "model.num_attention_heads", "the width of the queries" + held);
+    fits(heads * m.head_dim, "model.num_attention_heads", "the query size" + held);
     fits((heads + 2 * keys) * m.head_dim, "model.num_key_value_heads",
-         "the width of queries, keys and values" + held);
-    fits(m.intermediate_size / tensor, "model.intermediate_size", "the width of the MLP" + held);
+         "the size of queries, keys and values" + held);
+    fits(m.intermediate_size / tensor, "model.intermediate_size", "the MLP's hidden size" + held);
   }
 };
 

@@ -26,20 +26,19 @@ std::string scheme_of(const std::string& text) {
 
 LocalPath local_path(const std::string& text) {
   if (const std::string scheme = scheme_of(text); !scheme.empty()) {
-    return {{},
-            say(scheme, ":// is not supported; give the path of a file system that is mounted")};
+    return {{}, say(scheme, ":// is not supported; give a path on a mounted file system")};
   }
   for (const std::string_view start : {"~", "$HOME", "${HOME}"}) {
     if (!text.starts_with(start)) continue;
     const std::string rest = text.substr(start.size());
     if (!rest.empty() && rest.front() != '/') continue;
     const char* home = std::getenv("HOME");  // NOLINT(concurrency-mt-unsafe): nobody sets it
-    if (home == nullptr || *home == '\0') return {{}, "HOME is not set; give the whole path"};
+    if (home == nullptr || *home == '\0') return {{}, "HOME is not set; give the full path"};
     return {home + rest, {}};
   }
-  if (text.starts_with("~")) return {{}, "only ~/ is expanded; give the whole path"};
+  if (text.starts_with("~")) return {{}, "only ~/ is expanded; give the full path"};
   if (text.starts_with("$")) {
-    return {{}, "of variables only $HOME is expanded; give the whole path"};
+    return {{}, "only $HOME is expanded; give the full path"};
   }
   return {text, {}};
 }

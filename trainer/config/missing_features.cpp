@@ -10,9 +10,10 @@ struct Feature {
   std::string_view why;
 };
 
-constexpr std::string_view kMoe = "mixture of experts is not built yet";
-constexpr std::string_view kDropout = "dropout is not built: set it to 0";
-constexpr std::string_view kFineTuning = "fine-tuning by adapters is not built: this pretrains";
+constexpr std::string_view kMoe = "mixture of experts is not implemented yet";
+constexpr std::string_view kDropout = "dropout is not implemented: set it to 0";
+constexpr std::string_view kFineTuning =
+    "fine-tuning with adapters is not implemented: Trireme pretrains";
 
 constexpr Feature kFeatures[] = {
     {"num_experts*", kMoe},
@@ -27,34 +28,38 @@ constexpr Feature kFeatures[] = {
     {"*_pdrop", kDropout},
     {"lora*", kFineTuning},
     {"peft*", kFineTuning},
-    {"multi_latent_attention", "multi-head latent attention is not built yet"},
-    {"mtp_*", "multi-token prediction is not built yet"},
-    {"sliding_window*", "sliding-window attention is not built yet"},
-    {"window_size", "sliding-window attention is not built yet"},
-    {"context_parallel*", "context parallelism is not built yet"},
-    {"cp", "context parallelism is not built yet"},
-    {"label_smoothing*", "label smoothing is not built"},
-    {"z_loss*", "the z-loss is not built"},
-    {"fp4*", "4-bit floating point is not built"},
-    {"fp8*", "this recipe of float8 is not built; training.dtype = \"float8\" is another"},
-    {"float8*", "this recipe of float8 is not built; training.dtype = \"float8\" is another"},
-    {"fsdp*", "FSDP is parallelism.zero = 3 over parallelism.data_shard ranks"},
-    {"hybrid_*", "hybrid and state-space models are not built"},
-    {"is_hybrid_model", "hybrid and state-space models are not built"},
-    {"mamba_*", "hybrid and state-space models are not built"},
-    {"compile*", "there is nothing to compile: every kernel is built with the program"},
-    {"torch_compile*", "there is nothing to compile: every kernel is built with the program"},
-    {"deepspeed*", "DeepSpeed is not used; parallelism.zero divides the state"},
-    {"epochs", "a run's length is training.steps or training.tokens"},
-    {"num_epochs", "a run's length is training.steps or training.tokens"},
-    {"num_train_epochs", "a run's length is training.steps or training.tokens"},
-    {"wandb*", "Weights & Biases is not built; metrics.jsonl and TensorBoard are"},
-    {"use_wandb", "Weights & Biases is not built; metrics.jsonl and TensorBoard are"},
-    {"*flash_att*", "there is nothing to choose: attention never holds its whole matrix"},
-    {"rotary_percent", "only whole heads are rotated"},
-    {"partial_rotary_factor", "only whole heads are rotated"},
-    {"rotary_interleaved", "only Hugging Face's order of rotary pairs is built"},
-    {"rope_interleaved", "only Hugging Face's order of rotary pairs is built"},
+    {"multi_latent_attention", "multi-head latent attention is not implemented yet"},
+    {"mtp_*", "multi-token prediction is not implemented yet"},
+    {"sliding_window*", "sliding-window attention is not implemented yet"},
+    {"window_size", "sliding-window attention is not implemented yet"},
+    {"context_parallel*", "context parallelism is not implemented yet"},
+    {"cp", "context parallelism is not implemented yet"},
+    {"label_smoothing*", "label smoothing is not implemented"},
+    {"z_loss*", "z-loss is not implemented"},
+    {"fp4*", "4-bit floating point is not implemented"},
+    {"fp8*", "this float8 recipe is not implemented; see training.dtype = \"float8\""},
+    {"float8*", "this float8 recipe is not implemented; see training.dtype = \"float8\""},
+    {"fsdp*", "for FSDP set parallelism.zero = 3 and parallelism.data_shard"},
+    {"hybrid_*", "hybrid and state-space models are not implemented"},
+    {"is_hybrid_model", "hybrid and state-space models are not implemented"},
+    {"mamba_*", "hybrid and state-space models are not implemented"},
+    {"compile*", "not needed: all kernels are compiled ahead of time"},
+    {"torch_compile*", "not needed: all kernels are compiled ahead of time"},
+    {"deepspeed*", "DeepSpeed is not used; for ZeRO set parallelism.zero"},
+    {"epochs", "set the length of the run by training.steps or training.tokens"},
+    {"num_epochs", "set the length of the run by training.steps or training.tokens"},
+    {"num_train_epochs", "set the length of the run by training.steps or training.tokens"},
+    {"wandb*",
+     "Weights & Biases is not supported; use metrics.jsonl or TensorBoard "
+     "(metrics.enable_tensorboard)"},
+    {"use_wandb",
+     "Weights & Biases is not supported; use metrics.jsonl or TensorBoard "
+     "(metrics.enable_tensorboard)"},
+    {"*flash_att*", "not needed: attention is always computed without storing its matrix"},
+    {"rotary_percent", "partial rotary embeddings are not implemented"},
+    {"partial_rotary_factor", "partial rotary embeddings are not implemented"},
+    {"rotary_interleaved", "only Hugging Face's order of rotary pairs is implemented"},
+    {"rope_interleaved", "only Hugging Face's order of rotary pairs is implemented"},
 };
 
 bool matches(std::string_view pattern, std::string_view name) {

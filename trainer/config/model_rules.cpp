@@ -45,7 +45,7 @@ class ModelRules : public RuleCheck {
     const auto need = [this](std::int64_t size, const char* key) {
       const Keys keys{key, "model.flavor", "model.model_type"};
       if (size != 0 || refused_any(keys)) return;
-      complaints_.add({{}, key, "", "missing; give it, or a model.flavor"});
+      complaints_.add({{}, key, "", "missing; set it, or set model.flavor"});
       complaints_.refuse(key);
     };
     need(m.vocab_size, "model.vocab_size");
@@ -61,19 +61,20 @@ class ModelRules : public RuleCheck {
       const bool given = loaded_.origin(option.key).is_given();
       if (option.section() == "model") {
         check(!given, {option.key, "model.model_type", "model.flavor"},
-              say("means nothing to a model of type ", c_.model.model_type, "; remove it"), false);
+              say("does not apply to models of type ", c_.model.model_type, "; remove it"), false);
       } else if (option.section() == "training") {
         check(!given, {option.key, "training.dtype"},
-              say("means nothing to training in ", c_.training.dtype, "; remove it"), false);
+              say("does not apply to training.dtype = ", to_toml(c_.training.dtype), "; remove it"),
+              false);
       } else if (option.section() == "data") {
         check(!given, {option.key, "data.order"},
-              say("means nothing to data.order = ", to_toml(c_.data.order), "; remove it"), false);
+              say("does not apply to data.order = ", to_toml(c_.data.order), "; remove it"), false);
       } else if (option.key == "optimizer.stochastic_rounding") {
         check(!given, {option.key, "training.dtype"},
-              say("means nothing to weights in ", c_.training.dtype, "; remove it"), false);
+              say("does not apply to weights in ", c_.training.dtype, "; remove it"), false);
       } else {
         check(!given, {option.key, "optimizer.name"},
-              say("means nothing to ", c_.optimizer.name, "; remove it"), false);
+              say("does not apply to ", c_.optimizer.name, "; remove it"), false);
       }
     }
   }

@@ -18,8 +18,8 @@ std::vector<std::string> config_notes(const RunConfig& config) {
       model.max_position_embeddings < config.training.seq_len) {
     notes.push_back(say("model.max_position_embeddings = ", model.max_position_embeddings,
                         " is below training.seq_len = ", config.training.seq_len,
-                        ": rotary positions go on, but other programs cut the exported model's "
-                        "context there; raise it"));
+                        ": the model trains at the longer length, but other programs limit the "
+                        "exported model's context to it; increase it"));
   }
   return notes;
 }

@@ -69,7 +69,7 @@ class Reader {
 
   void collect_file() {
     if (text_.toml.size() > kLongestConfig) {
-      complaints_.add({{}, "", "", say("longer than ", kLongestConfig, " bytes: no config")});
+      complaints_.add({{}, "", "", say("longer than ", kLongestConfig, " bytes: not a config")});
     } else if (const auto at = too_deep(text_.toml)) {
       const Origin origin{Origin::Kind::kFile, at->line, at->column};
       complaints_.add({origin, "", "", "nested too deeply"});
@@ -93,7 +93,7 @@ class Reader {
                          "unknown section" + did_you_mean(near.empty() ? near : "[" + near + "]")});
       } else {
         complaints_.add({origin, shown(name), shown(node),
-                         "every key belongs to a section" + hint_for_key("", name)});
+                         "keys must be inside a section" + hint_for_key("", name)});
       }
     }
   }
@@ -113,7 +113,7 @@ class Reader {
                          "unknown key" + hint_for_key(section, std::string(key.str()))});
       } else if (std::any_of(items_.begin(), items_.end(),
                              [option](const Item& item) { return item.option == option; })) {
-        complaints_.add({at, full, shown(value), say("says again what ", option->key, " says")});
+        complaints_.add({at, full, shown(value), say("is already set by ", option->key)});
       } else {
         items_.push_back({option, &value, in_file(value.source().begin)});
       }

@@ -25,16 +25,16 @@ class TrainingRules : public RuleCheck {
     for (std::int64_t scale = 1; scale <= kMostLossScale; scale *= 2) scales.push_back(scale);
     check(std::binary_search(scales.begin(), scales.end(), t.loss_scale_init),
           {"training.loss_scale_init"},
-          say("is no power of two; ", near(scales, t.loss_scale_init)));
+          say("is not a power of two; ", near(scales, t.loss_scale_init)));
     const Keys lengths{"training.steps", "training.tokens"};
     check(t.steps > 0 || t.tokens > 0 || purpose_ == Purpose::kInference, lengths,
-          "the run has no length; give training.steps or training.tokens", false);
+          "set the length of the run: training.steps or training.tokens", false);
     check(t.steps == 0 || t.tokens == 0, lengths,
-          say("contradicts training.tokens = ", t.tokens, "; set one of them to 0"));
+          say("conflicts with training.tokens = ", t.tokens, "; set one of them to 0"));
     if (t.steps == 0 && t.tokens == 0) return;
     const std::int64_t steps = total_steps(c_);
     check(static_cast<double>(steps) * static_cast<double>(tokens_per_step(c_)) < 4e18, lengths,
-          "more tokens than the program can count");
+          "more tokens than can be counted");
     schedule(steps);
   }
 
@@ -48,16 +48,16 @@ class TrainingRules : public RuleCheck {
         check(holds, {kRampupKey}, say("[", size.from_step, ", ", size.sequences, "]: ", what),
               false);
       };
-      wrong(before.from_step > 0 || size.from_step == 1, "the first is from step 1 on");
+      wrong(before.from_step > 0 || size.from_step == 1, "the first entry must be for step 1");
       wrong(size.from_step > before.from_step && size.sequences > before.sequences,
-            "steps and sequences must rise");
+            "steps and batch sizes must be ascending");
       wrong(size.sequences % t.local_batch_size == 0,
             say("must be a multiple of local_batch_size = ", t.local_batch_size));
       before = size;
     }
     check(before.sequences == t.global_batch_size, {kRampupKey, "training.global_batch_size"},
-          say("ends with ", before.sequences, " sequences, and training.global_batch_size is ",
-              t.global_batch_size, "; make them one, or leave global_batch_size out"));
+          say("ends with ", before.sequences, " sequences, but training.global_batch_size is ",
+              t.global_batch_size, "; make them equal, or remove global_batch_size"));
   }
 
   void schedule(std::int64_t steps) {
@@ -67,7 +67,7 @@ class TrainingRules : public RuleCheck {
     if (s.name != "wsd" || s.warmup_steps > steps) return;
     const double decay = std::floor(s.decay_ratio * static_cast<double>(steps));
     check(static_cast<double>(s.warmup_steps) + decay <= static_cast<double>(steps), keys,
-          say("warmup and decay_ratio = ", to_toml(s.decay_ratio), " together are longer than the ",
+          say("warmup and decay_ratio = ", to_toml(s.decay_ratio), " together exceed the ",
               "run of ", steps, " steps"));
   }
 };

@@ -38,7 +38,7 @@ CudaDevices find_devices() {
             "install a newer one"};
   }
   if (status == cudaSuccess || status == cudaErrorNoDevice) {
-    return {0, "the NVIDIA driver shows no device", "see nvidia-smi and CUDA_VISIBLE_DEVICES"};
+    return {0, "the NVIDIA driver reports no device", "see nvidia-smi and CUDA_VISIBLE_DEVICES"};
   }
   return {0, say(cudaGetErrorString(status), " (", cudaGetErrorName(status), ")"),
           "see nvidia-smi"};

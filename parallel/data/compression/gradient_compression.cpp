@@ -42,7 +42,7 @@ GradientCompression::GradientCompression(const CompressionOptions& options, Comm
   if (cpu_only && memory.messages.device().is_cuda()) {
     throw ConfigError(say("gradient compression \"",
                           kCompressionNames[static_cast<std::size_t>(options.method)],
-                          "\" runs on the CPU only; on a GPU there is \"bfloat16\""));
+                          "\" is implemented on the CPU only; on a GPU use \"bfloat16\""));
   }
   for (const GradientRange& range : ranges_) {
     sums_.push_back(make_sum(options, replicas, range, memory));

@@ -339,7 +339,7 @@ TEST(GemmFloat8, says_which_devices_have_it) {
   EXPECT_EQ(ops::why_no_float8({.name = "H100", .major = 9, .minor = 0, .bus_id = ""}), "");
   EXPECT_EQ(ops::why_no_float8({.name = "L4", .major = 8, .minor = 9, .bus_id = ""}), "");
   EXPECT_EQ(ops::why_no_float8({.name = "A100", .major = 8, .minor = 0, .bus_id = ""}),
-            "A100 is of compute capability 8.0, and float8 products begin with 8.9");
+            "A100 has compute capability 8.0; float8 needs 8.9 or newer");
 }
 
 }  // namespace

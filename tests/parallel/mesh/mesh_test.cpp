@@ -154,7 +154,7 @@ TEST(Mesh, fills_one_data_axis_with_what_is_left) {
                      .tensor = 1,
                      .expert = 1},
                     8)
-                .find("one of them must be given"),
+                .find("set at least one of them"),
             std::string::npos);
 }
 
@@ -224,7 +224,7 @@ TEST(Mesh, warns_of_tensor_groups_that_span_hosts) {
   const Mesh mesh({1, 1, 2, 1, 4, 1}, 8);
   EXPECT_EQ(mesh.warning({"a", "a", "a", "a", "b", "b", "b", "b"}), "");
   const std::string text = mesh.warning({"a", "a", "a", "a", "b", "b", "c", "c"});
-  EXPECT_NE(text.find("1 of 2 tensor groups span hosts (such as ranks 4-7 on b and c)"),
+  EXPECT_NE(text.find("1 of 2 tensor-parallel groups span hosts (such as ranks 4-7 on b and c)"),
             std::string::npos)
       << text;
   EXPECT_NE(text.find("parallelism.tensor = 4"), std::string::npos);

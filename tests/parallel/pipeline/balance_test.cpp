@@ -81,8 +81,8 @@ TEST(Balance, more_stages_than_layers_are_refused) {
   EXPECT_EQ(refusal([] {
               balance_blocks({{1, 1, 1}}, 4);
             }),
-            "3 layers cannot be shared out over 4 pipeline stages (parallelism.pipeline x "
-            "parallelism.virtual_stages): take at most 3");
+            "3 layers cannot be distributed over 4 pipeline stages (parallelism.pipeline x "
+            "parallelism.virtual_stages): use at most 3");
 }
 
 TEST(Balance, a_list_of_the_config_is_taken_as_it_is_or_refused) {

@@ -237,19 +237,19 @@ TEST(Schedule, a_shape_it_is_not_defined_for_is_refused_in_words) {
     return std::string("none");
   };
   EXPECT_EQ(refusal("1F1B", {4, 8, 2}),
-            "schedule 1F1B has one stage on each rank, but virtual_stages is 2: set it to 1, or "
-            "take Interleaved1F1B");
+            "schedule 1F1B has one stage per rank, but virtual_stages is 2: set it to 1, or use "
+            "Interleaved1F1B");
   EXPECT_EQ(refusal("Interleaved1F1B", {4, 10, 2}),
-            "schedule Interleaved1F1B takes micro-batches in groups of pipeline = 4, but a step "
-            "has 10: change training.global_batch_size or training.local_batch_size so that it "
+            "schedule Interleaved1F1B needs micro-batches in multiples of pipeline = 4, but a step "
+            "has 10: change training.global_batch_size or training.local_batch_size so that a step "
             "has 8 or 12");
-  EXPECT_EQ(refusal("Interleaved1F1B", {4, 3, 2}),
-            "schedule Interleaved1F1B takes micro-batches in groups of pipeline = 4, but a step "
-            "has 3: change training.global_batch_size or training.local_batch_size so that it "
-            "has 4");
+  EXPECT_EQ(
+      refusal("Interleaved1F1B", {4, 3, 2}),
+      "schedule Interleaved1F1B needs micro-batches in multiples of pipeline = 4, but a step has "
+      "3: change training.global_batch_size or training.local_batch_size so that a step has 4");
   EXPECT_EQ(refusal("2F2B", {4, 3, 2}),
-            "no schedule is called \"2F2B\": take one of GPipe, 1F1B, Interleaved1F1B, ZBH1, or a "
-            "file FILE.csv");
+            "unknown schedule \"2F2B\": use one of GPipe, 1F1B, Interleaved1F1B, ZBH1, or a file "
+            "FILE.csv");
   EXPECT_EQ(refusal("Interleaved1F1B", {4, 8, 2}), "none");
 }
 

@@ -52,7 +52,7 @@ TEST_F(ScheduleFile, is_read_as_pytorch_writes_it) {
 
 TEST_F(ScheduleFile, a_cell_that_is_no_action_is_refused_where_it_stands) {
   const std::string end =
-      "\" is no action: write stage, one of F, B, I and W, and micro-batch, such as 2F0";
+      "\" is not an action: write stage, one of F, B, I and W, and micro-batch, such as 2F0";
   for (const std::string cell :
        {"0SEND_F0", "F0", "0F", "0 F0", "-1F0", "0F99999999999", "0f0", "0F0B0"}) {
     EXPECT_EQ(refusal("0F0,0B0\n1F0," + cell + "\n", {2, 1}), ": row 2, cell 2: \"" + cell + end);

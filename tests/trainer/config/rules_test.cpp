@@ -84,7 +84,7 @@ TEST(rules, an_optimizer_brings_its_own_defaults) {
 TEST(rules, what_a_model_needs_and_lacks_is_named) {
   const std::string text = complaint(kSmall);
   EXPECT_THAT(text, StartsWith("3 things are wrong"));
-  EXPECT_THAT(text, HasSubstr("run.toml: model.hidden_size: missing; give it, or a model.flavor"));
+  EXPECT_THAT(text, HasSubstr("run.toml: model.hidden_size: missing; set it, or set model.flavor"));
   EXPECT_THAT(text, HasSubstr("model.num_attention_heads: missing"));
   EXPECT_THAT(text, HasSubstr("model.intermediate_size: missing"));
   EXPECT_THAT(complaint("[data]\ntrain = [{ path = \"a\" }]\n[training]\nsteps = 1\n"),
@@ -106,88 +106,90 @@ INSTANTIATE_TEST_SUITE_P(
     of, contradiction,
     testing::Values(
         Case{{{"training.tokens", "5000"}},
-             "run.toml:6:9: training.steps = 100: contradicts training.tokens = 5000; set one of "
-             "them to 0"},
+             "run.toml:6:9: training.steps = 100: conflicts with training.tokens = 5000; set one "
+             "of them to 0"},
         Case{{{"training.steps", "0"}},
-             "command line: --training.steps: the run has no length; give training.steps or "
+             "command line: --training.steps: set the length of the run: training.steps or "
              "training.tokens"},
         Case{{{"data.train", "[]"}},
-             "command line: --data.train: nothing to train on; give train = [{ path = \"PREFIX\" "
-             "}]"},
+             "command line: --data.train: no training data; give train = [{ path = \"PREFIX\" }]"},
         Case{{{"training.local_batch_size", "2"}, {"training.global_batch_size", "3"}},
              "command line: --training.global_batch_size = 3: must be a multiple of "
              "local_batch_size = 2"},
         Case{{{"training.rampup_batch_size", "[[2, 4]]"}},
-             "command line: --training.rampup_batch_size: [2, 4]: the first is from step 1 on"},
+             "command line: --training.rampup_batch_size: [2, 4]: the first entry must be for step "
+             "1"},
         Case{{{"training.rampup_batch_size", "[[1, 4], [9, 4]]"}},
-             "command line: --training.rampup_batch_size: [9, 4]: steps and sequences must rise"},
+             "command line: --training.rampup_batch_size: [9, 4]: steps and batch sizes must be "
+             "ascending"},
         Case{{{"training.rampup_batch_size", "[[1, 3], [9, 4]]"},
               {"training.local_batch_size", "2"}},
              "command line: --training.rampup_batch_size: [1, 3]: must be a multiple of "
              "local_batch_size = 2"},
-        Case{{{"training.rampup_batch_size", "[[1, 4], [9, 8]]"},
-              {"training.global_batch_size", "16"}},
-             "command line: --training.rampup_batch_size = [[1, 4], [9, 8]]: ends with 8 "
-             "sequences, and training.global_batch_size is 16; make them one, or leave "
-             "global_batch_size out"},
+        Case{
+            {{"training.rampup_batch_size", "[[1, 4], [9, 8]]"},
+             {"training.global_batch_size", "16"}},
+            "command line: --training.rampup_batch_size = [[1, 4], [9, 8]]: ends with 8 sequences, "
+            "but training.global_batch_size is 16; make them equal, or remove global_batch_size"},
         Case{{{"training.rampup_batch_size", "[[1, 6], [9, 8]]"}, {"parallelism.data_shard", "4"}},
-             "command line: --training.rampup_batch_size = [[1, 6], [9, 8]]: 6 sequences are no "
+             "command line: --training.rampup_batch_size = [[1, 6], [9, 8]]: 6 sequences are not a "
              "multiple of local_batch_size = 1 times 4 data ranks; possible near 6: 4, 8"},
         Case{{{"training.rampup_batch_size", "[[1, 6], [9, 8]]"},
               {"parallelism.data_shard", "2"},
               {"job.reproducible", "true"}},
-             "command line: --job.reproducible: the micro-batches of a data rank must be a power "
-             "of two, not 3; choose the sizes of rampup_batch_size so"},
+             "command line: --job.reproducible: the number of micro-batches per data-parallel rank "
+             "must be a power of two, not 3; change the sizes in rampup_batch_size"},
         Case{{{"training.rampup_batch_size", "[[1, 3], [9, 8]]"},
               {"model.num_hidden_layers", "4"},
               {"parallelism.pipeline", "2"},
               {"parallelism.virtual_stages", "2"},
               {"parallelism.schedule", "Interleaved1F1B"}},
              "command line: --training.rampup_batch_size = [[1, 3], [9, 8]]: schedule "
-             "Interleaved1F1B takes micro-batches in rounds of parallelism.pipeline = 2, and a "
+             "Interleaved1F1B needs micro-batches in multiples of parallelism.pipeline = 2, but a "
              "step of 3 sequences has 3"},
         Case{{{"lr_scheduler.name", "wsd"},
               {"lr_scheduler.warmup_steps", "60"},
               {"lr_scheduler.decay_ratio", "0.5"}},
              "command line: --lr_scheduler.warmup_steps = 60: warmup and decay_ratio = 0.5 "
-             "together are longer than the run of 100 steps"},
+             "together exceed the run of 100 steps"},
         Case{{{"data.split", "0.1"}, {"data.validation", "[{ path = 'v' }]"}},
-             "command line: --data.split = 0.1: contradicts data.validation; give one of them"},
+             "command line: --data.split = 0.1: conflicts with data.validation; set only one of "
+             "them"},
         Case{{{"data.stages",
                "[{ from_step = 9, train = [{ path = 'a' }] }, { from_step = 9, train = [{ path = "
                "'b' }] }]"}},
-             "command line: --data.stages: from_step = 9: stages must follow each other"},
+             "command line: --data.stages: from_step = 9: stages must be in ascending order of "
+             "from_step"},
         Case{{{"data.stages", "[{ from_step = 9, train = [{ path = '/a' }, { path = '/a' }] }]"}},
-             "command line: --data.stages: /a stands twice in one stage; give it once, with both "
-             "weights together"},
+             "command line: --data.stages: /a appears twice in one stage; give it once, with the "
+             "sum of both weights"},
         Case{{{"data.order", "megatron"},
               {"data.stages", "[{ from_step = 9, train = [{ path = 'a' }] }]"}},
-             "command line: --data.order = \"megatron\": Megatron-LM knows no stages; remove "
-             "data.stages, or take the order \"trireme\""},
+             "command line: --data.order = \"megatron\": Megatron-LM's order has no stages; remove "
+             "data.stages, or use data.order = \"trireme\""},
         Case{{{"data.order", "megatron"}, {"job.seed", "4294967296"}},
-             "command line: --job.seed = 4294967296: Megatron-LM's order takes seeds up to "
+             "command line: --job.seed = 4294967296: Megatron-LM's order supports seeds up to "
              "4294967295"},
         Case{{{"data.order_samples", "10"}},
-             "command line: --data.order_samples: means nothing to data.order = \"trireme\"; "
+             "command line: --data.order_samples: does not apply to data.order = \"trireme\"; "
              "remove it"},
         Case{{{"validation.freq", "10"}},
-             "command line: --validation.freq = 10: nothing to validate on; give data.validation "
-             "or data.split"},
+             "command line: --validation.freq = 10: no validation data; set data.validation or "
+             "data.split"},
         Case{{{"job.reproducible", "true"}, {"parallelism.schedule", "ZBH1"}},
-             "command line: --job.reproducible = true: each micro-batch's gradients have a place "
-             "of their own in the tree of sums, which ZBH1 leaves before they are whole; take "
-             "another schedule"},
+             "command line: --job.reproducible = true: reproducible sums need the gradients of a "
+             "micro-batch together, but ZBH1 defers weight gradients; use another schedule"},
         Case{{{"training.dtype", "float8"}, {"training.seq_len", "40"}},
-             "command line: --training.dtype = \"float8\": multiplies in multiples of 16, and "
-             "local_batch_size times seq_len is 40"},
+             "command line: --training.dtype = \"float8\": needs matmul sizes in multiples of 16, "
+             "and local_batch_size times seq_len is 40"},
         Case{{{"training.dtype", "float8"}, {"model.intermediate_size", "100"}},
-             "command line: --training.dtype = \"float8\": multiplies in multiples of 16, and the "
-             "width of the MLP is 100"},
+             "command line: --training.dtype = \"float8\": needs matmul sizes in multiples of 16, "
+             "and the MLP's hidden size is 100"},
         Case{{{"training.dtype", "float8"},
               {"model.intermediate_size", "96"},
               {"parallelism.tensor", "4"}},
-             "command line: --training.dtype = \"float8\": multiplies in multiples of 16, and the "
-             "width of the MLP of a tensor rank is 24"},
+             "command line: --training.dtype = \"float8\": needs matmul sizes in multiples of 16, "
+             "and the MLP's hidden size of a tensor rank is 24"},
         Case{{{"parallelism.context", "2"}},
              "command line: --parallelism.context = 2: not implemented yet; must be 1"},
         Case{{{"parallelism.tensor", "3"}},
@@ -199,37 +201,36 @@ INSTANTIATE_TEST_SUITE_P(
         Case{{{"parallelism.pipeline_parallel_degree", "3"}},
              "command line: --parallelism.pipeline = 3: 3 stages for 2 layers; at most 2"},
         Case{{{"parallelism.virtual_stages", "2"}},
-             "command line: --parallelism.virtual_stages = 2: schedule 1F1B has one stage on a "
-             "rank; Interleaved1F1B has more"},
+             "command line: --parallelism.virtual_stages = 2: schedule 1F1B has one stage per "
+             "rank; use Interleaved1F1B for more"},
         Case{{{"parallelism.pipeline", "2"},
               {"parallelism.virtual_stages", "2"},
               {"parallelism.schedule", "Interleaved1F1B"},
               {"training.global_batch_size", "3"},
               {"model.num_hidden_layers", "4"}},
-             "command line: --training.global_batch_size = 3: schedule Interleaved1F1B takes "
-             "micro-batches in rounds of parallelism.pipeline = 2, and a step has 3; "
+             "command line: --training.global_batch_size = 3: schedule Interleaved1F1B needs "
+             "micro-batches in multiples of parallelism.pipeline = 2, but a step has 3; "
              "global_batch_size possible near 3: 2, 4"},
         Case{{{"parallelism.sequence", "true"}},
-             "command line: --parallelism.sequence = true: means nothing with parallelism.tensor = "
-             "1; remove it, or give more tensor ranks"},
+             "command line: --parallelism.sequence = true: has no effect with parallelism.tensor = "
+             "1; remove it, or increase parallelism.tensor"},
         Case{{{"checkpoint.allow_changes", "[\"optimizer.lr\", \"model.hidden_sise\"]"}},
              "command line: --checkpoint.allow_changes = [\"optimizer.lr\", "
-             "\"model.hidden_sise\"]: \"model.hidden_sise\" is no key that changes numerics, nor "
-             "data.stages, nor \"all\"; did you mean \"model.hidden_size\"?"},
+             "\"model.hidden_sise\"]: \"model.hidden_sise\" is neither a key that changes "
+             "numerics, nor data.stages, nor \"all\"; did you mean \"model.hidden_size\"?"},
         Case{{{"parallelism.gradient_compression", "topk"}},
-             "command line: --parallelism.gradient_compression = \"topk\": needs replicas: "
-             "data_replicate > 1; ranks that divide the state send parts of it"},
+             "command line: --parallelism.gradient_compression = \"topk\": needs data_replicate > "
+             "1: only gradients between replicas are compressed"},
         Case{{{"parallelism.gradient_compression", "bfloat16"},
               {"parallelism.data_replicate", "0"},
               {"job.reproducible", "true"}},
-             "command line: --parallelism.gradient_compression = \"bfloat16\": contradicts "
-             "job.reproducible: which rank has which gradients decides what is lost of them"},
+             "command line: --parallelism.gradient_compression = \"bfloat16\": conflicts with "
+             "job.reproducible: compression error depends on the layout"},
         Case{{{"parallelism.gradient_compression", "onebit"},
               {"parallelism.data_replicate", "0"},
               {"parallelism.tensor", "2"}},
-             "command line: --parallelism.gradient_compression = \"onebit\": rounds what tensor "
-             "ranks hold in common differently on each, and their copies would drift apart; take "
-             "\"bfloat16\", or tensor = 1"},
+             "command line: --parallelism.gradient_compression = \"onebit\": makes parameters that "
+             "are replicated across tensor ranks drift apart; use \"bfloat16\", or tensor = 1"},
         Case{{{"model.hidden_size", "66"}},
              "command line: --model.hidden_size = 66: model.num_attention_heads = 4: does not "
              "divide hidden_size = 66; or give head_dim"},
@@ -242,37 +243,36 @@ INSTANTIATE_TEST_SUITE_P(
              "command line: --model.model_type = \"gpt2\": flavor tiny is of type llama; remove "
              "one of them"},
         Case{{{"optimizer.name", "SGD"}, {"optimizer.beta1", "0.8"}},
-             "command line: --optimizer.beta1: means nothing to SGD; remove it"},
+             "command line: --optimizer.beta1: does not apply to SGD; remove it"},
         Case{{{"optimizer.momentum", "0.8"}},
-             "command line: --optimizer.momentum: means nothing to AdamW; remove it"},
+             "command line: --optimizer.momentum: does not apply to AdamW; remove it"},
         Case{{{"optimizer.name", "LAMB"}, {"optimizer.ns_steps", "3"}},
-             "command line: --optimizer.ns_steps: means nothing to LAMB; remove it"},
+             "command line: --optimizer.ns_steps: does not apply to LAMB; remove it"},
         Case{{{"optimizer.stochastic_rounding", "true"}},
-             "command line: --optimizer.stochastic_rounding: means nothing to weights in float32; "
+             "command line: --optimizer.stochastic_rounding: does not apply to weights in float32; "
              "remove it"},
         Case{{{"model.layer_norm_epsilon", "1e-5"}},
-             "command line: --model.layer_norm_epsilon: means nothing to a model of type llama; "
+             "command line: --model.layer_norm_epsilon: does not apply to models of type llama; "
              "remove it"},
         Case{{{"model.flavor", "gpt2-124m"}, {"training.seq_len", "2048"}},
              "command line: --training.seq_len = 2048: longer than the model's learned positions, "
              "max_position_embeddings = 1024"},
         Case{{{"validation.multiple_choice", "[\"h.jsonl\"]"}},
-             "command line: --validation.multiple_choice = [\"/home/me/h.jsonl\"]: is asked at "
-             "validations, and there are none; give validation.freq"},
+             "command line: --validation.multiple_choice = [\"/home/me/h.jsonl\"]: runs at "
+             "validations, but validation.freq is 0; set validation.freq"},
         Case{{{"validation.multiple_choice", "[\"a/h.jsonl\", \"b/h.jsonl\"]"},
               {"validation.freq", "5"}},
              "command line: --validation.multiple_choice = [\"/home/me/a/h.jsonl\", "
-             "\"/home/me/b/h.jsonl\"]: has two files of the name \"h\""},
+             "\"/home/me/b/h.jsonl\"]: has two files named \"h\""},
         Case{{{"validation.sample_freq", "5"}, {"parallelism.tensor", "2"}},
-             "command line: --validation.sample_freq = 5: samples are computed by a rank that has "
-             "the whole model, and parallelism.tensor is 2; set it to 0, and sample from the "
-             "checkpoints by 'trireme generate'"},
+             "command line: --validation.sample_freq = 5: sampling needs the whole model on one "
+             "rank, but parallelism.tensor is 2; set it to 0 and sample from checkpoints with "
+             "'trireme generate'"},
         Case{{{"validation.sample_freq", "5"}, {"validation.sample_tokens", "100000"}},
              "command line: --validation.sample_tokens = 100000: a sample and what it continues "
              "have room in training.seq_len = 1024 tokens"},
         Case{{{"training.steps", "1000000000000"}, {"training.global_batch_size", "1073741824"}},
-             "command line: --training.steps = 1000000000000: more tokens than the program can "
-             "count"}));
+             "command line: --training.steps = 1000000000000: more tokens than can be counted"}));
 
 TEST(rules, tokens_become_whole_steps) {
   const RunConfig config = read(kGood, {{"training.steps", "0"},

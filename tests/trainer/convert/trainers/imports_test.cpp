@@ -161,8 +161,8 @@ TEST(Imports, megatron_options_that_change_the_computation_are_refused_all_at_on
       "--lr-warmup-samples 4000 --hidden-dropout 0.1 --squared-relu --new-option 3 "
       "--log-throughput";
   const Translation got = megatron(line + " --rampup-batch-size 4 4 90");
-  EXPECT_TRUE(refuses(got, "num-experts = 8 (mixture of experts is not built yet)"));
-  EXPECT_TRUE(refuses(got, "moe-router-topk = 2 (mixture of experts is not built yet)"));
+  EXPECT_TRUE(refuses(got, "num-experts = 8 (mixture of experts is not implemented yet)"));
+  EXPECT_TRUE(refuses(got, "moe-router-topk = 2 (mixture of experts is not implemented yet)"));
   EXPECT_TRUE(refuses(got, "lr-warmup-samples = 4000 (counted in samples while"));
   EXPECT_TRUE(refuses(got, "hidden-dropout = 0.1 (dropout is not built"));
   EXPECT_TRUE(refuses(got, "squared-relu (not known here)"));
@@ -374,7 +374,7 @@ TEST(Imports, the_data_stages_of_nanotron) {
                           "a.yaml", head + "- {name: Decay, start_training_step: 9}\n")),
                       "data_stages.1 (has no data set)"));
   EXPECT_TRUE(refuses(Translation(read_foreign_config("a.yaml", head + "moe: {num_experts: 4}\n")),
-                      "moe.num_experts = 4 (mixture of experts is not built yet)"));
+                      "moe.num_experts = 4 (mixture of experts is not implemented yet)"));
 }
 
 TEST(Imports, values_that_are_none_of_ours_are_told_not_taken) {
