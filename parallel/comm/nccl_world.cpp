@@ -43,7 +43,7 @@ class JoinedWorld final : public NcclWorld {
 
 std::unique_ptr<NcclWorld> NcclWorld::form(MPI_Comm world, int rank, int size, Device device) {
   const comm::CallSite site{"start", world_name(), rank, size};
-  const Stream current(device);  // makes the device this thread's
+  const Stream current(device);  // sets the current device of this thread
   ncclUniqueId id{};
   const ncclResult_t made = rank == 0 ? ncclGetUniqueId(&id) : ncclSuccess;
   int failed = made == ncclSuccess ? 0 : 1;

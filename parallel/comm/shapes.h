@@ -1,9 +1,8 @@
 #pragma once
 #include "parallel/comm/communicator.h"
 
-// What every communicator asks of the tensors it is given, on planning streams too. Only
-// whether they overlap is asked once work is done: planning's arenas all begin at one
-// address.
+// Checks of the tensors of a collective, on planning streams too. Overlap is checked only on
+// executing streams, since all planning arenas begin at the same address.
 namespace trireme::comm {
 
 inline bool overlap(const Tensor& a, const Tensor& b) {
@@ -11,7 +10,7 @@ inline bool overlap(const Tensor& a, const Tensor& b) {
          b.data < a.data + a.bytes();
 }
 
-// Elements [rank * part, (rank + 1) * part) of `whole`: a rank's place in it.
+// This rank's slice of `whole`: elements [rank * part, (rank + 1) * part).
 inline Tensor place_of(int rank, const Tensor& whole, std::int64_t part) {
   return whole.slice(rank * part, part);
 }

@@ -101,7 +101,7 @@ void SharedCommunicator::gather_parts(const Tensor& whole, const Tensor& part, c
   meeting_.meet();
 }
 
-// Each rank leaves the sum of its own share in its tensor, where nobody else reads that share.
+// Each rank leaves the sum of its shard in its own tensor, where no other rank reads that shard.
 void SharedCommunicator::reduce_all(const Tensor& tensor, Reduce reduce, const Place& place) {
   meet_with("all_reduce", what_of(Kind::kAllReduce, reduce, tensor.dtype), tensor, place);
   const auto begin_of = [&](int r) { return tensor.count() * r / size(); };
