@@ -114,7 +114,7 @@ void GradientReducer::after(Stream& stream, int unit) {
   if (--units_missing_[static_cast<std::size_t>(place.bucket)] == 0) reduce(stream, place.bucket);
 }
 
-// Starts the sum of a bucket that is final here.
+// Starts the reduction of a bucket whose local gradients are final.
 void GradientReducer::reduce(Stream& stream, int bucket) {
   const ParamStore::Bucket& place = store_.buckets()[static_cast<std::size_t>(bucket)];
   if (ranks_.shard.size() > 1) {
@@ -127,7 +127,7 @@ void GradientReducer::reduce(Stream& stream, int bucket) {
   }
 }
 
-// What is on its way from a slot is taken in by its owner.
+// Accumulates a slot's reduced shard, after its transfer, at the owner.
 void GradientReducer::empty(Stream& stream, Slot& slot) {
   if (slot.bucket < 0) return;
   slot.transfer.wait();

@@ -140,7 +140,7 @@ Tensor Pipeline::go_back(Run& run, const RankPlan::Step& step) {
                                              : stage.backward_input(run, dy, saved, dx);
 }
 
-// Where a step's output is to lie; nothing where it may stay where it is made.
+// Output buffer of a step; empty if the output may stay in its slot.
 Tensor Pipeline::output_of(const RankPlan::Step& step) const {
   if (step.outbox >= 0) return outboxes_[to_size(step.outbox)].tensor;
   if (step.own_reader_inbox >= 0) return inboxes_[to_size(step.own_reader_inbox)].tensor;

@@ -47,7 +47,7 @@ double Timeline::idle_fraction(int rank) const {
 
 namespace {
 
-// Of a play that came to its end.
+// Requires a play in which every action ran.
 Timeline timeline_of(const Schedule& schedule, const ActionTable& table, const Play& played,
                      const ActionCosts& costs) {
   Timeline timeline;
