@@ -16,7 +16,7 @@
 namespace trireme::checkpoint {
 namespace {
 
-// The first byte of what the child says.
+// First byte of the child's answer.
 constexpr char kResult = 'R';
 constexpr char kEnvironment = 'E';
 constexpr char kCheckpoint = 'C';
@@ -87,7 +87,7 @@ void become_child(int descriptor, pid_t parent) {
     ::signal(signal, SIG_IGN);
   }
   for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL}) ::signal(signal, SIG_DFL);
-  // Also the run's lease and sockets: their other ends must see our parent die.
+  // Including the run's lease and sockets, whose peers must notice the parent's death.
   if (descriptor > 3) ::close_range(3, static_cast<unsigned>(descriptor) - 1, 0);
   ::close_range(static_cast<unsigned>(descriptor) + 1, ~0u, 0);
 }

@@ -34,11 +34,11 @@ void verify(Side& side, const StoredTensor& tensor) {
   }
 }
 
-// How the values of a tensor differ.
+// Difference between the values of two tensors.
 struct Distance {
-  std::int64_t elements = 0;  // whose bits differ
-  double largest = 0;         // absolute difference
-  bool numbers = true;        // false: some are no numbers
+  std::int64_t elements = 0;  // elements with different bits
+  double largest = 0;         // largest absolute difference
+  bool numbers = true;        // false: some values are NaN or infinite
 
   void add(std::span<const std::byte> a, std::span<const std::byte> b, DType dtype) {
     if (std::memcmp(a.data(), b.data(), a.size()) == 0) return;

@@ -13,7 +13,7 @@ namespace trireme::checkpoint {
 namespace {
 
 constexpr std::string_view kStep = "step-";
-constexpr std::size_t kStepDigits = 8;  // at least: names sort up to 99,999,999 steps
+constexpr std::size_t kStepDigits = 8;  // minimum: names sort correctly up to 99,999,999 steps
 
 bool is_hex(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');

@@ -18,7 +18,7 @@
 namespace trireme::checkpoint {
 namespace {
 
-// Less than training has of the cores, and enough to be done before the next save is due.
+// Yields the cores to training, but finishes before the next save is due.
 constexpr int kNiceness = 12;
 constexpr const char* kWriter = "the process that writes checkpoints";
 
@@ -96,7 +96,7 @@ void WriterProcess::end() {
   if (socket_ >= 0) ::close(socket_);
   socket_ = -1;
   if (process_ <= 0) return;
-  ::kill(process_, SIGKILL);  // its work ends with it
+  ::kill(process_, SIGKILL);  // ends its work too
   while (::waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
   }
   process_ = -1;
@@ -106,7 +106,7 @@ void WriterProcess::start(const std::string& request) {
   require(!busy_, kWriter, " is busy");
   answer_.clear();
   died_ = false;
-  // One that was killed since is noticed here, at the first attempt.
+  // A process killed since the last request is detected on the first attempt.
   for (int attempt = 0; attempt < 2; ++attempt) {
     if (socket_ < 0) launch();
     busy_ = send_text(socket_, request);

@@ -20,7 +20,7 @@ constexpr std::uint64_t kMostIndex = 64u << 20;
 constexpr std::size_t kMostFiles = 100'000;
 constexpr std::size_t kReadBytes = std::size_t{1} << 20;
 
-// The files an index names, each a plain name beside it, with the tensors each is to have.
+// The shards listed in an index, plain names in the same folder, with the tensors of each.
 std::map<std::string, std::vector<std::string>> files_of_index(const fs::path& path) {
   const std::string where = path.string();
   const nlohmann::json index = parse_json(read_text(path, kMostIndex), where);

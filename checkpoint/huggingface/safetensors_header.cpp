@@ -15,7 +15,7 @@ constexpr std::size_t kMostDimensions = 64;
 constexpr std::size_t kMostName = 4096;
 constexpr std::size_t kAlignment = 8;
 
-// Every dtype of the format, in bits an element.
+// Every dtype of the format, in bits per element.
 constexpr std::array<std::pair<std::string_view, std::uint64_t>, 22> kBits{
     {{"F32", 32},        {"BF16", 16},       {"F16", 16}, {"F64", 64},    {"F8_E5M2", 8},
      {"F8_E4M3", 8},     {"F8_E8M0", 8},     {"F4", 4},   {"F6_E2M3", 6}, {"F6_E3M2", 6},
@@ -45,8 +45,8 @@ std::optional<std::uint64_t> bits_of(std::string_view dtype) {
   return std::nullopt;
 }
 
-// {"NAME": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, "__metadata__": {...}},
-// taken event by event, so that text that says something else is refused where it does.
+// {"NAME": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, "__metadata__": {...}}. A
+// SAX parser, so that invalid text is rejected at the first error.
 class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit HeaderReader(const std::string& from) : from_(from) {}

@@ -3,8 +3,8 @@
 
 namespace trireme {
 
-// Ranks with the same model shard and different data: the ranks of `shard` divide parameters and
-// optimizer state among themselves, the ranks of `replicate` hold the same shard (HSDP). The data
+// Ranks with the same model shard and different data: the ranks of `shard` divide the
+// training state among themselves, the ranks of `replicate` hold the same shard (HSDP). The data
 // rank is replicate.rank() * shard.size() + shard.rank().
 struct DataRanks {
   Communicator& shard;

@@ -46,9 +46,8 @@ struct UpdateRange {
 
 // The groups among which one parameter is sharded.
 struct UpdateRanks {
-  Communicator& shard;  // ranks that own other ranges of the same box
-  Communicator&
-      tensor;  // ranks that hold other boxes (ParamSpec::cut), each over a similar shard group
+  Communicator& shard;   // ranks that own other ranges of the same box
+  Communicator& tensor;  // ranks that hold other boxes (ParamSpec::cut)
 };
 
 // An optimizer. All ranges of a step are known beforehand, so that properties of a whole parameter
