@@ -75,7 +75,7 @@ void IndexedDataset::check_header() {
   const auto sequences = load<std::uint64_t>(index_.data() + 18);
   const auto bounds = load<std::uint64_t>(index_.data() + 26);
   const std::uint64_t room = index_.size() - kIndexHeaderBytes;
-  // Dividing instead of multiplying: a forged count must not overflow its way in.
+  // Division instead of multiplication, so that forged counts cannot overflow.
   const bool fits = sequences <= room / 12 && bounds <= (room - 12 * sequences) / 8;
   if (!fits) {
     refuse(file,

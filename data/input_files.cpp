@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kDeepestList = 8;  // @a naming @a would go on for ever
+constexpr int kDeepestList = 8;  // @a may refer to @a
 
 InputFile::Compression compression_of(const fs::path& path, std::uint64_t bytes) {
   std::string start(std::min<std::uint64_t>(bytes, 4), '\0');

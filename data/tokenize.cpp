@@ -14,7 +14,7 @@
 namespace trireme::data {
 namespace {
 
-// What a worker made of a batch: ids, and where in them documents end.
+// Result of a worker for one batch: ids, and the positions of document ends.
 struct Encoded {
   struct End {
     std::size_t ids;
@@ -25,8 +25,8 @@ struct Encoded {
   std::uint64_t text_bytes = 0;
 };
 
-// Every worker takes the next batch, encodes it, and waits for its turn to write: reading
-// and writing are done by whoever is next, so batches in flight are as many as workers.
+// Every worker takes the next batch, encodes it, and waits for its turn to write. Reading and
+// writing are done by the workers themselves, so there are as many batches in flight as workers.
 class Pipeline {
  public:
   Pipeline(const Tokenizer& tokenizer, const std::vector<InputFile>& inputs,
@@ -78,7 +78,7 @@ class Pipeline {
       if (!ended_) ++taken_;
       return !ended_;
     } catch (...) {
-      // In its turn like every other failure, so that the first in the input is told.
+      // Reported in order like every other failure, so that the first one in the input is shown.
       ended_ = true;
       batch = {};
       write(taken_++, batch, {}, std::current_exception());
@@ -141,7 +141,7 @@ class Pipeline {
   const TokenizeSpec& spec_;
   const std::function<void(const TokenizeCount&)>& progress_;
 
-  TokenizeOutput output_;  // but for its beginning, of writing_
+  TokenizeOutput output_;  // guarded by writing_, except begin()
 
   std::mutex reading_;
   TextReader reader_;
@@ -152,7 +152,7 @@ class Pipeline {
   std::condition_variable turn_;
   std::uint64_t written_ = 0;
   std::exception_ptr failure_;
-  std::atomic<bool> stopped_ = false;  // no more reading: something failed
+  std::atomic<bool> stopped_ = false;  // stop reading after a failure
 };
 
 }  // namespace

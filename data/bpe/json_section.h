@@ -12,8 +12,7 @@
 
 namespace trireme::data {
 
-// One object of a tokenizer.json and where it is: every complaint, a DataError, names its place.
-// The JSON outlives it.
+// An object of a tokenizer.json with its path, which every DataError names. The JSON outlives it.
 class JsonSection {
  public:
   using json = nlohmann::json;
