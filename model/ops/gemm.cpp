@@ -12,7 +12,7 @@ void gemm(Stream& stream, Tensor c, Tensor a, Tensor b, const Gemm& how) {
   const std::int64_t a_m = how.transpose_a ? a.width() : a.rows();
   const std::int64_t b_k = how.transpose_b ? b.width() : b.rows();
   const std::int64_t b_n = how.transpose_b ? b.rows() : b.width();
-  // An empty factor has no rows to count: its shape says all there is.
+  // An empty operand has no rows to count; its shape is sufficient.
   if (c.count() == 0) return;
   require(a.count() == 0 || (a_m == m && a.count() == m * k), "gemm: a ", a.shape,
           how.transpose_a ? " transposed" : "", " does not give c ", c.shape);

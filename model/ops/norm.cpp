@@ -9,7 +9,7 @@
 namespace trireme::ops {
 namespace {
 
-// What both norms' forwards share. `statistic` is inv_rms or inv_std.
+// Common part of both norms' forwards. `statistic` is inv_rms or inv_std.
 template <class Op>
 void check_forward(const Op& op, const Tensor& statistic) {
   const DType dtype = op.x.dtype;

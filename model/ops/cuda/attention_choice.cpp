@@ -13,7 +13,7 @@ constexpr std::int64_t kWidthUnit = 8;  // elements: 16 bytes
 constexpr std::size_t kMostOfDevice = 8;
 constexpr std::size_t kSupposedDeviceBytes = std::size_t{80} << 30;
 
-// The log-sum-exps of a row's heads.
+// Number of log-sum-exps.
 std::int64_t rows_of(const AttentionShape& shape) {
   return shape.batch * shape.seq * shape.heads.heads;
 }
@@ -49,7 +49,7 @@ std::int64_t supposed_workspace(const AttentionShape& shape, DType dtype) {
 }
 
 std::int64_t supposed_backward_workspace(const AttentionShape& shape, DType dtype) {
-  // The [seq, seq] matrix of every head that the same bits in every run cost.
+  // The [seq, seq] matrix per head that a deterministic backward needs.
   const std::int64_t matrices =
       rows_of(shape) * shape.seq * static_cast<std::int64_t>(size_of(dtype));
   const bool is_own =

@@ -77,7 +77,7 @@ class Engine {
  private:
   struct Decided {
     FusedPlan plan;
-    std::unique_ptr<fe::graph::Graph> graph;  // none without a plan
+    std::unique_ptr<fe::graph::Graph> graph;  // null without a plan
   };
 
   const Decided& decided(AttentionPass pass, const AttentionShape& shape, DType dtype) {
@@ -129,7 +129,7 @@ class Engine {
   std::map<Key, Decided> decided_;
 };
 
-// The process's engine of a device.
+// The process's engine for a device.
 Engine& engine_of(Device device) {
   static std::mutex mutex;
   static std::map<int, Engine> engines;
