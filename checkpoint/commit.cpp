@@ -59,7 +59,7 @@ void complete(const fs::path& partial, Manifest& manifest) {
   const std::string text = to_text(manifest);
   if (text.size() > Manifest::kMaxText) {
     throw CheckpointError(say(partial.string(), ": a manifest of ", text.size(),
-                              " bytes is more than any reader takes"));
+                              " bytes exceeds the limit of readers"));
   }
   File file = File::create_new(partial / Manifest::kFileName);
   file.write_all(text);

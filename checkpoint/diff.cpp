@@ -115,9 +115,8 @@ void compare_tensor(Side& a, const StoredTensor& in_a, Side& b, const StoredTens
   const Distance found = distance(a, in_a, b, in_b);
   if (found.elements == 0) return;
   differences.push_back(
-      {in_a.name,
-       say(found.elements, " of ", in_a.shape.count(), " elements differ, by at most ",
-           found.largest, found.numbers ? "" : ", and where one is not a finite number")});
+      {in_a.name, say(found.elements, " of ", in_a.shape.count(), " elements differ, by at most ",
+                      found.largest, found.numbers ? "" : ", and some are not finite")});
 }
 
 }  // namespace

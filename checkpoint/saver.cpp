@@ -71,7 +71,7 @@ Saver::Saver(Store& store, BackgroundWriter& writer, std::vector<Piece> pieces,
 }
 
 void Saver::begin(Snapshot snapshot) {
-  require(!busy(), "the save of step ", snapshot_.step, " is under way");
+  require(!busy(), "the save of step ", snapshot_.step, " is in progress");
   commit_.emplace(store_.begin(snapshot.step, division_));
   snapshot_ = std::move(snapshot);
   publishing_ = false;
@@ -105,7 +105,7 @@ bool Saver::waits() {
 }
 
 std::optional<Saver::Saved> Saver::advance() {
-  require(busy(), "no save is under way");
+  require(busy(), "no save is in progress");
   try {
     return advance_once();
   } catch (...) {

@@ -267,9 +267,9 @@ std::optional<Loaded> Store::load_newest(std::span<const Piece> wanted, Match ma
     }
   }
   throw CheckpointError(say("none of the ", folders.size(), " checkpoints in ", folder().string(),
-                            " is good:", table(rejected),
+                            " is valid:", table(rejected),
                             "\nRestore one of them, or choose another job.dump_folder to start ",
-                            "from nothing"));
+                            "from scratch"));
 }
 
 Loaded Store::load_step(std::int64_t step, std::span<const Piece> wanted, Match match) {
@@ -326,7 +326,7 @@ fs::path newest_checkpoint(const fs::path& run_or_checkpoint) {
   }
   throw CheckpointError(
       say(run_or_checkpoint.string(),
-          reasons.empty() ? " has no checkpoint" : ": no checkpoint is good:", table(reasons)));
+          reasons.empty() ? " has no checkpoint" : ": no checkpoint is valid:", table(reasons)));
 }
 
 Loaded load_from(const fs::path& run_or_checkpoint, std::span<const Piece> wanted, Match match) {

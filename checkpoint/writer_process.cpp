@@ -113,7 +113,7 @@ void WriterProcess::start(const std::string& request) {
     if (busy_) return;
     end();
   }
-  throw EnvironmentError(say(kWriter, " does not take work"));
+  throw EnvironmentError(say(kWriter, " does not accept requests"));
 }
 
 bool WriterProcess::whole() const {
@@ -138,13 +138,13 @@ void WriterProcess::receive(bool wait) {
 }
 
 bool WriterProcess::done() {
-  require(busy_, kWriter, " has nothing to do");
+  require(busy_, kWriter, " has no pending request");
   receive(/*wait=*/false);
   return whole() || died_;
 }
 
 std::string WriterProcess::result() {
-  require(busy_, kWriter, " has nothing to do");
+  require(busy_, kWriter, " has no pending request");
   receive(/*wait=*/true);
   busy_ = false;
   if (died_) {

@@ -80,7 +80,7 @@ void IndexedDataset::check_header() {
   if (!fits) {
     refuse(file,
            say("is cut off: ", index_.size(), " bytes cannot hold the ", sequences,
-               " sequences and ", bounds, " document bounds that its header says"),
+               " sequences and ", bounds, " document bounds in its header"),
            kTokenizeAgain);
   }
   const std::uint64_t left = room - 12 * sequences - 8 * bounds;

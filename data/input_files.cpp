@@ -105,7 +105,7 @@ void add_list(const std::string& path, int depth, Found& into) {
   try {
     text = read_text(path);
   } catch (const EnvironmentError& error) {
-    throw DataError(say("@", path, ": ", error.what(), "; give a file with one path a line"));
+    throw DataError(say("@", path, ": ", error.what(), "; give a file with one path per line"));
   }
   const std::size_t before = seen(into);
   std::istringstream lines(text);

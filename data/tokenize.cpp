@@ -161,7 +161,7 @@ std::string text_of_json(std::string_view line, const std::string& key, const st
   try {
     auto object = nlohmann::json::parse(line);
     if (!object.is_object()) {
-      throw DataError(say(place, ": is no JSON object but ", object.type_name(),
+      throw DataError(say(place, ": is not a JSON object but ", object.type_name(),
                           "; every line must be an object like {\"", key, "\": \"...\"}"));
     }
     const auto found = object.find(key);
@@ -170,7 +170,7 @@ std::string text_of_json(std::string_view line, const std::string& key, const st
                           "\"; name the key of the text with --jsonl-key"));
     }
     if (!found->is_string()) {
-      throw DataError(say(place, ": the value of \"", key, "\" is no string but ",
+      throw DataError(say(place, ": the value of \"", key, "\" is not a string but ",
                           found->type_name(), "; give the key of the text with --jsonl-key"));
     }
     return std::move(found->get_ref<std::string&>());
@@ -193,7 +193,7 @@ TokenizeCount tokenize(const Tokenizer& tokenizer, const std::vector<InputFile>&
         say("tokenizer ", tokenizer.path(),
             ": has no end-of-document piece (eos); pass --no-append-eod, train a "
             "model that has one, or name an added token of a tokenizer.json as eos_token "
-            "in tokenizer_config.json beside it"));
+            "in tokenizer_config.json in its folder"));
   }
   Pipeline pipeline(tokenizer, inputs, spec, progress);
   {

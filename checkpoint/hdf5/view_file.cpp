@@ -49,9 +49,9 @@ void fill_what_is_missing(const Handle& how, DType dtype) {
 void write_view(const std::filesystem::path& path, const Manifest& manifest) {
   Handle file = create_file(path, {manifest.run, manifest.step});
   set_attribute(file.id(), "missing_shards",
-                std::string("The values are in the shards (shard-*.h5), which must lie beside this "
+                std::string("The values are in the shards (shard-*.h5), which must be next to this "
                             "file. Where one is missing its values read as NaN, those of integers "
-                            "as the least number of their type."));
+                            "as the minimum of their type."));
   const Handle links = links_with_groups();
   for (const StoredTensor& tensor : manifest.tensors) {
     const std::string doing = say("create virtual dataset ", tensor.name);

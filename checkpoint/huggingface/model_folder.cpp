@@ -27,10 +27,10 @@ std::map<std::string, std::vector<std::string>> files_of_index(const fs::path& p
   JsonObject object(index, where);
   std::map<std::string, std::vector<std::string>> files;
   for (const auto& [tensor, file] : object.object("weight_map").items()) {
-    if (!file.is_string()) object.refuse("weight_map", "names a file that is no string");
+    if (!file.is_string()) object.refuse("weight_map", "names a file that is not a string");
     const auto& name = file.get_ref<const std::string&>();
     if (!name.ends_with(".safetensors") || fs::path(name).filename() != name) {
-      object.refuse("weight_map", "names a file that is no *.safetensors beside it");
+      object.refuse("weight_map", "names a file that is not a *.safetensors in the same folder");
     }
     files[name].push_back(tensor);
     if (files.size() > kMostFiles) object.refuse("weight_map", "names too many files");
@@ -51,7 +51,7 @@ SafetensorsFile::SafetensorsFile(const fs::path& path) : file_(File::open_read(p
   for (std::size_t i = kLengthBytes; i-- > 0;)
     length = length << 8 | std::to_integer<unsigned>(raw[i]);
   if (length > kMostHeader || length > size - kLengthBytes) {
-    throw CheckpointError(say(where, ": says its header has ", length, " bytes, more than ",
+    throw CheckpointError(say(where, ": has a header length of ", length, " bytes, more than ",
                               std::min(kMostHeader, size - kLengthBytes)));
   }
   std::string text(length, '\0');
@@ -82,8 +82,8 @@ ModelFolder::ModelFolder(fs::path path) : path_(std::move(path)) {
     for (const std::string& tensor : tensors) {
       const auto found = places_.find(tensor);
       if (found != places_.end() && found->second.file == &file) continue;
-      throw CheckpointError(
-          say((path_ / kIndex).string(), ": ", tensor, " is not in ", name, ", where it says"));
+      throw CheckpointError(say((path_ / kIndex).string(), ": ", tensor, " is not in ", name,
+                                ", which the index names"));
     }
   }
 }

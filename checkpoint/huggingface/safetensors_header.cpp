@@ -135,7 +135,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
 
   bool parse_error(std::size_t at, const std::string&,
                    const nlohmann::detail::exception&) override {
-    throw CheckpointError(say(from_, ": the header is no JSON at byte ", at));
+    throw CheckpointError(say(from_, ": the header is not valid JSON at byte ", at));
   }
 
  private:
@@ -198,7 +198,7 @@ void check_names(const std::vector<FileTensor>& tensors, const std::string& from
 
 std::vector<FileTensor> parse_header(std::string_view text, std::uint64_t bytes,
                                      const std::string& from) {
-  if (!text.starts_with('{')) throw CheckpointError(say(from, ": the header is no JSON object"));
+  if (!text.starts_with('{')) throw CheckpointError(say(from, ": the header is not a JSON object"));
   HeaderReader reader(from);
   nlohmann::json::sax_parse(text, &reader);
   std::vector<FileTensor> tensors = reader.take();

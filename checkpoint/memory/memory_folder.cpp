@@ -154,7 +154,7 @@ void check_memory_room(const fs::path& place, const fs::path& folder, std::uint6
   const auto check = [&](std::uint64_t has, const std::string& who) {
     if (more + more / 20 <= has) return;
     constexpr double kMebi = 1 << 20;
-    throw EnvironmentError(say("two snapshots take ", static_cast<double>(more) / kMebi,
+    throw EnvironmentError(say("two snapshots need ", static_cast<double>(more) / kMebi,
                                " MiB more on this node, and ", who, " has ",
                                static_cast<double>(has) / kMebi, " MiB"));
   };

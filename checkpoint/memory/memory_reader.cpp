@@ -158,7 +158,7 @@ Loaded MemoryReader::load(const SealedSnapshot& snapshot, std::span<const Piece>
   Shards shards = verified(manifest, slot);
   for (std::size_t i = 0; i < shards.holders.size(); ++i) {
     if (!shards.holders[i].empty()) continue;
-    std::string why = say(slot.string(), ": the snapshot of step ", manifest.step, " has no good ",
+    std::string why = say(slot.string(), ": the snapshot of step ", manifest.step, " has no valid ",
                           manifest.shards[i].name);
     for (const std::string& problem : shards.problems) why += "; " + problem;
     throw CheckpointError(why);

@@ -156,7 +156,7 @@ void MemoryStore::send_copies(const Slot& slot) {
 }
 
 void MemoryStore::save(Manifest described, const AddDigests& add_digests) {
-  require(!layouts_.empty(), "a snapshot before its memory was taken");
+  require(!layouts_.empty(), "save() was called before prepare()");
   const int target = newest_ == 0 ? 1 : 0;
   if (!slots_[static_cast<std::size_t>(target)]) fit(target);
   const Slot& slot = *slots_[static_cast<std::size_t>(target)];

@@ -9,7 +9,7 @@ void DeferredGradients::add(const Run& run, const Linear& linear, Tensor dy, Ten
   for (const Tensor& tensor : {dy, dsum, x}) {
     // Addresses in arenas of a planning stream are meaningless.
     require(!run.stream.executes() || !run.scratch.holds(tensor),
-            "a deferred gradient is made from a tensor in scratch, which will not last");
+            "an input of a deferred gradient is in scratch, which does not outlive the call");
   }
   entries_.push_back({&linear, dy, dsum, x});
 }

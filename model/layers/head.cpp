@@ -66,7 +66,7 @@ void Head::backward(Run& run, Tensor dx, const Saved& saved) const {
 }
 
 void Head::logits(Run& run, Tensor logits, Tensor x) const {
-  require(region_.slice().count == 1, "generation wants the whole vocabulary in one place");
+  require(region_.slice().count == 1, "generation requires an unsharded vocabulary");
   Norm::Saved unused;
   Run inner{run.stream, run.scratch, run.scratch};
   const Tensor h = norm_.forward(inner, run.scratch, x, unused);

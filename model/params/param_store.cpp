@@ -67,7 +67,7 @@ Weight& ParamStore::declare(std::vector<ParamSpec> parts) {
     const int rank = spec.shape.rank();
     require(rank == 1 || rank == 2, "parameter ", spec.name, " has rank ", rank);
     require(spec.cut.padded == 0 || (spec.cut.dim == 0 && &spec == &parts.back()), "parameter ",
-            spec.name, " is padded elsewhere than in the last rows of its weight");
+            spec.name, " has padding outside the last rows of its weight");
     Param param{.spec = std::move(spec), .box = {}};
     param.box = placement(param.spec.shape, param.spec.cut);
     weight.parts.push_back(std::move(param));
@@ -160,7 +160,7 @@ void ParamStore::allocate(Places places, DType compute, const Sharing& sharing) 
   lay_out(sharing);
   const DType master_type = accumulator_of(compute);
   require(compute != master_type || sharing.values == sharing.masters,
-          "values that are their own masters are shared out with them");
+          "values without separate masters must be sharded like them");
   const auto taken = [](Arena& arena, std::int64_t count, DType dtype) {
     return arena.take({count}, dtype);
   };

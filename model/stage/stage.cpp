@@ -234,7 +234,7 @@ std::vector<KeyValueCache> Stage::make_caches(Arena& arena, std::int64_t capacit
 
 Tensor Stage::decode(Run& run, Tensor ids, Tensor positions, std::int64_t first,
                      const std::vector<KeyValueCache>& caches) const {
-  require(is_first() && is_last(), "generation wants the whole model in one stage");
+  require(is_first() && is_last(), "generation requires the whole model in one stage");
   const Tensor logits = run.keep.take({1, config_.vocab_size}, compute_);
   const Arena::Frame frame(run.scratch);
   Tensor x = embedding_->forward(run, run.scratch, ids, positions);

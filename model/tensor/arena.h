@@ -42,7 +42,7 @@ class Arena {
   Tensor take(Shape shape, DType dtype = DType::kF32) {
     const std::size_t bytes = rounded(static_cast<std::size_t>(shape.count()) * size_of(dtype));
     require(used_ + bytes <= capacity_, "arena of ", capacity_, " bytes is full: ", used_,
-            " used, ", bytes, " more wanted");
+            " used, ", bytes, " more needed");
     const Tensor tensor{base_ + used_, dtype, shape, device_};
     used_ += bytes;
     peak_ = std::max(peak_, used_);

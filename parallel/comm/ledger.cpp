@@ -68,7 +68,7 @@ const char* ledger::name_of(Operation operation) {
 Ledger::Ledger() {
   void* memory = ::mmap(nullptr, sizeof(ledger::Layout), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) throw EnvironmentError("no memory for the ledger");
+  if (memory == MAP_FAILED) throw EnvironmentError("no memory for the flight recorder");
   layout_ = new (memory) ledger::Layout;
 }
 
@@ -157,7 +157,8 @@ int Ledger::add_group(const std::string& name, const std::vector<int>& members) 
     group.info.write(info);
     return static_cast<int>(i);
   }
-  throw Error(say("group '", name, "': the ledger has room for ", ledger::kGroups, " groups"));
+  throw Error(
+      say("group '", name, "': the flight recorder supports at most ", ledger::kGroups, " groups"));
 }
 
 void Ledger::remove_group(int group) {

@@ -85,7 +85,7 @@ void Meeting::wait_for(Page& page) {
   page.sleepers.fetch_add(1, std::memory_order_seq_cst);
   for (std::uint32_t number = seen(); !has_come(number); number = seen()) {
     if (given_up_.load(std::memory_order_acquire)) {
-      throw PeerError("the wait for another rank of the host was given up");
+      throw PeerError("the wait for another rank of this host was aborted");
     }
     sleep_while(page.meetings, number);
   }

@@ -58,7 +58,7 @@ MpiCommunicator::MpiCommunicator(MPI_Comm mpi_comm, std::string name, std::size_
   require(least[0] == -least[1], "group '", name_, "': ranks asked for buffers of ", least[0],
           " to ", -least[1], " bytes");
   require(buffer_bytes >= ranks * kLeastBufferBytes, "group '", name_, "': ", buffer_bytes,
-          " bytes are no buffer for ", size_, " ranks");
+          " bytes are not enough for ", size_, " ranks");
   buffer_ = Memory(buffer_bytes, Device{});
   requests_.resize(2 * (ranks - 1));
   contributions_.resize(ranks);

@@ -100,7 +100,7 @@ NcclCommunicator::NcclCommunicator(comm::NcclLine& parent, int color,
       done_(device),
       buffer_(kBufferBytes, device) {
   require(buffer_.bytes() >= 16 * static_cast<std::size_t>(size()), "group '", name_,
-          "': ", buffer_.bytes(), " bytes are no buffer for ", size(), " ranks");
+          "': ", buffer_.bytes(), " bytes are not enough for ", size(), " ranks");
   if (!messages) return;
   for (auto& lane : lanes_) lane = std::make_unique<Lane>(line_, site("split"), device);
 }

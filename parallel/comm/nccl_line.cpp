@@ -43,7 +43,7 @@ NcclLine::~NcclLine() {
     ncclCommAbort(comm_);
     return;
   }
-  const std::string name = "a group of NCCL's";
+  const std::string name = "a group of NCCL calls";
   try {
     const CallSite site{"end", name};
     check(ncclCommFinalize(comm_), site);

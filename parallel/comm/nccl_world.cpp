@@ -49,7 +49,7 @@ std::unique_ptr<NcclWorld> NcclWorld::form(MPI_Comm world, int rank, int size, D
   int failed = made == ncclSuccess ? 0 : 1;
   comm::check(MPI_Bcast(&failed, 1, MPI_INT, 0, world), site);
   if (failed != 0) {
-    throw EnvironmentError(say("NCCL does not start: ", ncclGetLastError(nullptr)));
+    throw EnvironmentError(say("NCCL cannot be initialized: ", ncclGetLastError(nullptr)));
   }
   comm::check(MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, world), site);
   return std::make_unique<JoinedWorld>(id, rank, size, device);

@@ -25,7 +25,7 @@ inline void check_parts(const char* call, const Communicator& group, const Tenso
 inline void check_places(const char* call, const Communicator& group, const Tensor& whole,
                          const Tensor& part) {
   require(!overlap(whole, part) || place_of(group.rank(), whole, part.count()).data == part.data,
-          call, ": the part overlaps the whole elsewhere than at its rank's place");
+          call, ": the part overlaps the whole outside its rank's slice");
 }
 
 inline void check_blocks(const char* call, const Communicator& group, const Tensor& received,
@@ -42,7 +42,7 @@ inline void check_apart(const char* call, const Tensor& received, const Tensor& 
 
 inline void check_peer(const char* call, const Communicator& group, int peer) {
   require(peer >= 0 && peer < group.size() && peer != group.rank(), call, ": rank ", group.rank(),
-          " of ", group.size(), " cannot talk to rank ", peer);
+          " of ", group.size(), " cannot exchange messages with rank ", peer);
 }
 
 inline void check_root(const char* call, const Communicator& group, int root) {

@@ -73,8 +73,8 @@ void SharedCommunicator::meet_with(const char* call, std::uint32_t what, const T
     found = memories_.at(other.place, local_ranks_[static_cast<std::size_t>(r)], tensor.bytes());
     if (found && other.what == own.what && other.count == own.count) continue;
     throw PeerError(say(call, " in group '", name_, "', rank ", rank(), " of ", size(), ", over ",
-                        own.count, " elements: rank ", r, " does something else, or has shared ",
-                        "other memory: the ranks disagree on what they do"));
+                        own.count, " elements: rank ", r, " runs another operation, or shares ",
+                        "other memory: the ranks are out of step"));
   }
 }
 

@@ -44,7 +44,7 @@ StagedCommunicator::StagedCommunicator(std::unique_ptr<Communicator> host, Devic
       buffer_(Memory::pinned(buffer_bytes, device)),
       emptied_(device) {
   require(buffer_bytes >= static_cast<std::size_t>(size()) * kLeastBufferBytes, buffer_bytes,
-          " bytes are no buffer for ", size(), " ranks");
+          " bytes are not enough for ", size(), " ranks");
 }
 
 std::int64_t StagedCommunicator::piece_of(DType dtype, std::int64_t parts) const {

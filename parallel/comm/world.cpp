@@ -163,7 +163,7 @@ std::vector<std::string> World::gpus_of_all() const {
 std::unique_ptr<Communicator> World::split(const std::string& name, const std::vector<int>& ranks,
                                            std::size_t buffer_bytes, Messages messages) {
   const auto own = std::find(ranks.begin(), ranks.end(), rank_);
-  require(own != ranks.end(), "group '", name, "' is split off without rank ", rank_);
+  require(own != ranks.end(), "group '", name, "' is created without rank ", rank_);
   if (!has_mpi_) return std::make_unique<SelfCommunicator>();
   const comm::CallSite site{"split", name, rank_, size_};
   const Ledger::Entry entry =
@@ -175,7 +175,7 @@ std::unique_ptr<Communicator> World::split(const std::string& name, const std::v
   const bool agreed = have_agreed(comm, ranks);
   ledger().end(entry);
   if (!agreed || ranks.size() == 1) MPI_Comm_free(&comm);
-  require(agreed, "group '", name, "': its ranks do not agree on who belongs to it");
+  require(agreed, "group '", name, "': its ranks pass different lists of members");
   std::unique_ptr<Communicator> group;
   if (ranks.size() == 1) {
     group = std::make_unique<SelfCommunicator>();

@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-static_assert(ParamStore::kGrain % ops::kNormChunk == 0, "no chunk lies in two ranks' parts");
+static_assert(ParamStore::kGrain % ops::kNormChunk == 0, "no chunk spans two ranks' shards");
 
 }  // namespace
 

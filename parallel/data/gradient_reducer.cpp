@@ -14,7 +14,7 @@ GradientReducer::GradientReducer(ParamStore& store, DataRanks ranks, const Optio
       shared_(store.sharing().gradients),
       in_step_(options.micro_batches) {
   require(store.sharing().parts == ranks.shard.size() && store.sharing().part == ranks.shard.rank(),
-          "the store is shared out over other ranks");
+          "the store is sharded over other ranks");
   if (options_.reproducible) {
     for (int level = 0; level < TreeSum::levels(options_.micro_batches); ++level) {
       levels_.push_back(gradients.take(store.grads().shape, store.grads().dtype));

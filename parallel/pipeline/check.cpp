@@ -155,7 +155,7 @@ std::string complaint_about_waiting(const Schedule& schedule, const ActionTable&
     if (index == schedule.ranks[r].size()) continue;
     const Action& action = schedule.ranks[r][index];
     const Place source = table.source_of(action).value();
-    return say(at(static_cast<int>(r), index, action), " waits for ever for ", table.at(source),
+    return say(at(static_cast<int>(r), index, action), " waits forever for ", table.at(source),
                " of rank ", source.rank);
   }
   return {};

@@ -91,8 +91,7 @@ std::size_t count_actions(const Schedule& schedule) {
 Timeline simulate(const Schedule& schedule, const ActionCosts& costs, int outboxes) {
   const ActionTable table(schedule);
   const Play played = play(schedule, table, outboxes);
-  require(played.order.size() == count_actions(schedule),
-          "a schedule is simulated that waits for ever");
+  require(played.order.size() == count_actions(schedule), "the simulated schedule deadlocks");
   return timeline_of(schedule, table, played, costs);
 }
 

@@ -77,7 +77,7 @@ class SharingSimulation {
         until = std::min(until, ready_at(rank));
       }
     }
-    require(until < kNever, "a schedule is simulated that waits for ever");
+    require(until < kNever, "the simulated schedule deadlocks");
     for (std::size_t rank = 0; rank < next_.size(); ++rank) {
       if (!is_busy(rank)) continue;
       timeline_.busy += until - now_;

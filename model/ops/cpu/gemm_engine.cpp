@@ -58,7 +58,7 @@ ChoiceTable GemmEngine::choices() const {
 
 void GemmEngine::run(const MatMul& given) {
   const std::lock_guard guard(mutex_);
-  require(!omp_in_parallel(), "a matrix product was asked for inside a parallel region");
+  require(!omp_in_parallel(), "a matrix product was called inside a parallel region");
   MatMul product = given;
   product.shape.threads = omp_get_max_threads();
   auto found = decided_.find(product.shape);
@@ -85,7 +85,7 @@ GemmLibrary GemmEngine::choose(const MatMul& product) {
   if (!way) way = cache(machine).settle(key, name_of(measure(product, candidates)));
   choices_.set(machine, key, *way);
   const std::optional<GemmLibrary> library = library_named(*way);
-  require(library.has_value(), "no library is called ", *way);
+  require(library.has_value(), "unknown library ", *way);
   return *library;
 }
 

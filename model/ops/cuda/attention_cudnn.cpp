@@ -92,7 +92,7 @@ class Engine {
     auto graph = std::make_unique<fe::graph::Graph>();
     add_attention(*graph, pass, shape, dtype);
     if (auto built = graph->build(library_.get(), {fe::HeurMode_t::A}); built.is_bad())
-      return {{.refusal = say("cuDNN has none for this: ", built.get_message())}, nullptr};
+      return {{.refusal = say("cuDNN does not support this: ", built.get_message())}, nullptr};
     std::int64_t bytes = 0;
     if (auto asked = graph->get_workspace_size(bytes); asked.is_bad())
       throw EnvironmentError(say("cuDNN's workspace: ", asked.get_message()));

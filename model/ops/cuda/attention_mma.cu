@@ -15,7 +15,7 @@ using trireme::cuda::parts;
 constexpr int kThreads = 128;
 constexpr float kLn2 = 0.6931471805599453f;
 
-// Keys per tile: as many as a thread's registers hold beside its part of the sums.
+// Keys per tile: as many as fit in a thread's registers with its part of the sums.
 template <int W>
 inline constexpr int kKeys = W <= 128 ? 64 : 32;
 

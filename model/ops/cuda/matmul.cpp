@@ -19,7 +19,7 @@ cudaDataType_t type_of(DType dtype) {
     case DType::kI32:
       break;
   }
-  throw Error("cuBLASLt was given int32 factors");
+  throw Error("cuBLASLt was given int32 operands");
 }
 
 cudaDataType_t type_of_factor(DType in, const std::optional<Float8Format>& float8) {

@@ -65,7 +65,7 @@ void TopKSum::add_up() const {
     for (std::int64_t i = 0; i < values_.count(); ++i) {
       if (places[i] < 0 || places[i] >= gradients_.count()) {
         throw PeerError(
-            say("top-k: a rank has sent place ", places[i], " of ", gradients_.count()));
+            say("top-k: a rank has sent index ", places[i], " of ", gradients_.count()));
       }
       gradients[places[i]] += values[i];
     }

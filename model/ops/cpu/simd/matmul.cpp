@@ -5,7 +5,7 @@
 namespace trireme::simd {
 namespace {
 
-// A tile of c uses as many registers as remain beside a row of b and an element of a.
+// A tile of c uses as many registers as remain after a row of b and an element of a.
 constexpr int kTileStep = kVectorBytes == 64 ? 4 : kVectorBytes == 32 ? 2 : 1;
 constexpr int kTileRows = 3 * kTileStep;
 constexpr int kTileVectors = 2;
