@@ -15,7 +15,8 @@ ITSELF = "scripts/check_words.py"
 # Pattern of the word or phrase, and what to write instead.
 WORDS = (
     (r"(?-i:[Mm]icrobatch(?:es)?)", "micro-batch"),
-    (r"behaviours?|(?:neighbour|colour|favour|honour|labour)(?:s|ed|ing|able|hood|ite)?", "American spelling: -or"),
+    (r"behaviours?|(?:neighbour|colour|favour|honour|labour)(?:s|ed|ing|able|hood|ite)?",
+     "American spelling: -or"),
     (r"centre[sd]?|fibres?|licences?|defence", "American spelling: -er, -se"),
     (r"(?:un)?(?:categor|custom|general|initial|maxim|minim|normal|optim|organ|orthogonal|parallel|"
      r"quant|random|real|recogn|serial|special|standard|summar|synchron|token|util|vector)"
