@@ -96,7 +96,7 @@ class ParamStore {
     const Param* param;
     std::int64_t first, count;   // in the box
     std::int64_t in_unit;        // offset of its first element in the unit
-    std::int64_t own;            // and in a buffer of owned shards
+    std::int64_t own;            // its offset in a buffer of owned shards
     Tensor value, master, grad;  // [count]
   };
 

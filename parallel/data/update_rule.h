@@ -12,7 +12,7 @@ namespace trireme {
 
 class Staging;
 
-// Options of an optimizer. Each optimizer reads only the fields that list it.
+// Options of an optimizer. Each reads only the fields whose comment names it.
 struct OptimizerOptions {
   std::string name = "AdamW";                      // one of update_rule_names()
   double beta1 = 0.9, beta2 = 0.95;                // AdamW, Lion, LAMB, Muon
