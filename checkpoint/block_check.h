@@ -8,16 +8,16 @@
 
 namespace trireme::checkpoint {
 
-// Compares a rectangle's bytes with the checksums of its blocks as they come by.
+// Verifies the bytes of a stored box against its block checksums as they are read.
 class BlockCheck {
  public:
-  // Both outlive it; `file` is for messages.
+  // Both outlive it; `file` is used in messages.
   BlockCheck(std::filesystem::path file, const StoredTensor& tensor, const Rectangle& stored)
       : file_(std::move(file)), tensor_(&tensor), stored_(&stored) {}
 
   const Rectangle& rectangle() const { return *stored_; }
-  // `bytes` lie from `at` on in the rectangle: at the begin of a block, or where the last ended.
-  // Throws CheckpointError, naming file and tensor, when a block has ended that differs.
+  // Checks `bytes` at offset `at` of the box: the start of a block, or the end of the previous
+  // call. Throws CheckpointError, naming file and tensor, when a completed block does not match.
   void see(std::uint64_t at, std::span<const std::byte> bytes);
 
  private:
@@ -26,7 +26,7 @@ class BlockCheck {
   std::filesystem::path file_;
   const StoredTensor* tensor_;
   const Rectangle* stored_;
-  std::uint32_t remainder_ = 0;  // of the block so far
+  std::uint32_t remainder_ = 0;  // of the current block
 };
 
 }  // namespace trireme::checkpoint

@@ -10,7 +10,7 @@ namespace trireme::checkpoint {
 namespace {
 
 constexpr std::uint64_t kLeastBytes = std::uint64_t{1} << 20;
-constexpr std::uint64_t kMostBlocks = 256;  // a manifest stays small
+constexpr std::uint64_t kMostBlocks = 256;  // keeps manifests small
 constexpr std::size_t kDigits = 8;
 
 }  // namespace
@@ -37,7 +37,7 @@ std::uint32_t joined_crc(const std::vector<std::uint32_t>& blocks, std::uint64_t
   std::uint32_t remainder = 0;
   const std::vector<Range> ranges = blocks_of({0, bytes});
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    // crc_from() is its own inverse
+    // crc_from() is its own inverse.
     remainder = shifted(remainder, ranges[i].bytes) ^ crc_from(blocks[i], ranges[i].bytes);
   }
   return crc_from(remainder, bytes);

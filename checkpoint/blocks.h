@@ -8,22 +8,22 @@
 
 namespace trireme::checkpoint {
 
-// The bytes of a large rectangle are also checked in blocks, so that who needs a part of it reads
-// no more than the blocks the part lies in. All have the same power of two of bytes but the last.
+// Large boxes have one checksum per block too, so that a reader of part of a box reads only the
+// blocks that contain the part. All blocks but the last have the same size, a power of two.
 std::uint64_t block_bytes(std::uint64_t bytes);
 
-// What is checked at once of a rectangle: a block, or all of it where its blocks are unknown.
+// Bytes covered by one checksum: a block, or the whole box if it has no block checksums.
 std::uint64_t checked_bytes(const Rectangle& stored);
 
-// Those of a range, in order; the range itself where it is too short for more than one.
+// The blocks of a range, in order; the range itself if it is a single block.
 std::vector<Range> blocks_of(Range range);
 
-// The CRC32C of a range of `bytes` from those of its blocks.
+// The CRC32C of a range of `bytes` from the CRC32Cs of its blocks.
 std::uint32_t joined_crc(const std::vector<std::uint32_t>& blocks, std::uint64_t bytes);
 
-// Eight hex digits a block, without anything between them.
+// Eight hex digits per block, without separators.
 std::string blocks_text(const std::vector<std::uint32_t>& blocks);
-// Nothing when it is not the text of the blocks of so many bytes.
+// Empty unless `text` has one checksum for each block of `bytes`.
 std::vector<std::uint32_t> parse_blocks(std::string_view text, std::uint64_t bytes);
 
 }  // namespace trireme::checkpoint

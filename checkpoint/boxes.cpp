@@ -7,8 +7,8 @@
 namespace trireme::checkpoint {
 namespace {
 
-// Appends the run [first, last) of the tensor `shape`, whose leading `fixed`
-// coordinates are those of `at`.
+// Appends range [first, last) of the tensor `shape` whose first `fixed` coordinates are those of
+// `at`.
 void append(std::vector<Box>& boxes, std::int64_t first, std::int64_t last, Shape shape, int fixed,
             Shape at) {
   if (first >= last) return;
@@ -37,7 +37,7 @@ void append(std::vector<Box>& boxes, std::int64_t first, std::int64_t last, Shap
 
 using Corner = std::pair<std::array<std::int64_t, Shape::kMaxRank>, int>;
 
-// The mixed difference of a box's indicator function: its corners with signs.
+// The mixed difference of a box's indicator function: its signed corners.
 void append_corners(std::vector<Corner>& corners, const Box& box, int sign) {
   const int rank = box.extent.rank();
   for (unsigned mask = 0; mask < 1u << rank; ++mask) {
@@ -72,8 +72,8 @@ std::optional<Box> intersection(const Box& a, const Box& b) {
   return both;
 }
 
-// A function of finite support is determined by its mixed difference, so the boxes
-// add up to one everywhere exactly when their signed corners add up to the whole's.
+// A function of finite support is determined by its mixed difference, so the boxes tile the whole
+// if and only if their signed corners add up to the whole's.
 bool tile_exactly(std::span<const Box> boxes, Shape shape) {
   std::vector<Corner> corners;
   corners.reserve((boxes.size() + 1) << shape.rank());

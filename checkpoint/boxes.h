@@ -7,8 +7,8 @@
 
 namespace trireme::checkpoint {
 
-// The elements [first, first + count) of a row-major tensor as rectangles: at most
-// 2 rank - 1 of them, in order.
+// Splits elements [first, first + count) of a row-major tensor into at most 2 rank - 1 boxes, in
+// order.
 std::vector<Box> boxes_of(std::int64_t first, std::int64_t count, Shape shape);
 
 std::optional<Box> intersection(const Box& a, const Box& b);
@@ -17,22 +17,22 @@ inline Box all_of(Shape shape) {
   return placement(shape, {});
 }
 
-// Whether the boxes cover every element of `shape` exactly once. Exact, in
-// n log n whatever the boxes are, as long as they lie inside the shape.
+// Whether the boxes cover every element of `shape` exactly once. Exact, in O(n log n), for any
+// boxes inside the shape.
 bool tile_exactly(std::span<const Box> boxes, Shape shape);
 
-// Calls visit(offset in a, offset in b, count), all in elements, for the longest
-// runs of `part` that are contiguous in the row-major packings of both `a` and `b`,
-// by ascending offsets. `part` lies in both and is not empty.
+// Calls visit(offset in a, offset in b, count), in elements, for the longest ranges of `part` that
+// are contiguous in the row-major packing of both `a` and `b`, in ascending order. `part` is inside
+// both and not empty.
 template <class Visit>
 void for_each_run(const Box& part, const Box& a, const Box& b, Visit visit) {
   const int rank = part.extent.rank();
-  int inner = rank;  // dimensions from here on are whole in both: one run goes through them
+  int inner = rank;  // dimensions from here on are whole in both: one range spans them
   while (inner > 0 && part.extent[inner - 1] == a.extent[inner - 1] &&
          part.extent[inner - 1] == b.extent[inner - 1]) {
     --inner;
   }
-  const int last = inner > 0 ? inner - 1 : 0;  // the run also goes along this one
+  const int last = inner > 0 ? inner - 1 : 0;  // the range also extends along this dimension
   std::int64_t run = 1;
   for (int dim = last; dim < rank; ++dim) run *= part.extent[dim];
   Shape at = part.from;

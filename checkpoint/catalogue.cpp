@@ -18,7 +18,7 @@ bool inside(const Box& box, Shape shape) {
   return shape.rank() > 0;
 }
 
-// A list in words: the first few, and how many there are.
+// Formats a list: its first elements and its length.
 class Complaints {
  public:
   explicit Complaints(const char* title) : title_(title) {}
@@ -84,7 +84,7 @@ std::vector<StoredTensor> catalogue(std::span<const std::vector<Piece>> ranks,
   }
   std::vector<StoredTensor> table;
   for (auto& [name, tensor] : tensors) {
-    tensor.crc32c = crc_from(tensor.crc32c, tensor.bytes());  // so far the remainder
+    tensor.crc32c = crc_from(tensor.crc32c, tensor.bytes());  // previously the remainder
     table.push_back(std::move(tensor));
   }
   return table;

@@ -8,26 +8,26 @@
 
 namespace trireme::checkpoint {
 
-// Throws Error (a bug of the caller) unless the pieces, of all ranks together, are
-// well formed, agree on each tensor's dtype and shape, and cover it exactly once.
+// Throws Error (a caller's bug) unless the pieces of all ranks are well formed, agree on the dtype
+// and shape of each tensor, and cover each tensor exactly once.
 void check_pieces(std::span<const Piece> pieces);
 
-// The table of tensors by ascending name. `written[i]` reports `ranks[i]`'s pieces.
+// The table of tensors, sorted by name. `written[i]` is the report on the pieces `ranks[i]`.
 std::vector<StoredTensor> catalogue(std::span<const std::vector<Piece>> ranks,
                                     std::span<const WrittenShard> written);
 
-// Whether the checkpoint may hold tensors that were not asked for (generate wants
-// the weights alone; a resumed run wants everything).
+// Whether the checkpoint may have tensors that were not requested: inference reads only the
+// weights, a resumed run reads everything.
 enum class Match { kAll, kSubset };
 
-// The checkpoint is whole, but not of this model. A run does not fall back on an
-// older checkpoint over it.
+// The checkpoint is intact but belongs to a different model. A run does not fall back to an older
+// checkpoint because of it.
 struct MismatchError : CheckpointError {
   using CheckpointError::CheckpointError;
 };
 
-// Throws MismatchError with everything that differs between what is stored and what
-// is wanted. `where` names the checkpoint.
+// Throws MismatchError with all differences between the stored and the wanted tensors. `where`
+// names the checkpoint.
 void check_match(const Manifest& manifest, std::span<const Piece> wanted, Match match,
                  const std::string& where);
 

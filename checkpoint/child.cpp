@@ -16,7 +16,7 @@
 namespace trireme::checkpoint {
 namespace {
 
-// The first byte of what the child says.
+// First byte of the child's answer.
 constexpr char kResult = 'R';
 constexpr char kEnvironment = 'E';
 constexpr char kCheckpoint = 'C';
@@ -61,8 +61,7 @@ std::string in_child(const std::string& what, const std::function<std::string()>
     const int reason = errno;
     ::close(ends[0]);
     ::close(ends[1]);
-    throw EnvironmentError(
-        say(what, ": cannot start the process that does it: ", std::strerror(reason)));
+    throw EnvironmentError(say(what, ": cannot start a child process: ", std::strerror(reason)));
   }
   if (child == 0) live(ends[1], parent, work);
   ::close(ends[1]);
@@ -73,10 +72,10 @@ std::string in_child(const std::string& what, const std::function<std::string()>
   }
   if (WIFSIGNALED(status)) {
     const int signal = WTERMSIG(status);
-    throw EnvironmentError(say(what, ": the process that did it died of signal ", signal, " (",
+    throw EnvironmentError(say(what, ": the child process was killed by signal ", signal, " (",
                                ::strsignal(signal), ")"));
   }
-  if (said.empty()) throw EnvironmentError(say(what, ": the process that did it said nothing"));
+  if (said.empty()) throw EnvironmentError(say(what, ": the child process returned no result"));
   return result_of(said);
 }
 
@@ -87,7 +86,7 @@ void become_child(int descriptor, pid_t parent) {
     ::signal(signal, SIG_IGN);
   }
   for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL}) ::signal(signal, SIG_DFL);
-  // Also the run's lease and sockets: their other ends must see our parent die.
+  // Including the run's lease and sockets, whose peers must notice the parent's death.
   if (descriptor > 3) ::close_range(3, static_cast<unsigned>(descriptor) - 1, 0);
   ::close_range(static_cast<unsigned>(descriptor) + 1, ~0u, 0);
 }

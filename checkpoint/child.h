@@ -6,21 +6,19 @@
 
 namespace trireme::checkpoint {
 
-// Runs `work` in a forked child, which sees our memory as it is now, copy on write,
-// and returns the text it returned. The child leaves by _exit: no destructor, exit
-// handler or thread of ours runs there, so it must not use threads or BLAS. It closes
-// every descriptor it inherited, outlives none of its parent's signals by accident
-// (Ctrl-C and SIGTERM are the parent's to handle) and dies with its parent. What
-// `work` throws is thrown here again as the same kind of error; a child that crashes
-// is an EnvironmentError that says so. `what` names the work: "writing FILE".
+// Runs `work` in a forked child, which sees the current memory copy-on-write, and returns its
+// result. The child exits by _exit, without destructors, exit handlers or threads of the parent, so
+// it must not use threads or BLAS. It closes all inherited descriptors, ignores the signals that
+// the parent handles (SIGINT, SIGTERM) and dies with its parent. Exceptions of `work` are rethrown
+// as the same type; a crash of the child throws EnvironmentError. `what` describes the work in
+// messages: "writing FILE".
 std::string in_child(const std::string& what, const std::function<std::string()>& work);
 
-// The first thing a forked child of `parent` does that is to live as the above says;
-// `descriptor` is the one it keeps.
+// Sets up a process forked by `parent` as described above. Must be the first call in the child;
+// `descriptor` stays open.
 void become_child(int descriptor, pid_t parent);
 
-// What `work` returns or throws as a text that another process may read, and back: the
-// result, or the same kind of error.
+// Serializes the result or the exception of `work` for another process; result_from() restores it.
 std::string outcome_of(const std::function<std::string()>& work);
 std::string result_of(const std::string& outcome);
 

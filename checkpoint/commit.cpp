@@ -26,7 +26,7 @@ fs::path unique(const fs::path& folder, const char* prefix, const std::string& n
   return folder / say(prefix, name, "-", new_uuid());
 }
 
-// What replace_text() writes before it takes the place of another.
+// A temporary file of replace_text().
 bool is_replacement(const std::string& name) {
   constexpr std::string_view kMark = ".tmp-";
   const std::size_t at = name.rfind(kMark);
@@ -42,7 +42,7 @@ PartialCheckpoint::PartialCheckpoint(const fs::path& folder, std::int64_t step)
 }
 
 PartialCheckpoint::~PartialCheckpoint() {
-  std::error_code ignored;  // the next start sweeps what cannot be removed now
+  std::error_code ignored;  // the next start removes leftovers
   fs::remove_all(path_, ignored);
 }
 
@@ -59,7 +59,7 @@ void complete(const fs::path& partial, Manifest& manifest) {
   const std::string text = to_text(manifest);
   if (text.size() > Manifest::kMaxText) {
     throw CheckpointError(say(partial.string(), ": a manifest of ", text.size(),
-                              " bytes is more than any reader takes"));
+                              " bytes exceeds the limit of readers"));
   }
   File file = File::create_new(partial / Manifest::kFileName);
   file.write_all(text);
@@ -72,8 +72,8 @@ void publish(const fs::path& partial, std::int64_t step) {
   const fs::path folder = partial.parent_path();
   const fs::path final = folder / step_name(step);
   if (::rename(partial.c_str(), final.c_str()) != 0) {
-    // The step was reached before: swap, so that at no moment there is none. What it
-    // held lies under our old name then, and goes with it.
+    // The step already exists: exchange the two folders atomically, so that the step exists at any
+    // time. The old contents are then under the temporary name and are removed with it.
     if (errno != EEXIST && errno != ENOTEMPTY) throw_file_error("rename to", final, errno);
     if (::renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, final.c_str(), RENAME_EXCHANGE) == 0) {
       sync_folder(folder);

@@ -9,8 +9,8 @@
 namespace trireme::checkpoint {
 namespace {
 
-// Stays in the first cache between its checksum and its copy. The C library writes copies as
-// small as this through the cache, which reads what they overwrite.
+// A tile stays in the L1 cache between checksum and copy. memcpy of such small sizes would use
+// regular stores, which read the destination first.
 constexpr std::size_t kTile = std::size_t{4} << 10;
 
 void copy_past_caches(std::byte* to, const std::byte* from, std::size_t bytes) {
@@ -33,7 +33,7 @@ std::uint32_t copy_with_remainder(std::byte* to, std::span<const std::byte> from
     remainder = remainder_of(tile, remainder);
     copy_past_caches(to + at, tile.data(), tile.size());
   }
-  // Other cores see such writes in no order until this.
+  // Non-temporal stores are unordered for other cores until this fence.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   return remainder;
 }

@@ -38,10 +38,10 @@ constexpr std::array<std::uint32_t, 64> kPowers = [] {
 }  // namespace
 
 std::uint32_t remainder_of(std::span<const std::byte> bytes, std::uint32_t before) {
-  constexpr std::size_t kMost = std::size_t{1} << 30;  // the library counts in int
+  constexpr std::size_t kMost = std::size_t{1} << 30;  // the library takes an int
   while (!bytes.empty()) {
     const std::size_t n = std::min(bytes.size(), kMost);
-    // The library's signature lacks const; it only reads.
+    // The library's signature lacks const; it does not write.
     auto* data = const_cast<unsigned char*>(reinterpret_cast<const unsigned char*>(bytes.data()));
     before = crc32_iscsi(data, static_cast<int>(n), before);
     bytes = bytes.subspan(n);

@@ -7,13 +7,13 @@
 
 namespace trireme::checkpoint {
 
-// CRC32C as in iSCSI, and its algebra. A remainder is the CRC without its initial
-// and final inversion: it is linear, so the remainder of a message is the exclusive
-// or of the remainders of its parts, each shifted by the bytes that follow it. That
-// is how ranks that hold parts of a tensor agree on the CRC of all of it.
+// CRC32C as in iSCSI, and its algebra. A remainder is the CRC without its initial and final
+// inversion. It is linear: the remainder of a message is the exclusive or of the remainders of its
+// parts, each shifted by the number of bytes that follow. Ranks that hold parts of a tensor compute
+// the CRC of the whole tensor this way.
 std::uint32_t remainder_of(std::span<const std::byte> bytes, std::uint32_t before = 0);
 
-// The remainder after `bytes` zero bytes more.
+// The remainder after appending `bytes` zero bytes.
 std::uint32_t shifted(std::uint32_t remainder, std::uint64_t bytes);
 
 // The CRC of a message of `length` bytes from its remainder.
@@ -21,7 +21,7 @@ std::uint32_t crc_from(std::uint32_t remainder, std::uint64_t length);
 
 std::uint32_t crc32c(std::span<const std::byte> bytes);
 
-// shifted() by one fixed distance, many times.
+// shifted() by a fixed distance, precomputed.
 class Shift {
  public:
   explicit Shift(std::uint64_t bytes);

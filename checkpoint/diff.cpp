@@ -34,11 +34,11 @@ void verify(Side& side, const StoredTensor& tensor) {
   }
 }
 
-// How the values of a tensor differ.
+// Difference between the values of two tensors.
 struct Distance {
-  std::int64_t elements = 0;  // whose bits differ
-  double largest = 0;         // absolute difference
-  bool numbers = true;        // false: some are no numbers
+  std::int64_t elements = 0;  // elements with different bits
+  double largest = 0;         // largest absolute difference
+  bool numbers = true;        // false: some values are NaN or infinite
 
   void add(std::span<const std::byte> a, std::span<const std::byte> b, DType dtype) {
     if (std::memcmp(a.data(), b.data(), a.size()) == 0) return;
@@ -115,9 +115,8 @@ void compare_tensor(Side& a, const StoredTensor& in_a, Side& b, const StoredTens
   const Distance found = distance(a, in_a, b, in_b);
   if (found.elements == 0) return;
   differences.push_back(
-      {in_a.name,
-       say(found.elements, " of ", in_a.shape.count(), " elements differ, by at most ",
-           found.largest, found.numbers ? "" : ", and where one is not a finite number")});
+      {in_a.name, say(found.elements, " of ", in_a.shape.count(), " elements differ, by at most ",
+                      found.largest, found.numbers ? "" : ", and some are not finite")});
 }
 
 }  // namespace

@@ -7,26 +7,25 @@
 
 namespace trireme::checkpoint {
 
-// How much of a file is held in memory at a time.
+// Size of the buffer for reading a file.
 inline constexpr std::size_t kWindow = std::size_t{8} << 20;
 
 struct Digest {
-  std::uint32_t crc32c = 0;  // of the rectangle's own bytes, packed
-  std::uint32_t share = 0;   // what it adds (by exclusive or) to its tensor's remainder
+  std::uint32_t crc32c = 0;  // of the packed bytes of the box
+  std::uint32_t share = 0;   // its contribution (by exclusive or) to the remainder of the tensor
 };
 
-// Reads the packed bytes of `box` once, in order, through read(offset, bytes), which
-// returns a span; at most `window` bytes are asked for at a time. `logical` is the
-// shape of the tensor the box lies in.
+// Reads the packed bytes of `box` once, in order, through read(offset, bytes), which returns a span
+// of at most `window` bytes. `logical` is the shape of the tensor that contains the box.
 template <class Read>
 Digest digest_of(const Box& box, Shape logical, std::size_t element, Read read,
                  std::size_t window = kWindow) {
-  std::uint32_t packed = 0;  // remainder of the rectangle so far
-  std::uint32_t tensor = 0;  // remainder of the tensor up to `end`, zeros where others hold it
+  std::uint32_t packed = 0;  // remainder of the box so far
+  std::uint32_t tensor = 0;  // remainder of the tensor up to `end`, with zeros outside the box
   std::uint64_t end = 0;
   std::optional<Shift> by_run;
   std::optional<Shift> by_row;
-  std::uint64_t row = 0;  // the distance by_row stands for
+  std::uint64_t row = 0;  // the distance of by_row
   for_each_run(box, box, all_of(logical), [&](auto at, auto in_tensor, auto count) {
     std::uint32_t run = 0;
     const auto bytes = static_cast<std::uint64_t>(count) * element;
@@ -37,7 +36,7 @@ Digest digest_of(const Box& box, Shape logical, std::size_t element, Read read,
       done += n;
     }
     const std::uint64_t to = static_cast<std::uint64_t>(in_tensor) * element + bytes;
-    if (at == 0) {  // the first; often the only one
+    if (at == 0) {  // the first range; often the only one
       packed = tensor = run;
     } else {
       if (!by_run) by_run.emplace(bytes);
@@ -52,8 +51,8 @@ Digest digest_of(const Box& box, Shape logical, std::size_t element, Read read,
           shifted(tensor, total - end)};
 }
 
-// The share of a rectangle whose CRC32C is known, without its bytes; nullopt when it
-// is not one run of its tensor.
+// The contribution of a box with known CRC32C, without its bytes; nullopt if the box is not one
+// contiguous range of its tensor.
 inline std::optional<std::uint32_t> share_of(const Box& box, Shape logical, std::size_t element,
                                              std::uint32_t crc32c) {
   std::uint64_t end = 0;
@@ -64,7 +63,7 @@ inline std::optional<std::uint32_t> share_of(const Box& box, Shape logical, std:
   });
   if (!one) return std::nullopt;
   const auto bytes = static_cast<std::uint64_t>(box.extent.count()) * element;
-  const std::uint32_t remainder = crc_from(crc32c, bytes);  // its own inverse
+  const std::uint32_t remainder = crc_from(crc32c, bytes);  // crc_from() is its own inverse
   return shifted(remainder, static_cast<std::uint64_t>(logical.count()) * element - end);
 }
 

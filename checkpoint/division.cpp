@@ -10,9 +10,9 @@
 namespace trireme::checkpoint {
 namespace {
 
-// Leaves each piece to one of the ranks that hold it, so that the ranks write about the
-// same number of bytes: what only one holds first, then replicas where there is least.
-// Returns those of `held`, the pieces of `rank` with their memory, that are its to write.
+// Assigns each piece to one of its holders, so that the ranks write similar numbers of bytes: first
+// the pieces with one holder, then replicas to the rank with the least bytes. Returns the pieces of
+// `held` (those of `rank`, with memory) that `rank` has to write.
 std::vector<Piece> shared_out(std::vector<std::vector<Piece>>& ranks, std::size_t rank,
                               std::span<const Piece> held) {
   using Place = std::pair<std::size_t, std::size_t>;  // rank, index

@@ -8,18 +8,18 @@
 
 namespace trireme::checkpoint {
 
-// Which rank writes which pieces: each once, replicas spread so that all write about the
-// same number of bytes.
+// Assigns pieces to writers: each piece is written once, and replicas are chosen so that the ranks
+// write similar numbers of bytes.
 struct Division {
-  std::vector<std::vector<Piece>> ranks;  // to write by each, without memory
-  std::vector<Piece> mine;                // this rank's, with memory
-  std::uint64_t bytes = 0;                // of all together
+  std::vector<std::vector<Piece>> ranks;  // pieces written by each rank, without memory
+  std::vector<Piece> mine;                // pieces written by this rank, with memory
+  std::uint64_t bytes = 0;                // total over all ranks
 };
 
-// All ranks, each with what it holds.
+// Collective: every rank passes the pieces it holds.
 Division divide(const Team& team, std::span<const Piece> held);
 
-// All ranks: what each names, by rank, without memory.
+// Collective: the pieces of every rank, without memory.
 std::vector<std::vector<Piece>> pieces_of_all(const Team& team, std::span<const Piece> own);
 
 std::vector<Piece> joined(std::span<const std::vector<Piece>> ranks);

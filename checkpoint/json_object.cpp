@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kMaxDepth = 32;
 
-// A parser's words about hostile text: short, and nothing a terminal would act on.
+// Shortens a parser's message about untrusted text and removes control characters.
 std::string printable(std::string text) {
   constexpr std::size_t kMost = 200;
   if (text.size() > kMost) text = text.substr(0, kMost) + "...";
@@ -27,7 +27,7 @@ std::string text_of(const nlohmann::json& value) {
 
 nlohmann::json parse_json(std::string_view text, const std::string& from) {
   using Event = nlohmann::json::parse_event_t;
-  std::vector<std::set<std::string>> keys;  // of the objects we are inside of
+  std::vector<std::set<std::string>> keys;  // of the enclosing objects
   const auto watch = [&](int depth, Event event, nlohmann::json& parsed) {
     if (depth > kMaxDepth) throw CheckpointError(say(from, ": nested too deeply"));
     if (event == Event::object_start) keys.emplace_back();

@@ -8,16 +8,14 @@
 
 namespace trireme::checkpoint {
 
-// Parses JSON that may come from anybody: no duplicate keys, bounded nesting. Throws
-// CheckpointError naming `from`.
+// Parses untrusted JSON: no duplicate keys, bounded nesting. Throws CheckpointError naming `from`.
 nlohmann::json parse_json(std::string_view text, const std::string& from);
 
-// As text; a path in a message need not be UTF-8.
+// Serializes to text; invalid UTF-8, as in paths of messages, is allowed.
 std::string text_of(const nlohmann::json& value);
 
-// One JSON object read strictly: every key asked for must be there with the right type
-// and range, every other key is an error. `where` names the object in messages:
-// "manifest.json: tensors[3]".
+// Strict reader of one JSON object: every requested key must exist with the right type and range,
+// and any other key is an error. `where` names the object in messages: "manifest.json: tensors[3]".
 class JsonObject {
  public:
   JsonObject(const nlohmann::json& value, std::string where);
@@ -27,8 +25,8 @@ class JsonObject {
   const nlohmann::json& any(const char* key);
   const std::string& text(const char* key, std::size_t most);
   std::uint64_t number(const char* key, std::uint64_t most);
-  std::uint32_t crc(const char* key);  // eight lower-case hex digits
-  // Call at the end: throws on keys nobody asked for.
+  std::uint32_t crc(const char* key);  // eight lowercase hex digits
+  // Must be called last: throws if the object has keys that were not requested.
   void finish() const;
 
   [[noreturn]] void refuse(const char* key, const std::string& why) const;

@@ -31,17 +31,17 @@ using Seconds = std::chrono::duration<double>;
 constexpr std::uint64_t kMostIncarnations = std::uint64_t{1} << 40;
 constexpr int kRenewalsInATerm = 10;
 constexpr Seconds kPoll{0.01};
-// A new holder's file is empty for a moment; and join() may meet one who asks for the holder.
+// A new holder's file is empty for a moment; join() may race with a query of the holder.
 constexpr double kGraceS = 0.5;
 constexpr double kTellAfterS = 1;
-// A server of files keeps the locks of a lost node for a while: NFS usually for 90 s.
+// File servers keep the locks of a lost node for a while: NFS usually for 90 s.
 constexpr double kTermsUntilLockIsFree = 4;
-// Longer than a term, as the holder may have renewed it just before one looks.
+// More than one term, as the holder may have renewed the lease just before the first look.
 constexpr double kTermsUntilDead = 1.2;
 constexpr double kMostTermsForAnEnd = 10;
 constexpr double kTermsOldIsDead = 3, kLookAtOldTerms = 0.4;
 
-// A file of the lease's name, locked or not, closed with the object.
+// An open file with the lease's name, locked or not; closed by the destructor.
 class LeaseFile {
  public:
   explicit LeaseFile(int descriptor) : descriptor_(descriptor) {}
@@ -64,7 +64,7 @@ bool is_at(int descriptor, const fs::path& path) {
          ours.st_ino == there.st_ino && ours.st_dev == there.st_dev;
 }
 
-// How many incarnations the run folder has had, as the last of them left it; 0 when none did.
+// Incarnation recorded by the last holder of the run folder; 0 if there was none.
 std::int64_t counted_incarnations(const fs::path& file) {
   std::error_code why;
   if (!fs::is_regular_file(file, why)) return 0;
@@ -79,7 +79,7 @@ std::int64_t counted_incarnations(const fs::path& file) {
   return static_cast<std::int64_t>(count);
 }
 
-// Beside `path`, by a name that the next run's sweep knows for a leftover.
+// Temporary name next to `path` that the next run's sweep recognizes as a leftover.
 fs::path temporary_beside(const fs::path& path) {
   std::random_device random;
   return path.string() + say(".tmp-", random(), random());
@@ -99,7 +99,7 @@ double since(Clock::time_point begun) {
 
 enum class Locked : std::uint8_t { kYes, kByAnother, kReplacedMeanwhile };
 
-// The exclusive lock of the file, also after holders that are just being ended.
+// Acquires the exclusive lock, waiting for processes of holders that are being ended.
 Locked lock(int descriptor, const fs::path& path, double term_s) {
   const Clock::time_point begun = Clock::now();
   const std::int64_t stamp = renewed_at_ns(path);
@@ -110,7 +110,7 @@ Locked lock(int descriptor, const fs::path& path, double term_s) {
     const std::optional<LeaseHolder> holder = read_lease_holder(descriptor, path);
     double patience = kGraceS;
     if (holder && holder->is_on_this_kernel()) {
-      // What it started is being ended; mpirun alone takes seconds for that.
+      // Processes of the holder are being ended; mpirun alone takes seconds.
       const double for_its_end =
           std::clamp(Lease::kUsualTermS, term_s, kMostTermsForAnEnd * term_s);
       patience = holder->process_has_ended() ? for_its_end : 0;
@@ -127,9 +127,9 @@ Locked lock(int descriptor, const fs::path& path, double term_s) {
   }
 }
 
-// Whether the holder named in the file whose lock we have is dead, wherever it was.
+// Whether the holder named in the locked file is dead, on whichever node it ran.
 bool is_dead(const LeaseHolder& holder, const fs::path& path, const Lease::Job& job) {
-  if (holder.is_on_this_kernel()) return true;  // it would have the lock
+  if (holder.is_on_this_kernel()) return true;  // otherwise it would have the lock
   if (!job.id.empty() && job.id == holder.job && job.restarts > holder.restarts) return true;
   const std::int64_t stamp = renewed_at_ns(path);
   const double age = static_cast<double>(file_system_now_ns(path) - stamp) * 1e-9;
@@ -144,8 +144,8 @@ bool is_dead(const LeaseHolder& holder, const fs::path& path, const Lease::Job& 
   return true;
 }
 
-// Puts a file of the holder's in the place of `old` at `path`, with our shared lock on it; -1 when
-// another was faster, as can be where locks are not known to all nodes.
+// Replaces `old` at `path` by a file of `holder` with our shared lock; -1 if another process was
+// faster, which is possible where locks are local to a node.
 int place(const LeaseHolder& holder, int old, const fs::path& path) {
   const fs::path temporary = temporary_beside(path);
   LeaseFile file(
@@ -189,7 +189,7 @@ Lease::Lease(const fs::path& run_dir, double term_s, const Job& job, Renewal ren
                                 holder ? holder->words() : "another process",
                                 ". Wait for it, stop it, or choose another job.dump_folder"));
     }
-    if (!is_at(file.get(), path_)) continue;  // its holder removed it between our open and lock
+    if (!is_at(file.get(), path_)) continue;  // the holder removed it between our open and lock
     if (!take_place_of(file.get(), holder ? holder->incarnation : 0)) continue;
     if (holder) taken_from_ = holder->words();
     break;
@@ -252,15 +252,15 @@ void Lease::renew() {
   if (since(renewed_at_) * kRenewalsInATerm < term_s_) return;
   renewed_at_ = Clock::now();
   const std::lock_guard guard(mutex_);
-  ::futimens(descriptor_, nullptr);  // one that fails is made up for by the next
+  ::futimens(descriptor_, nullptr);  // a failed renewal is made up for by the next one
 }
 
-// A step may take longer than a term.
+// A training step may take longer than a term.
 void Lease::start_renewing() {
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the threads that know them
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are handled by other threads
   renewer_ = std::thread([this] {
     std::unique_lock guard(mutex_);
     while (!ends_.wait_for(guard, Seconds(term_s_ / kRenewalsInATerm), [this] { return ended_; })) {

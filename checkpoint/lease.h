@@ -10,67 +10,66 @@
 
 namespace trireme::checkpoint {
 
-// The right to write into a run folder: one run at a time has it. RUN_DIR/LEASE.json names the
-// holder. A lease that is renewed (Gray and Cheriton, 1989) with a number that fences late writers
-// (Chubby: Burrows, 2006):
+// The exclusive right of one run to write to a run folder. RUN_DIR/LEASE.json names the holder. A
+// renewed lease (Gray and Cheriton 1989) with an incarnation number that fences late writers
+// (Chubby: Burrows 2006):
 //
-// - Each process of the holder has a shared file lock on LEASE.json. Who wants the lease needs the
-//   exclusive one, and so waits for the last of them.
-// - A free lock proves a dead holder to the kernel that kept the lock, the holder's own. Elsewhere,
-//   as a file system may keep locks on each node for itself, the holder has to be proven dead by
-//   its batch job (the same job, started again), or by a term in which it has not renewed the
-//   file's time stamp. Only stamps that the file system gave are compared, and none counts that
-//   changes while one looks.
-// - Who takes over puts a new file in the old one's place, with the next incarnation. A holder that
-//   comes late (frozen, cut off) finds another file there than its own, and has to stop: held().
+// - Each process of the holder has a shared file lock on LEASE.json. Acquiring the lease needs the
+//   exclusive lock, and so waits for the last of these processes.
+// - On the holder's own kernel a free lock proves that the holder is dead. On other nodes it does
+//   not, since a file system may keep locks local to a node: there the holder is dead if the same
+//   batch job was started again, or if the file's timestamp was not renewed for one term. Only
+//   timestamps set by the file system are compared, and a timestamp that changes while it is
+//   watched proves that the holder is alive.
+// - A takeover replaces the file by a new one with the next incarnation. A late holder (frozen, or
+//   cut off) finds a file other than its own and has to stop: held().
 class Lease {
  public:
-  // A batch job by Slurm's names: one that is requeued keeps its id and counts its restarts.
+  // A Slurm batch job: a requeued job keeps its id and increments its restart count.
   struct Job {
-    std::string id;  // empty: none
+    std::string id;  // empty: no batch job
     std::int64_t restarts = 0;
     static Job of_environment();
   };
   static constexpr double kUsualTermS = 30;
-  // Of the environment: names the supervisor's token to the processes that it starts.
+  // Environment variable that passes the supervisor's token to the processes it starts.
   static constexpr const char* kTokenVariable = "TRIREME_LEASE";
 
-  // Who renews it: a thread of this object's, or its holder by renew(), often within the term. A
-  // process whose children are to be signalled at its end must have one thread only: the kernel
-  // signals them once for each.
+  // Who renews the lease: a thread of this object, or its holder by calling renew() several times
+  // per term. A process whose children get a parent-death signal must be single-threaded: the
+  // kernel sends the signal once per thread.
   enum class Renewal : std::uint8_t { kByThread, kByHolder };
 
-  // Takes the lease for this process, and those it names its token to. Waits for what a dead holder
-  // started and is being ended (kUsualTermS, but one term at least and ten at most), and as long as
-  // the dead one's term says where only that proves it dead. Throws CheckpointError with the
-  // holder's name when another has it; EnvironmentError.
+  // Acquires the lease for this process and for those that receive its token. Waits until processes
+  // of a dead holder have ended (kUsualTermS, but at least one term and at most ten), and up to the
+  // dead holder's term where only that proves it dead. Throws CheckpointError with the holder's
+  // name if another run has the lease, EnvironmentError if the file cannot be written.
   explicit Lease(const std::filesystem::path& run_dir, double term_s = kUsualTermS,
                  const Job& job = Job::of_environment(), Renewal renewal = Renewal::kByThread);
-  // Joins the lease of the supervisor that has started this process and named its token, and renews
-  // it, too. Throws CheckpointError where that lease is over.
+  // Joins, and also renews, the lease of the supervisor that started this process and passed its
+  // token. Throws CheckpointError if that lease has ended.
   static std::unique_ptr<Lease> join(const std::filesystem::path& run_dir,
                                      const std::string& token);
   ~Lease();
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
 
-  // False once somebody removed or replaced the lease file: stop writing then.
+  // False once the lease file was removed or replaced: stop writing then.
   bool held() const;
   void renew();
-  // Begins the next incarnation of the run: fences whoever joined the one before. The lease's owner
-  // only; throws CheckpointError when it is lost.
+  // Begins the next incarnation of the run, which fences processes that joined the previous one.
+  // Only the lease's owner may call it; throws CheckpointError if the lease is lost.
   void begin_next();
-  // Which of the run folder's incarnations this is, from 1; outlives all holders in the file
-  // `incarnation` beside the lease.
+  // Incarnation of the run folder, from 1; persisted in the file `incarnation` in the run folder.
   std::int64_t incarnation() const { return incarnation_; }
-  // What join() wants to know.
+  // Argument for join().
   const std::string& token() const { return token_; }
-  // The dead holder this lease was taken from, in words; empty when there was none.
+  // Description of the dead holder this lease was taken from; empty if there was none.
   const std::string& taken_from() const { return taken_from_; }
 
  private:
   Lease() = default;
-  // As the next incarnation; false when another was faster.
+  // Takes over with the next incarnation; false if another process was faster.
   bool take_place_of(int old, std::int64_t incarnation);
   void start_renewing();
 
@@ -78,7 +77,7 @@ class Lease {
   double term_s_ = 0;
   Job job_;
   bool is_owner_ = false;
-  mutable std::mutex mutex_;  // of the descriptor: a thread renews the file's stamp
+  mutable std::mutex mutex_;  // guards the descriptor: a thread renews the file's timestamp
   int descriptor_ = -1;
   std::int64_t incarnation_ = 0;
   std::string token_, taken_from_;
@@ -88,8 +87,8 @@ class Lease {
   std::chrono::steady_clock::time_point renewed_at_;
 };
 
-// Who holds the run folder's lease just now, in words; empty when nobody does. It is asked without
-// a lock wherever a run that starts at that moment could meet it.
+// Description of the current holder of the run folder's lease; empty if there is none. Queried
+// without a lock wherever a run that starts at the same time could be affected.
 std::string lease_holder(const std::filesystem::path& run_dir);
 
 }  // namespace trireme::checkpoint

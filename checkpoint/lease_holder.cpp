@@ -36,7 +36,7 @@ std::string boot_id() {
   return read ? std::string(text.data(), text.size()) : "unknown";
 }
 
-// Killed, and its parent has not asked for its exit code: it holds nothing any more.
+// Killed but not yet reaped by its parent: it holds nothing.
 bool is_zombie(std::int64_t pid) {
   std::ifstream file(say("/proc/", pid, "/stat"));
   const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -107,11 +107,11 @@ std::optional<LeaseHolder> read_lease_holder(int descriptor, const fs::path& pat
 
 bool is_locked(int descriptor) {
   const bool taken = ::flock(descriptor, LOCK_EX | LOCK_NB) == 0;
-  return !taken && errno == EWOULDBLOCK;  // closing it gives the lock back
+  return !taken && errno == EWOULDBLOCK;  // closing it releases the lock
 }
 
 std::int64_t renewed_at_ns(const fs::path& path) {
-  // A network file system answers from a cache unless the file is opened anew.
+  // Network file systems answer from a cache unless the file is reopened.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (descriptor < 0) return 0;
   struct stat status {};
@@ -128,12 +128,12 @@ std::string lease_holder(const fs::path& run_dir) {
   const std::optional<LeaseHolder> holder = read_lease_holder(descriptor, path);
   bool lives = false;
   if (!holder) {
-    lives = is_locked(descriptor);  // it is being taken, or a crash has torn it
+    lives = is_locked(descriptor);  // being acquired, or torn by a crash
   } else if (holder->is_on_this_kernel()) {
-    // Its number may be another process's by now; and with its process others may live on.
+    // Its pid may have been reused; and other processes of the run may be alive.
     lives = !holder->process_has_ended() && is_locked(descriptor);
   } else {
-    // A lock may be known to its own node only.
+    // The lock may be visible on its own node only.
     std::timespec now{};
     ::clock_gettime(CLOCK_REALTIME, &now);
     const double age =

@@ -11,31 +11,29 @@
 
 namespace trireme::checkpoint {
 
-// Fills `wanted` from the checkpoint in `folder`, whatever boxes it was written in,
-// by plain reads at the manifest's offsets; HDF5 has no part in it. Every rectangle
-// that is needed is read once and its CRC32C compared, and every tensor that `wanted` has
-// in full is compared once more in memory. Throws MismatchError, or a CheckpointError that
-// names file and tensor; `wanted` may be half filled after that, and must not be used.
-// Needs kWindow bytes of memory.
+// Fills `wanted` from the checkpoint in `folder`, whatever layout wrote it, by plain reads at the
+// manifest's offsets, without HDF5. Every box that is needed is read once and its CRC32C verified;
+// every tensor that `wanted` covers completely is verified again in memory. Throws MismatchError,
+// or CheckpointError naming file and tensor; `wanted` must not be used after that. Needs kWindow
+// bytes of memory.
 void load_pieces(const std::filesystem::path& folder, const Manifest& manifest,
                  std::span<const Piece> wanted, Match match);
 
-// What a rank has to share with the others of its host for load_together.
+// Shared memory per rank that load_together needs.
 std::size_t shared_bytes();
-// Such a load by all ranks of a host, of which none reads again what another reads for it: each
-// shows the others what it has read and checked. `wanted` is what each of them wants, by place,
-// with memory of this rank's; all of it is in the checkpoint. Where one fails, all end: it
-// throws, and on the others it returns false, their pieces half filled. `host` is new. Needs
-// kWindow bytes of memory, and then as much of what is shared.
+// Collective load by all ranks of a host in which every byte is read once per host: each rank
+// shares what it has read and verified. `wanted` is indexed by host rank, with memory for this
+// rank's pieces; all pieces are in the checkpoint. If one rank fails, all stop: it throws, and the
+// others return false with their pieces partly filled. `host` is unused so far. Needs kWindow bytes
+// of memory, then as much for shared parts.
 bool load_together(const std::filesystem::path& folder, const Manifest& manifest,
                    std::span<const std::span<const Piece>> wanted, Neighbours& host);
 
-// Everything that is wrong with the checkpoint in `folder`, each in one line that
-// names the file and, where it is in a tensor's bytes, the tensor. Reads every byte, as
-// many shards at a time as it may use threads.
+// Every problem of the checkpoint in `folder`, one line each, naming the file and, for tensor data,
+// the tensor. Reads every byte, with at most `threads` shards at a time.
 std::vector<std::string> problems_of(const std::filesystem::path& folder, int threads = 1);
 
-// Throws CheckpointError unless all files are there with the sizes the manifest says.
+// Throws CheckpointError unless all files exist with the sizes in the manifest.
 void check_files(const std::filesystem::path& folder, const Manifest& manifest);
 
 }  // namespace trireme::checkpoint

@@ -10,8 +10,8 @@
 namespace trireme::checkpoint {
 namespace {
 
-// What a rank shows: whether it has failed, and then two places, of which one is filled while the
-// others still look at the other.
+// Shared memory of a rank: a failure flag, then two buffers, of which one is filled while the other
+// ranks read the other one.
 constexpr std::size_t kPlace = ReadPlan::kMostShown + 2 * kBlock;
 static_assert(ReadPlan::kMostShown % kBlock == 0 && 2 * ReadPlan::kMostShown <= kWindow);
 
@@ -19,12 +19,12 @@ std::byte* place_of(const Neighbours& host, std::size_t rank, std::size_t round)
   return host.memory_of(rank) + kBlock + round % 2 * kPlace;
 }
 
-// Work of the ranks of a host in steps: after each all of them go on, or none.
+// Runs work on the ranks of a host in lockstep: after each step either all continue or none.
 class Steps {
  public:
   explicit Steps(Neighbours& host) : host_(host) { new (host.memory_of(host.place())) Flag(0); }
 
-  // Whether all have done theirs; throws what this rank's has thrown.
+  // Whether all ranks completed the step; rethrows this rank's exception.
   template <class Work>
   bool take(const Work& work) {
     ++step_;
@@ -38,7 +38,7 @@ class Steps {
     host_.meet();
     if (failure) std::rethrow_exception(failure);
     for (std::size_t rank = 0; rank < host_.size(); ++rank) {
-      // One that is ahead may have failed in the step to come.
+      // A rank that is ahead may already have failed in the next step.
       const std::uint64_t failed = flag_of(rank).load(std::memory_order_relaxed);
       if (failed != 0 && failed <= step_) return false;
     }
@@ -46,7 +46,7 @@ class Steps {
   }
 
  private:
-  using Flag = std::atomic<std::uint64_t>;  // the step in which a rank has failed; 0: in none
+  using Flag = std::atomic<std::uint64_t>;  // the step in which a rank failed; 0: none
   static_assert(Flag::is_always_lock_free && sizeof(Flag) <= kBlock);
   Flag& flag_of(std::size_t rank) const {
     return *std::launder(reinterpret_cast<Flag*>(host_.memory_of(rank)));
@@ -56,7 +56,7 @@ class Steps {
   std::uint64_t step_ = 0;
 };
 
-// What one rank takes of the parts that another shows, one rectangle after the other.
+// Receives the parts that one rank shares, one box after the other.
 class Taker {
  public:
   void take(const Loader& loader, const ReadPart& part, const std::byte* memory) {
@@ -105,7 +105,7 @@ bool load_together(const std::filesystem::path& folder, const Manifest& manifest
   };
   for (std::size_t round = 0; round <= rounds; ++round) {
     const bool all_well = steps.take([&] {
-      // Some at the disk while others copy.
+      // Half of the ranks read from disk while the others copy.
       if (own % 2 == 0) show(round);
       if (round > 0) take(round - 1);
       if (own % 2 != 0) show(round);

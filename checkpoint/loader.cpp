@@ -34,7 +34,7 @@ void Loader::read(std::span<const ReadPart> parts) {
     const Transfer transfer = transfer_of(part);
     BlockCheck check = check_of(part);
     Window window(files_[part.rectangle->shard], range_of(part), buffer);
-    // A block is compared and copied while it is warm.
+    // Verify and copy a block while it is in the cache.
     const std::uint64_t step = std::min<std::uint64_t>(checked_bytes(*part.rectangle), kWindow);
     for (std::uint64_t at = part.from; at < part.to; at += step) {
       const auto n = static_cast<std::size_t>(std::min(step, part.to - at));

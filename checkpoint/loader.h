@@ -13,25 +13,25 @@
 
 namespace trireme::checkpoint {
 
-// Fills a rank's pieces from a checkpoint's files. Throws CheckpointError where a block differs
-// from its checksum, EnvironmentError where a file cannot be read.
+// Fills a rank's pieces from a checkpoint's files. Throws CheckpointError if a block does not match
+// its checksum, EnvironmentError if a file cannot be read.
 class Loader {
  public:
-  // All outlive it. The pieces are in the checkpoint.
+  // All arguments outlive it. The checkpoint contains the pieces.
   Loader(std::filesystem::path folder, const Manifest& manifest, std::span<const Piece> wanted);
 
-  // What nobody else needs. Takes kWindow bytes meanwhile.
+  // Reads parts that only this rank needs. Uses a buffer of kWindow bytes.
   void read(std::span<const ReadPart> parts);
-  // Reads and compares one of the parts that others need as well, in their order, into `memory`:
-  // as much as a Window needs. What is needed of it here is not taken yet.
+  // Reads and verifies one part that other ranks need too into `memory`, which has the size a
+  // Window needs. Parts of a box must come in order. Does not copy to this rank's pieces.
   void read_shown(const ReadPart& part, std::byte* memory);
-  // Takes what is needed here of a part that lies where read_shown() of any rank has put it. The
-  // transfer is one of the part's rectangle.
+  // Copies to this rank's pieces what they need of a part read by read_shown() on any rank.
+  // `transfer` is the one of the part's box.
   static void take(const Transfer& transfer, const ReadPart& part, const std::byte* memory);
   Transfer transfer_of(const ReadPart& part) const {
     return {*part.tensor, *part.rectangle, wanted_};
   }
-  // Compares the tensors that are wanted in full with what their writer saw.
+  // Verifies completely loaded tensors against the checksums in the manifest.
   void verify_memory() const;
 
  private:
@@ -41,7 +41,7 @@ class Loader {
   const Manifest& manifest_;
   ShardFiles files_;
   PiecesOf wanted_;
-  std::optional<BlockCheck> shown_;  // of the rectangle whose parts are shown now
+  std::optional<BlockCheck> shown_;  // of the box whose parts are being shared
 };
 
 }  // namespace trireme::checkpoint

@@ -34,7 +34,7 @@ json to_json(const StoredTensor& tensor) {
           {"rectangles", rectangles}};
 }
 
-// One element a line, so that people can read it and diff it.
+// One element per line, for readability and diffs.
 template <class List>
 std::string lines(const List& list) {
   std::string text = "[";

@@ -17,11 +17,12 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint64_t kMost = std::uint64_t{1} << 53;  // what every JSON reader holds exactly
+constexpr std::uint64_t kMost = std::uint64_t{1}
+                                << 53;  // integers that every JSON reader represents exactly
 constexpr std::size_t kMostBlocksText = 4096;
 constexpr std::size_t kMostText = std::size_t{64} << 20;
 
-// Coordinates of a tensor: `rank` whole numbers from `least` on.
+// Coordinates of a tensor: `rank` integers of at least `least`.
 Shape coordinates(JsonObject& from, const char* key, int rank, std::int64_t least) {
   Shape shape;
   const json& list = from.array(key);
@@ -39,7 +40,7 @@ Shape coordinates(JsonObject& from, const char* key, int rank, std::int64_t leas
   return shape;
 }
 
-// The element count of `shape` times `element`, or more than kMost.
+// The element count of `shape` times `element`; any value above kMost on overflow.
 std::uint64_t bytes_of(Shape shape, std::size_t element) {
   std::uint64_t bytes = element;
   for (int dim = 0; dim < shape.rank(); ++dim) {
@@ -122,7 +123,7 @@ StoredTensor parse_tensor(const json& value, const std::string& where,
   return tensor;
 }
 
-// No byte of a shard belongs to two rectangles.
+// No byte of a shard belongs to two boxes.
 void check_apart(const Manifest& manifest, const std::string& from) {
   struct Place {
     std::size_t shard;
@@ -209,7 +210,7 @@ Manifest parse_manifest(std::string_view text, const std::string& from) {
 Manifest read_manifest(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / Manifest::kFileName;
   Manifest manifest = parse_manifest(read_text(path, Manifest::kMaxText), path.string());
-  std::error_code removed;  // meanwhile, by its writer's retention
+  std::error_code removed;  // removed concurrently by the writer's retention
   const std::filesystem::path resolved = std::filesystem::weakly_canonical(folder, removed);
   const auto step = step_of((removed ? folder : resolved).filename().string());
   if (step && *step != manifest.step) {

@@ -13,7 +13,7 @@ namespace trireme::checkpoint {
 namespace {
 
 constexpr std::string_view kStep = "step-";
-constexpr std::size_t kStepDigits = 8;  // at least: names sort up to 99,999,999 steps
+constexpr std::size_t kStepDigits = 8;  // minimum: names sort correctly up to 99,999,999 steps
 
 bool is_hex(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
@@ -67,7 +67,7 @@ std::optional<DType> dtype_of(std::string_view name) {
 std::string new_uuid() {
   std::array<unsigned char, 16> random{};
   if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size())) {
-    throw EnvironmentError("the system gives no random numbers");
+    throw EnvironmentError("the system provides no random numbers");
   }
   random[6] = static_cast<unsigned char>((random[6] & 0x0fu) | 0x40u);
   random[8] = static_cast<unsigned char>((random[8] & 0x3fu) | 0x80u);

@@ -10,10 +10,10 @@ namespace trireme::checkpoint {
 
 // "step-00000100"
 std::string step_name(std::int64_t step);
-// The step such a name says, if it is one and written in just that way.
+// The step of such a name; nullopt if it is not exactly in this form.
 std::optional<std::int64_t> step_of(std::string_view name);
 
-// Whether `name` may name a logical tensor; see Piece.
+// Whether `name` is a valid name of a logical tensor; see Piece.
 bool is_tensor_name(std::string_view name);
 
 std::optional<DType> dtype_of(std::string_view name);
@@ -22,7 +22,7 @@ std::optional<DType> dtype_of(std::string_view name);
 std::string new_uuid();
 bool is_uuid(std::string_view text);
 
-// The time now, UTC: "2025-01-31T12:00:00Z".
+// Current time in UTC: "2025-01-31T12:00:00Z".
 std::string now_text();
 
 }  // namespace trireme::checkpoint

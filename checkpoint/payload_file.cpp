@@ -16,7 +16,7 @@
 namespace trireme::checkpoint {
 namespace {
 
-// Of one call: the disk has nothing to do between two.
+// Bytes per call: the disk idles between two calls.
 constexpr std::size_t kAtOnce = std::size_t{64} << 20;
 
 void write_all_at(const File& file, std::uint64_t offset, std::span<const std::byte> bytes) {
@@ -37,7 +37,7 @@ AlignedBuffer make_aligned_buffer() {
   constexpr std::size_t kBytes = (kWindow + 2 * kBlock + kHugePage - 1) / kHugePage * kHugePage;
   AlignedBuffer buffer(static_cast<std::byte*>(std::aligned_alloc(kHugePage, kBytes)));
   if (!buffer) throw std::bad_alloc();
-  // The kernel finds and holds each page of it for every transfer.
+  // Huge pages, since the kernel pins every page for each transfer.
   ::madvise(buffer.get(), kBytes, MADV_HUGEPAGE);
   return buffer;
 }
@@ -72,7 +72,7 @@ void PayloadFile::write_at(std::uint64_t offset, std::span<const std::byte> byte
     const ssize_t written =
         ::pwrite(direct_file_.descriptor(), from, n, static_cast<off_t>(offset));
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0 && errno == EINVAL) {  // bigger blocks than we know of
+    if (written < 0 && errno == EINVAL) {  // the device has larger blocks
       direct_ = false;
       break;
     }
@@ -82,7 +82,7 @@ void PayloadFile::write_at(std::uint64_t offset, std::span<const std::byte> byte
   }
   if (bytes.empty()) return;
   write_all_at(file_, offset, bytes);
-  // Starts the disk on it now, so that the sync at the end has little left to do.
+  // Starts writeback now, so that the final sync has little left to do.
   ::sync_file_range(file_.descriptor(), static_cast<off_t>(offset),
                     static_cast<off_t>(bytes.size()), SYNC_FILE_RANGE_WRITE);
 }

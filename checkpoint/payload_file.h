@@ -10,7 +10,7 @@
 
 namespace trireme::checkpoint {
 
-// What direct I/O wants offsets, sizes and memory to be multiples of.
+// Alignment of offsets, sizes and memory for direct I/O.
 inline constexpr std::size_t kBlock = 4096;
 
 struct Freed {
@@ -18,20 +18,20 @@ struct Freed {
 };
 using AlignedBuffer = std::unique_ptr<std::byte, Freed>;
 
-// For direct I/O of kWindow bytes that may begin and end inside a block.
+// A buffer for direct I/O of kWindow bytes at any offset.
 AlignedBuffer make_aligned_buffer();
 
-// From here on the file's reads and writes bypass the page cache, or they do not:
-// some file systems (tmpfs) refuse, which returns false.
+// Switches direct I/O (bypassing the page cache) on or off. Returns false if the file system (such
+// as tmpfs) does not support it.
 bool set_direct(const File& file, bool direct);
 
-// Writes in place into an existing file, around the page cache where it can: at
-// least as fast, steadier, and the training process keeps its memory.
+// Writes to an existing file, with direct I/O if possible: at least as fast, with less variance,
+// and without evicting memory of the training process.
 class PayloadFile {
  public:
-  // Also takes the file's blocks from the disk: a full one shows here.
+  // Also allocates the file's blocks, so that a full disk fails here.
   explicit PayloadFile(const std::filesystem::path& path);
-  // Fastest where `offset` is a multiple of kBlock.
+  // Fastest if `offset` is a multiple of kBlock.
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
   void finish();  // syncs and closes
 

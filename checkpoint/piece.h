@@ -6,18 +6,17 @@
 
 namespace trireme::checkpoint {
 
-// One rectangle of a logical tensor in host memory that the caller owns: what a
-// rank gives to be stored, or wants filled. `data` is the rectangle alone,
-// contiguous and row-major.
+// One box of a logical tensor in host memory that the caller owns: what a rank stores or loads.
+// `data` is the packed box, contiguous and row-major.
 //
-// A name is one to four parts of [A-Za-z0-9_.-] joined by '/', such as
-// "model/layers.0.mlp.up.weight" or "adam.m/layers.0.mlp.up.weight"; the parts
-// before the last become groups in HDF5.
+// A name is one to four components of [A-Za-z0-9_.-] joined by '/', such as
+// "model/layers.0.mlp.up.weight" or "adam.m/layers.0.mlp.up.weight"; all components but the last
+// become HDF5 groups.
 struct Piece {
   std::string tensor;
   DType dtype = DType::kF32;
   Shape shape;  // of the logical tensor
-  Box box;      // which part of it
+  Box box;      // in the logical tensor
   std::byte* data = nullptr;
 
   std::size_t bytes() const {
@@ -25,7 +24,7 @@ struct Piece {
   }
 };
 
-// The piece that is all of a logical tensor.
+// The piece that covers a whole logical tensor.
 inline Piece whole_piece(std::string name, const Tensor& tensor) {
   return {std::move(name), tensor.dtype, tensor.shape, placement(tensor.shape, {}), tensor.data};
 }

@@ -8,10 +8,10 @@
 namespace trireme::checkpoint {
 namespace {
 
-// Less is sooner read twice than handed over.
+// Smaller amounts are read twice faster than they are shared.
 constexpr std::uint64_t kLeastShown = std::uint64_t{256} << 10;
 
-// Calls visit(first, end) for each run of places where `is` holds.
+// Calls visit(first, end) for each range of indices where `is` holds.
 template <class Is, class Visit>
 void for_each_stretch(std::size_t count, const Is& is, const Visit& visit) {
   for (std::size_t first = 0; first < count;) {
@@ -22,7 +22,7 @@ void for_each_stretch(std::size_t count, const Is& is, const Visit& visit) {
   }
 }
 
-// Deals out whole blocks, as many as can be shown at once, or one block in parts.
+// Distributes whole blocks, as many as can be shared at once, or parts of one block.
 void deal(ReadPart all, std::vector<std::vector<ReadPart>>& ranks) {
   const std::uint64_t block = checked_bytes(*all.rectangle);
   const std::uint64_t step = std::max(block, ReadPlan::kMostShown / block * block);

@@ -8,7 +8,7 @@
 
 namespace trireme::checkpoint {
 
-// Bytes [from, to) of a rectangle, read at once: whole blocks of it, or a part of one.
+// Bytes [from, to) of a stored box, read at once: whole blocks, or part of one.
 struct ReadPart {
   const StoredTensor* tensor = nullptr;
   const Rectangle* rectangle = nullptr;
@@ -18,18 +18,18 @@ struct ReadPart {
   bool operator==(const ReadPart&) const = default;
 };
 
-// Who reads what of a checkpoint, of ranks that can show each other what they have read. What one
-// alone needs it reads for itself; what several do, one of them reads for all.
+// Assigns reads of a checkpoint to the ranks of a host. A rank reads what it alone needs; one rank
+// reads for all what several need.
 struct ReadPlan {
-  // A rank shows no more at a time.
+  // Most bytes that a rank shares at a time.
   static constexpr std::uint64_t kMostShown = std::uint64_t{4} << 20;
 
-  std::vector<ReadPart> own;                 // for this rank alone; of any length
-  std::vector<std::vector<ReadPart>> shown;  // by each rank, in this order
+  std::vector<ReadPart> own;                 // needed by this rank only; of any length
+  std::vector<std::vector<ReadPart>> shown;  // by reading rank, in this order
 };
 
-// `wanted` is what each of the ranks wants, of which this one is `own`: all make the same plan.
-// The manifest outlives it.
+// `wanted` are the pieces of each rank; this rank is `own`. All ranks compute the same plan. The
+// manifest outlives it.
 ReadPlan plan_reads(const Manifest& manifest, std::span<const std::span<const Piece>> wanted,
                     std::size_t own);
 

@@ -10,22 +10,22 @@
 
 namespace trireme::checkpoint {
 
-// One committed checkpoint as seen from outside.
+// Summary of one committed checkpoint.
 struct Summary {
   std::int64_t step = 0;
   std::filesystem::path folder;
-  std::optional<Manifest> manifest;  // absent when it cannot be read
-  std::string problem;               // why
+  std::optional<Manifest> manifest;  // nullopt if unreadable
+  std::string problem;               // why it is unreadable
 };
 
 struct Retention {
   int keep_latest = 2;          // at least 2
-  std::int64_t keep_every = 0;  // steps divisible by it are kept for ever; 0: none
+  std::int64_t keep_every = 0;  // keep steps divisible by it forever; 0: none
 };
 
-// Removes the surplus of `checkpoints` (newest first) of the run, oldest first, and returns
-// the steps removed. Counts only checkpoints whose every byte was verified, and never removes
-// one of those. `good` are the steps known to be so; it learns of more.
+// Removes surplus checkpoints of the run (`checkpoints` is newest first), oldest first, and returns
+// their steps. Only checkpoints whose every byte was verified count as kept, and those are never
+// removed. `good` are the verified steps; newly verified ones are added.
 std::vector<std::int64_t> prune(const std::vector<Summary>& checkpoints, const std::string& run,
                                 const Retention& retention, std::set<std::int64_t>& good);
 

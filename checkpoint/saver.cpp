@@ -41,7 +41,7 @@ std::string publish_requested(const json& request) {
     try {
       result["removed"] = prune(Store(request["run_dir"].get<std::string>()).list(), manifest.run,
                                 {request["keep_latest"], request["keep_every"]}, good);
-    } catch (const Error& error) {  // the commit has happened
+    } catch (const Error& error) {  // the checkpoint is already committed
       result["not_removed"] = error.what();
     }
   }
@@ -71,7 +71,7 @@ Saver::Saver(Store& store, BackgroundWriter& writer, std::vector<Piece> pieces,
 }
 
 void Saver::begin(Snapshot snapshot) {
-  require(!busy(), "the save of step ", snapshot_.step, " is under way");
+  require(!busy(), "the save of step ", snapshot_.step, " is in progress");
   commit_.emplace(store_.begin(snapshot.step, division_));
   snapshot_ = std::move(snapshot);
   publishing_ = false;
@@ -105,7 +105,7 @@ bool Saver::waits() {
 }
 
 std::optional<Saver::Saved> Saver::advance() {
-  require(busy(), "no save is under way");
+  require(busy(), "no save is in progress");
   try {
     return advance_once();
   } catch (...) {
@@ -121,7 +121,7 @@ std::optional<Saver::Saved> Saver::advance_once() {
         team.together([&] { return writer_.process.result(); });
     const std::vector<WrittenShard> shards = Store::written(*commit_, reports);
     team.led([&] {
-      store_.require_lease();  // a late writer must not commit
+      store_.require_lease();  // fences a late writer
       writer_.process.start(publish_request(store_.assembled(snapshot_, division_, shards)));
       return std::string();
     });

@@ -12,8 +12,8 @@
 
 namespace trireme::checkpoint {
 
-// What a rank writes with while it trains: memory for one snapshot of `most` bytes and a
-// process that reads it. Made before the rank's own memory is.
+// Resources of asynchronous saves: memory for one snapshot of `most` bytes and a process that reads
+// it. Construct it before the rank's memory is allocated, so that the fork is cheap.
 class BackgroundWriter {
  public:
   explicit BackgroundWriter(std::size_t most);
@@ -21,35 +21,35 @@ class BackgroundWriter {
   WriterProcess process;
 };
 
-// Commits checkpoints while the run goes on: begin() copies the state, processes of all
-// ranks write the shards, then the leader's completes, publishes and prunes. Between those
-// steps the ranks have to meet: they ask waits() whenever they agree on something anyway,
-// and call advance() together once nobody waits. All ranks make the same calls.
+// Asynchronous checkpoints: begin() copies the state, a process per rank writes the shards, then
+// the leader's process completes, publishes and prunes. The ranks synchronize between these phases:
+// whenever they agree on something anyway they include waits(), and call advance() together once no
+// rank waits. All calls are made on all ranks.
 class Saver {
  public:
-  // `pieces`: what this rank holds, always in the same memory. The writer and the store
-  // outlive the saver. `retention`: null keeps all.
+  // `pieces` is what this rank holds, always in the same memory. The writer and the store outlive
+  // the saver. `retention`: null keeps all checkpoints.
   Saver(Store& store, BackgroundWriter& writer, std::vector<Piece> pieces,
         std::optional<Retention> retention);
 
-  // Returns once the state may change again. The save before must be over. Throws as
-  // Store::commit does; there is no save then.
+  // Returns when the state may change again. The previous save must be finished. Throws as
+  // Store::commit does; no save is pending then.
   void begin(Snapshot snapshot);
   bool busy() const { return commit_.has_value(); }
-  // Whether this rank's part of what is under way is still being done.
+  // Whether this rank's part of the current phase is unfinished.
   bool waits();
 
   struct Saved {
     Committed committed;
-    std::vector<std::int64_t> removed;  // steps that retention took away
-    std::string not_removed;            // why it could not; or empty
+    std::vector<std::int64_t> removed;  // steps removed by retention
+    std::string not_removed;            // error of the removal; empty if none
   };
-  // Goes one step on, and waits for what waits() tells of; something once it is committed.
-  // Throws as Store::commit does; the save is over then.
+  // Runs the next phase, blocking where waits() is true; returns a value once the checkpoint is
+  // committed. Throws as Store::commit does; the save has ended then.
   std::optional<Saved> advance();
-  Saved finish();  // waits for all of it
+  Saved finish();  // runs all remaining phases
 
-  // Of this rank's snapshot.
+  // Size of this rank's snapshot.
   std::size_t bytes() const { return SnapshotMemory::bytes_for(division_.mine); }
 
  private:
@@ -60,9 +60,9 @@ class Saver {
   BackgroundWriter& writer_;
   const Division division_;
   const std::optional<Retention> retention_;
-  std::optional<Store::Commit> commit_;  // under way
-  Snapshot snapshot_;                    // of it, without pieces
-  bool publishing_ = false;              // its shards are written
+  std::optional<Store::Commit> commit_;  // the save in progress
+  Snapshot snapshot_;                    // its snapshot, without pieces
+  bool publishing_ = false;              // all shards are written
 };
 
 }  // namespace trireme::checkpoint

@@ -18,10 +18,10 @@ Scan scan_file(const std::filesystem::path& path, std::span<const Range> ranges)
   const AlignedBuffer buffer = make_aligned_buffer();
   Window window(file, {0, scan.bytes}, buffer);
 
-  std::uint32_t whole = 0;    // remainder of everything before `at`
-  std::uint32_t segment = 0;  // remainder of the current gap or range so far
+  std::uint32_t whole = 0;    // remainder of all bytes before `at`
+  std::uint32_t segment = 0;  // remainder of the current gap or range
   std::uint64_t segment_bytes = 0;
-  std::size_t next = 0;  // into order: the range we are in or come to
+  std::size_t next = 0;  // index into `order` of the current or next range
   const auto end_segment = [&] {
     whole = shifted(whole, segment_bytes) ^ segment;
     segment = 0;

@@ -4,11 +4,11 @@
 
 namespace trireme::checkpoint {
 
-// Completes the text of a JSON object, given without its closing brace, by a last
-// key "crc32c": the CRC32C of every byte before the comma in front of that key.
+// Completes a JSON object, given without its closing brace, with a last key "crc32c": the CRC32C of
+// all bytes before the comma that precedes the key.
 std::string sealed(std::string body);
 
-// Throws CheckpointError naming `from` unless `text` ends with such a key and it fits.
+// Throws CheckpointError naming `from` unless `text` ends with this key and the checksum matches.
 void check_seal(std::string_view text, const std::string& from);
 
 }  // namespace trireme::checkpoint

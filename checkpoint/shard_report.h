@@ -7,8 +7,8 @@
 
 namespace trireme::checkpoint {
 
-// What a rank tells its leader: its pieces, without their memory, and how they were
-// written. Between processes of one run only, so the text is trusted.
+// A rank's report to the leader: its pieces, without memory, and how they were written. Exchanged
+// only between processes of one run, so the text is trusted.
 std::string pieces_text(const std::vector<Piece>& pieces);
 std::vector<Piece> parse_pieces(const std::string& text);
 

@@ -15,7 +15,7 @@
 namespace trireme::checkpoint {
 namespace {
 
-// Writes a piece a window at a time and takes its digest while the window is warm.
+// Writes a piece window by window and computes its digest while the data is in the cache.
 Digest write_piece(PayloadFile& file, const Piece& piece, std::uint64_t offset) {
   const std::uint64_t bytes = piece.bytes();
   std::uint64_t written = 0;
@@ -30,8 +30,8 @@ Digest write_piece(PayloadFile& file, const Piece& piece, std::uint64_t offset) 
   return digest_of(piece.box, piece.shape, size_of(piece.dtype), read);
 }
 
-// The same of a piece whose blocks' checksums are known: its bytes need not be read where they
-// are one run of their tensor.
+// Same for a piece with known block checksums: its bytes need not be read if they are one
+// contiguous range of the tensor.
 Digest write_piece(PayloadFile& file, const Piece& piece, std::uint64_t offset,
                    const std::vector<std::uint32_t>& blocks) {
   const std::uint32_t crc = joined_crc(blocks, piece.bytes());
@@ -41,7 +41,7 @@ Digest write_piece(PayloadFile& file, const Piece& piece, std::uint64_t offset,
   return {crc, *share};
 }
 
-// `scan` is of all the pieces' blocks.
+// `scan` covers the blocks of all pieces.
 void check_read_back(const std::filesystem::path& path, const Scan& scan,
                      std::span<const Piece> pieces, std::vector<WrittenShard::Part>& parts) {
   auto block = scan.ranges.begin();

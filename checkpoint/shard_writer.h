@@ -13,30 +13,30 @@ namespace trireme::checkpoint {
 // "shard-00000-of-00001.h5"
 std::string shard_name(std::size_t shard, std::size_t of);
 
-// What a rank reports of the shard it wrote.
+// Report of a written shard.
 struct WrittenShard {
   StoredFile file;
   struct Part {
     std::uint64_t offset = 0;
     Digest digest;
     std::vector<std::uint32_t> blocks =
-        {};  // CRC32C of each (blocks.h); empty where there is but one
+        {};  // CRC32C of each block (blocks.h); empty if there is only one
   };
-  std::vector<Part> parts;  // one for each piece, in the same order
-  double seconds = 0;       // that it took until it was on the disk, without the reading back
+  std::vector<Part> parts;  // one per piece, in the same order
+  double seconds = 0;       // until the data was on disk, without reading back
 };
 
-// Writes `pieces` as one HDF5 file: lays it out in a child process, as HDF5 may crash on a
-// full disk, takes its blocks from the disk before the first byte of the payload, writes
-// that at the datasets' offsets, syncs, reads the file back and compares. A full disk is an
-// EnvironmentError, as is a crash of the child, a file that reads back differently a
-// CheckpointError. The file may be left behind; its folder is the caller's to remove.
-// `blocks`: CRC32C of each block of each piece, where that is known already.
+// Writes `pieces` as one HDF5 file: a child process creates the layout, as HDF5 may crash on a full
+// disk; all blocks are allocated before the first payload byte; the payload is written at the
+// datasets' offsets and synced; the file is read back and compared. Throws EnvironmentError for a
+// full disk or a crash of the child, CheckpointError if the file reads back differently. On failure
+// the file may remain; the caller removes its folder. `blocks`: CRC32C of each block of each piece,
+// if already known.
 WrittenShard write_shard(const std::filesystem::path& path, const hdf5::Origin& origin,
                          std::span<const Piece> pieces,
                          std::span<const std::vector<std::uint32_t>> blocks = {});
 
-// Writes state.h5 in a child process in the same way.
+// Writes state.h5, also in a child process.
 StoredFile write_view(const std::filesystem::path& path, const Manifest& manifest);
 
 }  // namespace trireme::checkpoint

@@ -14,7 +14,7 @@
 #include "model/device/cpu/threads.h"
 
 #ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23  // Linux 5.14; older C libraries do not name it
+#define MADV_POPULATE_WRITE 23  // Linux 5.14; missing in older C libraries
 #endif
 
 namespace trireme::checkpoint {
@@ -52,7 +52,7 @@ void SnapshotMemory::reserve(std::span<const Piece> pieces) {
   require(bytes <= most_, "a snapshot of ", bytes, " bytes, planned ", most_);
   if (bytes == 0 || ::madvise(data_, bytes, MADV_POPULATE_WRITE) == 0) return;
   const int reason = errno;
-  if (reason == EINVAL) {  // an older kernel
+  if (reason == EINVAL) {  // older kernel
     for (std::size_t at = 0; at < bytes; at += kBlock) data_[at] = std::byte{0};
     return;
   }
@@ -73,7 +73,7 @@ std::vector<Piece> SnapshotMemory::placed(std::span<const Piece> pieces) const {
 
 SnapshotMemory::Copied SnapshotMemory::copy(std::span<const Piece> pieces) const {
   struct Block {
-    std::uint64_t at;  // of all bytes
+    std::uint64_t at;  // offset in all bytes
     std::size_t piece;
     Range range;
     std::uint32_t* crc32c;

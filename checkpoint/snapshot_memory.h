@@ -8,27 +8,27 @@
 
 namespace trireme::checkpoint {
 
-// Host memory that the processes forked after it was made share with us: a snapshot of the
-// state lies there while it is written and the state itself changes again. One buffer,
-// used again and again.
+// Host memory shared with processes forked after its construction: it holds a snapshot of the state
+// while that is written and training continues. One buffer, reused for every snapshot.
 class SnapshotMemory {
  public:
-  // Room for `most` bytes. They are taken from the machine by reserve(), not here.
+  // Reserves address space for `most` bytes; reserve() allocates the pages.
   explicit SnapshotMemory(std::size_t most);
   ~SnapshotMemory();
   SnapshotMemory(const SnapshotMemory&) = delete;
   SnapshotMemory& operator=(const SnapshotMemory&) = delete;
 
-  // Takes what `pieces` need, so that copying them never waits for the machine.
-  // EnvironmentError when it has no such memory.
+  // Allocates pages for `pieces`, so that copying does not page-fault. Throws EnvironmentError if
+  // the machine is out of memory.
   void reserve(std::span<const Piece> pieces);
   struct Copied {
-    std::vector<Piece> pieces;  // as they lie here, each where direct I/O can write it from
-    std::vector<std::vector<std::uint32_t>> blocks;  // CRC32C of each block (blocks.h) of each
+    std::vector<Piece> pieces;  // copies in this memory, aligned for direct I/O
+    std::vector<std::vector<std::uint32_t>>
+        blocks;  // CRC32C of each block (blocks.h) of each piece
   };
-  // Copies them here, on all threads of this process.
+  // Copies the pieces with all threads of this process.
   Copied copy(std::span<const Piece> pieces) const;
-  // Where the copies of `pieces` lie, for a process that knows no more than their shapes.
+  // Locations of the copies of `pieces`, computed from their shapes only.
   std::vector<Piece> placed(std::span<const Piece> pieces) const;
 
   static std::size_t bytes_for(std::span<const Piece> pieces);

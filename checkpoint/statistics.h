@@ -5,7 +5,7 @@
 
 namespace trireme::checkpoint {
 
-// Of one logical tensor's elements; the moments are of the finite ones.
+// Statistics of a logical tensor; the moments are those of its finite elements.
 struct Statistics {
   std::int64_t elements = 0;
   std::int64_t zeros = 0;
@@ -13,10 +13,10 @@ struct Statistics {
   double least = 0;
   double most = 0;
   double mean = 0;
-  double deviation = 0;  // root of the mean squared distance from the mean
+  double deviation = 0;  // population standard deviation
 };
 
-// Throws CheckpointError when there is no such tensor or its bytes are damaged.
+// Throws CheckpointError if the tensor is missing or damaged.
 Statistics statistics_of(const std::filesystem::path& folder, const std::string& tensor);
 
 }  // namespace trireme::checkpoint

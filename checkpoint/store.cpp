@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kRun = "run";
-constexpr std::uint64_t kOverhead = 1u << 20;  // HDF5's structure and the manifest, generously
+constexpr std::uint64_t kOverhead = 1u << 20;  // upper bound of HDF5's metadata and the manifest
 
 std::string table(const std::vector<std::string>& reasons) {
   std::string text;
@@ -26,8 +26,8 @@ std::string table(const std::vector<std::string>& reasons) {
   return text;
 }
 
-// Newest first. An unreadable one counts as written right after the last that its
-// step follows: better reported too early than never.
+// Newest first. An unreadable checkpoint is ordered right after the newest one of a smaller step:
+// it is better to report it too early than never.
 void sort_by_lineage(std::vector<Summary>& summaries) {
   std::vector<std::pair<double, std::size_t>> order;
   for (std::size_t i = 0; i < summaries.size(); ++i) {
@@ -70,8 +70,8 @@ Store::Store(fs::path run_dir, const Lease* lease, Team team)
   });
 }
 
-// The run is what its file says. One that fits none of the checkpoints is damaged or another
-// run's: then it is what the newest of them says.
+// The file `run` has the identity. If it matches none of the checkpoints it is damaged or of
+// another run: then the newest checkpoint's identity is used.
 void Store::identify() {
   std::string told;
   try {
@@ -79,13 +79,13 @@ void Store::identify() {
     if (!told.empty() && told.back() == '\n') told.pop_back();
     if (!is_uuid(told)) told.clear();
   } catch (const EnvironmentError&) {
-    // missing, or no file of ours
+    // Missing, or not a file of ours.
   }
   std::string newest;
   bool fits = false;
   for (const Summary& summary : list()) {
     if (!summary.manifest) {
-      fits = true;  // as far as can be said
+      fits = true;  // as far as can be determined
       continue;
     }
     if (newest.empty()) newest = summary.manifest->run;
@@ -127,7 +127,7 @@ Committed Store::commit(const Snapshot& snapshot) {
     Manifest manifest = assembled(snapshot, division, shards);
     for (const fs::path& file : snapshot.after_files) File::open_write(file).sync();
     complete(commit.path, manifest);
-    require_lease();  // a late writer must not commit
+    require_lease();  // fences a late writer
     publish(commit.path, commit.step);
     name_latest(folder(), commit.step);
     return std::string();
@@ -196,7 +196,7 @@ void Store::go_on_from(const Manifest& snapshot) {
   sequence_ = std::max(sequence_, snapshot.sequence);
 }
 
-// All ranks. Those of a host share the work.
+// Collective. The ranks of a host share the reads.
 void Store::fill(const fs::path& from, const Manifest& manifest, std::span<const Piece> wanted,
                  std::span<const std::vector<Piece>> of_all) const {
   const std::unique_ptr<Neighbours> host = team_.neighbours(shared_bytes());
@@ -262,14 +262,14 @@ std::optional<Loaded> Store::load_newest(std::span<const Piece> wanted, Match ma
       throw;
     } catch (const CheckpointError& error) {
       rejected.emplace_back(error.what());
-    } catch (const EnvironmentError& error) {  // missing, unreadable
+    } catch (const EnvironmentError& error) {  // missing or unreadable
       rejected.emplace_back(error.what());
     }
   }
   throw CheckpointError(say("none of the ", folders.size(), " checkpoints in ", folder().string(),
-                            " is good:", table(rejected),
+                            " is valid:", table(rejected),
                             "\nRestore one of them, or choose another job.dump_folder to start ",
-                            "from nothing"));
+                            "from scratch"));
 }
 
 Loaded Store::load_step(std::int64_t step, std::span<const Piece> wanted, Match match) {
@@ -326,13 +326,14 @@ fs::path newest_checkpoint(const fs::path& run_or_checkpoint) {
   }
   throw CheckpointError(
       say(run_or_checkpoint.string(),
-          reasons.empty() ? " has no checkpoint" : ": no checkpoint is good:", table(reasons)));
+          reasons.empty() ? " has no checkpoint" : ": no checkpoint is valid:", table(reasons)));
 }
 
 Loaded load_from(const fs::path& run_or_checkpoint, std::span<const Piece> wanted, Match match) {
   const fs::path newest = newest_checkpoint(run_or_checkpoint);
   if (newest != run_or_checkpoint) {
-    return *Store(run_or_checkpoint).load_newest(wanted, match);  // not empty: newest is in it
+    return *Store(run_or_checkpoint)
+                .load_newest(wanted, match);  // not empty: newest_checkpoint found one
   }
   Manifest manifest = read_manifest(newest);
   load_pieces(newest, manifest, wanted, match);

@@ -21,23 +21,23 @@
 
 namespace trireme::checkpoint {
 
-// Adds to a manifest what follows from its tensors' checksums; may be null.
+// Adds digests derived from the tensors' checksums to a manifest; may be null.
 using AddDigests = std::function<void(Manifest&)>;
 
-// What a rank gives to be stored. The pieces of all ranks together must cover every
-// tensor they name; a piece that several ranks hold is stored once. Their memory must
-// stand still until commit returns. All but the pieces is the leader's to say.
+// What a rank stores. The pieces of all ranks together cover every tensor they name; a piece held
+// by several ranks is stored once. Their memory must not change until commit returns. Fields other
+// than the pieces are read from the leader only.
 struct Snapshot {
   std::int64_t step = 0;
   std::vector<Piece> pieces;
   std::string config_toml;
-  std::string tokenizer;  // its hash, or empty
+  std::string tokenizer;  // hash of the tokenizer; may be empty
   nlohmann::json data = nlohmann::json::object();
   nlohmann::json scalars = nlohmann::json::object();
   nlohmann::json digests = nlohmann::json::object();
   nlohmann::json layout = nlohmann::json::object();
   nlohmann::json versions = nlohmann::json::object();
-  // Files that have to be on the disk before the checkpoint is: the leader's.
+  // Files that must be on disk before the commit; the leader's.
   std::vector<std::filesystem::path> after_files;
   AddDigests add_digests;
 };
@@ -45,93 +45,92 @@ struct Snapshot {
 struct Committed {
   std::int64_t step = 0;
   std::filesystem::path folder;
-  std::uint64_t bytes = 0;   // of the tensors, on all ranks together
-  double write_seconds = 0;  // until the last rank's shard was on the disk, without reading back
+  std::uint64_t bytes = 0;   // of the tensors, over all ranks
+  double write_seconds = 0;  // until the last rank's shard was on disk, without reading back
 };
 
 struct Loaded {
   std::int64_t step = 0;
   std::filesystem::path folder;
   Manifest manifest;
-  std::vector<std::string> rejected;  // why newer checkpoints were not taken
-  double seconds = 0;                 // that reading and checking it took
+  std::vector<std::string> rejected;  // reasons for skipping newer checkpoints
+  double seconds = 0;                 // time for reading and verification
 };
 
-// The checkpoints of one run folder, with the run's identity in the file `run` beside
-// them. Without a lease it only reads.
+// The checkpoints of one run folder; the run's identity is in its file `run`. Read-only without a
+// lease.
 class Store {
  public:
   explicit Store(std::filesystem::path run_dir);
-  // For the writer: also removes what crashed writers left behind. The lease must
-  // outlive the store.
+  // For the writer: also removes leftovers of crashed writers. The lease outlives the store.
   Store(std::filesystem::path run_dir, const Lease& lease)
       : Store(std::move(run_dir), &lease, {}) {}
-  // For the ranks of a team, of which the leader has the lease and the others null. Every
-  // rank makes each of the calls below that says so.
+  // For the ranks of a team: the leader passes the lease, the others null. Calls marked
+  // "collective" are made by every rank.
   Store(std::filesystem::path run_dir, const Lease* lease, Team team);
 
-  // All ranks: writes `snapshot` as checkpoints/step-NNNNNNNN. When it returns, the checkpoint
-  // is on disk, was read back and is named by `latest`. On failure nothing of it is
-  // left, the earlier checkpoints are as they were, and an EnvironmentError (disk,
-  // machine) or CheckpointError (what was read back differs) says why.
+  // Collective: writes `snapshot` as checkpoints/step-NNNNNNNN. On return the checkpoint is on
+  // disk, was read back and is named by `latest`. On failure nothing of it remains, earlier
+  // checkpoints are intact, and it throws EnvironmentError (disk, machine) or CheckpointError (read
+  // back differently).
   Committed commit(const Snapshot& snapshot);
 
-  // The same in parts, for a Saver, which does what takes long in processes of its own.
+  // The phases of commit(), for a Saver, which runs the long ones in other processes.
   struct Commit {
     std::int64_t step = 0;
-    std::filesystem::path path;                  // where the shards go
-    std::unique_ptr<PartialCheckpoint> partial;  // the leader's
+    std::filesystem::path path;                  // folder of the shards
+    std::unique_ptr<PartialCheckpoint> partial;  // on the leader
     double write_seconds = 0;
   };
-  // All ranks: finds room and makes the folder for the shards.
+  // Collective: checks the space and creates the folder for the shards.
   Commit begin(std::int64_t step, const Division& division);
-  // All ranks, with what each reports: what the leader makes the manifest of.
+  // Collective, with each rank's report: input of the leader's manifest.
   static std::vector<WrittenShard> written(Commit& commit, const std::vector<std::string>& reports);
-  // The leader: the manifest without its view.
+  // Leader only: the manifest without its view.
   Manifest assembled(const Snapshot& snapshot, const Division& division,
                      const std::vector<WrittenShard>& shards) const;
-  // All ranks, once it is published.
+  // Collective, after publish().
   Committed end(const Commit& commit, const Division& division);
 
-  // All ranks: fills `wanted` from the newest good checkpoint; nullopt when there is none at
-  // all. Damaged ones are skipped with their reason in `rejected`; when all are
-  // damaged it throws CheckpointError with the reasons. A checkpoint of another
-  // model is no damage: CheckpointError with every difference, at once.
+  // Collective: fills `wanted` from the newest valid checkpoint; nullopt if there are no
+  // checkpoints. Damaged ones are skipped, with the reason in `rejected`; throws CheckpointError
+  // with all reasons if all are damaged. A checkpoint of a different model is not damaged: throws
+  // MismatchError with all differences.
   std::optional<Loaded> load_newest(std::span<const Piece> wanted, Match match = Match::kAll);
-  // The same for one step, with no way back.
+  // Same for one step, without fallback.
   Loaded load_step(std::int64_t step, std::span<const Piece> wanted, Match match = Match::kAll);
 
-  // All ranks: of the newest checkpoint with a readable manifest; nullopt when there is none.
+  // Collective: lineage of the newest checkpoint with a readable manifest; nullopt if there is
+  // none.
   std::optional<Lineage> newest() const;
-  // What a commit, or a snapshot in memory, of `snapshot` would say of itself, but for files
-  // and tensors.
+  // The manifest of a commit or an in-memory snapshot of `snapshot`, without files and tensors.
   Manifest described(const Snapshot& snapshot) const;
-  // All ranks: the state was filled from `snapshot`, of this run, by others than this store.
+  // Collective: declares that the state was loaded from `snapshot`, of this run, by someone else.
   void go_on_from(const Manifest& snapshot);
 
-  // Newest first: by lineage, unreadable ones where their step puts them.
+  // Newest first by lineage; unreadable checkpoints are ordered by their step.
   std::vector<Summary> list() const;
 
-  // Removes the surplus, oldest first, and returns the steps removed. Counts only
-  // checkpoints whose every byte was verified; never removes one of those it counts.
+  // Removes surplus checkpoints, oldest first, and returns their steps. Only checkpoints whose
+  // every byte was verified count as kept, and those are never removed.
   std::vector<std::int64_t> prune(const Retention& retention);
-  // The steps known to be good, by this process and those that prune for it.
+  // Steps verified by this process, or by those that prune for it.
   const std::set<std::int64_t>& good() const { return good_; }
   void set_good(std::set<std::int64_t> steps) { good_ = std::move(steps); }
 
-  // Throws CheckpointError when the right to write here is gone.
+  // Throws CheckpointError if the lease is lost.
   void require_lease() const;
   bool holds_lease() const { return lease_ != nullptr && lease_->held(); }
   const Team& team() const { return team_; }
 
   const std::filesystem::path& run_dir() const { return run_dir_; }
   std::filesystem::path folder() const { return run_dir_ / "checkpoints"; }
-  // The identity all checkpoints of this folder share; empty for a reader of a folder
-  // without any.
+  // The run's identity, shared by all checkpoints of this folder; empty for a reader of an empty
+  // folder.
   const std::string& run() const { return run_; }
 
  private:
-  // `of_all`: what each rank wants, without memory.
+  // `of_all`: the wanted pieces of each rank, without memory.
   Loaded load(const std::filesystem::path& folder, std::span<const Piece> wanted,
               std::span<const std::vector<Piece>> of_all, Match match);
   void fill(const std::filesystem::path& from, const Manifest& manifest,
@@ -143,17 +142,16 @@ class Store {
   const Lease* lease_ = nullptr;
   Team team_;
   std::string run_;
-  std::optional<std::int64_t> parent_;  // loaded or committed last
+  std::optional<std::int64_t> parent_;  // last loaded or committed step
   std::int64_t sequence_ = 0;           // of the next commit
-  std::set<std::int64_t> good_;         // steps this process has verified byte by byte
+  std::set<std::int64_t> good_;         // steps that this process has verified byte by byte
 };
 
-// For commands that take RUN_OR_CHECKPOINT: the folder of one checkpoint is itself,
-// a run folder stands for its newest checkpoint with a readable manifest. Throws
-// CheckpointError when there is none.
+// For commands that take RUN_OR_CHECKPOINT: a checkpoint folder stands for itself, a run folder for
+// its newest checkpoint with a readable manifest. Throws CheckpointError if there is none.
 std::filesystem::path newest_checkpoint(const std::filesystem::path& run_or_checkpoint);
 
-// Fills `wanted` from a checkpoint, or from a run folder's newest good one.
+// Fills `wanted` from a checkpoint, or from the newest valid one of a run folder.
 Loaded load_from(const std::filesystem::path& run_or_checkpoint, std::span<const Piece> wanted,
                  Match match = Match::kSubset);
 

@@ -27,7 +27,7 @@ std::string rank_outcome(const Team::Work& work) {
   }
 }
 
-// The text of one rank's outcome, or its error thrown here.
+// The result of one rank's outcome; throws if it is an error.
 std::string result_of(const std::string& outcome, const std::string& who) {
   const json object = json::parse(outcome);
   if (object.contains("text")) return object["text"];

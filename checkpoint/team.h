@@ -10,14 +10,14 @@
 
 namespace trireme::checkpoint {
 
-// The ranks that write and read a run's checkpoints together; rank 0 leads: it alone
-// touches what there is one of (lease, manifest, names). All ranks make the same calls
-// in the same order. What fails on one fails on all, with the same words.
+// The ranks that write and read a run's checkpoints; rank 0 is the leader, which alone handles
+// shared objects (lease, manifest, names). All calls are collective and in the same order. An error
+// on one rank is thrown on all, with the same message.
 class Team {
  public:
-  Team();  // of one
-  // `ranks` outlives the team, and so does `world`, which they are all of, in its order: then
-  // those on one host read together.
+  Team();  // a team of one
+  // `ranks` outlives the team, and so does `world`, whose ranks they are, in order: with it the
+  // ranks of a host read together.
   explicit Team(Communicator& ranks, World* world = nullptr) : ranks_(&ranks), world_(world) {}
 
   int rank() const { return ranks_->rank(); }
@@ -25,13 +25,13 @@ class Team {
   bool leads() const { return rank() == 0; }
 
   using Work = std::function<std::string()>;
-  // Runs `work` everywhere; returns the texts by rank. When it throws an Error anywhere,
-  // throws that of the lowest rank everywhere, naming the rank.
+  // Runs `work` on all ranks; returns the results by rank. If it throws an Error on any rank, all
+  // ranks throw that of the lowest one, naming the rank.
   std::vector<std::string> together(const Work& work) const;
-  // The ranks of this one's host, each with `bytes` that all of them map; null where it is alone
-  // on its host, or they cannot.
+  // The ranks of this host with `bytes` of shared memory each; null if this rank is alone on its
+  // host or memory cannot be shared.
   std::unique_ptr<Neighbours> neighbours(std::size_t bytes) const;
-  // Runs `work` on the leader; everyone gets its text, or its Error.
+  // Runs `work` on the leader; all ranks get its result or its Error.
   std::string led(const Work& work) const;
 
  private:

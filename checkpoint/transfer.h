@@ -13,29 +13,29 @@ namespace trireme::checkpoint {
 using PiecesOf = std::map<std::string_view, std::vector<const Piece*>>;  // by tensor
 PiecesOf by_tensor(std::span<const Piece> pieces);
 
-// What goes from one stored rectangle into the pieces that have something of it. Those outlive it.
+// Copies from one stored box to the pieces that overlap it. The pieces outlive it.
 class Transfer {
  public:
   Transfer() = default;
   Transfer(const StoredTensor& tensor, const Rectangle& stored, const PiecesOf& wanted);
 
-  // Copies what belongs to the pieces of the rectangle's bytes that lie from `at` on.
+  // Copies from `bytes`, which are at offset `at` of the box, to the pieces.
   void take(std::uint64_t at, std::span<const std::byte> bytes) const;
-  // Which of its blocks (blocks.h; all of it where it has none) something is taken of.
+  // Which blocks of the box (blocks.h; a single one if it has none) contain wanted bytes.
   std::vector<bool> blocks_needed(const Rectangle& stored) const;
 
  private:
   struct Run {
-    std::uint64_t from;  // in the rectangle
-    std::size_t to;      // in the piece
+    std::uint64_t from;  // offset in the box
+    std::size_t to;      // offset in the piece
     std::size_t bytes;
     std::uint64_t end() const { return from + bytes; }
   };
   struct Part {
     std::byte* data;
-    std::vector<Run> runs;  // by ascending places
+    std::vector<Run> runs;  // ascending
   };
-  std::vector<Part> parts_;  // a piece each
+  std::vector<Part> parts_;  // one per piece
 };
 
 }  // namespace trireme::checkpoint

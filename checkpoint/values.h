@@ -17,7 +17,7 @@ void visit_as(std::span<const std::byte> bytes, Visit visit) {
   }
 }
 
-// Calls visit(value as double) for every element stored in `bytes`.
+// Calls visit(value as double) for every element of `bytes`.
 template <class Visit>
 void for_each_value(std::span<const std::byte> bytes, DType dtype, Visit visit) {
   switch (dtype) {

@@ -19,7 +19,7 @@ struct Part {
   const Rectangle* rectangle;
 };
 
-// What is wrong with one file, given the rectangles that lie in it.
+// Problems of one file, given the boxes it contains.
 std::vector<std::string> check_file(const fs::path& path, const StoredFile& file,
                                     const std::vector<Part>& parts) {
   std::vector<std::string> problems;
@@ -68,8 +68,8 @@ std::vector<std::vector<std::string>> check_shards(const fs::path& folder, const
   return problems;
 }
 
-// The tensors' own CRCs, which do not depend on the cut, from the rectangles, whose
-// CRCs are known to be right by now.
+// Verifies the CRCs of whole tensors, which are independent of the layout, from those of their
+// boxes, which were verified before.
 void check_tensors(const fs::path& folder, const Manifest& manifest,
                    std::vector<std::string>& problems) {
   ShardFiles files(folder, manifest);

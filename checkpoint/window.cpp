@@ -14,7 +14,7 @@ namespace trireme::checkpoint {
 
 File open_direct(const std::filesystem::path& path) {
   File file = File::open_read(path);
-  // Where direct reads are refused, the cache is dropped as far as possible.
+  // Without direct I/O, drop the page cache as far as possible.
   if (!set_direct(file, true)) ::posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_DONTNEED);
   return file;
 }
@@ -38,18 +38,19 @@ std::span<const std::byte> Window::at(std::uint64_t at, std::size_t n) {
   return {memory_ + (from - from_), n};
 }
 
-// Whole blocks around [from, to), as direct reads need them; the file may end in the last.
+// Reads whole blocks around [from, to), as direct I/O requires; the file may end inside the last
+// one.
 void Window::fill(std::uint64_t from, std::uint64_t to) {
   from_ = to_ = from / kBlock * kBlock;
   const std::uint64_t end = (to + kBlock - 1) / kBlock * kBlock;
   bool buffered = false;
   while (to_ < to) {
-    // After a short read the rest may begin inside a block; it is read again whole.
+    // After a short read, continue at the start of the incomplete block.
     const std::uint64_t place = to_ / kBlock * kBlock;
     const ssize_t got = ::pread(file_.descriptor(), memory_ + (place - from_), end - place,
                                 static_cast<off_t>(place));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && errno == EINVAL && !buffered) {  // bigger blocks than we know of
+    if (got < 0 && errno == EINVAL && !buffered) {  // the device has larger blocks
       buffered = set_direct(file_, false);
       if (buffered) continue;
     }

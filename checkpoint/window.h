@@ -9,14 +9,14 @@
 
 namespace trireme::checkpoint {
 
-// A run of bytes of a file.
+// A byte range of a file.
 struct Range {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
 };
 
-// A checkpoint's shards, each opened when it is first asked for, for direct reads
-// where the file system allows them: what is verified is then what the disk holds.
+// The shards of a checkpoint, opened on first use with direct I/O where supported, so that
+// verification sees what is on disk.
 class ShardFiles {
  public:
   ShardFiles(std::filesystem::path folder, const Manifest& manifest);
@@ -29,22 +29,21 @@ class ShardFiles {
   std::vector<std::optional<File>> files_;
 };
 
-// A file to be read through a Window.
+// Opens a file for reading through a Window.
 File open_direct(const std::filesystem::path& path);
 
-// Reads one range of a file, mostly by ascending places, through a buffer from
-// make_aligned_buffer that it has for itself meanwhile.
+// Reads a range of a file, mostly sequentially, through a buffer from make_aligned_buffer, which it
+// uses exclusively.
 class Window {
  public:
   Window(const File& file, Range range, const AlignedBuffer& buffer)
       : Window(file, range, buffer.get()) {}
-  // Through memory at a multiple of kBlock: of the range's bytes, but kWindow at most, and
-  // 2 * kBlock more.
+  // `memory` is aligned to kBlock; its size is that of the range, at most kWindow, plus 2 * kBlock.
   Window(const File& file, Range range, std::byte* memory)
       : file_(file), range_(range), memory_(memory) {}
 
-  // Bytes [at, at + n) of the range, n at most kWindow; valid until the next call.
-  // Throws EnvironmentError when they cannot be read.
+  // Bytes [at, at + n) of the range, n at most kWindow; valid until the next call. Throws
+  // EnvironmentError if they cannot be read.
   std::span<const std::byte> at(std::uint64_t at, std::size_t n);
 
  private:
@@ -53,7 +52,7 @@ class Window {
   const File& file_;
   Range range_;
   std::byte* memory_;
-  std::uint64_t from_ = 0;  // the file's bytes [from_, to_) are in the buffer
+  std::uint64_t from_ = 0;  // the buffer holds bytes [from_, to_) of the file
   std::uint64_t to_ = 0;
 };
 

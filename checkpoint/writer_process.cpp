@@ -18,7 +18,7 @@
 namespace trireme::checkpoint {
 namespace {
 
-// Less than training has of the cores, and enough to be done before the next save is due.
+// Yields the cores to training, but finishes before the next save is due.
 constexpr int kNiceness = 12;
 constexpr const char* kWriter = "the process that writes checkpoints";
 
@@ -96,7 +96,7 @@ void WriterProcess::end() {
   if (socket_ >= 0) ::close(socket_);
   socket_ = -1;
   if (process_ <= 0) return;
-  ::kill(process_, SIGKILL);  // its work ends with it
+  ::kill(process_, SIGKILL);  // ends its work too
   while (::waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
   }
   process_ = -1;
@@ -106,14 +106,14 @@ void WriterProcess::start(const std::string& request) {
   require(!busy_, kWriter, " is busy");
   answer_.clear();
   died_ = false;
-  // One that was killed since is noticed here, at the first attempt.
+  // A process killed since the last request is detected on the first attempt.
   for (int attempt = 0; attempt < 2; ++attempt) {
     if (socket_ < 0) launch();
     busy_ = send_text(socket_, request);
     if (busy_) return;
     end();
   }
-  throw EnvironmentError(say(kWriter, " does not take work"));
+  throw EnvironmentError(say(kWriter, " does not accept requests"));
 }
 
 bool WriterProcess::whole() const {
@@ -138,13 +138,13 @@ void WriterProcess::receive(bool wait) {
 }
 
 bool WriterProcess::done() {
-  require(busy_, kWriter, " has nothing to do");
+  require(busy_, kWriter, " has no pending request");
   receive(/*wait=*/false);
   return whole() || died_;
 }
 
 std::string WriterProcess::result() {
-  require(busy_, kWriter, " has nothing to do");
+  require(busy_, kWriter, " has no pending request");
   receive(/*wait=*/true);
   busy_ = false;
   if (died_) {

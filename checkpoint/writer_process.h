@@ -7,13 +7,13 @@
 
 namespace trireme::checkpoint {
 
-// A process that works for this one while this one goes on. It is forked early, while its
-// parent is small. Memory shared before it was made is shared with it. It dies with its
-// parent; whatever kills or breaks it, the one who asked is told, and the next request starts
-// another. One request at a time.
+// A helper process that serves requests while this process continues. It is forked early, while its
+// parent is small, and shares memory that was shared before the fork. It dies with its parent. If
+// it crashes or is killed, the pending request fails and the next request starts a new process. One
+// request at a time.
 class WriterProcess {
  public:
-  // Runs in the process; what in_child() says of children holds for it.
+  // Runs in the helper process; the restrictions of in_child() apply.
   using Serve = std::function<std::string(const std::string& request)>;
   explicit WriterProcess(Serve serve);
   ~WriterProcess();
@@ -22,9 +22,9 @@ class WriterProcess {
 
   void start(const std::string& request);
   bool busy() const { return busy_; }
-  // Whether result() would return at once.
+  // Whether result() would not block.
   bool done();
-  // What was returned or thrown; EnvironmentError when the process died over it.
+  // Result or exception of the request; throws EnvironmentError if the process died.
   std::string result();
 
   pid_t id() const { return process_; }
@@ -32,7 +32,7 @@ class WriterProcess {
  private:
   void launch();
   void end();
-  // Receives what has come; all of the answer if it may `wait`.
+  // Receives available data; the whole answer if it may `wait`.
   void receive(bool wait);
   bool whole() const;
 
@@ -41,7 +41,7 @@ class WriterProcess {
   int socket_ = -1;
   bool busy_ = false;
   bool died_ = false;
-  std::string answer_;  // as far as it has come: its length, then itself
+  std::string answer_;  // received so far: length, then contents
 };
 
 }  // namespace trireme::checkpoint

@@ -15,11 +15,11 @@ struct DocumentId {
 };
 
 struct DocumentList {
-  std::vector<DocumentId> documents;  // each once, in the order they are met
-  bool complete = true;               // false: there are more
+  std::vector<DocumentId> documents;  // without duplicates, in order of first appearance
+  bool complete = true;               // false: the list was truncated
 };
 
-// The documents, `most` at most, of the `count` samples that follow after `trained`.
+// At most `most` documents of the `count` samples that follow after `trained` trained samples.
 DocumentList batch_documents(const SampleSource& source, const LeftOut& left_out,
                              std::uint64_t trained, std::uint64_t count, std::size_t most);
 

@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint32_t kLongestExactPeriod = 1u << 16;
 constexpr std::uint32_t kRoundedPeriod = 1u << 20;
 
-// Weights scaled to add up to one.
+// Weights normalized to a sum of one.
 std::vector<double> scaled(std::span<const double> weights) {
   if (weights.empty()) throw ConfigError("data: there is no source to train on");
   if (weights.size() > std::numeric_limits<std::uint16_t>::max()) {
@@ -52,7 +52,7 @@ void Blend::choose_shares(std::span<const double> weights) {
   std::uint32_t period = 1;
   while (period <= kLongestExactPeriod && !fits(shares, period)) ++period;
   if (period > kLongestExactPeriod) period = kRoundedPeriod;
-  // Largest remainders, so that no share is off by more than one slot.
+  // Largest-remainder rounding, so that no share is off by more than one slot.
   std::vector<std::pair<double, std::size_t>> remainders;
   for (const double share : shares) {
     const double slots = std::max(1.0, share * period);
@@ -63,7 +63,8 @@ void Blend::choose_shares(std::span<const double> weights) {
   std::sort(remainders.begin(), remainders.end(), std::greater<>());
   std::uint64_t sum = std::accumulate(shares_.begin(), shares_.end(), std::uint64_t{0});
   for (std::size_t i = 0; sum < period; ++sum) ++shares_[remainders[i++ % shares_.size()].second];
-  // The least weights were rounded up to one; the largest feel it least.
+  // Small weights were rounded up to one: take the surplus from the largest, where it matters
+  // least.
   for (; sum > period; --sum) --*std::max_element(shares_.begin(), shares_.end());
   order_.resize(period);
 }
@@ -71,7 +72,7 @@ void Blend::choose_shares(std::span<const double> weights) {
 void Blend::arrange() {
   const std::uint64_t period = order_.size();
   const std::size_t sources = shares_.size();
-  using Timed = std::pair<std::uint64_t, std::size_t>;  // when, source
+  using Timed = std::pair<std::uint64_t, std::size_t>;  // deadline, source
   using Queue = std::priority_queue<Timed, std::vector<Timed>, std::greater<>>;
   Queue to_release;
   Queue by_deadline;

@@ -5,28 +5,28 @@
 
 namespace trireme::data {
 
-// Which source every sample comes from, as a pure function of the sample's number: of
-// the first n samples, source i gives n * share(i), rounded down or up, for every n.
+// Selects the source of every sample as a pure function of the sample's number: for every n, the
+// first n samples contain n * share(i) samples of source i, rounded down or up.
 //
-// Shares are whole numbers of a period of Q samples. Q is the smallest for which they match
-// the weights exactly, up to 2^16; weights that no such Q fits (1 : pi) are rounded to
-// multiples of 2^-20, and no source gets less than one. Inside the period the j-th
-// sample of source i must lie in [floor(j / share), ceil((j + 1) / share)), which is
-// what rounding down or up means, and the earliest deadline goes first: since the
-// shares add up to one, that meets every deadline (Baruah et al., "Proportionate
-// progress", 1996). The period is kept as a table, 2 bytes a sample.
+// Shares are integer multiples of 1 / Q, where Q is the period. Q is the smallest for which they
+// match the weights exactly, up to 2^16; weights without such a Q (1 : pi) are rounded to multiples
+// of 2^-20, with at least one sample per source. Within the period the j-th sample of source i must
+// be in [floor(j / share), ceil((j + 1) / share)), which is equivalent to rounding down or up, and
+// slots are assigned earliest deadline first: since the shares add up to one, this meets every
+// deadline (Baruah et al., "Proportionate progress", 1996). The period is stored as a table, 2
+// bytes per sample.
 class Blend {
  public:
-  // Positive, finite weights; ConfigError otherwise.
+  // Throws ConfigError unless all weights are positive and finite.
   explicit Blend(std::span<const double> weights);
 
   struct Pick {
     std::size_t source;
-    std::uint64_t index;  // among the samples of this source
+    std::uint64_t index;  // number of the sample within the source
   };
   Pick operator()(std::uint64_t sample) const;
 
-  // Of the samples [0, sample), how many came from each source.
+  // Number of samples of each source among the samples [0, sample).
   std::vector<std::uint64_t> counts(std::uint64_t sample) const;
 
   double share(std::size_t source) const;

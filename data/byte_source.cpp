@@ -33,7 +33,7 @@ class PlainSource : public ByteSource {
   std::uint64_t size_, offset_ = 0;
 };
 
-// What gzip and zstd share: compressed bytes come in chunks, members one after the other.
+// Common part of gzip and zstd: reads compressed chunks and handles concatenated members.
 class CompressedSource : public ByteSource {
  public:
   explicit CompressedSource(const std::filesystem::path& path) : plain_(path), path_(path) {}
@@ -49,7 +49,7 @@ class CompressedSource : public ByteSource {
       const std::size_t before = made;
       const std::size_t chunk_before = chunk_.size();
       made += decompress(chunk_, into.subspan(made), between_members_);
-      // A full output may leave more behind than the input shows.
+      // A full output buffer may hide more output.
       may_hold_more_ = made == into.size();
       const bool stuck = made == before && chunk_.size() == chunk_before;
       if (stuck && !between_members_) wrong("is cut off");
@@ -61,7 +61,8 @@ class CompressedSource : public ByteSource {
   }
 
  protected:
-  // Takes from the front of `from`, returns the bytes made; `ended`: a member has just ended.
+  // Consumes the front of `from` and returns the number of bytes produced; sets `ended` at the end
+  // of a member.
   virtual std::size_t decompress(std::span<char>& from, std::span<char> into, bool& ended) = 0;
   [[noreturn]] void wrong(const std::string& what) const {
     throw DataError(say(path_.string(), ": ", what, "; its compressed data cannot be read"));

@@ -8,14 +8,14 @@
 
 namespace trireme::data {
 
-// The bytes of an input file from its beginning, decompressed on the way. Throws DataError naming
-// the file when it is damaged or cut off.
+// The decompressed bytes of an input file, sequentially. Throws DataError naming the file if it is
+// damaged or truncated.
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  // Fills `into`, or less at the end; returns how much.
+  // Fills `into`, or less at the end of the file; returns the number of bytes.
   virtual std::size_t read(std::span<char> into) = 0;
-  virtual std::uint64_t file_bytes_read() const = 0;  // of the file as it lies on the disk
+  virtual std::uint64_t file_bytes_read() const = 0;  // compressed bytes
 };
 
 std::unique_ptr<ByteSource> open_source(const InputFile& file);

@@ -3,7 +3,7 @@
 
 namespace trireme::data {
 
-// Every byte is its own id; 256 ends a document.
+// Ids 0 to 255 are bytes; 256 is the end of a document.
 class ByteTokenizer : public Tokenizer {
  public:
   std::string name() const override { return "bytes"; }

@@ -56,7 +56,7 @@ void DatatroveShard::open() {
   const auto refuse = [&](const std::string& fault) {
     throw DataError(say(name(), ".index: ", fault, ": copy both files again"));
   };
-  if (index_.size() % kBound != 0) refuse(say("has ", index_.size(), " bytes, not 8 a document"));
+  if (index_.size() % kBound != 0) refuse(say("has ", index_.size(), " bytes, not 8 per document"));
   const std::size_t documents = index_.size() / kBound;
   std::uint64_t before = 0;
   for (std::size_t d = 0; d < documents; ++d) {
@@ -69,7 +69,7 @@ void DatatroveShard::open() {
   const bool wide = before == bytes / 4 && bytes % 4 == 0;
   if (!narrow && !wide) {
     refuse(say("ends at token ", before, ", and ", name(), " has ", bytes,
-               " bytes, which is neither 2 nor 4 a token"));
+               " bytes, which is neither 2 nor 4 per token"));
   }
   documents_ = static_cast<std::int64_t>(documents);
   set_tokens(stream_, stream_, narrow ? TokenType::kU16 : TokenType::kI32);

@@ -5,13 +5,13 @@
 
 namespace trireme::data {
 
-// A token file of datatrove, NAME.ds: ids of 2 or 4 bytes and nothing else. NAME.ds.index has
-// the end of every document, counted in tokens, as uint64; how wide ids are follows from the last.
-// A NAME.ds.loss, which says what to learn, is refused: it would be left out.
+// A token file of datatrove, NAME.ds: ids of 2 or 4 bytes, without a header. NAME.ds.index has the
+// end of every document in tokens, as uint64; the width of ids follows from the last one. A loss
+// mask in NAME.ds.loss is rejected, since it would be ignored.
 class DatatroveShard : public PackedTokens {
  public:
   explicit DatatroveShard(const std::filesystem::path& path);
-  // Over images in memory, which must outlive the shard; `name` stands in messages.
+  // Reads files in memory, which outlive the shard; `name` is used in messages.
   DatatroveShard(std::span<const std::byte> index, std::span<const std::byte> tokens,
                  const std::string& name);
 

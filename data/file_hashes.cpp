@@ -17,7 +17,7 @@
 namespace trireme::data {
 namespace {
 
-// Between two looks at the file: what was read may leave memory again.
+// Bytes per mapping, so that pages already read can be evicted.
 constexpr std::size_t kPiece = std::size_t{64} << 20;
 
 nlohmann::json sidecar_of(const std::filesystem::path& prefix) {

@@ -6,8 +6,8 @@
 
 namespace trireme::data {
 
-// All the sources that some lists name, as they first appear, and for each list where its own
-// are among them. A prefix that one list names several times is as many sources.
+// The distinct sources of several lists in order of first appearance, and the indices of each
+// list's sources among them. A prefix repeated in one list counts as several sources.
 struct Gathered {
   std::vector<SourceSpec> sources;
   std::vector<std::vector<std::size_t>> places;  // [lists]

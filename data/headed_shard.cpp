@@ -68,7 +68,7 @@ void HeadedShard::open_llmq() {
   if (version != 1 && version != 2) {
     refuse(name(), say("has version ", version, " of LLM.Q's format"), "1 and 2 can be read");
   }
-  if (bytes != 4) refuse(name(), say("has ", bytes, " bytes a token"), "LLM.Q's have 4");
+  if (bytes != 4) refuse(name(), say("has ", bytes, " bytes per token"), "LLM.Q's have 4");
   if (version == 2 && number(image_, 6) != 0) {
     refuse(name(), "has a loss mask, which is not supported",
            "write it without the mask to train on all tokens");

@@ -5,16 +5,16 @@
 
 namespace trireme::data {
 
-// A token file of llm.c or LLM.Q: a header of 1024 bytes, then the tokens. Neither format knows
-// documents, so that all its tokens are one. Which of the two it is, the file's first bytes say:
+// A token file of llm.c or LLM.Q: a header of 1024 bytes, then the tokens. Neither format has
+// document boundaries, so the file is one document. The first bytes identify the format:
 //   llm.c  int32 magic 20240520, version 1, number of tokens; uint16 ids
 //          int32 magic 20240801, version 7, number of tokens; uint32 ids (Llama 3)
-//   LLM.Q  "BIN.TOK\n", int32 version (1 or 2), bytes a token (4), number of tokens, vocabulary,
-//          whether a loss mask follows the tokens (refused: it would be left out); int32 ids
+//   LLM.Q  "BIN.TOK\n", int32 version (1 or 2), bytes per token (4), number of tokens, vocabulary,
+//          whether a loss mask follows the tokens (rejected: it would be ignored); int32 ids
 class HeadedShard : public PackedTokens {
  public:
   explicit HeadedShard(const std::filesystem::path& path);
-  // Over an image in memory, which must outlive the shard; `name` stands in messages.
+  // Reads a file in memory, which outlives the shard; `name` is used in messages.
   HeadedShard(std::span<const std::byte> image, const std::string& name);
 
   const char* format() const override { return format_; }

@@ -4,7 +4,7 @@
 
 namespace trireme::data {
 
-// Sixteen lower-case digits.
+// Sixteen lowercase digits.
 inline std::string hex(std::uint64_t value) {
   std::string text(16, '0');
   for (auto digit = text.rbegin(); digit != text.rend(); ++digit, value >>= 4) {

@@ -75,12 +75,12 @@ void IndexedDataset::check_header() {
   const auto sequences = load<std::uint64_t>(index_.data() + 18);
   const auto bounds = load<std::uint64_t>(index_.data() + 26);
   const std::uint64_t room = index_.size() - kIndexHeaderBytes;
-  // Dividing instead of multiplying: a forged count must not overflow its way in.
+  // Division instead of multiplication, so that forged counts cannot overflow.
   const bool fits = sequences <= room / 12 && bounds <= (room - 12 * sequences) / 8;
   if (!fits) {
     refuse(file,
            say("is cut off: ", index_.size(), " bytes cannot hold the ", sequences,
-               " sequences and ", bounds, " document bounds that its header says"),
+               " sequences and ", bounds, " document bounds in its header"),
            kTokenizeAgain);
   }
   const std::uint64_t left = room - 12 * sequences - 8 * bounds;

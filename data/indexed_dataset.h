@@ -10,18 +10,18 @@
 
 namespace trireme::data {
 
-// PREFIX.idx, PREFIX.bin, PREFIX.json: the prefix may itself hold dots.
+// PREFIX.idx, PREFIX.bin, PREFIX.json: the prefix may contain dots.
 std::filesystem::path index_path(const std::filesystem::path& prefix);
 std::filesystem::path tokens_path(const std::filesystem::path& prefix);
 std::filesystem::path sidecar_path(const std::filesystem::path& prefix);
 
-// A Megatron-LM indexed dataset, read where it lies: both files are mapped and nothing is
-// copied, so memory does not grow with the data.
+// A Megatron-LM indexed dataset. Both files are memory-mapped without copies, so memory use does
+// not depend on their size.
 class IndexedDataset : public PackedTokens {
  public:
   explicit IndexedDataset(const std::filesystem::path& prefix);
 
-  // Over images in memory, which must outlive the dataset; `name` stands in messages.
+  // Reads files in memory, which outlive the dataset; `name` is used in messages.
   IndexedDataset(std::span<const std::byte> index, std::span<const std::byte> tokens,
                  const std::string& name);
 
@@ -42,9 +42,9 @@ class IndexedDataset : public PackedTokens {
   MappedFile index_file_, token_file_;
   std::span<const std::byte> index_, stream_;
   std::int64_t sequences_ = 0, documents_ = 0;
-  const std::byte* lengths_ = nullptr;       // [sequences] int32; unaligned, like all below
-  const std::byte* pointers_ = nullptr;      // [sequences] int64, bytes
-  const std::byte* documents_at_ = nullptr;  // [documents + 1] int64, sequences
+  const std::byte* lengths_ = nullptr;       // [sequences] int32; unaligned, as are those below
+  const std::byte* pointers_ = nullptr;      // [sequences] int64, byte offsets
+  const std::byte* documents_at_ = nullptr;  // [documents + 1] int64, sequence indices
 };
 
 }  // namespace trireme::data

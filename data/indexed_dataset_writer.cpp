@@ -19,20 +19,20 @@ namespace trireme::data {
 namespace {
 
 constexpr std::size_t kBufferBytes = 4u << 20;
-// A sequence's length is an int32 in the file; longer documents go on in another.
+// Sequence lengths are int32 in the file; longer documents are split into several sequences.
 constexpr std::int64_t kLongestSequence = std::numeric_limits<std::int32_t>::max();
 
 std::filesystem::path temporary_beside(const std::filesystem::path& path) {
   return path.string() + ".partial";
 }
 
-// Opened for appending, and locked: two writers of one file would mix their tokens.
+// Opened for appending and locked: two writers of one file would interleave their tokens.
 File take_for_appending(const std::filesystem::path& path) {
   File file = File::open_append(path);
   if (::flock(file.descriptor(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     throw EnvironmentError(say(path.string(), ": another process is writing it"));
   }
-  // Whoever held the lock may have renamed the file since it was opened.
+  // The holder of the lock may have renamed the file after it was opened.
   struct stat ours {};
   struct stat named {};
   if (::fstat(file.descriptor(), &ours) != 0 || ::stat(path.c_str(), &named) != 0 ||
@@ -55,7 +55,7 @@ void rename_or_throw(const std::filesystem::path& from, const std::filesystem::p
       say("cannot rename ", from.string(), " to ", to.string(), ": ", std::strerror(errno)));
 }
 
-// Collects small values into large writes.
+// Buffers small values into large writes.
 class Spool {
  public:
   explicit Spool(File& file) : file_(file) { buffer_.reserve(kBufferBytes); }
@@ -226,7 +226,7 @@ void IndexedDatasetWriter::finish() {
   write_index(file);
   file.sync();
   file.close();
-  // Between the renames an older index would describe the newer tokens.
+  // Between the renames the old index would describe the new tokens.
   ::unlink(index.c_str());
   ::unlink(sidecar_path(prefix_).c_str());
   rename_or_throw(temporary_, tokens_path(prefix_));

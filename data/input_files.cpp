@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kDeepestList = 8;  // @a naming @a would go on for ever
+constexpr int kDeepestList = 8;  // @a may refer to @a
 
 InputFile::Compression compression_of(const fs::path& path, std::uint64_t bytes) {
   std::string start(std::min<std::uint64_t>(bytes, 4), '\0');
@@ -105,7 +105,7 @@ void add_list(const std::string& path, int depth, Found& into) {
   try {
     text = read_text(path);
   } catch (const EnvironmentError& error) {
-    throw DataError(say("@", path, ": ", error.what(), "; give a file with one path a line"));
+    throw DataError(say("@", path, ": ", error.what(), "; give a file with one path per line"));
   }
   const std::size_t before = seen(into);
   std::istringstream lines(text);

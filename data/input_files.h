@@ -9,14 +9,14 @@ namespace trireme::data {
 struct InputFile {
   std::filesystem::path path;
   enum class Compression { kNone, kGzip, kZstd };
-  std::uint64_t bytes = 0;                       // as it lies on the disk
-  bool json_lines = false;                       // else a text, which is one document
-  Compression compression = Compression::kNone;  // by its first bytes
-  std::string kind{};                            // its extension inside .gz and .zst, for lists
-  bool is_pure_utf8 = true;                      // as far as samples show
+  std::uint64_t bytes = 0;                       // size on disk
+  bool json_lines = false;                       // otherwise text, one document per file
+  Compression compression = Compression::kNone;  // detected by magic number
+  std::string kind{};                            // file extension inside .gz and .zst, for display
+  bool is_pure_utf8 = true;                      // in the samples that were read
 };
 
-// What to do with files that judge_input does not know as text or JSON lines.
+// How to treat files that judge_input recognizes as neither text nor JSON lines.
 struct InputRules {
   enum class Others { kRefuse, kAsText, kAsJsonLines, kSkip };
   Others others = Others::kRefuse;
@@ -27,10 +27,10 @@ struct Inputs {
   std::vector<std::filesystem::path> skipped;
 };
 
-// The files that the words of a command line mean, in the order of the words: a
-// file; a folder (all its files, recursively, sorted by path; names that begin with a dot
-// are left out); @LIST (one such word a line, empty lines left out). Throws DataError for
-// what does not exist, an empty list or folder, and others where the rules refuse them.
+// Expands command-line arguments to files, in order: a file; a folder (all files, recursively,
+// sorted by path, except names that begin with a dot); @LIST (one argument per line; empty lines
+// are ignored). Throws DataError for missing files, empty lists and folders, and for unrecognized
+// files if `rules` rejects them.
 Inputs find_inputs(const std::vector<std::string>& words, const InputRules& rules = {});
 
 }  // namespace trireme::data

@@ -16,9 +16,9 @@ namespace trireme::data {
 namespace {
 
 constexpr std::size_t kSampleBytes = 64u << 10;
-constexpr std::uint64_t kSamples = 4;  // over a file, its beginning and end among them
+constexpr std::uint64_t kSamples = 4;  // evenly over the file, including its beginning and end
 constexpr double kMostInvalid =
-    0.1;  // Latin-1 of western Europe stays below, other encodings do not
+    0.1;  // Latin-1 text of Western Europe is below this, other encodings are not
 
 constexpr std::array<std::string_view, 8> kTextExtensions{".txt", ".text", ".md",  ".markdown",
                                                           ".rst", ".tex",  ".raw", ".tokens"};
@@ -35,7 +35,7 @@ constexpr std::string_view kTable =
 constexpr std::string_view kArchive = "is an archive; unpack it and give the folder";
 
 struct Known {
-  std::string_view text;  // an extension, or what a file begins with
+  std::string_view text;  // an extension, or a magic number
   std::string_view fault;
 };
 constexpr std::array kExtensions{Known{".parquet", kParquet}, Known{".arrow", kArrow},
@@ -54,7 +54,7 @@ bool is_text_name(const std::string& name) {
   if (std::find(kTextExtensions.begin(), kTextExtensions.end(), name) != kTextExtensions.end()) {
     return true;
   }
-  // part.00001 is the first part of a text that was split
+  // part.00001 is the first part of a split text.
   return std::all_of(name.begin(), name.end(),
                      [](unsigned char c) { return c == '.' || std::isdigit(c) != 0; });
 }
@@ -88,7 +88,7 @@ std::vector<std::string> samples_of(const InputFile& file) {
   return samples;
 }
 
-// Bytes that belong to no character, but for one that the sample's edges cut.
+// Invalid bytes, except for characters cut off at the sample's ends.
 std::size_t invalid_bytes(std::string_view sample) {
   constexpr std::size_t kCut = 3;
   std::size_t invalid = 0, at = 0;
@@ -108,7 +108,7 @@ std::string_view without_mark(std::string_view text) {
   return text;
 }
 
-// Whether the first line is a JSON object; one that is longer than the sample may be.
+// Whether the first line is a JSON object, or is longer than the sample and may be one.
 bool begins_with_object(std::string_view text) {
   if (text.empty() || text.front() != '{') return false;
   const std::size_t end = text.find('\n');
@@ -116,7 +116,7 @@ bool begins_with_object(std::string_view text) {
   return nlohmann::json::accept(text.substr(0, end));
 }
 
-// A text may begin with a bracket, so only objects in it count.
+// A text may begin with a bracket, so only arrays of objects count.
 bool begins_with_array(std::string_view text, bool of_objects) {
   if (text.empty() || text.front() != '[') return false;
   return !of_objects || without_mark(text.substr(1)).starts_with('{');

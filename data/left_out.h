@@ -10,23 +10,22 @@ struct SampleRange {
   bool operator==(const SampleRange&) const = default;
 };
 
-// The samples that training passes over: known to be bad, or found to be. With them the
-// place of a run in its data is the number of samples it has trained on, as if those left
-// out had never been in the order.
+// The samples that training skips. The position of a run in its data is the number of samples it
+// has trained on, as if skipped samples were not in the order.
 class LeftOut {
  public:
   LeftOut() = default;
   explicit LeftOut(const std::vector<SampleRange>& ranges);
 
   void add(SampleRange range);
-  // The sample that follows once `trained` samples have been trained on.
+  // The next sample after `trained` trained samples.
   std::uint64_t sample(std::uint64_t trained) const;
-  // Those of them in [0, sample).
+  // The skipped samples in [0, sample).
   LeftOut before(std::uint64_t sample) const;
-  // Those of them in `range`.
+  // The skipped samples in `range`.
   LeftOut inside(SampleRange range) const;
   std::uint64_t count() const;
-  // Ascending, none touching the next.
+  // Ascending and not adjacent.
   const std::vector<SampleRange>& ranges() const { return ranges_; }
 
   bool operator==(const LeftOut&) const = default;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kSurplus = 0.005;  // Megatron-LM's default mid_level_dataset_surplus
 
-// In the order of numpy.sum, on which the last bits depend.
+// Adds in the order of numpy.sum, for identical bits.
 double numpy_sum(std::span<const double> values) {
   const std::size_t n = values.size();
   if (n < 8) {
@@ -54,7 +54,7 @@ MegatronBlend::MegatronBlend(std::span<const double> weights, std::uint64_t samp
     size += static_cast<std::uint64_t>(target);
     built_.push_back(static_cast<std::uint64_t>(std::ceil(target * (1 + kSurplus))));
   }
-  const std::vector<double> shares = normalized(once);  // as its BlendedDataset does again
+  const std::vector<double> shares = normalized(once);  // BlendedDataset normalizes twice
   of_lap_.assign(shares.size(), 0);
   source_.reserve(size);
   index_.reserve(size);
@@ -84,7 +84,7 @@ std::vector<std::uint64_t> MegatronBlend::counts(std::uint64_t sample) const {
   return counts;
 }
 
-// A dataset's last sample before the slot says how many there were.
+// A dataset's last sample before the slot gives the number of its samples.
 std::vector<std::uint64_t> MegatronBlend::counts_within(std::uint64_t slot) const {
   std::vector<std::uint64_t> counts(of_lap_.size(), 0);
   std::size_t unknown = counts.size();

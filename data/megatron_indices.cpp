@@ -10,8 +10,8 @@
 namespace trireme::data {
 namespace {
 
-// Below this share of an epoch the last one is shuffled by itself, so that what it lacks
-// is not spread over all the others.
+// Below this fraction of an epoch, the last epoch is shuffled separately, so that its missing
+// samples are not spread over the others.
 constexpr double kWholeEnough = 0.80;
 
 }  // namespace
@@ -31,7 +31,7 @@ MegatronIndices::MegatronIndices(const MegatronPart& part, std::int64_t seq_len,
                           " documents and epochs; this version counts both up to ", kMost,
                           ": give a smaller data.order_samples, or use data.order = \"trireme\""));
   }
-  // Samples that end before the last epoch does begin.
+  // Samples that end before the last epoch begins.
   const std::uint64_t sans_last = epochs_ == 1 ? 0 : ((epochs_ - 1) * tokens - 1) / length;
   const std::uint64_t of_epoch = (tokens - 1) / length;
   const auto whole_enough =
@@ -59,7 +59,7 @@ MegatronIndices::MegatronIndices(const MegatronPart& part, std::int64_t seq_len,
   random.shuffle(rows.subspan(first_rows));
 }
 
-// Each sample begins at the last token of the one before.
+// Each sample begins with the last token of the previous one.
 void MegatronIndices::lay_out(const MegatronPart& part, std::int64_t seq_len) {
   const auto size_at = [&](std::int32_t at) -> std::int64_t { return part.sizes[documents_[at]]; };
   std::int32_t at = 0;

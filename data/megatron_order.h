@@ -9,16 +9,15 @@
 
 namespace trireme::data {
 
-// The order in which Megatron-LM trains on the same datasets, with the same seed, sequence length
-// and number of samples, to go on with one of its runs or to compare with it. As there, one
-// dataset alone is not blended. It is built at the start, in every process by itself: for a
-// million samples of a thousand tokens in about 0.2 s and 16 MB. Samples after its end take the
-// order up again from its beginning.
+// The training order of Megatron-LM for the same datasets, seed, sequence length and number of
+// samples, to continue or to reproduce one of its runs. As there, a single dataset is not blended.
+// Built at startup by every process: about 0.2 s and 16 MB for a million samples of a thousand
+// tokens. After its end the order repeats.
 class MegatronOrder : public SampleOrder {
  public:
   struct Source {
     const TokenStream* stream = nullptr;  // outlives the order
-    std::int64_t first = 0, last = 0;     // sequences of it, [first, last)
+    std::int64_t first = 0, last = 0;     // sequence range [first, last)
     double weight = 1;
   };
   struct How {

@@ -6,21 +6,20 @@
 
 namespace trireme::data {
 
-// Which source every sample comes from where the blend changes on the way, as a pure function
-// of the sample's number. A source goes on with the sample after its last, whatever the blends
-// before took from it.
+// Selects the source of every sample, as a pure function of its number, when the blend changes
+// during training. A source continues after its last sample, independent of earlier blends.
 class Mixture {
  public:
   struct Stage {
-    std::uint64_t first = 0;           // sample
-    std::vector<std::size_t> sources;  // of all of them, those that the blend takes from
-    std::vector<double> weights;       // [sources]
+    std::uint64_t first = 0;           // first sample
+    std::vector<std::size_t> sources;  // indices of the sources it uses
+    std::vector<double> weights;       // by entry of `sources`
   };
-  // The first begins with sample 0, each after the one before.
+  // The first stage begins at sample 0; stages are in ascending order.
   Mixture(std::size_t sources, const std::vector<Stage>& stages);
 
   Blend::Pick operator()(std::uint64_t sample) const;
-  // Of the samples [0, sample), how many came from each source.
+  // Number of samples of each source among the samples [0, sample).
   std::vector<std::uint64_t> counts(std::uint64_t sample) const;
 
  private:
@@ -28,7 +27,7 @@ class Mixture {
     std::uint64_t first;
     std::vector<std::size_t> sources;
     Blend blend;
-    std::vector<std::uint64_t> before;  // [all sources], taken by the parts before
+    std::vector<std::uint64_t> before;  // [all sources], samples of earlier parts
   };
   const Part& part_of(std::uint64_t sample) const;
   static std::vector<std::uint64_t> counts(const Part& part, std::uint64_t sample);

@@ -8,8 +8,8 @@
 
 namespace trireme::data {
 
-// numpy.random.RandomState(seed), as far as its shuffle goes: the Mersenne Twister 19937, whose
-// seeding by one number the C++ library shares, and draws below a bound by masking and rejecting.
+// The part of numpy.random.RandomState(seed) that shuffle needs: MT19937, which the C++ library
+// seeds identically, and bounded integers by masked rejection.
 class NumpyRandom {
  public:
   explicit NumpyRandom(std::uint32_t seed) : twister_(seed) {}
@@ -24,7 +24,7 @@ class NumpyRandom {
     return value;
   }
 
-  // Up to 2^32 values.
+  // At most 2^32 values.
   template <class T>
   void shuffle(std::span<T> values) {
     for (std::size_t i = values.size(); i-- > 1;) {

@@ -6,12 +6,12 @@
 
 namespace trireme::data {
 
-// The dataset at `path`, in the format that its files say themselves:
-//   PREFIX           of PREFIX.bin and PREFIX.idx  Megatron-LM's indexed dataset
-//   FILE.ds          beside FILE.ds.index          datatrove's
-//   FILE             any other                     llm.c's or LLM.Q's, see headed_shard.h
-//   FOLDER/NAME*.bin with a * in the name: all those shards, in the order of their names, as one
-// Throws DataError saying what is wrong and the fix.
+// Opens the dataset at `path`; the format is detected from the files:
+//   PREFIX           of PREFIX.bin and PREFIX.idx  Megatron-LM indexed dataset
+//   FILE.ds          with FILE.ds.index            datatrove
+//   FILE             any other                     llm.c or LLM.Q, see headed_shard.h
+//   FOLDER/NAME*.bin with a * in the name: all matching shards, sorted by name, as one dataset
+// Throws DataError with the problem and its fix.
 std::unique_ptr<TokenStream> open_tokens(const std::filesystem::path& path);
 
 }  // namespace trireme::data

@@ -53,7 +53,7 @@ std::optional<std::int64_t> PackedTokens::find_outside(std::int64_t vocab_size, 
           tokens());
   return with_token_type(type_, [&](auto zero) -> std::optional<std::int64_t> {
     using T = decltype(zero);
-    // As unsigned numbers, negative ids are the largest: one maximum finds both.
+    // As unsigned integers negative ids are the largest, so one maximum detects both.
     using U = std::make_unsigned_t<T>;
     constexpr std::int64_t kBlock = 1 << 14;
     const auto limit = static_cast<std::uint64_t>(std::max<std::int64_t>(vocab_size, 0));

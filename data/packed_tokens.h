@@ -8,8 +8,8 @@
 
 namespace trireme::data {
 
-// A stream whose tokens lie end to end in memory, in one integer type; unaligned. What of their
-// places is left to know, which is where documents begin, each format says.
+// A stream whose tokens are contiguous in memory, in one integer type, possibly unaligned.
+// Subclasses provide the document boundaries.
 class PackedTokens : public TokenStream {
  public:
   TokenType type() const final { return type_; }
@@ -24,8 +24,8 @@ class PackedTokens : public TokenStream {
 
  protected:
   using TokenStream::TokenStream;
-  // `file` holds all the bytes of the tokens' file, `packed` those of the tokens among them; both
-  // outlive the stream. Throws DataError when they are no whole number of tokens.
+  // `file` is the content of the token file, `packed` its part with the tokens; both outlive the
+  // stream. Throws DataError if the size is not a multiple of a token.
   void set_tokens(std::span<const std::byte> file, std::span<const std::byte> packed,
                   TokenType type);
 
@@ -37,10 +37,10 @@ class PackedTokens : public TokenStream {
 // Throws DataError: "FILE: FAULT: FIX".
 [[noreturn]] void refuse(const std::string& file, const std::string& fault, const std::string& fix);
 
-// Throws DataError where the file is missing, saying what may be given, or cannot be mapped.
+// Throws DataError if the file is missing, naming the supported formats, or cannot be mapped.
 MappedFile map_tokens(const std::filesystem::path& path);
 
-// XXH3 of the sizes of all parts, and of blocks sampled over each.
+// XXH3 of the sizes of all parts, and of blocks sampled from each.
 std::uint64_t hash_of_samples(std::initializer_list<std::span<const std::byte>> parts);
 
 }  // namespace trireme::data

@@ -4,9 +4,9 @@
 
 namespace trireme::data {
 
-// What a sample of the training order was as it was trained on: XXH3 of its token ids and
-// targets, keyed by its number. Sums modulo 2^64 say what a batch was, whoever had which of
-// its samples.
+// Fingerprint of a training sample: XXH3 of its token ids and targets, keyed by its number. The
+// fingerprint of a batch is the sum modulo 2^64, independent of how its samples are distributed
+// over ranks.
 std::uint64_t sample_hash(std::uint64_t sample, std::span<const std::int32_t> ids,
                           std::span<const std::int32_t> targets);
 

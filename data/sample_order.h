@@ -5,29 +5,29 @@
 
 namespace trireme::data {
 
-// Where a sample comes from. `index` counts the samples of this source alone.
+// Origin of a sample. `index` is the sample's number within its source.
 struct Origin {
   std::size_t source;
   std::uint64_t index;
   std::uint64_t epoch;
-  std::uint64_t window;  // of those that one epoch visits, each once
+  std::uint64_t window;  // among those of one epoch, each visited once
 };
 
-// Tokens that lie together in a source's stream.
+// A contiguous range of tokens of a source's stream.
 struct TokenRun {
   std::int64_t first = 0, count = 0;
 };
 
-// What the samples of a training order are: pure functions, safe to call from any thread.
+// A training order: pure functions, thread-safe.
 class SampleOrder {
  public:
   virtual ~SampleOrder() = default;
   virtual Origin origin(std::uint64_t sample) const = 0;
-  // The seq_len + 1 tokens of a sample; where one run ends and another begins, so does a document.
+  // The seq_len + 1 tokens of a sample; a document ends at the end of each range but the last.
   virtual std::vector<TokenRun> runs(const Origin& from) const = 0;
-  // How many of the samples [0, sample) came from each source.
+  // Number of samples of each source among the samples [0, sample).
   virtual std::vector<std::uint64_t> consumed(std::uint64_t sample) const = 0;
-  // Windows that one epoch of a source visits.
+  // Windows in one epoch of a source.
   virtual std::uint64_t windows(std::size_t source) const = 0;
 };
 

@@ -7,7 +7,7 @@
 namespace trireme::data {
 namespace {
 
-// Bytes at the front that the library would not give back: U+2581 or no UTF-8.
+// Leading bytes that the library would not reproduce: U+2581 or invalid UTF-8.
 std::size_t foreign_size(std::string_view text) {
   if (text.substr(0, kSpaceMark.size()) == kSpaceMark) return kSpaceMark.size();
   return !text.empty() && character_size(text) == 0 ? 1 : 0;
@@ -22,8 +22,8 @@ void SentencePieceEncoder::encode(std::string_view text, bool continues,
     std::size_t end = begin + 1;
     while (end < text.size() && !tokenizer_.may_cut(text[end - 1], text[end])) ++end;
     std::string_view word = text.substr(begin, end - begin);
-    // The library puts a space before each word it gets; inside a text the word's own
-    // first space is that one.
+    // The library adds a space before each word it gets; within a text this replaces the word's own
+    // first space.
     if (prefixed && (begin > 0 || continues)) word.remove_prefix(1);
     if (word.empty()) {
       ids.push_back(tokenizer_.space_);
@@ -66,7 +66,7 @@ void SentencePieceEncoder::encode_new(std::string_view word, std::vector<std::in
 void SentencePieceEncoder::encode_run(std::string_view run, std::vector<std::int32_t>& ids) const {
   if (run.empty()) return;
   const std::vector<int> pieces = tokenizer_.library_encode(run);
-  // A promise kept for every text, whatever a model's normalizer hides.
+  // Verified for every text, whatever a model's normalizer does.
   if (tokenizer_.spell(pieces) == run) {
     ids.insert(ids.end(), pieces.begin(), pieces.end());
   } else {

@@ -8,7 +8,7 @@
 
 namespace trireme::data {
 
-// Cuts a text into words and remembers the ids of the words it has seen, up to a bound.
+// Splits a text into words and caches the ids of a bounded number of words.
 class SentencePieceEncoder : public Encoder {
  public:
   explicit SentencePieceEncoder(const SentencePieceTokenizer& tokenizer) : tokenizer_(tokenizer) {}

@@ -15,7 +15,7 @@
 namespace trireme::data {
 namespace {
 
-// What normalizers and vocabularies are known to change: runs, edges and kinds of white
+// Text that normalizers and vocabularies are known to change: repeated, leading and special white
 // space, ligatures, fractions, full-width forms, combining marks, rare characters.
 constexpr std::string_view kTrial{
     " x  y \t z \n\n w\r\n \xEF\xAC\x81 \xC2\xBD \xEF\xBC\xA1 e\xCC\x81 \xC2\xA0\xE3\x80\x80"
@@ -41,7 +41,7 @@ int byte_of(const std::string& piece) {
   return value < 256 ? static_cast<int>(value) : -1;
 }
 
-// Whether some piece holds `second` right after something else.
+// Whether a piece contains `second` right after another character.
 bool any_enters(const std::vector<std::string>& texts, char second) {
   return std::any_of(texts.begin(), texts.end(), [&](const std::string& text) {
     for (std::size_t i = 1; i < text.size(); ++i) {
@@ -86,7 +86,7 @@ std::vector<SentencePieceTokenizer::Piece> SentencePieceTokenizer::pieces() cons
   return all;
 }
 
-// The scores of BPE's pieces, which are ranks, are whole numbers.
+// The scores of BPE pieces are ranks, so they are integers.
 bool SentencePieceTokenizer::is_bpe() const {
   for (int id = 0; id < library_->GetPieceSize(); ++id) {
     const float score = library_->GetScore(id);
@@ -110,7 +110,7 @@ void SentencePieceTokenizer::read_pieces() {
     const std::string& piece = library_->IdToPiece(id);
     if (library_->IsControl(id)) continue;
     if (library_->IsUnknown(id)) {
-      texts_[id] = " \xE2\x81\x87 ";  // as the library decodes it
+      texts_[id] = " \xE2\x81\x87 ";  // as decoded by the library
     } else if (const int byte = library_->IsByte(id) ? byte_of(piece) : -1; byte >= 0) {
       texts_[id] = std::string(1, static_cast<char>(byte));
       bytes_[byte] = id;
@@ -133,16 +133,16 @@ SentencePieceTokenizer::Kind SentencePieceTokenizer::find_kind() {
 
 void SentencePieceTokenizer::find_cuts() {
   if (kind_ == Kind::kChanging) return;
-  // BPE scores are minus the rank of the merge; a unigram's are logarithms.
+  // BPE scores are the negated merge rank; unigram scores are logarithms.
   bool merges = true;
   for (int id = 0; id < library_->GetPieceSize(); ++id) {
     const float score = library_->GetScore(id);
     merges = merges && score == std::floor(score);
   }
   std::vector<std::string> pieces = texts_;
-  if (library_->unk_id() >= 0) pieces[library_->unk_id()].clear();  // no text becomes it
+  if (library_->unk_id() >= 0) pieces[library_->unk_id()].clear();  // never produced by text
   cuts_before_spaces_ = merges && !any_enters(pieces, ' ');
-  if (kind_ == Kind::kPrefixed) return;  // the library would put its space after a newline
+  if (kind_ == Kind::kPrefixed) return;  // the library would insert its space after a newline
   cuts_before_newlines_ = merges && !any_enters(pieces, '\n');
   cuts_after_newlines_ = !any_leaves(pieces, '\n');
 }

@@ -12,23 +12,23 @@ class SentencePieceProcessor;
 
 namespace trireme::data {
 
-inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581, which stands for a space
+inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581, which represents a space
 
-// A SentencePiece .model, through libsentencepiece.
+// A SentencePiece .model, by libsentencepiece.
 //
-// Text is encoded word by word, with a cache of words, because the library is slow on
-// long texts. That is exact for BPE: a merge only makes pieces of the vocabulary, so where no
-// piece holds a space after something else, none can reach across that place, and the words
-// on both sides evolve as if alone; likewise at the edges of runs of newlines. Which
-// places are safe is read from the vocabulary. Other models (unigram) are cut at the
-// edges of newlines only, and models that change the text are never cut.
+// Text is encoded word by word with a word cache, because the library is slow on long texts. This
+// is exact for BPE: merges only produce pieces of the vocabulary, so if no piece contains a space
+// after another character, no merge crosses that position and the words on both sides are
+// independent; likewise at the ends of ranges of newlines. The safe positions are derived from the
+// vocabulary. Other models (unigram) are split at newlines only, and models that change the text
+// are never split.
 //
-// A model with byte fallback, no normalization and no prefix of its own gives back every
-// text: the two things the library itself would change, bytes that are not UTF-8 and
-// the character U+2581 (its own mark for a space), are spelled in bytes.
+// A model with byte fallback and without normalization or prefix is lossless: the two things that
+// the library itself would change, invalid UTF-8 and the character U+2581 (its representation of a
+// space), are encoded as bytes.
 class SentencePieceTokenizer : public Tokenizer {
  public:
-  // `content` of the file at `path`. Throws DataError when it is no model.
+  // `content` is that of the file at `path`. Throws DataError if it is not a model.
   SentencePieceTokenizer(std::string path, const std::string& content);
   ~SentencePieceTokenizer() override;
 
@@ -38,17 +38,17 @@ class SentencePieceTokenizer : public Tokenizer {
   std::int64_t vocab_size() const override { return static_cast<std::int64_t>(texts_.size()); }
   std::int32_t end_of_document() const override { return end_of_document_; }
   bool lossless() const override { return kind_ == Kind::kExact; }
-  // Text is taken as it is but for a space that is put before it.
+  // The text is unchanged except for a space added before it.
   bool puts_space_before() const { return kind_ == Kind::kPrefixed; }
-  // The vocabulary, for other readers of it.
+  // The vocabulary, for other users.
   struct Piece {
     std::string text;
     float score;
-    bool is_special;  // of no text: unknown, the ends of texts
+    bool is_special;  // never produced by text: unknown, control pieces
   };
   std::vector<Piece> pieces() const;
-  bool is_bpe() const;                // else unigram
-  std::string end_piece() const;      // as the model spells its end of document; empty: none
+  bool is_bpe() const;                // otherwise unigram
+  std::string end_piece() const;      // spelling of the end-of-document piece; empty: none
   std::string unknown_piece() const;  // likewise
   std::unique_ptr<Encoder> encoder() const override;
   std::string decode(std::span<const std::int32_t> ids) const override;
@@ -58,8 +58,8 @@ class SentencePieceTokenizer : public Tokenizer {
   friend class SentencePieceEncoder;
   enum class Kind {
     kExact,     // ids spell the text
-    kPrefixed,  // the same after a space put before every text (Llama 2)
-    kChanging,  // normalizes, or drops what it does not know
+    kPrefixed,  // as kExact after adding a space before the text (Llama 2)
+    kChanging,  // normalizes, or drops unknown characters
   };
   Kind find_kind();
   void find_cuts();
@@ -70,10 +70,10 @@ class SentencePieceTokenizer : public Tokenizer {
 
   std::string path_, hash_;
   std::unique_ptr<const sentencepiece::SentencePieceProcessor> library_;
-  std::vector<std::string> texts_;         // [vocab] what each id stands for
-  std::array<std::int32_t, 256> bytes_{};  // ids of the byte pieces, -1 without
+  std::vector<std::string> texts_;         // [vocab] text of each id
+  std::array<std::int32_t, 256> bytes_{};  // ids of the byte pieces; -1: none
   std::int32_t end_of_document_ = -1;
-  std::int32_t space_ = -1;  // the piece of a single space
+  std::int32_t space_ = -1;  // piece of a single space
   Kind kind_ = Kind::kChanging;
   bool cuts_before_spaces_ = false, cuts_before_newlines_ = false, cuts_after_newlines_ = false;
 };

@@ -17,9 +17,9 @@
 namespace trireme::data {
 namespace {
 
-constexpr std::size_t kLongestLine = 65536;  // also told to the library
+constexpr std::size_t kLongestLine = 65536;  // also passed to the library
 
-// The library trains on UTF-8 without zeros only.
+// The library trains only on UTF-8 without NUL.
 bool is_trainable(std::string_view line) {
   if (line.empty() || line.size() > kLongestLine) return false;
   while (!line.empty()) {
@@ -30,7 +30,7 @@ bool is_trainable(std::string_view line) {
   return true;
 }
 
-// Keeps each line with the chance that fills the sample, by a hash of its number.
+// Keeps each line with the probability that fills the sample, by a hash of its number.
 class Sampler {
  public:
   Sampler(std::uint64_t input_bytes, std::uint64_t sample_bytes)
@@ -90,7 +90,7 @@ Sampler take_sample(const std::vector<InputFile>& inputs, const VocabularySpec& 
     bytes += input.bytes;
   }
   Sampler sampler(bytes, spec.sample_bytes);
-  // Lines are what is learnt from, so a text may be cut after any newline.
+  // Training uses lines, so a text may be split after any newline.
   TextReader reader(inputs, [](std::string_view text) { return text.rfind('\n') + 1; });
   for (TextBatch batch; reader.next(batch);) {
     for (const TextPiece& piece : batch.pieces) {
@@ -108,7 +108,7 @@ Sampler take_sample(const std::vector<InputFile>& inputs, const VocabularySpec& 
 }
 
 std::unordered_map<std::string, std::string> flags(const VocabularySpec& spec) {
-  // The library writes its number of threads into the model, so it must stay the default.
+  // The library writes its number of threads into the model, so keep the default.
   return {{"vocab_size", std::to_string(spec.vocab_size)},
           {"model_type", "bpe"},
           {"byte_fallback", "true"},

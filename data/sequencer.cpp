@@ -13,7 +13,7 @@
 namespace trireme::data {
 namespace {
 
-constexpr const char* kBetween = "; ";  // sources in a fingerprint
+constexpr const char* kBetween = "; ";  // separates sources in a fingerprint
 
 std::vector<double> weights_of(const std::vector<SourceSpec>& sources) {
   std::vector<double> weights;
@@ -34,7 +34,8 @@ void require_document_bounds(const TokenStream& stream) {
                       "false, or tokenize the text with `trireme tokenize`"));
 }
 
-// Tokens `at` and on of a sample: each an input, and the target of the one before.
+// Reads tokens from offset `at` of a sample on: each is an input, and the target of the previous
+// one.
 void read_run(const TokenStream& stream, const TokenRun& run, std::int64_t at,
               const SequenceView& into) {
   const auto seq_len = static_cast<std::int64_t>(into.ids.size());
@@ -42,12 +43,12 @@ void read_run(const TokenStream& stream, const TokenRun& run, std::int64_t at,
     return all.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
   };
   stream.read(run.first, part(into.ids, at, std::min(run.count, seq_len - at)));
-  const std::int64_t skipped = at == 0 ? 1 : 0;  // nothing predicts the first
+  const std::int64_t skipped = at == 0 ? 1 : 0;  // the first token is not a target
   stream.read(run.first + skipped, part(into.targets, at - 1 + skipped, run.count - skipped));
 }
 
-// Calls `use` with each document of a run that is tokens `at` and on of a sample: its number, its
-// first token there in the stream, how many there are, and where in the sample.
+// Calls `use` for each document of a range at offset `at` of a sample, with the document's number,
+// its first token in the stream, the number of tokens, and their offset in the sample.
 template <class Use>
 void for_each_document(const TokenStream& stream, const TokenRun& run, std::int64_t at,
                        const Use& use) {
@@ -120,7 +121,7 @@ std::vector<DocumentSlice> SampleSource::documents_of(std::uint64_t sample) cons
   std::int64_t run_at = 0;
   for (const TokenRun& run : state_->order->runs(from)) {
     for_each_document(stream, run, run_at, [&](auto document, auto token, auto count, auto at) {
-      if (at == seq_len) return;  // only predicted
+      if (at == seq_len) return;  // target only
       slices.push_back({.source = from.source,
                         .document = document,
                         .first = token - stream.document_begin(document),
@@ -160,7 +161,8 @@ std::int64_t SampleSource::fill(std::uint64_t sample, SequenceView into) const {
       std::iota(into.positions.begin() + start, into.positions.begin() + stop, 0);
       std::fill(into.document_start.begin() + start, into.document_start.begin() + stop,
                 static_cast<std::int32_t>(start));
-      if (start + count <= seq_len) {  // its last token is here and would predict another document
+      if (start + count <=
+          seq_len) {  // its last token is in the range and would predict the next document
         into.targets[stop - 1] = -1;
         --valid;
       }

@@ -16,43 +16,42 @@ struct SequenceSpec {
   bool document_mask = false;
   std::uint64_t seed = 0;
   bool shuffle = true;  // false: windows in file order (validation)
-  // Megatron-LM's order for so many samples, instead of ours.
+  // Use Megatron-LM's order, built for this many samples.
   std::optional<std::uint64_t> megatron_samples = {};
-  std::int64_t vocab_size = 0;  // the model's; every token id must be below it (0: unchecked)
+  std::int64_t vocab_size = 0;  // of the model; every token id must be below it (0: unchecked)
 };
 
-// Where one sequence goes: four spans of seq_len each.
+// Output of one sequence: four spans of seq_len each.
 struct SequenceView {
   std::span<std::int32_t> ids;
-  std::span<std::int32_t> targets;         // -1: no target (the end of a document, when masked)
-  std::span<std::int32_t> positions;       // restart at every document when masked
-  std::span<std::int32_t> document_start;  // index in the sequence where this token's document
-                                           // begins; all 0 when not masked
+  std::span<std::int32_t> targets;         // -1: no target (end of a document, if masked)
+  std::span<std::int32_t> positions;       // restart at every document, if masked
+  std::span<std::int32_t> document_start;  // start of this token's document; 0 if not masked
 };
 
-// A run of one document's tokens among a sample's seq_len inputs.
+// A contiguous range of one document among the seq_len inputs of a sample.
 struct DocumentSlice {
   std::size_t source;
   std::int64_t document;  // as numbered in the token file
-  std::int64_t first;     // first token, counted inside the document
+  std::int64_t first;     // offset of the first token in the document
   std::int64_t count;
   std::int64_t at;  // index in the sequence
 };
 
-// From a sample on, other sources or other weights of the same.
+// From this sample on, other sources or weights.
 struct MixtureChange {
   std::uint64_t first_sample = 0;
   std::vector<SourceSpec> sources;
 };
 
-// The whole training order as a pure function: global sample number -> sequence, by WindowOrder
-// or by MegatronOrder. Sources are told apart by their prefixes, and by how often one stands in a
-// list; they are counted as they first appear, and one that appears again goes on where it was.
-// Const and safe to call from any thread. Throws DataError for bad token files, naming the file,
-// what is wrong and the fix; ids beyond the vocabulary are found here, not in step 0.
+// The training order: maps global sample numbers to sequences, by WindowOrder or MegatronOrder.
+// Sources are identified by prefix and, within one list, by repetition; they are numbered in order
+// of first appearance, and a source that reappears continues where it stopped. Const and
+// thread-safe. Throws DataError for invalid token files, with file, problem and fix; ids outside
+// the vocabulary are detected here, before the first step.
 class SampleSource {
  public:
-  // `changes` in the order of their samples; Megatron-LM's order has none.
+  // `changes` are in the order of their samples; Megatron-LM's order supports none.
   SampleSource(std::vector<SourceSpec> sources, SequenceSpec sequence,
                std::vector<MixtureChange> changes = {});
   SampleSource(SampleSource&&) noexcept;
@@ -65,21 +64,22 @@ class SampleSource {
   Origin origin(std::uint64_t sample) const;
   std::vector<DocumentSlice> documents_of(std::uint64_t sample) const;
 
-  // How many of the samples [0, sample) came from each source: the ledger's positions.
+  // Number of samples of each source among the samples [0, sample): the positions of the data
+  // ledger.
   std::vector<std::uint64_t> consumed(std::uint64_t sample) const;
 
-  std::uint64_t samples_per_epoch() const;  // of all sources together
-  // Windows that one Origin::epoch of a source visits.
+  std::uint64_t samples_per_epoch() const;  // over all sources
+  // Windows in one epoch (Origin::epoch) of a source.
   std::uint64_t windows(std::size_t source) const;
-  std::uint64_t total_tokens() const;  // in the chosen documents of all sources
+  std::uint64_t total_tokens() const;  // in the selected documents of all sources
 
-  // Bytes of the original text per token, end-of-document tokens included, to turn a loss
-  // into bits per byte; 0 where a source has no sidecar that says so.
+  // Bytes of the original text per token, end-of-document tokens included, to convert a loss to
+  // bits per byte; 0 if a source has no sidecar with this information.
   double bytes_per_token() const;
 
-  // Names, sizes and hashes of the sources: differs when the data do. For checkpoints.
+  // Names, sizes and hashes of the sources; changes with the data. Stored in checkpoints.
   std::string fingerprint() const;
-  // Whether a fingerprint has the same for those sources that samples [0, sample) come from.
+  // Whether a fingerprint matches in the sources of samples [0, sample).
   bool agrees(const std::string& fingerprint, std::uint64_t sample) const;
 
   std::size_t sources() const;
@@ -92,8 +92,8 @@ class SampleSource {
   std::unique_ptr<const State> state_;
 };
 
-// "0.99,0.01" -> fractions of the documents, front to back (train, validation[, test]),
-// scaled to add up to one. Returns the bounds: {0, 0.99, 1}. Throws ConfigError.
+// Parses "0.99,0.01": fractions of the documents in order (train, validation[, test]), normalized
+// to a sum of one. Returns the bounds: {0, 0.99, 1}. Throws ConfigError.
 std::vector<double> split_bounds(const std::string& split);
 
 }  // namespace trireme::data

@@ -9,7 +9,7 @@
 namespace trireme::data {
 namespace {
 
-// The shard that holds a place, of those that begin at `firsts`.
+// The shard that contains position `at`, given the shards' first positions.
 std::size_t shard_of(const std::vector<std::int64_t>& firsts, std::int64_t at) {
   const auto after = std::upper_bound(firsts.begin(), firsts.end(), at);
   return static_cast<std::size_t>(after - firsts.begin()) - 1;

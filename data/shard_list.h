@@ -6,10 +6,10 @@
 
 namespace trireme::data {
 
-// Several streams as one, one after the other; documents are counted through.
+// Concatenation of several streams; documents are numbered consecutively.
 class ShardList : public TokenStream {
  public:
-  // At least one.
+  // At least one shard.
   ShardList(std::vector<std::unique_ptr<TokenStream>> shards, const std::string& name);
 
   const char* format() const override { return shards_.front()->format(); }

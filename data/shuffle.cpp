@@ -29,7 +29,7 @@ std::uint64_t Shuffle::permute(std::uint64_t value) const {
   std::uint64_t low = value & mask(low_bits_);
   std::uint64_t high = value >> low_bits_;
   for (int round = 0; round < kRounds; ++round) {
-    // The halves differ in width, so they take turns instead of changing places.
+    // The halves differ in width, so rounds alternate between them instead of swapping.
     std::uint64_t& from = round % 2 == 0 ? low : high;
     std::uint64_t& to = round % 2 == 0 ? high : low;
     const int bits = round % 2 == 0 ? high_bits_ : low_bits_;

@@ -3,10 +3,10 @@
 
 namespace trireme::data {
 
-// A permutation of [0, n) by key, for any n up to 2^63: computed for one index at a
-// time, nothing built or stored. A Feistel network, with Philox for its round
-// function, permutes the smallest power of two that holds n; an image beyond n is
-// permuted again until it falls inside (cycle walking), under two rounds on average.
+// A pseudorandom permutation of [0, n) by key, for any n up to 2^63, evaluated per index without
+// tables. A Feistel network with Philox as the round function permutes the smallest power of two
+// that is at least n; results outside [0, n) are permuted again (cycle walking), fewer than two
+// rounds on average.
 class Shuffle {
  public:
   Shuffle(std::uint64_t n, std::uint64_t key);

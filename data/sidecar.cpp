@@ -19,7 +19,7 @@ fs::path folder_of(const fs::path& file) {
   return fs::weakly_canonical(fs::absolute(file).parent_path());
 }
 
-// The folders are resolved and not the file: what lies beside a link belongs to it.
+// Resolves links in folders but not the file itself: files next to a link belong to it.
 std::string relative_to_sidecar(const std::string& path, const fs::path& sidecar) {
   if (path.empty()) return path;
   const fs::path file = fs::absolute(path);
@@ -28,7 +28,7 @@ std::string relative_to_sidecar(const std::string& path, const fs::path& sidecar
       .string();
 }
 
-// Sidecars of old have the path as it was given, relative to wherever that was.
+// Old sidecars have the path as it was given, relative to an unknown folder.
 std::string path_from_sidecar(const std::string& path, const fs::path& sidecar) {
   if (path.empty() || fs::path(path).is_absolute()) return path;
   const std::string beside = (sidecar.parent_path() / path).lexically_normal().string();
@@ -56,7 +56,7 @@ void write_sidecar(const std::filesystem::path& prefix, const Sidecar& sidecar,
       {"sampled_hash", hex(dataset.sampled_hash())},
       {"index_hash", hex(file_hash(index_path(prefix)))},
       {"token_hash", hex(file_hash(tokens_path(prefix)))}};
-  // A path need not be UTF-8; JSON must be.
+  // A path may be invalid UTF-8, which JSON does not allow.
   constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
   replace_text(sidecar_path(prefix), json.dump(2, ' ', false, kReplace) + "\n");
 }
@@ -84,7 +84,7 @@ std::optional<Sidecar> read_sidecar(const std::filesystem::path& prefix,
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   } catch (const EnvironmentError&) {
-    return std::nullopt;  // missing, as far as anyone here cares
+    return std::nullopt;  // treated as missing
   }
 }
 

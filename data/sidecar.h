@@ -8,22 +8,22 @@
 
 namespace trireme::data {
 
-// PREFIX.json beside a dataset: what the dataset's own format cannot say. A dataset opens
-// without it; one that is not ours or belongs to other files counts as absent.
+// PREFIX.json, metadata that the dataset format cannot store. It is optional; a file that has
+// another format or belongs to a different dataset is ignored.
 struct Sidecar {
   std::string tokenizer{};       // "bytes", "sentencepiece", "tokenizer.json"
-  std::string tokenizer_path{};  // empty for bytes; the file has it relative to itself
+  std::string tokenizer_path{};  // empty for bytes; in the file it is relative to the file
   std::string tokenizer_hash{};
   std::int64_t vocab_size = 0;
-  std::int64_t end_of_document = -1;  // -1: documents end without a token of their own
+  std::int64_t end_of_document = -1;  // -1: documents have no end token
   std::int64_t documents = 0;
   std::int64_t tokens = 0;
   std::int64_t text_bytes = 0;  // of the original text, for bits per byte
   std::int64_t highest_id = -1;
 };
 
-// Adds the dataset's sizes and sampled hash, by which the sidecar is recognised, and the hashes of
-// its whole files (verify_files), which are read for that.
+// Also stores the dataset's sizes and sampled hash, which identify the dataset, and the hashes of
+// its files (verify_files), which are read for this.
 void write_sidecar(const std::filesystem::path& prefix, const Sidecar& sidecar,
                    const TokenStream& dataset);
 

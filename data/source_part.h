@@ -8,27 +8,27 @@
 
 namespace trireme::data {
 
-// One dataset of a blend and the part of its documents to use.
+// A dataset of a blend and the range of its documents to use.
 struct SourceSpec {
-  std::filesystem::path prefix;  // as open_tokens takes it
+  std::filesystem::path prefix;  // as for open_tokens
   double weight = 1;             // share of the samples, relative to the other sources
-  double first = 0, last = 1;    // range of the documents, as fractions of their number
+  double first = 0, last = 1;    // document range, as fractions of their number
 };
 
-// A source, opened: the tokens of its chosen documents lie together in its stream. Throws
-// ConfigError or DataError where they cannot be trained on.
+// An opened source. The tokens of its selected documents are contiguous in its stream. Throws
+// ConfigError or DataError if it cannot be used for training.
 class SourcePart {
  public:
   struct Needs {
-    std::int64_t seq_len = 0;     // one sequence takes a token more
+    std::int64_t seq_len = 0;     // a sequence needs one more token
     std::int64_t vocab_size = 0;  // every token id must be below it (0: unchecked)
-    bool by_sequence = false;     // counts sequences as documents, as Megatron-LM does
+    bool by_sequence = false;     // count sequences as documents, as Megatron-LM does
   };
   SourcePart(SourceSpec spec, const Needs& needs);
 
-  std::int64_t begin() const { return begin_; }  // first token, in the stream
+  std::int64_t begin() const { return begin_; }  // first token in the stream
   std::int64_t tokens() const { return tokens_; }
-  // The chosen documents, or sequences: [first(), last()).
+  // The selected documents, or sequences: [first(), last()).
   std::int64_t first() const { return first_; }
   std::int64_t last() const { return last_; }
   const SourceSpec& spec() const { return spec_; }

@@ -65,12 +65,12 @@ void TextReader::close() {
   ++at_file_;
 }
 
-// Appends what was left over and up to `bytes` more; false when the file has ended.
+// Appends the remainder and up to `bytes` more; false at the end of the file.
 bool TextReader::fill(TextBatch& batch, std::size_t bytes) {
   batch.text += std::exchange(rest_, {});
   const std::uint64_t of_file = source_->file_bytes_read();
   bool more = true;
-  // In steps, so that a small file needs no large room.
+  // In steps, so that a small file does not need a large buffer.
   for (std::size_t step = 0; more && bytes > 0; bytes -= step) {
     const std::size_t before = batch.text.size();
     step = std::min(bytes, kStep);
@@ -94,7 +94,7 @@ void TextReader::read_text_file(TextBatch& batch) {
       end = begin + cut;
       break;
     }
-    // Doubling, so that a long text without a cut is not searched over and over.
+    // Doubling, so that a long text without a split point is not searched repeatedly.
     more = fill(batch, batch.text.size() - begin);
     end = batch.text.size();
   }

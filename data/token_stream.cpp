@@ -6,8 +6,8 @@ namespace trireme::data {
 
 std::int64_t TokenStream::document_at(std::int64_t token) const {
   require(token >= 0 && token < tokens(), "token ", token, " of ", tokens());
-  // The last document that begins at or before the token: of several that begin
-  // there, all but the last are empty.
+  // The last document that begins at or before the token: if several begin there, all but the last
+  // are empty.
   std::int64_t low = 0;
   std::int64_t high = documents() - 1;
   while (low < high) {

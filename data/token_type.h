@@ -6,8 +6,8 @@
 
 namespace trireme::data {
 
-// The integer types a token file may hold, by Megatron's codes: do not change.
-// (Its codes 6 and 7 are floating point, which no token has.)
+// Integer types of token files, by Megatron's codes: do not change. (Codes 6 and 7 are
+// floating-point types.)
 enum class TokenType : std::uint8_t {
   kU8 = 1,
   kI8 = 2,
@@ -55,7 +55,7 @@ constexpr std::string_view name_of(TokenType type) {
   return "?";
 }
 
-// The value at `from`, which need not be aligned.
+// Reads a value at a possibly unaligned address.
 template <class T>
 T load(const std::byte* from) {
   T value;
@@ -83,7 +83,7 @@ decltype(auto) with_token_type(TokenType type, Body&& body) {
   return body(std::int32_t{});
 }
 
-// Megatron's rule, so that its readers expect what we write.
+// Megatron's rule, so that its readers expect the type we write.
 constexpr TokenType smallest_type(std::int64_t vocab_size) {
   return vocab_size < 65500 ? TokenType::kU16 : TokenType::kI32;
 }

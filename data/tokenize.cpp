@@ -14,7 +14,7 @@
 namespace trireme::data {
 namespace {
 
-// What a worker made of a batch: ids, and where in them documents end.
+// Result of a worker for one batch: ids, and the positions of document ends.
 struct Encoded {
   struct End {
     std::size_t ids;
@@ -25,8 +25,8 @@ struct Encoded {
   std::uint64_t text_bytes = 0;
 };
 
-// Every worker takes the next batch, encodes it, and waits for its turn to write: reading
-// and writing are done by whoever is next, so batches in flight are as many as workers.
+// Every worker takes the next batch, encodes it, and waits for its turn to write. Reading and
+// writing are done by the workers themselves, so there are as many batches in flight as workers.
 class Pipeline {
  public:
   Pipeline(const Tokenizer& tokenizer, const std::vector<InputFile>& inputs,
@@ -78,7 +78,7 @@ class Pipeline {
       if (!ended_) ++taken_;
       return !ended_;
     } catch (...) {
-      // In its turn like every other failure, so that the first in the input is told.
+      // Reported in order like every other failure, so that the first one in the input is shown.
       ended_ = true;
       batch = {};
       write(taken_++, batch, {}, std::current_exception());
@@ -141,7 +141,7 @@ class Pipeline {
   const TokenizeSpec& spec_;
   const std::function<void(const TokenizeCount&)>& progress_;
 
-  TokenizeOutput output_;  // but for its beginning, of writing_
+  TokenizeOutput output_;  // guarded by writing_, except begin()
 
   std::mutex reading_;
   TextReader reader_;
@@ -152,7 +152,7 @@ class Pipeline {
   std::condition_variable turn_;
   std::uint64_t written_ = 0;
   std::exception_ptr failure_;
-  std::atomic<bool> stopped_ = false;  // no more reading: something failed
+  std::atomic<bool> stopped_ = false;  // stop reading after a failure
 };
 
 }  // namespace
@@ -161,7 +161,7 @@ std::string text_of_json(std::string_view line, const std::string& key, const st
   try {
     auto object = nlohmann::json::parse(line);
     if (!object.is_object()) {
-      throw DataError(say(place, ": is no JSON object but ", object.type_name(),
+      throw DataError(say(place, ": is not a JSON object but ", object.type_name(),
                           "; every line must be an object like {\"", key, "\": \"...\"}"));
     }
     const auto found = object.find(key);
@@ -170,7 +170,7 @@ std::string text_of_json(std::string_view line, const std::string& key, const st
                           "\"; name the key of the text with --jsonl-key"));
     }
     if (!found->is_string()) {
-      throw DataError(say(place, ": the value of \"", key, "\" is no string but ",
+      throw DataError(say(place, ": the value of \"", key, "\" is not a string but ",
                           found->type_name(), "; give the key of the text with --jsonl-key"));
     }
     return std::move(found->get_ref<std::string&>());
@@ -193,7 +193,7 @@ TokenizeCount tokenize(const Tokenizer& tokenizer, const std::vector<InputFile>&
         say("tokenizer ", tokenizer.path(),
             ": has no end-of-document piece (eos); pass --no-append-eod, train a "
             "model that has one, or name an added token of a tokenizer.json as eos_token "
-            "in tokenizer_config.json beside it"));
+            "in tokenizer_config.json in its folder"));
   }
   Pipeline pipeline(tokenizer, inputs, spec, progress);
   {

@@ -31,7 +31,7 @@ std::string hash_of_job(const Tokenizer& tokenizer, const std::vector<InputFile>
     const auto changed = std::filesystem::last_write_time(input.path).time_since_epoch().count();
     job.push_back({input.path.string(), input.bytes, changed, input.json_lines});
   }
-  // Paths need not be UTF-8.
+  // Paths may be invalid UTF-8.
   const std::string text = job.dump(-1, ' ', false, json::error_handler_t::replace);
   return hex(XXH3_64bits(text.data(), text.size()));
 }
@@ -68,7 +68,7 @@ void TokenizeOutput::start() {
   ::unlink(note_.c_str());
 }
 
-// Whether an earlier run of the same job left something to go on with.
+// Whether an earlier run of the same job can be resumed.
 bool TokenizeOutput::resume() {
   std::error_code why;
   if (!std::filesystem::exists(note_, why)) return false;
@@ -96,8 +96,7 @@ bool TokenizeOutput::resume() {
   } catch (const json::exception&) {
     return false;
   } catch (const EnvironmentError&) {
-    return false;  // the note is there and what it speaks of is not; or a writer has it: start()
-                   // says
+    return false;  // files of the record are missing, or in use: reported by start()
   }
   count_.resumed_documents = count_.documents;
   count_.resumed_tokens = count_.tokens;

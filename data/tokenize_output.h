@@ -12,22 +12,21 @@
 
 namespace trireme::data {
 
-// The datasets that a tokenize() writes, and the note of how far they are. For one thread at a
-// time.
+// The datasets written by tokenize(), and the record of its progress. Not thread-safe.
 class TokenizeOutput {
  public:
   TokenizeOutput(const Tokenizer& tokenizer, const std::vector<InputFile>& inputs,
                  const TokenizeSpec& spec);
-  ~TokenizeOutput();  // unfinished: leaves nothing
+  ~TokenizeOutput();  // if unfinished, removes all files
   TokenizeOutput(const TokenizeOutput&) = delete;
   TokenizeOutput& operator=(const TokenizeOutput&) = delete;
 
-  ReaderPosition begin() const { return begin_; }  // where the input is to be read from
+  ReaderPosition begin() const { return begin_; }  // where reading of the input starts
   const TokenizeCount& count() const { return count_; }
 
-  // Of the open document, with the bytes of text they stand for.
+  // Appends ids to the current document, with the number of text bytes they encode.
   void append(std::span<const std::int32_t> ids, std::uint64_t text_bytes, bool ends_document);
-  // All up to `after` has been appended.
+  // All input up to `after` has been appended.
   void reached(const ReaderPosition& after, std::uint64_t bytes_read);
   void finish();
 
@@ -46,11 +45,11 @@ class TokenizeOutput {
   const Tokenizer& tokenizer_;
   const TokenizeSpec& spec_;
   std::filesystem::path note_;
-  std::string job_;  // hash of all that decides the result
+  std::string job_;  // hash of everything that determines the output
   std::vector<Part> parts_;
   ReaderPosition begin_;
   TokenizeCount count_;
-  std::uint64_t saved_at_ = 0;  // input bytes
+  std::uint64_t saved_at_ = 0;  // in input bytes
   bool finished_ = false;
 };
 

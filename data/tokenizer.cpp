@@ -56,8 +56,8 @@ std::unique_ptr<Tokenizer> open_folder(const std::filesystem::path& folder) {
   try {
     return open_file(fast.string());
   } catch (const DataError&) {
-    // Llama 2 and its kin: a tokenizer.json made from the .model, in a form that is not
-    // implemented.
+    // Llama 2 and similar: the tokenizer.json was converted from the .model, in an unsupported
+    // form.
     if (!has_model) throw;
     return open_file(model.string());
   }

@@ -4,8 +4,8 @@
 
 namespace trireme::data {
 
-// Bytes of the character at the front of `text` when it is well-formed UTF-8 (no
-// overlong forms, surrogates or numbers beyond U+10FFFF), else 0.
+// Size in bytes of the first character of `text` if it is well-formed UTF-8 (no overlong forms,
+// surrogates or code points above U+10FFFF), otherwise 0.
 inline std::size_t character_size(std::string_view text) {
   const auto byte = [&](std::size_t i) -> unsigned {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
@@ -22,7 +22,7 @@ inline std::size_t character_size(std::string_view text) {
     return follows(1) && follows(2) ? 3 : 0;
   }
   if (lead == 0xF0 && byte(1) < 0x90) return 0;   // overlong
-  if (lead == 0xF4 && byte(1) >= 0x90) return 0;  // beyond U+10FFFF
+  if (lead == 0xF4 && byte(1) >= 0x90) return 0;  // above U+10FFFF
   return lead < 0xF5 && follows(1) && follows(2) && follows(3) ? 4 : 0;
 }
 

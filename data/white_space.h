@@ -5,7 +5,7 @@
 
 namespace trireme::data {
 
-// Bytes of the character of white space (Unicode's property) at the front of `text`, or 0.
+// Size in bytes of the first character of `text` if it is Unicode white space, otherwise 0.
 inline std::size_t white_space_size(std::string_view text) {
   constexpr std::array<std::string_view, 19> kLong{"\u0085", "\u00A0", "\u1680", "\u2000", "\u2001",
                                                    "\u2002", "\u2003", "\u2004", "\u2005", "\u2006",
@@ -19,14 +19,14 @@ inline std::size_t white_space_size(std::string_view text) {
   return 0;
 }
 
-// Bytes of white space that `text` begins with.
+// Bytes of leading white space.
 inline std::size_t space_at_front(std::string_view text) {
   std::size_t size = 0;
   while (const std::size_t next = white_space_size(text.substr(size))) size += next;
   return size;
 }
 
-// Bytes of white space that `text`, valid UTF-8, ends with.
+// Bytes of trailing white space; `text` is valid UTF-8.
 inline std::size_t space_at_end(std::string_view text) {
   std::size_t begin = text.size();
   for (std::size_t at = begin; at > 0;) {

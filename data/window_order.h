@@ -4,16 +4,16 @@
 
 namespace trireme::data {
 
-// A source's chosen tokens as a row of windows: window w has those from w * seq_len on, and one
-// more, so that neighbours share a token and every token is predicted once per epoch (the last,
-// incomplete window is left out).
+// The selected tokens of a source as windows: window w has seq_len + 1 tokens from w * seq_len on,
+// so that adjacent windows share a token and every token is predicted once per epoch (the last,
+// incomplete window is dropped).
 struct WindowRow {
-  std::int64_t begin = 0;  // first token, in the source's stream
+  std::int64_t begin = 0;  // first token in the source's stream
   std::uint64_t count = 0;
 };
 
-// Our own order. Sources alternate by Mixture; every epoch of a source visits its windows in a new
-// order by Shuffle. Nothing is built at the start and nothing is remembered.
+// Trireme's order. Sources alternate by Mixture; every epoch of a source visits its windows in a
+// new order by Shuffle. No tables and no state.
 class WindowOrder : public SampleOrder {
  public:
   struct How {

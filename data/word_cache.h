@@ -8,8 +8,8 @@
 
 namespace trireme::data {
 
-// The ids of the words that an encoder has seen. It forgets all of them when it is full, and
-// never takes a long one: they hardly come again.
+// The ids of words that an encoder has seen. A full cache is cleared; long words are not cached, as
+// they rarely repeat.
 class WordCache {
  public:
   WordCache() : slots_(kFirstSlots) {}
@@ -21,9 +21,9 @@ class WordCache {
   static constexpr std::size_t kFirstSlots = 1u << 12;
   struct Slot {
     std::uint64_t hash;
-    std::uint32_t text, first;  // where in text_ and ids_
-    std::uint16_t size = 0;     // of the word; 0: free
-    std::uint16_t count;        // of its ids
+    std::uint32_t text, first;  // offsets in text_ and ids_
+    std::uint16_t size = 0;     // length of the word; 0: unused slot
+    std::uint16_t count;        // number of ids
   };
   std::size_t slot_of(std::string_view word, std::uint64_t hash) const;
   void grow();

@@ -18,7 +18,7 @@ TRAINER = ["telemetry", "config", "convert", "engine", "supervise/link", "superv
            "supervise/node_agent", "supervise/preflight", "supervise/launch", "loop", "tools/report",
            "tools/plan", "tools/audit", "tools/verify", "commands"]
 
-# room: the rooms it may include, beside itself
+# room: the rooms it may include, in addition to itself
 ROOMS = {
     "model/base": [],
     "model/device": ["model/base"],
@@ -104,7 +104,7 @@ def inside(path, folder):
 
 def complaints_about(path, text):
     if not path.startswith("tests/") and room_of(path) is None:
-        yield f"{path}: in no room; scripts/check_layering.py lists them"
+        yield f"{path}: not in a room; scripts/check_layering.py lists them"
         return
     for number, line in enumerate(text.splitlines(), 1):
         found = INCLUDE.match(line)

@@ -2,7 +2,7 @@
 """Fails when two files define a type of the same name in the same namespace: check_names.py [ROOT]
 
 Such types compile, and then one's constructor or destructor is called for the other. Types in an
-unnamed namespace, specialisations and what an #if chooses between in one file are left out.
+unnamed namespace, specializations and alternatives of an #if in one file are ignored.
 """
 
 import collections

@@ -21,13 +21,13 @@ void write_attribute(hid_t object, const char* name, hid_t type, const Handle& s
 }  // namespace
 
 Handle create_file(const std::filesystem::path& path, const Origin& origin) {
-  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // we say it ourselves, once
-  // The run's lease keeps others out, and some cluster file systems have no locks.
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // errors are reported by fail()
+  // The run's lease excludes other writers, and some cluster file systems have no locks.
   ::setenv("HDF5_USE_FILE_LOCKING", "FALSE", 1);
   const std::string doing = say("create ", path.string());
   const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, doing);
   check(H5Pset_libver_bounds(access.id(), H5F_LIBVER_LATEST, H5F_LIBVER_LATEST), doing);
-  constexpr hsize_t kBlock = 4096;  // what direct I/O wants
+  constexpr hsize_t kBlock = 4096;  // alignment for direct I/O
   check(H5Pset_alignment(access.id(), kBlock, kBlock), doing);
   Handle file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.id()), H5Fclose, doing);
   set_attribute(file.id(), "run", origin.run);
@@ -43,7 +43,7 @@ Handle type_of(DType dtype) {
   Handle type(H5Tcopy(like), H5Tclose, doing);
   if (dtype == DType::kBf16 || dtype == DType::kF16) {
     const std::size_t mantissa = dtype == DType::kF16 ? 10 : 7, exponent = 15 - mantissa;
-    // The fields first: they must fit at every moment.
+    // Set the fields first: they must fit the type at any time.
     check(H5Tset_fields(type.id(), 15, mantissa, exponent, 0, mantissa), doing);
     check(H5Tset_precision(type.id(), 16), doing);
     check(H5Tset_size(type.id(), 2), doing);

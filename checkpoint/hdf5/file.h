@@ -5,8 +5,8 @@
 #include "checkpoint/hdf5/handle.h"
 #include "model/tensor/tensor.h"
 
-// The parts the two kinds of file we write share. All of HDF5 is called only in a
-// child process (checkpoint/child.h): after a full disk its exit handler crashes.
+// Common parts of shard files and view files. HDF5 is called only in a child process
+// (checkpoint/child.h), since its exit handler crashes after a full disk.
 namespace trireme::checkpoint::hdf5 {
 
 struct Origin {
@@ -14,17 +14,17 @@ struct Origin {
   std::int64_t step = 0;
 };
 
-// A new file, readable by HDF5 1.10 and later, whose root says where it comes from.
-// A file that was not closed is refused by every reader.
+// Creates a file, readable by HDF5 1.10 and later, whose root group records its origin. Readers
+// reject a file that was not closed.
 Handle create_file(const std::filesystem::path& path, const Origin& origin);
 
-// How values are stored: little endian; bfloat16 as a float of 8 exponent and 7
-// mantissa bits, float16 of 5 and 10, which HDF5 and h5py read as such.
+// Little-endian storage types; bfloat16 is a float with 8 exponent and 7 mantissa bits, float16 one
+// with 5 and 10, which HDF5 and h5py read natively.
 Handle type_of(DType dtype);
 
 Handle space_of(Shape shape);
 
-// Makes the groups that a name with '/' needs.
+// Link creation properties that create the groups of a name with '/'.
 Handle links_with_groups();
 
 void set_attribute(hid_t object, const char* name, std::int64_t value);

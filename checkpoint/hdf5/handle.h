@@ -6,16 +6,15 @@
 
 namespace trireme::checkpoint::hdf5 {
 
-// Throws EnvironmentError: what we were doing, and the innermost reason HDF5 gives.
+// Throws EnvironmentError with `doing` and HDF5's innermost error message.
 [[noreturn]] void fail(const std::string& doing);
 
 inline void check(herr_t status, const std::string& doing) {
   if (status < 0) fail(doing);
 }
 
-// An HDF5 identifier with the function that closes it. Closing is where HDF5 writes
-// and so where it fails: call close() on what matters and let the destructor take
-// care of the rest.
+// An HDF5 identifier with its close function. HDF5 may write, and fail, on close: call close()
+// explicitly where that matters; the destructor ignores errors.
 class Handle {
  public:
   using Close = herr_t (*)(hid_t);

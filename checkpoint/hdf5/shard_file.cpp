@@ -5,8 +5,8 @@
 namespace trireme::checkpoint::hdf5 {
 namespace {
 
-// Space is taken at once and never filled, so that its offset is known and the
-// payload can be written around HDF5.
+// Allocated early and never filled, so that the offset is known and the payload can be written
+// without HDF5.
 Handle contiguous() {
   const std::string doing = "describe a contiguous dataset";
   Handle how(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, doing);

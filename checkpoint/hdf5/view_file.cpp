@@ -22,8 +22,8 @@ void select(const Handle& space, const Box& box) {
       "select a rectangle");
 }
 
-// What a reader sees where a shard is not beside this file. HDF5's own choice is zeros, which a
-// tensor may well hold; an integer has no such value, and shows the least that it can have.
+// Fill value for missing shards. HDF5's default is zero, which is a valid value; integers, which
+// have no NaN, use their minimum.
 void fill_what_is_missing(const Handle& how, DType dtype) {
   const std::string doing = "set a fill value";
   if (dtype == DType::kI32) {
@@ -37,7 +37,7 @@ void fill_what_is_missing(const Handle& how, DType dtype) {
     return;
   }
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  const std::uint16_t half = dtype == DType::kF16 ? 0x7e00 : 0x7fc0;  // the same, of 16 bits
+  const std::uint16_t half = dtype == DType::kF16 ? 0x7e00 : 0x7fc0;  // 16-bit NaN
   const bool is_half = size_of(dtype) == sizeof(half);
   check(H5Pset_fill_value(how.id(), type_of(dtype).id(),
                           is_half ? static_cast<const void*>(&half) : &nan),
@@ -49,9 +49,9 @@ void fill_what_is_missing(const Handle& how, DType dtype) {
 void write_view(const std::filesystem::path& path, const Manifest& manifest) {
   Handle file = create_file(path, {manifest.run, manifest.step});
   set_attribute(file.id(), "missing_shards",
-                std::string("The values are in the shards (shard-*.h5), which must lie beside this "
+                std::string("The values are in the shards (shard-*.h5), which must be next to this "
                             "file. Where one is missing its values read as NaN, those of integers "
-                            "as the least number of their type."));
+                            "as the minimum of their type."));
   const Handle links = links_with_groups();
   for (const StoredTensor& tensor : manifest.tensors) {
     const std::string doing = say("create virtual dataset ", tensor.name);

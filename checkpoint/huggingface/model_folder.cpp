@@ -20,17 +20,17 @@ constexpr std::uint64_t kMostIndex = 64u << 20;
 constexpr std::size_t kMostFiles = 100'000;
 constexpr std::size_t kReadBytes = std::size_t{1} << 20;
 
-// The files an index names, each a plain name beside it, with the tensors each is to have.
+// The shards listed in an index, plain names in the same folder, with the tensors of each.
 std::map<std::string, std::vector<std::string>> files_of_index(const fs::path& path) {
   const std::string where = path.string();
   const nlohmann::json index = parse_json(read_text(path, kMostIndex), where);
   JsonObject object(index, where);
   std::map<std::string, std::vector<std::string>> files;
   for (const auto& [tensor, file] : object.object("weight_map").items()) {
-    if (!file.is_string()) object.refuse("weight_map", "names a file that is no string");
+    if (!file.is_string()) object.refuse("weight_map", "names a file that is not a string");
     const auto& name = file.get_ref<const std::string&>();
     if (!name.ends_with(".safetensors") || fs::path(name).filename() != name) {
-      object.refuse("weight_map", "names a file that is no *.safetensors beside it");
+      object.refuse("weight_map", "names a file that is not a *.safetensors in the same folder");
     }
     files[name].push_back(tensor);
     if (files.size() > kMostFiles) object.refuse("weight_map", "names too many files");
@@ -51,7 +51,7 @@ SafetensorsFile::SafetensorsFile(const fs::path& path) : file_(File::open_read(p
   for (std::size_t i = kLengthBytes; i-- > 0;)
     length = length << 8 | std::to_integer<unsigned>(raw[i]);
   if (length > kMostHeader || length > size - kLengthBytes) {
-    throw CheckpointError(say(where, ": says its header has ", length, " bytes, more than ",
+    throw CheckpointError(say(where, ": has a header length of ", length, " bytes, more than ",
                               std::min(kMostHeader, size - kLengthBytes)));
   }
   std::string text(length, '\0');
@@ -82,8 +82,8 @@ ModelFolder::ModelFolder(fs::path path) : path_(std::move(path)) {
     for (const std::string& tensor : tensors) {
       const auto found = places_.find(tensor);
       if (found != places_.end() && found->second.file == &file) continue;
-      throw CheckpointError(
-          say((path_ / kIndex).string(), ": ", tensor, " is not in ", name, ", where it says"));
+      throw CheckpointError(say((path_ / kIndex).string(), ": ", tensor, " is not in ", name,
+                                ", which the index names"));
     }
   }
 }

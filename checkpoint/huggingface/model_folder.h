@@ -11,24 +11,24 @@
 
 namespace trireme::checkpoint::huggingface {
 
-// One safetensors file, open; its header has been checked. Throws CheckpointError where the file
-// is not of the format, before it takes memory for what the file claims.
+// An open safetensors file with a validated header. Throws CheckpointError if the file is not
+// valid, before memory is allocated for what the file claims.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::filesystem::path& path);
 
   const std::vector<FileTensor>& tensors() const { return tensors_; }
-  // Bytes [at, at + into.size()) of a tensor of this file.
+  // Reads bytes [at, at + into.size()) of a tensor of this file.
   void read(const FileTensor& tensor, std::uint64_t at, std::span<std::byte> into) const;
   const std::filesystem::path& path() const { return file_.path(); }
 
  private:
   File file_;
-  std::uint64_t data_ = 0;  // where the tensors' bytes begin
+  std::uint64_t data_ = 0;  // offset of the tensor data
   std::vector<FileTensor> tensors_;
 };
 
-// A tensor of a model folder, as numbers; only of dtypes that DType has.
+// A tensor of a model folder; only dtypes of DType are supported.
 struct SourceTensor {
   std::string name;
   DType dtype = DType::kF32;
@@ -36,22 +36,22 @@ struct SourceTensor {
 };
 
 // The weights of a Hugging Face model: a folder with model.safetensors, or with
-// model.safetensors.index.json and the shards that it names.
+// model.safetensors.index.json and the shards it lists.
 class ModelFolder {
  public:
   static constexpr const char* kConfig = "config.json";
   static constexpr const char* kSingle = "model.safetensors";
   static constexpr const char* kIndex = "model.safetensors.index.json";
 
-  // Throws CheckpointError unless index and shards agree.
+  // Throws CheckpointError if index and shards disagree.
   explicit ModelFolder(std::filesystem::path path);
 
   const std::filesystem::path& path() const { return path_; }
   std::vector<std::string> names() const;
   bool contains(const std::string& name) const { return places_.contains(name); }
-  // Throws CheckpointError when there is no such tensor, or none of numbers as we have them.
+  // Throws CheckpointError if the tensor is missing or its dtype is not supported.
   SourceTensor find(const std::string& name) const;
-  // Elements [first, first + into.size()) of a tensor, rounded to float32 where it has more.
+  // Reads elements [first, first + into.size()) of a tensor; float64 is rounded to float32.
   void read(const SourceTensor& tensor, std::int64_t first, std::span<float> into) const;
 
  private:
@@ -65,7 +65,7 @@ class ModelFolder {
   std::map<std::string, Place> places_;
 };
 
-// Whether the folder is of that kind rather than one of ours.
+// Whether the folder has Hugging Face weights, rather than a Trireme checkpoint.
 bool is_model_folder(const std::filesystem::path& path);
 
 }  // namespace trireme::checkpoint::huggingface

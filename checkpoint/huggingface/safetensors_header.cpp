@@ -15,7 +15,7 @@ constexpr std::size_t kMostDimensions = 64;
 constexpr std::size_t kMostName = 4096;
 constexpr std::size_t kAlignment = 8;
 
-// Every dtype of the format, in bits an element.
+// Every dtype of the format, in bits per element.
 constexpr std::array<std::pair<std::string_view, std::uint64_t>, 22> kBits{
     {{"F32", 32},        {"BF16", 16},       {"F16", 16}, {"F64", 64},    {"F8_E5M2", 8},
      {"F8_E4M3", 8},     {"F8_E8M0", 8},     {"F4", 4},   {"F6_E2M3", 6}, {"F6_E3M2", 6},
@@ -45,8 +45,8 @@ std::optional<std::uint64_t> bits_of(std::string_view dtype) {
   return std::nullopt;
 }
 
-// {"NAME": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, "__metadata__": {...}},
-// taken event by event, so that text that says something else is refused where it does.
+// {"NAME": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, "__metadata__": {...}}. A
+// SAX parser, so that invalid text is rejected at the first error.
 class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit HeaderReader(const std::string& from) : from_(from) {}
@@ -135,7 +135,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
 
   bool parse_error(std::size_t at, const std::string&,
                    const nlohmann::detail::exception&) override {
-    throw CheckpointError(say(from_, ": the header is no JSON at byte ", at));
+    throw CheckpointError(say(from_, ": the header is not valid JSON at byte ", at));
   }
 
  private:
@@ -198,7 +198,7 @@ void check_names(const std::vector<FileTensor>& tensors, const std::string& from
 
 std::vector<FileTensor> parse_header(std::string_view text, std::uint64_t bytes,
                                      const std::string& from) {
-  if (!text.starts_with('{')) throw CheckpointError(say(from, ": the header is no JSON object"));
+  if (!text.starts_with('{')) throw CheckpointError(say(from, ": the header is not a JSON object"));
   HeaderReader reader(from);
   nlohmann::json::sax_parse(text, &reader);
   std::vector<FileTensor> tensors = reader.take();

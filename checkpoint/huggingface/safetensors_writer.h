@@ -8,13 +8,14 @@
 
 namespace trireme::checkpoint::huggingface {
 
-// Writes one new safetensors file of tensors that are known beforehand, their bytes in order.
+// Writes a safetensors file of tensors that are known beforehand; their bytes are appended in
+// order.
 class SafetensorsWriter {
  public:
   SafetensorsWriter(const std::filesystem::path& path, std::span<const NewTensor> tensors,
                     DType dtype);
   void append(std::span<const std::byte> bytes);
-  // Syncs; all bytes must have come.
+  // Syncs the file; all bytes must have been appended.
   void finish();
 
  private:

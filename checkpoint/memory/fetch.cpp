@@ -37,7 +37,7 @@ bool holds(const std::vector<int>& nodes, int node) {
   return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
 }
 
-// As whole words, which a message consists of.
+// As whole words, the unit of a message.
 Tensor words(std::byte* data, std::uint64_t bytes) {
   return {data, DType::kI32, Shape{static_cast<std::int64_t>((bytes + 3) / 4)}, Device{}};
 }

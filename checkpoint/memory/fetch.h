@@ -12,7 +12,7 @@
 
 namespace trireme::checkpoint {
 
-// A rectangle's bytes of one shard, to travel from one rank to another.
+// Transfer of one stored box from one rank to another.
 struct Fetch {
   int from = 0;
   int to = 0;
@@ -21,15 +21,15 @@ struct Fetch {
   std::uint64_t bytes = 0;
 };
 
-// What each node needs of shards that it has no good one of, for the pieces that its ranks
-// want, from a node that has. `holders[shard]`: nodes; none is empty. Leaders send and
-// receive. The same on every rank.
+// Plans how each node gets the boxes its ranks want from shards of which it has no valid copy.
+// `holders[shard]` are the nodes with a valid copy; none is empty. Node leaders send and receive.
+// The result is the same on every rank.
 std::vector<Fetch> plan_fetches(const Manifest& manifest, std::span<const std::vector<int>> holders,
                                 const Nodes& nodes, std::span<const std::vector<Piece>> wanted);
 
-// This rank's part of them, one after the other: out of the shards in `from`, into those in
-// `to`, in place. A rank that cannot read or write goes on, lest others wait for it; it
-// then throws EnvironmentError at the end, and what it sent will not pass for the shard's.
+// Executes this rank's fetches in order, from the shards in `from` to the shards in `to`, in place.
+// A rank that fails to read or write continues, since other ranks wait for it, and throws
+// EnvironmentError at the end; the checksums reject what it sent.
 void carry_out(std::span<const Fetch> fetches, const Manifest& manifest, Communicator& ranks,
                const std::filesystem::path& from, const std::filesystem::path& to);
 

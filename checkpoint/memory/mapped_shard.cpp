@@ -11,10 +11,8 @@
 #include "model/base/file.h"
 
 namespace trireme::checkpoint {
-namespace {}  // namespace
-
 MappedShard::MappedShard(const std::filesystem::path& path, std::uint64_t bytes) : bytes_(bytes) {
-  File::open_append(path).close();  // there it is, whether or not it was
+  File::open_append(path).close();  // creates the file if it does not exist
   const File file = File::open_write(path);
   const int descriptor = file.descriptor();
   if (file.size() != bytes && ::ftruncate(descriptor, 0) != 0)

@@ -7,12 +7,12 @@
 
 namespace trireme::checkpoint {
 
-// A file in a file system of memory, mapped for writing. Its pages are taken when it is
-// made, so that later writes can neither fail nor wait for them; a file that is there
-// already with the right size is used again as it is.
+// A file in a memory file system (tmpfs), mapped for writing. All pages are allocated by the
+// constructor, so that later writes neither fail nor block; an existing file of the right size is
+// reused.
 class MappedShard {
  public:
-  // Throws EnvironmentError naming the path when there is no room.
+  // Throws EnvironmentError naming the path if there is not enough space.
   MappedShard(const std::filesystem::path& path, std::uint64_t bytes);
   MappedShard(MappedShard&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}

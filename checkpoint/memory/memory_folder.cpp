@@ -34,7 +34,7 @@ void make_own_folder(const fs::path& path) {
   throw EnvironmentError(say(path.string(), " is accessible to other users"));
 }
 
-// Nullopt when another process has it.
+// Nullopt if another process has locked it.
 std::optional<File> locked(const fs::path& folder) {
   File file = File::open_append(folder / kLock);
   if (::flock(file.descriptor(), LOCK_EX | LOCK_NB) == 0) return file;
@@ -42,7 +42,7 @@ std::optional<File> locked(const fs::path& folder) {
   throw_file_error("lock", folder, errno);
 }
 
-// Removes what is in the folder but for the names.
+// Removes everything in the folder except `names`.
 void keep_only(const fs::path& folder, const std::set<std::string>& names) {
   std::vector<fs::path> others;
   std::error_code why;
@@ -137,7 +137,7 @@ std::vector<fs::path> MemoryFolder::remove_forgotten() const {
       const std::optional<File> lock = locked(path);
       if (lock && fs::remove_all(path, why) > 0) removed.push_back(path);
     } catch (const EnvironmentError&) {
-      // Not ours to remove, or gone by now.
+      // Not removable by this user, or already gone.
     }
   }
   return removed;
@@ -154,7 +154,7 @@ void check_memory_room(const fs::path& place, const fs::path& folder, std::uint6
   const auto check = [&](std::uint64_t has, const std::string& who) {
     if (more + more / 20 <= has) return;
     constexpr double kMebi = 1 << 20;
-    throw EnvironmentError(say("two snapshots take ", static_cast<double>(more) / kMebi,
+    throw EnvironmentError(say("two snapshots need ", static_cast<double>(more) / kMebi,
                                " MiB more on this node, and ", who, " has ",
                                static_cast<double>(has) / kMebi, " MiB"));
   };

@@ -11,42 +11,42 @@
 
 namespace trireme::checkpoint {
 
-// What one node holds of a run's snapshots, in a folder of a file system of memory:
+// The snapshots of a run on one node, in a folder of a memory file system:
 //
-//   PLACE/trireme-UID-RUN/lock                the node's leading process has it locked
+//   PLACE/trireme-UID-RUN/lock                locked by the node's leader
 //   PLACE/trireme-UID-RUN/slot-0, slot-1      one snapshot each: shards of this node's ranks,
-//                                             those it keeps copies of, and manifest.json
-//   PLACE/trireme-UID-RUN/reading             while a snapshot is read
+//                                             copies of the previous node's, and manifest.json
+//   PLACE/trireme-UID-RUN/reading             temporary, while a snapshot is read
 //
-// A slot without a manifest holds nothing. What a killed run leaves here is taken over by
-// the next process of the run; a run that ends regularly removes it; what nobody has come
-// back to for kKeptFor the next run on the node removes, whichever it is; a reboot does too.
+// A slot without a manifest is empty. The next process of a killed run reuses the folder; a run
+// that ends normally removes it; a folder unused for kKeptFor is removed by the next run on the
+// node, or by a reboot.
 class MemoryFolder {
  public:
   static constexpr int kSlots = 2;
   static constexpr std::chrono::hours kKeptFor{24};
 
-  // Makes nothing yet.
+  // Creates nothing yet.
   MemoryFolder(std::filesystem::path place, const std::string& run);
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path slot(int slot) const;
   bool exists() const;
 
-  // For the node's leader, the rest too. Makes the folder if need be and locks it; it then
-  // holds the two slots and nothing else. Throws EnvironmentError when another process has
-  // it, or when it is not this user's alone.
+  // For the node's leader, as are the following. Creates the folder if needed, locks it and removes
+  // everything but the two slots. Throws EnvironmentError if another process has locked it, or if
+  // other users can access it.
   void take();
-  // Leaves of a slot only the files named.
+  // Removes all files of a slot except `but`.
   void clear(int slot, const std::set<std::string>& but) const;
-  // The slot holds this snapshot from now on.
+  // Commits the snapshot in the slot by writing its manifest.
   void seal(int slot, const std::string& manifest) const;
   void remove();
-  // Removes the folders of this user's other runs that no process has locked and that have
-  // not changed for kKeptFor. Returns their paths.
+  // Removes folders of the same user's other runs that are not locked and were not modified for
+  // kKeptFor. Returns their paths.
   std::vector<std::filesystem::path> remove_forgotten() const;
 
-  // For all ranks: the slot holds nothing from now on.
+  // Any rank may call it: marks the slot empty.
   void invalidate(int slot) const;
 
  private:
@@ -55,8 +55,8 @@ class MemoryFolder {
   std::optional<File> lock_;
 };
 
-// Throws EnvironmentError unless `place` has room for `bytes` more beside what `folder` has
-// taken of it already, and the machine, which has `available`, too.
+// Throws EnvironmentError unless `place` has space for `bytes`, including what `folder` already
+// occupies, and the machine has enough `available` memory.
 void check_memory_room(const std::filesystem::path& place, const std::filesystem::path& folder,
                        std::uint64_t bytes, std::uint64_t available);
 

@@ -30,8 +30,8 @@ Manifest manifest_of_run(const std::string& text, const fs::path& path, const st
   return manifest;
 }
 
-// All of a node's shards by their names, good ones where they lie, of the others files that
-// are empty but have the size: what is needed of them is to come. Gone with the object.
+// All shards of a snapshot under their names: links to valid ones, sparse files of the right size
+// for the others, into which the wanted boxes are fetched. Removed by the destructor.
 class ReadingFolder {
  public:
   explicit ReadingFolder(fs::path path) : path_(std::move(path)) {}
@@ -103,7 +103,7 @@ std::vector<SealedSnapshot> MemoryReader::list(std::vector<std::string>& problem
   return newest_first;
 }
 
-// The ranks of a node share its work.
+// The ranks of a node divide the work.
 MemoryReader::Shards MemoryReader::verified(const Manifest& manifest, const fs::path& slot) const {
   const std::size_t own = nodes_.place(team_.rank());
   const std::size_t sharers = nodes_.ranks(nodes_.of(team_.rank())).size();
@@ -158,7 +158,7 @@ Loaded MemoryReader::load(const SealedSnapshot& snapshot, std::span<const Piece>
   Shards shards = verified(manifest, slot);
   for (std::size_t i = 0; i < shards.holders.size(); ++i) {
     if (!shards.holders[i].empty()) continue;
-    std::string why = say(slot.string(), ": the snapshot of step ", manifest.step, " has no good ",
+    std::string why = say(slot.string(), ": the snapshot of step ", manifest.step, " has no valid ",
                           manifest.shards[i].name);
     for (const std::string& problem : shards.problems) why += "; " + problem;
     throw CheckpointError(why);

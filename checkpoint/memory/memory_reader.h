@@ -12,34 +12,33 @@
 
 namespace trireme::checkpoint {
 
-// A snapshot as the nodes' folders tell of it. Its shards may lie anywhere.
+// A committed snapshot found in the nodes' folders. Its shards may be on any nodes.
 struct SealedSnapshot {
   int slot = 0;  // on every node
   Lineage lineage;
-  std::uint32_t crc32c = 0;  // of its manifest's text
-  std::vector<int> nodes;    // that have the manifest
+  std::uint32_t crc32c = 0;  // of the manifest's text
+  std::vector<int> nodes;    // nodes that have the manifest
 };
 
-// Reads snapshots out of the union of what the nodes hold: a lost node's shards come from
-// the node that keeps their copies, whatever the ranks and nodes are now. All ranks make
-// each call.
+// Reads snapshots from the union of all nodes' memory: the shards of a lost node come from the node
+// with their copies, whatever the current ranks and nodes. All calls are collective.
 class MemoryReader {
  public:
-  // All outlive the reader; the folders are taken.
+  // All arguments outlive the reader; the folders are locked by take().
   MemoryReader(const MemoryFolder& folder, const Nodes& nodes, Communicator& ranks,
                const std::string& run);
 
-  // Newest first. Adds to `problems` what is wrong with those that cannot be read.
+  // Newest first. Appends the reasons for unreadable snapshots to `problems`.
   std::vector<SealedSnapshot> list(std::vector<std::string>& problems) const;
 
-  // Fills `wanted`. Every shard is verified where it lies, a damaged one replaced by its
-  // copy, which Loaded::rejected tells; a node then fetches, of the shards it lacks, what
-  // its ranks need. Throws CheckpointError when a shard is good nowhere.
+  // Fills `wanted`. Every shard is verified on its node; a damaged one is replaced by its copy and
+  // reported in Loaded::rejected. A node then fetches what its ranks need of the shards it lacks.
+  // Throws CheckpointError if a shard has no valid copy.
   Loaded load(const SealedSnapshot& snapshot, std::span<const Piece> wanted) const;
 
  private:
   struct Shards {
-    std::vector<std::vector<int>> holders;  // of each, the nodes with a good one
+    std::vector<std::vector<int>> holders;  // by shard: nodes with a valid copy
     std::vector<std::string> problems;
   };
   Shards verified(const Manifest& manifest, const std::filesystem::path& slot) const;

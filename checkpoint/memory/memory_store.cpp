@@ -11,10 +11,10 @@
 namespace trireme::checkpoint {
 namespace {
 
-// Libraries count what is in one message in int.
+// Libraries take the count of a message as int.
 constexpr std::size_t kMessage = std::size_t{256} << 20;
 
-// A shard as messages; its size is a multiple of a word's.
+// A shard split into messages; its size is a multiple of a word.
 std::vector<Tensor> messages(std::span<std::byte> memory) {
   std::vector<Tensor> parts;
   for (std::size_t at = 0; at < memory.size(); at += kMessage) {
@@ -116,7 +116,7 @@ MappedShard MemoryStore::shard_in(int slot, int rank) const {
   return {folder_.slot(slot) / shard_name_of(rank), layouts_[static_cast<std::size_t>(rank)].bytes};
 }
 
-// The slot's files become those of this run's layout.
+// Resizes the slot's files to this run's layout.
 void MemoryStore::fit(int slot) {
   team_.together([&] {
     if (!leads()) return std::string();
@@ -156,12 +156,12 @@ void MemoryStore::send_copies(const Slot& slot) {
 }
 
 void MemoryStore::save(Manifest described, const AddDigests& add_digests) {
-  require(!layouts_.empty(), "a snapshot before its memory was taken");
+  require(!layouts_.empty(), "save() was called before prepare()");
   const int target = newest_ == 0 ? 1 : 0;
   if (!slots_[static_cast<std::size_t>(target)]) fit(target);
   const Slot& slot = *slots_[static_cast<std::size_t>(target)];
   const std::vector<std::string> reports = team_.together([&] {
-    folder_.invalidate(target);  // a rank of the node may be done before the leader begins
+    folder_.invalidate(target);  // a rank of the node may be ready before its leader
     return shard_text(write_raw_shard(shard_name_of(team_.rank()), division_.mine,
                                       layouts_[static_cast<std::size_t>(team_.rank())],
                                       slot.own.memory()));

@@ -17,57 +17,55 @@
 
 namespace trireme::checkpoint {
 
-// Snapshots of a run between its checkpoints, in the memory of its nodes, where they
-// outlive its processes. Each rank copies the pieces that are its to write into a shard of
-// its own, a rank of the next node keeps a copy of that, and a manifest on every node seals
-// the snapshot: the same rectangles and checksums as a checkpoint's. There are two slots;
-// the older snapshot is given up only for one that is newer than a whole one. What is
-// Gemini's idea (Wang et al., SOSP 2023), with the run itself as the one who writes.
+// In-memory snapshots of a run between checkpoints (Gemini: Wang et al., SOSP 2023), which survive
+// the run's processes. Each rank copies the pieces it has to write into a shard, a rank of the next
+// node keeps a copy of the shard, and a manifest on every node commits the snapshot, with the same
+// boxes and checksums as in a checkpoint. There are two slots: a snapshot is overwritten only when
+// the other slot has a complete newer one.
 //
-// All ranks make all calls, in the same order; errors are thrown on all.
+// All calls are collective, in the same order on all ranks; errors are thrown on all ranks.
 class MemoryStore {
  public:
-  // In `place`, a folder of a file system of memory on every node. Nothing is made yet, and
-  // what the run has left there is as it was. `ranks` outlives the store.
+  // Uses the folder `place` of a memory file system on every node. Neither creates nor changes
+  // anything yet. `ranks` outlives the store.
   MemoryStore(std::filesystem::path place, const std::string& run, Nodes nodes,
               Communicator& ranks);
   MemoryStore(const MemoryStore&) = delete;
   MemoryStore& operator=(const MemoryStore&) = delete;
 
-  // Fills `wanted` from the newest snapshot that is whole and newer than `disk`, the newest
-  // checkpoint; nullopt when there is none. Adds to `rejected` why newer ones were not
-  // taken. MismatchError when it is of another model. Snapshots that were not taken are as
-  // they were: forget() them when the run goes on from elsewhere.
+  // Fills `wanted` from the newest complete snapshot that is newer than `disk`, the newest
+  // checkpoint; nullopt if there is none. Appends the reasons for rejecting newer snapshots to
+  // `rejected`. Throws MismatchError if the snapshot is of a different model. Snapshots that were
+  // not loaded are kept: call forget() if the run resumes from another state.
   std::optional<Loaded> load_newest(std::span<const Piece> wanted, std::optional<Lineage> disk,
                                     std::vector<std::string>& rejected);
-  // No slot holds anything from now on.
+  // Marks both slots empty.
   void forget();
 
-  // Takes the memory for both slots, but leaves the snapshot loaded where it is. `pieces`
-  // is what save() stores: their memory, shapes and boxes stay the same. `available` is
-  // this rank's machine's memory that is free, bytes. Throws EnvironmentError when there is
-  // no room on some node.
+  // Allocates both slots, preserving the loaded snapshot. `pieces` are what save() stores: their
+  // memory, shapes and boxes must not change. `available` is the free memory of this rank's machine
+  // in bytes. Throws EnvironmentError if a node has not enough space.
   void prepare(std::span<const Piece> pieces, std::uint64_t available);
-  // Prepared: what this rank's node holds, bytes.
+  // After prepare(): bytes used on this rank's node.
   std::uint64_t bytes_here() const;
-  // Of other runs, that prepare() has removed on this rank's node.
+  // Folders of other runs that prepare() removed on this rank's node.
   const std::vector<std::filesystem::path>& removed() const { return removed_; }
 
-  // Prepared: stores the pieces as they are now, with what `described` says of them (the
-  // leader's; see Store::described). When it throws the older snapshot is as it was.
+  // After prepare(): stores the current contents of the pieces with the metadata `described` (of
+  // the leader; see Store::described). If it throws, the older snapshot is intact.
   void save(Manifest described, const AddDigests& add_digests = nullptr);
 
-  // Gives the memory back: all that the run has here.
+  // Removes the run's snapshots and frees their memory.
   void remove();
 
   const MemoryFolder& folder() const { return folder_; }
   const Nodes& nodes() const { return nodes_; }
 
  private:
-  // What a rank writes in a slot.
+  // The files a rank writes in a slot.
   struct Slot {
     MappedShard own;
-    std::vector<std::pair<int, MappedShard>> copies;  // of ranks on the node before
+    std::vector<std::pair<int, MappedShard>> copies;  // of ranks on the previous node
   };
   void take();
   void fit(int slot);
@@ -83,9 +81,9 @@ class MemoryStore {
   MemoryFolder folder_;
   const MemoryReader reader_;
   bool taken_ = false;
-  std::optional<int> newest_;  // slot of the newest whole snapshot
+  std::optional<int> newest_;  // slot of the newest complete snapshot
   Division division_;
-  std::vector<RawLayout> layouts_;  // of each rank's shard
+  std::vector<RawLayout> layouts_;  // by rank, of its shard
   std::array<std::optional<Slot>, MemoryFolder::kSlots> slots_;
   std::vector<std::filesystem::path> removed_;
 };

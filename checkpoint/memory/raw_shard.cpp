@@ -11,8 +11,8 @@ namespace trireme::checkpoint {
 namespace {
 
 constexpr std::uint64_t kLine = 64;
-// What stays in a core's cache between its copy and its checksum; a smaller copy the C library
-// would write through the cache, at half the speed.
+// Stays in a core's cache between copy and checksum; memcpy of smaller sizes would use regular
+// stores, at half the speed.
 constexpr std::size_t kCopied = std::size_t{1} << 20;
 
 std::uint64_t rounded_up(std::uint64_t bytes) {
@@ -54,7 +54,7 @@ WrittenShard write_raw_shard(const std::string& name, std::span<const Piece> pie
           "a shard written to memory of another size");
   WrittenShard shard;
   std::uint64_t end = 0;
-  std::uint32_t remainder = 0;  // of the shard up to `end`
+  std::uint32_t remainder = 0;  // remainder of the shard up to `end`
   const auto fill_to = [&](std::uint64_t offset) {
     std::memset(memory.data() + end, 0, offset - end);
     remainder = shifted(remainder, offset - end);
@@ -65,7 +65,8 @@ WrittenShard write_raw_shard(const std::string& name, std::span<const Piece> pie
     const Digest digest = copy_piece(pieces[i], memory.data() + end);
     shard.parts.push_back({end, digest});
     const std::uint64_t bytes = pieces[i].bytes();
-    remainder = shifted(remainder, bytes) ^ crc_from(digest.crc32c, bytes);  // its own inverse
+    remainder = shifted(remainder, bytes) ^
+                crc_from(digest.crc32c, bytes);  // crc_from() is its own inverse
     end += bytes;
   }
   fill_to(layout.bytes);

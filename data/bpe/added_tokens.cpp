@@ -55,7 +55,7 @@ void AddedTokens::split(
     }
     std::size_t begin = i;
     std::size_t end = i += token->content.size();
-    // White space that the token before took is not taken again.
+    // White space consumed by the previous token is not consumed twice.
     if (token->takes_left) begin = std::max(begin - space_at_end(text.substr(0, begin)), told);
     if (token->takes_right) end += space_at_front(text.substr(end));
     if (told < begin) part(text.substr(told, begin - told), -1);

@@ -8,8 +8,8 @@
 
 namespace trireme::data {
 
-// A text goes through stages, each cutting what the one before made: runs of UTF-8, added tokens
-// of the raw text, normalization, added tokens of the normalized text, the splits, and words.
+// Splits a text in stages: valid UTF-8 ranges, added tokens of the raw text, normalization, added
+// tokens of the normalized text, pre-tokenizer splits, words.
 class BpeEncoder : public Encoder {
  public:
   explicit BpeEncoder(const BpeTokenizer& tokenizer)
@@ -20,7 +20,7 @@ class BpeEncoder : public Encoder {
   void encode_utf8(std::string_view text);
   void encode_normalized(std::string_view text);
   void encode_part(std::string_view part);
-  // `likeness` is what the patterns see of `part`, byte for byte as long.
+  // `likeness` is the text the patterns match instead of `part`, with the same byte offsets.
   void split(std::size_t stage, std::string_view part, std::string_view likeness);
   void encode_word(std::string_view word);
   void encode_new(std::string_view word);
@@ -30,7 +30,7 @@ class BpeEncoder : public Encoder {
   MatchRoom room_;
   MergeLoop loop_;
   std::vector<std::int32_t> word_ids_;
-  std::vector<std::int32_t>* ids_ = nullptr;  // of the call
+  std::vector<std::int32_t>* ids_ = nullptr;  // output of the current call
 };
 
 }  // namespace trireme::data

@@ -15,8 +15,8 @@
 namespace trireme::data {
 namespace {
 
-// None of these lets a match go on from anything else into a space, so that a text may be cut
-// there: GPT-2's, Llama 3's, Qwen's.
+// No match of these patterns continues from another character into a space, so a text can be split
+// there: GPT-2, Llama 3, Qwen.
 constexpr std::array<std::string_view, 2> kStopAtSpaces{
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
@@ -29,7 +29,7 @@ bool stops_at_spaces(const TokenizerJson& spec) {
              kStopAtSpaces.end();
 }
 
-// Whether a cut before a space can separate what an added token would take.
+// Whether a split before a space could separate text that an added token would consume.
 bool reaches_over_spaces(const AddedToken& token) {
   return token.takes_right || token.content.find(' ', 1) != std::string::npos;
 }
@@ -80,7 +80,7 @@ std::int32_t find_end(const std::vector<AddedToken>& added,
   return -1;
 }
 
-// A token that tokenizer_config.json alone declares lies beyond tokenizer.json's, or in a gap.
+// A token declared only by tokenizer_config.json is after those of tokenizer.json, or in a gap.
 void make_room(std::vector<std::optional<std::string>>& texts, std::int32_t id,
                const std::string& path) {
   if (id < 0) return;
@@ -153,7 +153,7 @@ std::size_t BpeTokenizer::last_cut(std::string_view text) const {
        at = text.rfind(' ', at - 1)) {
     const std::string_view before = text.substr(0, at);
     const auto last = static_cast<unsigned char>(before.back());
-    // A character of white space beyond ASCII ends with a byte that others end with too.
+    // Non-ASCII white space ends with a byte that other characters end with too.
     if (last > ' ' && last < 0x7F) return at;
   }
   return 0;

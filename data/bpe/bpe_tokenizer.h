@@ -14,19 +14,19 @@
 
 namespace trireme::data {
 
-// A byte-level BPE from Hugging Face's tokenizer.json: GPT-2, Llama 3, Qwen and their kin.
+// A byte-level BPE from a Hugging Face tokenizer.json, as of GPT-2, Llama 3 and Qwen.
 //
-// Ids are those of the library's encode(text, add_special_tokens=False): added tokens, special
-// ones too, are found in the text, but nothing is put around it. Bytes that are
-// not UTF-8, which the library does not take, are words of their own.
+// Ids equal those of encode(text, add_special_tokens=False) of the tokenizers library: added
+// tokens, including special ones, are matched in the text, but none are added around it. Invalid
+// UTF-8, which the library rejects, is encoded byte by byte.
 //
-// Documents end with the eos_token of tokenizer_config.json or special_tokens_map.json beside the
-// file, by the id that added_tokens_decoder gives it where tokenizer.json does not know it; without
-// one with the first of the usual names (<|endoftext|>, <|end_of_text|>, </s>, <eos>) that is an
+// The end-of-document token is the eos_token of tokenizer_config.json or special_tokens_map.json in
+// the same folder; if tokenizer.json does not define it, its id comes from added_tokens_decoder.
+// Without an eos_token it is the first of <|endoftext|>, <|end_of_text|>, </s>, <eos> that is an
 // added token.
 class BpeTokenizer : public Tokenizer {
  public:
-  // `content` of the file at `path`. Throws DataError naming what is not implemented.
+  // `content` is that of the file at `path`. Throws DataError naming unsupported features.
   BpeTokenizer(const std::string& path, const std::string& content);
 
   std::string name() const override { return "tokenizer.json"; }
@@ -49,14 +49,15 @@ class BpeTokenizer : public Tokenizer {
   BpeTokenizer(std::string path, const std::string& content, TokenizerJson spec);
 
   std::string path_, hash_, surroundings_;
-  std::vector<std::optional<std::string>> texts_;  // [vocab] what each id stands for
-  std::array<std::int32_t, 256> bytes_;            // -1: left out, as the library does
+  std::vector<std::optional<std::string>> texts_;  // [vocab] text of each id
+  std::array<std::int32_t, 256> bytes_;  // id of each byte; -1: dropped, as in the library
   Merges merges_;
-  std::vector<Split> splits_;  // one inside the other; GPT-2's of the byte level comes last
+  std::vector<Split> splits_;  // nested; the byte level's GPT-2 split is last
   bool nfc_, prefix_space_, ignore_merges_;
-  std::size_t splits_before_prefix_;  // splits_ that come before the prefix space is put
-  std::unordered_map<std::string_view, std::int32_t> words_;  // in texts_; with ignore_merges
-  AddedTokens raw_, normalized_;  // looked for before and after the normalization
+  std::size_t splits_before_prefix_;  // number of splits before the prefix space is added
+  std::unordered_map<std::string_view, std::int32_t>
+      words_;                     // keys are in texts_; with ignore_merges
+  AddedTokens raw_, normalized_;  // matched before and after normalization
   bool cuts_before_spaces_ = false;
   bool lossless_ = false;
   std::int32_t end_of_document_ = -1;

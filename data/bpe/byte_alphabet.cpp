@@ -6,7 +6,7 @@
 namespace trireme::data {
 namespace {
 
-constexpr int kCharacters = 0x144;  // beyond the last that stands for a byte
+constexpr int kCharacters = 0x144;  // after the last character that encodes a byte
 
 constexpr bool stands_for_itself(int byte) {
   return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;

@@ -16,7 +16,7 @@ using nlohmann::json;
 
 constexpr std::uint64_t kLongestConfig = 16u << 20;
 
-// An empty object where there is no such file.
+// An empty object if the file does not exist.
 json object_of(const std::filesystem::path& file) {
   std::error_code why;
   if (!std::filesystem::exists(file, why)) return json::object();
@@ -32,7 +32,7 @@ json object_of(const std::filesystem::path& file) {
   }
 }
 
-// A token is written as text, or as an object with its content.
+// A token is a string, or an object with its content.
 std::string content_of(const json& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end()) return "";

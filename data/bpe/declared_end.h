@@ -7,12 +7,13 @@ namespace trireme::data {
 
 struct DeclaredEnd {
   std::string content{};
-  std::optional<std::int32_t> id{};  // where added_tokens_decoder says it
-  std::string place{};               // the file that says so
+  std::optional<std::int32_t> id{};  // from added_tokens_decoder, if it is there
+  std::string place{};               // the file that declares it
 };
 
-// The eos_token that Hugging Face's tokenizer_config.json, else special_tokens_map.json, names
-// beside the tokenizer.json at `path`; empty content: none. Throws DataError for damaged files.
+// The eos_token declared by tokenizer_config.json, otherwise by special_tokens_map.json, in the
+// folder of the tokenizer.json at `path`; empty content if there is none. Throws DataError for
+// damaged files.
 DeclaredEnd declared_end(const std::string& path);
 
 }  // namespace trireme::data

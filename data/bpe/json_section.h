@@ -12,15 +12,14 @@
 
 namespace trireme::data {
 
-// One object of a tokenizer.json and where it is: every complaint, a DataError, names its place.
-// The JSON outlives it.
+// An object of a tokenizer.json with its path, which every DataError names. The JSON outlives it.
 class JsonSection {
  public:
   using json = nlohmann::json;
   static constexpr std::int64_t kMostIds = 1 << 22;
 
   JsonSection(const json& object, std::string place) : object_(object), place_(std::move(place)) {
-    if (!object.is_object()) wrong("is no object");
+    if (!object.is_object()) wrong("is not an object");
   }
 
   [[noreturn]] void wrong(std::string_view what) const { throw DataError(say(place_, ": ", what)); }
@@ -50,12 +49,12 @@ class JsonSection {
   }
   std::string text(const char* key) const {
     const json* value = find(key);
-    if (value == nullptr || !value->is_string()) wrong(say("\"", key, "\" is no text"));
+    if (value == nullptr || !value->is_string()) wrong(say("\"", key, "\" is not a string"));
     return value->get<std::string>();
   }
   const json& array(const char* key) const {
     const json* value = find(key);
-    if (value == nullptr || !value->is_array()) wrong(say("\"", key, "\" is no list"));
+    if (value == nullptr || !value->is_array()) wrong(say("\"", key, "\" is not a list"));
     return *value;
   }
   JsonSection section(const char* key) const {
@@ -69,7 +68,7 @@ class JsonSection {
     return all;
   }
   std::int32_t id(const json* value) const {
-    if (value == nullptr || !value->is_number_integer()) wrong("an id is no whole number");
+    if (value == nullptr || !value->is_number_integer()) wrong("an id is not an integer");
     if (value->is_number_unsigned() ? value->get<std::uint64_t>() >= kMostIds
                                     : value->get<std::int64_t>() < 0) {
       wrong(say("the id ", value->dump(), " is not between 0 and ", kMostIds - 1));

@@ -4,8 +4,8 @@
 
 namespace trireme::data {
 
-// Throws DataError that begins with `place` when `text`, parsed as JSON, would take more memory
-// than any tokenizer does: it is too deep or has too many values. Reads it without allocating.
+// Throws DataError beginning with `place` if parsing `text` as JSON would need more memory than any
+// real tokenizer: too deeply nested, or too many values. Does not allocate.
 void check_json_size(const std::string& place, std::string_view text);
 
 }  // namespace trireme::data

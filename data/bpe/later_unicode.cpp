@@ -11,7 +11,7 @@ namespace {
 struct StandInRange {
   char32_t first, last, stand_in;
 };
-// From the classes that both libraries give every character; in order.
+// Sorted; derived from the classes that both libraries give to every character.
 constexpr auto kStandIns = std::to_array<StandInRange>(
     {{0x897, 0x897, 0x900},       {0xCF3, 0xCF3, 0x903},       {0xECE, 0xECE, 0x900},
      {0x180E, 0x180E, 0x200B},    {0x1B4E, 0x1B4F, 0x964},     {0x1B7F, 0x1B7F, 0x964},
@@ -57,7 +57,7 @@ constexpr auto kStandIns = std::to_array<StandInRange>(
      {0x1FBCB, 0x1FBEF, 0x10137}, {0x2B739, 0x2B739, 0x20000}, {0x2EBF0, 0x2EE5D, 0x20000},
      {0x31350, 0x323AF, 0x20000}});
 
-// Whether some range has characters whose UTF-8 begins with these two bytes, by lead and second.
+// Whether a range has characters whose UTF-8 begins with these two bytes, by first and second byte.
 constexpr std::array<std::uint64_t, 32> make_starts() {
   std::array<std::uint64_t, 32> starts{};
   for (const StandInRange& range : kStandIns) {
@@ -78,7 +78,7 @@ char32_t character_at(std::string_view text, std::size_t at, std::size_t size) {
   return c;
 }
 
-// The first place at or after `from` with a character of the ranges; their number is `row`.
+// The first character in one of the ranges at or after `from`; sets `row` to the range's index.
 std::size_t find_place(std::string_view text, std::size_t from, std::size_t& row) {
   for (std::size_t at = from; at < text.size(); ++at) {
     const auto lead = static_cast<unsigned char>(text[at]);

@@ -36,7 +36,7 @@ const Merges::Merge* Merges::find(std::int32_t left, std::int32_t right) const {
   return slot.pair == kNone ? nullptr : &slot.merge;
 }
 
-// What `at` and its neighbour may become.
+// Adds the candidate merge of `at` with its right neighbor.
 void MergeLoop::propose(std::uint32_t at) {
   const Symbol& symbol = symbols_[at];
   if (symbol.after == kEdge) return;
@@ -62,7 +62,7 @@ void MergeLoop::run(std::vector<std::int32_t>& word) {
     const auto at = static_cast<std::uint32_t>(next.order);
     Symbol& symbol = symbols_[at];
     if (symbol.id == kGone || symbol.after == kEdge) continue;
-    // One of the two has been merged with another since.
+    // Stale: one of the two symbols has been merged since.
     const Merges::Merge* merge = merges_.find(symbol.id, symbols_[symbol.after].id);
     if (merge == nullptr || merge->rank != next.order >> 32) continue;
     Symbol& taken = symbols_[symbol.after];

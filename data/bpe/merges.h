@@ -4,15 +4,15 @@
 
 namespace trireme::data {
 
-// The merges of a byte-pair encoding: which two ids become which, and in which order.
+// The merge table of a BPE: from a pair of ids to the merged id and its rank.
 class Merges {
  public:
   struct Merge {
-    std::uint32_t rank;  // the lowest goes first
+    std::uint32_t rank;  // lowest first
     std::int32_t result;
   };
   explicit Merges(std::size_t count);
-  // A pair that comes again takes the later rank, as in Hugging Face's library.
+  // A repeated pair gets the later rank, as in the tokenizers library.
   void add(std::int32_t left, std::int32_t right, Merge merge);
   const Merge* find(std::int32_t left, std::int32_t right) const;
 
@@ -27,21 +27,21 @@ class Merges {
   std::vector<Slot> slots_;  // open addressing, at most half full
 };
 
-// Merges words, keeping its lists. For one thread.
+// Applies merges to words, reusing its buffers. Not thread-safe.
 class MergeLoop {
  public:
   explicit MergeLoop(const Merges& merges) : merges_(merges) {}
-  // Applies the merge of the lowest rank, of equals the leftmost, until none applies. A word of
-  // n ids takes n log n steps.
+  // Applies the merge of lowest rank, leftmost first, until none applies. O(n log n) for a word of
+  // n ids.
   void run(std::vector<std::int32_t>& word);
 
  private:
   struct Symbol {
-    std::int32_t id;  // kGone: merged into the one before
+    std::int32_t id;  // kGone: merged into the previous symbol
     std::uint32_t before, after;
   };
   struct Candidate {
-    std::uint64_t order;  // rank, then place
+    std::uint64_t order;  // rank, then position
     std::int32_t result;
     bool operator>(const Candidate& other) const { return order > other.order; }
   };

@@ -15,7 +15,7 @@ namespace {
 struct LaterRange {
   utf8proc_int32_t first, last;
 };
-// Characters since Unicode 10 that utf8proc orders among other marks or composes. In order.
+// Characters since Unicode 10 that utf8proc reorders or composes. Sorted.
 constexpr auto kLater = std::to_array<LaterRange>(
     {{0x7FD, 0x7FD},     {0x898, 0x89F},     {0x8CA, 0x8D3},     {0x9FE, 0x9FE},
      {0xC3C, 0xC3C},     {0xD3B, 0xD3C},     {0xEBA, 0xEBA},     {0x1715, 0x1715},

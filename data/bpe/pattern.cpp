@@ -13,7 +13,7 @@ namespace trireme::data {
 namespace {
 
 constexpr std::size_t kFirstStack = 32u << 10, kLargestStack = 16u << 20;
-constexpr std::uint32_t kMostBacktracks = 100'000'000;  // a second or so
+constexpr std::uint32_t kMostBacktracks = 100'000'000;  // about a second
 
 PCRE2_SPTR bytes_of(std::string_view text) {
   return reinterpret_cast<PCRE2_SPTR>(text.data());
@@ -66,7 +66,7 @@ Pattern::Pattern(const std::string& text, Kind kind) : text_(text) {
   if (text.empty() || matches_nothing != 0) {
     throw DataError(say("the pattern \"", text, "\" can match the empty text"));
   }
-  // Without the compiler, which a hardened kernel may forbid, matching is slower and the same.
+  // The JIT may be forbidden by a hardened kernel; matching is then slower but equivalent.
   pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);
 }
 
@@ -76,7 +76,7 @@ std::optional<Pattern::Range> Pattern::find(MatchRoom& room, std::string_view te
                                 room.data_, room.context_);
   if (found == PCRE2_ERROR_NOMATCH) return std::nullopt;
   const PCRE2_SIZE* at = pcre2_get_ovector_pointer(room.data_);
-  // An empty or backward match is possible through look-behinds and \K alone.
+  // Only look-behind and \K can make an empty or backward match.
   if (found < 0 || at[1] <= at[0] || at[0] < from) {
     throw DataError(say("the tokenizer's pattern ", text_,
                         " cannot cut a text: ", found < 0 ? reason(found) : "it matched nothing"));

@@ -13,7 +13,7 @@ struct pcre2_real_jit_stack_8;
 
 namespace trireme::data {
 
-// Room for the work of matching. For one thread.
+// Scratch memory of a match. Not thread-safe.
 class MatchRoom {
  public:
   MatchRoom();
@@ -28,20 +28,20 @@ class MatchRoom {
   pcre2_real_jit_stack_8* stack_;
 };
 
-// What a pre-tokenizer cuts texts by: a regular expression written for Oniguruma, which
-// Hugging Face's library uses, run by PCRE2. Any thread may match.
+// The regular expression of a pre-tokenizer, in the syntax of Oniguruma, which the tokenizers
+// library uses, executed by PCRE2. Thread-safe.
 class Pattern {
  public:
   enum class Kind { kRegex, kLiteral };
-  // Throws DataError for a pattern that is broken, that matches nothing at all, or that the
-  // two engines would read in different ways.
+  // Throws DataError for a pattern that is invalid, that never matches, or that the two engines
+  // interpret differently.
   Pattern(const std::string& text, Kind kind);
 
   struct Range {
     std::size_t begin, end;
   };
-  // The first match at or after `from`; `text` is valid UTF-8 in the words of later_unicode.h.
-  // Throws DataError when the search takes too long.
+  // The first match at or after `from`. `text` is valid UTF-8 with replaced characters (see
+  // later_unicode.h). Throws DataError if the search takes too long.
   std::optional<Range> find(MatchRoom& room, std::string_view text, std::size_t from) const;
 
  private:
@@ -52,7 +52,8 @@ class Pattern {
   std::string text_;
 };
 
-// The same expression in PCRE2's syntax. Throws DataError for what is not known to mean the same.
+// Translates an expression to PCRE2's syntax. Throws DataError unless it is known to have the same
+// meaning.
 std::string to_pcre2(std::string_view oniguruma);
 
 }  // namespace trireme::data

@@ -16,7 +16,7 @@ bool is_letter(char c) {
   return std::isalpha(static_cast<unsigned char>(c)) != 0;
 }
 
-// Copies an expression part by part, refusing what the two engines read in different ways.
+// Copies an expression token by token; rejects what the two engines interpret differently.
 class Translator {
  public:
   explicit Translator(std::string_view whole) : whole_(whole), rest_(whole) {}
@@ -66,7 +66,7 @@ class Translator {
     if (name.empty() || !std::all_of(name.begin(), name.end(), is_letter)) {
       refuse(rest_.substr(0, end + 1));
     }
-    // A short name is a general category. PCRE2 takes a script's name for its extensions too.
+    // A short name is a general category. PCRE2 matches script extensions for the name of a script.
     out_ += rest_.substr(0, 3);
     if (negated) out_ += '^';
     if (name.size() > 2) out_ += "sc:";
@@ -80,7 +80,7 @@ class Translator {
     std::size_t end = 2 + open;
     while (end < rest_.size() && std::isxdigit(static_cast<unsigned char>(rest_[end])) != 0) ++end;
     const std::size_t digits = end - 2 - open;
-    // Beyond ASCII "\x" with two digits is a byte in one engine, a character in the other.
+    // Above ASCII, "\x" with two digits is a byte in one engine and a character in the other.
     const bool known = open == 1     ? digits > 0 && end < rest_.size() && rest_[end] == '}'
                        : kind == 'u' ? digits >= 4
                                      : digits >= 2 && rest_[2] < '8';
@@ -130,7 +130,7 @@ class Translator {
     copy(found->size());
   }
 
-  // {n}, {n,} and {n,m} repeat in both engines; what follows them differs.
+  // {n}, {n,} and {n,m} repeat in both engines; suffixes differ.
   void braces() {
     std::size_t end = 1;
     while (end < rest_.size() && (is_digit(rest_[end]) || rest_[end] == ',')) ++end;

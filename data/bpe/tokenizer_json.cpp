@@ -98,7 +98,7 @@ class Parser {
                             !removes_gaps});
   }
 
-  // Puts special tokens around a text, which is left to whoever builds sequences.
+  // Special tokens around a text are the responsibility of the code that builds sequences.
   void post_processor(const Section& section) {
     const std::string type = section.text("type");
     if (type == "Sequence") {
@@ -139,7 +139,7 @@ class Parser {
     for (int byte = 0; byte < 256; ++byte) {
       const auto found = ids_.find(alphabet_character(static_cast<unsigned char>(byte)));
       spec_.bytes[byte] = found == ids_.end() ? -1 : found->second;
-      // Where every byte has its id nothing is ever unknown.
+      // If every byte has an id, nothing is unknown.
       if (found != ids_.end()) continue;
       if (section.find("unk_token") != nullptr || section.flag("byte_fallback", false)) {
         section.wrong(
@@ -203,7 +203,8 @@ class Parser {
     }
   }
 
-  // The library gives a token that the vocabulary lacks the next free id, whatever the file says.
+  // The library gives a token that is not in the vocabulary the next free id, whatever the file
+  // says.
   std::int32_t library_id(const std::string& content) const {
     const auto found = ids_.find(content);
     if (found != ids_.end()) return found->second;

@@ -5,29 +5,29 @@
 
 namespace trireme {
 
-// The process's exit codes are a contract with job scripts: do not renumber.
+// Exit codes of the process. Job scripts rely on them: do not renumber.
 enum class ExitCode : int {
   kDone = 0,
-  kInternal = 1,     // a bug of ours
-  kUsage = 2,        // command line or config: restarting will not help
+  kInternal = 1,     // internal error
+  kUsage = 2,        // command line or config: a restart does not help
   kData = 3,         // token files, tokenizers
-  kCheckpoint = 4,   // a checkpoint or a run folder
+  kCheckpoint = 4,   // a checkpoint or run folder
   kEnvironment = 5,  // machine, device, file system, libraries
-  kDiverged = 6,     // the loss or a gradient is no longer finite
+  kDiverged = 6,     // loss or gradients are not finite
   kPeer = 7,         // another rank failed or stalled
-  kStopped = 75,     // stopped on a signal after a committed checkpoint: requeue
+  kStopped = 75,     // stopped by a signal after committing a checkpoint: requeue
   kNoProgress = 93,  // repeated restarts without a new step: do not requeue
 };
 
-// A failure the program cannot continue from. Caught once, in main, which names
-// the rank, prints the message and returns `code()`.
+// An unrecoverable failure. Caught once, in main, which prefixes the rank, prints the message and
+// returns `code()`.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& what, ExitCode code = ExitCode::kInternal)
       : std::runtime_error(what), code_(code) {}
   ExitCode code() const { return code_; }
 
-  // Whether every rank of the run throws it, so that it is told once.
+  // Whether every rank throws it, so that it is reported once.
   bool on_all_ranks() const { return on_all_ranks_; }
   void set_on_all_ranks() { on_all_ranks_ = true; }
 
@@ -36,14 +36,14 @@ class Error : public std::runtime_error {
   bool on_all_ranks_ = false;
 };
 
-// For `throw on_all_ranks(DivergedError(...))`, where all ranks come to the same end.
+// `throw on_all_ranks(DivergedError(...))` marks an error that all ranks throw.
 template <class SomeError>
 SomeError on_all_ranks(SomeError error) {
   error.set_on_all_ranks();
   return error;
 }
 
-// The user asked for something impossible.
+// Invalid or unsupported request of the user.
 struct ConfigError : Error {
   explicit ConfigError(const std::string& what) : Error(what, ExitCode::kUsage) {}
 };
@@ -59,7 +59,7 @@ struct EnvironmentError : Error {
 struct DivergedError : Error {
   explicit DivergedError(const std::string& what) : Error(what, ExitCode::kDiverged) {}
 };
-// Another rank failed, stalled, or does something else than this one.
+// Another rank failed, stalled, or is out of step with this one.
 struct PeerError : Error {
   explicit PeerError(const std::string& what) : Error(what, ExitCode::kPeer) {}
 };
@@ -71,8 +71,8 @@ std::string say(const Parts&... parts) {
   return out.str();
 }
 
-// Carries the caller's location, so that require() can be a function. (clang-tidy
-// 14 cannot see std::source_location in libstdc++ 12; the builtins work everywhere.)
+// Captures the caller's location, so that require() can be a function. (clang-tidy 14 does not see
+// std::source_location in libstdc++ 12; the builtins work everywhere.)
 struct Condition {
   bool holds;
   const char* file;
@@ -82,8 +82,7 @@ struct Condition {
       : holds(condition), file(from), line(at) {}
 };
 
-// For what must hold unless the program itself is wrong; bad input gets one of
-// the errors above instead.
+// Checks an internal invariant. Invalid input throws one of the errors above instead.
 template <class... Parts>
 void require(Condition condition, const Parts&... why) {
   if (condition.holds) return;

@@ -27,7 +27,7 @@ const char* kind_of(mode_t mode) {
   return "a special file";
 }
 
-// A FIFO or a device would let its opener or reader wait without end.
+// Opening or reading a FIFO or a device could block forever.
 void require_regular(mode_t mode, const std::filesystem::path& path, const char* what) {
   if (S_ISDIR(mode)) throw_file_error(what, path, EISDIR);
   if (!S_ISREG(mode)) {
@@ -36,7 +36,7 @@ void require_regular(mode_t mode, const std::filesystem::path& path, const char*
   }
 }
 
-// Why an open failed, where that is what lies there: a FIFO without a reader, a socket.
+// Explains a failed open if the path is not a regular file: a FIFO without a reader, a socket.
 void require_regular_if_there(const std::filesystem::path& path, const char* what) {
   if (errno != ENXIO) return;
   struct stat status {};
@@ -190,14 +190,14 @@ void sync_folder(const std::filesystem::path& folder) {
   ::close(descriptor);
   errno = reason;
   if (status != 0 && reason != EINVAL)
-    throw_file_error("sync", folder, errno);  // some file systems cannot
+    throw_file_error("sync", folder, errno);  // not supported by all file systems
 }
 
 void make_folders(const std::filesystem::path& folder) {
   namespace fs = std::filesystem;
   std::error_code why;
-  // Their names have to survive a power cut, too. One that is there may be by a process that was
-  // killed before it could see to that.
+  // The folders' names must be durable too, including those of an existing folder, whose creator
+  // may have been killed before syncing.
   std::vector<fs::path> parents{fs::absolute(folder).lexically_normal().parent_path()};
   while (parents.back().has_relative_path() && !fs::exists(parents.back(), why)) {
     parents.push_back(parents.back().parent_path());

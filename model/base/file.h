@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-// A read-only view of a whole file, mapped while the object lives. An empty file
-// gives an empty span. Throws EnvironmentError naming the path.
+// A read-only memory map of a whole file, unmapped by the destructor. An empty file gives an empty
+// span. Throws EnvironmentError naming the path.
 class MappedFile {
  public:
   MappedFile() = default;
@@ -27,20 +27,19 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
-// Throws EnvironmentError: "cannot WHAT PATH: " and what errno number `reason` means.
+// Throws EnvironmentError: "cannot WHAT PATH: " and the description of errno value `reason`.
 [[noreturn]] void throw_file_error(const char* what, const std::filesystem::path& path, int reason);
 
-// An open file descriptor, closed when it dies. write_all and close report a
-// full disk and every other failure as EnvironmentError naming the path. What is no
-// regular file (a FIFO, a device, a folder) is opened by none and refused at once; nor is a
-// symbolic link by those that write.
+// An open file descriptor, closed by the destructor. All failures, including a full disk, throw
+// EnvironmentError naming the path. All open functions reject anything but regular files (FIFOs,
+// devices, folders); those that write also reject symbolic links.
 class File {
  public:
   static File create(const std::filesystem::path& path);            // truncates
-  static File create_new(const std::filesystem::path& path);        // fails if it exists
-  static File open_append(const std::filesystem::path& path);       // creates if missing
-  static File open_read_append(const std::filesystem::path& path);  // the same, readable, too
-  static File open_write(const std::filesystem::path& path);        // as it is, for writes in place
+  static File create_new(const std::filesystem::path& path);        // fails if the file exists
+  static File open_append(const std::filesystem::path& path);       // creates the file if missing
+  static File open_read_append(const std::filesystem::path& path);  // same, also readable
+  static File open_write(const std::filesystem::path& path);        // without truncation
   static File open_read(const std::filesystem::path& path);
   File(File&& other) noexcept;
   File& operator=(File&& other) noexcept;
@@ -50,7 +49,7 @@ class File {
 
   void write_all(std::span<const std::byte> bytes);
   void write_all(std::string_view text);
-  // Fills `into` from `offset`; throws when the file ends before.
+  // Reads exactly into.size() bytes at `offset`; throws at end of file.
   void read_at(std::uint64_t offset, std::span<std::byte> into) const;
   std::uint64_t size() const;
   void truncate(std::uint64_t size);
@@ -66,17 +65,16 @@ class File {
   std::filesystem::path path_;
 };
 
-// The whole file as text; refuses one larger than `limit` bytes.
+// Reads a whole file as text; rejects files larger than `limit` bytes.
 std::string read_text(const std::filesystem::path& path, std::uint64_t limit = 256u << 20);
 
-// Writes a temporary beside `path`, syncs it and renames it over: a reader sees
-// the old text or the new, never a part.
+// Replaces a file atomically: writes a temporary file next to `path`, syncs it and renames it.
 void replace_text(const std::filesystem::path& path, std::string_view text);
 
-// Makes a rename or a creation inside `folder` survive a power cut.
+// Makes renames and new files inside `folder` durable (fsync of the folder).
 void sync_folder(const std::filesystem::path& folder);
 
-// Like std::filesystem::create_directories, but they survive a power cut; says path and reason.
+// std::filesystem::create_directories, but durable and with path and reason in its errors.
 void make_folders(const std::filesystem::path& folder);
 
 }  // namespace trireme

@@ -4,18 +4,18 @@
 
 namespace trireme {
 
-// IEEE 754 binary16 from and to float32, to nearest, ties to even, whatever the processor's
-// handling of denormal numbers.
+// Converts between IEEE 754 binary16 and float32, rounding to nearest even, independent of the
+// processor's denormal mode.
 inline std::uint16_t half_bits(float value) {
   const auto word = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = word >> 16 & 0x8000u, magnitude = word & 0x7fffffffu;
   std::uint32_t bits = 0;
   if (magnitude > 0x7f800000u) {
-    bits = 0x7e00u;  // a NaN stays one
+    bits = 0x7e00u;  // NaN stays NaN
   } else if (magnitude >= 0x477ff000u) {
-    bits = 0x7c00u;  // from 65520 on the nearest is infinity
+    bits = 0x7c00u;  // from 65520 on the nearest value is infinity
   } else if (magnitude < 0x38800000u) {
-    // Below 2^-14 the steps are 2^-24, those of float32 from 0.5 on.
+    // Below 2^-14 the spacing is 2^-24, that of float32 from 0.5 on.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     bits = std::bit_cast<std::uint32_t>(shifted) - 0x3f000000u;
   } else {

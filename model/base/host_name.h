@@ -3,7 +3,7 @@
 
 namespace trireme {
 
-// What this machine calls itself.
+// The host name of this machine.
 std::string own_host_name();
 
 }  // namespace trireme

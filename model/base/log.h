@@ -8,14 +8,14 @@ namespace trireme {
 
 enum class LogLevel { kInfo, kWarning };
 
-// Sets up the program's log: to stderr, one line a message,
+// Sets up the log: to stderr, one line per message,
 //   12:00:00 warning: text
-// `who` ("rank 3 on node7"; empty for a single process) goes before the text. A line drawn over and
-// over on a terminal (the progress bar) is erased first. Messages below `level` are left out. Call
-// once, in main; a later call replaces.
+// prefixed by `who` ("rank 3 on node7"; empty for a single process). A progress bar drawn on the
+// terminal line is erased first. Messages below `level` are dropped. Called once, in main; a later
+// call replaces the settings.
 void set_up_logging(LogLevel level = LogLevel::kInfo, std::string_view who = {});
 
-// One message. spdlog writes it; its headers, the heaviest of all, stay in log.cpp.
+// Logs one message. Implemented in log.cpp to keep spdlog's expensive headers out of this file.
 void log_text(LogLevel level, std::string_view text);
 
 template <typename... Args>

@@ -5,10 +5,9 @@
 
 namespace trireme {
 
-// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
-// SC'11): four random words from a key and a counter, with no state in between.
-// Everything random in the trainer is keyed by what it is for, never by who
-// computes it, so no layout, thread count or restart can change it.
+// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11): four random
+// words from a key and a counter, stateless. All random numbers of the trainer are keyed by
+// purpose, never by process, so they do not depend on layout, thread count or restarts.
 constexpr std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t counter_low,
                                               std::uint64_t counter_high = 0) {
   std::array<std::uint32_t, 4> c{
@@ -27,9 +26,9 @@ constexpr std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t c
   return c;
 }
 
-// A key for one purpose: the seed and a name ("init/layers.0.mlp.up.weight").
+// Key for one purpose: a seed and a name ("init/layers.0.mlp.up.weight").
 constexpr std::uint64_t random_key(std::uint64_t seed, std::string_view purpose) {
-  std::uint64_t hash = 14695981039346656037ull;  // FNV-1a, then mixed by Philox itself
+  std::uint64_t hash = 14695981039346656037ull;  // FNV-1a; Philox does the mixing
   for (const char c : purpose) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
   const auto mixed = philox(seed, hash);
   return mixed[0] | std::uint64_t{mixed[1]} << 32;

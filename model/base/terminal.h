@@ -2,11 +2,10 @@
 
 namespace trireme {
 
-// Whether a line on it may be erased and written again: a terminal, and not one that TERM calls
-// dumb.
+// Whether lines can be erased and rewritten: a terminal whose TERM is not "dumb".
 bool can_rewrite_lines(int descriptor);
 
-// NO_COLOR (no-color.org).
+// Whether NO_COLOR is set (no-color.org).
 bool forbids_color();
 
 }  // namespace trireme

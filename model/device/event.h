@@ -6,12 +6,11 @@
 
 namespace trireme {
 
-// A point in the work of a stream, for other streams and the host to wait for. On the CPU,
-// where work is done when its call returns, nobody has to wait. Planning streams record and
-// await nothing.
+// A point in a stream that other streams and the host can wait for. No-op on the CPU, where work is
+// done when its call returns, and on planning streams.
 class Event {
  public:
-  // Events that are not timed cost less.
+  // Events without timing are cheaper.
   enum class Use : std::uint8_t { kOrder, kTiming };
 
   explicit Event(Device device = {}, Use use = Use::kOrder);
@@ -19,14 +18,13 @@ class Event {
   Event& operator=(const Event&) = delete;
   ~Event();
 
-  // After what is queued on `stream` now, in place of what was recorded before.
+  // Records the work enqueued on `stream` so far, replacing an earlier record.
   void record(Stream& stream);
-  // What is queued on `stream` from now on waits for what was recorded. An event that was
-  // never recorded is waited for by nobody.
+  // Makes later work on `stream` wait for the recorded work. No-op if the event was never recorded.
   void make_wait(Stream& stream) const;
   bool is_done() const;
-  void synchronize() const;  // the host waits
-  // Between two events of Use::kTiming, of one device, both done.
+  void synchronize() const;  // blocks the host
+  // Time between two completed events of Use::kTiming on one device.
   double milliseconds_since(const Event& earlier) const;
 
  private:

@@ -5,15 +5,14 @@
 
 namespace trireme {
 
-// A stretch of a CUDA stream's work that is recorded once and then queued by one call, as often
-// as one likes: the host does not issue its parts again, and the device need not wait for it.
+// A CUDA graph: work of a stream that is captured once and then launched repeatedly by one call,
+// without the launch overhead of its parts.
 class Graph {
  public:
-  // Records what `work` queues on `stream`, and on streams that wait for it there and that it
-  // waits for at the end; nothing of it is done. Numbers that are handed to kernels stay what
-  // they are now; what lies in memory, pinned memory of the host included, is read anew in
-  // every launch, from the same place. `work` must not wait for the device, nor take or give
-  // back memory of it. Throws EnvironmentError where it does.
+  // Captures the work that `work` enqueues on `stream` and on streams forked from and joined to it;
+  // nothing is executed. Kernel arguments are fixed at capture; memory, including pinned host
+  // memory, is read on every launch, at the same address. `work` must neither synchronize with the
+  // device nor allocate or free device memory: that throws EnvironmentError.
   Graph(Stream& stream, const std::function<void()>& work);
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;

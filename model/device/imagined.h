@@ -3,7 +3,7 @@
 
 namespace trireme {
 
-// A GPU that is not in this machine, for planning streams alone.
+// A GPU that this machine does not have; for planning streams only.
 constexpr Device imagined_gpu() {
   return {Device::Kind::kCuda, -1};
 }

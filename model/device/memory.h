@@ -5,15 +5,14 @@
 
 namespace trireme {
 
-// A block of zeroed device memory, freed when the object dies. On the CPU it is
-// page-aligned and asks for huge pages. Throws EnvironmentError when the device is
-// not there or has not enough.
+// A block of zeroed device memory, freed by the destructor. On the CPU it is page-aligned and on
+// huge pages. Throws EnvironmentError if the device does not exist or is out of memory.
 class Memory {
  public:
   Memory() = default;
   Memory(std::size_t bytes, Device device);
-  // Of the host, for a device that copies from and to it at full speed while the host does
-  // other work. For the CPU any memory is that.
+  // Pinned host memory, for fast asynchronous copies from and to `device`; ordinary memory for the
+  // CPU.
   static Memory pinned(std::size_t bytes, Device device);
   Memory(Memory&& other) noexcept;
   Memory& operator=(Memory&& other) noexcept;

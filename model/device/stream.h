@@ -6,38 +6,36 @@
 
 namespace trireme {
 
-// A queue of work on one device. On the CPU the work is done before the call
-// returns; on CUDA it is done in order, later. No layer may assume which.
+// A queue of work on one device. On the CPU work is done before the call returns; on CUDA it
+// executes asynchronously, in order. Layers must not assume either.
 //
-// A planning stream executes nothing: ops check their shapes, take their
-// workspace and add what they would compute to a Tally. A step walked on a
-// planning stream over unbounded arenas is how memory and FLOPs are planned, so
-// the plan cannot drift from the step.
+// A planning stream executes nothing: ops check shapes, allocate workspace and count their FLOPs in
+// a Tally. Memory and FLOPs are planned by walking a step on a planning stream over unbounded
+// arenas, so that plan and step cannot diverge.
 class Stream {
  public:
-  // On CUDA, work of an urgent stream that is ready starts before others'.
+  // On CUDA, ready work of an urgent stream is scheduled before that of other streams.
   enum class Priority : std::uint8_t { kUsual, kUrgent };
 
-  // On CUDA it waits for no other stream, the default one included. Throws
-  // EnvironmentError where the device is not there.
+  // On CUDA it does not synchronize with any other stream, including the default stream. Throws
+  // EnvironmentError if the device does not exist.
   explicit Stream(Device device = {}, Priority priority = Priority::kUsual);
   Stream(Device device, Tally& tally) : device_(device), tally_(&tally) {}
   Stream(Stream&& other) noexcept;
   Stream& operator=(Stream&& other) noexcept;
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
-  // Work still queued is done all the same.
+  // Enqueued work still completes.
   ~Stream();
 
   Device device() const { return device_; }
   bool on_cuda() const { return device_.is_cuda(); }
   bool executes() const { return tally_ == nullptr; }
-  // Only on a planning stream.
+  // Planning streams only.
   Tally& tally() const { return *tally_; }
-  // The cudaStream_t of an executing stream on CUDA; else null.
+  // The cudaStream_t of an executing stream on CUDA; otherwise null.
   void* handle() const { return handle_; }
-  // Returns when everything queued so far is done. Throws EnvironmentError when some of it
-  // has failed.
+  // Returns when all enqueued work is done. Throws EnvironmentError if any of it failed.
   void synchronize();
 
  private:

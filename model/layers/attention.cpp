@@ -8,8 +8,8 @@
 namespace trireme {
 namespace {
 
-// Where there are fewer key-value heads than holders, neighbours share one: each has
-// it for its own queries, so that its gradient is the sum over them.
+// With fewer key-value heads than ranks, adjacent ranks share a head: each uses it for its own
+// queries, so its gradient is the sum over them.
 Cut key_cut(const ops::Heads& heads, Slice slice) {
   return cut_pieces(0, heads.kv_heads, slice);
 }
@@ -80,7 +80,7 @@ Attention::Attention(ParamStore& params, const std::string& name, const Attentio
       in_(declare_in(params, name, spec, region)),
       out_(declare_out(params, name, spec, region)) {
   if (!spec.qk_norm) return;
-  // Inside the region: every holder's heads give a share of the gradient.
+  // Inside the region the heads of every rank contribute a partial gradient.
   const auto gain = [&](const char* part) {
     return &params.declare({.name = name + part,
                             .shape = {spec.heads.width},
@@ -97,7 +97,7 @@ ops::AttentionShape Attention::shape(const Sequence& sequence) const {
           sequence.documents};
 }
 
-// Queries, keys and values of x, normed and turned: in keep.
+// Queries, keys and values of x after QK-norm and rotary embedding, in keep.
 Tensor Attention::project(Run& run, Tensor x, Tensor positions, Saved& saved) const {
   Tensor qkv = in_.forward(run, run.keep, x, saved.in);
   if (query_gain_) {
@@ -124,7 +124,7 @@ void Attention::mix(Run& run, const Sequence& sequence, Saved& saved) const {
   core_.forward(run, saved.mixed, saved.lse, qkv, sequence.document_start, shape(sequence));
 }
 
-// This holder's part of the last product, summed over all of them.
+// This rank's term of the output projection, reduced over all ranks.
 Tensor Attention::join(Run& run, Tensor mixed, Saved& saved) const {
   const Tensor partial = out_.forward(run, run.scratch, mixed, saved.out, region_.slice());
   return region_.leave(run, run.scratch, partial);

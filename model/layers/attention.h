@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-// Keys and values of the tokens seen so far, for generation. [capacity, kv_heads width] each.
+// Key-value cache for generation: each tensor is [capacity, kv_heads width].
 struct KeyValueCache {
   Tensor keys, values;
 };
@@ -26,31 +26,31 @@ struct AttentionSpec {
   Factors factors = Factors::kAsStored;
 };
 
-// Self-attention with grouped queries, rotary positions and QK-norm as asked.
-// Queries, keys and values come from one product; heads are shared out over the region.
+// Self-attention with grouped queries, and optional rotary embeddings and QK-norm. Queries, keys
+// and values are one matrix product; heads are sharded over the region.
 class Attention {
  public:
   struct Saved {
     Linear::Saved in, out;
-    Tensor before_norm, inv_rms;  // with QK-norm: what it saw
-    Tensor qkv;                   // after norm and rotation
+    Tensor before_norm, inv_rms;  // with QK-norm: its input
+    Tensor qkv;                   // after QK-norm and rotary embedding
     Tensor mixed, lse;
   };
-  // `rope_table` [max_position, width] outlives the layer, or is empty for none.
+  // `rope_table` [max_position, width] outlives the layer; empty: no rotary embedding.
   Attention(ParamStore& params, const std::string& name, const AttentionSpec& spec, Region& region,
             AttentionCore& core, const Tensor& rope_table);
 
-  // With selective recomputation what the region makes of the input is not kept.
+  // With selective recomputation the region's input activations are not saved.
   Tensor forward(Run& run, Tensor x, const Sequence& sequence, Recompute recompute,
                  Saved& saved) const;
-  // Only what a selective forward dropped: the input.
+  // Recomputes what a selective forward did not save: the input.
   void restore_dropped(Run& run, Tensor x, Saved& saved) const;
-  // dx, in scratch.
+  // Returns dx, in scratch.
   Tensor backward(Run& run, Tensor dy, const Sequence& sequence, const Saved& saved) const;
-  // One sequence's next tokens, the first at row `first` of the cache.
+  // Decodes the next tokens of one sequence; the first is at row `first` of the cache.
   Tensor decode(Run& run, Tensor x, Tensor positions, std::int64_t first,
                 const KeyValueCache& cache) const;
-  const ops::Heads& heads() const { return heads_; }  // held here
+  const ops::Heads& heads() const { return heads_; }  // of this rank
 
  private:
   Tensor project(Run& run, Tensor x, Tensor positions, Saved& saved) const;

@@ -3,9 +3,8 @@
 
 namespace trireme {
 
-// How queries meet keys and values: the seam for context parallelism, where a
-// sequence's tokens are shared out. This class is the core of one: all tokens
-// of the sequence are here.
+// The product of queries with keys and values: the extension point for context parallelism, where
+// the tokens of a sequence are sharded. This base class handles unsharded sequences.
 class AttentionCore {
  public:
   AttentionCore() = default;

@@ -7,9 +7,9 @@ namespace trireme {
 void DeferredGradients::add(const Run& run, const Linear& linear, Tensor dy, Tensor dsum,
                             Tensor x) {
   for (const Tensor& tensor : {dy, dsum, x}) {
-    // Addresses of a planning stream's arenas say nothing.
+    // Addresses in arenas of a planning stream are meaningless.
     require(!run.stream.executes() || !run.scratch.holds(tensor),
-            "a deferred gradient is made from a tensor in scratch, which will not last");
+            "an input of a deferred gradient is in scratch, which does not outlive the call");
   }
   entries_.push_back({&linear, dy, dsum, x});
 }

@@ -7,13 +7,13 @@ namespace trireme {
 
 class Linear;
 
-// Gradients of linear layers' weights that a backward has put off: its weight half (Qi et
-// al. 2023, "Zero Bubble Pipeline Parallelism"). What they are made from stays in keep.
+// Weight gradients that a backward deferred, the W half of zero-bubble schedules (Qi et al. 2023,
+// "Zero Bubble Pipeline Parallelism"). Their inputs stay in keep.
 class DeferredGradients {
  public:
-  // `dy` and `x` as for Linear::backward_weight; none of the three lies in scratch.
+  // `dy` and `x` as for Linear::backward_weight; none of the three is in scratch.
   void add(const Run& run, const Linear& linear, Tensor dy, Tensor dsum, Tensor x);
-  // Makes them, in the order in which they were put off, and forgets them.
+  // Computes the gradients in the order in which they were deferred, and clears the list.
   void compute(Run& run);
 
  private:

@@ -36,7 +36,7 @@ std::vector<int> Embedding::units() const {
 }
 
 Tensor Embedding::forward(Run& run, Arena& into, Tensor ids, Tensor positions) const {
-  // Where tokens are shared out, the rows of all of them only pass through.
+  // If tokens are sharded, the rows of all tokens are temporary.
   Arena& passing = region_.splits_tokens() ? run.scratch : into;
   const Tensor partial = passing.take({ids.count(), table_.value.width()}, table_.value.dtype);
   ops::embedding(run.stream, partial, table_.value, ids, first(), ops::Into::kReplace);

@@ -9,23 +9,23 @@ namespace trireme {
 
 struct EmbeddingSpec {
   std::int64_t vocab = 0, hidden = 0;
-  std::int64_t positions = 0;  // learned positions; 0 for none
+  std::int64_t positions = 0;  // learned positions; 0: none
   double init_scale = 0.02;
-  bool tied = false;  // the head uses the table too
+  bool tied = false;  // the head uses the same table
 };
 
-// Token embedding, plus learned positions when asked. Rows of the vocabulary
-// are shared out over the region; the output is what stands outside it.
+// Token embedding, plus optional learned positions. Rows of the vocabulary are sharded over the
+// region; the output has the region's outside layout.
 class Embedding {
  public:
   Embedding(ParamStore& params, const EmbeddingSpec& spec, Region& region);
 
-  // ids, positions [tokens] of all tokens; [own tokens, hidden], in `into`.
+  // ids, positions [tokens] of all tokens. Returns [own tokens, hidden], in `into`.
   Tensor forward(Run& run, Arena& into, Tensor ids, Tensor positions) const;
   void backward(Run& run, Tensor dy, Tensor ids, Tensor positions) const;
-  // Of the store: the table's, and the positions'.
+  // Units of the store: the table's, and the positions'.
   std::vector<int> units() const;
-  // For a head that is tied to it.
+  // For a tied head.
   Weight& table() const { return table_; }
 
  private:

@@ -3,9 +3,9 @@
 
 namespace trireme {
 
-// What the factors of a linear layer's three products are rounded to. In float8 each factor gets a
-// scale of its own from what it holds: activations and weights as E4M3, gradients as E5M2. What a
-// holder of a shared weight has is a tensor of its own, and so is every micro-batch.
+// Precision of the operands of a linear layer's three matrix products. In float8 each operand has
+// its own per-tensor scale from its current values: activations and weights as E4M3, gradients as
+// E5M2. Every shard of a weight and every micro-batch has its own scale.
 enum class Factors : std::uint8_t { kAsStored, kFloat8 };
 
 }  // namespace trireme

@@ -20,7 +20,7 @@ Tensor Head::forward(Run& run, Tensor x, const Targets& targets, Saved& saved) c
   const Tensor loss = run.keep.take({targets.ids.count()}, accumulator_of(x.dtype));
   const Arena::Frame frame(run.scratch);
   const Tensor h = region_.enter(run, run.scratch, norm_.forward(run, run.scratch, x, saved.norm));
-  // Where tokens are shared out, only the share is kept.
+  // If tokens are sharded, only this rank's rows are saved.
   Arena& passing = region_.splits_tokens() ? run.scratch : run.keep;
   const Tensor dh = targets.with_gradient ? passing.take(h.shape, h.dtype) : Tensor{};
   const std::int64_t step = chunk_rows(h.rows(), weight_.value.shape[0]);
@@ -42,7 +42,7 @@ void Head::chunk(Run& run, Tensor loss, Tensor h, Tensor dh, const Targets& targ
   const Arena::Frame frame(run.scratch);
   const Tensor logits = run.scratch.take({h.rows(), weight_.value.shape[0]}, h.dtype);
   const Tensor top = run.scratch.take(loss.shape, loss.dtype);
-  // Side by side, so that one message sums both.
+  // Contiguous, so that one all-reduce sums both.
   const Tensor sums = run.scratch.take({2, loss.count()}, loss.dtype);
   const Tensor total = sums.slice(0, loss.count());
   const Tensor target = sums.slice(loss.count(), loss.count());
@@ -66,7 +66,7 @@ void Head::backward(Run& run, Tensor dx, const Saved& saved) const {
 }
 
 void Head::logits(Run& run, Tensor logits, Tensor x) const {
-  require(region_.slice().count == 1, "generation wants the whole vocabulary in one place");
+  require(region_.slice().count == 1, "generation requires an unsharded vocabulary");
   Norm::Saved unused;
   Run inner{run.stream, run.scratch, run.scratch};
   const Tensor h = norm_.forward(inner, run.scratch, x, unused);

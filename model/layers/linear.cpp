@@ -4,7 +4,7 @@
 
 namespace trireme {
 
-// float8 factors have to lie along the sum: a's rows and b's columns are turned where they do not.
+// float8 operands must be contiguous along k: rows of a and columns of b are transposed if needed.
 void Linear::multiply(Run& run, Tensor c, const Left& a, Tensor b, const ops::Gemm& how) const {
   if (factors_ == Factors::kAsStored) {
     ops::gemm(run.stream, c, a.values, b, how);

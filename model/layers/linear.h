@@ -9,17 +9,17 @@
 
 namespace trireme {
 
-// y = x w^T + b, with w [out, in] and b [out] or none. The weight may be several
-// logical parameters stored back to back: their outputs stand side by side.
+// y = x w^T + b, with w [out, in] and optional b [out]. The weight may be several logical
+// parameters stored contiguously, whose outputs are concatenated (fused projections).
 //
-// Where w's columns are shared out, y is this holder's part of a sum over all: the
-// first part has b, whose gradient is taken from the sum's, outside the region.
+// If w is sharded by columns (row-parallel), y is this rank's term of a sum over ranks: only the
+// first rank adds b, whose gradient is computed from the gradient of the sum, outside the region.
 class Linear {
  public:
   struct Saved {
     Tensor x{};  // [tokens, in]
-    // Instead of x where tokens are shared out: this holder's rows of it, from which
-    // Region::enter makes x again.
+    // Instead of x if tokens are sharded: this rank's rows of x, from which Region::enter
+    // recomputes x.
     Tensor own{};
   };
   Linear(Weight& weight, Weight* bias, Factors factors = Factors::kAsStored)
@@ -36,8 +36,8 @@ class Linear {
              {.transpose_b = true, .bias = with_bias ? bias_->value : Tensor{}});
     return y;
   }
-  // The two halves are separate so that a caller may start sending dx before it works
-  // on the weight, or put the weight off (run.deferred): dy then lies in run.lasting().
+  // The two halves are separate so that a caller can send dx before it computes the weight
+  // gradient, or defer the weight gradient (run.deferred): dy is then in run.lasting().
   Tensor backward_input(Run& run, Tensor dy) const {
     const Tensor dx = run.scratch.take({dy.rows(), in()}, dy.dtype);
     multiply(run, dx, {dy, Float8Format::kE5M2}, weight_.value, {});
@@ -46,7 +46,7 @@ class Linear {
   void backward_weight(Run& run, Tensor dy, const Saved& saved) const {
     backward_weight(run, dy, dy, saved);
   }
-  // `dsum`: the gradient of the sum over the holders, where that is not dy.
+  // `dsum`: the gradient of the sum over ranks, if that is not dy.
   void backward_weight(Run& run, Tensor dy, Tensor dsum, const Saved& saved) const {
     if (run.deferred) {
       run.deferred->add(run, *this, dy, dsum, saved.x);
@@ -54,14 +54,14 @@ class Linear {
       add_gradients(run, dy, dsum, saved.x);
     }
   }
-  // The weight half itself; x as the forward saw it.
+  // Computes the weight and bias gradients; x as in the forward.
   void add_gradients(Run& run, Tensor dy, Tensor dsum, Tensor x) const {
     multiply(run, weight_.grad, {dy, Float8Format::kE5M2}, x,
              {.transpose_a = true, .into = gradient_into(weight_)});
     if (bias_) ops::bias_backward(run.stream, bias_->grad, dsum, gradient_into(*bias_));
   }
 
-  // A parameter's first gradient of a step replaces, the others add.
+  // The first gradient of a step replaces, later ones accumulate.
   static ops::Into gradient_into(Weight& weight) {
     return weight.first_gradient() ? ops::Into::kReplace : ops::Into::kAdd;
   }
@@ -69,7 +69,7 @@ class Linear {
  private:
   struct Left {
     Tensor values;
-    Float8Format format;  // where factors are rounded; the right ones are E4M3
+    Float8Format format;  // format of `values` in float8; right operands are E4M3
   };
   void multiply(Run& run, Tensor c, const Left& a, Tensor b, const ops::Gemm& how) const;
 
@@ -78,8 +78,8 @@ class Linear {
   Factors factors_;
 };
 
-// x of what a forward has saved inside a region; made again in run.lasting() where it keeps its own
-// rows only.
+// The x that a forward saved inside a region; recomputed in run.lasting() if only this rank's rows
+// were saved.
 Tensor entered(Run& run, Region& region, const Linear::Saved& saved);
 
 }  // namespace trireme

@@ -9,30 +9,30 @@ namespace trireme {
 
 struct MlpSpec {
   std::int64_t hidden = 0, intermediate = 0;
-  bool gated = true;  // SwiGLU; otherwise GELU
+  bool gated = true;  // SwiGLU; false: GELU
   bool bias = false;
   double init_scale = 0.02;
   double down_init_scale = 0.02;
   Factors factors = Factors::kAsStored;
 };
 
-// down(swiglu(gate(x), up(x))) or down(gelu(up(x))). Gate and up are one product.
+// down(swiglu(gate(x), up(x))) or down(gelu(up(x))). Gate and up are one matrix product.
 class Mlp {
  public:
   struct Saved {
     Linear::Saved up, down;
-    Tensor pre;  // [tokens, intermediate] or [tokens, 2 intermediate], before the activation
+    Tensor pre;  // [tokens, intermediate] or [tokens, 2 intermediate], input of the activation
   };
   Mlp(ParamStore& params, const std::string& name, const MlpSpec& spec, Region& region);
 
-  // With selective recomputation the activation's output is not kept, nor what the
-  // region makes of the input.
+  // With selective recomputation the output of the activation and the region's input activations
+  // are not saved.
   Tensor forward(Run& run, Tensor x, Recompute recompute, Saved& saved) const;
-  // Forward without the last product: all that backward reads, and nothing more.
+  // Forward without the last product: recomputes everything that backward reads.
   void restore(Run& run, Tensor x, Saved& saved) const;
-  // Only what a selective forward dropped: the input and the activation's output.
+  // Recomputes what a selective forward did not save: the input and the output of the activation.
   void restore_dropped(Run& run, Tensor x, Saved& saved) const;
-  // dx, in scratch.
+  // Returns dx, in scratch.
   Tensor backward(Run& run, Tensor dy, const Saved& saved) const;
 
  private:

@@ -8,24 +8,23 @@
 
 namespace trireme {
 
-// RMSNorm or LayerNorm over the last dimension, with the residual addition that
-// precedes it folded in.
+// RMSNorm or LayerNorm over the last dimension, fused with the preceding residual addition.
 class Norm {
  public:
   struct Saved {
-    Tensor x;                // what was normalised: the input, or input + residual
-    Tensor mean, inv_scale;  // per token; no mean for RMSNorm
+    Tensor x;                // input of the norm: x, or x + residual
+    Tensor mean, inv_scale;  // per token; RMSNorm has no mean
   };
   Norm(ParamStore& params, const std::string& name, NormKind kind, std::int64_t width,
        double epsilon, const Region& region);
 
-  // y = norm(x), into `into`.
+  // y = norm(x), in `into`.
   Tensor forward(Run& run, Arena& into, Tensor x, Saved& saved) const;
-  // sum = x + residual, kept; y = norm(sum), into `into`.
+  // sum = x + residual, saved; y = norm(sum), in `into`.
   Tensor forward_add(Run& run, Arena& into, Tensor x, Tensor residual, Saved& saved) const;
-  // y again, lasting, from what forward kept.
+  // Recomputes y from the saved tensors, in run.lasting().
   Tensor again(Run& run, const Saved& saved) const;
-  // dx = the gradient through the norm (+ dresidual, when given). dx may be dresidual.
+  // dx = the gradient through the norm, plus dresidual if given. dx may be dresidual.
   void backward(Run& run, Tensor dx, Tensor dy, Tensor dresidual, const Saved& saved) const;
 
  private:

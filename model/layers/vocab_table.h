@@ -6,10 +6,9 @@
 
 namespace trireme {
 
-// A [vocab, hidden] parameter whose rows are shared out equally, for which the
-// vocabulary is padded in memory: to whole tiles for every holder, so that a row of
-// its logits is aligned in every dtype (Megatron-LM's make_vocab_size_divisible_by).
-// A single holder's is not padded.
+// A [vocab, hidden] parameter sharded evenly by rows. The vocabulary is padded in memory to whole
+// tiles per rank, so that rows of the logits are aligned in every dtype (as Megatron-LM's
+// make_vocab_size_divisible_by). Without sharding there is no padding.
 inline ParamSpec vocab_table(std::string name, std::int64_t vocab, std::int64_t hidden,
                              double init_scale, Slice holders) {
   constexpr std::int64_t kTile = 16;

@@ -4,7 +4,7 @@
 
 namespace trireme::ops {
 
-// y = gelu(x), the tanh form that GPT-2 uses (Hugging Face's gelu_new). dx may be dy.
+// y = gelu(x), the tanh approximation of GPT-2 (Hugging Face's gelu_new). dx may be dy.
 void gelu(Stream&, Tensor y, Tensor x);
 void gelu_backward(Stream&, Tensor dx, Tensor dy, Tensor x);
 

@@ -17,7 +17,7 @@ void check_heads(const char* op, const Heads& heads) {
 
 void check_shape(const char* op, Tensor qkv, Tensor out, Tensor lse, Tensor document_start,
                  const AttentionShape& shape) {
-  // Tiles keep positions in the accumulator's dtype.
+  // Tiles store positions in the accumulator dtype.
   constexpr std::int64_t kMostExact = std::int64_t{1} << 24;
   check_heads(op, shape.heads);
   require(shape.seq < kMostExact, op, ": a sequence of ", shape.seq);
@@ -28,7 +28,7 @@ void check_shape(const char* op, Tensor qkv, Tensor out, Tensor lse, Tensor docu
   require_count(op, document_start, tokens, DType::kI32);
 }
 
-// Of `products` [seq, seq] matrices by [seq, width] ones for every head.
+// Counts `products` products of a [seq, seq] matrix with a [seq, width] one per head.
 void count(const Stream& stream, const AttentionShape& shape, double products) {
   if (stream.executes()) return;
   const double full = 2 * products * static_cast<double>(shape.batch) *
@@ -66,7 +66,7 @@ void attention_backward(Stream& stream, Arena& scratch, const AttentionBackward&
   check_shape("attention_backward", how.qkv, how.out, how.lse, how.document_start, shape);
   require_count("attention_backward: dqkv", how.dqkv, how.qkv.count(), how.qkv.dtype);
   require_count("attention_backward: dout", how.dout, how.out.count(), how.qkv.dtype);
-  // The gradient's own products; the scores computed again are not counted as useful.
+  // Products of the gradient; recomputed scores do not count as model FLOPs.
   count(stream, shape, 4);
   if (how.qkv.count() == 0) return;
   const Arena::Frame frame(scratch);

@@ -18,7 +18,7 @@ struct AttentionShape {
   std::int64_t seq = 1;
   Heads heads;
   double scale = 1;       // usually 1 / sqrt(heads.width)
-  bool documents = true;  // false promises that document_start is all 0
+  bool documents = true;  // false: all of document_start is 0
 };
 void attention(Stream&, Arena& scratch, Tensor out, Tensor lse, Tensor qkv, Tensor document_start,
                const AttentionShape&);
@@ -29,8 +29,8 @@ struct AttentionBackward {
 };
 void attention_backward(Stream&, Arena& scratch, const AttentionBackward&, const AttentionShape&);
 
-// Which kernels compute attention and its backward here, for people: "cuDNN 9.19.0", or "our own
-// kernels: " and why.
+// The kernels used for attention and its backward, for display: "cuDNN 9.19.0", or "our own
+// kernels: " and the reason.
 std::string attention_kernels(Device, const AttentionShape&, DType);
 
 // For generation: appends this call's keys and values to the caches at rows

@@ -3,7 +3,7 @@
 
 namespace trireme::ops {
 
-// For the checks at the head of an op: `what` is "op: tensor".
+// Check of an op's argument: `what` is "op: tensor".
 inline void require_like(const char* what, const Tensor& tensor, const Shape& shape, DType dtype) {
   require(tensor.shape == shape && tensor.dtype == dtype, what, " is ", name_of(tensor.dtype), " ",
           tensor.shape, ", not ", name_of(dtype), " ", shape);

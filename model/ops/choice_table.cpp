@@ -28,7 +28,7 @@ ChoiceTable ChoiceTable::parse(const std::string& json, Knows knows) {
         const std::string& name = way.get_ref<const std::string&>();
         if (!knows(machine, name)) {
           throw ConfigError(say("matrix product choices: '", shape, "' is given '", name,
-                                "', which '", machine, "' does not know"));
+                                "', which '", machine, "' does not have"));
         }
         table.set(machine, shape, name);
       }

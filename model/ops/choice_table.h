@@ -6,19 +6,19 @@
 
 namespace trireme::ops {
 
-// Which way multiplies which class of shapes on which machine: what a run's choices and a
-// user's timings are kept as. Ways differ in the last bits, so a run keeps its table.
+// Maps machine and shape class to the chosen GEMM implementation; stores the choices of a run and
+// the timings of a user. Implementations differ in the last bits, so a run keeps its table.
 class ChoiceTable {
  public:
-  // Whether a machine has such a way.
+  // Whether a machine has this implementation.
   using Knows = bool (*)(const std::string& machine, const std::string& way);
-  // From json(); throws ConfigError saying what is wrong with the text.
+  // Parses the text of json(); throws ConfigError describing the problem.
   static ChoiceTable parse(const std::string& json, Knows knows);
   std::string json() const;
 
   std::optional<std::string> find(const std::string& machine, const std::string& shape) const;
   void set(const std::string& machine, const std::string& shape, const std::string& way);
-  // Takes over what is not chosen here yet.
+  // Adds the choices of `other` for shapes without a choice.
   void merge(const ChoiceTable& other);
   bool empty() const { return chosen_.empty(); }
   bool operator==(const ChoiceTable&) const = default;
@@ -27,8 +27,8 @@ class ChoiceTable {
   std::map<std::string, std::map<std::string, std::string>> chosen_;
 };
 
-// The class of extents that share a choice, "256 2560 768": rounded up to three significant
-// bits, as those of a mixture of experts change with every batch.
+// Key of a class of extents that share a choice, "256 2560 768": rounded up to three significant
+// bits, since those of a mixture of experts change with every batch.
 std::string extents_key(std::int64_t m, std::int64_t n, std::int64_t k);
 
 }  // namespace trireme::ops

@@ -6,12 +6,12 @@
 #include "model/device/stream.h"
 #include "model/tensor/dtype.h"
 
-// TRIREME_DISPATCH(stream, op(args...)) calls cuda::op or cpu::op, whichever the
-// stream's device is; on a planning stream it calls nothing. A statement, used once
-// at the end of a neutral op, after its checks and its takes from the scratch arena.
-// TRIREME_CUDA is defined for the ops that CUDA has: model/ops/cuda/kernels.cmake lists them.
-// No op does another device's work. TRIREME_CHOICE(stream, op(args...)) is the value of the
-// same call, made on planning streams too: the workspace a device's kernels need.
+// TRIREME_DISPATCH(stream, op(args...)) calls cuda::op or cpu::op, depending on the stream's
+// device, and nothing on a planning stream. It is a statement, used once at the end of a
+// device-independent op, after its checks and its allocations in the scratch arena. TRIREME_CUDA is
+// defined for ops with a CUDA implementation, listed in model/ops/cuda/kernels.cmake. There is no
+// fallback to another device. TRIREME_CHOICE(stream, op(args...)) is the value of such a call, made
+// on planning streams too: the workspace of a device's kernels.
 #ifdef TRIREME_CUDA
 #define TRIREME_DISPATCH(stream, ...) \
   do {                                \
@@ -34,7 +34,7 @@
 
 namespace trireme {
 
-// Calls `body` with a zero of the C++ type behind `dtype`: float, double, Bf16 or F16.
+// Calls `body` with a zero of the C++ type of `dtype`: float, double, Bf16 or F16.
 template <class Body>
 decltype(auto) with_float(DType dtype, Body&& body) {
   switch (dtype) {
@@ -52,7 +52,7 @@ decltype(auto) with_float(DType dtype, Body&& body) {
   throw Error(say("a floating-point op was given ", name_of(dtype)));
 }
 
-// The C++ type that sums and statistics of T are kept in.
+// The C++ accumulator type of T.
 template <class T>
 struct AccumulatorOf {
   using Type = float;
@@ -63,7 +63,7 @@ struct AccumulatorOf<double> {
 };
 template <class T>
 using Accumulator = typename AccumulatorOf<T>::Type;
-// Whether sums are ever kept in T.
+// Whether T is an accumulator type.
 template <class T>
 inline constexpr bool kIsAccumulator = std::is_same_v<T, Accumulator<T>>;
 

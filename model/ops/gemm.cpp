@@ -12,7 +12,7 @@ void gemm(Stream& stream, Tensor c, Tensor a, Tensor b, const Gemm& how) {
   const std::int64_t a_m = how.transpose_a ? a.width() : a.rows();
   const std::int64_t b_k = how.transpose_b ? b.width() : b.rows();
   const std::int64_t b_n = how.transpose_b ? b.rows() : b.width();
-  // An empty factor has no rows to count: its shape says all there is.
+  // An empty operand has no rows to count; its shape is sufficient.
   if (c.count() == 0) return;
   require(a.count() == 0 || (a_m == m && a.count() == m * k), "gemm: a ", a.shape,
           how.transpose_a ? " transposed" : "", " does not give c ", c.shape);
@@ -23,8 +23,8 @@ void gemm(Stream& stream, Tensor c, Tensor a, Tensor b, const Gemm& how) {
           " are not both empty");
   require(a.dtype == b.dtype, "gemm: a is ", name_of(a.dtype), ", b is ", name_of(b.dtype));
   require(c.dtype == a.dtype || c.dtype == accumulator_of(a.dtype), "gemm: c is ", name_of(c.dtype),
-          ", the factors are ", name_of(a.dtype));
-  require(a.dtype != DType::kI32, "gemm: factors are int32");
+          ", the operands are ", name_of(a.dtype));
+  require(a.dtype != DType::kI32, "gemm: operands are int32");
   if (how.bias) {
     require(how.into == Into::kReplace, "gemm: a bias cannot be added to a sum");
     require(how.bias.count() == n && how.bias.dtype == a.dtype, "gemm: bias ", how.bias.shape, " ",

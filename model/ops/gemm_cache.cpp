@@ -17,8 +17,8 @@
 namespace trireme::ops {
 namespace {
 
-// Held from reading the file to replacing it. A holder may have been stopped, or
-// the file system may know no locks: nobody waits for long.
+// Held from reading the file to replacing it. A holder may be stopped, or the file system may not
+// support locks: waits are bounded.
 class Lock {
  public:
   explicit Lock(const std::filesystem::path& path) : file_(File::open_append(path)) {
@@ -91,7 +91,7 @@ std::string GemmCache::settle(const std::string& shape, const std::string& measu
   return measured;
 }
 
-// A file that cannot be parsed is measured anew and written over.
+// A file that cannot be parsed is ignored and overwritten.
 void GemmCache::read() {
   read_ = true;
   known_ = {};

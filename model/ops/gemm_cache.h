@@ -7,21 +7,20 @@
 
 namespace trireme::ops {
 
-// One user's choices for one machine, in one file that all processes share: what
-// one has measured the others take over, the first to settle a shape wins. It
-// saves time and never fails: where the folder cannot be used it says so once
-// and remembers nothing.
+// A user's choices for one machine, in one file shared by all processes: timings of one process are
+// reused by the others, and the first to decide a shape wins. It only saves time and never fails:
+// if the folder is not usable, it warns once and stores nothing.
 class GemmCache {
  public:
-  // In `folder`/gemm-<machine>.json; no cache where the folder is empty. A file with a way that
-  // the machine does not know is written anew.
+  // Uses `folder`/gemm-<machine>.json; no cache if the folder is empty. A file with unknown
+  // implementations is overwritten.
   GemmCache(const std::filesystem::path& folder, std::string machine, ChoiceTable::Knows knows);
 
   std::optional<std::string> find(const std::string& shape);
-  // Offers a measured choice; returns the one that holds.
+  // Proposes a timed choice; returns the valid one.
   std::string settle(const std::string& shape, const std::string& measured);
 
-  // $XDG_CACHE_HOME/trireme or ~/.cache/trireme; empty without a home.
+  // $XDG_CACHE_HOME/trireme or ~/.cache/trireme; empty without a home directory.
   static std::filesystem::path user_folder();
 
  private:

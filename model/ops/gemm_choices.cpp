@@ -19,7 +19,7 @@ std::string gemm_choices() {
   return all.json();
 }
 
-// A table of several machines: a device's products find their own.
+// The table may cover several machines: each device uses its own entries.
 void use_gemm_choices(const std::string& text) {
   const ChoiceTable given = ChoiceTable::parse(text, is_way);
   cpu::GemmEngine::instance().use(given);

@@ -2,19 +2,19 @@
 #include <span>
 #include <string>
 
-// Ways to multiply matrices differ in the last bits, so a run keeps what its products have
-// chosen: a resumed run that is given the same choices computes the same bits, whatever a new
-// measurement would say. Kept as JSON: machine -> class of shapes -> way. A machine is a
-// processor and its number of threads, or "cuda: " and a device, with the libraries' versions;
-// a way is a library on the CPU and an algorithm of cuBLASLt's on CUDA.
+// GEMM implementations differ in the last bits, so a run stores its choices: a resumed run with the
+// same choices computes the same bits, whatever a new timing would select. Stored as JSON: machine
+// -> class of shapes -> implementation. A machine is a processor and its number of threads, or
+// "cuda: " and a device, with the versions of the libraries; an implementation is a library on the
+// CPU and a cuBLASLt algorithm on CUDA.
 namespace trireme::ops {
 
-// What this process has chosen so far on every device, and what it was given.
+// All choices of this process, made here or given, on every device.
 std::string gemm_choices();
-// From now on these, before any measurement. Throws ConfigError saying what is wrong with the
-// text.
+// Uses these choices from now on, without timing. Throws ConfigError describing the problem with
+// the text.
 void use_gemm_choices(const std::string& json);
-// Of several tables one; where they differ, the first one's choice.
+// Merges tables; where they differ, the first one wins.
 std::string merged_gemm_choices(std::span<const std::string> tables);
 
 }  // namespace trireme::ops

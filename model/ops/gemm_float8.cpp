@@ -12,7 +12,7 @@ void gemm_float8(Stream& stream, Arena& scratch, const Float8Gemm& product) {
   const std::int64_t m = a.rows(), n = b.rows(), k = a.columns();
   require(b.columns() == k, "gemm_float8: b has ", b.columns(), " columns, a ", k);
   require(a.format == Float8Format::kE4M3 || b.format == Float8Format::kE4M3,
-          "gemm_float8: both factors are E5M2");
+          "gemm_float8: both operands are E5M2");
   require(c.dtype == DType::kBf16 || c.dtype == DType::kF32, "gemm_float8: c is ",
           name_of(c.dtype));
   require_like("gemm_float8: c", c, {m, n}, c.dtype);

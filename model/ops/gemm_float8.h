@@ -8,23 +8,23 @@
 namespace trireme::ops {
 
 // c = a b^T, or c += a b^T, with a [m, k] and b [n, k], not both E5M2, and c [m, n] bfloat16 or
-// float32. The bias is added to every row of a c in bfloat16 that is replaced.
+// float32. The bias, added to every row, requires a replaced c in bfloat16.
 struct Float8Gemm {
   Tensor c;
   Float8Matrix a, b;
   Into into = Into::kReplace;
-  Tensor bias = {};  // [n] bfloat16, or none
+  Tensor bias = {};  // [n] bfloat16, or empty
 };
 
-// Summed in float32, but for the terms that a device adds at once, of which Hopper keeps some 14
-// bits (DeepSeek-AI 2024, "DeepSeek-V3", 3.3.2). The CPU, which has no such products, multiplies
-// the exact values in bfloat16, for which it takes `scratch`: to look at the numbers, not for
-// speed.
+// Accumulates in float32, except for the terms that the hardware adds at once, which Hopper keeps
+// to about 14 bits (DeepSeek-AI 2024, "DeepSeek-V3", 3.3.2). The CPU has no float8 products: it
+// multiplies the exact values in bfloat16, with workspace in `scratch`, to study numerics rather
+// than for speed.
 void gemm_float8(Stream&, Arena& scratch, const Float8Gemm& product);
 
-// Throws EnvironmentError where the device has no such products.
+// Throws EnvironmentError if the device has no float8 products.
 void require_float8(Device device);
-// Why it has none, for people; empty where it has.
+// Why the device has no float8 products, for display; empty if it has.
 std::string why_no_float8(const DeviceProperties& device);
 
 }  // namespace trireme::ops

@@ -9,7 +9,7 @@
 namespace trireme::ops {
 namespace {
 
-// What forward and backward share.
+// Checks common to forward and backward.
 template <class Op>
 void check_head_norm(const Op& op) {
   const Heads& heads = op.heads;

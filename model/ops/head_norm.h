@@ -17,12 +17,12 @@ struct HeadNorm {
 };
 void head_norm(Stream&, const HeadNorm&);
 
-// dqkv [tokens, heads.qkv()] is replaced in place: gradient of y in, of x out.
+// dqkv [tokens, heads.qkv()] is in place: gradient of y on entry, of x on return.
 struct HeadNormBackward {
   Tensor dqkv, dquery_gain, dkey_gain;
   Tensor x, query_gain, key_gain, inv_rms;
   Heads heads;
-  Into into = Into::kAdd;  // of the gains' gradients
+  Into into = Into::kAdd;  // for the gradients of the gains
 };
 void head_norm_backward(Stream&, Arena& scratch, const HeadNormBackward&);
 

@@ -3,9 +3,9 @@
 
 namespace trireme::ops {
 
-// How a [tokens, (heads + 2 kv_heads) width] row of queries, keys and values is
-// laid out: all query heads, then all key heads, then all value heads. Query
-// head i reads key and value head i / (heads / kv_heads).
+// Layout of a [tokens, (heads + 2 kv_heads) width] row of queries, keys and values: all query
+// heads, then all key heads, then all value heads. Query head i reads key-value head i / (heads /
+// kv_heads).
 struct Heads {
   std::int64_t heads = 1;
   std::int64_t kv_heads = 1;

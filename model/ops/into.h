@@ -3,7 +3,7 @@
 
 namespace trireme::ops {
 
-// Whether an op writes its result over what is there or adds it.
+// Whether an op replaces its output or accumulates into it.
 enum class Into : std::uint8_t { kReplace, kAdd };
 
 }  // namespace trireme::ops

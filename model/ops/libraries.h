@@ -4,13 +4,13 @@
 
 namespace trireme::ops {
 
-// A library as this program was compiled with it and as it runs with it.
+// Version of a library at compile time and at run time.
 struct LibraryVersion {
   std::string name;
   std::string compiled;
   std::string running;
 };
-// Those that CUDA's ops use; none in a build without CUDA.
+// Libraries used by CUDA ops; none in a build without CUDA.
 std::vector<LibraryVersion> cuda_libraries();
 
 }  // namespace trireme::ops

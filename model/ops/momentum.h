@@ -4,19 +4,19 @@
 
 namespace trireme::ops {
 
-// The tensors of rules that keep one momentum, flat. grad, momentum, master, grad_scale [1] and
-// rate [1] share the accumulator dtype; `master` may be empty: then value is the master, else
-// value = master in the compute dtype. Nothing changes when grad_scale is NaN.
+// Tensors of optimizers with one momentum, flat. grad, momentum, master, grad_scale [1] and rate
+// [1] share the accumulator dtype. If `master` is empty, value is the master, otherwise value =
+// master in the compute dtype. If grad_scale is NaN nothing changes.
 struct MomentumState {
   Tensor value, master, momentum, grad, grad_scale;
   Tensor rate = {};  // multiplies Momentum::into; empty: 1
 };
 
-// Gradient descent with momentum, in one pass:
+// SGD with momentum, in one pass:
 //   g = into * rate * (grad * grad_scale + weight_decay * w);  m = momentum * m + g
 //   w -= learning_rate * (nesterov ? g + momentum * m : m)
-// With `into` 1 this is torch.optim.SGD without dampening; with `into` the learning rate, a
-// layer's rate and learning_rate 1 it is LARS (You, Gitman, Ginsburg 2017).
+// With `into` 1 this is torch.optim.SGD without dampening; with `into` the learning rate, `rate`
+// the layer-wise rate and learning_rate 1 it is LARS (You, Gitman, Ginsburg 2017).
 struct Momentum {
   double learning_rate = 0, momentum = 0.9, weight_decay = 0, into = 1;
   bool nesterov = false;

@@ -9,7 +9,7 @@
 namespace trireme::ops {
 namespace {
 
-// What both norms' forwards share. `statistic` is inv_rms or inv_std.
+// Common part of both norms' forwards. `statistic` is inv_rms or inv_std.
 template <class Op>
 void check_forward(const Op& op, const Tensor& statistic) {
   const DType dtype = op.x.dtype;
@@ -17,7 +17,7 @@ void check_forward(const Op& op, const Tensor& statistic) {
   require_count("norm: gain", op.gain, op.x.width(), dtype);
   require_count("norm: the inverse deviation", statistic, op.x.rows(), accumulator_of(dtype));
   require(static_cast<bool>(op.sum) == static_cast<bool>(op.residual),
-          "norm: a residual and its sum come together");
+          "norm: residual and sum must be given together");
   if (op.sum) {
     require_count("norm: sum", op.sum, op.x.count(), dtype);
     require_count("norm: residual", op.residual, op.x.count(), dtype);

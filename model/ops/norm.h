@@ -5,14 +5,14 @@
 
 namespace trireme::ops {
 
-// Dtypes: x, y, gain, bias and their like share the compute dtype; statistics and
-// parameter gradients have its accumulator dtype.
+// Dtypes: activations, gain and bias share the compute dtype; statistics and parameter gradients
+// have its accumulator dtype.
 
 // RMSNorm (Zhang and Sennrich 2019), row by row:
 //   s = x + residual    (s = x when `sum` and `residual` are empty)
 //   y = s / sqrt(mean(s^2) + epsilon) * gain
 //   x, residual, sum, y [tokens, width]   gain [width]   inv_rms [tokens]
-// `sum` keeps s, which is what the way back needs; it may be x itself.
+// `sum` receives s, which the backward needs; it may be x itself.
 struct RmsNorm {
   Tensor y, inv_rms, sum;
   Tensor x, residual, gain;
@@ -20,8 +20,8 @@ struct RmsNorm {
 };
 void rms_norm(Stream&, const RmsNorm&);
 
-// dx = the gradient through the norm, plus `dresidual` when given (the gradient
-// that reached s by another way). dgain = or += its gradient. `x` is s above.
+// dx = the gradient through the norm, plus `dresidual` if given (the gradient of s through the
+// residual path). dgain = or += its gradient. `x` is s above.
 struct RmsNormBackward {
   Tensor dx, dgain;
   Tensor dy, x, gain, inv_rms, dresidual;
@@ -45,7 +45,7 @@ struct LayerNormBackward {
 };
 void layer_norm_backward(Stream&, Arena& scratch, const LayerNormBackward&);
 
-// y again from what the forward kept, for recomputation: no statistics are taken anew.
+// Recomputes y from the saved statistics.
 void rms_norm_again(Stream&, Tensor y, Tensor x, Tensor gain, Tensor inv_rms);
 void layer_norm_again(Stream&, Tensor y, Tensor x, Tensor gain, Tensor bias, Tensor mean,
                       Tensor inv_std);

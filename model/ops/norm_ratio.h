@@ -2,14 +2,13 @@
 #include "model/device/stream.h"
 #include "model/tensor/tensor.h"
 
-// Scalars from norms that are given as float64 sums of squares over chunks, to be added in
-// order (ops::add_chunk_squares), so that they do not come to the host.
+// Scalars computed on the device from norms, which are given as float64 sums of squares over
+// chunks, added in order (ops::add_chunk_squares).
 namespace trireme::ops {
 
-// ratio [1] = coefficient |w| / (|grad_scale| |d| + weight_decay |w|), or 1 where |w| or |d| is 0.
-// grad_scale [1] may be empty: 1.
-// LAMB's layer-wise rate with d the direction and coefficient 1; LARS' (You, Gitman, Ginsburg
-// 2017) with d the gradient.
+// ratio [1] = coefficient |w| / (|grad_scale| |d| + weight_decay |w|), or 1 if |w| or |d| is 0.
+// grad_scale [1]; empty: 1. It is the layer-wise rate of LAMB with d the direction and coefficient
+// 1, and of LARS (You, Gitman, Ginsburg 2017) with d the gradient.
 struct TrustRatio {
   double coefficient = 1, weight_decay = 0;
 };

@@ -6,24 +6,24 @@
 
 namespace trireme::ops {
 
-// Where elements of a rectangle that is cut along one dimension lie in the whole tensor, both
-// row by row: the rectangle's element l is the whole's (l / run) * stride + start + l % run.
+// Layout of a box, which is a slice of the whole tensor along one dimension, in the row-major whole
+// tensor: element l of the box is element (l / run) * stride + start + l % run of the whole.
 struct Placed {
-  std::int64_t first = 0;   // the rectangle's element that is ours to begin with
-  std::int64_t run = 1;     // neighbours in the rectangle that are neighbours in the whole
-  std::int64_t stride = 1;  // from the start of such a run to the next one's
-  std::int64_t start = 0;   // of the first run
+  std::int64_t first = 0;   // first element of the range in the box
+  std::int64_t run = 1;     // length of contiguous ranges in the whole
+  std::int64_t stride = 1;  // distance between the starts of such ranges
+  std::int64_t start = 0;   // start of the first range
 };
 
-// whole[where element i lies] = part[i] for all elements of part; the same dtype.
+// Scatter: whole[index of element i] = part[i] for all elements of part; same dtype.
 void place(Stream&, Tensor whole, Tensor part, const Placed& where);
-// part[i] = whole[where element i lies].
+// Gather: part[i] = whole[index of element i].
 void pick(Stream&, Tensor part, Tensor whole, const Placed& where);
 
-// to [count] bfloat16 = from [count] float32, up or down to a neighbour with the probability
-// that makes the mean right (Gupta et al. 2015); what bfloat16 holds stays itself. The choice
-// for an element depends on the key, the update and its index in the whole tensor only.
-// Nothing changes when `unless_nan` [1] float32 is NaN; it may be empty.
+// Stochastic rounding (Gupta et al. 2015): to [count] bfloat16 = from [count] float32, rounded up
+// or down with probabilities that make it unbiased; values that bfloat16 represents are unchanged.
+// The random bits of an element depend only on the key, the update and its index in the whole
+// tensor. If `unless_nan` [1] float32 is NaN nothing changes; it may be empty.
 struct StochasticRounding {
   std::uint64_t key = 0;
   std::uint64_t update = 0;

@@ -5,12 +5,12 @@
 
 namespace trireme::ops {
 
-// Rotary positions (Su et al. 2021), the half-split form of Hugging Face: in
-// every query and key head, elements i and i + width/2 turn by the angle of
-// positions[token] and frequency i. In place; values are left alone.
+// Rotary position embedding (Su et al. 2021) in Hugging Face's half-split form: in every query and
+// key head, elements i and i + width/2 are rotated by the angle of positions[token] and frequency
+// i. In place; values are unchanged.
 //   qkv [tokens, heads.qkv()]   positions [tokens] I32
 //   table [max_position, width] in the accumulator dtype: width/2 cosines, then width/2 sines
-// `backward` turns the other way, which takes gradients back.
+// `backward` rotates in the opposite direction, for gradients.
 void rope(Stream&, Tensor qkv, Tensor positions, Tensor table, const Heads&, bool backward);
 
 }  // namespace trireme::ops

@@ -3,8 +3,8 @@
 
 namespace trireme::ops {
 
-// Rows whose share of a parameter's gradient is summed in one go. Fixed, and the
-// chunks are added in order, so that the bits do not depend on who does which.
+// Rows whose contribution to a parameter gradient is summed at once. Fixed, with chunks added in
+// order, so that the bits do not depend on the distribution of work.
 inline constexpr std::int64_t kRowChunk = 64;
 
 constexpr std::int64_t row_chunks(std::int64_t rows) {

@@ -7,7 +7,7 @@ namespace trireme {
 Cut cut_pieces(int dim, std::int64_t pieces, Slice holders) {
   const auto count = static_cast<int>(std::min<std::int64_t>(pieces, holders.count));
   if (count < 1 || pieces % count != 0 || holders.count % count != 0) {
-    throw ConfigError(say(pieces, " pieces cannot be shared out evenly among ", holders.count,
+    throw ConfigError(say(pieces, " units cannot be divided evenly among ", holders.count,
                           " ranks: one number must be a multiple of the other"));
   }
   const int replicas = holders.count / count;

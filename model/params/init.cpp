@@ -13,8 +13,8 @@ namespace {
 constexpr double kLn2 = 0.69314718055994530942;
 constexpr double kHalfPi = 1.57079632679489661923;
 
-// Natural logarithm of a positive normal number: m 2^e with m in [sqrt(1/2), sqrt(2)),
-// log m = 2 atanh((m - 1) / (m + 1)) by its series.
+// Natural logarithm of a positive normal number: m 2^e with m in [sqrt(1/2), sqrt(2)), log m = 2
+// atanh((m - 1) / (m + 1)) by its series.
 double exact_log(double x) {
   const auto bits = std::bit_cast<std::uint64_t>(x);
   int exponent = static_cast<int>(bits >> 52) - 1023;
@@ -30,10 +30,10 @@ double exact_log(double x) {
   return exponent * kLn2 + 2 * s * series;
 }
 
-// Cosine and sine of `turns` whole turns, turns in [0, 1).
+// Cosine and sine of `turns` full turns, turns in [0, 1).
 std::array<double, 2> exact_cos_sin(double turns) {
   const int quadrant =
-      static_cast<int>(turns * 4 + 0.5);  // nearest, so the rest is within 1/8 turn
+      static_cast<int>(turns * 4 + 0.5);  // nearest, so the remainder is within 1/8 turn
   const double x = (turns * 4 - quadrant) * kHalfPi;
   const double x2 = x * x;
   double c = 0;
@@ -67,7 +67,7 @@ void ElementInit::fill(std::uint64_t first, std::span<float> out) const {
   constexpr double kUnit = 1.0 / 4294967296.0;
   const std::uint64_t end = first + out.size();
   for (std::uint64_t quad = first / 4; quad * 4 < end; ++quad) {
-    // Four words make four normal numbers: two pairs of (radius, angle).
+    // Four words give four normal numbers: two pairs of (radius, angle).
     const auto words = philox(key_, quad);
     std::array<double, 4> normals{};
     for (std::size_t pair = 0; pair < 4; pair += 2) {

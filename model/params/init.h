@@ -7,11 +7,10 @@
 
 namespace trireme {
 
-// The initial values of a logical parameter, each a function of the seed, the
-// parameter's name and the element's index alone. Normal numbers come
-// from Philox by Box and Muller's transform with our own logarithm, sine and
-// cosine: additions, products, quotients and square roots, which IEEE 754 fixes
-// to the bit, where a library's functions differ between machines.
+// Initial values of a logical parameter: each depends only on the seed, the parameter's name and
+// the element's index. Normal numbers come from Philox by the Box-Muller transform with our own
+// logarithm, sine and cosine, made of additions, products, quotients and square roots, which IEEE
+// 754 defines to the bit; library functions differ between machines.
 class ElementInit {
  public:
   ElementInit(Init init, double scale, std::uint64_t seed, std::string_view name);

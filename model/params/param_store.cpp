@@ -18,15 +18,14 @@ Shape held_shape(const Param& param) {
   return local_shape(param.spec.shape, param.spec.cut);
 }
 
-// The parts as one tensor: dimension 0 adds up, the others are equal.
+// Shape of the concatenated parts: dimension 0 adds up, the others are equal.
 Shape joined_shape(const std::vector<Param>& parts) {
   Shape shape = held_shape(parts.front());
   for (std::size_t i = 1; i < parts.size(); ++i) shape[0] += held_shape(parts[i])[0];
   return shape;
 }
 
-// Elements [first, first + out.count()) of the parameter's box, row-major. `out`: in memory of
-// the host.
+// Elements [first, first + out.count()) of the parameter's box, row-major. `out` is in host memory.
 template <class T>
 void fill(const Param& param, std::int64_t first, Tensor out, std::uint64_t seed) {
   if (out.count() == 0) return;
@@ -68,7 +67,7 @@ Weight& ParamStore::declare(std::vector<ParamSpec> parts) {
     const int rank = spec.shape.rank();
     require(rank == 1 || rank == 2, "parameter ", spec.name, " has rank ", rank);
     require(spec.cut.padded == 0 || (spec.cut.dim == 0 && &spec == &parts.back()), "parameter ",
-            spec.name, " is padded elsewhere than in the last rows of its weight");
+            spec.name, " has padding outside the last rows of its weight");
     Param param{.spec = std::move(spec), .box = {}};
     param.box = placement(param.spec.shape, param.spec.cut);
     weight.parts.push_back(std::move(param));
@@ -90,7 +89,7 @@ void ParamStore::lay_out(const Sharing& sharing) {
     std::int64_t& size = sizes[static_cast<std::size_t>(weight.unit)];
     size = round_up(size, kAlignment);
     for (Param& param : weight.parts) {
-      param.offset = size;  // in the unit, until that has its place
+      param.offset = size;  // relative to the unit, whose offset is not known yet
       size += held_shape(param).count();
     }
   };
@@ -107,8 +106,8 @@ void ParamStore::lay_out(const Sharing& sharing) {
   for (Apart& apart : apart_) place(apart.weight);
 }
 
-// Gradients are final in the reverse of the order of declaration: the last units fill the
-// first bucket that can be reduced. Gradients kept apart come last, as nothing else has them.
+// Gradients become final in reverse order of declaration: the last units form the first bucket that
+// can be reduced. Separate gradients are last, as they have no values.
 void ParamStore::form_buckets() {
   buckets_.clear();
   const auto units = static_cast<int>(units_.size());
@@ -161,7 +160,7 @@ void ParamStore::allocate(Places places, DType compute, const Sharing& sharing) 
   lay_out(sharing);
   const DType master_type = accumulator_of(compute);
   require(compute != master_type || sharing.values == sharing.masters,
-          "values that are their own masters are shared out with them");
+          "values without separate masters must be sharded like them");
   const auto taken = [](Arena& arena, std::int64_t count, DType dtype) {
     return arena.take({count}, dtype);
   };

@@ -68,8 +68,8 @@ void Block::evaluate(Run& run, Tensor y, Tensor x, const Sequence& sequence) con
 
 void Block::compute(Run& run, Tensor y, Tensor x, const Sequence& sequence, Recompute recompute,
                     Saved& saved) const {
-  // What layers compute again from its input for a backward that follows at once, they keep as the
-  // region has made it of the norm's output.
+  // If layers recompute for a backward that follows immediately, they save the region's output
+  // rather than its input.
   const bool dropped = recompute == Recompute::kSelective ||
                        (recompute == Recompute::kFull && region_.splits_tokens());
   Arena& norms = dropped ? run.scratch : run.keep;

@@ -8,13 +8,13 @@
 
 namespace trireme {
 
-// The seams a stage is built with; each outlives it.
+// Extension points of a stage; each outlives it.
 struct Seams {
   Region& region;
   AttentionCore& attention;
 };
 
-// norm, attention, residual; norm, MLP, residual (the pre-norm transformer block).
+// The pre-norm transformer block: norm, attention, residual; norm, MLP, residual.
 class Block {
  public:
   struct Saved {
@@ -22,19 +22,19 @@ class Block {
     Norm::Saved norm1, norm2;
     Attention::Saved attention;
     Mlp::Saved mlp;
-    DeferredGradients deferred;  // of a backward by halves
+    DeferredGradients deferred;  // of a split backward
   };
   Block(ParamStore& params, const std::string& name, const ModelConfig& config, Recompute recompute,
         Factors factors, Seams seams, const Tensor& rope_table);
 
-  // y [tokens, hidden] replaced; x lasts until the backward.
+  // y [tokens, hidden] is replaced; x must stay valid until the backward.
   void forward(Run& run, Tensor y, Tensor x, const Sequence& sequence, Saved& saved) const;
-  // Replaces dx by the gradient of the input. dx is not dy. Where run.deferred is set,
-  // dy lasts until the gradients put off are made.
+  // dx = the gradient of the input; dx is not dy. If run.deferred is set, dy must stay valid until
+  // the deferred gradients are computed.
   void backward(Run& run, Tensor dx, Tensor dy, const Sequence& sequence, Saved& saved) const;
-  // Forward alone: y replaced, nothing kept; takes no more of either arena than forward.
+  // Forward only: y is replaced, nothing is saved; needs no more of either arena than forward.
   void evaluate(Run& run, Tensor y, Tensor x, const Sequence& sequence) const;
-  // One sequence's next tokens; y replaced.
+  // Decodes the next tokens of one sequence; y is replaced.
   void decode(Run& run, Tensor y, Tensor x, Tensor positions, std::int64_t first,
               const KeyValueCache& cache) const;
   const ops::Heads& heads() const { return attention_.heads(); }

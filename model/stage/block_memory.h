@@ -5,9 +5,9 @@
 
 namespace trireme {
 
-// Where the blocks of a stage keep one micro-batch's inputs of theirs and what they save for
-// their backward. This one: in run.keep, from the forward until the micro-batch has gone
-// backward. Blocks are counted from the stage's first.
+// Memory for the inputs and saved activations of a stage's blocks for one micro-batch. This base
+// class uses run.keep from the forward to the end of the micro-batch's backward. Blocks are indexed
+// within the stage.
 class BlockMemory {
  public:
   BlockMemory() = default;
@@ -15,16 +15,16 @@ class BlockMemory {
   BlockMemory& operator=(const BlockMemory&) = delete;
   virtual ~BlockMemory() = default;
 
-  // Forward, block by block: where this one keeps, while it and the one before work.
+  // Forward, in block order: the arena for this block, valid while it and the previous block run.
   virtual Arena& begin(const Run& run, std::size_t) { return run.keep; }
-  // What the block keeps is complete, and is not needed until bring_back().
+  // Offload: the block's data is complete, and not needed until bring_back().
   virtual void put_away(const Run&, std::size_t) {}
-  // Backward, from the last block on: where the block's things are, at the addresses that they
-  // had, with room behind them.
+  // Fetch, in the backward, from the last block on: the arena with the block's data, at the same
+  // addresses, and free space after it.
   virtual Arena& bring_back(const Run& run, std::size_t) { return run.keep; }
-  // The block begins to work, and those before it will be wanted.
+  // Prefetch: the backward of this block starts, and earlier blocks will be needed next.
   virtual void expect_before(const Run&, std::size_t) {}
-  // What the block kept is not needed any more.
+  // Release: the block's data is no longer needed.
   virtual void drop(const Run&, std::size_t) {}
 };
 

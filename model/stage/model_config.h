@@ -9,8 +9,8 @@ namespace trireme {
 enum class PositionKind : std::uint8_t { kLearned, kRotary };
 enum class ActivationKind : std::uint8_t { kGeluTanh, kSwiGlu };
 
-// Llama 3's stretching of the low rotary frequencies (Grattafiori et al. 2024,
-// Hugging Face's rope_type "llama3"). A factor of 1 leaves them alone.
+// Llama 3's scaling of low rotary frequencies (Grattafiori et al. 2024, Hugging Face's rope_type
+// "llama3"). Factor 1: no scaling.
 struct RopeScaling {
   double factor = 1;
   double low_freq_factor = 1;
@@ -19,10 +19,10 @@ struct RopeScaling {
   bool operator==(const RopeScaling&) const = default;
 };
 
-// One decoder with switches: everything that tells GPT-2, Llama, Qwen2.5 and
-// Qwen3 apart. Names are Hugging Face's where it has one.
+// A decoder with switches for all differences between GPT-2, Llama, Qwen2.5 and Qwen3. Names follow
+// Hugging Face.
 struct ModelConfig {
-  std::string model_type = "llama";  // gpt2, llama, qwen2, qwen3: for people and for exports
+  std::string model_type = "llama";  // gpt2, llama, qwen2, qwen3: for display and export
   NormKind norm = NormKind::kRmsNorm;
   PositionKind position = PositionKind::kRotary;
   ActivationKind activation = ActivationKind::kSwiGlu;
@@ -37,18 +37,18 @@ struct ModelConfig {
   double norm_eps = 1e-5;
   double rope_theta = 10000;
   RopeScaling rope_scaling;
-  bool attention_bias = false;         // on the query, key and value projections
-  bool attention_output_bias = false;  // on the output projection
+  bool attention_bias = false;         // of the query, key and value projections
+  bool attention_output_bias = false;  // of the output projection
   bool mlp_bias = false;
-  bool qk_norm = false;  // RMSNorm over every head's query and key (Qwen3)
+  bool qk_norm = false;  // RMSNorm of every query and key head (Qwen3)
   bool tie_word_embeddings = false;
   double initializer_range = 0.02;
-  bool scale_residual_init = true;  // output projections by 1 / sqrt(2 layers), as GPT-2
+  bool scale_residual_init = true;  // scale output projections by 1 / sqrt(2 layers), as GPT-2
 
   bool operator==(const ModelConfig&) const = default;
 };
 
-// Parameters of the whole model, to the unit.
+// Exact number of parameters of the whole model.
 std::int64_t parameter_count(const ModelConfig& config);
 
 }  // namespace trireme

@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-// The first `bytes` of the arena, which are in use from here on.
+// Reallocates the first `bytes` of the arena.
 Tensor taken_again(Arena& arena, std::size_t bytes) {
   arena.reset();
   return arena.take({static_cast<std::int64_t>(bytes / sizeof(float))}, DType::kF32);
@@ -55,7 +55,7 @@ void OffloadedBlocks::put_away(const Run& run, std::size_t block) {
   buffer.events->left.record(out);
 }
 
-// Unless it is there, or on its way.
+// No-op if the block is present or being copied.
 void OffloadedBlocks::fetch(const Run& run, std::size_t block) {
   BlockWindow::Buffer& buffer = window_.buffer_of(block);
   if (buffer.owner == this && buffer.block == block) return;
@@ -66,7 +66,7 @@ void OffloadedBlocks::fetch(const Run& run, std::size_t block) {
   if (!run.stream.executes()) return;
   Stream& in = window_.ways_->in;
   buffer.events->computed.make_wait(in);
-  // The block's own copy to the host was from here too, and is done then.
+  // The block's own copy to the host also read this buffer; it is complete then.
   buffer.events->left.make_wait(in);
   copy_bytes(in, to.data, place.host.data, place.bytes);
   buffer.events->arrived.record(in);

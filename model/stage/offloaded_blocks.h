@@ -10,28 +10,28 @@ namespace trireme {
 
 class OffloadedBlocks;
 
-// A few pieces of device memory that blocks keep their activations in by turns, and the streams
-// on which these go to the host and come back (vDNN, Rhu et al. 2016, with whole blocks for its
-// layers). The blocks of all micro-batches in flight share it, since one works at a time.
+// Device buffers for the saved activations of blocks, used in turn, and the streams that copy them
+// to the host and back (vDNN, Rhu et al. 2016, per block instead of per layer). Shared by all
+// micro-batches in flight, since one block runs at a time.
 class BlockWindow {
  public:
-  // One works, one before it and one after it are on their way.
+  // One in use, one for the previous and one for the next block being copied.
   static constexpr std::size_t kBuffers = 3;
 
-  // An arena for each piece; they outlive the window.
+  // One arena per buffer; they outlive the window.
   explicit BlockWindow(std::deque<Arena>& arenas);
 
  private:
   friend class OffloadedBlocks;
   struct Events {
     explicit Events(Device device) : computed(device), left(device), arrived(device) {}
-    // The last work on the piece, the last copy of it to the host, the last from there.
+    // Last computation on the buffer, last copy to the host, last copy from the host.
     Event computed, left, arrived;
   };
   struct Buffer {
     explicit Buffer(Arena& memory) : arena(memory) {}
     Arena& arena;
-    const OffloadedBlocks* owner = nullptr;  // whose block is in it, or on its way to it
+    const OffloadedBlocks* owner = nullptr;  // whose block it has or receives
     std::size_t block = 0;
     std::optional<Events> events;
   };
@@ -43,15 +43,15 @@ class BlockWindow {
   void open(const Stream& stream);
 
   std::deque<Buffer> buffers_;
-  std::optional<Ways> ways_;  // from the first step that is computed
+  std::optional<Ways> ways_;  // created by the first executing step
 };
 
-// The blocks' memory of one micro-batch in flight, which waits for its backward in pinned memory
-// of the host. Every block leaves when its forward is done and comes back while the one after it
-// goes backward. Its piece of the window is always the same, so that what points into it holds.
+// Offloaded block memory of one micro-batch in flight, in pinned host memory until its backward.
+// Every block is offloaded after its forward and prefetched during the backward of the next block.
+// A block always uses the same buffer of the window, so that pointers into it stay valid.
 class OffloadedBlocks final : public BlockMemory {
  public:
-  // Both outlive this; `host` is this micro-batch's alone.
+  // Both outlive this object; `host` is used by this micro-batch only.
   OffloadedBlocks(BlockWindow& window, Arena& host) : window_(window), host_(host) {}
 
   Arena& begin(const Run& run, std::size_t block) override;
@@ -66,8 +66,8 @@ class OffloadedBlocks final : public BlockMemory {
   BlockWindow& window_;
   Arena& host_;
   struct Place {
-    Tensor host;            // room for the block's bytes
-    std::size_t bytes = 0;  // of them in use
+    Tensor host;            // space for the block's data
+    std::size_t bytes = 0;  // size of the data
   };
   std::vector<Place> places_;  // by block
 };

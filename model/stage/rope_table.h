@@ -4,9 +4,9 @@
 
 namespace trireme {
 
-// Fills table [positions, head_dim] (host, float32 or float64): every row holds
-// head_dim / 2 cosines, then as many sines, of position times frequency, the
-// frequencies stretched by `rope_scaling`. Computed in float64.
+// Fills table [positions, head_dim] (host, float32 or float64): every row has head_dim / 2 cosines,
+// then as many sines, of position times frequency, with the frequencies scaled by `rope_scaling`.
+// Computed in float64.
 void fill_rope_table(Tensor table, const ModelConfig& config);
 
 }  // namespace trireme

@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-// Where the run has its blocks keep what is theirs.
+// The block memory of a run.
 class Blocks {
  public:
   explicit Blocks(const Run& run) : memory_(run.blocks ? *run.blocks : in_keep_) {}
@@ -57,7 +57,7 @@ Stage::Stage(ParamStore& params, const ModelConfig& config, const Spec& spec, Se
     const char* name = tied ? "embedding.weight" : "head.weight";
     ParamSpec spec_of_table = vocab_table(name, config.vocab_size, config.hidden_size,
                                           config.initializer_range, region_.slice());
-    // The first stage's table is the one that stands for both.
+    // The first stage's table is the primary replica.
     if (tied) spec_of_table.cut.replica = {1, 2};
     table = &params.declare(std::move(spec_of_table));
   }
@@ -102,7 +102,7 @@ Tensor Stage::forward(Run& run, const Input& input, Saved& saved) const {
   Tensor x = enter(run, *own, input);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     hooks_.before_forward(run.stream, units_.blocks[i]);
-    // A block's output is the next one's to keep; the last one's is read until it is sent.
+    // A block's output is saved as the next one's input; the last one's is read until it is sent.
     Arena& next = i + 1 == blocks_.size() ? run.keep : memory.begin(run, i + 1);
     const Tensor y = next.take(x.shape, x.dtype);
     Run of_block{run.stream, *own, run.scratch};
@@ -116,7 +116,7 @@ Tensor Stage::forward(Run& run, const Input& input, Saved& saved) const {
   return leave(run, x, input, true, saved.head);
 }
 
-// The head's table gets its gradient on the way forward.
+// The head computes its weight gradient during the forward.
 Tensor Stage::leave(Run& run, Tensor x, const Input& input, bool with_gradient,
                     Head::Saved& saved) const {
   hooks_.before_forward(run.stream, units_.head_norm);
@@ -154,8 +154,7 @@ Tensor Stage::go_back(Run& run, Tensor dy, Saved& saved, Tensor to_previous,
   const Shape shape = boundary(input.sequence.tokens());
   if (!is_first() && !to_previous) to_previous = run.keep.take(shape, compute_);
   const Arena::Frame frame(run.scratch);
-  // Gradients of activations go to and fro between two buffers, unless they are read
-  // once more later.
+  // Activation gradients alternate between two buffers, unless they are read again later.
   std::array<Tensor, 2> buffers;
   if (weights == Weights::kNow) {
     for (Tensor& buffer : buffers) buffer = run.scratch.take(shape, compute_);
@@ -181,7 +180,7 @@ Tensor Stage::go_back(Run& run, Tensor dy, Saved& saved, Tensor to_previous,
     Arena* lasting = &run.keep;
     if (weights == Weights::kLater) {
       of_block.deferred = &saved.blocks[i].deferred;
-      // The gradient that the block before reads again later is among that one's things.
+      // A gradient that the previous block reads again later is in that block's memory.
       if (i > 0) lasting = &memory.bring_back(run, i - 1);
     }
     memory.expect_before(run, i);
@@ -208,7 +207,7 @@ Tensor Stage::evaluate(Run& run, const Input& input) const {
   const std::size_t count = blocks_.size(), used = std::min<std::size_t>(count, 2);
   Arena& own = count > 0 ? memory.begin(run, 0) : run.keep;
   Tensor x = enter(run, own, input);
-  // To and fro; the last one's output is read until it is sent.
+  // Alternates; the last block's output is read until it is sent.
   Tensor other;
   if (count > 1) other = memory.begin(run, 1).take(x.shape, compute_);
   for (std::size_t i = 0; i < count; ++i) {
@@ -235,7 +234,7 @@ std::vector<KeyValueCache> Stage::make_caches(Arena& arena, std::int64_t capacit
 
 Tensor Stage::decode(Run& run, Tensor ids, Tensor positions, std::int64_t first,
                      const std::vector<KeyValueCache>& caches) const {
-  require(is_first() && is_last(), "generation wants the whole model in one stage");
+  require(is_first() && is_last(), "generation requires the whole model in one stage");
   const Tensor logits = run.keep.take({1, config_.vocab_size}, compute_);
   const Arena::Frame frame(run.scratch);
   Tensor x = embedding_->forward(run, run.scratch, ids, positions);

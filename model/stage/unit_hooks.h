@@ -3,9 +3,9 @@
 
 namespace trireme {
 
-// What the outside does around a unit's work (ParamStore::Unit): the seam for data
-// parallelism and ZeRO, which gather weights before use and reduce gradients after. This
-// class does nothing: all weights are here.
+// Callbacks around the use of a unit (ParamStore::Unit): the extension point for data parallelism
+// and ZeRO, which all-gather weights before use and reduce gradients afterwards. This base class
+// does nothing.
 class UnitHooks {
  public:
   UnitHooks() = default;
@@ -13,11 +13,11 @@ class UnitHooks {
   UnitHooks& operator=(const UnitHooks&) = delete;
   virtual ~UnitHooks() = default;
 
-  // The unit's values are about to be read.
+  // The unit's values are about to be read by a forward.
   virtual void before_forward(Stream&, int /*unit*/) {}
-  // They are again, to go backward.
+  // The unit's values are about to be read by a backward.
   virtual void before_backward(Stream&, int /*unit*/) {}
-  // A micro-batch is about to add to the unit's gradients, and has done so.
+  // Called before and after a micro-batch accumulates into the unit's gradients.
   virtual void before_gradients(Stream&, int /*unit*/) {}
   virtual void after_gradients(Stream&, int /*unit*/) {}
 };

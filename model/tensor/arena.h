@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-// A block of device memory handed out from the bottom up and given back all at
-// once, or frame by frame. Nothing in a training step calls an allocator.
+// A stack allocator over one block of device memory, freed as a whole or frame by frame. A training
+// step calls no other allocator.
 class Arena {
  public:
   static constexpr std::size_t kAlignment = 128;
@@ -18,11 +18,11 @@ class Arena {
   explicit Arena(std::size_t bytes, Device device = {})
       : memory_(bytes, device), base_(memory_.data()), capacity_(bytes), device_(device) {}
 
-  // Over zeroed memory of the host that somebody else owns, aligned to kAlignment.
+  // Uses zeroed host memory owned by the caller, aligned to kAlignment.
   Arena(std::byte* memory, std::size_t bytes) : base_(memory), capacity_(bytes) {}
 
-  // Owns zeroed memory of the host that `device` copies from and to at full speed; the
-  // tensors are the host's.
+  // Owns zeroed pinned host memory for fast copies from and to `device`; its tensors are host
+  // tensors.
   static Arena pinned(std::size_t bytes, Device device) {
     Arena arena(nullptr, bytes);
     arena.memory_ = Memory::pinned(bytes, device);
@@ -30,8 +30,8 @@ class Arena {
     return arena;
   }
 
-  // Without memory and without end: hands out addresses that must not be read,
-  // so that a dry run finds how much a real one takes (`peak`).
+  // Without memory and limit: returns addresses that must not be accessed, so that a dry run
+  // measures the memory needed (`peak`).
   static Arena unbounded(Device device = {}) {
     Arena arena(0, device);
     arena.base_ = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 40);
@@ -42,7 +42,7 @@ class Arena {
   Tensor take(Shape shape, DType dtype = DType::kF32) {
     const std::size_t bytes = rounded(static_cast<std::size_t>(shape.count()) * size_of(dtype));
     require(used_ + bytes <= capacity_, "arena of ", capacity_, " bytes is full: ", used_,
-            " used, ", bytes, " more wanted");
+            " used, ", bytes, " more needed");
     const Tensor tensor{base_ + used_, dtype, shape, device_};
     used_ += bytes;
     peak_ = std::max(peak_, used_);
@@ -52,7 +52,7 @@ class Arena {
   std::size_t used() const { return used_; }
   std::size_t peak() const { return peak_; }
   std::size_t capacity() const { return capacity_; }
-  // Whether the tensor lies in this arena's memory.
+  // Whether the tensor is in this arena's memory.
   bool holds(const Tensor& tensor) const {
     return tensor.data >= base_ && tensor.data < base_ + capacity_;
   }
@@ -62,8 +62,7 @@ class Arena {
     return (bytes + kAlignment - 1) / kAlignment * kAlignment;
   }
 
-  // Temporaries taken while a Frame lives go back when it dies. Take the result
-  // first, then open the frame.
+  // Frees the allocations made during its lifetime. Allocate the result before opening the frame.
   class Frame {
    public:
     explicit Frame(Arena& arena) : arena_(arena), mark_(arena.used_) {}
@@ -88,18 +87,17 @@ class Arena {
 class DeferredGradients;  // model/layers
 class BlockMemory;        // model/stage
 
-// Where one layer call runs and where it may put things.
+// Execution context of a layer call.
 struct Run {
   Stream& stream;
-  Arena& keep;     // lives until this micro-batch has gone backward
-  Arena& scratch;  // lives until the enclosing Frame closes
-  // Where a backward puts off the gradients of linear layers' weights; null: it makes
-  // them at once.
+  Arena& keep;     // saved activations, until the backward of this micro-batch
+  Arena& scratch;  // temporaries, until the enclosing Frame closes
+  // Collects deferred weight gradients of linear layers; null: they are computed immediately.
   DeferredGradients* deferred = nullptr;
-  // Where blocks keep what is theirs; null: in `keep`.
+  // Memory of the blocks; null: `keep`.
   BlockMemory* blocks = nullptr;
 
-  // For what those gradients are made from.
+  // Arena for inputs of deferred gradients.
   Arena& lasting() const { return deferred ? keep : scratch; }
 };
 

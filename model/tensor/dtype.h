@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// Stored in checkpoints by name, not by number.
+// Checkpoints store names, not these numbers.
 enum class DType : std::uint8_t { kF32, kF64, kBf16, kF16, kI32 };
 
 constexpr std::size_t size_of(DType type) {
@@ -40,8 +40,7 @@ constexpr const char* name_of(DType type) {
   return "";
 }
 
-// The upper half of a float32. Arithmetic is done in float; storing rounds to
-// nearest, ties to even.
+// bfloat16, the upper half of a float32. Arithmetic is in float; conversion rounds to nearest even.
 struct Bf16 {
   std::uint16_t bits = 0;
   Bf16() = default;
@@ -49,7 +48,7 @@ struct Bf16 {
     std::uint32_t word = 0;
     std::memcpy(&word, &value, 4);
     if ((word & 0x7fffffffu) > 0x7f800000u) {
-      bits = static_cast<std::uint16_t>(word >> 16 | 0x40);  // a NaN stays one
+      bits = static_cast<std::uint16_t>(word >> 16 | 0x40);  // NaN stays NaN
     } else {
       bits = static_cast<std::uint16_t>((word + 0x7fffu + (word >> 16 & 1)) >> 16);
     }
@@ -62,7 +61,7 @@ struct Bf16 {
   }
 };
 
-// IEEE 754 binary16: more digits than Bf16, but nothing beyond 65504. Computed with like Bf16.
+// IEEE 754 binary16: more mantissa bits than Bf16, but a maximum of 65504. Arithmetic is in float.
 struct F16 {
   std::uint16_t bits = 0;
   F16() = default;
@@ -93,7 +92,7 @@ struct DTypeOf<std::int32_t> {
   static constexpr DType kValue = DType::kI32;
 };
 
-// What sums and statistics of `type` are kept in: float64 for float64, else float32.
+// Accumulator dtype of `type`: float64 for float64, otherwise float32.
 constexpr DType accumulator_of(DType type) {
   return type == DType::kF64 ? DType::kF64 : DType::kF32;
 }

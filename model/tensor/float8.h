@@ -7,32 +7,31 @@
 
 namespace trireme {
 
-// Numbers of eight bits (Micikevicius et al. 2022, "FP8 Formats for Deep Learning"). E4M3 has
-// four bits of exponent, three of mantissa and no infinity; it reaches 448. E5M2 reaches 57344.
+// FP8 formats (Micikevicius et al. 2022, "FP8 Formats for Deep Learning"). E4M3 has four exponent
+// bits, three mantissa bits, no infinity and a maximum of 448. E5M2 has a maximum of 57344.
 enum class Float8Format : std::uint8_t { kE4M3, kE5M2 };
 
 constexpr const char* name_of(Float8Format format) {
   return format == Float8Format::kE4M3 ? "float8_e4m3" : "float8_e5m2";
 }
 
-// Both formats' largest number is 1.75 times two to the power of `top`.
+// In both formats the largest number is 1.75 times two to the power of `top`.
 struct Float8Layout {
   int mantissa_bits, bias, top;
-  std::uint32_t largest;  // the code of the largest number
+  std::uint32_t largest;  // code of the largest number
 };
 constexpr Float8Layout float8_layout(Float8Format format) {
   return format == Float8Format::kE4M3 ? Float8Layout{3, 7, 8, 0x7e}
                                        : Float8Layout{2, 15, 15, 0x7b};
 }
 
-// The code of the nearest number, ties to even, of the largest one for all beyond it. A NaN
-// stays one.
+// The code of the nearest number, ties to even, saturating. NaN stays NaN.
 template <Float8Format kFormat>
 std::uint8_t to_float8(float value) {
   constexpr Float8Layout kLayout = float8_layout(kFormat);
   constexpr int kDropped = 23 - kLayout.mantissa_bits;
   constexpr std::uint32_t kLeastNormal = static_cast<std::uint32_t>(128 - kLayout.bias) << 23;
-  // A sum with this number has as its last bit the step of the numbers below the least normal.
+  // The last bit of a sum with this number is the spacing of denormals.
   constexpr std::uint32_t kSteps =
       static_cast<std::uint32_t>(127 + 24 - kLayout.bias - kLayout.mantissa_bits) << 23;
   std::uint32_t word = 0;
@@ -69,10 +68,10 @@ inline float from_float8(std::uint8_t code, Float8Format format) {
                            std::max(exponent, 1) - layout.bias - layout.mantissa_bits);
 }
 
-// What numbers up to `amax` in magnitude are multiplied with to use the format's range: the
-// largest power of two that keeps them within it, which rounds none of them, and its inverse.
-// At most 2^100, so that the inverse times any number of the format is a normal float. NaN where
-// amax is not finite: nothing that was there may look like a number afterwards.
+// The scale for numbers of magnitude up to `amax`: the largest power of two that keeps them in the
+// format's range, so that scaling is exact, and its inverse. At most 2^100, so that the inverse
+// times any number of the format is a normal float. NaN if amax is not finite, so that an overflow
+// is not hidden.
 struct Float8Scale {
   float scale, inverse;
 };
@@ -85,7 +84,7 @@ inline Float8Scale float8_scale(Float8Format format, float amax) {
   std::uint32_t word = 0;
   std::memcpy(&word, &amax, 4);
   const int exponent = static_cast<int>(word >> 23) - 127;
-  const int beyond = (word & 0x7fffff) > 0x600000 ? 1 : 0;  // 1.75's mantissa
+  const int beyond = (word & 0x7fffff) > 0x600000 ? 1 : 0;  // mantissa above that of 1.75
   const int shift = std::min(kMost, float8_layout(format).top - exponent - beyond);
   return {std::ldexp(1.0f, shift), std::ldexp(1.0f, -shift)};
 }

@@ -7,12 +7,11 @@
 
 namespace trireme {
 
-// A tensor as the host writes or reads it: on the CPU itself, for another device a copy in
-// pinned memory of the host.
+// Host access to a tensor: the tensor itself on the CPU, otherwise a copy in pinned host memory.
 class HostMirror {
  public:
   HostMirror() = default;
-  // On a planning stream there is nothing to write or read.
+  // On a planning stream there is nothing to read or write.
   HostMirror(const Stream& stream, Tensor tensor) : tensor_(tensor), host_(tensor) {
     if (!tensor.device.is_cuda() || !stream.executes()) return;
     memory_ = Memory::pinned(tensor.bytes(), tensor.device);
@@ -21,7 +20,7 @@ class HostMirror {
 
   const Tensor& tensor() const { return tensor_; }
   const Tensor& host() const { return host_; }
-  // Queued: what the host has written becomes the tensor's, and the other way round.
+  // Enqueues the copy to the tensor; download() is the reverse.
   void upload(Stream& stream) const { copy(stream, tensor_, host_); }
   void download(Stream& stream) const { copy(stream, host_, tensor_); }
 

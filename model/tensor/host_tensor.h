@@ -5,7 +5,7 @@
 
 namespace trireme {
 
-// Numbers of the host's as a tensor, for an exchange between ranks.
+// Wraps host numbers in a tensor, for exchange between ranks.
 template <class T, std::size_t kExtent>
 Tensor host_tensor(std::span<T, kExtent> values) {
   return {reinterpret_cast<std::byte*>(values.data()), DTypeOf<T>::kValue,

@@ -44,8 +44,8 @@ inline std::ostream& operator<<(std::ostream& out, const Shape& shape) {
   return out << "]";
 }
 
-// A typed, shaped, contiguous view of memory somebody else owns: an Arena, a
-// ParamStore or a communication buffer. Copying a Tensor copies the view.
+// A typed, shaped, contiguous view of memory owned by an Arena, a ParamStore or a communication
+// buffer. Copying a Tensor copies the view.
 struct Tensor {
   std::byte* data = nullptr;
   DType dtype = DType::kF32;
@@ -57,8 +57,8 @@ struct Tensor {
   std::size_t bytes() const { return static_cast<std::size_t>(count()) * size_of(dtype); }
   std::int64_t rows() const {
     return width() == 0 ? 0 : count() / width();
-  }                                                               // all dimensions but the last
-  std::int64_t width() const { return shape[shape.rank() - 1]; }  // the last
+  }  // product of all dimensions but the last
+  std::int64_t width() const { return shape[shape.rank() - 1]; }  // last dimension
 
   template <class T>
   T* as() const {

@@ -12,7 +12,7 @@ struct Background::Job {
   std::function<void()> work;
   Transfer::Interval ran;
   std::exception_ptr failure;
-  std::atomic<bool> done = false;  // or never will be
+  std::atomic<bool> done = false;  // or abandoned
 };
 
 class Background::Wait final : public Transfer::Pending {

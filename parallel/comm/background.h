@@ -12,34 +12,34 @@
 
 namespace trireme::comm {
 
-// A thread that does what it is given, one after the other in the order given, beside the
-// caller's. It starts with the first work, and computes with one core.
+// A worker thread that runs jobs in submission order. It starts with the first job and computes on
+// one core.
 class Background {
  public:
-  // `give_up` lets work that waits for other ranks fail soon; work given later too.
+  // `give_up` makes current and later jobs that wait for other ranks fail promptly.
   explicit Background(std::function<void()> give_up) : give_up_(std::move(give_up)) {}
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
-  // Waits until the work begun has ended, and does no more.
+  // Waits for the running job and discards the rest.
   ~Background();
 
-  // Once work has failed, what was given after it fails with the same. A transfer that is given up
-  // gives up all work.
+  // After a job has failed, all later jobs fail with the same exception. Abandoning a transfer
+  // abandons all jobs.
   Transfer start(std::function<void()> work);
-  // Waits until all work given is done. Throws what some has thrown.
+  // Waits until all submitted jobs are done. Rethrows the first failure.
   void drain();
 
  private:
   struct Job;
   class Wait;
   void run();
-  // Waits until no work is done any more, which ends soon: what it works on may go then.
+  // Gives up and waits until no job runs, so that the memory the jobs use can be freed.
   void abandon();
 
   std::function<void()> give_up_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::shared_ptr<Job>> jobs_;  // the first is being done
+  std::deque<std::shared_ptr<Job>> jobs_;  // the front job is running
   std::exception_ptr failure_;
   bool ends_ = false;
   std::thread thread_;

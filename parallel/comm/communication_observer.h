@@ -7,17 +7,16 @@
 
 namespace trireme {
 
-// Told of every call to a group, on the rank's own thread: of a collective when it begins
-// and when it returns, of a message when it starts and when it is known to be there, or to
-// have left. A collective that goes on beside the rank's work is left instead, and told of
-// once more when it has been waited for. A call that fails never ends.
+// Observes every communicator call, on the rank's main thread: begin() and end() of a blocking
+// collective; begin() at the start of a message and end() at its completion; begin() and leave() of
+// an asynchronous collective, then ran_beside() after its wait. A call that fails gets no end().
 class CommunicationObserver {
  public:
   struct Event {
     const std::string& group;
     ledger::Operation operation;
-    std::size_t bytes;  // of this rank's tensor, the larger where there are two
-    int peer;           // of a message, counted in the world; else -1
+    std::size_t bytes;  // size of this rank's tensor, the larger one if there are two
+    int peer;           // world rank of a message's peer; -1 for collectives
   };
   CommunicationObserver() = default;
   CommunicationObserver(const CommunicationObserver&) = delete;
@@ -27,7 +26,8 @@ class CommunicationObserver {
   virtual void begin(const Event& event) = 0;
   virtual void end(const Event& event) = 0;
   virtual void leave(const Event& event) = 0;
-  // It `ran` beside the rank's work, which `waited` for it to end.
+  // An asynchronous collective: the interval it `ran` in, and the interval the rank `waited` for
+  // it.
   virtual void ran_beside(const Event& event, Transfer::Interval ran,
                           Transfer::Interval waited) = 0;
 };

@@ -21,14 +21,14 @@ std::optional<std::string> environment_variable(const char* name) {
 }
 
 int launched_ranks(const Variables& variables) {
-  // mpirun may run inside a Slurm step, whose variables then count its own processes.
+  // mpirun may run inside a Slurm step, whose variables then count mpirun's own processes.
   if (const int ranks = number(variables("OMPI_COMM_WORLD_SIZE")); ranks > 0) return ranks;
   int ranks = 1;
   for (const char* name : {"SLURM_STEP_NUM_TASKS", "PMI_SIZE", "MV2_COMM_WORLD_SIZE",
                            "FLUX_JOB_SIZE", "JSM_NAMESPACE_SIZE"}) {
     ranks = std::max(ranks, number(variables(name)));
   }
-  // In a batch script SLURM_NTASKS is set as well, but one process stands for the job.
+  // A batch script has SLURM_NTASKS too, but is a single process.
   if (variables("PMIX_RANK") && !variables("SLURM_STEP_NUM_TASKS")) {
     ranks = std::max(ranks, number(variables("SLURM_NTASKS")));
   }
@@ -40,7 +40,7 @@ int launched_rank(const Variables& variables) {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK"}) {
     if (const auto rank = variables(name)) return number(rank);
   }
-  // A batch script has a SLURM_PROCID too, but stands for the whole job.
+  // A batch script has SLURM_PROCID too, but represents the whole job.
   return variables("SLURM_STEP_NUM_TASKS") ? number(variables("SLURM_PROCID")) : 0;
 }
 

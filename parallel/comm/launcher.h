@@ -3,28 +3,27 @@
 #include <optional>
 #include <string>
 
-// What the launcher (mpirun, srun) tells its processes through the environment.
+// Environment variables set by the launcher (mpirun, srun).
 namespace trireme {
 
-// A variable of the environment; nullopt when it is not set.
+// Value of an environment variable; nullopt if it is not set.
 using Variables = std::function<std::optional<std::string>(const char*)>;
-// The process's own.
+// Reads the environment of this process.
 std::optional<std::string> environment_variable(const char* name);
 
-// Ranks the launcher started, as mpirun or a Slurm step tells its processes; 1 when
-// nobody launched us, as in a batch script, which has the job's variables but no step's.
+// Number of ranks started by mpirun or by a Slurm step. 1 without a launcher, as in a batch script,
+// which has the variables of the job but not those of a step.
 int launched_ranks(const Variables& variables);
 
-// This process among them, as the launcher says; 0 when nobody launched us.
+// Rank of this process as set by the launcher; 0 without a launcher.
 int launched_rank(const Variables& variables);
 
-// Whether the launcher offers what Open MPI needs to join the ranks: mpirun does, and
-// srun with --mpi=pmix.
+// Whether the launcher provides the process management interface (PMI) that Open MPI needs: mpirun
+// does, and srun with --mpi=pmix.
 bool has_wired_ranks(const Variables& variables);
 
-// Throws EnvironmentError, naming the fix, when several processes were started that
-// would each take themselves for the only one. `joined_ranks` is the number of ranks
-// that found each other, 1 before MPI is asked.
+// Throws EnvironmentError, naming the fix, if several processes were launched but each would run as
+// a world of one. `joined_ranks` is the size of the MPI world; 1 before MPI_Init.
 void refuse_unjoined_ranks(const Variables& variables, int joined_ranks);
 
 }  // namespace trireme

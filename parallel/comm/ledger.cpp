@@ -68,7 +68,7 @@ const char* ledger::name_of(Operation operation) {
 Ledger::Ledger() {
   void* memory = ::mmap(nullptr, sizeof(ledger::Layout), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) throw EnvironmentError("no memory for the ledger");
+  if (memory == MAP_FAILED) throw EnvironmentError("no memory for the flight recorder");
   layout_ = new (memory) ledger::Layout;
 }
 
@@ -93,9 +93,10 @@ void Ledger::begin(int rank, int ranks, const std::string& host) {
 void Ledger::keep_in(const std::filesystem::path& path) {
   std::filesystem::path beside = path;
   beside += ".new";
-  std::filesystem::remove(beside);  // of a process that was killed
+  std::filesystem::remove(beside);  // left by a process that was killed
   File file = File::create_new(beside);
-  // A page that finds no room later would kill the process: take all of it now.
+  // A page that cannot be allocated later would kill the process with SIGBUS: allocate all pages
+  // now.
   if (const int why = ::posix_fallocate(file.descriptor(), 0, sizeof(ledger::Layout)); why != 0) {
     std::filesystem::remove(beside);
     throw EnvironmentError(say("cannot write ", path.string(), ": ", std::strerror(why)));
@@ -156,7 +157,8 @@ int Ledger::add_group(const std::string& name, const std::vector<int>& members) 
     group.info.write(info);
     return static_cast<int>(i);
   }
-  throw Error(say("group '", name, "': the ledger has room for ", ledger::kGroups, " groups"));
+  throw Error(
+      say("group '", name, "': the flight recorder supports at most ", ledger::kGroups, " groups"));
 }
 
 void Ledger::remove_group(int group) {
@@ -224,11 +226,11 @@ void Ledger::wait_in(const ledger::Call& call) {
 void Ledger::end(const Entry& entry, std::int64_t at) {
   leave();
   auto& place = layout_->calls[entry.number % ledger::kCalls];
-  if (place.version() == 2 * entry.number + 2) {  // not yet taken by a newer call
+  if (place.version() == 2 * entry.number + 2) {  // not yet overwritten by a newer call
     place.write_word(ledger::kEndWord, static_cast<std::uint64_t>(at > 0 ? at : progress_.changed));
   }
   if (is_message(static_cast<Operation>(entry.call.operation))) return;
-  // A group's calls end in their order, whichever is waited for first.
+  // The calls of a group complete in order, whichever is waited for first.
   std::atomic<std::uint64_t>& finished = layout_->groups[entry.call.group].finished;
   if (finished.load(std::memory_order_relaxed) < entry.call.sequence) {
     finished.store(entry.call.sequence, std::memory_order_release);

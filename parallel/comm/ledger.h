@@ -9,11 +9,10 @@
 
 namespace trireme {
 
-// What a rank writes down of itself while it works: its place in the step, and every call
-// to a communicator. It lies in the process's own memory until keep_in() names a file, and
-// from then on in that file's pages, which outlive the process however it ends. Writing
-// costs some tens of nanoseconds and no system call. One thread writes at a time; any
-// process may read meanwhile (LedgerReader).
+// The flight recorder of a rank: its position in the step and every communicator call. The record
+// is in anonymous memory until keep_in() moves it to a file, whose pages survive any end of the
+// process. A record costs tens of nanoseconds and no system call. One thread writes at a time; any
+// process may read concurrently (LedgerReader).
 class Ledger {
  public:
   using Phase = ledger::Phase;
@@ -24,48 +23,48 @@ class Ledger {
   Ledger& operator=(const Ledger&) = delete;
   ~Ledger();
 
-  // Whose it is; once, first.
+  // Sets the identity of the rank. Called once, before everything else.
   void begin(int rank, int ranks, const std::string& host);
-  // Moves it into a new file, instead of an older one of that name. Throws
-  // EnvironmentError, and stays where it is, when there is no room.
+  // Moves the record to a new file, which replaces an existing one. Throws EnvironmentError, and
+  // keeps the record in memory, if there is not enough space.
   void keep_in(const std::filesystem::path& path);
-  // Where it is kept; empty before. From any thread.
+  // Path of the file; empty before keep_in(). Thread-safe.
   std::filesystem::path file() const {
     return is_kept_.load(std::memory_order_acquire) ? file_ : std::filesystem::path();
   }
 
-  // Told, on the thread that writes, of each phase and each call that is entered. It may throw:
-  // what was entered then stays so.
+  // Called on the writing thread for each phase and call that is entered. It may throw; the phase
+  // or call then stays entered.
   using Observer = std::function<void(const ledger::Progress&)>;
   void observe(Observer observer) { observer_ = std::move(observer); }
 
-  void enter(Phase phase);  // leaves micro-batch and layer
+  void enter(Phase phase);  // clears micro-batch and layer
   void set_step(std::int64_t step);
   void set_micro_batch(int micro_batch);
-  void set_layer(int layer);  // counted over the whole model
+  void set_layer(int layer);  // index over the whole model
 
-  // A group of these ranks of the world; returns its number, for calls.
+  // Registers a group of these world ranks; returns its number for the calls below.
   int add_group(const std::string& name, const std::vector<int>& members);
-  // Its place may be taken by another.
+  // Frees the number for another group.
   void remove_group(int group);
 
-  // A call entered here; a message's counterpart `peer` is a rank of the world.
+  // A recorded call; `peer` of a message is a world rank.
   struct Entry {
     std::uint64_t number = 0;
     ledger::Call call;
   };
   Entry begin_collective(int group, Operation operation, std::uint64_t bytes);
   Entry start_message(int group, Operation operation, std::uint64_t bytes, int peer);
-  // The call this rank is in goes on while it does other work, until it waits for it.
+  // The current call continues asynchronously; the rank is no longer in it until wait_for().
   void leave();
   void wait_for(const Entry& entry);
-  // A call that fails is never ended. `at`: when it ended, where that was before now.
+  // A failed call is never ended. `at`: the time of completion, if it was earlier than now.
   void end(const Entry& entry, std::int64_t at = 0);
 
-  // How the rank ends; the first word counts. From any thread.
+  // Records how the rank ends; only the first call has an effect. Thread-safe.
   void close(ledger::Ending ending);
 
-  // From any thread.
+  // Thread-safe.
   LedgerPage page() const { return page_of(*layout_); }
 
  private:
@@ -81,10 +80,10 @@ class Ledger {
   std::atomic<bool> is_kept_ = false;
 };
 
-// "rank-00003", in the folder of a run's ledgers.
+// "rank-00003", the file name in RUN_DIR/flight-recorder.
 std::string ledger_file_name(int rank);
 
-// Nanoseconds of CLOCK_MONOTONIC, as ledgers give them.
+// Nanoseconds of CLOCK_MONOTONIC, the clock of all records.
 std::int64_t ledger_now();
 
 }  // namespace trireme

@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-// Between what ended the rank and its groups.
+// Between the ending and the groups of the layout.
 static_assert(kLedgerLossesAt >= offsetof(ledger::Layout, ended) + 8 &&
               kLedgerLossesAt + kLedgerLosses * sizeof(LedgerLoss) <=
                   offsetof(ledger::Layout, groups));

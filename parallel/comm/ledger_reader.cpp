@@ -39,13 +39,14 @@ LedgerPage page_of(const ledger::Layout& layout) {
 
 LedgerReader::LedgerReader(const std::filesystem::path& path) : file_(path) {
   if (file_.bytes().size() != sizeof(ledger::Layout)) {
-    throw EnvironmentError(say(path.string(), ": no ledger: ", file_.bytes().size(),
+    throw EnvironmentError(say(path.string(), ": not a flight recorder: ", file_.bytes().size(),
                                " bytes instead of ", sizeof(ledger::Layout)));
   }
   layout_ = reinterpret_cast<const ledger::Layout*>(file_.bytes().data());
   const ledger::Header start = header();
   if (start.magic != ledger::kMagic || start.version != ledger::kVersion) {
-    throw EnvironmentError(say(path.string(), ": no ledger of version ", ledger::kVersion));
+    throw EnvironmentError(
+        say(path.string(), ": not a flight recorder of version ", ledger::kVersion));
   }
 }
 

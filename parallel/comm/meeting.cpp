@@ -13,7 +13,7 @@
 namespace trireme::comm {
 namespace {
 
-// Ten microseconds or so: as long as a sleep and a wake-up would take.
+// About ten microseconds, the cost of a sleep and a wake-up.
 constexpr int kLooks = 200;
 
 void relax() {
@@ -22,7 +22,7 @@ void relax() {
 #endif
 }
 
-// Sleeps while `word` is `value`; now and then it returns without a reason.
+// Sleeps while `word` is `value`; may wake spuriously.
 void sleep_while(std::atomic<std::uint32_t>& word, std::uint32_t value) {
   constexpr timespec kLongest{.tv_sec = 0, .tv_nsec = 100'000'000};
   ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT, value, &kLongest,
@@ -36,11 +36,11 @@ void wake_all(std::atomic<std::uint32_t>& word) {
 
 }  // namespace
 
-// Of one rank, written by it alone but for `sleepers`. Zeroed memory is a page of one that has
-// come to no meeting yet.
+// The page of one rank, written by it alone except `sleepers`. Zeroed memory is a valid page before
+// the first meeting.
 struct Meeting::Page {
-  std::atomic<std::uint32_t> meetings;  // it has come to; wraps around
-  std::atomic<std::uint32_t> sleepers;  // who may be asleep until `meetings` changes
+  std::atomic<std::uint32_t> meetings;  // completed by this rank; wraps around
+  std::atomic<std::uint32_t> sleepers;  // ranks that may sleep until `meetings` changes
   alignas(64) Call call;
 };
 
@@ -65,7 +65,8 @@ const Meeting::Call& Meeting::shown_by(int rank) const {
 void Meeting::meet() {
   ++meetings_;
   Page& own = page_of(rank_);
-  // Both in one total order with a sleeper's: either it sees this number, or we see it.
+  // Sequentially consistent with the sleeper's accesses: either it sees this number, or we see the
+  // sleeper.
   own.meetings.store(meetings_, std::memory_order_seq_cst);
   if (own.sleepers.load(std::memory_order_seq_cst) > 0) wake_all(own.meetings);
   for (int r = 1; r < pages_->ranks(); ++r) wait_for(page_of((rank_ + r) % pages_->ranks()));
@@ -73,7 +74,7 @@ void Meeting::meet() {
 
 void Meeting::wait_for(Page& page) {
   const auto seen = [&] { return page.meetings.load(std::memory_order_seq_cst); };
-  // Nobody is more than one meeting ahead.
+  // No rank is more than one meeting ahead.
   const auto has_come = [&](std::uint32_t number) {
     return static_cast<std::int32_t>(number - meetings_) >= 0;
   };
@@ -84,7 +85,7 @@ void Meeting::wait_for(Page& page) {
   page.sleepers.fetch_add(1, std::memory_order_seq_cst);
   for (std::uint32_t number = seen(); !has_come(number); number = seen()) {
     if (given_up_.load(std::memory_order_acquire)) {
-      throw PeerError("the wait for another rank of the host was given up");
+      throw PeerError("the wait for another rank of this host was aborted");
     }
     sleep_while(page.meetings, number);
   }

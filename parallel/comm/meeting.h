@@ -7,31 +7,31 @@
 
 namespace trireme::comm {
 
-// Where the ranks of a group on one host meet: through counters in memory they share, without
-// a call to MPI. Who has to wait looks a short while and then sleeps until the last has come,
-// since there may be more ranks than cores. One thread of a rank at a time.
+// A barrier for the ranks of a group on one host: counters in shared memory, without MPI calls. A
+// waiting rank spins briefly and then sleeps on a futex, since there may be more ranks than cores.
+// Not thread-safe within a rank.
 class Meeting {
  public:
-  // What a rank is about to do, for the others to compare and to find its tensor.
+  // Description of a rank's next call, for the others to compare and to find its tensor.
   struct Call {
-    std::uint32_t what = 0;  // operation, reduction and type
+    std::uint32_t what = 0;  // operation, reduction and dtype
     std::uint32_t unused = 0;
     std::int64_t count = 0;
     SharedMemories::Place place;
   };
-  // What each rank of the group has to share for it, bytes.
+  // Bytes of shared memory per rank.
   static constexpr std::size_t kBytes = 128;
 
-  // `pages`, of the group's ranks, were never used before.
+  // `pages` is the zeroed shared memory of the group's ranks.
   Meeting(std::unique_ptr<SharedMemory> pages, int rank);
 
-  // Shows `call` to those that meet next; what was shown before is no longer looked at.
+  // Publishes `call` for the next meet(); it replaces the previous one.
   void show(const Call& call);
-  // What `rank` has shown before the last meeting.
+  // The call that `rank` published before the last meet().
   const Call& shown_by(int rank) const;
-  // Returns once all ranks have come. Throws PeerError after give_up().
+  // Returns when all ranks have called it. Throws PeerError after give_up().
   void meet();
-  // From any thread: nobody of this rank waits any more.
+  // Ends current and later waits of this rank. Thread-safe.
   void give_up() { given_up_.store(true, std::memory_order_release); }
 
  private:

@@ -28,7 +28,7 @@ void check_received(const MPI_Status& status, std::int64_t count, DType dtype,
   check(MPI_Get_count(&status, mpi_type_of(dtype), &arrived), site);
   if (arrived == count) return;
   throw PeerError(say(place(site), ": ", arrived, " ", name_of(dtype), " arrived, not ", count,
-                      ": the ranks disagree on what they do"));
+                      ": the ranks are out of step"));
 }
 
 MPI_Datatype mpi_type_of(DType dtype) {

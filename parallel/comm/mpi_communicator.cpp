@@ -16,14 +16,14 @@ namespace {
 
 using Direction = comm::MpiTransfer::Direction;
 
-// What start_send sends never meets what a collective exchanges.
+// Messages of start_send use another tag than the exchanges of collectives.
 constexpr int kMessageTag = 0;
 constexpr int kCollectiveTag = 1;
-// Below this, one gather of everybody's whole tensor is sooner done than two exchanges.
+// Below this size one all-gather of the whole tensors is faster than two exchanges.
 constexpr std::size_t kSmallBytes = 16 * 1024;
 
-// Gives up what is still under way when an exchange fails half way: receives first in
-// `requests`, then as many sends, which Open MPI cannot cancel.
+// Abandons pending requests when an exchange fails half-way: `requests` holds the receives, then as
+// many sends, which Open MPI cannot cancel.
 class RequestGuard {
  public:
   explicit RequestGuard(std::vector<MPI_Request>& requests) : requests_(requests) {
@@ -58,7 +58,7 @@ MpiCommunicator::MpiCommunicator(MPI_Comm mpi_comm, std::string name, std::size_
   require(least[0] == -least[1], "group '", name_, "': ranks asked for buffers of ", least[0],
           " to ", -least[1], " bytes");
   require(buffer_bytes >= ranks * kLeastBufferBytes, "group '", name_, "': ", buffer_bytes,
-          " bytes are no buffer for ", size_, " ranks");
+          " bytes are not enough for ", size_, " ranks");
   buffer_ = Memory(buffer_bytes, Device{});
   requests_.resize(2 * (ranks - 1));
   contributions_.resize(ranks);
@@ -83,14 +83,14 @@ std::int64_t MpiCommunicator::piece_of(DType dtype) const {
                                 std::numeric_limits<int>::max() / size_);
 }
 
-// Where the contribution of `rank`, not this one, waits to be summed.
+// Buffer slot of the contribution of `rank`, which is not this rank.
 Tensor MpiCommunicator::buffered(int rank, std::int64_t count, DType dtype) const {
   const std::int64_t slot = rank < rank_ ? rank : rank - 1;
   const Tensor all{buffer_.data(), dtype, Shape{(size_ - 1) * count}, Device{}};
   return all.slice(slot * count, count);
 }
 
-// Sends outgoing(r) to every other rank r and receives incoming(r) from it.
+// Sends outgoing(r) to, and receives incoming(r) from, every other rank r.
 template <class Outgoing, class Incoming>
 void MpiCommunicator::exchange(const char* call, const Outgoing& outgoing,
                                const Incoming& incoming) {
@@ -111,8 +111,8 @@ void MpiCommunicator::exchange(const char* call, const Outgoing& outgoing,
                           &requests_[others + i]),
                 site(call, peer_at(i)));
   }
-  // One by one: MPI_Waitall of Open MPI 4.1 spins for ever where one message has failed
-  // and another has yet to come.
+  // One at a time: MPI_Waitall of Open MPI 4.1 spins forever if one message has failed and another
+  // has not arrived.
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     const comm::CallSite at = site(call, peer_at(i % others));
     MPI_Status status;
@@ -123,8 +123,8 @@ void MpiCommunicator::exchange(const char* call, const Outgoing& outgoing,
   }
 }
 
-// out = the ordered sum over ranks of their share_of(this rank). share_of(r) is what
-// this rank contributes to rank r; `out` may be share_of(this rank).
+// out = the ordered sum over ranks of their share_of(this rank). share_of(r) is this rank's
+// contribution to rank r; `out` may be share_of(this rank).
 template <class ShareOf>
 void MpiCommunicator::reduce_own_share(const char* call, const ShareOf& share_of, const Tensor& out,
                                        Reduce reduce) {
@@ -168,7 +168,7 @@ void MpiCommunicator::all_reduce(Stream& stream, Tensor tensor, Reduce reduce) {
       tensor.bytes() * static_cast<std::size_t>(size_) <= buffer_.bytes()) {
     return all_reduce_small(tensor, reduce);
   }
-  // Shares of a piece differ by one element at most, and the longest must fit the buffer.
+  // The shards of a chunk differ by at most one element, and the longest must fit the buffer.
   const std::int64_t most = piece_of(tensor.dtype) * size_;
   for (std::int64_t first = 0; first < tensor.count(); first += most) {
     all_reduce_piece(tensor.slice(first, std::min(most, tensor.count() - first)), reduce);

@@ -10,20 +10,20 @@
 
 namespace trireme {
 
-// A Communicator over MPI for tensors in host memory. Seen only by sources of this
-// room: World::split makes it.
+// A Communicator over MPI for tensors in host memory. Internal to parallel/comm; made by
+// World::split.
 //
-// Sums do not use MPI's reductions, whose order (and so bits) depends on the
-// algorithm the library picks by size: each rank gets every rank's contribution to
-// its own share, sums them by one fixed tree, and the shares are gathered. Contributions
-// pass through a buffer of fixed size, piece by piece.
+// Sums do not use MPI's reductions, whose order (and so bits) depends on the algorithm that the
+// library selects by message size. Instead each rank receives all contributions to its own shard,
+// sums them by one fixed tree, and the shards are all-gathered. Contributions pass through a
+// fixed-size buffer in chunks.
 class MpiCommunicator final : public Communicator {
  public:
-  // Owns `comm`; collective over it. `buffer_bytes` must be the same on all ranks, at
-  // least kLeastBufferBytes for each. The World must outlive the communicator.
+  // Takes ownership of `comm`; collective over it. `buffer_bytes` is equal on all ranks, at least
+  // kLeastBufferBytes for each. The World outlives the communicator.
   MpiCommunicator(MPI_Comm comm, std::string name, std::size_t buffer_bytes);
-  // Where an exception is on its way MPI keeps the group: another made in its place would
-  // meet the messages still under way.
+  // During stack unwinding the MPI communicator is not freed: a new one with the same context could
+  // receive messages still in flight.
   ~MpiCommunicator() override;
 
   static constexpr std::size_t kLeastBufferBytes = 64;
@@ -45,7 +45,7 @@ class MpiCommunicator final : public Communicator {
     return {call, name_, rank_, size_, peer};
   }
   bool has_work(const Stream& stream, const Tensor& tensor) const;
-  // How many elements of every other rank's contribution the buffer holds.
+  // Elements per rank that fit into the buffer.
   std::int64_t piece_of(DType dtype) const;
   Tensor buffered(int rank, std::int64_t count, DType dtype) const;
   template <class Outgoing, class Incoming>
@@ -62,7 +62,7 @@ class MpiCommunicator final : public Communicator {
   int rank_ = 0;
   int size_ = 1;
   Memory buffer_;
-  // Room for one exchange, taken once.
+  // Requests of one exchange, allocated once.
   std::vector<MPI_Request> requests_;
   std::vector<const std::byte*> contributions_;
   std::vector<int> counts_;

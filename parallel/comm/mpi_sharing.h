@@ -9,8 +9,8 @@
 
 namespace trireme::comm {
 
-// Memory of `bytes`, of each rank its own number, that the ranks of `comm` share; collective.
-// Nothing on all of them where one cannot map another's. Seen only by sources of this room.
+// Allocates memory that the ranks of `comm` share; `bytes` may differ by rank. Collective. Null on
+// all ranks if one cannot map another's memory. Internal to parallel/comm.
 std::unique_ptr<SharedMemory> share_memory(MPI_Comm comm, std::size_t bytes, const CallSite& site);
 
 }  // namespace trireme::comm

@@ -4,16 +4,18 @@
 
 namespace trireme::comm {
 
-// One message of MPI straight from, or into, the caller's host memory.
+// An MPI message directly from or to the caller's host memory.
 class MpiTransfer final : public Transfer::Pending {
  public:
   enum class Direction : std::uint8_t { kSend, kReceive };
 
-  // Owns `request`, of `count` elements of `dtype`. The group named by `site` must outlive it.
+  // Takes ownership of `request`, of `count` elements of `dtype`. The group named by `site`
+  // outlives it.
   MpiTransfer(Direction direction, MPI_Request request, std::int64_t count, DType dtype,
               const CallSite& site)
       : direction_(direction), request_(request), count_(count), dtype_(dtype), site_(site) {}
-  // A receive given up is cancelled; Open MPI cannot cancel a send, so that one is let go.
+  // Cancels an abandoned receive. Open MPI cannot cancel sends, so an abandoned send is left to
+  // complete.
   ~MpiTransfer() override {
     if (request_ == MPI_REQUEST_NULL) return;
     if (direction_ == Direction::kReceive) MPI_Cancel(&request_);

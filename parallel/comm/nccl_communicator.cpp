@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// Below this, one gather of everybody's whole tensor is sooner done than two exchanges.
+// Below this size one all-gather of the whole tensors is faster than two exchanges.
 constexpr std::size_t kSmallBytes = std::size_t{64} << 10;
 
 ncclDataType_t type_of(DType dtype) {
@@ -39,15 +39,15 @@ cudaStream_t queue_of(const Stream& stream) {
 
 }  // namespace
 
-// A line for messages, and the stream they are on.
+// An NCCL communicator for messages, with its stream.
 struct NcclCommunicator::Lane {
   Lane(comm::NcclLine& parent, const comm::CallSite& site, Device device)
       : line(parent, 0, site.rank, site),
         stream(device, Stream::Priority::kUrgent),
         ready(device) {}
 
-  // NCCL may still be joining the two ranks when a call returns; only when it has queued the
-  // message can the event be recorded that its waiters wait for.
+  // NCCL may still be connecting the two ranks when a call returns; the event can be recorded only
+  // after NCCL has enqueued the message.
   void settle(const comm::CallSite& site) {
     line.settle(site);
     if (const auto event = std::exchange(unrecorded, nullptr)) event->record(stream);
@@ -75,7 +75,7 @@ class NcclCommunicator::Message final : public Transfer::Pending {
   comm::CallSite site_;
 };
 
-// A collective on the group's stream.
+// An asynchronous collective on the group's stream.
 class NcclCommunicator::Beside final : public Transfer::Pending {
  public:
   Beside(Stream& work, Stream& caller, Device device) : caller_(caller), over_(device) {
@@ -100,7 +100,7 @@ NcclCommunicator::NcclCommunicator(comm::NcclLine& parent, int color,
       done_(device),
       buffer_(kBufferBytes, device) {
   require(buffer_.bytes() >= 16 * static_cast<std::size_t>(size()), "group '", name_,
-          "': ", buffer_.bytes(), " bytes are no buffer for ", size(), " ranks");
+          "': ", buffer_.bytes(), " bytes are not enough for ", size(), " ranks");
   if (!messages) return;
   for (auto& lane : lanes_) lane = std::make_unique<Lane>(line_, site("split"), device);
 }
@@ -114,7 +114,8 @@ bool NcclCommunicator::has_work(const Stream& stream, const Tensor& tensor) cons
   return stream.executes() && tensor.count() > 0;
 }
 
-// Does work() on the group's stream, between what the caller has queued and will queue.
+// Runs work() on the group's stream, ordered after the caller's earlier work and before its later
+// work.
 template <class Work>
 void NcclCommunicator::after(Stream& caller, const Work& work) {
   ready_.record(caller);
@@ -124,7 +125,7 @@ void NcclCommunicator::after(Stream& caller, const Work& work) {
   done_.make_wait(caller);
 }
 
-// The same, but what the caller queues does not wait until the transfer is waited for.
+// As above, but the caller's later work does not wait until the transfer is waited for.
 template <class Work>
 Transfer NcclCommunicator::beside(Stream& caller, const Work& work) {
   ready_.record(caller);
@@ -137,14 +138,14 @@ std::int64_t NcclCommunicator::piece_of(DType dtype) const {
   return static_cast<std::int64_t>(buffer_.bytes() / size_of(dtype)) / size();
 }
 
-// Where the contribution of `rank`, not this one, waits to be summed.
+// Buffer slot of the contribution of `rank`, which is not this rank.
 Tensor NcclCommunicator::buffered(int rank, std::int64_t count, DType dtype) const {
   const int slot = rank < this->rank() ? rank : rank - 1;
   const Tensor all{buffer_.data(), dtype, Shape{(size() - 1) * count}, device_};
   return all.slice(slot * count, count);
 }
 
-// Sends outgoing(r) to every other rank r and receives incoming(r) from it.
+// Sends outgoing(r) to, and receives incoming(r) from, every other rank r.
 template <class Outgoing, class Incoming>
 void NcclCommunicator::exchange(const char* call, const Outgoing& outgoing,
                                 const Incoming& incoming) {
@@ -187,7 +188,7 @@ void NcclCommunicator::all_reduce_small(const Tensor& tensor, Reduce reduce) {
   const std::int64_t count = tensor.count();
   const Tensor all{buffer_.data(), tensor.dtype, Shape{size() * count}, device_};
   gather("all_reduce", all, tensor);
-  // Everybody's lie in rank order, this rank's too: none is apart.
+  // All contributions are contiguous in rank order, this rank's too.
   comm::cuda::reduce_in_order(
       stream_, reduce, tensor.dtype,
       {.others = all.data, .own = nullptr, .own_rank = size(), .ranks = size()}, tensor.data,

@@ -12,22 +12,22 @@
 
 namespace trireme {
 
-// A Communicator over NCCL for tensors of this rank's GPU; tensors of host memory go over
-// `host`, the same group. Work is done on an urgent stream of the group's own: it waits for
-// what is queued on the caller's stream, and what the caller queues next waits for it, or,
-// where it was only started, what is queued after the transfer's wait().
+// A Communicator over NCCL for tensors of this rank's GPU; tensors in host memory go over `host`, a
+// communicator of the same group. Work runs on a high-priority stream of the group: it waits for
+// the work enqueued on the caller's stream, and later work of the caller waits for it; after an
+// asynchronous start, only work enqueued after wait() does.
 //
-// Sums do not use NCCL's reductions, which round bfloat16 at every hop and whose order is the
-// algorithm's: contributions are exchanged and summed by one fixed tree, as MpiCommunicator does
-// with the same bits, through a buffer of fixed size.
+// Sums do not use NCCL's reductions, which round bfloat16 at every hop and whose order depends on
+// the algorithm: contributions are exchanged and summed by one fixed tree, with the bits of
+// MpiCommunicator, through a fixed-size buffer.
 //
-// Messages go over lines of their own, so that one that waits for its peer holds up neither
-// collectives nor messages of other directions: one line for each pair of "to a higher or a
-// lower rank" and "from an even or an odd rank". In a pipeline or a ring no two neighbours
-// share a line in one direction. A message of another size than was asked for is not noticed.
+// Messages use NCCL communicators of their own, so that a message that waits for its peer blocks
+// neither collectives nor messages in other directions: one for each pair of {to a higher rank, to
+// a lower rank} and {from an even rank, from an odd rank}. In a pipeline or a ring no two adjacent
+// pairs of ranks share one in the same direction. A message of the wrong size is not detected.
 class NcclCommunicator final : public Communicator {
  public:
-  // Collective over the parent. Its current CUDA device is `device`.
+  // Collective over `parent`. `device` is the current CUDA device of `parent`.
   NcclCommunicator(comm::NcclLine& parent, int color, std::unique_ptr<Communicator> host,
                    std::string name, Device device, bool messages);
   ~NcclCommunicator() override;

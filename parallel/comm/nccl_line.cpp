@@ -32,7 +32,7 @@ NcclLine::NcclLine(NcclLine& parent, int color, int key, const CallSite& site)
     : exceptions_(std::uncaught_exceptions()) {
   ncclConfig_t config = config_for(site);
   parent.check(ncclCommSplit(parent.comm_, color, key, &comm_, &config), site);
-  // The child is there, to be asked, when the parent has done its part.
+  // The child can be polled only after the parent has finished its part of the split.
   parent.wait_until_settled(site, kSecondsToMeet);
   if (!is_empty()) wait_until_settled(site, kSecondsToMeet);
 }
@@ -43,13 +43,13 @@ NcclLine::~NcclLine() {
     ncclCommAbort(comm_);
     return;
   }
-  const std::string name = "a group of NCCL's";
+  const std::string name = "a group of NCCL calls";
   try {
     const CallSite site{"end", name};
     check(ncclCommFinalize(comm_), site);
     wait_until_settled(site, kSecondsToMeet);
     ncclCommDestroy(comm_);
-  } catch (const PeerError&) {  // a destructor must not throw; the line is aborted already
+  } catch (const PeerError&) {  // a destructor must not throw; the communicator is aborted already
   }
 }
 

@@ -7,31 +7,30 @@
 
 namespace trireme::comm {
 
-// One communicator of NCCL's, made and called without blocking: the host looks again and again
-// whether a call has come through. Where something fails it is aborted, so that no kernel of
-// its own waits for ever, and PeerError is thrown with NCCL's words.
+// A nonblocking NCCL communicator: the host polls until a call completes. On failure it is aborted,
+// so that its kernels do not spin forever, and PeerError is thrown with NCCL's error text.
 //
-// Seen only by sources of this room, in builds with CUDA.
+// Internal to parallel/comm, in builds with CUDA.
 class NcclLine {
  public:
-  // How long the ranks may take to come together, and to part.
+  // Timeout of initialization and of destruction.
   static constexpr double kSecondsToMeet = 120;
 
-  // The line of all ranks that were given this id. Collective. The process's current CUDA
-  // device is the one it moves tensors of.
+  // The communicator of all ranks with this id. Collective. Moves tensors of the process's current
+  // CUDA device.
   NcclLine(const ncclUniqueId& id, const CallSite& site);
-  // Those of the ranks of `parent` that give the same colour, ordered by `key`. Collective
-  // over the parent; a rank without colour (NCCL_SPLIT_NOCOLOR) gets a line that is_empty().
+  // Splits `parent`: ranks with the same color, ordered by `key`. Collective over the parent; a
+  // rank with NCCL_SPLIT_NOCOLOR gets a communicator that is_empty().
   NcclLine(NcclLine& parent, int color, int key, const CallSite& site);
   NcclLine(const NcclLine&) = delete;
   NcclLine& operator=(const NcclLine&) = delete;
-  // Waits for what is under way; where an exception is on its way it aborts.
+  // Waits for pending work; aborts during stack unwinding.
   ~NcclLine();
 
   bool is_empty() const { return comm_ == nullptr; }
 
-  // Queues what `calls(ncclComm_t)` asks for as one group of NCCL's. settle() before the
-  // stream's work is counted on.
+  // Enqueues the calls of `calls(ncclComm_t)` as one NCCL group. settle() must return before the
+  // stream's work can be waited for.
   template <class Calls>
   void queue(const CallSite& site, const Calls& calls) {
     settle(site);
@@ -39,9 +38,9 @@ class NcclLine {
     calls(comm_);
     check(ncclGroupEnd(), site);
   }
-  // Returns when everything queued is on its stream.
+  // Returns when all calls are enqueued on their stream.
   void settle(const CallSite& site) { wait_until_settled(site, 0); }
-  // ncclSuccess and ncclInProgress pass.
+  // Accepts ncclSuccess and ncclInProgress.
   void check(ncclResult_t result, const CallSite& site);
 
  private:

@@ -43,13 +43,13 @@ class JoinedWorld final : public NcclWorld {
 
 std::unique_ptr<NcclWorld> NcclWorld::form(MPI_Comm world, int rank, int size, Device device) {
   const comm::CallSite site{"start", world_name(), rank, size};
-  const Stream current(device);  // makes the device this thread's
+  const Stream current(device);  // sets the current device of this thread
   ncclUniqueId id{};
   const ncclResult_t made = rank == 0 ? ncclGetUniqueId(&id) : ncclSuccess;
   int failed = made == ncclSuccess ? 0 : 1;
   comm::check(MPI_Bcast(&failed, 1, MPI_INT, 0, world), site);
   if (failed != 0) {
-    throw EnvironmentError(say("NCCL does not start: ", ncclGetLastError(nullptr)));
+    throw EnvironmentError(say("NCCL cannot be initialized: ", ncclGetLastError(nullptr)));
   }
   comm::check(MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, world), site);
   return std::make_unique<JoinedWorld>(id, rank, size, device);

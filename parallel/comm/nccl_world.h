@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-// How NCCL joins the ranks of a world, each with a GPU of its own. Groups are split off it.
+// The NCCL communicator of all ranks, one GPU each. Groups are split from it.
 class NcclWorld {
  public:
   // Collective over `world`. Null in a build without NCCL.
@@ -20,9 +20,9 @@ class NcclWorld {
   NcclWorld& operator=(const NcclWorld&) = delete;
   virtual ~NcclWorld() = default;
 
-  // Collective over the world: the group of `host`, which moves its tensors of host memory, for
-  // tensors of the device too. Ranks of one group give one colour. `host` may be of one rank:
-  // it is given back. `messages`: whether ranks will send to each other.
+  // Adds device tensors to the group of `host`, which continues to move tensors in host memory.
+  // Collective over the world; the ranks of a group give the same color. A `host` of size 1 is
+  // returned unchanged. `messages`: whether the ranks send to each other.
   virtual std::unique_ptr<Communicator> split(std::unique_ptr<Communicator> host, int color,
                                               const std::string& name, bool messages) = 0;
 };

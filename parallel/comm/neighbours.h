@@ -10,31 +10,31 @@
 
 namespace trireme {
 
-// The ranks of one host with memory of each that all of them map, and a place to meet. All of
-// them make the same calls.
+// The ranks of one host, with memory per rank that all of them map, and a barrier. All ranks make
+// the same calls.
 class Neighbours {
  public:
-  // `memory` and `pages`, these of comm::Meeting::kBytes, are the host's and were never used;
-  // this rank, `rank` of the world, has place `place` in them. Meets the others. The ledger
-  // outlives it.
+  // `memory` and `pages` (comm::Meeting::kBytes per rank) are zeroed shared memory of the host;
+  // this rank is `rank` of the world and index `place` of the host. Waits for the other ranks. The
+  // ledger outlives it.
   Neighbours(std::unique_ptr<SharedMemory> memory, std::unique_ptr<SharedMemory> pages, int place,
              int rank, Ledger& ledger);
-  // Where an exception is on its way the ledger keeps the group, as RecordedCommunicator does.
+  // During stack unwinding the group stays in the flight recorder, as in ~RecordedCommunicator.
   ~Neighbours();
   Neighbours(const Neighbours&) = delete;
   Neighbours& operator=(const Neighbours&) = delete;
 
-  // Counted in the world, by place.
+  // World ranks, by host index.
   const std::vector<int>& ranks() const { return ranks_; }
   std::size_t size() const { return ranks_.size(); }
-  // Of this rank among them.
+  // Host index of this rank.
   std::size_t place() const { return place_; }
-  // Of the rank at a place; zero at first. What is not this rank's is only to be read.
+  // Memory of the rank at a host index; zeroed at first. Memory of other ranks is read-only.
   std::byte* memory_of(std::size_t place) const {
     return memory_->of(static_cast<int>(place)).data;
   }
-  // Returns once all have come; what each wrote before is then seen by all. A rank that never
-  // comes is waited for: ending such a wait is the watchdog's work.
+  // Barrier: returns when all ranks have called it; earlier writes are then visible to all. A rank
+  // that never arrives is waited for; the watchdog ends such waits.
   void meet();
 
  private:
@@ -43,12 +43,12 @@ class Neighbours {
   std::size_t place_;
   std::vector<int> ranks_;
   Ledger& ledger_;
-  int group_;  // in the ledger
+  int group_;  // in the flight recorder
   int exceptions_;
 };
 
-// The ranks of this one's host, with `bytes` each; null for all of a host where World::share
-// gives none. Collective over the world, which outlives it.
+// The ranks of this rank's host, with `bytes` of memory each. Null on all ranks of a host where
+// World::share returns null. Collective over the world, which outlives it.
 std::unique_ptr<Neighbours> neighbours_of(World& world, std::size_t bytes);
 
 }  // namespace trireme

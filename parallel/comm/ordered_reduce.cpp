@@ -38,12 +38,12 @@ Accumulator joined(Accumulator a, Accumulator b) {
   return kReduce == Reduce::kSum ? a + b : larger(a, b);
 }
 
-// Sums of runs of ranks that wait for their neighbours': enough for 2^18 ranks.
+// Pending partial sums of the tree: enough for 2^18 ranks.
 constexpr std::size_t kMostApart = 18;
 constexpr std::int64_t kBlock = 512;
 
-// into[i] = the reduction of element at + i of `ranks`, for i below n, n <= kBlock; `apart` is
-// room for what it joins.
+// into[i] = the reduction of element at + i of `ranks` contributions, for i < n <= kBlock; `apart`
+// is scratch for partial sums.
 template <Reduce kReduce, class T, class Accumulator>
 void reduce_block(std::span<const std::byte* const> ranks, std::int64_t at, std::int64_t n,
                   Accumulator* into, Accumulator* apart) {
@@ -64,7 +64,7 @@ void reduce_block(std::span<const std::byte* const> ranks, std::int64_t at, std:
   }
 }
 
-// Elements [first, last), in blocks whose accumulators stay in the first cache.
+// Elements [first, last), in blocks whose accumulators stay in the L1 cache.
 template <Reduce kReduce, class T>
 void reduce_range(const std::vector<const std::byte*>& contributions, std::byte* out,
                   std::int64_t first, std::int64_t last) {

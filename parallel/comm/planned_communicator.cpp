@@ -5,7 +5,7 @@
 namespace trireme {
 
 void PlannedCommunicator::count(const Stream& stream, const Tensor& tensor, double share) {
-  require(!stream.executes(), "a group that is only planned moves nothing");
+  require(!stream.executes(), "a planned communicator cannot move tensors");
   if (tensor.count() == 0) return;
   sent_.bytes += share * static_cast<double>(tensor.bytes());
   ++sent_.calls;
@@ -36,7 +36,7 @@ void PlannedCommunicator::broadcast(Stream& stream, Tensor tensor, int root) {
 }
 
 void PlannedCommunicator::barrier(Stream& stream) {
-  require(!stream.executes(), "a group that is only planned waits for nobody");
+  require(!stream.executes(), "a planned communicator cannot synchronize");
 }
 
 Transfer PlannedCommunicator::start_send(Stream& stream, Tensor tensor, int to) {
@@ -47,7 +47,7 @@ Transfer PlannedCommunicator::start_send(Stream& stream, Tensor tensor, int to) 
 
 Transfer PlannedCommunicator::start_receive(Stream& stream, Tensor, int from) {
   comm::check_peer("receive", *this, from);
-  require(!stream.executes(), "a group that is only planned brings nothing");
+  require(!stream.executes(), "a planned communicator cannot receive");
   return {};
 }
 

@@ -4,8 +4,8 @@
 
 namespace trireme {
 
-// The place of one rank in a group that is not there: for planning streams, on which it checks
-// tensors as every group does and counts what the rank would send.
+// One rank of a group that does not exist, for planning streams: checks tensors like every
+// communicator and counts the bytes that the rank would send.
 class PlannedCommunicator final : public Communicator {
  public:
   // `sent` outlives it.
@@ -25,9 +25,9 @@ class PlannedCommunicator final : public Communicator {
   Transfer start_receive(Stream& stream, Tensor tensor, int from) override;
 
  private:
-  // `share` of the tensor leaves this rank.
+  // Counts `share` of the tensor's bytes as sent.
   void count(const Stream& stream, const Tensor& tensor, double share);
-  // What the other ranks have of a whole.
+  // Fraction of a whole that the other ranks hold.
   double others() const { return (size_ - 1.0) / size_; }
 
   int rank_;

@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// A message whose end, at the latest when it is waited for, enters the ledger.
+// A message whose completion is recorded, at the latest by wait().
 class RecordedCommunicator::RecordedMessage final : public Transfer::Pending {
  public:
   RecordedMessage(Transfer message, Recording& recording, const Ledger::Entry& entry,
@@ -27,8 +27,8 @@ class RecordedCommunicator::RecordedMessage final : public Transfer::Pending {
   CommunicationObserver::Event event_;
 };
 
-// A collective that goes on beside the caller's work. Only the caller's thread writes to the
-// ledger: that the work is done is entered when it is waited for.
+// An asynchronous collective. Only the caller's thread writes the flight recorder, so completion is
+// recorded by wait().
 class RecordedCommunicator::RecordedCollective final : public Transfer::Pending {
  public:
   RecordedCollective(Transfer work, Recording& recording, const Ledger::Entry& entry,
@@ -65,7 +65,7 @@ RecordedCommunicator::~RecordedCommunicator() {
   if (std::uncaught_exceptions() == exceptions_) recording_.ledger.remove_group(number_);
 }
 
-// Where `work` throws, the call stays open: the ledger shows what failed.
+// If `work` throws, the call stays open, so that the flight recorder shows the failed call.
 template <class Work>
 void RecordedCommunicator::record(const Stream& stream, Operation operation, std::size_t bytes,
                                   const Work& work) {
@@ -78,7 +78,7 @@ void RecordedCommunicator::record(const Stream& stream, Operation operation, std
   if (recording_.observer) recording_.observer->end(event);
 }
 
-// What is done when `start` returns is recorded like any call.
+// If the transfer is complete when `start` returns, it is recorded as a blocking call.
 template <class Start>
 Transfer RecordedCommunicator::record_start(const Stream& stream, Operation operation,
                                             std::size_t bytes, const Start& start) {

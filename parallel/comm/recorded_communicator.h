@@ -9,21 +9,21 @@
 
 namespace trireme {
 
-// Where the calls of a world's groups are written down.
+// The flight recorder and the observer of a world's groups.
 struct Recording {
   Ledger ledger;
   CommunicationObserver* observer = nullptr;
 };
 
-// Another communicator, each of whose calls enters the ledger before it begins. What is
-// only planned is not recorded.
+// Decorates a communicator: records each call in the flight recorder before it begins. Calls on
+// planning streams are not recorded.
 class RecordedCommunicator final : public Communicator {
  public:
-  // `members` are the group's, counted in the world. The recording outlives the group.
+  // `members` are the group's world ranks. The recording outlives the communicator.
   RecordedCommunicator(std::unique_ptr<Communicator> group, Recording& recording, std::string name,
                        std::vector<int> members);
-  // Where an exception is on its way the ledger keeps the group: who waits in it is asked
-  // later.
+  // During stack unwinding the group stays in the flight recorder, for the analysis of pending
+  // calls.
   ~RecordedCommunicator() override;
 
   int rank() const override { return group_->rank(); }
@@ -60,7 +60,7 @@ class RecordedCommunicator final : public Communicator {
   std::string name_;
   std::vector<int> members_;
   int exceptions_;
-  int number_;  // in the ledger
+  int number_;  // in the flight recorder
 };
 
 }  // namespace trireme

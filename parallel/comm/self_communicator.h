@@ -4,8 +4,7 @@
 
 namespace trireme {
 
-// The communicator of one: a part is the whole, in place or copied; there is
-// nobody to send to.
+// The communicator of size 1: collectives copy or do nothing; there is no peer to send to.
 class SelfCommunicator final : public Communicator {
  public:
   int rank() const override { return 0; }

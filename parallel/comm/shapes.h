@@ -1,9 +1,8 @@
 #pragma once
 #include "parallel/comm/communicator.h"
 
-// What every communicator asks of the tensors it is given, on planning streams too. Only
-// whether they overlap is asked once work is done: planning's arenas all begin at one
-// address.
+// Checks of the tensors of a collective, on planning streams too. Overlap is checked only on
+// executing streams, since all planning arenas begin at the same address.
 namespace trireme::comm {
 
 inline bool overlap(const Tensor& a, const Tensor& b) {
@@ -11,7 +10,7 @@ inline bool overlap(const Tensor& a, const Tensor& b) {
          b.data < a.data + a.bytes();
 }
 
-// Elements [rank * part, (rank + 1) * part) of `whole`: a rank's place in it.
+// This rank's slice of `whole`: elements [rank * part, (rank + 1) * part).
 inline Tensor place_of(int rank, const Tensor& whole, std::int64_t part) {
   return whole.slice(rank * part, part);
 }
@@ -26,7 +25,7 @@ inline void check_parts(const char* call, const Communicator& group, const Tenso
 inline void check_places(const char* call, const Communicator& group, const Tensor& whole,
                          const Tensor& part) {
   require(!overlap(whole, part) || place_of(group.rank(), whole, part.count()).data == part.data,
-          call, ": the part overlaps the whole elsewhere than at its rank's place");
+          call, ": the part overlaps the whole outside its rank's slice");
 }
 
 inline void check_blocks(const char* call, const Communicator& group, const Tensor& received,
@@ -43,7 +42,7 @@ inline void check_apart(const char* call, const Tensor& received, const Tensor& 
 
 inline void check_peer(const char* call, const Communicator& group, int peer) {
   require(peer >= 0 && peer < group.size() && peer != group.rank(), call, ": rank ", group.rank(),
-          " of ", group.size(), " cannot talk to rank ", peer);
+          " of ", group.size(), " cannot exchange messages with rank ", peer);
 }
 
 inline void check_root(const char* call, const Communicator& group, int root) {

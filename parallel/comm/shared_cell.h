@@ -8,15 +8,15 @@
 
 namespace trireme {
 
-// A value in memory that one thread writes and others, of other processes too, read at the
-// same time: a sequence lock, so that the writer never waits. The version is odd while
-// the value is written, and stays odd where the writer was killed in the midst of it.
+// A value in shared memory with one writer and concurrent readers, in other processes too: a
+// seqlock, so the writer never waits. The version is odd during a write, and stays odd if the
+// writer is killed in the middle of one.
 template <class Value>
 class SharedCell {
  public:
   void write(const Value& value) { write(value, version_.load(std::memory_order_relaxed) / 2); }
 
-  // The version becomes 2 * number + 2; numbers only grow.
+  // Sets the version to 2 * number + 2; numbers must increase.
   void write(const Value& value, std::uint64_t number) {
     version_.store(2 * number + 1, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_release);
@@ -27,7 +27,7 @@ class SharedCell {
     version_.store(2 * number + 2, std::memory_order_release);
   }
 
-  // Replaces one word of a value that stays otherwise as it is.
+  // Replaces one 64-bit word of the value.
   void write_word(std::size_t word, std::uint64_t bits) {
     words_[word].store(bits, std::memory_order_release);
   }
@@ -35,9 +35,9 @@ class SharedCell {
   struct Seen {
     Value value;
     std::uint64_t version = 0;  // 0: never written
-    bool whole = false;         // else parts of the value are older than others
+    bool whole = false;         // false: a torn read
   };
-  // Tries a few times while a writer is at work.
+  // Retries a few times during a concurrent write.
   Seen read() const {
     constexpr int kTries = 100;
     Seen seen;

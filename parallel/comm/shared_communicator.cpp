@@ -73,8 +73,8 @@ void SharedCommunicator::meet_with(const char* call, std::uint32_t what, const T
     found = memories_.at(other.place, local_ranks_[static_cast<std::size_t>(r)], tensor.bytes());
     if (found && other.what == own.what && other.count == own.count) continue;
     throw PeerError(say(call, " in group '", name_, "', rank ", rank(), " of ", size(), ", over ",
-                        own.count, " elements: rank ", r, " does something else, or has shared ",
-                        "other memory: the ranks disagree on what they do"));
+                        own.count, " elements: rank ", r, " runs another operation, or shares ",
+                        "other memory: the ranks are out of step"));
   }
 }
 
@@ -101,7 +101,7 @@ void SharedCommunicator::gather_parts(const Tensor& whole, const Tensor& part, c
   meeting_.meet();
 }
 
-// Each rank leaves the sum of its own share in its tensor, where nobody else reads that share.
+// Each rank leaves the sum of its shard in its own tensor, where no other rank reads that shard.
 void SharedCommunicator::reduce_all(const Tensor& tensor, Reduce reduce, const Place& place) {
   meet_with("all_reduce", what_of(Kind::kAllReduce, reduce, tensor.dtype), tensor, place);
   const auto begin_of = [&](int r) { return tensor.count() * r / size(); };

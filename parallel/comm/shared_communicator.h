@@ -11,21 +11,21 @@
 
 namespace trireme {
 
-// Another communicator, of ranks on one host. Where the tensors of a reduction or a gather lie
-// in memory they share (World::share), each rank reads the others' there: nothing is sent, and
-// what was started is done by a thread beside the caller's. Everything else goes the other's
-// way, once what was started is done. Sums are those of the other, bit for bit.
+// Decorates the communicator of ranks on one host. If the tensors of a reduction or a gather are in
+// shared memory (World::share), each rank reads the others' tensors in place: nothing is sent, and
+// asynchronous calls run on a worker thread. Other calls are forwarded after pending asynchronous
+// calls are done. Sums are bit-identical to those of the forwarded communicator.
 //
-// On all ranks the tensors of a call lie in shared memory, or on none: of all_reduce the
-// tensor, of reduce_scatter the whole, of all_gather the whole or, on all, the part.
+// The tensors of a call are in shared memory on all ranks or on none: the tensor of all_reduce, the
+// whole of reduce_scatter, and of all_gather either the whole or the part.
 class SharedCommunicator final : public Communicator {
  public:
-  // `pages` are the group's own, of Meeting::kBytes; `local_ranks` are its ranks' in `memories`,
-  // which outlives it. `name` is for messages.
+  // `pages` is shared memory of the group, Meeting::kBytes per rank; `local_ranks` are the group's
+  // ranks in `memories`, which outlives it. `name` is used in messages.
   SharedCommunicator(std::unique_ptr<Communicator> other, std::unique_ptr<SharedMemory> pages,
                      const comm::SharedMemories& memories, std::vector<int> local_ranks,
                      std::string name);
-  // Where an exception is on its way, what was started and waits for a peer is given up.
+  // During stack unwinding, pending calls that wait for a peer are abandoned.
   ~SharedCommunicator() override;
 
   int rank() const override { return other_->rank(); }
@@ -50,12 +50,12 @@ class SharedCommunicator final : public Communicator {
 
  private:
   using Place = comm::SharedMemories::Place;
-  // Where everybody finds what this rank has to give; nothing: the other communicator's work.
+  // Location of this rank's tensor in shared memory; nullopt if the call must be forwarded.
   std::optional<Place> shared(const Stream& stream, const Tensor& tensor) const;
   std::optional<Place> shared_part(const Stream& stream, const Tensor& whole,
                                    const Tensor& part) const;
   void settle(const Stream& stream);
-  // What every rank shows at `place`, found in this process.
+  // Barrier; resolves the published tensor of every rank in this process's mappings.
   void meet_with(const char* call, std::uint32_t what, const Tensor& tensor, const Place& place);
   void reduce_all(const Tensor& tensor, Reduce reduce, const Place& place);
   void reduce_part(const Tensor& part, const Tensor& whole, const Place& place);
@@ -66,7 +66,7 @@ class SharedCommunicator final : public Communicator {
   std::vector<int> local_ranks_;
   std::string name_;
   comm::Meeting meeting_;
-  // Of one call, taken once: everybody's tensor, and the shares of them that are summed here.
+  // Scratch of one call, allocated once: the tensors of all ranks, and their shards summed here.
   std::vector<std::byte*> theirs_;
   std::vector<const std::byte*> contributions_;
   comm::Background background_;

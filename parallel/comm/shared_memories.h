@@ -9,17 +9,17 @@
 
 namespace trireme::comm {
 
-// What the ranks of this host have shared, in the order in which all of them did. Safe to use
-// from several threads.
+// All shared memories of this host's ranks, in order of creation, which is the same on all ranks.
+// Thread-safe.
 class SharedMemories {
  public:
-  // Where something lies in a rank's own memory; means the same to every rank of the host.
+  // Location in a rank's own shared memory; valid on every rank of the host.
   struct Place {
     std::uint64_t memory = 0;
     std::uint64_t offset = 0;
   };
 
-  // The next; null where the ranks could not share it.
+  // Appends a memory; null if the ranks could not share it.
   void add(SharedMemory* memory) {
     const std::lock_guard guard(mutex_);
     memories_.push_back(memory);
@@ -31,7 +31,7 @@ class SharedMemories {
     }
   }
 
-  // Of `bytes` from `data` on; nothing where they are not in memory that is shared.
+  // Location of [data, data + bytes); nullopt if it is not in shared memory.
   std::optional<Place> find(const std::byte* data, std::size_t bytes) const {
     const std::lock_guard guard(mutex_);
     for (std::size_t i = 0; i < memories_.size(); ++i) {
@@ -43,7 +43,8 @@ class SharedMemories {
     return std::nullopt;
   }
 
-  // What lies there for `rank` of the host; null where `bytes` of it do not.
+  // Pointer to this location in the memory of host rank `rank`; null if fewer than `bytes` are
+  // there.
   std::byte* at(const Place& place, int rank, std::size_t bytes) const {
     const std::lock_guard guard(mutex_);
     if (place.memory >= memories_.size() || !memories_[place.memory]) return nullptr;

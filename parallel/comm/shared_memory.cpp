@@ -17,13 +17,13 @@ namespace {
 SharedMemory::Block map_file(int descriptor, std::size_t bytes) {
   void* mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   if (mapped == MAP_FAILED) return {};
-  // As with private memory: see model/device/cpu/memory.cpp.
+  // Huge pages as in model/device/cpu/memory.cpp.
   constexpr std::size_t kHugePage = std::size_t{2} << 20;
   if (bytes >= 8 * kHugePage) ::madvise(mapped, bytes, MADV_HUGEPAGE);
   return {static_cast<std::byte*>(mapped), bytes};
 }
 
-// Through /proc, where a number may by now be another process's, or another file's.
+// Opened through /proc; the pid or descriptor may have been reused by now.
 SharedMemory::Block map_place(const SharedMemory::File::Place& place) {
   const std::string path = say("/proc/", place.process, "/fd/", place.descriptor);
   const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);

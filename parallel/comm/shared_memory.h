@@ -11,10 +11,10 @@ namespace comm {
 class SharedMemories;
 }
 
-// Zeroed host memory of each rank of a group on one host, all of which every rank maps: what
-// a rank writes to its own, the others read as they read theirs. Made by World::share. It has
-// no name in any file system and is gone with the last process that maps it, however that
-// ends. A rank that is done may drop it while others still read what it wrote.
+// Zeroed host memory of each rank of a group on one host, mapped by every rank: a rank writes its
+// own memory and reads the others'. Made by World::share. It has no name in any file system and is
+// freed with the last process that maps it, however that process ends. A rank may release it while
+// others still read what it wrote.
 class SharedMemory {
  public:
   // A mapping in this process.
@@ -22,10 +22,10 @@ class SharedMemory {
     std::byte* data = nullptr;
     std::size_t bytes = 0;
   };
-  // Memory of this process that others of the same user may map while it is kept open here.
+  // Memory of this process that other processes of the same user can map while it is open here.
   class File {
    public:
-    // Where others find it; all zero where there is none.
+    // Identifies the file to other processes; all zero if it was not allocated.
     struct Place {
       std::int64_t process = 0;
       std::int64_t descriptor = 0;
@@ -33,7 +33,7 @@ class SharedMemory {
       std::uint64_t inode = 0;
       std::uint64_t bytes = 0;
     };
-    // Of at least one byte. Where the system has none to give it has no place.
+    // Allocates at least one byte. Allocation failure leaves the place all zero.
     explicit File(std::size_t bytes);
     File(const File&) = delete;
     File& operator=(const File&) = delete;
@@ -45,19 +45,19 @@ class SharedMemory {
     Place place_;
   };
 
-  // Maps those of all ranks, this one `rank` among them; nothing where one cannot be
-  // mapped: its process is on another host, is another user's, or is gone.
+  // Maps the files of all ranks; `rank` is this one. Null if one cannot be mapped: its process is
+  // on another host, belongs to another user, or has exited.
   static std::unique_ptr<SharedMemory> map(const std::vector<File::Place>& ranks, int rank);
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
   ~SharedMemory();
 
-  // `among` knows of it, and must not die first.
+  // Registers with `among`, which outlives it.
   void enter(comm::SharedMemories& among);
 
   std::byte* data() const { return own().data; }
   std::size_t bytes() const { return own().bytes; }
-  // Of a rank of the group; what is not this rank's is only to be read.
+  // Memory of a rank of the group; memory of other ranks is read-only.
   const Block& of(int rank) const { return blocks_[static_cast<std::size_t>(rank)]; }
   int ranks() const { return static_cast<int>(blocks_.size()); }
 

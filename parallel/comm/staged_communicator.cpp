@@ -16,7 +16,7 @@ void copy(Stream& stream, const Tensor& to, const Tensor& from) {
 
 }  // namespace
 
-// A message under way in its slot. Given up, it keeps the slot: MPI may still use it.
+// A pending message in its slot. An abandoned message keeps the slot, since MPI may still use it.
 class StagedCommunicator::Message final : public Transfer::Pending {
  public:
   Message(Slot& slot, Transfer inner, Stream& stream, Tensor received)
@@ -34,7 +34,7 @@ class StagedCommunicator::Message final : public Transfer::Pending {
   Slot& slot_;
   Transfer inner_;
   Stream& stream_;
-  Tensor received_;  // nothing at the sender's end
+  Tensor received_;  // empty at the sender
 };
 
 StagedCommunicator::StagedCommunicator(std::unique_ptr<Communicator> host, Device device,
@@ -44,7 +44,7 @@ StagedCommunicator::StagedCommunicator(std::unique_ptr<Communicator> host, Devic
       buffer_(Memory::pinned(buffer_bytes, device)),
       emptied_(device) {
   require(buffer_bytes >= static_cast<std::size_t>(size()) * kLeastBufferBytes, buffer_bytes,
-          " bytes are no buffer for ", size(), " ranks");
+          " bytes are not enough for ", size(), " ranks");
 }
 
 std::int64_t StagedCommunicator::piece_of(DType dtype, std::int64_t parts) const {
@@ -55,8 +55,8 @@ Tensor StagedCommunicator::buffer(DType dtype, std::int64_t count) const {
   return {buffer_.data(), dtype, Shape{count}, Device{}};
 }
 
-// work(first, n) for pieces [first, first + n) that cover `count`, `most` elements at most,
-// each with the buffer for itself.
+// Calls work(first, n) for chunks [first, first + n) that cover `count`, at most `most` elements
+// each; a chunk has the whole buffer.
 template <class Work>
 void StagedCommunicator::in_pieces(Stream& stream, std::int64_t count, std::int64_t most,
                                    const Work& work) {

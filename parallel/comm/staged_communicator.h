@@ -9,15 +9,15 @@
 
 namespace trireme {
 
-// Moves tensors of a device over a communicator of the host's: down into pinned memory, over,
-// and up again, in pieces that fit a buffer. For ranks that share a GPU, and where NCCL is
-// not. The bits are the other communicator's. The host waits for the device in every call.
+// Moves device tensors over a host communicator through a pinned buffer, in chunks. Used for ranks
+// that share a GPU, and without NCCL. Results have the bits of the host communicator. Every call
+// synchronizes the host with the device.
 //
-// A message is staged whole, in pinned memory of its own size that is kept for later ones.
+// A message is staged whole, in a pinned buffer of its size that is cached for later messages.
 class StagedCommunicator final : public Communicator {
  public:
-  // `host` is given tensors of other devices than `device` as they are. `buffer_bytes` is the
-  // same on all ranks, at least kLeastBufferBytes for each.
+  // Tensors of devices other than `device` are forwarded to `host` unchanged. `buffer_bytes` is
+  // equal on all ranks, at least kLeastBufferBytes for each.
   StagedCommunicator(std::unique_ptr<Communicator> host, Device device, std::size_t buffer_bytes);
 
   static constexpr std::size_t kLeastBufferBytes = 16;
@@ -36,7 +36,7 @@ class StagedCommunicator final : public Communicator {
 
  private:
   class Message;
-  // Pinned memory for one message at a time.
+  // A pinned buffer for one message at a time.
   struct Slot {
     explicit Slot(std::size_t bytes, Device device)
         : memory(Memory::pinned(bytes, device)), emptied(device) {}
@@ -46,7 +46,7 @@ class StagedCommunicator final : public Communicator {
   };
 
   bool is_host(const Stream& stream) const { return stream.device() != device_; }
-  // How many elements of each of `parts` the buffer holds.
+  // Elements of each of `parts` that fit into the buffer.
   std::int64_t piece_of(DType dtype, std::int64_t parts) const;
   Tensor buffer(DType dtype, std::int64_t count) const;
   Slot& take_slot(std::size_t bytes);
@@ -57,7 +57,7 @@ class StagedCommunicator final : public Communicator {
   Device device_;
   Stream host_stream_;
   Memory buffer_;
-  Event emptied_;  // nothing in the buffer is on its way up any more
+  Event emptied_;  // no copy from the buffer to the device is pending
   std::list<Slot> slots_;
 };
 

@@ -6,32 +6,31 @@
 
 namespace trireme {
 
-// A message or a collective under way, from one of Communicator's start functions. Its
-// tensors belong to the transfer until wait(): what is received must not be read, what
-// is sent must not be changed. A default-made Transfer has nothing to wait for.
+// Handle of an asynchronous message or collective, returned by the start functions of Communicator.
+// Its tensors belong to the transfer until wait(): a received tensor must not be read, a sent
+// tensor must not be changed. A default-constructed Transfer is complete.
 //
-// The destructor waits too, and drops what wait() would throw. Where an
-// exception is on its way the peer may never come: there the transfer is given
-// up, and the world has to end.
+// The destructor waits too and drops exceptions. During stack unwinding the peer may never arrive:
+// the transfer is then abandoned, and the world must be aborted.
 class Transfer {
  public:
-  // Nanoseconds of CLOCK_MONOTONIC, as ledgers give them.
+  // Nanoseconds of CLOCK_MONOTONIC, as in the flight recorder.
   struct Interval {
     std::int64_t begin = 0;
     std::int64_t end = 0;
   };
-  // What a communicator keeps of a message under way. Its destructor gives the
-  // message up without waiting if wait() was not called.
+  // A communicator's state of a transfer. Destruction before wait() abandons the transfer without
+  // waiting.
   class Pending {
    public:
     Pending() = default;
     Pending(const Pending&) = delete;
     Pending& operator=(const Pending&) = delete;
     virtual ~Pending() = default;
-    // Returns when work queued on the stream the transfer was started on will find it
-    // done. Called once. Throws PeerError.
+    // Returns when work enqueued later on the transfer's stream will see the result. Called once.
+    // Throws PeerError.
     virtual void wait() = 0;
-    // Once waited for: when it was done beside the caller's work, where that is known.
+    // After wait(): the interval in which an asynchronous transfer ran, if known.
     virtual Interval ran() const { return {}; }
   };
 
@@ -39,7 +38,7 @@ class Transfer {
   explicit Transfer(std::unique_ptr<Pending> pending)
       : pending_(std::move(pending)), exceptions_(std::uncaught_exceptions()) {}
   Transfer(Transfer&&) noexcept = default;
-  // The transfer replaced is waited for first.
+  // Waits for the replaced transfer first.
   Transfer& operator=(Transfer&& other) {
     if (this != &other) {
       wait();
@@ -59,14 +58,14 @@ class Transfer {
     }
   }
 
-  // Throws PeerError. A second call returns at once.
+  // Throws PeerError. Further calls return at once.
   void wait() {
     const std::unique_ptr<Pending> pending = std::move(pending_);
     if (!pending) return;
     pending->wait();
     ran_ = pending->ran();
   }
-  // Once waited for: when it was done beside the caller's work; else empty.
+  // After wait(): the interval in which an asynchronous transfer ran; otherwise empty.
   Interval ran() const { return ran_; }
   bool is_pending() const { return pending_ != nullptr; }
 

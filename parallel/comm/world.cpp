@@ -27,7 +27,7 @@ namespace {
 
 using HostName = std::array<char, 256>;
 
-// Whether every rank's list is the group MPI made of them.
+// Whether every rank's list equals the group that MPI formed.
 bool have_agreed(MPI_Comm comm, const std::vector<int>& ranks) {
   MPI_Group group = MPI_GROUP_NULL, world = MPI_GROUP_NULL;
   MPI_Comm_group(comm, &group);
@@ -44,7 +44,7 @@ bool have_agreed(MPI_Comm comm, const std::vector<int>& ranks) {
   return agreed == 1;
 }
 
-// Those that share this rank's memory; the caller's to free.
+// The ranks that share this rank's memory; the caller frees the communicator.
 MPI_Comm split_off_host(int rank, const comm::CallSite& site) {
   MPI_Comm host = MPI_COMM_NULL;
   comm::check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &host),
@@ -52,7 +52,7 @@ MPI_Comm split_off_host(int rank, const comm::CallSite& site) {
   return host;
 }
 
-// "ranks 0 and 1 share a GPU" for the first two that do; else empty.
+// "ranks 0 and 1 share a GPU" for the first such pair; otherwise empty.
 std::string first_shared(const std::vector<std::string>& gpus) {
   for (auto later = gpus.begin(); later != gpus.end(); ++later) {
     const auto earlier = std::find(gpus.begin(), later, *later);
@@ -77,7 +77,7 @@ World::World(const Variables& variables) : exceptions_(std::uncaught_exceptions(
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &size_);
-  if (size_ == 1 && launched_ranks(variables) > 1) MPI_Finalize();  // before it is refused
+  if (size_ == 1 && launched_ranks(variables) > 1) MPI_Finalize();  // before throwing
   refuse_unjoined_ranks(variables, size_);
   find_neighbours();
   ledger().begin(rank_, size_, hosts_[static_cast<std::size_t>(rank_)]);
@@ -109,7 +109,7 @@ void World::find_neighbours() {
 }
 
 World::~World() {
-  // For a rank that is alone nobody waits: the error goes on to whoever tells it.
+  // No rank waits for a world of one: the exception propagates to the caller.
   if (has_mpi_ && size_ > 1 && std::uncaught_exceptions() > exceptions_) abort(ExitCode::kInternal);
   finalize();
 }
@@ -142,7 +142,7 @@ void World::use_device(Device device) {
                            (shared.empty() ? std::string("NCCL is not built in") : shared);
 }
 
-// The GPU of every rank, by its host and its place there; empty for a rank without.
+// The GPU of every rank as host and device index; empty for a rank without one.
 std::vector<std::string> World::gpus_of_all() const {
   using Name = std::array<char, 320>;
   Name own{};
@@ -163,7 +163,7 @@ std::vector<std::string> World::gpus_of_all() const {
 std::unique_ptr<Communicator> World::split(const std::string& name, const std::vector<int>& ranks,
                                            std::size_t buffer_bytes, Messages messages) {
   const auto own = std::find(ranks.begin(), ranks.end(), rank_);
-  require(own != ranks.end(), "group '", name, "' is split off without rank ", rank_);
+  require(own != ranks.end(), "group '", name, "' is created without rank ", rank_);
   if (!has_mpi_) return std::make_unique<SelfCommunicator>();
   const comm::CallSite site{"split", name, rank_, size_};
   const Ledger::Entry entry =
@@ -175,7 +175,7 @@ std::unique_ptr<Communicator> World::split(const std::string& name, const std::v
   const bool agreed = have_agreed(comm, ranks);
   ledger().end(entry);
   if (!agreed || ranks.size() == 1) MPI_Comm_free(&comm);
-  require(agreed, "group '", name, "': its ranks do not agree on who belongs to it");
+  require(agreed, "group '", name, "': its ranks pass different lists of members");
   std::unique_ptr<Communicator> group;
   if (ranks.size() == 1) {
     group = std::make_unique<SelfCommunicator>();

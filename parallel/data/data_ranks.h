@@ -3,9 +3,9 @@
 
 namespace trireme {
 
-// The ranks with the same share of the model and other data: `shard` divides the state
-// among itself, `replicate` are those with the same part of it (hybrid sharding). Counted
-// along replicate first, a rank is replicate.rank() * shard.size() + shard.rank().
+// Ranks with the same model shard and different data: the ranks of `shard` divide the
+// training state among themselves, the ranks of `replicate` hold the same shard (HSDP). The data
+// rank is replicate.rank() * shard.size() + shard.rank().
 struct DataRanks {
   Communicator& shard;
   Communicator& replicate;

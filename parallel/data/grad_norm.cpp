@@ -9,14 +9,14 @@
 namespace trireme {
 namespace {
 
-static_assert(ParamStore::kGrain % ops::kNormChunk == 0, "no chunk lies in two ranks' parts");
+static_assert(ParamStore::kGrain % ops::kNormChunk == 0, "no chunk spans two ranks' shards");
 
 }  // namespace
 
 GradNorm::GradNorm(const ParamStore& held, const ParamStore& whole, Slice slice,
                    Communicator& ranks, Arena& workspace)
     : ranks_(ranks) {
-  std::map<std::string, std::int64_t> places;  // of a unit's chunks, by its parameters' names
+  std::map<std::string, std::int64_t> places;  // first chunk of a unit, by parameter name
   std::int64_t total = 0;
   for (const Weight& weight : whole.weights()) {
     const ParamStore::Unit& unit = whole.units()[static_cast<std::size_t>(weight.unit)];

@@ -6,15 +6,15 @@
 
 namespace trireme {
 
-// The squares of all gradients of a model, as partial sums over fixed chunks of its units'
-// elements, in the order in which one rank would declare them: added up in that order they
-// give the same norm wherever the layers are and whoever owns them.
+// Squared gradients of the whole model as partial sums over fixed chunks of the units' elements, in
+// the order in which a single rank would declare them. Added in this order they give the same norm
+// for every layout.
 class GradNorm {
  public:
-  // `held` is this rank's share of `whole`, the model's parameters as declared by a rank
-  // that has all layers, both laid out; `slice` is this rank among those that share each
-  // matrix; `ranks` hold the model together, with all that they share out. The stores
-  // outlive this. Takes the partial sums from `workspace`.
+  // `held` is this rank's shard of `whole`, the parameters declared by a rank that has all layers;
+  // both are laid out. `slice` is this rank's index among the ranks that split each matrix; `ranks`
+  // together hold the model, ZeRO shards included. The stores outlive this object. Allocates the
+  // partial sums in `workspace`.
   GradNorm(const ParamStore& held, const ParamStore& whole, Slice slice, Communicator& ranks,
            Arena& workspace);
 
@@ -23,9 +23,9 @@ class GradNorm {
 
  private:
   struct Run {
-    Tensor grad;         // [elements], of neighbours in a unit
-    std::int64_t first;  // its first partial sum
-    std::int64_t into;   // elements of the first chunk before it
+    Tensor grad;         // [elements], contiguous in a unit
+    std::int64_t first;  // index of its first partial sum
+    std::int64_t into;   // offset in the first chunk
   };
   Communicator& ranks_;
   std::vector<Run> runs_;

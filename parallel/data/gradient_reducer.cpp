@@ -14,7 +14,7 @@ GradientReducer::GradientReducer(ParamStore& store, DataRanks ranks, const Optio
       shared_(store.sharing().gradients),
       in_step_(options.micro_batches) {
   require(store.sharing().parts == ranks.shard.size() && store.sharing().part == ranks.shard.rank(),
-          "the store is shared out over other ranks");
+          "the store is sharded over other ranks");
   if (options_.reproducible) {
     for (int level = 0; level < TreeSum::levels(options_.micro_batches); ++level) {
       levels_.push_back(gradients.take(store.grads().shape, store.grads().dtype));
@@ -114,7 +114,7 @@ void GradientReducer::after(Stream& stream, int unit) {
   if (--units_missing_[static_cast<std::size_t>(place.bucket)] == 0) reduce(stream, place.bucket);
 }
 
-// Starts the sum of a bucket that is final here.
+// Starts the reduction of a bucket whose local gradients are final.
 void GradientReducer::reduce(Stream& stream, int bucket) {
   const ParamStore::Bucket& place = store_.buckets()[static_cast<std::size_t>(bucket)];
   if (ranks_.shard.size() > 1) {
@@ -127,7 +127,7 @@ void GradientReducer::reduce(Stream& stream, int bucket) {
   }
 }
 
-// What is on its way from a slot is taken in by its owner.
+// Accumulates a slot's reduced shard, after its transfer, at the owner.
 void GradientReducer::empty(Stream& stream, Slot& slot) {
   if (slot.bucket < 0) return;
   slot.transfer.wait();

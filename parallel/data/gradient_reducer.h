@@ -8,36 +8,36 @@
 
 namespace trireme {
 
-// Sums the gradients of the ranks that see other data, bucket by bucket while the backward
-// goes on, so that each rank has the sum of the parts it owns.
+// Sums the gradients of data-parallel ranks, bucket by bucket and overlapped with the backward, so
+// that each rank has the sum of the shards it owns.
 //
-// Where the store shares its gradients out (ZeRO-2, Rajbhandari et al. 2020), those of a
-// unit exist for a micro-batch's backward alone: then they are reduced, and the owner adds
-// up its part. Else they add up where they are and are reduced once, from the last
-// micro-batch's backward on.
+// If the store shards gradients (ZeRO-2, Rajbhandari et al. 2020), the gradients of a unit exist
+// only during the backward of a micro-batch: they are then reduce-scattered, and the owner
+// accumulates its shard. Otherwise they accumulate locally and are reduced once, during the
+// backward of the last micro-batch.
 //
-// Reproducible sums are those of a fixed tree over the micro-batches of all ranks (TreeSum),
-// whatever the ranks, the buckets, and whether gradients are shared out; see MicroBatches.
+// Reproducible sums use a fixed tree over the micro-batches of all ranks (TreeSum), independent of
+// the number of ranks, of buckets and of gradient sharding; see MicroBatches.
 //
-// Between replicas the sums may be compressed; they then wait for the last backward's end.
+// Sums over replicas may be compressed; they then start after the last backward.
 class GradientReducer {
  public:
   struct Options {
-    std::int64_t micro_batches = 1;  // of this rank in a step, at most
-    bool reproducible = false;       // not with compression
+    std::int64_t micro_batches = 1;  // most micro-batches of this rank in a step
+    bool reproducible = false;       // not supported with compression
     CompressionOptions compression = {};
   };
-  // The store is allocated. Partial sums and residuals are taken from `gradients`, what is on
-  // its way from `messages`, for good.
+  // The store is allocated. Permanently allocates partial sums and residuals in `gradients`, and
+  // communication buffers in `messages`.
   GradientReducer(ParamStore& store, DataRanks ranks, const Options& options, Arena& gradients,
                   Arena& messages);
 
-  // Before the first backward of a step of so many micro-batches of this rank.
+  // Called before the first backward of a step with `micro_batches` micro-batches on this rank.
   void begin(std::int64_t micro_batches);
-  // Around what one micro-batch adds to a unit's gradients.
+  // Called before and after a micro-batch accumulates a unit's gradients.
   void before(Stream& stream, int unit);
   void after(Stream& stream, int unit);
-  // Returns when the sums, the parts kept apart included, are in the store's own gradients.
+  // Returns when the sums, including those of separate shards, are in the store's gradients.
   // `update` counts from 1 over the whole run.
   void finish(Stream& stream, std::int64_t update);
 
@@ -46,7 +46,7 @@ class GradientReducer {
  private:
   struct Slot {
     Tensor memory;
-    int bucket = -1;  // whose gradients are here, or on their way from here
+    int bucket = -1;  // bucket whose gradients are in this slot or in flight
     std::int64_t micro_batch = 0;
     Transfer transfer = {};
   };
@@ -60,24 +60,24 @@ class GradientReducer {
   ParamStore& store_;
   DataRanks ranks_;
   Options options_;
-  bool shared_;                              // the gradients are shared out
-  std::vector<Tensor> levels_;               // partial sums, each like the store's gradients
+  bool shared_;                              // gradients are sharded
+  std::vector<Tensor> levels_;               // partial sums, each shaped like the store's gradients
   std::int64_t in_step_;                     // micro-batches of the step
-  std::vector<std::int64_t> arrived_;        // of these, by unit
-  std::vector<std::int64_t> units_missing_;  // by bucket: that have not seen all micro-batches
+  std::vector<std::int64_t> arrived_;        // micro-batches done, by unit
+  std::vector<std::int64_t> units_missing_;  // by bucket: units that wait for micro-batches
   struct Reduction {
     int bucket;
     Transfer transfer;
   };
   std::vector<Reduction> under_way_;
-  std::optional<GradientCompression> compression_;  // of the buckets
-  std::vector<Slot> slots_;                         // of gradients that are shared out
+  std::optional<GradientCompression> compression_;  // of the sums over replicas
+  std::vector<Slot> slots_;                         // for sharded gradients
   std::vector<int> slot_of_;                        // by unit
 };
 
-// Which of the step's micro-batches, counted over all data ranks, a rank's own one is.
-// Gradients that are shared out are reduced micro-batch by micro-batch, so that neighbours
-// in the tree must be on different ranks; else on the same.
+// Maps a rank's micro-batch to its index in the global step. Sharded gradients are reduced per
+// micro-batch, so leaves adjacent in the tree must be on different ranks; otherwise on the same
+// rank.
 struct MicroBatches {
   std::int64_t ranks = 1, of_each = 1;
   bool gradients_shared = false;

@@ -29,7 +29,7 @@ void ParameterGatherer::before_use(Stream& stream, int unit, int next) {
   if (next >= 0 && other_slot(next)) gather(stream, next);
 }
 
-// Unless it is there, or on its way.
+// No-op if the values are present or in flight.
 void ParameterGatherer::gather(Stream& stream, int unit) {
   Slot& slot = slots_[static_cast<std::size_t>(slot_of_[static_cast<std::size_t>(unit)])];
   if (slot.unit == unit) return;

@@ -6,26 +6,26 @@
 
 namespace trireme {
 
-// Brings the values that other ranks own to where the layers read them.
+// Provides the layers with parameter values that other ranks own.
 //
-// Where the ranks hold them in common, in memory that they share, an owner's update is there
-// for all; publish() waits for all owners.
+// If the ranks of a host keep the values in shared memory, an owner's update is visible to all;
+// publish() waits for all owners.
 //
-// Where the store holds all values, publish() fills in what the owners have updated, bucket
-// by bucket in the order of use, while the next forward begins. Where it shares them out
-// (ZeRO-3), a unit's are gathered when they are needed, the next unit's beside the
-// computation, and overwritten by a later unit's.
+// If the store holds all values, publish() all-gathers the updated shards, bucket by bucket in
+// order of use, overlapped with the next forward. If it shards them (ZeRO-3), a unit's values are
+// all-gathered before use, with the next unit prefetched during the computation, and are
+// overwritten by a later unit.
 class ParameterGatherer {
  public:
-  // The store is allocated; `in_common`: its values are every rank's. What is gathered for the
-  // moment is taken from `messages`.
+  // The store is allocated; `in_common`: its values are in memory shared by all ranks. Allocates
+  // gather buffers in `messages`.
   ParameterGatherer(ParamStore& store, Communicator& shard, bool in_common, Arena& messages);
 
-  // The unit is about to be used, and the next one will be (-1: none).
+  // Called before `unit` is used; `next` is the unit to prefetch (-1: none).
   void before_use(Stream& stream, int unit, int next);
-  // The owned parts of all values are new.
+  // Called after the owned shards of all values were updated.
   void publish(Stream& stream);
-  // What was published is all there for what is queued from here on.
+  // Work enqueued from here on sees all published values.
   void finish();
 
  private:

@@ -34,7 +34,7 @@ ShardedOptimizer::ShardedOptimizer(ParamStore& store, const ParamStore& whole, R
 }
 
 void ShardedOptimizer::take_states(const ParamStore& store, Arena& state) {
-  constexpr std::int64_t kAligned = 64;  // elements: every range starts on a cache line
+  constexpr std::int64_t kAligned = 64;  // elements: every range starts at a cache line
   struct Place {
     std::size_t state;
     std::int64_t at, count;

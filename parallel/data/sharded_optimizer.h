@@ -12,49 +12,49 @@
 
 namespace trireme {
 
-// An optimizer over what this rank owns of the parameters: it keeps the state of that and
-// updates it (ZeRO-1, Rajbhandari et al. 2020). Who owns all has the plain optimizer.
+// An optimizer over this rank's parameter shards: it holds their state and updates them (ZeRO-1,
+// Rajbhandari et al. 2020). On a rank that owns everything it is the plain optimizer.
 class ShardedOptimizer {
  public:
   struct Options {
     OptimizerOptions rule;
     double max_norm = 1;  // 0: no clipping
   };
-  // The norm's ranks and slice are GradNorm's.
+  // Ranks and slice as in GradNorm.
   struct Ranks {
     Communicator& norm;
     Slice slice;
     UpdateRanks update;
-    Ledger* ledger = nullptr;  // told the update's phases, if any
+    Ledger* ledger = nullptr;  // records the phases of an update; may be null
   };
-  // What is kept from step to step under one name, of all ranges that have it, back to back.
+  // State of one name, persistent across steps: all ranges that have it, contiguous.
   struct State {
-    std::string name;  // UpdateRule::State's
+    std::string name;  // name of UpdateRule::State
     Tensor flat;
     struct Part {
       const ParamStore::Owned* of;
-      std::int64_t at;  // its first element in `flat`
+      std::int64_t at;  // its offset in `flat`
     };
     std::vector<Part> parts;
   };
-  // Takes the state from `state` and temporaries from `workspace`, for good. The store is
-  // allocated; `whole` declares all of the model (GradNorm). Where `state`, or the store's
-  // masters, lie on the host and its values on a device, the update brings them piece by piece
-  // (Staging), in memory that it takes from `workspace` for the time. Both arenas outlive this.
+  // Permanently allocates state in `state` and temporaries in `workspace`. The store is allocated;
+  // `whole` declares the whole model (see GradNorm). If `state` or the store's masters are in host
+  // memory and the values on a device, updates stream them in chunks (Staging) through buffers
+  // allocated temporarily in `workspace`. Both arenas outlive this object.
   ShardedOptimizer(ParamStore& store, const ParamStore& whole, Ranks ranks, const Options& options,
                    Arena& state, Arena& workspace);
 
-  // Clips the owned gradients, which are reduced, to max_norm by their global norm and
-  // updates the owned parameters. `update` counts from 1 over the whole run. Nothing changes
-  // when the norm is not finite or above `norm_limit`. The gradients are those of `loss_scale`
-  // times the loss; the norm and the update are the loss's own.
+  // Clips the owned, reduced gradients to max_norm by their global norm and updates the owned
+  // parameters. `update` counts from 1 over the whole run. The update is skipped if the norm is not
+  // finite or above `norm_limit`. The gradients are those of `loss_scale` times the loss; norm and
+  // update are unscaled.
   void step(Stream& stream, double learning_rate, std::int64_t update,
             double norm_limit = std::numeric_limits<double>::infinity(), double loss_scale = 1);
 
-  // Makes the owned values what `update` updates left of the masters, after these were loaded.
+  // Recomputes the owned values from loaded masters, as after update `update`.
   void publish_masters(Stream& stream, std::int64_t update);
 
-  // [1], the last step's norm before the clip; read it after the stream is synchronised.
+  // [1], norm of the last step before clipping; synchronize the stream before reading.
   Tensor grad_norm() const { return norm_; }
   const std::vector<State>& states() const { return states_; }
 

@@ -9,7 +9,8 @@ bool is_away(const UpdateRange& range, const Tensor& tensor) {
   return tensor && !(tensor.device == range.value.device);
 }
 
-// Calls body(tensor of `a`, the same of `b`) for those of `parts` that lie on the host in `a`.
+// Calls body(tensor of `a`, same tensor of `b`) for the tensors of `parts` that are in host memory
+// in `a`.
 template <class Body>
 void for_each_away(const UpdateRange& a, UpdateRange& b, Staging::Parts parts, const Body& body) {
   if (parts.master && is_away(a, a.master)) body(a.master, b.master);

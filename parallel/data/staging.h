@@ -11,37 +11,37 @@
 
 namespace trireme {
 
-// Brings masters and state that lie in pinned memory of the host to the device of the values, a
-// piece of a range at a time, and takes back what was written: while one piece is computed on,
-// the next is on its way in and the one before on its way out, each way on a stream of its own
-// (ZeRO-Offload, Ren et al. 2021, with the update left to the device). The operations on a piece
-// are those on the whole range, so that no bit depends on where the state lies.
+// Streams masters and state from pinned host memory to the device of the values, one chunk of a
+// range at a time, and writes results back: copies of the next and the previous chunk overlap with
+// the computation, on one stream per direction (ZeRO-Offload, Ren et al. 2021, with the update on
+// the device). The operations are those on the whole range, so the bits do not depend on where the
+// state is.
 class Staging {
  public:
-  static constexpr std::int64_t kPiece = std::int64_t{1} << 20;  // elements at most
-  // What of a range is moved.
+  static constexpr std::int64_t kPiece = std::int64_t{1} << 20;  // elements, at most
+  // Which tensors of a range are copied.
   struct Parts {
     bool master = false, state = false;
   };
 
-  // Of ranges that have a master or state on the host.
+  // For ranges with a master or state in host memory.
   explicit Staging(std::span<const UpdateRange> ranges, std::int64_t piece = kPiece);
 
-  // Around everything that one step does piece by piece: what was queued on `stream` before is
-  // done when the first piece comes, and what is queued after end() finds all of them back.
-  // Memory for the pieces is taken from `arena`, whose caller's Frame outlives end().
+  // begin() and end() enclose the chunks of one step: chunks are copied after earlier work on
+  // `stream`, and work after end() sees all results. Chunk buffers are allocated in `arena`; the
+  // caller's Frame outlives end().
   void begin(Stream& stream, Arena& arena);
   void end(Stream& stream);
 
   std::int64_t piece() const { return piece_; }
-  // `part` of a range, of at most piece() elements, with `reads` of it on the device. It stays
-  // there until take_back(), which comes before the next bring(). What was written is not
-  // brought again before end().
+  // Copies the `reads` of `part`, at most piece() elements of a range, to the device. They stay
+  // there until take_back(), which precedes the next bring(). What was written is not brought again
+  // before end().
   UpdateRange bring(Stream& stream, const UpdateRange& part, Parts reads);
   void take_back(Stream& stream, const UpdateRange& part, const UpdateRange& near, Parts writes);
 
  private:
-  static constexpr std::size_t kSlots = 3;  // on its way in, computed on, on its way out
+  static constexpr std::size_t kSlots = 3;  // copying in, in use, copying out
   struct Slot {
     explicit Slot(Device device) : arrived(device), computed(device), left(device) {}
     Event arrived, computed, left;
@@ -54,18 +54,18 @@ class Staging {
   };
 
   std::int64_t piece_;
-  std::size_t bytes_ = 0;  // of a slot
+  std::size_t bytes_ = 0;  // per slot
   std::array<Tensor, kSlots> memory_;
   std::size_t turn_ = 0;
-  std::optional<Ways> ways_;  // from the first step that is computed
+  std::optional<Ways> ways_;  // created by the first executing step
 };
 
 // Elements [at, at + count) of a range.
 UpdateRange part_of(const UpdateRange& range, std::int64_t at, std::int64_t count);
 
-// Calls body(part) over the range in parts of at most `length` elements, with those on the device
-// that it reads. `into`: where the range begins in a longer run, at whose multiples of `length`
-// the parts end.
+// Calls body(part) for parts of the range of at most `length` elements, with their `reads` on the
+// device. `into` is the range's offset in a longer one; parts end at multiples of `length` from
+// that one's start.
 template <class Body>
 void each_part(Stream& stream, const UpdateRange& range, std::int64_t length, std::int64_t into,
                Staging::Parts reads, Staging::Parts writes, const Body& body) {

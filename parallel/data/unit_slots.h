@@ -7,9 +7,9 @@
 
 namespace trireme {
 
-// Which memory a unit's values or gradients pass through where a store shares them out.
-// Units take turns in two slots, so that one is used while the other is on its way; those
-// alone in their buckets (a tied table, used at both ends of the model) have one each.
+// Assigns buffers to units whose values or gradients are sharded. Units alternate between two
+// slots, so that one is used while the other is in flight; a unit alone in its bucket (a tied
+// embedding, used at both ends of the model) has its own slot.
 struct UnitSlots {
   UnitSlots(const ParamStore& store, bool gradients) {
     const auto& units = store.units();

@@ -10,7 +10,7 @@ namespace {
 constexpr std::array kDimensions{Axis::kPipeline, Axis::kDataReplicate, Axis::kDataShard,
                                  Axis::kContext, Axis::kTensor};
 
-// "0-3,8": runs of ascending numbers.
+// Formats ranges of consecutive numbers: "0-3,8".
 std::string runs(const std::set<int>& numbers) {
   std::string text;
   for (auto first = numbers.begin(); first != numbers.end();) {
@@ -23,7 +23,7 @@ std::string runs(const std::set<int>& numbers) {
   return text;
 }
 
-// In the order of their first rank.
+// In order of first appearance.
 std::vector<std::string> distinct(const std::vector<std::string>& hosts) {
   std::vector<std::string> names;
   for (const std::string& host : hosts) {

@@ -6,11 +6,10 @@
 
 namespace trireme {
 
-// Ways in which ranks share the work. Those up to kTensor are the mesh's dimensions,
-// outermost first: ranks that differ in kTensor alone are neighbours, so that a tensor
-// group stays inside a host. Within one pipeline stage the experts see the same ranks as
-// a grid of their own, kExpertReplicate x kExpert (Megatron-LM's expert view with whole
-// experts).
+// Parallelism axes. The mesh dimensions are those up to kTensor, outermost first: ranks that differ
+// only in kTensor are adjacent, so that a tensor group stays on one host. Within a pipeline stage
+// the experts see the same ranks as a second grid, kExpertReplicate x kExpert (as in Megatron-LM,
+// with whole experts).
 enum class Axis : std::uint8_t {
   kPipeline,
   kDataReplicate,
@@ -21,11 +20,11 @@ enum class Axis : std::uint8_t {
   kExpert,
 };
 
-// The word of the config: parallelism.<name_of(axis)>. (kExpertReplicate has no key: it is
-// what the other axes leave.)
+// Config name: parallelism.<name_of(axis)>. kExpertReplicate has no key: it is derived from the
+// other axes.
 const char* name_of(Axis axis);
 
-// Ranks along each axis, as in the config. 0 for one of the data axes: what is left.
+// Size of each axis, as in the config. 0 for one of the data axes: derived from the world size.
 struct MeshShape {
   std::int64_t pipeline = 1;
   std::int64_t data_replicate = 1;
@@ -35,26 +34,25 @@ struct MeshShape {
   std::int64_t expert = 1;
 };
 
-// Who is where, by arithmetic on ranks alone: no process, no communicator.
+// Rank arithmetic: coordinates and groups, without processes or communicators.
 class Mesh {
  public:
-  // Throws ConfigError, naming the keys and the nearest values that would do, unless the
-  // axes' product is `world` and experts can be shared out over the ranks of a stage.
+  // Throws ConfigError, naming the keys and the nearest valid values, unless the product of the
+  // axes is `world` and the experts divide among the ranks of a stage.
   Mesh(const MeshShape& shape, int world);
 
   int size() const { return size_; }
   int extent(Axis axis) const { return extents_[static_cast<std::size_t>(axis)]; }
-  // In [0, extent(axis)).
+  // Coordinate in [0, extent(axis)).
   int coordinate(int rank, Axis axis) const;
-  // Ranks that differ from `rank` along `axes` at most, itself included, in ascending order
-  // (so ordered by the axes' coordinates). The expert axes are not mixed with other axes of
-  // a stage.
+  // Ranks that differ from `rank` only along `axes`, including itself, in ascending order (so
+  // ordered by coordinate). Expert axes cannot be combined with other axes of a stage.
   std::vector<int> group(int rank, const std::vector<Axis>& axes) const;
 
-  // The mapping for people; hosts[r] is the host of rank r. One line, then one for each
+  // Human-readable mapping; hosts[r] is the host of rank r. One summary line, then one line per
   // host.
   std::string describe(const std::vector<std::string>& hosts) const;
-  // A warning when a tensor group spans hosts; else empty.
+  // A warning if a tensor group spans hosts; otherwise empty.
   std::string warning(const std::vector<std::string>& hosts) const;
 
  private:

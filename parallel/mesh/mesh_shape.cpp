@@ -22,7 +22,7 @@ Extents extents_of(const MeshShape& shape) {
            {Axis::kTensor, shape.tensor}}};
 }
 
-// At most the largest number there is.
+// Saturates at the maximum.
 std::int64_t product(std::int64_t a, std::int64_t b) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   return b != 0 && a > kMost / b ? kMost : a * b;
@@ -60,8 +60,8 @@ std::string nearest_divisors(std::int64_t n, std::int64_t value) {
   return say(below, " or ", above);
 }
 
-// What to change when the product is not `world`: one axis where that is enough, else each
-// that cannot be.
+// Suggested change if the product is not `world`: one axis if that suffices, otherwise each axis
+// that is impossible.
 std::string remedy(const Extents& extents, std::int64_t world) {
   std::string single, dividing;
   for (const Extent& extent : extents) {
@@ -104,7 +104,7 @@ MeshShape fitted(const MeshShape& shape, int world) {
   MeshShape whole = shape;
   for (std::int64_t* open : {&whole.data_replicate, &whole.data_shard}) {
     if (*open != 0) continue;
-    *open = 1;  // where the other axes do not divide the world, the message below tells
+    *open = 1;  // if the other axes do not divide the world, the message below says so
     *open = std::max<std::int64_t>(1, world / product_but(extents_of(whole), Axis::kExpert));
   }
   const Extents extents = extents_of(whole);

@@ -3,7 +3,7 @@
 
 namespace trireme {
 
-// `shape` with its 0 replaced by what is left of `world`. Throws ConfigError as Mesh does.
+// `shape` with its 0 replaced by the size derived from `world`. Throws ConfigError as Mesh does.
 MeshShape fitted(const MeshShape& shape, int world);
 
 }  // namespace trireme

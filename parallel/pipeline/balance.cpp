@@ -9,13 +9,13 @@
 namespace trireme {
 namespace {
 
-// What stages of consecutive blocks take.
+// Cost of stages made of consecutive blocks.
 class Costs {
  public:
   Costs(const LayerCosts& costs, int stages) : costs_(costs), stages_(stages), sums_{0} {
     for (const double cost : costs.blocks) sums_.push_back(sums_.back() + cost);
   }
-  // Of `stage` with blocks [first, end).
+  // Cost of `stage` with blocks [first, end).
   double of(int stage, std::size_t first, std::size_t end) const {
     double cost = sums_[end] - sums_[first];
     if (stage == 0) cost += costs_.embedding;
@@ -26,7 +26,7 @@ class Costs {
  private:
   const LayerCosts& costs_;
   int stages_;
-  std::vector<double> sums_;  // of the blocks before
+  std::vector<double> sums_;  // prefix sums over blocks
 };
 
 struct Best {
@@ -34,13 +34,13 @@ struct Best {
   std::vector<std::int64_t> blocks;  // per stage
 };
 
-// The division for which the last of value = step(value, cost of the next stage), from 0
-// along the stages, is least. `step` grows with its first argument.
+// The assignment that minimizes the final value of value = step(value, cost of the next stage),
+// from 0 along the stages. `step` increases with its first argument.
 template <class Step>
 Best best_division(const Costs& costs, std::size_t blocks, int stages, const Step& step) {
   constexpr double kNever = std::numeric_limits<double>::infinity();
   const auto depth = static_cast<std::size_t>(stages);
-  // By number of stages, then by number of blocks in them.
+  // By number of stages, then by number of blocks assigned to them.
   std::vector<std::vector<double>> least(depth + 1, std::vector<double>(blocks + 1, kNever));
   std::vector<std::vector<std::size_t>> first(depth + 1, std::vector<std::size_t>(blocks + 1));
   least[0][0] = 0;

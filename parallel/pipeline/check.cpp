@@ -17,7 +17,7 @@ std::string at(int rank, std::size_t index, const Action& action) {
   return say("rank ", rank, ", action ", index, " (", action, ")");
 }
 
-// Calls visit(rank, index, action) for every action until it returns a complaint.
+// Calls visit(rank, index, action) for every action until it returns a violation.
 template <class Visit>
 std::string first_complaint(const Schedule& schedule, const Visit& visit) {
   for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
@@ -120,13 +120,13 @@ std::string complaint_about_micro_batch_order(const Schedule& schedule) {
   });
 }
 
-// Messages of one kind between two ranks, named by the actions at both ends.
+// Messages of one kind between two ranks, identified by the actions at both ends.
 struct Channel {
   std::vector<Action> sent, received;
 };
 
 std::string complaint_about_messages(const Schedule& schedule, const ActionTable& table) {
-  std::map<std::tuple<int, int, bool>, Channel> channels;  // from, to, whether activations
+  std::map<std::tuple<int, int, bool>, Channel> channels;  // from, to, is activation
   (void)first_complaint(schedule, [&](int rank, std::size_t /*index*/, const Action& action) {
     const bool forward = action.kind == Kind::kForward;
     if (const auto reader = table.reader_of(action); reader && reader->rank != rank) {
@@ -155,7 +155,7 @@ std::string complaint_about_waiting(const Schedule& schedule, const ActionTable&
     if (index == schedule.ranks[r].size()) continue;
     const Action& action = schedule.ranks[r][index];
     const Place source = table.source_of(action).value();
-    return say(at(static_cast<int>(r), index, action), " waits for ever for ", table.at(source),
+    return say(at(static_cast<int>(r), index, action), " waits forever for ", table.at(source),
                " of rank ", source.rank);
   }
   return {};

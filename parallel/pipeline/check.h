@@ -5,15 +5,16 @@
 
 namespace trireme {
 
-// Plays all ranks of a schedule against each other before any of them starts. Empty if
-//  * every stage is on one rank and takes every micro-batch forward and backward once,
-//    the backward whole or first its input half, then its weight half;
-//  * every stage does each of these in order of the micro-batches, so that gradients
-//    are summed in one order whatever the schedule;
-//  * from each rank to each other, activations are sent in the order in which they
-//    are received, and so are gradients;
-//  * nobody waits for ever;
-// otherwise the first thing that is wrong, in words.
+// Verifies a schedule before any rank starts, by executing all lists symbolically. Returns an empty
+// string if
+//   * every stage is on one rank and runs forward and backward of every micro-batch once,
+//     the backward whole, or its input half and then its weight half;
+//   * every stage runs each of these in the order of the micro-batches, so that the order of
+//     gradient sums does not depend on the schedule;
+//   * between each pair of ranks, activations are sent in the order in which they are
+//     received, and so are gradients;
+//   * no rank deadlocks;
+// otherwise a description of the first violation.
 std::string complaint(const Schedule& schedule);
 
 }  // namespace trireme

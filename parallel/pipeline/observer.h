@@ -6,21 +6,21 @@
 
 namespace trireme {
 
-// Told what a rank's pipeline does, when it begins and when it ends, so that it can be
-// measured. Calls come from the rank's own thread; on a device whose work is queued, an
-// action begins and ends in its stream.
+// Observes the begin and end of a rank's pipeline events, for measurement. Called on the rank's
+// main thread; on a device with asynchronous execution an action's begin and end are events in its
+// stream.
 class PipelineObserver {
  public:
   enum class What : std::uint8_t {
-    kAction,   // the work itself; one at a time
-    kWait,     // nothing can be done until a message has come or left
-    kReceive,  // from its start until it is known to be there
-    kSend,     // from its start until it is known to have left: when its memory is needed again
+    kAction,   // computation; one at a time
+    kWait,     // blocked until a message arrives or completes
+    kReceive,  // from the start of the receive to its completion
+    kSend,     // from the start of the send to its completion, when its buffer is needed again
   };
   struct Event {
     What what;
-    Action action;  // the one that works, or that reads or makes the message
-    int peer;       // the rank at the message's other end; -1 for an action
+    Action action;  // the computation, or the reader or producer of the message
+    int peer;       // rank at the other end of a message; -1 for an action
   };
   PipelineObserver() = default;
   PipelineObserver(const PipelineObserver&) = delete;

@@ -34,7 +34,7 @@ Pipeline::Pipeline(std::vector<const Stage*> stages, std::span<const Schedule> s
             "a schedule for ", schedule.ranks.size(), " ranks in a pipeline of ",
             links.down.size());
     require(stages_of_rank(schedule, links.down.rank()) == stage_numbers_,
-            "schedules that put other stages on this rank");
+            "schedules with different stages on this rank");
     plans_.push_back(plan_rank(schedule, links.down.rank(), links.receive_ahead, memory_.pools));
     const auto& [training, evaluation] = plans_.back();
     inboxes = std::max({inboxes, training.inboxes, evaluation.inboxes});
@@ -50,7 +50,7 @@ Pipeline::Pipeline(std::vector<const Stage*> stages, std::span<const Schedule> s
   for (std::size_t i = 0; i < stages_.size(); ++i) {
     require(stages_[i]->is_first() == (stage_numbers_[i] == 0) &&
                 stages_[i]->is_last() == (stage_numbers_[i] == last_stage_),
-            "stage ", stage_numbers_[i], " is not where the schedule has it");
+            "stage ", stage_numbers_[i], " does not match its position in the schedule");
   }
   const auto take = [&](std::vector<Box>& boxes, int count) {
     boxes.resize(to_size(count));
@@ -140,7 +140,7 @@ Tensor Pipeline::go_back(Run& run, const RankPlan::Step& step) {
                                              : stage.backward_input(run, dy, saved, dx);
 }
 
-// Where a step's output is to lie; nothing where it may stay where it is made.
+// Output buffer of a step; empty if the output may stay in its slot.
 Tensor Pipeline::output_of(const RankPlan::Step& step) const {
   if (step.outbox >= 0) return outboxes_[to_size(step.outbox)].tensor;
   if (step.own_reader_inbox >= 0) return inboxes_[to_size(step.own_reader_inbox)].tensor;

@@ -12,60 +12,58 @@
 
 namespace trireme {
 
-// Walks this rank's list of a schedule: a receive starts while the action before works
-// and is waited for when its tensor is needed; a send starts when its action is done and
-// is waited for when its memory is needed. Activations travel in one communicator and
-// gradients in another, so that neither can hold the other up, and messages between two
-// ranks arrive in the order in which they were sent, which the checker has proved to be
-// the order of the receives.
+// Executes this rank's list of a schedule. A receive starts during the preceding action and is
+// waited for when its tensor is needed; a send starts after its action and is waited for when its
+// buffer is reused. Activations and gradients use separate communicators, so that neither blocks
+// the other. Messages between two ranks arrive in the order sent, which the checker has verified to
+// be the order of the receives.
 class Pipeline {
  public:
-  // This rank's place in each communicator is its place in the pipeline.
+  // The rank in each communicator is the pipeline rank.
   struct Links {
     Communicator& down;  // activations
     Communicator& up;    // gradients
-    // A receive starts so many actions before the one that reads. 0 for communicators in
-    // which a receive holds back the sends that are started after it.
+    // A receive starts this many actions before its reader. Use 0 for communicators in which a
+    // pending receive blocks later sends.
     int receive_ahead = 1;
   };
-  // All outlive the pipeline.
+  // All members outlive the pipeline.
   struct Memory {
-    std::deque<Arena>& keeps;  // one for each slot
+    std::deque<Arena>& keeps;  // saved activations, one arena per slot
     Arena& scratch;
-    Arena& messages;  // inboxes and outboxes are taken from here, for good
-    // One for each slot; empty: the keeps.
+    Arena& messages;  // inboxes and outboxes, allocated permanently
+    // One per slot; empty: use `keeps`.
     std::vector<BlockMemory*> blocks = {};
-    SlotPools pools = {};  // empty: all slots are of one
+    SlotPools pools = {};  // empty: all slots are in one pool
   };
-  // Inputs of a micro-batch; `x` is filled in here.
+  // Returns the inputs of a micro-batch; the pipeline sets `x`.
   using Load = std::function<Stage::Input(int micro_batch)>;
-  // Called where the last stage is with the loss of every token [tokens], in order of
-  // the micro-batches.
+  // Called on the last stage with the loss of every token [tokens], in order of the micro-batches.
   using OnLoss = std::function<void(int micro_batch, Tensor loss)>;
 
-  // `stages`: this rank's, in order along the model. `boundary` [tokens, hidden] is what
-  // crosses from stage to stage. `schedules`: one or more of the same stages, for steps of as many
-  // micro-batches as each has.
+  // `stages` are this rank's stages in model order. `boundary` [tokens, hidden] is the shape of
+  // activations between stages. `schedules` are for the same stages; each is for steps with its
+  // number of micro-batches.
   Pipeline(std::vector<const Stage*> stages, std::span<const Schedule> schedules, Shape boundary,
            Links links, Memory memory);
 
-  // From here on it walks the schedule with this place in the list; at first the last.
+  // Selects the schedule at this index; initially the last.
   void follow(std::size_t schedule);
 
-  // Leaves every micro-batch's gradients in the stages' parameter stores.
+  // Runs one step; the gradients of all micro-batches accumulate in the stages' parameter stores.
   void run(Stream& stream, const Load& load, const OnLoss& on_loss);
-  // Forward alone, in no more memory.
+  // Runs the forwards only, in at most the same memory.
   void evaluate(Stream& stream, const Load& load, const OnLoss& on_loss);
 
-  // Null for nobody.
+  // Null removes the observer.
   void observe(PipelineObserver* observer) { observer_ = observer; }
 
  private:
   using What = PipelineObserver::What;
-  // A message under way, or done with.
+  // A pending or completed message.
   struct Message {
     Transfer transfer;
-    std::optional<PipelineObserver::Event> event;  // while it is under way
+    std::optional<PipelineObserver::Event> event;  // set while it is pending
   };
   struct Slot {
     Stage::Saved saved;

@@ -10,7 +10,7 @@ bool is_evaluation(const std::vector<Action>& actions) {
                      [](const Action& a) { return a.kind == Action::Kind::kForward; });
 }
 
-// The places that read what a rank's actions send from outboxes, by index in its list.
+// Readers of what a rank's actions send from outboxes, by index in its list.
 std::vector<std::optional<Place>> readers_of_outboxes(const Schedule& schedule,
                                                       const ActionTable& table, int rank) {
   const std::vector<Action>& actions = schedule.ranks[static_cast<std::size_t>(rank)];

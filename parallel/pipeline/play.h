@@ -6,29 +6,28 @@
 
 namespace trireme {
 
-// All ranks' lists played against each other. An action happens after the one before it
-// in its list and after the one whose output it waits for.
+// Symbolic execution of all ranks' lists. An action runs after its predecessor in the list and
+// after the action whose output it needs.
 struct Play {
-  std::vector<Place> order;  // one in which everything that can happen happens
-  std::vector<int> reached;  // by rank: how many of its actions can happen
+  std::vector<Place> order;  // an execution order of all actions that can run
+  std::vector<int> reached;  // by rank: number of actions that can run
 
-  // By rank and index: the action to which another rank must have come first, because
-  // it reads what lies in the outbox that is needed here.
+  // By rank and index: the action that another rank must have reached first, because it reads the
+  // outbox to be reused.
   std::vector<std::vector<std::optional<Place>>> outbox_waits;
 };
 
 constexpr int kUnlimited = std::numeric_limits<int>::max();
 
-// `outboxes`: of each rank. The gradients that it sends lie there until their reader has
-// asked for them, which it does no later than when it comes to the action that reads.
-// Activations lie where they were made until their gradient has come back; without
-// backwards (evaluation) they lie in outboxes too.
+// `outboxes` is the number per rank. A sent gradient occupies an outbox until its reader has
+// received it, at the latest when the reader's rank reaches the reading action. Activations stay in
+// their slot until their gradient arrives; without backwards (evaluation) they use outboxes too.
 //
-// Each stage does everything once, on one rank.
+// Requires that each stage runs every action once, on one rank.
 Play play(const Schedule& schedule, const ActionTable& table, int outboxes = kUnlimited);
 
-// The outbox of each of a rank's actions, by index in its list; -1 for one that sends
-// nothing from an outbox. They are used in turn.
+// The outbox of each action of a rank, by index in its list, assigned round-robin; -1 for actions
+// that send nothing from an outbox.
 std::vector<int> assign_outboxes(const Schedule& schedule, const ActionTable& table, int rank,
                                  int outboxes);
 

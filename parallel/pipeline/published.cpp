@@ -9,9 +9,8 @@ namespace {
 
 using Kind = Action::Kind;
 
-// One rank's list while it grows. Its micro-batches are counted over all its stages, in
-// the order in which the rank takes them: forward through the first stage first,
-// backward through the last first.
+// Builder of one rank's list. Micro-batches are counted over all stages of the rank, in execution
+// order: forwards through the first stage first, backwards through the last stage first.
 class RankActions {
  public:
   RankActions(const PipelineShape& shape, int rank) : shape_(shape), rank_(rank) {}
@@ -24,7 +23,7 @@ class RankActions {
   std::vector<Action> take() { return std::move(actions_); }
 
  private:
-  // Groups of `ranks` micro-batches go through a rank's stages one stage after the other.
+  // Groups of `ranks` micro-batches pass through the stages of a rank one stage after the other.
   int chunk(int k) const { return k / shape_.ranks % shape_.virtual_stages; }
   void add(Kind kind, int k, int chunk) {
     const int micro_batch = k / shape_.stages() * shape_.ranks + k % shape_.ranks;
@@ -35,7 +34,7 @@ class RankActions {
   std::vector<Action> actions_;
 };
 
-// `fill` adds a rank's actions to its list.
+// `fill` appends the actions of a rank to its list.
 template <class Fill>
 Schedule make(const PipelineShape& shape, const Fill& fill) {
   Schedule schedule{shape.stages(), shape.micro_batches, {}};
@@ -60,7 +59,7 @@ void require_one_stage_each(const char* name, const PipelineShape& shape) {
                         shape.virtual_stages, ": set it to 1, or use Interleaved1F1B"));
 }
 
-// `warm_up` forwards first, then one backward after each forward, then what is left.
+// `warm_up` forwards, then one backward after each forward, then the remaining backwards.
 void fill_one_forward_one_backward(RankActions& actions, int warm_up) {
   const int ahead = std::min(warm_up, actions.count());
   for (int k = 0; k < ahead; ++k) actions.forward(k);

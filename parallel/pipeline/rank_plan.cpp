@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-// Numbers from 0 up, the lowest free one first.
+// Allocates numbers from 0 up, the lowest free one first.
 class Pool {
  public:
   int take() {
@@ -37,7 +37,7 @@ void settle_ends(RankPlan& plan, const ActionTable& table, int rank) {
   }
 }
 
-// Walks the list as it will be walked, taking inboxes and giving them back.
+// Assigns inboxes by walking the list in execution order.
 void settle_inboxes(RankPlan& plan, const ActionTable& table, int rank, int receive_ahead) {
   Pool pool;
   const int count = static_cast<int>(plan.steps.size());
@@ -45,7 +45,7 @@ void settle_inboxes(RankPlan& plan, const ActionTable& table, int rank, int rece
   const auto take = [&](int index) {
     RankPlan::Step& step = plan.steps[to_size(index)];
     step.inbox = pool.take();
-    // Evaluation has no last action to read it again.
+    // Evaluation has no backward that reads it again.
     const auto last = table.last(step.action.stage, step.action.micro_batch);
     given_back_by[to_size(last ? last->index : index)].push_back(step.inbox);
   };

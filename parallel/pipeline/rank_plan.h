@@ -7,22 +7,22 @@
 
 namespace trireme {
 
-// A rank's list with the memory of every action and message settled beforehand:
-//  * slots, for what forwards keep: as many in a pool as it has micro-batches in flight;
-//  * inboxes, for what is received: from the start of the receive until the
-//    micro-batch has gone backward, which reads it again;
-//  * outboxes, for gradients on their way (see play.h).
-// A message between two stages of one rank is written to its reader's inbox at once.
+// A rank's list with static memory assignment for every action and message:
+//  * slots for saved activations: per pool as many as it has micro-batches in flight;
+//  * inboxes for received tensors: from the start of the receive until the backward of the
+//    micro-batch, which reads them again;
+//  * outboxes for gradients being sent (see play.h).
+// A message between two stages of one rank is written directly to its reader's inbox.
 struct RankPlan {
   struct Step {
     Action action;
     int slot = 0;
-    int inbox = -1;   // of its input; -1 where it needs none
-    int outbox = -1;  // of what it sends; -1: sent from its slot, or not at all
-    // The ranks at the other ends; -1 for none, and where this is this rank itself.
+    int inbox = -1;   // of its input; -1: none
+    int outbox = -1;  // of its output; -1: sent from its slot, or not sent
+    // Ranks of the messages; -1: none, or this rank itself.
     int from = -1;
     int to = -1;
-    int own_reader_inbox = -1;  // where a reader on this rank expects its output
+    int own_reader_inbox = -1;  // inbox of a reader on this rank
   };
   std::vector<Step> steps;
   int inboxes = 0, outboxes = 0;
@@ -30,11 +30,10 @@ struct RankPlan {
 
 struct RankPlans {
   RankPlan training;
-  RankPlan evaluation;  // the same forwards; each uses a slot that its stage has in training
+  RankPlan evaluation;  // the same forwards; each uses a slot of its stage in training
 };
 
-// Receives start `receive_ahead` actions before the one that reads. The schedule has
-// passed the checker.
+// Receives start `receive_ahead` actions before their reader. The schedule has passed the checker.
 RankPlans plan_rank(const Schedule& schedule, int rank, int receive_ahead, const SlotPools& pools);
 
 }  // namespace trireme

@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-// A schedule that a config can name.
+// A schedule that can be named in the config.
 struct NamedSchedule {
   const char* name;
   const char* help;  // one line
@@ -14,9 +14,9 @@ struct NamedSchedule {
 };
 std::span<const NamedSchedule> named_schedules();
 
-// The schedule called `name`, or, when it ends in .csv, the one in that file. Checked
-// and fit to run: throws ConfigError for an unknown name, a file of another shape or a
-// shape for which the schedule is not defined.
+// The schedule called `name`, or read from the file `name` if it ends in .csv. Checked and ready to
+// run: throws ConfigError for an unknown name, for a file of a different shape, and for a shape
+// that the schedule does not support.
 Schedule make_schedule(const std::string& name, const PipelineShape& shape);
 
 }  // namespace trireme

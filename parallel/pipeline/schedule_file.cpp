@@ -19,7 +19,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
 }
 
-// Reads the number that `text` starts with and takes it off; false if there is none.
+// Removes a leading number from `text`; false if there is none.
 bool take_number(std::string_view& text, int& number) {
   if (text.empty() || text.front() < '0' || text.front() > '9') return false;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -44,7 +44,7 @@ bool parse_action(std::string_view cell, Action& action) {
          take_number(cell, action.micro_batch) && cell.empty();
 }
 
-// Calls visit(part) with each part of `text` between separators.
+// Calls visit(part) for each part of `text` between separators.
 template <class Visit>
 void for_each_part(std::string_view text, char separator, const Visit& visit) {
   while (true) {
@@ -78,7 +78,7 @@ Schedule parse_schedule(const std::string& text, const std::string& name) {
       actions.push_back(action);
     });
   });
-  // The line end after the last row begins no row.
+  // The line break after the last row does not start a new row.
   while (!schedule.ranks.empty() && schedule.ranks.back().empty()) schedule.ranks.pop_back();
   return schedule;
 }

@@ -5,19 +5,19 @@
 
 namespace trireme {
 
-// Schedules in the CSV form of PyTorch (torch.distributed.pipelining, "compute_only") and
-// torchtitan (pipeline_parallel_schedule_csv): one row for each rank in order, one cell
-// for each action, such as 0F0, 1B3, 2I1 or 3W0: stage, F, B, I or W, micro-batch.
-// Empty cells are steps in which the rank waits; they mean nothing here.
+// Schedules in the CSV format of PyTorch (torch.distributed.pipelining, "compute_only") and
+// torchtitan (pipeline_parallel_schedule_csv): one row per rank in order, one cell per action, such
+// as 0F0, 1B3, 2I1 or 3W0: stage, then F, B, I or W, then micro-batch. Empty cells are idle steps
+// and are ignored.
 
-// The schedule in a file: checked, and of `shape`, though the stages may stand on the
-// ranks in any way. ConfigError names file, row and cell.
+// Reads and checks a schedule of `shape`; stages may be on any ranks. ConfigError names file, row
+// and cell.
 Schedule read_schedule(const std::string& path, const PipelineShape& shape);
 
 void write_schedule(const std::string& path, const Schedule& schedule);
 
-// The same without files. `name` stands for the file in messages; stages and
-// micro-batches are those that the cells name, and nothing is checked but the form.
+// Parses the text of a file; `name` is used in messages. The numbers of stages and micro-batches
+// are inferred from the cells; only the syntax is checked.
 Schedule parse_schedule(const std::string& text, const std::string& name);
 std::string print_schedule(const Schedule& schedule);
 

@@ -47,7 +47,7 @@ double Timeline::idle_fraction(int rank) const {
 
 namespace {
 
-// Of a play that came to its end.
+// Requires a play in which every action ran.
 Timeline timeline_of(const Schedule& schedule, const ActionTable& table, const Play& played,
                      const ActionCosts& costs) {
   Timeline timeline;
@@ -91,8 +91,7 @@ std::size_t count_actions(const Schedule& schedule) {
 Timeline simulate(const Schedule& schedule, const ActionCosts& costs, int outboxes) {
   const ActionTable table(schedule);
   const Play played = play(schedule, table, outboxes);
-  require(played.order.size() == count_actions(schedule),
-          "a schedule is simulated that waits for ever");
+  require(played.order.size() == count_actions(schedule), "the simulated schedule deadlocks");
   return timeline_of(schedule, table, played, costs);
 }
 

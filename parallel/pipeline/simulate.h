@@ -6,46 +6,45 @@
 
 namespace trireme {
 
-// What an action takes, by stage; any unit of time. A whole backward takes what its
-// halves take together.
+// Cost of actions by stage, in any unit of time. A whole backward costs the sum of its halves.
 struct ActionCosts {
   std::vector<double> forward, backward_input, backward_weight;
-  double transfer = 0;  // from an action's end until another rank has its output
+  double transfer = 0;  // from the end of an action until another rank has its output
 
-  // One for each part of every stage: a backward takes twice a forward.
+  // Unit costs: one per half, so a backward costs twice a forward.
   static ActionCosts unit(int stages);
   double of(const Action& action) const;
 };
 
-// When each rank does what.
+// Simulated times of all actions of each rank.
 struct Timeline {
   struct Span {
     double start = 0, end = 0;
   };
   std::vector<std::vector<Span>> ranks;  // as in the schedule
   double makespan = 0;                   // until the last rank is done
-  double busy = 0;                       // summed over ranks
+  double busy = 0;                       // sum over ranks
 
-  // The bubble as the part of all ranks' time in which they wait: (p - 1) / (m + p - 1)
-  // for GPipe and 1F1B with p equal stages and m micro-batches.
+  // Bubble as a fraction of total rank time: (p - 1) / (m + p - 1) for GPipe and 1F1B with p equal
+  // stages and m micro-batches.
   double idle_fraction() const;
-  // The bubble as what it adds to the time that the work would take, shared out evenly
-  // and without waiting: (p - 1) / m there.
+  // Bubble relative to the ideal time, the work evenly distributed without idling: (p - 1) / m in
+  // the case above.
   double overhead() const;
   double idle_fraction(int rank) const;
 };
 
-// Every rank starts an action as soon as the one before is done, its input is there and
-// so is an outbox for what it sends (see play.h); transfers take no rank's time. The
-// schedule has passed the checker. Throws if so few outboxes make it wait for ever.
+// A rank starts an action as soon as the previous one is done, its input has arrived and an outbox
+// for its output is free (see play.h); transfers take no compute time. The schedule has passed the
+// checker. Throws if it deadlocks for lack of outboxes.
 Timeline simulate(const Schedule& schedule, const ActionCosts& costs, int outboxes = kUnlimited);
 
-// The fewest outboxes, but at least two, with which equal stages never wait for one.
+// Smallest number of outboxes, at least two, with which equal stages never wait for one.
 int outboxes_needed(const Schedule& schedule);
 
-// One line for each rank, `columns` wide for the makespan: "F3--" is micro-batch 3 going
-// forward, "B3", "I3" and "W3" backward, whole or by halves, and dots are waiting. With
-// several stages on a rank, the stage comes first, as in "2F3".
+// Draws one line per rank, with the makespan `columns` wide: "F3--" is the forward of micro-batch
+// 3, "B3" its backward, "I3" and "W3" the halves of its backward, dots are idle time. With several
+// stages per rank the stage comes first, as in "2F3".
 std::string draw(const Schedule& schedule, const Timeline& timeline, int columns);
 
 }  // namespace trireme

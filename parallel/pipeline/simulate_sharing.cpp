@@ -46,7 +46,7 @@ class SharingSimulation {
     return true;
   }
 
-  // When the rank's next action has its input; kNever while that is being made.
+  // When the input of the rank's next action is available; kNever while it is being computed.
   double ready_at(std::size_t rank) {
     const std::optional<Place> source = table_.source_of(schedule_.ranks[rank][next_[rank]]);
     if (!source) return 0;
@@ -64,7 +64,7 @@ class SharingSimulation {
     }
   }
 
-  // To the next moment at which a rank is done with an action or may begin one.
+  // Advances to the next time at which an action ends or can start.
   void go_on() {
     const auto busy = static_cast<int>(
         std::count_if(left_.begin(), left_.end(), [](double left) { return left >= 0; }));
@@ -77,7 +77,7 @@ class SharingSimulation {
         until = std::min(until, ready_at(rank));
       }
     }
-    require(until < kNever, "a schedule is simulated that waits for ever");
+    require(until < kNever, "the simulated schedule deadlocks");
     for (std::size_t rank = 0; rank < next_.size(); ++rank) {
       if (!is_busy(rank)) continue;
       timeline_.busy += until - now_;
@@ -94,8 +94,8 @@ class SharingSimulation {
   const ActionTable table_;
   const ActionCosts& costs_;
   const std::function<double(int)>& pace_;
-  std::vector<std::size_t> next_;  // by rank: of its list
-  std::vector<double> left_;       // of it, by the costs; kIdle where it has not begun
+  std::vector<std::size_t> next_;  // by rank: index in its list
+  std::vector<double> left_;       // remaining cost; kIdle if not started
   double now_ = 0;
   Timeline timeline_;
 };

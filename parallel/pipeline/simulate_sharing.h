@@ -5,8 +5,8 @@
 
 namespace trireme {
 
-// As simulate(), of ranks that share what they compute with: while `busy` of them do, each goes
-// pace(busy) times as fast as `costs` says, which rises as fewer are.
+// As simulate(), for ranks that share hardware: while `busy` ranks compute, each runs at pace(busy)
+// times the speed of `costs`; pace increases as fewer ranks are busy.
 Timeline simulate_sharing(const Schedule& schedule, const ActionCosts& costs,
                           const std::function<double(int busy)>& pace);
 

@@ -34,7 +34,7 @@ int SlotPools::count() const {
 
 namespace {
 
-// Of the actions of the stages that are asked for.
+// Peak over the stages for which `asks` is true.
 template <class Asks>
 int peak_of(const std::vector<Action>& actions, const Asks& asks) {
   std::vector<Action> theirs;
@@ -43,8 +43,8 @@ int peak_of(const std::vector<Action>& actions, const Asks& asks) {
   return peak_in_flight(theirs);
 }
 
-// The sizes at which a pool ends, rising: of each way to cut the sorted sizes into pools the one
-// that takes least, with as few pools as that needs.
+// The largest size of each pool, ascending: the partition of the sorted sizes that needs the least
+// memory, with as few pools as possible.
 std::vector<std::int64_t> pool_sizes(const std::vector<Action>& actions,
                                      const std::vector<std::int64_t>& sizes) {
   std::set<std::int64_t> distinct;
@@ -54,7 +54,7 @@ std::vector<std::int64_t> pool_sizes(const std::vector<Action>& actions,
     std::int64_t bytes = std::numeric_limits<std::int64_t>::max();
     std::vector<std::int64_t> ends = {};
   };
-  std::vector<Cut> best{{.bytes = 0}};  // of the first so many sizes
+  std::vector<Cut> best{{.bytes = 0}};  // of the first n sizes
   for (std::size_t end = 1; end <= sorted.size(); ++end) {
     Cut& found = best.emplace_back();
     for (std::size_t first = 0; first < end; ++first) {

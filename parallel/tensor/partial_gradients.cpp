@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-// A new run, or the continuation of the last one where both are neighbours in memory.
+// Appends a range, or extends the last one if the two are contiguous.
 void add_run(std::vector<Tensor>& runs, Tensor gradient) {
   gradient = gradient.reshaped({gradient.count()});
   if (!runs.empty() && runs.back().data + runs.back().bytes() == gradient.data) {

@@ -6,22 +6,20 @@
 
 namespace trireme {
 
-// Makes gradients whole of which every replica has computed a share
-// (ParamSpec::partial): gains and biases between regions under sequence
-// parallelism, QK-norm's gains, key-value heads that several ranks hold. Once a
-// step, after the last backward: all small gradients in one message a group,
-// large ones where they lie.
+// Completes gradients of replicated parameters to which each replica contributes a partial sum
+// (ParamSpec::partial): gains and biases between regions under sequence parallelism, QK-norm gains,
+// key-value heads shared by several ranks. Runs once per step after the last backward: all small
+// gradients in one all-reduce per group, large ones in place.
 class PartialGradients {
  public:
-  // From this many elements on the time of a message is its size.
+  // From this size on bandwidth dominates latency.
   static constexpr std::int64_t kLarge = std::int64_t{1} << 18;
 
-  // The replicas of a parameter are found among `groups` by their number: the
-  // tensor group, and the ranks that share a key-value head (key_value_replicas)
-  // where these are fewer. The store is allocated, and what this rank owns of it are
-  // the same elements as on the other ranks; the messages' memory is taken for good. Runs of
-  // `large` elements and more are not copied. Throws when a partial gradient has no group to be
-  // summed in.
+  // The group of a parameter is found in `groups` by its number of replicas: the tensor group, and
+  // the ranks that share a key-value head (key_value_replicas) if these are fewer. The store is
+  // allocated, and all ranks own the same elements of it. Permanently allocates messages in
+  // `messages`; ranges of at least `large` elements are not copied. Throws if a partial gradient
+  // has no group.
   PartialGradients(ParamStore& params, const std::vector<Communicator*>& groups, Arena& messages,
                    std::int64_t large = kLarge);
 
@@ -30,8 +28,8 @@ class PartialGradients {
  private:
   struct Group {
     Communicator* ranks;
-    std::vector<Tensor> large, small;  // flat runs of the store's gradients
-    Tensor message;                    // room for `small`, back to back
+    std::vector<Tensor> large, small;  // contiguous ranges of the store's gradients
+    Tensor message;                    // buffer for `small`, contiguous
   };
   std::vector<Group> groups_;
 };

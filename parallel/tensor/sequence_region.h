@@ -3,14 +3,13 @@
 
 namespace trireme {
 
-// Tensor parallelism with the tokens between regions shared out as well (sequence
-// parallelism, Korthikanti et al. 2022): rank r has rows [r, r + 1) * tokens / ranks
-// of a micro-batch's [batch seq] rows. They are gathered on entering, summed and
-// scattered on leaving; the way back is the same. The message volume is that of
-// TensorRegion, the activations between regions take one rank's share.
+// Tensor parallelism with sequence parallelism (Korthikanti et al. 2022): outside regions, rank r
+// holds rows [r, r + 1) * tokens / ranks of a micro-batch's [batch seq] rows. Entry all-gathers,
+// exit reduce-scatters; the backward does the same in reverse. The communication volume equals
+// TensorRegion's; activations outside regions take 1 / ranks of the memory.
 //
-// Attention is inside a region and sees whole sequences, so the cut need not
-// respect them. What stands outside has a share of its gradient: PartialGradients.
+// Attention is inside a region and sees whole sequences, so shard boundaries need not align with
+// sequences. Parameters outside regions have partial gradients: PartialGradients.
 class SequenceRegion final : public TensorRegion {
  public:
   using TensorRegion::TensorRegion;

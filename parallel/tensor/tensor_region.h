@@ -4,10 +4,10 @@
 
 namespace trireme {
 
-// Tensor parallelism: outside the region every rank has every token, inside a
-// slice of the width. Entering sends nothing and is summed on the way back;
-// leaving is summed and sends nothing back. (f and g of Megatron-LM, Shoeybi et
-// al. 2019.) Sums are made in place: the tensor summed is the one returned.
+// Tensor parallelism (f and g of Megatron-LM, Shoeybi et al. 2019): outside a region every rank has
+// the full activations, inside it a slice of the width. Entry is the identity in the forward and an
+// all-reduce in the backward; exit is an all-reduce in the forward and the identity in the
+// backward. All-reduces are in place: they return their argument.
 class TensorRegion : public Region {
  public:
   // `ranks` outlives the region.

@@ -3,8 +3,8 @@
 
 namespace trireme {
 
-// How many of `ranks` hold each key-value head: that many neighbours sum its gradients.
-// The ranks divide the key-value heads or the other way round.
+// Number of `ranks` that hold each key-value head: that many adjacent ranks sum its gradients. Of
+// ranks and key-value heads, one number divides the other.
 int key_value_replicas(const ModelConfig& model, int ranks);
 
 }  // namespace trireme

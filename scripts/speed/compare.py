@@ -3,9 +3,9 @@
 
     compare.py --trireme PROGRAM --floor PROGRAM [--torch NAME=PYTHON]... [--quick]
 
-Called by scripts/bench, which builds what it needs. Samples of all contestants are taken in
-turns; before each the machine must have been quiet for two seconds, and one that others
-disturbed meanwhile is taken again. Prints medians, ratios and the rows of RESULTS.md's table.
+Called by scripts/bench, which builds what it needs. Samples of all contestants
+alternate; before each the machine must have been quiet for two seconds, and one that others
+disturbed is repeated. Prints medians, ratios and the rows of RESULTS.md's table.
 """
 
 import argparse

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Step times that `trireme plan` predicts for this machine's cores, beside those it then takes.
+"""Compares step times that `trireme plan` predicts for this machine's cores with measured ones.
 
     predicted.py --trireme PROGRAM [--quick] [--only TEXT] [--write FILE] [--keep FOLDER]
 

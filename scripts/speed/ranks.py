@@ -3,7 +3,7 @@
 
     ranks.py --trireme PROGRAM [--quick] [--only TEXT]
 
-Called by `scripts/bench --ranks`. All contestants in turns as in compare.py. A tensor split of
+Called by `scripts/bench --ranks`. All contestants alternate as in compare.py. A tensor split of
 one micro-batch a step, a pipeline of 16, and data ranks that share one rank's micro-batch out.
 """
 

@@ -35,7 +35,7 @@ def newest_step(folder):
 
 
 class Disturbed:
-    """A run for ever, and what its faults took."""
+    """An endless run, and the recovery times of its faults."""
 
     def __init__(self, run, rng):
         self.run, self.rng, self.rows = run, rng, []
@@ -88,12 +88,12 @@ class Disturbed:
         """From a fault that has come to the first new step after it."""
         folder = self.run.folder
         self.come_to(lambda: self.since(mark, "ended"), "the end of all ranks")
-        step = newest_step(folder)  # nobody works
+        step = newest_step(folder)  # no rank is running
         self.come_to(lambda: self.since(mark, "resume"), "new ranks")
         self.come_to(lambda: newest_step(folder) > step, "a new step")
         now = time.time()
         verdict, *_ = self.since(mark, verdicts) or [None]
-        check(verdict, f"no {verdicts} was told of:", self.run.process.text())
+        check(verdict, f"no {verdicts} was reported:", self.run.process.text())
         ended, resume = self.since(mark, "ended")[0], self.since(mark, "resume")[-1]
         load = resume["load_seconds"]
         row = {"named": is_right(verdict), "total": now - struck,

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What a failure costs a run of four ranks under `trireme launch`: from the fault to the verdict, to
+"""Cost of a failure for a run of four ranks under `trireme launch`: from the fault to the verdict, to
 the end of all ranks, to new ones that have loaded the state, and to the first new step.
-Beside the first part stands what the run itself says of it.
+The run's own report is shown with the first part.
 
     recovery.py --trireme PROGRAM [--quick] [--faults N] [--kinds KIND,...] [--json FILE]
 
@@ -9,10 +9,10 @@ Called by `scripts/bench --recovery`. At least 20 faults of each kind at random 
 ranks or nodes:
     kill    SIGKILL of a rank
     stop    SIGSTOP of a rank
-    hang    a thread that sleeps for ever in a process that is otherwise well
+    hang    a thread that sleeps forever in an otherwise healthy process
     srun    kill, where the ranks are a step of a real Slurm instead of mpirun's
     node    all of a Slurm node killed: slurmd, its job steps, their ranks; a spare takes its place
-    shrink  the same where there is no spare: two ranks go on, and four when the node is back
+    shrink  the same without a spare: two ranks continue, and four when the node is back
 Prints medians as rows of RESULTS.md's table and writes them to FILE, which scripts/goodput reads;
 what FILE has of kinds that were not asked for stays there.
 """

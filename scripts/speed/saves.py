@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What checkpoints cost: ten steps after a save beside ten steps without, in turns in one run.
+"""Cost of checkpoints: alternates ten steps after a save and ten steps without in one run.
 
     saves.py --trireme PROGRAM [--quick]
 
 Called by `scripts/bench --saves`. GPT-2 124M, 4 x 64, on all threads. Each round measures, on
 the same disk and one after the other: the run, which saves every 20 steps; copies of the state in
-memory by as many threads; in turns `dd` with fsync of as many bytes and a run of one step that
-ends with a save; and in turns what it takes to load, in one layout, the checkpoint that it wrote
+memory by as many threads; alternating `dd` with fsync of as many bytes and a run of one step that
+ends with a save; and, alternating, the time to load, in one layout, the checkpoint that it wrote
 and one that another wrote. Medians of a round's repetitions, then of the rounds.
 """
 
@@ -73,7 +73,7 @@ def train(options, folder, name, *layout, ranks=1):
 
 def slower_after_saves(run, saves):
     """By how much ten steps take longer after a save, with the time training stood for it: a save
-    every ten steps costs as much. The median over the saves, each beside the ten steps that follow,
+    every ten steps costs as much. The median over the saves, each against the ten steps that follow,
     in which nothing is written any more."""
     seconds = {step["step"]: step["step_seconds"] for step in json_lines(run / "metrics.jsonl")}
     ratios = []
@@ -88,7 +88,7 @@ def slower_after_saves(run, saves):
 
 
 def written_in_turns(options, folder, count, run, resume):
-    """(bytes per second of a save with nothing beside it, those of dd), medians."""
+    """(bytes per second of a save without concurrent work, those of dd), medians."""
     saved, copied = [], []
     for _ in range(TURNS):
         wait_until_quiet(options.wait)
@@ -103,7 +103,7 @@ def loaded_in_turns(options, folder, run, resume):
     """(seconds to load by tensor = 2 what one rank has written, what that layout has), medians."""
     step = events(run, "checkpoint")[-1]["step"]
     layout = [*resume, "--parallelism.tensor=2", f"--job.threads={options.threads // 2}"]
-    own = folder / "own"  # the run goes on for a step in the layout that loads
+    own = folder / "own"  # the run continues for a step in the layout that loads
     newest = f"step-{step:08}"
     shutil.copytree(run, own, ignore=lambda _, names: [
         name for name in names if name.startswith("step-") and name != newest])  # fmt: skip
@@ -136,7 +136,7 @@ def one_round(options, folder):
     result = {
         "copy": copy_seconds(count, options.threads),
         "stopped": statistics.median(save["stopped_seconds"] for save in saves),
-        "beside": count / statistics.median(save["write_seconds"] for save in saves),
+        "during": count / statistics.median(save["write_seconds"] for save in saves),
         "slower": slower_after_saves(run, saves),
     }
     result["written"], result["dd"] = written_in_turns(options, folder, count, run, resume)
@@ -160,15 +160,15 @@ def main():
                   + "  ".join(f"{k} {v:.4g}" for k, v in results[-1].items()), flush=True)  # fmt: skip
     median = {key: statistics.median(result[key] for result in results) for key in results[0]}
     giga = 1e-9
-    print("\n| of GPT-2 124M, 4 x 64, a save every 10 steps | measured | beside | ratio |\n"
+    print("\n| of GPT-2 124M, 4 x 64, a save every 10 steps | measured | compared with | ratio |\n"
           "|---|--:|--:|--:|\n"
           f"| training stands for a save | {median['stopped']:.2f} s "
           f"| {median['copy']:.2f} s, a copy of the state in memory "
           f"| {median['stopped'] / median['copy']:.2f} |\n"
           f"| writing, training over | {median['written'] * giga:.2f} GB/s "
           f"| {median['dd'] * giga:.2f} GB/s, dd with fsync | {median['written'] / median['dd']:.2f} |\n"
-          f"| writing, beside training | {median['beside'] * giga:.2f} GB/s "
-          f"| {median['dd'] * giga:.2f} GB/s | {median['beside'] / median['dd']:.2f} |\n"
+          f"| writing, during training | {median['during'] * giga:.2f} GB/s "
+          f"| {median['dd'] * giga:.2f} GB/s | {median['during'] / median['dd']:.2f} |\n"
           f"| ten steps after a save, with what they stand | | ten without "
           f"| {1 + median['slower']:.3f} |\n"
           f"| one rank's checkpoint loaded by tensor = 2 | {median['other']:.2f} s "

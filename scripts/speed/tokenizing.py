@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""Megabytes of text a second on one core: `trireme tokenize` beside Hugging Face's `tokenizers`, or
-for a .model beside the package sentencepiece.
+"""Megabytes of text per second on one core: `trireme tokenize` compared with Hugging Face's
+`tokenizers`, or for a .model with the package sentencepiece.
 
 usage: scripts/speed/tokenizing.py TRIREME TOKENIZER.json|.model FILE... [--rounds N]
 
-Both encode the same files, in turns, one thread each; seconds are those of the processor, so that
-neighbours on the machine matter less. Ours include reading the files, loading the tokenizer and
+Both encode the same files, alternating, one thread each; seconds are CPU seconds, so that other
+load on the machine matters less. Ours include reading the files, loading the tokenizer and
 writing the dataset; theirs only the encoding. Needs both (PyPI), from build/pypi or installed.
 """
 import argparse

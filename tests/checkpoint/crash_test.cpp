@@ -129,7 +129,7 @@ TEST(Crash, a_killed_writer_process_costs_a_checkpoint_and_not_the_run) {
     why = error.what();
   }
   ::waitpid(killer, nullptr, 0);
-  EXPECT_NE(why.find("died of signal 9"), std::string::npos) << why;
+  EXPECT_NE(why.find("killed by signal 9"), std::string::npos) << why;
   EXPECT_EQ(store.list().size(), 1u);
   store.commit(state.snapshot(2));
   EXPECT_TRUE(problems_of(store.folder() / "step-00000002").empty());

@@ -220,7 +220,7 @@ TEST_F(MemoryOfTwoNodes, with_a_copy_damaged_too_the_older_snapshot_is_read) {
   EXPECT_EQ(job.load(*share_)->step, 1);
   EXPECT_TRUE(share_->is_right());
   ASSERT_EQ(job.rejected.size(), 1u);
-  EXPECT_NE(job.rejected[0].find("the snapshot of step 2 has no good shard-00000"),
+  EXPECT_NE(job.rejected[0].find("the snapshot of step 2 has no valid shard-00000"),
             std::string::npos)
       << job.rejected[0];
 }

@@ -156,8 +156,8 @@ TEST(Safetensors, an_index_must_say_what_its_shards_hold) {
   EXPECT_EQ(open_with(R"({"a":"one.safetensors","b":"two.safetensors"})"), "2");
   says(R"({"a":"two.safetensors","b":"two.safetensors"})", "a is not in two.safetensors");
   says(R"({"c":"one.safetensors"})", "c is not in one.safetensors");
-  says(R"({"a":"../one.safetensors"})", "beside it");
-  says(R"({"a":"/etc/one.safetensors"})", "beside it");
+  says(R"({"a":"../one.safetensors"})", "in the same folder");
+  says(R"({"a":"/etc/one.safetensors"})", "in the same folder");
   says(R"({"a":"one.bin"})", "*.safetensors");
   says(R"({"a":"three.safetensors"})", "three.safetensors");
   says(R"({"a":1})", "no string");

@@ -227,10 +227,10 @@ TEST_F(BpeTokenizerTest, what_would_change_ids_and_is_not_implemented_is_named) 
            {"/model/vocab/the", 3, "two tokens have the id 3"},
            {"/model/vocab/the", -1, "the id -1 is not between 0 and"},
            {"/model/vocab/the", 1u << 30, "is not between 0 and"},
-           {"/model/vocab/the", "x", "an id is no whole number"},
+           {"/model/vocab/the", "x", "an id is not an integer"},
            {"/model/merges/0", {"a", "b"}, "merge 1: \"b\" is not in"},
            {"/model/merges/0", "a", "merge 1, \"a\", does not name two tokens"},
-           {"/model/merges", nullptr, "\"merges\" is no list"},
+           {"/model/merges", nullptr, "\"merges\" is not a list"},
            {"/added_tokens/1", odd_token, "is a \"single_word\""},
            {"/added_tokens/1", added(300, "<x>"), "has the id 300, but Hugging Face's library"},
            {"/added_tokens/1", added(262, "<|endoftext|>"), "comes twice"}}) {

@@ -82,7 +82,7 @@ TEST(TokenFormats, a_header_that_says_something_else_is_refused) {
   }
   EXPECT_TRUE(has(shard_complaint(llmc(20240520, 1, 6) + ids + "x"), "has 13 bytes after"));
   EXPECT_TRUE(has(shard_complaint(llmq({3, 4, 6})), "has version 3 of LLM.Q's"));
-  EXPECT_TRUE(has(shard_complaint(llmq({2, 2, 6})), "has 2 bytes a token"));
+  EXPECT_TRUE(has(shard_complaint(llmq({2, 2, 6})), "has 2 bytes per token"));
   EXPECT_TRUE(has(shard_complaint(llmq({2, 4, 6, 9, 1}) + as<std::int32_t>(kIds)), "mask"));
 }
 
@@ -156,7 +156,7 @@ TEST(TokenFormats, training_reads_them_as_it_reads_a_pair) {
   masked.document_mask = true;
   EXPECT_TRUE(
       has(complaint<DataError>([&] { SampleSource({{.prefix = folder / "shard.bin"}}, masked); }),
-          "shard.bin: files of llm.c do not say where documents begin"));
+          "shard.bin: files of llm.c have no document boundaries"));
   for (std::uint64_t sample = 0; sample < 60; ++sample) {
     std::vector<std::int32_t> a(40), b(40);
     const auto view = [](std::vector<std::int32_t>& all) {

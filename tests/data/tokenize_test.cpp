@@ -115,9 +115,9 @@ TEST(TokenizeTest, a_bad_line_is_named_by_file_and_number_and_nothing_is_left) {
       {"{\"text\": ", "is not valid JSON"},
       {"plain text", "is not valid JSON"},
       {"{\"text\": \"\xFF\"}", "is not valid JSON"},
-      {"[1]", "is no JSON object but array"},
+      {"[1]", "is not a JSON object but array"},
       {"{\"body\": \"x\"}", "has no key \"text\"; give the key of the text with --jsonl-key"},
-      {"{\"text\": 3}", "is no string but number"},
+      {"{\"text\": 3}", "is not a string but number"},
       {"{\"text\": \"\", \"n\": 1e999}", "has a number outside the range of double"},
   };
   for (const Case& wrong : cases) {

@@ -132,9 +132,9 @@ def what_is_damaged_or_foreign_is_refused_in_one_message(workshop):
     def refused(data, *words):
         path.write_bytes(data)
         workshop.run("doctor", "--flight-recorder", "run").refused(5, "rank-00000", *words)
-    refused(whole[:-1], "no ledger")
-    refused(b"", "no ledger")
-    refused(whole.replace(b"TRILEDGR", b"TRILEDGE", 1), "no ledger of version")
+    refused(whole[:-1], "not a flight recorder")
+    refused(b"", "not a flight recorder")
+    refused(whole.replace(b"TRILEDGR", b"TRILEDGE", 1), "not a flight recorder of version")
     refused(whole[:20] + struct.pack("<i", 3) + whole[24:], "damaged", "rank 3")
     path.unlink()
     workshop.run("doctor", "--flight-recorder", "run").refused(5, "no flight recorder")

@@ -15,7 +15,7 @@ std::byte* allocate(std::size_t bytes) {
   if (mapped == MAP_FAILED) {
     throw EnvironmentError(say("cannot allocate ", bytes, " bytes: ", std::strerror(errno)));
   }
-  // Small blocks stay on small pages: rounding them up to 2 MiB would break the memory plan.
+  // Small blocks use small pages: rounding up to 2 MiB would exceed the memory plan.
   constexpr std::size_t kHugePage = std::size_t{2} << 20;
   if (bytes >= 8 * kHugePage) ::madvise(mapped, bytes, MADV_HUGEPAGE);
   return static_cast<std::byte*>(mapped);

@@ -3,7 +3,7 @@
 
 namespace trireme::cpu {
 
-// Zeroed, page-aligned, on huge pages where they are worth it. Throws EnvironmentError.
+// Allocates zeroed, page-aligned memory, on huge pages for large blocks. Throws EnvironmentError.
 std::byte* allocate(std::size_t bytes);
 void release(std::byte* data, std::size_t bytes) noexcept;
 

@@ -4,8 +4,8 @@
 
 namespace trireme::cpu {
 
-// Processor time in seconds that `threads` OpenMP threads have used so far, in all. Each
-// reads its own clock: the process's clock lags behind for threads that are running.
+// Total CPU time in seconds of `threads` OpenMP threads. Each thread reads its own clock, since the
+// process clock lags behind for running threads.
 inline double processor_seconds(int threads) {
   double total = 0;
 #pragma omp parallel num_threads(threads) reduction(+ : total)

@@ -7,9 +7,9 @@
 
 namespace trireme::cpu {
 
-// From now on this process computes with `count` threads, or with every core it may
-// use when that is 0: all it is bound to, but no more than its share among `neighbours`
-// processes on the machine (1: it is alone). Returns the number.
+// Sets the number of compute threads of this process to `count`, or if that is 0 to the number of
+// available cores: those of its affinity mask, but at most its fraction among `neighbours`
+// processes on the machine. Returns the number.
 inline int use_threads(std::int64_t count, int neighbours = 1) {
   const int share = std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)) / neighbours);
   const int threads = count > 0 ? static_cast<int>(count) : std::min(omp_get_num_procs(), share);
@@ -18,15 +18,14 @@ inline int use_threads(std::int64_t count, int neighbours = 1) {
   return threads;
 }
 
-// How many this thread may compute with.
+// Number of compute threads available to this thread.
 inline int threads() {
   return omp_get_max_threads();
 }
 
-// Calls body(first, last) over disjoint ranges that cover [0, count), on up to
-// the process's number of threads, each range at least `grain` long. The split
-// depends on the thread count: a body whose bits must not depend on it has to
-// treat every index alone.
+// Calls body(first, last) for disjoint ranges that cover [0, count), each at least `grain` long, on
+// the process's compute threads. The partition depends on the number of threads: a body with
+// reproducible bits must treat every index independently.
 template <class Body>
 void parallel_for(std::int64_t count, std::int64_t grain, const Body& body) {
   if (count <= 0) return;

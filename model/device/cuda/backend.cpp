@@ -19,7 +19,7 @@ std::string version_text(int version) {
   return say(version / 1000, ".", version % 1000 / 10);
 }
 
-// cudaMemcpyDefault tells host memory from a device's by the address.
+// cudaMemcpyDefault infers the direction from the addresses.
 constexpr cudaMemcpyKind kByAddress = cudaMemcpyDefault;
 
 }  // namespace
@@ -76,7 +76,7 @@ std::byte* allocate(std::size_t bytes, int device) {
   void* data = nullptr;
   check(cudaMalloc(&data, bytes), device, "cudaMalloc of ", bytes, " bytes");
   check(cudaMemset(data, 0, bytes), device, "cudaMemset of ", bytes, " bytes");
-  // cudaMemset may return before it is done, and our streams do not wait for its stream.
+  // cudaMemset may return early, and our streams do not synchronize with its stream.
   check(cudaDeviceSynchronize(), device, "cudaDeviceSynchronize");
   return static_cast<std::byte*>(data);
 }
@@ -152,7 +152,7 @@ double milliseconds(void* earlier, void* later, int device) {
 
 void begin_capture(void* stream, int device) {
   use_device(device);
-  // Other threads may go on with what this one must not do meanwhile.
+  // Thread-local mode: other threads may make calls that are illegal during capture.
   check(cudaStreamBeginCapture(to_stream(stream), cudaStreamCaptureModeThreadLocal), device,
         "cudaStreamBeginCapture");
 }

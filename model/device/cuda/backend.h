@@ -4,9 +4,9 @@
 
 #include "model/device/devices.h"
 
-// What the device layer asks of CUDA, seen without CUDA's headers. backend.cpp answers where
-// the backend is built; absent.cpp, where it is not: there is no device, and every other call
-// throws EnvironmentError. A failure throws EnvironmentError with the device and CUDA's words.
+// CUDA functions of the device layer, declared without CUDA's headers. Implemented in backend.cpp,
+// or in absent.cpp for builds without CUDA, where there is no device and every other call throws
+// EnvironmentError. Failures throw EnvironmentError with the device and CUDA's error text.
 namespace trireme::cuda {
 
 CudaDevices find_devices();
@@ -15,7 +15,7 @@ CudaVersions versions();
 
 std::byte* allocate(std::size_t bytes, int device);  // zeroed
 void release(std::byte* data, int device) noexcept;
-std::byte* allocate_pinned(std::size_t bytes, int device);  // of the host, zeroed
+std::byte* allocate_pinned(std::size_t bytes, int device);  // host memory, zeroed
 void release_pinned(std::byte* data, int device) noexcept;
 
 // A stream is a cudaStream_t, an event a cudaEvent_t.
@@ -31,8 +31,7 @@ bool is_done(void* event, int device);
 void synchronize_event(void* event, int device);
 double milliseconds(void* earlier, void* later, int device);
 
-// From here on work is recorded, until end_capture, which returns what it becomes: a
-// cudaGraphExec_t.
+// Starts stream capture; end_capture returns the captured work as a cudaGraphExec_t.
 void begin_capture(void* stream, int device);
 void* end_capture(void* stream, int device);
 void abandon_capture(void* stream, int device) noexcept;

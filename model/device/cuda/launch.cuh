@@ -1,6 +1,6 @@
 #pragma once
-// Seen by kernel sources only. Kernels are started by launch() alone, so that the tests'
-// emulator can start them too.
+// Included only by kernel sources. All kernels are started by launch(), so that the tests' emulator
+// can start them too.
 #include <cuda_runtime.h>
 
 #include <cstddef>
@@ -11,20 +11,20 @@
 
 namespace trireme::cuda {
 
-// A number of blocks or threads that came out of a shape.
+// Converts a block or thread count derived from a shape.
 inline unsigned extent(std::int64_t count) {
   require(count >= 0 && count <= 0x7fffffff, "a kernel over ", count, " blocks");
   return static_cast<unsigned>(count);
 }
 
-// How many parts of `size` cover `count`.
+// Number of parts of `size` needed to cover `count`.
 constexpr std::int64_t parts(std::int64_t count, std::int64_t size) {
   return (count + size - 1) / size;
 }
 
-// Queues kernel(arguments...) on `stream`, with `shared_bytes` of shared memory to each block
-// (see dynamic_shared), up to what the device has for one. No blocks: nothing is queued.
-// Throws EnvironmentError when CUDA refuses.
+// Enqueues kernel(arguments...) on `stream`, with `shared_bytes` of dynamic shared memory per block
+// (see dynamic_shared), up to the device's limit. An empty grid enqueues nothing. Throws
+// EnvironmentError if the launch fails.
 template <class... Parameters>
 void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes,
             const Stream& stream, std::type_identity_t<Parameters>... arguments) {

@@ -1,9 +1,9 @@
 #pragma once
-// Seen by kernel sources only.
+// Included only by kernel sources.
 
 namespace trireme::cuda {
 
-// The shared memory that launch() gave the block, aligned for 16-byte accesses.
+// The block's dynamic shared memory, aligned for 16-byte accesses.
 template <class T>
 __device__ T* dynamic_shared() {
   extern __shared__ __align__(16) unsigned char trireme_dynamic_shared[];

@@ -9,7 +9,7 @@ namespace trireme::ops::cpu {
 using simd::Isa;
 using trireme::cpu::parallel_for;
 
-constexpr std::int64_t kActivationGrain = 4096;  // an exponential each
+constexpr std::int64_t kActivationGrain = 4096;  // one exponential per element
 
 void gelu(Stream&, Tensor y, Tensor x) {
   with_kernels(x.dtype, [&]<Isa isa, class T>() {

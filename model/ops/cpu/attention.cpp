@@ -12,8 +12,8 @@
 namespace trireme::ops::cpu {
 namespace {
 
-// Tasks per thread worth aiming for when heads are cut into shares: query tiles
-// differ in cost, and the threads that finish early should find more.
+// Target number of tasks per thread when heads are split: query tiles differ in cost, so threads
+// that finish early need more work.
 constexpr std::int64_t kTasksPerThread = 2;
 
 std::int64_t threads_for(const AttentionShape& shape) {
@@ -21,7 +21,7 @@ std::int64_t threads_for(const AttentionShape& shape) {
   return std::min<std::int64_t>(omp_get_max_threads(), most);
 }
 
-// Into how many of at most `most` shares each of `heads` heads is cut.
+// Number of shares, at most `most`, for each of `heads` heads.
 std::int64_t shares_for(std::int64_t heads, std::int64_t threads, std::int64_t most) {
   if (heads >= kTasksPerThread * threads) return 1;
   return std::clamp<std::int64_t>((kTasksPerThread * threads + heads - 1) / heads, 1, most);
@@ -122,8 +122,8 @@ void attention_backward(Stream&, Tensor workspace, const AttentionBackward& how,
                  });
     });
   };
-  // Whole heads take five products a pair of tiles. Cutting heads into shares takes
-  // two walks and seven products, which pays when whole heads leave threads idle.
+  // Whole heads take five products per pair of tiles. Splitting heads takes two passes and seven
+  // products, which pays off if whole heads would leave threads idle.
   const std::int64_t rounds = (all + threads - 1) / threads;
   if (5 * rounds * threads <= 7 * all) return go(1, true, true);
   go(shares_for(all, threads, tiles), false, true);

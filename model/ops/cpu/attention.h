@@ -3,12 +3,12 @@
 
 namespace trireme::ops::cpu {
 
-// Shape of the accumulators that attention and its backward need: one row a thread.
+// Shape of the workspace of attention and its backward, in accumulators: one row per thread.
 Shape attention_workspace(Device, const AttentionShape&, DType dtype);
 Shape attention_backward_workspace(Device, const AttentionShape&, DType dtype);
 
-// Each query tile of each head is computed alone and each key's gradient is summed
-// over the queries in order, so the bits do not depend on the number of threads.
+// Each query tile of each head is computed independently and each key's gradient is summed over the
+// queries in order, so the bits do not depend on the number of threads.
 void attention(Stream&, Tensor workspace, Tensor out, Tensor lse, Tensor qkv, Tensor document_start,
                const AttentionShape&);
 void attention_backward(Stream&, Tensor workspace, const AttentionBackward&, const AttentionShape&);

@@ -9,7 +9,7 @@ namespace trireme::ops::cpu {
 void column_sums(Tensor out, Tensor x, Into into, std::int64_t first) {
   const std::int64_t rows = x.rows(), columns = out.count();
   with_kernels(x.dtype, [&]<simd::Isa isa, class T>() {
-    // Whole cache lines to a thread, and enough of them.
+    // Whole cache lines per thread, and enough of them.
     constexpr std::int64_t kColumns = 64;
     const std::int64_t grain = 65536 / kColumns / (rows > 0 ? rows : 1) + 1;
     trireme::cpu::parallel_for(

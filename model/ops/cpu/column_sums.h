@@ -4,9 +4,8 @@
 
 namespace trireme::ops::cpu {
 
-// out [columns] = or += the sums down columns [first, first + columns) of x [rows,
-// width]; out has x's accumulator dtype. Every column is summed in the same order
-// however many threads there are.
+// out [columns] = or += the sums of columns [first, first + columns) of x [rows, width]; out has
+// x's accumulator dtype. The order of additions does not depend on the number of threads.
 void column_sums(Tensor out, Tensor x, Into into, std::int64_t first = 0);
 
 }  // namespace trireme::ops::cpu

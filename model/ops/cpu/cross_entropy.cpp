@@ -15,7 +15,7 @@ using simd::Isa;
 using simd::LogitRows;
 using simd::Sum;
 
-// Calls body(rows, first row) thread by thread.
+// Calls body(rows, first row) for each thread's rows.
 template <class T, class Body>
 void over_rows(Tensor logits, Tensor top, Tensor targets, std::int64_t first, const Body& body) {
   const std::int64_t width = logits.width();

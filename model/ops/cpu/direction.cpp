@@ -15,7 +15,8 @@ using trireme::cpu::parallel_for;
 
 constexpr std::int64_t kDirectionGrain = 8192;
 
-// Calls body.operator()<isa, A>(first, last) for parts of `count` elements of an accumulator dtype.
+// Calls body.operator()<isa, A>(first, last) for ranges of `count` elements of an accumulator
+// dtype.
 template <class Body>
 void over_parts(DType dtype, std::int64_t count, const Body& body) {
   with_kernels(dtype, [&]<Isa isa, class A>() {

@@ -49,7 +49,7 @@ void cast(Stream&, Tensor to, Tensor from) {
 }
 
 void sum(Stream&, Tensor total, Tensor x) {
-  // Pieces that only the count decides, so that their sums have one order.
+  // Ranges depend only on the count, so that sums have a fixed order.
   constexpr std::int64_t kPieces = 256;
   const std::int64_t length = std::max<std::int64_t>(4096, (x.count() + kPieces - 1) / kPieces);
   const std::int64_t pieces = (x.count() + length - 1) / length;

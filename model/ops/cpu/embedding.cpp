@@ -14,7 +14,7 @@ using simd::Isa;
 using simd::Sum;
 using trireme::cpu::parallel_for;
 
-// The table's row of a token, or -1 when it is held elsewhere.
+// The table row of a token; -1 if it is on another rank.
 std::int64_t row_of(std::int32_t id, std::int64_t first, std::int64_t rows) {
   const std::int64_t row = id - first;
   return row >= 0 && row < rows ? row : -1;
@@ -29,7 +29,7 @@ void sort_by_id(const TokensById& room, Tensor ids, std::int64_t first, std::int
     const std::int64_t row = row_of(id[token], first, rows);
     if (row >= 0) ++starts[row];
   }
-  // From the back, every row's end moves down to its start and tokens keep their order.
+  // Backwards, so that each row's end becomes its start and tokens keep their order.
   std::partial_sum(starts, starts + rows + 1, starts);
   for (std::int64_t token = ids.count() - 1; token >= 0; --token) {
     const std::int64_t row = row_of(id[token], first, rows);
@@ -79,8 +79,8 @@ void embedding_backward(Stream&, const TokensById& room, Tensor dtable, Tensor d
         simd::accumulate<isa, T>(out, at<T>(dy, order[next] * width), width);
       }
     };
-    // A row and a token are one unit of work each: ids are far from evenly used.
-    // Row r begins at unit r + starts[r].
+    // A row and a token each count as one unit of work, since ids are unevenly distributed. Row r
+    // begins at unit r + starts[r].
     const auto row_from = [&](std::int64_t unit) {
       std::int64_t low = 0, high = rows;
       while (low < high) {

@@ -10,12 +10,12 @@ namespace {
 using trireme::cpu::parallel_for;
 
 constexpr std::int64_t kFloat8Grain = 32768;
-constexpr std::int64_t kTile = 64;  // rows and columns that a cache keeps while they are turned
+constexpr std::int64_t kTile = 64;  // rows and columns; fits a cache
 
 float magnitude_of(const Tensor& from) {
   const Bf16* const values = from.as<Bf16>();
   const std::int64_t count = from.count();
-  // As integers these are ordered like the magnitudes, a NaN above all.
+  // As integers the bits are ordered by magnitude, with NaN on top.
   unsigned most = 0;
 #pragma omp parallel for reduction(max : most) if (count > kFloat8Grain)
   for (std::int64_t i = 0; i < count; ++i) most = std::max(most, values[i].bits & 0x7fffu);

@@ -21,7 +21,7 @@ void copy_row(Tensor to, Tensor from) {
   });
 }
 
-// The product of nothing is zero: an expert without tokens has a gradient too.
+// An empty product is zero: an expert without tokens has a gradient too.
 void empty_product(Tensor c, const Gemm& how) {
   if (how.into == Into::kAdd) return;
   std::memset(c.data, 0, c.bytes());

@@ -17,10 +17,10 @@ namespace trireme::ops::cpu {
 namespace {
 
 constexpr std::size_t kMostDecided = 8192;
-// A measurement is repeated as often as fits into so many seconds.
+// A timing is repeated as often as fits into this time.
 constexpr int kMostRounds = 8;
 constexpr double kRepeating = 0.2;
-// What a measurement may take to keep an accumulated result from harm.
+// Memory that timing may use to protect an accumulated result.
 constexpr std::int64_t kSpareBytes = std::int64_t{32} << 20;
 
 }  // namespace
@@ -58,7 +58,7 @@ ChoiceTable GemmEngine::choices() const {
 
 void GemmEngine::run(const MatMul& given) {
   const std::lock_guard guard(mutex_);
-  require(!omp_in_parallel(), "a matrix product was asked for inside a parallel region");
+  require(!omp_in_parallel(), "a matrix product was called inside a parallel region");
   MatMul product = given;
   product.shape.threads = omp_get_max_threads();
   auto found = decided_.find(product.shape);
@@ -85,7 +85,7 @@ GemmLibrary GemmEngine::choose(const MatMul& product) {
   if (!way) way = cache(machine).settle(key, name_of(measure(product, candidates)));
   choices_.set(machine, key, *way);
   const std::optional<GemmLibrary> library = library_named(*way);
-  require(library.has_value(), "no library is called ", *way);
+  require(library.has_value(), "unknown library ", *way);
   return *library;
 }
 
@@ -100,9 +100,9 @@ GemmCache& GemmEngine::cache(const std::string& machine) {
   return caches_.try_emplace(machine, cache_folder_, machine, is_library).first->second;
 }
 
-// On the operands themselves, so that the timing sees their size and place. What
-// is replaced will be computed again; a sum must not be added to twice, so as
-// many of its rows as are worth the memory are timed elsewhere.
+// Timed on the operands themselves, for their size and location. A replaced result is computed
+// again; an accumulated one must not be added to twice, so a copy of as many rows as fit in memory
+// is timed.
 GemmLibrary GemmEngine::measure(const MatMul& given, const std::vector<GemmLibrary>& candidates) {
   MatMul product = given;
   Memory spare;
@@ -112,8 +112,8 @@ GemmLibrary GemmEngine::measure(const MatMul& given, const std::vector<GemmLibra
     spare = Memory(static_cast<std::size_t>(product.shape.m * row), Device{});
     product.c = spare.data();
   }
-  // In turns, so that all see the same neighbours on the machine. The first calls
-  // also compile kernels and touch fresh memory; then the best one counts.
+  // Alternating, so that all libraries see the same load on the machine. The first calls also
+  // compile kernels and touch new memory; then the minimum counts.
   std::vector<double> best;
   double round_takes = 0;
   for (const GemmLibrary library : candidates) {
@@ -127,8 +127,8 @@ GemmLibrary GemmEngine::measure(const MatMul& given, const std::vector<GemmLibra
   return candidates[static_cast<std::size_t>(std::ranges::min_element(best) - best.begin())];
 }
 
-// Of all threads' processor time, which other programs on the machine lengthen far
-// less than they do the time on the clock. A thread that waits for the others spins.
+// CPU time of all threads, which other programs on the machine affect far less than elapsed time.
+// Threads that wait for others spin, so waiting counts.
 double GemmEngine::seconds(GemmLibrary library, const MatMul& product) {
   const int threads = product.shape.threads;
   const double start = trireme::cpu::processor_seconds(threads);

@@ -15,27 +15,26 @@
 
 namespace trireme::ops::cpu {
 
-// Runs every matrix product of a process by the library that is fastest for its
-// shape. A shape's first product decides: what the run was given (`use`), else what
-// this user's cache knows, else all libraries are timed on the very operands and the
-// cache is told. Same thread count and same choice give the same bits.
+// Runs every matrix product of a process with the library that is fastest for its shape. The
+// library is chosen on a shape's first product: from the run's choices (`use`), otherwise from the
+// user's cache, otherwise by timing all libraries on the actual operands, which updates the cache.
+// The same thread count and choice give the same bits.
 //
-// There is one engine in a process, as the compiled kernels, the processor's timings
-// and the libraries themselves are the process's. Products run one at a time,
-// each on all threads.
+// There is one engine per process, since compiled kernels, timings and the libraries themselves are
+// per process. Products run one at a time, each on all threads.
 class GemmEngine {
  public:
-  // Timings go to and come from `cache_folder`; an empty path keeps none.
+  // `cache_folder` stores timings; empty: no cache.
   explicit GemmEngine(std::filesystem::path cache_folder);
   static GemmEngine& instance();  // with the user's cache folder
 
   void run(const MatMul& product);
 
-  // From now on one library wherever it can; nothing is measured.
+  // From now on uses one library wherever it supports the shape; nothing is timed.
   void fix(GemmLibrary library);
-  // From now on these choices, before the cache's and before any measurement.
+  // From now on these choices take precedence over the cache and over timing.
   void use(const ChoiceTable& choices);
-  // All choices made so far and those given, to be stored with the run.
+  // All choices, made here or given, to be stored with the run.
   ChoiceTable choices() const;
 
  private:

@@ -13,10 +13,10 @@ inline constexpr GemmLibrary kGemmLibraries[] = {GemmLibrary::kOpenBlas, GemmLib
 const char* name_of(GemmLibrary library);  // "openblas", "onednn", "trireme": stored by name
 std::optional<GemmLibrary> library_named(std::string_view name);
 
-// Of a ChoiceTable: whether `way` is a library's name.
+// ChoiceTable::Knows: whether `way` is the name of a library.
 bool is_library(const std::string& machine, const std::string& way);
 
-// The class of shapes that share a choice, e.g. "float32 nt 256 2560 768 add".
+// Key of a class of shapes that share a choice: "float32 nt 256 2560 768 add".
 std::string choice_key(const MatMulShape& shape);
 
 }  // namespace trireme::ops::cpu

@@ -7,14 +7,14 @@
 
 namespace trireme::ops::cpu {
 
-// The type that kernels see in tensors of Value.
+// The element type that kernels use for tensors of Value.
 template <class Value>
 using Seen =
     std::conditional_t<std::is_same_v<Value, Bf16>, simd::Bf16Bits,
                        std::conditional_t<std::is_same_v<Value, F16>, simd::F16Bits, Value>>;
 
-// Calls body.operator()<isa, T>() for the selected instruction set and the type
-// that kernels see in tensors of `dtype`: float, double, Bf16Bits or F16Bits.
+// Calls body.operator()<isa, T>() for the selected instruction set and the kernels' element type
+// for `dtype`: float, double, Bf16Bits or F16Bits.
 template <class Body>
 void with_kernels(DType dtype, const Body& body) {
   with_float(dtype, [&](auto zero) {
@@ -24,7 +24,7 @@ void with_kernels(DType dtype, const Body& body) {
   });
 }
 
-// A tensor's values as a kernel sees them; null for an absent tensor.
+// A tensor's data as a kernel's element type; null for an absent tensor.
 template <class T>
 T* at(const Tensor& tensor, std::int64_t first = 0) {
   if (!tensor) return nullptr;
@@ -37,7 +37,7 @@ T* at(const Tensor& tensor, std::int64_t first = 0) {
   }
 }
 
-// Rows a thread should have at least, for its start to be worth it.
+// Minimum number of rows per thread that amortizes its start.
 inline std::int64_t row_grain(std::int64_t width) {
   constexpr std::int64_t kElements = 16384;
   return width >= kElements ? 1 : kElements / (width > 0 ? width : 1);

@@ -8,8 +8,8 @@
 
 namespace trireme::ops::cpu {
 
-// One matrix product as a library sees it: c [m, n] = or += a [m, k] b [k, n],
-// row-major, b and c dense. Everything a choice or a compiled kernel depends on.
+// A matrix product as passed to a library: c [m, n] = or += a [m, k] b [k, n], row-major, b and c
+// dense. Contains everything a choice or a compiled kernel depends on.
 struct MatMulShape {
   bool transpose_a = false;
   bool transpose_b = false;
@@ -18,7 +18,7 @@ struct MatMulShape {
   DType in = DType::kF32;
   DType out = DType::kF32;
   std::int64_t m = 0, n = 0, k = 0;
-  std::int64_t lda = 0;  // k, or m when transposed, unless a is a slice
+  std::int64_t lda = 0;  // k, or m if transposed, unless a is a slice
   int threads = 1;
   bool operator==(const MatMulShape&) const = default;
 };
@@ -40,11 +40,11 @@ struct MatMul {
   MatMulShape shape;
   const std::byte* a = nullptr;
   const std::byte* b = nullptr;
-  const std::byte* bias = nullptr;  // [n] of the factors' dtype, or none
+  const std::byte* bias = nullptr;  // [n] in the operands' dtype, or null
   std::byte* c = nullptr;
 };
 
-// One way to multiply. Products come one at a time.
+// An implementation of matrix products. Not thread-safe.
 class MatMulLibrary {
  public:
   MatMulLibrary() = default;
@@ -52,9 +52,9 @@ class MatMulLibrary {
   MatMulLibrary& operator=(const MatMulLibrary&) = delete;
   virtual ~MatMulLibrary() = default;
 
-  // Whether it has a real kernel for such a product here.
+  // Whether it has an optimized kernel for this product on this machine.
   virtual bool takes(const MatMulShape& shape) const = 0;
-  // What its bits and its speed depend on: version and instruction set.
+  // Version and instruction set, which determine bits and speed.
   virtual std::string name() const = 0;
   virtual void run(const MatMul& product) = 0;
 };

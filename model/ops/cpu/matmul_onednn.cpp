@@ -19,14 +19,14 @@ namespace {
 
 using dnnl::memory;
 
-// Shapes of a training step are few; those of a mixture of experts never end.
+// A training step has few shapes, but a mixture of experts has new ones in every batch.
 constexpr std::size_t kMostKernels = 1024;
 
 memory::data_type type_of(DType dtype) {
   return dtype == DType::kBf16 ? memory::data_type::bf16 : memory::data_type::f32;
 }
 
-// A [rows, columns] matrix stored by rows, or by columns when transposed.
+// A [rows, columns] matrix in row-major order, or column-major if transposed.
 memory::desc matrix(std::int64_t rows, std::int64_t columns, DType dtype, bool transposed,
                     std::int64_t ld) {
   const memory::dims strides = transposed ? memory::dims{1, ld} : memory::dims{ld, 1};
@@ -68,7 +68,7 @@ struct OneDnn::Kernels {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
   std::unordered_map<MatMulShape, OneDnnKernel, MatMulHash> compiled;
-  Memory scratchpad;  // shared by all kernels; the largest wins
+  Memory scratchpad;  // shared by all kernels; size of the largest
 
   const OneDnnKernel& of(const MatMulShape& shape) {
     const auto found = compiled.find(shape);
@@ -105,7 +105,7 @@ void OneDnn::run(const MatMul& product) {
   try {
     if (!kernels_) kernels_ = std::make_unique<Kernels>();
     const OneDnnKernel& kernel = kernels_->of(product.shape);
-    // oneDNN's handles are not const, even for what it only reads.
+    // oneDNN's handles are not const, even for inputs.
     const auto at = [this](const memory::desc& desc, const std::byte* data) {
       return memory(desc, kernels_->engine, const_cast<std::byte*>(data));
     };

@@ -6,15 +6,15 @@
 
 namespace trireme::ops::cpu {
 
-// Matrix products by oneDNN, whose kernels are compiled at run time for one
-// shape and kept. float32, and bfloat16 where the processor has it.
+// Matrix products by oneDNN, whose kernels are JIT-compiled per shape and cached. float32, and
+// bfloat16 if the processor supports it.
 class OneDnn final : public MatMulLibrary {
  public:
   OneDnn();
   ~OneDnn() override;
 
-  // Whether factors of this dtype have a real kernel here. Without AVX512_BF16 oneDNN's
-  // bfloat16 product is several times slower than float32; without AVX-512, hundreds.
+  // Whether operands of this dtype have an optimized kernel here. Without AVX512_BF16 oneDNN's
+  // bfloat16 product is several times slower than float32; without AVX-512, hundreds of times.
   static bool supports(DType factors);
   bool takes(const MatMulShape& shape) const override { return supports(shape.in); }
   // e.g. "oneDNN 2.6.3 e7"

@@ -23,7 +23,7 @@ CBLAS_TRANSPOSE transposed(bool yes) {
   return yes ? CblasTrans : CblasNoTrans;
 }
 
-// A product inside larger row-major matrices.
+// A product within larger row-major matrices.
 template <class T>
 struct Block {
   bool transpose_a, transpose_b;
@@ -55,7 +55,7 @@ void run_native(const MatMul& product) {
   const MatMulShape& s = product.shape;
   T* c = reinterpret_cast<T*>(product.c);
   const T* bias = reinterpret_cast<const T*>(product.bias);
-  if (bias) {  // the product then adds itself to it: no second pass over c
+  if (bias) {  // the product then accumulates into c, without a second pass
     parallel_for(s.m, kRowGrain, [&](std::int64_t first, std::int64_t last) {
       for (std::int64_t i = first; i < last; ++i) std::copy_n(bias, s.n, c + i * s.n);
     });
@@ -67,7 +67,7 @@ void run_native(const MatMul& product) {
                     static_cast<T>(add ? 1 : 0), c, s.n});
 }
 
-// A [rows, width] piece of a matrix of 16-bit elements as dense float32.
+// A [rows, width] block of a 16-bit matrix as dense float32.
 template <class T>
 void widen(float* to, const T* from, std::int64_t rows, std::int64_t width, std::int64_t ld) {
   simd::with_isa([&]<simd::Isa isa>() {
@@ -78,7 +78,7 @@ void widen(float* to, const T* from, std::int64_t rows, std::int64_t width, std:
   });
 }
 
-// Rounds a finished block into c, with what is still to be added to it. `width` is at most kBlockN.
+// Rounds a finished block into c, adding what remains. `width` is at most kBlockN.
 template <class T>
 void narrow(T* to, float* from, std::int64_t rows, std::int64_t width, std::int64_t ld,
             const T* bias, bool add) {

@@ -11,23 +11,23 @@
 namespace trireme::ops::cpu {
 namespace {
 
-// To be raised whenever the kernels' bits or speed change: timings are then made anew.
+// Increment when the bits or speed of the kernels change: timings are then repeated.
 constexpr int kVersion = 1;
-// c is cut between threads at whole numbers of these, so that few tiles are partial.
+// c is divided between threads at multiples of these, so that few tiles are partial.
 constexpr std::int64_t kRows = 4, kColumns = 32;
-// What packing an element of a or b costs in multiplications.
+// Cost of packing an element of a or b, in multiplications.
 constexpr std::int64_t kPacking = 8;
 
 std::int64_t cuts(std::int64_t extent, std::int64_t unit) {
   return (extent + unit - 1) / unit;
 }
 
-// Threads along the rows and along the columns of c.
+// Number of threads along the rows and along the columns of c.
 struct Grid {
   std::int64_t rows = 1, columns = 1;
 };
 
-// The grid whose largest rectangle takes least time.
+// The grid whose largest rectangle takes the least time.
 Grid grid_of(const MatMulShape& s) {
   Grid best;
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
@@ -42,7 +42,7 @@ Grid grid_of(const MatMulShape& s) {
   return best;
 }
 
-// The share of `extent` that number `i` of `count` gets.
+// Range number `i` of `count` of `extent`.
 struct Range {
   std::int64_t first = 0, last = 0;
 };

@@ -6,9 +6,9 @@
 
 namespace trireme::ops::cpu {
 
-// float32 products by our own kernels, in the selected instruction set. Each thread
-// computes a rectangle of c from panels it packs itself, so that none waits for
-// another; the bits do not depend on how many there are.
+// float32 products by our own kernels, in the selected instruction set. Each thread computes a
+// rectangle of c from panels it packs itself, without synchronization; the bits do not depend on
+// the number of threads.
 class OwnMatMul final : public MatMulLibrary {
  public:
   bool takes(const MatMulShape& shape) const override;
@@ -17,7 +17,7 @@ class OwnMatMul final : public MatMulLibrary {
   void run(const MatMul& product) override;
 
  private:
-  Memory workspace_;  // of all threads; grows with their number
+  Memory workspace_;  // of all threads
 };
 
 }  // namespace trireme::ops::cpu

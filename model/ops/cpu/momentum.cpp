@@ -13,8 +13,7 @@ using simd::Isa;
 using simd::Sum;
 using trireme::cpu::parallel_for;
 
-// Calls body.operator()<isa, T>(range) for the parts of the flat tensors, unless the step is
-// skipped.
+// Calls body.operator()<isa, T>(range) for ranges of the flat tensors, unless the step is skipped.
 template <class Body>
 void over_parts(const MomentumState& state, const Body& body) {
   with_kernels(state.value.dtype, [&]<Isa isa, class T>() {

@@ -29,7 +29,7 @@ NormRows<T> rows_from(const NormRows<T>& all, std::int64_t first, std::int64_t l
   return some;
 }
 
-// Calls body with thread by thread the rows it should do.
+// Calls body for each thread's rows.
 template <class T, class Body>
 void over_rows(const NormRows<T>& all, const Body& body) {
   trireme::cpu::parallel_for(
@@ -37,7 +37,7 @@ void over_rows(const NormRows<T>& all, const Body& body) {
       [&](std::int64_t first, std::int64_t last) { body(rows_from(all, first, last)); });
 }
 
-// Calls body with chunk by chunk the rows it should do, then adds up the chunks.
+// Calls body for each chunk of rows, then adds the chunks.
 template <class T, class Body>
 void over_chunks(const NormBackwardRows<T>& all, const Body& body) {
   trireme::cpu::parallel_for(row_chunks(all.rows),

@@ -36,7 +36,7 @@ void clip_scale(Stream&, Tensor norm, Tensor scale, Tensor partials, const Clip&
   with_float(norm.dtype, [&](auto zero) {
     using A = decltype(zero);
     if constexpr (kIsAccumulator<A>) {
-      const A rounded = static_cast<A>(length);  // what the host reads and judges as well
+      const A rounded = static_cast<A>(length);  // the value that the host reads
       *norm.as<A>() = rounded;
       *scale.as<A>() = std::isfinite(rounded) && rounded <= how.limit
                            ? static_cast<A>(factor / how.loss_scale)

@@ -16,7 +16,7 @@ using trireme::cpu::parallel_for;
 
 constexpr std::int64_t kPlacedGrain = 32768;
 
-// Calls body(i, at, n) for the neighbours of both: part elements [i, i + n) at `at` of the whole.
+// Calls body(i, at, n) for contiguous ranges: part elements [i, i + n) are at `at` of the whole.
 template <class Body>
 void each_run(std::int64_t count, const Placed& where, const Body& body) {
   parallel_for(count, kPlacedGrain, [&](std::int64_t from, std::int64_t to) {

@@ -15,7 +15,7 @@ using trireme::cuda::parts;
 constexpr double kTwice = 1.5957691216057307117598;  // 2 sqrt(2 / pi)
 constexpr double kCubic = 0.044715;
 
-// 1 / (1 + e^-x) and its derivative, without overflow on either side.
+// 1 / (1 + e^-x) and its derivative, without overflow.
 template <class A>
 struct Sigmoid {
   A value, slope;
@@ -54,7 +54,7 @@ __global__ void gelu_backward_kernel(T* dx, const T* dy, const T* x, std::int64_
 #pragma unroll
     for (int k = 0; k < n; ++k) {
       const Sigmoid<A> s = sigmoid(twice_u(v[k]));
-      // x d(2u)/dx, times the sigmoid's slope
+      // x d(2u)/dx, the factor of the sigmoid's derivative.
       const A steep = v[k] * fma(v[k] * v[k], A(3 * kTwice * kCubic), A(kTwice));
       d[k] *= fma(steep, s.slope, s.value);
     }
@@ -62,8 +62,7 @@ __global__ void gelu_backward_kernel(T* dx, const T* dy, const T* x, std::int64_
   });
 }
 
-// Column `first` of this thread's pack in the row that its block is in; the grid has a row of
-// blocks for every row.
+// Column `first` of this thread's pack in its block's row; the grid has a row of blocks per row.
 template <int kCount>
 __device__ std::int64_t column_of_pack() {
   return (static_cast<std::int64_t>(blockIdx.y) * blockDim.x + threadIdx.x) * kCount;
@@ -102,7 +101,7 @@ __global__ void swiglu_backward_kernel(T* dx, const T* dy, const T* x, std::int6
   store(dx + at_up, up);
 }
 
-// Calls body(Count<n>, grid, block) for a row of blocks to each of `rows`.
+// Calls body(Count<n>, grid, block) with a row of blocks for each of `rows`.
 template <class T, class Body, class... Tensors>
 void over_rows(std::int64_t rows, std::int64_t width, const Body& body, const Tensors&... tensors) {
   with_packs<T>(

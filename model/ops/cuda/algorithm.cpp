@@ -8,7 +8,7 @@ namespace trireme::ops::cuda {
 namespace {
 
 constexpr std::string_view kPrefix = "cublaslt:";
-constexpr std::size_t kDigits = 16;  // of a word
+constexpr std::size_t kDigits = 16;  // per word
 
 }  // namespace
 

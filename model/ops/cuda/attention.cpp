@@ -25,7 +25,7 @@ std::int64_t rows_of(const AttentionShape& shape) {
   return shape.batch * shape.seq * shape.heads.heads;
 }
 
-// cuDNN's own workspace, in accumulators.
+// cuDNN's workspace, in accumulators.
 std::int64_t own_floats(const FusedPlan& plan) {
   return static_cast<std::int64_t>(Arena::rounded(plan.workspace_bytes) / sizeof(float));
 }
@@ -40,7 +40,7 @@ Tensor as_matrices(Tensor lse, const AttentionShape& shape) {
   return lse.reshaped({shape.batch, shape.seq, shape.heads.heads});
 }
 
-// Where cuDNN finds a row's log-sum-exp: heads before rows, behind its workspace.
+// lse in cuDNN's layout, heads before rows, after its workspace.
 Tensor lse_by_head(Tensor workspace, const FusedPlan& plan, const AttentionShape& shape) {
   return workspace.slice(own_floats(plan), rows_of(shape))
       .reshaped({shape.batch, shape.heads.heads, shape.seq});

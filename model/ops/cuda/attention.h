@@ -5,11 +5,11 @@
 
 namespace trireme::ops::cuda {
 
-// By cuDNN's fused kernels where the build has its frontend and they can (attention_choice.h and
-// attention_cudnn.h say when), else by our own (attention_own.h). A pass is decided when its
-// workspace is planned; tensors that lie off 16 bytes go to our own all the same.
+// By cuDNN's fused kernels if the build has cuDNN's frontend and they support the shape (see
+// attention_choice.h and attention_cudnn.h), otherwise by our own (attention_own.h). The choice is
+// made when the workspace is planned; tensors that are not aligned to 16 bytes always use our own.
 
-// Shape of the accumulators that attention and its backward need.
+// Shape of the workspace of attention and its backward, in accumulators.
 Shape attention_workspace(Device, const AttentionShape&, DType dtype);
 Shape attention_backward_workspace(Device, const AttentionShape&, DType dtype);
 
@@ -19,7 +19,7 @@ void attention_backward(Stream&, Tensor workspace, const AttentionBackward&, con
 void attention_cached(Stream&, Tensor out, Tensor qkv, Tensor keys, Tensor values,
                       std::int64_t first, const Heads&, double scale);
 
-// "cuDNN 9.19.0", "our own kernels: " and why, or one for the forward and one for the backward.
+// "cuDNN 9.19.0", "our own kernels: " and the reason, or one entry each for forward and backward.
 std::string attention_kernels(Device, const AttentionShape&, DType dtype);
 
 }  // namespace trireme::ops::cuda

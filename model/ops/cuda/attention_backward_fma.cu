@@ -6,7 +6,7 @@
 #include "model/ops/cuda/attention_fma.cuh"
 #include "model/ops/cuda/attention_kernels.h"
 
-// The two walks of attention_backward_mma.cu by plain multiply-adds.
+// The two passes of attention_backward_mma.cu by multiply-adds.
 namespace trireme::ops::cuda {
 namespace {
 

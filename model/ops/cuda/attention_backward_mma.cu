@@ -5,10 +5,10 @@
 #include "model/ops/cuda/attention_kernels.h"
 #include "model/ops/cuda/attention_mma.cuh"
 
-// Both walks over the tiles are one kernel. A block owns 64 rows, of queries or of keys,
-// and meets tiles of the other kind: scores s = own . other and d = own' . other', where the
-// second tiles are dout for queries and values for keys. Then with p the probabilities and
-// ds = p (d - delta), the first sum adds ds . other and, for keys, the second p . other'.
+// Both passes over the tiles are one kernel. A block owns 64 rows, of queries or of keys, and loops
+// over tiles of the other kind: scores s = own . other and d = own' . other', where the second
+// tiles are dout for queries and values for keys. With p the probabilities and ds = p (d - delta),
+// the first sum adds ds . other and, for keys, the second p . other'.
 namespace trireme::ops::cuda {
 namespace {
 
@@ -16,8 +16,8 @@ using trireme::cuda::extent;
 using trireme::cuda::launch;
 using trireme::cuda::parts;
 
-// What a kernel holds of the other kind at a time, and how it is shared out: for wide
-// heads the sums of one row group go to two warps, half the columns each.
+// Tile size of the other kind, and its distribution over warps: for wide heads the sums of a row
+// group are on two warps, half the columns each.
 template <class T, int W, bool kOfKeys>
 struct Plan {
   static constexpr int kRows = W == 64 ? 64 : 32;
@@ -30,7 +30,7 @@ struct Plan {
       kTiles + (kOfKeys ? std::size_t{kStages} * kRows * 3 * sizeof(float) : 0);
 };
 
-// A query's log-sum-exp in powers of two, its delta and the first key it sees.
+// A query's log-sum-exp in powers of two, its delta and the first visible key.
 struct Query {
   float lse = 0, delta = 0;
   int start = INT_MAX;
@@ -57,7 +57,7 @@ __global__ __launch_bounds__(Plan<T, W, kOfKeys>::kThreads) void attention_backw
   Query* const readers = reinterpret_cast<Query*>(others + P::kStages * 2 * kTile);
   const int batch = static_cast<int>(blockIdx.z), y = static_cast<int>(blockIdx.y);
   const int group = in.group(), kv_head = kOfKeys ? y : y / group;
-  // The blocks with most to do first: early keys and late queries.
+  // The blocks with most work first: early keys and late queries.
   const int tile = static_cast<int>(kOfKeys ? blockIdx.x : gridDim.x - 1 - blockIdx.x);
   const int first_own = tile * kOwnRows, end_own = min(first_own + kOwnRows, in.seq);
   const std::int32_t* const starts = in.starts(batch);
@@ -128,7 +128,7 @@ __global__ __launch_bounds__(Plan<T, W, kOfKeys>::kThreads) void attention_backw
       load_left<W>(a, own_second, own, i);
       multiply_rows<kRows, W>(ds, a, other_second, i);
     }
-    // Whether some query here may not see some key: starts never decrease.
+    // Whether some query here may not see some key; starts never decrease.
     const bool masked =
         kOfKeys ? first_other < first_row + kWarpRows - 1 || reader[kRows - 1].start > first_row
                 : first_other + kRows - 1 > first_row || first_other < last_start;
@@ -150,7 +150,7 @@ __global__ __launch_bounds__(Plan<T, W, kOfKeys>::kThreads) void attention_backw
     if (P::kStages == 1 && item + 1 < items) load_item(item + 1);
   }
 
-  // The own tiles are read no more and take the gradients.
+  // The own tiles are no longer read and are overwritten by the gradients.
   const float factor = static_cast<float>(in.scale);
   put_rows<W, kColumns>(own_first, own, column, first_sum, factor, factor);
   if constexpr (kOfKeys) put_rows<W, kColumns>(own_second, own, column, second_sum, 1, 1);

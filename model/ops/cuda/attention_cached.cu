@@ -38,7 +38,7 @@ __global__ __launch_bounds__(kThreads) void append_to_cache(const Cache<T> cache
   cache.values[cache.first * width + i] = key[width];
 }
 
-// A thread's share of a row, which several neighbours have together.
+// A thread's part of a row, which is distributed over several adjacent threads.
 template <class T, int W>
 struct Share {
   static constexpr int kKeyThreads = W * sizeof(T) <= 1024 ? 8 : 16;
@@ -56,7 +56,7 @@ struct Share {
   }
 };
 
-// The softmax over some keys of one query, with this thread's share of the mixed values.
+// The softmax over some keys of one query, with this thread's part of the weighted values.
 template <class T, int W>
 struct Mixed {
   using A = Accumulator<T>;
@@ -64,7 +64,7 @@ struct Mixed {
   A top = static_cast<A>(-INFINITY), sum = 0;
   A values[kValues] = {};
 
-  // Over both sets of keys; `other` gives the other's i-th value.
+  // Merges two sets of keys; `other` returns the other's i-th value.
   template <class Other>
   __device__ __forceinline__ void join(A other_top, A other_sum, const Other& other) {
     const A now = max(top, other_top);
@@ -77,8 +77,8 @@ struct Mixed {
   }
 };
 
-// One query of one head. A few threads together take every 32nd or 16th key, with a softmax
-// of their own; these are then joined in one order.
+// One query of one head. Groups of a few threads process every 32nd or 16th key with separate
+// softmaxes, which are then merged in a fixed order.
 template <class T, int W>
 __global__ __launch_bounds__(kThreads) void cached_query(const Cache<T> cache) {
   using A = Accumulator<T>;

@@ -13,7 +13,7 @@ constexpr std::int64_t kWidthUnit = 8;  // elements: 16 bytes
 constexpr std::size_t kMostOfDevice = 8;
 constexpr std::size_t kSupposedDeviceBytes = std::size_t{80} << 30;
 
-// The log-sum-exps of a row's heads.
+// Number of log-sum-exps.
 std::int64_t rows_of(const AttentionShape& shape) {
   return shape.batch * shape.seq * shape.heads.heads;
 }
@@ -28,11 +28,11 @@ AttentionWish attention_wish(const char* value) {
 }
 
 std::string why_own_attention(AttentionWish wish, const AttentionShape& shape, DType dtype) {
-  if (wish == AttentionWish::kOwn) return "TRIREME_ATTENTION asks for them";
-  if (size_of(dtype) != 2) return fmt::format("cuDNN's take no {}", name_of(dtype));
+  if (wish == AttentionWish::kOwn) return "TRIREME_ATTENTION is \"own\"";
+  if (size_of(dtype) != 2) return fmt::format("cuDNN does not support {}", name_of(dtype));
   if (shape.documents) return "documents are masked";
   if (shape.heads.width % kWidthUnit != 0) {
-    return fmt::format("heads of {} elements are no multiple of {}", shape.heads.width, kWidthUnit);
+    return fmt::format("the head width {} is not a multiple of {}", shape.heads.width, kWidthUnit);
   }
   if (shape.seq == 1) return "sequences of 1 token";
   return "";
@@ -40,7 +40,7 @@ std::string why_own_attention(AttentionWish wish, const AttentionShape& shape, D
 
 std::string why_too_large(std::size_t workspace_bytes, std::size_t device_bytes) {
   if (workspace_bytes <= device_bytes / kMostOfDevice) return "";
-  return fmt::format("cuDNN's need {} bytes of workspace, more than 1/{} of the device's memory",
+  return fmt::format("cuDNN needs {} bytes of workspace, more than 1/{} of the device's memory",
                      workspace_bytes, kMostOfDevice);
 }
 
@@ -49,7 +49,7 @@ std::int64_t supposed_workspace(const AttentionShape& shape, DType dtype) {
 }
 
 std::int64_t supposed_backward_workspace(const AttentionShape& shape, DType dtype) {
-  // The [seq, seq] matrix of every head that the same bits in every run cost.
+  // The [seq, seq] matrix per head that a deterministic backward needs.
   const std::int64_t matrices =
       rows_of(shape) * shape.seq * static_cast<std::int64_t>(size_of(dtype));
   const bool is_own =

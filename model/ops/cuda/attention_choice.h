@@ -5,25 +5,24 @@
 
 #include "model/ops/attention.h"
 
-// Which kernels compute attention on a GPU, as far as that can be told without one.
+// Choice of the attention kernels on a GPU, as far as it does not depend on the device.
 namespace trireme::ops::cuda {
 
 enum class AttentionWish : std::uint8_t { kFastest, kOwn };
 
-// Of the environment's TRIREME_ATTENTION: "auto", none or empty for the fastest kernels, "own" for
-// ours. Throws ConfigError for anything else.
+// Parses the environment variable TRIREME_ATTENTION: "auto", empty or unset for the fastest
+// kernels, "own" for ours. Throws ConfigError for other values.
 AttentionWish attention_wish(const char* value);
 
-// Why our own kernels compute this, whatever cuDNN can; empty: cuDNN is asked.
+// Reason for using our own kernels without asking cuDNN; empty: ask cuDNN.
 std::string why_own_attention(AttentionWish, const AttentionShape&, DType);
 
-// Why a plan of cuDNN's that needs so much workspace is not taken on a device with so much
-// memory; empty: it is. A backward with the same bits in every run may keep a whole
-// [seq, seq] matrix of every head.
+// Reason for rejecting a cuDNN plan with this workspace on a device with this memory; empty:
+// accept. A deterministic backward may need a whole [seq, seq] matrix per head.
 std::string why_too_large(std::size_t workspace_bytes, std::size_t device_bytes);
 
-// Accumulators of workspace where there is no GPU to ask (imagined_gpu): those of cuDNN's
-// kernels where it would be asked, as on an H100, else those of our own.
+// Workspace in accumulators on a GPU that does not exist (imagined_gpu): that of cuDNN's kernels on
+// an H100 where they would be used, otherwise that of our own.
 std::int64_t supposed_workspace(const AttentionShape&, DType);
 std::int64_t supposed_backward_workspace(const AttentionShape&, DType);
 

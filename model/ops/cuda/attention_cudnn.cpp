@@ -77,7 +77,7 @@ class Engine {
  private:
   struct Decided {
     FusedPlan plan;
-    std::unique_ptr<fe::graph::Graph> graph;  // none without a plan
+    std::unique_ptr<fe::graph::Graph> graph;  // null without a plan
   };
 
   const Decided& decided(AttentionPass pass, const AttentionShape& shape, DType dtype) {
@@ -92,7 +92,7 @@ class Engine {
     auto graph = std::make_unique<fe::graph::Graph>();
     add_attention(*graph, pass, shape, dtype);
     if (auto built = graph->build(library_.get(), {fe::HeurMode_t::A}); built.is_bad())
-      return {{.refusal = say("cuDNN has none for this: ", built.get_message())}, nullptr};
+      return {{.refusal = say("cuDNN does not support this: ", built.get_message())}, nullptr};
     std::int64_t bytes = 0;
     if (auto asked = graph->get_workspace_size(bytes); asked.is_bad())
       throw EnvironmentError(say("cuDNN's workspace: ", asked.get_message()));
@@ -129,7 +129,7 @@ class Engine {
   std::map<Key, Decided> decided_;
 };
 
-// The process's engine of a device.
+// The process's engine for a device.
 Engine& engine_of(Device device) {
   static std::mutex mutex;
   static std::map<int, Engine> engines;

@@ -58,7 +58,7 @@ __global__ __launch_bounds__(FmaTile<T, W>::kThreads,
       now = max(now, scores[i]);
     }
     now = largest_of_row<T, F::kRowThreads>(now);
-    // Nothing seen yet: any finite number does, as all the terms are zero.
+    // No visible key yet: any finite number works, as all terms are zero.
     const T base = now == none ? T(0) : now, shrink = std::exp(top - base);
     top = now;
     sum *= shrink;

@@ -5,12 +5,13 @@
 #include "model/ops/cuda/values.cuh"
 #include "model/ops/cuda/vectors.cuh"
 
-// Tiles of float32 and float64 heads in shared memory, and their products by plain
-// multiply-adds. Some neighbouring threads own one row of the block's own tile; they share
-// out the other tile's rows, whose scores they make, and the sums' columns, 16 bytes at a time.
+// Tiles of float32 and float64 heads in shared memory, and their products by multiply-adds. A few
+// adjacent threads own one row of the block's own tile; they divide the other tile's rows, for
+// which they compute scores, and the columns of the sums, 16 bytes at a time.
 namespace trireme::ops::cuda {
 
-// Sized so that two own and two other tiles fit in 99 KiB, a block's most on any device.
+// Sized so that two own and two other tiles fit in 99 KiB, the largest shared memory of a block on
+// all devices.
 template <class T, int W>
 struct FmaTile {
   static constexpr int kLength = Vector<T>::kLength;
@@ -20,12 +21,12 @@ struct FmaTile {
   static constexpr int kOwn = kRowBytes <= 1024 ? 32 : 8;
   static constexpr int kOther = kRowBytes <= 512 ? 32 : kRowThreads;
   static constexpr int kThreads = kOwn * kRowThreads;
-  static constexpr int kScores = kOther / kRowThreads;          // of a thread
-  static constexpr int kVectors = W / (kLength * kRowThreads);  // of a thread's sums
+  static constexpr int kScores = kOther / kRowThreads;          // per thread
+  static constexpr int kVectors = W / (kLength * kRowThreads);  // of the sums, per thread
   static constexpr int kOwnSize = kOwn * kPitch, kOtherSize = kOther * kPitch;
 };
 
-// The rows from `first` on, zero beyond the head's rows and width.
+// Loads the rows from `first` on, zero-padded beyond the head's rows and width.
 template <class T, int W, int kRows>
 __device__ void load_fma_tile(T* tile, const HeadRows<const T>& from, int first) {
   using F = FmaTile<T, W>;
@@ -59,8 +60,8 @@ __device__ __forceinline__ void multiply_fma(T (&scores)[FmaTile<T, W>::kScores]
   }
 }
 
-// sums += weights [kOther] of the own row times the other tile's rows. The weights lie in
-// shared memory, written by the row's threads, which are of one warp.
+// sums += weights [kOther] of the own row times the rows of the other tile. The weights are in
+// shared memory, written by the row's threads, which are in one warp.
 template <class T, int W>
 __device__ __forceinline__ void mix_fma(Vector<T> (&sums)[FmaTile<T, W>::kVectors],
                                         const T (&weights)[FmaTile<T, W>::kScores], T* shared,
@@ -68,7 +69,7 @@ __device__ __forceinline__ void mix_fma(Vector<T> (&sums)[FmaTile<T, W>::kVector
   using F = FmaTile<T, W>;
   const int lane = static_cast<int>(threadIdx.x) % F::kRowThreads;
   T* const row = shared + static_cast<int>(threadIdx.x) / F::kRowThreads * F::kOther;
-  __syncwarp();  // the last weights are read
+  __syncwarp();  // previous weights were read
 #pragma unroll
   for (int i = 0; i < F::kScores; ++i) row[lane + F::kRowThreads * i] = weights[i];
   __syncwarp();
@@ -85,7 +86,7 @@ __device__ __forceinline__ void mix_fma(Vector<T> (&sums)[FmaTile<T, W>::kVector
   }
 }
 
-// The own row's sums, times `factor`, as row `row` of the head.
+// Stores the own row's sums, times `factor`, as row `row` of the head.
 template <class T, int W>
 __device__ __forceinline__ void store_fma(const HeadRows<T>& to,
                                           const Vector<T> (&sums)[FmaTile<T, W>::kVectors], int row,

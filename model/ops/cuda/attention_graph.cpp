@@ -31,7 +31,7 @@ Tensor_attributes& lay_out(Tensor_attributes& tensor, AttentionTensor uid,
                            const AttentionShape& shape) {
   return lay_heads(tensor, uid, shape, shape.heads.heads, shape.heads.query());
 }
-// Before 9.26, cuDNN's backward reads only this order.
+// cuDNN's backward before 9.26 supports only this order.
 Tensor_attributes& lay_lse(Tensor_attributes& tensor, const AttentionShape& shape) {
   const std::int64_t heads = shape.heads.heads;
   return tensor.set_uid(kLse)

@@ -1,5 +1,5 @@
 #pragma once
-// The frontend's JSON is for saved plans.
+// The frontend needs JSON only for saved plans.
 #define CUDNN_FRONTEND_SKIP_JSON_LIB
 #include <cudnn_frontend.h>
 
@@ -7,10 +7,10 @@
 
 #include "model/ops/cuda/attention_cudnn.h"
 
-// Attention in the words of cuDNN's frontend. Seen only by sources that have it.
+// Attention as a graph of cuDNN's frontend. Included only by sources that have it.
 namespace trireme::ops::cuda {
 
-// What a graph's tensors are called when it runs.
+// Identifiers of a graph's tensors at execution.
 enum AttentionTensor : std::int64_t {
   kQueries = 1,
   kKeys,
@@ -23,8 +23,8 @@ enum AttentionTensor : std::int64_t {
   kDvalues,
 };
 
-// Adds one pass over tensors of `dtype`, bfloat16 or float16, that lie as AttentionShape says, lse
-// [batch, heads, seq], to an empty graph. What the graph is told of a device it must know before.
+// Adds one pass over tensors of `dtype`, bfloat16 or float16, laid out as in AttentionShape, with
+// lse [batch, heads, seq], to an empty graph. Device properties must be set on the graph before.
 void add_attention(cudnn_frontend::graph::Graph&, AttentionPass, const AttentionShape&,
                    DType dtype);
 

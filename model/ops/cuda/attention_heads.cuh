@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-// What all attention kernels share: where heads lie, and which tiles meet.
+// Common parts of all attention kernels: layout of heads, and overlapping tiles.
 namespace trireme::ops::cuda {
 
 // Rows of one head of one sequence, in global memory.
@@ -12,21 +12,21 @@ struct HeadRows {
   T* first = nullptr;
   std::int64_t stride = 0;  // elements
   int rows = 0, width = 0;
-  bool vectors = false;  // every row begins at, and is a multiple of, 16 bytes
+  bool vectors = false;  // every row is aligned to, and a multiple of, 16 bytes
 };
 
-// All heads of a batch: a kernel's parameter. Query heads lie before key heads before
-// value heads in a token's row; out and dout hold query heads only.
+// All heads of a batch, as a kernel parameter. In a token's row query heads precede key heads
+// precede value heads; out and dout have query heads only.
 template <class T>
 struct AttentionHeads {
   const T* qkv = nullptr;
   const std::int32_t* document_start = nullptr;
   int seq = 0, heads = 0, kv_heads = 0, width = 0;
   double scale = 1;
-  bool vectors = false;  // of qkv, out, dout and dqkv alike
+  bool vectors = false;  // for qkv, out, dout and dqkv
 
   __device__ int group() const { return heads / kv_heads; }
-  // A head's rows of a tensor laid out like qkv, counting all three kinds on.
+  // Rows of a head of a tensor laid out like qkv, numbered over query, key and value heads.
   template <class U>
   __device__ HeadRows<U> of_all(U* tensor, int batch, int head) const {
     const std::int64_t stride = std::int64_t{heads + 2 * kv_heads} * width;
@@ -44,8 +44,7 @@ struct AttentionHeads {
   }
 };
 
-// One past the last query that sees a key of [first_key, end_key): a document's starts
-// never decrease.
+// One past the last query that sees a key of [first_key, end_key); document starts never decrease.
 __device__ inline int end_of_readers(const std::int32_t* starts, int seq, int first_key,
                                      int end_key) {
   int low = first_key, high = seq;

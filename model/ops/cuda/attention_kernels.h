@@ -5,8 +5,8 @@
 #include "model/ops/heads.h"
 #include "model/tensor/dtype.h"
 
-// Launches of attention's kernels. bfloat16 and float16 go through the tensor cores, float
-// and double through plain multiply-adds.
+// Launches of the attention kernels. bfloat16 and float16 use tensor cores, float and double
+// multiply-adds.
 namespace trireme::ops::cuda {
 
 // out and dout [tokens, heads width], lse and delta [tokens, heads], dqkv like qkv.
@@ -20,7 +20,7 @@ struct AttentionGradient {
   T* dqkv = nullptr;
   const T* dout = nullptr;
   const A* lse = nullptr;
-  const A* delta = nullptr;  // sums of dout * out over a head's row
+  const A* delta = nullptr;  // sums of dout * out over a row of a head
 };
 
 void launch_attention(Stream&, int batch, const AttentionHeads<Bf16>&,
@@ -46,7 +46,7 @@ inline void require_width(const Heads& heads) {
           heads.width);
 }
 
-// Calls body.operator()<W>() for the narrowest kernel that holds heads of `width`.
+// Calls body.operator()<W>() for the narrowest kernel that supports heads of `width`.
 template <class Body>
 void with_padded_width(int width, const Body& body) {
   if (width <= 64) {

@@ -15,19 +15,19 @@ using trireme::cuda::parts;
 constexpr int kThreads = 128;
 constexpr float kLn2 = 0.6931471805599453f;
 
-// Keys met at a time: what a thread's registers hold beside its share of the sums.
+// Keys per tile: as many as fit in a thread's registers with its part of the sums.
 template <int W>
 inline constexpr int kKeys = W <= 128 ? 64 : 32;
 
-// Of two rows, g and g + 8 of a warp's 16, the largest score so far in powers of two, this
-// thread's part of the sum of their powers, and which keys they see.
+// For rows g and g + 8 of a warp's 16: the running maximum score in powers of two, this thread's
+// part of the sum of powers, and the visible keys.
 struct Running {
   float top[2] = {-INFINITY, -INFINITY};
   float sum[2] = {0, 0};
   int query[2], start[2];
 };
 
-// Scores become 2^(scale score - running maximum); `shrink` is what earlier sums count for now.
+// Scores become 2^(scale score - running maximum); `shrink` rescales earlier sums.
 template <int kCount>
 __device__ __forceinline__ void soften(float (&scores)[kCount / 8][4], float (&shrink)[2],
                                        Running& rows, int first_key, bool masked, float scale) {
@@ -48,7 +48,7 @@ __device__ __forceinline__ void soften(float (&scores)[kCount / 8][4], float (&s
     largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
     largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
     const float now = fmaxf(rows.top[r], largest * scale);
-    // Nothing seen yet: any finite number does, as all the terms are zero.
+    // No visible key yet: any finite number works, as all terms are zero.
     const float base = now == -INFINITY ? 0.0f : now;
     float total = 0;
 #pragma unroll
@@ -66,12 +66,12 @@ __device__ __forceinline__ void soften(float (&scores)[kCount / 8][4], float (&s
   }
 }
 
-// One tile of queries of one head. Keys and values take turns in the background: while
-// scores are made the values arrive, and while values are mixed the next keys do.
+// One tile of queries of one head. Asynchronous loads of keys and values alternate: values load
+// while scores are computed, and the next keys load while values are accumulated.
 template <class T, int W>
 __global__ __launch_bounds__(kThreads) void attention_mma(const AttentionHeads<T> in,
                                                           const AttentionResult<T, float> to) {
-  constexpr bool kHolds = W <= 128;  // a warp's queries in registers
+  constexpr bool kHolds = W <= 128;  // a warp's queries fit in registers
   T* const q_tile = trireme::cuda::dynamic_shared<T>();
   T* const k_tile = q_tile + kOwnRows * W;
   T* const v_tile = k_tile + kKeys<W> * W;
@@ -143,7 +143,7 @@ __global__ __launch_bounds__(kThreads) void attention_mma(const AttentionHeads<T
           rows.top[r] * kLn2 + logf(rows.sum[r]);
     }
   }
-  // A warp alone reads and writes its rows of the queries' tile.
+  // Only this warp reads and writes its rows of the query tile.
   put_rows<W, W>(q_tile, own, 0, mixed, 1 / rows.sum[0], 1 / rows.sum[1]);
   __syncwarp();
   store_rows<W>(in.of_queries(to.out, batch, head), q_tile, own, first_query + own);

@@ -3,14 +3,14 @@
 #include "model/ops/cuda/mma.cuh"
 #include "model/tensor/dtype.h"
 
-// Tiles of heads of T, bfloat16 or float16, in shared memory, and their products on the tensor
-// cores. A tile's row has W elements, a multiple of 64, in chunks of 16 bytes that are permuted
-// inside each row so that eight rows of one column meet eight different banks.
-// A warp owns 16 rows of the block's own tile.
+// Tiles of heads of T, bfloat16 or float16, in shared memory, and their products on tensor cores. A
+// tile's row has W elements, a multiple of 64, in 16-byte chunks that are permuted (swizzled)
+// within each row so that eight rows of one column are in eight different banks. A warp owns 16
+// rows of the block's own tile.
 namespace trireme::ops::cuda {
 
-inline constexpr int kOwnRows = 64;   // of a block
-inline constexpr int kWarpRows = 16;  // of a warp
+inline constexpr int kOwnRows = 64;   // per block
+inline constexpr int kWarpRows = 16;  // per warp
 inline constexpr int kLoadUnroll = 2;
 inline constexpr float kLog2E = 1.4426950408889634f;
 
@@ -19,8 +19,8 @@ __device__ __forceinline__ int place(int row, int chunk) {
   return row * W + ((chunk ^ (row & 7)) << 3);
 }
 
-// The rows from `first` on, zero beyond the head's rows and width. Aligned rows arrive in
-// the background.
+// Loads the rows from `first` on, zero-padded beyond the head's rows and width; asynchronously if
+// rows are aligned.
 template <int kRows, int W, int kThreads, class T>
 __device__ __forceinline__ void load_tile(T* tile, const HeadRows<const T>& from, int first) {
   constexpr int kAtOnce = kThreads / (W / 8);  // rows
@@ -40,7 +40,7 @@ __device__ __forceinline__ void load_tile(T* tile, const HeadRows<const T>& from
   }
 }
 
-// A warp's rows of a tile go to the head's rows from `first` on.
+// Stores a warp's rows of a tile to the head's rows from `first` on.
 template <int W, class T>
 __device__ __forceinline__ void store_rows(const HeadRows<T>& to, const T* tile, int from_row,
                                            int first) {
@@ -57,14 +57,15 @@ __device__ __forceinline__ void store_rows(const HeadRows<T>& to, const T* tile,
   }
 }
 
-// The fragment of 16 rows and the k-th 16 columns.
+// Loads the fragment of 16 rows and the k-th 16 columns.
 template <int W, class T>
 __device__ __forceinline__ void load_left(std::uint32_t (&a)[4], const T* tile, int row, int k) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   load_matrices(a, tile + place<W>(row + lane % 16, 2 * k + lane / 16));
 }
 
-// c [16, kRows] += a [16, the k-th 16 columns] times those of `right` [kRows, W], transposed.
+// c [16, kRows] += a [16, the k-th 16 columns] times the same columns of `right` [kRows, W],
+// transposed.
 template <int kRows, int W, class T>
 __device__ __forceinline__ void multiply_rows(float (&c)[kRows / 8][4], const std::uint32_t (&a)[4],
                                               const T* right, int k) {
@@ -78,8 +79,8 @@ __device__ __forceinline__ void multiply_rows(float (&c)[kRows / 8][4], const st
   }
 }
 
-// c [16, kColumns] += weights [16, kRows], as multiply_rows leaves them, times the columns
-// of `right` [kRows, W] from `column` on.
+// c [16, kColumns] += weights [16, kRows], in the layout of multiply_rows, times the columns of
+// `right` [kRows, W] from `column` on.
 template <int kRows, int W, int kColumns, class T>
 __device__ __forceinline__ void mix_rows(float (&c)[kColumns / 8][4],
                                          const float (&weights)[kRows / 8][4], const T* right,
@@ -102,7 +103,7 @@ __device__ __forceinline__ void mix_rows(float (&c)[kColumns / 8][4],
   }
 }
 
-// The accumulators [16, kColumns], times a factor for rows 0-7 and one for 8-15, as rows
+// Stores the accumulators [16, kColumns], times one factor for rows 0-7 and one for 8-15, as rows
 // of a tile.
 template <int W, int kColumns, class T>
 __device__ __forceinline__ void put_rows(T* tile, int row, int column,

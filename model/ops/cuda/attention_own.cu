@@ -13,14 +13,14 @@ using trireme::cuda::launch;
 using trireme::cuda::parts;
 
 constexpr int kThreads = 256;
-constexpr int kRowThreads = 8;  // that make a dot product together
+constexpr int kRowThreads = 8;  // threads per dot product
 constexpr int kRows = kThreads / kRowThreads;
 
 template <class T>
 AttentionHeads<T> heads_of(Tensor qkv, Tensor document_start, const AttentionShape& shape,
                            bool vectors) {
   require_width(shape.heads);
-  // Maxima are taken before scores are scaled.
+  // Maxima are computed before scaling.
   require(shape.scale > 0, "attention on a GPU scales scores by more than 0, not ", shape.scale);
   return {.qkv = qkv.as<T>(),
           .document_start = document_start.as<std::int32_t>(),

@@ -1,13 +1,13 @@
 #pragma once
 #include <cublasLt.h>
 
-// What our uses of cuBLASLt have in common. Seen only by sources of this room.
+// Helpers for cuBLASLt. Internal to model/ops/cuda.
 namespace trireme::ops::cuda {
 
-// Throws EnvironmentError with the library's own words unless `status` is success.
+// Throws EnvironmentError with the library's error text unless `status` is success.
 void check(cublasStatus_t status, const char* call);
 
-// Destroys what cuBLASLt has made.
+// Deleter of cuBLASLt handles.
 struct BlasLtRelease {
   void operator()(cublasLtHandle_t handle) const { cublasLtDestroy(handle); }
   void operator()(cublasLtMatmulDesc_t product) const { cublasLtMatmulDescDestroy(product); }

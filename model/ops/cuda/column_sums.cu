@@ -12,9 +12,8 @@ using trireme::cuda::parts;
 
 constexpr int kThreads = 1024;
 
-// Lanes that lie side by side along a row, and rows that a block reads at once. A warp reads
-// 64 bytes of each of 8 rows, so that narrow strips of columns, of which there are many, keep
-// the whole device busy.
+// Lanes along a row, and rows that a block reads at once. A warp reads 64 bytes of each of 8 rows,
+// so that narrow strips of columns, of which there are many, occupy the whole device.
 template <int kCount>
 constexpr int kLanes = kCount > 1 ? 4 : 32;
 template <int kCount>
@@ -69,7 +68,7 @@ void column_sums(Stream& stream, Tensor out, Tensor x, Into into, std::int64_t f
              dim3(kLanes<n>, kGroups<n>), 0, stream, at<Sum<T>>(out), at<T>(x, first), x.rows(),
              x.width(), columns, into == Into::kAdd);
     };
-    // The last pack of a strip has to be whole too.
+    // The last pack of a strip must be whole too.
     constexpr int kCount = 16 / static_cast<int>(sizeof(T));
     const bool whole = first % kCount == 0 && columns % kCount == 0;
     with_packs<T>(whole ? x.width() : 1, run, x);

@@ -5,9 +5,9 @@
 
 namespace trireme::ops::cuda {
 
-// out [columns] = or += the sums down columns [first, first + columns) of x [rows,
-// width]; out has x's accumulator dtype. The order of the additions depends on the
-// number of rows alone, and on whether x is aligned for vectors.
+// out [columns] = or += the sums of columns [first, first + columns) of x [rows, width]; out has
+// x's accumulator dtype. The order of additions depends only on the number of rows and on whether x
+// is aligned for vector loads.
 void column_sums(Stream&, Tensor out, Tensor x, Into into, std::int64_t first = 0);
 
 }  // namespace trireme::ops::cuda

@@ -18,7 +18,7 @@ using trireme::cuda::parts;
 
 constexpr int kThreads = 512;  // at most
 
-// Rows of the columns [first, first + width) of a vocabulary; a block's is blockIdx.x.
+// Rows of columns [first, first + width) of a vocabulary; a block's row is blockIdx.x.
 template <class T>
 struct LogitRows {
   T* logits = nullptr;
@@ -27,15 +27,15 @@ struct LogitRows {
   std::int64_t rows = 0, width = 0, first = 0;
 
   __device__ T* row() const { return logits + blockIdx.x * width; }
-  // The target's column here, or -1.
+  // The target's column on this rank, or -1.
   __device__ std::int64_t column() const {
     const std::int64_t id = targets[blockIdx.x], at = id - first;
     return id >= 0 && at >= 0 && at < width ? at : -1;
   }
 };
 
-// Calls body(vector, column of its first element, its elements) for a row's vectors, each
-// always on the same thread.
+// Calls body(vector, column of its first element, its elements) for a row's vectors, each always on
+// the same thread.
 template <class T, class Body>
 __device__ void each_vector(const T* row, std::int64_t width, const Body& body) {
   constexpr int kLength = Vector<T>::kLength;
@@ -54,7 +54,7 @@ __global__ __launch_bounds__(kThreads) void mask_columns(const LogitRows<T> in, 
   for (std::int64_t i = columns + threadIdx.x; i < in.width; i += blockDim.x) in.row()[i] = nothing;
 }
 
-// A NaN is the largest.
+// NaN is the largest.
 struct Larger {
   template <class A>
   __device__ A operator()(A a, A b) const {
@@ -123,10 +123,10 @@ __global__ __launch_bounds__(kThreads) void gradients_of_rows(const Accumulator<
     Vector<T> gradient;
 #pragma unroll
     for (int e = 0; e < Vector<T>::kLength; ++e) {
-      // Not a product with zero where the row does not count: that would keep a NaN.
+      // Not a product with zero if the row does not count: that would preserve NaN.
       gradient.x[e] = rounded<T>(counts ? factor * std::exp(widened(x.x[e]) - top) : A(0));
       if (column + e == at) {
-        // Subtracted before rounding: a sure and right prediction leaves a small difference.
+        // Subtracted before rounding: a confident correct prediction leaves a small difference.
         const double right = static_cast<double>(widened(x.x[e])) - static_cast<double>(top);
         gradient.x[e] = rounded<T>(static_cast<A>(scale * (std::exp(right) / sum - 1)));
       }
@@ -145,7 +145,7 @@ LogitRows<T> rows_of(Tensor logits, Tensor top, Tensor targets, std::int64_t fir
           .first = first};
 }
 
-// One block for each row, of a vector at least to each thread.
+// One block per row, with at least one vector per thread.
 template <class T, class... Parameters>
 void launch_rows(Stream& stream, void (*kernel)(Parameters...), Tensor logits,
                  std::type_identity_t<Parameters>... arguments) {

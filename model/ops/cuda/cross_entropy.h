@@ -3,8 +3,8 @@
 
 namespace trireme::ops::cuda {
 
-// One block a row, which reads it once in each op: the probabilities are never written but
-// as the gradient, over the logits.
+// One block per row, which reads it once in each op: probabilities are written only as the
+// gradient, in place of the logits.
 void mask_padding(Stream&, Tensor logits, std::int64_t columns);
 void row_max(Stream&, Tensor top, Tensor logits);
 void row_exp_sum(Stream&, Tensor total, Tensor target, Tensor logits, Tensor top, Tensor targets,

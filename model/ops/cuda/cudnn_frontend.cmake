@@ -1,7 +1,7 @@
-# cuDNN's frontend is headers only. They are looked for where TRIREME_CUDNN_FRONTEND_INCLUDE says,
-# in the system, where scripts/setup puts them and among Python's packages (PyPI's
-# nvidia-cudnn-frontend), and fetched if TRIREME_FETCH_CUDNN_FRONTEND allows. Without them the
-# variable is false and attention is computed by our own kernels.
+# cuDNN's frontend is header-only. Searched in TRIREME_CUDNN_FRONTEND_INCLUDE, the system's include
+# path, the folder of scripts/setup and Python's packages (PyPI: nvidia-cudnn-frontend); fetched if
+# TRIREME_FETCH_CUDNN_FRONTEND is on. Without it the variable is false and attention uses our own
+# kernels.
 option(TRIREME_FETCH_CUDNN_FRONTEND "Download cuDNN's frontend from GitHub if it is not found" OFF)
 
 find_program(TRIREME_PYTHON3 NAMES python3)
@@ -18,7 +18,7 @@ find_path(TRIREME_CUDNN_FRONTEND_INCLUDE cudnn_frontend.h
   DOC "Folder of cudnn_frontend.h")
 if(NOT TRIREME_CUDNN_FRONTEND_INCLUDE AND TRIREME_FETCH_CUDNN_FRONTEND)
   include(FetchContent)
-  # A SOURCE_SUBDIR that does not exist: its own build is not wanted.
+  # A SOURCE_SUBDIR that does not exist: do not run its own build.
   FetchContent_Declare(cudnn_frontend
     URL https://github.com/NVIDIA/cudnn-frontend/archive/refs/tags/v1.32.0.tar.gz
     DOWNLOAD_EXTRACT_TIMESTAMP OFF SOURCE_SUBDIR headers_only)

@@ -32,8 +32,8 @@ __global__ void cast_kernel(To* to, const From* from, std::int64_t count) {
   });
 }
 
-// One block: what is summed, a batch's losses, is small, and there is no room for a second
-// stage's sums.
+// One block: the input, a batch's losses, is small, and there is no workspace for the sums of a
+// second stage.
 constexpr int kSumThreads = 1024;
 
 template <class T>

@@ -13,16 +13,16 @@ using trireme::cuda::parts;
 
 constexpr int kThreads = 128;
 constexpr int kScanThreads = 1024;
-constexpr int kWarpRows = 256;  // of the table, that one warp sorts by
-constexpr int kAhead = 8;       // ids that a thread fetches before they are met
-constexpr int kAtOnce = 4;      // elements of a thread
+constexpr int kWarpRows = 256;  // table rows that one warp sorts
+constexpr int kAhead = 8;       // ids that a thread prefetches
+constexpr int kAtOnce = 4;      // elements per thread
 
-// Which tokens name which of the table's rows held here.
+// Maps tokens to the table rows of this rank.
 struct Ids {
   const std::int32_t* ids = nullptr;
   std::int64_t tokens = 0, first = 0, rows = 0;
 
-  // The row of a token, or -1 when it is held elsewhere.
+  // The table row of a token; -1 if it is on another rank.
   __device__ std::int64_t row(std::int64_t token) const {
     const std::int64_t at = ids[token] - first;
     return at >= 0 && at < rows ? at : -1;
@@ -50,8 +50,8 @@ __global__ __launch_bounds__(kThreads) void look_up(T* y, const T* table, const 
   }
 }
 
-// A block of one warp walks over all tokens in order and meets those of its own rows. It
-// counts them into starts[row + 1] or, once starts are sums of those, places them.
+// A block of one warp scans all tokens in order for those of its own rows. It counts them in
+// starts[row + 1] or, once starts are prefix sums, places them.
 template <bool kPlaces>
 __global__ __launch_bounds__(32) void sort_tokens(std::int32_t* starts, std::int32_t* order,
                                                   const Ids ids) {
@@ -91,7 +91,7 @@ __global__ __launch_bounds__(32) void sort_tokens(std::int32_t* starts, std::int
   }
 }
 
-// starts[r] = the sum of counts up to r; one block.
+// starts[r] = prefix sum of counts up to r; one block.
 __global__ __launch_bounds__(kScanThreads) void sum_counts(std::int32_t* starts,
                                                            std::int64_t rows) {
   __shared__ std::int32_t sums[kScanThreads / 32];

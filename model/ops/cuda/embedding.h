@@ -6,8 +6,8 @@ namespace trireme::ops::cuda {
 
 void embedding(Stream&, Tensor y, Tensor table, Tensor ids, std::int64_t first, Into into);
 
-// Without atomics: a warp sorts the tokens of some rows by walking over all ids, and a
-// block then adds up each row's tokens in their order.
+// Without atomics: each warp sorts the tokens of a few rows by a scan over all ids, and a block
+// then sums each row's tokens in order.
 void embedding_backward(Stream&, const TokensById& room, Tensor dtable, Tensor dy, Tensor ids,
                         std::int64_t first, Into into);
 

@@ -1,21 +1,21 @@
 #pragma once
-// Seen by kernel sources only: kernels over tensors whose shape does not matter.
+// Included only by kernel sources: kernels over tensors whose shape does not matter.
 #include "model/device/cuda/launch.cuh"
 #include "model/ops/cuda/values.cuh"
 
 namespace trireme::ops::cuda {
 
 constexpr int kFlatThreads = 256;
-constexpr std::int64_t kNoRows = 0;  // with_packs: whatever lies behind whole packs is seen to
+constexpr std::int64_t kNoRows = 0;  // for with_packs: the caller handles the last partial pack
 
-// Blocks for a kernel that calls over_flat<kCount>(count, ...).
+// Number of blocks of a kernel that calls over_flat<kCount>(count, ...).
 template <int kCount>
 unsigned flat_blocks(std::int64_t count) {
   return trireme::cuda::extent(trireme::cuda::parts(count / kCount + count % kCount, kFlatThreads));
 }
 
-// Calls body(Count<n>, first) for this thread's n elements from `first` on: a whole pack, or
-// one of the elements behind the last whole pack.
+// Calls body(Count<n>, first) for this thread's n elements from `first` on: a whole pack, or one of
+// the elements after the last whole pack.
 template <int kCount, class Body>
 __device__ void over_flat(std::int64_t count, const Body& body) {
   const std::int64_t packs = count / kCount;

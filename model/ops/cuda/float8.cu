@@ -14,16 +14,16 @@ using trireme::cuda::launch;
 using trireme::cuda::parts;
 
 constexpr int kMagnitudeThreads = 512;
-constexpr int kThreads = 256;      // of a tile, four by four elements each
+constexpr int kThreads = 256;      // per tile, four by four elements each
 constexpr int kTile = 64;          // rows and columns
-constexpr int kWords = kTile / 4;  // of a row of codes
+constexpr int kWords = kTile / 4;  // per row of codes
 
 struct Larger {
   __device__ unsigned operator()(unsigned a, unsigned b) const { return a > b ? a : b; }
 };
 
-// parts[block] = the largest magnitude of the elements that the block sees, as the bits of a
-// bfloat16, which are ordered like the magnitudes, a NaN above all.
+// parts[block] = the largest magnitude of the block's elements, as bits of a bfloat16, which are
+// ordered by magnitude, with NaN on top.
 __global__ __launch_bounds__(kMagnitudeThreads) void magnitude_kernel(unsigned* magnitudes,
                                                                       const uint2* from,
                                                                       std::int64_t packs) {
@@ -31,7 +31,7 @@ __global__ __launch_bounds__(kMagnitudeThreads) void magnitude_kernel(unsigned* 
   unsigned most = 0;
   const std::int64_t step = std::int64_t{gridDim.x} * kMagnitudeThreads;
   std::int64_t i = std::int64_t{blockIdx.x} * kMagnitudeThreads + threadIdx.x;
-  constexpr int kAhead = 4;  // loads on their way at once
+  constexpr int kAhead = 4;  // loads in flight
   for (; i < packs; i += kAhead * step) {
     uint2 pack[kAhead];
 #pragma unroll
@@ -50,7 +50,7 @@ __global__ __launch_bounds__(kMagnitudeThreads) void magnitude_kernel(unsigned* 
 template <Float8Format kFormat>
 constexpr int kTop = float8_layout(kFormat).top;
 
-// float8_scale of a bfloat16's bits.
+// float8_scale for the bits of a bfloat16.
 template <Float8Format kFormat>
 __device__ Float8Scale scale_of(unsigned bits) {
   constexpr int kMost = 100;
@@ -64,7 +64,7 @@ __device__ Float8Scale scale_of(unsigned bits) {
           __uint_as_float(static_cast<unsigned>(127 - shift) << 23)};
 }
 
-// The codes of four bfloat16, the first lowest.
+// The codes of four bfloat16 values, the first lowest.
 template <Float8Format kFormat>
 __device__ unsigned codes_of(uint2 pack, float scale) {
   constexpr auto kKind = kFormat == Float8Format::kE4M3 ? __NV_E4M3 : __NV_E5M2;
@@ -76,7 +76,7 @@ __device__ unsigned codes_of(uint2 pack, float scale) {
   return two(pack.x) | two(pack.y) << 16;
 }
 
-// One tile of the matrix, or its transpose: each thread has four elements of four rows.
+// One tile of the matrix, or of its transpose: each thread has four elements of four rows.
 template <Float8Format kFormat, bool kTranspose>
 __global__ __launch_bounds__(kThreads) void quantize_kernel(unsigned* codes, float* inverse_scale,
                                                             const Bf16* from,
@@ -101,7 +101,7 @@ __global__ __launch_bounds__(kThreads) void quantize_kernel(unsigned* codes, flo
     if constexpr (!kTranspose) codes[at / 4] = words[i];
   }
   if constexpr (kTranspose) {
-    __shared__ unsigned tile[kTile][kWords + 1];  // columns on banks of their own
+    __shared__ unsigned tile[kTile][kWords + 1];  // columns in different banks
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       unsigned turned = 0;

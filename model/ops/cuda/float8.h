@@ -5,13 +5,13 @@
 
 namespace trireme::ops::cuda {
 
-// How many parts of `count` elements find their largest magnitude apart.
+// Number of parts of `count` elements whose maximum magnitude is computed separately.
 constexpr std::int64_t magnitude_parts(std::int64_t count) {
   constexpr std::int64_t kMost = 256, kElements = 8192;
   return std::clamp<std::int64_t>((count + kElements - 1) / kElements, 1, kMost);
 }
 
-// `parts` [magnitude_parts] I32 is memory for them.
+// `parts` [magnitude_parts] I32 is workspace for the maxima.
 void quantize(Stream&, const Float8Matrix& to, Tensor from, Tensor parts, bool transpose);
 
 }  // namespace trireme::ops::cuda

@@ -13,7 +13,7 @@
 namespace trireme::ops::cuda {
 namespace {
 
-// The process's engine of a device.
+// The process's engine for a device.
 GemmEngine& engine_of(Device device) {
   static std::mutex mutex;
   static std::map<int, GemmEngine> engines;
@@ -21,14 +21,14 @@ GemmEngine& engine_of(Device device) {
   return engines.try_emplace(device.index, device, GemmCache::user_folder()).first->second;
 }
 
-// Bytes, 16 at most, that all the addresses are multiples of.
+// Common alignment of all addresses in bytes, at most 16.
 int alignment_of(std::initializer_list<const std::byte*> addresses) {
   std::uintptr_t bits = 16;
   for (const std::byte* address : addresses) bits |= reinterpret_cast<std::uintptr_t>(address);
   return 1 << std::countr_zero(bits);
 }
 
-// Every row of c becomes `row`: each copy has twice the rows of the one before.
+// Fills every row of c with `row`: each copy has twice the rows of the previous one.
 void fill_rows(Stream& stream, const Tensor& c, const Tensor& row) {
   copy_bytes(stream, c.data, row.data, row.bytes());
   for (std::int64_t done = 1; done < c.rows(); done *= 2) {
@@ -45,7 +45,7 @@ void gemm(Stream& stream, Tensor c, Tensor a, Tensor b, const Gemm& how) {
             " bias into ", name_of(c.dtype));
   }
   const bool is_empty = a.count() == 0;  // an expert without tokens has a gradient too
-  // The library has no bias for float64: there the product is added to it.
+  // The library has no bias for float64: the product is accumulated onto it.
   const bool bias_first = how.bias && (is_empty || c.dtype == DType::kF64);
   if (bias_first) fill_rows(stream, c, how.bias);
   if (is_empty) {

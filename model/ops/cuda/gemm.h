@@ -5,10 +5,11 @@
 
 namespace trireme::ops::cuda {
 
-// By cuBLASLt; see gemm_engine.h. A bias of bfloat16 factors cannot go into float32.
+// By cuBLASLt; see gemm_engine.h. A bias with bfloat16 operands and a float32 result is not
+// supported.
 void gemm(Stream&, Tensor c, Tensor a, Tensor b, const Gemm& how);
 
-// Memory of each device that products use beside their tensors, taken with the first.
+// Workspace of matrix products per device, allocated by the first one.
 constexpr std::size_t kGemmWorkspaceBytes = std::size_t{32} << 20;
 
 }  // namespace trireme::ops::cuda

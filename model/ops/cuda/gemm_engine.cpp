@@ -65,8 +65,8 @@ GemmEngine::Decided GemmEngine::decide(Stream& stream, const MatMul& product) {
   require(known.has_value(), "cuBLASLt has no algorithm ", *way);
   std::copy(known->begin(), known->end(), decided.algorithm.data);
   if (decided.plan.can_use(library_.get(), decided.algorithm, workspace_.bytes())) return decided;
-  // A near shape's algorithm that cannot do this one; what the library proposes first is
-  // the same in every run.
+  // The algorithm of a similar shape that does not support this one; the library's first proposal
+  // is deterministic.
   const auto proposed = decided.plan.candidates(library_.get(), workspace_.bytes(), 1);
   if (proposed.empty()) throw EnvironmentError(say("cuBLASLt has no algorithm for ", key));
   decided.algorithm = proposed.front().algorithm;
@@ -80,9 +80,9 @@ std::string GemmEngine::measured(Stream& stream, const MatMul& product, MatMulPl
   return text_of(words);
 }
 
-// On the operands themselves. What is replaced will be computed again; a sum must not be
-// added to twice, so its timings are written elsewhere. Where that does not fit, the library's
-// own first proposal is taken.
+// Timed on the operands themselves. A replaced result is computed again; an accumulated one must
+// not be added to twice, so its timings are written elsewhere. If that does not fit, the library's
+// first proposal is used.
 cublasLtMatmulAlgo_t GemmEngine::measure(Stream& stream, const MatMul& product, MatMulPlan& plan) {
   const auto candidates = plan.candidates(library_.get(), workspace_.bytes(), kCandidates);
   if (candidates.empty()) {

@@ -13,16 +13,16 @@
 
 namespace trireme::ops::cuda {
 
-// Runs a process's matrix products on one CUDA device. A class of shapes gets its algorithm
-// with its first product: the one process_choices() has, else what this user's cache knows for
-// this device, library and driver, else the fastest of those cuBLASLt proposes, timed on the
-// very operands. The same choice gives the same bits.
+// Runs a process's matrix products on one CUDA device. The algorithm of a class of shapes is chosen
+// on its first product: from process_choices(), otherwise from the user's cache for this device,
+// library and driver, otherwise by timing cuBLASLt's candidates on the actual operands. The same
+// choice gives the same bits.
 class GemmEngine {
  public:
-  // Timings go to and come from `cache_folder`; an empty path keeps none.
+  // `cache_folder` stores timings; empty: no cache.
   GemmEngine(Device device, const std::filesystem::path& cache_folder);
 
-  // Queues the product. Products of several streams wait for each other: there is one
+  // Enqueues the product. Products of different streams wait for each other, since they share one
   // workspace.
   void run(Stream& stream, const MatMul& product);
 

@@ -16,7 +16,7 @@ using trireme::cuda::extent;
 using trireme::cuda::launch;
 using trireme::cuda::parts;
 
-// A head is a warp's work, of packs that are small enough to give every lane of it one.
+// One warp per head, with packs small enough that every lane has one.
 constexpr int kPackBytes = 8;
 constexpr int kWarps = 8;
 
@@ -37,7 +37,7 @@ struct HeadNormTokens {
   HeadShape shape;
 };
 
-// Block (token, j) has the token's heads from j kWarps on, a warp to each; values are copied.
+// Block (token, j) processes the token's heads from j kWarps on, one warp each; values are copied.
 template <int n, class T>
 __global__ void head_norm_kernel(HeadNormTokens<T> op, int last_head) {
   using A = Sum<T>;
@@ -71,8 +71,8 @@ struct HeadNormBackwardTokens {
   HeadShape shape;
 };
 
-// A block takes a chunk of tokens, each warp every so many of its heads. A warp sums the gains'
-// gradients in its own shared memory, the query's and then the key's.
+// A block processes a chunk of tokens, each warp every n-th of its heads. A warp sums the gradients
+// of the gains in its own shared memory, the query's and then the key's.
 template <int n, class T>
 __global__ __launch_bounds__(1024, 1) void head_norm_backward_kernel(HeadNormBackwardTokens<T> op) {
   using A = Sum<T>;
@@ -153,7 +153,7 @@ void head_norm_backward(Stream& stream, Tensor partial, const HeadNormBackward& 
                                            .inverse = at<Sum<T>>(op.inv_rms),
                                            .tokens = op.x.rows(),
                                            .shape = shape_of(op.heads)};
-    // As many warps as have room, so that the order depends on the heads' width alone.
+    // As many warps as fit, so that the order depends only on the heads' width.
     constexpr std::int64_t kRoom = std::int64_t{48} << 10;
     const std::int64_t room = 2 * op.heads.width * static_cast<std::int64_t>(sizeof(Sum<T>));
     const std::int64_t warps = std::clamp<std::int64_t>(kRoom / room, 1, 32);

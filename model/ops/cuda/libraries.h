@@ -5,7 +5,7 @@
 
 namespace trireme::ops::cuda {
 
-// cuBLASLt, cuDNN, and whose attention the build has.
+// Versions of cuBLASLt and cuDNN, and the attention kernels of the build.
 std::vector<LibraryVersion> libraries();
 
 }  // namespace trireme::ops::cuda

@@ -19,7 +19,7 @@ cudaDataType_t type_of(DType dtype) {
     case DType::kI32:
       break;
   }
-  throw Error("cuBLASLt was given int32 factors");
+  throw Error("cuBLASLt was given int32 operands");
 }
 
 cudaDataType_t type_of_factor(DType in, const std::optional<Float8Format>& float8) {
@@ -27,7 +27,7 @@ cudaDataType_t type_of_factor(DType in, const std::optional<Float8Format>& float
   return *float8 == Float8Format::kE4M3 ? CUDA_R_8F_E4M3 : CUDA_R_8F_E5M2;
 }
 
-// A row-major matrix of `rows` rows, given or to be read transposed, as cuBLASLt's.
+// cuBLASLt layout of a row-major matrix of `rows` rows, possibly read transposed.
 cublasLtMatrixLayout_t layout_of(cudaDataType_t type, std::int64_t rows, std::int64_t columns) {
   cublasLtMatrixLayout_t layout = nullptr;
   check(cublasLtMatrixLayoutCreate(&layout, type, static_cast<std::uint64_t>(columns),
@@ -103,7 +103,7 @@ std::vector<MatMulPlan::Candidate> MatMulPlan::candidates(cublasLtHandle_t libra
   check(cublasLtMatmulPreferenceCreate(&made), "cublasLtMatmulPreferenceCreate");
   const Owned<cublasLtMatmulPreference_t> wish(made);
   set(made, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
-  // Parts of a long sum are kept in the accumulator's type, in the workspace.
+  // Partial sums of split-k are stored in the accumulator type, in the workspace.
   constexpr std::uint32_t kSchemes =
       CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   set(made, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, kSchemes);

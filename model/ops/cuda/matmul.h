@@ -13,7 +13,7 @@
 
 namespace trireme::ops::cuda {
 
-// One matrix product: c [m, n] = or += a [m, k] b [k, n], row-major and dense. Everything an
+// A matrix product: c [m, n] = or += a [m, k] b [k, n], row-major and dense. Contains everything an
 // algorithm depends on.
 struct MatMulShape {
   bool transpose_a = false;
@@ -23,8 +23,8 @@ struct MatMulShape {
   DType in = DType::kF32;
   DType out = DType::kF32;
   std::int64_t m = 0, n = 0, k = 0;
-  int alignment = 16;  // bytes that every address is a multiple of, 16 at most
-  // Of factors in float8; `in` is then the bias's. cuBLASLt has these as nt only.
+  int alignment = 16;  // common alignment of all addresses in bytes, at most 16
+  // Formats of float8 operands; `in` is then the bias's dtype. cuBLASLt supports only nt.
   std::optional<Float8Format> float8_a = {}, float8_b = {};
   bool operator==(const MatMulShape&) const = default;
 };
@@ -33,22 +33,22 @@ struct MatMulHash {
   std::size_t operator()(const MatMulShape& s) const;
 };
 
-// The class of shapes that share a choice: "float32 nt 256 2560 768 add".
+// Key of a class of shapes that share a choice: "float32 nt 256 2560 768 add".
 std::string choice_key(const MatMulShape& shape);
 
 struct MatMul {
   MatMulShape shape;
   const std::byte* a = nullptr;
   const std::byte* b = nullptr;
-  const std::byte* bias = nullptr;     // [n] of the factors' dtype, or none
-  const std::byte* a_scale = nullptr;  // a float32 on the device that float8 factors are
-  const std::byte* b_scale = nullptr;  // multiplied with
+  const std::byte* bias = nullptr;     // [n] in the operands' dtype, or null
+  const std::byte* a_scale = nullptr;  // float32 on the device; float8 only
+  const std::byte* b_scale = nullptr;  // float32 on the device; float8 only
   std::byte* c = nullptr;
 };
 
-// cuBLASLt's descriptions of one shape. The library counts in columns, in which a row-major
-// matrix is its transpose: it computes c' = b' a', with the factors' places swapped.
-// float32 is multiplied in float32 (no TF32), bfloat16 and float16 summed in float32.
+// cuBLASLt's descriptors of one shape. The library is column-major, where a row-major matrix is its
+// transpose: it computes c' = b' a', with swapped operands. float32 is multiplied in float32 (no
+// TF32); bfloat16 and float16 accumulate in float32.
 class MatMulPlan {
  public:
   explicit MatMulPlan(const MatMulShape& shape);
@@ -57,15 +57,14 @@ class MatMulPlan {
     cublasLtMatmulAlgo_t algorithm{};
     std::size_t workspace_bytes = 0;
   };
-  // From the one the library thinks fastest, `most` at most; none that sums in an order of
-  // its own from run to run.
+  // At most `most` algorithms, the library's heuristically fastest first; only deterministic ones.
   std::vector<Candidate> candidates(cublasLtHandle_t library, std::size_t workspace_bytes,
                                     int most) const;
-  // Whether `algorithm` does this shape within the workspace.
+  // Whether `algorithm` supports this shape within the workspace.
   bool can_use(cublasLtHandle_t library, const cublasLtMatmulAlgo_t& algorithm,
                std::size_t workspace_bytes) const;
-  // Queues the product. What is added to is read from product.c, what comes out is written
-  // to `out`, which may be product.c.
+  // Enqueues the product. The addend is read from product.c, the result is written to `out`, which
+  // may be product.c.
   void run(cublasLtHandle_t library, const MatMul& product, std::byte* out,
            const cublasLtMatmulAlgo_t& algorithm, std::byte* workspace, std::size_t workspace_bytes,
            cudaStream_t stream);

@@ -6,10 +6,9 @@
 
 #include "model/tensor/dtype.h"
 
-// The tensor cores' instructions and those that feed them, for compute capability 8.0 and
-// later; the only inline PTX of the kernels. All 32 lanes of a warp call each together,
-// but for copies, powers and packing. A pair is two neighbouring elements of T, Bf16 or F16, the
-// first in the low half.
+// Tensor-core instructions and their loads, for compute capability 8.0 and later; the only inline
+// PTX of the kernels. All 32 lanes of a warp must call each function together, except copies,
+// powers and packing. A pair is two adjacent elements of T, Bf16 or F16, the first in the low half.
 //
 // Fragments of a 16 x 8 x 16 product, for lane = 4 g + t:
 //   a[0] A[g][2t..]   a[1] A[g+8][2t..]   a[2] A[g][2t+8..]   a[3] A[g+8][2t+8..]
@@ -17,7 +16,7 @@
 //   c[0], c[1] C[g][2t], C[g][2t+1]       c[2], c[3] C[g+8][2t], C[g+8][2t+1]
 namespace trireme::ops::cuda {
 
-// c += a b, summed in float32.
+// c += a b, accumulated in float32.
 template <class T>
 __device__ __forceinline__ void multiply(float (&c)[4], const std::uint32_t (&a)[4],
                                          std::uint32_t b0, std::uint32_t b1) {
@@ -40,8 +39,8 @@ __device__ __forceinline__ std::uint32_t shared_address(const void* shared) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
 }
 
-// Four 8 x 8 matrices of 2-byte elements. Lane i names row i % 8, 16 bytes at a multiple
-// of 16, of matrix i / 8; to[m] is the pair [g][2t] of matrix m.
+// Loads four 8 x 8 matrices of 2-byte elements. Lane i gives the address of row i % 8, 16 aligned
+// bytes, of matrix i / 8; to[m] is the pair [g][2t] of matrix m.
 __device__ __forceinline__ void load_matrices(std::uint32_t (&to)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -49,7 +48,7 @@ __device__ __forceinline__ void load_matrices(std::uint32_t (&to)[4], const void
                : "memory");
 }
 
-// The same, transposed: to[m] holds [2t][g] and [2t+1][g].
+// Same, transposed: to[m] has [2t][g] and [2t+1][g].
 __device__ __forceinline__ void load_matrices_transposed(std::uint32_t (&to)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -57,24 +56,24 @@ __device__ __forceinline__ void load_matrices_transposed(std::uint32_t (&to)[4],
                : "memory");
 }
 
-// 16 bytes to shared memory in the background, or zeros where not `wanted`; both ends at
-// multiples of 16, and `from` readable only where wanted.
+// Asynchronous copy of 16 bytes to shared memory, or zero fill if not `wanted`; both addresses are
+// 16-byte aligned, and `from` need only be readable if wanted.
 __device__ __forceinline__ void start_copy(void* shared, const void* from, bool wanted) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)),
                "l"(__cvta_generic_to_global(from)), "r"(wanted ? 16 : 0)
                : "memory");
 }
-// Closes this thread's group of copies.
+// Commits this thread's group of copies.
 __device__ __forceinline__ void close_copies() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
-// Waits for this thread's groups but the last `kUnderWay`.
+// Waits until at most `kUnderWay` of this thread's groups are pending.
 template <int kUnderWay>
 __device__ __forceinline__ void wait_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kUnderWay) : "memory");
 }
 
-// 2^value to two units in the last place; results below the smallest normal number are zero.
+// 2^value within two ulp; denormal results are zero.
 __device__ __forceinline__ float power_of_two(float value) {
   float power = 0;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(value));

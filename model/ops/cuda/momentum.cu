@@ -18,7 +18,7 @@ struct Range {
   std::int64_t count = 0;
 };
 
-// What is taken off w; m becomes its new value.
+// Returns the decrement of w; updates m.
 template <class A>
 struct Descent {
   A learning_rate, momentum, decay, into;
@@ -36,7 +36,7 @@ struct LionStep {
   __device__ A operator()(A g, A& m, A w, A) const {
     const A blend = std::fma(beta1, m, rest1 * g);
     m = std::fma(beta2, m, rest2 * g);
-    // Of zero, and of a NaN, the sign is it itself.
+    // The sign of zero and of NaN is the value itself.
     const A step = blend > 0 ? learning_rate : blend < 0 ? -learning_rate : blend;
     return std::fma(decay, w, step);
   }
@@ -59,7 +59,7 @@ __global__ void momentum_kernel(const Range<T> op, const Rule rule) {
   });
 }
 
-// Calls rule_of.operator()<A>() for the rule to go by.
+// Calls rule_of.operator()<A>() for the selected optimizer.
 template <class RuleOf>
 void over_range(Stream& stream, const MomentumState& state, const RuleOf& rule_of) {
   const std::int64_t count = state.value.count();

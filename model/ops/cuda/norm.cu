@@ -13,7 +13,7 @@ using trireme::cuda::extent;
 using trireme::cuda::launch;
 using trireme::cuda::parts;
 
-// About four packs to a thread, from a warp to half of the largest block.
+// About four packs per thread, from a warp to half of the largest block.
 template <int n, class T>
 void over_rows(Stream& stream, void (*kernel)(NormRows<T>), const NormRows<T>& op) {
   const auto quarter = static_cast<std::uint64_t>(parts(op.width, 4 * n));
@@ -25,7 +25,7 @@ void over_rows(Stream& stream, void (*kernel)(NormRows<T>), const NormRows<T>& o
 template <Norm norm, class T, class Op>
 void backward(Stream& stream, const Op& op, const NormBackwardRows<T>& rows) {
   const auto run = [&]<int n>(Count<n>) {
-    // Eight float16s at a time take more registers than two blocks of a multiprocessor have.
+    // Packs of eight float16 need more registers than two blocks per multiprocessor have.
     constexpr int kPack = std::is_same_v<T, F16> ? std::min(n, 4) : n;
     launch(norm_backward_kernel<norm, kPack, T>, extent(row_chunks(rows.rows)), kBackwardThreads, 0,
            stream, rows);

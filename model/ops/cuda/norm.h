@@ -9,7 +9,7 @@ void rms_norm_again(Stream&, Tensor y, Tensor x, Tensor gain, Tensor inv_rms);
 void layer_norm_again(Stream&, Tensor y, Tensor x, Tensor gain, Tensor bias, Tensor mean,
                       Tensor inv_std);
 
-// `partial` [row_chunks(rows), width] is room for each chunk's gradients.
+// `partial` [row_chunks(rows), width] is workspace for each chunk's gradients.
 void rms_norm_backward(Stream&, Tensor partial_gain, const RmsNormBackward& op);
 void layer_norm_backward(Stream&, Tensor partial_gain, Tensor partial_bias,
                          const LayerNormBackward& op);

@@ -11,7 +11,7 @@ namespace {
 
 using trireme::cuda::launch;
 
-// One warp fetches, so that its first thread can add in order without waiting for memory.
+// One warp loads, so that its first thread can add in order without memory latency.
 __device__ double norm(const double* squares, std::int64_t count) {
   __shared__ double fetched[32];
   double sum = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// Seen by kernel sources only. One row of a norm, for rows and for heads; n elements at once.
+// Included only by kernel sources. One row of a norm, for rows and for heads; n elements at once.
 #include "model/ops/cuda/reduce.cuh"
 #include "model/ops/cuda/values.cuh"
 
@@ -71,9 +71,9 @@ __device__ void apply(T* y, const T* x, const T* gain, const T* bias, std::int64
   }
 }
 
-// The way back through a row, with v = (x - mean) inverse and d = dy gain:
-//   dx = inverse (d - mean(d) - v mean(d v)) [+ dresidual],  mean(d) only of a LayerNorm
-// This lane's shares of the sums behind the means.
+// Backward of a row, with v = (x - mean) inverse and d = dy gain:
+//   dx = inverse (d - mean(d) - v mean(d v)) [+ dresidual],  mean(d) for LayerNorm only
+// This lane's terms of the sums behind the means.
 template <class A>
 struct Slopes {
   A product;  // d v
@@ -100,8 +100,8 @@ __device__ Slopes<Sum<T>> slopes(const T* dy, const T* x, const T* gain, std::in
   return found;
 }
 
-// dx of n elements, and what they add to the gradients of gain and bias. `means` are of the
-// whole row; dresidual may be absent.
+// dx of n elements, and their contribution to the gradients of gain and bias. `means` are those of
+// the whole row; dresidual may be absent.
 template <Norm norm, int n, class T>
 __device__ void row_backward(T* dx, Sum<T> (&dgain)[n], Sum<T> (&dbias)[n], const T* dy, const T* x,
                              const Sum<T> (&gain)[n], const T* dresidual, Statistics<Sum<T>> row,

@@ -1,5 +1,5 @@
 #pragma once
-// Seen by kernel sources only. The kernels behind the norms, in both directions.
+// Included only by kernel sources. The kernels of the norms, forward and backward.
 #include "model/device/cuda/launch.cuh"
 #include "model/ops/cuda/norm_row.cuh"
 #include "model/ops/row_chunks.h"
@@ -17,7 +17,7 @@ struct NormRows {
   Sum<T> epsilon;
 };
 
-// A row's team lies along x; a block of teams of one warp has several, one above the other.
+// A row's team is along x; a block of one-warp teams has several along y.
 __device__ inline std::int64_t row_of_team() {
   return static_cast<std::int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
 }
@@ -28,7 +28,7 @@ __global__ void norm_kernel(NormRows<T> op) {
   __shared__ A room[2][32];
   Team<A> team{room, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x)};
   const std::int64_t row = row_of_team();
-  if (row >= op.rows) return;  // a whole team, and none of its block waits
+  if (row >= op.rows) return;  // exits a whole team; no thread of its block waits for it
   const std::int64_t start = row * op.width;
   const T* x = op.x + start;
   if (op.sum) {
@@ -40,7 +40,7 @@ __global__ void norm_kernel(NormRows<T> op) {
       for (int k = 0; k < n; ++k) a[k] += b[k];
       store(op.sum + start + i, a);
     }
-    x = op.sum + start;  // every lane reads what it has written itself
+    x = op.sum + start;  // every lane reads only what it wrote itself
   }
   const Statistics<A> found = statistics<norm, n>(x, op.width, op.epsilon, team);
   if (team.lane == 0) {
@@ -64,7 +64,7 @@ __global__ void norm_again_kernel(NormRows<T> op) {
 template <class T>
 struct NormBackwardRows {
   T* dx;
-  Sum<T>*dgain, *dbias;  // of each chunk of rows
+  Sum<T>*dgain, *dbias;  // per chunk of rows
   const T *dy, *x, *gain, *dresidual;
   const Sum<T>*mean, *inverse;
   std::int64_t rows, width;
@@ -79,12 +79,12 @@ __device__ void add_to(A* to, A (&values)[n], bool fresh) {
   store(to, values);
 }
 
-// A block takes one chunk of rows, a few rows at a time: two warps to a row find the row's
-// sums, then each thread goes down the rows in its columns, which are in the caches by now.
+// A block processes one chunk of rows, a few rows at a time: two warps per row compute the row's
+// sums, then each thread goes down the rows of its columns, which are in cache by then.
 constexpr int kRowsAtOnce = 8;
 constexpr int kBackwardThreads = 2 * 32 * kRowsAtOnce;
 
-// Two blocks share a multiprocessor, if doubles do not take its registers.
+// Two blocks per multiprocessor, unless doubles use its registers.
 template <class T>
 constexpr int kBackwardBlocks = sizeof(T) == 8 ? 1 : 2;
 
@@ -94,7 +94,7 @@ __global__ __launch_bounds__(kBackwardThreads,
   using A = Sum<T>;
   __shared__ Slopes<A> shares[kRowsAtOnce][2];
   const int thread = static_cast<int>(threadIdx.x);
-  const A share = A(1) / static_cast<A>(op.width);  // of an element in a mean
+  const A share = A(1) / static_cast<A>(op.width);  // weight of an element in a mean
   const std::int64_t chunk = blockIdx.x, end = min(op.rows, (chunk + 1) * kRowChunk);
   const auto statistics_of = [&](std::int64_t row) {
     return Statistics<A>{norm == Norm::kLayer ? op.mean[row] : A(0), op.inverse[row]};

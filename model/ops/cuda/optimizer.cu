@@ -16,9 +16,9 @@ using trireme::cuda::launch;
 using trireme::cuda::parts;
 
 constexpr int kThreads = 256;
-constexpr int kAtOnce = 4;  // elements of a thread
+constexpr int kAtOnce = 4;  // elements per thread
 
-// Which elements a thread adds, and in which order, does not depend on where the chunk lies.
+// Which elements a thread adds, and in which order, does not depend on the chunk's location.
 template <class T>
 __global__ __launch_bounds__(kThreads) void squares_of_chunks(double* partials, const T* x,
                                                               std::int64_t count,
@@ -40,7 +40,7 @@ __global__ __launch_bounds__(kThreads) void squares_of_chunks(double* partials, 
   if (threadIdx.x == 0) partials[blockIdx.x] += sum;
 }
 
-// One block: all fetch, one thread adds in order.
+// One block: all threads load, one adds in order.
 template <class A>
 __global__ __launch_bounds__(kThreads) void norm_and_scale(A* norm, A* scale,
                                                            const double* partials,
@@ -57,7 +57,7 @@ __global__ __launch_bounds__(kThreads) void norm_and_scale(A* norm, A* scale,
   }
   if (threadIdx.x != 0) return;
   const double length = std::sqrt(squares) / how.loss_scale;
-  const A held = static_cast<A>(length);  // what the host reads and judges as well
+  const A held = static_cast<A>(length);  // the value that the host reads
   *norm = held;
   const double factor = how.max_norm == 0 || length <= how.max_norm ? 1.0 : how.max_norm / length;
   const bool applies = held < static_cast<A>(INFINITY) && static_cast<double>(held) <= how.limit;
@@ -68,7 +68,7 @@ template <class T>
 struct AdamWRange {
   using A = Accumulator<T>;
   T* value = nullptr;
-  A* master = nullptr;  // null: value is the master
+  A* master = nullptr;  // null: `value` is the master
   A *m = nullptr, *v = nullptr;
   const A *grad = nullptr, *grad_scale = nullptr;
   std::int64_t count = 0;
@@ -76,7 +76,7 @@ struct AdamWRange {
   A step_size = 0;     // learning rate / (1 - beta1^step)
   A inverse_root = 1;  // 1 / sqrt(1 - beta2^step)
   A decay = 0;         // learning rate * weight decay
-  bool fits = false;   // all tensors, vectors
+  bool fits = false;   // all tensors are aligned for vectors
 };
 
 template <class T>
@@ -104,7 +104,7 @@ __global__ __launch_bounds__(kThreads) void adamw_range(const AdamWRange<T> op) 
     v.x[e] = std::fma(op.beta2, v.x[e], op.rest2 * (g * g));
     const A ratio = m.x[e] / std::fma(std::sqrt(v.x[e]), op.inverse_root, op.epsilon);
     const A old = op.master ? master.x[e] : widened(value.x[e]);
-    // One rounding of the weight: what is taken off it is put together first.
+    // One rounding of the weight: the decrement is computed first.
     master.x[e] = old - std::fma(op.decay, old, op.step_size * ratio);
     value.x[e] = rounded<T>(master.x[e]);
   }

@@ -1,17 +1,17 @@
 #pragma once
-// Seen by kernel sources only.
+// Included only by kernel sources.
 #include <cuda_runtime.h>
 
 namespace trireme::ops::cuda {
 
-// Joins the values of a block's threads, whole warps and at most kThreads, always in one
-// order; all threads get the result.
+// Reduces the values of a block's threads, whole warps and at most kThreads, in a fixed order; all
+// threads get the result.
 template <int kThreads, class A, class Join>
 __device__ __forceinline__ A over_block(A mine, const Join& join) {
   __shared__ A parts[kThreads / 32];
   for (int apart = 16; apart > 0; apart /= 2)
     mine = join(mine, __shfl_xor_sync(0xffffffffu, mine, apart));
-  __syncthreads();  // the last call's parts are read
+  __syncthreads();  // parts of the previous call were read
   if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = mine;
   __syncthreads();
   A all = parts[0];

@@ -1,10 +1,10 @@
 #pragma once
-// Seen by kernel sources only: sums whose order is the same in every run.
+// Included only by kernel sources: deterministic sums.
 #include <cuda_runtime.h>
 
 namespace trireme::ops::cuda {
 
-// The sum over a warp, the same bits in every lane.
+// Sum over a warp, with the same bits in every lane.
 template <class A>
 __device__ A warp_sum(A value) {
 #pragma unroll
@@ -12,19 +12,19 @@ __device__ A warp_sum(A value) {
   return value;
 }
 
-// Threads that share a row: a warp, or a whole block of up to 32 warps.
+// Threads that process one row: a warp, or a whole block of up to 32 warps.
 template <class A>
 struct Team {
-  A (*room)[32];  // [2][32], the block's; used only by teams beyond a warp
-  int lane;       // of `lanes`
+  A (*room)[32];  // [2][32], per block; for teams larger than a warp
+  int lane;       // in [0, lanes)
   int lanes;
   int turn = 0;
 
-  // The sum over the team, the same bits in every lane. Every lane has to come.
+  // Sum over the team, with the same bits in every lane. All lanes must call it.
   __device__ A sum(A value) {
     value = warp_sum(value);
     if (lanes <= 32) return value;
-    // Two rooms by turns: whoever comes back to one has met all who read it.
+    // Double buffering: a lane that returns to a buffer has synchronized with all its readers.
     A* mine = room[turn];
     turn ^= 1;
     if (lane % 32 == 0) mine[lane / 32] = value;

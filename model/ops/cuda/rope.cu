@@ -13,8 +13,8 @@ using trireme::cuda::launch;
 
 constexpr int kThreads = 256;
 
-// A block turns one token; its rows of threads share the token's heads, and each thread keeps
-// its cosines and sines from head to head.
+// A block rotates one token; its rows of threads divide the token's heads, and each thread reuses
+// its cosines and sines for all heads.
 template <int kCount, class T>
 __global__ void rope_kernel(T* qkv, const std::int32_t* positions, const Sum<T>* table,
                             std::int64_t stride, int heads, int width, bool backward) {

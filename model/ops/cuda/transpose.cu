@@ -12,11 +12,11 @@ using trireme::cuda::parts;
 constexpr int kThreads = 256;
 constexpr int kTile = 32;  // rows and columns
 
-// to [batch, columns, rows] = from [batch, rows, columns], by tiles that both sides read and
-// write in whole lines.
+// to [batch, columns, rows] = from [batch, rows, columns], by tiles that are read and written in
+// whole cache lines.
 __global__ __launch_bounds__(kThreads) void transpose_kernel(float* to, const float* from, int rows,
                                                              int columns) {
-  __shared__ float tile[kTile][kTile + 1];  // columns on banks of their own
+  __shared__ float tile[kTile][kTile + 1];  // columns in different banks
   const std::int64_t matrix = std::int64_t{blockIdx.z} * rows * columns;
   const int first_row = static_cast<int>(blockIdx.x) * kTile;
   const int first_column = static_cast<int>(blockIdx.y) * kTile;

@@ -1,5 +1,5 @@
 #pragma once
-// Seen by kernel sources only: the elements of tensors in registers.
+// Included only by kernel sources: elements of tensors in registers.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
@@ -12,7 +12,7 @@
 
 namespace trireme::ops::cuda {
 
-// What kernels compute with: double for double, else float.
+// Compute type: double for double, otherwise float.
 template <class T>
 using Sum = Accumulator<T>;
 
@@ -29,14 +29,14 @@ __device__ inline float widened(F16 value) {
   return __half2float(__ushort_as_half(value.bits));
 }
 
-// Towards zero with the last bit set unless exact, so that a second rounding, to 16 bits, sees on
-// which side of a tie the value was.
+// Rounds to odd: towards zero with the last bit set unless exact, so that a second rounding, to 16
+// bits, is correct.
 __device__ inline float rounded_to_odd(double value) {
   const float cut = __double2float_rz(value);
   return static_cast<double>(cut) == value ? cut : __uint_as_float(__float_as_uint(cut) | 1u);
 }
 
-// To the nearest T, ties to even, with one rounding from whatever `value` is.
+// Rounds to the nearest T, ties to even, with a single rounding from any type.
 template <class T, class From>
 __device__ T rounded(From value) {
   if constexpr (kIsAccumulator<T>) {
@@ -60,7 +60,7 @@ struct __align__(sizeof(T) * kCount) Pack {
   T values[kCount];
 };
 
-// kCount elements from `from` on, which has their alignment, in the type that is computed with.
+// Loads kCount elements from `from`, aligned to all of them, in the compute type.
 template <int kCount, class T>
 __device__ void load(Sum<T> (&to)[kCount], const T* from) {
   const auto pack = *reinterpret_cast<const Pack<T, kCount>*>(from);
@@ -75,13 +75,13 @@ __device__ void store(T* to, const From (&from)[kCount]) {
   *reinterpret_cast<Pack<T, kCount>*>(to) = pack;
 }
 
-// A tensor's values as a kernel sees them; null for an absent tensor.
+// A tensor's data as a kernel's element type; null for an absent tensor.
 template <class T>
 T* at(const Tensor& tensor, std::int64_t first = 0) {
   return tensor ? tensor.as<T>() + first : nullptr;
 }
 
-// Whether packs of `bytes` may be used in all of the tensors, absent ones included.
+// Whether packs of `bytes` can be used in all tensors; absent ones do not count.
 template <class... Tensors>
 bool aligned(std::size_t bytes, const Tensors&... tensors) {
   return ((reinterpret_cast<std::uintptr_t>(tensors.data) % bytes == 0) && ...);
@@ -90,8 +90,8 @@ bool aligned(std::size_t bytes, const Tensors&... tensors) {
 template <int kCount>
 using Count = std::integral_constant<int, kCount>;
 
-// Calls body with the Count of elements of T in packs of `kBytes`, or Count<1> where tensors
-// are not aligned for them or the rows' width is not a multiple.
+// Calls body with the Count of elements of T in packs of `kBytes`, or Count<1> if tensors are not
+// aligned or the width of rows is not a multiple.
 template <class T, int kBytes = 16, class Body, class... Tensors>
 void with_packs(std::int64_t width, const Body& body, const Tensors&... tensors) {
   constexpr int kCount = kBytes / static_cast<int>(sizeof(T));

@@ -1,5 +1,5 @@
 #pragma once
-// Seen by kernel sources only: neighbouring elements of rows that may begin anywhere.
+// Included only by kernel sources: adjacent elements of rows with any alignment.
 #include <cuda_runtime.h>
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace trireme::ops::cuda {
 
-// N neighbours, moved at once where they lie at a multiple of their size or of 16 bytes.
+// N adjacent elements, moved at once if aligned to their size or to 16 bytes.
 template <class T, int N = 16 / static_cast<int>(sizeof(T))>
 struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) Vector {
   static constexpr int kLength = N;
@@ -19,7 +19,7 @@ struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) Vector {
   }
 };
 
-// The first `left` neighbours, the others zero; `fits` as of their address.
+// Loads the first `left` elements, the others zero; `fits`: the address is aligned.
 template <class T, int N = Vector<T>::kLength>
 __device__ __forceinline__ Vector<T, N> load_vector(const T* from, std::int64_t left, bool fits) {
   if (fits && left >= N) return *reinterpret_cast<const Vector<T, N>*>(from);
@@ -43,7 +43,7 @@ __device__ __forceinline__ void store_vector(T* to, const Vector<T, N>& value, s
   }
 }
 
-// Whether rows of `width` elements that begin at `tensor` are whole aligned vectors.
+// Whether rows of `width` elements from `tensor` on are whole aligned vectors.
 inline bool in_vectors(const Tensor& tensor, std::int64_t width) {
   return reinterpret_cast<std::uintptr_t>(tensor.data) % 16 == 0 &&
          width * static_cast<std::int64_t>(size_of(tensor.dtype)) % 16 == 0;

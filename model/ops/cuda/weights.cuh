@@ -1,5 +1,5 @@
 #pragma once
-// Seen by kernel sources only: flat ranges of weights, with or without a master copy.
+// Included only by kernel sources: flat ranges of weights, with or without a master copy.
 #include "model/ops/cuda/flat.cuh"
 
 namespace trireme::ops::cuda {
@@ -7,7 +7,7 @@ namespace trireme::ops::cuda {
 template <class T>
 struct Weights {
   T* value = nullptr;
-  Sum<T>* master = nullptr;  // null: value is the master
+  Sum<T>* master = nullptr;  // null: `value` is the master
 
   template <int n>
   __device__ void read(Sum<T> (&to)[n], std::int64_t first) const {
@@ -24,8 +24,8 @@ struct Weights {
   }
 };
 
-// Calls body with a Count of 4 where all tensors lie as packs of that many numbers of A want
-// it, else of 1.
+// Calls body with Count 4 if all tensors are aligned for packs of four elements of A, otherwise
+// with Count 1.
 template <class A, class Body, class... Tensors>
 void with_fours(const Body& body, const Tensors&... tensors) {
   if (aligned(4 * sizeof(A), tensors...)) {

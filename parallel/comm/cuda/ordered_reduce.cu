@@ -11,7 +11,7 @@ using trireme::cuda::parts;
 
 constexpr int kThreads = 256;
 
-// How numbers of T are summed: 16 bits in float, int32 without overflow.
+// Accumulator value of a T: float for 16-bit types; int32 wraps without overflow.
 __device__ float widened(float value) {
   return value;
 }
@@ -24,7 +24,7 @@ __device__ std::uint32_t widened(std::int32_t value) {
 __device__ float widened(Bf16 value) {
   return __uint_as_float(static_cast<unsigned>(value.bits) << 16);
 }
-// As model/base/half.h has it.
+// As in model/base/half.h.
 __device__ float widened(F16 value) {
   const unsigned sign = (value.bits & 0x8000u) << 16, magnitude = value.bits & 0x7fffu;
   if (magnitude >= 0x7c00u) return __uint_as_float(sign | magnitude << 13 | 0x7f800000u);
@@ -80,8 +80,8 @@ __global__ void reduce_each(const T* others, const T* own, int own_rank, int ran
   const std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (i >= count) return;
   using Wide = decltype(widened(T{}));
-  // A binary counter: while `r` ranks are in, runs[l] is a run of 2^l where bit l of r is set.
-  // The loops over l are unrolled, so that the runs stay in registers.
+  // A binary counter: after `r` ranks, runs[l] is a partial sum of 2^l ranks if bit l of r is set.
+  // The loops over l are unrolled to keep the sums in registers.
   Wide runs[kLevels] = {};
   for (int r = 0; r < ranks; ++r) {
     const T* const from = r == own_rank ? own : others + (r < own_rank ? r : r - 1) * count;

@@ -8,8 +8,8 @@
 
 namespace trireme::comm::cuda {
 
-// Contributions of `ranks` ranks, `count` elements each, in a device's memory: `own` is rank
-// `own_rank`'s, the others' lie one after the other, in rank order, from `others`.
+// Contributions of `ranks` ranks in device memory, `count` elements each: `own` is that of rank
+// `own_rank`; those of the other ranks are contiguous from `others`, in rank order.
 struct Contributions {
   const std::byte* others = nullptr;
   const std::byte* own = nullptr;
@@ -17,8 +17,8 @@ struct Contributions {
   int ranks = 1;
 };
 
-// out = their reduction, by the tree and with the bits of comm::reduce_in_order. `out` may be
-// `own`.
+// out = the reduction by the same tree, and with the same bits, as comm::reduce_in_order. `out` may
+// be `own`.
 void reduce_in_order(Stream& stream, Reduce reduce, DType dtype, const Contributions& from,
                      std::byte* out, std::int64_t count);
 

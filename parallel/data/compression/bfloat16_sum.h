@@ -5,9 +5,8 @@
 
 namespace trireme {
 
-// Every rank's gradients rounded to bfloat16, and their float32 sum again: half the bytes of
-// float32. No residual, as nothing is left out for good: what is lost is 1 part in 256 at
-// most, up or down alike.
+// Rounds every rank's gradients to bfloat16 and sums them in float32: half the bytes of float32.
+// Needs no residual: the error is at most 1 part in 256 and unbiased.
 class Bfloat16Sum final : public CompressedSum {
  public:
   Bfloat16Sum(Communicator& group, const GradientRange& range, CompressionMemory memory);

@@ -7,17 +7,17 @@
 
 namespace trireme {
 
-// Where a compressed sum keeps what it needs, taken for good when it is made.
+// Memory of a compressed sum, allocated at construction.
 struct CompressionMemory {
-  Arena& state;     // what lives from step to step: residuals, warm starts
-  Arena& messages;  // what is sent and received
+  Arena& state;     // persistent across steps: residuals, warm starts
+  Arena& messages;  // send and receive buffers
 };
 
-// The sum of one range of gradients over the ranks that hold it, sent in fewer bytes.
+// The sum of one gradient range over its ranks, sent in fewer bytes.
 //
-// What a message leaves out stays behind as the residual and is added to the next
-// gradient (error feedback), in methods that leave out much. A gradient that is not finite
-// makes a sum that is not finite on every rank, and leaves nothing of that in the residual.
+// Lossy methods keep the part they did not send as the residual and add it to the next gradient
+// (error feedback). A non-finite gradient makes the sum non-finite on every rank and does not enter
+// the residual.
 class CompressedSum {
  public:
   CompressedSum() = default;
@@ -25,10 +25,10 @@ class CompressedSum {
   CompressedSum& operator=(const CompressedSum&) = delete;
   virtual ~CompressedSum() = default;
 
-  // The range becomes an approximation of its sum over the ranks, the same bits on all.
+  // Replaces the range by an approximation of its sum over the ranks, with the same bits on all.
   // `update` counts from 1 over the whole run.
   virtual void reduce(Stream& stream, std::int64_t update) = 0;
-  // What one reduce sends from this rank, counted as traffic.h says.
+  // Bytes that one reduce() sends from this rank, by the convention of traffic.h.
   virtual std::int64_t bytes_sent() const = 0;
 };
 

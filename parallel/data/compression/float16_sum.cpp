@@ -16,7 +16,7 @@ std::uint16_t* halves(const Tensor& words) {
   return reinterpret_cast<std::uint16_t*>(words.as<std::int32_t>());
 }
 
-// Infinity where one is not a number.
+// Infinity if any element is NaN.
 template <class T>
 float largest_magnitude(const T* x, std::int64_t count) {
   float largest = 0;
@@ -38,7 +38,8 @@ Float16Sum::Float16Sum(Communicator& group, const GradientRange& range, Compress
   largest_ = memory.messages.take({1});
 }
 
-// With it the sum of the ranks' largest gradients is at most 2^15. 1 where one is infinite.
+// With this scale the sum of the ranks' largest gradients is at most 2^15. Returns 1 if one is
+// infinite.
 float Float16Sum::common_scale(Stream& stream) {
   if (stream.executes()) {
     with_elements(gradients_, [&](const auto* gradients) {

@@ -5,10 +5,10 @@
 
 namespace trireme {
 
-// Every rank's gradients times one power of two, rounded to float16, and their float32 sum
-// again: half the bytes of float32. The power of two comes from the largest gradient of all
-// ranks, so that no sum overflows. No residual: what is lost is 1 part in 2048 at most of
-// anything above 2^-29 of the largest. On the CPU only.
+// Scales every rank's gradients by one power of two, rounds them to float16 and sums them in
+// float32: half the bytes of float32. The scale comes from the largest gradient of all ranks, so
+// that no sum overflows. Needs no residual: the error is at most 1 part in 2048 for elements above
+// 2^-29 of the largest. CPU only.
 class Float16Sum final : public CompressedSum {
  public:
   Float16Sum(Communicator& group, const GradientRange& range, CompressionMemory memory);
@@ -20,8 +20,8 @@ class Float16Sum final : public CompressedSum {
 
   Communicator& group_;
   Tensor gradients_;
-  std::int64_t part_;       // elements that one rank sums
-  Tensor sent_, received_;  // [ranks, part] float16, two to a word
+  std::int64_t part_;       // elements summed per rank
+  Tensor sent_, received_;  // [ranks, part] float16, two per word
   Tensor largest_;          // [1]
 };
 

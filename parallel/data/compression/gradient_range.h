@@ -6,10 +6,10 @@
 
 namespace trireme {
 
-// A flat run of gradients that is summed as one, and what lies in it.
+// A contiguous range of gradients that is summed as one, and its contents.
 struct GradientRange {
   struct Matrix {
-    std::int64_t first = 0;  // its first element's place in the run
+    std::int64_t first = 0;  // offset of its first element in the range
     std::int64_t rows = 0, width = 0;
     std::int64_t count() const { return rows * width; }
   };
@@ -17,16 +17,16 @@ struct GradientRange {
     std::int64_t first = 0, count = 0;
   };
   Tensor gradients;               // [count] float32 or float64
-  std::vector<Matrix> matrices;   // in order and apart; the rest of the run are vectors
-  std::vector<Run> padding = {};  // of no parameter: zeros, which no backward writes again
+  std::vector<Matrix> matrices;   // in order, not overlapping; the rest of the range is vectors
+  std::vector<Run> padding = {};  // zeros that belong to no parameter and that no backward writes
 };
 
-// What lies in `gradients`, [count]: elements [first, first + count) of the store's flat
-// buffers, wherever they are. A matrix that the run cuts through is there with the rows the
-// run holds whole. The store is allocated.
+// Describes the contents of `gradients` [count], which holds elements [first, first + count) of the
+// store's flat buffers. A matrix that crosses the boundary of the range is listed with its complete
+// rows. The store is allocated.
 GradientRange gradient_range(const ParamStore& store, std::int64_t first, Tensor gradients);
 
-// Calls body with the first of the tensor's elements, a float* or a double*.
+// Calls body with a float* or double* to the tensor's first element.
 template <class Body>
 void with_elements(const Tensor& tensor, const Body& body) {
   if (tensor.dtype == DType::kF64) {

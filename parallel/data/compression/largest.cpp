@@ -15,7 +15,7 @@ template <class T>
 Largest find_largest(const T* x, std::int64_t count, std::int64_t wanted,
                      std::span<std::int32_t, kLargestCounts> counts) {
   Largest found{0, wanted};
-  // A key's 31 bits from the top: 11, 10 and 10 of them.
+  // Three radix digits of the 31-bit key: 11, 10 and 10 bits.
   int shift = 31;
   for (const int bits : {11, 10, 10}) {
     const int above = shift;

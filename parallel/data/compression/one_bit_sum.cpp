@@ -26,7 +26,8 @@ OneBitSum::OneBitSum(Communicator& group, const GradientRange& range, Compressio
   received_ = memory.messages.take({ranks, chunks_, Bits::kWords}, DType::kI32);
 }
 
-// Calls body(chunk, first, count) for the chunks of one rank's part, `first` in the range.
+// Calls body(chunk, first, count) for the chunks of one rank's shard; `first` is an offset in the
+// range.
 template <class Body>
 void OneBitSum::for_chunks(Stream& stream, int part, const Body& body) const {
   if (!stream.executes()) return;
@@ -70,7 +71,7 @@ void OneBitSum::reduce(Stream& stream, std::int64_t) {
       });
     }
   });
-  // A bit cannot say zero.
+  // A sign bit cannot encode zero.
   for (const GradientRange::Run& run : padding_) {
     ops::zero(stream, gradients_.slice(run.first, run.count));
   }

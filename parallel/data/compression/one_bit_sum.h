@@ -7,11 +7,11 @@
 
 namespace trireme {
 
-// One bit an element, its sign, and for each kChunk elements their mean magnitude (Seide et
-// al. 2014; Karimireddy et al. 2019), with error feedback on both sides of the sum (1-bit
-// Adam, Tang et al. 2021): every rank sums a part of the range from all ranks' bits and sends
-// that sum as bits again. Of elements in one chunk, those much larger than the mean take many
-// updates to be said. On the CPU only.
+// Sends one sign bit per element and one mean magnitude per kChunk elements (Seide et al. 2014;
+// Karimireddy et al. 2019), with error feedback on both sides of the sum (1-bit Adam, Tang et al.
+// 2021): every rank sums one shard of the range from the bits of all ranks and sends that sum as
+// bits again. Elements much larger than the mean of their chunk take many updates to be
+// transmitted. CPU only.
 class OneBitSum final : public CompressedSum {
  public:
   static constexpr std::int64_t kChunk = 512;
@@ -27,9 +27,9 @@ class OneBitSum final : public CompressedSum {
   Communicator& group_;
   Tensor gradients_;
   std::vector<GradientRange::Run> padding_;
-  std::int64_t chunks_;             // that one rank sums
-  Tensor residual_, sum_residual_;  // of what this rank sends first, and of its sums
-  Tensor sent_, received_;          // [ranks, chunks, words of one] I32
+  std::int64_t chunks_;             // chunks summed per rank
+  Tensor residual_, sum_residual_;  // of this rank's gradients, and of its shard of the sum
+  Tensor sent_, received_;          // [ranks, chunks, words per chunk] I32
 };
 
 }  // namespace trireme

@@ -48,7 +48,7 @@ PowerSgdSum::PowerSgdSum(Communicator& group, const GradientRange& range, int ra
 }
 
 void PowerSgdSum::reduce(Stream& stream, std::int64_t update) {
-  // Not on a planning stream: what the products compute is no part of the model's FLOPs.
+  // Not on a planning stream: these products do not count as model FLOPs.
   const auto for_matrices = [&](const auto& body) {
     if (!stream.executes()) return;
     for (const Factors& matrix : factors_) {

@@ -7,10 +7,10 @@
 
 namespace trireme {
 
-// PowerSGD (Vogels et al. 2019): of every matrix M + residual, summed over the ranks, one step
-// of the power method from the last update's directions q finds p q of the given rank, p
-// orthonormal. Sent are p [rows, rank] and q [rank, width]; vectors, and matrices that would
-// not get smaller, go whole. Exact for sums whose rank is no higher. On the CPU only.
+// PowerSGD (Vogels et al. 2019): approximates every matrix M + residual, summed over the ranks, by
+// p q of the given rank, p orthonormal, with one power iteration from the q of the last update.
+// Sends p [rows, rank] and q [rank, width]; vectors, and matrices that would not shrink, are sent
+// uncompressed. Exact for sums of at most this rank. CPU only.
 class PowerSgdSum final : public CompressedSum {
  public:
   PowerSgdSum(Communicator& group, const GradientRange& range, int rank, CompressionMemory memory);
@@ -22,7 +22,7 @@ class PowerSgdSum final : public CompressedSum {
     Tensor gradient, residual;  // [rows, width]
     Tensor p, q;                // [rows, rank], [rank, width]
   };
-  // A run of vectors, and its place in the message.
+  // A range of vectors and its offset in the message.
   struct Vectors {
     Tensor gradient, message;
   };
@@ -30,8 +30,8 @@ class PowerSgdSum final : public CompressedSum {
   int rank_;
   std::vector<Factors> factors_;
   std::vector<Vectors> vectors_;
-  Tensor first_;       // all p and the vectors, back to back: one message
-  Tensor directions_;  // all q: the other; kept for the next update
+  Tensor first_;       // first message: all p and the vectors, contiguous
+  Tensor directions_;  // second message: all q; kept for the next update
 };
 
 }  // namespace trireme

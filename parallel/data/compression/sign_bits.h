@@ -9,16 +9,16 @@
 
 namespace trireme {
 
-// A chunk of at most kElements numbers as their signs and one scale, in kWords words: the
-// scale, then a bit an element, set where it is negative.
+// At most kElements numbers encoded as signs and one scale, in kWords words: the scale, then one
+// bit per element, set if it is negative.
 template <std::int64_t kElements>
 struct SignBits {
   static constexpr std::int64_t kWords = 1 + kElements / 32;
 
-  // Writes x + residual to `words`; the residual becomes what they leave out.
+  // Encodes x + residual into `words`; the residual becomes the encoding error.
   template <class T>
   static void encode(std::int32_t* words, T* residual, const T* x, std::int64_t count) {
-    constexpr std::int64_t kLanes = 16;  // sums side by side, so that they vectorise
+    constexpr std::int64_t kLanes = 16;  // independent sums, so that the compiler vectorizes
     std::array<T, kLanes> sums{};
     for (std::int64_t i = 0; i < count; ++i) {
       residual[i] += x[i];
@@ -39,7 +39,7 @@ struct SignBits {
     }
   }
 
-  // Adds what the words say to sums [count].
+  // Decodes `words` and adds them to sums [count].
   template <class T>
   static void add(T* sums, const std::int32_t* words, std::int64_t count) {
     const auto scale = std::bit_cast<float>(words[0]);

@@ -35,7 +35,7 @@ void TopKSum::reduce(Stream& stream, std::int64_t) {
   if (stream.executes()) add_up();
 }
 
-// The largest leave the residual.
+// Moves the largest elements out of the residual.
 void TopKSum::pick(const Tensor& values, const Tensor& places) const {
   with_elements(residual_, [&](auto* residual) {
     using T = std::remove_pointer_t<decltype(residual)>;
@@ -50,7 +50,7 @@ void TopKSum::pick(const Tensor& values, const Tensor& places) const {
       places.as<std::int32_t>()[at++] = static_cast<std::int32_t>(i);
       residual[i] = 0;
     }
-    // Where more than those were not finite.
+    // If more elements than that were not finite.
     if (largest.key >= magnitude_key(std::numeric_limits<float>::infinity())) {
       std::transform(residual, residual + residual_.count(), residual, finite_or_zero<T>);
     }
@@ -65,7 +65,7 @@ void TopKSum::add_up() const {
     for (std::int64_t i = 0; i < values_.count(); ++i) {
       if (places[i] < 0 || places[i] >= gradients_.count()) {
         throw PeerError(
-            say("top-k: a rank has sent place ", places[i], " of ", gradients_.count()));
+            say("top-k: a rank has sent index ", places[i], " of ", gradients_.count()));
       }
       gradients[places[i]] += values[i];
     }

@@ -5,9 +5,9 @@
 
 namespace trireme {
 
-// Every rank sends the given fraction of its elements, the largest in magnitude, with their
-// places (Aji and Heafield 2017; error feedback: Stich et al. 2018); the rest waits in the
-// residual. On the CPU only.
+// Every rank sends a fraction of its elements, the largest in magnitude, with their indices (Aji
+// and Heafield 2017; error feedback: Stich et al. 2018); the rest is kept in the residual. CPU
+// only.
 class TopKSum final : public CompressedSum {
  public:
   // `fraction` is in (0, 1]; at least one element is sent.
@@ -23,7 +23,7 @@ class TopKSum final : public CompressedSum {
   Communicator& group_;
   Tensor gradients_, residual_;
   std::int64_t kept_;
-  Tensor values_;  // [ranks, kept], the gradients' type
+  Tensor values_;  // [ranks, kept] in the dtype of the gradients
   Tensor places_;  // [ranks, kept] I32
   Tensor counts_;
 };

@@ -3,8 +3,8 @@
 
 namespace trireme {
 
-// Bytes that a rank sends in a collective that wastes none: a ring's, or a direct
-// exchange's, whatever the library does.
+// Bytes that a rank sends in a bandwidth-optimal collective (ring or direct exchange), whatever the
+// library does.
 inline std::int64_t all_reduce_bytes(const Communicator& group, std::size_t bytes) {
   return 2 * static_cast<std::int64_t>(bytes) * (group.size() - 1) / group.size();
 }

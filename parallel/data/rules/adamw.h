@@ -3,7 +3,7 @@
 
 namespace trireme {
 
-// AdamW's share of a rule: its state's names and one range's update.
+// Names of AdamW's state and the update of one range.
 inline constexpr std::array kAdamStates{"adam.m", "adam.v"};
 
 void update_by_adamw(const Windows& windows, const OptimizerOptions& options,

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::array kMuonStates{"muon.momentum"};
 
-// The blocks' matrices: neither embeddings and the head nor vectors.
+// Matrices of the blocks: not embeddings, head or vectors.
 bool is_hidden_matrix(const ParamSpec& spec) {
   return spec.shape.rank() == 2 && spec.name.starts_with("layers.");
 }
@@ -40,11 +40,11 @@ class MuonRule final : public UpdateRule {
  private:
   struct Matrix {
     std::int64_t rows, columns;
-    std::vector<std::size_t> ranges;  // those held here
+    std::vector<std::size_t> ranges;  // ranges on this rank
     std::int64_t count() const { return rows * columns; }
   };
   int workers() const { return ranks_.shard.size() * ranks_.tensor.size(); }
-  // Of the workers, this rank's place: those of a shard group lie `tensor.size()` apart.
+  // Index of this rank among the workers; ranks of a shard group are `tensor.size()` apart.
   int place() const { return ranks_.shard.rank() * ranks_.tensor.size() + ranks_.tensor.rank(); }
   void assemble(Stream& stream, const Matrix& matrix, std::span<const UpdateRange> ranges) const;
   void share(Stream& stream, const Matrix& matrix, int worker,
@@ -56,9 +56,9 @@ class MuonRule final : public UpdateRule {
   OptimizerOptions options_;
   Windows windows_;
   UpdateRanks ranks_;
-  std::vector<Matrix> matrices_;  // by falling size; worker i % workers() has the i-th
+  std::vector<Matrix> matrices_;  // by descending size; worker i % workers() gets matrix i
   std::optional<Orthogonaliser> orthogonaliser_;
-  Tensor transit_;  // a whole matrix on its way
+  Tensor transit_;  // buffer for a whole matrix
 };
 
 void MuonRule::prepare(const ParamStore& params, std::span<const UpdateRange> ranges,
@@ -98,7 +98,7 @@ void MuonRule::update(Stream& stream, std::span<const UpdateRange> ranges, Tenso
                                             options_.momentum, options_.nesterov);
                   });
   }
-  // In rounds, in which every worker has one matrix, of about the same size.
+  // In rounds: every worker gets one matrix per round, all of similar size.
   const auto group = static_cast<std::size_t>(workers());
   for (std::size_t first = 0; first < matrices_.size(); first += group) {
     const std::span round =
@@ -124,8 +124,8 @@ void MuonRule::update(Stream& stream, std::span<const UpdateRange> ranges, Tenso
   }
 }
 
-// Everybody's pieces of the matrix, in `transit_`. What others hold is zero here, so that a
-// sum puts them together exactly.
+// Gathers the matrix from all ranks into `transit_`. Elements of other ranks are zero here, so a
+// sum assembles them exactly.
 void MuonRule::assemble(Stream& stream, const Matrix& matrix,
                         std::span<const UpdateRange> ranges) const {
   const Tensor whole = transit(matrix);
@@ -139,7 +139,7 @@ void MuonRule::assemble(Stream& stream, const Matrix& matrix,
   ranks_.tensor.all_reduce(stream, whole, Reduce::kSum);
 }
 
-// The worker's matrix becomes the direction of everybody's pieces.
+// Scatters the worker's result to all ranks as their directions.
 void MuonRule::share(Stream& stream, const Matrix& matrix, int worker,
                      std::span<const UpdateRange> ranges) const {
   const Tensor whole = transit(matrix);
@@ -154,8 +154,8 @@ void MuonRule::share(Stream& stream, const Matrix& matrix, int worker,
 void MuonRule::follow(const UpdateStep& step, const Matrix& matrix,
                       std::span<const UpdateRange> ranges) const {
   const auto rows = static_cast<double>(matrix.rows), columns = static_cast<double>(matrix.columns);
-  // "original" keeps the spectral norm that an update of this shape should have; the other makes
-  // its root mean square AdamW's, so that both go by one learning rate (Liu et al. 2025).
+  // "original" keeps the spectral norm of an update of this shape; the other option matches AdamW's
+  // root mean square, so that both use one learning rate (Liu et al. 2025).
   const double adjustment = options_.muon_adjust_lr == "original"
                                 ? std::sqrt(std::max(1.0, rows / columns))
                                 : 0.2 * std::sqrt(std::max(rows, columns));

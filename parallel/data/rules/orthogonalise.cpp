@@ -38,7 +38,8 @@ Tensor Orthogonaliser::run(Stream& stream, std::int64_t rows, std::int64_t colum
   ops::inverse_norm(stream, inverse_, squares, kEpsilon);
   ops::blend(stream, x, x, {.factor = inverse_});
   for (std::int64_t step = 0; step < steps; ++step) {
-    // On the smaller side: (a + b x x' + c (x x')^2) x = x (a + b x' x + c (x' x)^2).
+    // With the Gram matrix of the smaller side: (a + b x x' + c (x x')^2) x = x (a + b x' x + c (x'
+    // x)^2).
     ops::gemm(stream, gram, x, x, {.transpose_a = tall, .transpose_b = !tall});
     ops::gemm(stream, polynomial, gram, gram, {});
     ops::blend(stream, polynomial, gram, {.alpha = kCubic, .beta = kQuintic});

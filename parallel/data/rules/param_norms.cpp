@@ -33,7 +33,7 @@ void ParamNorms::measure(Stream& stream, std::span<const UpdateRange> ranges) co
   ops::zero(stream, sums_);
   for (const UpdateRange& range : ranges) {
     if (!range.param->spec.decay || !counts_among(ranks_.tensor, *range.param)) continue;
-    // In parts that no chunk lies in two of.
+    // Split at chunk boundaries.
     const std::int64_t into = place(*range.param).into + range.first;
     constexpr std::int64_t kWhole = std::int64_t{1} << 40;
     static_assert(kWhole % ops::kNormChunk == 0 && Staging::kPiece % ops::kNormChunk == 0);

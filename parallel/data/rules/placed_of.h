@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// Where the elements from `first` on of the rectangle that is held lie in the logical tensor.
+// Layout in the logical tensor of the elements from `first` on of the held box.
 inline ops::Placed placed_of(const Param& param, std::int64_t first) {
   const Shape& whole = param.spec.shape;
   const int cut = param.spec.cut.dim;
@@ -21,9 +21,9 @@ inline ops::Placed placed_of(const Param& param, std::int64_t first) {
           .start = from * tail};
 }
 
-// Whether this rank's elements count among those of the tensor group: of neighbours that hold
-// one and the same part the first's do. Unlike Param::counted(), also on a stage whose table is
-// tied to another's.
+// Whether this rank's elements count in a sum over the tensor group: of ranks with the same box,
+// only the first counts. Unlike Param::counted(), this also holds on a stage whose embedding table
+// is tied to another stage's.
 inline bool counts_among(const Communicator& tensor, const Param& param) {
   const Cut& cut = param.spec.cut;
   const int parts = cut.dim < 0 ? 1 : cut.slice.count;

@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-// A piece's tensors stay in a core's cache on the CPU; a GPU wants work for all of itself.
+// On the CPU a chunk fits a core's cache; a GPU needs chunks large enough to fill it.
 std::int64_t piece_of(Device device) {
   return device.is_cuda() ? std::int64_t{1} << 22 : std::int64_t{1} << 16;
 }
@@ -78,7 +78,7 @@ Windows::Piece Windows::open(const UpdateStep& step, const UpdateRange& part, st
               .grad = part.grad,
               .state = {}};
   if (rounds(part, writes)) {
-    // The kernel updates the master alone; close() publishes it.
+    // The kernel updates only the master; close() publishes the value.
     piece.value = piece.master;
     piece.master = {};
   }

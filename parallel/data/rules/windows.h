@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-// What one update hands to the parts of a rule.
+// Arguments of one update.
 struct UpdateStep {
   Stream& stream;
   Tensor grad_scale;
@@ -16,38 +16,37 @@ struct UpdateStep {
   std::int64_t update;
 };
 
-// State of these names, all of one dtype.
+// State with these names and one dtype.
 inline std::vector<UpdateRule::State> states_of(std::span<const char* const> names, DType dtype) {
   std::vector<UpdateRule::State> states;
   for (const char* name : names) states.push_back({name, dtype});
   return states;
 }
 
-// Ranges as the kernels want them. State in bfloat16 is widened piece by piece, in pieces that
-// a cache holds, and rounded back stochastically, so that small changes add up in the mean;
-// published weights are rounded so too where that is asked for. Without either, the whole
-// range is one piece.
+// Presents ranges to the kernels. bfloat16 state is widened in chunks that fit a cache and rounded
+// back stochastically, so that small changes accumulate in the mean; published weights are rounded
+// stochastically too if requested. Otherwise the whole range is one chunk.
 class Windows {
  public:
   static constexpr std::size_t kMostStates = 2;
 
   struct Piece {
-    Tensor value, master;  // as the ops want them: no master where the value is one
+    Tensor value, master;  // as the ops expect: no master if the value is in the accumulator dtype
     Tensor grad;
     std::array<Tensor, kMostStates> state;
     Tensor weight() const { return master ? master : value; }  // in the accumulator dtype
   };
-  // What a body writes, beside what it reads.
+  // What a body writes; it may read everything.
   enum class Writes : std::uint8_t { kState, kWeights, kBoth };
 
   explicit Windows(const OptimizerOptions& options) : options_(options) {}
-  // Takes memory for a piece's state.
+  // Allocates workspace for the state of one chunk.
   void prepare(std::span<const UpdateRange> ranges, Arena& workspace);
 
-  // The dtype that a rule's state is kept in.
+  // The dtype in which state is stored.
   DType state_dtype(DType accumulator) const;
 
-  // Calls body(piece) over the range. `states` names the state as UpdateRule::state() does.
+  // Calls body(piece) for all chunks of the range. `states` are names of UpdateRule::state().
   template <class Body>
   void each(const UpdateStep& step, const UpdateRange& range, std::span<const char* const> states,
             Writes writes, const Body& body) const {

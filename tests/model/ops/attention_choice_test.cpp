@@ -22,15 +22,15 @@ TEST(AttentionChoice, OurOwnKernelsTakeEverythingElseAndSayWhy) {
                       AttentionWish wish = AttentionWish::kFastest) {
     return why_own_attention(wish, shape, dtype);
   };
-  EXPECT_EQ(why(plain(), DType::kBf16, AttentionWish::kOwn), "TRIREME_ATTENTION asks for them");
-  EXPECT_EQ(why(plain(), DType::kF32), "cuDNN's take no float32");
-  EXPECT_EQ(why(plain(), DType::kF64), "cuDNN's take no float64");
+  EXPECT_EQ(why(plain(), DType::kBf16, AttentionWish::kOwn), "TRIREME_ATTENTION is \"own\"");
+  EXPECT_EQ(why(plain(), DType::kF32), "cuDNN does not support float32");
+  EXPECT_EQ(why(plain(), DType::kF64), "cuDNN does not support float64");
   AttentionShape shape = plain();
   shape.documents = true;
   EXPECT_EQ(why(shape), "documents are masked");
   shape = plain();
   shape.heads.width = 20;
-  EXPECT_EQ(why(shape), "heads of 20 elements are no multiple of 8");
+  EXPECT_EQ(why(shape), "the head width 20 is not a multiple of 8");
   shape = plain();
   shape.seq = 1;
   EXPECT_EQ(why(shape), "sequences of 1 token");
@@ -53,7 +53,7 @@ TEST(AttentionChoice, AWorkspaceTakesAnEighthOfTheDeviceAtMost) {
   EXPECT_EQ(why_too_large(0, kDevice), "");
   EXPECT_EQ(why_too_large(kDevice / 8, kDevice), "");
   EXPECT_EQ(why_too_large(kDevice / 8 + 1, kDevice),
-            "cuDNN's need 10737418241 bytes of workspace, more than 1/8 of the device's memory");
+            "cuDNN needs 10737418241 bytes of workspace, more than 1/8 of the device's memory");
 }
 
 // Of cuDNN the forward's log-sum-exps by head and the backward's matrix of every head; of our own

@@ -356,7 +356,7 @@ TEST(Attention, OnAGpuSaysWhoseKernelsComputeIt) {
       return attention_kernels(stream.device(), x.shape(), dtype);
     };
     const AttentionCase whole{2, 128, 4, 2, 64, 0}, cut{2, 128, 4, 2, 64, 30};
-    EXPECT_EQ(said(whole, DType::kF32), "our own kernels: cuDNN's take no float32");
+    EXPECT_EQ(said(whole, DType::kF32), "our own kernels: cuDNN does not support float32");
     EXPECT_EQ(said(cut, DType::kBf16), "our own kernels: documents are masked");
     for (const DType dtype : {DType::kBf16, DType::kF16}) {
       const std::string of_whole = said(whole, dtype);

@@ -146,7 +146,7 @@ TEST(Schedule, ranks_that_wait_for_each_other_are_found) {
   for (int found = 0; found < kMutants;) {
     Case c = random_case(random);
     if (!make_a_deadlock(random, c.schedule)) continue;
-    EXPECT_NE(complaint(c.schedule).find("waits for ever"), std::string::npos)
+    EXPECT_NE(complaint(c.schedule).find("waits forever"), std::string::npos)
         << c.text() << ": " << complaint(c.schedule);
     ++found;
   }
@@ -198,7 +198,7 @@ TEST(Schedule, a_complaint_says_what_is_wrong) {
                            {Kind::kForward, 1, 1},
                            {Kind::kBackward, 1, 0},
                            {Kind::kBackward, 1, 1}}}),
-            "rank 0, action 1 (0B0) waits for ever for 1B0 of rank 1");
+            "rank 0, action 1 (0B0) waits forever for 1B0 of rank 1");
 }
 
 TEST(Schedule, one_forward_one_backward_holds_the_fewest_micro_batches) {

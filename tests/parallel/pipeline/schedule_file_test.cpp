@@ -75,7 +75,7 @@ TEST_F(ScheduleFile, a_schedule_of_another_shape_is_refused_with_both_numbers) {
 
 TEST_F(ScheduleFile, a_schedule_that_cannot_run_is_refused) {
   EXPECT_EQ(refusal("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n", {2, 2}),
-            ": rank 0, action 1 (0B0) waits for ever for 1B0 of rank 1");
+            ": rank 0, action 1 (0B0) waits forever for 1B0 of rank 1");
 }
 
 }  // namespace

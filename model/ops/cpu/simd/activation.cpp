@@ -31,7 +31,7 @@ TRIREME_KERNEL void gelu_backward(T* dx, const T* dy, const T* x, std::int64_t c
   each_vector<A>(count, [&](auto some, std::int64_t i, int) {
     const Vec<A> v = load(some, x + i);
     const Sigmoid<A> s = sigmoid<A>(twice_u<A>(v));
-    // x d(2u)/dx, times the sigmoid's slope
+    // x d(2u)/dx, the factor of the sigmoid's derivative.
     const Vec<A> steep = v * fma(v * v, spread(A(3 * kTwice * kCubic)), spread(A(kTwice)));
     store(some, dx + i, load(some, dy + i) * fma(steep, s.slope, s.value));
   });

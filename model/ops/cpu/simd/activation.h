@@ -8,7 +8,7 @@ void gelu(T* y, const T* x, std::int64_t count);
 template <Isa isa, class T>
 void gelu_backward(T* dx, const T* dy, const T* x, std::int64_t count);
 
-// Rows of gate and up, each `width` wide.
+// Each row has gate and up, `width` elements each.
 template <Isa isa, class T>
 void swiglu(T* y, const T* x, std::int64_t rows, std::int64_t width);
 template <Isa isa, class T>

@@ -12,8 +12,8 @@ TRIREME_INLINE double log(double x) {
   return __builtin_log(x);
 }
 
-// scores [kTile keys, kTile queries] become exp(score - running maximum); the sums
-// and maxima move on, and `shrink` is what earlier sums are to be multiplied by.
+// scores [kTile keys, kTile queries] = exp(score - running maximum); updates sums and maxima;
+// `shrink` rescales earlier sums.
 template <class A>
 __attribute__((noinline, flatten)) void soften(A* scores, A* top, A* sum, A* shrink,
                                                const Pair<A>& pair) {
@@ -25,7 +25,7 @@ __attribute__((noinline, flatten)) void soften(A* scores, A* top, A* sum, A* shr
       const Vec<A> s = see(vec(column + key * kTile));
       now = s > now ? s : now;
     });
-    // Nothing seen yet: any finite number does, as all the terms are zero.
+    // No visible key yet: any finite number works, as all terms are zero.
     const Vec<A> base = now == -static_cast<A>(__builtin_inff()) ? Vec<A>{} : now;
     Vec<A> total{};
     const std::int64_t end = each_key(pair, lane, [&](std::int64_t key, auto see) {

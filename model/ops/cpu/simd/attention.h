@@ -3,8 +3,8 @@
 
 namespace trireme::simd {
 
-// Queries and keys are taken kAttentionTile at a time; a head's width is padded to
-// whole vectors of the widest instruction set, so that plans do not depend on it.
+// Tile size in queries and keys. The head width is padded to whole vectors of the widest
+// instruction set, so that memory plans do not depend on it.
 constexpr std::int64_t kAttentionTile = 64;
 template <class A>
 constexpr std::int64_t padded_width(std::int64_t width) {
@@ -15,9 +15,9 @@ constexpr std::int64_t attention_tiles(std::int64_t seq) {
   return (seq + kAttentionTile - 1) / kAttentionTile;
 }
 
-// One sequence and one key and value head, with the `group` query heads that read
-// it. Rows are `stride` elements apart in qkv, `out_stride` in out and dout,
-// `lse_stride` in lse; query heads lie `width` apart, their lse next to each other.
+// One sequence and one key-value head, with the `group` query heads that read it. Rows are `stride`
+// elements apart in qkv, `out_stride` in out and dout, `lse_stride` in lse; query heads are `width`
+// apart, their lse adjacent.
 template <class T>
 struct AttentionHead {
   const T *q = nullptr, *k = nullptr, *v = nullptr;
@@ -27,13 +27,13 @@ struct AttentionHead {
   double scale = 1;
 };
 
-// A share of the (query head, query tile) pairs of a head: those whose number is
-// `first` modulo `step`. A pair's bits are the same in whichever share it is.
+// A subset of the (query head, query tile) pairs of a head: those with index `first` modulo `step`.
+// The bits of a pair do not depend on the subset.
 struct Share {
   std::int64_t first = 0, step = 1;
 };
 
-// Elements of Sum<T> that a share's call may write to `workspace`, aligned to 64 bytes.
+// Elements of Sum<T> of `workspace` per call, aligned to 64 bytes.
 template <class A>
 constexpr std::int64_t attention_workspace(std::int64_t seq, std::int64_t width) {
   const std::int64_t tiles = attention_tiles(seq), tile = kAttentionTile;
@@ -44,13 +44,13 @@ void attention(T* out, Sum<T>* lse, const AttentionHead<T>& head, Share queries,
 
 template <class T>
 struct AttentionGradient {
-  T *dq = nullptr, *dk = nullptr, *dv = nullptr;  // like q, k and v of the head
+  T *dq = nullptr, *dk = nullptr, *dv = nullptr;  // laid out as q, k and v of the head
   const T *out = nullptr, *dout = nullptr;
   const Sum<T>* lse = nullptr;
-  // The query tiles gone through, and the key tiles they are met with.
+  // The subset of query tiles, and that of the key tiles.
   Share queries, keys;
-  bool want_dq = true;   // needs all keys
-  bool want_dkv = true;  // of the share's keys; needs all queries
+  bool want_dq = true;   // requires all keys
+  bool want_dkv = true;  // of the subset's keys; requires all queries
 };
 template <class A>
 constexpr std::int64_t attention_backward_workspace(std::int64_t seq, std::int64_t width) {
@@ -61,7 +61,8 @@ template <Isa isa, class T>
 void attention_backward(const AttentionGradient<T>& gradient, const AttentionHead<T>& head,
                         Sum<T>* workspace);
 
-// One query over `keys` rows of a cache: out [width]. `workspace` holds padded_width elements.
+// Attention of one query to `keys` rows of a cache: out [width]. `workspace` has padded_width
+// elements.
 template <class T>
 struct CachedQuery {
   T* out = nullptr;

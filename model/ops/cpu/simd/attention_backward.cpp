@@ -5,7 +5,7 @@
 namespace trireme::simd {
 namespace {
 
-// scores become probabilities p; dp, the gradient of p, becomes p (dp - delta).
+// scores = probabilities p; dp, the gradient of p, becomes p (dp - delta).
 template <class A>
 __attribute__((noinline, flatten)) void soften_backward(A* scores, A* dp, const A* lse,
                                                         const A* delta, const Pair<A>& pair) {
@@ -35,7 +35,7 @@ TRIREME_KERNEL void attention_backward(const AttentionGradient<T>& gradient,
   A *const keys = workspace, *const values = keys + all;
   A *const dkeys = values + all, *const dvalues = dkeys + all;
   A *const rows = dvalues + all, *const columns = rows + one;     // queries
-  A *const drows = columns + one, *const dcolumns = drows + one;  // the output's gradient
+  A *const drows = columns + one, *const dcolumns = drows + one;  // gradient of the output
   A* const dq = dcolumns + one;
   A *const scores = dq + one, *const dscores = scores + kTile * kTile;
   A *const lse = dscores + kTile * kTile, *const delta = lse + kTile, *const seen = delta + kTile;

@@ -1,12 +1,12 @@
 #pragma once
-// Seen by kernel sources only; see vec.h.
+// Included only by kernel sources; see vec.h.
 #include "model/ops/cpu/simd/attention.h"
 #include "model/ops/cpu/simd/exp.h"
 #include "model/ops/cpu/simd/product.h"
 
-// What attention and its backward share: tiles of a head and their place under the
-// causal diagonal. Scores are kept transposed, [keys, queries]: a query's maximum and
-// sum are then those of a vector's lane, and no vector is ever summed across.
+// Common parts of attention and its backward: tiles of a head and causal masking. Scores are stored
+// transposed, [keys, queries], so that a query's maximum and sum are per lane and no horizontal
+// reduction is needed.
 namespace trireme::simd {
 namespace {
 
@@ -24,7 +24,7 @@ TRIREME_INLINE Vec<A> vec(const A* p) {
   return read<Vec<A>>(Full{}, p);
 }
 
-// Rows of a head, dense and padded with zeros up to `padded`.
+// Copies rows of a head, dense and zero-padded to `padded`.
 template <class T, class A>
 __attribute__((noinline, flatten)) void pack(A* to, std::int64_t padded, const T* from,
                                              std::int64_t stride, std::int64_t rows,
@@ -39,8 +39,8 @@ __attribute__((noinline, flatten)) void pack(A* to, std::int64_t padded, const T
   }
 }
 
-// A tile's rows [rows, padded] as columns [width, kTile], zero beyond the rows; in
-// square blocks of a vector's length.
+// Transposes a tile's rows [rows, padded] to columns [width, kTile], zero-padded, in square blocks
+// of a vector's length.
 template <class A>
 __attribute__((noinline, flatten)) void transpose(A* to, const A* from, std::int64_t padded,
                                                   std::int64_t rows, std::int64_t width) {
@@ -65,7 +65,7 @@ TRIREME_INLINE Vec<A> lane_numbers() {
   return v;
 }
 
-// One tile of queries against one tile of keys.
+// One tile of queries with one tile of keys.
 template <class A>
 struct Pair {
   const A* first_seen;       // [kTile], index in the sequence
@@ -76,13 +76,13 @@ struct Pair {
   std::int64_t offset() const { return first_query - first_key; }
 };
 
-// Calls body(key, see) for the keys that some query of the vector `lane` sees, where
-// see(s) makes the scores of those that do not minus infinity. Returns the end.
+// Calls body(key, see) for the keys visible to any query of the vector `lane`; see(s) sets
+// invisible scores to minus infinity. Returns the end.
 template <class A, class Body>
 TRIREME_INLINE std::int64_t each_key(const Pair<A>& pair, std::int64_t lane, const Body& body) {
   const std::int64_t end = least(pair.keys, pair.offset() + lane + kLanes<A>);
   const std::int64_t last = least(lane + kLanes<A>, pair.queries) - 1;
-  std::int64_t late = 0;  // keys before this one are too early for some query
+  std::int64_t late = 0;  // keys before this one are invisible to some query
   if (last >= lane)
     late = least(end, static_cast<std::int64_t>(pair.first_seen[last]) - pair.first_key);
   const std::int64_t full = least(end, pair.offset() + lane + 1);

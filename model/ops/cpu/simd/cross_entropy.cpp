@@ -5,7 +5,7 @@
 namespace trireme::simd {
 namespace {
 
-// The target's column here, or -1.
+// The target's column on this rank, or -1.
 template <class T>
 TRIREME_INLINE std::int64_t column(const LogitRows<T>& op, std::int64_t row) {
   const std::int64_t at = op.targets[row] - op.first;
@@ -66,7 +66,7 @@ TRIREME_KERNEL void cross_entropy_backward(const LogitRows<T>& op, const Sum<T>*
     const std::int64_t at = column(op, row);
     const double right = at < 0 ? 0 : static_cast<double>(one(x + at)) - static_cast<double>(top);
     if (!counts) {
-      // Not a product with zero, which would keep a NaN.
+      // Not a product with zero, which would preserve NaN.
       each_vector<A>(op.width,
                      [&](auto some, std::int64_t i, int) { store(some, x + i, Vec<A>{}); });
       continue;
@@ -75,7 +75,7 @@ TRIREME_KERNEL void cross_entropy_backward(const LogitRows<T>& op, const Sum<T>*
       store(some, x + i, factor * exp(load(some, x + i) - top));
     });
     if (at < 0) continue;
-    // Subtracted before rounding: a sure and right prediction leaves a small difference.
+    // Subtracted before rounding: a confident correct prediction leaves a small difference.
     const double p = __builtin_exp(right) / static_cast<double>(total[row]);
     store(Part{1}, x + at, spread(static_cast<A>(scale * (p - 1))));
   }

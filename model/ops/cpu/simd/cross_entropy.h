@@ -3,7 +3,7 @@
 
 namespace trireme::simd {
 
-// Rows of the columns [first, first + width) of a vocabulary.
+// Rows of columns [first, first + width) of a vocabulary.
 template <class T>
 struct LogitRows {
   T* logits = nullptr;

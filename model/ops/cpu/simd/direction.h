@@ -29,7 +29,7 @@ void momentum_direction(const MomentumDirectionRange<A>& op);
 template <class T>
 struct FollowRange {
   T* value = nullptr;
-  Sum<T>* master = nullptr;  // null: value is the master
+  Sum<T>* master = nullptr;  // null: `value` is the master
   const Sum<T>* direction = nullptr;
   std::int64_t count = 0;
   double step = 0, decay = 0;

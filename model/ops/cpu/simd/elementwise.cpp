@@ -5,8 +5,8 @@
 namespace trireme::simd {
 namespace {
 
-// To the nearest float, or to the odd one of the two around: rounding that again
-// to bfloat16 or float16 then gives the one of these nearest to the double.
+// Rounds to odd: rounding the result to bfloat16 or float16 then gives the value nearest to the
+// double.
 TRIREME_INLINE float to_odd(double wide) {
   const float near = static_cast<float>(wide);
   std::uint32_t word = 0;
@@ -46,7 +46,7 @@ TRIREME_KERNEL void cast(To* to, const From* from, std::int64_t count) {
       Convert<float>::store(Part{1}, to + i, lane);
     }
   } else {
-    // The wider of the two types carries it.
+    // Computes in the wider of the two types.
     using A = Sum<To>;
     each_vector<A>(count, [&](auto some, std::int64_t i, int) {
       Convert<A>::store(some, to + i, load_as<A>(some, from + i));
@@ -78,7 +78,7 @@ TRIREME_KERNEL void column_sums(const Columns<T>& op) {
   constexpr std::int64_t kBlock = 512, kRows = 8;
   for (std::int64_t first = 0; first < op.columns; first += kBlock) {
     const std::int64_t n = op.columns - first < kBlock ? op.columns - first : kBlock;
-    // Eight rows at a time in A, their sums in float64: rows are many.
+    // Eight rows at a time in A, whose sums are added in float64.
     double sums[kBlock] = {};
     A few[kBlock];
     std::int64_t row = 0;

@@ -7,17 +7,17 @@ template <Isa isa, class T>
 void add(T* y, const T* a, const T* b, std::int64_t count);
 template <Isa isa, class To, class From>
 void cast(To* to, const From* from, std::int64_t count);
-// to += from, in the type sums of T are kept in.
+// to += from, in the accumulator type of T.
 template <Isa isa, class T>
 void accumulate(Sum<T>* to, const T* from, std::int64_t count);
 
-// In float64, with an order of additions that only `count` decides.
+// In float64; the order of additions depends only on `count`.
 template <Isa isa, class T>
 double sum(const T* x, std::int64_t count);
 template <Isa isa, class T>
 double sum_of_squares(const T* x, std::int64_t count);
 
-// out [columns] = or += the sums down `rows` rows, `stride` apart.
+// out [columns] = or += the column sums of `rows` rows that are `stride` apart.
 template <class T>
 struct Columns {
   Sum<T>* out = nullptr;

@@ -3,7 +3,7 @@
 
 namespace trireme::simd {
 
-// RMSNorm of the query heads and key heads in rows of queries, keys and values.
+// RMSNorm of the query heads and key heads in rows of qkv.
 template <class T>
 struct HeadNormTokens {
   T* y = nullptr;
@@ -18,7 +18,7 @@ void head_norm(const HeadNormTokens<T>& op);
 template <class T>
 struct HeadNormBackwardTokens {
   T* dqkv = nullptr;                                   // in place
-  Sum<T>*dquery_gain = nullptr, *dkey_gain = nullptr;  // [width], replaced by these tokens' sums
+  Sum<T>*dquery_gain = nullptr, *dkey_gain = nullptr;  // [width], replaced by sums
   const T *x = nullptr, *query_gain = nullptr, *key_gain = nullptr;
   const Sum<T>* inverse = nullptr;
   std::int64_t tokens = 0, heads = 0, kv_heads = 0, width = 0;

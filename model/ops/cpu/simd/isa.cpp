@@ -12,7 +12,7 @@ Isa best() {
   return present(Isa::kAvx2) ? Isa::kAvx2 : Isa::kBaseline;
 }
 
-// The processor is asked once; only select() changes the answer.
+// Detected once; only select() changes it.
 std::atomic<Isa>& choice() {
   static std::atomic<Isa> isa{best()};
   return isa;

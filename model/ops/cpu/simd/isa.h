@@ -1,9 +1,9 @@
 #pragma once
 #include <cstdint>
 
-// Kernels are compiled once per instruction set, as templates over Isa whose
-// instances have internal helpers only, so that the linker can never hand code
-// for one processor to another. Their headers declare, kernel sources define.
+// Kernels are compiled once per instruction set, as templates over Isa whose instances have only
+// internal helpers, so that the linker cannot mix code of different instruction sets. Headers
+// declare, kernel sources define.
 namespace trireme::simd {
 
 enum class Isa : std::uint8_t { kBaseline, kAvx2, kAvx512 };
@@ -12,11 +12,11 @@ constexpr const char* name_of(Isa isa) {
   return isa == Isa::kAvx512 ? "avx512" : isa == Isa::kAvx2 ? "avx2" : "baseline";
 }
 
-// Whether this build and this processor have it.
+// Whether the build and the processor support it.
 bool present(Isa isa);
-// The one kernels run with: the best present, unless select() said otherwise.
+// The instruction set of the kernels: the best available, or that of select().
 Isa selected();
-// For tests and benchmarks, between ops: an Error when it is not present.
+// For tests and benchmarks, between ops. Throws Error if it is not available.
 void select(Isa isa);
 
 // Calls body.operator()<isa>() for the selected instruction set.
@@ -34,11 +34,11 @@ void with_isa(const Body& body) {
   }
 }
 
-// A kernel's view of one bfloat16, and of one float16.
+// Storage type of bfloat16, and of float16, in kernels.
 using Bf16Bits = std::uint16_t;
 enum class F16Bits : std::uint16_t {};
 
-// What sums and statistics of T are kept in.
+// Accumulator type of T.
 template <class T>
 struct SumOf {
   using Type = float;

@@ -5,19 +5,18 @@
 namespace trireme::simd {
 namespace {
 
-// A tile of c is as many sums as registers hold beside a row of b and a factor of a.
+// A tile of c uses as many registers as remain after a row of b and an element of a.
 constexpr int kTileStep = kVectorBytes == 64 ? 4 : kVectorBytes == 32 ? 2 : 1;
 constexpr int kTileRows = 3 * kTileStep;
 constexpr int kTileVectors = 2;
 constexpr int kTileWidth = kTileVectors * kLane;
-// Rows of a are packed some tiles at a time: whole cache lines of a transposed one.
+// Rows of a are packed a few tiles at a time: whole cache lines if a is transposed.
 constexpr int kGroupTiles = 4;
 constexpr int kGroupRows = kGroupTiles * kTileRows;
 static_assert(kTileRows <= kLane && kMatMulWidth % kTileWidth == 0);
 static_assert(kGroupRows <= kMatMulRows);
 
-// Where a tile's sums go, and what is added to them: rows of `start`, `start_ld`
-// apart, or nothing.
+// Destination of a tile's sums, and the addend: rows of `start`, `start_ld` apart, or null.
 struct Target {
   float* c;
   std::int64_t ldc;
@@ -73,7 +72,7 @@ TRIREME_INLINE void any_tile(const Target& to, const float* a, const float* b, s
     tile_rows<kTileStep>(to, a, b, k);
 }
 
-// A tile of which c has only some rows or columns goes through a whole one.
+// A tile of which c has only some rows or columns is computed in full.
 __attribute__((noinline)) void edge_tile(const Target& to, const float* a, const float* b,
                                          std::int64_t k, std::int64_t rows, std::int64_t columns) {
   float whole[kTileRows * kTileWidth];
@@ -87,7 +86,7 @@ __attribute__((noinline)) void edge_tile(const Target& to, const float* a, const
   }
 }
 
-// A piece of a matrix that is asked for some cache lines at a time, before it is needed.
+// Prefetches a block of a matrix, a few cache lines at a time.
 struct Ahead {
   const float* from = nullptr;
   std::int64_t ld = 0, rows = 0, width = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// Seen by kernel sources only; see vec.h.
+// Included only by kernel sources; see vec.h.
 #include "model/ops/cpu/simd/vec.h"
 
 namespace trireme::simd {
@@ -11,7 +11,7 @@ TRIREME_INLINE std::int64_t smaller(std::int64_t a, std::int64_t b) {
   return a < b ? a : b;
 }
 
-// The lower, or upper, halves of a and b, element by element in turns.
+// Interleaves the lower, or upper, halves of a and b.
 TRIREME_INLINE VecF low_turns(VecF a, VecF b) {
 #if defined(__AVX512F__)
   return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
@@ -32,7 +32,7 @@ TRIREME_INLINE VecF high_turns(VecF a, VecF b) {
 #endif
 }
 
-// A square block: its halves interleaved as often as halving ends.
+// Transposes a square block by log2(kLane) rounds of interleaving.
 TRIREME_INLINE void transpose(VecF (&rows)[kLane]) {
 #pragma GCC unroll 4
   for (int step = 1; step < kLane; step *= 2) {
@@ -47,8 +47,8 @@ TRIREME_INLINE void transpose(VecF (&rows)[kLane]) {
   }
 }
 
-// `count` of kWidth vectors of length k that lie `ld` apart, as k rows of kWidth, zeros
-// beyond count. May write up to kLane elements beyond the end.
+// Packs `count` of kWidth vectors of length k, `ld` apart, as k rows of kWidth, zero-padded. May
+// write up to kLane elements beyond the end.
 template <int kWidth>
 TRIREME_INLINE void pack_across(float* to, const float* from, std::int64_t ld, std::int64_t count,
                                 std::int64_t k) {
@@ -77,7 +77,7 @@ TRIREME_INLINE void pack_across(float* to, const float* from, std::int64_t ld, s
   }
 }
 
-// The same of vectors that lie side by side, their elements `ld` apart.
+// Same for adjacent vectors whose elements are `ld` apart.
 template <int kWidth>
 TRIREME_INLINE void pack_along(float* to, const float* from, std::int64_t ld, std::int64_t count,
                                std::int64_t k) {
@@ -90,7 +90,7 @@ TRIREME_INLINE void pack_along(float* to, const float* from, std::int64_t ld, st
     for (std::int64_t i = 0; i < kWidth; ++i) to[p * kWidth + i] = i < count ? from[p * ld + i] : 0;
 }
 
-// One of the two: vectors lie `to_vector` apart, their elements `to_element`.
+// Selects one of the two: vectors are `to_vector` apart, their elements `to_element`.
 template <int kWidth>
 __attribute__((noinline, flatten)) void pack(float* to, const float* from, std::int64_t to_vector,
                                              std::int64_t to_element, std::int64_t count,

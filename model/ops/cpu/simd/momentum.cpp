@@ -5,8 +5,7 @@
 namespace trireme::simd {
 namespace {
 
-// Calls body(g, m, w) with vectors over the range, which gives m its new value and returns
-// what is taken off w.
+// Calls body(g, m, w) with vectors over the range; it updates m and returns the decrement of w.
 template <class T, class Body>
 TRIREME_INLINE void over_range(const MomentumRange<T>& op, const Body& body) {
   using A = Sum<T>;
@@ -46,7 +45,7 @@ TRIREME_KERNEL void lion(const MomentumRange<T>& op, const LionStep& how) {
   over_range(op, [&](Vec<A> g, Vec<A>& m, Vec<A> w) {
     const Vec<A> blend = fma(beta1, m, rest1 * g), zero{};
     m = fma(beta2, m, rest2 * g);
-    // Of zero, and of a NaN, the sign is it itself.
+    // The sign of zero and of NaN is the value itself.
     const Vec<A> step = blend > zero ? rate : blend < zero ? -rate : blend;
     return fma(decay, w, step);
   });

@@ -6,7 +6,7 @@ namespace trireme::simd {
 template <class T>
 struct MomentumRange {
   T* value = nullptr;
-  Sum<T>* master = nullptr;  // null: value is the master
+  Sum<T>* master = nullptr;  // null: `value` is the master
   Sum<T>* momentum = nullptr;
   const Sum<T>* grad = nullptr;
   std::int64_t count = 0;
@@ -15,7 +15,7 @@ struct MomentumRange {
 
 struct Descent {
   double learning_rate = 0, momentum = 0, decay = 0;
-  double into = 1;  // of what enters the momentum
+  double into = 1;  // factor of the gradient in the momentum
   bool nesterov = false;
 };
 template <Isa isa, class T>

@@ -3,7 +3,7 @@
 
 namespace trireme::simd {
 
-// Rows of an RMSNorm or, with mean and bias, of a LayerNorm. Null: not wanted.
+// Rows of an RMSNorm or, with mean and bias, of a LayerNorm. Null: not computed.
 template <class T>
 struct NormRows {
   T* y = nullptr;
@@ -17,7 +17,7 @@ template <Isa isa, class T>
 void rms_norm(const NormRows<T>& op);
 template <Isa isa, class T>
 void layer_norm(const NormRows<T>& op);
-// y from x and the statistics.
+// Recomputes y from x and the statistics.
 template <Isa isa, class T>
 void rms_norm_again(const NormRows<T>& op);
 template <Isa isa, class T>
@@ -26,7 +26,7 @@ void layer_norm_again(const NormRows<T>& op);
 template <class T>
 struct NormBackwardRows {
   T* dx = nullptr;
-  Sum<T>*dgain = nullptr, *dbias = nullptr;  // [width], replaced by these rows' sums
+  Sum<T>*dgain = nullptr, *dbias = nullptr;  // [width], replaced by the sums over these rows
   const T *dy = nullptr, *x = nullptr, *gain = nullptr, *dresidual = nullptr;
   const Sum<T>*mean = nullptr, *inverse = nullptr;
   std::int64_t rows = 0, width = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// Seen by kernel sources only; see vec.h. One row of a norm, for rows and for heads.
+// Included only by kernel sources; see vec.h. One row of a norm, for rows and for heads.
 #include "model/ops/cpu/simd/vec.h"
 
 namespace trireme::simd {
@@ -48,9 +48,9 @@ TRIREME_INLINE void apply(T* y, const T* x, const T* gain, const T* bias, std::i
   });
 }
 
-// dx of one row; the gains' and biases' gradients are added to.
+// dx of one row; accumulates the gradients of gain and bias.
 //   n = (x - mean) inverse,  d = dy gain
-//   dx = inverse (d - mean(d) - n mean(d n)) [+ dresidual],  mean(d) only of a LayerNorm
+//   dx = inverse (d - mean(d) - n mean(d n)) [+ dresidual],  mean(d) for LayerNorm only
 template <Norm norm, class T>
 struct NormRowBackward {
   T* dx;

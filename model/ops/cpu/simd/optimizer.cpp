@@ -20,7 +20,7 @@ TRIREME_KERNEL void adamw(const AdamWRange<T>& op) {
     Convert<A>::store(some, op.v + i, v);
     const Vec<A> ratio = m / fma(sqrt(v), inverse_root, epsilon);
     const Vec<A> old = op.master ? load_as<A>(some, op.master + i) : load(some, op.value + i);
-    // One rounding of the weight: what is taken off it is put together first.
+    // One rounding of the weight: the decrement is computed first.
     const Vec<A> now = old - fma(decay, old, step_size * ratio);
     if (op.master) Convert<A>::store(some, op.master + i, now);
     store(some, op.value + i, now);

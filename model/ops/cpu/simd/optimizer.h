@@ -6,7 +6,7 @@ namespace trireme::simd {
 template <class T>
 struct AdamWRange {
   T* value = nullptr;
-  Sum<T>* master = nullptr;  // null: value is the master
+  Sum<T>* master = nullptr;  // null: `value` is the master
   Sum<T>*m = nullptr, *v = nullptr;
   const Sum<T>* grad = nullptr;
   std::int64_t count = 0;

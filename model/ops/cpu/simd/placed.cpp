@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kQuads = 64;
 
-// Philox4x32-10 for kQuads counters in a row, in loops that the compiler turns into vectors.
+// Philox4x32-10 for kQuads consecutive counters, in loops that the compiler vectorizes.
 struct Words4 {
   std::uint32_t word[4][kQuads];
 

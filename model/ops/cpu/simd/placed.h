@@ -3,14 +3,14 @@
 
 namespace trireme::simd {
 
-// Element i takes word (index + i) % 4 of Philox (key, (index + i) / 4, update), of which the
-// upper half decides: see model/base/philox.h.
+// Element i uses the upper half of word (index + i) % 4 of Philox (key, (index + i) / 4, update):
+// see model/base/philox.h.
 struct StochasticRun {
   Bf16Bits* to = nullptr;
   const float* from = nullptr;
   std::int64_t count = 0;
   std::uint64_t key = 0, update = 0;
-  std::uint64_t index = 0;  // in the whole tensor, of the first
+  std::uint64_t index = 0;  // of the first element in the whole tensor
 };
 template <Isa isa>
 void round_stochastically(const StochasticRun& op);

@@ -1,21 +1,21 @@
 #pragma once
-// Seen by kernel sources only; see vec.h.
+// Included only by kernel sources; see vec.h.
 #include "model/ops/cpu/simd/vec.h"
 
 namespace trireme::simd {
 namespace {
 
-// Which part of a tile's product causality leaves, where query r of the tile sees
-// the keys up to r + offset.
+// The part of a tile's product that the causal mask leaves; query r of the tile sees the keys up to
+// r + offset.
 enum class Trim : std::uint8_t {
   kNone,
-  kColumns,  // c is [keys, queries]: a key's first queries do not see it
-  kLater,    // c is [queries, width], summed over keys: up to the last one seen
-  kEarlier,  // c is [keys, width], summed over queries: from the first that sees it
+  kColumns,  // c is [keys, queries]: the first queries do not see a key
+  kLater,    // c is [queries, width], summed over keys up to the last visible one
+  kEarlier,  // c is [keys, width], summed over queries from the first that sees the key
 };
 
-// c [m, n] = or += a [m, k] b [k, n] of small matrices in the nearest caches. n is
-// a multiple of the vector; element (i, p) of a is a[i * a_row + p * a_column].
+// c [m, n] = or += a [m, k] b [k, n] of small matrices in the L1 or L2 cache. n is a multiple of
+// the vector length; element (i, p) of a is a[i * a_row + p * a_column].
 template <class A>
 struct Product {
   A* c = nullptr;
@@ -30,7 +30,7 @@ struct Product {
   std::int64_t offset = 0;
 };
 
-// Accumulators of a block stay in registers: of 32, or of 16.
+// Accumulators of a block fit in 32 registers, or in 16.
 inline constexpr int kBlockRows = 6;
 inline constexpr int kBlockVectors = kVectorBytes == 64 ? 4 : 2;
 

@@ -5,7 +5,7 @@ namespace trireme::simd {
 
 template <class T>
 struct RopeTokens {
-  T* qkv = nullptr;  // [tokens, stride], whose first `heads` heads turn
+  T* qkv = nullptr;  // [tokens, stride]; rotates the first `heads` heads
   const std::int32_t* positions = nullptr;
   const Sum<T>* table = nullptr;
   std::int64_t tokens = 0, stride = 0, heads = 0, width = 0;

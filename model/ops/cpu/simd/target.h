@@ -1,6 +1,6 @@
 #pragma once
-// Seen by kernel sources only; see vec.h. What GCC's portable vectors lack, in
-// the instructions of the set this source is being compiled for.
+// Included only by kernel sources; see vec.h. Operations missing in GCC's portable vectors, with
+// the instructions of the target instruction set.
 #include <cstdint>
 
 #include "model/ops/cpu/simd/isa.h"
@@ -40,9 +40,8 @@ typedef std::uint32_t HalfWords __attribute__((vector_size(kVectorBytes / 2)));
 typedef std::uint16_t Shorts __attribute__((vector_size(kVectorBytes / 2)));
 typedef std::uint16_t HalfShorts __attribute__((vector_size(kVectorBytes / 4)));
 
-// a b + c, rounded once where the machine can. Written out everywhere, with the
-// compiler's own contraction off, so that an element's bits do not depend on
-// which copy of a loop it falls into.
+// a b + c, with one rounding if the machine has FMA. Always explicit, with the compiler's
+// contraction off, so that an element's bits do not depend on the copy of a loop that computes it.
 #if defined(__AVX512F__)
 TRIREME_INLINE VecF fma(VecF a, VecF b, VecF c) {
   return (VecF)_mm512_fmadd_ps(a, b, c);
@@ -112,7 +111,7 @@ TRIREME_INLINE VecD sqrt(VecD a) {
 }
 #endif
 
-// v, but no less than `low` or no more than `high`; a NaN stays.
+// Clamps v from below, or from above; NaN stays NaN.
 #if defined(__AVX512F__)
 TRIREME_INLINE VecF at_least(VecF v, VecF low) {
   return (VecF)_mm512_maskz_max_ps(0xffff, low, v);
@@ -143,7 +142,7 @@ TRIREME_INLINE VecF at_most(VecF v, VecF high) {
 }
 #endif
 
-// To wider and to narrower elements. GCC 12 takes detours where there is one instruction.
+// Widening and narrowing conversions. GCC 12 does not use the single instruction.
 #if defined(__AVX512F__)
 TRIREME_INLINE Words widened(Shorts v) {
   return (Words)_mm512_maskz_cvtepu16_epi32(0xffff, (__m256i)v);
@@ -186,7 +185,7 @@ TRIREME_INLINE Shorts narrowed(Words v) {
 }
 #endif
 
-// float16 to float32 and back, to nearest even; a NaN stays one.
+// float16 to float32 and back, rounding to nearest even; NaN stays NaN.
 #if defined(__AVX512F__)
 TRIREME_INLINE VecF from_half(Shorts v) {
   return (VecF)_mm512_maskz_cvtph_ps(0xffff, (__m256i)v);
@@ -208,7 +207,7 @@ TRIREME_INLINE Shorts to_half(VecF v) {
   return (Shorts)_mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT);
 }
 #else
-// As model/base/half.h has it, element by element.
+// As in model/base/half.h, elementwise.
 template <class F, class I, class W>
 TRIREME_INLINE F of_half_bits(W bits) {
   const W magnitude = bits & 0x7fffu;
@@ -235,14 +234,14 @@ TRIREME_INLINE Shorts to_half(VecF v) {
 }
 #endif
 
-// a 2^n for a whole n between -252 and 254, gradually under- and overflowing.
+// a 2^n for an integer n between -252 and 254, with gradual underflow and overflow.
 #if defined(__AVX512F__)
 TRIREME_INLINE VecF scale_by_power(VecF a, VecF n) {
   return (VecF)_mm512_maskz_scalef_ps(0xffff, a, n);
 }
 #else
 TRIREME_INLINE VecF scale_by_power(VecF a, VecF n) {
-  // In two steps: 2^n itself may be out of a float's range.
+  // In two steps: 2^n itself may be out of range.
   const VecI whole = (VecI)(n + 12582912.0f) - 0x4b400000;
   const VecI half = whole >> 1;
   return a * (VecF)((half + 127) << 23) * (VecF)((whole - half + 127) << 23);

@@ -1,12 +1,12 @@
 #pragma once
-// Seen by kernel sources only. They are compiled for several instruction sets, so
-// nothing here or in them may have external linkage but the kernels themselves,
-// and no header with inline functions of its own may be included beside <cstdint>.
+// Included only by kernel sources. They are compiled for several instruction sets, so only the
+// kernels themselves may have external linkage, and no header with inline functions may be included
+// except <cstdint>.
 #include <cstdint>
 
 #include "model/ops/cpu/simd/target.h"
 
-// Kernels are flat: everything they call is inlined, lambdas included.
+// Kernels are flat: all callees, including lambdas, are inlined.
 #define TRIREME_KERNEL __attribute__((flatten))
 
 namespace trireme::simd {
@@ -31,15 +31,15 @@ using Vec = typename VecOf<A>::Type;
 template <class A>
 constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(A));
 
-// How much of a vector an access covers: all of it, or the first n lanes at the
-// end of a row, the others reading zero.
+// Extent of an access: a full vector, or the first n lanes at the end of a row, the others reading
+// zero.
 struct Full {};
 struct Part {
   std::int64_t n;
 };
 
-// Calls body(extent, i, k) for vectors that cover [0, n) in order, k counting
-// 0 to 3 over and over for bodies that keep four independent accumulators.
+// Calls body(extent, i, k) for vectors that cover [0, n) in order; k cycles through 0 to 3, for
+// bodies with four independent accumulators.
 template <class A, class Body>
 TRIREME_INLINE void each_vector(std::int64_t n, const Body& body) {
   constexpr std::int64_t kStep = kLanes<A>;
@@ -121,7 +121,7 @@ struct Convert<float> {
   static TRIREME_INLINE void store(Extent some, F16Bits* p, VecF v) {
     write(some, p, to_half(v));
   }
-  // To nearest even; a NaN stays one.
+  // Rounds to nearest even; NaN stays NaN.
   static TRIREME_INLINE Shorts narrow(VecF v) {
     const Words word = (Words)v, upper = word >> 16;
     const Words nearest = (word + 0x7fffu + (upper & 1)) >> 16;
@@ -152,7 +152,7 @@ struct Convert<double> {
   }
 };
 
-// A vector of T from memory in the type its sums have; beyond a Part, zeros.
+// Loads a vector of T and converts to its accumulator type; zeros outside a Part.
 template <class A, class Extent, class T>
 TRIREME_INLINE Vec<A> load_as(Extent some, const T* p) {
   return Convert<A>::load(some, p);
@@ -165,7 +165,7 @@ template <class Extent, class T>
 TRIREME_INLINE void store(Extent some, T* p, Vec<Sum<T>> v) {
   Convert<Sum<T>>::store(some, p, v);
 }
-// v as it would come back from memory of type T.
+// v rounded to T and back.
 template <class T>
 TRIREME_INLINE Vec<Sum<T>> rounded(Vec<Sum<T>> v) {
   return v;
@@ -190,7 +190,7 @@ TRIREME_INLINE float one(const F16Bits* p) {
   return load(Part{1}, p)[0];
 }
 
-// v with zeros, or `other`, where the extent does not reach.
+// v with zeros, or `other`, outside the extent.
 template <class A>
 TRIREME_INLINE Vec<A> keep(Full, Vec<A> v, A = 0) {
   return v;
@@ -204,7 +204,7 @@ TRIREME_INLINE Vec<A> keep(Part part, Vec<A> v, A other = 0) {
   return v;
 }
 
-// All lanes of four accumulators, summed as a tree of a fixed shape.
+// Sum of all lanes of four accumulators, as a fixed tree.
 template <class A>
 TRIREME_INLINE A total(const Vec<A> (&sums)[4]) {
   const Vec<A> v = (sums[0] + sums[1]) + (sums[2] + sums[3]);
@@ -216,7 +216,7 @@ TRIREME_INLINE A total(const Vec<A> (&sums)[4]) {
   return lanes[0];
 }
 
-// The larger; a NaN in either is the answer.
+// The maximum; NaN if either is NaN.
 template <class V>
 TRIREME_INLINE V larger(V a, V b) {
   return ((b > a) | (b != b)) ? b : a;
@@ -231,6 +231,6 @@ TRIREME_INLINE Vec<A> magnitude(Vec<A> v) {
 }  // namespace
 }  // namespace trireme::simd
 
-// Instantiates a source's kernels for the instruction set it is being compiled for.
+// Instantiates a source's kernels for the target instruction set.
 #define TRIREME_EACH_FLOAT(instance) \
   instance(float) instance(double) instance(Bf16Bits) instance(F16Bits)
