@@ -1,4 +1,4 @@
-#include "trainer/supervise/launch/movement.h"
+#include "trainer/supervise/launch/world_progress.h"
 
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ class RunMovement : public testing::Test {
   }
   void TearDown() override { fs::remove_all(run_); }
 
-  Movement look() const { return movement_of_all(run_, {.usual_s = 60, .storage_s = 1800}); }
+  WorldProgress look() const { return world_progress(run_, {.usual_s = 60, .storage_s = 1800}); }
 
   fs::path run_;
   std::array<Ledger, 2> ledgers_;
@@ -49,7 +49,7 @@ TEST_F(RunMovement, is_awaited_longer_of_ranks_that_load_or_save_than_of_those_t
 }
 
 TEST_F(RunMovement, of_a_run_without_ledgers_is_none) {
-  const Movement none = movement_of_all(run_ / "nowhere", {.usual_s = 60, .storage_s = 1800});
+  const WorldProgress none = world_progress(run_ / "nowhere", {.usual_s = 60, .storage_s = 1800});
   EXPECT_EQ(none.ticks, 0u);
   EXPECT_EQ(none.limit_s, 0);
 }
