@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""Megabytes of text a second on one core: `trireme tokenize` beside Hugging Face's `tokenizers`, or
-for a .model beside the package sentencepiece.
+"""Compares tokenization speed in MB/s on one core: `trireme tokenize` against Hugging Face's `tokenizers`,
+or against the sentencepiece package for a .model file.
 
 usage: scripts/speed/tokenizing.py TRIREME TOKENIZER.json|.model FILE... [--rounds N]
 
-Both encode the same files, in turns, one thread each; seconds are those of the processor, so that
-neighbours on the machine matter less. Ours include reading the files, loading the tokenizer and
-writing the dataset; theirs only the encoding. Needs both (PyPI), from build/pypi or installed.
+Both encode the same files, alternately, with one thread each, measured in CPU time to reduce the effect
+of other processes. The time of trireme includes reading the files, loading the tokenizer and writing
+the dataset; that of the other only encoding. Needs the PyPI packages, from build/pypi or installed.
 """
 import argparse
 import os
@@ -32,7 +32,7 @@ def ours(arguments, prefix):
 
 
 def judge(path):
-    """Its name, and what makes a text's ids."""
+    """Name and encode function of the reference tokenizer."""
     if path.endswith(".model"):
         import sentencepiece
         model = sentencepiece.SentencePieceProcessor(path)
