@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Fails when a C++ source is not as clang-format would have it: check_format.py [ROOT]
+"""Checks that C++ sources are formatted with clang-format: check_format.py [ROOT]
 
-`scripts/check_format.py --fix` rewrites the files instead. Exit code 77 (skipped) without
-clang-format 14, the version of Debian 12: others format differently.
+`scripts/check_format.py --fix` formats the files. Exit code 77 (skipped) without clang-format 14,
+the version of Debian 12: other versions format differently.
 """
 
 import pathlib
@@ -31,7 +31,7 @@ def main(arguments):
     mode = ["-i"] if fix else ["--dry-run", "-Werror"]
     done = subprocess.run([program, "--style=file", *mode, *sources])
     if done.returncode != 0:
-        print("scripts/check_format.py --fix puts this right")
+        print("run scripts/check_format.py --fix to format these files")
     return 1 if done.returncode else 0
 
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Fails when a room includes what it may not: check_layering.py [ROOT]
+"""Checks the include rules between source folders (rooms): check_layering.py [ROOT]
 
-A room is a folder of sources; a folder that ROOMS does not list belongs to the room above
-it. A room may include itself and the rooms its line names; "model/*" names all below. Files
-under tests/ may include any room. Prints every offending include; silence and exit code 0
-mean that the house stands.
+A room is a source folder listed in ROOMS; other folders belong to the nearest listed parent. A
+room may include itself and the rooms of its entry; "model/*" means all rooms below model. Files
+under tests/ may include any room. Prints each forbidden include; no output and exit code 0 mean
+that all includes are allowed.
 """
 
 import pathlib
@@ -13,12 +13,12 @@ import sys
 
 GROUND = ["model/base", "model/device", "model/tensor"]
 PARALLEL = ["model/*", "parallel/comm", "parallel/mesh"]
-# The trainer's own rooms, from the ground up: each may use those before it.
+# The rooms of the trainer, lowest first: each may include those before it.
 TRAINER = ["telemetry", "config", "convert", "engine", "supervise/link", "supervise/watchdog",
            "supervise/node_agent", "supervise/preflight", "supervise/launch", "loop", "tools/report",
            "tools/plan", "tools/audit", "tools/verify", "commands"]
 
-# room: the rooms it may include, in addition to itself
+# room: the rooms it may include, besides itself
 ROOMS = {
     "model/base": [],
     "model/device": ["model/base"],
@@ -47,14 +47,14 @@ for height, name in enumerate(TRAINER):
     below = [f"trainer/{lower}" for lower in TRAINER[:height]]
     ROOMS[f"trainer/{name}"] = ["model/*", "parallel/*", "data", "checkpoint", *below]
 
-# A device's folder is also seen by the sources, not the headers, that choose among devices.
+# Sources, but not headers, of these rooms may also include the device-specific folders.
 CHOOSERS = {
     "model/ops": ["model/ops/cpu", "model/ops/cuda"],
     "model/device": ["model/device/cpu", "model/device/cuda"],
     "parallel/comm": ["parallel/comm/cuda"],
 }
 
-# third-party headers, and the only rooms that may see each
+# third-party headers, and the only folders that may include each
 ONLY_IN = {
     r"mpi\.h|nccl\.h": ["parallel/comm", "tests/bench"],
     r"hdf5\.h|H5.*\.h": ["checkpoint"],
@@ -104,7 +104,7 @@ def inside(path, folder):
 
 def complaints_about(path, text):
     if not path.startswith("tests/") and room_of(path) is None:
-        yield f"{path}: not in a room; scripts/check_layering.py lists them"
+        yield f"{path}: in no room; add its folder to ROOMS in scripts/check_layering.py"
         return
     for number, line in enumerate(text.splitlines(), 1):
         found = INCLUDE.match(line)

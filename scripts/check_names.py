@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Fails when two files define a type of the same name in the same namespace: check_names.py [ROOT]
+"""Checks that no two files define a type of the same name in the same namespace: check_names.py [ROOT]
 
-Such types compile, and then one's constructor or destructor is called for the other. Types in an
-unnamed namespace, specializations and alternatives of an #if in one file are ignored.
+Such types violate the one-definition rule without a compiler error: the linker may call the wrong
+constructor or destructor. Ignores types in unnamed namespaces, specializations, and alternatives of
+an #if in one file.
 """
 
 import collections
@@ -11,7 +12,7 @@ import re
 import sys
 
 LAYERS = ("model", "parallel", "data", "checkpoint", "trainer")
-# Our formatter puts what a namespace holds at the start of a line.
+# clang-format starts declarations in a namespace at the beginning of a line.
 OPENS = re.compile(r"^namespace (?:([\w:]+) )?\{$")
 CLOSES = re.compile(r"^\}  // namespace")
 DEFINES = re.compile(r"^(?:struct|class|union|enum(?: class)?) (?:alignas\([^)]*\) )?(\w+)(?: final)?(?: :.*)?(?: \{.*)?$")

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Fails when clang-tidy complains: check_tidy.py [--jobs N] BUILD_FOLDER [FILE...]
+"""Checks the sources with clang-tidy: check_tidy.py [--jobs N] BUILD_FOLDER [FILE...]
 
-Checks the sources of the rooms as BUILD_FOLDER compiles them, those of a unity build together, N at a
-time (default: the cores); with files, only what compiles them. What passed is not checked again until its text,
-that of a header it reads, its flags, .clang-tidy or clang-tidy itself changes: BUILD_FOLDER/tidy-passed
-holds an empty file for the hash of all these. Exit code 77 (skipped) without a clang-tidy that leaves
-the system's headers alone, version 21 or later: scripts/setup test puts one into build/clang-tidy.
+Checks the translation units of BUILD_FOLDER, N at a time (default: number of cores), or only those that
+compile the given files. A unit that passed is not checked again until its sources, headers, flags,
+.clang-tidy or clang-tidy itself change: BUILD_FOLDER/tidy-passed has an empty file named by the hash of
+all of them. Exit code 77 (skipped) without clang-tidy 21 or later, which ignores system headers:
+scripts/setup test installs one into build/clang-tidy.
 """
 
 import argparse
@@ -23,11 +23,11 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROOMS = ("model", "parallel", "data", "checkpoint", "trainer")
 LEAST_VERSION = 21
 INCLUDED = re.compile(r'^#include "(/.+\.cpp)"$', re.M)
-# Where the compiler keeps omp.h, which clang-tidy's wheel has not got.
+# Folder of omp.h, which the clang-tidy wheel does not include.
 GCC_HEADERS = subprocess.run(
     ["g++", "-print-file-name=include"], capture_output=True, text=True
 ).stdout.strip()
-# Warnings are the compiler's business; a unity source includes sources.
+# Compiler warnings are checked by the build; unity sources include .cpp files.
 ALWAYS = (
     "--quiet",
     "--extra-arg=-w",
@@ -37,7 +37,7 @@ ALWAYS = (
 
 
 def clang_tidy():
-    """The program and what it says its version is; None where there is no new one."""
+    """Path and version text of clang-tidy; None if no recent version is installed."""
     own = ROOT / "build/clang-tidy/clang_tidy/data/bin/clang-tidy"
     for program in (own, shutil.which("clang-tidy")):
         if program and pathlib.Path(program).exists():
@@ -49,7 +49,7 @@ def clang_tidy():
 
 
 class Unit:
-    """What the compiler reads at once: a source, or several as one."""
+    """A translation unit: one source, or several in a unity build."""
 
     def __init__(self, build, entry):
         self.file = pathlib.Path(entry["directory"], entry["file"]).resolve()
@@ -60,7 +60,7 @@ class Unit:
             self.sources = tuple(map(pathlib.Path, INCLUDED.findall(self.file.read_text())))
 
     def is_ours(self):
-        # Not what the tests compile once more, for their emulator of a GPU.
+        # Skips sources that the tests compile again for their GPU emulator.
         return self.output.split("/")[0] in ROOMS and all(
             ROOT in source.parents and source.suffix == ".cpp" for source in self.sources
         )
@@ -70,14 +70,14 @@ class Unit:
 
 
 def units_of(build):
-    """Sources that are compiled for several processors are checked once."""
+    """Translation units; sources compiled for several instruction sets are listed once."""
     entries = json.loads((build / "compile_commands.json").read_text())
     units = [unit for unit in (Unit(build, entry) for entry in entries) if unit.is_ours()]
     return list({unit.sources: unit for unit in units}.values())
 
 
 def headers_of(build):
-    """Object -> what was read to compile it, as ninja remembers; empty before a build."""
+    """Object -> the files read to compile it, from ninja's dependency log; empty before a build."""
     said = subprocess.run(["ninja", "-C", str(build), "-t", "deps"], capture_output=True, text=True)
     found, reading = {}, []
     for line in said.stdout.splitlines():
@@ -93,7 +93,7 @@ def headers_of(build):
 def main(jobs, build, files):
     program = clang_tidy()
     if program is None:
-        print(f"skipped: needs clang-tidy {LEAST_VERSION} or later (scripts/setup test fetches one)")
+        print(f"skipped: needs clang-tidy {LEAST_VERSION} or later (scripts/setup test installs one)")
         return 77
     program, version = program
     wanted = {pathlib.Path(file).resolve() for file in files}
@@ -110,7 +110,7 @@ def main(jobs, build, files):
         return contents[path]
 
     def stamp_of(unit):
-        """None before a build, when it is not known what the unit reads."""
+        """None before a build, when the headers of the unit are unknown."""
         if not headers.get(unit.output):
             return None
         key = hashlib.sha256("\0".join((version, config, *ALWAYS, unit.command)).encode())
@@ -132,7 +132,7 @@ def main(jobs, build, files):
         return f"{unit.names()}:\n{done.stdout or done.stderr}"
 
     open_ones = [unit for unit in units if not ((stamp := stamp_of(unit)) and stamp.exists())]
-    # The longest first, so that no core is left with one at the end.
+    # Longest first, to balance the cores.
     open_ones.sort(key=lambda unit: -sum(source.stat().st_size for source in unit.sources))
     bad = 0
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
@@ -141,7 +141,7 @@ def main(jobs, build, files):
                 bad += 1
                 print(complaint, flush=True)
     print(f"{sum(len(unit.sources) for unit in units)} sources in {len(units)} units: "
-          f"{len(open_ones)} checked, {bad} with complaints")
+          f"{len(open_ones)} checked, {bad} with warnings")
     return 1 if bad else 0
 
 

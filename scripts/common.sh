@@ -1,4 +1,4 @@
-# What the scripts share; sourced, from the repository's root.
+# Functions shared by the scripts; source it from the root of the repository.
 
 started=$SECONDS
 elapsed() { printf '%d:%02d' $(((SECONDS - started) / 60)) $(((SECONDS - started) % 60)); }
@@ -12,7 +12,7 @@ fail() {
 
 has_nvcc() { command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; }
 
-# progress DONE TOTAL TEXT: one line, redrawn on a terminal, a line each tenth elsewhere.
+# progress DONE TOTAL TEXT: a progress line, redrawn on a terminal; elsewhere one line per 10 %.
 progress_tenth=-1
 progress() {
   local share=$((100 * $1 / ($2 > 0 ? $2 : 1)))
@@ -29,7 +29,7 @@ progress_end() {
   if [ -t 1 ]; then printf '\r\033[K'; fi
 }
 
-# configure PRESET [CMAKE ARGUMENT]...; quiet unless it fails.
+# configure PRESET [CMAKE ARGUMENT]...: runs cmake; prints its output only on failure.
 configure() {
   local preset=$1 log
   shift
@@ -38,16 +38,16 @@ configure() {
   say "configuring (preset $preset)"
   cmake --preset "$preset" "$@" >"$log" 2>&1 || {
     tail -20 "$log" >&2
-    fail 5 "cmake could not configure the build (all of it: $log)"
+    fail 5 "cmake failed to configure the build (full output: $log)"
   }
 }
 
-# build PRESET [TARGET]...; ninja's own counter is the progress.
+# build PRESET [TARGET]...: builds with progress from ninja's counter.
 build() {
   local preset=$1 log line
   shift
   log=build/build-$preset.log
-  say "building${*:+ $*} (preset $preset, ${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)} at a time)"
+  say "building${*:+ $*} (preset $preset, ${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)} jobs)"
   : >"$log"
   cmake --build --preset "$preset" ${*:+--target "$@"} 2>&1 | while IFS= read -r line; do
     printf '%s\n' "$line" >>"$log"
@@ -58,7 +58,7 @@ build() {
   done || {
     progress_end
     grep -m 20 -E 'error|FAILED' "$log" >&2 || tail -20 "$log" >&2
-    fail 5 "the build failed (all of it: $log)"
+    fail 5 "the build failed (full output: $log)"
   }
   progress_end
 }

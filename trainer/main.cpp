@@ -24,15 +24,15 @@ constexpr const char* kExitCodes =
     "\n"
     "Exit codes of all commands:\n"
     "     0  done\n"
-    "     1  a bug of ours\n"
-    "     2  usage or config; import-config: what cannot be said here\n"
-    "     3  data; data check and audit: something is wrong\n"
-    "     4  checkpoint; checkpoint verify and diff: damaged, or they differ\n"
-    "     5  environment or device; plan and doctor: it does not fit, or is not there\n"
-    "     6  diverged; verify: the layouts differ\n"
-    "     7  a peer rank failed or stalled; launch: elastic.max_restarts are used up\n"
-    "    75  stopped by SIGTERM, SIGUSR1 or Ctrl-C after a committed checkpoint: requeue it\n"
-    "    93  three starts in a row made no new step: do not requeue it";
+    "     1  internal error (a bug in trireme)\n"
+    "     2  usage or config error; import-config: keys without a counterpart\n"
+    "     3  data error; data check, audit: a check failed\n"
+    "     4  checkpoint error; checkpoint verify, diff: damaged or different\n"
+    "     5  environment or device error; plan, doctor: a requirement is not met\n"
+    "     6  training diverged; verify: the layouts differ\n"
+    "     7  a peer rank failed or stalled; launch: elastic.max_restarts exhausted\n"
+    "    75  stopped by SIGTERM, SIGUSR1 or Ctrl-C after a checkpoint: requeue the job\n"
+    "    93  three starts in a row made no new step: do not requeue the job";
 
 ExitCode run_chosen(const std::vector<Command>& commands, const CommandLine& line) {
   for (const Command& command : commands) {
@@ -52,10 +52,10 @@ ExitCode run(const std::vector<std::string>& words) {
                            "Print the versions of the program and its libraries, and the devices");
   const CommandLine line = split_overrides(words);
   const std::vector<Command> commands = make_commands(program, line.overrides);
-  program.footer(kExitCodes);  // behind the commands, which would take it over
+  program.footer(kExitCodes);  // after make_commands(): subcommands inherit a footer
   allow_unknown_words(program);
   try {
-    // CLI11 takes the words from the back.
+    // CLI11 expects the arguments in reverse order.
     program.parse(std::vector<std::string>(line.arguments.rbegin(), line.arguments.rend()));
   } catch (const CLI::Success& asked) {
     program.exit(asked);  // prints the help or the version
@@ -70,8 +70,8 @@ ExitCode run(const std::vector<std::string>& words) {
 }
 
 int report(const char* what, ExitCode code, bool on_all_ranks = false) {
-  // Every rank of a launch reads the same words and config; the first tells what is wrong with
-  // them, before the launcher ends it because another has ended.
+  // Every rank reads the same arguments and config, so rank 0 reports errors in them; the others
+  // wait for it, because the launcher kills all ranks when the first one exits.
   if ((on_all_ranks || code == ExitCode::kUsage) && launched_rank(environment_variable) > 0) {
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
     return static_cast<int>(code);
@@ -87,7 +87,7 @@ int report(const char* what, ExitCode code, bool on_all_ranks = false) {
 int main(int argc, char** argv) {
   using trireme::ExitCode;
   trireme::spin_briefly(argv);
-  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is a failed write, not the end of the run
+  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit fails the write instead of killing the run
   try {
     trireme::set_up_logging();
     return static_cast<int>(

@@ -3,9 +3,9 @@
 
     compare.py --trireme PROGRAM --floor PROGRAM [--torch NAME=PYTHON]... [--quick]
 
-Called by scripts/bench, which builds what it needs. Samples of all contestants
-alternate; before each the machine must have been quiet for two seconds, and one that others
-disturbed is repeated. Prints medians, ratios and the rows of RESULTS.md's table.
+Called by scripts/bench, which builds the programs. The contestants are sampled in turn; before each
+sample the machine must have been idle for two seconds, and a sample that other processes disturbed is
+repeated. Prints medians, ratios and the rows of the table in RESULTS.md.
 """
 
 import argparse
@@ -21,12 +21,12 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 TICKS = os.sysconf("SC_CLK_TCK")
-QUIET, DISTURBED = 0.15, 0.12  # cores that others may use: before a sample, during it
+QUIET, DISTURBED = 0.15, 0.12  # cores that other processes may use: before a sample, during it
 SKIPPED = 77
 CONVENTION = """\
-Tokens/s is batch x seq over the median time of a whole optimizer step: ours with data, gradient
-norm, clipping and metrics, PyTorch's without them. The floor is the matrix products alone, each
-by the faster of OpenBLAS and oneDNN, and one pass of AdamW."""
+Tokens/s is batch x seq over the median time of an optimizer step: trireme's with data, gradient norm,
+clipping and metrics, PyTorch's without them. The floor is the matmuls alone, each by the faster of
+OpenBLAS and oneDNN, plus one pass of AdamW."""
 
 SHAPES = {
     "GPT-2 124M, 4 x 64": dict(
@@ -45,7 +45,7 @@ SHAPES = {
 
 
 def busy_and_stolen():
-    """Seconds since boot that all cores worked, and that the hypervisor kept."""
+    """Seconds since boot that the cores were busy, and that the hypervisor stole."""
     with open("/proc/stat") as stat:
         user, nice, system, _, _, irq, softirq, steal = map(int, stat.readline().split()[1:9])
     return (user + nice + system + irq + softirq) / TICKS, steal / TICKS
@@ -64,7 +64,7 @@ def wait_until_quiet(most):
 
 
 def run(command, threads, cwd):
-    """(finished process, cores that others used, cores stolen) of one sample."""
+    """Runs one sample: (finished process, cores used by others, cores stolen)."""
     environment = dict(os.environ, OMP_NUM_THREADS=str(threads))
     start, before = time.monotonic(), busy_and_stolen()
     own = os.times()
@@ -83,7 +83,7 @@ def metric(text, name):
 
 
 class Contestant:
-    """Something with a tokens-per-second figure on a shape."""
+    """A program whose tokens per second are measured on a shape."""
 
     def __init__(self, name, command, read):
         self.name, self.command, self.read = name, command, read
@@ -129,7 +129,7 @@ def torch(name, python, setting, shape, options):
 
 
 def write_config(shape, options, folder, name, threads):
-    """`folder`/NAME.toml of a run into `folder`/NAME. Returns the steps not to be counted."""
+    """Writes `folder`/NAME.toml for a run into `folder`/NAME. Returns the number of warm-up steps."""
     gpt2 = shape["arch"] == "gpt2"
     warm_up = 2 if options.quick else 4
     text = f"""
@@ -184,7 +184,7 @@ def processor():
 
 
 def take_turns(contestants, options, folder, quiet=False):
-    """Samples them, in the other order every other round. Returns those that could run."""
+    """Samples the contestants, in alternating order. Returns those that could run."""
     for turn in range(options.rounds):
         for one in contestants[:: 1 if turn % 2 == 0 else -1]:
             if not one.sample(options, folder):
@@ -228,13 +228,13 @@ def arguments(description):
     parser.add_argument("--trireme", required=True)
     parser.add_argument("--floor")
     parser.add_argument("--torch", action="append", default=[], metavar="NAME=PYTHON")
-    parser.add_argument("--quick", action="store_true", help="two rounds of few steps")
-    parser.add_argument("--rounds", type=int, help="samples of each (7; quick: 2)")
-    parser.add_argument("--steps", type=int, help="counted steps of a sample (12; quick: 6)")
+    parser.add_argument("--quick", action="store_true", help="two rounds with few steps")
+    parser.add_argument("--rounds", type=int, help="samples per contestant (default 7; quick: 2)")
+    parser.add_argument("--steps", type=int, help="timed steps per sample (default 12; quick: 6)")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--only", default="", help="shapes whose name contains this")
-    parser.add_argument("--wait", type=float, default=120, help="seconds to wait for quiet")
-    keep = "count a sample that stayed disturbed, rather than drop it"
+    parser.add_argument("--wait", type=float, default=120, help="maximum seconds to wait for an idle machine")
+    keep = "keep samples that stayed disturbed, instead of dropping them"
     parser.add_argument("--keep-disturbed", action="store_true", help=keep)
     options = parser.parse_args()
     rounds, steps, options.retries = (2, 6, 1) if options.quick else (7, 12, 3)
@@ -259,7 +259,7 @@ def main():
     options = arguments(__doc__)
     shapes = {n: s for n, s in SHAPES.items() if options.only.lower() in n.lower()}
     if not shapes:
-        sys.exit(f"no shape's name contains {options.only!r}; there are: {', '.join(SHAPES)}")
+        sys.exit(f"no shape name contains {options.only!r}; shapes: {', '.join(SHAPES)}")
     print_head(options)
     print(CONVENTION)
     with tempfile.TemporaryDirectory(prefix="trireme-bench-") as scratch:

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""Host memory of `trireme checkpoint import` and `export` by the size of the model, and what a line
-through it says of 3B parameters.
+"""Measures host memory of `trireme checkpoint import` and `export` by model size, and extrapolates it to
+3B parameters with a linear fit.
 
 usage: scripts/speed/export_memory.py TRIREME [SCRATCH_FOLDER]
 
-Makes llama models of random weights of 53, 202 and 785 million parameters, 12 bytes a parameter on
-the disk while each is there. Peaks are the operating system's: the most resident memory ever. The
-line goes through exports for which --memory is too small to compare logits, as it is for 3B.
+Creates Llama models with random weights of 53, 202 and 785 million parameters, which need 12 bytes of
+disk space per parameter. Peaks are the maximum resident set size. The fit uses exports whose --memory
+is too small to compare logits, as it is for 3B.
 """
 import json
 import multiprocessing
@@ -24,7 +24,7 @@ SHAPES = [(512, 6), (1024, 10), (2048, 12)]  # hidden_size, num_hidden_layers
 VOCAB = 32000
 MIB = 2**20
 TARGET = 3e9  # parameters
-SMALL = "250MB"  # no model here fits in it
+SMALL = "250MB"  # smaller than every model here
 
 
 def tensors(width, layers):
@@ -63,7 +63,7 @@ def write_model(folder, width, layers):
 
 
 def run(*words):
-    """What it prints, and its peak in bytes."""
+    """Output of a command, and its peak memory in bytes."""
     with tempfile.TemporaryFile() as out:
         child = subprocess.Popen(list(map(str, words)), stdout=out, stderr=subprocess.DEVNULL)
         _, status, usage = os.wait4(child.pid, 0)
@@ -74,7 +74,7 @@ def run(*words):
 
 
 def export(trireme, folder, *options):
-    """Its peak in bytes, and what it says of itself."""
+    """Peak memory in bytes of an export, and the values it prints."""
     text, peak = run(trireme, "checkpoint", "export", folder / "run", "--output", folder / "out",
                      *options)
     subprocess.run(["rm", "-r", folder / "out"], check=True)
@@ -85,7 +85,7 @@ def measured(trireme, scratch, width, layers):
     parameters = sum(int(np.prod(shape)) for _, shape in tensors(width, layers))
     with tempfile.TemporaryDirectory(dir=scratch) as name:
         folder = pathlib.Path(name)
-        # a process counts what the one before it in its place had: this one stays small
+        # ru_maxrss survives fork and exec, so the model is created in another process
         maker = multiprocessing.Process(target=write_model, args=(folder / "in", width, layers))
         maker.start()
         maker.join()
@@ -95,7 +95,7 @@ def measured(trireme, scratch, width, layers):
         subprocess.run(["rm", "-r", folder / "in"], check=True)
         for memory in "1GB", SMALL:
             peak, told = export(trireme, folder, f"--memory={memory}")
-            print(f"  export --memory={memory}: {peak / MIB:.0f} MiB; it says {told['memory']}, "
+            print(f"  export --memory={memory}: {peak / MIB:.0f} MiB; reported: {told['memory']}, "
                   f"{told['check']}", flush=True)
     return parameters, imported, peak
 

@@ -1,6 +1,6 @@
-// The floor of one training step on this machine: its matrix products alone, each by the
-// faster of OpenBLAS and oneDNN for its shape, and one pass of AdamW over the parameters.
-// A trainer that reaches it does everything else for nothing.
+// Hardware floor of one training step on this machine: its matmuls alone, each by the faster of
+// OpenBLAS and oneDNN for its shape, plus one pass of AdamW over the parameters. A trainer at the
+// floor does everything else for free.
 //   floor --layers L --hidden D --ffn F [--gated] --vocab V --seq T --batch B --heads H
 //         [--threads 2] [--repetitions 5]
 // Prints METRIC lines: tok_s and ms_step (medians), and the parts of the step.
@@ -43,7 +43,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Floats on a cache line's boundary, filled with small numbers of both signs.
+// Floats aligned to a cache line, filled with small values of both signs.
 class Floats {
  public:
   explicit Floats(std::int64_t count)
@@ -65,7 +65,7 @@ class Floats {
   std::unique_ptr<float, Free> data_;
 };
 
-// c [m, n] = a b, where a transposed operand is stored the other way round.
+// c [m, n] = a b; transposed operands are stored transposed.
 struct Product {
   bool transposed_a = false, transposed_b = false;
   std::int64_t m = 0, n = 0, k = 0;
@@ -107,7 +107,7 @@ class OneDnn {
   dnnl::matmul matmul_;
 };
 
-// Knows the faster library of every shape it has seen.
+// Caches the faster library for every shape.
 class Fastest {
  public:
   void operator()(const Product& p, const float* a, const float* b, float* c) {
@@ -130,7 +130,7 @@ class Fastest {
                                         float* c) {
     auto onednn = std::make_unique<OneDnn>(p);
     std::vector<double> theirs, ours;
-    for (int i = 0; i < 8; ++i) {  // the first of each is a warm-up
+    for (int i = 0; i < 8; ++i) {  // the first run of each library is a warm-up
       const double start = now();
       by_openblas(p, a, b, c);
       const double middle = now();
@@ -163,7 +163,7 @@ class Floor {
   std::int64_t parameters() const { return parameters_; }
   const Fastest& fastest() const { return fastest_; }
 
-  // Forward, gradient of the input and gradient of the weight of every linear layer.
+  // Forward, input gradient and weight gradient of every linear layer.
   void linears() {
     std::int64_t offset = 0;
     const auto linear = [&](std::int64_t in, std::int64_t out) {
@@ -183,7 +183,8 @@ class Floor {
     linear(s_.hidden, s_.vocab);
   }
 
-  // The six products of attention and its backward, whole [seq, seq], a head a thread.
+  // The six matmuls of attention forward and backward, on whole [seq, seq] matrices, one head per
+  // thread.
   void attention() {
     openblas_set_num_threads(1);
     const std::int64_t width = s_.hidden / s_.heads, t = s_.seq, row = 3 * s_.hidden;
@@ -223,7 +224,7 @@ class Floor {
     }
   }
 
-  // Products feed each other here without the norms of a model: keeps them finite.
+  // Rescales outputs to keep them finite: there are no norms between the matmuls.
   void settle() {
     std::fill_n(x_.at(), widest_, 0.01F);
     std::fill_n(y_.at(), widest_, 0.01F);
@@ -257,7 +258,7 @@ int main(int argc, char** argv) {
 
   Floor floor(s);
   std::vector<double> linear, attention, adamw, total;
-  for (int i = -2; i < s.repetitions; ++i) {  // chooses the libraries, then warms up
+  for (int i = -2; i < s.repetitions; ++i) {  // negative: selects the libraries, warms up
     floor.settle();
     const double start = now();
     floor.linears();

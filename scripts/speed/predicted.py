@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Compares step times that `trireme plan` predicts for this machine's cores with measured ones.
+"""Compares step times predicted by `trireme plan` for this machine's cores with measured ones.
 
     predicted.py --trireme PROGRAM [--quick] [--only TEXT] [--write FILE] [--keep FOLDER]
 
-Called by `scripts/bench --predicted`. `trireme doctor --calibrate` measures the machine once for
-each number of ranks, all of them at the same time; then every configuration is planned with that
-profile and trained for a few steps. Run it on an idle machine.
+Called by `scripts/bench --predicted`. `trireme doctor --calibrate` measures the machine for each number
+of ranks, with all ranks at work; then every configuration is planned with that profile and trained for
+a few steps. Run it on an idle machine.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import tempfile
 from compare import make_tokens, processor, wait_until_quiet
 
 MPIRUN = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n"]
-WARM_UP = 3  # steps in which libraries choose their kernels
+WARM_UP = 3  # steps in which libraries select their kernels
 # model_type, hidden, layers, heads, ffn
 MODELS = {
     "GPT 0.9M": ("gpt2", 128, 4, 4, 512),
@@ -35,10 +35,10 @@ MODELS = {
 HEAD = """\
 # Predicted and measured step times on a CPU
 
-Written by `scripts/bench --predicted --write trainer/tools/plan/CPU.md`. For one, two and four ranks
-`trireme doctor --calibrate` measures what the trainer's operations reach on this machine, all ranks
-at the same time; `trireme plan` then predicts a step from that profile alone, and `trireme train`
-takes it. Measured is the median of the steps after the first {warm_up}. Nothing is fitted to these runs.
+Written by `scripts/bench --predicted --write trainer/tools/plan/CPU.md`. `trireme doctor --calibrate`
+measures the throughput of the trainer's operations on this machine with one, two and four ranks at
+work; `trireme plan` predicts step times from that profile alone. Measured times are medians of the
+steps of `trireme train` after the first {warm_up}. Nothing is fitted to these runs.
 """
 
 
@@ -156,12 +156,12 @@ def percentile(values, share):
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trireme", required=True)
-    parser.add_argument("--quick", action="store_true", help="a few steps, no waiting for quiet")
-    parser.add_argument("--only", default="", help="configurations whose row contains this")
-    parser.add_argument("--write", type=pathlib.Path, help="the table with its head, as Markdown")
-    keep = "profiles and measured.json; what is there already is not measured again"
+    parser.add_argument("--quick", action="store_true", help="fewer steps, and no waiting for an idle machine")
+    parser.add_argument("--only", default="", help="only configurations whose row contains this text")
+    parser.add_argument("--write", type=pathlib.Path, help="write the table with its heading to this Markdown file")
+    keep = "folder of profiles and measured.json; existing results are not measured again"
     parser.add_argument("--keep", type=pathlib.Path, help=keep)
-    parser.add_argument("--explain", action="store_true", help="where predicted time goes")
+    parser.add_argument("--explain", action="store_true", help="print the parts of the predicted time")
     return parser.parse_args()
 
 
@@ -190,12 +190,12 @@ def main():
     os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     lines = [HEAD.format(warm_up=WARM_UP)]
     lines.append(f"{datetime.date.today()}, {processor()}, {os.cpu_count()} cores.\n")
-    lines.append("| model | tokens of a micro-batch | micro-batches of a step | ranks | layout | predicted s "
+    lines.append("| model | tokens per micro-batch | micro-batches per step | ranks | layout | predicted s "
                  "| measured s | error |\n|---|---|--:|--:|---|--:|--:|--:|")  # fmt: skip
     print("\n".join(lines))
     errors = []
 
-    def tell(line):
+    def output(line):
         print(line, flush=True)
         lines.append(line)
 
@@ -205,14 +205,15 @@ def main():
         for what, step, took in compare(options, folder):
             error = step["seconds"] / took - 1
             errors.append(abs(error))
-            tell(f"| {what['model']} | {what['micro']} x {what['seq']} "
+            output(f"| {what['model']} | {what['micro']} x {what['seq']} "
                  f"| {what['batch'] // what['micro']} | {what['ranks']} | {name_of(what)} "
                  f"| {step['seconds']:.4f} | {took:.4f} | {100 * error:+.1f} % |")  # fmt: skip
             if options.explain:
                 parts = {name: round(1e3 * s, 1) for name, s in step["parts"].items()}
                 print(f"    ms: {parts}", flush=True)
-    tell(f"\nOf {len(errors)} configurations the median is {100 * statistics.median(errors):.1f} % "
-         f"off, the 90th percentile {100 * percentile(errors, 0.9):.1f} %, the worst "
+    output(f"\nAbsolute error over {len(errors)} configurations: median "
+         f"{100 * statistics.median(errors):.1f} %, 90th percentile "
+         f"{100 * percentile(errors, 0.9):.1f} %, worst "
          f"{100 * max(errors):.1f} %.")  # fmt: skip
     if options.write:
         options.write.write_text("\n".join(lines) + "\n")

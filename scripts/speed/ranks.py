@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Compares one rank that has all threads with as many ranks of one thread each.
+"""Compares one rank with all threads to as many ranks with one thread each.
 
     ranks.py --trireme PROGRAM [--quick] [--only TEXT]
 
-Called by `scripts/bench --ranks`. All contestants alternate as in compare.py. A tensor split of
-one micro-batch a step, a pipeline of 16, and data ranks that share one rank's micro-batch out.
+Called by `scripts/bench --ranks`. The contestants are sampled in turn, as in compare.py: tensor
+parallelism with one micro-batch per step, a pipeline with 16, and data parallelism that splits one
+rank's micro-batch.
 """
 
 import os
@@ -22,14 +23,14 @@ SHAPES["GPT-2 124M, 8 x 256"] = dict(SHAPES[GPT2_124M], batch=8, seq=256)
 SHAPES["Llama 11M, 4 x 256"] = dict(
     SHAPES["Llama 6.6M, 4 x 256"], hidden=384, heads=6, ffn=1024,
 )  # fmt: skip
-# (axis, shape, micro-batches of one rank alone)
+# (axis, shape, micro-batches on a single rank)
 ROWS = [("tensor", GPT2_124M, 1), ("pipeline", GPT2_124M, 16)]
 ROWS += [("data", shape, 1) for shape in (
     GPT2_124M, "GPT-2 124M, 8 x 256", "GPT-2 5M, 4 x 256", "Llama 11M, 4 x 256")]  # fmt: skip
 
 
 def trireme(options, name, folder, shape, ranks, *layout):
-    """Trains in `folder`/`name`.toml; the ranks share the threads."""
+    """Trains `folder`/`name`.toml; the threads are divided among the ranks."""
     warm_up = write_config(shape, options, folder, name, options.threads // ranks)
     launch = ["mpirun", "--bind-to", "core", "-n", str(ranks)] if ranks > 1 else []
 
@@ -41,7 +42,7 @@ def trireme(options, name, folder, shape, ranks, *layout):
 
 
 def compare(axis, shape, micro_batches, options, folder):
-    """(of one rank, of `options.threads`)"""
+    """(contestant with one rank, contestants with `options.threads` ranks)"""
     ranks = options.threads
     whole = dict(shape, micro_batches=micro_batches)
     alone = trireme(options, f"one_{axis}", folder, whole, 1)
@@ -64,10 +65,10 @@ def main():
         sys.exit("mpirun is not installed")
     rows = [row for row in ROWS if options.only.lower() in f"{row[0]} {row[1]}".lower()]
     if not rows:
-        sys.exit(f"no row's axis and shape contain {options.only!r}")
+        sys.exit(f"no row has an axis and shape containing {options.only!r}")
     print_head(options)
     print(f"\n| global batch | micro-batches | one rank, {options.threads} threads, tokens/s "
-          f"| {options.threads} ranks of a thread each | tokens/s | of one rank |\n"
+          f"| {options.threads} ranks of one thread each | tokens/s | of one rank |\n"
           "|---|--:|--:|---|--:|--:|")  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="trireme-bench-") as scratch:
         folder = pathlib.Path(scratch)

@@ -1,5 +1,5 @@
-"""Faults that come to a run under `trireme launch`, and what each costs: from the fault to the verdict,
-to the end of all ranks, to new ones that have loaded the state, and to the first new step."""
+"""Injects faults into a run under `trireme launch` and measures each recovery: from the fault to the
+verdict, to the end of all ranks, to restarted ranks with loaded state, and to the first new step."""
 
 import contextlib
 import json
@@ -20,12 +20,12 @@ from support import check, events, slurm_cluster  # noqa: E402
 
 RANKS, FOR_EVER = 4, 1_000_000
 PARTS = ["detect", "end", "relaunch", "load", "first_step"]
-LIMIT = 600  # seconds, for what should take a few; what hangs the supervisor ends sooner
-BETWEEN = 20  # steps from a recovery to the next fault, at least
+LIMIT = 600  # seconds; everything here should take a few
+BETWEEN = 20  # minimum number of steps from a recovery to the next fault
 
 
 def newest_step(folder):
-    """The last whole line's."""
+    """The step of the last complete line."""
     try:
         with open(folder / "metrics.jsonl", "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - 4096))
@@ -41,16 +41,16 @@ class Disturbed:
         self.run, self.rng, self.rows = run, rng, []
 
     def come_to(self, holds, what):
-        # Looking must not take the ranks' cores.
+        # Polling must not use the ranks' cores.
         end, process = time.monotonic() + LIMIT, self.run.process
         while not holds():
-            check(process.running(), f"it ended before {what}:", process.text()[-4000:])
+            check(process.running(), f"the run ended before {what}:", process.text()[-4000:])
             check(time.monotonic() < end, f"waited {LIMIT} s for {what}:",
                   "\n".join(map(str, events(self.run.folder)[-12:])), process.text()[-1000:])
             time.sleep(0.005)
 
     def mark(self):
-        """From here on events are new."""
+        """Position in events.jsonl; since() returns the events after it."""
         try:
             return (self.run.folder / "events.jsonl").stat().st_size
         except FileNotFoundError:
@@ -85,7 +85,7 @@ class Disturbed:
         self.follow(mark, token.stat().st_mtime, lambda failure: failure["ranks"] == [fault.rank])
 
     def follow(self, mark, struck, is_right, verdicts="failure"):
-        """From a fault that has come to the first new step after it."""
+        """Follows a recovery from an injected fault to the first new step."""
         folder = self.run.folder
         self.come_to(lambda: self.since(mark, "ended"), "the end of all ranks")
         step = newest_step(folder)  # no rank is running
@@ -93,7 +93,7 @@ class Disturbed:
         self.come_to(lambda: newest_step(folder) > step, "a new step")
         now = time.time()
         verdict, *_ = self.since(mark, verdicts) or [None]
-        check(verdict, f"no {verdicts} was reported:", self.run.process.text())
+        check(verdict, f"no {verdicts} event was recorded:", self.run.process.text())
         ended, resume = self.since(mark, "ended")[0], self.since(mark, "resume")[-1]
         load = resume["load_seconds"]
         row = {"named": is_right(verdict), "total": now - struck,
@@ -110,7 +110,7 @@ class Disturbed:
               + ("" if row["starts"] == 1 else f"  {row['starts']} starts"), flush=True)
 
     def stop(self):
-        """Asks the supervisor, which may be a job of Slurm's."""
+        """Stops the supervisor, which may run in a Slurm job."""
         self.come_to_steps(2)
         lease = json.loads((self.run.folder / "LEASE.json").read_text())
         os.kill(lease["pid"], signal.SIGTERM)
@@ -143,7 +143,7 @@ def hanging(workshop, name, sections, count, rng):
 
 
 class LosingNodes(Disturbed):
-    """Each time one of the nodes in use is lost, with all that runs there, and then comes back."""
+    """Repeatedly kills all processes of a node in use, and then brings the node back."""
 
     def __init__(self, run, rng, cluster):
         super().__init__(run, rng)
@@ -159,19 +159,19 @@ class LosingNodes(Disturbed):
         victims = self.cluster.processes(node)
         struck = time.time()
         for pid in victims:
-            with contextlib.suppress(ProcessLookupError):  # it has just ended
+            with contextlib.suppress(ProcessLookupError):  # it has just exited
                 os.kill(pid, signal.SIGKILL)
-        self.cluster.power_off(node)  # what was started meanwhile
+        self.cluster.power_off(node)  # and what was started meanwhile
         self.follow(mark, struck, lambda lost: lost["host"] == node, "excluded")
         others = {event["host"] for event in self.since(mark, "excluded")} - {node}
-        check(not others, "left out as well:", others)
+        check(not others, "also excluded:", others)
         self.come_back(mark, node)
 
     def come_back(self, mark, node):
         try:
             self.cluster.power_on(node, timeout=0)
         except TimeoutError:
-            pass  # it does not get idle: the job has it
+            pass  # it does not become idle: the job uses it
         self.come_to(lambda: any(event["host"] == node for event in self.since(mark, "returned")),
                      f"{node} to return")
         self.come_to(lambda: self.since(mark, "launch")[-1]["ranks"] == RANKS, "all ranks")

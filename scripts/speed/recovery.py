@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""Cost of a failure for a run of four ranks under `trireme launch`: from the fault to the verdict, to
-the end of all ranks, to new ones that have loaded the state, and to the first new step.
-The run's own report is shown with the first part.
+"""Measures recovery of a run of four ranks under `trireme launch`: from the fault to the verdict, to the
+end of all ranks, to restarted ranks with loaded state, and to the first new step. The detection time is
+listed as measured and as reported by the run.
 
     recovery.py --trireme PROGRAM [--quick] [--faults N] [--kinds KIND,...] [--json FILE]
 
-Called by `scripts/bench --recovery`. At least 20 faults of each kind at random moments of random
-ranks or nodes:
+Called by `scripts/bench --recovery`. At least 20 faults of each kind, at random times, of random ranks or
+nodes:
     kill    SIGKILL of a rank
     stop    SIGSTOP of a rank
-    hang    a thread that sleeps forever in an otherwise healthy process
-    srun    kill, where the ranks are a step of a real Slurm instead of mpirun's
-    node    all of a Slurm node killed: slurmd, its job steps, their ranks; a spare takes its place
-    shrink  the same without a spare: two ranks continue, and four when the node is back
-Prints medians as rows of RESULTS.md's table and writes them to FILE, which scripts/goodput reads;
-what FILE has of kinds that were not asked for stays there.
+    hang    the main thread of a rank sleeps forever
+    srun    kill, with ranks started by a real Slurm instead of mpirun
+    node    all processes of a Slurm node are killed (slurmd, job steps, ranks); a spare replaces it
+    shrink  as node, without a spare: the run continues on two ranks, and on four when the node returns
+Prints medians as rows of the table in RESULTS.md and writes them to FILE, which scripts/goodput reads;
+results of other kinds in FILE are kept.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from support import Skip, Workshop, events, metrics, slurm_cluster
 
 KINDS = ["kill", "stop", "hang", "srun", "node", "shrink"]
 HEARTBEAT, STALL, NODE = 1.5, 2.5, 2  # seconds
-MOST_STALL = 0.01  # of the time, for snapshots in memory
+MOST_STALL = 0.01  # maximum share of time for in-memory snapshots
 SECTIONS = {"job": {"threads": 1, "reproducible": True},
             "model": {"flavor": "tiny", "num_hidden_layers": 4, "hidden_size": 128,
                       "intermediate_size": 384},
@@ -49,7 +49,7 @@ def sections(steps, interval):
 
 
 def snapshots_of(run):
-    """(stall share, seconds of one, seconds of a step) of a run that was left alone."""
+    """(stall share, seconds per snapshot, seconds per step) of an undisturbed run."""
     tally, steps = events(run.folder, "memory_snapshots")[-1], metrics(run.folder)
     seconds = when(events(run.folder, "stop")[-1]) - when(events(run.folder, "start")[0])
     step = statistics.median(float(line["step_seconds"]) for line in steps)
@@ -77,8 +77,8 @@ def disturbed_by(workshop, kind, interval, count, rng) -> Disturbed:
 
 def print_rows(kinds):
     print("\n| median of " + ", ".join(f"{len(d.rows)} x {k}" for k, d in kinds.items())
-          + " | detect | most | as it tells | all end | start | load | first new step | together | "
-          "most | most steps again | right culprit |\n|---|" + "--:|" * 11)  # fmt: skip
+          + " | detect | worst | reported | all exited | start | load | first new step | total | "
+          "worst | most steps recomputed | right verdict |\n|---|" + "--:|" * 11)  # fmt: skip
     for kind, disturbed in kinds.items():
         most = {part: max(row[part] for row in disturbed.rows)
                 for part in ("detect", "total", "again")}  # fmt: skip
@@ -102,14 +102,14 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trireme", type=pathlib.Path, required=True)
     parser.add_argument("--quick", action="store_true", help="five faults of each kind")
-    parser.add_argument("--faults", type=int, help="of each kind (20; quick: 5)")
+    parser.add_argument("--faults", type=int, help="faults of each kind (default 20; quick: 5)")
     parser.add_argument("--kinds", type=lambda text: text.split(","), default=KINDS,
-                        help=f"of {', '.join(KINDS)}; all, unless told")
+                        help=f"comma-separated kinds of {', '.join(KINDS)} (default: all)")
     parser.add_argument("--seed", type=int, default=20)
     parser.add_argument("--json", type=pathlib.Path, default=pathlib.Path("build/RECOVERY.json"))
     options = parser.parse_args()
     if unknown := set(options.kinds) - set(KINDS):
-        parser.error(f"no such kind: {', '.join(unknown)}")
+        parser.error(f"unknown kind: {', '.join(unknown)}")
     options.threads = os.cpu_count()
     count = options.faults or (5 if options.quick else 20)
     rng, kinds = random.Random(options.seed), {}
@@ -121,7 +121,7 @@ def main():
         interval = max(1, -int(-snapshot // (MOST_STALL * step)))
         share, _, step = undisturbed(workshop, "some", max(100, 5 * interval), interval)
         print(f"a snapshot takes {1000 * snapshot:.2f} ms, a step {1000 * step:.1f} ms: one every "
-              f"{interval} steps stalls for {100 * share:.2f} % of the time", flush=True)
+              f"{interval} steps blocks training for {100 * share:.2f} % of the time", flush=True)
         record |= {"snapshot_stall_fraction": share, "step_seconds": step,
                    "memory_interval": interval, "ranks": RANKS}
         for kind in options.kinds:
@@ -131,7 +131,7 @@ def main():
                 print(f"skipped: {why}")
                 continue
             record[kind] = record_of(kinds[kind])
-            # What comes later may fail.
+            # Saved at once, because later kinds may fail.
             options.json.write_text(json.dumps(record, indent=2) + "\n")
             print_rows({kind: kinds[kind]})
     print_rows(kinds)

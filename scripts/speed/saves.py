@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Cost of checkpoints: alternates ten steps after a save and ten steps without in one run.
+"""Measures checkpoint cost: ten steps after a save against ten steps without, alternating in one run.
 
     saves.py --trireme PROGRAM [--quick]
 
-Called by `scripts/bench --saves`. GPT-2 124M, 4 x 64, on all threads. Each round measures, on
-the same disk and one after the other: the run, which saves every 20 steps; copies of the state in
-memory by as many threads; alternating `dd` with fsync of as many bytes and a run of one step that
-ends with a save; and, alternating, the time to load, in one layout, the checkpoint that it wrote
-and one that another wrote. Medians of a round's repetitions, then of the rounds.
+Called by `scripts/bench --saves`. GPT-2 124M, 4 x 64, on all threads. Each round measures on the same
+disk, one after the other: a run that saves every 20 steps; copies of the state in memory by as many
+threads; alternately `dd` with fsync of as many bytes and a run of one step that ends with a save; and
+alternately loading a checkpoint of the same layout and one of another layout. Prints medians over the
+rounds of each round's median.
 """
 
 import concurrent.futures
@@ -39,7 +39,7 @@ def events(run, name):
 
 
 def copy_seconds(count, threads):
-    """Of `count` bytes in memory that is in use already."""
+    """Seconds to copy `count` bytes in memory that is already mapped."""
     source = numpy.ones(count // 4, numpy.float32)
     target = numpy.zeros_like(source)
     parts = [slice(len(source) * i // threads, len(source) * (i + 1) // threads)
@@ -72,9 +72,9 @@ def train(options, folder, name, *layout, ranks=1):
 
 
 def slower_after_saves(run, saves):
-    """By how much ten steps take longer after a save, with the time training stood for it: a save
-    every ten steps costs as much. The median over the saves, each against the ten steps that follow,
-    in which nothing is written any more."""
+    """Relative slowdown of the ten steps after a save, including the time it blocked training, which is
+    the cost of saving every ten steps. Median over the saves, each compared with the following ten
+    steps, in which nothing is written."""
     seconds = {step["step"]: step["step_seconds"] for step in json_lines(run / "metrics.jsonl")}
     ratios = []
     for save in saves:
@@ -82,13 +82,13 @@ def slower_after_saves(run, saves):
                           for first in (1, 1 + INTERVAL))  # fmt: skip
         if save["seconds"] > after:
             sys.exit(f"the save of step {save['step']} took {save['seconds']:.1f} s, longer than "
-                     f"the {INTERVAL} steps after it: the disk does not keep up")
+                     f"the {INTERVAL} steps after it: the disk is too slow for this test")
         ratios.append((after + save["stopped_seconds"]) / without - 1)
     return statistics.median(ratios)
 
 
 def written_in_turns(options, folder, count, run, resume):
-    """(bytes per second of a save without concurrent work, those of dd), medians."""
+    """Median bytes per second of (a save without concurrent training, dd)."""
     saved, copied = [], []
     for _ in range(TURNS):
         wait_until_quiet(options.wait)
@@ -100,10 +100,10 @@ def written_in_turns(options, folder, count, run, resume):
 
 
 def loaded_in_turns(options, folder, run, resume):
-    """(seconds to load by tensor = 2 what one rank has written, what that layout has), medians."""
+    """Median seconds to load with tensor = 2 a checkpoint of (one rank, the same layout)."""
     step = events(run, "checkpoint")[-1]["step"]
     layout = [*resume, "--parallelism.tensor=2", f"--job.threads={options.threads // 2}"]
-    own = folder / "own"  # the run continues for a step in the layout that loads
+    own = folder / "own"  # the run continues for one step in the loading layout
     newest = f"step-{step:08}"
     shutil.copytree(run, own, ignore=lambda _, names: [
         name for name in names if name.startswith("step-") and name != newest])  # fmt: skip
@@ -112,7 +112,7 @@ def loaded_in_turns(options, folder, run, resume):
     shutil.rmtree(own / "checkpoints" / newest)
     os.sync()
     other, same = [], []
-    for _ in range(TURNS):  # neither run has a step left to do
+    for _ in range(TURNS):  # both runs are complete: they only load
         for taken, place, last in ((other, run, step), (same, own, step + 1)):
             wait_until_quiet(options.wait)
             train(options, folder, "saves", *layout, f"--job.dump_folder={place}",
@@ -160,19 +160,19 @@ def main():
                   + "  ".join(f"{k} {v:.4g}" for k, v in results[-1].items()), flush=True)  # fmt: skip
     median = {key: statistics.median(result[key] for result in results) for key in results[0]}
     giga = 1e-9
-    print("\n| of GPT-2 124M, 4 x 64, a save every 10 steps | measured | compared with | ratio |\n"
+    print("\n| GPT-2 124M, 4 x 64, a save every 10 steps | measured | compared with | ratio |\n"
           "|---|--:|--:|--:|\n"
-          f"| training stands for a save | {median['stopped']:.2f} s "
+          f"| training blocked by a save | {median['stopped']:.2f} s "
           f"| {median['copy']:.2f} s, a copy of the state in memory "
           f"| {median['stopped'] / median['copy']:.2f} |\n"
-          f"| writing, training over | {median['written'] * giga:.2f} GB/s "
+          f"| write rate without training | {median['written'] * giga:.2f} GB/s "
           f"| {median['dd'] * giga:.2f} GB/s, dd with fsync | {median['written'] / median['dd']:.2f} |\n"
-          f"| writing, during training | {median['during'] * giga:.2f} GB/s "
-          f"| {median['dd'] * giga:.2f} GB/s | {median['during'] / median['dd']:.2f} |\n"
-          f"| ten steps after a save, with what they stand | | ten without "
+          f"| write rate during training | {median['beside'] * giga:.2f} GB/s "
+          f"| {median['dd'] * giga:.2f} GB/s | {median['beside'] / median['dd']:.2f} |\n"
+          f"| ten steps after a save, including blocked time | | ten without "
           f"| {1 + median['slower']:.3f} |\n"
           f"| one rank's checkpoint loaded by tensor = 2 | {median['other']:.2f} s "
-          f"| {median['same']:.2f} s, that of tensor = 2 | {median['other'] / median['same']:.2f} |"
+          f"| {median['same']:.2f} s, a checkpoint of tensor = 2 | {median['other'] / median['same']:.2f} |"
           )  # fmt: skip
 
 

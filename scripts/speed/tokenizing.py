@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""Megabytes of text per second on one core: `trireme tokenize` compared with Hugging Face's
-`tokenizers`, or for a .model with the package sentencepiece.
+"""Compares tokenization speed in MB/s on one core: `trireme tokenize` against Hugging Face's `tokenizers`,
+or against the sentencepiece package for a .model file.
 
 usage: scripts/speed/tokenizing.py TRIREME TOKENIZER.json|.model FILE... [--rounds N]
 
-Both encode the same files, alternating, one thread each; seconds are CPU seconds, so that other
-load on the machine matters less. Ours include reading the files, loading the tokenizer and
-writing the dataset; theirs only the encoding. Needs both (PyPI), from build/pypi or installed.
+Both encode the same files, alternately, with one thread each, measured in CPU time to reduce the effect
+of other processes. The time of trireme includes reading the files, loading the tokenizer and writing
+the dataset; that of the other only encoding. Needs the PyPI packages, from build/pypi or installed.
 """
 import argparse
 import os
@@ -32,7 +32,7 @@ def ours(arguments, prefix):
 
 
 def judge(path):
-    """Its name, and what makes a text's ids."""
+    """Name and encode function of the reference tokenizer."""
     if path.endswith(".model"):
         import sentencepiece
         model = sentencepiece.SentencePieceProcessor(path)

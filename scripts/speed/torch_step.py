@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""Times a training step of a plain PyTorch decoder: the peer that scripts/bench measures.
+"""Times a training step of a plain PyTorch decoder, the reference of scripts/bench.
 
     torch_step.py --arch gpt2|llama --layers L --hidden D --heads H --ffn F --vocab V
                   --positions P --seq T --batch B [--threads 2] [--steps 8] [--setting NAME]
 
 A step is forward, backward and AdamW in float32 on random tokens; gradients are not clipped.
-Runs on PyTorch 1.13 and later. Settings: plain (what a tutorial writes), foreach (multi-tensor
-AdamW), sdpa (fused attention and, where there is one, the fused AdamW), compile (sdpa, and
-torch.compile over the model). Prints METRIC lines; exit code 77 when this PyTorch lacks the
-setting.
+Runs on PyTorch 1.13 and later. Settings: plain (tutorial style), foreach (multi-tensor AdamW), sdpa
+(fused attention and fused AdamW, if available), compile (sdpa, and torch.compile over the model).
+Prints METRIC lines; exit code 77 if this PyTorch does not support the setting.
 """
 
 import argparse

@@ -54,6 +54,6 @@ void be_an_agent(const std::string& text) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   be_a_stranger(data, size);
   be_an_agent(
-      std::string(reinterpret_cast<const char*>(data), std::min(size, SealedStream::kMostBytes)));
+      std::string(reinterpret_cast<const char*>(data), std::min(size, SealedStream::kMaxBytes)));
   return 0;
 }

@@ -26,7 +26,7 @@ VERDICTS = {
     "kill": r"was killed or crashed \(connection lost\)",
     "abort": r"was killed or crashed \(connection lost\)",
     "exit": r"was killed or crashed \(connection lost\)",
-    "stop": r"gave no sign of life for \d+\.\d s \(stopped, or its node is unreachable\)",
+    "stop": r"sent no heartbeat for \d+\.\d s \(stopped, or its node is unreachable\)",
     "throw": "failed",
     "hang": r"made no progress for \d+\.\d s"}
 

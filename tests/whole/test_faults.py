@@ -148,7 +148,7 @@ def strikes(workshop, name, layout, rank, phase, number, changes=None):
             ctypes.CDLL(None).syscall(TGKILL, pid, pid, number)
             os.kill(pid, signal.SIGCONT)
         text, codes = run.end(started, limit)
-        what = (r"gave no sign of life for \d+\.\d s \(stopped, or its node is unreachable\)"
+        what = (r"sent no heartbeat for \d+\.\d s \(stopped, or its node is unreachable\)"
                 if number == signal.SIGSTOP else
                 r"was killed or crashed \(connection lost\)")
         waiting = blamed(text, rank, what, page.place())
@@ -161,7 +161,7 @@ def blamed(text, rank, what, place):
     """The verdict says that of this rank in this place; returns what it says of the others."""
     start = rf"rank {rank} \({re.escape(socket.gethostname())}\) {what} in {re.escape(place)}\b"
     check(re.match(start, text), "it should begin with:", start)
-    return text.partition("; waiting for it since ")[2]
+    return text.partition("; blocked on it for ")[2]
 
 
 def everybody_waits(run, rank, waiting, since):

@@ -133,8 +133,8 @@ def a_supervisor_that_is_killed_is_followed_at_once(workshop):
 
 @fact
 def a_supervisor_that_is_stopped_between_two_starts_names_the_checkpoint_it_leaves(workshop):
-    for name, step, words, committed in (("early", 3, "there is no checkpoint yet", None),
-                                         ("late", 14, "the newest checkpoint is that of step 10", 10)):
+    for name, step, words, committed in (("early", 3, "no checkpoint was committed yet", None),
+                                         ("late", 14, "the newest checkpoint is step 10", 10)):
         sections = {**SUPERVISED, "elastic": {**SUPERVISED["elastic"], "restart_wait_s": 3600}}
         # The second start gets no further than the first: the third is waited for.
         faults = [Fault("kill", "forward", 1, step), Fault("kill", "forward", 1, step)]

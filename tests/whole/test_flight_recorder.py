@@ -75,15 +75,15 @@ def a_killed_rank_is_named_with_its_phase_and_is_still_after_a_restart(workshop)
         verdict, rows, text = told(workshop, "run")
         check(re.match(rf"rank 1 \({HOST}\) was killed or crashed .* in {run.place(1)}\b", verdict),
               "it should be in", run.place(1))
-        check(" killed " in rows[1] and " ended by its watchdog " in rows[0], text)
-        check("the last calls of rank 1:\n" in text and "all_reduce" in text, text)
-        check("the watchdog said: " + events(run.folder, "failure")[0]["text"] in text, text)
+        check(" killed " in rows[1] and " aborted by watchdog " in rows[0], text)
+        check("last calls of rank 1:\n" in text and "all_reduce" in text, text)
+        check("watchdog verdict: " + events(run.folder, "failure")[0]["text"] in text, text)
         place = run.place(1)
     workshop.run_ranks(2, "train", "run.toml", "--parallelism.tensor=2",
                        f"--training.steps={steps_done(run.folder) + 2}",
                        "--checkpoint.allow_changes=[\"all\"]").done()
     verdict, rows, text = told(workshop, "run/flight-recorder")
-    check(verdict == "none: every rank left in order", text)
+    check(verdict == "none: every rank finished", text)
     verdict, rows, text = told(workshop, "run/flight-recorder/previous-1")
     check(verdict.startswith("rank 1 ") and f" in {place}" in verdict, text)
 
@@ -92,21 +92,21 @@ def a_killed_rank_is_named_with_its_phase_and_is_still_after_a_restart(workshop)
 def of_a_run_that_hangs_the_stopped_rank_is_named_and_so_when_all_were_killed(workshop):
     with Run(workshop, {"elastic": {"heartbeat_timeout_s": 600 * PATIENCE}}) as run:
         verdict, _, text = told(workshop, "run")
-        check(verdict == "none: the run goes on", text)
+        check(verdict == "none: the run is still running", text)
         # In no call: who stopped in one that all have begun, nobody can tell when all are gone.
         Ledger(run.folder / "flight-recorder/rank-00000").stop_in(
             "forward", lambda what: check(run.process.running(), what), at_work=True)
         # At first there is no verdict: the other rank still runs up to where it waits.
         end = time.monotonic() + TIMEOUT
-        while (verdict := told(workshop, "run")[0]) == "none: the run goes on" or not (
-                "; waiting for it since " in verdict):
+        while (verdict := told(workshop, "run")[0]) == "none: the run is still running" or not (
+                "; blocked on it for " in verdict):
             check(time.monotonic() < end, verdict)
         verdict, rows, text = told(workshop, "run")
-        check(re.match(rf"rank 0 \({HOST}\) gave no sign of life .* in {run.place(0)}\b", verdict),
+        check(re.match(rf"rank 0 \({HOST}\) sent no heartbeat .* in {run.place(0)}\b", verdict),
               "it should be in", run.place(0))
-        check(re.search(r"; waiting for it since \d+\.\d s: rank 1 in [a-z_]+ \d+ of group", verdict),
+        check(re.search(r"; blocked on it for \d+\.\d s: rank 1 in [a-z_]+ \d+ of group", verdict),
               text)
-        check(" stopped " in rows[0] and " runs " in rows[1], text)
+        check(" stopped " in rows[0] and " running " in rows[1], text)
         run.process.popen.send_signal(signal.SIGSTOP)  # a launcher that goes first ends rank 1 itself
         for pid in reversed(run.pids):
             os.kill(pid, signal.SIGKILL)

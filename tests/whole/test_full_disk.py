@@ -95,7 +95,7 @@ def no_step_is_missing_from_the_metrics_after_the_disk_was_full_for_a_while(work
         ballast.drop()
         process.send(signal.SIGCONT)
         result = process.wait().done()
-    check("is written again" in result.err, result)
+    check("is writable again" in result.err, result)
     same_curve(run, curve(workshop / "whole"))
     same_checkpoint(workshop, run, "whole")
 

@@ -87,14 +87,14 @@ def another_config_or_library_on_one_rank_is_named(workshop):
     workshop.config("other", {"job": {"dump_folder": "run"}, "optimizer": {"lr": 1e-3}})
     script = f'[ $RANK = 1 ] && exec "$1" doctor other.toml {TENSOR}\nexec "$@"\n'
     result = run_wrapped(workshop, "other.sh", script, "doctor", "run.toml", TENSOR)
-    result.refused(5, "preflight: program: rank 1", HOST, "another config")
+    result.refused(5, "preflight: program: rank 1", HOST, "a different config")
     library = workshop.trireme.parent / "tests/file_faults/libfile_faults.so"
     if library.exists():
         script = (f'[ $RANK = 1 ] && export LD_PRELOAD={library} FILE_FAULTS_STATE=$PWD/state\n'
                   'exec "$@"\n')
         result = run_wrapped(workshop, "library.sh", script, "doctor", "run.toml", TENSOR,
                              "--json", "report.json")
-        result.refused(5, "rank 1", "another libfile_faults.so")
+        result.refused(5, "rank 1", "different libfile_faults.so")
         report = json.loads((workshop / "report.json").read_text())
         check(not report["passed"] and report["checks"][0]["faults"][0]["ranks"] == [1], report)
 
@@ -105,7 +105,7 @@ def few_files_or_a_strange_vocabulary_on_one_rank_are_named(workshop):
     config = workshop.config("run")
     script = '[ $RANK = 0 ] && ulimit -n 100\nexec "$@"\n'
     result = run_wrapped(workshop, "files.sh", script, "doctor", config, TENSOR)
-    result.refused(5, "limits: rank 0", "may open 100 files")
+    result.refused(5, "limits: rank 0", "can open 100 files")
     config = workshop.config("small", {"model": {"flavor": "tiny", "vocab_size": 64}})
     workshop.run_ranks(2, "doctor", config, TENSOR).refused(5, "token files: ranks 0, 1")
 
@@ -123,7 +123,7 @@ def folders_that_are_read_only_or_too_small_are_named(workshop):
             "model": {"flavor": "tiny", "hidden_size": 256, "intermediate_size": 1024}}
     (roomy / "filler").write_bytes(bytes(4 << 20))
     message = workshop.run_ranks(2, "doctor", workshop.config("wide", wide), TENSOR).refused(
-        5, "folders: rank", "two checkpoints take")
+        5, "folders: rank", "two checkpoints need")
     check("No space" not in message, message)
     subprocess.run(["mount", "-o", "remount,ro", str(small)], check=True)
     workshop.run_ranks(2, "doctor", config, TENSOR).refused(5, "folders: rank",
@@ -156,7 +156,7 @@ def a_rank_that_dies_meanwhile_ends_them_all(workshop):
     workshop.corpus()
     config = workshop.config("run", {"elastic": {"heartbeat_timeout_s": 1.5 * PATIENCE}})
     script = 'echo $$ > pid-$RANK\nexec "$@"\n'
-    for number, words in ((signal.SIGKILL, "was killed or crashed"), (signal.SIGSTOP, "no sign of life")):
+    for number, words in ((signal.SIGKILL, "was killed or crashed"), (signal.SIGSTOP, "no heartbeat")):
         command = wrapped(workshop, "pid.sh", script, "doctor", config, TENSOR)
         with Process(command, workshop.folder, {**workshop.env, **MPI}) as process:
             check(process.wait_for(lambda: "ok    limits" in process.text(), "the first checks"),
@@ -188,7 +188,7 @@ def a_run_whose_preflight_fails_does_not_start(workshop):
     config = workshop.config("run", {"training": {"steps": 5}, "elastic": {"preflight": True}})
     script = '[ $RANK = 1 ] && ulimit -n 120\nexec "$@"\n'
     result = run_wrapped(workshop, "files.sh", script, "train", config, TENSOR)
-    result.refused(5, "preflight: limits: rank 1", HOST, "may open 120 files")
+    result.refused(5, "preflight: limits: rank 1", HOST, "can open 120 files")
     told = events(workshop / "run")
     check([event["event"] for event in told] == ["preflight"] and not told[0]["passed"], told)
     check(told[0]["checks"][0]["faults"][0]["ranks"] == [1], told)
@@ -196,7 +196,7 @@ def a_run_whose_preflight_fails_does_not_start(workshop):
                               "elastic": {"preflight": True}})
     script = f'[ $RANK = 1 ] && exec "$1" train other.toml {TENSOR}\nexec "$@"\n'
     result = run_wrapped(workshop, "other.sh", script, "train", config, TENSOR)
-    result.refused(5, "preflight: program: rank 1", "another config")
+    result.refused(5, "preflight: program: rank 1", "a different config")
     workshop.run_ranks(2, "train", config, TENSOR).done()
 
 

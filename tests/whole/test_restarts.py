@@ -177,7 +177,7 @@ def no_rank_is_said_to_have_stood_still_when_its_launcher_ends(workshop):
         for failure in failures:
             note(failure["text"])
             check(failure["health"] == "lost" and "no progress" not in failure["text"], failure)
-            check("(SIGABRT); every rank was at work until then: step " in failure["text"] or
+            check("(SIGABRT); every rank was making progress until then: step " in failure["text"] or
                   "was killed or crashed" in failure["text"], failure)
         check(len(failures) == 2, failures)
         run.like(whole)
@@ -190,7 +190,7 @@ def a_rank_that_is_alone_is_missed_by_the_supervisor(workshop):
     whole = left_alone(workshop, sections=sections, ranks=1)
     with Launched(workshop, "run", 1, sections) as run:
         for strike, number, words in (
-                (0, signal.SIGSTOP, rf"every rank is stopped: rank 0 \({HOST}\) gave no sign of life"),
+                (0, signal.SIGSTOP, rf"every rank is stopped: rank 0 \({HOST}\) sent no heartbeat"),
                 (1, signal.SIGKILL, rf"rank 0 \({HOST}\) was killed or crashed")):
             run.strikes = strike
             ledger, step = run.ledger(0), steps_done(run.folder)
@@ -225,7 +225,7 @@ exec {shutil.which("mpirun")} "$@" --elastic.heartbeat_timeout_s={30 * PATIENCE}
                   env={"PATH": f"{tools}:{os.environ['PATH']}"}) as run:
         run.end()
         failure = events(run.folder, "failure")[0]
-        check(failure["text"] == "no rank has moved for 13 s" and failure["ranks"] == [], failure)
+        check(failure["text"] == "no rank has made progress for 13 s" and failure["ranks"] == [], failure)
         check(events(run.folder, "ended")[0]["verdict"] == failure["text"], events(run.folder))
         check(len(events(run.folder, "launch")) == 2, events(run.folder, "launch"))
         run.like(whole)
@@ -246,7 +246,7 @@ exec {shutil.which("mpirun")} "$@"
         run.end()
         failure, = events(run.folder, "failure")
         note(failure["text"])
-        check("ended with 137 (SIGKILL) while its ranks started (MPI_Init)" in failure["text"] and
+        check("exited with 137 (SIGKILL) while its ranks were starting (MPI_Init)" in failure["text"] and
               failure["phase"] == "start" and failure["ranks"] == [], failure)
         run.like(whole)
 

@@ -230,7 +230,7 @@ def a_node_that_a_check_accuses_is_left_out(workshop):
         wait_until(workshop, lambda: len(events(careful, "launch")) > 1, "another start")
         told = {event["host"]: event["why"] for event in events(careful, "excluded")}
         note(told)
-        check(list(told) == ["n2"] and "may open 120 files" in told["n2"], told)
+        check(list(told) == ["n2"] and "can open 120 files" in told["n2"], told)
         hosts = [event["hosts"] for event in events(careful, "launch")]
         check(hosts == [["n1", "n2", "n3"], ["n1", "n3"]], hosts, events(careful))
         cluster.ask("scancel", job)

@@ -16,7 +16,7 @@ struct AgentArguments {
 ExitCode be_agent(const AgentArguments& options) {
   return Agent({.run_dir = options.run_dir,
                 .node = options.node.empty() ? own_host_name() : options.node,
-                .supervisor = parse_place(options.supervisor)})
+                .supervisor = parse_host_port(options.supervisor)})
       .run();
 }
 

@@ -23,12 +23,12 @@ std::string chain_text(std::uint64_t bits) {
 std::optional<std::uint64_t> chain_from(std::string_view text) {
   std::uint64_t bits = 0;
   std::from_chars(text.data(), text.data() + text.size(), bits, 16);
-  if (text != chain_text(bits)) return std::nullopt;  // also other ways to write the same number
+  if (text != chain_text(bits)) return std::nullopt;  // rejects other spellings of the same number
   return bits;
 }
 
 ChainedText chained(std::string object, std::uint64_t chain_before) {
-  object.pop_back();  // the brace
+  object.pop_back();  // the closing brace
   const std::uint64_t chain = XXH3_64bits_withSeed(object.data(), object.size(), chain_before);
   object.append(kChain).append(chain_text(chain)).append(kEnd);
   return {std::move(object), chain};

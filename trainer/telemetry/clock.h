@@ -3,7 +3,7 @@
 
 namespace trireme {
 
-// Of a clock that only goes forward.
+// Seconds of a monotonic clock.
 inline double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }

@@ -79,7 +79,7 @@ std::string Console::interval_line(const StepMetrics& metrics) {
       .mfu = metrics.mfu > 0 ? interval_mfu_ / seconds : 0,
       .memory_bytes = std::max(metrics.memory_peak_bytes, metrics.process_peak_bytes),
       .seconds_left = seconds_left(metrics.step)};
-  // Lines below each other look alike as long as the window keeps its width.
+  // Keeps one form for all lines while the window keeps its width.
   const int columns = width();
   if (columns != std::exchange(form_width_, columns)) form_ = StepForm::kFull;
   form_ = std::max(form_, step_form(line, columns));
@@ -105,12 +105,12 @@ void Console::note(std::string_view line) {
 }
 
 void Console::print(std::string_view line) {
-  // In one write, so that what another process writes does not come between.
+  // One write, so that output of other processes is not interleaved.
   put(live_ ? fmt::format("\r\x1b[K{}\n{}", line, live_line()) : fmt::format("{}\n", line));
 }
 
-// Unlike fmt::print, does not throw: a full disk behind a redirected stderr must not
-// end the run.
+// Unlike fmt::print, it does not throw: a full disk behind a redirected stderr must not end the
+// run.
 void Console::put(const std::string& text) {
   std::fputs(text.c_str(), options_.out);
   std::fflush(options_.out);
@@ -136,7 +136,7 @@ void Console::erase_live() {
   live_.reset();
 }
 
-// For the window as it is now. The last column stays free: a full line makes some terminals wrap.
+// Fits the current width. The last column stays free: some terminals wrap a full line.
 std::string Console::live_line() const {
   return fmt::format("\r{}\x1b[K", progress_line(*live_, width() - 1));
 }

@@ -15,10 +15,10 @@
 
 namespace trireme {
 
-// What a person sees of a run: a banner, one line per interval, and below them a live line
-// when the output is a terminal. One Console per process, on the rank that knows the loss;
-// everything goes to one stream, so that the order is right. A file or a pipe (as under mpirun
-// and trireme launch) gets the same lines without the live one.
+// Console output of a run: a banner, one line per interval, and a live progress line below them if
+// the output is a terminal. One Console per process, on the rank that knows the loss; everything
+// goes to one stream to keep its order. A file or a pipe (as under mpirun and trireme launch) gets
+// the same lines without the live one. Not thread-safe.
 class Console {
  public:
   struct Options {
@@ -33,15 +33,15 @@ class Console {
   explicit Console(Options options);
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
-  ~Console();  // takes the live line away
+  ~Console();  // erases the live line
 
-  // "title", then one aligned "key  value" per row, in lines that fit.
+  // Prints the title, then one aligned "key  value" row each, wrapped to the width of the terminal.
   void banner(std::string_view title, const std::vector<Row>& rows);
-  // To be called after every step. Prints the first step of this process, every
-  // interval-th and the last; throughput and MFU are means since the line before.
+  // Call it after every step. Prints the first step of this process, every interval-th and the
+  // last; throughput and MFU are averaged since the previous line.
   void step(const StepMetrics& metrics);
   void validation(const StepMetrics& metrics, double seconds);
-  // Any other line ("checkpoint step-00000100 committed, 1.2 GiB in 3.1 s").
+  // Prints any other line ("checkpoint step-00000100 committed, 1.2 GiB in 3.1 s").
   void note(std::string_view line);
 
  private:
@@ -52,17 +52,18 @@ class Console {
   std::string live_line() const;
   std::string interval_line(const StepMetrics& metrics);
   int width() const;
-  // A step's time left, while there are steps to come.
+  // Estimated seconds left after a step; nothing after the last step.
   std::optional<double> seconds_left(std::int64_t step) const;
 
   Options options_;
   bool terminal_;
-  std::optional<Progress> live_;  // of the live line, where there is one
+  std::optional<Progress> live_;  // content of the live line, if there is one
   double live_drawn_at_ = 0;
   bool first_ = true;
   Pace pace_;
-  StepForm form_ = StepForm::kFull;  // the longest that has fitted so far,
-  int form_width_ = 0;               // in a line of so many columns
+  // longest form that has fitted so far, at a width of form_width_ columns
+  StepForm form_ = StepForm::kFull;
+  int form_width_ = 0;  // columns of the window for form_
   // Sums since the last printed line.
   double interval_seconds_ = 0;
   double interval_tokens_ = 0;

@@ -24,7 +24,7 @@ std::optional<double> seconds_without_core() {
 
 std::optional<double> CoreWait::look(double now, std::optional<double> waited) {
   constexpr double kMost = 0.25;
-  if (has_told_ || !waited) return std::nullopt;
+  if (has_reported_ || !waited) return std::nullopt;
   if (!begin_) {
     begin_ = now;
     waited_before_ = *waited;
@@ -36,7 +36,7 @@ std::optional<double> CoreWait::look(double now, std::optional<double> waited) {
   begin_ = now;
   waited_before_ = *waited;
   if (share <= kMost) return std::nullopt;
-  has_told_ = true;
+  has_reported_ = true;
   return share;
 }
 

@@ -3,27 +3,28 @@
 
 namespace trireme {
 
-// Seconds that this process's living threads wanted a core and got none (the kernel's run
-// delay); nothing where the kernel does not count them.
+// Seconds that the live threads of this process were runnable but waited for a core (the kernel's
+// run delay); nothing if the kernel does not report it.
 std::optional<double> seconds_without_core();
 
-// Notices that others compute on a run's cores: then its threads wait for each other, and a step
-// takes several times as long as with fewer of them.
+// Detects that other processes compete for the cores of a run, which slows a step down several
+// times because its threads wait for each other.
 class CoreWait {
  public:
-  // Looks at stretches of at least so many seconds.
+  // `threads`: compute threads of the process. `stretch_seconds`: minimum length of an observed
+  // interval.
   explicit CoreWait(int threads, double stretch_seconds = 5)
       : threads_(threads), stretch_seconds_(stretch_seconds) {}
 
-  // At time `now`, in seconds of any clock, `waited` being seconds_without_core(): once, at the end
-  // of the first stretch in which the threads waited for a core for more than a quarter of it, that
-  // share.
+  // `now`: seconds of any clock; `waited`: seconds_without_core(). Returns, once per object, the
+  // share of time that the threads waited for a core, at the end of the first interval in which it
+  // exceeds a quarter.
   std::optional<double> look(double now, std::optional<double> waited);
 
  private:
   int threads_;
   double stretch_seconds_;
-  bool has_told_ = false;
+  bool has_reported_ = false;
   std::optional<double> begin_;
   double waited_before_ = 0;
 };

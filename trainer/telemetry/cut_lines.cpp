@@ -10,11 +10,11 @@
 namespace trireme {
 namespace {
 
-// What is to be left of a file.
+// The part of a file to keep.
 struct KeptLines {
   LinesCut cut;
   std::string_view prefix;  // kept lines before the first refused one
-  std::string after;        // those after it
+  std::string after;        // kept lines after it
 };
 
 KeptLines kept_of(std::string_view text, const std::function<bool(std::string_view line)>& keep) {
@@ -43,7 +43,7 @@ KeptLines kept_of(std::string_view text, const std::function<bool(std::string_vi
   return kept;
 }
 
-// As a file of the run's own.
+// Whether the file exists; refuses symbolic links.
 bool is_there(const std::filesystem::path& path) {
   std::error_code why;
   if (std::filesystem::is_symlink(path, why)) throw_file_error("write", path, ELOOP);

@@ -35,7 +35,7 @@ std::int64_t number_of(std::string_view line) {
   return object["line"].is_number_unsigned() ? object["line"].get<std::int64_t>() : 0;
 }
 
-// The last whole line of a file that ends with `text`.
+// The last complete line of a file that ends with `text`.
 std::string_view last_line(std::string_view text) {
   text = text.substr(0, text.rfind('\n') + 1);
   if (text.empty()) return text;
@@ -56,19 +56,20 @@ EventsMark mark_of(const File& file) {
   if (const auto chain = chain_of(last)) {
     if (const std::int64_t number = number_of(last)) return {number, *chain};
   }
-  // a line of an earlier version, or one that is longer than that
+  // a line of an earlier version, or one longer than kUsualTail
   const std::string text = tail_of(UINT64_MAX);
   const std::string_view longest = last_line(text);
   return {std::count(text.begin(), text.end(), '\n'), chain_of(longest).value_or(0)};
 }
 
-// What a record becomes after the lines that are there.
+// Adds the line number and the chain to a record.
 std::string chained_event(const File& file, const std::string& record) {
   EventsMark before{};
   try {
     before = mark_of(file);
   } catch (const EnvironmentError&) {
-    // it cannot be read back: what happened is told all the same, and the audit says that it broke
+    // the file cannot be read back: the event is written all the same, and the audit reports the
+    // broken chain
   }
   std::string object = fmt::format("{},\"line\":{}}}", record, before.lines + 1);
   return chained(std::move(object), before.chain).text + '\n';
@@ -88,11 +89,11 @@ void EventsLog::record(std::string_view event, std::int64_t step, const Details&
   Details line = {{"time", utc_now()}, {"event", event}, {"step", step}};
   for (const auto& [key, value] : details.items()) {
     require(!line.contains(key) && key != "line" && key != "chain", "the event ", event,
-            " repeats the key ", key);
+            " has a duplicate key ", key);
     line[key] = value;
   }
   std::string text = line.dump(-1, ' ', false, Details::error_handler_t::replace);
-  text.pop_back();  // the brace comes after what it gets when it is written
+  text.pop_back();  // chained_event() adds the closing brace
   file_.append(std::move(text));
 }
 

@@ -10,51 +10,51 @@
 
 namespace trireme {
 
-// RUN_DIR/events.jsonl: what happened to the run, one line each, over all its restarts:
+// RUN_DIR/events.jsonl: the events of a run over all its restarts, one JSON object per line:
 //   {"time":"2026-03-01T12:00:00.123Z","event":"checkpoint","step":100,...details}
-// The events, and the details that `trireme report` shows when they are there:
+// Events and their details (`trireme report` shows those that are present):
 //   start                incarnation model parameters device ranks threads host version
-//                        total_steps, and weights_from where they are another run's
-//   resume               the same, and from (the checkpoint)
-//   self_check           verdict why, of a resumed run's first step (self_check.h)
+//                        total_steps, and weights_from if they come from another run
+//   resume               as start, and from (the checkpoint)
+//   self_check           verdict why, for the first step of a resumed run (self_check.h)
 //   preflight            passed ranks hosts checks ([name passed text faults by_rank]) seconds
 //   checkpoint           path bytes seconds
 //   checkpoint_rejected  path why
 //   checkpoint_removed   path
 //   validation           loss bits_per_byte tokens seconds, and sets ([name loss bits_per_byte
-//                        tokens]) where they have names
+//                        tokens]) if they have names
 //   multiple_choice      name accuracy accuracy_stderr accuracy_norm accuracy_norm_stderr
 //                        questions seconds (choice_score.h)
 //   sample               prompt text seconds
-//   bubble               measured predicted (of a traced pipeline)
-//   hidden_communication measured (of traced collectives beside the work)
+//   bubble               measured predicted (if the pipeline is traced)
+//   hidden_communication measured (if overlapped collectives are traced)
 //   warning              text
-//   failure              text, and of a step that was not applied what skip has; of a verdict
-//                        ranks hosts health phase detect_seconds (since they last worked)
+//   failure              text; for a step that was not applied also the keys of skip; for a verdict
+//                        ranks hosts health phase detect_seconds (since their last progress)
 //   skip                 text reason loss grad_norm loss_zscore grad_norm_zscore samples
 //                        ([first, end) of the batch) documents ([source, document]) and
 //                        documents_complete, of the batch
-//   rollback             the same, from (the checkpoint) to_step left_out ([first, end))
+//   rollback             as skip, and from (the checkpoint) to_step left_out ([first, end))
 //   replicas_differ      ranks by_majority tensors (replica_verdict.h)
-//   replica_checks       count mean_seconds bytes (of rank 0)
+//   replica_checks       count mean_seconds bytes (on rank 0)
 //   stop                 reason exit_code
-// Others may be added; readers ignore what they do not know. Threads may share one.
-// Each ends with "line", its number from 1, and "chain" (chained_text.h): several processes write
-// the file, one at a time, and each line is chained to the last that is there.
+// More events may be added; readers ignore unknown ones. Thread-safe.
+// Each line ends with "line", its number from 1, and "chain" (chained_text.h). Several processes
+// write the file, one at a time, and each line is chained to the previous one.
 class EventsLog {
  public:
   using Details = nlohmann::ordered_json;  // an object, e.g. {{"path", p}, {"bytes", n}}
 
-  // Keeps all earlier events (a line torn by a kill is cut off). Throws
-  // EnvironmentError when the file cannot be written.
+  // Keeps earlier events; removes an incomplete last line. Throws EnvironmentError if the file
+  // cannot be written.
   explicit EventsLog(const std::filesystem::path& path);
 
-  // Never throws for a full disk or the like: see RecordFile. Text that is not UTF-8
-  // is written with replacement characters, a number that is not finite as null.
+  // Does not throw for write errors such as a full disk: see RecordFile. Invalid UTF-8 is written
+  // with replacement characters, a non-finite number as null.
   void record(std::string_view event, std::int64_t step,
               const Details& details = Details::object());
   bool sync() { return file_.sync(); }
-  // What is there by now.
+  // Current number of lines, and the chain of the last.
   EventsMark mark() const;
 
  private:

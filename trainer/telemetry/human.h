@@ -5,9 +5,8 @@
 
 namespace trireme {
 
-// Numbers as people read them; used for the console and the report, never to store.
-// Sizes and counts have three significant digits everywhere, so that one size always reads the
-// same.
+// Human-readable numbers, for the console and the report, never for storage. Sizes and counts
+// always have three significant digits.
 std::string human_bytes(std::uint64_t bytes);  // "512 B", "1.23 GiB"
 std::string human_count(double count);         // "950", "12.3k", "124M", "1.10T"
 std::string human_duration(double seconds);    // "850 ms", "12.3 s", "4m05s", "3h07m", "2d04h"

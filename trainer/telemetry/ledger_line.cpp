@@ -52,7 +52,7 @@ Json to_json(const LedgerStep& step) {
           {"products_chosen", step.products_chosen}};
 }
 
-// The values of one line's keys.
+// Typed access to the keys of one line.
 class Reader {
  public:
   explicit Reader(const Json& line) : line_(line) {}
@@ -60,9 +60,10 @@ class Reader {
   bool has(const char* key) const { return line_.contains(key); }
   std::int64_t count(const char* key) const {
     const Json& value = at(key);
-    if (!value.is_number_unsigned()) refuse(key, "a whole number");
+    if (!value.is_number_unsigned()) refuse(key, "an unsigned integer");
     const auto number = value.get<std::uint64_t>();
-    if (number > static_cast<std::uint64_t>(INT64_MAX)) refuse(key, "a whole number below 2^63");
+    if (number > static_cast<std::uint64_t>(INT64_MAX))
+      refuse(key, "an unsigned integer below 2^63");
     return static_cast<std::int64_t>(number);
   }
   std::uint64_t bits(const char* key) const {
@@ -71,10 +72,10 @@ class Reader {
     return *value;
   }
   double number(const char* key) const { return std::bit_cast<double>(bits(key)); }
-  std::string text(const char* key) const { return as<std::string>(key, "text"); }
+  std::string text(const char* key) const { return as<std::string>(key, "a string"); }
   bool truth(const char* key) const { return as<bool>(key, "true or false"); }
   std::map<std::string, std::string> texts(const char* key) const {
-    return as<std::map<std::string, std::string>>(key, "an object of texts");
+    return as<std::map<std::string, std::string>>(key, "an object of strings");
   }
   data::SampleRange range(const char* key) const { return range_of(key, at(key)); }
   std::vector<data::SampleRange> ranges(const char* key) const {
@@ -87,11 +88,11 @@ class Reader {
  private:
   const Json& at(const char* key) const {
     const auto found = line_.find(key);
-    if (found == line_.end()) throw DataError(say("it has no ", key));
+    if (found == line_.end()) throw DataError(say("missing key \"", key, "\""));
     return *found;
   }
-  [[noreturn]] static void refuse(const char* key, const char* wanted) {
-    throw DataError(say("its ", key, " is not ", wanted));
+  [[noreturn]] static void refuse(const char* key, const char* expected) {
+    throw DataError(say("\"", key, "\" is not ", expected));
   }
   data::SampleRange range_of(const char* key, const Json& value) const {
     constexpr const char* kWanted = "[FIRST, END) with FIRST below END";
@@ -102,11 +103,11 @@ class Reader {
     return range;
   }
   template <class T>
-  T as(const char* key, const char* wanted) const {
+  T as(const char* key, const char* expected) const {
     try {
       return at(key).get<T>();
     } catch (const Json::exception&) {
-      refuse(key, wanted);
+      refuse(key, expected);
     }
   }
 
@@ -150,7 +151,7 @@ ChainedText ledger_text(const LedgerLine& line, std::uint64_t chain_before) {
 
 LedgerLine parse_ledger_line(std::string_view text) {
   const Json line = Json::parse(text, nullptr, false);
-  if (!line.is_object()) throw DataError("it is no JSON object");
+  if (!line.is_object()) throw DataError("not a JSON object");
   const Reader reader(line);
   if (line.contains("begin")) return read_begin(reader);
   return read_step(reader);

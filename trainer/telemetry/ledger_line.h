@@ -12,45 +12,47 @@
 
 namespace trireme {
 
-// How far events.jsonl had come: its lines, and the chain of the last.
+// Position in events.jsonl: the number of lines, and the chain of the last.
 struct EventsMark {
   std::int64_t lines = 0;
   std::uint64_t chain = 0;
 };
 
-// Where an incarnation of a run goes on: stands before the lines of its steps, and again before
-// those that follow a rollback.
+// Start of an incarnation: precedes the lines of its steps, and is repeated after a rollback.
 struct LedgerBegin {
   std::string why;  // "start", "resume" or "rollback"
   std::int64_t incarnation = 0;
-  std::int64_t after = 0;                          // the step it goes on from
-  std::string weights;                             // their hash there
-  std::vector<data::SampleRange> skip;             // data.skip
-  std::string data;                                // SampleSource::fingerprint
-  std::map<std::string, std::string> computation;  // what decides the bits of its steps
-  std::optional<EventsMark> events = {};  // on disk by then; not in those of earlier versions
+  std::int64_t after = 0;               // step from which it resumes
+  std::string weights;                  // hash of the weights at that step
+  std::vector<data::SampleRange> skip;  // data.skip
+  std::string data;                     // SampleSource::fingerprint
+  // everything that determines the bits of its steps
+  std::map<std::string, std::string> computation;
+  // events on disk at that time; missing in files of earlier versions
+  std::optional<EventsMark> events = {};
 };
 
-// A step that was applied.
+// A step that was applied to the weights.
 struct LedgerStep {
-  std::int64_t step = 0;  // 1 for the first
+  std::int64_t step = 0;  // counted from 1
   std::int64_t incarnation = 0;
-  data::SampleRange samples;  // of the training order, from the first to after the last
-  // Of those after the step before, which were not trained on.
+  // positions in the training order, from the first to one past the last
+  data::SampleRange samples;
+  // Samples since the previous step that were not trained on.
   std::vector<data::SampleRange> left_out;
   std::int64_t sequences = 0, tokens = 0;  // trained on in this step
-  std::uint64_t hash = 0;                  // the sum of their sample_hash
+  std::uint64_t hash = 0;                  // sum of the sample_hash of its samples
   double loss = 0, grad_norm = 0, lr = 0;
-  std::int64_t attempts = 1;     // this one and those that were not applied
-  bool products_chosen = false;  // some way to multiply matrices was, on some rank
+  std::int64_t attempts = 1;     // including attempts that were not applied
+  bool products_chosen = false;  // a rank selected a matmul algorithm in this step
 };
 
 using LedgerLine = std::variant<LedgerBegin, LedgerStep>;
 
-// A line of ledger.jsonl, without the newline, chained to the one before. Numbers whose bits matter
-// are their bits as 16 hex digits.
+// A line of ledger.jsonl, without the newline, chained to the previous line. Numbers whose bits
+// matter are written as 16 hex digits.
 ChainedText ledger_text(const LedgerLine& line, std::uint64_t chain_before);
-// Throws DataError that says what is wrong.
+// Throws DataError with the reason.
 LedgerLine parse_ledger_line(std::string_view text);
 
 }  // namespace trireme

@@ -5,7 +5,7 @@
 
 namespace trireme {
 
-// Whether a name can end a metric's: "validation_loss/NAME".
+// Whether a name is valid in a metric key: "validation_loss/NAME".
 inline bool is_metric_name(std::string_view text) {
   const auto is_plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
@@ -15,7 +15,7 @@ inline bool is_metric_name(std::string_view text) {
   return !text.empty() && text.size() <= kLongest &&
          std::all_of(text.begin(), text.end(), is_plain);
 }
-// Where "GROUP/NAME" has its slash; npos: it is no name of that form.
+// Position of the slash in "GROUP/NAME"; npos if the key does not have this form.
 inline std::size_t slash_of_metric(std::string_view key) {
   const std::size_t slash = key.find('/');
   if (slash == std::string_view::npos || !is_metric_name(key.substr(0, slash)) ||

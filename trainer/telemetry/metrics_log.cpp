@@ -13,7 +13,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 void put(Json& line, Json& not_finite, const std::string& key, double value) {
-  require(!line.contains(key), "the metric ", key, " is given twice");
+  require(!line.contains(key), "duplicate metric ", key);
   if (std::isfinite(value)) {
     line[key] = value;
     return;
@@ -22,7 +22,7 @@ void put(Json& line, Json& not_finite, const std::string& key, double value) {
   not_finite[key] = std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
 }
 
-// The step a line speaks of; nothing when it is not one of ours.
+// The step of a line; nothing if it is not a metrics line.
 std::optional<std::int64_t> step_of(std::string_view line) {
   constexpr std::string_view kStart = R"({"step":)";
   if (is_whole(line, kStart)) {
@@ -49,12 +49,12 @@ LinesCut keep_to(const std::filesystem::path& path, std::int64_t last_step) {
     return true;
   });
   if (foreign > 0) {
-    log_warning("{}: {} lines were not metrics and are removed", path.string(), foreign);
+    log_warning("{}: removed {} lines that are not metrics", path.string(), foreign);
   }
   if (previous < last_step) {
     log_warning(
-        "{} ends at step {}, but the run continues after step {}: the steps between are "
-        "missing from it",
+        "{} ends at step {}, but the run resumes after step {}: metrics of the steps between are "
+        "missing",
         path.string(), previous, last_step);
   }
   return cut;
@@ -96,7 +96,8 @@ MetricsLog::MetricsLog(const std::filesystem::path& path, std::int64_t last_step
     : cut_(keep_to(path, last_step)), file_(path), last_step_(last_step) {}
 
 void MetricsLog::append(const StepMetrics& metrics) {
-  require(metrics.step > last_step_, "metrics of step ", metrics.step, " after step ", last_step_);
+  require(metrics.step > last_step_, "metrics of step ", metrics.step, " follow those of step ",
+          last_step_);
   last_step_ = metrics.step;
   file_.append(metrics_line(metrics) + '\n');
 }

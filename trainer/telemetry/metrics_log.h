@@ -9,24 +9,24 @@
 
 namespace trireme {
 
-// The line of metrics.jsonl for one step, without the newline. Every number is the
-// shortest decimal that reads back to the same float64 (a float32 is one, too). JSON
-// knows no NaN and no infinity: such a value is null and is named in one more key,
-// "not_finite":{"loss":"nan","grad_norm":"inf"} ("-inf" for the negative one).
+// The line of metrics.jsonl for one step, without the newline. Every number is the shortest decimal
+// that reads back to the same float64. JSON has no NaN or infinity: such a value is null and is
+// listed in an additional key, "not_finite":{"loss":"nan","grad_norm":"inf"} ("-inf" for negative
+// infinity).
 std::string metrics_line(const StepMetrics& metrics);
 
-// RUN_DIR/metrics.jsonl: one line a step, in order, each step once.
+// RUN_DIR/metrics.jsonl: one line per step, in order, each step once.
 class MetricsLog {
  public:
-  // Continues after `last_step`, the step of the checkpoint resumed from (0: from the
-  // start): lines of later steps, lines torn by a kill and foreign lines are cut off
-  // before this returns. Throws EnvironmentError when the file cannot be written.
+  // Continues after `last_step`, the step of the checkpoint resumed from (0 for a new run): lines
+  // of later steps, incomplete lines and foreign lines are removed first. Throws EnvironmentError
+  // if the file cannot be written.
   MetricsLog(const std::filesystem::path& path, std::int64_t last_step);
 
-  // Never throws for a full disk or the like: see RecordFile.
+  // Does not throw for write errors such as a full disk: see RecordFile.
   void append(const StepMetrics& metrics);
-  // To be called before a checkpoint of the step is committed: then no resume can be
-  // ahead of the metrics. See RecordFile.
+  // Call it before committing a checkpoint of the step, so that no resume is ahead of the metrics.
+  // See RecordFile.
   bool sync() { return file_.sync(); }
 
   const LinesCut& cut() const { return cut_; }

@@ -36,7 +36,7 @@ double Pace::tokens_per_second() const {
 
 std::optional<double> Pace::seconds_left(std::int64_t steps) const {
   constexpr std::size_t kEnough = 5;
-  // One pause soon after the start does not tell how often they come.
+  // One pause soon after the start says nothing about their frequency.
   constexpr std::int64_t kLeastForPauses = 100;
   if (step_seconds_.size() < kEnough || steps <= 0) return std::nullopt;
   std::vector<double> sorted(step_seconds_.begin(), step_seconds_.end());

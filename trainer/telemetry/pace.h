@@ -7,18 +7,18 @@
 
 namespace trireme {
 
-// What the recent steps of this process say of its loss, its speed and the time left.
+// Loss, throughput and remaining time, estimated from the recent steps of this process.
 class Pace {
  public:
-  // `now`: when the step ended, on any clock of seconds.
+  // `now`: end of the step, seconds of any clock.
   void add(const StepMetrics& metrics, double now);
 
-  // Means over the recent steps; of at least one.
+  // Averages over the recent steps. Require at least one step.
   double loss() const;
   double tokens_per_second() const;
-  // Nothing until enough steps have been timed. The first is not: buffers are touched and kernels
-  // chosen in it. Of the others the median counts, and what lies between steps (checkpoints,
-  // validation) by its mean.
+  // Estimated seconds for `steps` more steps; nothing until enough steps have been timed. The first
+  // step of the process is not timed (page faults, kernel selection). Uses the median step time
+  // plus the mean pause between steps (checkpoints, validation).
   std::optional<double> seconds_left(std::int64_t steps) const;
 
  private:
@@ -27,8 +27,8 @@ class Pace {
   };
   std::deque<Recent> recent_;        // for loss and speed
   std::deque<double> step_seconds_;  // timed steps
-  std::optional<double> last_end_;   // of the step before
-  double pause_seconds_ = 0;         // between all timed steps
+  std::optional<double> last_end_;   // end of the previous step
+  double pause_seconds_ = 0;         // sum over all timed steps
   std::int64_t timed_ = 0;
 };
 

@@ -20,7 +20,7 @@ ProcessMemory process_memory() {
     if (name == "VmRSS:") memory.resident_bytes = kib << 10;
     if (name == "VmHWM:") memory.peak_bytes = kib << 10;
   }
-  if (memory.peak_bytes == 0) {  // some sandboxes leave VmHWM out
+  if (memory.peak_bytes == 0) {  // some sandboxes omit VmHWM
     struct rusage usage {};
     if (::getrusage(RUSAGE_SELF, &usage) == 0) {
       memory.peak_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) << 10;

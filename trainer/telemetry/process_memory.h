@@ -3,10 +3,10 @@
 
 namespace trireme {
 
-// This process's physical memory, as the kernel counts it.
+// Physical memory of this process, from /proc/self/status.
 struct ProcessMemory {
-  std::uint64_t resident_bytes = 0;  // now
-  std::uint64_t peak_bytes = 0;      // the most ever
+  std::uint64_t resident_bytes = 0;  // VmRSS
+  std::uint64_t peak_bytes = 0;      // VmHWM
 };
 ProcessMemory process_memory();
 

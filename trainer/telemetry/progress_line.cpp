@@ -22,7 +22,7 @@ std::string progress_line(const Progress& progress, int width) {
   const double fraction = std::clamp(
       static_cast<double>(progress.done) / std::max(static_cast<double>(progress.total), 1.0), 0.0,
       1.0);
-  // Never "100%" before the end.
+  // Rounds down: never "100%" before the end.
   std::string text =
       fmt::format("{:3}% {}/{}", static_cast<int>(fraction * 100), progress.done, progress.total);
   const auto room = [&] { return width - static_cast<int>(text.size()); };

@@ -13,11 +13,11 @@ namespace trireme {
 
 namespace {
 
-// While it lives, other processes wait that would write the same file. One that is frozen meanwhile
-// is not waited for without end: what has to be told is told.
-class Turn {
+// Exclusive lock on a file that several processes write. Waits at most a second for a process that
+// is stopped while it holds the lock: then the record is written without it.
+class WriteLock {
  public:
-  explicit Turn(const File& file) : file_(file) {
+  explicit WriteLock(const File& file) : file_(file) {
     constexpr int kMostTries = 1000;
     constexpr timespec kBetween{.tv_sec = 0, .tv_nsec = 1'000'000};
     for (int tries = 0; ::flock(file.descriptor(), LOCK_EX | LOCK_NB) != 0; ++tries) {
@@ -25,9 +25,9 @@ class Turn {
       ::nanosleep(&kBetween, nullptr);
     }
   }
-  ~Turn() { ::flock(file_.descriptor(), LOCK_UN); }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
+  ~WriteLock() { ::flock(file_.descriptor(), LOCK_UN); }
+  WriteLock(const WriteLock&) = delete;
+  WriteLock& operator=(const WriteLock&) = delete;
 
  private:
   const File& file_;
@@ -46,7 +46,8 @@ RecordFile::~RecordFile() {
   const std::lock_guard lock(mutex_);
   write_waiting();
   if (!waiting_.empty()) {
-    log_warning("{}: {} records were never written", file_.path().string(), waiting_.size());
+    log_warning("{}: {} records were not written and are lost", file_.path().string(),
+                waiting_.size());
   }
 }
 
@@ -55,15 +56,16 @@ void RecordFile::append(std::string record) {
   waiting_bytes_ += record.size();
   waiting_.push_back(std::move(record));
   write_waiting();
-  while (waiting_bytes_ > waiting_limit_ && !waiting_.empty()) give_up_oldest();
+  while (waiting_bytes_ > waiting_limit_ && !waiting_.empty()) drop_oldest();
 }
 
 bool RecordFile::sync() {
   const std::lock_guard lock(mutex_);
   write_waiting();
   if (!waiting_.empty()) return false;
-  if (::fsync(file_.descriptor()) == 0 || errno == EINVAL) return true;  // some cannot
-  tell_failure(errno);
+  // not supported by this file
+  if (::fsync(file_.descriptor()) == 0 || errno == EINVAL) return true;
+  warn_failure(errno);
   return false;
 }
 
@@ -78,9 +80,9 @@ std::uint64_t RecordFile::lost() const {
 }
 
 void RecordFile::write_waiting() {
-  std::optional<Turn> turn;
+  std::optional<WriteLock> lock;
   if (finish_ && !waiting_.empty()) {
-    turn.emplace(file_);
+    lock.emplace(file_);
     if (!torn_) size_ = file_.size();  // others have written
   }
   while (!waiting_.empty()) {
@@ -90,7 +92,7 @@ void RecordFile::write_waiting() {
     waiting_bytes_ -= waiting_.front().size();
     waiting_.pop_front();
   }
-  if (failing_) tell_recovery();
+  if (failing_) log_recovery();
 }
 
 bool RecordFile::write_at_end(std::string_view record) {
@@ -103,11 +105,11 @@ bool RecordFile::write_at_end(std::string_view record) {
     }
     const int reason = written < 0 ? errno : ENOSPC;
     if (reason == EINTR) continue;
-    // What got in is a part of a record: take it out, so that the next one does not
-    // follow it on the same line.
+    // Removes the part that was written, so that the next record does not follow it on the same
+    // line.
     torn_ = done > 0;
     if (torn_) cut_to_whole_records();
-    tell_failure(reason);
+    warn_failure(reason);
     return false;
   }
   size_ += record.size();
@@ -136,24 +138,24 @@ std::string record_text(const std::filesystem::path& path) {
   }
 }
 
-void RecordFile::give_up_oldest() {
+void RecordFile::drop_oldest() {
   waiting_bytes_ -= waiting_.front().size();
   waiting_.pop_front();
   if (lost_++ == 0) {
-    log_warning("{}: more than {} bytes wait to be written: the oldest records are given up",
+    log_warning("{}: more than {} bytes are buffered: dropping the oldest records",
                 file_.path().string(), waiting_limit_);
   }
 }
 
-void RecordFile::tell_failure(int reason) {
+void RecordFile::warn_failure(int reason) {
   if (std::exchange(failing_, true)) return;
-  log_warning("cannot write {}: {}; training goes on, the records wait in memory",
+  log_warning("cannot write {}: {}; training continues, records are buffered in memory",
               file_.path().string(), std::strerror(reason));
 }
 
-void RecordFile::tell_recovery() {
+void RecordFile::log_recovery() {
   failing_ = false;
-  log_info("{} is written again; records lost so far: {}", file_.path().string(), lost_);
+  log_info("{} is writable again; records lost so far: {}", file_.path().string(), lost_);
 }
 
 }  // namespace trireme

@@ -11,21 +11,20 @@
 
 namespace trireme {
 
-// A file that only grows, by whole records, and never stops the run: when a write
-// fails (full disk, quota, a network file system that is away) the part that did get
-// in is cut off again, the failure is told once on stderr, and the records wait in
-// memory, oldest first, until a later append finds room. Beyond `kWaitingBytes` the
-// oldest waiting records are given up, counted, and the count is told.
-// Safe to call from several threads. The destructor makes a last attempt.
+// An append-only file of whole records that never stops the run. If a write fails (full disk,
+// quota, unavailable network file system), the partial record is truncated, one warning is logged,
+// and records are buffered in memory until a later append succeeds. Beyond `waiting_limit` bytes
+// the oldest buffered records are dropped and counted. Thread-safe. The destructor makes a last
+// attempt to write.
 class RecordFile {
  public:
   static constexpr std::uint64_t kWaitingBytes = 16u << 20;
 
-  // What a record becomes when it is written, after what is in the file by then.
+  // Completes a record at the time it is written, given the current content of the file.
   using Finish = std::function<std::string(const File& file, const std::string& record)>;
 
-  // Opens or creates; new records go after the present end. With `finish`, of a file that several
-  // processes write, one at a time. Throws EnvironmentError when the file cannot be opened for
+  // Opens or creates the file; records are appended. `finish` is for a file that several processes
+  // write: they take turns by a file lock. Throws EnvironmentError if the file cannot be opened for
   // writing.
   explicit RecordFile(const std::filesystem::path& path,
                       std::uint64_t waiting_limit = kWaitingBytes, Finish finish = {});
@@ -34,21 +33,21 @@ class RecordFile {
   ~RecordFile();
 
   void append(std::string record);
-  // Makes what was appended survive a power cut; call before a checkpoint's commit.
-  // False when records still wait or the file system refused (told once, too).
+  // Syncs appended records to the disk; call it before a checkpoint commit. Returns false if
+  // records are still buffered or the sync failed (logged once).
   bool sync();
 
   const std::filesystem::path& path() const { return file_.path(); }
-  std::uint64_t waiting() const;  // records not in the file yet
-  std::uint64_t lost() const;     // records given up
+  std::uint64_t waiting() const;  // buffered records
+  std::uint64_t lost() const;     // dropped records
 
  private:
   void write_waiting();
   bool write_at_end(std::string_view record);
   bool cut_to_whole_records();
-  void give_up_oldest();
-  void tell_failure(int reason);
-  void tell_recovery();
+  void drop_oldest();
+  void warn_failure(int reason);
+  void log_recovery();
 
   mutable std::mutex mutex_;
   File file_;
@@ -59,11 +58,11 @@ class RecordFile {
   std::uint64_t waiting_bytes_ = 0;
   std::uint64_t lost_ = 0;
   bool failing_ = false;
-  bool torn_ = false;  // a part of a record is at the end and could not be cut off
+  bool torn_ = false;  // the file ends with a partial record that could not be truncated
 };
 
-// What such a file holds, although its writer may append to it or cut it in the meantime: a mapped
-// one must not get shorter. Throws EnvironmentError naming the path.
+// Content of a record file. Safe while its writer appends to it or truncates it, unlike a memory
+// map. Throws EnvironmentError with the path.
 std::string record_text(const std::filesystem::path& path);
 
 }  // namespace trireme

@@ -35,7 +35,7 @@ std::optional<RecordedStep> recorded_step(const std::filesystem::path& metrics, 
   if (!std::filesystem::exists(metrics, why)) return std::nullopt;
   const MappedFile file(metrics);
   std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
-  text = text.substr(0, text.rfind('\n') + 1);  // without what a kill has torn
+  text = text.substr(0, text.rfind('\n') + 1);  // without an incomplete last line
   while (!text.empty()) {
     text.remove_suffix(1);
     const std::size_t begin = text.rfind('\n') + 1;  // npos + 1 is 0

@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-// Cuts what a kill has torn.
+// Removes an incomplete last line.
 std::uint64_t last_chain(const std::filesystem::path& path) {
   std::string last;
   take_over_lines(path, [&](std::string_view line) {

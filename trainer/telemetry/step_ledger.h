@@ -7,24 +7,24 @@
 
 namespace trireme {
 
-// RUN_DIR/ledger.jsonl: what every step was trained on, by every incarnation of the run, one line
-// a step. It only grows: a step that is taken again has a line for each time, and what goes on
-// from where says which of them count. `trireme audit` reads it.
+// RUN_DIR/ledger.jsonl: the samples that every step of every incarnation was trained on, one line
+// per step. Append-only: a recomputed step has one line for each time, and the LedgerBegin lines
+// determine which of them count. `trireme audit` reads it.
 class StepLedger {
  public:
-  // Goes on after the last whole line, with `begin`, which is on the disk when this returns where
-  // the disk allows. Throws EnvironmentError when the file cannot be written.
+  // Continues after the last complete line with `begin`, and syncs it to the disk if possible.
+  // Throws EnvironmentError if the file cannot be written.
   StepLedger(const std::filesystem::path& path, const LedgerBegin& begin);
 
-  // Never throws for a full disk or the like: see RecordFile.
+  // Does not throw for write errors such as a full disk: see RecordFile.
   void append(const LedgerStep& step) { write(step); }
-  // To be called before a checkpoint of the step is committed. See RecordFile.
+  // Call it before committing a checkpoint of the step. See RecordFile.
   bool sync() { return file_.sync(); }
 
  private:
   void write(const LedgerLine& line);
 
-  std::uint64_t chain_;  // of the last line
+  std::uint64_t chain_;  // chain of the last line
   RecordFile file_;
 };
 

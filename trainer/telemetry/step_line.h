@@ -5,7 +5,7 @@
 
 namespace trireme {
 
-// The console's line of an interval.
+// Content of the console line of an interval.
 struct StepLine {
   std::int64_t step = 0;
   std::int64_t total = 0;  // 0: unknown
@@ -16,18 +16,18 @@ struct StepLine {
   std::optional<double> seconds_left;
 };
 
-// Each is shorter than the one before.
+// Each form is shorter than the previous one.
 enum class StepForm {
   kFull,      // "step 40/400 | loss 2.4499 | norm 1.8439 | lr 2.95e-03 | ..."
   kShort,     // "step 40/400 loss 2.4499 norm 1.84 lr 3.0e-3 ..."
   kNoTotal,   // "step 40 loss ..."
-  kNoMemory,  // and without the memory
+  kNoMemory,  // as kNoTotal, without the memory
 };
 
 std::string step_line(const StepLine& line, StepForm form);
 
-// The first that fits a line of so many columns and its like later on, with any time left; the
-// last where none does.
+// The longest form that fits `width` columns, for this line and later ones with any time left; the
+// shortest if none fits.
 StepForm step_form(const StepLine& line, int width);
 
 }  // namespace trireme

@@ -7,32 +7,33 @@
 
 namespace trireme {
 
-// Of one of the validation sets.
+// Result on one validation set.
 struct MeasuredSet {
-  std::string name;                     // empty: it has none
+  std::string name;                     // may be empty
   double loss = 0;                      // nats, mean over its valid tokens
-  std::optional<double> bits_per_byte;  // where the text's bytes are known
+  std::optional<double> bits_per_byte;  // if the size of the text in bytes is known
   std::int64_t tokens = 0;
 };
 
-// What one optimizer step is known by. The names are the keys of metrics.jsonl.
+// Metrics of one optimizer step. The names are the keys of metrics.jsonl.
 struct StepMetrics {
-  std::int64_t step = 0;    // 1 for the first
-  std::int64_t tokens = 0;  // trained on since step 1, this step included
+  std::int64_t step = 0;    // counted from 1
+  std::int64_t tokens = 0;  // tokens trained on up to and including this step
   double loss = 0;          // nats, mean over the valid tokens of the global batch
-  double grad_norm = 0;     // global, before the clip
+  double grad_norm = 0;     // global, before clipping
   double lr = 0;
-  double step_seconds = 0;  // with the logging of the step before; no checkpoints, no validation
-  double tokens_per_second = 0;  // of all ranks together
-  double mfu = 0;                // fraction of the peak; 0: the peak is not known
+  // includes logging of the previous step; excludes checkpoints and validation
+  double step_seconds = 0;
+  double tokens_per_second = 0;  // sum over all ranks
+  double mfu = 0;                // fraction of the peak FLOP/s; 0: peak unknown
   double hfu = 0;
-  std::uint64_t memory_peak_bytes = 0;             // the arenas' high-water mark so far, this rank
+  std::uint64_t memory_peak_bytes = 0;             // high-water mark of the arenas of this rank
   std::uint64_t process_peak_bytes = 0;            // VmHWM (process_memory.h)
-  std::optional<double> validation_loss;           // where a validation followed the step
-  std::optional<double> validation_bits_per_byte;  // where the text's bytes are known
-  // Those with a name: "validation_loss/NAME" and "validation_bits_per_byte/NAME".
+  std::optional<double> validation_loss;           // if a validation followed the step
+  std::optional<double> validation_bits_per_byte;  // if the size of the text in bytes is known
+  // Named validation sets: "validation_loss/NAME" and "validation_bits_per_byte/NAME".
   std::vector<MeasuredSet> validation_sets = {};
-  // Further numbers under their own keys, e.g. {"aux_loss", 0.01}; must not repeat the above.
+  // Additional metrics, such as {"aux_loss", 0.01}; keys must be unique.
   std::vector<std::pair<std::string, double>> more;
 };
 

@@ -19,7 +19,7 @@ extern "C" {
 namespace trireme {
 namespace {
 
-// Protocol Buffers' wire format, as far as Event needs it.
+// Wire types of Protocol Buffers that Event uses.
 enum class Wire : unsigned { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
 template <class T>
@@ -75,8 +75,8 @@ std::filesystem::path new_file(const std::filesystem::path& folder) {
 }  // namespace
 
 std::uint32_t masked_crc32c(std::string_view bytes) {
-  // crc32_iscsi is the bare division: the inversions before and after are ours. It
-  // reads only, whatever its signature says.
+  // crc32_iscsi computes the plain remainder, so invert before and after. It only reads, although
+  // its parameter is not const.
   auto* data = reinterpret_cast<unsigned char*>(const_cast<char*>(bytes.data()));
   const std::uint32_t crc = ~crc32_iscsi(data, static_cast<int>(bytes.size()), ~0u);
   return std::rotr(crc, 15) + 0xa282ead8u;

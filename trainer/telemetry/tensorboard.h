@@ -11,28 +11,28 @@
 
 namespace trireme {
 
-// A TensorBoard event file: TFRecords (length, masked CRC32C, bytes, masked CRC32C)
-// of Event messages, written by hand because Debian has no writer for them.
+// A TensorBoard event file: TFRecords (length, masked CRC32C, bytes, masked CRC32C) of Event
+// messages. Written directly because Debian has no library for it.
 //   tag                      value
 //   loss/train               loss
-//   loss/validation          validation_loss, where there is one
-//   loss/bits_per_byte       validation_bits_per_byte, where there is one
-//   validation_loss/NAME     and validation_bits_per_byte/NAME, of validation sets with a name
+//   loss/validation          validation_loss, if measured
+//   loss/bits_per_byte       validation_bits_per_byte, if measured
+//   validation_loss/NAME     and validation_bits_per_byte/NAME, for named validation sets
 //   optimizer/grad_norm      grad_norm
 //   optimizer/lr             lr
 //   speed/tokens_per_second  tokens_per_second
 //   speed/step_seconds       step_seconds
-//   speed/mfu_percent        100 * mfu, where the peak is known
-//   speed/hfu_percent        100 * hfu, where the peak is known
+//   speed/mfu_percent        100 * mfu, if the peak is known
+//   speed/hfu_percent        100 * hfu, if the peak is known
 //   memory/peak_gib          memory_peak_bytes
 //   memory/process_peak_gib  process_peak_bytes
 //   progress/tokens          tokens
 //   more/KEY                 each of `more`
 class TensorBoard {
  public:
-  // Starts a new file in `folder` (made when missing). With `last_step` > 0, a mark
-  // makes viewers forget what earlier files say of later steps. Throws
-  // EnvironmentError; afterwards a full disk is handled as RecordFile does.
+  // Creates a new file in `folder`, and the folder if it is missing. With `last_step` > 0 a session
+  // mark makes viewers discard later steps of earlier files. Throws EnvironmentError; later write
+  // errors are handled by RecordFile.
   TensorBoard(const std::filesystem::path& folder, std::int64_t last_step);
 
   void step(const StepMetrics& metrics);
@@ -44,7 +44,7 @@ class TensorBoard {
   RecordFile file_;
 };
 
-// Pieces of the format, for the tests.
+// Parts of the format, exposed for tests.
 std::uint32_t masked_crc32c(std::string_view bytes);
 std::string tf_record(std::string_view bytes);
 

@@ -13,7 +13,7 @@ std::int64_t nanoseconds() {
   return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
 }
 
-// The format counts in microseconds; as a double a date would lose the nanoseconds.
+// The format uses microseconds; a double would lose the nanoseconds of a wall-clock time.
 std::string microseconds(std::int64_t ns) {
   return fmt::format("{}.{:03}", ns / 1000, ns % 1000);
 }
@@ -63,7 +63,7 @@ void TraceFile::beside(std::string_view category, std::string_view name, std::in
 
 void TraceFile::add(std::string_view phase, std::string_view category, std::string_view name,
                     std::int64_t at, std::string_view more, const Details& details, Row row) {
-  constexpr int kDevices = 1'000'000;  // above every rank: viewers tell rows by this number alone
+  constexpr int kDevices = 1'000'000;  // above every rank: viewers identify rows by this number
   collected_ += fmt::format(R"({}{{"ph":"{}","cat":"{}","name":{},"pid":{},"tid":{},"ts":{})",
                             std::exchange(first_, false) ? "[\n" : ",\n", phase, category,
                             Details(name).dump(), rank_,

@@ -9,37 +9,37 @@
 
 namespace trireme {
 
-// RUN_DIR/trace-RANK.json: what one rank did and when, in Chrome's Trace Event Format
-// (the array form), which ui.perfetto.dev and chrome://tracing open. Several ranks' files
-// can be opened together: a rank is a process there, and times are of the system's clock.
-// What is recorded waits in memory until flush(). A full disk never stops the run: see
-// RecordFile; nor does an end without close() spoil the file for either viewer.
+// RUN_DIR/trace-RANK.json: the timeline of one rank in the Chrome Trace Event Format (array form),
+// for ui.perfetto.dev and chrome://tracing. Files of several ranks can be opened together: each
+// rank is a process, and times are wall-clock times. Events are buffered in memory until flush(). A
+// full disk never stops the run: see RecordFile. A file without close() is still readable in both
+// viewers.
 class TraceFile {
  public:
-  using Details = nlohmann::ordered_json;  // an object
+  using Details = nlohmann::ordered_json;  // a JSON object
 
-  // Replaces a file of that name. Throws EnvironmentError when it cannot be written.
+  // Replaces an existing file. Throws EnvironmentError if it cannot be written.
   TraceFile(const std::filesystem::path& path, int rank, std::string_view rank_name);
 
-  // Nanoseconds on the clock of all times here: monotonic, at the start set to the
-  // system's.
+  // Current time on the clock of the trace, nanoseconds: monotonic, aligned with the system clock
+  // at construction.
   std::int64_t now() const;
-  // Of a time of CLOCK_MONOTONIC, ns.
+  // Converts a CLOCK_MONOTONIC time in nanoseconds.
   std::int64_t at(std::int64_t monotonic) const { return monotonic + offset_; }
 
-  // Work of the rank's own thread: spans lie inside each other or apart.
+  // Work of the rank's main thread. Spans must be nested or disjoint.
   void span(std::string_view category, std::string_view name, std::int64_t start, std::int64_t end,
             const Details& details = Details::object());
-  // Work of the rank's device, in a row of its own that begins with its name.
+  // Work of the rank's device, in a separate row with this name.
   void name_device(std::string_view name);
   void device_span(std::string_view category, std::string_view name, std::int64_t start,
                    std::int64_t end, const Details& details = Details::object());
-  // What goes on beside it, like a message on its way; these may overlap as they like.
+  // Concurrent activity, such as a message in flight. These may overlap.
   void beside(std::string_view category, std::string_view name, std::int64_t start,
               std::int64_t end, const Details& details = Details::object());
 
   void flush();
-  // No more is recorded; the file is then whole JSON.
+  // Completes the JSON array. No more events may be added.
   void close();
 
  private:
@@ -49,7 +49,7 @@ class TraceFile {
 
   RecordFile file_;
   int rank_;
-  std::int64_t offset_;  // from the monotonic clock to the system's, ns
+  std::int64_t offset_;  // system clock minus monotonic clock, ns
   std::int64_t besides_ = 0;
   bool first_ = true;
   std::string collected_;

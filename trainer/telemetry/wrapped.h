@@ -5,8 +5,8 @@
 
 namespace trireme {
 
-// Lines of at most `width` columns, broken at spaces; a longer word stays whole, and so does a text
-// that begins with a path, which may have spaces of its own.
+// Breaks a text at spaces into lines of at most `width` columns. Longer words stay whole, and so
+// does a text that starts with a path, which may contain spaces.
 std::vector<std::string> wrapped(std::string_view text, std::size_t width);
 
 }  // namespace trireme

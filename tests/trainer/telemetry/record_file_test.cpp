@@ -34,7 +34,7 @@ TEST(RecordFile, a_full_disk_leaves_only_whole_records_and_loses_none) {
   EXPECT_EQ(file.lost(), 0u);
   EXPECT_TRUE(file.sync());
   EXPECT_EQ(log.count("cannot write"), 1) << log.text();
-  EXPECT_EQ(log.count("is written again"), 1) << log.text();
+  EXPECT_EQ(log.count("is writable again"), 1) << log.text();
 }
 
 TEST(RecordFile, each_new_failure_is_told_again) {
@@ -63,7 +63,7 @@ TEST(RecordFile, beyond_the_limit_the_oldest_waiting_records_go) {
   }
   file.sync();
   EXPECT_EQ(read_text(folder / "records"), "record 03\nrecord 04\n");
-  EXPECT_EQ(log.count("given up"), 1) << log.text();
+  EXPECT_EQ(log.count("dropping the oldest"), 1) << log.text();
 }
 
 TEST(RecordFile, the_destructor_writes_what_waits) {

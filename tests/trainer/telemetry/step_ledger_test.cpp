@@ -110,14 +110,14 @@ TEST(StepLedger, a_line_that_is_none_says_why) {
     return why(text.replace(text.find(part), part.size(), other));
   };
   EXPECT_EQ(why(good), "");
-  EXPECT_EQ(why("[3]"), "it is no JSON object");
-  EXPECT_EQ(why("{}"), "it has no step");
-  EXPECT_EQ(with("\"tokens\":128,", ""), "it has no tokens");
-  EXPECT_EQ(with("\"tokens\":128", "\"tokens\":-1"), "its tokens is not a whole number");
-  EXPECT_EQ(with("fedcba9876543210", "fedcba987654321"), "its hash is not 16 hex digits");
-  EXPECT_EQ(with("[4,9]", "[9,4]"), "its samples is not [FIRST, END) with FIRST below END");
-  EXPECT_EQ(with("[[2,4],", "[[2],"), "its left_out is not [FIRST, END) with FIRST below END");
-  EXPECT_EQ(with(":true", ":1"), "its products_chosen is not true or false");
+  EXPECT_EQ(why("[3]"), "not a JSON object");
+  EXPECT_EQ(why("{}"), R"(missing key "step")");
+  EXPECT_EQ(with("\"tokens\":128,", ""), R"(missing key "tokens")");
+  EXPECT_EQ(with("\"tokens\":128", "\"tokens\":-1"), R"("tokens" is not an unsigned integer)");
+  EXPECT_EQ(with("fedcba9876543210", "fedcba987654321"), R"("hash" is not 16 hex digits)");
+  EXPECT_EQ(with("[4,9]", "[9,4]"), R"("samples" is not [FIRST, END) with FIRST below END)");
+  EXPECT_EQ(with("[[2,4],", "[[2],"), R"("left_out" is not [FIRST, END) with FIRST below END)");
+  EXPECT_EQ(with(":true", ":1"), R"("products_chosen" is not true or false)");
   for (const char* text : {"", "\"}", "{}", "{\"chain\":\"0123456789abcdef\"}"}) {
     EXPECT_FALSE(follows(text, 0)) << text;
     EXPECT_FALSE(chain_of(text)) << text;

@@ -3,8 +3,9 @@
 
 namespace trireme {
 
-// SIGTERM, SIGUSR1, SIGINT and the end of a child, taken one by one while one of these lives
-// instead of interrupting. One in a process of one thread.
+// Blocks SIGTERM, SIGUSR1, SIGINT and SIGCHLD for the lifetime of the object, and delivers them one
+// by one through wait() instead of interrupting the process. At most one instance, in a
+// single-threaded process.
 class AwaitedSignals {
  public:
   AwaitedSignals();
@@ -12,7 +13,7 @@ class AwaitedSignals {
   AwaitedSignals(const AwaitedSignals&) = delete;
   AwaitedSignals& operator=(const AwaitedSignals&) = delete;
 
-  // The next one, or 0 after `seconds`.
+  // Returns the next signal, or 0 after `seconds`.
   int wait(double seconds) const;
 
  private:

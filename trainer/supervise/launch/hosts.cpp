@@ -9,7 +9,7 @@
 
 #include "model/base/error.h"
 #include "model/base/file.h"
-#include "trainer/supervise/launch/movement.h"
+#include "trainer/supervise/launch/world_progress.h"
 #include "trainer/supervise/node_agent/own_processes.h"
 
 namespace trireme {
@@ -17,7 +17,7 @@ namespace {
 
 std::vector<std::string> mpirun(int ranks, const std::vector<std::string>& names) {
   std::vector<std::string> words{"mpirun", "-n", std::to_string(ranks)};
-  // It waits two seconds for nobody where its only rank was killed (Open MPI 4.1).
+  // Open MPI 4.1 waits two seconds after its only rank was killed.
   if (ranks == 1) words.insert(words.end(), {"--mca", "odls_base_sigkill_timeout", "0"});
   for (const std::string& name : names) words.insert(words.end(), {"-x", name});
   return words;
@@ -27,22 +27,22 @@ int parse_slots(std::string_view word, const std::string& where) {
   int slots = 0;
   const auto [end, bad] = std::from_chars(word.data(), word.data() + word.size(), slots);
   if (bad != std::errc() || end != word.data() + word.size() || slots < 0 || slots > 1 << 20) {
-    throw ConfigError(say(where, ": slots=", word, " is not a number of ranks"));
+    throw ConfigError(say(where, ": slots=", word, " is not a valid number of ranks"));
   }
   return slots;
 }
 
 }  // namespace
 
-int slots_of(const std::vector<HostPlace>& places) {
+int slots_of(const std::vector<HostSlots>& places) {
   int slots = 0;
-  for (const HostPlace& place : places) slots += place.slots;
+  for (const HostSlots& place : places) slots += place.slots;
   return slots;
 }
 
-std::vector<HostPlace> first_slots(const std::vector<HostPlace>& places, int ranks) {
-  std::vector<HostPlace> taken;
-  for (const HostPlace& place : places) {
+std::vector<HostSlots> first_slots(const std::vector<HostSlots>& places, int ranks) {
+  std::vector<HostSlots> taken;
+  for (const HostSlots& place : places) {
     const int slots = std::min(place.slots, ranks);
     if (slots > 0) taken.push_back({place.host, slots});
     ranks -= slots;
@@ -50,39 +50,39 @@ std::vector<HostPlace> first_slots(const std::vector<HostPlace>& places, int ran
   return taken;
 }
 
-bool lack(const std::vector<HostPlace>& places, const std::vector<HostPlace>& needed) {
-  return std::any_of(needed.begin(), needed.end(), [&](const HostPlace& one) {
-    return std::none_of(places.begin(), places.end(), [&](const HostPlace& there) {
+bool lacks(const std::vector<HostSlots>& places, const std::vector<HostSlots>& needed) {
+  return std::any_of(needed.begin(), needed.end(), [&](const HostSlots& one) {
+    return std::none_of(places.begin(), places.end(), [&](const HostSlots& there) {
       return there.host == one.host && there.slots >= one.slots;
     });
   });
 }
 
-// mpirun has an order of its own; names are with or without a domain.
+// mpirun chooses its own rank order, so match by host name, with or without the domain.
 std::string Hosts::host_of(int /*rank*/, const std::string& reported,
-                           const std::vector<HostPlace>& places) const {
+                           const std::vector<HostSlots>& places) const {
   const auto short_name = [](const std::string& name) { return name.substr(0, name.find('.')); };
-  for (const HostPlace& place : places) {
+  for (const HostSlots& place : places) {
     if (place.host == reported) return place.host;
   }
-  for (const HostPlace& place : places) {
+  for (const HostSlots& place : places) {
     if (short_name(place.host) == short_name(reported)) return place.host;
   }
   return "";
 }
 
 bool Hosts::all_ranks_are_stopped(const std::filesystem::path& run_dir) {
-  return all_are_stopped(run_dir);
+  return all_ranks_stopped(run_dir);
 }
 
-std::vector<HostPlace> ThisHost::usable() {
+std::vector<HostSlots> ThisHost::usable() {
   return {{"localhost", ranks_}};
 }
 
-std::vector<std::string> ThisHost::launcher(int ranks, const std::vector<HostPlace>& /*places*/,
+std::vector<std::string> ThisHost::launcher(int ranks, const std::vector<HostSlots>& /*places*/,
                                             const std::vector<std::string>& names) const {
   std::vector<std::string> words = mpirun(ranks, names);
-  // Ranks that share cores must not be bound to one each, nor spin.
+  // Oversubscribed ranks must neither be bound to one core each nor spin.
   if (ranks > static_cast<int>(std::thread::hardware_concurrency())) {
     words.insert(words.end(), {"--oversubscribe", "--bind-to", "none"});
   }
@@ -97,15 +97,15 @@ HostFile::HostFile(std::filesystem::path path) : path_(std::move(path)) {
   usable();
 }
 
-std::vector<HostPlace> HostFile::usable() {
+std::vector<HostSlots> HostFile::usable() {
   return parse_host_file(read_text(path_, 1u << 20), path_.string());
 }
 
-std::vector<std::string> HostFile::launcher(int ranks, const std::vector<HostPlace>& places,
+std::vector<std::string> HostFile::launcher(int ranks, const std::vector<HostSlots>& places,
                                             const std::vector<std::string>& names) const {
   std::vector<std::string> words = mpirun(ranks, names);
   std::string list;
-  for (const HostPlace& place : places) {
+  for (const HostSlots& place : places) {
     if (place.slots > 0)
       list += fmt::format("{}{}:{}", list.empty() ? "" : ",", place.host, place.slots);
   }
@@ -121,25 +121,25 @@ void HostFile::end_everywhere(const std::string& mark) {
   end_processes(mark);
 }
 
-std::vector<HostPlace> parse_host_file(const std::string& text, const std::string& source) {
-  std::vector<HostPlace> places;
+std::vector<HostSlots> parse_host_file(const std::string& text, const std::string& source) {
+  std::vector<HostSlots> places;
   std::istringstream lines(text);
   std::string line;
   for (int number = 1; std::getline(lines, line); ++number) {
     const std::string where = say(source, ":", number);
     std::istringstream words(line.substr(0, line.find('#')));
-    HostPlace place{.host = "", .slots = 1};
+    HostSlots place{.host = "", .slots = 1};
     if (!(words >> place.host)) continue;
     for (std::string word; words >> word;) {
       if (!word.starts_with("slots=")) {
         throw ConfigError(
-            say(where, ": \"", word, "\" is not known: \"", place.host, " slots=N\" is the form"));
+            say(where, ": unknown word \"", word, "\"; expected \"", place.host, " slots=N\""));
       }
       place.slots = parse_slots(std::string_view(word).substr(6), where);
     }
-    for (const HostPlace& other : places) {
+    for (const HostSlots& other : places) {
       if (other.host == place.host)
-        throw ConfigError(say(where, ": ", place.host, " is there twice"));
+        throw ConfigError(say(where, ": ", place.host, " is listed twice"));
     }
     places.push_back(std::move(place));
   }

@@ -6,21 +6,21 @@
 
 namespace trireme {
 
-// Ranks that a machine has room for.
-struct HostPlace {
+// A host and the number of ranks it can run.
+struct HostSlots {
   std::string host;
   int slots = 0;
-  bool operator==(const HostPlace&) const = default;
+  bool operator==(const HostSlots&) const = default;
 };
 
-int slots_of(const std::vector<HostPlace>& places);
-// The part of `places` that so many ranks take.
-std::vector<HostPlace> first_slots(const std::vector<HostPlace>& places, int ranks);
-// Whether `places` have not all of `needed`.
-bool lack(const std::vector<HostPlace>& places, const std::vector<HostPlace>& needed);
+int slots_of(const std::vector<HostSlots>& places);
+// The slots that `ranks` ranks use, in the order of `places`.
+std::vector<HostSlots> first_slots(const std::vector<HostSlots>& places, int ranks);
+// Whether `places` lacks some of the slots in `needed`.
+bool lacks(const std::vector<HostSlots>& places, const std::vector<HostSlots>& needed);
 
-// The machines a supervisor may start ranks on, and how it is done there. One of these is
-// chosen for the life of the supervisor.
+// The hosts a supervisor can start ranks on, and the launcher that starts them. The supervisor uses
+// one instance for its whole lifetime.
 class Hosts {
  public:
   Hosts() = default;
@@ -28,31 +28,33 @@ class Hosts {
   Hosts(const Hosts&) = delete;
   Hosts& operator=(const Hosts&) = delete;
 
-  // Those that may be used now, in an order that stays the same. Looks anew; called several
-  // times a second. Throws ConfigError, EnvironmentError.
-  virtual std::vector<HostPlace> usable() = 0;
-  // The words that start `ranks` processes of a program, its own words not included: the
-  // first slots of `places`. `names`: variables of the environment they all must have.
-  virtual std::vector<std::string> launcher(int ranks, const std::vector<HostPlace>& places,
+  // The hosts available now, in a stable order. Refreshed on each call, several times per second.
+  // Throws ConfigError, EnvironmentError.
+  virtual std::vector<HostSlots> usable() = 0;
+  // The command prefix that starts `ranks` processes of a program on the first slots of `places`;
+  // the program's own command line follows it. `names`: environment variables to forward to every
+  // rank.
+  virtual std::vector<std::string> launcher(int ranks, const std::vector<HostSlots>& places,
                                             const std::vector<std::string>& names) const = 0;
-  // The place of a rank that launcher() has started on `places`; empty where that cannot be told.
-  // `reported`: what its machine calls itself.
+  // The host of a rank started by launcher() on `places`; empty if it is unknown. `reported`: the
+  // host name reported by the rank.
   virtual std::string host_of(int rank, const std::string& reported,
-                              const std::vector<HostPlace>& places) const;
-  // Whether somebody has stopped (SIGSTOP) every rank of the run, as far as can be told: none is
-  // left that could miss another.
+                              const std::vector<HostSlots>& places) const;
+  // Whether every rank of the run is stopped (SIGSTOP), as far as this process can tell. Then no
+  // rank is left to detect the stall.
   virtual bool all_ranks_are_stopped(const std::filesystem::path& run_dir);
-  // After the launcher has ended or was killed: nothing of the incarnation is left on any
-  // usable host when it returns. `mark`: a word of its processes' environment.
+  // Called after the launcher exited or was killed: kills what is left of the incarnation on every
+  // available host before returning. `mark`: environment variable that its processes have,
+  // "NAME=value".
   virtual void end_everywhere(const std::string& mark) = 0;
 };
 
-// This machine by mpirun, with as many ranks as are wanted.
+// The local host: mpirun with `ranks` ranks.
 class ThisHost : public Hosts {
  public:
   explicit ThisHost(int ranks) : ranks_(ranks) {}
-  std::vector<HostPlace> usable() override;
-  std::vector<std::string> launcher(int ranks, const std::vector<HostPlace>& places,
+  std::vector<HostSlots> usable() override;
+  std::vector<std::string> launcher(int ranks, const std::vector<HostSlots>& places,
                                     const std::vector<std::string>& names) const override;
   void end_everywhere(const std::string& mark) override;
 
@@ -60,23 +62,22 @@ class ThisHost : public Hosts {
   int ranks_;
 };
 
-// The hosts of a file, by mpirun: a line is "name slots=N" as Open MPI has them (N is 1 where
-// it is not said), # begins a comment. The file may change while the run goes on: the run
-// then goes on with the ranks it has room for.
+// The hosts of an mpirun hostfile: one "name slots=N" per line (N defaults to 1), # starts a
+// comment. If the file changes during the run, the run is resized to the slots it lists.
 class HostFile : public Hosts {
  public:
   explicit HostFile(std::filesystem::path path);
-  std::vector<HostPlace> usable() override;
-  std::vector<std::string> launcher(int ranks, const std::vector<HostPlace>& places,
+  std::vector<HostSlots> usable() override;
+  std::vector<std::string> launcher(int ranks, const std::vector<HostSlots>& places,
                                     const std::vector<std::string>& names) const override;
-  // On other hosts mpirun's own daemons do it.
+  // Kills the local processes; on remote hosts mpirun's daemons do it.
   void end_everywhere(const std::string& mark) override;
 
  private:
   std::filesystem::path path_;
 };
 
-// Throws ConfigError naming `source` and the line.
-std::vector<HostPlace> parse_host_file(const std::string& text, const std::string& source);
+// Throws ConfigError with `source` and the line number.
+std::vector<HostSlots> parse_host_file(const std::string& text, const std::string& source);
 
 }  // namespace trireme

@@ -6,34 +6,33 @@
 
 namespace trireme {
 
-// How one incarnation of a run ended, as its supervisor sees it.
+// How one incarnation of a run ended, as the supervisor observed it.
 struct IncarnationEnd {
-  int exit_code = 0;        // of the launcher (mpirun, srun); 128 + n: ended by signal n
-  std::int64_t step = 0;    // the newest that was finished in it or before
-  bool was_asked = false;   // to end after a commit, by the supervisor itself
-  bool leaves_out = false;  // a host that was unfit: the next one goes without it
+  int exit_code = 0;           // of the launcher (mpirun, srun); 128 + n: killed by signal n
+  std::int64_t step = 0;       // newest completed step, in it or before
+  bool was_asked = false;      // stopped by the supervisor after a checkpoint
+  bool excludes_host = false;  // the next incarnation runs without an unfit host
 };
 
-// What a supervisor does next.
+// The supervisor's next action.
 struct RestartDecision {
   bool restarts = false;
-  double wait_s = 0;  // before that
-  int exit_code = 0;  // where it does not
+  double wait_s = 0;  // seconds to wait before the restart
+  int exit_code = 0;  // of the supervisor, if it does not restart
   std::string why;
 };
 
-// Decides whether a run that ended is started again. What a restart would not mend is not
-// tried: a bad config, a diverged run, and data, checkpoints or an environment that were bad
-// before a step was made. Anything else is, until kMostWithoutProgress incarnations in a row
-// have finished no step that was not finished before: ExitCode::kNoProgress. Without progress
-// it waits longer each time. Another machine may mend what a restart would not: where a host is
-// left out it is tried at once.
+// Decides whether a failed run is restarted. Errors that a restart cannot fix end the run: a bad
+// config, a diverged run, and data, checkpoint or environment errors before the first new step. Any
+// other failure is restarted, until kMaxWithoutProgress incarnations in a row complete no new step:
+// ExitCode::kNoProgress. The wait before a restart grows with each incarnation without progress.
+// Excluding a host counts as progress: other hosts may work.
 class RestartPolicy {
  public:
-  static constexpr int kMostWithoutProgress = 3;
+  static constexpr int kMaxWithoutProgress = 3;
 
-  // `max_restarts`: after failures. `wait_s`: before the first restart without progress.
-  // `step`: the newest finished before the first incarnation.
+  // `max_restarts`: maximum number of restarts after failures. `wait_s`: seconds before the first
+  // restart without progress. `step`: newest step completed before the first incarnation.
   RestartPolicy(std::int64_t max_restarts, double wait_s, std::int64_t step)
       : max_restarts_(max_restarts), wait_s_(wait_s), newest_(step) {}
 

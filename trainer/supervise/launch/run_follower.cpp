@@ -15,22 +15,22 @@ namespace {
 
 using nlohmann::json;
 
-// An open file that may be missing; -1 then.
-class Reading {
+// A file opened for reading; the descriptor is -1 if the file is missing.
+class ReadOnlyFile {
  public:
-  explicit Reading(const std::filesystem::path& path)
+  explicit ReadOnlyFile(const std::filesystem::path& path)
       : descriptor_(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {}
-  ~Reading() {
+  ~ReadOnlyFile() {
     if (descriptor_ >= 0) ::close(descriptor_);
   }
-  Reading(const Reading&) = delete;
-  Reading& operator=(const Reading&) = delete;
+  ReadOnlyFile(const ReadOnlyFile&) = delete;
+  ReadOnlyFile& operator=(const ReadOnlyFile&) = delete;
 
   std::uint64_t size() const {
     struct stat facts {};
     return ::fstat(descriptor_, &facts) == 0 ? static_cast<std::uint64_t>(facts.st_size) : 0;
   }
-  // Less where the file ends.
+  // Returns fewer bytes at the end of the file.
   std::string read(std::uint64_t from, std::size_t bytes) const {
     std::string text(bytes, '\0');
     const ssize_t got = ::pread(descriptor_, text.data(), bytes, static_cast<off_t>(from));
@@ -42,9 +42,9 @@ class Reading {
   int descriptor_;
 };
 
-// Those whom a preflight event accuses, each once.
-RunFollower::Unfit accused_by(const json& preflight) {
-  RunFollower::Unfit unfit;
+// The ranks that a preflight event reports as failed, each once.
+RunFollower::UnfitRanks failed_ranks_of(const json& preflight) {
+  RunFollower::UnfitRanks unfit;
   const auto hosts = preflight.value("hosts", std::vector<std::string>{});
   for (const json& check : preflight.value("checks", json::array())) {
     for (const json& fault : check.value("faults", json::array())) {
@@ -65,8 +65,8 @@ RunFollower::Unfit accused_by(const json& preflight) {
 }  // namespace
 
 std::int64_t newest_step(const std::filesystem::path& run_dir) {
-  constexpr std::uint64_t kTail = 8192;  // holds a line
-  const Reading file(run_dir / "metrics.jsonl");
+  constexpr std::uint64_t kTail = 8192;  // bytes; longer than any line
+  const ReadOnlyFile file(run_dir / "metrics.jsonl");
   const std::uint64_t size = file.size();
   std::string text = file.read(size - std::min(size, kTail), std::min(size, kTail));
   const std::size_t end = text.rfind('\n');
@@ -77,12 +77,12 @@ std::int64_t newest_step(const std::filesystem::path& run_dir) {
 }
 
 RunFollower::RunFollower(std::filesystem::path run_dir) : run_dir_(std::move(run_dir)) {
-  read_ = Reading(run_dir_ / "events.jsonl").size();
+  read_ = ReadOnlyFile(run_dir_ / "events.jsonl").size();
 }
 
 void RunFollower::look() {
-  const Reading file(run_dir_ / "events.jsonl");
-  // A line torn by a kill is cut off by who writes next.
+  const ReadOnlyFile file(run_dir_ / "events.jsonl");
+  // The next writer truncates a line torn by a kill.
   if (file.size() < read_) {
     read_ = file.size();
     part_.clear();
@@ -95,9 +95,9 @@ void RunFollower::look() {
     take(part_.substr(0, end));
     part_.erase(0, end + 1);
   }
-  if (!begun_) return;
+  if (!start_) return;
   const std::int64_t newest = newest_step(run_dir_);
-  if (newest <= begun_->step) return;
+  if (newest <= start_->step) return;
   step_ = std::max(step_, newest);
   if (!first_step_at_) first_step_at_ = seconds_now();
 }
@@ -107,12 +107,12 @@ void RunFollower::take(const std::string& line) {
   if (!event.is_object()) return;
   const std::string name = event.value("event", "");
   if (name == "start" || name == "resume") {
-    begun_ = Begun{.step = event.value("step", std::int64_t{0}),
+    start_ = Start{.step = event.value("step", std::int64_t{0}),
                    .from = event.value("from", ""),
                    .in_memory = event.value("in_memory", false),
                    .load_seconds = event.value("load_seconds", 0.0),
                    .at = seconds_now()};
-    step_ = begun_->step;
+    step_ = start_->step;
   } else if (name == "failure" && event.contains("ranks") && !failure_) {
     failure_ = Failure{.text = event.value("text", ""),
                        .has_own_code = event.value("health", "") == "failed",
@@ -120,14 +120,14 @@ void RunFollower::take(const std::string& line) {
                        .at = seconds_now()};
     const auto detect = event.find("detect_seconds");
     if (detect != event.end() && detect->is_number()) failure_->detect_seconds = *detect;
-    // Of two that differ nobody knows which is right.
+    // If only two replicas differ, neither can be blamed.
     if (event.value("health", "") == "differs" && event.value("by_majority", false)) {
-      unfit_ = Unfit{.ranks = event.value("ranks", std::vector<int>{}),
-                     .hosts = event.value("hosts", std::vector<std::string>{}),
-                     .why = event.value("text", "")};
+      unfit_ = UnfitRanks{.ranks = event.value("ranks", std::vector<int>{}),
+                          .hosts = event.value("hosts", std::vector<std::string>{}),
+                          .why = event.value("text", "")};
     }
   } else if (name == "preflight" && !event.value("passed", true)) {
-    unfit_ = accused_by(event);
+    unfit_ = failed_ranks_of(event);
   } else if (name == "stop") {
     stopped_ = event.value("exit_code", 0);
     stopped_at_ = seconds_now();

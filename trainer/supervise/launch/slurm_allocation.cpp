@@ -16,8 +16,8 @@ namespace {
 constexpr const char* kNodeList = "SLURM_JOB_NODELIST";
 constexpr int kMostTasks = 1 << 20;
 
-// What `command`, for the shell, prints.
-std::string answer_of(const std::string& command) {
+// Standard output of a shell command.
+std::string output_of(const std::string& command) {
   std::string answer;
   std::array<char, 4096> piece{};
   FILE* const pipe = ::popen(command.c_str(), "re");
@@ -36,12 +36,12 @@ int number_in(const std::string& text, std::string_view digits) {
   const auto [end, bad] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   if (bad != std::errc() || end != digits.data() + digits.size() || number < 1 ||
       number > kMostTasks) {
-    throw EnvironmentError(say("SLURM_TASKS_PER_NODE=", text, " is not understood"));
+    throw EnvironmentError(say("SLURM_TASKS_PER_NODE=", text, " cannot be parsed"));
   }
   return number;
 }
 
-// The words of scontrol's answer that begin so, without that.
+// The words of scontrol's output that start with `beginning`, without it.
 std::vector<std::string> values_of(const std::string& answer, const std::string& beginning) {
   std::istringstream words(answer);
   std::vector<std::string> values;
@@ -61,18 +61,18 @@ SlurmAllocation read_slurm_allocation(const Variables& variables) {
   const std::string list = variables(kNodeList).value_or("");
   if (list.empty() || list.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                              "0123456789-_.,[]") != std::string::npos) {
-    throw EnvironmentError(say(kNodeList, "=", list, " is no list of nodes"));
+    throw EnvironmentError(say(kNodeList, "=", list, " is not a list of nodes"));
   }
   SlurmAllocation found;
-  const std::string names = answer_of("scontrol show hostnames '" + list + "'");
+  const std::string names = output_of("scontrol show hostnames '" + list + "'");
   for (const std::string& name : values_of(names, "")) found.places.push_back({name, 1});
-  const std::string nodes = answer_of("scontrol --oneliner show node '" + list + "'");
+  const std::string nodes = output_of("scontrol --oneliner show node '" + list + "'");
   found.addresses = values_of(nodes, "NodeAddr=");
   if (const auto tasks = variables("SLURM_TASKS_PER_NODE")) {
     const std::vector<int> counts = parse_tasks_per_node(*tasks);
     if (counts.size() != found.places.size()) {
       throw EnvironmentError(
-          say("SLURM_TASKS_PER_NODE=", *tasks, " does not fit ", kNodeList, "=", list));
+          say("SLURM_TASKS_PER_NODE=", *tasks, " does not match ", kNodeList, "=", list));
     }
     for (std::size_t i = 0; i < counts.size(); ++i) found.places[i].slots = counts[i];
   }

@@ -7,19 +7,19 @@
 
 namespace trireme {
 
-// The nodes of the Slurm job whose batch script (or salloc) this process belongs to.
+// The nodes of the Slurm job that runs this process (sbatch script or salloc).
 struct SlurmAllocation {
-  std::vector<HostPlace> places;       // with the tasks that the job asked for on each
-  std::vector<std::string> addresses;  // where Slurm reaches them
-  std::string cpus_per_task;           // empty: not asked for
+  std::vector<HostSlots> places;       // slots: tasks per node requested by the job
+  std::vector<std::string> addresses;  // network addresses known to Slurm
+  std::string cpus_per_task;           // empty: not requested
 };
 
 bool is_in_slurm_allocation(const Variables& variables);
 
-// Asks scontrol. Throws EnvironmentError.
+// Runs scontrol. Throws EnvironmentError.
 SlurmAllocation read_slurm_allocation(const Variables& variables);
 
-// "2(x3),1" of SLURM_TASKS_PER_NODE: 2 2 2 1. Throws EnvironmentError.
+// Parses SLURM_TASKS_PER_NODE: "2(x3),1" is 2 2 2 1. Throws EnvironmentError.
 std::vector<int> parse_tasks_per_node(const std::string& text);
 
 }  // namespace trireme

@@ -16,16 +16,16 @@ namespace {
 constexpr double kStartFor = 60;
 constexpr double kEndFor = 10;
 constexpr double kRound = 0.05;
-// Ranks that fail end each other, with exit codes that say why (Watch): srun, which would kill the
-// others at the first of them and return that signal, is only to end those that one has left
-// behind.
+// The watchdogs of the ranks end a failed step themselves, with exit codes that say why (Watch).
+// With --kill-on-bad-exit srun would kill the others at the first failure and return that signal,
+// so it only kills ranks that are still there after this wait.
 constexpr const char* kEndTogether = "--wait=15";
 
-// Slurm 22.05's other way to make a barrier of all ranks, the tree, now and then lets a rank leave
-// MPI_Init before all have come; the first message to one that is still in there is its death.
+// With Slurm 22.05's default, the tree fence, a rank sometimes leaves MPI_Init before all have
+// arrived; the first message to one that is still inside crashes it.
 constexpr const char* kFence = "SLURM_PMIX_FENCE=ring";
 
-// A step on one node that no fault of another ends.
+// Command of a job step on one node that survives faults of other steps.
 std::vector<std::string> agent_step(const std::string& node) {
   return {"env",
           "-u",
@@ -57,12 +57,12 @@ SlurmHosts::~SlurmHosts() {
 
 void SlurmHosts::start() {
   std::vector<std::string> nodes;
-  for (const HostPlace& place : allocation_.places) nodes.push_back(place.host);
+  for (const HostSlots& place : allocation_.places) nodes.push_back(place.host);
   agents_ = std::make_unique<Agents>(
       run_dir_, nodes, agent_step,
       Agents::Options{.node_timeout_s = node_timeout_s_, .addresses = allocation_.addresses});
   agents_->wait_for_all(kStartFor);
-  // Signals are for the thread that waits for them.
+  // Only the main thread handles signals.
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -77,18 +77,18 @@ void SlurmHosts::serve(const std::stop_token& end) {
       agents_->poll(kRound);
       if (const int signal = agents_->take_signal()) ::kill(::getpid(), signal);
     }
-    // Whoever waits for the lock is to have it.
+    // Gives threads that wait for the lock a chance to take it.
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
 }
 
-std::vector<HostPlace> SlurmHosts::usable() {
+std::vector<HostSlots> SlurmHosts::usable() {
   if (!agents_) start();
   record_changes();
   const std::lock_guard lock(mutex_);
   const std::vector<std::string> healthy = agents_->healthy();
-  std::vector<HostPlace> places;
-  for (const HostPlace& place : allocation_.places) {
+  std::vector<HostSlots> places;
+  for (const HostSlots& place : allocation_.places) {
     if (std::find(healthy.begin(), healthy.end(), place.host) != healthy.end()) {
       places.push_back(place);
     }
@@ -96,7 +96,7 @@ std::vector<HostPlace> SlurmHosts::usable() {
   return places;
 }
 
-std::vector<std::string> SlurmHosts::launcher(int ranks, const std::vector<HostPlace>& places,
+std::vector<std::string> SlurmHosts::launcher(int ranks, const std::vector<HostSlots>& places,
                                               const std::vector<std::string>& /*names*/) const {
   record_changes();
   std::vector<std::string> words{"env",
@@ -114,8 +114,8 @@ std::vector<std::string> SlurmHosts::launcher(int ranks, const std::vector<HostP
   if (!allocation_.cpus_per_task.empty()) {
     words.push_back("--cpus-per-task=" + allocation_.cpus_per_task);
   }
-  std::string list;  // a node as often as it has ranks
-  for (const HostPlace& place : places) {
+  std::string list;  // one entry per rank
+  for (const HostSlots& place : places) {
     for (int slot = 0; slot < place.slots && ranks > 0; ++slot, --ranks) {
       list += (list.empty() ? "" : ",") + place.host;
     }
@@ -124,17 +124,17 @@ std::vector<std::string> SlurmHosts::launcher(int ranks, const std::vector<HostP
   return words;
 }
 
-// Slurm counts the ranks by the list; its names for nodes may not be the machines' own.
+// --distribution=arbitrary assigns ranks in list order; Slurm's node names may differ from the host
+// names.
 std::string SlurmHosts::host_of(int rank, const std::string& /*reported*/,
-                                const std::vector<HostPlace>& places) const {
-  for (const HostPlace& place : places) {
+                                const std::vector<HostSlots>& places) const {
+  for (const HostSlots& place : places) {
     if (rank < place.slots) return place.host;
     rank -= place.slots;
   }
   return "";
 }
 
-// As the agents see it, on whichever machine.
 bool SlurmHosts::all_ranks_are_stopped(const std::filesystem::path& /*run_dir*/) {
   const std::lock_guard lock(mutex_);
   std::size_t ranks = 0, stopped = 0;

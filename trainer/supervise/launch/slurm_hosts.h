@@ -13,26 +13,26 @@
 
 namespace trireme {
 
-// The nodes of a Slurm allocation: each has an agent, a job step of its own that outlives the
-// ranks' steps, and each incarnation of the ranks is a step on the nodes whose agents answer. What
-// agents are told by Slurm alone (the SIGTERM of a preemption goes to steps) this process is sent,
-// too. Nodes that are lost and that return are told in events.jsonl, between two incarnations.
+// The nodes of a Slurm allocation. Each node has an agent in its own job step, which outlives the
+// ranks' steps; each incarnation of the ranks is one step on the nodes whose agents respond.
+// Signals that Slurm sends only to job steps (SIGTERM at a preemption) are forwarded by the agents
+// to this process. Lost and returned nodes are recorded in events.jsonl between incarnations.
 //
-// The job is to be submitted with --no-kill, or Slurm ends it with the first node it takes for
-// lost. It does so after SlurmdTimeout (300 s unless a site says otherwise): a node that is back
-// sooner is used again. One that Slurm 22.05 has set DOWN has left the job for good: no step can
-// be started there ("Requested node configuration is not available"), even once it is up again.
+// Submit the job with --no-kill; otherwise Slurm ends it with the first node that it considers
+// lost, after SlurmdTimeout (default 300 s). A node that is back earlier is used again. A node that
+// Slurm 22.05 has set DOWN has left the job for good: no step can be started there ("Requested node
+// configuration is not available"), even after it is up again.
 class SlurmHosts : public Hosts {
  public:
   SlurmHosts(std::filesystem::path run_dir, double node_timeout_s, SlurmAllocation allocation);
   ~SlurmHosts() override;
 
-  // The first call starts the agents, and waits for them.
-  std::vector<HostPlace> usable() override;
-  std::vector<std::string> launcher(int ranks, const std::vector<HostPlace>& places,
+  // The first call starts the agents and waits for them.
+  std::vector<HostSlots> usable() override;
+  std::vector<std::string> launcher(int ranks, const std::vector<HostSlots>& places,
                                     const std::vector<std::string>& names) const override;
   std::string host_of(int rank, const std::string& reported,
-                      const std::vector<HostPlace>& places) const override;
+                      const std::vector<HostSlots>& places) const override;
   bool all_ranks_are_stopped(const std::filesystem::path& run_dir) override;
   void end_everywhere(const std::string& mark) override;
 
@@ -47,7 +47,7 @@ class SlurmHosts : public Hosts {
   mutable std::mutex mutex_;  // guards the agents
   std::unique_ptr<Agents> agents_;
   mutable std::set<std::string> excluded_;
-  std::jthread server_;  // agents are to be heard all the time
+  std::jthread server_;  // polls the agents continuously
 };
 
 }  // namespace trireme

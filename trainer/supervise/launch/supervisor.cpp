@@ -12,7 +12,7 @@
 #include "checkpoint/names.h"
 #include "checkpoint/store.h"
 #include "model/base/error.h"
-#include "trainer/supervise/launch/movement.h"
+#include "trainer/supervise/launch/world_progress.h"
 #include "trainer/supervise/node_agent/own_processes.h"
 #include "trainer/supervise/watchdog/signals.h"
 #include "trainer/telemetry/clock.h"
@@ -22,8 +22,8 @@ namespace trireme {
 namespace {
 
 constexpr const char* kMark = "TRIREME_LAUNCH";
-// While it waits; the lease knows when it is time.
-constexpr double kRenewEachS = 0.1;
+// Lease::renew() itself skips renewals that are not due.
+constexpr double kRenewCheckS = 0.1;
 
 std::vector<std::string> words_of(const std::vector<Override>& overrides) {
   std::vector<std::string> words;
@@ -31,9 +31,9 @@ std::vector<std::string> words_of(const std::vector<Override>& overrides) {
   return words;
 }
 
-std::vector<std::string> names_of(const std::vector<HostPlace>& places) {
+std::vector<std::string> names_of(const std::vector<HostSlots>& places) {
   std::vector<std::string> names;
-  for (const HostPlace& place : places) {
+  for (const HostSlots& place : places) {
     if (place.slots > 0) names.push_back(place.host);
   }
   return names;
@@ -46,8 +46,8 @@ std::optional<std::int64_t> newest_committed(const std::filesystem::path& run_di
   return std::nullopt;
 }
 
-std::vector<HostPlace> without(std::vector<HostPlace> places, const std::set<std::string>& hosts) {
-  std::erase_if(places, [&](const HostPlace& place) { return hosts.contains(place.host); });
+std::vector<HostSlots> without(std::vector<HostSlots> places, const std::set<std::string>& hosts) {
+  std::erase_if(places, [&](const HostSlots& place) { return hosts.contains(place.host); });
   return places;
 }
 
@@ -66,49 +66,50 @@ Supervisor::Supervisor(Job job, std::unique_ptr<Hosts> hosts)
 
 int Supervisor::run() {
   for (;;) {
-    const std::vector<HostPlace> places = usable();
+    const std::vector<HostSlots> places = usable();
     const auto fit =
         fit_world(job_.loaded, job_.ranks, slots_of(places), elastic_.min_data_parallel);
     if (!fit) {
-      return give_up(static_cast<int>(ExitCode::kStopped),
-                     say("there is room for ", slots_of(places),
-                         " ranks, which no layout of the run fits into (elastic.min_data_parallel "
-                         "= ",
-                         elastic_.min_data_parallel, ")"));
+      return give_up(
+          static_cast<int>(ExitCode::kStopped),
+          say("only ", slots_of(places),
+              " slots are available and no layout of the run fits (elastic.min_data_parallel "
+              "= ",
+              elastic_.min_data_parallel, ")"));
     }
-    const Ended ended = run_once(*fit, places);
-    RestartDecision next = policy_.after({.exit_code = ended.exit_code,
+    const Outcome outcome = run_once(*fit, places);
+    RestartDecision next = policy_.after({.exit_code = outcome.exit_code,
                                           .step = best_step_,
-                                          .was_asked = asked_ == Asked::kResize,
-                                          .leaves_out = ended.leaves_out});
-    if (asked_ == Asked::kEndAtOnce) return give_up(128 + SIGINT, "ended at once, as was asked");
-    if (next.restarts && asked_ == Asked::kStop) {
+                                          .was_asked = requested_ == StopRequest::kResize,
+                                          .excludes_host = outcome.excludes_host});
+    if (requested_ == StopRequest::kKill) return give_up(128 + SIGINT, "killed by a second Ctrl-C");
+    if (next.restarts && requested_ == StopRequest::kStop) {
       return give_up(static_cast<int>(ExitCode::kStopped),
-                     say("asked to stop, and the ranks ended with ", ended.exit_code));
+                     say("stop requested, but the ranks exited with ", outcome.exit_code));
     }
     if (!next.restarts) {
-      if (ended.exit_code == 0 || ended.exit_code == static_cast<int>(ExitCode::kStopped)) {
+      if (outcome.exit_code == 0 || outcome.exit_code == static_cast<int>(ExitCode::kStopped)) {
         return next.exit_code;
       }
       return give_up(next.exit_code, next.why);
     }
-    asked_ = passed_on_ = Asked::kNothing;
+    requested_ = forwarded_ = StopRequest::kNone;
     why_ = next.why;
     const double until = seconds_now() + next.wait_s;
-    while (seconds_now() < until && asked_ < Asked::kStop) {
-      take_signal(signals_.wait(std::min(until - seconds_now(), kRenewEachS)));
+    while (seconds_now() < until && requested_ < StopRequest::kStop) {
+      take_signal(signals_.wait(std::min(until - seconds_now(), kRenewCheckS)));
       lease_.renew();
     }
-    if (asked_ >= Asked::kStop) {
-      return give_up(static_cast<int>(ExitCode::kStopped), "asked to stop between two starts");
+    if (requested_ >= StopRequest::kStop) {
+      return give_up(static_cast<int>(ExitCode::kStopped), "stop requested between two attempts");
     }
   }
 }
 
-Supervisor::Ended Supervisor::run_once(const WorldFit& fit, const std::vector<HostPlace>& places) {
+Supervisor::Outcome Supervisor::run_once(const WorldFit& fit,
+                                         const std::vector<HostSlots>& places) {
   ++attempt_;
-  // Late ranks of the attempt before, as those on a node that cannot be reached any more, must not
-  // write.
+  // Late ranks of the previous attempt, such as those on an unreachable node, must not write.
   if (attempt_ > 1) lease_.begin_next();
   using checkpoint::Lease;
   std::vector<std::string> words =
@@ -116,8 +117,8 @@ Supervisor::Ended Supervisor::run_once(const WorldFit& fit, const std::vector<Ho
   words.insert(words.end(), {std::filesystem::read_symlink("/proc/self/exe").string(), "train"});
   words.insert(words.end(), job_.words.begin(), job_.words.end());
   for (std::string& word : words_of(fit.overrides)) words.push_back(std::move(word));
-  tell(fmt::format("attempt {} ({}): {} rank{} on {}", attempt_, why_, fit.ranks,
-                   fit.ranks == 1 ? "" : "s", fmt::join(names_of(places), ", ")));
+  print(fmt::format("attempt {} ({}): {} rank{} on {}", attempt_, why_, fit.ranks,
+                    fit.ranks == 1 ? "" : "s", fmt::join(names_of(places), ", ")));
   record("launch", {{"attempt", attempt_},
                     {"why", why_},
                     {"ranks", fit.ranks},
@@ -128,47 +129,47 @@ Supervisor::Ended Supervisor::run_once(const WorldFit& fit, const std::vector<Ho
   StartedProcess launcher(
       words,
       {.variables = {mark, say(Lease::kTokenVariable, "=", lease_.token())}, .ends_with_us = true});
-  const Running running{fit,      places,        launcher,
-                        follower, seconds_now(), std::chrono::system_clock::now()};
+  const Incarnation running{fit,      places,        launcher,
+                            follower, seconds_now(), std::chrono::system_clock::now()};
   ticked_at_ = running.launched;
-  ticks_ = movement_of_all(run_dir_, {}).ticks;
+  ticks_ = world_progress(run_dir_, {}).ticks;
   has_ledgers_ = false;
-  Ended ended = follow(running);
+  Outcome outcome = follow(running);
   follower.look();
   hosts_->end_everywhere(mark);
   sweep_session(launcher.id());
   sweep_segments();
-  ended.seconds = seconds_now() - running.launched;
-  tell_recovered(running);
+  outcome.seconds = seconds_now() - running.launched;
+  record_recovery(running);
   best_step_ = std::max(best_step_, follower.step());
   failed_.reset();
-  if (ended.exit_code != 0 && ended.exit_code != static_cast<int>(ExitCode::kStopped)) {
+  if (outcome.exit_code != 0 && outcome.exit_code != static_cast<int>(ExitCode::kStopped)) {
     failed_ = {.at = follower.failure() ? follower.failure()->at : seconds_now(),
                .step = follower.step(),
-               .detect_seconds = ended.detect_seconds};
+               .detect_seconds = outcome.detect_seconds};
   }
   record("ended", {{"attempt", attempt_},
-                   {"exit_code", ended.exit_code},
-                   {"seconds", ended.seconds},
-                   {"verdict", ended.verdict}});
-  ended.leaves_out = leave_out_unfit(running);
-  return ended;
+                   {"exit_code", outcome.exit_code},
+                   {"seconds", outcome.seconds},
+                   {"verdict", outcome.verdict}});
+  outcome.excludes_host = exclude_unfit(running);
+  return outcome;
 }
 
 void Supervisor::take_signal(int signal) {
   if (signal == 0 || signal == SIGCHLD) return;
-  const bool again = signal == SIGINT && asked_ >= Asked::kStop;
-  asked_ = again ? Asked::kEndAtOnce : std::max(asked_, Asked::kStop);
-  tell(again ? "ending at once"
-             : fmt::format("{}: the ranks are asked to commit a checkpoint and to stop",
-                           signal_name(signal)));
+  const bool again = signal == SIGINT && requested_ >= StopRequest::kStop;
+  requested_ = again ? StopRequest::kKill : std::max(requested_, StopRequest::kStop);
+  print(again ? "killing the ranks"
+              : fmt::format("{} received: the ranks commit a checkpoint and stop",
+                            signal_name(signal)));
 }
 
-std::vector<HostPlace> Supervisor::usable() {
-  return without(hosts_->usable(), left_out_);
+std::vector<HostSlots> Supervisor::usable() {
+  return without(hosts_->usable(), excluded_);
 }
 
-bool Supervisor::leave_out_unfit(const Running& running) {
+bool Supervisor::exclude_unfit(const Incarnation& running) {
   const auto& unfit = running.follower.unfit();
   if (!unfit) return false;
   std::set<std::string> found;
@@ -179,39 +180,37 @@ bool Supervisor::leave_out_unfit(const Running& running) {
   if (found.empty()) return false;
   const int slots = slots_of(without(usable(), found));
   if (!fit_world(job_.loaded, job_.ranks, slots, elastic_.min_data_parallel)) {
-    tell(
-        fmt::format("{} cannot be left out: no layout of the run fits into the {} ranks there "
-                    "would be room for",
-                    fmt::join(found, ", "), slots));
+    print(fmt::format("{} cannot be excluded: no layout of the run fits the {} slots that remain",
+                      fmt::join(found, ", "), slots));
     return false;
   }
   for (const std::string& host : found) {
-    tell(fmt::format("{} is left out: {}", host, unfit->why));
+    print(fmt::format("excluded {}: {}", host, unfit->why));
     record("excluded", {{"host", host}, {"why", unfit->why}});
   }
-  left_out_.merge(found);
+  excluded_.merge(found);
   return true;
 }
 
-void Supervisor::tell_recovered(const Running& running) {
+void Supervisor::record_recovery(const Incarnation& running) {
   const RunFollower& follower = running.follower;
   if (!failed_ || !follower.first_step_at()) return;
-  const RunFollower::Begun begun = follower.begun().value_or(RunFollower::Begun{});
-  EventsLog::Details told{
+  const RunFollower::Start start = follower.start().value_or(RunFollower::Start{});
+  EventsLog::Details details{
       {"attempt", attempt_},
       {"lost_seconds", *follower.first_step_at() - failed_->at},
       {"end_seconds", running.launched - failed_->at},
-      {"relaunch_seconds", begun.at - running.launched},
-      {"load_seconds", begun.load_seconds},
-      {"recomputed_steps", std::max<std::int64_t>(failed_->step - begun.step, 0)},
-      {"resumed_from", begun.from.empty() ? "nothing"
-                       : begun.in_memory  ? "memory"
+      {"relaunch_seconds", start.at - running.launched},
+      {"load_seconds", start.load_seconds},
+      {"recomputed_steps", std::max<std::int64_t>(failed_->step - start.step, 0)},
+      {"resumed_from", start.from.empty() ? "nothing"
+                       : start.in_memory  ? "memory"
                                           : "disk"}};
-  if (failed_->detect_seconds) told["detect_seconds"] = *failed_->detect_seconds;
-  record("recovered", told);
+  if (failed_->detect_seconds) details["detect_seconds"] = *failed_->detect_seconds;
+  record("recovered", details);
 }
 
-void Supervisor::tell(const std::string& text) {
+void Supervisor::print(const std::string& text) {
   std::fflush(stdout);
   std::fprintf(stderr, "trireme launch: %s\n", text.c_str());
   std::fflush(stderr);
@@ -221,17 +220,17 @@ void Supervisor::record(const std::string& event, const EventsLog::Details& deta
   EventsLog(run_dir_ / "events.jsonl").record(event, best_step_, details);
 }
 
-// One that is to be started again is told from where that goes on.
+// A run that may be restarted reports the checkpoint from which it would resume.
 int Supervisor::give_up(int code, const std::string& why) const {
   EventsLog::Details details{{"exit_code", code}, {"why", why}};
   std::string left;
   if (code == static_cast<int>(ExitCode::kStopped)) {
     const auto step = newest_committed(run_dir_);
     details["committed"] = step ? EventsLog::Details(*step) : EventsLog::Details();
-    left = step ? say("; the newest checkpoint is that of step ", *step)
-                : "; there is no checkpoint yet, the next start begins the run anew";
+    left = step ? say("; the newest checkpoint is step ", *step)
+                : "; no checkpoint was committed yet, the next start begins at step 0";
   }
-  tell(fmt::format("gives up with exit code {}: {}{}", code, why, left));
+  print(fmt::format("giving up, exit code {}: {}{}", code, why, left));
   record("give_up", details);
   return code;
 }

@@ -20,56 +20,58 @@
 
 namespace trireme {
 
-// Keeps a run going: starts its ranks, follows what they tell, ends what is left of them when
-// one fails, and starts them anew, on as many ranks as there is room for, from the newest state
-// they find. A world of MPI ranks cannot lose one and live (Open MPI 4.1), so it is disposable;
-// what goes on is the run. The ranks watch over each other (Watch): this process only waits for
-// the launcher's end, and steps in where nobody of them moves any more.
+// Supervises a run: starts its ranks, follows their events, kills what is left after a failure, and
+// restarts them on as many ranks as the available hosts allow, from the newest state in memory or
+// on disk. An Open MPI 4.1 world cannot survive the loss of a rank, so every restart is a new
+// world. The ranks watch each other (Watch); the supervisor only waits for the launcher to exit,
+// and intervenes if no rank makes progress any more.
 class Supervisor {
  public:
   struct Job {
     LoadedConfig loaded;
-    std::vector<std::string> words;  // for the ranks' `trireme train`: CONFIG and overrides
-    int ranks = 1;                   // wanted
+    std::vector<std::string> words;  // arguments of `trireme train`: CONFIG and overrides
+    int ranks = 1;                   // requested
   };
-  // Throws ConfigError; CheckpointError where another writes into the run's folder.
+  // Throws ConfigError, and CheckpointError if another process writes to the run folder.
   Supervisor(Job job, std::unique_ptr<Hosts> hosts);
 
-  // Until the run has ended or is given up. Returns what the process is to exit with.
+  // Returns the exit code of the process once the run has finished or is given up.
   int run();
 
  private:
-  enum class Asked : std::uint8_t { kNothing, kResize, kStop, kEndAtOnce };
-  // Of the incarnation that runs.
-  struct Running {
+  enum class StopRequest : std::uint8_t { kNone, kResize, kStop, kKill };
+  // The incarnation that is running.
+  struct Incarnation {
     const WorldFit& fit;
-    const std::vector<HostPlace>& places;
+    const std::vector<HostSlots>& places;
     StartedProcess& launcher;  // mpirun, srun
     RunFollower& follower;
     double launched;
-    std::chrono::system_clock::time_point launched_at;  // the same moment
+    std::chrono::system_clock::time_point launched_at;  // the same time on the wall clock
   };
-  struct Ended {
+  struct Outcome {
     int exit_code = 0;
     double seconds = 0;
     std::string verdict;
     std::optional<double> detect_seconds;
-    bool leaves_out = false;  // a host, for all that follow
+    bool excludes_host = false;  // later incarnations run without it
   };
-  Ended run_once(const WorldFit& fit, const std::vector<HostPlace>& places);
-  Ended follow(const Running& running);
+  Outcome run_once(const WorldFit& fit, const std::vector<HostSlots>& places);
+  Outcome follow(const Incarnation& running);
   void take_signal(int signal);
-  void pass_on(const Running& running);
-  void look_at_hosts(const Running& running);
-  std::vector<HostPlace> usable();
-  // Whether there was a host that the ranks' own checks accuse, and that the run can do without.
-  bool leave_out_unfit(const Running& running);
-  // Whom the ledgers blame, where the ranks could not tell it any more; as a failure of the run.
-  void judge_ledgers(const Running& running, Ended& ended) const;
-  // Why nothing more is to be expected of the ranks; empty: they go on.
-  std::string lost_hope(const Running& running);
-  void tell_recovered(const Running& running);
-  static void tell(const std::string& text);  // on stderr
+  void forward_stop(const Incarnation& running);
+  void check_hosts(const Incarnation& running);
+  std::vector<HostSlots> usable();
+  // Excludes the hosts whose ranks failed a check of their own, if a layout fits without them.
+  // Returns whether a host was excluded.
+  bool exclude_unfit(const Incarnation& running);
+  // Derives a verdict from the ledgers when the ranks could not report one, and records it as a
+  // failure.
+  void judge_ledgers(const Incarnation& running, Outcome& outcome) const;
+  // Why the ranks have to be killed; empty while they make progress.
+  std::string stall_reason(const Incarnation& running);
+  void record_recovery(const Incarnation& running);
+  static void print(const std::string& text);  // to stderr
   void record(const std::string& event, const EventsLog::Details& details) const;
   int give_up(int code, const std::string& why) const;
 
@@ -77,27 +79,28 @@ class Supervisor {
   const ElasticConfig& elastic_;
   const std::filesystem::path run_dir_;
   const std::unique_ptr<Hosts> hosts_;
-  checkpoint::Lease lease_;  // for all ranks, from the first start to the end of the last
+  checkpoint::Lease lease_;  // held for all ranks, across restarts
   const AwaitedSignals signals_;
-  const std::string mark_;  // in the environment of all that is started, with the attempt
+  // environment variable of every started process; the attempt is appended
+  const std::string mark_;
   RestartPolicy policy_;
-  std::set<std::string> left_out_;  // hosts
+  std::set<std::string> excluded_;  // hosts
   int attempt_ = 0;
-  std::string why_ = "start";  // of this attempt
-  std::int64_t best_step_;     // finished by any incarnation
-  struct Failed {
+  std::string why_ = "start";  // reason of this attempt
+  std::int64_t best_step_;     // completed by any incarnation
+  struct PreviousFailure {
     double at = 0;
-    std::int64_t step = 0;                 // the newest it had
-    std::optional<double> detect_seconds;  // where the fault's time is known
+    std::int64_t step = 0;                 // newest completed step
+    std::optional<double> detect_seconds;  // if the time of the fault is known
   };
-  std::optional<Failed> failed_;  // the incarnation before
-  Asked asked_ = Asked::kNothing;
-  Asked passed_on_ = Asked::kNothing;
-  double passed_on_at_ = 0;
-  std::int64_t passed_on_step_ = 0;
+  std::optional<PreviousFailure> failed_;
+  StopRequest requested_ = StopRequest::kNone;
+  StopRequest forwarded_ = StopRequest::kNone;
+  double forwarded_at_ = 0;
+  std::int64_t forwarded_step_ = 0;
   double hosts_seen_at_ = 0;
-  std::uint64_t ticks_ = 0;   // of all ranks' ledgers
-  bool has_ledgers_ = false;  // its own: those from before have given way
+  std::uint64_t ticks_ = 0;   // sum over the ranks' ledgers
+  bool has_ledgers_ = false;  // the ledgers are of this incarnation
   double ticked_at_ = 0;
 };
 

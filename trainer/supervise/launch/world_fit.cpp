@@ -18,12 +18,13 @@ Override number(const char* key, std::int64_t value) {
   return {key, std::to_string(value)};
 }
 
-// What is written in the config counts as given from here on.
+// Marks a key as given, so that for_ranks() does not derive it.
 void give(LoadedConfig& loaded, const char* key) {
   loaded.origins[key] = {Origin::Kind::kCommandLine, 0, 0};
 }
 
-// The degrees to try for so many data ranks: as many replicas as were asked for, else one group.
+// Candidate {data_replicate, data_shard} for `data` data-parallel ranks: the configured replicas
+// first, then a single shard group.
 std::vector<std::array<std::int64_t, 2>> degrees(const ParallelismConfig& whole,
                                                  std::int64_t data) {
   std::vector<std::array<std::int64_t, 2>> tries;
@@ -41,8 +42,8 @@ std::optional<WorldFit> fit_world(const LoadedConfig& loaded, int wanted, int av
   LoadedConfig whole = for_ranks(loaded, wanted);
   ParallelismConfig& layout = whole.config.parallelism;
   if (world_size(layout) != wanted) {
-    throw ConfigError(say("[parallelism] of ", loaded.source, " is for ", world_size(layout),
-                          " ranks, and -n asks for ", wanted));
+    throw ConfigError(say("[parallelism] in ", loaded.source, " needs ", world_size(layout),
+                          " ranks, but -n is ", wanted));
   }
   WorldFit fit{.ranks = wanted, .overrides = {}};
   if (loaded.origin(kBatch).kind == Origin::Kind::kDerived) {

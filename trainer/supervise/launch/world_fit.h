@@ -8,16 +8,16 @@
 
 namespace trireme {
 
-// A run on so many ranks, and what its config has to be told for that.
+// A number of ranks, and the config overrides that make the run use them.
 struct WorldFit {
   int ranks = 0;
   std::vector<Override> overrides;
 };
 
-// Of a run that was asked for on `wanted` ranks, the largest form that `available` ones can
-// hold: tensor, pipeline and the global batch as they are, fewer data ranks. Nothing where the
-// config's rules allow none of at least `least` data ranks.
-// Throws ConfigError where `wanted` itself is against the rules.
+// The largest layout with at most `available` ranks for a run configured for `wanted` ranks: tensor
+// and pipeline degrees and the global batch size stay, the number of data-parallel ranks shrinks.
+// Nothing if no layout with at least `least` data-parallel ranks is valid. Throws ConfigError if
+// the layout for `wanted` ranks is invalid.
 std::optional<WorldFit> fit_world(const LoadedConfig& loaded, int wanted, int available,
                                   std::int64_t least);
 

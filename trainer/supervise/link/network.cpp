@@ -15,7 +15,7 @@
 namespace trireme {
 namespace {
 
-// The address that the system would write on what it sends there.
+// The source address that the kernel would use for packets to `address`.
 std::optional<std::uint32_t> source_towards(std::uint32_t address) {
   const Socket socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_in place{};
@@ -38,12 +38,12 @@ bool is_loopback(std::uint32_t address) {
 }  // namespace
 
 std::vector<std::uint32_t> addresses_of(const std::string& host) {
-  addrinfo wanted{};
-  wanted.ai_family = AF_INET;
-  wanted.ai_socktype = SOCK_STREAM;
+  addrinfo hints{};
+  hints.ai_family = AF_INET;
+  hints.ai_socktype = SOCK_STREAM;
   addrinfo* all = nullptr;
   std::vector<std::uint32_t> found;
-  if (::getaddrinfo(host.c_str(), nullptr, &wanted, &all) != 0) return found;
+  if (::getaddrinfo(host.c_str(), nullptr, &hints, &all) != 0) return found;
   for (const addrinfo* one = all; one; one = one->ai_next) {
     found.push_back(reinterpret_cast<const sockaddr_in*>(one->ai_addr)->sin_addr.s_addr);
   }
@@ -55,7 +55,7 @@ std::uint32_t own_address_towards(const std::vector<std::string>& hosts) {
   for (const std::string& host : hosts) {
     for (const std::uint32_t address : addresses_of(host)) {
       const auto source = source_towards(address);
-      // From an address to itself: that is this machine.
+      // A source equal to the target is this host.
       if (source && !is_loopback(*source) && *source != address) return *source;
     }
   }
@@ -69,16 +69,16 @@ std::string address_text(std::uint32_t address) {
   return text.data();
 }
 
-NetworkPlace parse_place(const std::string& text) {
+HostPort parse_host_port(const std::string& text) {
   const std::size_t colon = text.rfind(':');
-  NetworkPlace place;
+  HostPort place;
   if (colon != std::string::npos) {
     place.host = text.substr(0, colon);
     const char* const end = text.data() + text.size();
     const auto [after, bad] = std::from_chars(text.data() + colon + 1, end, place.port);
     if (bad == std::errc() && after == end && place.port != 0 && !place.host.empty()) return place;
   }
-  throw ConfigError(say("\"", text, "\" is not HOST:PORT"));
+  throw ConfigError(say("\"", text, "\" is not of the form HOST:PORT"));
 }
 
 }  // namespace trireme

@@ -5,24 +5,24 @@
 
 namespace trireme {
 
-// IPv4 addresses, in network byte order.
+// All addresses are IPv4, in network byte order.
 
-// Those of a host; none where its name is not known.
+// Addresses of a host; empty if the name cannot be resolved.
 std::vector<std::uint32_t> addresses_of(const std::string& host);
 
-// This machine's address on the network through which it reaches `hosts` (itself may be among
-// them); the loopback address where it reaches nobody else. Nothing is sent.
+// The local address on the network that reaches `hosts` (which may include this host); the loopback
+// address if no other host is reachable. Sends nothing.
 std::uint32_t own_address_towards(const std::vector<std::string>& hosts);
 
-// "10.0.0.7".
+// Dotted decimal: "10.0.0.7".
 std::string address_text(std::uint32_t address);
 
-// "HOST:PORT".
-struct NetworkPlace {
+// A host name and a TCP port, written "HOST:PORT".
+struct HostPort {
   std::string host;
   std::uint16_t port = 0;
 };
-// Throws ConfigError.
-NetworkPlace parse_place(const std::string& text);
+// Parses "HOST:PORT". Throws ConfigError.
+HostPort parse_host_port(const std::string& text);
 
 }  // namespace trireme

@@ -18,28 +18,29 @@ namespace fs = std::filesystem;
 constexpr const char* kName = "control-token";
 
 void set_up_library() {
-  if (::sodium_init() < 0) throw EnvironmentError("libsodium cannot be used on this machine");
+  if (::sodium_init() < 0) throw EnvironmentError("libsodium failed to initialize");
 }
 
 [[noreturn]] void fail(const char* what, const fs::path& path) {
   throw EnvironmentError(say("cannot ", what, " ", path.string(), ": ", std::strerror(errno)));
 }
 
-// Whole from the moment it has its name; where two come at once the first one's stays.
+// Writes a temporary file and links it to its final name, so that readers see a complete token. If
+// two processes do this at once, the first one's token stays.
 void draw(const fs::path& path) {
-  const fs::path beside = path.string() + say(".tmp-", ::getpid());
-  ::unlink(beside.c_str());
-  const int descriptor = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (descriptor < 0) fail("make", beside);
+  const fs::path temporary = path.string() + say(".tmp-", ::getpid());
+  ::unlink(temporary.c_str());
+  const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (descriptor < 0) fail("create", temporary);
   const std::string bytes = random_bytes(RunToken::kBytes);
   const bool written =
       ::write(descriptor, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()) &&
       ::fsync(descriptor) == 0;
   const int why = errno;
   ::close(descriptor);
-  const bool named = written && (::link(beside.c_str(), path.c_str()) == 0 || errno == EEXIST);
+  const bool named = written && (::link(temporary.c_str(), path.c_str()) == 0 || errno == EEXIST);
   const int why_not_named = written ? errno : why;
-  ::unlink(beside.c_str());
+  ::unlink(temporary.c_str());
   errno = why_not_named;
   if (!named) fail("write", path);
 }
@@ -64,10 +65,11 @@ RunToken RunToken::read(const fs::path& run_dir) {
   ::close(descriptor);
   if (!is_known || size < 0) fail("read", path);
   if (facts.st_uid != ::geteuid() || (facts.st_mode & 077) != 0) {
-    throw EnvironmentError(say(path.string(), " must be its owner's alone (mode 0600): remove it"));
+    throw EnvironmentError(
+        say(path.string(), " is accessible to other users (it needs mode 0600): remove it"));
   }
   if (size != static_cast<ssize_t>(kBytes)) {
-    throw EnvironmentError(say(path.string(), " is no token of ", kBytes, " bytes: remove it"));
+    throw EnvironmentError(say(path.string(), " is not a token of ", kBytes, " bytes: remove it"));
   }
   std::array<unsigned char, kBytes> token{};
   std::memcpy(token.data(), bytes.data(), token.size());

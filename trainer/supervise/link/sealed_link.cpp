@@ -8,10 +8,10 @@
 namespace trireme {
 namespace {
 
-// At a time: no end, trusted or not, keeps the other from its work.
-constexpr int kMostPieces = 8;
+// Chunks read per call, so that no peer can keep this process busy.
+constexpr int kMaxChunks = 8;
 
-bool means_later(int reason) {
+bool would_block(int reason) {
   return reason == EAGAIN || reason == EWOULDBLOCK || reason == EINTR;
 }
 
@@ -23,16 +23,17 @@ SealedLink::SealedLink(SealedStream::End end, const RunToken& token, Socket sock
 }
 
 void SealedLink::send(std::string_view message) {
-  // One that reads nothing is stopped: it gets no more than it can hold.
-  if (unsent_.size() < 4 * SealedStream::kMostBytes) unsent_ += stream_.sealed(message);
+  // A peer that reads nothing (a stopped process) has a bounded queue; further messages are
+  // dropped.
+  if (unsent_.size() < 4 * SealedStream::kMaxBytes) unsent_ += stream_.sealed(message);
   flush();
 }
 
 void SealedLink::flush() {
   while (is_open_ && !unsent_.empty()) {
     const ssize_t sent = ::send(descriptor(), unsent_.data(), unsent_.size(), MSG_NOSIGNAL);
-    if (sent < 0 && means_later(errno)) return;
-    // That it cannot be written shows when it is read, after what came before.
+    if (sent < 0 && would_block(errno)) return;
+    // receive() reports the closed connection, after the data that arrived before.
     if (sent < 0) return unsent_.clear();
     unsent_.erase(0, static_cast<std::size_t>(sent));
   }
@@ -40,9 +41,9 @@ void SealedLink::flush() {
 
 void SealedLink::receive() {
   std::array<char, 16 * 1024> bytes;
-  for (int piece = 0; is_open() && piece < (is_trusted() ? kMostPieces : 1); ++piece) {
+  for (int chunk = 0; is_open() && chunk < (is_trusted() ? kMaxChunks : 1); ++chunk) {
     const ssize_t got = ::recv(descriptor(), bytes.data(), bytes.size(), 0);
-    if (got < 0 && means_later(errno)) return;
+    if (got < 0 && would_block(errno)) return;
     if (got <= 0) {
       is_open_ = false;
       return;

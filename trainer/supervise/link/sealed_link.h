@@ -9,26 +9,28 @@
 
 namespace trireme {
 
-// A connection between two processes of a run, over which whole messages go that the other end
-// has sealed (SealedStream). Nothing blocks.
+// A non-blocking connection between two processes of a run that carries authenticated messages
+// (SealedStream).
 class SealedLink {
  public:
   SealedLink(SealedStream::End end, const RunToken& token, Socket socket);
 
   int descriptor() const { return socket_.descriptor(); }
-  // Whether more may come; what came before the end can be taken.
+  // Whether more data can arrive. Messages received before the connection closed can still be
+  // taken.
   bool is_open() const { return is_open_ && !stream_.is_broken(); }
   bool is_greeted() const { return stream_.is_greeted(); }
   bool is_trusted() const { return stream_.is_trusted(); }
-  // Nothing more is taken.
+  // Closes the link; drops unread messages.
   void close() { stream_.break_off(); }
 
-  // What finds no room leaves with a later flush(). Only once greeted.
+  // Queues a message; what the socket does not accept is sent by a later flush(). Requires
+  // is_greeted().
   void send(std::string_view message);
   void flush();
   bool has_unsent() const { return is_open() && !unsent_.empty(); }
 
-  // Reads some of what is there.
+  // Reads part of the available data.
   void receive();
   std::optional<std::string> take() { return stream_.take(); }
 
@@ -39,14 +41,14 @@ class SealedLink {
   bool is_open_ = true;
 };
 
-// For messages of one kind: Message has encoded(), and decoded(), which throws Error.
+// A link for one message type. Message needs encoded(), and decoded(), which throws Error.
 template <class Message>
 class MessageLink : public SealedLink {
  public:
   using SealedLink::SealedLink;
 
   void send(const Message& message) { SealedLink::send(message.encoded()); }
-  // The next message; one that is none closes the link.
+  // The next message. An invalid message closes the link.
   std::optional<Message> take() {
     const std::optional<std::string> text = SealedLink::take();
     if (!text) return std::nullopt;

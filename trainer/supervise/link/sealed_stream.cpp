@@ -29,7 +29,7 @@ std::size_t length_at_start(std::string_view bytes) {
 
 SealedStream::SealedStream(End end, const RunToken& token, std::string challenge)
     : end_(end), token_(token), challenge_(std::move(challenge)) {
-  require(challenge_.size() == kChallengeBytes, "a challenge of ", challenge_.size(), " bytes");
+  require(challenge_.size() == kChallengeBytes, "the challenge has ", challenge_.size(), " bytes");
 }
 
 std::string SealedStream::greeting() const {
@@ -65,7 +65,7 @@ void SealedStream::break_off() {
 std::optional<std::string> SealedStream::take() {
   if (!is_greeted_ || is_broken_ || received_.size() < kLengthBytes) return std::nullopt;
   const std::size_t length = length_at_start(received_);
-  if (length > (is_trusted() ? kMostBytes : kMostHelloBytes)) {
+  if (length > (is_trusted() ? kMaxBytes : kMaxHelloBytes)) {
     break_off();
     return std::nullopt;
   }
@@ -82,8 +82,8 @@ std::optional<std::string> SealedStream::take() {
 }
 
 std::string SealedStream::sealed(std::string_view message) {
-  require(is_greeted_, "a message before the other end's greeting");
-  require(message.size() <= kMostBytes, "a sealed message of ", message.size(), " bytes");
+  require(is_greeted_, "a message was sent before the peer's greeting arrived");
+  require(message.size() <= kMaxBytes, "a sealed message has ", message.size(), " bytes");
   const RunToken::Tag tag = tag_of(key_to_send_, sent_messages_++, message);
   return big_endian(static_cast<std::uint32_t>(message.size())) + std::string(message) +
          std::string(tag.begin(), tag.end());

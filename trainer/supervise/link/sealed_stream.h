@@ -8,41 +8,40 @@
 
 namespace trireme {
 
-// One end of a conversation between two processes of a run (a supervisor and an agent, or two
-// ranks' watchdogs), without the connection it goes over: bytes that came go in, messages come
-// out. Nothing is believed that was not written by an end that has the run's token:
-//   greeting   both ends first send a protocol word and 16 random bytes, the challenge
-//   message    its length (4 bytes, big end first), its text, and HMAC-SHA-256 of its number on
-//              this connection and its text, by a key that is made from the token, both
-//              challenges and the direction
-// So a message that is recorded and sent again, left out, moved, or turned back to where it came
-// from breaks the conversation. What is said can be read on the way: it is no secret.
+// One end of an authenticated message stream between two processes of a run (a supervisor and an
+// agent, or two ranks' watchdogs), independent of the transport: received bytes go in, messages
+// come out. Only messages from an end that has the run's token are accepted:
+//   greeting   each end first sends a protocol word and a challenge of 16 random bytes
+//   message    length (4 bytes, big-endian), text, and HMAC-SHA-256 of the text and its number
+//              on this connection, keyed by the token, both challenges and the direction
+// Replayed, dropped, reordered or reflected messages therefore break the stream. Messages are
+// authenticated but not encrypted.
 class SealedStream {
  public:
-  // Of the connection: who waited for it, and who sought it.
+  // Which end accepted the connection and which opened it.
   enum class End : std::uint8_t { kAccepts, kConnects };
   static constexpr std::size_t kChallengeBytes = 16;
-  static constexpr std::size_t kMostBytes = 64 * 1024;
-  // A stranger's first message.
-  static constexpr std::size_t kMostHelloBytes = 1024;
+  static constexpr std::size_t kMaxBytes = 64 * 1024;
+  // Limit of the first message, from an end that is not authenticated yet.
+  static constexpr std::size_t kMaxHelloBytes = 1024;
 
-  // `challenge`: 16 bytes that were never used before.
+  // `challenge`: 16 random bytes, never used before.
   SealedStream(End end, const RunToken& token, std::string challenge);
-  // What is to be sent first.
+  // The bytes to send first.
   std::string greeting() const;
 
-  // Takes in what came.
+  // Adds received bytes.
   void feed(std::string_view bytes);
-  // The next whole message. One that is wrong or too long breaks the conversation.
+  // The next complete message. An invalid or oversized message breaks the stream.
   std::optional<std::string> take();
-  // The other's greeting has come: messages can be sealed.
+  // Whether the peer's greeting has arrived; messages can be sealed from then on.
   bool is_greeted() const { return is_greeted_; }
-  // The other has shown that it has the token.
+  // Whether the peer has proved that it has the token.
   bool is_trusted() const { return received_messages_ > 0; }
   bool is_broken() const { return is_broken_; }
   void break_off();
 
-  // The bytes of one message. Only once greeted.
+  // Encodes and authenticates one message. Requires is_greeted().
   std::string sealed(std::string_view message);
 
  private:

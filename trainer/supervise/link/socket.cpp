@@ -34,8 +34,8 @@ int open_socket() {
   return ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
-// Beats are small and must not wait for each other.
-void send_at_once(int descriptor) {
+// Heartbeats are small and must not be delayed by Nagle's algorithm.
+void disable_nagle(int descriptor) {
   const int on = 1;
   ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
@@ -51,9 +51,9 @@ Socket Socket::listen(std::uint32_t address) {
   if (!socket.is_open()) fail("open a socket");
   const sockaddr_in place = at(address, 0);
   if (::bind(socket.descriptor(), reinterpret_cast<const sockaddr*>(&place), sizeof place) != 0) {
-    fail("take a port");
+    fail("bind to a port");
   }
-  if (::listen(socket.descriptor(), kWaitingConnections) != 0) fail("listen at a port");
+  if (::listen(socket.descriptor(), kWaitingConnections) != 0) fail("listen on a port");
   return socket;
 }
 
@@ -66,14 +66,14 @@ std::uint16_t Socket::port() const {
 
 Socket Socket::accept() const {
   Socket socket(::accept4(descriptor_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (socket.is_open()) send_at_once(socket.descriptor());
+  if (socket.is_open()) disable_nagle(socket.descriptor());
   return socket;
 }
 
 Socket Socket::connect(std::uint32_t address, std::uint16_t port) {
   Socket socket(open_socket());
   if (!socket.is_open()) return socket;
-  send_at_once(socket.descriptor());
+  disable_nagle(socket.descriptor());
   const sockaddr_in place = at(address, port);
   if (::connect(socket.descriptor(), reinterpret_cast<const sockaddr*>(&place), sizeof place) !=
           0 &&

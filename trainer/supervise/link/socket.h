@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-// A TCP socket that never blocks, over IPv4; closed when it dies.
+// A non-blocking TCP socket over IPv4, closed by the destructor.
 class Socket {
  public:
   Socket() = default;
@@ -23,13 +23,13 @@ class Socket {
   int descriptor() const { return descriptor_; }
   bool is_open() const { return descriptor_ >= 0; }
 
-  // Waits for connections at a port that the system picks, at this address, in network byte
-  // order. Throws EnvironmentError.
+  // Listens at `address` (network byte order) on a port chosen by the system. Throws
+  // EnvironmentError.
   static Socket listen(std::uint32_t address);
   std::uint16_t port() const;
-  // A connection that has come, or a closed socket.
+  // An accepted connection, or a closed socket if none is pending.
   Socket accept() const;
-  // Begins to connect; whether it can is known once it is writable. Addresses are in
+  // Starts a connection; it has succeeded or failed once the socket is writable. Addresses are in
   // network byte order.
   static Socket connect(std::uint32_t address, std::uint16_t port);
 
@@ -37,11 +37,10 @@ class Socket {
   int descriptor_ = -1;
 };
 
-// Where others may reach this machine: the addresses of its interfaces that are up, without
-// the loopback ones; in network byte order.
+// Addresses of the local interfaces that are up, without loopback, in network byte order.
 std::vector<std::uint32_t> own_addresses();
 std::uint32_t loopback_address();
-// To listen at: all of this machine's.
+// INADDR_ANY, to listen on every interface.
 std::uint32_t every_address();
 
 }  // namespace trireme

@@ -17,9 +17,9 @@
 namespace trireme {
 namespace {
 
-constexpr double kBetweenTries = 0.25;
-// For a connection that does not answer: then another is tried.
-constexpr double kTryFor = 3;
+constexpr double kRetryS = 0.25;
+// Seconds to wait for a connection before the next address is tried.
+constexpr double kConnectTimeoutS = 3;
 
 std::uint64_t shm_free() {
   struct statvfs facts {};
@@ -27,13 +27,13 @@ std::uint64_t shm_free() {
   return std::uint64_t{facts.f_bavail} * facts.f_frsize;
 }
 
-// Where several nodes of a Slurm cluster are one machine they are told apart by this.
+// Distinguishes nodes of a Slurm cluster that run on one machine.
 std::string own_slurm_node() {
   const auto name = environment_variable("SLURMD_NODENAME");
   return name ? "SLURMD_NODENAME=" + *name : std::string();
 }
 
-// The processes that have the mark, without their own children (a checkpoint's writer).
+// The processes that have the mark, without their child processes (checkpoint writers).
 std::vector<pid_t> ranks_of(const std::string& mark, const std::string& slurm_node) {
   const std::vector<pid_t> all = processes_with(mark, slurm_node);
   std::vector<pid_t> ranks;
@@ -56,8 +56,8 @@ Agent::Agent(AgentOptions options)
       addresses_(addresses_of(options_.supervisor.host)),
       heard_(seconds_now()) {
   if (addresses_.empty()) {
-    throw EnvironmentError(say("the supervisor's host ", options_.supervisor.host,
-                               " is not known on ", options_.node));
+    throw EnvironmentError(say("cannot resolve the supervisor's host ", options_.supervisor.host,
+                               " on ", options_.node));
   }
 }
 
@@ -68,16 +68,16 @@ ExitCode Agent::run() {
     connect();
     wait();
     const double now = seconds_now();
-    // Whoever was stopped itself has heard nobody meanwhile.
+    // Time during which this process was stopped does not count as silence of the supervisor.
     if (now - last > options_.patience_s / 2) heard_ += now - last;
     last = now;
     exchange();
-    if (signals.asked() != signal_told_) tell_signal(signals.asked());
+    if (signals.asked() != reported_signal_) report_signal(signals.asked());
     if (now >= next_beat_) beat();
     if (now - heard_ > options_.patience_s) {
       if (!mark_.empty()) end_processes(mark_, slurm_node_);
       sweep_segments();
-      std::fprintf(stderr, "trireme: the agent of %s lost its supervisor and ends its ranks\n",
+      std::fprintf(stderr, "trireme: the agent of %s lost its supervisor and kills its ranks\n",
                    options_.node.c_str());
       return ExitCode::kPeer;
     }
@@ -88,11 +88,11 @@ ExitCode Agent::run() {
 void Agent::connect() {
   const double now = seconds_now();
   if (link_) {
-    const bool is_stuck = !link_->is_trusted() && now - tried_ > kTryFor;
+    const bool is_stuck = !link_->is_trusted() && now - tried_ > kConnectTimeoutS;
     if (link_->is_open() && !is_stuck) return;
     link_.reset();
   }
-  if (now - tried_ < kBetweenTries) return;
+  if (now - tried_ < kRetryS) return;
   tried_ = now;
   has_greeted_ = false;
   Socket socket =
@@ -101,7 +101,7 @@ void Agent::connect() {
 }
 
 void Agent::wait() const {
-  const double until = link_ ? next_beat_ : tried_ + kBetweenTries;
+  const double until = link_ ? next_beat_ : tried_ + kRetryS;
   const double left = std::clamp(until - seconds_now(), 0.0, options_.beat_s);
   pollfd awaited{-1, POLLIN, 0};
   if (link_) {
@@ -165,10 +165,10 @@ void Agent::beat() {
                .pids = numbers(ranks)});
 }
 
-void Agent::tell_signal(int signal) {
+void Agent::report_signal(int signal) {
   if (link_ && link_->is_trusted()) {
     link_->send({.kind = Kind::kSignal, .signal = signal});
-    signal_told_ = signal;
+    reported_signal_ = signal;
   }
 }
 

@@ -14,23 +14,25 @@
 namespace trireme {
 
 struct AgentOptions {
-  std::filesystem::path run_dir;  // holds the token
-  std::string node;               // its name, as the supervisor knows it
-  NetworkPlace supervisor;
+  std::filesystem::path run_dir;  // contains the control token
+  std::string node;               // name of the node, as used by the supervisor
+  HostPort supervisor;
   double beat_s = 0.5;
-  // Without a word of the supervisor for so long it ends the ranks of its node and itself.
+  // The agent kills the ranks of its node and exits after this many seconds without a message from
+  // the supervisor.
   double patience_s = 10;
 };
 
-// What a supervisor has on each node beside the ranks, and which outlives them: says that the
-// node lives and what runs there, ends what is left of an incarnation when told to, passes on
-// signals that only a job step's tasks are sent (Slurm's at a preemption), and sees to it that no
-// rank outlives a supervisor that was lost. It knows ranks by the mark in their environment.
+// The supervisor's agent on one node. It outlives the ranks: it reports that the node is alive and
+// which ranks run there, kills what is left of an incarnation on request, forwards signals that
+// Slurm sends only to the tasks of a job step (preemption), and kills the ranks if the supervisor
+// is lost. It identifies ranks by the mark in their environment.
 class Agent {
  public:
-  // Throws EnvironmentError where the token cannot be read or the host is not known.
+  // Throws EnvironmentError if the token cannot be read or the supervisor's host name cannot be
+  // resolved.
   explicit Agent(AgentOptions options);
-  // Returns once the supervisor needs it no more, or kPeer once it is lost.
+  // Returns kDone when the supervisor dismisses the agent, or kPeer when the supervisor is lost.
   ExitCode run();
 
  private:
@@ -41,20 +43,20 @@ class Agent {
   void on_message(const ControlMessage& message);
   void end_ranks(const ControlMessage& order);
   void beat();
-  void tell_signal(int signal);
+  void report_signal(int signal);
 
   AgentOptions options_;
   RunToken token_;
-  std::string slurm_node_;  // as a variable; empty outside Slurm
+  std::string slurm_node_;  // "NAME=value"; empty outside Slurm
   std::vector<std::uint32_t> addresses_;
-  std::size_t tries_ = 0;  // each with another address
+  std::size_t tries_ = 0;  // each uses the next address
   std::optional<MessageLink<ControlMessage>> link_;
-  std::string mark_;  // empty: not told yet
-  double tried_ = 0;  // when it connected last
-  double heard_ = 0;  // the supervisor's last word
+  std::string mark_;  // empty: not received yet
+  double tried_ = 0;  // time of the last connection attempt
+  double heard_ = 0;  // time of the supervisor's last message
   double next_beat_ = 0;
   bool has_greeted_ = false;
-  int signal_told_ = 0;
+  int reported_signal_ = 0;
   bool leaves_ = false;
 };
 

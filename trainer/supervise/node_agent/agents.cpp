@@ -14,11 +14,11 @@
 namespace trireme {
 namespace {
 
-// With a connection that has not shown the token.
+// Seconds until a connection that has not authenticated is closed.
 constexpr double kPatience = 4;
 constexpr std::size_t kMostStrangers = 64;
-constexpr int kMostAtOnce = 64;  // of new connections
-// Until an agent that was told to leave is gone.
+constexpr int kMostAtOnce = 64;  // new connections per round
+// Seconds to wait for a dismissed agent to exit.
 constexpr double kLeaveFor = 3;
 
 }  // namespace
@@ -58,7 +58,7 @@ void Agents::poll(double seconds) {
   start_agents();
   sleep(seconds);
   const double now = seconds_now();
-  // Whoever was stopped itself has heard nobody meanwhile.
+  // Time during which this process was stopped does not count as silence of the agents.
   if (const double slept = now - polled_ - seconds; slept > options_.node_timeout_s / 2) {
     for (NodeReport& report : reports_) report.heard += slept;
   }
@@ -82,7 +82,8 @@ void Agents::sleep(double seconds) {
   ::poll(awaited.data(), awaited.size(), static_cast<int>(std::max(seconds, 0.0) * 1000));
 }
 
-// Where strangers fill the port the oldest of them gives way: an agent shows the token at once.
+// If unauthenticated connections fill the port, the oldest is dropped: an agent authenticates at
+// once.
 void Agents::accept() {
   for (int come = 0; come < kMostAtOnce; ++come) {
     Socket socket = listener_.accept();
@@ -119,7 +120,7 @@ void Agents::on_hello(Connection& connection, const ControlMessage& message) {
   connection.is_over = true;
   if (message.kind != Kind::kHello || found == reports_.end()) return;
   const auto index = static_cast<std::size_t>(found - reports_.begin());
-  // Of two agents of one node the one that answers stays.
+  // If a node has two agents, the one that responds stays.
   if (is_live(index)) {
     connection.link.send({.kind = Kind::kLeave});
     return;
@@ -131,7 +132,7 @@ void Agents::on_hello(Connection& connection, const ControlMessage& message) {
   found->heard = seconds_now();
   found->agent = message.pid;
   connection.link.send({.kind = Kind::kWelcome, .mark = mark()});
-  if (nodes_[index].ended < order_) order_end(connection);
+  if (nodes_[index].ended < order_) order_kill(connection);
 }
 
 void Agents::on_message(Connection& connection, const ControlMessage& message) {
@@ -153,7 +154,7 @@ void Agents::on_message(Connection& connection, const ControlMessage& message) {
       on_ended(index, message);
       break;
     default:
-      drop(connection);  // an agent says nothing else
+      drop(connection);  // agents send no other messages
   }
 }
 

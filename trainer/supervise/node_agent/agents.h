@@ -14,39 +14,39 @@
 
 namespace trireme {
 
-// How a supervisor sees a node.
+// Health of a node, as seen by the supervisor.
 enum class NodeHealth : std::uint8_t {
-  kStarting,  // its agent has not yet come
+  kStarting,  // its agent has not connected yet
   kHealthy,
-  kLost,  // silent for too long; its agent is started anew every few seconds
+  kLost,  // no heartbeat; its agent is restarted every few seconds
 };
 
 struct NodeReport {
   std::string name;
   NodeHealth health = NodeHealth::kStarting;
-  std::string why = {};                 // where it is lost
-  double heard = 0;                     // when its agent was last, by seconds_now()
-  std::int64_t agent = 0;               // its process
-  std::uint64_t shm_free = 0;           // bytes
-  std::int64_t clock_ms = 0;            // how far its clock is before this machine's
-  std::vector<std::int64_t> pids = {};  // of its ranks
-  std::uint64_t stopped = 0;            // how many of them somebody has stopped
+  std::string why = {};                 // if it is lost
+  double heard = 0;                     // time of the agent's last message, by seconds_now()
+  std::int64_t agent = 0;               // process id
+  std::uint64_t shm_free = 0;           // free bytes in /dev/shm
+  std::int64_t clock_ms = 0;            // clock offset of the node, milliseconds ahead of this host
+  std::vector<std::int64_t> pids = {};  // process ids of its ranks
+  std::uint64_t stopped = 0;            // number of its ranks that are stopped (SIGSTOP)
 };
 
-// A supervisor's agents, one on each node: starts them, hears their beats, knows which nodes are
-// healthy and has the ranks of all of them ended. Its port answers nobody who has not the run's
-// token, and goes on serving whatever strangers send. One thread; nothing blocks longer than is
-// said. Whoever has one must call poll() at least every few seconds: agents that hear nothing for
-// AgentOptions::patience_s end the ranks.
+// The supervisor's agents, one on each node: starts them, receives their heartbeats, tracks which
+// nodes are healthy, and kills the ranks on all nodes on request. The port accepts only peers that
+// have the run's token, and keeps working whatever unauthenticated peers send. Single-threaded; no
+// call blocks longer than documented. The owner must call poll() at least every few seconds: agents
+// that receive nothing for AgentOptions::patience_s kill the ranks.
 class Agents {
  public:
   struct Options {
-    double node_timeout_s = 3;  // a node that is silent so long is lost
-    double restart_s = 5;       // at least, between two starts of an agent on a node that is lost
-    // From a node's first start of an agent until another is started in its place: of srun's steps
-    // one in hundreds has been seen not to begin.
+    double node_timeout_s = 3;  // seconds without a heartbeat until a node is lost
+    double restart_s = 5;       // minimum seconds between two starts of a lost node's agent
+    // Seconds until the first agent of a node is replaced if it has not connected: about one of
+    // some hundred srun steps never starts.
     double first_try_s = 15;
-    // The hosts by which the nodes are reached, where they are not the nodes' names.
+    // Host names or addresses of the nodes, if they differ from the node names.
     std::vector<std::string> addresses = {};
   };
   struct Change {
@@ -54,34 +54,34 @@ class Agents {
     NodeHealth health;
     std::string why;
   };
-  // The words by which a program is started on a node; empty for this machine. The agent's own
-  // come after them.
+  // Returns the command prefix that starts a program on a node; empty for the local host. The
+  // agent's command line follows it.
   using Launcher = std::function<std::vector<std::string>(const std::string& node)>;
 
   // Listens on the network that reaches the nodes. Throws EnvironmentError.
   Agents(std::filesystem::path run_dir, const std::vector<std::string>& nodes, Launcher launcher,
          Options options);
-  // Lets the agents go, and ends within a few seconds what does not.
+  // Dismisses the agents, and kills those that have not exited after a few seconds.
   ~Agents();
   Agents(const Agents&) = delete;
   Agents& operator=(const Agents&) = delete;
 
-  // One round: hears what has come, within `seconds` at most.
+  // Receives pending messages, waiting at most `seconds`.
   void poll(double seconds);
-  // Until every node's agent has come or was given up as lost, `seconds` at most.
+  // Waits at most `seconds` until the agent of every node has connected or is lost.
   void wait_for_all(double seconds);
   const std::vector<NodeReport>& nodes() const { return reports_; }
   std::vector<std::string> healthy() const;
-  // What has changed since this was last asked.
+  // Changes since the last call.
   std::vector<Change> take_changes();
-  // A signal that an agent was sent since this was last asked, or 0.
+  // A signal that an agent received since the last call, or 0.
   int take_signal();
 
-  // What the environment of the run's ranks must have, "NAME=value", and nothing else's.
+  // Environment variable "NAME=value" that only the processes of the run's ranks have.
   std::string mark() const { return token_.mark(); }
-  // Has all processes with the mark ended on every node; returns once each agent has said so or
-  // is lost: the nodes that are healthy then have none left. Those that cannot be ended within
-  // `seconds` make their node lost.
+  // Kills all processes with the mark on every node. Returns when each agent has confirmed it or is
+  // lost: healthy nodes then have none left. A node whose processes cannot be killed within
+  // `seconds` is lost.
   void end_everywhere(double seconds);
 
   std::uint16_t port() const { return listener_.port(); }
@@ -93,16 +93,16 @@ class Agents {
         : link(SealedStream::End::kAccepts, token, std::move(socket)) {}
     MessageLink<ControlMessage> link;
     double since = 0;
-    int node = -1;  // not known yet
+    int node = -1;  // unknown
     bool is_over = false;
   };
   struct Node {
-    std::unique_ptr<StartedProcess> process;  // that starts its agent, or is it
+    std::unique_ptr<StartedProcess> process;  // the agent, or the launcher that starts it
     double started = 0;
     int starts = 0;
-    bool is_given_up = false;  // the process, which was killed before its agent came
+    bool is_given_up = false;  // the process was killed before its agent connected
     bool is_connected = false;
-    std::uint64_t ended = 0;  // the last order that was carried out there
+    std::uint64_t ended = 0;  // number of the last order that the agent carried out
   };
 
   void start_agents();
@@ -117,20 +117,20 @@ class Agents {
   void drop_node(std::size_t index);
   void look_at(std::size_t index, double now);
   void change(std::size_t index, NodeHealth health, const std::string& why);
-  void order_end(Connection& connection);
+  void order_kill(Connection& connection);
   bool is_live(std::size_t index) const;
 
   std::filesystem::path run_dir_;
   Launcher launcher_;
   Options options_;
   RunToken token_;
-  std::string place_;  // where agents find it, HOST:PORT
+  std::string place_;  // address of the listener, HOST:PORT
   Socket listener_;
   std::vector<NodeReport> reports_;
-  std::vector<Node> nodes_;  // in the same order
+  std::vector<Node> nodes_;  // same order as reports_
   std::list<Connection> connections_;
   std::vector<Change> changes_;
-  std::uint64_t order_ = 1;  // the newest; the first is what an agent begins with
+  std::uint64_t order_ = 1;  // newest order; an agent starts with the first
   int signal_ = 0;
   double polled_ = 0;
 };

@@ -11,13 +11,14 @@
 namespace trireme {
 namespace {
 
-// From an agent's start until it has come.
-constexpr double kStartFor = 60;
-// Between two starts on a node that has long been lost.
+// Seconds from an agent's start until it must have connected.
+constexpr double kConnectLimitS = 60;
+// Maximum seconds between two starts on a node that has been lost for long.
 constexpr double kLongestRest = 60;
-// What starts an agent has no end of its own where the agent's node and Slurm are gone, too.
+// Lifetime of the launcher of an agent after the supervisor is gone: if the node and Slurm are gone
+// too, it would never exit.
 constexpr int kOutlivesUsS = 30;
-// An agent that was heard so lately needs no other.
+// Seconds since the last message within which an agent needs no replacement.
 constexpr double kLive = 1;
 
 }  // namespace
@@ -29,14 +30,14 @@ void Agents::start_agents() {
     if (node.is_connected) continue;
     if (node.process && !node.process->ended()) {
       const bool is_first = reports_[index].health == NodeHealth::kStarting && node.starts == 1;
-      const bool is_stuck = now - node.started > (is_first ? options_.first_try_s : kStartFor);
+      const bool is_stuck = now - node.started > (is_first ? options_.first_try_s : kConnectLimitS);
       if (is_stuck && (is_first || reports_[index].health == NodeHealth::kLost)) {
         node.process->signal_group(SIGKILL);
         node.is_given_up = true;
       }
       continue;
     }
-    // At once where one had come since the last start.
+    // Immediately if an agent has connected since the last start.
     const bool was_tried = node.started > reports_[index].heard;
     const double since_heard = now - reports_[index].heard;
     const double rest = std::clamp(since_heard / 10, options_.restart_s, kLongestRest);
@@ -73,26 +74,26 @@ void Agents::look_at(std::size_t index, double now) {
   const double silent = now - report.heard;
   switch (report.health) {
     case NodeHealth::kHealthy: {
-      // Nothing came of an agent that was started because the connection broke.
+      // The replacement of an agent whose connection broke failed to start.
       const bool cannot_start = !node.is_connected && node.started > report.heard && node.process &&
                                 node.process->ended().value_or(0) != 0;
       if (cannot_start) {
-        change(index, NodeHealth::kLost, "its connection broke and no agent can be started there");
+        change(index, NodeHealth::kLost, "connection lost and no agent can be started there");
       } else if (silent > options_.node_timeout_s) {
-        change(
-            index, NodeHealth::kLost,
-            fmt::format("{} for {:.1f} s",
-                        node.is_connected ? "silent" : "its connection has been broken", silent));
+        change(index, NodeHealth::kLost,
+               fmt::format("{} for {:.1f} s",
+                           node.is_connected ? "no heartbeat" : "connection lost", silent));
       }
       break;
     }
     case NodeHealth::kStarting:
       if (!node.is_connected && node.process && node.process->ended() && !node.is_given_up) {
         change(index, NodeHealth::kLost,
-               fmt::format("its agent cannot be started (exit code {}, see agents.log)",
+               fmt::format("its agent failed to start (exit code {}, see agents.log)",
                            *node.process->ended()));
-      } else if (silent > kStartFor) {
-        change(index, NodeHealth::kLost, fmt::format("its agent did not come in {} s", kStartFor));
+      } else if (silent > kConnectLimitS) {
+        change(index, NodeHealth::kLost,
+               fmt::format("its agent did not connect within {} s", kConnectLimitS));
       }
       break;
     case NodeHealth::kLost:
@@ -113,7 +114,7 @@ void Agents::change(std::size_t index, NodeHealth health, const std::string& why
   reports_[index].why = why;
   changes_.push_back({reports_[index].name, health, why});
   if (health != NodeHealth::kLost) return;
-  // What comes back there is another agent, and it begins with ending what is left.
+  // A returning node gets a new agent, which starts by killing what is left.
   drop_node(index);
   node.ended = 0;
   if (node.process && !node.process->ended()) node.process->signal_group(SIGKILL);
@@ -122,7 +123,7 @@ void Agents::change(std::size_t index, NodeHealth health, const std::string& why
 void Agents::on_ended(std::size_t index, const ControlMessage& message) {
   if (!message.pids.empty()) {
     change(index, NodeHealth::kLost,
-           fmt::format("process {} cannot be ended there", message.pids.front()));
+           fmt::format("process {} cannot be killed there", message.pids.front()));
     return;
   }
   nodes_[index].ended = message.order;
@@ -130,14 +131,14 @@ void Agents::on_ended(std::size_t index, const ControlMessage& message) {
   change(index, NodeHealth::kHealthy, "");
 }
 
-void Agents::order_end(Connection& connection) {
+void Agents::order_kill(Connection& connection) {
   connection.link.send({.kind = Kind::kEnd, .mark = mark(), .order = order_});
 }
 
 void Agents::end_everywhere(double seconds) {
   ++order_;
   for (Connection& connection : connections_) {
-    if (connection.node >= 0) order_end(connection);
+    if (connection.node >= 0) order_kill(connection);
   }
   const double end = seconds_now() + seconds;
   const auto owes = [this](std::size_t index) {
@@ -149,7 +150,7 @@ void Agents::end_everywhere(double seconds) {
     for (std::size_t index = 0; index < nodes_.size(); ++index) {
       if (!owes(index)) continue;
       is_owed = true;
-      if (seconds_now() > end) change(index, NodeHealth::kLost, "its ranks cannot be ended");
+      if (seconds_now() > end) change(index, NodeHealth::kLost, "its ranks cannot be killed");
     }
     if (!is_owed) return;
   }

@@ -18,21 +18,21 @@ using nlohmann::json;
 // In the order of Kind.
 constexpr std::array<const char*, 8> kNames{"hello",   "beat",  "signal", "ended",
                                             "welcome", "heard", "end",    "leave"};
-constexpr std::uint64_t kMostPid = 1u << 30;
+constexpr std::uint64_t kMaxPid = 1u << 30;
 constexpr std::uint64_t kMostMilliseconds = std::uint64_t{1} << 53;
 
 json listed(std::vector<std::int64_t> pids) {
-  pids.resize(std::min(pids.size(), ControlMessage::kMostPids));
+  pids.resize(std::min(pids.size(), ControlMessage::kMaxPids));
   return pids;
 }
 
 std::vector<std::int64_t> read_pids(JsonObject& object) {
   const json& array = object.array("pids");
-  if (array.size() > ControlMessage::kMostPids) object.refuse("pids", "too many");
+  if (array.size() > ControlMessage::kMaxPids) object.refuse("pids", "too many");
   std::vector<std::int64_t> pids;
   for (const json& pid : array) {
-    if (!pid.is_number_unsigned() || pid.get<std::uint64_t>() > kMostPid) {
-      object.refuse("pids", "not the number of a process");
+    if (!pid.is_number_unsigned() || pid.get<std::uint64_t>() > kMaxPid) {
+      object.refuse("pids", "not a process id");
     }
     pids.push_back(pid.get<std::int64_t>());
   }
@@ -42,7 +42,7 @@ std::vector<std::int64_t> read_pids(JsonObject& object) {
 ControlMessage::Kind read_kind(JsonObject& object) {
   const std::string& name = object.text("kind", 16);
   const auto found = std::find(kNames.begin(), kNames.end(), name);
-  if (found == kNames.end()) object.refuse("kind", "not known");
+  if (found == kNames.end()) object.refuse("kind", "unknown");
   return static_cast<ControlMessage::Kind>(found - kNames.begin());
 }
 
@@ -89,14 +89,14 @@ ControlMessage ControlMessage::decoded(std::string_view text) {
   constexpr auto kAny = std::numeric_limits<std::uint64_t>::max();
   switch (message.kind) {
     case Kind::kHello:
-      message.node = object.text("node", kMostNameBytes);
-      message.pid = static_cast<std::int64_t>(object.number("pid", kMostPid));
+      message.node = object.text("node", kMaxNameBytes);
+      message.pid = static_cast<std::int64_t>(object.number("pid", kMaxPid));
       break;
     case Kind::kBeat:
       message.unix_ms = static_cast<std::int64_t>(object.number("unix_ms", kMostMilliseconds));
       message.shm_free = object.number("shm_free", kAny);
       message.pids = read_pids(object);
-      message.stopped = object.number("stopped", kMostPid);
+      message.stopped = object.number("stopped", kMaxPid);
       break;
     case Kind::kSignal:
       message.signal = static_cast<int>(object.number("signal", 64));
@@ -106,11 +106,11 @@ ControlMessage ControlMessage::decoded(std::string_view text) {
       message.pids = read_pids(object);
       break;
     case Kind::kWelcome:
-      message.mark = object.text("mark", kMostNameBytes);
+      message.mark = object.text("mark", kMaxNameBytes);
       break;
     case Kind::kEnd:
       message.order = object.number("order", kAny);
-      message.mark = object.text("mark", kMostNameBytes);
+      message.mark = object.text("mark", kMaxNameBytes);
       break;
     case Kind::kHeard:
     case Kind::kLeave:

@@ -47,7 +47,7 @@ std::vector<pid_t> all_processes() {
   return all;
 }
 
-// The first variable of an environment that begins so, or nothing.
+// The first environment variable with this beginning, or an empty string.
 std::string_view variable_with(std::string_view environment, std::string_view beginning) {
   while (!environment.empty()) {
     const std::string_view variable = environment.substr(0, environment.find('\0'));
@@ -57,7 +57,7 @@ std::string_view variable_with(std::string_view environment, std::string_view be
   return {};
 }
 
-// One that has ended and waits for its parent has no environment left.
+// A zombie has no environment.
 bool is_there(pid_t process, const std::string& word, const std::string& also) {
   const std::string environment = text_of(fs::path("/proc") / std::to_string(process) / "environ");
   if (variable_with(environment, word) != word) return false;
@@ -114,7 +114,7 @@ void sweep_session(pid_t mpirun) {
       fs::path(temporary ? temporary : "/tmp") / say("ompi.", own_host_name(), ".", ::getuid());
   std::error_code why;
   fs::remove_all(all / say("pid.", mpirun), why);
-  fs::remove(all, why);  // as mpirun does where no other's is in there
+  fs::remove(all, why);  // as mpirun does; fails if it is not empty
 }
 
 }  // namespace trireme

@@ -6,23 +6,23 @@
 
 namespace trireme {
 
-// What an incarnation leaves on this machine when it is killed. Only processes and files of
-// this user are looked at.
+// Cleanup of what a killed incarnation leaves on this host. Only processes and files of the current
+// user are considered.
 
-// The processes that have `word` ("NAME=value") in their environment, this one left out; where
-// `also` is given they have that word, too, or none of its name.
+// Processes with the environment variable `word` ("NAME=value"), without this process. If `also` is
+// given, only those that have that variable too, or none of its name.
 std::vector<pid_t> processes_with(const std::string& word, const std::string& also = "");
 
-// Kills them and returns once they are gone, or after `seconds` (a process may hang in the
-// kernel). Returns those that are still there.
+// Kills these processes and waits until they are gone, for at most `seconds` (a process may hang in
+// the kernel). Returns the processes that are left.
 std::vector<pid_t> end_processes(const std::string& word, const std::string& also = "",
                                  double seconds = 5);
 
-// Removes the segments of Open MPI in /dev/shm that no process uses any more. Returns how
-// many. Those of a job that is just starting are left: they are young.
+// Removes Open MPI's shared-memory segments in /dev/shm that no process uses. Recent ones are kept:
+// they may belong to a job that is starting. Returns the number removed.
 int sweep_segments();
 
-// What mpirun keeps for the time of a job below the temporary folder, once it was killed.
+// Removes the session folder of a killed mpirun from the temporary folder.
 void sweep_session(pid_t mpirun);
 
 }  // namespace trireme

@@ -37,14 +37,14 @@ std::vector<std::string> environment_and(const std::vector<std::string>& variabl
   return all;
 }
 
-// What is to become of a child.
+// Parameters of the child process, prepared before fork().
 struct Child {
   std::vector<char*> words;
   std::vector<char*> variables;
-  const char* output;  // or null
-  pid_t starter;       // this process
-  bool follows;        // ends with it
-  int outlives_s;      // it at most, where not 0
+  const char* output;  // may be null
+  pid_t starter;       // id of this process
+  bool follows;        // receives SIGTERM when it dies
+  int outlives_s;      // seconds; 0: no guard
 };
 
 bool redirect(const char* path, int flags, int from) {
@@ -58,9 +58,9 @@ bool redirect_all(const char* output) {
                      ::dup2(STDOUT_FILENO, STDERR_FILENO) >= 0);
 }
 
-// Stands between a program and who has started it: gives its exit code on, or kills the group when
-// the starter has been gone for so long. Does what a fork of many threads may do, and holds no file
-// of theirs: it would keep locks.
+// Guard process between a program and its starter: returns the program's exit code, or kills the
+// group once the starter has been gone for `outlives_s`. Restricted to what is allowed after fork()
+// in a multi-threaded process; closes all files, because an inherited descriptor would keep a lock.
 [[noreturn]] void guard(pid_t program, const Child& child) {
   ::close_range(0, ~0u, 0);
   ::prctl(PR_SET_NAME, "trireme-guard");
@@ -83,7 +83,8 @@ bool redirect_all(const char* output) {
   }
 }
 
-// Between fork and exec. Why it failed goes up the pipe, which a successful exec closes.
+// Runs between fork and exec. An error is reported through the pipe, which a successful exec
+// closes.
 [[noreturn]] void become(const Child& child, int pipe) {
   ::setpgid(0, 0);
   if (child.follows) {

@@ -8,33 +8,33 @@
 
 namespace trireme {
 
-// A program that this process has started, in a process group of its own: what a terminal sends
-// to the foreground, such as its Ctrl-C, does not reach it.
+// A child process in a process group of its own: signals that a terminal sends to the foreground
+// group (Ctrl-C) do not reach it.
 class StartedProcess {
  public:
   struct Options {
-    std::vector<std::string> variables = {};  // "NAME=value", beside this process's environment
-    std::filesystem::path output = {};        // what it prints is added to; empty: to our own
-    // Whether it is killed with the object, and asked to end (SIGTERM) when this process dies, or
-    // the thread that has started it. Otherwise it outlives both.
+    std::vector<std::string> variables = {};  // "NAME=value", added to this process's environment
+    std::filesystem::path output = {};  // its output is appended to this file; empty: inherited
+    // If true, the destructor kills it, and it receives SIGTERM when this process or the starting
+    // thread dies. Otherwise it outlives both.
     bool ends_with_us = false;
-    // Where not 0: how many seconds at most it outlives this process, or the thread that has
-    // started it; then its group is killed. Another process of ours stands between to see to it,
-    // and has its id(); only signal_group() reaches the program itself.
+    // If not 0: its process group is killed this many seconds after this process or the starting
+    // thread has died. A guard process in between does this and has the id(); only signal_group()
+    // reaches the program.
     int outlives_us_s = 0;
   };
-  // Throws EnvironmentError where the first word is no program, or the output cannot be opened.
+  // Throws EnvironmentError if the program cannot be started or the output file cannot be opened.
   StartedProcess(const std::vector<std::string>& words, const Options& options);
   ~StartedProcess();
   StartedProcess(const StartedProcess&) = delete;
   StartedProcess& operator=(const StartedProcess&) = delete;
 
-  // Its exit code, 128 + n where signal n ended it; nullopt while it runs. Does not wait.
+  // Exit code, 128 + n if signal n killed it; nullopt while it runs. Does not block.
   std::optional<int> ended();
-  // Whether a signal ended it, whatever it told of those it had started itself.
+  // Whether it was killed by a signal itself, whatever it reported about its own children.
   bool was_killed() const { return was_killed_; }
-  void signal(int number) const;  // while it runs
-  // Also to what it has started itself.
+  void signal(int number) const;  // no effect after it has exited
+  // Signals its whole process group.
   void signal_group(int number) const;
   pid_t id() const { return id_; }
 

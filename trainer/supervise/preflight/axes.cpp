@@ -17,12 +17,12 @@
 namespace trireme::preflight {
 namespace {
 
-// What rank `rank` brings: whole numbers, whose sum is exact in any order.
+// Test value of a rank: a small integer, so that float32 sums are exact in any order.
 float pattern(int rank, std::int64_t index) {
   return static_cast<float>((13 * rank + 7 * index) % 251 - 125);
 }
 
-// Numbers on the device that a group sums or sends round, and what must come of it.
+// Device buffers for one all-reduce or ring message of a group, with known results.
 class Trial {
  public:
   Trial(Communicator& group, std::int64_t count, Arena& arena)
@@ -50,7 +50,7 @@ class Trial {
     });
   }
 
-  // Everyone to the next, and from the one before.
+  // Each rank sends to the next and receives from the previous one.
   double message() {
     fill();
     group_.barrier(stream_);
@@ -93,14 +93,14 @@ class Trial {
 struct Axis {
   const char* name;
   Communicator* group;
-  bool sends;  // its ranks send each other messages; else they sum
+  bool sends;  // point-to-point messages; otherwise all-reduce
 };
 
 Figures measured_axis(const Axis& axis, std::int64_t count, Arena& arena) {
   constexpr int kSmallTimes = 10, kLargeTimes = 3;
   const auto run = [&](Trial& trial) {
     double seconds[] = {axis.sends ? trial.message() : trial.sum()};
-    Stream stream;  // a call takes as long as for the rank that waits longest
+    Stream stream;  // a call takes as long as on its slowest rank
     axis.group->all_reduce(stream, host_tensor(std::span(seconds)), Reduce::kMax);
     return seconds[0];
   };
@@ -118,7 +118,7 @@ Figures measured_axis(const Axis& axis, std::int64_t count, Arena& arena) {
     seconds = std::min(seconds, run(large));
     bad += wrong(large);
   }
-  // Of a sum, each rank's share of what travels when nothing travels twice.
+  // Bus bandwidth: bytes each rank must send in a bandwidth-optimal all-reduce.
   const double ranks = axis.group->size();
   const double travels = axis.sends ? 1 : 2 * (ranks - 1) / ranks;
   return {{"ranks", axis.group->size()},
@@ -137,8 +137,8 @@ std::vector<Axis> axes_of(const RankGroups& groups) {
   return all;
 }
 
-// Memory for the trials, or null on all ranks where it is missing on one, which throws: the
-// others must not wait for it.
+// Buffers for the trials. Null on all ranks if one of them has no memory, which throws: the others
+// must not wait for it.
 std::unique_ptr<Arena> take_memory(Communicator& all, std::size_t bytes, Device device) {
   std::unique_ptr<Arena> arena;
   std::optional<EnvironmentError> failure;
@@ -164,31 +164,31 @@ Figures measure_axes(const RankGroups& groups, Device device, bool thorough) {
   for (const Axis& axis : axes_of(groups)) {
     found[axis.name] = measured_axis(axis, count, *arena);
     if (found[axis.name]["wrong"] > 0) {
-      wrong += fmt::format("{}{} numbers of a {} along the {} axis arrived wrong",
-                           wrong.empty() ? "" : ", ", found[axis.name]["wrong"].get<int>(),
-                           axis.sends ? "message" : "sum", axis.name);
+      wrong += fmt::format("{}{} wrong values in a {} along the {} axis", wrong.empty() ? "" : ", ",
+                           found[axis.name]["wrong"].get<int>(), axis.sends ? "message" : "sum",
+                           axis.name);
     }
   }
-  // Only now: the others still needed this rank's calls.
+  // Thrown only now: until here the other ranks needed this rank's calls.
   if (!wrong.empty()) throw EnvironmentError(wrong);
   return found;
 }
 
-Judgement judge_axes(const std::vector<Figures>& by_rank) {
-  Judgement judgement;
+Judgment judge_axes(const std::vector<Figures>& by_rank) {
+  Judgment judgment;
   for (const auto& [name, first] : by_rank.front().items()) {
     std::vector<Figures> of_axis;
     for (const Figures& figures : by_rank) of_axis.push_back(figures.at(name));
     const std::vector<double> rates = numbers_of(of_axis, "bytes_per_second");
     const auto slowest = std::min_element(rates.begin(), rates.end());
-    judgement.text += fmt::format(
-        "{}{} {}: {:.0f} us, {}/s, least {}/s of rank {}", judgement.text.empty() ? "" : "; ", name,
+    judgment.text += fmt::format(
+        "{}{} {}: {:.0f} us, {}/s, slowest {}/s (rank {})", judgment.text.empty() ? "" : "; ", name,
         first["ranks"].get<int>(), 1e6 * median(numbers_of(of_axis, "latency_s")),
         human_bytes(static_cast<std::uint64_t>(median(rates))),
         human_bytes(static_cast<std::uint64_t>(*slowest)), slowest - rates.begin());
   }
-  if (judgement.text.empty()) judgement.text = "one rank, which talks to nobody";
-  return judgement;
+  if (judgment.text.empty()) judgment.text = "one rank, no communication";
+  return judgment;
 }
 
 }  // namespace

@@ -6,28 +6,28 @@
 
 namespace trireme::preflight {
 
-// What a check has measured on a rank: an object of numbers and texts.
+// Measurements of a check on one rank: a JSON object of numbers and strings.
 using Figures = nlohmann::ordered_json;
 
-// Ranks that a job cannot be trusted to, and the reason.
+// Ranks that failed a check, and the reason.
 struct Fault {
   std::vector<int> ranks;
   std::string why;
 };
 
-// What the ranks' figures mean, in a line, and whom they accuse.
-struct Judgement {
+// One-line summary of all ranks' measurements, and the faults found.
+struct Judgment {
   std::string text;
   std::vector<Fault> faults;
 };
 
-// One thing that is looked at before a job. `measure` runs on all ranks at the same time, and
-// may make calls to groups as long as it makes all of them on every rank; it throws an Error
-// with what is wrong on its rank. Where nobody threw, `judge` is asked on the leading rank.
+// A preflight check. `measure` runs on all ranks at the same time and may call collectives, the
+// same ones on every rank; it throws an Error that describes a fault of its rank. If no rank threw,
+// rank 0 calls `judge`.
 struct Check {
   std::string name;
   std::function<Figures()> measure;
-  std::function<Judgement(const std::vector<Figures>& by_rank)> judge;
+  std::function<Judgment(const std::vector<Figures>& by_rank)> judge;
 };
 
 }  // namespace trireme::preflight

@@ -9,46 +9,46 @@
 #include "trainer/engine/rank_groups.h"
 #include "trainer/supervise/preflight/check.h"
 
-// What a preflight looks at, a check each, in a file of its own. Arguments outlive the checks.
+// The preflight checks, one per source file. Arguments must outlive the checks.
 namespace trireme::preflight {
 
-// That all ranks run one program, with one config (its text), over the same shared libraries.
-// The others mean nothing where this fails.
+// All ranks run the same binary, config text and shared libraries. If this check fails, the results
+// of the others are meaningless.
 Check same_program(const std::string& config_text);
 
-// Who started the ranks, where they are, and that their tensors go one way.
+// Launcher, hosts and tensor transport, which must be the same on all ranks.
 Check launch(const World& world);
 
-// That the process may open the files and connections of so many ranks; tells how much memory
-// it may lock.
+// The limit of open files is high enough for the number of ranks. Reports the limit of locked
+// memory.
 Check process_limits(int ranks);
 
-// How far the nodes' clocks are apart, which is told and no fault. `all`: the ranks.
+// Reports the clock differences of the nodes; never fails. `all`: all ranks.
 Check clocks(Communicator& all);
 
-// The device that `name` (job.device) gives this rank, its memory, and what NVML tells of a
-// GPU: uncorrected memory errors, clocks that are held down, links that are lost.
+// The device selected by job.device, its memory, and its health from NVML: uncorrected ECC errors,
+// throttled clocks, NVLinks that are down.
 Check device_health(const std::string& name, int local_rank);
 
-// That a matrix product of the run's dtype has exactly the bits it must have, and that no rank
-// is slower than kSlow of the median. About `seconds` of work.
+// A matmul in the run's dtype has exactly the expected bits, and no rank is slower than kSlow times
+// the median. Runs for about `seconds`.
 inline constexpr double kSlow = 0.8;
 Check matrix_product(const std::string& dtype, Device device, double seconds, Communicator& all);
 
-// Of each axis that is in use: that a sum over the group, or a message along the pipeline, has
-// the right bits; the time of a small call and the bytes per second of a large one.
+// For each parallel axis in use: an all-reduce over the group, or a message along the pipeline, has
+// the expected bits. Measures latency and bandwidth.
 Check axes(const RankGroups& groups, Device device, bool thorough);
 
-// That the run fits the memory of this rank and its node, and the memory tier and what MPI
-// shares fit theirs.
+// The memory plan fits the rank's device and its host; the memory tier and MPI's segments fit
+// /dev/shm.
 Check memory_room(const RunConfig& config, const World& world, const RankGroups& groups,
                   Device device);
 
-// That files can be made, synced, renamed and locked where the run's go; and, where it is
-// `thorough`, how fast, and that two checkpoints find room.
+// Files can be created, synced, renamed and locked in the run and checkpoint folders. `thorough`
+// also measures the write rate and requires space for two checkpoints.
 Check folders(const RunConfig& config, const RankGroups& groups, Device device, bool thorough);
 
-// That all ranks see the same token files, and no id of some samples is outside the vocabulary.
+// All ranks see the same token files, and sampled token ids are inside the vocabulary.
 Check token_files(std::function<const data::SampleSource&()> open);
 
 }  // namespace trireme::preflight

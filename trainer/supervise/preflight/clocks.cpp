@@ -16,8 +16,8 @@ double seconds_of() {
   return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
 }
 
-// This rank's clock less rank 0's, seconds, of the round in which the ranks parted quickest:
-// `uncertain` is how long that took.
+// Clock offset of this rank from rank 0 in seconds, from the round in which the ranks left the
+// barrier with the least delay; `uncertain` is that delay.
 struct Offset {
   double seconds = 0;
   double uncertain = 0;
@@ -46,11 +46,11 @@ Check clocks(Communicator& all) {
     const Offset offset = offset_from_first(all);
     return {{"offset_s", offset.seconds}, {"uncertain_s", offset.uncertain}};
   };
-  const auto judge = [](const std::vector<Figures>& by_rank) -> Judgement {
+  const auto judge = [](const std::vector<Figures>& by_rank) -> Judgment {
     const std::vector<double> offsets = numbers_of(by_rank, "offset_s");
     const auto [least, most] = std::minmax_element(offsets.begin(), offsets.end());
     const std::vector<double> uncertain = numbers_of(by_rank, "uncertain_s");
-    return {fmt::format("{:.1f} ms apart, known to {:.1f} ms", 1e3 * (*most - *least),
+    return {fmt::format("{:.1f} ms apart (measured to within {:.1f} ms)", 1e3 * (*most - *least),
                         1e3 * *std::max_element(uncertain.begin(), uncertain.end())),
             {}};
   };

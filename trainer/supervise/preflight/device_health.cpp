@@ -45,14 +45,14 @@ Figures measured_health(const Device device) {
   return figures;
 }
 
-// GPUs of one job are of one kind, and have the same links.
-Judgement judge_health(const std::vector<Figures>& by_rank) {
-  Judgement judgement;
+// All GPUs of a job must have the same model and the same number of links.
+Judgment judge_health(const std::vector<Figures>& by_rank) {
+  Judgment judgment;
   const Majority kind = majority(texts_of(by_rank, "name"));
   for (const int rank : kind.others) {
-    judgement.faults.push_back(
+    judgment.faults.push_back(
         {{rank},
-         fmt::format("a {} among {}",
+         fmt::format("device is {}, most ranks have {}",
                      by_rank[static_cast<std::size_t>(rank)]["name"].get<std::string>(),
                      kind.value)});
   }
@@ -60,18 +60,18 @@ Judgement judge_health(const std::vector<Figures>& by_rank) {
   const double usual = median(links);
   for (std::size_t rank = 0; rank < links.size(); ++rank) {
     if (links[rank] >= usual) continue;
-    judgement.faults.push_back(
+    judgment.faults.push_back(
         {{static_cast<int>(rank)},
-         fmt::format("{:.0f} NVLinks are up, others have {:.0f}", links[rank], usual)});
+         fmt::format("{:.0f} NVLinks are up, the median is {:.0f}", links[rank], usual)});
   }
   std::vector<double> memory = numbers_of(by_rank, "memory_bytes");
-  judgement.text = fmt::format(
+  judgment.text = fmt::format(
       "{} x {}, {} each", by_rank.size(), kind.value,
       human_bytes(static_cast<std::uint64_t>(*std::min_element(memory.begin(), memory.end()))));
-  if (usual > 0) judgement.text += fmt::format(", {:.0f} NVLinks up", usual);
+  if (usual > 0) judgment.text += fmt::format(", {:.0f} NVLinks up", usual);
   const std::string unknown = by_rank.front()["unknown_because"].get<std::string>();
-  if (!unknown.empty()) judgement.text += fmt::format("; health unknown: {}", unknown);
-  return judgement;
+  if (!unknown.empty()) judgment.text += fmt::format("; health unknown: {}", unknown);
+  return judgment;
 }
 
 }  // namespace

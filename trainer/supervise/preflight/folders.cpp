@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The folder itself or, where it is still to be made, the nearest above it.
+// The folder itself or, if it does not exist yet, its nearest existing parent.
 fs::path nearest_existing(const fs::path& folder) {
   fs::path path = folder;
   while (!fs::exists(path) && path != path.parent_path()) path = path.parent_path();
@@ -34,13 +34,13 @@ fs::path nearest_existing(const fs::path& folder) {
   throw EnvironmentError(say("cannot ", what, " ", path.string(), ": ", std::strerror(errno)));
 }
 
-// A file of this process's own, which is gone when the object is.
+// A temporary file, removed by the destructor.
 class TrialFile {
  public:
   explicit TrialFile(const fs::path& folder) {
     std::string name = (folder / ".trireme-preflight-XXXXXX").string();
     const int descriptor = ::mkstemp(name.data());
-    if (descriptor < 0) fail("write into", folder);
+    if (descriptor < 0) fail("write to", folder);
     ::close(descriptor);
     path_ = name;
   }
@@ -48,7 +48,7 @@ class TrialFile {
   TrialFile& operator=(const TrialFile&) = delete;
   ~TrialFile() { ::unlink(path_.c_str()); }
 
-  // Bytes per second of writing and syncing.
+  // Writes and syncs the file; returns bytes per second.
   double write(std::size_t bytes) const {
     std::vector<std::byte> content(bytes);
     for (std::size_t i = 0; i < bytes; ++i) content[i] = static_cast<std::byte>(i % 251);
@@ -72,13 +72,14 @@ class TrialFile {
     path_ = to;
     sync_folder(path_.parent_path());
   }
-  // That of two who open it but one gets the lock.
+  // Requires that of two descriptors only one gets the lock.
   void lock() const {
     const File first = File::open_read(path_), second = File::open_read(path_);
     if (::flock(first.descriptor(), LOCK_EX | LOCK_NB) != 0) fail("lock", path_);
     if (::flock(second.descriptor(), LOCK_EX | LOCK_NB) == 0) {
-      throw EnvironmentError(say(path_.parent_path().string(),
-                                 ": locks do not keep a second job out of a run folder here"));
+      throw EnvironmentError(
+          say(path_.parent_path().string(),
+              ": file locks do not work here, so two jobs could write to one run folder"));
     }
   }
 
@@ -86,7 +87,7 @@ class TrialFile {
   fs::path path_;
 };
 
-// Of one rank in a checkpoint; what several hold is counted by the first.
+// Bytes of a checkpoint that this rank writes; replicated state counts for the first replica.
 std::uint64_t checkpoint_bytes(const RunConfig& config, const RankGroups& groups, Device device) {
   if (groups.replicate->rank() > 0) return 0;
   const MemoryPlan plan = plan_engine(engine_spec(config), groups, device).memory;
@@ -110,40 +111,40 @@ Figures tried(const fs::path& folder, bool thorough) {
   return found;
 }
 
-Judgement judge_folders(const std::vector<Figures>& by_rank, bool thorough) {
-  Judgement judgement;
+Judgment judge_folders(const std::vector<Figures>& by_rank, bool thorough) {
+  Judgment judgment;
   for (const char* name : {"run", "checkpoints"}) {
     if (!by_rank.front().contains(name)) continue;
     std::vector<Figures> of_folder;
     for (const Figures& figures : by_rank) of_folder.push_back(figures.at(name));
     const std::vector<double> free = numbers_of(of_folder, "free_bytes");
-    judgement.text += fmt::format(
-        "{}{}: {} free", judgement.text.empty() ? "" : "; ",
+    judgment.text += fmt::format(
+        "{}{}: {} free", judgment.text.empty() ? "" : "; ",
         of_folder.front()["folder"].get<std::string>(),
         human_bytes(static_cast<std::uint64_t>(*std::min_element(free.begin(), free.end()))));
     if (!thorough) continue;
     const std::vector<double> rates = numbers_of(of_folder, "bytes_per_second");
-    judgement.text += fmt::format(
-        ", {}/s by all, least {}/s of a rank",
+    judgment.text += fmt::format(
+        ", {}/s in total, slowest rank {}/s",
         human_bytes(static_cast<std::uint64_t>(std::accumulate(rates.begin(), rates.end(), 0.0))),
         human_bytes(static_cast<std::uint64_t>(*std::min_element(rates.begin(), rates.end()))));
   }
-  if (!thorough) return judgement;
+  if (!thorough) return judgment;
   const char* last = by_rank.front().contains("checkpoints") ? "checkpoints" : "run";
   const std::vector<double> parts = numbers_of(by_rank, "checkpoint_bytes");
   const double needed = 2 * std::accumulate(parts.begin(), parts.end(), 0.0);
-  judgement.text +=
-      fmt::format(", two checkpoints take {}", human_bytes(static_cast<std::uint64_t>(needed)));
+  judgment.text +=
+      fmt::format(", two checkpoints need {}", human_bytes(static_cast<std::uint64_t>(needed)));
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
     const Figures& folder = by_rank[rank].at(last);
     const auto free = folder["free_bytes"].get<std::uint64_t>();
     if (static_cast<double>(free) >= needed) continue;
-    judgement.faults.push_back(
-        {{static_cast<int>(rank)},
-         fmt::format("{} has {} free, two checkpoints take {}", folder["folder"].get<std::string>(),
-                     human_bytes(free), human_bytes(static_cast<std::uint64_t>(needed)))});
+    judgment.faults.push_back({{static_cast<int>(rank)},
+                               fmt::format("{} has {} free, but two checkpoints need {}",
+                                           folder["folder"].get<std::string>(), human_bytes(free),
+                                           human_bytes(static_cast<std::uint64_t>(needed)))});
   }
-  return judgement;
+  return judgment;
 }
 
 }  // namespace

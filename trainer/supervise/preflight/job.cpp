@@ -18,7 +18,7 @@
 namespace trireme::preflight {
 namespace {
 
-constexpr double kSeconds = 0.25, kQuickSeconds = 0.05;  // of matrix products
+constexpr double kSeconds = 0.25, kQuickSeconds = 0.05;  // duration of the matmul check
 
 std::unique_ptr<Communicator> everybody(World& world) {
   std::vector<int> ranks(static_cast<std::size_t>(world.size()));
@@ -39,9 +39,9 @@ void print(const std::string& line) {
   std::fflush(stdout);
 }
 
-class Examination {
+class DoctorRun {
  public:
-  Examination(const Job& job, World& world, std::filesystem::path json)
+  DoctorRun(const Job& job, World& world, std::filesystem::path json)
       : job_(job),
         world_(world),
         json_(std::move(json)),
@@ -62,14 +62,14 @@ class Examination {
     world_.use_device(device);
     preflight_.make(launch(world_));
     cpu::use_threads(asked.job.threads, world_.local_size());
-    look_at_run(config_for(job_.loaded, world_.size()), device);
+    check_run(config_for(job_.loaded, world_.size()), device);
     settle();
-    if (team_.leads()) print(fmt::format("every check passed on {} ranks", world_.size()));
+    if (team_.leads()) print(fmt::format("all checks passed on {} ranks", world_.size()));
     return ExitCode::kDone;
   }
 
  private:
-  void look_at_run(const RunConfig& config, Device device) {
+  void check_run(const RunConfig& config, Device device) {
     const RankGroups groups(world_, config.parallelism, config.model);
     std::optional<data::SampleSource> data;
     const auto open = [&]() -> const data::SampleSource& {
@@ -81,7 +81,7 @@ class Examination {
     preflight_.make(folders(config, groups, device, /*thorough=*/true));
     preflight_.make(token_files(open));
   }
-  // What failed so far ends it here; the report has it.
+  // Writes the report and throws if a check has failed.
   void settle() {
     team_.led([&] {
       if (!json_.empty()) replace_text(json_, preflight_.report().dump(2) + "\n");
@@ -105,7 +105,7 @@ ExitCode examine(const Job& job, const std::filesystem::path& json) {
   const ElasticConfig& elastic = job.loaded.config.elastic;
   const WatchOptions watch{.heartbeat_timeout_s = elastic.heartbeat_timeout_s,
                            .stall = {elastic.stall_timeout_s, elastic.load_save_timeout_s}};
-  return run_rank(world, watch, [&] { return Examination(job, world, json).run(); });
+  return run_rank(world, watch, [&] { return DoctorRun(job, world, json).run(); });
 }
 
 void require_same_program(World& world, const LoadedConfig& loaded) {
@@ -113,7 +113,7 @@ void require_same_program(World& world, const LoadedConfig& loaded) {
   Preflight preflight(checkpoint::Team(*all), world.hosts());
   const std::string text = effective_toml(loaded);
   preflight.make(same_program(text));
-  // Where the run has a folder already, as one that is launched has.
+  // Recorded only if the run folder exists, as it does under trireme launch.
   const std::filesystem::path& run_dir = loaded.config.job.dump_folder;
   if (world.rank() == 0 && !preflight.passed() && std::filesystem::exists(run_dir)) {
     EventsLog(run_dir / "events.jsonl").record("preflight", 0, preflight.report());

@@ -9,22 +9,22 @@
 
 namespace trireme::preflight {
 
-// What a job's ranks are about to train on.
+// The config and the data of a job.
 struct Job {
   const LoadedConfig& loaded;
   std::function<data::SampleSource(const RunConfig&)> open_data;
 };
 
-// `trireme doctor CONFIG` on all ranks of a job: every check, told line by line by rank 0, which
-// also writes the report to `json` (empty: not). Joins the ranks and leaves them. Throws
-// EnvironmentError, on all, that names the ranks at fault and their nodes.
+// `trireme doctor CONFIG` on all ranks of a job: runs every check, printed line by line by rank 0,
+// which also writes the report to `json` unless it is empty. Initializes and finalizes the world.
+// Throws EnvironmentError on all ranks, naming the ranks and nodes at fault.
 ExitCode examine(const Job& job, const std::filesystem::path& json);
 
-// Throws EnvironmentError on all ranks where one runs another program or has another config.
-// Before anything else is done together.
+// Throws EnvironmentError on all ranks if a rank runs a different binary or has a different config.
+// To be called before any other collective work.
 void require_same_program(World& world, const LoadedConfig& loaded);
 
-// The checks that take some tenths of a second all together, at a run's start.
+// The fast checks at the start of a run, some tenths of a second together.
 void make_quick(Preflight& preflight, const RunConfig& config, const World& world,
                 const RankGroups& groups, Device device);
 

@@ -7,21 +7,21 @@
 
 namespace trireme::preflight {
 
-// Of an even number the mean of the two in the middle; 0 of none.
+// Median; the mean of the two middle values for an even count; 0 if empty.
 double median(std::vector<double> values);
 
-// The places of values below `share` of their median.
+// Indices of values below `share` times the median.
 std::vector<int> below_median(const std::vector<double>& values, double share);
 
-// The value that most have, and the places of those that have another. Where several are as
-// frequent it is the one that comes first.
+// The most frequent value and the indices of all other values. On a tie, the first of the most
+// frequent values.
 struct Majority {
   std::string value;
   std::vector<int> others;
 };
 Majority majority(const std::vector<std::string>& values);
 
-// One number or text of each rank's figures.
+// One number or string of each rank's measurements.
 std::vector<double> numbers_of(const std::vector<Figures>& by_rank, const std::string& key);
 std::vector<std::string> texts_of(const std::vector<Figures>& by_rank, const std::string& key);
 

@@ -15,7 +15,7 @@ std::string launcher() {
   return "hand";
 }
 
-Judgement judge_ranks(const std::vector<Figures>& by_rank) {
+Judgment judge_ranks(const std::vector<Figures>& by_rank) {
   std::map<std::string, int> ranks_of;
   for (const std::string& host : texts_of(by_rank, "host")) ++ranks_of[host];
   const auto [least, most] =
@@ -24,17 +24,18 @@ Judgement judge_ranks(const std::vector<Figures>& by_rank) {
   const Figures& first = by_rank.front();
   std::string each = fmt::format("{}", most->second);
   if (least->second != most->second) each = fmt::format("{} to {}", least->second, most->second);
-  Judgement judgement;
-  judgement.text =
-      fmt::format("{} started by {} on {} host{}, {} each; tensors go over {}", by_rank.size(),
+  Judgment judgment;
+  judgment.text =
+      fmt::format("{} started by {} on {} host{}, {} each; tensor transport {}", by_rank.size(),
                   first["launcher"].get<std::string>(), ranks_of.size(),
                   ranks_of.size() == 1 ? "" : "s", each, first["transport"].get<std::string>());
   const Majority found = majority(texts_of(by_rank, "transport"));
   if (!found.others.empty()) {
-    judgement.faults.push_back(
-        {found.others, fmt::format("tensors do not go over {} here", found.value)});
+    judgment.faults.push_back(
+        {found.others,
+         fmt::format("tensor transport is not {}, as on the other ranks", found.value)});
   }
-  return judgement;
+  return judgment;
 }
 
 }  // namespace

@@ -20,8 +20,8 @@
 namespace trireme::preflight {
 namespace {
 
-// Small whole numbers, exact in every dtype, which repeat every kPeriod: the product is exact
-// in float32, in whatever order it is summed, and repeats as well.
+// Small integers, exact in every dtype, with period kPeriod: the product is exact in float32 in any
+// summation order, and periodic too.
 constexpr std::int64_t kPeriod = 7;
 double left(std::int64_t row, std::int64_t k) {
   return static_cast<double>((3 * row + 5 * k) % kPeriod) - 3;
@@ -66,7 +66,7 @@ class KnownProduct {
     stream_.synchronize();
   }
   double flop() const { return 2 * std::pow(static_cast<double>(side_), 3); }
-  // Elements of the last result that are not what they must be.
+  // Number of elements of the last result that are wrong.
   std::int64_t wrong() {
     c_.download(stream_);
     stream_.synchronize();
@@ -101,8 +101,8 @@ class KnownProduct {
   HostMirror a_, b_, c_;
 };
 
-// Large enough for the device to be at its best. On CPU cores 0.1 to 1 ms, however many there are:
-// ranks that share a core then take many turns in little time, and get the same of it.
+// Large enough for the device's peak rate. On CPU cores 0.1 to 1 ms of work, whatever their number:
+// ranks that share a core then take many turns in a short time, and get equal shares.
 std::int64_t side_for(DType compute, Device device, double seconds) {
   if (!device.is_cuda()) return 64 * std::llround(4 * std::cbrt(cpu::threads()));
   const bool quick = seconds < 0.1;
@@ -123,12 +123,12 @@ std::vector<double> of_all(Communicator& all, double own) {
   return values;
 }
 
-// A rank that looks slow is given other chances, with all others at work too: something else
-// may run beside it for seconds, and what is sound is fast once. What counts is the products made
-// in a while: one that is held up now and then is as slow as one whose every product is. One that
-// fails still takes part until all are done.
+// A slow rank is measured again, up to kMaxTries times, with all other ranks computing too: another
+// process may use its cores for some seconds, and a healthy rank is fast at least once. The rate
+// counts all products of an attempt, so that occasional delays count. A rank that fails still takes
+// part in the collectives until all are done.
 Figures measure_products(DType compute, Device device, double seconds, Communicator& all) {
-  constexpr int kMostTries = 12;
+  constexpr int kMaxTries = 12;
   std::optional<KnownProduct> product;
   std::optional<EnvironmentError> failure;
   std::int64_t side = 0, wrong = 0, times = 0;
@@ -143,12 +143,12 @@ Figures measure_products(DType compute, Device device, double seconds, Communica
   attempt([&] {
     side = side_for(compute, device, seconds);
     product.emplace(side, compute, device);
-    product->make();  // the algorithm is chosen
+    product->make();  // selects the algorithm
     wrong = product->wrong();
   });
   Stream stream;
-  all.barrier(stream);  // else the first to begin has the machine to itself
-  for (int tries = 0; tries < kMostTries; ++tries) {
+  all.barrier(stream);  // otherwise the first rank would compute alone
+  for (int tries = 0; tries < kMaxTries; ++tries) {
     attempt([&] {
       const double start = seconds_now();
       std::int64_t made = 0;
@@ -167,27 +167,26 @@ Figures measure_products(DType compute, Device device, double seconds, Communica
   if (failure) throw EnvironmentError(*failure);
   if (wrong > 0) {
     throw EnvironmentError(
-        fmt::format("{} of {} elements of a product of known bits are wrong: this device must not "
-                    "be used",
+        fmt::format("{} of {} elements of a reference matmul are wrong: do not use this device",
                     wrong, side * side));
   }
   return {{"flops", flops}, {"side", side}, {"times", times}};
 }
 
-Judgement judge_products(const std::vector<Figures>& by_rank) {
+Judgment judge_products(const std::vector<Figures>& by_rank) {
   const std::vector<double> flops = numbers_of(by_rank, "flops");
   const double middle = median(flops);
-  Judgement judgement;
+  Judgment judgment;
   for (const int rank : below_median(flops, kSlow)) {
-    judgement.faults.push_back(
+    judgment.faults.push_back(
         {{rank},
          fmt::format("{:.1f} GFLOP/s, less than {} of the median {:.1f}",
                      flops[static_cast<std::size_t>(rank)] * 1e-9, kSlow, middle * 1e-9)});
   }
   const auto [least, most] = std::minmax_element(flops.begin(), flops.end());
-  judgement.text = fmt::format("known bits; {:.1f} GFLOP/s, {:.1f} to {:.1f}", middle * 1e-9,
-                               *least * 1e-9, *most * 1e-9);
-  return judgement;
+  judgment.text = fmt::format("correct bits; median {:.1f} GFLOP/s, range {:.1f} to {:.1f}",
+                              middle * 1e-9, *least * 1e-9, *most * 1e-9);
+  return judgment;
 }
 
 }  // namespace

@@ -17,26 +17,26 @@ namespace trireme::preflight {
 namespace {
 
 constexpr const char* kSharedMemory = "/dev/shm";
-// Open MPI's for messages within a node.
+// Open MPI's shared memory per rank, for messages within a node.
 constexpr std::uint64_t kSegmentBytes = std::uint64_t{4} << 20;
 
 std::uint64_t free_bytes(const std::filesystem::path& place) {
   struct statvfs status {};
   if (::statvfs(place.c_str(), &status) != 0) {
     throw EnvironmentError(
-        say("cannot ask for the free space of ", place.string(), ": ", std::strerror(errno)));
+        say("cannot read the free space of ", place.string(), ": ", std::strerror(errno)));
   }
   return std::uint64_t{status.f_bavail} * status.f_frsize;
 }
 
-// Two snapshots of each rank of this node, and of those of the node before.
+// Two snapshots of each rank of this node, and of its partner node.
 std::uint64_t tier_bytes(const RunConfig& config, const World& world, const MemoryPlan& plan) {
   if (config.elastic.memory_interval == 0) return 0;
   const std::uint64_t copies = checkpoint::Nodes::by_host(world.hosts()).count() > 1 ? 2 : 1;
   return 2 * copies * snapshot_bytes(plan) * static_cast<std::uint64_t>(world.local_size());
 }
 
-// A killed run's snapshots lie where the next one's will.
+// The next run replaces the snapshots of a killed run of the same identity.
 std::string identity_of(const RunConfig& config) {
   try {
     return checkpoint::Store(config.job.dump_folder).run();
@@ -55,7 +55,7 @@ Figures measure_memory(const RunConfig& config, const World& world, const RankGr
       world.local_size() > 1 ? kSegmentBytes * static_cast<std::uint64_t>(world.local_size()) : 0;
   const std::uint64_t shared = free_bytes(kSharedMemory);
   if (segments > shared) {
-    throw EnvironmentError(fmt::format("{} has {} free, MPI may take {} of it", kSharedMemory,
+    throw EnvironmentError(fmt::format("{} has {} free, but MPI may need {}", kSharedMemory,
                                        human_bytes(shared), human_bytes(segments)));
   }
   const std::uint64_t tier = tier_bytes(config, world, plan);
@@ -70,7 +70,7 @@ Figures measure_memory(const RunConfig& config, const World& world, const RankGr
           {"memory_tier_bytes", tier}};
 }
 
-Judgement judge_memory(const std::vector<Figures>& by_rank) {
+Judgment judge_memory(const std::vector<Figures>& by_rank) {
   const auto extreme = [&](const char* key, bool least) {
     std::uint64_t found = by_rank.front()[key].get<std::uint64_t>();
     for (const Figures& figures : by_rank) {
@@ -79,7 +79,7 @@ Judgement judge_memory(const std::vector<Figures>& by_rank) {
     }
     return human_bytes(found);
   };
-  return {fmt::format("{} planned of {} a rank; {} free in {}, {} a node for snapshots",
+  return {fmt::format("{} planned of {} per rank; {} free in {}, {} per node for snapshots",
                       extreme("planned_bytes", false), extreme("available_bytes", true),
                       extreme("shared_memory_bytes", true), kSharedMemory,
                       extreme("memory_tier_bytes", false)),

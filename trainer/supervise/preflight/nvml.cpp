@@ -8,8 +8,8 @@
 namespace trireme::preflight {
 namespace {
 
-// As NVML's documentation gives these types and numbers.
-using Status = int;  // 0: done
+// Types and constants of NVML's C API.
+using Status = int;  // 0: success
 using Handle = void*;
 constexpr int kUncorrected = 1, kSinceReset = 0, kMultiprocessors = 1, kCore = 0;
 constexpr unsigned kMostLinks = 18;
@@ -31,7 +31,7 @@ class Nvml {
   bool is_there() const { return library_ != nullptr; }
   bool started() const { return started_; }
 
-  // Whether the library has the function, and it did what it was asked for.
+  // Whether the library has the function and the call succeeded.
   template <class... Arguments>
   bool call(const char* name, Arguments... arguments) const {
     if (!library_) return false;
@@ -59,10 +59,10 @@ GpuHealth gpu_health(const std::string& bus_id) {
     health.unknown_because = why;
     return health;
   };
-  if (!nvml.is_there()) return unknown("libnvidia-ml.so.1 cannot be opened");
-  if (!nvml.started()) return unknown("NVML does not start");
+  if (!nvml.is_there()) return unknown("cannot open libnvidia-ml.so.1");
+  if (!nvml.started()) return unknown("NVML failed to initialize");
   const auto gpu = nvml.ask<Handle>("nvmlDeviceGetHandleByPciBusId_v2", bus_id.c_str());
-  if (!gpu) return unknown(fmt::format("NVML does not know the GPU at {}", bus_id));
+  if (!gpu) return unknown(fmt::format("NVML does not find a GPU at {}", bus_id));
   using Count = unsigned long long;
   const auto errors =
       nvml.ask<Count>("nvmlDeviceGetTotalEccErrors", *gpu, kUncorrected, kSinceReset);
@@ -78,7 +78,7 @@ GpuHealth gpu_health(const std::string& bus_id) {
   health.temperature = nvml.ask<unsigned>("nvmlDeviceGetTemperature", *gpu, kCore);
   for (unsigned link = 0; link < kMostLinks; ++link) {
     const auto up = nvml.ask<unsigned>("nvmlDeviceGetNvLinkState", *gpu, link);
-    if (!up) break;  // it has no more
+    if (!up) break;  // no further links
     ++(*up != 0 ? health.links_up : health.links_down);
   }
   return health;
@@ -90,15 +90,14 @@ std::string fault_of(const GpuHealth& health) {
     fault += fmt::format("{}{}", fault.empty() ? "" : ", ", what);
   };
   if (health.uncorrected_errors.value_or(0) > 0) {
-    add(fmt::format("{} uncorrected memory errors since its last reset",
-                    *health.uncorrected_errors));
+    add(fmt::format("{} uncorrected ECC errors since the last reset", *health.uncorrected_errors));
   }
-  if (health.row_remapping_failed.value_or(false)) add("its memory has no spare rows left");
+  if (health.row_remapping_failed.value_or(false)) add("memory row remapping failed");
   const std::uint64_t why = health.throttled.value_or(0);
-  if (why & GpuHealth::kHardware) add("the hardware holds its clocks down");
+  if (why & GpuHealth::kHardware) add("clocks throttled by the hardware");
   if (why & (GpuHealth::kSoftwareHot | GpuHealth::kHardwareHot))
-    add("its clocks are held down: hot");
-  if (why & GpuHealth::kPowerBrake) add("its clocks are held down: power brake");
+    add("clocks throttled: temperature");
+  if (why & GpuHealth::kPowerBrake) add("clocks throttled: power brake");
   return fault;
 }
 

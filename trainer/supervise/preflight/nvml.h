@@ -5,26 +5,27 @@
 
 namespace trireme::preflight {
 
-// What the driver's management library tells of a GPU; what it does not know is left out.
+// Health of a GPU according to NVML, the driver's management library. Unsupported values are left
+// out.
 struct GpuHealth {
-  std::string unknown_because;                        // the library or the GPU is not to be had
-  std::optional<std::uint64_t> uncorrected_errors;    // of its memory (ECC), since the last reset
-  std::optional<bool> row_remapping_failed;           // of its memory: it has to be replaced
-  std::optional<std::uint64_t> throttled;             // why its clocks are held down: bits below
-  std::optional<unsigned> clock_mhz, most_clock_mhz;  // of its multiprocessors
+  std::string unknown_because;                        // why NVML or the GPU cannot be queried
+  std::optional<std::uint64_t> uncorrected_errors;    // uncorrected ECC errors since the last reset
+  std::optional<bool> row_remapping_failed;           // no spare memory rows: replace the GPU
+  std::optional<std::uint64_t> throttled;             // clock throttle reasons: bits below
+  std::optional<unsigned> clock_mhz, most_clock_mhz;  // SM clock: now, maximum
   std::optional<unsigned> temperature;                // degrees Celsius
   int links_up = 0, links_down = 0;                   // NVLink
 
-  // Reasons that name a fault of the machine, not a setting or an idle GPU.
+  // Throttle reasons that indicate a hardware fault, not a setting or an idle GPU.
   static constexpr std::uint64_t kHardware = 0x08, kSoftwareHot = 0x20, kHardwareHot = 0x40,
                                  kPowerBrake = 0x80;
 };
 
-// Of the GPU on this PCI bus id. The library is opened now, libnvidia-ml.so.1: no build needs
-// it. Never throws.
+// Queries the GPU with this PCI bus id. Loads libnvidia-ml.so.1 at run time, so that no build
+// depends on it. Never throws.
 GpuHealth gpu_health(const std::string& bus_id);
 
-// What is so wrong with it that a job would suffer; empty: nothing.
+// Faults that would slow down or corrupt a job; empty: none.
 std::string fault_of(const GpuHealth& health);
 
 }  // namespace trireme::preflight

@@ -21,7 +21,7 @@ std::string dump(const Figures& figures) {
   return figures.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// What is wrong on a rank must not keep the others waiting: it travels as text.
+// A rank's error is sent as text, so that the other ranks do not wait for it.
 std::string measured(const Check& check) {
   try {
     return dump({{"figures", check.measure()}});
@@ -34,7 +34,7 @@ std::string measured(const Check& check) {
   }
 }
 
-// Ranks with the same words share a fault.
+// Merges ranks with the same reason into one fault.
 void add(std::vector<Fault>& faults, int rank, const std::string& why) {
   for (Fault& fault : faults) {
     if (fault.why == why) return fault.ranks.push_back(rank);
@@ -42,46 +42,46 @@ void add(std::vector<Fault>& faults, int rank, const std::string& why) {
   faults.push_back({{rank}, why});
 }
 
-Row judged(const Check& check, const std::vector<std::string>& texts) {
-  Row row{.name = check.name, .judgement = {}, .by_rank = {}};
+CheckResult judged(const Check& check, const std::vector<std::string>& texts) {
+  CheckResult row{.name = check.name, .judgment = {}, .by_rank = {}};
   for (std::size_t rank = 0; rank < texts.size(); ++rank) {
     const Figures found = Figures::parse(texts[rank]);
     if (found.contains("failure")) {
-      add(row.judgement.faults, static_cast<int>(rank), found["failure"]);
+      add(row.judgment.faults, static_cast<int>(rank), found["failure"]);
     }
     row.by_rank.push_back(found.value("figures", Figures::object()));
   }
-  if (row.judgement.faults.empty()) row.judgement = check.judge(row.by_rank);
+  if (row.judgment.faults.empty()) row.judgment = check.judge(row.by_rank);
   return row;
 }
 
-Figures figures_of(const Row& row) {
+Figures figures_of(const CheckResult& row) {
   Figures faults = Figures::array();
-  for (const Fault& fault : row.judgement.faults) {
+  for (const Fault& fault : row.judgment.faults) {
     faults.push_back({{"ranks", fault.ranks}, {"why", fault.why}});
   }
   return {{"name", row.name},
-          {"passed", row.judgement.faults.empty()},
-          {"text", row.judgement.text},
+          {"passed", row.judgment.faults.empty()},
+          {"text", row.judgment.text},
           {"faults", faults}};
 }
 
 }  // namespace
 
-Preflight::Preflight(const checkpoint::Team& team, std::vector<std::string> hosts, Tell tell)
-    : team_(team), hosts_(std::move(hosts)), tell_(std::move(tell)) {}
+Preflight::Preflight(const checkpoint::Team& team, std::vector<std::string> hosts, PrintLine print)
+    : team_(team), hosts_(std::move(hosts)), print_(std::move(print)) {}
 
 void Preflight::make(const Check& check) {
   const std::vector<std::string> texts = team_.together([&] { return measured(check); });
   if (!team_.leads()) return;
-  rows_.push_back(judged(check, texts));
-  if (!tell_) return;
-  const Judgement& judgement = rows_.back().judgement;
+  results_.push_back(judged(check, texts));
+  if (!print_) return;
+  const Judgment& judgment = results_.back().judgment;
   const auto line = [&](const char* mark, const std::string& text) {
-    tell_(fmt::format("{:<5} {:<15} {}", mark, check.name, text));
+    print_(fmt::format("{:<5} {:<15} {}", mark, check.name, text));
   };
-  if (judgement.faults.empty()) line("ok", judgement.text);
-  for (const Fault& fault : judgement.faults) {
+  if (judgment.faults.empty()) line("ok", judgment.text);
+  for (const Fault& fault : judgment.faults) {
     line("FAIL", fmt::format("{}: {}", named(fault.ranks), fault.why));
   }
 }
@@ -92,27 +92,28 @@ void Preflight::require_passed() const {
 }
 
 bool Preflight::passed() const {
-  return std::all_of(rows_.begin(), rows_.end(),
-                     [](const Row& row) { return row.judgement.faults.empty(); });
+  return std::all_of(results_.begin(), results_.end(),
+                     [](const CheckResult& row) { return row.judgment.faults.empty(); });
 }
 
 Figures Preflight::summary() const {
   Figures checks = Figures::array();
-  for (const Row& row : rows_) checks.push_back(figures_of(row));
+  for (const CheckResult& row : results_) checks.push_back(figures_of(row));
   return {{"passed", passed()}, {"ranks", team_.size()}, {"checks", checks}};
 }
 
 Figures Preflight::report() const {
   Figures all = summary();
   all["hosts"] = hosts_;
-  for (std::size_t i = 0; i < rows_.size(); ++i) all["checks"][i]["by_rank"] = rows_[i].by_rank;
+  for (std::size_t i = 0; i < results_.size(); ++i)
+    all["checks"][i]["by_rank"] = results_[i].by_rank;
   return all;
 }
 
 std::string Preflight::blame() const {
   std::string text;
-  for (const Row& row : rows_) {
-    for (const Fault& fault : row.judgement.faults) {
+  for (const CheckResult& row : results_) {
+    for (const Fault& fault : row.judgment.faults) {
       if (!text.empty()) text += "; ";
       text += fmt::format("{}: {}: {}", row.name, named(fault.ranks), fault.why);
     }
@@ -123,15 +124,15 @@ std::string Preflight::blame() const {
 // "rank 3 (node041)", "ranks 3, 4 (node041), 9 (node042)"
 std::string Preflight::named(const std::vector<int>& ranks) const {
   std::string text = ranks.size() == 1 ? "rank" : "ranks";
-  const std::size_t told = std::min(ranks.size(), kMostNamed);
-  for (std::size_t i = 0; i < told; ++i) {
+  const std::size_t shown = std::min(ranks.size(), kMostNamed);
+  for (std::size_t i = 0; i < shown; ++i) {
     const std::string& host = hosts_[static_cast<std::size_t>(ranks[i])];
     const bool next_is_there =
-        i + 1 < told && hosts_[static_cast<std::size_t>(ranks[i + 1])] == host;
+        i + 1 < shown && hosts_[static_cast<std::size_t>(ranks[i + 1])] == host;
     text += fmt::format("{} {}", i == 0 ? "" : ",", ranks[i]);
     if (!next_is_there) text += fmt::format(" ({})", host);
   }
-  if (told < ranks.size()) text += fmt::format(" and {} more", ranks.size() - told);
+  if (shown < ranks.size()) text += fmt::format(" and {} more", ranks.size() - shown);
   return text;
 }
 

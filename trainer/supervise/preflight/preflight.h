@@ -8,31 +8,32 @@
 
 namespace trireme::preflight {
 
-// What came of a check.
-struct Row {
+// The result of a check.
+struct CheckResult {
   std::string name;
-  Judgement judgement;
+  Judgment judgment;
   std::vector<Figures> by_rank;
 };
 
-// Looks at a job's ranks before it begins: each check is made by all of them, judged by the
-// leading one, and told as soon as it is judged, so that one which hangs is known too. All
-// ranks make all calls. The leading rank alone has rows.
+// Runs preflight checks on all ranks of a job: every rank measures, rank 0 judges and prints the
+// result at once, so that a hung check is identified by the lines before it. All functions are
+// collective. Only rank 0 has results.
 class Preflight {
  public:
-  using Tell = std::function<void(const std::string& line)>;
-  // `hosts` by rank. `tell` gets a line a check, on the leading rank; may be empty.
-  Preflight(const checkpoint::Team& team, std::vector<std::string> hosts, Tell tell = {});
+  using PrintLine = std::function<void(const std::string& line)>;
+  // `hosts`: by rank. `print`: receives one line per result on rank 0; may be empty.
+  Preflight(const checkpoint::Team& team, std::vector<std::string> hosts, PrintLine print = {});
 
   void make(const Check& check);
-  // Throws EnvironmentError on all ranks, naming the ranks at fault and their nodes, when a
-  // check has failed so far: later ones may not be possible then.
+  // Throws EnvironmentError on all ranks, naming the ranks and nodes at fault, if a check has
+  // failed so far. Call it before checks that depend on earlier ones.
   void require_passed() const;
 
   bool passed() const;
-  // {"passed", "ranks", "hosts", "checks": [{"name", "passed", "text", "faults", "by_rank"}]}
+  // All results as JSON: {"passed", "ranks", "hosts", "checks": [{"name", "passed", "text",
+  // "faults", "by_rank"}]}.
   Figures report() const;
-  // The same without what each rank measured.
+  // The report without "hosts" and the measurements of each rank.
   Figures summary() const;
 
  private:
@@ -41,8 +42,8 @@ class Preflight {
 
   checkpoint::Team team_;
   std::vector<std::string> hosts_;
-  Tell tell_;
-  std::vector<Row> rows_;
+  PrintLine print_;
+  std::vector<CheckResult> results_;
 };
 
 }  // namespace trireme::preflight

@@ -9,7 +9,7 @@
 namespace trireme::preflight {
 namespace {
 
-// JSON has no number for "no limit".
+// Null means unlimited: JSON has no infinity.
 Figures limit_of(decltype(RLIMIT_NOFILE) resource) {
   rlimit limit{};
   ::getrlimit(resource, &limit);
@@ -17,7 +17,7 @@ Figures limit_of(decltype(RLIMIT_NOFILE) resource) {
   return static_cast<std::uint64_t>(limit.rlim_cur);
 }
 
-// MPI keeps connections to the ranks it talks to, and ranks 0 and 1 those of the watchdogs.
+// MPI keeps connections to its peers, and ranks 0 and 1 to all watchdogs.
 std::uint64_t files_for(int ranks) {
   constexpr std::uint64_t kOwn = 128, kEach = 2;
   return kOwn + kEach * static_cast<std::uint64_t>(ranks);
@@ -30,12 +30,12 @@ Check process_limits(int ranks) {
     Figures found{{"files", limit_of(RLIMIT_NOFILE)}, {"locked_bytes", limit_of(RLIMIT_MEMLOCK)}};
     const std::uint64_t needed = files_for(ranks);
     if (found["files"].is_number() && found["files"].get<std::uint64_t>() < needed) {
-      throw EnvironmentError(say("may open ", found["files"].get<std::uint64_t>(), " files, ",
+      throw EnvironmentError(say("can open ", found["files"].get<std::uint64_t>(), " files, but ",
                                  ranks, " ranks need ", needed, ": raise ulimit -n"));
     }
     return found;
   };
-  const auto judge = [](const std::vector<Figures>& by_rank) -> Judgement {
+  const auto judge = [](const std::vector<Figures>& by_rank) -> Judgment {
     const auto least = [&](const char* key, auto text_of) {
       std::uint64_t number = UINT64_MAX;
       for (const Figures& figures : by_rank) {

@@ -23,28 +23,28 @@ int add_library(dl_phdr_info* info, std::size_t /*size*/, void* into) {
   namespace fs = std::filesystem;
   std::error_code why;
   const fs::path path = fs::canonical(info->dlpi_name, why);
-  if (why) return 0;  // the program itself, the kernel's part
+  if (why) return 0;  // the program itself or the vDSO
   const auto size = fs::file_size(path, why);
   (*static_cast<Figures*>(into))[path.filename().string()] = why ? 0 : size;
   return 0;
 }
 
-// "libmpi.so.40.30.4": its bytes, of each shared library that is loaded. The full name behind
-// the links tells the version.
+// Maps each loaded shared library to its size in bytes. Symbolic links are resolved: the full name,
+// such as libmpi.so.40.30.4, includes the version.
 Figures loaded_libraries() {
   Figures libraries = Figures::object();
   ::dl_iterate_phdr(add_library, &libraries);
   return libraries;
 }
 
-// Libraries that a rank has and `usual` has not, or has of another size; and the reverse.
+// Describes the libraries of a rank that are missing, extra or of a different size.
 std::string different_libraries(const Figures& usual, const Figures& own) {
   std::vector<std::string> names;
   for (const auto& [name, size] : usual.items()) {
-    if (!own.contains(name)) names.push_back(say("without ", name));
+    if (!own.contains(name)) names.push_back(say("missing ", name));
   }
   for (const auto& [name, size] : own.items()) {
-    if (!usual.contains(name) || usual[name] != size) names.push_back(say("another ", name));
+    if (!usual.contains(name) || usual[name] != size) names.push_back(say("different ", name));
   }
   constexpr std::size_t kMost = 3;
   std::string text;
@@ -54,30 +54,30 @@ std::string different_libraries(const Figures& usual, const Figures& own) {
   return names.size() > kMost ? text + fmt::format(" and {} more", names.size() - kMost) : text;
 }
 
-Judgement judge_programs(const std::vector<Figures>& by_rank) {
-  Judgement judgement;
-  for (const auto& [key, what] : std::map<std::string, std::string>{{"program", "another trireme"},
-                                                                    {"config", "another config"}}) {
+Judgment judge_programs(const std::vector<Figures>& by_rank) {
+  Judgment judgment;
+  for (const auto& [key, what] : std::map<std::string, std::string>{
+           {"program", "a different trireme binary"}, {"config", "a different config"}}) {
     const Majority found = majority(texts_of(by_rank, key));
     if (found.others.empty()) continue;
-    judgement.faults.push_back({found.others, say(what, " than the other ranks'")});
+    judgment.faults.push_back({found.others, say(what, " than the other ranks")});
   }
   std::vector<std::string> libraries;
   for (const Figures& figures : by_rank) libraries.push_back(figures.at("libraries").dump());
   const Majority usual = majority(libraries);
   for (const int rank : usual.others) {
-    judgement.faults.push_back(
+    judgment.faults.push_back(
         {{rank},
-         say("other libraries than the other ranks: ",
+         say("different libraries than the other ranks: ",
              different_libraries(Figures::parse(usual.value),
                                  by_rank[static_cast<std::size_t>(rank)].at("libraries")))});
   }
   const Figures& first = by_rank.front();
-  judgement.text =
+  judgment.text =
       fmt::format("trireme {}, config {}, {} libraries, {}", first["program"].get<std::string>(),
                   first["config"].get<std::string>(), first["libraries"].size(),
                   first["mpi"].get<std::string>());
-  return judgement;
+  return judgment;
 }
 
 }  // namespace

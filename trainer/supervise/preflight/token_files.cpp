@@ -10,7 +10,7 @@
 namespace trireme::preflight {
 namespace {
 
-// Samples over the whole epoch, read as training reads them.
+// Reads samples spread over the epoch through the training code path.
 void look_into(const data::SampleSource& source) {
   constexpr std::uint64_t kSamples = 16;
   const auto length = static_cast<std::size_t>(source.sequence().seq_len);
@@ -21,7 +21,7 @@ void look_into(const data::SampleSource& source) {
     source.fill(sample, {ids, targets, positions, starts});
     for (const std::int32_t id : ids) {
       if (id >= 0 && id < source.sequence().vocab_size) continue;
-      throw DataError(fmt::format("sample {} holds the token id {}, the model's vocabulary has {}",
+      throw DataError(fmt::format("sample {} contains token id {}, but the vocabulary size is {}",
                                   sample, id, source.sequence().vocab_size));
     }
   }
@@ -35,15 +35,15 @@ Check token_files(std::function<const data::SampleSource&()> open) {
     look_into(source);
     return {{"fingerprint", source.fingerprint()}, {"tokens", source.total_tokens()}};
   };
-  const auto judge = [](const std::vector<Figures>& by_rank) -> Judgement {
-    Judgement judgement;
+  const auto judge = [](const std::vector<Figures>& by_rank) -> Judgment {
+    Judgment judgment;
     const Majority found = majority(texts_of(by_rank, "fingerprint"));
     if (!found.others.empty()) {
-      judgement.faults.push_back({found.others, "other token files than the other ranks'"});
+      judgment.faults.push_back({found.others, "different token files than the other ranks"});
     }
-    judgement.text = fmt::format("{} tokens, the same on all ranks",
-                                 grouped(by_rank.front()["tokens"].get<std::int64_t>()));
-    return judgement;
+    judgment.text = fmt::format("{} tokens, the same on all ranks",
+                                grouped(by_rank.front()["tokens"].get<std::int64_t>()));
+    return judgment;
   };
   return {"token files", measure, judge};
 }

@@ -18,7 +18,7 @@ using ledger::Ending;
 using State = RecordedRank::State;
 
 constexpr int kMostRecordedRanks = 1 << 20;
-// A run that goes on changes some page more often than this.
+// A running run updates some page more often than this.
 constexpr double kStillSeconds = 5;
 
 std::int64_t unix_now() {
@@ -40,30 +40,30 @@ State state_of(const RecordedRank& rank, const std::string& here) {
   return State::kGone;
 }
 
-// Small enough that sums of two are numbers as well.
+// Small enough that sums of two cannot overflow.
 bool is_time(std::int64_t nanoseconds) {
   return nanoseconds >= 0 && nanoseconds < std::int64_t{1} << 61;
 }
 
-// What a ledger may say of itself, so that nobody trips over a damaged one.
+// Rejects ledgers with values that the rest of the code cannot handle.
 void require_sound(const fs::path& path, const ledger::Header& header, const LedgerPage& page,
                    std::int64_t ended) {
   const auto damaged = [&](const std::string& what) {
-    return EnvironmentError(say(path.string(), ": a damaged ledger: ", what));
+    return EnvironmentError(say(path.string(), ": damaged ledger: ", what));
   };
   if (header.ranks < 1 || header.ranks > kMostRecordedRanks)
     throw damaged(say(header.ranks, " ranks"));
   if (path.filename() != ledger_file_name(header.rank) || header.rank >= header.ranks) {
-    throw damaged(say("it calls itself that of rank ", header.rank, " of ", header.ranks));
+    throw damaged(say("its header says rank ", header.rank, " of ", header.ranks));
   }
   const ledger::Progress& at = page.progress;
   for (const std::int64_t time : {header.started, header.started_unix, at.changed, ended}) {
-    if (!is_time(time)) throw damaged("an impossible time");
+    if (!is_time(time)) throw damaged("invalid time");
   }
-  if (at.step < 0 || !is_time(at.waits_since)) throw damaged("an impossible step or time");
+  if (at.step < 0 || !is_time(at.waits_since)) throw damaged("invalid step or time");
   const bool in_message = page.group() != nullptr && ledger::is_message(page.operation());
   if (in_message && (at.peer < 0 || at.peer >= header.ranks)) {
-    throw damaged(say("a message of rank ", at.peer));
+    throw damaged(say("invalid peer rank ", at.peer));
   }
 }
 
@@ -84,8 +84,8 @@ RecordedRank read_rank(const fs::path& path, const std::string& here, int& ranks
   rank.page = reader.page();
   require_sound(path, header, rank.page, reader.ended());
   if (ranks != 0 && header.ranks != ranks) {
-    throw EnvironmentError(say(path.string(), ": of a run of ", header.ranks,
-                               " ranks, beside ledgers of one of ", ranks));
+    throw EnvironmentError(say(path.string(), ": belongs to a run of ", header.ranks,
+                               " ranks, but the other ledgers to one of ", ranks));
   }
   ranks = header.ranks;
   for (LedgerGroup& group : rank.page.groups) group.name = printable(group.name);
@@ -111,8 +111,9 @@ fs::path folder_with_ledgers(const fs::path& given) {
   if (!ledgers_in(given).empty()) return given;
   const fs::path inside = given / kRecorderFolder;
   if (fs::is_directory(inside) && !ledgers_in(inside).empty()) return inside;
-  throw EnvironmentError(say(given.string(), ": no flight recorder: neither it nor its folder ",
-                             kRecorderFolder, " holds rank-00000"));
+  throw EnvironmentError(say(
+      given.string(), ": no flight recorder: rank-00000 exists neither in it nor in its folder ",
+      kRecorderFolder));
 }
 
 bool any(const FlightRecorder& recorder, bool (*holds)(const RecordedRank&)) {
@@ -123,33 +124,33 @@ bool is_killed_here(const RecordedRank& rank) {
   return rank.state == State::kGone && rank.ending == Ending::kNone;
 }
 
-// Whether the others ended because of somebody who is not among those that can be seen.
-bool culprit_is_unseen(const FlightRecorder& recorder) {
+// Whether ranks ended because of another rank whose failure no ledger shows.
+bool cause_is_unseen(const FlightRecorder& recorder) {
   return any(recorder, [](const RecordedRank& r) { return r.ending == Ending::kByPeer; }) &&
          !any(recorder, is_killed_here) &&
          !any(recorder, [](const RecordedRank& r) { return r.ending == Ending::kFailed; });
 }
 
-RankHealth health_of(const RecordedRank& rank, bool culprit_is_unseen) {
+RankHealth health_of(const RecordedRank& rank, bool cause_is_unseen) {
   switch (rank.ending) {
     case Ending::kDone:
       return RankHealth::kLeft;
     case Ending::kFailed:
       return RankHealth::kFailed;
     case Ending::kByPeer:
-      return RankHealth::kWell;  // it waited as long as it could
+      return RankHealth::kWell;  // ended by its watchdog, not at fault
     case Ending::kNone:
       break;
   }
   if (rank.state == State::kGone) return RankHealth::kLost;
   if (rank.state == State::kStopped) return RankHealth::kSilent;
   const bool runs = rank.state == State::kRuns;
-  return culprit_is_unseen && !runs ? RankHealth::kLost : RankHealth::kWell;
+  return cause_is_unseen && !runs ? RankHealth::kLost : RankHealth::kWell;
 }
 
 }  // namespace
 
-// Of ranks elsewhere only what they said is known.
+// The state of processes on other hosts is unknown: only their recorded ending counts.
 bool FlightRecorder::is_over() const {
   const bool works = any(*this, [](const RecordedRank& rank) {
     return rank.state == State::kRuns || rank.state == State::kStopped;
@@ -181,7 +182,7 @@ FlightRecorder read_flight_recorder(const fs::path& folder) {
 }
 
 WorldReport world_report(const FlightRecorder& recorder) {
-  const bool unseen = culprit_is_unseen(recorder);
+  const bool unseen = cause_is_unseen(recorder);
   WorldReport world;
   for (const RecordedRank& rank : recorder.ranks) {
     RankReport report{.host = rank.state == State::kMissing ? "no ledger" : rank.host,

@@ -10,48 +10,50 @@
 
 namespace trireme {
 
-// A rank as its ledger shows it, which may have outlived it.
+// State of a rank, read from its ledger. The ledger may outlive the process.
 struct RecordedRank {
   enum class State : std::uint8_t {
-    kRuns,       // its process is here and works or waits
-    kStopped,    // it is here, and does nothing: SIGSTOP, a debugger
-    kGone,       // it is not here any more
-    kElsewhere,  // it is another host's
-    kMissing,    // it has kept no ledger
+    kRuns,       // local process, running
+    kStopped,    // local process, stopped (SIGSTOP, debugger)
+    kGone,       // local process, gone
+    kElsewhere,  // on another host
+    kMissing,    // has no ledger
   };
   State state = State::kMissing;
   std::string host;
   int pid = 0;
-  std::int64_t started = 0, started_unix = 0;  // one moment by two clocks
+  // the same moment on the ledger clock and on the wall clock
+  std::int64_t started = 0, started_unix = 0;
   ledger::Ending ending = ledger::Ending::kNone;
   std::int64_t ended = 0;
   LedgerPage page;
-  std::vector<LedgerLoss> losses;   // of others, while it was there
-  std::vector<ledger::Call> calls;  // the newest, oldest first
+  std::vector<LedgerLoss> losses;   // lost ranks that it observed
+  std::vector<ledger::Call> calls;  // most recent calls, oldest first
 
-  // Nanoseconds since 1970, of a time by its ledger's clock, which is its host's.
+  // Converts a time of the ledger's clock (its host's) to nanoseconds since 1970.
   std::int64_t unix_of(std::int64_t time) const { return started_unix + (time - started); }
 };
 
-// What the ranks of an incarnation did last, while it hangs or after its end.
+// The ledgers of all ranks of an incarnation that is running, hung or over.
 struct FlightRecorder {
   std::filesystem::path folder;
   std::vector<RecordedRank> ranks;
-  std::int64_t now = 0;  // unix: the moment of reading; of an incarnation that is over, its last
+  // nanoseconds since 1970: time of reading, or the last event of an incarnation that is over
+  std::int64_t now = 0;
 
   bool is_over() const;
 };
 
-// `folder`: of a run, or of ledgers. Throws EnvironmentError where there are none, or where
-// one is damaged or of another incarnation than the rest.
+// `folder`: a run folder or a folder of ledgers. Throws EnvironmentError if there are no ledgers,
+// or if one is damaged or belongs to another incarnation than the others.
 FlightRecorder read_flight_recorder(const std::filesystem::path& folder);
 
-// The ranks as the judges of verdict.h want them.
+// Converts the ledgers to the input of verdict.h.
 WorldReport world_report(const FlightRecorder& recorder);
 
-// Whom the ledgers blame, judged like the live run. A rank that ended without saying so was
-// killed; where all were, and none had seen another go, who stood still before is asked. Nothing
-// where a run goes on, or has ended in order.
+// Verdict from the ledgers, by the rules of the live watchdog. A rank that ended without recording
+// why was killed. If all were killed and none observed another's loss, the rank that had stalled
+// before is blamed. Nothing if the run is making progress or has finished in order.
 std::optional<Verdict> judge(const FlightRecorder& recorder);
 
 }  // namespace trireme

@@ -14,7 +14,8 @@ namespace trireme {
 
 namespace {
 
-// Of proc(5)'s stat those after the program's name, which may have spaces: from field 3 on.
+// Fields of /proc/PID/stat (proc(5)) from field 3 on, after the program name, which may contain
+// spaces.
 std::optional<std::istringstream> fields_of(int pid) {
   std::ifstream file(say("/proc/", pid, "/stat"));
   std::string line;

@@ -50,7 +50,7 @@ void put_old_ledgers_aside(const fs::path& recorder) {
     put_aside(recorder);
   } catch (const fs::filesystem_error& error) {
     throw EnvironmentError(
-        say("cannot put old ledgers of ", recorder.string(), " aside: ", error.code().message()));
+        say("cannot move old ledgers in ", recorder.string(), ": ", error.code().message()));
   }
 }
 

@@ -21,7 +21,7 @@ constexpr std::size_t kMostRows = 64;
 constexpr std::size_t kLastCalls = 8;
 constexpr std::int64_t kNanosecondsPerSecond = 1'000'000'000;
 
-// As events.jsonl has it, so that texts compare like times.
+// The format of events.jsonl, so that texts compare like times.
 std::string time_text(std::int64_t unix_nanoseconds) {
   return fmt::format(
       "{:%Y-%m-%dT%H:%M:%S}.{:03}Z",
@@ -32,9 +32,9 @@ std::string time_text(std::int64_t unix_nanoseconds) {
 std::string state_text(const RecordedRank& rank) {
   switch (rank.ending) {
     case ledger::Ending::kDone:
-      return "left";
+      return "finished";
     case ledger::Ending::kByPeer:
-      return "ended by its watchdog";
+      return "aborted by watchdog";
     case ledger::Ending::kFailed:
       return "failed";
     case ledger::Ending::kNone:
@@ -42,7 +42,7 @@ std::string state_text(const RecordedRank& rank) {
   }
   switch (rank.state) {
     case State::kRuns:
-      return "runs";
+      return "running";
     case State::kStopped:
       return "stopped";
     case State::kGone:
@@ -78,9 +78,9 @@ Row row_of(const FlightRecorder& recorder, const WorldReport& world, int rank) {
   const double since = group ? world[index].waits_s() : world[index].unchanged_s();
   std::string waits_for = "-";
   if (!awaited.empty()) {
-    const std::size_t told = std::min<std::size_t>(awaited.size(), 4);
-    waits_for = fmt::format("{}{}", fmt::join(awaited.begin(), awaited.begin() + told, " "),
-                            told < awaited.size() ? " ..." : "");
+    const std::size_t shown = std::min<std::size_t>(awaited.size(), 4);
+    waits_for = fmt::format("{}{}", fmt::join(awaited.begin(), awaited.begin() + shown, " "),
+                            shown < awaited.size() ? " ..." : "");
   }
   return {fmt::format("{}", rank),
           seen.host,
@@ -111,7 +111,7 @@ std::string aligned(const std::vector<Row>& rows) {
   return text;
 }
 
-// Those that are blamed first: nobody reads a thousand rows.
+// Shows the blamed ranks and fills up to kMostRows with others.
 std::string table(const FlightRecorder& recorder, const std::vector<int>& blamed) {
   const WorldReport world = world_report(recorder);
   std::vector<int> shown = blamed;
@@ -122,7 +122,7 @@ std::string table(const FlightRecorder& recorder, const std::vector<int>& blamed
   shown.resize(shown.size() - left_out);
   std::sort(shown.begin(), shown.end());
   std::vector<Row> rows{{"rank", "host", "pid", "state", "step", "phase", "micro-batch", "layer",
-                         "call", "waits for", "since"}};
+                         "call", "waits for", "idle for"}};
   for (const int rank : shown) rows.push_back(row_of(recorder, world, rank));
   std::string text = aligned(rows);
   if (left_out > 0) text += fmt::format("and {} other ranks\n", left_out);
@@ -130,7 +130,7 @@ std::string table(const FlightRecorder& recorder, const std::vector<int>& blamed
 }
 
 std::string last_calls(const RecordedRank& rank, int number) {
-  if (rank.calls.empty()) return fmt::format("rank {} made no call\n", number);
+  if (rank.calls.empty()) return fmt::format("rank {} recorded no calls\n", number);
   std::vector<Row> rows{{"time", "step", "phase", "micro-batch", "layer", "call", "bytes", "took"}};
   const std::size_t first = rank.calls.size() - std::min(rank.calls.size(), kLastCalls);
   for (std::size_t i = first; i < rank.calls.size(); ++i) {
@@ -145,13 +145,13 @@ std::string last_calls(const RecordedRank& rank, int number) {
          ledger::name_of(static_cast<ledger::Phase>(call.phase)), number_or_dash(call.micro_batch),
          number_or_dash(call.layer), what, fmt::format("{}", call.bytes),
          call.end > 0 ? fmt::format("{:.3f} ms", static_cast<double>(call.end - call.start) * 1e-6)
-                      : "did not end"});
+                      : "not completed"});
   }
-  return fmt::format("the last calls of rank {}:\n{}", number, aligned(rows));
+  return fmt::format("last calls of rank {}:\n{}", number, aligned(rows));
 }
 
-// The first failure that the run's events tell since the ranks began.
-std::string told_then(const FlightRecorder& recorder) {
+// The first failure event since the ranks started.
+std::string recorded_failure(const FlightRecorder& recorder) {
   std::int64_t started = 0;
   for (const RecordedRank& rank : recorder.ranks) started = std::max(started, rank.started_unix);
   std::filesystem::path run = recorder.folder;
@@ -179,19 +179,19 @@ std::string verdict_text(const FlightRecorder& recorder, const std::optional<Ver
   const auto& ranks = recorder.ranks;
   if (std::all_of(ranks.begin(), ranks.end(),
                   [](const RecordedRank& rank) { return rank.ending == ledger::Ending::kDone; })) {
-    return "none: every rank left in order";
+    return "none: every rank finished";
   }
-  return recorder.is_over() ? "none: nobody waited for anybody" : "none: the run goes on";
+  return recorder.is_over() ? "none: no rank waited for another" : "none: the run is still running";
 }
 
-int longest_at_rest(const FlightRecorder& recorder) {
+int longest_idle(const FlightRecorder& recorder) {
   const WorldReport world = world_report(recorder);
-  const auto at_rest = [](const RankReport& report) {
+  const auto idle_s = [](const RankReport& report) {
     return report.page.progress.changed == 0 ? -1 : report.unchanged_s();
   };
   const auto found = std::max_element(
       world.begin(), world.end(),
-      [&](const RankReport& a, const RankReport& b) { return at_rest(a) < at_rest(b); });
+      [&](const RankReport& a, const RankReport& b) { return idle_s(a) < idle_s(b); });
   return static_cast<int>(found - world.begin());
 }
 
@@ -203,15 +203,15 @@ std::string recorder_text(const FlightRecorder& recorder) {
   for (const RecordedRank& rank : recorder.ranks) {
     if (rank.started_unix > 0) started = std::min(started, rank.started_unix);
   }
-  std::string text = fmt::format("{}: {} ranks from {} {} {}\n", recorder.folder.string(),
-                                 recorder.ranks.size(), time_text(started),
-                                 recorder.is_over() ? "to" : "until now,", time_text(recorder.now));
+  std::string text = fmt::format("{}: {} ranks, {} to {}{}\n", recorder.folder.string(),
+                                 recorder.ranks.size(), time_text(started), time_text(recorder.now),
+                                 recorder.is_over() ? "" : " (still running)");
   text += fmt::format("verdict: {}\n", verdict_text(recorder, verdict));
-  if (const std::string then = told_then(recorder); !then.empty()) {
-    text += fmt::format("the watchdog said: {}\n", then);
+  if (const std::string failure = recorded_failure(recorder); !failure.empty()) {
+    text += fmt::format("watchdog verdict: {}\n", failure);
   }
   text += fmt::format("\n{}\n", table(recorder, verdict ? verdict->ranks : std::vector<int>()));
-  const int shown = verdict ? verdict->ranks.front() : longest_at_rest(recorder);
+  const int shown = verdict ? verdict->ranks.front() : longest_idle(recorder);
   return text + last_calls(recorder.ranks[static_cast<std::size_t>(shown)], shown);
 }
 

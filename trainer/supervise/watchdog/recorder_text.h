@@ -5,9 +5,9 @@
 
 namespace trireme {
 
-// What the ledgers of an incarnation say, for people: the verdict in one line, what its
-// watchdog said when it lived (from events.jsonl), a table of the ranks, and the last calls
-// of the rank that is blamed, or of the one that waits longest.
+// Readable report of an incarnation's ledgers: the verdict in one line, the verdict of the live
+// watchdog (from events.jsonl), a table of the ranks, and the last calls of the blamed rank, or of
+// the one that has been idle longest.
 std::string recorder_text(const FlightRecorder& recorder);
 
 }  // namespace trireme

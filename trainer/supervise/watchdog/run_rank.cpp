@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-void tell(const std::string& text) {
+void print_error(const std::string& text) {
   std::fflush(stdout);
   std::fprintf(stderr, "trireme: error: %s\n", text.c_str());
   std::fflush(stderr);
@@ -26,7 +26,7 @@ class RankRunner {
       return part();
     } catch (const Error& error) {
       if (!error.on_all_ranks()) fail_alone(error.what(), error.code());
-      if (world_.rank() == 0) tell(error.what());
+      if (world_.rank() == 0) print_error(error.what());
       world_.ledger().close(ledger::Ending::kFailed);
       return error.code();
     } catch (const std::bad_alloc&) {
@@ -44,13 +44,13 @@ class RankRunner {
     }
     world_.ledger().close(ledger::Ending::kFailed);
     const std::string& host = world_.hosts()[static_cast<std::size_t>(world_.rank())];
-    tell(say("rank ", world_.rank(), " on ", host, ": ", what));
+    print_error(say("rank ", world_.rank(), " on ", host, ": ", what));
     world_.abort(code);
   }
 
   World& world_;
   WatchOptions options_;
-  std::optional<Watchdog> watchdog_;  // until the world is left
+  std::optional<Watchdog> watchdog_;  // destroyed before the world is finalized
 };
 
 ExitCode run_alone(World& world, const std::function<ExitCode()>& part) {

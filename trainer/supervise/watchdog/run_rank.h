@@ -7,11 +7,11 @@
 
 namespace trireme {
 
-// Runs one rank's part of a run, under the eyes of the others where there are any, and
-// leaves the world with them. A failure that all ranks share is told by the first and ends
-// each in order; after one of this rank alone, or of a rank that is lost or hangs, all end
-// at once: this does not return then (Watch). Alone in the world nobody watches and
-// everything is thrown on.
+// Runs `part` on this rank under the watchdog and finalizes the world. An error on all ranks
+// (Error::on_all_ranks) is printed by rank 0, and each rank returns its exit code. After an error
+// of this rank alone, or a lost or hung rank, the watchdog ends all processes and this function
+// does not return (Watch). In a world of size 1 there is no watchdog and errors are thrown to the
+// caller.
 ExitCode run_rank(World& world, const WatchOptions& options, const std::function<ExitCode()>& part);
 
 }  // namespace trireme

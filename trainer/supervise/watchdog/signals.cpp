@@ -33,15 +33,15 @@ StopSignals::StopSignals() {
   asked_by = 0;
   interrupts = 0;
   constexpr std::size_t kForHandler = std::size_t{1} << 16;
-  // A frame holds all registers of the processor, which are kilobytes.
+  // A signal frame contains all registers, several kilobytes.
   const long frame = ::sysconf(_SC_MINSIGSTKSZ);
   stack_.resize(kForHandler + static_cast<std::size_t>(std::max(frame, 0L)));
   const stack_t stack{.ss_sp = stack_.data(), .ss_flags = 0, .ss_size = stack_.size()};
   if (::sigaltstack(&stack, &stack_before_) != 0)
-    throw EnvironmentError("cannot give signals a stack of their own");
+    throw EnvironmentError("cannot set an alternate signal stack");
   struct sigaction action {};
   action.sa_handler = ask_to_stop;
-  action.sa_flags = SA_RESTART | SA_ONSTACK;  // a checkpoint being written goes on
+  action.sa_flags = SA_RESTART | SA_ONSTACK;  // does not interrupt a checkpoint write
   for (const int signal : kStopping) {
     if (::sigaction(signal, &action, nullptr) != 0) {
       throw EnvironmentError(say("cannot handle ", signal_name(signal)));
@@ -49,8 +49,8 @@ StopSignals::StopSignals() {
   }
 }
 
-// A run that was asked to stop leaves with the exit code that says so, although its launcher
-// asks all ranks again once the first has left.
+// After a requested stop, further signals are ignored, so that the exit code is kept although the
+// launcher signals all ranks again once the first has exited.
 StopSignals::~StopSignals() {
   for (const int signal : kStopping) {
     std::signal(signal, asked_by != 0 && signal != SIGINT ? SIG_IGN : SIG_DFL);

@@ -13,10 +13,10 @@ namespace {
 using ledger::Operation;
 using ledger::Phase;
 
-// A list for people never names more.
+// Maximum number of ranks or calls in a list.
 constexpr std::size_t kMostNamed = 8;
-// What is seen within so many nanoseconds happened at one moment. Slurm's controller needs some
-// tens of milliseconds to have the rest of a step killed.
+// Events within this many nanoseconds count as simultaneous. Slurm's controller takes some tens of
+// milliseconds to kill the rest of a step.
 constexpr std::int64_t kOneMoment = 10'000'000;
 
 const RankReport& report_of(const WorldReport& world, int rank) {
@@ -43,31 +43,32 @@ std::uint64_t begun_by(const WorldReport& world, int rank, const LedgerGroup& gr
   return own ? own->begun : 0;
 }
 
-// It is known when: silence and what others say of their peers come later than their cause.
-bool has_fallen(const RankReport& report) {
+// Failed or lost, so that the time is known: silence and reports about peers come later than their
+// cause.
+bool is_down(const RankReport& report) {
   return report.health == RankHealth::kFailed || report.health == RankHealth::kLost;
 }
 
-// Whether it was there when another of these fell.
-bool fell_later(const WorldReport& world, const RankReport& report, std::int64_t first) {
+// Whether the rank was still alive when another of these failed.
+bool went_down_later(const WorldReport& world, const RankReport& report, std::int64_t first) {
   if (first != 0 && (report.bad_since == 0 || report.bad_since > first + kOneMoment)) return true;
   return std::any_of(report.outlived.begin(), report.outlived.end(), [&](int rank) {
-    return rank >= 0 && rank < static_cast<int>(world.size()) && has_fallen(report_of(world, rank));
+    return rank >= 0 && rank < static_cast<int>(world.size()) && is_down(report_of(world, rank));
   });
 }
 
-// Those that fell first; all that fell, where no order is known.
-std::vector<int> first_fallen(const WorldReport& world) {
+// The ranks that failed first; all that failed, if their order is unknown.
+std::vector<int> first_down(const WorldReport& world) {
   std::int64_t first = 0;
   for (const RankReport& report : world) {
-    if (!has_fallen(report) || report.bad_since == 0) continue;
+    if (!is_down(report) || report.bad_since == 0) continue;
     first = first == 0 ? report.bad_since : std::min(first, report.bad_since);
   }
   std::vector<int> all, earliest;
   for (int r = 0; r < static_cast<int>(world.size()); ++r) {
-    if (!has_fallen(report_of(world, r))) continue;
+    if (!is_down(report_of(world, r))) continue;
     all.push_back(r);
-    if (!fell_later(world, report_of(world, r), first)) earliest.push_back(r);
+    if (!went_down_later(world, report_of(world, r), first)) earliest.push_back(r);
   }
   return earliest.empty() ? all : earliest;
 }
@@ -98,7 +99,7 @@ std::string call_of(const WorldReport& world, int rank) {
                      numbers(members_of(world, *group)));
 }
 
-// Everyone who waits for one of `awaited`, at once or behind others.
+// All ranks that wait for one of `awaited`, directly or transitively.
 std::vector<int> waiting_for(const WorldReport& world, std::vector<int> awaited) {
   std::vector<int> waiting;
   for (bool grows = true; grows;) {
@@ -118,10 +119,10 @@ std::vector<int> waiting_for(const WorldReport& world, std::vector<int> awaited)
   return waiting;
 }
 
-// "; waiting for it since 0.4 s: rank 3 in all_reduce ..., ranks 0 and 1 in ...".
-std::string tell_waiting(const WorldReport& world, const std::vector<int>& culprits) {
+// "; blocked on it for 0.4 s: rank 3 in all_reduce ..., ranks 0 and 1 in ...".
+std::string waiting_text(const WorldReport& world, const std::vector<int>& culprits) {
   const std::vector<int> waiting = waiting_for(world, culprits);
-  if (waiting.empty()) return "; nobody waits for it yet";
+  if (waiting.empty()) return "; no rank is blocked on it yet";
   double longest = 0;
   std::vector<std::pair<std::string, std::vector<int>>> by_call;
   for (const int rank : waiting) {
@@ -137,12 +138,11 @@ std::string tell_waiting(const WorldReport& world, const std::vector<int>& culpr
     std::sort(ranks.begin(), ranks.end());
     parts.push_back(fmt::format("{} in {}", names(ranks), call));
   }
-  const std::size_t told = std::min(parts.size(), kMostNamed);
+  const std::size_t shown = std::min(parts.size(), kMostNamed);
   std::string more;
-  if (told < parts.size()) more = fmt::format(", and {} other calls", parts.size() - told);
-  parts.resize(told);
-  return fmt::format("; waiting for it since {:.1f} s: {}{}", longest, fmt::join(parts, ", "),
-                     more);
+  if (shown < parts.size()) more = fmt::format(", and {} other calls", parts.size() - shown);
+  parts.resize(shown);
+  return fmt::format("; blocked on it for {:.1f} s: {}{}", longest, fmt::join(parts, ", "), more);
 }
 
 std::string on_one_line(std::string text) {
@@ -150,12 +150,12 @@ std::string on_one_line(std::string text) {
   return text;
 }
 
-std::string tell_health(const RankReport& report) {
+std::string health_text(const RankReport& report) {
   switch (report.health) {
     case RankHealth::kLost:
       return "was killed or crashed (connection lost)";
     case RankHealth::kSilent:
-      return fmt::format("gave no sign of life for {:.1f} s (stopped, or its node is unreachable)",
+      return fmt::format("sent no heartbeat for {:.1f} s (stopped, or its node is unreachable)",
                          report.silent_s);
     default:
       return "failed";
@@ -169,24 +169,23 @@ Verdict blame(const WorldReport& world, std::vector<int> ranks, RankHealth healt
   std::string text =
       fmt::format("rank {} ({}) {} in {}", first, report.host, what, place_of(world, first));
   if (!report.words.empty()) text += ": " + on_one_line(report.words);
-  text += tell_waiting(world, ranks);
+  text += waiting_text(world, ranks);
   if (ranks.size() > 1) {
-    text += fmt::format("; likewise {}", names({ranks.begin() + 1, ranks.end()}));
+    text += fmt::format("; also {}", names({ranks.begin() + 1, ranks.end()}));
   }
   return {std::move(ranks), health, std::move(text)};
 }
 
-Verdict blame_circle(const WorldReport& world, std::vector<int> circle, double unchanged_s) {
+Verdict blame_cycle(const WorldReport& world, std::vector<int> cycle, double unchanged_s) {
   std::vector<std::string> parts;
-  for (const int rank : circle) {
+  for (const int rank : cycle) {
     parts.push_back(fmt::format("rank {} ({}) in {}, {}", rank, report_of(world, rank).host,
                                 place_of(world, rank),
                                 "waits for " + names(awaited_by(world, rank))));
   }
   parts.resize(std::min(parts.size(), kMostNamed));
-  std::string text = fmt::format("the ranks wait for each other, for {:.1f} s: {}", unchanged_s,
-                                 fmt::join(parts, "; "));
-  return {std::move(circle), RankHealth::kWell, std::move(text)};
+  std::string text = fmt::format("deadlock for {:.1f} s: {}", unchanged_s, fmt::join(parts, "; "));
+  return {std::move(cycle), RankHealth::kWell, std::move(text)};
 }
 
 }  // namespace
@@ -194,11 +193,11 @@ Verdict blame_circle(const WorldReport& world, std::vector<int> circle, double u
 const char* name_of(RankHealth health) {
   switch (health) {
     case RankHealth::kWell:
-      return "stalled";  // all are there, and it does not move
+      return "stalled";  // alive, but without progress
     case RankHealth::kLeft:
       return "left";
     case RankHealth::kPeerFailed:
-      return "failed because of another";
+      return "peer failed";
     case RankHealth::kSilent:
       return "silent";
     case RankHealth::kFailed:
@@ -245,9 +244,9 @@ bool all_wait(const WorldReport& world) {
 }
 
 std::optional<Verdict> judge_health(const WorldReport& world) {
-  const std::vector<int> fallen = first_fallen(world);
-  std::vector<int> suspects = fallen;
-  if (fallen.empty()) {
+  const std::vector<int> down = first_down(world);
+  std::vector<int> suspects = down;
+  if (down.empty()) {
     suspects.resize(world.size());
     std::iota(suspects.begin(), suspects.end(), 0);
   }
@@ -255,13 +254,13 @@ std::optional<Verdict> judge_health(const WorldReport& world) {
   for (const int rank : suspects) worst = std::max(worst, report_of(world, rank).health);
   if (worst <= RankHealth::kLeft) return std::nullopt;
   std::erase_if(suspects, [&](int rank) { return report_of(world, rank).health != worst; });
-  Verdict verdict = blame(world, suspects, worst, tell_health(report_of(world, suspects.front())));
+  Verdict verdict = blame(world, suspects, worst, health_text(report_of(world, suspects.front())));
   std::vector<int> later;
   for (int r = 0; r < static_cast<int>(world.size()); ++r) {
-    const bool is_first = std::count(fallen.begin(), fallen.end(), r) > 0;
-    if (has_fallen(report_of(world, r)) && !is_first) later.push_back(r);
+    const bool is_first = std::count(down.begin(), down.end(), r) > 0;
+    if (is_down(report_of(world, r)) && !is_first) later.push_back(r);
   }
-  if (!later.empty()) verdict.text += fmt::format("; {} ended after it", names(later));
+  if (!later.empty()) verdict.text += fmt::format("; {} exited after it", names(later));
   return verdict;
 }
 
@@ -298,14 +297,14 @@ std::optional<Verdict> judge_stall(const WorldReport& world, const StallLimits& 
       limit = std::max(limit, limits.of(report_of(world, rank).page));
     }
     if (shortest < limit) return std::nullopt;
-    return blame_circle(world, std::move(path), shortest);
+    return blame_cycle(world, std::move(path), shortest);
   }
   const int last = path.back();
   if (unchanged(last) < limits.of(report_of(world, last).page)) return std::nullopt;
   const bool waits = report_of(world, last).page.group() != nullptr;
   return blame(world, {last}, RankHealth::kWell,
                fmt::format("made no progress for {:.1f} s{}", unchanged(last),
-                           waits ? ", though nobody is missing," : ""));
+                           waits ? ", although no rank is missing," : ""));
 }
 
 }  // namespace trireme

@@ -8,73 +8,74 @@
 
 namespace trireme {
 
-// How a rank stands, as others see it; what is worse is a likelier cause.
+// Health of a rank, as seen by other ranks. Later values are likelier causes of a failure.
 enum class RankHealth : std::uint8_t {
   kWell = 0,
-  kLeft = 1,        // its part was done
-  kPeerFailed = 2,  // it failed because of another
-  kSilent = 3,      // stopped, or its node cannot be reached
-  kFailed = 4,      // it has said so itself
-  kLost = 5,        // its connection broke without a word
+  kLeft = 1,        // finished its work
+  kPeerFailed = 2,  // failed because another rank failed
+  kSilent = 3,      // no heartbeat: stopped, or its node is unreachable
+  kFailed = 4,      // reported an error of its own
+  kLost = 5,        // its connection closed without a message
 };
 
 inline bool is_bad(RankHealth health) {
   return health > RankHealth::kLeft;
 }
 
-// Of a rank that is blamed: "lost", "failed", "silent", "stalled", ...
+// Name of the health of a blamed rank: "lost", "failed", "silent", "stalled", ...
 const char* name_of(RankHealth health);
 
-// What is known of one rank. Ranks are counted in the world.
+// State of one rank as known to the judge. Ranks are world ranks.
 struct RankReport {
   std::string host;
   RankHealth health = RankHealth::kWell;
-  std::string words;    // its own, when it failed
-  double silent_s = 0;  // since its last sign of life
-  // When its failure or loss was seen, nanoseconds by one clock for all ranks; 0: nobody knows.
+  std::string words;    // its error message, if it failed
+  double silent_s = 0;  // seconds since its last heartbeat
+  // Time at which its failure or loss was seen, nanoseconds on one clock for all ranks; 0: unknown.
   std::int64_t bad_since = 0;
-  std::vector<int> outlived = {};  // ranks that it saw go before it
-  LedgerPage page;                 // the newest that is known
-  std::int64_t now = 0;            // by the clock of the page
+  std::vector<int> outlived = {};  // ranks that it saw fail earlier
+  LedgerPage page;                 // newest known page
+  std::int64_t now = 0;            // nanoseconds on the page's clock
 
   double unchanged_s() const { return static_cast<double>(now - page.progress.changed) * 1e-9; }
   double waits_s() const { return static_cast<double>(now - page.progress.waits_since) * 1e-9; }
 };
-using WorldReport = std::vector<RankReport>;  // by rank
+using WorldReport = std::vector<RankReport>;  // indexed by rank
 
-// Why a run ends.
+// The cause of a failed run.
 struct Verdict {
-  std::vector<int> ranks;  // whose fault it is
+  std::vector<int> ranks;  // blamed ranks
   RankHealth health = RankHealth::kWell;
-  // One line: the first of them, what it was in, and who waits for it.
+  // One line: the first blamed rank, its position in the step, and the ranks that wait for it.
   std::string text;
 };
 
-// The ranks that `rank` cannot go on without: of a message the other end; of a collective
-// those that have not begun it, or, where all have, those in a bad way that are still in it.
+// The ranks that `rank` is waiting for: the peer of a message; the members of a collective that
+// have not entered it, or, if all have, the unhealthy members that are still in it.
 std::vector<int> awaited_by(const WorldReport& world, int rank);
 
-// Whether every rank that is well waits for others: nothing more will happen.
+// Whether every healthy rank waits for others, so that no further progress is possible.
 bool all_wait(const WorldReport& world);
 
-// Blames the ranks whose health is the worst; but of those that failed or were lost the first,
-// and what came at one moment with it: a launcher that sees a rank go kills the others. Nothing
-// where all are well.
+// Blames the ranks with the worst health. Among failed and lost ranks it blames the first, and
+// those that failed at the same moment: a launcher that sees a rank die kills the others. Nothing
+// if all ranks are healthy.
 std::optional<Verdict> judge_health(const WorldReport& world);
 
-// Seconds for which a rank that is awaited may stand still.
+// Maximum seconds without progress of a rank that others wait for.
 struct StallLimits {
   double usual_s = 0;
-  double storage_s = 0;  // while it starts, loads or saves, where that is longer
+  double storage_s = 0;  // while starting, loading or saving, if longer
   double of(const LedgerPage& page) const;
 };
 
-// For ranks that are all there: follows who waits for whom, from the one that waits
-// longest, and blames the rank at the end that waits for nobody, or the circle they wait
-// in. Nothing until who is blamed has not moved for its limit.
+// For healthy ranks: follows the wait-for graph from the rank that has waited longest, and blames
+// the rank at its end, or the cycle (deadlock). Nothing until the blamed ranks have made no
+// progress for their limit.
 std::optional<Verdict> judge_stall(const WorldReport& world, const StallLimits& limits);
 
-// "step 120, backward of micro-batch 3, layer 17, all_reduce 412 of group tensor [2 3]".
+// Position of a rank, such as "step 120, backward of micro-batch 3, layer 17, all_reduce 412 of
+// group tensor [2 3]".
 std::string place_of(const WorldReport& world, int rank);
 
 }  // namespace trireme

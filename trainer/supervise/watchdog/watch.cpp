@@ -16,12 +16,12 @@ namespace {
 
 constexpr std::int64_t kShortestInterval = kSecond / 50;
 constexpr std::int64_t kLongestInterval = kSecond / 4;
-// While something is wrong.
+// Used while a rank is unhealthy.
 constexpr std::int64_t kHurriedInterval = kSecond / 100;
-// With a stranger, or a leader's address that does not answer: then another is tried.
+// Time until an unauthenticated connection is closed, or the next address of a leader is tried.
 constexpr std::int64_t kPatience = 4 * kSecond;
-constexpr std::size_t kMostStrangers = 64;  // beside all ranks
-constexpr int kMostAtOnce = 64;             // of new connections
+constexpr std::size_t kMostStrangers = 64;  // in addition to one per rank
+constexpr int kMostAtOnce = 64;             // new connections per round
 
 std::int64_t nanoseconds(double seconds) {
   return static_cast<std::int64_t>(seconds * static_cast<double>(kSecond));
@@ -36,12 +36,13 @@ Watch::Watch(Setup setup)
       heartbeat_(nanoseconds(setup_.options.heartbeat_timeout_s)),
       world_(setup_.hosts.size()),
       known_(setup_.hosts.size()),
-      sought_(setup_.leaders.size()),
+      leaders_(setup_.leaders.size()),
       wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
-  if (wake_ < 0) throw EnvironmentError("no file descriptor is left for the watchdog");
+  if (wake_ < 0)
+    throw EnvironmentError("cannot create an eventfd for the watchdog: no file descriptors left");
   for (std::size_t r = 0; r < world_.size(); ++r) {
     world_[r].host = setup_.hosts[r];
-    // Nothing was heard yet: it has stood still since now, not since the machine was started.
+    // Counts idle time from now, not from the boot of the machine.
     known_[r].page_received = ledger_now();
   }
 }
@@ -57,22 +58,23 @@ void Watch::run() {
     connect_to_leaders();
     sleep_until(suspicious_since_ == 0 ? next_beat : std::min(next_beat, last + kHurriedInterval));
     const std::int64_t now = ledger_now();
-    // Whoever was stopped itself, or had no core, has heard nobody meanwhile.
+    // Time during which this process was stopped or had no core does not count as silence of the
+    // peers.
     if (const std::int64_t slept = now - last; slept > heartbeat_ / 2) {
       for (Peer& peer : peers_) peer.heard += slept;
     }
     last = round_ = now;
     exchange();
-    take_orders();
+    take_requests();
     if (now >= next_beat) {
       beat();
       next_beat = now + interval_;
     }
     look(now);
     const std::lock_guard lock(mutex_);
-    if (ordered_to_leave_) break;
+    if (leave_requested_) break;
   }
-  tell_all({.kind = Kind::kGoodbye});
+  send_to_all({.kind = Kind::kGoodbye});
   flush_for(0.5);
 }
 
@@ -87,20 +89,20 @@ void Watch::sleep_until(std::int64_t time) {
   const std::int64_t left = std::max<std::int64_t>(time - ledger_now(), 0);
   ::poll(awaited.data(), awaited.size(), static_cast<int>(left / 1'000'000 + 1));
   std::uint64_t woken = 0;
-  if (::read(wake_, &woken, sizeof woken) < 0) return;  // nobody did
+  if (::read(wake_, &woken, sizeof woken) < 0) return;  // not woken
 }
 
 void Watch::connect_to_leaders() {
   for (std::size_t leader = 0; leader < setup_.leaders.size(); ++leader) {
     const int rank = static_cast<int>(leader);
-    Sought& sought = sought_[leader];
+    LeaderLink& link = leaders_[leader];
     const bool is_under_way = std::any_of(peers_.begin(), peers_.end(), [rank](const Peer& peer) {
       return peer.is_leader && peer.rank == rank;
     });
-    if (rank == setup_.rank || sought.answered || is_under_way) continue;
+    if (rank == setup_.rank || link.answered || is_under_way) continue;
     const Place& place = setup_.leaders[leader];
     Socket socket =
-        Socket::connect(place.addresses[sought.tries++ % place.addresses.size()], place.port);
+        Socket::connect(place.addresses[link.tries++ % place.addresses.size()], place.port);
     if (!socket.is_open()) continue;
     Peer& peer = peers_.emplace_back(SealedStream::End::kConnects, setup_.token, std::move(socket));
     peer.rank = rank;
@@ -109,7 +111,8 @@ void Watch::connect_to_leaders() {
   }
 }
 
-// Where strangers fill the port the oldest of them gives way: a rank shows the token at once.
+// If unauthenticated connections fill the port, the oldest is dropped: a rank authenticates at
+// once.
 void Watch::accept() {
   const auto is_stranger = [](const Peer& peer) { return !peer.is_known && !peer.is_leader; };
   for (int come = 0; setup_.listener.is_open() && come < kMostAtOnce; ++come) {
@@ -155,7 +158,7 @@ void Watch::say_hello(Peer& peer) {
   peer.link.send({.kind = Kind::kHello, .rank = setup_.rank, .pid = ::getpid()});
 }
 
-// A connection counts once both ends have said who they are, the one that sought it first.
+// A connection is established once both ends have sent a hello, the connecting end first.
 void Watch::on_hello(Peer& peer, const WatchMessage& message) {
   const bool is_ours = message.kind == Kind::kHello && message.rank >= 0 &&
                        message.rank < static_cast<int>(world_.size()) &&
@@ -165,7 +168,7 @@ void Watch::on_hello(Peer& peer, const WatchMessage& message) {
   peer.rank = message.rank;
   known_[static_cast<std::size_t>(message.rank)].pid = message.pid;
   if (!peer.is_leader) return say_hello(peer);
-  sought_[static_cast<std::size_t>(peer.rank)].answered = true;
+  leaders_[static_cast<std::size_t>(peer.rank)].answered = true;
   const std::lock_guard lock(mutex_);
   ++answered_;
   changed_.notify_all();
@@ -173,7 +176,7 @@ void Watch::on_hello(Peer& peer, const WatchMessage& message) {
 
 void Watch::on_message(Peer& peer, const WatchMessage& message) {
   RankReport& theirs = report(peer.rank);
-  Known& known = known_[static_cast<std::size_t>(peer.rank)];
+  PeerState& known = known_[static_cast<std::size_t>(peer.rank)];
   if (theirs.health == RankHealth::kSilent) theirs.health = RankHealth::kWell;
   switch (message.kind) {
     case Kind::kFailure:
@@ -192,9 +195,9 @@ void Watch::on_message(Peer& peer, const WatchMessage& message) {
       peer.link.send(own_beat(Kind::kBeat));
       break;
     case Kind::kVerdict:
-      if (setup_.rank < kLeaders) tell_all(message);
+      if (setup_.rank < kLeaders) send_to_all(message);
       flush_for(0.02);
-      // Nodes have clocks of their own.
+      // Clocks of the nodes differ, so the wait is bounded.
       end_process(std::min(message.now, ledger_now() + kSecond / 4));
     case Kind::kGoodbye:
       peer.has_left = true;
@@ -206,9 +209,9 @@ void Watch::on_message(Peer& peer, const WatchMessage& message) {
 
 void Watch::on_closed(const Peer& peer) {
   if (!peer.is_known) return;
-  if (!is_armed_) {  // a connection given up for another
+  if (!is_armed_) {  // dropped in favor of another connection
     if (!peer.is_leader) return;
-    sought_[static_cast<std::size_t>(peer.rank)].answered = false;
+    leaders_[static_cast<std::size_t>(peer.rank)].answered = false;
     const std::lock_guard lock(mutex_);
     --answered_;
     return;
@@ -230,7 +233,7 @@ void Watch::on_lost(int rank) {
   if (!own_file.empty()) note_loss(own_file, {.at = round_, .rank = rank});
 }
 
-// Of ranks whose connections this one does not see.
+// Handles lost ranks to which this rank has no connection.
 void Watch::on_lost_elsewhere(const WatchMessage& message) {
   for (const int rank : message.ranks) {
     const auto is_theirs = [rank](const Peer& peer) { return peer.rank == rank; };
@@ -240,19 +243,19 @@ void Watch::on_lost_elsewhere(const WatchMessage& message) {
   }
 }
 
-void Watch::take_orders() {
+void Watch::take_requests() {
   const std::lock_guard lock(mutex_);
-  if (own_failure_ || !ordered_failure_) return;
-  own_failure_ = ordered_failure_;
+  if (own_failure_ || !requested_failure_) return;
+  own_failure_ = requested_failure_;
   report(setup_.rank).health = own_failure_->health;
   report(setup_.rank).words = own_failure_->words;
   report(setup_.rank).bad_since = round_;
   known_[static_cast<std::size_t>(setup_.rank)].page_received = ledger_now();
-  tell_all(own_beat(Kind::kFailure));
+  send_to_all(own_beat(Kind::kFailure));
 }
 
 void Watch::beat() {
-  tell_all(own_beat(Kind::kBeat));
+  send_to_all(own_beat(Kind::kBeat));
 }
 
 WatchMessage Watch::own_beat(Kind kind) const {
@@ -263,7 +266,7 @@ WatchMessage Watch::own_beat(Kind kind) const {
           .text = report(setup_.rank).words};
 }
 
-void Watch::tell_all(const WatchMessage& message) {
+void Watch::send_to_all(const WatchMessage& message) {
   for (Peer& peer : peers_) {
     if (peer.is_known) peer.link.send(message);
   }
@@ -280,7 +283,7 @@ void Watch::flush_for(double seconds) {
 
 void Watch::wake() const {
   const std::uint64_t one = 1;
-  if (::write(wake_, &one, sizeof one) < 0) return;  // it is awake
+  if (::write(wake_, &one, sizeof one) < 0) return;  // the thread is awake already
 }
 
 bool Watch::wait_until_connected(double seconds) {
@@ -296,16 +299,16 @@ void Watch::arm() {
 
 void Watch::leave() {
   const std::lock_guard lock(mutex_);
-  ordered_to_leave_ = true;
+  leave_requested_ = true;
   wake();
 }
 
 void Watch::fail(RankHealth health, const std::string& words, ExitCode code) {
   std::fflush(nullptr);
   std::unique_lock lock(mutex_);
-  ordered_failure_ = Failure{health, words, code};
+  requested_failure_ = Failure{health, words, code};
   wake();
-  for (;;) changed_.wait(lock);  // until the thread ends the process
+  for (;;) changed_.wait(lock);  // until the watchdog thread exits the process
 }
 
 }  // namespace trireme

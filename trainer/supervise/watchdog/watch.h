@@ -16,24 +16,24 @@
 
 namespace trireme {
 
-inline constexpr std::int64_t kSecond = 1'000'000'000;  // as ledger_now() counts
+inline constexpr std::int64_t kSecond = 1'000'000'000;  // nanoseconds, the unit of ledger_now()
 
 struct WatchOptions {
-  double heartbeat_timeout_s = 30;  // a rank that is silent so long has stopped
-  // One that is awaited and does not move so long hangs; never where the usual limit is 0.
+  double heartbeat_timeout_s = 30;  // a rank without a heartbeat for this long has stopped
+  // Limits for a rank that others wait for; a usual limit of 0 disables stall detection.
   StallLimits stall = {600, 1800};
 };
 
-// The watching thread of one rank. Each keeps a connection to the ranks that lead, rank 0
-// and its deputy rank 1, and tells them a few times within the heartbeat time what its
-// ledger shows. Rank 0, or its deputy where it is gone, judges what has happened, tells it
-// once on stderr, in events.jsonl and to all; then every watch ends its process, with
-// ExitCode::kPeer or with the code of the rank's own failure: what waits inside MPI for a
-// rank that is gone can be ended in no other way.
+// The watchdog thread of one rank. Each rank keeps a connection to the leaders, rank 0 and its
+// deputy rank 1, and sends them its ledger page several times per heartbeat timeout. Rank 0, or the
+// deputy if rank 0 is gone, judges failures, reports the verdict once on stderr and in
+// events.jsonl, and sends it to all ranks; then each watchdog exits its process, with the exit code
+// of the rank's own failure or with ExitCode::kPeer. Exiting is the only way out of an MPI call
+// that waits for a lost rank.
 class Watch {
  public:
   static constexpr int kLeaders = 2;
-  // Where a leader listens; addresses in network byte order.
+  // Address of a leader's listener; IPv4, in network byte order.
   struct Place {
     std::uint16_t port = 0;
     std::vector<std::uint32_t> addresses;
@@ -41,10 +41,10 @@ class Watch {
   struct Setup {
     int rank = 0;
     std::vector<std::string> hosts;  // of all ranks
-    Ledger& ledger;                  // outlives the watch
-    RunToken token;                  // the ranks', drawn for this start
+    Ledger& ledger;                  // must outlive the Watch
+    RunToken token;                  // shared by the ranks, new at each start
     std::vector<Place> leaders;
-    Socket listener;  // where the rank leads
+    Socket listener;  // open if this rank is a leader
     WatchOptions options;
   };
   explicit Watch(Setup setup);
@@ -52,17 +52,17 @@ class Watch {
   Watch& operator=(const Watch&) = delete;
   ~Watch();
 
-  // The thread's work; returns after leave().
+  // Body of the watchdog thread; returns after leave().
   void run();
 
-  // From the rank's own thread:
-  // Whether all leaders have answered within so many seconds.
+  // The functions below are called by the rank's main thread.
+  // Whether all leaders have responded within `seconds`.
   bool wait_until_connected(double seconds);
-  // All ranks are connected: a connection that breaks is a rank that is lost.
+  // All ranks are connected: from now on a closed connection means a lost rank.
   void arm();
-  // This rank's part is done: what happens to it is of no interest any more.
+  // This rank has finished: its later exit is not a failure.
   void leave();
-  // This rank's part has failed; ends the process with `code` once that is told.
+  // Reports a failure of this rank and exits the process with `code`.
   [[noreturn]] void fail(RankHealth health, const std::string& words, ExitCode code);
 
  private:
@@ -71,21 +71,21 @@ class Watch {
     Peer(SealedStream::End end, const RunToken& token, Socket socket)
         : link(end, token, std::move(socket)) {}
     MessageLink<WatchMessage> link;
-    int rank = -1;           // not known yet
-    bool is_leader = false;  // this end has sought it as one
+    int rank = -1;           // unknown
+    bool is_leader = false;  // this rank connected to it as a leader
     bool has_greeted = false;
-    bool is_known = false;  // its hello has come
+    bool is_known = false;  // its hello has arrived
     bool has_left = false;
-    std::int64_t heard = 0;  // the last message's time
-    std::int64_t since = 0;  // the connection's
+    std::int64_t heard = 0;  // time of the last message
+    std::int64_t since = 0;  // time of the connection
   };
-  struct Known {
+  struct PeerState {
     int pid = 0;
     std::int64_t page_now = 0;       // by its own clock
-    std::int64_t page_received = 0;  // by ours; of this rank itself: when it failed
+    std::int64_t page_received = 0;  // by the local clock; for this rank: when it failed
   };
-  struct Sought {
-    std::size_t tries = 0;  // each with another address
+  struct LeaderLink {
+    std::size_t tries = 0;  // each uses the next address
     bool answered = false;
   };
   struct Failure {
@@ -94,7 +94,7 @@ class Watch {
     ExitCode code;
   };
 
-  // Links.
+  // Connections.
   void sleep_until(std::int64_t time);
   void connect_to_leaders();
   void accept();
@@ -106,10 +106,10 @@ class Watch {
   void on_closed(const Peer& peer);
   void on_lost(int rank);
   void on_lost_elsewhere(const WatchMessage& message);
-  void take_orders();
+  void take_requests();
   void beat();
   WatchMessage own_beat(Kind kind) const;
-  void tell_all(const WatchMessage& message);
+  void send_to_all(const WatchMessage& message);
   void flush_for(double seconds);
   void wake() const;
 
@@ -121,29 +121,29 @@ class Watch {
   void gather_pages();
   RankReport& report(int rank) { return world_[static_cast<std::size_t>(rank)]; }
   const RankReport& report(int rank) const { return world_[static_cast<std::size_t>(rank)]; }
-  [[noreturn]] void pronounce(const Verdict& verdict);
-  // Since those who are blamed have last been known to work.
+  [[noreturn]] void announce(const Verdict& verdict);
+  // Seconds since the blamed ranks were last known to make progress.
   double detect_seconds(const Verdict& verdict) const;
   void record(const Verdict& verdict) const;
   [[noreturn]] void end_process(std::int64_t time) const;
 
   Setup setup_;
-  std::int64_t interval_;   // between beats
-  std::int64_t heartbeat_;  // the timeout
+  std::int64_t interval_;   // nanoseconds between heartbeats
+  std::int64_t heartbeat_;  // heartbeat timeout, nanoseconds
   WorldReport world_;
-  std::vector<Known> known_;
+  std::vector<PeerState> known_;
   std::list<Peer> peers_;
-  std::vector<Sought> sought_;          // the leaders
-  std::int64_t round_ = 0;              // when what is seen now came
-  std::int64_t suspicious_since_ = 0;   // 0: all are well
-  std::optional<Failure> own_failure_;  // as the thread knows it
+  std::vector<LeaderLink> leaders_;
+  std::int64_t round_ = 0;              // time of the current round
+  std::int64_t suspicious_since_ = 0;   // 0: all ranks are healthy
+  std::optional<Failure> own_failure_;  // copy of the watchdog thread
 
   int wake_ = -1;
-  std::mutex mutex_;  // guards the orders
+  std::mutex mutex_;  // guards the requests below
   std::condition_variable changed_;
-  std::optional<Failure> ordered_failure_;
-  bool ordered_to_leave_ = false;
-  int answered_ = 0;  // leaders
+  std::optional<Failure> requested_failure_;
+  bool leave_requested_ = false;
+  int answered_ = 0;  // number of leaders that have responded
   std::atomic<bool> is_armed_ = false;
 };
 

@@ -12,26 +12,26 @@
 namespace trireme {
 namespace {
 
-// From the first sign that something is wrong until it is judged: what happened at the same
-// time is known by then, and pages that were asked for are there. It is sooner judged where
-// all others wait already: launchers kill them from about a quarter of a second on.
+// Time from the first symptom until the verdict: simultaneous failures are known by then, and the
+// requested pages have arrived. The verdict comes earlier if all others already wait: launchers
+// start to kill them after about a quarter of a second.
 constexpr std::int64_t kSettle = kSecond / 5;
 constexpr std::int64_t kLeastSettle = kSecond / 20;
-// Before a rank that failed by itself ends.
+// Delay before a rank that failed on its own exits.
 constexpr useconds_t kOwnRestUs = 20'000;
-// Where all that is known are consequences, their cause may still show.
+// If only consequences are known, the cause may still appear.
 constexpr std::int64_t kSettleForCause = kSecond / 2;
 
 }  // namespace
 
-// Rank 0 judges; where it is gone its deputy; where both are gone everyone for itself. One
-// that should judge and does not is not waited for longer than a rank may be silent.
+// Rank 0 judges; if it is gone, its deputy; if both are gone, each rank for itself. A judge that
+// does not act is replaced after the heartbeat timeout.
 bool Watch::may_judge(std::int64_t now) const {
   const auto is_gone = [this](int rank) { return report(rank).health != RankHealth::kWell; };
   for (int leader = 0; leader < kLeaders && leader < setup_.rank; ++leader) {
-    const bool tells_itself = report(leader).health == RankHealth::kFailed ||
-                              report(leader).health == RankHealth::kPeerFailed;
-    if (is_gone(leader) && !tells_itself) continue;
+    const bool reports_itself = report(leader).health == RankHealth::kFailed ||
+                                report(leader).health == RankHealth::kPeerFailed;
+    if (is_gone(leader) && !reports_itself) continue;
     return suspicious_since_ != 0 && now - suspicious_since_ > heartbeat_ + 2 * kSecond;
   }
   return true;
@@ -44,7 +44,7 @@ void Watch::look(std::int64_t now) {
   if (!suspicious) suspicious_since_ = 0;
   if (suspicious && suspicious_since_ == 0) {
     suspicious_since_ = now;
-    tell_all({.kind = Kind::kAsk, .ranks = lost_ranks()});
+    send_to_all({.kind = Kind::kAsk, .ranks = lost_ranks()});
   }
   if (!may_judge(now)) return;
   if (suspicious) {
@@ -56,16 +56,16 @@ void Watch::look(std::int64_t now) {
     gather_pages();
     const bool may_change = !has_cause || !all_wait(world_);
     if (may_change && passed < (has_cause ? kSettle : kSettleForCause)) return;
-    if (const auto verdict = judge_health(world_)) pronounce(*verdict);
+    if (const auto verdict = judge_health(world_)) announce(*verdict);
   } else if (setup_.options.stall.usual_s > 0) {
     gather_pages();
     if (const auto verdict = judge_stall(world_, setup_.options.stall)) {
-      pronounce(*verdict);
+      announce(*verdict);
     }
   }
 }
 
-// The launcher may end whoever judges, and then those judge who cannot see it.
+// The launcher may kill the judging rank, and then ranks judge that do not see the lost ones.
 std::vector<int> Watch::lost_ranks() const {
   std::vector<int> lost;
   for (int rank = 0; rank < static_cast<int>(world_.size()); ++rank) {
@@ -86,12 +86,12 @@ void Watch::find_silent(std::int64_t now) {
   }
 }
 
-// What ranks of this node wrote last stands in their ledgers; of others the last beat tells.
+// Reads the ledgers of ranks on this node; of other ranks the last heartbeat is used.
 void Watch::gather_pages() {
   const std::filesystem::path own_file = setup_.ledger.file();
   for (int rank = 0; rank < static_cast<int>(world_.size()); ++rank) {
     RankReport& theirs = report(rank);
-    const Known& known = known_[static_cast<std::size_t>(rank)];
+    const PeerState& known = known_[static_cast<std::size_t>(rank)];
     theirs.now = known.page_now + (ledger_now() - known.page_received);
     if (rank == setup_.rank) {
       theirs.page = setup_.ledger.page();
@@ -112,27 +112,26 @@ void Watch::gather_pages() {
         theirs.outlived.push_back(static_cast<int>(loss.rank));
       }
     } catch (const Error&) {
-      continue;  // it was not kept
+      continue;  // that rank has no ledger
     }
   }
 }
 
-void Watch::pronounce(const Verdict& verdict) {
+void Watch::announce(const Verdict& verdict) {
   const std::string line = "trireme: error: " + verdict.text + "\n";
   if (::write(STDERR_FILENO, line.data(), line.size()) < 0) {
-    // nobody is there to read it
+    // stderr is closed
   }
   record(verdict);
-  // mpirun kills what is left as soon as it sees a rank end with a failure: all end at one
-  // moment. A rank that failed by itself goes before them: its exit code is what the launcher
-  // returns.
+  // mpirun kills the other ranks as soon as one exits with a failure, so all exit at one moment. A
+  // rank that failed on its own exits first: the launcher returns its exit code.
   const std::int64_t rest = verdict.health == RankHealth::kFailed ? kSecond / 5 : kSecond / 30;
   const std::int64_t end = ledger_now() + rest;
-  tell_all({.kind = Kind::kVerdict,
-            .now = end,
-            .health = verdict.health,
-            .ranks = verdict.ranks,
-            .text = verdict.text});
+  send_to_all({.kind = Kind::kVerdict,
+               .now = end,
+               .health = verdict.health,
+               .ranks = verdict.ranks,
+               .text = verdict.text});
   flush_for(0.02);
   end_process(end);
 }
@@ -143,7 +142,7 @@ double Watch::detect_seconds(const Verdict& verdict) const {
     const std::int64_t unheard =
         ledger_now() - known_[static_cast<std::size_t>(rank)].page_received;
     shortest = std::min(shortest, report(rank).unchanged_s());
-    // One that hangs is heard all the time.
+    // A hung rank still sends heartbeats.
     if (verdict.health != RankHealth::kWell) {
       shortest = std::min(shortest, static_cast<double>(unheard) * 1e-9);
     }
@@ -151,7 +150,7 @@ double Watch::detect_seconds(const Verdict& verdict) const {
   return shortest;
 }
 
-// A file system that does not answer must not keep the process.
+// Bounded wait: an unresponsive file system must not block the exit.
 void Watch::record(const Verdict& verdict) const {
   const std::filesystem::path own_file = setup_.ledger.file();
   if (own_file.empty()) return;
@@ -177,7 +176,7 @@ void Watch::end_process(std::int64_t time) const {
   const bool by_itself = own_failure_ && own_failure_->health == RankHealth::kFailed;
   setup_.ledger.close(by_itself ? ledger::Ending::kFailed : ledger::Ending::kByPeer);
   if (own_failure_) {
-    ::usleep(kOwnRestUs);  // until what was sent has left
+    ::usleep(kOwnRestUs);  // lets sent messages leave
     ::_exit(static_cast<int>(own_failure_->code));
   }
   const std::int64_t left = time - ledger_now();

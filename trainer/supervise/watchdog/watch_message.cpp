@@ -48,14 +48,15 @@ class Unpacker {
   std::string get_text() { return std::string(take(get<std::uint32_t>())); }
   std::size_t get_count(std::size_t most) {
     const auto count = get<std::uint32_t>();
-    require(count <= most, "a watchdog's message counts ", count, " of something");
+    require(count <= most, "a watchdog message has a count of ", count, ", above its limit of ",
+            most);
     return count;
   }
-  void end() const { require(bytes_.empty(), "a watchdog's message is too long"); }
+  void end() const { require(bytes_.empty(), "a watchdog message is too long"); }
 
  private:
   std::string_view take(std::size_t count) {
-    require(count <= bytes_.size(), "a watchdog's message is cut short");
+    require(count <= bytes_.size(), "a watchdog message is truncated");
     const std::string_view taken = bytes_.substr(0, count);
     bytes_.remove_prefix(count);
     return taken;
@@ -157,7 +158,7 @@ WatchMessage WatchMessage::decoded(std::string_view bytes) {
     case Kind::kGoodbye:
       break;
     default:
-      throw Error("a watchdog's message of an unknown kind");
+      throw Error("a watchdog message has an unknown kind");
   }
   from.end();
   return message;

@@ -9,15 +9,16 @@
 
 namespace trireme {
 
-// What the watchdogs of one run, all of one build and kind of machine, tell each other.
+// A message between the watchdogs of one run. All ranks run the same build on the same
+// architecture.
 struct WatchMessage {
   enum class Kind : std::uint8_t {
-    kHello = 0,    // the first on a connection, from both ends: rank, pid
-    kBeat = 1,     // the sender lives: now, page
-    kAsk = 2,      // for a beat at once, because the ranks were lost, if any
-    kFailure = 3,  // the sender's part has failed: health, text, now, page
-    kVerdict = 4,  // the run has to end: health, ranks, text, and when by the sender's clock: now
-    kGoodbye = 5,  // the sender's part is done
+    kHello = 0,    // first message of both ends: rank, pid
+    kBeat = 1,     // heartbeat: now, page
+    kAsk = 2,      // requests a heartbeat; ranks: lost ranks, if any
+    kFailure = 3,  // the sender has failed: health, text, now, page
+    kVerdict = 4,  // the run ends: health, ranks, text, and when by the sender's clock: now
+    kGoodbye = 5,  // the sender has finished
   };
 
   Kind kind = Kind::kHello;
@@ -30,7 +31,7 @@ struct WatchMessage {
   std::string text = {};
 
   std::string encoded() const;
-  // Throws Error when it is none.
+  // Throws Error for an invalid message.
   static WatchMessage decoded(std::string_view bytes);
 };
 

@@ -18,17 +18,17 @@ namespace {
 constexpr double kConnectSeconds = 20;
 constexpr std::size_t kMostAddresses = 8;
 
-// As it goes from a leader to all.
-struct Card {
+// Address and token of a leader, broadcast to all ranks.
+struct LeaderCard {
   std::array<unsigned char, RunToken::kBytes> token = {};
   std::uint32_t port = 0, addresses_count = 0;
   std::array<std::uint32_t, kMostAddresses> addresses = {};
 };
-constexpr std::size_t kCardWords = sizeof(Card) / sizeof(std::int32_t);
+constexpr std::size_t kCardWords = sizeof(LeaderCard) / sizeof(std::int32_t);
 using CardWords = std::array<std::int32_t, kCardWords>;
 
-// On the network that the ranks' machines use among themselves; where their names tell none, on
-// all of this one's.
+// Addresses on the network that connects the ranks' hosts; if the host names do not resolve, all
+// local addresses.
 std::vector<std::uint32_t> addresses_for(const std::vector<std::string>& hosts) {
   const bool on_one_host =
       std::all_of(hosts.begin(), hosts.end(), [&](const auto& h) { return h == hosts.front(); });
@@ -37,8 +37,8 @@ std::vector<std::uint32_t> addresses_for(const std::vector<std::string>& hosts) 
   return address == loopback_address() ? own_addresses() : std::vector{address};
 }
 
-Card make_card(const Socket& listener, const std::vector<std::uint32_t>& addresses) {
-  Card card;
+LeaderCard make_card(const Socket& listener, const std::vector<std::uint32_t>& addresses) {
+  LeaderCard card;
   const std::string token = random_bytes(card.token.size());
   std::copy(token.begin(), token.end(), card.token.begin());
   card.port = listener.port();
@@ -47,12 +47,12 @@ Card make_card(const Socket& listener, const std::vector<std::uint32_t>& address
   return card;
 }
 
-Watch::Place place_on(const Card& card) {
+Watch::Place place_on(const LeaderCard& card) {
   const auto* const first = card.addresses.begin();
   return {static_cast<std::uint16_t>(card.port), {first, first + card.addresses_count}};
 }
 
-// Signals are for the rank's own thread.
+// Only the rank's main thread handles signals.
 std::thread start_without_signals(Watch& watch) {
   sigset_t all, before;
   ::sigfillset(&all);
@@ -71,17 +71,17 @@ Watchdog::Watchdog(World& world, const WatchOptions& options) {
   Stream stream;
   const std::vector<std::string>& hosts = world.hosts();
   Socket listener;
-  Card own;
+  LeaderCard own;
   if (world.rank() < Watch::kLeaders) {
     const std::vector<std::uint32_t> addresses = addresses_for(hosts);
     listener = Socket::listen(addresses.size() == 1 ? addresses.front() : every_address());
     own = make_card(listener, addresses);
   }
-  std::vector<Card> cards;
+  std::vector<LeaderCard> cards;
   for (int leader = 0; leader < std::min(Watch::kLeaders, world.size()); ++leader) {
     auto words = std::bit_cast<CardWords>(own);
     group->broadcast(stream, host_tensor(std::span(words)), leader);
-    cards.push_back(std::bit_cast<Card>(words));
+    cards.push_back(std::bit_cast<LeaderCard>(words));
   }
   std::vector<Watch::Place> leaders;
   std::transform(cards.begin(), cards.end(), std::back_inserter(leaders), place_on);
@@ -108,8 +108,8 @@ Watchdog::Watchdog(World& world, const WatchOptions& options) {
   stop();
   if (world.rank() == 0) {
     log_warning(
-        "no watchdog: not every rank can connect to ranks 0 and 1 over TCP (IPv4), so one "
-        "that hangs will not be noticed");
+        "watchdog disabled: not every rank can connect to ranks 0 and 1 over TCP (IPv4); a hung "
+        "rank will not be detected");
   }
 }
 

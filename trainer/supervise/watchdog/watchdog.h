@@ -8,22 +8,22 @@
 
 namespace trireme {
 
-// Watches over the ranks of a world of several while it lives: when one is lost, stops,
-// hangs or fails, all of them end, told why in one line (Watch). Made and destroyed on the
-// rank's own thread; the watching is another's.
+// Monitors the ranks of a world for the lifetime of the object: if one is lost, stops, hangs or
+// fails, all exit with a one-line verdict (Watch). Created and destroyed by the rank's main thread;
+// monitoring runs on a thread of its own.
 class Watchdog {
  public:
-  // Collective. Where ranks cannot reach those that lead, rank 0 warns and nobody is
-  // watched.
+  // Collective. If a rank cannot connect to the leaders, rank 0 logs a warning and there is no
+  // monitoring.
   Watchdog(World& world, const WatchOptions& options);
-  // This rank's part is done.
+  // This rank has finished.
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
   bool watches() const { return thread_.joinable(); }
-  // This rank's part has failed, by itself or because of another (kPeerFailed): ends the
-  // process with `code`, and the others. Only where it watches.
+  // Reports a failure of this rank, its own or caused by a peer (kPeerFailed), and exits the
+  // process with `code`, and all others. Requires watches().
   [[noreturn]] void fail(RankHealth health, const std::string& words, ExitCode code) {
     watch_->fail(health, words, code);
   }

@@ -18,7 +18,7 @@ using testing::HasSubstr;
 TEST(host_file, reads_open_mpis_form) {
   EXPECT_THAT(
       parse_host_file("# the cluster\nnode1 slots=8\n\nnode2  slots=4 # half\nnode3\n", "f"),
-      ElementsAre(HostPlace{"node1", 8}, HostPlace{"node2", 4}, HostPlace{"node3", 1}));
+      ElementsAre(HostSlots{"node1", 8}, HostSlots{"node2", 4}, HostSlots{"node3", 1}));
 }
 
 TEST(host_file, a_wrong_line_is_named) {
@@ -33,7 +33,7 @@ TEST(host_file, a_wrong_line_is_named) {
   EXPECT_THAT(complaint("a slots=2\nb slots=two\n"), HasSubstr("hosts:2: slots=two"));
   EXPECT_THAT(complaint("a slots=-1\n"), HasSubstr("hosts:1"));
   EXPECT_THAT(complaint("a max_slots=4\n"), HasSubstr("max_slots=4"));
-  EXPECT_THAT(complaint("a\nb\na\n"), HasSubstr("hosts:3: a is there twice"));
+  EXPECT_THAT(complaint("a\nb\na\n"), HasSubstr("hosts:3: a is listed twice"));
 }
 
 TEST(host_file, is_read_anew_and_its_hosts_are_given_to_mpirun) {
@@ -42,7 +42,7 @@ TEST(host_file, is_read_anew_and_its_hosts_are_given_to_mpirun) {
   HostFile hosts(path);
   EXPECT_EQ(slots_of(hosts.usable()), 4);
   std::ofstream(path) << "a slots=0\nb slots=2\n";
-  const std::vector<HostPlace> places = hosts.usable();
+  const std::vector<HostSlots> places = hosts.usable();
   EXPECT_EQ(slots_of(places), 2);
   const auto words = hosts.launcher(2, places, {"NAME"});
   EXPECT_THAT(words, Contains("b:2"));
@@ -62,11 +62,11 @@ TEST(host_file, tells_a_ranks_host_by_the_name_that_it_reports) {
 }
 
 TEST(places, have_slots_for_so_many_ranks_in_their_order) {
-  const std::vector<HostPlace> places{{"a", 2}, {"b", 0}, {"c", 2}};
-  EXPECT_THAT(first_slots(places, 3), ElementsAre(HostPlace{"a", 2}, HostPlace{"c", 1}));
-  EXPECT_FALSE(lack(places, first_slots(places, 3)));
-  EXPECT_TRUE(lack({{"a", 2}}, first_slots(places, 3)));
-  EXPECT_TRUE(lack({{"a", 1}, {"c", 2}}, first_slots(places, 3)));
+  const std::vector<HostSlots> places{{"a", 2}, {"b", 0}, {"c", 2}};
+  EXPECT_THAT(first_slots(places, 3), ElementsAre(HostSlots{"a", 2}, HostSlots{"c", 1}));
+  EXPECT_FALSE(lacks(places, first_slots(places, 3)));
+  EXPECT_TRUE(lacks({{"a", 2}}, first_slots(places, 3)));
+  EXPECT_TRUE(lacks({{"a", 1}, {"c", 2}}, first_slots(places, 3)));
 }
 
 }  // namespace

@@ -72,13 +72,14 @@ TEST(restart_policy, one_new_step_is_progress) {
 TEST(restart_policy, without_an_unfit_host_it_is_tried_at_once) {
   RestartPolicy policy(10, 5, 40);
   for (const int code : {5, 7, 5, 7}) {
-    const RestartDecision next = policy.after({.exit_code = code, .step = 40, .leaves_out = true});
+    const RestartDecision next =
+        policy.after({.exit_code = code, .step = 40, .excludes_host = true});
     EXPECT_TRUE(next.restarts);
     EXPECT_EQ(next.wait_s, 0);
   }
   EXPECT_EQ(policy.restarts(), 4);
   EXPECT_FALSE(after(policy, 5, 40).restarts);
-  EXPECT_FALSE(policy.after({.exit_code = 2, .step = 40, .leaves_out = true}).restarts);
+  EXPECT_FALSE(policy.after({.exit_code = 2, .step = 40, .excludes_host = true}).restarts);
 }
 
 TEST(restart_policy, restarts_are_counted) {

@@ -24,7 +24,7 @@ class Following : public testing::Test {
 TEST_F(Following, an_empty_folder_tells_nothing) {
   RunFollower follower(folder_);
   follower.look();
-  EXPECT_FALSE(follower.begun());
+  EXPECT_FALSE(follower.start());
   EXPECT_EQ(newest_step(folder_), 0);
 }
 
@@ -37,7 +37,7 @@ TEST_F(Following, what_stood_there_before_is_of_earlier_incarnations) {
                           "\n");
   RunFollower follower(folder_);
   follower.look();
-  EXPECT_FALSE(follower.begun());
+  EXPECT_FALSE(follower.start());
   EXPECT_FALSE(follower.failure());
   EXPECT_EQ(newest_step(folder_), 3);
 }
@@ -49,10 +49,10 @@ TEST_F(Following, the_first_step_counts_from_the_resumed_one_on) {
          R"({"event":"resume","step":10,"from":"x","in_memory":true,"load_seconds":0.5})"
          "\n");
   follower.look();
-  ASSERT_TRUE(follower.begun());
-  EXPECT_EQ(follower.begun()->step, 10);
-  EXPECT_TRUE(follower.begun()->in_memory);
-  EXPECT_EQ(follower.begun()->load_seconds, 0.5);
+  ASSERT_TRUE(follower.start());
+  EXPECT_EQ(follower.start()->step, 10);
+  EXPECT_TRUE(follower.start()->in_memory);
+  EXPECT_EQ(follower.start()->load_seconds, 0.5);
   EXPECT_FALSE(follower.first_step_at());
   append("metrics.jsonl", "{\"step\":11}\n{\"step\":1");  // torn
   follower.look();
@@ -84,7 +84,7 @@ TEST_F(Following, a_preflight_that_failed_accuses_ranks_and_their_hosts) {
   EXPECT_FALSE(follower.unfit());
   append("events.jsonl",
          R"({"event":"preflight","step":0,"passed":false,"hosts":["a","a","b"],"checks":[)"
-         R"({"name":"limits","faults":[{"ranks":[2],"why":"may open 120 files"}]},)"
+         R"({"name":"limits","faults":[{"ranks":[2],"why":"can open 120 files"}]},)"
          R"({"name":"folders","faults":[]},)"
          R"({"name":"axes","faults":[{"ranks":[1,2],"why":"slow"}]}]})"
          "\n");
@@ -92,7 +92,7 @@ TEST_F(Following, a_preflight_that_failed_accuses_ranks_and_their_hosts) {
   ASSERT_TRUE(follower.unfit());
   EXPECT_EQ(follower.unfit()->ranks, (std::vector<int>{2, 1}));
   EXPECT_EQ(follower.unfit()->hosts, (std::vector<std::string>{"b", "a"}));
-  EXPECT_EQ(follower.unfit()->why, "limits: may open 120 files; axes: slow");
+  EXPECT_EQ(follower.unfit()->why, "limits: can open 120 files; axes: slow");
 }
 
 TEST_F(Following, replicas_that_differ_accuse_the_one_that_is_outvoted) {

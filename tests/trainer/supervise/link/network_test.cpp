@@ -22,10 +22,10 @@ TEST(Network, addresses_are_written_as_people_do) {
 }
 
 TEST(Network, a_place_is_a_host_and_a_port) {
-  EXPECT_EQ(parse_place("n1:700").host, "n1");
-  EXPECT_EQ(parse_place("n1:700").port, 700);
+  EXPECT_EQ(parse_host_port("n1:700").host, "n1");
+  EXPECT_EQ(parse_host_port("n1:700").port, 700);
   for (const char* text : {"", "n1", ":700", "n1:", "n1:0", "n1:65536", "n1:-1", "n1:7x"}) {
-    EXPECT_THROW(parse_place(text), ConfigError) << text;
+    EXPECT_THROW(parse_host_port(text), ConfigError) << text;
   }
 }
 

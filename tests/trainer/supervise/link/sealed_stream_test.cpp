@@ -30,7 +30,7 @@ struct Pair {
 TEST(SealedStream, messages_come_as_they_went_in_both_directions) {
   Pair pair;
   EXPECT_FALSE(pair.supervisor.is_trusted());
-  const std::string long_text(SealedStream::kMostBytes, 'x');
+  const std::string long_text(SealedStream::kMaxBytes, 'x');
   pair.supervisor.feed(pair.agent.sealed("hello"));
   pair.supervisor.feed(pair.agent.sealed(long_text));
   EXPECT_EQ(pair.supervisor.take(), "hello");
@@ -70,7 +70,7 @@ TEST(SealedStream, a_changed_bit_anywhere_breaks_it) {
     std::string bytes = pair.agent.sealed("hello");
     bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ 1 << bit % 8);
     // A length that grew waits for more: whatever that is, it does not fit.
-    pair.supervisor.feed(bytes + std::string(SealedStream::kMostBytes, '\0'));
+    pair.supervisor.feed(bytes + std::string(SealedStream::kMaxBytes, '\0'));
     EXPECT_EQ(pair.supervisor.take(), std::nullopt) << "bit " << bit;
     EXPECT_TRUE(pair.supervisor.is_broken()) << "bit " << bit;
   }
@@ -100,7 +100,7 @@ TEST(SealedStream, what_is_turned_back_is_not_believed) {
 
 TEST(SealedStream, a_stranger_may_say_little) {
   Pair pair;
-  pair.supervisor.feed(pair.agent.sealed(std::string(SealedStream::kMostHelloBytes + 1, 'x')));
+  pair.supervisor.feed(pair.agent.sealed(std::string(SealedStream::kMaxHelloBytes + 1, 'x')));
   EXPECT_EQ(pair.supervisor.take(), std::nullopt);
   EXPECT_TRUE(pair.supervisor.is_broken());
 }
@@ -113,7 +113,7 @@ TEST(SealedStream, another_protocol_breaks_it_at_its_first_byte) {
 
 TEST(SealedStream, what_is_too_long_is_never_sent) {
   Pair pair;
-  EXPECT_THROW(pair.agent.sealed(std::string(SealedStream::kMostBytes + 1, 'x')), Error);
+  EXPECT_THROW(pair.agent.sealed(std::string(SealedStream::kMaxBytes + 1, 'x')), Error);
 }
 
 }  // namespace

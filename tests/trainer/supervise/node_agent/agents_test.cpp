@@ -131,7 +131,7 @@ TEST_F(AgentsOnThisMachine, that_stop_are_a_lost_node_and_new_ones_bring_it_back
   ASSERT_EQ(lost.size(), 1u);
   EXPECT_EQ(lost[0].node, "b");
   EXPECT_EQ(lost[0].health, NodeHealth::kLost);
-  EXPECT_THAT(lost[0].why, testing::StartsWith("silent for "));
+  EXPECT_THAT(lost[0].why, testing::StartsWith("no heartbeat for "));
   StartedProcess one = rank();
   EXPECT_TRUE(until(*agents, 10, [&] { return agents->healthy().size() == 2; }));
   EXPECT_TRUE(until(1, [&] { return one.ended().has_value(); }));
@@ -216,7 +216,7 @@ int main(int argc, char** argv) {
     const std::vector<std::string> words(argv, argv + argc);  // --run-dir D --supervisor P --node N
     return static_cast<int>(trireme::Agent({.run_dir = words.at(3),
                                             .node = words.at(7),
-                                            .supervisor = trireme::parse_place(words.at(5)),
+                                            .supervisor = trireme::parse_host_port(words.at(5)),
                                             .beat_s = 0.2,
                                             .patience_s = 1.5})
                                 .run());

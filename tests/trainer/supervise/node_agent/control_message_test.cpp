@@ -68,8 +68,8 @@ TEST(ControlMessage, of_another_form_is_refused) {
 TEST(ControlMessage, fits_a_frame_whatever_it_says) {
   const ControlMessage beat{.kind = Kind::kBeat,
                             .pids = std::vector<std::int64_t>(100'000, 1 << 22)};
-  EXPECT_LE(beat.encoded().size(), SealedStream::kMostBytes);
-  EXPECT_EQ(ControlMessage::decoded(beat.encoded()).pids.size(), ControlMessage::kMostPids);
+  EXPECT_LE(beat.encoded().size(), SealedStream::kMaxBytes);
+  EXPECT_EQ(ControlMessage::decoded(beat.encoded()).pids.size(), ControlMessage::kMaxPids);
 }
 
 }  // namespace

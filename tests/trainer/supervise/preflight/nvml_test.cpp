@@ -27,16 +27,16 @@ TEST(Nvml, tells_what_it_knows_and_leaves_out_what_it_does_not) {
 
 TEST(Nvml, that_knows_no_such_gpu_says_so) {
   EXPECT_EQ(gpu_health("00000000:2C:00.0").unknown_because,
-            "NVML does not know the GPU at 00000000:2C:00.0");
+            "NVML does not find a GPU at 00000000:2C:00.0");
 }
 
 TEST(Nvml, finds_faults_of_the_machine_and_no_others) {
   EXPECT_EQ(fault_of(health_of("0 1 0 0")), "") << "idle";
   EXPECT_EQ(fault_of(health_of("0 4 0 0")), "") << "its power limit";
-  EXPECT_EQ(fault_of(health_of("0 96 0 0")), "its clocks are held down: hot");
+  EXPECT_EQ(fault_of(health_of("0 96 0 0")), "clocks throttled: temperature");
   EXPECT_EQ(fault_of(health_of("2 136 0 0")),
-            "2 uncorrected memory errors since its last reset, the hardware holds its clocks down, "
-            "its clocks are held down: power brake");
+            "2 uncorrected ECC errors since the last reset, clocks throttled by the hardware, "
+            "clocks throttled: power brake");
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ TEST_F(OneRank, passes_and_tells_what_was_found) {
                    [] {
                      return Figures{{"fathoms", 7}};
                    },
-                   [](const std::vector<Figures>& by_rank) -> Judgement {
+                   [](const std::vector<Figures>& by_rank) -> Judgment {
                      return {by_rank.front()["fathoms"].dump() + " fathoms", {}};
                    }});
   EXPECT_NO_THROW(preflight_.require_passed());
@@ -40,7 +40,7 @@ TEST_F(OneRank, passes_and_tells_what_was_found) {
 TEST_F(OneRank, fails_where_a_rank_throws_or_is_accused_and_goes_on_meanwhile) {
   preflight_.make({"hull", []() -> Figures { throw EnvironmentError("a leak\nbelow"); }, {}});
   preflight_.make({"mast", [] { return Figures::object(); },
-                   [](const std::vector<Figures>&) -> Judgement {
+                   [](const std::vector<Figures>&) -> Judgment {
                      return {"", {{{0}, "shorter than the others"}}};
                    }});
   EXPECT_FALSE(preflight_.passed());

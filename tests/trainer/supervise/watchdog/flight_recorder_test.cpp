@@ -52,7 +52,7 @@ TEST_F(Recorder, of_ranks_that_left_in_order_blames_nobody) {
   for (Ledger& ledger : ledgers_) ledger.close(Ending::kDone);
   ledgers_[0].close(Ending::kFailed);  // the first word counts
   EXPECT_FALSE(judge(read()));
-  EXPECT_THAT(recorder_text(read()), HasSubstr("verdict: none: every rank left in order\n"));
+  EXPECT_THAT(recorder_text(read()), HasSubstr("verdict: none: every rank finished\n"));
 }
 
 TEST_F(Recorder, blames_the_one_that_did_not_say_why_it_ended) {
@@ -64,7 +64,7 @@ TEST_F(Recorder, blames_the_one_that_did_not_say_why_it_ended) {
   ASSERT_TRUE(verdict);
   EXPECT_THAT(verdict->ranks, ElementsAre(1));
   EXPECT_THAT(verdict->text, StartsWith("rank 1 (node007) was killed or crashed"));
-  EXPECT_THAT(verdict->text, HasSubstr("in step 7, reduction; waiting for it since"));
+  EXPECT_THAT(verdict->text, HasSubstr("in step 7, reduction; blocked on it for"));
   EXPECT_THAT(verdict->text, HasSubstr("ranks 0 and 2 in all_reduce 1 of group data [0 1 2]"));
 }
 
@@ -95,7 +95,7 @@ TEST_F(Recorder, of_ranks_that_were_killed_blames_the_one_that_others_saw_go_fir
   const auto verdict = judge(read());
   ASSERT_TRUE(verdict);
   EXPECT_THAT(verdict->ranks, ElementsAre(1));
-  EXPECT_THAT(verdict->text, HasSubstr("; rank 0 ended after it"));
+  EXPECT_THAT(verdict->text, HasSubstr("; rank 0 exited after it"));
 }
 
 TEST_F(Recorder, shows_where_each_rank_was) {

@@ -89,7 +89,7 @@ TEST_F(World, with_a_killed_rank_names_it_its_place_and_all_that_wait) {
   EXPECT_THAT(verdict->ranks, ElementsAre(2));
   EXPECT_EQ(verdict->text,
             "rank 2 (node042) was killed or crashed (connection lost) in step 120, backward of "
-            "micro-batch 3, layer 17; waiting for it since 0.4 s: rank 0 in receive 7 of group "
+            "micro-batch 3, layer 17; blocked on it for 0.4 s: rank 0 in receive 7 of group "
             "pipeline_up from rank 2, rank 3 in all_reduce 412 of group tensor [2 3], rank 1 in "
             "receive 7 of group pipeline_up from rank 3");
 }
@@ -121,16 +121,16 @@ TEST_F(World, blames_what_cannot_be_a_consequence) {
   ranks_[3].health = RankHealth::kSilent;
   ranks_[3].silent_s = 31;
   EXPECT_THAT(judge_health(ranks_)->ranks, ElementsAre(3));
-  EXPECT_THAT(judge_health(ranks_)->text, HasSubstr("no sign of life for 31.0 s"));
+  EXPECT_THAT(judge_health(ranks_)->text, HasSubstr("no heartbeat for 31.0 s"));
   ranks_[1].health = RankHealth::kFailed;
   ranks_[1].words = "train.bin: cannot read\ntoken 7";
   EXPECT_THAT(judge_health(ranks_)->ranks, ElementsAre(1));
-  EXPECT_THAT(judge_health(ranks_)->text, HasSubstr(": train.bin: cannot read token 7; nobody"));
+  EXPECT_THAT(judge_health(ranks_)->text, HasSubstr(": train.bin: cannot read token 7; no rank"));
   ranks_[2].health = RankHealth::kLost;
   EXPECT_THAT(judge_health(ranks_)->ranks, ElementsAre(2));
   ranks_[3].health = RankHealth::kLost;
   EXPECT_THAT(judge_health(ranks_)->ranks, ElementsAre(2, 3));
-  EXPECT_THAT(judge_health(ranks_)->text, HasSubstr("likewise rank 3"));
+  EXPECT_THAT(judge_health(ranks_)->text, HasSubstr("; also rank 3"));
 }
 
 TEST_F(World, does_not_blame_those_that_a_launcher_ended_after_the_first) {
@@ -145,7 +145,7 @@ TEST_F(World, does_not_blame_those_that_a_launcher_ended_after_the_first) {
   EXPECT_THAT(verdict->ranks, ElementsAre(3));
   EXPECT_EQ(verdict->text,
             "rank 3 (node042) was killed or crashed (connection lost) in step 120, forward of "
-            "micro-batch 1, layer 1; nobody waits for it yet; ranks 0 and 1 ended after it");
+            "micro-batch 1, layer 1; no rank is blocked on it yet; ranks 0 and 1 exited after it");
   // A rank that failed is not blamed for what fell before it, nor the other way round.
   ranks_[1].health = RankHealth::kFailed;
   EXPECT_THAT(judge_health(ranks_)->ranks, ElementsAre(3));
@@ -176,7 +176,7 @@ TEST_F(World, that_stalls_blames_the_rank_that_never_entered) {
   ASSERT_TRUE(verdict);
   EXPECT_THAT(verdict->ranks, ElementsAre(2));
   EXPECT_THAT(verdict->text, HasSubstr("rank 2 (node042) made no progress for 650.0 s in step 120, "
-                                       "data; waiting for it since 700.0 s: ranks 0, 1 and 3 in"));
+                                       "data; blocked on it for 700.0 s: ranks 0, 1 and 3 in"));
 }
 
 TEST_F(World, that_stalls_follows_the_waiting_to_its_end) {
@@ -220,7 +220,7 @@ TEST_F(World, of_ranks_that_wait_in_a_circle_names_them_all) {
   const auto verdict = judge_stall(ranks_, {.usual_s = 600});
   ASSERT_TRUE(verdict);
   EXPECT_THAT(verdict->ranks, ElementsAre(0, 2));
-  EXPECT_THAT(verdict->text, HasSubstr("the ranks wait for each other, for 690.0 s: rank 0"));
+  EXPECT_THAT(verdict->text, HasSubstr("deadlock for 690.0 s: rank 0"));
   EXPECT_FALSE(judge_stall(ranks_, {.usual_s = 695}));
 }
 
@@ -240,7 +240,7 @@ TEST_F(World, whose_collective_all_have_begun_blames_the_one_that_waits_longest)
   ASSERT_TRUE(verdict);
   EXPECT_THAT(verdict->ranks, ElementsAre(3));
   EXPECT_THAT(verdict->text,
-              HasSubstr("no progress for 703.0 s, though nobody is missing, in step 120"));
+              HasSubstr("no progress for 703.0 s, although no rank is missing, in step 120"));
   EXPECT_THAT(verdict->text, HasSubstr("all_gather 412"));
 }
 

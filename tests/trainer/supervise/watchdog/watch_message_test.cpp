@@ -59,7 +59,7 @@ TEST(WatchMessage, of_noise_is_refused_or_harmless) {
       noise[random() % noise.size()] = static_cast<char>(random());
     }
     try {
-      EXPECT_LE(WatchMessage::decoded(noise).encoded().size(), SealedStream::kMostBytes);
+      EXPECT_LE(WatchMessage::decoded(noise).encoded().size(), SealedStream::kMaxBytes);
     } catch (const Error&) {
       continue;
     }

@@ -1,4 +1,4 @@
-#include "trainer/supervise/launch/movement.h"
+#include "trainer/supervise/launch/world_progress.h"
 
 #include <gtest/gtest.h>
 
@@ -12,9 +12,9 @@ namespace {
 namespace fs = std::filesystem;
 using ledger::Phase;
 
-class RunMovement : public testing::Test {
+class WorldProgressTest : public testing::Test {
  protected:
-  RunMovement() {
+  WorldProgressTest() {
     std::string name = (fs::temp_directory_path() / "movement-XXXXXX").string();
     run_ = ::mkdtemp(name.data());
     fs::create_directory(run_ / "flight-recorder");
@@ -25,20 +25,20 @@ class RunMovement : public testing::Test {
   }
   void TearDown() override { fs::remove_all(run_); }
 
-  Movement look() const { return movement_of_all(run_, {.usual_s = 60, .storage_s = 1800}); }
+  WorldProgress look() const { return world_progress(run_, {.usual_s = 60, .storage_s = 1800}); }
 
   fs::path run_;
   std::array<Ledger, 2> ledgers_;
 };
 
-TEST_F(RunMovement, grows_with_each_rank_that_moves) {
+TEST_F(WorldProgressTest, grows_with_each_rank_that_moves) {
   const std::uint64_t before = look().ticks;
   EXPECT_EQ(look().ticks, before);
   ledgers_[1].set_step(1);
   EXPECT_GT(look().ticks, before);
 }
 
-TEST_F(RunMovement, is_awaited_longer_of_ranks_that_load_or_save_than_of_those_that_start) {
+TEST_F(WorldProgressTest, is_awaited_longer_of_ranks_that_load_or_save_than_of_those_that_start) {
   EXPECT_EQ(look().limit_s, 60);
   ledgers_[1].enter(Phase::kLoad);
   EXPECT_EQ(look().limit_s, 1800);
@@ -48,8 +48,8 @@ TEST_F(RunMovement, is_awaited_longer_of_ranks_that_load_or_save_than_of_those_t
   EXPECT_EQ(look().limit_s, 1800);
 }
 
-TEST_F(RunMovement, of_a_run_without_ledgers_is_none) {
-  const Movement none = movement_of_all(run_ / "nowhere", {.usual_s = 60, .storage_s = 1800});
+TEST_F(WorldProgressTest, of_a_run_without_ledgers_is_none) {
+  const WorldProgress none = world_progress(run_ / "nowhere", {.usual_s = 60, .storage_s = 1800});
   EXPECT_EQ(none.ticks, 0u);
   EXPECT_EQ(none.limit_s, 0);
 }

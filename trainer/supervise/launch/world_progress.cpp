@@ -1,4 +1,4 @@
-#include "trainer/supervise/launch/movement.h"
+#include "trainer/supervise/launch/world_progress.h"
 
 #include <algorithm>
 #include <string>
@@ -13,14 +13,14 @@
 namespace trireme {
 namespace {
 
-// Those that can be read: others are being made anew.
+// Skips ledgers that cannot be read: they are being created.
 std::vector<LedgerReader> ledgers_of(const std::filesystem::path& run_dir) {
   std::vector<LedgerReader> found;
   std::vector<std::filesystem::path> paths;
   try {
     paths = ledgers_in(run_dir / kRecorderFolder);
   } catch (const EnvironmentError&) {
-    return found;  // no rank came so far
+    return found;  // no rank has created its ledger yet
   }
   for (const auto& path : paths) {
     try {
@@ -34,19 +34,19 @@ std::vector<LedgerReader> ledgers_of(const std::filesystem::path& run_dir) {
 
 }  // namespace
 
-Movement movement_of_all(const std::filesystem::path& run_dir, const StallLimits& limits) {
-  Movement all;
+WorldProgress world_progress(const std::filesystem::path& run_dir, const StallLimits& limits) {
+  WorldProgress all;
   for (const LedgerReader& ledger : ledgers_of(run_dir)) {
     const LedgerPage page = ledger.page();
     all.ticks += page.progress.tick;
-    // Of ranks that start one may wait for storage, but not all of them for that long.
+    // A starting rank may wait for storage, but not all of them for the longer storage limit.
     const bool starts = page.phase() == ledger::Phase::kStart;
     all.limit_s = std::max(all.limit_s, starts ? limits.usual_s : limits.of(page));
   }
   return all;
 }
 
-bool all_are_stopped(const std::filesystem::path& run_dir) {
+bool all_ranks_stopped(const std::filesystem::path& run_dir) {
   const std::vector<LedgerReader> ledgers = ledgers_of(run_dir);
   const std::string here = own_host_name();
   return !ledgers.empty() && std::all_of(ledgers.begin(), ledgers.end(), [&](const auto& ledger) {
