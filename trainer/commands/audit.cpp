@@ -20,7 +20,7 @@ ExitCode audit(const AuditOptions& options) {
   fmt::print("{}", text_of(found));
   if (found.findings.empty()) return ExitCode::kDone;
   throw DataError(say(options.run_dir, " is not clean: ", found.findings.size(),
-                      " found, first: ", text_of(found.findings.front())));
+                      " findings, the first: ", text_of(found.findings.front())));
 }
 
 }  // namespace
