@@ -29,7 +29,7 @@ Command make_audit(CLI::App& program) {
   auto options = std::make_shared<AuditOptions>();
   CLI::App* app = program.add_subcommand(
       "audit",
-      "Prove that no sample was skipped or repeated; exit code 3 if one was. A run that is still "
+      "Prove that no sample was skipped or repeated; fails if one was. A run that is still "
       "training is audited up to its last complete step");
   app->add_option("run_dir", options->run_dir, "run folder ([job] dump_folder)")
       ->required()

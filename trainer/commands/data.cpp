@@ -215,7 +215,7 @@ Command make_data(CLI::App& program, const std::vector<Override>& overrides) {
                    "their documents (data.skip is applied; samples that a run skipped after a "
                    "spike are not known)")
       ->type_name("N|A:B");
-  CLI::App* checked = verb("check", "Check the files completely; exit code 3 if they are damaged");
+  CLI::App* checked = verb("check", "Check the files completely; fails if they are damaged");
   checked
       ->add_option("--vocab-size", options->vocab_size,
                    "Vocabulary size: every token id must be below it")

@@ -172,7 +172,7 @@ Command make_doctor(CLI::App& program, const std::vector<Override>& overrides) {
       ->type_name("FILE.json")
       ->excludes(config);
   app->footer(
-      "Changes nothing. Exit code 5 if the machine lacks what the config needs.\n"
+      "Changes nothing. Fails if the machine lacks what the config needs.\n"
       "Under mpirun or srun every rank is checked: program, libraries, limits, clocks, devices,\n"
       "memory, matmul speed, bandwidth along each parallel axis, folders and token files. The\n"
       "ranks and nodes that fail a check are named.\n"

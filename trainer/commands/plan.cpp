@@ -172,7 +172,7 @@ Command make_plan(CLI::App& program, const std::vector<Override>& overrides) {
       ->type_name("SECONDS");
   app->footer(
       "Needs no GPU, MPI or data. Memory is computed by the allocator's own planner and is exact;\n"
-      "times are estimates. Exit code 5 if the run does not fit.\n"
+      "times are estimates. Fails if the run does not fit.\n"
       "\n"
       "Example: trireme plan run.toml -n 1024 --gpu H100 --price 2.5 --mtbf 24 --html plan.html");
   return {app, [choices, &overrides] { return plan(*choices, overrides); }, true};

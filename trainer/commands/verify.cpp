@@ -100,7 +100,7 @@ Command make_verify(CLI::App& program, const std::vector<Override>& overrides) {
   app->footer(
       "Trains both layouts from the same weights on the same samples and compares sample order,\n"
       "losses and every gradient; then, from equal gradients, grad_norm, optimizer state and\n"
-      "weights. Nothing is written. Exit code 6 when they differ, with the first parameter that\n"
+      "weights. Nothing is written. If they differ, fails with the first parameter that\n"
       "differs and the likely cause. The tolerance depends on training.dtype and is zero where\n"
       "job.reproducible guarantees equal bits. When they agree, code paths that these steps did "
       "not\n"
