@@ -90,7 +90,7 @@ TEST_F(CheckpointCommand, show_describes_the_newest_and_a_tensors_statistics) {
             "  least       -4\n  most        18\n  mean        7\n  deviation   6.63324958\n");
   const auto unknown = run({"show", other.path(), "--tensor", "no"});
   EXPECT_EQ(unknown.code, ExitCode::kCheckpoint);
-  EXPECT_NE(unknown.output.find("holds no tensor \"no\""), std::string::npos);
+  EXPECT_NE(unknown.output.find("has no tensor \"no\""), std::string::npos);
 }
 
 TEST_F(CheckpointCommand, verify_ends_with_code_4_when_a_byte_is_wrong) {

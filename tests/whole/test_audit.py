@@ -54,7 +54,7 @@ def a_run_that_is_killed_and_moved_to_other_layouts_is_clean(workshop):
     note(table)
     check(table["steps"] == f"1 to {STEPS}, {STEPS} lines", table)
     check(numbers(table["samples"]) == [BATCH * STEPS, 0], table)
-    again = numbers(table["taken again"])
+    again = numbers(table["repeated"])
     check(again[0] >= 3 and len(set(again)) == 1, "all had the same bits, and had to:", table)
     check(numbers(table["checkpoints"]) == [len(checkpoints(run))], table)
     check(numbers(table["data"])[0] >= BATCH * STEPS, table)
@@ -67,7 +67,7 @@ def a_layout_that_promises_no_bits_has_to_have_the_samples(workshop):
     config = workshop.config("run", CONFIG)
     killed_after(workshop, config, run, (1,), 9)
     workshop.run_ranks(2, "train", config, "--parallelism.tensor=2").done()
-    again = numbers(clean(workshop, "run", "--data")["taken again"])
+    again = numbers(clean(workshop, "run", "--data")["repeated"])
     check(again[0] == again[1] and again[0] >= 1 and again[3] == 0, again)
 
 
@@ -90,7 +90,7 @@ def a_run_that_goes_on_from_memory_is_clean(workshop):
     check(any(event["in_memory"] for event in events(run, "resume")), events(run, "resume"))
     table = clean(workshop, "run", "--data")
     note(table)
-    again = numbers(table["taken again"])
+    again = numbers(table["repeated"])
     check(again[0] >= 1 and len(set(again)) == 1, table)
 
 
@@ -114,7 +114,7 @@ def what_was_left_out_has_its_reason(workshop):
                                if f'"event":"{policy}"' not in line))
         result = workshop.run("audit", policy)
         result.refused(3, "not clean", "events.jsonl:")
-        check(re.search(r"^ledger\.jsonl:.* are left out", result.out, re.MULTILINE), result)
+        check(re.search(r"^ledger\.jsonl:.* are excluded", result.out, re.MULTILINE), result)
 
 
 @fact
@@ -129,12 +129,12 @@ def a_ledger_that_was_changed_is_not_clean(workshop):
         path.write_text("".join(changed))
         workshop.run("audit", "run").refused(3, "run is not clean", *words)
 
-    refused(lines[:7] + lines[8:], "ledger.jsonl:8: step 8", "as it was written")
-    refused(lines[:7] + lines[6:], "ledger.jsonl:8: step 6", "as it was written")
-    refused(lines[:-1], f"metrics.jsonl:{STEPS}: step {STEPS}", "the ledger does not have it")
+    refused(lines[:7] + lines[8:], "ledger.jsonl:8: step 8", "was modified")
+    refused(lines[:7] + lines[6:], "ledger.jsonl:8: step 6", "was modified")
+    refused(lines[:-1], f"metrics.jsonl:{STEPS}: step {STEPS}", "the ledger does not have this step")
     digit = re.search('"hash":"(.)', lines[4]).group(1)
     flipped = lines[4].replace(f'"hash":"{digit}', f'"hash":"{"0" if digit == "1" else "1"}')
-    refused(lines[:4] + [flipped] + lines[5:], "ledger.jsonl:5: step 4", "as it was written")
+    refused(lines[:4] + [flipped] + lines[5:], "ledger.jsonl:5: step 4", "was modified")
     path.write_text("".join(lines) + lines[-1][:40])  # torn by a kill
     clean(workshop, "run")
     path.unlink()

@@ -49,7 +49,7 @@ def it_agrees_with_a_config_that_fits_and_leaves_nothing_behind(workshop):
     config = workshop.config("run")
     before = contents(workshop.folder)
     told = rows(workshop.run("doctor", config).done().out)
-    check("(to be made), writable" in told["run folder"][0], told)
+    check("(to be created), writable" in told["run folder"][0], told)
     check(told["device"][0] in ('cpu (job.device = "auto")', 'cuda:0 (job.device = "auto")'), told)
     check(told["layout"] == ["one"], told)
     check(" needed, " in told["plan"][0], told)

@@ -344,7 +344,7 @@ def a_model_that_computes_otherwise_is_refused(workshop):
         workshop.run(*load).refused(4, *words)
     (folder / "config.json").write_text(json.dumps({**text, "num_hidden_layers": 3}))
     workshop.run("checkpoint", "import", folder, "--output", "x").refused(
-        4, "layers.3", "is in no qwen2")
+        4, "layers.3", "is unexpected for this qwen2")
     (folder / "config.json").write_text(json.dumps({**text, "vocab_size": 300}))
     workshop.run("generate", folder, "--tokenizer=bytes").refused(4, "[288, 32]", "[300, 32]")
 
@@ -368,7 +368,7 @@ def memory_does_not_grow_with_the_model(workshop):
             _, told = exported(workshop, f"run-{vocab}", f"--memory={memory}")
             check(words in told["check"], told)
             note(f"{sizes[-1]:.0f} MiB of weights: peak {told['peak']}, memory {told['memory']}")
-            planned, own = re.fullmatch(r"at most (.+) beside the program's own (.+)",
+            planned, own = re.fullmatch(r"at most (.+) in addition to (.+) of the program",
                                         told["memory"]).groups()
             check(mebibytes(told["peak"]) < mebibytes(planned) + mebibytes(own), told)
             if memory == "40MB":

@@ -62,7 +62,7 @@ def a_plan_is_shown_in_a_terminal_and_on_a_page(workshop):
     (workshop / "run.toml").write_text(LARGE)
     shown = workshop.run("plan", "run.toml", "-n", "128", "--gpu", "H100", "--mtbf", "24",
                          "--html", "plan.html").done().out
-    for words in ("idle fraction of the total", "overhead over the ideal", "place 7", "Besiroglu",
+    for words in ("idle fraction of the total", "overhead over the ideal", "pp rank 7", "Besiroglu",
                   "by Daly", "sent by a rank", "W weights"):
         check(words in shown, words, "is not in", shown)
     check("\x1b" not in shown, "colors without a terminal")

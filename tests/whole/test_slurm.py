@@ -67,7 +67,7 @@ def what_no_job_can_be_is_refused(workshop):
     config = workshop.config("run", {"parallelism": {"data_shard": 4},
                                      "training": {"global_batch_size": 16}})
     workshop.run("slurm", config, "--nodes=3").refused(2, "4 ranks", "equally")
-    workshop.run("slurm", config, "--ranks=6").refused(2, "[parallelism] wants 4 ranks")
+    workshop.run("slurm", config, "--ranks=6").refused(2, "[parallelism] needs 4 ranks")
     for limit in ("3", "3:00", "0:03:00", "0-0:3", "0-0:3:00"):
         workshop.run("slurm", config, f"--time={limit}").refused(2, f"--time {limit} ", "180 s")
     for limit in ("4", "3:01", "0:03:01", "0-1", "0-0:4", "0-0:3:01"):

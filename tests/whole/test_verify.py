@@ -33,7 +33,7 @@ def a_mistake_is_named_and_ends_with_6(workshop):
                       TRIREME_INJECT_MISTAKE="lost-norm-sums")
     check(result.code == 6, result)
     for words in ("DIFFERS in step 1: the gradient of layers.0.attention_norm.weight",
-                  "the sum over 'tensor' is missing"):
+                  "the reduction over 'tensor' is missing"):
         check(words in result.out, result)
 
 

@@ -20,7 +20,7 @@ ExitCode audit(const AuditOptions& options) {
   fmt::print("{}", text_of(found));
   if (found.findings.empty()) return ExitCode::kDone;
   throw DataError(say(options.run_dir, " is not clean: ", found.findings.size(),
-                      " found, first: ", text_of(found.findings.front())));
+                      " findings, the first: ", text_of(found.findings.front())));
 }
 
 }  // namespace
@@ -29,7 +29,7 @@ Command make_audit(CLI::App& program) {
   auto options = std::make_shared<AuditOptions>();
   CLI::App* app = program.add_subcommand(
       "audit",
-      "Prove that no sample was skipped or repeated; exit code 3 if one was. A run that is still "
+      "Prove that no sample was skipped or repeated; fails if one was. A run that is still "
       "training is audited up to its last complete step");
   app->add_option("run_dir", options->run_dir, "run folder ([job] dump_folder)")
       ->required()

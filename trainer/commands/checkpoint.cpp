@@ -202,14 +202,14 @@ Command make_checkpoint(CLI::App& program) {
       ->type_name("NAME");
 
   CLI::App* verifying =
-      app->add_subcommand("verify", "Read and check every byte; exit code 4 if any is damaged");
+      app->add_subcommand("verify", "Read and check every byte; fails if any is damaged");
   verifying
       ->add_option("path", options->path, "a checkpoint, or a run folder (all its checkpoints)")
       ->required()
       ->type_name(kEither);
 
   CLI::App* comparing = app->add_subcommand(
-      "diff", "Compare two checkpoints, written by any layouts; exit code 4 if they differ");
+      "diff", "Compare two checkpoints, written by any layouts; fails if they differ");
   comparing
       ->add_option("first", options->path, "a checkpoint, or a run folder (its newest checkpoint)")
       ->required()

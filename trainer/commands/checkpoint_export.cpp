@@ -33,7 +33,7 @@ void line(const char* name, const std::string& value) {
   fmt::print("{:10} {}\n", name, value);
 }
 
-// The folder under a name that nobody looks for, until it is published; else it goes.
+// A folder with a temporary name until publish(); removed otherwise.
 class PartialFolder {
  public:
   explicit PartialFolder(const fs::path& final_path) : final_(final_path) {
@@ -114,16 +114,16 @@ std::string copy_tokenizer(const data::Tokenizer& tokenizer, const ModelConfig& 
   std::string copied = source.string();
   fs::copy_file(source, folder / name);
   std::error_code ignored;
-  const fs::path beside = source.parent_path() / "special_tokens_map.json";
-  if (fs::exists(beside, ignored)) {
-    fs::copy_file(beside, folder / beside.filename());
-    copied += say(", ", beside.filename().string());
+  const fs::path map_file = source.parent_path() / "special_tokens_map.json";
+  if (fs::exists(map_file, ignored)) {
+    fs::copy_file(map_file, folder / map_file.filename());
+    copied += say(", ", map_file.filename().string());
   }
   const fs::path config = source.parent_path() / "tokenizer_config.json";
   auto given = nlohmann::ordered_json::object();
   if (fs::exists(config, ignored)) {
     given = nlohmann::ordered_json::parse(read_text(config), nullptr, /*allow_exceptions=*/false);
-    if (!given.is_object()) throw DataError(say(config.string(), " is no JSON object"));
+    if (!given.is_object()) throw DataError(say(config.string(), " is not a JSON object"));
     copied += say(", ", config.filename().string());
   }
   const auto* model_file = dynamic_cast<const data::SentencePieceTokenizer*>(&tokenizer);
@@ -191,7 +191,7 @@ ExitCode export_checkpoint(const ExportOptions& options) {
     throw CheckpointError(say(options.model, " already is a Hugging Face model"));
   }
   TrainedModel trained = open_trained_model(options.model);
-  trained.asked = trained.folder;  // an older one is not taken in its place
+  trained.asked = trained.folder;  // no fallback to an older checkpoint
   const checkpoint::Manifest manifest = checkpoint::read_manifest(trained.folder);
   const ModelConfig& model = trained.config.model;
   const DType dtype = dtype_of(options, trained.config);
@@ -209,7 +209,7 @@ ExitCode export_checkpoint(const ExportOptions& options) {
   line("weights", fmt::format("{} of {} in {} file(s)", human_bytes(weights.bytes()),
                               name_of(dtype), weights.files()));
   line("memory",
-       fmt::format("at most {} beside the program's own {}",
+       fmt::format("at most {} in addition to {} of the program",
                    human_bytes(memory_of(options, model, weights)), human_bytes(at_start)));
 
   PartialFolder partial(options.output);
@@ -217,9 +217,9 @@ ExitCode export_checkpoint(const ExportOptions& options) {
   std::string told;
   const auto tokenizer = tokenizer_for(trained, options.tokenizer, told);
   const std::int64_t end = tokenizer ? tokenizer->end_of_document() : -1;
-  const TextEnds ends = text_ends(trained.config.text_ends, end);
+  const SpecialTokens ends = special_tokens(trained.config.special_tokens, end);
   write_json(partial.path() / "config.json", config_json(model, dtype, ends));
-  require_sayable(model, partial.path());
+  require_exportable(model, partial.path());
   write_json(partial.path() / "generation_config.json", generation_config_json(ends));
   weights.write(partial.path());
   line("tokenizer", tokenizer ? copy_tokenizer(*tokenizer, model, partial.path()) : told);

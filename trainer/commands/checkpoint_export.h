@@ -9,10 +9,10 @@ namespace trireme {
 
 struct ExportOptions {
   std::string model;      // run folder or checkpoint
-  std::string output;     // the folder to make
-  std::string dtype;      // empty: that of the run's weights
-  std::string tokenizer;  // empty: the run's own
-  std::string logits;     // where to write those of the check; empty: nowhere
+  std::string output;     // folder to create
+  std::string dtype;      // empty: dtype of the run's weights
+  std::string tokenizer;  // empty: the run's tokenizer
+  std::string logits;     // file for the logits of the check; empty: none
   std::uint64_t shard_bytes = 5'000'000'000;
   std::uint64_t memory_bytes = 1'000'000'000;
   bool no_check = false;
@@ -20,8 +20,8 @@ struct ExportOptions {
 
 CLI::App* add_checkpoint_export(CLI::App& checkpoint, ExportOptions& options);
 
-// trireme checkpoint export: a checkpoint, whatever layout wrote it, as the folder of a Hugging
-// Face model. The folder has its name only when it is whole and proved.
+// trireme checkpoint export: writes a checkpoint of any layout as a Hugging Face model folder. The
+// folder gets its final name only after it is complete and checked.
 ExitCode export_checkpoint(const ExportOptions& options);
 
 }  // namespace trireme

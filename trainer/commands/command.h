@@ -8,13 +8,13 @@
 
 namespace trireme {
 
-// One verb of the command line. A make_* function adds it to the program, binds its
-// options, and gives back what to do when the user chose it; failures are thrown as
-// an Error. The overrides are complete by the time `run` is called and outlive it.
+// A command of the command line. A make_* function adds it to the program, binds its options and
+// returns the function to run; failures are thrown as an Error. The overrides are complete when
+// `run` is called and outlive it.
 //
 // To add a command: write trainer/commands/<name>.{h,cpp} with
 //   Command make_<name>(CLI::App& program, const std::vector<Override>& overrides);
-// and add its line to registry.cpp. Commands that read no config leave out `overrides`.
+// and add its line to registry.cpp. Commands without a config have no `overrides`.
 struct Command {
   CLI::App* app;
   std::function<ExitCode()> run;

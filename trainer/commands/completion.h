@@ -3,7 +3,8 @@
 
 namespace trireme {
 
-// trireme completion bash|zsh|fish: of all commands of `program`, which outlives it
+// trireme completion bash|zsh|fish: prints a script for all commands of `program`, which must
+// outlive the command
 Command make_completion(CLI::App& program);
 
 }  // namespace trireme

@@ -69,7 +69,7 @@ ExitCode info(const DataOptions& options) {
                                           ? std::string("no token")
                                           : fmt::format("id {}", sidecar->end_of_document));
   fmt::print("highest id       {}\n", sidecar->highest_id);
-  fmt::print("text             {} ({:.3f} bytes a token)\n",
+  fmt::print("text             {} ({:.3f} bytes per token)\n",
              human_bytes(static_cast<std::uint64_t>(sidecar->text_bytes)),
              static_cast<double>(sidecar->text_bytes) /
                  static_cast<double>(std::max<std::int64_t>(sidecar->tokens, 1)));
@@ -114,7 +114,7 @@ std::unique_ptr<data::Tokenizer> tokenizer_of(const DataOptions& options,
     auto tokenizer = data::open_tokenizer(bytes ? sidecar->tokenizer : sidecar->tokenizer_path);
     if (tokenizer->hash() == sidecar->tokenizer_hash) return tokenizer;
   } catch (const DataError&) {
-    return nullptr;  // moved away; the ids are shown all the same
+    return nullptr;  // moved; ids are still shown
   }
   return nullptr;
 }
@@ -161,11 +161,11 @@ ExitCode show(const DataOptions& options, const std::vector<Override>& overrides
 }
 
 ExitCode check(const DataOptions& options) {
-  const auto opened = data::open_tokens(options.prefix);  // checks everything but the ids
+  const auto opened = data::open_tokens(options.prefix);  // checks everything except ids
   const TokenStream& dataset = *opened;
   const auto sidecar = data::read_sidecar(options.prefix, dataset);
   const bool given = options.vocab_size > 0;
-  // Nobody's vocabulary is larger than an int32 can count.
+  // Vocabulary sizes fit an int32.
   std::int64_t vocab_size = std::int64_t{1} + std::numeric_limits<std::int32_t>::max();
   if (sidecar) vocab_size = sidecar->vocab_size;
   if (given) vocab_size = options.vocab_size;
@@ -215,7 +215,7 @@ Command make_data(CLI::App& program, const std::vector<Override>& overrides) {
                    "their documents (data.skip is applied; samples that a run skipped after a "
                    "spike are not known)")
       ->type_name("N|A:B");
-  CLI::App* checked = verb("check", "Check the files completely; exit code 3 if they are damaged");
+  CLI::App* checked = verb("check", "Check the files completely; fails if they are damaged");
   checked
       ->add_option("--vocab-size", options->vocab_size,
                    "Vocabulary size: every token id must be below it")

@@ -3,8 +3,7 @@
 
 namespace trireme {
 
-// trireme data info|show|check: looks into a dataset of tokens, or at what a config gives to a
-// step.
+// trireme data info|show|check: inspects a token dataset, or the samples of a training step.
 Command make_data(CLI::App& program, const std::vector<Override>& overrides);
 
 }  // namespace trireme

@@ -49,7 +49,7 @@ std::unique_ptr<data::Tokenizer> tokenizer_for(const RunConfig& config, const st
   try {
     return data::open_tokenizer(*name);
   } catch (const DataError&) {
-    return nullptr;  // moved away; where the documents are is shown all the same
+    return nullptr;  // moved; positions are still shown
   }
 }
 

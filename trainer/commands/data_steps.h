@@ -7,9 +7,9 @@
 
 namespace trireme {
 
-// trireme data show CONFIG --step: prints the samples that the config gives to those training
-// steps ("N", or "A:B" without B), where they come from and how their documents begin. `tokenizer`
-// is "bytes" or a path; empty: the config's own, where it says.
+// trireme data show CONFIG --step: prints the samples of training steps ("N", or "A:B" without B),
+// their sources and the beginnings of their documents. `tokenizer` is "bytes" or a path; empty: the
+// tokenizer of the config, if known.
 ExitCode show_steps(const std::string& config, const std::vector<Override>& overrides,
                     const std::string& steps, const std::string& tokenizer);
 

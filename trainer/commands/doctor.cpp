@@ -71,7 +71,7 @@ std::string folder_text(const fs::path& folder) {
   ::close(descriptor);
   ::unlink(trial.c_str());
   return fmt::format("{}{}, writable, {} free", folder.string(),
-                     there == folder ? "" : " (to be made)",
+                     there == folder ? "" : " (to be created)",
                      human_bytes(fs::space(there).available));
 }
 
@@ -82,14 +82,14 @@ std::string device_text(const RunConfig& config) {
 }
 
 std::string ranks_text(const RunConfig& config) {
-  const std::int64_t wanted = world_size(config.parallelism);
+  const std::int64_t needed = world_size(config.parallelism);
   const int launched = launched_ranks(environment_variable);
-  if (launched > 1 && launched != wanted) {
+  if (launched > 1 && launched != needed) {
     throw EnvironmentError(
-        say("[parallelism] wants ", wanted, " ranks, and ", launched, " were launched"));
+        say("[parallelism] needs ", needed, " ranks, but ", launched, " were launched"));
   }
-  return wanted == 1 ? "one"
-                     : fmt::format("{}, to be started by mpirun -n {} or srun", wanted, wanted);
+  return needed == 1 ? "one"
+                     : fmt::format("{}, to be started with mpirun -n {} or srun", needed, needed);
 }
 
 // Only one rank's memory is known without the others; of a device that is missing, the CPU's.
@@ -99,7 +99,7 @@ std::string memory_text(const RunConfig& config) {
   const std::size_t needed = plan_engine(engine_spec(config), RankGroups(), device).memory.total();
   const std::size_t available = available_memory(device, 1);
   if (needed > available) {
-    throw EnvironmentError(say("the run needs ", human_bytes(needed), " of memory, ",
+    throw EnvironmentError(say("the run needs ", human_bytes(needed), " of memory, but only ",
                                human_bytes(available), " are available"));
   }
   return fmt::format("{} needed, {} available", human_bytes(needed), human_bytes(available));
@@ -134,14 +134,14 @@ void calibrate_to(const std::string& file) {
   const DeviceProfile profile = calibrate(world);
   if (world.rank() > 0) return;
   write_profile(file, profile);
-  const ProductRate& rate = profile.rate(Numbers::kFloat32);
+  const ProductRate& rate = profile.rate(NumberFormat::kFloat32);
   const Link& link = profile.network.within;
   row("ranks", fmt::format("{} of {} threads", world.size(), threads));
-  row("products", fmt::format("{:.1f} GFLOP/s at best, {:.0f} % of it by most", rate.peak * 1e-9,
-                              100 * rate.product));
-  row("attention", fmt::format("{:.0f} % of it", 100 * rate.flash));
-  row("memory", fmt::format("{:.1f} GB/s, {:.0f} % of it by most", profile.memory_bandwidth * 1e-9,
-                            100 * profile.streamed));
+  row("matmul", fmt::format("{:.1f} GFLOP/s peak, typically {:.0f} % of it", rate.peak * 1e-9,
+                            100 * rate.product));
+  row("attention", fmt::format("{:.0f} % of the matmul peak", 100 * rate.flash));
+  row("memory", fmt::format("{:.1f} GB/s peak, typically {:.0f} % of it",
+                            profile.memory_bandwidth * 1e-9, 100 * profile.streamed));
   row("link", fmt::format("{}: {:.2f} GB/s, {:.1f} us", link.name,
                           link.bandwidth * link.reached * 1e-9, link.latency * 1e6));
   row("written", file);
@@ -172,7 +172,7 @@ Command make_doctor(CLI::App& program, const std::vector<Override>& overrides) {
       ->type_name("FILE.json")
       ->excludes(config);
   app->footer(
-      "Changes nothing. Exit code 5 if the machine lacks what the config needs.\n"
+      "Changes nothing. Fails if the machine lacks what the config needs.\n"
       "Under mpirun or srun every rank is checked: program, libraries, limits, clocks, devices,\n"
       "memory, matmul speed, bandwidth along each parallel axis, folders and token files. The\n"
       "ranks and nodes that fail a check are named.\n"

@@ -105,7 +105,7 @@ ExitCode evaluate_checkpoint(const EvalOptions& options) {
   if (options.seq_len > 0) config.training.seq_len = options.seq_len;
   if (config.model.position == PositionKind::kLearned &&
       config.training.seq_len > config.model.max_position_embeddings) {
-    throw ConfigError(say("--seq-len ", config.training.seq_len, ": the model has learned only ",
+    throw ConfigError(say("--seq-len ", config.training.seq_len, ": the model supports only ",
                           config.model.max_position_embeddings, " positions"));
   }
   const std::vector<ValidationSet> sets = open_validation_sets(config);

@@ -16,7 +16,7 @@ namespace trireme {
 namespace {
 
 constexpr std::int64_t kTokens = 16;
-constexpr std::uint64_t kActivations = 64u << 20;  // what a model takes besides its weights
+constexpr std::uint64_t kActivations = 64u << 20;  // memory of activations
 
 std::vector<std::int32_t> fixed_tokens(const ModelConfig& model) {
   const std::uint64_t key = random_key(0, "export/check");
@@ -92,7 +92,7 @@ std::string check_export(const ExportCheck& check, WeightExport& weights) {
   const Logits written = logits_of(read_back, ids, DType::kF32);
   const Logits expected = logits_of(check.source, ids, check.dtype);
   if (!same_bits(expected, written)) {
-    throw CheckpointError(say("the logits of the export differ from the checkpoint's by ",
+    throw CheckpointError(say("the logits of the export differ from those of the checkpoint by ",
                               distance(expected, written)));
   }
   found += fmt::format(", and so do the logits of {} tokens (largest difference 0)", ids.size());

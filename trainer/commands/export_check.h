@@ -9,20 +9,20 @@
 namespace trireme {
 
 struct ExportCheck {
-  const TrainedModel& source;      // of one checkpoint
-  std::filesystem::path exported;  // a whole folder
+  const TrainedModel& source;      // one checkpoint
+  std::filesystem::path exported;  // complete folder
   DType dtype;
   std::uint64_t memory_bytes = 0;
-  std::filesystem::path logits;  // a file to write; empty: none
+  std::filesystem::path logits;  // output file; empty: none
 };
 
-// Bytes that computing the logits of such a model takes beside the program's own.
+// Additional memory for computing the logits of a model.
 std::uint64_t memory_of_logits(const ModelConfig& model);
 
-// Reads the export back as a model of its own: its config.json must give the source's model, each
-// weight must be the source's to the bit once that is rounded, and so, where the model fits into
-// the memory, must the logits of some fixed tokens, computed in float32. Returns a line about what
-// was found; throws CheckpointError where anything differs.
+// Reads the export back: config.json must describe the source model, every weight must be
+// bit-identical to the rounded weight of the source and, if the model fits into the memory, so must
+// float32 logits of fixed tokens. Returns a summary line. Throws CheckpointError if anything
+// differs.
 std::string check_export(const ExportCheck& check, WeightExport& weights);
 
 }  // namespace trireme

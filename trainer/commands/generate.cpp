@@ -45,9 +45,9 @@ ExitCode generate(const GenerateOptions& options) {
   TrainedModel trained = open_trained_model(options.model);
   const auto tokenizer = open_tokenizer_for(trained, options.tokenizer);
   const std::int32_t end = tokenizer->end_of_document();
-  const std::vector<std::int64_t>& ends = trained.config.text_ends.eos_token_id;
+  const std::vector<std::int64_t>& ends = trained.config.special_tokens.eos_token_id;
   std::vector<std::int32_t> ids = tokenizer->encode(options.prompt);
-  if (ids.empty()) ids.push_back(std::max(end, 0));  // every document follows another's end
+  if (ids.empty()) ids.push_back(std::max(end, 0));  // an empty prompt starts a document
 
   const std::int64_t most = trained.config.model.max_position_embeddings;
   const auto prompt = static_cast<std::int64_t>(ids.size());
@@ -68,7 +68,7 @@ ExitCode generate(const GenerateOptions& options) {
   std::size_t printed = 0;
   std::vector<float> logits = model.next_logits(ids);
   for (std::int64_t i = 0; i < options.max_tokens; ++i) {
-    // A padded vocabulary has ids that mean nothing.
+    // Ids of a padded vocabulary have no text.
     logits.resize(static_cast<std::size_t>(tokenizer->vocab_size()));
     const std::int32_t id = sample(logits, options.sampling, i);
     if (id == end || std::find(ends.begin(), ends.end(), id) != ends.end()) break;

@@ -14,7 +14,7 @@ namespace {
 struct LaunchOptions {
   std::string config;
   std::string host_file;
-  int ranks = 0;  // 0: not said
+  int ranks = 0;  // 0: not given
 };
 
 int wanted_ranks(const LaunchOptions& options, const RunConfig& config) {

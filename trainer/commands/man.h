@@ -3,7 +3,7 @@
 
 namespace trireme {
 
-// trireme man: the man page of all commands of `program`, which outlives it
+// trireme man: prints the man page of all commands of `program`, which must outlive the command
 Command make_man(CLI::App& program);
 
 }  // namespace trireme

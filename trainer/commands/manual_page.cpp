@@ -81,7 +81,7 @@ std::string config_sections() {
       section = option.section();
       text += fmt::format(".SS [{}]\n", roff(section));
     }
-    const OptionWords words = words_of(option);
+    const OptionDocs words = docs_of(option);
     std::string notes = fmt::format("{}, default {}", words.type, words.default_value);
     if (!words.allowed.empty()) notes += "; allowed: " + words.allowed;
     text += fmt::format(".TP\n{}\n{}. ({}; on resume: {})\n", bold(option.key), roff(words.help),

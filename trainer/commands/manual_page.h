@@ -5,7 +5,7 @@
 
 namespace trireme {
 
-// The man page of section 1: every command with its options, and every key of the config.
+// Man page (section 1) with all commands, options and config keys.
 std::string manual_page(const CommandOutline& program, const std::string& version);
 
 }  // namespace trireme

@@ -5,11 +5,11 @@
 
 namespace trireme {
 
-// The command line as data: what --help prints, for the man page and the shells' completion.
+// Contents of --help as data, for the man page and shell completion.
 
 struct OptionOutline {
-  std::vector<std::string> names;  // "--threads", "-n"; a positional has none
-  std::string value;               // "FILE", "INT"; a switch has none
+  std::vector<std::string> names;  // "--threads", "-n"; empty for positionals
+  std::string value;               // "FILE", "INT"; empty for switches
   std::string limits;              // "INT in [0 - 4096]"; may be empty
   std::vector<std::string> choices;
   std::string help;
@@ -24,15 +24,15 @@ struct CommandOutline {
   std::vector<OptionOutline> positionals;
   std::vector<OptionOutline> options;
   std::vector<CommandOutline> commands;
-  bool takes_config = false;  // reads a CONFIG, and so takes --section.key=value
+  bool takes_config = false;  // has a CONFIG argument and accepts --section.key=value
 
   std::string name() const { return path.substr(path.rfind(' ') + 1); }
 };
 
-// Of the program with all its commands; those that --help hides are left out.
+// Outline of the program and all commands, without hidden ones.
 CommandOutline outline(const CLI::App& program);
 
-// It and all below it, each before its own.
+// The program and all commands in pre-order.
 std::vector<const CommandOutline*> all_commands(const CommandOutline& program);
 
 }  // namespace trireme

@@ -3,7 +3,7 @@
 
 namespace trireme {
 
-// Writes all of it to standard output, or throws EnvironmentError.
+// Writes text to standard output. Throws EnvironmentError on failure.
 void print_out(std::string_view text);
 
 }  // namespace trireme

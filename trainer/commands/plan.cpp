@@ -27,12 +27,12 @@ namespace {
 
 struct PlanChoices {
   std::string config;
-  int ranks = 0;  // 0: as many as the layout says
+  int ranks = 0;  // 0: from the layout
   std::string gpu;
   bool search = false;
   bool json = false;
   std::string html, write;
-  PlanWishes wishes;
+  PlanOptions options;
 };
 
 struct Planned {
@@ -48,7 +48,7 @@ void print(const std::string& text) {
   }
 }
 
-// What the run is planned for: a GPU by name, or this machine's processors.
+// Loads the config and the profile of the device: a GPU by name, or the CPU of this machine.
 Planned opened(const PlanChoices& choices, const std::vector<Override>& overrides) {
   Planned planned{.loaded = load_config(choices.config, overrides, Purpose::kPlanning),
                   .profile = {},
@@ -57,7 +57,7 @@ Planned opened(const PlanChoices& choices, const std::vector<Override>& override
   JobConfig& job = planned.loaded.config.job;
   if (choices.gpu.empty() && job.device == "cuda") {
     throw ConfigError(
-        "job.device = \"cuda\": the GPU is not known; give --gpu NAME, such as --gpu H100");
+        "job.device = \"cuda\": the GPU type is unknown; give --gpu NAME, such as --gpu H100");
   }
   planned.profile = find_profile(choices.gpu.empty() ? "CPU" : choices.gpu);
   const bool on_cpu = planned.profile.name.starts_with("CPU");
@@ -114,25 +114,25 @@ ExitCode plan(const PlanChoices& choices, const std::vector<Override>& overrides
     if (result.best.empty()) {
       print(found);
       throw EnvironmentError(say("no layout of ", ranks,
-                                 " ranks fits; take more, or a smaller "
-                                 "model or training.seq_len"));
+                                 " ranks fits; use more ranks, a smaller "
+                                 "model or a shorter training.seq_len"));
     }
     planned.loaded = with_search_result(planned.loaded, result.best.front().config);
   } else {
     planned.loaded = for_ranks(planned.loaded, ranks);
-    if (const std::int64_t wanted = world_size(planned.loaded.config.parallelism);
-        wanted != ranks) {
-      throw ConfigError(say("-n ", ranks, ": [parallelism] wants ", wanted, " ranks"));
+    if (const std::int64_t needed = world_size(planned.loaded.config.parallelism);
+        needed != ranks) {
+      throw ConfigError(say("-n ", ranks, ": [parallelism] needs ", needed, " ranks"));
     }
   }
   if (!choices.write.empty()) replace_text(choices.write, effective_toml(planned.loaded));
   const RunPlan run =
-      plan_run(planned.loaded.config, planned.profile, planned.device, choices.wishes);
-  if (!choices.html.empty()) replace_text(choices.html, plan_page(run, choices.wishes, found));
+      plan_run(planned.loaded.config, planned.profile, planned.device, choices.options);
+  if (!choices.html.empty()) replace_text(choices.html, plan_page(run, choices.options, found));
   if (choices.json) {
-    print(plan_json(run, choices.wishes).dump(2) + "\n");
+    print(plan_json(run, choices.options).dump(2) + "\n");
   } else {
-    print((found.empty() ? "" : found + "\n") + plan_text(run, choices.wishes, canvas) +
+    print((found.empty() ? "" : found + "\n") + plan_text(run, choices.options, canvas) +
           (run.fits() ? "" : changes_that_fit(run)));
   }
   return run.fits() ? ExitCode::kDone : ExitCode::kEnvironment;
@@ -142,7 +142,7 @@ ExitCode plan(const PlanChoices& choices, const std::vector<Override>& overrides
 
 Command make_plan(CLI::App& program, const std::vector<Override>& overrides) {
   const auto choices = std::make_shared<PlanChoices>();
-  PlanWishes& wishes = choices->wishes;
+  PlanOptions& options = choices->options;
   CLI::App* app =
       program.add_subcommand("plan", "Predict memory, throughput, communication and cost of a run");
   app->add_option("CONFIG", choices->config, "Config file (TOML)")->required();
@@ -157,22 +157,22 @@ Command make_plan(CLI::App& program, const std::vector<Override>& overrides) {
       ->type_name("FILE");
   app->add_flag("--json", choices->json, "print all numbers as JSON");
   app->add_option("--html", choices->html, "write a self-contained HTML page")->type_name("FILE");
-  app->add_option("--price", wishes.price, "price of a device-hour, in any currency")
+  app->add_option("--price", options.price, "price of a device-hour, in any currency")
       ->check(CLI::PositiveNumber.description(""))
       ->type_name("PRICE");
   app->add_option(
-         "--mtbf", wishes.mtbf_hours,
+         "--mtbf", options.mtbf_hours,
          "mean time between failures of the whole run, in hours; recommends a checkpoint interval")
       ->check(CLI::PositiveNumber.description(""))
       ->type_name("HOURS");
-  app->add_option("--save-seconds", wishes.save_seconds,
+  app->add_option("--save-seconds", options.save_seconds,
                   "time that one save blocks training (default: measured in the run folder, "
                   "otherwise estimated)")
       ->check(CLI::PositiveNumber.description(""))
       ->type_name("SECONDS");
   app->footer(
       "Needs no GPU, MPI or data. Memory is computed by the allocator's own planner and is exact;\n"
-      "times are estimates. Exit code 5 if the run does not fit.\n"
+      "times are estimates. Fails if the run does not fit.\n"
       "\n"
       "Example: trireme plan run.toml -n 1024 --gpu H100 --price 2.5 --mtbf 24 --html plan.html");
   return {app, [choices, &overrides] { return plan(*choices, overrides); }, true};

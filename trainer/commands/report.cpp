@@ -26,15 +26,15 @@ struct ReportOptions {
 };
 
 // Nothing where the run keeps no ledger.
-std::optional<AuditFound> audit_of(const std::filesystem::path& folder) {
+std::optional<AuditResult> audit_of(const std::filesystem::path& folder) {
   if (!std::filesystem::exists(folder / "ledger.jsonl")) return std::nullopt;
   try {
     const Audit found = audit_run(folder, /*data=*/false);
-    return AuditFound{.is_clean = found.findings.empty(),
-                      .is_running = !found.records.holder.empty(),
-                      .text = text_of(found)};
+    return AuditResult{.is_clean = found.findings.empty(),
+                       .is_running = !found.records.holder.empty(),
+                       .text = text_of(found)};
   } catch (const Error& error) {
-    return AuditFound{.is_clean = false, .is_running = false, .text = error.what()};
+    return AuditResult{.is_clean = false, .is_running = false, .text = error.what()};
   }
 }
 

@@ -17,9 +17,9 @@ namespace {
 
 struct SlurmChoices {
   std::string config;
-  std::int64_t ranks = 0;  // 0: as many as the layout and the nodes say
+  std::int64_t ranks = 0;  // 0: from the layout and the nodes
   std::int64_t cores = 0;  // 0: job.threads
-  std::int64_t gpus = -1;  // -1: one a rank when the device is "cuda"
+  std::int64_t gpus = -1;  // -1: one per rank if the device is "cuda"
   std::string chain = "requeue";
   SlurmJob job;
 };
@@ -37,10 +37,11 @@ std::int64_t ranks_of(const LoadedConfig& loaded, const SlurmChoices& choices) {
   if (choices.ranks == 0 && (layout.data_shard == 0 || layout.data_replicate == 0)) {
     ranks = std::lcm(ranks, choices.job.nodes * std::max<std::int64_t>(choices.gpus, 1));
   }
-  const std::int64_t wanted = world_size(for_ranks(loaded, ranks).config.parallelism);
-  if (wanted != ranks) {
-    throw ConfigError(say("--ranks ", ranks, ": [parallelism] wants ", wanted, " ranks",
-                          wanted < ranks ? " or, with a data degree of 0, a multiple" : ""));
+  const std::int64_t needed = world_size(for_ranks(loaded, ranks).config.parallelism);
+  if (needed != ranks) {
+    throw ConfigError(
+        say("--ranks ", ranks, ": [parallelism] needs ", needed, " ranks",
+            needed < ranks ? ", or a multiple with a data-parallel degree of 0" : ""));
   }
   return ranks;
 }

@@ -74,7 +74,7 @@ std::string option_lines(const SlurmJob& job) {
   const auto add = [&](const std::string& option) { lines += fmt::format("#SBATCH {}\n", option); };
   if (!job.time.empty()) add(say("--time=", job.time));
   if (!job.partition.empty()) add(say("--partition=", job.partition));
-  if (job.is_supervised) add("--no-kill");  // when a node is lost, it goes on with the others
+  if (job.is_supervised) add("--no-kill");  // the job survives the loss of a node
   if (job.gpus > 0) add(fmt::format("--gpus-per-node={}", job.gpus));
   for (const std::string& option : job.options) add(option);
   return lines;
@@ -132,7 +132,7 @@ std::int64_t slurm_seconds(const std::string& time) {
   std::smatch found;
   if (!std::regex_match(time, found, kShape)) {
     throw ConfigError(say("--time: '", time,
-                          "' is no time limit of Slurm's, such as 90 (minutes), 12:00:00 or 2-00"));
+                          "' is not a Slurm time limit, such as 90 (minutes), 12:00:00 or 2-00"));
   }
   const auto number = [&](std::size_t group) {
     return found[group].matched ? std::stoll(found[group].str()) : 0;

@@ -6,31 +6,30 @@
 
 namespace trireme {
 
-// What a job that is out of time leaves to do, is done by: the same job once more, the next
-// one of an array, or the next one of its name.
+// Continuation after the time limit: requeue of the same job, the next job of an array, or the next
+// job of the same name.
 enum class SlurmChain : std::uint8_t { kRequeue, kArray, kSingleton };
 
-// A run as a job of Slurm's.
+// A run as a Slurm job.
 struct SlurmJob {
   std::string name;
   std::filesystem::path run_folder, checkpoint_folder;
-  std::vector<std::string> command;  // the program and its words, for one rank or, with
-  bool is_supervised = false;        // `is_supervised`, for the one that starts the ranks
+  std::vector<std::string> command;  // program and arguments of one rank or, if
+  bool is_supervised = false;        // `is_supervised`, of the supervisor
   std::int64_t nodes = 1;
-  std::int64_t spares = 0;  // further nodes, for a supervisor to replace lost ones
+  std::int64_t spares = 0;  // spare nodes for the supervisor
   std::int64_t ranks_per_node = 1;
-  std::int64_t cores = 1;      // for each rank
-  std::int64_t gpus = 0;       // on each node; 0: none is asked for
-  std::string time;            // as Slurm writes it; empty: the partition's
-  std::string partition;       // empty: Slurm's own choice
-  std::int64_t warning = 180;  // seconds before the time limit at which the run is asked to stop
+  std::int64_t cores = 1;      // per rank
+  std::int64_t gpus = 0;       // per node; 0: not requested
+  std::string time;            // in Slurm format; empty: limit of the partition
+  std::string partition;       // empty: default partition
+  std::int64_t warning = 180;  // seconds before the time limit at which the run is signaled
   SlurmChain chain = SlurmChain::kRequeue;
   std::int64_t jobs = 5;             // in an array
-  std::vector<std::string> options;  // further ones of sbatch's, as they are
+  std::vector<std::string> options;  // further sbatch options
 };
 
-// scripts/slurm/train.sbatch, filled in. Throws ConfigError for a text that no line of a job
-// script can hold.
+// Fills in scripts/slurm/train.sbatch. Throws ConfigError for values with control characters.
 std::string slurm_script(const SlurmJob& job);
 
 // Seconds of a time limit in any of Slurm's forms: minutes, minutes:seconds,

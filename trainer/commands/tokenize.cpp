@@ -207,7 +207,7 @@ ExitCode run_tokenize(const TokenizeOptions& options) {
   if (spec.validation_share > 0) {
     fmt::print("and {}-validation\n", spec.output.string());
   }
-  fmt::print("{} documents, {} tokens of {} from {} of text ({:.2f} bytes a token)\n",
+  fmt::print("{} documents, {} tokens of {} from {} of text ({:.2f} bytes per token)\n",
              grouped(count.documents), grouped(count.tokens),
              data::name_of(data::smallest_type(tokenizer->vocab_size())),
              human_bytes(count.text_bytes),

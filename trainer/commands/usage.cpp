@@ -75,7 +75,7 @@ std::string unknown_word_complaint(const CLI::App& program) {
     text = say("'", full_name(app), "' does not expect '", word, "'");
   }
   if (!near.empty()) return say(text, "; did you mean ", near, "?");
-  // what takes a config takes its keys as options
+  // commands with a config accept its keys as options
   if (is_option && word.starts_with("--") && app.get_option_no_throw("CONFIG") != nullptr) {
     const std::string hint = hint_for_key("", word.substr(2), "--");
     if (!hint.empty()) return text + hint;

@@ -4,15 +4,14 @@
 
 namespace trireme {
 
-// What is wrong with a command line that CLI11 refused, in one line, with the nearest
-// option or command where a word is unknown. `program` must have been parsed with
-// allow_unknown_words() in force.
+// One-line message for a command line refused by CLI11, with the nearest option or command for an
+// unknown word. `program` must have been parsed after allow_unknown_words().
 std::string usage_complaint(const CLI::App& program, const CLI::ParseError& error);
 
-// The same for words nobody took; empty when there are none.
+// The same for unknown words; empty if there are none.
 std::string unknown_word_complaint(const CLI::App& program);
 
-// Lets parsing finish although words are unknown, so that the complaint can name them.
+// Makes parsing accept unknown words, so that the message can name them.
 void allow_unknown_words(CLI::App& program);
 
 }  // namespace trireme

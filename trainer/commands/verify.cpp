@@ -21,7 +21,7 @@ namespace {
 struct VerifyOptions {
   std::string config, against;
   std::int64_t steps = 2;
-  int ranks = 0;  // 0: not said
+  int ranks = 0;  // 0: not given
   bool synthetic = false, json = false;
 };
 
@@ -69,8 +69,8 @@ ExitCode verify_layouts(const VerifyOptions& options, const std::vector<Override
   }
   World world(environment_variable);
   if (world.size() != configs.ranks) {
-    throw on_all_ranks(ConfigError(say("the larger of the two layouts has ", configs.ranks,
-                                       " ranks, and ", world.size(), " were started")));
+    throw on_all_ranks(ConfigError(say("the larger layout needs ", configs.ranks, " ranks, but ",
+                                       world.size(), " were started")));
   }
   const ElasticConfig& elastic = configs.subject.config.elastic;
   const WatchOptions watch{.heartbeat_timeout_s = elastic.heartbeat_timeout_s,
@@ -100,7 +100,7 @@ Command make_verify(CLI::App& program, const std::vector<Override>& overrides) {
   app->footer(
       "Trains both layouts from the same weights on the same samples and compares sample order,\n"
       "losses and every gradient; then, from equal gradients, grad_norm, optimizer state and\n"
-      "weights. Nothing is written. Exit code 6 when they differ, with the first parameter that\n"
+      "weights. Nothing is written. If they differ, fails with the first parameter that\n"
       "differs and the likely cause. The tolerance depends on training.dtype and is zero where\n"
       "job.reproducible guarantees equal bits. When they agree, code paths that these steps did "
       "not\n"
@@ -108,7 +108,7 @@ Command make_verify(CLI::App& program, const std::vector<Override>& overrides) {
       "Norm gains and biases start slightly off one and zero so that errors in them show, and "
       "there\n"
       "is no warmup. Both models are in memory at once. Keys on the command line apply to both:\n"
-      "use --model.num_hidden_layers=2 and the like to make float64 affordable.\n"
+      "use --model.num_hidden_layers=2, for example, to make float64 affordable.\n"
       "Ranks are started with mpirun, unless the command runs under mpirun or srun already.\n"
       "TRIREME_INJECT_MISTAKE=lost-norm-sums breaks the layout to see the check fail; an unknown\n"
       "name lists all of them.\n"

@@ -6,8 +6,7 @@ namespace trireme {
 // "0.1.0"
 std::string version();
 
-// Several lines: the program, how it was built, the libraries it was built with, and
-// the devices of this machine.
+// Version, build, libraries and devices of this machine, in several lines.
 std::string version_text();
 
 }  // namespace trireme

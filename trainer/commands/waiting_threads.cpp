@@ -19,8 +19,8 @@ void spin_briefly(char** words) {
   if (!words[0] || !words[1] || std::ranges::count(kComputing, words[1]) == 0) return;
   if (std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT")) return;
   if (::setenv("GOMP_SPINCOUNT", kSpins, 1) != 0) return;
-  // By its own path, from which ps and pkill have the name; that of a program that was replaced
-  // meanwhile is no more.
+  // By its own path, which gives ps and pkill the name. The path is invalid if the program was
+  // replaced meanwhile.
   std::error_code why;
   ::execv(std::filesystem::read_symlink("/proc/self/exe", why).c_str(), words);
   ::execv("/proc/self/exe", words);

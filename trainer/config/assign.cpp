@@ -241,8 +241,8 @@ class Assigner {
     return text.empty() && is_optional;
   }
 
-  // A word that may be a path too, but is meant to be one of the allowed: where there are several
-  // to choose from any word without a dot or a slash is, such as "1f1b".
+  // True if a value that may be a path is likely a mistyped allowed value: with several allowed
+  // values any word without a dot or slash, such as "1f1b".
   bool is_misspelt(const std::string& text) const {
     const bool is_word = !text.empty() && text.find_first_of("./") == std::string::npos;
     return is_word && !is_allowed(text) && option_.allowed.size() > 1;

@@ -9,15 +9,15 @@ namespace trireme {
 namespace {
 
 // A run of steps [first, end) of one size.
-struct Stretch {
+struct StepRange {
   std::int64_t first, end, sequences;
 };
 
 constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max();
 
 // Of a ramp that rises from step 1 on; another, which the rules refuse, counts as far as it does.
-std::vector<Stretch> stretches(const TrainingConfig& training) {
-  std::vector<Stretch> all;
+std::vector<StepRange> stretches(const TrainingConfig& training) {
+  std::vector<StepRange> all;
   const std::vector<BatchSize>& ramp = training.rampup_batch_size;
   std::int64_t first = 1;
   for (std::size_t i = 0; i < ramp.size(); ++i) {
@@ -35,7 +35,7 @@ std::vector<Stretch> stretches(const TrainingConfig& training) {
 
 std::int64_t sequences_of_step(const TrainingConfig& training, std::int64_t step) {
   std::int64_t sequences = 0;
-  for (const Stretch& stretch : stretches(training)) {
+  for (const StepRange& stretch : stretches(training)) {
     if (stretch.first <= std::max<std::int64_t>(step, 1)) sequences = stretch.sequences;
   }
   return sequences;
@@ -43,7 +43,7 @@ std::int64_t sequences_of_step(const TrainingConfig& training, std::int64_t step
 
 std::int64_t sequences_before_step(const TrainingConfig& training, std::int64_t step) {
   std::int64_t sequences = 0;
-  for (const Stretch& stretch : stretches(training)) {
+  for (const StepRange& stretch : stretches(training)) {
     if (stretch.first >= step) break;
     sequences += (std::min(step, stretch.end) - stretch.first) * stretch.sequences;
   }
@@ -51,7 +51,7 @@ std::int64_t sequences_before_step(const TrainingConfig& training, std::int64_t 
 }
 
 std::int64_t step_of_sequence(const TrainingConfig& training, std::int64_t place) {
-  for (const Stretch& stretch : stretches(training)) {
+  for (const StepRange& stretch : stretches(training)) {
     const std::int64_t steps = stretch.end - stretch.first, into = place / stretch.sequences;
     if (into < steps) return stretch.first + into;
     place -= steps * stretch.sequences;

@@ -15,7 +15,7 @@ class CheckpointRules : public RuleCheck {
  public:
   using RuleCheck::RuleCheck;
 
-  // A node's memory goes with it, so snapshots there never stand alone for long.
+  // Memory snapshots are lost with their node, so disk checkpoints must be frequent enough.
   void snapshots() {
     const std::int64_t each = c_.elastic.memory_interval, disk = c_.checkpoint.interval;
     check(each == 0 || (disk > 0 && each <= disk),

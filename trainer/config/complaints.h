@@ -7,25 +7,25 @@
 
 namespace trireme {
 
-// Everything wrong with a config, told at once and in the order of the file.
+// All errors of a config, reported together in the order of the file.
 class Complaints {
  public:
-  // "run.toml:3:6: optimizer.lr = -1: must be above 0". A part of the key or the value
-  // may be left out; the key counts as bad from then on.
+  // "run.toml:3:6: optimizer.lr = -1: must be above 0". Key and value may be empty. Marks the key
+  // as refused.
   struct Complaint {
     Origin origin;
     std::string key;    // empty: about the file as a whole
-    std::string value;  // as given, for people
+    std::string value;  // as given, for messages
     std::string what;
   };
   void add(Complaint complaint);
 
-  // The key's own value was refused, so rules that involve it would only mislead.
+  // True if the key's own value was refused, so that rules that involve it are skipped.
   bool has_refused(const std::string& key) const { return refused_.contains(key); }
   void refuse(const std::string& key) { refused_.insert(key); }
 
   bool empty() const { return complaints_.empty(); }
-  // One line a complaint; `source` names the file.
+  // One line per complaint; `source` is the file name.
   std::string text(const std::string& source) const;
 
  private:

@@ -26,11 +26,11 @@ class Completion {
       derive("model.max_position_embeddings", model_.max_position_embeddings,
              loaded_.config.training.seq_len);
     }
-    // Hugging Face's Qwen2 has biases on query, key and value alone.
+    // Hugging Face's Qwen2 has biases only on query, key and value.
     model_.attention_output_bias = model_.attention_bias && model_.model_type != "qwen2";
   }
 
-  // As the rules' authors recommend.
+  // Recommended by the authors of the optimizers.
   void optimizer() {
     OptimizerConfig& how = loaded_.config.optimizer;
     if (how.name == "Lion" && !given("optimizer.beta2")) derive("optimizer.beta2", how.beta2, 0.99);
@@ -60,8 +60,7 @@ class Completion {
     loaded_.origins[key] = {Origin::Kind::kDerived, 0, 0};
   }
 
-  // A flavor made narrower keeps its proportions: sizes that follow from a width in the
-  // flavor follow from the new width.
+  // An override of hidden_size keeps the proportions of the flavor.
   void forget_what_the_flavor_derived() {
     const auto flavor = find_flavor(loaded_.config.flavor);
     if (!flavor) return;

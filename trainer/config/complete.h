@@ -5,8 +5,7 @@
 
 namespace trireme {
 
-// Fills in what follows from other values (head_dim, global_batch_size, ...) and notes
-// it as derived.
+// Fills in values derived from others (head_dim, global_batch_size, ...) and marks them as derived.
 void complete(LoadedConfig& loaded, const std::filesystem::path& folder);
 
 }  // namespace trireme

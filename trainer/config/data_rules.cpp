@@ -33,7 +33,7 @@ class DataRules : public RuleCheck {
   }
 
  private:
-  // Their answers go by the names of the files.
+  // Metrics are named after the files.
   void questions() {
     const std::string key = "validation.multiple_choice";
     check(c_.validation.freq > 0, {key, "validation.freq"},
@@ -48,7 +48,7 @@ class DataRules : public RuleCheck {
     }
   }
 
-  // One rank computes a sample with weights that it has whole.
+  // Sampling runs on one rank, which needs unsharded weights.
   void samples() {
     const std::string key = "validation.sample_freq";
     const ParallelismConfig& p = c_.parallelism;
@@ -82,7 +82,7 @@ class DataRules : public RuleCheck {
       before = stage.from_step;
     }
     if (c_.data.stages.empty()) return;
-    // Where a source is in its data could not be told from where its double is.
+    // The positions of two identical sources could not be distinguished.
     const auto once = [&](const std::vector<DataSource>& sources) {
       std::set<std::filesystem::path> seen;
       for (const DataSource& source : sources) {

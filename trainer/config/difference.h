@@ -13,8 +13,8 @@ struct Change {
   Effect effect;
 };
 
-// The keys whose values differ, in the order of the table, with what each change means
-// for a run that goes on from a checkpoint of the run before.
+// Keys with different values, in table order, with the effect of each change on a run that resumes
+// from a checkpoint of the previous run.
 std::vector<Change> difference(const RunConfig& before, const RunConfig& after);
 
 // "layout only", "changes numerics", ...

@@ -5,8 +5,8 @@
 
 namespace trireme {
 
-// Every key that applies, with its value and, as a comment, where it came from. Reads
-// back to the same config wherever the text is put: its paths are absolute.
+// All applicable keys with their values and, in comments, their origins. Paths are absolute, so
+// that the text reads back to the same config from any folder.
 std::string effective_toml(const LoadedConfig& loaded);
 
 }  // namespace trireme

@@ -8,11 +8,11 @@
 
 namespace trireme {
 
-// The families one decoder with switches covers.
+// Supported model families.
 std::vector<std::string> model_types();
 
-// What a family implies before any size is known: norm, positions, activation, biases,
-// epsilons. `model_type` must be one of model_types().
+// Size-independent defaults of a family: norm, positions, activation, biases, epsilons. Throws
+// Error unless `model_type` is one of model_types().
 ModelConfig family_defaults(std::string_view model_type);
 
 // Presets with the published sizes, smallest first within a family.

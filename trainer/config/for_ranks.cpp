@@ -26,7 +26,7 @@ LoadedConfig for_ranks(const LoadedConfig& loaded, std::int64_t ranks) {
     training.global_batch_size = training.local_batch_size * data_ranks(layout);
   }
   Complaints complaints;
-  check_rules(filled, complaints, Purpose::kPlanning);  // its data was asked for when it was read
+  check_rules(filled, complaints, Purpose::kPlanning);  // data was checked on reading
   if (!complaints.empty()) throw ConfigError(complaints.text(filled.source));
   return filled;
 }

@@ -3,10 +3,9 @@
 
 namespace trireme {
 
-// The config as `ranks` run it: data degrees that were left open are what the other axes
-// leave, and a global batch that was derived is one micro-batch for each data rank. Where
-// the axes do not divide the ranks they stay open (Mesh says so). Throws ConfigError when
-// the rules do not hold for so many ranks.
+// The config for `ranks` ranks: open data-parallel degrees are set to what the other axes leave,
+// and a derived global batch to one micro-batch per data-parallel rank. If the axes do not divide
+// the ranks, the degrees stay open (Mesh reports it). Throws ConfigError if a rule is violated.
 LoadedConfig for_ranks(const LoadedConfig& loaded, std::int64_t ranks);
 
 }  // namespace trireme

@@ -5,11 +5,11 @@
 
 namespace trireme {
 
-// A key of another trainer's that says what one of ours says.
+// A key of another trainer with the same meaning as a key of this trainer.
 struct ForeignKey {
   std::string theirs, ours;
-  std::map<std::string, std::string> words = {};  // of theirs for ours; none: the value as it is
-  std::string theirs_default = {};                // where the key is not there, and ours is another
+  std::map<std::string, std::string> words = {};  // value translations; empty: values are equal
+  std::string theirs_default = {};                // if it differs from the default of this trainer
 };
 
 std::vector<ForeignKey> torchtitan_keys();  // "training.seq_len"

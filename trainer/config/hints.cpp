@@ -16,7 +16,7 @@ namespace {
 
 struct OtherNames {
   const char* ours;
-  const char* theirs;  // with spaces between them; one with a dot is of that section only
+  const char* theirs;  // separated by spaces; names with a dot match in that section only
 };
 
 // Common names that are in no table of keys: of scripts, and of trainers without an importer.
@@ -103,7 +103,7 @@ std::map<std::string, std::string> make_foreign_names() {
       names.emplace(in_snake_case(last_part(key.theirs)), key.ours);
     }
   }
-  names.erase("name");  // of a model, an optimizer, a schedule
+  names.erase("name");  // ambiguous: model, optimizer or schedule
   return names;
 }
 
@@ -123,7 +123,7 @@ std::string known_key(const std::string& section, const std::string& name) {
     here.push_back(option.name());
     here.insert(here.end(), option.aliases.begin(), option.aliases.end());
   }
-  // A slip of one letter is likelier than another trainer's word.
+  // A typo of one letter is likelier than a name of another trainer.
   if (const std::string near = nearest(name, here);
       !near.empty() && edit_distance(name, near) < 2) {
     return section + "." + near;

@@ -3,13 +3,13 @@
 
 namespace trireme {
 
-// What to say after "unknown key": the key that was meant, which may go by the name that another
-// trainer has for it, or the known feature that is not built. `dashes` stand before a key.
+// Hint after "unknown key": the likely key, also if given by its name in another trainer, or a
+// known feature that is not implemented. `dashes` is prepended to keys.
 // "; did you mean training.steps?"
 std::string hint_for_key(const std::string& section, const std::string& name,
                          const std::string& dashes = "");
 
-// "; did you mean [training]?"; of an empty one, where all keys are listed.
+// "; did you mean [training]?", or for an empty name where all keys are listed.
 std::string did_you_mean(const std::string& near);
 
 }  // namespace trireme

@@ -30,7 +30,7 @@ class LayoutRules : public RuleCheck {
   }
 
  private:
-  // What a tensor rank holds of a matrix is an equal run of its heads or columns.
+  // Matrices are sharded over tensor ranks in equal numbers of heads or columns.
   void tensor() {
     const ParallelismConfig& p = c_.parallelism;
     const ModelConfig& m = c_.model;
@@ -175,7 +175,7 @@ class LayoutRules : public RuleCheck {
           {"activation_checkpoint.offload", "job.device"}, what);
   }
 
-  // Every extent of the factors, as a tensor rank holds them.
+  // All matmul sizes on a tensor rank.
   void float8() {
     if (c_.training.dtype != "float8") return;
     const ModelConfig& m = c_.model;

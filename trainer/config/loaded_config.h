@@ -7,18 +7,18 @@
 
 namespace trireme {
 
-// Where a value came from.
+// Origin of a value.
 struct Origin {
   enum class Kind : std::uint8_t {
     kDefault,
-    kFamily,   // what the model_type implies
-    kFlavor,   // the preset
-    kDerived,  // from other values
+    kFamily,   // default of the model_type
+    kFlavor,   // preset
+    kDerived,  // computed from other values
     kFile,
     kCommandLine,
   };
   Kind kind = Kind::kDefault;
-  std::uint32_t line = 0;  // of a file, from 1
+  std::uint32_t line = 0;  // in the file, from 1
   std::uint32_t column = 0;
 
   bool is_given() const { return kind == Kind::kFile || kind == Kind::kCommandLine; }
@@ -27,8 +27,8 @@ struct Origin {
 // A config with the origin of each of its values.
 struct LoadedConfig {
   RunConfig config;
-  std::string source;                     // the file's name, for messages
-  std::map<std::string, Origin> origins;  // by key; a missing one is a default
+  std::string source;                     // file name, for messages
+  std::map<std::string, Origin> origins;  // by key; missing: default
 
   Origin origin(const std::string& key) const {
     const auto found = origins.find(key);

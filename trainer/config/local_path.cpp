@@ -32,7 +32,8 @@ LocalPath local_path(const std::string& text) {
     if (!text.starts_with(start)) continue;
     const std::string rest = text.substr(start.size());
     if (!rest.empty() && rest.front() != '/') continue;
-    const char* home = std::getenv("HOME");  // NOLINT(concurrency-mt-unsafe): nobody sets it
+    const char* home =
+        std::getenv("HOME");  // NOLINT(concurrency-mt-unsafe): never set by this program
     if (home == nullptr || *home == '\0') return {{}, "HOME is not set; give the full path"};
     return {home + rest, {}};
   }

@@ -3,10 +3,10 @@
 
 namespace trireme {
 
-// A path as a config may write it: ~/run, $HOME/run and ${HOME}/run begin in the home folder.
+// Expands ~/run, $HOME/run and ${HOME}/run to the home folder.
 struct LocalPath {
   std::string path;
-  std::string problem;  // why it is none; empty: it is one
+  std::string problem;  // error; empty if valid
 };
 LocalPath local_path(const std::string& text);
 

@@ -6,7 +6,7 @@ namespace trireme {
 namespace {
 
 struct Feature {
-  std::string_view pattern;  // of keys; a * at an end stands for anything
+  std::string_view pattern;  // of keys; a leading or trailing * matches anything
   std::string_view why;
 };
 

@@ -4,9 +4,9 @@
 
 namespace trireme {
 
-// Why a key of another trainer's has no counterpart here, where it asks for a known feature that
-// is not built: "mixture of experts is not implemented yet". Empty where it asks for none. Dashes
-// and underscores are alike; of a path only the last part counts.
+// Reason why a key of another trainer has no counterpart, if it belongs to a known feature that is
+// not implemented: "mixture of experts is not implemented yet"; otherwise "". Dashes equal
+// underscores; only the last part of a path is compared.
 std::string missing_feature(std::string_view key);
 
 }  // namespace trireme

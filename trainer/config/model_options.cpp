@@ -123,12 +123,12 @@ void add_model_switches(Options& to) {
                 .effect = Effect::kNumerics,
                 .default_text = "qwen3: true; else false"});
   to.push_back({.key = "model.bos_token_id",
-                .slot = TRIREME_MEMBER(text_ends.bos_token_id),
+                .slot = TRIREME_MEMBER(special_tokens.bos_token_id),
                 .help = "id of the token a text begins with, for exports; -1: the tokenizer's "
                         "end-of-document token, which precedes every text",
                 .range = at_least(-1)});
   to.push_back({.key = "model.eos_token_id",
-                .slot = TRIREME_MEMBER(text_ends.eos_token_id),
+                .slot = TRIREME_MEMBER(special_tokens.eos_token_id),
                 .help = "ids of the tokens that end a text, as [2, 7], for exports and generate; "
                         "empty: the tokenizer's end-of-document token",
                 .range = at_least(0)});

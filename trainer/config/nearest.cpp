@@ -49,7 +49,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::string nearest(std::string_view word, std::span<const std::string> candidates) {
-  constexpr std::size_t kLongestWord = 64;  // a longer one is no slip of the finger
+  constexpr std::size_t kLongestWord = 64;  // longer words are not typos
   if (word.size() > kLongestWord) return {};
   std::string best;
   std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;

@@ -6,7 +6,7 @@ namespace trireme {
 namespace {
 
 constexpr int kMostBrackets = 16;
-constexpr int kMostDots = 16;  // in one key; a number or a date has fewer
+constexpr int kMostDots = 16;  // in one key; numbers and dates have fewer
 
 // The length of the string that starts at the front of `text`, quotes included. One
 // that does not end reaches to the end of its line, or of the text if it spans lines.

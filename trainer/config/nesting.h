@@ -10,8 +10,8 @@ struct TextPosition {
   std::uint32_t column = 1;
 };
 
-// The first place where TOML text nests deeper than any config needs: the parser works
-// by recursion, so a file of nothing but "a.a.a.a" or "[[[[" would overflow its stack.
+// Position at which TOML text nests deeper than any valid config. The parser is recursive, so a
+// file of "a.a.a.a" or "[[[[" would overflow its stack.
 std::optional<TextPosition> too_deep(std::string_view toml);
 
 }  // namespace trireme

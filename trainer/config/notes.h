@@ -6,8 +6,8 @@
 
 namespace trireme {
 
-// What is allowed and may not be meant, a line each: a warmup longer than the run, positions beyond
-// those a model is made for.
+// Warnings about valid but suspicious values, one per line, such as a warmup longer than the run or
+// more positions than the model supports.
 std::vector<std::string> config_notes(const RunConfig& config);
 
 }  // namespace trireme

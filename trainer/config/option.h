@@ -10,20 +10,20 @@
 
 namespace trireme {
 
-// The member of a RunConfig that a key sets.
+// Pointer to the RunConfig member of a key.
 using Slot =
     std::variant<bool*, std::int64_t*, double*, std::string*, std::filesystem::path*,
                  std::vector<std::int64_t>*, std::vector<std::string>*, std::vector<DataSource>*,
                  std::vector<DataStage>*, std::vector<data::SampleRange>*, std::vector<BatchSize>*,
                  ActivationKind*, RopeScaling*>;
 
-// What a changed value means for a run that goes on from a checkpoint.
+// Effect of a changed value on a run that resumes from a checkpoint.
 enum class Effect {
-  kBookkeeping,  // nothing the model sees
-  kLayout,       // who computes what
-  kPerformance,  // how fast, how much memory
-  kNumerics,     // what the steps compute
-  kData,         // what the steps are trained on
+  kBookkeeping,  // no effect on training
+  kLayout,       // parallel layout only
+  kPerformance,  // speed or memory only
+  kNumerics,     // changes numerics
+  kData,         // changes the training data
 };
 
 struct Range {
@@ -33,20 +33,20 @@ struct Range {
   bool below = false;  // `most` itself is not allowed
 };
 
-// Everything there is to know about one key of the config. Reading, checking, printing
-// and the reference walk the same table, so a key is a member and one entry in it.
+// Definition of one config key. Reading, checking, printing and the reference use this table, so a
+// new key needs a member of RunConfig and one entry.
 struct Option {
   std::string key;  // "optimizer.lr"
   Slot (*slot)(RunConfig&) = nullptr;
   std::string help;  // one line
   Effect effect = Effect::kBookkeeping;
-  Range range = {};                             // of numbers
-  std::vector<std::string> allowed = {};        // of text; empty: any
-  bool or_step = false;                         // besides `allowed`, a step number
-  bool or_path = false;                         // besides `allowed`, a path
-  bool stays_relative = false;                  // a path that is not relative to the config file
+  Range range = {};                             // for numbers
+  std::vector<std::string> allowed = {};        // for text; empty: any
+  bool or_step = false;                         // a step number is also allowed
+  bool or_path = false;                         // a path is also allowed
+  bool stays_relative = false;                  // path is not resolved against the config file
   std::string unit = {};                        // "tokens"
-  std::string default_text = {};                // where the default is not a constant
+  std::string default_text = {};                // if the default is not a constant
   std::vector<std::string> aliases = {};        // other names for the last part of the key
   bool (*applies)(const RunConfig&) = nullptr;  // null: always
 
@@ -55,10 +55,10 @@ struct Option {
   bool is_switch() const;
 };
 
-// Section by section, in the order they are printed.
+// All keys by section, in printing order.
 const std::vector<Option>& options();
 
-// By key or alias ("parallelism.tensor_parallel_degree"); null if there is none.
+// Finds a key or alias ("parallelism.tensor_parallel_degree"); null if unknown.
 const Option* find_option(std::string_view key);
 
 // In the order of the table.

@@ -5,15 +5,14 @@
 
 namespace trireme {
 
-// The tables that options() is made of, one of each section; a new key is an entry there and a
-// member in run_config.h.
+// Tables of options(), one per section. A new key needs an entry here and a member in run_config.h.
 using Options = std::vector<Option>;
 
 void add_job(Options& to);
 void add_model(Options& to);
 void add_data(Options& to);
 void add_training(Options& to);
-void add_guard(Options& to);  // of [training] too: losses and gradients that are wrong
+void add_guard(Options& to);  // keys of [training] about wrong losses and gradients
 void add_optimizer(Options& to);
 void add_lr_scheduler(Options& to);
 void add_parallelism(Options& to);
@@ -23,7 +22,7 @@ void add_elastic(Options& to);
 void add_validation(Options& to);
 void add_metrics(Options& to);
 
-// How an entry names the member behind its key.
+// Slot of an entry.
 #define TRIREME_MEMBER(member) [](RunConfig& c) -> Slot { return &c.member; }
 
 inline constexpr double kMaxInteger = 9223372036854774784.0;  // the largest double an int64 holds

@@ -134,7 +134,7 @@ class Reader {
     }
   }
 
-  // --model.rope_scaling.factor reaches into a table; what is given so is one value.
+  // Collects --model.rope_scaling.factor and similar overrides into one table.
   void collect_rope(const Override& override) {
     const toml::table* part =
         parse(override, override.key.substr(kRopePrefix.size()), /*is_bare=*/false);
@@ -147,7 +147,7 @@ class Reader {
     for (auto&& [key, value] : *part) rope_->insert_or_assign(key, value);
   }
 
-  // The override as a table of one key; null when it is no TOML.
+  // The override as a table of one key; nullopt if it is not TOML.
   const toml::table* parse(const Override& override, const std::string& name, bool is_bare) {
     const std::string& value = override.value;
     const auto refuse = [&](std::string what) {
@@ -163,7 +163,7 @@ class Reader {
     try {
       typed_.push_back(toml::parse(key + (is_bare && !is_quoted ? to_toml(value) : value)));
     } catch (const toml::parse_error& error) {
-      // A word where a number belongs: its type will be refused in words of our own.
+      // A word for a number; the type check reports it.
       const auto word = is_quoted || has_parts ? std::nullopt : parse_word(key + to_toml(value));
       if (!word) return refuse(say("cannot be read: ", shown(error.description(), 200)));
       typed_.push_back(*word);
@@ -180,7 +180,7 @@ class Reader {
     }
   }
 
-  // The last value of a text key that is one of the allowed; empty when there is none.
+  // The last valid value of a text key, or "".
   std::string last_choice(const std::string& key, const std::vector<std::string>& allowed) const {
     std::string choice;
     for (const Item& item : items_) {
@@ -192,7 +192,7 @@ class Reader {
     return choice;
   }
 
-  // The flavor and the family decide what every other model key starts from.
+  // Flavor and family determine the defaults of all other model keys.
   void choose_model() {
     const std::string flavor = last_choice("model.flavor", flavor_names());
     const std::string family = last_choice("model.model_type", model_types());
@@ -226,7 +226,7 @@ class Reader {
   const Purpose purpose_;
   toml::table file_;
   std::deque<toml::table> typed_;  // items point into it
-  toml::table* rope_ = nullptr;    // what the command line says of model.rope_scaling's parts
+  toml::table* rope_ = nullptr;    // overrides of parts of model.rope_scaling
   std::vector<Item> items_;        // of the file, then of the command line
   LoadedConfig loaded_;
   Complaints complaints_;

@@ -9,20 +9,20 @@
 
 namespace trireme {
 
-// A config before it is read.
+// Text of a config.
 struct ConfigText {
   std::string name;              // for messages
-  std::string toml;              // the text itself
-  std::filesystem::path folder;  // absolute; completes relative paths
+  std::string toml;              // contents
+  std::filesystem::path folder;  // absolute; relative paths are resolved against it
 };
 
-// Reads and checks a config. The overrides replace values of the file. Throws one
-// ConfigError that lists everything that is wrong: unknown, mistyped, missing, out of
-// range and contradictory values, each with its place and the nearest known key.
+// Reads and checks a config; overrides replace values of the file. Throws one ConfigError that
+// lists all unknown, mistyped, missing, out-of-range and conflicting values, each with its position
+// and the nearest known key.
 LoadedConfig read_config(const ConfigText& text, std::span<const Override> overrides,
                          Purpose purpose = Purpose::kTraining);
 
-// The same for a file; paths in it, and in the overrides, are relative to its folder.
+// The same for a file. Paths in the file and in overrides are relative to its folder.
 LoadedConfig load_config(const std::filesystem::path& file, std::span<const Override> overrides,
                          Purpose purpose = Purpose::kTraining);
 

@@ -62,7 +62,7 @@ std::string for_table(const std::string& text) {
 
 }  // namespace
 
-OptionWords words_of(const Option& option) {
+OptionDocs docs_of(const Option& option) {
   return {.type = type_text(option),
           .default_value = default_text(option),
           .allowed = allowed_text(option),
@@ -73,7 +73,7 @@ OptionWords words_of(const Option& option) {
 std::string reference_text() {
   std::string text;
   for (const Option& option : options()) {
-    const OptionWords words = words_of(option);
+    const OptionDocs words = docs_of(option);
     text += say(option.key, " (", words.type, ", default ", words.default_value, ")\n    ",
                 words.help, "\n");
     if (!words.allowed.empty()) text += say("    allowed: ", words.allowed, "\n");
@@ -92,7 +92,7 @@ std::string reference_markdown() {
                   "|---|---|---|---|---|---|\n");
       section = option.section();
     }
-    const OptionWords words = words_of(option);
+    const OptionDocs words = docs_of(option);
     text +=
         say("| `", option.name(), "` | ", words.type, " | ", for_table(words.default_value), " | ",
             for_table(words.allowed), " | ", for_table(words.help), " | ", words.on_resume, " |\n");

@@ -20,7 +20,7 @@ void RuleCheck::check(bool holds, const Keys& keys, const std::string& what, boo
   if (given == keys.end() || *given == first) {
     complaints_.add({loaded_.origin(first), first, shows_value ? value(first) : "", what});
   } else {
-    // What follows is about the first key, which has its value from elsewhere.
+    // The message is about the first key, whose value is derived.
     complaints_.add({loaded_.origin(*given), *given, value(*given),
                      say(first, shows_value ? " = " + value(first) : "", ": ", what)});
   }

@@ -8,24 +8,23 @@
 
 namespace trireme {
 
-// What the rules of all subjects are checked with. A rule is a call of check() in the file of its
-// subject.
+// Base class of the rules of each subject. A rule is a call of check() in the file of its subject.
 class RuleCheck {
  public:
-  // Both outlive it.
+  // Both must outlive this.
   RuleCheck(const LoadedConfig& loaded, Complaints& complaints, Purpose purpose)
       : loaded_(loaded), c_(loaded.config), complaints_(complaints), purpose_(purpose) {}
 
  protected:
   using Keys = std::vector<std::string>;
 
-  // Complains at the first of the keys that somebody gave, unless one of them has been
+  // If `holds` is false, reports `what` at the first key that was given, unless one of the keys was
   // refused already.
   void check(bool holds, const Keys& keys, const std::string& what, bool shows_value = true);
   bool refused_any(const Keys& keys) const;
 
   static std::vector<std::int64_t> divisors(std::int64_t whole);
-  // "possible near 3: 2, 4", of values in rising order.
+  // "possible near 3: 2, 4"; values are in ascending order.
   static std::string near(const std::vector<std::int64_t>& possible, std::int64_t value);
 
   const LoadedConfig& loaded_;

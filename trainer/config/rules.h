@@ -3,11 +3,11 @@
 
 namespace trireme {
 
-// What a config is read for: a run, a look at what a run would be, which needs no data, or a model
-// that is there already and needs neither data nor a length.
+// Use of a config: a training run; planning, which needs no data; or inference with a trained
+// model, which needs neither data nor a number of steps.
 enum class Purpose : std::uint8_t { kTraining, kPlanning, kInference };
 
-// What must hold between keys: missing and contradictory values.
+// Checks rules between keys: missing and conflicting values.
 void check_rules(const LoadedConfig& loaded, Complaints& complaints,
                  Purpose purpose = Purpose::kTraining);
 

@@ -9,9 +9,9 @@
 
 namespace trireme {
 
-// One struct a section of the config file; the names, ranges and help of the keys are
-// in *_options.cpp. Paths are absolute once a config has been read: the file gives them
-// relative to itself.
+// One struct per section of the config file; names, ranges and help of the keys are in
+// *_options.cpp. Paths are absolute once a config has been read; in the file they are relative to
+// its folder.
 
 struct JobConfig {
   std::filesystem::path dump_folder = "outputs";  // the run folder
@@ -19,14 +19,14 @@ struct JobConfig {
   std::int64_t seed = 0;
   std::string device = "auto";  // auto, cpu, cuda
   bool reproducible = false;
-  std::int64_t threads = 0;  // 0: every core this process may use
+  std::int64_t threads = 0;  // 0: all cores available to this process
   bool cuda_graphs = false;
 
   bool operator==(const JobConfig&) const = default;
 };
 
-// A token file (the prefix of a .bin/.idx pair) and its share in the blend. Weights
-// need not add up to one.
+// A token file (the prefix of a .bin/.idx pair) and its weight in the blend. Weights
+// need not add up to 1.
 struct DataSource {
   std::filesystem::path path;
   double weight = 1;
@@ -34,7 +34,7 @@ struct DataSource {
   bool operator==(const DataSource&) const = default;
 };
 
-// What the training data are blended of from a step on.
+// Training data blend from a step on.
 struct DataStage {
   std::int64_t from_step = 0;
   std::vector<DataSource> train;
@@ -45,20 +45,20 @@ struct DataConfig {
   std::vector<DataSource> train;
   std::vector<DataStage> stages;        // ascending; before the first, `train`
   std::string order = "trireme";        // or megatron
-  std::int64_t order_samples = 0;       // of megatron; 0: those of the run
-  std::vector<DataSource> validation;   // empty: none, unless `split` keeps some documents back
-  bool document_mask = false;           // attention and positions stop at document ends
-  double split = 0;                     // share of the training documents kept for validation
+  std::int64_t order_samples = 0;       // for order "megatron"; 0: samples of the run
+  std::vector<DataSource> validation;   // empty: none, unless `split` is set
+  bool document_mask = false;           // attention and positions restart at documents
+  double split = 0;                     // fraction of the documents used for validation
   std::string tokenizer;                // "bytes" or an absolute path; empty: unknown
-  std::vector<data::SampleRange> skip;  // samples of the training order to leave out
-  bool verify = false;                  // all bytes of the token files, before the first step
+  std::vector<data::SampleRange> skip;  // excluded samples of the training order
+  bool verify = false;                  // read all token files before the first step
 
   bool operator==(const DataConfig&) const = default;
 };
 
 inline constexpr std::int64_t kMostLossScale = std::int64_t{1} << 24;
 
-// The sequences of a step, from a step on.
+// Batch size from a step on.
 struct BatchSize {
   std::int64_t from_step = 1;
   std::int64_t sequences = 1;
@@ -67,33 +67,33 @@ struct BatchSize {
 
 struct TrainingConfig {
   std::int64_t seq_len = 1024;
-  std::int64_t local_batch_size = 1;         // sequences in a microbatch
-  std::int64_t global_batch_size = 0;        // sequences in a full step; once read never 0
-  std::vector<BatchSize> rampup_batch_size;  // rising from step 1 on to a full one; empty: all full
+  std::int64_t local_batch_size = 1;         // sequences per micro-batch
+  std::int64_t global_batch_size = 0;        // sequences per full step; never 0 once read
+  std::vector<BatchSize> rampup_batch_size;  // ascending, from step 1 on; empty: no ramp
   std::int64_t steps = 0;                    // exactly one of steps and tokens is not 0
   std::int64_t tokens = 0;
   double max_norm = 1;  // 0: gradients are not clipped
   std::string dtype = "float32";
-  // Of float16 alone: a power of two, and good steps until it doubles.
+  // float16 only: a power of two, and good steps until it doubles.
   std::int64_t loss_scale_init = 65536;
   std::int64_t loss_scale_growth_interval = 2000;
   std::string on_nonfinite = "stop";  // stop, skip, rollback
   std::string on_spike = "none";      // none, stop, skip, rollback
   double spike_zscore = 6;
   std::int64_t spike_window = 100;  // steps
-  std::int64_t max_skips = 10;      // skips and rollbacks without getting past the step
+  std::int64_t max_skips = 10;      // consecutive skips and rollbacks of the same step
 
   bool operator==(const TrainingConfig&) const = default;
 };
 
-// Which keys an optimizer goes by, and their defaults, optimizer_options.cpp and complete.cpp say.
-// What texts begin and end with, beside what the tokenizer says.
-struct TextEndsConfig {
-  std::int64_t bos_token_id = -1;          // -1: the tokenizer's end of a document
-  std::vector<std::int64_t> eos_token_id;  // each ends a text; empty: the same
-  bool operator==(const TextEndsConfig&) const = default;
+// bos and eos tokens if they differ from those of the tokenizer.
+struct SpecialTokensConfig {
+  std::int64_t bos_token_id = -1;          // -1: the tokenizer's end of document
+  std::vector<std::int64_t> eos_token_id;  // each ends a text; empty: end of document
+  bool operator==(const SpecialTokensConfig&) const = default;
 };
 
+// Defaults that depend on the optimizer are in optimizer_options.cpp and complete.cpp.
 struct OptimizerConfig {
   std::string name = "AdamW";  // AdamW, SGD, Lion, LAMB, LARS, Muon
   double lr = 3e-4;
@@ -106,10 +106,10 @@ struct OptimizerConfig {
   double trust_coefficient = 0.001;
   std::int64_t ns_steps = 5;
   std::string adjust_lr = "match_rms_adamw";  // or original
-  double adamw_lr = 0;                        // beside Muon's; 0: lr
+  double adamw_lr = 0;                        // of parameters that Muon does not update; 0: lr
   std::string state_dtype = "float32";        // or bfloat16
   bool stochastic_rounding = false;
-  bool offload = false;  // masters and state to pinned memory of the host, from a GPU
+  bool offload = false;  // master weights and state in pinned host memory
 
   bool operator==(const OptimizerConfig&) const = default;
 };
@@ -117,9 +117,9 @@ struct OptimizerConfig {
 struct LrSchedulerConfig {
   std::string name = "cosine";  // cosine, linear, constant, wsd, inverse_sqrt
   std::int64_t warmup_steps = 0;
-  double decay_ratio = 0.2;           // wsd: share of the steps spent decaying
+  double decay_ratio = 0.2;           // wsd: fraction of steps with decay
   std::string decay_type = "linear";  // wsd: linear, cosine, sqrt
-  double min_lr_factor = 0.1;         // the last learning rate over the highest
+  double min_lr_factor = 0.1;         // final over peak learning rate
 
   bool operator==(const LrSchedulerConfig&) const = default;
 };
@@ -127,29 +127,29 @@ struct LrSchedulerConfig {
 // Ranks along each axis; their product is the number of ranks.
 struct ParallelismConfig {
   std::int64_t tensor = 1;
-  bool sequence = false;  // what is between the shared matrices is shared too, by tokens
+  bool sequence = false;  // sequence parallelism
   std::int64_t pipeline = 1;
   std::string schedule = "1F1B";  // a name, or the path of a CSV file
   std::int64_t virtual_stages = 1;
   std::vector<std::int64_t> layers_per_stage;  // empty: balanced
   std::int64_t context = 1;
   std::int64_t expert = 1;
-  std::int64_t data_replicate = 1;  // of the data degrees, 0: what the other axes leave
+  std::int64_t data_replicate = 1;  // data degrees: 0: what the other axes leave
   std::int64_t data_shard = 0;
-  std::int64_t zero = 1;  // what data_shard ranks divide: 0 nothing, 1 the optimizer's state,
-                          // 2 gradients too, 3 weights too
-  double bucket_mb = 25;  // gradients that are reduced at once, 2^20 bytes
+  std::int64_t zero = 1;  // sharded over data_shard: 0 nothing, 1 optimizer state, 2 also
+                          // gradients, 3 also weights
+  double bucket_mb = 25;  // gradient bucket, in 2^20 bytes
   std::string gradient_compression = "none";  // between replicas
-  double compression_fraction = 0.01;         // topk: of the elements that are sent
+  double compression_fraction = 0.01;         // topk: fraction of elements sent
   std::int64_t compression_rank = 4;          // powersgd
-  std::int64_t compression_warmup_steps = 0;  // not compressed
+  std::int64_t compression_warmup_steps = 0;  // steps without compression
 
   bool operator==(const ParallelismConfig&) const = default;
 };
 
 struct ActivationCheckpointConfig {
   std::string mode = "none";  // none, selective, full
-  bool offload = false;       // what blocks keep to pinned memory of the host, from a GPU
+  bool offload = false;       // saved activations in pinned host memory
   bool operator==(const ActivationCheckpointConfig&) const = default;
 };
 
@@ -158,7 +158,7 @@ struct CheckpointConfig {
   std::int64_t interval = 500;                   // steps; 0: only at the end and on a signal
   std::int64_t keep_latest_k = 3;                // 0: keep all
   std::int64_t keep_every = 0;                   // also keep multiples of this step; 0: none
-  bool async = true;                             // written while training goes on
+  bool async = true;                             // written during training
   std::string resume = "auto";                   // auto, none, or a step in digits
   std::string initial_load_path;                 // run folder or checkpoint; empty: none
   std::vector<std::string> allow_changes;        // keys, or "all"
@@ -168,15 +168,15 @@ struct CheckpointConfig {
 
 struct ElasticConfig {
   std::int64_t max_restarts = 100;
-  double restart_wait_s = 5;  // before the first restart without a new step; then longer
+  double restart_wait_s = 5;  // before the first restart without progress; then increasing
   std::int64_t min_data_parallel = 1;
   bool grow = true;
   double heartbeat_timeout_s = 30;
   double stall_timeout_s = 600;       // 0: never
-  double load_save_timeout_s = 1800;  // instead, in phases that wait for storage
+  double load_save_timeout_s = 1800;  // instead, in phases that access storage
   std::filesystem::path memory_folder = "/dev/shm";
-  std::int64_t memory_interval = 0;         // steps between snapshots there; 0: none
-  std::int64_t replica_check_interval = 0;  // steps between comparisons of replicas; 0: none
+  std::int64_t memory_interval = 0;         // steps between memory snapshots; 0: none
+  std::int64_t replica_check_interval = 0;  // steps between replica checks; 0: none
   double node_timeout_s = 3;
   bool preflight = false;  // at every start
   bool operator==(const ElasticConfig&) const = default;
@@ -184,11 +184,11 @@ struct ElasticConfig {
 
 struct ValidationConfig {
   std::int64_t freq = 0;                     // steps between validations; 0: none
-  std::int64_t steps = 10;                   // global batches in one validation, of each set
+  std::int64_t steps = 10;                   // global batches per validation and set
   std::vector<std::string> multiple_choice;  // .jsonl files of questions; absolute paths
-  std::string sample_prompt;                 // empty: a sample begins a document
+  std::string sample_prompt;                 // empty: start of a document
   std::int64_t sample_freq = 0;              // steps between samples; 0: none
-  std::int64_t sample_tokens = 64;           // in a sample, at most
+  std::int64_t sample_tokens = 64;           // maximum tokens of a sample
   bool operator==(const ValidationConfig&) const = default;
 };
 
@@ -202,9 +202,9 @@ struct MetricsConfig {
 
 struct RunConfig {
   JobConfig job;
-  std::string flavor;        // the preset the model started from; empty: none
-  ModelConfig model;         // complete once read: flavor, family defaults and explicit keys
-  TextEndsConfig text_ends;  // model.bos_token_id and model.eos_token_id
+  std::string flavor;  // the preset the model started from; empty: none
+  ModelConfig model;   // complete once read: flavor, family defaults and explicit keys
+  SpecialTokensConfig special_tokens;  // model.bos_token_id and model.eos_token_id
   DataConfig data;
   TrainingConfig training;
   OptimizerConfig optimizer;
@@ -219,20 +219,19 @@ struct RunConfig {
   bool operator==(const RunConfig&) const = default;
 };
 
-// Ranks the run needs: the product of the axes; where a data degree is left open, the
-// least.
+// Number of ranks: the product of the axes; the minimum if a data degree is open.
 std::int64_t world_size(const ParallelismConfig& layout);
-// Ranks that see other data; open degrees count as 1.
+// Data-parallel ranks; open degrees count as 1.
 std::int64_t data_ranks(const ParallelismConfig& layout);
-// Of a full step; see batch_size.h for those of the others.
+// Tokens of a full step; see batch_size.h for steps of a ramp.
 std::int64_t tokens_per_step(const RunConfig& config);
-// Microbatches a rank runs in a full step.
+// Micro-batches per rank and full step.
 std::int64_t microbatches(const RunConfig& config);
 // Steps of the whole run; `training.tokens` is rounded up to whole steps.
 std::int64_t total_steps(const RunConfig& config);
-// Samples that Megatron-LM's order is made for: data.order_samples, or those of the run.
+// Number of samples of Megatron-LM's order: data.order_samples, or the samples of the run.
 std::int64_t order_samples(const RunConfig& config);
-// Where the run's checkpoints live.
+// Folder of the run's checkpoints.
 std::filesystem::path checkpoint_folder(const RunConfig& config);
 
 }  // namespace trireme

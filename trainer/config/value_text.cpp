@@ -97,7 +97,7 @@ struct Printer {
   std::string operator()(const RopeScaling* value) const { return text_of(*value); }
 };
 
-// Whole numbers without the ".0" that TOML wants.
+// Whole numbers without the ".0" that TOML requires.
 std::string plain(double x) {
   const bool is_whole = x == std::floor(x) && std::abs(x) < 1e15;
   return is_whole ? std::to_string(static_cast<std::int64_t>(x)) : to_toml(x);
@@ -110,7 +110,7 @@ std::string to_toml(const Slot& slot) {
 }
 
 std::string to_toml(double number) {
-  std::string text = fmt::format("{}", number);  // the shortest that reads back
+  std::string text = fmt::format("{}", number);  // shortest text that reads back
   if (text.find_first_of(".en") == std::string::npos) text += ".0";
   return text;
 }
@@ -126,7 +126,7 @@ std::string activation_name(ActivationKind kind) {
 }
 
 std::string range_words(const Range& range) {
-  constexpr double kNoLimit = 9e18;  // as good as none to a reader
+  constexpr double kNoLimit = 9e18;  // limits above are not shown
   const bool has_least = std::isfinite(range.least);
   const bool has_most = range.most < kNoLimit;
   if (has_least && has_most && !range.above && !range.below) {

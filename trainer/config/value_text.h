@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-// A value as TOML that reads back to the very same value.
+// A value as TOML that reads back to the same value.
 std::string to_toml(const Slot& slot);
 std::string to_toml(double number);
 std::string to_toml(std::string_view text);  // quoted

@@ -83,7 +83,7 @@ TEST(rules, an_optimizer_brings_its_own_defaults) {
 
 TEST(rules, what_a_model_needs_and_lacks_is_named) {
   const std::string text = complaint(kSmall);
-  EXPECT_THAT(text, StartsWith("3 things are wrong"));
+  EXPECT_THAT(text, StartsWith("3 errors in the config"));
   EXPECT_THAT(text, HasSubstr("run.toml: model.hidden_size: missing; set it, or set model.flavor"));
   EXPECT_THAT(text, HasSubstr("model.num_attention_heads: missing"));
   EXPECT_THAT(text, HasSubstr("model.intermediate_size: missing"));

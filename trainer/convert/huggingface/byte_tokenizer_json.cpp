@@ -21,7 +21,7 @@ std::string utf8(unsigned point) {
   return {static_cast<char>(0xc0u | point >> 6), static_cast<char>(0x80u | (point & 0x3fu))};
 }
 
-// GPT-2's alphabet: a printable byte stands for itself, the others follow from U+0100 on.
+// GPT-2's alphabet: printable bytes map to themselves, others to U+0100 onwards.
 ordered_json alphabet() {
   ordered_json ids;
   unsigned next = 0x100;

@@ -19,7 +19,7 @@ std::string text_of(const json& value) {
 
 ConfigFields::ConfigFields(const json& object, std::string where)
     : object_(object), where_(std::move(where)) {
-  if (!object_.is_object()) throw CheckpointError(say(where_, ": an object is expected"));
+  if (!object_.is_object()) throw CheckpointError(say(where_, ": must be a JSON object"));
 }
 
 const json* ConfigFields::find(const std::string& key) {
@@ -29,7 +29,7 @@ const json* ConfigFields::find(const std::string& key) {
 }
 
 std::int64_t ConfigFields::size(const std::string& key) {
-  if (!find(key)) refuse(key, nullptr, "must be given");
+  if (!find(key)) refuse(key, nullptr, "is required");
   return size_or(key, 1);
 }
 
@@ -37,7 +37,7 @@ std::int64_t ConfigFields::size_or(const std::string& key, std::int64_t otherwis
   const json* value = find(key);
   if (!value) return otherwise;
   if (value->is_number_integer() && *value >= 1 && *value <= (std::int64_t{1} << 40)) return *value;
-  refuse(key, *value, "must be a size");
+  refuse(key, *value, "must be a positive integer");
   return otherwise;
 }
 
@@ -68,7 +68,7 @@ std::string ConfigFields::text_or(const std::string& key, const std::string& oth
 void ConfigFields::only(const std::string& key, std::initializer_list<json> values) {
   const json* value = find(key);
   if (!value || std::find(values.begin(), values.end(), *value) != values.end()) return;
-  refuse(key, *value, "changes what the model computes, and is not implemented");
+  refuse(key, *value, "changes the model's computation and is not implemented");
 }
 
 void ConfigFields::refuse(const std::string& key, const json& value, const std::string& why) {

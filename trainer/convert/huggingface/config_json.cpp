@@ -28,7 +28,7 @@ std::string architecture_of(const std::string& model_type) {
                                  : "Qwen3ForCausalLM";
 }
 
-// One model's fields, as lines of our config.
+// Converts the fields of one model to TOML lines.
 class Import {
  public:
   Import(ConfigFields& fields, std::string family) : fields_(fields), family_(std::move(family)) {}
@@ -43,7 +43,7 @@ class Import {
     }
     const double deviation = fields_.number_or("initializer_range", 0.02);
     if (deviation > 0 && deviation <= 10) line("initializer_range", to_toml(deviation));
-    text_ends();
+    special_tokens();
     return say("[model]\n", lines_, "\n[training]\nseq_len = ", std::min(positions_, kUsualLength),
                "\ndtype = ", to_toml(dtype()), "\n");
   }
@@ -67,7 +67,7 @@ class Import {
     if (fields_.find("n_inner")) line("intermediate_size", fields_.size("n_inner"));
     line("layer_norm_epsilon", to_toml(fields_.number_or("layer_norm_epsilon", 1e-5)));
     line("tie_word_embeddings", fields_.flag_or("tie_word_embeddings", true));
-    fields_.only("activation_function", {"gelu_new", "gelu_pytorch_tanh"});  // the same formula
+    fields_.only("activation_function", {"gelu_new", "gelu_pytorch_tanh"});  // the same function
     fields_.only("scale_attn_weights", {true});
     fields_.only("scale_attn_by_inverse_layer_idx", {false});
     for (const char* key :
@@ -93,7 +93,7 @@ class Import {
     fields_.only("hidden_act", {"silu"});
     rope();
     if (family_ == "qwen2") {
-      fields_.only("attention_bias", {true});  // whatever it says, the class has them
+      fields_.only("attention_bias", {true});  // the class always has biases
       fields_.only("mlp_bias", {false});
     } else {
       line("attention_bias", fields_.flag_or("attention_bias", false));
@@ -137,7 +137,7 @@ class Import {
     }
   }
 
-  // Qwen's windows count only where use_sliding_window switches them on.
+  // Qwen uses sliding windows only with use_sliding_window.
   void sliding_window() {
     fields_.only("use_sliding_window", {false});
     fields_.ignore("max_window_layers");
@@ -156,7 +156,8 @@ class Import {
 
   void dropout(const char* key) {
     if (fields_.number_or(key, 0) != 0) {
-      fields_.note(say(key, " = ", to_toml(fields_.number_or(key, 0)), ": trains without dropout"));
+      fields_.note(
+          say(key, " = ", to_toml(fields_.number_or(key, 0)), ": dropout is not used in training"));
     }
   }
 
@@ -191,7 +192,7 @@ class Import {
     }
   }
 
-  void text_ends() {
+  void special_tokens() {
     const auto ids = [&](const char* key) {
       std::string list;
       const json* const given = fields_.find(key);
@@ -277,7 +278,7 @@ ImportedConfig read_config_json(const std::filesystem::path& folder) {
   const std::string family = fields.text_or("model_type", "");
   const std::vector<std::string> known = model_types();
   if (std::find(known.begin(), known.end(), family) == known.end()) {
-    fields.refuse("model_type", family, "is none of gpt2, llama, qwen2, qwen3");
+    fields.refuse("model_type", family, "is not supported; expected gpt2, llama, qwen2 or qwen3");
     fields.finish();
   }
   ImportedConfig imported;
@@ -291,16 +292,16 @@ ImportedConfig read_config_json(const std::filesystem::path& folder) {
   return imported;
 }
 
-TextEnds text_ends(const TextEndsConfig& said, std::int64_t end_of_document) {
+SpecialTokens special_tokens(const SpecialTokensConfig& said, std::int64_t end_of_document) {
   const auto one = [](std::int64_t id) { return id >= 0 ? ordered_json(id) : ordered_json(); };
-  TextEnds ends{one(said.bos_token_id >= 0 ? said.bos_token_id : end_of_document),
-                one(end_of_document)};
+  SpecialTokens ends{one(said.bos_token_id >= 0 ? said.bos_token_id : end_of_document),
+                     one(end_of_document)};
   if (said.eos_token_id.size() == 1) ends.eos = said.eos_token_id.front();
   if (said.eos_token_id.size() > 1) ends.eos = said.eos_token_id;
   return ends;
 }
 
-ordered_json config_json(const ModelConfig& model, DType dtype, const TextEnds& ends) {
+ordered_json config_json(const ModelConfig& model, DType dtype, const SpecialTokens& ends) {
   ordered_json config = {{"architectures", {architecture_of(model.model_type)}},
                          {"model_type", model.model_type}};
   config.update(model.model_type == "gpt2" ? gpt2_fields(model) : rotary_fields(model));
@@ -313,11 +314,11 @@ ordered_json config_json(const ModelConfig& model, DType dtype, const TextEnds& 
   return config;
 }
 
-ordered_json generation_config_json(const TextEnds& ends) {
+ordered_json generation_config_json(const SpecialTokens& ends) {
   return {{"_from_model_config", true}, {"bos_token_id", ends.bos}, {"eos_token_id", ends.eos}};
 }
 
-void require_sayable(const ModelConfig& model, const std::filesystem::path& folder) {
+void require_exportable(const ModelConfig& model, const std::filesystem::path& folder) {
   RunConfig before, after;
   before.model = model;
   try {
@@ -326,14 +327,14 @@ void require_sayable(const ModelConfig& model, const std::filesystem::path& fold
     throw CheckpointError(
         say("the model cannot be exported as ", model.model_type, ": ", why.what()));
   }
-  after.model.scale_residual_init = model.scale_residual_init;  // of the first step alone
+  after.model.scale_residual_init = model.scale_residual_init;  // affects initialization only
   if (after.model == model) return;
   std::string keys;
   for (const Change& change : difference(before, after)) {
     keys += say("\n  ", change.key, ": ", change.before, " -> ", change.after);
   }
   throw CheckpointError(say("the model cannot be exported: transformers' ", model.model_type,
-                            " would read it back as another one:", keys));
+                            " has no counterpart of these values:", keys));
 }
 
 }  // namespace trireme

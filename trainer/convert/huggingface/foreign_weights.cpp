@@ -12,7 +12,7 @@ constexpr std::string_view kWeights = "model/";
 constexpr std::string_view kGpt2Prefix = "transformer.";
 constexpr int kMostNamed = 5;
 
-// The first GPT-2s were saved without the prefix.
+// Early GPT-2 files have no prefix.
 std::string name_there(const checkpoint::huggingface::ModelFolder& folder,
                        const std::string& name) {
   if (folder.contains(name) || !name.starts_with(kGpt2Prefix)) return name;
@@ -24,12 +24,12 @@ class Findings {
   void add(const std::string& what) {
     if (++count_ <= kMostNamed) text_ += "\n  " + what;
   }
-  // Throws unless there are none.
+  // Throws CheckpointError if there are findings.
   void finish(const std::string& where) const {
     if (count_ == 0) return;
     const std::string more =
         count_ > kMostNamed ? say("\n  and ", count_ - kMostNamed, " more") : "";
-    throw CheckpointError(say(where, " holds another model's weights:", text_, more));
+    throw CheckpointError(say(where, " does not match the config:", text_, more));
   }
 
  private:
@@ -52,15 +52,15 @@ ForeignWeights::ForeignWeights(const std::filesystem::path& folder, const ModelC
     }
     const auto source = folder_.find(name);
     if (source.shape != tensor.shape) {
-      findings.add(say(name, " is ", source.shape, " there, ", tensor.shape, " by the config"));
+      findings.add(say(name, " has shape ", source.shape, ", expected ", tensor.shape));
     }
     for (const ForeignTensor::Part& part : tensor.parts) {
-      places_.emplace(part.parameter, Place{source, part, tensor.transposed});
+      locations_.emplace(part.parameter, Location{source, part, tensor.transposed});
     }
   }
   for (const std::string& name : folder_.names()) {
     if (known.contains(name) || may_be_ignored(name, model)) continue;
-    findings.add(say(name, " is in no ", model.model_type, " of this config"));
+    findings.add(say(name, " is unexpected for this ", model.model_type));
   }
   findings.finish(folder.string());
 }
@@ -70,11 +70,11 @@ void ForeignWeights::fill(std::span<const checkpoint::Piece> wanted) const {
 }
 
 void ForeignWeights::fill(const checkpoint::Piece& piece) const {
-  require(piece.tensor.starts_with(kWeights), piece.tensor, " is no weight");
-  const auto found = places_.find(std::string_view(piece.tensor).substr(kWeights.size()));
-  require(found != places_.end() && found->second.part.shape == piece.shape &&
+  require(piece.tensor.starts_with(kWeights), piece.tensor, " is not a weight");
+  const auto found = locations_.find(std::string_view(piece.tensor).substr(kWeights.size()));
+  require(found != locations_.end() && found->second.part.shape == piece.shape &&
               piece.dtype == DType::kF32,
-          piece.tensor, " is not the model's that was opened");
+          piece.tensor, " is not a float32 weight of this model");
   const auto& [source, part, transposed] = found->second;
   const bool is_matrix = piece.shape.rank() == 2;
   const std::int64_t width = is_matrix ? piece.shape[1] : 1;

@@ -11,18 +11,18 @@
 
 namespace trireme {
 
-// The weights of a Hugging Face model folder by our names. Each rank opens it for itself and reads
-// no more than it asks for.
+// Weights of a Hugging Face model folder by the names of this trainer. Each rank opens the folder
+// itself and reads only the boxes it requests.
 class ForeignWeights {
  public:
-  // Throws CheckpointError with everything that differs from what `model` is to have.
+  // Throws CheckpointError with all tensors that are missing, unexpected or of another shape.
   ForeignWeights(const std::filesystem::path& folder, const ModelConfig& model);
 
-  // Fills pieces of "model/NAME", float32, whatever boxes they are.
+  // Fills boxes of float32 tensors "model/NAME".
   void fill(std::span<const checkpoint::Piece> wanted) const;
 
  private:
-  struct Place {
+  struct Location {
     checkpoint::huggingface::SourceTensor source;
     ForeignTensor::Part part;
     bool transposed = false;
@@ -30,7 +30,7 @@ class ForeignWeights {
   void fill(const checkpoint::Piece& piece) const;
 
   checkpoint::huggingface::ModelFolder folder_;
-  std::map<std::string, Place, std::less<>> places_;  // by the parameter's name
+  std::map<std::string, Location, std::less<>> locations_;  // by parameter name
 };
 
 }  // namespace trireme

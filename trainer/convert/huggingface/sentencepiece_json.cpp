@@ -12,7 +12,7 @@ namespace {
 using nlohmann::ordered_json;
 using Piece = data::SentencePieceTokenizer::Piece;
 
-// Whoever merges pairs by rank makes the pieces in the order of their scores, as the library does.
+// Ranking merges by piece score reproduces the merge order of the SentencePiece library.
 ordered_json merges_of(const std::vector<Piece>& pieces) {
   std::unordered_map<std::string, std::size_t> ids;
   for (std::size_t id = 0; id < pieces.size(); ++id) {

@@ -5,8 +5,8 @@
 
 namespace trireme {
 
-// The tokenizer.json of a SentencePiece model that takes text as it is, or with a space before it:
-// the same pieces for transformers, whose class of Llama builds one kind of model from any.
+// tokenizer.json of a SentencePiece model without normalization, with or without a dummy prefix.
+// Needed since transformers' Llama class builds the same kind of tokenizer from every model file.
 nlohmann::ordered_json sentencepiece_json(const data::SentencePieceTokenizer& tokenizer);
 
 }  // namespace trireme

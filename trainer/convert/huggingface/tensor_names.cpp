@@ -72,7 +72,7 @@ class Names {
   }
   void append(const std::string& parameter, Shape shape) {
     ForeignTensor& tensor = tensors_.back();
-    const int rows = tensor.transposed ? 1 : 0;  // the dimension they lie along there
+    const int rows = tensor.transposed ? 1 : 0;  // dimension of the rows in the file
     const std::int64_t first = tensor.parts.empty() ? 0 : tensor.shape[rows];
     tensor.parts.push_back({parameter, shape, first});
     tensor.shape = tensor.transposed ? Shape{shape[1], shape[0]} : shape;

@@ -7,13 +7,13 @@
 
 namespace trireme {
 
-// One tensor of a Hugging Face model: logical parameters, the rows of one after those of the
-// other, and then, where transformers has a Conv1D, transposed.
+// One tensor of a Hugging Face model: the rows of one or more logical parameters concatenated, and
+// transposed where transformers uses Conv1D.
 struct ForeignTensor {
   struct Part {
-    std::string parameter;  // its logical name
+    std::string parameter;  // logical name
     Shape shape;
-    std::int64_t first_row;  // of its first, before it is transposed
+    std::int64_t first_row;  // its first row in the tensor, before transposing
   };
   std::string name;
   std::vector<Part> parts;
@@ -21,11 +21,11 @@ struct ForeignTensor {
   Shape shape;
 };
 
-// Every tensor of a model that transformers saves, in the order of the model.
+// All tensors that transformers saves for a model, in model order.
 std::vector<ForeignTensor> foreign_tensors(const ModelConfig& model);
 
-// Whether a tensor that is none of the above may be passed over: tables that older versions saved,
-// and the head of a model whose head is its embedding.
+// Whether another tensor may be ignored: buffers saved by older versions, and the head of a model
+// with tied embeddings.
 bool may_be_ignored(const std::string& name, const ModelConfig& model);
 
 }  // namespace trireme

@@ -27,7 +27,7 @@ ordered_json of_sentencepiece(const data::SentencePieceTokenizer& tokenizer, std
   return config;
 }
 
-// How the file spells that id; empty: it does not.
+// Text of a token id in the file, or "".
 std::string added_token(const std::string& path, std::int32_t id) {
   const auto file = ordered_json::parse(read_text(path), nullptr, /*allow_exceptions=*/false);
   if (!file.is_object() || !file.contains("added_tokens")) return "";
@@ -48,7 +48,7 @@ ordered_json tokenizer_config_json(const data::Tokenizer& tokenizer, ordered_jso
   if (const auto* model = dynamic_cast<const data::SentencePieceTokenizer*>(&tokenizer)) {
     return given.empty() ? of_sentencepiece(*model, longest) : given;
   }
-  // Without a class the model's family decides how transformers cuts words.
+  // Without a class, transformers selects pre-tokenization by model family.
   if (!given.contains("tokenizer_class")) given["tokenizer_class"] = "PreTrainedTokenizerFast";
   if (!given.contains("clean_up_tokenization_spaces")) {
     given["clean_up_tokenization_spaces"] = false;

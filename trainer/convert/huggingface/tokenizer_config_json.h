@@ -6,14 +6,14 @@
 
 namespace trireme {
 
-// The tokenizer_config.json with which transformers gives the ids that a tokenizer of a file gives
-// here; `given` is the one that lies beside that file, or an empty object. It stays as it is, but
-// for a tokenizer.json that no class is named for.
+// tokenizer_config.json with which transformers produces the same ids as `tokenizer`. `given` is
+// the file next to the tokenizer file, or an empty object; it is kept unchanged, except that a
+// missing tokenizer_class is added. `longest` is model_max_length.
 nlohmann::ordered_json tokenizer_config_json(const data::Tokenizer& tokenizer,
                                              nlohmann::ordered_json given, std::int64_t longest);
 
-// Whether transformers gives this model's ids only by a tokenizer.json (sentencepiece_json): its
-// class of Llama reads .model files as BPE without a prefix.
+// Whether transformers needs a tokenizer.json (sentencepiece_json) for the ids of this model, as
+// its Llama class reads .model files as BPE without a dummy prefix.
 bool needs_tokenizer_json(const data::SentencePieceTokenizer& model);
 
 }  // namespace trireme

@@ -21,7 +21,7 @@ using checkpoint::huggingface::NewTensor;
 using checkpoint::huggingface::SafetensorsWriter;
 
 const std::string kWeightsPrefix = "model/";
-constexpr std::uint64_t kTile = 32;  // rows and columns turned at once: they stay in the cache
+constexpr std::uint64_t kTile = 32;  // tile size of transposition, which fits the cache
 
 std::int64_t width_of(const Shape& shape) {
   return shape.rank() == 2 ? shape[1] : 1;
@@ -66,7 +66,7 @@ WeightExport::WeightExport(const Spec& spec) : spec_(spec), tensors_(foreign_ten
       const checkpoint::StoredTensor* stored = spec_.manifest.find(kWeightsPrefix + part.parameter);
       const bool fits = stored && stored->shape == part.shape && stored->dtype == DType::kF32;
       if (!fits) {
-        throw CheckpointError(say(spec_.checkpoint.string(), " holds no float32 tensor ",
+        throw CheckpointError(say(spec_.checkpoint.string(), " has no float32 tensor ",
                                   kWeightsPrefix, part.parameter, " of shape ", part.shape));
       }
       known.insert(stored->name);
@@ -84,11 +84,11 @@ WeightExport::WeightExport(const Spec& spec) : spec_(spec), tensors_(foreign_ten
   for (const checkpoint::StoredTensor& stored : spec_.manifest.tensors) {
     if (!stored.name.starts_with(kWeightsPrefix) || known.contains(stored.name)) continue;
     throw CheckpointError(say(spec_.checkpoint.string(), ": tensor ", stored.name,
-                              " has no place in transformers' ", spec_.model.model_type));
+                              " has no counterpart in transformers' ", spec_.model.model_type));
   }
 }
 
-// Besides the blocks: the window they are read through and the runs that a read is made of.
+// The blocks, the read window and the list of reads.
 std::uint64_t WeightExport::memory() const {
   constexpr std::uint64_t kReading = 2 * checkpoint::kWindow;
   std::uint64_t line = 0;
@@ -134,8 +134,8 @@ void WeightExport::round(const std::string& tensor, std::span<const float> value
   }
   for (const float value : values) {
     if (!std::isfinite(value) || std::isfinite(rounded_to(spec_.dtype, value))) continue;
-    throw CheckpointError(say("tensor ", tensor, " has the value ", value, ", too large for ",
-                              name_of(spec_.dtype), "; export bfloat16 or float32"));
+    throw CheckpointError(say("tensor ", tensor, " has value ", value, ", which overflows ",
+                              name_of(spec_.dtype), "; export with --dtype bfloat16 or float32"));
   }
 }
 
@@ -184,7 +184,7 @@ void WeightExport::write(const std::filesystem::path& folder) {
   release();
 }
 
-// What follows needs the memory.
+// Frees the buffers for later stages.
 void WeightExport::release() {
   std::vector<float>().swap(block_);
   std::vector<float>().swap(other_);
@@ -218,8 +218,8 @@ void WeightExport::compare(const ForeignWeights& written) {
         written.fill({&piece, 1});
         for (float& value : block_) value = rounded_to(spec_.dtype, value);
         if (std::memcmp(block_.data(), other_.data(), block_.size() * sizeof(float)) == 0) continue;
-        throw CheckpointError(say("what was written of ", tensor.name, " reads back as another ",
-                                  part.parameter, " than the checkpoint's"));
+        throw CheckpointError(say("exported tensor ", tensor.name, " differs from ", part.parameter,
+                                  " of the checkpoint"));
       }
     }
   }

@@ -10,31 +10,31 @@
 
 namespace trireme {
 
-// The weights of a checkpoint as a Hugging Face model folder's: a block of a tensor at a time,
-// whatever layout wrote the checkpoint.
+// Exports the weights of a checkpoint of any layout as Hugging Face safetensors, one block of a
+// tensor at a time.
 class WeightExport {
  public:
   struct Spec {
-    std::filesystem::path checkpoint;  // its folder
+    std::filesystem::path checkpoint;  // folder
     const checkpoint::Manifest& manifest;
     const ModelConfig& model;
     DType dtype = DType::kF32;
-    std::uint64_t shard_bytes = 0;  // a file's tensors have no more, unless one alone has
-    std::uint64_t block_bytes = 0;  // of a tensor in memory at once, as float32
+    std::uint64_t shard_bytes = 0;  // maximum size of a file, unless a single tensor is larger
+    std::uint64_t block_bytes = 0;  // size of a float32 block in memory
   };
-  // What it refers to outlives it. Throws CheckpointError unless the checkpoint holds the model's
-  // weights and no others.
+  // All references must outlive this. Throws CheckpointError unless the checkpoint has exactly the
+  // weights of the model.
   explicit WeightExport(const Spec& spec);
 
   std::uint64_t bytes() const { return bytes_; }  // of all tensors
   std::size_t files() const { return files_.size(); }
-  std::uint64_t memory() const;  // that write and compare take at most
+  std::uint64_t memory() const;  // peak memory of write() and compare()
 
-  // New files in `folder`, synced. Throws CheckpointError where the checkpoint is damaged, or a
-  // value is too large for the dtype.
+  // Writes and syncs new files in `folder`. Throws CheckpointError if the checkpoint is damaged or
+  // a value overflows the dtype.
   void write(const std::filesystem::path& folder);
-  // Reads the files back by the import's way, and throws CheckpointError unless every weight is
-  // the checkpoint's, rounded, to the bit.
+  // Reads the files back with the import's code; throws CheckpointError unless every weight is
+  // bit-identical to the rounded weight of the checkpoint.
   void compare(const ForeignWeights& written);
 
  private:
@@ -57,7 +57,7 @@ class WeightExport {
   std::vector<std::byte> rounded_;
 };
 
-// To the nearest of the dtype, and back; a number beyond it becomes infinite.
+// Rounds to the nearest value of the dtype; overflow becomes infinity.
 float rounded_to(DType dtype, float value);
 
 }  // namespace trireme

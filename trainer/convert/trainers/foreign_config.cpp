@@ -21,7 +21,7 @@ std::string toml_text(const toml::node& node) {
   if (const auto flag = node.value_exact<bool>()) return *flag ? "true" : "false";
   if (const auto whole = node.value_exact<std::int64_t>()) return std::to_string(*whole);
   if (const auto number = node.value<double>()) return say(*number);
-  throw ConfigError(say("line ", node.source().begin.line, ": a date or time is no value here"));
+  throw ConfigError(say("line ", node.source().begin.line, ": dates and times are not supported"));
 }
 
 void flatten(const toml::table& table, const std::string& path, Entries& entries) {
@@ -43,9 +43,10 @@ void flatten(const toml::table& table, const std::string& path, Entries& entries
 
 void flatten(const YAML::Node& node, const std::string& path, Entries& entries, int depth) {
   constexpr int kDeepest = 32;
-  constexpr std::size_t kMost = 10'000;  // aliases of aliases would be without end
+  constexpr std::size_t kMost = 10'000;  // bounds recursive aliases
   if (entries.size() > kMost) throw ConfigError(say("more than ", kMost, " keys"));
-  if (depth > kDeepest) throw ConfigError(say("deeper than ", kDeepest, " levels at ", path));
+  if (depth > kDeepest)
+    throw ConfigError(say("nested deeper than ", kDeepest, " levels at ", path));
   if (node.IsMap()) {
     for (const auto& one : node) {
       flatten(one.second, joined(path, one.first.as<std::string>()), entries, depth + 1);
@@ -93,7 +94,7 @@ ForeignConfig read_nanotron(const std::string& text) {
   try {
     ForeignConfig config{.kind = ForeignConfig::Kind::kNanotron, .entries = {}};
     const YAML::Node node = YAML::Load(text);
-    if (!node.IsMap()) throw ConfigError("no YAML of sections and keys");
+    if (!node.IsMap()) throw ConfigError("not a YAML mapping of sections and keys");
     flatten(node, "", config.entries, 0);
     return config;
   } catch (const YAML::Exception& error) {

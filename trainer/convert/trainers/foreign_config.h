@@ -6,31 +6,31 @@
 
 namespace trireme {
 
-// The config of another trainer, flat: its keys in their order, with their values as text.
+// Config of another trainer as a flat list of keys with their values as text, in file order.
 struct ForeignConfig {
   enum class Kind { kTorchtitan, kMegatron, kNanotron } kind = Kind::kTorchtitan;
   struct Entry {
     std::string key;                  // "training.seq_len", "seq-length"
-    std::vector<std::string> values;  // none of a switch, several of a list
+    std::vector<std::string> values;  // empty for a switch, several for a list
   };
   std::vector<Entry> entries;
 
-  const Entry* find(std::string_view key) const;  // null: not there
-  std::string text(std::string_view key) const;   // its first value; empty: not there, or a switch
+  const Entry* find(std::string_view key) const;  // null if missing
+  std::string text(std::string_view key) const;   // first value; empty if missing or a switch
 };
 
-// A TOML file of torchtitan's, by section and key.
+// Parses a torchtitan TOML file; keys are section.key.
 ForeignConfig read_torchtitan(std::string_view text);
 
-// Megatron-LM's arguments: the options of a command line, or of the shell script around it, whose
-// plain variables are put in. Keys are without dashes in front, and have no underscores.
+// Parses Megatron-LM arguments from a command line or a shell script, whose plain variables are
+// expanded. Keys have no leading dashes, and dashes instead of underscores.
 ForeignConfig read_megatron(std::string_view text);
 
-// A YAML file of nanotron's, by path; the place in a list is part of it.
+// Parses a nanotron YAML file; keys are paths with list indices.
 ForeignConfig read_nanotron(const std::string& text);
 
-// By the file's name: .toml, .yaml or .yml; a .py is refused; anything else is Megatron-LM's. All
-// throw ConfigError that says why where the text cannot be read.
+// Selects the format by file name: .toml, .yaml or .yml; other names are Megatron-LM arguments; .py
+// is refused. All four throw ConfigError if the text cannot be parsed.
 ForeignConfig read_foreign_config(const std::string& name, const std::string& text);
 
 }  // namespace trireme

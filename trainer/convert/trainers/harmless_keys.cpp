@@ -6,8 +6,8 @@ namespace trireme {
 namespace {
 
 struct Harmless {
-  std::string_view key;   // a * at its end stands for anything
-  std::string_view only;  // the values of which it holds, as "0|0.0"; empty: any
+  std::string_view key;   // a trailing * matches any suffix
+  std::string_view only;  // harmless values, such as "0|0.0"; empty: any
 };
 
 constexpr Harmless kOfTorchtitan[] = {
@@ -67,7 +67,7 @@ constexpr Harmless kOfTorchtitan[] = {
     {"experimental.custom_args_module", ""},
 };
 
-// torchrun's and srun's options, which a script has too, are among them.
+// Includes options of torchrun and srun, which scripts may contain.
 constexpr Harmless kOfMegatron[] = {
     {"log-*", ""},
     {"timing-log-*", ""},
@@ -273,7 +273,7 @@ bool is_one_of(std::string_view value, std::string_view values) {
 
 bool is_harmless(ForeignConfig::Kind trainer, const ForeignConfig::Entry& entry) {
   const std::string value = entry.values.size() == 1 ? entry.values.front() : "";
-  // A file's empty value asks for nothing; of a command line it is a switch that is on.
+  // An empty value in a file is unset; on a command line it is an enabled switch.
   if (trainer != ForeignConfig::Kind::kMegatron && value.empty() && entry.values.size() < 2) {
     return true;
   }

@@ -3,8 +3,8 @@
 
 namespace trireme {
 
-// Whether leaving out this key with this value changes nothing that is computed: logging, paths,
-// speed, or the one value that is ours too. A key that nobody has looked at is not harmless.
+// Whether this key can be dropped without changing the computation: logging, paths, performance, or
+// a value equal to this trainer's behavior. Unknown keys are not harmless.
 bool is_harmless(ForeignConfig::Kind trainer, const ForeignConfig::Entry& entry);
 
 }  // namespace trireme

@@ -14,21 +14,21 @@ bool is_name(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
-// "--split '99,1,0'" in double quotes has quotes inside.
+// "--split '99,1,0'" has quotes inside double quotes.
 std::string without_quotes(const std::string& word) {
   const bool is_quoted = word.size() > 1 && word.front() == '\'' && word.back() == '\'';
   return is_quoted ? word.substr(1, word.size() - 2) : word;
 }
 
-constexpr const char* kEndOfCommand = ";";  // of a command, or of a list: what follows is another
+constexpr const char* kCommandEnd = ";";  // end of a command or list
 
 bool is_space(char c) {
   return std::isspace(static_cast<unsigned char>(c)) != 0;
 }
 
-// The words of a shell script, as far as they are plain: quotes, comments, continued lines,
-// assignments of one word, and variables that were so assigned before. An option and its value in
-// one pair of quotes are two words, as they are once the array around them has been expanded.
+// Splits a shell script into words. Supports quotes, comments, line continuations, assignments of
+// one word and references to such variables. A quoted option with its value becomes two words, as
+// after expansion of the array around it.
 class Words {
  public:
   explicit Words(std::string_view text) : text_(text) {}
@@ -49,7 +49,7 @@ class Words {
         if ((c == '<' || c == '>') && (word_ == "1" || word_ == "2")) drop_word();  // 2>file
         end_word();
         depth_ += c == '(' ? 1 : c == ')' ? -1 : 0;
-        if (c == '\n' ? depth_ <= 0 : !is_space(c) && c != '(') words_.emplace_back(kEndOfCommand);
+        if (c == '\n' ? depth_ <= 0 : !is_space(c) && c != '(') words_.emplace_back(kCommandEnd);
         ++at_;
       } else {
         take(c);
@@ -78,12 +78,12 @@ class Words {
         take(text_[at_++]);
       }
     }
-    if (at_ == text_.size()) throw ConfigError("a quote is never closed");
+    if (at_ == text_.size()) throw ConfigError("unterminated quote");
     ++at_;
   }
 
-  // $NAME, ${NAME}, ${NAME:-default}; what is not known stays as it is. An array's use is an end:
-  // its words were read where it was written.
+  // Expands $NAME, ${NAME} and ${NAME:-default}; unknown variables are kept. An array reference
+  // ends the word, as its words were read at its definition.
   void variable(bool is_quoted) {
     std::size_t end = at_ + 1;
     const bool in_braces = end < text_.size() && text_[end] == '{';
@@ -101,7 +101,7 @@ class Words {
     at_ = end;
     if (rest.starts_with("[@]") || rest.starts_with("[*]")) {
       end_word();
-      words_.emplace_back(kEndOfCommand);
+      words_.emplace_back(kCommandEnd);
     } else if (known != variables_.end() && (!known->second.empty() || rest.empty())) {
       expand(std::string(known->second), is_quoted);
     } else if (rest.starts_with(":-") || rest.starts_with("-")) {
@@ -111,7 +111,7 @@ class Words {
     }
   }
 
-  // Outside quotes what a variable holds is split into words, but not in an assignment.
+  // Unquoted variables are split into words, except in assignments.
   void expand(const std::string& value, bool is_quoted) {
     if (is_quoted || assigned_name() != 0) {
       word_ += value;
@@ -121,7 +121,7 @@ class Words {
     for (const char c : value) is_space(c) ? end_word() : take(c);
   }
 
-  // The length of NAME in NAME=value or NAME+=value; 0: the word is no assignment.
+  // Length of NAME in NAME=value or NAME+=value; 0 if the word is not an assignment.
   std::size_t assigned_name() const {
     std::size_t name = 0;
     while (name < word_.size() && is_name(word_[name])) ++name;
@@ -153,7 +153,7 @@ class Words {
   std::size_t at_ = 0;
   std::string word_;
   bool begun_ = false;
-  int depth_ = 0;  // of parentheses; a list goes over lines, a command does not
+  int depth_ = 0;  // of parentheses; lists may span lines
   std::vector<std::string> words_;
   Variables variables_;
 };
@@ -171,13 +171,13 @@ ForeignConfig read_megatron(std::string_view text) {
       config.entries.push_back({std::move(key), {}});
       takes_values = true;
       if (equals != std::string::npos) config.entries.back().values = {word.substr(equals + 1)};
-    } else if (word == kEndOfCommand) {
+    } else if (word == kCommandEnd) {
       takes_values = false;
     } else if (takes_values) {
       config.entries.back().values.push_back(word);
     }
   }
-  if (config.entries.empty()) throw ConfigError("there is no --argument of Megatron-LM's in it");
+  if (config.entries.empty()) throw ConfigError("no Megatron-LM --arguments found");
   return config;
 }
 

@@ -17,7 +17,7 @@ double number(const ForeignConfig& from, std::string_view key) {
   return std::strtod(from.text(key).c_str(), nullptr);
 }
 
-// "0.3 a 0.7 b", or "a b": a weight before each prefix, or none.
+// "0.3 a 0.7 b" or "a b": prefixes with or without weights.
 std::string sources(const std::vector<std::string>& words) {
   std::string text;
   std::string weight;
@@ -38,8 +38,8 @@ std::string sources(const std::vector<std::string>& words) {
 
 constexpr double kMostIncrements = 4096, kMostSamples = 1e15;
 
-// The steps of its ramp: an increment more after each of equal shares of its samples. Empty where
-// they do not come to `full`.
+// Batch size ramp: one increment after each of equal parts of its samples. Empty if it does not
+// reach `full`.
 std::vector<BatchSize> sizes_of_ramp(const std::vector<std::string>& words, double full) {
   if (words.size() != 3) return {};
   std::array<double, 3> numbers{};
@@ -56,7 +56,7 @@ std::vector<BatchSize> sizes_of_ramp(const std::vector<std::string>& words, doub
   for (double k = 0; k <= times; ++k) {
     const double size = first + k * increment;
     const double steps = std::ceil(std::max(share * (k + 1) - taken, 0.0) / size);
-    if (steps == 0 && k < times) continue;  // its share was taken by the step before
+    if (steps == 0 && k < times) continue;  // the previous step used its samples
     sizes.push_back({static_cast<std::int64_t>(step), static_cast<std::int64_t>(size)});
     step += steps;
     taken += steps * size;
@@ -66,8 +66,7 @@ std::vector<BatchSize> sizes_of_ramp(const std::vector<std::string>& words, doub
 
 }  // namespace
 
-// The families that its switches can describe; a switch that the family does not explain stays
-// unused, and so is refused.
+// Selects the model family. Switches that the family does not explain stay unused and are refused.
 void Translation::megatron_model(const ForeignConfig& from) {
   const auto has = [&](const char* key) { return from.find(key) != nullptr; };
   const bool is_gated = has("swiglu");
@@ -96,7 +95,7 @@ void Translation::megatron_model(const ForeignConfig& from) {
   if (family.empty() || !set("model.model_type", family, "its norms, MLP and positions")) {
     for (const char* key : explained) {
       if (const auto* entry = from.find(key)) {
-        leave(*entry, "no family here has this combination of norms, MLP and positions");
+        leave(*entry, "no model family has this combination of norm, MLP and position embedding");
       }
     }
     return;
@@ -120,7 +119,7 @@ void Translation::megatron_model(const ForeignConfig& from) {
   }
 }
 
-// Samples are steps where every step takes as many.
+// Samples can be converted to steps if all steps have the same batch size.
 void Translation::megatron_rate(const ForeignConfig& from) {
   const double batch = number(from, "global-batch-size");
   const double ends = from.find("train-samples") != nullptr ? number(from, "train-samples") / batch
@@ -136,7 +135,7 @@ void Translation::megatron_rate(const ForeignConfig& from) {
     if (decay_ends == ends) {
       use(key);
     } else {
-      leave(*entry, "the decay ends with the run here");
+      leave(*entry, "the decay always ends with the run");
     }
   }
   double warmup = 0;
@@ -152,8 +151,8 @@ void Translation::megatron_rate(const ForeignConfig& from) {
                                                         : value;
     const bool is_count = !(name == "lr-warmup-samples" && value != 0 && !is_even);
     if (!is_count || steps != std::floor(steps) || (steps != 0 && given != nullptr)) {
-      leave(*entry, is_count ? "is no number of whole steps, or says the warmup twice"
-                             : "counted in samples while steps take more and more of them");
+      leave(*entry, is_count ? "not a whole number of steps, or a second definition of the warmup"
+                             : "counted in samples, but the batch size ramps up");
     } else if (steps != 0) {
       warmup = steps;
       given = key;
@@ -175,14 +174,14 @@ void Translation::megatron_rate(const ForeignConfig& from) {
                   {{"linear", "linear"}, {"cosine", "cosine"}}}});
     if (from.find("lr-wsd-decay-style") == nullptr) {
       refuse("lr-wsd-decay-style",
-             " = exponential (its default; linear, cosine and sqrt are built)");
+             " = exponential (the default; only linear, cosine and sqrt are supported)");
     }
   }
 }
 
 void Translation::megatron_data(const ForeignConfig& from) {
-  // Shares of training, validation and test.
-  // NOLINTBEGIN(cert-err34-c): what is no share is none of our key's values
+  // Fractions of training, validation and test.
+  // NOLINTBEGIN(cert-err34-c): invalid fractions are refused by set()
   if (double train = 0, held_out = 0, test = 0;
       std::sscanf(from.text("split").c_str(), "%lf,%lf,%lf", &train, &held_out, &test) >= 2 &&
       set("data.split", exact(held_out / (train + held_out + test)), "split")) {
@@ -203,24 +202,24 @@ void Translation::megatron(const ForeignConfig& from) {
   }
   apply(from, megatron_keys());
   if (from.find("num-query-groups") != nullptr && from.find("group-query-attention") == nullptr) {
-    leave(*from.find("num-query-groups"), "means nothing there without group-query-attention");
+    leave(*from.find("num-query-groups"), "has no effect without group-query-attention");
   }
   const auto* load = from.find("load");
   if (load != nullptr && from.text("load") == from.text("save")) {
-    note(*load, "a run is resumed by itself here");
+    note(*load, "runs resume automatically");
   } else if (load != nullptr) {
-    leave(*load, "starts from weights of Megatron-LM's");
+    leave(*load, "loads Megatron-LM weights");
   }
   if (from.text("bf16").empty() && from.find("fp16") == nullptr) {
     for (const char* key : {"loss-scale", "initial-loss-scale", "min-loss-scale",
                             "loss-scale-window", "hysteresis"}) {
-      if (const auto* entry = from.find(key)) note(*entry, "of float16 only");
+      if (const auto* entry = from.find(key)) note(*entry, "float16 only");
     }
   }
   if (const auto* ramp = from.find("rampup-batch-size"); ramp != nullptr) {
     auto sizes = sizes_of_ramp(ramp->values, number(from, "global-batch-size"));
     if (sizes.empty()) {
-      leave(*ramp, "needs a global-batch-size that its increments come to");
+      leave(*ramp, "its increments do not reach global-batch-size");
     } else {
       use("rampup-batch-size");
       entries_["training.rampup_batch_size"] = {to_toml(Slot(&sizes)), "rampup-batch-size"};
@@ -268,7 +267,7 @@ void Translation::megatron(const ForeignConfig& from) {
   for (const char* key : {"attention-dropout", "hidden-dropout"}) {
     if (from.find(key) != nullptr && !from.text(key).empty() && number(from, key) == 0) use(key);
     if (from.find(key) == nullptr) {
-      refuse(key, " = 0.1 (its default, and dropout is not built: add --" + std::string(key) +
+      refuse(key, " = 0.1 (the default; dropout is not supported, add --" + std::string(key) +
                       " 0 to the arguments)");
     }
   }

@@ -22,10 +22,10 @@ void Translation::nanotron(const ForeignConfig& from) {
   const std::string model = "model.model_config.";
   apply(from, nanotron_keys());
   if (!from.text(model + "rms_norm_eps").empty()) {
-    set("model.model_type", "llama", "its RMSNorm");
+    set("model.model_type", "llama", "rms_norm_eps");
     use(model + "is_llama_config");
   }
-  // Its ranks share the state, or not at all, along one axis.
+  // nanotron has one data-parallel axis, with or without sharding.
   if (from.find("parallelism.dp") != nullptr &&
       set("parallelism.data_shard", from.text("parallelism.dp"), "parallelism.dp")) {
     use("parallelism.dp");
@@ -41,8 +41,8 @@ void Translation::nanotron(const ForeignConfig& from) {
   nanotron_data(from);
 }
 
-// The sets of its first stage are our data.train, those of the later ones data.stages. They go by
-// their names, as what 'trireme tokenize' makes of each is not known here.
+// Datasets of the first stage become data.train, those of later stages data.stages. They keep their
+// names, as the prefixes written by 'trireme tokenize' are unknown.
 void Translation::nanotron_data(const ForeignConfig& from) {
   struct Stage {
     std::string start = "1";
@@ -72,7 +72,7 @@ void Translation::nanotron_data(const ForeignConfig& from) {
           add(stage, entry.values[i], has_weight ? weights->values[i] : "");
         }
         is_source = true;
-      } else if (rest.starts_with(list + ".")) {  // a set and its weight
+      } else if (rest.starts_with(list + ".")) {  // a dataset and its weight
         add(stage, rest.substr(list.size() + 1), from.text(entry.key));
         is_source = true;
       }
@@ -90,10 +90,10 @@ void Translation::nanotron_data(const ForeignConfig& from) {
   for (const auto& [at, stage] : stages) {
     const std::string key = fmt::format("data_stages.{}", at);
     if (stage.sources.empty()) {
-      if (stages.size() > 1) refuse(key, " (has no data set)");
+      if (stages.size() > 1) refuse(key, " (has no dataset)");
     } else if (at == 0) {
       entries_["data.train"] = {"[" + stage.sources + "]",
-                                key + "; tokenize each, give its prefix"};
+                                key + "; tokenize each dataset and set its prefix"};
     } else {
       later += fmt::format("{}{{ from_step = {}, train = [{}] }}", later.empty() ? "" : ", ",
                            stage.start, stage.sources);
@@ -103,7 +103,7 @@ void Translation::nanotron_data(const ForeignConfig& from) {
 }
 
 void Translation::nanotron_rate(const ForeignConfig& from) {
-  // The decay starts after the warmup, or after a plateau, and ends with the run.
+  // The decay starts after the warmup or a plateau and ends with the run.
   const double warmup = number_in(from, kRate + "lr_warmup_steps");
   const double steps = number_in(from, "tokens.train_steps");
   const double decay = number_in(from, kRate + "lr_decay_steps");

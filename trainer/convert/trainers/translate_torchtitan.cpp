@@ -17,7 +17,7 @@ std::string flavor_of(const ForeignConfig& from) {
 }  // namespace
 
 void Translation::torchtitan(const ForeignConfig& from) {
-  // A section that is off: what else it says asks for nothing. Validation is off by default.
+  // Keys of a disabled section have no effect. Validation is off by default.
   for (const char* section : {"validation", "checkpoint", "fault_tolerance", "profiling"}) {
     const std::string start = std::string(section) + ".";
     std::string enabled = from.text(start + "enable");
@@ -32,7 +32,7 @@ void Translation::torchtitan(const ForeignConfig& from) {
       if (entry.key.starts_with(start) && !used_[entry.key]) note(entry, say(section, " is off"));
     }
     if (start == "checkpoint.") {
-      set("checkpoint.interval", "0", "checkpointing is off; the end of the run is still saved");
+      set("checkpoint.interval", "0", "checkpointing is off; only the end of the run is saved");
     }
   }
   if (from.text("model.converters").empty()) {
@@ -46,8 +46,7 @@ void Translation::torchtitan(const ForeignConfig& from) {
   if (schedule != nullptr && (stages.empty() || stages == "1")) note(*schedule, "no pipeline");
   if (const auto* load = from.find("checkpoint.initial_load_path");
       load != nullptr && !from.text(load->key).empty() && !used_[load->key]) {
-    leave(*load,
-          "starts from weights of torchtitan's; bring them in by 'trireme checkpoint import'");
+    leave(*load, "loads torchtitan weights; convert them with 'trireme checkpoint import'");
   }
   apply(from, torchtitan_keys());
   if (const auto* batch = from.find("training.global_batch_size")) {
@@ -71,7 +70,8 @@ void Translation::torchtitan(const ForeignConfig& from) {
       std::find(names.begin(), names.end(), flavor) == names.end()) {
     for (const char* key : {"model.name", "model.flavor"}) {
       if (const auto* entry = from.find(key)) {
-        leave(*entry, "no flavor " + flavor + " here; leave it out and give the sizes in [model]");
+        leave(*entry,
+              "unknown flavor " + flavor + "; use --leave-out and set the sizes in [model]");
       }
     }
   } else if (from.find("model.name") != nullptr) {
@@ -79,7 +79,7 @@ void Translation::torchtitan(const ForeignConfig& from) {
     use("model.flavor");
     set("model.flavor", flavor, "model.name, model.flavor");
   }
-  // Without decay_ratio the rate falls from the warmup's end on.
+  // Without decay_ratio the learning rate decays right after the warmup.
   const bool has_plateau = from.find("lr_scheduler.decay_ratio") != nullptr;
   std::string shape = from.text("lr_scheduler.decay_type");
   if (shape.empty()) shape = "linear";

@@ -24,7 +24,7 @@ std::optional<double> number_of(const std::string& text) {
   return number;
 }
 
-// A text as the TOML of the option's type; nothing where it is none of its values.
+// Converts text to TOML of the option's type; nullopt if it is not a valid value.
 struct AsToml {
   const Option& option;
   const std::string& text;
@@ -97,17 +97,17 @@ Translation::Translation(const ForeignConfig& from, const std::set<std::string>&
   }
   for (const std::string& key : leave_out) {
     if (used_.contains(key) || from.find(key) != nullptr) continue;
-    throw ConfigError(say("--leave-out ", key, ": there is no such key in the config"));
+    throw ConfigError(say("--leave-out ", key, ": the source config has no such key"));
   }
   for (const ForeignConfig::Entry& entry : from.entries) {
-    if (!used_[entry.key]) leave(*from.find(entry.key), "");  // the last of them holds
+    if (!used_[entry.key]) leave(*from.find(entry.key), "");  // the last occurrence is effective
   }
 }
 
 bool Translation::set(const std::string& ours, const std::string& value,
                       const std::string& source) {
   const Option* option = find_option(ours);
-  require(option != nullptr, "there is no key ", ours);
+  require(option != nullptr, "unknown config key ", ours);
   RunConfig config;
   const auto toml = std::visit(AsToml{*option, value}, option->slot(config));
   if (toml) entries_[option->key] = {*toml, source};
@@ -122,8 +122,8 @@ void Translation::leave(const ForeignConfig::Entry& entry, const std::string& wh
   if (is_harmless(trainer_, entry)) return note(entry, why);
   use(entry.key);
   const std::string missing = missing_feature(entry.key);
-  const std::string reason = !missing.empty() ? missing : !why.empty() ? why : "not known here";
-  if (leave_out_.contains(entry.key)) return note(entry, "left out: " + reason);
+  const std::string reason = !missing.empty() ? missing : !why.empty() ? why : "unknown key";
+  if (leave_out_.contains(entry.key)) return note(entry, "ignored by --leave-out: " + reason);
   refused_.push_back(text_of(entry, reason));
 }
 
@@ -142,7 +142,8 @@ void Translation::apply(const ForeignConfig& from, const std::vector<ForeignKey>
     const ForeignConfig::Entry* entry = from.find(key.theirs);
     if (entry == nullptr) {
       if (key.theirs_default.empty()) continue;
-      require(set(key.ours, key.theirs_default, "default of " + kind_), "no value of ", key.ours);
+      require(set(key.ours, key.theirs_default, "default of " + kind_), "invalid default of ",
+              key.ours);
       continue;
     }
     if (used_[entry->key]) continue;
@@ -151,26 +152,27 @@ void Translation::apply(const ForeignConfig& from, const std::vector<ForeignKey>
     if (!key.words.empty()) {
       const auto word = key.words.find(value);
       if (word == key.words.end()) {
-        leave(*entry, say(key.ours, " has no such value"));
+        leave(*entry, say(key.ours, " does not support this value"));
         continue;
       }
       value = word->second;
     }
     if (entry->values.size() > 1 || !set(key.ours, value, entry->key)) {
-      leave(*entry, say("not a value of ", key.ours));
+      leave(*entry, say("invalid value of ", key.ours));
     }
   }
 }
 
 std::string Translation::toml() const {
   std::string text =
-      fmt::format("# From a config of {}; check it: trireme config show FILE\n", kind_);
+      fmt::format("# Converted from a {} config; check it with: trireme config show FILE\n", kind_);
   std::string section;
   if (!entries_.contains("data.train")) {
-    text += "# Still to be set: data.train = [{ path = \"PREFIX\" }], made by 'trireme tokenize'\n";
+    text +=
+        "# Still to be set: data.train = [{ path = \"PREFIX\" }], written by 'trireme tokenize'\n";
   }
   if (entries_.contains("validation.freq") && !entries_.contains("data.split")) {
-    text += "# Still to be set: data.validation, in the same form, or data.split\n";
+    text += "# Still to be set: data.validation, in the same format, or data.split\n";
   }
   for (const Option& option : options()) {
     const auto entry = entries_.find(option.key);
@@ -183,7 +185,7 @@ std::string Translation::toml() const {
                         one_line(entry->second.source));
   }
   if (left_.empty()) return text;
-  text += "\n# Without a counterpart here:\n";
+  text += "\n# Without a counterpart:\n";
   for (const std::string& one : left_) text += "#   " + one + "\n";
   return text;
 }

@@ -9,19 +9,18 @@
 
 namespace trireme {
 
-// Another trainer's config in our words.
+// Converts another trainer's config to a config of this trainer.
 class Translation {
  public:
-  // Keys of theirs in `leave_out` are left out although they change what is computed.
+  // Source keys in `leave_out` are ignored although they change the computation.
   explicit Translation(const ForeignConfig& from, const std::set<std::string>& leave_out = {});
 
-  // A config file of ours, with where each value comes from; what has no counterpart, and what is
-  // still to be set, stands in comments.
+  // The config file, with the source of each value in a comment. Keys without a counterpart and
+  // keys still to be set are listed in comments.
   std::string toml() const;
-  // Theirs that have no counterpart here and need none, with their values and, where there is one,
-  // the reason.
+  // Source keys without a counterpart that do not change the computation, with value and reason.
   const std::vector<std::string>& left() const { return left_; }
-  // Theirs that change what is computed, or may, and cannot be said here.
+  // Source keys that change the computation, or may, and have no counterpart.
   const std::vector<std::string>& refused() const { return refused_; }
 
  private:
@@ -36,16 +35,16 @@ class Translation {
   void nanotron_rate(const ForeignConfig& from);
 
   void apply(const ForeignConfig& from, const std::vector<ForeignKey>& keys);
-  // With all of its digits.
+  // Shortest text that reads back to the same value.
   static std::string exact(double value);
-  // False where the value is none of our key's.
+  // Returns false if the value is invalid for the key.
   bool set(const std::string& ours, const std::string& value, const std::string& source);
-  // Their key has been dealt with.
+  // Marks a source key as handled.
   void use(const std::string& theirs) { used_[theirs] = true; }
   void leave(const ForeignConfig::Entry& entry, const std::string& why);
-  // What is not one of their keys with its value as it stands: a default of theirs, say.
+  // Refuses something other than a key with its value, such as a default.
   void refuse(const std::string& key, const std::string& what);
-  // A comment, whatever the key is.
+  // Adds a comment for any key.
   void note(const ForeignConfig::Entry& entry, const std::string& why);
 
   struct Entry {

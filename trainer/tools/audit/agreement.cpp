@@ -15,7 +15,7 @@ std::uint64_t bits(double value) {
   return std::bit_cast<std::uint64_t>(value);
 }
 
-// What a line of the metrics has otherwise than the ledger; empty when nothing.
+// The value of a metrics line that differs from the ledger, or "".
 std::string difference(const MetricsRecord& line, std::int64_t tokens_before,
                        const LedgerStep& step) {
   if (bits(line.loss) != bits(step.loss)) return "loss";
@@ -25,8 +25,8 @@ std::string difference(const MetricsRecord& line, std::int64_t tokens_before,
   return "";
 }
 
-// Where the run goes on from an earlier step the ledger says so before the metrics are cut to it.
-// Returns the step that such a line is of; null when it is none.
+// On a resume or rollback the ledger is written before the metrics are truncated. Returns the
+// ledger step of a metrics line that is about to be truncated, otherwise null.
 const LedgerStep* step_to_be_cut(const MetricsRecord& line, const Records& records) {
   const auto* begin =
       records.ledger.empty() ? nullptr : std::get_if<LedgerBegin>(&records.ledger.back().line);
@@ -41,7 +41,7 @@ const LedgerStep* step_to_be_cut(const MetricsRecord& line, const Records& recor
 
 std::int64_t compare_metrics(const Records& records, const Lineage& lineage, Findings& findings) {
   std::int64_t same = 0, step = 0, tokens = 0;
-  bool known = true;  // of several in a row that are not, the first is told
+  bool known = true;  // reports only the first of consecutive unknown lines
   for (const MetricsRecord& line : records.metrics) {
     const auto find = [&](std::string text) {
       findings.push_back({kMetricsFile, line.number, line.step, std::move(text)});
@@ -55,12 +55,12 @@ std::int64_t compare_metrics(const Records& records, const Lineage& lineage, Fin
     }
     if (!next) find(say("it follows step ", step));
     if (taken == nullptr) {
-      if (known) find("the ledger does not have it among the steps that count");
+      if (known) find("the ledger does not have this step in the current lineage");
     } else {
       const std::string other =
           difference(line, next ? tokens : line.tokens - taken->step->tokens, *taken->step);
       if (!other.empty()) {
-        find(say("its ", other, " is not what the ledger says (ledger.jsonl:", taken->number, ")"));
+        find(say("its ", other, " differs from the ledger (ledger.jsonl:", taken->number, ")"));
       } else {
         ++same;
       }
@@ -69,19 +69,19 @@ std::int64_t compare_metrics(const Records& records, const Lineage& lineage, Fin
     step = line.step;
     tokens = line.tokens;
   }
-  // A kill may come between the two lines of a step; those of later steps came while it was read.
+  // A kill may separate the two lines of a step; later lines were written during the audit.
   std::int64_t last = 0;
   for (auto taken = lineage.steps.rbegin(); taken != lineage.steps.rend() && last == 0; ++taken) {
     if (taken->number <= records.ledger_settled) last = taken->step->step;
   }
   if (last > step + 1) {
     findings.push_back(
-        {kMetricsFile, 0, 0, say("it ends with step ", step, ", the ledger with step ", last)});
+        {kMetricsFile, 0, 0, say("it ends with step ", step, ", but the ledger with step ", last)});
   }
   return same;
 }
 
-// Every start that the events tell of has to be in the ledger, which is told first.
+// The ledger is written before the events, so it has every start of the events.
 void compare_starts(const Records& records, Findings& findings) {
   std::set<std::pair<std::int64_t, std::int64_t>> known;
   for (const LedgerRecord& record : records.ledger) {
@@ -92,21 +92,22 @@ void compare_starts(const Records& records, Findings& findings) {
   for (const StartRecord& start : records.starts) {
     if (known.count({start.incarnation, start.step}) > 0) continue;
     findings.push_back({"events.jsonl", start.number, start.step,
-                        say("of incarnation ", start.incarnation,
-                            ", which goes on from there, the ledger knows nothing")});
+                        say("incarnation ", start.incarnation,
+                            ", which starts from this step, is missing in the ledger")});
   }
 }
 
-// Of the events only what came after the last mark may be lost unnoticed.
+// The ledger records the number of events, so only events after its last mark can be lost
+// unnoticed.
 void compare_events(const Records& records, Findings& findings) {
-  std::set<std::int64_t> told;  // incarnations that the events tell the start of
-  for (const StartRecord& start : records.starts) told.insert(start.incarnation);
+  std::set<std::int64_t> started;  // incarnations with a start event
+  for (const StartRecord& start : records.starts) started.insert(start.incarnation);
   const LedgerBegin* begin = nullptr;
   const LedgerBegin* last = nullptr;
   for (const LedgerRecord& record : records.ledger) {
     if (const auto* next = std::get_if<LedgerBegin>(&record.line)) last = next;
   }
-  const LedgerBegin* const being_told = records.holder.empty() ? nullptr : last;
+  const LedgerBegin* const being_written = records.holder.empty() ? nullptr : last;
   for (const LedgerRecord& record : records.ledger) {
     const auto find = [&](std::int64_t line, std::string text) {
       findings.push_back({"events.jsonl", line, 0, std::move(text)});
@@ -118,18 +119,19 @@ void compare_events(const Records& records, Findings& findings) {
       const auto there = static_cast<std::int64_t>(records.events.size());
       if (there < lines) {
         find(0,
-             say("it has ", there, " lines, and had ", lines, " when incarnation ",
+             say("it has ", there, " lines, but had ", lines, " when incarnation ",
                  begin->incarnation, " began (ledger.jsonl:", record.number, "): lines were lost"));
       } else if (records.events[static_cast<std::size_t>(lines - 1)].chain !=
                  begin->events->chain) {
-        find(lines, say("it is not the line that was there when incarnation ", begin->incarnation,
+        find(lines, say("the line was modified since incarnation ", begin->incarnation,
                         " began (ledger.jsonl:", record.number, ")"));
       }
     } else if (begin != nullptr && begin->events && begin->why != "rollback" &&
-               begin != being_told) {
-      if (told.insert(begin->incarnation).second) {
-        find(0, say("it does not tell of the ", begin->why, " of incarnation ", begin->incarnation,
-                    ", which took steps (ledger.jsonl:", record.number, "): lines were lost"));
+               begin != being_written) {
+      if (started.insert(begin->incarnation).second) {
+        find(0, say("the ", begin->why, " of incarnation ", begin->incarnation,
+                    " is missing, which took steps (ledger.jsonl:", record.number,
+                    "): lines were lost"));
       }
     }
   }
@@ -139,7 +141,7 @@ bool same_end(const CheckpointRecord& checkpoint, const LedgerStep& step) {
   return checkpoint.loss == bits(step.loss) && checkpoint.grad_norm == bits(step.grad_norm);
 }
 
-// One of a branch that a restart from an older step has left counts as long as the ledger has it.
+// Checkpoints of abandoned branches are valid as long as the ledger has the step.
 const LedgerStep* step_of(const CheckpointRecord& checkpoint, const Records& records,
                           const Lineage& lineage) {
   const TakenStep* taken = lineage.find(checkpoint.step);
@@ -152,14 +154,14 @@ const LedgerStep* step_of(const CheckpointRecord& checkpoint, const Records& rec
   return nullptr;
 }
 
-// What is wrong with the place in the data where a checkpoint's run goes on.
+// Checks the data position of a checkpoint; returns "" if it follows the step.
 std::string complaint_of_position(const CheckpointRecord& checkpoint, std::uint64_t end) {
   const data::LeftOut between =
       data::LeftOut(checkpoint.left_out).inside({end, checkpoint.position});
   const bool adjoins = checkpoint.position >= end && between.count() == checkpoint.position - end;
   if (adjoins) return "";
-  return say("its run goes on at sample ", checkpoint.position,
-             ", but the step ended before sample ", end);
+  return say("it resumes at sample ", checkpoint.position, ", but the step ended before sample ",
+             end);
 }
 
 std::int64_t compare_checkpoints(const Records& records, const Lineage& lineage,
@@ -171,7 +173,7 @@ std::int64_t compare_checkpoints(const Records& records, const Lineage& lineage,
     if (checkpoint.step == 0) {
       wrong = complaint_of_position(checkpoint, 0);
     } else if (step == nullptr) {
-      wrong = "the ledger has no such step with its loss and gradient norm";
+      wrong = "the ledger has no such step with this loss and gradient norm";
     } else {
       wrong = complaint_of_position(checkpoint, step->samples.end);
     }
@@ -181,8 +183,7 @@ std::int64_t compare_checkpoints(const Records& records, const Lineage& lineage,
     const bool counts = taken != nullptr && taken->step == step;
     if (wrong.empty() && counts && line != records.metrics.end() &&
         line->tokens != checkpoint.tokens) {
-      wrong =
-          say("its run has seen ", checkpoint.tokens, " tokens, by metrics.jsonl ", line->tokens);
+      wrong = say("it has ", checkpoint.tokens, " tokens, but metrics.jsonl has ", line->tokens);
     }
     same += wrong.empty() ? 1 : 0;
     if (!wrong.empty()) findings.push_back({checkpoint.file, 0, checkpoint.step, wrong});

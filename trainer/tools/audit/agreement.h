@@ -3,12 +3,12 @@
 
 namespace trireme {
 
-// What the other files of the run folder say of the steps in the ledger.
+// Agreement of the other files of the run folder with the ledger.
 struct Agreement {
-  std::int64_t metrics = 0, checkpoints = 0;  // lines, and manifests, that say the same
+  std::int64_t metrics = 0, checkpoints = 0;  // number of lines and manifests that agree
 };
 
-// Found is where they say something else, and what the ledger knows nothing of.
+// Compares metrics, events and checkpoints with the ledger; adds disagreements to `findings`.
 Agreement compare(const Records& records, const Lineage& lineage, Findings& findings);
 
 }  // namespace trireme

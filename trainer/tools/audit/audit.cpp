@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-constexpr std::size_t kMostFindings = 20;  // that are told
+constexpr std::size_t kMostFindings = 20;  // number of findings printed
 
 std::string steps_text(const Lineage& lineage) {
   if (lineage.steps.empty()) return "none";
@@ -26,13 +26,13 @@ std::string samples_count_text(const Lineage& lineage) {
     trained += taken.step->sequences;
     left_out += static_cast<std::int64_t>(data::LeftOut(taken.step->left_out).count());
   }
-  return fmt::format("{} trained on, {} left out", grouped(trained), grouped(left_out));
+  return fmt::format("{} trained on, {} excluded", grouped(trained), grouped(left_out));
 }
 
-std::string again_text(const Lineage::Again& again) {
-  return fmt::format("{} steps, {} with the same samples, {} with the same bits ({} had to)",
-                     grouped(again.steps), grouped(again.samples), grouped(again.bits),
-                     grouped(again.promised));
+std::string repeated_text(const Lineage::RepeatedSteps& repeated) {
+  return fmt::format("{} steps, {} with the same samples, {} bit-identical ({} guaranteed)",
+                     grouped(repeated.steps), grouped(repeated.samples), grouped(repeated.bits),
+                     grouped(repeated.promised));
 }
 
 std::string sources_text(const Recount& recount) {
@@ -53,8 +53,7 @@ Audit audit_run(const std::filesystem::path& run, bool data) {
   audit.agreement = compare(audit.records, audit.lineage, audit.findings);
   if (!data || audit.records.ledger.empty()) return audit;
   const RunConfig config = load_config(run / "config.toml", {}).config;
-  audit.read_again =
-      recount(audit.records, audit.lineage, open_training_data(config), audit.findings);
+  audit.recount = recount(audit.records, audit.lineage, open_training_data(config), audit.findings);
   return audit;
 }
 
@@ -65,17 +64,17 @@ std::string text_of(const Audit& audit) {
   };
   const Lineage& lineage = audit.lineage;
   const bool runs = !audit.records.holder.empty();
-  if (runs) row("running", audit.records.holder + "; what it writes now is not judged");
-  row("incarnations", fmt::format("{}, and {} rollbacks", lineage.incarnations, lineage.rollbacks));
+  if (runs) row("running", audit.records.holder + "; lines written during the audit are ignored");
+  row("incarnations", fmt::format("{}, {} rollbacks", lineage.incarnations, lineage.rollbacks));
   row("steps", steps_text(lineage));
   row("samples", samples_count_text(lineage));
-  row("taken again", again_text(lineage.again));
+  row("repeated", repeated_text(lineage.repeated));
   row("metrics.jsonl", fmt::format("{} steps agree", grouped(audit.agreement.metrics)));
   row("checkpoints", fmt::format("{} agree", audit.agreement.checkpoints));
-  if (audit.read_again) {
-    row("data", fmt::format("{} samples read again",
-                            grouped(static_cast<std::int64_t>(audit.read_again->read))));
-    row("sources", sources_text(*audit.read_again));
+  if (audit.recount) {
+    row("data", fmt::format("{} samples compared",
+                            grouped(static_cast<std::int64_t>(audit.recount->read))));
+    row("sources", sources_text(*audit.recount));
   }
   if (audit.findings.empty()) return text + (runs ? "clean so far\n" : "clean\n");
   for (std::size_t i = 0; i < std::min(audit.findings.size(), kMostFindings); ++i) {

@@ -9,22 +9,21 @@
 
 namespace trireme {
 
-// What the records of a run prove of its steps.
+// Result of an audit.
 struct Audit {
   Records records;
   Lineage lineage;  // refers to the records
   Agreement agreement;
-  std::optional<Recount> read_again;  // where that was asked for
-  Findings findings;                  // none: it is clean
+  std::optional<Recount> recount;  // only with `data`
+  Findings findings;               // empty: clean
 };
 
-// Reads the run folder's ledger and what has to agree with it; with `data` also the token files
-// that its config.toml names, whole. Throws ConfigError when there is no such folder, and DataError
-// when it has no ledger or when the token files cannot be used.
+// Checks the run folder's ledger, and metrics, events and checkpoints against it; with `data` also
+// the token files of its config.toml. Throws ConfigError if the folder does not exist, and
+// DataError if it has no ledger or the token files cannot be read.
 Audit audit_run(const std::filesystem::path& run, bool data);
 
-// A table for people, then "clean", "clean so far" where the run is being written, or the first of
-// what was found, a line each.
+// A table, then "clean", "clean so far" for a running run, or the first findings, one per line.
 std::string text_of(const Audit& audit);
 
 }  // namespace trireme

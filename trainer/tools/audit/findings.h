@@ -5,15 +5,15 @@
 
 namespace trireme {
 
-// Of the run folder.
+// File names in the run folder.
 inline constexpr const char* kLedgerFile = "ledger.jsonl";
 inline constexpr const char* kMetricsFile = "metrics.jsonl";
 
-// One thing that is not as it must be.
+// A violation found by the audit.
 struct Finding {
-  std::string file;       // of the run folder
-  std::int64_t line = 0;  // from 1; 0: none of them
-  std::int64_t step = 0;  // 0: none
+  std::string file;       // name in the run folder
+  std::int64_t line = 0;  // from 1; 0: whole file
+  std::int64_t step = 0;  // 0: no step
   std::string text;
 };
 using Findings = std::vector<Finding>;

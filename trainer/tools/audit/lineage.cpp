@@ -39,14 +39,14 @@ std::optional<std::int64_t> number_in(const Computation& computation, const char
   return number;
 }
 
-// The sequences of that step; nothing where it cannot be told.
+// Sequences of a step; nullopt if unknown.
 std::optional<std::int64_t> sequences_in(const Computation& computation, std::int64_t step) {
   const auto batch = number_in(computation, "training.global_batch_size");
   const auto found = computation.find(kRampup);
   if (!batch || found == computation.end()) return batch;
   TrainingConfig training;
   training.global_batch_size = *batch;
-  // The pairs are written as JSON would write them.
+  // The pairs have the syntax of JSON.
   const auto ramp = nlohmann::json::parse(found->second, nullptr, /*allow_exceptions=*/false);
   if (!ramp.is_array()) return std::nullopt;
   for (const auto& size : ramp) {
@@ -58,7 +58,7 @@ std::optional<std::int64_t> sequences_in(const Computation& computation, std::in
   return sequences_of_step(training, step);
 }
 
-// What these methods leave out of a step's gradients is in no checkpoint.
+// Error-feedback residuals of gradient compression are not part of checkpoints.
 bool forgets_residuals(const Computation& computation) {
   const auto found = computation.find("parallelism.gradient_compression");
   if (found == computation.end()) return false;
@@ -82,28 +82,28 @@ class Follower {
   std::uint64_t new_state() { return mixed(++states_, 0x5eed); }
   std::uint64_t class_of(const Computation& computation);
   std::int64_t top() const { return lineage.steps.empty() ? 0 : lineage.steps.back().step->step; }
-  // Whether the step is the one that is due here.
+  // True if the step is the next one.
   bool is_in_order(std::int64_t number, const LedgerStep& step);
   void check_shape(std::int64_t number, const LedgerStep& step);
   void check_samples(std::int64_t number, const LedgerStep& step);
-  // Returns the state that the step leaves.
+  // Returns the state after the step.
   std::uint64_t check_bits(std::int64_t number, const LedgerStep& step);
 
   Findings& findings_;
-  Reasons reasons_;
+  ExclusionReasons reasons_;
   const LedgerBegin* begin_ = nullptr;
   std::int64_t incarnation_ = 0;
-  std::int64_t last_ = 0;    // step of this incarnation, or where it goes on from
-  bool has_steps_ = false;   // since its begin
-  std::uint64_t state_ = 0;  // that the next step begins in
-  std::uint64_t class_ = 0;  // of this incarnation's computation
+  std::int64_t last_ = 0;    // last step of this incarnation, or the step it resumed from
+  bool has_steps_ = false;   // of this incarnation
+  std::uint64_t state_ = 0;  // before the next step
+  std::uint64_t class_ = 0;  // class of this incarnation's computation
   std::uint64_t states_ = 0;
-  std::vector<const Computation*> classes_;  // one of each that promises other bits
+  std::vector<const Computation*> classes_;  // one per class of bit-identical computations
   struct Seen {
     const LedgerStep* step;
     std::int64_t number;
   };
-  std::unordered_map<std::int64_t, Seen> undone_;       // by step, the last time
+  std::unordered_map<std::int64_t, Seen> undone_;       // by step
   std::unordered_map<std::uint64_t, Seen> by_samples_;  // by key_of_samples
   std::unordered_map<std::uint64_t, Seen> by_origin_;   // by state before, samples and computation
   std::unordered_map<std::uint64_t, std::string> weights_;  // by state
@@ -121,13 +121,13 @@ std::uint64_t Follower::class_of(const Computation& computation) {
 void Follower::add(std::int64_t number, const LedgerBegin& begin) {
   const bool same = begin.why == "rollback";
   if (!same && begin.why != "start" && begin.why != "resume") {
-    find(number, 0, say("no incarnation begins by \"", begin.why, "\""));
+    find(number, 0, say("unknown reason \"", begin.why, "\" of an incarnation"));
   }
   if (same ? begin.incarnation != incarnation_ : begin.incarnation <= incarnation_) {
     find(number, 0, say("incarnation ", begin.incarnation, " follows incarnation ", incarnation_));
   }
   if (begin.why == "start" && begin.after != 0) {
-    find(number, 0, say("a start goes on from step ", begin.after));
+    find(number, 0, say("a start must begin at step 0, not after step ", begin.after));
   }
   incarnation_ = begin.incarnation;
   begin_ = &begin;
@@ -142,8 +142,8 @@ void Follower::add(std::int64_t number, const LedgerBegin& begin) {
   }
   if (top() < begin.after) {
     find(number, 0,
-         say("incarnation ", begin.incarnation, " goes on from step ", begin.after,
-             ", but of the steps before it the ledger has none after step ", top()));
+         say("incarnation ", begin.incarnation, " resumes from step ", begin.after,
+             ", but the ledger has no steps after step ", top()));
     state_ = new_state();
   } else if (begin.after == 0) {
     state_ = hash_of(begin.weights);
@@ -153,22 +153,20 @@ void Follower::add(std::int64_t number, const LedgerBegin& begin) {
   const auto [known, is_new] = weights_.try_emplace(state_, begin.weights);
   if (!is_new && known->second != begin.weights) {
     find(number, 0,
-         say("it goes on from step ", begin.after, " with the weights ", begin.weights,
-             ", an incarnation before it with ", known->second));
+         say("it resumes from step ", begin.after, " with weights ", begin.weights,
+             ", but an earlier incarnation had ", known->second, " in that state"));
   }
   if (begin.after > 0 && forgets_residuals(begin.computation)) state_ = new_state();
 }
 
 void Follower::add(std::int64_t number, const LedgerStep& step) {
   if (begin_ == nullptr) {
-    find(number, step.step, "it stands before any start");
+    find(number, step.step, "it precedes the first start");
     return;
   }
   if (step.incarnation != incarnation_) {
     find(number, step.step,
-         say("it is of incarnation ", step.incarnation,
-             ", but stands among the "
-             "steps of incarnation ",
+         say("it has incarnation ", step.incarnation, ", but is among the steps of incarnation ",
              incarnation_));
   }
   if (!is_in_order(number, step)) return;
@@ -185,15 +183,15 @@ void Follower::add(std::int64_t number, const LedgerStep& step) {
 bool Follower::is_in_order(std::int64_t number, const LedgerStep& step) {
   if (step.step == last_ + 1) return true;
   if (step.step > last_) {
-    find(number, step.step, say("it follows step ", last_, ": what lies between is missing"));
+    find(number, step.step, say("it follows step ", last_, "; the steps between are missing"));
     state_ = new_state();
     return true;
   }
   const TakenStep* there = lineage.find(step.step);
   find(number, step.step,
-       there == nullptr ? say("it stands after step ", last_)
-                        : say("it stands here again, and no resume or rollback between: line ",
-                              there->number, " has it"));
+       there == nullptr
+           ? say("it follows step ", last_)
+           : say("it repeats line ", there->number, " without a resume or rollback in between"));
   return false;
 }
 
@@ -204,8 +202,8 @@ void Follower::check_shape(std::int64_t number, const LedgerStep& step) {
     const auto ramp = begin_->computation.find(kRampup);
     const bool has_ramp = ramp != begin_->computation.end() && ramp->second != "[]";
     find(number, step.step,
-         say("it has ", step.sequences, " sequences; its incarnation's ",
-             has_ramp ? say(kRampup, " = ", ramp->second, " wants ")
+         say("it has ", step.sequences, " sequences, but its incarnation's ",
+             has_ramp ? say(kRampup, " = ", ramp->second, " requires ")
                       : std::string("training.global_batch_size is "),
              *batch));
   } else if (batch && length && *batch * *length != step.tokens) {
@@ -214,21 +212,20 @@ void Follower::check_shape(std::int64_t number, const LedgerStep& step) {
 }
 
 void Follower::check_samples(std::int64_t number, const LedgerStep& step) {
-  if (top() == step.step - 1) {  // else that was found
+  if (top() == step.step - 1) {  // otherwise reported already
     const std::uint64_t end = lineage.steps.empty() ? 0 : lineage.steps.back().step->samples.end;
     const std::string wrong = complaint_of_window(step, end);
     if (!wrong.empty()) find(number, step.step, wrong);
   }
   const std::string unexplained = reasons_.complaint(step);
   if (!unexplained.empty()) find(number, step.step, unexplained);
-  // Other stages of the data give the same numbers to other samples.
+  // Sample numbers are comparable only within one data.stages.
   const std::uint64_t key = mixed(key_of_samples(step), hash_of(stages_of(*begin_)));
   const auto [before, is_new] = by_samples_.try_emplace(key, Seen{&step, number});
   if (!is_new && before->second.step->hash != step.hash) {
     find(number, step.step,
-         say("its tokens are not those that line ", before->second.number, " (incarnation ",
-             before->second.step->incarnation, ") was trained on for the same ",
-             samples_text(step.samples)));
+         say("its tokens differ from those of line ", before->second.number, " (incarnation ",
+             before->second.step->incarnation, ") for the same ", samples_text(step.samples)));
   }
 }
 
@@ -243,23 +240,22 @@ std::uint64_t Follower::check_bits(std::int64_t number, const LedgerStep& step) 
   const auto [promise, is_new] = by_origin_.try_emplace(origin, Seen{&step, number});
   const bool holds = is_new || same_bits(*promise->second.step);
   if (!holds && step.products_chosen) {
-    origin = new_state();  // it says itself why its bits may differ
+    origin = new_state();  // newly selected GEMM libraries may change the bits
   } else if (!holds) {
     const LedgerStep& other = *promise->second.step;
     const bool loss = other.loss != step.loss;
     find(number, step.step,
-         say("its ", loss ? "loss" : "gradient norm", " has other bits than line ",
+         say("its ", loss ? "loss" : "gradient norm", " is not bit-identical to line ",
              promise->second.number, " (incarnation ", other.incarnation,
-             ") although it was taken from the same state, with the same samples, by a "
-             "computation that promises the same bits"));
+             "), although state and samples are equal and the config guarantees equal bits"));
   }
   if (const auto undone = undone_.find(step.step); undone != undone_.end()) {
     const bool promised = !is_new;
     const LedgerStep& other = promised ? *promise->second.step : *undone->second.step;
-    ++lineage.again.steps;
-    lineage.again.samples += key_of_samples(other) == samples ? 1 : 0;
-    lineage.again.promised += promised ? 1 : 0;
-    lineage.again.bits += same_bits(other) ? 1 : 0;
+    ++lineage.repeated.steps;
+    lineage.repeated.samples += key_of_samples(other) == samples ? 1 : 0;
+    lineage.repeated.promised += promised ? 1 : 0;
+    lineage.repeated.bits += same_bits(other) ? 1 : 0;
     undone_.erase(undone);
   }
   return mixed(origin, std::bit_cast<std::uint64_t>(step.lr));

@@ -6,36 +6,36 @@
 
 namespace trireme {
 
-// A step of the ledger, and from where its incarnation went on.
+// A ledger step and the incarnation that took it.
 struct TakenStep {
   const LedgerStep* step = nullptr;
-  std::int64_t number = 0;  // of its line
+  std::int64_t number = 0;  // line number
   const LedgerBegin* begin = nullptr;
-  // What it left the run in: two steps with the same state came from the same one, with the same
-  // samples, by a computation that promises the same bits.
+  // Identifies the state after the step. Equal for steps from the same state with the same samples
+  // and a computation that guarantees the same bits.
   std::uint64_t state = 0;
 };
 
-// The steps that the run's state is made of, ascending, and what was seen on the way there.
+// The steps that led to the run's current state, ascending, with statistics of the ledger.
 struct Lineage {
   std::vector<TakenStep> steps;
-  std::int64_t incarnations = 0, rollbacks = 0;  // that began to take steps
-  struct Again {
-    std::int64_t steps = 0;     // taken again after a restart or rollback
+  std::int64_t incarnations = 0, rollbacks = 0;  // those with steps
+  struct RepeatedSteps {
+    std::int64_t steps = 0;     // repeated after a restart or rollback
     std::int64_t samples = 0;   // of these, with the same samples
-    std::int64_t promised = 0;  // and by a computation that promises the same bits
-    std::int64_t bits = 0;      // with the same loss and gradient norm
+    std::int64_t promised = 0;  // of these, guaranteed to be bit-identical
+    std::int64_t bits = 0;      // with bit-identical loss and gradient norm
   };
-  Again again;
+  RepeatedSteps repeated;
 
-  // Null when there is none.
+  // Null if not found.
   const TakenStep* find(std::int64_t step) const;
 };
 
-// Follows the ledger through its restarts and rollbacks. Found is: a step that is missing, or
-// stands there twice without a reason; samples trained on twice, passed over, or left out without
-// an event that says why; and steps taken again that should have had the same samples or bits.
-// The records outlive what is returned.
+// Follows the ledger through its restarts and rollbacks. Findings are missing or unexpectedly
+// repeated steps; samples trained on twice, skipped, or excluded without a reason; and repeated
+// steps whose samples or bits differ although they are guaranteed equal. The result refers to the
+// records.
 Lineage follow(const Records& records, Findings& findings);
 
 }  // namespace trireme

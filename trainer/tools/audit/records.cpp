@@ -21,7 +21,7 @@ using nlohmann::json;
 
 constexpr const char* kEvents = "events.jsonl";
 
-// Whole lines alone: what follows the last newline is still being written, or was torn.
+// Ignores text after the last newline, which is being written or was truncated.
 void for_each_line(const fs::path& path,
                    const std::function<void(std::int64_t number, std::string_view line)>& use) {
   std::error_code why;
@@ -35,7 +35,7 @@ void for_each_line(const fs::path& path,
   }
 }
 
-// The same, of JSON objects; another line is found.
+// The same for JSON objects; other lines are findings.
 void for_each_object(const fs::path& run, const char* name, Findings& findings,
                      const std::function<void(std::int64_t number, const json& object)>& use) {
   for_each_line(run / name, [&](std::int64_t number, std::string_view line) {
@@ -43,7 +43,7 @@ void for_each_object(const fs::path& run, const char* name, Findings& findings,
       findings.push_back({name, number, 0, say("the line cannot be read: ", why)});
     };
     const json object = json::parse(line, nullptr, false);
-    if (!object.is_object()) return damaged("it is no JSON object");
+    if (!object.is_object()) return damaged("it is not a JSON object");
     try {
       use(number, object);
     } catch (const json::exception& error) {
@@ -53,7 +53,7 @@ void for_each_object(const fs::path& run, const char* name, Findings& findings,
 }
 
 void read_ledger(const fs::path& run, Records& records, Findings& findings) {
-  std::optional<std::uint64_t> chain = 0;  // nothing after a line that has none
+  std::optional<std::uint64_t> chain = 0;  // nullopt after a line without a chain
   for_each_line(run / kLedgerFile, [&](std::int64_t number, std::string_view text) {
     std::int64_t step = 0;
     try {
@@ -64,9 +64,10 @@ void read_ledger(const fs::path& run, Records& records, Findings& findings) {
       findings.push_back({kLedgerFile, number, 0, say("the line cannot be read: ", error.what())});
     }
     if (chain && !follows(text, *chain)) {
-      findings.push_back({kLedgerFile, number, step,
-                          "the line is not as it was written, or not after the line that it was "
-                          "written after (its chain does not fit)"});
+      findings.push_back(
+          {kLedgerFile, number, step,
+           "the line was modified, or its predecessor was modified or removed (chain "
+           "mismatch)"});
     }
     chain = chain_of(text);
   });
@@ -115,24 +116,26 @@ void read_left_out(const fs::path& run, Records& records, Findings& findings) {
   });
 }
 
-// Those of an earlier version are not chained; after one that is, all are.
+// Lines of earlier versions have no chain; all lines after a chained one are chained.
 void read_events_chain(const fs::path& run, Records& records, Findings& findings) {
   for_each_line(run / kEvents, [&](std::int64_t number, std::string_view text) {
     const EventsLine before = records.events.empty() ? EventsLine{} : records.events.back();
     const std::optional<std::uint64_t> chain = chain_of(text);
     const json object = json::parse(text, nullptr, false);
-    const json told = object.is_object() ? object.value("line", json()) : json();
-    // Of lost lines only the first that follows them is found.
+    const json recorded = object.is_object() ? object.value("line", json()) : json();
+    // Reports only the first line after lost ones.
     const std::int64_t due = before.is_chained ? before.number + 1 : number;
-    const bool is_numbered = told.is_number_integer() && told == due;
+    const bool is_numbered = recorded.is_number_integer() && recorded == due;
     if ((chain || before.is_chained) && !(is_numbered && follows(text, before.chain))) {
-      findings.push_back({kEvents, number, 0,
-                          "the line is not as it was written, or not after the line that it was "
-                          "written after (its number or chain does not fit)"});
+      findings.push_back(
+          {kEvents, number, 0,
+           "the line was modified, or its predecessor was modified or removed (number or "
+           "chain mismatch)"});
     }
-    records.events.push_back({.is_chained = chain.has_value(),
-                              .chain = chain.value_or(0),
-                              .number = told.is_number_integer() ? told.get<std::int64_t>() : due});
+    records.events.push_back(
+        {.is_chained = chain.has_value(),
+         .chain = chain.value_or(0),
+         .number = recorded.is_number_integer() ? recorded.get<std::int64_t>() : due});
   });
 }
 
@@ -141,7 +144,7 @@ std::uint64_t bits_of(const json& digests, const char* key) {
   std::uint64_t bits = 0;
   const char* end = text.data() + text.size();
   if (std::from_chars(text.data(), end, bits, 16).ptr != end) {
-    throw CheckpointError(say("digests.", key, " is not a number's bits"));
+    throw CheckpointError(say("digests.", key, " is not a hexadecimal number"));
   }
   return bits;
 }
@@ -183,9 +186,10 @@ void read_checkpoints(const fs::path& run, Records& records, Findings& findings)
   }
 }
 
-// Each file before the one that is written before it, so that what the first tell of stands in the
-// last: a step comes into the ledger, then the metrics, then a checkpoint; a start into the ledger,
-// then the events; a reason to leave samples out into the events, then the ledger.
+// Reads files in the reverse of the order in which they are written, so that a file read later
+// contains everything that one read earlier refers to. Written order: a step goes to the ledger,
+// the metrics and a checkpoint; a start to the ledger and the events; an exclusion to the events
+// and the ledger.
 Records read_backwards(const fs::path& run, Findings& findings) {
   Records records;
   for_each_line(run / kLedgerFile,
@@ -194,14 +198,14 @@ Records read_backwards(const fs::path& run, Findings& findings) {
   read_metrics(run, records, findings);
   read_starts(run, records, findings);
   read_ledger(run, records, findings);
-  Findings told_before;  // of the same lines
-  read_left_out(run, records, told_before);
+  Findings duplicates;  // of the same lines
+  read_left_out(run, records, duplicates);
   read_events_chain(run, records, findings);
   return records;
 }
 
-// Whether the run went back, or on from somewhere, and took steps while it was read: its metrics
-// may then have been cut before or after.
+// Whether the run resumed or rolled back and took steps while it was read; its metrics may have
+// been truncated before or after they were read.
 bool has_moved(const Records& records) {
   bool begins = false;
   for (const LedgerRecord& record : records.ledger) {
@@ -230,8 +234,7 @@ Records read_records(const fs::path& run, Findings& findings) {
   std::string holder = checkpoint::lease_holder(run);
   if (!fs::exists(run / kLedgerFile, why) && holder.empty()) {
     throw DataError(say(run.string(), " has no ", kLedgerFile,
-                        ": it is no run folder, or its run is older than the ledger, so that "
-                        "nothing can be proved of it"));
+                        ": it is not a run folder, or was written by a version without a ledger"));
   }
   constexpr int kMostTries = 20;
   for (int attempt = 1;; ++attempt) {

@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-// What a run folder tells of the run's steps, each with the number of its line, from 1.
+// Records of a run folder, each with its line number (from 1).
 struct LedgerRecord {
   std::int64_t number = 0;
   LedgerLine line;
@@ -18,45 +18,45 @@ struct LedgerRecord {
 struct MetricsRecord {
   std::int64_t number = 0;
   std::int64_t step = 0, tokens = 0;
-  double loss = 0, grad_norm = 0, lr = 0;  // NaN where there is no number
+  double loss = 0, grad_norm = 0, lr = 0;  // NaN if null
 };
 // A start or resume.
 struct StartRecord {
   std::int64_t number = 0;
   std::int64_t step = 0, incarnation = 0;
 };
-// A skip or rollback: samples that are left out before `step` is taken.
+// A skip or rollback: samples excluded before `step`.
 struct LeftOutRecord {
   std::int64_t step = 0;
   data::SampleRange range;
 };
 struct CheckpointRecord {
-  std::string file;  // its manifest's
+  std::string file;  // manifest
   std::int64_t step = 0, tokens = 0;
-  std::uint64_t position = 0;  // of the run in its data
+  std::uint64_t position = 0;  // next sample
   std::vector<data::SampleRange> left_out;
   std::uint64_t loss = 0, grad_norm = 0;  // bits
 };
-// A line of events.jsonl as the ledger's marks know it.
+// A line of events.jsonl with the chain that the ledger refers to.
 struct EventsLine {
-  bool is_chained = false;  // not in those of earlier versions
+  bool is_chained = false;  // false in files of earlier versions
   std::uint64_t chain = 0;
-  std::int64_t number = 0;  // as it was written
+  std::int64_t number = 0;  // line number as written
 };
 struct Records {
-  std::string holder;               // in words, who writes the run just now; empty: nobody
-  std::int64_t ledger_settled = 0;  // its lines that were there before anything else was read
+  std::string holder;               // description of the process that holds the lease; empty: none
+  std::int64_t ledger_settled = 0;  // number of ledger lines before other files were read
   std::vector<LedgerRecord> ledger;
   std::vector<MetricsRecord> metrics;
   std::vector<StartRecord> starts;
   std::vector<LeftOutRecord> left_out;
   std::vector<CheckpointRecord> checkpoints;
-  std::vector<EventsLine> events;  // all, in their order
+  std::vector<EventsLine> events;  // all, in order
 };
 
-// What cannot be read, or is not as it was written, is found; what a run writes in the meantime is
-// not. Throws ConfigError when there is no such folder and DataError when it has no ledger, and
-// nobody who is about to begin one.
+// Adds unreadable and modified lines to `findings`; ignores lines that a running run is writing.
+// Throws ConfigError if the folder does not exist, and DataError if it has no ledger and no process
+// holds its lease.
 Records read_records(const std::filesystem::path& run, Findings& findings);
 
 }  // namespace trireme

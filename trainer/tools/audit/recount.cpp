@@ -23,8 +23,7 @@ void for_each_sample(const LedgerStep& step, const Use& use) {
   for (; at < step.samples.end; ++at) use(at);
 }
 
-// Whether the window is as large as the step says, and no larger than any batch, so that it can be
-// walked through.
+// True if the size of the window matches the step and is plausible.
 bool is_sound(const LedgerStep& step) {
   constexpr std::int64_t kMostSequences = std::int64_t{1} << 28;
   if (step.sequences > kMostSequences) return false;
@@ -66,15 +65,15 @@ void find_windows_used_twice(const Lineage& lineage, const data::SampleSource& s
         findings.push_back({kLedgerFile, taken.number, taken.step->step,
                             say("sample ", sample, " is window ", from.window, " of ",
                                 source.source(from.source).prefix.string(),
-                                ", which was trained on before in epoch ", from.epoch)});
+                                ", which is used twice in epoch ", from.epoch)});
       }
       windows[from.window] = true;
     });
   }
 }
 
-// Walks the training order to the end of the last step, through what was left out, too: from each
-// source it has to take one sample after the other.
+// Checks that the training order takes the samples of each source consecutively, excluded ones
+// included, up to the last step.
 std::vector<std::uint64_t> follow_sources(const Lineage& lineage, const data::SampleSource& source,
                                           Findings& findings) {
   std::vector<std::uint64_t> taken_of(source.sources(), 0);
@@ -88,7 +87,7 @@ std::vector<std::uint64_t> follow_sources(const Lineage& lineage, const data::Sa
         findings.push_back(
             {kLedgerFile, taken.number, taken.step->step,
              say("sample ", at, " is sample ", from.index, " of ",
-                 source.source(from.source).prefix.string(), ", whose sample ", next, " is due")});
+                 source.source(from.source).prefix.string(), ", expected sample ", next)});
       }
       next = from.index + 1;
     }
@@ -96,7 +95,7 @@ std::vector<std::uint64_t> follow_sources(const Lineage& lineage, const data::Sa
   return taken_of;
 }
 
-// Where the steps that follow line `at` of the ledger, up to the next start, have come to.
+// End of the samples of the incarnation that begins at line `at` of the ledger.
 std::uint64_t end_of_incarnation(const Records& records, std::size_t at) {
   std::uint64_t end = 0;
   for (++at; at < records.ledger.size(); ++at) {
@@ -107,7 +106,7 @@ std::uint64_t end_of_incarnation(const Records& records, std::size_t at) {
   return end;
 }
 
-// The stages of the data that hold now: those of the last start.
+// data.stages of the last incarnation.
 std::string last_stages(const Records& records) {
   std::string stages;
   for (const LedgerRecord& record : records.ledger) {
@@ -123,7 +122,7 @@ Recount recount(const Records& records, const Lineage& lineage, const data::Samp
   Hasher hash(source);
   std::unordered_map<std::uint64_t, std::uint64_t> hashes;  // by key_of_samples
   const std::string stages = last_stages(records);
-  bool same_stages = true;  // as now, of the line's incarnation
+  bool same_stages = true;  // whether this incarnation has the last data.stages
   for (std::size_t i = 0; i < records.ledger.size(); ++i) {
     const LedgerRecord& record = records.ledger[i];
     const auto find = [&](std::int64_t step, std::string text) {
@@ -132,24 +131,25 @@ Recount recount(const Records& records, const Lineage& lineage, const data::Samp
     if (const auto* begin = std::get_if<LedgerBegin>(&record.line)) {
       same_stages = stages_of(*begin) == stages;
       if (!source.agrees(begin->data, end_of_incarnation(records, i))) {
-        find(0, say("the run was trained on ", begin->data, "; the token files are now ",
+        find(0, say("the run was trained on data ", begin->data, ", but the token files are now ",
                     source.fingerprint()));
       }
       continue;
     }
     const auto& step = std::get<LedgerStep>(record.line);
     const TakenStep* counts = lineage.find(step.step);
-    // A step that was undone may have had other samples by these numbers.
+    // Undone steps under other data.stages had other samples with these numbers.
     if (!same_stages && (counts == nullptr || counts->step != &step)) continue;
     if (!is_sound(step)) {
-      find(step.step, "its samples cannot be read again: there are not as many as it says");
+      find(step.step,
+           "its samples cannot be read again: their number does not match its sequences");
       continue;
     }
     const auto [known, is_new] = hashes.try_emplace(key_of_samples(step), 0);
     if (is_new) known->second = hash(step);
     if (known->second != step.hash) {
-      find(step.step, say("the token files have other tokens for ", samples_text(step.samples),
-                          " than it was trained on"));
+      find(step.step,
+           say("the token files have changed: other tokens for ", samples_text(step.samples)));
     }
   }
   find_windows_used_twice(lineage, source, findings);

@@ -7,15 +7,15 @@
 namespace trireme {
 
 struct Recount {
-  std::uint64_t read = 0;  // samples
-  // Of each source, by its file's name, how many samples were trained on or left out: the first so
-  // many, each once and in their order, where nothing else was found.
+  std::uint64_t read = 0;  // number of samples read
+  // Per source (file name), the number of samples trained on or excluded. Without findings these
+  // are the first ones of the source, each once and in order.
   std::vector<std::pair<std::string, std::uint64_t>> of_source;
 };
 
-// Reads the samples of every step in the ledger again. Found is: a step whose tokens are not
-// those it was trained on, a window of the data that counts twice in an epoch, a source's sample
-// that does not follow its last, and token files that are not the run's.
+// Reads the samples of every ledger step again. Findings are steps whose tokens differ, data
+// windows used twice in an epoch, samples of a source out of order, and token files that are not
+// the run's.
 Recount recount(const Records& records, const Lineage& lineage, const data::SampleSource& source,
                 Findings& findings);
 

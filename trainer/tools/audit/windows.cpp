@@ -22,26 +22,26 @@ std::string complaint_of_window(const LedgerStep& step, std::uint64_t end) {
   const data::LeftOut left_out(step.left_out);
   if (samples.first < end) {
     return say("it trains on ", samples_text({samples.first, std::min(end, samples.end)}),
-               " again: the step before ended at sample ", end - 1);
+               " again: the previous step ended with sample ", end - 1);
   }
   if (left_out != left_out.inside({end, samples.end})) {
-    return "it leaves out samples that are not between those of the step before and its own";
+    return "it excludes samples that are not between the previous step and its own last sample";
   }
-  std::uint64_t at = end;  // the first that nothing is known of yet
+  std::uint64_t at = end;  // first sample not accounted for
   const data::LeftOut before = left_out.inside({end, samples.first});
   for (const data::SampleRange& range : before.ranges()) {
     if (range.first > at) break;
     at = range.end;
   }
   if (at < samples.first) {
-    return say("it begins at sample ", samples.first, ", but sample ", at,
-               " and what follows are neither trained on nor left out");
+    return say("it begins at sample ", samples.first, ", but samples from ", at,
+               " on are neither trained on nor excluded");
   }
   const data::LeftOut inside = left_out_inside(step);
   const std::uint64_t trained = samples.end - samples.first - inside.count();
   if (trained != static_cast<std::uint64_t>(step.sequences)) {
-    return say("of ", samples_text(samples), " it can have trained on ", trained,
-               " sequences, not on ", step.sequences);
+    return say("its window (", samples_text(samples), ") has ", trained, " sequences, not ",
+               step.sequences);
   }
   return "";
 }
@@ -61,16 +61,16 @@ std::uint64_t key_of_samples(const LedgerStep& step) {
   return XXH3_64bits(bounds.data(), bounds.size() * sizeof(std::uint64_t));
 }
 
-Reasons::Reasons(const std::vector<LeftOutRecord>& events) : events_(events) {
+ExclusionReasons::ExclusionReasons(const std::vector<LeftOutRecord>& events) : events_(events) {
   std::stable_sort(events_.begin(), events_.end(),
                    [](const auto& a, const auto& b) { return a.step < b.step; });
 }
 
-void Reasons::add(const std::vector<data::SampleRange>& skip) {
+void ExclusionReasons::add(const std::vector<data::SampleRange>& skip) {
   for (const data::SampleRange& range : skip) skip_.add(range);
 }
 
-std::string Reasons::complaint(const LedgerStep& step) const {
+std::string ExclusionReasons::complaint(const LedgerStep& step) const {
   if (step.left_out.empty()) return "";
   data::LeftOut given = skip_;
   auto event = std::lower_bound(events_.begin(), events_.end(), step.step,
@@ -80,8 +80,8 @@ std::string Reasons::complaint(const LedgerStep& step) const {
     const data::LeftOut why = given.inside(range);
     if (why.count() == range.end - range.first) continue;
     return say(samples_text(range),
-               " are left out, for which neither data.skip nor a skip or rollback in "
-               "events.jsonl is the reason");
+               " are excluded, but no data.skip and no skip or rollback event in "
+               "events.jsonl explains it");
   }
   return "";
 }

@@ -7,29 +7,29 @@
 
 namespace trireme {
 
-// What is wrong with the samples of `step`, whose predecessor's ended at `end` (0: it has none);
-// empty when every sample from there on is either trained on or left out.
+// Checks the samples of `step`, whose predecessor ended before sample `end` (0: no predecessor).
+// Returns "" if every sample from `end` on is either trained on or excluded, otherwise an error.
 std::string complaint_of_window(const LedgerStep& step, std::uint64_t end);
 
 // "samples 12 to 15"
 std::string samples_text(data::SampleRange range);
 
-// The samples a step was trained on, of its window.
+// Samples excluded within the window of the step.
 data::LeftOut left_out_inside(const LedgerStep& step);
 
-// data.stages of an incarnation; empty where it had none.
+// data.stages of an incarnation, or "".
 std::string stages_of(const LedgerBegin& begin);
 
-// Equal for steps that were trained on the same samples.
+// Hash of the samples of a step.
 std::uint64_t key_of_samples(const LedgerStep& step);
 
-// The samples that somebody said are left out, and before which step.
-class Reasons {
+// Exclusions recorded by data.skip and by skip and rollback events.
+class ExclusionReasons {
  public:
-  explicit Reasons(const std::vector<LeftOutRecord>& events);
-  // Of data.skip, from here on.
+  explicit ExclusionReasons(const std::vector<LeftOutRecord>& events);
+  // Adds data.skip of an incarnation.
   void add(const std::vector<data::SampleRange>& skip);
-  // The first range of what the step left out that nobody gave a reason for, in words; or empty.
+  // An error for the first excluded range of the step without a recorded reason, or "".
   std::string complaint(const LedgerStep& step) const;
 
  private:

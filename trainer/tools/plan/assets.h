@@ -3,7 +3,7 @@
 
 namespace trireme {
 
-// The files of trainer/tools/plan/page/, built into the program.
+// Contents of the files in trainer/tools/plan/page/.
 extern const std::string_view kPlanHtml;
 extern const std::string_view kPlanStyle;
 

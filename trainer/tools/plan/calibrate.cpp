@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// Where two ranks have no link between them.
+// Links that this world does not have.
 const Network& listed_network() {
   static const Network kNetwork = find_profile("CPU").network;
   return kNetwork;
@@ -31,11 +31,11 @@ std::vector<int> all_ranks(const World& world) {
   return ranks;
 }
 
-// What messages of a run are: activations between tensor ranks, buckets between data ranks.
+// Typical message sizes of a run: activations between tensor ranks, buckets between data ranks.
 constexpr std::size_t kActivations = std::size_t{1} << 19, kBucket = std::size_t{4} << 20;
 
-// What a rank computes while its messages move.
-class Beside {
+// Computation that overlaps the communication.
+class ConcurrentMatmul {
  public:
   void operator()(Stream& stream) {
     const Tensor all{memory_.data(), DType::kF32, {3 * kSide, kSide}, Device{}};
@@ -48,28 +48,28 @@ class Beside {
   Memory memory_{3 * kSide * kSide * sizeof(float), Device{}};
 };
 
-// By the formulas of links.cpp, from a sum of little and one of much, which lies in `memory`.
-// `runs_beside`: as what is started while the ranks compute, and takes turns with that.
-Link link_of(Communicator& ranks, std::byte* memory, std::size_t much, int in_node,
-             bool runs_beside, const char* name) {
+// Fits the formulas of links.cpp to a small all-reduce and a large one of `memory`.
+// `overlaps`: asynchronous all-reduces, which overlap computation.
+Link link_of(Communicator& ranks, std::byte* memory, std::size_t large, int in_node, bool overlaps,
+             const char* name) {
   Stopwatch stopwatch(ranks);
   Stream stream;
-  Beside compute;
+  ConcurrentMatmul compute;
   const auto sum = [&](std::size_t bytes) {
     const Tensor tensor{memory, DType::kF32, {static_cast<std::int64_t>(bytes / 4)}, Device{}};
     return stopwatch.together([&] {
-      if (!runs_beside) return ranks.all_reduce(stream, tensor, Reduce::kSum);
+      if (!overlaps) return ranks.all_reduce(stream, tensor, Reduce::kSum);
       Transfer transfer = ranks.start_all_reduce(stream, tensor, Reduce::kSum);
       compute(stream);
       transfer.wait();
     });
   };
   const int size = ranks.size();
-  const double little = sum(64), all = sum(much);
-  const double alone = runs_beside ? stopwatch.alone([&] { compute(stream); }) : 0;
+  const double little = sum(64), all = sum(large);
+  const double alone = overlaps ? stopwatch.alone([&] { compute(stream); }) : 0;
   const double latency = std::max(little - alone, 0.0);
   const double moving = std::max(all - little, 1e-9);
-  const double sent = bytes_sent(Collective::kAllReduce, size, static_cast<double>(much));
+  const double sent = bytes_sent(Collective::kAllReduce, size, static_cast<double>(large));
   const bool leaves = in_node < size;
   return {.name = name,
           .bandwidth = sent / moving / (leaves ? in_node : 1),
@@ -80,15 +80,15 @@ Link link_of(Communicator& ranks, std::byte* memory, std::size_t much, int in_no
 Network network_of(World& world, Communicator& all, Communicator& node) {
   Network network = listed_network();
   network.ranks_per_node = node.size();
-  network.beside = false;
+  network.overlaps = false;
   Memory own(kActivations, Device{});
   if (node.size() > 1) {
     network.within =
-        link_of(node, own.data(), kActivations, node.size(), false, "messages inside the machine");
+        link_of(node, own.data(), kActivations, node.size(), false, "MPI within the node");
   }
   if (const std::unique_ptr<SharedMemory> memory = world.share(kBucket)) {
     network.shared =
-        link_of(node, memory->data(), kBucket, node.size(), true, "memory of the machine");
+        link_of(node, memory->data(), kBucket, node.size(), true, "shared memory of the node");
   }
   if (node.size() < world.size()) {
     network.between = link_of(all, own.data(), kActivations, node.size(), false, "network");
@@ -102,14 +102,15 @@ DeviceProfile calibrate(World& world) {
   const std::unique_ptr<Communicator> all = world.split("calibration", all_ranks(world));
   const std::unique_ptr<Communicator> node =
       world.split("calibration of a node", ranks_of_node(world));
-  DeviceProfile profile{.name = "CPU",
-                        .source = fmt::format("measured by doctor --calibrate on {}, {} ranks",
-                                              world.hosts().front(), world.size()),
-                        .memory_bytes = static_cast<double>(available_host_memory()) / node->size(),
-                        .units = 1,
-                        .cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)),
-                        .rates = {},
-                        .network = network_of(world, *all, *node)};
+  DeviceProfile profile{
+      .name = "CPU",
+      .source = fmt::format("measured by trireme doctor --calibrate on {}, {} ranks",
+                            world.hosts().front(), world.size()),
+      .memory_bytes = static_cast<double>(available_host_memory()) / node->size(),
+      .units = 1,
+      .cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)),
+      .rates = {},
+      .network = network_of(world, *all, *node)};
   ComputeCalibration compute(*all);
   compute.fill(profile);
   return profile;

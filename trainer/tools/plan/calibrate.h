@@ -4,10 +4,10 @@
 
 namespace trireme {
 
-// Measures what the CPU ranks of this world reach when all work at the same time, as in a run:
-// in float32 and bfloat16 products of ten shapes, forward and both ways back, attention and the
-// operations bound by memory, and sums between ranks. A few seconds. Collective; times are the same
-// on all. A link that no two ranks have between them is taken from the listed CPU.
+// Measures the CPU ranks of this world under load, with all ranks working at the same time: matmuls
+// of ten shapes in float32 and bfloat16 (forward, input gradient, weight gradient), attention,
+// memory-bound operations, and all-reduces. Takes a few seconds. Collective; every rank returns the
+// same times. Links that this world does not have are taken from the listed profile "CPU".
 DeviceProfile calibrate(World& world);
 
 }  // namespace trireme

@@ -12,16 +12,16 @@ namespace trireme {
 namespace {
 
 constexpr double kFloat = 4;
-constexpr std::int64_t kNumbersBelow = 512;  // positions, words of a text
+constexpr std::int64_t kNumbersBelow = 512;  // bound of positions and token ids
 
-DType stored(Numbers numbers) {
-  return numbers == Numbers::kHalf ? DType::kBf16 : DType::kF32;
+DType stored(NumberFormat numbers) {
+  return numbers == NumberFormat::kHalf ? DType::kBf16 : DType::kF32;
 }
 
 struct ProductSizes {
   std::int64_t rows, columns, depth;
 };
-// Of small models: tokens times a projection, and a weight's gradient.
+// Matmul shapes of small models: projections of tokens, and weight gradients.
 constexpr std::array<ProductSizes, 10> kProducts{{{128, 128, 128},
                                                   {256, 512, 128},
                                                   {512, 128, 512},
@@ -39,24 +39,24 @@ struct Heads {
 constexpr std::array<Heads, 5> kAttentionSizes{
     {{32, 128}, {32, 512}, {64, 256}, {64, 512}, {128, 256}}};
 
-// Seconds of a FLOP that all FLOPs take, at least a tenth of what they take where most is reached.
+// Seconds per FLOP of a large operation, bounded below by a tenth of the best measured.
 double main_factor(double factor, double best) {
   return std::max(factor, 0.1 / best);
 }
 
 }  // namespace
 
-class ComputeCalibration::Turns {
+class ComputeCalibration::TensorRotation {
  public:
-  Turns(Arena& arena, const Set& set) : frame_(arena) {
+  TensorRotation(Arena& arena, const TensorSpecs& specs) : frame_(arena) {
     constexpr std::size_t kSpread = std::size_t{6} << 20;
     std::size_t bytes = 0;
-    for (const auto& [shape, dtype] : set) {
+    for (const auto& [shape, dtype] : specs) {
       bytes += static_cast<std::size_t>(shape.count()) * size_of(dtype);
     }
     sets_.resize(std::clamp<std::size_t>(kSpread / bytes, 1, 32));
     for (std::vector<Tensor>& tensors : sets_) {
-      for (const auto& [shape, dtype] : set) fill(tensors.emplace_back(arena.take(shape, dtype)));
+      for (const auto& [shape, dtype] : specs) fill(tensors.emplace_back(arena.take(shape, dtype)));
     }
   }
   const std::vector<Tensor>& next() {
@@ -80,12 +80,12 @@ class ComputeCalibration::Turns {
   std::size_t turn_ = 0;
 };
 
-double ComputeCalibration::seconds(const Set& set, const Work& work) {
-  Turns turns(arena_, set);
-  return stopwatch_.alone([&] { work(turns.next()); });
+double ComputeCalibration::seconds(const TensorSpecs& specs, const Work& work) {
+  TensorRotation rotation(arena_, specs);
+  return stopwatch_.alone([&] { work(rotation.next()); });
 }
 
-// The bandwidth of a sum of much, and what one of little takes beside it.
+// Bandwidth of a large addition, and the launch time of a small one.
 void ComputeCalibration::memory(DeviceProfile& profile) {
   constexpr std::int64_t kMuch = std::int64_t{1} << 20, kLittle = std::int64_t{1} << 16;
   const auto sum = [&](std::int64_t count) {
@@ -95,15 +95,15 @@ void ComputeCalibration::memory(DeviceProfile& profile) {
   const double much = sum(kMuch), little = sum(kLittle), least = sum(16);
   profile.memory_bandwidth = streams::kAdd.passes * kFloat * kMuch / much;
   profile.streamed = 1;
-  // More than that is the work of other programs.
+  // Above this, other programs used the cores.
   constexpr double kMostLaunch = 50e-6;
   profile.launch = std::clamp(little - much * kLittle / kMuch, least, std::max(least, kMostLaunch));
 }
 
-// Products take what the result's bytes do and factors of FLOPs, and of FLOPs over each extent.
-void ComputeCalibration::products(DeviceProfile& profile, Numbers numbers) {
+// Fits the time of a matmul: memory traffic of the result, FLOPs, and FLOPs over each extent.
+void ComputeCalibration::products(DeviceProfile& profile, NumberFormat numbers) {
   const DType dtype = stored(numbers);
-  std::vector<Measured<4>> all;
+  std::vector<Measurement<4>> all;
   double best = 0;
   const auto measure = [&](const ProductSizes& s, const Shape& a, const Shape& b, DType result,
                            const ops::Gemm& how) {
@@ -136,11 +136,11 @@ void ComputeCalibration::products(DeviceProfile& profile, Numbers numbers) {
   rate.half_columns = of_columns / each;
 }
 
-// Forward and backward together: two products forward, four back and one again, of half the keys.
-void ComputeCalibration::attention(DeviceProfile& profile, Numbers numbers) {
+// Forward and backward together: two matmuls forward, four backward and one recomputed, causal.
+void ComputeCalibration::attention(DeviceProfile& profile, NumberFormat numbers) {
   constexpr std::int64_t kTokens = 1024, kHidden = 256;
   const DType dtype = stored(numbers);
-  std::vector<Measured<3>> all;
+  std::vector<Measurement<3>> all;
   double best = 0;
   const Arena::Frame frame(arena_);
   const Tensor start = arena_.take({kTokens}, DType::kI32);
@@ -182,7 +182,7 @@ void ComputeCalibration::attention(DeviceProfile& profile, Numbers numbers) {
 
 void ComputeCalibration::fill(DeviceProfile& profile) {
   memory(profile);
-  for (const Numbers numbers : {Numbers::kFloat32, Numbers::kHalf}) {
+  for (const NumberFormat numbers : {NumberFormat::kFloat32, NumberFormat::kHalf}) {
     products(profile, numbers);
     attention(profile, numbers);
     streams(profile, numbers);

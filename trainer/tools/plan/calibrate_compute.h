@@ -7,28 +7,28 @@
 
 namespace trireme {
 
-// What CPU ranks reach with the trainer's own operations, in float32 and in bfloat16, all ranks at
-// the same time. Operations find their tensors as in a step: not where they have just been used.
+// Measures the trainer's own operations in float32 and bfloat16 on all CPU ranks at the same time.
+// Each call uses other tensors than the last, so that the caches are as cold as in a step.
 class ComputeCalibration {
  public:
   // `ranks` outlives it.
   explicit ComputeCalibration(Communicator& ranks) : stopwatch_(ranks) {}
 
-  // The profile's memory, launch and rates.
+  // Sets memory bandwidth, launch time and rates of the profile. Collective.
   void fill(DeviceProfile& profile);
 
  private:
-  // A set of tensors, and as many copies of it as are more than a core's cache holds.
-  using Set = std::vector<std::pair<Shape, DType>>;
-  class Turns;
+  // Shapes and dtypes of the tensors of an operation.
+  using TensorSpecs = std::vector<std::pair<Shape, DType>>;
+  class TensorRotation;
   using Work = std::function<void(const std::vector<Tensor>&)>;
-  // Of work on such a set, on its copies in turns.
-  double seconds(const Set& set, const Work& work);
+  // Seconds of a call of `work`, which rotates over copies of the tensors that exceed the cache.
+  double seconds(const TensorSpecs& specs, const Work& work);
 
   void memory(DeviceProfile& profile);
-  void streams(DeviceProfile& profile, Numbers numbers);
-  void products(DeviceProfile& profile, Numbers numbers);
-  void attention(DeviceProfile& profile, Numbers numbers);
+  void streams(DeviceProfile& profile, NumberFormat numbers);
+  void products(DeviceProfile& profile, NumberFormat numbers);
+  void attention(DeviceProfile& profile, NumberFormat numbers);
 
   Stopwatch stopwatch_;
   Stream stream_;

@@ -12,29 +12,29 @@ namespace {
 
 using Tensors = std::vector<Tensor>;
 
-// Of 512 tokens 512 wide, an eighth of them a head.
+// 512 tokens of hidden size 512, 8 heads.
 constexpr std::int64_t kStreamRows = 512, kStreamWidth = 512, kStreamWords = 1024;
 constexpr ops::Heads kStreamHeads{8, 8, 64};
-// More than the caches hold, as parameters and moments are.
+// Larger than the caches, as parameters and moments are.
 constexpr std::int64_t kUpdated = std::int64_t{1} << 21;
 
 }  // namespace
 
-void ComputeCalibration::streams(DeviceProfile& profile, Numbers numbers) {
-  const DType dtype = numbers == Numbers::kHalf ? DType::kBf16 : DType::kF32;
+void ComputeCalibration::streams(DeviceProfile& profile, NumberFormat numbers) {
+  const DType dtype = numbers == NumberFormat::kHalf ? DType::kBf16 : DType::kF32;
   const std::pair<Shape, DType> x{{kStreamRows, kStreamWidth}, dtype},
       wide{{kStreamRows, 2 * kStreamWidth}, dtype}, gain{{kStreamWidth}, dtype},
       gain_sum{{kStreamWidth}, DType::kF32}, each{{kStreamRows}, DType::kF32},
       ids{{kStreamRows}, DType::kI32};
   ProductRate& rate = profile.rates[static_cast<std::size_t>(numbers)];
-  const auto reach = [&](const StreamKind& kind, std::int64_t elements, const Set& set,
+  const auto reach = [&](const StreamKind& kind, std::int64_t elements, const TensorSpecs& specs,
                          const Work& work, std::size_t element) {
-    const double taken = seconds(set, work) - profile.launch;
+    const double taken = seconds(specs, work) - profile.launch;
     const double bytes = kind.passes * static_cast<double>(elements) * static_cast<double>(element);
     rate.streams[kind.name] = bytes / std::max(taken, 1e-9) / profile.memory_bandwidth;
   };
-  const auto measure = [&](const StreamKind& kind, const Set& set, const Work& work) {
-    reach(kind, kStreamRows * kStreamWidth, set, work, size_of(dtype));
+  const auto measure = [&](const StreamKind& kind, const TensorSpecs& specs, const Work& work) {
+    reach(kind, kStreamRows * kStreamWidth, specs, work, size_of(dtype));
   };
 
   measure(streams::kRmsNorm, {x, each, x, gain}, [&](const Tensors& t) {
@@ -111,8 +111,8 @@ void ComputeCalibration::streams(DeviceProfile& profile, Numbers numbers) {
       one{{1}, DType::kF32}, squares{{kUpdated / ops::kNormChunk}, DType::kF64};
   reach(
       streams::kUpdate, kUpdated,
-      apart ? Set{value, sum, sum, sum, one, squares, sum}
-            : Set{value, sum, sum, sum, one, squares},
+      apart ? TensorSpecs{value, sum, sum, sum, one, squares, sum}
+            : TensorSpecs{value, sum, sum, sum, one, squares},
       [&](const Tensors& t) {
         ops::zero(stream_, t[5]);
         ops::add_chunk_squares(stream_, t[5], t[3]);

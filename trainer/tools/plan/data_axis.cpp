@@ -15,7 +15,7 @@ bool shares_memory(const Network& network, const GroupShape& group) {
   return network.shared && ranks_in_node(network, group) == group.size;
 }
 
-// In `count` equal parts; where several layers share a bucket, less than one.
+// One collective split into `count` equal messages; below 1 if several layers share a bucket.
 DataMessages messages(const Network& links, Collective collective, const GroupShape& group,
                       double bytes, double count) {
   if (group.size < 2 || bytes <= 0) return {};
@@ -30,9 +30,9 @@ DataMessages operator+(const DataMessages& a, const DataMessages& b) {
   return {a.seconds + b.seconds, a.bytes + b.bytes};
 }
 
-// Where every micro-batch needs them, a layer's go together.
+// ZeRO-2 and 3 communicate a layer at a time, ZeRO-0 and 1 a bucket at a time.
 double count_of(const Workload& work, double parameters) {
-  if (work.zero >= 2) return work.habits.messages_per_layer;
+  if (work.zero >= 2) return work.traits.messages_per_layer;
   return parameters * sizeof(float) / work.bucket_bytes;
 }
 
@@ -40,7 +40,7 @@ double count_of(const Workload& work, double parameters) {
 
 DataMessages gradient_messages(const Workload& work, const Network& network, double parameters) {
   const DataGroups groups(work.mesh);
-  const double bytes = parameters * work.habits.gradient_bytes;
+  const double bytes = parameters * work.traits.gradient_bytes;
   const double count = count_of(work, parameters);
   if (work.zero == 0) return messages(network, Collective::kAllReduce, groups.all, bytes, count);
   return messages(network, Collective::kReduceScatter, groups.shard, bytes, count) +
@@ -50,10 +50,10 @@ DataMessages gradient_messages(const Workload& work, const Network& network, dou
 
 DataMessages weight_messages(const Workload& work, const Network& network, double parameters) {
   const GroupShape shard = DataGroups(work.mesh).shard;
-  // Ranks that read each other's memory have one copy of what all of them hold whole.
+  // Ranks that share memory keep one copy of the weights.
   const bool in_common = work.zero < 3 && shares_memory(network, shard);
   if (work.zero == 0 || in_common) return {};
-  const double element = work.numbers == Numbers::kFloat32 ? 4 : 2;
+  const double element = work.numbers == NumberFormat::kFloat32 ? 4 : 2;
   return messages(network, Collective::kAllGather, shard, parameters * element,
                   count_of(work, parameters));
 }

@@ -3,16 +3,16 @@
 
 namespace trireme {
 
-// What ranks that see other data send each other; seconds on the link, bytes sent by a rank.
+// Communication of a rank over the data-parallel axes: seconds on the link and bytes sent.
 struct DataMessages {
   double seconds = 0, bytes = 0;
 };
 
-// A layer's: summing the gradients of `parameters` elements, so that each rank has its sums.
-// Context ranks see other tokens of the same sequences and take part.
+// Reduction of a layer's gradients of `parameters` elements: all-reduce for ZeRO-0, reduce-scatter
+// otherwise. Context-parallel ranks are part of the group.
 DataMessages gradient_messages(const Workload& work, const Network& network, double parameters);
 
-// A layer's: gathering `parameters` weights that data ranks have divided.
+// All-gather of a layer's `parameters` sharded weights; zero if nothing is gathered.
 DataMessages weight_messages(const Workload& work, const Network& network, double parameters);
 
 }  // namespace trireme

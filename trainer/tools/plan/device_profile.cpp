@@ -34,24 +34,24 @@ Link link_from(const Json& json) {
 
 Json to_json(const DeviceProfile& profile) {
   Json rates = Json::object();
-  for (int kind = 0; kind < kNumbersKinds; ++kind) {
+  for (int kind = 0; kind < kNumberFormats; ++kind) {
     const ProductRate& rate = profile.rates[static_cast<std::size_t>(kind)];
     if (rate.peak <= 0) continue;
-    rates[name_of(static_cast<Numbers>(kind))] = {{"peak", rate.peak},
-                                                  {"product", rate.product},
-                                                  {"half_depth", rate.half_depth},
-                                                  {"flash", rate.flash},
-                                                  {"half_rows", rate.half_rows},
-                                                  {"half_columns", rate.half_columns},
-                                                  {"half_width", rate.half_width},
-                                                  {"half_keys", rate.half_keys},
-                                                  {"streams", rate.streams}};
+    rates[name_of(static_cast<NumberFormat>(kind))] = {{"peak", rate.peak},
+                                                       {"product", rate.product},
+                                                       {"half_depth", rate.half_depth},
+                                                       {"flash", rate.flash},
+                                                       {"half_rows", rate.half_rows},
+                                                       {"half_columns", rate.half_columns},
+                                                       {"half_width", rate.half_width},
+                                                       {"half_keys", rate.half_keys},
+                                                       {"streams", rate.streams}};
   }
   Json network = {{"ranks_per_node", profile.network.ranks_per_node},
                   {"within", to_json(profile.network.within)},
                   {"between", to_json(profile.network.between)},
-                  {"beside", profile.network.beside},
-                  {"held", profile.network.held}};
+                  {"beside", profile.network.overlaps},
+                  {"held", profile.network.occupied}};
   if (profile.network.shared) network["shared"] = to_json(*profile.network.shared);
   return {{"name", profile.name},
           {"source", profile.source},
@@ -76,8 +76,8 @@ DeviceProfile profile_from(const Json& json) {
                         .cores = json.at("cores"),
                         .rates = {},
                         .network = {}};
-  for (int kind = 0; kind < kNumbersKinds; ++kind) {
-    const auto found = json.at("rates").find(name_of(static_cast<Numbers>(kind)));
+  for (int kind = 0; kind < kNumberFormats; ++kind) {
+    const auto found = json.at("rates").find(name_of(static_cast<NumberFormat>(kind)));
     if (found == json.at("rates").end()) continue;
     profile.rates[static_cast<std::size_t>(kind)] = {.peak = found->at("peak"),
                                                      .product = found->at("product"),
@@ -93,15 +93,15 @@ DeviceProfile profile_from(const Json& json) {
   profile.network = {.ranks_per_node = network.at("ranks_per_node"),
                      .within = link_from(network.at("within")),
                      .between = link_from(network.at("between")),
-                     .beside = network.at("beside"),
-                     .held = network.at("held")};
+                     .overlaps = network.at("beside"),
+                     .occupied = network.at("held")};
   if (network.contains("shared")) profile.network.shared = link_from(network.at("shared"));
   return profile;
 }
 
 void check(const DeviceProfile& profile) {
   const auto positive = [](const char* key, double value) {
-    if (!(value > 0)) throw ConfigError(say(key, " = ", value, ": must be more than 0"));
+    if (!(value > 0)) throw ConfigError(say(key, " = ", value, ": must be above 0"));
   };
   positive("memory_bytes", profile.memory_bytes);
   positive("memory_bandwidth", profile.memory_bandwidth);
@@ -122,19 +122,19 @@ void check(const DeviceProfile& profile) {
 
 }  // namespace
 
-const char* name_of(Numbers numbers) {
+const char* name_of(NumberFormat numbers) {
   switch (numbers) {
-    case Numbers::kFloat32:
+    case NumberFormat::kFloat32:
       return "float32";
-    case Numbers::kHalf:
+    case NumberFormat::kHalf:
       return "half";
-    case Numbers::kFloat8:
+    case NumberFormat::kFloat8:
       return "float8";
   }
   return "";
 }
 
-double DeviceProfile::stream_bandwidth(Numbers numbers, const std::string& operation) const {
+double DeviceProfile::stream_bandwidth(NumberFormat numbers, const std::string& operation) const {
   const std::map<std::string, double>& known = rate(numbers).streams;
   const auto found = known.find(operation);
   return memory_bandwidth * (found == known.end() ? streamed : found->second);
@@ -153,8 +153,8 @@ DeviceProfile find_profile(const std::string& name) {
     if (lower(profile.name) == lower(name)) return profile;
     known += say(known.empty() ? "" : ", ", profile.name);
   }
-  throw ConfigError(say("no device is called \"", name, "\": take one of ", known,
-                        ", or a .json file that doctor --calibrate has written"));
+  throw ConfigError(say("unknown device \"", name, "\"; expected one of ", known,
+                        ", or a .json profile written by trireme doctor --calibrate"));
 }
 
 void write_profile(const std::filesystem::path& path, const DeviceProfile& profile) {

@@ -14,19 +14,19 @@ const Link kHdr{"InfiniBand HDR, 200 Gb/s a GPU", 25 * kGiga, 0.686, 12 * kMicro
 const Link kNdr{"InfiniBand NDR, 400 Gb/s a GPU", 50 * kGiga, 0.694, 12 * kMicro};
 const Link kXdr{"InfiniBand XDR, 800 Gb/s a GPU", 100 * kGiga, 0.694, 12 * kMicro};
 
-// NCCL's kernels alone keep 15 % of the multiprocessors active, and leave 85 % to products beside
-// them (github.com/NVIDIA/nccl/issues/1432). PyTorch's authors see products beside them take 30 to
-// 40 % longer (github.com/pytorch/pytorch/pull/179937).
-constexpr double kHeldByMessages = 0.15;
+// NCCL's kernels occupy 15 % of the multiprocessors, which leaves 85 % to concurrent matmuls
+// (github.com/NVIDIA/nccl/issues/1432). PyTorch's developers measured concurrent matmuls to be 30
+// to 40 % slower (github.com/pytorch/pytorch/pull/179937).
+constexpr double kOccupiedByMessages = 0.15;
 
 Network network_of(const Link& within, const Link& between) {
-  return {.ranks_per_node = 8, .within = within, .between = between, .held = kHeldByMessages};
+  return {
+      .ranks_per_node = 8, .within = within, .between = between, .occupied = kOccupiedByMessages};
 }
 
-// What is reached of the peaks comes from fitting one half of the runs in PUBLISHED.md; where a
-// device or format has none, from its nearest kin. Attention on the A100 is FlashAttention-2's with
-// a causal mask (Dao 2023); float32 is a guess.
-// Of the peak: product, half_depth, flash.
+// Efficiencies are fitted to one half of the runs in PUBLISHED.md; a device or format without runs
+// takes those of the most similar one. Attention on the A100 is FlashAttention-2 with a causal mask
+// (Dao 2023); float32 is a guess.
 ProductRate rate(double tera, double product, double half_depth, double flash) {
   return {tera * kTera, product, half_depth, flash};
 }
@@ -43,7 +43,7 @@ DeviceProfile a100(const char* name, double gigabytes, double bandwidth, const L
           .network = network_of(within, kHdr)};
 }
 
-// 250 instead of 400 W: "90 % of the performance for top applications", says the data sheet.
+// 250 instead of 400 W: "90 % of the performance for top applications" by the data sheet.
 DeviceProfile a100_pcie() {
   DeviceProfile profile = a100("A100-40G-PCIe", 42.3, 1555, kPcie4);
   profile.rates[1].product *= 0.9;
@@ -87,7 +87,7 @@ DeviceProfile h100_500w() {
 
 DeviceProfile b200() {
   DeviceProfile profile = hopper("B200", 191.5, 8000);
-  profile.source = "NVIDIA B200 data sheet; what is reached of it as on the H200";
+  profile.source = "NVIDIA B200 data sheet; efficiencies of the H200";
   profile.units = 148;
   profile.rates[0].peak = 80 * kTera;
   profile.rates[1].peak = 2250 * kTera;
@@ -96,20 +96,20 @@ DeviceProfile b200() {
   return profile;
 }
 
-// A rank of one core.
+// One core per rank.
 DeviceProfile cpu() {
   const Link memory{"shared memory", 4 * kGiga, 0.8, 3 * kMicro};
   const Link ethernet{"Ethernet, 10 Gb/s", 1.25 * kGiga, 0.72, 30 * kMicro};
   return {
       .name = "CPU",
-      .source = "measured on one core of a Cascade Lake; see doctor --calibrate",
+      .source = "measured on one Cascade Lake core; see trireme doctor --calibrate",
       .memory_bytes = 8 * kGiga,
       .memory_bandwidth = 20 * kGiga,
       .streamed = 0.5,
       .launch = 2 * kMicro,
       .units = 1,
       .rates = {rate(0.146, 0.75, 16, 0.3), rate(0.146, 0.15, 16, 0.1), {}},
-      .network = {.ranks_per_node = 64, .within = memory, .between = ethernet, .beside = false}};
+      .network = {.ranks_per_node = 64, .within = memory, .between = ethernet, .overlaps = false}};
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ std::string rectangle(double x, double y, double width, const std::string& kind,
 }
 
 std::string label(int place, double y) {
-  return fmt::format("<text x=\"0\" y=\"{:.0f}\">place {}</text>\n", y + kRow - 5, place);
+  return fmt::format("<text x=\"0\" y=\"{:.0f}\">pp rank {}</text>\n", y + kRow - 5, place);
 }
 
 std::string framed(std::size_t rows, const std::string& inside, const char* what) {
@@ -61,7 +61,7 @@ std::string memory_svg(const RunPlan& plan) {
   inside +=
       fmt::format("<line x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"0\" y2=\"{1:.0f}\" class=\"limit\"/>\n",
                   std::min(limit, kDrawingWidth - 1.0), y);
-  return framed(rows.size(), inside, "Memory of each place in the pipeline");
+  return framed(rows.size(), inside, "Memory of each pipeline rank");
 }
 
 std::string timeline_svg(const StepEstimate& estimate) {
@@ -85,7 +85,7 @@ std::string timeline_svg(const StepEstimate& estimate) {
     }
     y += kRow + kGap;
   }
-  return framed(rows.size(), inside, "What each place in the pipeline does when");
+  return framed(rows.size(), inside, "Timeline of each pipeline rank");
 }
 
 }  // namespace trireme

@@ -5,8 +5,8 @@
 
 namespace trireme {
 
-// SVG for a page: what each place in the pipeline holds, class by class, against what is to be
-// had; and what it does when. The colors are classes of the page's style.
+// SVG elements: memory of each pipeline rank by class against the memory available, and the
+// timeline of each pipeline rank. Colors are CSS classes of plan.css.
 std::string memory_svg(const RunPlan& plan);
 std::string timeline_svg(const StepEstimate& estimate);
 

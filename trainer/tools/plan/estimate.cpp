@@ -21,7 +21,7 @@ class StepModel {
  private:
   const StageCosts& costs_of(int stage) const { return stages_[static_cast<std::size_t>(stage)]; }
   double boundary_bytes() const;
-  bool overlaps() const { return work_.habits.overlaps_data && device_.network.beside; }
+  bool overlaps() const { return work_.traits.overlaps_data && device_.network.overlaps; }
   void play();
   void fill_parts(int rank);
   double reduce_gradients();
@@ -50,7 +50,7 @@ StepModel::StepModel(const Workload& work, const DeviceProfile& device)
                             .micro_batches = static_cast<int>(work.micro_batches),
                             .virtual_stages = work.virtual_stages};
   if (device.rate(work.numbers).peak <= 0) {
-    throw ConfigError(say(device.name, " has no products of ", name_of(work.numbers)));
+    throw ConfigError(say(device.name, " does not support ", name_of(work.numbers)));
   }
   result_.schedule = make_schedule(work.schedule, shape);
   result_.layers_per_stage =
@@ -69,8 +69,8 @@ StepModel::StepModel(const Workload& work, const DeviceProfile& device)
 }
 
 double StepModel::boundary_bytes() const {
-  const double element = work_.numbers == Numbers::kFloat32 ? 4 : 2;
-  const bool divided = work_.sequence || work_.habits.divides_boundary;
+  const double element = work_.numbers == NumberFormat::kFloat32 ? 4 : 2;
+  const bool divided = work_.sequence || work_.traits.divides_boundary;
   const auto ranks = static_cast<double>((divided ? work_.mesh.tensor : 1) * work_.mesh.context);
   return static_cast<double>(work_.micro_batch * work_.seq_len * work_.model.hidden_size) *
          element / ranks;
@@ -98,7 +98,7 @@ void StepModel::play() {
   });
 }
 
-// Where the time of the rank goes up to the end of the pipeline.
+// Time of the rank by kind, up to the end of the pipeline.
 void StepModel::fill_parts(int rank) {
   ListTime total;
   const auto times = static_cast<double>(work_.micro_batches);
@@ -124,11 +124,11 @@ double StepModel::own_parameters(int rank) const {
   return sum;
 }
 
-// When the last rank has its gradients, from the step's beginning. A stage's are final during its
-// last backward, from its last layer to its first.
+// Time at which the last rank has reduced its gradients. A stage's gradients become final during
+// its last backward, from its last layer to its first.
 double StepModel::reduce_gradients() {
   double done = result_.timeline.makespan;
-  if (work_.zero >= 2) return done;  // with every micro-batch
+  if (work_.zero >= 2) return done;  // ZeRO-2 and 3 reduce in each micro-batch
   for (std::size_t rank = 0; rank < result_.schedule.ranks.size(); ++rank) {
     const std::vector<Action>& actions = result_.schedule.ranks[rank];
     const std::vector<Timeline::Span>& spans = result_.timeline.ranks[rank];
@@ -154,22 +154,22 @@ double StepModel::reduce_gradients() {
     if (sum.seconds > summed_.seconds) summed_ = sum;
     const double exposed = std::max(0.0, free - spans.back().end);
     const double hidden = std::max(0.0, sum.seconds - exposed);
-    done = std::max(done, spans.back().end + exposed + device_.network.held * hidden);
+    done = std::max(done, spans.back().end + exposed + device_.network.occupied * hidden);
   }
   return done;
 }
 
-// The pipeline's ends add up what each has of the table that both hold.
+// All-reduce of the tied table's gradient between the first and the last stage.
 double StepModel::sum_tied() {
   if (!work_.model.tie_word_embeddings || work_.mesh.pipeline == 1) return 0;
   const double bytes = static_cast<double>(work_.model.vocab_size * work_.model.hidden_size) /
-                       static_cast<double>(work_.mesh.tensor) * work_.habits.gradient_bytes;
+                       static_cast<double>(work_.mesh.tensor) * work_.traits.gradient_bytes;
   return collective_seconds(device_.network, Collective::kAllReduce, pipeline_neighbours(work_),
                             bytes);
 }
 
-// What gathering a rank's new weights adds to the next step, whose first forwards use them layer by
-// layer in the order in which they come.
+// Exposed time of gathering a rank's updated weights, which the first forwards of the next step
+// use layer by layer.
 double StepModel::publish_weights(std::size_t rank) {
   const std::vector<Action>& actions = result_.schedule.ranks[rank];
   DataMessages sum;
@@ -191,7 +191,7 @@ double StepModel::publish_weights(std::size_t rank) {
     }
   }
   if (sum.seconds > published_.seconds) published_ = sum;
-  return overlaps() ? late + device_.network.held * (sum.seconds - late) : sum.seconds;
+  return overlaps() ? late + device_.network.occupied * (sum.seconds - late) : sum.seconds;
 }
 
 void StepModel::update(double gradients_done) {
@@ -241,7 +241,7 @@ void StepModel::fill_traffic(int rank) {
     result_.traffic.push_back({axis, messages.bytes, messages.seconds,
                                std::clamp(messages.seconds - waited, 0.0, messages.seconds)});
   };
-  // Waiting is shared out in the order in which axes can hide theirs least.
+  // Attributes exposed time to the axes in the order in which they can overlap least.
   const double of_tensor = std::min(waiting, tensor.seconds);
   const double of_context = std::min(waiting - of_tensor, context.seconds);
   data_waiting += waiting - of_tensor - of_context;
@@ -251,7 +251,7 @@ void StepModel::fill_traffic(int rank) {
   if (work_.mesh.pipeline > 1) {
     const double seconds = collective_seconds(device_.network, Collective::kSend,
                                               pipeline_neighbours(work_), pipeline_bytes);
-    // The first micro-batch and the last gradient wait for every stage's.
+    // The first forward and the last backward cross all stages exposed.
     const double each = seconds * boundary_bytes() / pipeline_bytes;
     add("pipeline", {seconds, pipeline_bytes}, 2 * (result_.schedule.stages - 1) * each);
   }

@@ -7,43 +7,44 @@
 
 namespace trireme {
 
-// Messages along one axis of the mesh, of a rank of the busiest stage in a step.
+// Communication along one mesh axis per step, of a rank of the busiest stage.
 struct AxisTraffic {
   std::string axis;    // "tensor", "context", "pipeline", "data"
   double bytes = 0;    // sent by the rank
   double seconds = 0;  // on the link
-  double hidden = 0;   // of these, behind computation
+  double hidden = 0;   // part of it that overlaps computation
 };
 
-// Where a step's time goes, of the rank that is busiest. They add up to StepEstimate::seconds.
+// Breakdown of the busiest rank's step time in seconds; the sum is StepEstimate::seconds.
 struct TimeParts {
-  double products = 0;  // matrix products, recomputed ones included
+  double products = 0;  // matmuls, with recomputation
   double attention = 0;
-  double streams = 0;    // operations bound by memory
-  double messages = 0;   // waiting for tensor and context ranks, and for weights (ZeRO-3)
-  double bubble = 0;     // waiting for other stages
-  double gradients = 0;  // the sum over data ranks, where nothing hides it
-  double optimizer = 0;  // the update and the gathering of its results
+  double streams = 0;    // memory-bound operations
+  double messages = 0;   // exposed tensor, context and ZeRO-3 communication
+  double bubble = 0;     // waiting for other pipeline ranks
+  double gradients = 0;  // exposed gradient reduction
+  double optimizer = 0;  // the update and the exposed all-gather of its weights
 };
 
 struct StepEstimate {
   double seconds = 0;
   TimeParts parts;
-  std::vector<AxisTraffic> traffic;  // of axes with more than one rank
+  std::vector<AxisTraffic> traffic;  // axes with more than one rank
   Schedule schedule;
-  Timeline timeline;  // of the schedule, one rank a stage's column
+  Timeline timeline;  // of the schedule, by pipeline rank
   std::vector<std::int64_t> layers_per_stage;
-  // FLOPs of the step over all ranks: useful without recomputation, causal attention as computed.
+  // FLOPs of the step over all ranks; useful excludes recomputation and counts causal attention.
   double useful_flops = 0, issued_flops = 0, useful_flops_full_attention = 0;
 
   double tokens_per_second(const Workload& work) const;
-  double mfu(const Workload& work, const DeviceProfile& device) const;  // of the vendor's peak
+  double mfu(const Workload& work,
+             const DeviceProfile& device) const;  // relative to the vendor's peak
 };
 
-// Predicts a step: a roofline for every operation, alpha-beta for every message, and the
-// pipeline's action lists played against each other. Ranks that differ in the data, context and
-// tensor axes do the same at the same time and are not simulated apart, so that 16,384 ranks take
-// no longer than one pipeline. Throws ConfigError where the layout cannot be.
+// Predicts the time of a step: a roofline per operation, an alpha-beta model per message, and a
+// simulation of the pipeline schedule. Ranks that differ only along the data, context and tensor
+// axes behave equally, so only one pipeline is simulated whatever the number of ranks. Throws
+// ConfigError if the layout is invalid.
 StepEstimate estimate_step(const Workload& work, const DeviceProfile& device);
 
 }  // namespace trireme

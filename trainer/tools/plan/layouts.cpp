@@ -20,15 +20,15 @@ std::vector<std::int64_t> divisors(std::int64_t whole, std::int64_t most) {
   return all;
 }
 
-struct Order {
+struct ScheduleChoice {
   std::string schedule;
   std::int64_t virtual_stages;
 };
 
-// Virtual stages that have as many layers each.
-std::vector<Order> orders(const RunConfig& config) {
+// Interleaved schedules are limited to stages with an equal number of layers.
+std::vector<ScheduleChoice> schedules(const RunConfig& config) {
   const std::int64_t pipeline = config.parallelism.pipeline;
-  std::vector<Order> all{{"1F1B", 1}};
+  std::vector<ScheduleChoice> all{{"1F1B", 1}};
   if (pipeline == 1) return all;
   all.push_back({"ZBH1", 1});
   const std::int64_t layers = config.model.num_hidden_layers;
@@ -46,7 +46,7 @@ void each_layout(const RunConfig& config, std::int64_t ranks, std::int64_t node,
   ParallelismConfig& layout = laid.parallelism;
   layout.layers_per_stage.clear();
   layout.context = layout.expert = layout.data_replicate = 1;
-  // Steps of every size must come out even.
+  // Every batch size of a ramp must be divisible.
   std::int64_t batch = 0;
   for (const std::int64_t size : batch_sizes(config.training)) batch = std::gcd(batch, size);
   const auto each_step = [&] {
@@ -60,11 +60,11 @@ void each_layout(const RunConfig& config, std::int64_t ranks, std::int64_t node,
       }
     }
   };
-  const auto each_order = [&] {
-    for (const Order& order : orders(laid)) {
-      layout.schedule = order.schedule;
-      layout.virtual_stages = order.virtual_stages;
-      // One data rank has nothing to divide; with more, stage 1 costs nothing over 0.
+  const auto each_schedule = [&] {
+    for (const ScheduleChoice& choice : schedules(laid)) {
+      layout.schedule = choice.schedule;
+      layout.virtual_stages = choice.virtual_stages;
+      // ZeRO has no effect with one data rank; with more, ZeRO-1 is never slower than ZeRO-0.
       const std::int64_t most = layout.data_shard == 1 ? 1 : 3;
       for (layout.zero = 1; layout.zero <= most; ++layout.zero) each_step();
     }
@@ -74,7 +74,7 @@ void each_layout(const RunConfig& config, std::int64_t ranks, std::int64_t node,
     for (const std::int64_t pipeline : divisors(ranks / tensor, config.model.num_hidden_layers)) {
       layout.pipeline = pipeline;
       layout.data_shard = ranks / tensor / pipeline;
-      each_order();
+      each_schedule();
     }
   }
 }

@@ -5,10 +5,10 @@
 
 namespace trireme {
 
-// Calls `visit` with `config` laid out over `ranks` ranks in every way along the axes that the
-// trainer shares work along; many break some rule of the config. Tensor groups stay within `node`
-// ranks and share the tokens between their matrices wherever these can be divided: that sends no
-// more and holds less.
+// Calls `visit` with every layout of `config` over `ranks` ranks along the tensor, pipeline and
+// data-parallel axes; many of them violate config rules. Tensor-parallel groups have at most `node`
+// ranks, and use sequence parallelism wherever the tokens are divisible, which sends no more and
+// needs less memory.
 void each_layout(const RunConfig& config, std::int64_t ranks, std::int64_t node,
                  const std::function<void(const RunConfig&)>& visit);
 

@@ -6,22 +6,20 @@
 
 namespace trireme {
 
-// One of many things measured: `seconds`, of which `known` are accounted for, the rest a sum of
-// `parts` with the unknown factors.
+// One measurement: `seconds` = `known` + the sum of `parts` times the unknown factors.
 template <std::size_t kParts>
-struct Measured {
+struct Measurement {
   double seconds = 0, known = 0;
   std::array<double, kParts> parts = {};
 };
 
-// The factors, none of them negative, with which all are off the least: by the sum of the squares
-// of what they are off relative to what was measured. Goes through the factors in turn.
+// Non-negative factors that minimize the sum of squared relative errors, by coordinate descent.
 template <std::size_t kParts>
-std::array<double, kParts> least_squares(const std::vector<Measured<kParts>>& all) {
+std::array<double, kParts> least_squares(const std::vector<Measurement<kParts>>& all) {
   constexpr int kRounds = 5000;
   std::array<std::array<double, kParts>, kParts> square = {};
   std::array<double, kParts> right = {};
-  for (const Measured<kParts>& one : all) {
+  for (const Measurement<kParts>& one : all) {
     for (std::size_t i = 0; i < kParts; ++i) {
       const double part = one.parts[i] / one.seconds;
       right[i] += part * (one.seconds - one.known) / one.seconds;

@@ -10,14 +10,14 @@ double rate(const Link& link) {
   return link.bandwidth * link.reached;
 }
 
-// Of a ring over the group: each of a node's ranks takes a part of what leaves the node.
+// Bandwidth of a ring over the group; all ranks of a node share the traffic that leaves it.
 double ring_rate(const Network& network, int size, int in_node) {
   if (in_node == size) return rate(network.within);
   if (in_node == 1) return rate(network.between);
   return std::min(rate(network.within), in_node * rate(network.between));
 }
 
-// Of `laps` around the ring.
+// Latency of `laps` around the ring.
 double ring_latency(const Network& network, int size, int in_node, double laps) {
   const double nodes = size / static_cast<double>(in_node);
   const double crossings = in_node == size ? 0 : nodes;
@@ -66,7 +66,7 @@ double collective_seconds(const Network& network, Collective collective, const G
   const double laps = collective == Collective::kAllReduce ? 2 : 1;
   const double around = ring_latency(network, group.size, in_node, laps);
   if (collective != Collective::kAllReduce) return ring + around;
-  // A tree moves the whole up and down instead of 2 (n - 1) / n of it.
+  // A tree moves all bytes up and down, a ring only 2 (n - 1) / n of them.
   const double tree = 2 * bytes / ring_rate(network, group.size, in_node);
   return std::min(ring + around, tree + tree_latency(network, group.size, in_node));
 }

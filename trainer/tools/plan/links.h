@@ -7,35 +7,34 @@
 
 namespace trireme {
 
-// What a rank can send while it receives as much, and what every message takes beside that.
+// Bandwidth in each direction (full duplex) and latency of a message.
 struct Link {
   std::string name;      // "NVLink", "InfiniBand"
-  double bandwidth = 0;  // bytes/s each way, the vendor's
-  double reached = 1;    // of it, by large messages
+  double bandwidth = 0;  // bytes/s per direction by the vendor
+  double reached = 1;    // fraction of it that large messages reach
   double latency = 0;    // seconds
 };
 
-// Two levels of links. Every rank has its own link out of its node, as where each GPU has a
-// network card.
+// Links within and between nodes. Every rank has its own link out of its node, as with one network
+// card per GPU.
 struct Network {
   int ranks_per_node = 1;
   Link within, between;
-  // Whether messages move while their ranks compute; where they do not, the cores that compute
-  // carry them, and nothing hides them.
-  bool beside = true;
-  // Of a rank's processors, held by messages while they move beside what it computes.
-  double held = 0;
-  // What data ranks of a node have instead of `within`, where they read each other's memory.
+  // Whether communication overlaps computation. Without overlap the computing cores carry the
+  // messages, and all communication is exposed.
+  bool overlaps = true;
+  // Fraction of a rank's multiprocessors that overlapped communication occupies.
+  double occupied = 0;
+  // Replaces `within` between data-parallel ranks of a node that read each other's memory.
   std::optional<Link> shared = {};
 
-  // Seconds that work of `computing` takes longer beside messages of `sending`.
+  // Seconds by which communication of `sending` prolongs overlapped computation of `computing`.
   double waiting(double sending, double computing) const {
-    return std::max(sending - computing, held * sending);
+    return std::max(sending - computing, occupied * sending);
   }
 };
 
-// Ranks first, first + stride, ...: what a mesh axis groups. Nodes begin at multiples of
-// ranks_per_node.
+// Ranks first, first + stride, ... of a mesh axis. Nodes begin at multiples of ranks_per_node.
 struct GroupShape {
   int size = 1;
   int stride = 1;
@@ -43,15 +42,15 @@ struct GroupShape {
 
 enum class Collective : std::uint8_t { kAllReduce, kReduceScatter, kAllGather, kAllToAll, kSend };
 
-// Seconds for `bytes`, the size of the whole (of all ranks' parts where these differ), by
-// alpha-beta: rings, for the sum of little a tree. 0 in a group of one.
+// Seconds of a collective by the alpha-beta model of a ring, or of a tree for small all-reduces.
+// `bytes` is the size of the full tensor (all ranks' shards together). 0 in a group of one.
 double collective_seconds(const Network& network, Collective collective, const GroupShape& group,
                           double bytes);
 
-// Bytes that each rank sends: 2 (n - 1) / n of the whole for an all-reduce.
+// Bytes that each rank sends, such as 2 (n - 1) / n of the tensor for an all-reduce.
 double bytes_sent(Collective collective, int ranks, double bytes);
 
-// Ranks of the group in a node.
+// Ranks of the group in one node.
 int ranks_in_node(const Network& network, const GroupShape& group);
 
 }  // namespace trireme

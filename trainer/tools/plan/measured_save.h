@@ -4,8 +4,8 @@
 
 namespace trireme {
 
-// Seconds that a save stopped training for, the median over what the run in `folder` has recorded;
-// nothing where there is no such run yet.
+// Median of the seconds that a save blocked training, from the events of the run in `folder`;
+// nullopt without such a run.
 std::optional<double> measured_save(const std::filesystem::path& folder);
 
 }  // namespace trireme

@@ -15,7 +15,7 @@ namespace {
 constexpr std::array<char, 8> kClassLetters{'W', 'M', 'G', 'O', 'A', 'S', 'D', 'C'};
 constexpr std::array<int, 8> kClassColors{4, 6, 2, 3, 5, 1, 7, 7};
 
-// Columns of each class, whose sum is that of the whole bar: ends are rounded, not lengths.
+// Rounds the ends of the classes, not their lengths, so that the bar has the right total.
 std::string bar(const MemoryPlan& plan, double scale, int columns, const Canvas& canvas) {
   std::string text;
   double bytes = 0;
@@ -55,7 +55,7 @@ std::string memory_bars(const LayoutPlan& plan, double available, const Canvas& 
   std::string text;
   for (const int row : shown_rows(static_cast<int>(plan.places.size()), kMostRows)) {
     const PipelinePlace& place = plan.places[static_cast<std::size_t>(row)];
-    text += fmt::format("{:<{}}|{}| {:>{}}\n", fmt::format("place {}", row), kLabel,
+    text += fmt::format("{:<{}}|{}| {:>{}}\n", fmt::format("pp rank {}", row), kLabel,
                         bar(place.step.memory, scale, columns, canvas),
                         human_bytes(place.step.memory.total()), kValue - 1);
   }
@@ -69,7 +69,7 @@ std::string memory_bars(const LayoutPlan& plan, double available, const Canvas& 
     }
     line += (line.empty() ? "" : "  ") + entry;
   }
-  return fmt::format("{}{}\n. free of {}\n", text, line,
+  return fmt::format("{}{}\n. free (of {})\n", text, line,
                      human_bytes(static_cast<std::uint64_t>(available)));
 }
 

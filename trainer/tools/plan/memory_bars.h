@@ -5,22 +5,21 @@
 
 namespace trireme {
 
-// How a picture is drawn in a terminal.
+// Properties of the terminal.
 struct Canvas {
   int columns = 80;
   bool colors = false;
 };
 
-// A bar for each place in the pipeline, of every class of memory in its own letter (and color),
-// on the scale of the larger of `available` bytes and the fullest rank; then the letters' meaning.
-// Of many places the first, the last and some between them.
+// One bar per pipeline rank with a letter (and color) per memory class, scaled to the larger of
+// `available` bytes and the largest rank, and a legend. Of many ranks a sample with both ends.
 std::string memory_bars(const LayoutPlan& plan, double available, const Canvas& canvas);
 
-inline constexpr int kMostRows = 16;  // of a picture in a terminal
-// Which of `count` rows are shown where there is room for `most`: evenly, with both ends.
+inline constexpr int kMostRows = 16;  // of bars or timelines in a terminal
+// At most `most` of `count` rows, evenly spaced, with the first and the last.
 std::vector<int> shown_rows(int count, int most);
 
-// `text` in one of the 8 colors of a terminal's background, where the canvas has any.
+// `text` on one of the 8 ANSI background colors if the canvas has colors.
 std::string painted(const std::string& text, int color, const Canvas& canvas);
 
 }  // namespace trireme

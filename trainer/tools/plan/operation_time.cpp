@@ -8,21 +8,21 @@
 namespace trireme {
 namespace {
 
-// Tiles of a result that one unit makes at a time, and what smaller ones reach of the largest.
+// Output tiles of a multiprocessor, and the efficiency of smaller tiles relative to the largest.
 struct Tile {
   double rows, columns, reached;
 };
 constexpr std::array<Tile, 4> kTiles{
     {{256, 128, 1.0}, {128, 256, 1.0}, {128, 128, 0.92}, {64, 64, 0.65}}};
 
-// How much longer a product takes than one whose tiles come out even.
+// Wave quantization: slowdown of a matmul against one whose tiles fill all waves.
 double unevenness(const Operation& op, int units) {
   if (units <= 1) return 1;
   double least = std::numeric_limits<double>::infinity();
   for (const Tile& tile : kTiles) {
     const double tiles =
         op.count * std::ceil(op.rows / tile.rows) * std::ceil(op.columns / tile.columns);
-    // Long sums may be divided, so that there is work for all.
+    // Split-K gives every unit work if the depth is large.
     for (double parts = 1; parts <= 4 && op.depth / parts >= 1024; parts *= 2) {
       const double waves = std::ceil(tiles * parts / units) / parts;
       const double work = waves * units * tile.rows * tile.columns / tile.reached;
@@ -88,7 +88,7 @@ double operation_seconds(const Operation& op, const Workload& work, const Device
   if (op.kind == Operation::Kind::kAttention) {
     const ProductRate& rate = device.rate(op.numbers);
     computing = (op.flops + op.extra_flops) /
-                (rate.peak * rate.flash * work.habits.attention_kernels) *
+                (rate.peak * rate.flash * work.traits.attention_kernels) *
                 (1 + rate.half_width / op.depth + rate.half_keys / op.columns);
   }
   return std::max(computing, moving) + op.result_bytes / bandwidth + device.launch;
@@ -102,14 +102,14 @@ double message_seconds(const Operation& message, const Workload& work, const Net
 ListTime list_time(const std::vector<Operation>& list, const Workload& work,
                    const DeviceProfile& device) {
   ListTime time;
-  double beside = 0;  // messages that the next operation hides
+  double overlapped = 0;  // communication that the next operation overlaps
   for (const Operation& op : list) {
     if (op.kind == Operation::Kind::kMessage) {
       const double seconds = message_seconds(op, work, device.network);
       ListTime::Messages& messages = op.axis == Axis::kContext ? time.context : time.tensor;
       messages.seconds += seconds;
       messages.bytes += bytes_sent(op.collective, group_of(op.axis, work.mesh).size, op.bytes);
-      (op.behind_next && device.network.beside ? beside : time.waiting) += seconds;
+      (op.overlaps_next && device.network.overlaps ? overlapped : time.waiting) += seconds;
       continue;
     }
     const double seconds = operation_seconds(op, work, device);
@@ -117,10 +117,10 @@ ListTime list_time(const std::vector<Operation>& list, const Workload& work,
                    : op.kind == Operation::Kind::kAttention ? time.attention
                                                             : time.streams;
     kind += seconds;
-    time.waiting += device.network.waiting(beside, seconds);
-    beside = 0;
+    time.waiting += device.network.waiting(overlapped, seconds);
+    overlapped = 0;
   }
-  time.waiting += beside;
+  time.waiting += overlapped;
   return time;
 }
 

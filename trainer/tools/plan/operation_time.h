@@ -5,12 +5,12 @@
 
 namespace trireme {
 
-// What a list of operations takes on one rank.
+// Time of a list of operations on one rank, in seconds.
 struct ListTime {
   double products = 0, attention = 0, streams = 0;
-  double waiting = 0;  // for messages that nothing hides
+  double waiting = 0;  // exposed communication
   struct Messages {
-    double seconds = 0, bytes = 0;  // on the link; sent
+    double seconds = 0, bytes = 0;  // on the link; sent by the rank
   };
   Messages tensor, context;
 
@@ -19,14 +19,14 @@ struct ListTime {
   ListTime operator*(double times) const;
 };
 
-// The roofline: the longer of computing and moving, and a launch.
+// Roofline: the larger of compute and memory time, plus the launch.
 double operation_seconds(const Operation& operation, const Workload& work,
                          const DeviceProfile& device);
 
-// Of a message; 0 where its axis has one rank.
+// Time of a message; 0 if its axis has one rank.
 double message_seconds(const Operation& message, const Workload& work, const Network& network);
 
-// One operation after the other, but for messages that run beside the one after them.
+// Operations run in sequence; messages with `overlaps_next` overlap the next operation.
 ListTime list_time(const std::vector<Operation>& list, const Workload& work,
                    const DeviceProfile& device);
 

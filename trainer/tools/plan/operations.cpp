@@ -17,7 +17,7 @@ double to_double(std::int64_t n) {
 struct RankSizes {
   explicit RankSizes(const Workload& work)
       : tensor(to_double(work.mesh.tensor)),
-        element(work.numbers == Numbers::kFloat32 ? 4 : 2),
+        element(work.numbers == NumberFormat::kFloat32 ? 4 : 2),
         tokens(to_double(work.micro_batch * work.seq_len) / to_double(work.mesh.context)),
         outside(tokens / (work.sequence ? tensor : 1)),
         hidden(to_double(work.model.hidden_size)),
@@ -29,7 +29,7 @@ struct RankSizes {
         inner(to_double(work.model.intermediate_size) / tensor),
         vocab(to_double(work.model.vocab_size) / tensor) {}
   double tensor, element;
-  double tokens, outside;  // inside a region of shared matrices, and outside
+  double tokens, outside;  // inside a tensor-parallel region, and outside
   double hidden, query, keys;
   bool gated;
   double inner, vocab;
@@ -54,7 +54,7 @@ class Lister {
 
   Operation product(const char* name, double rows, double columns, double depth,
                     bool of_weights = false) const {
-    // Weights' gradients are added to float32 ones.
+    // Weight gradients accumulate in float32.
     const double result = of_weights ? 8 : n_.element;
     return {.kind = Kind::kProduct,
             .name = name,
@@ -71,46 +71,47 @@ class Lister {
     return {.kind = Kind::kStream,
             .name = kind.name,
             .numbers = halves_at_least(),
-            .bytes = elements * n_.element * (work_.habits.fused ? kind.passes : kind.unfused)};
+            .bytes = elements * n_.element * (work_.traits.fused ? kind.passes : kind.unfused)};
   }
-  // What is not a factor of a product in float8.
-  Numbers halves_at_least() const {
-    return work_.numbers == Numbers::kFloat8 ? Numbers::kHalf : work_.numbers;
+  // Format of everything but float8 matmul operands.
+  NumberFormat halves_at_least() const {
+    return work_.numbers == NumberFormat::kFloat8 ? NumberFormat::kHalf : work_.numbers;
   }
 
-  // Entering and leaving a region of shared matrices.
-  void message(List& list, Collective alone, Collective shared, bool behind_next) const {
+  // Communication at the edges of a tensor-parallel region.
+  void message(List& list, Collective alone, Collective shared, bool overlaps_next) const {
     if (work_.mesh.tensor == 1) return;
     list.push_back({.kind = Kind::kMessage,
                     .name = "tensor",
                     .bytes = n_.tokens * n_.hidden * n_.element,
                     .collective = work_.sequence ? shared : alone,
-                    .behind_next = behind_next});
+                    .overlaps_next = overlaps_next});
   }
-  bool hides_all() const { return work_.habits.tensor_overlap == TensorOverlap::kAll; }
-  // Whether the backward gathers what entered: forwards keep their own part only, and what is
-  // computed again before the backward is there.
+  bool hides_all() const { return work_.traits.tensor_overlap == TensorOverlap::kAll; }
+  // Whether the backward gathers the input of the region again: the forward saves only this rank's
+  // shard, unless recomputation has just gathered it.
   bool gathers_again() const {
     const bool is_there = work_.recomputed == Recomputed::kNormsAndActivations ||
-                          (work_.recomputed == Recomputed::kAll && !work_.habits.whole_recompute);
+                          (work_.recomputed == Recomputed::kAll && !work_.traits.whole_recompute);
     return work_.sequence && !is_there;
   }
-  bool hides_backward() const { return work_.habits.tensor_overlap != TensorOverlap::kNone; }
+  bool hides_backward() const { return work_.traits.tensor_overlap != TensorOverlap::kNone; }
 
-  // A product that reads what entering gathers.
+  // The first matmul of a region, after the all-gather of its input.
   void enter_product(List& list, const Operation& op) const {
     if (work_.sequence) {
       message(list, Collective::kAllGather, Collective::kAllGather, hides_all());
     }
     list.push_back(op);
   }
-  // A product whose result leaving sums.
+  // The last matmul of a region, before the reduction of its output.
   void product_leave(List& list, const Operation& op) const {
     if (!hides_all()) list.push_back(op);
     message(list, Collective::kAllReduce, Collective::kReduceScatter, hides_all());
     if (hides_all()) list.push_back(op);
   }
-  // The way back into a region: input's gradients are summed beside the weights' product.
+  // Backward of a region's first matmul; the reduction of the input gradients overlaps the weight
+  // gradients.
   void both_gradients(List& list, const char* name, double columns, double depth) const {
     list.push_back(product(name, n_.tokens, depth, columns));
     if (gathers_again()) {
@@ -125,7 +126,7 @@ class Lister {
     return work_.model.norm == NormKind::kRmsNorm ? streams::kRmsNorm : streams::kLayerNorm;
   }
   void norm(List& list) const { list.push_back(stream(norm_kind(), n_.outside * n_.hidden)); }
-  // With the sum before it, which is kept too.
+  // Fused residual addition and norm; the sum is saved too.
   void add_and_norm(List& list) const {
     const StreamKind kind{norm_kind().name, 4, 9};
     list.push_back(stream(kind, n_.outside * n_.hidden));
@@ -154,11 +155,11 @@ class Lister {
   const RankSizes n_;
 };
 
-// Each query sees the keys before it, half of them on average. Context ranks pass keys and values
-// around while they compute.
+// Causal: a query sees half of the keys on average. Context ranks exchange keys and values while
+// they compute.
 void Lister::attention(List& list, bool backward) const {
   const double seq = to_double(work_.seq_len);
-  const double seen = n_.tokens * seq * n_.query;  // queries x keys x width, half of it seen
+  const double seen = n_.tokens * seq * n_.query;  // queries x keys x width, of which half is seen
   const double context = to_double(work_.mesh.context);
   if (work_.mesh.context > 1) {
     list.push_back({.kind = Kind::kMessage,
@@ -166,9 +167,9 @@ void Lister::attention(List& list, bool backward) const {
                     .bytes = n_.tokens * context * 2 * n_.keys * n_.element * (backward ? 2 : 1),
                     .collective = Collective::kAllGather,
                     .axis = Axis::kContext,
-                    .behind_next = true});
+                    .overlaps_next = true});
   }
-  if (work_.habits.flash_attention) {
+  if (work_.traits.flash_attention) {
     list.push_back({.kind = Kind::kAttention,
                     .name = "attention",
                     .numbers = halves_at_least(),
@@ -240,8 +241,8 @@ Lister::List Lister::recomputed() const {
       attention(list, false);
       return list;
     case Recomputed::kAll:
-      // Nothing after the last activation makes what the backward reads.
-      return work_.habits.whole_recompute ? forward() : before_down();
+      // The backward reads nothing computed after the last activation.
+      return work_.traits.whole_recompute ? forward() : before_down();
   }
   return list;
 }
@@ -249,7 +250,7 @@ Lister::List Lister::recomputed() const {
 Lister::List Lister::backward() const {
   List list;
   const auto leave = [&](const char* name, double depth) {
-    // What left a region comes back to all of it.
+    // The output gradient is gathered by the whole region.
     if (work_.sequence) {
       message(list, Collective::kAllGather, Collective::kAllGather, hides_all());
     }
@@ -281,17 +282,17 @@ Lister::List Lister::embedding_backward() const {
   return list;
 }
 
-// The head's factors are the blocks', never in float8.
+// The head never computes in float8.
 Lister::List Lister::head() const {
   List list;
   norm(list);
   const auto wide = [](Operation op) {
-    if (op.numbers == Numbers::kFloat8) op.numbers = Numbers::kHalf;
+    if (op.numbers == NumberFormat::kFloat8) op.numbers = NumberFormat::kHalf;
     return op;
   };
   enter_product(list, wide(product("logits", n_.tokens, n_.vocab, n_.hidden)));
   Operation loss = stream(streams::kLoss, n_.tokens * n_.vocab);
-  if (!work_.habits.fused_loss) loss.bytes *= 5.5;
+  if (!work_.traits.fused_loss) loss.bytes *= 5.5;
   list.push_back(loss);
   list.push_back(wide(product("logits", n_.tokens, n_.hidden, n_.vocab)));
   list.push_back(wide(product("logits", n_.vocab, n_.hidden, n_.tokens, true)));

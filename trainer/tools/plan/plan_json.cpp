@@ -75,7 +75,7 @@ Json step_json(const RunPlan& plan) {
 
 }  // namespace
 
-Json plan_json(const RunPlan& plan, const PlanWishes& wishes) {
+Json plan_json(const RunPlan& plan, const PlanOptions& options) {
   const double tokens = static_cast<double>(plan.config.training.seq_len);
   const Tally& useful = plan.model.useful;
   const Timeline& timeline = plan.estimate.timeline;
@@ -112,7 +112,7 @@ Json plan_json(const RunPlan& plan, const PlanWishes& wishes) {
               {"most_host_bytes", plan.layout.most_host_bytes()},
               {"fits", plan.fits()},
               {"places", places_json(plan.layout)}}}};
-  if (wishes.price > 0) {
+  if (options.price > 0) {
     json["run"]["cost"] = plan.cost;
     json["run"]["cost_per_million_tokens"] = plan.cost / plan.tokens * 1e6;
   }

@@ -5,7 +5,7 @@
 
 namespace trireme {
 
-// Everything the plan knows, for programs: bytes, seconds, FLOPs and shares of 1.
-nlohmann::ordered_json plan_json(const RunPlan& plan, const PlanWishes& wishes);
+// All numbers of the plan in bytes, seconds, FLOPs and fractions of 1.
+nlohmann::ordered_json plan_json(const RunPlan& plan, const PlanOptions& options);
 
 }  // namespace trireme

@@ -18,22 +18,22 @@ std::string tile(const std::string& value, const std::string& label) {
                      html_escape(label));
 }
 
-std::string tiles(const RunPlan& plan, const PlanWishes& wishes) {
-  std::string text = tile(human_duration(plan.estimate.seconds), "a step") +
+std::string tiles(const RunPlan& plan, const PlanOptions& options) {
+  std::string text = tile(human_duration(plan.estimate.seconds), "step time") +
                      tile(human_count(plan.tokens_per_second), "tokens/s") +
                      tile(fmt::format("{:.1f} %", 100 * plan.mfu), "MFU") +
                      tile(fmt::format("{:.1f} %", 100 * plan.estimate.timeline.idle_fraction()),
-                          "bubble, of the total") +
-                     tile(human_bytes(plan.layout.most_device_bytes()), "the fullest rank") +
-                     tile(human_duration(plan.seconds), "the run") +
+                          "pipeline bubble") +
+                     tile(human_bytes(plan.layout.most_device_bytes()), "peak memory of a rank") +
+                     tile(human_duration(plan.seconds), "run time") +
                      tile(human_count(plan.device_hours), "device-hours");
-  if (wishes.price > 0) text += tile(fmt::format("{:.6g}", plan.cost), "cost");
+  if (options.price > 0) text += tile(fmt::format("{:.6g}", plan.cost), "cost");
   return text;
 }
 
-std::string rows_html(const RunPlan& plan, const PlanWishes& wishes) {
+std::string rows_html(const RunPlan& plan, const PlanOptions& options) {
   std::string text;
-  for (const auto& [key, value] : plan_rows(plan, wishes)) {
+  for (const auto& [key, value] : plan_rows(plan, options)) {
     text += fmt::format("<tr><td class=\"event\">{}</td><td class=\"details\">{}</td></tr>\n",
                         html_escape(key), html_escape(value));
   }
@@ -41,11 +41,11 @@ std::string rows_html(const RunPlan& plan, const PlanWishes& wishes) {
 }
 
 std::string memory_table(const LayoutPlan& plan) {
-  std::string text = "<tr><th>Place</th>";
+  std::string text = "<tr><th>Pipeline rank</th>";
   for (const auto& [name, bytes] : plan.places.front().step.memory.classes()) {
     text += fmt::format("<th class=\"number\">{}</th>", name);
   }
-  text += "<th class=\"number\">in all</th></tr>\n";
+  text += "<th class=\"number\">total</th></tr>\n";
   for (std::size_t i = 0; i < plan.places.size(); ++i) {
     const MemoryPlan& memory = plan.places[i].step.memory;
     text += fmt::format("<tr><td>{}</td>", i);
@@ -90,13 +90,13 @@ std::string timeline_section(const RunPlan& plan) {
   if (plan.config.parallelism.pipeline == 1) return "";
   return "<section><h2>Schedule</h2><div class=\"card drawn\"><p class=\"legend\">"
          "<span><i class=\"act-F\"></i>forward</span> <span><i class=\"act-B\"></i>backward</span> "
-         "<span><i class=\"act-W\"></i>weights' gradients alone</span></p>" +
+         "<span><i class=\"act-W\"></i>backward, weight gradients</span></p>" +
          timeline_svg(plan.estimate) + "</div></section>";
 }
 
 }  // namespace
 
-std::string plan_page(const RunPlan& plan, const PlanWishes& wishes, const std::string& search) {
+std::string plan_page(const RunPlan& plan, const PlanOptions& options, const std::string& search) {
   const std::string name = model_name(plan.config);
   const char* state = plan.fits() ? "good\">it fits" : "bad\">it does not fit";
   return fill(
@@ -106,8 +106,8 @@ std::string plan_page(const RunPlan& plan, const PlanWishes& wishes, const std::
        {"heading", html_escape(fmt::format("{} on {} x {}", name,
                                            world_size(plan.config.parallelism), plan.device.name))},
        {"state", fmt::format("<span class=\"state {}</span>", state)},
-       {"tiles", tiles(plan, wishes)},
-       {"rows", rows_html(plan, wishes)},
+       {"tiles", tiles(plan, options)},
+       {"rows", rows_html(plan, options)},
        {"memory", memory_svg(plan)},
        {"legend", legend(plan.layout)},
        {"memory-table", memory_table(plan.layout)},

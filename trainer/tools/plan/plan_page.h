@@ -5,8 +5,8 @@
 
 namespace trireme {
 
-// The plan as one HTML page that needs no network, no script and no other file, in the look of the
-// report's. `search`: what a search said, or nothing.
-std::string plan_page(const RunPlan& plan, const PlanWishes& wishes, const std::string& search);
+// The plan as one self-contained HTML page without scripts, in the style of the report. `search` is
+// the text of search_text, or empty.
+std::string plan_page(const RunPlan& plan, const PlanOptions& options, const std::string& search);
 
 }  // namespace trireme

@@ -22,8 +22,8 @@ std::string flops_text(const RunPlan& plan) {
   const Tally& useful = plan.model.useful;
   const double tokens = static_cast<double>(plan.config.training.seq_len);
   return fmt::format(
-      "{:.4g} GFLOP a token with causal attention counted as computed, {:.4g} with all of it; 6 N "
-      "alone {:.4g} (N {})",
+      "{:.4g} GFLOP per token with causal attention, {:.4g} with full attention; 6N alone {:.4g} "
+      "(N = {})",
       (useful.matmul + useful.attention_causal) / tokens * 1e-9,
       (useful.matmul + useful.attention_full) / tokens * 1e-9, useful.matmul / tokens * 1e-9,
       human_count(static_cast<double>(plan.model.matrix_parameters)));
@@ -42,12 +42,12 @@ std::string step_text(const RunPlan& plan) {
     if (share >= 0.05)
       text += fmt::format("{}{} {:.1f} %", text.back() == ':' ? " " : ", ", name, share);
   };
-  part(parts.products, "products");
+  part(parts.products, "matmul");
   part(parts.attention, "attention");
   part(parts.streams, "memory-bound");
-  part(parts.messages, "messages");
-  part(parts.bubble, "bubble");
-  part(parts.gradients, "gradients' sum");
+  part(parts.messages, "exposed communication");
+  part(parts.bubble, "pipeline bubble");
+  part(parts.gradients, "gradient reduction");
   part(parts.optimizer, "optimizer");
   return text;
 }
@@ -55,8 +55,8 @@ std::string step_text(const RunPlan& plan) {
 std::string bubble_text(const RunPlan& plan) {
   const Timeline& timeline = plan.estimate.timeline;
   return fmt::format(
-      "idle fraction of the total {:.1f} %, overhead over the ideal {:.1f} %; were all stages "
-      "equal and messages free {:.1f} % and {:.1f} %",
+      "idle fraction of the total {:.1f} %, overhead over the ideal {:.1f} %; with equal stages "
+      "and free communication {:.1f} % and {:.1f} %",
       100 * timeline.idle_fraction(), 100 * timeline.overhead(), 100 * plan.bubble_equal,
       100 * plan.overhead_equal);
 }
@@ -64,10 +64,10 @@ std::string bubble_text(const RunPlan& plan) {
 std::string memory_text(const RunPlan& plan) {
   const double most = static_cast<double>(plan.layout.most_device_bytes());
   std::string text =
-      fmt::format("{} on the fullest rank, {} to be had: {}", bytes_text(most),
+      fmt::format("{} on the largest rank, {} available: {}", bytes_text(most),
                   bytes_text(plan.available), plan.fits() ? "it fits" : "IT DOES NOT FIT");
   if (const std::size_t host = plan.layout.most_host_bytes(); host > 0) {
-    text += fmt::format("; beside it {} of the host for each rank", human_bytes(host));
+    text += fmt::format("; plus {} of host memory per rank", human_bytes(host));
   }
   return text;
 }
@@ -78,21 +78,21 @@ std::string theory_text(const RunPlan& plan) {
                        static_cast<double>(layout.tensor * layout.pipeline);
   const int zero = static_cast<int>(layout.zero), ranks = static_cast<int>(layout.data_shard);
   const auto in_total = [&](const StateTheory& theory) {
-    return fmt::format("{:.3g} + {:.3g} + {:.3g} bytes a parameter, {}", theory.weights,
+    return fmt::format("{:.3g} + {:.3g} + {:.3g} bytes per parameter, {}", theory.weights,
                        theory.gradients, theory.optimizer,
                        bytes_text(share * theory.per_rank(zero, ranks)));
   };
-  return fmt::format("of an equal share: here {}; as Rajbhandari et al. count {}",
+  return fmt::format("weights + gradients + optimizer per rank: {}; by Rajbhandari et al. {}",
                      in_total(plan.theory), in_total(kPaperState));
 }
 
-std::string budget_text(const RunPlan& plan, const PlanWishes& wishes) {
+std::string budget_text(const RunPlan& plan, const PlanOptions& options) {
   std::string text =
       fmt::format("{} tokens in {} steps: {:.3g} days, {} {}-hours", human_count(plan.tokens),
                   total_steps(plan.config), plan.seconds / 86400, human_count(plan.device_hours),
                   plan.layout.device.is_cuda() ? "GPU" : "rank");
-  if (wishes.price > 0) {
-    text += fmt::format("; costs {:.6g}, {:.4g} a million tokens", plan.cost,
+  if (options.price > 0) {
+    text += fmt::format("; costs {:.6g}, {:.4g} per million tokens", plan.cost,
                         plan.cost / plan.tokens * 1e6);
   }
   return text;
@@ -105,25 +105,24 @@ std::string loss_text(const RunPlan& plan) {
         fmt::format("{}{:.3f} by {}", text.empty() ? "" : ", ",
                     fit.loss(static_cast<double>(plan.model.parameters), plan.tokens), fit.source);
   }
-  return text + ": fits of other people's runs on their data, in nats a token";
+  return text + " (nats per token; scaling laws fitted to other data and tokenizers)";
 }
 
-std::string saving_text(const RunPlan& plan, const PlanWishes& wishes) {
+std::string saving_text(const RunPlan& plan, const PlanOptions& options) {
   const SavePlan& saving = *plan.saving;
   return fmt::format(
-      "every {} = {} steps by Daly ({} by Young), at a failure in {:.3g} h and {} a save ({}): "
-      "{:.2f} "
-      "% of the time lost",
-      human_duration(saving.daly), saving.steps, human_duration(saving.young), wishes.mtbf_hours,
+      "every {} = {} steps by Daly ({} by Young), for an MTBF of {:.3g} h and {} per save ({}): "
+      "{:.2f} % of the time lost",
+      human_duration(saving.daly), saving.steps, human_duration(saving.young), options.mtbf_hours,
       human_duration(saving.save), saving.from, 100 * saving.lost);
 }
 
 std::string traffic_text(const RunPlan& plan) {
-  std::string text = "sent by a rank in a step\n";
+  std::string text = "communication: bytes sent by a rank per step\n";
   for (const AxisPlan& axis : plan.traffic) {
     text += fmt::format("  {:<9} {:>11}", axis.axis, bytes_text(axis.bytes));
     if (axis.seconds && *axis.seconds > 0) {
-      text += fmt::format("  {:>8}, {:.0f} % of it hidden", human_duration(*axis.seconds),
+      text += fmt::format("  {:>8}, {:.0f} % overlapped", human_duration(*axis.seconds),
                           100 * *axis.hidden / *axis.seconds);
     }
     text += "\n";
@@ -137,30 +136,31 @@ std::string model_name(const RunConfig& config) {
   return config.flavor.empty() ? config.model.model_type : config.flavor;
 }
 
-std::vector<PlanRow> plan_rows(const RunPlan& plan, const PlanWishes& wishes) {
+std::vector<PlanRow> plan_rows(const RunPlan& plan, const PlanOptions& options) {
   const TrainingConfig& training = plan.config.training;
   const double parameters = static_cast<double>(plan.model.parameters);
   std::vector<PlanRow> rows{
       {"parameters", grouped(plan.model.parameters)},
       {"FLOPs", flops_text(plan)},
-      {"", step_flops_text(plan) + " in a step"},
+      {"", step_flops_text(plan) + " per step"},
       {"ranks", layout_text(plan.config.parallelism)},
-      {"layers", fmt::format("{} in the stages", fmt::join(plan.estimate.layers_per_stage, " + "))},
+      {"layers",
+       fmt::format("{} per pipeline stage", fmt::join(plan.estimate.layers_per_stage, " + "))},
       {"batch",
-       fmt::format("{} of {} = {} of {} on each data rank",
+       fmt::format("{} of {} = {} of {} per data-parallel rank",
                    counted(training.global_batch_size, "sequence"),
                    counted(training.seq_len, "token"),
                    counted(microbatches(plan.config), "micro-batch"), training.local_batch_size)},
       {"device", fmt::format("{}: {}", plan.device.name, plan.device.source)},
       {"step", step_text(plan)},
       {"speed",
-       fmt::format("{} tokens/s, {} a rank; MFU {:.1f} %", human_count(plan.tokens_per_second),
+       fmt::format("{} tokens/s, {} per rank; MFU {:.1f} %", human_count(plan.tokens_per_second),
                    human_count(plan.tokens_per_second / plan.ranks()), 100 * plan.mfu)},
       {"bubble", bubble_text(plan)},
-      {"run", budget_text(plan, wishes)},
-      {"tokens", fmt::format("{:.3g} a parameter; {:.0f} give the least loss for the computation "
-                             "(Hoffmann et al. 2022)",
-                             plan.tokens / parameters, kTokensPerParameter)},
+      {"run", budget_text(plan, options)},
+      {"tokens",
+       fmt::format("{:.3g} per parameter; compute-optimal is {:.0f} (Hoffmann et al. 2022)",
+                   plan.tokens / parameters, kTokensPerParameter)},
       {"loss", loss_text(plan)},
       {"checkpoint", fmt::format("{} each", human_bytes(plan.model.checkpoint_bytes))},
       {"memory", memory_text(plan)},
@@ -170,15 +170,15 @@ std::vector<PlanRow> plan_rows(const RunPlan& plan, const PlanWishes& wishes) {
         rows, [](const PlanRow& row) { return row.first == "bubble" || row.first == "layers"; });
   }
   if (!training.rampup_batch_size.empty()) rows.emplace_back("ramp", ramp_text(training));
-  if (plan.saving) rows.emplace_back("save", saving_text(plan, wishes));
+  if (plan.saving) rows.emplace_back("save", saving_text(plan, options));
   return rows;
 }
 
-std::string plan_text(const RunPlan& plan, const PlanWishes& wishes, const Canvas& canvas) {
+std::string plan_text(const RunPlan& plan, const PlanOptions& options, const Canvas& canvas) {
   std::string text =
-      fmt::format("{} on {} x {}: predicted, nothing was run\n\n", model_name(plan.config),
+      fmt::format("{} on {} x {}: prediction, nothing was run\n\n", model_name(plan.config),
                   world_size(plan.config.parallelism), plan.device.name);
-  for (const auto& [key, value] : plan_rows(plan, wishes)) {
+  for (const auto& [key, value] : plan_rows(plan, options)) {
     text += fmt::format("{:<11} {}\n", key, value);
   }
   const auto part = [&](const std::string& more) { text.append("\n").append(more); };

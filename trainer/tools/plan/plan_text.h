@@ -8,14 +8,14 @@
 
 namespace trireme {
 
-// The plan in aligned rows, for people; how far to trust each number is said beside it.
+// The plan as (label, text) rows; each row states the assumptions of its numbers.
 using PlanRow = std::pair<std::string, std::string>;
-std::vector<PlanRow> plan_rows(const RunPlan& plan, const PlanWishes& wishes);
+std::vector<PlanRow> plan_rows(const RunPlan& plan, const PlanOptions& options);
 
-// The rows, messages along each axis, memory as bars and the schedule as a timeline.
-std::string plan_text(const RunPlan& plan, const PlanWishes& wishes, const Canvas& canvas);
+// The rows, the communication per axis, memory bars and the timeline of the schedule.
+std::string plan_text(const RunPlan& plan, const PlanOptions& options, const Canvas& canvas);
 
-// "llama3-70b"
+// The flavor, such as "llama3-70b", or else model_type.
 std::string model_name(const RunConfig& config);
 
 }  // namespace trireme

@@ -14,10 +14,10 @@
 namespace trireme {
 namespace {
 
-// CUDA's context, the modules of the libraries and NCCL's channels.
+// CUDA context, library modules and NCCL channels.
 constexpr double kKeptByDriver = 2.0 * (1 << 30);
-// What a save is taken to reach where nothing has measured it: a snapshot over PCIe or inside the
-// host's memory, and a rank's share of a file system.
+// Bandwidth of a save without a measurement: a snapshot over PCIe or within host memory, and the
+// part of the file system's bandwidth that one rank gets.
 constexpr double kSnapshotBandwidth = 10e9, kFileBandwidth = 1e9;
 
 constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kAxisOfGroup{
@@ -58,11 +58,11 @@ std::vector<AxisPlan> traffic_of(const LayoutPlan& layout, const StepEstimate& e
   return all;
 }
 
-SavePlan saving_of(const RunPlan& plan, const PlanWishes& wishes) {
-  SavePlan saving{.save = wishes.save_seconds, .from = "given"};
+SavePlan saving_of(const RunPlan& plan, const PlanOptions& options) {
+  SavePlan saving{.save = options.save_seconds, .from = "given"};
   if (saving.save == 0) {
     saving.save = measured_save(plan.config.job.dump_folder).value_or(0);
-    saving.from = "measured in this run's folder";
+    saving.from = "measured in the run folder";
   }
   if (saving.save == 0) {
     const std::size_t state = plan.layout.places.front().step.state_bytes;
@@ -70,15 +70,15 @@ SavePlan saving_of(const RunPlan& plan, const PlanWishes& wishes) {
                   (plan.config.checkpoint.async ? kSnapshotBandwidth : kFileBandwidth);
     saving.from = "assumed";
   }
-  const double between = 3600 * wishes.mtbf_hours;
+  const double between = 3600 * options.mtbf_hours;
   saving.young = young_interval(saving.save, between);
   saving.daly = daly_interval(saving.save, between);
   saving.steps = std::max<std::int64_t>(1, std::llround(saving.daly / plan.estimate.seconds));
-  saving.lost = lost_share(saving.daly, saving.save, between, wishes.restart_seconds);
+  saving.lost = lost_share(saving.daly, saving.save, between, options.restart_seconds);
   return saving;
 }
 
-// Shorter steps take less time each and more for what they train on.
+// Steps of a smaller batch are shorter but less efficient, so each batch size is estimated.
 double seconds_of_run(const RunConfig& config, const DeviceProfile& profile, double of_full_step) {
   const std::int64_t end = total_steps(config) + 1;
   std::int64_t begin = 1;
@@ -103,7 +103,7 @@ double usable_bytes(const DeviceProfile& profile, Device device, std::int64_t ra
 }
 
 RunPlan plan_run(const RunConfig& config, const DeviceProfile& profile, Device device,
-                 const PlanWishes& wishes) {
+                 const PlanOptions& options) {
   RunPlan plan{.config = config,
                .device = profile,
                .available = usable_bytes(profile, device, world_size(config.parallelism)),
@@ -131,8 +131,8 @@ RunPlan plan_run(const RunConfig& config, const DeviceProfile& profile, Device d
                 static_cast<double>(config.training.seq_len);
   plan.seconds = seconds_of_run(config, profile, plan.estimate.seconds);
   plan.device_hours = plan.seconds * plan.ranks() / 3600;
-  plan.cost = plan.device_hours * wishes.price;
-  if (wishes.mtbf_hours > 0) plan.saving = saving_of(plan, wishes);
+  plan.cost = plan.device_hours * options.price;
+  if (options.mtbf_hours > 0) plan.saving = saving_of(plan, options);
   return plan;
 }
 

@@ -10,43 +10,43 @@
 
 namespace trireme {
 
-// What the config does not say.
-struct PlanWishes {
-  double price = 0;         // of a device for an hour; 0: unknown
-  double mtbf_hours = 0;    // between failures of the whole run; 0: unknown
-  double save_seconds = 0;  // that a save stops training for; 0: as measured, or assumed
+// Inputs of the plan that are not in the config.
+struct PlanOptions {
+  double price = 0;         // of a device-hour; 0: unknown
+  double mtbf_hours = 0;    // mean time between failures of the whole run; 0: unknown
+  double save_seconds = 0;  // that a save blocks training; 0: measured or assumed
   double restart_seconds = 300;
 };
 
-// What one rank sends along one axis in a step: bytes as counted where the step would send them,
-// seconds as the cost model has them.
+// Communication of one rank along one axis per step: bytes counted by the planner, seconds
+// estimated by the cost model.
 struct AxisPlan {
   std::string axis;  // "tensor", "pipeline", "data", "norms"
   double bytes = 0;
   std::optional<double> seconds, hidden;
 };
 
-// How often to save, and why.
+// Recommended checkpoint interval.
 struct SavePlan {
-  double save = 0;               // seconds that training stands
-  const char* from = "assumed";  // or given, or measured
+  double save = 0;               // seconds that a save blocks training
+  const char* from = "assumed";  // "assumed", "given" or "measured in the run folder"
   double young = 0, daly = 0;    // seconds between saves
-  std::int64_t steps = 0;        // Daly's
-  double lost = 0;               // share of the time, with those
+  std::int64_t steps = 0;        // interval of Daly
+  double lost = 0;               // fraction of time lost with this interval
 };
 
-// All that is known of a run before it.
+// Prediction of a run.
 struct RunPlan {
   RunConfig config;
   DeviceProfile device;
-  double available = 0;  // bytes of the device that a rank may take
+  double available = 0;  // bytes of the device that a rank may use
   ModelPlan model;
   LayoutPlan layout;
   StateTheory theory;
   StepEstimate estimate;
   std::vector<AxisPlan> traffic;
-  double bubble_equal = 0, overhead_equal = 0;  // were all stages equal
-  double useful_flops = 0;                      // of a step
+  double bubble_equal = 0, overhead_equal = 0;  // with equal stages
+  double useful_flops = 0;                      // per step
   double tokens_per_second = 0, mfu = 0;
   double tokens = 0, seconds = 0;  // of the whole run
   double device_hours = 0, cost = 0;
@@ -56,12 +56,13 @@ struct RunPlan {
   bool fits() const { return static_cast<double>(layout.most_device_bytes()) <= available; }
 };
 
-// `config` is for_ranks. On the device of `profile`, or, where `device` is the CPU, on this
-// machine's processors, whose memory the ranks share.
+// The data-parallel degrees of `config` are set (for_ranks). Plans for the device of `profile`, or
+// for the CPU of this machine, whose memory all ranks share. Throws ConfigError for an invalid
+// layout.
 RunPlan plan_run(const RunConfig& config, const DeviceProfile& profile, Device device,
-                 const PlanWishes& wishes);
+                 const PlanOptions& options);
 
-// Bytes of a device that a run may take: what the driver and the libraries keep is left out.
+// Device memory that a run may use, without the reserve of the driver and the libraries.
 double usable_bytes(const DeviceProfile& profile, Device device, std::int64_t ranks);
 
 }  // namespace trireme

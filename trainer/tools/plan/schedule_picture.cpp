@@ -31,7 +31,7 @@ std::string busy_columns(const std::vector<Action>& actions,
           std::min(spans[i].end, (c + 1) * width) - std::max(spans[i].start, c * width);
     }
   }
-  // What a letter has lost in one column it has more of a claim to in the next.
+  // Time of a letter that a column could not show carries over to the next column.
   std::string line;
   Shares owed{};
   for (Shares& column : shares) {
@@ -55,7 +55,7 @@ std::string schedule_picture(const Schedule& schedule, const Timeline& timeline,
     const auto r = static_cast<std::size_t>(row);
     const std::string line =
         busy_columns(schedule.ranks[r], timeline.ranks[r], timeline.makespan, columns);
-    text += fmt::format("{:<{}}|", fmt::format("place {}", row), kLabel);
+    text += fmt::format("{:<{}}|", fmt::format("pp rank {}", row), kLabel);
     for (std::size_t at = 0; at < line.size();) {
       const std::size_t end = std::min(line.find_first_not_of(line[at], at), line.size());
       const int color = kWorkColors[letter_number(line[at])];
@@ -65,7 +65,7 @@ std::string schedule_picture(const Schedule& schedule, const Timeline& timeline,
     }
     text += "|\n";
   }
-  return text + "F forward  B backward (I, W: its halves)  . waiting\n";
+  return text + "F forward  B backward (I: input gradients, W: weight gradients)  . idle\n";
 }
 
 }  // namespace trireme

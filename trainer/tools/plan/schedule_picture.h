@@ -7,13 +7,13 @@
 
 namespace trireme {
 
-// What a rank does in each of `columns` equal parts of the makespan: F, B, I (a backward's input
-// half) or W, or a dot for waiting. Where a column holds several, columns take turns, so that each
-// letter's share of the line is its share of the time.
+// Action of a rank in each of `columns` equal parts of the makespan: F, B, I (input gradients), W
+// (weight gradients), or a dot for idle. If a column has several actions, neighboring columns show
+// them in turn, so that the number of each letter is proportional to its time.
 std::string busy_columns(const std::vector<Action>& actions,
                          const std::vector<Timeline::Span>& spans, double makespan, int columns);
 
-// A row for each rank of the pipeline; of many ranks the first, the last and some between them.
+// One row per pipeline rank; of many ranks a sample with both ends.
 std::string schedule_picture(const Schedule& schedule, const Timeline& timeline,
                              const Canvas& canvas);
 

@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::size_t kBest = 10;
 
-// A layout with the least seconds that its step could take.
+// A layout with a lower bound of its step time.
 struct Candidate {
   RunConfig config;
   double bound = 0;
@@ -49,7 +49,7 @@ class Search {
               [](const Candidate& a, const Candidate& b) { return a.bound < b.bound; });
     for (std::size_t i = 0; i < candidates_.size(); ++i) {
       if (candidates_[i].bound >= slowest_of_best()) {
-        result_.left.bounded += static_cast<std::int64_t>(candidates_.size() - i);
+        result_.rejected.bounded += static_cast<std::int64_t>(candidates_.size() - i);
         break;
       }
       rank(candidates_[i].config);
@@ -65,10 +65,10 @@ class Search {
     check_rules({.config = config, .source = loaded_.source, .origins = {}}, complaints,
                 Purpose::kPlanning);
     if (!complaints.empty()) {
-      ++result_.left.not_valid;
+      ++result_.rejected.not_valid;
       return;
     }
-    // What theory says that a rank holds of the state, on average along the pipeline.
+    // Model state of a rank by theory, averaged over the pipeline.
     const double state =
         static_cast<double>(model_.parameters) /
         static_cast<double>(layout.tensor * layout.pipeline) *
@@ -77,7 +77,7 @@ class Search {
     candidates_.push_back({config, least_seconds(config)});
   }
 
-  // The products at the rate that large ones reach, with the pipeline's own bubble.
+  // All matmuls at the peak reached by large ones, plus the pipeline bubble.
   double least_seconds(const RunConfig& config) const {
     const ParallelismConfig& layout = config.parallelism;
     const double again = config.activation_checkpoint.mode == "full" ? 4.0 / 3 : 1;
@@ -85,15 +85,15 @@ class Search {
                          static_cast<double>(config.training.global_batch_size);
     const ProductRate& rate = profile_.rate(workload_of(config).numbers);
     const double work = flops / (ranks_ * rate.peak * std::max(rate.product, rate.flash));
-    // ZB-H1 fills two thirds of what 1F1B waits.
+    // ZB-H1 fills two thirds of the bubble of 1F1B.
     const double fills =
         layout.schedule == "ZBH1" ? 3.0 : static_cast<double>(layout.virtual_stages);
     const double waits = (static_cast<double>(layout.pipeline) - 1) / fills;
     return work * (1 + waits / static_cast<double>(microbatches(config)));
   }
 
-  // Whether one that is known not to fit differs only by a smaller micro-batch or by computing
-  // more of it again.
+  // True if a layout that does not fit differs only by a smaller micro-batch or by more
+  // recomputation.
   bool is_larger_than_one_that_is_too_large(const RunConfig& config) const {
     const auto found = too_large_.find(kind_of(config));
     if (found == too_large_.end()) return false;
@@ -108,7 +108,7 @@ class Search {
     const ParallelismConfig& p = config.parallelism;
     return {p.tensor, p.sequence, p.pipeline, p.schedule, p.virtual_stages, p.zero};
   }
-  // How much of a micro-batch waits for its backward, in order.
+  // Rank of the recomputation mode by activation memory.
   static int kept_of(const RunConfig& config) {
     const std::string& mode = config.activation_checkpoint.mode;
     return mode == "full" ? 0 : mode == "selective" ? 1 : 2;
@@ -116,10 +116,10 @@ class Search {
 
   void rank(const RunConfig& config) {
     if (is_larger_than_one_that_is_too_large(config)) {
-      ++result_.left.too_large;
+      ++result_.rejected.too_large;
       return;
     }
-    // Of the first place, which holds the most micro-batches, with no more of them than it takes.
+    // The first pipeline rank holds the most micro-batches in flight.
     const double least = bytes_of(with_few_micro_batches(config), 0);
     if (least > available_) {
       too_large_[kind_of(config)].emplace_back(config.training.local_batch_size, kept_of(config));
@@ -127,7 +127,7 @@ class Search {
     }
     StepEstimate estimate = estimate_step(workload_of(config), profile_);
     if (estimate.seconds >= slowest_of_best()) {
-      ++result_.left.slower;
+      ++result_.rejected.slower;
       return;
     }
     double most = 0;
@@ -137,18 +137,18 @@ class Search {
     }
     const auto at = std::upper_bound(
         result_.best.begin(), result_.best.end(), estimate.seconds,
-        [](double seconds, const Ranked& other) { return seconds < other.estimate.seconds; });
-    result_.best.insert(at, Ranked{config, std::move(estimate), most});
+        [](double seconds, const RankedLayout& other) { return seconds < other.estimate.seconds; });
+    result_.best.insert(at, RankedLayout{config, std::move(estimate), most});
     if (result_.best.size() <= kBest) return;
     result_.best.pop_back();
-    ++result_.left.slower;
+    ++result_.rejected.slower;
   }
 
   double bytes_of(const RunConfig& config, int place) const {
     return static_cast<double>(plan_place(config, device_, place).device_bytes);
   }
 
-  // No schedule here has more than two rounds of the pipeline in flight.
+  // No schedule has more than two rounds of the pipeline in flight.
   static RunConfig with_few_micro_batches(const RunConfig& config) {
     const std::int64_t few = 2 * config.parallelism.pipeline;
     if (microbatches(config) <= few) return config;
@@ -160,9 +160,9 @@ class Search {
   }
 
   void too_large(double bytes) {
-    ++result_.left.too_large;
+    ++result_.rejected.too_large;
     const double missing = bytes - available_;
-    double& least = result_.left.least_missing;
+    double& least = result_.rejected.least_missing;
     least = least == 0 ? missing : std::min(least, missing);
   }
 
@@ -183,17 +183,17 @@ class Search {
   SearchResult result_;
 };
 
-// Where the most of what it is slower by goes: "bubble +120 ms".
+// The largest part of the time lost against the best: "pipeline bubble +120 ms".
 std::string lacks(const StepEstimate& best, const StepEstimate& other) {
   const TimeParts& a = best.parts;
   const TimeParts& b = other.parts;
   const std::array<std::pair<const char*, double>, 7> more{
-      {{"products", b.products - a.products},
+      {{"matmul", b.products - a.products},
        {"attention", b.attention - a.attention},
        {"memory-bound", b.streams - a.streams},
-       {"messages", b.messages - a.messages},
-       {"bubble", b.bubble - a.bubble},
-       {"gradients' sum", b.gradients - a.gradients},
+       {"exposed communication", b.messages - a.messages},
+       {"pipeline bubble", b.bubble - a.bubble},
+       {"gradient reduction", b.gradients - a.gradients},
        {"optimizer", b.optimizer - a.optimizer}}};
   const auto* most = std::max_element(
       more.begin(), more.end(), [](const auto& x, const auto& y) { return x.second < y.second; });
@@ -211,7 +211,7 @@ SearchResult search_layouts(const LoadedConfig& loaded, int ranks, const DeviceP
 std::string search_text(const SearchResult& result, double available) {
   std::string text = fmt::format("{} layouts considered\n", result.considered);
   for (std::size_t i = 0; i < result.best.size(); ++i) {
-    const Ranked& one = result.best[i];
+    const RankedLayout& one = result.best[i];
     text += fmt::format("{:>3}. {:>9}  {:>10}  {}; micro-batch {}, recompute {}", i + 1,
                         human_duration(one.estimate.seconds),
                         human_bytes(static_cast<std::uint64_t>(one.bytes)),
@@ -225,19 +225,18 @@ std::string search_text(const SearchResult& result, double available) {
     }
     text += "\n";
   }
-  const Left& left = result.left;
-  text += fmt::format("The others: {} break a rule of the config", left.not_valid);
-  if (left.too_large > 0) {
-    text += fmt::format("; {} do not fit into {} (the nearest lacks {})", left.too_large,
+  const RejectedLayouts& rejected = result.rejected;
+  text += fmt::format("Rejected: {} violate a config rule", rejected.not_valid);
+  if (rejected.too_large > 0) {
+    text += fmt::format("; {} do not fit into {} (the closest needs {} more)", rejected.too_large,
                         human_bytes(static_cast<std::uint64_t>(available)),
-                        human_bytes(static_cast<std::uint64_t>(left.least_missing)));
+                        human_bytes(static_cast<std::uint64_t>(rejected.least_missing)));
   }
-  if (left.bounded > 0) {
-    text += fmt::format(
-        "; {} could not be faster than these, however well their products and messages went",
-        left.bounded);
+  if (rejected.bounded > 0) {
+    text += fmt::format("; {} have a lower bound on the step time that is above the layouts listed",
+                        rejected.bounded);
   }
-  if (left.slower > 0) text += fmt::format("; {} are predicted to be slower", left.slower);
+  if (rejected.slower > 0) text += fmt::format("; {} are slower by prediction", rejected.slower);
   return text + ".\n";
 }
 

@@ -5,15 +5,15 @@
 namespace trireme {
 namespace {
 
-// Blocks that compute for `computing` seconds each while what they need from data ranks takes
-// `sending`: each block's messages go beside the block before it, the first's beside nothing.
+// Exposed time of `layers` blocks that each compute for `computing` and communicate for `sending`
+// seconds: a block's communication overlaps the block before it, the first block's nothing.
 double waiting(const Workload& work, const Network& network, double layers, double computing,
                double sending) {
-  if (!work.habits.overlaps_data || !network.beside) return layers * sending;
+  if (!work.traits.overlaps_data || !network.overlaps) return layers * sending;
   return sending + (layers - 1) * network.waiting(sending, computing);
 }
 
-std::vector<Operation> half(std::vector<Operation> list) {
+std::vector<Operation> input_half(std::vector<Operation> list) {
   list.erase(
       std::remove_if(list.begin(), list.end(), [](const Operation& op) { return op.of_weights; }),
       list.end());
@@ -34,11 +34,12 @@ StageCosts stage_costs(const Workload& work, const DeviceProfile& device, std::i
   ListTime backward = time(lists.backward);
   const ListTime again = time(lists.recomputed);
   backward += again;
-  StageCosts costs{.layers = layers,
-                   .parameters = blocks * block_parameters(work),
-                   .forward = forward * blocks,
-                   .backward = backward * blocks,
-                   .input_half = blocks * (again.seconds() + time(half(lists.backward)).seconds())};
+  StageCosts costs{
+      .layers = layers,
+      .parameters = blocks * block_parameters(work),
+      .forward = forward * blocks,
+      .backward = backward * blocks,
+      .input_half = blocks * (again.seconds() + time(input_half(lists.backward)).seconds())};
   if (is_first) {
     costs.forward += time(lists.embedding);
     const ListTime tail = time(lists.embedding_backward);
@@ -50,7 +51,7 @@ StageCosts stage_costs(const Workload& work, const DeviceProfile& device, std::i
     costs.forward += time(lists.head);
     costs.parameters += head_parameters(work);
   }
-  // The backward's gathers and sums go over the same links, beside the same computation.
+  // The backward's all-gathers and reductions share the links and overlap the same computation.
   double in_backward = 0;
   const auto add = [&](const DataMessages& messages, double times) {
     costs.data.seconds += times * blocks * messages.seconds;

@@ -7,16 +7,16 @@
 
 namespace trireme {
 
-// What the actions of one pipeline stage take of its rank.
+// Costs of one micro-batch on one pipeline stage.
 struct StageCosts {
   std::int64_t layers = 0;
-  double parameters = 0;  // that a tensor rank holds
+  double parameters = 0;  // on one tensor-parallel rank
   ListTime forward, backward;
-  double input_half = 0;   // seconds of the backward, where it comes in halves
-  DataMessages data = {};  // with every micro-batch
+  double input_half = 0;   // seconds of the input-gradient half of the backward
+  DataMessages data = {};  // ZeRO-2 and 3 communication per micro-batch
 };
 
-// A stage of `layers` blocks.
+// Costs of a stage of `layers` blocks.
 StageCosts stage_costs(const Workload& work, const DeviceProfile& device, std::int64_t layers,
                        bool is_first, bool is_last);
 

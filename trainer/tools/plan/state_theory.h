@@ -3,21 +3,19 @@
 
 namespace trireme {
 
-// Bytes a parameter of what a step leaves behind, as papers count it: without the activations, and
-// as if every rank held an equal share.
+// Model state in bytes per parameter as counted in papers: without activations, evenly sharded.
 struct StateTheory {
-  double weights = 0, gradients = 0, optimizer = 0;  // with the masters
+  double weights = 0, gradients = 0, optimizer = 0;  // includes master weights
   double total() const { return weights + gradients + optimizer; }
-  // Of one of `ranks` that divide it by ZeRO stage `zero`.
+  // Bytes per parameter on one of `ranks` data-parallel ranks with ZeRO stage `zero`.
   double per_rank(int zero, int ranks) const;
 };
 
-// Rajbhandari et al. 2020: weights and gradients in 16 bits; masters and Adam's two moments in
-// float32.
+// Rajbhandari et al. 2020: 16-bit weights and gradients, float32 master weights and Adam moments.
 inline constexpr StateTheory kPaperState{2, 2, 12};
 
-// What this program keeps under a config: gradients are float32, where the paper's are 16 bits.
-// `stored` bytes a parameter are in a checkpoint: masters and the optimizer's state.
+// Model state of this trainer, whose gradients are float32. `stored` is the size of a checkpoint in
+// bytes per parameter (master weights and optimizer state).
 StateTheory state_theory(const RunConfig& config, double stored);
 
 }  // namespace trireme

@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// Seconds of a spell; where ranks may share a core, several of the scheduler's time slices.
+// Seconds of a sample; several scheduler time slices if ranks may share a core.
 constexpr double kSpellAlone = 0.008, kSpellOfMany = 0.016;
 using Spells = std::array<double, 3>;
 
@@ -33,7 +33,7 @@ double Stopwatch::alone(const Work& work) {
   work();
   const double spell = spell_of(ranks_);
   ranks_.barrier(stream_);
-  Spells done = {};  // in a second, of all ranks
+  Spells done = {};  // calls per second, summed over ranks
   for (double& in_spell : done) {
     const double start = now();
     int count = 0;

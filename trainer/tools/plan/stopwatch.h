@@ -5,8 +5,8 @@
 
 namespace trireme {
 
-// Times what ranks that share a machine do at the same time: the median of a few spells. The first
-// call, in which libraries choose their kernels, is not counted.
+// Times work that all ranks of a machine do at the same time, as the median of a few samples. The
+// first call, in which libraries select kernels, is not counted.
 class Stopwatch {
  public:
   using Work = std::function<void()>;
@@ -14,11 +14,10 @@ class Stopwatch {
   // `ranks` outlives it.
   explicit Stopwatch(Communicator& ranks) : ranks_(ranks) {}
 
-  // Seconds of work that each rank does alone, as often as fits into a spell, so that none has the
-  // machine for itself before the others are done: by what all get done together, however they
-  // take turns on the cores.
+  // Seconds of a call of work without communication. Ranks repeat it for a fixed time, so that all
+  // of them are busy throughout; the result is the throughput of all ranks together.
   double alone(const Work& work);
-  // Of work that needs all ranks, as often on each.
+  // Seconds of a call of collective work, repeated equally often on every rank.
   double together(const Work& work);
 
  private:

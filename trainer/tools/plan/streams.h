@@ -2,12 +2,12 @@
 
 namespace trireme {
 
-// An operation that only goes through memory: elements read or written for each of a tensor's.
-// Calibration measures them by these names and counts their bytes as the cost model does.
+// A memory-bound operation, with the memory accesses per element of its tensor. Calibration
+// measures these operations and counts their bytes as the cost model does.
 struct StreamKind {
   const char* name;
   double passes;
-  double unfused;  // where every step of the formula is a kernel
+  double unfused;  // accesses if every step of the formula is a kernel
 };
 
 namespace streams {
@@ -24,8 +24,8 @@ inline constexpr StreamKind kAdd{"add", 3, 3};
 inline constexpr StreamKind kEmbedding{"embedding", 2, 4};
 inline constexpr StreamKind kEmbeddingBackward{"embedding_backward", 3, 4};
 inline constexpr StreamKind kLoss{"loss", 4, 4};
-// Of float32: reads masters, moments and gradients, writes all but the gradients and the weights,
-// reads the gradients for their norm and writes zeros.
+// Counted in float32 elements: reads master weights, moments and gradients, writes master weights,
+// moments and weights, reads the gradients for the norm and zeroes them.
 inline constexpr StreamKind kUpdate{"update", 10, 10};
 }  // namespace streams
 

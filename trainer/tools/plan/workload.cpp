@@ -17,10 +17,10 @@ Workload workload_of(const RunConfig& config) {
   const std::map<std::string, Recomputed> modes{{"none", Recomputed::kNothing},
                                                 {"selective", Recomputed::kNormsAndActivations},
                                                 {"full", Recomputed::kAll}};
-  const std::map<std::string, Numbers> numbers{{"float32", Numbers::kFloat32},
-                                               {"bfloat16", Numbers::kHalf},
-                                               {"float16", Numbers::kHalf},
-                                               {"float8", Numbers::kFloat8}};
+  const std::map<std::string, NumberFormat> numbers{{"float32", NumberFormat::kFloat32},
+                                                    {"bfloat16", NumberFormat::kHalf},
+                                                    {"float16", NumberFormat::kHalf},
+                                                    {"float8", NumberFormat::kFloat8}};
   const ParallelismConfig& layout = config.parallelism;
   const auto degree = [](std::int64_t n) { return std::max<std::int64_t>(n, 1); };
   return {.model = config.model,

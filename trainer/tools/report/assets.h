@@ -3,7 +3,7 @@
 
 namespace trireme {
 
-// The files of trainer/tools/report/page/, built into the program.
+// Contents of the files in trainer/tools/report/page/.
 extern const std::string_view kPageHtml;
 extern const std::string_view kPageStyle;
 extern const std::string_view kPageScript;

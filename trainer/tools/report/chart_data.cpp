@@ -23,7 +23,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Seven digits are more than a screen shows, and keep the page small.
+// Seven digits exceed the resolution of a screen and keep the page small.
 Json rounded(const std::vector<double>& values) {
   Json out = Json::array();
   for (const double value : values) {
@@ -38,15 +38,15 @@ Json rounded(const std::vector<double>& values) {
 
 struct Line {
   std::string name;
-  const char* color;  // a variable of style.css, where there is one run
-  bool smooth;        // the slider applies
+  const char* color;  // variable of style.css, for a single run
+  bool smooth;        // affected by the smoothing slider
   std::function<Series(const RunData&)> series;
-  bool only_alone = false;  // not where there are several runs
+  bool only_alone = false;  // drawn for a single run only
 };
 
 struct Chart {
   std::string title;
-  const char* format;  // a formatter of curves.js
+  const char* format;  // formatter of curves.js
   bool wide = false;
   bool log_y = false;
   bool from_zero = false;
@@ -57,7 +57,7 @@ std::function<Series(const RunData&)> metric(const std::string& key) {
   return [key](const RunData& run) { return run.series(key); };
 }
 
-// Nothing where the machine's peak is not known, and MFU with it.
+// Empty if the peak FLOP/s of the device is unknown.
 std::function<Series(const RunData&)> share(const std::string& key) {
   return [key](const RunData& run) {
     const Series& series = run.series(key);
@@ -71,7 +71,7 @@ std::function<Series(const RunData&)> validation(const char* key, const char* de
   return [=](const RunData& run) { return validation_curve(run, key, detail); };
 }
 
-// What each incarnation planned, over its steps.
+// Planned memory of each incarnation over its steps.
 Series planned_memory(const RunData& run) {
   const Series& used = run.series("memory_peak_bytes");
   Series planned;
@@ -99,7 +99,7 @@ Series planned_memory(const RunData& run) {
   return planned;
 }
 
-// What an event is on the curves; null: nothing.
+// Kind of mark of an event; null: none.
 const char* kind_of_mark(const RunEvent& event) {
   if (is(event, "failure") || is(event, "replicas_differ") || is(event, "give_up")) {
     return "failure";
@@ -134,7 +134,7 @@ class ChartData {
          .format = "plain",
          .from_zero = true,
          .lines = {{"", "blue", false, metric("lr")}}});
-    add({.title = "Peak memory, the most of any rank",
+    add({.title = "Peak memory, largest rank",
          .format = "bytes",
          .from_zero = true,
          .lines = {{"arenas", "blue", false, metric("memory_peak_bytes")},
@@ -195,7 +195,7 @@ class ChartData {
     curves_.push_back(std::move(out));
   }
 
-  // Metrics under other keys (StepMetrics::more).
+  // Metrics without a chart of their own (StepMetrics::more).
   void add_the_rest() {
     std::set<std::string, std::less<>> drawn{"tokens",
                                              "loss",
@@ -228,7 +228,7 @@ class ChartData {
     }
   }
 
-  // A line in the chart of its like: of "validation_loss/web" in that of "validation_loss".
+  // Groups by prefix: "validation_loss/web" is a line in chart "validation_loss".
   static void add_to(Chart& chart, const std::string& key, std::size_t slash) {
     constexpr std::array<const char*, 3> kColors{"blue", "orange", "green"};
     constexpr std::size_t kMostLines = 12;

@@ -34,7 +34,7 @@ std::string compared_row_html(const std::string& name, const std::vector<std::st
   return fmt::format("<tr><td class=\"event\">{}</td>{}</tr>\n", html_escape(name), cells);
 }
 
-// The runs' numbers by what they are, in the order of the first run that has each.
+// Table of the summary numbers, one row per label in order of first appearance.
 std::string numbers_html(const std::vector<RunData>& runs) {
   struct Row {
     std::string label;
@@ -90,12 +90,12 @@ std::string comparison_html(const std::vector<RunData>& runs) {
     differences += compared_row_html(one.key, one.values);
   }
   if (differences.empty()) {
-    differences = fmt::format("<tr><td colspan=\"{}\">nothing</td></tr>\n", runs.size() + 1);
+    differences = fmt::format("<tr><td colspan=\"{}\">none</td></tr>\n", runs.size() + 1);
   }
   return fmt::format(
-      "<section><h2>Runs side by side</h2>\n<div class=\"card whole\"><table "
+      "<section><h2>Comparison of runs</h2>\n<div class=\"card whole\"><table "
       "class=\"runs\">{}<tbody>\n"
-      "{}</tbody></table></div></section>\n<section><h2>What differs in their configs</h2>\n"
+      "{}</tbody></table></div></section>\n<section><h2>Config differences</h2>\n"
       "<div class=\"card whole\"><table "
       "class=\"runs\">{}<tbody>\n{}</tbody></table></div></section>",
       head_html("", names), numbers_html(runs), head_html("key", names), differences);

@@ -6,11 +6,10 @@
 
 namespace trireme {
 
-// How the runs are called side by side: the names of their folders, with so much of the path
-// that they differ.
+// Unique names of the runs: folder names, with as much of the path as needed.
 std::vector<std::string> run_names(const std::vector<RunData>& runs);
 
-// Several runs side by side, as HTML: their numbers, and what differs in their configs.
+// HTML tables of the metrics of several runs and of the config keys that differ.
 std::string comparison_html(const std::vector<RunData>& runs);
 
 }  // namespace trireme

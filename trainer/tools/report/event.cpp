@@ -62,7 +62,7 @@ std::vector<std::pair<std::string, std::string>> details_of(const RunEvent& even
   std::vector<std::pair<std::string, std::string>> details;
   for (const auto& [key, value] : event.items()) {
     if (key == "time" || key == "event" || key == "step") continue;
-    if (key == "memory_plan") continue;  // shown by its classes elsewhere
+    if (key == "memory_plan") continue;  // shown in the memory section
     const std::string label = key == "bytes" ? "size" : key == "seconds" ? "took" : key;
     details.emplace_back(label, value_text(key, value));
   }
@@ -73,7 +73,7 @@ std::optional<double> time_of(const RunEvent& event) {
   const std::string text = text_of(event, "time");
   std::tm date{};
   double seconds = 0;
-  // NOLINTNEXTLINE(cert-err34-c): a number out of range gives a time that nobody mistakes
+  // NOLINTNEXTLINE(cert-err34-c): out-of-range numbers give an implausible time
   const int read = std::sscanf(text.c_str(), "%4d-%2d-%2dT%2d:%2d:%lfZ", &date.tm_year,
                                &date.tm_mon, &date.tm_mday, &date.tm_hour, &date.tm_min, &seconds);
   if (read != 6 || !(seconds >= 0 && seconds < 61)) return std::nullopt;

@@ -23,7 +23,7 @@ std::string listed(const RunEvent& event, const char* key) {
   return fmt::format("{}", fmt::join(items, ", "));
 }
 
-// "a; b; c" of those that are there.
+// Joins the keys that exist: "a; b; c".
 class Parts {
  public:
   void add(const std::string& value, fmt::format_string<const std::string&> form) {
@@ -46,61 +46,61 @@ class Parts {
 
 }  // namespace
 
-std::optional<Told> told_of(const RunEvent& event) {
+std::optional<FailureEvent> failure_event_of(const RunEvent& event) {
   Parts parts;
   if (is(event, "failure")) {
     parts.add(text_of(event, "text"), "{}");
-    parts.add(text_of(event, "health"), "judged {}");
+    parts.add(text_of(event, "health"), "health: {}");
     parts.add(listed(event, "hosts"), "on {}");
-    parts.seconds(event, "detect_seconds", "{} after it last worked");
-    return Told{"failure", parts.text(), true};
+    parts.seconds(event, "detect_seconds", "detected {} after its last progress");
+    return FailureEvent{"failure", parts.text(), true};
   }
   if (is(event, "skip") || is(event, "rollback")) {
     parts.add(text_of(event, "reason"), "{}");
     parts.count(event, "to_step", "back to step {}");
-    return Told{is(event, "skip") ? "step skipped" : "rolled back", parts.text(), true};
+    return FailureEvent{is(event, "skip") ? "step skipped" : "rolled back", parts.text(), true};
   }
   if (is(event, "replicas_differ")) {
     parts.add(listed(event, "ranks"), "ranks {}");
     parts.add(listed(event, "tensors"), "tensors {}");
-    return Told{"replicas differ", parts.text(), true};
+    return FailureEvent{"replicas differ", parts.text(), true};
   }
   if (is(event, "self_check")) {
     parts.add(text_of(event, "verdict"), "{}");
     parts.add(text_of(event, "why"), "{}");
-    return Told{"self-check of the first step", parts.text()};
+    return FailureEvent{"self-check of the first step", parts.text()};
   }
   if (is(event, "launch")) {
     parts.add(text_of(event, "why"), "{}");
     parts.count(event, "ranks", "{} ranks");
     parts.count(event, "attempt", "attempt {}");
-    return Told{"launched", parts.text()};
+    return FailureEvent{"launched", parts.text()};
   }
   if (is(event, "ended")) {
     parts.count(event, "exit_code", "exit code {}");
     parts.seconds(event, "seconds", "after {}");
     parts.add(text_of(event, "verdict"), "{}");
-    return Told{"ended", parts.text(), number_of(event, "exit_code").value_or(0) != 0};
+    return FailureEvent{"ended", parts.text(), number_of(event, "exit_code").value_or(0) != 0};
   }
   if (is(event, "recovered")) {
-    parts.seconds(event, "lost_seconds", "a new step {} after the fault was seen");
-    parts.seconds(event, "detect_seconds", "{} to detect it");
-    parts.seconds(event, "end_seconds", "{} to end what was left");
-    parts.seconds(event, "relaunch_seconds", "{} from the launch to the start");
-    parts.seconds(event, "load_seconds", "{} of them to load");
-    parts.count(event, "recomputed_steps", "steps done again: {}");
-    parts.add(text_of(event, "resumed_from"), "state from {}");
-    return Told{"recovered", parts.text()};
+    parts.seconds(event, "lost_seconds", "next new step {} after detection");
+    parts.seconds(event, "detect_seconds", "detection {}");
+    parts.seconds(event, "end_seconds", "shutdown {}");
+    parts.seconds(event, "relaunch_seconds", "relaunch {}");
+    parts.seconds(event, "load_seconds", "of which loading {}");
+    parts.count(event, "recomputed_steps", "recomputed steps: {}");
+    parts.add(text_of(event, "resumed_from"), "state loaded from {}");
+    return FailureEvent{"recovered", parts.text()};
   }
   if (is(event, "excluded") || is(event, "returned")) {
     parts.add(text_of(event, "host"), "{}");
     parts.add(text_of(event, "why"), "{}");
-    return Told{is(event, "excluded") ? "host left out" : "host is back", parts.text()};
+    return FailureEvent{is(event, "excluded") ? "host excluded" : "host returned", parts.text()};
   }
   if (is(event, "give_up")) {
     parts.add(text_of(event, "why"), "{}");
     parts.count(event, "exit_code", "exit code {}");
-    return Told{"given up", parts.text(), true};
+    return FailureEvent{"gave up", parts.text(), true};
   }
   return std::nullopt;
 }
@@ -112,17 +112,17 @@ std::string rows_html(const RunData& run) {
   std::string rows;
   std::size_t shown = 0;
   for (auto event = run.events.rbegin(); event != run.events.rend(); ++event) {
-    const std::optional<Told> told = told_of(*event);
-    if (!told) continue;
+    const std::optional<FailureEvent> found = failure_event_of(*event);
+    if (!found) continue;
     if (++shown > kMost) continue;
     rows += fmt::format(
         "<tr{}><td class=\"time\">{}</td><td class=\"number\">{}</td><td class=\"event\">{}</td>"
         "<td class=\"details\">{}</td></tr>\n",
-        told->bad ? " class=\"bad\"" : "", html_escape(short_time(text_of(*event, "time"))),
-        grouped(step_of(*event)), told->what, html_escape(told->text));
+        found->bad ? " class=\"bad\"" : "", html_escape(short_time(text_of(*event, "time"))),
+        grouped(step_of(*event)), found->what, html_escape(found->text));
   }
   if (shown > kMost) {
-    rows += fmt::format("<tr><td colspan=\"4\">{} earlier ones are in events.jsonl</td></tr>\n",
+    rows += fmt::format("<tr><td colspan=\"4\">{} earlier events are in events.jsonl</td></tr>\n",
                         grouped(static_cast<std::int64_t>(shown - kMost)));
   }
   return rows;
@@ -138,7 +138,7 @@ std::string times_html(const RunData& run) {
   const std::optional<Goodput> found = goodput(run);
   if (!found) return "";
   std::string rows =
-      share_row("<strong>goodput: steps that count</strong>", found->useful, found->wall);
+      share_row("<strong>goodput: useful steps</strong>", found->useful, found->wall);
   for (const Goodput::Share& share : found->lost) {
     rows += share_row(share.name, share.seconds, found->wall);
   }

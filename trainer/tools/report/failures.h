@@ -7,15 +7,15 @@
 
 namespace trireme {
 
-// An event that tells of a failure or of what was done about one.
-struct Told {
+// A failure, recovery or restart event.
+struct FailureEvent {
   const char* what;
-  std::string text;  // what is to be known of it
+  std::string text;  // details
   bool bad = false;
 };
-std::optional<Told> told_of(const RunEvent& event);  // nothing: it tells of something else
+std::optional<FailureEvent> failure_event_of(const RunEvent& event);  // nullopt for other events
 
-// What failed, what was done about it and what it cost, as HTML; empty where nothing is known.
+// HTML section of goodput, failures and restarts; empty without such data.
 std::string failures_html(const RunData& run);
 
 }  // namespace trireme

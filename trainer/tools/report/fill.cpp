@@ -15,7 +15,7 @@ std::string fill(std::string_view form,
     out += form.substr(0, open);
     if (open == std::string_view::npos) break;
     const std::size_t close = form.find("}}", open);
-    require(close != std::string_view::npos, "the form has {{ without }}");
+    require(close != std::string_view::npos, "the template has {{ without }}");
     const std::string_view name = form.substr(open + 2, close - open - 2);
     const auto value = values.find(name);
     require(value != values.end(), "no value for {{", name, "}}");
@@ -23,7 +23,7 @@ std::string fill(std::string_view form,
     out += value->second;
     form.remove_prefix(close + 2);
   }
-  require(used.size() == values.size(), "a value has no place in the form");
+  require(used.size() == values.size(), "the template does not use every value");
   return out;
 }
 

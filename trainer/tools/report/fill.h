@@ -5,8 +5,8 @@
 
 namespace trireme {
 
-// `form` with every {{name}} replaced, in one pass: what is put in is never looked at
-// again. A name without a value, or a value without a place, is a mistake of ours.
+// Replaces every {{name}} of `form` in one pass; inserted text is not expanded. Throws Error for a
+// name without a value or an unused value.
 std::string fill(std::string_view form,
                  const std::map<std::string, std::string, std::less<>>& values);
 

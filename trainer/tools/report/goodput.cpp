@@ -9,8 +9,8 @@ namespace trireme {
 namespace {
 
 struct Steps {
-  double seconds = 0;      // of all of them
-  double since_begin = 0;  // of those after the newest start or resume
+  double seconds = 0;      // of all steps
+  double since_begin = 0;  // of steps after the last start or resume
   std::int64_t counted = 0;
 };
 
@@ -31,26 +31,26 @@ double positive(const RunEvent& event, const char* key) {
   return std::max(number_of(event, key).value_or(0), 0.0);
 }
 
-// What recovered, checkpoint and other events tell of the time they took.
-struct TimesTold {
+// Times recorded in recovered, checkpoint and other events.
+struct RecordedTimes {
   double detect = 0, end = 0, relaunch = 0, load = 0, recomputed_steps = 0;
   double checkpoints = 0, snapshots = 0, comparisons = 0, validation = 0;
   bool recoveries = false;
-  double gone_back = 0;  // steps, from failures to the states that were resumed from
+  double steps_lost = 0;  // steps between failures and the resumed state
   std::int64_t failed_at = 0;
 
   void add(const RunEvent& event) {
     if (is(event, "failure")) {
       failed_at = step_of(event);
     } else if (is(event, "resume")) {
-      gone_back +=
+      steps_lost +=
           std::max(static_cast<double>(failed_at) - static_cast<double>(step_of(event)), 0.0);
       failed_at = 0;
     } else if (is(event, "recovered")) {
       recoveries = true;
       detect += positive(event, "detect_seconds");
       end += positive(event, "end_seconds");
-      const double loads = positive(event, "load_seconds");  // until the run begins, too
+      const double loads = positive(event, "load_seconds");  // also part of relaunch_seconds
       relaunch += std::max(positive(event, "relaunch_seconds") - loads, 0.0);
       load += loads;
       recomputed_steps += positive(event, "recomputed_steps");
@@ -66,15 +66,15 @@ struct TimesTold {
   }
 };
 
-// Time in which no incarnation ran, by what the one before ended with.
-struct Down {
+// Time without a running incarnation, by the end of the previous one.
+struct Downtime {
   double stopped = 0, failed = 0;
 };
 
-Down down_time(const RunData& run) {
-  enum class Ended { kNot, kStopped, kFailed };
-  Down down;
-  Ended ended = Ended::kNot;
+Downtime down_time(const RunData& run) {
+  enum class LastEnd { kNot, kStopped, kFailed };
+  Downtime down;
+  LastEnd ended = LastEnd::kNot;
   double since = 0;
   for (const RunEvent& event : run.events) {
     const std::optional<double> time = time_of(event);
@@ -82,25 +82,25 @@ Down down_time(const RunData& run) {
     const double now = *time;
     const double passed = std::max(now - since, 0.0);
     if (is(event, "stop")) {
-      ended = Ended::kStopped;
+      ended = LastEnd::kStopped;
       since = now;
-    } else if (is(event, "failure") && ended != Ended::kFailed) {
-      ended = Ended::kFailed;
+    } else if (is(event, "failure") && ended != LastEnd::kFailed) {
+      ended = LastEnd::kFailed;
       since = now;
     } else if (is_begin(event)) {
-      if (ended == Ended::kStopped) down.stopped += passed;
-      if (ended == Ended::kFailed) down.failed += passed;
-      ended = Ended::kNot;
-    } else if (is(event, "launch") && ended == Ended::kStopped) {
+      if (ended == LastEnd::kStopped) down.stopped += passed;
+      if (ended == LastEnd::kFailed) down.failed += passed;
+      ended = LastEnd::kNot;
+    } else if (is(event, "launch") && ended == LastEnd::kStopped) {
       down.stopped += passed;
-      ended = Ended::kNot;
+      ended = LastEnd::kNot;
     }
   }
   return down;
 }
 
 struct Span {
-  double first = 0, last = 0, begin = 0;  // begin: of the newest incarnation
+  double first = 0, last = 0, begin = 0;  // begin: of the last incarnation
   std::int64_t begin_step = 0;
 };
 
@@ -127,24 +127,24 @@ std::optional<Goodput> goodput(const RunData& run) {
   const std::optional<Span> span = span_of(run);
   if (!span) return std::nullopt;
   const Steps steps = steps_of(run, span->begin_step);
-  // Of a run that still goes on the metrics are newer than the events.
+  // The metrics of a running run are newer than its events.
   const double end = std::max(span->last, span->begin + steps.since_begin);
   Goodput found;
   found.wall = end - span->first;
   found.useful = steps.seconds;
   if (steps.counted == 0 || found.wall <= 0 || found.useful > found.wall) return std::nullopt;
-  TimesTold told;
+  RecordedTimes recorded;
   std::int64_t begins = 0;
   for (const RunEvent& event : run.events) {
-    told.add(event);
+    recorded.add(event);
     found.failures += is(event, "failure");
     begins += is_begin(event);
   }
   found.restarts = std::max<std::int64_t>(begins - 1, 0);
-  const double again = told.recoveries ? told.recomputed_steps : told.gone_back;
+  const double again = recorded.recoveries ? recorded.recomputed_steps : recorded.steps_lost;
   found.recomputed_steps = static_cast<std::int64_t>(std::min(again, 9e18));
   const double step = steps.seconds / static_cast<double>(steps.counted);
-  const Down down = down_time(run);
+  const Downtime down = down_time(run);
   double rest = found.wall - found.useful;
   const auto lose = [&](const char* name, double seconds) {
     const double known = std::min(seconds, rest);
@@ -152,18 +152,18 @@ std::optional<Goodput> goodput(const RunData& run) {
     found.lost.push_back({name, known});
     rest -= known;
   };
-  lose("detecting failures", told.detect);
-  lose("ending what was left", told.end);
-  lose("launching again", told.relaunch);
-  lose("loading", told.load);
-  lose("steps done again", again * step);
-  lose("between a failure and the next start", told.recoveries ? 0 : down.failed);
-  lose("between a stop and the next start", down.stopped);
-  lose("standing for checkpoints", told.checkpoints);
-  lose("snapshots in memory", told.snapshots);
-  lose("comparing replicas", told.comparisons);
-  lose("validation", told.validation);
-  lose("starting, and what is not recorded", rest);
+  lose("failure detection", recorded.detect);
+  lose("shutdown after failures", recorded.end);
+  lose("relaunch", recorded.relaunch);
+  lose("checkpoint loading", recorded.load);
+  lose("recomputed steps", again * step);
+  lose("downtime after failures", recorded.recoveries ? 0 : down.failed);
+  lose("downtime after stops", down.stopped);
+  lose("blocked by checkpoints", recorded.checkpoints);
+  lose("memory snapshots", recorded.snapshots);
+  lose("replica checks", recorded.comparisons);
+  lose("validation", recorded.validation);
+  lose("startup and unattributed", rest);
   return found;
 }
 

@@ -7,23 +7,23 @@
 
 namespace trireme {
 
-// Where a run's wall time went, from its first start on.
+// Breakdown of a run's wall time since its first start.
 struct Goodput {
-  double wall = 0;    // seconds, until the newest that is known of the run
-  double useful = 0;  // of them in the steps that stand in metrics.jsonl: each once
+  double wall = 0;    // seconds until the last recorded event or step
+  double useful = 0;  // seconds in steps of metrics.jsonl, each counted once
   struct Share {
     std::string name;
     double seconds = 0;
   };
-  std::vector<Share> lost;  // the rest, what has no other name last; those that are zero not
+  std::vector<Share> lost;  // nonzero losses; unattributed time is last
   std::int64_t failures = 0;
-  std::int64_t restarts = 0;          // launched again, or resumed
-  std::int64_t recomputed_steps = 0;  // as launch told, or else as failures and resumes tell
+  std::int64_t restarts = 0;          // relaunches and resumes
+  std::int64_t recomputed_steps = 0;  // from recovered events, otherwise estimated
 
   double fraction() const { return useful / wall; }
 };
 
-// Nothing where the events do not tell when the run started, or no step was done.
+// nullopt if no start event or no step was recorded.
 std::optional<Goodput> goodput(const RunData& run);
 
 }  // namespace trireme

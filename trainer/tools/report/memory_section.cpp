@@ -45,18 +45,19 @@ std::string memory_html(const RunData& run) {
       rows += memory_row_html(fmt::format("\u2003{}", name), bytes.get<double>(), widest, "class");
     }
   }
-  if (used > 0) rows += memory_row_html("used, the most of any rank", used, widest, "used");
+  if (used > 0) rows += memory_row_html("used, largest rank", used, widest, "used");
   if (process > 0) {
-    rows += memory_row_html("process, the most of any rank", process, widest, "process");
+    rows += memory_row_html("process, largest rank", process, widest, "process");
   }
   if (const double host = number_of(*begin, "host_memory_plan_bytes").value_or(0); host > 0) {
-    rows += memory_row_html("planned, pinned on the host", host, widest, "planned");
+    rows += memory_row_html("planned, pinned host memory", host, widest, "planned");
   }
   return fmt::format(
       "<section><h2>Memory: planned and used</h2>\n<div class=\"card\"><table class=\"memory\">"
-      "<tbody>\n{}</tbody></table></div>\n<p class=\"note\">The plan is the first rank's. A step "
-      "that uses other than planned, in any class, ends the run; the process also holds the "
-      "program, its libraries and, on a CPU, what they keep.</p></section>",
+      "<tbody>\n{}</tbody></table></div>\n<p class=\"note\">The plan is that of rank 0. A step "
+      "that "
+      "deviates from the plan in any class ends the run. Process memory includes the program, its "
+      "libraries and, on a CPU, their caches.</p></section>",
       rows);
 }
 

@@ -5,8 +5,8 @@
 
 namespace trireme {
 
-// The first rank's memory by class as planned, beside what was used, as HTML; empty where the
-// events do not tell the plan.
+// HTML table of planned memory by class on rank 0 and of used memory; empty if the events contain
+// no plan.
 std::string memory_html(const RunData& run);
 
 }  // namespace trireme

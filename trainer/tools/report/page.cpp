@@ -44,7 +44,7 @@ std::string folder_text(const RunData& run) {
   return (why ? run.folder : absolute).string();
 }
 
-// Whatever the page says of one run below the curves; its timeline's data go to `timelines`.
+// Sections of a run below the curves; appends its timeline data to `timelines`.
 std::string run_sections(const RunData& run, nlohmann::ordered_json& timelines) {
   std::string html = samples_html(run) + failures_html(run) + audit_html(run) + memory_html(run);
   if (const auto traced = read_traces(run.folder)) {
@@ -88,7 +88,7 @@ std::string run_details_html(const std::vector<RunData>& runs, nlohmann::ordered
 }  // namespace
 
 std::string report_page(const std::vector<RunData>& runs) {
-  require(!runs.empty(), "a report is of one run at least");
+  require(!runs.empty(), "a report needs at least one run");
   nlohmann::ordered_json data = chart_data(runs);
   nlohmann::ordered_json timelines = nlohmann::ordered_json::array();
   const std::string details = run_details_html(runs, timelines);
@@ -96,7 +96,7 @@ std::string report_page(const std::vector<RunData>& runs) {
   data["timelines"] = std::move(timelines);
   const std::string title = runs.size() == 1 ? model_name(runs.front()) : "Several runs";
   const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  // A short run is not smoothed: its few points are better seen as they are.
+  // Short runs are not smoothed.
   constexpr std::size_t kFewSteps = 100;
   const bool is_short = std::all_of(runs.begin(), runs.end(), [](const RunData& run) {
     return run.series("loss").steps.size() < kFewSteps;

@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-// The whole page of a run, or of several side by side: one HTML file that needs nothing else.
+// Self-contained HTML page of one run, or of several for comparison.
 std::string report_page(const std::vector<RunData>& runs);
 
 }  // namespace trireme

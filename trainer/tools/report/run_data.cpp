@@ -26,7 +26,7 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, why);
 }
 
-// Calls `use` with each whole line that is a JSON object; the rest is complained of.
+// Calls `use` with each complete JSON object line; reports the others as complaints.
 void read_json_lines(RunData& run, const char* name, const std::function<bool(const Json&)>& use) {
   const fs::path path = run.folder / name;
   if (!is_there(path)) {
@@ -47,16 +47,16 @@ void read_json_lines(RunData& run, const char* name, const std::function<bool(co
       const Json parsed = Json::parse(line, nullptr, false);
       if (parsed.is_object() && use(parsed)) continue;
       if (newline == std::string_view::npos) {
-        if (run.is_running) break;  // it is being written
-        run.complaints.push_back(
-            say(name, " ends in the middle of a line (line ", line_number, "); it is left out."));
+        if (run.is_running) break;  // it is still being written
+        run.complaints.push_back(say(name, " ends in the middle of a line (line ", line_number,
+                                     "); that line is ignored."));
       } else if (damaged++ == 0) {
         first_damaged = line_number;
       }
     }
     if (damaged > 0) {
       run.complaints.push_back(say(name, ": ", damaged, " damaged line(s), the first is line ",
-                                   first_damaged, "; they are left out."));
+                                   first_damaged, "; they are ignored."));
     }
   } catch (const Error& error) {
     run.complaints.push_back(error.what());
@@ -93,7 +93,7 @@ void read_metrics(RunData& run) {
   });
   if (repeated > 0) {
     run.complaints.push_back(
-        say("metrics.jsonl goes back ", repeated, " time(s); the later lines are shown."));
+        say("metrics.jsonl repeats steps ", repeated, " time(s); the later lines are shown."));
   }
 }
 
@@ -138,7 +138,7 @@ std::uint64_t bytes_inside(const fs::path& folder) {
   return bytes;
 }
 
-// "step-00000100" -> 100; anything else, partial folders among it, is no checkpoint.
+// "step-00000100" -> 100; nullopt for other names, such as partial checkpoints.
 bool step_of_name(const std::string& name, std::int64_t& step) {
   constexpr std::string_view kPrefix = "step-";
   if (!name.starts_with(kPrefix)) return false;
@@ -158,7 +158,7 @@ void read_checkpoints(RunData& run) {
   }
   std::error_code why;
   for (fs::directory_iterator at(folder, why), end; !why && at != end; at.increment(why)) {
-    CheckpointFound found;
+    CheckpointEntry found;
     found.name = at->path().filename().string();
     if (!step_of_name(found.name, found.step)) continue;
     if (!is_there(at->path() / "manifest.json")) {
@@ -200,7 +200,7 @@ RunData read_run(const fs::path& folder) {
   }
   if (!is_there(folder / "metrics.jsonl") && !is_there(folder / "events.jsonl")) {
     throw CheckpointError(say(folder.string(),
-                              " is not a run folder: it holds neither metrics.jsonl nor "
+                              " is not a run folder: it has neither metrics.jsonl nor "
                               "events.jsonl; give the dump_folder of a run"));
   }
   RunData run;

@@ -9,48 +9,48 @@
 
 namespace trireme {
 
-// One number over the steps of a run; steps ascend. NaN where it was not finite.
+// A metric over the steps of a run, in ascending order; NaN if it was not finite.
 struct Series {
   std::vector<std::int64_t> steps;
   std::vector<double> values;
   bool empty() const { return steps.empty(); }
 };
 
-// The largest finite value; 0 when there is none.
+// The largest finite value, or 0.
 double largest(const Series& series);
 
-struct CheckpointFound {
+struct CheckpointEntry {
   std::int64_t step = 0;
   std::string name;
   std::uint64_t bytes = 0;
   bool is_latest = false;
 };
 
-// What an audit of the run's ledger found.
-struct AuditFound {
+// Result of an audit of the run's ledger.
+struct AuditResult {
   bool is_clean = false;
-  bool is_running = false;  // the run is being written: so far
+  bool is_running = false;  // the run is still training
   std::string text;
 };
 
-// Everything a run folder says, as far as it can be read.
+// Contents of a run folder, as far as readable.
 struct RunData {
   std::filesystem::path folder;
-  bool is_running = false;                // somebody holds its lease
-  std::map<std::string, Series> metrics;  // by the key in metrics.jsonl
+  bool is_running = false;                // a process holds its lease
+  std::map<std::string, Series> metrics;  // by key of metrics.jsonl
   std::vector<nlohmann::ordered_json> events;
   std::string config_text;
-  std::string model;                         // from the config: flavor, or model_type; may be empty
+  std::string model;                         // flavor or model_type; may be empty
   std::string description;                   // [job] description
-  std::vector<CheckpointFound> checkpoints;  // committed ones, by step
-  std::optional<AuditFound> audit;           // read_run makes none
-  std::vector<std::string> complaints;       // what is missing or damaged, one sentence each
+  std::vector<CheckpointEntry> checkpoints;  // committed, by step
+  std::optional<AuditResult> audit;          // not set by read_run
+  std::vector<std::string> complaints;       // missing or damaged files, one sentence each
 
-  const Series& series(const std::string& key) const;  // empty when there is none
+  const Series& series(const std::string& key) const;  // empty if it does not exist
 };
 
-// Reads what is there and complains in `complaints` of what is not. Throws ConfigError
-// when the folder does not exist and CheckpointError when it is no run folder at all.
+// Reads a run folder and lists missing or damaged files in `complaints`. Throws ConfigError if the
+// folder does not exist and CheckpointError if it is not a run folder.
 RunData read_run(const std::filesystem::path& folder);
 
 }  // namespace trireme

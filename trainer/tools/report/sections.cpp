@@ -45,7 +45,7 @@ std::string event_row(const Json& event) {
       event_details_html(event));
 }
 
-// With what a person chose in bold.
+// Values set by the user are bold.
 std::string config_line(std::string_view line) {
   const std::size_t comment = comment_start(line);
   std::string code = html_escape(line.substr(0, comment));
@@ -66,7 +66,8 @@ std::string complaints_html(const RunData& run) {
     items += fmt::format("<li>{}</li>\n", html_escape(complaint));
   }
   return fmt::format(
-      "<div class=\"complaints\" role=\"note\"><strong>Not all of the run could be read.</strong>\n"
+      "<div class=\"complaints\" role=\"note\"><strong>Parts of the run are missing or "
+      "damaged.</strong>\n"
       "<ul>\n{}</ul></div>",
       items);
 }
@@ -98,7 +99,7 @@ std::string samples_html(const RunData& run) {
         html_escape(shortened(text_of(*event, "text"), kLongest)));
   }
   if (rows.empty()) return "";
-  return fmt::format("<section><h2>Text the model wrote</h2>\n{}</section>", rows);
+  return fmt::format("<section><h2>Samples</h2>\n{}</section>", rows);
 }
 
 std::string audit_html(const RunData& run) {
@@ -106,14 +107,14 @@ std::string audit_html(const RunData& run) {
   const bool is_clean = run.audit->is_clean;
   const char* found = !is_clean ? "not clean" : run.audit->is_running ? "clean so far" : "clean";
   return fmt::format(
-      "<section><h2>Audit: was each sample trained on once? <span class=\"state {}\">{}</span></h2>"
+      "<section><h2>Audit: no sample skipped or repeated? <span class=\"state {}\">{}</span></h2>"
       "\n<div class=\"card\"><pre>{}</pre></div></section>",
       is_clean ? "good" : "bad", found, html_escape(run.audit->text));
 }
 
 std::string events_html(const RunData& run) {
   if (run.events.empty()) return "";
-  // The newest first, and of a long run its beginning, too.
+  // Newest first; long runs also show their beginning.
   constexpr std::size_t kNewest = 400;
   constexpr std::size_t kOldest = 50;
   const std::size_t count = run.events.size();
@@ -122,7 +123,7 @@ std::string events_html(const RunData& run) {
     const bool is_cut = count > kNewest + kOldest;
     if (!is_cut || i >= count - kNewest || i < kOldest) rows += event_row(run.events[i]);
     if (is_cut && i == count - kNewest) {
-      rows += fmt::format("<tr><td colspan=\"4\">{} more are in events.jsonl</td></tr>\n",
+      rows += fmt::format("<tr><td colspan=\"4\">{} more events are in events.jsonl</td></tr>\n",
                           grouped(static_cast<std::int64_t>(count - kNewest - kOldest)));
     }
   }
@@ -162,7 +163,7 @@ std::string config_html(const RunData& run) {
     rest.remove_prefix(newline == std::string_view::npos ? rest.size() : newline + 1);
   }
   return fmt::format(
-      "<section><h2>Config, and where each value came from</h2>\n"
+      "<section><h2>Config with the origin of each value</h2>\n"
       "<div class=\"card\"><pre>{}</pre></div></section>",
       lines);
 }

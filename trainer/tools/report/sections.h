@@ -5,7 +5,7 @@
 
 namespace trireme {
 
-// Parts of the page as HTML; empty when the run has nothing for them.
+// HTML sections of the page; empty if the run has no such data.
 std::string complaints_html(const RunData& run);
 std::string tiles_html(const RunData& run);
 std::string samples_html(const RunData& run);

@@ -5,9 +5,9 @@
 
 namespace trireme {
 
-// The series as a line of `columns` block characters from step `first` to step `last`, at most one
-// a step: the mean of each column's steps between the least and the greatest of these means. A
-// column without a value is a blank, one without a finite value an "x".
+// The series from step `first` to `last` as at most `columns` block characters. Each column shows
+// the mean of its steps, scaled to the range of all means; " " without a value, "x" without a
+// finite one.
 std::string sparkline(const Series& series, std::int64_t first, std::int64_t last,
                       std::size_t columns);
 

@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A detail of the newest start or resume that has it.
+// Detail `key` of the last start or resume that has it.
 const Json* begin_detail(const RunData& run, const char* key) {
   for (auto event = run.events.rbegin(); event != run.events.rend(); ++event) {
     if (is_begin(*event) && event->contains(key)) return &(*event)[key];
@@ -96,7 +96,7 @@ class Tiles {
     const double spent = sum_of(seconds);
     if (spent > 0) {
       add(human_duration(spent), "in training steps");
-      // Means over the time, not over the steps: slow steps count for what they cost.
+      // Time-weighted means.
       if (const auto mean = per_second(speed, seconds)) {
         add(human_count(*mean), "tokens per second, mean");
       }
@@ -109,14 +109,13 @@ class Tiles {
                                    largest(run_.series("process_peak_bytes")));
     if (memory > 0)
       add(human_bytes(static_cast<std::uint64_t>(std::min(memory, 9e18))),
-          "peak memory, the most of any rank");
+          "peak memory, largest rank");
     const auto resumes =
         std::count_if(run_.events.begin(), run_.events.end(),
                       [](const Json& event) { return text_of(event, "event") == "resume"; });
     if (resumes > 0) add(grouped(resumes), resumes == 1 ? "resume" : "resumes");
     if (const auto found = goodput(run_); found && (found->failures > 0 || resumes > 0)) {
-      add(fmt::format("{:.1f}%", 100 * found->fraction()),
-          "goodput: of the wall time in steps that count");
+      add(fmt::format("{:.1f}%", 100 * found->fraction()), "goodput: useful steps / wall time");
     }
     if (const Json* ranks = begin_detail(run_, "ranks"); ranks && ranks->is_number_integer()) {
       const Json* device = begin_detail(run_, "device");
@@ -175,7 +174,7 @@ RunState run_state(const RunData& run) {
 Series validation_curve(const RunData& run, const std::string& metric, const std::string& detail) {
   const Series& measured = run.series(metric);
   if (!measured.empty()) return measured;
-  std::map<std::int64_t, double> by_step;  // a step validated again after a resume: the later
+  std::map<std::int64_t, double> by_step;  // a later validation of a step replaces the earlier
   for (const Json& event : run.events) {
     if (text_of(event, "event") != "validation") continue;
     const auto step = event.find("step");

@@ -6,23 +6,23 @@
 
 namespace trireme {
 
-// One number worth a look first.
+// A summary number.
 struct Tile {
   std::string value;
   std::string label;
 };
 
-// The run in a dozen numbers; what the run did not record has no tile.
+// Summary of the run; numbers that were not recorded are omitted.
 std::vector<Tile> summary_tiles(const RunData& run);
 
-// How the run stands, from its events: "finished", "stopped: signal", "failed", ...
+// State of the run from its events: "finished", "stopped: signal", "failed", ...
 struct RunState {
   std::string text;
   enum class Kind { kGood, kBad, kOpen } kind = Kind::kOpen;
 };
 RunState run_state(const RunData& run);
 
-// The validation curve: from the metrics, or from the events where they have none.
+// Validation curve from the metrics, otherwise from the events.
 Series validation_curve(const RunData& run, const std::string& metric, const std::string& detail);
 
 }  // namespace trireme

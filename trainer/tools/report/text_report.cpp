@@ -18,7 +18,7 @@
 namespace trireme {
 namespace {
 
-// A terminal obeys control characters; what a run wrote must not reach it as such.
+// Replaces control characters, which the terminal would interpret.
 std::string plain(std::string text) {
   for (char& c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -68,7 +68,7 @@ std::string curves(const RunData& run) {
                         number_text(key, series.values.front()),
                         number_text(key, series.values.back()));
   }
-  return text + fmt::format("{:<18} {} to {}\n", "of the steps", grouped(first), grouped(last));
+  return text + fmt::format("{:<18} {} to {}\n", "steps", grouped(first), grouped(last));
 }
 
 std::string times(const RunData& run) {
@@ -78,7 +78,7 @@ std::string times(const RunData& run) {
     return fmt::format("{:>10} {:6.2f} %  {}\n", human_duration(seconds),
                        100 * seconds / found->wall, name);
   };
-  std::string text = line("goodput: steps that count", found->useful);
+  std::string text = line("goodput: useful steps", found->useful);
   for (const Goodput::Share& share : found->lost) text += line(share.name, share.seconds);
   return text;
 }
@@ -88,11 +88,11 @@ std::string failures(const RunData& run) {
   std::string text;
   std::size_t shown = 0;
   for (auto event = run.events.rbegin(); event != run.events.rend() && shown < kMost; ++event) {
-    const auto told = told_of(*event);
-    if (!told) continue;
+    const auto found = failure_event_of(*event);
+    if (!found) continue;
     ++shown;
     text += fmt::format("{}  step {:>8}  {}: {}\n", short_time(plain(text_of(*event, "time"))),
-                        grouped(step_of(*event)), told->what, plain(told->text));
+                        grouped(step_of(*event)), found->what, plain(found->text));
   }
   return text;
 }
@@ -135,12 +135,12 @@ std::string one_run(const RunData& run, const std::string& name) {
   text += numbers(run);
   add(text, "Curves", curves(run));
   add(text, "Wall time", times(run));
-  add(text, "Failures and restarts, the newest first", failures(run));
+  add(text, "Failures and restarts, newest first", failures(run));
   if (run.audit) {
     add(text, "Audit", run.audit->text + (run.audit->text.ends_with('\n') ? "" : "\n"));
   }
   add(text, "Newest events", newest_events(run));
-  add(text, "Config, as far as it was chosen", chosen_config(run));
+  add(text, "Config values set by the user", chosen_config(run));
   return text;
 }
 
@@ -155,12 +155,12 @@ std::string report_text(const std::vector<RunData>& runs) {
     configs.emplace_back(runs[run].config_text);
   }
   if (runs.size() < 2) return text;
-  text += "=== What differs in their configs\n";
+  text += "=== Config differences\n";
   for (const ConfigDifference& one : config_differences(configs)) {
     text += one.key + "\n";
     for (std::size_t run = 0; run < runs.size(); ++run) {
       text += plain(fmt::format("    {:<20} {}", names[run],
-                                one.values[run].empty() ? "(not there)" : one.values[run])) +
+                                one.values[run].empty() ? "(not set)" : one.values[run])) +
               "\n";
     }
   }

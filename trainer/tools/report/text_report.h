@@ -6,8 +6,8 @@
 
 namespace trireme {
 
-// The runs for a terminal: numbers, curves of block characters, where the time went, failures, the
-// newest events, and what in the config was chosen, or of several runs differs.
+// Plain-text report: summary, sparklines, wall time, failures, newest events, and the config values
+// set by the user, or for several runs the config differences.
 std::string report_text(const std::vector<RunData>& runs);
 
 }  // namespace trireme

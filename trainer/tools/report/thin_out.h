@@ -6,17 +6,16 @@
 
 namespace trireme {
 
-// A curve with fewer points that looks like the whole one.
+// A curve reduced to fewer points.
 struct ThinCurve {
   std::vector<std::int64_t> steps;
   std::vector<double> values;
-  std::vector<double> means;  // mean of the finite values since the point before; NaN if none
+  std::vector<double> means;  // mean of the finite values since the previous point; NaN if none
 };
 
-// At most `points` (>= 16) of the series' points: the first and the last, and the
-// smallest, the largest and one non-finite value of every bucket. The buckets are taken
-// twice, evenly in steps and evenly in their logarithm, so that the curve keeps
-// its look on both axes. A series that is short enough comes back whole.
+// Reduces a series to at most `points` (>= 16) points: the first and the last, and the minimum, the
+// maximum and one non-finite value of every bucket. Buckets are spaced evenly both in steps and in
+// their logarithm, for either axis. Shorter series are returned unchanged.
 ThinCurve thin_out(const Series& series, std::size_t points = 2000);
 
 }  // namespace trireme

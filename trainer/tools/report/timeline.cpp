@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// "0F3" is the forward part of stage 0; B and W are backward's two.
+// "0F3" is the forward of stage 0 and micro-batch 3; B and W are input and weight gradients.
 const char* kind_of(const TracedSpan& span) {
   if (span.category == "communication") return "message";
   if (span.category == "idle") return "idle";
@@ -72,9 +72,9 @@ std::string ranks_html(const TracedStep& traced) {
         human_duration(rank.step_ms / 1000));
   }
   return fmt::format(
-      "<div class=\"card\"><table><thead><tr><th>slowest ranks, of the traced steps</th>"
-      "<th class=\"number\">work in a step</th><th class=\"number\">over the median rank</th>"
-      "<th class=\"number\">waits</th><th class=\"number\">step</th></tr></thead><tbody>\n{}"
+      "<div class=\"card\"><table><thead><tr><th>slowest ranks (median of traced steps)</th>"
+      "<th class=\"number\">compute per step</th><th class=\"number\">vs. median rank</th>"
+      "<th class=\"number\">idle</th><th class=\"number\">step</th></tr></thead><tbody>\n{}"
       "</tbody></table></div>",
       rows);
 }
@@ -87,7 +87,7 @@ Json timeline_data(const TracedStep& traced) {
     const std::string name = fmt::format("rank {}", rank.rank);
     lanes.add(name, rank.main);
     lanes.add(name + ", device", rank.device);
-    lanes.add(name + ", beside", rank.beside);
+    lanes.add(name + ", overlapped", rank.overlapped);
     if (traced.ranks.size() == 1) lanes.add(name + ", step", rank.parts);
   }
   Json data{{"length", traced.length_ms}};
@@ -98,13 +98,13 @@ Json timeline_data(const TracedStep& traced) {
 
 std::string timeline_html(const TracedStep& traced, std::size_t number) {
   const std::string left_out =
-      traced.left_out > 0 ? fmt::format(" {} more ranks are not drawn.", traced.left_out) : "";
+      traced.left_out > 0 ? fmt::format(" {} more ranks are not shown.", traced.left_out) : "";
   return fmt::format(
-      "<section><h2>Schedule: what the ranks did in step {}</h2>\n"
+      "<section><h2>Timeline of step {}</h2>\n"
       "<figure class=\"chart timeline\" data-number=\"{}\"><figcaption><span class=\"legend\">"
-      "</span></figcaption><svg role=\"img\" aria-label=\"What each rank did over time\"></svg>"
-      "</figure>\n<p class=\"note\">From the traces, the step of median length. Point at a bar to "
-      "read it; drag to zoom in, double-click to see all.{} trace-RANK.json opens in "
+      "</span></figcaption><svg role=\"img\" aria-label=\"Timeline of each rank\"></svg>"
+      "</figure>\n<p class=\"note\">The traced step of median length. Hover over a bar for "
+      "details; drag to zoom, double-click to reset.{} trace-RANK.json opens in "
       "ui.perfetto.dev.</p>\n{}</section>",
       grouped(traced.step), number, left_out, ranks_html(traced));
 }

@@ -6,11 +6,12 @@
 
 namespace trireme {
 
-// What timeline.js draws: {"length", "names": [text], "lanes": [{"name", "spans": [[start, end,
-// name's place, kind]]}]}, in milliseconds. Kinds: forward, backward, weights, message, idle, part.
+// Input of timeline.js: {"length", "names": [text], "lanes": [{"name", "spans": [[start, end,
+// index of name, kind]]}]}, in milliseconds. Kinds: forward, backward, weights, message, idle,
+// part.
 nlohmann::ordered_json timeline_data(const TracedStep& traced);
 
-// The picture's place on the page, and the ranks that work longest.
+// HTML section of timeline `number` with a table of the slowest ranks.
 std::string timeline_html(const TracedStep& traced, std::size_t number);
 
 }  // namespace trireme

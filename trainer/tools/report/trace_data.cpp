@@ -18,10 +18,10 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// As in the file, with milliseconds of its clock.
+// Spans as in the file, in milliseconds of its clock.
 struct FoundSpan {
   TracedSpan span;
-  enum class Row { kMain, kDevice, kBeside } row = Row::kMain;
+  enum class Row { kMain, kDevice, kOverlapped } row = Row::kMain;
 };
 struct FoundStep {
   std::int64_t step = 0;
@@ -39,7 +39,7 @@ double milliseconds(const json& event, const char* key) {
 
 class TraceReader {
  public:
-  // A file that was being written when its run ended is read as far as it goes.
+  // Reads a truncated file up to its last complete line.
   FoundTrace read(std::string_view text) {
     while (!text.empty()) {
       const std::size_t newline = text.find('\n');
@@ -67,7 +67,7 @@ class TraceReader {
       if (begin == begun_.end()) return;
       found_.spans.push_back({{begin->second.value("name", ""), begin->second.value("cat", ""),
                                milliseconds(begin->second, "ts"), milliseconds(event, "ts")},
-                              FoundSpan::Row::kBeside});
+                              FoundSpan::Row::kOverlapped});
       begun_.erase(begin);
     }
   }
@@ -101,7 +101,7 @@ double median(std::vector<double> values) {
 const FoundStep* median_step(const FoundTrace& trace) {
   std::vector<const FoundStep*> steps;
   for (const FoundStep& step : trace.steps) steps.push_back(&step);
-  // The first may have tried libraries out.
+  // The first step may include library selection.
   if (steps.size() > 1) steps.erase(steps.begin());
   std::sort(steps.begin(), steps.end(), [](const FoundStep* a, const FoundStep* b) {
     return a->end - a->start < b->end - b->start;
@@ -142,17 +142,17 @@ std::optional<TracedRank> picture(const FoundTrace& trace, int number, std::int6
                                   [&](const FoundStep& one) { return one.step == step; });
   if (found == trace.steps.rend()) return std::nullopt;
   TracedRank rank{
-      .rank = number, .name = trace.name, .main = {}, .device = {}, .beside = {}, .parts = {}};
+      .rank = number, .name = trace.name, .main = {}, .device = {}, .overlapped = {}, .parts = {}};
   if (rank.name.empty()) rank.name = fmt::format("rank {}", number);
   for (const FoundSpan& one : trace.spans) {
     if (!inside(one.span, *found)) continue;
     TracedSpan span = one.span;
     span.start -= found->start;
     span.end = std::min(span.end, found->end) - found->start;
-    auto& lane = one.row == FoundSpan::Row::kDevice   ? rank.device
-                 : one.row == FoundSpan::Row::kBeside ? rank.beside
-                 : span.category == "step"            ? rank.parts
-                                                      : rank.main;
+    auto& lane = one.row == FoundSpan::Row::kDevice       ? rank.device
+                 : one.row == FoundSpan::Row::kOverlapped ? rank.overlapped
+                 : span.category == "step"                ? rank.parts
+                                                          : rank.main;
     lane.push_back(std::move(span));
   }
   measure(trace, rank);
@@ -206,7 +206,7 @@ std::optional<TracedStep> read_traces(const fs::path& run_folder) {
           traced.length_ms = std::max(traced.length_ms, span.end);
       }
     } catch (const Error&) {
-      continue;  // a file that went away, or may not be read, is no rank to be shown
+      continue;  // skips files that vanished or are unreadable
     } catch (const json::exception&) {
       continue;
     }

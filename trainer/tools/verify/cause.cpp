@@ -21,11 +21,11 @@ bool close(double a, double b, double tolerance) {
   return std::fabs(a - b) <= tolerance;
 }
 
-// Of the ranks that stand for an element, put together.
-Values standing(const Evidence& evidence) {
+// Values of the primary replicas, assembled.
+Values primary_values(const Evidence& evidence) {
   Values values(evidence.expected.size(), std::nan(""));
   for (const Holder& holder : evidence.holders) {
-    if (!holder.stands) continue;
+    if (!holder.is_primary) continue;
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (!std::isnan(holder.owned[i])) values[i] = holder.owned[i];
     }
@@ -47,22 +47,22 @@ double dot(const Values& a, const Values& b) {
 struct AxisOf {
   const char* name;
   std::int64_t size;
-  int Place::*coordinate;
+  int RankCoordinates::*coordinate;
 };
 
-std::vector<AxisOf> axes_of(const Sharing& sharing) {
-  return {{"tensor", sharing.tensor, &Place::tensor},
-          {"data", sharing.data, &Place::data},
-          {"pipeline", sharing.pipeline, &Place::pipeline}};
+std::vector<AxisOf> axes_of(const LayoutSizes& layout) {
+  return {{"tensor", layout.tensor, &RankCoordinates::tensor},
+          {"data", layout.data, &RankCoordinates::data},
+          {"pipeline", layout.pipeline, &RankCoordinates::pipeline}};
 }
 
-// Along an axis that shares a sum out, the copies are its terms.
+// A reduction over an axis is missing if the values of its ranks add up to the expected value.
 std::optional<Cause> missing_sum(const Evidence& evidence) {
-  for (const AxisOf& axis : axes_of(evidence.sharing)) {
+  for (const AxisOf& axis : axes_of(evidence.layout)) {
     if (axis.size == 1) continue;
     std::map<std::array<int, 3>, std::vector<const Holder*>> groups;
     for (const Holder& holder : evidence.holders) {
-      Place others = holder.place;
+      RankCoordinates others = holder.coordinates;
       others.*axis.coordinate = 0;
       groups[{others.pipeline, others.data, others.tensor}].push_back(&holder);
     }
@@ -89,10 +89,11 @@ std::optional<Cause> missing_sum(const Evidence& evidence) {
       }
     }
     if (!terms || !differs || !fits) continue;
-    return Cause{"missing-sum",
-                 fmt::format("the {} ranks along the axis '{}' hold terms whose sum is right: "
-                             "the sum over '{}' is missing",
-                             axis.size, axis.name, axis.name)};
+    return Cause{
+        "missing-sum",
+        fmt::format("the values of the {} ranks along axis '{}' add up to the expected value: the "
+                    "reduction over '{}' is missing",
+                    axis.size, axis.name, axis.name)};
   }
   return std::nullopt;
 }
@@ -105,7 +106,7 @@ std::optional<Cause> constant_ratio(const Evidence& evidence, const Values& valu
     const double allowed = evidence.tolerance * std::max(1.0, 2 * std::fabs(ratio));
     if (!close(values[i], ratio * evidence.expected[i], allowed)) return std::nullopt;
   }
-  return cause_of_ratio(ratio, evidence.sharing, 1e-3);
+  return cause_of_ratio(ratio, evidence.layout, 1e-3);
 }
 
 std::string listed(const std::vector<std::size_t>& numbers) {
@@ -124,32 +125,32 @@ std::optional<Cause> other_micro_batches(const Evidence& evidence, const Values&
     (close(times, 0, kRound) ? lost : close(times, 2, kRound) ? doubled : other).push_back(m);
   }
   if (lost.empty() && doubled.empty() && other.empty()) return std::nullopt;
-  std::string text = "it is a sum of other micro-batches' gradients than it should be:";
+  std::string text = "the gradient sums the wrong micro-batches:";
   if (!lost.empty()) text += fmt::format(" {} missing;", listed(lost));
   if (!doubled.empty()) text += fmt::format(" {} counted twice;", listed(doubled));
   for (const std::size_t m : other) text += fmt::format(" {} {:.4g} times;", m, (*found)[m]);
   text.back() = '.';
-  const auto whose = [&](std::size_t m) { return evidence.sharing.data_rank_of.at(m); };
+  const auto whose = [&](std::size_t m) { return evidence.layout.data_rank_of.at(m); };
   const auto of_one_rank = [&](const std::vector<std::size_t>& set) {
     return !set.empty() && std::all_of(set.begin(), set.end(),
                                        [&](std::size_t m) { return whose(m) == whose(set[0]); });
   };
   const std::int64_t each =
-      evidence.sharing.micro_batches / std::max<std::int64_t>(evidence.sharing.data, 1);
+      evidence.layout.micro_batches / std::max<std::int64_t>(evidence.layout.data, 1);
   const auto left = static_cast<std::int64_t>(found->size() - lost.size());
-  if (evidence.sharing.data > 1 && doubled.empty() && other.empty() && left == each) {
+  if (evidence.layout.data > 1 && doubled.empty() && other.empty() && left == each) {
     return Cause{"missing-sum", text +
-                                    " But one data rank's are there: the sum over 'data' is "
-                                    "missing"};
+                                    " It contains those of one data rank only: the "
+                                    "reduction over 'data' is missing"};
   }
-  if (evidence.sharing.data > 1 && of_one_rank(lost) &&
+  if (evidence.layout.data > 1 && of_one_rank(lost) &&
       static_cast<std::int64_t>(lost.size()) == each) {
-    text += fmt::format(" They are all those of data rank {}", whose(lost[0]));
+    text += fmt::format(" These are all micro-batches of data rank {}", whose(lost[0]));
   }
   return Cause{doubled.empty() ? "lost-micro-batch" : "doubled-micro-batch", text};
 }
 
-// Of every element some copy is right.
+// Every element is correct on some rank.
 std::optional<Cause> some_copies(const Evidence& evidence) {
   std::vector<int> wrong;
   std::vector<bool> is_right(evidence.expected.size(), false);
@@ -161,11 +162,11 @@ std::optional<Cause> some_copies(const Evidence& evidence) {
       is_right[i] = is_right[i] || right;
       all_right = all_right && right;
     }
-    if (!all_right) wrong.push_back(holder.place.rank);
+    if (!all_right) wrong.push_back(holder.coordinates.rank);
   }
   const bool some = std::all_of(is_right.begin(), is_right.end(), [](bool right) { return right; });
   if (!some || wrong.empty()) return std::nullopt;
-  return Cause{"copies-differ", fmt::format("right on other ranks, wrong on rank{} {}",
+  return Cause{"copies-differ", fmt::format("correct on other ranks, wrong on rank{} {}",
                                             wrong.size() == 1 ? "" : "s", fmt::join(wrong, ", "))};
 }
 
@@ -180,7 +181,7 @@ std::optional<std::vector<double>> combination_of(const std::vector<double>& val
                                                   double tolerance) {
   const std::size_t n = terms.size();
   if (n == 0 || n > values.size()) return std::nullopt;
-  // Normal equations, solved by Gauss's elimination.
+  // Normal equations, solved by Gaussian elimination.
   std::vector<Values> rows(n, Values(n + 1));
   for (std::size_t i = 0; i < n; ++i) {
     for (std::size_t j = 0; j < n; ++j) rows[i][j] = dot(terms[i], terms[j]);
@@ -213,7 +214,7 @@ std::optional<std::vector<double>> combination_of(const std::vector<double>& val
 }
 
 std::optional<Cause> cause_of_gradient(const Evidence& evidence) {
-  const Values values = standing(evidence);
+  const Values values = primary_values(evidence);
   if (auto found = missing_sum(evidence)) return found;
   if (complete(values) && !all_close(values, evidence.expected, evidence.tolerance)) {
     if (auto found = constant_ratio(evidence, values)) return found;
@@ -221,14 +222,14 @@ std::optional<Cause> cause_of_gradient(const Evidence& evidence) {
     if (auto found = other_micro_batches(evidence, values)) return found;
   }
   if (auto found = some_copies(evidence)) {
-    found->text += ": a sum did not reach all";
+    found->text += ": the reduction did not reach all ranks";
     return found;
   }
   return std::nullopt;
 }
 
 std::optional<Cause> cause_of_moment(const Evidence& evidence) {
-  const Values values = standing(evidence);
+  const Values values = primary_values(evidence);
   if (auto copies = some_copies(evidence)) return copies;
   const double squares = dot(evidence.expected, evidence.expected);
   const double ratio = dot(values, evidence.expected) / std::max(squares, 1e-300);
@@ -236,13 +237,15 @@ std::optional<Cause> cause_of_moment(const Evidence& evidence) {
     const double allowed = evidence.tolerance * std::max(1.0, 2 * std::fabs(ratio));
     if (!close(values[i], ratio * evidence.expected[i], allowed)) return std::nullopt;
   }
-  return Cause{"clip", fmt::format("every element is {:.6g} times as large, though the gradients "
-                                   "and their norm are right: they are clipped to another norm "
-                                   "than training.max_norm, or scaled again",
-                                   ratio)};
+  return Cause{
+      "clip",
+      fmt::format("every element is {:.6g} times the expected value, but gradients and grad_norm "
+                  "are correct: gradients are not clipped to training.max_norm, "
+                  "or scaled twice",
+                  ratio)};
 }
 
-// The update, in terms of the right one and of the weights before it.
+// Decomposes the update into the expected update and the weights before it.
 std::optional<Cause> other_update(const Evidence& evidence, const Values& values) {
   Values moved = values, right = evidence.expected;
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -253,30 +256,32 @@ std::optional<Cause> other_update(const Evidence& evidence, const Values& values
   if (!found) return std::nullopt;
   const double times = (*found)[0], kept = (*found)[1];
   constexpr double kRound = 1e-2;
-  // 1 where there is no decay, -1 where it is made twice
+  // 1: no decay; -1: decayed twice
   const double decays = evidence.decay > 0 ? kept / evidence.decay : 0;
   if (!close(times, 1, kRound)) {
-    return Cause{"learning-rate",
-                 fmt::format("the update is {:.4g} times as large as it should be: the learning "
-                             "rate is another",
-                             times)};
+    return Cause{
+        "learning-rate",
+        fmt::format("the update is {:.4g} times the expected update: the learning rate is wrong",
+                    times)};
   }
   if (close(decays, 0, kRound)) return std::nullopt;
-  return Cause{"decay",
-               close(decays, 1, kRound)
-                   ? "the update is right but for its decay, which is not made"
-                   : fmt::format("the update is right but for its decay, which is {:.4g} times "
-                                 "as large",
-                                 1 - decays)};
+  return Cause{
+      "decay",
+      close(decays, 1, kRound)
+          ? "the update is correct except for weight decay, which is not applied"
+          : fmt::format(
+                "the update is correct except for weight decay, which is {:.4g} times the expected "
+                "decay",
+                1 - decays)};
 }
 
 std::optional<Cause> cause_of_weight(const Evidence& evidence) {
-  const Values values = standing(evidence);
+  const Values values = primary_values(evidence);
   auto copies = some_copies(evidence);
   if (complete(values) && !copies) {
     if (auto found = moved_rows(evidence, values)) return found;
     if (!evidence.before.empty() && all_close(values, evidence.before, evidence.tolerance)) {
-      return Cause{"not-updated", "it is what it was before the step: the update was not made"};
+      return Cause{"not-updated", "the weight is unchanged: the update was not applied"};
     }
     if (!evidence.before.empty()) {
       if (auto found = other_update(evidence, values)) return found;
@@ -293,8 +298,8 @@ std::optional<Cause> cause_of_weight(const Evidence& evidence) {
     }
   }
   copies->kind = stale ? "not-published" : copies->kind;
-  copies->text += stale ? ", where it is what it was before the step: the update did not reach them"
-                        : ": the copies were not made the same";
+  copies->text += stale ? ", where it is unchanged: the update was not published to them"
+                        : ": the replicas are inconsistent";
   return copies;
 }
 

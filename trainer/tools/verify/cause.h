@@ -6,22 +6,22 @@
 
 namespace trireme::verify {
 
-// What probably went wrong.
+// Likely cause of a difference.
 struct Cause {
-  std::string kind;  // one word for programs: "missing-sum", "counted-twice", ...
-  std::string text;  // a sentence for people
+  std::string kind;  // identifier, such as "missing-sum"
+  std::string text;  // explanation
 };
 
-// What the numbers of one parameter tell; nothing where they fit no pattern. From first
-// principles: a sum that is missing leaves its terms on the ranks, one that is made twice leaves a
-// constant ratio, a micro-batch that is lost leaves a combination of the others', rows that were
-// taken from the wrong place are there, elsewhere.
+// Cause of a wrong gradient of one parameter; nullopt if it matches no known pattern. Patterns: a
+// missing reduction leaves its terms on the ranks; a repeated one leaves a constant ratio; a lost
+// micro-batch leaves a combination of the others; rows read at a wrong offset appear elsewhere.
 std::optional<Cause> cause_of_gradient(const Evidence& evidence);
-// Of the optimizer's, made of gradients that are right.
+// Causes of wrong optimizer state and of wrong weights, given correct gradients.
 std::optional<Cause> cause_of_moment(const Evidence& evidence);
 std::optional<Cause> cause_of_weight(const Evidence& evidence);
 
-// `values` as a combination of `terms`: its coefficients, if it is one within the tolerance.
+// Coefficients of `values` as a linear combination of `terms`; nullopt if none is within the
+// tolerance.
 std::optional<std::vector<double>> combination_of(const std::vector<double>& values,
                                                   const std::vector<std::vector<double>>& terms,
                                                   double tolerance);

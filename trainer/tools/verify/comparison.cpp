@@ -12,24 +12,24 @@
 namespace trireme::verify {
 namespace {
 
-constexpr std::int64_t kPiece = std::int64_t{1} << 18;  // elements compared at a time
+constexpr std::int64_t kPiece = std::int64_t{1} << 18;  // elements per chunk
 
-// Calls visit(first here, number of its first element, count) for the stretches of what is held
-// that lie among elements [first, end) of all.
+// Calls visit(local offset, element number, count) for the contiguous parts of `held` within
+// elements [first, end).
 template <class Visit>
-void for_each_stretch_of(const Held& held, const Tensors& tensors, std::int64_t first,
-                         std::int64_t end, const Visit& visit) {
+void for_each_range_of(const LocalRange& held, const Tensors& tensors, std::int64_t first,
+                       std::int64_t end, const Visit& visit) {
   const Tensors::Entry& tensor = tensors[held.tensor];
   if (tensor.first >= end || tensor.first + tensor.shape.count() <= first) return;
-  for_each_stretch(*held.param, held.first, held.data.count(),
-                   [&](std::int64_t here, std::int64_t logical, std::int64_t count) {
-                     const std::int64_t from = std::max(first, tensor.first + logical);
-                     const std::int64_t to = std::min(end, tensor.first + logical + count);
-                     if (from < to) visit(here + from - tensor.first - logical, from, to - from);
-                   });
+  for_each_range(*held.param, held.first, held.data.count(),
+                 [&](std::int64_t here, std::int64_t logical, std::int64_t count) {
+                   const std::int64_t from = std::max(first, tensor.first + logical);
+                   const std::int64_t to = std::min(end, tensor.first + logical + count);
+                   if (from < to) visit(here + from - tensor.first - logical, from, to - from);
+                 });
 }
 
-std::vector<double> read(const Subject& subject, const Held& held, std::int64_t here,
+std::vector<double> read(const Subject& subject, const LocalRange& held, std::int64_t here,
                          std::int64_t count, Quantity quantity) {
   std::vector<double> values = read_elements(subject.stream(), held.data.slice(here, count));
   if (quantity == Quantity::kGradient && subject.loss_scale() != 1) {
@@ -38,7 +38,7 @@ std::vector<double> read(const Subject& subject, const Held& held, std::int64_t 
   return values;
 }
 
-double allowed(const Comparison::Of& of, const Tolerances& tolerances, double expected,
+double allowed(const Comparison::Target& of, const Tolerances& tolerances, double expected,
                double scale) {
   if (of.quantity == Quantity::kGradient) return tolerances.gradient * scale;
   if (of.quantity == Quantity::kMoment) return tolerances.update * scale;
@@ -73,12 +73,12 @@ bool any_differs(const std::vector<TensorResult>& results) {
                      [](const TensorResult& result) { return result.differs(); });
 }
 
-void add_standing(const Subject& subject, const std::vector<Held>& held, const Tensors& tensors,
-                  std::int64_t first, std::span<double> into) {
+void add_primary(const Subject& subject, const std::vector<LocalRange>& held,
+                 const Tensors& tensors, std::int64_t first, std::span<double> into) {
   const auto end = first + static_cast<std::int64_t>(into.size());
-  for (const Held& run : held) {
-    if (!run.stands) continue;
-    for_each_stretch_of(
+  for (const LocalRange& run : held) {
+    if (!run.is_primary) continue;
+    for_each_range_of(
         run, tensors, first, end, [&](std::int64_t here, std::int64_t number, std::int64_t count) {
           const auto values = read_elements(subject.stream(), run.data.slice(here, count));
           double* const to = into.data() + (number - first);
@@ -87,14 +87,14 @@ void add_standing(const Subject& subject, const std::vector<Held>& held, const T
   }
 }
 
-std::vector<TensorResult> Comparison::compare(const Of& of, const Tolerances& tolerances) {
+std::vector<TensorResult> Comparison::compare(const Target& of, const Tolerances& tolerances) {
   const bool of_gradients = of.quantity == Quantity::kGradient;
   std::vector<TensorResult> results(tensors_.size());
-  Of stored = of;
+  Target stored = of;
   if (of.quantity == Quantity::kValue) stored.quantity = Quantity::kMaster;
   scan(stored, results);
   share_scales(results);
-  std::vector<Held> expected, held;
+  std::vector<LocalRange> expected, held;
   if (reference_.takes_part()) {
     expected = held_by(reference_, tensors_, stored.quantity, of.moment);
   }
@@ -104,13 +104,13 @@ std::vector<TensorResult> Comparison::compare(const Of& of, const Tolerances& to
     const std::int64_t end = std::min(first + kPiece, tensors_.elements());
     std::vector<double> whole(static_cast<std::size_t>(end - first));
     if (reference_.takes_part()) {
-      add_standing(reference_, expected, tensors_, first, whole);
+      add_primary(reference_, expected, tensors_, first, whole);
       for (double& value : whole) value /= of_gradients ? reference_.loss_scale() : 1;
     }
     ranks_.all_reduce(stream, host_tensor(std::span(whole)), Reduce::kSum);
-    for (const Held& run : held) {
+    for (const LocalRange& run : held) {
       TensorResult& result = results[run.tensor];
-      for_each_stretch_of(
+      for_each_range_of(
           run, tensors_, first, end,
           [&](std::int64_t here, std::int64_t number, std::int64_t count) {
             const std::vector<double> values = read(subject_, run, here, count, of.quantity);
@@ -127,7 +127,7 @@ std::vector<TensorResult> Comparison::compare(const Of& of, const Tolerances& to
   return results;
 }
 
-// Where single elements differ as well, the ratio says nothing more.
+// Skips weights with differing elements, for which the ratio adds nothing.
 void Comparison::find_scaled(double most, std::vector<TensorResult>& results) const {
   std::set<std::size_t> differ;
   for (std::size_t i = 0; i < results.size(); ++i) {
@@ -140,7 +140,7 @@ void Comparison::find_scaled(double most, std::vector<TensorResult>& results) co
 }
 
 void Comparison::hand_over_gradients() {
-  std::vector<Held> from, to;
+  std::vector<LocalRange> from, to;
   if (subject_.takes_part()) from = held_by(subject_, tensors_, Quantity::kGradient);
   if (reference_.takes_part()) to = held_by(reference_, tensors_, Quantity::kGradient);
   const double scale = reference_.loss_scale() / subject_.loss_scale();
@@ -148,28 +148,27 @@ void Comparison::hand_over_gradients() {
   for (std::int64_t first = 0; first < tensors_.elements(); first += kPiece) {
     const std::int64_t end = std::min(first + kPiece, tensors_.elements());
     std::vector<double> whole(static_cast<std::size_t>(end - first));
-    if (subject_.takes_part()) add_standing(subject_, from, tensors_, first, whole);
+    if (subject_.takes_part()) add_primary(subject_, from, tensors_, first, whole);
     ranks_.all_reduce(stream, host_tensor(std::span(whole)), Reduce::kSum);
-    for (const Held& run : to) {
-      for_each_stretch_of(
-          run, tensors_, first, end,
-          [&](std::int64_t here, std::int64_t number, std::int64_t count) {
-            std::vector<float> values;
-            for (std::int64_t i = 0; i < count; ++i) {
-              values.push_back(
-                  static_cast<float>(whole[static_cast<std::size_t>(number - first + i)] * scale));
-            }
-            write_elements(reference_.stream(), run.data.slice(here, count), values);
-          });
+    for (const LocalRange& run : to) {
+      for_each_range_of(run, tensors_, first, end,
+                        [&](std::int64_t here, std::int64_t number, std::int64_t count) {
+                          std::vector<float> values;
+                          for (std::int64_t i = 0; i < count; ++i) {
+                            values.push_back(static_cast<float>(
+                                whole[static_cast<std::size_t>(number - first + i)] * scale));
+                          }
+                          write_elements(reference_.stream(), run.data.slice(here, count), values);
+                        });
     }
   }
 }
 
-// Of what stands here of the reference.
-void Comparison::scan(const Of& of, std::vector<TensorResult>& results) const {
+// Largest value and sum of squares of this rank's primary elements of the reference.
+void Comparison::scan(const Target& of, std::vector<TensorResult>& results) const {
   if (!reference_.takes_part()) return;
-  for (const Held& run : held_by(reference_, tensors_, of.quantity, of.moment)) {
-    if (!run.stands) continue;
+  for (const LocalRange& run : held_by(reference_, tensors_, of.quantity, of.moment)) {
+    if (!run.is_primary) continue;
     TensorResult& result = results[run.tensor];
     for (std::int64_t at = 0; at < run.data.count(); at += kPiece) {
       const std::int64_t count = std::min(kPiece, run.data.count() - at);
@@ -198,7 +197,7 @@ void Comparison::share_scales(std::vector<TensorResult>& results) {
   }
 }
 
-// What all ranks have found.
+// Merges the results of all ranks.
 void Comparison::join(std::vector<TensorResult>& results) {
   constexpr std::size_t kNumbers = 10;
   std::vector<double> own;

@@ -8,53 +8,53 @@
 
 namespace trireme::verify {
 
-// How one parameter of the subject, in all its copies, stands to the reference's.
+// Comparison of one parameter of the subject, over all copies, with the reference.
 struct TensorResult {
-  double scale = 0;       // the reference's largest, of all parameters of the weight
-  double squares = 0;     // the sum of the reference's
-  double difference = 0;  // the largest
-  double excess = 0;      // the largest multiple of what is allowed; above 1 it differs
-  std::int64_t elements = 0, wrong = 0;  // of all copies; those that differ by more
-  // The first element that does, and on which rank.
+  double scale = 0;       // largest absolute value of the reference in the weight
+  double squares = 0;     // sum of squares of the reference
+  double difference = 0;  // largest absolute difference
+  double excess = 0;      // largest difference relative to the tolerance; above 1 it differs
+  std::int64_t elements = 0, wrong = 0;  // of all copies; those above the tolerance
+  // The first element above the tolerance, and its rank.
   std::int64_t index = -1;
   int rank = -1;
   double value = 0, expected = 0;
 
-  // Least squares over all copies of the parameters of its weight: the factor by which the
-  // reference's are these. Roundings, which part elements, cancel in it.
+  // Least-squares ratio of the weight to the reference over all copies. Rounding errors of single
+  // elements cancel in it.
   double cross = 0, expected_squares = 0;
   double ratio() const { return expected_squares > 0 ? cross / expected_squares : 1; }
-  bool scaled = false;  // it is further from 1 than is allowed
+  bool scaled = false;  // the ratio is outside the tolerance
 
   bool differs() const { return wrong > 0 || scaled; }
 };
 
-// Compares what two subjects hold, element by element in pieces of bounded size: each is made
-// whole from the rank of the reference that it stands on, and looked at by every rank of the
-// subject that has a copy.
+// Compares the parameters of two subjects element by element, in chunks of bounded size. A chunk is
+// assembled from the reference's primary replicas and compared by every rank of the subject that
+// has a copy.
 class Comparison {
  public:
-  // `ranks` are those of both. All outlive this.
+  // `ranks` contains the ranks of both subjects. All arguments must outlive this.
   Comparison(const Subject& subject, const Subject& reference, Communicator& ranks,
              const Tensors& tensors)
       : subject_(subject), reference_(reference), ranks_(ranks), tensors_(tensors) {}
 
-  // What is compared: a moment by its name, weights after so many updates at a learning rate.
-  struct Of {
+  // The quantity to compare: a moment by name, or weights after `updates` at `learning_rate`.
+  struct Target {
     Quantity quantity;
     std::string moment = {};
     double learning_rate = 0;
     std::int64_t updates = 0;
   };
-  // By tensor; the same on all ranks. Collective.
-  std::vector<TensorResult> compare(const Of& of, const Tolerances& tolerances);
+  // Results by tensor, equal on all ranks. Collective.
+  std::vector<TensorResult> compare(const Target& of, const Tolerances& tolerances);
 
-  // From here on the reference has the subject's gradients: what optimizers make of the same ones
-  // is the same but for its own roundings, however coarse the gradients' dtype. Collective.
+  // Copies the subject's gradients to the reference, so that the optimizers differ only by their
+  // own rounding errors, whatever the dtype of the gradients. Collective.
   void hand_over_gradients();
 
  private:
-  void scan(const Of& of, std::vector<TensorResult>& results) const;
+  void scan(const Target& of, std::vector<TensorResult>& results) const;
   void find_scaled(double most, std::vector<TensorResult>& results) const;
   void share_scales(std::vector<TensorResult>& results);
   void join(std::vector<TensorResult>& results);
@@ -67,8 +67,8 @@ class Comparison {
 
 bool any_differs(const std::vector<TensorResult>& results);
 
-// Adds what stands here of elements [first, first + into.size()) of all to `into`.
-void add_standing(const Subject& subject, const std::vector<Held>& held, const Tensors& tensors,
-                  std::int64_t first, std::span<double> into);
+// Adds this rank's primary elements [first, first + into.size()) of all parameters to `into`.
+void add_primary(const Subject& subject, const std::vector<LocalRange>& held,
+                 const Tensors& tensors, std::int64_t first, std::span<double> into);
 
 }  // namespace trireme::verify

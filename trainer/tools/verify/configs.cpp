@@ -12,13 +12,13 @@
 namespace trireme::verify {
 namespace {
 
-struct Against {
+struct ReferenceSpec {
   bool alone = false, float64 = false;
   std::vector<Override> overrides;
 };
 
-Against parse(const std::string& text) {
-  Against against{.alone = text.empty(), .overrides = {}};
+ReferenceSpec parse(const std::string& text) {
+  ReferenceSpec against{.alone = text.empty(), .overrides = {}};
   std::istringstream words(text);
   for (std::string word; words >> word;) {
     while (word.starts_with('-')) word.erase(0, 1);
@@ -31,14 +31,14 @@ Against parse(const std::string& text) {
       against.overrides.push_back({word.substr(0, equals), word.substr(equals + 1)});
     } else {
       throw ConfigError(say("--against: \"", word,
-                            "\" is neither alone, float64 nor a key and its ",
-                            "value, such as parallelism.tensor=1"));
+                            "\": expected alone, float64 or key=value, such ",
+                            "as parallelism.tensor=1"));
     }
   }
   return against;
 }
 
-// What the layouts share, or they compute different things.
+// Keys that must be equal in both configs.
 void require_same_task(const RunConfig& subject, const RunConfig& reference) {
   static const std::vector<std::string> kShared{"model.",
                                                 "data.",
@@ -53,20 +53,21 @@ void require_same_task(const RunConfig& subject, const RunConfig& reference) {
     const bool shared = std::any_of(kShared.begin(), kShared.end(), [&](const std::string& key) {
       return change.key.starts_with(key);
     });
-    const bool applies = !change.before.empty() && !change.after.empty();  // to both dtypes
+    const bool applies = !change.before.empty() && !change.after.empty();  // in both configs
     if (shared && applies)
       lines += say("\n  ", change.key, ": ", change.before, " -> ", change.after);
   }
   if (!lines.empty()) {
-    throw ConfigError("--against compares layouts, of one model and the same samples; here differ" +
-                      lines);
+    throw ConfigError(
+        "--against must not change the model, the samples or the optimizer; these keys differ:" +
+        lines);
   }
 }
 
 void refuse_compression(const RunConfig& config) {
   if (config.parallelism.gradient_compression == "none") return;
   throw ConfigError(
-      "gradients that are compressed differ by design: to verify the layout, set "
+      "compressed gradients differ by design; to verify the layout, set "
       "parallelism.gradient_compression = \"none\"");
 }
 
@@ -74,7 +75,7 @@ void refuse_compression(const RunConfig& config) {
 
 Configs read_configs(const std::filesystem::path& file, std::span<const Override> overrides,
                      const std::string& against, int ranks) {
-  const Against other = parse(against);
+  const ReferenceSpec other = parse(against);
   Configs configs;
   const LoadedConfig loaded = load_config(file, overrides);
   const auto least = static_cast<int>(world_size(loaded.config.parallelism));

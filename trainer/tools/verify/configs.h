@@ -8,19 +8,19 @@
 
 namespace trireme::verify {
 
-// The two configs that are compared, their data degrees settled.
+// The two configs to compare, with all data-parallel degrees set.
 struct Configs {
   LoadedConfig subject, reference;
   int ranks = 1;  // of the larger layout
 };
 
-// `against`: words that turn the config into the reference's, in this order:
+// `against` derives the reference config; words separated by spaces:
 //   alone               one rank
-//   float64             one rank on the host, in float64
-//   section.key=value   as on a command line
-// Empty: alone. Data degrees that the config leaves open are what `ranks` leave, in the reference
-// one. 0 ranks: as few as there can be. Throws ConfigError, also where the two would train on
-// other samples, or another model, or by other rules.
+//   float64             one rank on the CPU, in float64
+//   section.key=value   an override, as on the command line
+// Empty: alone. Open data-parallel degrees are set from `ranks`, or to 1 in the reference. 0 ranks:
+// the minimum. Throws ConfigError for an invalid config, and if the two configs differ in the
+// model, the samples or the optimizer.
 Configs read_configs(const std::filesystem::path& file, std::span<const Override> overrides,
                      const std::string& against, int ranks);
 

@@ -20,11 +20,12 @@ void write_elements(Stream& stream, const Tensor& tensor, std::span<const float>
     copy_bytes(stream, tensor.data, reinterpret_cast<const std::byte*>(data), tensor.bytes());
     stream.synchronize();
   };
-  require(values.size() == static_cast<std::size_t>(tensor.count()), "as many values as elements");
+  require(values.size() == static_cast<std::size_t>(tensor.count()),
+          "the number of values must equal the number of elements");
   if (tensor.dtype == DType::kF64) {
     return write(std::vector<double>(values.begin(), values.end()).data());
   }
-  require(tensor.dtype == DType::kF32, "an accumulator's dtype");
+  require(tensor.dtype == DType::kF32, "the tensor must be float32");
   write(values.data());
 }
 

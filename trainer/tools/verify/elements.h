@@ -9,12 +9,12 @@
 
 namespace trireme::verify {
 
-// Calls visit(first here, first in the logical tensor, count) for the stretches of elements
-// [first, first + count) of a parameter's box that are neighbours in the logical tensor as well;
-// `here` counts from `first`.
+// Calls visit(local, logical, count) for each range of elements [first, first + count) of a
+// parameter's box that is contiguous in the logical tensor: `local` is its offset from `first`,
+// `logical` its offset in the logical tensor.
 template <class Visit>
-void for_each_stretch(const Param& param, std::int64_t first, std::int64_t count,
-                      const Visit& visit) {
+void for_each_range(const Param& param, std::int64_t first, std::int64_t count,
+                    const Visit& visit) {
   const Shape& logical = param.spec.shape;
   const int dim = std::max(param.spec.cut.dim, 0);
   std::int64_t inner = 1;
@@ -28,9 +28,9 @@ void for_each_stretch(const Param& param, std::int64_t first, std::int64_t count
   }
 }
 
-// A tensor of the stream's device, or the host's, as numbers.
+// Copies a device or host tensor to the host as doubles.
 std::vector<double> read_elements(Stream& stream, const Tensor& tensor);
-// Rounded to the tensor's dtype, which is an accumulator's.
+// Writes values to a float32 tensor. Throws Error for any other dtype.
 void write_elements(Stream& stream, const Tensor& tensor, std::span<const float> values);
 
 }  // namespace trireme::verify

@@ -7,43 +7,43 @@
 
 namespace trireme::verify {
 
-// Where a rank of the subject stands in its layout.
-struct Place {
+// Mesh coordinates of a rank of the subject.
+struct RankCoordinates {
   int rank = 0;
   int pipeline = 0, data = 0, tensor = 0;
 };
 
-// How the subject's ranks share the work.
-struct Sharing {
+// Sizes of the subject's mesh axes and its micro-batches.
+struct LayoutSizes {
   std::int64_t pipeline = 1, data = 1, tensor = 1;
-  std::int64_t micro_batches = 1;            // of a step, over all data ranks
-  std::vector<std::int64_t> data_rank_of{};  // of each of them
+  std::int64_t micro_batches = 1;            // per step, over all data-parallel ranks
+  std::vector<std::int64_t> data_rank_of{};  // by micro-batch
 };
 
-// What the subject's ranks and the reference hold of some elements of one parameter, spread
-// evenly over it: all rows, or some, by all columns, or some.
+// Values of one parameter on the subject's ranks and in the reference, on an evenly spaced grid of
+// its elements.
 struct Evidence {
   std::string tensor;
   Quantity quantity = Quantity::kGradient;
   Shape shape;
-  std::int64_t rows = 0, columns = 0;  // of the sample; every row of the parameter if all_rows
+  std::int64_t rows = 0, columns = 0;  // of the grid; it contains every row if all_rows
   bool all_rows = false;
-  std::int64_t part_rows = 0;  // Tensors::Entry's
-  double tolerance = 0;        // a difference within it is none
+  std::int64_t part_rows = 0;  // see Tensors::Entry
+  double tolerance = 0;        // absolute
   std::vector<double> expected;
   struct Holder {
-    Place place;
-    // Not a number where the rank has nothing: what it owns, and what else lies in its place.
+    RankCoordinates coordinates;
+    // NaN for elements that the rank does not have: owned ones, and leftovers in its buffer.
     std::vector<double> owned, left_over;
-    bool stands = false;
+    bool is_primary = false;
   };
   std::vector<Holder> holders;
-  // The reference's gradients of each micro-batch alone; empty: not known.
+  // Reference gradients of each micro-batch; empty: unknown.
   std::vector<std::vector<double>> by_micro_batch;
-  std::vector<double> before;   // of a weight, before the step; empty: not known
-  double decay = 0;             // what a step takes of it: learning rate by weight decay
-  double update_tolerance = 0;  // of the weight after the step
-  Sharing sharing;
+  std::vector<double> before;   // weights before the step; empty: unknown
+  double decay = 0;             // learning rate times weight decay
+  double update_tolerance = 0;  // absolute, of the weight after the step
+  LayoutSizes layout;
 };
 
 }  // namespace trireme::verify

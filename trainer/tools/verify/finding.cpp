@@ -8,7 +8,7 @@
 namespace trireme::verify {
 namespace {
 
-constexpr std::size_t kListed = 12;  // of the tensors that differ too
+constexpr std::size_t kListed = 12;  // number of tensors listed
 
 std::string line(const char* name, const std::string& text) {
   return fmt::format("  {:9} {}\n", name, text);
@@ -16,9 +16,9 @@ std::string line(const char* name, const std::string& text) {
 
 std::string tensor_text(const Difference& d) {
   const std::string shape = say(d.shape);
-  if (d.at.empty()) return fmt::format("{} {}, all of it, fitted", d.tensor, shape);
-  return fmt::format("{} {}, element [{}], on rank {}; {} of {} elements of all copies", d.tensor,
-                     shape, fmt::join(d.at, ", "), d.rank, d.wrong, d.elements);
+  if (d.at.empty()) return fmt::format("{} {}, ratio of the whole tensor", d.tensor, shape);
+  return fmt::format("{} {}, element [{}] on rank {}; {} of {} elements over all copies differ",
+                     d.tensor, shape, fmt::join(d.at, ", "), d.rank, d.wrong, d.elements);
 }
 
 std::string difference_text(const Difference& d) {
@@ -27,12 +27,13 @@ std::string difference_text(const Difference& d) {
   if (!d.tensor.empty()) text += " of " + d.tensor;
   text += "\n";
   if (!d.tensor.empty()) text += line("where", tensor_text(d));
-  text +=
-      line("values", fmt::format("{:.9g} where {:.9g} is right", d.pair.value, d.pair.expected));
-  text += line("by", fmt::format("{:.3g} of {}; allowed is {:.3g}", d.share,
-                                 d.at.empty() ? "it" : "the largest of its weight", d.allowed));
+  text += line("values", fmt::format("{:.9g}, expected {:.9g}", d.pair.value, d.pair.expected));
+  text += line("by",
+               fmt::format("{:.3g} of {}; the tolerance is {:.3g}", d.share,
+                           d.at.empty() ? "the expected value" : "the largest value of the weight",
+                           d.allowed));
   if (!d.origin.empty() && d.origin != d.tensor) {
-    text += line("origin", fmt::format("{} comes first in the backward", d.origin));
+    text += line("origin", fmt::format("{} is the first in backward order", d.origin));
   }
   if (!d.also.empty()) {
     const std::size_t shown = std::min(d.also.size(), kListed);
@@ -46,17 +47,18 @@ std::string difference_text(const Difference& d) {
 }
 
 std::string step_text(const StepFinding& step) {
-  const auto pair = [](const char* name, const Pair& p) {
+  const auto pair = [](const char* name, const ValuePair& p) {
     return fmt::format("{} {:.8g} ({:.1e})", name, p.value, p.relative());
   };
   const auto largest = [](const char* name, const StepFinding::Largest& l) {
-    if (l.tensor.empty()) return fmt::format("{} the same bits", name);
+    if (l.tensor.empty()) return fmt::format("{} bit-identical", name);
     return fmt::format("{} {:.1e} in {}", name, l.share, l.tensor);
   };
-  if (step.step == 0) return fmt::format("first weights: {}\n", largest("off", step.weight));
+  if (step.step == 0)
+    return fmt::format("initial weights: {}\n", largest("difference", step.weight));
   return fmt::format("step {}: {}, {}; gradients: {}; weights: {}\n", step.step,
                      pair("loss", step.loss), pair("grad_norm", step.grad_norm),
-                     largest("off", step.gradient), largest("off", step.weight));
+                     largest("difference", step.gradient), largest("difference", step.weight));
 }
 
 }  // namespace
@@ -84,17 +86,18 @@ std::string text_of(const Finding& finding) {
   const Tolerances& t = finding.tolerances;
   text += fmt::format(
       "equal: {} parameters of {} elements, {}\n", finding.parameters, finding.elements,
-      t.exact ? std::string("to the bit")
-              : fmt::format("losses within {:.0e}, gradients {:.0e} of their weight's largest and "
-                            "{:.0e} as a whole, what optimizers make of the same ones {:.0e}",
-                            t.loss, t.gradient, t.ratio, t.update));
+      t.exact ? std::string("bit-identical")
+              : fmt::format(
+                    "tolerances: loss {:.0e}, gradients {:.0e} of the weight's largest, gradient "
+                    "ratio {:.0e}, optimizer {:.0e}",
+                    t.loss, t.gradient, t.ratio, t.update));
   for (const std::string& one : finding.not_proven) text += fmt::format("not proven: {}\n", one);
   return text;
 }
 
 std::string json_of(const Finding& finding) {
   using Json = nlohmann::ordered_json;
-  const auto pair = [](const Pair& p) {
+  const auto pair = [](const ValuePair& p) {
     return Json{{"value", p.value}, {"expected", p.expected}, {"relative", p.relative()}};
   };
   const auto largest = [](const StepFinding::Largest& l) {

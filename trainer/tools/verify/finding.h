@@ -9,18 +9,18 @@
 
 namespace trireme::verify {
 
-// Two numbers of a step, the subject's and the reference's.
-struct Pair {
+// A number of the subject and its reference.
+struct ValuePair {
   double value = 0, expected = 0;
   double relative() const;
 };
 
-// What a step came to.
+// Results of a step.
 struct StepFinding {
-  std::int64_t step = 0;  // 0: before the first
-  Pair loss, grad_norm;
-  // The largest difference of each quantity over all parameters, as a share of the largest
-  // gradient of its weight, or of what is allowed, and where.
+  std::int64_t step = 0;  // 0: initial weights
+  ValuePair loss, grad_norm;
+  // The largest difference over all parameters and its tensor: relative to the largest value of the
+  // weight if of_scale, otherwise absolute.
   struct Largest {
     double share = 0;
     std::string tensor;
@@ -28,20 +28,20 @@ struct StepFinding {
   static Largest of(const std::vector<TensorResult>& results, const Tensors& tensors,
                     bool of_scale);
   Largest gradient, weight;
-  Largest ratio;  // of a weight's whole gradient to the reference's, less 1
+  Largest ratio;  // |ratio - 1| of a gradient to the reference, fitted per weight
 };
 
-// Where the two part.
+// The first difference.
 struct Difference {
   std::int64_t step = 0;
   std::string what;    // "loss", "grad_norm", "gradient", "weight", ...
-  std::string tensor;  // the first in the model's order; empty: none, the number itself
-  std::string origin;  // of gradients, the first in the order of the backward
+  std::string tensor;  // first in model order; empty for a scalar
+  std::string origin;  // of gradients, the first in backward order
   Shape shape;
-  std::vector<std::int64_t> at;  // the first element that differs; empty: all of it together
+  std::vector<std::int64_t> at;  // first differing element; empty: the fitted ratio differs
   int rank = 0;
-  Pair pair;
-  double share = 0, allowed = 0;         // of the largest gradient of the weight, or of the number
+  ValuePair pair;
+  double share = 0, allowed = 0;         // relative
   std::int64_t wrong = 0, elements = 0;  // of all copies
   std::vector<std::string> also;
   Cause cause;
@@ -53,10 +53,10 @@ struct Finding {
   Tolerances tolerances;
   std::vector<StepFinding> steps;
   std::optional<Difference> difference;  // the first
-  std::vector<std::string> not_proven;   // that the steps did not try
+  std::vector<std::string> not_proven;   // code paths that the steps did not exercise
 };
 
-// For people, and for programs as JSON.
+// Report as text and as JSON.
 std::string text_of(const Finding& finding);
 std::string json_of(const Finding& finding);
 

@@ -40,7 +40,7 @@ std::unique_ptr<Mistake> Mistake::from(const Variables& variables) {
   const auto makes = all();
   const auto found = makes.find(*name);
   if (found != makes.end()) return found->second();
-  throw ConfigError(fmt::format("{}=\"{}\": there is no such mistake, but: {}", kVariable, *name,
+  throw ConfigError(fmt::format("{}=\"{}\": unknown mistake; expected one of {}", kVariable, *name,
                                 fmt::join(names(), ", ")));
 }
 

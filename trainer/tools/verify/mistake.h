@@ -17,15 +17,15 @@ namespace trireme::verify {
 class Samples;
 class Subject;
 
-// A mistake that the subject makes on purpose, to try out whether verify finds it:
+// A bug injected into the subject to test verify, selected by name:
 //   TRIREME_INJECT_MISTAKE=lost-norm-sums
-// Each stands for one that layouts are known to be written with. They are made at the seams, by
-// the groups of ranks or in what an engine is given; nothing of them is in a run that trains.
+// Each reproduces a typical bug of a parallel layout. Mistakes are injected into communicators and
+// engine inputs; training code contains none of them.
 class Mistake {
  public:
   static constexpr const char* kVariable = "TRIREME_INJECT_MISTAKE";
 
-  // Null when the variable is not set. Throws ConfigError, with the names that there are.
+  // Null if the variable is not set. Throws ConfigError with the known names.
   static std::unique_ptr<Mistake> from(const Variables& variables);
   static std::vector<std::string> names();
 
@@ -34,10 +34,10 @@ class Mistake {
   Mistake& operator=(const Mistake&) = delete;
   virtual ~Mistake() = default;
 
-  // Whether it was made so far, on this rank: not every layout has the place for each.
+  // Whether it took effect on this rank so far; some layouts do not have its code path.
   bool was_made() const { return made_; }
 
-  // In the order in which a step comes to them.
+  // Injection points, in the order of a step.
   virtual void make_in(RankGroups& /*groups*/) {}
   virtual void in_spec(EngineSpec& /*spec*/, const ParallelismConfig& /*layout*/) {}
   virtual void in_first_weights(const Subject& /*subject*/) {}

@@ -8,7 +8,7 @@ namespace {
 using ledger::Operation;
 using ledger::Phase;
 
-constexpr int kLayer = 1;  // where one has to be chosen
+constexpr int kLayer = 1;  // of mistakes that affect one layer
 
 class MistakeInCalls final : public Mistake {
  public:
@@ -19,7 +19,7 @@ class MistakeInCalls final : public Mistake {
     group = std::make_unique<MistakenGroup>(
         std::move(group), *groups.ledger,
         MistakenGroup::Options{
-            .calls = call_.calls, .deed = call_.deed, .made = [this] { note_made(); }});
+            .calls = call_.calls, .fault = call_.fault, .made = [this] { note_made(); }});
   }
 
  private:
@@ -30,71 +30,80 @@ class MistakeInCalls final : public Mistake {
 
 const std::vector<CallMistake>& call_mistakes() {
   static const std::vector<CallMistake> kAll{
-      // Norms' and key-value heads' gradients, of which each tensor rank has a share.
-      {"lost-norm-sums", &RankGroups::tensor, {Operation::kAllReduce, Phase::kReduce}, Deed::kSkip},
+      // Gradients of norms and key-value heads, which are partial sums on each tensor rank.
+      {"lost-norm-sums",
+       &RankGroups::tensor,
+       {Operation::kAllReduce, Phase::kReduce},
+       GroupFault::kSkip},
       {"lost-key-value-sums",
        &RankGroups::key_value,
        {Operation::kAllReduce, Phase::kReduce},
-       Deed::kSkip},
-      // The embedding's, which the head on the last stage uses too.
-      {"lost-tied-sum", &RankGroups::ends, {Operation::kAllReduce, Phase::kReduce}, Deed::kSkip},
-      // After a matrix whose columns are shared out, and on the way back before one whose rows are.
+       GroupFault::kSkip},
+      // Gradient of the embedding table, which is tied to the head on the last stage.
+      {"lost-tied-sum",
+       &RankGroups::ends,
+       {Operation::kAllReduce, Phase::kReduce},
+       GroupFault::kSkip},
+      // Output of row-parallel layers, and input gradient of column-parallel layers.
       {"lost-forward-sum",
        &RankGroups::tensor,
        {Operation::kAllReduce, Phase::kForward, kLayer, 1},
-       Deed::kSkip},
+       GroupFault::kSkip},
       {"lost-backward-sum",
        &RankGroups::tensor,
        {Operation::kAllReduce, Phase::kBackward, kLayer, 0},
-       Deed::kSkip},
+       GroupFault::kSkip},
       {"lost-softmax-maximum",
        &RankGroups::tensor,
        {.operation = Operation::kAllReduce, .phase = Phase::kForward, .reduce = Reduce::kMax},
-       Deed::kSkip},
+       GroupFault::kSkip},
       {"swapped-sequence-parts",
        &RankGroups::tensor,
        {Operation::kAllGather, Phase::kForward, kLayer, 0},
-       Deed::kSwap},
-      // Sums over data ranks.
+       GroupFault::kSwap},
+      // Gradient reduction over data-parallel ranks.
       {"lost-bucket",
        &RankGroups::replicate,
        {Operation::kAllReduce, Phase::kBackward, kLayer, 0},
-       Deed::kSkip},
+       GroupFault::kSkip},
       {"doubled-bucket",
        &RankGroups::replicate,
        {Operation::kAllReduce, Phase::kBackward, kLayer, 0},
-       Deed::kTwice},
+       GroupFault::kTwice},
       {"averaged-replicas",
        &RankGroups::replicate,
        {Operation::kAllReduce, Phase::kBackward},
-       Deed::kMean},
+       GroupFault::kMean},
       {"lost-scatter",
        &RankGroups::shard,
        {Operation::kReduceScatter, Phase::kBackward, kLayer, 0},
-       Deed::kSkip},
+       GroupFault::kSkip},
       {"doubled-scatter",
        &RankGroups::shard,
        {Operation::kReduceScatter, Phase::kBackward, kLayer, 0},
-       Deed::kTwice},
-      // ZeRO's weights.
+       GroupFault::kTwice},
+      // All-gather of ZeRO weights.
       {"old-weights",
        &RankGroups::shard,
        {.operation = Operation::kAllGather, .phase = Phase::kForward, .from_step = 2},
-       Deed::kOld},
+       GroupFault::kStale},
       {"unpublished-weights",
        &RankGroups::shard,
        {.operation = Operation::kAllGather, .phase = Phase::kPublish, .nth = 1},
-       Deed::kSkip},
+       GroupFault::kSkip},
       {"lost-norm-exchange",
        &RankGroups::state,
        {Operation::kAllReduce, Phase::kGradNorm},
-       Deed::kSkip},
-      // The pipeline.
+       GroupFault::kSkip},
+      // Pipeline messages.
       {"repeated-activation",
        &RankGroups::down,
        {Operation::kSend, Phase::kForward},
-       Deed::kRepeat},
-      {"repeated-gradient", &RankGroups::up, {Operation::kSend, Phase::kBackward}, Deed::kRepeat},
+       GroupFault::kRepeat},
+      {"repeated-gradient",
+       &RankGroups::up,
+       {Operation::kSend, Phase::kBackward},
+       GroupFault::kRepeat},
   };
   return kAll;
 }

@@ -7,12 +7,12 @@
 
 namespace trireme::verify {
 
-// A mistake that a group of ranks makes in some of its calls.
+// A mistake in some collective calls of a process group.
 struct CallMistake {
   const char* name;
   std::unique_ptr<Communicator> RankGroups::*group;
-  Calls calls;
-  Deed deed;
+  CallFilter calls;
+  GroupFault fault;
 };
 const std::vector<CallMistake>& call_mistakes();
 std::unique_ptr<Mistake> make_mistake(const CallMistake& call);

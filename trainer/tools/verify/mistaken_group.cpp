@@ -10,9 +10,9 @@ namespace trireme::verify {
 
 using ledger::Operation;
 
-bool MistakenGroup::is_one(const Stream& stream, Operation operation,
-                           std::optional<Reduce> reduce) {
-  const Calls& calls = options_.calls;
+bool MistakenGroup::matches(const Stream& stream, Operation operation,
+                            std::optional<Reduce> reduce) {
+  const CallFilter& calls = options_.calls;
   if (!stream.executes() || operation != calls.operation) return false;
   const ledger::Progress now = ledger_.page().progress;
   const auto place = [](const ledger::Progress& p) {
@@ -21,12 +21,12 @@ bool MistakenGroup::is_one(const Stream& stream, Operation operation,
   if (place(now) != place(counted_)) nth_ = 0;
   counted_ = now;
   const int nth = nth_++;
-  const bool strikes = now.phase == static_cast<std::uint32_t>(calls.phase) &&
+  const bool matched = now.phase == static_cast<std::uint32_t>(calls.phase) &&
                        (calls.layer < 0 || calls.layer == now.layer) &&
                        (calls.nth < 0 || calls.nth == nth) && now.step >= calls.from_step &&
                        (!calls.reduce || calls.reduce == reduce);
-  if (strikes && options_.made) options_.made();
-  return strikes;
+  if (matched && options_.made) options_.made();
+  return matched;
 }
 
 void MistakenGroup::scale(Stream& stream, Tensor tensor, double factor) const {
@@ -38,30 +38,30 @@ void MistakenGroup::scale(Stream& stream, Tensor tensor, double factor) const {
 }
 
 void MistakenGroup::all_reduce(Stream& stream, Tensor tensor, Reduce reduce) {
-  if (!is_one(stream, Operation::kAllReduce, reduce)) {
+  if (!matches(stream, Operation::kAllReduce, reduce)) {
     return right_->all_reduce(stream, tensor, reduce);
   }
-  switch (options_.deed) {
-    case Deed::kSkip:
+  switch (options_.fault) {
+    case GroupFault::kSkip:
       return;
-    case Deed::kTwice:
+    case GroupFault::kTwice:
       right_->all_reduce(stream, tensor, reduce);
       return right_->all_reduce(stream, tensor, reduce);
-    case Deed::kMean:
+    case GroupFault::kMean:
       right_->all_reduce(stream, tensor, reduce);
       return scale(stream, tensor, 1.0 / size());
-    case Deed::kMore:
-      if (options_.more_before) options_.more(stream, tensor);
+    case GroupFault::kModify:
+      if (options_.modify_before) options_.modify(stream, tensor);
       right_->all_reduce(stream, tensor, reduce);
-      if (!options_.more_before) options_.more(stream, tensor);
+      if (!options_.modify_before) options_.modify(stream, tensor);
       return;
     default:
-      throw Error("no such mistake of a sum");
+      throw Error("unsupported fault of all_reduce");
   }
 }
 
 void MistakenGroup::all_gather(Stream& stream, Tensor whole, Tensor part) {
-  if (options_.deed == Deed::kOld && stream.executes()) {
+  if (options_.fault == GroupFault::kStale && stream.executes()) {
     right_->all_gather(stream, whole, part);
     std::vector<std::byte>& old = old_[part.data];
     const bool is_second = old_.size() > 1 && part.data == std::next(old_.begin())->first;
@@ -69,19 +69,19 @@ void MistakenGroup::all_gather(Stream& stream, Tensor whole, Tensor part) {
       old.resize(whole.bytes());
       copy_bytes(stream, old.data(), whole.data, old.size());
       stream.synchronize();
-    } else if (is_second && is_one(stream, Operation::kAllGather)) {
+    } else if (is_second && matches(stream, Operation::kAllGather)) {
       copy_bytes(stream, whole.data, old.data(), old.size());
       stream.synchronize();
     }
     return;
   }
-  if (!is_one(stream, Operation::kAllGather)) return right_->all_gather(stream, whole, part);
+  if (!matches(stream, Operation::kAllGather)) return right_->all_gather(stream, whole, part);
   const Tensor place = whole.slice(rank() * part.count(), part.count());
-  if (options_.deed == Deed::kSkip) {
+  if (options_.fault == GroupFault::kSkip) {
     if (place.data != part.data) copy_bytes(stream, place.data, part.data, part.bytes());
     return;
   }
-  require(options_.deed == Deed::kSwap, "no such mistake of a gather");
+  require(options_.fault == GroupFault::kSwap, "unsupported fault of all_gather");
   right_->all_gather(stream, whole, part);
   const std::size_t bytes = part.bytes(), last = whole.bytes() - bytes;
   std::vector<std::byte> all(whole.bytes());
@@ -94,16 +94,16 @@ void MistakenGroup::all_gather(Stream& stream, Tensor whole, Tensor part) {
 }
 
 void MistakenGroup::reduce_scatter(Stream& stream, Tensor part, Tensor whole) {
-  if (!is_one(stream, Operation::kReduceScatter)) {
+  if (!matches(stream, Operation::kReduceScatter)) {
     return right_->reduce_scatter(stream, part, whole);
   }
-  if (options_.deed == Deed::kSkip) {
+  if (options_.fault == GroupFault::kSkip) {
     const Tensor place = whole.slice(rank() * part.count(), part.count());
     if (place.data != part.data) copy_bytes(stream, part.data, place.data, part.bytes());
     return;
   }
   right_->reduce_scatter(stream, part, whole);
-  scale(stream, part, options_.deed == Deed::kMean ? 1.0 / size() : size());
+  scale(stream, part, options_.fault == GroupFault::kMean ? 1.0 / size() : size());
 }
 
 Transfer MistakenGroup::start_all_reduce(Stream& stream, Tensor tensor, Reduce reduce) {
@@ -131,7 +131,7 @@ Transfer MistakenGroup::start_reduce_scatter(Stream& stream, Tensor part, Tensor
 }
 
 Transfer MistakenGroup::start_send(Stream& stream, Tensor tensor, int to) {
-  const bool repeats = options_.deed == Deed::kRepeat && stream.executes();
+  const bool repeats = options_.fault == GroupFault::kRepeat && stream.executes();
   if (!repeats ||
       ledger_.page().progress.phase != static_cast<std::uint32_t>(options_.calls.phase)) {
     return right_->start_send(stream, tensor, to);
@@ -141,7 +141,7 @@ Transfer MistakenGroup::start_send(Stream& stream, Tensor tensor, int to) {
     sent_.resize(tensor.bytes());
     copy_bytes(stream, sent_.data(), tensor.data, sent_.size());
     stream.synchronize();
-  } else if (is_one(stream, Operation::kSend)) {
+  } else if (matches(stream, Operation::kSend)) {
     copy_bytes(stream, tensor.data, sent_.data(), sent_.size());
     stream.synchronize();
   }

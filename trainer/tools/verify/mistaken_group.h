@@ -10,38 +10,38 @@
 
 namespace trireme::verify {
 
-// What a group does instead of what it is asked for.
-enum class Deed : std::uint8_t {
-  kSkip,    // each rank keeps what it has
-  kTwice,   // the sum is made again of the sums
-  kMean,    // the sum is divided by the ranks
-  kOld,     // what came in the first step comes again
-  kSwap,    // the first and the last part change places
-  kRepeat,  // the first message of a step is sent again instead of the later ones
-  kMore,    // something is added to what it is given, or gives
+// Wrong behavior of a call.
+enum class GroupFault : std::uint8_t {
+  kSkip,    // no communication
+  kTwice,   // reduces the result again
+  kMean,    // averages instead of summing
+  kStale,   // returns the result of the first step
+  kSwap,    // swaps the first and the last shard
+  kRepeat,  // sends the first message of a step for the later ones, too
+  kModify,  // calls Options::modify on the input or the output
 };
 
-// Which of its calls.
-struct Calls {
+// Selects calls of a group.
+struct CallFilter {
   ledger::Operation operation = ledger::Operation::kNone;
   ledger::Phase phase = ledger::Phase::kStart;
   int layer = -1;  // -1: any
-  int nth = -1;    // within a micro-batch's visit to the layer; -1: all
+  int nth = -1;    // call within a layer and micro-batch; -1: all
   std::int64_t from_step = 1;
   std::optional<Reduce> reduce = std::nullopt;
 };
 
-// Another group, that does some of its calls wrongly. All its ranks do so in the same calls.
+// Wraps a group and makes some of its calls wrong, the same calls on all ranks.
 class MistakenGroup final : public Communicator {
  public:
   struct Options {
-    Calls calls;
-    Deed deed = Deed::kSkip;
-    std::function<void(Stream&, Tensor)> more = {};  // of kMore, for an all_reduce:
-    bool more_before = false;                        // what it is given
-    std::function<void()> made = {};                 // told of each
+    CallFilter calls;
+    GroupFault fault = GroupFault::kSkip;
+    std::function<void(Stream&, Tensor)> modify = {};  // for kModify, of all_reduce
+    bool modify_before = false;                        // modifies the input instead of the output
+    std::function<void()> made = {};                   // called for each wrong call
   };
-  // The ledger, of this rank, outlives the group.
+  // The ledger is this rank's and must outlive the group.
   MistakenGroup(std::unique_ptr<Communicator> right, const Ledger& ledger, Options options)
       : right_(std::move(right)), ledger_(ledger), options_(std::move(options)) {}
 
@@ -68,17 +68,17 @@ class MistakenGroup final : public Communicator {
   }
 
  private:
-  bool is_one(const Stream& stream, ledger::Operation operation,
-              std::optional<Reduce> reduce = std::nullopt);
+  bool matches(const Stream& stream, ledger::Operation operation,
+               std::optional<Reduce> reduce = std::nullopt);
   void scale(Stream& stream, Tensor tensor, double factor) const;
 
   std::unique_ptr<Communicator> right_;
   const Ledger& ledger_;
   Options options_;
-  ledger::Progress counted_;  // where nth_ counts
+  ledger::Progress counted_;  // position that nth_ counts in
   int nth_ = 0;
-  std::map<const std::byte*, std::vector<std::byte>> old_;  // of the first step, by part
-  std::vector<std::byte> sent_;                             // first in the step
+  std::map<const std::byte*, std::vector<std::byte>> old_;  // results of the first step, by shard
+  std::vector<std::byte> sent_;                             // first message of the step
   std::int64_t sent_in_ = 0;
 };
 

@@ -35,7 +35,7 @@ void refill(const Subject& subject, const Samples& samples, std::int64_t step, s
                     samples.first_of(step) + static_cast<std::uint64_t>(number * part.sequences));
 }
 
-// Key heads are given to the tensor ranks in the wrong order.
+// Assigns key heads to the tensor ranks in reverse order.
 class SwappedHeads final : public Mistake {
  public:
   void in_first_weights(const Subject& subject) override {
@@ -55,7 +55,7 @@ class SwappedHeads final : public Mistake {
   }
 };
 
-// The second micro-batch of the first data rank has nothing to predict.
+// Removes the targets of the second micro-batch of the first data rank.
 class LostMicroBatch final : public Mistake {
  public:
   void in_batch(const Subject& subject, const Samples& /*samples*/, std::int64_t step) override {
@@ -67,7 +67,7 @@ class LostMicroBatch final : public Mistake {
   }
 };
 
-// It is the first one again.
+// Replaces the second micro-batch of the first data rank by the first.
 class DoubledMicroBatch final : public Mistake {
  public:
   void in_batch(const Subject& subject, const Samples& samples, std::int64_t step) override {
@@ -78,7 +78,7 @@ class DoubledMicroBatch final : public Mistake {
   }
 };
 
-// Every data rank reads what is the first one's.
+// Every data rank reads the samples of the first.
 class SameData final : public Mistake {
  public:
   void in_batch(const Subject& subject, const Samples& samples, std::int64_t step) override {
@@ -91,8 +91,8 @@ class SameData final : public Mistake {
   }
 };
 
-// The second tensor rank's part of the vocabulary begins one token too early, for the embedding
-// or for the loss.
+// The second tensor rank's vocabulary shard begins one token too early, for the embedding or for
+// the loss.
 class ShiftedVocabulary final : public Mistake {
  public:
   explicit ShiftedVocabulary(bool of_targets) : of_targets_(of_targets) {}
@@ -109,7 +109,7 @@ class ShiftedVocabulary final : public Mistake {
   bool of_targets_;
 };
 
-// The loss is a mean over the tokens of one data rank, or of one micro-batch, not of the step.
+// Averages the loss over the tokens of a data rank or a micro-batch instead of the step.
 class FewerTokens final : public Mistake {
  public:
   explicit FewerTokens(bool of_rank) : of_rank_(of_rank) {}
@@ -136,7 +136,7 @@ class LostPositionGradient final : public Mistake {
   }
 };
 
-// A bias' gradient that all tensor ranks have whole is summed over them.
+// Sums a replicated bias gradient over the tensor ranks.
 class SummedBiasGradient final : public Mistake {
  public:
   void in_gradients(const Subject& subject) override {
@@ -149,7 +149,7 @@ class SummedBiasGradient final : public Mistake {
   }
 };
 
-// The optimizer corrects its moments as in the first step for ever.
+// The optimizer always uses the bias correction of the first step.
 class OldStepCount final : public Mistake {
  public:
   std::int64_t in_update_number(std::int64_t update) override {
@@ -158,7 +158,7 @@ class OldStepCount final : public Mistake {
   }
 };
 
-// Every tensor rank adds the bias to its part of a sum.
+// Every tensor rank adds the bias to its partial sum.
 class BiasOnEveryRank final : public Mistake {
  public:
   void make_in(RankGroups& groups) override {
@@ -168,8 +168,8 @@ class BiasOnEveryRank final : public Mistake {
         std::move(groups.tensor), *groups.ledger,
         MistakenGroup::Options{
             .calls = {Operation::kAllReduce, Phase::kForward, /*layer=*/1, /*nth=*/1},
-            .deed = Deed::kMore,
-            .more = [this, more](Stream& stream, Tensor sum) { add_bias(stream, sum, more); }});
+            .fault = GroupFault::kModify,
+            .modify = [this, more](Stream& stream, Tensor sum) { add_bias(stream, sum, more); }});
   }
   void in_first_weights(const Subject& subject) override { subject_ = &subject; }
 
@@ -189,7 +189,7 @@ class BiasOnEveryRank final : public Mistake {
   const Subject* subject_ = nullptr;
 };
 
-// The norm over all ranks counts what several tensor ranks hold once for each.
+// The global norm counts replicated parameters once per tensor rank.
 class DoubledNorm final : public Mistake {
  public:
   void make_in(RankGroups& groups) override {
@@ -198,9 +198,9 @@ class DoubledNorm final : public Mistake {
         std::move(groups.state), *groups.ledger,
         MistakenGroup::Options{
             .calls = {Operation::kAllReduce, Phase::kGradNorm},
-            .deed = Deed::kMore,
-            .more = [this](Stream& stream, Tensor squares) { add_squares(stream, squares); },
-            .more_before = true});
+            .fault = GroupFault::kModify,
+            .modify = [this](Stream& stream, Tensor squares) { add_squares(stream, squares); },
+            .modify_before = true});
   }
   void in_first_weights(const Subject& subject) override { subject_ = &subject; }
 
@@ -223,9 +223,9 @@ class DoubledNorm final : public Mistake {
   const Subject* subject_ = nullptr;
 };
 
-template <class SomeMistake, auto... kHow>
+template <class SomeMistake, auto... kArguments>
 std::unique_ptr<Mistake> made() {
-  return std::make_unique<SomeMistake>(kHow...);
+  return std::make_unique<SomeMistake>(kArguments...);
 }
 
 }  // namespace

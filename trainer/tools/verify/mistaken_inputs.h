@@ -8,7 +8,7 @@
 
 namespace trireme::verify {
 
-// Mistakes in what an engine is given, or in what it is made to add to what the ranks exchange.
+// Mistakes in engine inputs and in exchanged values, by name.
 std::map<std::string, std::function<std::unique_ptr<Mistake>()>> input_mistakes();
 
 }  // namespace trireme::verify

@@ -12,7 +12,7 @@ bool is_last_stage(const Subject& subject) {
   return stages.size() > 1 && stages.rank() == stages.size() - 1;
 }
 
-// The loss is divided by one micro-batch more than there are before its gradients are taken.
+// Divides the loss by one micro-batch too many.
 class ScaledLoss final : public Mistake {
  public:
   void in_first_weights(const Subject& subject) override {
@@ -42,7 +42,7 @@ class HalvedClip final : public Mistake {
   }
 };
 
-// An optimizer whose state is sharded does not decay.
+// A sharded optimizer applies no weight decay.
 class LostDecay final : public Mistake {
  public:
   void in_spec(EngineSpec& spec, const ParallelismConfig& layout) override {
@@ -52,7 +52,7 @@ class LostDecay final : public Mistake {
   }
 };
 
-// The last stage's learning rate is half the others'.
+// The last stage uses half the learning rate.
 class SlowStage final : public Mistake {
  public:
   double in_learning_rate(const Subject& subject, double rate) override {
@@ -62,7 +62,7 @@ class SlowStage final : public Mistake {
   }
 };
 
-// The last stage's copy of a table that the head shares with the embedding stays as it was.
+// The last stage does not update its copy of the tied embedding table.
 class StaleTiedTable final : public Mistake {
  public:
   void in_weights(const Subject& subject) override {
@@ -71,12 +71,12 @@ class StaleTiedTable final : public Mistake {
     for (const ParamStore::Owned& owned : subject.engine().params().owned()) {
       const ParamSpec& spec = owned.param->spec;
       if (spec.name != Engine::kEmbedding) continue;
-      for_each_stretch(*owned.param, owned.first, owned.count,
-                       [&](std::int64_t here, std::int64_t logical, std::int64_t count) {
-                         std::vector<float> values(static_cast<std::size_t>(count));
-                         fill_initial(spec, seed, logical, values);
-                         write_elements(subject.stream(), owned.master.slice(here, count), values);
-                       });
+      for_each_range(*owned.param, owned.first, owned.count,
+                     [&](std::int64_t here, std::int64_t logical, std::int64_t count) {
+                       std::vector<float> values(static_cast<std::size_t>(count));
+                       fill_initial(spec, seed, logical, values);
+                       write_elements(subject.stream(), owned.master.slice(here, count), values);
+                     });
       note_made();
     }
   }

@@ -8,8 +8,7 @@
 
 namespace trireme::verify {
 
-// Those in numbers that a layout divides or multiplies by, in which samples it reads and in what
-// it makes of right gradients, by name.
+// Mistakes in scale factors, sample slices and optimizer updates, by name.
 std::map<std::string, std::function<std::unique_ptr<Mistake>()>> update_mistakes();
 
 }  // namespace trireme::verify

@@ -14,8 +14,8 @@ std::vector<std::string> not_proven(const RunConfig& config,
   const double limit = config.training.max_norm;
   if (limit > 0 && largest <= limit) {
     all.push_back(
-        fmt::format("clipping: no norm was above training.max_norm = {:.6g} (the largest "
-                    "was {:.3g}: a lower limit tries it)",
+        fmt::format("gradient clipping: grad_norm never exceeded training.max_norm = {:.6g} (the "
+                    "largest was {:.3g}; lower max_norm to exercise it)",
                     limit, largest));
   }
   if (config.optimizer.weight_decay == 0) {
@@ -23,11 +23,11 @@ std::vector<std::string> not_proven(const RunConfig& config,
   }
   if (microbatches(config) == 1) {
     all.emplace_back(
-        "sums over micro-batches: each data rank has one in a step (a larger "
-        "training.global_batch_size tries them)");
+        "gradient accumulation: each data-parallel rank has one micro-batch per step (increase "
+        "training.global_batch_size to exercise it)");
   }
   if (config.training.dtype == "float16") {
-    all.emplace_back("skipped steps: float16's loss scale stays the same here");
+    all.emplace_back("skipped steps: verify keeps the float16 loss scale constant");
   }
   return all;
 }

@@ -6,8 +6,8 @@
 
 namespace trireme::verify {
 
-// What a run of this config may do and these steps did not, with the key that makes them: where
-// the layouts are equal, that was not tried.
+// Code paths that a run of this config may use but the compared steps did not, each with the config
+// key that exercises it.
 std::vector<std::string> not_proven(const RunConfig& config, const std::vector<StepFinding>& steps);
 
 }  // namespace trireme::verify

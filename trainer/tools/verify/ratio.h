@@ -5,8 +5,8 @@
 
 namespace trireme::verify {
 
-// Of a gradient that is everywhere `ratio` times as large as it should be, which is known to a
-// relative precision: what sizes of the layout that is made of. Nothing if it is 1.
-std::optional<Cause> cause_of_ratio(double ratio, const Sharing& sharing, double precision);
+// Explains a gradient that is `ratio` times its expected value, known to a relative precision, by
+// sizes of the layout; nullopt if the ratio is 1.
+std::optional<Cause> cause_of_ratio(double ratio, const LayoutSizes& layout, double precision);
 
 }  // namespace trireme::verify

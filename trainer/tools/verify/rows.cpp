@@ -8,7 +8,7 @@
 namespace trireme::verify {
 namespace {
 
-// Rows of the sample as they came and as they should be.
+// Actual and expected rows of the grid.
 class Rows {
  public:
   Rows(const Evidence& evidence, const std::vector<double>& values)
@@ -16,7 +16,7 @@ class Rows {
 
   std::int64_t count() const { return evidence_.rows; }
   std::int64_t columns() const { return evidence_.columns; }
-  // Whether row `from` of the expected is at row `at`.
+  // Whether actual row `at` equals expected row `from`.
   bool same(std::int64_t at, std::int64_t from) const {
     for (std::int64_t c = 0; c < evidence_.columns; ++c) {
       const double value = values_[static_cast<std::size_t>(at * evidence_.columns + c)];
@@ -55,16 +55,17 @@ std::optional<Cause> moved_parts(const Rows& rows, std::int64_t of_part) {
     std::int64_t from = 0;
     while (from < parts && !same(at, from)) ++from;
     if (from == parts) return std::nullopt;
-    moves += fmt::format("{}{} has what belongs to {}", moves.empty() ? "" : ", ", at, from);
+    moves += fmt::format("{}{} contains head {}", moves.empty() ? "" : ", ", at, from);
   }
   if (moves.empty()) return std::nullopt;
-  return Cause{"swapped-parts",
-               fmt::format("heads have changed places, of {} of {} rows: head {}: they were split, "
-                           "or read, in another order",
-                           parts, of_part, moves)};
+  return Cause{
+      "swapped-parts",
+      fmt::format("heads are permuted ({} heads of {} rows): position {}; they were split or "
+                  "read in a wrong order",
+                  parts, of_part, moves)};
 }
 
-// Rows that are the same by chance, all zero, prove nothing.
+// Zero rows are equal by chance and do not count.
 std::optional<Cause> shifted(const Rows& rows) {
   constexpr std::int64_t kFarthest = 64;
   const std::int64_t enough = rows.columns() > 1 ? 2 : 8;
@@ -83,10 +84,11 @@ std::optional<Cause> shifted(const Rows& rows) {
       }
     }
     if (moved >= enough && 4 * unexplained <= wrong) {
-      return Cause{"shifted-rows",
-                   fmt::format("{} rows that differ have what belongs to the row {} {}: a part "
-                               "begins at a wrong offset",
-                               moved, std::abs(by), by > 0 ? "further on" : "before")};
+      return Cause{
+          "shifted-rows",
+          fmt::format("{} wrong rows equal the expected row {} {}: a shard begins at a wrong "
+                      "offset",
+                      moved, std::abs(by), by > 0 ? "further on" : "earlier")};
     }
   }
   return std::nullopt;

@@ -6,8 +6,8 @@
 
 namespace trireme::verify {
 
-// Whether `values` are the expected rows, but in other places: heads that have changed places, or
-// rows that are off by a constant number.
+// Cause if `values` are the expected rows at other positions: permuted heads, or rows shifted by a
+// constant offset. nullopt otherwise.
 std::optional<Cause> moved_rows(const Evidence& evidence, const std::vector<double>& values);
 
 }  // namespace trireme::verify

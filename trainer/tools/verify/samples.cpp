@@ -42,10 +42,10 @@ Filled Samples::fill(const Subject& subject, std::int64_t step,
 
 namespace {
 
-// One sequence's memory.
-class Row {
+// Buffers of one sequence.
+class SequenceBuffer {
  public:
-  explicit Row(std::int64_t seq_len) : numbers_(static_cast<std::size_t>(4 * seq_len)) {
+  explicit SequenceBuffer(std::int64_t seq_len) : numbers_(static_cast<std::size_t>(4 * seq_len)) {
     const auto n = static_cast<std::size_t>(seq_len);
     const std::span<std::int32_t> all(numbers_);
     batch_ = {1, seq_len, all.first(n), all.subspan(n, n), all.subspan(2 * n, n), all.last(n)};
@@ -60,7 +60,7 @@ class Row {
 }  // namespace
 
 Filled Samples::whole_step(std::int64_t step) const {
-  const Row row(config_.training.seq_len);
+  const SequenceBuffer row(config_.training.seq_len);
   Filled filled;
   for (std::int64_t i = 0; i < config_.training.global_batch_size; ++i) {
     const Filled one = fill_part(row.batch(), first_of(step) + static_cast<std::uint64_t>(i));
@@ -73,7 +73,7 @@ Filled Samples::whole_step(std::int64_t step) const {
 std::vector<std::int64_t> Samples::samples_in(const TokenBatch& batch, std::int64_t step) const {
   const std::int64_t size = config_.training.global_batch_size;
   const auto begin = static_cast<std::int64_t>(first_of(step));
-  const Row row(config_.training.seq_len);
+  const SequenceBuffer row(config_.training.seq_len);
   std::vector<std::int64_t> found(static_cast<std::size_t>(batch.sequences), kUnknown);
   for (std::int64_t sample = std::max<std::int64_t>(begin - size, 0); sample < begin + 2 * size;
        ++sample) {
@@ -93,15 +93,15 @@ Filled Samples::fill_part(const TokenBatch& part, std::uint64_t first) const {
   if (source_) return fill_batch(part, *source_, first);
   Filled filled;
   for (std::int64_t row = 0; row < part.sequences; ++row) {
-    const Filled one = make_up(part.part(row, 1), first + static_cast<std::uint64_t>(row));
+    const Filled one = fill_random(part.part(row, 1), first + static_cast<std::uint64_t>(row));
     filled.valid += one.valid;
     filled.hash += one.hash;
   }
   return filled;
 }
 
-// The lengths and the targets that are left out are the same whatever the vocabulary.
-Filled Samples::make_up(const TokenBatch& row, std::uint64_t sample) const {
+// Document lengths and masked targets do not depend on the vocabulary.
+Filled Samples::fill_random(const TokenBatch& row, std::uint64_t sample) const {
   constexpr std::uint32_t kShortest = 5, kLengths = 60, kLeftOut = 16;
   const std::uint64_t key =
       random_key(static_cast<std::uint64_t>(config_.job.seed), "verify/tokens");

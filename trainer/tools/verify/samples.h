@@ -10,32 +10,32 @@
 
 namespace trireme::verify {
 
-// What both layouts are trained on: the config's training data in a run's order, or random tokens
-// in documents of random lengths.
+// Training data of both layouts: the config's data in training order, or random tokens in documents
+// of random lengths.
 class Samples {
  public:
-  // Throws DataError unless the config's token files are there or `synthetic` is asked for.
+  // Throws DataError if the token files cannot be opened, unless `synthetic`.
   Samples(const RunConfig& config, bool synthetic);
 
   // The first sample of a step, counted from 1.
   std::uint64_t first_of(std::int64_t step) const;
-  // Fills this rank's micro-batches as a run does, those of the step that begins with sample
-  // `first`. Returns what all data ranks together got, as the next does. Both are collective over
-  // the subject's data ranks.
+  // Fills this rank's micro-batches of the step that begins with sample `first`, with the code of a
+  // training run. Returns totals over all data ranks, as does fill(). Both are collective over the
+  // subject's data ranks.
   Filled fill_as_a_run(const Subject& subject, std::uint64_t first) const;
-  // By the micro-batches' numbers alone. With `only`, the others have no targets then.
+  // Fills the micro-batches of a step. With `only`, other micro-batches have no targets.
   Filled fill(const Subject& subject, std::int64_t step,
               std::optional<std::int64_t> only = std::nullopt) const;
-  // What a step is, whoever reads which of its samples.
+  // Totals of a step, computed from all of its samples on this rank.
   Filled whole_step(std::int64_t step) const;
-  // Of a micro-batch's rows, the samples they are; kUnknown: none near the step.
+  // Sample number of each row of a batch; kUnknown: no sample near the step.
   static constexpr std::int64_t kUnknown = -1;
   std::vector<std::int64_t> samples_in(const TokenBatch& batch, std::int64_t step) const;
-  // Fills it with the samples from `first` on.
+  // Fills `part` with consecutive samples from `first` on.
   Filled fill_part(const TokenBatch& part, std::uint64_t first) const;
 
  private:
-  Filled make_up(const TokenBatch& row, std::uint64_t sample) const;
+  Filled fill_random(const TokenBatch& row, std::uint64_t sample) const;
   RunConfig config_;
   std::optional<data::SampleSource> source_;
 };

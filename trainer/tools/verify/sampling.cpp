@@ -12,7 +12,7 @@ namespace {
 constexpr std::int64_t kMost = 16384, kMostOfAllRanks = std::int64_t{1} << 22;  // elements
 
 struct Grid {
-  std::int64_t rows, columns;          // of the sample
+  std::int64_t rows, columns;          // of the grid
   std::int64_t all_rows, all_columns;  // of the parameter
 };
 
@@ -38,21 +38,21 @@ std::vector<std::int64_t> Sampling::elements(std::size_t tensor) const {
   return elements;
 }
 
-std::vector<double> Sampling::values(const Subject& of, const std::vector<Held>& held,
-                                     std::size_t tensor, double absent, bool standing_only) const {
+std::vector<double> Sampling::values(const Subject& of, const std::vector<LocalRange>& held,
+                                     std::size_t tensor, double absent, bool primary_only) const {
   const std::vector<std::int64_t> wanted = elements(tensor);
   std::vector<double> values(wanted.size(), absent);
-  for (const Held& run : held) {
-    if (run.tensor != tensor || (standing_only && !run.stands)) continue;
-    for_each_stretch(*run.param, run.first, run.data.count(),
-                     [&](std::int64_t here, std::int64_t logical, std::int64_t count) {
-                       auto at = std::lower_bound(wanted.begin(), wanted.end(), logical);
-                       for (; at != wanted.end() && *at < logical + count; ++at) {
-                         const Tensor one = run.data.slice(here + *at - logical, 1);
-                         values[static_cast<std::size_t>(at - wanted.begin())] =
-                             read_elements(of.stream(), one).front();
-                       }
-                     });
+  for (const LocalRange& run : held) {
+    if (run.tensor != tensor || (primary_only && !run.is_primary)) continue;
+    for_each_range(*run.param, run.first, run.data.count(),
+                   [&](std::int64_t here, std::int64_t logical, std::int64_t count) {
+                     auto at = std::lower_bound(wanted.begin(), wanted.end(), logical);
+                     for (; at != wanted.end() && *at < logical + count; ++at) {
+                       const Tensor one = run.data.slice(here + *at - logical, 1);
+                       values[static_cast<std::size_t>(at - wanted.begin())] =
+                           read_elements(of.stream(), one).front();
+                     }
+                   });
   }
   return values;
 }
@@ -87,22 +87,22 @@ std::vector<double> Sampling::initial(std::size_t tensor) const {
   return values;
 }
 
-Sharing Sampling::sharing() const {
+LayoutSizes Sampling::layout_sizes() const {
   const ParallelismConfig& layout = subject_.config().parallelism;
-  Sharing sharing{.pipeline = layout.pipeline,
-                  .data = data_ranks(layout),
-                  .tensor = layout.tensor,
-                  .micro_batches = microbatches(subject_.config()) * data_ranks(layout),
-                  .data_rank_of = {}};
+  LayoutSizes sizes{.pipeline = layout.pipeline,
+                    .data = data_ranks(layout),
+                    .tensor = layout.tensor,
+                    .micro_batches = microbatches(subject_.config()) * data_ranks(layout),
+                    .data_rank_of = {}};
   const bool shared = layout.zero >= 2 && layout.data_shard > 1;
-  const MicroBatches numbers{sharing.data, microbatches(subject_.config()), shared};
-  sharing.data_rank_of.resize(static_cast<std::size_t>(sharing.micro_batches));
+  const MicroBatches numbers{sizes.data, microbatches(subject_.config()), shared};
+  sizes.data_rank_of.resize(static_cast<std::size_t>(sizes.micro_batches));
   for (std::int64_t rank = 0; rank < numbers.ranks; ++rank) {
     for (std::int64_t own_one = 0; own_one < numbers.of_each; ++own_one) {
-      sharing.data_rank_of[static_cast<std::size_t>(numbers.number(rank, own_one))] = rank;
+      sizes.data_rank_of[static_cast<std::size_t>(numbers.number(rank, own_one))] = rank;
     }
   }
-  return sharing;
+  return sizes;
 }
 
 Evidence Sampling::evidence(std::size_t tensor, Quantity quantity, double tolerance,
@@ -121,20 +121,20 @@ Evidence Sampling::evidence(std::size_t tensor, Quantity quantity, double tolera
                  .holders = {},
                  .by_micro_batch = {},
                  .before = {},
-                 .sharing = {}};
-  // Of this rank: its place, whether it stands for any element, what it owns, what else is there.
+                 .layout = {}};
+  // Of this rank: coordinates, whether it has primary elements, owned values, leftover values.
   constexpr std::size_t kPlace = 5;
   const std::size_t count = found.expected.size(), each = kPlace + 2 * count;
   std::vector<double> own(each, std::nan(""));
   if (subject_.takes_part()) {
-    const std::vector<Held> held = held_by(subject_, tensors_, quantity, moment);
+    const std::vector<LocalRange> held = held_by(subject_, tensors_, quantity, moment);
     const RankGroups& groups = subject_.groups();
-    const bool stands = std::any_of(held.begin(), held.end(), [&](const Held& run) {
-      return run.tensor == tensor && run.stands;
+    const bool is_primary = std::any_of(held.begin(), held.end(), [&](const LocalRange& run) {
+      return run.tensor == tensor && run.is_primary;
     });
     const double place[] = {1, static_cast<double>(groups.down->rank()),
                             static_cast<double>(groups.data->rank()),
-                            static_cast<double>(groups.tensor->rank()), stands ? 1.0 : 0.0};
+                            static_cast<double>(groups.tensor->rank()), is_primary ? 1.0 : 0.0};
     std::copy(std::begin(place), std::end(place), own.begin());
     std::vector<double> both = values(subject_, held, tensor, std::nan(""), false);
     if (quantity == Quantity::kGradient) {
@@ -152,13 +152,13 @@ Evidence Sampling::evidence(std::size_t tensor, Quantity quantity, double tolera
     const auto from = all.begin() + static_cast<std::ptrdiff_t>(each) * rank;
     if (std::isnan(from[0])) continue;
     const auto owned = from + kPlace, rest = owned + static_cast<std::ptrdiff_t>(count);
-    found.holders.push_back({.place = {rank, static_cast<int>(from[1]), static_cast<int>(from[2]),
-                                       static_cast<int>(from[3])},
+    found.holders.push_back({.coordinates = {rank, static_cast<int>(from[1]),
+                                             static_cast<int>(from[2]), static_cast<int>(from[3])},
                              .owned = {owned, rest},
                              .left_over = {rest, rest + static_cast<std::ptrdiff_t>(count)},
-                             .stands = from[4] != 0});
+                             .is_primary = from[4] != 0});
   }
-  found.sharing = sharing();
+  found.layout = layout_sizes();
   return found;
 }
 

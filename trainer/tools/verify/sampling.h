@@ -3,30 +3,30 @@
 
 namespace trireme::verify {
 
-// Brings together, for every rank, what the two subjects hold of a sample of one parameter.
-// All calls are collective over the ranks of both.
+// Gathers a grid of elements of one parameter from both subjects to every rank. All calls are
+// collective over the ranks of both.
 class Sampling {
  public:
-  // All outlive this.
+  // All arguments must outlive this.
   Sampling(const Subject& subject, const Subject& reference, Communicator& ranks,
            const Tensors& tensors)
       : subject_(subject), reference_(reference), ranks_(ranks), tensors_(tensors) {}
 
-  // Without by_micro_batch and before.
+  // Leaves by_micro_batch and before empty.
   Evidence evidence(std::size_t tensor, Quantity quantity, double tolerance,
                     const std::string& moment = {});
-  // How the subject's ranks share a step; not collective.
-  Sharing sharing() const;
-  // What the reference has now of the same elements.
+  // Not collective.
+  LayoutSizes layout_sizes() const;
+  // Current values of the reference on the grid.
   std::vector<double> expected(std::size_t tensor, Quantity quantity,
                                const std::string& moment = {}) const;
-  // What they were before the first step.
+  // Initial weights on the grid.
   std::vector<double> initial(std::size_t tensor) const;
 
  private:
   std::vector<std::int64_t> elements(std::size_t tensor) const;
-  std::vector<double> values(const Subject& of, const std::vector<Held>& held, std::size_t tensor,
-                             double absent, bool standing_only) const;
+  std::vector<double> values(const Subject& of, const std::vector<LocalRange>& held,
+                             std::size_t tensor, double absent, bool primary_only) const;
 
   const Subject& subject_;
   const Subject& reference_;

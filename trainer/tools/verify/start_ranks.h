@@ -4,8 +4,8 @@
 
 namespace trireme::verify {
 
-// This process becomes mpirun, which starts this program with `words` as so many ranks of this
-// machine. Throws EnvironmentError where there is no mpirun.
+// Replaces this process by mpirun, which starts this program with arguments `words` on `ranks`
+// ranks of this machine. Throws EnvironmentError if mpirun cannot be started.
 [[noreturn]] void become_ranks(int ranks, const std::vector<std::string>& words);
 
 }  // namespace trireme::verify

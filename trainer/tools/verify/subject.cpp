@@ -13,10 +13,10 @@
 namespace trireme::verify {
 namespace {
 
-// Within float16's range for the gradients of a first step.
+// Keeps the gradients of the first steps within the range of float16.
 constexpr double kFloat16Scale = 1024;
 
-constexpr double kOff = 0.05;  // standard deviation of what is added to ones and zeros
+constexpr double kOff = 0.05;  // standard deviation of the offset of gains and biases
 
 }  // namespace
 
@@ -63,12 +63,12 @@ void Subject::begin() const {
   for (const ParamStore::Owned& owned : engine().params().owned()) {
     const ParamSpec& spec = owned.param->spec;
     if (spec.init == Init::kNormal) continue;
-    for_each_stretch(*owned.param, owned.first, owned.count,
-                     [&](std::int64_t here, std::int64_t logical, std::int64_t count) {
-                       std::vector<float> values(static_cast<std::size_t>(count));
-                       fill_initial(spec, seed, logical, values);
-                       write_elements(stream(), owned.master.slice(here, count), values);
-                     });
+    for_each_range(*owned.param, owned.first, owned.count,
+                   [&](std::int64_t here, std::int64_t logical, std::int64_t count) {
+                     std::vector<float> values(static_cast<std::size_t>(count));
+                     fill_initial(spec, seed, logical, values);
+                     write_elements(stream(), owned.master.slice(here, count), values);
+                   });
   }
   engine().publish_masters();
   engine().finish_publishing();

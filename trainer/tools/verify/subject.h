@@ -10,27 +10,27 @@ namespace trireme::verify {
 
 class Mistake;
 
-// One of the two layouts that are compared, in the first ranks of the world: its engine on this
-// rank with all it stands on.
+// One of the two layouts, on the first ranks of the world: its engine on this rank with the groups,
+// stream and memory.
 class Subject {
  public:
-  // The data degrees of the config are settled. Collective over the world; the ranks beyond the
-  // layout's build nothing. `mistake`, if any, is made by the groups. Throws EnvironmentError
-  // where the memory does not suffice. All outlive the subject.
+  // All data-parallel degrees of the config are set. Collective over the world; ranks beyond the
+  // layout build nothing. `mistake` (may be null) is injected. Throws EnvironmentError if the
+  // memory is insufficient. All arguments must outlive the subject.
   Subject(const RunConfig& config, World& world, Device device, Mistake* mistake);
 
   int ranks() const { return ranks_; }
   bool takes_part() const { return parts_ != nullptr; }
   const RunConfig& config() const { return config_; }
 
-  // The rest is for ranks that take part.
+  // Valid only if takes_part().
   Engine& engine() const { return parts_->engine; }
   const RankGroups& groups() const { return groups_; }
   Stream& stream() const { return parts_->stream; }
-  // Gradients are those of so many times the loss.
+  // Factor of all gradients.
   double loss_scale() const { return loss_scale_; }
-  // The first weights: a run's, but that gains and biases stand a little off ones and zeros, where
-  // a mistake in what they do shows.
+  // Initializes the weights as a run does, except that norm gains and biases deviate from ones and
+  // zeros, so that errors in them show.
   void begin() const;
 
  private:
@@ -48,7 +48,7 @@ class Subject {
   std::unique_ptr<Parts> parts_;
 };
 
-// What begin() makes of the elements [first, first + values.size()) of a parameter.
+// Initial values of elements [first, first + values.size()) of a parameter, as set by begin().
 void fill_initial(const ParamSpec& spec, std::uint64_t seed, std::int64_t first,
                   std::span<float> values);
 

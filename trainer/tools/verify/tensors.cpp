@@ -34,19 +34,19 @@ const char* name_of(Quantity quantity) {
     case Quantity::kMaster:
       return "weight";
     case Quantity::kValue:
-      return "weight as the layers read it";
+      return "published weight";
     case Quantity::kMoment:
       return "moment";
   }
   return "";
 }
 
-std::vector<Held> held_by(const Subject& subject, const Tensors& tensors, Quantity quantity,
-                          const std::string& moment) {
+std::vector<LocalRange> held_by(const Subject& subject, const Tensors& tensors, Quantity quantity,
+                                const std::string& moment) {
   const ParamStore& params = subject.engine().params();
   const RankGroups& groups = subject.groups();
   const bool first_replica = groups.replicate->rank() == 0;
-  std::vector<Held> all;
+  std::vector<LocalRange> all;
   if (quantity == Quantity::kMoment) {
     for (const ShardedOptimizer::State& state : subject.engine().optimizer().states()) {
       if (state.name != moment) continue;
@@ -80,9 +80,9 @@ std::vector<Held> held_by(const Subject& subject, const Tensors& tensors, Quanti
   return all;
 }
 
-std::vector<Held> not_owned_by(const Subject& subject, const Tensors& tensors) {
+std::vector<LocalRange> not_owned_by(const Subject& subject, const Tensors& tensors) {
   const ParamStore& params = subject.engine().params();
-  std::vector<Held> all;
+  std::vector<LocalRange> all;
   if (params.sharing().gradients) return all;
   for (const Weight& weight : params.weights()) {
     for (const Param& param : weight.parts) {

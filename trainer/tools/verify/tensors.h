@@ -8,16 +8,16 @@
 
 namespace trireme::verify {
 
-// A model's parameters in its order, end to end: every element has a number that no layout
-// changes.
+// All parameters of a model, concatenated in model order. The number of an element does not depend
+// on the layout.
 class Tensors {
  public:
   struct Entry {
     std::string name;
     Shape shape;
-    std::int64_t first = 0;      // number of its first element
-    std::size_t weight = 0;      // parameters that one matrix product serves share it
-    std::int64_t part_rows = 0;  // rows that belong together, a head's; 0: every row for itself
+    std::int64_t first = 0;      // number of the first element
+    std::size_t weight = 0;      // parameters of one matmul have the same
+    std::int64_t part_rows = 0;  // rows of a head; 0: no heads
   };
   Tensors(const ParamStore& whole, const ModelConfig& model);
 
@@ -33,27 +33,27 @@ class Tensors {
   std::int64_t elements_ = 0;
 };
 
-// What there is of each parameter.
+// Compared quantities of a parameter.
 enum class Quantity : std::uint8_t {
-  kGradient,  // before the clip
-  kMaster,    // what the optimizer updates
-  kValue,     // what the layers read, where a rank holds it whole
-  kMoment,    // what the optimizer keeps of the gradients, under one name
+  kGradient,  // before clipping
+  kMaster,    // master weights
+  kValue,     // weights that the layers read, where a rank holds them unsharded
+  kMoment,    // optimizer state of one name
 };
 const char* name_of(Quantity quantity);
 
-// Elements that a rank holds.
-struct Held {
+// A contiguous range of a parameter on this rank.
+struct LocalRange {
   std::size_t tensor;
   const Param* param;
   std::int64_t first;  // in the parameter's box
   Tensor data;         // flat
-  bool stands;         // over the ranks of a subject every element stands once
+  bool is_primary;     // each element is primary on exactly one rank of a subject
 };
-// Of a rank that takes part: what it owns, of kValue all it holds.
-std::vector<Held> held_by(const Subject& subject, const Tensors& tensors, Quantity quantity,
-                          const std::string& moment = {});
-// Whatever lies in the places of gradients that this rank does not own; nothing where it has none.
-std::vector<Held> not_owned_by(const Subject& subject, const Tensors& tensors);
+// Ranges that this rank owns (for kValue, all that it holds). Requires takes_part().
+std::vector<LocalRange> held_by(const Subject& subject, const Tensors& tensors, Quantity quantity,
+                                const std::string& moment = {});
+// Gradient buffers of ranges that this rank does not own; empty if it has none.
+std::vector<LocalRange> not_owned_by(const Subject& subject, const Tensors& tensors);
 
 }  // namespace trireme::verify

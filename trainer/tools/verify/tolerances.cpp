@@ -18,15 +18,15 @@ const std::map<std::string, Tolerances>& by_dtype() {
   return kAll;
 }
 
-// Optimizers compute in float32, in which Muon's iteration makes more of a rounding; moments in
-// bfloat16 may be rounded the other way.
+// Optimizers compute in float32; Muon's iteration amplifies rounding errors, and bfloat16 moments
+// may round in the other direction.
 double of_update(const OptimizerConfig& optimizer) {
   constexpr double kElements = 1e-5, kMatrices = 1e-3, kHalfMoments = 0x1p-7;
   if (optimizer.state_dtype == "bfloat16") return kHalfMoments;
   return optimizer.name == "Muon" ? kMatrices : kElements;
 }
 
-// In each of these every sum has the same terms in the same order.
+// True if every sum has the same terms in the same order.
 bool same_to_the_bit(const RunConfig& a, const RunConfig& b) {
   const bool same_split = a.parallelism.tensor == b.parallelism.tensor &&
                           a.parallelism.sequence == b.parallelism.sequence;
@@ -52,7 +52,7 @@ Tolerances roundings(const RunConfig& subject, const RunConfig& reference) {
   Tolerances coarser = one.gradient >= other.gradient ? one : other;
   coarser.rounding = one.rounding;
   coarser.underflow = one.underflow;
-  if (subject.optimizer.stochastic_rounding) coarser.rounding *= 2;  // to either neighbour
+  if (subject.optimizer.stochastic_rounding) coarser.rounding *= 2;  // rounds in either direction
   coarser.update = of_update(subject.optimizer);
   return coarser;
 }

@@ -5,27 +5,25 @@
 
 namespace trireme::verify {
 
-// By how much two layouts may differ. A sum in another order has other roundings, which grow with
-// the coarser of the two dtypes; where both sums are the same to the last bit by design, by
-// nothing.
+// Tolerances of a comparison. They cover the rounding errors of sums in another order and depend on
+// the coarser of the two dtypes; zero where the config guarantees bit-identical sums.
 struct Tolerances {
   bool exact = false;
   double loss = 0;       // relative
-  double gradient = 0;   // of the largest of the gradient's weight: a bias that cancels in the
-                         // softmax has roundings alone
-  double ratio = 0;      // of a weight's whole gradient, fitted
-  double update = 0;     // of what both optimizers make of the same gradients: their norm,
-                         // the moments, by the largest of a weight, and the updates
-  double rounding = 0;   // of a weight to what the layers read, relative
-  double underflow = 0;  // and of one below the dtype's normal range, absolute
+  double gradient = 0;   // relative to the largest gradient of the weight, as some biases have
+                         // gradients of rounding errors only
+  double ratio = 0;      // of the fitted ratio of a weight's gradient
+  double update = 0;     // of grad_norm, moments (relative to the largest of the weight) and
+                         // updates, from equal gradients
+  double rounding = 0;   // of master weights to published weights, relative
+  double underflow = 0;  // the same below the dtype's normal range, absolute
 
-  // What a weight may be off after so many updates, each of which moves it by about the learning
-  // rate.
+  // Tolerance of a weight after `updates`, each of which moves it by about the learning rate.
   double weight(double value, double learning_rate, std::int64_t updates) const;
 };
 
 Tolerances tolerances(const RunConfig& subject, const RunConfig& reference);
-// The same where nothing is promised to the bit: what roundings a mistake stands among.
+// The same without the guarantee of bit-identical sums; used to match patterns of causes.
 Tolerances roundings(const RunConfig& subject, const RunConfig& reference);
 
 }  // namespace trireme::verify

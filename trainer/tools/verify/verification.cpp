@@ -24,7 +24,7 @@ const Engine& any_engine(const Subject& one, const Subject& other) {
   return (one.takes_part() ? one : other).engine();
 }
 
-// The reference of float64 is computed on the host.
+// float64 runs on the CPU.
 Device device_of(const RunConfig& config, Device device) {
   return config.training.dtype == "float64" ? Device{} : device;
 }
@@ -40,12 +40,12 @@ std::vector<std::int64_t> place_of(std::int64_t index, const Shape& shape) {
 
 }  // namespace
 
-double Pair::relative() const {
+double ValuePair::relative() const {
   const double difference = std::fabs(value - expected);
   return difference == 0 ? 0 : difference / std::max(std::fabs(expected), 1e-300);
 }
 
-Verification::Verification(World& world, Device device, const Of& of)
+Verification::Verification(World& world, Device device, const Inputs& of)
     : world_(world),
       of_(of),
       ranks_(world.split("verify", all_ranks(world))),
@@ -96,18 +96,18 @@ Finding Verification::run(std::int64_t steps) {
   return finding;
 }
 
-// One that is not made proves nothing.
+// An injected mistake that never took effect proves nothing.
 void Verification::require_mistake() const {
   double made[] = {of_.mistake->was_made() ? 1.0 : 0.0};
   Stream stream;
   ranks_->all_reduce(stream, host_tensor(std::span(made)), Reduce::kMax);
   if (made[0] != 0) return;
-  throw on_all_ranks(ConfigError(
-      say(Mistake::kVariable, ": this layout, or model, has no place for the mistake")));
+  throw on_all_ranks(
+      ConfigError(say(Mistake::kVariable, ": the mistake does not apply to this layout or model")));
 }
 
-// The first products choose among libraries, which differ in the last bits: all ranks and both
-// layouts go by one choice.
+// GEMM libraries are selected on first use and differ in the last bits, so all ranks and both
+// layouts use one selection.
 void Verification::share_gemm_choices() {
   world_.ledger().set_step(0);
   for (const Subject* subject : {&subject_, &reference_}) {
@@ -119,7 +119,7 @@ void Verification::share_gemm_choices() {
       checkpoint::Team(*ranks_).together([] { return ops::gemm_choices(); })));
 }
 
-// The loss; of a rank that takes no part, nothing.
+// Returns the loss, or 0 on a rank without an engine.
 double Verification::gradients(const Subject& subject, std::int64_t step, bool mistaken) {
   if (!subject.takes_part()) return 0;
   Mistake* const mistake = mistaken ? of_.mistake : nullptr;
@@ -137,7 +137,7 @@ double Verification::gradients(const Subject& subject, std::int64_t step, bool m
   return loss;
 }
 
-// The gradients' norm.
+// Returns grad_norm, or 0 on a rank without an engine.
 double Verification::update(const Subject& subject, std::int64_t step, bool mistaken) const {
   if (!subject.takes_part()) return 0;
   const std::int64_t number = mistaken && of_.mistake ? of_.mistake->in_update_number(step) : step;
@@ -149,8 +149,8 @@ double Verification::update(const Subject& subject, std::int64_t step, bool mist
   return norm;
 }
 
-// As the first rank has them, which takes part in both.
-Pair Verification::both(double of_subject, double of_reference) const {
+// Values of rank 0, which is part of both layouts.
+ValuePair Verification::both(double of_subject, double of_reference) const {
   double numbers[] = {of_subject, of_reference};
   Stream stream;
   ranks_->broadcast(stream, host_tensor(std::span(numbers)), /*root=*/0);
@@ -182,7 +182,7 @@ Difference Verification::describe(const std::vector<TensorResult>& results, Quan
     found.shape = tensors_[i].shape;
     found.wrong = result.wrong;
     found.elements = result.elements;
-    if (result.wrong == 0) {  // but all of it together
+    if (result.wrong == 0) {  // only the fitted ratio differs
       found.pair = {result.ratio(), 1};
       found.share = found.pair.relative();
       found.allowed = tolerances_.ratio;
@@ -219,9 +219,10 @@ std::optional<Difference> Verification::compare_gradients(std::int64_t step, Ste
   difference.pair = finding.loss;
   difference.share = finding.loss.relative();
   difference.allowed = tolerances_.loss;
-  difference.cause = {"loss", fmt::format("every gradient is right: the loss alone is summed up, "
-                                          "or divided, otherwise ({:.6g} times as large)",
-                                          finding.loss.value / finding.loss.expected)};
+  difference.cause = {"loss",
+                      fmt::format("all gradients are correct: only the reported loss is reduced "
+                                  "or scaled wrong ({:.6g} times the expected value)",
+                                  finding.loss.value / finding.loss.expected)};
   return difference;
 }
 

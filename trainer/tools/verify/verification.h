@@ -11,22 +11,22 @@
 
 namespace trireme::verify {
 
-// Runs some steps of two layouts side by side, on the same samples and from the same weights, and
-// compares all that they compute: losses, norms, gradients and weights. Ends with the first
-// difference, of which it looks for the cause.
+// Trains two layouts for some steps on the same samples from the same weights and compares losses,
+// gradients, grad_norm, optimizer state and weights. Stops at the first difference and determines
+// its likely cause.
 class Verification {
  public:
-  // The configs differ in their layouts, and in what does not change the task; the world has the
-  // larger's ranks. All outlive this. Collective.
-  struct Of {
+  // The configs differ only in the layout and in keys that do not change the task. The world has
+  // the ranks of the larger layout. All arguments must outlive this. Collective.
+  struct Inputs {
     const RunConfig& subject;
     const RunConfig& reference;
     bool synthetic = false;  // random tokens
     Mistake* mistake = nullptr;
   };
-  Verification(World& world, Device device, const Of& of);
+  Verification(World& world, Device device, const Inputs& of);
 
-  // The same on all ranks. Collective.
+  // Returns the same on all ranks. Collective.
   Finding run(std::int64_t steps);
 
  private:
@@ -34,7 +34,7 @@ class Verification {
   void require_mistake() const;
   double gradients(const Subject& subject, std::int64_t step, bool mistaken);
   double update(const Subject& subject, std::int64_t step, bool mistaken) const;
-  Pair both(double of_subject, double of_reference) const;
+  ValuePair both(double of_subject, double of_reference) const;
   std::vector<double> of_all_ranks(double own) const;
 
   std::optional<Difference> compare_samples(std::int64_t step);
@@ -48,8 +48,8 @@ class Verification {
   Cause cause_of_weights(const std::vector<TensorResult>& results, Quantity quantity,
                          std::int64_t step, std::size_t first);
   Cause cause_of_gradients(const std::vector<TensorResult>& results, std::int64_t step,
-                           const Pair& loss, Difference& difference);
-  Cause cause_of_norm(const Pair& norm, const std::vector<double>& norms) const;
+                           const ValuePair& loss, Difference& difference);
+  Cause cause_of_norm(const ValuePair& norm, const std::vector<double>& norms) const;
   std::optional<double> ratio_of_all(const std::vector<TensorResult>& results) const;
   std::vector<std::vector<double>> by_micro_batch(std::size_t tensor, std::int64_t step);
   std::vector<double> held_by_several() const;
@@ -58,7 +58,7 @@ class Verification {
   std::string part_of_forward(std::int64_t step);
 
   World& world_;
-  const Of of_;
+  const Inputs of_;
   std::unique_ptr<Communicator> ranks_;
   Samples samples_;
   Subject subject_;
@@ -67,8 +67,8 @@ class Verification {
   Comparison comparison_;
   Sampling sampling_;
   Tolerances tolerances_, roundings_;
-  Filled filled_;                        // of the subject, in the step
-  std::vector<TensorResult> gradients_;  // of the step
+  Filled filled_;                        // batch of the subject in the current step
+  std::vector<TensorResult> gradients_;  // of the current step
 };
 
 }  // namespace trireme::verify

@@ -12,14 +12,13 @@
 namespace trireme::verify {
 namespace {
 
-// Patterns are looked for in numbers with roundings, also where the sums promise none.
+// Minimum tolerances of pattern matching, also where sums are bit-identical.
 constexpr double kOfPatterns = 1e-5, kLossOfPatterns = 1e-6;
 
-// More would cost too many backwards, and prove little.
+// Bounds the number of extra backward passes.
 constexpr std::int64_t kMostMicroBatches = 32;
 
-// What adds to the stream of activations, in order: "layers.0.attention", with the matrix and the
-// bias that make it.
+// A residual branch in model order, such as "layers.0.attention", with its output weight and bias.
 struct Branch {
   std::string name;
   std::vector<std::string> tensors;
@@ -53,7 +52,7 @@ void silence(const Subject& subject, const std::vector<Branch>& branches, std::s
   subject.engine().finish_publishing();
 }
 
-// Sums of squares that come from norms in float32.
+// Compares sums of squares computed from float32 norms.
 bool about(double a, double b, double of_all) {
   return std::fabs(a - b) <= 1e-3 * std::fabs(b) + 2e-6 * of_all;
 }
@@ -61,7 +60,7 @@ bool about(double a, double b, double of_all) {
 }  // namespace
 
 Cause Verification::cause_of_gradients(const std::vector<TensorResult>& results, std::int64_t step,
-                                       const Pair& loss, Difference& difference) {
+                                       const ValuePair& loss, Difference& difference) {
   std::size_t first = results.size(), last = 0;
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!results[i].differs()) continue;
@@ -71,7 +70,7 @@ Cause Verification::cause_of_gradients(const std::vector<TensorResult>& results,
   difference.origin = tensors_[last].name;
   if (const auto ratio = ratio_of_all(results)) {
     const double precision = std::max(roundings_.ratio / 3, 1e-3);
-    if (auto cause = cause_of_ratio(*ratio, sampling_.sharing(), precision)) return *cause;
+    if (auto cause = cause_of_ratio(*ratio, sampling_.layout_sizes(), precision)) return *cause;
   }
   const bool loss_differs = !(loss.relative() <= tolerances_.loss);
   std::vector<Evidence> evidence;
@@ -89,25 +88,26 @@ Cause Verification::cause_of_gradients(const std::vector<TensorResult>& results,
   }
   if (!cause && step > 1) {
     cause = {"late",
-             fmt::format("step {} was equal, its weights too: what one step leaves to the next is "
-                         "not, such as weights that were gathered before their update",
-                         step - 1)};
+             fmt::format(
+                 "step {} and its weights were equal, so state carried to the next step is wrong, "
+                 "such as weights gathered before their update",
+                 step - 1)};
   }
   if (!cause && loss_differs) {
     cause = {
         "forward",
-        fmt::format("the loss is another too, {:.6g} times as large: the forward goes wrong in {}",
-                    loss.value / loss.expected, part_of_forward(step))};
+        fmt::format(
+            "the loss is wrong too ({:.6g} times the expected value): the forward is wrong in {}",
+            loss.value / loss.expected, part_of_forward(step))};
   }
   if (!cause) {
-    cause = {"backward", fmt::format("the loss is right: the backward goes wrong at {}, and what "
-                                     "comes after it in the backward with it",
+    cause = {"backward", fmt::format("the loss is correct: the backward is wrong from {} on",
                                      difference.origin)};
   }
   return *cause;
 }
 
-// The factor by which all gradients are off, where it is one.
+// The common ratio of all gradients to the reference; nullopt if they differ.
 std::optional<double> Verification::ratio_of_all(const std::vector<TensorResult>& results) const {
   double cross = 0, squares = 0;
   for (const TensorResult& one : results) {
@@ -122,7 +122,7 @@ std::optional<double> Verification::ratio_of_all(const std::vector<TensorResult>
   return ratio;
 }
 
-// The reference's gradients of one micro-batch after the other; they take the place of the step's.
+// Reference gradients of each micro-batch. Overwrites the gradients of the step.
 std::vector<std::vector<double>> Verification::by_micro_batch(std::size_t tensor,
                                                               std::int64_t step) {
   const std::int64_t count = microbatches(of_.reference) * data_ranks(of_.reference.parallelism);
@@ -138,8 +138,8 @@ std::vector<std::vector<double>> Verification::by_micro_batch(std::size_t tensor
   return terms;
 }
 
-// Both layouts are tried with the later branches silent, from all of them on: the first that makes
-// the losses differ when it is heard is where they part. The weights are lost.
+// Bisects the first residual branch that makes the losses differ, by zeroing all branches after it
+// in both layouts. Overwrites the weights.
 std::string Verification::part_of_forward(std::int64_t step) {
   const std::vector<Branch> branches = branches_of(tensors_);
   const auto differs = [&](std::size_t heard) {
@@ -149,10 +149,10 @@ std::string Verification::part_of_forward(std::int64_t step) {
       silence(*subject, branches, heard);
     }
     const double loss = gradients(subject_, step, /*mistaken=*/true);
-    const Pair pair = both(loss, gradients(reference_, step, /*mistaken=*/false));
+    const ValuePair pair = both(loss, gradients(reference_, step, /*mistaken=*/false));
     return !(pair.relative() <= std::max(tolerances_.loss, kLossOfPatterns));
   };
-  if (differs(0)) return "the embedding, the loss, or what one stage hands on to the next";
+  if (differs(0)) return "the embedding, the loss, or the pipeline messages";
   std::size_t equal = 0, different = branches.size();
   while (different - equal > 1) {
     const std::size_t middle = (equal + different) / 2;
@@ -161,7 +161,7 @@ std::string Verification::part_of_forward(std::int64_t step) {
   return branches[equal].name;
 }
 
-// 1 for parameters that several ranks of the subject hold the same part of.
+// 1 for parameters replicated across tensor ranks of the subject.
 std::vector<double> Verification::held_by_several() const {
   std::vector<double> several(tensors_.size());
   if (subject_.takes_part()) {
@@ -176,7 +176,7 @@ std::vector<double> Verification::held_by_several() const {
   return several;
 }
 
-Cause Verification::cause_of_norm(const Pair& norm, const std::vector<double>& norms) const {
+Cause Verification::cause_of_norm(const ValuePair& norm, const std::vector<double>& norms) const {
   const std::vector<double> several = held_by_several();
   double of_several = 0;
   for (std::size_t i = 0; i < several.size(); ++i) {
@@ -187,9 +187,10 @@ Cause Verification::cause_of_norm(const Pair& norm, const std::vector<double>& n
   if (copies > 1 && of_several > 0 &&
       about(squares - expected, (copies - 1) * of_several, expected)) {
     return {"counted-twice",
-            fmt::format("the squares of what all {:.0f} tensor ranks hold the same are counted "
-                        "{:.0f} times: norms' gains, biases, key-value heads that are shared",
-                        copies, copies)};
+            fmt::format(
+                "parameters replicated across tensor ranks (norm gains, biases, key-value heads) "
+                "are counted {:.0f} times",
+                copies)};
   }
   double sum = 0;
   for (const double one : norms) sum += one * one;
@@ -198,13 +199,15 @@ Cause Verification::cause_of_norm(const Pair& norm, const std::vector<double>& n
        {1.0, replicas, static_cast<double>(data_ranks(of_.subject.parallelism))}) {
     if (norms.size() > 1 && about(sum / times, expected, expected)) {
       return {"missing-sum",
-              "each rank has the norm of its own part: the sum over the ranks that "
-              "hold the model together is missing"};
+              "each rank has the norm of its own shard: the reduction over the model-parallel "
+              "ranks is missing"};
     }
   }
-  return {"norm", fmt::format("every gradient is right: the squares are added up otherwise ({:.6g} "
-                              "times as large)",
-                              squares / expected)};
+  return {"norm",
+          fmt::format(
+              "all gradients are correct: the sum of squares is wrong ({:.6g} times the expected "
+              "value)",
+              squares / expected)};
 }
 
 }  // namespace trireme::verify

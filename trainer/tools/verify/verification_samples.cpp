@@ -32,12 +32,12 @@ std::optional<Difference> Verification::compare_samples(std::int64_t step) {
   if (differs[0] == 0) return std::nullopt;
   Difference difference;
   difference.step = step;
-  difference.what = "number of its samples that are read once";
+  difference.what = "number of samples read exactly once";
   difference.cause = cause_of_samples(step, difference);
   return difference;
 }
 
-// Which samples each data rank read, as the ranks that stand for it tell.
+// Gathers the samples that each data rank read, from one rank per data rank.
 Cause Verification::cause_of_samples(std::int64_t step, Difference& difference) const {
   const std::int64_t size = of_.subject.training.global_batch_size;
   const auto each = static_cast<std::size_t>(size / data_ranks(of_.subject.parallelism));
@@ -67,7 +67,7 @@ Cause Verification::cause_of_samples(std::int64_t step, Difference& difference) 
     if (times[sample] == 0) missing.push_back(sample);
     if (times[sample] > 1) doubled.push_back(sample);
   }
-  std::string text = fmt::format("of the step's samples {} to {}", first, first + size - 1);
+  std::string text = fmt::format("of samples {} to {} of the step", first, first + size - 1);
   if (!missing.empty()) text += fmt::format(", no data rank reads {}", sample_list(missing));
   if (!doubled.empty()) text += fmt::format(", several data ranks read {}", sample_list(doubled));
   for (const auto& [rank, samples] : read) {
@@ -76,7 +76,7 @@ Cause Verification::cause_of_samples(std::int64_t step, Difference& difference) 
       if (sample < first || sample >= first + size) strange.push_back(sample);
     }
     if (strange.empty()) continue;
-    text += fmt::format("; data rank {} reads {}, which {} not of the step", rank,
+    text += fmt::format("; data rank {} reads {}, which {} not part of the step", rank,
                         sample_list(strange), strange.size() == 1 ? "is" : "are");
   }
   const auto wrong = missing.size() + doubled.size();

@@ -1,4 +1,4 @@
-// What both optimizers make of the same gradients.
+// Comparison of optimizer results from equal gradients.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,10 +14,10 @@ namespace trireme::verify {
 std::optional<Difference> Verification::compare_norms(std::int64_t step, StepFinding& finding,
                                                       double own) {
   const std::vector<double> norms = of_all_ranks(own);
-  Pair worst = finding.grad_norm;
+  ValuePair worst = finding.grad_norm;
   int rank = 0;
   for (std::size_t r = 0; r < norms.size(); ++r) {
-    const Pair pair{norms[r], worst.expected};
+    const ValuePair pair{norms[r], worst.expected};
     if (pair.relative() <= worst.relative()) continue;
     worst = pair;
     rank = static_cast<int>(r);
@@ -58,7 +58,7 @@ std::optional<Difference> Verification::compare_moments(std::int64_t step) {
     const double tolerance = roundings_.update * results[first].scale;
     const Evidence evidence = sampling_.evidence(first, Quantity::kMoment, tolerance, name);
     difference.cause = cause_of_moment(evidence).value_or(
-        Cause{"optimizer", "its gradients are right: what the optimizer keeps of them is not"});
+        Cause{"optimizer", "the gradients are correct, but the optimizer state is wrong"});
     return difference;
   }
   return std::nullopt;
@@ -82,7 +82,7 @@ std::optional<Difference> Verification::compare_weights(std::int64_t step, StepF
 Cause Verification::cause_of_weights(const std::vector<TensorResult>& results, Quantity quantity,
                                      std::int64_t step, std::size_t first) {
   const double rate = of_.subject.optimizer.lr;
-  // Patterns are looked for in whole updates.
+  // The tolerance is a fraction of an update, as patterns are matched in updates.
   const double moved = std::max(static_cast<double>(step) * rate, 1e-6 * results[first].scale);
   Evidence evidence = sampling_.evidence(first, quantity, moved * 0x1p-4);
   if (step == 1) evidence.before = sampling_.initial(first);
@@ -92,26 +92,24 @@ Cause Verification::cause_of_weights(const std::vector<TensorResult>& results, Q
     const bool tied = of_.subject.model.tie_word_embeddings && of_.subject.parallelism.pipeline > 1;
     if (tied && cause->kind == "not-published" && tensors_[first].name == Engine::kEmbedding) {
       return {"stale-tied-table",
-              cause->text +
-                  "; the head on the last stage reads the embedding's table, of which "
-                  "it has a copy"};
+              cause->text + "; the head on the last stage has a copy of the tied embedding table"};
     }
     if (cause->kind == "learning-rate" || cause->kind == "decay") cause->text += on_stage(results);
     return *cause;
   }
   if (step == 0) {
-    return {"first-weights",
-            "before the first step: the first weights are drawn, read or split otherwise"};
+    return {"first-weights", "initial weights differ: they are generated, loaded or sharded wrong"};
   }
-  return {"optimizer",
-          fmt::format("its gradients are right, and what the optimizer keeps of them{}: the update "
-                      "is not; the step that it counts, or its learning rate, is another",
-                      step > 1 ? ", and so were the steps before" : "")};
+  return {
+      "optimizer",
+      fmt::format("gradients and optimizer state are correct{}, but the update is wrong: check its "
+                  "step count and learning rate",
+                  step > 1 ? ", as in the steps before" : "")};
 }
 
-// Of each parameter the only stage that has it; -1: several have.
+// Stage of each parameter; -1: several stages have it.
 std::vector<int> Verification::stages() const {
-  // the last stage that has it, and the first, counted down
+  // The last stage and minus the first stage of each parameter.
   std::vector<double> bounds(2 * tensors_.size(), -1e9);
   if (subject_.takes_part()) {
     const auto stage = static_cast<double>(subject_.groups().down->rank());
@@ -133,7 +131,7 @@ std::vector<int> Verification::stages() const {
   return stages;
 }
 
-// " on pipeline stage 1, and on no other", if that is where all that differ lie.
+// ", only on pipeline stage 1" if all differing parameters are on that stage.
 std::string Verification::on_stage(const std::vector<TensorResult>& results) const {
   const std::vector<int> stages = this->stages();
   if (of_.subject.parallelism.pipeline == 1) return "";
@@ -142,7 +140,7 @@ std::string Verification::on_stage(const std::vector<TensorResult>& results) con
     if (results[tensor].differs() && stages[tensor] >= 0) differ.insert(stages[tensor]);
   }
   if (differ.size() != 1) return "";
-  return fmt::format(", on pipeline stage {} and on no other", *differ.begin());
+  return fmt::format(", only on pipeline stage {}", *differ.begin());
 }
 
 }  // namespace trireme::verify

@@ -74,8 +74,8 @@ TEST(ConfigJson, every_flavor_reads_back_as_itself_and_has_its_tensors) {
     model.attention_output_bias = model.model_type == "gpt2";
     const Scratch scratch;
     std::ofstream(scratch.path() / "config.json")
-        << config_json(model, DType::kBf16, text_ends({}, 7)).dump();
-    EXPECT_NO_THROW(require_sayable(model, scratch.path())) << name;
+        << config_json(model, DType::kBf16, special_tokens({}, 7)).dump();
+    EXPECT_NO_THROW(require_exportable(model, scratch.path())) << name;
     std::int64_t count = 0;
     for (const ForeignTensor& tensor : foreign_tensors(model)) count += tensor.shape.count();
     EXPECT_EQ(count, parameter_count(model)) << name;
@@ -88,9 +88,9 @@ TEST(ConfigJson, what_a_family_cannot_say_is_refused_by_key) {
     change(model);
     const Scratch scratch;
     std::ofstream(scratch.path() / "config.json")
-        << config_json(model, DType::kF32, text_ends({}, -1)).dump();
+        << config_json(model, DType::kF32, special_tokens({}, -1)).dump();
     try {
-      require_sayable(model, scratch.path());
+      require_exportable(model, scratch.path());
     } catch (const CheckpointError& error) {
       return std::string(error.what());
     }
@@ -148,7 +148,7 @@ TEST(ConfigJson, what_changes_the_computation_is_refused_by_name_and_value) {
   EXPECT_EQ(refusal(llama()), "read");
   EXPECT_EQ(refusal(gpt2()), "read");
   refuses(with(llama(), {{"model_type", "mixtral"}}), "model_type = \"mixtral\"");
-  refuses(with(llama(), {{"hidden_act", "gelu"}}), "hidden_act = \"gelu\": changes what");
+  refuses(with(llama(), {{"hidden_act", "gelu"}}), "hidden_act = \"gelu\": changes the model's");
   refuses(with(llama(), {{"sliding_window", 4096}}), "sliding_window = 4096");
   refuses(with(qwen("qwen2"), {{"use_sliding_window", true}}), "use_sliding_window = true");
   EXPECT_EQ(refusal(with(qwen("qwen2"), {{"sliding_window", 4096}})), "read");
@@ -181,23 +181,24 @@ TEST(ConfigJson, hostile_values_are_refused_and_other_fields_noted) {
   const auto refuses = [](const json& config, const std::string& words) {
     EXPECT_NE(refusal(config).find(words), std::string::npos) << refusal(config);
   };
-  refuses(with(llama(), {{"hidden_size", "big"}}), "hidden_size = \"big\": must be a size");
-  refuses(with(llama(), {{"hidden_size", -4}}), "must be a size");
-  refuses(with(llama(), {{"hidden_size", 1e300}}), "must be a size");
+  refuses(with(llama(), {{"hidden_size", "big"}}),
+          "hidden_size = \"big\": must be a positive integer");
+  refuses(with(llama(), {{"hidden_size", -4}}), "must be a positive integer");
+  refuses(with(llama(), {{"hidden_size", 1e300}}), "must be a positive integer");
   refuses(with(llama(), {{"num_key_value_heads", 5}}), "does not divide");
   refuses(with(llama(), {{"head_dim", 127}}), "even head_dim");
   refuses(with(llama(), {{"rms_norm_eps", -1}}), "rms_norm_eps");
   refuses(with(llama(), {{"rope_scaling", 3}}), "must be a table");
   json without = llama();
   without.erase("vocab_size");
-  refuses(without, "vocab_size = null: must be given");
-  refuses(json::array(), "an object is expected");
+  refuses(without, "vocab_size = null: is required");
+  refuses(json::array(), "must be a JSON object");
   const auto notes = imported(with(gpt2(), {{"resid_pdrop", 0.1},
                                             {"use_magic", true},
                                             {"no_magic", false},
                                             {"nothing", nullptr}}))
                          .notes;
-  EXPECT_EQ(notes, (std::vector<std::string>{"resid_pdrop = 0.1: trains without dropout",
+  EXPECT_EQ(notes, (std::vector<std::string>{"resid_pdrop = 0.1: dropout is not used in training",
                                              "use_magic = true"}));
 }
 

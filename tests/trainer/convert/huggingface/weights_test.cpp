@@ -195,12 +195,12 @@ TEST(ForeignWeights, a_damaged_checkpoint_or_another_models_is_refused) {
   };
   ModelConfig other = weights.model();
   other.vocab_size = 36;
-  refused(other, "model.embed_tokens.weight is [37, 24] there, [36, 24] by the config");
+  refused(other, "model.embed_tokens.weight has shape [37, 24], expected [36, 24]");
   other = weights.model();
   other.num_hidden_layers = 3;
   refused(other, "model.layers.2.input_layernorm.weight is missing");
   other.num_hidden_layers = 1;
-  refused(other, "is in no qwen2 of this config");
+  refused(other, "is unexpected for this qwen2");
 
   const auto& tensor = *exported.manifest.find("model/norm.weight");
   const auto shard = exported.checkpoint() / exported.manifest.shards[0].name;

@@ -163,17 +163,17 @@ TEST(Imports, megatron_options_that_change_the_computation_are_refused_all_at_on
   const Translation got = megatron(line + " --rampup-batch-size 4 4 90");
   EXPECT_TRUE(refuses(got, "num-experts = 8 (mixture of experts is not implemented yet)"));
   EXPECT_TRUE(refuses(got, "moe-router-topk = 2 (mixture of experts is not implemented yet)"));
-  EXPECT_TRUE(refuses(got, "lr-warmup-samples = 4000 (counted in samples while"));
-  EXPECT_TRUE(refuses(got, "hidden-dropout = 0.1 (dropout is not built"));
-  EXPECT_TRUE(refuses(got, "squared-relu (not known here)"));
-  EXPECT_TRUE(refuses(got, "new-option = 3 (not known here)"));
+  EXPECT_TRUE(refuses(got, "lr-warmup-samples = 4000 (counted in samples, but"));
+  EXPECT_TRUE(refuses(got, "hidden-dropout = 0.1 (dropout is not implemented"));
+  EXPECT_TRUE(refuses(got, "squared-relu (unknown key)"));
+  EXPECT_TRUE(refuses(got, "new-option = 3 (unknown key)"));
   EXPECT_EQ(got.refused().size(), 6U) << all(got.refused());
   EXPECT_TRUE(leaves(got, "log-throughput"));
   const Translation less = megatron(
       line, {"num-experts", "moe-router-topk", "hidden-dropout", "squared-relu", "new-option"});
   EXPECT_TRUE(less.refused().empty()) << all(less.refused());
   EXPECT_THROW(megatron(line, {"num-expert"}), ConfigError);
-  EXPECT_TRUE(leaves(less, "num-experts = 8 (left out: mixture of experts"));
+  EXPECT_TRUE(leaves(less, "num-experts = 8 (ignored by --leave-out: mixture of experts"));
 }
 
 TEST(Imports, megatron_counts_of_samples_are_steps_where_all_steps_take_as_many) {
@@ -184,9 +184,9 @@ TEST(Imports, megatron_counts_of_samples_are_steps_where_all_steps_take_as_many)
   EXPECT_EQ(read_back(got).lr_scheduler.warmup_steps, 40);
   EXPECT_EQ(read_back(got).training.tokens, 8000 * 128);
   EXPECT_TRUE(refuses(megatron("--global-batch-size 16 --train-iters 9 --lr-warmup-samples 15"),
-                      "lr-warmup-samples = 15 (is no number of whole steps"));
+                      "lr-warmup-samples = 15 (not a whole number of steps"));
   EXPECT_TRUE(refuses(megatron("--global-batch-size 16 --train-iters 9 --lr-decay-iters 20"),
-                      "lr-decay-iters = 20 (the decay ends with the run here)"));
+                      "lr-decay-iters = 20 (the decay always ends with the run)"));
   EXPECT_EQ(
       read_back(megatron("--train-iters 9 --min-lr 1e-4 --lr 3e-4")).lr_scheduler.min_lr_factor,
       1e-4 / 3e-4);  // to the last digit
@@ -200,10 +200,10 @@ TEST(Imports, a_megatron_model_that_no_family_here_is_is_refused) {
   EXPECT_TRUE(refuses(of("--swiglu --normalization RMSNorm --position-embedding-type rope"),
                       "disable-bias-linear (not given"));
   EXPECT_TRUE(refuses(of("--position-embedding-type alibi"), "position-embedding-type = alibi"));
-  EXPECT_TRUE(refuses(of("--swiglu"), "swiglu (no family here"));
+  EXPECT_TRUE(refuses(of("--swiglu"), "swiglu (no model family"));
   EXPECT_TRUE(refuses(of("--qk-layernorm"), "qk-layernorm"));
   EXPECT_TRUE(refuses(Translation(read_foreign_config("a.sh", "x --num-layers 2")),
-                      "attention-dropout = 0.1 (its default"));
+                      "attention-dropout = 0.1 (the default"));
   EXPECT_TRUE(of("").refused().empty()) << all(of("").refused());
 }
 
@@ -279,7 +279,7 @@ a = 1
 )"));
   EXPECT_TRUE(refuses(got, "parallelism.pipeline_parallel_schedule = ZBVZeroBubble"));
   EXPECT_TRUE(refuses(got, "model.converters = float8"));
-  EXPECT_TRUE(refuses(got, "model.flavor = 16B (no flavor deepseek_v3-16b here"));
+  EXPECT_TRUE(refuses(got, "model.flavor = 16B (unknown flavor deepseek_v3-16b"));
   EXPECT_TRUE(refuses(got, "training.dtype = bfloat16"));
   EXPECT_TRUE(refuses(got, "more = {...}"));
   const Translation one_stage(read_foreign_config(
@@ -372,7 +372,7 @@ TEST(Imports, the_data_stages_of_nanotron) {
   EXPECT_EQ(data.stages[0].train[0].weight, 2);
   EXPECT_TRUE(refuses(Translation(read_foreign_config(
                           "a.yaml", head + "- {name: Decay, start_training_step: 9}\n")),
-                      "data_stages.1 (has no data set)"));
+                      "data_stages.1 (has no dataset)"));
   EXPECT_TRUE(refuses(Translation(read_foreign_config("a.yaml", head + "moe: {num_experts: 4}\n")),
                       "moe.num_experts = 4 (mixture of experts is not implemented yet)"));
 }
@@ -380,7 +380,7 @@ TEST(Imports, the_data_stages_of_nanotron) {
 TEST(Imports, values_that_are_none_of_ours_are_told_not_taken) {
   const Translation got(read_foreign_config(
       "a.toml", "[training]\nsteps = 1.5\nseq_len = \"long\"\n[optimizer]\nname = \"Adam\"\n"));
-  EXPECT_TRUE(refuses(got, "training.steps = 1.5 (not a value of training.steps)"));
+  EXPECT_TRUE(refuses(got, "training.steps = 1.5 (invalid value of training.steps)"));
   EXPECT_TRUE(refuses(got, "training.seq_len = long"));
   EXPECT_TRUE(refuses(got, "optimizer.name = Adam"));
   EXPECT_NE(got.toml().find("# Still to be set: data.train"), std::string::npos);

@@ -19,7 +19,7 @@ class Histories : public testing::TestWithParam<bool> {};
 TEST_P(Histories, with_restarts_skips_and_rollbacks_are_clean) {
   const ScratchFolder folder;
   const data::SampleSource source = MadeUpRun::source(folder.path(), /*stages=*/GetParam());
-  Lineage::Again again;
+  Lineage::RepeatedSteps again;
   std::int64_t incarnations = 0, rollbacks = 0, moved = 0;
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     const auto run = folder / std::to_string(seed);
@@ -29,14 +29,14 @@ TEST_P(Histories, with_restarts_skips_and_rollbacks_are_clean) {
     const Audit audit = audit_run(run, /*data=*/false);
     EXPECT_EQ(audit.lineage.steps.size(), 30 + seed % 17);
     EXPECT_EQ(audit.agreement.metrics, static_cast<std::int64_t>(30 + seed % 17));
-    EXPECT_LE(audit.lineage.again.promised, audit.lineage.again.bits);
-    again.steps += audit.lineage.again.steps;
-    again.promised += audit.lineage.again.promised;
-    again.samples += audit.lineage.again.samples;
-    again.bits += audit.lineage.again.bits;
+    EXPECT_LE(audit.lineage.repeated.promised, audit.lineage.repeated.bits);
+    again.steps += audit.lineage.repeated.steps;
+    again.promised += audit.lineage.repeated.promised;
+    again.samples += audit.lineage.repeated.samples;
+    again.bits += audit.lineage.repeated.bits;
     incarnations += audit.lineage.incarnations;
     rollbacks += audit.lineage.rollbacks;
-    moved += audit.lineage.again.steps - audit.lineage.again.samples;
+    moved += audit.lineage.repeated.steps - audit.lineage.repeated.samples;
   }
   // They must have had something to prove.
   EXPECT_GT(incarnations, 300);
@@ -66,10 +66,10 @@ TEST(Audit, says_what_it_has_proved) {
   const data::SampleSource source = MadeUpRun::source(folder.path());
   MadeUpRun(folder / "run", source, 1).run(10, {});
   EXPECT_EQ(text_of(audit_run(folder / "run", /*data=*/false)),
-            "incarnations  1, and 0 rollbacks\n"
+            "incarnations  1, 0 rollbacks\n"
             "steps         1 to 10, 10 lines\n"
-            "samples       40 trained on, 0 left out\n"
-            "taken again   0 steps, 0 with the same samples, 0 with the same bits (0 had to)\n"
+            "samples       40 trained on, 0 excluded\n"
+            "repeated      0 steps, 0 with the same samples, 0 bit-identical (0 guaranteed)\n"
             "metrics.jsonl 10 steps agree\n"
             "checkpoints   2 agree\n"
             "clean\n");

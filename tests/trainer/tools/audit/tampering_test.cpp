@@ -43,7 +43,7 @@ class Tampering : public testing::Test {
     EXPECT_EQ(audit.findings.size(), 0u);
     EXPECT_GE(audit.lineage.rollbacks, 1);
     EXPECT_GE(audit.lineage.incarnations, 2);
-    EXPECT_GE(audit.lineage.again.promised, 2);
+    EXPECT_GE(audit.lineage.repeated.promised, 2);
     for (const TakenStep& taken : audit.lineage.steps) counts_.insert(taken.number - 1);
   }
 
@@ -98,7 +98,7 @@ TEST_F(Tampering, a_line_that_is_doubled) {
     Lines lines = lines_;
     lines.insert(lines.begin() + static_cast<std::ptrdiff_t>(i), lines[i]);
     const auto step = std::get<LedgerStep>(lines[i]).step;
-    EXPECT_TRUE(names(of(lines), i + 2, step, "here again"));
+    EXPECT_TRUE(names(of(lines), i + 2, step, "it repeats line"));
   }
 }
 
@@ -141,12 +141,12 @@ TEST_F(Tampering, a_window_that_is_shifted) {
       [](LedgerStep& step) {
         step.left_out.clear(), step.samples.first += 4, step.samples.end += 4;
       },
-      "neither trained on nor left out");
+      "neither trained on nor excluded");
 }
 
 TEST_F(Tampering, one_bit_of_a_hash) {
   expect_each([](LedgerStep& step) { step.hash ^= std::uint64_t{1} << step.step; },
-              "the token files have other tokens");
+              "the token files have changed");
 }
 
 TEST_F(Tampering, one_bit_of_what_came_of_a_step) {
@@ -176,7 +176,8 @@ TEST_F(Tampering, the_loss_of_a_step_that_was_taken_again_with_other_bits) {
     auto& changed = std::get<LedgerStep>(lines[i]);
     changed.loss = std::bit_cast<double>(std::bit_cast<std::uint64_t>(changed.loss) ^ 1);
     for (const Finding& finding : of(lines)) {
-      found += finding.step == step->step && finding.text.find("other bits") != std::string::npos;
+      found +=
+          finding.step == step->step && finding.text.find("not bit-identical") != std::string::npos;
     }
   }
   EXPECT_GE(found, 2);
@@ -227,10 +228,10 @@ TEST_F(Tampering, lines_without_a_forger) {
   for (std::size_t i = 0; i + 1 < texts_.size(); ++i) {
     Texts texts = texts_;
     texts.erase(texts.begin() + static_cast<std::ptrdiff_t>(i));
-    EXPECT_TRUE(names(of_texts(texts), i + 1, 0, "as it was written"));
+    EXPECT_TRUE(names(of_texts(texts), i + 1, 0, "was modified"));
     texts = texts_;
     texts.insert(texts.begin() + static_cast<std::ptrdiff_t>(i), texts[i]);
-    EXPECT_TRUE(names(of_texts(texts), i + 2, 0, "as it was written"));
+    EXPECT_TRUE(names(of_texts(texts), i + 2, 0, "was modified"));
   }
 }
 
@@ -248,7 +249,7 @@ TEST_F(Tampering, the_reason_for_what_was_left_out) {
     write(run_ / "events.jsonl", others);
     for (const Finding& found : audit_run(run_, /*data=*/false).findings) {
       EXPECT_TRUE(is_reason) << events[i];
-      EXPECT_THAT(found.text, HasSubstr("is the reason"));
+      EXPECT_THAT(found.text, HasSubstr("explains it"));
       ++reasons;
     }
   }
@@ -256,7 +257,7 @@ TEST_F(Tampering, the_reason_for_what_was_left_out) {
   Texts more = events;
   more.push_back(R"({"event":"resume","step":20,"incarnation":77})");
   write(run_ / "events.jsonl", more);
-  EXPECT_TRUE(names(audit_run(run_, false).findings, more.size(), 20, "knows nothing"));
+  EXPECT_TRUE(names(audit_run(run_, false).findings, more.size(), 20, "missing in the ledger"));
 }
 
 TEST_F(Tampering, the_metrics) {
@@ -289,8 +290,8 @@ TEST_F(Tampering, a_checkpoint_that_goes_on_elsewhere) {
     EXPECT_THAT(findings[0].text, HasSubstr(words));
   };
   const auto position = good.data.at("samples").get<std::uint64_t>();
-  with("data", "samples", position + 1, "goes on at sample");
-  with("data", "samples", position - 1, "goes on at sample");
+  with("data", "samples", position + 1, "resumes at sample");
+  with("data", "samples", position - 1, "resumes at sample");
   with("data", "tokens", 1, "tokens");
   with("digests", "loss", "0000000000000000", "no such step");
   with("digests", "loss", "nonsense", "cannot be read");
@@ -316,7 +317,7 @@ TEST_F(Tampering, token_files_with_other_tokens) {
       source_.sequence());
   bool hash = false;
   for (const Finding& found : audit_with_data(run_, changed)) {
-    hash |= found.text.find("the token files have other tokens") != std::string::npos;
+    hash |= found.text.find("the token files have changed") != std::string::npos;
   }
   EXPECT_TRUE(hash);
 }

@@ -29,16 +29,16 @@ TEST(Window, says_what_is_wrong_with_it) {
   const auto wrong = [](const LedgerStep& step) { return complaint_of_window(step, 12); };
   EXPECT_THAT(wrong(step_of({10, 14}, {}, 4)), HasSubstr("samples 10 to 11 again"));
   EXPECT_THAT(wrong(step_of({3, 7}, {}, 4)), HasSubstr("samples 3 to 6 again"));
-  EXPECT_THAT(wrong(step_of({13, 17}, {}, 4)), HasSubstr("but sample 12 and what follows"));
-  EXPECT_THAT(wrong(step_of({16, 20}, {{12, 15}}, 4)), HasSubstr("but sample 15 and what"));
-  EXPECT_THAT(wrong(step_of({12, 17}, {}, 4)), HasSubstr("on 5 sequences, not on 4"));
-  EXPECT_THAT(wrong(step_of({12, 16}, {{14, 15}}, 4)), HasSubstr("on 3 sequences, not on 4"));
+  EXPECT_THAT(wrong(step_of({13, 17}, {}, 4)), HasSubstr("but samples from 12 on"));
+  EXPECT_THAT(wrong(step_of({16, 20}, {{12, 15}}, 4)), HasSubstr("but samples from 15 on"));
+  EXPECT_THAT(wrong(step_of({12, 17}, {}, 4)), HasSubstr("has 5 sequences, not 4"));
+  EXPECT_THAT(wrong(step_of({12, 16}, {{14, 15}}, 4)), HasSubstr("has 3 sequences, not 4"));
   EXPECT_THAT(wrong(step_of({12, 16}, {{2, 3}}, 4)), HasSubstr("not between"));
   EXPECT_THAT(wrong(step_of({12, 16}, {{16, 17}}, 4)), HasSubstr("not between"));
 }
 
 TEST(Window, what_is_left_out_needs_a_reason) {
-  Reasons reasons({{.step = 9, .range = {30, 34}}, {.step = 7, .range = {20, 24}}});
+  ExclusionReasons reasons({{.step = 9, .range = {30, 34}}, {.step = 7, .range = {20, 24}}});
   EXPECT_EQ(reasons.complaint(step_of({34, 38}, {{30, 34}}, 4)), "");
   EXPECT_THAT(reasons.complaint(step_of({34, 38}, {{28, 34}}, 4)), HasSubstr("samples 28 to 33"));
   EXPECT_THAT(reasons.complaint(step_of({24, 28}, {{20, 24}}, 4)), HasSubstr("samples 20 to 23"));

@@ -65,10 +65,10 @@ TEST(Estimate, TheLastBackwardHidesTheSumsOfGradients) {
   Workload work = of({.data_shard = 16}, 1);
   const auto exposed = [&] { return estimate_step(work, h100).parts.gradients; };
   const double held = exposed();
-  h100.network.held = 0;
+  h100.network.occupied = 0;
   const double hidden = exposed();
   EXPECT_GT(held, 2 * hidden);
-  work.habits.overlaps_data = false;
+  work.traits.overlaps_data = false;
   EXPECT_GT(exposed(), 5 * hidden);
 }
 
@@ -93,9 +93,9 @@ TEST(Estimate, MessagesThatTakeTheRanksCoresAddUp) {
   for (const int zero : {0, 1, 2, 3}) {
     Workload work = of({.data_shard = 8}, 2);
     work.zero = zero;
-    h100.network.beside = true;
+    h100.network.overlaps = true;
     const double hidden = estimate_step(work, h100).seconds;
-    h100.network.beside = false;
+    h100.network.overlaps = false;
     const StepEstimate step = estimate_step(work, h100);
     EXPECT_GT(step.seconds, hidden) << zero;
     EXPECT_NEAR(sum(step.parts), step.seconds, 1e-9 * step.seconds) << zero;
@@ -144,15 +144,15 @@ TEST(Estimate, UnknownDevicesAndNumbersAreNamed) {
   EXPECT_THROW(find_profile("H1000"), ConfigError);
   EXPECT_EQ(find_profile("h100").name, "H100");
   Workload work = of({}, 1);
-  work.numbers = Numbers::kFloat8;
+  work.numbers = NumberFormat::kFloat8;
   EXPECT_THROW(estimate_step(work, find_profile("A100-80G")), ConfigError);
 }
 
 TEST(LeastSquares, FindsWhatMadeTheMeasurements) {
-  std::vector<Measured<3>> all;
+  std::vector<Measurement<3>> all;
   for (const double rows : {64.0, 128.0, 1024.0}) {
     for (const double depth : {32.0, 256.0, 2048.0}) {
-      Measured<3> one{.known = 0.25, .parts = {rows * depth, rows, depth}};
+      Measurement<3> one{.known = 0.25, .parts = {rows * depth, rows, depth}};
       one.seconds = one.known + 3 * one.parts[0] + 50 * one.parts[1];
       all.push_back(one);
     }
@@ -164,7 +164,7 @@ TEST(LeastSquares, FindsWhatMadeTheMeasurements) {
 }
 
 TEST(LeastSquares, NeverGoesBelowZero) {
-  std::vector<Measured<2>> all;
+  std::vector<Measurement<2>> all;
   for (const double n : {1.0, 2.0, 4.0, 8.0})
     all.push_back({.seconds = n * n, .parts = {n, n * n}});
   all.push_back({.seconds = 5, .parts = {10, 1}});
@@ -177,8 +177,8 @@ TEST(Profile, ComesBackAsItWasWritten) {
   written.name = "mine";
   written.cores = 3;
   written.network.shared = written.network.within;
-  written.network.beside = false;
-  ProductRate& half = written.rates[static_cast<std::size_t>(Numbers::kHalf)];
+  written.network.overlaps = false;
+  ProductRate& half = written.rates[static_cast<std::size_t>(NumberFormat::kHalf)];
   half.half_rows = half.half_columns = half.half_width = half.half_keys = 5;
   half.streams = {{"swiglu", 0.3}};
   write_profile(path, written);

@@ -22,7 +22,7 @@ std::vector<Knob> knobs_of(DeviceProfile& profile, const std::vector<const Run*>
                           {&profile.launch, 1e-6, 3e-5},
                           {&profile.network.within.reached, 0.3, 0.95},
                           {&profile.network.between.reached, 0.25, 0.95}};
-  for (int kind = 0; kind < kNumbersKinds; ++kind) {
+  for (int kind = 0; kind < kNumberFormats; ++kind) {
     const bool used = std::any_of(runs.begin(), runs.end(), [&](const Run* run) {
       return static_cast<int>(run->work.numbers) == kind;
     });
@@ -30,7 +30,7 @@ std::vector<Knob> knobs_of(DeviceProfile& profile, const std::vector<const Run*>
     ProductRate& rate = profile.rates[static_cast<std::size_t>(kind)];
     knobs.push_back({&rate.product, 0.3, 0.98});
     knobs.push_back({&rate.half_depth, 1, 1500, 0.03});
-    if (kind == static_cast<int>(Numbers::kFloat8)) continue;  // attention is in halves
+    if (kind == static_cast<int>(NumberFormat::kFloat8)) continue;  // attention is in halves
     knobs.push_back({&rate.flash, 0.2, 0.85, kMostPublished});
   }
   return knobs;
@@ -96,12 +96,12 @@ std::string text_of(const DeviceProfile& profile) {
       fmt::format("{}: streamed {:.3f}, launch {:.2e}, within {:.3f}, between {:.3f}", profile.name,
                   profile.streamed, profile.launch, profile.network.within.reached,
                   profile.network.between.reached);
-  for (int kind = 0; kind < kNumbersKinds; ++kind) {
+  for (int kind = 0; kind < kNumberFormats; ++kind) {
     const ProductRate& rate = profile.rates[static_cast<std::size_t>(kind)];
     if (rate.peak <= 0) continue;
-    text +=
-        fmt::format("; {} product {:.3f}, half_depth {:.0f}, flash {:.3f}",
-                    name_of(static_cast<Numbers>(kind)), rate.product, rate.half_depth, rate.flash);
+    text += fmt::format("; {} product {:.3f}, half_depth {:.0f}, flash {:.3f}",
+                        name_of(static_cast<NumberFormat>(kind)), rate.product, rate.half_depth,
+                        rate.flash);
   }
   return text;
 }

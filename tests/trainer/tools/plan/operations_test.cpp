@@ -14,7 +14,7 @@ Workload workload_of(const EngineSpec& spec) {
                                     ? Recomputed::kNormsAndActivations
                                     : Recomputed::kNothing;
   return {.model = spec.model,
-          .numbers = Numbers::kFloat32,
+          .numbers = NumberFormat::kFloat32,
           .recomputed = recomputed,
           .seq_len = spec.seq_len,
           .micro_batch = spec.micro_batch,

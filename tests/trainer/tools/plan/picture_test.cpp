@@ -46,8 +46,8 @@ TEST(Pictures, a_timeline_shows_what_is_done_when) {
   // Two forwards of 1, two backwards of 2, and one of each to wait: 9 units.
   const std::vector<std::string> lines =
       lines_of(schedule_picture(schedule, timeline, {.columns = 12 + 18}));
-  EXPECT_EQ(lines.at(0), "place 0   |FFFF......BBBBBBBB|");
-  EXPECT_EQ(lines.at(1), "place 1   |..FFFFBBBBBBBB....|");
+  EXPECT_EQ(lines.at(0), "pp rank 0 |FFFF......BBBBBBBB|");
+  EXPECT_EQ(lines.at(1), "pp rank 1 |..FFFFBBBBBBBB....|");
   EXPECT_EQ(busy_columns(schedule.ranks[0], timeline.ranks[0], timeline.makespan, 9), "FF...BBBB");
 }
 

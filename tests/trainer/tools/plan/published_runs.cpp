@@ -60,10 +60,10 @@ double flops_per_token(const ModelConfig& m, double seq, const std::string& conv
   return 6 * (layers * (projections + mlp) + vocab * hidden) + attention;
 }
 
-constexpr double kFlashAttention2 = 0.57;  // on Hopper, see Habits
+constexpr double kFlashAttention2 = 0.57;  // on Hopper, see TrainerTraits
 
 // What is known of the programs: which messages they hide, what they fuse and what they send.
-void set_habits(Run& run, const Json& row) {
+void set_traits(Run& run, const Json& row) {
   Workload& w = run.work;
   const std::string& s = run.source;
   const bool several = w.mesh.tensor > 1;
@@ -71,7 +71,7 @@ void set_habits(Run& run, const Json& row) {
   // Megatron-LM's buckets are of at least 40 million elements.
   w.bucket_bytes = 160e6;
   if (has(s, "SC21")) {
-    w.habits = {.flash_attention = false,
+    w.traits = {.flash_attention = false,
                 .fused_loss = false,
                 .overlaps_data = false,
                 .whole_recompute = true,
@@ -80,9 +80,9 @@ void set_habits(Run& run, const Json& row) {
     w.sequence = false;
     w.zero = has(run.note, "ZeRO-3") ? 3 : 0;
     // DeepSpeed gathers each of a layer's four matrices by itself, when it is needed.
-    if (w.zero == 3) w.habits.messages_per_layer = 4;
+    if (w.zero == 3) w.traits.messages_per_layer = 4;
   } else if (has(s, "Korthikanti")) {
-    w.habits = {.flash_attention = false,
+    w.traits = {.flash_attention = false,
                 .fused_loss = false,
                 .overlaps_data = false,
                 .whole_recompute = true,
@@ -92,31 +92,31 @@ void set_habits(Run& run, const Json& row) {
     w.sequence = has(run.recompute, "SP");
     w.zero = 0;
   } else if (has(s, "Megatron-LM README") || has(s, "NeMo")) {
-    w.habits = {.fused_loss = false,
+    w.traits = {.fused_loss = false,
                 .divides_boundary = true,
                 .tensor_overlap = TensorOverlap::kAll,
                 .gradient_bytes = has(s, "NeMo") ? 2.0 : 4.0};
   } else if (has(s, "torchtitan")) {
     const bool compiled = has(run.note, "compile") || several;
-    w.habits = {
+    w.traits = {
         .attention_kernels = kFlashAttention2,
         .fused = compiled,
         .fused_loss = false,
         .tensor_overlap = has(run.note, "async TP") ? TensorOverlap::kAll : TensorOverlap::kNone};
     w.zero = 3;
   } else if (has(s, "llm.c") || has(s, "llmq")) {
-    w.habits.gradient_bytes = 2;
+    w.traits.gradient_bytes = 2;
   } else if (has(s, "nanotron")) {
     w.bucket_bytes = 25e6;  // PyTorch's DistributedDataParallel
-    w.habits = {.attention_kernels = kFlashAttention2,
+    w.traits = {.attention_kernels = kFlashAttention2,
                 .fused_loss = false,
                 .overlaps_data = false,
                 .tensor_overlap = TensorOverlap::kWeightGradients};
     w.zero = has(run.note, "ZeRO-1") ? 1 : 0;
   } else if (has(s, "Llama 3 Herd")) {
-    w.habits = {.fused_loss = false, .divides_boundary = true};
+    w.traits = {.fused_loss = false, .divides_boundary = true};
   } else if (has(s, "llm-foundry")) {
-    w.habits = {.attention_kernels = kFlashAttention2,
+    w.traits = {.attention_kernels = kFlashAttention2,
                 .fused = false,
                 .whole_recompute = true,
                 .gradient_bytes = 2};
@@ -174,7 +174,7 @@ Run run_from(const Json& row, const Json& models) {
   Workload& w = run.work;
   w.model = model_from(models.at(run.model));
   const std::string precision = row.at("prec");
-  w.numbers = has(precision, "fp8") ? Numbers::kFloat8 : Numbers::kHalf;
+  w.numbers = has(precision, "fp8") ? NumberFormat::kFloat8 : NumberFormat::kHalf;
   w.seq_len = integer(row, "seq");
   w.model.max_position_embeddings = w.seq_len;
   w.mesh = {.pipeline = integer(row, "pp"),
@@ -185,7 +185,7 @@ Run run_from(const Json& row, const Json& models) {
   w.micro_batch =
       std::min(micro_batch_of(run, row, sequences), std::max<std::int64_t>(sequences, 1));
   w.micro_batches = std::max<std::int64_t>(1, sequences / w.micro_batch);
-  set_habits(run, row);
+  set_traits(run, row);
   set_stages(run, row);
   run.reason = reason_against(run, precision);
   const double tokens = static_cast<double>(w.tokens());
@@ -218,7 +218,7 @@ std::vector<Run> read(const std::filesystem::path& path) {
     run.number = static_cast<int>(runs.size());
     runs.push_back(std::move(run));
   }
-  std::map<std::pair<std::string, Numbers>, std::vector<Run*>> groups;
+  std::map<std::pair<std::string, NumberFormat>, std::vector<Run*>> groups;
   for (Run& run : runs) {
     if (run.reason.empty()) groups[{run.gpu, run.work.numbers}].push_back(&run);
   }

@@ -50,17 +50,17 @@ TEST(Search, the_best_fit_and_none_that_fits_is_faster) {
   ASSERT_EQ(found.best.size(), 10u);
   const double available = usable_bytes(profile, imagined_gpu(), 8);
   for (std::size_t i = 0; i < found.best.size(); ++i) {
-    const Ranked& one = found.best[i];
+    const RankedLayout& one = found.best[i];
     EXPECT_LE(one.bytes, available);
     EXPECT_EQ(static_cast<double>(plan_layout(one.config, imagined_gpu()).most_device_bytes()),
               one.bytes);
     EXPECT_GE(one.estimate.seconds, found.best.front().estimate.seconds);
   }
-  const Left& left = found.left;
-  EXPECT_EQ(static_cast<std::int64_t>(found.best.size()) + left.not_valid + left.too_large +
-                left.bounded + left.slower,
+  const RejectedLayouts& rejected = found.rejected;
+  EXPECT_EQ(static_cast<std::int64_t>(found.best.size()) + rejected.not_valid + rejected.too_large +
+                rejected.bounded + rejected.slower,
             found.considered);
-  EXPECT_GT(left.too_large, 0);
+  EXPECT_GT(rejected.too_large, 0);
   // What people write for such a model.
   for (const char* layout : {"tensor = 8\nsequence = true", "tensor = 4\nsequence = true\nzero = 1",
                              "zero = 3", "tensor = 2\nsequence = true\npipeline = 2"}) {
@@ -80,7 +80,7 @@ TEST(Search, the_best_fit_and_none_that_fits_is_faster) {
     }
   }
   const std::string text = search_text(found, available);
-  for (const char* words : {"do not fit", "break a rule", " 10. ", "recompute"}) {
+  for (const char* words : {"do not fit", "violate a config rule", " 10. ", "recompute"}) {
     EXPECT_NE(text.find(words), std::string::npos) << text;
   }
 }
@@ -91,7 +91,7 @@ TEST(Search, a_model_too_large_for_the_ranks_has_no_layout) {
   const DeviceProfile profile = find_profile("A100-40G");
   const SearchResult found = search_layouts(loaded, 2, profile, imagined_gpu());
   EXPECT_TRUE(found.best.empty());
-  EXPECT_GT(found.left.least_missing, 1e9);
+  EXPECT_GT(found.rejected.least_missing, 1e9);
 }
 
 }  // namespace

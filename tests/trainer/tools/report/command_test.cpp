@@ -54,7 +54,7 @@ TEST(ReportCommand, text_goes_to_the_terminal_and_several_runs_into_one_page) {
   EXPECT_EQ(run_command({one.path().string(), other.path().string()}), ExitCode::kDone);
   EXPECT_EQ(testing::internal::GetCapturedStdout(), (one.path() / "report.html").string() + "\n");
   testing::internal::GetCapturedStderr();
-  EXPECT_NE(read_text(one.path() / "report.html").find("Runs side by side"), std::string::npos);
+  EXPECT_NE(read_text(one.path() / "report.html").find("Comparison of runs"), std::string::npos);
 }
 
 TEST(ReportCommand, a_place_that_cannot_be_written_leaves_nothing_behind) {

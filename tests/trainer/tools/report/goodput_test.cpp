@@ -73,18 +73,18 @@ TEST(Goodput, a_supervised_run_tells_where_the_time_went) {
   EXPECT_EQ(found->restarts, 1);
   EXPECT_EQ(found->recomputed_steps, 2);
   const auto by_name = lost(*found);
-  EXPECT_EQ(by_name.at("detecting failures"), 0.5);
-  EXPECT_EQ(by_name.at("ending what was left"), 0.25);
-  EXPECT_EQ(by_name.at("launching again"), 0.75);
-  EXPECT_EQ(by_name.at("loading"), 0.25);
-  EXPECT_EQ(by_name.at("steps done again"), 2);
-  EXPECT_EQ(by_name.at("standing for checkpoints"), 0.5);
-  EXPECT_NEAR(by_name.at("starting, and what is not recorded"), 5.75, 1e-9);
-  EXPECT_FALSE(by_name.contains("between a failure and the next start"));
+  EXPECT_EQ(by_name.at("failure detection"), 0.5);
+  EXPECT_EQ(by_name.at("shutdown after failures"), 0.25);
+  EXPECT_EQ(by_name.at("relaunch"), 0.75);
+  EXPECT_EQ(by_name.at("checkpoint loading"), 0.25);
+  EXPECT_EQ(by_name.at("recomputed steps"), 2);
+  EXPECT_EQ(by_name.at("blocked by checkpoints"), 0.5);
+  EXPECT_NEAR(by_name.at("startup and unattributed"), 5.75, 1e-9);
+  EXPECT_FALSE(by_name.contains("downtime after failures"));
   const std::string page = failures_html(run);
-  for (const char* words : {"75.00 %", "rank 2 on &lt;b&gt; died; judged lost; on &lt;b&gt;",
+  for (const char* words : {"75.00 %", "rank 2 on &lt;b&gt; died; health: lost; on &lt;b&gt;",
                             "exit code 7; after 20.0 s", "restart; 4 ranks; attempt 2",
-                            "steps done again: 2; state from memory"}) {
+                            "recomputed steps: 2; state loaded from memory"}) {
     EXPECT_NE(page.find(words), std::string::npos) << words << "\n" << page;
   }
 }
@@ -104,10 +104,10 @@ TEST(Goodput, an_unsupervised_run_loses_what_lies_between_its_starts) {
   EXPECT_DOUBLE_EQ(found->useful, 40);
   EXPECT_EQ(found->restarts, 2);
   const auto by_name = lost(*found);
-  EXPECT_EQ(by_name.at("between a failure and the next start"), 90);
+  EXPECT_EQ(by_name.at("downtime after failures"), 90);
   EXPECT_EQ(found->recomputed_steps, 2);
-  EXPECT_EQ(by_name.at("steps done again"), 4);
-  EXPECT_EQ(by_name.at("between a stop and the next start"), 60);
+  EXPECT_EQ(by_name.at("recomputed steps"), 4);
+  EXPECT_EQ(by_name.at("downtime after stops"), 60);
 }
 
 TEST(Goodput, is_not_told_without_a_start_a_step_or_a_sound_clock) {
@@ -149,7 +149,7 @@ TEST(Failures, the_self_check_and_what_launch_decides_are_told) {
                    event(4, "replicas_differ", "\"ranks\":[2],\"tensors\":[\"w (masters)\"]") +
                    event(5, "give_up", "\"exit_code\":93,\"why\":\"no new step\""));
   const std::string page = failures_html(read_run(sample.path()));
-  for (const char* words : {"bit-identical", "n3; two failures", "host is back",
+  for (const char* words : {"bit-identical", "n3; two failures", "host returned",
                             "ranks 2; tensors w", "no new step; exit code 93"}) {
     EXPECT_NE(page.find(words), std::string::npos) << words;
   }

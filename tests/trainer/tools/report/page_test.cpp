@@ -94,7 +94,7 @@ TEST(Page, a_long_run_stays_a_small_page) {
   sample.write("events.jsonl", events);
   const std::string page = report_page({read_run(sample.path())});
   EXPECT_LT(page.size(), 1u << 20);
-  EXPECT_NE(page.find("19,550 more are in events.jsonl"), std::string::npos);
+  EXPECT_NE(page.find("19,550 more events are in events.jsonl"), std::string::npos);
 }
 
 }  // namespace

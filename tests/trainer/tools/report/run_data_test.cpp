@@ -66,7 +66,7 @@ TEST(ReadRun, of_a_repeated_step_the_later_line_counts) {
   const RunData run = read_run(sample.path());
   EXPECT_EQ(run.series("loss").steps, (std::vector<std::int64_t>{1, 2}));
   EXPECT_EQ(run.series("loss").values, (std::vector<double>{1, 20}));
-  EXPECT_TRUE(complains(run, "goes back 1 time"));
+  EXPECT_TRUE(complains(run, "repeats steps 1 time"));
 }
 
 TEST(ReadRun, no_folder_is_a_usage_error_and_a_foreign_one_a_run_folder_error) {

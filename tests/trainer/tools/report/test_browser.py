@@ -123,10 +123,10 @@ def a_run_is_drawn_and_read(browser, page):
     x, y = center(browser, ".timeline rect.forward")
     browser.mouse("mouseMoved", x, y)
     told = legend(browser, ".timeline")
-    assert "rank 0: 0F0 (forward), 4.000 ms from 1.000 ms on" in told, told
+    assert "rank 0: 0F0 (forward), 4.000 ms from 1.000 ms" in told, told
     text = browser.run("document.body.textContent")
     for part in ("Memory: planned and used", "optimizer", "slowest ranks", "rank 1 is gone",
-                 "Config, and where each value came from", "command line"):
+                 "Config with the origin of each value", "command line"):
         assert part in text, part
 
 

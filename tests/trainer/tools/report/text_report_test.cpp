@@ -59,7 +59,7 @@ TEST(TextReport, tells_the_run_and_gives_the_terminal_no_orders) {
   RunData run = sample("/runs/first", "3");
   run.metrics["accuracy/quiz"] = {.steps = {2, 3}, .values = {0.25, 0.5}};
   run.metrics["\x1b/x"] = run.metrics["loss"];
-  run.audit = AuditFound{.is_clean = true, .text = "3 steps\nclean\n"};
+  run.audit = AuditResult{.is_clean = true, .text = "3 steps\nclean\n"};
   const std::string text = report_text({run});
   for (const char* part :
        {"=== first\n", "failed  state", "loss ", "█", "4 -> 2", "0.25 -> 0.5", "rank 3  [2Jis gone",

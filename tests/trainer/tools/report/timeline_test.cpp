@@ -47,8 +47,8 @@ TEST(Timeline, is_of_the_median_step_on_each_ranks_own_clock) {
     EXPECT_NEAR(one.wait_ms, 39 - 10 * (rank + 1), 1e-3);
     ASSERT_EQ(one.main.size(), 2U);
     EXPECT_NEAR(one.main[0].start, 1, 1e-3);
-    ASSERT_EQ(one.beside.size(), 1U);
-    EXPECT_NEAR(one.beside[0].end, 5, 1e-3);
+    ASSERT_EQ(one.overlapped.size(), 1U);
+    EXPECT_NEAR(one.overlapped[0].end, 5, 1e-3);
     EXPECT_EQ(one.parts.size(), 1U);
   }
   const auto data = timeline_data(*traced);

@@ -36,7 +36,7 @@ Evidence evidence(const std::vector<double>& on_first, const std::vector<double>
              .holders = {},
              .by_micro_batch = {},
              .before = {},
-             .sharing = {.tensor = 2, .micro_batches = 3, .data_rank_of = {0, 0, 0}}};
+             .layout = {.tensor = 2, .micro_batches = 3, .data_rank_of = {0, 0, 0}}};
   e.holders.push_back({{0, 0, 0, 0}, on_first, nothing, true});
   e.holders.push_back({{1, 0, 0, 1}, on_second, nothing, false});
   return e;
@@ -69,13 +69,13 @@ TEST(Cause, of_a_constant_ratio_is_named_by_its_size) {
 }
 
 TEST(Cause, of_a_ratio_near_1_is_a_micro_batch_too_many_or_too_few) {
-  const Sharing sharing{.data = 2, .micro_batches = 64};
-  const auto kind = [&](double ratio) { return kind_of(cause_of_ratio(ratio, sharing, 0.005)); };
+  const LayoutSizes layout{.data = 2, .micro_batches = 64};
+  const auto kind = [&](double ratio) { return kind_of(cause_of_ratio(ratio, layout, 0.005)); };
   EXPECT_EQ(kind(0.968), "divided-by-one-more");
   EXPECT_EQ(kind(1.03), "divided-by-one-less");
   EXPECT_EQ(kind(1.1), "scaled");
   EXPECT_EQ(kind(1.003), "");
-  const auto cause = cause_of_ratio(0.968, sharing, 0.005);
+  const auto cause = cause_of_ratio(0.968, layout, 0.005);
   EXPECT_NE(cause.value_or(Cause{}).text.find("32 micro-batches of a rank"), std::string::npos);
 }
 
@@ -99,7 +99,7 @@ TEST(Cause, of_an_update_is_its_learning_rate_or_its_decay) {
   EXPECT_EQ(of(0.5, 0.5).kind, "learning-rate");
   EXPECT_NE(of(0.5, 0.5).text.find("0.5 times"), std::string::npos);
   EXPECT_EQ(of(1, 0).kind, "decay");
-  EXPECT_NE(of(1, 0).text.find("not made"), std::string::npos);
+  EXPECT_NE(of(1, 0).text.find("not applied"), std::string::npos);
   EXPECT_NE(of(1, 2).text.find("2 times"), std::string::npos);
 }
 

@@ -1,4 +1,4 @@
-// Draws the run's curves as inline SVG. Plain JavaScript: no library, no network.
+// Draws the curves as inline SVG, in plain JavaScript without libraries.
 (() => {
   'use strict';
 
@@ -8,12 +8,12 @@
   const logX = document.getElementById('log-x');
   const resetZoom = document.getElementById('reset-zoom');
   const showMarks = document.getElementById('show-marks');
-  const hidden = new Set();  // runs that are not drawn
+  const hidden = new Set();  // hidden runs
   const margin = {left: 58, right: 14, top: 8, bottom: 24};
   const whole = {from: run.first_step, to: Math.max(run.last_step, run.first_step + 1)};
   const view = {...whole};  // the steps shown, the same in every chart
 
-  // ---- numbers as people read them
+  // ---- number formats
   const units = (value, base, names) => {
     let unit = 0;
     let size = Math.abs(value);
@@ -73,12 +73,12 @@
     };
   };
 
-  // An exponential mean whose memory is `window` steps, whatever the spacing of points;
-  // less at the beginning, where the loss falls too fast for a long memory.
+  // Exponential moving average over `window` steps, for any spacing of points; shorter at the
+  // beginning, where the loss falls quickly.
   const smooth = (series, window) => {
     if (!(window > 0)) return series.y;
     let sum = 0;
-    let weight = 0;  // of what `sum` holds: corrects the start, where there is no past yet
+    let weight = 0;  // weight of `sum`, for bias correction at the start
     return series.x.map((x, i) => {
       const value = series.mean[i];
       if (value === null) return null;
@@ -123,7 +123,7 @@
       this.figure.querySelector('figcaption').append(label);
     }
     series() { return this.curve.series.filter((series) => !hidden.has(series.run)); }
-    lines() {  // what is drawn: {name, x, y, color, width, faint}
+    lines() {  // lines to draw: {name, x, y, color, width, faint}
       const lines = [];
       for (const series of this.series()) {
         const window = series.smooth ? windowSteps() : 0;
@@ -168,7 +168,7 @@
           `<text x="${margin.left - 7}" y="${at}" dy="0.34em" text-anchor="end">${format(tick)}</text>`);
       }
       const across = Math.max(2, Math.floor((right - margin.left) / 90));
-      let free = -Infinity;  // labels must not run into each other
+      let free = -Infinity;  // labels must not overlap
       const stepTicks = logX.checked ? logTicks(Math.max(view.from, 1), view.to) : linearTicks(view.from, view.to, across);
       for (const tick of stepTicks) {
         if (tick !== Math.round(tick)) continue;
@@ -186,7 +186,7 @@
         if (mark.kind === 'checkpoint') parts.push(`<path class="mark checkpoint" d="M${at} ${bottom - 7}l3.5 7h-7z"/>`);
         else parts.push(`<line class="mark ${mark.kind}" x1="${at}" x2="${at}" y1="${margin.top}" y2="${bottom}"/>`);
       }
-      // An inner svg clips what it holds.
+      // An inner svg clips its contents.
       const box = `${margin.left - 4} ${margin.top - 4} ${right - margin.left + 8} ${bottom - margin.top + 6}`;
       const [bx, by, bw, bh] = box.split(' ');
       parts.push(`<svg x="${bx}" y="${by}" width="${bw}" height="${bh}" viewBox="${box}">`);
@@ -205,7 +205,7 @@
       let dots = '';
       let pen = 'M';
       line.x.forEach((step, i) => {
-        // One point beyond each edge is kept, so that a zoomed curve reaches the edges.
+        // One point beyond each edge, so that a zoomed curve reaches the edges.
         const next = line.x[i + 1];
         const before = line.x[i - 1];
         const outside = (step < view.from && !(next >= view.from)) || (step > view.to && !(before <= view.to));
@@ -352,7 +352,7 @@
     });
   }
   if (charts.length === 0) {
-    home.textContent = 'No step has been recorded yet.';
+    home.textContent = 'No steps recorded yet.';
     home.className = 'note';
   }
   smoothing.addEventListener('input', drawAll);
@@ -365,6 +365,6 @@
     drawnWidth = home.clientWidth;
     drawAll();
   };
-  fit();  // at once: a picture or a print may be made of the first frame
+  fit();  // immediately, for screenshots and printing
   new ResizeObserver(() => requestAnimationFrame(fit)).observe(home);
 })();

@@ -1,9 +1,9 @@
-// Draws what each rank did in a traced step, a lane of bars each.
+// Draws the timeline of a traced step, one lane of bars per rank.
 (() => {
   'use strict';
 
   const data = JSON.parse(document.getElementById('run-data').textContent).timelines;
-  const kinds = {forward: 'forward', backward: 'backward', weights: 'backward, weights', message: 'communication', idle: 'waiting', part: 'part of the step'};
+  const kinds = {forward: 'forward', backward: 'backward', weights: 'backward, weights', message: 'communication', idle: 'idle', part: 'part of the step'};
   const left = 104;
   const right = 8;
   const row = 16;
@@ -17,7 +17,7 @@
       this.view = {from: 0, to: this.data.length};
       this.used = [...new Set(this.data.lanes.flatMap((lane) => lane.spans.map((span) => span[3])))];
       this.followPointer();
-      this.draw();  // at once: a picture or a print may be made of the first frame
+      this.draw();  // immediately, for screenshots and printing
       new ResizeObserver(() => requestAnimationFrame(() => {
         if (this.svg.clientWidth !== this.width) this.draw();
       })).observe(figure);
@@ -54,7 +54,7 @@
       this.zoom = this.svg.querySelector('.zoom');
       this.read(null);
     }
-    // Shows what a bar is; null: what the colors mean.
+    // Shows the details of a bar; null: the legend of colors.
     read(bar) {
       const item = (kind, text) => {
         const span = document.createElement('span');
@@ -67,7 +67,7 @@
         this.legend.replaceChildren(...this.used.map((kind) => item(kind, kinds[kind])));
       } else {
         const [from, to, name, kind] = bar.span;
-        this.legend.replaceChildren(item(kind, `${bar.lane.name}: ${this.data.names[name]} (${kinds[kind]}), ${time(to - from)} from ${time(from)} on`));
+        this.legend.replaceChildren(item(kind, `${bar.lane.name}: ${this.data.names[name]} (${kinds[kind]}), ${time(to - from)} from ${time(from)}`));
       }
     }
     barAt(event) {
@@ -76,7 +76,7 @@
       if (!lane) return null;
       const ms = this.back(event.clientX - box.left);
       const slack = this.back(left + 1.5) - this.view.from;
-      let best = null;  // the shortest there: calls lie inside what makes them
+      let best = null;  // the shortest bar there, as calls are nested
       for (const span of lane.spans) {
         if (span[0] - slack > ms || span[1] + slack < ms) continue;
         if (best === null || span[1] - span[0] < best[1] - best[0]) best = span;
