@@ -228,7 +228,7 @@ TEST(MemoryStore, a_node_without_room_or_a_second_process_is_told) {
   Incarnation run(scratch.path());
   const State state(1);
   const std::string why = memory_error([&] { run.store.prepare(state.pieces(), 1000); });
-  EXPECT_NE(why.find("two snapshots take 0.0223"), std::string::npos) << why;
+  EXPECT_NE(why.find("two snapshots need 0.0223"), std::string::npos) << why;
   EXPECT_NE(why.find("MiB more on this node, and its memory has 0.0009"), std::string::npos) << why;
   run.save(state, 1);
   Incarnation second(scratch.path(), run.id);

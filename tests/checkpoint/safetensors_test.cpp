@@ -42,10 +42,10 @@ TEST(Safetensors, a_header_is_read_in_the_order_of_the_bytes) {
 TEST(Safetensors, a_header_against_the_format_is_refused) {
   expect_refused(kTwo, 31, "truncated");
   expect_refused(kTwo, 33, "has 33 for them");
-  expect_refused(" {}", 0, "no JSON object");
-  expect_refused("[]", 0, "no JSON object");
-  expect_refused("{} x", 0, "no JSON at byte");
-  expect_refused("{\"\xff\": 1}", 0, "no JSON at byte");
+  expect_refused(" {}", 0, "not a JSON object");
+  expect_refused("[]", 0, "not a JSON object");
+  expect_refused("{} x", 0, "not valid JSON at byte");
+  expect_refused("{\"\xff\": 1}", 0, "not valid JSON at byte");
   const auto one = [](const std::string& parts) { return "{\"a\":{" + parts + "}}"; };
   const std::string size = R"("shape":[1],"data_offsets":[0,4])";
   expect_refused(one(size), 4, "needs dtype");
@@ -160,7 +160,7 @@ TEST(Safetensors, an_index_must_say_what_its_shards_hold) {
   says(R"({"a":"/etc/one.safetensors"})", "in the same folder");
   says(R"({"a":"one.bin"})", "*.safetensors");
   says(R"({"a":"three.safetensors"})", "three.safetensors");
-  says(R"({"a":1})", "no string");
+  says(R"({"a":1})", "not a string");
   says("{}", "names no file");
   says("[]", "an object is expected");
   const std::array<NewTensor, 2> two{{{"a", {2}}, {"c", {2}}}};

@@ -154,8 +154,9 @@ TEST(Store, the_state_of_another_model_is_refused_with_every_difference) {
   wanted[1].dtype = DType::kI32;
   wanted[2].tensor = "model/layers.9.attention.qkv.weight";
   const std::string why = message_of([&] { store.load_newest(wanted); });
-  EXPECT_NE(why.find("lacks (1): model/layers.9.attention.qkv.weight"), std::string::npos) << why;
-  EXPECT_NE(why.find("this model lacks (1): model/layers.0.attention.qkv.weight"),
+  EXPECT_NE(why.find("missing tensors (1): model/layers.9.attention.qkv.weight"), std::string::npos)
+      << why;
+  EXPECT_NE(why.find("unexpected tensors (1): model/layers.0.attention.qkv.weight"),
             std::string::npos);
   EXPECT_NE(why.find("model/embed.weight [101, 24] there, [90, 24] here"), std::string::npos);
   EXPECT_NE(why.find("float32 there, int32 here"), std::string::npos);

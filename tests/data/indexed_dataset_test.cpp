@@ -118,7 +118,7 @@ TEST(IndexedDatasetTest, every_wrong_field_is_named) {
   EXPECT_TRUE(has(complaint_about(index), "sequence 1 has the length -2"));
   index = small_index();
   index.lengths[4] = std::numeric_limits<std::int32_t>::max();
-  EXPECT_TRUE(has(complaint_about(index), "set.bin: is cut off"));
+  EXPECT_TRUE(has(complaint_about(index), "set.bin: is truncated"));
   index = small_index();
   index.pointers[2] = 8;
   EXPECT_TRUE(has(complaint_about(index), "sequence 2 begins at byte 8"));
@@ -168,11 +168,11 @@ TEST(IndexedDatasetTest, tokens_of_another_index_are_refused) {
 TEST(IndexedDatasetTest, missing_files_are_named_with_the_fix) {
   const Folder folder;
   const std::string missing = complaint<DataError>([&] { IndexedDataset(folder / "none"); });
-  EXPECT_TRUE(has(missing, "none.idx: there is no such file")) << missing;
+  EXPECT_TRUE(has(missing, "none.idx: no such file")) << missing;
   EXPECT_TRUE(has(missing, "trireme tokenize")) << missing;
   folder.write("half.idx", small_index().bytes());
   EXPECT_TRUE(has(complaint<DataError>([&] { IndexedDataset(folder / "half"); }),
-                  "half.bin: there is no such file"));
+                  "half.bin: no such file"));
 }
 
 TEST(IndexedDatasetTest, the_first_id_outside_a_vocabulary_is_found) {

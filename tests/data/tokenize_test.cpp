@@ -116,7 +116,7 @@ TEST(TokenizeTest, a_bad_line_is_named_by_file_and_number_and_nothing_is_left) {
       {"plain text", "is not valid JSON"},
       {"{\"text\": \"\xFF\"}", "is not valid JSON"},
       {"[1]", "is not a JSON object but array"},
-      {"{\"body\": \"x\"}", "has no key \"text\"; give the key of the text with --jsonl-key"},
+      {"{\"body\": \"x\"}", "has no key \"text\"; name the key of the text with --jsonl-key"},
       {"{\"text\": 3}", "is not a string but number"},
       {"{\"text\": \"\", \"n\": 1e999}", "has a number outside the range of double"},
   };
@@ -294,13 +294,13 @@ TEST(InputFilesTest, a_folder_with_other_files_is_refused_or_they_are_skipped_an
   const std::string said = complaint<DataError>([&] { find_inputs({in}); });
   EXPECT_TRUE(has(said, "4 of 5 files")) << said;
   EXPECT_TRUE(has(said, "d.parquet is Parquet")) << said;
-  EXPECT_TRUE(has(said, "and 1 more. Leave such files out with --skip-others")) << said;
+  EXPECT_TRUE(has(said, "and 1 more. Skip such files with --skip-others")) << said;
   const Inputs rest = find_inputs({in}, {.others = InputRules::Others::kSkip});
   EXPECT_EQ(rest.files.size(), 1u);
   EXPECT_EQ(rest.skipped.size(), 4u);
   EXPECT_TRUE(has(complaint<DataError>(
                       [&] { find_inputs({in + "/b.png"}, {.others = InputRules::Others::kSkip}); }),
-                  "leaves out all of the 1 files"));
+                  "skips all of the 1 files"));
 }
 
 TEST(TokenizeTest, a_compressed_file_that_is_cut_off_or_damaged_is_refused) {
