@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "model/device/imagined.h"
-#include "trainer/engine/planned_rank.h"
 #include "trainer/engine/proposals.h"
+#include "trainer/engine/step_plan.h"
 #include "trainer/telemetry/human.h"
 
 namespace trireme {

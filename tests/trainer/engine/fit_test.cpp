@@ -6,7 +6,7 @@
 
 #include "tests/trainer/engine/tiny_engine.h"
 #include "trainer/engine/engine_spec.h"
-#include "trainer/engine/planned_rank.h"
+#include "trainer/engine/step_plan.h"
 
 namespace trireme {
 namespace {
