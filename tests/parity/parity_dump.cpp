@@ -14,6 +14,7 @@
 #include "model/params/init.h"
 #include "trainer/engine/engine.h"
 #include "trainer/engine/lr_schedule.h"
+#include "trainer/engine/step_plan.h"
 
 namespace trireme {
 namespace {
@@ -231,7 +232,7 @@ void add_logits(Engine& engine, Stream& stream, TensorFile& file) {
   Arena keep(std::size_t{8} << 20);
   Arena scratch(std::size_t{8} << 20);
   const Tensor logits = all.take({kSequences, kLength, model.vocab_size}, engine.spec().compute);
-  const std::vector<KeyValueCache> caches = engine.stage().make_caches(all, kLength);
+  const std::vector<KeyValueCache> caches = engine.model().stage().make_caches(all, kLength);
   for (std::int64_t at = 0; at < kSequences * kLength; ++at) {
     const Arena::Frame frame(keep);
     Run run{stream, keep, scratch};
@@ -240,7 +241,8 @@ void add_logits(Engine& engine, Stream& stream, TensorFile& file) {
     const Tensor positions = keep.take({1}, DType::kI32);
     *ids.as<std::int32_t>() = batch.ids[i];
     *positions.as<std::int32_t>() = batch.positions[i];
-    const Tensor row = engine.stage().decode(run, ids, positions, batch.positions[i], caches);
+    const Tensor row =
+        engine.model().stage().decode(run, ids, positions, batch.positions[i], caches);
     const Tensor into = logits.slice(at * model.vocab_size, model.vocab_size);
     std::copy_n(row.data, row.bytes(), into.data);
   }
@@ -274,7 +276,7 @@ json train(Engine& engine, std::uint64_t seed, bool documents,
     const std::int64_t valid = fill(engine, seed, step, documents);
     const double rate = learning_rate(schedule, peak, step, kSteps);
     curve["batches"].push_back(batch_json(engine));
-    const Engine::StepResult result = engine.train(rate, step, valid);
+    const Engine::StepResult result = train_step(engine, rate, step, valid);
     curve["losses"].push_back(result.loss);
     curve["grad_norms"].push_back(result.grad_norm);
     curve["learning_rates"].push_back(rate);
@@ -305,7 +307,7 @@ void dump(const Family& family, std::uint64_t seed, DType dtype, Recompute recom
   add_logits(engine, stream, file);
   Arena one(Arena::kAlignment);
   const Tensor loss = one.take({1}, DType::kF64);
-  *loss.as<double>() = engine.gradients(valid);
+  *loss.as<double>() = compute_gradients(engine, valid);
   file.add("loss", loss.reshaped({}));
   for (const Weight& weight : engine.params().weights()) {
     for (const Param& param : weight.parts) {

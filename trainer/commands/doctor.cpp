@@ -18,6 +18,7 @@
 #include "trainer/commands/machine.h"
 #include "trainer/config/reader.h"
 #include "trainer/engine/engine_spec.h"
+#include "trainer/engine/step_plan.h"
 #include "trainer/loop/data_feed.h"
 #include "trainer/supervise/preflight/job.h"
 #include "trainer/supervise/watchdog/flight_recorder.h"

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "model/stage/stage.h"
@@ -7,27 +8,33 @@
 
 namespace trireme {
 
-// Continues one sequence token by token with the weights of a stage that is the whole model.
+// Generates one sequence with a key-value cache, by a stage that is the whole model.
 class Decoder {
  public:
-  // For sequences of at most `capacity` tokens. All given outlive the decoder, which takes the
-  // key-value cache from `data`, and temporaries of one token from `scratch`.
-  Decoder(Stream& stream, const Stage& stage, std::int64_t vocab, std::int64_t capacity,
-          Arena& data, Arena& scratch);
+  struct Size {
+    std::int64_t vocab = 0;
+    std::int64_t capacity = 0;  // tokens of the longest sequence
+    std::int64_t at_once = 1;   // tokens decoded in one call, at most
+  };
+  // Takes the key-value cache from `data` for good, and temporaries of a call from `scratch`.
+  // Everything given outlives the decoder.
+  Decoder(Stream& stream, const Stage& stage, const Size& size, Arena& data, Arena& scratch);
 
-  std::int64_t capacity() const { return capacity_; }
-  // The next token begins a sequence.
+  // The next token begins a new sequence.
   void restart() { decoded_ = 0; }
-  // The logits [vocab] that follow the sequence's next token; nothing on a planning stream.
-  std::vector<double> next_logits(std::int32_t id);
+  // Appends tokens to the sequence and returns the logits [vocab] that follow the last; empty on a
+  // planning stream.
+  std::vector<float> next_logits(std::span<const std::int32_t> ids);
+  std::vector<float> next_logits(std::int32_t id) { return next_logits({&id, 1}); }
+  std::int64_t decoded() const { return decoded_; }
 
  private:
   Stream& stream_;
   const Stage& stage_;
-  std::int64_t vocab_, capacity_;
+  const Size size_;
   Arena& scratch_;
-  std::vector<KeyValueCache> caches_;
-  HostMirror id_, position_;  // [1] I32
+  const std::vector<KeyValueCache> caches_;
+  const HostMirror ids_, positions_;  // [at_once] I32
   std::int64_t decoded_ = 0;
 };
 

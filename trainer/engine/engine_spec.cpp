@@ -5,7 +5,6 @@
 
 #include "model/device/devices.h"
 #include "trainer/config/batch_size.h"
-#include "trainer/engine/optimizer_options.h"
 
 namespace trireme {
 
@@ -15,30 +14,50 @@ DType compute_dtype(const std::string& name) {
       {"float64", DType::kF64},
       {"bfloat16", DType::kBf16},
       {"float16", DType::kF16},
-      {"float8", DType::kBf16}};  // all but the products of the blocks' linear layers
+      {"float8", DType::kBf16}};  // except the matmuls of the blocks
   const auto found = kNames.find(name);
-  if (found == kNames.end()) throw ConfigError(say("training.dtype = \"", name, "\" is not built"));
+  if (found == kNames.end())
+    throw ConfigError(say("training.dtype = \"", name, "\" is not supported"));
   return found->second;
 }
 
 namespace {
 
+OptimizerOptions optimizer_options(const RunConfig& config) {
+  const OptimizerConfig& optimizer = config.optimizer;
+  return {.name = optimizer.name,
+          .beta1 = optimizer.beta1,
+          .beta2 = optimizer.beta2,
+          .epsilon = optimizer.eps,
+          .weight_decay = optimizer.weight_decay,
+          .momentum = optimizer.momentum,
+          .nesterov = optimizer.nesterov,
+          .trust_coefficient = optimizer.trust_coefficient,
+          .newton_schulz_steps = optimizer.ns_steps,
+          .muon_adjust_lr = optimizer.adjust_lr,
+          .muon_adamw_lr_ratio = optimizer.adamw_lr > 0 ? optimizer.adamw_lr / optimizer.lr : 1,
+          .bfloat16_state = optimizer.state_dtype == "bfloat16",
+          .stochastic_rounding = optimizer.stochastic_rounding,
+          .seed = static_cast<std::uint64_t>(config.job.seed)};
+}
+
 CompressionOptions compression_options(const ParallelismConfig& layout) {
   const auto* const name =
       std::find(kCompressionNames.begin(), kCompressionNames.end(), layout.gradient_compression);
-  require(name != kCompressionNames.end(), "compression ", layout.gradient_compression);
+  require(name != kCompressionNames.end(), "unknown gradient compression ",
+          layout.gradient_compression);
   return {.method = static_cast<CompressionOptions::Method>(name - kCompressionNames.begin()),
           .fraction = layout.compression_fraction,
           .rank = static_cast<int>(layout.compression_rank),
           .warmup_steps = layout.compression_warmup_steps};
 }
 
-// A prompt has no more tokens than bytes, but for what begins a document or a text.
+// A prompt has at most one token per byte, plus the tokens that begin a document or a text.
 std::int64_t sample_length(const RunConfig& config) {
-  const ValidationConfig& how = config.validation;
-  if (how.sample_freq == 0) return 0;
-  return std::min(config.training.seq_len,
-                  static_cast<std::int64_t>(how.sample_prompt.size()) + 2 + how.sample_tokens);
+  const ValidationConfig& validation = config.validation;
+  if (validation.sample_freq == 0) return 0;
+  const auto prompt = static_cast<std::int64_t>(validation.sample_prompt.size()) + 2;
+  return std::min(config.training.seq_len, prompt + validation.sample_tokens);
 }
 
 std::vector<std::int64_t> fewer_micro_batches(const RunConfig& config) {

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "model/device/imagined.h"
-#include "trainer/engine/planned_rank.h"
 #include "trainer/engine/proposals.h"
+#include "trainer/engine/step_plan.h"
 #include "trainer/telemetry/human.h"
 
 namespace trireme {
@@ -17,8 +17,7 @@ std::size_t snapshot_of(const RunConfig& config, const MemoryPlan& plan) {
   return config.checkpoint.async ? snapshot_bytes(plan) : 0;
 }
 
-// What the fullest rank needs, one of each place in the pipeline being planned; nothing when one
-// does not fit.
+// The largest need of a rank, from one rank of each pipeline stage; nothing if one does not fit.
 std::optional<std::size_t> fitting(const RunConfig& config, std::size_t buffers, Device device,
                                    std::size_t available) {
   const std::int64_t pipeline = config.parallelism.pipeline;
@@ -82,17 +81,18 @@ void require_host_memory(const RunConfig& config, Device device, const MemoryPla
   const bool optimizer = config.optimizer.offload;
   if (!device.is_cuda() && (optimizer || config.activation_checkpoint.offload)) {
     throw ConfigError(say(optimizer ? "optimizer" : "activation_checkpoint",
-                          ".offload = true takes memory of a GPU to the host, and this run is on "
+                          ".offload = true offloads from a GPU to host memory, but this run is on "
                           "the CPU; remove it, or see job.device"));
   }
   const std::size_t needed = needed_host_bytes(config, plan, device);
   if (needed <= available) return;
   const std::size_t snapshot = snapshot_of(config, plan);
-  throw EnvironmentError(fmt::format(
-      "what is offloaded needs {} of the host's memory and the snapshot for checkpoints {}, {} are "
-      "available; offload less{}",
-      human_bytes(needed - snapshot), human_bytes(snapshot), human_bytes(available),
-      snapshot > 0 ? ", or set checkpoint.async = false" : ""));
+  throw EnvironmentError(
+      fmt::format("offload needs {} of host memory and the checkpoint snapshot {}, but {} are "
+                  "available; offload "
+                  "less{}",
+                  human_bytes(needed - snapshot), human_bytes(snapshot), human_bytes(available),
+                  snapshot > 0 ? ", or set checkpoint.async = false" : ""));
 }
 
 }  // namespace trireme

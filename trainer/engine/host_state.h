@@ -7,8 +7,8 @@
 
 namespace trireme {
 
-// What a checkpoint keeps of an engine, masters and the optimizer's state, in memory of the
-// host: on the CPU the very tensors, of another device copies.
+// What a checkpoint stores of an engine, masters and optimizer state, in host memory: on the CPU
+// the tensors themselves, else copies.
 class HostState {
  public:
   HostState(const Stream& stream, const ParamStore& params, const ShardedOptimizer& optimizer)
@@ -18,7 +18,7 @@ class HostState {
     }
   }
 
-  // The host's become the device's as they are now, or the other way round. Return when done.
+  // Device to host, and host to device. Return when done.
   void download(Stream& stream) const;
   void upload(Stream& stream) const;
 

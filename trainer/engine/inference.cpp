@@ -1,20 +1,16 @@
 #include "trainer/engine/inference.h"
 
-#include <algorithm>
-#include <numeric>
-
-#include "model/device/copy.h"
 #include "model/ops/elementwise.h"
-#include "trainer/engine/read_values.h"
+#include "trainer/engine/step_losses.h"
 
 namespace trireme {
 
 Inference::Inference(const Spec& spec) : Inference(spec, planned(spec), nullptr) {}
 
-Inference::Inference(const Spec& spec, Places places, Tally* tally)
+Inference::Inference(const Spec& spec, Places memory, Tally* tally)
     : spec_(spec),
       stream_(tally ? Stream(spec.device, *tally) : Stream(spec.device)),
-      places_(std::move(places)),
+      places_(std::move(memory)),
       stage_(params_, spec.model,
              {.first_block = 0,
               .end_block = spec.model.num_hidden_layers,
@@ -22,33 +18,32 @@ Inference::Inference(const Spec& spec, Places places, Tally* tally)
              {region_, attention_}, hooks_) {
   stage_.allocate({places_.weights, places_.masters, nullptr}, spec.compute, tally != nullptr);
   masters_ = HostMirror(stream_, params_.masters());
-  take_buffers();
+  if (spec.micro_batch > 0) {
+    inputs_.emplace(stream_, places_.data,
+                    StepInputs::Size{.sequences = spec.micro_batch, .seq_len = spec.seq_len});
+    total_ = HostMirror(stream_, places_.data.take({1}, DType::kF64));
+  }
+  if (spec.prompt > 0) {
+    decoder_.emplace(
+        stream_, stage_,
+        Decoder::Size{
+            .vocab = spec.model.vocab_size, .capacity = spec.seq_len, .at_once = spec.prompt},
+        places_.data, places_.scratch);
+  }
 }
 
-// The same object on a planning stream, walked through all it will do.
 Inference::Places Inference::planned(const Spec& spec) {
   Tally tally;
   const auto unbounded = [&] { return Arena::unbounded(spec.device); };
   Inference dry(spec, {unbounded(), unbounded(), unbounded(), unbounded(), unbounded()}, &tally);
   if (spec.micro_batch > 0) dry.evaluate();
-  if (spec.prompt > 0) dry.decode(spec.prompt);
+  if (spec.prompt > 0) {
+    dry.next_logits(std::vector<std::int32_t>(static_cast<std::size_t>(spec.prompt)));
+  }
   const Places& needed = dry.places_;
   const auto sized = [&](const Arena& arena) { return Arena(arena.peak(), spec.device); };
-  return {sized(needed.weights), sized(needed.masters), sized(needed.caches), sized(needed.keep),
-          sized(needed.scratch)};
-}
-
-void Inference::take_buffers() {
-  const std::int64_t tokens = std::max(spec_.micro_batch * spec_.seq_len, spec_.prompt);
-  const auto take = [&](std::int64_t count, DType dtype) {
-    return HostMirror(stream_, places_.caches.take({count}, dtype));
-  };
-  ids_ = take(tokens, DType::kI32);
-  targets_ = take(tokens, DType::kI32);
-  positions_ = take(tokens, DType::kI32);
-  document_start_ = take(tokens, DType::kI32);
-  total_ = take(1, DType::kF64);
-  if (spec_.prompt > 0) caches_ = stage_.make_caches(places_.caches, spec_.seq_len);
+  return {sized(needed.weights), sized(needed.masters), sized(needed.data),
+          sized(needed.activations), sized(needed.scratch)};
 }
 
 void Inference::publish_masters() {
@@ -57,33 +52,15 @@ void Inference::publish_masters() {
   stream_.synchronize();
 }
 
-TokenBatch Inference::batch() {
-  const auto count = static_cast<std::size_t>(spec_.micro_batch * spec_.seq_len);
-  const auto span = [&](const HostMirror& mirror) {
-    return std::span(mirror.host().as<std::int32_t>(), count);
-  };
-  return {spec_.micro_batch, spec_.seq_len,    span(ids_),
-          span(targets_),    span(positions_), span(document_start_)};
-}
-
-// Of each of the batch's tokens, in keep.
 Tensor Inference::losses() {
-  places_.keep.reset();
-  Run run{stream_, places_.keep, places_.scratch};
-  const std::int64_t tokens = spec_.micro_batch * spec_.seq_len;
-  const auto uploaded = [&](const HostMirror& mirror) {
-    mirror.upload(stream_);
-    return mirror.tensor().slice(0, tokens);
-  };
-  return stage_.evaluate(run, {.sequence = {spec_.micro_batch, spec_.seq_len, uploaded(positions_),
-                                            uploaded(document_start_)},
-                               .ids = uploaded(ids_),
-                               .targets = uploaded(targets_),
-                               .x = {}});
+  places_.activations.reset();
+  Run run{stream_, places_.activations, places_.scratch};
+  inputs_->upload(stream_);
+  return stage_.evaluate(run, inputs_->micro_batch(0));
 }
 
 std::vector<double> Inference::token_losses() {
-  return read_values(stream_, losses());
+  return read_losses(stream_, losses());
 }
 
 double Inference::evaluate() {
@@ -93,37 +70,8 @@ double Inference::evaluate() {
   return stream_.executes() ? *total_.host().as<double>() : 0;
 }
 
-// Of the first `count` ids and positions.
-Tensor Inference::decode(std::int64_t count) {
-  places_.keep.reset();
-  Run run{stream_, places_.keep, places_.scratch};
-  ids_.upload(stream_);
-  positions_.upload(stream_);
-  const Tensor logits = stage_.decode(run, ids_.tensor().slice(0, count),
-                                      positions_.tensor().slice(0, count), decoded_, caches_);
-  const Tensor wide = places_.keep.take(logits.shape, DType::kF32);
-  if (logits.dtype == DType::kF32) {
-    ops::copy(stream_, wide, logits);
-  } else {
-    ops::cast(stream_, wide, logits);
-  }
-  return wide;
-}
-
 std::vector<float> Inference::next_logits(std::span<const std::int32_t> ids) {
-  const auto count = static_cast<std::int64_t>(ids.size());
-  require(count > 0 && count <= spec_.prompt, "decodes 1 to ", spec_.prompt,
-          " tokens at once, not ", count);
-  require(decoded_ + count <= spec_.seq_len, "the cache holds ", spec_.seq_len, " tokens");
-  std::copy(ids.begin(), ids.end(), ids_.host().as<std::int32_t>());
-  auto* const positions = positions_.host().as<std::int32_t>();
-  std::iota(positions, positions + count, static_cast<std::int32_t>(decoded_));
-  const Tensor logits = decode(count);
-  decoded_ += count;
-  std::vector<float> values(static_cast<std::size_t>(logits.count()));
-  copy_bytes(stream_, reinterpret_cast<std::byte*>(values.data()), logits.data, logits.bytes());
-  stream_.synchronize();
-  return values;
+  return decoder_->next_logits(ids);
 }
 
 }  // namespace trireme

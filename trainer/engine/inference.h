@@ -1,63 +1,56 @@
 #pragma once
 #include <cstdint>
-#include <deque>
-#include <filesystem>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "model/stage/stage.h"
-#include "model/tensor/host_mirror.h"
-#include "trainer/engine/token_batch.h"
+#include "trainer/engine/decoder.h"
+#include "trainer/engine/step_inputs.h"
 
 namespace trireme {
 
-// A model that only runs forward: its weights, one micro-batch of activations, and
-// for generation a key-value cache. No gradients, no optimizer.
+// A model on one rank that only runs forward: weights, activations of one micro-batch and, for
+// generation, a key-value cache. No gradients, no optimizer.
 class Inference {
  public:
   struct Spec {
     ModelConfig model;
     Device device = {};
     DType compute = DType::kF32;
-    std::int64_t seq_len = 0;      // longest sequence: of a batch, or of prompt and answer
-    std::int64_t micro_batch = 0;  // sequences evaluated at once; 0: no evaluation
-    std::int64_t prompt = 0;       // tokens decoded at once, at most; 0: no generation
+    std::int64_t seq_len = 0;      // longest sequence: of a batch, or prompt and completion
+    std::int64_t micro_batch = 0;  // sequences per evaluation; 0: no evaluation
+    std::int64_t prompt = 0;       // tokens decoded in one call, at most; 0: no generation
   };
-  // Takes the memory that a dry run has found to be needed.
+  // Plans its memory on a planning stream, then takes it.
   explicit Inference(const Spec& spec);
 
-  // For loading: the parameters, and their masters in memory of the host, flat, to be filled.
-  // Then publish_masters.
+  // For loading: the parameters, and their masters in host memory, flat, to be filled in. Then
+  // publish_masters.
   ParamStore& params() { return params_; }
   const Tensor& host_masters() const { return masters_.host(); }
   void publish_masters();
 
-  // Fill it, then call evaluate: the loss summed over its valid targets.
-  TokenBatch batch();
+  // Fill it in, then call evaluate: the summed loss of its valid targets.
+  TokenBatch batch() const { return inputs_->batch(1); }
   double evaluate();
-  // The same, token by token: [sequences * seq_len], 0 where there is nothing to predict.
+  // The loss of each token, [sequences * seq_len], 0 without a target.
   std::vector<double> token_losses();
 
-  // Runs the sequence's next tokens, at most `prompt` of them, and returns the logits
-  // that follow the last, valid until the next call.
+  // Decoder's.
   std::vector<float> next_logits(std::span<const std::int32_t> ids);
-  std::int64_t decoded() const { return decoded_; }
+  std::int64_t decoded() const { return decoder_->decoded(); }
 
   const Spec& spec() const { return spec_; }
 
  private:
   struct Places {
-    Arena weights, masters, caches, keep, scratch;
+    Arena weights, masters, data, activations, scratch;
   };
-  Inference(const Spec& spec, Places places, Tally* tally);
+  Inference(const Spec& spec, Places memory, Tally* tally);
   static Places planned(const Spec& spec);
-  void take_buffers();
   Tensor losses();
-  // [1, vocab] float32, on the device.
-  Tensor decode(std::int64_t count);
 
-  Spec spec_;
+  const Spec spec_;
   Stream stream_;
   Places places_;
   Region region_;
@@ -66,10 +59,9 @@ class Inference {
   ParamStore params_;
   Stage stage_;
   HostMirror masters_;
-  HostMirror ids_, targets_, positions_, document_start_;
-  HostMirror total_;
-  std::vector<KeyValueCache> caches_;
-  std::int64_t decoded_ = 0;
+  HostMirror total_;  // [1] F64, the summed loss
+  std::optional<StepInputs> inputs_;
+  std::optional<Decoder> decoder_;
 };
 
 }  // namespace trireme

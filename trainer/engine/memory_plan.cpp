@@ -1,5 +1,7 @@
 #include "trainer/engine/memory_plan.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <fstream>
 #include <limits>
@@ -43,6 +45,22 @@ std::array<std::pair<const char*, std::size_t>, 8> MemoryPlan::classes() const {
            {"communication", communication + buffers}}};
 }
 
+std::string differences(const MemoryPlan& planned, const MemoryPlan& used) {
+  std::string text;
+  const auto add = [&](const char* name, std::size_t of_plan, std::size_t of_use) {
+    if (of_plan == of_use) return;
+    text +=
+        fmt::format("{}{} {} planned, {} used", text.empty() ? "" : "; ", name, of_plan, of_use);
+  };
+  const auto of_plan = planned.classes(), of_use = used.classes();
+  for (std::size_t i = 0; i < of_plan.size(); ++i) {
+    add(of_plan[i].first, of_plan[i].second, of_use[i].second);
+  }
+  add("micro-batches in flight", planned.slots(), used.slots());
+  add("pinned host memory", planned.host_total(), used.host_total());
+  return text;
+}
+
 Arenas::Arenas(Device device)
     : weights(Arena::unbounded(device)),
       masters(Arena::unbounded(device)),
@@ -71,18 +89,18 @@ Arenas Arenas::unbounded(Device device, std::vector<int> slots, const Offload& o
 
 namespace {
 
-// Of `bytes` at `memory`, where there is any; else on the device.
+// At `memory` unless that is null, else on the device.
 Arena arena_at(std::byte* memory, std::size_t bytes, Device device) {
   return memory ? Arena(memory, bytes) : Arena(bytes, device);
 }
 
-// Pinned on the host where the plan has anything there; else on the device.
+// Pinned on the host if the plan has anything there, else on the device.
 Arena arena_of(std::size_t on_device, std::size_t on_host, Device device) {
   return on_host > 0 ? Arena::pinned(on_host, device) : Arena(on_device, device);
 }
 
-// Of `count` from the first of them on; of none where there are no arenas.
-std::size_t largest(const std::deque<Arena>& arenas, std::size_t first, std::size_t count) {
+// Of arenas [first, first + count), as far as there are any.
+std::size_t largest_peak(const std::deque<Arena>& arenas, std::size_t first, std::size_t count) {
   std::size_t most = 0;
   for (std::size_t i = first; i < std::min(first + count, arenas.size()); ++i) {
     most = std::max(most, arenas[i].peak());
@@ -133,14 +151,14 @@ MemoryPlan Arenas::peaks() const {
   for (const int of_pool : slots) {
     const auto count = static_cast<std::size_t>(of_pool);
     in_flight.push_back(
-        {count, largest(activations, first, count), largest(offloaded, first, count)});
+        {count, largest_peak(activations, first, count), largest_peak(offloaded, first, count)});
     first += count;
   }
   return {.weights = weights.peak(),
           .masters = on(masters, false),
           .gradients = gradients.peak(),
           .optimizer = on(optimizer, false),
-          .window = largest(window, 0, window.size()),
+          .window = largest_peak(window, 0, window.size()),
           .in_window = window.size(),
           .workspace = workspace.peak(),
           .data = data.peak(),
@@ -162,7 +180,7 @@ std::size_t available_host_memory() {
   std::ifstream used_file("/sys/fs/cgroup/memory.current");
   std::size_t limit = 0;
   std::size_t used = 0;
-  if (limit_file >> limit && used_file >> used) {  // "max" reads as no number: no limit
+  if (limit_file >> limit && used_file >> used) {  // "max", no limit, is not a number
     available = std::min(available, limit > used ? limit - used : 0);
   }
   return available;

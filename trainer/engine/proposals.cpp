@@ -13,7 +13,7 @@ namespace {
 struct Change {
   std::string text;
   std::function<void(RunConfig&)> apply;
-  bool joins = true;  // stands in for those like it where changes are made together
+  bool joins = true;  // takes part in combinations, for the changes like it
 };
 
 std::string complaints_about(const RunConfig& config) {
@@ -22,7 +22,7 @@ std::string complaints_about(const RunConfig& config) {
   return complaints.text("");
 }
 
-// A smaller micro-batch only means more of them: the step computes the same.
+// Smaller micro-batches mean more of them: the step computes the same.
 void micro_batches(const RunConfig& config, std::vector<Change>& to) {
   for (std::int64_t size = config.training.local_batch_size; size % 2 == 0;) {
     size /= 2;
@@ -31,7 +31,7 @@ void micro_batches(const RunConfig& config, std::vector<Change>& to) {
   }
 }
 
-void shares_of_state(const RunConfig& config, std::vector<Change>& to) {
+void sharding(const RunConfig& config, std::vector<Change>& to) {
   const ParallelismConfig& layout = config.parallelism;
   for (std::int64_t zero = layout.zero + 1; zero <= 3 && layout.data_shard > 1; ++zero) {
     to.push_back({fmt::format("parallelism.zero = {}", zero),
@@ -43,7 +43,7 @@ void shares_of_state(const RunConfig& config, std::vector<Change>& to) {
   }
 }
 
-// Data ranks that share the model instead.
+// Tensor or pipeline parallelism instead of data parallelism.
 void layouts(const RunConfig& config, std::vector<Change>& to) {
   const ParallelismConfig& layout = config.parallelism;
   if (layout.data_shard % 2 != 0) return;
@@ -68,7 +68,7 @@ std::vector<Change> changes(const RunConfig& config, Device device) {
   if (config.checkpoint.async && !device.is_cuda()) {
     all.push_back({"checkpoint.async = false", [](RunConfig& c) { c.checkpoint.async = false; }});
   }
-  shares_of_state(config, all);
+  sharding(config, all);
   const std::string& mode = config.activation_checkpoint.mode;
   if (mode == "none") {
     all.push_back({"activation_checkpoint.mode = \"selective\"",

@@ -7,14 +7,14 @@
 
 namespace trireme {
 
-// A config that takes less memory, on as many ranks and with the same steps.
+// A config that takes less memory with the same ranks and the same steps.
 struct Proposal {
   std::string change;  // "activation_checkpoint.mode = \"selective\" and ..."
   RunConfig config;
 };
 
-// From the cheapest in time to the dearest: single changes, then more and more of them together.
-// None breaks a rule that `config` keeps.
+// Fastest first: single changes, then combinations of more and more. None breaks a config rule that
+// `config` satisfies.
 std::vector<Proposal> proposals(const RunConfig& config, Device device);
 
 }  // namespace trireme

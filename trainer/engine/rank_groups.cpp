@@ -6,7 +6,6 @@
 #include "parallel/comm/self_communicator.h"
 #include "parallel/mesh/mesh.h"
 #include "parallel/tensor/tensor_split.h"
-#include "trainer/engine/rank_groups.h"
 
 namespace trireme {
 
@@ -38,14 +37,14 @@ Mesh mesh_of(const ParallelismConfig& layout, int ranks) {
   }
 }
 
-// The run of `count` neighbours in `ranks` that `index` belongs to.
-std::vector<int> neighbours(const std::vector<int>& ranks, int index, int count) {
+// The aligned group of `count` consecutive `ranks` with the one at `index`.
+std::vector<int> consecutive(const std::vector<int>& ranks, int index, int count) {
   const auto first = ranks.begin() + index / count * count;
   return {first, first + count};
 }
 
-// `split(name, ranks, messages)` makes the group of `ranks`; a rank that the mesh has no place for
-// is alone in all of its groups.
+// `split(name, ranks, messages)` makes the group of `ranks`; a rank outside the mesh is alone in
+// all of its groups.
 template <class Split>
 void form(RankGroups& groups, const Mesh& mesh, int rank, const ParallelismConfig& layout,
           const ModelConfig& config, const Split& split) {
@@ -60,8 +59,8 @@ void form(RankGroups& groups, const Mesh& mesh, int rank, const ParallelismConfi
                                        : std::vector{rank};
   groups.tensor = split("tensor", of_tensor, Messages::kNone);
   groups.key_value = split("key_value",
-                           neighbours(of_tensor, groups.tensor->rank(),
-                                      key_value_replicas(config, groups.tensor->size())),
+                           consecutive(of_tensor, groups.tensor->rank(),
+                                       key_value_replicas(config, groups.tensor->size())),
                            Messages::kNone);
   groups.down = split("pipeline_down", of_pipeline, Messages::kSent);
   groups.up = split("pipeline_up", of_pipeline, Messages::kSent);
@@ -109,7 +108,8 @@ RankGroups::RankGroups(int rank, const ParallelismConfig& layout, const ModelCon
                        Device device, Traffic& counted)
     : sent(&counted) {
   const Mesh mesh = mesh_of(layout, static_cast<int>(world_size(layout)));
-  require(rank >= 0 && rank < mesh.size(), "no rank ", rank, " in a run of ", mesh.size());
+  require(rank >= 0 && rank < mesh.size(), "no rank ", rank, " in a run of ", mesh.size(),
+          " ranks");
   const std::size_t buffer =
       comm::kHostBufferBytes + (device.is_cuda() ? comm::kNcclBufferBytes : 0);
   form(*this, mesh, rank, layout, config,

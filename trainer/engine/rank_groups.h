@@ -10,41 +10,41 @@
 
 namespace trireme {
 
-// A rank's place in the layout of a run, and the groups it talks in. Each group is a
-// communicator of its own, so that no two uses can take each other's messages.
+// The process groups of a rank. Each use has its own communicator, so that no two can receive each
+// other's messages.
 struct RankGroups {
-  RankGroups();  // alone
-  // Collective. Throws ConfigError when the layout wants another number of ranks than
-  // there are. The world outlives the groups.
+  RankGroups();  // of a run with one rank
+  // Collective. Throws ConfigError if the layout's world size is not the world's. The world
+  // outlives the groups.
   RankGroups(World& world, const ParallelismConfig& layout, const ModelConfig& model);
-  // The place of `rank` in a run that is only planned, for planning streams. On a GPU the groups
-  // are NCCL's, one rank a GPU. What they send is counted in `sent`, which outlives them. Throws
-  // ConfigError when the layout has not got the rank.
+  // Of `rank` in a planned run, for planning streams. On a GPU the groups are NCCL's, with one
+  // rank per GPU. `sent` counts what they send and outlives them. Throws ConfigError if the layout
+  // has no such rank.
   RankGroups(int rank, const ParallelismConfig& layout, const ModelConfig& model, Device device,
              Traffic& sent);
 
-  std::unique_ptr<Communicator> tensor;     // those that share each matrix
-  std::unique_ptr<Communicator> key_value;  // of these, those that hold the same key-value heads
+  std::unique_ptr<Communicator> tensor;     // tensor parallelism
+  std::unique_ptr<Communicator> key_value;  // replicas of the same key-value heads within tensor
   std::unique_ptr<Communicator> down;       // the pipeline, for activations
   std::unique_ptr<Communicator> up;         // the pipeline, for gradients
-  std::unique_ptr<Communicator> ends;       // the pipeline's first and last, or this rank alone
-  std::unique_ptr<Communicator> data;       // those with the same share of the model
-  std::unique_ptr<Communicator> shard;      // of these, those that divide its state
-  std::unique_ptr<Communicator> replicate;  // and those that own the same part of it
-  std::unique_ptr<Communicator> state;      // those that hold a whole copy of it together
-  std::unique_ptr<Communicator> all;        // the ranks of the run
-  Ledger* ledger = nullptr;                 // the world's; nobody's when alone
-  Traffic* sent = nullptr;                  // of groups that are only planned
-  std::string mapping;                      // who is where, for people
-  std::string transport;                    // how tensors travel between ranks, for people
-  std::string warning;                      // of a mapping that will be slow, or empty
+  std::unique_ptr<Communicator> ends;       // first and last pipeline stage; else this rank alone
+  std::unique_ptr<Communicator> data;       // data parallelism: replicate x shard
+  std::unique_ptr<Communicator> shard;      // ranks that shard the optimizer state
+  std::unique_ptr<Communicator> replicate;  // replicas of the same shard
+  std::unique_ptr<Communicator> state;      // ranks that together hold one copy of the model state
+  std::unique_ptr<Communicator> all;        // every rank of the run
+  Ledger* ledger = nullptr;                 // the world's; null with one rank
+  Traffic* sent = nullptr;                  // of planned groups
+  std::string mapping;                      // of ranks to hosts, for the run's first lines
+  std::string transport;                    // how tensors travel between ranks, for the same
+  std::string warning;                      // about a slow mapping; empty if there is none
 
-  // What the groups have taken for messages on their way.
+  // Of all the groups' communication buffers.
   std::size_t buffer_bytes() const;
 };
 
-// The groups of a layout in the first `ranks` of the world; each of the other ranks is alone in
-// all of its groups. As RankGroups' constructor, which is for all ranks of the world.
+// The groups of a layout on the first `ranks` of the world; each further rank is alone in all of
+// its groups. Otherwise like RankGroups' constructor.
 RankGroups groups_of_first(int ranks, World& world, const ParallelismConfig& layout,
                            const ModelConfig& model);
 

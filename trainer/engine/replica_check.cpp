@@ -78,7 +78,7 @@ ReplicaCheck::ReplicaCheck(Engine& engine, const RankGroups& groups, bool weight
       add("masters", *owned.param, owned.first, owned.master, {groups.replicate.get()});
     }
   }
-  for (const ShardedOptimizer::State& state : engine.optimizer().states()) {
+  for (const ShardedOptimizer::State& state : engine.model().optimizer().states()) {
     for (const ShardedOptimizer::State::Part& part : state.parts) {
       add(state.name.c_str(), *part.of->param, part.of->first,
           state.flat.slice(part.at, part.of->count), {groups.replicate.get()});
@@ -111,7 +111,7 @@ std::vector<Communicator*> ReplicaCheck::holders_beside(const Param& param) cons
     holders.push_back(group);
     break;
   }
-  if (engine_.spec().model.tie_word_embeddings && param.spec.name == Engine::kEmbedding) {
+  if (engine_.spec().model.tie_word_embeddings && param.spec.name == ModelState::kEmbedding) {
     holders.push_back(ranks_.ends.get());
   }
   return holders;

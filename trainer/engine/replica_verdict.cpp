@@ -109,10 +109,10 @@ std::string text_of(const ReplicaVerdict& verdict, const std::vector<std::string
   const std::string what =
       verdict.tensors.front() + (more == 0 ? "" : fmt::format(" and of {} more tensors", more));
   if (verdict.by_majority && !verdict.others.empty()) {
-    return fmt::format("{} {} other bits of {} than {}, of which it is to be a copy", who,
+    return fmt::format("{} {} different bits of {} than the replicas on {}", who,
                        verdict.ranks.size() == 1 ? "holds" : "hold", what, counted(verdict.others));
   }
-  return fmt::format("{} hold different bits of {}, of which they are to be copies{}", who, what,
+  return fmt::format("{} hold different bits of {}, which should be identical{}", who, what,
                      verdict.by_majority ? "" : "; no majority tells which are right");
 }
 

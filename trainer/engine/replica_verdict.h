@@ -25,8 +25,8 @@ struct ReplicaVerdict {
 // `held`: of each rank. Nothing where all copies agree.
 std::optional<ReplicaVerdict> judge_replicas(const std::vector<std::vector<HeldCopy>>& held);
 
-// One line: "rank 2 on node7 holds other bits of layers.0.mlp.up.weight (masters) than ranks 0
-// and 1 do". `hosts`: by rank.
+// One line: "rank 2 on node7 holds different bits of layers.0.mlp.up.weight (masters) than the
+// replicas on ranks 0 and 1". `hosts`: by rank.
 std::string text_of(const ReplicaVerdict& verdict, const std::vector<std::string>& hosts);
 
 // A list of copies in a message, and back.

@@ -7,10 +7,10 @@
 
 namespace trireme {
 
-// Tells a rank's ledger where in a step its engine is: phase, micro-batch and layer.
+// Records in the rank's ledger where in a step the engine is: phase, micro-batch and layer.
 class StepProgress final : public PipelineObserver {
  public:
-  // Null where nothing is done, but planned.
+  // Null on a planning stream.
   explicit StepProgress(Ledger* ledger) : ledger_(ledger) {}
 
   void enter(ledger::Phase phase) {
@@ -20,7 +20,7 @@ class StepProgress final : public PipelineObserver {
   void use(const ParamStore::Unit& unit) {
     if (ledger_ && unit.layer >= 0) ledger_->set_layer(unit.layer);
   }
-  // Told all events as well; null for nobody.
+  // Told all events as well; null: nobody.
   void pass_on_to(PipelineObserver* observer) { next_ = observer; }
   void begin(Stream& stream, const Event& event) override;
   void end(Stream& stream, const Event& event) override {

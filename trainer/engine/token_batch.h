@@ -4,8 +4,8 @@
 
 namespace trireme {
 
-// The tokens of one step or one evaluation in host memory, sequence by sequence:
-// four spans of sequences * seq_len. Targets of -1 are not predicted.
+// The tokens of a step or an evaluation in host memory, sequence by sequence: four spans of
+// sequences * seq_len. A target of -1 is ignored.
 struct TokenBatch {
   std::int64_t sequences = 0, seq_len = 0;
   std::span<std::int32_t> ids, targets, positions, document_start;

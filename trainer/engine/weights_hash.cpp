@@ -11,7 +11,6 @@
 
 #include "checkpoint/digest.h"
 #include "checkpoint/team.h"
-#include "parallel/comm/self_communicator.h"
 
 namespace trireme {
 namespace {
@@ -90,11 +89,6 @@ std::uint64_t weights_hash(const checkpoint::Manifest& manifest) {
     text += line(tensor.name.substr(kWeights.size()), tensor.crc32c);
   }
   return hash_of(text);
-}
-
-std::uint64_t weights_hash(const ParamStore& params) {
-  SelfCommunicator alone;
-  return weights_hash(params, params.masters(), alone);
 }
 
 }  // namespace trireme

@@ -15,7 +15,5 @@ namespace trireme {
 std::uint64_t weights_hash(const ParamStore& params, const Tensor& masters, Communicator& ranks);
 // Of the weights in a checkpoint whose masters are float32, without reading them.
 std::uint64_t weights_hash(const checkpoint::Manifest& manifest);
-// Of a rank on the CPU that holds it all.
-std::uint64_t weights_hash(const ParamStore& params);
 
 }  // namespace trireme

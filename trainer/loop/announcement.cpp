@@ -36,14 +36,16 @@ void TrainRun::announce() {
        .flops_per_step = flops_.useful,
        .bubble = timeline.idle_fraction(),
        .bubble_overhead = timeline.overhead(),
-       .layers_per_stage = engine_.layers_per_stage(),
+       .layers_per_stage = plan_.layers_per_stage,
        .weights = progress_.weights,
        .training_tokens = static_cast<std::int64_t>(train_data_.total_tokens()),
        .samples_per_epoch = static_cast<std::int64_t>(train_data_.samples_per_epoch())});
   details["incarnation"] = folder_.incarnation;
-  if (stream_.on_cuda()) rows.emplace_back("attention", engine_.attention_kernels());
+  if (stream_.on_cuda())
+    rows.emplace_back("attention",
+                      attention_kernels(spec_, groups_.tensor->size(), stream_.device()));
   if (config_.job.cuda_graphs) {
-    const std::string why = engine_.no_graph_because();
+    const std::string why = no_graph_because(spec_, groups_, stream_.device());
     rows.emplace_back("CUDA graphs",
                       why.empty() ? "forward and backward are replayed" : "not used: " + why);
     details["cuda_graphs"] = why.empty();
@@ -71,7 +73,8 @@ void TrainRun::announce() {
                       fmt::format("{} (step {})", weights->folder.string(), weights->step));
     details["weights_from"] = weights->folder.string();
   }
-  if (const GradientCompression& compression = engine_.compression(); compression.compresses()) {
+  if (const GradientCompression& compression = engine_.model().compression();
+      compression.compresses()) {
     const double ratio = compression.traffic().ratio();
     rows.emplace_back("compression",
                       fmt::format("{}: gradients' sums over replicas in {:.1f} times fewer bytes",

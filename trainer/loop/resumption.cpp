@@ -79,7 +79,7 @@ RunProgress Resumption::begin(StepGuard& guard, LossScaler& scaler) {
 
 RunProgress Resumption::start() {
   if (run_.config.checkpoint.initial_load_path.empty()) {
-    run_.engine.initialize(static_cast<std::uint64_t>(run_.config.job.seed));
+    run_.engine.params().initialize(static_cast<std::uint64_t>(run_.config.job.seed));
   } else {
     weights_from_ = load_initial_weights(run_.config, run_.engine, run_.ranks);
   }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "trainer/config/run_config.h"
-#include "trainer/engine/engine.h"
+#include "trainer/engine/step_plan.h"
 #include "trainer/telemetry/console.h"
 #include "trainer/telemetry/events_log.h"
 

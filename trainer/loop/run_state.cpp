@@ -118,7 +118,7 @@ std::vector<checkpoint::Piece> state_pieces(Engine& engine) {
     add_pieces(pieces, "model/", *owned.param, owned.first,
                state.masters().slice(params.in_masters(owned), owned.count));
   }
-  const auto& states = engine.optimizer().states();
+  const auto& states = engine.model().optimizer().states();
   for (std::size_t i = 0; i < states.size(); ++i) {
     for (const ShardedOptimizer::State::Part& part : states[i].parts) {
       add_pieces(pieces, states[i].name + "/", *part.of->param, part.of->first,

@@ -5,7 +5,7 @@
 #include "trainer/config/batch_size.h"
 #include "trainer/engine/lr_schedule.h"
 #include "trainer/engine/matrix_peak.h"
-#include "trainer/engine/planned_rank.h"
+#include "trainer/engine/step_plan.h"
 #include "trainer/loop/step_batch.h"
 #include "trainer/loop/train_run.h"
 #include "trainer/telemetry/clock.h"
@@ -109,7 +109,7 @@ void TrainRun::check_itself(const Engine::StepResult& result) {
                                     .skips = guard_.skips(),
                                     .rollbacks = guard_.rollbacks()},
                           .products_chosen = agreed_.chose_gemms,
-                          .norm_compares = !engine_.compression().has_residuals()},
+                          .norm_compares = !engine_.model().compression().has_residuals()},
                          config_.training.dtype, log_);
   }
   self_check_.reset();

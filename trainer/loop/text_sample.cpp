@@ -13,7 +13,7 @@ std::vector<std::int32_t> prompt_ids(const data::Tokenizer& tokenizer, const std
 std::string continued(Decoder& decoder, const data::Tokenizer& tokenizer,
                       const TextSample& sample) {
   decoder.restart();
-  std::vector<double> logits;
+  std::vector<float> logits;
   for (const std::int32_t id : sample.prompt) logits = decoder.next_logits(id);
   std::vector<std::int32_t> answer;
   for (std::int64_t i = 0; i < sample.most; ++i) {

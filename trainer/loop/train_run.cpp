@@ -12,7 +12,7 @@
 #include "trainer/engine/engine_spec.h"
 #include "trainer/engine/fit.h"
 #include "trainer/engine/matrix_peak.h"
-#include "trainer/engine/planned_rank.h"
+#include "trainer/engine/step_plan.h"
 #include "trainer/loop/computation.h"
 #include "trainer/loop/data_feed.h"
 #include "trainer/loop/start_preflight.h"
@@ -247,7 +247,8 @@ void TrainRun::check_drills() {
     if (!drill) return;
     std::string remark;
     team_.together([&] {
-      remark = drill->target().check(engine_.whole(), engine_.params(), team_.rank(), team_.size());
+      remark = drill->target().check(engine_.model().whole(), engine_.params(), team_.rank(),
+                                     team_.size());
       return std::string();
     });
     if (!remark.empty() && team_.leads()) log_warning("{}", remark);

@@ -10,6 +10,7 @@
 #include "trainer/engine/engine.h"
 #include "trainer/engine/rank_groups.h"
 #include "trainer/engine/replica_check.h"
+#include "trainer/engine/step_plan.h"
 #include "trainer/loop/evaluations.h"
 #include "trainer/loop/gradient_drill.h"
 #include "trainer/loop/loss_scaler.h"

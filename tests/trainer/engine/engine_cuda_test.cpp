@@ -41,9 +41,9 @@ TEST_F(EngineOnCuda, computes_the_loss_and_gradients_of_the_cpu) {
       spec.recompute = how;
       TinyEngine here(spec, Device{}), there(spec, kDevice);
       for (TinyEngine* on : {&here, &there}) fill(on->engine.batch(), 7, spec.model.vocab_size);
-      const double loss = here.engine.gradients(120);
+      const double loss = compute_gradients(here.engine, 120);
       // A few roundings of float32 in sums of a few hundred terms.
-      EXPECT_NEAR(there.engine.gradients(120), loss, 1e-5 * loss) << family;
+      EXPECT_NEAR(compute_gradients(there.engine, 120), loss, 1e-5 * loss) << family;
       std::vector<float> expected = gradients_of(here);
       const std::vector<float> found = gradients_of(there);
       const double norm = root_of_squares(expected);
@@ -69,8 +69,8 @@ TEST_F(EngineOnCuda, trains_and_evaluates_as_the_cpu_does) {
         for (TinyEngine* on : {&here, &there}) {
           fill(on->engine.batch(), static_cast<std::uint64_t>(step), spec.model.vocab_size);
         }
-        const Engine::StepResult expected = here.engine.train(1e-2, step, 120);
-        const Engine::StepResult found = there.engine.train(1e-2, step, 120);
+        const Engine::StepResult expected = train_step(here.engine, 1e-2, step, 120);
+        const Engine::StepResult found = train_step(there.engine, 1e-2, step, 120);
         SCOPED_TRACE(say(family, " in ", name_of(compute), ", step ", step));
         EXPECT_NEAR(found.loss, expected.loss, allowed * expected.loss);
         EXPECT_NEAR(found.grad_norm, expected.grad_norm, allowed * expected.grad_norm);
@@ -91,17 +91,17 @@ TEST_F(EngineOnCuda, trains_in_float8_as_the_cpu_does) {
         fill(on->engine.batch(), static_cast<std::uint64_t>(step), spec.model.vocab_size);
       }
       SCOPED_TRACE(say(family, ", step ", step));
-      const double loss = here.engine.gradients(160, step);
+      const double loss = compute_gradients(here.engine, 160, step);
       // What bfloat16 rounds otherwise on each device may turn the rounding to float8.
-      EXPECT_NEAR(there.engine.gradients(160, step), loss, 0.02 * loss);
+      EXPECT_NEAR(compute_gradients(there.engine, 160, step), loss, 0.02 * loss);
       std::vector<float> expected = gradients_of(here);
       const std::vector<float> found = gradients_of(there);
       const double norm = root_of_squares(expected);
       for (std::size_t i = 0; i < found.size(); ++i) expected[i] -= found[i];
       EXPECT_LT(root_of_squares(expected), 0.05 * norm);
       EXPECT_GT(norm, 0);
-      here.engine.update(1e-3, step);
-      there.engine.update(1e-3, step);
+      apply_update(here.engine, 1e-3, step);
+      apply_update(there.engine, 1e-3, step);
       const double evaluated = here.engine.evaluate();
       EXPECT_NEAR(there.engine.evaluate(), evaluated, 0.02 * evaluated);
     }
@@ -147,7 +147,7 @@ TEST_F(EngineOnCuda, continues_with_the_same_bits_from_what_the_host_keeps) {
   TinyEngine first(spec);
   const auto train = [&](TinyEngine& on, std::int64_t step) {
     fill(on.engine.batch(), static_cast<std::uint64_t>(step), spec.model.vocab_size);
-    return on.engine.train(1e-2, step, 120).loss;
+    return train_step(on.engine, 1e-2, step, 120).loss;
   };
   train(first, 1);
   const HostState& kept = first.engine.host_state();
@@ -160,7 +160,7 @@ TEST_F(EngineOnCuda, continues_with_the_same_bits_from_what_the_host_keeps) {
     std::memcpy(to.data, from.data, from.bytes());
   };
   carry(loaded.masters(), kept.masters());
-  for (std::size_t i = 0; i < first.engine.optimizer().states().size(); ++i) {
+  for (std::size_t i = 0; i < first.engine.model().optimizer().states().size(); ++i) {
     carry(loaded.state(i), kept.state(i));
   }
   loaded.upload(second.stream);

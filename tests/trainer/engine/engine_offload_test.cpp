@@ -22,7 +22,7 @@ OffloadTrained trained_offloaded(test::TinyEngine& on, std::int64_t steps = 2) {
   for (std::int64_t step = 1; step <= steps; ++step) {
     test::fill(on.engine.batch(), static_cast<std::uint64_t>(step),
                on.engine.spec().model.vocab_size);
-    const Engine::StepResult done = on.engine.train(1e-2, step, 120);
+    const Engine::StepResult done = train_step(on.engine, 1e-2, step, 120);
     result.losses.push_back(done.loss);
     result.norms.push_back(done.grad_norm);
     EXPECT_EQ(on.arenas.peaks(), on.plan.memory);
@@ -52,7 +52,7 @@ TEST_F(EngineOnCuda, an_offloaded_optimizer_computes_the_same_bits) {
       EXPECT_EQ(with.host_total(), without.masters + without.optimizer);
       EXPECT_LT(with.total(), without.total());
       // The state is where a checkpoint reads it.
-      const Tensor state = away.engine.optimizer().states().front().flat;
+      const Tensor state = away.engine.model().optimizer().states().front().flat;
       EXPECT_EQ(away.engine.host_state().state(0).data, state.data);
     }
   }
@@ -118,7 +118,7 @@ TEST_F(EngineOnCuda, what_was_offloaded_is_gone_on_with_where_it_is_not_and_the_
       std::memcpy(into.data, out_of.data, out_of.bytes());
     };
     carry(to.masters(), from.masters());
-    for (std::size_t i = 0; i < first.engine.optimizer().states().size(); ++i) {
+    for (std::size_t i = 0; i < first.engine.model().optimizer().states().size(); ++i) {
       carry(to.state(i), from.state(i));
     }
     to.upload(second.stream);
@@ -126,7 +126,8 @@ TEST_F(EngineOnCuda, what_was_offloaded_is_gone_on_with_where_it_is_not_and_the_
     for (test::TinyEngine* on : {&first, &second}) {
       test::fill(on->engine.batch(), 3, spec.model.vocab_size);
     }
-    EXPECT_EQ(second.engine.train(1e-2, 3, 120).loss, first.engine.train(1e-2, 3, 120).loss);
+    EXPECT_EQ(train_step(second.engine, 1e-2, 3, 120).loss,
+              train_step(first.engine, 1e-2, 3, 120).loss);
     EXPECT_EQ(second.weights(), first.weights());
   }
 }

@@ -34,7 +34,7 @@ Trained trained(const EngineSpec& spec, int steps = kSteps, double loss_scale = 
   Trained result{{}, whole.weights(), 0, true};
   for (int step = 1; step <= steps; ++step) {
     fill(engine.batch(), static_cast<std::uint64_t>(step), spec.model.vocab_size);
-    result.losses.push_back(engine.train(1e-3, step, 120).loss);
+    result.losses.push_back(train_step(engine, 1e-3, step, 120).loss);
     result.plan_held &= whole.arenas.peaks() == whole.plan.memory;
     engine.evaluate();
     result.plan_held &= whole.arenas.peaks() == whole.plan.memory;
@@ -56,7 +56,7 @@ std::uint64_t weights_after(const EngineSpec& spec, std::int64_t micro_batches) 
   const TokenBatch batch = whole.engine.batch();
   EXPECT_EQ(batch.sequences, micro_batches * spec.micro_batch);
   fill(batch, 1, spec.model.vocab_size);
-  const double loss = whole.engine.train(1e-3, 1, 120).loss;
+  const double loss = train_step(whole.engine, 1e-3, 1, 120).loss;
   EXPECT_GT(loss, 0);
   EXPECT_EQ(whole.arenas.peaks(), whole.plan.memory) << micro_batches << " micro-batches";
   return whole.weights();
@@ -83,7 +83,7 @@ TEST_F(EngineTest, steps_of_several_lengths_follow_each_other) {
   test::TinyEngine ramp(spec), alone(with_counts(spec_of("qwen3"), {2}));
   const auto step = [](Engine& engine, int number) {
     fill(engine.batch(), static_cast<std::uint64_t>(number), 61);
-    return engine.train(1e-3, number, 80).loss;
+    return train_step(engine, 1e-3, number, 80).loss;
   };
   for (int number = 1; number <= 6; ++number) {
     ramp.engine.take_micro_batches(2);
@@ -93,7 +93,7 @@ TEST_F(EngineTest, steps_of_several_lengths_follow_each_other) {
     const std::uint64_t weights = ramp.weights();
     ramp.engine.take_micro_batches(number % 2 == 0 ? 4 : 1);
     fill(ramp.engine.batch(), 9, 61);
-    ramp.engine.gradients(80);
+    compute_gradients(ramp.engine, 80);
     ramp.engine.take_micro_batches(4);
     fill(ramp.engine.batch(), 9, 61);
     ramp.engine.evaluate();
@@ -287,15 +287,15 @@ TEST_F(EngineTest, a_step_whose_gradients_overflow_changes_nothing_and_can_be_tr
   for (test::TinyEngine* each : {&whole, &other}) fill(each->engine.batch(), 1, 61);
   const std::uint64_t before = whole.weights();
   whole.engine.scale_loss(0x1p40);  // a float16's largest is below 2^16
-  const Engine::StepResult failed = whole.engine.train(1e-3, 1, 120);
+  const Engine::StepResult failed = train_step(whole.engine, 1e-3, 1, 120);
   EXPECT_FALSE(failed.applied);
   EXPECT_TRUE(std::isfinite(failed.loss) && !std::isfinite(failed.grad_norm));
   EXPECT_EQ(whole.weights(), before);
   for (test::TinyEngine* each : {&whole, &other}) each->engine.scale_loss(0x1p10);
-  const Engine::StepResult again = whole.engine.train(1e-3, 1, 120);
+  const Engine::StepResult again = train_step(whole.engine, 1e-3, 1, 120);
   EXPECT_TRUE(again.applied);
   EXPECT_EQ(again.loss, failed.loss);
-  EXPECT_EQ(again.grad_norm, other.engine.train(1e-3, 1, 120).grad_norm);
+  EXPECT_EQ(again.grad_norm, train_step(other.engine, 1e-3, 1, 120).grad_norm);
   EXPECT_EQ(whole.weights(), other.weights());
 }
 

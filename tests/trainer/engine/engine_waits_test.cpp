@@ -22,7 +22,7 @@ TEST_F(EngineOnCuda, waits_once_in_a_step_and_once_in_an_evaluation) {
     for (std::int64_t step = 1; step <= 3; ++step) {
       test::fill(on.engine.batch(), 1, spec.model.vocab_size);
       const std::uint64_t before = emulator::host_waits();
-      on.engine.train(1e-3, step, 120);
+      train_step(on.engine, 1e-3, step, 120);
       const std::uint64_t after = emulator::host_waits();
       on.engine.evaluate();
       if (step == 1) continue;  // algorithms are chosen by timing them
@@ -36,7 +36,7 @@ TEST_F(EngineOnCuda, queues_its_gradients_in_one_call_from_the_second_step_on) {
   EngineSpec spec = test::spec_of("qwen3");
   spec.cuda_graphs = true;
   test::TinyEngine on(spec);
-  EXPECT_EQ(on.engine.no_graph_because(), "");
+  EXPECT_EQ(no_graph_because(spec, on.alone, test::kDevice), "");
   Watcher watcher;
   for (std::int64_t step = 1; step <= 4; ++step) {
     test::fill(on.engine.batch(), 1, spec.model.vocab_size);

@@ -6,7 +6,7 @@
 
 #include "tests/trainer/engine/tiny_engine.h"
 #include "trainer/engine/engine_spec.h"
-#include "trainer/engine/planned_rank.h"
+#include "trainer/engine/step_plan.h"
 
 namespace trireme {
 namespace {
@@ -32,7 +32,7 @@ TEST_F(FitTest, a_plan_that_was_not_foretold_is_named_class_by_class) {
     FAIL() << "it was taken for the same";
   } catch (const Error& error) {
     const std::string what = error.what();
-    EXPECT_NE(what.find("other memory for rank 0: gradients "), std::string::npos) << what;
+    EXPECT_NE(what.find("different memory for rank 0: gradients "), std::string::npos) << what;
     EXPECT_EQ(what.find("weights"), std::string::npos) << what;
   }
 }

@@ -52,14 +52,14 @@ TEST_F(InferenceTest, tells_each_tokens_loss_and_continues_texts_in_the_memory_p
     for (int again = 0; again < 2; ++again) {
       engine.decoder().restart();
       for (const std::int32_t id : {3, 1, 4, 1, 5, 9, 2, 6}) {
-        const std::vector<double> logits = engine.decoder().next_logits(id);
+        const std::vector<float> logits = engine.decoder().next_logits(id);
         if (again > 0) continue;
         const std::vector<float> others = model->next_logits({&id, 1});
         ASSERT_EQ(logits.size(), others.size());
         for (std::size_t i = 0; i < logits.size(); ++i) EXPECT_NEAR(logits[i], others[i], 1e-5);
       }
       EXPECT_THROW(engine.decoder().next_logits(0), Error);
-      engine.train(1e-3, again + 1, 120);
+      train_step(engine, 1e-3, again + 1, 120);
       EXPECT_EQ(whole.arenas.peaks(), whole.plan.memory);
     }
   }

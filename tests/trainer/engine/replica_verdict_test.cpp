@@ -23,7 +23,7 @@ TEST(ReplicaVerdict, blames_the_minority) {
   EXPECT_EQ(verdict->ranks, std::vector{2});
   EXPECT_TRUE(verdict->by_majority);
   EXPECT_EQ(text_of(*verdict, kHosts),
-            "rank 2 on b holds other bits of w than ranks 0, 1 and 3, of which it is to be a copy");
+            "rank 2 on b holds different bits of w than the replicas on ranks 0, 1 and 3");
 }
 
 TEST(ReplicaVerdict, blames_both_of_two) {
@@ -32,7 +32,7 @@ TEST(ReplicaVerdict, blames_both_of_two) {
   EXPECT_EQ(verdict->ranks, (std::vector{0, 2}));
   EXPECT_FALSE(verdict->by_majority);
   EXPECT_EQ(text_of(*verdict, kHosts),
-            "rank 0 on a and rank 2 on b hold different bits of w, of which they are to be copies; "
+            "rank 0 on a and rank 2 on b hold different bits of w, which should be identical; "
             "no majority tells which are right");
 }
 

@@ -11,6 +11,7 @@
 #include "model/ops/gemm_float8.h"
 #include "parallel/comm/self_communicator.h"
 #include "trainer/engine/engine.h"
+#include "trainer/engine/step_plan.h"
 #include "trainer/engine/weights_hash.h"
 
 namespace trireme::test {
@@ -90,7 +91,7 @@ struct TinyEngine {
         stream(device),
         arenas(plan.memory, device),
         engine(spec, alone, stream, arenas) {
-    engine.initialize(1);
+    engine.params().initialize(1);
     engine.publish_masters();
   }
   std::uint64_t weights() {

@@ -15,6 +15,7 @@
 #include "trainer/config/flavors.h"
 #include "trainer/engine/engine.h"
 #include "trainer/engine/engine_spec.h"
+#include "trainer/engine/step_plan.h"
 
 namespace trireme {
 namespace {
@@ -165,7 +166,7 @@ TEST(Memory, in_flight_is_what_stages_of_several_sizes_need) {
         batch.positions[i] = static_cast<std::int32_t>(i % 32);
         batch.document_start[i] = 0;
       }
-      EXPECT_GT(engine.train(1e-3, 1, static_cast<std::int64_t>(batch.ids.size())).loss, 1);
+      EXPECT_GT(train_step(engine, 1e-3, 1, static_cast<std::int64_t>(batch.ids.size())).loss, 1);
       EXPECT_EQ(arenas.peaks(), plan) << count << " micro-batches";
     }
   }

@@ -8,6 +8,7 @@
 #include "model/base/philox.h"
 #include "tests/parallel/mpi_world.h"
 #include "trainer/engine/replica_check.h"
+#include "trainer/engine/step_plan.h"
 
 namespace trireme {
 namespace {
@@ -82,7 +83,7 @@ void fill_replica(Engine& engine, std::uint64_t step) {
 
 std::byte* first_byte(Engine& engine, const ReplicaCase& c) {
   if (c.state) {
-    for (const ShardedOptimizer::State& state : engine.optimizer().states()) {
+    for (const ShardedOptimizer::State& state : engine.model().optimizer().states()) {
       for (const ShardedOptimizer::State::Part& part : state.parts) {
         if (state.name != c.state || part.of->param->spec.name != c.tensor) continue;
         return state.flat.slice(part.at, 1).data;
@@ -117,13 +118,13 @@ TEST_P(Replicas, are_equal_until_a_bit_is_flipped) {
   Stream stream;
   Arenas arenas(plan.memory, {});
   Engine engine(spec, groups, stream, arenas);
-  engine.initialize(1);
+  engine.params().initialize(1);
   engine.publish_masters();
   ReplicaCheck check(engine, groups, arenas.weights_in_common);
   EXPECT_FALSE(check.find());
   for (int step = 1; step <= 3; ++step) {
     fill_replica(engine, static_cast<std::uint64_t>(step));
-    engine.train(1e-2, step, 2 * kReplicaSeq * groups.data->size());
+    train_step(engine, 1e-2, step, 2 * kReplicaSeq * groups.data->size());
     EXPECT_FALSE(check.find()) << "after step " << step;
   }
   if (groups.all->rank() == c.rank) {

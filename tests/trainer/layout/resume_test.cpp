@@ -17,6 +17,7 @@
 #include "tests/parallel/mpi_world.h"
 #include "trainer/engine/engine.h"
 #include "trainer/engine/rank_groups.h"
+#include "trainer/engine/step_plan.h"
 #include "trainer/loop/run_state.h"
 
 namespace trireme {
@@ -122,7 +123,7 @@ class Run {
     const EngineSpec spec = resume_spec(model, layout.config);
     arenas_.emplace(plan_engine(spec, groups_, {}).memory, Device{});
     engine_.emplace(spec, groups_, stream_, *arenas_);
-    engine_->initialize(1);
+    engine_->params().initialize(1);
     engine_->publish_masters();
   }
 
@@ -134,7 +135,7 @@ class Run {
     std::vector<double> losses;
     for (std::int64_t step = first + 1; step <= first + count; ++step) {
       fill(static_cast<std::uint64_t>(step));
-      losses.push_back(engine_->train(kRate, step, kMicroBatches * kResumeSeq).loss);
+      losses.push_back(train_step(*engine_, kRate, step, kMicroBatches * kResumeSeq).loss);
     }
     return losses;
   }

@@ -9,6 +9,7 @@
 #include "checkpoint/store.h"
 #include "trainer/engine/engine_spec.h"
 #include "trainer/engine/fit.h"
+#include "trainer/engine/step_plan.h"
 #include "trainer/supervise/preflight/checks.h"
 #include "trainer/supervise/preflight/judging.h"
 #include "trainer/telemetry/human.h"

@@ -4,7 +4,7 @@
 
 #include "trainer/engine/engine_spec.h"
 #include "trainer/engine/fit.h"
-#include "trainer/engine/planned_rank.h"
+#include "trainer/engine/step_plan.h"
 
 namespace trireme {
 

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "trainer/config/run_config.h"
-#include "trainer/engine/engine.h"
+#include "trainer/engine/step_plan.h"
 
 namespace trireme {
 

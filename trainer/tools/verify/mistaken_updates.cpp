@@ -70,7 +70,7 @@ class StaleTiedTable final : public Mistake {
     const auto seed = static_cast<std::uint64_t>(subject.config().job.seed);
     for (const ParamStore::Owned& owned : subject.engine().params().owned()) {
       const ParamSpec& spec = owned.param->spec;
-      if (spec.name != Engine::kEmbedding) continue;
+      if (spec.name != ModelState::kEmbedding) continue;
       for_each_range(*owned.param, owned.first, owned.count,
                      [&](std::int64_t here, std::int64_t logical, std::int64_t count) {
                        std::vector<float> values(static_cast<std::size_t>(count));

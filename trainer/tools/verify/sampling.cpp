@@ -74,7 +74,7 @@ std::vector<double> Sampling::expected(std::size_t tensor, Quantity quantity,
 std::vector<double> Sampling::initial(std::size_t tensor) const {
   const Subject& any = subject_.takes_part() ? subject_ : reference_;
   std::vector<double> values;
-  for (const Weight& weight : any.engine().whole().weights()) {
+  for (const Weight& weight : any.engine().model().whole().weights()) {
     for (const Param& param : weight.parts) {
       if (param.spec.name != tensors_[tensor].name) continue;
       for (const std::int64_t element : elements(tensor)) {

@@ -59,7 +59,7 @@ Subject::Subject(const RunConfig& config, World& world, Device device, Mistake* 
 
 void Subject::begin() const {
   const auto seed = static_cast<std::uint64_t>(config_.job.seed);
-  engine().initialize(seed);
+  engine().params().initialize(seed);
   for (const ParamStore::Owned& owned : engine().params().owned()) {
     const ParamSpec& spec = owned.param->spec;
     if (spec.init == Init::kNormal) continue;

@@ -5,6 +5,7 @@
 #include "parallel/comm/world.h"
 #include "trainer/engine/engine.h"
 #include "trainer/engine/rank_groups.h"
+#include "trainer/engine/step_plan.h"
 
 namespace trireme::verify {
 

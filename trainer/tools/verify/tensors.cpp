@@ -48,7 +48,7 @@ std::vector<LocalRange> held_by(const Subject& subject, const Tensors& tensors, 
   const bool first_replica = groups.replicate->rank() == 0;
   std::vector<LocalRange> all;
   if (quantity == Quantity::kMoment) {
-    for (const ShardedOptimizer::State& state : subject.engine().optimizer().states()) {
+    for (const ShardedOptimizer::State& state : subject.engine().model().optimizer().states()) {
       if (state.name != moment) continue;
       for (const auto& [owned, at] : state.parts) {
         if (owned->count == 0) continue;

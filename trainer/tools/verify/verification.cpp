@@ -52,7 +52,7 @@ Verification::Verification(World& world, Device device, const Inputs& of)
       samples_(of.subject, of.synthetic),
       subject_(of.subject, world, device_of(of.subject, device), of.mistake),
       reference_(of.reference, world, device_of(of.reference, device), nullptr),
-      tensors_(any_engine(subject_, reference_).whole(), of.subject.model),
+      tensors_(any_engine(subject_, reference_).model().whole(), of.subject.model),
       comparison_(subject_, reference_, *ranks_, tensors_),
       sampling_(subject_, reference_, *ranks_, tensors_),
       tolerances_(tolerances(of.subject, of.reference)),
@@ -113,7 +113,7 @@ void Verification::share_gemm_choices() {
   for (const Subject* subject : {&subject_, &reference_}) {
     if (!subject->takes_part()) continue;
     const std::int64_t valid = samples_.fill(*subject, 1).valid;
-    subject->engine().gradients(valid);
+    compute_gradients(subject->engine(), valid);
   }
   ops::use_gemm_choices(ops::merged_gemm_choices(
       checkpoint::Team(*ranks_).together([] { return ops::gemm_choices(); })));
@@ -132,7 +132,7 @@ double Verification::gradients(const Subject& subject, std::int64_t step, bool m
     mistake->in_batch(subject, samples_, step);
     valid = mistake->in_valid_tokens(subject, valid);
   }
-  const double loss = subject.engine().gradients(valid, step);
+  const double loss = compute_gradients(subject.engine(), valid, step);
   if (mistake) mistake->in_gradients(subject);
   return loss;
 }
@@ -143,7 +143,7 @@ double Verification::update(const Subject& subject, std::int64_t step, bool mist
   const std::int64_t number = mistaken && of_.mistake ? of_.mistake->in_update_number(step) : step;
   double rate = subject.config().optimizer.lr;
   if (mistaken && of_.mistake) rate = of_.mistake->in_learning_rate(subject, rate);
-  const double norm = subject.engine().update(rate, number).grad_norm;
+  const double norm = apply_update(subject.engine(), rate, number).grad_norm;
   subject.engine().finish_publishing();
   if (mistaken && of_.mistake) of_.mistake->in_weights(subject);
   return norm;

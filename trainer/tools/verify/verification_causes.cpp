@@ -131,7 +131,7 @@ std::vector<std::vector<double>> Verification::by_micro_batch(std::size_t tensor
   for (std::int64_t number = 0; number < count; ++number) {
     if (reference_.takes_part()) {
       const std::int64_t valid = samples_.fill(reference_, step, number).valid;
-      reference_.engine().gradients(valid, step);
+      compute_gradients(reference_.engine(), valid, step);
     }
     terms.push_back(sampling_.expected(tensor, Quantity::kGradient));
   }

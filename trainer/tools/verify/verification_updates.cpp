@@ -39,7 +39,7 @@ std::optional<Difference> Verification::compare_moments(std::int64_t step) {
   const std::vector<std::string> of_ranks = checkpoint::Team(*ranks_).together([&] {
     std::string own;
     if (!subject_.takes_part()) return own;
-    for (const ShardedOptimizer::State& state : subject_.engine().optimizer().states()) {
+    for (const ShardedOptimizer::State& state : subject_.engine().model().optimizer().states()) {
       own += state.name + '\n';
     }
     return own;
@@ -90,7 +90,7 @@ Cause Verification::cause_of_weights(const std::vector<TensorResult>& results, Q
   evidence.update_tolerance = 4 * roundings_.weight(results[first].scale, rate, step);
   if (auto cause = cause_of_weight(evidence)) {
     const bool tied = of_.subject.model.tie_word_embeddings && of_.subject.parallelism.pipeline > 1;
-    if (tied && cause->kind == "not-published" && tensors_[first].name == Engine::kEmbedding) {
+    if (tied && cause->kind == "not-published" && tensors_[first].name == ModelState::kEmbedding) {
       return {"stale-tied-table",
               cause->text + "; the head on the last stage has a copy of the tied embedding table"};
     }

@@ -1,0 +1,154 @@
+#include "trainer/engine/model_state.h"
+
+#include "parallel/tensor/sequence_region.h"
+#include "parallel/tensor/tensor_region.h"
+
+namespace trireme {
+namespace {
+
+std::unique_ptr<Region> region_of(const RankGroups& groups, bool sequence) {
+  if (groups.tensor->size() == 1) return std::make_unique<Region>();
+  if (sequence) return std::make_unique<SequenceRegion>(*groups.tensor);
+  return std::make_unique<TensorRegion>(*groups.tensor);
+}
+
+}  // namespace
+
+// Reduces gradients and gathers weights unit by unit, and records the layer for the watchdog.
+class ModelState::Hooks final : public UnitHooks {
+ public:
+  Hooks(ModelState& state, StepProgress& progress) : state_(state), progress_(progress) {}
+  void before_forward(Stream& stream, int unit) override { use(stream, unit, unit + 1); }
+  void before_backward(Stream& stream, int unit) override { use(stream, unit, unit - 1); }
+  void before_gradients(Stream& stream, int unit) override {
+    state_.reducer_->before(stream, unit);
+  }
+  void after_gradients(Stream& stream, int unit) override { state_.reducer_->after(stream, unit); }
+
+ private:
+  void use(Stream& stream, int unit, int next) {
+    const std::vector<ParamStore::Unit>& units = state_.params_.units();
+    progress_.use(units[static_cast<std::size_t>(unit)]);
+    // Prefetch between layers only: they are used one at a time, so the one before is done with.
+    const auto is_layer = [&](int u) {
+      return u >= 0 && u < static_cast<int>(units.size()) &&
+             units[static_cast<std::size_t>(u)].layer >= 0;
+    };
+    const bool prefetches = is_layer(unit) && is_layer(next);
+    state_.gatherer_->before_use(stream, unit, prefetches ? next : -1);
+  }
+  ModelState& state_;
+  StepProgress& progress_;
+};
+
+ModelState::ModelState(const EngineSpec& spec, const PipelineLayout& layout,
+                       const RankGroups& groups, const Stream& stream, Arenas& arenas,
+                       StepProgress& progress)
+    : groups_(groups),
+      region_(region_of(groups, spec.sequence)),
+      hooks_(std::make_unique<Hooks>(*this, progress)) {
+  declare(spec, layout);
+  allocate(spec, arenas, !stream.executes());
+}
+
+Sharing ModelState::sharing(const EngineSpec& spec) const {
+  const bool shares = groups_.shard->size() > 1;
+  const bool own_masters = spec.compute == accumulator_of(spec.compute);
+  return {.parts = groups_.shard->size(),
+          .part = groups_.shard->rank(),
+          .bucket = spec.zero >= 2 && shares ? 0 : spec.bucket,
+          .values = spec.zero >= 3 && shares,
+          .masters = shares && (!own_masters || spec.zero >= 3),
+          .gradients = spec.zero >= 2 && shares};
+}
+
+void ModelState::declare(const EngineSpec& spec, const PipelineLayout& layout) {
+  const bool apart = spec.micro_batches > 1 || spec.reproducible || sharing(spec).gradients;
+  const auto stage_spec = [&](std::int64_t first, std::int64_t end) {
+    return Stage::Spec{.first_block = first,
+                       .end_block = end,
+                       .max_positions = spec.seq_len,
+                       .recompute = spec.recompute,
+                       .tied_gradient_apart = apart,
+                       .factors = spec.factors};
+  };
+  const Seams seams{*region_, attention_};
+  for (const int stage : layout.stages) {
+    const std::int64_t first = layout.first_layer(stage);
+    const std::int64_t end = first + layout.layers_of(stage);
+    stages_.emplace_back(params_, spec.model, stage_spec(first, end), seams, *hooks_);
+  }
+  const Stage declares_all(whole_, spec.model, stage_spec(0, spec.model.num_hidden_layers), seams,
+                           *hooks_);
+  whole_.lay_out({});
+}
+
+void ModelState::allocate(const EngineSpec& spec, Arenas& arenas, bool planning) {
+  params_.allocate({arenas.weights, arenas.masters, &arenas.gradients}, spec.compute,
+                   sharing(spec));
+  reducer_.emplace(
+      params_, DataRanks{*groups_.shard, *groups_.replicate},
+      GradientReducer::Options{spec.micro_batches, spec.reproducible, spec.compression},
+      arenas.gradients, arenas.communication);
+  gatherer_.emplace(params_, *groups_.shard, arenas.weights_in_common, arenas.communication);
+  for (Stage& stage : stages_) stage.take_tables(arenas.weights, spec.compute, planning);
+  optimizer_.emplace(params_, whole_,
+                     ShardedOptimizer::Ranks{*groups_.state,
+                                             {groups_.tensor->rank(), groups_.tensor->size()},
+                                             {*groups_.shard, *groups_.tensor},
+                                             groups_.ledger},
+                     spec.optimizer, arenas.optimizer, arenas.workspace);
+  partial_gradients_.emplace(
+      params_, std::vector<Communicator*>{groups_.tensor.get(), groups_.key_value.get()},
+      arenas.communication);
+  if (spec.model.tie_word_embeddings && groups_.ends->size() > 1) tied_gradient_ = tied_gradient();
+}
+
+Tensor ModelState::tied_gradient() const {
+  for (const Weight& weight : params_.weights()) {
+    if (weight.parts.front().spec.name != kEmbedding) continue;
+    const auto unit = static_cast<std::size_t>(weight.unit);
+    const auto bucket = static_cast<std::size_t>(params_.units()[unit].bucket);
+    return params_.own_part(params_.grads(), params_.buckets()[bucket],
+                            params_.sharing().gradients);
+  }
+  return {};
+}
+
+void ModelState::finish_gradients(Stream& stream, std::int64_t update) {
+  reducer_->finish(stream, update);
+  if (tied_gradient_) groups_.ends->all_reduce(stream, tied_gradient_, Reduce::kSum);
+  partial_gradients_->sum(stream);
+}
+
+void ModelState::publish_masters(Stream& stream, std::int64_t update) {
+  optimizer_->publish_masters(stream, update);
+  gatherer_->publish(stream);
+}
+
+std::vector<const Stage*> ModelState::stages() const {
+  std::vector<const Stage*> stages;
+  for (const Stage& stage : stages_) stages.push_back(&stage);
+  return stages;
+}
+
+const Stage& ModelState::stage() const {
+  require(stages_.size() == 1, "needs the whole model in one stage; this rank has ", stages_.size(),
+          " stages");
+  return stages_.front();
+}
+
+std::size_t ModelState::checkpoint_bytes() const {
+  std::int64_t bytes = 0;
+  for (const ParamStore::Owned& owned : params_.owned()) {
+    bytes += owned.count * static_cast<std::int64_t>(size_of(params_.masters().dtype));
+  }
+  for (const ShardedOptimizer::State& state : optimizer_->states()) {
+    for (const ShardedOptimizer::State::Part& part : state.parts) {
+      bytes += part.of->count * static_cast<std::int64_t>(size_of(state.flat.dtype));
+    }
+  }
+  return static_cast<std::size_t>(bytes);
+}
+
+}  // namespace trireme

@@ -1,0 +1,80 @@
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "model/stage/stage.h"
+#include "parallel/data/gradient_reducer.h"
+#include "parallel/data/parameter_gatherer.h"
+#include "parallel/data/sharded_optimizer.h"
+#include "parallel/tensor/partial_gradients.h"
+#include "trainer/engine/memory_plan.h"
+#include "trainer/engine/pipeline_layout.h"
+#include "trainer/engine/step_progress.h"
+
+namespace trireme {
+
+// A rank's shard of the model: its parameters, the pipeline stages that read them, and what keeps
+// them in step with the other ranks' (gradient reduction, optimizer, parameter gather).
+class ModelState {
+ public:
+  // With tied embeddings the first and the last pipeline stage hold this parameter.
+  static constexpr const char* kEmbedding = "embedding.weight";
+
+  // The groups, the arenas and `progress` outlive this.
+  ModelState(const EngineSpec& spec, const PipelineLayout& layout, const RankGroups& groups,
+             const Stream& stream, Arenas& arenas, StepProgress& progress);
+
+  // Around the backwards of a step with so many micro-batches of this rank. When
+  // finish_gradients is done the gradients are sums over all ranks; `update` counts from 1.
+  void begin_gradients(std::int64_t micro_batches) { reducer_->begin(micro_batches); }
+  void finish_gradients(Stream& stream, std::int64_t update);
+
+  // Gathers what the optimizer has updated where this rank holds all weights. Queued;
+  // finish_publishing waits for it.
+  void publish(Stream& stream) { gatherer_->publish(stream); }
+  void finish_publishing() { gatherer_->finish(); }
+  // Makes the weights from the masters that `update` updates left, after these were loaded.
+  // Collective.
+  void publish_masters(Stream& stream, std::int64_t update);
+
+  // This rank's stages, ascending.
+  std::vector<const Stage*> stages() const;
+  // Of a rank that has the whole model in one stage.
+  const Stage& stage() const;
+  const Region& region() const { return *region_; }
+
+  ParamStore& params() { return params_; }
+  const ParamStore& params() const { return params_; }
+  // Declares all parameters of the model; holds none.
+  const ParamStore& whole() const { return whole_; }
+  ShardedOptimizer& optimizer() { return *optimizer_; }
+  const ShardedOptimizer& optimizer() const { return *optimizer_; }
+  const GradientCompression& compression() const { return reducer_->compression(); }
+  // Bytes of masters and optimizer state that this rank owns, which a checkpoint stores.
+  std::size_t checkpoint_bytes() const;
+
+ private:
+  class Hooks;
+  void declare(const EngineSpec& spec, const PipelineLayout& layout);
+  void allocate(const EngineSpec& spec, Arenas& arenas, bool planning);
+  Tensor tied_gradient() const;
+  Sharing sharing(const EngineSpec& spec) const;
+
+  const RankGroups& groups_;
+  const std::unique_ptr<Region> region_;
+  AttentionCore attention_;
+  ParamStore whole_;
+  ParamStore params_;
+  const std::unique_ptr<UnitHooks> hooks_;
+  std::deque<Stage> stages_;
+  std::optional<GradientReducer> reducer_;
+  std::optional<ParameterGatherer> gatherer_;
+  std::optional<ShardedOptimizer> optimizer_;
+  std::optional<PartialGradients> partial_gradients_;
+  Tensor tied_gradient_;  // the owned part, on the first and last stage, when tied
+};
+
+}  // namespace trireme

@@ -1,0 +1,79 @@
+#include "trainer/engine/pipeline_layout.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "parallel/pipeline/balance.h"
+#include "parallel/pipeline/registry.h"
+
+namespace trireme {
+namespace {
+
+// Multiply-adds per token; those of attention scores depend on the sequence length. The embedding
+// is a copy.
+LayerCosts layer_costs(const ModelConfig& m, std::int64_t seq_len) {
+  const std::int64_t query = m.num_attention_heads * m.head_dim;
+  const std::int64_t keys = m.num_key_value_heads * m.head_dim;
+  const std::int64_t into_mlp = m.activation == ActivationKind::kSwiGlu ? 2 : 1;
+  const std::int64_t block = m.hidden_size * (2 * query + 2 * keys) +
+                             m.hidden_size * m.intermediate_size * (into_mlp + 1) + query * seq_len;
+  return {.blocks = std::vector<double>(static_cast<std::size_t>(m.num_hidden_layers),
+                                        static_cast<double>(block)),
+          .embedding = 0,
+          .head = static_cast<double>(m.hidden_size * m.vocab_size)};
+}
+
+bool defers_weight_gradients(const Schedule& schedule) {
+  const auto defers = [](const Action& action) {
+    return action.kind == Action::Kind::kBackwardWeight;
+  };
+  return std::any_of(schedule.ranks.begin(), schedule.ranks.end(), [&](const auto& actions) {
+    return std::any_of(actions.begin(), actions.end(), defers);
+  });
+}
+
+Schedule schedule_of(const EngineSpec& spec, std::int64_t micro_batches, int ranks) {
+  Schedule schedule =
+      make_schedule(spec.schedule, {.ranks = ranks,
+                                    .micro_batches = static_cast<int>(micro_batches),
+                                    .virtual_stages = spec.virtual_stages});
+  // The next micro-batch would add to a layer's gradients before these are reduced.
+  if ((spec.reproducible || spec.zero >= 2) && defers_weight_gradients(schedule)) {
+    throw on_all_ranks(ConfigError(
+        say("parallelism.schedule = \"", spec.schedule,
+            "\" defers weight gradients, but job.reproducible and zero = 2 and 3 reduce them "
+            "during each micro-batch's backward; choose another schedule")));
+  }
+  return schedule;
+}
+
+std::vector<Schedule> schedules_of(const EngineSpec& spec, int ranks) {
+  std::vector<Schedule> schedules;
+  for (const std::int64_t fewer : spec.fewer_micro_batches) {
+    schedules.push_back(schedule_of(spec, fewer, ranks));
+  }
+  schedules.push_back(schedule_of(spec, spec.micro_batches, ranks));
+  return schedules;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> divide_layers(const ModelConfig& model, std::int64_t seq_len,
+                                        const std::vector<std::int64_t>& list, int stages) {
+  if (list.empty()) return balance_blocks(layer_costs(model, seq_len), stages);
+  return check_blocks_per_stage(list, model.num_hidden_layers, stages);
+}
+
+PipelineLayout::PipelineLayout(const EngineSpec& spec, const RankGroups& groups)
+    : schedules(schedules_of(spec, groups.down->size())),
+      layers_per_stage(
+          divide_layers(spec.model, spec.seq_len, spec.layers_per_stage, full().stages)),
+      stages(stages_of_rank(full(), groups.down->rank())),
+      slots(divide_slots(schedules, groups.down->rank(), layers_per_stage)) {}
+
+std::int64_t PipelineLayout::first_layer(int stage) const {
+  return std::accumulate(layers_per_stage.begin(), layers_per_stage.begin() + stage,
+                         std::int64_t{0});
+}
+
+}  // namespace trireme

@@ -1,0 +1,33 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "parallel/pipeline/slots.h"
+#include "trainer/engine/engine_spec.h"
+#include "trainer/engine/rank_groups.h"
+
+namespace trireme {
+
+// The layers of each of `stages`: `list` unless it is empty, else balanced by their cost. Throws
+// ConfigError if the layers cannot be divided so.
+std::vector<std::int64_t> divide_layers(const ModelConfig& model, std::int64_t seq_len,
+                                        const std::vector<std::int64_t>& list, int stages);
+
+// The pipeline schedules of a run and what this rank has of them. Throws ConfigError if the spec's
+// schedule, layers or ranks do not go together.
+struct PipelineLayout {
+  PipelineLayout(const EngineSpec& spec, const RankGroups& groups);
+
+  std::vector<Schedule> schedules;             // of shorter steps, then of full steps
+  std::vector<std::int64_t> layers_per_stage;  // of all stages
+  std::vector<int> stages;                     // of this rank, ascending
+  SlotPools slots;                             // of this rank's micro-batches in flight
+
+  const Schedule& full() const { return schedules.back(); }
+  std::int64_t first_layer(int stage) const;
+  std::int64_t layers_of(int stage) const {
+    return layers_per_stage[static_cast<std::size_t>(stage)];
+  }
+};
+
+}  // namespace trireme

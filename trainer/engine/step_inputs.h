@@ -1,0 +1,36 @@
+#pragma once
+#include <array>
+#include <cstdint>
+
+#include "model/stage/stage.h"
+#include "model/tensor/host_mirror.h"
+#include "trainer/engine/token_batch.h"
+
+namespace trireme {
+
+// The tokens of a rank's micro-batches on the device, which the host fills in.
+class StepInputs {
+ public:
+  struct Size {
+    std::int64_t micro_batches = 1;
+    std::int64_t sequences = 1;  // per micro-batch
+    std::int64_t seq_len = 1;
+    bool documents = true;  // false: no batch has a document mask
+  };
+  StepInputs(const Stream& stream, Arena& data, const Size& size);
+
+  // The host's view of the first `micro_batches`, one after the other.
+  TokenBatch batch(std::int64_t micro_batches) const;
+  // Queued: the device sees what the host has written.
+  void upload(Stream& stream) const;
+  // `scale`: Stage::Input's.
+  Stage::Input micro_batch(int number, Tensor scale = {}) const;
+
+  std::int64_t tokens_per_micro_batch() const { return size_.sequences * size_.seq_len; }
+
+ private:
+  const Size size_;
+  const HostMirror ids_, targets_, positions_, document_start_;  // [micro_batches, tokens] I32
+};
+
+}  // namespace trireme

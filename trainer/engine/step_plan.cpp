@@ -1,0 +1,123 @@
+#include "trainer/engine/step_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "model/ops/gemm.h"
+#include "trainer/engine/engine.h"
+
+namespace trireme {
+namespace {
+
+// A CPU has nowhere to offload to.
+Arenas::Offload offload_of(const EngineSpec& spec, const PipelineLayout& layout, Device device) {
+  if (!device.is_cuda()) return {};
+  Arenas::Offload offload{.optimizer = spec.offload_optimizer};
+  if (!spec.offload_activations) return offload;
+  for (const int stage : layout.stages) {
+    const auto blocks = static_cast<std::size_t>(layout.layers_of(stage));
+    offload.in_window = std::max(offload.in_window, std::min(blocks, BlockWindow::kBuffers));
+  }
+  return offload;
+}
+
+Arenas planning_arenas(const EngineSpec& spec, const RankGroups& groups, Device device) {
+  const PipelineLayout layout(spec, groups);
+  Arenas arenas = Arenas::unbounded(device, layout.slots.slots, offload_of(spec, layout, device));
+  arenas.buffers = groups.buffer_bytes();
+  arenas.products = ops::gemm_workspace_bytes(device);
+  return arenas;
+}
+
+std::int64_t parameter_count(const ParamStore& whole) {
+  std::int64_t count = 0;
+  for (const Weight& weight : whole.weights()) {
+    for (const Param& param : weight.parts) count += param.spec.shape.count();
+  }
+  return count;
+}
+
+// Trains a shortest step and a full one; the plan is of the full one. A run may begin with its
+// shortest steps and compares its memory after each step, so that both must take the same.
+void walk_steps(Engine& engine, const RankGroups& groups, const Arenas& arenas, StepPlan& plan) {
+  const EngineSpec& spec = engine.spec();
+  if (!spec.fewer_micro_batches.empty()) {
+    engine.take_micro_batches(spec.fewer_micro_batches.front());
+    train_step(engine, 0, 1, 1);
+    plan.memory = arenas.peaks();
+    engine.take_micro_batches(spec.micro_batches);
+  }
+  plan.issued = {};
+  if (groups.sent) {
+    for (auto& [name, sent] : *groups.sent) sent = {};
+  }
+  train_step(engine, 0, 1, 1);
+  if (groups.sent) plan.sent = *groups.sent;
+  require(spec.fewer_micro_batches.empty() || arenas.peaks() == plan.memory,
+          "a step of fewer micro-batches takes other memory than a full step");
+  plan.memory = arenas.peaks();
+}
+
+// What a run does between its steps fits in their memory.
+void require_no_more_memory(Engine& engine, const Arenas& arenas, const MemoryPlan& memory) {
+  engine.evaluate();
+  require(arenas.peaks() == memory, "an evaluation takes more memory than a step");
+  const EngineSpec& spec = engine.spec();
+  if (spec.sample_length == 0) return;
+  engine.decoder().next_logits(0);
+  if (arenas.peaks() == memory) return;
+  throw ConfigError(
+      say("validation.sample_freq: generating a token takes more memory than a step "
+          "with ",
+          spec.micro_batch * spec.seq_len,
+          " tokens per micro-batch; increase training.seq_len or "
+          "training.local_batch_size"));
+}
+
+}  // namespace
+
+StepPlan plan_step(const EngineSpec& spec, const RankGroups& groups, Device device) {
+  StepPlan plan;
+  Stream stream(device, plan.issued);
+  Arenas arenas = planning_arenas(spec, groups, device);
+  Engine engine(spec, groups, stream, arenas);
+  walk_steps(engine, groups, arenas, plan);
+  const Tally of_step = plan.issued;
+  require_no_more_memory(engine, arenas, plan.memory);
+  plan.issued = of_step;
+  const ModelState& model = engine.model();
+  const PipelineLayout& layout = engine.layout();
+  plan.parameters = parameter_count(model.whole());
+  plan.state_bytes = model.checkpoint_bytes();
+  plan.stages = layout.stages;
+  plan.layers_per_stage = layout.layers_per_stage;
+  return plan;
+}
+
+EnginePlan plan_engine(const EngineSpec& spec, const RankGroups& groups, Device device) {
+  EnginePlan plan{plan_step(spec, groups, device), {}};
+  EngineSpec direct = spec;
+  direct.recompute = Recompute::kNone;
+  plan.useful =
+      spec.recompute == Recompute::kNone ? plan.issued : plan_step(direct, groups, device).issued;
+  return plan;
+}
+
+StepPlan plan_of_rank(const RunConfig& config, Device device, int rank) {
+  Traffic sent;
+  const RankGroups groups(rank, config.parallelism, config.model, device, sent);
+  return plan_step(engine_spec(config), groups, device);
+}
+
+void require_foretold(const RunConfig& config, const RankGroups& groups, Device device,
+                      const MemoryPlan& plan) {
+  const int rank = groups.all->rank();
+  MemoryPlan foretold = plan_of_rank(config, device, rank).memory;
+  if (device.is_cuda()) foretold.buffers = plan.buffers;
+  if (foretold == plan) return;
+  throw Error(fmt::format("trireme plan predicts different memory for rank {}: {}", rank,
+                          differences(foretold, plan)));
+}
+
+}  // namespace trireme

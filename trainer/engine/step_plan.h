@@ -1,0 +1,40 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "parallel/comm/traffic.h"
+#include "trainer/engine/engine_spec.h"
+#include "trainer/engine/memory_plan.h"
+#include "trainer/engine/rank_groups.h"
+
+namespace trireme {
+
+// What a rank's step takes and computes, learned from an engine on a planning stream.
+struct StepPlan {
+  MemoryPlan memory;
+  Tally issued;                 // FLOPs of a full step as executed, with recomputation
+  std::int64_t parameters = 0;  // of the whole model
+  std::size_t state_bytes = 0;  // of masters and optimizer state that this rank owns
+  std::vector<int> stages;      // of this rank, ascending
+  std::vector<std::int64_t> layers_per_stage;  // of all stages
+  Traffic sent;                                // in a full step, if the groups are planned
+};
+StepPlan plan_step(const EngineSpec& spec, const RankGroups& groups, Device device);
+
+struct EnginePlan : StepPlan {
+  Tally useful;  // FLOPs of a full step without recomputation
+};
+EnginePlan plan_engine(const EngineSpec& spec, const RankGroups& groups, Device device);
+
+// The plan of a rank of a run that does not exist yet, as the trainer would make it, with planned
+// groups. The config's data degrees are settled; `device` may be an imagined GPU. Throws
+// ConfigError if the layout is impossible.
+StepPlan plan_of_rank(const RunConfig& config, Device device, int rank);
+
+// Throws Error with the classes that differ unless plan_of_rank foretells `plan`, which a rank in
+// `groups` made for itself. On a GPU communication buffers are not compared: they depend on
+// whether ranks share a GPU.
+void require_foretold(const RunConfig& config, const RankGroups& groups, Device device,
+                      const MemoryPlan& plan);
+
+}  // namespace trireme

@@ -1,0 +1,67 @@
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/device/graph.h"
+#include "model/stage/offloaded_blocks.h"
+#include "parallel/pipeline/pipeline.h"
+#include "trainer/engine/model_state.h"
+#include "trainer/engine/step_inputs.h"
+#include "trainer/engine/step_losses.h"
+
+namespace trireme {
+
+// Why a step's forward and backward cannot be replayed from a CUDA graph; empty if they can.
+std::string no_graph_because(const EngineSpec& spec, const RankGroups& groups, Device device);
+
+// Runs a step's micro-batches through the pipeline, forward and backward or forward only.
+class StepRunner {
+ public:
+  struct Parts {
+    ModelState& model;
+    const StepInputs& inputs;
+    StepLosses& losses;
+    StepProgress& progress;
+  };
+  // Everything given outlives the runner.
+  StepRunner(const EngineSpec& spec, const RankGroups& groups, const PipelineLayout& layout,
+             Stream& stream, Arenas& arenas, Parts parts);
+
+  // From here on steps have so many micro-batches of this rank: spec.micro_batches, which is the
+  // default, or one of spec.fewer_micro_batches.
+  void take_micro_batches(std::int64_t count);
+  std::int64_t micro_batches() const { return in_step_; }
+  const Schedule& schedule() const { return layout_.schedules[followed_]; }
+
+  // Told the pipeline's events in training and evaluation; null: nobody. A step that is observed
+  // is not replayed from a graph.
+  void observe(PipelineObserver* observer);
+
+  // Queued: gradients and losses of the micro-batches, summed over all ranks.
+  void queue_gradients(std::int64_t update);
+  void evaluate(const Pipeline::OnLoss& on_loss);
+
+ private:
+  Pipeline::Memory pipeline_memory(Arenas& arenas);
+  void issue_gradients(std::int64_t update);
+  bool uses_graphs() const;
+
+  const EngineSpec& spec_;
+  const PipelineLayout& layout_;
+  Stream& stream_;
+  const Parts parts_;
+  const bool can_use_graphs_;
+  std::size_t followed_;  // of the layout's schedules
+  std::int64_t in_step_;  // micro-batches of this rank
+  std::optional<BlockWindow> window_;
+  std::deque<OffloadedBlocks> offloaded_;  // one for each micro-batch in flight
+  Pipeline pipeline_;
+  std::map<std::int64_t, Graph> graphs_;  // of issue_gradients, by micro-batches in the step
+  bool is_observed_ = false;
+};
+
+}  // namespace trireme
