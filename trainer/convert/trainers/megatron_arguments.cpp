@@ -20,7 +20,7 @@ std::string without_quotes(const std::string& word) {
   return is_quoted ? word.substr(1, word.size() - 2) : word;
 }
 
-constexpr const char* kEnd = ";";  // of a command, or of a list: what follows is another
+constexpr const char* kEndOfCommand = ";";  // of a command, or of a list: what follows is another
 
 bool is_space(char c) {
   return std::isspace(static_cast<unsigned char>(c)) != 0;
@@ -49,7 +49,7 @@ class Words {
         if ((c == '<' || c == '>') && (word_ == "1" || word_ == "2")) drop_word();  // 2>file
         end_word();
         depth_ += c == '(' ? 1 : c == ')' ? -1 : 0;
-        if (c == '\n' ? depth_ <= 0 : !is_space(c) && c != '(') words_.emplace_back(kEnd);
+        if (c == '\n' ? depth_ <= 0 : !is_space(c) && c != '(') words_.emplace_back(kEndOfCommand);
         ++at_;
       } else {
         take(c);
@@ -101,7 +101,7 @@ class Words {
     at_ = end;
     if (rest.starts_with("[@]") || rest.starts_with("[*]")) {
       end_word();
-      words_.emplace_back(kEnd);
+      words_.emplace_back(kEndOfCommand);
     } else if (known != variables_.end() && (!known->second.empty() || rest.empty())) {
       expand(std::string(known->second), is_quoted);
     } else if (rest.starts_with(":-") || rest.starts_with("-")) {
@@ -171,7 +171,7 @@ ForeignConfig read_megatron(std::string_view text) {
       config.entries.push_back({std::move(key), {}});
       takes_values = true;
       if (equals != std::string::npos) config.entries.back().values = {word.substr(equals + 1)};
-    } else if (word == kEnd) {
+    } else if (word == kEndOfCommand) {
       takes_values = false;
     } else if (takes_values) {
       config.entries.back().values.push_back(word);
