@@ -120,7 +120,7 @@ def a_drill_that_cannot_be_is_refused(workshop):
         workshop.run("train", "run.toml", env=told).refused(2, "TRIREME_INJECT_WEIGHT", words)
     # A run may shrink.
     result = workshop.run("train", "run.toml", env=drill(5, 1, MATRIX)).done()
-    check("nothing comes of it: there is no rank 1 among 1" in result.err + result.out, result)
+    check("no effect: there is no rank 1 among 1" in result.err + result.out, result)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-constexpr double kLeastDeviation = 0.01;  // of the mean
+constexpr double kMinDeviation = 0.01;  // of the mean
 
 }  // namespace
 
@@ -24,7 +24,7 @@ std::optional<SpikeWindow::Moments> SpikeWindow::moments() const {
   double squares = 0;
   for (const double value : values_) squares += (value - mean) * (value - mean);
   const double deviation = std::sqrt(squares / (count - 1));
-  return Moments{mean, std::max(deviation, kLeastDeviation * std::abs(mean))};
+  return Moments{mean, std::max(deviation, kMinDeviation * std::abs(mean))};
 }
 
 double SpikeWindow::limit(double zscore) const {

@@ -6,18 +6,17 @@
 
 namespace trireme {
 
-// The newest good values of a curve, to tell by their mean and deviation how far off the
-// next one is. The deviation is taken for at least 1 % of the mean, or noise on a flat
-// curve would count. Values are summed anew each time, in order: what a run has kept over
-// a restart decides the same.
+// The newest accepted values of a curve, and the z-score of the next one. The standard deviation is
+// floored at 1 % of the mean, so that noise on a flat curve is no spike. The values are summed anew
+// each time, in order, so that a resumed run decides the same.
 class SpikeWindow {
  public:
   explicit SpikeWindow(std::size_t size) : size_(size) {}
 
   void add(double value);
-  // The value that is so many deviations above the mean; infinity until the window is full.
+  // The value with this z-score; infinity until the window is full.
   double limit(double zscore) const;
-  // Deviations above the mean; nothing until the window is full.
+  // Nothing until the window is full.
   std::optional<double> zscore(double value) const;
 
   std::vector<double> values() const { return {values_.begin(), values_.end()}; }  // oldest first

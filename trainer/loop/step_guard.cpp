@@ -22,11 +22,11 @@ StepGuard::StepGuard(const TrainingConfig& config)
       norms_(static_cast<std::size_t>(config.spike_window)) {}
 
 double StepGuard::norm_limit(double loss) const {
-  constexpr double kNothing = -1;
-  if (!std::isfinite(loss)) return kNothing;
+  constexpr double kApplyNothing = -1;
+  if (!std::isfinite(loss)) return kApplyNothing;
   if (config_.on_spike == "none") return std::numeric_limits<double>::infinity();
   return loss <= losses_.limit(config_.spike_zscore) ? norms_.limit(config_.spike_zscore)
-                                                     : kNothing;
+                                                     : kApplyNothing;
 }
 
 StepGuard::Decision StepGuard::decide(std::int64_t step, double loss, double norm) {
@@ -34,10 +34,10 @@ StepGuard::Decision StepGuard::decide(std::int64_t step, double loss, double nor
   const Action wanted = action_of(spike ? config_.on_spike : config_.on_nonfinite);
   Decision decision{.action = wanted,
                     .spike = spike,
-                    .tired = wanted != Action::kStop && in_a_row_ >= config_.max_skips,
+                    .exhausted = wanted != Action::kStop && in_a_row_ >= config_.max_skips,
                     .loss_zscore = losses_.zscore(loss),
                     .norm_zscore = norms_.zscore(norm)};
-  if (decision.tired) decision.action = Action::kStop;
+  if (decision.exhausted) decision.action = Action::kStop;
   if (decision.action == Action::kStop) return decision;
   ++(decision.action == Action::kSkip ? skips_ : rollbacks_);
   ++in_a_row_;

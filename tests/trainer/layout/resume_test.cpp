@@ -17,7 +17,7 @@
 #include "tests/parallel/mpi_world.h"
 #include "trainer/engine/engine.h"
 #include "trainer/engine/rank_groups.h"
-#include "trainer/loop/run_state.h"
+#include "trainer/loop/train_state.h"
 
 namespace trireme {
 namespace {

@@ -63,7 +63,7 @@ TEST(StepGuard, stops_when_it_does_not_get_past_a_step) {
   EXPECT_EQ(guard.decide(7, kNan, 1).action, Action::kRollBack);
   const auto last = guard.decide(7, kNan, 1);
   EXPECT_EQ(last.action, Action::kStop);
-  EXPECT_TRUE(last.tired);
+  EXPECT_TRUE(last.exhausted);
   guard.accept(8, 5, 1);
   EXPECT_EQ(guard.decide(9, kNan, 1).action, Action::kRollBack);
 }
