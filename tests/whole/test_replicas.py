@@ -41,7 +41,7 @@ def the_rank_and_the_tensor_are_named_and_the_run_goes_on_as_if_nothing_had_been
         check(found["count"] == 6 and found["bytes"] > 0, found)
         workshop.config(case, CONFIG)
         train(workshop, case, ranks, axes, env=drill(5, rank, tensor)).refused(
-            7, "after step 6", tensor, f"rank {rank} on", "checkpoint of step 4")
+            7, "after step 6", tensor, f"rank {rank} on", "resumes from step 4")
         told = events(workshop / case, "replicas_differ")[-1]
         check(told["step"] == 6 and told["ranks"] == blamed, told)
         check(told["by_majority"] == (len(blamed) == 1), told)
@@ -61,7 +61,7 @@ def no_checkpoint_is_written_of_replicas_that_differ(workshop):
     workshop.corpus()
     workshop.config("run", {**CONFIG, "elastic": {"replica_check_interval": 1000}})
     train(workshop, "run", *CASES["data2"][:2], env=drill(8, 0, MATRIX)).refused(
-        7, "after step 8", MATRIX, "checkpoint of step 4")
+        7, "after step 8", MATRIX, "resumes from step 4")
     check(checkpoints(workshop / "run") == [4], checkpoints(workshop / "run"))
 
 
