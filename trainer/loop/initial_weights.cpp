@@ -64,7 +64,7 @@ void require_same_model(const RunConfig& config, const Manifest& manifest, const
   }
   if (model.refused.empty()) return;
   throw checkpoint::MismatchError(
-      say(folder.string(), " holds another model:", refusal_text(model, config)));
+      say(folder.string(), " holds a different model:", refusal_text(model, config)));
 }
 
 // The weights of a Hugging Face model; every rank reads its own shards.
@@ -76,7 +76,7 @@ checkpoint::Loaded load_foreign(const RunConfig& config, const fs::path& folder,
     const NumericChanges model = model_changes(there.config, config);
     if (!model.refused.empty()) {
       throw CheckpointError(
-          say(kKey, folder.string(), " holds another model:", refusal_text(model, config)));
+          say(kKey, folder.string(), " holds a different model:", refusal_text(model, config)));
     }
     ForeignWeights(folder, config.model).fill(weights);
     for (const std::string& note : team.leads() ? there.notes : std::vector<std::string>{}) {

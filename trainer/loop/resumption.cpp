@@ -38,7 +38,7 @@ checkpoint::MismatchError in_keys(const checkpoint::MismatchError& error,
     if (changes.empty()) break;
     return checkpoint::MismatchError(
         say("cannot continue from ", from.folder.string(),
-            ": it holds the state of another model or optimizer:", lines_of(changes),
+            ": it holds the state of a different model or optimizer:", lines_of(changes),
             "\nUndo the change, or give the new run another job.dump_folder."));
   }
   return error;
