@@ -113,7 +113,7 @@ def some_of(things, count):
 
 def drill(action, step, phase="forward", ranks=1, once=None):
     """The environment in which each of so many ranks does this to itself in that phase of that step
-    (trainer/loop/fault_drill.h)."""
+    (trainer/loop/inject/fault.h)."""
     return {"TRIREME_INJECT_FAULT": ";".join(
         f"rank={rank} step={step} phase={phase} action={action}" + (f" once={once}" if once else "")
         for rank in range(ranks))}

@@ -59,7 +59,7 @@ def training_goes_on_when_the_disk_fills_and_the_last_checkpoint_stays(workshop)
         process.send(signal.SIGCONT)
         result = process.wait()
     result.refused(5, "the run is done", "the checkpoint of its last step, 60,",
-                   "could not be written", f"the newest is that of step {max(kept)}",
+                   "could not be written", f"newest checkpoint: step {max(kept)}",
                    "MiB are free", "start the run again")
     check("warning: the checkpoint of step" in result.err and "was not written" in result.err,
           result)
@@ -142,7 +142,7 @@ def a_run_stopped_on_a_full_disk_does_not_claim_a_checkpoint(workshop):
         process.send(signal.SIGTERM)
         process.send(signal.SIGCONT)
         process.wait().refused(5, "stopped by SIGTERM", "could not be written", "are free",
-                               f"the newest is that of step {kept}")
+                               f"newest checkpoint: step {kept}")
     check(max(checkpoints(run)) == kept, checkpoints(run))
     workshop.run("checkpoint", "verify", run).done()
 

@@ -99,7 +99,7 @@ def a_stop_harms_nothing(workshop):
         config, run = config_of(workshop, layout), workshop / layout
         ranks = LAYOUTS[layout][0]
         train(workshop, config, layout, env=drill(7, ranks - 1)).refused(
-            6, "step 7", "not both finite", "the newest checkpoint is that of step 4")
+            6, "step 7", "not both finite", "newest checkpoint: step 4")
         failure = events(run, "failure")[-1]
         check(failure["step"] == 7 and failure["documents"], failure)
         check(checkpoints(run) == [4], checkpoints(run))
@@ -175,10 +175,10 @@ def a_drill_that_cannot_be_is_refused(workshop):
     train(workshop, config, env=drill(5, parameter="layers.9.mlp.up.weight")).refused(
         2, "layers.9.mlp.up.weight", "layers.1.mlp.up.weight")
     train(workshop, config, "pipeline", env=drill(5, rank=0)).refused(
-        2, "rank 0 holds nothing of layers.1.mlp.up.weight")
+        2, "rank 0 owns nothing of layers.1.mlp.up.weight")
     # A run may shrink.
     result = train(workshop, config, env=drill(5, rank=1)).done()
-    check("nothing comes of it: there is no rank 1 among 1" in result.err + result.out, result)
+    check("no effect: there is no rank 1 among 1" in result.err + result.out, result)
 
 
 if __name__ == "__main__":

@@ -111,7 +111,7 @@ def a_run_that_diverges_says_so_and_keeps_its_checkpoints(workshop):
     run = workshop / "run"
     message = workshop.run("train", config).refused(6, "step", "not both finite", "optimizer.lr")
     newest = max(checkpoints(run))
-    check(f"the newest checkpoint is that of step {newest}" in message, newest)
+    check(f"newest checkpoint: step {newest}" in message, newest)
     check(events(run)[-1]["event"] == "failure", events(run)[-1])
     check([line["step"] for line in metrics(run)] == [str(i + 1) for i in range(newest)],
           "a step that failed is in the metrics")

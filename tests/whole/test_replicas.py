@@ -41,7 +41,7 @@ def the_rank_and_the_tensor_are_named_and_the_run_goes_on_as_if_nothing_had_been
         check(found["count"] == 6 and found["bytes"] > 0, found)
         workshop.config(case, CONFIG)
         train(workshop, case, ranks, axes, env=drill(5, rank, tensor)).refused(
-            7, "after step 6", tensor, f"rank {rank} on", "checkpoint of step 4")
+            7, "after step 6", tensor, f"rank {rank} on", "resumes from step 4")
         told = events(workshop / case, "replicas_differ")[-1]
         check(told["step"] == 6 and told["ranks"] == blamed, told)
         check(told["by_majority"] == (len(blamed) == 1), told)
@@ -61,7 +61,7 @@ def no_checkpoint_is_written_of_replicas_that_differ(workshop):
     workshop.corpus()
     workshop.config("run", {**CONFIG, "elastic": {"replica_check_interval": 1000}})
     train(workshop, "run", *CASES["data2"][:2], env=drill(8, 0, MATRIX)).refused(
-        7, "after step 8", MATRIX, "checkpoint of step 4")
+        7, "after step 8", MATRIX, "resumes from step 4")
     check(checkpoints(workshop / "run") == [4], checkpoints(workshop / "run"))
 
 
@@ -120,7 +120,7 @@ def a_drill_that_cannot_be_is_refused(workshop):
         workshop.run("train", "run.toml", env=told).refused(2, "TRIREME_INJECT_WEIGHT", words)
     # A run may shrink.
     result = workshop.run("train", "run.toml", env=drill(5, 1, MATRIX)).done()
-    check("nothing comes of it: there is no rank 1 among 1" in result.err + result.out, result)
+    check("no effect: there is no rank 1 among 1" in result.err + result.out, result)
 
 
 if __name__ == "__main__":

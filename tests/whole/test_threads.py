@@ -42,7 +42,7 @@ def other_work_on_the_cores_is_told_once_with_what_helps(workshop):
                                      "metrics": {"log_freq": 5}, "checkpoint": {"interval": 0}})
     def warnings():
         return [event["text"] for event in events(workshop / "run", "warning")
-                if "take this run's cores" in event["text"]]
+                if "use this run's cores" in event["text"]]
     others = [subprocess.Popen([sys.executable, "-c", "while True: pass"])
               for _ in range(4 * len(os.sched_getaffinity(0)))]
     try:
@@ -55,7 +55,7 @@ def other_work_on_the_cores_is_told_once_with_what_helps(workshop):
             other.wait()
     note(warnings()[0])
     check(re.search(r"its threads waited \d+ % of .*job\.threads", warnings()[0]), warnings())
-    check(told.count("take this run's cores") == 1, told)
+    check(told.count("use this run's cores") == 1, told)
 
 
 @fact

@@ -144,7 +144,7 @@ def data_ranks_show_how_much_of_their_exchange_is_hidden(workshop):
         folder = workshop / f"run{zero}"
         told = events(folder, "hidden_communication")
         check(len(told) == 1 and 0 <= told[0]["measured"] <= 1, told)
-        check("is hidden (median)" in result.err, result)
+        check("is hidden by compute (median)" in result.err, result)
         shares = [float(line["hidden_communication"]) for line in metrics(folder)
                   if "hidden_communication" in line]
         check(len(shares) == 9 and all(0 <= share <= 1 for share in shares), shares)

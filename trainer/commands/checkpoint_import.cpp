@@ -13,7 +13,7 @@
 #include "trainer/convert/huggingface/config_json.h"
 #include "trainer/engine/inference.h"
 #include "trainer/engine/weights_hash.h"
-#include "trainer/loop/run_state.h"
+#include "trainer/loop/train_state.h"
 #include "trainer/loop/trained_model.h"
 #include "trainer/telemetry/human.h"
 

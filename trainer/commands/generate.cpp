@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "model/device/cpu/threads.h"
 #include "trainer/engine/engine_spec.h"
-#include "trainer/loop/sampler.h"
+#include "trainer/loop/generation.h"
 #include "trainer/loop/trained_model.h"
 
 namespace trireme {
@@ -40,44 +42,37 @@ void print(const std::string& text, std::size_t& printed, std::size_t end) {
   printed = end;
 }
 
-ExitCode generate(const GenerateOptions& options) {
+ExitCode run_generate(const GenerateOptions& options) {
   cpu::use_threads(options.threads);
   TrainedModel trained = open_trained_model(options.model);
   const auto tokenizer = open_tokenizer_for(trained, options.tokenizer);
-  const std::int32_t end = tokenizer->end_of_document();
-  const std::vector<std::int64_t>& ends = trained.config.special_tokens.eos_token_id;
-  std::vector<std::int32_t> ids = tokenizer->encode(options.prompt);
-  if (ids.empty()) ids.push_back(std::max(end, 0));  // an empty prompt starts a document
-
-  const std::int64_t most = trained.config.model.max_position_embeddings;
+  const std::vector<std::int32_t> ids = prompt_ids(*tokenizer, options.prompt);
+  const std::int64_t longest = trained.config.model.max_position_embeddings;
   const auto prompt = static_cast<std::int64_t>(ids.size());
-  if (prompt >= most) {
+  if (prompt >= longest) {
     throw ConfigError(
-        say("the prompt has ", prompt, " tokens; the model's longest sequence is ", most));
+        say("the prompt has ", prompt, " tokens; the model's longest sequence is ", longest));
   }
   Inference model({.model = trained.config.model,
                    .device = open_device(options.device, 0),
                    .compute = compute_dtype(trained.config.training.dtype),
-                   .seq_len = std::min(prompt + options.max_tokens, most),
+                   .seq_len = std::min(prompt + options.max_tokens, longest),
                    .micro_batch = 0,
                    .prompt = prompt});
   load_weights(trained, model);
 
-  std::vector<std::int32_t> answer;
   std::string text = options.prompt;
   std::size_t printed = 0;
-  std::vector<float> logits = model.next_logits(ids);
-  for (std::int64_t i = 0; i < options.max_tokens; ++i) {
-    // Ids of a padded vocabulary have no text.
-    logits.resize(static_cast<std::size_t>(tokenizer->vocab_size()));
-    const std::int32_t id = sample(logits, options.sampling, i);
-    if (id == end || std::find(ends.begin(), ends.end(), id) != ends.end()) break;
-    answer.push_back(id);
-    text = options.prompt + tokenizer->decode(answer);
-    print(text, printed, std::max(printed, text.size() - unfinished(text)));
-    if (i + 1 == options.max_tokens || model.decoded() == model.spec().seq_len) break;
-    logits = model.next_logits({&id, 1});
-  }
+  // The last token is drawn from the logits after `longest` tokens.
+  const Generation generation{ids, std::min(options.max_tokens, longest - prompt + 1),
+                              options.sampling, trained.config.special_tokens.eos_token_id};
+  generate(
+      generation, *tokenizer,
+      [&](std::span<const std::int32_t> next) { return model.next_logits(next); },
+      [&](std::span<const std::int32_t> answer) {
+        text = options.prompt + tokenizer->decode(answer);
+        print(text, printed, std::max(printed, text.size() - unfinished(text)));
+      });
   print(text, printed, text.size());
   std::fputs("\n", stdout);
   return ExitCode::kDone;
@@ -114,7 +109,7 @@ Command make_generate(CLI::App& program) {
       ->capture_default_str();
   app->add_option("--threads", options->threads, "CPU threads; 0: one per core")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{4096}));
-  return {app, [options] { return generate(*options); }};
+  return {app, [options] { return run_generate(*options); }};
 }
 
 }  // namespace trireme

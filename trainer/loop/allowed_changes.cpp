@@ -16,7 +16,7 @@ bool has(const std::vector<std::string>& list, const std::string& word) {
   return std::find(list.begin(), list.end(), word) != list.end();
 }
 
-bool answers_bad_steps(std::string_view key) {
+bool is_bad_step_policy(std::string_view key) {
   return key.starts_with("training.on_") || key.starts_with("training.spike_") ||
          key == "training.max_skips";
 }
@@ -42,7 +42,7 @@ NumericChanges numeric_changes(const RunConfig& before, const RunConfig& after, 
   const bool rates_are_the_same = same_rates(before, after, step);
   NumericChanges found;
   for (const Change& change : difference(before, after)) {
-    if (change.effect != Effect::kNumerics || answers_bad_steps(change.key)) continue;
+    if (change.effect != Effect::kNumerics || is_bad_step_policy(change.key)) continue;
     if (rates_are_the_same && is_of_the_rate(change.key)) continue;
     const bool allowed = allows_all(after) || has(after.checkpoint.allow_changes, change.key);
     (allowed ? found.allowed : found.refused).push_back(change);
@@ -63,7 +63,7 @@ std::string refusal_text(const NumericChanges& changes, const RunConfig& after) 
   for (const Change& change : changes.refused) keys.push_back(change.key);
   const std::string list = to_toml(Slot(&keys));
   return say(lines_of(changes.refused),
-             "\nTake it back, or allow it: [checkpoint] allow_changes = ", list,
+             "\nUndo the change, or allow it: [checkpoint] allow_changes = ", list,
              ", or --checkpoint.allow_changes='", list, "'");
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kReproducible = "job.reproducible";
 
-// What job.device and job.threads ask for counts by what came of it.
+// job.device and job.threads count by the actual device and threads.
 bool decides_bits(const Option& option) {
   if (option.effect == Effect::kBookkeeping || option.section() == "lr_scheduler") return false;
   static const char* const kElsewhere[] = {"optimizer.lr", "training.steps", "training.tokens",

@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "data/sample_hash.h"
+#include "model/tensor/host_tensor.h"
 #include "trainer/config/batch_size.h"
 
 namespace trireme {
@@ -74,6 +75,35 @@ Filled fill_batch(const TokenBatch& batch, const data::SampleSource& source, std
     }
   }
   return filled;
+}
+
+Filled fill_step(Engine& engine, const RankGroups& groups, std::uint64_t first,
+                 const FillMicroBatch& fill) {
+  const std::int64_t size = engine.spec().micro_batch;
+  const MicroBatches of_step = engine.micro_batches();
+  Filled sum;
+  for (std::int64_t own = 0; own < of_step.of_each; ++own) {
+    const std::int64_t number = of_step.number(engine.data_rank(), own);
+    const Filled filled = fill(engine.batch().part(own * size, size),
+                               first + static_cast<std::uint64_t>(number * size));
+    sum.valid += filled.valid;
+    sum.hash += filled.hash;
+  }
+  // In halves, whose sums over ranks are exact in float64.
+  double sums[] = {static_cast<double>(sum.valid), static_cast<double>(sum.hash & UINT32_MAX),
+                   static_cast<double>(sum.hash >> 32)};
+  Stream stream;
+  groups.data->all_reduce(stream, host_tensor(std::span(sums)), Reduce::kSum);
+  return {
+      .valid = static_cast<std::int64_t>(sums[0]),
+      .hash = static_cast<std::uint64_t>(sums[1]) + (static_cast<std::uint64_t>(sums[2]) << 32)};
+}
+
+Filled fill_step(Engine& engine, const RankGroups& groups, const data::SampleSource& source,
+                 std::uint64_t first, std::uint64_t end, const data::LeftOut& left_out) {
+  return fill_step(engine, groups, first, [&](const TokenBatch& batch, std::uint64_t sample) {
+    return fill_batch(batch, source, sample, end, left_out);
+  });
 }
 
 Evaluation evaluate(const data::SampleSource& source, std::uint64_t samples,

@@ -6,12 +6,14 @@
 #include "data/left_out.h"
 #include "data/sequencer.h"
 #include "trainer/config/run_config.h"
+#include "trainer/engine/engine.h"
+#include "trainer/engine/rank_groups.h"
 #include "trainer/engine/token_batch.h"
 
 namespace trireme {
 
-// Where a step begins in the training order, were no sample left out: so are the stages of the
-// data placed in it, which makes it a function of the config alone.
+// The first sample of a step if none were left out. Stages of the data start at such samples, a
+// function of the config alone.
 std::uint64_t first_sample_of_step(const RunConfig& config, std::int64_t step);
 
 // The training samples of a config, and its validation samples when it has any.
@@ -22,27 +24,38 @@ struct Filled {
   std::int64_t valid = 0;  // targets
   std::uint64_t hash = 0;  // the sum of the samples' sample_hash
 };
-// Fills the batch with samples [first, first + sequences) of `source`, counted without
-// those left out; rows from `end` on have nothing to predict, and do not count.
+// Fills the batch with samples [first, first + sequences) of `source`, not counting those left out;
+// rows from `end` on have no targets and do not count.
 Filled fill_batch(const TokenBatch& batch, const data::SampleSource& source, std::uint64_t first,
                   std::uint64_t end = UINT64_MAX, const data::LeftOut& left_out = {});
+
+// Fills a micro-batch with the samples from `first` on.
+using FillMicroBatch = std::function<Filled(const TokenBatch& batch, std::uint64_t first)>;
+// Fills this rank's micro-batches of the step that starts with sample `first`. Returns the sums
+// over all ranks. Collective.
+Filled fill_step(Engine& engine, const RankGroups& groups, std::uint64_t first,
+                 const FillMicroBatch& fill);
+// The same with fill_batch.
+Filled fill_step(Engine& engine, const RankGroups& groups, const data::SampleSource& source,
+                 std::uint64_t first, std::uint64_t end = UINT64_MAX,
+                 const data::LeftOut& left_out = {});
 
 struct Evaluation {
   double loss = 0;  // nats, mean over the valid targets
   std::int64_t valid_tokens = 0;
 };
-// How a batch of `samples` is filled with those from a first to an end of the source, and its
-// loss, summed over its valid targets, is found; all ranks' together.
+// How to evaluate a batch of `samples`: fill it with samples [first, end) of the source, and sum
+// the loss over its valid targets, on all ranks together.
 struct Evaluator {
   std::uint64_t samples = 0;
   std::function<std::int64_t(std::uint64_t first, std::uint64_t end)> fill;  // valid targets
   std::function<double()> summed_loss;
 };
-// The mean loss over samples [0, samples) of `source`, or over all it has if that is less.
+// The mean loss over samples [0, samples) of `source`, or over all it has if fewer.
 Evaluation evaluate(const data::SampleSource& source, std::uint64_t samples,
                     const Evaluator& evaluator);
 
-// A loss per token as bits per byte of text; nothing when the source cannot tell.
+// A loss per token as bits per byte of text; nothing when the source does not know its bytes.
 std::optional<double> bits_per_byte(double loss, const data::SampleSource& source);
 
 }  // namespace trireme

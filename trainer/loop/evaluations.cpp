@@ -4,7 +4,7 @@
 
 #include "model/tensor/host_tensor.h"
 #include "trainer/config/value_text.h"
-#include "trainer/loop/step_batch.h"
+#include "trainer/loop/data_feed.h"
 #include "trainer/loop/trained_model.h"
 #include "trainer/telemetry/clock.h"
 
@@ -21,7 +21,7 @@ Evaluations::Evaluations(const RunConfig& config, std::int64_t total_steps)
                                           config.data.document_mask));
   }
   if (how.sample_freq == 0) return;
-  sample_ = TextSample{prompt_ids(*tokenizer_, how.sample_prompt),
+  sample_ = Generation{prompt_ids(*tokenizer_, how.sample_prompt),
                        how.sample_tokens,
                        {.temperature = 0.8, .seed = static_cast<std::uint64_t>(config.job.seed)}};
   const auto length = static_cast<std::int64_t>(sample_->prompt.size()) + how.sample_tokens;
@@ -36,8 +36,8 @@ void Evaluations::open_tokenizer() {
   const auto name = tokenizer_of(config_);
   if (!name) {
     throw DataError(
-        say("validation.multiple_choice and validation.sample_freq want a tokenizer, "
-            "and neither data.tokenizer nor the training data name theirs"));
+        say("validation.multiple_choice and validation.sample_freq require a tokenizer, but "
+            "neither data.tokenizer nor the training data name one"));
   }
   tokenizer_ = data::open_tokenizer(*name);
   if (tokenizer_->vocab_size() > config_.model.vocab_size) {
@@ -51,29 +51,29 @@ void Evaluations::open_tokenizer() {
   }
 }
 
-void Evaluations::after_step(const Where& where, StepMetrics& metrics) const {
+void Evaluations::after_step(const Target& target, StepMetrics& metrics) const {
   if (is_due(metrics.step, config_.validation.freq)) {
-    where.engine.take_micro_batches(where.engine.spec().micro_batches);  // no step of a ramp
-    if (!sets_.empty()) validate(where, metrics);
-    for (const MultipleChoice& test : tests_) ask(where, test, metrics);
+    target.engine.take_micro_batches(target.engine.spec().micro_batches);  // of a full step
+    if (!sets_.empty()) validate(target, metrics);
+    for (const MultipleChoice& test : tests_) answer_questions(target, test, metrics);
   }
-  if (sample_ && is_due(metrics.step, config_.validation.sample_freq)) sample(where, metrics.step);
+  if (sample_ && is_due(metrics.step, config_.validation.sample_freq)) sample(target, metrics.step);
 }
 
-void Evaluations::validate(const Where& where, StepMetrics& metrics) const {
+void Evaluations::validate(const Target& target, StepMetrics& metrics) const {
   const double start = seconds_now();
   const std::int64_t batch = config_.training.global_batch_size;
   const auto samples = static_cast<std::uint64_t>(config_.validation.steps * batch);
   std::vector<MeasuredSet> all;
   for (const ValidationSet& set : sets_) {
     const auto fill = [&](std::uint64_t first, std::uint64_t end) {
-      return fill_step(where.engine, where.groups, set.source, first, end).valid;
+      return fill_step(target.engine, target.groups, set.source, first, end).valid;
     };
     all.push_back(measured(
         set,
         evaluate(set.source, samples,
                  {.samples = static_cast<std::uint64_t>(batch), .fill = fill, .summed_loss = [&] {
-                    return where.engine.evaluate();
+                    return target.engine.evaluate();
                   }})));
   }
   const MeasuredSet mean = mean_of(sets_, all);
@@ -82,12 +82,13 @@ void Evaluations::validate(const Where& where, StepMetrics& metrics) const {
   for (const MeasuredSet& set : all) {
     if (!set.name.empty()) metrics.validation_sets.push_back(set);
   }
-  where.log.validation(metrics, mean.tokens, seconds_now() - start);
+  target.log.validation(metrics, mean.tokens, seconds_now() - start);
 }
 
-void Evaluations::ask(const Where& where, const MultipleChoice& test, StepMetrics& metrics) const {
+void Evaluations::answer_questions(const Target& target, const MultipleChoice& test,
+                                   StepMetrics& metrics) const {
   const double start = seconds_now();
-  Engine& engine = where.engine;
+  Engine& engine = target.engine;
   const std::int64_t size = engine.spec().micro_batch, tokens = size * engine.spec().seq_len;
   std::vector<double> log_likelihoods(test.rows.choices());
   for (std::int64_t first = 0; first < test.rows.rows();
@@ -99,8 +100,8 @@ void Evaluations::ask(const Where& where, const MultipleChoice& test, StepMetric
       test.rows.fill(engine.batch().part(own * size, size), row(own));
     }
     const std::vector<double> losses = engine.token_losses();
-    // Tensor ranks all have the same.
-    if (losses.empty() || where.groups.tensor->rank() != 0) continue;
+    // Tensor-parallel ranks have the same losses.
+    if (losses.empty() || target.groups.tensor->rank() != 0) continue;
     for (std::int64_t own = 0; own < engine.spec().micro_batches; ++own) {
       test.rows.add(std::span(losses).subspan(static_cast<std::size_t>(own * tokens),
                                               static_cast<std::size_t>(tokens)),
@@ -108,38 +109,45 @@ void Evaluations::ask(const Where& where, const MultipleChoice& test, StepMetric
     }
   }
   Stream stream;
-  where.groups.all->all_reduce(stream, host_tensor(std::span(log_likelihoods)), Reduce::kSum);
+  target.groups.all->all_reduce(stream, host_tensor(std::span(log_likelihoods)), Reduce::kSum);
   const ChoiceScore found = score(test.questions, log_likelihoods);
   metrics.more.emplace_back("accuracy/" + test.name, found.plain.accuracy);
   metrics.more.emplace_back("accuracy_norm/" + test.name, found.normalised.accuracy);
   const double seconds = seconds_now() - start;
-  where.log.note(fmt::format(
+  target.log.note(fmt::format(
       "step {} | {}: accuracy {:.4f} +- {:.4f} | by bytes {:.4f} +- {:.4f} | {} questions | took "
       "{:.1f} s",
       metrics.step, test.name, found.plain.accuracy, found.plain.standard_error,
       found.normalised.accuracy, found.normalised.standard_error, found.questions, seconds));
-  where.log.event("multiple_choice", metrics.step,
-                  {{"name", test.name},
-                   {"accuracy", found.plain.accuracy},
-                   {"accuracy_stderr", found.plain.standard_error},
-                   {"accuracy_norm", found.normalised.accuracy},
-                   {"accuracy_norm_stderr", found.normalised.standard_error},
-                   {"questions", found.questions},
-                   {"seconds", seconds}});
+  target.log.event("multiple_choice", metrics.step,
+                   {{"name", test.name},
+                    {"accuracy", found.plain.accuracy},
+                    {"accuracy_stderr", found.plain.standard_error},
+                    {"accuracy_norm", found.normalised.accuracy},
+                    {"accuracy_norm_stderr", found.normalised.standard_error},
+                    {"questions", found.questions},
+                    {"seconds", seconds}});
 }
 
-// One rank's work; the others go on to where all meet.
-void Evaluations::sample(const Where& where, std::int64_t step) const {
-  where.engine.finish_publishing();
-  if (where.groups.all->rank() != 0) return;
+// On rank 0; the others continue to the next collective.
+void Evaluations::sample(const Target& target, std::int64_t step) const {
+  target.engine.finish_publishing();
+  if (target.groups.all->rank() != 0) return;
   const double start = seconds_now();
-  const std::string text = continued(where.engine.decoder(), *tokenizer_, *sample_);
-  where.log.note(
+  Decoder& decoder = target.engine.decoder();
+  decoder.restart();
+  const NextLogits next_logits = [&](std::span<const std::int32_t> ids) {
+    std::vector<float> logits;
+    for (const std::int32_t id : ids) logits = decoder.next_logits(id);
+    return logits;
+  };
+  const std::string text = tokenizer_->decode(generate(*sample_, *tokenizer_, next_logits));
+  target.log.note(
       fmt::format("step {} | sample: {}", step, to_toml(config_.validation.sample_prompt + text)));
-  where.log.event("sample", step,
-                  {{"prompt", config_.validation.sample_prompt},
-                   {"text", text},
-                   {"seconds", seconds_now() - start}});
+  target.log.event("sample", step,
+                   {{"prompt", config_.validation.sample_prompt},
+                    {"text", text},
+                    {"seconds", seconds_now() - start}});
 }
 
 }  // namespace trireme

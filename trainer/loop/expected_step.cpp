@@ -10,9 +10,9 @@ using nlohmann::json;
 
 constexpr const char* kFileName = "self_check.json";
 
-// What the last start of the run left behind.
+// The contents of self_check.json.
 struct Started {
-  std::int64_t since = 0;  // the steps after it are the computation's
+  std::int64_t since = 0;  // the computation applies to later steps
   Computation computation;
   std::optional<ExpectedStep> expected;
 };
@@ -27,37 +27,37 @@ std::optional<Started> last_start(const fs::path& run) {
     if (!object.at("expected").is_null()) started.expected = expected_from(object["expected"]);
     return started;
   } catch (const json::exception&) {
-    return std::nullopt;  // not ours
+    return std::nullopt;  // not written by this program
   }
 }
 
-// Whether the metrics are those of the run that wrote the checkpoint.
-bool belong_together(const fs::path& metrics, const RunProgress& progress) {
-  if (progress.step == 0) return true;
-  const auto line = recorded_step(metrics, progress.step);
-  return line && line->loss == progress.loss && line->grad_norm == progress.grad_norm;
+// Whether the metrics are of the run that wrote the checkpoint.
+bool belong_together(const fs::path& metrics, const TrainState& state) {
+  if (state.step == 0) return true;
+  const auto line = recorded_step(metrics, state.step);
+  return line && line->loss == state.loss && line->grad_norm == state.grad_norm;
 }
 
 }  // namespace
 
-Expectation expected_step(const fs::path& run, const RunProgress& progress) {
+Expectation expected_step(const fs::path& run, const TrainState& state) {
   const auto none = [](std::string why) { return Expectation{std::nullopt, std::move(why)}; };
   const fs::path metrics = run / "metrics.jsonl";
-  const std::int64_t next = progress.step + 1;
+  const std::int64_t next = state.step + 1;
   const std::optional<Started> before = last_start(run);
-  if (!before) return none(say("the run before left no ", kFileName));
+  if (!before) return none(say("the previous run wrote no ", kFileName));
   if (const auto line = recorded_step(metrics, next)) {
-    if (before->since > progress.step) {
-      return none(say("the steps up to ", before->since, " were computed otherwise"));
+    if (before->since > state.step) {
+      return none(say("the steps up to ", before->since, " were computed differently"));
     }
-    if (!belong_together(metrics, progress)) {
-      return none("metrics.jsonl tells of another run than the checkpoint");
+    if (!belong_together(metrics, state)) {
+      return none("metrics.jsonl and the checkpoint are of different runs");
     }
-    return {ExpectedStep{next, progress.weights, *line, before->computation}, ""};
+    return {ExpectedStep{next, state.weights, *line, before->computation}, ""};
   }
   const auto& kept = before->expected;
-  if (kept && kept->step == next && kept->weights == progress.weights) return {*kept, ""};
-  return none(say("the run had not got to step ", next));
+  if (kept && kept->step == next && kept->weights == state.weights) return {*kept, ""};
+  return none(say("the run had not reached step ", next));
 }
 
 void write_self_check(const fs::path& run, std::int64_t started_at, const Computation& computation,

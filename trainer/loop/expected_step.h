@@ -4,37 +4,37 @@
 #include <string>
 
 #include "trainer/loop/computation.h"
-#include "trainer/loop/run_state.h"
+#include "trainer/loop/train_state.h"
 #include "trainer/telemetry/recorded_step.h"
 
 namespace trireme {
 
-// The step after a checkpoint as the run took it before it was resumed there.
+// The step after a checkpoint as recorded before the run was resumed there.
 struct ExpectedStep {
   std::int64_t step = 0;
-  std::string weights;  // the hash of those it began with
+  std::string weights;  // hash of those it started from
   RecordedStep taken;
-  Computation computation;  // that took it
+  Computation computation;  // that it was done with
 };
 
-// What is known of the first step of a run that goes on: the step, or why there is none.
+// The expected first step of a resumed run, or why there is none.
 struct Expectation {
   std::optional<ExpectedStep> step;
   std::string why_none;
 };
 
-// For a run that goes on from `progress`: looks into metrics.jsonl, which must not have been cut
-// yet, and into RUN_DIR/self_check.json, where the last start of the run wrote what it
-// computes with, and what it expected of a first step that it may not have reached.
-Expectation expected_step(const std::filesystem::path& run, const RunProgress& progress);
+// For a run that resumes at `state`. Reads metrics.jsonl, which must not have been cut yet, and
+// RUN_DIR/self_check.json, where the last start recorded its computation and the expectation of a
+// first step that it may not have reached.
+Expectation expected_step(const std::filesystem::path& run, const TrainState& state);
 
-// Writes RUN_DIR/self_check.json for the next to come: from the step after `started_at` on the
-// run computes so, or from an earlier one on that the file already tells of. Throws
-// EnvironmentError.
+// Writes RUN_DIR/self_check.json for the next start: the computation of the steps after
+// `started_at`, or after an earlier step that the file already records with the same computation.
+// Throws EnvironmentError.
 void write_self_check(const std::filesystem::path& run, std::int64_t started_at,
                       const Computation& computation, const std::optional<ExpectedStep>& expected);
 
-// As JSON, and back; throws nlohmann::json::exception.
+// To and from JSON; throws nlohmann::json::exception.
 nlohmann::json to_json(const ExpectedStep& expected);
 ExpectedStep expected_from(const nlohmann::json& object);
 

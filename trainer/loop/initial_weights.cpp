@@ -12,7 +12,7 @@
 #include "trainer/convert/huggingface/config_json.h"
 #include "trainer/convert/huggingface/foreign_weights.h"
 #include "trainer/loop/allowed_changes.h"
-#include "trainer/loop/run_state.h"
+#include "trainer/loop/train_state.h"
 
 namespace trireme {
 namespace {
@@ -22,7 +22,7 @@ using checkpoint::Manifest;
 
 constexpr const char* kKey = "checkpoint.initial_load_path: ";
 
-// Newest first; the leader alone looks.
+// Newest first; only rank 0 reads the folder.
 std::vector<fs::path> candidates(const fs::path& asked, const checkpoint::Team& team) {
   const std::string names = team.led([&] {
     std::error_code why;
@@ -40,7 +40,7 @@ std::vector<fs::path> candidates(const fs::path& asked, const checkpoint::Team& 
   return folders;
 }
 
-// Of the model's keys, those that another value than `config`'s makes another model.
+// The model's keys whose values make it a different model from `config`'s.
 NumericChanges model_changes(const RunConfig& there, const RunConfig& config) {
   NumericChanges model;
   for (const Change& change : numeric_changes(there, config, 0).refused) {
@@ -49,8 +49,8 @@ NumericChanges model_changes(const RunConfig& there, const RunConfig& config) {
   return model;
 }
 
-// Tensors of equal shapes can still mean something else: other heads, other positions. That may
-// be allowed; other shapes may not.
+// Tensors of equal shapes may still belong to another model: other heads, other positions. That can
+// be allowed; other shapes cannot.
 void require_same_model(const RunConfig& config, const Manifest& manifest, const fs::path& folder,
                         std::span<const checkpoint::Piece> weights) {
   const std::string name = (folder / Manifest::kFileName).string() + " (config)";
@@ -64,10 +64,10 @@ void require_same_model(const RunConfig& config, const Manifest& manifest, const
   }
   if (model.refused.empty()) return;
   throw checkpoint::MismatchError(
-      say(folder.string(), " holds another model:", refusal_text(model, config)));
+      say(folder.string(), " holds a different model:", refusal_text(model, config)));
 }
 
-// The weights of a Hugging Face model, of which every rank reads what it holds.
+// The weights of a Hugging Face model; every rank reads its own shards.
 checkpoint::Loaded load_foreign(const RunConfig& config, const fs::path& folder,
                                 std::span<const checkpoint::Piece> weights,
                                 const checkpoint::Team& team) {
@@ -76,11 +76,11 @@ checkpoint::Loaded load_foreign(const RunConfig& config, const fs::path& folder,
     const NumericChanges model = model_changes(there.config, config);
     if (!model.refused.empty()) {
       throw CheckpointError(
-          say(kKey, folder.string(), " holds another model:", refusal_text(model, config)));
+          say(kKey, folder.string(), " holds a different model:", refusal_text(model, config)));
     }
     ForeignWeights(folder, config.model).fill(weights);
     for (const std::string& note : team.leads() ? there.notes : std::vector<std::string>{}) {
-      log_warning("{}: left aside: {}", (folder / "config.json").string(), note);
+      log_warning("{}: ignored: {}", (folder / "config.json").string(), note);
     }
     return std::string();
   });
@@ -93,7 +93,7 @@ checkpoint::Loaded load_initial_weights(const RunConfig& config, Engine& engine,
                                         Communicator& ranks) {
   const checkpoint::Team team(ranks);
   const fs::path asked = config.checkpoint.initial_load_path;
-  engine.host_state().download(engine.stream());  // its moments, which stay zero
+  engine.host_state().download(engine.stream());  // the optimizer's state, which stays zero
   const std::vector<checkpoint::Piece> pieces =
       weight_pieces(engine.params(), engine.host_state().masters());
   const bool is_foreign =

@@ -10,7 +10,7 @@ LossScaler::LossScaler(const TrainingConfig& config)
       scale_(scales_ ? config.loss_scale_init : 1),
       interval_(config.loss_scale_growth_interval) {}
 
-bool LossScaler::answers(double loss, double norm) const {
+bool LossScaler::is_overflow(double loss, double norm) const {
   return scales_ && scale_ > 1 && std::isfinite(loss) && !std::isfinite(norm);
 }
 

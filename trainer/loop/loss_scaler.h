@@ -6,29 +6,28 @@
 
 namespace trireme {
 
-// What a float16 run multiplies its loss by, so that gradients which float16 would round to zero
-// stay in its range: halved when they leave that at its upper end, doubled after
-// training.loss_scale_growth_interval good steps (Micikevicius et al. 2018). A power of two. The
-// step that overflowed is tried again with the same samples: none is skipped. A pure function of
-// the losses and norms seen, as StepGuard is; in other dtypes the scale is 1 for good.
+// Dynamic loss scaling for float16 (Micikevicius et al. 2018): the scale, a power of two, is halved
+// when gradients overflow and doubled after training.loss_scale_growth_interval good steps. A step
+// that overflows is retried with the same samples; none is skipped. A pure function of the losses
+// and norms seen, like StepGuard. In other dtypes the scale stays 1.
 class LossScaler {
  public:
   explicit LossScaler(const TrainingConfig& config);
 
   bool scales() const { return scales_; }
   double scale() const { return static_cast<double>(scale_); }
-  // Attempts that were tried again, over the whole run.
+  // Retried attempts, over the whole run.
   std::int64_t overflows() const { return overflows_; }
 
-  // Whether an attempt that was not applied asks for a smaller scale: its gradients are not finite
-  // although its loss is, and there is a smaller one.
-  bool answers(double loss, double norm) const;
-  // After such an attempt, and after a step that was applied.
+  // Whether an attempt that was not applied should be retried with a smaller scale: its loss is
+  // finite, its gradients are not, and the scale is above 1.
+  bool is_overflow(double loss, double norm) const;
+  // After such an attempt, and after an accepted step.
   void halve();
   void accept();
 
-  // What a checkpoint keeps, and back; the count of overflows too, or, for a rollback, not.
-  // What is missing was not kept; throws nlohmann::json::exception for another type.
+  // The part of a checkpoint. `counts`: read the count of overflows too; a rollback keeps it.
+  // Missing keys are defaults; throws nlohmann::json::exception for a wrong type.
   void write(nlohmann::json& scalars) const;
   void read(const nlohmann::json& scalars, bool counts);
 

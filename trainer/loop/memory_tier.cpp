@@ -33,14 +33,14 @@ std::optional<checkpoint::Loaded> MemoryTier::load_newest(
     found->rejected.emplace_back(error.what());
     return found;
   }
-  // The newest was damaged: between it and what is loaded now there may be a snapshot.
+  // The newest checkpoint was damaged; a snapshot may be newer than the one loaded instead.
   if (loaded && !loaded->rejected.empty()) {
     const std::size_t refused = rejected_.size();
     if (auto found = from_memory(wanted, loaded->manifest.lineage())) {
       found->rejected = loaded->rejected;
       return found;
     }
-    if (rejected_.size() > refused) disk_.load_step(loaded->step, wanted);  // half overwritten
+    if (rejected_.size() > refused) disk_.load_step(loaded->step, wanted);  // partly overwritten
   }
   forget();
   return loaded;
@@ -85,10 +85,10 @@ void MemoryTier::start(std::span<const checkpoint::Piece> pieces, std::int64_t s
       config_.memory_interval == 1 ? std::string("step")
                                    : fmt::format("{} steps", config_.memory_interval),
       store_.folder().path().string(), human_bytes(store_.bytes_here()),
-      nodes > 1 ? fmt::format(", on each of {} nodes, with those of the node before", nodes)
-                : std::string("; there is one node, so there is no copy elsewhere")));
+      nodes > 1 ? fmt::format(", on each of {} nodes, with a copy on the next node", nodes)
+                : std::string("; no copy on another node: there is only one node")));
   for (const auto& path : store_.removed()) {
-    log_.note(fmt::format("removed {}: a run left it more than a day ago", path.string()));
+    log_.note(fmt::format("removed {}: left by a run more than a day ago", path.string()));
   }
 }
 

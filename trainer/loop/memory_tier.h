@@ -13,30 +13,30 @@
 
 namespace trireme {
 
-// A run's snapshots in memory: when they are taken, and what the run tells of them. What a
-// killed run has left is read even where none are taken any more. A tier that fails costs
-// the run its snapshots, not more. All ranks make all calls.
+// elastic.memory_interval: a run's snapshots in memory, on its own node and the next. Snapshots
+// left by a killed run are read even if this one takes none. A failure costs the snapshots, not the
+// run. All methods are collective.
 class MemoryTier {
  public:
   // All outlive the tier.
   MemoryTier(const RunConfig& config, const World& world, Communicator& ranks,
              checkpoint::Store& disk, RunLog& log);
 
-  // The newest state there is, in memory or on disk, as Store::load_newest.
+  // Loads the newest state, in memory or on disk, like Store::load_newest.
   std::optional<checkpoint::Loaded> load_newest(std::span<const checkpoint::Piece> wanted);
-  // The run goes on from another state than the newest.
+  // The run resumes from another state than the newest.
   void forget();
 
-  // Takes the memory, if any is wanted, for snapshots of `pieces` (MemoryStore::prepare);
-  // the run stands at `step`.
+  // Allocates memory for snapshots of `pieces` (MemoryStore::prepare) if configured, for a run at
+  // `step`.
   void start(std::span<const checkpoint::Piece> pieces, std::int64_t step);
-  // Whether a snapshot is to be taken after `step`.
+  // Whether a snapshot is due after `step`.
   bool due(std::int64_t step) const;
-  // Whether a snapshot may be read when the node that writes the logs is gone.
+  // Whether a snapshot may be read after the node that writes the logs is lost.
   bool outlives_a_node() const { return store_.nodes().count() > 1; }
-  // Stores what `take` returns, whose pieces are those of start().
+  // Stores the snapshot that `take` returns, with the pieces of start().
   void save(const std::function<checkpoint::Snapshot()>& take);
-  // The run ends with all it has on disk, after `step`.
+  // The run ends after `step`, with everything on disk.
   void end(std::int64_t step);
 
  private:
@@ -47,10 +47,10 @@ class MemoryTier {
   checkpoint::Store& disk_;
   RunLog& log_;
   checkpoint::MemoryStore store_;
-  std::vector<std::string> rejected_;  // to be told once the log is open
+  std::vector<std::string> rejected_;  // logged once the log is open
   bool saves_ = false;
   std::int64_t saved_ = 0;
-  double seconds_ = 0;  // of all of them
+  double seconds_ = 0;  // of all snapshots
   double longest_ = 0;
 };
 

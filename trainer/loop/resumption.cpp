@@ -8,9 +8,8 @@
 #include "trainer/config/difference.h"
 #include "trainer/config/reader.h"
 #include "trainer/loop/allowed_changes.h"
+#include "trainer/loop/data_changes.h"
 #include "trainer/loop/initial_weights.h"
-#include "trainer/loop/moved_data.h"
-#include "trainer/loop/stage_change.h"
 
 namespace trireme {
 namespace {
@@ -20,8 +19,7 @@ RunConfig config_of(const checkpoint::Loaded& from, const std::filesystem::path&
   return read_config({name, from.manifest.config, run}, {}).config;
 }
 
-// The mismatch in the config's words: "num_hidden_layers: 2 -> 3" says more than the tensors'
-// names.
+// The mismatch in terms of the config: "num_hidden_layers: 2 -> 3" says more than tensor names.
 checkpoint::MismatchError in_keys(const checkpoint::MismatchError& error,
                                   const std::vector<checkpoint::Summary>& found,
                                   const RunConfig& config, const std::filesystem::path& run) {
@@ -40,17 +38,17 @@ checkpoint::MismatchError in_keys(const checkpoint::MismatchError& error,
     if (changes.empty()) break;
     return checkpoint::MismatchError(
         say("cannot continue from ", from.folder.string(),
-            ": it holds the state of another model or optimizer:", lines_of(changes),
-            "\nRestore it, or give the new run another job.dump_folder."));
+            ": it holds the state of a different model or optimizer:", lines_of(changes),
+            "\nUndo the change, or give the new run another job.dump_folder."));
   }
   return error;
 }
 
 }  // namespace
 
-RunProgress Resumption::begin(StepGuard& guard, LossScaler& scaler) {
+TrainState Resumption::begin(RecoveryState& recovery) {
   checkpoint::Store& store = run_.folder.store;
-  const std::string& how = run_.config.checkpoint.resume;
+  const std::string& how = run_.config().checkpoint.resume;
   const std::vector<checkpoint::Piece> pieces = state_pieces(run_.engine);
   if (how == "none") {
     if (const auto found = store.list(); !found.empty()) {
@@ -61,114 +59,113 @@ RunProgress Resumption::begin(StepGuard& guard, LossScaler& scaler) {
     }
   }
   try {
-    if (how == "auto") from_ = run_.memory.load_newest(pieces);
+    if (how == "auto") from_ = memory_.load_newest(pieces);
     if (how != "auto" && how != "none") from_ = store.load_step(std::stoll(how), pieces);
   } catch (const checkpoint::MismatchError& error) {
-    throw on_all_ranks(in_keys(error, store.list(), run_.config, run_.folder.path));
+    throw on_all_ranks(in_keys(error, store.list(), run_.config(), run_.folder.path));
   }
-  if (how != "auto") run_.memory.forget();
+  if (how != "auto") memory_.forget();
   if (!from_) return start();
   const RunConfig before = config_before(*from_);
   require_same_data(*from_, before);
   require_same_numerics(*from_, before);
-  RunProgress progress = go_on_from(*from_);
-  read_guard(guard, *from_, true);
-  read_scaler(scaler, *from_, true);
-  return progress;
+  TrainState state = resume_from(*from_);
+  recovery.read(*from_, true);
+  return state;
 }
 
-RunProgress Resumption::start() {
-  if (run_.config.checkpoint.initial_load_path.empty()) {
-    run_.engine.params().initialize(static_cast<std::uint64_t>(run_.config.job.seed));
+TrainState Resumption::start() {
+  if (run_.config().checkpoint.initial_load_path.empty()) {
+    run_.engine.params().initialize(static_cast<std::uint64_t>(run_.config().job.seed));
   } else {
-    weights_from_ = load_initial_weights(run_.config, run_.engine, run_.ranks);
+    weights_from_ = load_initial_weights(run_.config(), run_.engine, *run_.groups.all);
   }
   not_comparable_ = "the run starts";
-  RunProgress progress;
-  progress.left_out = data::LeftOut(run_.config.data.skip);
-  return progress;
+  TrainState state;
+  state.left_out = data::LeftOut(run_.config().data.skip);
+  return state;
 }
 
-std::optional<checkpoint::Loaded> Resumption::go_back(RunProgress& progress, StepGuard& guard,
-                                                      LossScaler& scaler) {
+std::optional<checkpoint::Loaded> Resumption::roll_back(TrainState& state,
+                                                        RecoveryState& recovery) {
   auto from = run_.folder.store.load_newest(state_pieces(run_.engine));
   if (!from) return from;
-  run_.memory.forget();
-  progress = go_on_from(*from);
-  read_guard(guard, *from, false);
-  read_scaler(scaler, *from, false);
+  memory_.forget();
+  state = resume_from(*from);
+  recovery.read(*from, false);
   return from;
 }
 
-// Its pieces have been read.
-RunProgress Resumption::go_on_from(const checkpoint::Loaded& from) {
+// After its pieces have been read.
+TrainState Resumption::resume_from(const checkpoint::Loaded& from) {
   Engine& engine = run_.engine;
   engine.host_state().upload(engine.stream());
-  require_weights(from, engine, run_.ranks);
-  RunProgress progress = read_progress(from);
-  for (const data::SampleRange& range : run_.config.data.skip) progress.left_out.add(range);
-  engine.publish_masters(progress.step);
-  return progress;
+  require_weights(from, engine, *run_.groups.all);
+  TrainState state = read_state(from);
+  for (const data::SampleRange& range : run_.config().data.skip) state.left_out.add(range);
+  engine.publish_masters(state.step);
+  return state;
 }
 
-// Of the checkpoint, with its token files where they are now when they hold what it was trained on.
+// The checkpoint's config, with the current paths of its token files if they hold the same tokens.
 RunConfig Resumption::config_before(const checkpoint::Loaded& from) const {
   RunConfig before = config_of(from, run_.folder.path);
-  const bool same = run_.data.agrees(data_fingerprint(from), read_progress(from).position());
-  return same ? with_moved_data(std::move(before), run_.config) : before;
+  const bool same = run_.train_data.agrees(data_fingerprint(from), read_state(from).position());
+  return same ? with_moved_data(std::move(before), run_.config()) : before;
 }
 
-// Changed data would give the sample counter another meaning; but what is still to come may change.
+// Changed data would give the sample counter another meaning; data not yet reached may change.
 void Resumption::require_same_data(const checkpoint::Loaded& from, const RunConfig& before) {
-  const RunProgress progress = read_progress(from);
-  const StageChange stages = stage_change(before, run_.config, progress.position());
+  const TrainState state = read_state(from);
+  const StageChange stages = stage_change(before, run_.config(), state.position());
   std::string refused;
-  for (const Change& change : difference(before, run_.config)) {
+  for (const Change& change : difference(before, run_.config())) {
     if (change.effect != Effect::kData || change.key == "data.skip") continue;
     if (change.key == "data.stages" && stages.allowed) continue;
     refused += say("\n  ", change.key, ": ", change.before, " -> ", change.after);
   }
-  if (refused.empty() && !run_.data.agrees(data_fingerprint(from), progress.position())) {
+  if (refused.empty() && !run_.train_data.agrees(data_fingerprint(from), state.position())) {
     refused = "\n  the training token files themselves (names, sizes or contents)";
   }
-  data::LeftOut wanted = progress.left_out;
-  for (const data::SampleRange& range : run_.config.data.skip) wanted.add(range);
-  if (refused.empty() && wanted.before(progress.position()) != progress.left_out) {
-    refused = say("\n  data.skip names samples below ", progress.position(),
+  data::LeftOut wanted = state.left_out;
+  for (const data::SampleRange& range : run_.config().data.skip) wanted.add(range);
+  if (refused.empty() && wanted.before(state.position()) != state.left_out) {
+    refused = say("\n  data.skip names samples below ", state.position(),
                   ", which it has been trained on");
   }
   if (refused.empty()) {
     if (stages.allowed) not_comparable_ = "checkpoint.allow_changes has data.stages";
     return;
   }
-  throw CheckpointError(say("cannot continue from ", from.folder.string(),
-                            ": what the run trains on has changed, and with it the meaning of "
-                            "its position in the data:",
-                            refused, "\nRestore it, or give the new run another job.dump_folder.",
-                            stages.advice));
+  throw CheckpointError(say(
+      "cannot continue from ", from.folder.string(),
+      ": the training data have changed, so that the run's position in "
+      "them is no longer valid:",
+      refused, "\nUndo the change, or give the new run another job.dump_folder.", stages.advice));
 }
 
 void Resumption::require_same_numerics(const checkpoint::Loaded& from, const RunConfig& before) {
-  const NumericChanges changes = numeric_changes(before, run_.config, from.step);
+  const NumericChanges changes = numeric_changes(before, run_.config(), from.step);
   if (!changes.refused.empty()) {
     throw CheckpointError(
         say("cannot continue from ", from.folder.string(),
-            ": its steps were computed otherwise:", refusal_text(changes, run_.config)));
+            ": its steps were computed differently:", refusal_text(changes, run_.config())));
   }
-  if (allows_all(run_.config)) {
+  if (allows_all(run_.config())) {
     not_comparable_ = "checkpoint.allow_changes has \"all\"";
   } else if (!changes.allowed.empty()) {
     not_comparable_ = "checkpoint.allow_changes has " + changes.allowed.front().key;
   }
 }
 
-void Resumption::tell(RunLog& log) const {
-  if (weights_from_) tell_rejected(log, *weights_from_, 0);
+void Resumption::report() const {
+  RunLog& log = run_.log;
+  if (weights_from_) report_rejected(log, *weights_from_, 0);
   if (!from_) return;
-  tell_rejected(log, *from_, from_->step);
+  report_rejected(log, *from_, from_->step);
   const RunConfig before = config_before(*from_);
-  for (const Change& change : difference(config_of(*from_, run_.folder.path), run_.config)) {
-    const std::vector<Change> left = difference(before, run_.config);
+  for (const Change& change : difference(config_of(*from_, run_.folder.path), run_.config())) {
+    const std::vector<Change> left = difference(before, run_.config());
     const bool moved = std::none_of(left.begin(), left.end(),
                                     [&](const Change& one) { return one.key == change.key; });
     const std::string text =
@@ -179,7 +176,7 @@ void Resumption::tell(RunLog& log) const {
   }
 }
 
-void tell_rejected(RunLog& log, const checkpoint::Loaded& from, std::int64_t step) {
+void report_rejected(RunLog& log, const checkpoint::Loaded& from, std::int64_t step) {
   for (const std::string& why : from.rejected) {
     log.note("checkpoint rejected: " + why);
     log.event("checkpoint_rejected", step, {{"why", why}});

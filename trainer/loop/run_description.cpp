@@ -51,28 +51,28 @@ RunDescription describe_run(const RunConfig& config, const EngineSpec& spec, con
   const std::string model = config.flavor.empty() ? config.model.model_type : config.flavor;
   const TrainingConfig& training = config.training;
   const std::int64_t steps = total_steps(config);
-  const auto step_tokens = static_cast<double>(tokens_per_step(config));
-  const char* const upto = training.rampup_batch_size.empty() ? "" : "up to ";
+  const auto tokens_of_step = static_cast<double>(tokens_per_step(config));
+  const char* const up_to = training.rampup_batch_size.empty() ? "" : "up to ";
   RunDescription run;
   run.rows = {
       {"run folder", facts.folder.string()},
       {"model", fmt::format("{}, {} parameters", model, grouped(plan.parameters))},
-      {"weights", fmt::format("{} (of all parameters, in any layout)", facts.weights)},
+      {"weights", fmt::format("{} (hash of all parameters)", facts.weights)},
       {"device", fmt::format("{}, {:.0f} GFLOP/s measured on a matrix product",
                              device_text(config, facts), facts.matrix_peak * 1e-9)},
       {"batch", fmt::format("{} of {} = {} of {}", counted(training.global_batch_size, "sequence"),
                             counted(training.seq_len, "token"),
                             counted(spec.micro_batches, "micro-batch"), spec.micro_batch)},
-      {"steps", fmt::format("{} of {}{} tokens, {} tokens in all", steps, upto,
+      {"steps", fmt::format("{} of {}{} tokens, {} tokens in total", steps, up_to,
                             grouped(tokens_per_step(config)),
                             human_count(static_cast<double>(
                                 sequences_before_step(training, steps + 1) * training.seq_len)))},
-      {"data", fmt::format("{} tokens, {} samples an epoch", grouped(facts.training_tokens),
+      {"data", fmt::format("{} tokens, {} samples per epoch", grouped(facts.training_tokens),
                            grouped(facts.samples_per_epoch))},
       {"memory",
        fmt::format("{}: {}", human_bytes(plan.memory.total()), classes_text(plan.memory))},
-      {"FLOPs", fmt::format("{} a token (causal attention counted as computed)",
-                            human_count(facts.flops_per_step / step_tokens))}};
+      {"FLOPs", fmt::format("{} per token (causal attention counted as computed)",
+                            human_count(facts.flops_per_step / tokens_of_step))}};
   run.details = {{"model", model},
                  {"parameters", plan.parameters},
                  {"device", say(facts.device)},
@@ -95,22 +95,26 @@ RunDescription describe_run(const RunConfig& config, const EngineSpec& spec, con
       run.rows.insert(
           run.rows.begin() + 4,
           {"bubble",
-           fmt::format("{:.1f} % of the pipeline's time, {:.1f} % over the ideal, were its "
-                       "stages equal",
+           fmt::format("{:.1f} % of the pipeline's time, {:.1f} % over the ideal, for equal "
+                       "stages",
                        100 * facts.bubble, 100 * facts.bubble_overhead)});
       run.rows.insert(
           run.rows.begin() + 4,
-          {"layers", fmt::format("{} in the stages", fmt::join(facts.layers_per_stage, " + "))});
+          {"layers", fmt::format("{} per stage", fmt::join(facts.layers_per_stage, " + "))});
     }
   }
   if (spec.factors == Factors::kFloat8) {
-    run.rows.emplace_back(
-        "products", facts.device.is_cuda()
-                        ? "the blocks' in float8; MFU is of the peak measured in bfloat16"
-                        : "the blocks' of float8 values, in bfloat16: to look at the numbers");
+    run.rows.emplace_back("products",
+                          facts.device.is_cuda()
+                              ? "float8 in the blocks; MFU is relative to the bfloat16 peak"
+                              : "float8 values in the blocks, multiplied in bfloat16 (emulated)");
   }
   if (!groups.warning.empty()) run.rows.emplace_back("warning", groups.warning);
   return run;
+}
+
+Timeline predicted_timeline(const Schedule& schedule) {
+  return simulate(schedule, ActionCosts::unit(schedule.stages));
 }
 
 nlohmann::json layout_of(const ParallelismConfig& layout) {

@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-// Who may rename files in a folder may put others in their place, whoever owns those.
+// A user who can write to a folder can replace its files, whoever owns them.
 void warn_of_other_writers(const std::filesystem::path& folder) {
   struct stat status {};
   if (::stat(folder.c_str(), &status) != 0) return;
@@ -30,8 +30,8 @@ std::filesystem::path made(const std::filesystem::path& folder) {
   return folder;
 }
 
-// Readers look for RUN_DIR/checkpoints; where the config wants the bytes elsewhere
-// (another file system), that name is a link to them.
+// Readers look for RUN_DIR/checkpoints; with checkpoint.folder elsewhere (another file system),
+// that name is a link to it.
 std::filesystem::path linked(const std::filesystem::path& run, const RunConfig& config) {
   namespace fs = std::filesystem;
   const fs::path name = run / "checkpoints";
@@ -42,8 +42,8 @@ std::filesystem::path linked(const std::filesystem::path& run, const RunConfig& 
   if (fs::equivalent(name, wanted, why)) return run;
   if (fs::exists(fs::symlink_status(name, why))) {
     throw CheckpointError(say("checkpoint.folder = \"", wanted.string(), "\": ", name.string(),
-                              " already is another folder; move its checkpoints there, or leave "
-                              "the key out"));
+                              " is already another folder; move its checkpoints there, or remove "
+                              "the key"));
   }
   fs::create_directory_symlink(wanted, name, why);
   if (why) throw EnvironmentError(say("cannot link ", name.string(), ": ", why.message()));
@@ -51,7 +51,7 @@ std::filesystem::path linked(const std::filesystem::path& run, const RunConfig& 
   return run;
 }
 
-// Its own, or that of the supervisor that has started it.
+// A new lease, or that of the supervisor that started this run.
 std::unique_ptr<checkpoint::Lease> lease_of(const std::filesystem::path& run, double term_s) {
   const char* token = std::getenv(checkpoint::Lease::kTokenVariable);
   return token ? checkpoint::Lease::join(run, token)

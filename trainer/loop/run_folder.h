@@ -10,13 +10,13 @@
 
 namespace trireme {
 
-// The run folder as its one writer sees it, the ranks of a run. Built: the folder exists,
-// is ours alone, and its checkpoints are where the config wants them.
+// The run folder of its one writer, a run's ranks. Once constructed, the folder exists, this run
+// holds its lease, and its checkpoints are where the config wants them.
 struct RunFolder {
   RunFolder(const RunConfig& config, const checkpoint::Team& team);
-  std::unique_ptr<checkpoint::Lease> lease;  // the leading rank has it
+  std::unique_ptr<checkpoint::Lease> lease;  // on rank 0
   std::filesystem::path path;
-  std::int64_t incarnation;  // the lease's, on every rank
+  std::int64_t incarnation;  // of the lease, on every rank
   checkpoint::Store store;
 };
 

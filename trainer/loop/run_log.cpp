@@ -14,7 +14,7 @@ void RunLog::open(const std::filesystem::path& folder, const LedgerBegin& begin,
   LedgerBegin marked = begin;
   if (events_->sync()) marked.events = events_->mark();
   ledger_.emplace(folder / "ledger.jsonl",
-                  marked);  // says why the metrics are cut, before they are
+                  marked);  // records why before the metrics are cut
   metrics_.emplace(folder / "metrics.jsonl", begin.after);
   if (tensorboard) tensorboard_.emplace(folder / "tensorboard", begin.after);
 }
@@ -30,7 +30,7 @@ void RunLog::note(const std::string& text) {
 void RunLog::event(const char* name, std::int64_t step, const EventsLog::Details& details) {
   if (!events_) return;
   events_->record(name, step, details);
-  // The ledger's steps vouch for it.
+  // The ledger of the steps refers to it.
   if (name == std::string_view("start") || name == std::string_view("resume")) events_->sync();
 }
 

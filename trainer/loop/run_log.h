@@ -12,21 +12,20 @@
 
 namespace trireme {
 
-// Everything a run tells: to people on the console, and to metrics.jsonl, events.jsonl
-// and TensorBoard in its folder. The leading rank tells it; on the others every call
-// does nothing.
+// The outputs of a run: the console, and in its folder metrics.jsonl, events.jsonl, ledger.jsonl
+// and TensorBoard. Rank 0 writes; on other ranks every call does nothing.
 class RunLog {
  public:
   RunLog(bool leads, const Console::Options& console);
 
-  // Opens the files of a run that goes on from there. Before that only the console tells.
+  // Opens the files to continue after `begin.after`. Before that, only the console works.
   void open(const std::filesystem::path& folder, const LedgerBegin& begin, bool tensorboard);
 
   void banner(const std::string& title, const std::vector<Console::Row>& rows);
   void note(const std::string& text);
   void event(const char* name, std::int64_t step,
              const EventsLog::Details& details = EventsLog::Details::object());
-  // A note and an event.
+  // On the console and as an event.
   void warn(std::int64_t step, const std::string& text);
   void step(const LedgerStep& taken, const StepMetrics& metrics);
   void validation(const StepMetrics& metrics, std::int64_t tokens, double seconds);

@@ -11,11 +11,11 @@ using nlohmann::json;
 
 constexpr const char* kEvent = "self_check";
 
-// The expectation of the leader, for all.
+// Rank 0's expectation, on all ranks.
 Expectation read_by_leader(const checkpoint::Team& team, const std::filesystem::path& run,
-                           const RunProgress& progress) {
+                           const TrainState& state) {
   const std::string text = team.led([&] {
-    const Expectation found = expected_step(run, progress);
+    const Expectation found = expected_step(run, state);
     const json step = found.step ? to_json(*found.step) : json();
     return json{{"step", step}, {"why_none", found.why_none}}.dump();
   });
@@ -34,7 +34,7 @@ struct Difference {
   double is, was, tolerance;
 };
 
-// The first that is not within its tolerance; `exact`: not equal.
+// The first beyond its tolerance, or not equal if `exact`.
 std::optional<Difference> first_of(std::initializer_list<Difference> all, bool exact) {
   for (const Difference& one : all) {
     if (one.is == one.was) continue;
@@ -46,10 +46,10 @@ std::optional<Difference> first_of(std::initializer_list<Difference> all, bool e
 }  // namespace
 
 SelfCheck::SelfCheck(const checkpoint::Team& team, const std::filesystem::path& run,
-                     const RunProgress& progress, const Computation& computation,
+                     const TrainState& state, const Computation& computation,
                      const std::string& why_not, RunLog& log) {
   if (why_not.empty()) {
-    expected_ = read_by_leader(team, run, progress);
+    expected_ = read_by_leader(team, run, state);
   } else {
     expected_.why_none = why_not;
   }
@@ -59,9 +59,10 @@ SelfCheck::SelfCheck(const checkpoint::Team& team, const std::filesystem::path& 
   }
   if (!team.leads()) return;
   try {
-    write_self_check(run, progress.step, computation, expected_.step);
+    write_self_check(run, state.step, computation, expected_.step);
   } catch (const Error& error) {
-    log.note(say("warning: the next resume may have nothing to compare with: ", error.what()));
+    log.note(say("warning: the self-check of the next resume may have nothing to compare with: ",
+                 error.what()));
   }
 }
 
@@ -77,7 +78,7 @@ void SelfCheck::compare(const Step& step, const std::string& dtype, RunLog& log)
   const RecordedStep& is = step.taken;
   const bool same_samples = was.skips == is.skips && was.rollbacks == is.rollbacks;
   if (!same_samples || expected_.step->step != step.step) {
-    return nothing("other samples had been left out");
+    return nothing("other samples were left out");
   }
   const Tolerance within = tolerance_of(dtype);
   const Difference loss{"the loss", is.loss, was.loss, within.loss};
@@ -85,26 +86,28 @@ void SelfCheck::compare(const Step& step, const std::string& dtype, RunLog& log)
   const auto first = [&](bool exact) {
     return step.norm_compares ? first_of({loss, norm}, exact) : first_of({loss}, exact);
   };
-  const std::string without = step.norm_compares ? "" : "the loss alone: residuals are zero";
+  const std::string without = step.norm_compares ? "" : "loss only: residuals are zero";
   if (!first(true)) return tell("bit-identical", without);
   std::string reason = change_.text;
   if (step.products_chosen) {
-    reason += say(reason.empty() ? "" : ", ", "ways to multiply matrices were chosen anew");
+    reason += say(reason.empty() ? "" : ", ", "matrix-product libraries were chosen anew");
   }
   const auto found = first(reason.empty());
   if (!found) return tell("equal within layout tolerance", reason);
   const std::string what = fmt::format(
-      "step {}, taken again from the same weights, is not the step the run took before: {} is {} "
-      "instead of {}, relative difference {:.1e}",
+      "step {}, repeated from the same weights, differs from the run before: {} is {} instead of "
+      "{}, "
+      "relative difference {:.1e}",
       step.step, found->item, found->is, found->was, distance(found->is, found->was));
   const std::string allowed =
       reason.empty() ? std::string(", and nothing that decides its bits has changed")
-                     : fmt::format(", and for {} only {:.0e} is allowed", reason, found->tolerance);
+                     : fmt::format(", but only {:.0e} is allowed for {}", found->tolerance, reason);
   log.event("failure", step.step, {{"text", what + allowed}});
   throw on_all_ranks(CheckpointError(fmt::format(
-      "{}{}.\nThe machine may compute wrongly (see 'trireme doctor'), or its software has changed. "
-      "Mend that, resume from an older step with --checkpoint.resume=STEP, or go on with what "
-      "differs by --checkpoint.allow_changes='[\"all\"]'",
+      "{}{}.\nSilent data corruption or changed software: check the machine with 'trireme doctor'. "
+      "Then "
+      "resume from an older step with --checkpoint.resume=STEP, or accept the difference with "
+      "--checkpoint.allow_changes='[\"all\"]'",
       what, allowed)));
 }
 

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace trireme {
 namespace {
 
 using nlohmann::json;
+
+constexpr double kMinDeviation = 0.01;  // of the mean
 
 StepGuard::Action action_of(const std::string& policy) {
   if (policy == "skip") return StepGuard::Action::kSkip;
@@ -16,17 +19,44 @@ StepGuard::Action action_of(const std::string& policy) {
 
 }  // namespace
 
+void SpikeWindow::add(double value) {
+  values_.push_back(value);
+  if (values_.size() > size_) values_.pop_front();
+}
+
+std::optional<SpikeWindow::Moments> SpikeWindow::moments() const {
+  if (values_.size() < size_) return std::nullopt;
+  const auto count = static_cast<double>(values_.size());
+  const double mean = std::accumulate(values_.begin(), values_.end(), 0.0) / count;
+  double squares = 0;
+  for (const double value : values_) squares += (value - mean) * (value - mean);
+  const double deviation = std::sqrt(squares / (count - 1));
+  return Moments{mean, std::max(deviation, kMinDeviation * std::abs(mean))};
+}
+
+double SpikeWindow::limit(double zscore) const {
+  const auto known = moments();
+  if (!known) return std::numeric_limits<double>::infinity();
+  return known->mean + zscore * known->deviation;
+}
+
+std::optional<double> SpikeWindow::zscore(double value) const {
+  const auto known = moments();
+  if (!known) return std::nullopt;
+  return (value - known->mean) / known->deviation;
+}
+
 StepGuard::StepGuard(const TrainingConfig& config)
     : config_(config),
       losses_(static_cast<std::size_t>(config.spike_window)),
       norms_(static_cast<std::size_t>(config.spike_window)) {}
 
 double StepGuard::norm_limit(double loss) const {
-  constexpr double kNothing = -1;
-  if (!std::isfinite(loss)) return kNothing;
+  constexpr double kApplyNothing = -1;
+  if (!std::isfinite(loss)) return kApplyNothing;
   if (config_.on_spike == "none") return std::numeric_limits<double>::infinity();
   return loss <= losses_.limit(config_.spike_zscore) ? norms_.limit(config_.spike_zscore)
-                                                     : kNothing;
+                                                     : kApplyNothing;
 }
 
 StepGuard::Decision StepGuard::decide(std::int64_t step, double loss, double norm) {
@@ -34,10 +64,10 @@ StepGuard::Decision StepGuard::decide(std::int64_t step, double loss, double nor
   const Action wanted = action_of(spike ? config_.on_spike : config_.on_nonfinite);
   Decision decision{.action = wanted,
                     .spike = spike,
-                    .tired = wanted != Action::kStop && in_a_row_ >= config_.max_skips,
+                    .exhausted = wanted != Action::kStop && in_a_row_ >= config_.max_skips,
                     .loss_zscore = losses_.zscore(loss),
                     .norm_zscore = norms_.zscore(norm)};
-  if (decision.tired) decision.action = Action::kStop;
+  if (decision.exhausted) decision.action = Action::kStop;
   if (decision.action == Action::kStop) return decision;
   ++(decision.action == Action::kSkip ? skips_ : rollbacks_);
   ++in_a_row_;

@@ -1,46 +1,73 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "trainer/config/run_config.h"
-#include "trainer/loop/spike_window.h"
 
 namespace trireme {
 
-// Decides what a step whose loss or gradients are not finite, or spike, means for the
-// run ([training] on_nonfinite, on_spike). A pure function of the losses and norms seen:
-// ranks that share those decide the same, and so does a run that was restarted.
+// The newest accepted values of a curve, and the z-score of the next one. The standard deviation is
+// floored at 1 % of the mean, so that noise on a flat curve is no spike. The values are summed anew
+// each time, in order, so that a resumed run decides the same.
+class SpikeWindow {
+ public:
+  explicit SpikeWindow(std::size_t size) : size_(size) {}
+
+  void add(double value);
+  // The value with this z-score; infinity until the window is full.
+  double limit(double zscore) const;
+  // Nothing until the window is full.
+  std::optional<double> zscore(double value) const;
+
+  std::vector<double> values() const { return {values_.begin(), values_.end()}; }  // oldest first
+
+ private:
+  struct Moments {
+    double mean, deviation;
+  };
+  std::optional<Moments> moments() const;
+
+  std::size_t size_;
+  std::deque<double> values_;
+};
+
+// Decides what follows a step whose loss or gradients are not finite, or spike ([training]
+// on_nonfinite, on_spike). A pure function of the losses and norms seen, so that all ranks and
+// resumed runs decide the same.
 class StepGuard {
  public:
   explicit StepGuard(const TrainingConfig& config);
 
-  // What the update may apply: the gradients' norm must be finite and not above. Below
-  // zero, so that nothing is, when the loss alone forbids it.
+  // The largest gradient norm that the update may apply. Negative, so that nothing is applied, if
+  // the loss is not finite or spikes.
   double norm_limit(double loss) const;
-  // Whether the limit can depend on a finite loss; gradients of another are not finite either.
+  // Whether norm_limit depends on a finite loss. (A non-finite loss has non-finite gradients.)
   bool needs_loss() const { return config_.on_spike != "none"; }
 
   enum class Action { kStop, kSkip, kRollBack };
   struct Decision {
     Action action;
-    bool spike;  // false: something is not finite
-    bool tired;  // stops after too many skips and rollbacks
+    bool spike;      // false: something is not finite
+    bool exhausted;  // too many skips and rollbacks in a row
     std::optional<double> loss_zscore, norm_zscore;
   };
-  // For an attempt at `step` that was not applied; counted.
+  // For an attempt at `step` that was not applied; counts it.
   Decision decide(std::int64_t step, double loss, double norm);
-  // For one that was.
+  // For an applied one.
   void accept(std::int64_t step, double loss, double norm);
 
-  // Whether it ever asks for a rollback.
+  // Whether it may ask for a rollback.
   bool rolls_back() const;
   std::int64_t skips() const { return skips_; }
   std::int64_t rollbacks() const { return rollbacks_; }
 
-  // What a checkpoint keeps, and back; `counts` too, or only the window, for a rollback.
-  // What is missing was not kept; throws nlohmann::json::exception for another type.
+  // The part of a checkpoint. `counts`: read the counts too; a rollback keeps them and reads only
+  // the window. Missing keys are defaults; throws nlohmann::json::exception for a wrong type.
   void write(nlohmann::json& scalars) const;
   void read(const nlohmann::json& scalars, bool counts);
 
@@ -48,7 +75,7 @@ class StepGuard {
   TrainingConfig config_;
   SpikeWindow losses_, norms_;
   std::int64_t skips_ = 0, rollbacks_ = 0;
-  std::int64_t in_a_row_ = 0;  // without getting past `past_`
+  std::int64_t in_a_row_ = 0;  // without a step accepted after `past_`
   std::int64_t past_ = 0;
 };
 

@@ -170,7 +170,7 @@ void StepTrace::end(const Call& call) {
 }
 
 void StepTrace::ran_beside(const Call& call, Transfer::Interval ran, Transfer::Interval waited) {
-  if (!in_step_ || ran.end == 0) return;  // a device's own time is not known here
+  if (!in_step_ || ran.end == 0) return;  // device time is unknown here
   ran_.push_back(ran);
   waited_.push_back(waited);
   const std::string name = say(name_of(call.operation), " in ", call.group);

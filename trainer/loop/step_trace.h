@@ -17,34 +17,32 @@
 
 namespace trireme {
 
-// Writes what this rank does in the first steps after a start to its trace file, and
-// measures the pipeline's bubble: the share of the pipeline's time in which its ranks do
-// not work, from the first rank's start until the last one is done. A step begins on all
-// ranks at once, since they ended the one before together; so the longest of their walks
-// is that time, and clocks of different nodes are never compared. Of collectives that run
-// beside the ranks' work it measures how much of their time is hidden: in which the rank
-// does not wait for one of them. What a CUDA device does is timed by events on its stream, which
-// are read when the step is over: nobody waits for them.
+// Writes this rank's trace file of the first steps after a start and measures the pipeline bubble:
+// the idle fraction of its ranks' time from the first start to the last end. All ranks start a step
+// together, having ended the one before together, so that time is the longest rank's, and
+// clocks of different nodes are never compared. Also measures which fraction of asynchronous
+// communication is hidden: the rank does not wait for it. CUDA work is timed by events on its
+// stream, read after the step so that nothing waits for them.
 class StepTrace final : public PipelineObserver, public CommunicationObserver {
  public:
-  // The first of `steps` is not counted: it may try libraries out.
+  // The first of `steps` is not counted: it may time matrix-product libraries.
   StepTrace(const std::filesystem::path& run_folder, const RankGroups& groups, std::int64_t steps);
   ~StepTrace() override { file_.close(); }
 
-  // Between begin_step and end_step what the pipeline does is recorded, else nothing. `stream`,
-  // the engine's, has nothing to do at either.
+  // Pipeline and communication are recorded between begin_step and end_step only. `stream`, the
+  // engine's, is idle at both.
   void begin_step(std::int64_t step, Stream& stream);
   struct Shares {
     std::optional<double> bubble;  // none without a pipeline
-    std::optional<double> hidden;  // none where nothing ran beside
+    std::optional<double> hidden;  // none without asynchronous communication
   };
-  // Of the step, over all ranks; neither on the first. All ranks call it together.
+  // Of the step, over all ranks; empty for the first step. Collective.
   Shares end_step();
   bool done() const { return left_ == 0; }
   // Medians over the counted steps.
   Shares shares() const;
 
-  // A part of the step, while it lives.
+  // A span of the step: the lifetime of the object.
   class Part {
    public:
     Part(StepTrace& trace, const char* name)
@@ -62,7 +60,7 @@ class StepTrace final : public PipelineObserver, public CommunicationObserver {
   using PipelineEvent = PipelineObserver::Event;
   void begin(Stream& stream, const PipelineEvent& event) override;
   void end(Stream& stream, const PipelineEvent& event) override;
-  // Of collectives, one inside the other never; messages are the pipeline's.
+  // Collectives, which never nest; messages are events of the pipeline.
   using Call = CommunicationObserver::Event;
   void begin(const Call& call) override;
   void end(const Call& call) override;
@@ -73,7 +71,7 @@ class StepTrace final : public PipelineObserver, public CommunicationObserver {
   std::optional<double> bubble() const;
   std::optional<double> hidden() const;
 
-  // Where events of a step are in `marks_`.
+  // Index into `marks_`.
   using Mark = std::size_t;
   Mark mark(Stream& stream);
   void read_device();
@@ -81,7 +79,7 @@ class StepTrace final : public PipelineObserver, public CommunicationObserver {
   using Key = std::pair<What, std::string>;
   struct Begun {
     std::int64_t at = 0;
-    Mark mark = 0;  // of a device's work
+    Mark mark = 0;  // of work on a device
   };
   struct Queued {
     std::string name;
@@ -94,20 +92,20 @@ class StepTrace final : public PipelineObserver, public CommunicationObserver {
   std::int64_t left_;
   bool in_step_ = false;
   std::int64_t step_ = 0, step_start_ = 0;
-  // Of the walk in this step, ns.
+  // This step's pipeline execution, ns.
   std::optional<std::int64_t> walk_start_;
   std::int64_t walk_end_ = 0, busy_ = 0;
-  std::map<Key, Begun> open_;  // events that have begun
-  // Of a device in this step: marks_[0] is its start, on the host's clock device_start_.
+  std::map<Key, Begun> open_;  // events in progress
+  // On a device in this step: marks_[0] is its start, device_start_ on the host's clock.
   std::deque<trireme::Event> marks_;
   Mark marks_used_ = 0;
   std::int64_t device_start_ = 0;
   bool device_is_named_ = false;
   std::vector<Queued> queued_;
   std::int64_t call_start_ = 0;
-  // Of collectives beside this step: when they ran, and when this rank waited.
+  // Of asynchronous collectives: when they ran, and when this rank waited.
   std::vector<Transfer::Interval> ran_, waited_;
-  bool counts_ = false;  // all but the first step do
+  bool counts_ = false;  // false in the first step
   std::vector<double> bubbles_, hiddens_;
 };
 

@@ -5,8 +5,8 @@
 #include "parallel/comm/launcher.h"
 #include "trainer/config/for_ranks.h"
 #include "trainer/engine/engine_spec.h"
-#include "trainer/loop/fault_drill.h"
-#include "trainer/loop/tokenizer_check.h"
+#include "trainer/loop/data_checks.h"
+#include "trainer/loop/inject/fault.h"
 #include "trainer/loop/train_run.h"
 #include "trainer/supervise/preflight/job.h"
 #include "trainer/supervise/watchdog/run_rank.h"
@@ -25,13 +25,12 @@ LoadedConfig config_for(const LoadedConfig& loaded, const World& world) {
 }  // namespace
 
 ExitCode train(const LoadedConfig& loaded) {
-  const auto drill = GradientDrill::from(environment_variable);
-  const auto weight_drill = WeightDrill::from(environment_variable);
-  const auto fault = FaultDrill::from(environment_variable);
+  const auto injections = inject::ParameterInjections::from(environment_variable);
+  const auto fault = inject::FaultInjection::from(environment_variable);
   World world(environment_variable);
   if (fault) {
-    world.ledger().observe([&](const ledger::Progress& at) { fault->strike(world.rank(), at); });
-    if (world.rank() == 0) log_warning("{}: {}", FaultDrill::kVariable, fault->text());
+    world.ledger().observe([&](const ledger::Progress& at) { fault->apply(world.rank(), at); });
+    if (world.rank() == 0) log_warning("{}: {}", inject::FaultInjection::kVariable, fault->text());
   }
   const ElasticConfig& elastic = loaded.config.elastic;
   const WatchOptions watch{.heartbeat_timeout_s = elastic.heartbeat_timeout_s,
@@ -42,7 +41,7 @@ ExitCode train(const LoadedConfig& loaded) {
     if (elastic.preflight) preflight::require_same_program(world, loaded);
     const int threads = cpu::use_threads(loaded.config.job.threads, world.local_size());
     check_tokenizer(loaded.config);
-    return TrainRun(config_for(loaded, world), world, device, threads, drill, weight_drill).run();
+    return TrainRun(config_for(loaded, world), world, device, threads, injections).run();
   });
 }
 

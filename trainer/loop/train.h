@@ -4,10 +4,8 @@
 
 namespace trireme {
 
-// Runs `trireme train`: opens the data, plans and takes the memory, continues from
-// the newest good checkpoint of the run folder, trains to the end or to a signal,
-// and leaves metrics, events and checkpoints behind. Returns kDone or kStopped;
-// everything else is thrown.
+// `trireme train`: resumes from the newest good checkpoint of the run folder, if any, and trains to
+// the end or to a signal. Returns kDone or kStopped; throws on every other end.
 ExitCode train(const LoadedConfig& loaded);
 
 }  // namespace trireme

@@ -8,19 +8,19 @@
 #include "trainer/config/reader.h"
 #include "trainer/convert/huggingface/config_json.h"
 #include "trainer/convert/huggingface/foreign_weights.h"
-#include "trainer/loop/run_state.h"
+#include "trainer/loop/train_state.h"
 
 namespace trireme {
 namespace {
 
-// What lies beside the first training source that says how it was tokenized.
+// The sidecar of the first training source that has one.
 std::optional<data::Sidecar> training_sidecar(const RunConfig& config) {
   for (const DataSource& source : config.data.train) {
     try {
       const auto stream = data::open_tokens(source.path);
       if (auto sidecar = data::read_sidecar(source.path, *stream)) return sidecar;
     } catch (const Error&) {
-      continue;  // the training data need not be where the checkpoint is used
+      continue;  // the training data need not be on this machine
     }
   }
   return std::nullopt;
@@ -91,8 +91,8 @@ std::unique_ptr<data::Tokenizer> open_tokenizer_for(const TrainedModel& model,
   const std::optional<std::string> name = given.empty() ? tokenizer_of(model.config) : given;
   if (!name) {
     throw DataError(say(model.folder.string(),
-                        ": neither its config (data.tokenizer) nor its training data say which "
-                        "tokenizer it speaks; give --tokenizer bytes|FILE"));
+                        ": neither its config (data.tokenizer) nor its training data name a "
+                        "tokenizer; give --tokenizer bytes|FILE"));
   }
   auto tokenizer = data::open_tokenizer(*name);
   if (tokenizer->vocab_size() > model.config.model.vocab_size) {

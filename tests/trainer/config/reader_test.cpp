@@ -92,7 +92,8 @@ TEST(reader, the_names_of_other_trainers_lead_to_ours) {
 
 TEST(reader, a_known_feature_that_is_not_built_is_named) {
   for (const auto& [typed, why] :
-       {std::pair{"[training]\ncompile = true", "not needed: all kernels are compiled ahead of time"},
+       {std::pair{"[training]\ncompile = true",
+                  "not needed: all kernels are compiled ahead of time"},
         std::pair{"[model]\nnum_experts = 8", "mixture of experts is not implemented yet"},
         std::pair{"[model]\nattention_dropout = 0.1", "dropout is not implemented"},
         std::pair{"[training]\nepochs = 3",

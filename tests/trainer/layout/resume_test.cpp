@@ -18,7 +18,7 @@
 #include "trainer/engine/engine.h"
 #include "trainer/engine/rank_groups.h"
 #include "trainer/engine/step_plan.h"
-#include "trainer/loop/run_state.h"
+#include "trainer/loop/train_state.h"
 
 namespace trireme {
 namespace {

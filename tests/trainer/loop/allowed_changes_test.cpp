@@ -34,7 +34,7 @@ TEST(allowed_changes, are_those_of_the_list) {
   EXPECT_THAT(keys(found.refused), ElementsAre("training.max_norm"));
   EXPECT_THAT(keys(found.allowed), ElementsAre("optimizer.beta1"));
   EXPECT_THAT(refusal_text(found, read(kGood, one).config),
-              HasSubstr("training.max_norm: 1.0 -> 2.0\nTake it back, or allow it: [checkpoint] "
+              HasSubstr("training.max_norm: 1.0 -> 2.0\nUndo the change, or allow it: [checkpoint] "
                         "allow_changes = [\"optimizer.beta1\", \"training.max_norm\"]"));
   std::vector<Override> all = changed;
   all.push_back({"checkpoint.allow_changes", "[\"all\"]"});

@@ -28,8 +28,8 @@ class ExpectedStepTest : public testing::Test {
   }
 
   static double loss_of(std::int64_t step) { return 1.0 / (3.0 + static_cast<double>(step)); }
-  static RunProgress at(std::int64_t step) {
-    RunProgress progress;
+  static TrainState at(std::int64_t step) {
+    TrainState progress;
     progress.step = step;
     progress.loss = loss_of(step);
     progress.grad_norm = 0.1 * static_cast<double>(step);
@@ -56,11 +56,11 @@ TEST_F(ExpectedStepTest, is_what_the_metrics_say_to_the_bit) {
 TEST_F(ExpectedStepTest, is_not_known_where_the_run_had_not_got_there) {
   const Expectation found = expected_step(run_, at(6));
   EXPECT_FALSE(found.step);
-  EXPECT_EQ(found.why_none, "the run had not got to step 7");
+  EXPECT_EQ(found.why_none, "the run had not reached step 7");
 }
 
 TEST_F(ExpectedStepTest, is_not_taken_from_another_run) {
-  RunProgress other = at(4);
+  TrainState other = at(4);
   other.loss *= 1 + 1e-15;
   EXPECT_FALSE(expected_step(run_, other).step);
   EXPECT_FALSE(expected_step(run_, at(1)).step);  // it has been started since
@@ -72,7 +72,7 @@ TEST_F(ExpectedStepTest, is_known_from_before_starts_that_compute_the_same) {
   write_self_check(run_, 5, computation_, std::nullopt);
   EXPECT_TRUE(expected_step(run_, at(2)).step);
   write_self_check(run_, 6, {{"threads", "8"}}, std::nullopt);
-  EXPECT_EQ(expected_step(run_, at(2)).why_none, "the steps up to 6 were computed otherwise");
+  EXPECT_EQ(expected_step(run_, at(2)).why_none, "the steps up to 6 were computed differently");
 }
 
 TEST_F(ExpectedStepTest, survives_a_resume_that_did_not_get_there) {
@@ -84,7 +84,7 @@ TEST_F(ExpectedStepTest, survives_a_resume_that_did_not_get_there) {
   EXPECT_EQ(second.step->taken.loss, loss_of(5));
   EXPECT_EQ(second.step->computation, computation_);
   EXPECT_FALSE(expected_step(run_, at(3)).step);
-  RunProgress other_weights = at(4);
+  TrainState other_weights = at(4);
   other_weights.weights = "4567";
   EXPECT_FALSE(expected_step(run_, other_weights).step);
 }

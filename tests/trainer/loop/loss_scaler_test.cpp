@@ -33,16 +33,16 @@ TEST(LossScaler, halves_on_an_overflow_and_doubles_after_good_steps) {
 
 TEST(LossScaler, answers_gradients_that_are_not_finite_though_the_loss_is) {
   const LossScaler scaler = scaler_of(2, 1);
-  EXPECT_TRUE(scaler.answers(5, kOverflow));
-  EXPECT_TRUE(scaler.answers(5, kNotANumber));
-  EXPECT_FALSE(scaler.answers(kNotANumber, kNotANumber));
-  EXPECT_FALSE(scaler.answers(kOverflow, kNotANumber));
-  EXPECT_FALSE(scaler.answers(5, 1e9));  // a spike
+  EXPECT_TRUE(scaler.is_overflow(5, kOverflow));
+  EXPECT_TRUE(scaler.is_overflow(5, kNotANumber));
+  EXPECT_FALSE(scaler.is_overflow(kNotANumber, kNotANumber));
+  EXPECT_FALSE(scaler.is_overflow(kOverflow, kNotANumber));
+  EXPECT_FALSE(scaler.is_overflow(5, 1e9));  // a spike
 }
 
 TEST(LossScaler, leaves_the_rest_to_others_at_its_least_scale) {
   LossScaler scaler = scaler_of(4, 1);
-  while (scaler.answers(5, kOverflow)) scaler.halve();
+  while (scaler.is_overflow(5, kOverflow)) scaler.halve();
   EXPECT_EQ(scaler.scale(), 1);
   EXPECT_EQ(scaler.overflows(), 2);
 }
@@ -58,7 +58,7 @@ TEST(LossScaler, is_one_for_good_in_other_dtypes_and_keeps_nothing) {
     LossScaler scaler = scaler_of(1024, 1, dtype);
     scaler.accept();
     EXPECT_EQ(scaler.scale(), 1);
-    EXPECT_FALSE(scaler.scales() || scaler.answers(5, kOverflow));
+    EXPECT_FALSE(scaler.scales() || scaler.is_overflow(5, kOverflow));
     nlohmann::json scalars = nlohmann::json::object();
     scaler.write(scalars);
     EXPECT_TRUE(scalars.empty());

@@ -4,7 +4,6 @@
 
 #include "data/sample_hash.h"
 #include "model/base/philox.h"
-#include "trainer/loop/step_batch.h"
 
 namespace trireme::verify {
 namespace {
