@@ -28,7 +28,7 @@ MegatronPart part_of(const MegatronOrder::Source& source) {
 
 }  // namespace
 
-MegatronOrder::MegatronOrder(std::vector<Source> sources, const How& how)
+MegatronOrder::MegatronOrder(std::vector<Source> sources, const Options& how)
     : sources_(std::move(sources)) {
   if (how.samples > static_cast<std::uint64_t>(kMost)) {
     throw ConfigError(say("data.order = \"megatron\": an order of ", how.samples,

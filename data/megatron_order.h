@@ -20,12 +20,12 @@ class MegatronOrder : public SampleOrder {
     std::int64_t first = 0, last = 0;     // sequence range [first, last)
     double weight = 1;
   };
-  struct How {
+  struct Options {
     std::int64_t seq_len = 0;
     std::uint64_t samples = 0;
     std::uint32_t seed = 0;
   };
-  MegatronOrder(std::vector<Source> sources, const How& how);
+  MegatronOrder(std::vector<Source> sources, const Options& how);
 
   Origin origin(std::uint64_t sample) const override;
   std::vector<TokenRun> runs(const Origin& from) const override;

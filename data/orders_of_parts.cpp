@@ -17,7 +17,7 @@ std::unique_ptr<SampleOrder> window_order_of(const std::vector<SourcePart>& part
   for (const SourcePart& part : parts) rows.push_back({part.begin(), windows_of(part, sequence)});
   return std::make_unique<WindowOrder>(
       std::move(rows), std::move(mixture),
-      WindowOrder::How{
+      WindowOrder::Options{
           .seq_len = sequence.seq_len, .seed = sequence.seed, .shuffle = sequence.shuffle});
 }
 
@@ -28,7 +28,7 @@ std::unique_ptr<SampleOrder> megatron_order_of(const std::vector<SourcePart>& pa
     sources.push_back({&part.stream(), part.first(), part.last(), part.spec().weight});
   }
   return std::make_unique<MegatronOrder>(
-      std::move(sources), MegatronOrder::How{.seq_len = sequence.seq_len,
+      std::move(sources), MegatronOrder::Options{.seq_len = sequence.seq_len,
                                              .samples = sequence.megatron_samples.value_or(0),
                                              .seed = static_cast<std::uint32_t>(sequence.seed)});
 }

@@ -7,7 +7,7 @@
 
 namespace trireme::data {
 
-WindowOrder::WindowOrder(std::vector<WindowRow> rows, Mixture mixture, const How& how)
+WindowOrder::WindowOrder(std::vector<WindowRow> rows, Mixture mixture, const Options& how)
     : rows_(std::move(rows)),
       mixture_(std::move(mixture)),
       how_(how),

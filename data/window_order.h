@@ -16,12 +16,12 @@ struct WindowRow {
 // new order by Shuffle. No tables and no state.
 class WindowOrder : public SampleOrder {
  public:
-  struct How {
+  struct Options {
     std::int64_t seq_len = 0;
     std::uint64_t seed = 0;
     bool shuffle = true;  // false: windows in file order
   };
-  WindowOrder(std::vector<WindowRow> rows, Mixture mixture, const How& how);
+  WindowOrder(std::vector<WindowRow> rows, Mixture mixture, const Options& how);
 
   Origin origin(std::uint64_t sample) const override;
   std::vector<TokenRun> runs(const Origin& from) const override;
@@ -33,7 +33,7 @@ class WindowOrder : public SampleOrder {
  private:
   std::vector<WindowRow> rows_;  // [sources]
   Mixture mixture_;
-  How how_;
+  Options how_;
   std::uint64_t shuffle_key_;
 };
 

@@ -104,7 +104,7 @@ def inside(path, folder):
 
 def complaints_about(path, text):
     if not path.startswith("tests/") and room_of(path) is None:
-        yield f"{path}: in no room; add its folder to ROOMS in scripts/check_layering.py"
+        yield f"{path}: not in a listed folder; add its folder to ROOMS in scripts/check_layering.py"
         return
     for number, line in enumerate(text.splitlines(), 1):
         found = INCLUDE.match(line)

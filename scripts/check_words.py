@@ -2,7 +2,8 @@
 """Fails when prose of the product has a word it should not use: check_words.py [ROOT]
 
 Prose is comments and string literals of C++ and CUDA sources, and the text of all other files.
-Code in `backquotes` and #include lines are ignored. Also fails on a type with a banned name.
+Code in `backquotes`, #include lines and
+quoted single words (keys of files) are ignored. Also fails on a type with a banned name.
 """
 
 import pathlib
@@ -69,8 +70,12 @@ def covered(text):
     return re.sub(r"\S", "\0", text)
 
 
+KEY = re.compile(r"""(['"])[\w.-]+\1""")
+
+
 def prose_of(text, is_source):
     """The text with all but its prose covered, so that a phrase may continue on the next line."""
+    text = KEY.sub(lambda match: covered(match[0]), text)
     if is_source:
         text = re.sub(r"^#include[^\n]*", lambda match: covered(match[0]), text, flags=re.MULTILINE)
         parts, end = [], 0

@@ -20,8 +20,8 @@ BlockWindow::BlockWindow(std::deque<Arena>& arenas) {
 }
 
 void BlockWindow::open(const Stream& stream) {
-  if (ways_ || !stream.executes()) return;
-  ways_.emplace(stream.device());
+  if (copy_streams_ || !stream.executes()) return;
+  copy_streams_.emplace(stream.device());
   for (Buffer& buffer : buffers_) buffer.events.emplace(stream.device());
 }
 
@@ -48,7 +48,7 @@ void OffloadedBlocks::put_away(const Run& run, std::size_t block) {
   if (bytes > place.host.bytes()) place.host = host_.take(from.shape, from.dtype);
   place.bytes = bytes;
   if (!run.stream.executes()) return;
-  Stream& out = window_.ways_->out;
+  Stream& out = window_.copy_streams_->out;
   buffer.events->computed.record(run.stream);
   buffer.events->computed.make_wait(out);
   copy_bytes(out, place.host.data, from.data, bytes);
@@ -64,7 +64,7 @@ void OffloadedBlocks::fetch(const Run& run, std::size_t block) {
   const Place& place = places_.at(block);
   const Tensor to = taken_again(buffer.arena, place.bytes);
   if (!run.stream.executes()) return;
-  Stream& in = window_.ways_->in;
+  Stream& in = window_.copy_streams_->in;
   buffer.events->computed.make_wait(in);
   // The block's own copy to the host also read this buffer; it is complete then.
   buffer.events->left.make_wait(in);

@@ -35,15 +35,15 @@ class BlockWindow {
     std::size_t block = 0;
     std::optional<Events> events;
   };
-  struct Ways {
-    explicit Ways(Device device) : out(device), in(device) {}
+  struct CopyStreams {
+    explicit CopyStreams(Device device) : out(device), in(device) {}
     Stream out, in;
   };
   Buffer& buffer_of(std::size_t block) { return buffers_[block % buffers_.size()]; }
   void open(const Stream& stream);
 
   std::deque<Buffer> buffers_;
-  std::optional<Ways> ways_;  // created by the first executing step
+  std::optional<CopyStreams> copy_streams_;  // created by the first executing step
 };
 
 // Offloaded block memory of one micro-batch in flight, in pinned host memory until its backward.

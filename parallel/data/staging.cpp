@@ -33,7 +33,7 @@ UpdateRange part_of(const UpdateRange& range, std::int64_t at, std::int64_t coun
   return part;
 }
 
-Staging::Ways::Ways(Device device)
+Staging::CopyStreams::CopyStreams(Device device)
     : in(device),
       out(device),
       begun(device),
@@ -55,29 +55,29 @@ void Staging::begin(Stream& stream, Arena& arena) {
     memory = arena.take({static_cast<std::int64_t>(bytes_ / sizeof(float))}, DType::kF32);
   }
   if (!stream.executes()) return;
-  if (!ways_) ways_.emplace(stream.device());
-  ways_->begun.record(stream);
-  ways_->begun.make_wait(ways_->in);
+  if (!copy_streams_) copy_streams_.emplace(stream.device());
+  copy_streams_->begun.record(stream);
+  copy_streams_->begun.make_wait(copy_streams_->in);
 }
 
 void Staging::end(Stream& stream) {
   if (!stream.executes()) return;
-  ways_->ended.record(ways_->out);
-  ways_->ended.make_wait(stream);
+  copy_streams_->ended.record(copy_streams_->out);
+  copy_streams_->ended.make_wait(stream);
 }
 
 UpdateRange Staging::bring(Stream& stream, const UpdateRange& part, Parts reads) {
   UpdateRange near = part;
   std::byte* at = memory_[turn_].data;
-  if (stream.executes()) ways_->slots[turn_].left.make_wait(ways_->in);
+  if (stream.executes()) copy_streams_->slots[turn_].left.make_wait(copy_streams_->in);
   for_each_away(part, near, reads, [&](const Tensor& from, Tensor& to) {
     to = {at, from.dtype, from.shape, part.value.device};
     at += Arena::rounded(from.bytes());
-    if (stream.executes()) copy_bytes(ways_->in, to.data, from.data, from.bytes());
+    if (stream.executes()) copy_bytes(copy_streams_->in, to.data, from.data, from.bytes());
   });
   if (!stream.executes()) return near;
-  const Slot& slot = ways_->slots[turn_];
-  ways_->slots[turn_].arrived.record(ways_->in);
+  const Slot& slot = copy_streams_->slots[turn_];
+  copy_streams_->slots[turn_].arrived.record(copy_streams_->in);
   slot.arrived.make_wait(stream);
   return near;
 }
@@ -85,14 +85,14 @@ UpdateRange Staging::bring(Stream& stream, const UpdateRange& part, Parts reads)
 void Staging::take_back(Stream& stream, const UpdateRange& part, const UpdateRange& near,
                         Parts writes) {
   if (stream.executes()) {
-    Slot& slot = ways_->slots[turn_];
+    Slot& slot = copy_streams_->slots[turn_];
     slot.computed.record(stream);
-    slot.computed.make_wait(ways_->out);
+    slot.computed.make_wait(copy_streams_->out);
     UpdateRange from = near;
     for_each_away(part, from, writes, [&](const Tensor& to, Tensor& written) {
-      copy_bytes(ways_->out, to.data, written.data, written.bytes());
+      copy_bytes(copy_streams_->out, to.data, written.data, written.bytes());
     });
-    slot.left.record(ways_->out);
+    slot.left.record(copy_streams_->out);
   }
   turn_ = (turn_ + 1) % kSlots;
 }

@@ -46,8 +46,8 @@ class Staging {
     explicit Slot(Device device) : arrived(device), computed(device), left(device) {}
     Event arrived, computed, left;
   };
-  struct Ways {
-    explicit Ways(Device device);
+  struct CopyStreams {
+    explicit CopyStreams(Device device);
     Stream in, out;
     Event begun, ended;
     std::array<Slot, kSlots> slots;
@@ -57,7 +57,7 @@ class Staging {
   std::size_t bytes_ = 0;  // per slot
   std::array<Tensor, kSlots> memory_;
   std::size_t turn_ = 0;
-  std::optional<Ways> ways_;  // created by the first executing step
+  std::optional<CopyStreams> copy_streams_;  // created by the first executing step
 };
 
 // Elements [at, at + count) of a range.

@@ -41,7 +41,7 @@ FORBIDDEN = {
     "sentencepiece": ("trainer/commands/go.cpp", "#include <sentencepiece_processor.h>"),
     "isa-l": ("data/sum.cpp", "#include <isa-l/crc.h>"),
     "gtest": ("model/base/file.cpp", "#include <gtest/gtest.h>"),
-    "in no room": ("model/helpers/all.h", "#include <vector>"),
+    "in no listed folder": ("model/helpers/all.h", "#include <vector>"),
 }
 
 

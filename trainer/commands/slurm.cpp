@@ -28,9 +28,9 @@ const std::map<std::string, SlurmChain> kChains = {{"requeue", SlurmChain::kRequ
                                                    {"array", SlurmChain::kArray},
                                                    {"singleton", SlurmChain::kSingleton}};
 
-// How many ranks the job has: as many as asked for, else as the layout says. One that leaves a data
-// degree open gets the fewest that all nodes share equally, each of their GPUs one where they are
-// told.
+// How many ranks the job has: as many as asked for, else as the layout says. A layout that
+// leaves a data degree open gets the fewest ranks that divide evenly over the nodes, or one per GPU
+// if the GPUs are given.
 std::int64_t ranks_of(const LoadedConfig& loaded, const SlurmChoices& choices) {
   const ParallelismConfig& layout = loaded.config.parallelism;
   std::int64_t ranks = choices.ranks > 0 ? choices.ranks : world_size(layout);

@@ -36,7 +36,7 @@ ChainText text_of(const SlurmJob& job) {
   }
   return {"requeue", "%x-%j.out", "#SBATCH --requeue\n",
           "Submit it once; it stays in the queue until the run ends: sbatch FILE",
-          "the job goes back into the queue"};
+          "the job is requeued"};
 }
 
 bool is_plain(char letter) {

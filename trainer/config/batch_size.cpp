@@ -84,7 +84,7 @@ std::int64_t microbatches_of(const RunConfig& config, std::int64_t sequences) {
 
 }  // namespace
 
-std::int64_t microbatches_of_step(const RunConfig& config, std::int64_t step) {
+std::int64_t micro_batches_of_step(const RunConfig& config, std::int64_t step) {
   return microbatches_of(config, sequences_of_step(config.training, step));
 }
 

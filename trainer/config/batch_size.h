@@ -24,8 +24,8 @@ std::vector<std::int64_t> batch_sizes(const TrainingConfig& training);
 // "sequences in a step: 64 from step 1 on, 128 from step 1001 on".
 std::string ramp_text(const TrainingConfig& training);
 
-// microbatches(config) of one step, and for each of the batch sizes.
-std::int64_t microbatches_of_step(const RunConfig& config, std::int64_t step);
+// Micro-batches of one step; of each of the batch sizes.
+std::int64_t micro_batches_of_step(const RunConfig& config, std::int64_t step);
 std::vector<std::int64_t> micro_batch_counts(const RunConfig& config);
 
 }  // namespace trireme

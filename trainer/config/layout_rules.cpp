@@ -74,7 +74,7 @@ class LayoutRules : public RuleCheck {
     if (p.schedule == "Interleaved1F1B") {
       check(p.virtual_stages > 1 || p.pipeline == 1, keys,
             "schedule Interleaved1F1B needs at least 2; use 1F1B for 1");
-      const std::int64_t count = microbatches(c_);
+      const std::int64_t count = micro_batches_per_step(c_);
       check(count % p.pipeline == 0, {"training.global_batch_size", "parallelism.pipeline"},
             say("schedule Interleaved1F1B needs micro-batches in multiples of parallelism.pipeline "
                 "= ",

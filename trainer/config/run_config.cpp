@@ -19,7 +19,7 @@ std::int64_t tokens_per_step(const RunConfig& config) {
   return config.training.global_batch_size * config.training.seq_len;
 }
 
-std::int64_t microbatches(const RunConfig& config) {
+std::int64_t micro_batches_per_step(const RunConfig& config) {
   return config.training.global_batch_size / config.training.local_batch_size /
          data_ranks(config.parallelism);
 }

@@ -226,7 +226,7 @@ std::int64_t data_ranks(const ParallelismConfig& layout);
 // Tokens of a full step; see batch_size.h for steps of a ramp.
 std::int64_t tokens_per_step(const RunConfig& config);
 // Micro-batches per rank and full step.
-std::int64_t microbatches(const RunConfig& config);
+std::int64_t micro_batches_per_step(const RunConfig& config);
 // Steps of the whole run; `training.tokens` is rounded up to whole steps.
 std::int64_t total_steps(const RunConfig& config);
 // Number of samples of Megatron-LM's order: data.order_samples, or the samples of the run.

@@ -78,7 +78,7 @@ EngineSpec engine_spec(const RunConfig& config) {
           .seq_len = config.training.seq_len,
           .documents = config.data.document_mask,
           .micro_batch = config.training.local_batch_size,
-          .micro_batches = microbatches(config),
+          .micro_batches = micro_batches_per_step(config),
           .fewer_micro_batches = fewer_micro_batches(config),
           .schedule = config.parallelism.schedule,
           .virtual_stages = static_cast<int>(config.parallelism.virtual_stages),

@@ -92,7 +92,7 @@ double best_matrix_peak(DType compute, Device device, int threads,
     nlohmann::json peaks = nlohmann::json::object();
     if (std::filesystem::exists(file)) {
       peaks = nlohmann::json::parse(read_text(file), nullptr, /*allow_exceptions=*/false);
-      if (!peaks.is_object()) peaks = nlohmann::json::object();  // damaged: made anew
+      if (!peaks.is_object()) peaks = nlohmann::json::object();  // damaged: start over
     }
     const auto known = peaks.find(key);
     if (known != peaks.end() && known->is_number()) {

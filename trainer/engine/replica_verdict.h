@@ -8,7 +8,7 @@ namespace trireme {
 
 // What one rank holds of something that others hold as well.
 struct HeldCopy {
-  std::string tensor;  // for people: "layers.0.mlp.up.weight (masters)"
+  std::string tensor;  // for display: "layers.0.mlp.up.weight (masters)"
   std::string place;   // which elements of it: equal for copies of one another; no spaces
   std::uint64_t hash = 0;
 };

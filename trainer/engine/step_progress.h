@@ -20,7 +20,7 @@ class StepProgress final : public PipelineObserver {
   void use(const ParamStore::Unit& unit) {
     if (ledger_ && unit.layer >= 0) ledger_->set_layer(unit.layer);
   }
-  // Told all events as well; null: nobody.
+  // Also receives all events; may be null.
   void pass_on_to(PipelineObserver* observer) { next_ = observer; }
   void begin(Stream& stream, const Event& event) override;
   void end(Stream& stream, const Event& event) override {

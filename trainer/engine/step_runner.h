@@ -37,8 +37,8 @@ class StepRunner {
   std::int64_t micro_batches() const { return in_step_; }
   const Schedule& schedule() const { return layout_.schedules[followed_]; }
 
-  // Told the pipeline's events in training and evaluation; null: nobody. A step that is observed
-  // is not replayed from a graph.
+  // Receives the pipeline's events in training and evaluation; may be null. An observed step is not
+  // replayed from a graph.
   void observe(PipelineObserver* observer);
 
   // Queued: gradients and losses of the micro-batches, summed over all ranks.

@@ -28,7 +28,7 @@ struct Generation {
   std::vector<std::int32_t> prompt;  // ids, at least one
   std::int64_t max_tokens = 0;       // to add, at least one
   Sampling sampling;
-  std::vector<std::int64_t> stop_ids = {};  // beside the tokenizer's end of document
+  std::vector<std::int64_t> stop_ids = {};  // in addition to the tokenizer's end of document
 };
 
 // Decodes the next tokens of the sequence and returns the logits after the last.

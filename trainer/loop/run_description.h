@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-// Facts about a run beside its config and plan.
+// Facts about a run other than its config and plan.
 struct RunFacts {
   std::filesystem::path folder;
   Device device;            // of this rank

@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-// A user who can write to a folder can replace its files, whoever owns them.
+// A user who can write to a folder can replace its files, regardless of who owns them.
 void warn_of_other_writers(const std::filesystem::path& folder) {
   struct stat status {};
   if (::stat(folder.c_str(), &status) != 0) return;

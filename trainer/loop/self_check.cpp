@@ -90,7 +90,7 @@ void SelfCheck::compare(const Step& step, const std::string& dtype, RunLog& log)
   if (!first(true)) return tell("bit-identical", without);
   std::string reason = change_.text;
   if (step.products_chosen) {
-    reason += say(reason.empty() ? "" : ", ", "matrix-product libraries were chosen anew");
+    reason += say(reason.empty() ? "" : ", ", "matrix-product libraries were chosen again");
   }
   const auto found = first(reason.empty());
   if (!found) return tell("equal within layout tolerance", reason);

@@ -12,8 +12,8 @@
 namespace trireme {
 
 // The newest accepted values of a curve, and the z-score of the next one. The standard deviation is
-// floored at 1 % of the mean, so that noise on a flat curve is no spike. The values are summed anew
-// each time, in order, so that a resumed run decides the same.
+// floored at 1 % of the mean, so that noise on a flat curve is no spike. The values are summed
+// again each time, in order, so that a resumed run decides the same.
 class SpikeWindow {
  public:
   explicit SpikeWindow(std::size_t size) : size_(size) {}

@@ -18,7 +18,7 @@ std::vector<checkpoint::Piece> weight_pieces(const ParamStore& params, const Ten
 // a run resumes from. They are in its host_state(): download before storing, upload after loading.
 std::vector<checkpoint::Piece> state_pieces(Engine& engine);
 
-// Where a run stands: what it needs, beside the pieces, to resume exactly.
+// Where a run stands: what it needs, in addition to the tensors, to resume exactly.
 struct TrainState {
   std::int64_t step = 0;      // optimizer steps done
   std::uint64_t samples = 0;  // trained on
@@ -39,7 +39,7 @@ struct TrainState {
   }
 };
 
-// What decides whether a step is accepted; a checkpoint keeps it beside the TrainState.
+// What decides whether a step is accepted; a checkpoint keeps it with the TrainState.
 struct RecoveryState {
   explicit RecoveryState(const TrainingConfig& config) : guard(config), scaler(config) {}
 

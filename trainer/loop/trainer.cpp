@@ -45,7 +45,7 @@ StepOutcome Trainer::step(TrainState& state) {
 }
 
 Filled Trainer::fill_batch(const TrainState& state, std::int64_t step) {
-  run_.engine.take_micro_batches(microbatches_of_step(run_.config(), step));
+  run_.engine.take_micro_batches(micro_batches_of_step(run_.config(), step));
   const Filled filled = fill_step(run_.engine, run_.groups, run_.train_data, state.samples,
                                   UINT64_MAX, state.left_out);
   if (filled.valid > 0) return filled;

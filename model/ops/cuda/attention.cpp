@@ -15,7 +15,7 @@ namespace {
 constexpr std::uintptr_t kAlignment = 16;
 
 FusedPlan plan_of(Device device, AttentionPass pass, const AttentionShape& shape, DType dtype) {
-  static const AttentionWish wish = attention_wish(std::getenv("TRIREME_ATTENTION"));
+  static const AttentionPreference wish = attention_wish(std::getenv("TRIREME_ATTENTION"));
   if (std::string reason = why_own_attention(wish, shape, dtype); !reason.empty())
     return {.refusal = std::move(reason)};
   return cudnn_attention_plan(device, pass, shape, dtype);

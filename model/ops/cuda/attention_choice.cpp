@@ -20,15 +20,15 @@ std::int64_t rows_of(const AttentionShape& shape) {
 
 }  // namespace
 
-AttentionWish attention_wish(const char* value) {
+AttentionPreference attention_wish(const char* value) {
   const std::string_view asked = value ? value : "";
-  if (asked.empty() || asked == "auto") return AttentionWish::kFastest;
-  if (asked == "own") return AttentionWish::kOwn;
+  if (asked.empty() || asked == "auto") return AttentionPreference::kFastest;
+  if (asked == "own") return AttentionPreference::kOwn;
   throw ConfigError(say("TRIREME_ATTENTION = \"", asked, "\": \"auto\" or \"own\""));
 }
 
-std::string why_own_attention(AttentionWish wish, const AttentionShape& shape, DType dtype) {
-  if (wish == AttentionWish::kOwn) return "TRIREME_ATTENTION is \"own\"";
+std::string why_own_attention(AttentionPreference wish, const AttentionShape& shape, DType dtype) {
+  if (wish == AttentionPreference::kOwn) return "TRIREME_ATTENTION is \"own\"";
   if (size_of(dtype) != 2) return fmt::format("cuDNN does not support {}", name_of(dtype));
   if (shape.documents) return "documents are masked";
   if (shape.heads.width % kWidthUnit != 0) {
@@ -45,7 +45,8 @@ std::string why_too_large(std::size_t workspace_bytes, std::size_t device_bytes)
 }
 
 std::int64_t supposed_workspace(const AttentionShape& shape, DType dtype) {
-  return why_own_attention(AttentionWish::kFastest, shape, dtype).empty() ? rows_of(shape) : 0;
+  return why_own_attention(AttentionPreference::kFastest, shape, dtype).empty() ? rows_of(shape)
+                                                                                : 0;
 }
 
 std::int64_t supposed_backward_workspace(const AttentionShape& shape, DType dtype) {
@@ -53,7 +54,7 @@ std::int64_t supposed_backward_workspace(const AttentionShape& shape, DType dtyp
   const std::int64_t matrices =
       rows_of(shape) * shape.seq * static_cast<std::int64_t>(size_of(dtype));
   const bool is_own =
-      !why_own_attention(AttentionWish::kFastest, shape, dtype).empty() ||
+      !why_own_attention(AttentionPreference::kFastest, shape, dtype).empty() ||
       !why_too_large(static_cast<std::size_t>(matrices), kSupposedDeviceBytes).empty();
   return rows_of(shape) + (is_own ? 0 : matrices / static_cast<std::int64_t>(sizeof(float)));
 }

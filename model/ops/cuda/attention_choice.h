@@ -8,14 +8,14 @@
 // Choice of the attention kernels on a GPU, as far as it does not depend on the device.
 namespace trireme::ops::cuda {
 
-enum class AttentionWish : std::uint8_t { kFastest, kOwn };
+enum class AttentionPreference : std::uint8_t { kFastest, kOwn };
 
 // Parses the environment variable TRIREME_ATTENTION: "auto", empty or unset for the fastest
 // kernels, "own" for ours. Throws ConfigError for other values.
-AttentionWish attention_wish(const char* value);
+AttentionPreference attention_wish(const char* value);
 
 // Reason for using our own kernels without asking cuDNN; empty: ask cuDNN.
-std::string why_own_attention(AttentionWish, const AttentionShape&, DType);
+std::string why_own_attention(AttentionPreference, const AttentionShape&, DType);
 
 // Reason for rejecting a cuDNN plan with this workspace on a device with this memory; empty:
 // accept. A deterministic backward may need a whole [seq, seq] matrix per head.

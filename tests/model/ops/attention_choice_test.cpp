@@ -13,16 +13,16 @@ AttentionShape plain() {
 }
 
 TEST(AttentionChoice, CudnnIsAskedForWholeSequencesOfSixteenBits) {
-  EXPECT_EQ(why_own_attention(AttentionWish::kFastest, plain(), DType::kBf16), "");
-  EXPECT_EQ(why_own_attention(AttentionWish::kFastest, plain(), DType::kF16), "");
+  EXPECT_EQ(why_own_attention(AttentionPreference::kFastest, plain(), DType::kBf16), "");
+  EXPECT_EQ(why_own_attention(AttentionPreference::kFastest, plain(), DType::kF16), "");
 }
 
 TEST(AttentionChoice, OurOwnKernelsTakeEverythingElseAndSayWhy) {
   const auto why = [](const AttentionShape& shape, DType dtype = DType::kBf16,
-                      AttentionWish wish = AttentionWish::kFastest) {
+                      AttentionPreference wish = AttentionPreference::kFastest) {
     return why_own_attention(wish, shape, dtype);
   };
-  EXPECT_EQ(why(plain(), DType::kBf16, AttentionWish::kOwn), "TRIREME_ATTENTION is \"own\"");
+  EXPECT_EQ(why(plain(), DType::kBf16, AttentionPreference::kOwn), "TRIREME_ATTENTION is \"own\"");
   EXPECT_EQ(why(plain(), DType::kF32), "cuDNN does not support float32");
   EXPECT_EQ(why(plain(), DType::kF64), "cuDNN does not support float64");
   AttentionShape shape = plain();
@@ -42,8 +42,8 @@ TEST(AttentionChoice, AnOpWhoseCallerPromisesNothingMayHaveDocuments) {
 
 TEST(AttentionChoice, ReadsTheWish) {
   for (const char* fastest : {static_cast<const char*>(nullptr), "", "auto"})
-    EXPECT_EQ(attention_wish(fastest), AttentionWish::kFastest);
-  EXPECT_EQ(attention_wish("own"), AttentionWish::kOwn);
+    EXPECT_EQ(attention_wish(fastest), AttentionPreference::kFastest);
+  EXPECT_EQ(attention_wish("own"), AttentionPreference::kOwn);
   for (const char* wrong : {"cudnn", "Own", "own "})
     EXPECT_THROW(attention_wish(wrong), ConfigError) << wrong;
 }

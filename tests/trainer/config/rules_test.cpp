@@ -283,7 +283,7 @@ TEST(rules, tokens_become_whole_steps) {
                                .config;
   EXPECT_EQ(tokens_per_step(config), 512);
   EXPECT_EQ(total_steps(config), 3);
-  EXPECT_EQ(microbatches(config), 2);
+  EXPECT_EQ(micro_batches_per_step(config), 2);
 }
 
 TEST(rules, a_ramp_of_the_batch_ends_with_full_steps) {
@@ -297,9 +297,9 @@ TEST(rules, a_ramp_of_the_batch_ends_with_full_steps) {
   EXPECT_EQ(training.global_batch_size, 6);
   EXPECT_EQ(batch_sizes(training), (std::vector<std::int64_t>{2, 6}));
   EXPECT_EQ(total_steps(config), 7);  // 3 x 2 + 4 x 6 sequences: 3200 tokens are 25 of them
-  EXPECT_EQ(microbatches(config), 3);
-  EXPECT_EQ(microbatches_of_step(config, 3), 1);
-  EXPECT_EQ(microbatches_of_step(config, 4), 3);
+  EXPECT_EQ(micro_batches_per_step(config), 3);
+  EXPECT_EQ(micro_batches_of_step(config, 3), 1);
+  EXPECT_EQ(micro_batches_of_step(config, 4), 3);
   std::int64_t before = 0;
   for (std::int64_t step = 1; step <= 9; ++step) {
     EXPECT_EQ(sequences_before_step(training, step), before);

@@ -8,7 +8,7 @@
 namespace trireme {
 
 // How many questions a model has answered rightly. Its answer is the ending of the highest
-// log-likelihood given the context, the first of equals: lm-evaluation-harness' "acc". Normalised,
+// log-likelihood given the context, the first of equals: lm-evaluation-harness' "acc". Normalized,
 // the log-likelihood is divided by the ending's bytes of UTF-8, without what stands between it and
 // the context: its "acc_norm", which counts characters instead and so differs where a text is not
 // ASCII. A question with a log-likelihood that is not finite has no answer, and so a wrong one.

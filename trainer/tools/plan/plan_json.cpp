@@ -89,7 +89,7 @@ Json plan_json(const RunPlan& plan, const PlanOptions& options) {
             {"layout", layout_json(plan.config.parallelism)},
             {"layers_per_stage", plan.estimate.layers_per_stage},
             {"micro_batch", plan.config.training.local_batch_size},
-            {"micro_batches", microbatches(plan.config)},
+            {"micro_batches", micro_batches_per_step(plan.config)},
             {"device", plan.device.name},
             {"step", step_json(plan)},
             {"bubble",

@@ -89,7 +89,7 @@ class Search {
     const double fills =
         layout.schedule == "ZBH1" ? 3.0 : static_cast<double>(layout.virtual_stages);
     const double waits = (static_cast<double>(layout.pipeline) - 1) / fills;
-    return work * (1 + waits / static_cast<double>(microbatches(config)));
+    return work * (1 + waits / static_cast<double>(micro_batches_per_step(config)));
   }
 
   // True if a layout that does not fit differs only by a smaller micro-batch or by more
@@ -151,7 +151,7 @@ class Search {
   // No schedule has more than two rounds of the pipeline in flight.
   static RunConfig with_few_micro_batches(const RunConfig& config) {
     const std::int64_t few = 2 * config.parallelism.pipeline;
-    if (microbatches(config) <= few) return config;
+    if (micro_batches_per_step(config) <= few) return config;
     RunConfig smaller = config;
     smaller.training.rampup_batch_size.clear();
     smaller.training.global_batch_size =

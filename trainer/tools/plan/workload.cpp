@@ -28,7 +28,7 @@ Workload workload_of(const RunConfig& config) {
           .recomputed = modes.at(config.activation_checkpoint.mode),
           .seq_len = config.training.seq_len,
           .micro_batch = config.training.local_batch_size,
-          .micro_batches = microbatches(config),
+          .micro_batches = micro_batches_per_step(config),
           .mesh = {.pipeline = layout.pipeline,
                    .data_replicate = degree(layout.data_replicate),
                    .data_shard = degree(layout.data_shard),

@@ -21,7 +21,7 @@ std::vector<std::string> not_proven(const RunConfig& config,
   if (config.optimizer.weight_decay == 0) {
     all.emplace_back("weight decay: optimizer.weight_decay is 0");
   }
-  if (microbatches(config) == 1) {
+  if (micro_batches_per_step(config) == 1) {
     all.emplace_back(
         "gradient accumulation: each data-parallel rank has one micro-batch per step (increase "
         "training.global_batch_size to exercise it)");

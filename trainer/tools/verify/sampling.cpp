@@ -92,10 +92,10 @@ LayoutSizes Sampling::layout_sizes() const {
   LayoutSizes sizes{.pipeline = layout.pipeline,
                     .data = data_ranks(layout),
                     .tensor = layout.tensor,
-                    .micro_batches = microbatches(subject_.config()) * data_ranks(layout),
+                    .micro_batches = micro_batches_per_step(subject_.config()) * data_ranks(layout),
                     .data_rank_of = {}};
   const bool shared = layout.zero >= 2 && layout.data_shard > 1;
-  const MicroBatches numbers{sizes.data, microbatches(subject_.config()), shared};
+  const MicroBatches numbers{sizes.data, micro_batches_per_step(subject_.config()), shared};
   sizes.data_rank_of.resize(static_cast<std::size_t>(sizes.micro_batches));
   for (std::int64_t rank = 0; rank < numbers.ranks; ++rank) {
     for (std::int64_t own_one = 0; own_one < numbers.of_each; ++own_one) {

@@ -125,7 +125,8 @@ std::optional<double> Verification::ratio_of_all(const std::vector<TensorResult>
 // Reference gradients of each micro-batch. Overwrites the gradients of the step.
 std::vector<std::vector<double>> Verification::by_micro_batch(std::size_t tensor,
                                                               std::int64_t step) {
-  const std::int64_t count = microbatches(of_.reference) * data_ranks(of_.reference.parallelism);
+  const std::int64_t count =
+      micro_batches_per_step(of_.reference) * data_ranks(of_.reference.parallelism);
   std::vector<std::vector<double>> terms;
   if (count > kMostMicroBatches) return terms;
   for (std::int64_t number = 0; number < count; ++number) {
