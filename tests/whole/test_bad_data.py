@@ -34,7 +34,7 @@ def truncated_token_files_are_named(workshop):
     workshop.corpus()
     tokens, index = copied(workshop, "short")
     tokens.write_bytes(tokens.read_bytes()[:1000])
-    refused(workshop, "short", tokens, "cut off", "1000 bytes")
+    refused(workshop, "short", tokens, "truncated", "1000 bytes")
     tokens, index = copied(workshop, "shortindex")
     index.write_bytes(index.read_bytes()[:50])
     refused(workshop, "shortindex", index)

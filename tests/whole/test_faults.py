@@ -239,7 +239,7 @@ def one_that_fails_by_itself_ends_with_its_own_code(workshop):
     with Run(workshop, "torn", TENSOR + PIPELINE, wrapper=OWN_CORPUS) as run:
         text, codes = run.end(time.time(), 20 * PATIENCE, recorded=False)
         blamed(text, 1, "failed", "start")
-        check("corpus.bin" in text and "cut off" in text, "it does not tell why")
+        check("corpus.bin" in text and "truncated" in text, "it does not tell why")
         check(codes[1] == 3, "exit codes", codes)
         run.others_ended_for(1, codes)
 
@@ -250,7 +250,7 @@ def all_that_fail_alike_are_told_of_once(workshop):
     (workshop / "corpus.bin").write_bytes((workshop / "corpus.bin").read_bytes()[:1000])
     with Run(workshop, "alike", TENSOR) as run:
         text, codes = run.end(time.time(), 20 * PATIENCE, recorded=False)
-        check("corpus.bin" in text and "cut off" in text, "it does not tell why")
+        check("corpus.bin" in text and "truncated" in text, "it does not tell why")
         # One that comes late finds the run ended.
         check(3 in codes.values() and set(codes.values()) <= {3, 7}, "exit codes", codes)
 

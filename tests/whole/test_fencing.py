@@ -135,7 +135,9 @@ def a_supervisor_that_is_killed_is_followed_at_once(workshop):
 def a_supervisor_that_is_stopped_between_two_starts_names_the_checkpoint_it_leaves(workshop):
     for name, step, words, committed in (("early", 3, "no checkpoint was committed yet", None),
                                          ("late", 14, "the newest checkpoint is step 10", 10)):
-        sections = {**SUPERVISED, "elastic": {**SUPERVISED["elastic"], "restart_wait_s": 3600}}
+        # A save in the background could still be under way when the rank is killed.
+        sections = {**SUPERVISED, "elastic": {**SUPERVISED["elastic"], "restart_wait_s": 3600},
+                    "checkpoint": {**SUPERVISED["checkpoint"], "async": False}}
         # The second start gets no further than the first: the third is waited for.
         faults = [Fault("kill", "forward", 1, step), Fault("kill", "forward", 1, step)]
         with Launched(workshop, name, 2, sections, faults=faults) as run:

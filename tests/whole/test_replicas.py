@@ -98,7 +98,7 @@ def a_launched_run_goes_on_by_itself(workshop):
     recovered, = events(workshop / "run", "recovered")
     check(recovered["resumed_from"] == "disk" and recovered["recomputed_steps"] <= 2, recovered)
     page = workshop.run("report", "run").done().out.strip()
-    check("judged differs" in (workshop / page).read_text(), page)
+    check("health: differs" in (workshop / page).read_text(), page)
 
 
 @fact
