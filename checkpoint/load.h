@@ -7,7 +7,7 @@
 #include "checkpoint/catalogue.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/piece.h"
-#include "parallel/comm/neighbours.h"
+#include "parallel/comm/host_peers.h"
 
 namespace trireme::checkpoint {
 
@@ -27,7 +27,7 @@ std::size_t shared_bytes();
 // others return false with their pieces partly filled. `host` is unused so far. Needs kWindow bytes
 // of memory, then as much for shared parts.
 bool load_together(const std::filesystem::path& folder, const Manifest& manifest,
-                   std::span<const std::span<const Piece>> wanted, Neighbours& host);
+                   std::span<const std::span<const Piece>> wanted, HostPeers& host);
 
 // Every problem of the checkpoint in `folder`, one line each, naming the file and, for tensor data,
 // the tensor. Reads every byte, with at most `threads` shards at a time.

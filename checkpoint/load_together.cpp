@@ -15,14 +15,14 @@ namespace {
 constexpr std::size_t kPlace = ReadPlan::kMostShown + 2 * kBlock;
 static_assert(ReadPlan::kMostShown % kBlock == 0 && 2 * ReadPlan::kMostShown <= kWindow);
 
-std::byte* place_of(const Neighbours& host, std::size_t rank, std::size_t round) {
+std::byte* place_of(const HostPeers& host, std::size_t rank, std::size_t round) {
   return host.memory_of(rank) + kBlock + round % 2 * kPlace;
 }
 
 // Runs work on the ranks of a host in lockstep: after each step either all continue or none.
 class Steps {
  public:
-  explicit Steps(Neighbours& host) : host_(host) { new (host.memory_of(host.place())) Flag(0); }
+  explicit Steps(HostPeers& host) : host_(host) { new (host.memory_of(host.place())) Flag(0); }
 
   // Whether all ranks completed the step; rethrows this rank's exception.
   template <class Work>
@@ -52,7 +52,7 @@ class Steps {
     return *std::launder(reinterpret_cast<Flag*>(host_.memory_of(rank)));
   }
 
-  Neighbours& host_;
+  HostPeers& host_;
   std::uint64_t step_ = 0;
 };
 
@@ -77,7 +77,7 @@ std::size_t shared_bytes() {
 }
 
 bool load_together(const std::filesystem::path& folder, const Manifest& manifest,
-                   std::span<const std::span<const Piece>> wanted, Neighbours& host) {
+                   std::span<const std::span<const Piece>> wanted, HostPeers& host) {
   const std::size_t own = host.place();
   Steps steps(host);
   std::optional<Loader> loader;

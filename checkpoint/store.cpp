@@ -199,7 +199,7 @@ void Store::go_on_from(const Manifest& snapshot) {
 // Collective. The ranks of a host share the reads.
 void Store::fill(const fs::path& from, const Manifest& manifest, std::span<const Piece> wanted,
                  std::span<const std::vector<Piece>> of_all) const {
-  const std::unique_ptr<Neighbours> host = team_.neighbours(shared_bytes());
+  const std::unique_ptr<HostPeers> host = team_.host_peers(shared_bytes());
   team_.together([&] {
     if (!host) {
       load_pieces(from, manifest, wanted, Match::kSubset);

@@ -93,8 +93,8 @@ std::string Team::led(const Work& work) const {
   return result_of(gather(leads() ? rank_outcome(work) : std::string()).front(), "");
 }
 
-std::unique_ptr<Neighbours> Team::neighbours(std::size_t bytes) const {
-  return world_ ? neighbours_of(*world_, bytes) : nullptr;
+std::unique_ptr<HostPeers> Team::host_peers(std::size_t bytes) const {
+  return world_ ? host_peers_of(*world_, bytes) : nullptr;
 }
 
 }  // namespace trireme::checkpoint

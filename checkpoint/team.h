@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "parallel/comm/communicator.h"
-#include "parallel/comm/neighbours.h"
+#include "parallel/comm/host_peers.h"
 
 namespace trireme::checkpoint {
 
@@ -30,7 +30,7 @@ class Team {
   std::vector<std::string> together(const Work& work) const;
   // The ranks of this host with `bytes` of shared memory each; null if this rank is alone on its
   // host or memory cannot be shared.
-  std::unique_ptr<Neighbours> neighbours(std::size_t bytes) const;
+  std::unique_ptr<HostPeers> host_peers(std::size_t bytes) const;
   // Runs `work` on the leader; all ranks get its result or its Error.
   std::string led(const Work& work) const;
 

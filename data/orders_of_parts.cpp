@@ -28,9 +28,10 @@ std::unique_ptr<SampleOrder> megatron_order_of(const std::vector<SourcePart>& pa
     sources.push_back({&part.stream(), part.first(), part.last(), part.spec().weight});
   }
   return std::make_unique<MegatronOrder>(
-      std::move(sources), MegatronOrder::Options{.seq_len = sequence.seq_len,
-                                             .samples = sequence.megatron_samples.value_or(0),
-                                             .seed = static_cast<std::uint32_t>(sequence.seed)});
+      std::move(sources),
+      MegatronOrder::Options{.seq_len = sequence.seq_len,
+                             .samples = sequence.megatron_samples.value_or(0),
+                             .seed = static_cast<std::uint32_t>(sequence.seed)});
 }
 
 }  // namespace trireme::data

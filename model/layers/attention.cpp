@@ -48,7 +48,7 @@ Linear declare_in(ParamStore& params, const std::string& name, const AttentionSp
   add(".k", spec.heads.kv_heads, keys);
   add(".v", spec.heads.kv_heads, keys);
   Weight& weight = params.declare(std::move(weights));
-  return {weight, spec.qkv_bias ? &params.declare(std::move(biases)) : nullptr, spec.factors};
+  return {weight, spec.qkv_bias ? &params.declare(std::move(biases)) : nullptr, spec.precision};
 }
 
 Linear declare_out(ParamStore& params, const std::string& name, const AttentionSpec& spec,
@@ -65,7 +65,7 @@ Linear declare_out(ParamStore& params, const std::string& name, const AttentionS
                                               .init = Init::kZeros,
                                               .partial = region.splits_tokens()})
                            : nullptr,
-          spec.factors};
+          spec.precision};
 }
 
 }  // namespace
@@ -98,14 +98,14 @@ ops::AttentionShape Attention::shape(const Sequence& sequence) const {
 }
 
 // Queries, keys and values of x after QK-norm and rotary embedding, in keep.
-Tensor Attention::project(Run& run, Tensor x, Tensor positions, Saved& saved) const {
-  Tensor qkv = in_.forward(run, run.keep, x, saved.in);
+Tensor Attention::project(ExecContext& ctx, Tensor x, Tensor positions, Saved& saved) const {
+  Tensor qkv = in_.forward(ctx, ctx.saved, x, saved.in);
   if (query_gain_) {
     saved.before_norm = qkv;
     saved.inv_rms =
-        run.keep.take({x.rows(), heads_.heads + heads_.kv_heads}, accumulator_of(x.dtype));
-    qkv = run.keep.take(qkv.shape, qkv.dtype);
-    ops::head_norm(run.stream, {.y = qkv,
+        ctx.saved.take({x.rows(), heads_.heads + heads_.kv_heads}, accumulator_of(x.dtype));
+    qkv = ctx.saved.take(qkv.shape, qkv.dtype);
+    ops::head_norm(ctx.stream, {.y = qkv,
                                 .inv_rms = saved.inv_rms,
                                 .x = saved.before_norm,
                                 .query_gain = query_gain_->value,
@@ -113,44 +113,44 @@ Tensor Attention::project(Run& run, Tensor x, Tensor positions, Saved& saved) co
                                 .heads = heads_,
                                 .epsilon = norm_epsilon_});
   }
-  if (rope_table_) ops::rope(run.stream, qkv, positions, rope_table_, heads_, false);
+  if (rope_table_) ops::rope(ctx.stream, qkv, positions, rope_table_, heads_, false);
   return qkv;
 }
 
-void Attention::mix(Run& run, const Sequence& sequence, Saved& saved) const {
+void Attention::mix(ExecContext& ctx, const Sequence& sequence, Saved& saved) const {
   const Tensor qkv = saved.qkv;
-  saved.mixed = run.keep.take({qkv.rows(), heads_.query()}, qkv.dtype);
-  saved.lse = run.keep.take({qkv.rows(), heads_.heads}, accumulator_of(qkv.dtype));
-  core_.forward(run, saved.mixed, saved.lse, qkv, sequence.document_start, shape(sequence));
+  saved.mixed = ctx.saved.take({qkv.rows(), heads_.query()}, qkv.dtype);
+  saved.lse = ctx.saved.take({qkv.rows(), heads_.heads}, accumulator_of(qkv.dtype));
+  core_.forward(ctx, saved.mixed, saved.lse, qkv, sequence.document_start, shape(sequence));
 }
 
 // This rank's term of the output projection, reduced over all ranks.
-Tensor Attention::join(Run& run, Tensor mixed, Saved& saved) const {
-  const Tensor partial = out_.forward(run, run.scratch, mixed, saved.out, region_.slice());
-  return region_.leave(run, run.scratch, partial);
+Tensor Attention::join(ExecContext& ctx, Tensor mixed, Saved& saved) const {
+  const Tensor partial = out_.forward(ctx, ctx.scratch, mixed, saved.out, region_.slice());
+  return region_.leave(ctx, ctx.scratch, partial);
 }
 
-Tensor Attention::forward(Run& run, Tensor x, const Sequence& sequence, Recompute recompute,
+Tensor Attention::forward(ExecContext& ctx, Tensor x, const Sequence& sequence, Recompute recompute,
                           Saved& saved) const {
-  const bool again = region_.enters_again(recompute);
-  Arena& into = recompute == Recompute::kSelective || again ? run.scratch : run.keep;
-  saved.qkv = project(run, region_.enter(run, into, x), sequence.positions, saved);
+  const bool again = region_.recomputes_enter(recompute);
+  Arena& into = recompute == Recompute::kSelective || again ? ctx.scratch : ctx.saved;
+  saved.qkv = project(ctx, region_.enter(ctx, into, x), sequence.positions, saved);
   if (again) saved.in = {.own = x};
-  mix(run, sequence, saved);
-  return join(run, saved.mixed, saved);
+  mix(ctx, sequence, saved);
+  return join(ctx, saved.mixed, saved);
 }
 
-void Attention::restore_dropped(Run& run, Tensor x, Saved& saved) const {
-  saved.in = {.x = region_.enter(run, run.lasting(), x)};
+void Attention::restore_dropped(ExecContext& ctx, Tensor x, Saved& saved) const {
+  saved.in = {.x = region_.enter(ctx, ctx.lasting(), x)};
 }
 
-Tensor Attention::backward(Run& run, Tensor dy, const Sequence& sequence,
+Tensor Attention::backward(ExecContext& ctx, Tensor dy, const Sequence& sequence,
                            const Saved& saved) const {
-  const Tensor d = region_.leave_backward(run, dy);
-  const Tensor dmixed = out_.backward_input(run, d);
-  out_.backward_weight(run, d, dy, saved.out);
-  const Tensor dqkv = run.lasting().take(saved.qkv.shape, dy.dtype);
-  core_.backward(run,
+  const Tensor d = region_.leave_backward(ctx, dy);
+  const Tensor dmixed = out_.backward_input(ctx, d);
+  out_.backward_weight(ctx, d, dy, saved.out);
+  const Tensor dqkv = ctx.lasting().take(saved.qkv.shape, dy.dtype);
+  core_.backward(ctx,
                  {.dqkv = dqkv,
                   .dout = dmixed,
                   .out = saved.mixed,
@@ -158,11 +158,12 @@ Tensor Attention::backward(Run& run, Tensor dy, const Sequence& sequence,
                   .lse = saved.lse,
                   .document_start = sequence.document_start},
                  shape(sequence));
-  if (rope_table_) ops::rope(run.stream, dqkv, sequence.positions, rope_table_, heads_, true);
+  if (rope_table_) ops::rope(ctx.stream, dqkv, sequence.positions, rope_table_, heads_, true);
   if (query_gain_) {
-    const ops::Into into = Linear::gradient_into(*query_gain_);
-    require(Linear::gradient_into(*key_gain_) == into, "QK-norm's gains are used together");
-    ops::head_norm_backward(run.stream, run.scratch,
+    const ops::Accumulate accumulate = Linear::gradient_accumulate(*query_gain_);
+    require(Linear::gradient_accumulate(*key_gain_) == accumulate,
+            "QK-norm's gains are used together");
+    ops::head_norm_backward(ctx.stream, ctx.scratch,
                             {.dqkv = dqkv,
                              .dquery_gain = query_gain_->grad,
                              .dkey_gain = key_gain_->grad,
@@ -171,24 +172,24 @@ Tensor Attention::backward(Run& run, Tensor dy, const Sequence& sequence,
                              .key_gain = key_gain_->value,
                              .inv_rms = saved.inv_rms,
                              .heads = heads_,
-                             .into = into});
+                             .accumulate = accumulate});
   }
-  const Tensor x = entered(run, region_, saved.in);
-  const Tensor dx = region_.start_enter_backward(run, in_.backward_input(run, dqkv));
-  in_.backward_weight(run, dqkv, {.x = x});
-  region_.finish(run);
+  const Tensor x = entered(ctx, region_, saved.in);
+  const Tensor dx = region_.start_enter_backward(ctx, in_.backward_input(ctx, dqkv));
+  in_.backward_weight(ctx, dqkv, {.x = x});
+  region_.finish(ctx);
   return dx;
 }
 
-Tensor Attention::decode(Run& run, Tensor x, Tensor positions, std::int64_t first,
+Tensor Attention::decode(ExecContext& ctx, Tensor x, Tensor positions, std::int64_t first,
                          const KeyValueCache& cache) const {
   Saved saved;
-  const Tensor h = region_.enter(run, run.scratch, x);
-  const Tensor qkv = project(run, h, positions, saved);
-  const Tensor mixed = run.scratch.take({h.rows(), heads_.query()}, x.dtype);
-  ops::attention_cached(run.stream, mixed, qkv, cache.keys, cache.values, first, heads_,
+  const Tensor h = region_.enter(ctx, ctx.scratch, x);
+  const Tensor qkv = project(ctx, h, positions, saved);
+  const Tensor mixed = ctx.scratch.take({h.rows(), heads_.query()}, x.dtype);
+  ops::attention_cached(ctx.stream, mixed, qkv, cache.keys, cache.values, first, heads_,
                         1 / std::sqrt(static_cast<double>(heads_.width)));
-  return join(run, mixed, saved);
+  return join(ctx, mixed, saved);
 }
 
 }  // namespace trireme

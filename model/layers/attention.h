@@ -23,7 +23,7 @@ struct AttentionSpec {
   double norm_epsilon = 1e-6;
   double init_scale = 0.02;
   double output_init_scale = 0.02;
-  Factors factors = Factors::kAsStored;
+  MatmulPrecision precision = MatmulPrecision::kNative;
 };
 
 // Self-attention with grouped queries, and optional rotary embeddings and QK-norm. Queries, keys
@@ -41,21 +41,21 @@ class Attention {
             AttentionCore& core, const Tensor& rope_table);
 
   // With selective recomputation the region's input activations are not saved.
-  Tensor forward(Run& run, Tensor x, const Sequence& sequence, Recompute recompute,
+  Tensor forward(ExecContext& ctx, Tensor x, const Sequence& sequence, Recompute recompute,
                  Saved& saved) const;
   // Recomputes what a selective forward did not save: the input.
-  void restore_dropped(Run& run, Tensor x, Saved& saved) const;
+  void restore_dropped(ExecContext& ctx, Tensor x, Saved& saved) const;
   // Returns dx, in scratch.
-  Tensor backward(Run& run, Tensor dy, const Sequence& sequence, const Saved& saved) const;
+  Tensor backward(ExecContext& ctx, Tensor dy, const Sequence& sequence, const Saved& saved) const;
   // Decodes the next tokens of one sequence; the first is at row `first` of the cache.
-  Tensor decode(Run& run, Tensor x, Tensor positions, std::int64_t first,
+  Tensor decode(ExecContext& ctx, Tensor x, Tensor positions, std::int64_t first,
                 const KeyValueCache& cache) const;
   const ops::Heads& heads() const { return heads_; }  // of this rank
 
  private:
-  Tensor project(Run& run, Tensor x, Tensor positions, Saved& saved) const;
-  void mix(Run& run, const Sequence& sequence, Saved& saved) const;
-  Tensor join(Run& run, Tensor mixed, Saved& saved) const;
+  Tensor project(ExecContext& ctx, Tensor x, Tensor positions, Saved& saved) const;
+  void mix(ExecContext& ctx, const Sequence& sequence, Saved& saved) const;
+  Tensor join(ExecContext& ctx, Tensor mixed, Saved& saved) const;
   ops::AttentionShape shape(const Sequence& sequence) const;
 
   Region& region_;

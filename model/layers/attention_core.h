@@ -12,13 +12,13 @@ class AttentionCore {
   AttentionCore& operator=(const AttentionCore&) = delete;
   virtual ~AttentionCore() = default;
 
-  virtual void forward(Run& run, Tensor out, Tensor lse, Tensor qkv, Tensor document_start,
+  virtual void forward(ExecContext& ctx, Tensor out, Tensor lse, Tensor qkv, Tensor document_start,
                        const ops::AttentionShape& shape) {
-    ops::attention(run.stream, run.scratch, out, lse, qkv, document_start, shape);
+    ops::attention(ctx.stream, ctx.scratch, out, lse, qkv, document_start, shape);
   }
-  virtual void backward(Run& run, const ops::AttentionBackward& how,
+  virtual void backward(ExecContext& ctx, const ops::AttentionBackward& how,
                         const ops::AttentionShape& shape) {
-    ops::attention_backward(run.stream, run.scratch, how, shape);
+    ops::attention_backward(ctx.stream, ctx.scratch, how, shape);
   }
 };
 

@@ -12,9 +12,9 @@ class Linear;
 class DeferredGradients {
  public:
   // `dy` and `x` as for Linear::backward_weight; none of the three is in scratch.
-  void add(const Run& run, const Linear& linear, Tensor dy, Tensor dsum, Tensor x);
+  void add(const ExecContext& ctx, const Linear& linear, Tensor dy, Tensor dsum, Tensor x);
   // Computes the gradients in the order in which they were deferred, and clears the list.
-  void compute(Run& run);
+  void compute(ExecContext& ctx);
 
  private:
   struct Entry {

@@ -35,26 +35,27 @@ std::vector<int> Embedding::units() const {
   return units;
 }
 
-Tensor Embedding::forward(Run& run, Arena& into, Tensor ids, Tensor positions) const {
+Tensor Embedding::forward(ExecContext& ctx, Arena& into, Tensor ids, Tensor positions) const {
   // If tokens are sharded, the rows of all tokens are temporary.
-  Arena& passing = region_.splits_tokens() ? run.scratch : into;
+  Arena& passing = region_.splits_tokens() ? ctx.scratch : into;
   const Tensor partial = passing.take({ids.count(), table_.value.width()}, table_.value.dtype);
-  ops::embedding(run.stream, partial, table_.value, ids, first(), ops::Into::kReplace);
-  const Tensor y = region_.leave(run, into, partial);
+  ops::embedding(ctx.stream, partial, table_.value, ids, first(), ops::Accumulate::kReplace);
+  const Tensor y = region_.leave(ctx, into, partial);
   if (positions_) {
-    ops::embedding(run.stream, y, positions_->value, region_.own_tokens(positions), 0,
-                   ops::Into::kAdd);
+    ops::embedding(ctx.stream, y, positions_->value, region_.own_tokens(positions), 0,
+                   ops::Accumulate::kAdd);
   }
   return y;
 }
 
-void Embedding::backward(Run& run, Tensor dy, Tensor ids, Tensor positions) const {
+void Embedding::backward(ExecContext& ctx, Tensor dy, Tensor ids, Tensor positions) const {
   if (positions_) {
-    ops::embedding_backward(run.stream, run.scratch, positions_->grad, dy,
-                            region_.own_tokens(positions), 0, Linear::gradient_into(*positions_));
+    ops::embedding_backward(ctx.stream, ctx.scratch, positions_->grad, dy,
+                            region_.own_tokens(positions), 0,
+                            Linear::gradient_accumulate(*positions_));
   }
-  ops::embedding_backward(run.stream, run.scratch, table_.grad, region_.leave_backward(run, dy),
-                          ids, first(), Linear::gradient_into(table_));
+  ops::embedding_backward(ctx.stream, ctx.scratch, table_.grad, region_.leave_backward(ctx, dy),
+                          ids, first(), Linear::gradient_accumulate(table_));
 }
 
 }  // namespace trireme

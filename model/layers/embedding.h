@@ -21,8 +21,8 @@ class Embedding {
   Embedding(ParamStore& params, const EmbeddingSpec& spec, Region& region);
 
   // ids, positions [tokens] of all tokens. Returns [own tokens, hidden], in `into`.
-  Tensor forward(Run& run, Arena& into, Tensor ids, Tensor positions) const;
-  void backward(Run& run, Tensor dy, Tensor ids, Tensor positions) const;
+  Tensor forward(ExecContext& ctx, Arena& into, Tensor ids, Tensor positions) const;
+  void backward(ExecContext& ctx, Tensor dy, Tensor ids, Tensor positions) const;
   // Units of the store: the table's, and the positions'.
   std::vector<int> units() const;
   // For a tied head.

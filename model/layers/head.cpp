@@ -16,61 +16,61 @@ std::int64_t Head::chunk_rows(std::int64_t tokens, std::int64_t vocab) {
   return std::min(tokens, std::max(kLogits / vocab / kTile, std::int64_t{1}) * kTile);
 }
 
-Tensor Head::forward(Run& run, Tensor x, const Targets& targets, Saved& saved) const {
-  const Tensor loss = run.keep.take({targets.ids.count()}, accumulator_of(x.dtype));
-  const Arena::Frame frame(run.scratch);
-  const Tensor h = region_.enter(run, run.scratch, norm_.forward(run, run.scratch, x, saved.norm));
+Tensor Head::forward(ExecContext& ctx, Tensor x, const Targets& targets, Saved& saved) const {
+  const Tensor loss = ctx.saved.take({targets.ids.count()}, accumulator_of(x.dtype));
+  const Arena::Frame frame(ctx.scratch);
+  const Tensor h = region_.enter(ctx, ctx.scratch, norm_.forward(ctx, ctx.scratch, x, saved.norm));
   // If tokens are sharded, only this rank's rows are saved.
-  Arena& passing = region_.splits_tokens() ? run.scratch : run.keep;
+  Arena& passing = region_.splits_tokens() ? ctx.scratch : ctx.saved;
   const Tensor dh = targets.with_gradient ? passing.take(h.shape, h.dtype) : Tensor{};
   const std::int64_t step = chunk_rows(h.rows(), weight_.value.shape[0]);
   for (std::int64_t first = 0; first < h.rows(); first += step) {
     const std::int64_t rows = std::min(step, h.rows() - first);
-    chunk(run, loss.slice(first, rows), h.row_slice(first, rows),
+    chunk(ctx, loss.slice(first, rows), h.row_slice(first, rows),
           targets.with_gradient ? dh.row_slice(first, rows) : Tensor{},
           {targets.ids.slice(first, rows), targets.scale, targets.with_gradient});
   }
   if (targets.with_gradient) {
-    Run keeping{run.stream, run.keep, run.keep};
+    ExecContext keeping{ctx.stream, ctx.saved, ctx.saved};
     saved.dh = region_.start_enter_backward(keeping, dh);
     region_.finish(keeping);
   }
   return loss;
 }
 
-void Head::chunk(Run& run, Tensor loss, Tensor h, Tensor dh, const Targets& targets) const {
-  const Arena::Frame frame(run.scratch);
-  const Tensor logits = run.scratch.take({h.rows(), weight_.value.shape[0]}, h.dtype);
-  const Tensor top = run.scratch.take(loss.shape, loss.dtype);
+void Head::chunk(ExecContext& ctx, Tensor loss, Tensor h, Tensor dh, const Targets& targets) const {
+  const Arena::Frame frame(ctx.scratch);
+  const Tensor logits = ctx.scratch.take({h.rows(), weight_.value.shape[0]}, h.dtype);
+  const Tensor top = ctx.scratch.take(loss.shape, loss.dtype);
   // Contiguous, so that one all-reduce sums both.
-  const Tensor sums = run.scratch.take({2, loss.count()}, loss.dtype);
+  const Tensor sums = ctx.scratch.take({2, loss.count()}, loss.dtype);
   const Tensor total = sums.slice(0, loss.count());
   const Tensor target = sums.slice(loss.count(), loss.count());
   const std::int64_t first = held().from[0];
-  ops::gemm(run.stream, logits, h, weight_.value, {.transpose_b = true});
-  ops::mask_padding(run.stream, logits, held().extent[0]);
-  ops::row_max(run.stream, top, logits);
-  region_.max(run, top);
-  ops::row_exp_sum(run.stream, total, target, logits, top, targets.ids, first);
-  region_.sum(run, sums);
-  ops::cross_entropy(run.stream, loss, total, target, targets.ids);
+  ops::gemm(ctx.stream, logits, h, weight_.value, {.transpose_b = true});
+  ops::mask_padding(ctx.stream, logits, held().extent[0]);
+  ops::row_max(ctx.stream, top, logits);
+  region_.max(ctx, top);
+  ops::row_exp_sum(ctx.stream, total, target, logits, top, targets.ids, first);
+  region_.sum(ctx, sums);
+  ops::cross_entropy(ctx.stream, loss, total, target, targets.ids);
   if (!targets.with_gradient) return;
-  ops::cross_entropy_backward(run.stream, logits, top, total, targets.ids, first, targets.scale);
-  ops::gemm(run.stream, dh, logits, weight_.value, {});
-  ops::gemm(run.stream, weight_.grad, logits, h,
-            {.transpose_a = true, .into = Linear::gradient_into(weight_)});
+  ops::cross_entropy_backward(ctx.stream, logits, top, total, targets.ids, first, targets.scale);
+  ops::gemm(ctx.stream, dh, logits, weight_.value, {});
+  ops::gemm(ctx.stream, weight_.grad, logits, h,
+            {.transpose_a = true, .accumulate = Linear::gradient_accumulate(weight_)});
 }
 
-void Head::backward(Run& run, Tensor dx, const Saved& saved) const {
-  norm_.backward(run, dx, saved.dh, {}, saved.norm);
+void Head::backward(ExecContext& ctx, Tensor dx, const Saved& saved) const {
+  norm_.backward(ctx, dx, saved.dh, {}, saved.norm);
 }
 
-void Head::logits(Run& run, Tensor logits, Tensor x) const {
+void Head::logits(ExecContext& ctx, Tensor logits, Tensor x) const {
   require(region_.slice().count == 1, "generation requires an unsharded vocabulary");
   Norm::Saved unused;
-  Run inner{run.stream, run.scratch, run.scratch};
-  const Tensor h = norm_.forward(inner, run.scratch, x, unused);
-  ops::gemm(run.stream, logits, h, weight_.value, {.transpose_b = true});
+  ExecContext inner{ctx.stream, ctx.scratch, ctx.scratch};
+  const Tensor h = norm_.forward(inner, ctx.scratch, x, unused);
+  ops::gemm(ctx.stream, logits, h, weight_.value, {.transpose_b = true});
 }
 
 }  // namespace trireme

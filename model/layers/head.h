@@ -26,17 +26,17 @@ class Head {
 
   // x [own tokens, hidden]. Returns the loss of every token, [tokens] in the accumulator dtype, in
   // keep; the same on all ranks of the region.
-  Tensor forward(Run& run, Tensor x, const Targets& targets, Saved& saved) const;
+  Tensor forward(ExecContext& ctx, Tensor x, const Targets& targets, Saved& saved) const;
   // dx [own tokens, hidden] = the gradient of x.
-  void backward(Run& run, Tensor dx, const Saved& saved) const;
+  void backward(ExecContext& ctx, Tensor dx, const Saved& saved) const;
   // logits [rows, vocab] of x, for generation without sharding.
-  void logits(Run& run, Tensor logits, Tensor x) const;
+  void logits(ExecContext& ctx, Tensor logits, Tensor x) const;
 
   // Tokens per chunk of logits: about 2^25 logits, in whole tiles.
   static std::int64_t chunk_rows(std::int64_t tokens, std::int64_t vocab);
 
  private:
-  void chunk(Run& run, Tensor loss, Tensor h, Tensor dh, const Targets& targets) const;
+  void chunk(ExecContext& ctx, Tensor loss, Tensor h, Tensor dh, const Targets& targets) const;
   const Box& held() const { return weight_.parts.front().box; }  // this rank's rows
   Region& region_;
   Norm norm_;

@@ -5,21 +5,22 @@
 namespace trireme {
 
 // float8 operands must be contiguous along k: rows of a and columns of b are transposed if needed.
-void Linear::multiply(Run& run, Tensor c, const Left& a, Tensor b, const ops::Gemm& how) const {
-  if (factors_ == Factors::kAsStored) {
-    ops::gemm(run.stream, c, a.values, b, how);
+void Linear::multiply(ExecContext& ctx, Tensor c, const Left& a, Tensor b,
+                      const ops::Gemm& how) const {
+  if (precision_ == MatmulPrecision::kNative) {
+    ops::gemm(ctx.stream, c, a.values, b, how);
     return;
   }
-  const Arena::Frame frame(run.scratch);
+  const Arena::Frame frame(ctx.scratch);
   const ops::Float8Matrix left =
-      ops::quantize(run.stream, run.scratch, a.values, a.format, how.transpose_a);
+      ops::quantize(ctx.stream, ctx.scratch, a.values, a.format, how.transpose_a);
   const ops::Float8Matrix right =
-      ops::quantize(run.stream, run.scratch, b, Float8Format::kE4M3, !how.transpose_b);
-  ops::gemm_float8(run.stream, run.scratch, {c, left, right, how.into, how.bias});
+      ops::quantize(ctx.stream, ctx.scratch, b, Float8Format::kE4M3, !how.transpose_b);
+  ops::gemm_float8(ctx.stream, ctx.scratch, {c, left, right, how.accumulate, how.bias});
 }
 
-Tensor entered(Run& run, Region& region, const Linear::Saved& saved) {
-  return saved.own ? region.enter(run, run.lasting(), saved.own) : saved.x;
+Tensor entered(ExecContext& ctx, Region& region, const Linear::Saved& saved) {
+  return saved.own ? region.enter(ctx, ctx.lasting(), saved.own) : saved.x;
 }
 
 }  // namespace trireme

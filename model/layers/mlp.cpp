@@ -24,7 +24,7 @@ Linear declare_up(ParamStore& params, const std::string& name, const MlpSpec& sp
   if (spec.gated) add(".gate");
   add(".up");
   Weight& weight = params.declare(std::move(weights));
-  return {weight, spec.bias ? &params.declare(std::move(biases)) : nullptr, spec.factors};
+  return {weight, spec.bias ? &params.declare(std::move(biases)) : nullptr, spec.precision};
 }
 
 Linear declare_down(ParamStore& params, const std::string& name, const MlpSpec& spec,
@@ -41,7 +41,7 @@ Linear declare_down(ParamStore& params, const std::string& name, const MlpSpec& 
                                        .init = Init::kZeros,
                                        .partial = region.splits_tokens()})
                     : nullptr,
-          spec.factors};
+          spec.precision};
 }
 
 }  // namespace
@@ -52,52 +52,52 @@ Mlp::Mlp(ParamStore& params, const std::string& name, const MlpSpec& spec, Regio
       up_(declare_up(params, name, spec, region)),
       down_(declare_down(params, name, spec, region)) {}
 
-Tensor Mlp::activate(Run& run, Arena& into, Tensor pre) const {
+Tensor Mlp::activate(ExecContext& ctx, Arena& into, Tensor pre) const {
   const Tensor act = into.take({pre.rows(), gated_ ? pre.width() / 2 : pre.width()}, pre.dtype);
   if (gated_) {
-    ops::swiglu(run.stream, act, pre);
+    ops::swiglu(ctx.stream, act, pre);
   } else {
-    ops::gelu(run.stream, act, pre);
+    ops::gelu(ctx.stream, act, pre);
   }
   return act;
 }
 
-Tensor Mlp::forward(Run& run, Tensor x, Recompute recompute, Saved& saved) const {
-  const bool again = region_.enters_again(recompute);
+Tensor Mlp::forward(ExecContext& ctx, Tensor x, Recompute recompute, Saved& saved) const {
+  const bool again = region_.recomputes_enter(recompute);
   const bool selective = recompute == Recompute::kSelective;
-  Arena& entered = selective || again ? run.scratch : run.keep;
-  saved.pre = up_.forward(run, run.keep, region_.enter(run, entered, x), saved.up);
+  Arena& entered = selective || again ? ctx.scratch : ctx.saved;
+  saved.pre = up_.forward(ctx, ctx.saved, region_.enter(ctx, entered, x), saved.up);
   if (again) saved.up = {.own = x};
-  const Tensor act = activate(run, selective ? run.scratch : run.keep, saved.pre);
-  const Tensor partial = down_.forward(run, run.scratch, act, saved.down, region_.slice());
-  return region_.leave(run, run.scratch, partial);
+  const Tensor act = activate(ctx, selective ? ctx.scratch : ctx.saved, saved.pre);
+  const Tensor partial = down_.forward(ctx, ctx.scratch, act, saved.down, region_.slice());
+  return region_.leave(ctx, ctx.scratch, partial);
 }
 
-void Mlp::restore(Run& run, Tensor x, Saved& saved) const {
-  saved.pre = up_.forward(run, run.keep, region_.enter(run, run.keep, x), saved.up);
-  saved.down.x = activate(run, run.keep, saved.pre);
+void Mlp::restore(ExecContext& ctx, Tensor x, Saved& saved) const {
+  saved.pre = up_.forward(ctx, ctx.saved, region_.enter(ctx, ctx.saved, x), saved.up);
+  saved.down.x = activate(ctx, ctx.saved, saved.pre);
 }
 
-void Mlp::restore_dropped(Run& run, Tensor x, Saved& saved) const {
-  saved.up = {.x = region_.enter(run, run.lasting(), x)};
-  saved.down.x = activate(run, run.lasting(), saved.pre);
+void Mlp::restore_dropped(ExecContext& ctx, Tensor x, Saved& saved) const {
+  saved.up = {.x = region_.enter(ctx, ctx.lasting(), x)};
+  saved.down.x = activate(ctx, ctx.lasting(), saved.pre);
 }
 
-Tensor Mlp::backward(Run& run, Tensor dy, const Saved& saved) const {
-  const Tensor d = region_.leave_backward(run, dy);
-  const Tensor dact = down_.backward_input(run, d);
-  down_.backward_weight(run, d, dy, saved.down);
-  const bool in_place = !gated_ && !run.deferred;
-  const Tensor dpre = in_place ? dact : run.lasting().take(saved.pre.shape, dy.dtype);
+Tensor Mlp::backward(ExecContext& ctx, Tensor dy, const Saved& saved) const {
+  const Tensor d = region_.leave_backward(ctx, dy);
+  const Tensor dact = down_.backward_input(ctx, d);
+  down_.backward_weight(ctx, d, dy, saved.down);
+  const bool in_place = !gated_ && !ctx.deferred;
+  const Tensor dpre = in_place ? dact : ctx.lasting().take(saved.pre.shape, dy.dtype);
   if (gated_) {
-    ops::swiglu_backward(run.stream, dpre, dact, saved.pre);
+    ops::swiglu_backward(ctx.stream, dpre, dact, saved.pre);
   } else {
-    ops::gelu_backward(run.stream, dpre, dact, saved.pre);
+    ops::gelu_backward(ctx.stream, dpre, dact, saved.pre);
   }
-  const Tensor x = entered(run, region_, saved.up);
-  const Tensor dx = region_.start_enter_backward(run, up_.backward_input(run, dpre));
-  up_.backward_weight(run, dpre, {.x = x});
-  region_.finish(run);
+  const Tensor x = entered(ctx, region_, saved.up);
+  const Tensor dx = region_.start_enter_backward(ctx, up_.backward_input(ctx, dpre));
+  up_.backward_weight(ctx, dpre, {.x = x});
+  region_.finish(ctx);
   return dx;
 }
 

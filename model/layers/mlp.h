@@ -13,7 +13,7 @@ struct MlpSpec {
   bool bias = false;
   double init_scale = 0.02;
   double down_init_scale = 0.02;
-  Factors factors = Factors::kAsStored;
+  MatmulPrecision precision = MatmulPrecision::kNative;
 };
 
 // down(swiglu(gate(x), up(x))) or down(gelu(up(x))). Gate and up are one matrix product.
@@ -27,16 +27,16 @@ class Mlp {
 
   // With selective recomputation the output of the activation and the region's input activations
   // are not saved.
-  Tensor forward(Run& run, Tensor x, Recompute recompute, Saved& saved) const;
+  Tensor forward(ExecContext& ctx, Tensor x, Recompute recompute, Saved& saved) const;
   // Forward without the last product: recomputes everything that backward reads.
-  void restore(Run& run, Tensor x, Saved& saved) const;
+  void restore(ExecContext& ctx, Tensor x, Saved& saved) const;
   // Recomputes what a selective forward did not save: the input and the output of the activation.
-  void restore_dropped(Run& run, Tensor x, Saved& saved) const;
+  void restore_dropped(ExecContext& ctx, Tensor x, Saved& saved) const;
   // Returns dx, in scratch.
-  Tensor backward(Run& run, Tensor dy, const Saved& saved) const;
+  Tensor backward(ExecContext& ctx, Tensor dy, const Saved& saved) const;
 
  private:
-  Tensor activate(Run& run, Arena& into, Tensor pre) const;
+  Tensor activate(ExecContext& ctx, Arena& into, Tensor pre) const;
   Region& region_;
   bool gated_;
   Linear up_, down_;

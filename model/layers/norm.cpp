@@ -23,22 +23,23 @@ Norm::Norm(ParamStore& params, const std::string& name, NormKind kind, std::int6
   }
 }
 
-Tensor Norm::forward(Run& run, Arena& into, Tensor x, Saved& saved) const {
-  return normalise(run, into, {}, x, {}, saved);
+Tensor Norm::forward(ExecContext& ctx, Arena& into, Tensor x, Saved& saved) const {
+  return normalize(ctx, into, {}, x, {}, saved);
 }
-Tensor Norm::forward_add(Run& run, Arena& into, Tensor x, Tensor residual, Saved& saved) const {
-  return normalise(run, into, run.keep.take(x.shape, x.dtype), x, residual, saved);
+Tensor Norm::forward_add(ExecContext& ctx, Arena& into, Tensor x, Tensor residual,
+                         Saved& saved) const {
+  return normalize(ctx, into, ctx.saved.take(x.shape, x.dtype), x, residual, saved);
 }
 
-Tensor Norm::normalise(Run& run, Arena& into, Tensor sum, Tensor x, Tensor residual,
+Tensor Norm::normalize(ExecContext& ctx, Arena& into, Tensor sum, Tensor x, Tensor residual,
                        Saved& saved) const {
   const DType statistics = accumulator_of(x.dtype);
   saved.x = sum ? sum : x;
-  saved.inv_scale = run.keep.take({x.rows()}, statistics);
-  if (kind_ == NormKind::kLayerNorm) saved.mean = run.keep.take({x.rows()}, statistics);
+  saved.inv_scale = ctx.saved.take({x.rows()}, statistics);
+  if (kind_ == NormKind::kLayerNorm) saved.mean = ctx.saved.take({x.rows()}, statistics);
   const Tensor y = into.take(x.shape, x.dtype);
   if (kind_ == NormKind::kRmsNorm) {
-    ops::rms_norm(run.stream, {.y = y,
+    ops::rms_norm(ctx.stream, {.y = y,
                                .inv_rms = saved.inv_scale,
                                .sum = sum,
                                .x = x,
@@ -46,7 +47,7 @@ Tensor Norm::normalise(Run& run, Arena& into, Tensor sum, Tensor x, Tensor resid
                                .gain = gain_.value,
                                .epsilon = epsilon_});
   } else {
-    ops::layer_norm(run.stream, {.y = y,
+    ops::layer_norm(ctx.stream, {.y = y,
                                  .mean = saved.mean,
                                  .inv_std = saved.inv_scale,
                                  .sum = sum,
@@ -59,21 +60,22 @@ Tensor Norm::normalise(Run& run, Arena& into, Tensor sum, Tensor x, Tensor resid
   return y;
 }
 
-Tensor Norm::again(Run& run, const Saved& saved) const {
-  const Tensor y = run.lasting().take(saved.x.shape, saved.x.dtype);
+Tensor Norm::again(ExecContext& ctx, const Saved& saved) const {
+  const Tensor y = ctx.lasting().take(saved.x.shape, saved.x.dtype);
   if (kind_ == NormKind::kRmsNorm) {
-    ops::rms_norm_again(run.stream, y, saved.x, gain_.value, saved.inv_scale);
+    ops::rms_norm_recompute(ctx.stream, y, saved.x, gain_.value, saved.inv_scale);
   } else {
-    ops::layer_norm_again(run.stream, y, saved.x, gain_.value, bias_->value, saved.mean,
-                          saved.inv_scale);
+    ops::layer_norm_recompute(ctx.stream, y, saved.x, gain_.value, bias_->value, saved.mean,
+                              saved.inv_scale);
   }
   return y;
 }
 
-void Norm::backward(Run& run, Tensor dx, Tensor dy, Tensor dresidual, const Saved& saved) const {
-  const ops::Into into = Linear::gradient_into(gain_);
+void Norm::backward(ExecContext& ctx, Tensor dx, Tensor dy, Tensor dresidual,
+                    const Saved& saved) const {
+  const ops::Accumulate accumulate = Linear::gradient_accumulate(gain_);
   if (kind_ == NormKind::kRmsNorm) {
-    ops::rms_norm_backward(run.stream, run.scratch,
+    ops::rms_norm_backward(ctx.stream, ctx.scratch,
                            {.dx = dx,
                             .dgain = gain_.grad,
                             .dy = dy,
@@ -81,11 +83,12 @@ void Norm::backward(Run& run, Tensor dx, Tensor dy, Tensor dresidual, const Save
                             .gain = gain_.value,
                             .inv_rms = saved.inv_scale,
                             .dresidual = dresidual,
-                            .into = into});
+                            .accumulate = accumulate});
     return;
   }
-  require(Linear::gradient_into(*bias_) == into, "a norm's gain and bias are used together");
-  ops::layer_norm_backward(run.stream, run.scratch,
+  require(Linear::gradient_accumulate(*bias_) == accumulate,
+          "a norm's gain and bias are used together");
+  ops::layer_norm_backward(ctx.stream, ctx.scratch,
                            {.dx = dx,
                             .dgain = gain_.grad,
                             .dbias = bias_->grad,
@@ -95,7 +98,7 @@ void Norm::backward(Run& run, Tensor dx, Tensor dy, Tensor dresidual, const Save
                             .mean = saved.mean,
                             .inv_std = saved.inv_scale,
                             .dresidual = dresidual,
-                            .into = into});
+                            .accumulate = accumulate});
 }
 
 }  // namespace trireme

@@ -19,16 +19,16 @@ class Norm {
        double epsilon, const Region& region);
 
   // y = norm(x), in `into`.
-  Tensor forward(Run& run, Arena& into, Tensor x, Saved& saved) const;
+  Tensor forward(ExecContext& ctx, Arena& into, Tensor x, Saved& saved) const;
   // sum = x + residual, saved; y = norm(sum), in `into`.
-  Tensor forward_add(Run& run, Arena& into, Tensor x, Tensor residual, Saved& saved) const;
-  // Recomputes y from the saved tensors, in run.lasting().
-  Tensor again(Run& run, const Saved& saved) const;
+  Tensor forward_add(ExecContext& ctx, Arena& into, Tensor x, Tensor residual, Saved& saved) const;
+  // Recomputes y from the saved tensors, in ctx.lasting().
+  Tensor again(ExecContext& ctx, const Saved& saved) const;
   // dx = the gradient through the norm, plus dresidual if given. dx may be dresidual.
-  void backward(Run& run, Tensor dx, Tensor dy, Tensor dresidual, const Saved& saved) const;
+  void backward(ExecContext& ctx, Tensor dx, Tensor dy, Tensor dresidual, const Saved& saved) const;
 
  private:
-  Tensor normalise(Run& run, Arena& into, Tensor sum, Tensor x, Tensor residual,
+  Tensor normalize(ExecContext& ctx, Arena& into, Tensor sum, Tensor x, Tensor residual,
                    Saved& saved) const;
   NormKind kind_;
   double epsilon_;

@@ -10,7 +10,7 @@ namespace trireme {
 // backward of one is the forward of the other. (f and g of Megatron-LM, Shoeybi et al. 2019; with
 // sequence parallelism Korthikanti et al. 2022.)
 //
-// A tensor whose size changes is allocated in `into`; in the backward forms in run.lasting() on
+// A tensor whose size changes is allocated in `into`; in the backward forms in ctx.lasting() on
 // leave, in scratch on enter. Otherwise the argument is returned.
 //
 // This base class is the region of a single rank: no sharding, no communication.
@@ -26,22 +26,22 @@ class Region {
 
   // Whether a layer saves the input of enter() and enters again in its backward, rather than saving
   // its larger output (as Megatron-LM does).
-  bool enters_again(Recompute recompute) const {
+  bool recomputes_enter(Recompute recompute) const {
     return splits_tokens() && recompute == Recompute::kNone;
   }
 
   // Outside the layout is [tokens / ranks, width], or [tokens, width] as inside.
-  virtual Tensor enter(Run&, Arena& /*into*/, Tensor x) { return x; }
-  virtual Tensor leave(Run&, Arena& /*into*/, Tensor partial) { return partial; }
-  virtual Tensor leave_backward(Run&, Tensor dy) { return dy; }
+  virtual Tensor enter(ExecContext&, Arena& /*into*/, Tensor x) { return x; }
+  virtual Tensor leave(ExecContext&, Arena& /*into*/, Tensor partial) { return partial; }
+  virtual Tensor leave_backward(ExecContext&, Tensor dy) { return dy; }
   // Returns the tensor that finish() completes. In between the caller must not use either tensor.
   // Only one may be pending.
-  virtual Tensor start_enter_backward(Run&, Tensor partial) { return partial; }
-  virtual void finish(Run&) {}
+  virtual Tensor start_enter_backward(ExecContext&, Tensor partial) { return partial; }
+  virtual void finish(ExecContext&) {}
 
   // All-reduce for the loss, whose row statistics span the whole vocabulary.
-  virtual void sum(Run&, Tensor) {}
-  virtual void max(Run&, Tensor) {}
+  virtual void sum(ExecContext&, Tensor) {}
+  virtual void max(ExecContext&, Tensor) {}
 
   // Number of tokens of this rank outside regions.
   std::int64_t own_tokens(std::int64_t tokens) const {

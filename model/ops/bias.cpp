@@ -6,9 +6,9 @@
 
 namespace trireme::ops {
 
-void bias_backward(Stream& stream, Tensor dbias, Tensor dy, Into into) {
+void bias_backward(Stream& stream, Tensor dbias, Tensor dy, Accumulate accumulate) {
   require_count("bias_backward: dbias", dbias, dy.width(), accumulator_of(dy.dtype));
-  TRIREME_DISPATCH(stream, bias_backward(stream, dbias, dy, into));
+  TRIREME_DISPATCH(stream, bias_backward(stream, dbias, dy, accumulate));
 }
 
 }  // namespace trireme::ops

@@ -34,7 +34,7 @@ void momentum_direction(Stream& stream, Tensor momentum, Tensor grad, Tensor gra
   TRIREME_DISPATCH(stream, momentum_direction(stream, momentum, grad, grad_scale, beta, nesterov));
 }
 
-void follow(Stream& stream, const FollowState& state, double rate, double decay) {
+void apply_direction(Stream& stream, const DirectionState& state, double rate, double decay) {
   const std::int64_t count = state.value.count();
   const DType sums = accumulator_of(state.value.dtype);
   require_count("follow: direction", state.direction, count, sums);
@@ -46,14 +46,14 @@ void follow(Stream& stream, const FollowState& state, double rate, double decay)
     require(state.value.dtype == sums, "follow: ", name_of(state.value.dtype),
             " weights need a master copy");
   }
-  TRIREME_DISPATCH(stream, follow(stream, state, rate, decay));
+  TRIREME_DISPATCH(stream, apply_direction(stream, state, rate, decay));
 }
 
-void blend(Stream& stream, Tensor y, Tensor x, const Blend& how) {
+void axpby(Stream& stream, Tensor y, Tensor x, const Axpby& how) {
   require_accumulator("blend: y", y);
   require_count("blend: x", x, y.count(), y.dtype);
   if (how.factor) require_count("blend: factor", how.factor, 1, y.dtype);
-  TRIREME_DISPATCH(stream, blend(stream, y, x, how));
+  TRIREME_DISPATCH(stream, axpby(stream, y, x, how));
 }
 
 }  // namespace trireme::ops

@@ -25,17 +25,17 @@ void momentum_direction(Stream&, Tensor momentum, Tensor grad, Tensor grad_scale
 
 // weight -= decay * weight + rate * ratio * direction. If `master` is empty, value is the master,
 // otherwise value = master in the compute dtype. `ratio` [1]; empty: 1.
-struct FollowState {
+struct DirectionState {
   Tensor value, master, direction, ratio, grad_scale;
 };
-void follow(Stream&, const FollowState& state, double rate, double decay);
+void apply_direction(Stream&, const DirectionState& state, double rate, double decay);
 
 // y = alpha * factor * x + beta * y; y may be x, and is not read if beta is 0. `factor` [1]; empty:
 // 1.
-struct Blend {
+struct Axpby {
   double alpha = 1, beta = 0;
   Tensor factor = {};
 };
-void blend(Stream&, Tensor y, Tensor x, const Blend& how);
+void axpby(Stream&, Tensor y, Tensor x, const Axpby& how);
 
 }  // namespace trireme::ops

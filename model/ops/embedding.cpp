@@ -7,21 +7,22 @@
 
 namespace trireme::ops {
 
-void embedding(Stream& stream, Tensor y, Tensor table, Tensor ids, std::int64_t first, Into into) {
+void embedding(Stream& stream, Tensor y, Tensor table, Tensor ids, std::int64_t first,
+               Accumulate accumulate) {
   require_count("embedding: ids", ids, ids.count(), DType::kI32);
   require_count("embedding: y", y, ids.count() * table.width(), table.dtype);
-  TRIREME_DISPATCH(stream, embedding(stream, y, table, ids, first, into));
+  TRIREME_DISPATCH(stream, embedding(stream, y, table, ids, first, accumulate));
 }
 
 void embedding_backward(Stream& stream, Arena& scratch, Tensor dtable, Tensor dy, Tensor ids,
-                        std::int64_t first, Into into) {
+                        std::int64_t first, Accumulate accumulate) {
   require_count("embedding_backward: ids", ids, ids.count(), DType::kI32);
   require_count("embedding_backward: dy", dy, ids.count() * dtable.width(), dy.dtype);
   require_count("embedding_backward: dtable", dtable, dtable.count(), accumulator_of(dy.dtype));
   const Arena::Frame frame(scratch);
   const TokensById room{.starts = scratch.take({dtable.rows() + 1}, DType::kI32),
                         .order = scratch.take({ids.count()}, DType::kI32)};
-  TRIREME_DISPATCH(stream, embedding_backward(stream, room, dtable, dy, ids, first, into));
+  TRIREME_DISPATCH(stream, embedding_backward(stream, room, dtable, dy, ids, first, accumulate));
 }
 
 }  // namespace trireme::ops

@@ -6,18 +6,19 @@
 
 namespace trireme::ops {
 
-Float8Matrix quantize(Stream& stream, Arena& into, Tensor from, Float8Format format,
+Float8Matrix quantize(Stream& stream, Arena& accumulate, Tensor from, Float8Format format,
                       bool transpose) {
   require(from.dtype == DType::kBf16, "quantize: from is ", name_of(from.dtype));
   const std::int64_t rows = transpose ? from.width() : from.rows();
   const std::int64_t columns = transpose ? from.rows() : from.width();
   require(rows % kFloat8Multiple == 0 && columns % kFloat8Multiple == 0, "quantize: from ",
           from.shape, " is not made of multiples of ", kFloat8Multiple);
-  Float8Matrix made{format, into.take({rows, columns / 4}, DType::kI32),
-                    into.take({1}, DType::kF32)};
-  const Arena::Frame frame(into);
-  const Tensor parts =
-      stream.on_cuda() ? into.take({cuda::magnitude_parts(from.count())}, DType::kI32) : Tensor{};
+  Float8Matrix made{format, accumulate.take({rows, columns / 4}, DType::kI32),
+                    accumulate.take({1}, DType::kF32)};
+  const Arena::Frame frame(accumulate);
+  const Tensor parts = stream.on_cuda()
+                           ? accumulate.take({cuda::magnitude_parts(from.count())}, DType::kI32)
+                           : Tensor{};
   TRIREME_DISPATCH(stream, quantize(stream, made, from, parts, transpose));
   return made;
 }

@@ -21,6 +21,6 @@ inline constexpr std::int64_t kFloat8Multiple = 16;
 // Rounds `from` [rows, columns] bfloat16, or its transpose, to `format` in memory of `into`. The
 // scale is computed from the current largest magnitude ("current scaling"); see float8_scale. The
 // codes are the same on every device.
-Float8Matrix quantize(Stream&, Arena& into, Tensor from, Float8Format format, bool transpose);
+Float8Matrix quantize(Stream&, Arena& accumulate, Tensor from, Float8Format format, bool transpose);
 
 }  // namespace trireme::ops

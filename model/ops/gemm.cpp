@@ -26,7 +26,7 @@ void gemm(Stream& stream, Tensor c, Tensor a, Tensor b, const Gemm& how) {
           ", the operands are ", name_of(a.dtype));
   require(a.dtype != DType::kI32, "gemm: operands are int32");
   if (how.bias) {
-    require(how.into == Into::kReplace, "gemm: a bias cannot be added to a sum");
+    require(how.accumulate == Accumulate::kReplace, "gemm: a bias cannot be added to a sum");
     require(how.bias.count() == n && how.bias.dtype == a.dtype, "gemm: bias ", how.bias.shape, " ",
             name_of(how.bias.dtype), " for ", n, " columns of ", name_of(a.dtype));
   }

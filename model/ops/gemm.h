@@ -1,6 +1,6 @@
 #pragma once
 #include "model/device/stream.h"
-#include "model/ops/into.h"
+#include "model/ops/accumulate.h"
 #include "model/tensor/tensor.h"
 
 namespace trireme::ops {
@@ -8,7 +8,7 @@ namespace trireme::ops {
 struct Gemm {
   bool transpose_a = false;
   bool transpose_b = false;
-  Into into = Into::kReplace;
+  Accumulate accumulate = Accumulate::kReplace;
   Tensor bias = {};  // [n], added to every row of c; only with kReplace
 };
 
@@ -18,7 +18,7 @@ struct Gemm {
 void gemm(Stream&, Tensor c, Tensor a, Tensor b, const Gemm& how);
 
 // dbias [n] = or += the column sums of dy [rows, n], in dy's accumulator dtype.
-void bias_backward(Stream&, Tensor dbias, Tensor dy, Into into);
+void bias_backward(Stream&, Tensor dbias, Tensor dy, Accumulate accumulate);
 
 // Workspace of matrix products on `device`, in addition to their tensors.
 std::size_t gemm_workspace_bytes(Device device);

@@ -8,7 +8,7 @@
 namespace trireme::ops {
 
 void gemm_float8(Stream& stream, Arena& scratch, const Float8Gemm& product) {
-  const auto& [c, a, b, into, bias] = product;
+  const auto& [c, a, b, accumulate, bias] = product;
   const std::int64_t m = a.rows(), n = b.rows(), k = a.columns();
   require(b.columns() == k, "gemm_float8: b has ", b.columns(), " columns, a ", k);
   require(a.format == Float8Format::kE4M3 || b.format == Float8Format::kE4M3,
@@ -17,7 +17,7 @@ void gemm_float8(Stream& stream, Arena& scratch, const Float8Gemm& product) {
           name_of(c.dtype));
   require_like("gemm_float8: c", c, {m, n}, c.dtype);
   if (bias) {
-    require(into == Into::kReplace && c.dtype == DType::kBf16,
+    require(accumulate == Accumulate::kReplace && c.dtype == DType::kBf16,
             "gemm_float8: a bias goes into bfloat16 that is replaced");
     require_count("gemm_float8: bias", bias, n, DType::kBf16);
   }

@@ -2,8 +2,8 @@
 #include <string>
 
 #include "model/device/devices.h"
+#include "model/ops/accumulate.h"
 #include "model/ops/float8.h"
-#include "model/ops/into.h"
 
 namespace trireme::ops {
 
@@ -12,7 +12,7 @@ namespace trireme::ops {
 struct Float8Gemm {
   Tensor c;
   Float8Matrix a, b;
-  Into into = Into::kReplace;
+  Accumulate accumulate = Accumulate::kReplace;
   Tensor bias = {};  // [n] bfloat16, or empty
 };
 

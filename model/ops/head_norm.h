@@ -1,7 +1,7 @@
 #pragma once
 #include "model/device/stream.h"
+#include "model/ops/accumulate.h"
 #include "model/ops/heads.h"
-#include "model/ops/into.h"
 #include "model/tensor/arena.h"
 
 namespace trireme::ops {
@@ -22,7 +22,7 @@ struct HeadNormBackward {
   Tensor dqkv, dquery_gain, dkey_gain;
   Tensor x, query_gain, key_gain, inv_rms;
   Heads heads;
-  Into into = Into::kAdd;  // for the gradients of the gains
+  Accumulate accumulate = Accumulate::kAdd;  // for the gradients of the gains
 };
 void head_norm_backward(Stream&, Arena& scratch, const HeadNormBackward&);
 

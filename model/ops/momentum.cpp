@@ -25,9 +25,9 @@ void check_momentum(const MomentumState& state) {
 
 }  // namespace
 
-void descend(Stream& stream, const MomentumState& state, const Momentum& how) {
+void sgd_step(Stream& stream, const MomentumState& state, const Momentum& how) {
   check_momentum(state);
-  TRIREME_DISPATCH(stream, descend(stream, state, how));
+  TRIREME_DISPATCH(stream, sgd_step(stream, state, how));
 }
 
 void lion(Stream& stream, const MomentumState& state, const Lion& how) {

@@ -21,7 +21,7 @@ struct Momentum {
   double learning_rate = 0, momentum = 0.9, weight_decay = 0, into = 1;
   bool nesterov = false;
 };
-void descend(Stream&, const MomentumState& state, const Momentum& how);
+void sgd_step(Stream&, const MomentumState& state, const Momentum& how);
 
 // Lion (Chen et al. 2023), in one pass; `rate` is not used:
 //   g = grad * grad_scale;  w -= learning_rate * (sign(beta1 m + (1 - beta1) g) + weight_decay w)

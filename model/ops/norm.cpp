@@ -59,9 +59,9 @@ void rms_norm_backward(Stream& stream, Arena& scratch, const RmsNormBackward& op
   TRIREME_DISPATCH(stream, rms_norm_backward(stream, partial, op));
 }
 
-void rms_norm_again(Stream& stream, Tensor y, Tensor x, Tensor gain, Tensor inv_rms) {
+void rms_norm_recompute(Stream& stream, Tensor y, Tensor x, Tensor gain, Tensor inv_rms) {
   check_again(y, x, gain, inv_rms);
-  TRIREME_DISPATCH(stream, rms_norm_again(stream, y, x, gain, inv_rms));
+  TRIREME_DISPATCH(stream, rms_norm_recompute(stream, y, x, gain, inv_rms));
 }
 
 void layer_norm(Stream& stream, const LayerNorm& op) {
@@ -83,12 +83,12 @@ void layer_norm_backward(Stream& stream, Arena& scratch, const LayerNormBackward
   TRIREME_DISPATCH(stream, layer_norm_backward(stream, partial_gain, partial_bias, op));
 }
 
-void layer_norm_again(Stream& stream, Tensor y, Tensor x, Tensor gain, Tensor bias, Tensor mean,
-                      Tensor inv_std) {
+void layer_norm_recompute(Stream& stream, Tensor y, Tensor x, Tensor gain, Tensor bias, Tensor mean,
+                          Tensor inv_std) {
   check_again(y, x, gain, inv_std);
   require_count("layer_norm_again: mean", mean, x.rows(), accumulator_of(x.dtype));
   require_count("layer_norm_again: bias", bias, x.width(), x.dtype);
-  TRIREME_DISPATCH(stream, layer_norm_again(stream, y, x, gain, bias, mean, inv_std));
+  TRIREME_DISPATCH(stream, layer_norm_recompute(stream, y, x, gain, bias, mean, inv_std));
 }
 
 }  // namespace trireme::ops

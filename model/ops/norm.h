@@ -1,6 +1,6 @@
 #pragma once
 #include "model/device/stream.h"
-#include "model/ops/into.h"
+#include "model/ops/accumulate.h"
 #include "model/tensor/arena.h"
 
 namespace trireme::ops {
@@ -25,7 +25,7 @@ void rms_norm(Stream&, const RmsNorm&);
 struct RmsNormBackward {
   Tensor dx, dgain;
   Tensor dy, x, gain, inv_rms, dresidual;
-  Into into = Into::kAdd;
+  Accumulate accumulate = Accumulate::kAdd;
 };
 void rms_norm_backward(Stream&, Arena& scratch, const RmsNormBackward&);
 
@@ -41,13 +41,13 @@ void layer_norm(Stream&, const LayerNorm&);
 struct LayerNormBackward {
   Tensor dx, dgain, dbias;
   Tensor dy, x, gain, mean, inv_std, dresidual;
-  Into into = Into::kAdd;
+  Accumulate accumulate = Accumulate::kAdd;
 };
 void layer_norm_backward(Stream&, Arena& scratch, const LayerNormBackward&);
 
 // Recomputes y from the saved statistics.
-void rms_norm_again(Stream&, Tensor y, Tensor x, Tensor gain, Tensor inv_rms);
-void layer_norm_again(Stream&, Tensor y, Tensor x, Tensor gain, Tensor bias, Tensor mean,
-                      Tensor inv_std);
+void rms_norm_recompute(Stream&, Tensor y, Tensor x, Tensor gain, Tensor inv_rms);
+void layer_norm_recompute(Stream&, Tensor y, Tensor x, Tensor gain, Tensor bias, Tensor mean,
+                          Tensor inv_std);
 
 }  // namespace trireme::ops

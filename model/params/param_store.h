@@ -34,7 +34,7 @@ struct Param {
 
   // Whether this rank counts these elements in norms and checkpoints: over all ranks every element
   // is counted once.
-  bool counted() const { return spec.cut.replica.index == 0 && box.extent.count() > 0; }
+  bool is_primary_replica() const { return spec.cut.replica.index == 0 && box.extent.count() > 0; }
 };
 
 // One parameter, or several stored contiguously whose rows are used by a single matrix product

@@ -25,24 +25,25 @@ class Block {
     DeferredGradients deferred;  // of a split backward
   };
   Block(ParamStore& params, const std::string& name, const ModelConfig& config, Recompute recompute,
-        Factors factors, Seams seams, const Tensor& rope_table);
+        MatmulPrecision precision, Seams seams, const Tensor& rope_table);
 
   // y [tokens, hidden] is replaced; x must stay valid until the backward.
-  void forward(Run& run, Tensor y, Tensor x, const Sequence& sequence, Saved& saved) const;
+  void forward(ExecContext& ctx, Tensor y, Tensor x, const Sequence& sequence, Saved& saved) const;
   // dx = the gradient of the input; dx is not dy. If run.deferred is set, dy must stay valid until
   // the deferred gradients are computed.
-  void backward(Run& run, Tensor dx, Tensor dy, const Sequence& sequence, Saved& saved) const;
+  void backward(ExecContext& ctx, Tensor dx, Tensor dy, const Sequence& sequence,
+                Saved& saved) const;
   // Forward only: y is replaced, nothing is saved; needs no more of either arena than forward.
-  void evaluate(Run& run, Tensor y, Tensor x, const Sequence& sequence) const;
+  void evaluate(ExecContext& ctx, Tensor y, Tensor x, const Sequence& sequence) const;
   // Decodes the next tokens of one sequence; y is replaced.
-  void decode(Run& run, Tensor y, Tensor x, Tensor positions, std::int64_t first,
+  void decode(ExecContext& ctx, Tensor y, Tensor x, Tensor positions, std::int64_t first,
               const KeyValueCache& cache) const;
   const ops::Heads& heads() const { return attention_.heads(); }
 
  private:
-  void compute(Run& run, Tensor y, Tensor x, const Sequence& sequence, Recompute recompute,
+  void compute(ExecContext& ctx, Tensor y, Tensor x, const Sequence& sequence, Recompute recompute,
                Saved& saved) const;
-  void restore(Run& run, const Sequence& sequence, Saved& saved) const;
+  void restore(ExecContext& ctx, const Sequence& sequence, Saved& saved) const;
   Recompute recompute_;
   const Region& region_;
   Norm norm1_;

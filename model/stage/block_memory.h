@@ -6,8 +6,8 @@
 namespace trireme {
 
 // Memory for the inputs and saved activations of a stage's blocks for one micro-batch. This base
-// class uses run.keep from the forward to the end of the micro-batch's backward. Blocks are indexed
-// within the stage.
+// class uses ctx.saved from the forward to the end of the micro-batch's backward. Blocks are
+// indexed within the stage.
 class BlockMemory {
  public:
   BlockMemory() = default;
@@ -16,16 +16,16 @@ class BlockMemory {
   virtual ~BlockMemory() = default;
 
   // Forward, in block order: the arena for this block, valid while it and the previous block run.
-  virtual Arena& begin(const Run& run, std::size_t) { return run.keep; }
-  // Offload: the block's data is complete, and not needed until bring_back().
-  virtual void put_away(const Run&, std::size_t) {}
+  virtual Arena& begin(const ExecContext& ctx, std::size_t) { return ctx.saved; }
+  // Offload: the block's data is complete, and not needed until fetch().
+  virtual void offload(const ExecContext&, std::size_t) {}
   // Fetch, in the backward, from the last block on: the arena with the block's data, at the same
   // addresses, and free space after it.
-  virtual Arena& bring_back(const Run& run, std::size_t) { return run.keep; }
+  virtual Arena& fetch(const ExecContext& ctx, std::size_t) { return ctx.saved; }
   // Prefetch: the backward of this block starts, and earlier blocks will be needed next.
-  virtual void expect_before(const Run&, std::size_t) {}
+  virtual void prefetch_before(const ExecContext&, std::size_t) {}
   // Release: the block's data is no longer needed.
-  virtual void drop(const Run&, std::size_t) {}
+  virtual void release(const ExecContext&, std::size_t) {}
 };
 
 }  // namespace trireme

@@ -25,21 +25,21 @@ void BlockWindow::open(const Stream& stream) {
   for (Buffer& buffer : buffers_) buffer.events.emplace(stream.device());
 }
 
-Arena& OffloadedBlocks::begin(const Run& run, std::size_t block) {
-  window_.open(run.stream);
+Arena& OffloadedBlocks::begin(const ExecContext& ctx, std::size_t block) {
+  window_.open(ctx.stream);
   if (block == 0) {
     host_.reset();
     places_.clear();
   }
   BlockWindow::Buffer& buffer = window_.buffer_of(block);
-  if (run.stream.executes()) buffer.events->left.make_wait(run.stream);
+  if (ctx.stream.executes()) buffer.events->left.make_wait(ctx.stream);
   buffer.arena.reset();
   buffer.owner = this;
   buffer.block = block;
   return buffer.arena;
 }
 
-void OffloadedBlocks::put_away(const Run& run, std::size_t block) {
+void OffloadedBlocks::offload(const ExecContext& ctx, std::size_t block) {
   BlockWindow::Buffer& buffer = window_.buffer_of(block);
   const std::size_t bytes = buffer.arena.used();
   const Tensor from = taken_again(buffer.arena, bytes);
@@ -47,23 +47,23 @@ void OffloadedBlocks::put_away(const Run& run, std::size_t block) {
   Place& place = places_[block];
   if (bytes > place.host.bytes()) place.host = host_.take(from.shape, from.dtype);
   place.bytes = bytes;
-  if (!run.stream.executes()) return;
+  if (!ctx.stream.executes()) return;
   Stream& out = window_.copy_streams_->out;
-  buffer.events->computed.record(run.stream);
+  buffer.events->computed.record(ctx.stream);
   buffer.events->computed.make_wait(out);
   copy_bytes(out, place.host.data, from.data, bytes);
   buffer.events->left.record(out);
 }
 
 // No-op if the block is present or being copied.
-void OffloadedBlocks::fetch(const Run& run, std::size_t block) {
+void OffloadedBlocks::copy_in(const ExecContext& ctx, std::size_t block) {
   BlockWindow::Buffer& buffer = window_.buffer_of(block);
   if (buffer.owner == this && buffer.block == block) return;
   buffer.owner = this;
   buffer.block = block;
   const Place& place = places_.at(block);
   const Tensor to = taken_again(buffer.arena, place.bytes);
-  if (!run.stream.executes()) return;
+  if (!ctx.stream.executes()) return;
   Stream& in = window_.copy_streams_->in;
   buffer.events->computed.make_wait(in);
   // The block's own copy to the host also read this buffer; it is complete then.
@@ -72,22 +72,22 @@ void OffloadedBlocks::fetch(const Run& run, std::size_t block) {
   buffer.events->arrived.record(in);
 }
 
-Arena& OffloadedBlocks::bring_back(const Run& run, std::size_t block) {
-  fetch(run, block);
+Arena& OffloadedBlocks::fetch(const ExecContext& ctx, std::size_t block) {
+  copy_in(ctx, block);
   BlockWindow::Buffer& buffer = window_.buffer_of(block);
-  if (run.stream.executes()) buffer.events->arrived.make_wait(run.stream);
+  if (ctx.stream.executes()) buffer.events->arrived.make_wait(ctx.stream);
   return buffer.arena;
 }
 
-void OffloadedBlocks::expect_before(const Run& run, std::size_t block) {
+void OffloadedBlocks::prefetch_before(const ExecContext& ctx, std::size_t block) {
   const std::size_t others = window_.buffers_.size() - 1;
-  for (std::size_t back = 1; back <= std::min(block, others); ++back) fetch(run, block - back);
+  for (std::size_t back = 1; back <= std::min(block, others); ++back) copy_in(ctx, block - back);
 }
 
-void OffloadedBlocks::drop(const Run& run, std::size_t block) {
+void OffloadedBlocks::release(const ExecContext& ctx, std::size_t block) {
   BlockWindow::Buffer& buffer = window_.buffer_of(block);
   buffer.owner = nullptr;
-  if (run.stream.executes()) buffer.events->computed.record(run.stream);
+  if (ctx.stream.executes()) buffer.events->computed.record(ctx.stream);
 }
 
 }  // namespace trireme

@@ -54,14 +54,14 @@ class OffloadedBlocks final : public BlockMemory {
   // Both outlive this object; `host` is used by this micro-batch only.
   OffloadedBlocks(BlockWindow& window, Arena& host) : window_(window), host_(host) {}
 
-  Arena& begin(const Run& run, std::size_t block) override;
-  void put_away(const Run& run, std::size_t block) override;
-  Arena& bring_back(const Run& run, std::size_t block) override;
-  void expect_before(const Run& run, std::size_t block) override;
-  void drop(const Run& run, std::size_t block) override;
+  Arena& begin(const ExecContext& ctx, std::size_t block) override;
+  void offload(const ExecContext& ctx, std::size_t block) override;
+  Arena& fetch(const ExecContext& ctx, std::size_t block) override;
+  void prefetch_before(const ExecContext& ctx, std::size_t block) override;
+  void release(const ExecContext& ctx, std::size_t block) override;
 
  private:
-  void fetch(const Run& run, std::size_t block);
+  void copy_in(const ExecContext& ctx, std::size_t block);
 
   BlockWindow& window_;
   Arena& host_;

@@ -15,7 +15,7 @@ namespace {
 // The block memory of a run.
 class Blocks {
  public:
-  explicit Blocks(const Run& run) : memory_(run.blocks ? *run.blocks : in_keep_) {}
+  explicit Blocks(const ExecContext& ctx) : memory_(ctx.blocks ? *ctx.blocks : in_keep_) {}
   BlockMemory& memory() { return memory_; }
 
  private:
@@ -42,7 +42,7 @@ Stage::Stage(ParamStore& params, const ModelConfig& config, const Spec& spec, Se
   }
   for (std::int64_t i = spec.first_block; i < spec.end_block; ++i) {
     units_.blocks.push_back(params.begin_unit(static_cast<int>(i)));
-    blocks_.emplace_back(params, say("layers.", i), config, spec.recompute, spec.factors, seams,
+    blocks_.emplace_back(params, say("layers.", i), config, spec.recompute, spec.precision, seams,
                          rope_table_);
   }
   if (spec.end_block != config.num_hidden_layers) return;
@@ -86,141 +86,141 @@ Shape Stage::boundary(std::int64_t tokens) const {
   return {region_.own_tokens(tokens), config_.hidden_size};
 }
 
-Tensor Stage::enter(Run& run, Arena& into, const Input& input) const {
+Tensor Stage::enter(ExecContext& ctx, Arena& into, const Input& input) const {
   if (!embedding_) return input.x;
-  for (const int unit : units_.embedding) hooks_.before_forward(run.stream, unit);
-  const Arena::Frame frame(run.scratch);
-  return embedding_->forward(run, into, input.ids, input.sequence.positions);
+  for (const int unit : units_.embedding) hooks_.before_forward(ctx.stream, unit);
+  const Arena::Frame frame(ctx.scratch);
+  return embedding_->forward(ctx, into, input.ids, input.sequence.positions);
 }
 
-Tensor Stage::forward(Run& run, const Input& input, Saved& saved) const {
+Tensor Stage::forward(ExecContext& ctx, const Input& input, Saved& saved) const {
   saved.input = input;
   saved.blocks.resize(blocks_.size());
-  Blocks blocks(run);
+  Blocks blocks(ctx);
   BlockMemory& memory = blocks.memory();
-  Arena* own = blocks_.empty() ? &run.keep : &memory.begin(run, 0);
-  Tensor x = enter(run, *own, input);
+  Arena* own = blocks_.empty() ? &ctx.saved : &memory.begin(ctx, 0);
+  Tensor x = enter(ctx, *own, input);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    hooks_.before_forward(run.stream, units_.blocks[i]);
+    hooks_.before_forward(ctx.stream, units_.blocks[i]);
     // A block's output is saved as the next one's input; the last one's is read until it is sent.
-    Arena& next = i + 1 == blocks_.size() ? run.keep : memory.begin(run, i + 1);
+    Arena& next = i + 1 == blocks_.size() ? ctx.saved : memory.begin(ctx, i + 1);
     const Tensor y = next.take(x.shape, x.dtype);
-    Run of_block{run.stream, *own, run.scratch};
+    ExecContext of_block{ctx.stream, *own, ctx.scratch};
     blocks_[i].forward(of_block, y, x, input.sequence, saved.blocks[i]);
-    memory.put_away(run, i);
+    memory.offload(ctx, i);
     own = &next;
     x = y;
   }
   if (!head_) return x;
   saved.hidden = x;
-  return leave(run, x, input, true, saved.head);
+  return leave(ctx, x, input, true, saved.head);
 }
 
 // The head computes its weight gradient during the forward.
-Tensor Stage::leave(Run& run, Tensor x, const Input& input, bool with_gradient,
+Tensor Stage::leave(ExecContext& ctx, Tensor x, const Input& input, bool with_gradient,
                     Head::Saved& saved) const {
-  hooks_.before_forward(run.stream, units_.head_norm);
-  hooks_.before_forward(run.stream, units_.head_values);
+  hooks_.before_forward(ctx.stream, units_.head_norm);
+  hooks_.before_forward(ctx.stream, units_.head_values);
   const bool has_unit = with_gradient && units_.head_gradient >= 0;
-  if (has_unit) hooks_.before_gradients(run.stream, units_.head_gradient);
-  const Tensor loss = head_->forward(run, x, {input.targets, input.scale, with_gradient}, saved);
-  if (has_unit) hooks_.after_gradients(run.stream, units_.head_gradient);
+  if (has_unit) hooks_.before_gradients(ctx.stream, units_.head_gradient);
+  const Tensor loss = head_->forward(ctx, x, {input.targets, input.scale, with_gradient}, saved);
+  if (has_unit) hooks_.after_gradients(ctx.stream, units_.head_gradient);
   return loss;
 }
 
-Tensor Stage::backward(Run& run, Tensor dy, Saved& saved, Tensor dx) const {
-  return go_back(run, dy, saved, dx, Weights::kNow);
+Tensor Stage::backward(ExecContext& ctx, Tensor dy, Saved& saved, Tensor dx) const {
+  return go_back(ctx, dy, saved, dx, Weights::kNow);
 }
 
-Tensor Stage::backward_input(Run& run, Tensor dy, Saved& saved, Tensor dx) const {
-  return go_back(run, dy, saved, dx, Weights::kLater);
+Tensor Stage::backward_input(ExecContext& ctx, Tensor dy, Saved& saved, Tensor dx) const {
+  return go_back(ctx, dy, saved, dx, Weights::kLater);
 }
 
-void Stage::backward_weight(Run& run, Saved& saved) const {
-  Blocks blocks(run);
+void Stage::backward_weight(ExecContext& ctx, Saved& saved) const {
+  Blocks blocks(ctx);
   BlockMemory& memory = blocks.memory();
   for (std::size_t i = blocks_.size(); i-- > 0;) {
-    memory.bring_back(run, i);
-    memory.expect_before(run, i);
-    saved.blocks[i].deferred.compute(run);
-    memory.drop(run, i);
-    hooks_.after_gradients(run.stream, units_.blocks[i]);
+    memory.fetch(ctx, i);
+    memory.prefetch_before(ctx, i);
+    saved.blocks[i].deferred.compute(ctx);
+    memory.release(ctx, i);
+    hooks_.after_gradients(ctx.stream, units_.blocks[i]);
   }
 }
 
-Tensor Stage::go_back(Run& run, Tensor dy, Saved& saved, Tensor to_previous,
+Tensor Stage::go_back(ExecContext& ctx, Tensor dy, Saved& saved, Tensor to_previous,
                       Weights weights) const {
   const Input& input = saved.input;
   const Shape shape = boundary(input.sequence.tokens());
-  if (!is_first() && !to_previous) to_previous = run.keep.take(shape, compute_);
-  const Arena::Frame frame(run.scratch);
+  if (!is_first() && !to_previous) to_previous = ctx.saved.take(shape, compute_);
+  const Arena::Frame frame(ctx.scratch);
   // Activation gradients alternate between two buffers, unless they are read again later.
   std::array<Tensor, 2> buffers;
   if (weights == Weights::kNow) {
-    for (Tensor& buffer : buffers) buffer = run.scratch.take(shape, compute_);
+    for (Tensor& buffer : buffers) buffer = ctx.scratch.take(shape, compute_);
   }
   const auto take_other_than = [&](const Tensor& taken, Arena& lasting) {
     if (weights == Weights::kLater) return lasting.take(shape, compute_);
     return taken.data == buffers[0].data ? buffers[1] : buffers[0];
   };
   if (head_) {
-    const Arena::Frame of_head(run.scratch);
-    dy = take_other_than({}, run.keep);
-    hooks_.before_backward(run.stream, units_.head_norm);
-    hooks_.before_gradients(run.stream, units_.head_norm);
-    head_->backward(run, dy, saved.head);
-    hooks_.after_gradients(run.stream, units_.head_norm);
+    const Arena::Frame of_head(ctx.scratch);
+    dy = take_other_than({}, ctx.saved);
+    hooks_.before_backward(ctx.stream, units_.head_norm);
+    hooks_.before_gradients(ctx.stream, units_.head_norm);
+    head_->backward(ctx, dy, saved.head);
+    hooks_.after_gradients(ctx.stream, units_.head_norm);
   }
-  Blocks blocks(run);
+  Blocks blocks(ctx);
   BlockMemory& memory = blocks.memory();
   for (std::size_t i = blocks_.size(); i-- > 0;) {
-    hooks_.before_backward(run.stream, units_.blocks[i]);
-    hooks_.before_gradients(run.stream, units_.blocks[i]);
-    Run of_block{run.stream, memory.bring_back(run, i), run.scratch, run.deferred};
-    Arena* lasting = &run.keep;
+    hooks_.before_backward(ctx.stream, units_.blocks[i]);
+    hooks_.before_gradients(ctx.stream, units_.blocks[i]);
+    ExecContext of_block{ctx.stream, memory.fetch(ctx, i), ctx.scratch, ctx.deferred};
+    Arena* lasting = &ctx.saved;
     if (weights == Weights::kLater) {
       of_block.deferred = &saved.blocks[i].deferred;
       // A gradient that the previous block reads again later is in that block's memory.
-      if (i > 0) lasting = &memory.bring_back(run, i - 1);
+      if (i > 0) lasting = &memory.fetch(ctx, i - 1);
     }
-    memory.expect_before(run, i);
+    memory.prefetch_before(ctx, i);
     const Tensor dx = i == 0 && !is_first() ? to_previous : take_other_than(dy, *lasting);
     blocks_[i].backward(of_block, dx, dy, input.sequence, saved.blocks[i]);
     if (weights == Weights::kNow) {
-      hooks_.after_gradients(run.stream, units_.blocks[i]);
-      memory.drop(run, i);
+      hooks_.after_gradients(ctx.stream, units_.blocks[i]);
+      memory.release(ctx, i);
     } else {
-      memory.put_away(run, i);
+      memory.offload(ctx, i);
     }
     dy = dx;
   }
   if (!embedding_) return to_previous;
-  for (const int unit : units_.embedding) hooks_.before_gradients(run.stream, unit);
-  embedding_->backward(run, dy, input.ids, input.sequence.positions);
-  for (const int unit : units_.embedding) hooks_.after_gradients(run.stream, unit);
+  for (const int unit : units_.embedding) hooks_.before_gradients(ctx.stream, unit);
+  embedding_->backward(ctx, dy, input.ids, input.sequence.positions);
+  for (const int unit : units_.embedding) hooks_.after_gradients(ctx.stream, unit);
   return to_previous;
 }
 
-Tensor Stage::evaluate(Run& run, const Input& input) const {
-  Blocks blocks(run);
+Tensor Stage::evaluate(ExecContext& ctx, const Input& input) const {
+  Blocks blocks(ctx);
   BlockMemory& memory = blocks.memory();
   const std::size_t count = blocks_.size(), used = std::min<std::size_t>(count, 2);
-  Arena& own = count > 0 ? memory.begin(run, 0) : run.keep;
-  Tensor x = enter(run, own, input);
+  Arena& own = count > 0 ? memory.begin(ctx, 0) : ctx.saved;
+  Tensor x = enter(ctx, own, input);
   // Alternates; the last block's output is read until it is sent.
   Tensor other;
-  if (count > 1) other = memory.begin(run, 1).take(x.shape, compute_);
+  if (count > 1) other = memory.begin(ctx, 1).take(x.shape, compute_);
   for (std::size_t i = 0; i < count; ++i) {
-    hooks_.before_forward(run.stream, units_.blocks[i]);
-    const Tensor y = i + 1 == count ? run.keep.take(x.shape, compute_) : other;
-    Run of_block{run.stream, own, run.scratch};
+    hooks_.before_forward(ctx.stream, units_.blocks[i]);
+    const Tensor y = i + 1 == count ? ctx.saved.take(x.shape, compute_) : other;
+    ExecContext of_block{ctx.stream, own, ctx.scratch};
     blocks_[i].evaluate(of_block, y, x, input.sequence);
     other = std::exchange(x, y);
   }
-  for (std::size_t i = 0; i < used; ++i) memory.drop(run, i);
+  for (std::size_t i = 0; i < used; ++i) memory.release(ctx, i);
   if (!head_) return x;
   Head::Saved unused;
-  return leave(run, x, input, false, unused);
+  return leave(ctx, x, input, false, unused);
 }
 
 std::vector<KeyValueCache> Stage::make_caches(Arena& arena, std::int64_t capacity) const {
@@ -232,19 +232,19 @@ std::vector<KeyValueCache> Stage::make_caches(Arena& arena, std::int64_t capacit
   return caches;
 }
 
-Tensor Stage::decode(Run& run, Tensor ids, Tensor positions, std::int64_t first,
+Tensor Stage::decode(ExecContext& ctx, Tensor ids, Tensor positions, std::int64_t first,
                      const std::vector<KeyValueCache>& caches) const {
   require(is_first() && is_last(), "generation requires the whole model in one stage");
-  const Tensor logits = run.keep.take({1, config_.vocab_size}, compute_);
-  const Arena::Frame frame(run.scratch);
-  Tensor x = embedding_->forward(run, run.scratch, ids, positions);
-  Tensor y = run.scratch.take(x.shape, compute_);
+  const Tensor logits = ctx.saved.take({1, config_.vocab_size}, compute_);
+  const Arena::Frame frame(ctx.scratch);
+  Tensor x = embedding_->forward(ctx, ctx.scratch, ids, positions);
+  Tensor y = ctx.scratch.take(x.shape, compute_);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    hooks_.before_forward(run.stream, units_.blocks[i]);
-    blocks_[i].decode(run, y, x, positions, first, caches[i]);
+    hooks_.before_forward(ctx.stream, units_.blocks[i]);
+    blocks_[i].decode(ctx, y, x, positions, first, caches[i]);
     std::swap(x, y);
   }
-  head_->logits(run, logits, x.row_slice(x.rows() - 1, 1));
+  head_->logits(ctx, logits, x.row_slice(x.rows() - 1, 1));
   return logits;
 }
 

@@ -23,7 +23,7 @@ class Stage {
     // Sum a tied table's gradients from the head and from the embedding separately over the
     // micro-batches of a step, as when the two are on different ranks.
     bool tied_gradient_apart = false;
-    Factors factors = Factors::kAsStored;  // precision of the blocks' linear layers
+    MatmulPrecision precision = MatmulPrecision::kNative;  // precision of the blocks' linear layers
   };
   struct Input {
     Sequence sequence;
@@ -54,23 +54,23 @@ class Stage {
 
   // Returns the output for the next stage, boundary(tokens); on the last stage the loss of every
   // token [tokens], in the accumulator dtype. In keep.
-  Tensor forward(Run& run, const Input& input, Saved& saved) const;
+  Tensor forward(ExecContext& ctx, const Input& input, Saved& saved) const;
   // Returns the gradient for the previous stage, in `dx` if given, otherwise in keep; empty on the
   // first stage.
-  Tensor backward(Run& run, Tensor dy, Saved& saved, Tensor dx = {}) const;
+  Tensor backward(ExecContext& ctx, Tensor dy, Saved& saved, Tensor dx = {}) const;
   // Split backward, for schedules that send dx before they compute weight gradients: the first half
   // defers the weight gradients of linear layers to the second. Until then their inputs stay in
   // keep, and dy must stay valid.
-  Tensor backward_input(Run& run, Tensor dy, Saved& saved, Tensor dx = {}) const;
-  void backward_weight(Run& run, Saved& saved) const;
+  Tensor backward_input(ExecContext& ctx, Tensor dy, Saved& saved, Tensor dx = {}) const;
+  void backward_weight(ExecContext& ctx, Saved& saved) const;
   // Forward only: same result, in keep; needs no more of keep, scratch and block memory than
   // forward and backward. Overwrites input.x.
-  Tensor evaluate(Run& run, const Input& input) const;
+  Tensor evaluate(ExecContext& ctx, const Input& input) const;
 
   // For generation, on a stage that is the whole model: runs ids [tokens] at `positions` of one
   // sequence, the first at row `first` of the caches, and returns the last token's logits [1,
   // vocab], in keep.
-  Tensor decode(Run& run, Tensor ids, Tensor positions, std::int64_t first,
+  Tensor decode(ExecContext& ctx, Tensor ids, Tensor positions, std::int64_t first,
                 const std::vector<KeyValueCache>& caches) const;
   std::vector<KeyValueCache> make_caches(Arena& arena, std::int64_t capacity) const;
 
@@ -80,10 +80,10 @@ class Stage {
 
  private:
   enum class Weights : std::uint8_t { kNow, kLater };
-  Tensor enter(Run& run, Arena& into, const Input& input) const;
-  Tensor leave(Run& run, Tensor x, const Input& input, bool with_gradient,
+  Tensor enter(ExecContext& ctx, Arena& into, const Input& input) const;
+  Tensor leave(ExecContext& ctx, Tensor x, const Input& input, bool with_gradient,
                Head::Saved& saved) const;
-  Tensor go_back(Run& run, Tensor dy, Saved& saved, Tensor dx, Weights weights) const;
+  Tensor go_back(ExecContext& ctx, Tensor dy, Saved& saved, Tensor dx, Weights weights) const;
   ParamStore& params_;
   const ModelConfig config_;
   const Spec spec_;

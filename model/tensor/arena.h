@@ -88,17 +88,17 @@ class DeferredGradients;  // model/layers
 class BlockMemory;        // model/stage
 
 // Execution context of a layer call.
-struct Run {
+struct ExecContext {
   Stream& stream;
-  Arena& keep;     // saved activations, until the backward of this micro-batch
+  Arena& saved;    // saved activations, until the backward of this micro-batch
   Arena& scratch;  // temporaries, until the enclosing Frame closes
   // Collects deferred weight gradients of linear layers; null: they are computed immediately.
   DeferredGradients* deferred = nullptr;
-  // Memory of the blocks; null: `keep`.
+  // Memory of the blocks; null: `saved`.
   BlockMemory* blocks = nullptr;
 
   // Arena for inputs of deferred gradients.
-  Arena& lasting() const { return deferred ? keep : scratch; }
+  Arena& lasting() const { return deferred ? saved : scratch; }
 };
 
 }  // namespace trireme

@@ -2,7 +2,7 @@
 #include <cstddef>
 #include <string>
 
-#include "parallel/comm/ledger_layout.h"
+#include "parallel/comm/flight_recorder_layout.h"
 #include "parallel/comm/transfer.h"
 
 namespace trireme {
@@ -14,7 +14,7 @@ class CommunicationObserver {
  public:
   struct Event {
     const std::string& group;
-    ledger::Operation operation;
+    flight::Operation operation;
     std::size_t bytes;  // size of this rank's tensor, the larger one if there are two
     int peer;           // world rank of a message's peer; -1 for collectives
   };

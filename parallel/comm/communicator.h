@@ -51,7 +51,7 @@ class Communicator {
   virtual void barrier(Stream&) = 0;
 
   // Asynchronous forms of the three collectives. They run concurrently with the caller's work if
-  // works_beside(), otherwise they are done on return. The tensors belong to the transfer until
+  // is_async(), otherwise they are done on return. The tensors belong to the transfer until
   // wait(). All ranks start them in the same order; each runs after the work already enqueued on
   // the stream.
   [[nodiscard]] virtual Transfer start_all_reduce(Stream& stream, Tensor tensor, Reduce reduce) {
@@ -67,7 +67,7 @@ class Communicator {
     return {};
   }
   // Whether started collectives are asynchronous.
-  virtual bool works_beside() const { return false; }
+  virtual bool is_async() const { return false; }
 
   // Asynchronous send and receive.
   [[nodiscard]] virtual Transfer start_send(Stream&, Tensor, int to) = 0;

@@ -46,7 +46,7 @@ class NcclCommunicator final : public Communicator {
   Transfer start_all_reduce(Stream& stream, Tensor tensor, Reduce reduce) override;
   Transfer start_all_gather(Stream& stream, Tensor whole, Tensor part) override;
   Transfer start_reduce_scatter(Stream& stream, Tensor part, Tensor whole) override;
-  bool works_beside() const override { return true; }
+  bool is_async() const override { return true; }
   Transfer start_send(Stream& stream, Tensor tensor, int to) override;
   Transfer start_receive(Stream& stream, Tensor tensor, int from) override;
 

@@ -10,20 +10,20 @@ namespace trireme {
 // A message whose completion is recorded, at the latest by wait().
 class RecordedCommunicator::RecordedMessage final : public Transfer::Pending {
  public:
-  RecordedMessage(Transfer message, Recording& recording, const Ledger::Entry& entry,
+  RecordedMessage(Transfer message, Recording& recording, const FlightRecorder::Entry& entry,
                   const CommunicationObserver::Event& event)
       : message_(std::move(message)), recording_(recording), entry_(entry), event_(event) {}
   void wait() override {
-    recording_.ledger.wait_for(entry_);
+    recording_.recorder.wait_for(entry_);
     message_.wait();
-    recording_.ledger.end(entry_);
+    recording_.recorder.end(entry_);
     if (recording_.observer) recording_.observer->end(event_);
   }
 
  private:
   Transfer message_;
   Recording& recording_;
-  Ledger::Entry entry_;
+  FlightRecorder::Entry entry_;
   CommunicationObserver::Event event_;
 };
 
@@ -31,15 +31,15 @@ class RecordedCommunicator::RecordedMessage final : public Transfer::Pending {
 // recorded by wait().
 class RecordedCommunicator::RecordedCollective final : public Transfer::Pending {
  public:
-  RecordedCollective(Transfer work, Recording& recording, const Ledger::Entry& entry,
+  RecordedCollective(Transfer work, Recording& recording, const FlightRecorder::Entry& entry,
                      const CommunicationObserver::Event& event)
       : work_(std::move(work)), recording_(recording), entry_(entry), event_(event) {}
   void wait() override {
-    Transfer::Interval waited{.begin = ledger_now(), .end = 0};
-    recording_.ledger.wait_for(entry_);
+    Transfer::Interval waited{.begin = flight_recorder_now(), .end = 0};
+    recording_.recorder.wait_for(entry_);
     work_.wait();
-    waited.end = ledger_now();
-    recording_.ledger.end(entry_, work_.ran().end);
+    waited.end = flight_recorder_now();
+    recording_.recorder.end(entry_, work_.ran().end);
     if (recording_.observer) recording_.observer->ran_beside(event_, work_.ran(), waited);
   }
   Transfer::Interval ran() const override { return work_.ran(); }
@@ -47,7 +47,7 @@ class RecordedCommunicator::RecordedCollective final : public Transfer::Pending 
  private:
   Transfer work_;
   Recording& recording_;
-  Ledger::Entry entry_;
+  FlightRecorder::Entry entry_;
   CommunicationObserver::Event event_;
 };
 
@@ -59,10 +59,10 @@ RecordedCommunicator::RecordedCommunicator(std::unique_ptr<Communicator> group,
       name_(std::move(name)),
       members_(std::move(members)),
       exceptions_(std::uncaught_exceptions()),
-      number_(recording.ledger.add_group(name_, members_)) {}
+      number_(recording.recorder.add_group(name_, members_)) {}
 
 RecordedCommunicator::~RecordedCommunicator() {
-  if (std::uncaught_exceptions() == exceptions_) recording_.ledger.remove_group(number_);
+  if (std::uncaught_exceptions() == exceptions_) recording_.recorder.remove_group(number_);
 }
 
 // If `work` throws, the call stays open, so that the flight recorder shows the failed call.
@@ -72,9 +72,10 @@ void RecordedCommunicator::record(const Stream& stream, Operation operation, std
   if (!stream.executes()) return work();
   const CommunicationObserver::Event event{name_, operation, bytes, -1};
   if (recording_.observer) recording_.observer->begin(event);
-  const Ledger::Entry entry = recording_.ledger.begin_collective(number_, operation, bytes);
+  const FlightRecorder::Entry entry =
+      recording_.recorder.begin_collective(number_, operation, bytes);
   work();
-  recording_.ledger.end(entry);
+  recording_.recorder.end(entry);
   if (recording_.observer) recording_.observer->end(event);
 }
 
@@ -86,14 +87,15 @@ Transfer RecordedCommunicator::record_start(const Stream& stream, Operation oper
   const CommunicationObserver::Event event{name_, operation, bytes, -1};
   CommunicationObserver* const observer = recording_.observer;
   if (observer) observer->begin(event);
-  const Ledger::Entry entry = recording_.ledger.begin_collective(number_, operation, bytes);
+  const FlightRecorder::Entry entry =
+      recording_.recorder.begin_collective(number_, operation, bytes);
   Transfer work = start();
   if (!work.is_pending()) {
-    recording_.ledger.end(entry);
+    recording_.recorder.end(entry);
     if (observer) observer->end(event);
     return {};
   }
-  recording_.ledger.leave();
+  recording_.recorder.leave();
   if (observer) observer->leave(event);
   return Transfer(std::make_unique<RecordedCollective>(std::move(work), recording_, entry, event));
 }
@@ -101,13 +103,13 @@ Transfer RecordedCommunicator::record_start(const Stream& stream, Operation oper
 template <class Start>
 Transfer RecordedCommunicator::record_message(const Stream& stream, Operation operation,
                                               const Tensor& tensor, int peer, const Start& start) {
-  comm::check_peer(ledger::name_of(operation), *this, peer);
+  comm::check_peer(flight::name_of(operation), *this, peer);
   if (!stream.executes() || tensor.count() == 0) return start();
   const CommunicationObserver::Event event{name_, operation, tensor.bytes(),
                                            members_[static_cast<std::size_t>(peer)]};
   if (recording_.observer) recording_.observer->begin(event);
-  const Ledger::Entry entry =
-      recording_.ledger.start_message(number_, operation, event.bytes, event.peer);
+  const FlightRecorder::Entry entry =
+      recording_.recorder.start_message(number_, operation, event.bytes, event.peer);
   return Transfer(std::make_unique<RecordedMessage>(start(), recording_, entry, event));
 }
 

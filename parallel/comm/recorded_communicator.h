@@ -5,13 +5,13 @@
 
 #include "parallel/comm/communication_observer.h"
 #include "parallel/comm/communicator.h"
-#include "parallel/comm/ledger.h"
+#include "parallel/comm/flight_recorder.h"
 
 namespace trireme {
 
 // The flight recorder and the observer of a world's groups.
 struct Recording {
-  Ledger ledger;
+  FlightRecorder recorder;
   CommunicationObserver* observer = nullptr;
 };
 
@@ -38,12 +38,12 @@ class RecordedCommunicator final : public Communicator {
   Transfer start_all_reduce(Stream& stream, Tensor tensor, Reduce reduce) override;
   Transfer start_all_gather(Stream& stream, Tensor whole, Tensor part) override;
   Transfer start_reduce_scatter(Stream& stream, Tensor part, Tensor whole) override;
-  bool works_beside() const override { return group_->works_beside(); }
+  bool is_async() const override { return group_->is_async(); }
   Transfer start_send(Stream& stream, Tensor tensor, int to) override;
   Transfer start_receive(Stream& stream, Tensor tensor, int from) override;
 
  private:
-  using Operation = ledger::Operation;
+  using Operation = flight::Operation;
   class RecordedMessage;
   class RecordedCollective;
   template <class Work>

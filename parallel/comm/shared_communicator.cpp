@@ -36,13 +36,13 @@ SharedCommunicator::SharedCommunicator(std::unique_ptr<Communicator> other,
       memories_(memories),
       local_ranks_(std::move(local_ranks)),
       name_(std::move(name)),
-      meeting_(std::move(pages), other_->rank()),
+      barrier_(std::move(pages), other_->rank()),
       theirs_(local_ranks_.size()),
       contributions_(local_ranks_.size()),
-      background_([this] { meeting_.give_up(); }) {}
+      worker_([this] { barrier_.give_up(); }) {}
 
 SharedCommunicator::~SharedCommunicator() {
-  meeting_.give_up();
+  barrier_.give_up();
 }
 
 std::optional<SharedCommunicator::Place> SharedCommunicator::shared(const Stream& stream,
@@ -59,16 +59,17 @@ std::optional<SharedCommunicator::Place> SharedCommunicator::shared_part(const S
 }
 
 void SharedCommunicator::settle(const Stream& stream) {
-  if (stream.executes()) background_.drain();
+  if (stream.executes()) worker_.drain();
 }
 
 void SharedCommunicator::meet_with(const char* call, std::uint32_t what, const Tensor& tensor,
                                    const Place& place) {
-  const comm::Meeting::Call own{.what = what, .unused = 0, .count = tensor.count(), .place = place};
-  meeting_.show(own);
-  meeting_.meet();
+  const comm::SharedBarrier::Call own{
+      .what = what, .unused = 0, .count = tensor.count(), .place = place};
+  barrier_.show(own);
+  barrier_.meet();
   for (int r = 0; r < size(); ++r) {
-    const comm::Meeting::Call& other = meeting_.shown_by(r);
+    const comm::SharedBarrier::Call& other = barrier_.shown_by(r);
     std::byte*& found = theirs_[static_cast<std::size_t>(r)];
     found = memories_.at(other.place, local_ranks_[static_cast<std::size_t>(r)], tensor.bytes());
     if (found && other.what == own.what && other.count == own.count) continue;
@@ -85,7 +86,7 @@ void SharedCommunicator::reduce_part(const Tensor& part, const Tensor& whole, co
     contributions_[r] = theirs_[r] + static_cast<std::size_t>(rank()) * part.bytes();
   }
   comm::reduce_in_order(Reduce::kSum, part.dtype, contributions_, part.data, part.count());
-  meeting_.meet();
+  barrier_.meet();
 }
 
 void SharedCommunicator::gather_parts(const Tensor& whole, const Tensor& part, const Place& place) {
@@ -98,7 +99,7 @@ void SharedCommunicator::gather_parts(const Tensor& whole, const Tensor& part, c
     copy_beside(comm::place_of(r, whole, part.count()).data, theirs_[static_cast<std::size_t>(r)],
                 part.bytes());
   }
-  meeting_.meet();
+  barrier_.meet();
 }
 
 // Each rank leaves the sum of its shard in its own tensor, where no other rank reads that shard.
@@ -112,13 +113,13 @@ void SharedCommunicator::reduce_all(const Tensor& tensor, Reduce reduce, const P
   const auto offset_of = [&](const Tensor& share) { return share.data - tensor.data; };
   for (std::size_t r = 0; r < theirs_.size(); ++r) contributions_[r] = theirs_[r] + offset_of(own);
   comm::reduce_in_order(reduce, own.dtype, contributions_, own.data, own.count());
-  meeting_.meet();
+  barrier_.meet();
   for (int step = 1; step < size(); ++step) {
     const int r = (rank() + step) % size();
     const Tensor share = share_of(r);
     copy_beside(share.data, theirs_[static_cast<std::size_t>(r)] + offset_of(share), share.bytes());
   }
-  meeting_.meet();
+  barrier_.meet();
 }
 
 void SharedCommunicator::all_reduce(Stream& stream, Tensor tensor, Reduce reduce) {
@@ -164,7 +165,7 @@ void SharedCommunicator::barrier(Stream& stream) {
 Transfer SharedCommunicator::start_all_reduce(Stream& stream, Tensor tensor, Reduce reduce) {
   const std::optional<Place> place = shared(stream, tensor);
   if (!place) return Communicator::start_all_reduce(stream, tensor, reduce);
-  return background_.start([this, tensor, reduce, place] { reduce_all(tensor, reduce, *place); });
+  return worker_.start([this, tensor, reduce, place] { reduce_all(tensor, reduce, *place); });
 }
 
 Transfer SharedCommunicator::start_all_gather(Stream& stream, Tensor whole, Tensor part) {
@@ -172,7 +173,7 @@ Transfer SharedCommunicator::start_all_gather(Stream& stream, Tensor whole, Tens
   const std::optional<Place> place = shared_part(stream, whole, part);
   if (!place) return Communicator::start_all_gather(stream, whole, part);
   comm::check_places("all_gather", *this, whole, part);
-  return background_.start([this, whole, part, place] { gather_parts(whole, part, *place); });
+  return worker_.start([this, whole, part, place] { gather_parts(whole, part, *place); });
 }
 
 Transfer SharedCommunicator::start_reduce_scatter(Stream& stream, Tensor part, Tensor whole) {
@@ -180,7 +181,7 @@ Transfer SharedCommunicator::start_reduce_scatter(Stream& stream, Tensor part, T
   const std::optional<Place> place = shared(stream, whole);
   if (!place) return Communicator::start_reduce_scatter(stream, part, whole);
   comm::check_places("reduce_scatter", *this, whole, part);
-  return background_.start([this, part, whole, place] { reduce_part(part, whole, *place); });
+  return worker_.start([this, part, whole, place] { reduce_part(part, whole, *place); });
 }
 
 }  // namespace trireme

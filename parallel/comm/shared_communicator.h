@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "parallel/comm/background.h"
 #include "parallel/comm/communicator.h"
-#include "parallel/comm/meeting.h"
+#include "parallel/comm/shared_barrier.h"
 #include "parallel/comm/shared_memories.h"
+#include "parallel/comm/worker_thread.h"
 
 namespace trireme {
 
@@ -20,8 +20,8 @@ namespace trireme {
 // whole of reduce_scatter, and of all_gather either the whole or the part.
 class SharedCommunicator final : public Communicator {
  public:
-  // `pages` is shared memory of the group, Meeting::kBytes per rank; `local_ranks` are the group's
-  // ranks in `memories`, which outlives it. `name` is used in messages.
+  // `pages` is shared memory of the group, SharedBarrier::kBytes per rank; `local_ranks` are the
+  // group's ranks in `memories`, which outlives it. `name` is used in messages.
   SharedCommunicator(std::unique_ptr<Communicator> other, std::unique_ptr<SharedMemory> pages,
                      const comm::SharedMemories& memories, std::vector<int> local_ranks,
                      std::string name);
@@ -40,7 +40,7 @@ class SharedCommunicator final : public Communicator {
   Transfer start_all_reduce(Stream& stream, Tensor tensor, Reduce reduce) override;
   Transfer start_all_gather(Stream& stream, Tensor whole, Tensor part) override;
   Transfer start_reduce_scatter(Stream& stream, Tensor part, Tensor whole) override;
-  bool works_beside() const override { return true; }
+  bool is_async() const override { return true; }
   Transfer start_send(Stream& stream, Tensor tensor, int to) override {
     return other_->start_send(stream, tensor, to);
   }
@@ -65,11 +65,11 @@ class SharedCommunicator final : public Communicator {
   const comm::SharedMemories& memories_;
   std::vector<int> local_ranks_;
   std::string name_;
-  comm::Meeting meeting_;
+  comm::SharedBarrier barrier_;
   // Scratch of one call, allocated once: the tensors of all ranks, and their shards summed here.
   std::vector<std::byte*> theirs_;
   std::vector<const std::byte*> contributions_;
-  comm::Background background_;
+  comm::WorkerThread worker_;
 };
 
 }  // namespace trireme

@@ -68,7 +68,7 @@ World::World(const Variables& variables) : exceptions_(std::uncaught_exceptions(
   if (!has_wired_ranks(variables)) {
     refuse_unjoined_ranks(variables, 1);
     hosts_.push_back(own_host_name());
-    ledger().begin(0, 1, hosts_.front());
+    recorder().begin(0, 1, hosts_.front());
     return;
   }
   int thread_level = 0;
@@ -80,10 +80,10 @@ World::World(const Variables& variables) : exceptions_(std::uncaught_exceptions(
   if (size_ == 1 && launched_ranks(variables) > 1) MPI_Finalize();  // before throwing
   refuse_unjoined_ranks(variables, size_);
   find_neighbours();
-  ledger().begin(rank_, size_, hosts_[static_cast<std::size_t>(rank_)]);
+  recorder().begin(rank_, size_, hosts_[static_cast<std::size_t>(rank_)]);
   std::vector<int> everybody(static_cast<std::size_t>(size_));
   std::iota(everybody.begin(), everybody.end(), 0);
-  group_ = ledger().add_group("world", everybody);
+  group_ = recorder().add_group("world", everybody);
 }
 
 void World::find_neighbours() {
@@ -166,14 +166,14 @@ std::unique_ptr<Communicator> World::split(const std::string& name, const std::v
   require(own != ranks.end(), "group '", name, "' is created without rank ", rank_);
   if (!has_mpi_) return std::make_unique<SelfCommunicator>();
   const comm::CallSite site{"split", name, rank_, size_};
-  const Ledger::Entry entry =
-      ledger().begin_collective(group_, ledger::Operation::kSplit, /*bytes=*/0);
+  const FlightRecorder::Entry entry =
+      recorder().begin_collective(group_, flight::Operation::kSplit, /*bytes=*/0);
   const int color = *std::min_element(ranks.begin(), ranks.end());
   MPI_Comm comm = MPI_COMM_NULL;
   comm::check(MPI_Comm_split(MPI_COMM_WORLD, color, static_cast<int>(own - ranks.begin()), &comm),
               site);
   const bool agreed = have_agreed(comm, ranks);
-  ledger().end(entry);
+  recorder().end(entry);
   if (!agreed || ranks.size() == 1) MPI_Comm_free(&comm);
   require(agreed, "group '", name, "': its ranks pass different lists of members");
   std::unique_ptr<Communicator> group;
@@ -182,7 +182,7 @@ std::unique_ptr<Communicator> World::split(const std::string& name, const std::v
   } else {
     const std::vector<int> local_ranks = local_ranks_of(ranks);
     std::unique_ptr<SharedMemory> pages;
-    if (!local_ranks.empty()) pages = comm::share_memory(comm, comm::Meeting::kBytes, site);
+    if (!local_ranks.empty()) pages = comm::share_memory(comm, comm::SharedBarrier::kBytes, site);
     group = std::make_unique<MpiCommunicator>(comm, name, buffer_bytes);
     if (pages) {
       group = std::make_unique<SharedCommunicator>(std::move(group), std::move(pages), memories_,
@@ -210,13 +210,13 @@ std::unique_ptr<SharedMemory> World::share(std::size_t bytes) {
   if (!has_mpi_) return nullptr;
   const std::string name = "world";
   const comm::CallSite site{"share", name, rank_, size_};
-  const Ledger::Entry entry =
-      ledger().begin_collective(group_, ledger::Operation::kAllGather, bytes);
+  const FlightRecorder::Entry entry =
+      recorder().begin_collective(group_, flight::Operation::kAllGather, bytes);
   MPI_Comm host = split_off_host(rank_, site);
   std::unique_ptr<SharedMemory> memory;
   if (local_size_ > 1) memory = comm::share_memory(host, bytes, site);
   MPI_Comm_free(&host);
-  ledger().end(entry);
+  recorder().end(entry);
   if (memory) {
     memory->enter(memories_);
   } else {

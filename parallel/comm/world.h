@@ -45,7 +45,7 @@ class World {
   const std::vector<std::string>& hosts() const { return hosts_; }
 
   // The flight recorder of this rank; records the calls of all groups.
-  Ledger& ledger() { return recording_.ledger; }
+  FlightRecorder& recorder() { return recording_.recorder; }
   // Registers an observer of the calls of all groups; null removes it.
   void observe(CommunicationObserver* observer) { recording_.observer = observer; }
 

@@ -27,7 +27,7 @@ GradNorm::GradNorm(const ParamStore& held, const ParamStore& whole, Slice slice,
     total = std::max(total, unit.end / ops::kNormChunk * slice.count);
   }
   for (const ParamStore::Owned& owned : held.owned()) {
-    if (!owned.param->counted()) continue;
+    if (!owned.param->is_primary_replica()) continue;
     const std::int64_t first = places.at(owned.param->spec.name) + owned.in_unit / ops::kNormChunk;
     const std::int64_t into = owned.in_unit % ops::kNormChunk;
     if (!runs_.empty()) {

@@ -8,11 +8,11 @@ namespace trireme {
 
 ShardedOptimizer::ShardedOptimizer(ParamStore& store, const ParamStore& whole, Ranks ranks,
                                    const Options& options, Arena& state, Arena& workspace)
-    : ledger_(ranks.ledger),
+    : recorder_(ranks.recorder),
       options_(options),
       workspace_(workspace),
       squares_(store, whole, ranks.slice, ranks.norm, workspace),
-      rule_(make_update_rule(options.rule, ranks.update)) {
+      optimizer_(make_optimizer(options.rule, ranks.update)) {
   for (const ParamStore::Owned& owned : store.owned()) {
     ranges_.push_back({.param = owned.param,
                        .first = owned.first,
@@ -27,7 +27,7 @@ ShardedOptimizer::ShardedOptimizer(ParamStore& store, const ParamStore& whole, R
     staging_.emplace(ranges_);
     for (UpdateRange& range : ranges_) range.staging = &*staging_;
   }
-  rule_->prepare(store, ranges_, workspace);
+  optimizer_->prepare(store, ranges_, workspace);
   const DType type = store.grads().dtype;
   norm_ = workspace.take({1}, type);
   scale_ = workspace.take({1}, type);
@@ -44,7 +44,7 @@ void ShardedOptimizer::take_states(const ParamStore& store, Arena& state) {
   std::vector<DType> dtypes;
   for (const ParamStore::Owned& owned : store.owned()) {
     places.emplace_back();
-    for (const UpdateRule::State& kept : rule_->state(owned.param->spec, store.grads().dtype)) {
+    for (const Optimizer::State& kept : optimizer_->state(owned.param->spec, store.grads().dtype)) {
       const auto found = std::find_if(states_.begin(), states_.end(),
                                       [&](const State& known) { return known.name == kept.name; });
       const auto index = static_cast<std::size_t>(found - states_.begin());
@@ -70,15 +70,15 @@ void ShardedOptimizer::take_states(const ParamStore& store, Arena& state) {
 
 void ShardedOptimizer::step(Stream& stream, double learning_rate, std::int64_t update,
                             double norm_limit, double loss_scale) {
-  using ledger::Phase;
+  using flight::Phase;
   const auto enter = [&](Phase phase) {
-    if (ledger_ && stream.executes()) ledger_->enter(phase);
+    if (recorder_ && stream.executes()) recorder_->enter(phase);
   };
   enter(Phase::kGradNorm);
   ops::clip_scale(stream, norm_, scale_, squares_.squares(stream),
                   {options_.max_norm, norm_limit, loss_scale});
   enter(Phase::kOptimizer);
-  with_staging(stream, [&] { rule_->update(stream, ranges_, scale_, learning_rate, update); });
+  with_staging(stream, [&] { optimizer_->update(stream, ranges_, scale_, learning_rate, update); });
 }
 
 void ShardedOptimizer::publish_masters(Stream& stream, std::int64_t update) {

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "parallel/comm/ledger.h"
+#include "parallel/comm/flight_recorder.h"
 #include "parallel/data/grad_norm.h"
-#include "parallel/data/staging.h"
-#include "parallel/data/update_rule.h"
+#include "parallel/optimizer/optimizer.h"
+#include "parallel/optimizer/staging.h"
 
 namespace trireme {
 
@@ -25,11 +25,11 @@ class ShardedOptimizer {
     Communicator& norm;
     Slice slice;
     UpdateRanks update;
-    Ledger* ledger = nullptr;  // records the phases of an update; may be null
+    FlightRecorder* recorder = nullptr;  // records the phases of an update; may be null
   };
   // State of one name, persistent across steps: all ranges that have it, contiguous.
   struct State {
-    std::string name;  // name of UpdateRule::State
+    std::string name;  // name of Optimizer::State
     Tensor flat;
     struct Part {
       const ParamStore::Owned* of;
@@ -64,11 +64,11 @@ class ShardedOptimizer {
   template <class Body>
   void with_staging(Stream& stream, const Body& body);
 
-  Ledger* ledger_;
+  FlightRecorder* recorder_;
   Options options_;
   Arena& workspace_;
   GradNorm squares_;
-  std::unique_ptr<UpdateRule> rule_;
+  std::unique_ptr<Optimizer> optimizer_;
   std::vector<UpdateRange> ranges_;
   std::vector<State> states_;
   std::optional<Staging> staging_;

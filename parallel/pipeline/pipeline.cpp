@@ -93,13 +93,13 @@ void Pipeline::take_step(Stream& stream, const RankPlan::Step& step, const Walk&
   if (step.inbox >= 0) wait(stream, inboxes_[to_size(step.inbox)].message);
 
   const PipelineObserver::Event work{What::kAction, step.action, -1};
-  Run run{.stream = stream,
-          .keep = memory_.keeps[to_size(step.slot)],
-          .scratch = memory_.scratch,
-          .deferred = nullptr,
-          .blocks = memory_.blocks.empty() ? nullptr : memory_.blocks[to_size(step.slot)]};
+  ExecContext ctx{.stream = stream,
+                  .saved = memory_.keeps[to_size(step.slot)],
+                  .scratch = memory_.scratch,
+                  .deferred = nullptr,
+                  .blocks = memory_.blocks.empty() ? nullptr : memory_.blocks[to_size(step.slot)]};
   begin(stream, work);
-  const Tensor output = forward ? go_forward(run, step, walk) : go_back(run, step);
+  const Tensor output = forward ? go_forward(ctx, step, walk) : go_back(ctx, step);
   end(stream, work);
   if (step.to < 0) return;
   Message& message = step.outbox >= 0 ? outboxes_[to_size(step.outbox)].message : slot.sent;
@@ -108,36 +108,36 @@ void Pipeline::take_step(Stream& stream, const RankPlan::Step& step, const Walk&
   message.transfer = link_of(step.action).start_send(stream, output, step.to);
 }
 
-Tensor Pipeline::go_forward(Run& run, const RankPlan::Step& step, const Walk& walk) {
-  const Arena::Frame frame(run.scratch);
-  run.keep.reset();
+Tensor Pipeline::go_forward(ExecContext& ctx, const RankPlan::Step& step, const Walk& walk) {
+  const Arena::Frame frame(ctx.scratch);
+  ctx.saved.reset();
   Stage::Input input = walk.load(step.action.micro_batch);
   if (step.inbox >= 0) input.x = inboxes_[to_size(step.inbox)].tensor;
   const Stage& stage = stage_of(step.action);
-  const Tensor made = walk.training ? stage.forward(run, input, slots_[to_size(step.slot)].saved)
-                                    : stage.evaluate(run, input);
+  const Tensor made = walk.training ? stage.forward(ctx, input, slots_[to_size(step.slot)].saved)
+                                    : stage.evaluate(ctx, input);
   if (step.action.stage == last_stage_) {
     walk.on_loss(step.action.micro_batch, made);
     return {};
   }
   const Tensor output = output_of(step);
   if (!output) return made;
-  ops::copy(run.stream, output, made);
+  ops::copy(ctx.stream, output, made);
   return output;
 }
 
-Tensor Pipeline::go_back(Run& run, const RankPlan::Step& step) {
-  const Arena::Frame frame(run.scratch);
+Tensor Pipeline::go_back(ExecContext& ctx, const RankPlan::Step& step) {
+  const Arena::Frame frame(ctx.scratch);
   const Stage& stage = stage_of(step.action);
   Stage::Saved& saved = slots_[to_size(step.slot)].saved;
   if (step.action.kind == Kind::kBackwardWeight) {
-    stage.backward_weight(run, saved);
+    stage.backward_weight(ctx, saved);
     return {};
   }
   const Tensor dy = step.inbox >= 0 ? inboxes_[to_size(step.inbox)].tensor : Tensor{};
   const Tensor dx = output_of(step);
-  return step.action.kind == Kind::kBackward ? stage.backward(run, dy, saved, dx)
-                                             : stage.backward_input(run, dy, saved, dx);
+  return step.action.kind == Kind::kBackward ? stage.backward(ctx, dy, saved, dx)
+                                             : stage.backward_input(ctx, dy, saved, dx);
 }
 
 // Output buffer of a step; empty if the output may stay in its slot.

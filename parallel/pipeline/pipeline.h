@@ -81,8 +81,8 @@ class Pipeline {
 
   void walk(Stream& stream, const RankPlan& plan, const Walk& walk);
   void take_step(Stream& stream, const RankPlan::Step& step, const Walk& walk);
-  Tensor go_forward(Run& run, const RankPlan::Step& step, const Walk& walk);
-  Tensor go_back(Run& run, const RankPlan::Step& step);
+  Tensor go_forward(ExecContext& ctx, const RankPlan::Step& step, const Walk& walk);
+  Tensor go_back(ExecContext& ctx, const RankPlan::Step& step);
   Tensor output_of(const RankPlan::Step& step) const;
   void start_receive(Stream& stream, const RankPlan::Step& step);
   void wait(Stream& stream, Message& message);

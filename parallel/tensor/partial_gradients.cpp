@@ -37,29 +37,29 @@ PartialGradients::PartialGradients(ParamStore& params, const std::vector<Communi
   for (Group& group : groups_) {
     const auto first_large =
         std::stable_partition(group.small.begin(), group.small.end(),
-                              [&](const Tensor& run) { return run.count() < large; });
+                              [&](const Tensor& ctx) { return ctx.count() < large; });
     group.large.assign(first_large, group.small.end());
     group.small.erase(first_large, group.small.end());
     std::int64_t total = 0;
-    for (const Tensor& run : group.small) total += run.count();
+    for (const Tensor& ctx : group.small) total += ctx.count();
     if (total > 0) group.message = messages.take({total}, params.grads().dtype);
   }
 }
 
 void PartialGradients::sum(Stream& stream) const {
   for (const Group& group : groups_) {
-    for (const Tensor& run : group.large) group.ranks->all_reduce(stream, run, Reduce::kSum);
+    for (const Tensor& ctx : group.large) group.ranks->all_reduce(stream, ctx, Reduce::kSum);
     if (group.small.empty()) continue;
     const auto each = [&](const auto& visit) {
       std::int64_t at = 0;
-      for (const Tensor& run : group.small) {
-        visit(run, group.message.slice(at, run.count()));
-        at += run.count();
+      for (const Tensor& ctx : group.small) {
+        visit(ctx, group.message.slice(at, ctx.count()));
+        at += ctx.count();
       }
     };
-    each([&](Tensor run, Tensor place) { ops::copy(stream, place, run); });
+    each([&](Tensor ctx, Tensor place) { ops::copy(stream, place, ctx); });
     group.ranks->all_reduce(stream, group.message, Reduce::kSum);
-    each([&](Tensor run, Tensor place) { ops::copy(stream, run, place); });
+    each([&](Tensor ctx, Tensor place) { ops::copy(stream, ctx, place); });
   }
 }
 

@@ -15,14 +15,14 @@ class SequenceRegion final : public TensorRegion {
   using TensorRegion::TensorRegion;
 
   bool splits_tokens() const override { return ranks().size() > 1; }
-  Tensor enter(Run& run, Arena& into, Tensor x) override;
-  Tensor leave(Run& run, Arena& into, Tensor partial) override;
-  Tensor leave_backward(Run& run, Tensor dy) override;
-  Tensor start_enter_backward(Run& run, Tensor partial) override;
+  Tensor enter(ExecContext& ctx, Arena& into, Tensor x) override;
+  Tensor leave(ExecContext& ctx, Arena& into, Tensor partial) override;
+  Tensor leave_backward(ExecContext& ctx, Tensor dy) override;
+  Tensor start_enter_backward(ExecContext& ctx, Tensor partial) override;
 
  private:
-  Tensor gathered(Run& run, Arena& into, Tensor part) const;
-  Tensor scattered(Run& run, Arena& into, Tensor all) const;
+  Tensor gathered(ExecContext& ctx, Arena& into, Tensor part) const;
+  Tensor scattered(ExecContext& ctx, Arena& into, Tensor all) const;
 };
 
 }  // namespace trireme

@@ -2,22 +2,22 @@
 
 namespace trireme {
 
-Tensor TensorRegion::leave(Run& run, Arena& /*into*/, Tensor partial) {
-  sum(run, partial);
+Tensor TensorRegion::leave(ExecContext& ctx, Arena& /*into*/, Tensor partial) {
+  sum(ctx, partial);
   return partial;
 }
 
-Tensor TensorRegion::start_enter_backward(Run& run, Tensor partial) {
-  sum(run, partial);
+Tensor TensorRegion::start_enter_backward(ExecContext& ctx, Tensor partial) {
+  sum(ctx, partial);
   return partial;
 }
 
-void TensorRegion::sum(Run& run, Tensor x) {
-  ranks_.all_reduce(run.stream, x, Reduce::kSum);
+void TensorRegion::sum(ExecContext& ctx, Tensor x) {
+  ranks_.all_reduce(ctx.stream, x, Reduce::kSum);
 }
 
-void TensorRegion::max(Run& run, Tensor x) {
-  ranks_.all_reduce(run.stream, x, Reduce::kMax);
+void TensorRegion::max(ExecContext& ctx, Tensor x) {
+  ranks_.all_reduce(ctx.stream, x, Reduce::kMax);
 }
 
 }  // namespace trireme

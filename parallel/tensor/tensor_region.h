@@ -14,10 +14,10 @@ class TensorRegion : public Region {
   explicit TensorRegion(Communicator& ranks) : ranks_(ranks) {}
 
   Slice slice() const override { return {ranks_.rank(), ranks_.size()}; }
-  Tensor leave(Run& run, Arena& into, Tensor partial) override;
-  Tensor start_enter_backward(Run& run, Tensor partial) override;
-  void sum(Run& run, Tensor x) override;
-  void max(Run& run, Tensor x) override;
+  Tensor leave(ExecContext& ctx, Arena& into, Tensor partial) override;
+  Tensor start_enter_backward(ExecContext& ctx, Tensor partial) override;
+  void sum(ExecContext& ctx, Tensor x) override;
+  void max(ExecContext& ctx, Tensor x) override;
 
  protected:
   Communicator& ranks() const { return ranks_; }

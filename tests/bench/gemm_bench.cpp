@@ -32,7 +32,7 @@ cpu::MatMulShape shape_of(const Linear& x, Which which) {
   shape.k = which == Which::kForward ? x.in : which == Which::kInput ? x.out : x.tokens;
   shape.transpose_a = which == Which::kWeight;
   shape.transpose_b = which == Which::kForward;
-  shape.into = which == Which::kWeight ? Into::kAdd : Into::kReplace;
+  shape.accumulate = which == Which::kWeight ? Accumulate::kAdd : Accumulate::kReplace;
   shape.lda = shape.transpose_a ? shape.m : shape.k;
   return shape;
 }

@@ -98,7 +98,7 @@ const Kernel kKernels[] = {
     {"bias_backward",
      [](Bench& b) -> Prepared {
        const Tensor dy = b.moved(b.of({kTokens, kWidth})), dbias = b.sums_of({kWidth});
-       return [=, &b] { bias_backward(b.stream, dbias, dy, Into::kAdd); };
+       return [=, &b] { bias_backward(b.stream, dbias, dy, Accumulate::kAdd); };
      }},
     {"rms_norm with residual",
      [](Bench& b) -> Prepared {
@@ -213,15 +213,16 @@ const Kernel kKernels[] = {
      [](Bench& b) -> Prepared {
        const Tensor y = b.moved(b.of({kTokens, kWidth}), 2), table = b.of({4096, kWidth});
        const Tensor ids = filled(b.arena, {kTokens}, DType::kI32);
-       return [=, &b] { embedding(b.stream, y, table, ids, 0, Into::kReplace); };
+       return [=, &b] { embedding(b.stream, y, table, ids, 0, Accumulate::kReplace); };
      }},
     {"embedding_backward",
      [](Bench& b) -> Prepared {
        const Tensor dy = b.moved(b.of({kTokens, kWidth}));
        const Tensor dtable = b.moved(b.sums_of({4096, kWidth}));
        const Tensor ids = filled(b.arena, {kTokens}, DType::kI32);
-       return
-           [=, &b] { embedding_backward(b.stream, b.scratch, dtable, dy, ids, 0, Into::kReplace); };
+       return [=, &b] {
+         embedding_backward(b.stream, b.scratch, dtable, dy, ids, 0, Accumulate::kReplace);
+       };
      }},
     {"add_chunk_squares",
      [](Bench& b) -> Prepared {

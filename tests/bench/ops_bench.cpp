@@ -28,7 +28,7 @@ void linear(benchmark::State& state, DType dtype) {
   for (auto _ : state) {
     if (which == 0) gemm(stream, y, x, w, {.transpose_b = true});
     if (which == 1) gemm(stream, x, y, w, {});
-    if (which == 2) gemm(stream, dw, y, x, {.transpose_a = true, .into = Into::kAdd});
+    if (which == 2) gemm(stream, dw, y, x, {.transpose_a = true, .accumulate = Accumulate::kAdd});
   }
   count_flops(state, 2.0 * static_cast<double>(tokens * in * out));
 }

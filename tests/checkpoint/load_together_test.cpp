@@ -16,20 +16,20 @@ namespace {
 constexpr std::int64_t kLarge = 1200;  // the state's first tensor has twelve blocks
 
 // What the ranks of one host do, each a thread here.
-void on_host(int ranks, const std::function<void(std::size_t, Neighbours&)>& work) {
+void on_host(int ranks, const std::function<void(std::size_t, HostPeers&)>& work) {
   std::deque<SharedMemory::File> memory, pages;
   std::vector<SharedMemory::File::Place> memories, meetings;
   for (int rank = 0; rank < ranks; ++rank) {
     memories.push_back(memory.emplace_back(shared_bytes()).place());
-    meetings.push_back(pages.emplace_back(comm::Meeting::kBytes).place());
+    meetings.push_back(pages.emplace_back(comm::SharedBarrier::kBytes).place());
   }
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
-      Ledger ledger;
+      FlightRecorder ledger;
       ledger.begin(rank, ranks, "host");
-      Neighbours host(SharedMemory::map(memories, rank), SharedMemory::map(meetings, rank), rank,
-                      rank, ledger);
+      HostPeers host(SharedMemory::map(memories, rank), SharedMemory::map(meetings, rank), rank,
+                     rank, ledger);
       work(static_cast<std::size_t>(rank), host);
     });
   }
@@ -47,7 +47,7 @@ class Together : public testing::Test {
                                 const std::vector<std::filesystem::path>& folders) const {
     std::vector<std::span<const Piece>> wanted(ranks.pieces().begin(), ranks.pieces().end());
     std::vector<std::string> verdicts(wanted.size());
-    on_host(static_cast<int>(wanted.size()), [&](std::size_t rank, Neighbours& host) {
+    on_host(static_cast<int>(wanted.size()), [&](std::size_t rank, HostPeers& host) {
       try {
         if (!load_together(folders[rank], manifest, wanted, host)) verdicts[rank] = "another";
       } catch (const Error& error) {

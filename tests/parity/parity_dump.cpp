@@ -235,14 +235,14 @@ void add_logits(Engine& engine, Stream& stream, TensorFile& file) {
   const std::vector<KeyValueCache> caches = engine.model().stage().make_caches(all, kLength);
   for (std::int64_t at = 0; at < kSequences * kLength; ++at) {
     const Arena::Frame frame(keep);
-    Run run{stream, keep, scratch};
+    ExecContext ctx{stream, keep, scratch};
     const auto i = static_cast<std::size_t>(at);
     const Tensor ids = keep.take({1}, DType::kI32);
     const Tensor positions = keep.take({1}, DType::kI32);
     *ids.as<std::int32_t>() = batch.ids[i];
     *positions.as<std::int32_t>() = batch.positions[i];
     const Tensor row =
-        engine.model().stage().decode(run, ids, positions, batch.positions[i], caches);
+        engine.model().stage().decode(ctx, ids, positions, batch.positions[i], caches);
     const Tensor into = logits.slice(at * model.vocab_size, model.vocab_size);
     std::copy_n(row.data, row.bytes(), into.data);
   }

@@ -107,7 +107,7 @@ class Goodput(unittest.TestCase):
         self.assertEqual(refused.returncode, 1)
         self.assertIn("hang needs detect and recover", refused.stderr)
         stop = run({**cheap, "stop": {"detect": 2, "recover": 9}, "snapshot_stall_fraction": 0.01})
-        self.assertIn("of a stop", stop.stdout)
+        self.assertIn(", as for stop", stop.stdout)
         self.assertIn("took 1.00 %", stop.stdout)
         self.assertIn("of a hang", run(cheap).stdout)
 

@@ -19,7 +19,7 @@ CASES = [  # a file, its text, and the words found in it with their lines
     ("README.md", "It is made\nanew.\n", ["2: anew"]),
     ("configs/one.toml", "# the fullest\n# node\n", ["1: the fullest"]),
     ("scripts/one", "#!/bin/bash\n# what goes\n# on here\n", ["2: goes on"]),
-    ("trainer/one.cpp", '#include "parallel/comm/neighbours.h"\nint nobody = behaviour(beside);\n',
+    ("trainer/one.cpp", '#include "parallel/comm/host_peers.h"\nint nobody = behaviour(beside);\n',
      []),
     ("trainer/one.h", "// `neighbours` and neighbours_of of a MicroBatch\nstruct ToldTwice {};\n", []),
     ("trainer/one.cpp", "int goes;  // ended\nint on;  // on\n", []),

@@ -1,4 +1,4 @@
-"""Ranks that run, as their ledgers show them (parallel/comm/ledger_layout.h)."""
+"""Ranks that run, as their ledgers show them (parallel/comm/flight_recorder_layout.h)."""
 import mmap
 import os
 import pathlib

@@ -52,7 +52,7 @@ class Run:
         return (self.folder / f"flight-recorder/rank-{rank:05}").read_bytes()
 
     def place(self, rank):
-        """As the file has it (parallel/comm/ledger_layout.h)."""
+        """As the file has it (parallel/comm/flight_recorder_layout.h)."""
         step, _, _, phase = struct.unpack_from("<qiiI", self.ledger(rank), 256 + 24)
         return f"step {step}, {PHASES[phase]}"
 

@@ -78,7 +78,7 @@ std::string folder_text(const fs::path& folder) {
 
 std::string device_text(const RunConfig& config) {
   const Device device = open_device(config.job.device, 0);
-  if (engine_spec(config).factors == Factors::kFloat8) ops::require_float8(device);
+  if (engine_spec(config).precision == MatmulPrecision::kFloat8) ops::require_float8(device);
   return fmt::format("{} (job.device = \"{}\")", say(device), config.job.device);
 }
 

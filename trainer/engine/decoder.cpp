@@ -33,9 +33,9 @@ std::vector<float> Decoder::next_logits(std::span<const std::int32_t> ids) {
   const Arena::Frame frame(scratch_);
   const Tensor wide = scratch_.take({size_.vocab}, DType::kF32);
   // The logits are read at once, so that they need not be kept.
-  Run run{stream_, scratch_, scratch_};
+  ExecContext ctx{stream_, scratch_, scratch_};
   const Tensor logits = stage_
-                            .decode(run, ids_.tensor().slice(0, count),
+                            .decode(ctx, ids_.tensor().slice(0, count),
                                     positions_.tensor().slice(0, count), decoded_, caches_)
                             .reshaped({size_.vocab});
   decoded_ += count;

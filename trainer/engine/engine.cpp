@@ -12,7 +12,7 @@ Engine::Engine(const EngineSpec& spec, const RankGroups& groups, Stream& stream,
       groups_(groups),
       stream_(stream),
       layout_(spec, groups),
-      progress_(stream.executes() ? groups.ledger : nullptr),
+      progress_(stream.executes() ? groups.recorder : nullptr),
       model_(spec_, layout_, groups, stream, arenas, progress_),
       inputs_(stream, arenas.data,
               {spec.micro_batches, spec.micro_batch, spec.seq_len, spec.documents}),
@@ -47,7 +47,7 @@ double Engine::loss() {
 void Engine::queue_update(double learning_rate, std::int64_t update, double norm_limit) {
   norm_limit_ = norm_limit;
   model_.optimizer().step(stream_, learning_rate, update, norm_limit, losses_.loss_scale());
-  progress_.enter(ledger::Phase::kPublish);
+  progress_.enter(flight::Phase::kPublish);
   model_.publish(stream_);
   norm_.download(stream_);
 }

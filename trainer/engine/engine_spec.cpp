@@ -73,7 +73,8 @@ EngineSpec engine_spec(const RunConfig& config) {
       {"none", Recompute::kNone}, {"selective", Recompute::kSelective}, {"full", Recompute::kFull}};
   return {.model = config.model,
           .compute = compute_dtype(config.training.dtype),
-          .factors = config.training.dtype == "float8" ? Factors::kFloat8 : Factors::kAsStored,
+          .precision = config.training.dtype == "float8" ? MatmulPrecision::kFloat8
+                                                         : MatmulPrecision::kNative,
           .recompute = modes.at(config.activation_checkpoint.mode),
           .seq_len = config.training.seq_len,
           .documents = config.data.document_mask,

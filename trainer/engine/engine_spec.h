@@ -14,7 +14,7 @@ namespace trireme {
 struct EngineSpec {
   ModelConfig model;
   DType compute = DType::kF32;
-  Factors factors = Factors::kAsStored;  // precision of the blocks' matmul operands
+  MatmulPrecision precision = MatmulPrecision::kNative;  // precision of the blocks' matmul operands
   Recompute recompute = Recompute::kNone;
   std::int64_t seq_len = 0;
   bool documents = true;                               // false: no batch has a document mask

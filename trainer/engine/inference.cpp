@@ -54,9 +54,9 @@ void Inference::publish_masters() {
 
 Tensor Inference::losses() {
   places_.activations.reset();
-  Run run{stream_, places_.activations, places_.scratch};
+  ExecContext ctx{stream_, places_.activations, places_.scratch};
   inputs_->upload(stream_);
-  return stage_.evaluate(run, inputs_->micro_batch(0));
+  return stage_.evaluate(ctx, inputs_->micro_batch(0));
 }
 
 std::vector<double> Inference::token_losses() {

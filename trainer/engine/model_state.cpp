@@ -70,7 +70,7 @@ void ModelState::declare(const EngineSpec& spec, const PipelineLayout& layout) {
                        .max_positions = spec.seq_len,
                        .recompute = spec.recompute,
                        .tied_gradient_apart = apart,
-                       .factors = spec.factors};
+                       .precision = spec.precision};
   };
   const Seams seams{*region_, attention_};
   for (const int stage : layout.stages) {
@@ -93,15 +93,16 @@ void ModelState::allocate(const EngineSpec& spec, Arenas& arenas, bool planning)
   gatherer_.emplace(params_, *groups_.shard, arenas.weights_in_common, arenas.communication);
   for (Stage& stage : stages_) stage.take_tables(arenas.weights, spec.compute, planning);
   optimizer_.emplace(params_, whole_,
-                     ShardedOptimizer::Ranks{*groups_.state,
+                     ShardedOptimizer::Ranks{*groups_.model_state,
                                              {groups_.tensor->rank(), groups_.tensor->size()},
                                              {*groups_.shard, *groups_.tensor},
-                                             groups_.ledger},
+                                             groups_.recorder},
                      spec.optimizer, arenas.optimizer, arenas.workspace);
   partial_gradients_.emplace(
-      params_, std::vector<Communicator*>{groups_.tensor.get(), groups_.key_value.get()},
+      params_, std::vector<Communicator*>{groups_.tensor.get(), groups_.kv_replicas.get()},
       arenas.communication);
-  if (spec.model.tie_word_embeddings && groups_.ends->size() > 1) tied_gradient_ = tied_gradient();
+  if (spec.model.tie_word_embeddings && groups_.embedding_group->size() > 1)
+    tied_gradient_ = tied_gradient();
 }
 
 Tensor ModelState::tied_gradient() const {
@@ -117,7 +118,7 @@ Tensor ModelState::tied_gradient() const {
 
 void ModelState::finish_gradients(Stream& stream, std::int64_t update) {
   reducer_->finish(stream, update);
-  if (tied_gradient_) groups_.ends->all_reduce(stream, tied_gradient_, Reduce::kSum);
+  if (tied_gradient_) groups_.embedding_group->all_reduce(stream, tied_gradient_, Reduce::kSum);
   partial_gradients_->sum(stream);
 }
 

@@ -65,11 +65,11 @@ std::vector<std::int64_t> divide_layers(const ModelConfig& model, std::int64_t s
 }
 
 PipelineLayout::PipelineLayout(const EngineSpec& spec, const RankGroups& groups)
-    : schedules(schedules_of(spec, groups.down->size())),
+    : schedules(schedules_of(spec, groups.pp_forward->size())),
       layers_per_stage(
           divide_layers(spec.model, spec.seq_len, spec.layers_per_stage, full().stages)),
-      stages(stages_of_rank(full(), groups.down->rank())),
-      slots(divide_slots(schedules, groups.down->rank(), layers_per_stage)) {}
+      stages(stages_of_rank(full(), groups.pp_forward->rank())),
+      slots(divide_slots(schedules, groups.pp_forward->rank(), layers_per_stage)) {}
 
 std::int64_t PipelineLayout::first_layer(int stage) const {
   return std::accumulate(layers_per_stage.begin(), layers_per_stage.begin() + stage,

@@ -11,14 +11,14 @@ namespace trireme {
 
 RankGroups::RankGroups()
     : tensor(std::make_unique<SelfCommunicator>()),
-      key_value(std::make_unique<SelfCommunicator>()),
-      down(std::make_unique<SelfCommunicator>()),
-      up(std::make_unique<SelfCommunicator>()),
-      ends(std::make_unique<SelfCommunicator>()),
+      kv_replicas(std::make_unique<SelfCommunicator>()),
+      pp_forward(std::make_unique<SelfCommunicator>()),
+      pp_backward(std::make_unique<SelfCommunicator>()),
+      embedding_group(std::make_unique<SelfCommunicator>()),
       data(std::make_unique<SelfCommunicator>()),
       shard(std::make_unique<SelfCommunicator>()),
       replicate(std::make_unique<SelfCommunicator>()),
-      state(std::make_unique<SelfCommunicator>()),
+      model_state(std::make_unique<SelfCommunicator>()),
       all(std::make_unique<SelfCommunicator>()) {}
 
 namespace {
@@ -58,23 +58,23 @@ void form(RankGroups& groups, const Mesh& mesh, int rank, const ParallelismConfi
                                        ? std::vector{of_pipeline.front(), of_pipeline.back()}
                                        : std::vector{rank};
   groups.tensor = split("tensor", of_tensor, Messages::kNone);
-  groups.key_value = split("key_value",
-                           consecutive(of_tensor, groups.tensor->rank(),
-                                       key_value_replicas(config, groups.tensor->size())),
-                           Messages::kNone);
-  groups.down = split("pipeline_down", of_pipeline, Messages::kSent);
-  groups.up = split("pipeline_up", of_pipeline, Messages::kSent);
-  groups.ends = split("pipeline_ends", of_ends, Messages::kNone);
+  groups.kv_replicas = split("key_value",
+                             consecutive(of_tensor, groups.tensor->rank(),
+                                         key_value_replicas(config, groups.tensor->size())),
+                             Messages::kNone);
+  groups.pp_forward = split("pipeline_down", of_pipeline, Messages::kSent);
+  groups.pp_backward = split("pipeline_up", of_pipeline, Messages::kSent);
+  groups.embedding_group = split("pipeline_ends", of_ends, Messages::kNone);
   const std::vector<int> of_data = along({Axis::kDataReplicate, Axis::kDataShard});
   groups.data = split("data", of_data, Messages::kNone);
   if (layout.zero == 0) {
     groups.shard = split("data_shard", {rank}, Messages::kNone);
     groups.replicate = split("data_replicate", of_data, Messages::kNone);
-    groups.state = split("state", along({Axis::kPipeline, Axis::kTensor}), Messages::kNone);
+    groups.model_state = split("state", along({Axis::kPipeline, Axis::kTensor}), Messages::kNone);
   } else {
     groups.shard = split("data_shard", along({Axis::kDataShard}), Messages::kNone);
     groups.replicate = split("data_replicate", along({Axis::kDataReplicate}), Messages::kNone);
-    groups.state =
+    groups.model_state =
         split("state", along({Axis::kPipeline, Axis::kDataShard, Axis::kTensor}), Messages::kNone);
   }
   groups.all = split("all",
@@ -97,7 +97,7 @@ RankGroups groups_of_first(int ranks, World& world, const ParallelismConfig& lay
          return world.split(name, members, World::kBufferBytes, messages);
        });
   const std::vector<std::string> hosts(world.hosts().begin(), world.hosts().begin() + ranks);
-  groups.ledger = &world.ledger();
+  groups.recorder = &world.recorder();
   groups.mapping = mesh.describe(hosts);
   groups.transport = world.transport();
   groups.warning = mesh.warning(hosts);
@@ -124,8 +124,8 @@ RankGroups::RankGroups(int rank, const ParallelismConfig& layout, const ModelCon
 
 std::size_t RankGroups::buffer_bytes() const {
   std::size_t bytes = 0;
-  for (const auto& group :
-       {&tensor, &key_value, &down, &up, &ends, &data, &shard, &replicate, &state, &all}) {
+  for (const auto& group : {&tensor, &kv_replicas, &pp_forward, &pp_backward, &embedding_group,
+                            &data, &shard, &replicate, &model_state, &all}) {
     bytes += (*group)->buffer_bytes();
   }
   return bytes;

@@ -23,21 +23,23 @@ struct RankGroups {
   RankGroups(int rank, const ParallelismConfig& layout, const ModelConfig& model, Device device,
              Traffic& sent);
 
-  std::unique_ptr<Communicator> tensor;     // tensor parallelism
-  std::unique_ptr<Communicator> key_value;  // replicas of the same key-value heads within tensor
-  std::unique_ptr<Communicator> down;       // the pipeline, for activations
-  std::unique_ptr<Communicator> up;         // the pipeline, for gradients
-  std::unique_ptr<Communicator> ends;       // first and last pipeline stage; else this rank alone
+  std::unique_ptr<Communicator> tensor;       // tensor parallelism
+  std::unique_ptr<Communicator> kv_replicas;  // replicas of the same key-value heads within tensor
+  std::unique_ptr<Communicator> pp_forward;   // the pipeline, for activations
+  std::unique_ptr<Communicator> pp_backward;  // the pipeline, for gradients
+  std::unique_ptr<Communicator>
+      embedding_group;                      // first and last pipeline stage; else this rank alone
   std::unique_ptr<Communicator> data;       // data parallelism: replicate x shard
   std::unique_ptr<Communicator> shard;      // ranks that shard the optimizer state
   std::unique_ptr<Communicator> replicate;  // replicas of the same shard
-  std::unique_ptr<Communicator> state;      // ranks that together hold one copy of the model state
-  std::unique_ptr<Communicator> all;        // every rank of the run
-  Ledger* ledger = nullptr;                 // the world's; null with one rank
-  Traffic* sent = nullptr;                  // of planned groups
-  std::string mapping;                      // of ranks to hosts, for the run's first lines
-  std::string transport;                    // how tensors travel between ranks, for the same
-  std::string warning;                      // about a slow mapping; empty if there is none
+  std::unique_ptr<Communicator>
+      model_state;                     // ranks that together hold one copy of the model state
+  std::unique_ptr<Communicator> all;   // every rank of the run
+  FlightRecorder* recorder = nullptr;  // the world's; null with one rank
+  Traffic* sent = nullptr;             // of planned groups
+  std::string mapping;                 // of ranks to hosts, for the run's first lines
+  std::string transport;               // how tensors travel between ranks, for the same
+  std::string warning;                 // about a slow mapping; empty if there is none
 
   // Of all the groups' communication buffers.
   std::size_t buffer_bytes() const;

@@ -58,7 +58,7 @@ ReplicaCheck::ReplicaCheck(Engine& engine, const RankGroups& groups, bool weight
     : engine_(engine),
       ranks_(groups),
       groups_{groups.data.get(), groups.replicate.get(), groups.tensor.get(),
-              groups.key_value.get(), groups.ends.get()} {
+              groups.kv_replicas.get(), groups.embedding_group.get()} {
   const ParamStore& params = engine.params();
   const auto flat = [](const Tensor& tensor) { return tensor.reshaped({tensor.count()}); };
   if (params.sharing().values) {
@@ -106,13 +106,13 @@ void ReplicaCheck::add(const char* kind, const Param& param, std::int64_t first,
 std::vector<Communicator*> ReplicaCheck::holders_beside(const Param& param) const {
   std::vector<Communicator*> holders;
   const Slice replica = param.spec.cut.replica;
-  for (Communicator* const group : {ranks_.tensor.get(), ranks_.key_value.get()}) {
+  for (Communicator* const group : {ranks_.tensor.get(), ranks_.kv_replicas.get()}) {
     if (replica.count == 1 || group->size() != replica.count) continue;
     holders.push_back(group);
     break;
   }
   if (engine_.spec().model.tie_word_embeddings && param.spec.name == ModelState::kEmbedding) {
-    holders.push_back(ranks_.ends.get());
+    holders.push_back(ranks_.embedding_group.get());
   }
   return holders;
 }

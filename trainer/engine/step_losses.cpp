@@ -45,7 +45,7 @@ void StepLosses::add(int micro_batch, Tensor token_losses) {
 
 // Only the last pipeline stage has losses; the others add zeros.
 void StepLosses::gather() {
-  groups_.down->all_reduce(stream_, of_rank_, Reduce::kSum);
+  groups_.pp_forward->all_reduce(stream_, of_rank_, Reduce::kSum);
   groups_.data->all_gather(stream_, of_all_, of_rank_);
   host_.download(stream_);
 }

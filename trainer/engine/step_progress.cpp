@@ -8,13 +8,13 @@ void StepProgress::begin(Stream& stream, const Event& event) {
 }
 
 void StepProgress::follow(const Event& event) {
-  if (!ledger_ || (event.what != What::kAction && event.what != What::kWait)) return;
-  if (phase_ != ledger::Phase::kValidate) {
+  if (!recorder_ || (event.what != What::kAction && event.what != What::kWait)) return;
+  if (phase_ != flight::Phase::kValidate) {
     const bool forward = event.action.kind == Action::Kind::kForward;
-    const auto phase = forward ? ledger::Phase::kForward : ledger::Phase::kBackward;
+    const auto phase = forward ? flight::Phase::kForward : flight::Phase::kBackward;
     if (phase != phase_) enter(phase);
   }
-  ledger_->set_micro_batch(event.action.micro_batch);
+  recorder_->set_micro_batch(event.action.micro_batch);
 }
 
 }  // namespace trireme

@@ -2,7 +2,7 @@
 #include <cstdint>
 
 #include "model/params/param_store.h"
-#include "parallel/comm/ledger.h"
+#include "parallel/comm/flight_recorder.h"
 #include "parallel/pipeline/observer.h"
 
 namespace trireme {
@@ -11,14 +11,14 @@ namespace trireme {
 class StepProgress final : public PipelineObserver {
  public:
   // Null on a planning stream.
-  explicit StepProgress(Ledger* ledger) : ledger_(ledger) {}
+  explicit StepProgress(FlightRecorder* recorder) : recorder_(recorder) {}
 
-  void enter(ledger::Phase phase) {
+  void enter(flight::Phase phase) {
     phase_ = phase;
-    if (ledger_) ledger_->enter(phase);
+    if (recorder_) recorder_->enter(phase);
   }
   void use(const ParamStore::Unit& unit) {
-    if (ledger_ && unit.layer >= 0) ledger_->set_layer(unit.layer);
+    if (recorder_ && unit.layer >= 0) recorder_->set_layer(unit.layer);
   }
   // Also receives all events; may be null.
   void pass_on_to(PipelineObserver* observer) { next_ = observer; }
@@ -30,9 +30,9 @@ class StepProgress final : public PipelineObserver {
  private:
   void follow(const Event& event);
 
-  Ledger* ledger_;
+  FlightRecorder* recorder_;
   PipelineObserver* next_ = nullptr;
-  ledger::Phase phase_ = ledger::Phase::kStart;
+  flight::Phase phase_ = flight::Phase::kStart;
 };
 
 }  // namespace trireme

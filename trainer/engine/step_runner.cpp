@@ -31,7 +31,8 @@ StepRunner::StepRunner(const EngineSpec& spec, const RankGroups& groups,
       pipeline_(parts.model.stages(), layout.schedules,
                 Shape{parts.model.region().own_tokens(parts.inputs.tokens_per_micro_batch()),
                       spec.model.hidden_size},
-                Pipeline::Links{*groups.down, *groups.up, kReceiveAhead}, pipeline_memory(arenas)) {
+                Pipeline::Links{*groups.pp_forward, *groups.pp_backward, kReceiveAhead},
+                pipeline_memory(arenas)) {
   pipeline_.observe(&parts.progress);
 }
 
@@ -65,7 +66,7 @@ bool StepRunner::uses_graphs() const {
 }
 
 void StepRunner::queue_gradients(std::int64_t update) {
-  parts_.progress.enter(ledger::Phase::kForward);
+  parts_.progress.enter(flight::Phase::kForward);
   if (!uses_graphs()) return issue_gradients(update);
   if (const auto graph = graphs_.find(in_step_); graph != graphs_.end()) {
     return graph->second.launch(stream_);
@@ -85,13 +86,13 @@ void StepRunner::issue_gradients(std::int64_t update) {
   pipeline_.run(
       stream_, [&](int m) { return parts_.inputs.micro_batch(m, losses.scale()); },
       [&](int m, Tensor loss) { losses.add(m, loss); });
-  parts_.progress.enter(ledger::Phase::kReduce);
+  parts_.progress.enter(flight::Phase::kReduce);
   parts_.model.finish_gradients(stream_, update);
   losses.gather();
 }
 
 void StepRunner::evaluate(const Pipeline::OnLoss& on_loss) {
-  parts_.progress.enter(ledger::Phase::kValidate);
+  parts_.progress.enter(flight::Phase::kValidate);
   parts_.inputs.upload(stream_);
   pipeline_.evaluate(
       stream_, [&](int m) { return parts_.inputs.micro_batch(m); }, on_loss);

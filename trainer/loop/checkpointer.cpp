@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-using ledger::Phase;
+using flight::Phase;
 
 std::optional<checkpoint::Retention> retention(const CheckpointConfig& config) {
   if (config.keep_latest_k == 0) return std::nullopt;
@@ -67,7 +67,7 @@ bool Checkpointer::commit(const TrainState& state) {
 }
 
 void Checkpointer::finish_save(std::int64_t step) {
-  run_.ledger().enter(Phase::kSave);
+  run_.recorder().enter(Phase::kSave);
   while (saver_ && saver_->busy()) advance_save(step);
 }
 
@@ -140,7 +140,7 @@ bool Checkpointer::save(const TrainState& state) {
                                           human_duration(seconds_now() - start), before));
     start = seconds_now();  // what it waited for counts for the save before
   }
-  run_.ledger().enter(Phase::kSnapshot);
+  run_.recorder().enter(Phase::kSnapshot);
   try {
     saver_->begin(snapshot(state));
   } catch (const Error& error) {
@@ -152,7 +152,7 @@ bool Checkpointer::save(const TrainState& state) {
 
 bool Checkpointer::save_sync(const TrainState& state) {
   const double start = seconds_now();
-  run_.ledger().enter(Phase::kSave);
+  run_.recorder().enter(Phase::kSave);
   checkpoint::Committed committed;
   try {
     checkpoint::Snapshot taken = snapshot(state);
@@ -175,7 +175,7 @@ bool Checkpointer::save_sync(const TrainState& state) {
 
 void Checkpointer::advance_save(std::int64_t step) {
   if (!saver_ || !saver_->busy()) return;
-  run_.ledger().enter(Phase::kSave);
+  run_.recorder().enter(Phase::kSave);
   const double start = seconds_now();
   try {
     const auto saved = saver_->advance();
@@ -193,7 +193,7 @@ void Checkpointer::advance_save(std::int64_t step) {
 
 void Checkpointer::save_to_memory(const TrainState& state) {
   if (!memory_.due(state.step) || committed_ == state.step) return;
-  run_.ledger().enter(Phase::kSnapshot);
+  run_.recorder().enter(Phase::kSnapshot);
   if (memory_.outlives_a_node()) run_.log.sync();
   memory_.save([&] { return snapshot(state); });
 }

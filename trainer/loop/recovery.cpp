@@ -125,7 +125,7 @@ EventsLog::Details Recovery::describe(const StepOutcome& outcome, const TrainSta
 // also those of accepted steps.
 void Recovery::roll_back(const StepOutcome& outcome, TrainState& state,
                          EventsLog::Details& details) {
-  run_.ledger().enter(ledger::Phase::kLoad);
+  run_.recorder().enter(flight::Phase::kLoad);
   const auto from = resumption_.roll_back(state, judged_);
   if (!from) {
     throw on_all_ranks(DivergedError(say("step ", outcome.step,

@@ -26,7 +26,7 @@ bool ReplicaComparison::is_due(std::int64_t step) const {
 
 std::optional<ReplicaVerdict> ReplicaComparison::compare(std::int64_t step) {
   if (!check_ || compared_ == step) return std::nullopt;
-  run_.ledger().enter(ledger::Phase::kReport);
+  run_.recorder().enter(flight::Phase::kReport);
   const double start = seconds_now();
   auto verdict = check_->find();
   seconds_ += seconds_now() - start;

@@ -17,7 +17,7 @@ EnginePlan plan_and_fit(const RunConfig& config, const EngineSpec& spec, const R
                         const checkpoint::Team& team, Device device, const World& world) {
   EnginePlan plan;
   team.together([&] {
-    if (spec.factors == Factors::kFloat8) ops::require_float8(device);
+    if (spec.precision == MatmulPrecision::kFloat8) ops::require_float8(device);
     plan = plan_engine(spec, groups, device);
     require_foretold(config, groups, device, plan.memory);
     const std::size_t available = available_memory(device, world.ranks_on_device());
@@ -50,7 +50,7 @@ Arenas::Shared shared_weights(const World& world, const RankGroups& groups, int 
   if (shared == nullptr) return {};
   Arenas::Shared places{.own = shared->data()};
   const bool has_whole_weights = zero == 1 || zero == 2;
-  if (groups.shard->size() == 1 || !groups.shard->works_beside() || !has_whole_weights) {
+  if (groups.shard->size() == 1 || !groups.shard->is_async() || !has_whole_weights) {
     return places;
   }
   double holder[] = {static_cast<double>(world.local_rank())};
@@ -91,13 +91,13 @@ RunContext::RunContext(LoadedConfig from, World& ranks, Device device, int cpu_t
       log(team.leads(), console_options(config())) {}
 
 void RunContext::keep_ledger() {
-  const std::filesystem::path recorder = folder.path / kRecorderFolder;
+  const std::filesystem::path recordings = folder.path / kRecorderFolder;
   try {
     team.led([&] {
-      put_old_ledgers_aside(recorder);
+      put_old_ledgers_aside(recordings);
       return std::string();
     });
-    ledger().keep_in(recorder / ledger_file_name(team.rank()));
+    recorder().keep_in(recordings / flight_recorder_file_name(team.rank()));
   } catch (const Error& error) {
     log.note(say("warning: the flight recorder will not survive the processes: ", error.what()));
   }

@@ -27,7 +27,7 @@ struct RunContext {
 
   const RunConfig& config() const { return loaded.config; }
   bool leads() const { return team.leads(); }
-  Ledger& ledger() const { return world.ledger(); }
+  FlightRecorder& recorder() const { return world.recorder(); }
 
   // Keeps the ledger of collectives in the run folder from here on, where it survives the process.
   void keep_ledger();

@@ -103,7 +103,7 @@ RunDescription describe_run(const RunConfig& config, const EngineSpec& spec, con
           {"layers", fmt::format("{} per stage", fmt::join(facts.layers_per_stage, " + "))});
     }
   }
-  if (spec.factors == Factors::kFloat8) {
+  if (spec.precision == MatmulPrecision::kFloat8) {
     run.rows.emplace_back("products",
                           facts.device.is_cuda()
                               ? "float8 in the blocks; MFU is relative to the bfloat16 peak"

@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-using ledger::Phase;
+using flight::Phase;
 
 // A drawing of the schedule if it fits the console; else nothing.
 std::string drawing(const Schedule& schedule, const Timeline& timeline) {
@@ -147,7 +147,7 @@ void RunReporter::after_step(const StepOutcome& outcome, const TrainState& state
   StepMetrics metrics = metrics_of(outcome, state, status, seconds);
   trace_.after_step(state.step);
   run_.evaluations.after_step({run_.engine, run_.groups, run_.log}, metrics);
-  run_.ledger().enter(Phase::kReport);
+  run_.recorder().enter(Phase::kReport);
   if (status.gemm_choices_changed) gemm_choices_.share(state.step);
   const double start = seconds_now();
   run_.log.step(ledger_step(outcome, status), metrics);

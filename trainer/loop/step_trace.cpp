@@ -37,8 +37,8 @@ StepTrace::StepTrace(const std::filesystem::path& run_folder, const RankGroups& 
                      std::int64_t steps)
     : groups_(groups),
       file_(run_folder / fmt::format("trace-{}.json", groups.all->rank()), groups.all->rank(),
-            fmt::format("rank {} (pipeline {}, tensor {})", groups.all->rank(), groups.down->rank(),
-                        groups.tensor->rank())),
+            fmt::format("rank {} (pipeline {}, tensor {})", groups.all->rank(),
+                        groups.pp_forward->rank(), groups.tensor->rank())),
       left_(steps) {}
 
 void StepTrace::begin_step(std::int64_t step, Stream& stream) {
@@ -92,12 +92,12 @@ StepTrace::Shares StepTrace::end_step() {
 }
 
 std::optional<double> StepTrace::bubble() const {
-  const int ranks = groups_.down->size();
+  const int ranks = groups_.pp_forward->size();
   if (ranks == 1) return std::nullopt;
   const double longest =
-      reduced(*groups_.down, static_cast<double>(walk_end_ - walk_start_.value_or(walk_end_)),
+      reduced(*groups_.pp_forward, static_cast<double>(walk_end_ - walk_start_.value_or(walk_end_)),
               Reduce::kMax);
-  const double busy = reduced(*groups_.down, static_cast<double>(busy_), Reduce::kSum);
+  const double busy = reduced(*groups_.pp_forward, static_cast<double>(busy_), Reduce::kSum);
   const double bubble = longest > 0 ? 1 - busy / (longest * ranks) : 0;
   return reduced(*groups_.all, bubble, Reduce::kSum) / groups_.all->size();
 }

@@ -29,7 +29,7 @@ ExitCode train(const LoadedConfig& loaded) {
   const auto fault = inject::FaultInjection::from(environment_variable);
   World world(environment_variable);
   if (fault) {
-    world.ledger().observe([&](const ledger::Progress& at) { fault->apply(world.rank(), at); });
+    world.recorder().observe([&](const flight::Progress& at) { fault->apply(world.rank(), at); });
     if (world.rank() == 0) log_warning("{}: {}", inject::FaultInjection::kVariable, fault->text());
   }
   const ElasticConfig& elastic = loaded.config.elastic;

@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-using ledger::Phase;
+using flight::Phase;
 
 // elastic.preflight: the short machine checks at the start of a run. Returns the details of the
 // event "preflight"; null without checks. Throws EnvironmentError on all ranks, naming the failed
@@ -70,10 +70,10 @@ void TrainRun::start() {
   run_.keep_ledger();
   const EventsLog::Details preflight = preflight_at_start(run_);
   gemm_choices_.load();
-  run_.ledger().enter(Phase::kLoad);
+  run_.recorder().enter(Phase::kLoad);
   if (!run_.data_verified.empty()) run_.log.note(run_.data_verified);
   state_ = resumption_.begin(recovery_state_);
-  run_.ledger().enter(Phase::kStart);
+  run_.recorder().enter(Phase::kStart);
   checkpoints_.start(resumption_.from());
   reporter_.start_self_check(state_);
   if (state_.weights.empty()) {
@@ -124,7 +124,7 @@ void TrainRun::commit_or_throw(const std::string& reason) {
 }
 
 ExitCode TrainRun::end(ExitCode code, const std::string& reason) {
-  run_.ledger().enter(Phase::kEnd);
+  run_.recorder().enter(Phase::kEnd);
   trace_.end(state_.step);
   checkpoints_.end(state_.step);
   reporter_.end(code, reason, state_.step);

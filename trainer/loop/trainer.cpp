@@ -7,14 +7,14 @@
 
 namespace trireme {
 
-using ledger::Phase;
+using flight::Phase;
 
 StepOutcome Trainer::step(TrainState& state) {
   const double start = seconds_now();
   const RunConfig& config = run_.config();
   const std::int64_t number = state.step + 1;
-  run_.ledger().set_step(number);
-  run_.ledger().enter(Phase::kData);
+  run_.recorder().set_step(number);
+  run_.recorder().enter(Phase::kData);
   trace_.begin_step(number);
   const std::int64_t sequences = sequences_of_step(config.training, number);
   const data::SampleRange samples = state.next(static_cast<std::uint64_t>(sequences));
@@ -33,7 +33,7 @@ StepOutcome Trainer::step(TrainState& state) {
   const Filled filled = trace_.part("data", [&] { return fill_batch(state, number); });
   outcome.hash = filled.hash;
   outcome.result = train(outcome, filled.valid);
-  run_.ledger().enter(Phase::kReport);
+  run_.recorder().enter(Phase::kReport);
   outcome.seconds = seconds_now() - start;
   outcome.traced = trace_.end_step();
   if (!outcome.result.applied) return outcome;

@@ -4,8 +4,8 @@
 
 namespace trireme::ops::cpu {
 
-void bias_backward(Stream&, Tensor dbias, Tensor dy, Into into) {
-  column_sums(dbias, dy, into);
+void bias_backward(Stream&, Tensor dbias, Tensor dy, Accumulate accumulate) {
+  column_sums(dbias, dy, accumulate);
 }
 
 }  // namespace trireme::ops::cpu

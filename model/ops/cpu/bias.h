@@ -3,6 +3,6 @@
 
 namespace trireme::ops::cpu {
 
-void bias_backward(Stream&, Tensor dbias, Tensor dy, Into into);
+void bias_backward(Stream&, Tensor dbias, Tensor dy, Accumulate accumulate);
 
 }  // namespace trireme::ops::cpu

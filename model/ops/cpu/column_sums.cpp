@@ -6,7 +6,7 @@
 
 namespace trireme::ops::cpu {
 
-void column_sums(Tensor out, Tensor x, Into into, std::int64_t first) {
+void column_sums(Tensor out, Tensor x, Accumulate accumulate, std::int64_t first) {
   const std::int64_t rows = x.rows(), columns = out.count();
   with_kernels(x.dtype, [&]<simd::Isa isa, class T>() {
     // Whole cache lines per thread, and enough of them.
@@ -20,7 +20,7 @@ void column_sums(Tensor out, Tensor x, Into into, std::int64_t first) {
                                      .rows = rows,
                                      .stride = x.width(),
                                      .columns = std::min(columns, to * kColumns) - column,
-                                     .add = into == Into::kAdd});
+                                     .add = accumulate == Accumulate::kAdd});
         });
   });
 }

@@ -71,26 +71,26 @@ void momentum_direction(Stream&, Tensor momentum, Tensor grad, Tensor grad_scale
              });
 }
 
-void follow(Stream&, const FollowState& state, double rate, double decay) {
+void apply_direction(Stream&, const DirectionState& state, double rate, double decay) {
   if (std::isnan(number(state.grad_scale))) return;
   const double step = rate * number(state.ratio);
   with_kernels(state.value.dtype, [&]<Isa isa, class T>() {
     using A = Sum<T>;
     parallel_for(state.value.count(), kDirectionGrain, [&](std::int64_t first, std::int64_t last) {
-      simd::follow<isa, T>({.value = at<T>(state.value, first),
-                            .master = at<A>(state.master, first),
-                            .direction = at<A>(state.direction, first),
-                            .count = last - first,
-                            .step = step,
-                            .decay = decay});
+      simd::apply_direction<isa, T>({.value = at<T>(state.value, first),
+                                     .master = at<A>(state.master, first),
+                                     .direction = at<A>(state.direction, first),
+                                     .count = last - first,
+                                     .step = step,
+                                     .decay = decay});
     });
   });
 }
 
-void blend(Stream&, Tensor y, Tensor x, const Blend& how) {
+void axpby(Stream&, Tensor y, Tensor x, const Axpby& how) {
   const double alpha = how.alpha * number(how.factor);
   over_parts(y.dtype, y.count(), [&]<Isa isa, class A>(std::int64_t first, std::int64_t last) {
-    simd::blend<isa, A>(at<A>(y, first), at<A>(x, first), last - first, alpha, how.beta);
+    simd::axpby<isa, A>(at<A>(y, first), at<A>(x, first), last - first, alpha, how.beta);
   });
 }
 

@@ -39,7 +39,8 @@ void sort_by_id(const TokensById& room, Tensor ids, std::int64_t first, std::int
 
 }  // namespace
 
-void embedding(Stream&, Tensor y, Tensor table, Tensor ids, std::int64_t first, Into into) {
+void embedding(Stream&, Tensor y, Tensor table, Tensor ids, std::int64_t first,
+               Accumulate accumulate) {
   const std::int64_t width = y.width(), rows = table.rows();
   with_kernels(y.dtype, [&]<Isa isa, class T>() {
     const std::size_t bytes = static_cast<std::size_t>(width) * sizeof(T);
@@ -47,9 +48,9 @@ void embedding(Stream&, Tensor y, Tensor table, Tensor ids, std::int64_t first, 
       for (std::int64_t token = from; token < to; ++token) {
         const std::int64_t row = row_of(ids.as<std::int32_t>()[token], first, rows);
         T* out = at<T>(y, token * width);
-        if (into == Into::kReplace && row < 0) {
+        if (accumulate == Accumulate::kReplace && row < 0) {
           std::memset(out, 0, bytes);
-        } else if (into == Into::kReplace) {
+        } else if (accumulate == Accumulate::kReplace) {
           std::memcpy(out, at<T>(table, row * width), bytes);
         } else if (row >= 0) {
           simd::add<isa, T>(out, out, at<T>(table, row * width), width);
@@ -60,7 +61,7 @@ void embedding(Stream&, Tensor y, Tensor table, Tensor ids, std::int64_t first, 
 }
 
 void embedding_backward(Stream&, const TokensById& room, Tensor dtable, Tensor dy, Tensor ids,
-                        std::int64_t first, Into into) {
+                        std::int64_t first, Accumulate accumulate) {
   const std::int64_t width = dtable.width(), rows = dtable.rows();
   sort_by_id(room, ids, first, rows);
   const std::int32_t* starts = room.starts.as<std::int32_t>();
@@ -70,9 +71,9 @@ void embedding_backward(Stream&, const TokensById& room, Tensor dtable, Tensor d
     const auto add_row = [&](std::int64_t row) {
       A* out = at<A>(dtable, row * width);
       std::int32_t next = starts[row];
-      if (into == Into::kReplace && next == starts[row + 1]) {
+      if (accumulate == Accumulate::kReplace && next == starts[row + 1]) {
         std::memset(out, 0, static_cast<std::size_t>(width) * sizeof(A));
-      } else if (into == Into::kReplace) {
+      } else if (accumulate == Accumulate::kReplace) {
         simd::cast<isa, A, T>(out, at<T>(dy, order[next++] * width), width);
       }
       for (; next < starts[row + 1]; ++next) {

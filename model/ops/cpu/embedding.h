@@ -4,9 +4,10 @@
 
 namespace trireme::ops::cpu {
 
-void embedding(Stream&, Tensor y, Tensor table, Tensor ids, std::int64_t first, Into into);
+void embedding(Stream&, Tensor y, Tensor table, Tensor ids, std::int64_t first,
+               Accumulate accumulate);
 
 void embedding_backward(Stream&, const TokensById& room, Tensor dtable, Tensor dy, Tensor ids,
-                        std::int64_t first, Into into);
+                        std::int64_t first, Accumulate accumulate);
 
 }  // namespace trireme::ops::cpu

@@ -23,7 +23,7 @@ void copy_row(Tensor to, Tensor from) {
 
 // An empty product is zero: an expert without tokens has a gradient too.
 void empty_product(Tensor c, const Gemm& how) {
-  if (how.into == Into::kAdd) return;
+  if (how.accumulate == Accumulate::kAdd) return;
   std::memset(c.data, 0, c.bytes());
   if (!how.bias) return;
   for (std::int64_t i = 0; i < c.rows(); ++i) copy_row(c.row_slice(i, 1), how.bias);
@@ -36,7 +36,7 @@ void gemm(Stream&, Tensor c, Tensor a, Tensor b, const Gemm& how) {
   MatMul product;
   product.shape.transpose_a = how.transpose_a;
   product.shape.transpose_b = how.transpose_b;
-  product.shape.into = how.into;
+  product.shape.accumulate = how.accumulate;
   product.shape.bias = static_cast<bool>(how.bias);
   product.shape.in = a.dtype;
   product.shape.out = c.dtype;

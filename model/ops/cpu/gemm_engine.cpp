@@ -106,7 +106,7 @@ GemmCache& GemmEngine::cache(const std::string& machine) {
 GemmLibrary GemmEngine::measure(const MatMul& given, const std::vector<GemmLibrary>& candidates) {
   MatMul product = given;
   Memory spare;
-  if (given.shape.into == Into::kAdd) {
+  if (given.shape.accumulate == Accumulate::kAdd) {
     const std::int64_t row = given.shape.n * static_cast<std::int64_t>(size_of(given.shape.out));
     product.shape.m = std::clamp<std::int64_t>(kSpareBytes / row, 1, given.shape.m);
     spare = Memory(static_cast<std::size_t>(product.shape.m * row), Device{});

@@ -9,7 +9,7 @@ void gemm_float8(Stream& stream, const Float8Gemm& product, Tensor wide_a, Tenso
   dequantize(stream, wide_a, product.a);
   dequantize(stream, wide_b, product.b);
   gemm(stream, product.c, wide_a, wide_b,
-       {.transpose_b = true, .into = product.into, .bias = product.bias});
+       {.transpose_b = true, .accumulate = product.accumulate, .bias = product.bias});
 }
 
 }  // namespace trireme::ops::cpu

@@ -32,7 +32,7 @@ std::string choice_key(const MatMulShape& s) {
                         s.out == s.in ? "" : trireme::name_of(s.out), " ",
                         s.transpose_a ? "t" : "n", s.transpose_b ? "t" : "n", " ");
   key += extents_key(s.m, s.n, s.k);
-  if (s.into == Into::kAdd) key += " add";
+  if (s.accumulate == Accumulate::kAdd) key += " add";
   if (s.bias) key += " bias";
   return key;
 }

@@ -53,8 +53,8 @@ void head_norm_backward(Stream&, Tensor partial, const HeadNormBackward& op) {
       }
     });
   });
-  column_sums(op.dquery_gain, partial, op.into);
-  column_sums(op.dkey_gain, partial, op.into, heads.width);
+  column_sums(op.dquery_gain, partial, op.accumulate);
+  column_sums(op.dkey_gain, partial, op.accumulate, heads.width);
 }
 
 }  // namespace trireme::ops::cpu

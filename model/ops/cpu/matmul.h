@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "model/ops/into.h"
+#include "model/ops/accumulate.h"
 #include "model/tensor/dtype.h"
 
 namespace trireme::ops::cpu {
@@ -13,7 +13,7 @@ namespace trireme::ops::cpu {
 struct MatMulShape {
   bool transpose_a = false;
   bool transpose_b = false;
-  Into into = Into::kReplace;
+  Accumulate accumulate = Accumulate::kReplace;
   bool bias = false;
   DType in = DType::kF32;
   DType out = DType::kF32;
@@ -30,7 +30,7 @@ struct MatMulHash {
       hash = (hash ^ static_cast<std::size_t>(value)) * 0x100000001b3;
     };
     for (const std::int64_t value : {s.m, s.n, s.k, s.lda}) mix(value);
-    mix(s.transpose_a | s.transpose_b << 1 | (s.into == Into::kAdd) << 2 | s.bias << 3);
+    mix(s.transpose_a | s.transpose_b << 1 | (s.accumulate == Accumulate::kAdd) << 2 | s.bias << 3);
     mix(static_cast<int>(s.in) | static_cast<int>(s.out) << 4 | s.threads << 8);
     return hash;
   }

@@ -40,7 +40,7 @@ OneDnnKernel compile(const MatMulShape& s, const dnnl::engine& engine) {
   kernel.c = matrix(s.m, s.n, s.out, false, s.n);
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  if (s.into == Into::kAdd) {
+  if (s.accumulate == Accumulate::kAdd) {
     dnnl::post_ops sum;
     sum.append_sum(1.0f);
     attributes.set_post_ops(sum);

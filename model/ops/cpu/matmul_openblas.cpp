@@ -60,7 +60,7 @@ void run_native(const MatMul& product) {
       for (std::int64_t i = first; i < last; ++i) std::copy_n(bias, s.n, c + i * s.n);
     });
   }
-  const bool add = bias || s.into == Into::kAdd;
+  const bool add = bias || s.accumulate == Accumulate::kAdd;
   multiply(Block<T>{s.transpose_a, s.transpose_b, s.m, s.n, s.k,
                     reinterpret_cast<const T*>(product.a), s.lda,
                     reinterpret_cast<const T*>(product.b), s.transpose_b ? s.k : s.n,
@@ -132,7 +132,7 @@ void OpenBlas::run_widened(const MatMul& product) {
   const T* const a = reinterpret_cast<const T*>(product.a);
   const T* const b = reinterpret_cast<const T*>(product.b);
   const T* const bias = reinterpret_cast<const T*>(product.bias);
-  const bool add = s.into == Into::kAdd, wide = s.out == DType::kF32;
+  const bool add = s.accumulate == Accumulate::kAdd, wide = s.out == DType::kF32;
   const std::int64_t ldb = s.transpose_b ? s.k : s.n;
   for (std::int64_t j = 0; j < s.n; j += kBlockN) {
     const std::int64_t n = std::min(kBlockN, s.n - j);

@@ -63,7 +63,7 @@ simd::MatMulPart part_of(const MatMul& product, Range rows, Range columns) {
   part.b = reinterpret_cast<const float*>(product.b) + columns.first * part.b_column;
   part.c = reinterpret_cast<float*>(product.c) + rows.first * s.n + columns.first;
   if (product.bias) part.bias = reinterpret_cast<const float*>(product.bias) + columns.first;
-  part.add = s.into == Into::kAdd;
+  part.add = s.accumulate == Accumulate::kAdd;
   return part;
 }
 

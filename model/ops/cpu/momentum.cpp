@@ -36,13 +36,13 @@ void over_parts(const MomentumState& state, const Body& body) {
 
 }  // namespace
 
-void descend(Stream&, const MomentumState& state, const Momentum& how) {
+void sgd_step(Stream&, const MomentumState& state, const Momentum& how) {
   over_parts(state, [&]<Isa isa, class T>(const simd::MomentumRange<T>& range, double rate) {
-    simd::descend<isa, T>(range, {.learning_rate = how.learning_rate,
-                                  .momentum = how.momentum,
-                                  .decay = how.weight_decay,
-                                  .into = how.into * rate,
-                                  .nesterov = how.nesterov});
+    simd::sgd_step<isa, T>(range, {.learning_rate = how.learning_rate,
+                                   .momentum = how.momentum,
+                                   .decay = how.weight_decay,
+                                   .into = how.into * rate,
+                                   .nesterov = how.nesterov});
   });
 }
 

@@ -3,7 +3,7 @@
 
 namespace trireme::ops::cpu {
 
-void descend(Stream&, const MomentumState& state, const Momentum& how);
+void sgd_step(Stream&, const MomentumState& state, const Momentum& how);
 void lion(Stream&, const MomentumState& state, const Lion& how);
 
 }  // namespace trireme::ops::cpu

@@ -94,7 +94,7 @@ void layer_norm(Stream&, const LayerNorm& op) {
   });
 }
 
-void rms_norm_again(Stream&, Tensor y, Tensor x, Tensor gain, Tensor inv_rms) {
+void rms_norm_recompute(Stream&, Tensor y, Tensor x, Tensor gain, Tensor inv_rms) {
   with_kernels(x.dtype, [&]<Isa isa, class T>() {
     const NormRows<T> all{.y = at<T>(y),
                           .inverse = at<Sum<T>>(inv_rms),
@@ -102,12 +102,12 @@ void rms_norm_again(Stream&, Tensor y, Tensor x, Tensor gain, Tensor inv_rms) {
                           .gain = at<T>(gain),
                           .rows = x.rows(),
                           .width = x.width()};
-    over_rows(all, [](const NormRows<T>& rows) { simd::rms_norm_again<isa, T>(rows); });
+    over_rows(all, [](const NormRows<T>& rows) { simd::rms_norm_recompute<isa, T>(rows); });
   });
 }
 
-void layer_norm_again(Stream&, Tensor y, Tensor x, Tensor gain, Tensor bias, Tensor mean,
-                      Tensor inv_std) {
+void layer_norm_recompute(Stream&, Tensor y, Tensor x, Tensor gain, Tensor bias, Tensor mean,
+                          Tensor inv_std) {
   with_kernels(x.dtype, [&]<Isa isa, class T>() {
     const NormRows<T> all{.y = at<T>(y),
                           .mean = at<Sum<T>>(mean),
@@ -117,7 +117,7 @@ void layer_norm_again(Stream&, Tensor y, Tensor x, Tensor gain, Tensor bias, Ten
                           .bias = at<T>(bias),
                           .rows = x.rows(),
                           .width = x.width()};
-    over_rows(all, [](const NormRows<T>& rows) { simd::layer_norm_again<isa, T>(rows); });
+    over_rows(all, [](const NormRows<T>& rows) { simd::layer_norm_recompute<isa, T>(rows); });
   });
 }
 
@@ -135,7 +135,7 @@ void rms_norm_backward(Stream&, Tensor partial_gain, const RmsNormBackward& op) 
     over_chunks(all,
                 [](const NormBackwardRows<T>& rows) { simd::rms_norm_backward<isa, T>(rows); });
   });
-  column_sums(op.dgain, partial_gain, op.into);
+  column_sums(op.dgain, partial_gain, op.accumulate);
 }
 
 void layer_norm_backward(Stream&, Tensor partial_gain, Tensor partial_bias,
@@ -155,8 +155,8 @@ void layer_norm_backward(Stream&, Tensor partial_gain, Tensor partial_bias,
     over_chunks(all,
                 [](const NormBackwardRows<T>& rows) { simd::layer_norm_backward<isa, T>(rows); });
   });
-  column_sums(op.dgain, partial_gain, op.into);
-  column_sums(op.dbias, partial_bias, op.into);
+  column_sums(op.dgain, partial_gain, op.accumulate);
+  column_sums(op.dbias, partial_bias, op.accumulate);
 }
 
 }  // namespace trireme::ops::cpu

@@ -4,8 +4,8 @@
 
 namespace trireme::ops::cuda {
 
-void bias_backward(Stream& stream, Tensor dbias, Tensor dy, Into into) {
-  column_sums(stream, dbias, dy, into);
+void bias_backward(Stream& stream, Tensor dbias, Tensor dy, Accumulate accumulate) {
+  column_sums(stream, dbias, dy, accumulate);
 }
 
 }  // namespace trireme::ops::cuda

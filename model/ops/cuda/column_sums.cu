@@ -59,14 +59,14 @@ __global__ __launch_bounds__(kThreads, 1) void column_sums_kernel(Sum<T>* out, c
 
 }  // namespace
 
-void column_sums(Stream& stream, Tensor out, Tensor x, Into into, std::int64_t first) {
+void column_sums(Stream& stream, Tensor out, Tensor x, Accumulate accumulate, std::int64_t first) {
   const std::int64_t columns = out.count();
   with_float(x.dtype, [&](auto zero) {
     using T = decltype(zero);
     const auto run = [&]<int n>(Count<n>) {
       launch(column_sums_kernel<n, T>, extent(parts(columns, kLanes<n> * n)),
              dim3(kLanes<n>, kGroups<n>), 0, stream, at<Sum<T>>(out), at<T>(x, first), x.rows(),
-             x.width(), columns, into == Into::kAdd);
+             x.width(), columns, accumulate == Accumulate::kAdd);
     };
     // The last pack of a strip must be whole too.
     constexpr int kCount = 16 / static_cast<int>(sizeof(T));

@@ -148,7 +148,7 @@ void momentum_direction(Stream& stream, Tensor momentum, Tensor grad, Tensor gra
   });
 }
 
-void follow(Stream& stream, const FollowState& state, double rate, double decay) {
+void apply_direction(Stream& stream, const DirectionState& state, double rate, double decay) {
   const std::int64_t count = state.value.count();
   with_float(state.value.dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -163,7 +163,7 @@ void follow(Stream& stream, const FollowState& state, double rate, double decay)
   });
 }
 
-void blend(Stream& stream, Tensor y, Tensor x, const Blend& how) {
+void axpby(Stream& stream, Tensor y, Tensor x, const Axpby& how) {
   const std::int64_t count = y.count();
   with_accumulator(y.dtype, [&](auto zero) {
     using A = decltype(zero);

@@ -148,17 +148,18 @@ Ids ids_of(Tensor ids, std::int64_t first, std::int64_t rows) {
 
 }  // namespace
 
-void embedding(Stream& stream, Tensor y, Tensor table, Tensor ids, std::int64_t first, Into into) {
+void embedding(Stream& stream, Tensor y, Tensor table, Tensor ids, std::int64_t first,
+               Accumulate accumulate) {
   if (ids.count() == 0) return;
   with_float(y.dtype, [&](auto zero) {
     using T = decltype(zero);
     launch(look_up<T>, extent(ids.count()), kThreads, 0, stream, y.as<T>(), table.as<T>(),
-           ids_of(ids, first, table.rows()), table.width(), into == Into::kAdd);
+           ids_of(ids, first, table.rows()), table.width(), accumulate == Accumulate::kAdd);
   });
 }
 
 void embedding_backward(Stream& stream, const TokensById& room, Tensor dtable, Tensor dy,
-                        Tensor ids, std::int64_t first, Into into) {
+                        Tensor ids, std::int64_t first, Accumulate accumulate) {
   const std::int64_t rows = dtable.rows();
   if (rows == 0) return;
   const auto warps = extent(parts(rows, kWarpRows));
@@ -171,7 +172,7 @@ void embedding_backward(Stream& stream, const TokensById& room, Tensor dtable, T
   with_float(dy.dtype, [&](auto zero) {
     using T = decltype(zero);
     launch(add_tokens<T>, extent(rows), kThreads, 0, stream, dtable.as<Accumulator<T>>(),
-           dy.as<T>(), starts, order, dtable.width(), into == Into::kAdd);
+           dy.as<T>(), starts, order, dtable.width(), accumulate == Accumulate::kAdd);
   });
 }
 

@@ -49,13 +49,14 @@ void gemm(Stream& stream, Tensor c, Tensor a, Tensor b, const Gemm& how) {
   const bool bias_first = how.bias && (is_empty || c.dtype == DType::kF64);
   if (bias_first) fill_rows(stream, c, how.bias);
   if (is_empty) {
-    if (how.into == Into::kReplace && !bias_first) fill_bytes(stream, c.data, 0, c.bytes());
+    if (how.accumulate == Accumulate::kReplace && !bias_first)
+      fill_bytes(stream, c.data, 0, c.bytes());
     return;
   }
   MatMul product;
   product.shape = {.transpose_a = how.transpose_a,
                    .transpose_b = how.transpose_b,
-                   .into = bias_first ? Into::kAdd : how.into,
+                   .accumulate = bias_first ? Accumulate::kAdd : how.accumulate,
                    .bias = how.bias && !bias_first,
                    .in = a.dtype,
                    .out = c.dtype,
@@ -71,10 +72,10 @@ void gemm(Stream& stream, Tensor c, Tensor a, Tensor b, const Gemm& how) {
 }
 
 void gemm_float8(Stream& stream, const Float8Gemm& given, Tensor /*wide_a*/, Tensor /*wide_b*/) {
-  const auto& [c, a, b, into, bias] = given;
+  const auto& [c, a, b, accumulate, bias] = given;
   MatMul product;
   product.shape = {.transpose_b = true,
-                   .into = into,
+                   .accumulate = accumulate,
                    .bias = static_cast<bool>(bias),
                    .in = DType::kBf16,
                    .out = c.dtype,

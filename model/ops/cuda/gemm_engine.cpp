@@ -91,7 +91,7 @@ cublasLtMatmulAlgo_t GemmEngine::measure(Stream& stream, const MatMul& product, 
   cublasLtMatmulAlgo_t best = candidates.front().algorithm;
   Memory spare;
   std::byte* out = product.c;
-  if (product.shape.into == Into::kAdd) {
+  if (product.shape.accumulate == Accumulate::kAdd) {
     const std::size_t bytes =
         static_cast<std::size_t>(product.shape.m * product.shape.n) * size_of(product.shape.out);
     if (bytes > std::min(kSpareBytes, properties_of(device_).free_bytes / 2)) return best;

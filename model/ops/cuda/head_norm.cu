@@ -163,8 +163,8 @@ void head_norm_backward(Stream& stream, Tensor partial, const HeadNormBackward& 
     };
     with_packs<T, kPackBytes>(op.heads.width, run, op.dqkv, op.x, op.query_gain, op.key_gain);
   });
-  column_sums(stream, op.dquery_gain, partial, op.into);
-  column_sums(stream, op.dkey_gain, partial, op.into, op.heads.width);
+  column_sums(stream, op.dquery_gain, partial, op.accumulate);
+  column_sums(stream, op.dkey_gain, partial, op.accumulate, op.heads.width);
 }
 
 }  // namespace trireme::ops::cuda

@@ -2,7 +2,7 @@
 # (attention.cpp, which selects our kernels or cuDNN's).
 set(trireme_cuda_ops
   activation attention bias cross_entropy direction elementwise embedding float8 head_norm momentum norm
-  norm_ratio optimizer placed rope)
+  norm_ratio optimizer strided_copy rope)
 # Kernel sources, including shared ones.
 set(trireme_cuda_kernels
   ${trireme_cuda_ops}

@@ -57,7 +57,7 @@ std::size_t MatMulHash::operator()(const MatMulShape& s) const {
     hash = (hash ^ static_cast<std::size_t>(value)) * 0x100000001b3;
   };
   for (const std::int64_t value : {s.m, s.n, s.k}) mix(value);
-  mix(s.transpose_a | s.transpose_b << 1 | (s.into == Into::kAdd) << 2 | s.bias << 3);
+  mix(s.transpose_a | s.transpose_b << 1 | (s.accumulate == Accumulate::kAdd) << 2 | s.bias << 3);
   mix(static_cast<int>(s.in) | static_cast<int>(s.out) << 4 | s.alignment << 8);
   for (const auto& format : {s.float8_a, s.float8_b})
     mix(format ? 1 + static_cast<int>(*format) : 0);
@@ -69,7 +69,7 @@ std::string choice_key(const MatMulShape& s) {
                                : std::string(name_of(s.in));
   if (s.float8_a || s.out != s.in) key += say(">", name_of(s.out));
   key += say(s.transpose_a ? " t" : " n", s.transpose_b ? "t " : "n ", extents_key(s.m, s.n, s.k));
-  if (s.into == Into::kAdd) key += " add";
+  if (s.accumulate == Accumulate::kAdd) key += " add";
   if (s.bias) key += " bias";
   if (s.alignment < 16) key += say(" aligned ", s.alignment);
   return key;
@@ -144,7 +144,7 @@ void MatMulPlan::run(cublasLtHandle_t library, const MatMul& product, std::byte*
     set(product_.get(), CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, product.b_scale);
     set(product_.get(), CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, product.a_scale);
   }
-  const double one = 1, sum = shape_.into == Into::kAdd ? 1 : 0;
+  const double one = 1, sum = shape_.accumulate == Accumulate::kAdd ? 1 : 0;
   const float one_float = 1, sum_float = static_cast<float>(sum);
   const bool is_double = shape_.in == DType::kF64;
   const auto scale = [is_double](const double& wide, const float& narrow) {

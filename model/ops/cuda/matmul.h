@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "model/ops/accumulate.h"
 #include "model/ops/cuda/blaslt.h"
-#include "model/ops/into.h"
 #include "model/tensor/dtype.h"
 #include "model/tensor/float8.h"
 
@@ -18,7 +18,7 @@ namespace trireme::ops::cuda {
 struct MatMulShape {
   bool transpose_a = false;
   bool transpose_b = false;
-  Into into = Into::kReplace;
+  Accumulate accumulate = Accumulate::kReplace;
   bool bias = false;
   DType in = DType::kF32;
   DType out = DType::kF32;

@@ -20,7 +20,7 @@ struct Range {
 
 // Returns the decrement of w; updates m.
 template <class A>
-struct Descent {
+struct SgdStep {
   A learning_rate, momentum, decay, into;
   bool nesterov;
   __device__ A operator()(A grad, A& m, A w, A rate) const {
@@ -83,9 +83,9 @@ void over_range(Stream& stream, const MomentumState& state, const RuleOf& rule_o
 
 }  // namespace
 
-void descend(Stream& stream, const MomentumState& state, const Momentum& how) {
+void sgd_step(Stream& stream, const MomentumState& state, const Momentum& how) {
   over_range(stream, state, [&]<class A>() {
-    return Descent<A>{static_cast<A>(how.learning_rate), static_cast<A>(how.momentum),
+    return SgdStep<A>{static_cast<A>(how.learning_rate), static_cast<A>(how.momentum),
                       static_cast<A>(how.weight_decay), static_cast<A>(how.into), how.nesterov};
   });
 }

@@ -77,7 +77,7 @@ void layer_norm(Stream& stream, const LayerNorm& op) {
   });
 }
 
-void rms_norm_again(Stream& stream, Tensor y, Tensor x, Tensor gain, Tensor inv_rms) {
+void rms_norm_recompute(Stream& stream, Tensor y, Tensor x, Tensor gain, Tensor inv_rms) {
   with_float(x.dtype, [&](auto zero) {
     using T = decltype(zero);
     const NormRows<T> rows{.y = at<T>(y),
@@ -98,8 +98,8 @@ void rms_norm_again(Stream& stream, Tensor y, Tensor x, Tensor gain, Tensor inv_
   });
 }
 
-void layer_norm_again(Stream& stream, Tensor y, Tensor x, Tensor gain, Tensor bias, Tensor mean,
-                      Tensor inv_std) {
+void layer_norm_recompute(Stream& stream, Tensor y, Tensor x, Tensor gain, Tensor bias, Tensor mean,
+                          Tensor inv_std) {
   with_float(x.dtype, [&](auto zero) {
     using T = decltype(zero);
     const NormRows<T> rows{.y = at<T>(y),
@@ -136,7 +136,7 @@ void rms_norm_backward(Stream& stream, Tensor partial_gain, const RmsNormBackwar
                              .rows = op.x.rows(),
                              .width = op.x.width()});
   });
-  column_sums(stream, op.dgain, partial_gain, op.into);
+  column_sums(stream, op.dgain, partial_gain, op.accumulate);
 }
 
 void layer_norm_backward(Stream& stream, Tensor partial_gain, Tensor partial_bias,
@@ -156,8 +156,8 @@ void layer_norm_backward(Stream& stream, Tensor partial_gain, Tensor partial_bia
                                .rows = op.x.rows(),
                                .width = op.x.width()});
   });
-  column_sums(stream, op.dgain, partial_gain, op.into);
-  column_sums(stream, op.dbias, partial_bias, op.into);
+  column_sums(stream, op.dgain, partial_gain, op.accumulate);
+  column_sums(stream, op.dbias, partial_bias, op.accumulate);
 }
 
 }  // namespace trireme::ops::cuda

@@ -29,7 +29,7 @@ class LayerBench {
   Stream stream;
   Arena weights{1 << 20}, masters{0}, gradients{1 << 20}, keep{8 << 20}, scratch{8 << 20},
       fixed{4 << 20};
-  Run run{stream, keep, scratch};
+  ExecContext ctx{stream, keep, scratch};
 
   // Once the layer has declared its parameters: values away from zeros and ones.
   void allocate() {

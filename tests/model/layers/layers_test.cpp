@@ -26,13 +26,13 @@ TEST(Linear, gradients_are_those_of_the_product_and_the_bias) {
   const Tensor x = bench.random({6, 5}, "x");
   const Tensor r = bench.random({6, 7}, "r");
   Linear::Saved saved;
-  const auto forward = [&] { return linear.forward(bench.run, bench.keep, x, saved); };
+  const auto forward = [&] { return linear.forward(bench.ctx, bench.keep, x, saved); };
   bench.check(
       {x}, [&] { return dot(r, forward()); },
       [&] {
         forward();
-        const Tensor dx = linear.backward_input(bench.run, r);
-        linear.backward_weight(bench.run, r, saved);
+        const Tensor dx = linear.backward_input(bench.ctx, r);
+        linear.backward_weight(bench.ctx, r, saved);
         return std::vector{dx};
       });
 }
@@ -84,14 +84,14 @@ TEST(Linear, in_float8_multiplies_what_its_factors_are_rounded_to) {
     return tensor;
   };
   const Tensor x = random({kTokens, kIn}, "x", 1), dy = random({kTokens, kOut}, "dy", 1e-5);
-  const Linear linear(weight, &bias, Factors::kFloat8);
+  const Linear linear(weight, &bias, MatmulPrecision::kFloat8);
   Stream stream;
-  trireme::Run run{stream, keep, scratch};
+  trireme::ExecContext ctx{stream, keep, scratch};
   Linear::Saved saved;
-  const Tensor y = linear.forward(run, keep, x, saved);
-  const Tensor dx = linear.backward_input(run, dy);
-  linear.backward_weight(run, dy, saved);
-  linear.backward_weight(run, dy, saved);  // adds
+  const Tensor y = linear.forward(ctx, keep, x, saved);
+  const Tensor dx = linear.backward_input(ctx, dy);
+  linear.backward_weight(ctx, dy, saved);
+  linear.backward_weight(ctx, dy, saved);  // adds
   const std::vector<double> of_x = in_float8<Float8Format::kE4M3>(x);
   const std::vector<double> of_w = in_float8<Float8Format::kE4M3>(weight.value);
   const std::vector<double> of_dy = in_float8<Float8Format::kE5M2>(dy);
@@ -142,14 +142,14 @@ TEST_P(NormGradient, holds_with_and_without_a_residual) {
     const Tensor of_sum = bench.random({5, 12}, "of sum");
     Norm::Saved saved;
     const auto forward = [&] {
-      const Tensor y = with_residual ? norm.forward_add(bench.run, bench.keep, x, residual, saved)
-                                     : norm.forward(bench.run, bench.keep, x, saved);
+      const Tensor y = with_residual ? norm.forward_add(bench.ctx, bench.keep, x, residual, saved)
+                                     : norm.forward(bench.ctx, bench.keep, x, saved);
       return dot(of_y, y) + (with_residual ? dot(of_sum, saved.x) : 0);
     };
     const auto backward = [&] {
       forward();
       const Tensor dx = bench.keep.take({5, 12}, DType::kF64);
-      norm.backward(bench.run, dx, of_y, with_residual ? of_sum : Tensor{}, saved);
+      norm.backward(bench.ctx, dx, of_y, with_residual ? of_sum : Tensor{}, saved);
       return with_residual ? std::vector{dx, dx} : std::vector{dx};
     };
     bench.check(with_residual ? std::vector{x, residual} : std::vector{x}, forward, backward);
@@ -196,13 +196,13 @@ TEST_P(AttentionGradient, holds_with_grouped_queries_and_documents) {
   const Tensor r = bench.random({14, 10}, "r");
   Attention::Saved saved;
   const auto forward = [&] {
-    return attention.forward(bench.run, x, sequence, Recompute::kNone, saved);
+    return attention.forward(bench.ctx, x, sequence, Recompute::kNone, saved);
   };
   bench.check(
       {x}, [&] { return dot(r, forward()); },
       [&] {
         forward();
-        return std::vector{attention.backward(bench.run, r, sequence, saved)};
+        return std::vector{attention.backward(bench.ctx, r, sequence, saved)};
       });
 }
 
@@ -225,20 +225,20 @@ TEST_P(MlpGradient, holds_whatever_is_recomputed) {
     const Tensor x = bench.random({5, 6}, "x");
     const Tensor r = bench.random({5, 6}, "r");
     Mlp::Saved saved;
-    const auto forward = [&] { return mlp.forward(bench.run, x, recompute, saved); };
+    const auto forward = [&] { return mlp.forward(bench.ctx, x, recompute, saved); };
     bench.check(
         {x}, [&] { return dot(r, forward()); },
         [&] {
           forward();
           if (recompute == Recompute::kSelective) {
             saved.up.x = saved.down.x = {};
-            mlp.restore_dropped(bench.run, x, saved);
+            mlp.restore_dropped(bench.ctx, x, saved);
           }
           if (recompute == Recompute::kFull) {
             saved = {};
-            mlp.restore(bench.run, x, saved);
+            mlp.restore(bench.ctx, x, saved);
           }
-          return std::vector{mlp.backward(bench.run, r, saved)};
+          return std::vector{mlp.backward(bench.ctx, r, saved)};
         });
   }
 }
@@ -254,10 +254,10 @@ TEST(Embedding, gradients_add_up_over_repeated_ids_and_positions) {
   const Tensor positions = bench.integers({0, 1, 2, 0, 1, 2});
   const Tensor r = bench.random({6, 4}, "r");
   const auto forward = [&] {
-    return dot(r, embedding.forward(bench.run, bench.keep, ids, positions));
+    return dot(r, embedding.forward(bench.ctx, bench.keep, ids, positions));
   };
   bench.check({}, forward, [&] {
-    embedding.backward(bench.run, r, ids, positions);
+    embedding.backward(bench.ctx, r, ids, positions);
     return std::vector<Tensor>{};
   });
 }
@@ -275,7 +275,7 @@ TEST(Head, gradients_are_those_of_the_mean_loss_of_the_valid_targets) {
   Head::Saved saved;
   const auto loss = [&](bool with_gradient) {
     const Tensor losses =
-        head.forward(bench.run, x, {targets, host_tensor(std::span(scale)), with_gradient}, saved);
+        head.forward(bench.ctx, x, {targets, host_tensor(std::span(scale)), with_gradient}, saved);
     EXPECT_EQ(losses.as<double>()[1], 0);
     double sum = 0;
     for (std::int64_t i = 0; i < losses.count(); ++i) sum += scale[0] * losses.as<double>()[i];
@@ -286,7 +286,7 @@ TEST(Head, gradients_are_those_of_the_mean_loss_of_the_valid_targets) {
       [&] {
         loss(true);
         const Tensor dx = bench.keep.take(x.shape, DType::kF64);
-        head.backward(bench.run, dx, saved);
+        head.backward(bench.ctx, dx, saved);
         return std::vector{dx};
       });
 }

@@ -16,7 +16,7 @@ class LateRegion final : public Region {
   explicit LateRegion(ParamStore& params, const char* entered)
       : params_(params), entered_(entered) {}
 
-  Tensor start_enter_backward(Run&, Tensor partial) override {
+  Tensor start_enter_backward(ExecContext&, Tensor partial) override {
     EXPECT_TRUE(weight().stale) << "the weight's gradient came before the input's was sent";
     late_ = partial;
     values_.assign(partial.as<double>(), partial.as<double>() + partial.count());
@@ -24,7 +24,7 @@ class LateRegion final : public Region {
               std::numeric_limits<double>::quiet_NaN());
     return partial;
   }
-  void finish(Run&) override {
+  void finish(ExecContext&) override {
     EXPECT_FALSE(weight().stale) << "the input's gradient was waited for without work meanwhile";
     std::copy(values_.begin(), values_.end(), late_.as<double>());
     ++finished;
@@ -57,8 +57,8 @@ std::vector<double> attention_gradient(LayerBench& bench, Region& region) {
   bench.params.expect_gradients();
   const Sequence sequence{1, 3, bench.integers({0, 1, 2}), bench.integers({0, 0, 0})};
   Attention::Saved saved;
-  attention.forward(bench.run, bench.random({3, 10}, "x"), sequence, Recompute::kNone, saved);
-  return values_of(attention.backward(bench.run, bench.random({3, 10}, "dy"), sequence, saved));
+  attention.forward(bench.ctx, bench.random({3, 10}, "x"), sequence, Recompute::kNone, saved);
+  return values_of(attention.backward(bench.ctx, bench.random({3, 10}, "dy"), sequence, saved));
 }
 
 std::vector<double> mlp_gradient(LayerBench& bench, Region& region) {
@@ -66,8 +66,8 @@ std::vector<double> mlp_gradient(LayerBench& bench, Region& region) {
   bench.allocate();
   bench.params.expect_gradients();
   Mlp::Saved saved;
-  mlp.forward(bench.run, bench.random({3, 6}, "x"), Recompute::kNone, saved);
-  return values_of(mlp.backward(bench.run, bench.random({3, 6}, "dy"), saved));
+  mlp.forward(bench.ctx, bench.random({3, 6}, "x"), Recompute::kNone, saved);
+  return values_of(mlp.backward(bench.ctx, bench.random({3, 6}, "dy"), saved));
 }
 
 TEST(Region, input_gradients_travel_while_weight_gradients_are_computed) {
@@ -87,8 +87,8 @@ TEST(Region, alone_it_returns_what_it_is_given_and_takes_nothing) {
   Region region;
   const Tensor x = bench.random({4, 3}, "x");
   for (const Tensor& y :
-       {region.enter(bench.run, bench.keep, x), region.leave(bench.run, bench.keep, x),
-        region.leave_backward(bench.run, x), region.start_enter_backward(bench.run, x)}) {
+       {region.enter(bench.ctx, bench.keep, x), region.leave(bench.ctx, bench.keep, x),
+        region.leave_backward(bench.ctx, x), region.start_enter_backward(bench.ctx, x)}) {
     EXPECT_EQ(y.data, x.data);
     EXPECT_EQ(y.shape, x.shape);
   }

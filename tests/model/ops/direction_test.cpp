@@ -87,10 +87,10 @@ TEST(Follow, moves_the_weights_and_stops_at_nan) {
         const Held ratio(stream, {1}, sums, {0.25});
         const Tensor copy = has_master ? Tensor(master) : Tensor{};
         const Values before = value.values();
-        follow(stream, {value, copy, direction, ratio, nan}, 0.1, 0.01);
+        apply_direction(stream, {value, copy, direction, ratio, nan}, 0.1, 0.01);
         EXPECT_EQ(value.values(), before);
         EXPECT_EQ(master.values(), w);
-        follow(stream, {value, copy, direction, ratio, one}, 0.1, 0.01);
+        apply_direction(stream, {value, copy, direction, ratio, one}, 0.1, 0.01);
         Values expected(w.size());
         for (std::size_t i = 0; i < w.size(); ++i) {
           expected[i] = w[i] - 0.01 * w[i] - 0.025 * d[i];
@@ -102,15 +102,15 @@ TEST(Follow, moves_the_weights_and_stops_at_nan) {
   });
 }
 
-TEST(Blend, adds_multiples_and_reads_y_only_where_it_counts) {
+TEST(Axpby, adds_multiples_and_reads_y_only_where_it_counts) {
   on_every_accumulator([](Stream& stream, DType dtype, std::int64_t count) {
     const Values a = random_values(count, 1, dtype), b = random_values(count, 2, dtype);
     const Held x(stream, {count}, dtype, a), y(stream, {count}, dtype, b),
         fresh(stream, {count}, dtype);
     const Held factor(stream, {1}, dtype, {0.5});
-    blend(stream, y, x, {.alpha = 3, .beta = -2, .factor = factor});
-    blend(stream, fresh, x, {.alpha = 3});
-    blend(stream, x, x, {.factor = factor});
+    axpby(stream, y, x, {.alpha = 3, .beta = -2, .factor = factor});
+    axpby(stream, fresh, x, {.alpha = 3});
+    axpby(stream, x, x, {.factor = factor});
     Values both(a.size()), thrice(a.size()), half(a.size());
     for (std::size_t i = 0; i < a.size(); ++i) {
       both[i] = 1.5 * a[i] - 2 * b[i];
@@ -128,8 +128,8 @@ TEST(Directions, wrong_tensors_are_refused) {
   const Held four(stream, {4}, DType::kF32), five(stream, {5}, DType::kF32);
   const Held halves(stream, {4}, DType::kBf16), one(stream, {1}, DType::kF32);
   EXPECT_THROW(momentum_direction(stream, five, four, one, 0.9, true), Error);
-  EXPECT_THROW(follow(stream, {halves, {}, four, {}, one}, 1, 0), Error);
-  EXPECT_THROW(blend(stream, halves, halves, {}), Error);
+  EXPECT_THROW(apply_direction(stream, {halves, {}, four, {}, one}, 1, 0), Error);
+  EXPECT_THROW(axpby(stream, halves, halves, {}), Error);
   EXPECT_THROW(adam_direction(stream, {four, four, four, four, one}, {.step = 0}), Error);
 }
 

@@ -180,15 +180,16 @@ TEST(Bias, gradient_is_the_column_sums) {
     const DType sums = accumulator_of(dtype);
     for (const std::int64_t rows : {0, 1, 5, 700}) {
       for (const std::int64_t width : {1, 3, 17, 64, 100, 1300}) {
-        for (const Into into : {Into::kReplace, Into::kAdd}) {
-          SCOPED_TRACE(say(rows, " x ", width, into == Into::kAdd ? " added" : ""));
+        for (const Accumulate accumulate : {Accumulate::kReplace, Accumulate::kAdd}) {
+          SCOPED_TRACE(say(rows, " x ", width, accumulate == Accumulate::kAdd ? " added" : ""));
           const Values x = random_values(rows * width, 1, dtype);
           const Values before = random_values(width, 2, sums);
-          Values expected = into == Into::kAdd ? before : Values(width, 0.0);
+          Values expected = accumulate == Accumulate::kAdd ? before : Values(width, 0.0);
           for (std::size_t i = 0; i < x.size(); ++i) expected[i % width] += x[i];
           const Held dy(stream, {rows, width}, dtype, x);
-          const Held dbias(stream, {width}, sums, into == Into::kAdd ? before : Values{});
-          bias_backward(stream, dbias, dy, into);
+          const Held dbias(stream, {width}, sums,
+                           accumulate == Accumulate::kAdd ? before : Values{});
+          bias_backward(stream, dbias, dy, accumulate);
           // 8 rows in the accumulator, whose partial sums are below 8 times 3, the
           // rest in float64, here up to a few hundred roundings of the whole sum.
           expect_values(dbias, expected, 32, sums == DType::kF64 ? 1000 : 32);
@@ -209,7 +210,7 @@ TEST(Elementwise, bits_do_not_depend_on_threads) {
       add(stream, y, a, b);
       sum(stream, total, a);
       cast(stream, wide, a);
-      bias_backward(stream, dbias, a, Into::kReplace);
+      bias_backward(stream, dbias, a, Accumulate::kReplace);
       return joined({&y, &total, &wide, &dbias});
     });
   });

@@ -31,9 +31,10 @@ template <class Body>
 void for_every_embedding_size(const Body& body) {
   for (const std::int64_t tokens : {0, 1, 5, 300}) {
     for (const std::int64_t width : {1, 3, 17, 64, 100}) {
-      for (const Into into : {Into::kReplace, Into::kAdd}) {
-        SCOPED_TRACE(say(tokens, " tokens x ", width, into == Into::kAdd ? " added" : ""));
-        body(tokens, width, into);
+      for (const Accumulate accumulate : {Accumulate::kReplace, Accumulate::kAdd}) {
+        SCOPED_TRACE(
+            say(tokens, " tokens x ", width, accumulate == Accumulate::kAdd ? " added" : ""));
+        body(tokens, width, accumulate);
       }
     }
   }
@@ -41,14 +42,15 @@ void for_every_embedding_size(const Body& body) {
 
 TEST(Embedding, rows_held_here_are_looked_up_and_others_are_zero) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
-    for_every_embedding_size([&](std::int64_t tokens, std::int64_t width, Into into) {
+    for_every_embedding_size([&](std::int64_t tokens, std::int64_t width, Accumulate accumulate) {
       const Values rows = random_values(kRows * width, 1, dtype), ids = ids_of(tokens);
       const Values before = random_values(tokens * width, 2, dtype);
       const Held table(stream, {kRows, width}, dtype, rows);
       const Held token_ids(stream, {tokens}, DType::kI32, ids);
-      const Held y(stream, {tokens, width}, dtype, into == Into::kAdd ? before : Values{});
-      embedding(stream, y, table, token_ids, kFirst, into);
-      Values expected = into == Into::kAdd ? before : Values(tokens * width, 0.0);
+      const Held y(stream, {tokens, width}, dtype,
+                   accumulate == Accumulate::kAdd ? before : Values{});
+      embedding(stream, y, table, token_ids, kFirst, accumulate);
+      Values expected = accumulate == Accumulate::kAdd ? before : Values(tokens * width, 0.0);
       for (std::int64_t token = 0; token < tokens; ++token) {
         const std::int64_t row = row_of(ids, token);
         for (std::int64_t i = 0; i < width && row >= 0; ++i) {
@@ -63,18 +65,19 @@ TEST(Embedding, rows_held_here_are_looked_up_and_others_are_zero) {
 
 TEST(Embedding, backward_adds_tokens_in_their_order_and_clears_unused_rows) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
-    for_every_embedding_size([&](std::int64_t tokens, std::int64_t width, Into into) {
+    for_every_embedding_size([&](std::int64_t tokens, std::int64_t width, Accumulate accumulate) {
       const DType sums = accumulator_of(dtype);
       const Values dy = random_values(tokens * width, 1, dtype), ids = ids_of(tokens);
       const Values before = random_values(kRows * width, 2, sums);
       const Held gradient(stream, {tokens, width}, dtype, dy);
       const Held token_ids(stream, {tokens}, DType::kI32, ids);
-      const Held dtable(stream, {kRows, width}, sums, into == Into::kAdd ? before : Values{});
+      const Held dtable(stream, {kRows, width}, sums,
+                        accumulate == Accumulate::kAdd ? before : Values{});
       Arena scratch(1 << 16, stream.device());
-      embedding_backward(stream, scratch, dtable, gradient, token_ids, kFirst, into);
+      embedding_backward(stream, scratch, dtable, gradient, token_ids, kFirst, accumulate);
       EXPECT_EQ(scratch.used(), 0u);
       // Rounded after every token, so that the order shows: equal, not near.
-      Values expected = into == Into::kAdd ? before : Values(kRows * width, 0.0);
+      Values expected = accumulate == Accumulate::kAdd ? before : Values(kRows * width, 0.0);
       for (std::int64_t token = 0; token < tokens; ++token) {
         const std::int64_t row = row_of(ids, token);
         for (std::int64_t i = 0; i < width && row >= 0; ++i) {
@@ -93,11 +96,11 @@ TEST(Embedding, backward_is_the_derivative) {
     const Held token_ids(stream, {20}, DType::kI32, ids), y(stream, {20, 3}, DType::kF64);
     const Held gradient(stream, {20, 3}, DType::kF64, dy), dtable(stream, {kRows, 3}, DType::kF64);
     Arena scratch(1 << 16, stream.device());
-    embedding_backward(stream, scratch, dtable, gradient, token_ids, kFirst, Into::kReplace);
+    embedding_backward(stream, scratch, dtable, gradient, token_ids, kFirst, Accumulate::kReplace);
     expect_gradient(
         [&](const Values& changed) {
           embedding(stream, y, Held(stream, {kRows, 3}, DType::kF64, changed), token_ids, kFirst,
-                    Into::kReplace);
+                    Accumulate::kReplace);
           return dot(y.values(), dy);
         },
         rows, dtable.values());
@@ -114,8 +117,8 @@ TEST(Embedding, bits_do_not_depend_on_threads) {
       const Held dtable(stream, {kRows, width}, accumulator_of(dtype));
       const Held y(stream, {tokens, width}, dtype);
       Arena scratch(1 << 16, stream.device());
-      embedding_backward(stream, scratch, dtable, gradient, ids, kFirst, Into::kReplace);
-      embedding(stream, y, table, ids, kFirst, Into::kReplace);
+      embedding_backward(stream, scratch, dtable, gradient, ids, kFirst, Accumulate::kReplace);
+      embedding(stream, y, table, ids, kFirst, Accumulate::kReplace);
       return joined({&dtable, &y});
     });
   });

@@ -10,10 +10,10 @@
 namespace trireme::test {
 namespace {
 
+using ops::Accumulate;
 using ops::Float8Gemm;
 using ops::Float8Matrix;
 using ops::gemm_float8;
-using ops::Into;
 using ops::quantize;
 
 constexpr Float8Format kFormats[] = {Float8Format::kE4M3, Float8Format::kE5M2};
@@ -232,14 +232,14 @@ struct Product {
   std::int64_t m, n, k;
   Float8Format a, b;
   DType out = DType::kBf16;
-  Into into = Into::kReplace;
+  Accumulate accumulate = Accumulate::kReplace;
   bool bias = false;
 };
 
 // Against float64 sums of the codes' own values.
 void expect_float8_product(Stream& stream, const Product& x) {
   SCOPED_TRACE(say(name_of(x.a), " ", name_of(x.b), " ", name_of(x.out), " ", x.m, " ", x.n, " ",
-                   x.k, x.into == Into::kAdd ? " add" : "", x.bias ? " bias" : ""));
+                   x.k, x.accumulate == Accumulate::kAdd ? " add" : "", x.bias ? " bias" : ""));
   Arena arena(8 << 20, stream.device());
   const Held a(stream, {x.m, x.k}, DType::kBf16, random_values(x.m * x.k, 1, DType::kBf16));
   const Held b(stream, {x.n, x.k}, DType::kBf16, random_values(x.n * x.k, 2, DType::kBf16, 1e-6));
@@ -252,7 +252,7 @@ void expect_float8_product(Stream& stream, const Product& x) {
   copy_bytes(stream, c.data, Tensor(given).data, c.bytes());
   const Float8Matrix left = quantize(stream, arena, a, x.a, false);
   const Float8Matrix right = quantize(stream, arena, b, x.b, false);
-  gemm_float8(stream, arena, {c, left, right, x.into, x.bias ? Tensor(bias) : Tensor{}});
+  gemm_float8(stream, arena, {c, left, right, x.accumulate, x.bias ? Tensor(bias) : Tensor{}});
   copy_bytes(stream, Tensor(given).data, c.data, c.bytes());
   const Copied of_left = copied(stream, left), of_right = copied(stream, right);
   const Values got = given.values();
@@ -260,9 +260,9 @@ void expect_float8_product(Stream& stream, const Product& x) {
   for (std::int64_t i = 0; i < x.m; ++i) {
     for (std::int64_t j = 0; j < x.n; ++j) {
       const auto at = static_cast<std::size_t>(i * x.n + j);
-      double sum = x.into == Into::kAdd ? start[at]
-                   : x.bias             ? bias_values[static_cast<std::size_t>(j)]
-                                        : 0;
+      double sum = x.accumulate == Accumulate::kAdd ? start[at]
+                   : x.bias                         ? bias_values[static_cast<std::size_t>(j)]
+                                                    : 0;
       double magnitude = std::fabs(sum);
       for (std::int64_t p = 0; p < x.k; ++p) {
         const double product =
@@ -287,9 +287,9 @@ TEST(GemmFloat8, multiplies_the_values_of_the_codes) {
       for (const Float8Format a : kFormats) {
         expect_float8_product(stream, {m, n, k, a, kFormats[0]});
         expect_float8_product(stream, {m, n, k, a, kFormats[0], DType::kF32});
-        expect_float8_product(stream, {m, n, k, a, kFormats[0], DType::kF32, Into::kAdd});
+        expect_float8_product(stream, {m, n, k, a, kFormats[0], DType::kF32, Accumulate::kAdd});
         expect_float8_product(stream,
-                              {m, n, k, a, kFormats[0], DType::kBf16, Into::kReplace, true});
+                              {m, n, k, a, kFormats[0], DType::kBf16, Accumulate::kReplace, true});
       }
       expect_float8_product(stream, {m, n, k, kFormats[0], kFormats[1]});
     }
@@ -330,8 +330,8 @@ TEST(GemmFloat8, refuses_what_no_library_multiplies) {
     EXPECT_THROW(gemm_float8(stream, arena, {c, a, made({16, 48}, kFormats[0])}), Error);
     EXPECT_THROW(gemm_float8(stream, arena, {held({16, 32}, DType::kBf16), a, a}), Error);
     EXPECT_THROW(gemm_float8(stream, arena, {held({16, 16}, DType::kF64), a, a}), Error);
-    EXPECT_THROW(gemm_float8(stream, arena, {wide, a, a, Into::kReplace, bias}), Error);
-    EXPECT_THROW(gemm_float8(stream, arena, {c, a, a, Into::kAdd, bias}), Error);
+    EXPECT_THROW(gemm_float8(stream, arena, {wide, a, a, Accumulate::kReplace, bias}), Error);
+    EXPECT_THROW(gemm_float8(stream, arena, {c, a, a, Accumulate::kAdd, bias}), Error);
   });
 }
 

@@ -65,7 +65,7 @@ struct GemmCudaCase {
   DType in, out;
   std::int64_t m, n, k;
   bool transpose_a, transpose_b;
-  Into into = Into::kReplace;
+  Accumulate accumulate = Accumulate::kReplace;
   bool bias = false;
   std::int64_t shift = 0;
 };
@@ -73,12 +73,13 @@ struct GemmCudaCase {
 void expect_gemm_cuda_product(Stream& stream, const GemmCudaCase& x) {
   SCOPED_TRACE(say(name_of(x.in), ">", name_of(x.out), " ", x.m, " ", x.n, " ", x.k, " ",
                    x.transpose_a ? "t" : "n", x.transpose_b ? "t" : "n",
-                   x.into == Into::kAdd ? " add" : "", x.bias ? " bias" : "", " shift ", x.shift));
+                   x.accumulate == Accumulate::kAdd ? " add" : "", x.bias ? " bias" : "", " shift ",
+                   x.shift));
   const Operand a(stream, x.transpose_a ? Shape{x.k, x.m} : Shape{x.m, x.k}, x.in, 1, x.shift);
   const Operand b(stream, x.transpose_b ? Shape{x.n, x.k} : Shape{x.k, x.n}, x.in, 2);
   const Operand c(stream, {x.m, x.n}, x.out, 3);
   const Operand bias(stream, {x.n}, x.in, 4);
-  const Gemm how{x.transpose_a, x.transpose_b, x.into, x.bias ? bias.tensor : Tensor{}};
+  const Gemm how{x.transpose_a, x.transpose_b, x.accumulate, x.bias ? bias.tensor : Tensor{}};
   gemm(stream, c.tensor, a.tensor, b.tensor, how);
   const std::vector<std::byte> got = c.now(stream);
   const double roundoff = x.in == DType::kF64 ? 0x1p-53 : 0x1p-24;
@@ -88,7 +89,7 @@ void expect_gemm_cuda_product(Stream& stream, const GemmCudaCase& x) {
                                                : 0x1p-8;
   for (std::int64_t i = 0; i < x.m; ++i) {
     for (std::int64_t j = 0; j < x.n; ++j) {
-      double sum = x.into == Into::kAdd ? c.at(i * x.n + j) : x.bias ? bias.at(j) : 0;
+      double sum = x.accumulate == Accumulate::kAdd ? c.at(i * x.n + j) : x.bias ? bias.at(j) : 0;
       double magnitude = std::fabs(sum);
       for (std::int64_t p = 0; p < x.k; ++p) {
         const double product = a.at(x.transpose_a ? p * x.m + i : i * x.k + p) *
@@ -114,14 +115,16 @@ TEST(GemmOnCuda, MultipliesEveryLayoutAndDtype) {
            {std::array{1, 8, 3}, {17, 33, 5}, {64, 96, 128}, {130, 72, 257}}) {
         for (const DType dtype : {kF32, kF64, kBf16, kF16}) {
           expect_gemm_cuda_product(stream, {dtype, dtype, m, n, k, ta, tb});
-          expect_gemm_cuda_product(stream, {dtype, dtype, m, n, k, ta, tb, Into::kReplace, true});
-          expect_gemm_cuda_product(stream, {dtype, dtype, m, n, k, ta, tb, Into::kAdd});
+          expect_gemm_cuda_product(stream,
+                                   {dtype, dtype, m, n, k, ta, tb, Accumulate::kReplace, true});
+          expect_gemm_cuda_product(stream, {dtype, dtype, m, n, k, ta, tb, Accumulate::kAdd});
         }
         for (const DType dtype : {kBf16, kF16}) {
           expect_gemm_cuda_product(stream, {dtype, kF32, m, n, k, ta, tb});
-          expect_gemm_cuda_product(stream, {dtype, kF32, m, n, k, ta, tb, Into::kAdd});
+          expect_gemm_cuda_product(stream, {dtype, kF32, m, n, k, ta, tb, Accumulate::kAdd});
         }
-        expect_gemm_cuda_product(stream, {kF32, kF32, m, n, k, ta, tb, Into::kReplace, false, 1});
+        expect_gemm_cuda_product(stream,
+                                 {kF32, kF32, m, n, k, ta, tb, Accumulate::kReplace, false, 1});
       }
     }
   }
@@ -148,7 +151,7 @@ TEST(GemmOnCuda, OfNothingIsZeroOrTheBias) {
   Stream stream(kCuda);
   const Operand a(stream, {5, 0}, DType::kF32, 1), b(stream, {0, 3}, DType::kF32, 2);
   const Operand c(stream, {5, 3}, DType::kF32, 3), bias(stream, {3}, DType::kF32, 4);
-  gemm(stream, c.tensor, a.tensor, b.tensor, {.into = Into::kAdd});
+  gemm(stream, c.tensor, a.tensor, b.tensor, {.accumulate = Accumulate::kAdd});
   EXPECT_TRUE(c.now(stream) == c.host);
   gemm(stream, c.tensor, a.tensor, b.tensor, {.bias = bias.tensor});
   const std::vector<std::byte> rows = c.now(stream);

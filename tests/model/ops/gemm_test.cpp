@@ -22,7 +22,7 @@ struct GemmCase {
   DType in, out;
   std::int64_t m, n, k;
   bool transpose_a, transpose_b;
-  Into into = Into::kReplace;
+  Accumulate accumulate = Accumulate::kReplace;
   bool bias = false;
   std::int64_t slack = 0;  // a is a slice: its rows lie this much further apart
   std::int64_t lda() const { return (transpose_a ? m : k) + slack; }
@@ -31,7 +31,8 @@ struct GemmCase {
 std::string say_case(const GemmCase& x) {
   return say(name_of(x.in), ">", name_of(x.out), " ", x.m, " ", x.n, " ", x.k, " ",
              x.transpose_a ? "t" : "n", x.transpose_b ? "t" : "n",
-             x.into == Into::kAdd ? " add" : "", x.bias ? " bias" : "", x.slack ? " slice" : "");
+             x.accumulate == Accumulate::kAdd ? " add" : "", x.bias ? " bias" : "",
+             x.slack ? " slice" : "");
 }
 
 struct Operands {
@@ -44,7 +45,7 @@ struct Operands {
     a.randomize(1), b.randomize(2), c.randomize(3), bias.randomize(4);
   }
   Gemm how(const GemmCase& x) {
-    return {x.transpose_a, x.transpose_b, x.into, x.bias ? bias.view() : Tensor{}};
+    return {x.transpose_a, x.transpose_b, x.accumulate, x.bias ? bias.view() : Tensor{}};
   }
 };
 
@@ -58,8 +59,8 @@ void expect_product(const GemmCase& x, cpu::GemmEngine* engine) {
   if (engine == nullptr) {
     gemm(stream, o.c, o.a, o.b, o.how(x));
   } else {
-    const cpu::MatMulShape shape{x.transpose_a, x.transpose_b, x.into, x.bias, x.in,
-                                 x.out,         x.m,           x.n,    x.k,    x.lda()};
+    const cpu::MatMulShape shape{x.transpose_a, x.transpose_b, x.accumulate, x.bias, x.in,
+                                 x.out,         x.m,           x.n,          x.k,    x.lda()};
     engine->run({shape, o.a.view().data, o.b.view().data, x.bias ? o.bias.view().data : nullptr,
                  o.c.view().data});
   }
@@ -69,7 +70,9 @@ void expect_product(const GemmCase& x, cpu::GemmEngine* engine) {
   double worst = 0;
   for (std::int64_t i = 0; i < x.m; ++i) {
     for (std::int64_t j = 0; j < x.n; ++j) {
-      const double start = x.into == Into::kAdd ? start_c[i * x.n + j] : x.bias ? bias[j] : 0;
+      const double start = x.accumulate == Accumulate::kAdd ? start_c[i * x.n + j]
+                           : x.bias                         ? bias[j]
+                                                            : 0;
       double sum = start, magnitude = std::fabs(start);
       for (std::int64_t p = 0; p < x.k; ++p) {
         const double product = a[x.transpose_a ? p * x.lda() + i : i * x.lda() + p] *
@@ -99,8 +102,8 @@ std::vector<GemmCase> all_cases() {
       for (const bool ta : {false, true}) {
         for (const bool tb : {false, true}) {
           cases.push_back({in, out, m, n, k, ta, tb});
-          cases.push_back({in, out, m, n, k, ta, tb, Into::kAdd});
-          cases.push_back({in, out, m, n, k, ta, tb, Into::kReplace, true});
+          cases.push_back({in, out, m, n, k, ta, tb, Accumulate::kAdd});
+          cases.push_back({in, out, m, n, k, ta, tb, Accumulate::kReplace, true});
         }
       }
     }
@@ -139,8 +142,8 @@ TEST(Gemm, MultipliesByOwnKernelsWhateverIsLeftOver) {
         for (const bool ta : {false, true}) {
           for (const bool tb : {false, true}) {
             const DType f32 = DType::kF32;
-            expect_product({f32, f32, m, n, k, ta, tb, Into::kReplace, true, 3}, &engine);
-            expect_product({f32, f32, m, n, k, ta, tb, Into::kAdd}, &engine);
+            expect_product({f32, f32, m, n, k, ta, tb, Accumulate::kReplace, true, 3}, &engine);
+            expect_product({f32, f32, m, n, k, ta, tb, Accumulate::kAdd}, &engine);
           }
         }
       }
@@ -151,8 +154,8 @@ TEST(Gemm, MultipliesByOwnKernelsWhateverIsLeftOver) {
 
 TEST(Gemm, GivesTheSameBitsByOwnKernelsOnAnyNumberOfThreads) {
   const int usual = omp_get_max_threads();
-  const GemmCase x{DType::kF32, DType::kF32, 150, 210, 600, false, true, Into::kAdd};
-  const cpu::MatMulShape shape{false, true, x.into, false, x.in, x.out, x.m, x.n, x.k, x.k};
+  const GemmCase x{DType::kF32, DType::kF32, 150, 210, 600, false, true, Accumulate::kAdd};
+  const cpu::MatMulShape shape{false, true, x.accumulate, false, x.in, x.out, x.m, x.n, x.k, x.k};
   Operands alone(x);
   for (const int threads : {1, 2, 3, 8}) {
     omp_set_num_threads(threads);
@@ -172,8 +175,9 @@ TEST(Gemm, WidensSixteenBitsBlockByBlock) {
   for (const DType in : {DType::kBf16, DType::kF16}) {
     for (const bool transposed : {false, true}) {
       for (const DType out : {in, DType::kF32}) {
-        expect_product({in, out, 515, 30, 1030, transposed, !transposed, Into::kAdd}, &engine);
-        expect_product({in, out, 9, 1100, 520, transposed, !transposed, Into::kReplace, true},
+        expect_product({in, out, 515, 30, 1030, transposed, !transposed, Accumulate::kAdd},
+                       &engine);
+        expect_product({in, out, 9, 1100, 520, transposed, !transposed, Accumulate::kReplace, true},
                        &engine);
       }
     }
@@ -188,11 +192,12 @@ TEST(Gemm, GivesTheSameBitsEveryTime) {
       const GemmCase x{dtype, DType::kF32, 300, 200, 500, true, false};
       Operands first(x), again(x);
       const auto run = [&](Operands& o) {
-        engine.run({{true, false, Into::kReplace, false, dtype, DType::kF32, x.m, x.n, x.k, x.m},
-                    o.a.view().data,
-                    o.b.view().data,
-                    nullptr,
-                    o.c.view().data});
+        engine.run(
+            {{true, false, Accumulate::kReplace, false, dtype, DType::kF32, x.m, x.n, x.k, x.m},
+             o.a.view().data,
+             o.b.view().data,
+             nullptr,
+             o.c.view().data});
       };
       run(first);
       for (int i = 0; i < 10; ++i) {
@@ -209,7 +214,7 @@ TEST(Gemm, TakesTheProductOfNothingAsZero) {
   for (const DType dtype : {DType::kBf16, DType::kF16}) {
     OwnedTensor a({0, 4}, dtype), b({0, 3}, dtype), c({4, 3}, DType::kF32);
     c.fill(2);
-    gemm(stream, c, a, b, {.transpose_a = true, .into = Into::kAdd});
+    gemm(stream, c, a, b, {.transpose_a = true, .accumulate = Accumulate::kAdd});
     EXPECT_EQ(c.get(5), 2);
     gemm(stream, c, a, b, {.transpose_a = true});
     EXPECT_EQ(c.get(5), 0);
@@ -242,7 +247,7 @@ TEST(Gemm, RefusesWhatDoesNotFit) {
   EXPECT_THROW(gemm(stream, narrow, a, b, {}), Error);
   EXPECT_THROW(gemm(stream, c, a, b, {.bias = bias}), Error);
   OwnedTensor right({5}, DType::kF32);
-  EXPECT_THROW(gemm(stream, c, a, b, {.into = Into::kAdd, .bias = right}), Error);
+  EXPECT_THROW(gemm(stream, c, a, b, {.accumulate = Accumulate::kAdd, .bias = right}), Error);
 }
 
 class GemmCacheTest : public ::testing::Test {
@@ -295,13 +300,13 @@ TEST_F(GemmCacheTest, KeepsWhatAnEngineMeasured) {
   ChoiceTable measured;
   {
     GemmEngine engine(folder_);
-    expect_product({DType::kF32, DType::kF32, 40, 50, 60, true, false, Into::kAdd}, &engine);
+    expect_product({DType::kF32, DType::kF32, 40, 50, 60, true, false, Accumulate::kAdd}, &engine);
     expect_product({DType::kF32, DType::kF32, 40, 50, 60, false, true}, &engine);
     measured = engine.choices();
     EXPECT_FALSE(measured.empty());
   }
   GemmEngine engine(folder_);
-  expect_product({DType::kF32, DType::kF32, 40, 50, 60, true, false, Into::kAdd}, &engine);
+  expect_product({DType::kF32, DType::kF32, 40, 50, 60, true, false, Accumulate::kAdd}, &engine);
   expect_product({DType::kF32, DType::kF32, 40, 50, 60, false, true}, &engine);
   EXPECT_EQ(engine.choices(), measured);
 }
@@ -331,7 +336,7 @@ TEST(GemmChoices, SharesAChoiceAmongNearExtents) {
   shape.n = 2561;
   EXPECT_NE(cpu::choice_key(shape), key);
   EXPECT_EQ(cpu::choice_key({.transpose_a = true,
-                             .into = Into::kAdd,
+                             .accumulate = Accumulate::kAdd,
                              .in = DType::kBf16,
                              .out = DType::kF32,
                              .m = 7,

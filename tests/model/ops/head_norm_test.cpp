@@ -80,7 +80,7 @@ struct HeadNormApplied {
                         .key_gain = key_gain,
                         .inv_rms = inverse,
                         .heads = p.heads,
-                        .into = Into::kReplace});
+                        .accumulate = Accumulate::kReplace});
     EXPECT_EQ(scratch.used(), 0u);
   }
 };

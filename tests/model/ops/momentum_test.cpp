@@ -89,12 +89,12 @@ void expect_parts_alike(const Rule& rule) {
 
 const auto run_descent = [](bool nesterov) {
   return [nesterov](Stream& stream, const MomentumState& state) {
-    descend(stream, state,
-            {.learning_rate = 0.1,
-             .momentum = 0.9,
-             .weight_decay = 0.2,
-             .into = 0.5,
-             .nesterov = nesterov});
+    sgd_step(stream, state,
+             {.learning_rate = 0.1,
+              .momentum = 0.9,
+              .weight_decay = 0.2,
+              .into = 0.5,
+              .nesterov = nesterov});
   };
 };
 const auto run_lion = [](Stream& stream, const MomentumState& state) {

@@ -88,8 +88,8 @@ struct Forward {
 
 struct Backward {
   Held dx, dgain, dbias;
-  Backward(Stream& stream, const NormProblem& p, Into into = Into::kReplace, bool residual = false,
-           const Values& before = {})
+  Backward(Stream& stream, const NormProblem& p, Accumulate accumulate = Accumulate::kReplace,
+           bool residual = false, const Values& before = {})
       : dx(stream, p.shape(), p.dtype),
         dgain(stream, {p.width}, accumulator_of(p.dtype), before),
         dbias(stream, {p.width}, accumulator_of(p.dtype), before) {
@@ -102,9 +102,10 @@ struct Backward {
     if (p.layer) {
       layer_norm_backward(
           stream, scratch,
-          {dx, dgain, dbias, dy, x, gain, forward.mean, forward.inverse, also, into});
+          {dx, dgain, dbias, dy, x, gain, forward.mean, forward.inverse, also, accumulate});
     } else {
-      rms_norm_backward(stream, scratch, {dx, dgain, dy, x, gain, forward.inverse, also, into});
+      rms_norm_backward(stream, scratch,
+                        {dx, dgain, dy, x, gain, forward.inverse, also, accumulate});
     }
     EXPECT_EQ(scratch.used(), 0u);
   }
@@ -176,9 +177,9 @@ TEST(Norm, again_gives_the_bits_of_the_first_time) {
       const Held gain(stream, {width}, dtype, p.gain), bias(stream, {width}, dtype, p.bias);
       const Forward first(stream, p, x, sum, residual);
       if (layer) {
-        layer_norm_again(stream, y, sum, gain, bias, first.mean, first.inverse);
+        layer_norm_recompute(stream, y, sum, gain, bias, first.mean, first.inverse);
       } else {
-        rms_norm_again(stream, y, sum, gain, first.inverse);
+        rms_norm_recompute(stream, y, sum, gain, first.inverse);
       }
       EXPECT_EQ(y.bits(), first.y.bits());
     });
@@ -210,7 +211,7 @@ TEST(Norm, gradients_are_added_when_asked) {
       const DType sums = accumulator_of(dtype);
       const Values before = random_values(width, 9, sums);
       const Backward replaced(stream, p);
-      const Backward added(stream, p, Into::kAdd, true, before);
+      const Backward added(stream, p, Accumulate::kAdd, true, before);
       const auto plus = [](Values a, const Values& b) {
         for (std::size_t i = 0; i < a.size(); ++i) a[i] += b[i];
         return a;
@@ -295,10 +296,12 @@ TEST(Norm, planning_takes_the_same_scratch_and_touches_nothing) {
       const Held dgain(working, {p.width}, p.dtype), dbias(working, {p.width}, p.dtype);
       const Held statistic(working, {p.rows}, p.dtype, Values(p.rows, 1.0));
       if (layer) {
-        layer_norm_backward(stream, scratch,
-                            {dx, dgain, dbias, dy, x, gain, statistic, statistic, {}, Into::kAdd});
+        layer_norm_backward(
+            stream, scratch,
+            {dx, dgain, dbias, dy, x, gain, statistic, statistic, {}, Accumulate::kAdd});
       } else {
-        rms_norm_backward(stream, scratch, {dx, dgain, dy, x, gain, statistic, {}, Into::kAdd});
+        rms_norm_backward(stream, scratch,
+                          {dx, dgain, dy, x, gain, statistic, {}, Accumulate::kAdd});
       }
       return dx.values()[0];
     };

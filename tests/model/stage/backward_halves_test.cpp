@@ -43,9 +43,9 @@ class Half {
     };
     const Tensor scale = tokens_.take({1}, DType::kF64);
     *scale.as<double>() = 0.5;
-    Run run = run_of(m);
+    ExecContext ctx = run_of(m);
     return spoiling_scratch(
-        stage_->forward(run,
+        stage_->forward(ctx,
                         {.sequence = {1, kTokens, row({0, 1, 2, 3, 4}), row({0, 0, 0, 0, 0})},
                          .ids = row({1 + m, 2, 3, 4, 5 + m}),
                          .targets = row({2, 3, -1, 5 + m, 6}),
@@ -54,16 +54,16 @@ class Half {
                         saved(m)));
   }
   Tensor backward(int m, Tensor dy) {
-    Run run = run_of(m);
-    return spoiling_scratch(stage_->backward(run, dy, saved(m)));
+    ExecContext ctx = run_of(m);
+    return spoiling_scratch(stage_->backward(ctx, dy, saved(m)));
   }
   Tensor backward_input(int m, Tensor dy) {
-    Run run = run_of(m);
-    return spoiling_scratch(stage_->backward_input(run, dy, saved(m)));
+    ExecContext ctx = run_of(m);
+    return spoiling_scratch(stage_->backward_input(ctx, dy, saved(m)));
   }
   void backward_weight(int m) {
-    Run run = run_of(m);
-    stage_->backward_weight(run, saved(m));
+    ExecContext ctx = run_of(m);
+    stage_->backward_weight(ctx, saved(m));
     spoiling_scratch({});
   }
   Bytes gradients() const {
@@ -82,7 +82,7 @@ class Half {
     const ParamStore& params;
     int finished = 0;
   };
-  Run run_of(int m) { return {stream_, keeps_[static_cast<std::size_t>(m)], scratch_}; }
+  ExecContext run_of(int m) { return {stream_, keeps_[static_cast<std::size_t>(m)], scratch_}; }
   Stage::Saved& saved(int m) { return saved_[static_cast<std::size_t>(m)]; }
   // Fills scratch with what reads as NaN: nobody may look at it any more.
   Tensor spoiling_scratch(Tensor result) {
@@ -155,10 +155,10 @@ TEST(DeferredGradients, are_not_made_from_a_tensor_that_will_not_last) {
   const Tensor temporary = scratch.take({2, 4});
   Stream stream;
   DeferredGradients deferred;
-  trireme::Run run{stream, keep, scratch, &deferred};
-  EXPECT_NO_THROW(linear.backward_weight(run, kept, {kept}));
-  EXPECT_THROW(linear.backward_weight(run, temporary, {kept}), Error);
-  EXPECT_THROW(linear.backward_weight(run, kept, {temporary}), Error);
+  trireme::ExecContext ctx{stream, keep, scratch, &deferred};
+  EXPECT_NO_THROW(linear.backward_weight(ctx, kept, {kept}));
+  EXPECT_THROW(linear.backward_weight(ctx, temporary, {kept}), Error);
+  EXPECT_THROW(linear.backward_weight(ctx, kept, {temporary}), Error);
 }
 
 }  // namespace

@@ -42,12 +42,12 @@ TEST_P(StageGradient, is_that_of_the_loss_for_every_parameter) {
   };
   Stage::Saved saved;
   bench.check(
-      {}, [&] { return total(stage.evaluate(bench.run, input)); },
+      {}, [&] { return total(stage.evaluate(bench.ctx, input)); },
       [&] {
-        const double trained = total(stage.forward(bench.run, input, saved));
-        stage.backward(bench.run, {}, saved);
+        const double trained = total(stage.forward(bench.ctx, input, saved));
+        stage.backward(bench.ctx, {}, saved);
         bench.keep.reset();
-        EXPECT_EQ(trained, total(stage.evaluate(bench.run, input)));
+        EXPECT_EQ(trained, total(stage.evaluate(bench.ctx, input)));
         return std::vector<Tensor>{};
       });
 }
@@ -74,7 +74,7 @@ TEST(Stage, two_stages_in_a_row_compute_what_one_does) {
       bench.params.initialize(3);
       Stage::Saved saved;
       passed = stage.forward(
-          bench.run,
+          bench.ctx,
           {.sequence = {1, 5, bench.integers({0, 1, 2, 3, 4}), bench.integers({0, 0, 0, 0, 0})},
            .ids = bench.integers({1, 2, 3, 4, 5}),
            .targets = bench.integers({2, 3, 4, 5, 6}),

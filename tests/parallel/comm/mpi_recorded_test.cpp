@@ -12,7 +12,7 @@
 namespace trireme::tests {
 namespace {
 
-using ledger::Operation;
+using flight::Operation;
 
 class Told final : public CommunicationObserver {
  public:
@@ -29,12 +29,12 @@ class Told final : public CommunicationObserver {
 
  private:
   static std::string text(const char* what, const Event& event) {
-    return say(what, " ", ledger::name_of(event.operation), " of ", event.group, ", ", event.bytes,
+    return say(what, " ", flight::name_of(event.operation), " of ", event.group, ", ", event.bytes,
                " bytes, peer ", event.peer);
   }
 };
 
-const LedgerGroup& newest_of(const LedgerPage& page) {
+const LedgerGroup& newest_of(const FlightRecorderPage& page) {
   for (std::size_t i = page.groups.size(); i-- > 0;) {
     if (page.groups[i].name == "everybody") return page.groups[i];
   }
@@ -52,7 +52,7 @@ TEST(RecordedCommunicator, enters_every_call_in_the_ledger) {
   group->reduce_scatter(stream, part, whole);
   group->broadcast(stream, whole, 0);
   group->barrier(stream);
-  const LedgerPage page = world().ledger().page();
+  const FlightRecorderPage page = world().recorder().page();
   EXPECT_EQ(newest_of(page).begun, 5u);
   EXPECT_EQ(newest_of(page).finished, 5u);
   EXPECT_EQ(newest_of(page).size, static_cast<std::uint32_t>(group->size()));
@@ -66,7 +66,7 @@ TEST(RecordedCommunicator, records_nothing_of_what_is_planned) {
   Stream planning({}, tally);
   std::array<float, 4> values{};
   group->all_reduce(planning, host_tensor(std::span(values)), Reduce::kSum);
-  EXPECT_EQ(newest_of(world().ledger().page()).begun, 0u);
+  EXPECT_EQ(newest_of(world().recorder().page()).begun, 0u);
 }
 
 TEST(RecordedCommunicator, tells_its_observer_of_messages_until_they_are_there) {
@@ -99,14 +99,14 @@ TEST(RecordedCommunicator, knows_a_collective_that_runs_beside_until_it_is_waite
   {
     Transfer first = group->start_all_reduce(stream, tensor, Reduce::kSum);
     Transfer second = group->start_all_reduce(stream, tensor, Reduce::kMax);
-    const LedgerPage page = world().ledger().page();
+    const FlightRecorderPage page = world().recorder().page();
     EXPECT_EQ(newest_of(page).begun, 2u);
     EXPECT_EQ(newest_of(page).finished, 0u);
     EXPECT_EQ(page.operation(), Operation::kNone) << "nobody waits in it";
     second.wait();
-    EXPECT_EQ(newest_of(world().ledger().page()).finished, 2u) << "they end in their order";
+    EXPECT_EQ(newest_of(world().recorder().page()).finished, 2u) << "they end in their order";
     first.wait();
-    EXPECT_EQ(newest_of(world().ledger().page()).finished, 2u);
+    EXPECT_EQ(newest_of(world().recorder().page()).finished, 2u);
   }
   world().observe(nullptr);
   const std::string what = "all_reduce of everybody, 4000 bytes, peer -1";

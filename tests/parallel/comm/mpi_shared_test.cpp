@@ -74,7 +74,7 @@ TEST_F(InSharedMemory, every_rank_sees_what_the_others_write) {
     const SharedMemory::Block& block = memory_->of(r);
     EXPECT_EQ(block.data[block.bytes - 1], static_cast<std::byte>(r + 1));
   }
-  EXPECT_TRUE(group_->works_beside());
+  EXPECT_TRUE(group_->is_async());
   group_->barrier(stream_);
 }
 
@@ -169,7 +169,7 @@ TEST_F(InSharedMemory, work_that_was_started_runs_while_the_caller_does_other_wo
   Transfer transfer = group_->start_all_reduce(stream_, tensor, Reduce::kSum);
   EXPECT_TRUE(transfer.is_pending());
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  const std::int64_t slept = ledger_now();
+  const std::int64_t slept = flight_recorder_now();
   transfer.wait();
   EXPECT_GT(transfer.ran().begin, 0);
   EXPECT_GT(transfer.ran().end, transfer.ran().begin);

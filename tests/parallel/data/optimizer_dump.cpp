@@ -4,8 +4,8 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "tests/parallel/data/rule_run.h"
 #include "tests/parallel/data/toy_problem.h"
+#include "tests/parallel/optimizer/optimizer_run.h"
 
 int main(int argc, char** argv) {
   using trireme::test::RuleRun;

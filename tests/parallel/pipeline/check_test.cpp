@@ -73,7 +73,7 @@ TEST(Schedule, two_swapped_actions_are_found_unless_they_do_no_harm) {
     Case c = random_case(random);
     std::vector<Action>& list = random_list(random, c.schedule);
     const std::size_t a = pick(random, list.size());
-    // Neighbours half of the time: these are the swaps that may do no harm.
+    // HostPeers half of the time: these are the swaps that may do no harm.
     const std::size_t b = random() % 2 == 0 ? (a + 1) % list.size() : pick(random, list.size());
     if (list[a] == list[b]) continue;
     std::swap(list[a], list[b]);

@@ -31,7 +31,7 @@ double counted_squares(RankStage& stage) {
   Stream stream;
   double total = 0;
   stage.each_param([&](const Param& param) {
-    if (!param.counted()) return;
+    if (!param.is_primary_replica()) return;
     const std::int64_t chunks = (param.grad.count() + ops::kNormChunk - 1) / ops::kNormChunk;
     Arena room(static_cast<std::size_t>(chunks) * Arena::kAlignment);
     const Tensor squares = room.take({chunks}, DType::kF64);

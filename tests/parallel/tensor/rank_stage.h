@@ -166,7 +166,7 @@ class RankStage {
   HeldByName held(const Which& which) {
     HeldByName all;
     each_param([&](const Param& param) {
-      all[param.spec.name] = {param.box, param.counted(), to_doubles(which(param))};
+      all[param.spec.name] = {param.box, param.is_primary_replica(), to_doubles(which(param))};
     });
     return all;
   }
@@ -175,7 +175,7 @@ class RankStage {
   std::vector<double> over_inputs(const LossesOf& losses_of) {
     std::vector<double> losses;
     for (const Stage::Input& input : inputs_) {
-      run_.keep.reset();
+      run_.saved.reset();
       const Arena::Frame frame(run_.scratch);
       const Tensor loss = losses_of(input);
       if (!run_.stream.executes()) continue;
@@ -238,7 +238,7 @@ class RankStage {
   }
 
   StageArenas& arenas_;
-  Run run_;
+  ExecContext run_;
   AttentionCore core_;
   UnitHooks hooks_;
   std::deque<Part> parts_;

@@ -224,7 +224,7 @@ TEST_F(EngineTest, float8_follows_bfloat16_with_the_memory_planned_and_recompute
     EXPECT_TRUE(again.plan_held) << family;
     EXPECT_EQ(again.losses, eighth.losses) << family;
     EXPECT_EQ(again.last_weights, eighth.last_weights) << family;
-    spec.factors = Factors::kAsStored;
+    spec.precision = MatmulPrecision::kNative;
     const Trained half = trained(spec, 2);
     EXPECT_NE(eighth.losses, half.losses) << "nothing was rounded to float8";
     EXPECT_EQ(eighth.first_weights, half.first_weights);
@@ -261,7 +261,7 @@ TEST_F(EnginePlanTest, reproducible_sums_refuse_backwards_in_halves) {
 TEST_F(EnginePlanTest, counts_products_in_float8_like_others) {
   EngineSpec spec = float8_spec_of("gpt2");
   const Tally eighth = plan_engine(spec, RankGroups(), test::kDevice).issued;
-  spec.factors = Factors::kAsStored;
+  spec.precision = MatmulPrecision::kNative;
   EXPECT_EQ(eighth.matmul, plan_engine(spec, RankGroups(), test::kDevice).issued.matmul);
 }
 

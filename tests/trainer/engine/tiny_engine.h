@@ -68,7 +68,7 @@ inline EngineSpec spec_of(const char* family) {
 inline EngineSpec float8_spec_of(const char* family) {
   EngineSpec spec = spec_of(family);
   spec.compute = DType::kBf16;
-  spec.factors = Factors::kFloat8;
+  spec.precision = MatmulPrecision::kFloat8;
   spec.micro_batch = 4;
   spec.micro_batches = 2;
   return spec;

@@ -319,7 +319,7 @@ TEST(LayoutInFloat8, has_the_bits_of_one_rank_but_for_a_tensor_split) {
       const auto spec_in_float8 = [&] {
         EngineSpec spec = spec_of(c);
         spec.compute = DType::kBf16;
-        spec.factors = Factors::kFloat8;
+        spec.precision = MatmulPrecision::kFloat8;
         spec.model.intermediate_size = 64;  // in halves of a multiple of 16
         return spec;
       };

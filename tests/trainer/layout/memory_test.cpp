@@ -250,7 +250,7 @@ TEST(Memory, a_run_that_is_not_there_is_planned_as_one_that_is) {
     const RankGroups planned(here.all->rank(), layout, config.model, {}, sent);
     const MemoryPlan memory = plan_step(spec, here, {}).memory;
     EXPECT_EQ(plan_step(spec, planned, {}).memory, memory);
-    const int place = here.down->rank();
+    const int place = here.pp_forward->rank();
     const int of_place = ranks / static_cast<int>(layout.pipeline);
     const RankGroups first(place * of_place, layout, config.model, {}, sent_by_first);
     // The last of those that share the state out may own padding, for which there is none.

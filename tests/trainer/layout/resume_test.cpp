@@ -70,15 +70,15 @@ RankGroups groups_of(const ParallelismConfig& layout, const ModelConfig& model) 
   const int copies = rank < ranks ? key_value_replicas(model, mesh.extent(Axis::kTensor)) : 1;
   std::vector<int> same_heads;
   for (int i = 0; i < copies; ++i) same_heads.push_back(rank / copies * copies + i);
-  groups.key_value = world.split("key_value", same_heads, kBuffer);
-  groups.down = group("down", {Axis::kPipeline}, Messages::kSent);
-  groups.up = group("up", {Axis::kPipeline}, Messages::kSent);
+  groups.kv_replicas = world.split("key_value", same_heads, kBuffer);
+  groups.pp_forward = group("down", {Axis::kPipeline}, Messages::kSent);
+  groups.pp_backward = group("up", {Axis::kPipeline}, Messages::kSent);
   std::vector<int> ends{rank};
   if (rank < ranks && layout.pipeline > 1 && at_end(mesh.coordinate(rank, Axis::kPipeline))) {
     const std::vector<int> stages = mesh.group(rank, {Axis::kPipeline});
     ends = {stages.front(), stages.back()};
   }
-  groups.ends = world.split("ends", ends, kBuffer);
+  groups.embedding_group = world.split("ends", ends, kBuffer);
   const std::vector<Axis> data{Axis::kDataReplicate, Axis::kDataShard};
   groups.data = group("data", data);
   const bool divides = layout.zero > 0;
@@ -86,7 +86,7 @@ RankGroups groups_of(const ParallelismConfig& layout, const ModelConfig& model) 
   groups.replicate = group("replicate", divides ? std::vector{Axis::kDataReplicate} : data);
   std::vector<Axis> state{Axis::kPipeline, Axis::kTensor};
   if (divides) state.push_back(Axis::kDataShard);
-  groups.state = group("state", state);
+  groups.model_state = group("state", state);
   groups.all =
       group("all", {Axis::kPipeline, Axis::kDataReplicate, Axis::kDataShard, Axis::kTensor});
   return groups;

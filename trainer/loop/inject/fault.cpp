@@ -18,8 +18,8 @@
 namespace trireme::inject {
 namespace {
 
-using ledger::Operation;
-using ledger::Phase;
+using flight::Operation;
+using flight::Phase;
 
 constexpr auto kLastPhase = Phase::kSnapshot;
 constexpr auto kLastOperation = Operation::kSplit;
@@ -31,7 +31,7 @@ template <class Named>
 std::optional<Named> named(std::string text, Named first, Named last) {
   std::replace(text.begin(), text.end(), '-', ' ');
   for (int i = static_cast<int>(first); i <= static_cast<int>(last); ++i) {
-    if (text == ledger::name_of(static_cast<Named>(i))) return static_cast<Named>(i);
+    if (text == flight::name_of(static_cast<Named>(i))) return static_cast<Named>(i);
   }
   return std::nullopt;
 }
@@ -39,12 +39,12 @@ std::optional<Named> named(std::string text, Named first, Named last) {
 std::string known_phases() {
   std::string names;
   for (int i = 0; i <= static_cast<int>(kLastPhase); ++i) {
-    std::string name = ledger::name_of(static_cast<Phase>(i));
+    std::string name = flight::name_of(static_cast<Phase>(i));
     std::replace(name.begin(), name.end(), ' ', '-');
     names += name + ", ";
   }
   for (int i = 1; i <= static_cast<int>(kLastOperation); ++i) {
-    names += say(i > 1 ? ", " : "", ledger::name_of(static_cast<Operation>(i)));
+    names += say(i > 1 ? ", " : "", flight::name_of(static_cast<Operation>(i)));
   }
   return names;
 }
@@ -89,7 +89,7 @@ FaultInjection::Fault FaultInjection::parse(const std::string& text) {
           .text = text};
 }
 
-void FaultInjection::apply(int rank, const ledger::Progress& at) const {
+void FaultInjection::apply(int rank, const flight::Progress& at) const {
   for (const Fault& fault : faults_) {
     if (fault.rank != rank || at.step < fault.step) continue;
     const bool matches = fault.phase ? static_cast<Phase>(at.phase) == *fault.phase

@@ -5,15 +5,15 @@
 #include <string>
 #include <vector>
 
+#include "parallel/comm/flight_recorder_layout.h"
 #include "parallel/comm/launcher.h"
-#include "parallel/comm/ledger_layout.h"
 
 namespace trireme::inject {
 
 // Makes a rank fail where its ledger enters a phase, or a collective or message, from a step on,
 // to test failure detection and restarts.
 //   TRIREME_INJECT_FAULT="rank=2 step=5 phase=backward action=kill once=FILE"
-// The phase is a ledger::Phase, with '-' for a blank, or a ledger::Operation; the first step is 1;
+// The phase is a flight::Phase, with '-' for a blank, or a flight::Operation; the first step is 1;
 // before it is 0. Actions:
 //   kill abort stop  SIGKILL, SIGABRT or SIGSTOP to itself
 //   exit             exits with 0, as if it were done, without telling the others
@@ -30,7 +30,7 @@ class FaultInjection {
 
   // To be called whenever the rank's ledger advances. Ranks that the world lacks are ignored: a run
   // may shrink.
-  void apply(int rank, const ledger::Progress& at) const;
+  void apply(int rank, const flight::Progress& at) const;
 
   const std::string& text() const { return text_; }
 
@@ -38,8 +38,8 @@ class FaultInjection {
   enum class Action : std::uint8_t { kKill, kAbort, kStop, kExit, kThrow, kHang };
   struct Fault {
     std::int64_t rank = 0, step = 0;
-    std::optional<ledger::Phase> phase;
-    std::optional<ledger::Operation> operation;  // unless a phase
+    std::optional<flight::Phase> phase;
+    std::optional<flight::Operation> operation;  // unless a phase
     Action action = Action::kKill;
     std::filesystem::path once;  // or empty
     std::string text;

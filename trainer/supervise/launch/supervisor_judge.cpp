@@ -19,7 +19,7 @@ constexpr double kStallS = 5;
 // Allowed difference of the nodes' clocks; starting and stopping an incarnation takes longer.
 constexpr std::chrono::seconds kClockSkew{1};
 
-bool started_since(const FlightRecorder& recorder, std::chrono::system_clock::time_point launched) {
+bool started_since(const RankRecordings& recorder, std::chrono::system_clock::time_point launched) {
   const std::chrono::nanoseconds from = (launched - kClockSkew).time_since_epoch();
   return std::all_of(recorder.ranks.begin(), recorder.ranks.end(), [&](const RecordedRank& rank) {
     return rank.state == RecordedRank::State::kMissing || rank.started_unix > from.count();
@@ -37,7 +37,7 @@ std::string exit_text(int code) {
 }  // namespace
 
 void Supervisor::judge_ledgers(const Incarnation& running, Outcome& outcome) const {
-  FlightRecorder recorder;
+  RankRecordings recorder;
   std::optional<Verdict> verdict;
   bool has_begun = false;
   try {
@@ -54,7 +54,7 @@ void Supervisor::judge_ledgers(const Incarnation& running, Outcome& outcome) con
     const double idle =
         static_cast<double>(now.count() - first.unix_of(first.page.progress.changed)) * 1e-9;
     outcome.detect_seconds = idle;
-    details["phase"] = ledger::name_of(first.page.phase());
+    details["phase"] = flight::name_of(first.page.phase());
     // Its ranks die with it, one before another.
     const bool launcher_was_lost =
         running.launcher.was_killed() && verdict->health != RankHealth::kFailed;
@@ -81,7 +81,7 @@ void Supervisor::judge_ledgers(const Incarnation& running, Outcome& outcome) con
                                                   : " while its ranks were starting (MPI_Init), "
                                                     "before the failing rank could be identified; "
                                                     "see the launcher's output above");
-    if (!has_begun) details["phase"] = ledger::name_of(ledger::Phase::kStart);
+    if (!has_begun) details["phase"] = flight::name_of(flight::Phase::kStart);
   }
   print(outcome.verdict);
   details["text"] = outcome.verdict;

@@ -129,7 +129,7 @@ Figures measured_axis(const Axis& axis, std::int64_t count, Arena& arena) {
 
 std::vector<Axis> axes_of(const RankGroups& groups) {
   std::vector<Axis> all{{"tensor", groups.tensor.get(), false},
-                        {"pipeline", groups.down.get(), true},
+                        {"pipeline", groups.pp_forward.get(), true},
                         {"data_shard", groups.shard.get(), false},
                         {"data_replicate", groups.replicate.get(), false},
                         {"all", groups.all.get(), false}};

@@ -6,7 +6,7 @@
 
 #include "model/base/error.h"
 #include "model/base/host_name.h"
-#include "parallel/comm/ledger.h"
+#include "parallel/comm/flight_recorder.h"
 #include "trainer/supervise/watchdog/process_state.h"
 #include "trainer/supervise/watchdog/recorder_folder.h"
 
@@ -14,7 +14,7 @@ namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
-using ledger::Ending;
+using flight::Ending;
 using State = RecordedRank::State;
 
 constexpr int kMostRecordedRanks = 1 << 20;
@@ -46,22 +46,22 @@ bool is_time(std::int64_t nanoseconds) {
 }
 
 // Rejects ledgers with values that the rest of the code cannot handle.
-void require_sound(const fs::path& path, const ledger::Header& header, const LedgerPage& page,
-                   std::int64_t ended) {
+void require_sound(const fs::path& path, const flight::Header& header,
+                   const FlightRecorderPage& page, std::int64_t ended) {
   const auto damaged = [&](const std::string& what) {
     return EnvironmentError(say(path.string(), ": damaged ledger: ", what));
   };
   if (header.ranks < 1 || header.ranks > kMostRecordedRanks)
     throw damaged(say(header.ranks, " ranks"));
-  if (path.filename() != ledger_file_name(header.rank) || header.rank >= header.ranks) {
+  if (path.filename() != flight_recorder_file_name(header.rank) || header.rank >= header.ranks) {
     throw damaged(say("its header says rank ", header.rank, " of ", header.ranks));
   }
-  const ledger::Progress& at = page.progress;
+  const flight::Progress& at = page.progress;
   for (const std::int64_t time : {header.started, header.started_unix, at.changed, ended}) {
     if (!is_time(time)) throw damaged("invalid time");
   }
   if (at.step < 0 || !is_time(at.waits_since)) throw damaged("invalid step or time");
-  const bool in_message = page.group() != nullptr && ledger::is_message(page.operation());
+  const bool in_message = page.group() != nullptr && flight::is_message(page.operation());
   if (in_message && (at.peer < 0 || at.peer >= header.ranks)) {
     throw damaged(say("invalid peer rank ", at.peer));
   }
@@ -78,8 +78,8 @@ std::string text_of(const std::array<char, 64>& chars) {
 }
 
 RecordedRank read_rank(const fs::path& path, const std::string& here, int& ranks) {
-  const LedgerReader reader(path);
-  const ledger::Header header = reader.header();
+  const FlightRecorderReader reader(path);
+  const flight::Header header = reader.header();
   RecordedRank rank;
   rank.page = reader.page();
   require_sound(path, header, rank.page, reader.ended());
@@ -96,11 +96,11 @@ RecordedRank read_rank(const fs::path& path, const std::string& here, int& ranks
   rank.ending = reader.ending();
   rank.ended = reader.ended();
   rank.losses = losses_in(path);
-  std::erase_if(rank.losses, [&](const LedgerLoss& loss) {
+  std::erase_if(rank.losses, [&](const FlightRecorderLoss& loss) {
     return !is_time(loss.at) || loss.rank < 0 || loss.rank >= header.ranks;
   });
   rank.calls = reader.calls();
-  std::erase_if(rank.calls, [](const ledger::Call& call) {
+  std::erase_if(rank.calls, [](const flight::Call& call) {
     return !is_time(call.start) || !is_time(call.end);
   });
   rank.state = state_of(rank, here);
@@ -116,7 +116,7 @@ fs::path folder_with_ledgers(const fs::path& given) {
       kRecorderFolder));
 }
 
-bool any(const FlightRecorder& recorder, bool (*holds)(const RecordedRank&)) {
+bool any(const RankRecordings& recorder, bool (*holds)(const RecordedRank&)) {
   return std::any_of(recorder.ranks.begin(), recorder.ranks.end(), holds);
 }
 
@@ -125,7 +125,7 @@ bool is_killed_here(const RecordedRank& rank) {
 }
 
 // Whether ranks ended because of another rank whose failure no ledger shows.
-bool cause_is_unseen(const FlightRecorder& recorder) {
+bool cause_is_unseen(const RankRecordings& recorder) {
   return any(recorder, [](const RecordedRank& r) { return r.ending == Ending::kByPeer; }) &&
          !any(recorder, is_killed_here) &&
          !any(recorder, [](const RecordedRank& r) { return r.ending == Ending::kFailed; });
@@ -151,7 +151,7 @@ RankHealth health_of(const RecordedRank& rank, bool cause_is_unseen) {
 }  // namespace
 
 // The state of processes on other hosts is unknown: only their recorded ending counts.
-bool FlightRecorder::is_over() const {
+bool RankRecordings::is_over() const {
   const bool works = any(*this, [](const RecordedRank& rank) {
     return rank.state == State::kRuns || rank.state == State::kStopped;
   });
@@ -160,8 +160,8 @@ bool FlightRecorder::is_over() const {
   });
 }
 
-FlightRecorder read_flight_recorder(const fs::path& folder) {
-  FlightRecorder recorder{
+RankRecordings read_flight_recorder(const fs::path& folder) {
+  RankRecordings recorder{
       .folder = folder_with_ledgers((folder / "").parent_path()), .ranks = {}, .now = unix_now()};
   const std::string here = own_host_name();
   int ranks = 0;
@@ -181,7 +181,7 @@ FlightRecorder read_flight_recorder(const fs::path& folder) {
   return recorder;
 }
 
-WorldReport world_report(const FlightRecorder& recorder) {
+WorldReport world_report(const RankRecordings& recorder) {
   const bool unseen = cause_is_unseen(recorder);
   WorldReport world;
   for (const RecordedRank& rank : recorder.ranks) {
@@ -192,13 +192,13 @@ WorldReport world_report(const FlightRecorder& recorder) {
                       .page = rank.page,
                       .now = recorder.now - rank.started_unix + rank.started};
     report.silent_s = report.unchanged_s();
-    for (const LedgerLoss& loss : rank.losses) {
+    for (const FlightRecorderLoss& loss : rank.losses) {
       report.outlived.push_back(static_cast<int>(loss.rank));
     }
     world.push_back(std::move(report));
   }
   for (const RecordedRank& rank : recorder.ranks) {
-    for (const LedgerLoss& loss : rank.losses) {
+    for (const FlightRecorderLoss& loss : rank.losses) {
       const auto lost = static_cast<std::size_t>(loss.rank);
       const std::int64_t seen = rank.unix_of(loss.at);
       RankReport& report = world[lost];
@@ -211,7 +211,7 @@ WorldReport world_report(const FlightRecorder& recorder) {
   return world;
 }
 
-std::optional<Verdict> judge(const FlightRecorder& recorder) {
+std::optional<Verdict> judge(const RankRecordings& recorder) {
   WorldReport world = world_report(recorder);
   const auto is_lost = [](const RankReport& r) { return r.health == RankHealth::kLost; };
   const auto has_left = [](const RankReport& r) { return r.health == RankHealth::kLeft; };

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "parallel/comm/ledger_losses.h"
+#include "parallel/comm/flight_recorder_losses.h"
 #include "trainer/supervise/watchdog/verdict.h"
 
 namespace trireme {
@@ -24,18 +24,18 @@ struct RecordedRank {
   int pid = 0;
   // the same moment on the ledger clock and on the wall clock
   std::int64_t started = 0, started_unix = 0;
-  ledger::Ending ending = ledger::Ending::kNone;
+  flight::Ending ending = flight::Ending::kNone;
   std::int64_t ended = 0;
-  LedgerPage page;
-  std::vector<LedgerLoss> losses;   // lost ranks that it observed
-  std::vector<ledger::Call> calls;  // most recent calls, oldest first
+  FlightRecorderPage page;
+  std::vector<FlightRecorderLoss> losses;  // lost ranks that it observed
+  std::vector<flight::Call> calls;         // most recent calls, oldest first
 
   // Converts a time of the ledger's clock (its host's) to nanoseconds since 1970.
   std::int64_t unix_of(std::int64_t time) const { return started_unix + (time - started); }
 };
 
 // The ledgers of all ranks of an incarnation that is running, hung or over.
-struct FlightRecorder {
+struct RankRecordings {
   std::filesystem::path folder;
   std::vector<RecordedRank> ranks;
   // nanoseconds since 1970: time of reading, or the last event of an incarnation that is over
@@ -46,14 +46,14 @@ struct FlightRecorder {
 
 // `folder`: a run folder or a folder of ledgers. Throws EnvironmentError if there are no ledgers,
 // or if one is damaged or belongs to another incarnation than the others.
-FlightRecorder read_flight_recorder(const std::filesystem::path& folder);
+RankRecordings read_flight_recorder(const std::filesystem::path& folder);
 
 // Converts the ledgers to the input of verdict.h.
-WorldReport world_report(const FlightRecorder& recorder);
+WorldReport world_report(const RankRecordings& recorder);
 
 // Verdict from the ledgers, by the rules of the live watchdog. A rank that ended without recording
 // why was killed. If all were killed and none observed another's loss, the rank that had stalled
 // before is blamed. Nothing if the run is making progress or has finished in order.
-std::optional<Verdict> judge(const FlightRecorder& recorder);
+std::optional<Verdict> judge(const RankRecordings& recorder);
 
 }  // namespace trireme

@@ -31,13 +31,13 @@ std::string time_text(std::int64_t unix_nanoseconds) {
 
 std::string state_text(const RecordedRank& rank) {
   switch (rank.ending) {
-    case ledger::Ending::kDone:
+    case flight::Ending::kDone:
       return "finished";
-    case ledger::Ending::kByPeer:
+    case flight::Ending::kByPeer:
       return "aborted by watchdog";
-    case ledger::Ending::kFailed:
+    case flight::Ending::kFailed:
       return "failed";
-    case ledger::Ending::kNone:
+    case flight::Ending::kNone:
       break;
   }
   switch (rank.state) {
@@ -59,17 +59,17 @@ std::string number_or_dash(std::int64_t number) {
   return number < 0 ? "-" : fmt::format("{}", number);
 }
 
-std::string call_text(ledger::Operation operation, std::uint64_t sequence,
+std::string call_text(flight::Operation operation, std::uint64_t sequence,
                       const std::string& group) {
-  return fmt::format("{} {} of {}", ledger::name_of(operation), sequence, group);
+  return fmt::format("{} {} of {}", flight::name_of(operation), sequence, group);
 }
 
 using Row = std::vector<std::string>;
 
-Row row_of(const FlightRecorder& recorder, const WorldReport& world, int rank) {
+Row row_of(const RankRecordings& recorder, const WorldReport& world, int rank) {
   const auto index = static_cast<std::size_t>(rank);
   const RecordedRank& seen = recorder.ranks[index];
-  const ledger::Progress& at = seen.page.progress;
+  const flight::Progress& at = seen.page.progress;
   if (seen.state == State::kMissing) {
     return {fmt::format("{}", rank), "-", "-", state_text(seen), "-", "-", "-", "-", "-", "-", "-"};
   }
@@ -87,7 +87,7 @@ Row row_of(const FlightRecorder& recorder, const WorldReport& world, int rank) {
           fmt::format("{}", seen.pid),
           state_text(seen),
           number_or_dash(at.step > 0 ? at.step : -1),
-          ledger::name_of(seen.page.phase()),
+          flight::name_of(seen.page.phase()),
           number_or_dash(at.micro_batch),
           number_or_dash(at.layer),
           group ? call_text(seen.page.operation(), at.sequence, group->name) : "-",
@@ -112,7 +112,7 @@ std::string aligned(const std::vector<Row>& rows) {
 }
 
 // Shows the blamed ranks and fills up to kMostRows with others.
-std::string table(const FlightRecorder& recorder, const std::vector<int>& blamed) {
+std::string table(const RankRecordings& recorder, const std::vector<int>& blamed) {
   const WorldReport world = world_report(recorder);
   std::vector<int> shown = blamed;
   for (int rank = 0; rank < static_cast<int>(world.size()); ++rank) {
@@ -134,15 +134,15 @@ std::string last_calls(const RecordedRank& rank, int number) {
   std::vector<Row> rows{{"time", "step", "phase", "micro-batch", "layer", "call", "bytes", "took"}};
   const std::size_t first = rank.calls.size() - std::min(rank.calls.size(), kLastCalls);
   for (std::size_t i = first; i < rank.calls.size(); ++i) {
-    const ledger::Call& call = rank.calls[i];
-    const auto operation = static_cast<ledger::Operation>(call.operation);
+    const flight::Call& call = rank.calls[i];
+    const auto operation = static_cast<flight::Operation>(call.operation);
     const std::string group =
         call.group < rank.page.groups.size() ? rank.page.groups[call.group].name : "?";
     std::string what = call_text(operation, call.sequence, group);
-    if (ledger::is_message(operation)) what += fmt::format(", rank {}", call.peer);
+    if (flight::is_message(operation)) what += fmt::format(", rank {}", call.peer);
     rows.push_back(
         {time_text(rank.unix_of(call.start)), number_or_dash(call.step),
-         ledger::name_of(static_cast<ledger::Phase>(call.phase)), number_or_dash(call.micro_batch),
+         flight::name_of(static_cast<flight::Phase>(call.phase)), number_or_dash(call.micro_batch),
          number_or_dash(call.layer), what, fmt::format("{}", call.bytes),
          call.end > 0 ? fmt::format("{:.3f} ms", static_cast<double>(call.end - call.start) * 1e-6)
                       : "not completed"});
@@ -151,7 +151,7 @@ std::string last_calls(const RecordedRank& rank, int number) {
 }
 
 // The first failure event since the ranks started.
-std::string recorded_failure(const FlightRecorder& recorder) {
+std::string recorded_failure(const RankRecordings& recorder) {
   std::int64_t started = 0;
   for (const RecordedRank& rank : recorder.ranks) started = std::max(started, rank.started_unix);
   std::filesystem::path run = recorder.folder;
@@ -174,17 +174,17 @@ std::string recorded_failure(const FlightRecorder& recorder) {
   return {};
 }
 
-std::string verdict_text(const FlightRecorder& recorder, const std::optional<Verdict>& verdict) {
+std::string verdict_text(const RankRecordings& recorder, const std::optional<Verdict>& verdict) {
   if (verdict) return verdict->text;
   const auto& ranks = recorder.ranks;
   if (std::all_of(ranks.begin(), ranks.end(),
-                  [](const RecordedRank& rank) { return rank.ending == ledger::Ending::kDone; })) {
+                  [](const RecordedRank& rank) { return rank.ending == flight::Ending::kDone; })) {
     return "none: every rank finished";
   }
   return recorder.is_over() ? "none: no rank waited for another" : "none: the run is still running";
 }
 
-int longest_idle(const FlightRecorder& recorder) {
+int longest_idle(const RankRecordings& recorder) {
   const WorldReport world = world_report(recorder);
   const auto idle_s = [](const RankReport& report) {
     return report.page.progress.changed == 0 ? -1 : report.unchanged_s();
@@ -197,7 +197,7 @@ int longest_idle(const FlightRecorder& recorder) {
 
 }  // namespace
 
-std::string recorder_text(const FlightRecorder& recorder) {
+std::string recorder_text(const RankRecordings& recorder) {
   const std::optional<Verdict> verdict = judge(recorder);
   std::int64_t started = recorder.now;
   for (const RecordedRank& rank : recorder.ranks) {

@@ -27,7 +27,7 @@ class RankRunner {
     } catch (const Error& error) {
       if (!error.on_all_ranks()) fail_alone(error.what(), error.code());
       if (world_.rank() == 0) print_error(error.what());
-      world_.ledger().close(ledger::Ending::kFailed);
+      world_.recorder().close(flight::Ending::kFailed);
       return error.code();
     } catch (const std::bad_alloc&) {
       fail_alone("out of memory", ExitCode::kEnvironment);
@@ -42,7 +42,7 @@ class RankRunner {
       const bool by_peer = code == ExitCode::kPeer;
       watchdog_->fail(by_peer ? RankHealth::kPeerFailed : RankHealth::kFailed, what, code);
     }
-    world_.ledger().close(ledger::Ending::kFailed);
+    world_.recorder().close(flight::Ending::kFailed);
     const std::string& host = world_.hosts()[static_cast<std::size_t>(world_.rank())];
     print_error(say("rank ", world_.rank(), " on ", host, ": ", what));
     world_.abort(code);
@@ -56,10 +56,10 @@ class RankRunner {
 ExitCode run_alone(World& world, const std::function<ExitCode()>& part) {
   try {
     const ExitCode code = part();
-    world.ledger().close(ledger::Ending::kDone);
+    world.recorder().close(flight::Ending::kDone);
     return code;
   } catch (...) {
-    world.ledger().close(ledger::Ending::kFailed);
+    world.recorder().close(flight::Ending::kFailed);
     throw;
   }
 }
@@ -72,7 +72,7 @@ ExitCode run_rank(World& world, const WatchOptions& options,
   RankRunner runner(world, options);
   const ExitCode code = runner.run(part);
   world.finalize();
-  world.ledger().close(ledger::Ending::kDone);
+  world.recorder().close(flight::Ending::kDone);
   return code;
 }
 

@@ -10,8 +10,8 @@
 namespace trireme {
 namespace {
 
-using ledger::Operation;
-using ledger::Phase;
+using flight::Operation;
+using flight::Phase;
 
 // Maximum number of ranks or calls in a list.
 constexpr std::size_t kMostNamed = 8;
@@ -23,7 +23,7 @@ const RankReport& report_of(const WorldReport& world, int rank) {
   return world[static_cast<std::size_t>(rank)];
 }
 
-const LedgerGroup* find_group(const LedgerPage& page, std::uint64_t key) {
+const LedgerGroup* find_group(const FlightRecorderPage& page, std::uint64_t key) {
   for (const LedgerGroup& group : page.groups) {
     if (!group.name.empty() && group.key == key) return &group;
   }
@@ -86,10 +86,10 @@ std::string names(const std::vector<int>& ranks) {
 }
 
 std::string call_of(const WorldReport& world, int rank) {
-  const LedgerPage& page = report_of(world, rank).page;
+  const FlightRecorderPage& page = report_of(world, rank).page;
   const LedgerGroup* group = page.group();
   if (!group) return {};
-  const char* operation = ledger::name_of(page.operation());
+  const char* operation = flight::name_of(page.operation());
   if (is_message(page.operation())) {
     return fmt::format("{} {} of group {} {} rank {}", operation, page.progress.sequence,
                        group->name, page.operation() == Operation::kSend ? "to" : "from",
@@ -209,9 +209,9 @@ const char* name_of(RankHealth health) {
 }
 
 std::string place_of(const WorldReport& world, int rank) {
-  const ledger::Progress& at = report_of(world, rank).page.progress;
+  const flight::Progress& at = report_of(world, rank).page.progress;
   std::string text = at.step > 0 ? fmt::format("step {}, ", at.step) : std::string();
-  text += ledger::name_of(static_cast<Phase>(at.phase));
+  text += flight::name_of(static_cast<Phase>(at.phase));
   if (at.micro_batch >= 0) text += fmt::format(" of micro-batch {}", at.micro_batch);
   if (at.layer >= 0) text += fmt::format(", layer {}", at.layer);
   const std::string call = call_of(world, rank);
@@ -219,7 +219,7 @@ std::string place_of(const WorldReport& world, int rank) {
 }
 
 std::vector<int> awaited_by(const WorldReport& world, int rank) {
-  const LedgerPage& page = report_of(world, rank).page;
+  const FlightRecorderPage& page = report_of(world, rank).page;
   const LedgerGroup* group = page.group();
   if (!group || report_of(world, rank).health == RankHealth::kLeft) return {};
   if (is_message(page.operation())) return {page.progress.peer};
@@ -264,7 +264,7 @@ std::optional<Verdict> judge_health(const WorldReport& world) {
   return verdict;
 }
 
-double StallLimits::of(const LedgerPage& page) const {
+double StallLimits::of(const FlightRecorderPage& page) const {
   const Phase phase = page.phase();
   const bool waits_for_storage =
       phase == Phase::kStart || phase == Phase::kLoad || phase == Phase::kSave;

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "parallel/comm/ledger_reader.h"
+#include "parallel/comm/flight_recorder_reader.h"
 
 namespace trireme {
 
@@ -34,7 +34,7 @@ struct RankReport {
   // Time at which its failure or loss was seen, nanoseconds on one clock for all ranks; 0: unknown.
   std::int64_t bad_since = 0;
   std::vector<int> outlived = {};  // ranks that it saw fail earlier
-  LedgerPage page;                 // newest known page
+  FlightRecorderPage page;         // newest known page
   std::int64_t now = 0;            // nanoseconds on the page's clock
 
   double unchanged_s() const { return static_cast<double>(now - page.progress.changed) * 1e-9; }
@@ -66,7 +66,7 @@ std::optional<Verdict> judge_health(const WorldReport& world);
 struct StallLimits {
   double usual_s = 0;
   double storage_s = 0;  // while starting, loading or saving, if longer
-  double of(const LedgerPage& page) const;
+  double of(const FlightRecorderPage& page) const;
 };
 
 // For healthy ranks: follows the wait-for graph from the rank that has waited longest, and blames

@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "parallel/comm/ledger_losses.h"
+#include "parallel/comm/flight_recorder_losses.h"
 
 namespace trireme {
 namespace {
@@ -43,7 +43,7 @@ Watch::Watch(Setup setup)
   for (std::size_t r = 0; r < world_.size(); ++r) {
     world_[r].host = setup_.hosts[r];
     // Counts idle time from now, not from the boot of the machine.
-    known_[r].page_received = ledger_now();
+    known_[r].page_received = flight_recorder_now();
   }
 }
 
@@ -52,12 +52,12 @@ Watch::~Watch() {
 }
 
 void Watch::run() {
-  std::int64_t next_beat = ledger_now();
+  std::int64_t next_beat = flight_recorder_now();
   std::int64_t last = next_beat;
   for (;;) {
     connect_to_leaders();
     sleep_until(suspicious_since_ == 0 ? next_beat : std::min(next_beat, last + kHurriedInterval));
-    const std::int64_t now = ledger_now();
+    const std::int64_t now = flight_recorder_now();
     // Time during which this process was stopped or had no core does not count as silence of the
     // peers.
     if (const std::int64_t slept = now - last; slept > heartbeat_ / 2) {
@@ -86,7 +86,7 @@ void Watch::sleep_until(std::int64_t time) {
     awaited.push_back(
         {peer.link.descriptor(), static_cast<short>(writes ? POLLIN | POLLOUT : POLLIN), 0});
   }
-  const std::int64_t left = std::max<std::int64_t>(time - ledger_now(), 0);
+  const std::int64_t left = std::max<std::int64_t>(time - flight_recorder_now(), 0);
   ::poll(awaited.data(), awaited.size(), static_cast<int>(left / 1'000'000 + 1));
   std::uint64_t woken = 0;
   if (::read(wake_, &woken, sizeof woken) < 0) return;  // not woken
@@ -107,7 +107,7 @@ void Watch::connect_to_leaders() {
     Peer& peer = peers_.emplace_back(SealedStream::End::kConnects, setup_.token, std::move(socket));
     peer.rank = rank;
     peer.is_leader = true;
-    peer.since = ledger_now();
+    peer.since = flight_recorder_now();
   }
 }
 
@@ -119,7 +119,7 @@ void Watch::accept() {
     Socket socket = setup_.listener.accept();
     if (!socket.is_open()) return;
     peers_.emplace_back(SealedStream::End::kAccepts, setup_.token, std::move(socket)).since =
-        ledger_now();
+        flight_recorder_now();
     const auto strangers = std::count_if(peers_.begin(), peers_.end(), is_stranger);
     if (static_cast<std::size_t>(strangers) > kMostStrangers + world_.size()) {
       peers_.erase(std::find_if(peers_.begin(), peers_.end(), is_stranger));
@@ -134,7 +134,7 @@ void Watch::exchange() {
     receive_from(peer);
   }
   peers_.remove_if([](const Peer& peer) {
-    const bool is_late = !peer.is_known && ledger_now() - peer.since > kPatience;
+    const bool is_late = !peer.is_known && flight_recorder_now() - peer.since > kPatience;
     return is_late || !peer.link.is_open();
   });
 }
@@ -143,7 +143,7 @@ void Watch::receive_from(Peer& peer) {
   peer.link.receive();
   if (peer.is_leader && peer.link.is_greeted() && !peer.has_greeted) say_hello(peer);
   while (const auto message = peer.link.take()) {
-    peer.heard = ledger_now();
+    peer.heard = flight_recorder_now();
     if (!peer.is_known) {
       on_hello(peer, *message);
     } else {
@@ -188,7 +188,7 @@ void Watch::on_message(Peer& peer, const WatchMessage& message) {
     case Kind::kBeat:
       theirs.page = message.page;
       known.page_now = message.now;
-      known.page_received = ledger_now();
+      known.page_received = flight_recorder_now();
       break;
     case Kind::kAsk:
       on_lost_elsewhere(message);
@@ -198,7 +198,7 @@ void Watch::on_message(Peer& peer, const WatchMessage& message) {
       if (setup_.rank < kLeaders) send_to_all(message);
       flush_for(0.02);
       // Clocks of the nodes differ, so the wait is bounded.
-      end_process(std::min(message.now, ledger_now() + kSecond / 4));
+      end_process(std::min(message.now, flight_recorder_now() + kSecond / 4));
     case Kind::kGoodbye:
       peer.has_left = true;
       break;
@@ -229,7 +229,7 @@ void Watch::on_lost(int rank) {
   if (theirs.health == RankHealth::kLost) return;
   theirs.health = RankHealth::kLost;
   theirs.bad_since = round_;
-  const std::filesystem::path own_file = setup_.ledger.file();
+  const std::filesystem::path own_file = setup_.recorder.file();
   if (!own_file.empty()) note_loss(own_file, {.at = round_, .rank = rank});
 }
 
@@ -250,7 +250,7 @@ void Watch::take_requests() {
   report(setup_.rank).health = own_failure_->health;
   report(setup_.rank).words = own_failure_->words;
   report(setup_.rank).bad_since = round_;
-  known_[static_cast<std::size_t>(setup_.rank)].page_received = ledger_now();
+  known_[static_cast<std::size_t>(setup_.rank)].page_received = flight_recorder_now();
   send_to_all(own_beat(Kind::kFailure));
 }
 
@@ -260,8 +260,8 @@ void Watch::beat() {
 
 WatchMessage Watch::own_beat(Kind kind) const {
   return {.kind = kind,
-          .now = ledger_now(),
-          .page = setup_.ledger.page(),
+          .now = flight_recorder_now(),
+          .page = setup_.recorder.page(),
           .health = report(setup_.rank).health,
           .text = report(setup_.rank).words};
 }
@@ -273,9 +273,9 @@ void Watch::send_to_all(const WatchMessage& message) {
 }
 
 void Watch::flush_for(double seconds) {
-  const std::int64_t end = ledger_now() + nanoseconds(seconds);
+  const std::int64_t end = flight_recorder_now() + nanoseconds(seconds);
   const auto is_unsent = [](const Peer& peer) { return peer.link.has_unsent(); };
-  while (std::any_of(peers_.begin(), peers_.end(), is_unsent) && ledger_now() < end) {
+  while (std::any_of(peers_.begin(), peers_.end(), is_unsent) && flight_recorder_now() < end) {
     ::usleep(1000);
     for (Peer& peer : peers_) peer.link.flush();
   }

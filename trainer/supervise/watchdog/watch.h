@@ -9,14 +9,15 @@
 #include <vector>
 
 #include "model/base/error.h"
-#include "parallel/comm/ledger.h"
+#include "parallel/comm/flight_recorder.h"
 #include "trainer/supervise/link/sealed_link.h"
 #include "trainer/supervise/watchdog/verdict.h"
 #include "trainer/supervise/watchdog/watch_message.h"
 
 namespace trireme {
 
-inline constexpr std::int64_t kSecond = 1'000'000'000;  // nanoseconds, the unit of ledger_now()
+inline constexpr std::int64_t kSecond =
+    1'000'000'000;  // nanoseconds, the unit of flight_recorder_now()
 
 struct WatchOptions {
   double heartbeat_timeout_s = 30;  // a rank without a heartbeat for this long has stopped
@@ -41,7 +42,7 @@ class Watch {
   struct Setup {
     int rank = 0;
     std::vector<std::string> hosts;  // of all ranks
-    Ledger& ledger;                  // must outlive the Watch
+    FlightRecorder& recorder;        // must outlive the Watch
     RunToken token;                  // shared by the ranks, new at each start
     std::vector<Place> leaders;
     Socket listener;  // open if this rank is a leader

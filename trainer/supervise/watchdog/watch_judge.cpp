@@ -5,7 +5,7 @@
 #include <future>
 #include <limits>
 
-#include "parallel/comm/ledger_losses.h"
+#include "parallel/comm/flight_recorder_losses.h"
 #include "trainer/supervise/watchdog/watch.h"
 #include "trainer/telemetry/events_log.h"
 
@@ -88,27 +88,27 @@ void Watch::find_silent(std::int64_t now) {
 
 // Reads the ledgers of ranks on this node; of other ranks the last heartbeat is used.
 void Watch::gather_pages() {
-  const std::filesystem::path own_file = setup_.ledger.file();
+  const std::filesystem::path own_file = setup_.recorder.file();
   for (int rank = 0; rank < static_cast<int>(world_.size()); ++rank) {
     RankReport& theirs = report(rank);
     const PeerState& known = known_[static_cast<std::size_t>(rank)];
-    theirs.now = known.page_now + (ledger_now() - known.page_received);
+    theirs.now = known.page_now + (flight_recorder_now() - known.page_received);
     if (rank == setup_.rank) {
-      theirs.page = setup_.ledger.page();
-      theirs.now = ledger_now();
+      theirs.page = setup_.recorder.page();
+      theirs.now = flight_recorder_now();
     }
     if (suspicious_since_ == 0 || known.pid == 0 || own_file.empty() ||
         theirs.host != report(setup_.rank).host) {
       continue;
     }
     try {
-      const std::filesystem::path file = own_file.parent_path() / ledger_file_name(rank);
-      const LedgerReader reader(file);
+      const std::filesystem::path file = own_file.parent_path() / flight_recorder_file_name(rank);
+      const FlightRecorderReader reader(file);
       if (reader.header().pid != known.pid) continue;
       theirs.page = reader.page();
-      theirs.now = ledger_now();
+      theirs.now = flight_recorder_now();
       theirs.outlived.clear();
-      for (const LedgerLoss& loss : losses_in(file)) {
+      for (const FlightRecorderLoss& loss : losses_in(file)) {
         theirs.outlived.push_back(static_cast<int>(loss.rank));
       }
     } catch (const Error&) {
@@ -126,7 +126,7 @@ void Watch::announce(const Verdict& verdict) {
   // mpirun kills the other ranks as soon as one exits with a failure, so all exit at one moment. A
   // rank that failed on its own exits first: the launcher returns its exit code.
   const std::int64_t rest = verdict.health == RankHealth::kFailed ? kSecond / 5 : kSecond / 30;
-  const std::int64_t end = ledger_now() + rest;
+  const std::int64_t end = flight_recorder_now() + rest;
   send_to_all({.kind = Kind::kVerdict,
                .now = end,
                .health = verdict.health,
@@ -140,7 +140,7 @@ double Watch::detect_seconds(const Verdict& verdict) const {
   double shortest = std::numeric_limits<double>::max();
   for (const int rank : verdict.ranks) {
     const std::int64_t unheard =
-        ledger_now() - known_[static_cast<std::size_t>(rank)].page_received;
+        flight_recorder_now() - known_[static_cast<std::size_t>(rank)].page_received;
     shortest = std::min(shortest, report(rank).unchanged_s());
     // A hung rank still sends heartbeats.
     if (verdict.health != RankHealth::kWell) {
@@ -152,7 +152,7 @@ double Watch::detect_seconds(const Verdict& verdict) const {
 
 // Bounded wait: an unresponsive file system must not block the exit.
 void Watch::record(const Verdict& verdict) const {
-  const std::filesystem::path own_file = setup_.ledger.file();
+  const std::filesystem::path own_file = setup_.recorder.file();
   if (own_file.empty()) return;
   const auto path = own_file.parent_path().parent_path() / "events.jsonl";
   const RankReport& first = report(verdict.ranks.front());
@@ -165,7 +165,7 @@ void Watch::record(const Verdict& verdict) const {
                             {"ranks", verdict.ranks},
                             {"hosts", hosts},
                             {"health", name_of(verdict.health)},
-                            {"phase", ledger::name_of(first.page.phase())},
+                            {"phase", flight::name_of(first.page.phase())},
                             {"detect_seconds", detect},
                             {"exit_code", static_cast<int>(ExitCode::kPeer)}});
   }));
@@ -174,12 +174,12 @@ void Watch::record(const Verdict& verdict) const {
 
 void Watch::end_process(std::int64_t time) const {
   const bool by_itself = own_failure_ && own_failure_->health == RankHealth::kFailed;
-  setup_.ledger.close(by_itself ? ledger::Ending::kFailed : ledger::Ending::kByPeer);
+  setup_.recorder.close(by_itself ? flight::Ending::kFailed : flight::Ending::kByPeer);
   if (own_failure_) {
     ::usleep(kOwnRestUs);  // lets sent messages leave
     ::_exit(static_cast<int>(own_failure_->code));
   }
-  const std::int64_t left = time - ledger_now();
+  const std::int64_t left = time - flight_recorder_now();
   if (left > 0) ::usleep(static_cast<useconds_t>(left / 1000));
   ::_exit(static_cast<int>(ExitCode::kPeer));
 }

@@ -64,11 +64,11 @@ class Unpacker {
   std::string_view bytes_;
 };
 
-void put_page(Packer& to, const LedgerPage& page) {
+void put_page(Packer& to, const FlightRecorderPage& page) {
   to.put(page.progress);
   to.put(static_cast<std::uint32_t>(page.groups.size()));
   for (const LedgerGroup& group : page.groups) {
-    to.put_text(group.name, sizeof(ledger::GroupInfo::name));
+    to.put_text(group.name, sizeof(flight::GroupInfo::name));
     to.put(group.key);
     to.put(group.size);
     to.put(group.begun);
@@ -76,10 +76,10 @@ void put_page(Packer& to, const LedgerPage& page) {
   }
 }
 
-LedgerPage get_page(Unpacker& from) {
-  LedgerPage page;
-  page.progress = from.get<ledger::Progress>();
-  page.groups.resize(from.get_count(ledger::kGroups));
+FlightRecorderPage get_page(Unpacker& from) {
+  FlightRecorderPage page;
+  page.progress = from.get<flight::Progress>();
+  page.groups.resize(from.get_count(flight::kGroups));
   for (LedgerGroup& group : page.groups) {
     group.name = from.get_text();
     group.key = from.get<std::uint64_t>();

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "parallel/comm/ledger_reader.h"
+#include "parallel/comm/flight_recorder_reader.h"
 #include "trainer/supervise/watchdog/verdict.h"
 
 namespace trireme {
@@ -25,7 +25,7 @@ struct WatchMessage {
   std::int32_t rank = -1;
   std::int32_t pid = 0;
   std::int64_t now = 0;
-  LedgerPage page = {};
+  FlightRecorderPage page = {};
   RankHealth health = RankHealth::kWell;
   std::vector<int> ranks = {};
   std::string text = {};

@@ -91,7 +91,7 @@ Watchdog::Watchdog(World& world, const WatchOptions& options) {
   if (has_places) {
     watch_.emplace(Watch::Setup{.rank = world.rank(),
                                 .hosts = hosts,
-                                .ledger = world.ledger(),
+                                .recorder = world.recorder(),
                                 .token = RunToken(cards.front().token),
                                 .leaders = leaders,
                                 .listener = std::move(listener),

@@ -112,7 +112,7 @@ void ComputeCalibration::products(DeviceProfile& profile, NumberFormat numbers) 
     const auto rows = static_cast<double>(s.rows), columns = static_cast<double>(s.columns),
                depth = static_cast<double>(s.depth);
     const double flops = 2 * rows * columns * depth;
-    const double passes = how.into == ops::Into::kAdd ? 2 : 1;
+    const double passes = how.accumulate == ops::Accumulate::kAdd ? 2 : 1;
     const double moved = passes * rows * columns * static_cast<double>(size_of(result));
     all.push_back({.seconds = taken,
                    .known = profile.launch + moved / profile.memory_bandwidth,
@@ -124,7 +124,7 @@ void ComputeCalibration::products(DeviceProfile& profile, NumberFormat numbers) 
     measure(s, a, {s.columns, s.depth}, dtype, {.transpose_b = true});
     measure(s, a, {s.depth, s.columns}, dtype, {});
     measure(s, {s.depth, s.rows}, {s.depth, s.columns}, DType::kF32,
-            {.transpose_a = true, .into = ops::Into::kAdd});
+            {.transpose_a = true, .accumulate = ops::Accumulate::kAdd});
   }
   const auto [flat, of_depth, of_rows, of_columns] = least_squares(all);
   const double each = main_factor(flat, best);

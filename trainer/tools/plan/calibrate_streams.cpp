@@ -82,11 +82,11 @@ void ComputeCalibration::streams(DeviceProfile& profile, NumberFormat numbers) {
           [&](const Tensors& t) { ops::swiglu_backward(stream_, t[0], t[1], t[2]); });
   measure(streams::kAdd, {x, x, x}, [&](const Tensors& t) { ops::add(stream_, t[0], t[1], t[2]); });
   measure(streams::kEmbedding, {x, x, ids}, [&](const Tensors& t) {
-    ops::embedding(stream_, t[0], t[1], t[2], 0, ops::Into::kReplace);
+    ops::embedding(stream_, t[0], t[1], t[2], 0, ops::Accumulate::kReplace);
   });
   const std::pair<Shape, DType> table_sum{{kStreamRows, kStreamWidth}, DType::kF32};
   measure(streams::kEmbeddingBackward, {table_sum, x, ids}, [&](const Tensors& t) {
-    ops::embedding_backward(stream_, arena_, t[0], t[1], t[2], 0, ops::Into::kAdd);
+    ops::embedding_backward(stream_, arena_, t[0], t[1], t[2], 0, ops::Accumulate::kAdd);
   });
 
   const std::pair<Shape, DType> qkv{{kStreamRows, kStreamHeads.qkv()}, dtype},

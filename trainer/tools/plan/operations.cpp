@@ -90,7 +90,7 @@ class Lister {
   bool hides_all() const { return work_.traits.tensor_overlap == TensorOverlap::kAll; }
   // Whether the backward gathers the input of the region again: the forward saves only this rank's
   // shard, unless recomputation has just gathered it.
-  bool gathers_again() const {
+  bool recomputes_gather() const {
     const bool is_there = work_.recomputed == Recomputed::kNormsAndActivations ||
                           (work_.recomputed == Recomputed::kAll && !work_.traits.whole_recompute);
     return work_.sequence && !is_there;
@@ -114,7 +114,7 @@ class Lister {
   // gradients.
   void both_gradients(List& list, const char* name, double columns, double depth) const {
     list.push_back(product(name, n_.tokens, depth, columns));
-    if (gathers_again()) {
+    if (recomputes_gather()) {
       message(list, Collective::kAllGather, Collective::kAllGather, hides_backward());
     }
     message(list, Collective::kAllReduce, Collective::kReduceScatter, hides_backward());

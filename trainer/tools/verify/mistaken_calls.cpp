@@ -5,8 +5,8 @@
 namespace trireme::verify {
 namespace {
 
-using ledger::Operation;
-using ledger::Phase;
+using flight::Operation;
+using flight::Phase;
 
 constexpr int kLayer = 1;  // of mistakes that affect one layer
 
@@ -17,7 +17,7 @@ class MistakeInCalls final : public Mistake {
     std::unique_ptr<Communicator>& group = groups.*call_.group;
     if (group->size() == 1) return;
     group = std::make_unique<MistakenGroup>(
-        std::move(group), *groups.ledger,
+        std::move(group), *groups.recorder,
         MistakenGroup::Options{
             .calls = call_.calls, .fault = call_.fault, .made = [this] { note_made(); }});
   }
@@ -36,12 +36,12 @@ const std::vector<CallMistake>& call_mistakes() {
        {Operation::kAllReduce, Phase::kReduce},
        GroupFault::kSkip},
       {"lost-key-value-sums",
-       &RankGroups::key_value,
+       &RankGroups::kv_replicas,
        {Operation::kAllReduce, Phase::kReduce},
        GroupFault::kSkip},
       // Gradient of the embedding table, which is tied to the head on the last stage.
       {"lost-tied-sum",
-       &RankGroups::ends,
+       &RankGroups::embedding_group,
        {Operation::kAllReduce, Phase::kReduce},
        GroupFault::kSkip},
       // Output of row-parallel layers, and input gradient of column-parallel layers.
@@ -92,16 +92,16 @@ const std::vector<CallMistake>& call_mistakes() {
        {.operation = Operation::kAllGather, .phase = Phase::kPublish, .nth = 1},
        GroupFault::kSkip},
       {"lost-norm-exchange",
-       &RankGroups::state,
+       &RankGroups::model_state,
        {Operation::kAllReduce, Phase::kGradNorm},
        GroupFault::kSkip},
       // Pipeline messages.
       {"repeated-activation",
-       &RankGroups::down,
+       &RankGroups::pp_forward,
        {Operation::kSend, Phase::kForward},
        GroupFault::kRepeat},
       {"repeated-gradient",
-       &RankGroups::up,
+       &RankGroups::pp_backward,
        {Operation::kSend, Phase::kBackward},
        GroupFault::kRepeat},
   };

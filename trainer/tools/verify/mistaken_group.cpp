@@ -8,14 +8,14 @@
 
 namespace trireme::verify {
 
-using ledger::Operation;
+using flight::Operation;
 
 bool MistakenGroup::matches(const Stream& stream, Operation operation,
                             std::optional<Reduce> reduce) {
   const CallFilter& calls = options_.calls;
   if (!stream.executes() || operation != calls.operation) return false;
-  const ledger::Progress now = ledger_.page().progress;
-  const auto place = [](const ledger::Progress& p) {
+  const flight::Progress now = recorder_.page().progress;
+  const auto place = [](const flight::Progress& p) {
     return std::tuple(p.step, p.phase, p.micro_batch, p.layer);
   };
   if (place(now) != place(counted_)) nth_ = 0;
@@ -65,7 +65,7 @@ void MistakenGroup::all_gather(Stream& stream, Tensor whole, Tensor part) {
     right_->all_gather(stream, whole, part);
     std::vector<std::byte>& old = old_[part.data];
     const bool is_second = old_.size() > 1 && part.data == std::next(old_.begin())->first;
-    if (ledger_.page().progress.step <= 1) {
+    if (recorder_.page().progress.step <= 1) {
       old.resize(whole.bytes());
       copy_bytes(stream, old.data(), whole.data, old.size());
       stream.synchronize();
@@ -133,11 +133,11 @@ Transfer MistakenGroup::start_reduce_scatter(Stream& stream, Tensor part, Tensor
 Transfer MistakenGroup::start_send(Stream& stream, Tensor tensor, int to) {
   const bool repeats = options_.fault == GroupFault::kRepeat && stream.executes();
   if (!repeats ||
-      ledger_.page().progress.phase != static_cast<std::uint32_t>(options_.calls.phase)) {
+      recorder_.page().progress.phase != static_cast<std::uint32_t>(options_.calls.phase)) {
     return right_->start_send(stream, tensor, to);
   }
-  if (sent_in_ != ledger_.page().progress.step) {
-    sent_in_ = ledger_.page().progress.step;
+  if (sent_in_ != recorder_.page().progress.step) {
+    sent_in_ = recorder_.page().progress.step;
     sent_.resize(tensor.bytes());
     copy_bytes(stream, sent_.data(), tensor.data, sent_.size());
     stream.synchronize();

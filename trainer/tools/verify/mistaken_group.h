@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "parallel/comm/communicator.h"
-#include "parallel/comm/ledger.h"
+#include "parallel/comm/flight_recorder.h"
 
 namespace trireme::verify {
 
@@ -23,8 +23,8 @@ enum class GroupFault : std::uint8_t {
 
 // Selects calls of a group.
 struct CallFilter {
-  ledger::Operation operation = ledger::Operation::kNone;
-  ledger::Phase phase = ledger::Phase::kStart;
+  flight::Operation operation = flight::Operation::kNone;
+  flight::Phase phase = flight::Phase::kStart;
   int layer = -1;  // -1: any
   int nth = -1;    // call within a layer and micro-batch; -1: all
   std::int64_t from_step = 1;
@@ -42,13 +42,14 @@ class MistakenGroup final : public Communicator {
     std::function<void()> made = {};                   // called for each wrong call
   };
   // The ledger is this rank's and must outlive the group.
-  MistakenGroup(std::unique_ptr<Communicator> right, const Ledger& ledger, Options options)
-      : right_(std::move(right)), ledger_(ledger), options_(std::move(options)) {}
+  MistakenGroup(std::unique_ptr<Communicator> right, const FlightRecorder& recorder,
+                Options options)
+      : right_(std::move(right)), recorder_(recorder), options_(std::move(options)) {}
 
   int rank() const override { return right_->rank(); }
   int size() const override { return right_->size(); }
   std::size_t buffer_bytes() const override { return right_->buffer_bytes(); }
-  bool works_beside() const override { return right_->works_beside(); }
+  bool is_async() const override { return right_->is_async(); }
   void all_reduce(Stream& stream, Tensor tensor, Reduce reduce) override;
   void all_gather(Stream& stream, Tensor whole, Tensor part) override;
   void reduce_scatter(Stream& stream, Tensor part, Tensor whole) override;
@@ -68,14 +69,14 @@ class MistakenGroup final : public Communicator {
   }
 
  private:
-  bool matches(const Stream& stream, ledger::Operation operation,
+  bool matches(const Stream& stream, flight::Operation operation,
                std::optional<Reduce> reduce = std::nullopt);
   void scale(Stream& stream, Tensor tensor, double factor) const;
 
   std::unique_ptr<Communicator> right_;
-  const Ledger& ledger_;
+  const FlightRecorder& recorder_;
   Options options_;
-  ledger::Progress counted_;  // position that nth_ counts in
+  flight::Progress counted_;  // position that nth_ counts in
   int nth_ = 0;
   std::map<const std::byte*, std::vector<std::byte>> old_;  // results of the first step, by shard
   std::vector<std::byte> sent_;                             // first message of the step

@@ -11,8 +11,8 @@
 namespace trireme::verify {
 namespace {
 
-using ledger::Operation;
-using ledger::Phase;
+using flight::Operation;
+using flight::Phase;
 
 const Param* find(const Subject& subject, const std::string& name) {
   for (const Weight& weight : subject.engine().params().weights()) {
@@ -165,7 +165,7 @@ class BiasOnEveryRank final : public Mistake {
     if (groups.tensor->size() == 1) return;
     const int more = groups.tensor->size() - 1;
     groups.tensor = std::make_unique<MistakenGroup>(
-        std::move(groups.tensor), *groups.ledger,
+        std::move(groups.tensor), *groups.recorder,
         MistakenGroup::Options{
             .calls = {Operation::kAllReduce, Phase::kForward, /*layer=*/1, /*nth=*/1},
             .fault = GroupFault::kModify,
@@ -193,9 +193,9 @@ class BiasOnEveryRank final : public Mistake {
 class DoubledNorm final : public Mistake {
  public:
   void make_in(RankGroups& groups) override {
-    if (groups.state->size() == 1) return;
-    groups.state = std::make_unique<MistakenGroup>(
-        std::move(groups.state), *groups.ledger,
+    if (groups.model_state->size() == 1) return;
+    groups.model_state = std::make_unique<MistakenGroup>(
+        std::move(groups.model_state), *groups.recorder,
         MistakenGroup::Options{
             .calls = {Operation::kAllReduce, Phase::kGradNorm},
             .fault = GroupFault::kModify,
@@ -209,7 +209,7 @@ class DoubledNorm final : public Mistake {
     if (!subject_) return;
     double sum = 0;
     for (const ParamStore::Owned& owned : subject_->engine().params().owned()) {
-      if (owned.param->counted() || owned.count == 0) continue;
+      if (owned.param->is_primary_replica() || owned.count == 0) continue;
       for (const double value : read_elements(stream, owned.grad)) sum += value * value;
     }
     if (sum > 0) note_made();

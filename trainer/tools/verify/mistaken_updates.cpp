@@ -8,7 +8,7 @@ namespace trireme::verify {
 namespace {
 
 bool is_last_stage(const Subject& subject) {
-  const Communicator& stages = *subject.groups().down;
+  const Communicator& stages = *subject.groups().pp_forward;
   return stages.size() > 1 && stages.rank() == stages.size() - 1;
 }
 

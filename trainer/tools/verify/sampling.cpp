@@ -132,7 +132,7 @@ Evidence Sampling::evidence(std::size_t tensor, Quantity quantity, double tolera
     const bool is_primary = std::any_of(held.begin(), held.end(), [&](const LocalRange& run) {
       return run.tensor == tensor && run.is_primary;
     });
-    const double place[] = {1, static_cast<double>(groups.down->rank()),
+    const double place[] = {1, static_cast<double>(groups.pp_forward->rank()),
                             static_cast<double>(groups.data->rank()),
                             static_cast<double>(groups.tensor->rank()), is_primary ? 1.0 : 0.0};
     std::copy(std::begin(place), std::end(place), own.begin());

@@ -54,7 +54,7 @@ std::vector<LocalRange> held_by(const Subject& subject, const Tensors& tensors, 
         if (owned->count == 0) continue;
         all.push_back({tensors.index(owned->param->spec.name), owned->param, owned->first,
                        state.flat.slice(at, owned->count),
-                       owned->param->counted() && first_replica});
+                       owned->param->is_primary_replica() && first_replica});
       }
     }
     return all;
@@ -64,7 +64,7 @@ std::vector<LocalRange> held_by(const Subject& subject, const Tensors& tensors, 
       if (owned.count == 0) continue;
       all.push_back({tensors.index(owned.param->spec.name), owned.param, owned.first,
                      quantity == Quantity::kGradient ? owned.grad : owned.master,
-                     owned.param->counted() && first_replica});
+                     owned.param->is_primary_replica() && first_replica});
     }
     return all;
   }
@@ -74,7 +74,7 @@ std::vector<LocalRange> held_by(const Subject& subject, const Tensors& tensors, 
       const std::int64_t count = param.box.extent.count();
       if (count == 0) continue;
       all.push_back({tensors.index(param.spec.name), &param, 0, param.value.reshaped({count}),
-                     param.counted() && first_replica && groups.shard->rank() == 0});
+                     param.is_primary_replica() && first_replica && groups.shard->rank() == 0});
     }
   }
   return all;

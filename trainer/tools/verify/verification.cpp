@@ -71,7 +71,7 @@ Finding Verification::run(std::int64_t steps) {
   if (of_.mistake && subject_.takes_part()) of_.mistake->in_first_weights(subject_);
   share_gemm_choices();
   for (std::int64_t step = 0; step <= steps && !finding.difference; ++step) {
-    world_.ledger().set_step(step);
+    world_.recorder().set_step(step);
     StepFinding& now = finding.steps.emplace_back();
     now.step = step;
     if (step > 0) {
@@ -109,7 +109,7 @@ void Verification::require_mistake() const {
 // GEMM libraries are selected on first use and differ in the last bits, so all ranks and both
 // layouts use one selection.
 void Verification::share_gemm_choices() {
-  world_.ledger().set_step(0);
+  world_.recorder().set_step(0);
   for (const Subject* subject : {&subject_, &reference_}) {
     if (!subject->takes_part()) continue;
     const std::int64_t valid = samples_.fill(*subject, 1).valid;

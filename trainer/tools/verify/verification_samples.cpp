@@ -43,7 +43,7 @@ Cause Verification::cause_of_samples(std::int64_t step, Difference& difference) 
   const auto each = static_cast<std::size_t>(size / data_ranks(of_.subject.parallelism));
   std::vector<double> own(each + 1, -1);  // the data rank, then its samples
   if (subject_.takes_part() && subject_.groups().tensor->rank() == 0 &&
-      subject_.groups().down->rank() == 0) {
+      subject_.groups().pp_forward->rank() == 0) {
     own[0] = subject_.groups().data->rank();
     const auto found = samples_.samples_in(subject_.engine().batch(), step);
     std::copy_n(found.begin(), std::min(found.size(), each), own.begin() + 1);

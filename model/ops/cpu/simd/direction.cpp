@@ -36,7 +36,7 @@ TRIREME_KERNEL void momentum_direction(const MomentumDirectionRange<A>& op) {
 }
 
 template <Isa isa, class T>
-TRIREME_KERNEL void follow(const FollowRange<T>& op) {
+TRIREME_KERNEL void apply_direction(const DirectionRange<T>& op) {
   using A = Sum<T>;
   const Vec<A> decay = spread(A(op.decay));
   const A step = static_cast<A>(op.step);
@@ -49,7 +49,7 @@ TRIREME_KERNEL void follow(const FollowRange<T>& op) {
 }
 
 template <Isa isa, class A>
-TRIREME_KERNEL void blend(A* y, const A* x, std::int64_t count, double alpha, double beta) {
+TRIREME_KERNEL void axpby(A* y, const A* x, std::int64_t count, double alpha, double beta) {
   const Vec<A> of_y = spread(A(beta));
   const A of_x = static_cast<A>(alpha);
   if (beta == 0) {
@@ -67,11 +67,11 @@ TRIREME_KERNEL void blend(A* y, const A* x, std::int64_t count, double alpha, do
 #define TRIREME_INSTANCE(A)                                                    \
   template void adam_direction<kIsa, A>(const AdamDirectionRange<A>&);         \
   template void momentum_direction<kIsa, A>(const MomentumDirectionRange<A>&); \
-  template void blend<kIsa, A>(A*, const A*, std::int64_t, double, double);
+  template void axpby<kIsa, A>(A*, const A*, std::int64_t, double, double);
 // NOLINTEND(bugprone-macro-parentheses)
 TRIREME_INSTANCE(float)
 TRIREME_INSTANCE(double)
-#define TRIREME_FOLLOW(T) template void follow<kIsa, T>(const FollowRange<T>&);
-TRIREME_EACH_FLOAT(TRIREME_FOLLOW)
+#define TRIREME_APPLY_DIRECTION(T) template void apply_direction<kIsa, T>(const DirectionRange<T>&);
+TRIREME_EACH_FLOAT(TRIREME_APPLY_DIRECTION)
 
 }  // namespace trireme::simd

@@ -27,7 +27,7 @@ template <Isa isa, class A>
 void momentum_direction(const MomentumDirectionRange<A>& op);
 
 template <class T>
-struct FollowRange {
+struct DirectionRange {
   T* value = nullptr;
   Sum<T>* master = nullptr;  // null: `value` is the master
   const Sum<T>* direction = nullptr;
@@ -35,9 +35,9 @@ struct FollowRange {
   double step = 0, decay = 0;
 };
 template <Isa isa, class T>
-void follow(const FollowRange<T>& op);
+void apply_direction(const DirectionRange<T>& op);
 
 template <Isa isa, class A>
-void blend(A* y, const A* x, std::int64_t count, double alpha, double beta);
+void axpby(A* y, const A* x, std::int64_t count, double alpha, double beta);
 
 }  // namespace trireme::simd

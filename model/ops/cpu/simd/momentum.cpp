@@ -24,7 +24,7 @@ TRIREME_INLINE void over_range(const MomentumRange<T>& op, const Body& body) {
 }  // namespace
 
 template <Isa isa, class T>
-TRIREME_KERNEL void descend(const MomentumRange<T>& op, const Descent& how) {
+TRIREME_KERNEL void sgd_step(const MomentumRange<T>& op, const SgdStep& how) {
   using A = Sum<T>;
   const Vec<A> keep_back = spread(A(how.momentum)), decay = spread(A(how.decay));
   const A into = static_cast<A>(how.into), rate = static_cast<A>(how.learning_rate);
@@ -51,8 +51,8 @@ TRIREME_KERNEL void lion(const MomentumRange<T>& op, const LionStep& how) {
   });
 }
 
-#define TRIREME_INSTANCE(T)                                                \
-  template void descend<kIsa, T>(const MomentumRange<T>&, const Descent&); \
+#define TRIREME_INSTANCE(T)                                                 \
+  template void sgd_step<kIsa, T>(const MomentumRange<T>&, const SgdStep&); \
   template void lion<kIsa, T>(const MomentumRange<T>&, const LionStep&);
 TRIREME_EACH_FLOAT(TRIREME_INSTANCE)
 

@@ -13,13 +13,13 @@ struct MomentumRange {
   double grad_scale = 1;
 };
 
-struct Descent {
+struct SgdStep {
   double learning_rate = 0, momentum = 0, decay = 0;
   double into = 1;  // factor of the gradient in the momentum
   bool nesterov = false;
 };
 template <Isa isa, class T>
-void descend(const MomentumRange<T>& op, const Descent& how);
+void sgd_step(const MomentumRange<T>& op, const SgdStep& how);
 
 struct LionStep {
   double learning_rate = 0, beta1 = 0, beta2 = 0;

@@ -68,11 +68,11 @@ TRIREME_KERNEL void layer_norm(const NormRows<T>& op) {
   forward_rows<Norm::kLayer>(op);
 }
 template <Isa isa, class T>
-TRIREME_KERNEL void rms_norm_again(const NormRows<T>& op) {
+TRIREME_KERNEL void rms_norm_recompute(const NormRows<T>& op) {
   again_rows<Norm::kRms>(op);
 }
 template <Isa isa, class T>
-TRIREME_KERNEL void layer_norm_again(const NormRows<T>& op) {
+TRIREME_KERNEL void layer_norm_recompute(const NormRows<T>& op) {
   again_rows<Norm::kLayer>(op);
 }
 template <Isa isa, class T>
@@ -87,8 +87,8 @@ TRIREME_KERNEL void layer_norm_backward(const NormBackwardRows<T>& op) {
 #define TRIREME_INSTANCE(T)                                             \
   template void rms_norm<kIsa, T>(const NormRows<T>&);                  \
   template void layer_norm<kIsa, T>(const NormRows<T>&);                \
-  template void rms_norm_again<kIsa, T>(const NormRows<T>&);            \
-  template void layer_norm_again<kIsa, T>(const NormRows<T>&);          \
+  template void rms_norm_recompute<kIsa, T>(const NormRows<T>&);        \
+  template void layer_norm_recompute<kIsa, T>(const NormRows<T>&);      \
   template void rms_norm_backward<kIsa, T>(const NormBackwardRows<T>&); \
   template void layer_norm_backward<kIsa, T>(const NormBackwardRows<T>&);
 TRIREME_EACH_FLOAT(TRIREME_INSTANCE)

@@ -19,9 +19,9 @@ template <Isa isa, class T>
 void layer_norm(const NormRows<T>& op);
 // Recomputes y from x and the statistics.
 template <Isa isa, class T>
-void rms_norm_again(const NormRows<T>& op);
+void rms_norm_recompute(const NormRows<T>& op);
 template <Isa isa, class T>
-void layer_norm_again(const NormRows<T>& op);
+void layer_norm_recompute(const NormRows<T>& op);
 
 template <class T>
 struct NormBackwardRows {

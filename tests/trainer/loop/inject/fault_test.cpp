@@ -7,13 +7,13 @@
 #include <filesystem>
 
 #include "model/base/error.h"
-#include "parallel/comm/ledger.h"
+#include "parallel/comm/flight_recorder.h"
 
 namespace trireme::inject {
 namespace {
 
-using ledger::Operation;
-using ledger::Phase;
+using flight::Operation;
+using flight::Phase;
 
 std::optional<FaultInjection> fault_from(const std::optional<std::string>& text) {
   return FaultInjection::from([&](const char* name) -> std::optional<std::string> {
@@ -26,16 +26,17 @@ std::optional<FaultInjection> fault_from(const std::optional<std::string>& text)
 class FaultInjectionStep : public testing::Test {
  protected:
   static void make_step(const FaultInjection& fault, int rank, std::int64_t step) {
-    Ledger ledger;
+    FlightRecorder ledger;
     ledger.begin(rank, 2, "here");
-    ledger.observe([&](const ledger::Progress& at) { fault.apply(rank, at); });
+    ledger.observe([&](const flight::Progress& at) { fault.apply(rank, at); });
     const int group = ledger.add_group("data", {0, 1});
     ledger.set_step(step);
     for (const Phase phase : {Phase::kData, Phase::kForward, Phase::kBackward, Phase::kReduce}) {
       ledger.enter(phase);
     }
     ledger.end(ledger.begin_collective(group, Operation::kAllReduce, 8));
-    const Ledger::Entry message = ledger.start_message(group, Operation::kSend, 8, 1 - rank);
+    const FlightRecorder::Entry message =
+        ledger.start_message(group, Operation::kSend, 8, 1 - rank);
     ledger.wait_for(message);
     ledger.end(message);
     ledger.enter(Phase::kGradNorm);
@@ -79,10 +80,10 @@ TEST_F(FaultInjectionStep, hits_the_rank_in_the_phase_or_operation_from_the_step
 }
 
 TEST_F(FaultInjectionStep, leaves_its_place_in_the_ledger) {
-  Ledger ledger;
+  FlightRecorder ledger;
   ledger.begin(0, 1, "here");
   const auto fault = fault_from("rank=0 step=3 phase=optimizer action=throw");
-  ledger.observe([&](const ledger::Progress& at) { fault->apply(0, at); });
+  ledger.observe([&](const flight::Progress& at) { fault->apply(0, at); });
   ledger.set_step(3);
   EXPECT_THROW(ledger.enter(Phase::kOptimizer), std::runtime_error);
   EXPECT_EQ(ledger.page().phase(), Phase::kOptimizer);

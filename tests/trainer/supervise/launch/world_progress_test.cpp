@@ -4,13 +4,13 @@
 
 #include <cstdlib>
 
-#include "parallel/comm/ledger.h"
+#include "parallel/comm/flight_recorder.h"
 
 namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
-using ledger::Phase;
+using flight::Phase;
 
 class WorldProgressTest : public testing::Test {
  protected:
@@ -20,7 +20,7 @@ class WorldProgressTest : public testing::Test {
     fs::create_directory(run_ / "flight-recorder");
     for (int r = 0; r < 2; ++r) {
       ledgers_[r].begin(r, 2, "node007");
-      ledgers_[r].keep_in(run_ / "flight-recorder" / ledger_file_name(r));
+      ledgers_[r].keep_in(run_ / "flight-recorder" / flight_recorder_file_name(r));
     }
   }
   void TearDown() override { fs::remove_all(run_); }
@@ -28,7 +28,7 @@ class WorldProgressTest : public testing::Test {
   WorldProgress look() const { return world_progress(run_, {.usual_s = 60, .storage_s = 1800}); }
 
   fs::path run_;
-  std::array<Ledger, 2> ledgers_;
+  std::array<FlightRecorder, 2> ledgers_;
 };
 
 TEST_F(WorldProgressTest, grows_with_each_rank_that_moves) {

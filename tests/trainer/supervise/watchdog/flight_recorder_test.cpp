@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "model/base/error.h"
-#include "parallel/comm/ledger.h"
+#include "parallel/comm/flight_recorder.h"
 #include "trainer/supervise/watchdog/recorder_folder.h"
 #include "trainer/supervise/watchdog/recorder_text.h"
 
@@ -15,9 +15,9 @@ namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
-using ledger::Ending;
-using ledger::Operation;
-using ledger::Phase;
+using flight::Ending;
+using flight::Operation;
+using flight::Phase;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -32,7 +32,7 @@ class Recorder : public testing::Test {
     fs::create_directory(folder_);
     for (int r = 0; r < 3; ++r) {
       ledgers_[r].begin(r, 3, "node007");
-      ledgers_[r].keep_in(folder_ / ledger_file_name(r));
+      ledgers_[r].keep_in(folder_ / flight_recorder_file_name(r));
       group_ = ledgers_[r].add_group("data", {0, 1, 2});
       ledgers_[r].set_step(7);
       ledgers_[r].enter(Phase::kReduce);
@@ -41,15 +41,15 @@ class Recorder : public testing::Test {
   void TearDown() override { fs::remove_all(run_); }
 
   void waits(int rank) { ledgers_[rank].begin_collective(group_, Operation::kAllReduce, 64); }
-  FlightRecorder read() const { return read_flight_recorder(run_); }
+  RankRecordings read() const { return read_flight_recorder(run_); }
 
   fs::path run_, folder_;
-  std::array<Ledger, 3> ledgers_;
+  std::array<FlightRecorder, 3> ledgers_;
   int group_ = 0;
 };
 
 TEST_F(Recorder, of_ranks_that_left_in_order_blames_nobody) {
-  for (Ledger& ledger : ledgers_) ledger.close(Ending::kDone);
+  for (FlightRecorder& ledger : ledgers_) ledger.close(Ending::kDone);
   ledgers_[0].close(Ending::kFailed);  // the first word counts
   EXPECT_FALSE(judge(read()));
   EXPECT_THAT(recorder_text(read()), HasSubstr("verdict: none: every rank finished\n"));
@@ -80,7 +80,7 @@ TEST_F(Recorder, blames_the_one_that_failed) {
 TEST_F(Recorder, of_ranks_that_all_were_ended_blames_the_one_they_waited_for) {
   waits(0);
   waits(2);
-  for (Ledger& ledger : ledgers_) ledger.close(Ending::kByPeer);
+  for (FlightRecorder& ledger : ledgers_) ledger.close(Ending::kByPeer);
   const auto verdict = judge(read());
   ASSERT_TRUE(verdict);
   EXPECT_THAT(verdict->ranks, ElementsAre(1));
@@ -90,8 +90,9 @@ TEST_F(Recorder, of_ranks_that_all_were_ended_blames_the_one_they_waited_for) {
 TEST_F(Recorder, of_ranks_that_were_killed_blames_the_one_that_others_saw_go_first) {
   waits(0);
   waits(2);
-  note_loss(folder_ / ledger_file_name(2), {.at = ledger_now() + 90'000'000, .rank = 0});
-  note_loss(folder_ / ledger_file_name(0), {.at = ledger_now(), .rank = 1});
+  note_loss(folder_ / flight_recorder_file_name(2),
+            {.at = flight_recorder_now() + 90'000'000, .rank = 0});
+  note_loss(folder_ / flight_recorder_file_name(0), {.at = flight_recorder_now(), .rank = 1});
   const auto verdict = judge(read());
   ASSERT_TRUE(verdict);
   EXPECT_THAT(verdict->ranks, ElementsAre(1));
@@ -110,19 +111,19 @@ TEST_F(Recorder, shows_where_each_rank_was) {
 }
 
 TEST_F(Recorder, of_one_that_kept_none_says_so) {
-  fs::remove(folder_ / ledger_file_name(1));
+  fs::remove(folder_ / flight_recorder_file_name(1));
   EXPECT_THAT(recorder_text(read()), testing::ContainsRegex("\n1 +- +- +no ledger"));
 }
 
 TEST_F(Recorder, refuses_what_is_no_ledger_or_anothers) {
-  fs::copy_file(folder_ / ledger_file_name(0), folder_ / ledger_file_name(3));
+  fs::copy_file(folder_ / flight_recorder_file_name(0), folder_ / flight_recorder_file_name(3));
   EXPECT_THROW(read(), EnvironmentError) << "it calls itself that of rank 0";
-  fs::remove(folder_ / ledger_file_name(3));
-  Ledger of_two;
+  fs::remove(folder_ / flight_recorder_file_name(3));
+  FlightRecorder of_two;
   of_two.begin(2, 4, "node007");
-  of_two.keep_in(folder_ / ledger_file_name(2));
+  of_two.keep_in(folder_ / flight_recorder_file_name(2));
   EXPECT_THROW(read(), EnvironmentError) << "of a run of 4 ranks";
-  std::ofstream(folder_ / ledger_file_name(2)) << "no ledger";
+  std::ofstream(folder_ / flight_recorder_file_name(2)) << "no ledger";
   EXPECT_THROW(read(), EnvironmentError);
   EXPECT_THROW(read_flight_recorder(run_ / "nowhere"), EnvironmentError);
 }
@@ -133,10 +134,10 @@ TEST_F(Recorder, keeps_those_of_five_incarnations) {
     put_old_ledgers_aside(folder_);
     EXPECT_TRUE(ledgers_in(folder_).empty());
     EXPECT_FALSE(fs::exists(folder_ / "rank-00004.new"));
-    std::ofstream(folder_ / ledger_file_name(0)) << incarnation;
+    std::ofstream(folder_ / flight_recorder_file_name(0)) << incarnation;
   }
   for (int age = 1; age <= kPreviousRecorders; ++age) {
-    std::ifstream file(folder_ / say("previous-", age) / ledger_file_name(0));
+    std::ifstream file(folder_ / say("previous-", age) / flight_recorder_file_name(0));
     int incarnation = 0;
     file >> incarnation;
     EXPECT_EQ(incarnation, 7 - age);

@@ -6,8 +6,8 @@
 namespace trireme {
 namespace {
 
-using ledger::Operation;
-using ledger::Phase;
+using flight::Operation;
+using flight::Phase;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
@@ -39,7 +39,7 @@ class World : public testing::Test {
   }
 
   void at(int rank, Phase phase, int micro_batch = -1, int layer = -1) {
-    ledger::Progress& progress = ranks_[rank].page.progress;
+    flight::Progress& progress = ranks_[rank].page.progress;
     progress.phase = static_cast<std::uint32_t>(phase);
     progress.micro_batch = micro_batch;
     progress.layer = layer;
@@ -62,7 +62,7 @@ class World : public testing::Test {
 
  private:
   void wait(int rank, int number, Operation operation, double seconds) {
-    ledger::Progress& progress = ranks_[rank].page.progress;
+    flight::Progress& progress = ranks_[rank].page.progress;
     progress.operation = static_cast<std::uint32_t>(operation);
     progress.group = number;
     progress.waits_since = kNow - static_cast<std::int64_t>(seconds * kSecond);
@@ -203,7 +203,7 @@ TEST_F(World, may_wait_longer_for_a_rank_that_waits_for_storage) {
   const StallLimits limits{.usual_s = 600, .storage_s = 800};
   for (const Phase phase : {Phase::kStart, Phase::kLoad, Phase::kSave}) {
     at(2, phase);
-    EXPECT_FALSE(judge_stall(ranks_, limits)) << ledger::name_of(phase);
+    EXPECT_FALSE(judge_stall(ranks_, limits)) << flight::name_of(phase);
     EXPECT_TRUE(judge_stall(ranks_, {.usual_s = 699, .storage_s = 5}));
   }
   at(2, Phase::kData);

@@ -1,0 +1,12 @@
+#pragma once
+#include "parallel/optimizer/windows.h"
+
+namespace trireme {
+
+// Names of AdamW's state and the update of one range.
+inline constexpr std::array kAdamStates{"adam.m", "adam.v"};
+
+void update_by_adamw(const Windows& windows, const OptimizerOptions& options,
+                     const UpdateStep& step, const UpdateRange& range);
+
+}  // namespace trireme

@@ -1,0 +1,180 @@
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "model/ops/direction.h"
+#include "model/ops/elementwise.h"
+#include "parallel/optimizer/adamw.h"
+#include "parallel/optimizer/optimizers.h"
+#include "parallel/optimizer/orthogonalize.h"
+#include "parallel/optimizer/strided_of.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::array kMuonStates{"muon.momentum"};
+
+// Matrices of the blocks: not embeddings, head or vectors.
+bool is_hidden_matrix(const ParamSpec& spec) {
+  return spec.shape.rank() == 2 && spec.name.starts_with("layers.");
+}
+
+class MuonOptimizer final : public Optimizer {
+ public:
+  MuonOptimizer(const OptimizerOptions& options, UpdateRanks ranks)
+      : options_(options), windows_(options), ranks_(ranks) {
+    require(options.muon_adjust_lr == "match_rms_adamw" || options.muon_adjust_lr == "original",
+            "muon_adjust_lr is ", options.muon_adjust_lr);
+  }
+
+  std::vector<State> state(const ParamSpec& spec, DType accumulator) const override {
+    const DType dtype = windows_.state_dtype(accumulator);
+    return is_hidden_matrix(spec) ? states_of(kMuonStates, dtype) : states_of(kAdamStates, dtype);
+  }
+  void prepare(const ParamStore& params, std::span<const UpdateRange> ranges,
+               Arena& workspace) override;
+  void update(Stream& stream, std::span<const UpdateRange> ranges, Tensor grad_scale,
+              double learning_rate, std::int64_t update) override;
+
+ private:
+  struct Matrix {
+    std::int64_t rows, columns;
+    std::vector<std::size_t> ranges;  // ranges on this rank
+    std::int64_t count() const { return rows * columns; }
+  };
+  int workers() const { return ranks_.shard.size() * ranks_.tensor.size(); }
+  // Index of this rank among the workers; ranks of a shard group are `tensor.size()` apart.
+  int place() const { return ranks_.shard.rank() * ranks_.tensor.size() + ranks_.tensor.rank(); }
+  void assemble(Stream& stream, const Matrix& matrix, std::span<const UpdateRange> ranges) const;
+  void share(Stream& stream, const Matrix& matrix, int worker,
+             std::span<const UpdateRange> ranges) const;
+  void follow(const UpdateStep& step, const Matrix& matrix,
+              std::span<const UpdateRange> ranges) const;
+  Tensor transit(const Matrix& matrix) const { return transit_.slice(0, matrix.count()); }
+
+  OptimizerOptions options_;
+  Windows windows_;
+  UpdateRanks ranks_;
+  std::vector<Matrix> matrices_;  // by descending size; worker i % workers() gets matrix i
+  std::optional<Orthogonaliser> orthogonaliser_;
+  Tensor transit_;  // buffer for a whole matrix
+};
+
+void MuonOptimizer::prepare(const ParamStore& params, std::span<const UpdateRange> ranges,
+                            Arena& workspace) {
+  windows_.prepare(ranges, workspace);
+  std::map<std::string, std::vector<std::size_t>> held;
+  for (std::size_t i = 0; i < ranges.size(); ++i) held[ranges[i].param->spec.name].push_back(i);
+  std::int64_t most = 0, side = 0;
+  for (const Weight& weight : params.weights()) {
+    for (const Param& param : weight.parts) {
+      if (!is_hidden_matrix(param.spec)) continue;
+      const Shape& shape = param.spec.shape;
+      matrices_.push_back({shape[0], shape[1], held[param.spec.name]});
+      most = std::max(most, shape.count());
+      side = std::max(side, std::min(shape[0], shape[1]));
+    }
+  }
+  std::stable_sort(matrices_.begin(), matrices_.end(),
+                   [](const Matrix& a, const Matrix& b) { return a.count() > b.count(); });
+  const DType dtype = params.grads().dtype;
+  orthogonaliser_.emplace(most, side, dtype, workspace);
+  transit_ = workspace.take({most}, dtype);
+}
+
+void MuonOptimizer::update(Stream& stream, std::span<const UpdateRange> ranges, Tensor grad_scale,
+                           double learning_rate, std::int64_t update) {
+  const UpdateStep step{stream, grad_scale, learning_rate, update};
+  const UpdateStep adamw{stream, grad_scale, learning_rate * options_.muon_adamw_lr_ratio, update};
+  for (const UpdateRange& range : ranges) {
+    if (!is_hidden_matrix(range.param->spec)) {
+      update_by_adamw(windows_, options_, adamw, range);
+      continue;
+    }
+    windows_.each(step, range, kMuonStates, Windows::Writes::kState,
+                  [&](const Windows::Piece& piece) {
+                    ops::momentum_direction(stream, piece.state[0], piece.grad, grad_scale,
+                                            options_.momentum, options_.nesterov);
+                  });
+  }
+  // In rounds: every worker gets one matrix per round, all of similar size.
+  const auto group = static_cast<std::size_t>(workers());
+  for (std::size_t first = 0; first < matrices_.size(); first += group) {
+    const std::span round =
+        std::span(matrices_).subspan(first, std::min(group, matrices_.size() - first));
+    const auto mine = static_cast<std::size_t>(place());
+    for (std::size_t worker = 0; worker < round.size(); ++worker) {
+      assemble(stream, round[worker], ranges);
+      if (worker == mine) {
+        const Tensor into = orthogonaliser_->matrix(round[worker].count());
+        ops::copy(stream, into, transit(round[worker]));
+      }
+    }
+    Tensor orthogonal;
+    if (mine < round.size()) {
+      orthogonal = orthogonaliser_->run(stream, round[mine].rows, round[mine].columns,
+                                        options_.newton_schulz_steps);
+    }
+    for (std::size_t worker = 0; worker < round.size(); ++worker) {
+      if (worker == mine) ops::copy(stream, transit(round[worker]), orthogonal);
+      share(stream, round[worker], static_cast<int>(worker), ranges);
+      follow(step, round[worker], ranges);
+    }
+  }
+}
+
+// Gathers the matrix from all ranks into `transit_`. Elements of other ranks are zero here, so a
+// sum assembles them exactly.
+void MuonOptimizer::assemble(Stream& stream, const Matrix& matrix,
+                             std::span<const UpdateRange> ranges) const {
+  const Tensor whole = transit(matrix);
+  ops::zero(stream, whole);
+  for (const std::size_t i : matrix.ranges) {
+    const UpdateRange& range = ranges[i];
+    if (!counts_among(ranks_.tensor, *range.param)) continue;
+    ops::scatter_strided(stream, whole, range.grad, strided_of(*range.param, range.first));
+  }
+  ranks_.shard.all_reduce(stream, whole, Reduce::kSum);
+  ranks_.tensor.all_reduce(stream, whole, Reduce::kSum);
+}
+
+// Scatters the worker's result to all ranks as their directions.
+void MuonOptimizer::share(Stream& stream, const Matrix& matrix, int worker,
+                          std::span<const UpdateRange> ranges) const {
+  const Tensor whole = transit(matrix);
+  const int shard = worker / ranks_.tensor.size(), tensor = worker % ranks_.tensor.size();
+  if (ranks_.shard.rank() == shard) ranks_.tensor.broadcast(stream, whole, tensor);
+  ranks_.shard.broadcast(stream, whole, shard);
+  for (const std::size_t i : matrix.ranges) {
+    ops::gather_strided(stream, ranges[i].grad, whole,
+                        strided_of(*ranges[i].param, ranges[i].first));
+  }
+}
+
+void MuonOptimizer::follow(const UpdateStep& step, const Matrix& matrix,
+                           std::span<const UpdateRange> ranges) const {
+  const auto rows = static_cast<double>(matrix.rows), columns = static_cast<double>(matrix.columns);
+  // "original" keeps the spectral norm of an update of this shape; the other option matches AdamW's
+  // root mean square, so that both use one learning rate (Liu et al. 2025).
+  const double adjustment = options_.muon_adjust_lr == "original"
+                                ? std::sqrt(std::max(1.0, rows / columns))
+                                : 0.2 * std::sqrt(std::max(rows, columns));
+  for (const std::size_t i : matrix.ranges) {
+    const UpdateRange& range = ranges[i];
+    const double decay = range.param->spec.decay ? options_.weight_decay : 0;
+    windows_.each(step, range, {}, Windows::Writes::kWeights, [&](const Windows::Piece& piece) {
+      ops::apply_direction(step.stream,
+                           {piece.value, piece.master, piece.grad, {}, step.grad_scale},
+                           step.learning_rate * adjustment, step.learning_rate * decay);
+    });
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_muon(const OptimizerOptions& options, UpdateRanks ranks) {
+  return std::make_unique<MuonOptimizer>(options, ranks);
+}
+
+}  // namespace trireme

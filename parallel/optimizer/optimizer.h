@@ -1,0 +1,94 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/params/param_store.h"
+#include "parallel/comm/communicator.h"
+
+namespace trireme {
+
+class Staging;
+
+// Options of an optimizer. Each reads only the fields whose comment names it.
+struct OptimizerOptions {
+  std::string name = "AdamW";                      // one of update_rule_names()
+  double beta1 = 0.9, beta2 = 0.95;                // AdamW, Lion, LAMB, Muon
+  double epsilon = 1e-8;                           // AdamW, LAMB, Muon
+  double weight_decay = 0.1;                       // all, if ParamSpec::decay
+  double momentum = 0.9;                           // SGD, LARS, Muon
+  bool nesterov = false;                           // SGD, Muon
+  double trust_coefficient = 0.001;                // LARS
+  std::int64_t newton_schulz_steps = 5;            // Muon
+  std::string muon_adjust_lr = "match_rms_adamw";  // Muon: or "original"
+  double muon_adamw_lr_ratio = 1;                  // Muon: AdamW's rate for the rest over Muon's
+  bool bfloat16_state = false;                     // store moments in bfloat16
+  bool stochastic_rounding = false;                // of the published weights
+  std::uint64_t seed = 0;                          // of stochastic rounding
+  bool operator==(const OptimizerOptions&) const = default;
+};
+
+// A contiguous range of one parameter's box (Param::box), in row-major order, that this rank
+// updates.
+struct UpdateRange {
+  const Param* param = nullptr;
+  std::int64_t first = 0;  // offset in the box
+  Tensor value;            // [count] in the compute dtype: published
+  Tensor master;  // [count] in the accumulator dtype; equals `value` if that is the compute dtype
+  Tensor grad;    // [count] in the accumulator dtype; may be overwritten
+  std::vector<Tensor> state;  // [count] each, in the order of Optimizer::state()
+  // Streams the tensors if master or state are in host memory and `value` on a device; otherwise
+  // null.
+  Staging* staging = nullptr;
+};
+
+// The groups among which one parameter is sharded.
+struct UpdateRanks {
+  Communicator& shard;   // ranks that own other ranges of the same box
+  Communicator& tensor;  // ranks that hold other boxes (ParamSpec::cut)
+};
+
+// An optimizer. All ranges of a step are known beforehand, so that properties of a whole parameter
+// (a norm, a matrix) can be computed across ranks.
+class Optimizer {
+ public:
+  Optimizer() = default;
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+  virtual ~Optimizer() = default;
+
+  // A tensor that persists across steps; initially zero.
+  struct State {
+    std::string name;  // prefix in checkpoints: "adam.m"
+    DType dtype;
+  };
+  // State per element of this parameter; may differ between matrices and vectors. `accumulator` is
+  // the dtype of the masters.
+  virtual std::vector<State> state(const ParamSpec& spec, DType accumulator) const = 0;
+
+  // Called once before the first update. `params` are the parameters of this rank's model shard,
+  // declared identically on all ranks of both groups; `ranges` are those of all later updates, in
+  // any partition. Permanently allocates temporaries in `workspace`.
+  virtual void prepare(const ParamStore& params, std::span<const UpdateRange> ranges,
+                       Arena& workspace) = 0;
+
+  // Collective over both groups. Gradients are multiplied by `grad_scale` [1] in the accumulator
+  // dtype; if it is NaN the update is skipped: values, masters and state are unchanged. `update`
+  // counts from 1.
+  virtual void update(Stream& stream, std::span<const UpdateRange> ranges, Tensor grad_scale,
+                      double learning_rate, std::int64_t update) = 0;
+};
+
+// Recomputes the values from the masters as after update `update`, for a run that resumes from
+// masters.
+void publish_masters(Stream& stream, const OptimizerOptions& options,
+                     std::span<const UpdateRange> ranges, std::int64_t update);
+
+// AdamW, SGD, Lion, LAMB, LARS, Muon.
+std::vector<std::string> update_rule_names();
+// The groups outlive the optimizer. Throws ConfigError for an unknown name.
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options, UpdateRanks ranks);
+
+}  // namespace trireme

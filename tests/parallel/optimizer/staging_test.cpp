@@ -1,0 +1,134 @@
+// Ranges longer than a piece, on a device whose masters and state lie on the host.
+#include "parallel/optimizer/staging.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "model/device/copy.h"
+#include "model/device/devices.h"
+#include "model/ops/optimizer.h"
+#include "parallel/comm/self_communicator.h"
+
+namespace trireme {
+namespace {
+
+constexpr Device kCuda{Device::Kind::kCuda, 0};
+constexpr std::size_t kRoom = std::size_t{1} << 21;
+
+using Bytes = std::vector<std::byte>;
+
+// A rule over two parameters in bfloat16, whose second range begins within a chunk.
+struct Updates {
+  Updates(const OptimizerOptions& options, std::int64_t piece)
+      : masters(piece > 0 ? Arena::pinned(kRoom, kCuda) : Arena(kRoom, kCuda)),
+        state(piece > 0 ? Arena::pinned(kRoom, kCuda) : Arena(kRoom, kCuda)),
+        rule(make_optimizer(options, {self, self})) {
+    store.begin_unit(0);
+    store.declare(matrix("layers.0.a", 70));
+    store.declare(matrix("layers.0.b", 130));
+    store.allocate({weights, masters, &gradients}, DType::kBf16);
+    store.initialize(1);
+    for (const ParamStore::Owned& owned : store.owned()) {
+      UpdateRange& range = ranges.emplace_back();
+      range = {owned.param, owned.first, owned.value, owned.master, owned.grad, {}, nullptr};
+      for (const Optimizer::State& each : rule->state(owned.param->spec, DType::kF32)) {
+        range.state.push_back(state.take({owned.count}, each.dtype));
+      }
+    }
+    rule->prepare(store, ranges, workspace);
+    scale = workspace.take({1});
+    if (piece == 0) return;
+    staging.emplace(ranges, piece);
+    for (UpdateRange& range : ranges) range.staging = &*staging;
+  }
+  static ParamSpec matrix(const char* name, std::int64_t rows) {
+    return {.name = name, .shape = {rows, 100}, .init_scale = 0.02, .decay = true};
+  }
+
+  void step(std::int64_t update) {
+    const Tensor grads = store.grads();
+    std::vector<float> values(static_cast<std::size_t>(grads.count()));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] = static_cast<float>((i * 37 + static_cast<std::size_t>(update) * 11) % 101) - 50;
+    }
+    const float one = 1;
+    copy_bytes(stream, grads.data, reinterpret_cast<const std::byte*>(values.data()),
+               grads.bytes());
+    copy_bytes(stream, scale.data, reinterpret_cast<const std::byte*>(&one), sizeof(one));
+    const Arena::Frame frame(workspace);
+    if (staging) staging->begin(stream, workspace);
+    rule->update(stream, ranges, scale, 1e-2, update);
+    if (staging) staging->end(stream);
+    stream.synchronize();
+  }
+
+  Bytes bytes(const Arena& arena, const Tensor& flat) {
+    Bytes found(flat.bytes());
+    if (arena.device().is_cuda()) {
+      copy_bytes(stream, found.data(), flat.data, found.size());
+      stream.synchronize();
+    } else {
+      std::memcpy(found.data(), flat.data, found.size());
+    }
+    return found;
+  }
+  // Values, masters and state.
+  std::vector<Bytes> all() {
+    std::vector<Bytes> found{bytes(weights, store.values()), bytes(masters, store.masters())};
+    for (const UpdateRange& range : ranges) {
+      for (const Tensor& each : range.state) found.push_back(bytes(state, each));
+    }
+    return found;
+  }
+
+  Stream stream{kCuda};
+  Arena weights{kRoom, kCuda}, gradients{kRoom, kCuda}, workspace{kRoom, kCuda};
+  Arena masters, state;
+  SelfCommunicator self;
+  ParamStore store;
+  std::unique_ptr<Optimizer> rule;
+  std::vector<UpdateRange> ranges;
+  std::optional<Staging> staging;
+  Tensor scale;
+};
+
+class StagingTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (cuda_devices().count == 0) GTEST_SKIP() << cuda_devices().reason;
+  }
+};
+
+void expect_same_updates(const OptimizerOptions& options) {
+  Updates here(options, 0), away(options, ops::kNormChunk);
+  for (std::int64_t update = 1; update <= 3; ++update) {
+    here.step(update);
+    away.step(update);
+  }
+  EXPECT_TRUE(away.all() == here.all());
+  publish_masters(here.stream, options, here.ranges, 3);
+  const Bytes published = here.bytes(here.weights, here.store.values());
+  const Arena::Frame frame(away.workspace);
+  fill_bytes(away.stream, away.store.values().data, 0, away.store.values().bytes());
+  away.staging->begin(away.stream, away.workspace);
+  publish_masters(away.stream, options, away.ranges, 3);
+  away.staging->end(away.stream);
+  EXPECT_TRUE(away.bytes(away.weights, away.store.values()) == published);
+}
+
+TEST_F(StagingTest, every_rule_updates_pieces_as_it_updates_the_whole) {
+  for (const std::string& name : update_rule_names()) {
+    for (const bool low : {false, true}) {
+      SCOPED_TRACE(say(name, low ? " low" : ""));
+      OptimizerOptions options;
+      options.name = name;
+      options.bfloat16_state = options.stochastic_rounding = low;
+      expect_same_updates(options);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme
