@@ -12,7 +12,7 @@
 //      256  progress, 256 bytes
 //      512  number of calls begun, 8 bytes
 //      520  how the rank ended, 8 bytes, and when, 8 bytes
-//      536  ranks it saw fail before it (ledger_losses.h), 64 bytes
+//      536  ranks it saw fail before it (flight_recorder_losses.h), 64 bytes
 //     1024  groups, 32 of 256 bytes
 //    12288  ring buffer of the last 4096 calls, 64 bytes each: call n is in slot n % 4096
 // Each record begins with an 8-byte version, odd while it is written (SharedCell); the version of

@@ -16,7 +16,7 @@ class HostPeers {
  public:
   // `memory` and `pages` (comm::SharedBarrier::kBytes per rank) are zeroed shared memory of the
   // host; this rank is `rank` of the world and index `place` of the host. Waits for the other
-  // ranks. The ledger outlives it.
+  // ranks. The flight recorder outlives it.
   HostPeers(std::unique_ptr<SharedMemory> memory, std::unique_ptr<SharedMemory> pages, int place,
             int rank, FlightRecorder& recorder);
   // During stack unwinding the group stays in the flight recorder, as in ~RecordedCommunicator.

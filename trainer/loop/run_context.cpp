@@ -90,11 +90,11 @@ RunContext::RunContext(LoadedConfig from, World& ranks, Device device, int cpu_t
       engine(spec, groups, stream, arenas),
       log(team.leads(), console_options(config())) {}
 
-void RunContext::keep_ledger() {
+void RunContext::keep_flight_recorder() {
   const std::filesystem::path recordings = folder.path / kRecorderFolder;
   try {
     team.led([&] {
-      put_old_ledgers_aside(recordings);
+      archive_recordings(recordings);
       return std::string();
     });
     recorder().keep_in(recordings / flight_recorder_file_name(team.rank()));

@@ -29,8 +29,8 @@ struct RunContext {
   bool leads() const { return team.leads(); }
   FlightRecorder& recorder() const { return world.recorder(); }
 
-  // Keeps the ledger of collectives in the run folder from here on, where it survives the process.
-  void keep_ledger();
+  // Keeps the flight recorder in the run folder from here on, where it survives the process.
+  void keep_flight_recorder();
 
   const LoadedConfig loaded;
   World& world;

@@ -67,7 +67,7 @@ ExitCode TrainRun::run() {
 
 void TrainRun::start() {
   injections_.check(run_.engine.model().whole(), run_.engine.params(), run_.team);
-  run_.keep_ledger();
+  run_.keep_flight_recorder();
   const EventsLog::Details preflight = preflight_at_start(run_);
   gemm_choices_.load();
   run_.recorder().enter(Phase::kLoad);

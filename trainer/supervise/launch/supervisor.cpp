@@ -133,7 +133,7 @@ Supervisor::Outcome Supervisor::run_once(const WorldFit& fit,
                             follower, seconds_now(), std::chrono::system_clock::now()};
   ticked_at_ = running.launched;
   ticks_ = world_progress(run_dir_, {}).ticks;
-  has_ledgers_ = false;
+  has_recordings_ = false;
   Outcome outcome = follow(running);
   follower.look();
   hosts_->end_everywhere(mark);

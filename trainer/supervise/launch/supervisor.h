@@ -65,9 +65,9 @@ class Supervisor {
   // Excludes the hosts whose ranks failed a check of their own, if a layout fits without them.
   // Returns whether a host was excluded.
   bool exclude_unfit(const Incarnation& running);
-  // Derives a verdict from the ledgers when the ranks could not report one, and records it as a
+  // Derives a verdict from the recordings when the ranks could not report one, and records it as a
   // failure.
-  void judge_ledgers(const Incarnation& running, Outcome& outcome) const;
+  void judge_recordings(const Incarnation& running, Outcome& outcome) const;
   // Why the ranks have to be killed; empty while they make progress.
   std::string stall_reason(const Incarnation& running);
   void record_recovery(const Incarnation& running);
@@ -99,8 +99,8 @@ class Supervisor {
   double forwarded_at_ = 0;
   std::int64_t forwarded_step_ = 0;
   double hosts_seen_at_ = 0;
-  std::uint64_t ticks_ = 0;   // sum over the ranks' ledgers
-  bool has_ledgers_ = false;  // the ledgers are of this incarnation
+  std::uint64_t ticks_ = 0;   // sum over the ranks' recordings
+  bool has_recordings_ = false;  // the recordings are of this incarnation
   double ticked_at_ = 0;
 };
 

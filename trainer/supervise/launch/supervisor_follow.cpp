@@ -63,7 +63,7 @@ Supervisor::Outcome Supervisor::follow(const Incarnation& running) {
     outcome.verdict = failure->text;
     outcome.detect_seconds = failure->detect_seconds;
   } else if (requested_ != StopRequest::kKill && !exited_in_order(outcome.exit_code)) {
-    follower.stopped() ? print(outcome.verdict) : judge_ledgers(running, outcome);
+    follower.stopped() ? print(outcome.verdict) : judge_recordings(running, outcome);
   }
   return outcome;
 }
@@ -119,15 +119,15 @@ std::string Supervisor::stall_reason(const Incarnation& running) {
   const WorldProgress all = world_progress(run_dir_, limits);
   if (std::exchange(ticks_, all.ticks) != all.ticks) {
     ticked_at_ = now;
-    has_ledgers_ = true;
+    has_recordings_ = true;
   }
-  if (has_ledgers_ && now - ticked_at_ > elastic_.heartbeat_timeout_s &&
+  if (has_recordings_ && now - ticked_at_ > elastic_.heartbeat_timeout_s &&
       hosts_->all_ranks_are_stopped(run_dir_)) {
     return "every rank is stopped";
   }
   if (elastic_.stall_timeout_s <= 0) return "";
-  // Ranks without a ledger are still starting and do not wait for storage yet.
-  const double limit = (has_ledgers_ ? all.limit_s : limits.usual_s) +
+  // Ranks without a recording are still starting and do not wait for storage yet.
+  const double limit = (has_recordings_ ? all.limit_s : limits.usual_s) +
                        2 * elastic_.heartbeat_timeout_s + kBeyondWatchS;
   return now - ticked_at_ > limit ? fmt::format("no rank has made progress for {:.0f} s", limit)
                                   : "";

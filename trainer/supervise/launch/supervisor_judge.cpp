@@ -36,7 +36,7 @@ std::string exit_text(int code) {
 
 }  // namespace
 
-void Supervisor::judge_ledgers(const Incarnation& running, Outcome& outcome) const {
+void Supervisor::judge_recordings(const Incarnation& running, Outcome& outcome) const {
   RankRecordings recorder;
   std::optional<Verdict> verdict;
   bool has_begun = false;
@@ -45,7 +45,7 @@ void Supervisor::judge_ledgers(const Incarnation& running, Outcome& outcome) con
     has_begun = started_since(recorder, running.launched_at);
     if (has_begun) verdict = judge(recorder);
   } catch (const EnvironmentError&) {
-    // no rank has created a ledger
+    // no rank has created a recording
   }
   EventsLog::Details details{{"ranks", std::vector<int>{}}, {"hosts", std::vector<std::string>{}}};
   if (verdict) {

@@ -13,14 +13,14 @@
 namespace trireme {
 namespace {
 
-// Skips ledgers that cannot be read: they are being created.
-std::vector<FlightRecorderReader> ledgers_of(const std::filesystem::path& run_dir) {
+// Skips recordings that cannot be read: they are being created.
+std::vector<FlightRecorderReader> recordings_of(const std::filesystem::path& run_dir) {
   std::vector<FlightRecorderReader> found;
   std::vector<std::filesystem::path> paths;
   try {
-    paths = ledgers_in(run_dir / kRecorderFolder);
+    paths = recordings_in(run_dir / kRecorderFolder);
   } catch (const EnvironmentError&) {
-    return found;  // no rank has created its ledger yet
+    return found;  // no rank has created its recording yet
   }
   for (const auto& path : paths) {
     try {
@@ -36,8 +36,8 @@ std::vector<FlightRecorderReader> ledgers_of(const std::filesystem::path& run_di
 
 WorldProgress world_progress(const std::filesystem::path& run_dir, const StallLimits& limits) {
   WorldProgress all;
-  for (const FlightRecorderReader& ledger : ledgers_of(run_dir)) {
-    const FlightRecorderPage page = ledger.page();
+  for (const FlightRecorderReader& recording : recordings_of(run_dir)) {
+    const FlightRecorderPage page = recording.page();
     all.ticks += page.progress.tick;
     // A starting rank may wait for storage, but not all of them for the longer storage limit.
     const bool starts = page.phase() == flight::Phase::kStart;
@@ -47,10 +47,10 @@ WorldProgress world_progress(const std::filesystem::path& run_dir, const StallLi
 }
 
 bool all_ranks_stopped(const std::filesystem::path& run_dir) {
-  const std::vector<FlightRecorderReader> ledgers = ledgers_of(run_dir);
+  const std::vector<FlightRecorderReader> recordings = recordings_of(run_dir);
   const std::string here = own_host_name();
-  return !ledgers.empty() && std::all_of(ledgers.begin(), ledgers.end(), [&](const auto& ledger) {
-    const flight::Header header = ledger.header();
+  return !recordings.empty() && std::all_of(recordings.begin(), recordings.end(), [&](const auto& recording) {
+    const flight::Header header = recording.header();
     return here == header.host.data() &&
            state_of_process(header.pid, header.started) == ProcessState::kStopped;
   });

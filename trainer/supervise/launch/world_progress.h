@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-// Progress of all ranks of a run together, from the ledgers in RUN_DIR/flight-recorder.
+// Progress of all ranks of a run together, from the recordings in RUN_DIR/flight-recorder.
 struct WorldProgress {
   std::uint64_t ticks = 0;  // changes whenever a rank makes progress
   double limit_s = 0;       // seconds: the longest stall limit of any rank

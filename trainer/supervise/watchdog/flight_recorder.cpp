@@ -45,11 +45,11 @@ bool is_time(std::int64_t nanoseconds) {
   return nanoseconds >= 0 && nanoseconds < std::int64_t{1} << 61;
 }
 
-// Rejects ledgers with values that the rest of the code cannot handle.
+// Rejects recordings with values that the rest of the code cannot handle.
 void require_sound(const fs::path& path, const flight::Header& header,
                    const FlightRecorderPage& page, std::int64_t ended) {
   const auto damaged = [&](const std::string& what) {
-    return EnvironmentError(say(path.string(), ": damaged ledger: ", what));
+    return EnvironmentError(say(path.string(), ": damaged recording: ", what));
   };
   if (header.ranks < 1 || header.ranks > kMostRecordedRanks)
     throw damaged(say(header.ranks, " ranks"));
@@ -85,7 +85,7 @@ RecordedRank read_rank(const fs::path& path, const std::string& here, int& ranks
   require_sound(path, header, rank.page, reader.ended());
   if (ranks != 0 && header.ranks != ranks) {
     throw EnvironmentError(say(path.string(), ": belongs to a run of ", header.ranks,
-                               " ranks, but the other ledgers to one of ", ranks));
+                               " ranks, but the other recordings to one of ", ranks));
   }
   ranks = header.ranks;
   for (LedgerGroup& group : rank.page.groups) group.name = printable(group.name);
@@ -107,10 +107,10 @@ RecordedRank read_rank(const fs::path& path, const std::string& here, int& ranks
   return rank;
 }
 
-fs::path folder_with_ledgers(const fs::path& given) {
-  if (!ledgers_in(given).empty()) return given;
+fs::path folder_with_recordings(const fs::path& given) {
+  if (!recordings_in(given).empty()) return given;
   const fs::path inside = given / kRecorderFolder;
-  if (fs::is_directory(inside) && !ledgers_in(inside).empty()) return inside;
+  if (fs::is_directory(inside) && !recordings_in(inside).empty()) return inside;
   throw EnvironmentError(say(
       given.string(), ": no flight recorder: rank-00000 exists neither in it nor in its folder ",
       kRecorderFolder));
@@ -124,7 +124,7 @@ bool is_killed_here(const RecordedRank& rank) {
   return rank.state == State::kGone && rank.ending == Ending::kNone;
 }
 
-// Whether ranks ended because of another rank whose failure no ledger shows.
+// Whether ranks ended because of another rank whose failure no recording shows.
 bool cause_is_unseen(const RankRecordings& recorder) {
   return any(recorder, [](const RecordedRank& r) { return r.ending == Ending::kByPeer; }) &&
          !any(recorder, is_killed_here) &&
@@ -162,10 +162,10 @@ bool RankRecordings::is_over() const {
 
 RankRecordings read_flight_recorder(const fs::path& folder) {
   RankRecordings recorder{
-      .folder = folder_with_ledgers((folder / "").parent_path()), .ranks = {}, .now = unix_now()};
+      .folder = folder_with_recordings((folder / "").parent_path()), .ranks = {}, .now = unix_now()};
   const std::string here = own_host_name();
   int ranks = 0;
-  for (const fs::path& path : ledgers_in(recorder.folder)) {
+  for (const fs::path& path : recordings_in(recorder.folder)) {
     const auto number = static_cast<std::size_t>(std::stoi(path.filename().string().substr(5)));
     RecordedRank rank = read_rank(path, here, ranks);
     recorder.ranks.resize(static_cast<std::size_t>(ranks));
@@ -185,7 +185,7 @@ WorldReport world_report(const RankRecordings& recorder) {
   const bool unseen = cause_is_unseen(recorder);
   WorldReport world;
   for (const RecordedRank& rank : recorder.ranks) {
-    RankReport report{.host = rank.state == State::kMissing ? "no ledger" : rank.host,
+    RankReport report{.host = rank.state == State::kMissing ? "no recording" : rank.host,
                       .health = health_of(rank, unseen),
                       .words = {},
                       .silent_s = 0,

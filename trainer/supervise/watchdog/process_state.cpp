@@ -32,7 +32,7 @@ int parent_of_process(int pid) {
   return fields && *fields >> state >> parent ? parent : 0;
 }
 
-ProcessState state_of_process(int pid, std::int64_t ledger_started) {
+ProcessState state_of_process(int pid, std::int64_t recording_started) {
   auto opened = fields_of(pid);
   if (!opened) return ProcessState::kGone;
   std::istringstream& fields = *opened;
@@ -44,7 +44,7 @@ ProcessState state_of_process(int pid, std::int64_t ledger_started) {
   std::int64_t ticks = 0;
   fields >> ticks;
   const double start_s = static_cast<double>(ticks) / static_cast<double>(::sysconf(_SC_CLK_TCK));
-  if (start_s > static_cast<double>(ledger_started) * 1e-9 + 1) return ProcessState::kGone;
+  if (start_s > static_cast<double>(recording_started) * 1e-9 + 1) return ProcessState::kGone;
   if (letter == 'Z' || letter == 'X') return ProcessState::kGone;
   return letter == 'T' || letter == 't' ? ProcessState::kStopped : ProcessState::kRuns;
 }

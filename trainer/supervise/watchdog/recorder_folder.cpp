@@ -39,22 +39,22 @@ void put_aside(const fs::path& recorder) {
   }
   const fs::path to = previous(recorder, 1);
   fs::create_directory(to);
-  for (const fs::path& ledger : old) fs::rename(ledger, to / ledger.filename());
+  for (const fs::path& recording : old) fs::rename(recording, to / recording.filename());
 }
 
 }  // namespace
 
-void put_old_ledgers_aside(const fs::path& recorder) {
+void archive_recordings(const fs::path& recorder) {
   make_folders(recorder);
   try {
     put_aside(recorder);
   } catch (const fs::filesystem_error& error) {
     throw EnvironmentError(
-        say("cannot move old ledgers in ", recorder.string(), ": ", error.code().message()));
+        say("cannot move old recordings in ", recorder.string(), ": ", error.code().message()));
   }
 }
 
-std::vector<fs::path> ledgers_in(const fs::path& folder) {
+std::vector<fs::path> recordings_in(const fs::path& folder) {
   std::vector<fs::path> found;
   std::error_code why;
   for (fs::directory_iterator it(folder, why), end; !why && it != end; it.increment(why)) {

@@ -50,7 +50,7 @@ std::string state_text(const RecordedRank& rank) {
     case State::kElsewhere:
       return "on another host";
     case State::kMissing:
-      return "no ledger";
+      return "no recording";
   }
   return "?";
 }

@@ -86,7 +86,7 @@ void Watch::find_silent(std::int64_t now) {
   }
 }
 
-// Reads the ledgers of ranks on this node; of other ranks the last heartbeat is used.
+// Reads the recordings of ranks on this node; of other ranks the last heartbeat is used.
 void Watch::gather_pages() {
   const std::filesystem::path own_file = setup_.recorder.file();
   for (int rank = 0; rank < static_cast<int>(world_.size()); ++rank) {
@@ -112,7 +112,7 @@ void Watch::gather_pages() {
         theirs.outlived.push_back(static_cast<int>(loss.rank));
       }
     } catch (const Error&) {
-      continue;  // that rank has no ledger
+      continue;  // that rank has no recording
     }
   }
 }

@@ -131,8 +131,8 @@ TEST_F(Recorder, refuses_what_is_no_ledger_or_anothers) {
 TEST_F(Recorder, keeps_those_of_five_incarnations) {
   std::ofstream(folder_ / "rank-00004.new") << "half written";
   for (int incarnation = 1; incarnation < 8; ++incarnation) {
-    put_old_ledgers_aside(folder_);
-    EXPECT_TRUE(ledgers_in(folder_).empty());
+    archive_recordings(folder_);
+    EXPECT_TRUE(recordings_in(folder_).empty());
     EXPECT_FALSE(fs::exists(folder_ / "rank-00004.new"));
     std::ofstream(folder_ / flight_recorder_file_name(0)) << incarnation;
   }
