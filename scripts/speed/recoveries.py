@@ -11,7 +11,7 @@ import statistics
 import sys
 import time
 
-sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent.parent.parent / "tests/whole")]
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent.parent.parent / "tests/end_to_end")]
 sys.dont_write_bytecode = True
 
 from flight_recorder import Ledger  # noqa: E402

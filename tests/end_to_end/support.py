@@ -306,7 +306,7 @@ class Workshop:
 
     def __init__(self, trireme):
         self.trireme = trireme
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="trireme-whole-")).resolve()
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="trireme-test-")).resolve()
         self.mounts, self.held = [], 0
         launcher = re.compile("OMPI_|PMIX_|PMI_|SLURM_")
         self.env = {k: v for k, v in os.environ.items() if not launcher.match(k)}
