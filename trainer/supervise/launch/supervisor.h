@@ -99,7 +99,7 @@ class Supervisor {
   double forwarded_at_ = 0;
   std::int64_t forwarded_step_ = 0;
   double hosts_seen_at_ = 0;
-  std::uint64_t ticks_ = 0;   // sum over the ranks' recordings
+  std::uint64_t ticks_ = 0;      // sum over the ranks' recordings
   bool has_recordings_ = false;  // the recordings are of this incarnation
   double ticked_at_ = 0;
 };

@@ -49,11 +49,12 @@ WorldProgress world_progress(const std::filesystem::path& run_dir, const StallLi
 bool all_ranks_stopped(const std::filesystem::path& run_dir) {
   const std::vector<FlightRecorderReader> recordings = recordings_of(run_dir);
   const std::string here = own_host_name();
-  return !recordings.empty() && std::all_of(recordings.begin(), recordings.end(), [&](const auto& recording) {
-    const flight::Header header = recording.header();
-    return here == header.host.data() &&
-           state_of_process(header.pid, header.started) == ProcessState::kStopped;
-  });
+  return !recordings.empty() &&
+         std::all_of(recordings.begin(), recordings.end(), [&](const auto& recording) {
+           const flight::Header header = recording.header();
+           return here == header.host.data() &&
+                  state_of_process(header.pid, header.started) == ProcessState::kStopped;
+         });
 }
 
 }  // namespace trireme

@@ -161,8 +161,9 @@ bool RankRecordings::is_over() const {
 }
 
 RankRecordings read_flight_recorder(const fs::path& folder) {
-  RankRecordings recorder{
-      .folder = folder_with_recordings((folder / "").parent_path()), .ranks = {}, .now = unix_now()};
+  RankRecordings recorder{.folder = folder_with_recordings((folder / "").parent_path()),
+                          .ranks = {},
+                          .now = unix_now()};
   const std::string here = own_host_name();
   int ranks = 0;
   for (const fs::path& path : recordings_in(recorder.folder)) {

@@ -44,16 +44,16 @@ struct RankRecordings {
   bool is_over() const;
 };
 
-// `folder`: a run folder or a folder of recordings. Throws EnvironmentError if there are no recordings,
-// or if one is damaged or belongs to another incarnation than the others.
+// `folder`: a run folder or a folder of recordings. Throws EnvironmentError if there are no
+// recordings, or if one is damaged or belongs to another incarnation than the others.
 RankRecordings read_flight_recorder(const std::filesystem::path& folder);
 
 // Converts the recordings to the input of verdict.h.
 WorldReport world_report(const RankRecordings& recorder);
 
-// Verdict from the recordings, by the rules of the live watchdog. A rank that ended without recording
-// why was killed. If all were killed and none observed another's loss, the rank that had stalled
-// before is blamed. Nothing if the run is making progress or has finished in order.
+// Verdict from the recordings, by the rules of the live watchdog. A rank that ended without
+// recording why was killed. If all were killed and none observed another's loss, the rank that had
+// stalled before is blamed. Nothing if the run is making progress or has finished in order.
 std::optional<Verdict> judge(const RankRecordings& recorder);
 
 }  // namespace trireme

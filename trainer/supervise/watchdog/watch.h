@@ -26,8 +26,8 @@ struct WatchOptions {
 };
 
 // The watchdog thread of one rank. Each rank keeps a connection to the leaders, rank 0 and its
-// deputy rank 1, and sends them its recording page several times per heartbeat timeout. Rank 0, or the
-// deputy if rank 0 is gone, judges failures, reports the verdict once on stderr and in
+// deputy rank 1, and sends them its recording page several times per heartbeat timeout. Rank 0, or
+// the deputy if rank 0 is gone, judges failures, reports the verdict once on stderr and in
 // events.jsonl, and sends it to all ranks; then each watchdog exits its process, with the exit code
 // of the rank's own failure or with ExitCode::kPeer. Exiting is the only way out of an MPI call
 // that waits for a lost rank.

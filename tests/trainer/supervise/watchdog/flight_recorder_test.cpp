@@ -112,7 +112,7 @@ TEST_F(Recorder, shows_where_each_rank_was) {
 
 TEST_F(Recorder, of_one_that_kept_none_says_so) {
   fs::remove(folder_ / flight_recorder_file_name(1));
-  EXPECT_THAT(recorder_text(read()), testing::ContainsRegex("\n1 +- +- +no ledger"));
+  EXPECT_THAT(recorder_text(read()), testing::ContainsRegex("\n1 +- +- +no recording"));
 }
 
 TEST_F(Recorder, refuses_what_is_no_ledger_or_anothers) {
