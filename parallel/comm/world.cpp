@@ -81,9 +81,9 @@ World::World(const Variables& variables) : exceptions_(std::uncaught_exceptions(
   refuse_unjoined_ranks(variables, size_);
   find_neighbours();
   recorder().begin(rank_, size_, hosts_[static_cast<std::size_t>(rank_)]);
-  std::vector<int> everybody(static_cast<std::size_t>(size_));
-  std::iota(everybody.begin(), everybody.end(), 0);
-  group_ = recorder().add_group("world", everybody);
+  std::vector<int> all_ranks(static_cast<std::size_t>(size_));
+  std::iota(all_ranks.begin(), all_ranks.end(), 0);
+  group_ = recorder().add_group("world", all_ranks);
 }
 
 void World::find_neighbours() {

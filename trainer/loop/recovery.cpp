@@ -128,10 +128,8 @@ void Recovery::roll_back(const StepOutcome& outcome, TrainState& state,
   run_.recorder().enter(flight::Phase::kLoad);
   const auto from = resumption_.roll_back(state, judged_);
   if (!from) {
-    throw on_all_ranks(DivergedError(say("step ", outcome.step,
-                                         " has no checkpoint to roll back "
-                                         "to: ",
-                                         checkpoints_.failure())));
+    throw on_all_ranks(DivergedError(say(
+        "step ", outcome.step, " has no checkpoint to roll back to: ", checkpoints_.failure())));
   }
   checkpoints_.rolled_back_to(from->step);
   const data::SampleRange left_out{state.position(), outcome.samples.end};
