@@ -9,6 +9,7 @@
 
 #include "parallel/comm/mpi_transfer.h"
 #include "parallel/comm/ordered_reduce.h"
+#include "parallel/comm/polling_wait.h"
 #include "parallel/comm/shapes.h"
 
 namespace trireme {
@@ -115,6 +116,7 @@ void MpiCommunicator::exchange(const char* call, const Outgoing& outgoing,
   // has not arrived.
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     const comm::CallSite at = site(call, peer_at(i % others));
+    const comm::PollingWait wait;
     MPI_Status status;
     comm::check(MPI_Wait(&requests_[i], &status), at);
     if (i >= others) continue;
@@ -139,6 +141,7 @@ void MpiCommunicator::reduce_own_share(const char* call, const ShareOf& share_of
 void MpiCommunicator::all_reduce_small(const Tensor& tensor, Reduce reduce) {
   const int count = static_cast<int>(tensor.count());
   const MPI_Datatype type = comm::mpi_type_of(tensor.dtype);
+  const comm::PollingWait wait;
   comm::check(MPI_Allgather(tensor.data, count, type, buffer_.data(), count, type, comm_),
               site("all_reduce"));
   for (std::size_t r = 0; r < contributions_.size(); ++r) {
@@ -157,6 +160,7 @@ void MpiCommunicator::all_reduce_piece(const Tensor& piece, Reduce reduce) {
     counts_[static_cast<std::size_t>(r)] = static_cast<int>(share_of(r).count());
     offsets_[static_cast<std::size_t>(r)] = static_cast<int>(begin_of(r));
   }
+  const comm::PollingWait wait;
   comm::check(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, piece.data, counts_.data(),
                              offsets_.data(), comm::mpi_type_of(piece.dtype), comm_),
               site("all_reduce"));
@@ -182,6 +186,7 @@ void MpiCommunicator::all_gather(Stream& stream, Tensor whole, Tensor part) {
   const bool in_place = part.data == comm::place_of(rank_, whole, part.count()).data;
   const int count = comm::mpi_count(part.count(), site("all_gather"));
   const MPI_Datatype type = comm::mpi_type_of(part.dtype);
+  const comm::PollingWait wait;
   comm::check(MPI_Allgather(in_place ? MPI_IN_PLACE : part.data, count, type, whole.data, count,
                             type, comm_),
               site("all_gather"));
@@ -215,6 +220,7 @@ void MpiCommunicator::all_to_all(Stream& stream, Tensor received, Tensor sent) {
 void MpiCommunicator::broadcast(Stream& stream, Tensor tensor, int root) {
   comm::check_root("broadcast", *this, root);
   if (!has_work(stream, tensor)) return;
+  const comm::PollingWait wait;
   comm::check(MPI_Bcast(tensor.data, comm::mpi_count(tensor.count(), site("broadcast")),
                         comm::mpi_type_of(tensor.dtype), root, comm_),
               site("broadcast", root));
@@ -223,6 +229,7 @@ void MpiCommunicator::broadcast(Stream& stream, Tensor tensor, int root) {
 void MpiCommunicator::barrier(Stream& stream) {
   if (!stream.executes()) return;
   stream.synchronize();
+  const comm::PollingWait wait;
   comm::check(MPI_Barrier(comm_), site("barrier"));
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include "parallel/comm/mpi_calls.h"
+#include "parallel/comm/polling_wait.h"
 #include "parallel/comm/transfer.h"
 
 namespace trireme::comm {
@@ -22,6 +23,7 @@ class MpiTransfer final : public Transfer::Pending {
     MPI_Request_free(&request_);
   }
   void wait() override {
+    const PollingWait wait;
     MPI_Status status;
     check(MPI_Wait(&request_, &status), site_);
     if (direction_ == Direction::kReceive) check_received(status, count_, dtype_, site_);
