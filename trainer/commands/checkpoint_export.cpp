@@ -153,27 +153,31 @@ CLI::App* add_checkpoint_export(CLI::App& checkpoint, ExportOptions& options) {
   CLI::App* app = checkpoint.add_subcommand("export",
                                             "Export a checkpoint as a Hugging Face model "
                                             "(safetensors and config.json) and check the result");
-  app->add_option("path", options.model, "a checkpoint, or a run folder (its newest checkpoint)")
+  app->add_option("path", options.model, "A checkpoint, or a run folder (its newest checkpoint)")
       ->required()
       ->type_name("RUN_OR_CHECKPOINT");
-  app->add_option("--output", options.output, "folder to create")->required()->type_name("DIR");
-  app->add_option("--dtype", options.dtype, "dtype of the exported weights (default: as trained)")
+  app->add_option("--output", options.output, "Folder to create")->required()->type_name("DIR");
+  app->add_option("--dtype", options.dtype,
+                  "Dtype of the exported weights (default: training.dtype, or bfloat16 for float8)")
       ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
-  app->add_option("--shard-size", options.shard_bytes, "maximum file size, such as 5GB or 500MB")
+  app->add_option("--shard-size", options.shard_bytes,
+                  "Maximum size of a safetensors file, such as 5GB or 500MB")
       ->transform(CLI::AsSizeValue(true))
       ->type_name("SIZE")
       ->default_str("5GB");
   app->add_option("--memory", options.memory_bytes,
-                  "memory the export may use; logits are compared if the model fits into it")
+                  "Memory the export may use; logits are compared only if the whole model fits")
       ->transform(CLI::AsSizeValue(true))
       ->type_name("SIZE")
       ->default_str("1GB");
-  app->add_option("--tokenizer", options.tokenizer,
-                  "bytes or a tokenizer file (default: the run's tokenizer)");
-  app->add_flag("--no-check", options.no_check, "skip reading the export back and comparing it");
   app->add_option(
-         "--logits", options.logits,
-         "write tokens and logits of the check to this JSON file, to compare with another program")
+      "--tokenizer", options.tokenizer,
+      "Tokenizer: bytes, or a file or folder as in 'trireme tokenize' (default: the run's)");
+  app->add_flag("--no-check", options.no_check,
+                "Skip the check, which reads the export back and compares it with the checkpoint");
+  app->add_option("--logits", options.logits,
+                  "Write the tokens and logits of the check to this JSON file, for comparison with "
+                  "another program")
       ->type_name("FILE");
   return app;
 }

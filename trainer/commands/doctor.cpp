@@ -158,18 +158,18 @@ Command make_doctor(CLI::App& program, const std::vector<Override>& overrides) {
   const auto json = std::make_shared<std::string>();
   auto* config = app->add_option("CONFIG", *file, "Config file to check the machine against");
   app->add_option("--flight-recorder", *recorder,
-                  "Run folder: show what each rank did last and which rank caused the stop")
+                  "Show what each rank of this run folder did last and which rank caused the stop")
       ->type_name("DIR")
       ->excludes(config);
-  app->add_option(
-         "--json", *json,
-         "Run the checks of the ranks even if there is one, and write each rank's measurements")
+  app->add_option("--json", *json,
+                  "Write each rank's measurements to this file; a single rank is then checked like "
+                  "the ranks of a job")
       ->type_name("FILE")
       ->needs(config);
   const auto profile = std::make_shared<std::string>();
   app->add_option("--calibrate", *profile,
-                  "Measure CPU throughput and write a profile for 'trireme plan --gpu FILE'; in a "
-                  "job, all ranks measure at once")
+                  "Measure CPU throughput and write a profile for 'trireme plan --gpu FILE.json'; "
+                  "under mpirun or srun all ranks measure at once")
       ->type_name("FILE.json")
       ->excludes(config);
   app->footer(

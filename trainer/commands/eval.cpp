@@ -140,22 +140,24 @@ Command make_eval(CLI::App& program) {
                   "A run folder (its newest checkpoint) or a checkpoint")
       ->required();
   app->add_option("--data", options->data,
-                  "Token files to evaluate (PREFIX); default: the run's data.validation");
-  app->add_option("--multiple-choice", options->multiple_choice,
-                  "HellaSwag-style .jsonl file (ctx or context, endings, label) to evaluate; may "
-                  "be repeated")
-      ->allow_extra_args(false);
+                  "Token files to evaluate on (PREFIX); default: the run's data.validation, or "
+                  "none with --multiple-choice");
   app->add_option(
-      "--tokenizer", options->tokenizer,
-      "bytes or a tokenizer file, for --multiple-choice (default: the run's tokenizer)");
-  app->add_option("--seq-len", options->seq_len, "Sequence length (default: as trained)")
+         "--multiple-choice", options->multiple_choice,
+         "HellaSwag-style .jsonl file (ctx or context, endings, label) to score; may be repeated")
+      ->allow_extra_args(false);
+  app->add_option("--tokenizer", options->tokenizer,
+                  "Tokenizer for --multiple-choice: bytes, or a file or folder as in 'trireme "
+                  "tokenize' (default: the run's)");
+  app->add_option("--seq-len", options->seq_len,
+                  "Sequence length (default: the run's training.seq_len)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24));
   app->add_option("--samples", options->samples, "Maximum number of sequences (default: all)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
   app->add_option("--device", options->device, "Device; auto uses a GPU if there is one")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
-  app->add_option("--threads", options->threads, "CPU threads; 0: one per core")
+  app->add_option("--threads", options->threads, "CPU threads; 0 (default): one per core")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{4096}));
   return {app, [options] { return evaluate_checkpoint(*options); }};
 }
