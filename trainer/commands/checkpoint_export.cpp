@@ -86,23 +86,23 @@ void write_json(const fs::path& path, const nlohmann::ordered_json& value) {
   replace_text(path, value.dump(2) + "\n");
 }
 
-// Its tokenizer, where that is known and there; what is said of it goes to `told`.
+// The model's tokenizer; null if it is unknown or missing, with the reason in `note`.
 std::unique_ptr<data::Tokenizer> tokenizer_for(const TrainedModel& trained,
-                                               const std::string& asked, std::string& told) {
-  if (!asked.empty()) return open_tokenizer_for(trained, asked);
+                                               const std::string& given, std::string& note) {
+  if (!given.empty()) return open_tokenizer_for(trained, given);
   if (!tokenizer_of(trained.config)) {
-    told = "unknown: data.tokenizer is not set; give --tokenizer, or copy its files";
+    note = "unknown: data.tokenizer is not set; give --tokenizer, or copy its files";
     return nullptr;
   }
   try {
     return open_tokenizer_for(trained, "");
   } catch (const DataError& why) {
-    told = say("not exported: ", why.what());
+    note = say("not exported: ", why.what());
   }
   return nullptr;
 }
 
-// What transformers reads a tokenizer from, under the names it looks for.
+// Writes the tokenizer files that transformers reads, under the names it expects.
 std::string copy_tokenizer(const data::Tokenizer& tokenizer, const ModelConfig& model,
                            const fs::path& folder) {
   const fs::path source = tokenizer.path();
@@ -129,11 +129,11 @@ std::string copy_tokenizer(const data::Tokenizer& tokenizer, const ModelConfig& 
   const auto* model_file = dynamic_cast<const data::SentencePieceTokenizer*>(&tokenizer);
   if (model_file && given.empty() && needs_tokenizer_json(*model_file)) {
     write_json(folder / "tokenizer.json", sentencepiece_json(*model_file));
-    copied += ", as tokenizer.json too";
+    copied += ", also as tokenizer.json";
   } else if (model_file && !model_file->lossless() && !model_file->puts_space_before()) {
     copied +=
-        ", which changes text before it cuts it: only the sentencepiece library is sure to "
-        "give these ids";
+        ", which normalizes text: only the SentencePiece library is certain to give these "
+        "ids";
   }
   write_json(folder / config.filename(),
              tokenizer_config_json(tokenizer, given, model.max_position_embeddings));
@@ -218,17 +218,17 @@ ExitCode export_checkpoint(const ExportOptions& options) {
 
   PartialFolder partial(options.output);
   checkpoint::check_space(partial.path(), weights.bytes());
-  std::string told;
-  const auto tokenizer = tokenizer_for(trained, options.tokenizer, told);
+  std::string note;
+  const auto tokenizer = tokenizer_for(trained, options.tokenizer, note);
   const std::int64_t end = tokenizer ? tokenizer->end_of_document() : -1;
   const SpecialTokens ends = special_tokens(trained.config.special_tokens, end);
   write_json(partial.path() / "config.json", config_json(model, dtype, ends));
   require_exportable(model, partial.path());
   write_json(partial.path() / "generation_config.json", generation_config_json(ends));
   weights.write(partial.path());
-  line("tokenizer", tokenizer ? copy_tokenizer(*tokenizer, model, partial.path()) : told);
+  line("tokenizer", tokenizer ? copy_tokenizer(*tokenizer, model, partial.path()) : note);
   if (options.no_check) {
-    line("check", "left out");
+    line("check", "skipped");
   } else {
     const ExportCheck check{trained, partial.path(), dtype, options.memory_bytes, options.logits};
     line("check", check_export(check, weights));

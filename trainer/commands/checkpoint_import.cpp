@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of a model that no step has made: no samples, and no loss that anybody knows of.
+// Metadata of a model before its first step: no samples, unknown loss.
 void describe(checkpoint::Snapshot& snapshot, std::uint64_t weights) {
   const double nothing = std::numeric_limits<double>::quiet_NaN();
   const std::string unknown = fmt::format("{:016x}", std::bit_cast<std::uint64_t>(nothing));

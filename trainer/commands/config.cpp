@@ -20,7 +20,7 @@ struct ConfigChoices {
   bool markdown = false;
 };
 
-// What a run of a Hugging Face model's shape, from its weights, has in its config.
+// The config of a run with the shape and the weights of a Hugging Face model.
 std::string toml_of_foreign(const std::filesystem::path& folder) {
   const ImportedConfig imported = read_config_json(folder);
   std::string text;

@@ -103,7 +103,7 @@ Range parse_range(const std::string& text, std::int64_t size) {
   return range;
 }
 
-// The one asked for, else the one the sidecar names where it is still the same.
+// --tokenizer, otherwise the one that the sidecar names if it has not changed.
 std::unique_ptr<data::Tokenizer> tokenizer_of(const DataOptions& options,
                                               const TokenStream& dataset) {
   if (!options.tokenizer.empty()) return data::open_tokenizer(options.tokenizer);

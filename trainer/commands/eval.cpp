@@ -60,8 +60,8 @@ void measure_sets(const std::vector<ValidationSet>& sets, std::uint64_t samples,
   }
 }
 
-// What a ChoiceScore means, its header says.
-void ask(const MultipleChoice& test, Inference& model) {
+// See ChoiceScore.
+void score_choices(const MultipleChoice& test, Inference& model) {
   const TokenBatch batch = model.batch();
   std::vector<double> log_likelihoods(test.rows.choices());
   for (std::int64_t first = 0; first < test.rows.rows(); first += batch.sequences) {
@@ -74,12 +74,12 @@ void ask(const MultipleChoice& test, Inference& model) {
                fmt::format("{:.6f} +- {:.6f} ({})", rate.accuracy, rate.standard_error, note));
   };
   print_line("questions", fmt::format("{} of {}", grouped(found.questions), test.name));
-  print("accuracy", found.plain, "the ending of the highest log-likelihood: acc");
-  print("accuracy_norm", found.normalised,
-        "the highest per byte of the ending: acc_norm, which counts characters");
+  print("accuracy", found.plain, "highest log-likelihood, as acc of lm-evaluation-harness");
+  print("accuracy_norm", found.normalized,
+        "highest log-likelihood per byte; acc_norm divides by characters");
 }
 
-// Before there is a model: bad files are refused at once.
+// Called before the model is built, so that bad files are rejected at once.
 std::vector<MultipleChoice> open_questions(const TrainedModel& trained,
                                            const EvalOptions& options) {
   if (options.multiple_choice.empty()) return {};
@@ -126,7 +126,7 @@ ExitCode evaluate_checkpoint(const EvalOptions& options) {
       options.samples > 0 ? static_cast<std::uint64_t>(options.samples) : UINT64_MAX;
   fmt::print("checkpoint      {} (step {})\n", trained.folder.string(), trained.step);
   if (!sets.empty()) measure_sets(sets, samples, model);
-  for (const MultipleChoice& test : tests) ask(test, model);
+  for (const MultipleChoice& test : tests) score_choices(test, model);
   return ExitCode::kDone;
 }
 

@@ -25,7 +25,7 @@ struct ReportOptions {
   bool text = false;
 };
 
-// Nothing where the run keeps no ledger.
+// Nothing if the run has no ledger.
 std::optional<AuditResult> audit_of(const std::filesystem::path& folder) {
   if (!std::filesystem::exists(folder / "ledger.jsonl")) return std::nullopt;
   try {

@@ -28,9 +28,8 @@ const std::map<std::string, SlurmChain> kChains = {{"requeue", SlurmChain::kRequ
                                                    {"array", SlurmChain::kArray},
                                                    {"singleton", SlurmChain::kSingleton}};
 
-// How many ranks the job has: as many as asked for, else as the layout says. A layout that
-// leaves a data degree open gets the fewest ranks that divide evenly over the nodes, or one per GPU
-// if the GPUs are given.
+// Ranks of the job: --ranks, otherwise as the layout needs. If a data-parallel degree is open, the
+// fewest ranks that divide evenly over the nodes, or one per GPU if the GPUs are given.
 std::int64_t ranks_of(const LoadedConfig& loaded, const SlurmChoices& choices) {
   const ParallelismConfig& layout = loaded.config.parallelism;
   std::int64_t ranks = choices.ranks > 0 ? choices.ranks : world_size(layout);
@@ -69,7 +68,7 @@ ExitCode print_script(const SlurmChoices& choices, const std::vector<Override>& 
                           " ranks cannot be distributed equally over the nodes"));
   }
   if (!job.time.empty() && slurm_seconds(job.time) <= job.warning) {
-    throw ConfigError(say("--time ", job.time, " is over before the run is asked to stop, ",
+    throw ConfigError(say("--time ", job.time, " ends before the run is asked to stop, ",
                           job.warning,
                           " s before the limit; increase --time or decrease --warning"));
   }

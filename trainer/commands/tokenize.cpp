@@ -112,7 +112,7 @@ std::string first_few(const Range& paths) {
   return text;
 }
 
-// What is read, by kind, and what is not.
+// Prints the files to read, by kind, and the skipped ones.
 void print_inputs(const data::Inputs& inputs) {
   std::map<std::pair<bool, std::string>, int> kinds;
   std::vector<std::filesystem::path> impure;

@@ -270,7 +270,7 @@ INSTANTIATE_TEST_SUITE_P(
              "'trireme generate'"},
         Case{{{"validation.sample_freq", "5"}, {"validation.sample_tokens", "100000"}},
              "command line: --validation.sample_tokens = 100000: a sample and what it continues "
-             "have room in training.seq_len = 1024 tokens"},
+             "must fit in training.seq_len = 1024 tokens"},
         Case{{{"training.steps", "1000000000000"}, {"training.global_batch_size", "1073741824"}},
              "command line: --training.steps = 1000000000000: more tokens than can be counted"}));
 
