@@ -74,7 +74,7 @@ void score_choices(const MultipleChoice& test, Inference& model) {
                fmt::format("{:.6f} +- {:.6f} ({})", rate.accuracy, rate.standard_error, note));
   };
   print_line("questions", fmt::format("{} of {}", grouped(found.questions), test.name));
-  print("accuracy", found.plain, "highest log-likelihood, as acc of lm-evaluation-harness");
+  print("accuracy", found.plain, "highest log-likelihood: lm-evaluation-harness's acc");
   print("accuracy_norm", found.normalized,
         "highest log-likelihood per byte; acc_norm divides by characters");
 }

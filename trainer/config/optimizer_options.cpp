@@ -81,14 +81,14 @@ void add_moments(Options& to) {
                 .effect = Effect::kNumerics,
                 .range = between(1, 100),
                 .applies = is_muon});
-  to.push_back(
-      {.key = "optimizer.adjust_lr",
-       .slot = TRIREME_MEMBER(optimizer.adjust_lr),
-       .help = "Muon: scale of the update; match_rms_adamw: 0.2 * sqrt(longer side), so that "
-               "AdamW's learning rate can be reused; original: sqrt(max(1, rows / columns))",
-       .effect = Effect::kNumerics,
-       .allowed = {"match_rms_adamw", "original"},
-       .applies = is_muon});
+  to.push_back({.key = "optimizer.adjust_lr",
+                .slot = TRIREME_MEMBER(optimizer.adjust_lr),
+                .help =
+                    "Muon: scale of the update; match_rms_adamw: 0.2 * sqrt(longer side), so that "
+                    "AdamW's learning rate can be reused; original: sqrt(max(1, rows / columns))",
+                .effect = Effect::kNumerics,
+                .allowed = {"match_rms_adamw", "original"},
+                .applies = is_muon});
   to.push_back({.key = "optimizer.adamw_lr",
                 .slot = TRIREME_MEMBER(optimizer.adamw_lr),
                 .help = "Muon: peak learning rate of AdamW for everything except the blocks' "
