@@ -20,7 +20,7 @@ namespace trireme {
 namespace {
 
 constexpr const char* kExitCodes =
-    "Config values are given as --section.key=value; 'trireme config keys' lists them.\n"
+    "Override config values with --section.key=value; 'trireme config keys' lists the keys.\n"
     "\n"
     "Exit codes of all commands:\n"
     "     0  done\n"
@@ -28,11 +28,11 @@ constexpr const char* kExitCodes =
     "     2  usage or config error; import-config: keys without a counterpart\n"
     "     3  data error; data check, audit: a check failed\n"
     "     4  checkpoint error; checkpoint verify, diff: damaged or different\n"
-    "     5  environment or device error; plan, doctor: a requirement is not met\n"
+    "     5  environment or device error; plan: does not fit; doctor: a check failed\n"
     "     6  training diverged; verify: the layouts differ\n"
     "     7  a peer rank failed or stalled; launch: elastic.max_restarts exhausted\n"
-    "    75  stopped by SIGTERM, SIGUSR1 or Ctrl-C after a checkpoint: requeue the job\n"
-    "    93  three starts in a row made no new step: do not requeue the job";
+    "    75  stopped by SIGTERM, SIGUSR1 or Ctrl-C after committing a checkpoint: requeue the job\n"
+    "    93  no new step in three starts in a row: do not requeue the job";
 
 ExitCode run_chosen(const std::vector<Command>& commands, const CommandLine& line) {
   for (const Command& command : commands) {

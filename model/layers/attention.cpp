@@ -97,7 +97,7 @@ ops::AttentionShape Attention::shape(const Sequence& sequence) const {
           sequence.documents};
 }
 
-// Queries, keys and values of x after QK-norm and rotary embedding, in keep.
+// Queries, keys and values of x after QK-norm and rotary embedding, in ctx.saved.
 Tensor Attention::project(ExecContext& ctx, Tensor x, Tensor positions, Saved& saved) const {
   Tensor qkv = in_.forward(ctx, ctx.saved, x, saved.in);
   if (query_gain_) {

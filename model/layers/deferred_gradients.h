@@ -8,7 +8,7 @@ namespace trireme {
 class Linear;
 
 // Weight gradients that a backward deferred, the W half of zero-bubble schedules (Qi et al. 2023,
-// "Zero Bubble Pipeline Parallelism"). Their inputs stay in keep.
+// "Zero Bubble Pipeline Parallelism"). Their inputs stay in ctx.saved.
 class DeferredGradients {
  public:
   // `dy` and `x` as for Linear::backward_weight; none of the three is in scratch.

@@ -25,7 +25,7 @@ class Head {
        Region& region);
 
   // x [own tokens, hidden]. Returns the loss of every token, [tokens] in the accumulator dtype, in
-  // keep; the same on all ranks of the region.
+  // ctx.saved; the same on all ranks of the region.
   Tensor forward(ExecContext& ctx, Tensor x, const Targets& targets, Saved& saved) const;
   // dx [own tokens, hidden] = the gradient of x.
   void backward(ExecContext& ctx, Tensor dx, const Saved& saved) const;

@@ -53,23 +53,23 @@ class Stage {
   Shape boundary(std::int64_t tokens) const;
 
   // Returns the output for the next stage, boundary(tokens); on the last stage the loss of every
-  // token [tokens], in the accumulator dtype. In keep.
+  // token [tokens], in the accumulator dtype. Allocated in ctx.saved.
   Tensor forward(ExecContext& ctx, const Input& input, Saved& saved) const;
-  // Returns the gradient for the previous stage, in `dx` if given, otherwise in keep; empty on the
-  // first stage.
+  // Returns the gradient for the previous stage, in `dx` if given, otherwise in ctx.saved; empty on
+  // the first stage.
   Tensor backward(ExecContext& ctx, Tensor dy, Saved& saved, Tensor dx = {}) const;
   // Split backward, for schedules that send dx before they compute weight gradients: the first half
   // defers the weight gradients of linear layers to the second. Until then their inputs stay in
-  // keep, and dy must stay valid.
+  // ctx.saved, and dy must stay valid.
   Tensor backward_input(ExecContext& ctx, Tensor dy, Saved& saved, Tensor dx = {}) const;
   void backward_weight(ExecContext& ctx, Saved& saved) const;
-  // Forward only: same result, in keep; needs no more of keep, scratch and block memory than
-  // forward and backward. Overwrites input.x.
+  // Forward only: same result, in ctx.saved. Fits in the memory that forward and backward need
+  // (ctx.saved, ctx.scratch and block memory). Overwrites input.x.
   Tensor evaluate(ExecContext& ctx, const Input& input) const;
 
   // For generation, on a stage that is the whole model: runs ids [tokens] at `positions` of one
   // sequence, the first at row `first` of the caches, and returns the last token's logits [1,
-  // vocab], in keep.
+  // vocab], in ctx.saved.
   Tensor decode(ExecContext& ctx, Tensor ids, Tensor positions, std::int64_t first,
                 const std::vector<KeyValueCache>& caches) const;
   std::vector<KeyValueCache> make_caches(Arena& arena, std::int64_t capacity) const;
@@ -79,11 +79,12 @@ class Stage {
   DType compute() const { return compute_; }
 
  private:
-  enum class Weights : std::uint8_t { kNow, kLater };
-  Tensor enter(ExecContext& ctx, Arena& into, const Input& input) const;
-  Tensor leave(ExecContext& ctx, Tensor x, const Input& input, bool with_gradient,
-               Head::Saved& saved) const;
-  Tensor go_back(ExecContext& ctx, Tensor dy, Saved& saved, Tensor dx, Weights weights) const;
+  enum class WeightGradients : std::uint8_t { kNow, kDeferred };
+  Tensor embedding_forward(ExecContext& ctx, Arena& into, const Input& input) const;
+  Tensor head_forward(ExecContext& ctx, Tensor x, const Input& input, bool with_gradient,
+                      Head::Saved& saved) const;
+  Tensor backward(ExecContext& ctx, Tensor dy, Saved& saved, Tensor dx,
+                  WeightGradients weight_gradients) const;
   ParamStore& params_;
   const ModelConfig config_;
   const Spec spec_;

@@ -309,7 +309,7 @@ def an_export_that_fails_leaves_nothing(workshop):
     workshop.corpus(words=2000)
     workshop.run("train", config(workshop, "run", MODELS["qwen2"])).done()
     folder, told = exported(workshop, "run", "--dtype=bfloat16")
-    check("rounding to bfloat16 has moved them" in told["check"], told)
+    check("rounding to bfloat16 changed them" in told["check"], told)
     words = ["checkpoint", "export", "run", "--output"]
     before = sorted(workshop.folder.iterdir())
     workshop.run(*words, folder).refused(2, "exists already")

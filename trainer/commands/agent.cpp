@@ -27,13 +27,13 @@ Command make_agent(CLI::App& program) {
   CLI::App* app = program.add_subcommand(
       "agent", "Node agent that supervises the ranks of a node (started by trireme launch)");
   app->group("");
-  app->add_option("--run-dir", options->run_dir, "run folder, which holds the token")
+  app->add_option("--run-dir", options->run_dir, "Run folder, which holds the control token")
       ->required()
       ->type_name("DIR");
-  app->add_option("--supervisor", options->supervisor, "address of the supervisor")
+  app->add_option("--supervisor", options->supervisor, "Address of the supervisor")
       ->required()
       ->type_name("HOST:PORT");
-  app->add_option("--node", options->node, "name of this node (default: the host name)")
+  app->add_option("--node", options->node, "Name of this node (default: the host name)")
       ->type_name("NAME");
   return {app, [options] { return be_agent(*options); }};
 }

@@ -28,13 +28,12 @@ ExitCode audit(const AuditOptions& options) {
 Command make_audit(CLI::App& program) {
   auto options = std::make_shared<AuditOptions>();
   CLI::App* app = program.add_subcommand(
-      "audit",
-      "Prove that no sample was skipped or repeated; fails if one was. A run that is still "
-      "training is audited up to its last complete step");
-  app->add_option("run_dir", options->run_dir, "run folder ([job] dump_folder)")
+      "audit", "Prove that no sample was skipped or repeated; fails if one was");
+  app->add_option("run_dir", options->run_dir, "Run folder (job.dump_folder)")
       ->required()
       ->type_name("RUN_DIR");
-  app->add_flag("--data", options->data, "also read the token files again and compare every token");
+  app->add_flag("--data", options->data, "Also read the token files and compare every token");
+  app->footer("A run that is still training is audited up to its last complete step.");
   return {app, [options] { return audit(*options); }};
 }
 

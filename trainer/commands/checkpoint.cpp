@@ -188,52 +188,53 @@ Command make_checkpoint(CLI::App& program) {
   constexpr const char* kEither = "RUN_OR_CHECKPOINT";
 
   CLI::App* listing = app->add_subcommand("list", "List the checkpoints of a run, newest first");
-  listing->add_option("path", options->path, "run folder ([job] dump_folder)")
+  listing->add_option("path", options->path, "A run folder (job.dump_folder), or one checkpoint")
       ->required()
       ->type_name(kEither);
 
   CLI::App* showing =
-      app->add_subcommand("show", "Show the step, config and tensors of a checkpoint");
+      app->add_subcommand("show", "Show the step, digests, layout and tensors of a checkpoint");
   showing
-      ->add_option("path", options->path, "a checkpoint, or a run folder (its newest checkpoint)")
+      ->add_option("path", options->path, "A checkpoint, or a run folder (its newest checkpoint)")
       ->required()
       ->type_name(kEither);
-  showing->add_option("--tensor", options->tensor, "print statistics of this tensor")
+  showing->add_option("--tensor", options->tensor, "Show statistics of this tensor instead")
       ->type_name("NAME");
 
-  CLI::App* verifying =
-      app->add_subcommand("verify", "Read and check every byte; fails if any is damaged");
+  CLI::App* verifying = app->add_subcommand(
+      "verify",
+      "Read every byte and compare it with the checksums; fails if a checkpoint is damaged");
   verifying
-      ->add_option("path", options->path, "a checkpoint, or a run folder (all its checkpoints)")
+      ->add_option("path", options->path, "A checkpoint, or a run folder (all its checkpoints)")
       ->required()
       ->type_name(kEither);
 
   CLI::App* comparing = app->add_subcommand(
-      "diff", "Compare two checkpoints, written by any layouts; fails if they differ");
+      "diff", "Compare two checkpoints, whatever layouts wrote them; fails if they differ");
   comparing
-      ->add_option("first", options->path, "a checkpoint, or a run folder (its newest checkpoint)")
+      ->add_option("first", options->path, "A checkpoint, or a run folder (its newest checkpoint)")
       ->required()
       ->type_name(kEither);
   comparing
       ->add_option("second", options->second,
-                   "a checkpoint, or a run folder (its newest checkpoint)")
+                   "A checkpoint, or a run folder (its newest checkpoint)")
       ->required()
       ->type_name(kEither);
 
   CLI::App* pruning =
       app->add_subcommand("prune", "Remove old checkpoints; the newest good ones are kept");
-  pruning->add_option("path", options->path, "run folder ([job] dump_folder)")
+  pruning->add_option("path", options->path, "Run folder (job.dump_folder)")
       ->required()
       ->type_name("RUN_DIR");
   pruning
       ->add_option("--keep-latest", options->retention.keep_latest,
-                   "number of good checkpoints to keep")
+                   "Number of newest good checkpoints to keep")
       ->required()
       ->check(CLI::Range(2, 1'000'000))
       ->type_name("K");
   pruning
       ->add_option("--keep-every", options->retention.keep_every,
-                   "also keep checkpoints whose step is a multiple of N")
+                   "Also keep checkpoints whose step is a multiple of N")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
       ->type_name("N");
 

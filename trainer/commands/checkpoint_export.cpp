@@ -86,23 +86,23 @@ void write_json(const fs::path& path, const nlohmann::ordered_json& value) {
   replace_text(path, value.dump(2) + "\n");
 }
 
-// Its tokenizer, where that is known and there; what is said of it goes to `told`.
+// The model's tokenizer; null if it is unknown or missing, with the reason in `note`.
 std::unique_ptr<data::Tokenizer> tokenizer_for(const TrainedModel& trained,
-                                               const std::string& asked, std::string& told) {
-  if (!asked.empty()) return open_tokenizer_for(trained, asked);
+                                               const std::string& given, std::string& note) {
+  if (!given.empty()) return open_tokenizer_for(trained, given);
   if (!tokenizer_of(trained.config)) {
-    told = "unknown: data.tokenizer is not set; give --tokenizer, or copy its files";
+    note = "unknown: data.tokenizer is not set; give --tokenizer, or copy its files";
     return nullptr;
   }
   try {
     return open_tokenizer_for(trained, "");
   } catch (const DataError& why) {
-    told = say("not exported: ", why.what());
+    note = say("not exported: ", why.what());
   }
   return nullptr;
 }
 
-// What transformers reads a tokenizer from, under the names it looks for.
+// Writes the tokenizer files that transformers reads, under the names it expects.
 std::string copy_tokenizer(const data::Tokenizer& tokenizer, const ModelConfig& model,
                            const fs::path& folder) {
   const fs::path source = tokenizer.path();
@@ -129,11 +129,11 @@ std::string copy_tokenizer(const data::Tokenizer& tokenizer, const ModelConfig& 
   const auto* model_file = dynamic_cast<const data::SentencePieceTokenizer*>(&tokenizer);
   if (model_file && given.empty() && needs_tokenizer_json(*model_file)) {
     write_json(folder / "tokenizer.json", sentencepiece_json(*model_file));
-    copied += ", as tokenizer.json too";
+    copied += ", also as tokenizer.json";
   } else if (model_file && !model_file->lossless() && !model_file->puts_space_before()) {
     copied +=
-        ", which changes text before it cuts it: only the sentencepiece library is sure to "
-        "give these ids";
+        ", which normalizes text: only the SentencePiece library is certain to give these "
+        "ids";
   }
   write_json(folder / config.filename(),
              tokenizer_config_json(tokenizer, given, model.max_position_embeddings));
@@ -153,27 +153,31 @@ CLI::App* add_checkpoint_export(CLI::App& checkpoint, ExportOptions& options) {
   CLI::App* app = checkpoint.add_subcommand("export",
                                             "Export a checkpoint as a Hugging Face model "
                                             "(safetensors and config.json) and check the result");
-  app->add_option("path", options.model, "a checkpoint, or a run folder (its newest checkpoint)")
+  app->add_option("path", options.model, "A checkpoint, or a run folder (its newest checkpoint)")
       ->required()
       ->type_name("RUN_OR_CHECKPOINT");
-  app->add_option("--output", options.output, "folder to create")->required()->type_name("DIR");
-  app->add_option("--dtype", options.dtype, "dtype of the exported weights (default: as trained)")
+  app->add_option("--output", options.output, "Folder to create")->required()->type_name("DIR");
+  app->add_option("--dtype", options.dtype,
+                  "Dtype of the exported weights (default: training.dtype, or bfloat16 for float8)")
       ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
-  app->add_option("--shard-size", options.shard_bytes, "maximum file size, such as 5GB or 500MB")
+  app->add_option("--shard-size", options.shard_bytes,
+                  "Maximum size of a safetensors file, such as 5GB or 500MB")
       ->transform(CLI::AsSizeValue(true))
       ->type_name("SIZE")
       ->default_str("5GB");
   app->add_option("--memory", options.memory_bytes,
-                  "memory the export may use; logits are compared if the model fits into it")
+                  "Memory the export may use; logits are compared only if the whole model fits")
       ->transform(CLI::AsSizeValue(true))
       ->type_name("SIZE")
       ->default_str("1GB");
-  app->add_option("--tokenizer", options.tokenizer,
-                  "bytes or a tokenizer file (default: the run's tokenizer)");
-  app->add_flag("--no-check", options.no_check, "skip reading the export back and comparing it");
   app->add_option(
-         "--logits", options.logits,
-         "write tokens and logits of the check to this JSON file, to compare with another program")
+      "--tokenizer", options.tokenizer,
+      "Tokenizer: bytes, or a file or folder as in 'trireme tokenize' (default: the run's)");
+  app->add_flag("--no-check", options.no_check,
+                "Skip the check, which reads the export back and compares it with the checkpoint");
+  app->add_option("--logits", options.logits,
+                  "Write the tokens and logits of the check to this JSON file, for comparison with "
+                  "another program")
       ->type_name("FILE");
   return app;
 }
@@ -214,17 +218,17 @@ ExitCode export_checkpoint(const ExportOptions& options) {
 
   PartialFolder partial(options.output);
   checkpoint::check_space(partial.path(), weights.bytes());
-  std::string told;
-  const auto tokenizer = tokenizer_for(trained, options.tokenizer, told);
+  std::string note;
+  const auto tokenizer = tokenizer_for(trained, options.tokenizer, note);
   const std::int64_t end = tokenizer ? tokenizer->end_of_document() : -1;
   const SpecialTokens ends = special_tokens(trained.config.special_tokens, end);
   write_json(partial.path() / "config.json", config_json(model, dtype, ends));
   require_exportable(model, partial.path());
   write_json(partial.path() / "generation_config.json", generation_config_json(ends));
   weights.write(partial.path());
-  line("tokenizer", tokenizer ? copy_tokenizer(*tokenizer, model, partial.path()) : told);
+  line("tokenizer", tokenizer ? copy_tokenizer(*tokenizer, model, partial.path()) : note);
   if (options.no_check) {
-    line("check", "left out");
+    line("check", "skipped");
   } else {
     const ExportCheck check{trained, partial.path(), dtype, options.memory_bytes, options.logits};
     line("check", check_export(check, weights));

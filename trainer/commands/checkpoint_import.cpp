@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of a model that no step has made: no samples, and no loss that anybody knows of.
+// Metadata of a model before its first step: no samples, unknown loss.
 void describe(checkpoint::Snapshot& snapshot, std::uint64_t weights) {
   const double nothing = std::numeric_limits<double>::quiet_NaN();
   const std::string unknown = fmt::format("{:016x}", std::bit_cast<std::uint64_t>(nothing));
@@ -39,12 +39,13 @@ void describe(checkpoint::Snapshot& snapshot, std::uint64_t weights) {
 }  // namespace
 
 CLI::App* add_checkpoint_import(CLI::App& checkpoint, ImportOptions& options) {
-  CLI::App* app =
-      checkpoint.add_subcommand("import", "Import a Hugging Face model as a checkpoint");
-  app->add_option("path", options.model, "folder with config.json and safetensors")
+  CLI::App* app = checkpoint.add_subcommand(
+      "import", "Import a Hugging Face model as a run folder with one checkpoint");
+  app->add_option("path", options.model,
+                  "Hugging Face model folder (with config.json and safetensors)")
       ->required()
       ->type_name("DIR");
-  app->add_option("--output", options.output, "run folder to create")
+  app->add_option("--output", options.output, "Run folder to create")
       ->required()
       ->type_name("RUN_DIR");
   return app;

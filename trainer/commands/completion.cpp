@@ -11,7 +11,7 @@ namespace trireme {
 Command make_completion(CLI::App& program) {
   const auto shell = std::make_shared<std::string>();
   CLI::App* app = program.add_subcommand("completion", "Print a shell completion script");
-  app->add_option("SHELL", *shell, "whose script")
+  app->add_option("SHELL", *shell, "Shell that the script is for")
       ->required()
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   app->footer(

@@ -20,7 +20,7 @@ struct ConfigChoices {
   bool markdown = false;
 };
 
-// What a run of a Hugging Face model's shape, from its weights, has in its config.
+// The config of a run with the shape and the weights of a Hugging Face model.
 std::string toml_of_foreign(const std::filesystem::path& folder) {
   const ImportedConfig imported = read_config_json(folder);
   std::string text;
@@ -32,22 +32,25 @@ std::string toml_of_foreign(const std::filesystem::path& folder) {
 }  // namespace
 
 Command make_config(CLI::App& program, const std::vector<Override>& overrides) {
-  CLI::App* config =
-      program.add_subcommand("config", "Print a config in full, or list all config keys");
+  CLI::App* config = program.add_subcommand(
+      "config", "Check and print a config, list all config keys, or convert a Hugging Face config");
   config->require_subcommand(1);
   const auto choices = std::make_shared<ConfigChoices>();
 
   CLI::App* show =
       config->add_subcommand("show", "Check a config and print every value with its origin");
-  show->add_option("CONFIG", choices->config, "config file (TOML)")->required();
+  show->add_option("CONFIG", choices->config, "Config file (TOML)")->required();
 
   CLI::App* keys =
       config->add_subcommand("keys", "List every key with its type, default, range and meaning");
-  keys->add_flag("--markdown", choices->markdown, "as Markdown tables (configs/REFERENCE.md)");
+  keys->add_flag("--markdown", choices->markdown,
+                 "Print Markdown tables, as in configs/REFERENCE.md");
 
-  CLI::App* foreign =
-      config->add_subcommand("from-hf", "Print the [model] section for a Hugging Face model");
-  foreign->add_option("DIR", choices->folder, "folder with config.json")->required();
+  CLI::App* foreign = config->add_subcommand(
+      "from-hf",
+      "Print the config sections that describe a Hugging Face model and load its weights");
+  foreign->add_option("DIR", choices->folder, "Hugging Face model folder (with config.json)")
+      ->required();
 
   const auto run = [=, &overrides] {
     if (foreign->parsed()) print_out(toml_of_foreign(choices->folder));

@@ -103,7 +103,7 @@ Range parse_range(const std::string& text, std::int64_t size) {
   return range;
 }
 
-// The one asked for, else the one the sidecar names where it is still the same.
+// --tokenizer, otherwise the one that the sidecar names if it has not changed.
 std::unique_ptr<data::Tokenizer> tokenizer_of(const DataOptions& options,
                                               const TokenStream& dataset) {
   if (!options.tokenizer.empty()) return data::open_tokenizer(options.tokenizer);
@@ -191,34 +191,35 @@ Command make_data(CLI::App& program, const std::vector<Override>& overrides) {
     CLI::App* added = app->add_subcommand(name, help);
     added
         ->add_option("PREFIX", options->prefix,
-                     "Path of the token files without .bin and .idx; or a shard of llm.c, LLM.Q or "
-                     "datatrove, or several as FOLDER/NAME*.bin")
+                     "Token files: their path without .bin and .idx, or a shard of llm.c, LLM.Q or "
+                     "datatrove, or several shards as FOLDER/NAME*.bin")
         ->required();
     return added;
   };
-  verb("info", "Print counts, dtype, tokenizer and document lengths");
+  verb("info", "Print token and document counts, dtype, tokenizer and document lengths");
   CLI::App* shown = verb("show", "Print tokens, with their text if the tokenizer is known");
   shown->add_option("--document", options->document, "Document to print, counted from 0")
       ->check(CLI::NonNegativeNumber)
       ->type_name("N");
   shown
       ->add_option("--tokens", options->tokens,
-                   "Range of tokens to print, within the document if one is given, otherwise "
-                   "within the dataset")
+                   "Range of tokens to print, B excluded, counted from the start of --document if "
+                   "given, otherwise of the dataset")
       ->type_name("A:B");
   shown->add_option(
       "--tokenizer", options->tokenizer,
-      "Tokenizer for the text: bytes or a tokenizer file (default: the one that made the dataset)");
+      "Tokenizer: bytes, or a file or folder as in 'trireme tokenize' (default: the dataset's)");
   shown
       ->add_option("--step", options->steps,
-                   "Read PREFIX as a config, and print the samples of these training steps and "
-                   "their documents (data.skip is applied; samples that a run skipped after a "
-                   "spike are not known)")
+                   "Print the samples of these training steps and their documents; PREFIX is then "
+                   "a config file (applies data.skip, but not what a run skipped after bad steps)")
       ->type_name("N|A:B");
-  CLI::App* checked = verb("check", "Check the files completely; fails if they are damaged");
+  CLI::App* checked =
+      verb("check", "Check the index and every token id; fails if the files are damaged");
   checked
-      ->add_option("--vocab-size", options->vocab_size,
-                   "Vocabulary size: every token id must be below it")
+      ->add_option(
+          "--vocab-size", options->vocab_size,
+          "Vocabulary size that every token id must be below (default: the tokenizer's, if known)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31))
       ->type_name("N");
   return {.app = app,

@@ -48,7 +48,7 @@ void tell_machine() {
                           : fmt::format("{}, started by a launcher", ranks));
 }
 
-// The folder itself or, where it does not exist, the nearest above it that does.
+// The folder itself, or its nearest parent that exists.
 fs::path nearest_existing(const fs::path& folder) {
   fs::path path = folder;
   while (!fs::exists(path) && path.has_parent_path() && path != path.parent_path()) {
@@ -57,7 +57,7 @@ fs::path nearest_existing(const fs::path& folder) {
   return path;
 }
 
-// That a file can be made in the folder, tried; nothing is left behind.
+// Tests that a file can be created in the folder, and removes it.
 std::string folder_text(const fs::path& folder) {
   const fs::path there = nearest_existing(folder);
   if (!fs::is_directory(there)) {
@@ -93,7 +93,7 @@ std::string ranks_text(const RunConfig& config) {
                      : fmt::format("{}, to be started with mpirun -n {} or srun", needed, needed);
 }
 
-// Only one rank's memory is known without the others; of a device that is missing, the CPU's.
+// Memory can be planned here for one rank only; for a missing device the CPU is used.
 std::string memory_text(const RunConfig& config) {
   if (world_size(config.parallelism) > 1) return "planned when the ranks are started";
   const Device device = cuda_devices().count > 0 ? open_device(config.job.device, 0) : Device{};
@@ -106,7 +106,7 @@ std::string memory_text(const RunConfig& config) {
   return fmt::format("{} needed, {} available", human_bytes(needed), human_bytes(available));
 }
 
-// Throws one EnvironmentError with all that this machine has not.
+// Throws one EnvironmentError that lists everything the machine lacks.
 void examine(const RunConfig& config) {
   std::string missing;
   const auto check = [&](const std::string& name, const std::function<std::string()>& look) {
@@ -158,18 +158,18 @@ Command make_doctor(CLI::App& program, const std::vector<Override>& overrides) {
   const auto json = std::make_shared<std::string>();
   auto* config = app->add_option("CONFIG", *file, "Config file to check the machine against");
   app->add_option("--flight-recorder", *recorder,
-                  "Run folder: show what each rank did last and which rank caused the stop")
+                  "Show what each rank of this run folder did last and which rank caused the stop")
       ->type_name("DIR")
       ->excludes(config);
-  app->add_option(
-         "--json", *json,
-         "Run the checks of the ranks even if there is one, and write each rank's measurements")
+  app->add_option("--json", *json,
+                  "Write each rank's measurements to this file; a single rank is then checked like "
+                  "the ranks of a job")
       ->type_name("FILE")
       ->needs(config);
   const auto profile = std::make_shared<std::string>();
   app->add_option("--calibrate", *profile,
-                  "Measure CPU throughput and write a profile for 'trireme plan --gpu FILE'; in a "
-                  "job, all ranks measure at once")
+                  "Measure CPU throughput and write a profile for 'trireme plan --gpu FILE.json'; "
+                  "under mpirun or srun all ranks measure at once")
       ->type_name("FILE.json")
       ->excludes(config);
   app->footer(

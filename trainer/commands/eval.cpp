@@ -60,8 +60,8 @@ void measure_sets(const std::vector<ValidationSet>& sets, std::uint64_t samples,
   }
 }
 
-// What a ChoiceScore means, its header says.
-void ask(const MultipleChoice& test, Inference& model) {
+// See ChoiceScore.
+void score_choices(const MultipleChoice& test, Inference& model) {
   const TokenBatch batch = model.batch();
   std::vector<double> log_likelihoods(test.rows.choices());
   for (std::int64_t first = 0; first < test.rows.rows(); first += batch.sequences) {
@@ -74,12 +74,12 @@ void ask(const MultipleChoice& test, Inference& model) {
                fmt::format("{:.6f} +- {:.6f} ({})", rate.accuracy, rate.standard_error, note));
   };
   print_line("questions", fmt::format("{} of {}", grouped(found.questions), test.name));
-  print("accuracy", found.plain, "the ending of the highest log-likelihood: acc");
-  print("accuracy_norm", found.normalised,
-        "the highest per byte of the ending: acc_norm, which counts characters");
+  print("accuracy", found.plain, "highest log-likelihood: lm-evaluation-harness's acc");
+  print("accuracy_norm", found.normalized,
+        "highest log-likelihood per byte; acc_norm divides by characters");
 }
 
-// Before there is a model: bad files are refused at once.
+// Called before the model is built, so that bad files are rejected at once.
 std::vector<MultipleChoice> open_questions(const TrainedModel& trained,
                                            const EvalOptions& options) {
   if (options.multiple_choice.empty()) return {};
@@ -126,7 +126,7 @@ ExitCode evaluate_checkpoint(const EvalOptions& options) {
       options.samples > 0 ? static_cast<std::uint64_t>(options.samples) : UINT64_MAX;
   fmt::print("checkpoint      {} (step {})\n", trained.folder.string(), trained.step);
   if (!sets.empty()) measure_sets(sets, samples, model);
-  for (const MultipleChoice& test : tests) ask(test, model);
+  for (const MultipleChoice& test : tests) score_choices(test, model);
   return ExitCode::kDone;
 }
 
@@ -140,22 +140,24 @@ Command make_eval(CLI::App& program) {
                   "A run folder (its newest checkpoint) or a checkpoint")
       ->required();
   app->add_option("--data", options->data,
-                  "Token files to evaluate (PREFIX); default: the run's data.validation");
-  app->add_option("--multiple-choice", options->multiple_choice,
-                  "HellaSwag-style .jsonl file (ctx or context, endings, label) to evaluate; may "
-                  "be repeated")
-      ->allow_extra_args(false);
+                  "Token files to evaluate on (PREFIX); default: the run's data.validation, or "
+                  "none with --multiple-choice");
   app->add_option(
-      "--tokenizer", options->tokenizer,
-      "bytes or a tokenizer file, for --multiple-choice (default: the run's tokenizer)");
-  app->add_option("--seq-len", options->seq_len, "Sequence length (default: as trained)")
+         "--multiple-choice", options->multiple_choice,
+         "HellaSwag-style .jsonl file (ctx or context, endings, label) to score; may be repeated")
+      ->allow_extra_args(false);
+  app->add_option("--tokenizer", options->tokenizer,
+                  "Tokenizer for --multiple-choice: bytes, or a file or folder as in 'trireme "
+                  "tokenize' (default: the run's)");
+  app->add_option("--seq-len", options->seq_len,
+                  "Sequence length (default: the run's training.seq_len)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24));
   app->add_option("--samples", options->samples, "Maximum number of sequences (default: all)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
   app->add_option("--device", options->device, "Device; auto uses a GPU if there is one")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
-  app->add_option("--threads", options->threads, "CPU threads; 0: one per core")
+  app->add_option("--threads", options->threads, "CPU threads; 0 (default): one per core")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{4096}));
   return {app, [options] { return evaluate_checkpoint(*options); }};
 }

@@ -30,7 +30,7 @@ std::vector<std::int32_t> fixed_tokens(const ModelConfig& model) {
 
 using Logits = std::vector<std::vector<float>>;  // by token
 
-// In float32, of the weights as they are or rounded.
+// Logits in float32, of the weights as stored or rounded to `rounded`.
 Logits logits_of(TrainedModel from, const std::vector<std::int32_t>& ids, DType rounded) {
   Inference model({.model = from.config.model,
                    .device = {},
@@ -51,7 +51,7 @@ Logits logits_of(TrainedModel from, const std::vector<std::int32_t>& ids, DType 
   return logits;
 }
 
-// The largest difference; not a number where one of the logits is none.
+// The largest difference; NaN if a logit is NaN.
 double distance(const Logits& a, const Logits& b) {
   double largest = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -98,7 +98,7 @@ std::string check_export(const ExportCheck& check, WeightExport& weights) {
   found += fmt::format(", and so do the logits of {} tokens (largest difference 0)", ids.size());
   if (check.dtype != DType::kF32) {
     const Logits unrounded = logits_of(check.source, ids, DType::kF32);
-    found += fmt::format("; rounding to {} has moved them by at most {:.3g}", name_of(check.dtype),
+    found += fmt::format("; rounding to {} changed them by at most {:.3g}", name_of(check.dtype),
                          distance(unrounded, written));
   }
   if (!check.logits.empty()) {

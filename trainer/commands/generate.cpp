@@ -102,12 +102,13 @@ Command make_generate(CLI::App& program) {
   app->add_option("--seed", options->sampling.seed,
                   "Sampling seed; the same seed gives the same text")
       ->capture_default_str();
-  app->add_option("--tokenizer", options->tokenizer,
-                  "bytes or a tokenizer file (default: the run's tokenizer)");
+  app->add_option(
+      "--tokenizer", options->tokenizer,
+      "Tokenizer: bytes, or a file or folder as in 'trireme tokenize' (default: the run's)");
   app->add_option("--device", options->device, "Device; auto uses a GPU if there is one")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
-  app->add_option("--threads", options->threads, "CPU threads; 0: one per core")
+  app->add_option("--threads", options->threads, "CPU threads; 0 (default): one per core")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{4096}));
   return {app, [options] { return run_generate(*options); }};
 }

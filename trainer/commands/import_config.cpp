@@ -52,15 +52,16 @@ ExitCode import_config(const ImportChoices& choices) {
 
 Command make_import_config(CLI::App& program) {
   const auto choices = std::make_shared<ImportChoices>();
-  CLI::App* app = program.add_subcommand("import-config", "Convert another trainer's config");
+  CLI::App* app = program.add_subcommand("import-config",
+                                         "Convert a torchtitan, Megatron-LM or nanotron config");
   app->add_option("FILE", choices->from,
-                  "torchtitan .toml, nanotron .yaml, or Megatron-LM arguments (a command line or a "
-                  "shell script)")
+                  "Config to convert: torchtitan .toml, nanotron .yaml, or Megatron-LM arguments "
+                  "(a command line or a shell script)")
       ->required();
-  app->add_option("-o,--output", choices->output, "output file (default: standard output)")
+  app->add_option("-o,--output", choices->output, "Output file (default: standard output)")
       ->type_name("FILE");
   app->add_option("--leave-out", choices->leave_out,
-                  "source key to ignore although it changes what is computed; may be repeated")
+                  "Key of the source to drop although it changes the computation; may be repeated")
       ->type_name("KEY")
       ->allow_extra_args(false);
   app->footer(

@@ -55,12 +55,12 @@ Command make_launch(CLI::App& program, const std::vector<Override>& overrides) {
   const auto options = std::make_shared<LaunchOptions>();
   app->add_option("CONFIG", options->config, "Config file (TOML)")->required();
   app->add_option("-n,--ranks", options->ranks,
-                  "Number of ranks; default: one for each slot of the hosts, or the product of the "
-                  "degrees in [parallelism]")
+                  "Number of ranks (default: the slots of --hostfile or of the Slurm allocation, "
+                  "otherwise the product of the degrees in [parallelism])")
       ->check(CLI::Range(1, 1 << 20));
   app->add_option(
       "--hostfile", options->host_file,
-      "mpirun hostfile, one \"name slots=N\" per line; changes to it are followed during the run");
+      "mpirun hostfile, one \"name slots=N\" per line; the run adapts when the file is edited");
   app->footer(
       "Starts the ranks with mpirun, or with srun inside a Slurm allocation. When a rank dies, "
       "hangs\n"

@@ -143,31 +143,37 @@ ExitCode plan(const PlanChoices& choices, const std::vector<Override>& overrides
 Command make_plan(CLI::App& program, const std::vector<Override>& overrides) {
   const auto choices = std::make_shared<PlanChoices>();
   PlanOptions& options = choices->options;
-  CLI::App* app =
-      program.add_subcommand("plan", "Predict memory, throughput, communication and cost of a run");
+  CLI::App* app = program.add_subcommand("plan",
+                                         "Predict memory, throughput, communication and cost of a "
+                                         "run, or search for the fastest layout");
   app->add_option("CONFIG", choices->config, "Config file (TOML)")->required();
   app->add_option("-n,--ranks", choices->ranks,
-                  "number of ranks, if the config leaves a data-parallel degree open")
+                  "Number of ranks, if a data-parallel degree is 0 (default: as few as the other "
+                  "degrees need)")
       ->check(CLI::Range(1, 1 << 24));
   app->add_option("--gpu", choices->gpu,
-                  "GPU of each rank, such as A100-80G or H100, or a profile file (default: CPU)")
+                  "GPU of each rank, such as A100-80G or H100, or a profile written by 'trireme "
+                  "doctor --calibrate' (default: CPU)")
       ->type_name("NAME");
-  app->add_flag("--search", choices->search, "search for the fastest layout that fits");
-  app->add_option("--write", choices->write, "write the config of the planned run")
+  app->add_flag("--search", choices->search, "Search for the fastest layout that fits in memory");
+  app->add_option("--write", choices->write,
+                  "Write the full config of the planned run to this file")
       ->type_name("FILE");
-  app->add_flag("--json", choices->json, "print all numbers as JSON");
-  app->add_option("--html", choices->html, "write a self-contained HTML page")->type_name("FILE");
-  app->add_option("--price", options.price, "price of a device-hour, in any currency")
+  app->add_flag("--json", choices->json, "Print all numbers as JSON");
+  app->add_option("--html", choices->html, "Write the plan as a self-contained HTML page")
+      ->type_name("FILE");
+  app->add_option("--price", options.price,
+                  "Price of a device-hour, in any currency, to compute the cost of the run")
       ->check(CLI::PositiveNumber.description(""))
       ->type_name("PRICE");
-  app->add_option(
-         "--mtbf", options.mtbf_hours,
-         "mean time between failures of the whole run, in hours; recommends a checkpoint interval")
+  app->add_option("--mtbf", options.mtbf_hours,
+                  "Mean time between failures of the whole run, in hours, to recommend a "
+                  "checkpoint interval")
       ->check(CLI::PositiveNumber.description(""))
       ->type_name("HOURS");
   app->add_option("--save-seconds", options.save_seconds,
-                  "time that one save blocks training (default: measured in the run folder, "
-                  "otherwise estimated)")
+                  "Seconds that one checkpoint save blocks training (default: measured in the run "
+                  "folder, otherwise estimated)")
       ->check(CLI::PositiveNumber.description(""))
       ->type_name("SECONDS");
   app->footer(

@@ -25,7 +25,7 @@ struct ReportOptions {
   bool text = false;
 };
 
-// Nothing where the run keeps no ledger.
+// Nothing if the run has no ledger.
 std::optional<AuditResult> audit_of(const std::filesystem::path& folder) {
   if (!std::filesystem::exists(folder / "ledger.jsonl")) return std::nullopt;
   try {
@@ -66,14 +66,15 @@ ExitCode report(const ReportOptions& options) {
 Command make_report(CLI::App& program) {
   auto options = std::make_shared<ReportOptions>();
   CLI::App* app = program.add_subcommand(
-      "report", "Write a self-contained HTML report of a run, or compare several");
-  app->add_option("run_dir", options->run_dirs, "run folder ([job] dump_folder)")
+      "report", "Write a self-contained HTML report of one run, or of several for comparison");
+  app->add_option("run_dir", options->run_dirs, "Run folder (job.dump_folder)")
       ->required()
       ->type_name("RUN_DIR");
   app->add_option("-o,--output", options->output,
-                  "output file (default: report.html in the first RUN_DIR)")
+                  "Output file (default: report.html in the first RUN_DIR)")
       ->type_name("FILE");
-  app->add_flag("--text", options->text, "plain text instead of HTML, to standard output or FILE");
+  app->add_flag("--text", options->text,
+                "Write plain text instead of HTML, to standard output unless --output is given");
   return {app, [options] { return report(*options); }};
 }
 

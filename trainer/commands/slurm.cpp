@@ -28,9 +28,8 @@ const std::map<std::string, SlurmChain> kChains = {{"requeue", SlurmChain::kRequ
                                                    {"array", SlurmChain::kArray},
                                                    {"singleton", SlurmChain::kSingleton}};
 
-// How many ranks the job has: as many as asked for, else as the layout says. A layout that
-// leaves a data degree open gets the fewest ranks that divide evenly over the nodes, or one per GPU
-// if the GPUs are given.
+// Ranks of the job: --ranks, otherwise as the layout needs. If a data-parallel degree is open, the
+// fewest ranks that divide evenly over the nodes, or one per GPU if the GPUs are given.
 std::int64_t ranks_of(const LoadedConfig& loaded, const SlurmChoices& choices) {
   const ParallelismConfig& layout = loaded.config.parallelism;
   std::int64_t ranks = choices.ranks > 0 ? choices.ranks : world_size(layout);
@@ -69,7 +68,7 @@ ExitCode print_script(const SlurmChoices& choices, const std::vector<Override>& 
                           " ranks cannot be distributed equally over the nodes"));
   }
   if (!job.time.empty() && slurm_seconds(job.time) <= job.warning) {
-    throw ConfigError(say("--time ", job.time, " is over before the run is asked to stop, ",
+    throw ConfigError(say("--time ", job.time, " ends before the run is asked to stop, ",
                           job.warning,
                           " s before the limit; increase --time or decrease --warning"));
   }
@@ -96,41 +95,44 @@ Command make_slurm(CLI::App& program, const std::vector<Override>& overrides) {
       program.add_subcommand("slurm", "Print a Slurm job script that trains and requeues itself");
   app->add_option("CONFIG", choices->config, "Config file (TOML)")->required();
   app->add_option("-N,--nodes", job.nodes,
-                  "number of nodes, with the same number of ranks each (default: 1)")
+                  "Number of nodes, with the same number of ranks each (default: 1)")
       ->check(CLI::Range(1, 1 << 20));
   app->add_option("-n,--ranks", choices->ranks,
-                  "number of ranks, if the config leaves a data-parallel degree open (default: one "
-                  "per node, or per GPU with --gpus-per-node; more if the other degrees need them)")
+                  "Number of ranks, if a data-parallel degree is 0 (default: one per node, or one "
+                  "per GPU with --gpus-per-node; more if the other degrees need them)")
       ->check(CLI::Range(1, 1 << 24));
   app->add_option("-c,--cpus-per-task", choices->cores,
-                  "cores per rank (default: job.threads, or 1)")
+                  "Cores per rank (default: job.threads, or 1)")
       ->check(CLI::Range(1, 1 << 16));
   app->add_option("--gpus-per-node", choices->gpus,
                   "GPUs per node (default: one per rank if job.device is \"cuda\", otherwise none)")
       ->check(CLI::Range(0, 1 << 16));
-  app->add_option("-t,--time", job.time, "time limit of a job, in Slurm's format")
+  app->add_option("-t,--time", job.time,
+                  "Time limit of a job, in Slurm's format (default: the partition's)")
       ->type_name("TIME");
-  app->add_option("-p,--partition", job.partition)->type_name("NAME");
-  app->add_option("-J,--job-name", job.name, "job name (default: the name of the run folder)")
+  app->add_option("-p,--partition", job.partition, "Partition (default: the cluster's)")
+      ->type_name("NAME");
+  app->add_option("-J,--job-name", job.name, "Job name (default: the name of the run folder)")
       ->type_name("NAME");
   app->add_option("--warning", job.warning,
-                  "seconds before the time limit at which the run saves and stops (default: 180)")
+                  "Seconds before the time limit at which the run commits a checkpoint and stops "
+                  "(default: 180)")
       ->check(CLI::Range(1, 65535));
   app->add_option("--chain", choices->chain,
-                  "how the run continues after a job: requeue (default), array, or singleton for "
-                  "sites without requeue")
+                  "How the run continues when a job ends: requeue (default), or, at sites without "
+                  "requeue, array or singleton")
       ->check(CLI::IsMember({"requeue", "array", "singleton"}).description(""))
       ->type_name("KIND");
-  app->add_option("--jobs", job.jobs, "number of jobs of an array or singleton chain (default: 5)")
+  app->add_option("--jobs", job.jobs, "Number of jobs of an array or singleton chain (default: 5)")
       ->check(CLI::Range(1, 1000));
-  app->add_option("--sbatch", job.options, "additional sbatch option; may be repeated")
+  app->add_option("--sbatch", job.options, "Additional sbatch option; may be repeated")
       ->type_name("OPTION")
       ->allow_extra_args(false);
   CLI::Option* launch =
       app->add_flag("--launch", job.is_supervised,
-                    "run under 'trireme launch', which restarts ranks within the job and continues "
-                    "without a lost node (except the job's first)");
-  app->add_option("--spares", job.spares, "additional nodes that replace lost ones")
+                    "Run under 'trireme launch', which restarts failed ranks within the job and "
+                    "survives the loss of any node except the first");
+  app->add_option("--spares", job.spares, "Number of additional nodes that replace lost ones")
       ->check(CLI::Range(1, 1 << 20))
       ->needs(launch);
   app->footer(

@@ -44,7 +44,7 @@ bool is_plain(char letter) {
          std::string_view("%+,-./:=@_").find(letter) != std::string_view::npos;
 }
 
-// One word of the shell's.
+// The word, quoted for the shell.
 std::string quoted(const std::string& word) {
   if (!word.empty() && std::all_of(word.begin(), word.end(), is_plain)) return word;
   std::string text = "'";
@@ -58,8 +58,8 @@ std::string quoted(const std::string& word) {
   return text + "'";
 }
 
-// Ranks leave together: one that has not done so half a minute after another is on a lost node, of
-// which Slurm learns minutes later, or hangs in its exit.
+// Ranks exit together. One that has not exited half a minute after another is on a lost node, which
+// Slurm notices minutes later, or hangs in its exit.
 std::string command_line(const SlurmJob& job) {
   std::vector<std::string> words;
   if (!job.is_supervised) {
@@ -80,7 +80,7 @@ std::string option_lines(const SlurmJob& job) {
   return lines;
 }
 
-// A job's name stands in options, in file names and in a list of names.
+// A job name that is valid in options, file names and lists of names.
 std::string name_of(const std::string& text) {
   std::string name = text.empty() ? "trireme" : text;
   std::replace_if(

@@ -112,7 +112,7 @@ std::string first_few(const Range& paths) {
   return text;
 }
 
-// What is read, by kind, and what is not.
+// Prints the files to read, by kind, and the skipped ones.
 void print_inputs(const data::Inputs& inputs) {
   std::map<std::pair<bool, std::string>, int> kinds;
   std::vector<std::filesystem::path> impure;
@@ -224,25 +224,27 @@ ExitCode run_tokenize(const TokenizeOptions& options) {
 
 Command make_tokenize(CLI::App& program) {
   const auto options = std::make_shared<TokenizeOptions>();
-  CLI::App* app =
-      program.add_subcommand("tokenize", "Tokenize text into Megatron's .bin and .idx files");
-  auto* tokenizer = app->add_option(
-      "--tokenizer", options->tokenizer,
-      "bytes, or the path of a tokenizer.json, a SentencePiece .model or a Hugging Face folder");
+  CLI::App* app = program.add_subcommand(
+      "tokenize",
+      "Tokenize text into Megatron-LM's .bin and .idx files, or train a SentencePiece vocabulary");
+  auto* tokenizer = app->add_option("--tokenizer", options->tokenizer,
+                                    "Tokenizer: bytes, or the path of a tokenizer.json, a "
+                                    "SentencePiece .model or a Hugging Face folder");
   app->add_option(
          "--output", options->output,
          "Output prefix (PREFIX.bin, PREFIX.idx); with --train-sentencepiece, the .model file")
       ->required();
-  app->add_option("--jsonl-key", options->json_key, "Key of the text in JSON lines")
+  app->add_option("--jsonl-key", options->json_key, "Key that holds the text in JSON lines")
       ->capture_default_str();
-  auto* as = app->add_option("--as", options->others_as,
-                             "Format of files whose name and content do not tell")
-                 ->check(CLI::IsMember({"text", "jsonl"}));
+  auto* as =
+      app->add_option("--as", options->others_as, "Format of files whose type is not recognized")
+          ->check(CLI::IsMember({"text", "jsonl"}));
   app->add_flag("--skip-others", options->skip_others,
-                "Skip and list such files; without --as or --skip-others they are an error")
+                "Skip and list files whose type is not recognized; without --as or --skip-others "
+                "they are an error")
       ->excludes(as);
   app->add_option("--threads", options->threads,
-                  "Number of threads; the output does not depend on it")
+                  "Number of threads (default: one per core); the output does not depend on it")
       ->check(CLI::Range(1, 1024))
       ->type_name("N");
   app->add_flag("--append-eod,!--no-append-eod", options->end_documents,
@@ -251,7 +253,7 @@ Command make_tokenize(CLI::App& program) {
                   "Fraction of the documents written to PREFIX-validation, selected by a hash of "
                   "the document number")
       ->check(CLI::Range(0.0, 0.999))
-      ->type_name("SHARE");
+      ->type_name("FRACTION");
   app->add_option(
          "--train-sentencepiece", options->train_vocab_size,
          "Train a SentencePiece vocabulary of this size on the input and write it to --output")
@@ -259,17 +261,18 @@ Command make_tokenize(CLI::App& program) {
       ->type_name("VOCAB_SIZE")
       ->excludes(tokenizer);
   app->add_option("--sample-mb", options->sample_megabytes,
-                  "Megabytes of evenly sampled text to train the vocabulary on, at most")
+                  "Maximum amount of text to train the vocabulary on, in megabytes, sampled evenly "
+                  "from the input")
       ->check(CLI::Range(1, 100000))
       ->type_name("MB")
       ->capture_default_str();
-  app->add_option(
-         "INPUT", options->inputs,
-         "Text files (one document each: .txt .text .md .markdown .rst .tex .raw .tokens, or no "
-         "extension), JSON lines (one document per line: .jsonl .ndjson, or .json with an object "
-         "per line), either compressed with .gz or .zst, folders, or @LIST: a file of such paths. "
-         "If interrupted, run the same command again to resume")
+  app->add_option("INPUT", options->inputs,
+                  "Text files (one document per file: .txt .text .md .markdown .rst .tex .raw "
+                  ".tokens, or no extension); JSON lines (one document per line: .jsonl .ndjson, "
+                  "or .json with an object per line); either also compressed (.gz, .zst); folders "
+                  "of such files; or @LIST, a file with one such path per line")
       ->required();
+  app->footer("If interrupted, run the same command again to resume.");
   return {.app = app, .run = [options] { return run_tokenize(*options); }};
 }
 

@@ -86,21 +86,22 @@ Command make_verify(CLI::App& program, const std::vector<Override>& overrides) {
   const auto options = std::make_shared<VerifyOptions>();
   app->add_option("CONFIG", options->config, "Config file (TOML)")->required();
   app->add_option("--against", options->against,
-                  "Reference layout: the keys it changes, as \"key=value ...\"; alone: one rank; "
-                  "float64: one rank in double precision on the CPU")
+                  "Reference layout: the keys that differ from CONFIG, as \"key=value ...\"; "
+                  "alone: one rank; float64: one rank in double precision on the CPU")
       ->default_str("alone");
-  app->add_option("--steps", options->steps, "Steps to compare")
+  app->add_option("--steps", options->steps, "Number of steps to compare")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))
       ->capture_default_str();
   app->add_option("-n,--ranks", options->ranks,
-                  "Number of ranks, if CONFIG leaves a data-parallel degree open")
+                  "Number of ranks, if a data-parallel degree is 0 (default: as few as the other "
+                  "degrees need)")
       ->check(CLI::Range(1, 1 << 20));
   app->add_flag("--synthetic", options->synthetic, "Use random tokens instead of token files");
-  app->add_flag("--json", options->json, "For programs");
+  app->add_flag("--json", options->json, "Print the result as JSON");
   app->footer(
       "Trains both layouts from the same weights on the same samples and compares sample order,\n"
       "losses and every gradient; then, from equal gradients, grad_norm, optimizer state and\n"
-      "weights. Nothing is written. If they differ, fails with the first parameter that\n"
+      "weights. Writes no files. If they differ, fails with the first parameter that\n"
       "differs and the likely cause. The tolerance depends on training.dtype and is zero where\n"
       "job.reproducible guarantees equal bits. When they agree, code paths that these steps did "
       "not\n"
@@ -109,9 +110,10 @@ Command make_verify(CLI::App& program, const std::vector<Override>& overrides) {
       "there\n"
       "is no warmup. Both models are in memory at once. Keys on the command line apply to both:\n"
       "use --model.num_hidden_layers=2, for example, to make float64 affordable.\n"
-      "Ranks are started with mpirun, unless the command runs under mpirun or srun already.\n"
-      "TRIREME_INJECT_MISTAKE=lost-norm-sums breaks the layout to see the check fail; an unknown\n"
-      "name lists all of them.\n"
+      "Starts the ranks with mpirun, unless it already runs under mpirun or srun.\n"
+      "TRIREME_INJECT_MISTAKE=NAME plants a bug, such as lost-norm-sums, to show that verify "
+      "finds\n"
+      "it; an unknown NAME lists all of them.\n"
       "\n"
       "Example: trireme verify run.toml --against \"parallelism.tensor=1 parallelism.pipeline=2\"");
   return {app, [options, &overrides] { return verify_layouts(*options, overrides); }, true};

@@ -18,10 +18,10 @@ class CheckpointRules : public RuleCheck {
   // Memory snapshots are lost with their node, so disk checkpoints must be frequent enough.
   void snapshots() {
     const std::int64_t each = c_.elastic.memory_interval, disk = c_.checkpoint.interval;
-    check(each == 0 || (disk > 0 && each <= disk),
-          {"elastic.memory_interval", "checkpoint.interval"},
-          say("needs checkpoints on disk, not closer together than it, and checkpoint.interval is ",
-              disk, "; decrease it, or change checkpoint.interval"));
+    check(
+        each == 0 || (disk > 0 && each <= disk), {"elastic.memory_interval", "checkpoint.interval"},
+        say("needs checkpoints on disk at least this many steps apart, but checkpoint.interval is ",
+            disk, "; decrease memory_interval, or change checkpoint.interval"));
   }
 
   void checkpoint() {

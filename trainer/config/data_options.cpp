@@ -12,60 +12,64 @@ bool has_megatron_order(const RunConfig& c) {
 void add_data(Options& to) {
   to.push_back({.key = "data.train",
                 .slot = TRIREME_MEMBER(data.train),
-                .help = "token files to train on, as [{path = \"PREFIX\", weight = 1.0}, ...]",
+                .help = "token files to train on and their weights in the mixture, as [{path = "
+                        "\"PREFIX\", weight = 1.0}, ...]",
                 .effect = Effect::kData,
                 .default_text = "required"});
   to.push_back({.key = "data.stages",
                 .slot = TRIREME_MEMBER(data.stages),
-                .help = "change the mixture at a step, as [{from_step = 1000, train = [...]}, "
-                        "...]; each source continues where it was",
+                .help = "changes of the mixture at a step, as [{from_step = 1000, train = [...]}, "
+                        "...]; a source that stays continues at its position",
                 .effect = Effect::kData,
                 .range = {.least = 2, .most = 1e12}});
   to.push_back({.key = "data.order",
                 .slot = TRIREME_MEMBER(data.order),
-                .help = "order of the training samples: trireme: a keyed permutation that needs no "
-                        "memory; megatron: Megatron-LM's own order",
+                .help = "order of the training samples; trireme: a pseudorandom permutation that "
+                        "needs no index; megatron: the same order as Megatron-LM",
                 .effect = Effect::kData,
                 .allowed = {"trireme", "megatron"}});
   to.push_back({.key = "data.order_samples",
                 .slot = TRIREME_MEMBER(data.order_samples),
-                .help = "number of samples for which Megatron-LM's order is built (its "
-                        "train_samples); the order depends on it; 0: those of this run",
+                .help = "order = megatron: number of samples in Megatron-LM's index (its "
+                        "train_samples), on which the order depends; 0: the samples of this run",
                 .effect = Effect::kData,
                 .range = between(0, 1e12),
                 .unit = "samples",
                 .applies = has_megatron_order});
   to.push_back({.key = "data.validation",
                 .slot = TRIREME_MEMBER(data.validation),
-                .help = "token files to validate on, in the same form; entries with the same name "
-                        "form a set with its own metrics"});
+                .help = "token files to validate on, as in data.train, with an optional name = "
+                        "\"NAME\"; entries with the same name form a set with its own metrics"});
   to.push_back({.key = "data.document_mask",
                 .slot = TRIREME_MEMBER(data.document_mask),
-                .help = "restrict attention to the document, restart positions in it, and exclude "
-                        "the last token of a document from the loss",
+                .help = "restrict attention to one document, restart position ids at each "
+                        "document, and exclude a document's last token from the loss",
                 .effect = Effect::kNumerics});
   to.push_back({.key = "data.split",
                 .slot = TRIREME_MEMBER(data.split),
-                .help = "fraction of the training documents held out for validation",
+                .help = "fraction of the documents in data.train to hold out for validation",
                 .effect = Effect::kData,
                 .range = from_up_to(0, 1)});
-  to.push_back({.key = "data.tokenizer",
-                .slot = TRIREME_MEMBER(data.tokenizer),
-                .help = "tokenizer of the token files: bytes, a tokenizer.json, a SentencePiece "
-                        ".model or a Hugging Face folder; needed for samples and bits per byte",
-                .allowed = {"bytes"},
-                .or_path = true});
-  to.push_back({.key = "data.skip",
-                .slot = TRIREME_MEMBER(data.skip),
-                .help = "ranges of the training order to leave out, as [[first, end], ...]",
-                .effect = Effect::kData,
-                .range = at_least(0),
-                .unit = "samples"});
+  to.push_back(
+      {.key = "data.tokenizer",
+       .slot = TRIREME_MEMBER(data.tokenizer),
+       .help = "tokenizer of the token files: bytes, a tokenizer.json, a SentencePiece .model or a "
+               "Hugging Face folder; needed for text samples, multiple choice and bits per byte",
+       .allowed = {"bytes"},
+       .or_path = true});
+  to.push_back(
+      {.key = "data.skip",
+       .slot = TRIREME_MEMBER(data.skip),
+       .help = "samples to skip, as ranges of the training order [[first, end], ...], end excluded",
+       .effect = Effect::kData,
+       .range = at_least(0),
+       .unit = "samples"});
   to.push_back(
       {.key = "data.verify",
        .slot = TRIREME_MEMBER(data.verify),
-       .help = "before each start compare every byte of the token files, once per node, with the "
-               "hashes in PREFIX.json (written by trireme tokenize); exit code 3 on a difference"});
+       .help =
+           "before each start, compare every byte of the token files with the hashes in "
+           "PREFIX.json (written by trireme tokenize), once per node; exit code 3 if they differ"});
 }
 
 }  // namespace trireme

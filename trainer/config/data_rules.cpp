@@ -42,7 +42,7 @@ class DataRules : public RuleCheck {
     for (const std::string& file : c_.validation.multiple_choice) {
       const std::string name = std::filesystem::path(file).stem().string();
       check(is_metric_name(name), {key},
-            say("the metrics of ", to_toml(file), " are called after it, which must be ",
+            say("the metrics of ", to_toml(file), " are named after the file, whose name must be ",
                 kMetricNameWords));
       check(names.insert(name).second, {key}, say("has two files named ", to_toml(name)));
     }
@@ -67,8 +67,8 @@ class DataRules : public RuleCheck {
           "sample from checkpoints with 'trireme generate'");
     check(c_.validation.sample_tokens < c_.training.seq_len,
           {"validation.sample_tokens", "training.seq_len", key},
-          say("a sample and what it continues have room in training.seq_len = ",
-              c_.training.seq_len, " tokens"));
+          say("a sample with its prompt must fit in training.seq_len = ", c_.training.seq_len,
+              " tokens"));
   }
 
   void stages() {

@@ -20,16 +20,19 @@ void add_job(Options& to) {
        .help = "device to compute on; auto uses a GPU when the build and the machine have one",
        .effect = Effect::kLayout,
        .allowed = {"auto", "cpu", "cuda"}});
-  to.push_back({.key = "job.reproducible",
-                .slot = TRIREME_MEMBER(job.reproducible),
-                .help = "make loss, gradients and weights bit-identical across data-parallel "
-                        "ranks, pipeline stages, ZeRO stages and bucket sizes",
-                .effect = Effect::kNumerics});
-  to.push_back({.key = "job.threads",
-                .slot = TRIREME_MEMBER(job.threads),
-                .help = "CPU threads per rank; 0: every core the process may use",
-                .effect = Effect::kPerformance,
-                .range = between(0, 4096)});
+  to.push_back(
+      {.key = "job.reproducible",
+       .slot = TRIREME_MEMBER(job.reproducible),
+       .help = "make loss, gradients and weights bit-identical for any number of data-parallel "
+               "ranks and pipeline stages, any ZeRO stage and any bucket size",
+       .effect = Effect::kNumerics});
+  to.push_back(
+      {.key = "job.threads",
+       .slot = TRIREME_MEMBER(job.threads),
+       .help =
+           "CPU threads per rank; 0: all available cores, divided among the ranks of the machine",
+       .effect = Effect::kPerformance,
+       .range = between(0, 4096)});
   to.push_back(
       {.key = "job.cuda_graphs",
        .slot = TRIREME_MEMBER(job.cuda_graphs),

@@ -19,15 +19,16 @@ void add_validation(Options& to) {
                 .or_path = true});
   to.push_back({.key = "validation.sample_prompt",
                 .slot = TRIREME_MEMBER(validation.sample_prompt),
-                .help = "prompt of the text samples; empty: they begin a document"});
+                .help = "prompt of the text samples; empty: each sample starts a new document"});
   to.push_back({.key = "validation.sample_freq",
                 .slot = TRIREME_MEMBER(validation.sample_freq),
-                .help = "steps between text samples, where each rank has the whole model; 0: none",
+                .help = "steps between text samples; needs the whole model on each rank (no tensor "
+                        "or pipeline parallelism, no ZeRO-3); 0: none",
                 .range = between(0, 1e12),
                 .unit = "steps"});
   to.push_back({.key = "validation.sample_tokens",
                 .slot = TRIREME_MEMBER(validation.sample_tokens),
-                .help = "maximum length of a text sample",
+                .help = "maximum number of tokens to generate for a text sample",
                 .range = between(1, 1e6),
                 .unit = "tokens"});
 }

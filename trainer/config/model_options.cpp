@@ -15,12 +15,13 @@ bool has_layer_norm(const RunConfig& c) {
 }
 
 void add_model_shape(Options& to) {
-  to.push_back({.key = "model.vocab_size",
-                .slot = TRIREME_MEMBER(model.vocab_size),
-                .help = "vocabulary size: rows of the embedding; every token id must be below it",
-                .effect = Effect::kNumerics,
-                .range = between(1, 2147483647),
-                .default_text = "required"});
+  to.push_back(
+      {.key = "model.vocab_size",
+       .slot = TRIREME_MEMBER(model.vocab_size),
+       .help = "vocabulary size (rows of the embedding matrix); every token id must be below it",
+       .effect = Effect::kNumerics,
+       .range = between(1, 2147483647),
+       .default_text = "required"});
   to.push_back({.key = "model.hidden_size",
                 .slot = TRIREME_MEMBER(model.hidden_size),
                 .help = "width of the residual stream",
@@ -45,21 +46,24 @@ void add_model_shape(Options& to) {
                 .effect = Effect::kNumerics,
                 .range = between(1, 4096),
                 .default_text = "required"});
-  to.push_back({.key = "model.num_key_value_heads",
-                .slot = TRIREME_MEMBER(model.num_key_value_heads),
-                .help = "number of key and value heads; must divide num_attention_heads",
-                .effect = Effect::kNumerics,
-                .range = between(1, 4096),
-                .default_text = "num_attention_heads"});
+  to.push_back(
+      {.key = "model.num_key_value_heads",
+       .slot = TRIREME_MEMBER(model.num_key_value_heads),
+       .help =
+           "number of key-value heads (grouped-query attention); must divide num_attention_heads",
+       .effect = Effect::kNumerics,
+       .range = between(1, 4096),
+       .default_text = "num_attention_heads"});
   to.push_back({.key = "model.head_dim",
                 .slot = TRIREME_MEMBER(model.head_dim),
-                .help = "size of one attention head; must be even with rotary positions",
+                .help = "size of one attention head; must be even with RoPE",
                 .effect = Effect::kNumerics,
                 .range = between(1, 4096),
                 .default_text = "qwen3: 128; else hidden_size / num_attention_heads"});
   to.push_back({.key = "model.max_position_embeddings",
                 .slot = TRIREME_MEMBER(model.max_position_embeddings),
-                .help = "longest sequence the model supports; with learned positions a hard limit",
+                .help = "longest sequence the model supports; a hard limit with learned position "
+                        "embeddings (gpt2)",
                 .effect = Effect::kNumerics,
                 .range = between(1, 16777216),
                 .unit = "tokens",
@@ -89,27 +93,28 @@ void add_model_switches(Options& to) {
                 .default_text = "gpt2: \"gelu_new\"; else \"silu\""});
   to.push_back({.key = "model.rope_theta",
                 .slot = TRIREME_MEMBER(model.rope_theta),
-                .help = "base of the rotary frequencies",
+                .help = "base of the RoPE frequencies",
                 .effect = Effect::kNumerics,
                 .range = {.least = 1, .most = 1e12, .above = true},
                 .default_text = "llama: 10000; qwen2, qwen3: 1000000",
                 .applies = is_rotary});
-  to.push_back(
-      {.key = "model.rope_scaling",
-       .slot = TRIREME_MEMBER(model.rope_scaling),
-       .help = "{rope_type = \"default\"} or {rope_type = \"llama3\", factor, low_freq_factor, "
-               "high_freq_factor, original_max_position_embeddings}",
-       .effect = Effect::kNumerics,
-       .default_text = "{rope_type = \"default\"}",
-       .applies = is_rotary});
+  to.push_back({.key = "model.rope_scaling",
+                .slot = TRIREME_MEMBER(model.rope_scaling),
+                .help = "scaling of the RoPE frequencies: {rope_type = \"default\"} (none) or "
+                        "{rope_type = \"llama3\", factor, low_freq_factor, high_freq_factor, "
+                        "original_max_position_embeddings}",
+                .effect = Effect::kNumerics,
+                .default_text = "{rope_type = \"default\"}",
+                .applies = is_rotary});
   to.push_back({.key = "model.tie_word_embeddings",
                 .slot = TRIREME_MEMBER(model.tie_word_embeddings),
-                .help = "share the weights of embedding and head",
+                .help = "tie the weights of the embedding and the output head",
                 .effect = Effect::kNumerics,
                 .default_text = "gpt2: true; else false"});
   to.push_back({.key = "model.attention_bias",
                 .slot = TRIREME_MEMBER(model.attention_bias),
-                .help = "bias on query, key, value and (not for qwen2) output projections",
+                .help = "bias on the query, key and value projections, and on the output "
+                        "projection except for qwen2",
                 .effect = Effect::kNumerics,
                 .default_text = "gpt2, qwen2: true; else false"});
   to.push_back({.key = "model.mlp_bias",
@@ -119,27 +124,27 @@ void add_model_switches(Options& to) {
                 .default_text = "gpt2: true; else false"});
   to.push_back({.key = "model.qk_norm",
                 .slot = TRIREME_MEMBER(model.qk_norm),
-                .help = "RMSNorm over the query and key of each head",
+                .help = "RMSNorm on the queries and keys of each head",
                 .effect = Effect::kNumerics,
                 .default_text = "qwen3: true; else false"});
   to.push_back({.key = "model.bos_token_id",
                 .slot = TRIREME_MEMBER(special_tokens.bos_token_id),
-                .help = "id of the token a text begins with, for exports; -1: the tokenizer's "
+                .help = "id of the beginning-of-text token, for exports; -1: the tokenizer's "
                         "end-of-document token, which precedes every text",
                 .range = at_least(-1)});
   to.push_back({.key = "model.eos_token_id",
                 .slot = TRIREME_MEMBER(special_tokens.eos_token_id),
-                .help = "ids of the tokens that end a text, as [2, 7], for exports and generate; "
-                        "empty: the tokenizer's end-of-document token",
+                .help = "ids of the end-of-text tokens, as [2, 7], for exports and trireme "
+                        "generate; empty: the tokenizer's end-of-document token",
                 .range = at_least(0)});
   to.push_back({.key = "model.initializer_range",
                 .slot = TRIREME_MEMBER(model.initializer_range),
                 .help = "standard deviation of the initial weights",
                 .range = {.least = 0, .most = 10, .above = true}});
-  to.push_back(
-      {.key = "model.scale_residual_init",
-       .slot = TRIREME_MEMBER(model.scale_residual_init),
-       .help = "divide the initial output projections by sqrt(2 num_hidden_layers), as in GPT-2"});
+  to.push_back({.key = "model.scale_residual_init",
+                .slot = TRIREME_MEMBER(model.scale_residual_init),
+                .help = "divide the initial weights of attention and MLP output projections by "
+                        "sqrt(2 * num_hidden_layers), as in GPT-2"});
 }
 
 }  // namespace
@@ -147,11 +152,12 @@ void add_model_switches(Options& to) {
 void add_model(Options& to) {
   to.push_back({.key = "model.flavor",
                 .slot = TRIREME_MEMBER(flavor),
-                .help = "preset of the keys below; each of them can be overridden",
+                .help = "preset of the [model] keys; each key can be overridden",
                 .allowed = flavor_names()});
   to.push_back({.key = "model.model_type",
                 .slot = TRIREME_MEMBER(model.model_type),
-                .help = "model family: norm, positions, biases and the defaults of the keys below",
+                .help = "model family: kind of norm and of position embedding, and the defaults of "
+                        "the other [model] keys",
                 .effect = Effect::kNumerics,
                 .allowed = model_types()});
   add_model_shape(to);

@@ -42,7 +42,8 @@ void add_moments(Options& to) {
   to.push_back(
       {.key = "optimizer.beta2",
        .slot = TRIREME_MEMBER(optimizer.beta2),
-       .help = "AdamW, LAMB, Muon: decay rate of the second moment; Lion: of its only moment",
+       .help =
+           "AdamW, LAMB, Muon: decay rate of the second moment; Lion: decay rate of its momentum",
        .effect = Effect::kNumerics,
        .range = from_up_to(0, 1),
        .default_text = "Lion: 0.99; LAMB: 0.999; else 0.95",
@@ -69,8 +70,8 @@ void add_moments(Options& to) {
                 .applies = may_be_nesterov});
   to.push_back({.key = "optimizer.trust_coefficient",
                 .slot = TRIREME_MEMBER(optimizer.trust_coefficient),
-                .help = "LARS: factor of the ratio of weight norm to gradient norm that scales the "
-                        "learning rate of a layer",
+                .help = "LARS: the learning rate of a layer is multiplied by this and by the ratio "
+                        "of weight norm to gradient norm",
                 .effect = Effect::kNumerics,
                 .range = above(0),
                 .applies = is_lars});
@@ -82,8 +83,9 @@ void add_moments(Options& to) {
                 .applies = is_muon});
   to.push_back({.key = "optimizer.adjust_lr",
                 .slot = TRIREME_MEMBER(optimizer.adjust_lr),
-                .help = "Muon: scale of the update; match_rms_adamw: 0.2 sqrt(longer side), so "
-                        "that AdamW's lr fits; original: sqrt(max(1, rows / columns))",
+                .help =
+                    "Muon: scale of the update; match_rms_adamw: 0.2 * sqrt(longer side), so that "
+                    "AdamW's learning rate can be reused; original: sqrt(max(1, rows / columns))",
                 .effect = Effect::kNumerics,
                 .allowed = {"match_rms_adamw", "original"},
                 .applies = is_muon});
@@ -103,7 +105,7 @@ void add_optimizer(Options& to) {
       {.key = "optimizer.name",
        .slot = TRIREME_MEMBER(optimizer.name),
        .help = "optimizer; LAMB and LARS scale the learning rate per layer; Muon orthogonalizes "
-               "updates of the blocks' matrices and uses AdamW for the rest",
+               "the updates of the blocks' matrices, and AdamW updates the rest",
        .effect = Effect::kNumerics,
        .allowed = {"AdamW", "SGD", "Lion", "LAMB", "LARS", "Muon"}});
   to.push_back({.key = "optimizer.lr",
@@ -114,8 +116,7 @@ void add_optimizer(Options& to) {
   to.push_back(
       {.key = "optimizer.weight_decay",
        .slot = TRIREME_MEMBER(optimizer.weight_decay),
-       .help =
-           "weight decay of matrices; decoupled, except that SGD and LARS add it to the gradient",
+       .help = "weight decay, of matrices only; decoupled, but SGD and LARS add it to the gradient",
        .effect = Effect::kNumerics,
        .range = between(0, 100)});
   to.push_back({.key = "optimizer.state_dtype",
@@ -139,7 +140,7 @@ void add_optimizer(Options& to) {
 void add_lr_scheduler(Options& to) {
   to.push_back({.key = "lr_scheduler.name",
                 .slot = TRIREME_MEMBER(lr_scheduler.name),
-                .help = "shape of the learning rate after warmup; wsd: warmup, stable, decay",
+                .help = "learning-rate schedule after warmup; wsd: warmup-stable-decay",
                 .effect = Effect::kNumerics,
                 .allowed = {"cosine", "linear", "constant", "wsd", "inverse_sqrt"}});
   to.push_back({.key = "lr_scheduler.warmup_steps",
@@ -150,7 +151,7 @@ void add_lr_scheduler(Options& to) {
                 .unit = "steps"});
   to.push_back({.key = "lr_scheduler.decay_ratio",
                 .slot = TRIREME_MEMBER(lr_scheduler.decay_ratio),
-                .help = "wsd: fraction of all steps in the final decay",
+                .help = "wsd: fraction of all steps that the final decay takes",
                 .effect = Effect::kNumerics,
                 .range = between(0, 1)});
   to.push_back({.key = "lr_scheduler.decay_type",
@@ -160,7 +161,7 @@ void add_lr_scheduler(Options& to) {
                 .allowed = {"linear", "cosine", "sqrt"}});
   to.push_back({.key = "lr_scheduler.min_lr_factor",
                 .slot = TRIREME_MEMBER(lr_scheduler.min_lr_factor),
-                .help = "final learning rate as a fraction of optimizer.lr (constant: unused)",
+                .help = "minimum learning rate as a fraction of optimizer.lr (unused by constant)",
                 .effect = Effect::kNumerics,
                 .range = between(0, 1)});
 }

@@ -45,39 +45,40 @@ void add_parallelism(Options& to) {
   axis("expert", TRIREME_MEMBER(parallelism.expert),
        "expert parallel degree; not implemented yet, must be 1", "expert_parallel_degree");
   axis("data_replicate", TRIREME_MEMBER(parallelism.data_replicate),
-       "number of replicas: data-parallel groups that hold the same state (HSDP); 0: what the "
-       "other degrees leave",
+       "data parallel replicate degree (HSDP): number of groups of data_shard ranks that hold the "
+       "same state; 0: what the other degrees leave",
        "data_parallel_replicate_degree", 0);
   axis("data_shard", TRIREME_MEMBER(parallelism.data_shard),
-       "data-parallel ranks that shard the state as zero says; 0: what the other degrees leave",
+       "data parallel shard degree: number of ranks that shard the state (see zero); 0: what the "
+       "other degrees leave",
        "data_parallel_shard_degree", 0);
   to.push_back({.key = "parallelism.zero",
                 .slot = TRIREME_MEMBER(parallelism.zero),
-                .help = "ZeRO stage: what data_shard ranks shard; 0: nothing, 1: optimizer state, "
-                        "2: also gradients, 3: also weights",
+                .help = "ZeRO stage; 0: nothing is sharded, 1: optimizer state, 2: also gradients, "
+                        "3: also weights",
                 .effect = Effect::kLayout,
                 .range = between(0, 3)});
   to.push_back({.key = "parallelism.bucket_mb",
                 .slot = TRIREME_MEMBER(parallelism.bucket_mb),
-                .help = "size of a gradient bucket, whose reduction overlaps with the backward "
-                        "pass; zero = 2 or 3 uses one bucket per layer",
+                .help = "gradient bucket size; a full bucket is reduced during the backward pass; "
+                        "zero = 2 or 3 uses one bucket per layer",
                 .effect = Effect::kPerformance,
                 .range = between(0, 1e6),
                 .unit = "MiB"});
   to.push_back({.key = "parallelism.gradient_compression",
                 .slot = TRIREME_MEMBER(parallelism.gradient_compression),
-                .help = "compression of gradients between replicas; topk, powersgd and onebit use "
-                        "error feedback",
+                .help = "compression of the gradients exchanged between replicas; topk, powersgd "
+                        "and onebit use error feedback",
                 .effect = Effect::kNumerics,
                 .allowed = {kCompressionNames.begin(), kCompressionNames.end()}});
   to.push_back({.key = "parallelism.compression_fraction",
                 .slot = TRIREME_MEMBER(parallelism.compression_fraction),
-                .help = "topk: fraction of the gradient elements that is sent, the largest ones",
+                .help = "topk: fraction of the gradient elements to send, largest first",
                 .effect = Effect::kNumerics,
                 .range = between(1e-6, 1)});
   to.push_back({.key = "parallelism.compression_rank",
                 .slot = TRIREME_MEMBER(parallelism.compression_rank),
-                .help = "powersgd: rank of the approximation of a matrix",
+                .help = "powersgd: rank of the low-rank approximation",
                 .effect = Effect::kNumerics,
                 .range = between(1, 1024)});
   to.push_back({.key = "parallelism.compression_warmup_steps",
@@ -91,7 +92,8 @@ void add_parallelism(Options& to) {
 void add_activation_checkpoint(Options& to) {
   to.push_back({.key = "activation_checkpoint.mode",
                 .slot = TRIREME_MEMBER(activation_checkpoint.mode),
-                .help = "activations that the backward pass recomputes instead of saving them",
+                .help = "activations that the backward pass recomputes instead of saving them; "
+                        "selective: of norms and MLP activation functions; full: of whole blocks",
                 .effect = Effect::kPerformance,
                 .allowed = {"none", "selective", "full"}});
   to.push_back(

@@ -19,7 +19,7 @@ void add_checkpoint(Options& to) {
        .range = between(0, 1e12)});
   to.push_back({.key = "checkpoint.keep_every",
                 .slot = TRIREME_MEMBER(checkpoint.keep_every),
-                .help = "keep every checkpoint whose step is a multiple of this; 0: none",
+                .help = "also keep every checkpoint whose step is a multiple of this; 0: none",
                 .range = between(0, 1e12),
                 .unit = "steps"});
   to.push_back({.key = "checkpoint.async",
@@ -40,8 +40,8 @@ void add_checkpoint(Options& to) {
   to.push_back(
       {.key = "checkpoint.allow_changes",
        .slot = TRIREME_MEMBER(checkpoint.allow_changes),
-       .help = "keys whose change on resume is allowed though it affects numerics or data "
-               "(data.stages), as [\"optimizer.lr\"]; [\"all\"] also turns off the self-check"});
+       .help = "keys that may change on resume although they change numerics (or data.stages), as "
+               "[\"optimizer.lr\"]; [\"all\"] allows all of them and disables the self-check"});
 }
 
 void add_elastic(Options& to) {
@@ -51,21 +51,21 @@ void add_elastic(Options& to) {
                 .range = between(0, 1e9)});
   to.push_back({.key = "elastic.restart_wait_s",
                 .slot = TRIREME_MEMBER(elastic.restart_wait_s),
-                .help = "wait before a restart of ranks that made no new step; six times as long "
-                        "before the second; the third such start ends with exit code 93",
+                .help = "wait before a restart after a start that made no new step; six times as "
+                        "long after the second in a row; the third ends the run with exit code 93",
                 .range = between(0, 86400),
                 .unit = "seconds"});
   to.push_back(
       {.key = "elastic.min_data_parallel",
        .slot = TRIREME_MEMBER(elastic.min_data_parallel),
-       .help = "smallest number of data-parallel ranks to continue with when hosts are lost",
+       .help = "minimum number of data-parallel ranks to continue with when nodes are lost",
        .range = between(1, 1e6)});
   to.push_back({.key = "elastic.grow",
                 .slot = TRIREME_MEMBER(elastic.grow),
-                .help = "add data-parallel ranks again when hosts return"});
+                .help = "restore the number of data-parallel ranks when nodes return"});
   to.push_back({.key = "elastic.heartbeat_timeout_s",
                 .slot = TRIREME_MEMBER(elastic.heartbeat_timeout_s),
-                .help = "abort (exit code 7) when a rank gives no sign of life for this long",
+                .help = "abort (exit code 7) when a rank sends no heartbeat for this long",
                 .range = between(0.1, 86400),
                 .unit = "seconds"});
   to.push_back({.key = "elastic.stall_timeout_s",
@@ -77,20 +77,19 @@ void add_elastic(Options& to) {
   to.push_back(
       {.key = "elastic.load_save_timeout_s",
        .slot = TRIREME_MEMBER(elastic.load_save_timeout_s),
-       .help =
-           "stall timeout while a rank starts, loads or saves, where longer than stall_timeout_s",
+       .help = "stall timeout while a rank starts, loads or saves, if longer than stall_timeout_s",
        .range = between(0, 8640000),
        .unit = "seconds"});
   to.push_back({.key = "elastic.memory_interval",
                 .slot = TRIREME_MEMBER(elastic.memory_interval),
-                .help = "steps between snapshots in the nodes' memory, from which a failed run "
-                        "continues; 0: none",
+                .help = "steps between snapshots in the memory of the nodes, from which a failed "
+                        "run restarts; 0: none",
                 .range = between(0, 1e12),
                 .unit = "steps"});
   to.push_back(
       {.key = "elastic.memory_folder",
        .slot = TRIREME_MEMBER(elastic.memory_folder),
-       .help = "folder of the in-memory snapshots: a file system in memory, on every node"});
+       .help = "folder of the in-memory snapshots on every node, on an in-memory file system"});
   to.push_back(
       {.key = "elastic.replica_check_interval",
        .slot = TRIREME_MEMBER(elastic.replica_check_interval),
@@ -100,7 +99,7 @@ void add_elastic(Options& to) {
        .unit = "steps"});
   to.push_back({.key = "elastic.node_timeout_s",
                 .slot = TRIREME_MEMBER(elastic.node_timeout_s),
-                .help = "trireme launch: a node whose agent is silent for this long is lost",
+                .help = "trireme launch: a node whose agent is silent for this long counts as lost",
                 .range = between(0.5, 86400),
                 .unit = "seconds"});
   to.push_back(

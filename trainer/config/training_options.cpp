@@ -18,39 +18,41 @@ void add_training(Options& to) {
                 .unit = "tokens"});
   to.push_back({.key = "training.local_batch_size",
                 .slot = TRIREME_MEMBER(training.local_batch_size),
-                .help = "sequences per micro-batch, which a rank computes at once",
+                .help = "micro-batch size: sequences per forward and backward of a rank",
                 .effect = Effect::kPerformance,
                 .range = between(1, 1048576),
                 .unit = "sequences"});
-  to.push_back({.key = "training.global_batch_size",
-                .slot = TRIREME_MEMBER(training.global_batch_size),
-                .help = "sequences per step; gradients are accumulated over the micro-batches",
-                .effect = Effect::kData,
-                .range = between(1, 1073741824),
-                .unit = "sequences",
-                .default_text = "local_batch_size"});
   to.push_back(
-      {.key = "training.rampup_batch_size",
-       .slot = TRIREME_MEMBER(training.rampup_batch_size),
-       .help =
-           "batch size ramp-up, as [[1, 64], [1001, 128], ...]: sequences per step from that step "
-           "on, at most global_batch_size; learning-rate warmup and decay still count steps",
+      {.key = "training.global_batch_size",
+       .slot = TRIREME_MEMBER(training.global_batch_size),
+       .help = "sequences per step over all ranks; gradients are accumulated over micro-batches",
        .effect = Effect::kData,
        .range = between(1, 1073741824),
-       .unit = "sequences"});
+       .unit = "sequences",
+       .default_text = "local_batch_size"});
+  to.push_back({.key = "training.rampup_batch_size",
+                .slot = TRIREME_MEMBER(training.rampup_batch_size),
+                .help = "batch size ramp-up, as [[1, 64], [1001, 128], ...]: pairs of a step and "
+                        "the sequences per step from there, at most global_batch_size; "
+                        "learning-rate warmup and decay still count steps",
+                .effect = Effect::kData,
+                .range = between(1, 1073741824),
+                .unit = "sequences"});
   to.push_back({.key = "training.steps",
                 .slot = TRIREME_MEMBER(training.steps),
-                .help = "number of steps; alternatively set tokens",
+                .help = "length of the run in steps (alternative: training.tokens)",
                 .effect = Effect::kNumerics,
                 .range = between(0, 1e12),
                 .unit = "steps",
                 .default_text = "steps or tokens is required"});
-  to.push_back({.key = "training.tokens",
-                .slot = TRIREME_MEMBER(training.tokens),
-                .help = "length of the run, rounded up to whole steps",
-                .effect = Effect::kNumerics,
-                .range = between(0, 1e18),
-                .unit = "tokens"});
+  to.push_back(
+      {.key = "training.tokens",
+       .slot = TRIREME_MEMBER(training.tokens),
+       .help =
+           "length of the run in tokens, rounded up to whole steps (alternative: training.steps)",
+       .effect = Effect::kNumerics,
+       .range = between(0, 1e18),
+       .unit = "tokens"});
   to.push_back({.key = "training.max_norm",
                 .slot = TRIREME_MEMBER(training.max_norm),
                 .help = "clip gradients to this global norm; 0: no clipping",
@@ -58,8 +60,8 @@ void add_training(Options& to) {
                 .range = {.least = 0}});
   to.push_back({.key = "training.dtype",
                 .slot = TRIREME_MEMBER(training.dtype),
-                .help = "precision of the computation; master weights, gradients and moments are "
-                        "float32; float8 is bfloat16 with the blocks' matrix products in float8",
+                .help = "compute dtype; master weights, gradients and moments are float32; float8: "
+                        "bfloat16 with the matmuls of the blocks in float8",
                 .effect = Effect::kNumerics,
                 .allowed = {"float32", "bfloat16", "float16", "float8"}});
   to.push_back({.key = "training.loss_scale_init",
@@ -82,16 +84,16 @@ void add_guard(Options& to) {
   to.push_back(
       {.key = "training.on_nonfinite",
        .slot = TRIREME_MEMBER(training.on_nonfinite),
-       .help = "when the loss or grad_norm is not finite: stop; skip: drop the batch; rollback: "
-               "return to the newest good checkpoint and leave out the samples since",
+       .help = "action when the loss or grad_norm is not finite; stop: end the run; skip: drop the "
+               "batch; rollback: return to the newest good checkpoint and skip the samples since",
        .effect = Effect::kNumerics,
        .allowed = {"stop", "skip", "rollback"}});
-  to.push_back(
-      {.key = "training.on_spike",
-       .slot = TRIREME_MEMBER(training.on_spike),
-       .help = "the same choice for a spike of the loss or grad_norm (spike_zscore, spike_window)",
-       .effect = Effect::kNumerics,
-       .allowed = {"none", "stop", "skip", "rollback"}});
+  to.push_back({.key = "training.on_spike",
+                .slot = TRIREME_MEMBER(training.on_spike),
+                .help = "action when the loss or grad_norm spikes (spike_zscore, spike_window); "
+                        "none: no spike detection; stop, skip, rollback: as in on_nonfinite",
+                .effect = Effect::kNumerics,
+                .allowed = {"none", "stop", "skip", "rollback"}});
   to.push_back({.key = "training.spike_zscore",
                 .slot = TRIREME_MEMBER(training.spike_zscore),
                 .help = "z-score above which loss or grad_norm counts as a spike (standard "
@@ -100,14 +102,14 @@ void add_guard(Options& to) {
                 .range = above(0)});
   to.push_back({.key = "training.spike_window",
                 .slot = TRIREME_MEMBER(training.spike_window),
-                .help = "number of good steps over which mean and deviation are computed; no spike "
-                        "is detected before",
+                .help = "number of good steps over which mean and standard deviation are computed; "
+                        "no spike is detected before that many",
                 .effect = Effect::kNumerics,
                 .range = between(2, 1000000),
                 .unit = "steps"});
   to.push_back({.key = "training.max_skips",
                 .slot = TRIREME_MEMBER(training.max_skips),
-                .help = "skips and rollbacks allowed at one step; one more stops the run",
+                .help = "maximum number of consecutive skips and rollbacks; one more stops the run",
                 .effect = Effect::kNumerics,
                 .range = at_least(0)});
 }

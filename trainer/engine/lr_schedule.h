@@ -5,13 +5,13 @@
 
 namespace trireme {
 
-// The learning rate of step 1, 2, ... : linear warmup to `peak`, then the named
-// curve down to min_lr_factor * peak at the last step. A pure function of the step.
+// The learning rate of `step`, counted from 1: linear warmup to `peak`, then the decay of the named
+// schedule to min_lr_factor * peak at the last step (constant: no decay). A pure function.
 //   cosine        Loshchilov and Hutter 2017
-//   wsd           warmup, stable, decay (Hu et al. 2024): flat, then the last
-//                 decay_ratio of the steps down by decay_type
+//   wsd           warmup-stable-decay (Hu et al. 2024): constant, then decay_type over the last
+//                 decay_ratio of the steps
 //   inverse_sqrt  Vaswani et al. 2017: peak * sqrt(warmup / step), not below the minimum
-double learning_rate(const LrSchedulerConfig& how, double peak, std::int64_t step,
+double learning_rate(const LrSchedulerConfig& config, double peak, std::int64_t step,
                      std::int64_t total_steps);
 
 }  // namespace trireme

@@ -29,7 +29,7 @@ std::size_t bytes_of(std::int64_t side, DType compute) {
   return 3 * static_cast<std::size_t>(side * side) * size_of(compute) + 3 * Arena::kAlignment;
 }
 
-// A product of square matrices, whose first run, with the choice of its algorithm, is over.
+// A product of square matrices, after a first run that chose its algorithm.
 class SquareProduct {
  public:
   SquareProduct(std::int64_t side, DType compute, Device device)
@@ -102,7 +102,7 @@ double best_matrix_peak(DType compute, Device device, int threads,
     peaks[key] = measured;
     make_folders(folder);
     replace_text(file, peaks.dump(1) + "\n");
-  } catch (const Error&) {  // the run's first lines tell the peak it takes
+  } catch (const Error&) {  // the first lines of the run show the peak in use
   }
   return measured;
 }

@@ -6,15 +6,15 @@
 
 namespace trireme {
 
-// FLOP/s that a large square matrix product reaches on the device, or on this process's
-// threads: the best of a few, about a quarter of a second of work. What MFU is measured
-// against, because no CPU's peak is published and no GPU reaches its own.
+// FLOP/s that a large square matmul reaches on the device, or on this process's threads: the best
+// of a few runs, about a quarter of a second in all. MFU is relative to this peak, because CPU
+// peaks are not published and GPUs do not reach theirs.
 double measured_matrix_peak(DType compute, Device device);
 
-// The same, or what was measured before on such a device with so many threads where that is more: a
-// busy machine has a lower peak than its own, and MFU would be of another thing in each run. The
-// most ever seen is kept in `folder`, the user's cache; where that is empty or cannot be written,
-// nothing is.
+// The highest peak measured so far on this kind of device with this number of threads, including a
+// measurement now. A busy machine measures a lower peak, which would make the MFU of different runs
+// incomparable. The highest value is stored in `folder`, the user's cache; it is not stored if
+// `folder` is empty or cannot be written.
 double best_matrix_peak(DType compute, Device device, int threads,
                         const std::filesystem::path& folder);
 

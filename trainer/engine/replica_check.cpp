@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-// Of what lies on a device, so much is brought to the host at a time.
+// Bytes that are copied from a device to the host at a time.
 constexpr std::size_t kWindow = std::size_t{8} << 20;
 
 std::uint64_t hash_of(Stream& stream, const Tensor& bits) {
@@ -32,7 +32,7 @@ std::uint64_t hash_of(Stream& stream, const Tensor& bits) {
   return XXH3_64bits_digest(state.get());
 }
 
-// "from:extent:first+count", of a run of the elements of a parameter's box.
+// "from:extent:first+count" of a range of elements of a parameter's box.
 std::string place_of(const Box& box, std::int64_t first, std::int64_t count) {
   std::string text;
   for (const Shape& shape : {box.from, box.extent}) {
@@ -42,7 +42,7 @@ std::string place_of(const Box& box, std::int64_t first, std::int64_t count) {
   return text + fmt::format("{}+{}", first, count);
 }
 
-// Whether the ranks of a group, all of which call it, have the same hash.
+// Whether all ranks of a group have the same hash. Collective over the group.
 bool have_same(Communicator& group, std::uint64_t hash) {
   const auto high = static_cast<double>(hash >> 32);
   const auto low = static_cast<double>(hash & 0xffffffffu);
@@ -86,11 +86,11 @@ ReplicaCheck::ReplicaCheck(Engine& engine, const RankGroups& groups, bool weight
   }
 }
 
-void ReplicaCheck::add(const char* kind, const Param& param, std::int64_t first, const Tensor& run,
-                       const std::vector<Communicator*>& groups) {
-  if (run.count() == 0) return;
+void ReplicaCheck::add(const char* kind, const Param& param, std::int64_t first,
+                       const Tensor& range, const std::vector<Communicator*>& groups) {
+  if (range.count() == 0) return;
   std::vector<std::size_t> of;
-  for (const auto& holders : {groups, holders_beside(param)}) {
+  for (const auto& holders : {groups, model_parallel_replicas(param)}) {
     for (Communicator* const group : holders) {
       if (group->size() == 1) continue;
       of.push_back(static_cast<std::size_t>(std::find(groups_.begin(), groups_.end(), group) -
@@ -99,11 +99,11 @@ void ReplicaCheck::add(const char* kind, const Param& param, std::int64_t first,
   }
   if (of.empty()) return;
   copies_.push_back({fmt::format("{} ({})", param.spec.name, kind),
-                     place_of(param.box, first, run.count()), run, std::move(of)});
+                     place_of(param.box, first, range.count()), range, std::move(of)});
 }
 
-// Of the ranks that have the same data.
-std::vector<Communicator*> ReplicaCheck::holders_beside(const Param& param) const {
+// Tensor- or pipeline-parallel groups of which every rank holds the same part of the parameter.
+std::vector<Communicator*> ReplicaCheck::model_parallel_replicas(const Param& param) const {
   std::vector<Communicator*> holders;
   const Slice replica = param.spec.cut.replica;
   for (Communicator* const group : {ranks_.tensor.get(), ranks_.kv_replicas.get()}) {

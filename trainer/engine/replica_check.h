@@ -10,30 +10,31 @@
 
 namespace trireme {
 
-// Whether all that several ranks hold is the same on each, to the bit: the weights of data
-// ranks that have them whole, masters and moments of those that own the same part, what is
-// not split of the ranks that share each matrix, the tied embedding of the pipeline's ends.
-// Ranks that read one copy in common memory are one. Every step makes them equal as long as
-// each computes and remembers rightly.
+// Compares replicated state bit for bit: weights that several data-parallel ranks hold completely,
+// masters and moments of ranks that own the same shard, parameters that tensor parallelism does not
+// shard, and the tied embedding on the first and last pipeline stage. Ranks that read one copy in
+// shared memory count as one. After every step the replicas are equal unless a rank's computation
+// or memory is faulty.
 class ReplicaCheck {
  public:
-  // Both outlive it. `weights_in_common`: Arenas'.
+  // `engine` and `groups` outlive the check. `weights_in_common`: see Arenas.
   ReplicaCheck(Engine& engine, const RankGroups& groups, bool weights_in_common);
 
-  // What this rank holds that others hold, too.
+  // Bytes of this rank's replicated state.
   std::uint64_t bytes() const;
-  // Reads all of that once and compares it, between two steps. Collective; the same on all ranks.
+  // Hashes that state and compares the hashes, between two steps. Collective; returns the same on
+  // all ranks, and nothing if all replicas are equal.
   std::optional<ReplicaVerdict> find();
 
  private:
   struct Copy {
     std::string tensor, place;
     Tensor bits;
-    std::vector<std::size_t> groups;  // of groups_, all of whose ranks hold it
+    std::vector<std::size_t> groups;  // indices into groups_; every rank of these has a copy
   };
-  void add(const char* kind, const Param& param, std::int64_t first, const Tensor& run,
+  void add(const char* kind, const Param& param, std::int64_t first, const Tensor& range,
            const std::vector<Communicator*>& groups);
-  std::vector<Communicator*> holders_beside(const Param& param) const;
+  std::vector<Communicator*> model_parallel_replicas(const Param& param) const;
   std::vector<bool> groups_that_differ(const std::vector<std::uint64_t>& hashes);
 
   Engine& engine_;

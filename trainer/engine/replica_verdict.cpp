@@ -14,7 +14,7 @@ namespace {
 
 using Ranks = std::set<int>;
 
-// The holders of copies of the same elements, by their bits; those most ranks hold first.
+// Ranks grouped by the bits of their copy of the same elements, the largest group first.
 std::vector<Ranks> by_bits(const std::map<std::uint64_t, Ranks>& holders) {
   std::vector<Ranks> groups;
   for (const auto& [hash, ranks] : holders) groups.push_back(ranks);

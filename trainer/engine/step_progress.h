@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// Records in the rank's ledger where in a step the engine is: phase, micro-batch and layer.
+// Records the engine's position within a step in the flight recorder: phase, micro-batch, layer.
 class StepProgress final : public PipelineObserver {
  public:
   // Null on a planning stream.

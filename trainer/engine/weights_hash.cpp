@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kWeights = "model/";  // before their names in a checkpoint
 
-// What the part of a parameter adds to the CRC32C of the whole.
+// Contribution of a part of a parameter to the CRC32C of the whole.
 std::uint32_t share_of(const Param& param, const Box& box, const Tensor& master) {
   std::vector<float> line;
   const auto read = [&](std::uint64_t at, std::size_t bytes) {

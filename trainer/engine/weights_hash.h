@@ -7,13 +7,12 @@
 
 namespace trireme {
 
-// One number for all the weights of a model: XXH3-64 of a line "name crc32c" for each
-// logical parameter in order of their names, the CRC32C of its elements as float32.
-// Equal for equal weights whatever the compute dtype, the recomputation or the layout.
-// `ranks` hold the model together, each as many parts of it as it likes; all call this.
-// `masters`: the store's, in memory of the host.
+// A hash of all weights of a model: XXH3-64 of one line "name crc32c" per logical parameter, sorted
+// by name, with the CRC32C of its elements as float32. Equal weights have equal hashes, whatever
+// the compute dtype, recomputation or layout. `ranks`: the ranks that together hold the model, in
+// any division; collective over them. `masters`: the masters of the store, in host memory.
 std::uint64_t weights_hash(const ParamStore& params, const Tensor& masters, Communicator& ranks);
-// Of the weights in a checkpoint whose masters are float32, without reading them.
+// The same for the weights in a checkpoint with float32 masters, from its manifest alone.
 std::uint64_t weights_hash(const checkpoint::Manifest& manifest);
 
 }  // namespace trireme

@@ -112,19 +112,19 @@ void Evaluations::answer_questions(const Target& target, const MultipleChoice& t
   target.groups.all->all_reduce(stream, host_tensor(std::span(log_likelihoods)), Reduce::kSum);
   const ChoiceScore found = score(test.questions, log_likelihoods);
   metrics.more.emplace_back("accuracy/" + test.name, found.plain.accuracy);
-  metrics.more.emplace_back("accuracy_norm/" + test.name, found.normalised.accuracy);
+  metrics.more.emplace_back("accuracy_norm/" + test.name, found.normalized.accuracy);
   const double seconds = seconds_now() - start;
   target.log.note(fmt::format(
       "step {} | {}: accuracy {:.4f} +- {:.4f} | by bytes {:.4f} +- {:.4f} | {} questions | took "
       "{:.1f} s",
       metrics.step, test.name, found.plain.accuracy, found.plain.standard_error,
-      found.normalised.accuracy, found.normalised.standard_error, found.questions, seconds));
+      found.normalized.accuracy, found.normalized.standard_error, found.questions, seconds));
   target.log.event("multiple_choice", metrics.step,
                    {{"name", test.name},
                     {"accuracy", found.plain.accuracy},
                     {"accuracy_stderr", found.plain.standard_error},
-                    {"accuracy_norm", found.normalised.accuracy},
-                    {"accuracy_norm_stderr", found.normalised.standard_error},
+                    {"accuracy_norm", found.normalized.accuracy},
+                    {"accuracy_norm_stderr", found.normalized.standard_error},
                     {"questions", found.questions},
                     {"seconds", seconds}});
 }

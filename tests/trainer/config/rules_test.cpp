@@ -269,8 +269,8 @@ INSTANTIATE_TEST_SUITE_P(
              "rank, but parallelism.tensor is 2; set it to 0 and sample from checkpoints with "
              "'trireme generate'"},
         Case{{{"validation.sample_freq", "5"}, {"validation.sample_tokens", "100000"}},
-             "command line: --validation.sample_tokens = 100000: a sample and what it continues "
-             "have room in training.seq_len = 1024 tokens"},
+             "command line: --validation.sample_tokens = 100000: a sample with its prompt "
+             "must fit in training.seq_len = 1024 tokens"},
         Case{{{"training.steps", "1000000000000"}, {"training.global_batch_size", "1073741824"}},
              "command line: --training.steps = 1000000000000: more tokens than can be counted"}));
 

@@ -26,8 +26,8 @@ Choice choice_of(std::string_view context, const std::string& ending,
   const std::int32_t end = tokenizer.end_of_document();
   if (end < 0) {
     throw DataError(
-        "nothing is before an ending: the context has no tokens, and the tokenizer no "
-        "end of document");
+        "an ending cannot be scored: the context has no tokens, and the tokenizer has no "
+        "end-of-document token");
   }
   choice.ids.insert(choice.ids.begin(), end);
   choice.scored = 1;

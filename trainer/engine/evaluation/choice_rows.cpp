@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-// A token predicts the next, so the last is no input.
+// Each token predicts the next, so the last one is not an input.
 std::int64_t inputs(const Choice& choice) {
   return static_cast<std::int64_t>(choice.ids.size()) - 1;
 }
@@ -59,7 +59,7 @@ void ChoiceRows::fill(const TokenBatch& batch, std::int64_t first) const {
     std::copy(choice.ids.begin() + static_cast<std::ptrdiff_t>(choice.scored), choice.ids.end(),
               row.targets.begin() + at + static_cast<std::ptrdiff_t>(choice.scored) - 1);
     if (!documents_) continue;
-    // What follows the last choice in a row is a document, too.
+    // The padding after the last choice of a row is a document of its own.
     std::iota(row.positions.begin() + at, row.positions.end(), 0);
     std::fill(row.document_start.begin() + at, row.document_start.begin() + at + count,
               static_cast<std::int32_t>(at));

@@ -8,9 +8,9 @@
 
 namespace trireme {
 
-// Choices of different lengths laid out in rows of seq_len tokens: where attention stays inside
-// documents, as many in a row as have room, each a document; else one in a row. What is left of a
-// row predicts nothing.
+// Choices of different lengths packed into rows of seq_len tokens. With `documents` (attention is
+// masked at document boundaries) a row holds as many choices as fit, each as a document; otherwise
+// one. The rest of a row has no targets.
 class ChoiceRows {
  public:
   // None of the choices has more than seq_len + 1 ids.
@@ -23,8 +23,8 @@ class ChoiceRows {
   // Fills the batch with the rows from `first` on; those beyond the last are empty.
   void fill(const TokenBatch& batch, std::int64_t first) const;
 
-  // Adds to the choices' log-likelihoods what the losses of a batch so filled say, in nats, one a
-  // token: losses [sequences * seq_len], log_likelihoods [choices].
+  // Adds the log-likelihoods of a batch filled from row `first` to those of the choices, in nats:
+  // losses [sequences * seq_len], one per token; log_likelihoods [choices].
   void add(std::span<const double> losses, std::int64_t first,
            std::span<double> log_likelihoods) const;
 

@@ -24,7 +24,7 @@ ChoiceScore::Rate rate(std::int64_t right, std::int64_t questions) {
 }  // namespace
 
 ChoiceScore score(const std::vector<Question>& questions, std::span<const double> log_likelihoods) {
-  std::int64_t plain = 0, normalised = 0;
+  std::int64_t plain = 0, normalized = 0;
   std::size_t at = 0;
   std::vector<double> per_byte;
   for (const Question& question : questions) {
@@ -36,11 +36,11 @@ ChoiceScore score(const std::vector<Question>& questions, std::span<const double
       per_byte.push_back(own[i] / static_cast<double>(question.endings[i].size()));
     }
     plain += is_right(own, question.label) ? 1 : 0;
-    normalised += is_right(per_byte, question.label) ? 1 : 0;
+    normalized += is_right(per_byte, question.label) ? 1 : 0;
   }
   require(at == log_likelihoods.size() && !questions.empty(), "log-likelihoods of no question");
   const auto count = static_cast<std::int64_t>(questions.size());
-  return {count, rate(plain, count), rate(normalised, count)};
+  return {count, rate(plain, count), rate(normalized, count)};
 }
 
 }  // namespace trireme

@@ -7,21 +7,22 @@
 
 namespace trireme {
 
-// How many questions a model has answered rightly. Its answer is the ending of the highest
-// log-likelihood given the context, the first of equals: lm-evaluation-harness' "acc". Normalized,
-// the log-likelihood is divided by the ending's bytes of UTF-8, without what stands between it and
-// the context: its "acc_norm", which counts characters instead and so differs where a text is not
-// ASCII. A question with a log-likelihood that is not finite has no answer, and so a wrong one.
+// Accuracy of a model on multiple-choice questions. `plain`: its answer is the ending with the
+// highest log-likelihood given the context (the first one on a tie), as "acc" of
+// lm-evaluation-harness. `normalized`: log-likelihoods are divided by the length of the ending in
+// UTF-8 bytes, without the white space before it, as "acc_norm", which counts characters instead
+// and therefore differs for text that is not ASCII. A question with a non-finite log-likelihood
+// counts as answered wrongly.
 struct ChoiceScore {
   struct Rate {
     double accuracy = 0;
-    double standard_error = 0;  // of a mean of n: sqrt(p (1 - p) / (n - 1))
+    double standard_error = 0;  // sqrt(p (1 - p) / (n - 1)) for n questions
   };
   std::int64_t questions = 0;
-  Rate plain, normalised;
+  Rate plain, normalized;
 };
 
-// The log-likelihoods [choices] in nats, of all endings of the first question, then of the second.
+// `log_likelihoods` [choices] in nats: all endings of the first question, then of the second, ...
 ChoiceScore score(const std::vector<Question>& questions, std::span<const double> log_likelihoods);
 
 }  // namespace trireme

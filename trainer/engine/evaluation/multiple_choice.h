@@ -8,14 +8,14 @@
 
 namespace trireme {
 
-// A file of questions, ready to be answered by a model.
+// A file of questions, encoded for a model.
 struct MultipleChoice {
-  std::string name;  // of the file, without its ending
+  std::string name;  // of the file, without its extension
   std::vector<Question> questions;
   ChoiceRows rows;
 };
 
-// Throws DataError with the file and the question.
+// Throws DataError naming the file and the question. `documents`: see ChoiceRows.
 MultipleChoice open_multiple_choice(const std::filesystem::path& jsonl,
                                     const data::Tokenizer& tokenizer, std::int64_t seq_len,
                                     bool documents);

@@ -24,20 +24,21 @@ const Json& required(const Json& line, const char* key) {
 }
 
 std::string text(const Json& value, const std::string& what) {
-  if (!value.is_string()) throw DataError(say(what, " must be text, not ", value.type_name()));
+  if (!value.is_string()) throw DataError(say(what, " must be a string, not ", value.type_name()));
   return value.get<std::string>();
 }
 
 std::vector<std::string> endings_of(const Json& value) {
   if (!value.is_array()) {
-    throw DataError(say("endings must be a list of texts, not ", value.type_name()));
+    throw DataError(say("endings must be a list of strings, not ", value.type_name()));
   }
   std::vector<std::string> endings;
   for (std::size_t i = 0; i < value.size(); ++i) {
     endings.push_back(text(value[i], say("endings[", i, "]")));
     if (endings.back().empty()) throw DataError(say("endings[", i, "] is empty"));
   }
-  if (endings.size() < 2) throw DataError(say(endings.size(), " endings leave no choice"));
+  if (endings.size() < 2)
+    throw DataError(say(endings.size(), " endings; a question needs at least two"));
   return endings;
 }
 
@@ -67,7 +68,7 @@ void refuse_other_keys(const Json& line) {
         key == "ctx" || key == "context" || key == "endings" || key == "label" ||
         std::find(kPassedOver.begin(), kPassedOver.end(), key) != kPassedOver.end();
     if (!is_known) {
-      throw DataError(say("the key \"", key.substr(0, 60), "\" is not known here; ", kWanted));
+      throw DataError(say("the key \"", key.substr(0, 60), "\" is unknown; ", kWanted));
     }
   }
 }
@@ -76,7 +77,7 @@ void refuse_other_keys(const Json& line) {
 
 Question parse_question(std::string_view line) {
   const Json json = Json::parse(line, nullptr, false);
-  if (json.is_discarded()) throw DataError("is no JSON");
+  if (json.is_discarded()) throw DataError("is not valid JSON");
   if (!json.is_object()) throw DataError(say("must be an object, not ", json.type_name()));
   refuse_other_keys(json);
   const bool is_short = json.contains("ctx");
@@ -109,7 +110,7 @@ std::vector<Question> read_questions(const std::filesystem::path& jsonl) {
       throw DataError(say(jsonl.string(), ":", number, ": ", error.what()));
     }
   }
-  if (questions.empty()) throw DataError(say(jsonl.string(), " has no question"));
+  if (questions.empty()) throw DataError(say(jsonl.string(), " has no questions"));
   return questions;
 }
 

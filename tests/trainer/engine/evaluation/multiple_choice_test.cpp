@@ -41,17 +41,18 @@ TEST(multiple_choice, a_line_of_hellaswag_is_a_question) {
 }
 
 TEST(multiple_choice, what_is_wrong_with_a_line_is_named) {
-  EXPECT_THAT(complaint(R"({"ctx": "a")"), HasSubstr("no JSON"));
+  EXPECT_THAT(complaint(R"({"ctx": "a")"), HasSubstr("is not valid JSON"));
   EXPECT_THAT(complaint("[1]"), HasSubstr("must be an object, not array"));
   EXPECT_THAT(complaint(R"({"question": "a", "endings": ["b", "c"], "label": 0})"),
-              HasSubstr("the key \"question\" is not known here"));
+              HasSubstr("the key \"question\" is unknown"));
   EXPECT_THAT(complaint(R"({"ctx": "a", "context": "a", "endings": ["b", "c"], "label": 0})"),
               HasSubstr("both"));
   EXPECT_THAT(complaint(R"({"endings": ["b", "c"], "label": 0})"), HasSubstr("has no ctx"));
   EXPECT_THAT(complaint(R"({"ctx": 3, "endings": ["b", "c"], "label": 0})"),
-              HasSubstr("ctx must be text, not number"));
+              HasSubstr("ctx must be a string, not number"));
   EXPECT_THAT(complaint(R"({"ctx": "a", "endings": "bc", "label": 0})"), HasSubstr("a list"));
-  EXPECT_THAT(complaint(R"({"ctx": "a", "endings": ["b"], "label": 0})"), HasSubstr("no choice"));
+  EXPECT_THAT(complaint(R"({"ctx": "a", "endings": ["b"], "label": 0})"),
+              HasSubstr("at least two"));
   EXPECT_THAT(complaint(R"({"ctx": "a", "endings": ["b", ""], "label": 0})"),
               HasSubstr("endings[1] is empty"));
   for (const char* label :
@@ -181,7 +182,7 @@ TEST(multiple_choice, the_score_is_of_the_whole_ending_and_of_its_bytes) {
   EXPECT_EQ(both.questions, 2);
   EXPECT_EQ(both.plain.accuracy, 1);
   EXPECT_EQ(both.plain.standard_error, 0);
-  EXPECT_EQ(both.normalised.accuracy, 0);
+  EXPECT_EQ(both.normalized.accuracy, 0);
 
   const std::vector<Question> four(4, Question{"", {"a", "b"}, 0});
   const ChoiceScore some = score(four, std::vector<double>{-1, -2, -2, -1, -1, -1, -3, -1});

@@ -132,10 +132,11 @@ void set_traits(Run& run, const Json& row) {
 
 std::string reason_against(const Run& run, const std::string& precision) {
   if (has(precision, "rowwise")) {
-    return "scales by row: one rate for float8 stands for scales by tensor";
+    return "scales by row: the float8 rate is for scales by tensor";
   }
   if (run.work.zero == 3 && has(run.source, "SC21")) {
-    return "DeepSpeed's host gathers parameter by parameter, and what it waits is not published";
+    return "DeepSpeed's host gathers parameter by parameter, and how long it waits is not "
+           "published";
   }
   return {};
 }

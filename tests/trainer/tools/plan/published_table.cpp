@@ -17,22 +17,22 @@ namespace {
 
 constexpr const char* kPreface = R"(# Predicted and published step times
 
-Written by `scripts/published > trainer/tools/plan/PUBLISHED.md`. The runs are those of
-`tests/trainer/tools/plan/published_runs.json`, each with its source. Published seconds are of a step,
-from whatever figure was published, by the FLOP convention of its publisher.
+Written by `scripts/published > trainer/tools/plan/PUBLISHED.md`. The runs and their sources are in
+`tests/trainer/tools/plan/published_runs.json`. The published time of a step is derived from the
+figure that was published (step time, throughput or FLOP/s), with its publisher's FLOP convention.
 
-Each kind of GPU has one set of efficiencies for each number format
-(`trainer/tools/plan/device_table.cpp`), fitted by `scripts/published --fit` on every second run of
-that kind and format in the file's order. The other half tests; a run that is alone in its kind
-tests too. No run has a number of its own. What is known of the programs (which messages they
-hide, what they fuse, whose attention they use) is in `tests/trainer/tools/plan/published_runs.cpp` and
-was not fitted. Where the micro-batch is not published it is taken as one sequence, for torchtitan
-as many micro-batches as stages; where the virtual stages are not, as one layer each.
+Each GPU type has one set of efficiencies per number format (`trainer/tools/plan/device_table.cpp`).
+`scripts/published --fit` fits it to every second run of that type and format, in the order of the
+file; the other runs, and a run that is the only one of its type and format, test it. Nothing is
+fitted to a single run. What is known of each trainer (which communication it overlaps, what it
+fuses, which attention it uses) is in `tests/trainer/tools/plan/published_runs.cpp` and was not
+fitted. Where the micro-batch size is not published, it is assumed to be one sequence (for
+torchtitan: as many micro-batches as stages); where virtual stages are not, one layer each.
 
-What is off most: LLM.Q's steps on H100 are faster than any other program's there, which one
-efficiency cannot tell (+20 %); nanotron's 80B on 32 GPUs takes 2.6 times as long as predicted, and
-twice as long for a token as the same model on 64, which nothing published explains; its 1.34B on
-512 GPUs has one micro-batch a step.
+Largest errors: LLM.Q's steps on H100 are faster than those of the other trainers there, which one
+efficiency per GPU type cannot express (+20 %). nanotron's 80B on 32 GPUs takes 2.6 times as long as
+predicted, and twice as long per token as the same model on 64 GPUs; nothing published explains it.
+nanotron's 1.34B on 512 GPUs has only one micro-batch per step.
 
 )";
 
@@ -49,25 +49,25 @@ std::string layout_of(const Workload& w) {
 void print_table(const std::vector<Run>& runs, const Profiles& profiles) {
   fmt::print("{}", kPreface);
   fmt::print(
-      "| # | model | GPU | numbers | layout, micro-batches x sequences x tokens | half | "
+      "| # | model | GPU | format | layout, micro-batches x sequences x tokens | used for | "
       "published s | predicted s | error |\n|--:|---|---|---|---|---|--:|--:|--:|\n");
   std::map<std::string, std::vector<double>> errors;
   for (const Run& run : runs) {
     const std::string numbers = name_of(run.work.numbers);
     const double seconds = estimate_step(run.work, profiles.at(run.gpu)).seconds;
     const double off = seconds / run.measured - 1;
-    const std::string half = !run.reason.empty() ? "not modelled: " + run.reason
-                             : run.fitted        ? "fitted"
-                                                 : "tested";
+    const std::string use = !run.reason.empty() ? "not modeled: " + run.reason
+                            : run.fitted        ? "fitted"
+                                                : "tested";
     fmt::print("| {} | {} | {} | {} | {} | {} | {:.3f} | {:.3f} | {:+.1f} % |\n", run.number,
-               run.model, run.gpu, numbers, layout_of(run.work), half, run.measured, seconds,
+               run.model, run.gpu, numbers, layout_of(run.work), use, run.measured, seconds,
                100 * off);
     if (!run.reason.empty()) continue;
     for (const std::string& group : {std::string("all"), run.gpu + ", " + numbers}) {
-      errors[group + ", " + half].push_back(std::abs(off));
+      errors[group + ", " + use].push_back(std::abs(off));
     }
   }
-  fmt::print("\n| runs | number | median | 90th percentile | worst |\n|---|--:|--:|--:|--:|\n");
+  fmt::print("\n| runs | count | median | 90th percentile | worst |\n|---|--:|--:|--:|--:|\n");
   for (const auto& [group, all] : errors) {
     fmt::print("| {} | {} | {:.1f} % | {:.1f} % | {:.1f} % |\n", group, all.size(),
                100 * median(all), 100 * percentile(all, 0.9), 100 * percentile(all, 1));
@@ -76,7 +76,7 @@ void print_table(const std::vector<Run>& runs, const Profiles& profiles) {
 
 void print_memory(const std::vector<Run>& runs) {
   fmt::print(
-      "\n| model | memory of a GPU | published GiB | counted GiB | error |\n"
+      "\n| model | memory per GPU | published GiB | predicted GiB | error |\n"
       "|---|---|--:|--:|--:|\n");
   for (const Memory& memory : korthikanti_memory(runs)) {
     fmt::print("| {} | {} | {:.2f} | {:.2f} | {:+.1f} % |\n", memory.model, memory.what,
