@@ -44,7 +44,9 @@ void add_checkpoint(Options& to) {
                "(data.stages), as [\"optimizer.lr\"]; [\"all\"] also turns off the self-check"});
 }
 
-void add_elastic(Options& to) {
+namespace {
+
+void add_restarts(Options& to) {
   to.push_back({.key = "elastic.max_restarts",
                 .slot = TRIREME_MEMBER(elastic.max_restarts),
                 .help = "maximum number of automatic restarts by trireme launch",
@@ -63,6 +65,9 @@ void add_elastic(Options& to) {
   to.push_back({.key = "elastic.grow",
                 .slot = TRIREME_MEMBER(elastic.grow),
                 .help = "add data-parallel ranks again when hosts return"});
+}
+
+void add_failure_detection(Options& to) {
   to.push_back({.key = "elastic.heartbeat_timeout_s",
                 .slot = TRIREME_MEMBER(elastic.heartbeat_timeout_s),
                 .help = "abort (exit code 7) when a rank gives no sign of life for this long",
@@ -81,6 +86,9 @@ void add_elastic(Options& to) {
            "stall timeout while a rank starts, loads or saves, where longer than stall_timeout_s",
        .range = between(0, 8640000),
        .unit = "seconds"});
+}
+
+void add_memory_snapshots(Options& to) {
   to.push_back({.key = "elastic.memory_interval",
                 .slot = TRIREME_MEMBER(elastic.memory_interval),
                 .help = "steps between snapshots in the nodes' memory, from which a failed run "
@@ -91,6 +99,9 @@ void add_elastic(Options& to) {
       {.key = "elastic.memory_folder",
        .slot = TRIREME_MEMBER(elastic.memory_folder),
        .help = "folder of the in-memory snapshots: a file system in memory, on every node"});
+}
+
+void add_checks(Options& to) {
   to.push_back(
       {.key = "elastic.replica_check_interval",
        .slot = TRIREME_MEMBER(elastic.replica_check_interval),
@@ -107,6 +118,15 @@ void add_elastic(Options& to) {
       {.key = "elastic.preflight",
        .slot = TRIREME_MEMBER(elastic.preflight),
        .help = "check ranks, devices, links and folders before the run starts or resumes"});
+}
+
+}  // namespace
+
+void add_elastic(Options& to) {
+  add_restarts(to);
+  add_failure_detection(to);
+  add_memory_snapshots(to);
+  add_checks(to);
 }
 
 }  // namespace trireme
