@@ -86,7 +86,7 @@ Shape Stage::boundary(std::int64_t tokens) const {
   return {region_.own_tokens(tokens), config_.hidden_size};
 }
 
-Tensor Stage::enter(ExecContext& ctx, Arena& into, const Input& input) const {
+Tensor Stage::embedding_forward(ExecContext& ctx, Arena& into, const Input& input) const {
   if (!embedding_) return input.x;
   for (const int unit : units_.embedding) hooks_.before_forward(ctx.stream, unit);
   const Arena::Frame frame(ctx.scratch);
@@ -99,7 +99,7 @@ Tensor Stage::forward(ExecContext& ctx, const Input& input, Saved& saved) const 
   Blocks blocks(ctx);
   BlockMemory& memory = blocks.memory();
   Arena* own = blocks_.empty() ? &ctx.saved : &memory.begin(ctx, 0);
-  Tensor x = enter(ctx, *own, input);
+  Tensor x = embedding_forward(ctx, *own, input);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     hooks_.before_forward(ctx.stream, units_.blocks[i]);
     // A block's output is saved as the next one's input; the last one's is read until it is sent.
@@ -113,12 +113,12 @@ Tensor Stage::forward(ExecContext& ctx, const Input& input, Saved& saved) const 
   }
   if (!head_) return x;
   saved.hidden = x;
-  return leave(ctx, x, input, true, saved.head);
+  return head_forward(ctx, x, input, true, saved.head);
 }
 
 // The head computes its weight gradient during the forward.
-Tensor Stage::leave(ExecContext& ctx, Tensor x, const Input& input, bool with_gradient,
-                    Head::Saved& saved) const {
+Tensor Stage::head_forward(ExecContext& ctx, Tensor x, const Input& input, bool with_gradient,
+                           Head::Saved& saved) const {
   hooks_.before_forward(ctx.stream, units_.head_norm);
   hooks_.before_forward(ctx.stream, units_.head_values);
   const bool has_unit = with_gradient && units_.head_gradient >= 0;
@@ -129,11 +129,11 @@ Tensor Stage::leave(ExecContext& ctx, Tensor x, const Input& input, bool with_gr
 }
 
 Tensor Stage::backward(ExecContext& ctx, Tensor dy, Saved& saved, Tensor dx) const {
-  return go_back(ctx, dy, saved, dx, Weights::kNow);
+  return run_backward(ctx, dy, saved, dx, WeightGradients::kNow);
 }
 
 Tensor Stage::backward_input(ExecContext& ctx, Tensor dy, Saved& saved, Tensor dx) const {
-  return go_back(ctx, dy, saved, dx, Weights::kLater);
+  return run_backward(ctx, dy, saved, dx, WeightGradients::kDeferred);
 }
 
 void Stage::backward_weight(ExecContext& ctx, Saved& saved) const {
@@ -148,19 +148,19 @@ void Stage::backward_weight(ExecContext& ctx, Saved& saved) const {
   }
 }
 
-Tensor Stage::go_back(ExecContext& ctx, Tensor dy, Saved& saved, Tensor to_previous,
-                      Weights weights) const {
+Tensor Stage::run_backward(ExecContext& ctx, Tensor dy, Saved& saved, Tensor to_previous,
+                           WeightGradients weight_gradients) const {
   const Input& input = saved.input;
   const Shape shape = boundary(input.sequence.tokens());
   if (!is_first() && !to_previous) to_previous = ctx.saved.take(shape, compute_);
   const Arena::Frame frame(ctx.scratch);
   // Activation gradients alternate between two buffers, unless they are read again later.
   std::array<Tensor, 2> buffers;
-  if (weights == Weights::kNow) {
+  if (weight_gradients == WeightGradients::kNow) {
     for (Tensor& buffer : buffers) buffer = ctx.scratch.take(shape, compute_);
   }
   const auto take_other_than = [&](const Tensor& taken, Arena& lasting) {
-    if (weights == Weights::kLater) return lasting.take(shape, compute_);
+    if (weight_gradients == WeightGradients::kDeferred) return lasting.take(shape, compute_);
     return taken.data == buffers[0].data ? buffers[1] : buffers[0];
   };
   if (head_) {
@@ -178,7 +178,7 @@ Tensor Stage::go_back(ExecContext& ctx, Tensor dy, Saved& saved, Tensor to_previ
     hooks_.before_gradients(ctx.stream, units_.blocks[i]);
     ExecContext of_block{ctx.stream, memory.fetch(ctx, i), ctx.scratch, ctx.deferred};
     Arena* lasting = &ctx.saved;
-    if (weights == Weights::kLater) {
+    if (weight_gradients == WeightGradients::kDeferred) {
       of_block.deferred = &saved.blocks[i].deferred;
       // A gradient that the previous block reads again later is in that block's memory.
       if (i > 0) lasting = &memory.fetch(ctx, i - 1);
@@ -186,7 +186,7 @@ Tensor Stage::go_back(ExecContext& ctx, Tensor dy, Saved& saved, Tensor to_previ
     memory.prefetch_before(ctx, i);
     const Tensor dx = i == 0 && !is_first() ? to_previous : take_other_than(dy, *lasting);
     blocks_[i].backward(of_block, dx, dy, input.sequence, saved.blocks[i]);
-    if (weights == Weights::kNow) {
+    if (weight_gradients == WeightGradients::kNow) {
       hooks_.after_gradients(ctx.stream, units_.blocks[i]);
       memory.release(ctx, i);
     } else {
@@ -206,7 +206,7 @@ Tensor Stage::evaluate(ExecContext& ctx, const Input& input) const {
   BlockMemory& memory = blocks.memory();
   const std::size_t count = blocks_.size(), used = std::min<std::size_t>(count, 2);
   Arena& own = count > 0 ? memory.begin(ctx, 0) : ctx.saved;
-  Tensor x = enter(ctx, own, input);
+  Tensor x = embedding_forward(ctx, own, input);
   // Alternates; the last block's output is read until it is sent.
   Tensor other;
   if (count > 1) other = memory.begin(ctx, 1).take(x.shape, compute_);
@@ -220,7 +220,7 @@ Tensor Stage::evaluate(ExecContext& ctx, const Input& input) const {
   for (std::size_t i = 0; i < used; ++i) memory.release(ctx, i);
   if (!head_) return x;
   Head::Saved unused;
-  return leave(ctx, x, input, false, unused);
+  return head_forward(ctx, x, input, false, unused);
 }
 
 std::vector<KeyValueCache> Stage::make_caches(Arena& arena, std::int64_t capacity) const {

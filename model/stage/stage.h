@@ -79,11 +79,12 @@ class Stage {
   DType compute() const { return compute_; }
 
  private:
-  enum class Weights : std::uint8_t { kNow, kLater };
-  Tensor enter(ExecContext& ctx, Arena& into, const Input& input) const;
-  Tensor leave(ExecContext& ctx, Tensor x, const Input& input, bool with_gradient,
-               Head::Saved& saved) const;
-  Tensor go_back(ExecContext& ctx, Tensor dy, Saved& saved, Tensor dx, Weights weights) const;
+  enum class WeightGradients : std::uint8_t { kNow, kDeferred };
+  Tensor embedding_forward(ExecContext& ctx, Arena& into, const Input& input) const;
+  Tensor head_forward(ExecContext& ctx, Tensor x, const Input& input, bool with_gradient,
+                      Head::Saved& saved) const;
+  Tensor run_backward(ExecContext& ctx, Tensor dy, Saved& saved, Tensor dx,
+                      WeightGradients weight_gradients) const;
   ParamStore& params_;
   const ModelConfig config_;
   const Spec spec_;
