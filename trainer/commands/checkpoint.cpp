@@ -15,9 +15,9 @@
 #include "checkpoint/load.h"
 #include "checkpoint/statistics.h"
 #include "checkpoint/store.h"
+#include "model/base/human.h"
 #include "trainer/commands/checkpoint_export.h"
 #include "trainer/commands/checkpoint_import.h"
-#include "trainer/telemetry/human.h"
 
 namespace trireme {
 namespace {

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
+#include "model/base/human.h"
 #include "trainer/config/effective.h"
 #include "trainer/engine/weights_hash.h"
 #include "trainer/loop/run_description.h"
 #include "trainer/loop/trained_model.h"
 #include "trainer/telemetry/clock.h"
-#include "trainer/telemetry/human.h"
 
 namespace trireme {
 namespace {

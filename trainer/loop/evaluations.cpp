@@ -4,7 +4,7 @@
 
 #include "model/tensor/host_tensor.h"
 #include "trainer/config/value_text.h"
-#include "trainer/loop/data_feed.h"
+#include "trainer/engine/data_feed.h"
 #include "trainer/loop/trained_model.h"
 #include "trainer/telemetry/clock.h"
 

@@ -4,10 +4,10 @@
 #include <fmt/ranges.h>
 
 #include "model/base/host_name.h"
+#include "model/base/human.h"
 #include "model/device/devices.h"
 #include "trainer/config/batch_size.h"
 #include "trainer/config/layout_text.h"
-#include "trainer/telemetry/human.h"
 
 namespace trireme {
 namespace {

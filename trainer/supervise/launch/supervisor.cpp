@@ -12,11 +12,11 @@
 #include "checkpoint/names.h"
 #include "checkpoint/store.h"
 #include "model/base/error.h"
+#include "model/base/human.h"
 #include "trainer/supervise/launch/world_progress.h"
 #include "trainer/supervise/node_agent/own_processes.h"
 #include "trainer/supervise/watchdog/signals.h"
 #include "trainer/telemetry/clock.h"
-#include "trainer/telemetry/human.h"
 
 namespace trireme {
 namespace {
