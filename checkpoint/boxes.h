@@ -7,10 +7,6 @@
 
 namespace trireme::checkpoint {
 
-// Splits elements [first, first + count) of a row-major tensor into at most 2 rank - 1 boxes, in
-// order.
-std::vector<Box> boxes_of(std::int64_t first, std::int64_t count, Shape shape);
-
 std::optional<Box> intersection(const Box& a, const Box& b);
 
 inline Box all_of(Shape shape) {

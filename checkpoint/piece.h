@@ -24,9 +24,4 @@ struct Piece {
   }
 };
 
-// The piece that covers a whole logical tensor.
-inline Piece whole_piece(std::string name, const Tensor& tensor) {
-  return {std::move(name), tensor.dtype, tensor.shape, placement(tensor.shape, {}), tensor.data};
-}
-
 }  // namespace trireme::checkpoint

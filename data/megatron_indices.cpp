@@ -21,10 +21,10 @@ MegatronIndices::MegatronIndices(const MegatronPart& part, std::int64_t seq_len,
   const auto tokens = static_cast<std::uint64_t>(part.tokens);
   const auto length = static_cast<std::uint64_t>(seq_len);
   require(tokens > length, tokens, " tokens for samples of ", length, " + 1");
-  epochs_ = (samples * length + 1 + tokens - 1) / tokens;
-  epochs_ = std::max<std::uint64_t>(epochs_, 1);
-  const std::uint64_t all = (epochs_ * tokens - 1) / length;
-  const std::uint64_t entries = epochs_ * part.sizes.size();
+  const std::uint64_t epochs =
+      std::max<std::uint64_t>((samples * length + 1 + tokens - 1) / tokens, 1);
+  const std::uint64_t all = (epochs * tokens - 1) / length;
+  const std::uint64_t entries = epochs * part.sizes.size();
   constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max();
   if (all > kMost || entries > kMost) {
     throw ConfigError(say("data.order = \"megatron\": ", all, " samples of ", entries,
@@ -32,11 +32,11 @@ MegatronIndices::MegatronIndices(const MegatronPart& part, std::int64_t seq_len,
                           ": give a smaller data.order_samples, or use data.order = \"trireme\""));
   }
   // Samples that end before the last epoch begins.
-  const std::uint64_t sans_last = epochs_ == 1 ? 0 : ((epochs_ - 1) * tokens - 1) / length;
+  const std::uint64_t sans_last = epochs == 1 ? 0 : ((epochs - 1) * tokens - 1) / length;
   const std::uint64_t of_epoch = (tokens - 1) / length;
   const auto whole_enough =
       static_cast<std::uint64_t>(kWholeEnough * static_cast<double>(of_epoch));
-  const bool separate = epochs_ > 1 && samples - sans_last < whole_enough;
+  const bool separate = epochs > 1 && samples - sans_last < whole_enough;
 
   NumpyRandom random(seed);
   documents_.resize(entries);

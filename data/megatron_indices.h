@@ -23,7 +23,6 @@ class MegatronIndices {
                   std::uint32_t seed);
 
   std::uint64_t samples() const { return shuffle_.size(); }
-  std::uint64_t epochs() const { return epochs_; }
   // Row of the sample index for the i-th training sample.
   std::uint64_t row(std::uint64_t i) const { return shuffle_[i]; }
 
@@ -40,7 +39,6 @@ class MegatronIndices {
  private:
   void lay_out(const MegatronPart& part, std::int64_t seq_len);
 
-  std::uint64_t epochs_ = 1;
   std::vector<std::int32_t> documents_;  // the document index
   std::vector<Place> places_;            // the sample index, [samples + 1]
   std::vector<std::uint32_t> shuffle_;   // the shuffle index, [samples]

@@ -1,7 +1,6 @@
 #include "data/sequencer.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -234,27 +233,6 @@ const TokenStream& SampleSource::stream(std::size_t index) const {
 }
 const SequenceSpec& SampleSource::sequence() const {
   return state_->sequence;
-}
-
-std::vector<double> split_bounds(const std::string& split) {
-  const auto refuse = [&] {
-    throw ConfigError(
-        say("data.split = \"", split,
-            "\": give fractions of the documents, train first, such as \"0.99,0.01\""));
-  };
-  std::vector<double> bounds{0};
-  std::istringstream parts(split);
-  for (std::string part; std::getline(parts, part, ',');) {
-    std::istringstream number(part);
-    double fraction = 0;
-    if (!(number >> fraction) || !(number >> std::ws).eof()) refuse();
-    if (!std::isfinite(fraction) || fraction < 0) refuse();
-    bounds.push_back(bounds.back() + fraction);
-  }
-  const double sum = bounds.back();
-  if (bounds.size() < 2 || !std::isfinite(sum) || bounds[1] <= 0) refuse();
-  for (double& bound : bounds) bound /= sum;
-  return bounds;
 }
 
 }  // namespace trireme::data

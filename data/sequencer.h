@@ -92,8 +92,4 @@ class SampleSource {
   std::unique_ptr<const State> state_;
 };
 
-// Parses "0.99,0.01": fractions of the documents in order (train, validation[, test]), normalized
-// to a sum of one. Returns the bounds: {0, 0.99, 1}. Throws ConfigError.
-std::vector<double> split_bounds(const std::string& split);
-
 }  // namespace trireme::data

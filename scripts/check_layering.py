@@ -13,10 +13,24 @@ import sys
 
 GROUND = ["model/base", "model/device", "model/tensor"]
 PARALLEL = ["model/*", "parallel/comm", "parallel/mesh"]
-# The rooms of the trainer, lowest first: each may include those before it.
-TRAINER = ["telemetry", "config", "convert", "engine", "supervise/link", "supervise/watchdog",
-           "supervise/node_agent", "supervise/preflight", "supervise/launch", "loop", "tools/report",
-           "tools/plan", "tools/audit", "tools/verify", "commands"]
+# The rooms of the trainer, lowest first, with the other rooms of the trainer that each may include.
+TRAINER = {
+    "telemetry": [],
+    "config": [],
+    "convert": ["config"],
+    "engine": ["config"],
+    "supervise/link": [],
+    "supervise/watchdog": ["supervise/link", "telemetry"],
+    "supervise/node_agent": ["supervise/link", "supervise/watchdog", "telemetry"],
+    "supervise/preflight": ["config", "engine", "supervise/watchdog", "telemetry"],
+    "supervise/launch": ["config", "supervise/node_agent", "supervise/watchdog", "telemetry"],
+    "loop": ["config", "convert", "engine", "supervise/*", "telemetry"],
+    "tools/report": ["config", "telemetry"],
+    "tools/plan": ["config", "engine", "tools/report"],
+    "tools/audit": ["config", "engine", "telemetry"],
+    "tools/verify": ["config", "engine"],
+    "commands": ["config", "convert", "engine", "loop", "supervise/*", "telemetry", "tools/*"],
+}
 
 # room: the rooms it may include, besides itself
 ROOMS = {
@@ -44,8 +58,8 @@ ROOMS = {
     "checkpoint": [*GROUND, "model/device/cpu", "model/params", "parallel/comm"],
     "trainer": ["model/*", "parallel/*", "data", "checkpoint", "trainer/*"],
 }
-for height, name in enumerate(TRAINER):
-    below = [f"trainer/{lower}" for lower in TRAINER[:height]]
+for name, others in TRAINER.items():
+    below = [f"trainer/{other}" for other in others]
     ROOMS[f"trainer/{name}"] = ["model/*", "parallel/*", "data", "checkpoint", *below]
 
 # Sources, but not headers, of these rooms may also include the device-specific folders.

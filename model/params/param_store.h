@@ -153,12 +153,9 @@ class ParamStore {
   const std::vector<Bucket>& buckets() const { return buckets_; }
   const std::vector<Owned>& owned() const { return owned_; }
   const Sharing& sharing() const { return sharing_; }
-  // Elements of all buckets with values.
-  std::int64_t flat_count() const { return flat_count_; }
-  // Elements of all gradients; may be larger, see declare_apart.
-  std::int64_t gradient_count() const { return gradient_count_; }
 
-  // Flat: [flat_count or own_count], gradients [gradient_count or own_gradient_count].
+  // Flat: the elements of all buckets, or those that this rank owns. There may be more gradients
+  // than values, see declare_apart.
   Tensor values() const { return values_; }  // compute dtype
   Tensor masters() const { return masters_; }
   Tensor grads() const { return grads_; }

@@ -14,7 +14,7 @@ class Staging;
 
 // Options of an optimizer. Each reads only the fields whose comment names it.
 struct OptimizerOptions {
-  std::string name = "AdamW";                      // one of update_rule_names()
+  std::string name = "AdamW";                      // one of optimizer_names()
   double beta1 = 0.9, beta2 = 0.95;                // AdamW, Lion, LAMB, Muon
   double epsilon = 1e-8;                           // AdamW, LAMB, Muon
   double weight_decay = 0.1;                       // all, if ParamSpec::decay
@@ -87,7 +87,7 @@ void publish_masters(Stream& stream, const OptimizerOptions& options,
                      std::span<const UpdateRange> ranges, std::int64_t update);
 
 // AdamW, SGD, Lion, LAMB, LARS, Muon.
-std::vector<std::string> update_rule_names();
+std::vector<std::string> optimizer_names();
 // The groups outlive the optimizer. Throws ConfigError for an unknown name.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options, UpdateRanks ranks);
 

@@ -10,11 +10,10 @@ namespace trireme {
 namespace {
 
 constexpr std::array<NamedSchedule, 4> kSchedules{{
-    {"GPipe", "all forwards, then all backwards", gpipe},
-    {"1F1B", "one forward, one backward; lowest activation memory", one_forward_one_backward},
-    {"Interleaved1F1B", "1F1B over several virtual stages per rank; smaller bubble",
-     interleaved_one_forward_one_backward},
-    {"ZBH1", "zero bubble H1; weight gradients fill the bubble", zero_bubble_h1},
+    {"GPipe", gpipe},
+    {"1F1B", one_forward_one_backward},
+    {"Interleaved1F1B", interleaved_one_forward_one_backward},
+    {"ZBH1", zero_bubble_h1},
 }};
 
 }  // namespace
@@ -26,7 +25,7 @@ std::span<const NamedSchedule> named_schedules() {
 Schedule make_schedule(const std::string& name, const PipelineShape& shape) {
   if (name.ends_with(".csv")) return read_schedule(name, shape);
   std::string known;
-  for (const NamedSchedule& candidate : kSchedules) {
+  for (const NamedSchedule& candidate : named_schedules()) {
     if (name == candidate.name) {
       Schedule schedule = candidate.make(shape);
       const std::string wrong = complaint(schedule);

@@ -9,7 +9,6 @@ namespace trireme {
 // A schedule that can be named in the config.
 struct NamedSchedule {
   const char* name;
-  const char* help;  // one line
   Schedule (*make)(const PipelineShape&);
 };
 std::span<const NamedSchedule> named_schedules();

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <sstream>
 #include <string_view>
 
 #include "model/base/error.h"
@@ -98,19 +97,6 @@ Schedule read_schedule(const std::string& path, const PipelineShape& shape) {
   const std::string wrong = complaint(schedule);
   if (!wrong.empty()) throw ConfigError(say(path, ": ", wrong));
   return schedule;
-}
-
-std::string print_schedule(const Schedule& schedule) {
-  std::ostringstream out;
-  for (const std::vector<Action>& actions : schedule.ranks) {
-    for (std::size_t i = 0; i < actions.size(); ++i) out << (i > 0 ? "," : "") << actions[i];
-    out << "\n";
-  }
-  return out.str();
-}
-
-void write_schedule(const std::string& path, const Schedule& schedule) {
-  replace_text(path, print_schedule(schedule));
 }
 
 }  // namespace trireme

@@ -14,11 +14,8 @@ namespace trireme {
 // and cell.
 Schedule read_schedule(const std::string& path, const PipelineShape& shape);
 
-void write_schedule(const std::string& path, const Schedule& schedule);
-
 // Parses the text of a file; `name` is used in messages. The numbers of stages and micro-batches
 // are inferred from the cells; only the syntax is checked.
 Schedule parse_schedule(const std::string& text, const std::string& name);
-std::string print_schedule(const Schedule& schedule);
 
 }  // namespace trireme

@@ -71,20 +71,20 @@ class Disturbed:
         self.run.remember(ledger.pid)
         return ledger.pid
 
-    def strike(self, rank, number):
+    def inject_signal(self, rank, number):
         self.come_to_steps()
         time.sleep(self.rng.uniform(0, 0.5))
         pid, mark = self.pid_of(rank), self.mark()
-        struck = time.time()
+        injected_at = time.time()
         os.kill(pid, number)
-        self.follow(mark, struck, lambda failure: failure["ranks"] == [rank])
+        self.follow(mark, injected_at, lambda failure: failure["ranks"] == [rank])
 
-    def wait_for_drill(self, fault):
+    def wait_for_injected(self, fault):
         mark, token = self.mark(), self.run.tokens[id(fault)]
         self.come_to(token.exists, str(fault))
         self.follow(mark, token.stat().st_mtime, lambda failure: failure["ranks"] == [fault.rank])
 
-    def follow(self, mark, struck, is_right, verdicts="failure"):
+    def follow(self, mark, injected_at, is_right, verdicts="failure"):
         """Follows a recovery from an injected fault to the first new step."""
         folder = self.run.folder
         self.come_to(lambda: self.since(mark, "ended"), "the end of all ranks")
@@ -96,14 +96,14 @@ class Disturbed:
         check(verdict, f"no {verdicts} event was recorded:", self.run.process.text())
         ended, resume = self.since(mark, "ended")[0], self.since(mark, "resume")[-1]
         load = resume["load_seconds"]
-        row = {"named": is_right(verdict), "total": now - struck,
-               "detect": when(verdict) - struck, "told": verdict.get("detect_seconds"),
+        row = {"named": is_right(verdict), "total": now - injected_at,
+               "detect": when(verdict) - injected_at, "told": verdict.get("detect_seconds"),
                "end": when(ended) - when(verdict),
                "relaunch": when(resume) - load - when(ended), "load": load,
                "first_step": now - when(resume), "again": step - resume["step"],
                "starts": len(self.since(mark, "launch"))}
         self.rows.append(row)
-        self.run.strikes = len(self.rows)
+        self.run.injected = len(self.rows)
         parts = "  ".join(f"{part} {row[part]:.2f}" for part in [*PARTS, "total"])
         print(f"  {len(self.rows):3} {parts}"
               + ("" if row["named"] else f"  WRONG: {verdict}")
@@ -126,7 +126,7 @@ def signalled(workshop, name, sections, number, count, rng, cluster=None):
     with Launched(workshop, name, RANKS, sections, job=job) as run:
         disturbed = Disturbed(run, rng)
         for _ in range(count):
-            disturbed.strike(rng.randrange(RANKS), number)
+            disturbed.inject_signal(rng.randrange(RANKS), number)
         disturbed.stop()
     return disturbed
 
@@ -137,7 +137,7 @@ def hanging(workshop, name, sections, count, rng):
     with Launched(workshop, name, RANKS, sections, faults=faults) as run:
         disturbed = Disturbed(run, rng)
         for fault in faults:
-            disturbed.wait_for_drill(fault)
+            disturbed.wait_for_injected(fault)
         disturbed.stop()
     return disturbed
 
@@ -157,12 +157,12 @@ class LosingNodes(Disturbed):
         for rank in range(launch["ranks"]):
             self.pid_of(rank)
         victims = self.cluster.processes(node)
-        struck = time.time()
+        injected_at = time.time()
         for pid in victims:
             with contextlib.suppress(ProcessLookupError):  # it has just exited
                 os.kill(pid, signal.SIGKILL)
         self.cluster.power_off(node)  # and what was started meanwhile
-        self.follow(mark, struck, lambda lost: lost["host"] == node, "excluded")
+        self.follow(mark, injected_at, lambda lost: lost["host"] == node, "excluded")
         others = {event["host"] for event in self.since(mark, "excluded")} - {node}
         check(not others, "also excluded:", others)
         self.come_back(mark, node)

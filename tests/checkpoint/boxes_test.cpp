@@ -4,6 +4,8 @@
 
 #include <random>
 
+#include "tests/checkpoint/boxes_of.h"
+
 namespace trireme::checkpoint {
 namespace {
 
@@ -26,25 +28,6 @@ const std::vector<Shape>& shapes() {
   static const std::vector<Shape> kShapes{{1},    {7},       {4, 5},       {5, 1},
                                           {1, 6}, {3, 4, 5}, {2, 1, 4, 3}, {2, 3, 2, 3}};
   return kShapes;
-}
-
-TEST(Boxes, every_run_is_covered_exactly_by_few_boxes_in_order) {
-  int tried = 0;
-  for (const Shape& shape : shapes()) {
-    for (std::int64_t first = 0; first < shape.count(); ++first) {
-      for (std::int64_t count = 0; first + count <= shape.count(); ++count, ++tried) {
-        const auto boxes = boxes_of(first, count, shape);
-        ASSERT_LE(int(boxes.size()), 2 * shape.rank() - 1);
-        std::int64_t next = first;
-        for (const Box& box : boxes) {
-          each(box, shape, [&](std::int64_t at) { ASSERT_EQ(at, next++); });
-        }
-        ASSERT_EQ(next, first + count);
-      }
-    }
-  }
-  EXPECT_GT(tried, 2000);
-  EXPECT_THROW(boxes_of(3, 5, Shape{7}), Error);
 }
 
 TEST(Boxes, tiling_agrees_with_counting_every_element) {

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "checkpoint/commit.h"
+#include "tests/checkpoint/boxes_of.h"
 #include "tests/checkpoint/state.h"
 
 namespace trireme::checkpoint {

@@ -61,7 +61,7 @@ pid_t started(const fs::path& run) {
 
 class LeaseStruggle : public testing::Test {
  protected:
-  void strike(const fs::path& run, const std::vector<pid_t>& claimants) {
+  void inject_fault(const fs::path& run, const std::vector<pid_t>& claimants) {
     const pid_t one = claimants[random_() % claimants.size()];
     switch (random_() % 4) {
       case 0:
@@ -93,7 +93,7 @@ TEST_F(LeaseStruggle, tells_each_step_once_and_comes_to_an_end) {
     for (std::size_t count = 2 + random_() % 2; claimants.size() < count;) {
       claimants.push_back(started(run));
       ::usleep(static_cast<useconds_t>(random_() % 3000));
-      if (random_() % 2 == 0) strike(run, claimants);
+      if (random_() % 2 == 0) inject_fault(run, claimants);
     }
     for (const pid_t claimant : claimants) ::kill(claimant, SIGCONT);
     for (const pid_t claimant : claimants) {

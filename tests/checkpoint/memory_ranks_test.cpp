@@ -7,6 +7,7 @@
 #include "checkpoint/boxes.h"
 #include "checkpoint/division.h"
 #include "checkpoint/memory/memory_store.h"
+#include "tests/checkpoint/boxes_of.h"
 #include "tests/checkpoint/state.h"
 #include "tests/parallel/mpi_world.h"
 

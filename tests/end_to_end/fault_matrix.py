@@ -1,6 +1,6 @@
-"""Every way to fail in every phase of a run under `trireme launch`, who strikes, and what must come
-of it. The ranks are started by mpirun, or by srun in a job of a real Slurm: scripts/fault_matrix goes
-through all cases either way, tests through all or some."""
+"""Every way to fail in every phase of a run under `trireme launch`, who injects it, and what must
+come of it. The ranks are started by mpirun, or by srun in a job of a real Slurm: scripts/fault_matrix
+goes through all cases either way, tests through all or some."""
 import random
 
 from launched import SIGNALS, Fault, Launched, SlurmJob, tell_recoveries, when
@@ -96,7 +96,7 @@ def go_through(workshop, name, layout, faults, whole, job=None):
     """Returns the seconds from each fault to its verdict."""
     with Launched(workshop, name, RANKS, SECTIONS, layout, faults, job=job,
                   patience=patience_after(whole)) as run:
-        seconds = [run.strike(fault) for fault in faults]
+        seconds = [run.inject(fault) for fault in faults]
         run.end()
         recoveries = tell_recoveries(run)
         check(len(recoveries) == len(faults), len(recoveries), "recoveries of", len(faults))

@@ -79,7 +79,8 @@ def state_of(pid):
 
 
 def held_rank(run, token, rank=0):
-    """The process of a rank that has made the file and stopped itself (support.drill), or None."""
+    """The process of a rank that has made the file and stopped itself (support.inject_fault), or
+    None."""
     path = pathlib.Path(run) / "flight-recorder" / f"rank-{rank:05}"
     if not token.exists() or not path.exists():
         return None

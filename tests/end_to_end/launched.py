@@ -20,7 +20,7 @@ from support import (MPI, PATIENCE, TIMEOUT, Process, Skip, check, curve, events
 
 TGKILL = {"x86_64": 234, "aarch64": 131}[os.uname().machine]
 SHM = pathlib.Path("/dev/shm")
-# Whoever watches from outside strikes by signals; the rest is done by the rank itself.
+# What is injected from outside by a signal; the rest the rank does itself.
 SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "abort": signal.SIGABRT}
 VERDICTS = {
     "kill": r"was killed or crashed \(connection lost\)",
@@ -76,13 +76,14 @@ class Launched:
         self.temporary.mkdir(exist_ok=True)
         self.mark, self.tokens = uuid.uuid4().hex, {}
         self.job, self.jobs, self.shared = None, set(), set()
-        self.strikes = self.reached = 0  # so many, the last in that step
+        self.injected = self.reached = 0  # so many faults, the last in that step
         self.patience = patience  # seconds, for what may take long where many want the cores
         self.config, self.layout = workshop.config(name, sections), layout
         for number, fault in enumerate(faults):
-            self.tokens[id(fault)] = self.folder.parent / f"{name}-struck-{number}"
-        drill = "; ".join(self.drill_of(fault) for fault in faults)
-        self.changes = {**({"TRIREME_INJECT_FAULT": drill} if drill else {}), **(env or {})}
+            self.tokens[id(fault)] = self.folder.parent / f"{name}-injected-{number}"
+        injections = "; ".join(self.injection_of(fault) for fault in faults)
+        self.changes = {**({"TRIREME_INJECT_FAULT": injections} if injections else {}),
+                        **(env or {})}
         self.go_on_by(job, words)
 
     def go_on_by(self, job, words=()):
@@ -100,7 +101,7 @@ class Launched:
         return Process(self.command, self.workshop.folder,
                        {**self.env, "TRIREME_TEST_MARK": self.mark, **changes})
 
-    def drill_of(self, fault):
+    def injection_of(self, fault):
         step, action = fault.step, fault.action
         if fault.by_signal:
             step, action = step + MISSED, "stop"
@@ -136,9 +137,9 @@ class Launched:
         return [event for event in events(self.folder, "failure") if event["ranks"]]
 
     def ledger(self, rank):
-        """Of the rank in the incarnation that follows the last strike."""
-        check(self.process.wait_for(lambda: self.count("start", "resume") > self.strikes,
-                                    f"incarnation {self.strikes + 1}", self.patience),
+        """Of the rank in the incarnation that follows the last injected fault."""
+        check(self.process.wait_for(lambda: self.count("start", "resume") > self.injected,
+                                    f"incarnation {self.injected + 1}", self.patience),
               self.process.text())
         ledger = Ledger(self.folder / "flight-recorder" / f"rank-{rank:05}")
         self.remember(ledger.pid)
@@ -156,10 +157,10 @@ class Launched:
         self.shared.update(pathlib.Path(word) for word in maps if word.startswith(f"{SHM}/") and
                            not word.startswith(f"{self.workshop.folder}/"))
 
-    def strike(self, fault):
+    def inject(self, fault):
         """Lets it come, no sooner than two steps after the last, and sees what is told of it. Returns
         how long that took."""
-        ledger, failures = self.ledger(fault.rank), self.strikes  # each has left one
+        ledger, failures = self.ledger(fault.rank), self.injected  # each has left one
         token = self.tokens[id(fault)]
         if fault.by_signal:
             least_step = max(fault.step, self.reached + 2)
@@ -167,7 +168,7 @@ class Launched:
                 fault.where, self.running_for(self.patience), least_step,
                 by_itself=lambda: token.exists() and state_of(ledger.pid) == "T")
             token.touch()
-            struck, number = time.time(), SIGNALS[fault.action]
+            injected_at, number = time.time(), SIGNALS[fault.action]
             if number == signal.SIGABRT:  # as a failed assertion does, in the thread that works
                 ctypes.CDLL(None).syscall(TGKILL, ledger.pid, ledger.pid, number)
                 os.kill(ledger.pid, signal.SIGCONT)
@@ -176,7 +177,7 @@ class Launched:
         else:
             check(self.process.wait_for(token.exists, str(fault), self.patience),
                   f"{fault} never came:", self.process.text())
-            page, struck = None, token.stat().st_mtime
+            page, injected_at = None, token.stat().st_mtime
 
         def is_judged():
             return self.count("failure") > failures and len(self.verdicts()) > failures
@@ -186,10 +187,10 @@ class Launched:
         failure = self.verdicts()[failures]
         page = page or ledger.page()
         self.names(failure, fault, page)
-        detect, told = when(failure) - struck, failure["detect_seconds"]
+        detect, told = when(failure) - injected_at, failure["detect_seconds"]
         check(abs(told - detect) < 1.5 * PATIENCE + detect / 2,
               f"{fault}: it says {told:.2f} s, not {detect:.2f} s:", failure)
-        self.strikes, self.reached = self.strikes + 1, page.step
+        self.injected, self.reached = self.injected + 1, page.step
         note(f"{fault}, {detect:.2f} s later: {failure['text']}")
         return detect
 

@@ -111,7 +111,7 @@ def some_of(things, count):
     return [things[at] for at in sorted(chosen)]
 
 
-def drill(action, step, phase="forward", ranks=1, once=None):
+def inject_fault(action, step, phase="forward", ranks=1, once=None):
     """The environment in which each of so many ranks does this to itself in that phase of that step
     (trainer/loop/inject/fault.h)."""
     return {"TRIREME_INJECT_FAULT": ";".join(
@@ -354,10 +354,10 @@ class Workshop:
         step `again`, so that it does not come to its end unseen: Process.go_on() waits for that."""
         self.held += 1
         tokens = [self / f"held-{self.held}-{count}" for count in range(2)]
-        drills = [drill("stop", step, phase, once=tokens[0])]
+        injections = [inject_fault("stop", step, phase, once=tokens[0])]
         if again:
-            drills.append(drill("stop", again, once=tokens[1]))
-        joined = ";".join(one["TRIREME_INJECT_FAULT"] for one in drills)
+            injections.append(inject_fault("stop", again, once=tokens[1]))
+        joined = ";".join(one["TRIREME_INJECT_FAULT"] for one in injections)
         process = self.start(*words, env={**(env or {}), "TRIREME_INJECT_FAULT": joined})
         try:
             process.wait_to_stand(tokens[0], f"the {phase} of step {step}")
@@ -369,7 +369,7 @@ class Workshop:
 
     def kill_in(self, step, *words, ranks=1, phase="forward"):
         """Trains until all ranks kill themselves where they come to that phase of the step."""
-        env = drill("kill", step, phase, ranks=ranks)
+        env = inject_fault("kill", step, phase, ranks=ranks)
         done = self.run_ranks(ranks, *words, env=env) if ranks > 1 else self.run(*words, env=env)
         check(done.code != 0, f"it ended before the {phase} of step {step}:", done)
         return done

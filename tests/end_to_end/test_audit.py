@@ -97,13 +97,13 @@ def a_run_that_goes_on_from_memory_is_clean(workshop):
 @fact
 def what_was_left_out_has_its_reason(workshop):
     workshop.corpus()
-    drill = "step={} rank=0 parameter=layers.1.mlp.up.weight value=nan"
+    injection = "step={} rank=0 parameter=layers.1.mlp.up.weight value=nan"
     for policy, left_out in (("skip", 3 + BATCH), ("rollback", 3 + 3 * BATCH)):
         changes = {**CONFIG, "data": {"train": [{"path": "corpus"}], "skip": [[5, 8]]},
                    "training": {**CONFIG["training"], "on_nonfinite": policy}}
         config = workshop.config(policy, changes)
         workshop.run("train", config, "--training.steps=15",
-                     env={"TRIREME_INJECT_GRADIENT": drill.format(9)}).done()
+                     env={"TRIREME_INJECT_GRADIENT": injection.format(9)}).done()
         workshop.run_ranks(2, "train", config, "--parallelism.data_shard=2").done()
         table = clean(workshop, policy, "--data")
         note(policy, table)

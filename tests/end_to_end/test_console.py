@@ -11,7 +11,7 @@ import termios
 import threading
 import time
 
-from support import MPI, Process, check, drill, fact, main, metrics, note
+from support import MPI, Process, check, fact, inject_fault, main, metrics, note
 
 FAST = {"training": {"steps": 200}, "checkpoint": {"interval": 0}, "metrics": {"log_freq": 10}}
 COLUMNS = 80  # where the output is no terminal
@@ -97,9 +97,10 @@ def a_terminal_has_a_live_line_below_the_log_that_fits_it(workshop):
     for columns in (40, 79, 160):
         name = f"wide-{columns}"
         held = {step: workshop / f"{name}-{step}" for step in (50, 100, 150)}
-        drills = [drill("stop", step, once=token)["TRIREME_INJECT_FAULT"] for step, token in held.items()]
+        injections = [inject_fault("stop", step, once=token)["TRIREME_INJECT_FAULT"]
+                      for step, token in held.items()]
         with Terminal(workshop, columns, "train", workshop.config(name, FAST),
-                      env={"TRIREME_INJECT_FAULT": ";".join(drills)}) as process:
+                      env={"TRIREME_INJECT_FAULT": ";".join(injections)}) as process:
             for step, token in held.items():
                 process.hold(token, f"step {step}")
                 process.send(signal.SIGCONT)
@@ -123,7 +124,7 @@ def it_follows_the_window(workshop):
     workshop.corpus()
     token = workshop / "held"
     with Terminal(workshop, 100, "train", workshop.config("run", FAST),
-                  env=drill("stop", 30, once=token)) as process:
+                  env=inject_fault("stop", 30, once=token)) as process:
         process.hold(token, "step 30")
         process.resize(50)
         process.send(signal.SIGCONT)
@@ -139,14 +140,14 @@ def it_follows_the_window(workshop):
 def a_dumb_terminal_and_no_color_are_respected(workshop):
     workshop.corpus()
     # what is to be injected is told by a warning, which has a color
-    env = drill("stop", 1000)
+    env = inject_fault("stop", 1000)
     text = Terminal(workshop, 100, "train", workshop.config("color", FAST), env=env).done()
     check("\x1b[33m" in text, "no color to forbid:", text)
     env["NO_COLOR"] = "1"
     text = Terminal(workshop, 100, "train", workshop.config("plain", FAST), env=env).done()
     check(not re.search(r"\x1b\[[0-9;]*m", text), "colors:", text)
     check(live_lines(text), "NO_COLOR is of colors alone:", text)
-    env = {**drill("stop", 1000), "TERM": "dumb"}
+    env = {**inject_fault("stop", 1000), "TERM": "dumb"}
     text = Terminal(workshop, 100, "train", workshop.config("dumb", FAST), env=env).done()
     check(not re.search(r"[\x1b\r]", text), "control characters:", text)
     check(told_steps(text.splitlines()) == WANTED, text)

@@ -135,7 +135,7 @@ class Run:
         check(others == [7] * (self.ranks - 1), "exit codes", codes, self.process.text())
 
 
-def strikes(workshop, name, layout, rank, phase, number, changes=None):
+def inject_signal(workshop, name, layout, rank, phase, number, changes=None):
     """Rank `rank` gets signal `number` in that phase; all that must follow does."""
     with Run(workshop, name, layout, changes) as run:
         page, pid = run.stop_in(rank, phase), run.ledger(rank).pid
@@ -180,7 +180,7 @@ def everybody_waits(run, rank, waiting, since):
 
 @fact
 def killed_while_it_starts(workshop):
-    strikes(workshop, "start", TENSOR, 1, "start", signal.SIGKILL)
+    inject_signal(workshop, "start", TENSOR, 1, "start", signal.SIGKILL)
 
 
 @fact
@@ -190,9 +190,9 @@ def killed_while_it_loads_or_reads_data(workshop):
                       "intermediate_size": 1024}}
     with Run(workshop, "load", PIPELINE, {**wide, "training": {"steps": 4}}) as run:
         check(run.process.wait().code == 0, run.process.text())
-    strikes(workshop, "load", PIPELINE, 1, "load", signal.SIGKILL, wide)
+    inject_signal(workshop, "load", PIPELINE, 1, "load", signal.SIGKILL, wide)
     batch = {"training": {"seq_len": 512, "local_batch_size": 32, "global_batch_size": 128}}
-    strikes(workshop, "data", PIPELINE, 0, "data", signal.SIGKILL, batch)
+    inject_signal(workshop, "data", PIPELINE, 0, "data", signal.SIGKILL, batch)
 
 
 @fact
@@ -201,7 +201,7 @@ def killed_or_aborted_while_it_computes(workshop):
             ("forward", TENSOR, 0, "forward", signal.SIGKILL),
             ("backward", TENSOR + PIPELINE, 3, "backward", signal.SIGABRT),
             ("optimizer", PIPELINE, 1, "optimizer", signal.SIGKILL)], 2):
-        strikes(workshop, *case)
+        inject_signal(workshop, *case)
 
 
 @fact
@@ -210,7 +210,7 @@ def killed_while_it_talks_to_others(workshop):
             ("reduction", PIPELINE, 0, "reduction", signal.SIGKILL),
             ("norm", TENSOR + PIPELINE, 1, "gradient norm", signal.SIGKILL),
             ("report", TENSOR, 1, "report", signal.SIGKILL)], 2):
-        strikes(workshop, *case)
+        inject_signal(workshop, *case)
 
 
 @fact
@@ -219,7 +219,7 @@ def killed_while_it_validates_saves_or_leaves(workshop):
             ("validation", TENSOR + PIPELINE, 2, "validation", signal.SIGKILL),
             ("save", PIPELINE, 0, "save", signal.SIGKILL),
             ("end", TENSOR, 1, "end", signal.SIGKILL, {"training": {"steps": 6}})], 2):
-        strikes(workshop, *case)
+        inject_signal(workshop, *case)
 
 
 # Rank 1 sees another corpus than the others, as on a node with an old copy of it.
@@ -371,7 +371,7 @@ def stopped_in_a_step(workshop):
             ("stop1", PIPELINE, 1, "backward", signal.SIGSTOP),
             ("stop0", TENSOR, 0, "report", signal.SIGSTOP),
             ("stop2", TENSOR + PIPELINE, 2, "forward", signal.SIGSTOP)], 2):
-        strikes(workshop, *case)
+        inject_signal(workshop, *case)
 
 
 if __name__ == "__main__":

@@ -24,9 +24,11 @@ def killed_on_each(workshop, name, sections, environments):
     for count, env in enumerate(environments):
         last = count == KILLS
         step = steps_done(workshop / name) + rng.randint(1, 3)
-        drill = {} if last else {"TRIREME_INJECT_FAULT": f"rank=0 step={step} phase=forward action=kill"}
+        fault = f"rank=0 step={step} phase=forward action=kill"
+        injection = {} if last else {"TRIREME_INJECT_FAULT": fault}
         node, begun = next(nodes), time.monotonic()
-        done = node.run(workshop, "train", workshop.config(name, sections), env={**env, **drill})
+        done = node.run(workshop, "train", workshop.config(name, sections),
+                        env={**env, **injection})
         waits.append(time.monotonic() - begun)
         check(done.code == (0 if last else -signal.SIGKILL), f"start {count} on {node.name}:", done)
         check("LEASE.json" not in done.err, done)

@@ -17,7 +17,7 @@ LAYOUTS = {"alone": (1,), "tensor": (2, "--parallelism.tensor=2"),
                      "--parallelism.zero=3")}
 
 
-def drill(step, rank=0, parameter="layers.1.mlp.up.weight", value="nan"):
+def inject_gradient(step, rank=0, parameter="layers.1.mlp.up.weight", value="nan"):
     return {"TRIREME_INJECT_GRADIENT":
             f"step={step} rank={rank} parameter={parameter} value={value}"}
 
@@ -56,7 +56,7 @@ def leaves_out(workshop, layout, policy, step, first, end, **training):
     name = f"{layout}-{policy}-{step}"
     config = config_of(workshop, name, on_nonfinite=policy, **training)
     ranks = LAYOUTS[layout][0]
-    train(workshop, config, layout, env=drill(step, ranks - 1)).done()
+    train(workshop, config, layout, env=inject_gradient(step, ranks - 1)).done()
     same_but_for_the_counts(workshop, name, without(workshop, layout, first, end, **training))
     told = events(workshop / name, policy)
     check(len(told) == 1 and told[0]["step"] == step, told)
@@ -98,7 +98,7 @@ def a_stop_harms_nothing(workshop):
         train(workshop, config_of(workshop, whole), layout).done()
         config, run = config_of(workshop, layout), workshop / layout
         ranks = LAYOUTS[layout][0]
-        train(workshop, config, layout, env=drill(7, ranks - 1)).refused(
+        train(workshop, config, layout, env=inject_gradient(7, ranks - 1)).refused(
             6, "step 7", "not both finite", "newest checkpoint: step 4")
         failure = events(run, "failure")[-1]
         check(failure["step"] == 7 and failure["documents"], failure)
@@ -114,7 +114,7 @@ def a_stop_harms_nothing(workshop):
 def too_many_skips_stop_the_run(workshop):
     workshop.corpus()
     config = config_of(workshop, "run", on_nonfinite="skip", max_skips=0)
-    train(workshop, config, env=drill(3)).refused(6, "step 3", "training.max_skips = 0")
+    train(workshop, config, env=inject_gradient(3)).refused(6, "step 3", "training.max_skips = 0")
 
 
 @fact
@@ -123,17 +123,17 @@ def a_spike_is_left_out(workshop):
     for policy, first in (("skip", 24), ("rollback", 16)):
         spikes = {"on_spike": policy, "spike_window": 4, "spike_zscore": 50}
         config = config_of(workshop, policy, **spikes)
-        train(workshop, config, env=drill(7, value="1e6")).done()
+        train(workshop, config, env=inject_gradient(7, value="1e6")).done()
         same_but_for_the_counts(workshop, policy, without(workshop, "alone", first, 28, **spikes))
         told = events(workshop / policy, policy)
         check(len(told) == 1 and told[0]["reason"] == "spike", told)
         check(told[0]["grad_norm"] >= 1e6 and told[0]["grad_norm_zscore"] > 1e4, told)
         check(abs(told[0]["loss_zscore"]) < 50, told)
     config = config_of(workshop, "stop", on_spike="stop", spike_window=4, spike_zscore=50)
-    train(workshop, config, env=drill(7, value="1e6")).refused(6, "step 7", "spike")
+    train(workshop, config, env=inject_gradient(7, value="1e6")).refused(6, "step 7", "spike")
     # Without a policy it is clipped like any long gradient.
-    train(workshop, config_of(workshop, "none"), env=drill(7, value="1e6")).done()
-    check(float(metrics(workshop / "none")[6]["grad_norm"]) >= 1e6, "the drill did not strike")
+    train(workshop, config_of(workshop, "none"), env=inject_gradient(7, value="1e6")).done()
+    check(float(metrics(workshop / "none")[6]["grad_norm"]) >= 1e6, "the fault was not injected")
 
 
 @fact
@@ -142,8 +142,8 @@ def a_resumed_run_decides_the_same_and_keeps_what_was_left_out(workshop):
     workshop.corpus()
     spikes = {"on_nonfinite": "skip", "on_spike": "skip", "spike_window": 6, "spike_zscore": 50}
     config = config_of(workshop, "parts", **spikes)
-    train(workshop, config, "alone", "--training.steps=8", env=drill(3)).done()
-    train(workshop, config, env=drill(10, value="1e6")).done()
+    train(workshop, config, "alone", "--training.steps=8", env=inject_gradient(3)).done()
+    train(workshop, config, env=inject_gradient(10, value="1e6")).done()
     whole = config_of(workshop, "whole", {"skip": [[8, 12], [40, 44]]}, **spikes)
     train(workshop, whole).done()
     same_but_for_the_counts(workshop, "parts", "whole")
@@ -167,17 +167,17 @@ def samples_ahead_can_be_skipped_later_and_those_behind_not(workshop):
 
 
 @fact
-def a_drill_that_cannot_be_is_refused(workshop):
+def a_fault_that_cannot_be_injected_is_refused(workshop):
     workshop.corpus()
     config = config_of(workshop, "run")
     train(workshop, config, env={"TRIREME_INJECT_GRADIENT": "step=5"}).refused(
         2, "TRIREME_INJECT_GRADIENT", "value=nan")
-    train(workshop, config, env=drill(5, parameter="layers.9.mlp.up.weight")).refused(
+    train(workshop, config, env=inject_gradient(5, parameter="layers.9.mlp.up.weight")).refused(
         2, "layers.9.mlp.up.weight", "layers.1.mlp.up.weight")
-    train(workshop, config, "pipeline", env=drill(5, rank=0)).refused(
+    train(workshop, config, "pipeline", env=inject_gradient(5, rank=0)).refused(
         2, "rank 0 owns nothing of layers.1.mlp.up.weight")
     # A run may shrink.
-    result = train(workshop, config, env=drill(5, rank=1)).done()
+    result = train(workshop, config, env=inject_gradient(5, rank=1)).done()
     check("no effect: there is no rank 1 among 1" in result.err + result.out, result)
 
 

@@ -4,9 +4,9 @@ a good checkpoint and ends with the bits of a run that was left alone."""
 import os
 import time
 
-from support import (PATIENCE, THOROUGH, Faults, check, checkpoints, curve, drill, events, fact,
-                     leftovers, main, note, random_of, same_checkpoint, same_curve, some_of,
-                     steps_done)
+from support import (PATIENCE, THOROUGH, Faults, check, checkpoints, curve, events, fact,
+                     inject_fault, leftovers, main, note, random_of, same_checkpoint, same_curve,
+                     some_of, steps_done)
 
 INTERVAL = 2
 SMALL = {"model": {"flavor": "tiny", "num_hidden_layers": 2, "hidden_size": 32,
@@ -14,7 +14,7 @@ SMALL = {"model": {"flavor": "tiny", "num_hidden_layers": 2, "hidden_size": 32,
          "training": {"seq_len": 16, "local_batch_size": 1, "global_batch_size": 2, "steps": 60},
          "checkpoint": {"interval": INTERVAL, "keep_latest_k": 2}}
 
-# Where a kill strikes: the operation of file_faults, how often it has come by then, its path.
+# Where a kill comes: the operation of file_faults, how often it has come by then, its path.
 COPY = "sync,1,run/metrics.jsonl"  # what comes before the state is taken
 MANIFEST = "open,1,run/checkpoints/.partial-*/manifest.json"
 WRITTEN_MANIFEST = "sync,1,run/checkpoints/.partial-*/manifest.json"
@@ -51,7 +51,7 @@ class Run:
         resumes = len(events(self.folder, "resume"))
         env = {}
         if seconds is not None:  # it is not to be over by then, however busy the machine is
-            env = drill("stop", max(checkpoints(self.folder), default=0) + 3 * INTERVAL)
+            env = inject_fault("stop", max(checkpoints(self.folder), default=0) + 3 * INTERVAL)
         with self.faults.start(ranks, "train", self.config, *layout,
                                rules=[rule] if rule else [], env=env) as process:
             if seconds is not None:

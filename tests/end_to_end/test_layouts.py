@@ -4,8 +4,8 @@ import os
 import signal
 
 from flight_recorder import held_rank
-from support import (MPI, Process, check, curve, drill, events, fact, has_pending, main, metrics,
-                     note, same_checkpoint, same_curve, steps_done)
+from support import (MPI, Process, check, curve, events, fact, has_pending, inject_fault, main,
+                     metrics, note, same_checkpoint, same_curve, steps_done)
 
 MODEL = {"model": {"flavor": "tiny", "num_hidden_layers": 4},
          "training": {"seq_len": 32, "local_batch_size": 1, "global_batch_size": 4, "steps": 20}}
@@ -43,7 +43,7 @@ def a_run_goes_on_in_another_layout(workshop):
             (15, 2, "--parallelism.tensor=2")]:
         token = workshop / f"held-{steps}"
         with Process(workshop.launch(ranks, "train", config, *options), workshop.folder,
-                     {**workshop.env, **MPI, **drill("stop", steps, once=token)}) as process:
+                     {**workshop.env, **MPI, **inject_fault("stop", steps, once=token)}) as process:
             check(process.wait_for(lambda token=token: held_rank(folder, token), f"step {steps}"),
                   process.text())
             rank = held_rank(folder, token)

@@ -26,7 +26,7 @@ def train(workshop, name, ranks, axes, *options, env=None):
                               *(f"--parallelism.{axis}" for axis in axes), *options, env=env)
 
 
-def drill(step, rank, parameter, bit=3):
+def inject_weight(step, rank, parameter, bit=3):
     return {"TRIREME_INJECT_WEIGHT": f"step={step} rank={rank} parameter={parameter} bit={bit}"}
 
 
@@ -40,7 +40,7 @@ def the_rank_and_the_tensor_are_named_and_the_run_goes_on_as_if_nothing_had_been
         # Steps 3, 6 and 9 and the checkpoints of 4, 8 and 12.
         check(found["count"] == 6 and found["bytes"] > 0, found)
         workshop.config(case, CONFIG)
-        train(workshop, case, ranks, axes, env=drill(5, rank, tensor)).refused(
+        train(workshop, case, ranks, axes, env=inject_weight(5, rank, tensor)).refused(
             7, "after step 6", tensor, f"rank {rank} on", "resumes from step 4")
         told = events(workshop / case, "replicas_differ")[-1]
         check(told["step"] == 6 and told["ranks"] == blamed, told)
@@ -60,7 +60,7 @@ def no_checkpoint_is_written_of_replicas_that_differ(workshop):
     """The flip is in the step of a checkpoint, and no comparison is due by the interval."""
     workshop.corpus()
     workshop.config("run", {**CONFIG, "elastic": {"replica_check_interval": 1000}})
-    train(workshop, "run", *CASES["data2"][:2], env=drill(8, 0, MATRIX)).refused(
+    train(workshop, "run", *CASES["data2"][:2], env=inject_weight(8, 0, MATRIX)).refused(
         7, "after step 8", MATRIX, "resumes from step 4")
     check(checkpoints(workshop / "run") == [4], checkpoints(workshop / "run"))
 
@@ -75,7 +75,7 @@ def snapshots_in_memory_since_the_last_comparison_are_not_gone_on_from(workshop)
     workshop.config("whole", changes)
     train(workshop, "whole", ranks, axes).done()
     workshop.config("run", changes)
-    train(workshop, "run", ranks, axes, env=drill(5, 1, MATRIX)).refused(7, "after step 6")
+    train(workshop, "run", ranks, axes, env=inject_weight(5, 1, MATRIX)).refused(7, "after step 6")
     train(workshop, "run", ranks, axes).done()
     resumed = events(workshop / "run", "resume")[-1]
     check(resumed["step"] == 4 and not resumed["in_memory"], resumed)
@@ -88,9 +88,9 @@ def a_launched_run_goes_on_by_itself(workshop):
     ranks, axes, rank, tensor, blamed = CASES["data4"]
     workshop.config("whole", CONFIG)
     train(workshop, "whole", ranks, axes).done()
-    told = drill(5, rank, tensor)["TRIREME_INJECT_WEIGHT"]
+    told = inject_weight(5, rank, tensor)["TRIREME_INJECT_WEIGHT"]
     with Launched(workshop, "run", ranks, CONFIG, [f"--parallelism.{axis}" for axis in axes],
-                  env={"TRIREME_INJECT_WEIGHT": f"{told} once={workshop / 'struck'}"}) as run:
+                  env={"TRIREME_INJECT_WEIGHT": f"{told} once={workshop / 'injected'}"}) as run:
         run.end()
         run.like(workshop / "whole")
     failure, = events(workshop / "run", "failure")
@@ -105,7 +105,7 @@ def a_launched_run_goes_on_by_itself(workshop):
 def a_weight_that_nobody_else_holds_is_not_compared(workshop):
     workshop.corpus()
     workshop.config("tensor", CONFIG)
-    train(workshop, "tensor", *CASES["tensor"][:2], env=drill(5, 1, MATRIX)).done()
+    train(workshop, "tensor", *CASES["tensor"][:2], env=inject_weight(5, 1, MATRIX)).done()
     check(not events(workshop / "tensor", "replicas_differ"), events(workshop / "tensor"))
     workshop.config("alone", CONFIG)
     result = workshop.run("train", "alone.toml").done()
@@ -113,13 +113,14 @@ def a_weight_that_nobody_else_holds_is_not_compared(workshop):
 
 
 @fact
-def a_drill_that_cannot_be_is_refused(workshop):
+def a_fault_that_cannot_be_injected_is_refused(workshop):
     workshop.corpus()
     workshop.config("run", CONFIG)
-    for told, words in ((drill(5, 0, MATRIX, 32), "bit=20"), (drill(5, 0, "layers.9.norm"), MATRIX)):
+    for told, words in ((inject_weight(5, 0, MATRIX, 32), "bit=20"),
+                        (inject_weight(5, 0, "layers.9.norm"), MATRIX)):
         workshop.run("train", "run.toml", env=told).refused(2, "TRIREME_INJECT_WEIGHT", words)
     # A run may shrink.
-    result = workshop.run("train", "run.toml", env=drill(5, 1, MATRIX)).done()
+    result = workshop.run("train", "run.toml", env=inject_weight(5, 1, MATRIX)).done()
     check("no effect: there is no rank 1 among 1" in result.err + result.out, result)
 
 

@@ -16,7 +16,7 @@ from fault_matrix import (CASES, LAYOUTS, RANKS, SECTIONS, faults_of_one_run, go
                           left_alone)
 from flight_recorder import held_rank
 from launched import Fault, Launched, tell_recoveries, when
-from support import PATIENCE, check, drill, events, fact, main, note, random_of, steps_done
+from support import PATIENCE, check, events, fact, inject_fault, main, note, random_of, steps_done
 
 
 def changed(**changes):
@@ -28,7 +28,8 @@ def changed(**changes):
 def held_in_step(workshop, step, sections):
     """A run whose first rank has stopped itself in that step, and that rank's process."""
     token = workshop / "held"
-    with Launched(workshop, "run", RANKS, sections, env=drill("stop", step, once=token)) as run:
+    with Launched(workshop, "run", RANKS, sections,
+                  env=inject_fault("stop", step, once=token)) as run:
         check(run.process.wait_for(lambda: held_rank(run.folder, token), f"step {step}"),
               run.process.text())
         yield run, held_rank(run.folder, token)
@@ -82,7 +83,7 @@ def a_rank_that_hangs_or_stops_while_it_leaves(workshop):
     for action in "hang", "stop":
         fault = Fault(action, "end", 2, 12)
         with Launched(workshop, action, RANKS, sections, faults=[fault]) as run:
-            run.strike(fault)
+            run.inject(fault)
             run.end()
             run.like(whole)
 
@@ -125,8 +126,8 @@ def no_more_restarts_than_allowed(workshop):
 def a_killed_supervisor_takes_its_ranks_with_it(workshop):
     whole = left_alone(workshop)
     with Launched(workshop, "run", RANKS, SECTIONS) as run:
-        for strike, step in enumerate((10, 30, 50)):
-            run.strikes = strike
+        for injected, step in enumerate((10, 30, 50)):
+            run.injected = injected
             run.ledger(0)  # mpirun has come so far that it cleans up behind itself
             check(run.process.wait_for(lambda at=step: steps_done(run.folder) >= at, "steps"),
                   run.process.text())
@@ -166,8 +167,8 @@ def no_rank_is_said_to_have_stood_still_when_its_launcher_ends(workshop):
     """mpirun passes SIGABRT on: which rank goes first is chance."""
     whole = left_alone(workshop)
     with Launched(workshop, "run", RANKS, SECTIONS) as run:
-        for strike in range(2):
-            run.strikes = strike
+        for injected in range(2):
+            run.injected = injected
             ledger, step = run.ledger(0), steps_done(run.folder)
             check(run.process.wait_for(lambda: steps_done(run.folder) > step + 5, "steps"),
                   run.process.text())
@@ -189,19 +190,19 @@ def a_rank_that_is_alone_is_missed_by_the_supervisor(workshop):
     sections = changed(training={"steps": 200}, elastic={"stall_timeout_s": 600 * PATIENCE})
     whole = left_alone(workshop, sections=sections, ranks=1)
     with Launched(workshop, "run", 1, sections) as run:
-        for strike, number, words in (
+        for injected, number, words in (
                 (0, signal.SIGSTOP, rf"every rank is stopped: rank 0 \({HOST}\) sent no heartbeat"),
                 (1, signal.SIGKILL, rf"rank 0 \({HOST}\) was killed or crashed")):
-            run.strikes = strike
+            run.injected = injected
             ledger, step = run.ledger(0), steps_done(run.folder)
             check(run.process.wait_for(lambda: steps_done(run.folder) > step + 5, "steps"),
                   run.process.text())
-            struck = time.time()
+            injected_at = time.time()
             os.kill(ledger.pid, number)
-            check(run.process.wait_for(lambda: len(run.verdicts()) > strike, "the verdict"),
+            check(run.process.wait_for(lambda: len(run.verdicts()) > injected, "the verdict"),
                   run.process.text())
-            failure = run.verdicts()[strike]
-            note(f"{when(failure) - struck:.2f} s later: {failure['text']}")
+            failure = run.verdicts()[injected]
+            note(f"{when(failure) - injected_at:.2f} s later: {failure['text']}")
             check(re.match(words, failure["text"]) and failure["ranks"] == [0], failure)
         run.end()
         run.like(whole)

@@ -5,8 +5,8 @@ import signal
 import statistics
 import time
 
-from support import (checkpoints, curve, drill, events, fact, main, note, partials, random_of,
-                     same_checkpoint, same_curve, check, steps_done)
+from support import (check, checkpoints, curve, events, fact, inject_fault, main, note, partials,
+                     random_of, same_checkpoint, same_curve, steps_done)
 
 STEPS = 80
 INTERVAL = 4
@@ -28,7 +28,7 @@ def kill_at(workshop, config, kind, delay, rng):
     run = workshop / "killed"
     newest = max(checkpoints(run), default=0)
     if kind == "start":
-        process = workshop.start("train", config, env=drill("stop", newest + INTERVAL + 2))
+        process = workshop.start("train", config, env=inject_fault("stop", newest + INTERVAL + 2))
     elif kind == "step":
         step = newest + rng.randint(2, 7)
         process = workshop.start_held(step, "train", config, again=step + 3)

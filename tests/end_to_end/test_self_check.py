@@ -23,7 +23,7 @@ def trained(workshop, name="run", changes=None, env=None, **sections):
     return config, workshop / name
 
 
-def drill(step, value, rank=0):
+def inject_gradient(step, value, rank=0):
     return {"TRIREME_INJECT_GRADIENT":
             f"step={step} rank={rank} parameter=layers.1.mlp.up.weight value={value}"}
 
@@ -71,7 +71,7 @@ def another_layout_is_the_same_run_within_its_tolerance(workshop):
     workshop.run_ranks(2, "train", config, BACK, TENSOR).done()
     check(verdicts(run)[-1] == ("bit-identical", ""), verdicts(run))
     wrong = workshop.run_ranks(2, "train", config, BACK, "--parallelism.pipeline=2",
-                               env=drill(5, "3", rank=1))
+                               env=inject_gradient(5, "3", rank=1))
     wrong.refused(4, "the gradient norm is", "parallelism.pipeline: 1 -> 2", "1e-04 is allowed")
 
 
@@ -93,7 +93,7 @@ def a_step_that_is_another_stops_the_run_until_it_is_accepted(workshop):
     before, whole = curve(run), workshop / "whole"
     shutil.copytree(run, whole)
     for _ in range(2):  # the second time the step is no longer in metrics.jsonl
-        workshop.run("train", config, BACK, env=drill(5, "3")).refused(
+        workshop.run("train", config, BACK, env=inject_gradient(5, "3")).refused(
             4, "step 5", "the gradient norm is", f"instead of {before[4][3]}",
             "nothing that decides its bits has changed", "--checkpoint.resume",
             "--checkpoint.allow_changes")
@@ -115,7 +115,7 @@ def a_step_that_is_another_stops_the_run_until_it_is_accepted(workshop):
 def other_samples_are_not_compared(workshop):
     """After a rollback the steps before it come again with other samples, until a checkpoint."""
     config, run = trained(workshop, training={**CONFIG["training"], "on_nonfinite": "rollback"},
-                          env=drill(6, "nan"))
+                          env=inject_gradient(6, "nan"))
     check(metrics(run)[4]["rollbacks"] == "1.0", metrics(run)[4])
     workshop.run("train", config, BACK).done()
     nothing_to_compare_with(run, "other samples")

@@ -11,8 +11,8 @@ import time
 from flight_recorder import held_rank
 from slurm_jobs import (ENDLESS, SHARED, Job, cluster_for, options, script, shared_files, stops,
                         train_alone)
-from support import (TIMEOUT, check, checkpoints, drill, events, fact, has_pending, main, note,
-                     same_curve, slurm_cluster, steps_done)
+from support import (TIMEOUT, check, checkpoints, events, fact, has_pending, inject_fault, main,
+                     note, same_curve, slurm_cluster, steps_done)
 
 
 @fact
@@ -178,7 +178,7 @@ def a_chain_without_requeue_ends_with_the_run(workshop):
             script(workshop, kind, workshop.config(kind, SHARED), f"--chain={kind}", "--jobs=3")
 
         def submit(kind):
-            slurm.env |= drill("stop", 6, once=workshop / f"{kind}-held")
+            slurm.env |= inject_fault("stop", 6, once=workshop / f"{kind}-held")
             return slurm.submit(f"{kind}.sbatch", folder=workshop.folder)
 
         array = submit("array")

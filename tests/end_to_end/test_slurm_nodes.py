@@ -9,8 +9,8 @@ import time
 from flight_recorder import Ledger, state_of
 from launched import Launched, SlurmJob
 from slurm_jobs import Node, cluster_for
-from support import (PATIENCE, TIMEOUT, check, curve, drill, events, fact, main, note, same_curve,
-                     slurm_cluster, steps_done)
+from support import (PATIENCE, TIMEOUT, check, curve, events, fact, inject_fault, main, note,
+                     same_curve, slurm_cluster, steps_done)
 
 # Four ranks whose steps have the bits of one rank's.
 RUN = {"job": {"reproducible": True},
@@ -202,7 +202,7 @@ def a_lone_rank_that_is_stopped_on_another_machine_is_missed(workshop):
     with cluster_for(workshop, nodes=1, beneath={"n1": far.words}) as cluster:
         token = workshop / "held"
         with Launched(workshop, "run", 1, sections, job=SlurmJob(cluster, 1),
-                      env=drill("stop", 20, once=token)) as run:
+                      env=inject_fault("stop", 20, once=token)) as run:
             ledger = run.folder / "flight-recorder" / "rank-00000"
             check(run.process.wait_for(lambda: token.exists() and state_of(Ledger(ledger).pid) == "T",
                                        "the rank to be stopped"), run.process.text())

@@ -98,12 +98,12 @@ Control::Fault Control::before(std::string_view operation, const std::string& pa
     if (shared_->counts[i].fetch_add(1) + 1 != rule.count) continue;
     fault.half = fault.half || rule.action == "short";
     if (const int error = error_of(rule.action)) fault.error = error;
-    if (rule.action.rfind("kill-", 0) == 0) strike(rule);
+    if (rule.action.rfind("kill-", 0) == 0) inject(rule);
   }
   return fault;
 }
 
-void Control::strike(const Rule& rule) {
+void Control::inject(const Rule& rule) {
   const pid_t self = ::getpid();
   if (rule.delay == 0) return kill_now(rule.action, self);
   if (::fork() != 0) return;

@@ -18,8 +18,8 @@ namespace trireme::file_faults {
 //   FILE_FAULTS_STATE  a file that all processes of the job count in; none other may have used it
 //   FILE_FAULTS_LOG    a file that gets a Record of every operation, in order; may be absent
 //   FILE_FAULTS        rules ACTION,OPERATION,COUNT,PATTERN[,MICROSECONDS] joined by '+'
-// A rule strikes once, before the COUNT-th operation on a path below the folder that the glob
-// PATTERN fits, counted over all processes of the job together.
+// A rule injects its fault once, before the COUNT-th operation on a path below the folder that the
+// glob PATTERN fits, counted over all processes of the job together.
 //   ACTION     kill-self, kill-rank (the process that the operation's one descends from by fork),
 //              kill-rank-N (that one of mpirun's), kill-job (all that were preloaded), short
 //              (half of a write), or an errno by name
@@ -60,7 +60,7 @@ class Control {
     std::array<std::atomic<pid_t>, kMostProcesses> pids;
   };
 
-  void strike(const Rule& rule);
+  void inject(const Rule& rule);
   void kill_now(const std::string& action, pid_t self);
 
   std::string under_, log_;

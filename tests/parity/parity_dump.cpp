@@ -131,7 +131,7 @@ double noisy(const ParamSpec& spec, double noise) {
 }
 
 void disturb(Engine& engine, std::uint64_t seed) {
-  for (Weight& weight : engine.params().weights()) {
+  for (Weight& weight : engine.model().params().weights()) {
     for (Param& param : weight.parts) {
       const ElementInit normal(Init::kNormal, 1, seed, "parity/" + param.spec.name);
       std::vector<float> noise(static_cast<std::size_t>(param.master.count()));
@@ -146,7 +146,7 @@ void disturb(Engine& engine, std::uint64_t seed) {
       }
     }
   }
-  engine.publish_masters();
+  engine.model().publish_masters(engine.stream());
 }
 
 // The documents of a sequence, as their first tokens.
@@ -309,7 +309,7 @@ void dump(const Family& family, std::uint64_t seed, DType dtype, Recompute recom
   const Tensor loss = one.take({1}, DType::kF64);
   *loss.as<double>() = compute_gradients(engine, valid);
   file.add("loss", loss.reshaped({}));
-  for (const Weight& weight : engine.params().weights()) {
+  for (const Weight& weight : engine.model().params().weights()) {
     for (const Param& param : weight.parts) {
       file.add("weight/" + param.spec.name, param.master);
       file.add("gradient/" + param.spec.name, param.grad);

@@ -27,6 +27,8 @@ FORBIDDEN = {
     "between parallelisms": ("parallel/pipeline/run.cpp", '#include "parallel/data/buckets.h"'),
     "data to tensor": ("data/source.h", '#include "model/tensor/tensor.h"'),
     "checkpoint to trainer": ("checkpoint/store.h", '#include "trainer/config/config.h"'),
+    "between the trainer's rooms": (
+        "trainer/tools/audit/audit.cpp", '#include "trainer/loop/train.h"'),
     "trainer upwards": ("trainer/config/config.h", '#include "trainer/loop/loop.h"'),
     "device from a header": ("model/ops/norm.h", '#include "model/ops/cpu/norm.h"'),
     "layer to device": ("model/layers/norm.cpp", '#include "model/ops/cpu/norm.h"'),

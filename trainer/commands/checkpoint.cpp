@@ -15,9 +15,9 @@
 #include "checkpoint/load.h"
 #include "checkpoint/statistics.h"
 #include "checkpoint/store.h"
+#include "model/base/human.h"
 #include "trainer/commands/checkpoint_export.h"
 #include "trainer/commands/checkpoint_import.h"
-#include "trainer/telemetry/human.h"
 
 namespace trireme {
 namespace {
@@ -178,6 +178,67 @@ ExitCode prune(const CheckpointOptions& options) {
   return ExitCode::kDone;
 }
 
+constexpr const char* kEither = "RUN_OR_CHECKPOINT";
+
+CLI::App* add_list(CLI::App& to, CheckpointOptions& options) {
+  CLI::App* app = to.add_subcommand("list", "List the checkpoints of a run, newest first");
+  app->add_option("path", options.path, "A run folder (job.dump_folder), or one checkpoint")
+      ->required()
+      ->type_name(kEither);
+  return app;
+}
+
+CLI::App* add_show(CLI::App& to, CheckpointOptions& options) {
+  CLI::App* app =
+      to.add_subcommand("show", "Show the step, digests, layout and tensors of a checkpoint");
+  app->add_option("path", options.path, "A checkpoint, or a run folder (its newest checkpoint)")
+      ->required()
+      ->type_name(kEither);
+  app->add_option("--tensor", options.tensor, "Show statistics of this tensor instead")
+      ->type_name("NAME");
+  return app;
+}
+
+CLI::App* add_verify(CLI::App& to, CheckpointOptions& options) {
+  CLI::App* app = to.add_subcommand(
+      "verify",
+      "Read every byte and compare it with the checksums; fails if a checkpoint is damaged");
+  app->add_option("path", options.path, "A checkpoint, or a run folder (all its checkpoints)")
+      ->required()
+      ->type_name(kEither);
+  return app;
+}
+
+CLI::App* add_diff(CLI::App& to, CheckpointOptions& options) {
+  CLI::App* app = to.add_subcommand(
+      "diff", "Compare two checkpoints, whatever layouts wrote them; fails if they differ");
+  app->add_option("first", options.path, "A checkpoint, or a run folder (its newest checkpoint)")
+      ->required()
+      ->type_name(kEither);
+  app->add_option("second", options.second, "A checkpoint, or a run folder (its newest checkpoint)")
+      ->required()
+      ->type_name(kEither);
+  return app;
+}
+
+CLI::App* add_prune(CLI::App& to, CheckpointOptions& options) {
+  CLI::App* app =
+      to.add_subcommand("prune", "Remove old checkpoints; the newest good ones are kept");
+  app->add_option("path", options.path, "Run folder (job.dump_folder)")
+      ->required()
+      ->type_name("RUN_DIR");
+  app->add_option("--keep-latest", options.retention.keep_latest,
+                  "Number of newest good checkpoints to keep")
+      ->required()
+      ->check(CLI::Range(2, 1'000'000))
+      ->type_name("K");
+  app->add_option("--keep-every", options.retention.keep_every,
+                  "Also keep checkpoints whose step is a multiple of N")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
+      ->type_name("N");
+  return app;
+}
+
 }  // namespace
 
 Command make_checkpoint(CLI::App& program) {
@@ -185,59 +246,11 @@ Command make_checkpoint(CLI::App& program) {
   CLI::App* app = program.add_subcommand(
       "checkpoint", "List, inspect, verify, compare, prune, export and import checkpoints");
   app->require_subcommand(1);
-  constexpr const char* kEither = "RUN_OR_CHECKPOINT";
-
-  CLI::App* listing = app->add_subcommand("list", "List the checkpoints of a run, newest first");
-  listing->add_option("path", options->path, "A run folder (job.dump_folder), or one checkpoint")
-      ->required()
-      ->type_name(kEither);
-
-  CLI::App* showing =
-      app->add_subcommand("show", "Show the step, digests, layout and tensors of a checkpoint");
-  showing
-      ->add_option("path", options->path, "A checkpoint, or a run folder (its newest checkpoint)")
-      ->required()
-      ->type_name(kEither);
-  showing->add_option("--tensor", options->tensor, "Show statistics of this tensor instead")
-      ->type_name("NAME");
-
-  CLI::App* verifying = app->add_subcommand(
-      "verify",
-      "Read every byte and compare it with the checksums; fails if a checkpoint is damaged");
-  verifying
-      ->add_option("path", options->path, "A checkpoint, or a run folder (all its checkpoints)")
-      ->required()
-      ->type_name(kEither);
-
-  CLI::App* comparing = app->add_subcommand(
-      "diff", "Compare two checkpoints, whatever layouts wrote them; fails if they differ");
-  comparing
-      ->add_option("first", options->path, "A checkpoint, or a run folder (its newest checkpoint)")
-      ->required()
-      ->type_name(kEither);
-  comparing
-      ->add_option("second", options->second,
-                   "A checkpoint, or a run folder (its newest checkpoint)")
-      ->required()
-      ->type_name(kEither);
-
-  CLI::App* pruning =
-      app->add_subcommand("prune", "Remove old checkpoints; the newest good ones are kept");
-  pruning->add_option("path", options->path, "Run folder (job.dump_folder)")
-      ->required()
-      ->type_name("RUN_DIR");
-  pruning
-      ->add_option("--keep-latest", options->retention.keep_latest,
-                   "Number of newest good checkpoints to keep")
-      ->required()
-      ->check(CLI::Range(2, 1'000'000))
-      ->type_name("K");
-  pruning
-      ->add_option("--keep-every", options->retention.keep_every,
-                   "Also keep checkpoints whose step is a multiple of N")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
-      ->type_name("N");
-
+  CLI::App* listing = add_list(*app, *options);
+  CLI::App* showing = add_show(*app, *options);
+  CLI::App* verifying = add_verify(*app, *options);
+  CLI::App* comparing = add_diff(*app, *options);
+  add_prune(*app, *options);
   auto to_export = std::make_shared<ExportOptions>();
   CLI::App* exporting = add_checkpoint_export(*app, *to_export);
   auto to_import = std::make_shared<ImportOptions>();

@@ -11,6 +11,7 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/names.h"
 #include "model/base/file.h"
+#include "model/base/human.h"
 #include "trainer/commands/export_check.h"
 #include "trainer/convert/huggingface/byte_tokenizer_json.h"
 #include "trainer/convert/huggingface/config_json.h"
@@ -18,7 +19,6 @@
 #include "trainer/convert/huggingface/tokenizer_config_json.h"
 #include "trainer/convert/huggingface/weight_export.h"
 #include "trainer/loop/trained_model.h"
-#include "trainer/telemetry/human.h"
 #include "trainer/telemetry/process_memory.h"
 
 namespace trireme {

@@ -9,13 +9,13 @@
 #include "checkpoint/huggingface/model_folder.h"
 #include "checkpoint/store.h"
 #include "model/base/file.h"
+#include "model/base/human.h"
 #include "parallel/comm/self_communicator.h"
 #include "trainer/convert/huggingface/config_json.h"
 #include "trainer/engine/inference.h"
 #include "trainer/engine/weights_hash.h"
 #include "trainer/loop/train_state.h"
 #include "trainer/loop/trained_model.h"
-#include "trainer/telemetry/human.h"
 
 namespace trireme {
 namespace {

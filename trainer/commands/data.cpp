@@ -14,8 +14,8 @@
 #include "data/open_tokens.h"
 #include "data/sidecar.h"
 #include "data/tokenizer.h"
+#include "model/base/human.h"
 #include "trainer/commands/data_steps.h"
-#include "trainer/telemetry/human.h"
 
 namespace trireme {
 namespace {

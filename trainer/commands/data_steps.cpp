@@ -12,7 +12,7 @@
 #include "trainer/config/batch_size.h"
 #include "trainer/config/reader.h"
 #include "trainer/config/value_text.h"
-#include "trainer/loop/data_feed.h"
+#include "trainer/engine/data_feed.h"
 #include "trainer/loop/trained_model.h"
 
 namespace trireme {

@@ -11,19 +11,19 @@
 #include <memory>
 
 #include "model/base/host_name.h"
+#include "model/base/human.h"
 #include "model/device/cpu/threads.h"
 #include "model/device/devices.h"
 #include "model/ops/gemm_float8.h"
 #include "parallel/comm/launcher.h"
 #include "trainer/commands/machine.h"
 #include "trainer/config/reader.h"
+#include "trainer/engine/data_feed.h"
 #include "trainer/engine/engine_spec.h"
 #include "trainer/engine/step_plan.h"
-#include "trainer/loop/data_feed.h"
 #include "trainer/supervise/preflight/job.h"
 #include "trainer/supervise/watchdog/flight_recorder.h"
 #include "trainer/supervise/watchdog/recorder_text.h"
-#include "trainer/telemetry/human.h"
 #include "trainer/tools/plan/calibrate.h"
 
 namespace trireme {

@@ -7,12 +7,12 @@
 #include <memory>
 #include <string>
 
+#include "model/base/human.h"
 #include "model/device/cpu/threads.h"
 #include "trainer/engine/engine_spec.h"
 #include "trainer/engine/evaluation/multiple_choice.h"
 #include "trainer/loop/trained_model.h"
 #include "trainer/loop/validation_sets.h"
-#include "trainer/telemetry/human.h"
 
 namespace trireme {
 namespace {

@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "model/base/file.h"
+#include "model/base/human.h"
 #include "model/base/philox.h"
 #include "trainer/engine/inference.h"
-#include "trainer/telemetry/human.h"
 
 namespace trireme {
 namespace {

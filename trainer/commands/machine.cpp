@@ -5,11 +5,11 @@
 
 #include <thread>
 
+#include "model/base/human.h"
 #include "model/device/cpu/processor.h"
 #include "model/device/devices.h"
 #include "model/ops/libraries.h"
 #include "parallel/comm/versions.h"
-#include "trainer/telemetry/human.h"
 
 namespace trireme {
 namespace {

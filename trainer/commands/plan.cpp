@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "model/base/file.h"
+#include "model/base/human.h"
 #include "model/base/log.h"
 #include "model/device/cpu/threads.h"
 #include "model/device/imagined.h"
@@ -15,7 +16,6 @@
 #include "trainer/config/notes.h"
 #include "trainer/config/reader.h"
 #include "trainer/engine/fit.h"
-#include "trainer/telemetry/human.h"
 #include "trainer/telemetry/progress_line.h"
 #include "trainer/tools/plan/plan_json.h"
 #include "trainer/tools/plan/plan_page.h"

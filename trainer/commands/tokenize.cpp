@@ -18,7 +18,7 @@
 #include "data/indexed_dataset.h"
 #include "data/sentencepiece_trainer.h"
 #include "data/tokenize.h"
-#include "trainer/telemetry/human.h"
+#include "model/base/human.h"
 #include "trainer/telemetry/progress_line.h"
 
 namespace trireme {

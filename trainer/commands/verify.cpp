@@ -10,9 +10,9 @@
 #include "model/device/cpu/threads.h"
 #include "parallel/comm/launcher.h"
 #include "trainer/engine/engine_spec.h"
+#include "trainer/supervise/launch/start_ranks.h"
 #include "trainer/supervise/watchdog/run_rank.h"
 #include "trainer/tools/verify/configs.h"
-#include "trainer/tools/verify/start_ranks.h"
 #include "trainer/tools/verify/verification.h"
 
 namespace trireme {
@@ -65,7 +65,7 @@ ExitCode verify_layouts(const VerifyOptions& options, const std::vector<Override
   const verify::Configs configs = verify::read_configs(options.config, overrides, options.against,
                                                        launched > 1 ? launched : options.ranks);
   if (launched == 1 && configs.ranks > 1) {
-    verify::become_ranks(configs.ranks, command_line(configs.ranks, options, overrides));
+    become_ranks(configs.ranks, command_line(configs.ranks, options, overrides));
   }
   World world(environment_variable);
   if (world.size() != configs.ranks) {

@@ -6,9 +6,9 @@
 
 #include "model/base/error.h"
 #include "trainer/config/local_path.h"
+#include "trainer/config/metric_name.h"
 #include "trainer/config/nearest.h"
 #include "trainer/config/value_text.h"
-#include "trainer/telemetry/metric_name.h"
 
 namespace trireme {
 namespace {

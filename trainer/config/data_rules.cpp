@@ -3,10 +3,10 @@
 #include <set>
 
 #include "model/base/error.h"
+#include "trainer/config/metric_name.h"
 #include "trainer/config/rule_check.h"
 #include "trainer/config/rules_by_subject.h"
 #include "trainer/config/value_text.h"
-#include "trainer/telemetry/metric_name.h"
 
 namespace trireme {
 namespace {

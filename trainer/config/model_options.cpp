@@ -70,7 +70,7 @@ void add_model_shape(Options& to) {
                 .default_text = "gpt2: 1024; else training.seq_len"});
 }
 
-void add_model_switches(Options& to) {
+void add_model_parts(Options& to) {
   to.push_back({.key = "model.rms_norm_eps",
                 .slot = TRIREME_MEMBER(model.norm_eps),
                 .help = "epsilon of RMSNorm",
@@ -127,6 +127,9 @@ void add_model_switches(Options& to) {
                 .help = "RMSNorm on the queries and keys of each head",
                 .effect = Effect::kNumerics,
                 .default_text = "qwen3: true; else false"});
+}
+
+void add_special_tokens(Options& to) {
   to.push_back({.key = "model.bos_token_id",
                 .slot = TRIREME_MEMBER(special_tokens.bos_token_id),
                 .help = "id of the beginning-of-text token, for exports; -1: the tokenizer's "
@@ -137,6 +140,9 @@ void add_model_switches(Options& to) {
                 .help = "ids of the end-of-text tokens, as [2, 7], for exports and trireme "
                         "generate; empty: the tokenizer's end-of-document token",
                 .range = at_least(0)});
+}
+
+void add_initialization(Options& to) {
   to.push_back({.key = "model.initializer_range",
                 .slot = TRIREME_MEMBER(model.initializer_range),
                 .help = "standard deviation of the initial weights",
@@ -161,7 +167,9 @@ void add_model(Options& to) {
                 .effect = Effect::kNumerics,
                 .allowed = model_types()});
   add_model_shape(to);
-  add_model_switches(to);
+  add_model_parts(to);
+  add_special_tokens(to);
+  add_initialization(to);
 }
 
 }  // namespace trireme

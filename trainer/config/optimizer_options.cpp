@@ -68,6 +68,9 @@ void add_moments(Options& to) {
                 .effect = Effect::kNumerics,
                 .default_text = "Muon: true; else false",
                 .applies = may_be_nesterov});
+}
+
+void add_lars(Options& to) {
   to.push_back({.key = "optimizer.trust_coefficient",
                 .slot = TRIREME_MEMBER(optimizer.trust_coefficient),
                 .help = "LARS: the learning rate of a layer is multiplied by this and by the ratio "
@@ -75,6 +78,9 @@ void add_moments(Options& to) {
                 .effect = Effect::kNumerics,
                 .range = above(0),
                 .applies = is_lars});
+}
+
+void add_muon(Options& to) {
   to.push_back({.key = "optimizer.ns_steps",
                 .slot = TRIREME_MEMBER(optimizer.ns_steps),
                 .help = "Muon: number of Newton-Schulz iterations",
@@ -135,6 +141,8 @@ void add_optimizer(Options& to) {
                         "through the GPU during the update",
                 .effect = Effect::kPerformance});
   add_moments(to);
+  add_lars(to);
+  add_muon(to);
 }
 
 void add_lr_scheduler(Options& to) {

@@ -2,27 +2,29 @@
 #include "trainer/config/option_table.h"
 
 namespace trireme {
+namespace {
 
-void add_parallelism(Options& to) {
-  const auto axis = [&to](std::string name, Slot (*slot)(RunConfig&), std::string help,
-                          std::string alias, double least = 1) {
-    to.push_back({.key = "parallelism." + std::move(name),
-                  .slot = slot,
-                  .help = std::move(help),
-                  .effect = Effect::kLayout,
-                  .range = between(least, 1048576),
-                  .unit = "ranks",
-                  .aliases = {std::move(alias)}});
-  };
-  axis("tensor", TRIREME_MEMBER(parallelism.tensor), "tensor parallel degree",
-       "tensor_parallel_degree");
+Option degree(std::string name, Slot (*slot)(RunConfig&), std::string help, std::string alias,
+              double least = 1) {
+  return {.key = "parallelism." + std::move(name),
+          .slot = slot,
+          .help = std::move(help),
+          .effect = Effect::kLayout,
+          .range = between(least, 1048576),
+          .unit = "ranks",
+          .aliases = {std::move(alias)}};
+}
+
+void add_model_parallelism(Options& to) {
+  to.push_back(degree("tensor", TRIREME_MEMBER(parallelism.tensor), "tensor parallel degree",
+                      "tensor_parallel_degree"));
   to.push_back({.key = "parallelism.sequence",
                 .slot = TRIREME_MEMBER(parallelism.sequence),
                 .help = "sequence parallelism: shard activations outside tensor-parallel regions "
                         "along the sequence",
                 .effect = Effect::kLayout});
-  axis("pipeline", TRIREME_MEMBER(parallelism.pipeline), "pipeline parallel degree",
-       "pipeline_parallel_degree");
+  to.push_back(degree("pipeline", TRIREME_MEMBER(parallelism.pipeline), "pipeline parallel degree",
+                      "pipeline_parallel_degree"));
   to.push_back({.key = "parallelism.schedule",
                 .slot = TRIREME_MEMBER(parallelism.schedule),
                 .help = "pipeline schedule, or the path of a CSV file that defines one",
@@ -40,18 +42,25 @@ void add_parallelism(Options& to) {
                 .help = "layers of each pipeline stage in order, as [6, 6, 5, 5]; empty: balanced "
                         "by compute cost",
                 .effect = Effect::kLayout});
-  axis("context", TRIREME_MEMBER(parallelism.context),
-       "context parallel degree; not implemented yet, must be 1", "context_parallel_degree");
-  axis("expert", TRIREME_MEMBER(parallelism.expert),
-       "expert parallel degree; not implemented yet, must be 1", "expert_parallel_degree");
-  axis("data_replicate", TRIREME_MEMBER(parallelism.data_replicate),
-       "data parallel replicate degree (HSDP): number of groups of data_shard ranks that hold the "
-       "same state; 0: what the other degrees leave",
-       "data_parallel_replicate_degree", 0);
-  axis("data_shard", TRIREME_MEMBER(parallelism.data_shard),
-       "data parallel shard degree: number of ranks that shard the state (see zero); 0: what the "
-       "other degrees leave",
-       "data_parallel_shard_degree", 0);
+  to.push_back(degree("context", TRIREME_MEMBER(parallelism.context),
+                      "context parallel degree; not implemented yet, must be 1",
+                      "context_parallel_degree"));
+  to.push_back(degree("expert", TRIREME_MEMBER(parallelism.expert),
+                      "expert parallel degree; not implemented yet, must be 1",
+                      "expert_parallel_degree"));
+}
+
+void add_data_parallelism(Options& to) {
+  to.push_back(degree(
+      "data_replicate", TRIREME_MEMBER(parallelism.data_replicate),
+      "data parallel replicate degree (HSDP): number of groups of data_shard ranks that hold the "
+      "same state; 0: what the other degrees leave",
+      "data_parallel_replicate_degree", 0));
+  to.push_back(degree(
+      "data_shard", TRIREME_MEMBER(parallelism.data_shard),
+      "data parallel shard degree: number of ranks that shard the state (see zero); 0: what the "
+      "other degrees leave",
+      "data_parallel_shard_degree", 0));
   to.push_back({.key = "parallelism.zero",
                 .slot = TRIREME_MEMBER(parallelism.zero),
                 .help = "ZeRO stage; 0: nothing is sharded, 1: optimizer state, 2: also gradients, "
@@ -65,6 +74,9 @@ void add_parallelism(Options& to) {
                 .effect = Effect::kPerformance,
                 .range = between(0, 1e6),
                 .unit = "MiB"});
+}
+
+void add_compression(Options& to) {
   to.push_back({.key = "parallelism.gradient_compression",
                 .slot = TRIREME_MEMBER(parallelism.gradient_compression),
                 .help = "compression of the gradients exchanged between replicas; topk, powersgd "
@@ -87,6 +99,14 @@ void add_parallelism(Options& to) {
                 .effect = Effect::kNumerics,
                 .range = between(0, 1e12),
                 .unit = "steps"});
+}
+
+}  // namespace
+
+void add_parallelism(Options& to) {
+  add_model_parallelism(to);
+  add_data_parallelism(to);
+  add_compression(to);
 }
 
 void add_activation_checkpoint(Options& to) {

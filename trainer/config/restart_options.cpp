@@ -44,7 +44,9 @@ void add_checkpoint(Options& to) {
                "[\"optimizer.lr\"]; [\"all\"] allows all of them and disables the self-check"});
 }
 
-void add_elastic(Options& to) {
+namespace {
+
+void add_restarts(Options& to) {
   to.push_back({.key = "elastic.max_restarts",
                 .slot = TRIREME_MEMBER(elastic.max_restarts),
                 .help = "maximum number of automatic restarts by trireme launch",
@@ -63,6 +65,9 @@ void add_elastic(Options& to) {
   to.push_back({.key = "elastic.grow",
                 .slot = TRIREME_MEMBER(elastic.grow),
                 .help = "restore the number of data-parallel ranks when nodes return"});
+}
+
+void add_failure_detection(Options& to) {
   to.push_back({.key = "elastic.heartbeat_timeout_s",
                 .slot = TRIREME_MEMBER(elastic.heartbeat_timeout_s),
                 .help = "abort (exit code 7) when a rank sends no heartbeat for this long",
@@ -80,6 +85,9 @@ void add_elastic(Options& to) {
        .help = "stall timeout while a rank starts, loads or saves, if longer than stall_timeout_s",
        .range = between(0, 8640000),
        .unit = "seconds"});
+}
+
+void add_memory_snapshots(Options& to) {
   to.push_back({.key = "elastic.memory_interval",
                 .slot = TRIREME_MEMBER(elastic.memory_interval),
                 .help = "steps between snapshots in the memory of the nodes, from which a failed "
@@ -90,6 +98,9 @@ void add_elastic(Options& to) {
       {.key = "elastic.memory_folder",
        .slot = TRIREME_MEMBER(elastic.memory_folder),
        .help = "folder of the in-memory snapshots on every node, on an in-memory file system"});
+}
+
+void add_checks(Options& to) {
   to.push_back(
       {.key = "elastic.replica_check_interval",
        .slot = TRIREME_MEMBER(elastic.replica_check_interval),
@@ -106,6 +117,15 @@ void add_elastic(Options& to) {
       {.key = "elastic.preflight",
        .slot = TRIREME_MEMBER(elastic.preflight),
        .help = "check ranks, devices, links and folders before the run starts or resumes"});
+}
+
+}  // namespace
+
+void add_elastic(Options& to) {
+  add_restarts(to);
+  add_failure_detection(to);
+  add_memory_snapshots(to);
+  add_checks(to);
 }
 
 }  // namespace trireme

@@ -7,9 +7,7 @@ bool is_float16(const RunConfig& c) {
   return c.training.dtype == "float16";
 }
 
-}  // namespace
-
-void add_training(Options& to) {
+void add_batch(Options& to) {
   to.push_back({.key = "training.seq_len",
                 .slot = TRIREME_MEMBER(training.seq_len),
                 .help = "sequence length",
@@ -38,6 +36,9 @@ void add_training(Options& to) {
                 .effect = Effect::kData,
                 .range = between(1, 1073741824),
                 .unit = "sequences"});
+}
+
+void add_length(Options& to) {
   to.push_back({.key = "training.steps",
                 .slot = TRIREME_MEMBER(training.steps),
                 .help = "length of the run in steps (alternative: training.tokens)",
@@ -53,6 +54,9 @@ void add_training(Options& to) {
        .effect = Effect::kNumerics,
        .range = between(0, 1e18),
        .unit = "tokens"});
+}
+
+void add_precision(Options& to) {
   to.push_back({.key = "training.max_norm",
                 .slot = TRIREME_MEMBER(training.max_norm),
                 .help = "clip gradients to this global norm; 0: no clipping",
@@ -78,6 +82,14 @@ void add_training(Options& to) {
                 .range = at_least(1),
                 .unit = "steps",
                 .applies = is_float16});
+}
+
+}  // namespace
+
+void add_training(Options& to) {
+  add_batch(to);
+  add_length(to);
+  add_precision(to);
 }
 
 void add_guard(Options& to) {

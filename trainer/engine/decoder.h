@@ -26,7 +26,6 @@ class Decoder {
   // planning stream.
   std::vector<float> next_logits(std::span<const std::int32_t> ids);
   std::vector<float> next_logits(std::int32_t id) { return next_logits({&id, 1}); }
-  std::int64_t decoded() const { return decoded_; }
 
  private:
   Stream& stream_;

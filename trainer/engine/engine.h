@@ -49,12 +49,8 @@ class Engine {
   // 0 without a target. Empty on ranks without the last pipeline stage.
   std::vector<double> token_losses();
   // Generates texts of up to spec().sample_length tokens, without collectives. Only after
-  // finish_publishing.
+  // model().finish_publishing().
   Decoder& decoder() { return *decoder_; }
-
-  // ModelState's. Collective.
-  void publish_masters(std::int64_t update = 0) { model_.publish_masters(stream_, update); }
-  void finish_publishing() { model_.finish_publishing(); }
 
   // StepRunner's.
   void observe(PipelineObserver* observer) { runner_.observe(observer); }
@@ -63,7 +59,6 @@ class Engine {
   const HostState& host_state();
   ModelState& model() { return model_; }
   const ModelState& model() const { return model_; }
-  ParamStore& params() { return model_.params(); }
   Stream& stream() { return stream_; }
   const EngineSpec& spec() const { return spec_; }
   const PipelineLayout& layout() const { return layout_; }

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <optional>
 
+#include "model/base/human.h"
 #include "model/device/imagined.h"
 #include "trainer/engine/proposals.h"
 #include "trainer/engine/step_plan.h"
-#include "trainer/telemetry/human.h"
 
 namespace trireme {
 namespace {

@@ -38,7 +38,6 @@ class Inference {
 
   // Decoder's.
   std::vector<float> next_logits(std::span<const std::int32_t> ids);
-  std::int64_t decoded() const { return decoder_->decoded(); }
 
   const Spec& spec() const { return spec_; }
 

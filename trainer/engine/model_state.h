@@ -38,7 +38,7 @@ class ModelState {
   void finish_publishing() { gatherer_->finish(); }
   // Makes the weights from the masters that `update` updates left, after these were loaded.
   // Collective.
-  void publish_masters(Stream& stream, std::int64_t update);
+  void publish_masters(Stream& stream, std::int64_t update = 0);
 
   // This rank's stages, ascending.
   std::vector<const Stage*> stages() const;

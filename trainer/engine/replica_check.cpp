@@ -59,7 +59,7 @@ ReplicaCheck::ReplicaCheck(Engine& engine, const RankGroups& groups, bool weight
       ranks_(groups),
       groups_{groups.data.get(), groups.replicate.get(), groups.tensor.get(),
               groups.kv_replicas.get(), groups.embedding_group.get()} {
-  const ParamStore& params = engine.params();
+  const ParamStore& params = engine.model().params();
   const auto flat = [](const Tensor& tensor) { return tensor.reshaped({tensor.count()}); };
   if (params.sharing().values) {
     for (const ParamStore::Owned& owned : params.owned()) {
@@ -138,7 +138,7 @@ std::vector<bool> ReplicaCheck::groups_that_differ(const std::vector<std::uint64
 }
 
 std::optional<ReplicaVerdict> ReplicaCheck::find() {
-  engine_.finish_publishing();
+  engine_.model().finish_publishing();
   std::vector<std::uint64_t> hashes;
   for (const Copy& copy : copies_) hashes.push_back(hash_of(engine_.stream(), copy.bits));
   const std::vector<bool> differ = groups_that_differ(hashes);

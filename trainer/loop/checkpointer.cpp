@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
+#include "model/base/human.h"
 #include "trainer/config/effective.h"
 #include "trainer/engine/weights_hash.h"
 #include "trainer/loop/run_description.h"
 #include "trainer/loop/trained_model.h"
 #include "trainer/telemetry/clock.h"
-#include "trainer/telemetry/human.h"
 
 namespace trireme {
 namespace {
@@ -100,7 +100,7 @@ checkpoint::Snapshot Checkpointer::snapshot(const TrainState& state) {
   write_state(state, run_.train_data, snapshot);
   recovery_.write(snapshot.scalars);
   Engine& engine = run_.engine;
-  if (engine.params().masters().dtype == DType::kF32) {
+  if (engine.model().params().masters().dtype == DType::kF32) {
     engine.host_state().download(run_.stream);
     snapshot.add_digests = [](checkpoint::Manifest& manifest) {
       manifest.digests["weights"] = weights_hash_text(weights_hash(manifest));

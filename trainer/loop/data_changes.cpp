@@ -8,8 +8,8 @@
 #include "model/base/error.h"
 #include "trainer/config/batch_size.h"
 #include "trainer/config/value_text.h"
+#include "trainer/engine/data_feed.h"
 #include "trainer/loop/allowed_changes.h"
-#include "trainer/loop/data_feed.h"
 
 namespace trireme {
 namespace {

@@ -14,8 +14,8 @@
 #include "data/sidecar.h"
 #include "data/tokenizer.h"
 #include "model/base/error.h"
+#include "model/base/human.h"
 #include "trainer/telemetry/clock.h"
-#include "trainer/telemetry/human.h"
 
 namespace trireme {
 namespace {

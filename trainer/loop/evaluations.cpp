@@ -4,7 +4,7 @@
 
 #include "model/tensor/host_tensor.h"
 #include "trainer/config/value_text.h"
-#include "trainer/loop/data_feed.h"
+#include "trainer/engine/data_feed.h"
 #include "trainer/loop/trained_model.h"
 #include "trainer/telemetry/clock.h"
 
@@ -131,7 +131,7 @@ void Evaluations::answer_questions(const Target& target, const MultipleChoice& t
 
 // On rank 0; the others continue to the next collective.
 void Evaluations::sample(const Target& target, std::int64_t step) const {
-  target.engine.finish_publishing();
+  target.engine.model().finish_publishing();
   if (target.groups.all->rank() != 0) return;
   const double start = seconds_now();
   Decoder& decoder = target.engine.decoder();

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "trainer/loop/computation.h"
+#include "trainer/engine/computation.h"
 #include "trainer/loop/train_state.h"
 #include "trainer/telemetry/recorded_step.h"
 

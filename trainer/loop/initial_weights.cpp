@@ -95,14 +95,14 @@ checkpoint::Loaded load_initial_weights(const RunConfig& config, Engine& engine,
   const fs::path asked = config.checkpoint.initial_load_path;
   engine.host_state().download(engine.stream());  // the optimizer's state, which stays zero
   const std::vector<checkpoint::Piece> pieces =
-      weight_pieces(engine.params(), engine.host_state().masters());
+      weight_pieces(engine.model().params(), engine.host_state().masters());
   const bool is_foreign =
       !team.led([&] { return checkpoint::huggingface::is_model_folder(asked) ? "foreign" : ""; })
            .empty();
   if (is_foreign) {
     checkpoint::Loaded loaded = load_foreign(config, asked, pieces, team);
     engine.host_state().upload(engine.stream());
-    engine.publish_masters();
+    engine.model().publish_masters(engine.stream());
     return loaded;
   }
   std::vector<std::string> rejected;
@@ -123,7 +123,7 @@ checkpoint::Loaded load_initial_weights(const RunConfig& config, Engine& engine,
       loaded.step = loaded.manifest.step;
       engine.host_state().upload(engine.stream());
       require_weights(loaded, engine, ranks);
-      engine.publish_masters();
+      engine.model().publish_masters(engine.stream());
       return loaded;
     } catch (const checkpoint::MismatchError& why) {
       throw on_all_ranks(CheckpointError(say(kKey, why.what())));

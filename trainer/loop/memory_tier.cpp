@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <set>
 
+#include "model/base/human.h"
 #include "trainer/engine/memory_plan.h"
 #include "trainer/telemetry/clock.h"
-#include "trainer/telemetry/human.h"
 
 namespace trireme {
 

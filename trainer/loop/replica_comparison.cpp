@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "model/base/human.h"
 #include "trainer/telemetry/clock.h"
-#include "trainer/telemetry/human.h"
 
 namespace trireme {
 

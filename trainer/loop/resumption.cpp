@@ -76,7 +76,7 @@ TrainState Resumption::begin(RecoveryState& recovery) {
 
 TrainState Resumption::start() {
   if (run_.config().checkpoint.initial_load_path.empty()) {
-    run_.engine.params().initialize(static_cast<std::uint64_t>(run_.config().job.seed));
+    run_.engine.model().params().initialize(static_cast<std::uint64_t>(run_.config().job.seed));
   } else {
     weights_from_ = load_initial_weights(run_.config(), run_.engine, *run_.groups.all);
   }
@@ -103,7 +103,7 @@ TrainState Resumption::resume_from(const checkpoint::Loaded& from) {
   require_weights(from, engine, *run_.groups.all);
   TrainState state = read_state(from);
   for (const data::SampleRange& range : run_.config().data.skip) state.left_out.add(range);
-  engine.publish_masters(state.step);
+  engine.model().publish_masters(engine.stream(), state.step);
   return state;
 }
 

@@ -2,11 +2,11 @@
 
 #include "model/ops/gemm_float8.h"
 #include "model/tensor/host_tensor.h"
+#include "trainer/engine/data_feed.h"
 #include "trainer/engine/engine_spec.h"
 #include "trainer/engine/fit.h"
 #include "trainer/engine/step_plan.h"
 #include "trainer/loop/data_checks.h"
-#include "trainer/loop/data_feed.h"
 #include "trainer/supervise/watchdog/recorder_folder.h"
 
 namespace trireme {

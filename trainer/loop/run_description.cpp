@@ -4,10 +4,10 @@
 #include <fmt/ranges.h>
 
 #include "model/base/host_name.h"
+#include "model/base/human.h"
 #include "model/device/devices.h"
 #include "trainer/config/batch_size.h"
 #include "trainer/config/layout_text.h"
-#include "trainer/telemetry/human.h"
 
 namespace trireme {
 namespace {
@@ -44,19 +44,19 @@ nlohmann::ordered_json classes_json(const MemoryPlan& memory) {
   return classes;
 }
 
-}  // namespace
+const std::string& name_of_model(const RunConfig& config) {
+  return config.flavor.empty() ? config.model.model_type : config.flavor;
+}
 
-RunDescription describe_run(const RunConfig& config, const EngineSpec& spec, const EnginePlan& plan,
-                            const RankGroups& groups, const RunFacts& facts) {
-  const std::string model = config.flavor.empty() ? config.model.model_type : config.flavor;
+std::vector<Console::Row> rows_of(const RunConfig& config, const EngineSpec& spec,
+                                  const EnginePlan& plan, const RunFacts& facts) {
   const TrainingConfig& training = config.training;
   const std::int64_t steps = total_steps(config);
   const auto tokens_of_step = static_cast<double>(tokens_per_step(config));
   const char* const up_to = training.rampup_batch_size.empty() ? "" : "up to ";
-  RunDescription run;
-  run.rows = {
+  return {
       {"run folder", facts.folder.string()},
-      {"model", fmt::format("{}, {} parameters", model, grouped(plan.parameters))},
+      {"model", fmt::format("{}, {} parameters", name_of_model(config), grouped(plan.parameters))},
       {"weights", fmt::format("{} (hash of all parameters)", facts.weights)},
       {"device", fmt::format("{}, {:.0f} GFLOP/s measured on a matrix product",
                              device_text(config, facts), facts.matrix_peak * 1e-9)},
@@ -73,7 +73,32 @@ RunDescription describe_run(const RunConfig& config, const EngineSpec& spec, con
        fmt::format("{}: {}", human_bytes(plan.memory.total()), classes_text(plan.memory))},
       {"FLOPs", fmt::format("{} per token (causal attention counted as computed)",
                             human_count(facts.flops_per_step / tokens_of_step))}};
-  run.details = {{"model", model},
+}
+
+// After the first row.
+void insert_layout(std::vector<Console::Row>& rows, const RunConfig& config,
+                   const RankGroups& groups, const RunFacts& facts) {
+  rows.insert(rows.begin() + 1, {"ranks", layout_text(config.parallelism)});
+  rows.insert(rows.begin() + 2, {"mapping", groups.mapping});
+  rows.insert(rows.begin() + 3, {"messages", groups.transport});
+  if (config.parallelism.pipeline > 1) {
+    rows.insert(rows.begin() + 4,
+                {"bubble",
+                 fmt::format("{:.1f} % of the pipeline's time, {:.1f} % over the ideal, for equal "
+                             "stages",
+                             100 * facts.bubble, 100 * facts.bubble_overhead)});
+    rows.insert(rows.begin() + 4,
+                {"layers", fmt::format("{} per stage", fmt::join(facts.layers_per_stage, " + "))});
+  }
+}
+
+}  // namespace
+
+RunDescription describe_run(const RunConfig& config, const EngineSpec& spec, const EnginePlan& plan,
+                            const RankGroups& groups, const RunFacts& facts) {
+  RunDescription run;
+  run.rows = rows_of(config, spec, plan, facts);
+  run.details = {{"model", name_of_model(config)},
                  {"parameters", plan.parameters},
                  {"device", say(facts.device)},
                  {"ranks", groups.all->size()},
@@ -81,28 +106,14 @@ RunDescription describe_run(const RunConfig& config, const EngineSpec& spec, con
                  {"threads", facts.threads},
                  {"host", own_host_name()},
                  {"version", TRIREME_VERSION},
-                 {"total_steps", steps},
+                 {"total_steps", total_steps(config)},
                  {"weights", facts.weights},
                  {"memory_plan_bytes", plan.memory.total()},
                  {"memory_plan", classes_json(plan.memory)},
                  {"host_memory_plan_bytes", plan.memory.host_total()}};
-  if (!training.rampup_batch_size.empty()) run.rows.emplace_back("ramp", ramp_text(training));
-  if (groups.all->size() > 1) {
-    run.rows.insert(run.rows.begin() + 1, {"ranks", layout_text(config.parallelism)});
-    run.rows.insert(run.rows.begin() + 2, {"mapping", groups.mapping});
-    run.rows.insert(run.rows.begin() + 3, {"messages", groups.transport});
-    if (config.parallelism.pipeline > 1) {
-      run.rows.insert(
-          run.rows.begin() + 4,
-          {"bubble",
-           fmt::format("{:.1f} % of the pipeline's time, {:.1f} % over the ideal, for equal "
-                       "stages",
-                       100 * facts.bubble, 100 * facts.bubble_overhead)});
-      run.rows.insert(
-          run.rows.begin() + 4,
-          {"layers", fmt::format("{} per stage", fmt::join(facts.layers_per_stage, " + "))});
-    }
-  }
+  if (!config.training.rampup_batch_size.empty())
+    run.rows.emplace_back("ramp", ramp_text(config.training));
+  if (groups.all->size() > 1) insert_layout(run.rows, config, groups, facts);
   if (spec.precision == MatmulPrecision::kFloat8) {
     run.rows.emplace_back("products",
                           facts.device.is_cuda()

@@ -5,11 +5,11 @@
 #include <cmath>
 #include <utility>
 
+#include "model/base/human.h"
 #include "trainer/config/notes.h"
-#include "trainer/loop/computation.h"
+#include "trainer/engine/computation.h"
 #include "trainer/loop/run_description.h"
 #include "trainer/telemetry/clock.h"
-#include "trainer/telemetry/human.h"
 
 namespace trireme {
 namespace {

@@ -45,8 +45,7 @@ void StepTrace::begin_step(std::int64_t step, Stream& stream) {
   in_step_ = true;
   step_ = step;
   step_start_ = file_.now();
-  walk_start_.reset();
-  walk_end_ = busy_ = 0;
+  walk_ = {};
   open_.clear();
   ran_.clear();
   waited_.clear();
@@ -73,8 +72,8 @@ void StepTrace::read_device() {
   for (const Queued& work : queued_) {
     const std::int64_t start = at(work.begin), end = at(work.end);
     file_.device_span("compute", work.name, start, end, work.details);
-    busy_ += end - start;
-    walk_end_ = std::max(walk_end_, end);
+    walk_.busy += end - start;
+    walk_.end = std::max(walk_.end, end);
   }
 }
 
@@ -95,9 +94,9 @@ std::optional<double> StepTrace::bubble() const {
   const int ranks = groups_.pp_forward->size();
   if (ranks == 1) return std::nullopt;
   const double longest =
-      reduced(*groups_.pp_forward, static_cast<double>(walk_end_ - walk_start_.value_or(walk_end_)),
+      reduced(*groups_.pp_forward, static_cast<double>(walk_.end - walk_.start.value_or(walk_.end)),
               Reduce::kMax);
-  const double busy = reduced(*groups_.pp_forward, static_cast<double>(busy_), Reduce::kSum);
+  const double busy = reduced(*groups_.pp_forward, static_cast<double>(walk_.busy), Reduce::kSum);
   const double bubble = longest > 0 ? 1 - busy / (longest * ranks) : 0;
   return reduced(*groups_.all, bubble, Reduce::kSum) / groups_.all->size();
 }
@@ -124,14 +123,14 @@ StepTrace::Shares StepTrace::shares() const {
 void StepTrace::begin(Stream& stream, const PipelineEvent& event) {
   if (!in_step_) return;
   const std::int64_t at = file_.now();
-  if (!walk_start_) walk_start_ = at;
+  if (!walk_.start) walk_.start = at;
   const bool timed = event.what == What::kAction && stream.on_cuda();
   open_[{event.what, say(event.action)}] = {at, timed ? mark(stream) : 0};
 }
 
 void StepTrace::end(Stream& stream, const PipelineEvent& event) {
   if (!in_step_) return;
-  const std::int64_t at = walk_end_ = file_.now();
+  const std::int64_t at = walk_.end = file_.now();
   const std::string action = say(event.action);
   const auto begun = open_.find({event.what, action});
   if (begun == open_.end()) return;
@@ -144,7 +143,7 @@ void StepTrace::end(Stream& stream, const PipelineEvent& event) {
         queued_.push_back({action, details_of(event), mark_of_start, mark(stream)});
         break;
       }
-      busy_ += at - start;
+      walk_.busy += at - start;
       file_.span("compute", action, start, at, details_of(event));
       break;
     case What::kWait:

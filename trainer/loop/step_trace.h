@@ -92,9 +92,12 @@ class StepTrace final : public PipelineObserver, public CommunicationObserver {
   std::int64_t left_;
   bool in_step_ = false;
   std::int64_t step_ = 0, step_start_ = 0;
-  // This step's pipeline execution, ns.
-  std::optional<std::int64_t> walk_start_;
-  std::int64_t walk_end_ = 0, busy_ = 0;
+  // A step's pipeline execution, ns.
+  struct Walk {
+    std::optional<std::int64_t> start;
+    std::int64_t end = 0, busy = 0;
+  };
+  Walk walk_;                  // this step's
   std::map<Key, Begun> open_;  // events in progress
   // On a device in this step: marks_[0] is its start, device_start_ on the host's clock.
   std::deque<trireme::Event> marks_;

@@ -66,7 +66,7 @@ ExitCode TrainRun::run() {
 }
 
 void TrainRun::start() {
-  injections_.check(run_.engine.model().whole(), run_.engine.params(), run_.team);
+  injections_.check(run_.engine.model().whole(), run_.engine.model().params(), run_.team);
   run_.keep_flight_recorder();
   const EventsLog::Details preflight = preflight_at_start(run_);
   gemm_choices_.load();

@@ -103,7 +103,7 @@ std::vector<checkpoint::Piece> weight_pieces(const ParamStore& params, const Ten
 
 std::vector<checkpoint::Piece> state_pieces(Engine& engine) {
   const HostState& state = engine.host_state();
-  const ParamStore& params = engine.params();
+  const ParamStore& params = engine.model().params();
   std::vector<checkpoint::Piece> pieces;
   for (const ParamStore::Owned& owned : params.owned()) {
     add_pieces(pieces, "model/", *owned.param, owned.first,
@@ -121,7 +121,8 @@ std::vector<checkpoint::Piece> state_pieces(Engine& engine) {
 
 std::string weights_hash_text(Engine& engine, Communicator& ranks) {
   engine.host_state().download(engine.stream());
-  return weights_hash_text(weights_hash(engine.params(), engine.host_state().masters(), ranks));
+  return weights_hash_text(
+      weights_hash(engine.model().params(), engine.host_state().masters(), ranks));
 }
 
 std::string weights_hash_text(std::uint64_t hash) {

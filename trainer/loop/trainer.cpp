@@ -38,7 +38,7 @@ StepOutcome Trainer::step(TrainState& state) {
   outcome.traced = trace_.end_step();
   if (!outcome.result.applied) return outcome;
   if (injections_.weight) {
-    injections_.weight->apply(run_.stream, run_.engine.params(), run_.team.rank(), number);
+    injections_.weight->apply(run_.stream, run_.engine.model().params(), run_.team.rank(), number);
   }
   require_plan_holds();
   return outcome;
@@ -57,7 +57,8 @@ Engine::StepResult Trainer::train(const StepOutcome& outcome, std::int64_t valid
   engine.scale_loss(outcome.loss_scale);
   trace_.part("gradients", [&] { engine.queue_gradients(valid_tokens, outcome.step); });
   if (injections_.gradient) {
-    injections_.gradient->apply(run_.stream, engine.params(), run_.team.rank(), outcome.step);
+    injections_.gradient->apply(run_.stream, engine.model().params(), run_.team.rank(),
+                                outcome.step);
   }
   // On a GPU, wait for the loss only if the limit depends on it.
   const bool waits = recovery_.guard.needs_loss() || !run_.stream.on_cuda();

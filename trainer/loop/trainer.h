@@ -1,5 +1,5 @@
 #pragma once
-#include "trainer/loop/data_feed.h"
+#include "trainer/engine/data_feed.h"
 #include "trainer/loop/inject/parameter.h"
 #include "trainer/loop/run_context.h"
 #include "trainer/loop/step_outcome.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/loop/data_feed.h"
+#include "trainer/engine/data_feed.h"
 #include "trainer/telemetry/step_metrics.h"
 
 namespace trireme {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "model/base/human.h"
 #include "model/base/terminal.h"
-#include "trainer/telemetry/human.h"
 #include "trainer/telemetry/wrapped.h"
 
 namespace trireme {

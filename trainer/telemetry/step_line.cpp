@@ -7,7 +7,7 @@
 #include <cmath>
 #include <vector>
 
-#include "trainer/telemetry/human.h"
+#include "model/base/human.h"
 
 namespace trireme {
 namespace {

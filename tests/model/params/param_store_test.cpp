@@ -201,7 +201,8 @@ TEST(Sharing, every_element_is_owned_once) {
             ++of[static_cast<std::size_t>(owned.first + i)];
           }
         }
-        EXPECT_EQ(store.gradient_count() - store.flat_count(), store.buckets().back().part * parts);
+        EXPECT_EQ(store.grads().count() - store.values().count(),
+                  store.buckets().back().part * parts);
         for (const ParamStore::Bucket& each : store.buckets()) {
           EXPECT_EQ(each.part % ParamStore::kGrain, 0);
         }

@@ -48,7 +48,7 @@ void expect_alike(const Tensors& a, const Tensors& b, double relative) {
 }
 
 TEST(UpdateRules, weights_values_and_state_do_not_depend_on_the_layout) {
-  for (const std::string& name : update_rule_names()) {
+  for (const std::string& name : optimizer_names()) {
     for (const bool low : {false, true}) {
       RuleRun run = toy(name, low ? DType::kBf16 : DType::kF32);
       run.steps = 12;
@@ -74,7 +74,7 @@ TEST(UpdateRules, weights_values_and_state_do_not_depend_on_the_layout) {
 }
 
 TEST(UpdateRules, moments_in_bfloat16_learn_as_well) {
-  for (const std::string& name : update_rule_names()) {
+  for (const std::string& name : optimizer_names()) {
     SCOPED_TRACE(name);
     RuleRun run = toy(name);
     const RuleRun::Result full = run.run();
@@ -92,7 +92,7 @@ TEST(UpdateRules, moments_in_bfloat16_learn_as_well) {
 }
 
 TEST(UpdateRules, published_weights_are_neighbours_of_the_masters_in_either_direction) {
-  for (const std::string& name : update_rule_names()) {
+  for (const std::string& name : optimizer_names()) {
     SCOPED_TRACE(name);
     RuleRun run = toy(name, DType::kBf16);
     run.steps = 3;
@@ -197,7 +197,7 @@ TEST(UpdateRules, layer_wise_rates_are_those_of_whole_tensors) {
 }
 
 TEST(UpdateRules, workspace_and_update_can_be_planned) {
-  for (const std::string& name : update_rule_names()) {
+  for (const std::string& name : optimizer_names()) {
     for (const bool low : {false, true}) {
       SCOPED_TRACE(say(name, low ? " low" : ""));
       const auto workspace = [&](bool planned) {

@@ -119,7 +119,7 @@ void expect_same_updates(const OptimizerOptions& options) {
 }
 
 TEST_F(StagingTest, every_rule_updates_pieces_as_it_updates_the_whole) {
-  for (const std::string& name : update_rule_names()) {
+  for (const std::string& name : optimizer_names()) {
     for (const bool low : {false, true}) {
       SCOPED_TRACE(say(name, low ? " low" : ""));
       OptimizerOptions options;

@@ -19,7 +19,7 @@ using test::spec_of;
 using test::TinyEngine;
 
 std::vector<float> gradients_of(TinyEngine& on) {
-  const Tensor flat = on.engine.params().grads();
+  const Tensor flat = on.engine.model().params().grads();
   std::vector<float> values(static_cast<std::size_t>(flat.count()));
   copy_bytes(on.stream, reinterpret_cast<std::byte*>(values.data()), flat.data, flat.bytes());
   on.stream.synchronize();
@@ -155,7 +155,7 @@ TEST_F(EngineOnCuda, continues_with_the_same_bits_from_what_the_host_keeps) {
   TinyEngine second(spec);
   const HostState& loaded = second.engine.host_state();
   const std::size_t bytes = kept.masters().bytes();
-  ASSERT_NE(kept.masters().data, first.engine.params().masters().data);
+  ASSERT_NE(kept.masters().data, first.engine.model().params().masters().data);
   const auto carry = [](const Tensor& to, const Tensor& from) {
     std::memcpy(to.data, from.data, from.bytes());
   };
@@ -164,7 +164,7 @@ TEST_F(EngineOnCuda, continues_with_the_same_bits_from_what_the_host_keeps) {
     carry(loaded.state(i), kept.state(i));
   }
   loaded.upload(second.stream);
-  second.engine.publish_masters();
+  second.engine.model().publish_masters(second.engine.stream());
   EXPECT_EQ(train(second, 2), train(first, 2));
   EXPECT_EQ(second.weights(), first.weights());
   EXPECT_EQ(std::memcmp(loaded.masters().data, kept.masters().data, bytes), 0);

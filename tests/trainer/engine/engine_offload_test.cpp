@@ -122,7 +122,7 @@ TEST_F(EngineOnCuda, what_was_offloaded_is_gone_on_with_where_it_is_not_and_the_
       carry(to.state(i), from.state(i));
     }
     to.upload(second.stream);
-    second.engine.publish_masters(2);
+    second.engine.model().publish_masters(second.engine.stream(), 2);
     for (test::TinyEngine* on : {&first, &second}) {
       test::fill(on->engine.batch(), 3, spec.model.vocab_size);
     }

@@ -91,13 +91,13 @@ struct TinyEngine {
         stream(device),
         arenas(plan.memory, device),
         engine(spec, alone, stream, arenas) {
-    engine.params().initialize(1);
-    engine.publish_masters();
+    engine.model().params().initialize(1);
+    engine.model().publish_masters(engine.stream());
   }
   std::uint64_t weights() {
     SelfCommunicator ranks;
     engine.host_state().download(stream);
-    return weights_hash(engine.params(), engine.host_state().masters(), ranks);
+    return weights_hash(engine.model().params(), engine.host_state().masters(), ranks);
   }
 
   RankGroups alone;

@@ -121,8 +121,8 @@ struct Trainer {
       : plan(plan_engine(spec, groups, {})),
         arenas(plan.memory, {}),
         engine(spec, groups, stream, arenas) {
-    engine.params().initialize(1);
-    engine.publish_masters();
+    engine.model().params().initialize(1);
+    engine.model().publish_masters(engine.stream());
   }
   EnginePlan plan;
   Stream stream;
@@ -211,7 +211,7 @@ Reference trained_alone(const Case& c) {
   for (int step = 1; step <= steps_of_each(); ++step) {
     const std::int64_t valid = fill(trainer.engine, static_cast<std::uint64_t>(step), 61);
     const double loss = compute_gradients(trainer.engine, valid);
-    Gradients gradients = gradients_of(trainer.engine.params());
+    Gradients gradients = gradients_of(trainer.engine.model().params());
     const double norm = apply_update(trainer.engine, 1e-3, step).grad_norm;
     found.steps.push_back({valid, loss, norm, std::move(gradients)});
   }
@@ -248,7 +248,7 @@ TEST_P(Layout, trains_as_one_rank_alone) {
     const Reference::Step& expected = reference.steps[static_cast<std::size_t>(step - 1)];
     fill(shared.engine, static_cast<std::uint64_t>(step), 61);
     const double loss = compute_gradients(shared.engine, expected.valid);
-    expect_gradients(shared.engine.params(), expected.gradients, exact ? 0 : 1e-5);
+    expect_gradients(shared.engine.model().params(), expected.gradients, exact ? 0 : 1e-5);
     const double norm = apply_update(shared.engine, 1e-3, step).grad_norm;
     if (exact) {
       EXPECT_EQ(loss, expected.loss);
@@ -292,7 +292,8 @@ TEST(LayoutInBfloat16, stays_within_its_roundings) {
         fill(shared.engine, key, 61);
         const double expected = compute_gradients(reference.engine, valid);
         EXPECT_NEAR(compute_gradients(shared.engine, valid), expected, 0.01 * expected);
-        expect_gradients(shared.engine.params(), gradients_of(reference.engine.params()), 0.05);
+        expect_gradients(shared.engine.model().params(),
+                         gradients_of(reference.engine.model().params()), 0.05);
         apply_update(reference.engine, 1e-3, step);
         apply_update(shared.engine, 1e-3, step);
         EXPECT_EQ(shared.arenas.peaks(), shared.plan.memory);
@@ -340,7 +341,8 @@ TEST(LayoutInFloat8, has_the_bits_of_one_rank_but_for_a_tensor_split) {
         EXPECT_NEAR(compute_gradients(shared.engine, valid), expected,
                     tensor == 1 ? 0 : 0.01 * expected);
         if (tensor == 1) {
-          expect_gradients(shared.engine.params(), gradients_of(reference.engine.params()), 0);
+          expect_gradients(shared.engine.model().params(),
+                           gradients_of(reference.engine.model().params()), 0);
         }
         const double norm = apply_update(reference.engine, 1e-3, step).grad_norm;
         EXPECT_NEAR(apply_update(shared.engine, 1e-3, step).grad_norm, norm,

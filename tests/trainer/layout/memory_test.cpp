@@ -153,8 +153,8 @@ TEST(Memory, in_flight_is_what_stages_of_several_sizes_need) {
     Stream stream;
     Arenas arenas(plan, {});
     Engine engine(spec, groups, stream, arenas);
-    engine.params().initialize(1);
-    engine.publish_masters();
+    engine.model().params().initialize(1);
+    engine.model().publish_masters(engine.stream());
     std::vector<std::int64_t> counts = fewer;
     counts.push_back(spec.micro_batches);
     for (const std::int64_t count : counts) {

@@ -91,13 +91,13 @@ std::byte* first_byte(Engine& engine, const ReplicaCase& c) {
     }
     return nullptr;
   }
-  if (engine.params().has_masters() || engine.params().sharing().values) {
-    for (const ParamStore::Owned& owned : engine.params().owned()) {
+  if (engine.model().params().has_masters() || engine.model().params().sharing().values) {
+    for (const ParamStore::Owned& owned : engine.model().params().owned()) {
       if (owned.param->spec.name == c.tensor) return owned.master.data;
     }
     return nullptr;
   }
-  for (const Weight& weight : engine.params().weights()) {
+  for (const Weight& weight : engine.model().params().weights()) {
     for (const Param& param : weight.parts) {
       if (param.spec.name == c.tensor) return param.value.data;
     }
@@ -118,8 +118,8 @@ TEST_P(Replicas, are_equal_until_a_bit_is_flipped) {
   Stream stream;
   Arenas arenas(plan.memory, {});
   Engine engine(spec, groups, stream, arenas);
-  engine.params().initialize(1);
-  engine.publish_masters();
+  engine.model().params().initialize(1);
+  engine.model().publish_masters(engine.stream());
   ReplicaCheck check(engine, groups, arenas.weights_in_common);
   EXPECT_FALSE(check.find());
   for (int step = 1; step <= 3; ++step) {
@@ -140,9 +140,9 @@ TEST_P(Replicas, are_equal_until_a_bit_is_flipped) {
   ASSERT_TRUE(verdict);
   EXPECT_EQ(verdict->ranks, c.blamed);
   EXPECT_EQ(verdict->by_majority, c.blamed.size() == 1);
-  const char* const kind = c.state                         ? c.state
-                           : engine.params().has_masters() ? "masters"
-                                                           : "weights";
+  const char* const kind = c.state                                 ? c.state
+                           : engine.model().params().has_masters() ? "masters"
+                                                                   : "weights";
   EXPECT_EQ(verdict->tensors, std::vector{std::string(c.tensor) + " (" + kind + ")"});
 }
 

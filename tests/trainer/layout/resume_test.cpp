@@ -123,8 +123,8 @@ class Run {
     const EngineSpec spec = resume_spec(model, layout.config);
     arenas_.emplace(plan_engine(spec, groups_, {}).memory, Device{});
     engine_.emplace(spec, groups_, stream_, *arenas_);
-    engine_->params().initialize(1);
-    engine_->publish_masters();
+    engine_->model().params().initialize(1);
+    engine_->model().publish_masters(engine_->stream());
   }
 
   const Layout& layout() const { return layout_; }
@@ -164,7 +164,7 @@ class Run {
     ASSERT_TRUE(from.has_value());
     engine_->host_state().upload(stream_);
     EXPECT_EQ(weights_hash_text(*engine_, *groups_.all), from->manifest.digests["weights"]);
-    engine_->publish_masters(kSavedAt);
+    engine_->model().publish_masters(engine_->stream(), kSavedAt);
   }
 
  private:

@@ -194,6 +194,40 @@ void Translation::megatron_data(const ForeignConfig& from) {
   }
 }
 
+void Translation::megatron_layout(const ForeignConfig& from) {
+  const bool shards = from.find("use-distributed-optimizer") != nullptr;
+  use("use-distributed-optimizer");
+  set("parallelism.zero", shards ? "1" : "0",
+      shards ? "use-distributed-optimizer" : "default of Megatron-LM");
+  if (const double per_stage = number(from, "num-layers-per-virtual-pipeline-stage");
+      per_stage > 0) {
+    const double stages =
+        number(from, "num-layers") / number(from, "pipeline-model-parallel-size") / per_stage;
+    if (set("parallelism.virtual_stages", say(stages), "num-layers-per-virtual-pipeline-stage")) {
+      use("num-layers-per-virtual-pipeline-stage");
+      set("parallelism.schedule", "Interleaved1F1B", "num-layers-per-virtual-pipeline-stage");
+    }
+  }
+}
+
+void Translation::megatron_batch(const ForeignConfig& from) {
+  if (const auto* ramp = from.find("rampup-batch-size"); ramp != nullptr) {
+    auto sizes = sizes_of_ramp(ramp->values, number(from, "global-batch-size"));
+    if (sizes.empty()) {
+      leave(*ramp, "its increments do not reach global-batch-size");
+    } else {
+      use("rampup-batch-size");
+      entries_["training.rampup_batch_size"] = {to_toml(Slot(&sizes)), "rampup-batch-size"};
+    }
+  }
+  if (from.find("train-samples") != nullptr &&
+      set("training.tokens",
+          fmt::format("{:.0f}", number(from, "train-samples") * number(from, "seq-length")),
+          "train-samples times seq-length")) {
+    use("train-samples");
+  }
+}
+
 void Translation::megatron(const ForeignConfig& from) {
   if (from.find("eval-iters") != nullptr && number(from, "eval-iters") == 0) {
     for (const char* key : {"eval-iters", "eval-interval"}) {
@@ -216,15 +250,7 @@ void Translation::megatron(const ForeignConfig& from) {
       if (const auto* entry = from.find(key)) note(*entry, "float16 only");
     }
   }
-  if (const auto* ramp = from.find("rampup-batch-size"); ramp != nullptr) {
-    auto sizes = sizes_of_ramp(ramp->values, number(from, "global-batch-size"));
-    if (sizes.empty()) {
-      leave(*ramp, "its increments do not reach global-batch-size");
-    } else {
-      use("rampup-batch-size");
-      entries_["training.rampup_batch_size"] = {to_toml(Slot(&sizes)), "rampup-batch-size"};
-    }
-  }
+  megatron_batch(from);
   const bool is_adam = from.find("optimizer") == nullptr || from.text("optimizer") == "adam";
   if (is_adam) {
     apply(from, {{"adam-beta1", "optimizer.beta1", {}, "0.9"},
@@ -233,10 +259,6 @@ void Translation::megatron(const ForeignConfig& from) {
   }
   megatron_model(from);
   megatron_rate(from);
-  const bool shards = from.find("use-distributed-optimizer") != nullptr;
-  use("use-distributed-optimizer");
-  set("parallelism.zero", shards ? "1" : "0",
-      shards ? "use-distributed-optimizer" : "default of Megatron-LM");
   if (from.find("tensorboard-dir") != nullptr) {
     use("tensorboard-dir");
     set("metrics.enable_tensorboard", "true", "tensorboard-dir");
@@ -248,21 +270,7 @@ void Translation::megatron(const ForeignConfig& from) {
   } else {
     set("lr_scheduler.min_lr_factor", "0", "default of Megatron-LM");
   }
-  if (const double per_stage = number(from, "num-layers-per-virtual-pipeline-stage");
-      per_stage > 0) {
-    const double stages =
-        number(from, "num-layers") / number(from, "pipeline-model-parallel-size") / per_stage;
-    if (set("parallelism.virtual_stages", say(stages), "num-layers-per-virtual-pipeline-stage")) {
-      use("num-layers-per-virtual-pipeline-stage");
-      set("parallelism.schedule", "Interleaved1F1B", "num-layers-per-virtual-pipeline-stage");
-    }
-  }
-  if (from.find("train-samples") != nullptr &&
-      set("training.tokens",
-          fmt::format("{:.0f}", number(from, "train-samples") * number(from, "seq-length")),
-          "train-samples times seq-length")) {
-    use("train-samples");
-  }
+  megatron_layout(from);
   megatron_data(from);
   for (const char* key : {"attention-dropout", "hidden-dropout"}) {
     if (from.find(key) != nullptr && !from.text(key).empty() && number(from, key) == 0) use(key);

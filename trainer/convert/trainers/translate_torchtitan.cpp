@@ -16,7 +16,7 @@ std::string flavor_of(const ForeignConfig& from) {
 
 }  // namespace
 
-void Translation::torchtitan(const ForeignConfig& from) {
+void Translation::torchtitan_disabled(const ForeignConfig& from) {
   // Keys of a disabled section have no effect. Validation is off by default.
   for (const char* section : {"validation", "checkpoint", "fault_tolerance", "profiling"}) {
     const std::string start = std::string(section) + ".";
@@ -41,6 +41,42 @@ void Translation::torchtitan(const ForeignConfig& from) {
       if (converts && !used_[entry.key]) note(entry, "no converter uses it");
     }
   }
+}
+
+void Translation::torchtitan_flavor(const ForeignConfig& from) {
+  const std::string flavor = flavor_of(from);
+  const auto names = flavor_names();
+  if (from.find("model.name") != nullptr &&
+      std::find(names.begin(), names.end(), flavor) == names.end()) {
+    for (const char* key : {"model.name", "model.flavor"}) {
+      if (const auto* entry = from.find(key)) {
+        leave(*entry,
+              "unknown flavor " + flavor + "; use --leave-out and set the sizes in [model]");
+      }
+    }
+  } else if (from.find("model.name") != nullptr) {
+    use("model.name");
+    use("model.flavor");
+    set("model.flavor", flavor, "model.name, model.flavor");
+  }
+}
+
+void Translation::torchtitan_rate(const ForeignConfig& from) {
+  // Without decay_ratio the learning rate decays right after the warmup.
+  const bool has_plateau = from.find("lr_scheduler.decay_ratio") != nullptr;
+  std::string shape = from.text("lr_scheduler.decay_type");
+  if (shape.empty()) shape = "linear";
+  if (has_plateau) {
+    set("lr_scheduler.name", "wsd", "lr_scheduler.decay_ratio");
+    apply(from, {{"lr_scheduler.decay_ratio", "lr_scheduler.decay_ratio"},
+                 {"lr_scheduler.decay_type", "lr_scheduler.decay_type", {}, "linear"}});
+  } else if (set("lr_scheduler.name", shape, "lr_scheduler.decay_type")) {
+    use("lr_scheduler.decay_type");
+  }
+}
+
+void Translation::torchtitan(const ForeignConfig& from) {
+  torchtitan_disabled(from);
   const std::string stages = from.text("parallelism.pipeline_parallel_degree");
   const auto* schedule = from.find("parallelism.pipeline_parallel_schedule");
   if (schedule != nullptr && (stages.empty() || stages == "1")) note(*schedule, "no pipeline");
@@ -64,32 +100,8 @@ void Translation::torchtitan(const ForeignConfig& from) {
     }
   }
   set("parallelism.zero", "3", "torchtitan shards weights (FSDP)");
-  const std::string flavor = flavor_of(from);
-  const auto names = flavor_names();
-  if (from.find("model.name") != nullptr &&
-      std::find(names.begin(), names.end(), flavor) == names.end()) {
-    for (const char* key : {"model.name", "model.flavor"}) {
-      if (const auto* entry = from.find(key)) {
-        leave(*entry,
-              "unknown flavor " + flavor + "; use --leave-out and set the sizes in [model]");
-      }
-    }
-  } else if (from.find("model.name") != nullptr) {
-    use("model.name");
-    use("model.flavor");
-    set("model.flavor", flavor, "model.name, model.flavor");
-  }
-  // Without decay_ratio the learning rate decays right after the warmup.
-  const bool has_plateau = from.find("lr_scheduler.decay_ratio") != nullptr;
-  std::string shape = from.text("lr_scheduler.decay_type");
-  if (shape.empty()) shape = "linear";
-  if (has_plateau) {
-    set("lr_scheduler.name", "wsd", "lr_scheduler.decay_ratio");
-    apply(from, {{"lr_scheduler.decay_ratio", "lr_scheduler.decay_ratio"},
-                 {"lr_scheduler.decay_type", "lr_scheduler.decay_type", {}, "linear"}});
-  } else if (set("lr_scheduler.name", shape, "lr_scheduler.decay_type")) {
-    use("lr_scheduler.decay_type");
-  }
+  torchtitan_flavor(from);
+  torchtitan_rate(from);
 }
 
 }  // namespace trireme

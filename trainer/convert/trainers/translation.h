@@ -25,14 +25,18 @@ class Translation {
 
  private:
   void torchtitan(const ForeignConfig& from);
+  void torchtitan_disabled(const ForeignConfig& from);  // sections and converters
+  void torchtitan_flavor(const ForeignConfig& from);
+  void torchtitan_rate(const ForeignConfig& from);
   void megatron(const ForeignConfig& from);
   void megatron_model(const ForeignConfig& from);
-  void nanotron(const ForeignConfig& from);
-
+  void megatron_batch(const ForeignConfig& from);
   void megatron_rate(const ForeignConfig& from);
+  void megatron_layout(const ForeignConfig& from);
   void megatron_data(const ForeignConfig& from);
-  void nanotron_data(const ForeignConfig& from);
+  void nanotron(const ForeignConfig& from);
   void nanotron_rate(const ForeignConfig& from);
+  void nanotron_data(const ForeignConfig& from);
 
   void apply(const ForeignConfig& from, const std::vector<ForeignKey>& keys);
   // Shortest text that reads back to the same value.

@@ -17,7 +17,6 @@ class ChoiceRows {
   ChoiceRows(std::vector<Choice> choices, std::int64_t seq_len, bool documents);
 
   std::int64_t rows() const { return rows_; }
-  std::int64_t seq_len() const { return seq_len_; }
   std::size_t choices() const { return choices_.size(); }
 
   // Fills the batch with the rows from `first` on; those beyond the last are empty.

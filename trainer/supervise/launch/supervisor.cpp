@@ -12,11 +12,11 @@
 #include "checkpoint/names.h"
 #include "checkpoint/store.h"
 #include "model/base/error.h"
+#include "model/base/human.h"
 #include "trainer/supervise/launch/world_progress.h"
 #include "trainer/supervise/node_agent/own_processes.h"
 #include "trainer/supervise/watchdog/signals.h"
 #include "trainer/telemetry/clock.h"
-#include "trainer/telemetry/human.h"
 
 namespace trireme {
 namespace {
@@ -93,7 +93,7 @@ int Supervisor::run() {
       }
       return give_up(next.exit_code, next.why);
     }
-    requested_ = forwarded_ = StopRequest::kNone;
+    requested_ = forwarded_.request = StopRequest::kNone;
     why_ = next.why;
     const double until = seconds_now() + next.wait_s;
     while (seconds_now() < until && requested_ < StopRequest::kStop) {
@@ -131,9 +131,7 @@ Supervisor::Outcome Supervisor::run_once(const WorldFit& fit,
       {.variables = {mark, say(Lease::kTokenVariable, "=", lease_.token())}, .ends_with_us = true});
   const Incarnation running{fit,      places,        launcher,
                             follower, seconds_now(), std::chrono::system_clock::now()};
-  ticked_at_ = running.launched;
-  ticks_ = world_progress(run_dir_, {}).ticks;
-  has_recordings_ = false;
+  progress_ = {.ticks = world_progress(run_dir_, {}).ticks, .at = running.launched};
   Outcome outcome = follow(running);
   follower.look();
   hosts_->end_everywhere(mark);

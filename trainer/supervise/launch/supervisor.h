@@ -95,13 +95,19 @@ class Supervisor {
   };
   std::optional<PreviousFailure> failed_;
   StopRequest requested_ = StopRequest::kNone;
-  StopRequest forwarded_ = StopRequest::kNone;
-  double forwarded_at_ = 0;
-  std::int64_t forwarded_step_ = 0;
+  struct ForwardedStop {
+    StopRequest request = StopRequest::kNone;
+    double at = 0;
+    std::int64_t step = 0;
+  };
+  ForwardedStop forwarded_;  // newest
   double hosts_seen_at_ = 0;
-  std::uint64_t ticks_ = 0;      // sum over the ranks' recordings
-  bool has_recordings_ = false;  // the recordings are of this incarnation
-  double ticked_at_ = 0;
+  struct Progress {
+    std::uint64_t ticks = 0;      // sum over the ranks' recordings
+    bool has_recordings = false;  // the recordings are of this incarnation
+    double at = 0;
+  };
+  Progress progress_;  // newest
 };
 
 }  // namespace trireme

@@ -55,7 +55,7 @@ Supervisor::Outcome Supervisor::follow(const Incarnation& running) {
     outcome.exit_code = static_cast<int>(ExitCode::kPeer);
     if (follower.failure() || requested_ == StopRequest::kKill) break;
     outcome.exit_code = follower.stopped().value_or(outcome.exit_code);
-    outcome.detect_seconds = seconds_now() - ticked_at_;
+    outcome.detect_seconds = seconds_now() - progress_.at;
     break;
   }
   running.follower.look();  // events of the last moments
@@ -75,12 +75,10 @@ void Supervisor::forward_stop(const Incarnation& running) {
   if (requested_ == StopRequest::kNone || !follower.start()) return;
   const double now = seconds_now();
   const bool still_train = !follower.stopped() &&
-                           follower.step() > forwarded_step_ + kStepsWithSignal &&
-                           now - forwarded_at_ > kForwardAgainS;
-  if (forwarded_ >= requested_ && !still_train) return;
-  forwarded_ = requested_;
-  forwarded_at_ = now;
-  forwarded_step_ = follower.step();
+                           follower.step() > forwarded_.step + kStepsWithSignal &&
+                           now - forwarded_.at > kForwardAgainS;
+  if (forwarded_.request >= requested_ && !still_train) return;
+  forwarded_ = {requested_, now, follower.step()};
   running.launcher.signal(SIGUSR1);
 }
 
@@ -114,23 +112,23 @@ std::string Supervisor::stall_reason(const Incarnation& running) {
                                                                       : "";
   }
   const double each = std::min(kProgressCheckS, elastic_.heartbeat_timeout_s / 2);
-  if (now - ticked_at_ < each) return "";
+  if (now - progress_.at < each) return "";
   const StallLimits limits{elastic_.stall_timeout_s, elastic_.load_save_timeout_s};
   const WorldProgress all = world_progress(run_dir_, limits);
-  if (std::exchange(ticks_, all.ticks) != all.ticks) {
-    ticked_at_ = now;
-    has_recordings_ = true;
+  if (std::exchange(progress_.ticks, all.ticks) != all.ticks) {
+    progress_.at = now;
+    progress_.has_recordings = true;
   }
-  if (has_recordings_ && now - ticked_at_ > elastic_.heartbeat_timeout_s &&
+  if (progress_.has_recordings && now - progress_.at > elastic_.heartbeat_timeout_s &&
       hosts_->all_ranks_are_stopped(run_dir_)) {
     return "every rank is stopped";
   }
   if (elastic_.stall_timeout_s <= 0) return "";
   // Ranks without a recording are still starting and do not wait for storage yet.
-  const double limit = (has_recordings_ ? all.limit_s : limits.usual_s) +
+  const double limit = (progress_.has_recordings ? all.limit_s : limits.usual_s) +
                        2 * elastic_.heartbeat_timeout_s + kBeyondWatchS;
-  return now - ticked_at_ > limit ? fmt::format("no rank has made progress for {:.0f} s", limit)
-                                  : "";
+  return now - progress_.at > limit ? fmt::format("no rank has made progress for {:.0f} s", limit)
+                                    : "";
 }
 
 }  // namespace trireme

@@ -6,13 +6,13 @@
 #include <utility>
 
 #include "model/base/error.h"
+#include "model/base/human.h"
 #include "model/tensor/arena.h"
 #include "model/tensor/host_mirror.h"
 #include "model/tensor/host_tensor.h"
 #include "trainer/supervise/preflight/checks.h"
 #include "trainer/supervise/preflight/judging.h"
 #include "trainer/telemetry/clock.h"
-#include "trainer/telemetry/human.h"
 
 namespace trireme::preflight {
 namespace {

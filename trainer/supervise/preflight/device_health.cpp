@@ -1,13 +1,13 @@
 #include <fmt/format.h>
 
 #include "model/base/error.h"
+#include "model/base/human.h"
 #include "model/device/devices.h"
 #include "trainer/engine/engine_spec.h"
 #include "trainer/engine/memory_plan.h"
 #include "trainer/supervise/preflight/checks.h"
 #include "trainer/supervise/preflight/judging.h"
 #include "trainer/supervise/preflight/nvml.h"
-#include "trainer/telemetry/human.h"
 
 namespace trireme::preflight {
 namespace {

@@ -12,11 +12,11 @@
 
 #include "model/base/error.h"
 #include "model/base/file.h"
+#include "model/base/human.h"
 #include "trainer/engine/engine_spec.h"
 #include "trainer/engine/step_plan.h"
 #include "trainer/supervise/preflight/checks.h"
 #include "trainer/supervise/preflight/judging.h"
-#include "trainer/telemetry/human.h"
 
 namespace trireme::preflight {
 namespace {

@@ -7,12 +7,12 @@
 #include "checkpoint/memory/memory_folder.h"
 #include "checkpoint/memory/nodes.h"
 #include "checkpoint/store.h"
+#include "model/base/human.h"
 #include "trainer/engine/engine_spec.h"
 #include "trainer/engine/fit.h"
 #include "trainer/engine/step_plan.h"
 #include "trainer/supervise/preflight/checks.h"
 #include "trainer/supervise/preflight/judging.h"
-#include "trainer/telemetry/human.h"
 
 namespace trireme::preflight {
 namespace {

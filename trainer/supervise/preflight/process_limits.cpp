@@ -2,9 +2,9 @@
 #include <sys/resource.h>
 
 #include "model/base/error.h"
+#include "model/base/human.h"
 #include "trainer/supervise/preflight/checks.h"
 #include "trainer/supervise/preflight/judging.h"
-#include "trainer/telemetry/human.h"
 
 namespace trireme::preflight {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "model/base/human.h"
 #include "trainer/config/reader.h"
-#include "trainer/loop/data_feed.h"
-#include "trainer/telemetry/human.h"
+#include "trainer/engine/data_feed.h"
 #include "trainer/tools/audit/windows.h"
 
 namespace trireme {

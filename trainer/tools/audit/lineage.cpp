@@ -12,7 +12,7 @@
 
 #include "model/base/error.h"
 #include "trainer/config/batch_size.h"
-#include "trainer/loop/computation.h"
+#include "trainer/engine/computation.h"
 #include "trainer/tools/audit/windows.h"
 
 namespace trireme {

@@ -21,6 +21,7 @@ class ComputeCalibration {
   // Shapes and dtypes of the tensors of an operation.
   using TensorSpecs = std::vector<std::pair<Shape, DType>>;
   class TensorRotation;
+  class StreamRates;
   using Work = std::function<void(const std::vector<Tensor>&)>;
   // Seconds of a call of `work`, which rotates over copies of the tensors that exceed the cache.
   double seconds(const TensorSpecs& specs, const Work& work);

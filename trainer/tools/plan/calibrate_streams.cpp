@@ -20,38 +20,66 @@ constexpr std::int64_t kUpdated = std::int64_t{1} << 21;
 
 }  // namespace
 
-void ComputeCalibration::streams(DeviceProfile& profile, NumberFormat numbers) {
-  const DType dtype = numbers == NumberFormat::kHalf ? DType::kBf16 : DType::kF32;
-  const std::pair<Shape, DType> x{{kStreamRows, kStreamWidth}, dtype},
-      wide{{kStreamRows, 2 * kStreamWidth}, dtype}, gain{{kStreamWidth}, dtype},
-      gain_sum{{kStreamWidth}, DType::kF32}, each{{kStreamRows}, DType::kF32},
-      ids{{kStreamRows}, DType::kI32};
-  ProductRate& rate = profile.rates[static_cast<std::size_t>(numbers)];
-  const auto reach = [&](const StreamKind& kind, std::int64_t elements, const TensorSpecs& specs,
-                         const Work& work, std::size_t element) {
-    const double taken = seconds(specs, work) - profile.launch;
-    const double bytes = kind.passes * static_cast<double>(elements) * static_cast<double>(element);
-    rate.streams[kind.name] = bytes / std::max(taken, 1e-9) / profile.memory_bandwidth;
-  };
-  const auto measure = [&](const StreamKind& kind, const TensorSpecs& specs, const Work& work) {
-    reach(kind, kStreamRows * kStreamWidth, specs, work, size_of(dtype));
-  };
+// Rates of the memory-bound operations in one format.
+class ComputeCalibration::StreamRates {
+ public:
+  StreamRates(ComputeCalibration& of, DeviceProfile& profile, NumberFormat numbers)
+      : of_(of),
+        stream_(of.stream_),
+        arena_(of.arena_),
+        profile_(profile),
+        rate_(profile.rates[static_cast<std::size_t>(numbers)]),
+        dtype_(numbers == NumberFormat::kHalf ? DType::kBf16 : DType::kF32) {}
 
-  measure(streams::kRmsNorm, {x, each, x, gain}, [&](const Tensors& t) {
+  void norms();
+  void elementwise();
+  void embedding();
+  void rope();
+  void loss();
+  void update();
+
+ private:
+  using Spec = TensorSpecs::value_type;
+  // `elements`: of `element` bytes, that the operation passes over.
+  void set_rate(const StreamKind& kind, std::int64_t elements, const TensorSpecs& specs,
+                const Work& work, std::size_t element) {
+    const double taken = of_.seconds(specs, work) - profile_.launch;
+    const double bytes = kind.passes * static_cast<double>(elements) * static_cast<double>(element);
+    rate_.streams[kind.name] = bytes / std::max(taken, 1e-9) / profile_.memory_bandwidth;
+  }
+  void measure(const StreamKind& kind, const TensorSpecs& specs, const Work& work) {
+    set_rate(kind, kStreamRows * kStreamWidth, specs, work, size_of(dtype_));
+  }
+
+  ComputeCalibration& of_;
+  Stream& stream_;
+  Arena& arena_;
+  const DeviceProfile& profile_;
+  ProductRate& rate_;
+  const DType dtype_;
+  const Spec x_{{kStreamRows, kStreamWidth}, dtype_},
+      wide_{{kStreamRows, 2 * kStreamWidth}, dtype_}, gain_{{kStreamWidth}, dtype_},
+      gain_sum_{{kStreamWidth}, DType::kF32}, each_{{kStreamRows}, DType::kF32},
+      ids_{{kStreamRows}, DType::kI32};
+};
+
+void ComputeCalibration::StreamRates::norms() {
+  measure(streams::kRmsNorm, {x_, each_, x_, gain_}, [&](const Tensors& t) {
     ops::rms_norm(stream_,
                   {.y = t[0], .inv_rms = t[1], .sum = {}, .x = t[2], .residual = {}, .gain = t[3]});
   });
-  measure(streams::kRmsNormBackward, {x, gain_sum, x, x, gain, each, x}, [&](const Tensors& t) {
-    ops::rms_norm_backward(stream_, arena_,
-                           {.dx = t[0],
-                            .dgain = t[1],
-                            .dy = t[2],
-                            .x = t[3],
-                            .gain = t[4],
-                            .inv_rms = t[5],
-                            .dresidual = t[6]});
-  });
-  measure(streams::kLayerNorm, {x, each, each, x, gain, gain}, [&](const Tensors& t) {
+  measure(streams::kRmsNormBackward, {x_, gain_sum_, x_, x_, gain_, each_, x_},
+          [&](const Tensors& t) {
+            ops::rms_norm_backward(stream_, arena_,
+                                   {.dx = t[0],
+                                    .dgain = t[1],
+                                    .dy = t[2],
+                                    .x = t[3],
+                                    .gain = t[4],
+                                    .inv_rms = t[5],
+                                    .dresidual = t[6]});
+          });
+  measure(streams::kLayerNorm, {x_, each_, each_, x_, gain_, gain_}, [&](const Tensors& t) {
     ops::layer_norm(stream_, {.y = t[0],
                               .mean = t[1],
                               .inv_std = t[2],
@@ -61,7 +89,7 @@ void ComputeCalibration::streams(DeviceProfile& profile, NumberFormat numbers) {
                               .gain = t[4],
                               .bias = t[5]});
   });
-  measure(streams::kLayerNormBackward, {x, gain_sum, gain_sum, x, x, gain, each, each, x},
+  measure(streams::kLayerNormBackward, {x_, gain_sum_, gain_sum_, x_, x_, gain_, each_, each_, x_},
           [&](const Tensors& t) {
             ops::layer_norm_backward(stream_, arena_,
                                      {.dx = t[0],
@@ -74,42 +102,57 @@ void ComputeCalibration::streams(DeviceProfile& profile, NumberFormat numbers) {
                                       .inv_std = t[7],
                                       .dresidual = t[8]});
           });
-  measure(streams::kGelu, {x, x}, [&](const Tensors& t) { ops::gelu(stream_, t[0], t[1]); });
-  measure(streams::kGeluBackward, {x, x, x},
+}
+
+void ComputeCalibration::StreamRates::elementwise() {
+  measure(streams::kGelu, {x_, x_}, [&](const Tensors& t) { ops::gelu(stream_, t[0], t[1]); });
+  measure(streams::kGeluBackward, {x_, x_, x_},
           [&](const Tensors& t) { ops::gelu_backward(stream_, t[0], t[1], t[2]); });
-  measure(streams::kSwiGlu, {x, wide}, [&](const Tensors& t) { ops::swiglu(stream_, t[0], t[1]); });
-  measure(streams::kSwiGluBackward, {wide, x, wide},
+  measure(streams::kSwiGlu, {x_, wide_},
+          [&](const Tensors& t) { ops::swiglu(stream_, t[0], t[1]); });
+  measure(streams::kSwiGluBackward, {wide_, x_, wide_},
           [&](const Tensors& t) { ops::swiglu_backward(stream_, t[0], t[1], t[2]); });
-  measure(streams::kAdd, {x, x, x}, [&](const Tensors& t) { ops::add(stream_, t[0], t[1], t[2]); });
-  measure(streams::kEmbedding, {x, x, ids}, [&](const Tensors& t) {
+  measure(streams::kAdd, {x_, x_, x_},
+          [&](const Tensors& t) { ops::add(stream_, t[0], t[1], t[2]); });
+}
+
+void ComputeCalibration::StreamRates::embedding() {
+  measure(streams::kEmbedding, {x_, x_, ids_}, [&](const Tensors& t) {
     ops::embedding(stream_, t[0], t[1], t[2], 0, ops::Accumulate::kReplace);
   });
-  const std::pair<Shape, DType> table_sum{{kStreamRows, kStreamWidth}, DType::kF32};
-  measure(streams::kEmbeddingBackward, {table_sum, x, ids}, [&](const Tensors& t) {
+  const Spec table_sum{{kStreamRows, kStreamWidth}, DType::kF32};
+  measure(streams::kEmbeddingBackward, {table_sum, x_, ids_}, [&](const Tensors& t) {
     ops::embedding_backward(stream_, arena_, t[0], t[1], t[2], 0, ops::Accumulate::kAdd);
   });
+}
 
-  const std::pair<Shape, DType> qkv{{kStreamRows, kStreamHeads.qkv()}, dtype},
+void ComputeCalibration::StreamRates::rope() {
+  const Spec qkv{{kStreamRows, kStreamHeads.qkv()}, dtype_},
       table{{kStreamRows, kStreamHeads.width}, DType::kF32};
-  reach(
-      streams::kRope, kStreamRows * 2 * kStreamHeads.query(), {qkv, ids, table},
+  set_rate(
+      streams::kRope, kStreamRows * 2 * kStreamHeads.query(), {qkv, ids_, table},
       [&](const Tensors& t) { ops::rope(stream_, t[0], t[1], t[2], kStreamHeads, false); },
-      size_of(dtype));
-  const std::pair<Shape, DType> logits{{kStreamRows, kStreamWords}, dtype};
-  reach(
-      streams::kLoss, kStreamRows * kStreamWords, {logits, each, each, each, each, ids},
+      size_of(dtype_));
+}
+
+void ComputeCalibration::StreamRates::loss() {
+  const Spec logits{{kStreamRows, kStreamWords}, dtype_};
+  set_rate(
+      streams::kLoss, kStreamRows * kStreamWords, {logits, each_, each_, each_, each_, ids_},
       [&](const Tensors& t) {
         ops::row_max(stream_, t[1], t[0]);
         ops::row_exp_sum(stream_, t[2], t[3], t[0], t[1], t[5], 0);
         ops::cross_entropy(stream_, t[4], t[2], t[3], t[5]);
         ops::cross_entropy_backward(stream_, t[0], t[1], t[2], t[5], 0, {});
       },
-      size_of(dtype));
+      size_of(dtype_));
+}
 
-  const bool apart = dtype != DType::kF32;  // masters
-  const std::pair<Shape, DType> value{{kUpdated}, dtype}, sum{{kUpdated}, DType::kF32},
-      one{{1}, DType::kF32}, squares{{kUpdated / ops::kNormChunk}, DType::kF64};
-  reach(
+void ComputeCalibration::StreamRates::update() {
+  const bool apart = dtype_ != DType::kF32;  // masters
+  const Spec value{{kUpdated}, dtype_}, sum{{kUpdated}, DType::kF32}, one{{1}, DType::kF32},
+      squares{{kUpdated / ops::kNormChunk}, DType::kF64};
+  set_rate(
       streams::kUpdate, kUpdated,
       apart ? TensorSpecs{value, sum, sum, sum, one, squares, sum}
             : TensorSpecs{value, sum, sum, sum, one, squares},
@@ -126,6 +169,16 @@ void ComputeCalibration::streams(DeviceProfile& profile, NumberFormat numbers) {
                    {.learning_rate = 1e-4});
       },
       sizeof(float));
+}
+
+void ComputeCalibration::streams(DeviceProfile& profile, NumberFormat numbers) {
+  StreamRates rates(*this, profile, numbers);
+  rates.norms();
+  rates.elementwise();
+  rates.embedding();
+  rates.rope();
+  rates.loss();
+  rates.update();
 }
 
 }  // namespace trireme

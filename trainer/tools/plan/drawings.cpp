@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "trainer/telemetry/human.h"
+#include "model/base/human.h"
 #include "trainer/tools/plan/memory_bars.h"
 #include "trainer/tools/plan/schedule_picture.h"
 

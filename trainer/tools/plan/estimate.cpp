@@ -272,14 +272,12 @@ void StepModel::count_flops() {
   };
   const auto layers = static_cast<double>(work_.model.num_hidden_layers);
   const Counted forward = count(lists.forward), backward = count(lists.backward);
-  const Counted head = count(lists.head), again = count(lists.recomputed);
+  const Counted head = count(lists.head);
   const std::int64_t pipelines = work_.ranks() / work_.mesh.pipeline;
   const double times = static_cast<double>(work_.micro_batches) * static_cast<double>(pipelines);
   const double products = layers * (forward.products + backward.products) + head.products;
   const double seen = layers * (forward.seen + backward.seen);
   result_.useful_flops = times * (products + seen);
-  result_.useful_flops_full_attention = times * (products + 2 * seen);
-  result_.issued_flops = result_.useful_flops + times * layers * (again.products + again.seen);
 }
 
 StepEstimate StepModel::estimate() {

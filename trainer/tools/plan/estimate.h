@@ -33,8 +33,8 @@ struct StepEstimate {
   Schedule schedule;
   Timeline timeline;  // of the schedule, by pipeline rank
   std::vector<std::int64_t> layers_per_stage;
-  // FLOPs of the step over all ranks; useful excludes recomputation and counts causal attention.
-  double useful_flops = 0, issued_flops = 0, useful_flops_full_attention = 0;
+  // FLOPs of the step over all ranks, without recomputation and with causal attention.
+  double useful_flops = 0;
 
   double tokens_per_second(const Workload& work) const;
   double mfu(const Workload& work,

@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "trainer/telemetry/human.h"
+#include "model/base/human.h"
 
 namespace trireme {
 namespace {

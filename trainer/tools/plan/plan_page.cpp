@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "trainer/telemetry/human.h"
+#include "model/base/human.h"
 #include "trainer/tools/plan/assets.h"
 #include "trainer/tools/plan/drawings.h"
 #include "trainer/tools/plan/plan_text.h"

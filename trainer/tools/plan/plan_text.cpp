@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
+#include "model/base/human.h"
 #include "trainer/config/batch_size.h"
 #include "trainer/config/layout_text.h"
-#include "trainer/telemetry/human.h"
 #include "trainer/tools/plan/scaling_laws.h"
 #include "trainer/tools/plan/schedule_picture.h"
 

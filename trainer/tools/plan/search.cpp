@@ -11,9 +11,9 @@
 #include <tuple>
 #include <utility>
 
+#include "model/base/human.h"
 #include "trainer/config/layout_text.h"
 #include "trainer/config/rules.h"
-#include "trainer/telemetry/human.h"
 #include "trainer/tools/plan/layout_plan.h"
 #include "trainer/tools/plan/layouts.h"
 #include "trainer/tools/plan/run_plan.h"

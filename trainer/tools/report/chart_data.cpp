@@ -12,7 +12,7 @@
 #include <set>
 #include <string>
 
-#include "trainer/telemetry/metric_name.h"
+#include "trainer/config/metric_name.h"
 #include "trainer/tools/report/comparison.h"
 #include "trainer/tools/report/event.h"
 #include "trainer/tools/report/summary.h"

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "trainer/telemetry/human.h"
+#include "model/base/human.h"
 
 namespace trireme {
 namespace {

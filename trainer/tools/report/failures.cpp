@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "trainer/telemetry/human.h"
+#include "model/base/human.h"
 #include "trainer/tools/report/escape.h"
 #include "trainer/tools/report/goodput.h"
 

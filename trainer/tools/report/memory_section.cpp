@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "trainer/telemetry/human.h"
+#include "model/base/human.h"
 #include "trainer/tools/report/escape.h"
 #include "trainer/tools/report/event.h"
 

@@ -6,7 +6,7 @@
 #include <set>
 #include <string_view>
 
-#include "trainer/telemetry/human.h"
+#include "model/base/human.h"
 #include "trainer/tools/report/config_values.h"
 #include "trainer/tools/report/escape.h"
 #include "trainer/tools/report/event.h"

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string_view>
 
-#include "trainer/telemetry/human.h"
+#include "model/base/human.h"
 #include "trainer/tools/report/event.h"
 #include "trainer/tools/report/goodput.h"
 

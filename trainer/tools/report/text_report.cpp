@@ -6,8 +6,8 @@
 #include <cmath>
 #include <optional>
 
-#include "trainer/telemetry/human.h"
-#include "trainer/telemetry/metric_name.h"
+#include "model/base/human.h"
+#include "trainer/config/metric_name.h"
 #include "trainer/tools/report/comparison.h"
 #include "trainer/tools/report/config_values.h"
 #include "trainer/tools/report/failures.h"

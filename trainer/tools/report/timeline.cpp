@@ -6,7 +6,7 @@
 #include <cmath>
 #include <map>
 
-#include "trainer/telemetry/human.h"
+#include "model/base/human.h"
 #include "trainer/tools/report/escape.h"
 
 namespace trireme {

@@ -1,5 +1,7 @@
 #include "trainer/tools/verify/mistaken_calls.h"
 
+#include <array>
+
 #include "model/base/error.h"
 
 namespace trireme::verify {
@@ -26,86 +28,88 @@ class MistakeInCalls final : public Mistake {
   CallMistake call_;
 };
 
+constexpr std::array kCallMistakes{
+    // Gradients of norms and key-value heads, which are partial sums on each tensor rank.
+    CallMistake{"lost-norm-sums",
+                &RankGroups::tensor,
+                {Operation::kAllReduce, Phase::kReduce},
+                GroupFault::kSkip},
+    CallMistake{"lost-key-value-sums",
+                &RankGroups::kv_replicas,
+                {Operation::kAllReduce, Phase::kReduce},
+                GroupFault::kSkip},
+    // Gradient of the embedding table, which is tied to the head on the last stage.
+    CallMistake{"lost-tied-sum",
+                &RankGroups::embedding_group,
+                {Operation::kAllReduce, Phase::kReduce},
+                GroupFault::kSkip},
+    // Output of row-parallel layers, and input gradient of column-parallel layers.
+    CallMistake{"lost-forward-sum",
+                &RankGroups::tensor,
+                {Operation::kAllReduce, Phase::kForward, kLayer, 1},
+                GroupFault::kSkip},
+    CallMistake{"lost-backward-sum",
+                &RankGroups::tensor,
+                {Operation::kAllReduce, Phase::kBackward, kLayer, 0},
+                GroupFault::kSkip},
+    CallMistake{
+        "lost-softmax-maximum",
+        &RankGroups::tensor,
+        {.operation = Operation::kAllReduce, .phase = Phase::kForward, .reduce = Reduce::kMax},
+        GroupFault::kSkip},
+    CallMistake{"swapped-sequence-parts",
+                &RankGroups::tensor,
+                {Operation::kAllGather, Phase::kForward, kLayer, 0},
+                GroupFault::kSwap},
+    // Gradient reduction over data-parallel ranks.
+    CallMistake{"lost-bucket",
+                &RankGroups::replicate,
+                {Operation::kAllReduce, Phase::kBackward, kLayer, 0},
+                GroupFault::kSkip},
+    CallMistake{"doubled-bucket",
+                &RankGroups::replicate,
+                {Operation::kAllReduce, Phase::kBackward, kLayer, 0},
+                GroupFault::kTwice},
+    CallMistake{"averaged-replicas",
+                &RankGroups::replicate,
+                {Operation::kAllReduce, Phase::kBackward},
+                GroupFault::kMean},
+    CallMistake{"lost-scatter",
+                &RankGroups::shard,
+                {Operation::kReduceScatter, Phase::kBackward, kLayer, 0},
+                GroupFault::kSkip},
+    CallMistake{"doubled-scatter",
+                &RankGroups::shard,
+                {Operation::kReduceScatter, Phase::kBackward, kLayer, 0},
+                GroupFault::kTwice},
+    // All-gather of ZeRO weights.
+    CallMistake{"old-weights",
+                &RankGroups::shard,
+                {.operation = Operation::kAllGather, .phase = Phase::kForward, .from_step = 2},
+                GroupFault::kStale},
+    CallMistake{"unpublished-weights",
+                &RankGroups::shard,
+                {.operation = Operation::kAllGather, .phase = Phase::kPublish, .nth = 1},
+                GroupFault::kSkip},
+    CallMistake{"lost-norm-exchange",
+                &RankGroups::model_state,
+                {Operation::kAllReduce, Phase::kGradNorm},
+                GroupFault::kSkip},
+    // Pipeline messages.
+    CallMistake{"repeated-activation",
+                &RankGroups::pp_forward,
+                {Operation::kSend, Phase::kForward},
+                GroupFault::kRepeat},
+    CallMistake{"repeated-gradient",
+                &RankGroups::pp_backward,
+                {Operation::kSend, Phase::kBackward},
+                GroupFault::kRepeat},
+};
+
 }  // namespace
 
-const std::vector<CallMistake>& call_mistakes() {
-  static const std::vector<CallMistake> kAll{
-      // Gradients of norms and key-value heads, which are partial sums on each tensor rank.
-      {"lost-norm-sums",
-       &RankGroups::tensor,
-       {Operation::kAllReduce, Phase::kReduce},
-       GroupFault::kSkip},
-      {"lost-key-value-sums",
-       &RankGroups::kv_replicas,
-       {Operation::kAllReduce, Phase::kReduce},
-       GroupFault::kSkip},
-      // Gradient of the embedding table, which is tied to the head on the last stage.
-      {"lost-tied-sum",
-       &RankGroups::embedding_group,
-       {Operation::kAllReduce, Phase::kReduce},
-       GroupFault::kSkip},
-      // Output of row-parallel layers, and input gradient of column-parallel layers.
-      {"lost-forward-sum",
-       &RankGroups::tensor,
-       {Operation::kAllReduce, Phase::kForward, kLayer, 1},
-       GroupFault::kSkip},
-      {"lost-backward-sum",
-       &RankGroups::tensor,
-       {Operation::kAllReduce, Phase::kBackward, kLayer, 0},
-       GroupFault::kSkip},
-      {"lost-softmax-maximum",
-       &RankGroups::tensor,
-       {.operation = Operation::kAllReduce, .phase = Phase::kForward, .reduce = Reduce::kMax},
-       GroupFault::kSkip},
-      {"swapped-sequence-parts",
-       &RankGroups::tensor,
-       {Operation::kAllGather, Phase::kForward, kLayer, 0},
-       GroupFault::kSwap},
-      // Gradient reduction over data-parallel ranks.
-      {"lost-bucket",
-       &RankGroups::replicate,
-       {Operation::kAllReduce, Phase::kBackward, kLayer, 0},
-       GroupFault::kSkip},
-      {"doubled-bucket",
-       &RankGroups::replicate,
-       {Operation::kAllReduce, Phase::kBackward, kLayer, 0},
-       GroupFault::kTwice},
-      {"averaged-replicas",
-       &RankGroups::replicate,
-       {Operation::kAllReduce, Phase::kBackward},
-       GroupFault::kMean},
-      {"lost-scatter",
-       &RankGroups::shard,
-       {Operation::kReduceScatter, Phase::kBackward, kLayer, 0},
-       GroupFault::kSkip},
-      {"doubled-scatter",
-       &RankGroups::shard,
-       {Operation::kReduceScatter, Phase::kBackward, kLayer, 0},
-       GroupFault::kTwice},
-      // All-gather of ZeRO weights.
-      {"old-weights",
-       &RankGroups::shard,
-       {.operation = Operation::kAllGather, .phase = Phase::kForward, .from_step = 2},
-       GroupFault::kStale},
-      {"unpublished-weights",
-       &RankGroups::shard,
-       {.operation = Operation::kAllGather, .phase = Phase::kPublish, .nth = 1},
-       GroupFault::kSkip},
-      {"lost-norm-exchange",
-       &RankGroups::model_state,
-       {Operation::kAllReduce, Phase::kGradNorm},
-       GroupFault::kSkip},
-      // Pipeline messages.
-      {"repeated-activation",
-       &RankGroups::pp_forward,
-       {Operation::kSend, Phase::kForward},
-       GroupFault::kRepeat},
-      {"repeated-gradient",
-       &RankGroups::pp_backward,
-       {Operation::kSend, Phase::kBackward},
-       GroupFault::kRepeat},
-  };
-  return kAll;
+std::span<const CallMistake> call_mistakes() {
+  return kCallMistakes;
 }
 
 std::unique_ptr<Mistake> make_mistake(const CallMistake& call) {

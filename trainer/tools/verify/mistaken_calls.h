@@ -1,6 +1,6 @@
 #pragma once
 #include <memory>
-#include <vector>
+#include <span>
 
 #include "trainer/tools/verify/mistake.h"
 #include "trainer/tools/verify/mistaken_group.h"
@@ -14,7 +14,7 @@ struct CallMistake {
   CallFilter calls;
   GroupFault fault;
 };
-const std::vector<CallMistake>& call_mistakes();
+std::span<const CallMistake> call_mistakes();
 std::unique_ptr<Mistake> make_mistake(const CallMistake& call);
 
 }  // namespace trireme::verify

@@ -15,7 +15,7 @@ using flight::Operation;
 using flight::Phase;
 
 const Param* find(const Subject& subject, const std::string& name) {
-  for (const Weight& weight : subject.engine().params().weights()) {
+  for (const Weight& weight : subject.engine().model().params().weights()) {
     for (const Param& param : weight.parts) {
       if (param.spec.name == name) return &param;
     }
@@ -40,7 +40,7 @@ class SwappedHeads final : public Mistake {
  public:
   void in_first_weights(const Subject& subject) override {
     const auto seed = static_cast<std::uint64_t>(subject.config().job.seed);
-    for (const ParamStore::Owned& owned : subject.engine().params().owned()) {
+    for (const ParamStore::Owned& owned : subject.engine().model().params().owned()) {
       const ParamSpec& spec = owned.param->spec;
       const Slice slice = spec.cut.slice;
       if (spec.name != "layers.0.attention.k.weight" || slice.count == 1) continue;
@@ -50,8 +50,8 @@ class SwappedHeads final : public Mistake {
       write_elements(subject.stream(), owned.master, values);
       note_made();
     }
-    subject.engine().publish_masters();
-    subject.engine().finish_publishing();
+    subject.engine().model().publish_masters(subject.engine().stream());
+    subject.engine().model().finish_publishing();
   }
 };
 
@@ -127,7 +127,7 @@ class FewerTokens final : public Mistake {
 class LostPositionGradient final : public Mistake {
  public:
   void in_gradients(const Subject& subject) override {
-    for (const ParamStore::Owned& owned : subject.engine().params().owned()) {
+    for (const ParamStore::Owned& owned : subject.engine().model().params().owned()) {
       if (owned.param->spec.name != "position.weight") continue;
       write_elements(subject.stream(), owned.grad,
                      std::vector<float>(static_cast<std::size_t>(owned.count)));
@@ -140,7 +140,7 @@ class LostPositionGradient final : public Mistake {
 class SummedBiasGradient final : public Mistake {
  public:
   void in_gradients(const Subject& subject) override {
-    for (const ParamStore::Owned& owned : subject.engine().params().owned()) {
+    for (const ParamStore::Owned& owned : subject.engine().model().params().owned()) {
       const ParamSpec& spec = owned.param->spec;
       if (!spec.name.ends_with(".o.bias") || spec.partial) continue;
       subject.groups().tensor->all_reduce(subject.stream(), owned.grad, Reduce::kSum);
@@ -208,7 +208,7 @@ class DoubledNorm final : public Mistake {
   void add_squares(Stream& stream, Tensor squares) {
     if (!subject_) return;
     double sum = 0;
-    for (const ParamStore::Owned& owned : subject_->engine().params().owned()) {
+    for (const ParamStore::Owned& owned : subject_->engine().model().params().owned()) {
       if (owned.param->is_primary_replica() || owned.count == 0) continue;
       for (const double value : read_elements(stream, owned.grad)) sum += value * value;
     }

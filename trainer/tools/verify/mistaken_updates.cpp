@@ -68,7 +68,7 @@ class StaleTiedTable final : public Mistake {
   void in_weights(const Subject& subject) override {
     if (!is_last_stage(subject)) return;
     const auto seed = static_cast<std::uint64_t>(subject.config().job.seed);
-    for (const ParamStore::Owned& owned : subject.engine().params().owned()) {
+    for (const ParamStore::Owned& owned : subject.engine().model().params().owned()) {
       const ParamSpec& spec = owned.param->spec;
       if (spec.name != ModelState::kEmbedding) continue;
       for_each_range(*owned.param, owned.first, owned.count,

@@ -5,7 +5,7 @@
 
 #include "data/sequencer.h"
 #include "trainer/config/run_config.h"
-#include "trainer/loop/data_feed.h"
+#include "trainer/engine/data_feed.h"
 #include "trainer/tools/verify/subject.h"
 
 namespace trireme::verify {

@@ -59,8 +59,8 @@ Subject::Subject(const RunConfig& config, World& world, Device device, Mistake* 
 
 void Subject::begin() const {
   const auto seed = static_cast<std::uint64_t>(config_.job.seed);
-  engine().params().initialize(seed);
-  for (const ParamStore::Owned& owned : engine().params().owned()) {
+  engine().model().params().initialize(seed);
+  for (const ParamStore::Owned& owned : engine().model().params().owned()) {
     const ParamSpec& spec = owned.param->spec;
     if (spec.init == Init::kNormal) continue;
     for_each_range(*owned.param, owned.first, owned.count,
@@ -70,8 +70,8 @@ void Subject::begin() const {
                      write_elements(stream(), owned.master.slice(here, count), values);
                    });
   }
-  engine().publish_masters();
-  engine().finish_publishing();
+  engine().model().publish_masters(engine().stream());
+  engine().model().finish_publishing();
 }
 
 }  // namespace trireme::verify

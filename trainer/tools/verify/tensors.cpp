@@ -43,7 +43,7 @@ const char* name_of(Quantity quantity) {
 
 std::vector<LocalRange> held_by(const Subject& subject, const Tensors& tensors, Quantity quantity,
                                 const std::string& moment) {
-  const ParamStore& params = subject.engine().params();
+  const ParamStore& params = subject.engine().model().params();
   const RankGroups& groups = subject.groups();
   const bool first_replica = groups.replicate->rank() == 0;
   std::vector<LocalRange> all;
@@ -81,7 +81,7 @@ std::vector<LocalRange> held_by(const Subject& subject, const Tensors& tensors, 
 }
 
 std::vector<LocalRange> not_owned_by(const Subject& subject, const Tensors& tensors) {
-  const ParamStore& params = subject.engine().params();
+  const ParamStore& params = subject.engine().model().params();
   std::vector<LocalRange> all;
   if (params.sharing().gradients) return all;
   for (const Weight& weight : params.weights()) {

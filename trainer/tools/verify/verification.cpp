@@ -144,7 +144,7 @@ double Verification::update(const Subject& subject, std::int64_t step, bool mist
   double rate = subject.config().optimizer.lr;
   if (mistaken && of_.mistake) rate = of_.mistake->in_learning_rate(subject, rate);
   const double norm = apply_update(subject.engine(), rate, number).grad_norm;
-  subject.engine().finish_publishing();
+  subject.engine().model().finish_publishing();
   if (mistaken && of_.mistake) of_.mistake->in_weights(subject);
   return norm;
 }

@@ -40,7 +40,7 @@ std::vector<Branch> branches_of(const Tensors& tensors) {
 
 void silence(const Subject& subject, const std::vector<Branch>& branches, std::size_t first) {
   if (!subject.takes_part()) return;
-  for (const ParamStore::Owned& owned : subject.engine().params().owned()) {
+  for (const ParamStore::Owned& owned : subject.engine().model().params().owned()) {
     for (std::size_t i = first; i < branches.size(); ++i) {
       const std::vector<std::string>& names = branches[i].tensors;
       if (std::find(names.begin(), names.end(), owned.param->spec.name) == names.end()) continue;
@@ -48,8 +48,8 @@ void silence(const Subject& subject, const std::vector<Branch>& branches, std::s
                      std::vector<float>(static_cast<std::size_t>(owned.count)));
     }
   }
-  subject.engine().publish_masters();
-  subject.engine().finish_publishing();
+  subject.engine().model().publish_masters(subject.engine().stream());
+  subject.engine().model().finish_publishing();
 }
 
 // Compares sums of squares computed from float32 norms.
@@ -166,7 +166,7 @@ std::string Verification::part_of_forward(std::int64_t step) {
 std::vector<double> Verification::held_by_several() const {
   std::vector<double> several(tensors_.size());
   if (subject_.takes_part()) {
-    for (const Weight& weight : subject_.engine().params().weights()) {
+    for (const Weight& weight : subject_.engine().model().params().weights()) {
       for (const Param& param : weight.parts) {
         if (param.spec.cut.replica.count > 1) several[tensors_.index(param.spec.name)] = 1;
       }

@@ -113,7 +113,7 @@ std::vector<int> Verification::stages() const {
   std::vector<double> bounds(2 * tensors_.size(), -1e9);
   if (subject_.takes_part()) {
     const auto stage = static_cast<double>(subject_.groups().pp_forward->rank());
-    for (const Weight& weight : subject_.engine().params().weights()) {
+    for (const Weight& weight : subject_.engine().model().params().weights()) {
       for (const Param& param : weight.parts) {
         const std::size_t tensor = tensors_.index(param.spec.name);
         bounds[tensor] = stage;

@@ -49,7 +49,7 @@ class FaultInjectionStep : public testing::Test {
 
 TEST(FaultInjection, is_off_unless_its_variable_is_set) {
   EXPECT_FALSE(fault_from(std::nullopt));
-  EXPECT_TRUE(fault_from("rank=2 step=5 phase=backward action=kill once=/tmp/struck"));
+  EXPECT_TRUE(fault_from("rank=2 step=5 phase=backward action=kill once=/tmp/injected"));
   EXPECT_TRUE(fault_from("action=hang step=0  phase=start rank=0"));
   EXPECT_TRUE(
       fault_from("rank=2 step=5 phase=gradient-norm action=exit; rank=0 step=7 phase=receive "

@@ -41,7 +41,7 @@ std::optional<WeightInjection> weight_from(const char* text) {
 TEST(WeightInjection, is_off_unless_its_variable_is_set) {
   EXPECT_FALSE(weight_from(nullptr));
   EXPECT_TRUE(weight_from("step=5 rank=1 parameter=head.weight bit=0"));
-  EXPECT_TRUE(weight_from("step=5 rank=1 parameter=head.weight bit=0 once=struck"));
+  EXPECT_TRUE(weight_from("step=5 rank=1 parameter=head.weight bit=0 once=injected"));
 }
 
 TEST(WeightInjection, refuses_invalid_text) {
@@ -87,7 +87,7 @@ TEST(WeightInjection, flips_the_bit_once) {
 TEST(WeightInjection, happens_once_over_restarts_with_a_once_file) {
   const ScratchFolder folder;
   const std::string text =
-      "step=5 rank=1 parameter=gain bit=31 once=" + (folder / "struck").string();
+      "step=5 rank=1 parameter=gain bit=31 once=" + (folder / "injected").string();
   Stream stream;
   for (const float expected : {-1.0F, 1.0F}) {
     Gain gain;

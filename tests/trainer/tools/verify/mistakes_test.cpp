@@ -247,7 +247,7 @@ TEST(Layouts, with_any_optimizer_are_equal) {
       config_of(Family::kQwen3,
                 {.tensor = ranks / 2, .layers_per_stage = {}, .data_shard = 2, .zero = 3}, false);
   config.training.dtype = "bfloat16";
-  for (const std::string& name : update_rule_names()) {
+  for (const std::string& name : optimizer_names()) {
     config.optimizer.name = name;
     const Finding finding = verify(config, nullptr);
     EXPECT_FALSE(finding.difference) << name << '\n' << text_of(finding);

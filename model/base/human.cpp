@@ -1,4 +1,4 @@
-#include "trainer/telemetry/human.h"
+#include "model/base/human.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "trainer/tools/verify/start_ranks.h"
+#include "trainer/supervise/launch/start_ranks.h"
 
 #include <unistd.h>
 
@@ -9,7 +9,7 @@
 #include "model/base/error.h"
 #include "trainer/supervise/launch/hosts.h"
 
-namespace trireme::verify {
+namespace trireme {
 
 void become_ranks(int ranks, const std::vector<std::string>& words) {
   std::vector<std::string> all = ThisHost(ranks).launcher(ranks, {}, {});
@@ -22,4 +22,4 @@ void become_ranks(int ranks, const std::vector<std::string>& words) {
   throw EnvironmentError(say("cannot start ", all.front(), ": ", std::strerror(errno)));
 }
 
-}  // namespace trireme::verify
+}  // namespace trireme

@@ -1,4 +1,4 @@
-#include "trainer/loop/computation.h"
+#include "trainer/engine/computation.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "trainer/loop/data_feed.h"
+#include "trainer/engine/data_feed.h"
 
 #include <algorithm>
 #include <numbers>
