@@ -316,12 +316,4 @@ void ParamStore::require_gradients() const {
   }
 }
 
-std::int64_t ParamStore::parameter_count() const {
-  std::int64_t count = 0;
-  for (const Weight& weight : weights_) {
-    for (const Param& param : weight.parts) count += param.box.extent.count();
-  }
-  return count;
-}
-
 }  // namespace trireme

@@ -147,7 +147,6 @@ class ParamStore {
 
   std::deque<Weight>& weights() { return weights_; }
   const std::deque<Weight>& weights() const { return weights_; }
-  std::int64_t parameter_count() const;  // logical elements on this rank, without padding
 
   const std::vector<Unit>& units() const { return units_; }
   const std::vector<Bucket>& buckets() const { return buckets_; }

@@ -14,7 +14,7 @@ std::string text_of(const std::array<char, n>& chars) {
 
 }  // namespace
 
-const LedgerGroup* FlightRecorderPage::group() const {
+const RecordedGroup* FlightRecorderPage::group() const {
   const auto index = static_cast<std::size_t>(progress.group);
   if (operation() == flight::Operation::kNone || progress.group < 0 || index >= groups.size()) {
     return nullptr;

@@ -11,7 +11,7 @@
 namespace trireme {
 
 // A group as read from a flight recorder.
-struct LedgerGroup {
+struct RecordedGroup {
   std::string name;  // empty: unused slot
   std::uint64_t key = 0;
   std::uint32_t size = 0;
@@ -21,10 +21,10 @@ struct LedgerGroup {
 // Last recorded activity of a rank: of this process or of another one, alive or dead.
 struct FlightRecorderPage {
   flight::Progress progress;
-  std::vector<LedgerGroup> groups;  // indexed by the group number of calls
+  std::vector<RecordedGroup> groups;  // indexed by the group number of calls
 
   // The group of the pending call; null if there is none.
-  const LedgerGroup* group() const;
+  const RecordedGroup* group() const;
   flight::Operation operation() const { return static_cast<flight::Operation>(progress.operation); }
   flight::Phase phase() const { return static_cast<flight::Phase>(progress.phase); }
 };

@@ -34,7 +34,7 @@ class Told final : public CommunicationObserver {
   }
 };
 
-const LedgerGroup& newest_of(const FlightRecorderPage& page) {
+const RecordedGroup& newest_of(const FlightRecorderPage& page) {
   for (std::size_t i = page.groups.size(); i-- > 0;) {
     if (page.groups[i].name == "everybody") return page.groups[i];
   }

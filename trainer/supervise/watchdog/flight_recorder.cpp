@@ -88,7 +88,7 @@ RecordedRank read_rank(const fs::path& path, const std::string& here, int& ranks
                                " ranks, but the other recordings to one of ", ranks));
   }
   ranks = header.ranks;
-  for (LedgerGroup& group : rank.page.groups) group.name = printable(group.name);
+  for (RecordedGroup& group : rank.page.groups) group.name = printable(group.name);
   rank.host = text_of(header.host);
   rank.pid = header.pid;
   rank.started = header.started;

@@ -73,7 +73,7 @@ Row row_of(const RankRecordings& recorder, const WorldReport& world, int rank) {
   if (seen.state == State::kMissing) {
     return {fmt::format("{}", rank), "-", "-", state_text(seen), "-", "-", "-", "-", "-", "-", "-"};
   }
-  const LedgerGroup* group = seen.page.group();
+  const RecordedGroup* group = seen.page.group();
   const std::vector<int> awaited = awaited_by(world, rank);
   const double since = group ? world[index].waits_s() : world[index].unchanged_s();
   std::string waits_for = "-";

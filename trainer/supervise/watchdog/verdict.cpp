@@ -23,14 +23,14 @@ const RankReport& report_of(const WorldReport& world, int rank) {
   return world[static_cast<std::size_t>(rank)];
 }
 
-const LedgerGroup* find_group(const FlightRecorderPage& page, std::uint64_t key) {
-  for (const LedgerGroup& group : page.groups) {
+const RecordedGroup* find_group(const FlightRecorderPage& page, std::uint64_t key) {
+  for (const RecordedGroup& group : page.groups) {
     if (!group.name.empty() && group.key == key) return &group;
   }
   return nullptr;
 }
 
-std::vector<int> members_of(const WorldReport& world, const LedgerGroup& group) {
+std::vector<int> members_of(const WorldReport& world, const RecordedGroup& group) {
   std::vector<int> members;
   for (std::size_t r = 0; r < world.size(); ++r) {
     if (find_group(world[r].page, group.key)) members.push_back(static_cast<int>(r));
@@ -38,8 +38,8 @@ std::vector<int> members_of(const WorldReport& world, const LedgerGroup& group) 
   return members;
 }
 
-std::uint64_t begun_by(const WorldReport& world, int rank, const LedgerGroup& group) {
-  const LedgerGroup* own = find_group(report_of(world, rank).page, group.key);
+std::uint64_t begun_by(const WorldReport& world, int rank, const RecordedGroup& group) {
+  const RecordedGroup* own = find_group(report_of(world, rank).page, group.key);
   return own ? own->begun : 0;
 }
 
@@ -87,7 +87,7 @@ std::string names(const std::vector<int>& ranks) {
 
 std::string call_of(const WorldReport& world, int rank) {
   const FlightRecorderPage& page = report_of(world, rank).page;
-  const LedgerGroup* group = page.group();
+  const RecordedGroup* group = page.group();
   if (!group) return {};
   const char* operation = flight::name_of(page.operation());
   if (is_message(page.operation())) {
@@ -220,13 +220,13 @@ std::string place_of(const WorldReport& world, int rank) {
 
 std::vector<int> awaited_by(const WorldReport& world, int rank) {
   const FlightRecorderPage& page = report_of(world, rank).page;
-  const LedgerGroup* group = page.group();
+  const RecordedGroup* group = page.group();
   if (!group || report_of(world, rank).health == RankHealth::kLeft) return {};
   if (is_message(page.operation())) return {page.progress.peer};
   std::vector<int> absent, inside;
   for (const int member : members_of(world, *group)) {
     if (member == rank) continue;
-    const LedgerGroup& theirs = *find_group(report_of(world, member).page, group->key);
+    const RecordedGroup& theirs = *find_group(report_of(world, member).page, group->key);
     if (theirs.begun < page.progress.sequence) absent.push_back(member);
     if (theirs.finished < page.progress.sequence && is_bad(report_of(world, member).health)) {
       inside.push_back(member);
@@ -283,7 +283,7 @@ std::optional<Verdict> judge_stall(const WorldReport& world, const StallLimits& 
     path.push_back(at);
     const std::vector<int> needs = awaited_by(world, at);
     if (needs.empty()) break;
-    const LedgerGroup* group = report_of(world, at).page.group();
+    const RecordedGroup* group = report_of(world, at).page.group();
     at = *std::min_element(needs.begin(), needs.end(), [&](int a, int b) {
       return begun_by(world, a, *group) < begun_by(world, b, *group);
     });

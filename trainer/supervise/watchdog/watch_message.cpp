@@ -67,7 +67,7 @@ class Unpacker {
 void put_page(Packer& to, const FlightRecorderPage& page) {
   to.put(page.progress);
   to.put(static_cast<std::uint32_t>(page.groups.size()));
-  for (const LedgerGroup& group : page.groups) {
+  for (const RecordedGroup& group : page.groups) {
     to.put_text(group.name, sizeof(flight::GroupInfo::name));
     to.put(group.key);
     to.put(group.size);
@@ -80,7 +80,7 @@ FlightRecorderPage get_page(Unpacker& from) {
   FlightRecorderPage page;
   page.progress = from.get<flight::Progress>();
   page.groups.resize(from.get_count(flight::kGroups));
-  for (LedgerGroup& group : page.groups) {
+  for (RecordedGroup& group : page.groups) {
     group.name = from.get_text();
     group.key = from.get<std::uint64_t>();
     group.size = from.get<std::uint32_t>();

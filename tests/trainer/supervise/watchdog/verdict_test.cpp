@@ -34,7 +34,7 @@ class World : public testing::Test {
     for (RankReport& report : ranks_) report.page.groups[3] = group("all", 30, 4);
   }
 
-  static LedgerGroup group(const char* name, std::uint64_t key, std::uint32_t size) {
+  static RecordedGroup group(const char* name, std::uint64_t key, std::uint32_t size) {
     return {.name = name, .key = key, .size = size, .begun = 411, .finished = 411};
   }
 
