@@ -263,7 +263,9 @@ while wait $run; code=$?; kill -0 $run 2>/dev/null; do :; done
 exit $code
 """)
     (tools / "mpirun").chmod(0o755)
-    sections = changed(training={"steps": 1000000})
+    # An mpirun that ends slowly must not be killed: the supervisor knows the wrapper's process only and
+    # would not find the folder that mpirun leaves then.
+    sections = changed(training={"steps": 1000000}, elastic={"heartbeat_timeout_s": 30 * PATIENCE})
     with Launched(workshop, "run", RANKS, sections,
                   env={"PATH": f"{tools}:{os.environ['PATH']}"}) as run:
         check(run.process.wait_for(lambda: steps_done(run.folder) > 5, "steps"),
