@@ -14,7 +14,7 @@ using std::chrono::microseconds;
 
 constexpr microseconds kYieldsOnly{400}, kShortestSleep{50}, kLongestSleep{1000};
 
-// The innermost scope of this thread.
+// The scope that this thread is in, if any; scopes do not nest.
 const PollingWait*& current_wait() {
   thread_local const PollingWait* wait = nullptr;
   return wait;
