@@ -481,13 +481,15 @@ def write_tokens(prefix, ids, dtype="uint16"):
         np.array([0], "<i8").tobytes() + np.array([0, 1], "<i8").tobytes())
 
 
+def whole_lines(path):
+    """Those of a file that may be growing, or whose writer was killed: not a last one without an end."""
+    return path.read_text().rpartition("\n")[0].splitlines() if path.exists() else []
+
+
 def metrics(run):
     """One dict a step; numbers as the text that stands in the file."""
-    path = pathlib.Path(run) / "metrics.jsonl"
-    if not path.exists():
-        return []
     return [json.loads(line, parse_float=str, parse_int=str)
-            for line in path.read_text().splitlines()]
+            for line in whole_lines(pathlib.Path(run) / "metrics.jsonl")]
 
 
 def curve(run):
@@ -504,10 +506,7 @@ def steps_done(run):
 
 
 def events(run, kind=None):
-    path = pathlib.Path(run) / "events.jsonl"
-    if not path.exists():
-        return []
-    found = [json.loads(line) for line in path.read_text().splitlines()]
+    found = [json.loads(line) for line in whole_lines(pathlib.Path(run) / "events.jsonl")]
     return [event for event in found if kind in (None, event["event"])]
 
 

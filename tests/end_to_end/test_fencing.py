@@ -10,7 +10,7 @@ import time
 
 from launched import Fault, Launched
 from slurm_jobs import ENDLESS, Job, Node, cluster_for, script, train_alone
-from support import (PATIENCE, THOROUGH, check, curve, events, fact, main, note, random_of,
+from support import (PATIENCE, THOROUGH, check, curve, events, fact, main, metrics, note, random_of,
                      same_checkpoint, same_curve, steps_done)
 
 KILLS = 20 if THOROUGH else 4
@@ -75,7 +75,7 @@ SUPERVISED = {"job": {"reproducible": True},
 
 
 def told_steps(run):
-    return [json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [int(line["step"]) for line in metrics(run)]
 
 
 def starts_of(run):
