@@ -1,10 +1,14 @@
 """Every way to fail in every phase of a run under `trireme launch`, who injects it, and what must
 come of it. The ranks are started by mpirun, or by srun in a job of a real Slurm: scripts/fault_matrix
 goes through all cases either way, tests through all or some."""
+import fcntl
+import hashlib
+import json
 import random
+import shutil
 
 from launched import SIGNALS, Fault, Launched, SlurmJob, tell_recoveries, when
-from support import PATIENCE, TIMEOUT, check, events, note, slurm_cluster
+from support import PATIENCE, TIMEOUT, Workshop, check, events, note, slurm_cluster
 
 RANKS, STEPS, MEMORY, DISK = 4, 120, 2, 6
 SECTIONS = {"job": {"threads": 1},
@@ -40,13 +44,27 @@ def job_of(cluster):
 
 
 def left_alone(workshop, layout=(), sections=None, job=None, ranks=RANKS):
-    """The folder of an undisturbed run, which is not restarted either."""
-    with Launched(workshop, "whole", ranks, sections or SECTIONS, layout, job=job) as run:
+    """The folder of an undisturbed run, which is not restarted either. Facts that compare with the
+    same run share it: how the ranks are watched makes no difference to it."""
+    sections = sections or SECTIONS
+    key = json.dumps([{**sections, "elastic": {}}, layout, ranks], sort_keys=True)
+    home = workshop.common / hashlib.sha256(key.encode()).hexdigest()[:16]
+    home.mkdir(parents=True, exist_ok=True)
+    with open(home / "lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (home / "complete").exists():
+            shutil.rmtree(home / "whole", ignore_errors=True)
+            _train_alone(Workshop(workshop.trireme, home), layout, sections, job, ranks)
+            (home / "complete").touch()
+    return home / "whole"
+
+
+def _train_alone(workshop, layout, sections, job, ranks):
+    with Launched(workshop, "whole", ranks, sections, layout, job=job) as run:
         run.end()
         check([event["why"] for event in events(run.folder, "launch")] == ["start"],
               events(run.folder, "launch"))
         check(not events(run.folder, "failure"), events(run.folder, "failure"))
-        return run.folder
 
 
 def patience_after(whole):

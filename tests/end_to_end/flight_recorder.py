@@ -6,7 +6,7 @@ import signal
 import struct
 import time
 
-from support import check
+from support import check, pause
 
 PHASES = ["start", "load", "data", "forward", "backward", "reduction", "gradient norm",
           "optimizer", "publishing", "report", "validation", "save", "end", "snapshot"]
@@ -57,6 +57,11 @@ class Ledger:
         """Stops the process there, however short that is: what it has left again goes on.
         `running`: whether there is still something to wait for, which tells if not. `by_itself`:
         whether the process has stopped itself there."""
+        begun = time.monotonic()
+        while (where not in ("start", "load") and self.page().step < least_step - 1 and
+               not by_itself()):
+            running(f"never came to step {least_step - 1}")
+            pause(begun)
         tries = 0
         while True:
             # Whoever seldom has a core to watch from stops it anywhere, and looks where it is.

@@ -220,7 +220,7 @@ class Launched:
     def like(self, whole):
         """It ended as that run did, to the bit, each step done once."""
         same_curve(self.folder, curve(whole))
-        same_checkpoint(self.workshop, self.folder.name, whole.name)
+        same_checkpoint(self.workshop, self.folder.name, whole)
 
     def nothing_left(self, in_order):
         """But the snapshots and the lease of a run that was given up, for whoever starts it again."""

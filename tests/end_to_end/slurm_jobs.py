@@ -4,8 +4,8 @@ import subprocess
 import time
 import uuid
 
-from support import (TIMEOUT, Result, Skip, check, checkpoints, curve, events, slurm_cluster,
-                     steps_done)
+from support import (TIMEOUT, Result, Skip, check, checkpoints, curve, events, inject_fault,
+                     slurm_cluster, steps_done)
 
 # Two ranks, whose steps have the bits of a single rank's. No checkpoint unless asked for. A rank
 # that is stopped for a while is not to be missed.
@@ -16,6 +16,9 @@ SHARED = {"job": {"reproducible": True},
           "checkpoint": {"interval": 0},
           "elastic": {"heartbeat_timeout_s": 600}}
 ENDLESS = {**SHARED, "training": {**SHARED["training"], "steps": 1000000}}
+# The environment of jobs that train until they are stopped: while Slurm takes its time they do few
+# steps, each of which is compared with one of a run of its own.
+UNHURRIED = inject_fault("delay", 1, "optimizer")
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 

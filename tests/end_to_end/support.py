@@ -119,6 +119,12 @@ def inject_fault(action, step, phase="forward", ranks=1, once=None):
         for rank in range(ranks))}
 
 
+def pause(begun):
+    """Sleeps between two looks at what was first looked at then: the longer that was, the longer, so
+    that whoever waits leaves the cores to those that it waits for."""
+    time.sleep(min(0.01, max(0.0003, (time.monotonic() - begun) / 100)))
+
+
 FACTS = []
 
 
@@ -139,20 +145,22 @@ def main(at_once=1):
     check(not unknown, "no such fact:", unknown)
     print(f"machine factor {PATIENCE:.1f}: limits are {PATIENCE:.1f} times their usual", flush=True)
     chosen = [f for f in FACTS if not names or f.__name__ in names]
-    if at_once > 1 and len(chosen) > 1:
-        results = _try_at_once(chosen, trireme, at_once)
-    else:
-        results = [_try(f, trireme) for f in chosen]
+    with tempfile.TemporaryDirectory(prefix="trireme-test-", ignore_cleanup_errors=True) as common:
+        common = pathlib.Path(common).resolve()
+        if at_once > 1 and len(chosen) > 1:
+            results = _try_at_once(chosen, trireme, common, at_once)
+        else:
+            results = [_try(f, trireme, common) for f in chosen]
     failed, skipped = results.count("FAILED"), results.count("skipped")
     print(f"{results.count('ok')} passed, {failed} failed, {skipped} skipped")
     sys.exit(1 if failed else 77 if skipped else 0)
 
 
-def _try(function, trireme):
+def _try(function, trireme, common):
     print(f"{function.__name__}", flush=True)
     start = time.monotonic()
     outcome = "ok"
-    with Workshop(trireme) as workshop:
+    with Workshop(trireme, common=common) as workshop:
         try:
             function(workshop)
         except Skip as why:
@@ -168,7 +176,7 @@ def _try(function, trireme):
 OUTCOMES = ["ok", "FAILED", "skipped"]  # as exit codes of a fact's process
 
 
-def _try_at_once(functions, trireme, count):
+def _try_at_once(functions, trireme, common, count):
     """Each in a process of its own, whose output is shown as a whole when it ends."""
     left, running, outcomes = list(functions), {}, []
     try:
@@ -183,7 +191,7 @@ def _try_at_once(functions, trireme, count):
                     signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # cleans up
                     code = OUTCOMES.index("FAILED")
                     try:
-                        code = OUTCOMES.index(_try(left[0], trireme))
+                        code = OUTCOMES.index(_try(left[0], trireme, common))
                     finally:
                         sys.stdout.flush()
                         os._exit(code)
@@ -288,12 +296,12 @@ class Process:
 
     def wait_for(self, holds, what, timeout=TIMEOUT):
         """Until holds() is true. Returns whether the process still runs by then."""
-        end = time.monotonic() + timeout
+        begun = time.monotonic()
         while not holds():
             if not self.running():
                 return False
-            check(time.monotonic() < end, f"waited {timeout:.0f} s for {what}:", self.text())
-            time.sleep(0.0003)
+            check(time.monotonic() < begun + timeout, f"waited {timeout:.0f} s for {what}:", self.text())
+            pause(begun)
         return self.running()
 
     def wait(self, timeout=TIMEOUT):
@@ -302,11 +310,12 @@ class Process:
 
 
 class Workshop:
-    """A scratch folder, in which paths are relative."""
+    """A scratch folder, in which paths are relative; `common` is one that facts share."""
 
-    def __init__(self, trireme):
+    def __init__(self, trireme, folder=None, common=None):
         self.trireme = trireme
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="trireme-test-")).resolve()
+        self.folder = pathlib.Path(folder or tempfile.mkdtemp(prefix="trireme-test-")).resolve()
+        self.common = common or self.folder / "common"
         self.mounts, self.held = [], 0
         launcher = re.compile("OMPI_|PMIX_|PMI_|SLURM_")
         self.env = {k: v for k, v in os.environ.items() if not launcher.match(k)}

@@ -9,7 +9,7 @@ import signal
 import time
 
 from launched import Fault, Launched
-from slurm_jobs import ENDLESS, Job, Node, cluster_for, script, train_alone
+from slurm_jobs import ENDLESS, UNHURRIED, Job, Node, cluster_for, script, train_alone
 from support import (PATIENCE, THOROUGH, check, curve, events, fact, main, metrics, note, random_of,
                      same_checkpoint, same_curve, steps_done)
 
@@ -96,6 +96,7 @@ def nobody_writes_into_a_supervised_run_between_its_starts(workshop):
             check(plain.code == 4 and f"process {run.process.popen.pid} on" in plain.err,
                   "a plain run was not refused:", plain)
             tries += 1
+            time.sleep(0.05)  # the cores are the run's
         done = run.process.wait()
         check(done.code == 0, done)
         incarnations = [event["incarnation"] for event in starts_of(run.folder)][:4]
@@ -161,6 +162,7 @@ def a_job_of_slurm_goes_on_on_another_node_after_a_hard_kill(workshop):
     sections = {**ENDLESS, "parallelism": {"data_shard": 2}, "checkpoint": {"interval": 2}}
     with cluster_for(workshop, nodes=4, beneath={name: node.words for name, node in nodes.items()}) as slurm:
         run = workshop / "moved"
+        slurm.env |= UNHURRIED
         job = Job(slurm, run, slurm.submit(script(
             workshop, "moved", workshop.config("moved", sections), "--launch", "--nodes=1"),
             folder=workshop.folder))

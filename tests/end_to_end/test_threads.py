@@ -66,11 +66,13 @@ def mfu_is_of_the_best_peak_seen(workshop):
     workshop.run("train", workshop.config("first"), env=env).done()
     file = cache / "trireme/matrix-peaks.json"
     peaks = json.loads(file.read_text())
-    check(len(peaks) == 1, peaks)
-    file.write_text(json.dumps({key: 50 * peak for key, peak in peaks.items()}))
-    done = workshop.run("train", workshop.config("second"), env=env).done()
-    best = round(50 * next(iter(peaks.values())) * 1e-9)
-    check(f"{best} GFLOP/s" in done.out + done.err, best, "is not in", done)
+    (key, peak), = peaks.items()
+    for changes in {}, {"measured_at": 0}:  # as it is kept, and as it is measured again
+        kept = {**peak, "flops_per_second": 50 * peak["flops_per_second"], **changes}
+        file.write_text(json.dumps({key: kept}))
+        done = workshop.run("train", workshop.config(f"second-{len(changes)}"), env=env).done()
+        best = round(50e-9 * peak["flops_per_second"])
+        check(f"{best} GFLOP/s" in done.out + done.err, best, "is not in", done)
 
 
 if __name__ == "__main__":

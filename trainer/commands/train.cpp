@@ -25,9 +25,8 @@ Command make_train(CLI::App& program, const std::vector<Override>& overrides) {
       "  \"step=5 rank=1 parameter=layers.0.mlp.up.weight bit=20\"\n"
       "TRIREME_INJECT_FAULT makes ranks fail when they enter a phase at or after a step "
       "([elastic]).\n"
-      "Actions: kill, abort, stop, exit, throw, hang. Separate several faults by ';'. A fault "
-      "with\n"
-      "once=FILE creates the file and is skipped while it exists:\n"
+      "Actions: kill, abort, stop, exit, throw, hang, delay (50 ms). Separate several faults by\n"
+      "';'. A fault with once=FILE creates the file and is skipped while it exists:\n"
       "  \"rank=2 step=5 phase=backward action=kill once=/tmp/injected\"\n"
       "\n"
       "Example: trireme train configs/tiny.toml --training.steps=100");

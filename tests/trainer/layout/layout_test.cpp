@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <map>
+#include <memory>
 #include <ostream>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -190,25 +193,19 @@ void expect_gradients(ParamStore& actual, const Gradients& expected, double tole
 // What one rank alone computes in every step, and at the end.
 struct Reference {
   struct Step {
-    std::int64_t valid;
-    double loss, norm;
+    std::int64_t valid = 0;
+    double loss = 0, norm = 0;
     Gradients gradients;
   };
   std::vector<Step> steps;
   double evaluated = 0;
 };
 
-int steps_of_each() {
-  return tests::world().size() < 8 ? kSteps : kStepsOfEight;
-}
-
-Reference trained_alone(const Case& c) {
-  Case of_one = c;
-  of_one.layout = {};
+Reference trained_alone(const EngineSpec& spec, int steps) {
   const RankGroups alone;
-  Trainer trainer(spec_of(of_one), alone);
+  Trainer trainer(spec, alone);
   Reference found;
-  for (int step = 1; step <= steps_of_each(); ++step) {
+  for (int step = 1; step <= steps; ++step) {
     const std::int64_t valid = fill(trainer.engine, static_cast<std::uint64_t>(step), 61);
     const double loss = compute_gradients(trainer.engine, valid);
     Gradients gradients = gradients_of(trainer.engine.model().params());
@@ -219,14 +216,105 @@ Reference trained_alone(const Case& c) {
   return found;
 }
 
-// The same for all layouts of a model, so every rank trains it once.
+// Values in the order in which every rank sends or receives them.
+class Message {
+ public:
+  template <class T>
+  void put(const T& value) {
+    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
+  }
+  void put(const std::string& text) {
+    put(text.size());
+    bytes_ += text;
+  }
+  template <class T>
+  T take() {
+    T value;
+    std::memcpy(&value, bytes_.data() + at_, sizeof value);
+    at_ += sizeof value;
+    return value;
+  }
+  std::string take_text() {
+    const auto size = take<std::size_t>();
+    at_ += size;
+    return bytes_.substr(at_ - size, size);
+  }
+  void broadcast(Communicator& ranks, int root) {
+    Stream stream;
+    std::int32_t words = static_cast<std::int32_t>((bytes_.size() + 3) / 4);
+    const auto sent = [](std::int32_t* first, std::int64_t count) {
+      return Tensor{reinterpret_cast<std::byte*>(first), DType::kI32, {count}, {}};
+    };
+    ranks.broadcast(stream, sent(&words, 1), root);
+    bytes_.resize(static_cast<std::size_t>(words) * 4);
+    ranks.broadcast(stream, sent(reinterpret_cast<std::int32_t*>(bytes_.data()), words), root);
+  }
+
+ private:
+  std::string bytes_;
+  std::size_t at_ = 0;
+};
+
+Message sent(const Reference& reference) {
+  Message message;
+  message.put(reference.evaluated);
+  message.put(reference.steps.size());
+  for (const Reference::Step& step : reference.steps) {
+    message.put(step.valid);
+    message.put(step.loss);
+    message.put(step.norm);
+    message.put(step.gradients.size());
+    for (const auto& [name, values] : step.gradients) {
+      message.put(name);
+      message.put(values.size());
+      for (const float value : values) message.put(value);
+    }
+  }
+  return message;
+}
+
+Reference received(Message& message) {
+  Reference reference;
+  reference.evaluated = message.take<double>();
+  reference.steps.resize(message.take<std::size_t>());
+  for (Reference::Step& step : reference.steps) {
+    step.valid = message.take<std::int64_t>();
+    step.loss = message.take<double>();
+    step.norm = message.take<double>();
+    for (auto left = message.take<std::size_t>(); left > 0; --left) {
+      std::vector<float>& values = step.gradients[message.take_text()];
+      values.resize(message.take<std::size_t>());
+      for (float& value : values) value = message.take<float>();
+    }
+  }
+  return reference;
+}
+
+// Collective: one rank, each in its turn, trains alone and tells the others.
+Reference reference_of(const EngineSpec& spec, int steps) {
+  const std::unique_ptr<Communicator> ranks = tests::everybody();
+  static int turn = 0;
+  const int root = turn++ % ranks->size();
+  Message message;
+  if (ranks->rank() == root) message = sent(trained_alone(spec, steps));
+  message.broadcast(*ranks, root);
+  return received(message);
+}
+
+int steps_of_each() {
+  return tests::world().size() < 8 ? kSteps : kStepsOfEight;
+}
+
+// The same for all layouts of a model.
 const Reference& reference_of(const Case& c) {
   static std::map<std::string, Reference> known;
   Case of_one = c;
   of_one.layout = {};
   const std::string key = say(name_of(of_one), " ", c.micro_batches, " ", c.bucket);
   auto at = known.find(key);
-  if (at == known.end()) at = known.emplace(key, trained_alone(c)).first;
+  if (at == known.end()) {
+    at = known.emplace(key, reference_of(spec_of(of_one), steps_of_each())).first;
+  }
   return at->second;
 }
 
@@ -267,34 +355,32 @@ TEST_P(Layout, trains_as_one_rank_alone) {
 // layers hand on. Losses within 1 %, gradients within 5 % of their weight's largest.
 TEST(LayoutInBfloat16, stays_within_its_roundings) {
   const int ranks = tests::world().size();
-  const RankGroups alone;
   for (const Family family : {Family::kGpt2, Family::kQwen3}) {
-    for (const std::int64_t zero : {0, 1, 2, 3}) {
-      Case c{.family = family,
-             .tied = family == Family::kGpt2,
-             .recompute = Recompute::kSelective,
-             .layout = {},
-             .micro_batches = 8};
+    Case c{.family = family,
+           .tied = family == Family::kGpt2,
+           .recompute = Recompute::kSelective,
+           .layout = {},
+           .micro_batches = 8};
+    const auto spec_in_bfloat16 = [&] {
       EngineSpec spec = spec_of(c);
       spec.compute = DType::kBf16;
-      Trainer reference(spec, alone);
-      c.layout.pipeline = ranks > 2 ? 2 : 1;
-      c.layout.data_shard = ranks / c.layout.pipeline;
+      return spec;
+    };
+    const Reference reference = reference_of(spec_in_bfloat16(), 4);
+    c.layout.pipeline = ranks > 2 ? 2 : 1;
+    c.layout.data_shard = ranks / c.layout.pipeline;
+    for (const std::int64_t zero : {0, 1, 2, 3}) {
       c.layout.zero = zero;
       SCOPED_TRACE(name_of(c));
+      const EngineSpec spec = spec_in_bfloat16();
       const RankGroups groups(tests::world(), c.layout, spec.model);
-      spec = spec_of(c);
-      spec.compute = DType::kBf16;
       Trainer shared(spec, groups);
       for (int step = 1; step <= 4; ++step) {
-        const auto key = static_cast<std::uint64_t>(step);
-        const std::int64_t valid = fill(reference.engine, key, 61);
-        fill(shared.engine, key, 61);
-        const double expected = compute_gradients(reference.engine, valid);
-        EXPECT_NEAR(compute_gradients(shared.engine, valid), expected, 0.01 * expected);
-        expect_gradients(shared.engine.model().params(),
-                         gradients_of(reference.engine.model().params()), 0.05);
-        apply_update(reference.engine, 1e-3, step);
+        const Reference::Step& expected = reference.steps[static_cast<std::size_t>(step - 1)];
+        fill(shared.engine, static_cast<std::uint64_t>(step), 61);
+        EXPECT_NEAR(compute_gradients(shared.engine, expected.valid), expected.loss,
+                    0.01 * expected.loss);
+        expect_gradients(shared.engine.model().params(), expected.gradients, 0.05);
         apply_update(shared.engine, 1e-3, step);
         EXPECT_EQ(shared.arenas.peaks(), shared.plan.memory);
       }
@@ -306,7 +392,6 @@ TEST(LayoutInBfloat16, stays_within_its_roundings) {
 // the bits of one rank. A tensor rank has a part and its own scale: within float8's three bits.
 TEST(LayoutInFloat8, has_the_bits_of_one_rank_but_for_a_tensor_split) {
   const int ranks = tests::world().size();
-  const RankGroups alone;
   for (const std::int64_t tensor : {1, 2}) {
     for (const std::int64_t pipeline : {1, 2}) {
       if (tensor * pipeline > ranks) continue;
@@ -324,7 +409,7 @@ TEST(LayoutInFloat8, has_the_bits_of_one_rank_but_for_a_tensor_split) {
         spec.model.intermediate_size = 64;  // in halves of a multiple of 16
         return spec;
       };
-      Trainer reference(spec_in_float8(), alone);
+      const Reference reference = reference_of(spec_in_float8(), 3);
       c.layout.tensor = tensor;
       c.layout.pipeline = pipeline;
       if (pipeline > 1 && data == 1) c.layout.schedule = "ZBH1";
@@ -334,19 +419,15 @@ TEST(LayoutInFloat8, has_the_bits_of_one_rank_but_for_a_tensor_split) {
       const RankGroups groups(tests::world(), c.layout, spec.model);
       Trainer shared(spec, groups);
       for (int step = 1; step <= 3; ++step) {
-        const auto key = static_cast<std::uint64_t>(step);
-        const std::int64_t valid = fill(reference.engine, key, 61);
-        fill(shared.engine, key, 61);
-        const double expected = compute_gradients(reference.engine, valid);
-        EXPECT_NEAR(compute_gradients(shared.engine, valid), expected,
-                    tensor == 1 ? 0 : 0.01 * expected);
+        const Reference::Step& expected = reference.steps[static_cast<std::size_t>(step - 1)];
+        fill(shared.engine, static_cast<std::uint64_t>(step), 61);
+        EXPECT_NEAR(compute_gradients(shared.engine, expected.valid), expected.loss,
+                    tensor == 1 ? 0 : 0.01 * expected.loss);
         if (tensor == 1) {
-          expect_gradients(shared.engine.model().params(),
-                           gradients_of(reference.engine.model().params()), 0);
+          expect_gradients(shared.engine.model().params(), expected.gradients, 0);
         }
-        const double norm = apply_update(reference.engine, 1e-3, step).grad_norm;
-        EXPECT_NEAR(apply_update(shared.engine, 1e-3, step).grad_norm, norm,
-                    tensor == 1 ? 0 : 0.05 * norm);
+        EXPECT_NEAR(apply_update(shared.engine, 1e-3, step).grad_norm, expected.norm,
+                    tensor == 1 ? 0 : 0.05 * expected.norm);
         EXPECT_EQ(shared.arenas.peaks(), shared.plan.memory);
       }
     }

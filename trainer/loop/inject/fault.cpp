@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <map>
 #include <sstream>
 #include <stdexcept>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "model/base/error.h"
@@ -23,8 +25,9 @@ using flight::Phase;
 
 constexpr auto kLastPhase = Phase::kSnapshot;
 constexpr auto kLastOperation = Operation::kSplit;
-constexpr std::array<std::string_view, 6> kActions{"kill", "abort", "stop",
-                                                   "exit", "throw", "hang"};
+constexpr std::array<std::string_view, 7> kActions{"kill",  "abort", "stop", "exit",
+                                                   "throw", "hang",  "delay"};
+constexpr std::chrono::milliseconds kDelay(50);
 
 // The enumerator in [first, last] with this name, with '-' for a blank.
 template <class Named>
@@ -77,7 +80,7 @@ FaultInjection::Fault FaultInjection::parse(const std::string& text) {
     throw ConfigError(
         say(kVariable, "=\"", text,
             "\": expected a value like \"rank=2 step=5 phase=backward "
-            "action=kill once=FILE\"; actions: kill, abort, stop, exit, throw, hang; phases: ",
+            "action=kill once=FILE\"; actions: kill, abort, stop, exit, throw, hang, delay; phases: ",
             known_phases()));
   }
   return {.rank = *rank,
@@ -114,6 +117,9 @@ void FaultInjection::inject(const Fault& fault) {
       throw std::runtime_error(say(kVariable, ": ", fault.text));
     case Action::kHang:
       for (;;) ::pause();
+    case Action::kDelay:
+      std::this_thread::sleep_for(kDelay);
+      return;
   }
 }
 

@@ -19,6 +19,7 @@ namespace trireme::inject {
 //   exit             exits with 0, as if it were done, without telling the others
 //   throw            an unexpected exception
 //   hang             its main thread sleeps forever; its other threads keep running
+//   delay            its main thread sleeps for 50 ms, as that of a straggler
 // `once` names a file that is created before the fault; if it exists, as in a restarted run,
 // nothing happens. Without it the fault repeats. ';' separates several faults.
 class FaultInjection {
@@ -35,7 +36,7 @@ class FaultInjection {
   const std::string& text() const { return text_; }
 
  private:
-  enum class Action : std::uint8_t { kKill, kAbort, kStop, kExit, kThrow, kHang };
+  enum class Action : std::uint8_t { kKill, kAbort, kStop, kExit, kThrow, kHang, kDelay };
   struct Fault {
     std::int64_t rank = 0, step = 0;
     std::optional<flight::Phase> phase;

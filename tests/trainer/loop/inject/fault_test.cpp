@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 
@@ -101,6 +102,17 @@ TEST_F(FaultInjectionStep, repeats_unless_its_once_file_exists) {
   EXPECT_NO_THROW(make_step(*once, 1, 5));
   const auto lost = fault_from(each + " once=" + (file_ / "no/such").string());
   EXPECT_THROW(make_step(*lost, 1, 5), EnvironmentError);
+}
+
+TEST_F(FaultInjectionStep, delays_each_time_the_rank_comes_to_the_phase) {
+  const auto fault = fault_from("rank=1 step=5 phase=forward action=delay");
+  const auto took = [&](std::int64_t step) {
+    const auto begin = std::chrono::steady_clock::now();
+    make_step(*fault, 1, step);
+    return std::chrono::steady_clock::now() - begin;
+  };
+  EXPECT_GE(took(5), std::chrono::milliseconds(50));
+  EXPECT_GE(took(6), std::chrono::milliseconds(50));
 }
 
 TEST_F(FaultInjectionStep, ends_the_process_by_its_action) {
