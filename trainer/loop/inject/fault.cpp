@@ -77,11 +77,11 @@ FaultInjection::Fault FaultInjection::parse(const std::string& text) {
   const bool valid = rank && *rank >= 0 && step && *step >= 0 && (phase || operation) &&
                      action != kActions.end() && !(has_once && values["once"].empty());
   if (!valid || values.size() != (has_once ? 5 : 4)) {
-    throw ConfigError(
-        say(kVariable, "=\"", text,
-            "\": expected a value like \"rank=2 step=5 phase=backward "
-            "action=kill once=FILE\"; actions: kill, abort, stop, exit, throw, hang, delay; phases: ",
-            known_phases()));
+    throw ConfigError(say(
+        kVariable, "=\"", text,
+        "\": expected a value like \"rank=2 step=5 phase=backward "
+        "action=kill once=FILE\"; actions: kill, abort, stop, exit, throw, hang, delay; phases: ",
+        known_phases()));
   }
   return {.rank = *rank,
           .step = *step,
