@@ -6,10 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <map>
-#include <memory>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -17,14 +15,14 @@
 
 #include "model/base/philox.h"
 #include "tests/parallel/mpi_world.h"
-#include "trainer/engine/engine.h"
-#include "trainer/engine/rank_groups.h"
-#include "trainer/engine/step_plan.h"
+#include "tests/trainer/layout/trained_alone.h"
 
 namespace trireme {
 namespace {
 
-constexpr std::int64_t kSeq = 24, kMicroBatch = 2;
+using tests::Gradients, tests::kMicroBatch, tests::kSeq, tests::kVocab, tests::Reference,
+    tests::Trainer;
+
 constexpr int kSteps = 4, kStepsOfEight = 3;
 
 enum class Family { kGpt2, kLlama, kQwen3 };
@@ -39,7 +37,7 @@ ModelConfig model_of(Family family, bool tied) {
   m.attention_bias = m.attention_output_bias = m.mlp_bias = gpt2;
   m.qk_norm = family == Family::kQwen3;
   m.tie_word_embeddings = tied;
-  m.vocab_size = 61;  // nobody's multiple
+  m.vocab_size = kVocab;
   m.hidden_size = 32;
   m.intermediate_size = 48;
   m.num_hidden_layers = 8;
@@ -92,49 +90,6 @@ EngineSpec spec_of(const Case& c) {
           .optimizer = {.rule = {.epsilon = 1e-3}}};
 }
 
-// This rank's micro-batches of the step: documents of five to eleven tokens, the mask on;
-// every seventh token has no target. The targets of these.
-std::int64_t fill(Engine& engine, std::uint64_t step, std::int64_t vocab) {
-  const TokenBatch batch = engine.batch();
-  std::int64_t valid = 0;
-  std::int32_t start = 0, length = 0;
-  const auto of_micro_batch = static_cast<std::size_t>(kMicroBatch * kSeq);
-  for (std::size_t i = 0; i < batch.ids.size(); ++i) {
-    const std::int64_t number = engine.micro_batches().number(
-        engine.data_rank(), static_cast<std::int64_t>(i / of_micro_batch));
-    const auto words =
-        philox(step, static_cast<std::uint64_t>(number) * of_micro_batch + i % of_micro_batch);
-    const auto place = static_cast<std::int32_t>(i % static_cast<std::size_t>(batch.seq_len));
-    if (place == 0 || place == start + length) {
-      start = place;
-      length = 5 + static_cast<std::int32_t>(words[2] % 7);
-    }
-    batch.ids[i] = static_cast<std::int32_t>(words[0] % static_cast<std::uint32_t>(vocab));
-    const bool counts = words[3] % 7 != 0;
-    batch.targets[i] =
-        counts ? static_cast<std::int32_t>(words[1] % static_cast<std::uint32_t>(vocab)) : -1;
-    valid += counts;
-    batch.positions[i] = place - start;
-    batch.document_start[i] = start;
-  }
-  return valid;
-}
-
-// An engine with all it stands on.
-struct Trainer {
-  Trainer(const EngineSpec& spec, const RankGroups& groups)
-      : plan(plan_engine(spec, groups, {})),
-        arenas(plan.memory, {}),
-        engine(spec, groups, stream, arenas) {
-    engine.model().params().initialize(1);
-    engine.model().publish_masters(engine.stream());
-  }
-  EnginePlan plan;
-  Stream stream;
-  Arenas arenas;
-  Engine engine;
-};
-
 // The places in the logical tensor of the elements that this rank owns.
 template <class Visit>
 void for_each_element(const ParamStore::Owned& owned, const Visit& visit) {
@@ -147,19 +102,6 @@ void for_each_element(const ParamStore::Owned& owned, const Visit& visit) {
     const std::int64_t column = (owned.first + i) % box.extent[last];
     visit(i, (first_row + row) * logical[last] + box.from[last] + column);
   }
-}
-
-using Gradients = std::map<std::string, std::vector<float>>;  // whole ones, by parameter
-
-Gradients gradients_of(ParamStore& alone) {
-  Gradients found;
-  for (const Weight& weight : alone.weights()) {
-    for (const Param& param : weight.parts) {
-      const auto* first = param.grad.as<float>();
-      found[param.spec.name].assign(first, first + param.grad.count());
-    }
-  }
-  return found;
 }
 
 double largest(const std::vector<float>& values) {
@@ -192,117 +134,6 @@ void expect_gradients(ParamStore& actual, const Gradients& expected, double tole
   }
 }
 
-// What one rank alone computes in every step, and at the end.
-struct Reference {
-  struct Step {
-    std::int64_t valid = 0;
-    double loss = 0, norm = 0;
-    Gradients gradients;
-  };
-  std::vector<Step> steps;
-  double evaluated = 0;
-};
-
-Reference trained_alone(const EngineSpec& spec, int steps) {
-  const RankGroups alone;
-  Trainer trainer(spec, alone);
-  Reference found;
-  for (int step = 1; step <= steps; ++step) {
-    const std::int64_t valid = fill(trainer.engine, static_cast<std::uint64_t>(step), 61);
-    const double loss = compute_gradients(trainer.engine, valid);
-    Gradients gradients = gradients_of(trainer.engine.model().params());
-    const double norm = apply_update(trainer.engine, 1e-3, step).grad_norm;
-    found.steps.push_back({valid, loss, norm, std::move(gradients)});
-  }
-  found.evaluated = trainer.engine.evaluate();
-  return found;
-}
-
-// Values in the order in which every rank sends or receives them.
-class Message {
- public:
-  template <class T>
-  void put(const T& value) {
-    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
-  }
-  void put(const std::string& text) {
-    put(text.size());
-    bytes_ += text;
-  }
-  template <class T>
-  T take() {
-    T value;
-    std::memcpy(&value, bytes_.data() + at_, sizeof value);
-    at_ += sizeof value;
-    return value;
-  }
-  std::string take_text() {
-    const auto size = take<std::size_t>();
-    at_ += size;
-    return bytes_.substr(at_ - size, size);
-  }
-  void broadcast(Communicator& ranks, int root) {
-    Stream stream;
-    std::int32_t words = static_cast<std::int32_t>((bytes_.size() + 3) / 4);
-    const auto sent = [](std::int32_t* first, std::int64_t count) {
-      return Tensor{reinterpret_cast<std::byte*>(first), DType::kI32, {count}, {}};
-    };
-    ranks.broadcast(stream, sent(&words, 1), root);
-    bytes_.resize(static_cast<std::size_t>(words) * 4);
-    ranks.broadcast(stream, sent(reinterpret_cast<std::int32_t*>(bytes_.data()), words), root);
-  }
-
- private:
-  std::string bytes_;
-  std::size_t at_ = 0;
-};
-
-Message sent(const Reference& reference) {
-  Message message;
-  message.put(reference.evaluated);
-  message.put(reference.steps.size());
-  for (const Reference::Step& step : reference.steps) {
-    message.put(step.valid);
-    message.put(step.loss);
-    message.put(step.norm);
-    message.put(step.gradients.size());
-    for (const auto& [name, values] : step.gradients) {
-      message.put(name);
-      message.put(values.size());
-      for (const float value : values) message.put(value);
-    }
-  }
-  return message;
-}
-
-Reference received(Message& message) {
-  Reference reference;
-  reference.evaluated = message.take<double>();
-  reference.steps.resize(message.take<std::size_t>());
-  for (Reference::Step& step : reference.steps) {
-    step.valid = message.take<std::int64_t>();
-    step.loss = message.take<double>();
-    step.norm = message.take<double>();
-    for (auto left = message.take<std::size_t>(); left > 0; --left) {
-      std::vector<float>& values = step.gradients[message.take_text()];
-      values.resize(message.take<std::size_t>());
-      for (float& value : values) value = message.take<float>();
-    }
-  }
-  return reference;
-}
-
-// Collective: one rank, each in its turn, trains alone and tells the others.
-Reference reference_of(const EngineSpec& spec, int steps) {
-  const std::unique_ptr<Communicator> ranks = tests::everybody();
-  static int turn = 0;
-  const int root = turn++ % ranks->size();
-  Message message;
-  if (ranks->rank() == root) message = sent(trained_alone(spec, steps));
-  message.broadcast(*ranks, root);
-  return received(message);
-}
-
 int steps_of_each() {
   return tests::world().size() < 8 ? kSteps : kStepsOfEight;
 }
@@ -315,7 +146,7 @@ const Reference& reference_of(const Case& c) {
   const std::string key = say(name_of(of_one), " ", c.micro_batches, " ", c.bucket);
   auto at = known.find(key);
   if (at == known.end()) {
-    at = known.emplace(key, reference_of(spec_of(of_one), steps_of_each())).first;
+    at = known.emplace(key, tests::trained_alone(spec_of(of_one), steps_of_each())).first;
   }
   return at->second;
 }
@@ -344,7 +175,7 @@ TEST_P(Layout, trains_as_one_rank_alone) {
   for (int step = 1; step <= steps_of_each(); ++step) {
     SCOPED_TRACE(say("step ", step));
     const Reference::Step& expected = reference.steps[static_cast<std::size_t>(step - 1)];
-    fill(shared.engine, static_cast<std::uint64_t>(step), 61);
+    tests::fill(shared.engine, static_cast<std::uint64_t>(step));
     const double loss = compute_gradients(shared.engine, expected.valid);
     expect_gradients(shared.engine.model().params(), expected.gradients, exact ? 0 : 1e-5);
     const double norm = apply_update(shared.engine, 1e-3, step).grad_norm;
@@ -376,7 +207,7 @@ TEST(LayoutInBfloat16, stays_within_its_roundings) {
       spec.compute = DType::kBf16;
       return spec;
     };
-    const Reference reference = reference_of(spec_in_bfloat16(), 4);
+    const Reference reference = tests::trained_alone(spec_in_bfloat16(), 4);
     c.layout.pipeline = ranks > 2 ? 2 : 1;
     c.layout.data_shard = ranks / c.layout.pipeline;
     for (const std::int64_t zero : {0, 1, 2, 3}) {
@@ -387,7 +218,7 @@ TEST(LayoutInBfloat16, stays_within_its_roundings) {
       Trainer shared(spec, groups);
       for (int step = 1; step <= 4; ++step) {
         const Reference::Step& expected = reference.steps[static_cast<std::size_t>(step - 1)];
-        fill(shared.engine, static_cast<std::uint64_t>(step), 61);
+        tests::fill(shared.engine, static_cast<std::uint64_t>(step));
         EXPECT_NEAR(compute_gradients(shared.engine, expected.valid), expected.loss,
                     0.01 * expected.loss);
         expect_gradients(shared.engine.model().params(), expected.gradients, 0.05);
@@ -419,7 +250,7 @@ TEST(LayoutInFloat8, has_the_bits_of_one_rank_but_for_a_tensor_split) {
         spec.model.intermediate_size = 64;  // in halves of a multiple of 16
         return spec;
       };
-      const Reference reference = reference_of(spec_in_float8(), 3);
+      const Reference reference = tests::trained_alone(spec_in_float8(), 3);
       c.layout.tensor = tensor;
       c.layout.pipeline = pipeline;
       if (pipeline > 1 && data == 1) c.layout.schedule = "ZBH1";
@@ -430,7 +261,7 @@ TEST(LayoutInFloat8, has_the_bits_of_one_rank_but_for_a_tensor_split) {
       Trainer shared(spec, groups);
       for (int step = 1; step <= 3; ++step) {
         const Reference::Step& expected = reference.steps[static_cast<std::size_t>(step - 1)];
-        fill(shared.engine, static_cast<std::uint64_t>(step), 61);
+        tests::fill(shared.engine, static_cast<std::uint64_t>(step));
         EXPECT_NEAR(compute_gradients(shared.engine, expected.valid), expected.loss,
                     tensor == 1 ? 0 : 0.01 * expected.loss);
         if (tensor == 1) {
