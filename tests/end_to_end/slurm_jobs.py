@@ -16,9 +16,9 @@ SHARED = {"job": {"reproducible": True},
           "checkpoint": {"interval": 0},
           "elastic": {"heartbeat_timeout_s": 600}}
 ENDLESS = {**SHARED, "training": {**SHARED["training"], "steps": 1000000}}
-# The environment of jobs that train until they are stopped: while Slurm takes its time they do few
-# steps, each of which is compared with one of a run of its own.
-UNHURRIED = inject_fault("delay", 1, "optimizer")
+# Environment of jobs that train until they are stopped: each step takes 50 ms longer, so that few
+# are done while Slurm starts and stops jobs (each is compared with a reference run).
+SLOW_STEPS = inject_fault("delay", 1, "optimizer")
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 

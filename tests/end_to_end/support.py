@@ -120,8 +120,8 @@ def inject_fault(action, step, phase="forward", ranks=1, once=None):
 
 
 def pause(begun):
-    """Sleeps between two looks at what was first looked at then: the longer that was, the longer, so
-    that whoever waits leaves the cores to those that it waits for."""
+    """Sleeps between two polls of a wait that began at `begun` (monotonic seconds). Polls get rarer
+    with the wait, so that they leave the cores to the processes under test."""
     time.sleep(min(0.01, max(0.0003, (time.monotonic() - begun) / 100)))
 
 

@@ -9,7 +9,7 @@ import signal
 import time
 
 from launched import Fault, Launched
-from slurm_jobs import ENDLESS, UNHURRIED, Job, Node, cluster_for, script, train_alone
+from slurm_jobs import ENDLESS, SLOW_STEPS, Job, Node, cluster_for, script, train_alone
 from support import (PATIENCE, THOROUGH, check, curve, events, fact, main, metrics, note, random_of,
                      same_checkpoint, same_curve, steps_done)
 
@@ -162,7 +162,7 @@ def a_job_of_slurm_goes_on_on_another_node_after_a_hard_kill(workshop):
     sections = {**ENDLESS, "parallelism": {"data_shard": 2}, "checkpoint": {"interval": 2}}
     with cluster_for(workshop, nodes=4, beneath={name: node.words for name, node in nodes.items()}) as slurm:
         run = workshop / "moved"
-        slurm.env |= UNHURRIED
+        slurm.env |= SLOW_STEPS
         job = Job(slurm, run, slurm.submit(script(
             workshop, "moved", workshop.config("moved", sections), "--launch", "--nodes=1"),
             folder=workshop.folder))

@@ -9,7 +9,7 @@ import sys
 import time
 
 from flight_recorder import held_rank
-from slurm_jobs import (ENDLESS, SHARED, UNHURRIED, Job, cluster_for, options, script, shared_files, stops,
+from slurm_jobs import (ENDLESS, SHARED, SLOW_STEPS, Job, cluster_for, options, script, shared_files, stops,
                         train_alone)
 from support import (TIMEOUT, check, checkpoints, events, fact, has_pending, inject_fault, main,
                      note, same_curve, slurm_cluster, steps_done)
@@ -83,7 +83,7 @@ def a_job_that_anything_stops_goes_on_to_the_same_curve(workshop):
     workshop.corpus()
     with cluster_for(workshop, nodes=4, grace=30) as slurm:
         begun = time.monotonic()
-        slurm.env |= UNHURRIED
+        slurm.env |= SLOW_STEPS
         run, limited = workshop / "asked", workshop / "limited"
         # Slurm looks for jobs near their time limit 30 s after its start, and every 30 s on: it warns
         # this one the first time that it looks.
@@ -148,7 +148,7 @@ def a_supervised_job_is_requeued_too(workshop):
     with cluster_for(workshop, nodes=1, grace=30,
                      more="SlurmctldParameters=preempt_send_user_signal") as slurm:
         run = workshop / "watched"
-        slurm.env |= UNHURRIED
+        slurm.env |= SLOW_STEPS
         job = Job(slurm, run, slurm.submit(script(
             workshop, "watched", workshop.config("watched", ENDLESS), "--launch"),
             folder=workshop.folder))

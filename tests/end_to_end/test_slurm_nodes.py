@@ -8,7 +8,7 @@ import time
 
 from flight_recorder import Ledger, state_of
 from launched import Launched, SlurmJob
-from slurm_jobs import UNHURRIED, Node, cluster_for
+from slurm_jobs import SLOW_STEPS, Node, cluster_for
 from support import (PATIENCE, TIMEOUT, check, curve, events, fact, inject_fault, main, note,
                      same_curve, slurm_cluster, steps_done)
 
@@ -27,7 +27,7 @@ def submit(cluster, workshop, config, *words, each=1, nodes=None,
     (workshop / "job.log").unlink(missing_ok=True)
     # Which library multiplies is chosen by timings, and has its own bits.
     cluster.env["XDG_CACHE_HOME"] = workshop.env["XDG_CACHE_HOME"]
-    cluster.env |= UNHURRIED
+    cluster.env |= SLOW_STEPS
     (workshop / "job.sbatch").write_text(
         f"#!/bin/bash\n{workshop.trireme} launch {config} {' '.join(words)}\n{after}\n")
     nodes = nodes or cluster.nodes

@@ -3,16 +3,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 
 #include "model/base/error.h"
-#include "model/base/file.h"
 #include "model/device/cpu/processor.h"
 #include "model/device/devices.h"
 #include "model/ops/gemm.h"
 #include "model/tensor/arena.h"
+#include "trainer/engine/peak_cache.h"
 
 namespace trireme {
 namespace {
@@ -21,39 +19,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point from) {
   return std::chrono::duration<double>(Clock::now() - from).count();
-}
-
-// Of what is measured now; what was kept and is more cannot be of this machine.
-constexpr double kMostTimes = 100;
-// FLOP/s that no device reaches.
-constexpr double kOfNoDevice = 1e18;
-constexpr std::int64_t kKeptSeconds = 3600;
-
-std::int64_t seconds_since_1970() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::seconds>(now).count();
-}
-
-// As the cache has it, a number by a key.
-struct KeptPeak {
-  double flops_per_second = 0;
-  std::int64_t measured_at = 0;  // seconds since 1970
-
-  bool is_recent() const {
-    const std::int64_t age = seconds_since_1970() - measured_at;
-    return age >= 0 && age < kKeptSeconds;
-  }
-};
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KeptPeak, flops_per_second, measured_at)
-
-// Nothing if the cache has no sound one.
-std::optional<KeptPeak> kept_peak(const nlohmann::json& peaks, const std::string& key) {
-  try {
-    const auto kept = peaks.at(key).get<KeptPeak>();
-    if (kept.flops_per_second > 0 && kept.flops_per_second < kOfNoDevice) return kept;
-  } catch (const nlohmann::json::exception&) {  // missing, damaged or an older version's
-  }
-  return std::nullopt;
 }
 
 std::size_t bytes_of(std::int64_t side, DType compute) {
@@ -112,31 +77,11 @@ double measured_matrix_peak(DType compute, Device device) {
 
 double best_matrix_peak(DType compute, Device device, int threads,
                         const std::filesystem::path& folder) {
-  if (folder.empty()) return measured_matrix_peak(compute, device);
   const auto& [processor, stepping] = cpu::processor();
   const std::string key = device.is_cuda() ? say(properties_of(device).name, ", ", name_of(compute))
                                            : say(processor, " ", stepping, ", ", threads,
                                                  " threads, ", name_of(compute));
-  const std::filesystem::path file = folder / "matrix-peaks.json";
-  double best = 0;
-  try {
-    nlohmann::json peaks = nlohmann::json::object();
-    if (std::filesystem::exists(file)) {
-      peaks = nlohmann::json::parse(read_text(file), nullptr, /*allow_exceptions=*/false);
-      if (!peaks.is_object()) peaks = nlohmann::json::object();  // damaged: start over
-    }
-    const std::optional<KeptPeak> kept = kept_peak(peaks, key);
-    if (kept && kept->is_recent()) return kept->flops_per_second;
-    best = measured_matrix_peak(compute, device);
-    if (kept && kept->flops_per_second < kMostTimes * best) {
-      best = std::max(best, kept->flops_per_second);
-    }
-    peaks[key] = KeptPeak{best, seconds_since_1970()};
-    make_folders(folder);
-    replace_text(file, peaks.dump(1) + "\n");
-  } catch (const Error&) {  // the first lines of the run show the peak in use
-  }
-  return best > 0 ? best : measured_matrix_peak(compute, device);
+  return cached_peak(folder, key, [&] { return measured_matrix_peak(compute, device); });
 }
 
 }  // namespace trireme

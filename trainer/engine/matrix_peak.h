@@ -11,10 +11,7 @@ namespace trireme {
 // peaks are not published and GPUs do not reach theirs.
 double measured_matrix_peak(DType compute, Device device);
 
-// The highest peak measured so far on this kind of device with this number of threads. A busy
-// machine measures a lower peak, which would make the MFU of different runs incomparable. It is
-// stored in `folder`, the user's cache, and measured again only when an hour has passed since, so
-// that a restart is not delayed; it is not stored if `folder` is empty or cannot be written.
+// The highest peak measured on this kind of device with this number of threads: see peak_cache.h.
 double best_matrix_peak(DType compute, Device device, int threads,
                         const std::filesystem::path& folder);
 

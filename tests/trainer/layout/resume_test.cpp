@@ -37,7 +37,7 @@ ModelConfig resume_model(bool gpt2) {
   m.activation = gpt2 ? ActivationKind::kGeluTanh : ActivationKind::kSwiGlu;
   m.attention_bias = m.attention_output_bias = m.mlp_bias = gpt2;
   m.tie_word_embeddings = gpt2;
-  m.vocab_size = kVocab;  // nobody's multiple
+  m.vocab_size = kVocab;
   m.hidden_size = 16;
   m.intermediate_size = 24;
   m.num_hidden_layers = 4;
