@@ -6,33 +6,16 @@
 #include "model/ops/dispatch.h"
 
 namespace trireme::ops {
-namespace {
-
-void check_momentum(const MomentumState& state) {
-  const std::int64_t count = state.value.count();
-  const DType sums = accumulator_of(state.value.dtype);
-  require_count("momentum: momentum", state.momentum, count, sums);
-  require_count("momentum: grad", state.grad, count, sums);
-  require_count("momentum: grad_scale", state.grad_scale, 1, sums);
-  if (state.rate) require_count("momentum: rate", state.rate, 1, sums);
-  if (state.master) {
-    require_count("momentum: master", state.master, count, sums);
-  } else {
-    require(state.value.dtype == sums, "momentum: ", name_of(state.value.dtype),
-            " weights need a master copy");
-  }
+void sgd_step(Stream& stream, const UpdateTensors& tensors, Tensor grad_scale,
+              const Momentum& how) {
+  require_update("momentum", tensors, grad_scale, {"momentum"});
+  if (how.rate) require_count("momentum: rate", how.rate, 1, tensors.master.dtype);
+  TRIREME_DISPATCH(stream, sgd_step(stream, tensors, grad_scale, how));
 }
 
-}  // namespace
-
-void sgd_step(Stream& stream, const MomentumState& state, const Momentum& how) {
-  check_momentum(state);
-  TRIREME_DISPATCH(stream, sgd_step(stream, state, how));
-}
-
-void lion(Stream& stream, const MomentumState& state, const Lion& how) {
-  check_momentum(state);
-  TRIREME_DISPATCH(stream, lion(stream, state, how));
+void lion(Stream& stream, const UpdateTensors& tensors, Tensor grad_scale, const Lion& how) {
+  require_update("momentum", tensors, grad_scale, {"momentum"});
+  TRIREME_DISPATCH(stream, lion(stream, tensors, grad_scale, how));
 }
 
 }  // namespace trireme::ops

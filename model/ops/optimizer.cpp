@@ -23,21 +23,10 @@ void clip_scale(Stream& stream, Tensor norm, Tensor scale, Tensor partials, cons
   TRIREME_DISPATCH(stream, clip_scale(stream, norm, scale, partials, how));
 }
 
-void adamw(Stream& stream, const AdamWState& state, const AdamW& how) {
-  const std::int64_t count = state.value.count();
-  const DType sums = accumulator_of(state.value.dtype);
+void adamw(Stream& stream, const UpdateTensors& tensors, Tensor grad_scale, const AdamW& how) {
   require(how.step >= 1, "adamw: steps count from 1, not ", how.step);
-  require_count("adamw: m", state.m, count, sums);
-  require_count("adamw: v", state.v, count, sums);
-  require_count("adamw: grad", state.grad, count, sums);
-  require_count("adamw: grad_scale", state.grad_scale, 1, sums);
-  if (state.master) {
-    require_count("adamw: master", state.master, count, sums);
-  } else {
-    require(state.value.dtype == sums, "adamw: ", name_of(state.value.dtype),
-            " weights need a master copy");
-  }
-  TRIREME_DISPATCH(stream, adamw(stream, state, how));
+  require_update("adamw", tensors, grad_scale, {"m", "v"});
+  TRIREME_DISPATCH(stream, adamw(stream, tensors, grad_scale, how));
 }
 
 }  // namespace trireme::ops

@@ -2,7 +2,7 @@
 #include <limits>
 
 #include "model/device/stream.h"
-#include "model/tensor/tensor.h"
+#include "model/tensor/update_tensors.h"
 
 namespace trireme::ops {
 
@@ -28,18 +28,14 @@ struct Clip {
 // are float32 (float64 for float64 gradients).
 void clip_scale(Stream&, Tensor norm, Tensor scale, Tensor partials, const Clip& how);
 
-// AdamW (Loshchilov and Hutter 2019) on a flat range, in one pass:
-//   g = grad * grad_scale;  m, v the moments;  master -= lr (m^/(sqrt(v^) + eps) + decay master)
-//   value = master in the compute dtype; if `master` is empty, value is the master.
-// grad, m, v, master and grad_scale [1] share the accumulator dtype. If grad_scale is NaN nothing
-// changes.
+// AdamW (Loshchilov and Hutter 2019), in one pass; the states are the moments m and v:
+//   g = grad * grad_scale;  master -= lr (m^/(sqrt(v^) + eps) + decay master)
+//   value = master in the compute dtype
+// States and grad_scale [1] have the accumulator dtype. If grad_scale is NaN nothing changes.
 struct AdamW {
   double learning_rate = 0, beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0;
   std::int64_t step = 1;  // from 1; used by bias correction
 };
-struct AdamWState {
-  Tensor value, master, m, v, grad, grad_scale;
-};
-void adamw(Stream&, const AdamWState&, const AdamW&);
+void adamw(Stream&, const UpdateTensors& tensors, Tensor grad_scale, const AdamW& how);
 
 }  // namespace trireme::ops

@@ -54,6 +54,18 @@ void fill(const Param& param, std::int64_t first, Tensor out, std::uint64_t seed
 
 }  // namespace
 
+ParamShard ParamShard::slice(std::int64_t at, std::int64_t n) const {
+  ParamShard part = *this;
+  part.first += at;
+  part.in_unit += at;
+  const auto cut = [&](Tensor& tensor) {
+    if (tensor) tensor = tensor.slice(at, n);
+  };
+  for (Tensor* tensor : {&part.value, &part.master, &part.grad}) cut(*tensor);
+  for (Tensor& each : part.state) cut(each);
+  return part;
+}
+
 int ParamStore::begin_unit(int layer, bool alone) {
   units_.push_back({.layer = layer, .alone = alone});
   return static_cast<int>(units_.size()) - 1;
@@ -186,7 +198,7 @@ void ParamStore::allocate(Places places, DType compute, const Sharing& sharing) 
       }
     }
   }
-  list_owned();
+  list_shards();
 }
 
 template <class Visit>
@@ -236,13 +248,8 @@ Tensor ParamStore::own_part(const Tensor& flat, const Bucket& bucket, bool share
   return flat.slice(shared ? bucket.own : bucket.begin + sharing_.part * bucket.part, bucket.part);
 }
 
-std::int64_t ParamStore::in_masters(const Owned& owned) const {
-  const bool shared = has_masters() ? sharing_.masters : sharing_.values;
-  return shared ? owned.own : owned.param->offset + owned.first;
-}
-
-void ParamStore::list_owned() {
-  owned_.clear();
+void ParamStore::list_shards() {
+  shards_.clear();
   for (const Weight& weight : weights_) {
     const Unit& unit = units_[static_cast<std::size_t>(weight.unit)];
     const Bucket& bucket = buckets_[static_cast<std::size_t>(unit.bucket)];
@@ -252,18 +259,16 @@ void ParamStore::list_owned() {
       const std::int64_t to =
           std::min(param.offset + param.box.extent.count(), begin + bucket.part);
       if (from >= to) continue;
-      const std::int64_t count = to - from, own = bucket.own + from - begin;
-      const auto run = [&](const Tensor& flat, bool shared) {
-        return flat ? flat.slice(shared ? own : from, count) : Tensor{};
+      const auto range = [&](const Tensor& flat, bool shared) {
+        return flat.slice(shared ? bucket.own + from - begin : from, to - from);
       };
-      owned_.push_back({.param = &param,
-                        .first = from - param.offset,
-                        .count = count,
-                        .in_unit = from - unit.begin,
-                        .own = own,
-                        .value = run(values_, sharing_.values),
-                        .master = run(masters_, has_masters() ? sharing_.masters : sharing_.values),
-                        .grad = run(grads_, sharing_.gradients)});
+      ParamShard& shard = shards_.emplace_back();
+      shard.param = &param;
+      shard.first = from - param.offset;
+      shard.in_unit = from - unit.begin;
+      shard.value = range(values_, sharing_.values);
+      shard.master = range(masters_, has_masters() ? sharing_.masters : sharing_.values);
+      if (grads_) shard.grad = range(grads_, sharing_.gradients);
     }
   }
 }
@@ -271,12 +276,12 @@ void ParamStore::list_owned() {
 void ParamStore::initialize(std::uint64_t seed) {
   Stream stream(values_.device);
   const HostMirror masters(stream, masters_), values(stream, values_);
-  for (const Owned& owned : owned_) {
-    const Tensor master = masters.host().slice(in_masters(owned), owned.count);
+  for (const ParamShard& shard : shards_) {
+    const Tensor master = masters.host(shard.master);
     if (masters_.dtype == DType::kF64) {
-      fill<double>(*owned.param, owned.first, master, seed);
+      fill<double>(*shard.param, shard.first, master, seed);
     } else {
-      fill<float>(*owned.param, owned.first, master, seed);
+      fill<float>(*shard.param, shard.first, master, seed);
     }
   }
   const auto fill_values = [&](const Param& param, std::int64_t first, Tensor part) {
@@ -286,8 +291,8 @@ void ParamStore::initialize(std::uint64_t seed) {
     fill<float>(param, first, part, seed);
   };
   if (sharing_.values) {
-    for (const Owned& owned : owned_) {
-      fill_values(*owned.param, owned.first, values.host().slice(owned.own, owned.count));
+    for (const ParamShard& shard : shards_) {
+      fill_values(*shard.param, shard.first, values.host(shard.value));
     }
   } else if (has_masters() || sharing_.parts > 1) {
     for (const Weight& weight : weights_) {

@@ -6,6 +6,7 @@
 
 #include "model/params/cut.h"
 #include "model/tensor/arena.h"
+#include "model/tensor/update_tensors.h"
 
 namespace trireme {
 
@@ -35,6 +36,18 @@ struct Param {
   // Whether this rank counts these elements in norms and checkpoints: over all ranks every element
   // is counted once.
   bool is_primary_replica() const { return spec.cut.replica.index == 0 && box.extent.count() > 0; }
+};
+
+// Consecutive elements of a parameter's box, in row-major order, that this rank owns: it updates
+// them and writes them to checkpoints. Value, master and gradient are views of the store's buffers
+// (no gradient for inference); the optimizer allocates the states, which may be bfloat16.
+struct ParamShard : UpdateTensors {
+  const Param* param = nullptr;
+  std::int64_t first = 0;    // offset in the box
+  std::int64_t in_unit = 0;  // offset in the unit
+
+  // Elements [at, at + n).
+  ParamShard slice(std::int64_t at, std::int64_t n) const;
 };
 
 // One parameter, or several stored contiguously whose rows are used by a single matrix product
@@ -91,14 +104,6 @@ class ParamStore {
     std::int64_t begin = 0, part = 0;  // elements: start in the flat buffers, size of a shard
     std::int64_t own = 0;              // start of the owned shard in a buffer of owned shards
   };
-  // A range of a parameter's elements that this rank owns, row-major in its box.
-  struct Owned {
-    const Param* param;
-    std::int64_t first, count;   // in the box
-    std::int64_t in_unit;        // offset of its first element in the unit
-    std::int64_t own;            // its offset in a buffer of owned shards
-    Tensor value, master, grad;  // [count]
-  };
 
   // Starts a new unit for the following declarations; returns its number.
   int begin_unit(int layer = -1, bool alone = false);
@@ -150,7 +155,8 @@ class ParamStore {
 
   const std::vector<Unit>& units() const { return units_; }
   const std::vector<Bucket>& buckets() const { return buckets_; }
-  const std::vector<Owned>& owned() const { return owned_; }
+  std::vector<ParamShard>& shards() { return shards_; }
+  const std::vector<ParamShard>& shards() const { return shards_; }
   const Sharing& sharing() const { return sharing_; }
 
   // Flat: the elements of all buckets, or those that this rank owns. There may be more gradients
@@ -162,23 +168,21 @@ class ParamStore {
   // false) or sharded buffer.
   Tensor bucket_of(const Tensor& flat, const Bucket& bucket) const;
   Tensor own_part(const Tensor& flat, const Bucket& bucket, bool shared) const;
-  // Offset of Owned::own in masters().
-  std::int64_t in_masters(const Owned& owned) const;
   // Whether masters and values are different tensors.
   bool has_masters() const { return masters_.dtype != values_.dtype; }
 
  private:
   static constexpr std::int64_t kAlignment = 64;  // elements: every weight starts at a cache line
   void form_buckets();
-  void list_owned();
+  void list_shards();
   template <class Visit>
   void for_each_weight(int unit, const Visit& visit);
 
   std::deque<Weight> weights_;  // a deque, so that references of layers stay valid
   std::deque<Apart> apart_;
   std::vector<Unit> units_;
-  std::vector<Bucket> buckets_;  // by offset
-  std::vector<Owned> owned_;     // in order of declaration
+  std::vector<Bucket> buckets_;     // by offset
+  std::vector<ParamShard> shards_;  // in order of declaration
   Sharing sharing_;
   std::int64_t flat_count_ = 0, own_count_ = 0, gradient_count_ = 0, own_gradient_count_ = 0;
   Tensor values_, masters_, grads_;

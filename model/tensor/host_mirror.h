@@ -20,6 +20,10 @@ class HostMirror {
 
   const Tensor& tensor() const { return tensor_; }
   const Tensor& host() const { return host_; }
+  // Host access to `part`, a part of the tensor.
+  Tensor host(const Tensor& part) const {
+    return {host_.data + (part.data - tensor_.data), part.dtype, part.shape, host_.device};
+  }
   // Enqueues the copy to the tensor; download() is the reverse.
   void upload(Stream& stream) const { copy(stream, tensor_, host_); }
   void download(Stream& stream) const { copy(stream, host_, tensor_); }

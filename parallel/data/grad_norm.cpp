@@ -26,21 +26,21 @@ GradNorm::GradNorm(const ParamStore& held, const ParamStore& whole, Slice slice,
     }
     total = std::max(total, unit.end / ops::kNormChunk * slice.count);
   }
-  for (const ParamStore::Owned& owned : held.owned()) {
-    if (!owned.param->is_primary_replica()) continue;
-    const std::int64_t first = places.at(owned.param->spec.name) + owned.in_unit / ops::kNormChunk;
-    const std::int64_t into = owned.in_unit % ops::kNormChunk;
+  for (const ParamShard& shard : held.shards()) {
+    if (!shard.param->is_primary_replica()) continue;
+    const std::int64_t first = places.at(shard.param->spec.name) + shard.in_unit / ops::kNormChunk;
+    const std::int64_t into = shard.in_unit % ops::kNormChunk;
     if (!runs_.empty()) {
       Run& last = runs_.back();
       const std::int64_t end = last.first * ops::kNormChunk + last.into + last.grad.count();
-      const bool follows = owned.grad.data == last.grad.data + last.grad.bytes() &&
+      const bool follows = shard.grad.data == last.grad.data + last.grad.bytes() &&
                            end == first * ops::kNormChunk + into;
       if (follows) {
-        last.grad.shape[0] += owned.grad.count();
+        last.grad.shape[0] += shard.grad.count();
         continue;
       }
     }
-    runs_.push_back({owned.grad, first, into});
+    runs_.push_back({shard.grad, first, into});
   }
   partials_ = workspace.take({total}, DType::kF64);
 }

@@ -2,6 +2,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,20 +28,20 @@ class ShardedOptimizer {
     UpdateRanks update;
     FlightRecorder* recorder = nullptr;  // records the phases of an update; may be null
   };
-  // State of one name, persistent across steps: all ranges that have it, contiguous.
+  // State of one name, persistent across steps: that of all shards that have it, contiguous.
   struct State {
-    std::string name;  // name of Optimizer::State
-    Tensor flat;
-    struct Part {
-      const ParamStore::Owned* of;
-      std::int64_t at;  // its offset in `flat`
-    };
-    std::vector<Part> parts;
+    std::string name;   // name of Optimizer::State
+    std::size_t index;  // in UpdateTensors::state of these shards
+    Tensor flat = {};
+    std::vector<ParamShard*> shards = {};  // the store's
+
+    const Tensor& of(const ParamShard& shard) const { return shard.state[index]; }
   };
-  // Permanently allocates state in `state` and temporaries in `workspace`. The store is allocated;
-  // `whole` declares the whole model (see GradNorm). If `state` or the store's masters are in host
-  // memory and the values on a device, updates stream them in chunks (Staging) through buffers
-  // allocated temporarily in `workspace`. Both arenas outlive this object.
+  // Permanently allocates the states of the store's shards in `state` and temporaries in
+  // `workspace`. The store is allocated; `whole` declares the whole model (see GradNorm). If
+  // `state` or the store's masters are in host memory and the values on a device, updates stream
+  // them in chunks (Staging) through buffers allocated temporarily in `workspace`. The store, which
+  // stays allocated, and both arenas outlive this object.
   ShardedOptimizer(ParamStore& store, const ParamStore& whole, Ranks ranks, const Options& options,
                    Arena& state, Arena& workspace);
 
@@ -59,8 +60,7 @@ class ShardedOptimizer {
   const std::vector<State>& states() const { return states_; }
 
  private:
-  void take_states(const ParamStore& store, Arena& state);
-
+  void take_states(DType accumulator, Arena& arena);
   template <class Body>
   void with_staging(Stream& stream, const Body& body);
 
@@ -69,7 +69,7 @@ class ShardedOptimizer {
   Arena& workspace_;
   GradNorm squares_;
   std::unique_ptr<Optimizer> optimizer_;
-  std::vector<UpdateRange> ranges_;
+  std::span<ParamShard> shards_;  // the store's
   std::vector<State> states_;
   std::optional<Staging> staging_;
   Tensor norm_, scale_;

@@ -3,10 +3,10 @@
 
 namespace trireme {
 
-// Names of AdamW's state and the update of one range.
+// Names of AdamW's state and the update of one shard.
 inline constexpr std::array kAdamStates{"adam.m", "adam.v"};
 
 void update_by_adamw(const Windows& windows, const OptimizerOptions& options,
-                     const UpdateStep& step, const UpdateRange& range);
+                     const UpdateStep& step, const ParamShard& shard);
 
 }  // namespace trireme

@@ -16,43 +16,40 @@ class LambOptimizer final : public Optimizer {
   std::vector<State> state(const ParamSpec&, DType accumulator) const override {
     return states_of(kLambStates, windows_.state_dtype(accumulator));
   }
-  void prepare(const ParamStore& params, std::span<const UpdateRange> ranges,
+  void prepare(const ParamStore& params, std::span<const ParamShard> shards,
                Arena& workspace) override {
-    windows_.prepare(ranges, workspace);
+    windows_.prepare(shards, workspace);
     norms_.prepare(params, workspace);
   }
-  void update(Stream& stream, std::span<const UpdateRange> ranges, Tensor grad_scale,
-              double learning_rate, std::int64_t update) override {
-    const UpdateStep step{stream, grad_scale, learning_rate, update};
-    for (const UpdateRange& range : ranges) turn_into_directions(step, range);
-    norms_.measure(stream, ranges);
+  void update(const UpdateStep& step, std::span<const ParamShard> shards) override {
+    for (const ParamShard& shard : shards) turn_into_directions(step, shard);
+    norms_.measure(step, shards);
     for (const Param* param : norms_.params()) {
       const ParamNorms::Norms norms = norms_.of(*param);
-      ops::trust_ratio(stream, norms.ratio, norms.weight, norms.direction, {}, {});
+      ops::trust_ratio(step.stream, norms.ratio, norms.weight, norms.direction, {}, {});
     }
-    for (const UpdateRange& range : ranges) {
-      const Tensor ratio = range.param->spec.decay ? norms_.of(*range.param).ratio : Tensor{};
-      windows_.each(step, range, {}, Windows::Writes::kWeights, [&](const Windows::Piece& piece) {
-        ops::apply_direction(stream, {piece.value, piece.master, piece.grad, ratio, grad_scale},
-                             learning_rate, 0);
+    for (const ParamShard& shard : shards) {
+      const ops::DirectionStep how{
+          .rate = step.learning_rate,
+          .ratio = shard.param->spec.decay ? norms_.of(*shard.param).ratio : Tensor{}};
+      windows_.each(step, shard, {}, Windows::Writes::kWeights, [&](const UpdateTensors& tensors) {
+        ops::apply_direction(step.stream, tensors, step.grad_scale, how);
       });
     }
   }
 
  private:
-  void turn_into_directions(const UpdateStep& step, const UpdateRange& range) const {
+  void turn_into_directions(const UpdateStep& step, const ParamShard& shard) const {
     const ops::AdamDirection how{
         .beta1 = options_.beta1,
         .beta2 = options_.beta2,
         .epsilon = options_.epsilon,
-        .weight_decay = range.param->spec.decay ? options_.weight_decay : 0,
+        .weight_decay = shard.param->spec.decay ? options_.weight_decay : 0,
         .step = step.update};
-    windows_.each(
-        step, range, kLambStates, Windows::Writes::kState, [&](const Windows::Piece& piece) {
-          ops::adam_direction(
-              step.stream,
-              {piece.weight(), piece.state[0], piece.state[1], piece.grad, step.grad_scale}, how);
-        });
+    windows_.each(step, shard, kLambStates, Windows::Writes::kState,
+                  [&](const UpdateTensors& tensors) {
+                    ops::adam_direction(step.stream, tensors, step.grad_scale, how);
+                  });
   }
 
   OptimizerOptions options_;

@@ -16,33 +16,29 @@ class LarsOptimizer final : public Optimizer {
   std::vector<State> state(const ParamSpec&, DType accumulator) const override {
     return states_of(kLarsStates, windows_.state_dtype(accumulator));
   }
-  void prepare(const ParamStore& params, std::span<const UpdateRange> ranges,
+  void prepare(const ParamStore& params, std::span<const ParamShard> shards,
                Arena& workspace) override {
-    windows_.prepare(ranges, workspace);
+    windows_.prepare(shards, workspace);
     norms_.prepare(params, workspace);
   }
-  void update(Stream& stream, std::span<const UpdateRange> ranges, Tensor grad_scale,
-              double learning_rate, std::int64_t update) override {
-    norms_.measure(stream, ranges);
+  void update(const UpdateStep& step, std::span<const ParamShard> shards) override {
+    norms_.measure(step, shards);
     for (const Param* param : norms_.params()) {
       const ParamNorms::Norms norms = norms_.of(*param);
-      ops::trust_ratio(stream, norms.ratio, norms.weight, norms.direction, grad_scale,
+      ops::trust_ratio(step.stream, norms.ratio, norms.weight, norms.direction, step.grad_scale,
                        {options_.trust_coefficient, options_.weight_decay});
     }
-    const UpdateStep step{stream, grad_scale, learning_rate, update};
-    for (const UpdateRange& range : ranges) {
-      const bool decays = range.param->spec.decay;
-      const Tensor rate = decays ? norms_.of(*range.param).ratio : Tensor{};
+    for (const ParamShard& shard : shards) {
+      const bool decays = shard.param->spec.decay;
       const ops::Momentum how{.learning_rate = 1,
                               .momentum = options_.momentum,
                               .weight_decay = decays ? options_.weight_decay : 0,
-                              .into = learning_rate};
-      windows_.each(
-          step, range, kLarsStates, Windows::Writes::kBoth, [&](const Windows::Piece& piece) {
-            ops::sgd_step(stream,
-                          {piece.value, piece.master, piece.state[0], piece.grad, grad_scale, rate},
-                          how);
-          });
+                              .into = step.learning_rate,
+                              .rate = decays ? norms_.of(*shard.param).ratio : Tensor{}};
+      windows_.each(step, shard, kLarsStates, Windows::Writes::kBoth,
+                    [&](const UpdateTensors& tensors) {
+                      ops::sgd_step(step.stream, tensors, step.grad_scale, how);
+                    });
     }
   }
 

@@ -14,22 +14,19 @@ class LionOptimizer final : public Optimizer {
   std::vector<State> state(const ParamSpec&, DType accumulator) const override {
     return states_of(kLionStates, windows_.state_dtype(accumulator));
   }
-  void prepare(const ParamStore&, std::span<const UpdateRange> ranges, Arena& workspace) override {
-    windows_.prepare(ranges, workspace);
+  void prepare(const ParamStore&, std::span<const ParamShard> shards, Arena& workspace) override {
+    windows_.prepare(shards, workspace);
   }
-  void update(Stream& stream, std::span<const UpdateRange> ranges, Tensor grad_scale,
-              double learning_rate, std::int64_t update) override {
-    const UpdateStep step{stream, grad_scale, learning_rate, update};
-    for (const UpdateRange& range : ranges) {
-      const ops::Lion how{.learning_rate = learning_rate,
+  void update(const UpdateStep& step, std::span<const ParamShard> shards) override {
+    for (const ParamShard& shard : shards) {
+      const ops::Lion how{.learning_rate = step.learning_rate,
                           .beta1 = options_.beta1,
                           .beta2 = options_.beta2,
-                          .weight_decay = range.param->spec.decay ? options_.weight_decay : 0};
-      windows_.each(
-          step, range, kLionStates, Windows::Writes::kBoth, [&](const Windows::Piece& piece) {
-            ops::lion(stream, {piece.value, piece.master, piece.state[0], piece.grad, grad_scale},
-                      how);
-          });
+                          .weight_decay = shard.param->spec.decay ? options_.weight_decay : 0};
+      windows_.each(step, shard, kLionStates, Windows::Writes::kBoth,
+                    [&](const UpdateTensors& tensors) {
+                      ops::lion(step.stream, tensors, step.grad_scale, how);
+                    });
     }
   }
 

@@ -32,25 +32,24 @@ class MuonOptimizer final : public Optimizer {
     const DType dtype = windows_.state_dtype(accumulator);
     return is_hidden_matrix(spec) ? states_of(kMuonStates, dtype) : states_of(kAdamStates, dtype);
   }
-  void prepare(const ParamStore& params, std::span<const UpdateRange> ranges,
+  void prepare(const ParamStore& params, std::span<const ParamShard> shards,
                Arena& workspace) override;
-  void update(Stream& stream, std::span<const UpdateRange> ranges, Tensor grad_scale,
-              double learning_rate, std::int64_t update) override;
+  void update(const UpdateStep& step, std::span<const ParamShard> shards) override;
 
  private:
   struct Matrix {
     std::int64_t rows, columns;
-    std::vector<std::size_t> ranges;  // ranges on this rank
+    std::vector<std::size_t> shards;  // indices of its shards on this rank
     std::int64_t count() const { return rows * columns; }
   };
   int workers() const { return ranks_.shard.size() * ranks_.tensor.size(); }
   // Index of this rank among the workers; ranks of a shard group are `tensor.size()` apart.
   int place() const { return ranks_.shard.rank() * ranks_.tensor.size() + ranks_.tensor.rank(); }
-  void assemble(Stream& stream, const Matrix& matrix, std::span<const UpdateRange> ranges) const;
+  void assemble(Stream& stream, const Matrix& matrix, std::span<const ParamShard> shards) const;
   void share(Stream& stream, const Matrix& matrix, int worker,
-             std::span<const UpdateRange> ranges) const;
+             std::span<const ParamShard> shards) const;
   void follow(const UpdateStep& step, const Matrix& matrix,
-              std::span<const UpdateRange> ranges) const;
+              std::span<const ParamShard> shards) const;
   Tensor transit(const Matrix& matrix) const { return transit_.slice(0, matrix.count()); }
 
   OptimizerOptions options_;
@@ -61,11 +60,11 @@ class MuonOptimizer final : public Optimizer {
   Tensor transit_;  // buffer for a whole matrix
 };
 
-void MuonOptimizer::prepare(const ParamStore& params, std::span<const UpdateRange> ranges,
+void MuonOptimizer::prepare(const ParamStore& params, std::span<const ParamShard> shards,
                             Arena& workspace) {
-  windows_.prepare(ranges, workspace);
+  windows_.prepare(shards, workspace);
   std::map<std::string, std::vector<std::size_t>> held;
-  for (std::size_t i = 0; i < ranges.size(); ++i) held[ranges[i].param->spec.name].push_back(i);
+  for (std::size_t i = 0; i < shards.size(); ++i) held[shards[i].param->spec.name].push_back(i);
   std::int64_t most = 0, side = 0;
   for (const Weight& weight : params.weights()) {
     for (const Param& param : weight.parts) {
@@ -83,19 +82,19 @@ void MuonOptimizer::prepare(const ParamStore& params, std::span<const UpdateRang
   transit_ = workspace.take({most}, dtype);
 }
 
-void MuonOptimizer::update(Stream& stream, std::span<const UpdateRange> ranges, Tensor grad_scale,
-                           double learning_rate, std::int64_t update) {
-  const UpdateStep step{stream, grad_scale, learning_rate, update};
-  const UpdateStep adamw{stream, grad_scale, learning_rate * options_.muon_adamw_lr_ratio, update};
-  for (const UpdateRange& range : ranges) {
-    if (!is_hidden_matrix(range.param->spec)) {
-      update_by_adamw(windows_, options_, adamw, range);
+void MuonOptimizer::update(const UpdateStep& step, std::span<const ParamShard> shards) {
+  Stream& stream = step.stream;
+  UpdateStep adamw = step;
+  adamw.learning_rate *= options_.muon_adamw_lr_ratio;
+  for (const ParamShard& shard : shards) {
+    if (!is_hidden_matrix(shard.param->spec)) {
+      update_by_adamw(windows_, options_, adamw, shard);
       continue;
     }
-    windows_.each(step, range, kMuonStates, Windows::Writes::kState,
-                  [&](const Windows::Piece& piece) {
-                    ops::momentum_direction(stream, piece.state[0], piece.grad, grad_scale,
-                                            options_.momentum, options_.nesterov);
+    windows_.each(step, shard, kMuonStates, Windows::Writes::kState,
+                  [&](const UpdateTensors& tensors) {
+                    ops::momentum_direction(stream, tensors, step.grad_scale, options_.momentum,
+                                            options_.nesterov);
                   });
   }
   // In rounds: every worker gets one matrix per round, all of similar size.
@@ -105,7 +104,7 @@ void MuonOptimizer::update(Stream& stream, std::span<const UpdateRange> ranges, 
         std::span(matrices_).subspan(first, std::min(group, matrices_.size() - first));
     const auto mine = static_cast<std::size_t>(place());
     for (std::size_t worker = 0; worker < round.size(); ++worker) {
-      assemble(stream, round[worker], ranges);
+      assemble(stream, round[worker], shards);
       if (worker == mine) {
         const Tensor into = orthogonaliser_->matrix(round[worker].count());
         ops::copy(stream, into, transit(round[worker]));
@@ -118,8 +117,8 @@ void MuonOptimizer::update(Stream& stream, std::span<const UpdateRange> ranges, 
     }
     for (std::size_t worker = 0; worker < round.size(); ++worker) {
       if (worker == mine) ops::copy(stream, transit(round[worker]), orthogonal);
-      share(stream, round[worker], static_cast<int>(worker), ranges);
-      follow(step, round[worker], ranges);
+      share(stream, round[worker], static_cast<int>(worker), shards);
+      follow(step, round[worker], shards);
     }
   }
 }
@@ -127,13 +126,13 @@ void MuonOptimizer::update(Stream& stream, std::span<const UpdateRange> ranges, 
 // Gathers the matrix from all ranks into `transit_`. Elements of other ranks are zero here, so a
 // sum assembles them exactly.
 void MuonOptimizer::assemble(Stream& stream, const Matrix& matrix,
-                             std::span<const UpdateRange> ranges) const {
+                             std::span<const ParamShard> shards) const {
   const Tensor whole = transit(matrix);
   ops::zero(stream, whole);
-  for (const std::size_t i : matrix.ranges) {
-    const UpdateRange& range = ranges[i];
-    if (!counts_among(ranks_.tensor, *range.param)) continue;
-    ops::scatter_strided(stream, whole, range.grad, strided_of(*range.param, range.first));
+  for (const std::size_t i : matrix.shards) {
+    const ParamShard& shard = shards[i];
+    if (!counts_among(ranks_.tensor, *shard.param)) continue;
+    ops::scatter_strided(stream, whole, shard.grad, strided_of(*shard.param, shard.first));
   }
   ranks_.shard.all_reduce(stream, whole, Reduce::kSum);
   ranks_.tensor.all_reduce(stream, whole, Reduce::kSum);
@@ -141,33 +140,33 @@ void MuonOptimizer::assemble(Stream& stream, const Matrix& matrix,
 
 // Scatters the worker's result to all ranks as their directions.
 void MuonOptimizer::share(Stream& stream, const Matrix& matrix, int worker,
-                          std::span<const UpdateRange> ranges) const {
+                          std::span<const ParamShard> shards) const {
   const Tensor whole = transit(matrix);
   const int shard = worker / ranks_.tensor.size(), tensor = worker % ranks_.tensor.size();
   if (ranks_.shard.rank() == shard) ranks_.tensor.broadcast(stream, whole, tensor);
   ranks_.shard.broadcast(stream, whole, shard);
-  for (const std::size_t i : matrix.ranges) {
-    ops::gather_strided(stream, ranges[i].grad, whole,
-                        strided_of(*ranges[i].param, ranges[i].first));
+  for (const std::size_t i : matrix.shards) {
+    ops::gather_strided(stream, shards[i].grad, whole,
+                        strided_of(*shards[i].param, shards[i].first));
   }
 }
 
 void MuonOptimizer::follow(const UpdateStep& step, const Matrix& matrix,
-                           std::span<const UpdateRange> ranges) const {
+                           std::span<const ParamShard> shards) const {
   const auto rows = static_cast<double>(matrix.rows), columns = static_cast<double>(matrix.columns);
   // "original" keeps the spectral norm of an update of this shape; the other option matches AdamW's
   // root mean square, so that both use one learning rate (Liu et al. 2025).
   const double adjustment = options_.muon_adjust_lr == "original"
                                 ? std::sqrt(std::max(1.0, rows / columns))
                                 : 0.2 * std::sqrt(std::max(rows, columns));
-  for (const std::size_t i : matrix.ranges) {
-    const UpdateRange& range = ranges[i];
-    const double decay = range.param->spec.decay ? options_.weight_decay : 0;
-    windows_.each(step, range, {}, Windows::Writes::kWeights, [&](const Windows::Piece& piece) {
-      ops::apply_direction(step.stream,
-                           {piece.value, piece.master, piece.grad, {}, step.grad_scale},
-                           step.learning_rate * adjustment, step.learning_rate * decay);
-    });
+  for (const std::size_t i : matrix.shards) {
+    const double decay = shards[i].param->spec.decay ? options_.weight_decay : 0;
+    const ops::DirectionStep how{.rate = step.learning_rate * adjustment,
+                                 .decay = step.learning_rate * decay};
+    windows_.each(step, shards[i], {}, Windows::Writes::kWeights,
+                  [&](const UpdateTensors& tensors) {
+                    ops::apply_direction(step.stream, tensors, step.grad_scale, how);
+                  });
   }
 }
 

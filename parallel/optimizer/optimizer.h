@@ -30,27 +30,24 @@ struct OptimizerOptions {
   bool operator==(const OptimizerOptions&) const = default;
 };
 
-// A contiguous range of one parameter's box (Param::box), in row-major order, that this rank
-// updates.
-struct UpdateRange {
-  const Param* param = nullptr;
-  std::int64_t first = 0;  // offset in the box
-  Tensor value;            // [count] in the compute dtype: published
-  Tensor master;  // [count] in the accumulator dtype; equals `value` if that is the compute dtype
-  Tensor grad;    // [count] in the accumulator dtype; may be overwritten
-  std::vector<Tensor> state;  // [count] each, in the order of Optimizer::state()
-  // Streams the tensors if master or state are in host memory and `value` on a device; otherwise
+// Arguments of one update.
+struct UpdateStep {
+  Stream& stream;
+  Tensor grad_scale = {};  // [1] in the accumulator dtype, multiplies the gradients
+  double learning_rate = 0;
+  std::int64_t update = 0;  // from 1
+  // Streams masters and states that are in host memory while the values are on a device; otherwise
   // null.
   Staging* staging = nullptr;
 };
 
 // The groups among which one parameter is sharded.
 struct UpdateRanks {
-  Communicator& shard;   // ranks that own other ranges of the same box
+  Communicator& shard;   // ranks that own other shards of the same box
   Communicator& tensor;  // ranks that hold other boxes (ParamSpec::cut)
 };
 
-// An optimizer. All ranges of a step are known beforehand, so that properties of a whole parameter
+// An optimizer. All shards of a step are known beforehand, so that properties of a whole parameter
 // (a norm, a matrix) can be computed across ranks.
 class Optimizer {
  public:
@@ -64,27 +61,25 @@ class Optimizer {
     std::string name;  // prefix in checkpoints: "adam.m"
     DType dtype;
   };
-  // State per element of this parameter; may differ between matrices and vectors. `accumulator` is
-  // the dtype of the masters.
+  // State per element of this parameter, in the order of UpdateTensors::state; may differ between
+  // matrices and vectors. `accumulator` is the dtype of the masters.
   virtual std::vector<State> state(const ParamSpec& spec, DType accumulator) const = 0;
 
   // Called once before the first update. `params` are the parameters of this rank's model shard,
-  // declared identically on all ranks of both groups; `ranges` are those of all later updates, in
+  // declared identically on all ranks of both groups; `shards` are those of all later updates, in
   // any partition. Permanently allocates temporaries in `workspace`.
-  virtual void prepare(const ParamStore& params, std::span<const UpdateRange> ranges,
+  virtual void prepare(const ParamStore& params, std::span<const ParamShard> shards,
                        Arena& workspace) = 0;
 
-  // Collective over both groups. Gradients are multiplied by `grad_scale` [1] in the accumulator
-  // dtype; if it is NaN the update is skipped: values, masters and state are unchanged. `update`
-  // counts from 1.
-  virtual void update(Stream& stream, std::span<const UpdateRange> ranges, Tensor grad_scale,
-                      double learning_rate, std::int64_t update) = 0;
+  // Collective over both groups; may overwrite the gradients. If grad_scale is NaN the update is
+  // skipped: values, masters and states are unchanged.
+  virtual void update(const UpdateStep& step, std::span<const ParamShard> shards) = 0;
 };
 
-// Recomputes the values from the masters as after update `update`, for a run that resumes from
-// masters.
-void publish_masters(Stream& stream, const OptimizerOptions& options,
-                     std::span<const UpdateRange> ranges, std::int64_t update);
+// Recomputes the values from the masters as after this update, for a run that resumes from masters.
+// Only stream, update and staging of the step are used.
+void publish_masters(const UpdateStep& step, const OptimizerOptions& options,
+                     std::span<const ParamShard> shards);
 
 // AdamW, SGD, Lion, LAMB, LARS, Muon.
 std::vector<std::string> optimizer_names();

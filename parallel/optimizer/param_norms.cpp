@@ -29,24 +29,24 @@ void ParamNorms::prepare(const ParamStore& params, Arena& workspace) {
   ratios_ = workspace.take({static_cast<std::int64_t>(params_.size())}, params.grads().dtype);
 }
 
-void ParamNorms::measure(Stream& stream, std::span<const UpdateRange> ranges) const {
-  ops::zero(stream, sums_);
-  for (const UpdateRange& range : ranges) {
-    if (!range.param->spec.decay || !counts_among(ranks_.tensor, *range.param)) continue;
+void ParamNorms::measure(const UpdateStep& step, std::span<const ParamShard> shards) const {
+  ops::zero(step.stream, sums_);
+  for (const ParamShard& shard : shards) {
+    if (!shard.param->spec.decay || !counts_among(ranks_.tensor, *shard.param)) continue;
     // Split at chunk boundaries.
-    const std::int64_t into = place(*range.param).into + range.first;
+    const std::int64_t into = place(*shard.param).into + shard.first;
     constexpr std::int64_t kWhole = std::int64_t{1} << 40;
     static_assert(kWhole % ops::kNormChunk == 0 && Staging::kPiece % ops::kNormChunk == 0);
-    each_part(stream, range, kWhole, into, {.master = true}, {}, [&](const UpdateRange& part) {
-      add(stream, sums_.row_slice(0, 1), part.master, part);
+    each_part(step, shard, kWhole, into, {.master = true}, {}, [&](const ParamShard& part) {
+      add(step.stream, sums_.row_slice(0, 1), part.master, part);
     });
-    add(stream, sums_.row_slice(1, 1), range.grad, range);
+    add(step.stream, sums_.row_slice(1, 1), shard.grad, shard);
   }
-  ranks_.shard.all_reduce(stream, sums_, Reduce::kSum);
-  ranks_.tensor.all_reduce(stream, sums_, Reduce::kSum);
+  ranks_.shard.all_reduce(step.stream, sums_, Reduce::kSum);
+  ranks_.tensor.all_reduce(step.stream, sums_, Reduce::kSum);
 }
 
-void ParamNorms::add(Stream& stream, Tensor sums, Tensor x, const UpdateRange& part) const {
+void ParamNorms::add(Stream& stream, Tensor sums, Tensor x, const ParamShard& part) const {
   const Place& at = place(*part.param);
   const std::int64_t first = at.into + part.first, into = first % ops::kNormChunk;
   ops::add_chunk_squares(

@@ -19,8 +19,8 @@ class ParamNorms {
   // as in the published implementations.
   void prepare(const ParamStore& params, Arena& workspace);
 
-  // Computes the sums of the ranges' masters and gradients. Collective.
-  void measure(Stream& stream, std::span<const UpdateRange> ranges) const;
+  // Computes the sums of the shards' masters and gradients. Collective.
+  void measure(const UpdateStep& step, std::span<const ParamShard> shards) const;
 
   // Norms of one parameter with weight decay.
   struct Norms {
@@ -40,7 +40,7 @@ class ParamNorms {
     std::int64_t ratio;
   };
   // Adds the squares of x, a master or gradient of `part`, to the sums.
-  void add(Stream& stream, Tensor sums, Tensor x, const UpdateRange& part) const;
+  void add(Stream& stream, Tensor sums, Tensor x, const ParamShard& part) const;
   const Place& place(const Param& param) const;
 
   UpdateRanks ranks_;

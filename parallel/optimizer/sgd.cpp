@@ -14,23 +14,20 @@ class SgdOptimizer final : public Optimizer {
   std::vector<State> state(const ParamSpec&, DType accumulator) const override {
     return states_of(kSgdStates, windows_.state_dtype(accumulator));
   }
-  void prepare(const ParamStore&, std::span<const UpdateRange> ranges, Arena& workspace) override {
-    windows_.prepare(ranges, workspace);
+  void prepare(const ParamStore&, std::span<const ParamShard> shards, Arena& workspace) override {
+    windows_.prepare(shards, workspace);
   }
-  void update(Stream& stream, std::span<const UpdateRange> ranges, Tensor grad_scale,
-              double learning_rate, std::int64_t update) override {
-    const UpdateStep step{stream, grad_scale, learning_rate, update};
-    for (const UpdateRange& range : ranges) {
-      const ops::Momentum how{.learning_rate = learning_rate,
+  void update(const UpdateStep& step, std::span<const ParamShard> shards) override {
+    for (const ParamShard& shard : shards) {
+      const ops::Momentum how{.learning_rate = step.learning_rate,
                               .momentum = options_.momentum,
-                              .weight_decay = range.param->spec.decay ? options_.weight_decay : 0,
+                              .weight_decay = shard.param->spec.decay ? options_.weight_decay : 0,
                               .into = 1,
                               .nesterov = options_.nesterov};
-      windows_.each(
-          step, range, kSgdStates, Windows::Writes::kBoth, [&](const Windows::Piece& piece) {
-            ops::sgd_step(stream,
-                          {piece.value, piece.master, piece.state[0], piece.grad, grad_scale}, how);
-          });
+      windows_.each(step, shard, kSgdStates, Windows::Writes::kBoth,
+                    [&](const UpdateTensors& tensors) {
+                      ops::sgd_step(step.stream, tensors, step.grad_scale, how);
+                    });
     }
   }
 

@@ -5,14 +5,14 @@
 namespace trireme {
 namespace {
 
-bool is_away(const UpdateRange& range, const Tensor& tensor) {
-  return tensor && !(tensor.device == range.value.device);
+bool is_away(const ParamShard& shard, const Tensor& tensor) {
+  return tensor && !(tensor.device == shard.value.device);
 }
 
 // Calls body(tensor of `a`, same tensor of `b`) for the tensors of `parts` that are in host memory
 // in `a`.
 template <class Body>
-void for_each_away(const UpdateRange& a, UpdateRange& b, Staging::Parts parts, const Body& body) {
+void for_each_away(const ParamShard& a, ParamShard& b, Staging::Parts parts, const Body& body) {
   if (parts.master && is_away(a, a.master)) body(a.master, b.master);
   if (!parts.state) return;
   for (std::size_t i = 0; i < a.state.size(); ++i) {
@@ -22,17 +22,6 @@ void for_each_away(const UpdateRange& a, UpdateRange& b, Staging::Parts parts, c
 
 }  // namespace
 
-UpdateRange part_of(const UpdateRange& range, std::int64_t at, std::int64_t count) {
-  UpdateRange part = range;
-  part.first += at;
-  const auto cut = [&](Tensor& tensor) {
-    if (tensor) tensor = tensor.slice(at, count);
-  };
-  for (Tensor* tensor : {&part.value, &part.master, &part.grad}) cut(*tensor);
-  for (Tensor& state : part.state) cut(state);
-  return part;
-}
-
 Staging::CopyStreams::CopyStreams(Device device)
     : in(device),
       out(device),
@@ -40,9 +29,9 @@ Staging::CopyStreams::CopyStreams(Device device)
       ended(device),
       slots{Slot(device), Slot(device), Slot(device)} {}
 
-Staging::Staging(std::span<const UpdateRange> ranges, std::int64_t piece) : piece_(piece) {
-  for (const UpdateRange& range : ranges) {
-    UpdateRange part = part_of(range, 0, std::min(range.value.count(), piece));
+Staging::Staging(std::span<const ParamShard> shards, std::int64_t piece) : piece_(piece) {
+  for (const ParamShard& shard : shards) {
+    ParamShard part = shard.slice(0, std::min(shard.count(), piece));
     std::size_t bytes = 0;
     for_each_away(part, part, {.master = true, .state = true},
                   [&](const Tensor& away, Tensor&) { bytes += Arena::rounded(away.bytes()); });
@@ -66,8 +55,8 @@ void Staging::end(Stream& stream) {
   copy_streams_->ended.make_wait(stream);
 }
 
-UpdateRange Staging::bring(Stream& stream, const UpdateRange& part, Parts reads) {
-  UpdateRange near = part;
+ParamShard Staging::bring(Stream& stream, const ParamShard& part, Parts reads) {
+  ParamShard near = part;
   std::byte* at = memory_[turn_].data;
   if (stream.executes()) copy_streams_->slots[turn_].left.make_wait(copy_streams_->in);
   for_each_away(part, near, reads, [&](const Tensor& from, Tensor& to) {
@@ -82,13 +71,13 @@ UpdateRange Staging::bring(Stream& stream, const UpdateRange& part, Parts reads)
   return near;
 }
 
-void Staging::take_back(Stream& stream, const UpdateRange& part, const UpdateRange& near,
+void Staging::take_back(Stream& stream, const ParamShard& part, const ParamShard& near,
                         Parts writes) {
   if (stream.executes()) {
     Slot& slot = copy_streams_->slots[turn_];
     slot.computed.record(stream);
     slot.computed.make_wait(copy_streams_->out);
-    UpdateRange from = near;
+    ParamShard from = near;
     for_each_away(part, from, writes, [&](const Tensor& to, Tensor& written) {
       copy_bytes(copy_streams_->out, to.data, written.data, written.bytes());
     });

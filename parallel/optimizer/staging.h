@@ -12,20 +12,20 @@
 namespace trireme {
 
 // Streams masters and state from pinned host memory to the device of the values, one chunk of a
-// range at a time, and writes results back: copies of the next and the previous chunk overlap with
+// shard at a time, and writes results back: copies of the next and the previous chunk overlap with
 // the computation, on one stream per direction (ZeRO-Offload, Ren et al. 2021, with the update on
-// the device). The operations are those on the whole range, so the bits do not depend on where the
+// the device). The operations are those on the whole shard, so the bits do not depend on where the
 // state is.
 class Staging {
  public:
   static constexpr std::int64_t kPiece = std::int64_t{1} << 20;  // elements, at most
-  // Which tensors of a range are copied.
+  // Which tensors of a shard are copied.
   struct Parts {
     bool master = false, state = false;
   };
 
-  // For ranges with a master or state in host memory.
-  explicit Staging(std::span<const UpdateRange> ranges, std::int64_t piece = kPiece);
+  // For shards with a master or state in host memory.
+  explicit Staging(std::span<const ParamShard> shards, std::int64_t piece = kPiece);
 
   // begin() and end() enclose the chunks of one step: chunks are copied after earlier work on
   // `stream`, and work after end() sees all results. Chunk buffers are allocated in `arena`; the
@@ -34,11 +34,11 @@ class Staging {
   void end(Stream& stream);
 
   std::int64_t piece() const { return piece_; }
-  // Copies the `reads` of `part`, at most piece() elements of a range, to the device. They stay
+  // Copies the `reads` of `part`, at most piece() elements of a shard, to the device. They stay
   // there until take_back(), which precedes the next bring(). What was written is not brought again
   // before end().
-  UpdateRange bring(Stream& stream, const UpdateRange& part, Parts reads);
-  void take_back(Stream& stream, const UpdateRange& part, const UpdateRange& near, Parts writes);
+  ParamShard bring(Stream& stream, const ParamShard& part, Parts reads);
+  void take_back(Stream& stream, const ParamShard& part, const ParamShard& near, Parts writes);
 
  private:
   static constexpr std::size_t kSlots = 3;  // copying in, in use, copying out
@@ -60,28 +60,25 @@ class Staging {
   std::optional<CopyStreams> copy_streams_;  // created by the first executing step
 };
 
-// Elements [at, at + count) of a range.
-UpdateRange part_of(const UpdateRange& range, std::int64_t at, std::int64_t count);
-
-// Calls body(part) for parts of the range of at most `length` elements, with their `reads` on the
-// device. `into` is the range's offset in a longer one; parts end at multiples of `length` from
+// Calls body(part) for parts of the shard of at most `length` elements, with their `reads` on the
+// device. `into` is the shard's offset in a longer range; parts end at multiples of `length` from
 // that one's start.
 template <class Body>
-void each_part(Stream& stream, const UpdateRange& range, std::int64_t length, std::int64_t into,
-               Staging::Parts reads, Staging::Parts writes, const Body& body) {
-  Staging* const staging = range.staging;
+void each_part(const UpdateStep& step, const ParamShard& shard, std::int64_t length,
+               std::int64_t into, Staging::Parts reads, Staging::Parts writes, const Body& body) {
+  Staging* const staging = step.staging;
   if (staging) length = std::min(length, staging->piece());
-  const std::int64_t count = range.value.count();
+  const std::int64_t count = shard.count();
   for (std::int64_t at = 0, n = 0; at < count; at += n) {
     n = std::min(length - (into + at) % length, count - at);
-    const UpdateRange part = part_of(range, at, n);
+    const ParamShard part = shard.slice(at, n);
     if (!staging) {
       body(part);
       continue;
     }
-    const UpdateRange near = staging->bring(stream, part, reads);
+    const ParamShard near = staging->bring(step.stream, part, reads);
     body(near);
-    staging->take_back(stream, part, near, writes);
+    staging->take_back(step.stream, part, near, writes);
   }
 }
 

@@ -22,8 +22,8 @@ void add_run(std::vector<Tensor>& runs, Tensor gradient) {
 PartialGradients::PartialGradients(ParamStore& params, const std::vector<Communicator*>& groups,
                                    Arena& messages, std::int64_t large) {
   for (Communicator* ranks : groups) groups_.push_back({ranks, {}, {}, {}});
-  for (const ParamStore::Owned& owned : params.owned()) {
-    const ParamSpec& spec = owned.param->spec;
+  for (const ParamShard& shard : params.shards()) {
+    const ParamSpec& spec = shard.param->spec;
     const Slice replica = spec.cut.replica;
     if (!spec.partial || replica.count == 1) continue;
     const auto group = std::find_if(groups_.begin(), groups_.end(), [&](const Group& candidate) {
@@ -32,7 +32,7 @@ PartialGradients::PartialGradients(ParamStore& params, const std::vector<Communi
     require(group != groups_.end() && group->ranks->rank() == replica.index, "parameter ",
             spec.name, ": no group of the ", replica.count, " replicas of which this is ",
             replica.index);
-    add_run(group->small, owned.grad);
+    add_run(group->small, shard.grad);
   }
   for (Group& group : groups_) {
     const auto first_large =

@@ -235,11 +235,11 @@ const Kernel kKernels[] = {
        const bool mixed = b.dtype == DType::kBf16;
        const Shape shape{kTokens * kWidth};
        const Tensor value = b.moved(b.of(shape), mixed ? 1 : 2);
-       const Tensor master = mixed ? b.moved(b.sums_of(shape), 2) : Tensor{};
+       const Tensor master = mixed ? b.moved(b.sums_of(shape), 2) : value;
        const Tensor m = b.moved(b.sums_of(shape), 2), v = b.moved(b.sums_of(shape), 2);
        const Tensor grad = b.moved(b.sums_of(shape)), scale = b.sums_of({1});
        zero(b.stream, v);
-       return [=, &b] { adamw(b.stream, {value, master, m, v, grad, scale}, {1e-6}); };
+       return [=, &b] { adamw(b.stream, {value, master, grad, {m, v}}, scale, {1e-6}); };
      }},
 };
 

@@ -40,7 +40,7 @@ Logits logits_of(TrainedModel from, const std::vector<std::int32_t>& ids, DType 
                    .prompt = 1});
   load_weights(from, model);
   if (rounded != DType::kF32) {
-    const Tensor& masters = model.host_masters();
+    const Tensor& masters = model.host_masters().host();
     auto* const values = masters.as<float>();
     std::transform(values, values + masters.count(), values,
                    [rounded](float value) { return rounded_to(rounded, value); });

@@ -22,9 +22,9 @@ class HostState {
   void download(Stream& stream) const;
   void upload(Stream& stream) const;
 
-  const Tensor& masters() const { return masters_.host(); }  // flat, like the store's
-  // Flat, like the optimizer's state of this index.
-  const Tensor& state(std::size_t i) const { return states_[i].host(); }
+  // Of the store's masters, and of the optimizer's state of this index.
+  const HostMirror& masters() const { return masters_; }
+  const HostMirror& state(std::size_t i) const { return states_[i]; }
 
  private:
   HostMirror masters_;

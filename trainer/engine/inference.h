@@ -24,10 +24,10 @@ class Inference {
   // Plans its memory on a planning stream, then takes it.
   explicit Inference(const Spec& spec);
 
-  // For loading: the parameters, and their masters in host memory, flat, to be filled in. Then
+  // For loading: the parameters, and their masters in host memory, to be filled in. Then
   // publish_masters.
   ParamStore& params() { return params_; }
-  const Tensor& host_masters() const { return masters_.host(); }
+  const HostMirror& host_masters() const { return masters_; }
   void publish_masters();
 
   // Fill it in, then call evaluate: the summed loss of its valid targets.

@@ -140,16 +140,12 @@ const Stage& ModelState::stage() const {
 }
 
 std::size_t ModelState::checkpoint_bytes() const {
-  std::int64_t bytes = 0;
-  for (const ParamStore::Owned& owned : params_.owned()) {
-    bytes += owned.count * static_cast<std::int64_t>(size_of(params_.masters().dtype));
+  std::size_t bytes = 0;
+  for (const ParamShard& shard : params_.shards()) {
+    bytes += shard.master.bytes();
+    for (const Tensor& state : shard.state) bytes += state ? state.bytes() : 0;
   }
-  for (const ShardedOptimizer::State& state : optimizer_->states()) {
-    for (const ShardedOptimizer::State::Part& part : state.parts) {
-      bytes += part.of->count * static_cast<std::int64_t>(size_of(state.flat.dtype));
-    }
-  }
-  return static_cast<std::size_t>(bytes);
+  return bytes;
 }
 
 }  // namespace trireme

@@ -62,8 +62,8 @@ ReplicaCheck::ReplicaCheck(Engine& engine, const RankGroups& groups, bool weight
   const ParamStore& params = engine.model().params();
   const auto flat = [](const Tensor& tensor) { return tensor.reshaped({tensor.count()}); };
   if (params.sharing().values) {
-    for (const ParamStore::Owned& owned : params.owned()) {
-      add("weights", *owned.param, owned.first, owned.value, {groups.replicate.get()});
+    for (const ParamShard& shard : params.shards()) {
+      add("weights", *shard.param, shard.first, shard.value, {groups.replicate.get()});
     }
   } else if (!weights_in_common || groups.shard->rank() == 0) {
     Communicator* const holders = weights_in_common ? groups.replicate.get() : groups.data.get();
@@ -74,14 +74,14 @@ ReplicaCheck::ReplicaCheck(Engine& engine, const RankGroups& groups, bool weight
     }
   }
   if (params.has_masters()) {
-    for (const ParamStore::Owned& owned : params.owned()) {
-      add("masters", *owned.param, owned.first, owned.master, {groups.replicate.get()});
+    for (const ParamShard& shard : params.shards()) {
+      add("masters", *shard.param, shard.first, shard.master, {groups.replicate.get()});
     }
   }
   for (const ShardedOptimizer::State& state : engine.model().optimizer().states()) {
-    for (const ShardedOptimizer::State::Part& part : state.parts) {
-      add(state.name.c_str(), *part.of->param, part.of->first,
-          state.flat.slice(part.at, part.of->count), {groups.replicate.get()});
+    for (const ParamShard* shard : state.shards) {
+      add(state.name.c_str(), *shard->param, shard->first, state.of(*shard),
+          {groups.replicate.get()});
     }
   }
 }

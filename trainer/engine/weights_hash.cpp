@@ -42,14 +42,15 @@ std::uint64_t hash_of(const std::string& lines) {
 
 }  // namespace
 
-std::uint64_t weights_hash(const ParamStore& params, const Tensor& masters, Communicator& ranks) {
+std::uint64_t weights_hash(const ParamStore& params, const HostMirror& masters,
+                           Communicator& ranks) {
   const checkpoint::Team team(ranks);
   const auto reports = team.together([&] {
     std::string text;
-    for (const ParamStore::Owned& owned : params.owned()) {
-      const Param& param = *owned.param;
-      const Tensor run = masters.slice(params.in_masters(owned), owned.count);
-      for (const BoxOfRun& part : boxes_of_run(param.box, owned.first, owned.count)) {
+    for (const ParamShard& shard : params.shards()) {
+      const Param& param = *shard.param;
+      const Tensor run = masters.host(shard.master);
+      for (const BoxOfRun& part : boxes_of_run(param.box, shard.first, shard.count())) {
         const Shape &from = part.box.from, &extent = part.box.extent;
         text += fmt::format("{} {},{},{} {} {}\n", param.spec.name, from[0], from[from.rank() - 1],
                             extent.count(), param.spec.shape.count(),

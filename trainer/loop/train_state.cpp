@@ -11,11 +11,12 @@
 namespace trireme {
 namespace {
 
-// Adds the boxes of the logical tensor that a range of a parameter's elements covers; `range` is in
-// host memory.
+// Adds the boxes of the logical tensor that a shard covers; `range` is one of its tensors, in host
+// memory.
 void add_pieces(std::vector<checkpoint::Piece>& pieces, const std::string& prefix,
-                const Param& param, std::int64_t first, const Tensor& range) {
-  for (const BoxOfRun& part : boxes_of_run(param.box, first, range.count())) {
+                const ParamShard& shard, const Tensor& range) {
+  const Param& param = *shard.param;
+  for (const BoxOfRun& part : boxes_of_run(param.box, shard.first, shard.count())) {
     pieces.push_back({.tensor = prefix + param.spec.name,
                       .dtype = range.dtype,
                       .shape = param.spec.shape,
@@ -92,28 +93,21 @@ void require_ranges(const checkpoint::Loaded& loaded, const TrainState& state,
 
 }  // namespace
 
-std::vector<checkpoint::Piece> weight_pieces(const ParamStore& params, const Tensor& masters) {
+std::vector<checkpoint::Piece> weight_pieces(const ParamStore& params, const HostMirror& masters) {
   std::vector<checkpoint::Piece> pieces;
-  for (const ParamStore::Owned& owned : params.owned()) {
-    add_pieces(pieces, "model/", *owned.param, owned.first,
-               masters.slice(params.in_masters(owned), owned.count));
+  for (const ParamShard& shard : params.shards()) {
+    add_pieces(pieces, "model/", shard, masters.host(shard.master));
   }
   return pieces;
 }
 
 std::vector<checkpoint::Piece> state_pieces(Engine& engine) {
-  const HostState& state = engine.host_state();
-  const ParamStore& params = engine.model().params();
-  std::vector<checkpoint::Piece> pieces;
-  for (const ParamStore::Owned& owned : params.owned()) {
-    add_pieces(pieces, "model/", *owned.param, owned.first,
-               state.masters().slice(params.in_masters(owned), owned.count));
-  }
+  const HostState& host = engine.host_state();
+  std::vector<checkpoint::Piece> pieces = weight_pieces(engine.model().params(), host.masters());
   const auto& states = engine.model().optimizer().states();
   for (std::size_t i = 0; i < states.size(); ++i) {
-    for (const ShardedOptimizer::State::Part& part : states[i].parts) {
-      add_pieces(pieces, states[i].name + "/", *part.of->param, part.of->first,
-                 state.state(i).slice(part.at, part.of->count));
+    for (const ParamShard* shard : states[i].shards) {
+      add_pieces(pieces, states[i].name + "/", *shard, host.state(i).host(states[i].of(*shard)));
     }
   }
   return pieces;

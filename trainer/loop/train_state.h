@@ -11,9 +11,8 @@
 
 namespace trireme {
 
-// Parameters as checkpoint pieces, "model/NAME". `masters`: of the whole store, flat, in host
-// memory.
-std::vector<checkpoint::Piece> weight_pieces(const ParamStore& params, const Tensor& masters);
+// Parameters as checkpoint pieces, "model/NAME". `masters`: of the store's masters.
+std::vector<checkpoint::Piece> weight_pieces(const ParamStore& params, const HostMirror& masters);
 // An engine's masters and its optimizer's state, "adam.m/NAME" and "adam.v/NAME": every tensor that
 // a run resumes from. They are in its host_state(): download before storing, upload after loading.
 std::vector<checkpoint::Piece> state_pieces(Engine& engine);

@@ -3,7 +3,7 @@
 
 namespace trireme::ops::cpu {
 
-void sgd_step(Stream&, const MomentumState& state, const Momentum& how);
-void lion(Stream&, const MomentumState& state, const Lion& how);
+void sgd_step(Stream&, const UpdateTensors& tensors, Tensor grad_scale, const Momentum& how);
+void lion(Stream&, const UpdateTensors& tensors, Tensor grad_scale, const Lion& how);
 
 }  // namespace trireme::ops::cpu

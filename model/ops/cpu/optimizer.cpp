@@ -5,13 +5,13 @@
 
 #include "model/device/cpu/threads.h"
 #include "model/ops/cpu/kernels.h"
+#include "model/ops/cpu/over_update.h"
 #include "model/ops/cpu/simd/elementwise.h"
 #include "model/ops/cpu/simd/optimizer.h"
 
 namespace trireme::ops::cpu {
 
 using simd::Isa;
-using simd::Sum;
 using trireme::cpu::parallel_for;
 
 void add_chunk_squares(Stream&, Tensor partials, Tensor x, std::int64_t into) {
@@ -45,27 +45,16 @@ void clip_scale(Stream&, Tensor norm, Tensor scale, Tensor partials, const Clip&
   });
 }
 
-void adamw(Stream&, const AdamWState& state, const AdamW& how) {
+void adamw(Stream&, const UpdateTensors& tensors, Tensor grad_scale, const AdamW& how) {
   const double steps = static_cast<double>(how.step);
-  with_kernels(state.value.dtype, [&]<Isa isa, class T>() {
-    using A = Sum<T>;
-    const double grad_scale = *at<A>(state.grad_scale);
-    if (std::isnan(grad_scale)) return;
-    parallel_for(state.value.count(), 8192, [&](std::int64_t first, std::int64_t last) {
-      simd::adamw<isa, T>({.value = at<T>(state.value, first),
-                           .master = at<A>(state.master, first),
-                           .m = at<A>(state.m, first),
-                           .v = at<A>(state.v, first),
-                           .grad = at<A>(state.grad, first),
-                           .count = last - first,
-                           .grad_scale = grad_scale,
-                           .beta1 = how.beta1,
-                           .beta2 = how.beta2,
-                           .epsilon = how.epsilon,
-                           .step_size = how.learning_rate / (1 - std::pow(how.beta1, steps)),
-                           .inverse_root = 1 / std::sqrt(1 - std::pow(how.beta2, steps)),
-                           .decay = how.learning_rate * how.weight_decay});
-    });
+  const simd::AdamWStep step{.beta1 = how.beta1,
+                             .beta2 = how.beta2,
+                             .epsilon = how.epsilon,
+                             .step_size = how.learning_rate / (1 - std::pow(how.beta1, steps)),
+                             .inverse_root = 1 / std::sqrt(1 - std::pow(how.beta2, steps)),
+                             .decay = how.learning_rate * how.weight_decay};
+  over_update(tensors, grad_scale, [&]<Isa isa, class T>(const simd::UpdateRange<T>& range) {
+    simd::adamw<isa, T>(range, step);
   });
 }
 

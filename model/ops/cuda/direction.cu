@@ -107,17 +107,19 @@ void with_accumulator(DType dtype, const Body& body) {
 
 }  // namespace
 
-void adam_direction(Stream& stream, const AdamDirectionState& state, const AdamDirection& how) {
-  const std::int64_t count = state.grad.count();
+void adam_direction(Stream& stream, const UpdateTensors& tensors, Tensor grad_scale,
+                    const AdamDirection& how) {
+  const std::int64_t count = tensors.count();
   const double steps = static_cast<double>(how.step);
-  with_accumulator(state.grad.dtype, [&](auto zero) {
+  const Tensor &m = tensors.state[0], &v = tensors.state[1];
+  with_accumulator(tensors.grad.dtype, [&](auto zero) {
     using A = decltype(zero);
     const AdamRange<A> op{
-        .weight = at<A>(state.weight),
-        .m = at<A>(state.m),
-        .v = at<A>(state.v),
-        .grad = at<A>(state.grad),
-        .grad_scale = at<A>(state.grad_scale),
+        .weight = at<A>(tensors.master),
+        .m = at<A>(m),
+        .v = at<A>(v),
+        .grad = at<A>(tensors.grad),
+        .grad_scale = at<A>(grad_scale),
         .count = count,
         .beta1 = static_cast<A>(how.beta1),
         .beta2 = static_cast<A>(how.beta2),
@@ -130,36 +132,37 @@ void adam_direction(Stream& stream, const AdamDirectionState& state, const AdamD
     const auto run = [&]<int n>(Count<n>) {
       launch(adam_direction_kernel<n, A>, flat_blocks<n>(count), kFlatThreads, 0, stream, op);
     };
-    with_fours<A>(run, state.weight, state.m, state.v, state.grad);
+    with_fours<A>(run, tensors.master, m, v, tensors.grad);
   });
 }
 
-void momentum_direction(Stream& stream, Tensor momentum, Tensor grad, Tensor grad_scale,
+void momentum_direction(Stream& stream, const UpdateTensors& tensors, Tensor grad_scale,
                         double beta, bool nesterov) {
-  const std::int64_t count = grad.count();
-  with_accumulator(grad.dtype, [&](auto zero) {
+  const std::int64_t count = tensors.count();
+  const Tensor& momentum = tensors.state[0];
+  with_accumulator(tensors.grad.dtype, [&](auto zero) {
     using A = decltype(zero);
     const auto run = [&]<int n>(Count<n>) {
       launch(momentum_direction_kernel<n, A>, flat_blocks<n>(count), kFlatThreads, 0, stream,
-             at<A>(momentum), at<A>(grad), at<A>(grad_scale), count, static_cast<A>(beta),
+             at<A>(momentum), at<A>(tensors.grad), at<A>(grad_scale), count, static_cast<A>(beta),
              static_cast<A>(1 - beta), nesterov);
     };
-    with_fours<A>(run, momentum, grad);
+    with_fours<A>(run, momentum, tensors.grad);
   });
 }
 
-void apply_direction(Stream& stream, const DirectionState& state, double rate, double decay) {
-  const std::int64_t count = state.value.count();
-  with_float(state.value.dtype, [&](auto zero) {
+void apply_direction(Stream& stream, const UpdateTensors& tensors, Tensor grad_scale,
+                     const DirectionStep& how) {
+  const std::int64_t count = tensors.count();
+  with_float(tensors.value.dtype, [&](auto zero) {
     using T = decltype(zero);
     using A = Sum<T>;
     const auto run = [&]<int n>(Count<n>) {
       launch(follow_kernel<n, T>, flat_blocks<n>(count), kFlatThreads, 0, stream,
-             Weights<T>{at<T>(state.value), at<A>(state.master)}, at<A>(state.direction),
-             at<A>(state.ratio), at<A>(state.grad_scale), count, static_cast<A>(rate),
-             static_cast<A>(decay));
+             Weights<T>::of(tensors), at<A>(tensors.grad), at<A>(how.ratio), at<A>(grad_scale),
+             count, static_cast<A>(how.rate), static_cast<A>(how.decay));
     };
-    with_fours<A>(run, state.value, state.master, state.direction);
+    with_fours<A>(run, tensors.value, tensors.master, tensors.grad);
   });
 }
 

@@ -61,37 +61,40 @@ __global__ void momentum_kernel(const Range<T> op, const Rule rule) {
 
 // Calls rule_of.operator()<A>() for the selected optimizer.
 template <class RuleOf>
-void over_range(Stream& stream, const MomentumState& state, const RuleOf& rule_of) {
-  const std::int64_t count = state.value.count();
-  with_float(state.value.dtype, [&](auto zero) {
+void over_range(Stream& stream, const UpdateTensors& tensors, const Tensor& grad_scale,
+                const Tensor& rate, const RuleOf& rule_of) {
+  const std::int64_t count = tensors.count();
+  with_float(tensors.value.dtype, [&](auto zero) {
     using T = decltype(zero);
     using A = Sum<T>;
     const auto rule = rule_of.template operator()<A>();
     using Rule = std::remove_const_t<decltype(rule)>;
-    const Range<T> op{.weights = {at<T>(state.value), at<A>(state.master)},
-                      .momentum = at<A>(state.momentum),
-                      .grad = at<A>(state.grad),
-                      .grad_scale = at<A>(state.grad_scale),
-                      .rate = at<A>(state.rate),
+    const Tensor& momentum = tensors.state[0];
+    const Range<T> op{.weights = Weights<T>::of(tensors),
+                      .momentum = at<A>(momentum),
+                      .grad = at<A>(tensors.grad),
+                      .grad_scale = at<A>(grad_scale),
+                      .rate = at<A>(rate),
                       .count = count};
     const auto run = [&]<int n>(Count<n>) {
       launch(momentum_kernel<n, T, Rule>, flat_blocks<n>(count), kFlatThreads, 0, stream, op, rule);
     };
-    with_fours<A>(run, state.value, state.master, state.momentum, state.grad);
+    with_fours<A>(run, tensors.value, tensors.master, momentum, tensors.grad);
   });
 }
 
 }  // namespace
 
-void sgd_step(Stream& stream, const MomentumState& state, const Momentum& how) {
-  over_range(stream, state, [&]<class A>() {
+void sgd_step(Stream& stream, const UpdateTensors& tensors, Tensor grad_scale,
+              const Momentum& how) {
+  over_range(stream, tensors, grad_scale, how.rate, [&]<class A>() {
     return SgdStep<A>{static_cast<A>(how.learning_rate), static_cast<A>(how.momentum),
                       static_cast<A>(how.weight_decay), static_cast<A>(how.into), how.nesterov};
   });
 }
 
-void lion(Stream& stream, const MomentumState& state, const Lion& how) {
-  over_range(stream, state, [&]<class A>() {
+void lion(Stream& stream, const UpdateTensors& tensors, Tensor grad_scale, const Lion& how) {
+  over_range(stream, tensors, grad_scale, /*rate=*/{}, [&]<class A>() {
     return LionStep<A>{
         static_cast<A>(how.learning_rate), static_cast<A>(how.beta1),
         static_cast<A>(how.beta2),         static_cast<A>(1 - how.beta1),

@@ -135,23 +135,25 @@ void clip_scale(Stream& stream, Tensor norm, Tensor scale, Tensor partials, cons
   });
 }
 
-void adamw(Stream& stream, const AdamWState& state, const AdamW& how) {
-  const std::int64_t count = state.value.count();
+void adamw(Stream& stream, const UpdateTensors& tensors, Tensor grad_scale, const AdamW& how) {
+  const std::int64_t count = tensors.count();
   if (count == 0) return;
   const double steps = static_cast<double>(how.step);
+  const Tensor master = tensors.separate_master();
+  const Tensor &m = tensors.state[0], &v = tensors.state[1];
   const auto whole = [](const Tensor& tensor) {
     return reinterpret_cast<std::uintptr_t>(tensor.data) % 16 == 0;
   };
-  with_float(state.value.dtype, [&](auto zero) {
+  with_float(tensors.value.dtype, [&](auto zero) {
     using T = decltype(zero);
     using A = Accumulator<T>;
     const AdamWRange<T> op{
-        .value = state.value.as<T>(),
-        .master = state.master ? state.master.as<A>() : nullptr,
-        .m = state.m.as<A>(),
-        .v = state.v.as<A>(),
-        .grad = state.grad.as<A>(),
-        .grad_scale = state.grad_scale.as<A>(),
+        .value = tensors.value.as<T>(),
+        .master = master ? master.as<A>() : nullptr,
+        .m = m.as<A>(),
+        .v = v.as<A>(),
+        .grad = tensors.grad.as<A>(),
+        .grad_scale = grad_scale.as<A>(),
         .count = count,
         .beta1 = static_cast<A>(how.beta1),
         .beta2 = static_cast<A>(how.beta2),
@@ -161,8 +163,8 @@ void adamw(Stream& stream, const AdamWState& state, const AdamW& how) {
         .step_size = static_cast<A>(how.learning_rate / (1 - std::pow(how.beta1, steps))),
         .inverse_root = static_cast<A>(1 / std::sqrt(1 - std::pow(how.beta2, steps))),
         .decay = static_cast<A>(how.learning_rate * how.weight_decay),
-        .fits = whole(state.value) && whole(state.master) && whole(state.m) && whole(state.v) &&
-                whole(state.grad)};
+        .fits =
+            whole(tensors.value) && whole(master) && whole(m) && whole(v) && whole(tensors.grad)};
     constexpr std::int64_t kBlock = kThreads * kAtOnce;
     launch(adamw_range<T>, extent(parts(count, kBlock)), kThreads, 0, stream, op);
   });

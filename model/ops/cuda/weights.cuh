@@ -1,6 +1,7 @@
 #pragma once
 // Included only by kernel sources: flat ranges of weights, with or without a master copy.
 #include "model/ops/cuda/flat.cuh"
+#include "model/tensor/update_tensors.h"
 
 namespace trireme::ops::cuda {
 
@@ -9,6 +10,9 @@ struct Weights {
   T* value = nullptr;
   Sum<T>* master = nullptr;  // null: `value` is the master
 
+  static Weights of(const UpdateTensors& tensors) {
+    return {at<T>(tensors.value), at<Sum<T>>(tensors.separate_master())};
+  }
   template <int n>
   __device__ void read(Sum<T> (&to)[n], std::int64_t first) const {
     if (master) {

@@ -32,11 +32,12 @@ TEST(AdamDirection, is_the_published_one_and_stops_at_nan) {
     const Held weight(stream, {count}, dtype, w), grad(stream, {count}, dtype, g);
     const Held first(stream, {count}, dtype, m), second(stream, {count}, dtype, v);
     const Held nan(stream, {1}, dtype, {kNan}), half(stream, {1}, dtype, {0.5});
-    adam_direction(stream, {weight, first, second, grad, nan}, how);
+    const UpdateTensors tensors{weight, weight, grad, {first, second}};
+    adam_direction(stream, tensors, nan, how);
     EXPECT_EQ(grad.values(), g);
     EXPECT_EQ(first.values(), m);
     EXPECT_EQ(second.values(), v);
-    adam_direction(stream, {weight, first, second, grad, half}, how);
+    adam_direction(stream, tensors, half, how);
     Values expected(w.size());
     for (std::size_t i = 0; i < w.size(); ++i) {
       const double scaled = g[i] * 0.5;
@@ -57,11 +58,13 @@ TEST(MomentumDirection, is_the_published_one_and_stops_at_nan) {
       const Values g = random_values(count, 1, dtype);
       Values m = random_values(count, 2, dtype);
       const Held grad(stream, {count}, dtype, g), momentum(stream, {count}, dtype, m);
+      const Held weight(stream, {count}, dtype, g);
+      const UpdateTensors tensors{weight, weight, grad, {momentum}};
       const Held nan(stream, {1}, dtype, {kNan}), half(stream, {1}, dtype, {0.5});
-      momentum_direction(stream, momentum, grad, nan, 0.95, nesterov);
+      momentum_direction(stream, tensors, nan, 0.95, nesterov);
       EXPECT_EQ(grad.values(), g);
       EXPECT_EQ(momentum.values(), m);
-      momentum_direction(stream, momentum, grad, half, 0.95, nesterov);
+      momentum_direction(stream, tensors, half, 0.95, nesterov);
       Values expected(g.size());
       for (std::size_t i = 0; i < g.size(); ++i) {
         const double scaled = g[i] * 0.5;
@@ -85,12 +88,13 @@ TEST(Follow, moves_the_weights_and_stops_at_nan) {
         const Held value(stream, {count}, dtype, has_master ? Values(w.size(), 9.0) : w);
         const Held nan(stream, {1}, sums, {kNan}), one(stream, {1}, sums, {1});
         const Held ratio(stream, {1}, sums, {0.25});
-        const Tensor copy = has_master ? Tensor(master) : Tensor{};
+        const UpdateTensors tensors{value, has_master ? master : value, direction};
+        const DirectionStep how{.rate = 0.1, .decay = 0.01, .ratio = ratio};
         const Values before = value.values();
-        apply_direction(stream, {value, copy, direction, ratio, nan}, 0.1, 0.01);
+        apply_direction(stream, tensors, nan, how);
         EXPECT_EQ(value.values(), before);
         EXPECT_EQ(master.values(), w);
-        apply_direction(stream, {value, copy, direction, ratio, one}, 0.1, 0.01);
+        apply_direction(stream, tensors, one, how);
         Values expected(w.size());
         for (std::size_t i = 0; i < w.size(); ++i) {
           expected[i] = w[i] - 0.01 * w[i] - 0.025 * d[i];
@@ -127,10 +131,10 @@ TEST(Directions, wrong_tensors_are_refused) {
   Stream stream;
   const Held four(stream, {4}, DType::kF32), five(stream, {5}, DType::kF32);
   const Held halves(stream, {4}, DType::kBf16), one(stream, {1}, DType::kF32);
-  EXPECT_THROW(momentum_direction(stream, five, four, one, 0.9, true), Error);
-  EXPECT_THROW(apply_direction(stream, {halves, {}, four, {}, one}, 1, 0), Error);
+  EXPECT_THROW(momentum_direction(stream, {four, four, four, {five}}, one, 0.9, true), Error);
+  EXPECT_THROW(apply_direction(stream, {halves, halves, four}, one, {.rate = 1}), Error);
   EXPECT_THROW(axpby(stream, halves, halves, {}), Error);
-  EXPECT_THROW(adam_direction(stream, {four, four, four, four, one}, {.step = 0}), Error);
+  EXPECT_THROW(adam_direction(stream, {four, four, four, {four, four}}, one, {.step = 0}), Error);
 }
 
 }  // namespace

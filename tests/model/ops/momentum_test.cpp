@@ -28,8 +28,8 @@ struct MomentumApplied {
         grad(stream, {p.count}, p.sums(), p.grad),
         scale(stream, {1}, p.sums(), {p.grad_scale}),
         rate(stream, {1}, p.sums(), {p.rate}) {
-    const Tensor copy = p.has_master ? Tensor(master) : Tensor{};
-    rule(stream, MomentumState{value, copy, momentum, grad, scale, rate});
+    rule(stream, UpdateTensors{value, p.has_master ? master : value, grad, {momentum}}, scale,
+         rate);
   }
   const Held& weights(const MomentumProblem& p) const { return p.has_master ? master : value; }
 };
@@ -88,17 +88,19 @@ void expect_parts_alike(const Rule& rule) {
 }
 
 const auto run_descent = [](bool nesterov) {
-  return [nesterov](Stream& stream, const MomentumState& state) {
-    sgd_step(stream, state,
+  return [nesterov](Stream& stream, const UpdateTensors& tensors, Tensor scale, Tensor rate) {
+    sgd_step(stream, tensors, scale,
              {.learning_rate = 0.1,
               .momentum = 0.9,
               .weight_decay = 0.2,
               .into = 0.5,
-              .nesterov = nesterov});
+              .nesterov = nesterov,
+              .rate = rate});
   };
 };
-const auto run_lion = [](Stream& stream, const MomentumState& state) {
-  lion(stream, state, {.learning_rate = 0.01, .beta1 = 0.9, .beta2 = 0.99, .weight_decay = 0.2});
+const auto run_lion = [](Stream& stream, const UpdateTensors& tensors, Tensor scale, Tensor) {
+  lion(stream, tensors, scale,
+       {.learning_rate = 0.01, .beta1 = 0.9, .beta2 = 0.99, .weight_decay = 0.2});
 };
 
 TEST(Descend, update_is_that_of_torch_sgd_with_the_gradient_scaled) {
@@ -118,10 +120,10 @@ TEST(Descend, without_a_rate_the_gradient_counts_in_full) {
     MomentumProblem p{5};
     p.rate = 1;
     const MomentumApplied with(stream, p, run_descent(false));
-    const MomentumApplied without(stream, p, [](Stream& on, MomentumState state) {
-      state.rate = {};
-      run_descent(false)(on, state);
-    });
+    const MomentumApplied without(
+        stream, p, [](Stream& on, const UpdateTensors& tensors, Tensor scale, Tensor) {
+          run_descent(false)(on, tensors, scale, {});
+        });
     EXPECT_EQ(with.master.values(), without.master.values());
   });
 }
@@ -142,9 +144,10 @@ TEST(Lion, stays_where_nothing_pulls) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
     MomentumProblem p{7, dtype};
     p.momentum = p.grad = Values(7, 0.0);
-    const MomentumApplied got(stream, p, [](Stream& on, const MomentumState& state) {
-      lion(on, state, {.learning_rate = 0.01});
-    });
+    const MomentumApplied got(stream, p,
+                              [](Stream& on, const UpdateTensors& tensors, Tensor scale, Tensor) {
+                                lion(on, tensors, scale, {.learning_rate = 0.01});
+                              });
     EXPECT_EQ(got.master.values(), p.master);
   });
 }

@@ -155,8 +155,7 @@ struct OptimizerApplied {
         v(stream, {p.count}, p.sums(), p.v),
         grad(stream, {p.count}, p.sums(), p.grad),
         scale(stream, {1}, p.sums(), {p.grad_scale}) {
-    const Tensor copy = p.has_master ? Tensor(master) : Tensor{};
-    adamw(stream, {value, copy, m, v, grad, scale}, p.how);
+    adamw(stream, {value, p.has_master ? master : value, grad, {m, v}}, scale, p.how);
   }
 };
 

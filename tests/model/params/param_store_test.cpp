@@ -194,11 +194,11 @@ TEST(Sharing, every_element_is_owned_once) {
         Arena values(1 << 18), gradients(1 << 18);
         store.allocate({values, values, &gradients}, DType::kF32,
                        {.parts = parts, .part = part, .bucket = bucket});
-        for (const ParamStore::Owned& owned : store.owned()) {
-          auto& of = owners[owned.param->spec.name];
-          of.resize(static_cast<std::size_t>(owned.param->box.extent.count()));
-          for (std::int64_t i = 0; i < owned.count; ++i) {
-            ++of[static_cast<std::size_t>(owned.first + i)];
+        for (const ParamShard& shard : store.shards()) {
+          auto& of = owners[shard.param->spec.name];
+          of.resize(static_cast<std::size_t>(shard.param->box.extent.count()));
+          for (std::int64_t i = 0; i < shard.count(); ++i) {
+            ++of[static_cast<std::size_t>(shard.first + i)];
           }
         }
         EXPECT_EQ(store.grads().count() - store.values().count(),
@@ -228,14 +228,14 @@ TEST(Sharing, owned_parts_are_initialised_as_the_whole_is) {
     store.allocate({values, masters, nullptr}, DType::kBf16,
                    {.parts = 2, .part = part, .bucket = 0, .values = true, .masters = true});
     store.initialize(7);
-    for (const ParamStore::Owned& owned : store.owned()) {
+    for (const ParamShard& shard : store.shards()) {
       for (const Weight& weight : whole.weights()) {
         const Param& param = weight.parts.front();
-        if (param.spec.name != owned.param->spec.name) continue;
-        for (std::int64_t i = 0; i < owned.count; ++i) {
-          const float expected = param.value.as<float>()[owned.first + i];
-          ASSERT_EQ(owned.master.as<float>()[i], expected);
-          ASSERT_EQ(owned.value.as<Bf16>()[i].bits, Bf16(expected).bits);
+        if (param.spec.name != shard.param->spec.name) continue;
+        for (std::int64_t i = 0; i < shard.count(); ++i) {
+          const float expected = param.value.as<float>()[shard.first + i];
+          ASSERT_EQ(shard.master.as<float>()[i], expected);
+          ASSERT_EQ(shard.value.as<Bf16>()[i].bits, Bf16(expected).bits);
         }
       }
     }

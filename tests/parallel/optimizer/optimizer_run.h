@@ -16,7 +16,7 @@ namespace trireme::test {
 
 using Tensors = std::map<std::string, std::vector<double>>;
 
-// A training run of a rule over ranks that are threads: shard x tensor of them, whose ranges
+// A training run of a rule over ranks that are threads: shard x tensor of them, whose shards
 // are cut at odd places.
 struct RuleRun {
   OptimizerOptions options;
@@ -39,7 +39,7 @@ struct RuleRun {
   struct Rank;
 };
 
-// One rank's parameters, ranges and rule.
+// One rank's parameters, shards and rule.
 struct RuleRun::Rank {
   static constexpr std::size_t kRoom = std::size_t{1} << 23;
   Rank(const RuleRun& how, ThreadGroup& shards, ThreadGroup& tensors, int shard, int tensor)
@@ -51,13 +51,13 @@ struct RuleRun::Rank {
     for (const Weight& weight : store.weights()) {
       for (const Param& param : weight.parts) cut(param, how.shard, shard);
     }
-    rule->prepare(store, ranges, workspace);
+    rule->prepare(store, owned, workspace);
     scale = workspace.take({1}, accumulator());
   }
   DType accumulator() const { return store.grads().dtype; }
 
   // Shards meet in the middle of rows; what is small is the last rank's alone, and what is
-  // large comes in two ranges.
+  // large comes in two shards.
   void cut(const Param& param, int shards, int number) {
     const std::int64_t count = param.box.extent.count();
     const auto border = [&](int s) {
@@ -72,16 +72,21 @@ struct RuleRun::Rank {
   void add(const Param& param, std::int64_t from, std::int64_t to) {
     if (from == to) return;
     const auto part = [&](const Tensor& whole) { return whole.slice(from, to - from); };
-    UpdateRange range{&param, from, part(param.value), part(param.master), part(param.grad), {}};
+    ParamShard& shard = owned.emplace_back();
+    shard.param = &param;
+    shard.first = from;
+    shard.value = part(param.value);
+    shard.master = part(param.master);
+    shard.grad = part(param.grad);
+    std::size_t k = 0;
     for (const Optimizer::State& each : rule->state(param.spec, accumulator())) {
-      range.state.push_back(state.take({to - from}, each.dtype));
+      shard.state[k++] = state.take({to - from}, each.dtype);
     }
-    ranges.push_back(std::move(range));
   }
 
-  // Where element i of a range lies in its logical tensor.
-  static std::size_t index(const UpdateRange& range, std::int64_t i) {
-    const ops::Strided where = strided_of(*range.param, range.first);
+  // Where element i of a shard lies in its logical tensor.
+  static std::size_t index(const ParamShard& shard, std::int64_t i) {
+    const ops::Strided where = strided_of(*shard.param, shard.first);
     const std::int64_t at = where.first + i;
     return static_cast<std::size_t>(at / where.run * where.stride + where.start + at % where.run);
   }
@@ -96,22 +101,22 @@ struct RuleRun::Rank {
     });
   }
   void take_gradients(const Tensors& grads) const {
-    for (const UpdateRange& range : ranges) {
-      const std::vector<double>& from = grads.at(range.param->spec.name);
-      each(range.grad, [&](std::int64_t i, double) { return from[index(range, i)]; });
+    for (const ParamShard& shard : owned) {
+      const std::vector<double>& from = grads.at(shard.param->spec.name);
+      each(shard.grad, [&](std::int64_t i, double) { return from[index(shard, i)]; });
     }
   }
-  static void show(const UpdateRange& range, const Tensor& tensor, const std::string& name,
+  static void show(const ParamShard& shard, const Tensor& tensor, const std::string& name,
                    Tensors& to) {
     std::vector<double>& all = to.at(name);
-    each(tensor, [&](std::int64_t i, double value) { return all[index(range, i)] = value; });
+    each(tensor, [&](std::int64_t i, double value) { return all[index(shard, i)] = value; });
   }
 
   ThreadCommunicator shard_, tensor_;
   Arena weights{kRoom}, masters{kRoom}, gradients{kRoom}, state{kRoom}, workspace{kRoom};
   ParamStore store;
   std::unique_ptr<Optimizer> rule;
-  std::vector<UpdateRange> ranges;
+  std::vector<ParamShard> owned;
   Tensor scale;
 };
 
@@ -136,18 +141,18 @@ inline RuleRun::Result RuleRun::run() const {
     // Every element is shown by all who hold it, and all hold the same.
     const auto show = [&] {
       const std::lock_guard guard(mutex);
-      for (const UpdateRange& range : rank.ranges) {
-        const std::string& name = range.param->spec.name;
-        const auto room = static_cast<std::size_t>(range.param->spec.shape.count());
+      for (const ParamShard& part : rank.owned) {
+        const std::string& name = part.param->spec.name;
+        const auto room = static_cast<std::size_t>(part.param->spec.shape.count());
         result.weights[name].resize(room);
         result.values[name].resize(room);
-        Rank::show(range, range.master, name, result.weights);
-        Rank::show(range, range.value, name, result.values);
-        const auto states = rank.rule->state(range.param->spec, rank.accumulator());
+        Rank::show(part, part.master, name, result.weights);
+        Rank::show(part, part.value, name, result.values);
+        const auto states = rank.rule->state(part.param->spec, rank.accumulator());
         for (std::size_t k = 0; k < states.size(); ++k) {
           const std::string held = states[k].name + "/" + name;
           result.state[held].resize(room);
-          Rank::show(range, range.state[k], held, result.state);
+          Rank::show(part, part.state[k], held, result.state);
         }
       }
     };
@@ -165,7 +170,7 @@ inline RuleRun::Result RuleRun::run() const {
       const bool skip = step == skipped;
       const double factor = skip ? std::numeric_limits<double>::quiet_NaN() : grad_scale;
       Rank::each(rank.scale, [&](std::int64_t, double) { return factor; });
-      rank.rule->update(stream, rank.ranges, rank.scale, learning_rate, ++update);
+      rank.rule->update({stream, rank.scale, learning_rate, ++update}, rank.owned);
       if (skip) --update;
       show();
       all.barrier(stream);

@@ -215,20 +215,15 @@ TEST(UpdateRules, workspace_and_update_can_be_planned) {
         OptimizerOptions options = toy(name).options;
         options.bfloat16_state = options.stochastic_rounding = low;
         const auto rule = make_optimizer(options, {self, self});
-        std::vector<UpdateRange> ranges;
-        for (const Weight& weight : store.weights()) {
-          for (const Param& param : weight.parts) {
-            const auto flat = [](const Tensor& tensor) { return tensor.slice(0, tensor.count()); };
-            ranges.push_back(
-                {&param, 0, flat(param.value), flat(param.master), flat(param.grad), {}});
-            for (const Optimizer::State& each : rule->state(param.spec, DType::kF32)) {
-              ranges.back().state.push_back(state.take({param.value.count()}, each.dtype));
-            }
+        for (ParamShard& shard : store.shards()) {
+          std::size_t k = 0;
+          for (const Optimizer::State& each : rule->state(shard.param->spec, DType::kF32)) {
+            shard.state[k++] = state.take({shard.count()}, each.dtype);
           }
         }
-        rule->prepare(store, ranges, scratch);
+        rule->prepare(store, store.shards(), scratch);
         const Tensor scale = scratch.take({1}, DType::kF32);
-        rule->update(stream, ranges, scale, 0.1, 1);
+        rule->update({stream, scale, 0.1, 1}, store.shards());
         return scratch.used();
       };
       EXPECT_EQ(workspace(true), workspace(false));

@@ -1,4 +1,4 @@
-// Ranges longer than a piece, on a device whose masters and state lie on the host.
+// Shards longer than a piece, on a device whose masters and state lie on the host.
 #include "parallel/optimizer/staging.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ constexpr std::size_t kRoom = std::size_t{1} << 21;
 
 using Bytes = std::vector<std::byte>;
 
-// A rule over two parameters in bfloat16, whose second range begins within a chunk.
+// A rule over two parameters in bfloat16, whose second shard begins within a chunk.
 struct Updates {
   Updates(const OptimizerOptions& options, std::int64_t piece)
       : masters(piece > 0 ? Arena::pinned(kRoom, kCuda) : Arena(kRoom, kCuda)),
@@ -30,23 +30,23 @@ struct Updates {
     store.declare(matrix("layers.0.b", 130));
     store.allocate({weights, masters, &gradients}, DType::kBf16);
     store.initialize(1);
-    for (const ParamStore::Owned& owned : store.owned()) {
-      UpdateRange& range = ranges.emplace_back();
-      range = {owned.param, owned.first, owned.value, owned.master, owned.grad, {}, nullptr};
-      for (const Optimizer::State& each : rule->state(owned.param->spec, DType::kF32)) {
-        range.state.push_back(state.take({owned.count}, each.dtype));
+    for (ParamShard& shard : store.shards()) {
+      std::size_t k = 0;
+      for (const Optimizer::State& each : rule->state(shard.param->spec, DType::kF32)) {
+        shard.state[k++] = state.take({shard.count()}, each.dtype);
       }
     }
-    rule->prepare(store, ranges, workspace);
+    rule->prepare(store, store.shards(), workspace);
     scale = workspace.take({1});
-    if (piece == 0) return;
-    staging.emplace(ranges, piece);
-    for (UpdateRange& range : ranges) range.staging = &*staging;
+    if (piece > 0) staging.emplace(store.shards(), piece);
   }
   static ParamSpec matrix(const char* name, std::int64_t rows) {
     return {.name = name, .shape = {rows, 100}, .init_scale = 0.02, .decay = true};
   }
 
+  UpdateStep step_of(std::int64_t update) {
+    return {stream, scale, 1e-2, update, staging ? &*staging : nullptr};
+  }
   void step(std::int64_t update) {
     const Tensor grads = store.grads();
     std::vector<float> values(static_cast<std::size_t>(grads.count()));
@@ -59,7 +59,7 @@ struct Updates {
     copy_bytes(stream, scale.data, reinterpret_cast<const std::byte*>(&one), sizeof(one));
     const Arena::Frame frame(workspace);
     if (staging) staging->begin(stream, workspace);
-    rule->update(stream, ranges, scale, 1e-2, update);
+    rule->update(step_of(update), store.shards());
     if (staging) staging->end(stream);
     stream.synchronize();
   }
@@ -77,8 +77,10 @@ struct Updates {
   // Values, masters and state.
   std::vector<Bytes> all() {
     std::vector<Bytes> found{bytes(weights, store.values()), bytes(masters, store.masters())};
-    for (const UpdateRange& range : ranges) {
-      for (const Tensor& each : range.state) found.push_back(bytes(state, each));
+    for (const ParamShard& shard : store.shards()) {
+      for (const Tensor& each : shard.state) {
+        if (each) found.push_back(bytes(state, each));
+      }
     }
     return found;
   }
@@ -89,7 +91,6 @@ struct Updates {
   SelfCommunicator self;
   ParamStore store;
   std::unique_ptr<Optimizer> rule;
-  std::vector<UpdateRange> ranges;
   std::optional<Staging> staging;
   Tensor scale;
 };
@@ -108,12 +109,12 @@ void expect_same_updates(const OptimizerOptions& options) {
     away.step(update);
   }
   EXPECT_TRUE(away.all() == here.all());
-  publish_masters(here.stream, options, here.ranges, 3);
+  publish_masters(here.step_of(3), options, here.store.shards());
   const Bytes published = here.bytes(here.weights, here.store.values());
   const Arena::Frame frame(away.workspace);
   fill_bytes(away.stream, away.store.values().data, 0, away.store.values().bytes());
   away.staging->begin(away.stream, away.workspace);
-  publish_masters(away.stream, options, away.ranges, 3);
+  publish_masters(away.step_of(3), options, away.store.shards());
   away.staging->end(away.stream);
   EXPECT_TRUE(away.bytes(away.weights, away.store.values()) == published);
 }

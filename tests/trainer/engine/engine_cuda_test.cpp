@@ -154,10 +154,10 @@ TEST_F(EngineOnCuda, continues_with_the_same_bits_from_what_the_host_keeps) {
   kept.download(first.stream);
   TinyEngine second(spec);
   const HostState& loaded = second.engine.host_state();
-  const std::size_t bytes = kept.masters().bytes();
-  ASSERT_NE(kept.masters().data, first.engine.model().params().masters().data);
-  const auto carry = [](const Tensor& to, const Tensor& from) {
-    std::memcpy(to.data, from.data, from.bytes());
+  const std::size_t bytes = kept.masters().host().bytes();
+  ASSERT_NE(kept.masters().host().data, first.engine.model().params().masters().data);
+  const auto carry = [](const HostMirror& to, const HostMirror& from) {
+    std::memcpy(to.host().data, from.host().data, from.host().bytes());
   };
   carry(loaded.masters(), kept.masters());
   for (std::size_t i = 0; i < first.engine.model().optimizer().states().size(); ++i) {
@@ -167,7 +167,7 @@ TEST_F(EngineOnCuda, continues_with_the_same_bits_from_what_the_host_keeps) {
   second.engine.model().publish_masters(second.engine.stream());
   EXPECT_EQ(train(second, 2), train(first, 2));
   EXPECT_EQ(second.weights(), first.weights());
-  EXPECT_EQ(std::memcmp(loaded.masters().data, kept.masters().data, bytes), 0);
+  EXPECT_EQ(std::memcmp(loaded.masters().host().data, kept.masters().host().data, bytes), 0);
 }
 
 }  // namespace

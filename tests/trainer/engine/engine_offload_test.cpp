@@ -53,7 +53,7 @@ TEST_F(EngineOnCuda, an_offloaded_optimizer_computes_the_same_bits) {
       EXPECT_LT(with.total(), without.total());
       // The state is where a checkpoint reads it.
       const Tensor state = away.engine.model().optimizer().states().front().flat;
-      EXPECT_EQ(away.engine.host_state().state(0).data, state.data);
+      EXPECT_EQ(away.engine.host_state().state(0).host().data, state.data);
     }
   }
 }
@@ -114,8 +114,8 @@ TEST_F(EngineOnCuda, what_was_offloaded_is_gone_on_with_where_it_is_not_and_the_
     test::TinyEngine second(spec);
     const HostState &from = first.engine.host_state(), &to = second.engine.host_state();
     from.download(first.stream);
-    const auto carry = [](const Tensor& into, const Tensor& out_of) {
-      std::memcpy(into.data, out_of.data, out_of.bytes());
+    const auto carry = [](const HostMirror& into, const HostMirror& out_of) {
+      std::memcpy(into.host().data, out_of.host().data, out_of.host().bytes());
     };
     carry(to.masters(), from.masters());
     for (std::size_t i = 0; i < first.engine.model().optimizer().states().size(); ++i) {

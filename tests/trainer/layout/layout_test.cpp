@@ -92,14 +92,14 @@ EngineSpec spec_of(const Case& c) {
 
 // The places in the logical tensor of the elements that this rank owns.
 template <class Visit>
-void for_each_element(const ParamStore::Owned& owned, const Visit& visit) {
-  const Box& box = owned.param->box;
-  const Shape logical = owned.param->spec.shape;
+void for_each_element(const ParamShard& shard, const Visit& visit) {
+  const Box& box = shard.param->box;
+  const Shape logical = shard.param->spec.shape;
   const int last = logical.rank() - 1;
   const std::int64_t first_row = last == 0 ? 0 : box.from[0];
-  for (std::int64_t i = 0; i < owned.count; ++i) {
-    const std::int64_t row = (owned.first + i) / box.extent[last];
-    const std::int64_t column = (owned.first + i) % box.extent[last];
+  for (std::int64_t i = 0; i < shard.count(); ++i) {
+    const std::int64_t row = (shard.first + i) / box.extent[last];
+    const std::int64_t column = (shard.first + i) % box.extent[last];
     visit(i, (first_row + row) * logical[last] + box.from[last] + column);
   }
 }
@@ -113,24 +113,24 @@ double largest(const std::vector<float>& values) {
 // Relative to the largest gradient of the weight that a parameter is part of: a key's
 // bias alone cancels in the softmax, and its gradient is nothing but roundings.
 void expect_gradients(ParamStore& actual, const Gradients& expected, double tolerance) {
-  for (const ParamStore::Owned& owned : actual.owned()) {
+  for (const ParamShard& shard : actual.shards()) {
     double scale = 0;
     for (const Weight& weight : actual.weights()) {
-      const auto is_owned = [&](const Param& param) { return &param == owned.param; };
+      const auto is_owned = [&](const Param& param) { return &param == shard.param; };
       if (std::none_of(weight.parts.begin(), weight.parts.end(), is_owned)) continue;
       for (const Param& param : weight.parts) {
         scale = std::max(scale, largest(expected.at(param.spec.name)));
       }
     }
-    const float* got = owned.grad.as<float>();
-    const std::vector<float>& whole = expected.at(owned.param->spec.name);
+    const float* got = shard.grad.as<float>();
+    const std::vector<float>& whole = expected.at(shard.param->spec.name);
     double worst = 0;
-    for_each_element(owned, [&](std::int64_t here, std::int64_t there) {
+    for_each_element(shard, [&](std::int64_t here, std::int64_t there) {
       worst =
           std::max(worst, std::fabs(static_cast<double>(got[here]) -
                                     static_cast<double>(whole[static_cast<std::size_t>(there)])));
     });
-    EXPECT_LE(worst, tolerance * scale) << owned.param->spec.name << " from " << owned.first;
+    EXPECT_LE(worst, tolerance * scale) << shard.param->spec.name << " from " << shard.first;
   }
 }
 

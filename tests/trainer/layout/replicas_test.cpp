@@ -84,16 +84,16 @@ void fill_replica(Engine& engine, std::uint64_t step) {
 std::byte* first_byte(Engine& engine, const ReplicaCase& c) {
   if (c.state) {
     for (const ShardedOptimizer::State& state : engine.model().optimizer().states()) {
-      for (const ShardedOptimizer::State::Part& part : state.parts) {
-        if (state.name != c.state || part.of->param->spec.name != c.tensor) continue;
-        return state.flat.slice(part.at, 1).data;
+      for (const ParamShard* shard : state.shards) {
+        if (state.name != c.state || shard->param->spec.name != c.tensor) continue;
+        return state.of(*shard).data;
       }
     }
     return nullptr;
   }
   if (engine.model().params().has_masters() || engine.model().params().sharing().values) {
-    for (const ParamStore::Owned& owned : engine.model().params().owned()) {
-      if (owned.param->spec.name == c.tensor) return owned.master.data;
+    for (const ParamShard& shard : engine.model().params().shards()) {
+      if (shard.param->spec.name == c.tensor) return shard.master.data;
     }
     return nullptr;
   }

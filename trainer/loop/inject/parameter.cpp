@@ -26,7 +26,7 @@ std::set<std::string> declared_names(const ParamStore& store) {
 
 std::set<std::string> owned_names(const ParamStore& store) {
   std::set<std::string> names;
-  for (const ParamStore::Owned& owned : store.owned()) names.insert(owned.param->spec.name);
+  for (const ParamShard& shard : store.shards()) names.insert(shard.param->spec.name);
   return names;
 }
 
@@ -43,10 +43,10 @@ bool is_due(const ParameterTarget& target, bool& done, int rank, std::int64_t st
   return rank == target.rank && claim_once(target.variable, target.once);
 }
 
-const ParamStore::Owned& owned_by(const ParameterTarget& target, const ParamStore& held) {
-  const ParamStore::Owned* const owned = target.find(held);
-  require(owned != nullptr, target.variable, ": the rank owns nothing of the parameter");
-  return *owned;
+const ParamShard& shard_of(const ParameterTarget& target, const ParamStore& held) {
+  const ParamShard* const shard = target.find(held);
+  require(shard != nullptr, target.variable, ": the rank owns nothing of the parameter");
+  return *shard;
 }
 
 }  // namespace
@@ -82,9 +82,9 @@ std::string ParameterTarget::check(const ParamStore& whole, const ParamStore& he
                                 parameter, fmt::join(owned_names(held), ", ")));
 }
 
-const ParamStore::Owned* ParameterTarget::find(const ParamStore& held) const {
-  for (const ParamStore::Owned& owned : held.owned()) {
-    if (owned.param->spec.name == parameter && owned.count > 0) return &owned;
+const ParamShard* ParameterTarget::find(const ParamStore& held) const {
+  for (const ParamShard& shard : held.shards()) {
+    if (shard.param->spec.name == parameter && shard.count() > 0) return &shard;
   }
   return nullptr;
 }
@@ -105,7 +105,7 @@ std::optional<GradientInjection> GradientInjection::from(const Variables& variab
 
 void GradientInjection::apply(Stream& stream, const ParamStore& held, int rank, std::int64_t step) {
   if (!is_due(target_, done_, rank, step)) return;
-  const Tensor& grad = owned_by(target_, held).grad;
+  const Tensor& grad = shard_of(target_, held).grad;
   if (grad.dtype == DType::kF64) {
     write_value(stream, grad.data, value_);
   } else {
@@ -129,7 +129,7 @@ std::optional<WeightInjection> WeightInjection::from(const Variables& variables)
 
 void WeightInjection::apply(Stream& stream, const ParamStore& held, int rank, std::int64_t step) {
   if (!is_due(target_, done_, rank, step)) return;
-  std::byte* const at = owned_by(target_, held).master.data + bit_ / 8;
+  std::byte* const at = shard_of(target_, held).master.data + bit_ / 8;
   std::byte byte{};
   copy_bytes(stream, &byte, at, 1);
   stream.synchronize();

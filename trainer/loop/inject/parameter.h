@@ -31,8 +31,8 @@ struct ParameterTarget {
   // unless `held` owns a shard of it. Returns a warning where the world lacks the target rank, so
   // that nothing is injected: a run may shrink.
   std::string check(const ParamStore& whole, const ParamStore& held, int own_rank, int ranks) const;
-  // The target range; null when this rank owns nothing of the parameter.
-  const ParamStore::Owned* find(const ParamStore& held) const;
+  // The target shard; null when this rank owns nothing of the parameter.
+  const ParamShard* find(const ParamStore& held) const;
 };
 
 // Overwrites one gradient of one rank once, the first time the process reaches the step, to test

@@ -160,13 +160,8 @@ void ComputeCalibration::StreamRates::update() {
         ops::zero(stream_, t[5]);
         ops::add_chunk_squares(stream_, t[5], t[3]);
         ops::adamw(stream_,
-                   {.value = t[0],
-                    .master = apart ? t[6] : Tensor{},
-                    .m = t[1],
-                    .v = t[2],
-                    .grad = t[3],
-                    .grad_scale = t[4]},
-                   {.learning_rate = 1e-4});
+                   {.value = t[0], .master = t[apart ? 6 : 0], .grad = t[3], .state = {t[1], t[2]}},
+                   t[4], {.learning_rate = 1e-4});
       },
       sizeof(float));
 }

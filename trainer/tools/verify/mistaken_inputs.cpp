@@ -40,14 +40,14 @@ class SwappedHeads final : public Mistake {
  public:
   void in_first_weights(const Subject& subject) override {
     const auto seed = static_cast<std::uint64_t>(subject.config().job.seed);
-    for (const ParamStore::Owned& owned : subject.engine().model().params().owned()) {
-      const ParamSpec& spec = owned.param->spec;
+    for (const ParamShard& shard : subject.engine().model().params().shards()) {
+      const ParamSpec& spec = shard.param->spec;
       const Slice slice = spec.cut.slice;
       if (spec.name != "layers.0.attention.k.weight" || slice.count == 1) continue;
       const std::int64_t part = spec.shape.count() / slice.count;
-      std::vector<float> values(static_cast<std::size_t>(owned.count));
-      fill_initial(spec, seed, (slice.count - 1 - slice.index) * part + owned.first, values);
-      write_elements(subject.stream(), owned.master, values);
+      std::vector<float> values(static_cast<std::size_t>(shard.count()));
+      fill_initial(spec, seed, (slice.count - 1 - slice.index) * part + shard.first, values);
+      write_elements(subject.stream(), shard.master, values);
       note_made();
     }
     subject.engine().model().publish_masters(subject.engine().stream());
@@ -127,10 +127,10 @@ class FewerTokens final : public Mistake {
 class LostPositionGradient final : public Mistake {
  public:
   void in_gradients(const Subject& subject) override {
-    for (const ParamStore::Owned& owned : subject.engine().model().params().owned()) {
-      if (owned.param->spec.name != "position.weight") continue;
-      write_elements(subject.stream(), owned.grad,
-                     std::vector<float>(static_cast<std::size_t>(owned.count)));
+    for (const ParamShard& shard : subject.engine().model().params().shards()) {
+      if (shard.param->spec.name != "position.weight") continue;
+      write_elements(subject.stream(), shard.grad,
+                     std::vector<float>(static_cast<std::size_t>(shard.count())));
       note_made();
     }
   }
@@ -140,10 +140,10 @@ class LostPositionGradient final : public Mistake {
 class SummedBiasGradient final : public Mistake {
  public:
   void in_gradients(const Subject& subject) override {
-    for (const ParamStore::Owned& owned : subject.engine().model().params().owned()) {
-      const ParamSpec& spec = owned.param->spec;
+    for (const ParamShard& shard : subject.engine().model().params().shards()) {
+      const ParamSpec& spec = shard.param->spec;
       if (!spec.name.ends_with(".o.bias") || spec.partial) continue;
-      subject.groups().tensor->all_reduce(subject.stream(), owned.grad, Reduce::kSum);
+      subject.groups().tensor->all_reduce(subject.stream(), shard.grad, Reduce::kSum);
       if (subject.groups().tensor->size() > 1) note_made();
     }
   }
@@ -208,9 +208,9 @@ class DoubledNorm final : public Mistake {
   void add_squares(Stream& stream, Tensor squares) {
     if (!subject_) return;
     double sum = 0;
-    for (const ParamStore::Owned& owned : subject_->engine().model().params().owned()) {
-      if (owned.param->is_primary_replica() || owned.count == 0) continue;
-      for (const double value : read_elements(stream, owned.grad)) sum += value * value;
+    for (const ParamShard& shard : subject_->engine().model().params().shards()) {
+      if (shard.param->is_primary_replica() || shard.count() == 0) continue;
+      for (const double value : read_elements(stream, shard.grad)) sum += value * value;
     }
     if (sum > 0) note_made();
     const Tensor first = squares.slice(0, 1);

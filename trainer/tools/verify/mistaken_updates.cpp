@@ -68,14 +68,14 @@ class StaleTiedTable final : public Mistake {
   void in_weights(const Subject& subject) override {
     if (!is_last_stage(subject)) return;
     const auto seed = static_cast<std::uint64_t>(subject.config().job.seed);
-    for (const ParamStore::Owned& owned : subject.engine().model().params().owned()) {
-      const ParamSpec& spec = owned.param->spec;
+    for (const ParamShard& shard : subject.engine().model().params().shards()) {
+      const ParamSpec& spec = shard.param->spec;
       if (spec.name != ModelState::kEmbedding) continue;
-      for_each_range(*owned.param, owned.first, owned.count,
+      for_each_range(*shard.param, shard.first, shard.count(),
                      [&](std::int64_t here, std::int64_t logical, std::int64_t count) {
                        std::vector<float> values(static_cast<std::size_t>(count));
                        fill_initial(spec, seed, logical, values);
-                       write_elements(subject.stream(), owned.master.slice(here, count), values);
+                       write_elements(subject.stream(), shard.master.slice(here, count), values);
                      });
       note_made();
     }

@@ -60,14 +60,14 @@ Subject::Subject(const RunConfig& config, World& world, Device device, Mistake* 
 void Subject::begin() const {
   const auto seed = static_cast<std::uint64_t>(config_.job.seed);
   engine().model().params().initialize(seed);
-  for (const ParamStore::Owned& owned : engine().model().params().owned()) {
-    const ParamSpec& spec = owned.param->spec;
+  for (const ParamShard& shard : engine().model().params().shards()) {
+    const ParamSpec& spec = shard.param->spec;
     if (spec.init == Init::kNormal) continue;
-    for_each_range(*owned.param, owned.first, owned.count,
+    for_each_range(*shard.param, shard.first, shard.count(),
                    [&](std::int64_t here, std::int64_t logical, std::int64_t count) {
                      std::vector<float> values(static_cast<std::size_t>(count));
                      fill_initial(spec, seed, logical, values);
-                     write_elements(stream(), owned.master.slice(here, count), values);
+                     write_elements(stream(), shard.master.slice(here, count), values);
                    });
   }
   engine().model().publish_masters(engine().stream());

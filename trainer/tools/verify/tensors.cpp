@@ -50,21 +50,20 @@ std::vector<LocalRange> held_by(const Subject& subject, const Tensors& tensors, 
   if (quantity == Quantity::kMoment) {
     for (const ShardedOptimizer::State& state : subject.engine().model().optimizer().states()) {
       if (state.name != moment) continue;
-      for (const auto& [owned, at] : state.parts) {
-        if (owned->count == 0) continue;
-        all.push_back({tensors.index(owned->param->spec.name), owned->param, owned->first,
-                       state.flat.slice(at, owned->count),
-                       owned->param->is_primary_replica() && first_replica});
+      for (const ParamShard* shard : state.shards) {
+        if (shard->count() == 0) continue;
+        all.push_back({tensors.index(shard->param->spec.name), shard->param, shard->first,
+                       state.of(*shard), shard->param->is_primary_replica() && first_replica});
       }
     }
     return all;
   }
   if (quantity != Quantity::kValue) {
-    for (const ParamStore::Owned& owned : params.owned()) {
-      if (owned.count == 0) continue;
-      all.push_back({tensors.index(owned.param->spec.name), owned.param, owned.first,
-                     quantity == Quantity::kGradient ? owned.grad : owned.master,
-                     owned.param->is_primary_replica() && first_replica});
+    for (const ParamShard& shard : params.shards()) {
+      if (shard.count() == 0) continue;
+      all.push_back({tensors.index(shard.param->spec.name), shard.param, shard.first,
+                     quantity == Quantity::kGradient ? shard.grad : shard.master,
+                     shard.param->is_primary_replica() && first_replica});
     }
     return all;
   }
@@ -94,10 +93,10 @@ std::vector<LocalRange> not_owned_by(const Subject& subject, const Tensors& tens
               {tensors.index(param.spec.name), &param, from, grad.slice(from, end - from), false});
         }
       };
-      for (const ParamStore::Owned& owned : params.owned()) {
-        if (owned.param != &param) continue;
-        add_until(owned.first);
-        from = owned.first + owned.count;
+      for (const ParamShard& shard : params.shards()) {
+        if (shard.param != &param) continue;
+        add_until(shard.first);
+        from = shard.first + shard.count();
       }
       add_until(grad.count());
     }

@@ -40,12 +40,12 @@ std::vector<Branch> branches_of(const Tensors& tensors) {
 
 void silence(const Subject& subject, const std::vector<Branch>& branches, std::size_t first) {
   if (!subject.takes_part()) return;
-  for (const ParamStore::Owned& owned : subject.engine().model().params().owned()) {
+  for (const ParamShard& shard : subject.engine().model().params().shards()) {
     for (std::size_t i = first; i < branches.size(); ++i) {
       const std::vector<std::string>& names = branches[i].tensors;
-      if (std::find(names.begin(), names.end(), owned.param->spec.name) == names.end()) continue;
-      write_elements(subject.stream(), owned.master,
-                     std::vector<float>(static_cast<std::size_t>(owned.count)));
+      if (std::find(names.begin(), names.end(), shard.param->spec.name) == names.end()) continue;
+      write_elements(subject.stream(), shard.master,
+                     std::vector<float>(static_cast<std::size_t>(shard.count())));
     }
   }
   subject.engine().model().publish_masters(subject.engine().stream());

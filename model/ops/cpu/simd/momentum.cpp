@@ -7,15 +7,15 @@ namespace {
 
 // Calls body(g, m, w) with vectors over the range; it updates m and returns the decrement of w.
 template <class T, class Body>
-TRIREME_INLINE void over_range(const MomentumRange<T>& op, const Body& body) {
+TRIREME_INLINE void over_range(const UpdateRange<T>& op, const Body& body) {
   using A = Sum<T>;
   const A scale = static_cast<A>(op.grad_scale);
   each_vector<A>(op.count, [&](auto some, std::int64_t i, int) {
     const Vec<A> g = load_as<A>(some, op.grad + i) * scale;
-    Vec<A> m = load_as<A>(some, op.momentum + i);
+    Vec<A> m = load_as<A>(some, op.m + i);
     const Vec<A> old = op.master ? load_as<A>(some, op.master + i) : load(some, op.value + i);
     const Vec<A> now = old - body(g, m, old);
-    Convert<A>::store(some, op.momentum + i, m);
+    Convert<A>::store(some, op.m + i, m);
     if (op.master) Convert<A>::store(some, op.master + i, now);
     store(some, op.value + i, now);
   });
@@ -24,7 +24,7 @@ TRIREME_INLINE void over_range(const MomentumRange<T>& op, const Body& body) {
 }  // namespace
 
 template <Isa isa, class T>
-TRIREME_KERNEL void sgd_step(const MomentumRange<T>& op, const SgdStep& how) {
+TRIREME_KERNEL void sgd_step(const UpdateRange<T>& op, const SgdStep& how) {
   using A = Sum<T>;
   const Vec<A> keep_back = spread(A(how.momentum)), decay = spread(A(how.decay));
   const A into = static_cast<A>(how.into), rate = static_cast<A>(how.learning_rate);
@@ -37,7 +37,7 @@ TRIREME_KERNEL void sgd_step(const MomentumRange<T>& op, const SgdStep& how) {
 }
 
 template <Isa isa, class T>
-TRIREME_KERNEL void lion(const MomentumRange<T>& op, const LionStep& how) {
+TRIREME_KERNEL void lion(const UpdateRange<T>& op, const LionStep& how) {
   using A = Sum<T>;
   const Vec<A> beta1 = spread(A(how.beta1)), beta2 = spread(A(how.beta2));
   const Vec<A> rest1 = spread(A(1 - how.beta1)), rest2 = spread(A(1 - how.beta2));
@@ -51,9 +51,9 @@ TRIREME_KERNEL void lion(const MomentumRange<T>& op, const LionStep& how) {
   });
 }
 
-#define TRIREME_INSTANCE(T)                                                 \
-  template void sgd_step<kIsa, T>(const MomentumRange<T>&, const SgdStep&); \
-  template void lion<kIsa, T>(const MomentumRange<T>&, const LionStep&);
+#define TRIREME_INSTANCE(T)                                               \
+  template void sgd_step<kIsa, T>(const UpdateRange<T>&, const SgdStep&); \
+  template void lion<kIsa, T>(const UpdateRange<T>&, const LionStep&);
 TRIREME_EACH_FLOAT(TRIREME_INSTANCE)
 
 }  // namespace trireme::simd

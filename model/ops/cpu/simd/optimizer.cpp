@@ -5,12 +5,12 @@
 namespace trireme::simd {
 
 template <Isa isa, class T>
-TRIREME_KERNEL void adamw(const AdamWRange<T>& op) {
+TRIREME_KERNEL void adamw(const UpdateRange<T>& op, const AdamWStep& how) {
   using A = Sum<T>;
-  const Vec<A> beta1 = spread(A(op.beta1)), beta2 = spread(A(op.beta2));
-  const Vec<A> rest1 = spread(A(1 - op.beta1)), rest2 = spread(A(1 - op.beta2));
-  const Vec<A> inverse_root = spread(A(op.inverse_root)), epsilon = spread(A(op.epsilon));
-  const Vec<A> step_size = spread(A(op.step_size)), decay = spread(A(op.decay));
+  const Vec<A> beta1 = spread(A(how.beta1)), beta2 = spread(A(how.beta2));
+  const Vec<A> rest1 = spread(A(1 - how.beta1)), rest2 = spread(A(1 - how.beta2));
+  const Vec<A> inverse_root = spread(A(how.inverse_root)), epsilon = spread(A(how.epsilon));
+  const Vec<A> step_size = spread(A(how.step_size)), decay = spread(A(how.decay));
   const A scale = static_cast<A>(op.grad_scale);
   each_vector<A>(op.count, [&](auto some, std::int64_t i, int) {
     const Vec<A> g = load_as<A>(some, op.grad + i) * scale;
@@ -27,7 +27,7 @@ TRIREME_KERNEL void adamw(const AdamWRange<T>& op) {
   });
 }
 
-#define TRIREME_INSTANCE(T) template void adamw<kIsa, T>(const AdamWRange<T>&);
+#define TRIREME_INSTANCE(T) template void adamw<kIsa, T>(const UpdateRange<T>&, const AdamWStep&);
 TRIREME_EACH_FLOAT(TRIREME_INSTANCE)
 
 }  // namespace trireme::simd
