@@ -12,7 +12,7 @@ constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
 
 MegatronPart part_of(const MegatronOrder::Source& source) {
   MegatronPart part;
-  part.sizes.reserve(static_cast<std::size_t>(source.last - source.first));
+  part.sizes.reserve(source.last - source.first);
   for (std::int64_t s = source.first; s < source.last; ++s) {
     const std::int64_t size = source.stream->sequence_size(s);
     if (size > kMost) {
@@ -62,7 +62,7 @@ std::vector<TokenRun> MegatronOrder::runs(const Origin& from) const {
   const MegatronIndices::Place end = indices.place(from.window + 1);
   std::vector<TokenRun> runs;
   for (std::int32_t at = begin.at; at <= end.at; ++at) {
-    const std::int64_t sequence = source.first + indices.documents()[static_cast<std::size_t>(at)];
+    const std::int64_t sequence = source.first + indices.documents()[at];
     const std::int64_t first = at == begin.at ? begin.offset : 0;
     const std::int64_t stop =
         at == end.at ? std::int64_t{end.offset} + 1 : source.stream->sequence_size(sequence);

@@ -105,7 +105,7 @@ std::string SentencePieceTokenizer::unknown_piece() const {
 void SentencePieceTokenizer::read_pieces() {
   bytes_.fill(-1);
   const int count = library_->GetPieceSize();
-  texts_.resize(static_cast<std::size_t>(count));
+  texts_.resize(count);
   for (int id = 0; id < count; ++id) {
     const std::string& piece = library_->IdToPiece(id);
     if (library_->IsControl(id)) continue;

@@ -36,10 +36,10 @@ void require_document_bounds(const TokenStream& stream) {
 // Reads tokens from offset `at` of a sample on: each is an input, and the target of the previous
 // one.
 void read_run(const TokenStream& stream, const TokenRun& run, std::int64_t at,
-              const SequenceView& into) {
+              const TokenBatch& into) {
   const auto seq_len = static_cast<std::int64_t>(into.ids.size());
   const auto part = [](std::span<std::int32_t> all, std::int64_t first, std::int64_t count) {
-    return all.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+    return all.subspan(first, count);
   };
   stream.read(run.first, part(into.ids, at, std::min(run.count, seq_len - at)));
   const std::int64_t skipped = at == 0 ? 1 : 0;  // the first token is not a target
@@ -132,7 +132,7 @@ std::vector<DocumentSlice> SampleSource::documents_of(std::uint64_t sample) cons
   return slices;
 }
 
-std::int64_t SampleSource::fill(std::uint64_t sample, SequenceView into) const {
+std::int64_t SampleSource::fill(std::uint64_t sample, const TokenBatch& into) const {
   const std::int64_t seq_len = state_->sequence.seq_len;
   for (const auto& span : {into.ids, into.targets, into.positions, into.document_start}) {
     require(static_cast<std::int64_t>(span.size()) == seq_len, "a span of ", span.size(), " for ",

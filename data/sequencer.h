@@ -2,12 +2,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "data/sample_order.h"
 #include "data/source_part.h"
+#include "data/token_batch.h"
 
 namespace trireme::data {
 
@@ -19,14 +19,6 @@ struct SequenceSpec {
   // Use Megatron-LM's order, built for this many samples.
   std::optional<std::uint64_t> megatron_samples = {};
   std::int64_t vocab_size = 0;  // of the model; every token id must be below it (0: unchecked)
-};
-
-// Output of one sequence: four spans of seq_len each.
-struct SequenceView {
-  std::span<std::int32_t> ids;
-  std::span<std::int32_t> targets;         // -1: no target (end of a document, if masked)
-  std::span<std::int32_t> positions;       // restart at every document, if masked
-  std::span<std::int32_t> document_start;  // start of this token's document; 0 if not masked
 };
 
 // A contiguous range of one document among the seq_len inputs of a sample.
@@ -58,8 +50,8 @@ class SampleSource {
   SampleSource& operator=(SampleSource&&) noexcept;
   ~SampleSource();
 
-  // Returns the number of valid targets.
-  std::int64_t fill(std::uint64_t sample, SequenceView into) const;
+  // Fills one sequence. Returns the number of valid targets.
+  std::int64_t fill(std::uint64_t sample, const TokenBatch& into) const;
 
   Origin origin(std::uint64_t sample) const;
   std::vector<DocumentSlice> documents_of(std::uint64_t sample) const;

@@ -39,9 +39,7 @@ void ShardList::read(std::int64_t first, std::span<std::int32_t> into) const {
   for (std::int64_t done = 0; done < count;) {
     const std::size_t shard = shard_of(first_token_, first + done);
     const std::int64_t part = std::min(count - done, first_token_[shard + 1] - (first + done));
-    shards_[shard]->read(
-        first + done - first_token_[shard],
-        into.subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(part)));
+    shards_[shard]->read(first + done - first_token_[shard], into.subspan(done, part));
     done += part;
   }
 }

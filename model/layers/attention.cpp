@@ -92,9 +92,9 @@ Attention::Attention(ParamStore& params, const std::string& name, const Attentio
   key_gain_ = gain(".k_norm.weight");
 }
 
-ops::AttentionShape Attention::shape(const Sequence& sequence) const {
-  return {sequence.batch, sequence.seq, heads_, 1 / std::sqrt(static_cast<double>(heads_.width)),
-          sequence.documents};
+ops::AttentionShape Attention::shape(const MicroBatch& batch) const {
+  return {batch.sequences, batch.seq_len, heads_, 1 / std::sqrt(static_cast<double>(heads_.width)),
+          batch.documents};
 }
 
 // Queries, keys and values of x after QK-norm and rotary embedding, in ctx.saved.
@@ -117,11 +117,11 @@ Tensor Attention::project(ExecContext& ctx, Tensor x, Tensor positions, Saved& s
   return qkv;
 }
 
-void Attention::mix(ExecContext& ctx, const Sequence& sequence, Saved& saved) const {
+void Attention::mix(ExecContext& ctx, const MicroBatch& batch, Saved& saved) const {
   const Tensor qkv = saved.qkv;
   saved.mixed = ctx.saved.take({qkv.rows(), heads_.query()}, qkv.dtype);
   saved.lse = ctx.saved.take({qkv.rows(), heads_.heads}, accumulator_of(qkv.dtype));
-  core_.forward(ctx, saved.mixed, saved.lse, qkv, sequence.document_start, shape(sequence));
+  core_.forward(ctx, saved.mixed, saved.lse, qkv, batch.document_start, shape(batch));
 }
 
 // This rank's term of the output projection, reduced over all ranks.
@@ -130,13 +130,13 @@ Tensor Attention::join(ExecContext& ctx, Tensor mixed, Saved& saved) const {
   return region_.leave(ctx, ctx.scratch, partial);
 }
 
-Tensor Attention::forward(ExecContext& ctx, Tensor x, const Sequence& sequence, Recompute recompute,
+Tensor Attention::forward(ExecContext& ctx, Tensor x, const MicroBatch& batch, Recompute recompute,
                           Saved& saved) const {
   const bool again = region_.recomputes_enter(recompute);
   Arena& into = recompute == Recompute::kSelective || again ? ctx.scratch : ctx.saved;
-  saved.qkv = project(ctx, region_.enter(ctx, into, x), sequence.positions, saved);
+  saved.qkv = project(ctx, region_.enter(ctx, into, x), batch.positions, saved);
   if (again) saved.in = {.own = x};
-  mix(ctx, sequence, saved);
+  mix(ctx, batch, saved);
   return join(ctx, saved.mixed, saved);
 }
 
@@ -144,7 +144,7 @@ void Attention::restore_dropped(ExecContext& ctx, Tensor x, Saved& saved) const 
   saved.in = {.x = region_.enter(ctx, ctx.lasting(), x)};
 }
 
-Tensor Attention::backward(ExecContext& ctx, Tensor dy, const Sequence& sequence,
+Tensor Attention::backward(ExecContext& ctx, Tensor dy, const MicroBatch& batch,
                            const Saved& saved) const {
   const Tensor d = region_.leave_backward(ctx, dy);
   const Tensor dmixed = out_.backward_input(ctx, d);
@@ -156,9 +156,9 @@ Tensor Attention::backward(ExecContext& ctx, Tensor dy, const Sequence& sequence
                   .out = saved.mixed,
                   .qkv = saved.qkv,
                   .lse = saved.lse,
-                  .document_start = sequence.document_start},
-                 shape(sequence));
-  if (rope_table_) ops::rope(ctx.stream, dqkv, sequence.positions, rope_table_, heads_, true);
+                  .document_start = batch.document_start},
+                 shape(batch));
+  if (rope_table_) ops::rope(ctx.stream, dqkv, batch.positions, rope_table_, heads_, true);
   if (query_gain_) {
     const ops::Accumulate accumulate = Linear::gradient_accumulate(*query_gain_);
     require(Linear::gradient_accumulate(*key_gain_) == accumulate,

@@ -4,8 +4,9 @@
 
 #include "model/layers/attention_core.h"
 #include "model/layers/linear.h"
+#include "model/layers/micro_batch.h"
+#include "model/layers/recompute.h"
 #include "model/layers/region.h"
-#include "model/layers/sequence.h"
 
 namespace trireme {
 
@@ -41,12 +42,12 @@ class Attention {
             AttentionCore& core, const Tensor& rope_table);
 
   // With selective recomputation the region's input activations are not saved.
-  Tensor forward(ExecContext& ctx, Tensor x, const Sequence& sequence, Recompute recompute,
+  Tensor forward(ExecContext& ctx, Tensor x, const MicroBatch& batch, Recompute recompute,
                  Saved& saved) const;
   // Recomputes what a selective forward did not save: the input.
   void restore_dropped(ExecContext& ctx, Tensor x, Saved& saved) const;
   // Returns dx, in scratch.
-  Tensor backward(ExecContext& ctx, Tensor dy, const Sequence& sequence, const Saved& saved) const;
+  Tensor backward(ExecContext& ctx, Tensor dy, const MicroBatch& batch, const Saved& saved) const;
   // Decodes the next tokens of one sequence; the first is at row `first` of the cache.
   Tensor decode(ExecContext& ctx, Tensor x, Tensor positions, std::int64_t first,
                 const KeyValueCache& cache) const;
@@ -54,9 +55,9 @@ class Attention {
 
  private:
   Tensor project(ExecContext& ctx, Tensor x, Tensor positions, Saved& saved) const;
-  void mix(ExecContext& ctx, const Sequence& sequence, Saved& saved) const;
+  void mix(ExecContext& ctx, const MicroBatch& batch, Saved& saved) const;
   Tensor join(ExecContext& ctx, Tensor mixed, Saved& saved) const;
-  ops::AttentionShape shape(const Sequence& sequence) const;
+  ops::AttentionShape shape(const MicroBatch& batch) const;
 
   Region& region_;
   AttentionCore& core_;

@@ -2,7 +2,6 @@
 #include <vector>
 
 #include "model/layers/region.h"
-#include "model/layers/sequence.h"
 #include "model/params/param_store.h"
 
 namespace trireme {

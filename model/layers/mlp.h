@@ -2,8 +2,8 @@
 #include <string>
 
 #include "model/layers/linear.h"
+#include "model/layers/recompute.h"
 #include "model/layers/region.h"
-#include "model/layers/sequence.h"
 
 namespace trireme {
 

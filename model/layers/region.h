@@ -1,5 +1,5 @@
 #pragma once
-#include "model/layers/sequence.h"
+#include "model/layers/recompute.h"
 #include "model/params/cut.h"
 #include "model/tensor/arena.h"
 

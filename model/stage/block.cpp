@@ -48,27 +48,27 @@ Block::Block(ParamStore& params, const std::string& name, const ModelConfig& con
              seams.region),
       mlp_(params, name + ".mlp", mlp_spec(config, precision), seams.region) {}
 
-void Block::forward(ExecContext& ctx, Tensor y, Tensor x, const Sequence& sequence,
+void Block::forward(ExecContext& ctx, Tensor y, Tensor x, const MicroBatch& batch,
                     Saved& saved) const {
   if (recompute_ == Recompute::kFull) {
     saved.x = x;
-    evaluate(ctx, y, x, sequence);
+    evaluate(ctx, y, x, batch);
   } else {
     const Arena::Frame frame(ctx.scratch);
-    compute(ctx, y, x, sequence, recompute_, saved);
+    compute(ctx, y, x, batch, recompute_, saved);
   }
 }
 
-void Block::evaluate(ExecContext& ctx, Tensor y, Tensor x, const Sequence& sequence) const {
+void Block::evaluate(ExecContext& ctx, Tensor y, Tensor x, const MicroBatch& batch) const {
   const Arena::Frame keep(ctx.saved);
   const Arena::Frame scratch(ctx.scratch);
   ExecContext inner{ctx.stream, recompute_ == Recompute::kFull ? ctx.scratch : ctx.saved,
                     ctx.scratch};
   Saved unused;
-  compute(inner, y, x, sequence, recompute_, unused);
+  compute(inner, y, x, batch, recompute_, unused);
 }
 
-void Block::compute(ExecContext& ctx, Tensor y, Tensor x, const Sequence& sequence,
+void Block::compute(ExecContext& ctx, Tensor y, Tensor x, const MicroBatch& batch,
                     Recompute recompute, Saved& saved) const {
   // If layers recompute for a backward that follows immediately, they save the region's output
   // rather than its input.
@@ -76,12 +76,12 @@ void Block::compute(ExecContext& ctx, Tensor y, Tensor x, const Sequence& sequen
                        (recompute == Recompute::kFull && region_.splits_tokens());
   Arena& norms = dropped ? ctx.scratch : ctx.saved;
   const Tensor n1 = norm1_.forward(ctx, norms, x, saved.norm1);
-  const Tensor mixed = attention_.forward(ctx, n1, sequence, recompute, saved.attention);
+  const Tensor mixed = attention_.forward(ctx, n1, batch, recompute, saved.attention);
   const Tensor n2 = norm2_.forward_add(ctx, norms, x, mixed, saved.norm2);
   ops::add(ctx.stream, y, saved.norm2.x, mlp_.forward(ctx, n2, recompute, saved.mlp));
 }
 
-void Block::restore(ExecContext& ctx, const Sequence& sequence, Saved& saved) const {
+void Block::restore(ExecContext& ctx, const MicroBatch& batch, Saved& saved) const {
   if (recompute_ == Recompute::kSelective) {
     attention_.restore_dropped(ctx, norm1_.again(ctx, saved.norm1), saved.attention);
     mlp_.restore_dropped(ctx, norm2_.again(ctx, saved.norm2), saved.mlp);
@@ -89,22 +89,22 @@ void Block::restore(ExecContext& ctx, const Sequence& sequence, Saved& saved) co
   if (recompute_ == Recompute::kFull) {
     ExecContext inner{ctx.stream, ctx.lasting(), ctx.scratch};
     const Tensor n1 = norm1_.forward(inner, inner.saved, saved.x, saved.norm1);
-    const Tensor mixed = attention_.forward(inner, n1, sequence, Recompute::kFull, saved.attention);
+    const Tensor mixed = attention_.forward(inner, n1, batch, Recompute::kFull, saved.attention);
     const Tensor n2 = norm2_.forward_add(inner, inner.saved, saved.x, mixed, saved.norm2);
     mlp_.restore(inner, n2, saved.mlp);
   }
 }
 
-void Block::backward(ExecContext& ctx, Tensor dx, Tensor dy, const Sequence& sequence,
+void Block::backward(ExecContext& ctx, Tensor dx, Tensor dy, const MicroBatch& batch,
                      Saved& saved) const {
   const Arena::Frame frame(ctx.scratch);
-  restore(ctx, sequence, saved);
+  restore(ctx, batch, saved);
   const Tensor dmid = ctx.lasting().take(dy.shape, dy.dtype);
   {
     const Arena::Frame of_mlp(ctx.scratch);
     norm2_.backward(ctx, dmid, mlp_.backward(ctx, dy, saved.mlp), dy, saved.norm2);
   }
-  norm1_.backward(ctx, dx, attention_.backward(ctx, dmid, sequence, saved.attention), dmid,
+  norm1_.backward(ctx, dx, attention_.backward(ctx, dmid, batch, saved.attention), dmid,
                   saved.norm1);
 }
 

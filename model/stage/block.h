@@ -28,22 +28,22 @@ class Block {
         MatmulPrecision precision, Seams seams, const Tensor& rope_table);
 
   // y [tokens, hidden] is replaced; x must stay valid until the backward.
-  void forward(ExecContext& ctx, Tensor y, Tensor x, const Sequence& sequence, Saved& saved) const;
+  void forward(ExecContext& ctx, Tensor y, Tensor x, const MicroBatch& batch, Saved& saved) const;
   // dx = the gradient of the input; dx is not dy. If run.deferred is set, dy must stay valid until
   // the deferred gradients are computed.
-  void backward(ExecContext& ctx, Tensor dx, Tensor dy, const Sequence& sequence,
+  void backward(ExecContext& ctx, Tensor dx, Tensor dy, const MicroBatch& batch,
                 Saved& saved) const;
   // Forward only: y is replaced, nothing is saved; needs no more of either arena than forward.
-  void evaluate(ExecContext& ctx, Tensor y, Tensor x, const Sequence& sequence) const;
+  void evaluate(ExecContext& ctx, Tensor y, Tensor x, const MicroBatch& batch) const;
   // Decodes the next tokens of one sequence; y is replaced.
   void decode(ExecContext& ctx, Tensor y, Tensor x, Tensor positions, std::int64_t first,
               const KeyValueCache& cache) const;
   const ops::Heads& heads() const { return attention_.heads(); }
 
  private:
-  void compute(ExecContext& ctx, Tensor y, Tensor x, const Sequence& sequence, Recompute recompute,
+  void compute(ExecContext& ctx, Tensor y, Tensor x, const MicroBatch& batch, Recompute recompute,
                Saved& saved) const;
-  void restore(ExecContext& ctx, const Sequence& sequence, Saved& saved) const;
+  void restore(ExecContext& ctx, const MicroBatch& batch, Saved& saved) const;
   Recompute recompute_;
   const Region& region_;
   Norm norm1_;

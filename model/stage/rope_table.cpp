@@ -24,7 +24,7 @@ void fill(Tensor table, const std::vector<double>& frequencies) {
   for (std::int64_t position = 0; position < table.rows(); ++position) {
     T* row = table.as<T>() + position * table.width();
     for (std::int64_t i = 0; i < half; ++i) {
-      const double angle = static_cast<double>(position) * frequencies[static_cast<std::size_t>(i)];
+      const double angle = static_cast<double>(position) * frequencies[i];
       row[i] = static_cast<T>(std::cos(angle));
       row[half + i] = static_cast<T>(std::sin(angle));
     }

@@ -86,44 +86,43 @@ Shape Stage::boundary(std::int64_t tokens) const {
   return {region_.own_tokens(tokens), config_.hidden_size};
 }
 
-Tensor Stage::embedding_forward(ExecContext& ctx, Arena& into, const Input& input) const {
-  if (!embedding_) return input.x;
+Tensor Stage::embedding_forward(ExecContext& ctx, Arena& into, const MicroBatch& batch) const {
   for (const int unit : units_.embedding) hooks_.before_forward(ctx.stream, unit);
   const Arena::Frame frame(ctx.scratch);
-  return embedding_->forward(ctx, into, input.ids, input.sequence.positions);
+  return embedding_->forward(ctx, into, batch.ids, batch.positions);
 }
 
-Tensor Stage::forward(ExecContext& ctx, const Input& input, Saved& saved) const {
-  saved.input = input;
+Tensor Stage::forward(ExecContext& ctx, const MicroBatch& batch, Tensor x, Saved& saved) const {
+  saved.batch = batch;
   saved.blocks.resize(blocks_.size());
   Blocks blocks(ctx);
   BlockMemory& memory = blocks.memory();
   Arena* own = blocks_.empty() ? &ctx.saved : &memory.begin(ctx, 0);
-  Tensor x = embedding_forward(ctx, *own, input);
+  if (embedding_) x = embedding_forward(ctx, *own, batch);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     hooks_.before_forward(ctx.stream, units_.blocks[i]);
     // A block's output is saved as the next one's input; the last one's is read until it is sent.
     Arena& next = i + 1 == blocks_.size() ? ctx.saved : memory.begin(ctx, i + 1);
     const Tensor y = next.take(x.shape, x.dtype);
     ExecContext of_block{ctx.stream, *own, ctx.scratch};
-    blocks_[i].forward(of_block, y, x, input.sequence, saved.blocks[i]);
+    blocks_[i].forward(of_block, y, x, batch, saved.blocks[i]);
     memory.offload(ctx, i);
     own = &next;
     x = y;
   }
   if (!head_) return x;
   saved.hidden = x;
-  return head_forward(ctx, x, input, true, saved.head);
+  return head_forward(ctx, x, batch, true, saved.head);
 }
 
 // The head computes its weight gradient during the forward.
-Tensor Stage::head_forward(ExecContext& ctx, Tensor x, const Input& input, bool with_gradient,
+Tensor Stage::head_forward(ExecContext& ctx, Tensor x, const MicroBatch& batch, bool with_gradient,
                            Head::Saved& saved) const {
   hooks_.before_forward(ctx.stream, units_.head_norm);
   hooks_.before_forward(ctx.stream, units_.head_values);
   const bool has_unit = with_gradient && units_.head_gradient >= 0;
   if (has_unit) hooks_.before_gradients(ctx.stream, units_.head_gradient);
-  const Tensor loss = head_->forward(ctx, x, {input.targets, input.scale, with_gradient}, saved);
+  const Tensor loss = head_->forward(ctx, x, {batch.targets, batch.scale, with_gradient}, saved);
   if (has_unit) hooks_.after_gradients(ctx.stream, units_.head_gradient);
   return loss;
 }
@@ -150,8 +149,8 @@ void Stage::backward_weight(ExecContext& ctx, Saved& saved) const {
 
 Tensor Stage::backward(ExecContext& ctx, Tensor dy, Saved& saved, Tensor to_previous,
                        WeightGradients weight_gradients) const {
-  const Input& input = saved.input;
-  const Shape shape = boundary(input.sequence.tokens());
+  const MicroBatch& batch = saved.batch;
+  const Shape shape = boundary(batch.tokens());
   if (!is_first() && !to_previous) to_previous = ctx.saved.take(shape, compute_);
   const Arena::Frame frame(ctx.scratch);
   // Activation gradients alternate between two buffers, unless they are read again later.
@@ -185,7 +184,7 @@ Tensor Stage::backward(ExecContext& ctx, Tensor dy, Saved& saved, Tensor to_prev
     }
     memory.prefetch_before(ctx, i);
     const Tensor dx = i == 0 && !is_first() ? to_previous : take_other_than(dy, *lasting);
-    blocks_[i].backward(of_block, dx, dy, input.sequence, saved.blocks[i]);
+    blocks_[i].backward(of_block, dx, dy, batch, saved.blocks[i]);
     if (weight_gradients == WeightGradients::kNow) {
       hooks_.after_gradients(ctx.stream, units_.blocks[i]);
       memory.release(ctx, i);
@@ -196,17 +195,17 @@ Tensor Stage::backward(ExecContext& ctx, Tensor dy, Saved& saved, Tensor to_prev
   }
   if (!embedding_) return to_previous;
   for (const int unit : units_.embedding) hooks_.before_gradients(ctx.stream, unit);
-  embedding_->backward(ctx, dy, input.ids, input.sequence.positions);
+  embedding_->backward(ctx, dy, batch.ids, batch.positions);
   for (const int unit : units_.embedding) hooks_.after_gradients(ctx.stream, unit);
   return to_previous;
 }
 
-Tensor Stage::evaluate(ExecContext& ctx, const Input& input) const {
+Tensor Stage::evaluate(ExecContext& ctx, const MicroBatch& batch, Tensor x) const {
   Blocks blocks(ctx);
   BlockMemory& memory = blocks.memory();
   const std::size_t count = blocks_.size(), used = std::min<std::size_t>(count, 2);
   Arena& own = count > 0 ? memory.begin(ctx, 0) : ctx.saved;
-  Tensor x = embedding_forward(ctx, own, input);
+  if (embedding_) x = embedding_forward(ctx, own, batch);
   // Alternates; the last block's output is read until it is sent.
   Tensor other;
   if (count > 1) other = memory.begin(ctx, 1).take(x.shape, compute_);
@@ -214,13 +213,13 @@ Tensor Stage::evaluate(ExecContext& ctx, const Input& input) const {
     hooks_.before_forward(ctx.stream, units_.blocks[i]);
     const Tensor y = i + 1 == count ? ctx.saved.take(x.shape, compute_) : other;
     ExecContext of_block{ctx.stream, own, ctx.scratch};
-    blocks_[i].evaluate(of_block, y, x, input.sequence);
+    blocks_[i].evaluate(of_block, y, x, batch);
     other = std::exchange(x, y);
   }
   for (std::size_t i = 0; i < used; ++i) memory.release(ctx, i);
   if (!head_) return x;
   Head::Saved unused;
-  return head_forward(ctx, x, input, false, unused);
+  return head_forward(ctx, x, batch, false, unused);
 }
 
 std::vector<KeyValueCache> Stage::make_caches(Arena& arena, std::int64_t capacity) const {

@@ -25,15 +25,8 @@ class Stage {
     bool tied_gradient_apart = false;
     MatmulPrecision precision = MatmulPrecision::kNative;  // precision of the blocks' linear layers
   };
-  struct Input {
-    Sequence sequence;
-    Tensor ids;         // [tokens] I32, on the first stage
-    Tensor targets;     // [tokens] I32, on the last stage; -1: no target
-    Tensor x;           // boundary(tokens), from the previous stage
-    Tensor scale = {};  // [1] F64, empty: 1; loss scale of the gradients
-  };
   struct Saved {
-    Input input;
+    MicroBatch batch;
     std::vector<Block::Saved> blocks;
     Tensor hidden;  // input of the head
     Head::Saved head;
@@ -52,9 +45,10 @@ class Stage {
   // of `tokens`.
   Shape boundary(std::int64_t tokens) const;
 
-  // Returns the output for the next stage, boundary(tokens); on the last stage the loss of every
-  // token [tokens], in the accumulator dtype. Allocated in ctx.saved.
-  Tensor forward(ExecContext& ctx, const Input& input, Saved& saved) const;
+  // `x` boundary(tokens) is from the previous stage, empty on the first. Returns the output for the
+  // next stage, boundary(tokens); on the last stage the loss of every token [tokens], in the
+  // accumulator dtype. Allocated in ctx.saved.
+  Tensor forward(ExecContext& ctx, const MicroBatch& batch, Tensor x, Saved& saved) const;
   // Returns the gradient for the previous stage, in `dx` if given, otherwise in ctx.saved; empty on
   // the first stage.
   Tensor backward(ExecContext& ctx, Tensor dy, Saved& saved, Tensor dx = {}) const;
@@ -64,8 +58,8 @@ class Stage {
   Tensor backward_input(ExecContext& ctx, Tensor dy, Saved& saved, Tensor dx = {}) const;
   void backward_weight(ExecContext& ctx, Saved& saved) const;
   // Forward only: same result, in ctx.saved. Fits in the memory that forward and backward need
-  // (ctx.saved, ctx.scratch and block memory). Overwrites input.x.
-  Tensor evaluate(ExecContext& ctx, const Input& input) const;
+  // (ctx.saved, ctx.scratch and block memory). Overwrites x.
+  Tensor evaluate(ExecContext& ctx, const MicroBatch& batch, Tensor x) const;
 
   // For generation, on a stage that is the whole model: runs ids [tokens] at `positions` of one
   // sequence, the first at row `first` of the caches, and returns the last token's logits [1,
@@ -80,8 +74,8 @@ class Stage {
 
  private:
   enum class WeightGradients : std::uint8_t { kNow, kDeferred };
-  Tensor embedding_forward(ExecContext& ctx, Arena& into, const Input& input) const;
-  Tensor head_forward(ExecContext& ctx, Tensor x, const Input& input, bool with_gradient,
+  Tensor embedding_forward(ExecContext& ctx, Arena& into, const MicroBatch& batch) const;
+  Tensor head_forward(ExecContext& ctx, Tensor x, const MicroBatch& batch, bool with_gradient,
                       Head::Saved& saved) const;
   Tensor backward(ExecContext& ctx, Tensor dy, Saved& saved, Tensor dx,
                   WeightGradients weight_gradients) const;

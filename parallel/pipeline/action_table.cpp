@@ -19,8 +19,7 @@ ActionTable::ActionTable(const Schedule& schedule)
 }
 
 const Action& ActionTable::at(const Place& place) const {
-  return schedule_
-      .ranks[static_cast<std::size_t>(place.rank)][static_cast<std::size_t>(place.index)];
+  return schedule_.ranks[place.rank][place.index];
 }
 
 std::size_t ActionTable::cell(int stage, int micro_batch) const {

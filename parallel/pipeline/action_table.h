@@ -19,7 +19,7 @@ class ActionTable {
  public:
   explicit ActionTable(const Schedule& schedule);
 
-  int rank_of(int stage) const { return ranks_[static_cast<std::size_t>(stage)]; }
+  int rank_of(int stage) const { return ranks_[stage]; }
   const Action& at(const Place& place) const;
 
   // Nullopt if the schedule has no such action.

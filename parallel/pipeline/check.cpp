@@ -35,7 +35,7 @@ std::string complaint_about_names(const Schedule& schedule) {
     return say("there are ", schedule.ranks.size(), " ranks, ", schedule.stages, " stages and ",
                schedule.micro_batches, " micro-batches");
   }
-  std::vector<int> ranks(static_cast<std::size_t>(schedule.stages), -1);
+  std::vector<int> ranks(schedule.stages, -1);
   return first_complaint(schedule, [&](int rank, std::size_t index, const Action& action) {
     if (action.stage < 0 || action.stage >= schedule.stages) {
       return say(at(rank, index, action), ": there is no stage ", action.stage, " of ",
@@ -45,7 +45,7 @@ std::string complaint_about_names(const Schedule& schedule) {
       return say(at(rank, index, action), ": there is no micro-batch ", action.micro_batch, " of ",
                  schedule.micro_batches);
     }
-    int& home = ranks[static_cast<std::size_t>(action.stage)];
+    int& home = ranks[action.stage];
     if (home >= 0 && home != rank) {
       return say(at(rank, index, action), ": stage ", action.stage, " is on rank ", home, " too");
     }
@@ -103,9 +103,9 @@ std::string complaint_about_micro_batch_order(const Schedule& schedule) {
   struct Next {
     int forward = 0, input = 0, last = 0;
   };
-  std::vector<Next> next(static_cast<std::size_t>(schedule.stages));
+  std::vector<Next> next(schedule.stages);
   return first_complaint(schedule, [&](int rank, std::size_t index, const Action& action) {
-    Next& due = next[static_cast<std::size_t>(action.stage)];
+    Next& due = next[action.stage];
     const auto in_turn = [&](bool counts, int& turn) {
       return !counts || action.micro_batch == turn++;
     };

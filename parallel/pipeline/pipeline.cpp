@@ -22,7 +22,7 @@ Pipeline::Pipeline(std::vector<const Stage*> stages, std::span<const Schedule> s
       memory_(std::move(memory)),
       followed_(schedules.size() - 1) {
   if (memory_.pools.slots.empty()) {
-    const std::vector<std::int64_t> equal(to_size(schedules.back().stages), 1);
+    const std::vector<std::int64_t> equal(schedules.back().stages, 1);
     memory_.pools = divide_slots(schedules, links.down.rank(), equal);
   }
   int inboxes = 0, outboxes = 0;
@@ -40,7 +40,7 @@ Pipeline::Pipeline(std::vector<const Stage*> stages, std::span<const Schedule> s
     inboxes = std::max({inboxes, training.inboxes, evaluation.inboxes});
     outboxes = std::max({outboxes, training.outboxes, evaluation.outboxes});
   }
-  slots_.resize(to_size(memory_.pools.count()));
+  slots_.resize(memory_.pools.count());
   require(stages_.size() == stage_numbers_.size(), "a schedule for ", stage_numbers_.size(),
           " stages on this rank, which has ", stages_.size());
   require(memory_.keeps.size() == slots_.size(), "memory for ", memory_.keeps.size(),
@@ -53,7 +53,7 @@ Pipeline::Pipeline(std::vector<const Stage*> stages, std::span<const Schedule> s
             "stage ", stage_numbers_[i], " does not match its position in the schedule");
   }
   const auto take = [&](std::vector<Box>& boxes, int count) {
-    boxes.resize(to_size(count));
+    boxes.resize(count);
     for (Box& box : boxes) box.tensor = memory_.messages.take(boundary, stages_.front()->compute());
   };
   take(inboxes_, inboxes);
@@ -77,7 +77,7 @@ void Pipeline::evaluate(Stream& stream, const Load& load, const OnLoss& on_loss)
 void Pipeline::walk(Stream& stream, const RankPlan& plan, const Walk& walk) {
   std::size_t started = 0;
   for (std::size_t index = 0; index < plan.steps.size(); ++index) {
-    const std::size_t end = std::min(plan.steps.size(), index + 1 + to_size(links_.receive_ahead));
+    const std::size_t end = std::min(plan.steps.size(), index + 1 + links_.receive_ahead);
     for (; started < end; ++started) start_receive(stream, plan.steps[started]);
     take_step(stream, plan.steps[index], walk);
   }
@@ -86,23 +86,23 @@ void Pipeline::walk(Stream& stream, const RankPlan& plan, const Walk& walk) {
 }
 
 void Pipeline::take_step(Stream& stream, const RankPlan::Step& step, const Walk& walk) {
-  Slot& slot = slots_[to_size(step.slot)];
+  Slot& slot = slots_[step.slot];
   const bool forward = step.action.kind == Kind::kForward;
   if (forward) wait(stream, slot.sent);
-  if (step.outbox >= 0) wait(stream, outboxes_[to_size(step.outbox)].message);
-  if (step.inbox >= 0) wait(stream, inboxes_[to_size(step.inbox)].message);
+  if (step.outbox >= 0) wait(stream, outboxes_[step.outbox].message);
+  if (step.inbox >= 0) wait(stream, inboxes_[step.inbox].message);
 
   const PipelineObserver::Event work{What::kAction, step.action, -1};
   ExecContext ctx{.stream = stream,
-                  .saved = memory_.keeps[to_size(step.slot)],
+                  .saved = memory_.keeps[step.slot],
                   .scratch = memory_.scratch,
                   .deferred = nullptr,
-                  .blocks = memory_.blocks.empty() ? nullptr : memory_.blocks[to_size(step.slot)]};
+                  .blocks = memory_.blocks.empty() ? nullptr : memory_.blocks[step.slot]};
   begin(stream, work);
   const Tensor output = forward ? go_forward(ctx, step, walk) : go_back(ctx, step);
   end(stream, work);
   if (step.to < 0) return;
-  Message& message = step.outbox >= 0 ? outboxes_[to_size(step.outbox)].message : slot.sent;
+  Message& message = step.outbox >= 0 ? outboxes_[step.outbox].message : slot.sent;
   message.event = {What::kSend, step.action, step.to};
   begin(stream, *message.event);
   message.transfer = link_of(step.action).start_send(stream, output, step.to);
@@ -111,11 +111,11 @@ void Pipeline::take_step(Stream& stream, const RankPlan::Step& step, const Walk&
 Tensor Pipeline::go_forward(ExecContext& ctx, const RankPlan::Step& step, const Walk& walk) {
   const Arena::Frame frame(ctx.scratch);
   ctx.saved.reset();
-  Stage::Input input = walk.load(step.action.micro_batch);
-  if (step.inbox >= 0) input.x = inboxes_[to_size(step.inbox)].tensor;
+  const MicroBatch batch = walk.load(step.action.micro_batch);
+  const Tensor x = input_of(step);
   const Stage& stage = stage_of(step.action);
-  const Tensor made = walk.training ? stage.forward(ctx, input, slots_[to_size(step.slot)].saved)
-                                    : stage.evaluate(ctx, input);
+  const Tensor made = walk.training ? stage.forward(ctx, batch, x, slots_[step.slot].saved)
+                                    : stage.evaluate(ctx, batch, x);
   if (step.action.stage == last_stage_) {
     walk.on_loss(step.action.micro_batch, made);
     return {};
@@ -129,27 +129,32 @@ Tensor Pipeline::go_forward(ExecContext& ctx, const RankPlan::Step& step, const 
 Tensor Pipeline::go_back(ExecContext& ctx, const RankPlan::Step& step) {
   const Arena::Frame frame(ctx.scratch);
   const Stage& stage = stage_of(step.action);
-  Stage::Saved& saved = slots_[to_size(step.slot)].saved;
+  Stage::Saved& saved = slots_[step.slot].saved;
   if (step.action.kind == Kind::kBackwardWeight) {
     stage.backward_weight(ctx, saved);
     return {};
   }
-  const Tensor dy = step.inbox >= 0 ? inboxes_[to_size(step.inbox)].tensor : Tensor{};
+  const Tensor dy = input_of(step);
   const Tensor dx = output_of(step);
   return step.action.kind == Kind::kBackward ? stage.backward(ctx, dy, saved, dx)
                                              : stage.backward_input(ctx, dy, saved, dx);
 }
 
+// What a step receives; empty at the ends of the pipeline.
+Tensor Pipeline::input_of(const RankPlan::Step& step) const {
+  return step.inbox >= 0 ? inboxes_[step.inbox].tensor : Tensor{};
+}
+
 // Output buffer of a step; empty if the output may stay in its slot.
 Tensor Pipeline::output_of(const RankPlan::Step& step) const {
-  if (step.outbox >= 0) return outboxes_[to_size(step.outbox)].tensor;
-  if (step.own_reader_inbox >= 0) return inboxes_[to_size(step.own_reader_inbox)].tensor;
+  if (step.outbox >= 0) return outboxes_[step.outbox].tensor;
+  if (step.own_reader_inbox >= 0) return inboxes_[step.own_reader_inbox].tensor;
   return {};
 }
 
 void Pipeline::start_receive(Stream& stream, const RankPlan::Step& step) {
   if (step.from < 0) return;
-  Box& box = inboxes_[to_size(step.inbox)];
+  Box& box = inboxes_[step.inbox];
   box.message.event = {What::kReceive, step.action, step.from};
   begin(stream, *box.message.event);
   box.message.transfer = link_of(step.action).start_receive(stream, box.tensor, step.from);
@@ -167,7 +172,7 @@ void Pipeline::wait(Stream& stream, Message& message) {
 
 const Stage& Pipeline::stage_of(const Action& action) const {
   const auto found = std::lower_bound(stage_numbers_.begin(), stage_numbers_.end(), action.stage);
-  return *stages_[static_cast<std::size_t>(found - stage_numbers_.begin())];
+  return *stages_[found - stage_numbers_.begin()];
 }
 
 Communicator& Pipeline::link_of(const Action& action) const {

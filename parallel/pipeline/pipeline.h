@@ -36,8 +36,7 @@ class Pipeline {
     std::vector<BlockMemory*> blocks = {};
     SlotPools pools = {};  // empty: all slots are in one pool
   };
-  // Returns the inputs of a micro-batch; the pipeline sets `x`.
-  using Load = std::function<Stage::Input(int micro_batch)>;
+  using Load = std::function<MicroBatch(int micro_batch)>;
   // Called on the last stage with the loss of every token [tokens], in order of the micro-batches.
   using OnLoss = std::function<void(int micro_batch, Tensor loss)>;
 
@@ -83,6 +82,7 @@ class Pipeline {
   void take_step(Stream& stream, const RankPlan::Step& step, const Walk& walk);
   Tensor go_forward(ExecContext& ctx, const RankPlan::Step& step, const Walk& walk);
   Tensor go_back(ExecContext& ctx, const RankPlan::Step& step);
+  Tensor input_of(const RankPlan::Step& step) const;
   Tensor output_of(const RankPlan::Step& step) const;
   void start_receive(Stream& stream, const RankPlan::Step& step);
   void wait(Stream& stream, Message& message);

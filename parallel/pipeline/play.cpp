@@ -13,7 +13,7 @@ bool is_evaluation(const std::vector<Action>& actions) {
 // Readers of what a rank's actions send from outboxes, by index in its list.
 std::vector<std::optional<Place>> readers_of_outboxes(const Schedule& schedule,
                                                       const ActionTable& table, int rank) {
-  const std::vector<Action>& actions = schedule.ranks[static_cast<std::size_t>(rank)];
+  const std::vector<Action>& actions = schedule.ranks[rank];
   const bool evaluation = is_evaluation(actions);
   std::vector<std::optional<Place>> readers;
   for (const Action& action : actions) {
@@ -34,7 +34,7 @@ std::vector<std::optional<Place>> outbox_waits_of(const Schedule& schedule,
   for (std::size_t i = 0; i < readers.size(); ++i) {
     if (!readers[i]) continue;
     if (sent.size() >= static_cast<std::size_t>(outboxes)) {
-      waits[i] = sent[sent.size() - static_cast<std::size_t>(outboxes)];
+      waits[i] = sent[sent.size() - outboxes];
     }
     sent.push_back(*readers[i]);
   }
@@ -53,9 +53,7 @@ Play play(const Schedule& schedule, const ActionTable& table, int outboxes) {
   }
   result.order.reserve(total);
   result.reached.assign(ranks, 0);
-  const auto reached = [&](const Place& place) {
-    return result.reached[static_cast<std::size_t>(place.rank)];
-  };
+  const auto reached = [&](const Place& place) { return result.reached[place.rank]; };
   const auto can_happen = [&](std::size_t rank, std::size_t index) {
     const std::optional<Place> source = table.source_of(schedule.ranks[rank][index]);
     if (source && reached(*source) <= source->index) return false;
@@ -66,8 +64,7 @@ Play play(const Schedule& schedule, const ActionTable& table, int outboxes) {
     moved = false;
     for (std::size_t r = 0; r < ranks; ++r) {
       int& next = result.reached[r];
-      while (static_cast<std::size_t>(next) < schedule.ranks[r].size() &&
-             can_happen(r, static_cast<std::size_t>(next))) {
+      while (static_cast<std::size_t>(next) < schedule.ranks[r].size() && can_happen(r, next)) {
         result.order.push_back({static_cast<int>(r), next});
         ++next;
         moved = true;

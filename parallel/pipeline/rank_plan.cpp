@@ -43,23 +43,23 @@ void settle_inboxes(RankPlan& plan, const ActionTable& table, int rank, int rece
   const int count = static_cast<int>(plan.steps.size());
   std::vector<std::vector<int>> given_back_by(plan.steps.size());  // inboxes, by index
   const auto take = [&](int index) {
-    RankPlan::Step& step = plan.steps[to_size(index)];
+    RankPlan::Step& step = plan.steps[index];
     step.inbox = pool.take();
     // Evaluation has no backward that reads it again.
     const auto last = table.last(step.action.stage, step.action.micro_batch);
-    given_back_by[to_size(last ? last->index : index)].push_back(step.inbox);
+    given_back_by[last ? last->index : index].push_back(step.inbox);
   };
   int started = 0;
   for (int index = 0; index < count; ++index) {
     for (; started < count && started <= index + receive_ahead; ++started) {
-      if (plan.steps[to_size(started)].from >= 0) take(started);
+      if (plan.steps[started].from >= 0) take(started);
     }
-    RankPlan::Step& step = plan.steps[to_size(index)];
+    RankPlan::Step& step = plan.steps[index];
     if (const auto reader = table.reader_of(step.action); reader && reader->rank == rank) {
       take(reader->index);
-      step.own_reader_inbox = plan.steps[to_size(reader->index)].inbox;
+      step.own_reader_inbox = plan.steps[reader->index].inbox;
     }
-    for (const int inbox : given_back_by[to_size(index)]) pool.give_back(inbox);
+    for (const int inbox : given_back_by[index]) pool.give_back(inbox);
   }
   plan.inboxes = pool.count();
 }
@@ -69,7 +69,7 @@ RankPlan plan_list(const Schedule& schedule, int rank, int receive_ahead) {
   const ActionTable table(schedule);
   const std::vector<int> outboxes =
       assign_outboxes(schedule, table, rank, outboxes_needed(schedule));
-  const std::vector<Action>& actions = schedule.ranks[to_size(rank)];
+  const std::vector<Action>& actions = schedule.ranks[rank];
   for (std::size_t i = 0; i < actions.size(); ++i) {
     RankPlan::Step& step = plan.steps.emplace_back();
     step.action = actions[i];
@@ -86,7 +86,7 @@ RankPlan plan_list(const Schedule& schedule, int rank, int receive_ahead) {
 RankPlans plan_rank(const Schedule& schedule, int rank, int receive_ahead, const SlotPools& pools) {
   RankPlans plans{plan_list(schedule, rank, receive_ahead),
                   plan_list(forward_only(schedule), rank, receive_ahead)};
-  const std::vector<Action>& actions = schedule.ranks[to_size(rank)];
+  const std::vector<Action>& actions = schedule.ranks[rank];
   const std::vector<int> slots = assign_slots(actions, pools);
   std::map<int, int> slot_of_stage;
   for (std::size_t i = 0; i < slots.size(); ++i) {

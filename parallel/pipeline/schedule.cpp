@@ -34,10 +34,10 @@ Schedule forward_only(const Schedule& schedule) {
 }
 
 std::vector<int> ranks_of_stages(const Schedule& schedule) {
-  std::vector<int> ranks(static_cast<std::size_t>(schedule.stages), -1);
+  std::vector<int> ranks(schedule.stages, -1);
   for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
     for (const Action& action : schedule.ranks[rank]) {
-      ranks.at(static_cast<std::size_t>(action.stage)) = static_cast<int>(rank);
+      ranks.at(action.stage) = static_cast<int>(rank);
     }
   }
   return ranks;
@@ -45,7 +45,7 @@ std::vector<int> ranks_of_stages(const Schedule& schedule) {
 
 std::vector<int> stages_of_rank(const Schedule& schedule, int rank) {
   std::vector<int> stages;
-  for (const Action& action : schedule.ranks.at(static_cast<std::size_t>(rank))) {
+  for (const Action& action : schedule.ranks.at(rank)) {
     stages.push_back(action.stage);
   }
   std::sort(stages.begin(), stages.end());

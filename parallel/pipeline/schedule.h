@@ -1,16 +1,10 @@
 #pragma once
-#include <cstddef>
 #include <cstdint>
 #include <iosfwd>
 #include <string>
 #include <vector>
 
 namespace trireme {
-
-// Converts a nonnegative index or count.
-inline std::size_t to_size(int n) {
-  return static_cast<std::size_t>(n);
-}
 
 // The work of a rank on one micro-batch in one stage. Written as in PyTorch's schedule files:
 // stage, letter, micro-batch, as in 2F0.

@@ -9,7 +9,7 @@
 namespace trireme {
 
 ActionCosts ActionCosts::unit(int stages) {
-  const std::vector<double> ones(static_cast<std::size_t>(stages), 1.0);
+  const std::vector<double> ones(stages, 1.0);
   return {ones, ones, ones, 0};
 }
 
@@ -38,7 +38,7 @@ double Timeline::overhead() const {
 }
 
 double Timeline::idle_fraction(int rank) const {
-  const std::vector<Span>& spans = ranks.at(static_cast<std::size_t>(rank));
+  const std::vector<Span>& spans = ranks.at(rank);
   const double worked =
       std::accumulate(spans.begin(), spans.end(), 0.0,
                       [](double sum, const Span& span) { return sum + span.end - span.start; });
@@ -55,8 +55,7 @@ Timeline timeline_of(const Schedule& schedule, const ActionTable& table, const P
     timeline.ranks.emplace_back(actions.size());
   }
   const auto span_at = [&](const Place& place) -> Timeline::Span& {
-    return timeline
-        .ranks[static_cast<std::size_t>(place.rank)][static_cast<std::size_t>(place.index)];
+    return timeline.ranks[place.rank][place.index];
   };
   const auto comes_to = [&](const Place& place) {
     return place.index > 0 ? span_at({place.rank, place.index - 1}).end : 0;
@@ -68,8 +67,7 @@ Timeline timeline_of(const Schedule& schedule, const ActionTable& table, const P
       const double latency = source->rank == place.rank ? 0 : costs.transfer;
       start = std::max(start, span_at(*source).end + latency);
     }
-    if (const std::optional<Place>& reader = played.outbox_waits[static_cast<std::size_t>(
-            place.rank)][static_cast<std::size_t>(place.index)]) {
+    if (const std::optional<Place>& reader = played.outbox_waits[place.rank][place.index]) {
       start = std::max(start, comes_to(*reader));
     }
     const double cost = costs.of(action);
@@ -113,7 +111,7 @@ std::string draw(const Schedule& schedule, const Timeline& timeline, int columns
   for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
     std::string number = std::to_string(rank);
     number.insert(0, digits - number.size(), ' ');
-    std::string line(static_cast<std::size_t>(columns), '.');
+    std::string line(columns, '.');
     const bool several = stages_of_rank(schedule, static_cast<int>(rank)).size() > 1;
     for (std::size_t i = 0; i < schedule.ranks[rank].size(); ++i) {
       const Action& action = schedule.ranks[rank][i];

@@ -48,7 +48,7 @@ int peak_of(const std::vector<Action>& actions, const Asks& asks) {
 std::vector<std::int64_t> pool_sizes(const std::vector<Action>& actions,
                                      const std::vector<std::int64_t>& sizes) {
   std::set<std::int64_t> distinct;
-  for (const Action& action : actions) distinct.insert(sizes[to_size(action.stage)]);
+  for (const Action& action : actions) distinct.insert(sizes[action.stage]);
   const std::vector<std::int64_t> sorted(distinct.begin(), distinct.end());
   struct Cut {
     std::int64_t bytes = std::numeric_limits<std::int64_t>::max();
@@ -59,7 +59,7 @@ std::vector<std::int64_t> pool_sizes(const std::vector<Action>& actions,
     Cut& found = best.emplace_back();
     for (std::size_t first = 0; first < end; ++first) {
       const int slots = peak_of(actions, [&](int stage) {
-        const std::int64_t size = sizes[to_size(stage)];
+        const std::int64_t size = sizes[stage];
         return size >= sorted[first] && size <= sorted[end - 1];
       });
       const std::int64_t bytes = best[first].bytes + slots * sorted[end - 1];
@@ -75,17 +75,17 @@ std::vector<std::int64_t> pool_sizes(const std::vector<Action>& actions,
 
 SlotPools divide_slots(std::span<const Schedule> schedules, int rank,
                        const std::vector<std::int64_t>& sizes) {
-  const std::vector<Action>& longest = schedules.back().ranks[to_size(rank)];
+  const std::vector<Action>& longest = schedules.back().ranks[rank];
   const std::vector<std::int64_t> ends = pool_sizes(longest, sizes);
   SlotPools pools{.of_stage = {}, .slots = std::vector<int>(ends.size(), 0)};
   for (const Action& action : longest) {
-    const auto end = std::lower_bound(ends.begin(), ends.end(), sizes[to_size(action.stage)]);
+    const auto end = std::lower_bound(ends.begin(), ends.end(), sizes[action.stage]);
     pools.of_stage.emplace(action.stage, static_cast<int>(end - ends.begin()));
   }
   for (const Schedule& schedule : schedules) {
     for (int pool = 0; pool < static_cast<int>(ends.size()); ++pool) {
-      int& slots = pools.slots[to_size(pool)];
-      slots = std::max(slots, peak_of(schedule.ranks[to_size(rank)],
+      int& slots = pools.slots[pool];
+      slots = std::max(slots, peak_of(schedule.ranks[rank],
                                       [&](int stage) { return pools.of_stage.at(stage) == pool; }));
     }
   }
@@ -103,7 +103,7 @@ std::vector<int> assign_slots(const std::vector<Action>& actions, const SlotPool
   std::vector<int> slots;
   for (const Action& action : actions) {
     const std::pair<int, int> which{action.stage, action.micro_batch};
-    std::deque<int>& free = free_of_pool[to_size(pools.of_stage.at(action.stage))];
+    std::deque<int>& free = free_of_pool[pools.of_stage.at(action.stage)];
     if (action.kind == Action::Kind::kForward) {
       held[which] = free.front();
       free.pop_front();

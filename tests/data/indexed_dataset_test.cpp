@@ -218,7 +218,7 @@ TEST(IndexedDatasetWriterTest, what_is_written_is_read) {
   ASSERT_EQ(dataset.documents(), 4);
   EXPECT_EQ(dataset.sequences(), 2);
   for (int d = 0; d < 4; ++d) {
-    std::vector<std::int32_t> ids(static_cast<std::size_t>(dataset.document_size(d)));
+    std::vector<std::int32_t> ids(dataset.document_size(d));
     dataset.read(dataset.document_begin(d), ids);
     EXPECT_EQ(ids, documents[d]);
   }

@@ -86,7 +86,7 @@ void write_megatron_set(const std::filesystem::path& prefix,
                         const std::vector<std::int32_t>& sizes) {
   IndexedDatasetWriter writer(prefix, TokenType::kI32);
   for (std::size_t d = 0; d < sizes.size(); ++d) {
-    std::vector<std::int32_t> ids(static_cast<std::size_t>(sizes[d]));
+    std::vector<std::int32_t> ids(sizes[d]);
     for (std::size_t t = 0; t < ids.size(); ++t) ids[t] = static_cast<std::int32_t>(1000 * t + d);
     writer.append(ids);
     writer.end_document();
@@ -113,7 +113,7 @@ TEST(MegatronOrderTest, samples_go_through_the_shuffled_documents_end_to_end) {
     for (std::uint64_t sample = 0; sample < indices.samples() + 3; ++sample) {
       const std::uint64_t row = indices.row(sample % indices.samples());
       const auto first = stream.begin() + static_cast<std::ptrdiff_t>(row * kSeqLen);
-      const std::int64_t valid = source.fill(sample, {ids, targets, positions, start});
+      const std::int64_t valid = source.fill(sample, {1, kSeqLen, ids, targets, positions, start});
       EXPECT_EQ(ids, std::vector(first, first + kSeqLen));
       std::int64_t ends = 0;
       for (std::int64_t t = 0; t < kSeqLen; ++t) {

@@ -17,7 +17,7 @@ namespace {
 struct Sequence {
   explicit Sequence(std::int64_t seq_len)
       : ids(seq_len), targets(seq_len), positions(seq_len), document_start(seq_len) {}
-  SequenceView view() { return {ids, targets, positions, document_start}; }
+  TokenBatch view() { return {1, std::ssize(ids), ids, targets, positions, document_start}; }
   std::vector<std::int32_t> ids, targets, positions, document_start;
 };
 

@@ -161,13 +161,8 @@ TEST(TokenFormats, training_reads_them_as_it_reads_a_pair) {
           "shard.bin: files of llm.c have no document boundaries"));
   for (std::uint64_t sample = 0; sample < 60; ++sample) {
     std::vector<std::int32_t> a(40), b(40);
-    const auto view = [](std::vector<std::int32_t>& all) {
-      const std::span<std::int32_t> span(all);
-      return SequenceView{span.first(10), span.subspan(10, 10), span.subspan(20, 10),
-                          span.last(10)};
-    };
-    pair.fill(sample, view(a));
-    shard.fill(sample, view(b));
+    pair.fill(sample, TokenBatch::in(a, 1, 10));
+    shard.fill(sample, TokenBatch::in(b, 1, 10));
     EXPECT_EQ(a, b);
   }
 }

@@ -30,7 +30,7 @@ std::vector<std::string> documents_of(const std::filesystem::path& prefix) {
   const IndexedDataset dataset(prefix);
   std::vector<std::string> documents;
   for (std::int64_t d = 0; d < dataset.documents(); ++d) {
-    std::vector<std::int32_t> ids(static_cast<std::size_t>(dataset.document_size(d)));
+    std::vector<std::int32_t> ids(dataset.document_size(d));
     dataset.read(dataset.document_begin(d), ids);
     documents.push_back(open_tokenizer("bytes")->decode(ids));
   }

@@ -134,7 +134,7 @@ void disturb(Engine& engine, std::uint64_t seed) {
   for (Weight& weight : engine.model().params().weights()) {
     for (Param& param : weight.parts) {
       const ElementInit normal(Init::kNormal, 1, seed, "parity/" + param.spec.name);
-      std::vector<float> noise(static_cast<std::size_t>(param.master.count()));
+      std::vector<float> noise(param.master.count());
       normal.fill(0, noise);
       for (std::size_t i = 0; i < noise.size(); ++i) {
         const double value = noisy(param.spec, noise[i]);
@@ -161,7 +161,7 @@ std::vector<std::int64_t> cuts(bool documents, std::uint64_t key, std::int64_t r
 }
 
 std::int64_t fill(Engine& engine, std::uint64_t seed, std::int64_t step, bool documents) {
-  const TokenBatch batch = engine.batch();
+  const data::TokenBatch batch = engine.batch();
   const std::uint64_t key = random_key(seed, say("parity/batch/", step));
   const auto vocab = static_cast<std::uint32_t>(engine.spec().model.vocab_size);
   std::int64_t valid = 0;
@@ -175,7 +175,7 @@ std::int64_t fill(Engine& engine, std::uint64_t seed, std::int64_t step, bool do
     for (std::int64_t t = 0; t < kLength; ++t) {
       if (document + 1 < starts.size() && t == starts[document + 1]) ++document;
       const bool ends = document + 1 < starts.size() && t + 1 == starts[document + 1];
-      const auto at = static_cast<std::size_t>(row * kLength + t);
+      const std::int64_t at = row * kLength + t;
       batch.ids[at] = token(t);
       batch.targets[at] = ends ? -1 : token(t + 1);
       batch.positions[at] = static_cast<std::int32_t>(t - starts[document]);
@@ -196,7 +196,7 @@ json rows(std::span<const std::int32_t> values) {
 }
 
 json batch_json(Engine& engine) {
-  const TokenBatch batch = engine.batch();
+  const data::TokenBatch batch = engine.batch();
   return {{"ids", rows(batch.ids)},
           {"targets", rows(batch.targets)},
           {"positions", rows(batch.positions)},
@@ -227,7 +227,7 @@ class TensorFile {
 // generation computes is held against the reference, too.
 void add_logits(Engine& engine, Stream& stream, TensorFile& file) {
   const ModelConfig& model = engine.spec().model;
-  const TokenBatch batch = engine.batch();
+  const data::TokenBatch batch = engine.batch();
   Arena all(std::size_t{8} << 20);
   Arena keep(std::size_t{8} << 20);
   Arena scratch(std::size_t{8} << 20);
@@ -236,13 +236,12 @@ void add_logits(Engine& engine, Stream& stream, TensorFile& file) {
   for (std::int64_t at = 0; at < kSequences * kLength; ++at) {
     const Arena::Frame frame(keep);
     ExecContext ctx{stream, keep, scratch};
-    const auto i = static_cast<std::size_t>(at);
     const Tensor ids = keep.take({1}, DType::kI32);
     const Tensor positions = keep.take({1}, DType::kI32);
-    *ids.as<std::int32_t>() = batch.ids[i];
-    *positions.as<std::int32_t>() = batch.positions[i];
+    *ids.as<std::int32_t>() = batch.ids[at];
+    *positions.as<std::int32_t>() = batch.positions[at];
     const Tensor row =
-        engine.model().stage().decode(ctx, ids, positions, batch.positions[i], caches);
+        engine.model().stage().decode(ctx, ids, positions, batch.positions[at], caches);
     const Tensor into = logits.slice(at * model.vocab_size, model.vocab_size);
     std::copy_n(row.data, row.bytes(), into.data);
   }

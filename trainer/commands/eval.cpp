@@ -43,7 +43,7 @@ void print_loss(const MeasuredSet& set) {
 }
 
 void measure_sets(const std::vector<ValidationSet>& sets, std::uint64_t samples, Inference& model) {
-  const TokenBatch batch = model.batch();
+  const data::TokenBatch batch = model.batch();
   std::vector<MeasuredSet> all;
   for (const ValidationSet& set : sets) {
     const auto fill = [&](std::uint64_t first, std::uint64_t end) {
@@ -62,7 +62,7 @@ void measure_sets(const std::vector<ValidationSet>& sets, std::uint64_t samples,
 
 // See ChoiceScore.
 void score_choices(const MultipleChoice& test, Inference& model) {
-  const TokenBatch batch = model.batch();
+  const data::TokenBatch batch = model.batch();
   std::vector<double> log_likelihoods(test.rows.choices());
   for (std::int64_t first = 0; first < test.rows.rows(); first += batch.sequences) {
     test.rows.fill(batch, first);

@@ -56,22 +56,19 @@ std::optional<data::SampleSource> open_validation_data(const RunConfig& config) 
   return data::SampleSource(specs(data.train, 1 - data.split, 1), sequence(config, false));
 }
 
-Filled fill_batch(const TokenBatch& batch, const data::SampleSource& source, std::uint64_t first,
-                  std::uint64_t end, const data::LeftOut& left_out) {
-  const auto seq = static_cast<std::size_t>(batch.seq_len);
+Filled fill_batch(const data::TokenBatch& batch, const data::SampleSource& source,
+                  std::uint64_t first, std::uint64_t end, const data::LeftOut& left_out) {
   Filled filled;
-  for (std::size_t row = 0; row < static_cast<std::size_t>(batch.sequences); ++row) {
-    const auto part = [&](std::span<std::int32_t> all) { return all.subspan(row * seq, seq); };
-    const data::SequenceView view{part(batch.ids), part(batch.targets), part(batch.positions),
-                                  part(batch.document_start)};
-    const bool counts = first + row < end;
-    const std::uint64_t sample = left_out.sample(counts ? first + row : first);
-    const std::int64_t valid = source.fill(sample, view);
+  for (std::int64_t i = 0; i < batch.sequences; ++i) {
+    const data::TokenBatch row = batch.part(i, 1);
+    const bool counts = first + i < end;
+    const std::uint64_t sample = left_out.sample(counts ? first + i : first);
+    const std::int64_t valid = source.fill(sample, row);
     if (counts) {
       filled.valid += valid;
-      filled.hash += data::sample_hash(sample, view.ids, view.targets);
+      filled.hash += data::sample_hash(sample, row.ids, row.targets);
     } else {
-      std::fill(view.targets.begin(), view.targets.end(), -1);
+      std::ranges::fill(row.targets, -1);
     }
   }
   return filled;
@@ -84,8 +81,7 @@ Filled fill_step(Engine& engine, const RankGroups& groups, std::uint64_t first,
   Filled sum;
   for (std::int64_t own = 0; own < of_step.of_each; ++own) {
     const std::int64_t number = of_step.number(engine.data_rank(), own);
-    const Filled filled = fill(engine.batch().part(own * size, size),
-                               first + static_cast<std::uint64_t>(number * size));
+    const Filled filled = fill(engine.batch().part(own * size, size), first + number * size);
     sum.valid += filled.valid;
     sum.hash += filled.hash;
   }
@@ -101,7 +97,7 @@ Filled fill_step(Engine& engine, const RankGroups& groups, std::uint64_t first,
 
 Filled fill_step(Engine& engine, const RankGroups& groups, const data::SampleSource& source,
                  std::uint64_t first, std::uint64_t end, const data::LeftOut& left_out) {
-  return fill_step(engine, groups, first, [&](const TokenBatch& batch, std::uint64_t sample) {
+  return fill_step(engine, groups, first, [&](const data::TokenBatch& batch, std::uint64_t sample) {
     return fill_batch(batch, source, sample, end, left_out);
   });
 }

@@ -5,10 +5,10 @@
 
 #include "data/left_out.h"
 #include "data/sequencer.h"
+#include "data/token_batch.h"
 #include "trainer/config/run_config.h"
 #include "trainer/engine/engine.h"
 #include "trainer/engine/rank_groups.h"
-#include "trainer/engine/token_batch.h"
 
 namespace trireme {
 
@@ -26,11 +26,12 @@ struct Filled {
 };
 // Fills the batch with samples [first, first + sequences) of `source`, not counting those left out;
 // rows from `end` on have no targets and do not count.
-Filled fill_batch(const TokenBatch& batch, const data::SampleSource& source, std::uint64_t first,
-                  std::uint64_t end = UINT64_MAX, const data::LeftOut& left_out = {});
+Filled fill_batch(const data::TokenBatch& batch, const data::SampleSource& source,
+                  std::uint64_t first, std::uint64_t end = UINT64_MAX,
+                  const data::LeftOut& left_out = {});
 
 // Fills a micro-batch with the samples from `first` on.
-using FillMicroBatch = std::function<Filled(const TokenBatch& batch, std::uint64_t first)>;
+using FillMicroBatch = std::function<Filled(const data::TokenBatch& batch, std::uint64_t first)>;
 // Fills this rank's micro-batches of the step that starts with sample `first`. Returns the sums
 // over all ranks. Collective.
 Filled fill_step(Engine& engine, const RankGroups& groups, std::uint64_t first,

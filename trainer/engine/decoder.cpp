@@ -45,7 +45,7 @@ std::vector<float> Decoder::next_logits(std::span<const std::int32_t> ids) {
     ops::cast(stream_, wide, logits);
   }
   if (!stream_.executes()) return {};
-  std::vector<float> values(static_cast<std::size_t>(size_.vocab));
+  std::vector<float> values(size_.vocab);
   copy_bytes(stream_, reinterpret_cast<std::byte*>(values.data()), wide.data, wide.bytes());
   stream_.synchronize();
   return values;

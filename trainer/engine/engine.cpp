@@ -73,7 +73,7 @@ std::vector<double> Engine::token_losses() {
   const std::int64_t tokens = inputs_.tokens_per_micro_batch();
   std::vector<double> losses;
   runner_.evaluate([&](int m, Tensor loss) {
-    losses.resize(static_cast<std::size_t>(spec_.micro_batches * tokens));
+    losses.resize(spec_.micro_batches * tokens);
     const std::vector<double> own = read_losses(stream_, loss);
     std::copy(own.begin(), own.end(), losses.begin() + m * tokens);
   });

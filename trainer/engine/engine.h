@@ -22,7 +22,7 @@ class Engine {
   // default, or one of spec().fewer_micro_batches. All ranks change in the same step.
   void take_micro_batches(std::int64_t count) { runner_.take_micro_batches(count); }
   // The step's inputs: this rank's micro-batches, one after the other, to be filled in.
-  TokenBatch batch() { return inputs_.batch(runner_.micro_batches()); }
+  data::TokenBatch batch() { return inputs_.batch(runner_.micro_batches()); }
   // The global numbers of this rank's micro-batches in the step.
   MicroBatches micro_batches() const;
   int data_rank() const { return groups_.data->rank(); }

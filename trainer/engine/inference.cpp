@@ -38,7 +38,7 @@ Inference::Places Inference::planned(const Spec& spec) {
   Inference dry(spec, {unbounded(), unbounded(), unbounded(), unbounded(), unbounded()}, &tally);
   if (spec.micro_batch > 0) dry.evaluate();
   if (spec.prompt > 0) {
-    dry.next_logits(std::vector<std::int32_t>(static_cast<std::size_t>(spec.prompt)));
+    dry.next_logits(std::vector<std::int32_t>(spec.prompt));
   }
   const Places& needed = dry.places_;
   const auto sized = [&](const Arena& arena) { return Arena(arena.peak(), spec.device); };
@@ -56,7 +56,7 @@ Tensor Inference::losses() {
   places_.activations.reset();
   ExecContext ctx{stream_, places_.activations, places_.scratch};
   inputs_->upload(stream_);
-  return stage_.evaluate(ctx, inputs_->micro_batch(0));
+  return stage_.evaluate(ctx, inputs_->micro_batch(0), {});
 }
 
 std::vector<double> Inference::token_losses() {

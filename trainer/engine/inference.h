@@ -31,7 +31,7 @@ class Inference {
   void publish_masters();
 
   // Fill it in, then call evaluate: the summed loss of its valid targets.
-  TokenBatch batch() const { return inputs_->batch(1); }
+  data::TokenBatch batch() const { return inputs_->batch(1); }
   double evaluate();
   // The loss of each token, [sequences * seq_len], 0 without a target.
   std::vector<double> token_losses();

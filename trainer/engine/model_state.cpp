@@ -28,11 +28,10 @@ class ModelState::Hooks final : public UnitHooks {
  private:
   void use(Stream& stream, int unit, int next) {
     const std::vector<ParamStore::Unit>& units = state_.params_.units();
-    progress_.use(units[static_cast<std::size_t>(unit)]);
+    progress_.use(units[unit]);
     // Prefetch between layers only: they are used one at a time, so the one before is done with.
     const auto is_layer = [&](int u) {
-      return u >= 0 && u < static_cast<int>(units.size()) &&
-             units[static_cast<std::size_t>(u)].layer >= 0;
+      return u >= 0 && u < static_cast<int>(units.size()) && units[u].layer >= 0;
     };
     const bool prefetches = is_layer(unit) && is_layer(next);
     state_.gatherer_->before_use(stream, unit, prefetches ? next : -1);
@@ -108,8 +107,7 @@ void ModelState::allocate(const EngineSpec& spec, Arenas& arenas, bool planning)
 Tensor ModelState::tied_gradient() const {
   for (const Weight& weight : params_.weights()) {
     if (weight.parts.front().spec.name != kEmbedding) continue;
-    const auto unit = static_cast<std::size_t>(weight.unit);
-    const auto bucket = static_cast<std::size_t>(params_.units()[unit].bucket);
+    const int bucket = params_.units()[weight.unit].bucket;
     return params_.own_part(params_.grads(), params_.buckets()[bucket],
                             params_.sharing().gradients);
   }

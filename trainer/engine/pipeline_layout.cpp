@@ -17,8 +17,7 @@ LayerCosts layer_costs(const ModelConfig& m, std::int64_t seq_len) {
   const std::int64_t into_mlp = m.activation == ActivationKind::kSwiGlu ? 2 : 1;
   const std::int64_t block = m.hidden_size * (2 * query + 2 * keys) +
                              m.hidden_size * m.intermediate_size * (into_mlp + 1) + query * seq_len;
-  return {.blocks = std::vector<double>(static_cast<std::size_t>(m.num_hidden_layers),
-                                        static_cast<double>(block)),
+  return {.blocks = std::vector<double>(m.num_hidden_layers, static_cast<double>(block)),
           .embedding = 0,
           .head = static_cast<double>(m.hidden_size * m.vocab_size)};
 }

@@ -25,9 +25,7 @@ struct PipelineLayout {
 
   const Schedule& full() const { return schedules.back(); }
   std::int64_t first_layer(int stage) const;
-  std::int64_t layers_of(int stage) const {
-    return layers_per_stage[static_cast<std::size_t>(stage)];
-  }
+  std::int64_t layers_of(int stage) const { return layers_per_stage[stage]; }
 };
 
 }  // namespace trireme

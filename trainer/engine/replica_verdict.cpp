@@ -55,7 +55,7 @@ std::string with_hosts(const std::vector<int>& ranks, const std::vector<std::str
   std::string text;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     if (i > 0) text += i + 1 == ranks.size() ? " and " : ", ";
-    text += fmt::format("rank {} on {}", ranks[i], hosts[static_cast<std::size_t>(ranks[i])]);
+    text += fmt::format("rank {} on {}", ranks[i], hosts[ranks[i]]);
   }
   return text;
 }

@@ -1,10 +1,9 @@
 #pragma once
-#include <array>
 #include <cstdint>
 
-#include "model/stage/stage.h"
+#include "data/token_batch.h"
+#include "model/layers/micro_batch.h"
 #include "model/tensor/host_mirror.h"
-#include "trainer/engine/token_batch.h"
 
 namespace trireme {
 
@@ -20,17 +19,17 @@ class StepInputs {
   StepInputs(const Stream& stream, Arena& data, const Size& size);
 
   // The host's view of the first `micro_batches`, one after the other.
-  TokenBatch batch(std::int64_t micro_batches) const;
+  data::TokenBatch batch(std::int64_t micro_batches) const;
   // Queued: the device sees what the host has written.
   void upload(Stream& stream) const;
-  // `scale`: Stage::Input's.
-  Stage::Input micro_batch(int number, Tensor scale = {}) const;
+  // `scale`: MicroBatch's.
+  MicroBatch micro_batch(int number, Tensor scale = {}) const;
 
   std::int64_t tokens_per_micro_batch() const { return size_.sequences * size_.seq_len; }
 
  private:
   const Size size_;
-  const HostMirror ids_, targets_, positions_, document_start_;  // [micro_batches, tokens] I32
+  const HostMirror arrays_;  // TokenBatch::in: [arrays, micro_batches, tokens] I32
 };
 
 }  // namespace trireme

@@ -12,7 +12,7 @@ namespace {
 
 template <class T>
 std::vector<T> copied(Stream& stream, const Tensor& tensor) {
-  std::vector<T> values(static_cast<std::size_t>(tensor.count()));
+  std::vector<T> values(tensor.count());
   copy_bytes(stream, reinterpret_cast<std::byte*>(values.data()), tensor.data, tensor.bytes());
   stream.synchronize();
   return values;
@@ -53,11 +53,10 @@ void StepLosses::gather() {
 double StepLosses::sum(const MicroBatches& order) const {
   if (!stream_.executes()) return 0;
   const std::int64_t per_rank = of_all_.shape[1];
-  std::vector<double> in_order(static_cast<std::size_t>(order.ranks * order.of_each));
+  std::vector<double> in_order(order.ranks * order.of_each);
   for (std::int64_t rank = 0; rank < order.ranks; ++rank) {
     for (std::int64_t own = 0; own < order.of_each; ++own) {
-      in_order[static_cast<std::size_t>(order.number(rank, own))] =
-          host_.host().as<double>()[rank * per_rank + own];
+      in_order[order.number(rank, own)] = host_.host().as<double>()[rank * per_rank + own];
     }
   }
   return std::accumulate(in_order.begin(), in_order.end(), 0.0);

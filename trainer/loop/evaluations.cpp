@@ -103,9 +103,7 @@ void Evaluations::answer_questions(const Target& target, const MultipleChoice& t
     // Tensor-parallel ranks have the same losses.
     if (losses.empty() || target.groups.tensor->rank() != 0) continue;
     for (std::int64_t own = 0; own < engine.spec().micro_batches; ++own) {
-      test.rows.add(std::span(losses).subspan(static_cast<std::size_t>(own * tokens),
-                                              static_cast<std::size_t>(tokens)),
-                    row(own), log_likelihoods);
+      test.rows.add(std::span(losses).subspan(own * tokens, tokens), row(own), log_likelihoods);
     }
   }
   Stream stream;

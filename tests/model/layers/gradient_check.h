@@ -15,7 +15,7 @@ namespace trireme::test {
 
 // Normal numbers that depend on the name alone.
 inline void fill_normal(Tensor tensor, const std::string& name, double scale = 1, double mean = 0) {
-  std::vector<float> noise(static_cast<std::size_t>(tensor.count()));
+  std::vector<float> noise(tensor.count());
   ElementInit(Init::kNormal, 1, 7, name).fill(0, noise);
   for (std::size_t i = 0; i < noise.size(); ++i) {
     tensor.as<double>()[i] = mean + scale * static_cast<double>(noise[i]);
@@ -102,7 +102,7 @@ class LayerBench {
                             (value(kStep * 20) - value(-kStep * 20))) /
                            (12 * kStep * 10);
       largest = std::max(largest, std::abs(slope));
-      worst = std::max(worst, std::abs(slope - gradient[static_cast<std::size_t>(i)] / times));
+      worst = std::max(worst, std::abs(slope - gradient[i] / times));
     }
     if (what.ends_with("k.bias")) {
       // A shift of all keys shifts all scores of a query alike (no rotation, no norm):

@@ -96,7 +96,7 @@ TEST(Linear, in_float8_multiplies_what_its_factors_are_rounded_to) {
   const std::vector<double> of_w = in_float8<Float8Format::kE4M3>(weight.value);
   const std::vector<double> of_dy = in_float8<Float8Format::kE5M2>(dy);
   const auto element = [](const std::vector<double>& of, std::int64_t i, std::int64_t width,
-                          std::int64_t j) { return of[static_cast<std::size_t>(i * width + j)]; };
+                          std::int64_t j) { return of[i * width + j]; };
   for (std::int64_t t = 0; t < kTokens; ++t) {
     for (std::int64_t j = 0; j < kOut; ++j) {
       expect_sum(
@@ -190,19 +190,22 @@ TEST_P(AttentionGradient, holds_with_grouped_queries_and_documents) {
                              .qk_norm = how.qk_norm},
                             region, core, how.rope ? table : none);
   bench.allocate();
-  const Sequence sequence{2, 7, bench.integers({0, 1, 2, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6}),
-                          bench.integers({0, 0, 0, 3, 3, 3, 3, 0, 0, 0, 0, 0, 0, 0})};
+  const MicroBatch batch{
+      .sequences = 2,
+      .seq_len = 7,
+      .positions = bench.integers({0, 1, 2, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6}),
+      .document_start = bench.integers({0, 0, 0, 3, 3, 3, 3, 0, 0, 0, 0, 0, 0, 0})};
   const Tensor x = bench.random({14, 10}, "x");
   const Tensor r = bench.random({14, 10}, "r");
   Attention::Saved saved;
   const auto forward = [&] {
-    return attention.forward(bench.ctx, x, sequence, Recompute::kNone, saved);
+    return attention.forward(bench.ctx, x, batch, Recompute::kNone, saved);
   };
   bench.check(
       {x}, [&] { return dot(r, forward()); },
       [&] {
         forward();
-        return std::vector{attention.backward(bench.ctx, r, sequence, saved)};
+        return std::vector{attention.backward(bench.ctx, r, batch, saved)};
       });
 }
 

@@ -55,10 +55,12 @@ std::vector<double> attention_gradient(LayerBench& bench, Region& region) {
                             core, no_table);
   bench.allocate();
   bench.params.expect_gradients();
-  const Sequence sequence{1, 3, bench.integers({0, 1, 2}), bench.integers({0, 0, 0})};
+  const MicroBatch batch{.seq_len = 3,
+                         .positions = bench.integers({0, 1, 2}),
+                         .document_start = bench.integers({0, 0, 0})};
   Attention::Saved saved;
-  attention.forward(bench.ctx, bench.random({3, 10}, "x"), sequence, Recompute::kNone, saved);
-  return values_of(attention.backward(bench.ctx, bench.random({3, 10}, "dy"), sequence, saved));
+  attention.forward(bench.ctx, bench.random({3, 10}, "x"), batch, Recompute::kNone, saved);
+  return values_of(attention.backward(bench.ctx, bench.random({3, 10}, "dy"), batch, saved));
 }
 
 std::vector<double> mlp_gradient(LayerBench& bench, Region& region) {

@@ -44,14 +44,14 @@ class Half {
     const Tensor scale = tokens_.take({1}, DType::kF64);
     *scale.as<double>() = 0.5;
     ExecContext ctx = run_of(m);
-    return spoiling_scratch(
-        stage_->forward(ctx,
-                        {.sequence = {1, kTokens, row({0, 1, 2, 3, 4}), row({0, 0, 0, 0, 0})},
-                         .ids = row({1 + m, 2, 3, 4, 5 + m}),
-                         .targets = row({2, 3, -1, 5 + m, 6}),
-                         .x = x,
-                         .scale = scale},
-                        saved(m)));
+    return spoiling_scratch(stage_->forward(ctx,
+                                            {.seq_len = kTokens,
+                                             .ids = row({1 + m, 2, 3, 4, 5 + m}),
+                                             .targets = row({2, 3, -1, 5 + m, 6}),
+                                             .positions = row({0, 1, 2, 3, 4}),
+                                             .document_start = row({0, 0, 0, 0, 0}),
+                                             .scale = scale},
+                                            x, saved(m)));
   }
   Tensor backward(int m, Tensor dy) {
     ExecContext ctx = run_of(m);
@@ -70,20 +70,20 @@ class Half {
     params_.require_gradients();
     return bytes_of(params_.grads());
   }
-  std::size_t kept(int m) const { return keeps_[static_cast<std::size_t>(m)].used(); }
+  std::size_t kept(int m) const { return keeps_[m].used(); }
   int finished_blocks() const { return hooks_.finished; }
 
  private:
   struct CountingHooks final : UnitHooks {
     explicit CountingHooks(const ParamStore& counted) : params(counted) {}
     void after_gradients(Stream&, int unit) override {
-      finished += params.units()[static_cast<std::size_t>(unit)].layer >= 0 ? 1 : 0;
+      finished += params.units()[unit].layer >= 0 ? 1 : 0;
     }
     const ParamStore& params;
     int finished = 0;
   };
-  ExecContext run_of(int m) { return {stream_, keeps_[static_cast<std::size_t>(m)], scratch_}; }
-  Stage::Saved& saved(int m) { return saved_[static_cast<std::size_t>(m)]; }
+  ExecContext run_of(int m) { return {stream_, keeps_[m], scratch_}; }
+  Stage::Saved& saved(int m) { return saved_[m]; }
   // Fills scratch with what reads as NaN: nobody may look at it any more.
   Tensor spoiling_scratch(Tensor result) {
     const Arena::Frame frame(scratch_);
@@ -116,7 +116,7 @@ TEST_P(BackwardHalves, give_the_bits_of_a_whole_backward) {
   for (int m = 0; m < kMicroBatches; ++m) {
     last->forward(m, first->forward(m, {}));
     const Tensor dx = last->backward(m, {});
-    sent[static_cast<std::size_t>(m)] = bytes_of(dx);
+    sent[m] = bytes_of(dx);
     first->backward(m, dx);
   }
 
@@ -124,7 +124,7 @@ TEST_P(BackwardHalves, give_the_bits_of_a_whole_backward) {
   for (int m = 0; m < kMicroBatches; ++m) split_last->forward(m, split_first->forward(m, {}));
   for (int m = 0; m < kMicroBatches; ++m) {
     const Tensor dx = split_last->backward_input(m, {});
-    EXPECT_EQ(bytes_of(dx), sent[static_cast<std::size_t>(m)]) << "micro-batch " << m;
+    EXPECT_EQ(bytes_of(dx), sent[m]) << "micro-batch " << m;
     split_first->backward_input(m, dx);
     // One micro-batch late on the first stage, all of them at the end on the last.
     if (m > 0) split_first->backward_weight(m - 1);

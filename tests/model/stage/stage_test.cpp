@@ -27,12 +27,13 @@ TEST_P(StageGradient, is_that_of_the_loss_for_every_parameter) {
     }
   }
   double scale[] = {1.0 / 9};
-  const Stage::Input input{.sequence = {2, 5, bench.integers({0, 1, 0, 1, 2, 0, 1, 2, 3, 4}),
-                                        bench.integers({0, 0, 2, 2, 2, 0, 0, 0, 0, 0})},
-                           .ids = bench.integers({1, 2, 3, 4, 5, 6, 7, 8, 0, 1}),
-                           .targets = bench.integers({2, -1, 4, 5, 6, 7, 8, 0, 1, 1}),
-                           .x = {},
-                           .scale = host_tensor(std::span(scale))};
+  const MicroBatch batch{.sequences = 2,
+                         .seq_len = 5,
+                         .ids = bench.integers({1, 2, 3, 4, 5, 6, 7, 8, 0, 1}),
+                         .targets = bench.integers({2, -1, 4, 5, 6, 7, 8, 0, 1, 1}),
+                         .positions = bench.integers({0, 1, 0, 1, 2, 0, 1, 2, 3, 4}),
+                         .document_start = bench.integers({0, 0, 2, 2, 2, 0, 0, 0, 0, 0}),
+                         .scale = host_tensor(std::span(scale))};
   const auto total = [&](const Tensor& losses) {
     double sum = 0;
     for (std::int64_t i = 0; i < losses.count(); ++i) {
@@ -42,12 +43,12 @@ TEST_P(StageGradient, is_that_of_the_loss_for_every_parameter) {
   };
   Stage::Saved saved;
   bench.check(
-      {}, [&] { return total(stage.evaluate(bench.ctx, input)); },
+      {}, [&] { return total(stage.evaluate(bench.ctx, batch, {})); },
       [&] {
-        const double trained = total(stage.forward(bench.ctx, input, saved));
+        const double trained = total(stage.forward(bench.ctx, batch, {}, saved));
         stage.backward(bench.ctx, {}, saved);
         bench.keep.reset();
-        EXPECT_EQ(trained, total(stage.evaluate(bench.ctx, input)));
+        EXPECT_EQ(trained, total(stage.evaluate(bench.ctx, batch, {})));
         return std::vector<Tensor>{};
       });
 }
@@ -73,13 +74,13 @@ TEST(Stage, two_stages_in_a_row_compute_what_one_does) {
       stage.allocate({bench.weights, bench.masters, &bench.gradients}, DType::kF64, false);
       bench.params.initialize(3);
       Stage::Saved saved;
-      passed = stage.forward(
-          bench.ctx,
-          {.sequence = {1, 5, bench.integers({0, 1, 2, 3, 4}), bench.integers({0, 0, 0, 0, 0})},
-           .ids = bench.integers({1, 2, 3, 4, 5}),
-           .targets = bench.integers({2, 3, 4, 5, 6}),
-           .x = passed},
-          saved);
+      passed = stage.forward(bench.ctx,
+                             {.seq_len = 5,
+                              .ids = bench.integers({1, 2, 3, 4, 5}),
+                              .targets = bench.integers({2, 3, 4, 5, 6}),
+                              .positions = bench.integers({0, 1, 2, 3, 4}),
+                              .document_start = bench.integers({0, 0, 0, 0, 0})},
+                             passed, saved);
     }
     return std::vector<double>(passed.as<double>(), passed.as<double>() + passed.count());
   };

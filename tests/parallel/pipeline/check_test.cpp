@@ -124,7 +124,7 @@ void put_backwards_first(std::vector<Action>& list, std::size_t first, std::size
 bool make_a_deadlock(Random& random, Schedule& schedule) {
   const ActionTable table(schedule);
   const auto mine = static_cast<int>(pick(random, schedule.ranks.size()));
-  std::vector<Action>& list = schedule.ranks[static_cast<std::size_t>(mine)];
+  std::vector<Action>& list = schedule.ranks[mine];
   const std::size_t gradient = pick(random, list.size());
   if (!list[gradient].makes_input_gradient()) return false;
   const auto source = table.source_of(list[gradient]);
@@ -206,7 +206,7 @@ TEST(Schedule, one_forward_one_backward_holds_the_fewest_micro_batches) {
     for (int m = 1; m <= 64; ++m) {
       const std::vector<int> held = peak_in_flight(one_forward_one_backward({ranks, m}));
       for (int rank = 0; rank < ranks; ++rank) {
-        EXPECT_EQ(held[static_cast<std::size_t>(rank)], std::min(ranks - rank, m))
+        EXPECT_EQ(held[rank], std::min(ranks - rank, m))
             << "rank " << rank << " of " << ranks << ", " << m << " micro-batches";
       }
     }

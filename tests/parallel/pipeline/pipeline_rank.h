@@ -148,19 +148,20 @@ class PipelineRank {
       const Tensor scale = arena.take({1}, DType::kF64);
       *scale.as<double>() = 0.1;
       // Two documents in each sequence; the last of a sequence has nothing to predict.
-      inputs_.push_back(
-          {.sequence = {kBatch, kSeq, table([](std::int64_t i) { return i % kSeq % 4; }),
-                        table([](std::int64_t i) { return i % kSeq < 4 ? 0 : 4; })},
+      batches_.push_back(
+          {.sequences = kBatch,
+           .seq_len = kSeq,
            .ids = table([&](std::int64_t i) { return (7 * i + 5 * m) % vocab; }),
            .targets = table([&](std::int64_t i) {
              return i % kSeq == kSeq - 1 ? -1 : (3 * i + 2 * m + 1) % vocab;
            }),
-           .x = {},
+           .positions = table([](std::int64_t i) { return i % kSeq % 4; }),
+           .document_start = table([](std::int64_t i) { return i % kSeq < 4 ? 0 : 4; }),
            .scale = scale});
     }
   }
   Pipeline::Load load() const {
-    return [this](int m) { return inputs_[static_cast<std::size_t>(m)]; };
+    return [this](int m) { return batches_[m]; };
   }
   Pipeline::OnLoss collect_losses(Bits& bits) const {
     return [this, &bits](int m, Tensor loss) { add(bits, say("loss ", m), loss); };
@@ -174,7 +175,7 @@ class PipelineRank {
   AttentionCore core_;
   UnitHooks hooks_;
   std::deque<Part> parts_;
-  std::vector<Stage::Input> inputs_;
+  std::vector<MicroBatch> batches_;
   std::optional<Pipeline> pipeline_;
 };
 
@@ -187,8 +188,7 @@ inline void run_pipeline(const PipelineSpec& spec,
   run_ranks(ranks, {&down, &up}, [&](int rank) {
     ThreadCommunicator down_link(down, rank), up_link(up, rank);
     const Pipeline::Links links{down_link, up_link};
-    PipelineArenas planned =
-        PipelineArenas::unbounded(peak_in_flight(spec.schedule)[static_cast<std::size_t>(rank)]);
+    PipelineArenas planned = PipelineArenas::unbounded(peak_in_flight(spec.schedule)[rank]);
     Tally tally;
     Stream planning({}, tally);
     PipelineRank(spec, planning, links, planned).train();

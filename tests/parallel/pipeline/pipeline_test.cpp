@@ -151,7 +151,7 @@ TEST(Pipeline, an_observer_sees_every_action_and_message) {
     rank.pipeline().observe(&recorder);
     rank.train();
     rank.pipeline().observe(nullptr);
-    EXPECT_EQ(recorder.actions, spec.schedule.ranks[static_cast<std::size_t>(number)]);
+    EXPECT_EQ(recorder.actions, spec.schedule.ranks[number]);
     EXPECT_TRUE(recorder.all_ended());
     // Of the two stages' messages only the model's ends have none: three of four edges
     // each way for four micro-batches.

@@ -121,8 +121,8 @@ class SecondJudge {
     std::vector<std::vector<int>> after(nodes);
     std::vector<int> waits(nodes);
     for (const auto& [first, second] : before) {
-      after[static_cast<std::size_t>(first)].push_back(second);
-      ++waits[static_cast<std::size_t>(second)];
+      after[first].push_back(second);
+      ++waits[second];
     }
     std::deque<int> ready;
     for (std::size_t n = 0; n < nodes; ++n) {
@@ -133,8 +133,8 @@ class SecondJudge {
       const int node = ready.front();
       ready.pop_front();
       ++ordered;
-      for (const int next : after[static_cast<std::size_t>(node)]) {
-        if (--waits[static_cast<std::size_t>(next)] == 0) ready.push_back(next);
+      for (const int next : after[node]) {
+        if (--waits[next] == 0) ready.push_back(next);
       }
     }
     return ordered == nodes;

@@ -16,7 +16,7 @@ std::int64_t held_at_most(const std::vector<Action>& actions,
                           const std::vector<std::int64_t>& sizes) {
   std::int64_t now = 0, most = 0;
   for (const Action& action : actions) {
-    const std::int64_t size = sizes[to_size(action.stage)];
+    const std::int64_t size = sizes[action.stage];
     if (action.kind == Action::Kind::kForward) most = std::max(most, now += size);
     if (action.is_last_of_micro_batch()) now -= size;
   }
@@ -30,11 +30,11 @@ TEST(Slots, of_stages_of_two_sizes_take_little_more_than_is_held) {
   for (const int micro_batches : {32, 256}) {
     const Schedule schedule = interleaved_one_forward_one_backward({16, micro_batches, 7});
     for (int rank = 0; rank < 16; ++rank) {
-      const std::vector<Action>& actions = schedule.ranks[to_size(rank)];
+      const std::vector<Action>& actions = schedule.ranks[rank];
       const SlotPools pools = divide_slots(std::span(&schedule, 1), rank, sizes);
       std::vector<std::int64_t> of_pool(pools.slots.size(), 0);
       for (const auto& [stage, pool] : pools.of_stage) {
-        of_pool[to_size(pool)] = std::max(of_pool[to_size(pool)], sizes[to_size(stage)]);
+        of_pool[pool] = std::max(of_pool[pool], sizes[stage]);
       }
       std::int64_t taken = 0;
       for (std::size_t pool = 0; pool < of_pool.size(); ++pool) {

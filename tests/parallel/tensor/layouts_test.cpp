@@ -64,7 +64,7 @@ Outcome alone(const StageSpec& spec) {
 
 std::vector<Outcome> shared_out(const StageSpec& spec, int ranks, bool sequence) {
   TensorGroups groups(spec.model, ranks);
-  std::vector<Outcome> outcomes(static_cast<std::size_t>(ranks));
+  std::vector<Outcome> outcomes(ranks);
   run_ranks(ranks, groups.groups(), [&](int rank) {
     cpu::use_threads(1);
     ThreadCommunicator tensor = groups.tensor(rank), sharers = groups.sharers(rank);
@@ -74,7 +74,7 @@ std::vector<Outcome> shared_out(const StageSpec& spec, int ranks, bool sequence)
     } else {
       region = std::make_unique<TensorRegion>(tensor);
     }
-    outcomes[static_cast<std::size_t>(rank)] = trained(spec, *region, {&tensor, &sharers});
+    outcomes[rank] = trained(spec, *region, {&tensor, &sharers});
   });
   return outcomes;
 }

@@ -112,11 +112,10 @@ class RankStage {
   // The losses of all tokens; leaves the gradients in the store.
   std::vector<double> step() {
     for (Part& part : parts_) part.params.expect_gradients();
-    std::vector<double> losses = over_inputs([&](Stage::Input input) {
+    std::vector<double> losses = over_batches([&](const MicroBatch& batch) {
       Tensor passed;
       for (Part& part : parts_) {
-        input.x = passed;
-        passed = part.stage->forward(run_, input, part.saved);
+        passed = part.stage->forward(run_, batch, passed, part.saved);
       }
       Tensor gradient;
       for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) {
@@ -132,9 +131,10 @@ class RankStage {
   }
   // The losses by forward alone.
   std::vector<double> evaluate() {
-    return over_inputs([&](Stage::Input input) {
-      for (Part& part : parts_) input.x = part.stage->evaluate(run_, input);
-      return input.x;
+    return over_batches([&](const MicroBatch& batch) {
+      Tensor passed;
+      for (Part& part : parts_) passed = part.stage->evaluate(run_, batch, passed);
+      return passed;
     });
   }
 
@@ -172,12 +172,12 @@ class RankStage {
   }
   // What `losses_of` leaves of every micro-batch.
   template <class LossesOf>
-  std::vector<double> over_inputs(const LossesOf& losses_of) {
+  std::vector<double> over_batches(const LossesOf& losses_of) {
     std::vector<double> losses;
-    for (const Stage::Input& input : inputs_) {
+    for (const MicroBatch& batch : batches_) {
       run_.saved.reset();
       const Arena::Frame frame(run_.scratch);
-      const Tensor loss = losses_of(input);
+      const Tensor loss = losses_of(batch);
       if (!run_.stream.executes()) continue;
       const std::vector<double> values = to_doubles(loss);
       losses.insert(losses.end(), values.begin(), values.end());
@@ -189,7 +189,7 @@ class RankStage {
     const Tensor& value = param.value;
     const int last = param.box.from.rank() - 1;
     const std::int64_t width = value.width();
-    std::vector<float> line(static_cast<std::size_t>(width));
+    std::vector<float> line(width);
     for (std::int64_t row = 0; row < value.rows(); ++row) {
       const std::int64_t logical_row = last == 0 ? 0 : param.box.from[0] + row;
       ElementInit(Init::kNormal, 0.3, 7, param.spec.name)
@@ -198,7 +198,7 @@ class RankStage {
                 line);
       const float mean = param.spec.init == Init::kOnes ? 1 : 0;
       for (std::int64_t i = 0; i < width; ++i) {
-        const float drawn = mean + line[static_cast<std::size_t>(i)];
+        const float drawn = mean + line[i];
         if (value.dtype == DType::kF64) {
           value.as<double>()[row * width + i] = drawn;
         } else {
@@ -217,18 +217,19 @@ class RankStage {
         const auto vocabulary = static_cast<std::int32_t>(vocab);
         ids.push_back((i * 11 + m * 5) % vocabulary);
         targets.push_back(i == 3 ? -1 : (i * 17 + m * 3 + 1) % vocabulary);
-        positions.push_back(i % static_cast<std::int32_t>(kSeq) -
-                            starts[static_cast<std::size_t>(i)]);
+        positions.push_back(i % static_cast<std::int32_t>(kSeq) - starts[i]);
       }
       // The last word stands beside the padding.
       ids[5] = targets[6] = static_cast<std::int32_t>(vocab - 1);
       const Tensor scale = tables_.take({1}, DType::kF64);
       *scale.as<double>() = 1.0 / 22;
-      inputs_.push_back({.sequence = {kBatch, kSeq, table(positions), table(starts)},
-                         .ids = table(ids),
-                         .targets = table(targets),
-                         .x = {},
-                         .scale = scale});
+      batches_.push_back({.sequences = kBatch,
+                          .seq_len = kSeq,
+                          .ids = table(ids),
+                          .targets = table(targets),
+                          .positions = table(positions),
+                          .document_start = table(starts),
+                          .scale = scale});
     }
   }
   Tensor table(const std::vector<std::int32_t>& values) {
@@ -243,7 +244,7 @@ class RankStage {
   UnitHooks hooks_;
   std::deque<Part> parts_;
   Arena tables_{1 << 14};
-  std::vector<Stage::Input> inputs_;
+  std::vector<MicroBatch> batches_;
 };
 
 // The groups of `ranks` ranks: all of them, and those that share a key-value head.
@@ -259,9 +260,7 @@ class TensorGroups {
     return groups;
   }
   ThreadCommunicator tensor(int rank) { return {all_, rank}; }
-  ThreadCommunicator sharers(int rank) {
-    return {sharers_[static_cast<std::size_t>(rank / replicas_)], rank % replicas_};
-  }
+  ThreadCommunicator sharers(int rank) { return {sharers_[rank / replicas_], rank % replicas_}; }
 
  private:
   ThreadGroup all_;

@@ -20,7 +20,7 @@ using test::TinyEngine;
 
 std::vector<float> gradients_of(TinyEngine& on) {
   const Tensor flat = on.engine.model().params().grads();
-  std::vector<float> values(static_cast<std::size_t>(flat.count()));
+  std::vector<float> values(flat.count());
   copy_bytes(on.stream, reinterpret_cast<std::byte*>(values.data()), flat.data, flat.bytes());
   on.stream.synchronize();
   return values;

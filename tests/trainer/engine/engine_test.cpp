@@ -53,7 +53,7 @@ EngineSpec with_counts(EngineSpec spec, const std::vector<std::int64_t>& counts)
 std::uint64_t weights_after(const EngineSpec& spec, std::int64_t micro_batches) {
   test::TinyEngine whole(spec);
   whole.engine.take_micro_batches(micro_batches);
-  const TokenBatch batch = whole.engine.batch();
+  const data::TokenBatch batch = whole.engine.batch();
   EXPECT_EQ(batch.sequences, micro_batches * spec.micro_batch);
   fill(batch, 1, spec.model.vocab_size);
   const double loss = train_step(whole.engine, 1e-3, 1, 120).loss;

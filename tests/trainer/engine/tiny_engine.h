@@ -74,12 +74,12 @@ inline EngineSpec float8_spec_of(const char* family) {
   return spec;
 }
 
-inline void fill(const TokenBatch& batch, std::uint64_t key, std::int64_t vocab) {
+inline void fill(const data::TokenBatch& batch, std::uint64_t key, std::int64_t vocab) {
   for (std::size_t i = 0; i < batch.ids.size(); ++i) {
     const auto words = philox(key, i);
     batch.ids[i] = static_cast<std::int32_t>(words[0] % static_cast<std::uint32_t>(vocab));
     batch.targets[i] = static_cast<std::int32_t>(words[1] % static_cast<std::uint32_t>(vocab));
-    batch.positions[i] = static_cast<std::int32_t>(i % static_cast<std::size_t>(batch.seq_len));
+    batch.positions[i] = static_cast<std::int32_t>(i % batch.seq_len);
     batch.document_start[i] = 0;
   }
 }

@@ -126,9 +126,8 @@ void expect_gradients(ParamStore& actual, const Gradients& expected, double tole
     const std::vector<float>& whole = expected.at(shard.param->spec.name);
     double worst = 0;
     for_each_element(shard, [&](std::int64_t here, std::int64_t there) {
-      worst =
-          std::max(worst, std::fabs(static_cast<double>(got[here]) -
-                                    static_cast<double>(whole[static_cast<std::size_t>(there)])));
+      worst = std::max(
+          worst, std::fabs(static_cast<double>(got[here]) - static_cast<double>(whole[there])));
     });
     EXPECT_LE(worst, tolerance * scale) << shard.param->spec.name << " from " << shard.first;
   }
@@ -174,7 +173,7 @@ TEST_P(Layout, trains_as_one_rank_alone) {
   const bool exact = c.layout.tensor == 1 && (data_ranks(c.layout) == 1 || c.reproducible);
   for (int step = 1; step <= steps_of_each(); ++step) {
     SCOPED_TRACE(say("step ", step));
-    const Reference::Step& expected = reference.steps[static_cast<std::size_t>(step - 1)];
+    const Reference::Step& expected = reference.steps[step - 1];
     tests::fill(shared.engine, static_cast<std::uint64_t>(step));
     const double loss = compute_gradients(shared.engine, expected.valid);
     expect_gradients(shared.engine.model().params(), expected.gradients, exact ? 0 : 1e-5);
@@ -217,7 +216,7 @@ TEST(LayoutInBfloat16, stays_within_its_roundings) {
       const RankGroups groups(tests::world(), c.layout, spec.model);
       Trainer shared(spec, groups);
       for (int step = 1; step <= 4; ++step) {
-        const Reference::Step& expected = reference.steps[static_cast<std::size_t>(step - 1)];
+        const Reference::Step& expected = reference.steps[step - 1];
         tests::fill(shared.engine, static_cast<std::uint64_t>(step));
         EXPECT_NEAR(compute_gradients(shared.engine, expected.valid), expected.loss,
                     0.01 * expected.loss);
@@ -260,7 +259,7 @@ TEST(LayoutInFloat8, has_the_bits_of_one_rank_but_for_a_tensor_split) {
       const RankGroups groups(tests::world(), c.layout, spec.model);
       Trainer shared(spec, groups);
       for (int step = 1; step <= 3; ++step) {
-        const Reference::Step& expected = reference.steps[static_cast<std::size_t>(step - 1)];
+        const Reference::Step& expected = reference.steps[step - 1];
         tests::fill(shared.engine, static_cast<std::uint64_t>(step));
         EXPECT_NEAR(compute_gradients(shared.engine, expected.valid), expected.loss,
                     tensor == 1 ? 0 : 0.01 * expected.loss);

@@ -33,7 +33,7 @@ double static_bytes(const EngineSpec& spec, const RankGroups& groups) {
 
 // Of every rank, in order.
 std::vector<double> of_all_ranks(const RankGroups& groups, double own) {
-  std::vector<double> all(static_cast<std::size_t>(groups.all->size()));
+  std::vector<double> all(groups.all->size());
   Stream stream;
   groups.all->all_gather(stream, host_tensor(std::span(all)), host_tensor(std::span(&own, 1)));
   return all;
@@ -159,7 +159,7 @@ TEST(Memory, in_flight_is_what_stages_of_several_sizes_need) {
     counts.push_back(spec.micro_batches);
     for (const std::int64_t count : counts) {
       engine.take_micro_batches(count);
-      const TokenBatch batch = engine.batch();
+      const data::TokenBatch batch = engine.batch();
       for (std::size_t i = 0; i < batch.ids.size(); ++i) {
         batch.ids[i] = static_cast<std::int32_t>(i % 61);
         batch.targets[i] = static_cast<std::int32_t>(i % 59);

@@ -71,12 +71,12 @@ EngineSpec replica_spec(const ReplicaCase& c) {
 }
 
 void fill_replica(Engine& engine, std::uint64_t step) {
-  const TokenBatch batch = engine.batch();
+  const data::TokenBatch batch = engine.batch();
   for (std::size_t i = 0; i < batch.ids.size(); ++i) {
     const auto words = philox(step, static_cast<std::uint64_t>(engine.data_rank()) * 1000 + i);
     batch.ids[i] = static_cast<std::int32_t>(words[0] % 61);
     batch.targets[i] = static_cast<std::int32_t>(words[1] % 61);
-    batch.positions[i] = static_cast<std::int32_t>(i % static_cast<std::size_t>(kReplicaSeq));
+    batch.positions[i] = static_cast<std::int32_t>(i % kReplicaSeq);
     batch.document_start[i] = 0;
   }
 }

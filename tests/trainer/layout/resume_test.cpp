@@ -169,7 +169,7 @@ class Run {
 
  private:
   void fill(std::uint64_t step) {
-    const TokenBatch batch = engine_->batch();
+    const data::TokenBatch batch = engine_->batch();
     for (std::size_t i = 0; i < batch.ids.size(); ++i) {
       const auto own = static_cast<std::int64_t>(i) / kResumeSeq;
       const auto place = static_cast<std::int64_t>(i) % kResumeSeq;

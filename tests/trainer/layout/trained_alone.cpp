@@ -10,7 +10,7 @@
 namespace trireme::tests {
 
 std::int64_t fill(Engine& engine, std::uint64_t step) {
-  const TokenBatch batch = engine.batch();
+  const data::TokenBatch batch = engine.batch();
   std::int64_t valid = 0;
   std::int32_t start = 0, length = 0;
   const auto of_micro_batch = static_cast<std::size_t>(kMicroBatch * kSeq);
@@ -19,7 +19,7 @@ std::int64_t fill(Engine& engine, std::uint64_t step) {
         engine.data_rank(), static_cast<std::int64_t>(i / of_micro_batch));
     const auto words =
         philox(step, static_cast<std::uint64_t>(number) * of_micro_batch + i % of_micro_batch);
-    const auto place = static_cast<std::int32_t>(i % static_cast<std::size_t>(batch.seq_len));
+    const auto place = static_cast<std::int32_t>(i % batch.seq_len);
     if (place == 0 || place == start + length) {
       start = place;
       length = 5 + static_cast<std::int32_t>(words[2] % 7);
@@ -92,7 +92,7 @@ class Message {
       return Tensor{reinterpret_cast<std::byte*>(first), DType::kI32, {count}, {}};
     };
     ranks.broadcast(stream, sent(&words, 1), root);
-    bytes_.resize(static_cast<std::size_t>(words) * 4);
+    bytes_.resize(words * 4);
     ranks.broadcast(stream, sent(reinterpret_cast<std::int32_t*>(bytes_.data()), words), root);
   }
 

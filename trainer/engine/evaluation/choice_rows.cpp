@@ -41,7 +41,7 @@ std::pair<std::size_t, std::size_t> ChoiceRows::inside(std::int64_t first, std::
   return {at(first), at(end)};
 }
 
-void ChoiceRows::fill(const TokenBatch& batch, std::int64_t first) const {
+void ChoiceRows::fill(const data::TokenBatch& batch, std::int64_t first) const {
   require(batch.seq_len == seq_len_, "rows of ", seq_len_, " tokens in ", batch.seq_len);
   std::fill(batch.ids.begin(), batch.ids.end(), 0);
   std::fill(batch.targets.begin(), batch.targets.end(), -1);
@@ -54,10 +54,10 @@ void ChoiceRows::fill(const TokenBatch& batch, std::int64_t first) const {
   for (std::size_t i = begin; i < end; ++i) {
     const Choice& choice = choices_[i];
     const std::int64_t count = inputs(choice), at = places_[i].at;
-    const TokenBatch row = batch.part(places_[i].row - first, 1);
+    const data::TokenBatch row = batch.part(places_[i].row - first, 1);
     std::copy(choice.ids.begin(), choice.ids.end() - 1, row.ids.begin() + at);
-    std::copy(choice.ids.begin() + static_cast<std::ptrdiff_t>(choice.scored), choice.ids.end(),
-              row.targets.begin() + at + static_cast<std::ptrdiff_t>(choice.scored) - 1);
+    std::copy(choice.ids.begin() + choice.scored, choice.ids.end(),
+              row.targets.begin() + at + choice.scored - 1);
     if (!documents_) continue;
     // The padding after the last choice of a row is a document of its own.
     std::iota(row.positions.begin() + at, row.positions.end(), 0);
@@ -78,8 +78,8 @@ void ChoiceRows::add(std::span<const double> losses, std::int64_t first,
   const auto [begin, end] = inside(first, first + sequences);
   for (std::size_t i = begin; i < end; ++i) {
     const auto row = losses.begin() + (places_[i].row - first) * seq_len_ + places_[i].at;
-    log_likelihoods[i] -= std::accumulate(row + static_cast<std::ptrdiff_t>(choices_[i].scored) - 1,
-                                          row + inputs(choices_[i]), 0.0);
+    log_likelihoods[i] -=
+        std::accumulate(row + choices_[i].scored - 1, row + inputs(choices_[i]), 0.0);
   }
 }
 

@@ -3,8 +3,8 @@
 #include <span>
 #include <vector>
 
+#include "data/token_batch.h"
 #include "trainer/engine/evaluation/choice.h"
-#include "trainer/engine/token_batch.h"
 
 namespace trireme {
 
@@ -20,7 +20,7 @@ class ChoiceRows {
   std::size_t choices() const { return choices_.size(); }
 
   // Fills the batch with the rows from `first` on; those beyond the last are empty.
-  void fill(const TokenBatch& batch, std::int64_t first) const;
+  void fill(const data::TokenBatch& batch, std::int64_t first) const;
 
   // Adds the log-likelihoods of a batch filled from row `first` to those of the choices, in nats:
   // losses [sequences * seq_len], one per token; log_likelihoods [choices].

@@ -50,11 +50,9 @@ Judgment judge_health(const std::vector<Figures>& by_rank) {
   Judgment judgment;
   const Majority kind = majority(texts_of(by_rank, "name"));
   for (const int rank : kind.others) {
-    judgment.faults.push_back(
-        {{rank},
-         fmt::format("device is {}, most ranks have {}",
-                     by_rank[static_cast<std::size_t>(rank)]["name"].get<std::string>(),
-                     kind.value)});
+    judgment.faults.push_back({{rank},
+                               fmt::format("device is {}, most ranks have {}",
+                                           by_rank[rank]["name"].get<std::string>(), kind.value)});
   }
   const std::vector<double> links = numbers_of(by_rank, "links_up");
   const double usual = median(links);

@@ -21,7 +21,7 @@ namespace {
 constexpr double kSeconds = 0.25, kQuickSeconds = 0.05;  // duration of the matmul check
 
 std::unique_ptr<Communicator> everybody(World& world) {
-  std::vector<int> ranks(static_cast<std::size_t>(world.size()));
+  std::vector<int> ranks(world.size());
   std::iota(ranks.begin(), ranks.end(), 0);
   return world.split("preflight", ranks);
 }

@@ -42,7 +42,7 @@ Judgment judge_ranks(const std::vector<Figures>& by_rank) {
 
 Check launch(const World& world) {
   const auto measure = [&world]() -> Figures {
-    return {{"host", world.hosts()[static_cast<std::size_t>(world.rank())]},
+    return {{"host", world.hosts()[world.rank()]},
             {"local_rank", world.local_rank()},
             {"launcher", launcher()},
             {"transport", world.transport()}};

@@ -75,15 +75,15 @@ class KnownProduct {
       for (std::int64_t j = 0; j < kPeriod; ++j) {
         double sum = 0;
         for (std::int64_t k = 0; k < side_; ++k) sum += left(i, k) * right(k, j);
-        must[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)] = static_cast<float>(sum);
+        must[i][j] = static_cast<float>(sum);
       }
     }
     const auto* result = reinterpret_cast<const float*>(c_.host().data);
     std::int64_t wrong = 0;
     for (std::int64_t i = 0; i < side_; ++i) {
-      const auto& row = must[static_cast<std::size_t>(i % kPeriod)];
+      const auto& row = must[i % kPeriod];
       for (std::int64_t j = 0; j < side_; ++j) {
-        wrong += result[i * side_ + j] != row[static_cast<std::size_t>(j % kPeriod)] ? 1 : 0;
+        wrong += result[i * side_ + j] != row[j % kPeriod] ? 1 : 0;
       }
     }
     return wrong;
@@ -115,8 +115,8 @@ std::int64_t side_for(DType compute, Device device, double seconds) {
 }
 
 std::vector<double> of_all(Communicator& all, double own) {
-  std::vector<double> values(static_cast<std::size_t>(all.size()));
-  values[static_cast<std::size_t>(all.rank())] = own;
+  std::vector<double> values(all.size());
+  values[all.rank()] = own;
   Stream stream;
   const Tensor whole = host_tensor(std::span(values));
   all.all_gather(stream, whole, whole.slice(all.rank(), 1));
@@ -178,10 +178,9 @@ Judgment judge_products(const std::vector<Figures>& by_rank) {
   const double middle = median(flops);
   Judgment judgment;
   for (const int rank : below_median(flops, kSlow)) {
-    judgment.faults.push_back(
-        {{rank},
-         fmt::format("{:.1f} GFLOP/s, less than {} of the median {:.1f}",
-                     flops[static_cast<std::size_t>(rank)] * 1e-9, kSlow, middle * 1e-9)});
+    judgment.faults.push_back({{rank},
+                               fmt::format("{:.1f} GFLOP/s, less than {} of the median {:.1f}",
+                                           flops[rank] * 1e-9, kSlow, middle * 1e-9)});
   }
   const auto [least, most] = std::minmax_element(flops.begin(), flops.end());
   judgment.text = fmt::format("correct bits; median {:.1f} GFLOP/s, range {:.1f} to {:.1f}",

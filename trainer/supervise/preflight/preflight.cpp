@@ -126,9 +126,8 @@ std::string Preflight::named(const std::vector<int>& ranks) const {
   std::string text = ranks.size() == 1 ? "rank" : "ranks";
   const std::size_t shown = std::min(ranks.size(), kMostNamed);
   for (std::size_t i = 0; i < shown; ++i) {
-    const std::string& host = hosts_[static_cast<std::size_t>(ranks[i])];
-    const bool next_is_there =
-        i + 1 < shown && hosts_[static_cast<std::size_t>(ranks[i + 1])] == host;
+    const std::string& host = hosts_[ranks[i]];
+    const bool next_is_there = i + 1 < shown && hosts_[ranks[i + 1]] == host;
     text += fmt::format("{} {}", i == 0 ? "" : ",", ranks[i]);
     if (!next_is_there) text += fmt::format(" ({})", host);
   }

@@ -69,8 +69,7 @@ Judgment judge_programs(const std::vector<Figures>& by_rank) {
     judgment.faults.push_back(
         {{rank},
          say("different libraries than the other ranks: ",
-             different_libraries(Figures::parse(usual.value),
-                                 by_rank[static_cast<std::size_t>(rank)].at("libraries")))});
+             different_libraries(Figures::parse(usual.value), by_rank[rank].at("libraries")))});
   }
   const Figures& first = by_rank.front();
   judgment.text =

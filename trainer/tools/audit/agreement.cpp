@@ -121,8 +121,7 @@ void compare_events(const Records& records, Findings& findings) {
         find(0,
              say("it has ", there, " lines, but had ", lines, " when incarnation ",
                  begin->incarnation, " began (ledger.jsonl:", record.number, "): lines were lost"));
-      } else if (records.events[static_cast<std::size_t>(lines - 1)].chain !=
-                 begin->events->chain) {
+      } else if (records.events[lines - 1].chain != begin->events->chain) {
         find(lines, say("the line was modified since incarnation ", begin->incarnation,
                         " began (ledger.jsonl:", record.number, ")"));
       }

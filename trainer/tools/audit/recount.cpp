@@ -33,14 +33,13 @@ bool is_sound(const LedgerStep& step) {
 
 class Hasher {
  public:
-  explicit Hasher(const data::SampleSource& source) : source_(source) {
-    for (auto& part : parts_) part.resize(static_cast<std::size_t>(source.sequence().seq_len));
-  }
+  explicit Hasher(const data::SampleSource& source)
+      : source_(source), row_(source.sequence().seq_len) {}
   std::uint64_t operator()(const LedgerStep& step) {
     std::uint64_t hash = 0;
     for_each_sample(step, [&](std::uint64_t sample) {
-      source_.fill(sample, {parts_[0], parts_[1], parts_[2], parts_[3]});
-      hash += data::sample_hash(sample, parts_[0], parts_[1]);
+      source_.fill(sample, row_.batch());
+      hash += data::sample_hash(sample, row_.batch().ids, row_.batch().targets);
       ++samples;
     });
     return hash;
@@ -49,7 +48,7 @@ class Hasher {
 
  private:
   const data::SampleSource& source_;
-  std::vector<std::int32_t> parts_[4];
+  const data::SequenceBuffer row_;
 };
 
 void find_windows_used_twice(const Lineage& lineage, const data::SampleSource& source,

@@ -102,7 +102,7 @@ std::vector<TensorResult> Comparison::compare(const Target& of, const Tolerances
   Stream stream;
   for (std::int64_t first = 0; first < tensors_.elements(); first += kPiece) {
     const std::int64_t end = std::min(first + kPiece, tensors_.elements());
-    std::vector<double> whole(static_cast<std::size_t>(end - first));
+    std::vector<double> whole(end - first);
     if (reference_.takes_part()) {
       add_primary(reference_, expected, tensors_, first, whole);
       for (double& value : whole) value /= of_gradients ? reference_.loss_scale() : 1;
@@ -115,7 +115,7 @@ std::vector<TensorResult> Comparison::compare(const Target& of, const Tolerances
           [&](std::int64_t here, std::int64_t number, std::int64_t count) {
             const std::vector<double> values = read(subject_, run, here, count, of.quantity);
             for (std::size_t i = 0; i < values.size(); ++i) {
-              const double right = whole[static_cast<std::size_t>(number - first) + i];
+              const double right = whole[number - first + i];
               note(result, number + static_cast<std::int64_t>(i) - tensors_[run.tensor].first,
                    ranks_.rank(), values[i], right, allowed(of, tolerances, right, result.scale));
             }
@@ -147,7 +147,7 @@ void Comparison::hand_over_gradients() {
   Stream stream;
   for (std::int64_t first = 0; first < tensors_.elements(); first += kPiece) {
     const std::int64_t end = std::min(first + kPiece, tensors_.elements());
-    std::vector<double> whole(static_cast<std::size_t>(end - first));
+    std::vector<double> whole(end - first);
     if (subject_.takes_part()) add_primary(subject_, from, tensors_, first, whole);
     ranks_.all_reduce(stream, host_tensor(std::span(whole)), Reduce::kSum);
     for (const LocalRange& run : to) {
@@ -155,8 +155,7 @@ void Comparison::hand_over_gradients() {
                         [&](std::int64_t here, std::int64_t number, std::int64_t count) {
                           std::vector<float> values;
                           for (std::int64_t i = 0; i < count; ++i) {
-                            values.push_back(static_cast<float>(
-                                whole[static_cast<std::size_t>(number - first + i)] * scale));
+                            values.push_back(static_cast<float>(whole[number - first + i] * scale));
                           }
                           write_elements(reference_.stream(), run.data.slice(here, count), values);
                         });
@@ -207,7 +206,7 @@ void Comparison::join(std::vector<TensorResult>& results) {
                 static_cast<double>(r.wrong), static_cast<double>(r.index),
                 static_cast<double>(r.rank), r.value, r.expected, r.cross, r.expected_squares});
   }
-  std::vector<double> all(own.size() * static_cast<std::size_t>(ranks_.size()));
+  std::vector<double> all(own.size() * ranks_.size());
   Stream stream;
   ranks_.all_gather(stream, host_tensor(std::span(all)), host_tensor(std::span(own)));
   for (std::size_t i = 0; i < results.size(); ++i) {

@@ -10,7 +10,7 @@ std::vector<double> read_elements(Stream& stream, const Tensor& tensor) {
   copy_bytes(stream, bytes.data(), tensor.data, bytes.size());
   stream.synchronize();
   std::vector<double> values;
-  values.reserve(static_cast<std::size_t>(tensor.count()));
+  values.reserve(tensor.count());
   checkpoint::for_each_value(bytes, tensor.dtype, [&](double value) { values.push_back(value); });
   return values;
 }

@@ -23,16 +23,15 @@ const Param* find(const Subject& subject, const std::string& name) {
   return nullptr;
 }
 
-TokenBatch micro_batch(const Subject& subject, std::int64_t own) {
+data::TokenBatch micro_batch(const Subject& subject, std::int64_t own) {
   const std::int64_t size = subject.engine().spec().micro_batch;
   return subject.engine().batch().part(own * size, size);
 }
 
 void refill(const Subject& subject, const Samples& samples, std::int64_t step, std::int64_t own,
             std::int64_t number) {
-  const TokenBatch part = micro_batch(subject, own);
-  samples.fill_part(part,
-                    samples.first_of(step) + static_cast<std::uint64_t>(number * part.sequences));
+  const data::TokenBatch part = micro_batch(subject, own);
+  samples.fill_part(part, samples.first_of(step) + number * part.sequences);
 }
 
 // Assigns key heads to the tensor ranks in reverse order.
@@ -61,8 +60,8 @@ class LostMicroBatch final : public Mistake {
   void in_batch(const Subject& subject, const Samples& /*samples*/, std::int64_t step) override {
     const Engine& engine = subject.engine();
     if (engine.data_rank() != 0 || engine.spec().micro_batches < 2 || step < 1) return;
-    const TokenBatch part = micro_batch(subject, 1);
-    std::fill(part.targets.begin(), part.targets.end(), -1);
+    const data::TokenBatch part = micro_batch(subject, 1);
+    std::ranges::fill(part.targets, -1);
     note_made();
   }
 };
@@ -98,7 +97,7 @@ class ShiftedVocabulary final : public Mistake {
   explicit ShiftedVocabulary(bool of_targets) : of_targets_(of_targets) {}
   void in_batch(const Subject& subject, const Samples& /*samples*/, std::int64_t step) override {
     if (step < 1 || subject.groups().tensor->rank() != 1) return;
-    const TokenBatch batch = subject.engine().batch();
+    const data::TokenBatch batch = subject.engine().batch();
     for (std::int32_t& id : of_targets_ ? batch.targets : batch.ids) {
       if (id >= 0 && id + 1 < subject.config().model.vocab_size) ++id;
     }
@@ -129,8 +128,7 @@ class LostPositionGradient final : public Mistake {
   void in_gradients(const Subject& subject) override {
     for (const ParamShard& shard : subject.engine().model().params().shards()) {
       if (shard.param->spec.name != "position.weight") continue;
-      write_elements(subject.stream(), shard.grad,
-                     std::vector<float>(static_cast<std::size_t>(shard.count())));
+      write_elements(subject.stream(), shard.grad, std::vector<float>(shard.count()));
       note_made();
     }
   }

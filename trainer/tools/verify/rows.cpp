@@ -19,17 +19,15 @@ class Rows {
   // Whether actual row `at` equals expected row `from`.
   bool same(std::int64_t at, std::int64_t from) const {
     for (std::int64_t c = 0; c < evidence_.columns; ++c) {
-      const double value = values_[static_cast<std::size_t>(at * evidence_.columns + c)];
-      const double expected =
-          evidence_.expected[static_cast<std::size_t>(from * evidence_.columns + c)];
+      const double value = values_[at * evidence_.columns + c];
+      const double expected = evidence_.expected[from * evidence_.columns + c];
       if (!(std::fabs(value - expected) <= evidence_.tolerance)) return false;
     }
     return true;
   }
   bool is_zero(std::int64_t row) const {
     for (std::int64_t c = 0; c < evidence_.columns; ++c) {
-      const double expected =
-          evidence_.expected[static_cast<std::size_t>(row * evidence_.columns + c)];
+      const double expected = evidence_.expected[row * evidence_.columns + c];
       if (std::fabs(expected) > evidence_.tolerance) return false;
     }
     return true;

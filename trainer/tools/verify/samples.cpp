@@ -23,7 +23,7 @@ std::uint64_t Samples::first_of(std::int64_t step) const {
 Filled Samples::fill_as_a_run(const Subject& subject, std::uint64_t first) const {
   return fill_step(
       subject.engine(), subject.groups(), first,
-      [&](const TokenBatch& part, std::uint64_t sample) { return fill_part(part, sample); });
+      [&](const data::TokenBatch& part, std::uint64_t sample) { return fill_part(part, sample); });
 }
 
 Filled Samples::fill(const Subject& subject, std::int64_t step,
@@ -33,66 +33,48 @@ Filled Samples::fill(const Subject& subject, std::int64_t step,
   const EngineSpec& spec = engine.spec();
   for (std::int64_t own = 0; only && own < spec.micro_batches; ++own) {
     if (*only == engine.micro_batches().number(engine.data_rank(), own)) continue;
-    const TokenBatch part = engine.batch().part(own * spec.micro_batch, spec.micro_batch);
-    std::fill(part.targets.begin(), part.targets.end(), kNoTarget);
+    const data::TokenBatch part = engine.batch().part(own * spec.micro_batch, spec.micro_batch);
+    std::ranges::fill(part.targets, kNoTarget);
   }
   return filled;
 }
 
-namespace {
-
-// Buffers of one sequence.
-class SequenceBuffer {
- public:
-  explicit SequenceBuffer(std::int64_t seq_len) : numbers_(static_cast<std::size_t>(4 * seq_len)) {
-    const auto n = static_cast<std::size_t>(seq_len);
-    const std::span<std::int32_t> all(numbers_);
-    batch_ = {1, seq_len, all.first(n), all.subspan(n, n), all.subspan(2 * n, n), all.last(n)};
-  }
-  const TokenBatch& batch() const { return batch_; }
-
- private:
-  std::vector<std::int32_t> numbers_;
-  TokenBatch batch_;
-};
-
-}  // namespace
-
 Filled Samples::whole_step(std::int64_t step) const {
-  const SequenceBuffer row(config_.training.seq_len);
+  const data::SequenceBuffer row(config_.training.seq_len);
   Filled filled;
   for (std::int64_t i = 0; i < config_.training.global_batch_size; ++i) {
-    const Filled one = fill_part(row.batch(), first_of(step) + static_cast<std::uint64_t>(i));
+    const Filled one = fill_part(row.batch(), first_of(step) + i);
     filled.valid += one.valid;
     filled.hash += one.hash;
   }
   return filled;
 }
 
-std::vector<std::int64_t> Samples::samples_in(const TokenBatch& batch, std::int64_t step) const {
+std::vector<std::int64_t> Samples::samples_in(const data::TokenBatch& batch,
+                                              std::int64_t step) const {
   const std::int64_t size = config_.training.global_batch_size;
   const auto begin = static_cast<std::int64_t>(first_of(step));
-  const SequenceBuffer row(config_.training.seq_len);
-  std::vector<std::int64_t> found(static_cast<std::size_t>(batch.sequences), kUnknown);
+  const data::SequenceBuffer row(config_.training.seq_len);
+  std::vector<std::int64_t> found(batch.sequences, kUnknown);
   for (std::int64_t sample = std::max<std::int64_t>(begin - size, 0); sample < begin + 2 * size;
        ++sample) {
-    fill_part(row.batch(), static_cast<std::uint64_t>(sample));
+    fill_part(row.batch(), sample);
     for (std::int64_t i = 0; i < batch.sequences; ++i) {
-      const TokenBatch there = batch.part(i, 1);
+      const data::TokenBatch there = batch.part(i, 1);
       if (std::ranges::equal(there.ids, row.batch().ids) &&
           std::ranges::equal(there.targets, row.batch().targets)) {
-        found[static_cast<std::size_t>(i)] = sample;
+        found[i] = sample;
       }
     }
   }
   return found;
 }
 
-Filled Samples::fill_part(const TokenBatch& part, std::uint64_t first) const {
+Filled Samples::fill_part(const data::TokenBatch& part, std::uint64_t first) const {
   if (source_) return fill_batch(part, *source_, first);
   Filled filled;
   for (std::int64_t row = 0; row < part.sequences; ++row) {
-    const Filled one = fill_random(part.part(row, 1), first + static_cast<std::uint64_t>(row));
+    const Filled one = fill_random(part.part(row, 1), first + row);
     filled.valid += one.valid;
     filled.hash += one.hash;
   }
@@ -100,7 +82,7 @@ Filled Samples::fill_part(const TokenBatch& part, std::uint64_t first) const {
 }
 
 // Document lengths and masked targets do not depend on the vocabulary.
-Filled Samples::fill_random(const TokenBatch& row, std::uint64_t sample) const {
+Filled Samples::fill_random(const data::TokenBatch& row, std::uint64_t sample) const {
   constexpr std::uint32_t kShortest = 5, kLengths = 60, kLeftOut = 16;
   const std::uint64_t key =
       random_key(static_cast<std::uint64_t>(config_.job.seed), "verify/tokens");

@@ -30,12 +30,12 @@ class Samples {
   Filled whole_step(std::int64_t step) const;
   // Sample number of each row of a batch; kUnknown: no sample near the step.
   static constexpr std::int64_t kUnknown = -1;
-  std::vector<std::int64_t> samples_in(const TokenBatch& batch, std::int64_t step) const;
+  std::vector<std::int64_t> samples_in(const data::TokenBatch& batch, std::int64_t step) const;
   // Fills `part` with consecutive samples from `first` on.
-  Filled fill_part(const TokenBatch& part, std::uint64_t first) const;
+  Filled fill_part(const data::TokenBatch& part, std::uint64_t first) const;
 
  private:
-  Filled fill_random(const TokenBatch& row, std::uint64_t sample) const;
+  Filled fill_random(const data::TokenBatch& row, std::uint64_t sample) const;
   RunConfig config_;
   std::optional<data::SampleSource> source_;
 };

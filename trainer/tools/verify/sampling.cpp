@@ -49,8 +49,7 @@ std::vector<double> Sampling::values(const Subject& of, const std::vector<LocalR
                      auto at = std::lower_bound(wanted.begin(), wanted.end(), logical);
                      for (; at != wanted.end() && *at < logical + count; ++at) {
                        const Tensor one = run.data.slice(here + *at - logical, 1);
-                       values[static_cast<std::size_t>(at - wanted.begin())] =
-                           read_elements(of.stream(), one).front();
+                       values[at - wanted.begin()] = read_elements(of.stream(), one).front();
                      }
                    });
   }
@@ -96,10 +95,10 @@ LayoutSizes Sampling::layout_sizes() const {
                     .data_rank_of = {}};
   const bool shared = layout.zero >= 2 && layout.data_shard > 1;
   const MicroBatches numbers{sizes.data, micro_batches_per_step(subject_.config()), shared};
-  sizes.data_rank_of.resize(static_cast<std::size_t>(sizes.micro_batches));
+  sizes.data_rank_of.resize(sizes.micro_batches);
   for (std::int64_t rank = 0; rank < numbers.ranks; ++rank) {
     for (std::int64_t own_one = 0; own_one < numbers.of_each; ++own_one) {
-      sizes.data_rank_of[static_cast<std::size_t>(numbers.number(rank, own_one))] = rank;
+      sizes.data_rank_of[numbers.number(rank, own_one)] = rank;
     }
   }
   return sizes;
@@ -145,7 +144,7 @@ Evidence Sampling::evidence(std::size_t tensor, Quantity quantity, double tolera
     }
     std::copy(both.begin(), both.end(), own.begin() + kPlace);
   }
-  std::vector<double> all(each * static_cast<std::size_t>(ranks_.size()));
+  std::vector<double> all(each * ranks_.size());
   Stream stream;
   ranks_.all_gather(stream, host_tensor(std::span(all)), host_tensor(std::span(own)));
   for (int rank = 0; rank < ranks_.size(); ++rank) {

@@ -65,7 +65,7 @@ void Subject::begin() const {
     if (spec.init == Init::kNormal) continue;
     for_each_range(*shard.param, shard.first, shard.count(),
                    [&](std::int64_t here, std::int64_t logical, std::int64_t count) {
-                     std::vector<float> values(static_cast<std::size_t>(count));
+                     std::vector<float> values(count);
                      fill_initial(spec, seed, logical, values);
                      write_elements(stream(), shard.master.slice(here, count), values);
                    });

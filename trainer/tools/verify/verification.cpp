@@ -15,7 +15,7 @@ namespace trireme::verify {
 namespace {
 
 std::vector<int> all_ranks(const World& world) {
-  std::vector<int> ranks(static_cast<std::size_t>(world.size()));
+  std::vector<int> ranks(world.size());
   std::iota(ranks.begin(), ranks.end(), 0);
   return ranks;
 }
@@ -30,9 +30,9 @@ Device device_of(const RunConfig& config, Device device) {
 }
 
 std::vector<std::int64_t> place_of(std::int64_t index, const Shape& shape) {
-  std::vector<std::int64_t> at(static_cast<std::size_t>(shape.rank()));
+  std::vector<std::int64_t> at(shape.rank());
   for (int dim = shape.rank() - 1; dim >= 0; --dim) {
-    at[static_cast<std::size_t>(dim)] = index % shape[dim];
+    at[dim] = index % shape[dim];
     index /= shape[dim];
   }
   return at;
@@ -159,10 +159,10 @@ ValuePair Verification::both(double of_subject, double of_reference) const {
 
 std::vector<double> Verification::of_all_ranks(double own) const {
   double one[] = {own};
-  std::vector<double> all(static_cast<std::size_t>(ranks_->size()));
+  std::vector<double> all(ranks_->size());
   Stream stream;
   ranks_->all_gather(stream, host_tensor(std::span(all)), host_tensor(std::span(one)));
-  all.resize(static_cast<std::size_t>(subject_.ranks()));
+  all.resize(subject_.ranks());
   return all;
 }
 

@@ -44,8 +44,7 @@ void silence(const Subject& subject, const std::vector<Branch>& branches, std::s
     for (std::size_t i = first; i < branches.size(); ++i) {
       const std::vector<std::string>& names = branches[i].tensors;
       if (std::find(names.begin(), names.end(), shard.param->spec.name) == names.end()) continue;
-      write_elements(subject.stream(), shard.master,
-                     std::vector<float>(static_cast<std::size_t>(shard.count())));
+      write_elements(subject.stream(), shard.master, std::vector<float>(shard.count()));
     }
   }
   subject.engine().model().publish_masters(subject.engine().stream());

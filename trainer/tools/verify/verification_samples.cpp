@@ -48,7 +48,7 @@ Cause Verification::cause_of_samples(std::int64_t step, Difference& difference) 
     const auto found = samples_.samples_in(subject_.engine().batch(), step);
     std::copy_n(found.begin(), std::min(found.size(), each), own.begin() + 1);
   }
-  std::vector<double> all(own.size() * static_cast<std::size_t>(ranks_->size()));
+  std::vector<double> all(own.size() * ranks_->size());
   Stream stream;
   ranks_->all_gather(stream, host_tensor(std::span(all)), host_tensor(std::span(own)));
   const auto first = static_cast<std::int64_t>(samples_.first_of(step));

@@ -116,10 +116,10 @@ TEST(multiple_choice, a_long_context_loses_its_beginning_but_never_all) {
 // A batch in memory of its own.
 struct Batch {
   Batch(std::int64_t sequences, std::int64_t seq_len)
-      : memory(4, std::vector<std::int32_t>(static_cast<std::size_t>(sequences * seq_len), 99)),
-        view{sequences, seq_len, memory[0], memory[1], memory[2], memory[3]} {}
-  std::vector<std::vector<std::int32_t>> memory;
-  TokenBatch view;
+      : memory(data::TokenBatch::kArrays * sequences * seq_len, 99),
+        view(data::TokenBatch::in(memory, sequences, seq_len)) {}
+  std::vector<std::int32_t> memory;
+  data::TokenBatch view;
 };
 
 const std::vector<Choice> kChoices{
@@ -130,12 +130,14 @@ TEST(multiple_choice, choices_share_rows_as_documents) {
   EXPECT_EQ(rows.rows(), 2);
   Batch batch(3, 6);
   rows.fill(batch.view, 0);
-  EXPECT_THAT(batch.memory[0],
+  EXPECT_THAT(batch.view.ids,
               ElementsAre(10, 11, 12, 20, 21, 0, 30, 31, 32, 33, 40, 0, 0, 0, 0, 0, 0, 0));
-  EXPECT_THAT(batch.memory[1],
+  EXPECT_THAT(batch.view.targets,
               ElementsAre(-1, 12, 13, 21, 22, -1, -1, -1, -1, 34, 41, -1, -1, -1, -1, -1, -1, -1));
-  EXPECT_THAT(batch.memory[2], ElementsAre(0, 1, 2, 0, 1, 0, 0, 1, 2, 3, 0, 0, 0, 1, 2, 3, 4, 5));
-  EXPECT_THAT(batch.memory[3], ElementsAre(0, 0, 0, 3, 3, 5, 0, 0, 0, 0, 4, 5, 0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(batch.view.positions,
+              ElementsAre(0, 1, 2, 0, 1, 0, 0, 1, 2, 3, 0, 0, 0, 1, 2, 3, 4, 5));
+  EXPECT_THAT(batch.view.document_start,
+              ElementsAre(0, 0, 0, 3, 3, 5, 0, 0, 0, 0, 4, 5, 0, 0, 0, 0, 0, 0));
 }
 
 TEST(multiple_choice, without_documents_each_choice_has_a_row) {
@@ -143,10 +145,10 @@ TEST(multiple_choice, without_documents_each_choice_has_a_row) {
   EXPECT_EQ(rows.rows(), 4);
   Batch batch(2, 6);
   rows.fill(batch.view, 1);
-  EXPECT_THAT(batch.memory[0], ElementsAre(20, 21, 0, 0, 0, 0, 30, 31, 32, 33, 0, 0));
-  EXPECT_THAT(batch.memory[1], ElementsAre(21, 22, -1, -1, -1, -1, -1, -1, -1, 34, -1, -1));
-  EXPECT_THAT(batch.memory[2], ElementsAre(0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5));
-  EXPECT_THAT(batch.memory[3], testing::Each(0));
+  EXPECT_THAT(batch.view.ids, ElementsAre(20, 21, 0, 0, 0, 0, 30, 31, 32, 33, 0, 0));
+  EXPECT_THAT(batch.view.targets, ElementsAre(21, 22, -1, -1, -1, -1, -1, -1, -1, 34, -1, -1));
+  EXPECT_THAT(batch.view.positions, ElementsAre(0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5));
+  EXPECT_THAT(batch.view.document_start, testing::Each(0));
 }
 
 // A model whose token t follows token s with a loss of (t mod 10) + s / 128, which is exact: its

@@ -32,10 +32,9 @@ double number_of(std::uint64_t bits) {
 }
 
 std::uint64_t hash_of(const data::SampleSource& source, std::uint64_t sample) {
-  std::vector<std::int32_t> parts[4];
-  for (auto& part : parts) part.resize(kSeqLen);
-  source.fill(sample, {parts[0], parts[1], parts[2], parts[3]});
-  return data::sample_hash(sample, parts[0], parts[1]);
+  const data::SequenceBuffer row(kSeqLen);
+  source.fill(sample, row.batch());
+  return data::sample_hash(sample, row.batch().ids, row.batch().targets);
 }
 
 void write_file(const fs::path& path, const std::string& text) {

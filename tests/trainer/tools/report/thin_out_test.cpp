@@ -75,7 +75,7 @@ TEST(ThinOut, a_single_broken_value_is_kept) {
   const auto broken = std::find_if(thin.values.begin(), thin.values.end(),
                                    [](double value) { return std::isnan(value); });
   ASSERT_NE(broken, thin.values.end());
-  EXPECT_EQ(thin.steps[static_cast<std::size_t>(broken - thin.values.begin())], 54'322);
+  EXPECT_EQ(thin.steps[broken - thin.values.begin()], 54'322);
 }
 
 TEST(ThinOut, the_means_keep_the_mean_of_the_whole) {

@@ -42,7 +42,7 @@ TEST(Timeline, is_of_the_median_step_on_each_ranks_own_clock) {
   ASSERT_EQ(traced->ranks.size(), 2U);
   EXPECT_NEAR(traced->length_ms, 45, 1e-3);
   for (int rank = 0; rank < 2; ++rank) {
-    const TracedRank& one = traced->ranks[static_cast<std::size_t>(rank)];
+    const TracedRank& one = traced->ranks[rank];
     EXPECT_NEAR(one.work_ms, 10 * (rank + 1), 1e-3);
     EXPECT_NEAR(one.wait_ms, 39 - 10 * (rank + 1), 1e-3);
     ASSERT_EQ(one.main.size(), 2U);

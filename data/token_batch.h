@@ -1,0 +1,49 @@
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace trireme::data {
+
+// The tokens of a step, an evaluation or one sample in host memory, sequence by sequence: four
+// spans of sequences * seq_len.
+struct TokenBatch {
+  std::int64_t sequences = 0, seq_len = 0;
+  std::span<std::int32_t> ids;
+  std::span<std::int32_t> targets;         // -1: no target (end of a document, if masked)
+  std::span<std::int32_t> positions;       // restart at every document, if masked
+  std::span<std::int32_t> document_start;  // start of this token's document; 0 if not masked
+
+  TokenBatch part(std::int64_t first, std::int64_t count) const {
+    const auto of = [&](std::span<std::int32_t> all) {
+      return all.subspan(first * seq_len, count * seq_len);
+    };
+    return {count, seq_len, of(ids), of(targets), of(positions), of(document_start)};
+  }
+
+  static constexpr std::int64_t kArrays = 4;
+  // In memory [kArrays, sequences * seq_len]: ids, targets, positions, document_start.
+  static TokenBatch in(std::span<std::int32_t> memory, std::int64_t sequences,
+                       std::int64_t seq_len) {
+    const auto array = [&](std::int64_t number) {
+      return memory.subspan(number * sequences * seq_len, sequences * seq_len);
+    };
+    return {sequences, seq_len, array(0), array(1), array(2), array(3)};
+  }
+};
+
+// Memory of one sequence.
+class SequenceBuffer {
+ public:
+  explicit SequenceBuffer(std::int64_t seq_len)
+      : memory_(TokenBatch::kArrays * seq_len), batch_(TokenBatch::in(memory_, 1, seq_len)) {}
+  SequenceBuffer(const SequenceBuffer&) = delete;
+  SequenceBuffer& operator=(const SequenceBuffer&) = delete;
+  const TokenBatch& batch() const { return batch_; }
+
+ private:
+  std::vector<std::int32_t> memory_;
+  TokenBatch batch_;
+};
+
+}  // namespace trireme::data

@@ -1,0 +1,21 @@
+#pragma once
+#include <cstdint>
+
+#include "model/tensor/tensor.h"
+
+namespace trireme {
+
+// The inputs of a micro-batch on the device, sequence by sequence. Views: the memory must stay
+// valid until its backward.
+struct MicroBatch {
+  std::int64_t sequences = 1, seq_len = 1;
+  Tensor ids = {};             // [tokens] I32; used on the first stage
+  Tensor targets = {};         // [tokens] I32; used on the last stage; -1: no target
+  Tensor positions = {};       // [tokens] I32: position of the token in its document
+  Tensor document_start = {};  // [tokens] I32: start of its document in its sequence
+  bool documents = true;       // false: every sequence is one document
+  Tensor scale = {};           // [1] F64, empty: 1; loss scale of the gradients
+  std::int64_t tokens() const { return sequences * seq_len; }
+};
+
+}  // namespace trireme

@@ -1,0 +1,11 @@
+#pragma once
+#include <cstdint>
+
+namespace trireme {
+
+// Activation recomputation: `kSelective` drops outputs of norms and activation functions, which are
+// cheap to recompute; `kFull` saves only a block's input, and the recomputing forward saves
+// everything for the backward that follows.
+enum class Recompute : std::uint8_t { kNone, kSelective, kFull };
+
+}  // namespace trireme
