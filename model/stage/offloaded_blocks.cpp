@@ -15,44 +15,33 @@ Tensor taken_again(Arena& arena, std::size_t bytes) {
 
 }  // namespace
 
-BlockWindow::BlockWindow(std::deque<Arena>& arenas) {
-  for (Arena& arena : arenas) buffers_.emplace_back(arena);
-}
-
-void BlockWindow::open(const Stream& stream) {
-  if (copy_streams_ || !stream.executes()) return;
-  copy_streams_.emplace(stream.device());
-  for (Buffer& buffer : buffers_) buffer.events.emplace(stream.device());
+BlockWindow::BlockWindow(std::deque<Arena>& arenas) : ring_(arenas.size()) {
+  for (Arena& arena : arenas) buffers_.push_back({.arena = &arena});
 }
 
 Arena& OffloadedBlocks::begin(const ExecContext& ctx, std::size_t block) {
-  window_.open(ctx.stream);
   if (block == 0) {
     host_.reset();
     places_.clear();
   }
   BlockWindow::Buffer& buffer = window_.buffer_of(block);
-  if (ctx.stream.executes()) buffer.events->left.make_wait(ctx.stream);
-  buffer.arena.reset();
+  window_.ring_.await_departure(ctx.stream, window_.slot_of(block));
+  buffer.arena->reset();
   buffer.owner = this;
   buffer.block = block;
-  return buffer.arena;
+  return *buffer.arena;
 }
 
 void OffloadedBlocks::offload(const ExecContext& ctx, std::size_t block) {
-  BlockWindow::Buffer& buffer = window_.buffer_of(block);
-  const std::size_t bytes = buffer.arena.used();
-  const Tensor from = taken_again(buffer.arena, bytes);
+  Arena& arena = *window_.buffer_of(block).arena;
+  const std::size_t bytes = arena.used();
+  const Tensor from = taken_again(arena, bytes);
   places_.resize(std::max(places_.size(), block + 1));
   Place& place = places_[block];
   if (bytes > place.host.bytes()) place.host = host_.take(from.shape, from.dtype);
   place.bytes = bytes;
-  if (!ctx.stream.executes()) return;
-  Stream& out = window_.copy_streams_->out;
-  buffer.events->computed.record(ctx.stream);
-  buffer.events->computed.make_wait(out);
-  copy_bytes(out, place.host.data, from.data, bytes);
-  buffer.events->left.record(out);
+  window_.ring_.copy_out(ctx.stream, window_.slot_of(block),
+                         [&](Stream& out) { copy_bytes(out, place.host.data, from.data, bytes); });
 }
 
 // No-op if the block is present or being copied.
@@ -62,21 +51,15 @@ void OffloadedBlocks::copy_in(const ExecContext& ctx, std::size_t block) {
   buffer.owner = this;
   buffer.block = block;
   const Place& place = places_.at(block);
-  const Tensor to = taken_again(buffer.arena, place.bytes);
-  if (!ctx.stream.executes()) return;
-  Stream& in = window_.copy_streams_->in;
-  buffer.events->computed.make_wait(in);
-  // The block's own copy to the host also read this buffer; it is complete then.
-  buffer.events->left.make_wait(in);
-  copy_bytes(in, to.data, place.host.data, place.bytes);
-  buffer.events->arrived.record(in);
+  const Tensor to = taken_again(*buffer.arena, place.bytes);
+  window_.ring_.copy_in(ctx.stream, window_.slot_of(block),
+                        [&](Stream& in) { copy_bytes(in, to.data, place.host.data, place.bytes); });
 }
 
 Arena& OffloadedBlocks::fetch(const ExecContext& ctx, std::size_t block) {
   copy_in(ctx, block);
-  BlockWindow::Buffer& buffer = window_.buffer_of(block);
-  if (ctx.stream.executes()) buffer.events->arrived.make_wait(ctx.stream);
-  return buffer.arena;
+  window_.ring_.await_arrival(ctx.stream, window_.slot_of(block));
+  return *window_.buffer_of(block).arena;
 }
 
 void OffloadedBlocks::prefetch_before(const ExecContext& ctx, std::size_t block) {
@@ -85,9 +68,8 @@ void OffloadedBlocks::prefetch_before(const ExecContext& ctx, std::size_t block)
 }
 
 void OffloadedBlocks::release(const ExecContext& ctx, std::size_t block) {
-  BlockWindow::Buffer& buffer = window_.buffer_of(block);
-  buffer.owner = nullptr;
-  if (ctx.stream.executes()) buffer.events->computed.record(ctx.stream);
+  window_.buffer_of(block).owner = nullptr;
+  window_.ring_.note_computed(ctx.stream, window_.slot_of(block));
 }
 
 }  // namespace trireme

@@ -1,49 +1,37 @@
 #pragma once
 #include <deque>
-#include <optional>
 #include <vector>
 
-#include "model/device/event.h"
+#include "model/device/copy_ring.h"
 #include "model/stage/block_memory.h"
 
 namespace trireme {
 
 class OffloadedBlocks;
 
-// Device buffers for the saved activations of blocks, used in turn, and the streams that copy them
-// to the host and back (vDNN, Rhu et al. 2016, per block instead of per layer). Shared by all
-// micro-batches in flight, since one block runs at a time.
+// Device buffers for the saved activations of blocks, used in turn, with copies to the host and
+// back (vDNN, Rhu et al. 2016, per block instead of per layer). Shared by all micro-batches in
+// flight, since one block runs at a time.
 class BlockWindow {
  public:
   // One in use, one for the previous and one for the next block being copied.
-  static constexpr std::size_t kBuffers = 3;
+  static constexpr std::size_t kBuffers = CopyRing::kSlots;
 
   // One arena per buffer; they outlive the window.
   explicit BlockWindow(std::deque<Arena>& arenas);
 
  private:
   friend class OffloadedBlocks;
-  struct Events {
-    explicit Events(Device device) : computed(device), left(device), arrived(device) {}
-    // Last computation on the buffer, last copy to the host, last copy from the host.
-    Event computed, left, arrived;
-  };
   struct Buffer {
-    explicit Buffer(Arena& memory) : arena(memory) {}
-    Arena& arena;
+    Arena* arena;
     const OffloadedBlocks* owner = nullptr;  // whose block it has or receives
     std::size_t block = 0;
-    std::optional<Events> events;
   };
-  struct CopyStreams {
-    explicit CopyStreams(Device device) : out(device), in(device) {}
-    Stream out, in;
-  };
-  Buffer& buffer_of(std::size_t block) { return buffers_[block % buffers_.size()]; }
-  void open(const Stream& stream);
+  std::size_t slot_of(std::size_t block) const { return block % buffers_.size(); }
+  Buffer& buffer_of(std::size_t block) { return buffers_[slot_of(block)]; }
 
-  std::deque<Buffer> buffers_;
-  std::optional<CopyStreams> copy_streams_;  // created by the first executing step
+  std::vector<Buffer> buffers_;
+  CopyRing ring_;
 };
 
 // Offloaded block memory of one micro-batch in flight, in pinned host memory until its backward.

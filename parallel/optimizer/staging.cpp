@@ -11,8 +11,8 @@ bool is_away(const ParamShard& shard, const Tensor& tensor) {
 
 // Calls body(tensor of `a`, same tensor of `b`) for the tensors of `parts` that are in host memory
 // in `a`.
-template <class Body>
-void for_each_away(const ParamShard& a, ParamShard& b, Staging::Parts parts, const Body& body) {
+template <class Shard, class Body>
+void for_each_away(const ParamShard& a, Shard& b, Staging::Parts parts, const Body& body) {
   if (parts.master && is_away(a, a.master)) body(a.master, b.master);
   if (!parts.state) return;
   for (std::size_t i = 0; i < a.state.size(); ++i) {
@@ -21,13 +21,6 @@ void for_each_away(const ParamShard& a, ParamShard& b, Staging::Parts parts, con
 }
 
 }  // namespace
-
-Staging::CopyStreams::CopyStreams(Device device)
-    : in(device),
-      out(device),
-      begun(device),
-      ended(device),
-      slots{Slot(device), Slot(device), Slot(device)} {}
 
 Staging::Staging(std::span<const ParamShard> shards, std::int64_t piece) : piece_(piece) {
   for (const ParamShard& shard : shards) {
@@ -43,47 +36,37 @@ void Staging::begin(Stream& stream, Arena& arena) {
   for (Tensor& memory : memory_) {
     memory = arena.take({static_cast<std::int64_t>(bytes_ / sizeof(float))}, DType::kF32);
   }
-  if (!stream.executes()) return;
-  if (!copy_streams_) copy_streams_.emplace(stream.device());
-  copy_streams_->begun.record(stream);
-  copy_streams_->begun.make_wait(copy_streams_->in);
+  ring_.begin(stream);
 }
 
 void Staging::end(Stream& stream) {
-  if (!stream.executes()) return;
-  copy_streams_->ended.record(copy_streams_->out);
-  copy_streams_->ended.make_wait(stream);
+  ring_.end(stream);
 }
 
 ParamShard Staging::bring(Stream& stream, const ParamShard& part, Parts reads) {
   ParamShard near = part;
   std::byte* at = memory_[turn_].data;
-  if (stream.executes()) copy_streams_->slots[turn_].left.make_wait(copy_streams_->in);
   for_each_away(part, near, reads, [&](const Tensor& from, Tensor& to) {
     to = {at, from.dtype, from.shape, part.value.device};
     at += Arena::rounded(from.bytes());
-    if (stream.executes()) copy_bytes(copy_streams_->in, to.data, from.data, from.bytes());
   });
-  if (!stream.executes()) return near;
-  const Slot& slot = copy_streams_->slots[turn_];
-  copy_streams_->slots[turn_].arrived.record(copy_streams_->in);
-  slot.arrived.make_wait(stream);
+  ring_.copy_in(stream, turn_, [&](Stream& in) {
+    for_each_away(part, near, reads, [&](const Tensor& from, const Tensor& to) {
+      copy_bytes(in, to.data, from.data, from.bytes());
+    });
+  });
+  ring_.await_arrival(stream, turn_);
   return near;
 }
 
 void Staging::take_back(Stream& stream, const ParamShard& part, const ParamShard& near,
                         Parts writes) {
-  if (stream.executes()) {
-    Slot& slot = copy_streams_->slots[turn_];
-    slot.computed.record(stream);
-    slot.computed.make_wait(copy_streams_->out);
-    ParamShard from = near;
-    for_each_away(part, from, writes, [&](const Tensor& to, Tensor& written) {
-      copy_bytes(copy_streams_->out, to.data, written.data, written.bytes());
+  ring_.copy_out(stream, turn_, [&](Stream& out) {
+    for_each_away(part, near, writes, [&](const Tensor& to, const Tensor& from) {
+      copy_bytes(out, to.data, from.data, from.bytes());
     });
-    slot.left.record(copy_streams_->out);
-  }
-  turn_ = (turn_ + 1) % kSlots;
+  });
+  turn_ = (turn_ + 1) % memory_.size();
 }
 
 }  // namespace trireme

@@ -2,10 +2,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <span>
 
-#include "model/device/event.h"
+#include "model/device/copy_ring.h"
 #include "model/tensor/arena.h"
 #include "parallel/optimizer/optimizer.h"
 
@@ -41,23 +40,11 @@ class Staging {
   void take_back(Stream& stream, const ParamShard& part, const ParamShard& near, Parts writes);
 
  private:
-  static constexpr std::size_t kSlots = 3;  // copying in, in use, copying out
-  struct Slot {
-    explicit Slot(Device device) : arrived(device), computed(device), left(device) {}
-    Event arrived, computed, left;
-  };
-  struct CopyStreams {
-    explicit CopyStreams(Device device);
-    Stream in, out;
-    Event begun, ended;
-    std::array<Slot, kSlots> slots;
-  };
-
   std::int64_t piece_;
   std::size_t bytes_ = 0;  // per slot
-  std::array<Tensor, kSlots> memory_;
+  std::array<Tensor, CopyRing::kSlots> memory_;
   std::size_t turn_ = 0;
-  std::optional<CopyStreams> copy_streams_;  // created by the first executing step
+  CopyRing ring_;
 };
 
 // Calls body(part) for parts of the shard of at most `length` elements, with their `reads` on the
