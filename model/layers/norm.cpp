@@ -35,70 +35,51 @@ Tensor Norm::normalize(ExecContext& ctx, Arena& into, Tensor sum, Tensor x, Tens
                        Saved& saved) const {
   const DType statistics = accumulator_of(x.dtype);
   saved.x = sum ? sum : x;
-  saved.inv_scale = ctx.saved.take({x.rows()}, statistics);
+  saved.inverse = ctx.saved.take({x.rows()}, statistics);
   if (kind_ == NormKind::kLayerNorm) saved.mean = ctx.saved.take({x.rows()}, statistics);
   const Tensor y = into.take(x.shape, x.dtype);
-  if (kind_ == NormKind::kRmsNorm) {
-    ops::rms_norm(ctx.stream, {.y = y,
-                               .inv_rms = saved.inv_scale,
-                               .sum = sum,
-                               .x = x,
-                               .residual = residual,
-                               .gain = gain_.value,
-                               .epsilon = epsilon_});
-  } else {
-    ops::layer_norm(ctx.stream, {.y = y,
-                                 .mean = saved.mean,
-                                 .inv_std = saved.inv_scale,
-                                 .sum = sum,
-                                 .x = x,
-                                 .residual = residual,
-                                 .gain = gain_.value,
-                                 .bias = bias_->value,
-                                 .epsilon = epsilon_});
-  }
+  ops::norm(ctx.stream, {.kind = kind_,
+                         .y = y,
+                         .mean = saved.mean,
+                         .inverse = saved.inverse,
+                         .sum = sum,
+                         .x = x,
+                         .residual = residual,
+                         .gain = gain_.value,
+                         .bias = bias_ ? bias_->value : Tensor{},
+                         .epsilon = epsilon_});
   return y;
 }
 
 Tensor Norm::again(ExecContext& ctx, const Saved& saved) const {
   const Tensor y = ctx.lasting().take(saved.x.shape, saved.x.dtype);
-  if (kind_ == NormKind::kRmsNorm) {
-    ops::rms_norm_recompute(ctx.stream, y, saved.x, gain_.value, saved.inv_scale);
-  } else {
-    ops::layer_norm_recompute(ctx.stream, y, saved.x, gain_.value, bias_->value, saved.mean,
-                              saved.inv_scale);
-  }
+  ops::norm_recompute(ctx.stream, {.kind = kind_,
+                                   .y = y,
+                                   .mean = saved.mean,
+                                   .inverse = saved.inverse,
+                                   .x = saved.x,
+                                   .gain = gain_.value,
+                                   .bias = bias_ ? bias_->value : Tensor{}});
   return y;
 }
 
 void Norm::backward(ExecContext& ctx, Tensor dx, Tensor dy, Tensor dresidual,
                     const Saved& saved) const {
   const ops::Accumulate accumulate = Linear::gradient_accumulate(gain_);
-  if (kind_ == NormKind::kRmsNorm) {
-    ops::rms_norm_backward(ctx.stream, ctx.scratch,
-                           {.dx = dx,
-                            .dgain = gain_.grad,
-                            .dy = dy,
-                            .x = saved.x,
-                            .gain = gain_.value,
-                            .inv_rms = saved.inv_scale,
-                            .dresidual = dresidual,
-                            .accumulate = accumulate});
-    return;
-  }
-  require(Linear::gradient_accumulate(*bias_) == accumulate,
+  require(!bias_ || Linear::gradient_accumulate(*bias_) == accumulate,
           "a norm's gain and bias are used together");
-  ops::layer_norm_backward(ctx.stream, ctx.scratch,
-                           {.dx = dx,
-                            .dgain = gain_.grad,
-                            .dbias = bias_->grad,
-                            .dy = dy,
-                            .x = saved.x,
-                            .gain = gain_.value,
-                            .mean = saved.mean,
-                            .inv_std = saved.inv_scale,
-                            .dresidual = dresidual,
-                            .accumulate = accumulate});
+  ops::norm_backward(ctx.stream, ctx.scratch,
+                     {.kind = kind_,
+                      .dx = dx,
+                      .dgain = gain_.grad,
+                      .dbias = bias_ ? bias_->grad : Tensor{},
+                      .dy = dy,
+                      .x = saved.x,
+                      .gain = gain_.value,
+                      .mean = saved.mean,
+                      .inverse = saved.inverse,
+                      .dresidual = dresidual,
+                      .accumulate = accumulate});
 }
 
 }  // namespace trireme

@@ -1,8 +1,8 @@
 #pragma once
 #include <string>
 
-#include "model/layers/norm_kind.h"
 #include "model/layers/region.h"
+#include "model/ops/norm_kind.h"
 #include "model/params/param_store.h"
 #include "model/tensor/arena.h"
 
@@ -12,8 +12,8 @@ namespace trireme {
 class Norm {
  public:
   struct Saved {
-    Tensor x;                // input of the norm: x, or x + residual
-    Tensor mean, inv_scale;  // per token; RMSNorm has no mean
+    Tensor x;              // input of the norm: x, or x + residual
+    Tensor mean, inverse;  // per token; RMSNorm has no mean
   };
   Norm(ParamStore& params, const std::string& name, NormKind kind, std::int64_t width,
        double epsilon, const Region& region);

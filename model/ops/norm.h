@@ -1,53 +1,38 @@
 #pragma once
 #include "model/device/stream.h"
 #include "model/ops/accumulate.h"
+#include "model/ops/norm_kind.h"
 #include "model/tensor/arena.h"
 
 namespace trireme::ops {
 
-// Dtypes: activations, gain and bias share the compute dtype; statistics and parameter gradients
-// have its accumulator dtype.
-
-// RMSNorm (Zhang and Sennrich 2019), row by row:
+// RMSNorm (Zhang and Sennrich 2019) or LayerNorm (Ba et al. 2016), row by row:
 //   s = x + residual    (s = x when `sum` and `residual` are empty)
-//   y = s / sqrt(mean(s^2) + epsilon) * gain
-//   x, residual, sum, y [tokens, width]   gain [width]   inv_rms [tokens]
-// `sum` receives s, which the backward needs; it may be x itself.
-struct RmsNorm {
-  Tensor y, inv_rms, sum;
-  Tensor x, residual, gain;
+//   RMSNorm:    inverse = 1 / sqrt(mean(s^2) + epsilon)   y = s * inverse * gain
+//   LayerNorm:  inverse = 1 / sqrt(var(s) + epsilon)      y = (s - mean) * inverse * gain + bias
+//   x, residual, sum, y [tokens, width]   gain, bias [width]   mean, inverse [tokens]
+// `sum` receives s, which the backward needs; it may be x itself. An RMSNorm has no mean and no
+// bias. Activations, gain and bias share the compute dtype; statistics and parameter gradients have
+// its accumulator dtype.
+struct Norm {
+  NormKind kind;
+  Tensor y = {}, mean = {}, inverse = {}, sum = {};
+  Tensor x = {}, residual = {}, gain = {}, bias = {};
   double epsilon = 1e-5;
 };
-void rms_norm(Stream&, const RmsNorm&);
+void norm(Stream&, const Norm&);
+
+// Recomputes y from s, given as `x`, and the saved statistics.
+void norm_recompute(Stream&, const Norm&);
 
 // dx = the gradient through the norm, plus `dresidual` if given (the gradient of s through the
-// residual path). dgain = or += its gradient. `x` is s above.
-struct RmsNormBackward {
-  Tensor dx, dgain;
-  Tensor dy, x, gain, inv_rms, dresidual;
+// residual path). dgain and dbias = or += their gradients. `x` is s above.
+struct NormBackward {
+  NormKind kind;
+  Tensor dx = {}, dgain = {}, dbias = {};
+  Tensor dy = {}, x = {}, gain = {}, mean = {}, inverse = {}, dresidual = {};
   Accumulate accumulate = Accumulate::kAdd;
 };
-void rms_norm_backward(Stream&, Arena& scratch, const RmsNormBackward&);
-
-// LayerNorm (Ba et al. 2016), with the same fused residual:
-//   y = (s - mean(s)) / sqrt(var(s) + epsilon) * gain + bias
-struct LayerNorm {
-  Tensor y, mean, inv_std, sum;
-  Tensor x, residual, gain, bias;
-  double epsilon = 1e-5;
-};
-void layer_norm(Stream&, const LayerNorm&);
-
-struct LayerNormBackward {
-  Tensor dx, dgain, dbias;
-  Tensor dy, x, gain, mean, inv_std, dresidual;
-  Accumulate accumulate = Accumulate::kAdd;
-};
-void layer_norm_backward(Stream&, Arena& scratch, const LayerNormBackward&);
-
-// Recomputes y from the saved statistics.
-void rms_norm_recompute(Stream&, Tensor y, Tensor x, Tensor gain, Tensor inv_rms);
-void layer_norm_recompute(Stream&, Tensor y, Tensor x, Tensor gain, Tensor bias, Tensor mean,
-                          Tensor inv_std);
+void norm_backward(Stream&, Arena& scratch, const NormBackward&);
 
 }  // namespace trireme::ops

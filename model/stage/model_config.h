@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <string>
 
-#include "model/layers/norm_kind.h"
+#include "model/ops/norm_kind.h"
 
 namespace trireme {
 

@@ -61,6 +61,27 @@ struct Kernel {
   Prepared (*prepare)(Bench&);
 };
 
+Prepared prepared_norm(Bench& b, NormKind kind) {
+  const Shape shape{kTokens, kWidth};
+  const Tensor y = b.moved(b.of(shape)), x = b.moved(b.of(shape));
+  const Tensor sum = b.moved(b.of(shape)), residual = b.moved(b.of(shape));
+  const Tensor gain = b.of({kWidth}), inverse = b.sums_of({kTokens});
+  const Tensor bias = b.of({kWidth}), mean = b.sums_of({kTokens});
+  return [=, &b] { norm(b.stream, {kind, y, mean, inverse, sum, x, residual, gain, bias}); };
+}
+
+Prepared prepared_norm_backward(Bench& b, NormKind kind) {
+  const Shape shape{kTokens, kWidth};
+  const Tensor dx = b.moved(b.of(shape)), dy = b.moved(b.of(shape)), x = b.moved(b.of(shape));
+  const Tensor also = b.moved(b.of(shape)), gain = b.of({kWidth});
+  const Tensor dgain = b.sums_of({kWidth}), inverse = b.sums_of({kTokens});
+  const Tensor dbias = b.sums_of({kWidth}), mean = b.sums_of({kTokens});
+  return [=, &b] {
+    norm_backward(b.stream, b.scratch,
+                  {kind, dx, dgain, dbias, dy, x, gain, mean, inverse, also, {}});
+  };
+}
+
 const Kernel kKernels[] = {
     {"copy",
      [](Bench& b) -> Prepared {
@@ -100,47 +121,11 @@ const Kernel kKernels[] = {
        const Tensor dy = b.moved(b.of({kTokens, kWidth})), dbias = b.sums_of({kWidth});
        return [=, &b] { bias_backward(b.stream, dbias, dy, Accumulate::kAdd); };
      }},
-    {"rms_norm with residual",
-     [](Bench& b) -> Prepared {
-       const Shape shape{kTokens, kWidth};
-       const Tensor y = b.moved(b.of(shape)), x = b.moved(b.of(shape));
-       const Tensor sum = b.moved(b.of(shape)), residual = b.moved(b.of(shape));
-       const Tensor gain = b.of({kWidth}), inverse = b.sums_of({kTokens});
-       return [=, &b] { rms_norm(b.stream, {y, inverse, sum, x, residual, gain, 1e-5}); };
-     }},
-    {"rms_norm_backward",
-     [](Bench& b) -> Prepared {
-       const Shape shape{kTokens, kWidth};
-       const Tensor dx = b.moved(b.of(shape)), dy = b.moved(b.of(shape)), x = b.moved(b.of(shape));
-       const Tensor also = b.moved(b.of(shape)), gain = b.of({kWidth});
-       const Tensor dgain = b.sums_of({kWidth}), inverse = b.sums_of({kTokens});
-       return [=, &b] {
-         rms_norm_backward(b.stream, b.scratch, {dx, dgain, dy, x, gain, inverse, also, {}});
-       };
-     }},
-    {"layer_norm with residual",
-     [](Bench& b) -> Prepared {
-       const Shape shape{kTokens, kWidth};
-       const Tensor y = b.moved(b.of(shape)), x = b.moved(b.of(shape));
-       const Tensor sum = b.moved(b.of(shape)), residual = b.moved(b.of(shape));
-       const Tensor gain = b.of({kWidth}), inverse = b.sums_of({kTokens});
-       const Tensor bias = b.of({kWidth}), mean = b.sums_of({kTokens});
-       return [=, &b] {
-         layer_norm(b.stream, {y, mean, inverse, sum, x, residual, gain, bias, 1e-5});
-       };
-     }},
+    {"rms_norm with residual", [](Bench& b) { return prepared_norm(b, NormKind::kRmsNorm); }},
+    {"rms_norm_backward", [](Bench& b) { return prepared_norm_backward(b, NormKind::kRmsNorm); }},
+    {"layer_norm with residual", [](Bench& b) { return prepared_norm(b, NormKind::kLayerNorm); }},
     {"layer_norm_backward",
-     [](Bench& b) -> Prepared {
-       const Shape shape{kTokens, kWidth};
-       const Tensor dx = b.moved(b.of(shape)), dy = b.moved(b.of(shape)), x = b.moved(b.of(shape));
-       const Tensor also = b.moved(b.of(shape)), gain = b.of({kWidth});
-       const Tensor dgain = b.sums_of({kWidth}), inverse = b.sums_of({kTokens});
-       const Tensor dbias = b.sums_of({kWidth}), mean = b.sums_of({kTokens});
-       return [=, &b] {
-         layer_norm_backward(b.stream, b.scratch,
-                             {dx, dgain, dbias, dy, x, gain, mean, inverse, also, {}});
-       };
-     }},
+     [](Bench& b) { return prepared_norm_backward(b, NormKind::kLayerNorm); }},
     {"head_norm",
      [](Bench& b) -> Prepared {
        const Heads heads{8, 4, 64};

@@ -60,88 +60,40 @@ void over_chunks(const NormBackwardRows<T>& all, const Body& body) {
                              });
 }
 
+template <class T>
+NormRows<T> rows_of(const Norm& op) {
+  return {.kind = op.kind,
+          .y = at<T>(op.y),
+          .mean = at<Sum<T>>(op.mean),
+          .inverse = at<Sum<T>>(op.inverse),
+          .sum = at<T>(op.sum),
+          .x = at<T>(op.x),
+          .residual = at<T>(op.residual),
+          .gain = at<T>(op.gain),
+          .bias = at<T>(op.bias),
+          .rows = op.x.rows(),
+          .width = op.x.width(),
+          .epsilon = op.epsilon};
+}
+
 }  // namespace
 
-void rms_norm(Stream&, const RmsNorm& op) {
+void norm(Stream&, const Norm& op) {
   with_kernels(op.x.dtype, [&]<Isa isa, class T>() {
-    const NormRows<T> all{.y = at<T>(op.y),
-                          .inverse = at<Sum<T>>(op.inv_rms),
-                          .sum = at<T>(op.sum),
-                          .x = at<T>(op.x),
-                          .residual = at<T>(op.residual),
-                          .gain = at<T>(op.gain),
-                          .rows = op.x.rows(),
-                          .width = op.x.width(),
-                          .epsilon = op.epsilon};
-    over_rows(all, [](const NormRows<T>& rows) { simd::rms_norm<isa, T>(rows); });
+    over_rows(rows_of<T>(op), [](const NormRows<T>& rows) { simd::norm<isa, T>(rows); });
   });
 }
 
-void layer_norm(Stream&, const LayerNorm& op) {
+void norm_recompute(Stream&, const Norm& op) {
   with_kernels(op.x.dtype, [&]<Isa isa, class T>() {
-    const NormRows<T> all{.y = at<T>(op.y),
-                          .mean = at<Sum<T>>(op.mean),
-                          .inverse = at<Sum<T>>(op.inv_std),
-                          .sum = at<T>(op.sum),
-                          .x = at<T>(op.x),
-                          .residual = at<T>(op.residual),
-                          .gain = at<T>(op.gain),
-                          .bias = at<T>(op.bias),
-                          .rows = op.x.rows(),
-                          .width = op.x.width(),
-                          .epsilon = op.epsilon};
-    over_rows(all, [](const NormRows<T>& rows) { simd::layer_norm<isa, T>(rows); });
+    over_rows(rows_of<T>(op), [](const NormRows<T>& rows) { simd::norm_recompute<isa, T>(rows); });
   });
 }
 
-void rms_norm_recompute(Stream&, Tensor y, Tensor x, Tensor gain, Tensor inv_rms) {
-  with_kernels(x.dtype, [&]<Isa isa, class T>() {
-    const NormRows<T> all{.y = at<T>(y),
-                          .inverse = at<Sum<T>>(inv_rms),
-                          .x = at<T>(x),
-                          .gain = at<T>(gain),
-                          .rows = x.rows(),
-                          .width = x.width()};
-    over_rows(all, [](const NormRows<T>& rows) { simd::rms_norm_recompute<isa, T>(rows); });
-  });
-}
-
-void layer_norm_recompute(Stream&, Tensor y, Tensor x, Tensor gain, Tensor bias, Tensor mean,
-                          Tensor inv_std) {
-  with_kernels(x.dtype, [&]<Isa isa, class T>() {
-    const NormRows<T> all{.y = at<T>(y),
-                          .mean = at<Sum<T>>(mean),
-                          .inverse = at<Sum<T>>(inv_std),
-                          .x = at<T>(x),
-                          .gain = at<T>(gain),
-                          .bias = at<T>(bias),
-                          .rows = x.rows(),
-                          .width = x.width()};
-    over_rows(all, [](const NormRows<T>& rows) { simd::layer_norm_recompute<isa, T>(rows); });
-  });
-}
-
-void rms_norm_backward(Stream&, Tensor partial_gain, const RmsNormBackward& op) {
+void norm_backward(Stream&, Tensor partial_gain, Tensor partial_bias, const NormBackward& op) {
   with_kernels(op.x.dtype, [&]<Isa isa, class T>() {
-    const NormBackwardRows<T> all{.dx = at<T>(op.dx),
-                                  .dgain = at<Sum<T>>(partial_gain),
-                                  .dy = at<T>(op.dy),
-                                  .x = at<T>(op.x),
-                                  .gain = at<T>(op.gain),
-                                  .dresidual = at<T>(op.dresidual),
-                                  .inverse = at<Sum<T>>(op.inv_rms),
-                                  .rows = op.x.rows(),
-                                  .width = op.x.width()};
-    over_chunks(all,
-                [](const NormBackwardRows<T>& rows) { simd::rms_norm_backward<isa, T>(rows); });
-  });
-  column_sums(op.dgain, partial_gain, op.accumulate);
-}
-
-void layer_norm_backward(Stream&, Tensor partial_gain, Tensor partial_bias,
-                         const LayerNormBackward& op) {
-  with_kernels(op.x.dtype, [&]<Isa isa, class T>() {
-    const NormBackwardRows<T> all{.dx = at<T>(op.dx),
+    const NormBackwardRows<T> all{.kind = op.kind,
+                                  .dx = at<T>(op.dx),
                                   .dgain = at<Sum<T>>(partial_gain),
                                   .dbias = at<Sum<T>>(partial_bias),
                                   .dy = at<T>(op.dy),
@@ -149,14 +101,13 @@ void layer_norm_backward(Stream&, Tensor partial_gain, Tensor partial_bias,
                                   .gain = at<T>(op.gain),
                                   .dresidual = at<T>(op.dresidual),
                                   .mean = at<Sum<T>>(op.mean),
-                                  .inverse = at<Sum<T>>(op.inv_std),
+                                  .inverse = at<Sum<T>>(op.inverse),
                                   .rows = op.x.rows(),
                                   .width = op.x.width()};
-    over_chunks(all,
-                [](const NormBackwardRows<T>& rows) { simd::layer_norm_backward<isa, T>(rows); });
+    over_chunks(all, [](const NormBackwardRows<T>& rows) { simd::norm_backward<isa, T>(rows); });
   });
   column_sums(op.dgain, partial_gain, op.accumulate);
-  column_sums(op.dbias, partial_bias, op.accumulate);
+  if (partial_bias) column_sums(op.dbias, partial_bias, op.accumulate);
 }
 
 }  // namespace trireme::ops::cpu

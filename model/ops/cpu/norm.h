@@ -3,15 +3,9 @@
 
 namespace trireme::ops::cpu {
 
-void rms_norm(Stream&, const RmsNorm& op);
-void layer_norm(Stream&, const LayerNorm& op);
-void rms_norm_recompute(Stream&, Tensor y, Tensor x, Tensor gain, Tensor inv_rms);
-void layer_norm_recompute(Stream&, Tensor y, Tensor x, Tensor gain, Tensor bias, Tensor mean,
-                          Tensor inv_std);
-
-// `partial` [row_chunks(rows), width] is workspace for each chunk's gradients.
-void rms_norm_backward(Stream&, Tensor partial_gain, const RmsNormBackward& op);
-void layer_norm_backward(Stream&, Tensor partial_gain, Tensor partial_bias,
-                         const LayerNormBackward& op);
+void norm(Stream&, const Norm& op);
+void norm_recompute(Stream&, const Norm& op);
+// partial_gain and partial_bias [row_chunks(rows), width] are workspace for each chunk's gradients.
+void norm_backward(Stream&, Tensor partial_gain, Tensor partial_bias, const NormBackward& op);
 
 }  // namespace trireme::ops::cpu

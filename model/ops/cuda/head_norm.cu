@@ -55,10 +55,11 @@ __global__ void head_norm_kernel(HeadNormTokens<T> op, int last_head) {
     }
     return;
   }
-  const auto found = statistics<Norm::kRms, n>(op.x + start, shape.width, op.epsilon, team);
+  const auto found = statistics<NormKind::kRmsNorm, n>(op.x + start, shape.width, op.epsilon, team);
   if (team.lane == 0) op.inverse[token * shape.normed() + head] = found.inverse;
   const T* gain = head < shape.heads ? op.query_gain : op.key_gain;
-  apply<Norm::kRms, n, T>(op.y + start, op.x + start, gain, nullptr, shape.width, found, team);
+  apply<NormKind::kRmsNorm, n, T>(op.y + start, op.x + start, gain, nullptr, shape.width, found,
+                                  team);
 }
 
 template <class T>
@@ -93,16 +94,16 @@ __global__ __launch_bounds__(1024, 1) void head_norm_backward_kernel(HeadNormBac
         token * shape.stride() + static_cast<std::int64_t>(head) * shape.width;
     const T* gain = query ? op.query_gain : op.key_gain;
     const Statistics<A> row{0, op.inverse[token * shape.normed() + head]};
-    Slopes<A> means =
-        slopes<Norm::kRms, n>(op.dqkv + start, op.x + start, gain, shape.width, row, lane, 32);
+    Slopes<A> means = slopes<NormKind::kRmsNorm, n>(op.dqkv + start, op.x + start, gain,
+                                                    shape.width, row, lane, 32);
     means.product = warp_sum(means.product) / static_cast<A>(shape.width);
     A* const to = query ? mine : mine + shape.width;
     for (int i = lane * n; i < shape.width; i += 32 * n) {
       A g[n], dgain[n], dbias[n];
       load(g, gain + i);
       load(dgain, to + i);
-      row_backward<Norm::kRms, n, T>(op.dqkv + start + i, dgain, dbias, op.dqkv + start + i,
-                                     op.x + start + i, g, nullptr, row, means);
+      row_backward<NormKind::kRmsNorm, n, T>(op.dqkv + start + i, dgain, dbias, op.dqkv + start + i,
+                                             op.x + start + i, g, nullptr, row, means);
       store(to + i, dgain);
     }
   }

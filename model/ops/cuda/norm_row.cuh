@@ -2,22 +2,21 @@
 // Included only by kernel sources. One row of a norm, for rows and for heads; n elements at once.
 #include "model/ops/cuda/reduce.cuh"
 #include "model/ops/cuda/values.cuh"
+#include "model/ops/norm_kind.h"
 
 namespace trireme::ops::cuda {
-
-enum class Norm : std::uint8_t { kRms, kLayer };
 
 template <class A>
 struct Statistics {
   A mean, inverse;
 };
 
-template <Norm norm, int n, class T>
+template <NormKind kind, int n, class T>
 __device__ Statistics<Sum<T>> statistics(const T* x, std::int64_t width, Sum<T> epsilon,
                                          Team<Sum<T>>& team) {
   using A = Sum<T>;
   A mean = 0;
-  if constexpr (norm == Norm::kLayer) {
+  if constexpr (kind == NormKind::kLayerNorm) {
     A sum = 0;
     for (std::int64_t i = team.lane * n; i < width; i += team.lanes * n) {
       A v[n];
@@ -33,23 +32,23 @@ __device__ Statistics<Sum<T>> statistics(const T* x, std::int64_t width, Sum<T> 
     load(v, x + i);
 #pragma unroll
     for (int k = 0; k < n; ++k) {
-      if constexpr (norm == Norm::kLayer) v[k] -= mean;
+      if constexpr (kind == NormKind::kLayerNorm) v[k] -= mean;
       squares = fma(v[k], v[k], squares);
     }
   }
   return {mean, A(1) / sqrt(team.sum(squares) / static_cast<A>(width) + epsilon)};
 }
 
-template <Norm norm, int n, class A>
+template <NormKind kind, int n, class A>
 __device__ void center_and_scale(A (&v)[n], Statistics<A> row) {
 #pragma unroll
   for (int k = 0; k < n; ++k) {
-    if constexpr (norm == Norm::kLayer) v[k] -= row.mean;
+    if constexpr (kind == NormKind::kLayerNorm) v[k] -= row.mean;
     v[k] *= row.inverse;
   }
 }
 
-template <Norm norm, int n, class T>
+template <NormKind kind, int n, class T>
 __device__ void apply(T* y, const T* x, const T* gain, const T* bias, std::int64_t width,
                       Statistics<Sum<T>> row, const Team<Sum<T>>& team) {
   using A = Sum<T>;
@@ -57,8 +56,8 @@ __device__ void apply(T* y, const T* x, const T* gain, const T* bias, std::int64
     A v[n], g[n];
     load(v, x + i);
     load(g, gain + i);
-    center_and_scale<norm>(v, row);
-    if constexpr (norm == Norm::kLayer) {
+    center_and_scale<kind>(v, row);
+    if constexpr (kind == NormKind::kLayerNorm) {
       A b[n];
       load(b, bias + i);
 #pragma unroll
@@ -79,7 +78,7 @@ struct Slopes {
   A product;  // d v
   A shift;    // d
 };
-template <Norm norm, int n, class T>
+template <NormKind kind, int n, class T>
 __device__ Slopes<Sum<T>> slopes(const T* dy, const T* x, const T* gain, std::int64_t width,
                                  Statistics<Sum<T>> row, int lane, int lanes) {
   using A = Sum<T>;
@@ -89,12 +88,12 @@ __device__ Slopes<Sum<T>> slopes(const T* dy, const T* x, const T* gain, std::in
     load(v, x + i);
     load(d, dy + i);
     load(g, gain + i);
-    center_and_scale<norm>(v, row);
+    center_and_scale<kind>(v, row);
 #pragma unroll
     for (int k = 0; k < n; ++k) {
       d[k] *= g[k];
       found.product = fma(d[k], v[k], found.product);
-      if constexpr (norm == Norm::kLayer) found.shift += d[k];
+      if constexpr (kind == NormKind::kLayerNorm) found.shift += d[k];
     }
   }
   return found;
@@ -102,7 +101,7 @@ __device__ Slopes<Sum<T>> slopes(const T* dy, const T* x, const T* gain, std::in
 
 // dx of n elements, and their contribution to the gradients of gain and bias. `means` are those of
 // the whole row; dresidual may be absent.
-template <Norm norm, int n, class T>
+template <NormKind kind, int n, class T>
 __device__ void row_backward(T* dx, Sum<T> (&dgain)[n], Sum<T> (&dbias)[n], const T* dy, const T* x,
                              const Sum<T> (&gain)[n], const T* dresidual, Statistics<Sum<T>> row,
                              Slopes<Sum<T>> means) {
@@ -110,13 +109,13 @@ __device__ void row_backward(T* dx, Sum<T> (&dgain)[n], Sum<T> (&dbias)[n], cons
   A v[n], d[n];
   load(v, x);
   load(d, dy);
-  center_and_scale<norm>(v, row);
+  center_and_scale<kind>(v, row);
 #pragma unroll
   for (int k = 0; k < n; ++k) {
     dgain[k] = fma(d[k], v[k], dgain[k]);
-    if constexpr (norm == Norm::kLayer) dbias[k] += d[k];
+    if constexpr (kind == NormKind::kLayerNorm) dbias[k] += d[k];
     d[k] = fma(v[k], -means.product, d[k] * gain[k]);
-    if constexpr (norm == Norm::kLayer) d[k] -= means.shift;
+    if constexpr (kind == NormKind::kLayerNorm) d[k] -= means.shift;
     d[k] *= row.inverse;
   }
   if (dresidual) {

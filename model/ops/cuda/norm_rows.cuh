@@ -22,7 +22,7 @@ __device__ inline std::int64_t row_of_team() {
   return static_cast<std::int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
 }
 
-template <Norm norm, int n, class T>
+template <NormKind kind, int n, class T>
 __global__ void norm_kernel(NormRows<T> op) {
   using A = Sum<T>;
   __shared__ A room[2][32];
@@ -42,23 +42,23 @@ __global__ void norm_kernel(NormRows<T> op) {
     }
     x = op.sum + start;  // every lane reads only what it wrote itself
   }
-  const Statistics<A> found = statistics<norm, n>(x, op.width, op.epsilon, team);
+  const Statistics<A> found = statistics<kind, n>(x, op.width, op.epsilon, team);
   if (team.lane == 0) {
     op.inverse[row] = found.inverse;
-    if constexpr (norm == Norm::kLayer) op.mean[row] = found.mean;
+    if constexpr (kind == NormKind::kLayerNorm) op.mean[row] = found.mean;
   }
-  apply<norm, n>(op.y + start, x, op.gain, op.bias, op.width, found, team);
+  apply<kind, n>(op.y + start, x, op.gain, op.bias, op.width, found, team);
 }
 
-template <Norm norm, int n, class T>
-__global__ void norm_again_kernel(NormRows<T> op) {
+template <NormKind kind, int n, class T>
+__global__ void norm_recompute_kernel(NormRows<T> op) {
   using A = Sum<T>;
   const Team<A> team{nullptr, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x)};
   const std::int64_t row = row_of_team();
   if (row >= op.rows) return;
   const std::int64_t start = row * op.width;
-  const Statistics<A> found{norm == Norm::kLayer ? op.mean[row] : A(0), op.inverse[row]};
-  apply<norm, n>(op.y + start, op.x + start, op.gain, op.bias, op.width, found, team);
+  const Statistics<A> found{kind == NormKind::kLayerNorm ? op.mean[row] : A(0), op.inverse[row]};
+  apply<kind, n>(op.y + start, op.x + start, op.gain, op.bias, op.width, found, team);
 }
 
 template <class T>
@@ -88,7 +88,7 @@ constexpr int kBackwardThreads = 2 * 32 * kRowsAtOnce;
 template <class T>
 constexpr int kBackwardBlocks = sizeof(T) == 8 ? 1 : 2;
 
-template <Norm norm, int n, class T>
+template <NormKind kind, int n, class T>
 __global__ __launch_bounds__(kBackwardThreads,
                              kBackwardBlocks<T>) void norm_backward_kernel(NormBackwardRows<T> op) {
   using A = Sum<T>;
@@ -97,13 +97,13 @@ __global__ __launch_bounds__(kBackwardThreads,
   const A share = A(1) / static_cast<A>(op.width);  // weight of an element in a mean
   const std::int64_t chunk = blockIdx.x, end = min(op.rows, (chunk + 1) * kRowChunk);
   const auto statistics_of = [&](std::int64_t row) {
-    return Statistics<A>{norm == Norm::kLayer ? op.mean[row] : A(0), op.inverse[row]};
+    return Statistics<A>{kind == NormKind::kLayerNorm ? op.mean[row] : A(0), op.inverse[row]};
   };
   for (std::int64_t first = chunk * kRowChunk; first < end; first += kRowsAtOnce) {
     const std::int64_t row = first + thread / 64;
     if (row < end) {
       const std::int64_t start = row * op.width;
-      Slopes<A> mine = slopes<norm, n>(op.dy + start, op.x + start, op.gain, op.width,
+      Slopes<A> mine = slopes<kind, n>(op.dy + start, op.x + start, op.gain, op.width,
                                        statistics_of(row), thread % 64, 64);
       mine.product = warp_sum(mine.product);
       mine.shift = warp_sum(mine.shift);
@@ -118,14 +118,14 @@ __global__ __launch_bounds__(kBackwardThreads,
         const Slopes<A> means{(shares[k][0].product + shares[k][1].product) * share,
                               (shares[k][0].shift + shares[k][1].shift) * share};
         const std::int64_t at_i = (first + k) * op.width + i;
-        row_backward<norm>(op.dx + at_i, dgain, dbias, op.dy + at_i, op.x + at_i, gain,
+        row_backward<kind>(op.dx + at_i, dgain, dbias, op.dy + at_i, op.x + at_i, gain,
                            op.dresidual ? op.dresidual + at_i : nullptr, statistics_of(first + k),
                            means);
       }
       const std::int64_t to = chunk * op.width + i;
       const bool fresh = first == chunk * kRowChunk;
       add_to(op.dgain + to, dgain, fresh);
-      if constexpr (norm == Norm::kLayer) add_to(op.dbias + to, dbias, fresh);
+      if constexpr (kind == NormKind::kLayerNorm) add_to(op.dbias + to, dbias, fresh);
     }
     __syncthreads();
   }

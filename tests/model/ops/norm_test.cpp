@@ -21,6 +21,7 @@ struct NormProblem {
   Values dresidual = random_values(rows * width, 6, dtype);
 
   Shape shape() const { return {rows, width}; }
+  NormKind kind() const { return layer ? NormKind::kLayerNorm : NormKind::kRmsNorm; }
 };
 
 struct NormOutputs {
@@ -78,11 +79,7 @@ struct Forward {
         mean(stream, {p.rows}, accumulator_of(p.dtype)),
         inverse(stream, {p.rows}, accumulator_of(p.dtype)) {
     const Held gain(stream, {p.width}, p.dtype, p.gain), bias(stream, {p.width}, p.dtype, p.bias);
-    if (p.layer) {
-      layer_norm(stream, {y, mean, inverse, sum, x, residual, gain, bias, p.epsilon});
-    } else {
-      rms_norm(stream, {y, inverse, sum, x, residual, gain, p.epsilon});
-    }
+    ops::norm(stream, {p.kind(), y, mean, inverse, sum, x, residual, gain, bias, p.epsilon});
   }
 };
 
@@ -99,14 +96,9 @@ struct Backward {
     const Held dresidual(stream, p.shape(), p.dtype, p.dresidual);
     const Tensor also = residual ? Tensor(dresidual) : Tensor{};
     const Forward forward(stream, p, x, {}, {});
-    if (p.layer) {
-      layer_norm_backward(
-          stream, scratch,
-          {dx, dgain, dbias, dy, x, gain, forward.mean, forward.inverse, also, accumulate});
-    } else {
-      rms_norm_backward(stream, scratch,
-                        {dx, dgain, dy, x, gain, forward.inverse, also, accumulate});
-    }
+    norm_backward(
+        stream, scratch,
+        {p.kind(), dx, dgain, dbias, dy, x, gain, forward.mean, forward.inverse, also, accumulate});
     EXPECT_EQ(scratch.used(), 0u);
   }
 };
@@ -176,11 +168,13 @@ TEST(Norm, again_gives_the_bits_of_the_first_time) {
       const Held sum(stream, p.shape(), dtype), y(stream, p.shape(), dtype);
       const Held gain(stream, {width}, dtype, p.gain), bias(stream, {width}, dtype, p.bias);
       const Forward first(stream, p, x, sum, residual);
-      if (layer) {
-        layer_norm_recompute(stream, y, sum, gain, bias, first.mean, first.inverse);
-      } else {
-        rms_norm_recompute(stream, y, sum, gain, first.inverse);
-      }
+      norm_recompute(stream, {.kind = p.kind(),
+                              .y = y,
+                              .mean = first.mean,
+                              .inverse = first.inverse,
+                              .x = sum,
+                              .gain = gain,
+                              .bias = bias});
       EXPECT_EQ(y.bits(), first.y.bits());
     });
   });
@@ -295,14 +289,9 @@ TEST(Norm, planning_takes_the_same_scratch_and_touches_nothing) {
       const Held x(working, p.shape(), p.dtype, p.x), gain(working, {p.width}, p.dtype, p.gain);
       const Held dgain(working, {p.width}, p.dtype), dbias(working, {p.width}, p.dtype);
       const Held statistic(working, {p.rows}, p.dtype, Values(p.rows, 1.0));
-      if (layer) {
-        layer_norm_backward(
-            stream, scratch,
-            {dx, dgain, dbias, dy, x, gain, statistic, statistic, {}, Accumulate::kAdd});
-      } else {
-        rms_norm_backward(stream, scratch,
-                          {dx, dgain, dy, x, gain, statistic, {}, Accumulate::kAdd});
-      }
+      norm_backward(
+          stream, scratch,
+          {p.kind(), dx, dgain, dbias, dy, x, gain, statistic, statistic, {}, Accumulate::kAdd});
       return dx.values()[0];
     };
     Arena unbounded = Arena::unbounded(), real(1 << 20);
@@ -317,11 +306,20 @@ TEST(Norm, tensors_that_do_not_fit_together_are_refused) {
   Stream stream;
   const Held x(stream, {2, 8}, DType::kF32), gain(stream, {7}, DType::kF32);
   const Held inverse(stream, {2}, DType::kF32);
-  EXPECT_THROW(rms_norm(stream, {x, inverse, {}, x, {}, gain, 1e-5}), Error);
+  const auto rms_norm = [&](const Tensor& with_gain, const Tensor& sum) {
+    ops::norm(stream, {.kind = NormKind::kRmsNorm,
+                       .y = x,
+                       .inverse = inverse,
+                       .sum = sum,
+                       .x = x,
+                       .gain = with_gain});
+  };
+  EXPECT_THROW(rms_norm(gain, {}), Error);
   const Held whole(stream, {8}, DType::kF64);
-  EXPECT_THROW(rms_norm(stream, {x, inverse, {}, x, {}, whole, 1e-5}), Error);
+  EXPECT_THROW(rms_norm(whole, {}), Error);
   const Held right(stream, {8}, DType::kF32);
-  EXPECT_THROW(rms_norm(stream, {x, inverse, x, x, {}, right, 1e-5}), Error);
+  EXPECT_THROW(rms_norm(right, x), Error);
+  EXPECT_NO_THROW(rms_norm(right, {}));
 }
 
 }  // namespace

@@ -64,44 +64,34 @@ class ComputeCalibration::StreamRates {
 };
 
 void ComputeCalibration::StreamRates::norms() {
-  measure(streams::kRmsNorm, {x_, each_, x_, gain_}, [&](const Tensors& t) {
-    ops::rms_norm(stream_,
-                  {.y = t[0], .inv_rms = t[1], .sum = {}, .x = t[2], .residual = {}, .gain = t[3]});
-  });
-  measure(streams::kRmsNormBackward, {x_, gain_sum_, x_, x_, gain_, each_, x_},
-          [&](const Tensors& t) {
-            ops::rms_norm_backward(stream_, arena_,
-                                   {.dx = t[0],
-                                    .dgain = t[1],
-                                    .dy = t[2],
-                                    .x = t[3],
-                                    .gain = t[4],
-                                    .inv_rms = t[5],
-                                    .dresidual = t[6]});
-          });
-  measure(streams::kLayerNorm, {x_, each_, each_, x_, gain_, gain_}, [&](const Tensors& t) {
-    ops::layer_norm(stream_, {.y = t[0],
-                              .mean = t[1],
-                              .inv_std = t[2],
-                              .sum = {},
-                              .x = t[3],
-                              .residual = {},
-                              .gain = t[4],
-                              .bias = t[5]});
-  });
-  measure(streams::kLayerNormBackward, {x_, gain_sum_, gain_sum_, x_, x_, gain_, each_, each_, x_},
-          [&](const Tensors& t) {
-            ops::layer_norm_backward(stream_, arena_,
-                                     {.dx = t[0],
-                                      .dgain = t[1],
-                                      .dbias = t[2],
-                                      .dy = t[3],
-                                      .x = t[4],
-                                      .gain = t[5],
-                                      .mean = t[6],
-                                      .inv_std = t[7],
-                                      .dresidual = t[8]});
-          });
+  const auto measure_kind = [&](NormKind kind, const StreamKind& forward,
+                                const StreamKind& backward) {
+    measure(forward, {x_, each_, each_, x_, gain_, gain_}, [&](const Tensors& t) {
+      ops::norm(stream_, {.kind = kind,
+                          .y = t[0],
+                          .mean = t[1],
+                          .inverse = t[2],
+                          .x = t[3],
+                          .gain = t[4],
+                          .bias = t[5]});
+    });
+    measure(backward, {x_, gain_sum_, gain_sum_, x_, x_, gain_, each_, each_, x_},
+            [&](const Tensors& t) {
+              ops::norm_backward(stream_, arena_,
+                                 {.kind = kind,
+                                  .dx = t[0],
+                                  .dgain = t[1],
+                                  .dbias = t[2],
+                                  .dy = t[3],
+                                  .x = t[4],
+                                  .gain = t[5],
+                                  .mean = t[6],
+                                  .inverse = t[7],
+                                  .dresidual = t[8]});
+            });
+  };
+  measure_kind(NormKind::kRmsNorm, streams::kRmsNorm, streams::kRmsNormBackward);
+  measure_kind(NormKind::kLayerNorm, streams::kLayerNorm, streams::kLayerNormBackward);
 }
 
 void ComputeCalibration::StreamRates::elementwise() {

@@ -11,10 +11,10 @@ TRIREME_KERNEL void head_norm(const HeadNormTokens<T>& op) {
     const std::int64_t start = token * (normed + op.kv_heads) * op.width;
     for (std::int64_t head = 0; head < normed; ++head) {
       const std::int64_t at = start + head * op.width;
-      const auto found = statistics<Norm::kRms>(op.x + at, op.width, op.epsilon);
+      const auto found = statistics<NormKind::kRmsNorm>(op.x + at, op.width, op.epsilon);
       op.inverse[token * normed + head] = found.inverse;
       const T* gain = head < op.heads ? op.query_gain : op.key_gain;
-      apply<Norm::kRms, T>(op.y + at, op.x + at, gain, nullptr, op.width, found);
+      apply<NormKind::kRmsNorm, T>(op.y + at, op.x + at, gain, nullptr, op.width, found);
     }
     if (op.y == op.x) continue;
     const std::int64_t at = start + normed * op.width;
@@ -32,15 +32,15 @@ TRIREME_KERNEL void head_norm_backward(const HeadNormBackwardTokens<T>& op) {
     for (std::int64_t head = 0; head < normed; ++head) {
       const std::int64_t at = (token * (normed + op.kv_heads) + head) * op.width;
       const bool query = head < op.heads;
-      NormRowBackward<Norm::kRms, T>{op.dqkv + at,
-                                     query ? op.dquery_gain : op.dkey_gain,
-                                     nullptr,
-                                     op.dqkv + at,
-                                     op.x + at,
-                                     query ? op.query_gain : op.key_gain,
-                                     nullptr,
-                                     op.width,
-                                     {0, op.inverse[token * normed + head]}}
+      NormRowBackward<NormKind::kRmsNorm, T>{op.dqkv + at,
+                                             query ? op.dquery_gain : op.dkey_gain,
+                                             nullptr,
+                                             op.dqkv + at,
+                                             op.x + at,
+                                             query ? op.query_gain : op.key_gain,
+                                             nullptr,
+                                             op.width,
+                                             {0, op.inverse[token * normed + head]}}
           .run();
     }
   }

@@ -5,7 +5,7 @@
 namespace trireme::simd {
 namespace {
 
-template <Norm norm, class T>
+template <NormKind kind, class T>
 TRIREME_INLINE void forward_rows(const NormRows<T>& op) {
   using A = Sum<T>;
   for (std::int64_t row = 0; row < op.rows; ++row) {
@@ -19,32 +19,32 @@ TRIREME_INLINE void forward_rows(const NormRows<T>& op) {
       });
       x = sum;
     }
-    const Statistics<A> found = statistics<norm>(x, op.width, op.epsilon);
+    const Statistics<A> found = statistics<kind>(x, op.width, op.epsilon);
     op.inverse[row] = found.inverse;
-    if constexpr (norm == Norm::kLayer) op.mean[row] = found.mean;
-    apply<norm>(op.y + at, x, op.gain, op.bias, op.width, found);
+    if constexpr (kind == NormKind::kLayerNorm) op.mean[row] = found.mean;
+    apply<kind>(op.y + at, x, op.gain, op.bias, op.width, found);
   }
 }
 
-template <Norm norm, class T>
-TRIREME_INLINE void again_rows(const NormRows<T>& op) {
+template <NormKind kind, class T>
+TRIREME_INLINE void recompute_rows(const NormRows<T>& op) {
   for (std::int64_t row = 0; row < op.rows; ++row) {
     const std::int64_t at = row * op.width;
-    apply<norm>(op.y + at, op.x + at, op.gain, op.bias, op.width,
-                {norm == Norm::kLayer ? op.mean[row] : Sum<T>(0), op.inverse[row]});
+    apply<kind>(op.y + at, op.x + at, op.gain, op.bias, op.width,
+                {kind == NormKind::kLayerNorm ? op.mean[row] : Sum<T>(0), op.inverse[row]});
   }
 }
 
-template <Norm norm, class T>
+template <NormKind kind, class T>
 TRIREME_INLINE void backward_rows(const NormBackwardRows<T>& op) {
   using A = Sum<T>;
   for (std::int64_t i = 0; i < op.width; ++i) {
     op.dgain[i] = 0;
-    if constexpr (norm == Norm::kLayer) op.dbias[i] = 0;
+    if constexpr (kind == NormKind::kLayerNorm) op.dbias[i] = 0;
   }
   for (std::int64_t row = 0; row < op.rows; ++row) {
     const std::int64_t at = row * op.width;
-    NormRowBackward<norm, T>{op.dx + at,
+    NormRowBackward<kind, T>{op.dx + at,
                              op.dgain,
                              op.dbias,
                              op.dy + at,
@@ -52,7 +52,7 @@ TRIREME_INLINE void backward_rows(const NormBackwardRows<T>& op) {
                              op.gain,
                              op.dresidual ? op.dresidual + at : nullptr,
                              op.width,
-                             {norm == Norm::kLayer ? op.mean[row] : A(0), op.inverse[row]}}
+                             {kind == NormKind::kLayerNorm ? op.mean[row] : A(0), op.inverse[row]}}
         .run();
   }
 }
@@ -60,37 +60,34 @@ TRIREME_INLINE void backward_rows(const NormBackwardRows<T>& op) {
 }  // namespace
 
 template <Isa isa, class T>
-TRIREME_KERNEL void rms_norm(const NormRows<T>& op) {
-  forward_rows<Norm::kRms>(op);
+TRIREME_KERNEL void norm(const NormRows<T>& op) {
+  if (op.kind == NormKind::kRmsNorm) {
+    forward_rows<NormKind::kRmsNorm>(op);
+  } else {
+    forward_rows<NormKind::kLayerNorm>(op);
+  }
 }
 template <Isa isa, class T>
-TRIREME_KERNEL void layer_norm(const NormRows<T>& op) {
-  forward_rows<Norm::kLayer>(op);
+TRIREME_KERNEL void norm_recompute(const NormRows<T>& op) {
+  if (op.kind == NormKind::kRmsNorm) {
+    recompute_rows<NormKind::kRmsNorm>(op);
+  } else {
+    recompute_rows<NormKind::kLayerNorm>(op);
+  }
 }
 template <Isa isa, class T>
-TRIREME_KERNEL void rms_norm_recompute(const NormRows<T>& op) {
-  again_rows<Norm::kRms>(op);
-}
-template <Isa isa, class T>
-TRIREME_KERNEL void layer_norm_recompute(const NormRows<T>& op) {
-  again_rows<Norm::kLayer>(op);
-}
-template <Isa isa, class T>
-TRIREME_KERNEL void rms_norm_backward(const NormBackwardRows<T>& op) {
-  backward_rows<Norm::kRms>(op);
-}
-template <Isa isa, class T>
-TRIREME_KERNEL void layer_norm_backward(const NormBackwardRows<T>& op) {
-  backward_rows<Norm::kLayer>(op);
+TRIREME_KERNEL void norm_backward(const NormBackwardRows<T>& op) {
+  if (op.kind == NormKind::kRmsNorm) {
+    backward_rows<NormKind::kRmsNorm>(op);
+  } else {
+    backward_rows<NormKind::kLayerNorm>(op);
+  }
 }
 
-#define TRIREME_INSTANCE(T)                                             \
-  template void rms_norm<kIsa, T>(const NormRows<T>&);                  \
-  template void layer_norm<kIsa, T>(const NormRows<T>&);                \
-  template void rms_norm_recompute<kIsa, T>(const NormRows<T>&);        \
-  template void layer_norm_recompute<kIsa, T>(const NormRows<T>&);      \
-  template void rms_norm_backward<kIsa, T>(const NormBackwardRows<T>&); \
-  template void layer_norm_backward<kIsa, T>(const NormBackwardRows<T>&);
+#define TRIREME_INSTANCE(T)                                  \
+  template void norm<kIsa, T>(const NormRows<T>&);           \
+  template void norm_recompute<kIsa, T>(const NormRows<T>&); \
+  template void norm_backward<kIsa, T>(const NormBackwardRows<T>&);
 TRIREME_EACH_FLOAT(TRIREME_INSTANCE)
 
 }  // namespace trireme::simd

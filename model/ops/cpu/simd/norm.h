@@ -1,11 +1,13 @@
 #pragma once
 #include "model/ops/cpu/simd/isa.h"
+#include "model/ops/norm_kind.h"
 
 namespace trireme::simd {
 
-// Rows of an RMSNorm or, with mean and bias, of a LayerNorm. Null: not computed.
+// Rows of ops::Norm. Null: absent.
 template <class T>
 struct NormRows {
+  NormKind kind;
   T* y = nullptr;
   Sum<T>*mean = nullptr, *inverse = nullptr;
   T* sum = nullptr;
@@ -14,17 +16,13 @@ struct NormRows {
   double epsilon = 0;
 };
 template <Isa isa, class T>
-void rms_norm(const NormRows<T>& op);
+void norm(const NormRows<T>& op);
 template <Isa isa, class T>
-void layer_norm(const NormRows<T>& op);
-// Recomputes y from x and the statistics.
-template <Isa isa, class T>
-void rms_norm_recompute(const NormRows<T>& op);
-template <Isa isa, class T>
-void layer_norm_recompute(const NormRows<T>& op);
+void norm_recompute(const NormRows<T>& op);
 
 template <class T>
 struct NormBackwardRows {
+  NormKind kind;
   T* dx = nullptr;
   Sum<T>*dgain = nullptr, *dbias = nullptr;  // [width], replaced by the sums over these rows
   const T *dy = nullptr, *x = nullptr, *gain = nullptr, *dresidual = nullptr;
@@ -32,8 +30,6 @@ struct NormBackwardRows {
   std::int64_t rows = 0, width = 0;
 };
 template <Isa isa, class T>
-void rms_norm_backward(const NormBackwardRows<T>& op);
-template <Isa isa, class T>
-void layer_norm_backward(const NormBackwardRows<T>& op);
+void norm_backward(const NormBackwardRows<T>& op);
 
 }  // namespace trireme::simd

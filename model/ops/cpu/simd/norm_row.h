@@ -1,22 +1,21 @@
 #pragma once
 // Included only by kernel sources; see vec.h. One row of a norm, for rows and for heads.
 #include "model/ops/cpu/simd/vec.h"
+#include "model/ops/norm_kind.h"
 
 namespace trireme::simd {
 namespace {
-
-enum class Norm : std::uint8_t { kRms, kLayer };
 
 template <class A>
 struct Statistics {
   A mean, inverse;
 };
 
-template <Norm norm, class T>
+template <NormKind kind, class T>
 TRIREME_INLINE Statistics<Sum<T>> statistics(const T* x, std::int64_t width, double epsilon) {
   using A = Sum<T>;
   A mean = 0;
-  if constexpr (norm == Norm::kLayer) {
+  if constexpr (kind == NormKind::kLayerNorm) {
     Vec<A> sums[4] = {};
     each_vector<A>(width, [&](auto some, std::int64_t i, int k) { sums[k] += load(some, x + i); });
     mean = total<A>(sums) / static_cast<A>(width);
@@ -24,23 +23,23 @@ TRIREME_INLINE Statistics<Sum<T>> statistics(const T* x, std::int64_t width, dou
   Vec<A> squares[4] = {};
   each_vector<A>(width, [&](auto some, std::int64_t i, int k) {
     Vec<A> v = load(some, x + i);
-    if constexpr (norm == Norm::kLayer) v = keep<A>(some, v - mean);
+    if constexpr (kind == NormKind::kLayerNorm) v = keep<A>(some, v - mean);
     squares[k] = fma(v, v, squares[k]);
   });
   const double variance = static_cast<double>(total<A>(squares)) / static_cast<double>(width);
   return {mean, static_cast<A>(1 / __builtin_sqrt(variance + epsilon))};
 }
 
-template <Norm norm, class T>
+template <NormKind kind, class T>
 TRIREME_INLINE void apply(T* y, const T* x, const T* gain, const T* bias, std::int64_t width,
                           Statistics<Sum<T>> row) {
   using A = Sum<T>;
   each_vector<A>(width, [&](auto some, std::int64_t i, int) {
     Vec<A> v = load(some, x + i);
-    if constexpr (norm == Norm::kLayer) v -= row.mean;
+    if constexpr (kind == NormKind::kLayerNorm) v -= row.mean;
     v *= row.inverse;
     const Vec<A> g = load(some, gain + i);
-    if constexpr (norm == Norm::kLayer) {
+    if constexpr (kind == NormKind::kLayerNorm) {
       store(some, y + i, fma(v, g, load(some, bias + i)));
     } else {
       store(some, y + i, v * g);
@@ -51,7 +50,7 @@ TRIREME_INLINE void apply(T* y, const T* x, const T* gain, const T* bias, std::i
 // dx of one row; accumulates the gradients of gain and bias.
 //   n = (x - mean) inverse,  d = dy gain
 //   dx = inverse (d - mean(d) - n mean(d n)) [+ dresidual],  mean(d) for LayerNorm only
-template <Norm norm, class T>
+template <NormKind kind, class T>
 struct NormRowBackward {
   T* dx;
   Sum<T>*dgain, *dbias;
@@ -62,7 +61,7 @@ struct NormRowBackward {
   template <class Extent>
   TRIREME_INLINE Vec<Sum<T>> normed(Extent some, std::int64_t i) const {
     Vec<Sum<T>> v = load(some, x + i);
-    if constexpr (norm == Norm::kLayer) v -= row.mean;
+    if constexpr (kind == NormKind::kLayerNorm) v -= row.mean;
     return v * row.inverse;
   }
   TRIREME_INLINE void run() const {
@@ -74,13 +73,13 @@ struct NormRowBackward {
       const Vec<A> d = dy_i * load(some, gain + i);
       products[k] = fma(d, n, products[k]);
       store(some, dgain + i, fma(dy_i, n, load(some, dgain + i)));
-      if constexpr (norm == Norm::kLayer) {
+      if constexpr (kind == NormKind::kLayerNorm) {
         sums[k] += d;
         store(some, dbias + i, dy_i + load(some, dbias + i));
       }
     });
     const A slope = total<A>(products) / static_cast<A>(width);
-    const A shift = norm == Norm::kLayer ? total<A>(sums) / static_cast<A>(width) : A(0);
+    const A shift = kind == NormKind::kLayerNorm ? total<A>(sums) / static_cast<A>(width) : A(0);
     if (dresidual) {
       finish<true>(slope, shift);
     } else {
@@ -93,7 +92,7 @@ struct NormRowBackward {
     each_vector<A>(width, [&](auto some, std::int64_t i, int) {
       const Vec<A> d = load(some, dy + i) * load(some, gain + i);
       Vec<A> v = fma(normed(some, i), spread<A>(-slope), d);
-      if constexpr (norm == Norm::kLayer) v -= shift;
+      if constexpr (kind == NormKind::kLayerNorm) v -= shift;
       v *= row.inverse;
       if constexpr (kResidual) v += load(some, dresidual + i);
       store(some, dx + i, v);
