@@ -1,11 +1,14 @@
 #include "model/ops/activation.h"
 
 #include "model/ops/check.h"
-#include "model/ops/cpu/activation.h"
-#include "model/ops/cuda/activation.h"
 #include "model/ops/dispatch.h"
 
 namespace trireme::ops {
+
+TRIREME_ON_DEVICES(void gelu(Stream&, Tensor y, Tensor x));
+TRIREME_ON_DEVICES(void gelu_backward(Stream&, Tensor dx, Tensor dy, Tensor x));
+TRIREME_ON_DEVICES(void swiglu(Stream&, Tensor y, Tensor x));
+TRIREME_ON_DEVICES(void swiglu_backward(Stream&, Tensor dx, Tensor dy, Tensor x));
 
 void gelu(Stream& stream, Tensor y, Tensor x) {
   require_count("gelu: y", y, x.count(), x.dtype);

@@ -1,10 +1,10 @@
-#include "model/ops/cpu/bias.h"
 #include "model/ops/check.h"
-#include "model/ops/cuda/bias.h"
 #include "model/ops/dispatch.h"
 #include "model/ops/gemm.h"
 
 namespace trireme::ops {
+
+TRIREME_ON_DEVICES(void bias_backward(Stream&, Tensor dbias, Tensor dy, Accumulate accumulate));
 
 void bias_backward(Stream& stream, Tensor dbias, Tensor dy, Accumulate accumulate) {
   require_count("bias_backward: dbias", dbias, dy.width(), accumulator_of(dy.dtype));

@@ -1,11 +1,18 @@
 #include "model/ops/cross_entropy.h"
 
 #include "model/ops/check.h"
-#include "model/ops/cpu/cross_entropy.h"
-#include "model/ops/cuda/cross_entropy.h"
 #include "model/ops/dispatch.h"
 
 namespace trireme::ops {
+
+TRIREME_ON_DEVICES(void mask_padding(Stream&, Tensor logits, std::int64_t columns));
+TRIREME_ON_DEVICES(void row_max(Stream&, Tensor top, Tensor logits));
+TRIREME_ON_DEVICES(void row_exp_sum(Stream&, Tensor total, Tensor target, Tensor logits, Tensor top,
+                                    Tensor targets, std::int64_t first));
+TRIREME_ON_DEVICES(void cross_entropy(Stream&, Tensor loss, Tensor total, Tensor target,
+                                      Tensor targets));
+TRIREME_ON_DEVICES(void cross_entropy_backward(Stream&, Tensor logits, Tensor top, Tensor total,
+                                               Tensor targets, std::int64_t first, Tensor scale));
 
 void mask_padding(Stream& stream, Tensor logits, std::int64_t columns) {
   require(columns >= 0 && columns <= logits.width(), "mask_padding: ", columns, " of ",

@@ -1,11 +1,18 @@
 #include "model/ops/direction.h"
 
 #include "model/ops/check.h"
-#include "model/ops/cpu/direction.h"
-#include "model/ops/cuda/direction.h"
 #include "model/ops/dispatch.h"
 
 namespace trireme::ops {
+
+TRIREME_ON_DEVICES(void adam_direction(Stream&, const UpdateTensors& tensors, Tensor grad_scale,
+                                       const AdamDirection& how));
+TRIREME_ON_DEVICES(void momentum_direction(Stream&, const UpdateTensors& tensors, Tensor grad_scale,
+                                           double beta, bool nesterov));
+TRIREME_ON_DEVICES(void apply_direction(Stream&, const UpdateTensors& tensors, Tensor grad_scale,
+                                        const DirectionStep& how));
+TRIREME_ON_DEVICES(void axpby(Stream&, Tensor y, Tensor x, const Axpby& how));
+
 void adam_direction(Stream& stream, const UpdateTensors& tensors, Tensor grad_scale,
                     const AdamDirection& how) {
   require(how.step >= 1, "adam_direction: steps count from 1, not ", how.step);

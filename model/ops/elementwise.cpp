@@ -1,11 +1,15 @@
 #include "model/ops/elementwise.h"
 
 #include "model/ops/check.h"
-#include "model/ops/cpu/elementwise.h"
-#include "model/ops/cuda/elementwise.h"
 #include "model/ops/dispatch.h"
 
 namespace trireme::ops {
+
+TRIREME_ON_DEVICES(void add(Stream&, Tensor y, Tensor a, Tensor b));
+TRIREME_ON_DEVICES(void copy(Stream&, Tensor to, Tensor from));
+TRIREME_ON_DEVICES(void zero(Stream&, Tensor y));
+TRIREME_ON_DEVICES(void cast(Stream&, Tensor to, Tensor from));
+TRIREME_ON_DEVICES(void sum(Stream&, Tensor total, Tensor x));
 
 void add(Stream& stream, Tensor y, Tensor a, Tensor b) {
   require_count("add: a", a, y.count(), y.dtype);

@@ -1,11 +1,16 @@
 #include "model/ops/embedding.h"
 
 #include "model/ops/check.h"
-#include "model/ops/cpu/embedding.h"
-#include "model/ops/cuda/embedding.h"
 #include "model/ops/dispatch.h"
+#include "model/ops/tokens_by_id.h"
 
 namespace trireme::ops {
+
+TRIREME_ON_DEVICES(void embedding(Stream&, Tensor y, Tensor table, Tensor ids, std::int64_t first,
+                                  Accumulate accumulate));
+TRIREME_ON_DEVICES(void embedding_backward(Stream&, const TokensById& room, Tensor dtable,
+                                           Tensor dy, Tensor ids, std::int64_t first,
+                                           Accumulate accumulate));
 
 void embedding(Stream& stream, Tensor y, Tensor table, Tensor ids, std::int64_t first,
                Accumulate accumulate) {

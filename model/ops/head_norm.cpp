@@ -1,12 +1,16 @@
 #include "model/ops/head_norm.h"
 
 #include "model/ops/check.h"
-#include "model/ops/cpu/head_norm.h"
-#include "model/ops/cuda/head_norm.h"
 #include "model/ops/dispatch.h"
 #include "model/ops/row_chunks.h"
 
 namespace trireme::ops {
+
+TRIREME_ON_DEVICES(void head_norm(Stream&, const HeadNorm& op));
+// `partial` [row_chunks(tokens), 2 width] is workspace for each chunk's gradients of the query
+// gain, then of the key gain.
+TRIREME_ON_DEVICES(void head_norm_backward(Stream&, Tensor partial, const HeadNormBackward& op));
+
 namespace {
 
 // Checks common to forward and backward.

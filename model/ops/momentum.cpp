@@ -1,11 +1,15 @@
 #include "model/ops/momentum.h"
 
 #include "model/ops/check.h"
-#include "model/ops/cpu/momentum.h"
-#include "model/ops/cuda/momentum.h"
 #include "model/ops/dispatch.h"
 
 namespace trireme::ops {
+
+TRIREME_ON_DEVICES(void sgd_step(Stream&, const UpdateTensors& tensors, Tensor grad_scale,
+                                 const Momentum& how));
+TRIREME_ON_DEVICES(void lion(Stream&, const UpdateTensors& tensors, Tensor grad_scale,
+                             const Lion& how));
+
 void sgd_step(Stream& stream, const UpdateTensors& tensors, Tensor grad_scale,
               const Momentum& how) {
   require_update("momentum", tensors, grad_scale, {"momentum"});

@@ -1,12 +1,17 @@
 #include "model/ops/norm.h"
 
 #include "model/ops/check.h"
-#include "model/ops/cpu/norm.h"
-#include "model/ops/cuda/norm.h"
 #include "model/ops/dispatch.h"
 #include "model/ops/row_chunks.h"
 
 namespace trireme::ops {
+
+TRIREME_ON_DEVICES(void norm(Stream&, const Norm& op));
+TRIREME_ON_DEVICES(void norm_recompute(Stream&, const Norm& op));
+// partial_gain and partial_bias [row_chunks(rows), width] are workspace for each chunk's gradients.
+TRIREME_ON_DEVICES(void norm_backward(Stream&, Tensor partial_gain, Tensor partial_bias,
+                                      const NormBackward& op));
+
 namespace {
 
 // What a forward and its recomputation need.

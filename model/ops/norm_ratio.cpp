@@ -1,11 +1,14 @@
 #include "model/ops/norm_ratio.h"
 
 #include "model/ops/check.h"
-#include "model/ops/cpu/norm_ratio.h"
-#include "model/ops/cuda/norm_ratio.h"
 #include "model/ops/dispatch.h"
 
 namespace trireme::ops {
+
+TRIREME_ON_DEVICES(void trust_ratio(Stream&, Tensor ratio, Tensor weight_squares,
+                                    Tensor direction_squares, Tensor grad_scale,
+                                    const TrustRatio& how));
+TRIREME_ON_DEVICES(void inverse_norm(Stream&, Tensor inverse, Tensor squares, double epsilon));
 
 void trust_ratio(Stream& stream, Tensor ratio, Tensor weight_squares, Tensor direction_squares,
                  Tensor grad_scale, const TrustRatio& how) {

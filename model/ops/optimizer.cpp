@@ -1,11 +1,15 @@
 #include "model/ops/optimizer.h"
 
 #include "model/ops/check.h"
-#include "model/ops/cpu/optimizer.h"
-#include "model/ops/cuda/optimizer.h"
 #include "model/ops/dispatch.h"
 
 namespace trireme::ops {
+
+TRIREME_ON_DEVICES(void add_chunk_squares(Stream&, Tensor partials, Tensor x, std::int64_t into));
+TRIREME_ON_DEVICES(void clip_scale(Stream&, Tensor norm, Tensor scale, Tensor partials,
+                                   const Clip& how));
+TRIREME_ON_DEVICES(void adamw(Stream&, const UpdateTensors& tensors, Tensor grad_scale,
+                              const AdamW& how));
 
 void add_chunk_squares(Stream& stream, Tensor partials, Tensor x, std::int64_t into) {
   require(into >= 0 && into < kNormChunk, "add_chunk_squares: ", into, " elements into a chunk");

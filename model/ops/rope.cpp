@@ -1,11 +1,12 @@
 #include "model/ops/rope.h"
 
 #include "model/ops/check.h"
-#include "model/ops/cpu/rope.h"
-#include "model/ops/cuda/rope.h"
 #include "model/ops/dispatch.h"
 
 namespace trireme::ops {
+
+TRIREME_ON_DEVICES(void rope(Stream&, Tensor qkv, Tensor positions, Tensor table,
+                             const Heads& heads, bool backward));
 
 void rope(Stream& stream, Tensor qkv, Tensor positions, Tensor table, const Heads& heads,
           bool backward) {

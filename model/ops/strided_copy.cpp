@@ -1,11 +1,15 @@
 #include "model/ops/strided_copy.h"
 
 #include "model/ops/check.h"
-#include "model/ops/cpu/strided_copy.h"
-#include "model/ops/cuda/strided_copy.h"
 #include "model/ops/dispatch.h"
 
 namespace trireme::ops {
+
+TRIREME_ON_DEVICES(void scatter_strided(Stream&, Tensor whole, Tensor part, const Strided& where));
+TRIREME_ON_DEVICES(void gather_strided(Stream&, Tensor part, Tensor whole, const Strided& where));
+TRIREME_ON_DEVICES(void round_stochastically(Stream&, Tensor to, Tensor from, Tensor unless_nan,
+                                             const StochasticRounding& how));
+
 namespace {
 
 void require_inside(const char* what, const Tensor& whole, const Tensor& part,
@@ -23,12 +27,12 @@ void require_inside(const char* what, const Tensor& whole, const Tensor& part,
 }  // namespace
 
 void scatter_strided(Stream& stream, Tensor whole, Tensor part, const Strided& where) {
-  require_inside("place", whole, part, where);
+  require_inside("scatter_strided", whole, part, where);
   TRIREME_DISPATCH(stream, scatter_strided(stream, whole, part, where));
 }
 
 void gather_strided(Stream& stream, Tensor part, Tensor whole, const Strided& where) {
-  require_inside("pick", whole, part, where);
+  require_inside("gather_strided", whole, part, where);
   TRIREME_DISPATCH(stream, gather_strided(stream, part, whole, where));
 }
 

@@ -1,4 +1,4 @@
-#include "model/ops/cpu/activation.h"
+#include "model/ops/activation.h"
 
 #include "model/device/cpu/threads.h"
 #include "model/ops/cpu/kernels.h"

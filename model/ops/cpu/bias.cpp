@@ -1,4 +1,4 @@
-#include "model/ops/cpu/bias.h"
+#include "model/ops/gemm.h"
 
 #include "model/ops/cpu/column_sums.h"
 

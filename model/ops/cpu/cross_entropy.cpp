@@ -1,4 +1,4 @@
-#include "model/ops/cpu/cross_entropy.h"
+#include "model/ops/cross_entropy.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "model/ops/cpu/direction.h"
+#include "model/ops/direction.h"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "model/ops/cpu/elementwise.h"
+#include "model/ops/elementwise.h"
 
 #include <array>
 #include <cstring>

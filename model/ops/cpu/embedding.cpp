@@ -1,4 +1,4 @@
-#include "model/ops/cpu/embedding.h"
+#include "model/ops/embedding.h"
 
 #include <cstring>
 #include <numeric>
@@ -6,6 +6,7 @@
 #include "model/device/cpu/threads.h"
 #include "model/ops/cpu/kernels.h"
 #include "model/ops/cpu/simd/elementwise.h"
+#include "model/ops/tokens_by_id.h"
 
 namespace trireme::ops::cpu {
 namespace {

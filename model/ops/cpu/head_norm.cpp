@@ -1,4 +1,4 @@
-#include "model/ops/cpu/head_norm.h"
+#include "model/ops/head_norm.h"
 
 #include "model/device/cpu/threads.h"
 #include "model/ops/cpu/column_sums.h"

@@ -1,4 +1,4 @@
-#include "model/ops/cpu/momentum.h"
+#include "model/ops/momentum.h"
 
 #include "model/ops/cpu/over_update.h"
 #include "model/ops/cpu/simd/momentum.h"

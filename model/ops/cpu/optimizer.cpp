@@ -1,4 +1,4 @@
-#include "model/ops/cpu/optimizer.h"
+#include "model/ops/optimizer.h"
 
 #include <cmath>
 #include <limits>

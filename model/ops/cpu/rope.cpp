@@ -1,4 +1,4 @@
-#include "model/ops/cpu/rope.h"
+#include "model/ops/rope.h"
 
 #include "model/device/cpu/threads.h"
 #include "model/ops/cpu/kernels.h"

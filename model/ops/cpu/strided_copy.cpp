@@ -1,4 +1,4 @@
-#include "model/ops/cpu/strided_copy.h"
+#include "model/ops/strided_copy.h"
 
 #include <algorithm>
 #include <cmath>

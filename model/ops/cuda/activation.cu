@@ -1,4 +1,4 @@
-#include "model/ops/cuda/activation.h"
+#include "model/ops/activation.h"
 
 #include <algorithm>
 

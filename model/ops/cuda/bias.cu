@@ -1,4 +1,4 @@
-#include "model/ops/cuda/bias.h"
+#include "model/ops/gemm.h"
 
 #include "model/ops/cuda/column_sums.h"
 

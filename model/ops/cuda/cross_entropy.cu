@@ -1,4 +1,4 @@
-#include "model/ops/cuda/cross_entropy.h"
+#include "model/ops/cross_entropy.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +9,8 @@
 #include "model/ops/cuda/values.cuh"
 #include "model/ops/cuda/vectors.cuh"
 
+// One block per row, which reads it once in each op: probabilities are written only as the
+// gradient, in place of the logits.
 namespace trireme::ops::cuda {
 namespace {
 

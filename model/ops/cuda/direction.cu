@@ -1,4 +1,4 @@
-#include "model/ops/cuda/direction.h"
+#include "model/ops/direction.h"
 
 #include <cmath>
 

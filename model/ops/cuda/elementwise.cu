@@ -1,4 +1,4 @@
-#include "model/ops/cuda/elementwise.h"
+#include "model/ops/elementwise.h"
 
 #include <algorithm>
 

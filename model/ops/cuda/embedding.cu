@@ -1,9 +1,12 @@
-#include "model/ops/cuda/embedding.h"
+#include "model/ops/embedding.h"
 
 #include "model/device/cuda/launch.cuh"
 #include "model/ops/cuda/values.cuh"
 #include "model/ops/cuda/vectors.cuh"
+#include "model/ops/tokens_by_id.h"
 
+// The backward has no atomics: each warp sorts the tokens of a few rows by a scan over all ids, and
+// a block then sums each row's tokens in order.
 namespace trireme::ops::cuda {
 namespace {
 

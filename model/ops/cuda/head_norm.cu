@@ -1,4 +1,4 @@
-#include "model/ops/cuda/head_norm.h"
+#include "model/ops/head_norm.h"
 
 #include <algorithm>
 

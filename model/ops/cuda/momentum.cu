@@ -1,4 +1,4 @@
-#include "model/ops/cuda/momentum.h"
+#include "model/ops/momentum.h"
 
 #include <cmath>
 #include <type_traits>

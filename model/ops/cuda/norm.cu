@@ -1,4 +1,4 @@
-#include "model/ops/cuda/norm.h"
+#include "model/ops/norm.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,4 +1,4 @@
-#include "model/ops/cuda/norm_ratio.h"
+#include "model/ops/norm_ratio.h"
 
 #include <cmath>
 #include <type_traits>

@@ -1,4 +1,4 @@
-#include "model/ops/cuda/optimizer.h"
+#include "model/ops/optimizer.h"
 
 #include <cmath>
 #include <type_traits>

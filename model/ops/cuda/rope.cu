@@ -1,4 +1,4 @@
-#include "model/ops/cuda/rope.h"
+#include "model/ops/rope.h"
 
 #include <algorithm>
 

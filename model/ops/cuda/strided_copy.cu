@@ -1,4 +1,4 @@
-#include "model/ops/cuda/strided_copy.h"
+#include "model/ops/strided_copy.h"
 
 #include "model/ops/cuda/flat.cuh"
 

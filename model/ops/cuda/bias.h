@@ -1,8 +1,0 @@
-#pragma once
-#include "model/ops/gemm.h"
-
-namespace trireme::ops::cuda {
-
-void bias_backward(Stream&, Tensor dbias, Tensor dy, Accumulate accumulate);
-
-}  // namespace trireme::ops::cuda

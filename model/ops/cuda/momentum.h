@@ -1,9 +1,0 @@
-#pragma once
-#include "model/ops/momentum.h"
-
-namespace trireme::ops::cuda {
-
-void sgd_step(Stream&, const UpdateTensors& tensors, Tensor grad_scale, const Momentum& how);
-void lion(Stream&, const UpdateTensors& tensors, Tensor grad_scale, const Lion& how);
-
-}  // namespace trireme::ops::cuda
