@@ -1,4 +1,4 @@
-#include "trainer/commands/checkpoint.h"
+#include "trainer/commands/command.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "trainer/commands/completion.h"
+#include "trainer/commands/command.h"
 
 #include <memory>
 #include <string>

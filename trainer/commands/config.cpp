@@ -1,4 +1,4 @@
-#include "trainer/commands/config.h"
+#include "trainer/commands/command.h"
 
 #include <memory>
 

@@ -1,4 +1,4 @@
-#include "trainer/commands/generate.h"
+#include "trainer/commands/command.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -1,4 +1,4 @@
-#include "trainer/commands/import_config.h"
+#include "trainer/commands/command.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

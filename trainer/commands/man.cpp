@@ -1,4 +1,4 @@
-#include "trainer/commands/man.h"
+#include "trainer/commands/command.h"
 
 #include "trainer/commands/manual_page.h"
 #include "trainer/commands/output.h"

@@ -1,4 +1,4 @@
-#include "trainer/commands/plan.h"
+#include "trainer/commands/command.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

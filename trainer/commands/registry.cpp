@@ -1,22 +1,4 @@
-#include "trainer/commands/agent.h"
-#include "trainer/commands/audit.h"
-#include "trainer/commands/checkpoint.h"
 #include "trainer/commands/command.h"
-#include "trainer/commands/completion.h"
-#include "trainer/commands/config.h"
-#include "trainer/commands/data.h"
-#include "trainer/commands/doctor.h"
-#include "trainer/commands/eval.h"
-#include "trainer/commands/generate.h"
-#include "trainer/commands/import_config.h"
-#include "trainer/commands/launch.h"
-#include "trainer/commands/man.h"
-#include "trainer/commands/plan.h"
-#include "trainer/commands/report.h"
-#include "trainer/commands/slurm.h"
-#include "trainer/commands/tokenize.h"
-#include "trainer/commands/train.h"
-#include "trainer/commands/verify.h"
 
 namespace trireme {
 

@@ -1,4 +1,4 @@
-#include "trainer/commands/slurm.h"
+#include "trainer/commands/command.h"
 
 #include <fmt/format.h>
 

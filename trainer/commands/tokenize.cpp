@@ -1,4 +1,4 @@
-#include "trainer/commands/tokenize.h"
+#include "trainer/commands/command.h"
 
 #include <fmt/core.h>
 #include <unistd.h>

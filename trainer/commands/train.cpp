@@ -1,4 +1,4 @@
-#include "trainer/commands/train.h"
+#include "trainer/commands/command.h"
 
 #include <memory>
 
