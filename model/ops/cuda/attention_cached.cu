@@ -4,7 +4,6 @@
 #include "model/ops/cuda/attention.h"
 #include "model/ops/cuda/attention_kernels.h"
 #include "model/ops/cuda/values.cuh"
-#include "model/ops/cuda/vectors.cuh"
 
 namespace trireme::ops::cuda {
 namespace {

@@ -3,7 +3,6 @@
 
 #include "model/ops/cuda/attention_heads.cuh"
 #include "model/ops/cuda/values.cuh"
-#include "model/ops/cuda/vectors.cuh"
 
 // Tiles of float32 and float64 heads in shared memory, and their products by multiply-adds. A few
 // adjacent threads own one row of the block's own tile; they divide the other tile's rows, for

@@ -3,7 +3,6 @@
 #include "model/device/cuda/launch.cuh"
 #include "model/ops/cuda/attention_kernels.h"
 #include "model/ops/cuda/values.cuh"
-#include "model/ops/cuda/vectors.cuh"
 
 namespace trireme::ops::cuda {
 namespace {

@@ -5,9 +5,8 @@
 #include <type_traits>
 
 #include "model/device/cuda/launch.cuh"
-#include "model/ops/cuda/over_block.cuh"
+#include "model/ops/cuda/reduce.cuh"
 #include "model/ops/cuda/values.cuh"
-#include "model/ops/cuda/vectors.cuh"
 
 // One block per row, which reads it once in each op: probabilities are written only as the
 // gradient, in place of the logits.

@@ -2,7 +2,6 @@
 
 #include "model/device/cuda/launch.cuh"
 #include "model/ops/cuda/values.cuh"
-#include "model/ops/cuda/vectors.cuh"
 #include "model/ops/tokens_by_id.h"
 
 // The backward has no atomics: each warp sorts the tokens of a few rows by a scan over all ids, and

@@ -3,7 +3,7 @@
 #include <cuda_fp8.h>
 
 #include "model/device/cuda/launch.cuh"
-#include "model/ops/cuda/over_block.cuh"
+#include "model/ops/cuda/reduce.cuh"
 #include "model/ops/cuda/values.cuh"
 
 namespace trireme::ops::cuda {

@@ -4,9 +4,8 @@
 #include <type_traits>
 
 #include "model/device/cuda/launch.cuh"
-#include "model/ops/cuda/over_block.cuh"
+#include "model/ops/cuda/reduce.cuh"
 #include "model/ops/cuda/values.cuh"
-#include "model/ops/cuda/vectors.cuh"
 
 namespace trireme::ops::cuda {
 namespace {

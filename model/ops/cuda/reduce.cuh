@@ -1,5 +1,5 @@
 #pragma once
-// Included only by kernel sources: deterministic sums.
+// Included only by kernel sources: deterministic reductions.
 #include <cuda_runtime.h>
 
 namespace trireme::ops::cuda {
@@ -10,6 +10,21 @@ __device__ A warp_sum(A value) {
 #pragma unroll
   for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(0xffffffffu, value, step);
   return value;
+}
+
+// Reduces the values of a block's threads, whole warps and at most kThreads, in a fixed order; all
+// threads get the result.
+template <int kThreads, class A, class Join>
+__device__ __forceinline__ A over_block(A mine, const Join& join) {
+  __shared__ A parts[kThreads / 32];
+  for (int apart = 16; apart > 0; apart /= 2)
+    mine = join(mine, __shfl_xor_sync(0xffffffffu, mine, apart));
+  __syncthreads();  // parts of the previous call were read
+  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = mine;
+  __syncthreads();
+  A all = parts[0];
+  for (unsigned i = 1; i < blockDim.x / 32; ++i) all = join(all, parts[i]);
+  return all;
 }
 
 // Threads that process one row: a warp, or a whole block of up to 32 warps.
