@@ -1,9 +1,20 @@
-#include "parallel/data/compression/bfloat16_sum.h"
+#include "parallel/data/compression/compressed_sum.h"
 
 #include "model/ops/elementwise.h"
-#include "parallel/data/compression/traffic.h"
 
 namespace trireme {
+namespace {
+
+class Bfloat16Sum final : public CompressedSum {
+ public:
+  Bfloat16Sum(Communicator& group, const GradientRange& range, CompressionMemory memory);
+  void reduce(Stream& stream, std::int64_t update) override;
+  std::int64_t bytes_sent() const override;
+
+ private:
+  Communicator& group_;
+  Tensor gradients_, message_;
+};
 
 Bfloat16Sum::Bfloat16Sum(Communicator& group, const GradientRange& range, CompressionMemory memory)
     : group_(group),
@@ -18,6 +29,13 @@ void Bfloat16Sum::reduce(Stream& stream, std::int64_t) {
 
 std::int64_t Bfloat16Sum::bytes_sent() const {
   return all_reduce_bytes(group_, message_.bytes());
+}
+
+}  // namespace
+
+std::unique_ptr<CompressedSum> make_bfloat16_sum(Communicator& group, const GradientRange& range,
+                                                 CompressionMemory memory) {
+  return std::make_unique<Bfloat16Sum>(group, range, memory);
 }
 
 }  // namespace trireme

@@ -1,11 +1,10 @@
-#include "parallel/data/compression/float16_sum.h"
+#include "parallel/data/compression/compressed_sum.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "model/base/half.h"
 #include "model/device/cpu/threads.h"
-#include "parallel/data/compression/traffic.h"
 
 namespace trireme {
 namespace {
@@ -27,7 +26,21 @@ float largest_magnitude(const T* x, std::int64_t count) {
   return largest;
 }
 
-}  // namespace
+class Float16Sum final : public CompressedSum {
+ public:
+  Float16Sum(Communicator& group, const GradientRange& range, CompressionMemory memory);
+  void reduce(Stream& stream, std::int64_t update) override;
+  std::int64_t bytes_sent() const override;
+
+ private:
+  float common_scale(Stream& stream);
+
+  Communicator& group_;
+  Tensor gradients_;
+  std::int64_t part_;       // elements summed per rank
+  Tensor sent_, received_;  // [ranks, part] float16, two per word
+  Tensor largest_;          // [1]
+};
 
 Float16Sum::Float16Sum(Communicator& group, const GradientRange& range, CompressionMemory memory)
     : group_(group), gradients_(range.gradients) {
@@ -87,6 +100,13 @@ std::int64_t Float16Sum::bytes_sent() const {
   return all_to_all_bytes(group_, sent_.bytes()) +
          all_gather_bytes(group_, sent_.bytes() / group_.size()) +
          all_reduce_bytes(group_, largest_.bytes());
+}
+
+}  // namespace
+
+std::unique_ptr<CompressedSum> make_float16_sum(Communicator& group, const GradientRange& range,
+                                                CompressionMemory memory) {
+  return std::make_unique<Float16Sum>(group, range, memory);
 }
 
 }  // namespace trireme

@@ -1,12 +1,5 @@
 #include "parallel/data/compression/gradient_compression.h"
 
-#include "parallel/data/compression/bfloat16_sum.h"
-#include "parallel/data/compression/float16_sum.h"
-#include "parallel/data/compression/one_bit_sum.h"
-#include "parallel/data/compression/power_sgd_sum.h"
-#include "parallel/data/compression/top_k_sum.h"
-#include "parallel/data/compression/traffic.h"
-
 namespace trireme {
 namespace {
 
@@ -16,15 +9,15 @@ std::unique_ptr<CompressedSum> make_sum(const CompressionOptions& options, Commu
                                         const GradientRange& range, CompressionMemory memory) {
   switch (options.method) {
     case Method::kBfloat16:
-      return std::make_unique<Bfloat16Sum>(group, range, memory);
+      return make_bfloat16_sum(group, range, memory);
     case Method::kFloat16:
-      return std::make_unique<Float16Sum>(group, range, memory);
+      return make_float16_sum(group, range, memory);
     case Method::kTopK:
-      return std::make_unique<TopKSum>(group, range, options.fraction, memory);
+      return make_top_k_sum(group, range, options.fraction, memory);
     case Method::kPowerSgd:
-      return std::make_unique<PowerSgdSum>(group, range, options.rank, memory);
+      return make_power_sgd_sum(group, range, options.rank, memory);
     case Method::kOneBit:
-      return std::make_unique<OneBitSum>(group, range, memory);
+      return make_one_bit_sum(group, range, memory);
     case Method::kNone:
       break;
   }

@@ -1,20 +1,79 @@
-#include "parallel/data/compression/one_bit_sum.h"
+#include "parallel/data/compression/compressed_sum.h"
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <vector>
 
 #include "model/device/cpu/threads.h"
 #include "model/ops/elementwise.h"
-#include "parallel/data/compression/sign_bits.h"
-#include "parallel/data/compression/traffic.h"
 
 namespace trireme {
 namespace {
 
-constexpr std::int64_t kChunk = OneBitSum::kChunk;
+// At most kElements numbers encoded as signs and one scale, in kWords words: the scale, then one
+// bit per element, set if it is negative.
+template <std::int64_t kElements>
+struct SignBits {
+  static constexpr std::int64_t kWords = 1 + kElements / 32;
+
+  // Encodes x + residual into `words`; the residual becomes the encoding error.
+  template <class T>
+  static void encode(std::int32_t* words, T* residual, const T* x, std::int64_t count) {
+    constexpr std::int64_t kLanes = 16;  // independent sums, so that the compiler vectorizes
+    std::array<T, kLanes> sums{};
+    for (std::int64_t i = 0; i < count; ++i) {
+      residual[i] += x[i];
+      sums[static_cast<std::size_t>(i % kLanes)] += std::fabs(residual[i]);
+    }
+    T total = 0;
+    for (const T sum : sums) total += sum;
+    const auto scale = static_cast<float>(total / static_cast<T>(count));
+    words[0] = std::bit_cast<std::int32_t>(scale);
+    for (std::int64_t word = 0; word * 32 < count; ++word) {
+      std::uint32_t bits = 0;
+      for (std::int64_t i = word * 32; i < std::min(word * 32 + 32, count); ++i) {
+        const bool negative = residual[i] < 0;
+        bits |= static_cast<std::uint32_t>(negative) << (i % 32);
+        residual[i] = finite_or_zero(residual[i] - static_cast<T>(negative ? -scale : scale));
+      }
+      words[1 + word] = std::bit_cast<std::int32_t>(bits);
+    }
+  }
+
+  // Decodes `words` and adds them to sums [count].
+  template <class T>
+  static void add(T* sums, const std::int32_t* words, std::int64_t count) {
+    const auto scale = std::bit_cast<float>(words[0]);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const bool negative = std::bit_cast<std::uint32_t>(words[1 + i / 32]) >> (i % 32) & 1u;
+      sums[i] += static_cast<T>(negative ? -scale : scale);
+    }
+  }
+};
+
+constexpr std::int64_t kChunk = 512;
 using Bits = SignBits<kChunk>;
 
-}  // namespace
+class OneBitSum final : public CompressedSum {
+ public:
+  OneBitSum(Communicator& group, const GradientRange& range, CompressionMemory memory);
+  void reduce(Stream& stream, std::int64_t update) override;
+  std::int64_t bytes_sent() const override;
+
+ private:
+  template <class Body>
+  void for_chunks(Stream& stream, int part, const Body& body) const;
+
+  Communicator& group_;
+  Tensor gradients_;
+  std::vector<GradientRange::Run> padding_;
+  std::int64_t chunks_;             // chunks summed per rank
+  Tensor residual_, sum_residual_;  // of this rank's gradients, and of its shard of the sum
+  Tensor sent_, received_;          // [ranks, chunks, words per chunk] I32
+};
 
 OneBitSum::OneBitSum(Communicator& group, const GradientRange& range, CompressionMemory memory)
     : group_(group), gradients_(range.gradients), padding_(range.padding) {
@@ -80,6 +139,13 @@ void OneBitSum::reduce(Stream& stream, std::int64_t) {
 std::int64_t OneBitSum::bytes_sent() const {
   return all_to_all_bytes(group_, sent_.bytes()) +
          all_gather_bytes(group_, sent_.bytes() / group_.size());
+}
+
+}  // namespace
+
+std::unique_ptr<CompressedSum> make_one_bit_sum(Communicator& group, const GradientRange& range,
+                                                CompressionMemory memory) {
+  return std::make_unique<OneBitSum>(group, range, memory);
 }
 
 }  // namespace trireme

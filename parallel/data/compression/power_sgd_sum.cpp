@@ -1,11 +1,36 @@
-#include "parallel/data/compression/power_sgd_sum.h"
+#include "parallel/data/compression/compressed_sum.h"
+
+#include <vector>
 
 #include "model/ops/elementwise.h"
 #include "model/ops/gemm.h"
 #include "parallel/data/compression/low_rank.h"
-#include "parallel/data/compression/traffic.h"
 
 namespace trireme {
+namespace {
+
+class PowerSgdSum final : public CompressedSum {
+ public:
+  PowerSgdSum(Communicator& group, const GradientRange& range, int rank, CompressionMemory memory);
+  void reduce(Stream& stream, std::int64_t update) override;
+  std::int64_t bytes_sent() const override;
+
+ private:
+  struct Factors {
+    Tensor gradient, residual;  // [rows, width]
+    Tensor p, q;                // [rows, rank], [rank, width]
+  };
+  // A range of vectors and its offset in the message.
+  struct Vectors {
+    Tensor gradient, message;
+  };
+  Communicator& group_;
+  int rank_;
+  std::vector<Factors> factors_;
+  std::vector<Vectors> vectors_;
+  Tensor first_;       // first message: all p and the vectors, contiguous
+  Tensor directions_;  // second message: all q; kept for the next update
+};
 
 PowerSgdSum::PowerSgdSum(Communicator& group, const GradientRange& range, int rank,
                          CompressionMemory memory)
@@ -81,6 +106,13 @@ void PowerSgdSum::reduce(Stream& stream, std::int64_t update) {
 
 std::int64_t PowerSgdSum::bytes_sent() const {
   return all_reduce_bytes(group_, first_.bytes()) + all_reduce_bytes(group_, directions_.bytes());
+}
+
+}  // namespace
+
+std::unique_ptr<CompressedSum> make_power_sgd_sum(Communicator& group, const GradientRange& range,
+                                                  int rank, CompressionMemory memory) {
+  return std::make_unique<PowerSgdSum>(group, range, rank, memory);
 }
 
 }  // namespace trireme

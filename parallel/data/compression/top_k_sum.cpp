@@ -1,4 +1,4 @@
-#include "parallel/data/compression/top_k_sum.h"
+#include "parallel/data/compression/compressed_sum.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,9 +6,29 @@
 
 #include "model/ops/elementwise.h"
 #include "parallel/data/compression/largest.h"
-#include "parallel/data/compression/traffic.h"
 
 namespace trireme {
+namespace {
+
+class TopKSum final : public CompressedSum {
+ public:
+  // `fraction` is in (0, 1]; at least one element is sent.
+  TopKSum(Communicator& group, const GradientRange& range, double fraction,
+          CompressionMemory memory);
+  void reduce(Stream& stream, std::int64_t update) override;
+  std::int64_t bytes_sent() const override;
+
+ private:
+  void pick(const Tensor& values, const Tensor& places) const;
+  void add_up() const;
+
+  Communicator& group_;
+  Tensor gradients_, residual_;
+  std::int64_t kept_;
+  Tensor values_;  // [ranks, kept] in the dtype of the gradients
+  Tensor places_;  // [ranks, kept] I32
+  Tensor counts_;
+};
 
 TopKSum::TopKSum(Communicator& group, const GradientRange& range, double fraction,
                  CompressionMemory memory)
@@ -74,6 +94,13 @@ void TopKSum::add_up() const {
 
 std::int64_t TopKSum::bytes_sent() const {
   return all_gather_bytes(group_, (values_.bytes() + places_.bytes()) / group_.size());
+}
+
+}  // namespace
+
+std::unique_ptr<CompressedSum> make_top_k_sum(Communicator& group, const GradientRange& range,
+                                              double fraction, CompressionMemory memory) {
+  return std::make_unique<TopKSum>(group, range, fraction, memory);
 }
 
 }  // namespace trireme
