@@ -12,9 +12,8 @@
 #include "model/base/file.h"
 #include "trainer/commands/output.h"
 #include "trainer/tools/audit/audit.h"
-#include "trainer/tools/report/page.h"
+#include "trainer/tools/report/report.h"
 #include "trainer/tools/report/run_data.h"
-#include "trainer/tools/report/text_report.h"
 
 namespace trireme {
 namespace {

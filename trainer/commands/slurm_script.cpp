@@ -8,7 +8,7 @@
 
 #include "model/base/error.h"
 #include "trainer/commands/slurm_template.h"
-#include "trainer/tools/report/fill.h"
+#include "trainer/tools/report/html.h"
 
 namespace trireme {
 namespace {

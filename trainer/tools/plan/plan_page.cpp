@@ -7,8 +7,7 @@
 #include "trainer/tools/plan/drawings.h"
 #include "trainer/tools/plan/plan_text.h"
 #include "trainer/tools/report/assets.h"
-#include "trainer/tools/report/escape.h"
-#include "trainer/tools/report/fill.h"
+#include "trainer/tools/report/html.h"
 
 namespace trireme {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "trainer/tools/report/chart_data.h"
 #include "trainer/tools/report/config_values.h"
-#include "trainer/tools/report/escape.h"
+#include "trainer/tools/report/html.h"
 #include "trainer/tools/report/summary.h"
 
 namespace trireme {

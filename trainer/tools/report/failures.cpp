@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "model/base/human.h"
-#include "trainer/tools/report/escape.h"
 #include "trainer/tools/report/goodput.h"
+#include "trainer/tools/report/html.h"
 
 namespace trireme {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/tools/report/memory_section.h"
+#include "trainer/tools/report/sections.h"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "model/base/human.h"
-#include "trainer/tools/report/escape.h"
 #include "trainer/tools/report/event.h"
+#include "trainer/tools/report/html.h"
 
 namespace trireme {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/tools/report/page.h"
+#include "trainer/tools/report/report.h"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -11,10 +11,8 @@
 #include "trainer/tools/report/assets.h"
 #include "trainer/tools/report/chart_data.h"
 #include "trainer/tools/report/comparison.h"
-#include "trainer/tools/report/escape.h"
 #include "trainer/tools/report/failures.h"
-#include "trainer/tools/report/fill.h"
-#include "trainer/tools/report/memory_section.h"
+#include "trainer/tools/report/html.h"
 #include "trainer/tools/report/sections.h"
 #include "trainer/tools/report/summary.h"
 #include "trainer/tools/report/timeline.h"

@@ -8,8 +8,8 @@
 
 #include "model/base/human.h"
 #include "trainer/tools/report/config_values.h"
-#include "trainer/tools/report/escape.h"
 #include "trainer/tools/report/event.h"
+#include "trainer/tools/report/html.h"
 #include "trainer/tools/report/summary.h"
 
 namespace trireme {

@@ -14,4 +14,8 @@ std::string events_html(const RunData& run);
 std::string checkpoints_html(const RunData& run);
 std::string config_html(const RunData& run);
 
+// HTML table of planned memory by class on rank 0 and of used memory; empty if the events contain
+// no plan.
+std::string memory_html(const RunData& run);
+
 }  // namespace trireme

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "model/base/human.h"
-#include "trainer/tools/report/escape.h"
+#include "trainer/tools/report/html.h"
 
 namespace trireme {
 namespace {

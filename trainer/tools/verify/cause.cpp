@@ -8,9 +8,6 @@
 #include <map>
 #include <numeric>
 
-#include "trainer/tools/verify/ratio.h"
-#include "trainer/tools/verify/rows.h"
-
 namespace trireme::verify {
 namespace {
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "trainer/tools/verify/evidence.h"
 
@@ -25,5 +26,13 @@ std::optional<Cause> cause_of_weight(const Evidence& evidence);
 std::optional<std::vector<double>> combination_of(const std::vector<double>& values,
                                                   const std::vector<std::vector<double>>& terms,
                                                   double tolerance);
+
+// Explains a gradient that is `ratio` times its expected value, known to a relative precision, by
+// sizes of the layout; nullopt if the ratio is 1.
+std::optional<Cause> cause_of_ratio(double ratio, const LayoutSizes& layout, double precision);
+
+// Cause if `values` are the expected rows at other positions: permuted heads, or rows shifted by a
+// constant offset. nullopt otherwise.
+std::optional<Cause> moved_rows(const Evidence& evidence, const std::vector<double>& values);
 
 }  // namespace trireme::verify

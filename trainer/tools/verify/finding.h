@@ -60,4 +60,8 @@ struct Finding {
 std::string text_of(const Finding& finding);
 std::string json_of(const Finding& finding);
 
+// Code paths that a run of this config may use but the compared steps did not, each with the config
+// key that exercises it.
+std::vector<std::string> not_proven(const RunConfig& config, const std::vector<StepFinding>& steps);
+
 }  // namespace trireme::verify

@@ -7,9 +7,7 @@
 #include <map>
 
 #include "model/base/error.h"
-#include "trainer/tools/verify/mistaken_calls.h"
-#include "trainer/tools/verify/mistaken_inputs.h"
-#include "trainer/tools/verify/mistaken_updates.h"
+#include "trainer/tools/verify/mistakes.h"
 
 namespace trireme::verify {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/tools/verify/mistaken_calls.h"
+#include "trainer/tools/verify/mistakes.h"
 
 #include <array>
 

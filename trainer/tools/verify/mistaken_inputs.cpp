@@ -1,4 +1,4 @@
-#include "trainer/tools/verify/mistaken_inputs.h"
+#include "trainer/tools/verify/mistakes.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "trainer/tools/verify/mistaken_updates.h"
+#include "trainer/tools/verify/mistakes.h"
 
 #include "trainer/engine/engine.h"
 #include "trainer/tools/verify/elements.h"

@@ -1,4 +1,4 @@
-#include "trainer/tools/verify/not_proven.h"
+#include "trainer/tools/verify/finding.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "trainer/tools/verify/rows.h"
+#include "trainer/tools/verify/cause.h"
 
 #include <fmt/format.h>
 

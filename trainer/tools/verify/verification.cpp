@@ -9,7 +9,7 @@
 #include "checkpoint/team.h"
 #include "model/ops/gemm_choices.h"
 #include "model/tensor/host_tensor.h"
-#include "trainer/tools/verify/not_proven.h"
+#include "trainer/tools/verify/finding.h"
 
 namespace trireme::verify {
 namespace {

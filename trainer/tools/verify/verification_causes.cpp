@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "model/tensor/host_tensor.h"
+#include "trainer/tools/verify/cause.h"
 #include "trainer/tools/verify/elements.h"
-#include "trainer/tools/verify/ratio.h"
 #include "trainer/tools/verify/verification.h"
 
 namespace trireme::verify {

@@ -1,4 +1,4 @@
-#include "trainer/tools/report/page.h"
+#include "trainer/tools/report/report.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

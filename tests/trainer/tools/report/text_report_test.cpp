@@ -1,4 +1,4 @@
-#include "trainer/tools/report/text_report.h"
+#include "trainer/tools/report/report.h"
 
 #include <gtest/gtest.h>
 

@@ -4,8 +4,6 @@
 
 #include <cmath>
 
-#include "trainer/tools/verify/ratio.h"
-
 namespace trireme::verify {
 namespace {
 

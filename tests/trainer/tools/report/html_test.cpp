@@ -1,11 +1,10 @@
-#include "trainer/tools/report/escape.h"
+#include "trainer/tools/report/html.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "model/base/error.h"
-#include "trainer/tools/report/fill.h"
 
 namespace trireme {
 namespace {

@@ -1,6 +1,9 @@
 #pragma once
+#include <functional>
+#include <map>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "trainer/tools/verify/mistake.h"
 #include "trainer/tools/verify/mistaken_group.h"
@@ -16,5 +19,11 @@ struct CallMistake {
 };
 std::span<const CallMistake> call_mistakes();
 std::unique_ptr<Mistake> make_mistake(const CallMistake& call);
+
+// Mistakes in engine inputs and in exchanged values, by name.
+std::map<std::string, std::function<std::unique_ptr<Mistake>()>> input_mistakes();
+
+// Mistakes in scale factors, sample slices and optimizer updates, by name.
+std::map<std::string, std::function<std::unique_ptr<Mistake>()>> update_mistakes();
 
 }  // namespace trireme::verify
