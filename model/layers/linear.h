@@ -1,6 +1,7 @@
 #pragma once
+#include <cstdint>
+
 #include "model/layers/deferred_gradients.h"
-#include "model/layers/matmul_precision.h"
 #include "model/layers/region.h"
 #include "model/ops/gemm.h"
 #include "model/params/param_store.h"
@@ -8,6 +9,11 @@
 #include "model/tensor/float8.h"
 
 namespace trireme {
+
+// Precision of the operands of a linear layer's three matrix products. In float8 each operand has
+// its own per-tensor scale from its current values: activations and weights as E4M3, gradients as
+// E5M2. Every shard of a weight and every micro-batch has its own scale.
+enum class MatmulPrecision : std::uint8_t { kNative, kFloat8 };
 
 // y = x w^T + b, with w [out, in] and optional b [out]. The weight may be several logical
 // parameters stored contiguously, whose outputs are concatenated (fused projections).

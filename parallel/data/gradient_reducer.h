@@ -3,10 +3,18 @@
 #include <vector>
 
 #include "model/params/param_store.h"
+#include "parallel/comm/communicator.h"
 #include "parallel/data/compression/gradient_compression.h"
-#include "parallel/data/data_ranks.h"
 
 namespace trireme {
+
+// Ranks with the same model shard and different data: the ranks of `shard` divide the
+// training state among themselves, the ranks of `replicate` hold the same shard (HSDP). The data
+// rank is replicate.rank() * shard.size() + shard.rank().
+struct DataRanks {
+  Communicator& shard;
+  Communicator& replicate;
+};
 
 // Sums the gradients of data-parallel ranks, bucket by bucket and overlapped with the backward, so
 // that each rank has the sum of the shards it owns.

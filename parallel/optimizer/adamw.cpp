@@ -1,5 +1,3 @@
-#include "parallel/optimizer/adamw.h"
-
 #include "model/ops/optimizer.h"
 #include "parallel/optimizer/optimizers.h"
 

@@ -5,7 +5,6 @@
 
 #include "model/ops/direction.h"
 #include "model/ops/elementwise.h"
-#include "parallel/optimizer/adamw.h"
 #include "parallel/optimizer/optimizers.h"
 #include "parallel/optimizer/orthogonalize.h"
 #include "parallel/optimizer/strided_of.h"

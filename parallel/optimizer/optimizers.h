@@ -1,9 +1,18 @@
 #pragma once
+#include <array>
+
 #include "parallel/optimizer/optimizer.h"
+#include "parallel/optimizer/windows.h"
 
 // The optimizers of make_optimizer, as published. Layer-wise rates and weight decay apply to
 // parameters with ParamSpec::decay, the matrices.
 namespace trireme {
+
+// Names of AdamW's state and the update of one shard.
+inline constexpr std::array kAdamStates{"adam.m", "adam.v"};
+
+void update_by_adamw(const Windows& windows, const OptimizerOptions& options,
+                     const UpdateStep& step, const ParamShard& shard);
 
 // Adam with decoupled weight decay (Loshchilov and Hutter 2019); see ops::adamw.
 std::unique_ptr<Optimizer> make_adamw(const OptimizerOptions& options, UpdateRanks ranks);
