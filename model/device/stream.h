@@ -9,8 +9,8 @@ namespace trireme {
 // A queue of work on one device. On the CPU work is done before the call returns; on CUDA it
 // executes asynchronously, in order. Layers must not assume either.
 //
-// A planning stream executes nothing: ops check shapes, allocate workspace and count their FLOPs in
-// a Tally. Memory and FLOPs are planned by walking a step on a planning stream over unbounded
+// A planning stream executes nothing: ops check shapes, allocate workspace and record themselves in
+// a Tally. Memory, FLOPs and time are planned by walking a step on a planning stream over unbounded
 // arenas, so that plan and step cannot diverge.
 class Stream {
  public:
@@ -31,8 +31,10 @@ class Stream {
   Device device() const { return device_; }
   bool on_cuda() const { return device_.is_cuda(); }
   bool executes() const { return tally_ == nullptr; }
-  // Planning streams only.
-  Tally& tally() const { return *tally_; }
+  // On a planning stream; otherwise a no-op.
+  void record(const PlannedOp& op) const {
+    if (tally_ != nullptr) tally_->add(op);
+  }
   // The cudaStream_t of an executing stream on CUDA; otherwise null.
   void* handle() const { return handle_; }
   // Returns when all enqueued work is done. Throws EnvironmentError if any of it failed.

@@ -28,14 +28,22 @@ void check_shape(const char* op, Tensor qkv, Tensor out, Tensor lse, Tensor docu
   require_count(op, document_start, tokens, DType::kI32);
 }
 
-// Counts `products` products of a [seq, seq] matrix with a [seq, width] one per head.
-void count(const Stream& stream, const AttentionShape& shape, double products) {
+// `products` of a [seq, seq] matrix with a [seq, width] one per head, of which the causal mask
+// leaves half. Those `recomputed` do not count as model FLOPs. `bytes` are read and written.
+void record_attention(const Stream& stream, const AttentionShape& shape, double products,
+                      double recomputed, DType dtype, std::size_t bytes) {
   if (stream.executes()) return;
-  const double full = 2 * products * static_cast<double>(shape.batch) *
-                      static_cast<double>(shape.seq) * static_cast<double>(shape.seq) *
-                      static_cast<double>(shape.heads.query());
-  stream.tally().attention_full += full;
-  stream.tally().attention_causal += full / 2;
+  const auto queries = static_cast<double>(shape.batch * shape.seq * shape.heads.heads),
+             keys = static_cast<double>(shape.seq), width = static_cast<double>(shape.heads.width);
+  stream.record({.kind = PlannedOp::Kind::kAttention,
+                 .name = "attention",
+                 .element = size_of(dtype),
+                 .rows = queries,
+                 .columns = keys,
+                 .depth = width,
+                 .flops = products * queries * keys * width,
+                 .recomputed_flops = recomputed * queries * keys * width,
+                 .bytes = static_cast<double>(bytes)});
 }
 
 Shape workspace_of(const Stream& stream, const AttentionShape& shape, DType dtype) {
@@ -53,7 +61,7 @@ Shape backward_workspace_of(const Stream& stream, const AttentionShape& shape, D
 void attention(Stream& stream, Arena& scratch, Tensor out, Tensor lse, Tensor qkv,
                Tensor document_start, const AttentionShape& shape) {
   check_shape("attention", qkv, out, lse, document_start, shape);
-  count(stream, shape, 2);
+  record_attention(stream, shape, 2, 0, qkv.dtype, qkv.bytes() + out.bytes());
   if (qkv.count() == 0) return;
   const Arena::Frame frame(scratch);
   const Tensor workspace =
@@ -66,8 +74,8 @@ void attention_backward(Stream& stream, Arena& scratch, const AttentionBackward&
   check_shape("attention_backward", how.qkv, how.out, how.lse, how.document_start, shape);
   require_count("attention_backward: dqkv", how.dqkv, how.qkv.count(), how.qkv.dtype);
   require_count("attention_backward: dout", how.dout, how.out.count(), how.qkv.dtype);
-  // Products of the gradient; recomputed scores do not count as model FLOPs.
-  count(stream, shape, 4);
+  record_attention(stream, shape, 4, 1, how.qkv.dtype,
+                   how.qkv.bytes() + how.out.bytes() + how.dqkv.bytes() + how.dout.bytes());
   if (how.qkv.count() == 0) return;
   const Arena::Frame frame(scratch);
   const Tensor workspace = scratch.take(backward_workspace_of(stream, shape, how.qkv.dtype),

@@ -2,6 +2,7 @@
 
 #include "model/ops/check.h"
 #include "model/ops/dispatch.h"
+#include "model/ops/record.h"
 
 namespace trireme::ops {
 
@@ -18,11 +19,13 @@ void mask_padding(Stream& stream, Tensor logits, std::int64_t columns) {
   require(columns >= 0 && columns <= logits.width(), "mask_padding: ", columns, " of ",
           logits.width(), " columns");
   if (columns == logits.width()) return;
+  record_memory(stream, "loss", {logits.slice(0, logits.rows() * (logits.width() - columns))});
   TRIREME_DISPATCH(stream, mask_padding(stream, logits, columns));
 }
 
 void row_max(Stream& stream, Tensor top, Tensor logits) {
   require_count("row_max: top", top, logits.rows(), accumulator_of(logits.dtype));
+  record_memory(stream, "loss", {logits});
   TRIREME_DISPATCH(stream, row_max(stream, top, logits));
 }
 
@@ -33,6 +36,7 @@ void row_exp_sum(Stream& stream, Tensor total, Tensor target, Tensor logits, Ten
   require_count("row_exp_sum: target", target, logits.rows(), sums);
   require_count("row_exp_sum: top", top, logits.rows(), sums);
   require_count("row_exp_sum: targets", targets, logits.rows(), DType::kI32);
+  record_memory(stream, "loss", {logits});
   TRIREME_DISPATCH(stream, row_exp_sum(stream, total, target, logits, top, targets, first));
 }
 
@@ -42,6 +46,7 @@ void cross_entropy(Stream& stream, Tensor loss, Tensor total, Tensor target, Ten
   require_count("cross_entropy: total", total, loss.count(), loss.dtype);
   require_count("cross_entropy: target", target, loss.count(), loss.dtype);
   require_count("cross_entropy: targets", targets, loss.count(), DType::kI32);
+  record_memory(stream, "loss", {loss, total, target});
   TRIREME_DISPATCH(stream, cross_entropy(stream, loss, total, target, targets));
 }
 
@@ -52,6 +57,7 @@ void cross_entropy_backward(Stream& stream, Tensor logits, Tensor top, Tensor to
   require_count("cross_entropy_backward: total", total, logits.rows(), sums);
   require_count("cross_entropy_backward: targets", targets, logits.rows(), DType::kI32);
   if (scale) require_count("cross_entropy_backward: scale", scale, 1, DType::kF64);
+  record_memory(stream, "loss", {logits, logits});
   TRIREME_DISPATCH(stream,
                    cross_entropy_backward(stream, logits, top, total, targets, first, scale));
 }

@@ -2,6 +2,7 @@
 
 #include "model/ops/check.h"
 #include "model/ops/dispatch.h"
+#include "model/ops/record.h"
 #include "model/ops/tokens_by_id.h"
 
 namespace trireme::ops {
@@ -16,6 +17,7 @@ void embedding(Stream& stream, Tensor y, Tensor table, Tensor ids, std::int64_t 
                Accumulate accumulate) {
   require_count("embedding: ids", ids, ids.count(), DType::kI32);
   require_count("embedding: y", y, ids.count() * table.width(), table.dtype);
+  record_memory(stream, "embedding", {y, y, accumulate == Accumulate::kAdd ? y : Tensor{}});
   TRIREME_DISPATCH(stream, embedding(stream, y, table, ids, first, accumulate));
 }
 
@@ -27,6 +29,9 @@ void embedding_backward(Stream& stream, Arena& scratch, Tensor dtable, Tensor dy
   const Arena::Frame frame(scratch);
   const TokensById room{.starts = scratch.take({dtable.rows() + 1}, DType::kI32),
                         .order = scratch.take({ids.count()}, DType::kI32)};
+  Tensor sums = dy;  // the rows of dtable
+  sums.dtype = dtable.dtype;
+  record_memory(stream, "embedding_backward", {dy, sums, sums});
   TRIREME_DISPATCH(stream, embedding_backward(stream, room, dtable, dy, ids, first, accumulate));
 }
 

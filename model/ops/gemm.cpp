@@ -3,6 +3,7 @@
 #include "model/ops/cpu/gemm.h"
 #include "model/ops/cuda/gemm.h"
 #include "model/ops/dispatch.h"
+#include "model/ops/record.h"
 
 namespace trireme::ops {
 
@@ -30,10 +31,7 @@ void gemm(Stream& stream, Tensor c, Tensor a, Tensor b, const Gemm& how) {
     require(how.bias.count() == n && how.bias.dtype == a.dtype, "gemm: bias ", how.bias.shape, " ",
             name_of(how.bias.dtype), " for ", n, " columns of ", name_of(a.dtype));
   }
-  if (!stream.executes()) {
-    stream.tally().matmul += 2.0 * static_cast<double>(m) * static_cast<double>(n) *
-                             static_cast<double>(a.count() == 0 ? 0 : k);
-  }
+  if (a.count() > 0) record_matmul(stream, c, k, size_of(a.dtype), how.accumulate);
   TRIREME_DISPATCH(stream, gemm(stream, c, a, b, how));
 }
 

@@ -4,6 +4,7 @@
 #include "model/ops/cpu/gemm_float8.h"
 #include "model/ops/cuda/gemm_float8.h"
 #include "model/ops/dispatch.h"
+#include "model/ops/record.h"
 
 namespace trireme::ops {
 
@@ -21,10 +22,7 @@ void gemm_float8(Stream& stream, Arena& scratch, const Float8Gemm& product) {
             "gemm_float8: a bias goes into bfloat16 that is replaced");
     require_count("gemm_float8: bias", bias, n, DType::kBf16);
   }
-  if (!stream.executes()) {
-    stream.tally().matmul +=
-        2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-  }
+  record_matmul(stream, c, k, /*element=*/1, accumulate);
   const Arena::Frame frame(scratch);
   const auto room_for = [&](std::int64_t rows) {
     return stream.on_cuda() ? Tensor{} : scratch.take({rows, k}, DType::kBf16);

@@ -2,6 +2,7 @@
 
 #include "model/ops/check.h"
 #include "model/ops/dispatch.h"
+#include "model/ops/record.h"
 #include "model/ops/row_chunks.h"
 
 namespace trireme::ops {
@@ -31,6 +32,7 @@ void check_head_norm(const Op& op) {
 void head_norm(Stream& stream, const HeadNorm& op) {
   check_head_norm(op);
   require_count("head_norm: y", op.y, op.x.count(), op.x.dtype);
+  record_memory(stream, "head_norm", {op.y, op.x});
   TRIREME_DISPATCH(stream, head_norm(stream, op));
 }
 
@@ -42,6 +44,7 @@ void head_norm_backward(Stream& stream, Arena& scratch, const HeadNormBackward& 
   require_count("head_norm_backward: dkey_gain", op.dkey_gain, op.heads.width, sums);
   const Arena::Frame frame(scratch);
   const Tensor partial = scratch.take({row_chunks(op.x.rows()), 2 * op.heads.width}, sums);
+  record_memory(stream, "head_norm_backward", {op.dqkv, op.dqkv, op.x});
   TRIREME_DISPATCH(stream, head_norm_backward(stream, partial, op));
 }
 

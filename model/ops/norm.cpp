@@ -2,6 +2,7 @@
 
 #include "model/ops/check.h"
 #include "model/ops/dispatch.h"
+#include "model/ops/record.h"
 #include "model/ops/row_chunks.h"
 
 namespace trireme::ops {
@@ -13,6 +14,14 @@ TRIREME_ON_DEVICES(void norm_backward(Stream&, Tensor partial_gain, Tensor parti
                                       const NormBackward& op));
 
 namespace {
+
+// For record_memory.
+const char* name_of_forward(NormKind kind) {
+  return kind == NormKind::kRmsNorm ? "rms_norm" : "layer_norm";
+}
+const char* name_of_backward(NormKind kind) {
+  return kind == NormKind::kRmsNorm ? "rms_norm_backward" : "layer_norm_backward";
+}
 
 // What a forward and its recomputation need.
 void check_forward(const Norm& op) {
@@ -36,11 +45,13 @@ void norm(Stream& stream, const Norm& op) {
     require_count("norm: sum", op.sum, op.x.count(), op.x.dtype);
     require_count("norm: residual", op.residual, op.x.count(), op.x.dtype);
   }
+  record_memory(stream, name_of_forward(op.kind), {op.y, op.x, op.residual, op.sum});
   TRIREME_DISPATCH(stream, norm(stream, op));
 }
 
 void norm_recompute(Stream& stream, const Norm& op) {
   check_forward(op);
+  record_memory(stream, name_of_forward(op.kind), {op.y, op.x});
   TRIREME_DISPATCH(stream, norm_recompute(stream, op));
 }
 
@@ -63,6 +74,7 @@ void norm_backward(Stream& stream, Arena& scratch, const NormBackward& op) {
   const Shape shape{row_chunks(op.x.rows()), op.x.width()};
   const Tensor partial_gain = scratch.take(shape, sums);
   const Tensor partial_bias = has_bias ? scratch.take(shape, sums) : Tensor{};
+  record_memory(stream, name_of_backward(op.kind), {op.dx, op.dy, op.x, op.dresidual});
   TRIREME_DISPATCH(stream, norm_backward(stream, partial_gain, partial_bias, op));
 }
 

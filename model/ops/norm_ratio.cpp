@@ -2,6 +2,7 @@
 
 #include "model/ops/check.h"
 #include "model/ops/dispatch.h"
+#include "model/ops/record.h"
 
 namespace trireme::ops {
 
@@ -19,6 +20,7 @@ void trust_ratio(Stream& stream, Tensor ratio, Tensor weight_squares, Tensor dir
   require_count("trust_ratio: direction_squares", direction_squares, direction_squares.count(),
                 DType::kF64);
   if (grad_scale) require_count("trust_ratio: grad_scale", grad_scale, 1, ratio.dtype);
+  record_memory(stream, "update", {weight_squares, direction_squares});
   TRIREME_DISPATCH(stream,
                    trust_ratio(stream, ratio, weight_squares, direction_squares, grad_scale, how));
 }
@@ -28,6 +30,7 @@ void inverse_norm(Stream& stream, Tensor inverse, Tensor squares, double epsilon
           name_of(inverse.dtype));
   require_count("inverse_norm: inverse", inverse, 1, inverse.dtype);
   require_count("inverse_norm: squares", squares, squares.count(), DType::kF64);
+  record_memory(stream, "update", {squares});
   TRIREME_DISPATCH(stream, inverse_norm(stream, inverse, squares, epsilon));
 }
 

@@ -2,6 +2,7 @@
 
 #include "model/ops/check.h"
 #include "model/ops/dispatch.h"
+#include "model/ops/record.h"
 
 namespace trireme::ops {
 
@@ -15,6 +16,7 @@ void add_chunk_squares(Stream& stream, Tensor partials, Tensor x, std::int64_t i
   require(into >= 0 && into < kNormChunk, "add_chunk_squares: ", into, " elements into a chunk");
   require_count("add_chunk_squares: partials", partials,
                 (into + x.count() + kNormChunk - 1) / kNormChunk, DType::kF64);
+  record_memory(stream, "update", {x});
   TRIREME_DISPATCH(stream, add_chunk_squares(stream, partials, x, into));
 }
 
@@ -24,12 +26,14 @@ void clip_scale(Stream& stream, Tensor norm, Tensor scale, Tensor partials, cons
   require_count("clip_scale: norm", norm, 1, norm.dtype);
   require_count("clip_scale: scale", scale, 1, norm.dtype);
   require_count("clip_scale: partials", partials, partials.count(), DType::kF64);
+  record_memory(stream, "update", {partials});
   TRIREME_DISPATCH(stream, clip_scale(stream, norm, scale, partials, how));
 }
 
 void adamw(Stream& stream, const UpdateTensors& tensors, Tensor grad_scale, const AdamW& how) {
   require(how.step >= 1, "adamw: steps count from 1, not ", how.step);
   require_update("adamw", tensors, grad_scale, {"m", "v"});
+  record_update(stream, tensors);
   TRIREME_DISPATCH(stream, adamw(stream, tensors, grad_scale, how));
 }
 

@@ -2,6 +2,7 @@
 
 #include "model/ops/check.h"
 #include "model/ops/dispatch.h"
+#include "model/ops/record.h"
 
 namespace trireme::ops {
 
@@ -28,11 +29,13 @@ void require_inside(const char* what, const Tensor& whole, const Tensor& part,
 
 void scatter_strided(Stream& stream, Tensor whole, Tensor part, const Strided& where) {
   require_inside("scatter_strided", whole, part, where);
+  record_memory(stream, "copy", {part, part});
   TRIREME_DISPATCH(stream, scatter_strided(stream, whole, part, where));
 }
 
 void gather_strided(Stream& stream, Tensor part, Tensor whole, const Strided& where) {
   require_inside("gather_strided", whole, part, where);
+  record_memory(stream, "copy", {part, part});
   TRIREME_DISPATCH(stream, gather_strided(stream, part, whole, where));
 }
 
@@ -41,6 +44,7 @@ void round_stochastically(Stream& stream, Tensor to, Tensor from, Tensor unless_
   require_count("round_stochastically: to", to, from.count(), DType::kBf16);
   require_count("round_stochastically: from", from, from.count(), DType::kF32);
   if (unless_nan) require_count("round_stochastically: unless_nan", unless_nan, 1, DType::kF32);
+  record_memory(stream, "cast", {to, from});
   TRIREME_DISPATCH(stream, round_stochastically(stream, to, from, unless_nan, how));
 }
 

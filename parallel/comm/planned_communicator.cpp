@@ -4,35 +4,42 @@
 
 namespace trireme {
 
-void PlannedCommunicator::count(const Stream& stream, const Tensor& tensor, double share) {
+void PlannedCommunicator::record(const Stream& stream, Collective collective, const Tensor& tensor,
+                                 double share) {
   require(!stream.executes(), "a planned communicator cannot move tensors");
   if (tensor.count() == 0) return;
-  sent_.bytes += share * static_cast<double>(tensor.bytes());
+  const auto bytes = static_cast<double>(tensor.bytes());
+  stream.record({.kind = PlannedOp::Kind::kMessage,
+                 .name = group_,
+                 .element = size_of(tensor.dtype),
+                 .bytes = bytes,
+                 .collective = collective});
+  sent_.bytes += share * bytes;
   ++sent_.calls;
 }
 
 void PlannedCommunicator::all_reduce(Stream& stream, Tensor tensor, Reduce) {
-  count(stream, tensor, 2 * others());
+  record(stream, Collective::kAllReduce, tensor, 2 * others());
 }
 
 void PlannedCommunicator::all_gather(Stream& stream, Tensor whole, Tensor part) {
   comm::check_parts("all_gather", *this, whole, part);
-  count(stream, whole, others());
+  record(stream, Collective::kAllGather, whole, others());
 }
 
 void PlannedCommunicator::reduce_scatter(Stream& stream, Tensor part, Tensor whole) {
   comm::check_parts("reduce_scatter", *this, whole, part);
-  count(stream, whole, others());
+  record(stream, Collective::kReduceScatter, whole, others());
 }
 
 void PlannedCommunicator::all_to_all(Stream& stream, Tensor received, Tensor sent) {
   comm::check_blocks("all_to_all", *this, received, sent);
-  count(stream, sent, others());
+  record(stream, Collective::kAllToAll, sent, others());
 }
 
 void PlannedCommunicator::broadcast(Stream& stream, Tensor tensor, int root) {
   comm::check_root("broadcast", *this, root);
-  count(stream, tensor, root == rank_ ? 1 : 0);
+  record(stream, Collective::kBroadcast, tensor, root == rank_ ? 1 : 0);
 }
 
 void PlannedCommunicator::barrier(Stream& stream) {
@@ -41,7 +48,7 @@ void PlannedCommunicator::barrier(Stream& stream) {
 
 Transfer PlannedCommunicator::start_send(Stream& stream, Tensor tensor, int to) {
   comm::check_peer("send", *this, to);
-  count(stream, tensor, 1);
+  record(stream, Collective::kSend, tensor, 1);
   return {};
 }
 

@@ -5,12 +5,12 @@
 namespace trireme {
 
 // One rank of a group that does not exist, for planning streams: checks tensors like every
-// communicator and counts the bytes that the rank would send.
+// communicator, records messages on the stream and counts the bytes that the rank would send.
 class PlannedCommunicator final : public Communicator {
  public:
-  // `sent` outlives it.
-  PlannedCommunicator(int rank, int size, std::size_t buffer_bytes, Sent& sent)
-      : rank_(rank), size_(size), buffer_bytes_(buffer_bytes), sent_(sent) {}
+  // `group` names the group in recorded messages; it and `sent` outlive them.
+  PlannedCommunicator(const char* group, int rank, int size, std::size_t buffer_bytes, Sent& sent)
+      : group_(group), rank_(rank), size_(size), buffer_bytes_(buffer_bytes), sent_(sent) {}
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -26,10 +26,11 @@ class PlannedCommunicator final : public Communicator {
 
  private:
   // Counts `share` of the tensor's bytes as sent.
-  void count(const Stream& stream, const Tensor& tensor, double share);
+  void record(const Stream& stream, Collective collective, const Tensor& tensor, double share);
   // Fraction of a whole that the other ranks hold.
   double others() const { return (size_ - 1.0) / size_; }
 
+  const char* group_;
   int rank_;
   int size_;
   std::size_t buffer_bytes_;

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -32,6 +33,12 @@ struct MeshShape {
   std::int64_t context = 1;
   std::int64_t tensor = 1;
   std::int64_t expert = 1;
+
+  // World size; a data axis that is not set counts as 1.
+  std::int64_t ranks() const {
+    return pipeline * std::max<std::int64_t>(data_replicate, 1) *
+           std::max<std::int64_t>(data_shard, 1) * context * tensor;
+  }
 };
 
 // Rank arithmetic: coordinates and groups, without processes or communicators.

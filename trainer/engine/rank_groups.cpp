@@ -23,15 +23,9 @@ RankGroups::RankGroups()
 
 namespace {
 
-Mesh mesh_of(const ParallelismConfig& layout, int ranks) {
+Mesh mesh_of(const MeshShape& shape, std::int64_t ranks) {
   try {
-    return Mesh({.pipeline = layout.pipeline,
-                 .data_replicate = layout.data_replicate,
-                 .data_shard = layout.data_shard,
-                 .context = layout.context,
-                 .tensor = layout.tensor,
-                 .expert = layout.expert},
-                ranks);
+    return Mesh(shape, static_cast<int>(ranks));
   } catch (const ConfigError& error) {
     throw on_all_ranks(ConfigError(error.what()));
   }
@@ -46,7 +40,7 @@ std::vector<int> consecutive(const std::vector<int>& ranks, int index, int count
 // `split(name, ranks, messages)` makes the group of `ranks`; a rank outside the mesh is alone in
 // all of its groups.
 template <class Split>
-void form(RankGroups& groups, const Mesh& mesh, int rank, const ParallelismConfig& layout,
+void form(RankGroups& groups, const Mesh& mesh, int rank, std::int64_t zero,
           const ModelConfig& config, const Split& split) {
   const auto along = [&](const std::vector<Axis>& axes) {
     return rank < mesh.size() ? mesh.group(rank, axes) : std::vector{rank};
@@ -67,7 +61,7 @@ void form(RankGroups& groups, const Mesh& mesh, int rank, const ParallelismConfi
   groups.embedding_group = split("pipeline_ends", of_ends, Messages::kNone);
   const std::vector<int> of_data = along({Axis::kDataReplicate, Axis::kDataShard});
   groups.data = split("data", of_data, Messages::kNone);
-  if (layout.zero == 0) {
+  if (zero == 0) {
     groups.shard = split("data_shard", {rank}, Messages::kNone);
     groups.replicate = split("data_replicate", of_data, Messages::kNone);
     groups.model_state = split("state", along({Axis::kPipeline, Axis::kTensor}), Messages::kNone);
@@ -85,15 +79,24 @@ void form(RankGroups& groups, const Mesh& mesh, int rank, const ParallelismConfi
 
 }  // namespace
 
+MeshShape mesh_shape(const ParallelismConfig& layout) {
+  return {.pipeline = layout.pipeline,
+          .data_replicate = layout.data_replicate,
+          .data_shard = layout.data_shard,
+          .context = layout.context,
+          .tensor = layout.tensor,
+          .expert = layout.expert};
+}
+
 RankGroups::RankGroups(World& world, const ParallelismConfig& layout, const ModelConfig& config)
     : RankGroups(groups_of_first(world.size(), world, layout, config)) {}
 
 RankGroups groups_of_first(int ranks, World& world, const ParallelismConfig& layout,
                            const ModelConfig& config) {
-  const Mesh mesh = mesh_of(layout, ranks);
+  const Mesh mesh = mesh_of(mesh_shape(layout), ranks);
   RankGroups groups;
-  form(groups, mesh, world.rank(), layout, config,
-       [&](const std::string& name, const std::vector<int>& members, Messages messages) {
+  form(groups, mesh, world.rank(), layout.zero, config,
+       [&](const char* name, const std::vector<int>& members, Messages messages) {
          return world.split(name, members, World::kBufferBytes, messages);
        });
   const std::vector<std::string> hosts(world.hosts().begin(), world.hosts().begin() + ranks);
@@ -104,21 +107,21 @@ RankGroups groups_of_first(int ranks, World& world, const ParallelismConfig& lay
   return groups;
 }
 
-RankGroups::RankGroups(int rank, const ParallelismConfig& layout, const ModelConfig& config,
+RankGroups::RankGroups(int rank, const MeshShape& shape, int zero, const ModelConfig& config,
                        Device device, Traffic& counted)
     : sent(&counted) {
-  const Mesh mesh = mesh_of(layout, static_cast<int>(world_size(layout)));
+  const Mesh mesh = mesh_of(shape, shape.ranks());
   require(rank >= 0 && rank < mesh.size(), "no rank ", rank, " in a run of ", mesh.size(),
           " ranks");
   const std::size_t buffer =
       comm::kHostBufferBytes + (device.is_cuda() ? comm::kNcclBufferBytes : 0);
-  form(*this, mesh, rank, layout, config,
-       [&](const std::string& name, const std::vector<int>& ranks,
+  form(*this, mesh, rank, zero, config,
+       [&](const char* name, const std::vector<int>& ranks,
            Messages) -> std::unique_ptr<Communicator> {
          if (ranks.size() == 1) return std::make_unique<SelfCommunicator>();
          const auto own = std::find(ranks.begin(), ranks.end(), rank) - ranks.begin();
          return std::make_unique<PlannedCommunicator>(
-             static_cast<int>(own), static_cast<int>(ranks.size()), buffer, counted[name]);
+             name, static_cast<int>(own), static_cast<int>(ranks.size()), buffer, counted[name]);
        });
 }
 

@@ -10,6 +10,8 @@
 
 namespace trireme {
 
+MeshShape mesh_shape(const ParallelismConfig& layout);
+
 // The process groups of a rank. Each use has its own communicator, so that no two can receive each
 // other's messages.
 struct RankGroups {
@@ -17,10 +19,10 @@ struct RankGroups {
   // Collective. Throws ConfigError if the layout's world size is not the world's. The world
   // outlives the groups.
   RankGroups(World& world, const ParallelismConfig& layout, const ModelConfig& model);
-  // Of `rank` in a planned run, for planning streams. On a GPU the groups are NCCL's, with one
-  // rank per GPU. `sent` counts what they send and outlives them. Throws ConfigError if the layout
-  // has no such rank.
-  RankGroups(int rank, const ParallelismConfig& layout, const ModelConfig& model, Device device,
+  // Of `rank` in a planned run with ZeRO stage `zero`, for planning streams. On a GPU the groups
+  // are NCCL's, with one rank per GPU. `sent` counts what they send and outlives them. Throws
+  // ConfigError if the layout has no such rank.
+  RankGroups(int rank, const MeshShape& shape, int zero, const ModelConfig& model, Device device,
              Traffic& sent);
 
   std::unique_ptr<Communicator> tensor;       // tensor parallelism

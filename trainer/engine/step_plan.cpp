@@ -106,7 +106,9 @@ EnginePlan plan_engine(const EngineSpec& spec, const RankGroups& groups, Device 
 
 StepPlan plan_of_rank(const RunConfig& config, Device device, int rank) {
   Traffic sent;
-  const RankGroups groups(rank, config.parallelism, config.model, device, sent);
+  const ParallelismConfig& layout = config.parallelism;
+  const RankGroups groups(rank, mesh_shape(layout), static_cast<int>(layout.zero), config.model,
+                          device, sent);
   return plan_step(engine_spec(config), groups, device);
 }
 

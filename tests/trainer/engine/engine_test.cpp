@@ -117,20 +117,15 @@ TEST_F(EnginePlanTest, shorter_steps_take_as_much_memory_in_every_schedule) {
     spec.schedule = order.schedule;
     spec.virtual_stages = static_cast<int>(order.virtual_stages);
     spec.zero = order.zero;
-    const ParallelismConfig layout{.pipeline = 3,
-                                   .schedule = order.schedule,
-                                   .virtual_stages = order.virtual_stages,
-                                   .layers_per_stage = {},
-                                   .data_shard = 2,
-                                   .zero = order.zero};
+    const MeshShape mesh{.pipeline = 3, .data_shard = 2};
     const std::vector<std::int64_t> counts = order.virtual_stages > 1
                                                  ? std::vector<std::int64_t>{3, 6, 12}
                                                  : std::vector<std::int64_t>{1, 2, 5, 9};
     for (int rank = 0; rank < 6; ++rank) {
       Traffic sent, sent_in_full;
-      const RankGroups groups(rank, layout, spec.model, test::kDevice, sent);
+      const RankGroups groups(rank, mesh, spec.zero, spec.model, test::kDevice, sent);
       const StepPlan ramp = plan_step(with_counts(spec, counts), groups, test::kDevice);
-      const RankGroups same(rank, layout, spec.model, test::kDevice, sent_in_full);
+      const RankGroups same(rank, mesh, spec.zero, spec.model, test::kDevice, sent_in_full);
       const StepPlan full = plan_step(with_counts(spec, {counts.back()}), same, test::kDevice);
       EXPECT_EQ(ramp.memory, full.memory) << order.schedule << " rank " << rank;
       EXPECT_EQ(ramp.issued.matmul, full.issued.matmul);

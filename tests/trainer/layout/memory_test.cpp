@@ -247,12 +247,13 @@ TEST(Memory, a_run_that_is_not_there_is_planned_as_one_that_is) {
     const EngineSpec spec = engine_spec(config);
     const RankGroups here(tests::world(), layout, config.model);
     Traffic sent, sent_by_first;
-    const RankGroups planned(here.all->rank(), layout, config.model, {}, sent);
+    const MeshShape shape = mesh_shape(layout);
+    const RankGroups planned(here.all->rank(), shape, spec.zero, config.model, {}, sent);
     const MemoryPlan memory = plan_step(spec, here, {}).memory;
     EXPECT_EQ(plan_step(spec, planned, {}).memory, memory);
     const int place = here.pp_forward->rank();
     const int of_place = ranks / static_cast<int>(layout.pipeline);
-    const RankGroups first(place * of_place, layout, config.model, {}, sent_by_first);
+    const RankGroups first(place * of_place, shape, spec.zero, config.model, {}, sent_by_first);
     // The last of those that share the state out may own padding, for which there is none.
     const std::size_t most = plan_step(spec, first, {}).memory.total();
     EXPECT_GE(most, memory.total());

@@ -46,6 +46,7 @@ double bytes_sent(Collective collective, int ranks, double bytes) {
     case Collective::kAllGather:
     case Collective::kAllToAll:
       return others * bytes;
+    case Collective::kBroadcast:
     case Collective::kSend:
       return bytes;
   }

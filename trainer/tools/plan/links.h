@@ -1,9 +1,9 @@
 #pragma once
 #include <algorithm>
-#include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
+
+#include "model/device/planned_op.h"
 
 namespace trireme {
 
@@ -39,8 +39,6 @@ struct GroupShape {
   int size = 1;
   int stride = 1;
 };
-
-enum class Collective : std::uint8_t { kAllReduce, kReduceScatter, kAllGather, kAllToAll, kSend };
 
 // Seconds of a collective by the alpha-beta model of a ring, or of a tree for small all-reduces.
 // `bytes` is the size of the full tensor (all ranks' shards together). 0 in a group of one.

@@ -1,0 +1,39 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace trireme {
+
+enum class Collective : std::uint8_t {
+  kAllReduce,
+  kReduceScatter,
+  kAllGather,
+  kAllToAll,
+  kBroadcast,
+  kSend,
+};
+
+// An op, or a message of a communicator, as a planning Stream records it.
+struct PlannedOp {
+  enum class Kind : std::uint8_t {
+    kMatmul,
+    kAttention,
+    kMemory,
+    kMessage
+  };  // kMemory: bound by it
+  Kind kind = Kind::kMemory;
+  // Class of kernels of one efficiency ("rms_norm", "update"); of a message, its group.
+  const char* name = "";
+  std::size_t element = 0;  // bytes of an operand's element
+  // Of a matmul [rows, depth] x [depth, columns]. Of attention the queries of all heads, the keys
+  // of a sequence and the width of a head.
+  double rows = 0, columns = 0, depth = 0;
+  double flops = 0;             // of attention, with the causal mask
+  double recomputed_flops = 0;  // of attention, scores recomputed in the backward; not in `flops`
+  double bytes = 0;  // read and written, without a matmul's result; of a message, the whole tensor
+  double result_bytes = 0;  // of a matmul
+  Collective collective = Collective::kAllReduce;
+  bool overlaps_next = false;  // a message that the next op overlaps
+};
+
+}  // namespace trireme
