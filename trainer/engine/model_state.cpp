@@ -40,13 +40,13 @@ class ModelState::Hooks final : public UnitHooks {
   StepProgress& progress_;
 };
 
-ModelState::ModelState(const EngineSpec& spec, const PipelineLayout& layout,
+ModelState::ModelState(const EngineSpec& spec, const std::vector<BlockRange>& stages,
                        const RankGroups& groups, const Stream& stream, Arenas& arenas,
                        StepProgress& progress)
     : groups_(groups),
       region_(region_of(groups, spec.sequence)),
       hooks_(std::make_unique<Hooks>(*this, progress)) {
-  declare(spec, layout);
+  declare(spec, stages);
   allocate(spec, arenas, !stream.executes());
 }
 
@@ -61,23 +61,21 @@ Sharing ModelState::sharing(const EngineSpec& spec) const {
           .gradients = spec.zero >= 2 && shares};
 }
 
-void ModelState::declare(const EngineSpec& spec, const PipelineLayout& layout) {
+void ModelState::declare(const EngineSpec& spec, const std::vector<BlockRange>& stages) {
   const bool apart = spec.micro_batches > 1 || spec.reproducible || sharing(spec).gradients;
-  const auto stage_spec = [&](std::int64_t first, std::int64_t end) {
-    return Stage::Spec{.first_block = first,
-                       .end_block = end,
+  const auto stage_spec = [&](const BlockRange& blocks) {
+    return Stage::Spec{.first_block = blocks.first,
+                       .end_block = blocks.end,
                        .max_positions = spec.seq_len,
                        .recompute = spec.recompute,
                        .tied_gradient_apart = apart,
                        .precision = spec.precision};
   };
   const Seams seams{*region_, attention_};
-  for (const int stage : layout.stages) {
-    const std::int64_t first = layout.first_layer(stage);
-    const std::int64_t end = first + layout.layers_of(stage);
-    stages_.emplace_back(params_, spec.model, stage_spec(first, end), seams, *hooks_);
+  for (const BlockRange& blocks : stages) {
+    stages_.emplace_back(params_, spec.model, stage_spec(blocks), seams, *hooks_);
   }
-  const Stage declares_all(whole_, spec.model, stage_spec(0, spec.model.num_hidden_layers), seams,
+  const Stage declares_all(whole_, spec.model, stage_spec({0, spec.model.num_hidden_layers}), seams,
                            *hooks_);
   whole_.lay_out({});
 }

@@ -23,9 +23,11 @@ class ModelState {
   // With tied embeddings the first and the last pipeline stage hold this parameter.
   static constexpr const char* kEmbedding = "embedding.weight";
 
-  // The groups, the arenas and `progress` outlive this.
-  ModelState(const EngineSpec& spec, const PipelineLayout& layout, const RankGroups& groups,
-             const Stream& stream, Arenas& arenas, StepProgress& progress);
+  // `stages`: the blocks of each of this rank's stages. The groups, the arenas and `progress`
+  // outlive this.
+  ModelState(const EngineSpec& spec, const std::vector<BlockRange>& stages,
+             const RankGroups& groups, const Stream& stream, Arenas& arenas,
+             StepProgress& progress);
 
   // Around the backwards of a step with so many micro-batches of this rank. When
   // finish_gradients is done the gradients are sums over all ranks; `update` counts from 1.
@@ -58,7 +60,7 @@ class ModelState {
 
  private:
   class Hooks;
-  void declare(const EngineSpec& spec, const PipelineLayout& layout);
+  void declare(const EngineSpec& spec, const std::vector<BlockRange>& stages);
   void allocate(const EngineSpec& spec, Arenas& arenas, bool planning);
   Tensor tied_gradient() const;
   Sharing sharing(const EngineSpec& spec) const;

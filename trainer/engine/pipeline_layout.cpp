@@ -5,21 +5,19 @@
 
 #include "parallel/pipeline/balance.h"
 #include "parallel/pipeline/registry.h"
+#include "trainer/engine/step_ops.h"
 
 namespace trireme {
 namespace {
 
-// Multiply-adds per token; those of attention scores depend on the sequence length. The embedding
-// is a copy.
-LayerCosts layer_costs(const ModelConfig& m, std::int64_t seq_len) {
-  const std::int64_t query = m.num_attention_heads * m.head_dim;
-  const std::int64_t keys = m.num_key_value_heads * m.head_dim;
-  const std::int64_t into_mlp = m.activation == ActivationKind::kSwiGlu ? 2 : 1;
-  const std::int64_t block = m.hidden_size * (2 * query + 2 * keys) +
-                             m.hidden_size * m.intermediate_size * (into_mlp + 1) + query * seq_len;
-  return {.blocks = std::vector<double>(m.num_hidden_layers, static_cast<double>(block)),
+// Multiply-adds per token of a forward: a sixth of the FLOPs of forward and backward. The embedding
+// issues none.
+LayerCosts layer_costs(const ModelConfig& model, std::int64_t seq_len) {
+  const StepOps ops = record_step({.model = model, .seq_len = seq_len, .optimizer = {}}, {});
+  const double scale = 6 * static_cast<double>(seq_len);
+  return {.blocks = std::vector<double>(model.num_hidden_layers, ops.block.flops() / scale),
           .embedding = 0,
-          .head = static_cast<double>(m.hidden_size * m.vocab_size)};
+          .head = ops.first.flops() / scale};
 }
 
 bool defers_weight_gradients(const Schedule& schedule) {
@@ -70,9 +68,14 @@ PipelineLayout::PipelineLayout(const EngineSpec& spec, const RankGroups& groups)
       stages(stages_of_rank(full(), groups.pp_forward->rank())),
       slots(divide_slots(schedules, groups.pp_forward->rank(), layers_per_stage)) {}
 
-std::int64_t PipelineLayout::first_layer(int stage) const {
-  return std::accumulate(layers_per_stage.begin(), layers_per_stage.begin() + stage,
-                         std::int64_t{0});
+std::vector<BlockRange> PipelineLayout::blocks() const {
+  std::vector<BlockRange> blocks;
+  for (const int stage : stages) {
+    const std::int64_t first = std::accumulate(layers_per_stage.begin(),
+                                               layers_per_stage.begin() + stage, std::int64_t{0});
+    blocks.push_back({first, first + layers_of(stage)});
+  }
+  return blocks;
 }
 
 }  // namespace trireme

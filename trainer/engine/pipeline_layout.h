@@ -8,6 +8,11 @@
 
 namespace trireme {
 
+// Consecutive blocks [first, end) of the model.
+struct BlockRange {
+  std::int64_t first = 0, end = 0;
+};
+
 // The layers of each of `stages`: `list` unless it is empty, else balanced by their cost. Throws
 // ConfigError if the layers cannot be divided so.
 std::vector<std::int64_t> divide_layers(const ModelConfig& model, std::int64_t seq_len,
@@ -24,8 +29,8 @@ struct PipelineLayout {
   SlotPools slots;                             // of this rank's micro-batches in flight
 
   const Schedule& full() const { return schedules.back(); }
-  std::int64_t first_layer(int stage) const;
   std::int64_t layers_of(int stage) const { return layers_per_stage[stage]; }
+  std::vector<BlockRange> blocks() const;  // of each of this rank's stages
 };
 
 }  // namespace trireme

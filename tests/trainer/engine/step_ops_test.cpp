@@ -1,0 +1,204 @@
+// What the planner prices is what the engine does: one block and the ends of a stage, recorded by
+// themselves, make up a whole step.
+#include "trainer/engine/step_ops.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+
+#include "tests/trainer/engine/tiny_engine.h"
+
+namespace trireme {
+namespace {
+
+using Kind = PlannedOp::Kind;
+
+EngineSpec unpadded(const char* family, Recompute recompute = Recompute::kNone) {
+  EngineSpec spec = test::spec_of(family);
+  spec.model.vocab_size = 128;  // no padding, which the head multiplies too
+  spec.recompute = recompute;
+  return spec;
+}
+
+std::string names(const PartOps::List& list) {
+  std::string text;
+  for (const PlannedOp& op : list) text += std::string(text.empty() ? "" : " ") + op.name;
+  return text;
+}
+
+double step_flops(const EngineSpec& spec, const StepOps& ops) {
+  const double micro_batch =
+      static_cast<double>(spec.model.num_hidden_layers) * ops.block.flops() + ops.first.flops();
+  return static_cast<double>(spec.micro_batches) * micro_batch;
+}
+
+TEST(StepOps, have_the_flops_of_the_step) {
+  for (const char* family : {"gpt2", "llama"}) {
+    for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+      const EngineSpec spec = unpadded(family, recompute);
+      const StepPlan plan = plan_step(spec, RankGroups(), Device{});
+      EXPECT_DOUBLE_EQ(step_flops(spec, record_step(spec, {})),
+                       plan.issued.matmul + plan.issued.attention_causal)
+          << family << static_cast<int>(recompute);
+    }
+  }
+}
+
+TEST(StepOps, of_tensor_ranks_divide_the_work) {
+  EngineSpec spec = unpadded("gpt2");
+  const double alone = step_flops(spec, record_step(spec, {}));
+  spec.sequence = true;
+  EXPECT_DOUBLE_EQ(4 * step_flops(spec, record_step(spec, {.tensor = 4})), alone);
+}
+
+TEST(StepOps, are_those_of_the_layers) {
+  const StepOps gpt = record_step(unpadded("gpt2"), {});
+  EXPECT_EQ(names(gpt.block.forward),
+            "layer_norm matmul attention matmul layer_norm matmul gelu matmul add");
+  EXPECT_EQ(names(gpt.block.backward),
+            "matmul matmul bias_backward gelu_backward matmul matmul bias_backward "
+            "layer_norm_backward matmul matmul bias_backward attention matmul matmul "
+            "bias_backward layer_norm_backward");
+  EXPECT_EQ(names(gpt.block.backward_input),
+            "matmul gelu_backward matmul layer_norm_backward matmul attention matmul "
+            "layer_norm_backward");
+  EXPECT_EQ(names(gpt.first.forward),
+            "embedding embedding layer_norm matmul loss loss loss loss matmul matmul");
+  EXPECT_EQ(names(gpt.first.backward), "layer_norm_backward embedding_backward embedding_backward");
+  const std::string backward =
+      "matmul matmul swiglu_backward matmul matmul rms_norm_backward matmul matmul attention "
+      "rope head_norm_backward matmul matmul rms_norm_backward";
+  const auto backward_with = [](Recompute recompute) {
+    return names(record_step(unpadded("llama", recompute), {}).block.backward);
+  };
+  EXPECT_EQ(names(record_step(unpadded("llama"), {}).block.forward),
+            "rms_norm matmul head_norm rope attention matmul rms_norm matmul swiglu matmul add");
+  EXPECT_EQ(backward_with(Recompute::kNone), backward);
+  EXPECT_EQ(backward_with(Recompute::kSelective), "rms_norm rms_norm swiglu " + backward);
+  EXPECT_EQ(backward_with(Recompute::kFull),
+            "rms_norm matmul head_norm rope attention matmul rms_norm matmul swiglu " + backward);
+}
+
+TEST(StepOps, pass_over_their_tensors) {
+  EngineSpec spec = unpadded("llama");
+  spec.compute = DType::kBf16;
+  const PartOps::List forward = record_step(spec, {}).block.forward;
+  const double tokens = 40, hidden = 32, inner = 48, query = 32, keys = 16;
+  const auto bytes = [&](int index) { return forward[index].bytes / (2 * tokens); };
+  EXPECT_EQ(bytes(0), 2 * hidden);              // x, y
+  EXPECT_EQ(bytes(2), 2 * (query + 2 * keys));  // queries, keys and values
+  EXPECT_EQ(bytes(3), 2 * (query + keys));      // queries and keys, in place
+  EXPECT_EQ(bytes(4), 2 * (query + keys));      // queries, keys, values and the result
+  EXPECT_EQ(bytes(6), 4 * hidden);              // with the residual and the sum
+  EXPECT_EQ(bytes(8), 3 * inner);               // gate, up and the result
+  EXPECT_EQ(bytes(10), 3 * hidden);             // both terms and the sum
+  const PlannedOp& up = forward[7];
+  EXPECT_EQ(up.rows, tokens);
+  EXPECT_EQ(up.columns, 2 * inner);
+  EXPECT_EQ(up.depth, hidden);
+  EXPECT_EQ(up.bytes, 2 * hidden * (tokens + 2 * inner));
+  EXPECT_EQ(up.result_bytes, 2 * tokens * 2 * inner);
+}
+
+// The first micro-batch's gradients replace, those of others accumulate.
+TEST(StepOps, of_several_micro_batches_accumulate_gradients) {
+  EngineSpec spec = unpadded("llama");
+  const auto gradient_bytes = [&](std::int64_t micro_batches) {
+    spec.micro_batches = micro_batches;
+    return record_step(spec, {}).block.backward[1].result_bytes;
+  };
+  EXPECT_EQ(gradient_bytes(1), 4 * 32 * 48);
+  EXPECT_EQ(gradient_bytes(2), 2 * gradient_bytes(1));
+  EXPECT_EQ(gradient_bytes(7), gradient_bytes(2));
+}
+
+TEST(StepOps, of_an_optimizer_are_its_own) {
+  EngineSpec spec = unpadded("llama");
+  EXPECT_EQ(names(record_step(spec, {}).block.update).find("matmul"), std::string::npos);
+  spec.optimizer.rule.name = "Muon";
+  EXPECT_NE(names(record_step(spec, {}).block.update).find("matmul"), std::string::npos);
+}
+
+struct Layout {
+  const char* family;
+  MeshShape mesh;
+  int zero = 1;
+  bool sequence = false;
+};
+
+EngineSpec spec_in(const Layout& layout) {
+  EngineSpec spec = unpadded(layout.family);
+  spec.micro_batches = 1;
+  spec.bucket = 0;  // no unit shares a bucket
+  spec.zero = layout.zero;
+  spec.sequence = layout.sequence;
+  spec.layers_per_stage =
+      layout.mesh.pipeline == 2 ? std::vector<std::int64_t>{1, 2} : std::vector<std::int64_t>{};
+  return spec;
+}
+
+// Bytes that a rank of the group sends.
+double sent(const PartOps& part, std::string_view group, double ranks) {
+  double bytes = 0;
+  for (const PartOps::List* list :
+       {&part.forward, &part.backward, &part.finish, &part.update, &part.publish}) {
+    for (const PlannedOp& op : *list) {
+      if (op.kind != Kind::kMessage || op.name != group) continue;
+      const double passes = op.collective == Collective::kAllReduce ? 2 : 1;
+      bytes += passes * (ranks - 1) / ranks * op.bytes;
+    }
+  }
+  return bytes;
+}
+
+TEST(StepOps, have_the_messages_of_the_step) {
+  for (const Layout& layout :
+       {Layout{"llama", {.tensor = 2}}, Layout{"gpt2", {.tensor = 2}, 1, true},
+        Layout{"llama", {.data_shard = 2}}, Layout{"gpt2", {.data_shard = 4}},
+        Layout{"gpt2", {.data_shard = 2}, 0}, Layout{"gpt2", {.data_shard = 2}, 2},
+        Layout{"llama", {.data_replicate = 2, .data_shard = 2}},
+        Layout{"llama", {.data_replicate = 2, .data_shard = 2}, 2},
+        Layout{"gpt2", {.pipeline = 2, .data_shard = 2, .tensor = 2}},
+        Layout{"llama", {.pipeline = 2, .tensor = 2}, 1, true}}) {
+    const EngineSpec spec = spec_in(layout);
+    const StepOps ops = record_step(spec, layout.mesh);
+    for (int stage = 0; stage < layout.mesh.pipeline; ++stage) {
+      Traffic counted;
+      const auto rank = static_cast<int>(stage * layout.mesh.ranks() / layout.mesh.pipeline);
+      const RankGroups groups(rank, layout.mesh, layout.zero, spec.model, Device{}, counted);
+      const StepPlan plan = plan_step(spec, groups, Device{});
+      const auto layers = static_cast<double>(plan.layers_per_stage[stage]);
+      const PartOps& end = stage == 0 ? ops.first : ops.last;
+      for (const auto& [name, size] : {std::pair{"tensor", groups.tensor->size()},
+                                       {"data_shard", groups.shard->size()},
+                                       {"data_replicate", groups.replicate->size()},
+                                       {"pipeline_ends", groups.embedding_group->size()}}) {
+        const auto found = plan.sent.find(name);
+        EXPECT_DOUBLE_EQ(layers * sent(ops.block, name, size) + sent(end, name, size),
+                         found == plan.sent.end() ? 0 : found->second.bytes)
+            << layout.family << " on " << layout.mesh.ranks() << " ranks, stage " << stage << ": "
+            << name;
+      }
+    }
+  }
+}
+
+TEST(StepOps, gather_the_weights_of_zero_3_for_each_pass) {
+  const StepOps ops = record_step(spec_in({"llama", {.data_shard = 2}, 3}), {.data_shard = 2});
+  const auto messages = [&](const PartOps::List& list) {
+    std::string text;
+    for (const PlannedOp& op : list) {
+      if (op.kind == Kind::kMessage) {
+        text += op.collective == Collective::kAllGather ? "gather " : "reduce ";
+      }
+    }
+    return text;
+  };
+  EXPECT_EQ(messages(ops.block.forward), "gather ");
+  EXPECT_EQ(messages(ops.block.backward), "gather reduce ");
+  EXPECT_EQ(messages(ops.block.publish), "");
+}
+
+}  // namespace
+}  // namespace trireme

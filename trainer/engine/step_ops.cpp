@@ -1,0 +1,116 @@
+#include "trainer/engine/step_ops.h"
+
+#include <algorithm>
+
+#include "trainer/engine/model_state.h"
+
+namespace trireme {
+namespace {
+
+// A rank with one stage, on a planning stream.
+class PartWalk {
+ public:
+  // `groups` outlives it.
+  PartWalk(const EngineSpec& spec, const RankGroups& groups, BlockRange blocks)
+      : spec_(spec), model_(spec_, {blocks}, groups, stream_, arenas_, progress_) {
+    const auto table = [&] { return arenas_.data.take({batch_.tokens()}, DType::kI32); };
+    batch_.ids = table();
+    batch_.targets = table();
+    batch_.positions = table();
+    batch_.document_start = table();
+    boundary_ = arenas_.communication.take(stage().boundary(batch_.tokens()), spec.compute);
+  }
+
+  PartOps record();
+  double boundary_bytes() const { return static_cast<double>(boundary_.bytes()); }
+
+ private:
+  const Stage& stage() const { return *model_.stages().front(); }
+  template <class Body>
+  void pass(PartOps::List& list, const Body& body);
+
+  const EngineSpec spec_;
+  Tally tally_;
+  Stream stream_{Device{}, tally_};
+  Arenas arenas_ = Arenas::unbounded(Device{}, {1}, {});
+  StepProgress progress_{nullptr};
+  ModelState model_;
+  MicroBatch batch_{
+      .sequences = spec_.micro_batch, .seq_len = spec_.seq_len, .documents = spec_.documents};
+  Tensor boundary_;
+};
+
+// Records a forward or a backward.
+template <class Body>
+void PartWalk::pass(PartOps::List& list, const Body& body) {
+  // Forgets the weights that ZeRO-3 has gathered: between two passes other layers replace them.
+  tally_.ops = nullptr;
+  model_.publish(stream_);
+  tally_.ops = &list;
+  ExecContext ctx{stream_, arenas_.activations.front(), arenas_.workspace};
+  body(ctx);
+}
+
+PartOps PartWalk::record() {
+  PartOps ops;
+  Stage::Saved saved;
+  model_.begin_gradients(spec_.micro_batches);
+  for (std::int64_t m = 0; m < spec_.micro_batches; ++m) {
+    ops = {};
+    pass(ops.forward, [&](ExecContext& ctx) { stage().forward(ctx, batch_, boundary_, saved); });
+    pass(ops.backward, [&](ExecContext& ctx) { stage().backward(ctx, boundary_, saved); });
+  }
+  // Schedules that split backwards reduce no gradients in them.
+  const bool is_block = !stage().is_first() && !stage().is_last();
+  if (is_block && spec_.zero < 2 && !spec_.reproducible) {
+    pass(ops.backward_input,
+         [&](ExecContext& ctx) { stage().backward_input(ctx, boundary_, saved); });
+  }
+  tally_.ops = &ops.finish;
+  model_.finish_gradients(stream_, /*update=*/1);
+  tally_.ops = &ops.update;
+  model_.optimizer().step(stream_, /*learning_rate=*/0, /*update=*/1);
+  tally_.ops = &ops.publish;
+  model_.publish(stream_);
+  tally_.ops = nullptr;
+  return ops;
+}
+
+}  // namespace
+
+double PartOps::flops() const {
+  double sum = 0;
+  for (const List* list : {&forward, &backward}) {
+    for (const PlannedOp& op : *list) sum += op.flops;
+  }
+  return sum;
+}
+
+StepOps record_step(const EngineSpec& spec, const MeshShape& mesh) {
+  MeshShape shape = mesh;  // of a pipeline, the ends
+  shape.pipeline = std::min<std::int64_t>(mesh.pipeline, 2);
+  EngineSpec part = spec;
+  part.micro_batches = std::min<std::int64_t>(spec.micro_batches, 2);  // the first, and others
+  Traffic sent;
+  const auto groups_of = [&](std::int64_t rank) {
+    return RankGroups(static_cast<int>(rank), shape, spec.zero, spec.model, Device{}, sent);
+  };
+  const RankGroups on_first = groups_of(0);
+  const auto walk = [&](std::int64_t layers, const RankGroups& groups, BlockRange blocks) {
+    part.model.num_hidden_layers = layers;
+    return PartWalk(part, groups, blocks);
+  };
+  StepOps ops;
+  PartWalk block = walk(3, on_first, {1, 2});
+  ops.block = block.record();
+  ops.boundary_bytes = block.boundary_bytes();
+  if (shape.pipeline == 1) {
+    ops.first = walk(0, on_first, {0, 0}).record();
+  } else {
+    ops.first = walk(1, on_first, {0, 0}).record();
+    ops.last = walk(1, groups_of(shape.ranks() / 2), {1, 1}).record();
+  }
+  return ops;
+}
+
+}  // namespace trireme

@@ -1,0 +1,39 @@
+#pragma once
+#include <vector>
+
+#include "model/device/planned_op.h"
+#include "parallel/mesh/mesh.h"
+#include "trainer/engine/engine_spec.h"
+
+namespace trireme {
+
+// Ops and messages of a rank for a part of the model, in order.
+struct PartOps {
+  using List = std::vector<PlannedOp>;
+  // Of a step's last micro-batch, in which ZeRO-0 and 1 reduce gradients.
+  List forward, backward;
+  // For a block whose backward may be split: without the deferred weight gradients.
+  List backward_input;
+  // Of a step, after the last backward: what completes the gradients, the optimizer's update, the
+  // gather of updated weights.
+  List finish, update, publish;
+
+  double flops() const;  // of a micro-batch, with recomputation
+};
+
+// Ops and messages of a step, recorded from the engine's own layers.
+struct StepOps {
+  PartOps block;  // one block
+  // What the first and the last stage have in addition: the embedding, and the head. Without a
+  // pipeline both are in `first`.
+  PartOps first, last;
+  double boundary_bytes = 0;  // a rank's activations of a micro-batch between two stages
+  bool overlaps_data = true;  // messages of the data axis overlap computation
+};
+
+// Walks the parts of a model on a planning stream, on a rank of each kind; ranks that differ along
+// other axes than the pipeline are equal. Both data axes of the shape are set. Allocates no
+// tensors; takes about a millisecond. Throws ConfigError if the layout is invalid.
+StepOps record_step(const EngineSpec& spec, const MeshShape& mesh);
+
+}  // namespace trireme
