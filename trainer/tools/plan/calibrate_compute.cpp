@@ -82,7 +82,18 @@ class ComputeCalibration::TensorRotation {
 
 double ComputeCalibration::seconds(const TensorSpecs& specs, const Work& work) {
   TensorRotation rotation(arena_, specs);
-  return stopwatch_.alone([&] { work(rotation.next()); });
+  return stopwatch_.alone([&] { work(stream_, rotation.next()); });
+}
+
+std::vector<PlannedOp> ComputeCalibration::recorded(const TensorSpecs& specs, const Work& work) {
+  const Arena::Frame frame(arena_);
+  std::vector<Tensor> tensors;
+  for (const auto& [shape, dtype] : specs) tensors.push_back(arena_.take(shape, dtype));
+  std::vector<PlannedOp> ops;
+  Tally tally{.ops = &ops};
+  Stream planning(Device{}, tally);
+  work(planning, tensors);
+  return ops;
 }
 
 // Bandwidth of a large addition, and the launch time of a small one.
@@ -90,10 +101,11 @@ void ComputeCalibration::memory(DeviceProfile& profile) {
   constexpr std::int64_t kMuch = std::int64_t{1} << 20, kLittle = std::int64_t{1} << 16;
   const auto sum = [&](std::int64_t count) {
     const std::pair<Shape, DType> one{{count}, DType::kF32};
-    return seconds({one, one, one}, [&](const auto& t) { ops::add(stream_, t[0], t[1], t[2]); });
+    return seconds({one, one, one},
+                   [](Stream& stream, const auto& t) { ops::add(stream, t[0], t[1], t[2]); });
   };
   const double much = sum(kMuch), little = sum(kLittle), least = sum(16);
-  profile.memory_bandwidth = streams::kAdd.passes * kFloat * kMuch / much;
+  profile.memory_bandwidth = 3 * kFloat * kMuch / much;
   profile.streamed = 1;
   // Above this, other programs used the cores.
   constexpr double kMostLaunch = 50e-6;
@@ -107,17 +119,17 @@ void ComputeCalibration::products(DeviceProfile& profile, NumberFormat numbers) 
   double best = 0;
   const auto measure = [&](const ProductSizes& s, const Shape& a, const Shape& b, DType result,
                            const ops::Gemm& how) {
-    const double taken = seconds({{{s.rows, s.columns}, result}, {a, dtype}, {b, dtype}},
-                                 [&](const auto& t) { ops::gemm(stream_, t[0], t[1], t[2], how); });
-    const auto rows = static_cast<double>(s.rows), columns = static_cast<double>(s.columns),
-               depth = static_cast<double>(s.depth);
-    const double flops = 2 * rows * columns * depth;
-    const double passes = how.accumulate == ops::Accumulate::kAdd ? 2 : 1;
-    const double moved = passes * rows * columns * static_cast<double>(size_of(result));
-    all.push_back({.seconds = taken,
-                   .known = profile.launch + moved / profile.memory_bandwidth,
-                   .parts = {flops, flops / depth, flops / rows, flops / columns}});
-    best = std::max(best, flops / taken);
+    const TensorSpecs specs{{{s.rows, s.columns}, result}, {a, dtype}, {b, dtype}};
+    const Work work = [&](Stream& stream, const auto& t) {
+      ops::gemm(stream, t[0], t[1], t[2], how);
+    };
+    const double taken = seconds(specs, work);
+    const PlannedOp op = recorded(specs, work).front();
+    all.push_back(
+        {.seconds = taken,
+         .known = profile.launch + op.result_bytes / profile.memory_bandwidth,
+         .parts = {op.flops, op.flops / op.depth, op.flops / op.rows, op.flops / op.columns}});
+    best = std::max(best, op.flops / taken);
   };
   for (const ProductSizes& s : kProducts) {
     const Shape a{s.rows, s.depth};
@@ -136,7 +148,7 @@ void ComputeCalibration::products(DeviceProfile& profile, NumberFormat numbers) 
   rate.half_columns = of_columns / each;
 }
 
-// Forward and backward together: two matmuls forward, four backward and one recomputed, causal.
+// Forward and backward together.
 void ComputeCalibration::attention(DeviceProfile& profile, NumberFormat numbers) {
   constexpr std::int64_t kTokens = 1024, kHidden = 256;
   const DType dtype = stored(numbers);
@@ -154,9 +166,10 @@ void ComputeCalibration::attention(DeviceProfile& profile, NumberFormat numbers)
                                     .documents = true};
     const std::pair<Shape, DType> qkv{{kTokens, shape.heads.qkv()}, dtype},
         out{{kTokens, shape.heads.query()}, dtype}, lse{{kTokens, heads}, DType::kF32};
-    const double taken = seconds({qkv, qkv, out, out, lse}, [&](const auto& t) {
-      ops::attention(stream_, arena_, t[2], t[4], t[0], start, shape);
-      ops::attention_backward(stream_, arena_,
+    const TensorSpecs specs{qkv, qkv, out, out, lse};
+    const Work work = [&](Stream& stream, const auto& t) {
+      ops::attention(stream, arena_, t[2], t[4], t[0], start, shape);
+      ops::attention_backward(stream, arena_,
                               {.dqkv = t[1],
                                .dout = t[3],
                                .out = t[2],
@@ -164,12 +177,16 @@ void ComputeCalibration::attention(DeviceProfile& profile, NumberFormat numbers)
                                .lse = t[4],
                                .document_start = start},
                               shape);
-    });
+    };
+    const double taken = seconds(specs, work);
+    double flops = 0, launches = 0;
+    for (const PlannedOp& op : recorded(specs, work)) {
+      flops += op.flops + op.recomputed_flops;
+      launches += profile.launch;
+    }
     const auto seq = static_cast<double>(h.seq), width = static_cast<double>(h.width);
-    const double flops = 7.0 * kTokens * kHidden * seq;
-    all.push_back({.seconds = taken,
-                   .known = 2 * profile.launch,
-                   .parts = {flops, flops / width, flops / seq}});
+    all.push_back(
+        {.seconds = taken, .known = launches, .parts = {flops, flops / width, flops / seq}});
     best = std::max(best, flops / taken);
   }
   const auto [flat, of_width, of_keys] = least_squares(all);

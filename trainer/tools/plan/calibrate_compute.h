@@ -1,9 +1,12 @@
 #pragma once
+#include <functional>
+#include <utility>
+#include <vector>
+
 #include "model/tensor/arena.h"
 #include "trainer/tools/plan/device_profile.h"
 #include "trainer/tools/plan/least_squares.h"
 #include "trainer/tools/plan/stopwatch.h"
-#include "trainer/tools/plan/streams.h"
 
 namespace trireme {
 
@@ -22,9 +25,11 @@ class ComputeCalibration {
   using TensorSpecs = std::vector<std::pair<Shape, DType>>;
   class TensorRotation;
   class StreamRates;
-  using Work = std::function<void(const std::vector<Tensor>&)>;
+  using Work = std::function<void(Stream&, const std::vector<Tensor>&)>;
   // Seconds of a call of `work`, which rotates over copies of the tensors that exceed the cache.
   double seconds(const TensorSpecs& specs, const Work& work);
+  // The ops of a call, as the planner knows them.
+  std::vector<PlannedOp> recorded(const TensorSpecs& specs, const Work& work);
 
   void memory(DeviceProfile& profile);
   void streams(DeviceProfile& profile, NumberFormat numbers);

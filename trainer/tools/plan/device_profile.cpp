@@ -134,9 +134,15 @@ const char* name_of(NumberFormat numbers) {
   return "";
 }
 
-double DeviceProfile::stream_bandwidth(NumberFormat numbers, const std::string& operation) const {
+NumberFormat format_of(std::size_t element) {
+  return element == 1   ? NumberFormat::kFloat8
+         : element == 2 ? NumberFormat::kHalf
+                        : NumberFormat::kFloat32;
+}
+
+double DeviceProfile::stream_bandwidth(NumberFormat numbers, const std::string& op) const {
   const std::map<std::string, double>& known = rate(numbers).streams;
-  const auto found = known.find(operation);
+  const auto found = known.find(op);
   return memory_bandwidth * (found == known.end() ? streamed : found->second);
 }
 

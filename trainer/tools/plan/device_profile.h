@@ -13,7 +13,8 @@ namespace trireme {
 // Storage format of matmul operands.
 enum class NumberFormat : std::uint8_t { kFloat32, kHalf, kFloat8 };  // kHalf: bfloat16, float16
 constexpr int kNumberFormats = 3;
-const char* name_of(NumberFormat numbers);  // "float32", "half", "float8"
+const char* name_of(NumberFormat numbers);    // "float32", "half", "float8"
+NumberFormat format_of(std::size_t element);  // of operands with so many bytes per element
 
 // Efficiency of a device in one number format. A matmul of rows x columns x depth takes
 // 2 rows columns depth / (peak * product) seconds, times 1 + half_depth / depth, with the output
@@ -28,7 +29,7 @@ struct ProductRate {
   // columns, and attention's half_width / head_dim and half_keys / keys.
   double half_rows = 0, half_columns = 0;
   double half_width = 0, half_keys = 0;
-  // Fraction of the memory bandwidth by operation (names in streams.h); others use `streamed`.
+  // Fraction of the memory bandwidth by PlannedOp::name; others use `streamed`.
   std::map<std::string, double> streams = {};
 };
 
@@ -48,8 +49,8 @@ struct DeviceProfile {
   const ProductRate& rate(NumberFormat numbers) const {
     return rates[static_cast<std::size_t>(numbers)];
   }
-  // Bytes/s of a memory-bound operation.
-  double stream_bandwidth(NumberFormat numbers, const std::string& operation) const;
+  // Bytes/s of memory-bound ops of this name.
+  double stream_bandwidth(NumberFormat numbers, const std::string& op) const;
   // Speedup of a rank if only `busy` ranks of its node work, relative to all ranks working.
   double pace(double busy) const;
 };

@@ -2,59 +2,54 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 
 #include "model/base/error.h"
 #include "parallel/pipeline/registry.h"
 #include "parallel/pipeline/simulate_sharing.h"
 #include "trainer/engine/pipeline_layout.h"
 #include "trainer/tools/plan/stage_costs.h"
-#include "trainer/tools/plan/streams.h"
 
 namespace trireme {
 namespace {
 
 class StepModel {
  public:
-  StepModel(const Workload& work, const DeviceProfile& device);
+  StepModel(const Workload& work, const StepOps& ops, const DeviceProfile& device);
   StepEstimate estimate();
 
  private:
   const StageCosts& costs_of(int stage) const { return stages_[static_cast<std::size_t>(stage)]; }
-  double boundary_bytes() const;
-  bool overlaps() const { return work_.traits.overlaps_data && device_.network.overlaps; }
+  bool overlaps() const { return ops_.overlaps_data && device_.network.overlaps; }
   void play();
   void fill_parts(int rank);
   double reduce_gradients();
-  double own_parameters(int rank) const;
   double sum_tied();
   double publish_weights(std::size_t rank);
   void update(double gradients_done);
   void fill_traffic(int rank);
-  void count_flops();
 
   const Workload& work_;
+  const StepOps& ops_;
   const DeviceProfile& device_;
   StepEstimate result_;
   std::vector<StageCosts> stages_;
-  DataMessages summed_, published_;  // of the rank with most parameters
+  MessageTime summed_, published_;  // of the rank with most parameters
   double hidden_publishing_ = 0;
 };
 
-GroupShape pipeline_neighbours(const Workload& work) {
-  return {2, static_cast<int>(work.ranks() / work.mesh.pipeline)};
-}
-
-StepModel::StepModel(const Workload& work, const DeviceProfile& device)
-    : work_(work), device_(device) {
+StepModel::StepModel(const Workload& work, const StepOps& ops, const DeviceProfile& device)
+    : work_(work), ops_(ops), device_(device) {
+  const EngineSpec& spec = work.spec;
   const PipelineShape shape{.ranks = static_cast<int>(work.mesh.pipeline),
-                            .micro_batches = static_cast<int>(work.micro_batches),
-                            .virtual_stages = work.virtual_stages};
-  if (device.rate(work.numbers).peak <= 0) {
-    throw ConfigError(say(device.name, " does not support ", name_of(work.numbers)));
+                            .micro_batches = static_cast<int>(spec.micro_batches),
+                            .virtual_stages = spec.virtual_stages};
+  if (device.rate(work.numbers()).peak <= 0) {
+    throw ConfigError(say(device.name, " does not support ", name_of(work.numbers())));
   }
-  result_.schedule = make_schedule(work.schedule, shape);
+  result_.schedule = make_schedule(spec.schedule, shape);
   result_.layers_per_stage =
-      divide_layers(work.model, work.seq_len, work.layers_per_stage, result_.schedule.stages);
+      divide_layers(spec.model, spec.seq_len, spec.layers_per_stage, result_.schedule.stages);
   std::map<std::pair<std::int64_t, int>, StageCosts> known;
   for (int stage = 0; stage < result_.schedule.stages; ++stage) {
     const std::int64_t layers = result_.layers_per_stage[static_cast<std::size_t>(stage)];
@@ -62,18 +57,10 @@ StepModel::StepModel(const Workload& work, const DeviceProfile& device)
     const std::pair key{layers, 2 * static_cast<int>(first) + static_cast<int>(last)};
     auto found = known.find(key);
     if (found == known.end()) {
-      found = known.emplace(key, stage_costs(work, device, layers, first, last)).first;
+      found = known.emplace(key, stage_costs(ops, work, device, layers, first, last)).first;
     }
     stages_.push_back(found->second);
   }
-}
-
-double StepModel::boundary_bytes() const {
-  const double element = work_.numbers == NumberFormat::kFloat32 ? 4 : 2;
-  const bool divided = work_.sequence || work_.traits.divides_boundary;
-  const auto ranks = static_cast<double>((divided ? work_.mesh.tensor : 1) * work_.mesh.context);
-  return static_cast<double>(work_.micro_batch * work_.seq_len * work_.model.hidden_size) *
-         element / ranks;
 }
 
 void StepModel::play() {
@@ -85,7 +72,7 @@ void StepModel::play() {
   }
   if (work_.mesh.pipeline > 1) {
     costs.transfer = collective_seconds(device_.network, Collective::kSend,
-                                        pipeline_neighbours(work_), boundary_bytes());
+                                        group_of("pipeline_ends", work_), ops_.boundary_bytes);
   }
   if (device_.cores == 0) {
     result_.timeline = simulate(result_.schedule, costs);
@@ -101,7 +88,7 @@ void StepModel::play() {
 // Time of the rank by kind, up to the end of the pipeline.
 void StepModel::fill_parts(int rank) {
   ListTime total;
-  const auto times = static_cast<double>(work_.micro_batches);
+  const auto times = static_cast<double>(work_.spec.micro_batches);
   for (const int stage : stages_of_rank(result_.schedule, rank)) {
     total += costs_of(stage).forward * times;
     total += costs_of(stage).backward * times;
@@ -118,73 +105,68 @@ void StepModel::fill_parts(int rank) {
   parts.bubble = result_.timeline.makespan - total.seconds();
 }
 
-double StepModel::own_parameters(int rank) const {
-  double sum = 0;
-  for (const int stage : stages_of_rank(result_.schedule, rank)) sum += costs_of(stage).parameters;
-  return sum;
-}
-
-// Time at which the last rank has reduced its gradients. A stage's gradients become final during
-// its last backward, from its last layer to its first.
+// Time at which the last rank has reduced its gradients. With ZeRO-0 and 1 a stage's gradients
+// become final during its last backward, from its last layer to its first.
 double StepModel::reduce_gradients() {
   double done = result_.timeline.makespan;
-  if (work_.zero >= 2) return done;  // ZeRO-2 and 3 reduce in each micro-batch
   for (std::size_t rank = 0; rank < result_.schedule.ranks.size(); ++rank) {
     const std::vector<Action>& actions = result_.schedule.ranks[rank];
     const std::vector<Timeline::Span>& spans = result_.timeline.ranks[rank];
     double free = overlaps() ? 0 : spans.back().end;
-    DataMessages sum;
+    MessageTime sum, finished;
     for (std::size_t i = 0; i < actions.size(); ++i) {
       const Action& action = actions[i];
-      if (!action.is_last_of_micro_batch() || action.micro_batch != work_.micro_batches - 1) {
+      if (!action.is_last_of_micro_batch() || action.micro_batch != work_.spec.micro_batches - 1) {
         continue;
       }
       const StageCosts& stage = costs_of(action.stage);
       const auto layers = static_cast<double>(stage.layers);
-      const DataMessages messages =
-          gradient_messages(work_, device_.network, stage.parameters / layers);
       const double each = (spans[i].end - spans[i].start) / layers;
       for (std::int64_t layer = 1; layer <= stage.layers; ++layer) {
         const double ready = spans[i].start + static_cast<double>(layer) * each;
-        free = std::max(free, ready) + messages.seconds;
+        free = std::max(free, ready) + stage.reduced.seconds / layers;
       }
-      sum.seconds += layers * messages.seconds;
-      sum.bytes += layers * messages.bytes;
+      sum += stage.reduced;
+      finished += stage.finished;
     }
-    if (sum.seconds > summed_.seconds) summed_ = sum;
     const double exposed = std::max(0.0, free - spans.back().end);
     const double hidden = std::max(0.0, sum.seconds - exposed);
-    done = std::max(done, spans.back().end + exposed + device_.network.occupied * hidden);
+    done = std::max(
+        done, spans.back().end + exposed + device_.network.occupied * hidden + finished.seconds);
+    sum += finished;
+    if (sum.seconds > summed_.seconds) summed_ = sum;
   }
   return done;
 }
 
 // All-reduce of the tied table's gradient between the first and the last stage.
 double StepModel::sum_tied() {
-  if (!work_.model.tie_word_embeddings || work_.mesh.pipeline == 1) return 0;
-  const double bytes = static_cast<double>(work_.model.vocab_size * work_.model.hidden_size) /
-                       static_cast<double>(work_.mesh.tensor) * work_.traits.gradient_bytes;
-  return collective_seconds(device_.network, Collective::kAllReduce, pipeline_neighbours(work_),
-                            bytes);
+  double seconds = 0;
+  for (const PlannedOp& op : ops_.first.finish) {
+    if (op.kind != PlannedOp::Kind::kMessage || op.name != std::string_view("pipeline_ends")) {
+      continue;
+    }
+    seconds +=
+        collective_seconds(device_.network, op.collective, group_of(op.name, work_), op.bytes);
+  }
+  return seconds;
 }
 
 // Exposed time of gathering a rank's updated weights, which the first forwards of the next step
 // use layer by layer.
 double StepModel::publish_weights(std::size_t rank) {
   const std::vector<Action>& actions = result_.schedule.ranks[rank];
-  DataMessages sum;
+  MessageTime sum;
   double late = 0;
   for (std::size_t i = 0; i < actions.size(); ++i) {
     const Action& action = actions[i];
     if (action.kind != Action::Kind::kForward || action.micro_batch != 0) continue;
     const StageCosts& stage = costs_of(action.stage);
     const auto layers = static_cast<double>(stage.layers);
-    const DataMessages messages =
-        weight_messages(work_, device_.network, stage.parameters / layers);
+    const MessageTime messages = stage.published * (1 / layers);
     const Timeline::Span& span = result_.timeline.ranks[rank][i];
     for (std::int64_t layer = 0; layer < stage.layers; ++layer) {
-      sum.seconds += messages.seconds;
-      sum.bytes += messages.bytes;
+      sum += messages;
       const double used =
           span.start + (span.end - span.start) * static_cast<double>(layer) / layers;
       late = std::max(late, sum.seconds - used);
@@ -195,48 +177,39 @@ double StepModel::publish_weights(std::size_t rank) {
 }
 
 void StepModel::update(double gradients_done) {
-  constexpr double kFloat32 = 4;
-  double most = 0;
+  double updating = 0, exposed = 0;
   for (std::size_t rank = 0; rank < result_.schedule.ranks.size(); ++rank) {
-    most = std::max(most, own_parameters(static_cast<int>(rank)));
-  }
-  const double sharers =
-      work_.zero >= 1 ? static_cast<double>(work_.mesh.data_shard * work_.mesh.context) : 1;
-  const double updating = most / sharers * kFloat32 * streams::kUpdate.passes /
-                          device_.stream_bandwidth(work_.numbers, streams::kUpdate.name);
-  double exposed = 0;
-  if (work_.zero == 1 || work_.zero == 2) {
-    for (std::size_t rank = 0; rank < result_.schedule.ranks.size(); ++rank) {
-      exposed = std::max(exposed, publish_weights(rank));
+    double own = 0;
+    for (const int stage : stages_of_rank(result_.schedule, static_cast<int>(rank))) {
+      own += costs_of(stage).update;
     }
-    hidden_publishing_ = std::max(0.0, published_.seconds - exposed);
+    updating = std::max(updating, own);
+    exposed = std::max(exposed, publish_weights(rank));
   }
+  hidden_publishing_ = std::max(0.0, published_.seconds - exposed);
   result_.parts.gradients = gradients_done - result_.timeline.makespan;
   result_.parts.optimizer = updating + exposed;
   result_.seconds = gradients_done + updating + exposed;
 }
 
 void StepModel::fill_traffic(int rank) {
-  ListTime::Messages tensor, context,
-      data{summed_.seconds + published_.seconds, summed_.bytes + published_.bytes};
+  MessageTime tensor, context, data = summed_;
+  data += published_;
   double pipeline_bytes = 0,
          data_waiting = result_.parts.gradients + published_.seconds - hidden_publishing_;
-  const auto times = static_cast<double>(work_.micro_batches);
+  const auto times = static_cast<double>(work_.spec.micro_batches);
   double waiting = result_.parts.messages;
   for (const int stage : stages_of_rank(result_.schedule, rank)) {
     const StageCosts& costs = costs_of(stage);
     for (const ListTime* time : {&costs.forward, &costs.backward}) {
-      tensor.seconds += times * time->tensor.seconds;
-      tensor.bytes += times * time->tensor.bytes;
-      context.seconds += times * time->context.seconds;
-      context.bytes += times * time->context.bytes;
+      tensor += time->tensor * times;
+      context += time->context * times;
     }
-    data.seconds += times * costs.data.seconds;
-    data.bytes += times * costs.data.bytes;
+    data += costs.data * times;
     const int sides = (stage > 0 ? 1 : 0) + (stage + 1 < result_.schedule.stages ? 1 : 0);
-    pipeline_bytes += times * sides * boundary_bytes();
+    pipeline_bytes += times * sides * ops_.boundary_bytes;
   }
-  const auto add = [&](const char* axis, const ListTime::Messages& messages, double waited) {
+  const auto add = [&](const char* axis, const MessageTime& messages, double waited) {
     if (messages.bytes <= 0) return;
     result_.traffic.push_back({axis, messages.bytes, messages.seconds,
                                std::clamp(messages.seconds - waited, 0.0, messages.seconds)});
@@ -250,34 +223,11 @@ void StepModel::fill_traffic(int rank) {
   add("data", data, data_waiting);
   if (work_.mesh.pipeline > 1) {
     const double seconds = collective_seconds(device_.network, Collective::kSend,
-                                              pipeline_neighbours(work_), pipeline_bytes);
+                                              group_of("pipeline_ends", work_), pipeline_bytes);
     // The first forward and the last backward cross all stages exposed.
-    const double each = seconds * boundary_bytes() / pipeline_bytes;
+    const double each = seconds * ops_.boundary_bytes / pipeline_bytes;
     add("pipeline", {seconds, pipeline_bytes}, 2 * (result_.schedule.stages - 1) * each);
   }
-}
-
-void StepModel::count_flops() {
-  const OperationLists lists = operations_of(work_);
-  struct Counted {
-    double products = 0, seen = 0;
-  };
-  const auto count = [](const std::vector<Operation>& list) {
-    Counted sum;
-    for (const Operation& op : list) {
-      if (op.kind == Operation::Kind::kProduct) sum.products += op.product_flops();
-      sum.seen += op.flops;
-    }
-    return sum;
-  };
-  const auto layers = static_cast<double>(work_.model.num_hidden_layers);
-  const Counted forward = count(lists.forward), backward = count(lists.backward);
-  const Counted head = count(lists.head);
-  const std::int64_t pipelines = work_.ranks() / work_.mesh.pipeline;
-  const double times = static_cast<double>(work_.micro_batches) * static_cast<double>(pipelines);
-  const double products = layers * (forward.products + backward.products) + head.products;
-  const double seen = layers * (forward.seen + backward.seen);
-  result_.useful_flops = times * (products + seen);
 }
 
 StepEstimate StepModel::estimate() {
@@ -291,7 +241,6 @@ StepEstimate StepModel::estimate() {
   fill_parts(busiest);
   update(reduce_gradients() + sum_tied());
   fill_traffic(busiest);
-  count_flops();
   return std::move(result_);
 }
 
@@ -301,13 +250,12 @@ double StepEstimate::tokens_per_second(const Workload& work) const {
   return static_cast<double>(work.tokens()) / seconds;
 }
 
-double StepEstimate::mfu(const Workload& work, const DeviceProfile& device) const {
-  return useful_flops /
-         (seconds * static_cast<double>(work.ranks()) * device.rate(work.numbers).peak);
+StepEstimate estimate_step(const Workload& work, const StepOps& ops, const DeviceProfile& device) {
+  return StepModel(work, ops, device).estimate();
 }
 
 StepEstimate estimate_step(const Workload& work, const DeviceProfile& device) {
-  return StepModel(work, device).estimate();
+  return estimate_step(work, record_step(work.spec, work.mesh), device);
 }
 
 }  // namespace trireme

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "parallel/pipeline/simulate.h"
+#include "trainer/engine/step_ops.h"
 #include "trainer/tools/plan/workload.h"
 
 namespace trireme {
@@ -33,18 +34,16 @@ struct StepEstimate {
   Schedule schedule;
   Timeline timeline;  // of the schedule, by pipeline rank
   std::vector<std::int64_t> layers_per_stage;
-  // FLOPs of the step over all ranks, without recomputation and with causal attention.
-  double useful_flops = 0;
 
   double tokens_per_second(const Workload& work) const;
-  double mfu(const Workload& work,
-             const DeviceProfile& device) const;  // relative to the vendor's peak
 };
 
-// Predicts the time of a step: a roofline per operation, an alpha-beta model per message, and a
-// simulation of the pipeline schedule. Ranks that differ only along the data, context and tensor
-// axes behave equally, so only one pipeline is simulated whatever the number of ranks. Throws
-// ConfigError if the layout is invalid.
+// Predicts the time of a step: a roofline per op, an alpha-beta model per message, and a simulation
+// of the pipeline schedule. Ranks that differ only along the data, context and tensor axes behave
+// equally, so only one pipeline is simulated whatever the number of ranks. Throws ConfigError if
+// the layout is invalid.
 StepEstimate estimate_step(const Workload& work, const DeviceProfile& device);
+// Of ops that are not those of record_step.
+StepEstimate estimate_step(const Workload& work, const StepOps& ops, const DeviceProfile& device);
 
 }  // namespace trireme

@@ -36,6 +36,10 @@ int ranks_in_node(const Network& network, const GroupShape& group) {
   return std::clamp(network.ranks_per_node / std::max(group.stride, 1), 1, group.size);
 }
 
+bool shares_memory(const Network& network, const GroupShape& group) {
+  return network.shared && ranks_in_node(network, group) == group.size;
+}
+
 double bytes_sent(Collective collective, int ranks, double bytes) {
   if (ranks < 2) return 0;
   const double others = (ranks - 1.0) / ranks;

@@ -50,5 +50,7 @@ double bytes_sent(Collective collective, int ranks, double bytes);
 
 // Ranks of the group in one node.
 int ranks_in_node(const Network& network, const GroupShape& group);
+// Whether all of them may read each other's memory.
+bool shares_memory(const Network& network, const GroupShape& group);
 
 }  // namespace trireme

@@ -125,7 +125,8 @@ RunPlan plan_run(const RunConfig& config, const DeviceProfile& profile, Device d
   plan.useful_flops = static_cast<double>(config.training.global_batch_size) *
                       (plan.model.useful.matmul + plan.model.useful.attention_causal);
   plan.tokens_per_second = plan.estimate.tokens_per_second(work);
-  plan.mfu = plan.estimate.mfu(work, profile);
+  plan.mfu = plan.useful_flops /
+             (plan.estimate.seconds * plan.ranks() * profile.rate(work.numbers()).peak);
   const std::int64_t end = total_steps(config) + 1;
   plan.tokens = static_cast<double>(sequences_before_step(config.training, end)) *
                 static_cast<double>(config.training.seq_len);

@@ -83,7 +83,7 @@ class Search {
     const double again = config.activation_checkpoint.mode == "full" ? 4.0 / 3 : 1;
     const double flops = (again * model_.useful.matmul + model_.useful.attention_causal) *
                          static_cast<double>(config.training.global_batch_size);
-    const ProductRate& rate = profile_.rate(workload_of(config).numbers);
+    const ProductRate& rate = profile_.rate(workload_of(config).numbers());
     const double work = flops / (ranks_ * rate.peak * std::max(rate.product, rate.flash));
     // ZB-H1 fills two thirds of the bubble of 1F1B.
     const double fills =

@@ -1,71 +1,57 @@
 #include "trainer/tools/plan/stage_costs.h"
 
-#include <algorithm>
-
 namespace trireme {
 namespace {
 
 // Exposed time of `layers` blocks that each compute for `computing` and communicate for `sending`
 // seconds: a block's communication overlaps the block before it, the first block's nothing.
-double waiting(const Workload& work, const Network& network, double layers, double computing,
+double waiting(bool overlaps, const Network& network, double layers, double computing,
                double sending) {
-  if (!work.traits.overlaps_data || !network.overlaps) return layers * sending;
+  if (!overlaps || !network.overlaps) return layers * sending;
   return sending + (layers - 1) * network.waiting(sending, computing);
-}
-
-std::vector<Operation> input_half(std::vector<Operation> list) {
-  list.erase(
-      std::remove_if(list.begin(), list.end(), [](const Operation& op) { return op.of_weights; }),
-      list.end());
-  return list;
 }
 
 }  // namespace
 
-StageCosts stage_costs(const Workload& work, const DeviceProfile& device, std::int64_t layers,
-                       bool is_first, bool is_last) {
-  const OperationLists lists = operations_of(work);
-  const auto time = [&](const std::vector<Operation>& list) {
-    return list_time(list, work, device);
-  };
+StageCosts stage_costs(const StepOps& ops, const Workload& work, const DeviceProfile& device,
+                       std::int64_t layers, bool is_first, bool is_last) {
   const auto blocks = static_cast<double>(layers);
   const Network& network = device.network;
-  const ListTime forward = time(lists.forward);
-  ListTime backward = time(lists.backward);
-  const ListTime again = time(lists.recomputed);
-  backward += again;
-  StageCosts costs{
-      .layers = layers,
-      .parameters = blocks * block_parameters(work),
-      .forward = forward * blocks,
-      .backward = backward * blocks,
-      .input_half = blocks * (again.seconds() + time(input_half(lists.backward)).seconds())};
-  if (is_first) {
-    costs.forward += time(lists.embedding);
-    const ListTime tail = time(lists.embedding_backward);
-    costs.backward += tail;
-    costs.input_half += tail.seconds();
-    costs.parameters += embedding_parameters(work);
+  const auto time = [&](const PartOps::List& list) { return list_time(list, work, device); };
+  const auto sum = [&](PartOps::List PartOps::*list) {
+    ListTime total = time(ops.block.*list) * blocks;
+    if (is_first) total += time(ops.first.*list);
+    if (is_last) total += time(ops.last.*list);
+    return total;
+  };
+  const ListTime finish = sum(&PartOps::finish);
+  StageCosts costs{.layers = layers,
+                   .forward = sum(&PartOps::forward),
+                   .backward = sum(&PartOps::backward),
+                   .finished = finish.data,
+                   .update = finish.streams + sum(&PartOps::update).seconds()};
+  const ListTime forward = time(ops.block.forward), backward = time(ops.block.backward);
+  costs.input_half = costs.backward.seconds();
+  if (!ops.block.backward_input.empty()) {
+    costs.input_half -= blocks * (backward.seconds() - time(ops.block.backward_input).seconds());
   }
-  if (is_last) {
-    costs.forward += time(lists.head);
-    costs.parameters += head_parameters(work);
+  // Ranks that share memory keep one copy of the weights.
+  if (!shares_memory(network, group_of("data_shard", work))) {
+    costs.published = sum(&PartOps::publish).data;
+  }
+  if (work.spec.zero < 2) {
+    costs.reduced = costs.forward.data;
+    costs.reduced += costs.backward.data;
+    return costs;
   }
   // The backward's all-gathers and reductions share the links and overlap the same computation.
-  double in_backward = 0;
-  const auto add = [&](const DataMessages& messages, double times) {
-    costs.data.seconds += times * blocks * messages.seconds;
-    costs.data.bytes += times * blocks * messages.bytes;
-    in_backward += messages.seconds;
+  const auto exposed = [&](const ListTime& block) {
+    return waiting(ops.overlaps_data, network, blocks, block.seconds(), block.data.seconds);
   };
-  if (work.zero >= 3) {
-    const DataMessages gathered = weight_messages(work, network, block_parameters(work));
-    costs.forward.waiting += waiting(work, network, blocks, forward.seconds(), gathered.seconds);
-    add(gathered, 2);
-  }
-  if (work.zero >= 2) add(gradient_messages(work, network, block_parameters(work)), 1);
-  costs.backward.waiting += waiting(work, network, blocks, backward.seconds(), in_backward);
-  costs.input_half = std::min(costs.input_half, costs.backward.seconds());
+  costs.forward.waiting += exposed(forward);
+  costs.backward.waiting += exposed(backward);
+  costs.data = forward.data * blocks;
+  costs.data += backward.data * blocks;
   return costs;
 }
 

@@ -24,7 +24,7 @@ std::vector<Knob> knobs_of(DeviceProfile& profile, const std::vector<const Run*>
                           {&profile.network.between.reached, 0.25, 0.95}};
   for (int kind = 0; kind < kNumberFormats; ++kind) {
     const bool used = std::any_of(runs.begin(), runs.end(), [&](const Run* run) {
-      return static_cast<int>(run->work.numbers) == kind;
+      return static_cast<int>(run->work.numbers()) == kind;
     });
     if (!used) continue;
     ProductRate& rate = profile.rates[static_cast<std::size_t>(kind)];

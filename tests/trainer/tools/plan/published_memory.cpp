@@ -4,7 +4,6 @@
 
 #include "parallel/pipeline/registry.h"
 #include "parallel/pipeline/slots.h"
-#include "trainer/tools/plan/operations.h"
 
 namespace trireme::published {
 namespace {
@@ -20,18 +19,27 @@ const std::map<std::string, Published> kPublished{{"k22-22B", {45.56, 59.25, 9.5
 
 constexpr double kGiB = 1024.0 * 1024 * 1024;
 
+// Parameters of a rank: matrices are divided over tensor ranks, the rest is not.
 double of_model(const Workload& w) {
-  const double layers = static_cast<double>(w.model.num_hidden_layers) * block_parameters(w);
-  return (layers + embedding_parameters(w)) / static_cast<double>(w.mesh.pipeline);
+  const ModelConfig& m = w.spec.model;
+  const auto tensor = static_cast<double>(w.mesh.tensor);
+  const auto hidden = static_cast<double>(m.hidden_size);
+  const double block =
+      hidden * static_cast<double>(4 * m.hidden_size + 2 * m.intermediate_size) / tensor +
+      2 * hidden;
+  const double embedding =
+      hidden * (static_cast<double>(m.vocab_size) / tensor + static_cast<double>(w.spec.seq_len));
+  return (static_cast<double>(m.num_hidden_layers) * block + embedding) /
+         static_cast<double>(w.mesh.pipeline);
 }
 
 // Layers' worth of activations of a micro-batch that the first rank holds at most.
 double layers_held(const Workload& w) {
   const Schedule schedule = make_schedule(
-      w.schedule,
-      {static_cast<int>(w.mesh.pipeline), static_cast<int>(w.micro_batches), w.virtual_stages});
+      w.spec.schedule, {static_cast<int>(w.mesh.pipeline), static_cast<int>(w.spec.micro_batches),
+                        w.spec.virtual_stages});
   const double each =
-      static_cast<double>(w.model.num_hidden_layers) / static_cast<double>(schedule.stages);
+      static_cast<double>(w.spec.model.num_hidden_layers) / static_cast<double>(schedule.stages);
   return each * peak_in_flight(schedule.ranks.front());
 }
 
@@ -43,12 +51,13 @@ std::vector<Memory> korthikanti_memory(const std::vector<Run>& runs) {
     if (run.source.find("Korthikanti") == std::string::npos) continue;
     const Workload& w = run.work;
     const auto tensor = static_cast<double>(w.mesh.tensor);
-    const double sbh =
-        static_cast<double>(w.seq_len * w.micro_batch) * static_cast<double>(w.model.hidden_size);
-    const double scores = 5 * static_cast<double>(w.model.num_attention_heads * w.seq_len) /
-                          static_cast<double>(w.model.hidden_size);
+    const ModelConfig& m = w.spec.model;
+    const double sbh = static_cast<double>(w.spec.seq_len * w.spec.micro_batch) *
+                       static_cast<double>(m.hidden_size);
+    const double scores = 5 * static_cast<double>(m.num_attention_heads * w.spec.seq_len) /
+                          static_cast<double>(m.hidden_size);
     const Published& published = kPublished.at(run.model);
-    if (w.sequence) {
+    if (w.spec.sequence) {
       all.push_back({run.model, "activations, sequence parallel and selective", published.with_both,
                      layers_held(w) * sbh * 34 / tensor / kGiB});
       continue;

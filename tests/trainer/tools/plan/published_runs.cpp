@@ -62,79 +62,84 @@ double flops_per_token(const ModelConfig& m, double seq, const std::string& conv
 
 constexpr double kFlashAttention2 = 0.57;  // on Hopper, see TrainerTraits
 
+Recomputed recomputed_by(const std::string& recompute) {
+  return has(recompute, "full")           ? Recomputed::kAll
+         : has(recompute, "selective+SP") ? Recomputed::kAttention
+         : has(recompute, "selective")    ? Recomputed::kNormsAndActivations
+         : has(recompute, "per-op")       ? Recomputed::kNormsAndActivations
+                                          : Recomputed::kNothing;
+}
+
 // What is known of the programs: which messages they hide, what they fuse and what they send.
-void set_traits(Run& run, const Json& row) {
-  Workload& w = run.work;
+TrainerTraits set_traits(Run& run, const Json& row) {
+  EngineSpec& spec = run.work.spec;
   const std::string& s = run.source;
-  const bool several = w.mesh.tensor > 1;
-  w.sequence = several;
+  const bool several = run.work.mesh.tensor > 1;
+  TrainerTraits traits;
+  spec.sequence = several;
   // Megatron-LM's buckets are of at least 40 million elements.
-  w.bucket_bytes = 160e6;
+  spec.bucket = 40'000'000;
   if (has(s, "SC21")) {
-    w.traits = {.flash_attention = false,
-                .fused_loss = false,
-                .overlaps_data = false,
-                .whole_recompute = true,
-                .divides_boundary = true,
-                .gradient_bytes = 2};
-    w.sequence = false;
-    w.zero = has(run.note, "ZeRO-3") ? 3 : 0;
+    traits = {.flash_attention = false,
+              .fused_loss = false,
+              .overlaps_data = false,
+              .whole_recompute = true,
+              .divides_boundary = true,
+              .gradient_bytes = 2};
+    spec.sequence = false;
+    spec.zero = has(run.note, "ZeRO-3") ? 3 : 0;
     // DeepSpeed gathers each of a layer's four matrices by itself, when it is needed.
-    if (w.zero == 3) w.traits.messages_per_layer = 4;
+    if (spec.zero == 3) traits.messages_per_layer = 4;
   } else if (has(s, "Korthikanti")) {
-    w.traits = {.flash_attention = false,
-                .fused_loss = false,
-                .overlaps_data = false,
-                .whole_recompute = true,
-                .divides_boundary = true,
-                .tensor_overlap = TensorOverlap::kWeightGradients,
-                .gradient_bytes = 2};
-    w.sequence = has(run.recompute, "SP");
-    w.zero = 0;
+    traits = {.flash_attention = false,
+              .fused_loss = false,
+              .overlaps_data = false,
+              .whole_recompute = true,
+              .divides_boundary = true,
+              .tensor_overlap = TensorOverlap::kWeightGradients,
+              .gradient_bytes = 2};
+    spec.sequence = has(run.recompute, "SP");
+    spec.zero = 0;
   } else if (has(s, "Megatron-LM README") || has(s, "NeMo")) {
-    w.traits = {.fused_loss = false,
-                .divides_boundary = true,
-                .tensor_overlap = TensorOverlap::kAll,
-                .gradient_bytes = has(s, "NeMo") ? 2.0 : 4.0};
+    traits = {.fused_loss = false,
+              .divides_boundary = true,
+              .tensor_overlap = TensorOverlap::kAll,
+              .gradient_bytes = has(s, "NeMo") ? 2.0 : 4.0};
   } else if (has(s, "torchtitan")) {
     const bool compiled = has(run.note, "compile") || several;
-    w.traits = {
+    traits = {
         .attention_kernels = kFlashAttention2,
         .fused = compiled,
         .fused_loss = false,
         .tensor_overlap = has(run.note, "async TP") ? TensorOverlap::kAll : TensorOverlap::kNone};
-    w.zero = 3;
+    spec.zero = 3;
   } else if (has(s, "llm.c") || has(s, "llmq")) {
-    w.traits.gradient_bytes = 2;
+    traits.gradient_bytes = 2;
   } else if (has(s, "nanotron")) {
-    w.bucket_bytes = 25e6;  // PyTorch's DistributedDataParallel
-    w.traits = {.attention_kernels = kFlashAttention2,
-                .fused_loss = false,
-                .overlaps_data = false,
-                .tensor_overlap = TensorOverlap::kWeightGradients};
-    w.zero = has(run.note, "ZeRO-1") ? 1 : 0;
+    spec.bucket = 6'250'000;  // PyTorch's DistributedDataParallel
+    traits = {.attention_kernels = kFlashAttention2,
+              .fused_loss = false,
+              .overlaps_data = false,
+              .tensor_overlap = TensorOverlap::kWeightGradients};
+    spec.zero = has(run.note, "ZeRO-1") ? 1 : 0;
   } else if (has(s, "Llama 3 Herd")) {
-    w.traits = {.fused_loss = false, .divides_boundary = true};
+    traits = {.fused_loss = false, .divides_boundary = true};
   } else if (has(s, "llm-foundry")) {
-    w.traits = {.attention_kernels = kFlashAttention2,
-                .fused = false,
-                .whole_recompute = true,
-                .gradient_bytes = 2};
-    w.zero = 3;
+    traits = {.attention_kernels = kFlashAttention2,
+              .fused = false,
+              .whole_recompute = true,
+              .gradient_bytes = 2};
+    spec.zero = 3;
   }
-  const std::string recompute = row.at("recompute");
-  w.recomputed = has(recompute, "full")           ? Recomputed::kAll
-                 : has(recompute, "selective+SP") ? Recomputed::kAttention
-                 : has(recompute, "selective")    ? Recomputed::kNormsAndActivations
-                 : has(recompute, "per-op")       ? Recomputed::kNormsAndActivations
-                                                  : Recomputed::kNothing;
+  traits.recomputed = recomputed_by(row.at("recompute"));
+  return traits;
 }
 
 std::string reason_against(const Run& run, const std::string& precision) {
   if (has(precision, "rowwise")) {
     return "scales by row: the float8 rate is for scales by tensor";
   }
-  if (run.work.zero == 3 && has(run.source, "SC21")) {
+  if (run.work.spec.zero == 3 && has(run.source, "SC21")) {
     return "DeepSpeed's host gathers parameter by parameter, and how long it waits is not "
            "published";
   }
@@ -152,16 +157,16 @@ std::int64_t micro_batch_of(const Run& run, const Json& row, std::int64_t sequen
 // Where virtual stages are not published: one layer each, where that divides.
 void set_stages(Run& run, const Json& row) {
   Workload& w = run.work;
-  w.virtual_stages = static_cast<int>(integer(row, "vp"));
-  const std::int64_t layers = w.model.num_hidden_layers, ranks = w.mesh.pipeline;
+  w.spec.virtual_stages = static_cast<int>(integer(row, "vp"));
+  const std::int64_t layers = w.spec.model.num_hidden_layers, ranks = w.mesh.pipeline;
   const bool unknown = has(run.note, "VP not published") || has(run.source, "Llama 3 Herd");
-  if (unknown && ranks > 1 && w.micro_batches % ranks == 0) {
-    w.virtual_stages = static_cast<int>(layers / ranks);
+  if (unknown && ranks > 1 && w.spec.micro_batches % ranks == 0) {
+    w.spec.virtual_stages = static_cast<int>(layers / ranks);
   }
-  const std::int64_t stages = ranks * w.virtual_stages;
-  if (w.virtual_stages > 1) w.schedule = "Interleaved1F1B";
+  const std::int64_t stages = ranks * w.spec.virtual_stages;
+  if (w.spec.virtual_stages > 1) w.spec.schedule = "Interleaved1F1B";
   if (layers % stages == 0) {
-    w.layers_per_stage.assign(static_cast<std::size_t>(stages), layers / stages);
+    w.spec.layers_per_stage.assign(static_cast<std::size_t>(stages), layers / stages);
   }
 }
 
@@ -173,26 +178,28 @@ Run run_from(const Json& row, const Json& models) {
   run.recompute = row.at("recompute");
   run.gpu = row.at("gpu");
   Workload& w = run.work;
-  w.model = model_from(models.at(run.model));
+  EngineSpec& spec = w.spec;
+  spec.model = model_from(models.at(run.model));
   const std::string precision = row.at("prec");
-  w.numbers = has(precision, "fp8") ? NumberFormat::kFloat8 : NumberFormat::kHalf;
-  w.seq_len = integer(row, "seq");
-  w.model.max_position_embeddings = w.seq_len;
+  spec.compute = DType::kBf16;
+  if (has(precision, "fp8")) spec.precision = MatmulPrecision::kFloat8;
+  spec.seq_len = integer(row, "seq");
+  spec.model.max_position_embeddings = spec.seq_len;
   w.mesh = {.pipeline = integer(row, "pp"),
             .data_shard = integer(row, "dp"),
             .context = integer(row, "cp"),
             .tensor = integer(row, "tp")};
   const std::int64_t sequences = integer(row, "gbs_seq") / w.mesh.data_shard;
-  w.micro_batch =
+  spec.micro_batch =
       std::min(micro_batch_of(run, row, sequences), std::max<std::int64_t>(sequences, 1));
-  w.micro_batches = std::max<std::int64_t>(1, sequences / w.micro_batch);
-  set_traits(run, row);
+  spec.micro_batches = std::max<std::int64_t>(1, sequences / spec.micro_batch);
+  run.ops = ops_of(w, set_traits(run, row));
   set_stages(run, row);
   run.reason = reason_against(run, precision);
   const double tokens = static_cast<double>(w.tokens());
   const double ranks = static_cast<double>(w.ranks());
   const double flops =
-      flops_per_token(w.model, static_cast<double>(w.seq_len), row.at("flop_conv"));
+      flops_per_token(spec.model, static_cast<double>(spec.seq_len), row.at("flop_conv"));
   // Of the GPU's peak in bfloat16.
   const double peak = has(run.gpu, "A100") ? 312e12 : 989.4e12;
   if (const double seconds = number(row, "iter_s"); seconds > 0) {
@@ -221,7 +228,7 @@ std::vector<Run> read(const std::filesystem::path& path) {
   }
   std::map<std::pair<std::string, NumberFormat>, std::vector<Run*>> groups;
   for (Run& run : runs) {
-    if (run.reason.empty()) groups[{run.gpu, run.work.numbers}].push_back(&run);
+    if (run.reason.empty()) groups[{run.gpu, run.work.numbers()}].push_back(&run);
   }
   for (const auto& [kind, group] : groups) {
     for (std::size_t i = 0; i < group.size(); ++i) {
@@ -231,8 +238,12 @@ std::vector<Run> read(const std::filesystem::path& path) {
   return runs;
 }
 
+StepEstimate estimate(const Run& run, const DeviceProfile& device) {
+  return estimate_step(run.work, run.ops, device);
+}
+
 double error(const Run& run, const DeviceProfile& device) {
-  return estimate_step(run.work, device).seconds / run.measured - 1;
+  return estimate(run, device).seconds / run.measured - 1;
 }
 
 double percentile(std::vector<double> values, double share) {

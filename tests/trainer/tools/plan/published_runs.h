@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/trainer/tools/plan/other_trainers.h"
 #include "trainer/tools/plan/estimate.h"
 
 namespace trireme::published {
@@ -15,6 +16,7 @@ struct Run {
   std::string reason;   // why it cannot be modelled; empty: it can
   bool fitted = false;  // else it tests
   Workload work;
+  StepOps ops;          // of the program that ran
   double measured = 0;  // seconds of a step, from whatever was published
 };
 
@@ -22,6 +24,7 @@ struct Run {
 // format, in the file's order, is for fitting, the others for testing; so is one that is alone.
 std::vector<Run> read(const std::filesystem::path& path);
 
+StepEstimate estimate(const Run& run, const DeviceProfile& device);
 // Predicted over measured, less 1.
 double error(const Run& run, const DeviceProfile& device);
 

@@ -39,11 +39,12 @@ nanotron's 1.34B on 512 GPUs has only one micro-batch per step.
 std::string layout_of(const Workload& w) {
   std::string text = fmt::format("tp{}", w.mesh.tensor);
   if (w.mesh.pipeline > 1) text += fmt::format(" pp{}", w.mesh.pipeline);
-  if (w.virtual_stages > 1) text += fmt::format(" v{}", w.virtual_stages);
+  if (w.spec.virtual_stages > 1) text += fmt::format(" v{}", w.spec.virtual_stages);
   if (w.mesh.context > 1) text += fmt::format(" cp{}", w.mesh.context);
   text += fmt::format(" dp{}", w.mesh.data_shard);
-  if (w.zero > 1) text += fmt::format(" zero{}", w.zero);
-  return text + fmt::format(", {} x {} x {}", w.micro_batches, w.micro_batch, w.seq_len);
+  if (w.spec.zero > 1) text += fmt::format(" zero{}", w.spec.zero);
+  return text +
+         fmt::format(", {} x {} x {}", w.spec.micro_batches, w.spec.micro_batch, w.spec.seq_len);
 }
 
 void print_table(const std::vector<Run>& runs, const Profiles& profiles) {
@@ -53,8 +54,8 @@ void print_table(const std::vector<Run>& runs, const Profiles& profiles) {
       "published s | predicted s | error |\n|--:|---|---|---|---|---|--:|--:|--:|\n");
   std::map<std::string, std::vector<double>> errors;
   for (const Run& run : runs) {
-    const std::string numbers = name_of(run.work.numbers);
-    const double seconds = estimate_step(run.work, profiles.at(run.gpu)).seconds;
+    const std::string numbers = name_of(run.work.numbers());
+    const double seconds = estimate(run, profiles.at(run.gpu)).seconds;
     const double off = seconds / run.measured - 1;
     const std::string use = !run.reason.empty() ? "not modeled: " + run.reason
                             : run.fitted        ? "fitted"
@@ -85,7 +86,7 @@ void print_memory(const std::vector<Run>& runs) {
 }
 
 void explain(const Run& run, const DeviceProfile& device) {
-  const StepEstimate e = estimate_step(run.work, device);
+  const StepEstimate e = estimate(run, device);
   const TimeParts& p = e.parts;
   fmt::print(
       "{:2} {:14} {:+6.1f}% {:.3f}s: products {:.3f} attention {:.3f} streams {:.3f} messages "

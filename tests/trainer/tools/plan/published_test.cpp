@@ -55,7 +55,7 @@ TEST(PublishedRuns, TensorParallelismOutOfTheNodeLosesHalf) {
   std::vector<double> rates;
   for (const auto& run : runs()) {
     if (run.source.find("TP sweep") == std::string::npos) continue;
-    const double seconds = estimate_step(run.work, find_profile(run.gpu)).seconds;
+    const double seconds = estimate(run, find_profile(run.gpu)).seconds;
     rates.push_back(static_cast<double>(run.work.tokens()) /
                     (seconds * static_cast<double>(run.work.ranks())));
   }

@@ -1,0 +1,282 @@
+#include "tests/trainer/tools/plan/other_trainers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace trireme::published {
+namespace {
+
+using Kind = PlannedOp::Kind;
+using List = PartOps::List;
+
+double to_double(std::int64_t n) {
+  return static_cast<double>(n);
+}
+
+bool is_message(const PlannedOp& op, std::string_view group) {
+  return op.kind == Kind::kMessage && op.name == group;
+}
+
+bool is_of_data(const PlannedOp& op) {
+  return is_message(op, "data_shard") || is_message(op, "data_replicate");
+}
+
+PlannedOp matmul(std::size_t element, double rows, double columns, double depth,
+                 double result_element) {
+  const auto size = static_cast<double>(element);
+  return {.kind = Kind::kMatmul,
+          .element = element,
+          .rows = rows,
+          .columns = columns,
+          .depth = depth,
+          .flops = 2 * rows * columns * depth,
+          .bytes = (rows + columns) * depth * size,
+          .result_bytes = rows * columns * result_element};
+}
+
+class OtherTrainer {
+ public:
+  OtherTrainer(const Workload& work, const TrainerTraits& traits) : work_(work), traits_(traits) {}
+  StepOps ops() const;
+
+ private:
+  StepOps recorded() const;
+  List adapted(const List& list) const;
+  double unfused_bytes(const PlannedOp& op) const;
+  void attention(List& list, PlannedOp op) const;
+  void stored_scores(List& list, const PlannedOp& op) const;
+  void message(List& list, PlannedOp op) const;
+  List recomputed(const PartOps& block) const;
+  List overlapped(List list) const;
+  List with_whole_head(const List& list) const;
+  double tokens() const {
+    return to_double(work_.spec.micro_batch * work_.spec.seq_len / work_.mesh.context);
+  }
+  bool hides_all() const { return traits_.tensor_overlap == TensorOverlap::kAll; }
+
+  const Workload& work_;
+  const TrainerTraits& traits_;
+};
+
+// Of this trainer with as many tokens, of one micro-batch.
+StepOps OtherTrainer::recorded() const {
+  EngineSpec spec = work_.spec;
+  MeshShape mesh = work_.mesh;
+  spec.seq_len /= mesh.context;
+  mesh.data_shard *= mesh.context;
+  mesh.context = 1;
+  spec.micro_batches = 1;
+  if (traits_.recomputed == Recomputed::kNormsAndActivations) {
+    spec.recompute = Recompute::kSelective;
+  }
+  if (traits_.recomputed == Recomputed::kAll && !traits_.whole_recompute) {
+    spec.recompute = Recompute::kFull;
+  }
+  return record_step(spec, mesh);
+}
+
+List OtherTrainer::adapted(const List& list) const {
+  List made;
+  for (PlannedOp op : list) {
+    if (op.kind == Kind::kAttention) {
+      attention(made, op);
+    } else if (op.kind == Kind::kMessage) {
+      message(made, op);
+    } else {
+      if (op.kind == Kind::kMemory && !traits_.fused) op.bytes = unfused_bytes(op);
+      // Weight gradients accumulate.
+      if (op.result_bytes == 4 * op.rows * op.columns) op.result_bytes *= 2;
+      made.push_back(op);
+    }
+  }
+  return made;
+}
+
+// Context ranks exchange keys and values while they compute.
+void OtherTrainer::attention(List& list, PlannedOp op) const {
+  const bool backward = op.recomputed_flops > 0;
+  const double context = to_double(work_.mesh.context);
+  if (context > 1) {
+    const ModelConfig& model = work_.spec.model;
+    const double keys =
+        to_double(std::max(model.num_key_value_heads, work_.mesh.tensor) * model.head_dim) /
+        to_double(work_.mesh.tensor);
+    list.push_back({.kind = Kind::kMessage,
+                    .name = "context",
+                    .element = op.element,
+                    .bytes = tokens() * context * 2 * keys * static_cast<double>(op.element) *
+                             (backward ? 2 : 1),
+                    .collective = Collective::kAllGather,
+                    .overlaps_next = true});
+    op.columns *= context;
+    op.flops *= context;
+    op.recomputed_flops *= context;
+  }
+  if (!traits_.flash_attention) return stored_scores(list, op);
+  op.flops /= traits_.attention_kernels;
+  op.recomputed_flops /= traits_.attention_kernels;
+  list.push_back(op);
+}
+
+void OtherTrainer::stored_scores(List& list, const PlannedOp& op) const {
+  const auto element = static_cast<double>(op.element);
+  const double seq = op.columns, width = op.depth, heads = op.rows / seq;
+  const auto product = [&](double columns, double depth) {
+    list.push_back(matmul(op.element, op.rows, columns, depth, element));
+    list.back().bytes = heads * (seq + columns) * depth * element;
+  };
+  const auto passes = [&](double count) {
+    list.push_back(
+        {.name = "scores", .element = op.element, .bytes = count * op.rows * seq * element});
+  };
+  if (op.recomputed_flops == 0) {
+    product(seq, width);
+    passes(2);    // softmax
+    passes(2.5);  // dropout
+    product(width, seq);
+    return;
+  }
+  product(seq, width);
+  product(width, seq);
+  passes(2.5);
+  product(width, seq);
+  product(width, seq);
+  passes(3);
+}
+
+// Memory accesses if every step of the formula is a kernel.
+double OtherTrainer::unfused_bytes(const PlannedOp& op) const {
+  static const std::map<std::string, double> kMore{{"rms_norm_backward", 2.5},
+                                                   {"layer_norm_backward", 2.5},
+                                                   {"rope", 4},
+                                                   {"gelu", 1.5},
+                                                   {"gelu_backward", 5.0 / 3},
+                                                   {"swiglu", 5.0 / 3},
+                                                   {"swiglu_backward", 1.6},
+                                                   {"embedding", 2},
+                                                   {"embedding_backward", 4.0 / 3}};
+  const std::string name = op.name;
+  if (name == "rms_norm" || name == "layer_norm") {
+    const double outside = tokens() / (work_.spec.sequence ? to_double(work_.mesh.tensor) : 1);
+    const double pass =
+        outside * to_double(work_.spec.model.hidden_size) * static_cast<double>(op.element);
+    return pass * (op.bytes > 2 * pass ? 9 : 6);  // with and without a residual
+  }
+  const auto found = kMore.find(name);
+  return found == kMore.end() ? op.bytes : found->second * op.bytes;
+}
+
+// In pieces of the programs' size: ZeRO-2 and 3 communicate a layer at a time, ZeRO-0 and 1 a
+// bucket at a time.
+void OtherTrainer::message(List& list, PlannedOp op) const {
+  const bool is_tied = is_message(op, "pipeline_ends");
+  if (!is_of_data(op) && !is_tied) return list.push_back(op);
+  const double elements = op.bytes / static_cast<double>(op.element);
+  if (op.element == 4) {  // a gradient
+    op.element = static_cast<std::size_t>(traits_.gradient_bytes);
+    op.bytes = elements * traits_.gradient_bytes;
+  }
+  if (is_tied) {
+    // Of the whole table: this trainer sums what a rank owns.
+    if (work_.spec.zero > 0) op.bytes *= to_double(work_.mesh.data_shard * work_.mesh.context);
+    return list.push_back(op);
+  }
+  const double pieces = work_.spec.zero >= 2 ? traits_.messages_per_layer
+                                             : std::ceil(elements / to_double(work_.spec.bucket));
+  op.bytes /= pieces;
+  for (int piece = 0; piece < pieces; ++piece) list.push_back(op);
+}
+
+// What the backward of a block computes again and this trainer's does not.
+List OtherTrainer::recomputed(const PartOps& block) const {
+  List list;
+  const bool whole = traits_.recomputed == Recomputed::kAll && traits_.whole_recompute;
+  for (const PlannedOp& op : block.forward) {
+    const bool again =
+        whole ? !is_of_data(op)
+              : traits_.recomputed == Recomputed::kAttention && op.kind == Kind::kAttention;
+    if (again) list.push_back(op);
+  }
+  return overlapped(adapted(list));
+}
+
+List OtherTrainer::overlapped(List list) const {
+  if (traits_.tensor_overlap == TensorOverlap::kNone) return list;
+  const auto is_matmul = [&](std::size_t i) {
+    return i < list.size() && list[i].kind == Kind::kMatmul;
+  };
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    PlannedOp& op = list[i];
+    if (!is_message(op, "tensor")) continue;
+    const bool gathers = op.collective == Collective::kAllGather;
+    if (!gathers && is_matmul(i + 1)) {
+      // Between input and weight gradients. The input is gathered again for the latter alone.
+      op.overlaps_next = true;
+      if (i < 2 || !is_message(list[i - 2], "tensor")) continue;
+      list[i - 2].overlaps_next = true;
+      std::swap(list[i - 2], list[i - 1]);
+    } else if (hides_all() && gathers) {
+      op.overlaps_next = is_matmul(i + 1);
+    } else if (hides_all() && i > 0 && is_matmul(i - 1)) {
+      op.overlaps_next = true;
+      std::swap(list[i - 1], list[i]);
+    }
+  }
+  return list;
+}
+
+// The head's chunks as one, without the sums that a sharded vocabulary needs.
+List OtherTrainer::with_whole_head(const List& list) const {
+  const auto is_matmul = [](const PlannedOp& op) { return op.kind == Kind::kMatmul; };
+  const auto first = std::find_if(list.begin(), list.end(), is_matmul);
+  if (first == list.end()) return list;
+  List whole(list.begin(), first);
+  if (hides_all() && is_message(whole.back(), "tensor")) whole.back().overlaps_next = true;
+  const auto element = static_cast<double>(first->element);
+  const double vocab = first->columns, hidden = first->depth;
+  whole.push_back(matmul(first->element, tokens(), vocab, hidden, element));
+  whole.push_back({.name = "loss",
+                   .element = first->element,
+                   .bytes = (traits_.fused_loss ? 4 : 22) * tokens() * vocab * element});
+  whole.push_back(matmul(first->element, tokens(), hidden, vocab, element));
+  whole.push_back(matmul(first->element, vocab, hidden, tokens(), 8));
+  const auto last = std::find_if(list.rbegin(), list.rend(), is_matmul);
+  whole.insert(whole.end(), last.base(), list.end());
+  return whole;
+}
+
+StepOps OtherTrainer::ops() const {
+  StepOps ops = recorded();
+  ops.overlaps_data = traits_.overlaps_data;
+  if (traits_.divides_boundary && !work_.spec.sequence) {
+    ops.boundary_bytes /= to_double(work_.mesh.tensor);
+  }
+  const List again = recomputed(ops.block);
+  for (PartOps* part : {&ops.block, &ops.first, &ops.last}) {
+    for (List* list :
+         {&part->forward, &part->backward, &part->finish, &part->update, &part->publish}) {
+      *list = adapted(*list);
+    }
+    // A pass over the gradients for the norm, and one that clears them.
+    for (PlannedOp& op : part->update) op.bytes *= op.element == sizeof(float) ? 2 : 1;
+    part->backward_input.clear();  // none of the programs splits backwards
+    std::erase_if(part->finish, [](const PlannedOp& op) { return op.kind != Kind::kMessage; });
+  }
+  ops.block.forward = overlapped(ops.block.forward);
+  ops.block.backward = overlapped(ops.block.backward);
+  ops.block.backward.insert(ops.block.backward.begin(), again.begin(), again.end());
+  ops.first.forward = with_whole_head(ops.first.forward);
+  ops.last.forward = with_whole_head(ops.last.forward);
+  return ops;
+}
+
+}  // namespace
+
+StepOps ops_of(const Workload& work, const TrainerTraits& traits) {
+  return OtherTrainer(work, traits).ops();
+}
+
+}  // namespace trireme::published

@@ -1,0 +1,153 @@
+#include "trainer/tools/plan/op_time.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "model/base/error.h"
+
+namespace trireme {
+namespace {
+
+// Output tiles of a multiprocessor, and the efficiency of smaller tiles relative to the largest.
+struct Tile {
+  double rows, columns, reached;
+};
+constexpr std::array<Tile, 4> kTiles{
+    {{256, 128, 1.0}, {128, 256, 1.0}, {128, 128, 0.92}, {64, 64, 0.65}}};
+
+// Wave quantization: slowdown of a matmul against one whose tiles fill all waves.
+double unevenness(const PlannedOp& op, int units) {
+  if (units <= 1) return 1;
+  double least = std::numeric_limits<double>::infinity();
+  for (const Tile& tile : kTiles) {
+    const double tiles = std::ceil(op.rows / tile.rows) * std::ceil(op.columns / tile.columns);
+    // Split-K gives every unit work if the depth is large.
+    for (double parts = 1; parts <= 4 && op.depth / parts >= 1024; parts *= 2) {
+      const double waves = std::ceil(tiles * parts / units) / parts;
+      const double work = waves * units * tile.rows * tile.columns / tile.reached;
+      least = std::min(least, work);
+      if (tiles >= units) break;
+    }
+    if (op.depth < 1024) {
+      least = std::min(least,
+                       std::ceil(tiles / units) * units * tile.rows * tile.columns / tile.reached);
+    }
+  }
+  return std::max(1.0, least / (op.rows * op.columns));
+}
+
+double matmul_seconds(const PlannedOp& op, const DeviceProfile& device) {
+  const ProductRate& rate = device.rate(format_of(op.element));
+  const double ideal = op.flops / (rate.peak * rate.product);
+  return ideal *
+         (1 + rate.half_depth / op.depth + rate.half_rows / op.rows +
+          rate.half_columns / op.columns) *
+         unevenness(op, device.units);
+}
+
+// Roofline: the larger of compute and memory time, plus the launch.
+double op_seconds(const PlannedOp& op, const DeviceProfile& device) {
+  const double bandwidth = op.kind == PlannedOp::Kind::kMemory
+                               ? device.stream_bandwidth(format_of(op.element), op.name)
+                               : device.memory_bandwidth * device.streamed;
+  const double moving = op.bytes / bandwidth;
+  double computing = 0;
+  if (op.kind == PlannedOp::Kind::kMatmul) computing = matmul_seconds(op, device);
+  if (op.kind == PlannedOp::Kind::kAttention) {
+    const ProductRate& rate = device.rate(format_of(op.element));
+    computing = (op.flops + op.recomputed_flops) / (rate.peak * rate.flash) *
+                (1 + rate.half_width / op.depth + rate.half_keys / op.columns);
+  }
+  return std::max(computing, moving) + op.result_bytes / bandwidth + device.launch;
+}
+
+bool is_of_data(const PlannedOp& message) {
+  const std::string_view group = message.name;
+  return group == "data_shard" || group == "data_replicate";
+}
+
+// A message of ZeRO-0 and 1 that does not fill a bucket shares one with others, and its latency.
+MessageTime data_message(const PlannedOp& message, const Workload& work, const Network& links) {
+  const GroupShape group = group_of(message.name, work);
+  Network network = links;
+  if (shares_memory(links, group)) network.within = *links.shared;
+  const double latency = collective_seconds(network, message.collective, group, 0);
+  const double moving =
+      collective_seconds(network, message.collective, group, message.bytes) - latency;
+  const double bucket =
+      static_cast<double>(work.spec.bucket) * static_cast<double>(message.element);
+  const double of_bucket = work.spec.zero >= 2 ? 1 : std::min(1.0, message.bytes / bucket);
+  return {moving + of_bucket * latency, bytes_sent(message.collective, group.size, message.bytes)};
+}
+
+}  // namespace
+
+MessageTime& MessageTime::operator+=(const MessageTime& more) {
+  seconds += more.seconds;
+  bytes += more.bytes;
+  return *this;
+}
+
+ListTime& ListTime::operator+=(const ListTime& more) {
+  products += more.products;
+  attention += more.attention;
+  streams += more.streams;
+  waiting += more.waiting;
+  tensor += more.tensor;
+  context += more.context;
+  data += more.data;
+  return *this;
+}
+
+ListTime ListTime::operator*(double times) const {
+  return {times * products, times * attention, times * streams, times * waiting,
+          tensor * times,   context * times,   data * times};
+}
+
+GroupShape group_of(std::string_view name, const Workload& work) {
+  const MeshShape& mesh = work.mesh;
+  const auto group = [](std::int64_t size, std::int64_t stride) {
+    return GroupShape{static_cast<int>(size), static_cast<int>(stride)};
+  };
+  const std::int64_t of_stage = work.ranks() / mesh.pipeline,
+                     shard = mesh.data_shard * mesh.context;
+  if (name == "tensor") return group(mesh.tensor, 1);
+  if (name == "context") return group(mesh.context, mesh.tensor);
+  if (name == "data_shard") return group(shard, mesh.tensor);
+  if (name == "data_replicate") {
+    const std::int64_t size = mesh.data_replicate * (work.spec.zero == 0 ? shard : 1);
+    return group(size, of_stage / size);
+  }
+  require(name == "pipeline_ends", "no group ", name);
+  return group(2, of_stage);
+}
+
+ListTime list_time(const PartOps::List& list, const Workload& work, const DeviceProfile& device) {
+  ListTime time;
+  double overlapped = 0;  // communication that the next op overlaps
+  for (const PlannedOp& op : list) {
+    if (op.kind == PlannedOp::Kind::kMessage) {
+      const std::string_view name = op.name;
+      if (is_of_data(op)) time.data += data_message(op, work, device.network);
+      if (name != "tensor" && name != "context") continue;
+      const GroupShape group = group_of(name, work);
+      const double seconds = collective_seconds(device.network, op.collective, group, op.bytes);
+      (name == "tensor" ? time.tensor : time.context) +=
+          {seconds, bytes_sent(op.collective, group.size, op.bytes)};
+      (op.overlaps_next && device.network.overlaps ? overlapped : time.waiting) += seconds;
+      continue;
+    }
+    const double seconds = op_seconds(op, device);
+    (op.kind == PlannedOp::Kind::kMatmul      ? time.products
+     : op.kind == PlannedOp::Kind::kAttention ? time.attention
+                                              : time.streams) += seconds;
+    time.waiting += device.network.waiting(overlapped, seconds);
+    overlapped = 0;
+  }
+  time.waiting += overlapped;
+  return time;
+}
+
+}  // namespace trireme

@@ -1,0 +1,35 @@
+#pragma once
+#include <string_view>
+
+#include "trainer/engine/step_ops.h"
+#include "trainer/tools/plan/workload.h"
+
+namespace trireme {
+
+// Messages of a rank: seconds on the link, and bytes sent.
+struct MessageTime {
+  double seconds = 0, bytes = 0;
+  MessageTime& operator+=(const MessageTime& more);
+  MessageTime operator*(double times) const { return {times * seconds, times * bytes}; }
+};
+
+// Time of a list of ops on one rank, in seconds.
+struct ListTime {
+  double products = 0, attention = 0, streams = 0;
+  double waiting = 0;  // exposed communication of the tensor and context axes
+  MessageTime tensor, context;
+  MessageTime data;  // gradients and weights; not in `waiting`: what overlaps them depends on use
+
+  double seconds() const { return products + attention + streams + waiting; }
+  ListTime& operator+=(const ListTime& more);
+  ListTime operator*(double times) const;
+};
+
+// Ops run in sequence; messages with `overlaps_next` overlap the next op. Messages of other groups,
+// such as those of norms, are neglected.
+ListTime list_time(const PartOps::List& list, const Workload& work, const DeviceProfile& device);
+
+// The ranks of a group by its name (RankGroups).
+GroupShape group_of(std::string_view name, const Workload& work);
+
+}  // namespace trireme
