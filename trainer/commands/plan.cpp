@@ -10,7 +10,6 @@
 #include "model/base/human.h"
 #include "model/base/log.h"
 #include "model/device/cpu/threads.h"
-#include "model/device/imagined.h"
 #include "trainer/config/effective.h"
 #include "trainer/config/for_ranks.h"
 #include "trainer/config/notes.h"
@@ -60,9 +59,8 @@ Planned opened(const PlanChoices& choices, const std::vector<Override>& override
         "job.device = \"cuda\": the GPU type is unknown; give --gpu NAME, such as --gpu H100");
   }
   planned.profile = find_profile(choices.gpu.empty() ? "CPU" : choices.gpu);
-  const bool on_cpu = planned.profile.name.starts_with("CPU");
-  planned.device = on_cpu ? Device{} : imagined_gpu();
-  job.device = on_cpu ? "cpu" : "cuda";
+  planned.device = planned.profile.device();
+  job.device = planned.device.is_cuda() ? "cuda" : "cpu";
   return planned;
 }
 

@@ -11,8 +11,11 @@ namespace {
 class PartWalk {
  public:
   // `groups` outlives it.
-  PartWalk(const EngineSpec& spec, const RankGroups& groups, BlockRange blocks)
-      : spec_(spec), model_(spec_, {blocks}, groups, stream_, arenas_, progress_) {
+  PartWalk(const EngineSpec& spec, const RankGroups& groups, Device device, BlockRange blocks)
+      : spec_(spec),
+        stream_(device, tally_),
+        arenas_(Arenas::unbounded(device, {1}, {})),
+        model_(spec_, {blocks}, groups, stream_, arenas_, progress_) {
     const auto table = [&] { return arenas_.data.take({batch_.tokens()}, DType::kI32); };
     batch_.ids = table();
     batch_.targets = table();
@@ -31,8 +34,8 @@ class PartWalk {
 
   const EngineSpec spec_;
   Tally tally_;
-  Stream stream_{Device{}, tally_};
-  Arenas arenas_ = Arenas::unbounded(Device{}, {1}, {});
+  Stream stream_;
+  Arenas arenas_;
   StepProgress progress_{nullptr};
   ModelState model_;
   MicroBatch batch_{
@@ -86,19 +89,19 @@ double PartOps::flops() const {
   return sum;
 }
 
-StepOps record_step(const EngineSpec& spec, const MeshShape& mesh) {
+StepOps record_step(const EngineSpec& spec, const MeshShape& mesh, Device device) {
   MeshShape shape = mesh;  // of a pipeline, the ends
   shape.pipeline = std::min<std::int64_t>(mesh.pipeline, 2);
   EngineSpec part = spec;
   part.micro_batches = std::min<std::int64_t>(spec.micro_batches, 2);  // the first, and others
   Traffic sent;
   const auto groups_of = [&](std::int64_t rank) {
-    return RankGroups(static_cast<int>(rank), shape, spec.zero, spec.model, Device{}, sent);
+    return RankGroups(static_cast<int>(rank), shape, spec.zero, spec.model, device, sent);
   };
   const RankGroups on_first = groups_of(0);
   const auto walk = [&](std::int64_t layers, const RankGroups& groups, BlockRange blocks) {
     part.model.num_hidden_layers = layers;
-    return PartWalk(part, groups, blocks);
+    return PartWalk(part, groups, device, blocks);
   };
   StepOps ops;
   PartWalk block = walk(3, on_first, {1, 2});

@@ -14,8 +14,8 @@ struct PartOps {
   List forward, backward;
   // For a block whose backward may be split: without the deferred weight gradients.
   List backward_input;
-  // Of a step, after the last backward: what completes the gradients, the optimizer's update, the
-  // gather of updated weights.
+  // Of a step, after the last backward: what completes the gradients, the optimizer's update (if it
+  // divides matrices over ranks, those of this part alone), the gather of updated weights.
   List finish, update, publish;
 
   double flops() const;  // of a micro-batch, with recomputation
@@ -32,8 +32,9 @@ struct StepOps {
 };
 
 // Walks the parts of a model on a planning stream, on a rank of each kind; ranks that differ along
-// other axes than the pipeline are equal. Both data axes of the shape are set. Allocates no
-// tensors; takes about a millisecond. Throws ConfigError if the layout is invalid.
-StepOps record_step(const EngineSpec& spec, const MeshShape& mesh);
+// other axes than the pipeline are equal. Both data axes of the shape are set; `device` may be an
+// imagined GPU. Allocates no tensors and takes about a millisecond. Throws ConfigError if the
+// layout is invalid.
+StepOps record_step(const EngineSpec& spec, const MeshShape& mesh, Device device = {});
 
 }  // namespace trireme

@@ -9,6 +9,7 @@
 
 #include "model/base/error.h"
 #include "model/base/file.h"
+#include "model/device/imagined.h"
 
 namespace trireme {
 namespace {
@@ -144,6 +145,10 @@ double DeviceProfile::stream_bandwidth(NumberFormat numbers, const std::string& 
   const std::map<std::string, double>& known = rate(numbers).streams;
   const auto found = known.find(op);
   return memory_bandwidth * (found == known.end() ? streamed : found->second);
+}
+
+Device DeviceProfile::device() const {
+  return name.starts_with("CPU") ? Device{} : imagined_gpu();
 }
 
 double DeviceProfile::pace(double busy) const {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "model/device/device.h"
 #include "trainer/tools/plan/links.h"
 
 namespace trireme {
@@ -51,6 +52,8 @@ struct DeviceProfile {
   }
   // Bytes/s of memory-bound ops of this name.
   double stream_bandwidth(NumberFormat numbers, const std::string& op) const;
+  // The CPU, or a GPU that this machine need not have.
+  Device device() const;
   // Speedup of a rank if only `busy` ranks of its node work, relative to all ranks working.
   double pace(double busy) const;
 };

@@ -255,7 +255,7 @@ StepEstimate estimate_step(const Workload& work, const StepOps& ops, const Devic
 }
 
 StepEstimate estimate_step(const Workload& work, const DeviceProfile& device) {
-  return estimate_step(work, record_step(work.spec, work.mesh), device);
+  return estimate_step(work, record_step(work.spec, work.mesh, device.device()), device);
 }
 
 }  // namespace trireme

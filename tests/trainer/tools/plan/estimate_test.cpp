@@ -70,7 +70,7 @@ TEST(Estimate, TheLastBackwardHidesTheSumsOfGradients) {
   h100.network.occupied = 0;
   const double hidden = exposed();
   EXPECT_GT(held, 2 * hidden);
-  StepOps ops = record_step(work.spec, work.mesh);
+  StepOps ops = record_step(work.spec, work.mesh, h100.device());
   ops.overlaps_data = false;
   EXPECT_GT(estimate_step(work, ops, h100).parts.gradients, 5 * hidden);
 }

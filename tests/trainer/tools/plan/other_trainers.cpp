@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "model/device/imagined.h"
+
 namespace trireme::published {
 namespace {
 
@@ -75,7 +77,7 @@ StepOps OtherTrainer::recorded() const {
   if (traits_.recomputed == Recomputed::kAll && !traits_.whole_recompute) {
     spec.recompute = Recompute::kFull;
   }
-  return record_step(spec, mesh);
+  return record_step(spec, mesh, imagined_gpu());
 }
 
 List OtherTrainer::adapted(const List& list) const {
