@@ -40,7 +40,8 @@ std::int64_t parameter_count(const ParamStore& whole) {
 
 // Trains a shortest step and a full one; the plan is of the full one. A run may begin with its
 // shortest steps and compares its memory after each step, so that both must take the same.
-void walk_steps(Engine& engine, const RankGroups& groups, const Arenas& arenas, StepPlan& plan) {
+void walk_steps(Engine& engine, const RankGroups& groups, const Arenas& arenas, Tally& tally,
+                StepPlan& plan) {
   const EngineSpec& spec = engine.spec();
   if (!spec.fewer_micro_batches.empty()) {
     engine.take_micro_batches(spec.fewer_micro_batches.front());
@@ -48,11 +49,13 @@ void walk_steps(Engine& engine, const RankGroups& groups, const Arenas& arenas, 
     plan.memory = arenas.peaks();
     engine.take_micro_batches(spec.micro_batches);
   }
-  plan.issued = {};
+  tally = {};
   if (groups.sent) {
     for (auto& [name, sent] : *groups.sent) sent = {};
   }
-  train_step(engine, 0, 1, 1);
+  compute_gradients(engine, /*valid_tokens=*/1);
+  plan.issued = tally;
+  apply_update(engine, /*learning_rate=*/0, /*update=*/1);
   if (groups.sent) plan.sent = *groups.sent;
   require(spec.fewer_micro_batches.empty() || arenas.peaks() == plan.memory,
           "a step of fewer micro-batches takes other memory than a full step");
@@ -79,13 +82,12 @@ void require_no_more_memory(Engine& engine, const Arenas& arenas, const MemoryPl
 
 StepPlan plan_step(const EngineSpec& spec, const RankGroups& groups, Device device) {
   StepPlan plan;
-  Stream stream(device, plan.issued);
+  Tally tally;
+  Stream stream(device, tally);
   Arenas arenas = planning_arenas(spec, groups, device);
   Engine engine(spec, groups, stream, arenas);
-  walk_steps(engine, groups, arenas, plan);
-  const Tally of_step = plan.issued;
+  walk_steps(engine, groups, arenas, tally, plan);
   require_no_more_memory(engine, arenas, plan.memory);
-  plan.issued = of_step;
   const ModelState& model = engine.model();
   const PipelineLayout& layout = engine.layout();
   plan.parameters = parameter_count(model.whole());

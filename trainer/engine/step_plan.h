@@ -12,7 +12,7 @@ namespace trireme {
 // What a rank's step takes and computes, learned from an engine on a planning stream.
 struct StepPlan {
   MemoryPlan memory;
-  Tally issued;                 // FLOPs of a full step as executed, with recomputation
+  Tally issued;                 // FLOPs of a full step's gradients as executed, with recomputation
   std::int64_t parameters = 0;  // of the whole model
   std::size_t state_bytes = 0;  // of masters and optimizer state that this rank owns
   std::vector<int> stages;      // of this rank, ascending

@@ -310,6 +310,14 @@ TEST_F(EnginePlanTest, counts_the_products_of_a_step) {
   EXPECT_EQ(plan.issued.attention_causal, plan.issued.attention_full / 2);
 }
 
+// Muon multiplies matrices too, for no token.
+TEST_F(EnginePlanTest, counts_no_products_of_the_optimizer) {
+  EngineSpec spec = spec_of("qwen3");
+  const EnginePlan adamw = plan_engine(spec, RankGroups(), test::kDevice);
+  spec.optimizer.rule.name = "Muon";
+  EXPECT_EQ(plan_engine(spec, RankGroups(), test::kDevice).issued.matmul, adamw.issued.matmul);
+}
+
 TEST_F(EnginePlanTest, full_recomputation_issues_more_than_is_useful) {
   EngineSpec spec = spec_of("qwen3");
   const EnginePlan plain = plan_engine(spec, RankGroups(), test::kDevice);
