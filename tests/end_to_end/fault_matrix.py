@@ -17,7 +17,7 @@ SECTIONS = {"job": {"threads": 1},
             "training": {"seq_len": 64, "local_batch_size": 1, "global_batch_size": 4,
                          "steps": STEPS},
             "checkpoint": {"interval": DISK}, "validation": {"freq": 3, "steps": 1},
-            "elastic": {"heartbeat_timeout_s": 2 * PATIENCE, "stall_timeout_s": 60 * PATIENCE,
+            "elastic": {"heartbeat_timeout_s": 4 * PATIENCE, "stall_timeout_s": 60 * PATIENCE,
                         "memory_interval": MEMORY, "max_restarts": 100}}
 LAYOUTS = {"data": [], "tensor": ["--parallelism.tensor=2"],
            "pipeline": ["--parallelism.pipeline=2"]}
