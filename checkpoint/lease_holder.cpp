@@ -39,7 +39,8 @@ std::string boot_id() {
 // Killed but not yet reaped by its parent: it holds nothing.
 bool is_zombie(std::int64_t pid) {
   std::ifstream file(say("/proc/", pid, "/stat"));
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::string text;
+  std::getline(file, text, '\0');  // throws nothing if the process ends meanwhile
   const std::size_t name_end = text.rfind(") ");
   return name_end != std::string::npos && text.compare(name_end + 2, 1, "Z") == 0;
 }
@@ -74,8 +75,8 @@ bool LeaseHolder::is_on_this_kernel() const {
 }
 
 bool LeaseHolder::process_has_ended() const {
-  const bool gone = ::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
-  return gone || is_zombie(pid);
+  if (is_zombie(pid)) return true;
+  return ::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
 }
 
 std::optional<LeaseHolder> read_lease_holder(int descriptor, const fs::path& path) {
