@@ -18,11 +18,11 @@ struct PlannedOp {
   enum class Kind : std::uint8_t {
     kMatmul,
     kAttention,
-    kMemory,
+    kMemory,  // bound by memory bandwidth
     kMessage
-  };  // kMemory: bound by it
+  };
   Kind kind = Kind::kMemory;
-  // Class of kernels of one efficiency ("rms_norm", "update"); of a message, its group.
+  // Kernels with a measured efficiency in common ("rms_norm", "update"); of a message, its group.
   const char* name = "";
   std::size_t element = 0;  // bytes of an operand's element
   // Of a matmul [rows, depth] x [depth, columns]. Of attention the queries of all heads, the keys
