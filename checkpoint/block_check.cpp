@@ -5,6 +5,7 @@
 #include "checkpoint/blocks.h"
 #include "checkpoint/crc32c.h"
 #include "model/base/error.h"
+#include "model/base/hex.h"
 
 namespace trireme::checkpoint {
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 
 #include "checkpoint/crc32c.h"
+#include "model/base/hex.h"
 
 namespace trireme::checkpoint {
 namespace {
@@ -53,10 +53,9 @@ std::vector<std::uint32_t> parse_blocks(std::string_view text, std::uint64_t byt
   if (bytes == 0 || text.size() != blocks_of({0, bytes}).size() * kDigits) return {};
   std::vector<std::uint32_t> blocks;
   for (; !text.empty(); text.remove_prefix(kDigits)) {
-    const char* const end = text.data() + kDigits;
-    std::uint32_t& block = blocks.emplace_back(0);
-    const auto parsed = std::from_chars(text.data(), end, block, 16);
-    if (parsed.ec != std::errc() || parsed.ptr != end) return {};
+    const auto block = from_hex<std::uint32_t>(text.substr(0, kDigits));
+    if (!block) return {};
+    blocks.push_back(*block);
   }
   return blocks;
 }

@@ -73,10 +73,4 @@ Shift::Shift(std::uint64_t bytes) {
   }
 }
 
-std::string hex(std::uint32_t value) {
-  std::string text(8, '0');
-  for (std::size_t i = 8; i-- > 0; value >>= 4) text[i] = "0123456789abcdef"[value & 15u];
-  return text;
-}
-
 }  // namespace trireme::checkpoint

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 
 namespace trireme::checkpoint {
 
@@ -33,8 +32,5 @@ class Shift {
  private:
   std::array<std::array<std::uint32_t, 256>, 4> table_;
 };
-
-// Eight hex digits.
-std::string hex(std::uint32_t value);
 
 }  // namespace trireme::checkpoint

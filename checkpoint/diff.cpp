@@ -10,6 +10,7 @@
 #include "checkpoint/scan.h"
 #include "checkpoint/values.h"
 #include "model/base/error.h"
+#include "model/base/hex.h"
 
 namespace trireme::checkpoint {
 namespace {

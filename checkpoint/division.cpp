@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "checkpoint/shard_report.h"
+#include "checkpoint/json_fields.h"
 #include "model/base/error.h"
 
 namespace trireme::checkpoint {
@@ -67,10 +67,8 @@ std::vector<Piece> joined(std::span<const std::vector<Piece>> ranks) {
 
 std::vector<std::vector<Piece>> pieces_of_all(const Team& team, std::span<const Piece> own) {
   std::vector<std::vector<Piece>> ranks;
-  for (const std::string& text : team.together([&] {
-         return pieces_text({own.begin(), own.end()});
-       })) {
-    ranks.push_back(parse_pieces(text));
+  for (const std::string& text : team.together([&] { return json_text(own); })) {
+    ranks.push_back(read_json<std::vector<Piece>>(text, "a list of pieces"));
   }
   return ranks;
 }

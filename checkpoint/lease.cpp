@@ -107,7 +107,7 @@ Locked lock(int descriptor, const fs::path& path, double term_s) {
     if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return Locked::kYes;
     if (errno != EWOULDBLOCK && errno != EINTR) throw_file_error("lock", path, errno);
     if (!is_at(descriptor, path)) return Locked::kReplacedMeanwhile;
-    const std::optional<LeaseHolder> holder = read_lease_holder(descriptor, path);
+    const std::optional<LeaseHolder> holder = read_lease_holder(descriptor);
     double patience = kGraceS;
     if (holder && holder->is_on_this_kernel()) {
       // Processes of the holder are being ended; mpirun alone takes seconds.
@@ -183,7 +183,7 @@ Lease::Lease(const fs::path& run_dir, double term_s, const Job& job, Renewal ren
     if (file.get() < 0) throw_file_error("open", path_, errno);
     const Locked locked = lock(file.get(), path_, term_s);
     if (locked == Locked::kReplacedMeanwhile) continue;
-    const std::optional<LeaseHolder> holder = read_lease_holder(file.get(), path_);
+    const std::optional<LeaseHolder> holder = read_lease_holder(file.get());
     if (locked == Locked::kByAnother || (holder && !is_dead(*holder, path_, job))) {
       throw CheckpointError(say(run_dir.string(), " is being written by ",
                                 holder ? holder->words() : "another process",
@@ -209,7 +209,7 @@ std::unique_ptr<Lease> Lease::join(const fs::path& run_dir, const std::string& t
     std::this_thread::sleep_for(kPoll);
   }
   const std::optional<LeaseHolder> holder =
-      locked ? read_lease_holder(lease->descriptor_, path) : std::nullopt;
+      locked ? read_lease_holder(lease->descriptor_) : std::nullopt;
   if (!holder || holder->uuid != token || !lease->held()) {
     throw CheckpointError(say(run_dir.string(),
                               ": the supervisor that started this process has lost "

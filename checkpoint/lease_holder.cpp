@@ -11,21 +11,30 @@
 #include <ctime>
 #include <fstream>
 
-#include "checkpoint/json_object.h"
 #include "checkpoint/lease.h"
 #include "checkpoint/names.h"
-#include "model/base/error.h"
 #include "model/base/host_name.h"
+#include "model/base/json.h"
 
 namespace trireme::checkpoint {
+
+void json_fields(auto& f, LeaseHolder& holder) {
+  auto term_ms = static_cast<std::int64_t>(holder.term_s * 1e3);
+  f("host", holder.host, {.most = 256});
+  f("boot", holder.boot, {.most = 64});
+  f("pid", holder.pid, {.most = 1u << 30});
+  f("job", holder.job, {.most = 64});
+  f("restarts", holder.restarts, {.most = 1u << 30});
+  f("incarnation", holder.incarnation, {.most = std::uint64_t{1} << 40});
+  f("since", holder.since, {.most = 64});
+  f("term_ms", term_ms, {.most = 86'400'000});
+  f("uuid", holder.uuid, {.most = 64});
+  if (f.kReads) holder.term_s = static_cast<double>(term_ms) / 1e3;
+}
+
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
-
-constexpr std::uint64_t kMostHolders = std::uint64_t{1} << 40;
-constexpr std::uint64_t kMostTermMs = 86'400'000;
-constexpr std::uint64_t kMostRestarts = 1u << 30;
 
 std::string boot_id() {
   constexpr const char* kPath = "/proc/sys/kernel/random/boot_id";
@@ -62,12 +71,7 @@ std::string LeaseHolder::words() const {
 }
 
 std::string LeaseHolder::text() const {
-  const json object = {{"host", host},         {"boot", boot},
-                       {"pid", pid},           {"job", job},
-                       {"restarts", restarts}, {"incarnation", incarnation},
-                       {"since", since},       {"term_ms", static_cast<std::int64_t>(term_s * 1e3)},
-                       {"uuid", uuid}};
-  return object.dump(2) + "\n";
+  return json_text(*this, 2) + "\n";
 }
 
 bool LeaseHolder::is_on_this_kernel() const {
@@ -79,31 +83,12 @@ bool LeaseHolder::process_has_ended() const {
   return ::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
 }
 
-std::optional<LeaseHolder> read_lease_holder(int descriptor, const fs::path& path) {
+std::optional<LeaseHolder> read_lease_holder(int descriptor) {
   std::string text(4096, '\0');
   const ssize_t size = ::pread(descriptor, text.data(), text.size(), 0);
   if (size <= 0) return std::nullopt;
   text.resize(static_cast<std::size_t>(size));
-  try {
-    const json parsed = parse_json(text, path.string());
-    JsonObject object(parsed, path.string());
-    const auto number = [&](const char* key, std::uint64_t most) {
-      return static_cast<std::int64_t>(object.number(key, most));
-    };
-    LeaseHolder holder;
-    holder.host = object.text("host", 256);
-    holder.boot = object.text("boot", 64);
-    holder.job = object.text("job", 64);
-    holder.since = object.text("since", 64);
-    holder.pid = number("pid", 1u << 30);
-    holder.uuid = object.text("uuid", 64);
-    holder.incarnation = number("incarnation", kMostHolders);
-    holder.restarts = number("restarts", kMostRestarts);
-    holder.term_s = static_cast<double>(number("term_ms", kMostTermMs)) / 1e3;
-    return holder;
-  } catch (const CheckpointError&) {
-    return std::nullopt;
-  }
+  return valid_json<LeaseHolder>(text, JsonKeys::kAny);
 }
 
 bool is_locked(int descriptor) {
@@ -126,7 +111,7 @@ std::string lease_holder(const fs::path& run_dir) {
   const fs::path path = run_dir / "LEASE.json";
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (descriptor < 0) return "";
-  const std::optional<LeaseHolder> holder = read_lease_holder(descriptor, path);
+  const std::optional<LeaseHolder> holder = read_lease_holder(descriptor);
   bool lives = false;
   if (!holder) {
     lives = is_locked(descriptor);  // being acquired, or torn by a crash

@@ -29,7 +29,7 @@ struct LeaseHolder {
 };
 
 // Nullopt if the file is empty or damaged, as after a crash during acquisition.
-std::optional<LeaseHolder> read_lease_holder(int descriptor, const std::filesystem::path& path);
+std::optional<LeaseHolder> read_lease_holder(int descriptor);
 
 // Whether any process has locked the open file.
 bool is_locked(int descriptor);

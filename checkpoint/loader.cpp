@@ -7,6 +7,7 @@
 #include "checkpoint/boxes.h"
 #include "checkpoint/digest.h"
 #include "model/base/error.h"
+#include "model/base/hex.h"
 
 namespace trireme::checkpoint {
 namespace {

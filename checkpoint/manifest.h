@@ -12,9 +12,6 @@
 
 namespace trireme::checkpoint {
 
-// The sizes as a JSON list.
-nlohmann::json shape_numbers(const Shape& shape);
-
 // A stored box of a logical tensor: `bytes` row-major bytes at `offset` of a shard file.
 struct Rectangle {
   std::size_t shard = 0;  // index into Manifest::shards
@@ -87,10 +84,12 @@ std::uint32_t state_crc_of(const std::vector<StoredTensor>& tensors);
 
 std::string to_text(const Manifest& manifest);
 
-// Validates untrusted text: keys, types, sizes, names, that boxes cover their tensors and are
-// inside their shards, and both CRCs. Throws CheckpointError naming `from`, the key and the
-// problem.
+// Validates untrusted text: its seal, keys and types, and the manifest. Throws CheckpointError
+// naming `from`, the key and the problem.
 Manifest parse_manifest(std::string_view text, const std::string& from);
+// Validates names and sizes, that boxes cover their tensors and are inside their shards, and the
+// state_crc. Throws CheckpointError.
+void check_manifest(const Manifest& manifest, const std::string& from);
 
 // Reads the manifest of a committed checkpoint folder; also checks that its step matches the
 // folder's name.

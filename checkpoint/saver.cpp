@@ -1,11 +1,8 @@
 #include "checkpoint/saver.h"
 
-#include <nlohmann/json.hpp>
-
-#include "checkpoint/blocks.h"
 #include "checkpoint/child.h"
 #include "checkpoint/commit.h"
-#include "checkpoint/shard_report.h"
+#include "checkpoint/json_fields.h"
 #include "checkpoint/shard_writer.h"
 #include "model/base/error.h"
 #include "model/base/file.h"
@@ -16,13 +13,10 @@ namespace {
 using nlohmann::json;
 
 std::string write_requested_shard(const json& request, const SnapshotMemory& memory) {
-  const std::vector<Piece> pieces = memory.placed(parse_pieces(request["pieces"]));
-  std::vector<std::vector<std::uint32_t>> blocks;
-  for (const json& text : request["blocks"]) {
-    blocks.push_back(parse_blocks(text.get<std::string>(), pieces[blocks.size()].bytes()));
-  }
-  return shard_text(write_shard(request["path"].get<std::string>(),
-                                {request["run"], request["step"]}, pieces, blocks));
+  const auto pieces = json_value<std::vector<Piece>>(request["pieces"], "a request's pieces");
+  const std::vector<std::vector<std::uint32_t>> blocks = request["blocks"];
+  return json_text(write_shard(request["path"].get<std::string>(),
+                               {request["run"], request["step"]}, memory.placed(pieces), blocks));
 }
 
 std::string publish_requested(const json& request) {
@@ -78,17 +72,15 @@ void Saver::begin(Snapshot snapshot) {
   try {
     store_.team().together([&] {
       const SnapshotMemory::Copied copied = writer_.memory.copy(division_.mine);
-      json blocks = json::array();
-      for (const auto& of_piece : copied.blocks) blocks.push_back(blocks_text(of_piece));
       const auto name =
           shard_name(static_cast<std::size_t>(store_.team().rank()), division_.ranks.size());
       writer_.process.start(json{
           {"path", (commit_->path / name).string()},
           {"run", store_.run()},
           {"step", commit_->step},
-          {"pieces", pieces_text(copied.pieces)},
+          {"pieces", as_json(copied.pieces)},
           {"blocks",
-           std::move(blocks)}}.dump());
+           copied.blocks}}.dump());
       return std::string();
     });
   } catch (...) {

@@ -4,6 +4,7 @@
 
 #include "checkpoint/crc32c.h"
 #include "model/base/error.h"
+#include "model/base/hex.h"
 
 namespace trireme::checkpoint {
 namespace {

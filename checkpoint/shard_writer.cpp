@@ -11,6 +11,7 @@
 #include "checkpoint/payload_file.h"
 #include "checkpoint/scan.h"
 #include "model/base/file.h"
+#include "model/base/hex.h"
 
 namespace trireme::checkpoint {
 namespace {

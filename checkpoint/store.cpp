@@ -6,9 +6,9 @@
 #include <sstream>
 
 #include "checkpoint/commit.h"
+#include "checkpoint/json_fields.h"
 #include "checkpoint/load.h"
 #include "checkpoint/names.h"
-#include "checkpoint/shard_report.h"
 #include "model/base/error.h"
 #include "model/base/file.h"
 
@@ -120,7 +120,7 @@ Committed Store::commit(const Snapshot& snapshot) {
   Commit commit = begin(snapshot.step, division);
   const auto name = shard_name(static_cast<std::size_t>(team_.rank()), division.ranks.size());
   const std::vector<std::string> reports = team_.together([&] {
-    return shard_text(write_shard(commit.path / name, {run_, snapshot.step}, division.mine));
+    return json_text(write_shard(commit.path / name, {run_, snapshot.step}, division.mine));
   });
   const std::vector<WrittenShard> shards = written(commit, reports);
   team_.led([&] {
@@ -145,7 +145,7 @@ Committed Store::end(const Commit& commit, const Division& division) {
 std::vector<WrittenShard> Store::written(Commit& commit, const std::vector<std::string>& reports) {
   std::vector<WrittenShard> shards;
   for (const std::string& report : reports) {
-    shards.push_back(parse_shard(report));
+    shards.push_back(read_json<WrittenShard>(report, "a report of a shard"));
     commit.write_seconds = std::max(commit.write_seconds, shards.back().seconds);
   }
   return shards;

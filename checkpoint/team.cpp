@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "checkpoint/catalogue.h"
-#include "checkpoint/json_object.h"
 #include "model/base/error.h"
+#include "model/base/json.h"
 #include "model/tensor/host_tensor.h"
 #include "parallel/comm/self_communicator.h"
 
@@ -17,13 +16,14 @@ using nlohmann::json;
 
 std::string rank_outcome(const Team::Work& work) {
   try {
-    return text_of({{"text", work()}});
+    return json_text(json{{"text", work()}});
   } catch (const MismatchError& error) {
-    return text_of({{"mismatch", error.what()}});
+    return json_text(json{{"mismatch", error.what()}});
   } catch (const Error& error) {
-    return text_of({{"error", error.what()}, {"code", static_cast<int>(error.code())}});
+    return json_text(json{{"error", error.what()}, {"code", static_cast<int>(error.code())}});
   } catch (const std::exception& error) {
-    return text_of({{"error", error.what()}, {"code", static_cast<int>(ExitCode::kInternal)}});
+    return json_text(
+        json{{"error", error.what()}, {"code", static_cast<int>(ExitCode::kInternal)}});
   }
 }
 

@@ -8,6 +8,7 @@
 #include "checkpoint/scan.h"
 #include "checkpoint/window.h"
 #include "model/base/file.h"
+#include "model/base/hex.h"
 
 namespace trireme::checkpoint {
 namespace {

@@ -9,10 +9,10 @@
 #include <string>
 #include <utility>
 
-#include "data/hex.h"
 #include "data/indexed_dataset.h"
 #include "model/base/error.h"
 #include "model/base/file.h"
+#include "model/base/hex.h"
 
 namespace trireme::data {
 namespace {

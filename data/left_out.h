@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -9,6 +10,13 @@ struct SampleRange {
   std::uint64_t first = 0, end = 0;
   bool operator==(const SampleRange&) const = default;
 };
+inline std::array<std::uint64_t, 2> json_form(SampleRange range) {
+  return {range.first, range.end};
+}
+inline const char* set_json_form(SampleRange& range, std::array<std::uint64_t, 2> form) {
+  range = {form[0], form[1]};
+  return range.first < range.end ? nullptr : "[FIRST, END) with FIRST below END is";
+}
 
 // The samples that training skips. The position of a run in its data is the number of samples it
 // has trained on, as if skipped samples were not in the order.

@@ -8,9 +8,9 @@
 #include <cmath>
 #include <utility>
 
-#include "data/hex.h"
 #include "data/sentencepiece_encoder.h"
 #include "model/base/error.h"
+#include "model/base/hex.h"
 
 namespace trireme::data {
 namespace {

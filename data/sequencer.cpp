@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "data/gathered.h"
-#include "data/hex.h"
 #include "data/orders_of_parts.h"
 #include "model/base/error.h"
+#include "model/base/hex.h"
 
 namespace trireme::data {
 namespace {

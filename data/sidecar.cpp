@@ -1,12 +1,10 @@
 #include "data/sidecar.h"
 
-#include <nlohmann/json.hpp>
-
 #include "data/file_hashes.h"
-#include "data/hex.h"
 #include "data/indexed_dataset.h"
 #include "model/base/error.h"
 #include "model/base/file.h"
+#include "model/base/json.h"
 
 namespace trireme::data {
 namespace {
@@ -14,6 +12,32 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kSidecarFormat = "trireme-tokens-1";
+
+// PREFIX.json: the sidecar, and what identifies its dataset.
+struct SidecarFile {
+  Sidecar sidecar;
+  std::string format = kSidecarFormat;
+  std::uint64_t index_bytes = 0, token_bytes = 0, sampled_hash = 0;
+  std::uint64_t index_hash = 0, token_hash = 0;  // for verify_files()
+};
+void json_fields(auto& f, SidecarFile& file) {
+  f("format", file.format);
+  f("tokenizer", file.sidecar.tokenizer);
+  f("tokenizer_path", file.sidecar.tokenizer_path);
+  f("tokenizer_hash", file.sidecar.tokenizer_hash);
+  f("vocab_size", file.sidecar.vocab_size);
+  f("end_of_document", file.sidecar.end_of_document, {.least = -1});
+  f("documents", file.sidecar.documents);
+  f("tokens", file.sidecar.tokens);
+  f("text_bytes", file.sidecar.text_bytes);
+  f("highest_id", file.sidecar.highest_id, {.least = -1});
+  f("index_bytes", file.index_bytes);
+  f("token_bytes", file.token_bytes);
+  f.hex("sampled_hash", file.sampled_hash);
+  if (f.kReads) return;
+  f.hex("index_hash", file.index_hash);
+  f.hex("token_hash", file.token_hash);
+}
 
 fs::path folder_of(const fs::path& file) {
   return fs::weakly_canonical(fs::absolute(file).parent_path());
@@ -40,52 +64,28 @@ std::string path_from_sidecar(const std::string& path, const fs::path& sidecar) 
 
 void write_sidecar(const std::filesystem::path& prefix, const Sidecar& sidecar,
                    const TokenStream& dataset) {
-  const nlohmann::ordered_json json{
-      {"format", kSidecarFormat},
-      {"tokenizer", sidecar.tokenizer},
-      {"tokenizer_path", relative_to_sidecar(sidecar.tokenizer_path, sidecar_path(prefix))},
-      {"tokenizer_hash", sidecar.tokenizer_hash},
-      {"vocab_size", sidecar.vocab_size},
-      {"end_of_document", sidecar.end_of_document},
-      {"documents", sidecar.documents},
-      {"tokens", sidecar.tokens},
-      {"text_bytes", sidecar.text_bytes},
-      {"highest_id", sidecar.highest_id},
-      {"index_bytes", dataset.index_bytes()},
-      {"token_bytes", dataset.token_bytes()},
-      {"sampled_hash", hex(dataset.sampled_hash())},
-      {"index_hash", hex(file_hash(index_path(prefix)))},
-      {"token_hash", hex(file_hash(tokens_path(prefix)))}};
-  // A path may be invalid UTF-8, which JSON does not allow.
-  constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
-  replace_text(sidecar_path(prefix), json.dump(2, ' ', false, kReplace) + "\n");
+  SidecarFile file{.sidecar = sidecar,
+                   .index_bytes = dataset.index_bytes(),
+                   .token_bytes = dataset.token_bytes(),
+                   .sampled_hash = dataset.sampled_hash(),
+                   .index_hash = file_hash(index_path(prefix)),
+                   .token_hash = file_hash(tokens_path(prefix))};
+  file.sidecar.tokenizer_path = relative_to_sidecar(sidecar.tokenizer_path, sidecar_path(prefix));
+  replace_text(sidecar_path(prefix), json_text<nlohmann::ordered_json>(file, 2) + "\n");
 }
 
 std::optional<Sidecar> read_sidecar(const std::filesystem::path& prefix,
-                                    const TokenStream& dataset) {
-  try {
-    const auto json = nlohmann::json::parse(read_text(sidecar_path(prefix), 1u << 20));
-    if (json.at("format") != kSidecarFormat) return std::nullopt;
-    if (json.at("index_bytes") != dataset.index_bytes()) return std::nullopt;
-    if (json.at("token_bytes") != dataset.token_bytes()) return std::nullopt;
-    if (json.at("sampled_hash") != hex(dataset.sampled_hash())) return std::nullopt;
-    Sidecar sidecar;
-    json.at("tokenizer").get_to(sidecar.tokenizer);
-    json.at("tokenizer_path").get_to(sidecar.tokenizer_path);
-    sidecar.tokenizer_path = path_from_sidecar(sidecar.tokenizer_path, sidecar_path(prefix));
-    json.at("tokenizer_hash").get_to(sidecar.tokenizer_hash);
-    json.at("vocab_size").get_to(sidecar.vocab_size);
-    json.at("end_of_document").get_to(sidecar.end_of_document);
-    json.at("documents").get_to(sidecar.documents);
-    json.at("tokens").get_to(sidecar.tokens);
-    json.at("text_bytes").get_to(sidecar.text_bytes);
-    json.at("highest_id").get_to(sidecar.highest_id);
-    return sidecar;
-  } catch (const nlohmann::json::exception&) {
-    return std::nullopt;
-  } catch (const EnvironmentError&) {
-    return std::nullopt;  // treated as missing
-  }
+                                    const TokenStream& dataset) try {
+  auto file = valid_json<SidecarFile>(read_text(sidecar_path(prefix), 1u << 20), JsonKeys::kAny);
+  const bool is_of_dataset =
+      file && file->format == kSidecarFormat && file->index_bytes == dataset.index_bytes() &&
+      file->token_bytes == dataset.token_bytes() && file->sampled_hash == dataset.sampled_hash();
+  if (!is_of_dataset) return std::nullopt;
+  file->sidecar.tokenizer_path =
+      path_from_sidecar(file->sidecar.tokenizer_path, sidecar_path(prefix));
+  return file->sidecar;
+} catch (const EnvironmentError&) {
+  return std::nullopt;  // treated as missing
 }
 
 }  // namespace trireme::data

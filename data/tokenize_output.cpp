@@ -3,18 +3,20 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
-#include "data/hex.h"
 #include "data/indexed_dataset.h"
 #include "data/sidecar.h"
 #include "model/base/error.h"
 #include "model/base/file.h"
+#include "model/base/json.h"
 #include "model/base/philox.h"
 
 namespace trireme::data {
+
+TRIREME_JSON(ReaderPosition, file, offset, line, continues)
+
 namespace {
 
 using nlohmann::json;
@@ -22,6 +24,29 @@ using nlohmann::json;
 constexpr const char* kProgressFormat = "trireme-tokenize-1";
 constexpr std::uint64_t kLongestNote = 1u << 20;
 constexpr std::uint64_t kSplitSeed = 0x73706C6974;  // "split"
+
+struct SavedPart : SavedTokens {
+  std::string suffix;
+  std::uint64_t text_bytes = 0;
+};
+void json_fields(auto& f, SavedPart& part) {
+  f("suffix", part.suffix);
+  f("tokens", part.tokens);
+  f("open_tokens", part.open_tokens);
+  f("documents", part.documents);
+  f("highest_id", part.highest_id, {.least = -1});
+  f("index_bytes", part.index_bytes);
+  f("text_bytes", part.text_bytes);
+}
+
+// The record of the progress.
+struct Note {
+  std::string job;
+  ReaderPosition position;
+  std::uint64_t input_bytes = 0;
+  std::vector<SavedPart> parts;
+};
+TRIREME_JSON(Note, job, position, input_bytes, parts)
 
 std::string hash_of_job(const Tokenizer& tokenizer, const std::vector<InputFile>& inputs,
                         const TokenizeSpec& spec) {
@@ -31,8 +56,7 @@ std::string hash_of_job(const Tokenizer& tokenizer, const std::vector<InputFile>
     const auto changed = std::filesystem::last_write_time(input.path).time_since_epoch().count();
     job.push_back({input.path.string(), input.bytes, changed, input.json_lines});
   }
-  // Paths may be invalid UTF-8.
-  const std::string text = job.dump(-1, ' ', false, json::error_handler_t::replace);
+  const std::string text = json_text(job);
   return hex(XXH3_64bits(text.data(), text.size()));
 }
 
@@ -72,29 +96,17 @@ void TokenizeOutput::start() {
 bool TokenizeOutput::resume() {
   std::error_code why;
   if (!std::filesystem::exists(note_, why)) return false;
-  json note;
   try {
-    note = json::parse(read_text(note_, kLongestNote));
-    if (note.at("job") != job_) return false;
-    const json& position = note.at("position");
-    begin_ = {.file = position.at("file"),
-              .offset = position.at("offset"),
-              .line = position.at("line"),
-              .continues = position.at("continues")};
-    count_.input_bytes = note.at("input_bytes");
-    for (const json& part : note.at("parts")) {
-      const SavedTokens from{.tokens = part.at("tokens"),
-                             .open_tokens = part.at("open_tokens"),
-                             .documents = part.at("documents"),
-                             .highest_id = part.at("highest_id"),
-                             .index_bytes = part.at("index_bytes")};
-      add_part(part.at("suffix"), from, part.at("text_bytes"));
-      count_.documents += from.documents;
-      count_.tokens += from.tokens;
-      count_.text_bytes += parts_.back().text_bytes;
+    const auto note = valid_json<Note>(read_text(note_, kLongestNote));
+    if (!note || note->job != job_) return false;
+    begin_ = note->position;
+    count_.input_bytes = note->input_bytes;
+    for (const SavedPart& part : note->parts) {
+      add_part(part.suffix, part, part.text_bytes);
+      count_.documents += part.documents;
+      count_.tokens += part.tokens;
+      count_.text_bytes += part.text_bytes;
     }
-  } catch (const json::exception&) {
-    return false;
   } catch (const EnvironmentError&) {
     return false;  // files of the record are missing, or in use: reported by start()
   }
@@ -130,27 +142,14 @@ void TokenizeOutput::reached(const ReaderPosition& after, std::uint64_t bytes_re
 }
 
 void TokenizeOutput::save(const ReaderPosition& after) {
-  json parts = json::array();
+  Note note{job_, after, count_.input_bytes, {}};
   for (Part& part : parts_) {
     const auto saved = part.writer->save();
     if (!saved) return;
-    parts.push_back({{"suffix", &part == &parts_.front() ? "" : "-validation"},
-                     {"tokens", saved->tokens},
-                     {"open_tokens", saved->open_tokens},
-                     {"documents", saved->documents},
-                     {"highest_id", saved->highest_id},
-                     {"index_bytes", saved->index_bytes},
-                     {"text_bytes", part.text_bytes}});
+    const char* suffix = &part == &parts_.front() ? "" : "-validation";
+    note.parts.push_back({*saved, suffix, part.text_bytes});
   }
-  const json note{{"job", job_},
-                  {"position",
-                   {{"file", after.file},
-                    {"offset", after.offset},
-                    {"line", after.line},
-                    {"continues", after.continues}}},
-                  {"input_bytes", count_.input_bytes},
-                  {"parts", parts}};
-  replace_text(note_, note.dump(2) + "\n");
+  replace_text(note_, json_text(note, 2) + "\n");
 }
 
 void TokenizeOutput::finish() {

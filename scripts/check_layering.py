@@ -76,7 +76,7 @@ ONLY_IN = {
     r"toml\+\+/": ["trainer"],
     r"yaml-cpp/": ["trainer/convert"],
     r"CLI/": ["trainer", "tests"],
-    r"nlohmann/": ["data", "checkpoint", "trainer", "model/ops", "tests"],
+    r"nlohmann/": ["data", "checkpoint", "trainer", "model/base", "model/ops", "tests"],
     r"spdlog/": ["model/base", "tests"],
     r"sentencepiece_.*\.h": ["data", "tests/data"],
     r"(pcre2|utf8proc|zstd|zlib)\.h": ["data", "tests/data"],

@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <set>
 
-#include "checkpoint/json_object.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/values.h"
 #include "model/base/error.h"
+#include "model/base/json.h"
 
 namespace trireme::checkpoint::huggingface {
 namespace {
@@ -20,22 +19,27 @@ constexpr std::uint64_t kMostIndex = 64u << 20;
 constexpr std::size_t kMostFiles = 100'000;
 constexpr std::size_t kReadBytes = std::size_t{1} << 20;
 
+struct Index {
+  std::map<std::string, std::string> weight_map;  // the file of each tensor
+};
+TRIREME_JSON(Index, weight_map)
+
 // The shards listed in an index, plain names in the same folder, with the tensors of each.
 std::map<std::string, std::vector<std::string>> files_of_index(const fs::path& path) {
-  const std::string where = path.string();
-  const nlohmann::json index = parse_json(read_text(path, kMostIndex), where);
-  JsonObject object(index, where);
+  const auto index =
+      read_json<Index, CheckpointError>(read_text(path, kMostIndex), path.string(), JsonKeys::kAny);
+  const auto refuse = [&](const char* why) {
+    throw CheckpointError(say(path.string(), ": weight_map: ", why));
+  };
   std::map<std::string, std::vector<std::string>> files;
-  for (const auto& [tensor, file] : object.object("weight_map").items()) {
-    if (!file.is_string()) object.refuse("weight_map", "names a file that is not a string");
-    const auto& name = file.get_ref<const std::string&>();
+  for (const auto& [tensor, name] : index.weight_map) {
     if (!name.ends_with(".safetensors") || fs::path(name).filename() != name) {
-      object.refuse("weight_map", "names a file that is not a *.safetensors in the same folder");
+      refuse("names a file that is not a *.safetensors in the same folder");
     }
     files[name].push_back(tensor);
-    if (files.size() > kMostFiles) object.refuse("weight_map", "names too many files");
+    if (files.size() > kMostFiles) refuse("names too many files");
   }
-  if (files.empty()) object.refuse("weight_map", "names no file");
+  if (files.empty()) refuse("names no file");
   return files;
 }
 

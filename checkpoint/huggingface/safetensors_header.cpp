@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "model/base/error.h"
+#include "model/base/human.h"
 
 namespace trireme::checkpoint::huggingface {
 namespace {
@@ -28,15 +29,6 @@ constexpr std::array<std::pair<DType, const char*>, 5> kOurs{{{DType::kF32, "F32
                                                               {DType::kF16, "F16"},
                                                               {DType::kF64, "F64"},
                                                               {DType::kI32, "I32"}}};
-
-std::string printable(std::string_view text) {
-  constexpr std::size_t kMost = 120;
-  std::string shown(text.substr(0, kMost));
-  for (char& c : shown) {
-    if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e) c = '?';
-  }
-  return text.size() > kMost ? shown + "..." : shown;
-}
 
 std::optional<std::uint64_t> bits_of(std::string_view dtype) {
   for (const auto& [name, bits] : kBits) {

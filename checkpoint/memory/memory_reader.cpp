@@ -2,16 +2,16 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <tuple>
 
 #include "checkpoint/crc32c.h"
 #include "checkpoint/division.h"
-#include "checkpoint/json_object.h"
 #include "checkpoint/load.h"
 #include "checkpoint/memory/fetch.h"
 #include "checkpoint/scan.h"
 #include "model/base/error.h"
+#include "model/base/hex.h"
+#include "model/base/json.h"
 
 namespace trireme::checkpoint {
 namespace {
@@ -82,7 +82,7 @@ std::vector<SealedSnapshot> MemoryReader::list(std::vector<std::string>& problem
         found.push_back(error.what());
       }
     }
-    return text_of(found);
+    return json_text(found);
   });
   std::map<std::tuple<Lineage, int, std::uint32_t>, std::vector<int>> snapshots;
   for (std::size_t rank = 0; rank < reports.size(); ++rank) {
@@ -126,7 +126,7 @@ MemoryReader::Shards MemoryReader::verified(const Manifest& manifest, const fs::
         found.push_back(error.what());
       }
     }
-    return text_of(found);
+    return json_text(found);
   });
   Shards shards{std::vector<std::vector<int>>(manifest.shards.size()), {}};
   for (std::size_t rank = 0; rank < reports.size(); ++rank) {

@@ -5,7 +5,7 @@
 
 #include "checkpoint/catalogue.h"
 #include "checkpoint/division.h"
-#include "checkpoint/shard_report.h"
+#include "checkpoint/json_fields.h"
 #include "model/base/error.h"
 
 namespace trireme::checkpoint {
@@ -162,14 +162,16 @@ void MemoryStore::save(Manifest described, const AddDigests& add_digests) {
   const Slot& slot = *slots_[static_cast<std::size_t>(target)];
   const std::vector<std::string> reports = team_.together([&] {
     folder_.invalidate(target);  // a rank of the node may be ready before its leader
-    return shard_text(write_raw_shard(shard_name_of(team_.rank()), division_.mine,
-                                      layouts_[static_cast<std::size_t>(team_.rank())],
-                                      slot.own.memory()));
+    return json_text(write_raw_shard(shard_name_of(team_.rank()), division_.mine,
+                                     layouts_[static_cast<std::size_t>(team_.rank())],
+                                     slot.own.memory()));
   });
   send_copies(slot);
   const std::string text = team_.led([&] {
     std::vector<WrittenShard> shards;
-    for (const std::string& report : reports) shards.push_back(parse_shard(report));
+    for (const std::string& report : reports) {
+      shards.push_back(read_json<WrittenShard>(report, "a report of a shard"));
+    }
     for (const WrittenShard& shard : shards) described.shards.push_back(shard.file);
     described.tensors = catalogue(division_.ranks, shards);
     described.state_crc = state_crc_of(described.tensors);

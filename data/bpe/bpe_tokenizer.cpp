@@ -8,9 +8,9 @@
 #include "data/bpe/bpe_encoder.h"
 #include "data/bpe/declared_end.h"
 #include "data/bpe/normal_form.h"
-#include "data/hex.h"
 #include "data/white_space.h"
 #include "model/base/error.h"
+#include "model/base/hex.h"
 
 namespace trireme::data {
 namespace {

@@ -2,12 +2,12 @@
 
 #include <charconv>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "data/bpe/json_section.h"
 #include "data/bpe/json_size.h"
 #include "model/base/error.h"
 #include "model/base/file.h"
+#include "model/base/json.h"
 
 namespace trireme::data {
 namespace {
@@ -37,7 +37,7 @@ std::string content_of(const json& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end()) return "";
   if (found->is_object()) return content_of(*found, "content");
-  return found->is_string() ? found->get<std::string>() : "";
+  return json_as<std::string>(*found).value_or("");
 }
 
 std::optional<std::int32_t> id_of(const json& config, const std::string& content) {

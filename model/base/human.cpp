@@ -69,4 +69,13 @@ std::string counted(std::int64_t number, std::string_view noun) {
   return fmt::format("{} {}{}", number, noun, number == 1 ? "" : hisses ? "es" : "s");
 }
 
+std::string printable(std::string_view text) {
+  constexpr std::size_t kMost = 200;
+  std::string shown(text.substr(0, kMost));
+  for (char& c : shown) {
+    if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e) c = '?';
+  }
+  return text.size() > kMost ? shown + "..." : shown;
+}
+
 }  // namespace trireme

@@ -13,4 +13,7 @@ std::string human_duration(double seconds);    // "850 ms", "12.3 s", "4m05s", "
 std::string grouped(std::int64_t number);      // "1,234,567"
 std::string counted(std::int64_t number, std::string_view noun);  // "1 batch", "2 batches"
 
+// Text of a stranger: shortened, without control characters.
+std::string printable(std::string_view text);
+
 }  // namespace trireme

@@ -1,9 +1,9 @@
 #include "model/ops/choice_table.h"
 
 #include <bit>
-#include <nlohmann/json.hpp>
 
 #include "model/base/error.h"
+#include "model/base/json.h"
 
 namespace trireme::ops {
 namespace {
@@ -21,26 +21,19 @@ std::int64_t rounded_up(std::int64_t extent) {
 
 ChoiceTable ChoiceTable::parse(const std::string& json, Knows knows) {
   ChoiceTable table;
-  try {
-    const nlohmann::json document = nlohmann::json::parse(json);
-    for (const auto& [machine, shapes] : document.items()) {
-      for (const auto& [shape, way] : shapes.items()) {
-        const std::string& name = way.get_ref<const std::string&>();
-        if (!knows(machine, name)) {
-          throw ConfigError(say("matrix product choices: '", shape, "' is given '", name,
-                                "', which '", machine, "' does not have"));
-        }
-        table.set(machine, shape, name);
-      }
+  table.chosen_ = read_json<decltype(chosen_), ConfigError>(json, "matrix product choices");
+  for (const auto& [machine, shapes] : table.chosen_) {
+    for (const auto& [shape, name] : shapes) {
+      if (knows(machine, name)) continue;
+      throw ConfigError(say("matrix product choices: '", shape, "' is given '", name, "', which '",
+                            machine, "' does not have"));
     }
-  } catch (const nlohmann::json::exception& error) {
-    throw ConfigError(say("matrix product choices: ", error.what()));
   }
   return table;
 }
 
 std::string ChoiceTable::json() const {
-  return nlohmann::json(chosen_).dump(1) + "\n";
+  return json_text(chosen_, 1) + "\n";
 }
 
 std::optional<std::string> ChoiceTable::find(const std::string& machine,

@@ -20,7 +20,6 @@ TEST(Crc32c, agrees_with_the_published_vectors) {
   EXPECT_EQ(crc32c(std::vector<std::byte>(32)), 0x8a9136aau);
   EXPECT_EQ(crc32c(std::vector<std::byte>(32, std::byte{0xff})), 0x62a8ab43u);
   EXPECT_EQ(crc32c({}), 0u);
-  EXPECT_EQ(hex(0x00e30a9fu), "00e30a9f");
 }
 
 TEST(Crc32c, a_message_is_the_sum_of_its_shifted_parts) {

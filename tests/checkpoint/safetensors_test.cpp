@@ -160,7 +160,7 @@ TEST(Safetensors, an_index_must_say_what_its_shards_hold) {
   says(R"({"a":"/etc/one.safetensors"})", "in the same folder");
   says(R"({"a":"one.bin"})", "*.safetensors");
   says(R"({"a":"three.safetensors"})", "three.safetensors");
-  says(R"({"a":1})", "not a string");
+  says(R"({"a":1})", "weight_map.a: a string is expected, found 1");
   says("{}", "names no file");
   says("[]", "an object is expected");
   const std::array<NewTensor, 2> two{{{"a", {2}}, {"c", {2}}}};

@@ -4,17 +4,16 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <thread>
 
-#include "checkpoint/crc32c.h"
 #include "checkpoint/diff.h"
 #include "checkpoint/load.h"
 #include "checkpoint/statistics.h"
 #include "checkpoint/store.h"
+#include "model/base/hex.h"
 #include "model/base/human.h"
 #include "trainer/commands/checkpoint_export.h"
 #include "trainer/commands/checkpoint_import.h"
@@ -41,12 +40,9 @@ std::string digest(const Manifest& manifest, const char* name) {
   if (found->is_number()) return fmt::format("{:.6g}", found->get<double>());
   if (!found->is_string()) return found->dump();
   const auto& text = found->get_ref<const std::string&>();
-  std::uint64_t bits = 0;
-  const char* end = text.data() + text.size();
-  if (std::from_chars(text.data(), end, bits, 16).ptr != end) return text;
-  if (text.size() == 16) return fmt::format("{:.6g}", std::bit_cast<double>(bits));
-  if (text.size() != 8) return text;
-  return fmt::format("{:.6g}", std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+  if (const auto value = from_hex<double>(text)) return fmt::format("{:.6g}", *value);
+  const auto bits = from_hex<std::uint32_t>(text);
+  return bits ? fmt::format("{:.6g}", std::bit_cast<float>(*bits)) : text;
 }
 
 bool is_checkpoint(const fs::path& path) {
@@ -120,7 +116,7 @@ ExitCode show_checkpoint(const CheckpointOptions& options) {
        fmt::format("{} in {} shard(s)", human_bytes(manifest.bytes()), manifest.shards.size()));
   line("loss", digest(manifest, "loss"));
   line("grad_norm", digest(manifest, "grad_norm"));
-  line("state_crc", checkpoint::hex(manifest.state_crc));
+  line("state_crc", hex(manifest.state_crc));
   if (!manifest.tokenizer.empty()) line("tokenizer", manifest.tokenizer);
   line("data", manifest.data.dump());
   line("scalars", manifest.scalars.dump());
@@ -129,7 +125,7 @@ ExitCode show_checkpoint(const CheckpointOptions& options) {
   fmt::print("\n{:8}  {:>9}  {:24}  tensor ({})\n", "crc32c", "dtype", "shape",
              manifest.tensors.size());
   for (const auto& tensor : manifest.tensors) {
-    fmt::print("{:8}  {:>9}  {:24}  {}\n", checkpoint::hex(tensor.crc32c), name_of(tensor.dtype),
+    fmt::print("{:8}  {:>9}  {:24}  {}\n", hex(tensor.crc32c), name_of(tensor.dtype),
                say(tensor.shape), tensor.name);
   }
   return ExitCode::kDone;

@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <bit>
 #include <filesystem>
 #include <limits>
 
 #include "checkpoint/huggingface/model_folder.h"
 #include "checkpoint/store.h"
 #include "model/base/file.h"
+#include "model/base/hex.h"
 #include "model/base/human.h"
 #include "parallel/comm/self_communicator.h"
 #include "trainer/convert/huggingface/config_json.h"
@@ -24,16 +24,14 @@ namespace fs = std::filesystem;
 
 // Metadata of a model before its first step: no samples, unknown loss.
 void describe(checkpoint::Snapshot& snapshot, std::uint64_t weights) {
-  const double nothing = std::numeric_limits<double>::quiet_NaN();
-  const std::string unknown = fmt::format("{:016x}", std::bit_cast<std::uint64_t>(nothing));
+  const std::string unknown = hex(std::numeric_limits<double>::quiet_NaN());
   snapshot.data = {{"samples", 0},
                    {"tokens", 0},
                    {"samples_of_source", nlohmann::json::array()},
                    {"left_out", nlohmann::json::array()},
                    {"fingerprint", ""}};
   snapshot.scalars = {{"optimizer_step", 0}};
-  snapshot.digests = {
-      {"loss", unknown}, {"grad_norm", unknown}, {"weights", weights_hash_text(weights)}};
+  snapshot.digests = {{"loss", unknown}, {"grad_norm", unknown}, {"weights", hex(weights)}};
 }
 
 }  // namespace

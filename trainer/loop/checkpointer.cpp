@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "model/base/hex.h"
 #include "model/base/human.h"
 #include "trainer/config/effective.h"
 #include "trainer/engine/weights_hash.h"
@@ -103,7 +104,7 @@ checkpoint::Snapshot Checkpointer::snapshot(const TrainState& state) {
   if (engine.model().params().masters().dtype == DType::kF32) {
     engine.host_state().download(run_.stream);
     snapshot.add_digests = [](checkpoint::Manifest& manifest) {
-      manifest.digests["weights"] = weights_hash_text(weights_hash(manifest));
+      manifest.digests["weights"] = hex(weights_hash(manifest));
     };
   } else {
     snapshot.digests["weights"] = weights_hash_text(engine, *run_.groups.all);

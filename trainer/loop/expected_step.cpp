@@ -1,12 +1,28 @@
 #include "trainer/loop/expected_step.h"
 
 #include "model/base/file.h"
+#include "model/base/json.h"
 
 namespace trireme {
+
+void json_fields(auto& f, ExpectedStep& expected) {
+  f("step", expected.step);
+  f("weights", expected.weights);
+  f("loss", expected.taken.loss);
+  f("grad_norm", expected.taken.grad_norm);
+  f("skips", expected.taken.skips);
+  f("rollbacks", expected.taken.rollbacks);
+  f("computation", expected.computation);
+}
+
+void json_fields(auto& f, Expectation& expectation) {
+  f.nullable("step", expectation.step);
+  f("why_none", expectation.why_none);
+}
+
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 constexpr const char* kFileName = "self_check.json";
 
@@ -17,18 +33,17 @@ struct Started {
   std::optional<ExpectedStep> expected;
 };
 
+void json_fields(auto& f, Started& started) {
+  f("since", started.since);
+  f("computation", started.computation);
+  f.nullable("expected", started.expected);
+}
+
+// Nothing if the file is missing or was not written by this program.
 std::optional<Started> last_start(const fs::path& run) {
   std::error_code why;
   if (!fs::exists(run / kFileName, why)) return std::nullopt;
-  try {
-    const json object = json::parse(read_text(run / kFileName));
-    Started started{object.at("since").get<std::int64_t>(),
-                    object.at("computation").get<Computation>(), std::nullopt};
-    if (!object.at("expected").is_null()) started.expected = expected_from(object["expected"]);
-    return started;
-  } catch (const json::exception&) {
-    return std::nullopt;  // not written by this program
-  }
+  return valid_json<Started>(read_text(run / kFileName));
 }
 
 // Whether the metrics are of the run that wrote the checkpoint.
@@ -64,30 +79,16 @@ void write_self_check(const fs::path& run, std::int64_t started_at, const Comput
                       const std::optional<ExpectedStep>& expected) {
   const std::optional<Started> before = last_start(run);
   const bool as_before = before && before->computation == computation && before->since < started_at;
-  const json object{{"since", as_before ? before->since : started_at},
-                    {"computation", computation},
-                    {"expected", expected ? to_json(*expected) : json()}};
-  replace_text(run / kFileName, object.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
+  const Started started{as_before ? before->since : started_at, computation, expected};
+  replace_text(run / kFileName, json_text(started, 1) + "\n");
 }
 
-json to_json(const ExpectedStep& expected) {
-  return {{"step", expected.step},
-          {"weights", expected.weights},
-          {"loss", expected.taken.loss},
-          {"grad_norm", expected.taken.grad_norm},
-          {"skips", expected.taken.skips},
-          {"rollbacks", expected.taken.rollbacks},
-          {"computation", expected.computation}};
+std::string text_of(const Expectation& expectation) {
+  return json_text(expectation);
 }
 
-ExpectedStep expected_from(const json& object) {
-  return {.step = object.at("step").get<std::int64_t>(),
-          .weights = object.at("weights").get<std::string>(),
-          .taken = {.loss = object.at("loss").get<double>(),
-                    .grad_norm = object.at("grad_norm").get<double>(),
-                    .skips = object.at("skips").get<std::int64_t>(),
-                    .rollbacks = object.at("rollbacks").get<std::int64_t>()},
-          .computation = object.at("computation").get<Computation>()};
+Expectation parse_expectation(const std::string& text) {
+  return read_json<Expectation>(text, "an expectation");
 }
 
 }  // namespace trireme

@@ -34,8 +34,8 @@ Expectation expected_step(const std::filesystem::path& run, const TrainState& st
 void write_self_check(const std::filesystem::path& run, std::int64_t started_at,
                       const Computation& computation, const std::optional<ExpectedStep>& expected);
 
-// To and from JSON; throws nlohmann::json::exception.
-nlohmann::json to_json(const ExpectedStep& expected);
-ExpectedStep expected_from(const nlohmann::json& object);
+// An expectation as text, and back.
+std::string text_of(const Expectation& expectation);
+Expectation parse_expectation(const std::string& text);
 
 }  // namespace trireme

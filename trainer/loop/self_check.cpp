@@ -7,22 +7,12 @@
 namespace trireme {
 namespace {
 
-using nlohmann::json;
-
 constexpr const char* kEvent = "self_check";
 
 // Rank 0's expectation, on all ranks.
 Expectation read_by_leader(const checkpoint::Team& team, const std::filesystem::path& run,
                            const TrainState& state) {
-  const std::string text = team.led([&] {
-    const Expectation found = expected_step(run, state);
-    const json step = found.step ? to_json(*found.step) : json();
-    return json{{"step", step}, {"why_none", found.why_none}}.dump();
-  });
-  const json object = json::parse(text);
-  Expectation expected{std::nullopt, object["why_none"].get<std::string>()};
-  if (!object["step"].is_null()) expected.step = expected_from(object["step"]);
-  return expected;
+  return parse_expectation(team.led([&] { return text_of(expected_step(run, state)); }));
 }
 
 double distance(double a, double b) {

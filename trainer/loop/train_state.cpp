@@ -1,11 +1,8 @@
 #include "trainer/loop/train_state.h"
 
-#include <fmt/format.h>
-
-#include <array>
-#include <bit>
 #include <cmath>
 
+#include "model/base/json.h"
 #include "trainer/engine/weights_hash.h"
 
 namespace trireme {
@@ -25,70 +22,54 @@ void add_pieces(std::vector<checkpoint::Piece>& pieces, const std::string& prefi
   }
 }
 
-std::string bits(double value) {
-  return fmt::format("{:016x}", std::bit_cast<std::uint64_t>(value));
+// Parts of a checkpoint; other programs may add keys.
+struct DataPart {
+  std::uint64_t samples = 0;  // the position
+  std::int64_t tokens = 0;
+  std::vector<std::uint64_t> samples_of_source;
+  std::vector<data::SampleRange> left_out;
+  std::string fingerprint;
+};
+void json_fields(auto& f, DataPart& part) {
+  f("samples", part.samples, {.most = kMostJsonNumber});
+  f("tokens", part.tokens, {.most = kMostJsonNumber});
+  if (!f.kReads) f("samples_of_source", part.samples_of_source);
+  // Absent in earlier versions, which left nothing out.
+  if (f.has("left_out")) f("left_out", part.left_out);
+  f("fingerprint", part.fingerprint);
 }
 
-template <class T>
-T member(const checkpoint::Loaded& loaded, const nlohmann::json& object, const char* part,
-         const char* key) {
-  try {
-    return object.at(key).get<T>();
-  } catch (const nlohmann::json::exception&) {
-    throw CheckpointError(
-        say(loaded.folder.string(), ": ", part, ".", key,
-            " is missing or has the wrong type: was it written by another program?"));
-  }
-}
-
-nlohmann::json ranges_json(const data::LeftOut& left_out) {
-  nlohmann::json list = nlohmann::json::array();
-  for (const data::SampleRange& range : left_out.ranges()) {
-    list.push_back({range.first, range.end});
-  }
-  return list;
-}
-
-double from_bits(const checkpoint::Loaded& loaded, const char* key) {
-  const auto text = member<std::string>(loaded, loaded.manifest.digests, "digests", key);
-  std::size_t used = 0;
-  std::uint64_t value = 0;
-  try {
-    value = std::stoull(text, &used, 16);
-  } catch (const std::exception&) {
-    used = 0;
-  }
-  if (used != 16) {
-    throw CheckpointError(say(loaded.folder.string(), ": digests.", key, " = \"", text,
-                              "\" is not the bits of a number"));
-  }
-  return std::bit_cast<double>(value);
+struct DigestPart {
+  double loss = 0, grad_norm = 0;
+  std::string weights = {};
+};
+void json_fields(auto& f, DigestPart& part) {
+  f.hex("loss", part.loss);
+  f.hex("grad_norm", part.grad_norm);
+  if (f.kReads) f("weights", part.weights);  // added when they are known
 }
 
 // A valid checksum does not bound the values: another program may have written them.
-template <class T>
-void require_range(const checkpoint::Loaded& loaded, const char* key, T value, bool holds,
-                   const char* wanted) {
-  if (holds) return;
-  throw CheckpointError(say(loaded.folder.string(), ": ", key, " = ", value, " is not ", wanted,
+[[noreturn]] void refuse(const std::string& why) {
+  throw CheckpointError(say(why,
                             ": it is damaged or was written by another program; remove it to "
                             "resume from the checkpoint before"));
 }
 
-void require_ranges(const checkpoint::Loaded& loaded, const TrainState& state,
-                    std::uint64_t position) {
-  constexpr std::int64_t kMax = std::int64_t{1} << 53;  // exact in every JSON reader
-  constexpr const char* kCount = "a whole number from 0 to 2^53";
-  const auto is_count = [](std::int64_t value) { return value >= 0 && value <= kMax; };
-  require_range(loaded, "data.samples", position, position <= std::uint64_t{kMax}, kCount);
-  require_range(loaded, "data.tokens", state.tokens, is_count(state.tokens), kCount);
-  require_range(loaded, "scalars.optimizer_step", state.step, state.step == loaded.manifest.step,
-                "the checkpoint's step");
-  if (state.step == 0) return;  // imported weights have no loss
-  require_range(loaded, "digests.loss", state.loss, std::isfinite(state.loss), "a finite number");
-  require_range(loaded, "digests.grad_norm", state.grad_norm,
-                std::isfinite(state.grad_norm) && state.grad_norm >= 0,
-                "a finite number of at least 0");
+template <class Part>
+Part part_of(const checkpoint::Loaded& loaded, const char* name, const nlohmann::json& object) {
+  try {
+    Part part;
+    read_json_value(object, part, {}, JsonKeys::kAny);
+    return part;
+  } catch (JsonProblem& problem) {
+    problem.prepend(name);
+    refuse(problem.text(loaded.folder.string()));
+  }
+}
+
+DataPart data_of(const checkpoint::Loaded& loaded) {
+  return part_of<DataPart>(loaded, "data", loaded.manifest.data);
 }
 
 }  // namespace
@@ -115,12 +96,7 @@ std::vector<checkpoint::Piece> state_pieces(Engine& engine) {
 
 std::string weights_hash_text(Engine& engine, Communicator& ranks) {
   engine.host_state().download(engine.stream());
-  return weights_hash_text(
-      weights_hash(engine.model().params(), engine.host_state().masters(), ranks));
-}
-
-std::string weights_hash_text(std::uint64_t hash) {
-  return fmt::format("{:016x}", hash);
+  return hex(weights_hash(engine.model().params(), engine.host_state().masters(), ranks));
 }
 
 void require_weights(const checkpoint::Loaded& loaded, Engine& engine, Communicator& ranks) {
@@ -135,37 +111,41 @@ void write_state(const TrainState& state, const data::SampleSource& source,
                  checkpoint::Snapshot& snapshot) {
   snapshot.step = state.step;
   const std::uint64_t position = state.position();
-  snapshot.data = {{"samples", position},
-                   {"tokens", state.tokens},
-                   {"samples_of_source", source.consumed(position)},
-                   {"left_out", ranges_json(state.left_out.before(position))},
-                   {"fingerprint", source.fingerprint()}};
+  snapshot.data = as_json(DataPart{.samples = position,
+                                   .tokens = state.tokens,
+                                   .samples_of_source = source.consumed(position),
+                                   .left_out = state.left_out.before(position).ranges(),
+                                   .fingerprint = source.fingerprint()});
   snapshot.scalars = {{"optimizer_step", state.step}};
-  snapshot.digests = {{"loss", bits(state.loss)}, {"grad_norm", bits(state.grad_norm)}};
+  snapshot.digests = as_json(DigestPart{state.loss, state.grad_norm});
 }
 
 TrainState read_state(const checkpoint::Loaded& loaded) {
-  const nlohmann::json& data = loaded.manifest.data;
-  const auto position = member<std::uint64_t>(loaded, data, "data", "samples");
-  data::LeftOut left_out;
-  if (data.contains("left_out")) {  // absent in earlier versions, which left nothing out
-    using Ranges = std::vector<std::array<std::uint64_t, 2>>;
-    for (const auto& [first, end] : member<Ranges>(loaded, data, "data", "left_out")) {
-      left_out.add({first, end});
-    }
-  }
-  if (left_out != left_out.before(position)) {
-    throw CheckpointError(say(loaded.folder.string(), ": data.left_out goes beyond data.samples"));
-  }
-  const TrainState state{
-      .step = member<std::int64_t>(loaded, loaded.manifest.scalars, "scalars", "optimizer_step"),
-      .samples = position - left_out.count(),
-      .left_out = left_out,
-      .tokens = member<std::int64_t>(loaded, data, "data", "tokens"),
-      .loss = from_bits(loaded, "loss"),
-      .grad_norm = from_bits(loaded, "grad_norm"),
-      .weights = member<std::string>(loaded, loaded.manifest.digests, "digests", "weights")};
-  require_ranges(loaded, state, position);
+  const checkpoint::Manifest& manifest = loaded.manifest;
+  const DataPart data = data_of(loaded);
+  const auto digests = part_of<DigestPart>(loaded, "digests", manifest.digests);
+  const TrainState state{.step = manifest.step,
+                         .samples = data.samples - data::LeftOut(data.left_out).count(),
+                         .left_out = data::LeftOut(data.left_out),
+                         .tokens = data.tokens,
+                         .loss = digests.loss,
+                         .grad_norm = digests.grad_norm,
+                         .weights = digests.weights};
+  const auto require_part = [&](bool holds, const std::string& why) {
+    if (!holds) refuse(say(loaded.folder.string(), ": ", why));
+  };
+  require_part(json_at<std::int64_t>(manifest.scalars, "optimizer_step") == state.step,
+               say("scalars.optimizer_step = ",
+                   json_text(manifest.scalars.value("optimizer_step", nlohmann::json())),
+                   " is not the checkpoint's step"));
+  require_part(state.left_out == state.left_out.before(data.samples),
+               "data.left_out goes beyond data.samples");
+  if (state.step == 0) return state;  // imported weights have no loss
+  require_part(std::isfinite(state.loss),
+               say("digests.loss = ", state.loss, " is not a finite number"));
+  require_part(
+      std::isfinite(state.grad_norm) && state.grad_norm >= 0,
+      say("digests.grad_norm = ", state.grad_norm, " is not a finite number of at least 0"));
   return state;
 }
 
@@ -184,7 +164,7 @@ void RecoveryState::read(const checkpoint::Loaded& loaded, bool counts) {
 }
 
 std::string data_fingerprint(const checkpoint::Loaded& loaded) {
-  return member<std::string>(loaded, loaded.manifest.data, "data", "fingerprint");
+  return data_of(loaded).fingerprint;
 }
 
 }  // namespace trireme

@@ -54,7 +54,6 @@ struct RecoveryState {
 // The hash of all the engine's parameters (weights_hash), as it is printed and stored; downloads
 // them.
 std::string weights_hash_text(Engine& engine, Communicator& ranks);
-std::string weights_hash_text(std::uint64_t hash);
 
 // The JSON parts of a checkpoint, written and read. A `TrainState` read back has the same bits, but
 // of left_out only what lies before its position. Throws CheckpointError naming the checkpoint and

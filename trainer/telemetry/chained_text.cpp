@@ -1,11 +1,11 @@
 #include "trainer/telemetry/chained_text.h"
 
-#include <fmt/format.h>
 #include <xxhash.h>
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
+
+#include "model/base/hex.h"
 
 namespace trireme {
 namespace {
@@ -16,21 +16,10 @@ constexpr std::size_t kTail = kChain.size() + kDigits + kEnd.size();
 
 }  // namespace
 
-std::string chain_text(std::uint64_t bits) {
-  return fmt::format("{:016x}", bits);
-}
-
-std::optional<std::uint64_t> chain_from(std::string_view text) {
-  std::uint64_t bits = 0;
-  std::from_chars(text.data(), text.data() + text.size(), bits, 16);
-  if (text != chain_text(bits)) return std::nullopt;  // rejects other spellings of the same number
-  return bits;
-}
-
 ChainedText chained(std::string object, std::uint64_t chain_before) {
   object.pop_back();  // the closing brace
   const std::uint64_t chain = XXH3_64bits_withSeed(object.data(), object.size(), chain_before);
-  object.append(kChain).append(chain_text(chain)).append(kEnd);
+  object.append(kChain).append(hex(chain)).append(kEnd);
   return {std::move(object), chain};
 }
 
@@ -38,7 +27,7 @@ std::optional<std::uint64_t> chain_of(std::string_view text) {
   if (text.size() < kTail || !text.ends_with(kEnd)) return std::nullopt;
   const std::string_view tail = text.substr(text.size() - kTail);
   if (!tail.starts_with(kChain)) return std::nullopt;
-  return chain_from(tail.substr(kChain.size(), kDigits));
+  return from_hex<std::uint64_t>(tail.substr(kChain.size(), kDigits));
 }
 
 bool follows(std::string_view text, std::uint64_t chain_before) {

@@ -21,8 +21,4 @@ std::optional<std::uint64_t> chain_of(std::string_view text);
 // Whether the line is unchanged and follows a line with chain `chain_before`.
 bool follows(std::string_view text, std::uint64_t chain_before);
 
-// A chain as 16 hex digits, and back; nothing for any other text.
-std::string chain_text(std::uint64_t bits);
-std::optional<std::uint64_t> chain_from(std::string_view text);
-
 }  // namespace trireme

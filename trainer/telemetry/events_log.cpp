@@ -11,6 +11,7 @@
 
 #include "model/base/error.h"
 #include "model/base/file.h"
+#include "model/base/json.h"
 
 namespace trireme {
 namespace {
@@ -25,14 +26,7 @@ std::string utc_now() {
 
 bool is_event(std::string_view line) {
   if (is_whole(line, R"({"time":")")) return true;
-  const auto parsed = EventsLog::Details::parse(line, nullptr, false);
-  return parsed.is_object();
-}
-
-std::int64_t number_of(std::string_view line) {
-  const auto object = EventsLog::Details::parse(line, nullptr, false);
-  if (!object.is_object() || !object.contains("line")) return 0;
-  return object["line"].is_number_unsigned() ? object["line"].get<std::int64_t>() : 0;
+  return EventsLog::Details::parse(line, nullptr, false).is_object();
 }
 
 // The last complete line of a file that ends with `text`.
@@ -54,7 +48,9 @@ EventsMark mark_of(const File& file) {
   const std::string tail = tail_of(kUsualTail);
   const std::string_view last = last_line(tail);
   if (const auto chain = chain_of(last)) {
-    if (const std::int64_t number = number_of(last)) return {number, *chain};
+    const auto object = EventsLog::Details::parse(last, nullptr, false);
+    const std::int64_t number = json_at<std::int64_t>(object, "line").value_or(0);
+    if (number > 0) return {number, *chain};
   }
   // a line of an earlier version, or one longer than kUsualTail
   const std::string text = tail_of(UINT64_MAX);

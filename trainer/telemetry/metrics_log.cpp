@@ -2,9 +2,9 @@
 
 #include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "model/base/error.h"
+#include "model/base/json.h"
 #include "model/base/log.h"
 
 namespace trireme {
@@ -31,11 +31,7 @@ std::optional<std::int64_t> step_of(std::string_view line) {
     const auto read = std::from_chars(line.data() + kStart.size(), end, step);
     if (read.ec == std::errc() && read.ptr != end && *read.ptr == ',') return step;
   }
-  const Json parsed = Json::parse(line, nullptr, false);
-  if (!parsed.is_object()) return std::nullopt;
-  const auto step = parsed.find("step");
-  if (step == parsed.end() || !step->is_number_integer()) return std::nullopt;
-  return step->get<std::int64_t>();
+  return json_at<std::int64_t>(Json::parse(line, nullptr, false), "step");
 }
 
 LinesCut keep_to(const std::filesystem::path& path, std::int64_t last_step) {

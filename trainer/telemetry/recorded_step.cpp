@@ -1,31 +1,23 @@
 #include "trainer/telemetry/recorded_step.h"
 
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <system_error>
 
 #include "model/base/file.h"
+#include "model/base/json.h"
 
 namespace trireme {
 namespace {
 
-using nlohmann::json;
-
-std::optional<double> number(const json& line, const char* key) {
-  const auto found = line.find(key);
-  if (found == line.end() || !found->is_number()) return std::nullopt;
-  return found->get<double>();
-}
-
-std::optional<RecordedStep> read(const json& line) {
-  const auto loss = number(line, "loss");
-  const auto grad_norm = number(line, "grad_norm");
+std::optional<RecordedStep> read(const nlohmann::json& line) {
+  const auto loss = json_at<double>(line, "loss");
+  const auto grad_norm = json_at<double>(line, "grad_norm");
   if (!loss || !grad_norm) return std::nullopt;
   return RecordedStep{
       .loss = *loss,
       .grad_norm = *grad_norm,
-      .skips = static_cast<std::int64_t>(number(line, "skips").value_or(0)),
-      .rollbacks = static_cast<std::int64_t>(number(line, "rollbacks").value_or(0))};
+      .skips = static_cast<std::int64_t>(json_at<double>(line, "skips").value_or(0)),
+      .rollbacks = static_cast<std::int64_t>(json_at<double>(line, "rollbacks").value_or(0))};
 }
 
 }  // namespace
@@ -39,14 +31,11 @@ std::optional<RecordedStep> recorded_step(const std::filesystem::path& metrics, 
   while (!text.empty()) {
     text.remove_suffix(1);
     const std::size_t begin = text.rfind('\n') + 1;  // npos + 1 is 0
-    const json line = json::parse(text.substr(begin), nullptr, false);
+    const auto line = nlohmann::json::parse(text.substr(begin), nullptr, false);
     text = text.substr(0, begin);
-    if (!line.is_object()) continue;
-    const auto found = line.find("step");
-    if (found == line.end() || !found->is_number_integer()) continue;
-    const auto at = found->get<std::int64_t>();
+    const auto at = json_at<std::int64_t>(line, "step");
     if (at == step) return read(line);
-    if (at < step) break;
+    if (at && *at < step) break;
   }
   return std::nullopt;
 }

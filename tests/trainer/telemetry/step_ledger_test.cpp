@@ -110,14 +110,18 @@ TEST(StepLedger, a_line_that_is_none_says_why) {
     return why(text.replace(text.find(part), part.size(), other));
   };
   EXPECT_EQ(why(good), "");
-  EXPECT_EQ(why("[3]"), "not a JSON object");
-  EXPECT_EQ(why("{}"), R"(missing key "step")");
-  EXPECT_EQ(with("\"tokens\":128,", ""), R"(missing key "tokens")");
-  EXPECT_EQ(with("\"tokens\":128", "\"tokens\":-1"), R"("tokens" is not an unsigned integer)");
-  EXPECT_EQ(with("fedcba9876543210", "fedcba987654321"), R"("hash" is not 16 hex digits)");
-  EXPECT_EQ(with("[4,9]", "[9,4]"), R"("samples" is not [FIRST, END) with FIRST below END)");
-  EXPECT_EQ(with("[[2,4],", "[[2],"), R"("left_out" is not [FIRST, END) with FIRST below END)");
-  EXPECT_EQ(with(":true", ":1"), R"("products_chosen" is not true or false)");
+  EXPECT_EQ(why("[3]"), "an object is expected, found [3]");
+  EXPECT_EQ(why("{}"), "step: missing");
+  EXPECT_EQ(with("\"tokens\":128,", ""), "tokens: missing");
+  EXPECT_EQ(with("\"tokens\":128,", "\"tokens\":128,\"more\":1,"), R"(unknown key "more")");
+  EXPECT_EQ(with("\"tokens\":128", "\"tokens\":-1"),
+            "tokens: a whole number from 0 to 9223372036854775807 is expected, found -1");
+  EXPECT_EQ(with("fedcba9876543210", "fedcba987654321"),
+            R"(hash: 16 hex digits are expected, found "fedcba987654321")");
+  EXPECT_EQ(with("[4,9]", "[9,4]"),
+            "samples: [FIRST, END) with FIRST below END is expected, found [9,4]");
+  EXPECT_EQ(with("[[2,4],", "[[2],"), "left_out[0]: 2 values are expected, found [2]");
+  EXPECT_EQ(with(":true", ":1"), "products_chosen: true or false is expected, found 1");
   for (const char* text : {"", "\"}", "{}", "{\"chain\":\"0123456789abcdef\"}"}) {
     EXPECT_FALSE(follows(text, 0)) << text;
     EXPECT_FALSE(chain_of(text)) << text;

@@ -41,30 +41,6 @@ std::int64_t ConfigFields::size_or(const std::string& key, std::int64_t otherwis
   return otherwise;
 }
 
-double ConfigFields::number_or(const std::string& key, double otherwise) {
-  const json* value = find(key);
-  if (!value) return otherwise;
-  if (value->is_number()) return *value;
-  refuse(key, *value, "must be a number");
-  return otherwise;
-}
-
-bool ConfigFields::flag_or(const std::string& key, bool otherwise) {
-  const json* value = find(key);
-  if (!value) return otherwise;
-  if (value->is_boolean()) return *value;
-  refuse(key, *value, "must be true or false");
-  return otherwise;
-}
-
-std::string ConfigFields::text_or(const std::string& key, const std::string& otherwise) {
-  const json* value = find(key);
-  if (!value) return otherwise;
-  if (value->is_string()) return *value;
-  refuse(key, *value, "must be a string");
-  return otherwise;
-}
-
 void ConfigFields::only(const std::string& key, std::initializer_list<json> values) {
   const json* value = find(key);
   if (!value || std::find(values.begin(), values.end(), *value) != values.end()) return;

@@ -1,10 +1,11 @@
 #pragma once
 #include <cstdint>
 #include <initializer_list>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
+
+#include "model/base/json.h"
 
 namespace trireme {
 
@@ -17,9 +18,15 @@ class ConfigFields {
   const nlohmann::json* find(const std::string& key);
   std::int64_t size(const std::string& key);  // required
   std::int64_t size_or(const std::string& key, std::int64_t otherwise);
-  double number_or(const std::string& key, double otherwise);
-  bool flag_or(const std::string& key, bool otherwise);
-  std::string text_or(const std::string& key, const std::string& otherwise);
+  double number_or(const std::string& key, double otherwise) {
+    return value_or(key, otherwise, "must be a number");
+  }
+  bool flag_or(const std::string& key, bool otherwise) {
+    return value_or(key, otherwise, "must be true or false");
+  }
+  std::string text_or(const std::string& key, const std::string& otherwise) {
+    return value_or(key, otherwise, "must be a string");
+  }
 
   // Refuses any other value, as it changes the computation. A missing field is accepted.
   void only(const std::string& key, std::initializer_list<nlohmann::json> values);
@@ -33,6 +40,15 @@ class ConfigFields {
   std::vector<std::string> finish();
 
  private:
+  template <class T>
+  T value_or(const std::string& key, const T& otherwise, const char* wanted) {
+    const nlohmann::json* value = find(key);
+    if (!value) return otherwise;
+    const auto found = json_as<T>(*value);
+    if (!found) refuse(key, *value, wanted);
+    return found.value_or(otherwise);
+  }
+
   const nlohmann::json& object_;
   std::string where_;
   std::set<std::string> known_;

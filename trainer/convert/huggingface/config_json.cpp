@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
-#include "checkpoint/json_object.h"
 #include "model/base/error.h"
 #include "model/base/file.h"
+#include "model/base/json.h"
 #include "trainer/config/difference.h"
 #include "trainer/config/flavors.h"
 #include "trainer/config/reader.h"
@@ -273,7 +273,7 @@ ordered_json rotary_fields(const ModelConfig& m) {
 ImportedConfig read_config_json(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / "config.json";
   const std::string where = file.string();
-  const json object = checkpoint::parse_json(read_text(file, kMostText), where);
+  const json object = parse_json<CheckpointError>(read_text(file, kMostText), where);
   ConfigFields fields(object, where);
   const std::string family = fields.text_or("model_type", "");
   const std::vector<std::string> known = model_types();

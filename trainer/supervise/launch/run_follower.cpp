@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 
+#include "model/base/json.h"
 #include "trainer/telemetry/clock.h"
 
 namespace trireme {
@@ -116,10 +116,8 @@ void RunFollower::take(const std::string& line) {
   } else if (name == "failure" && event.contains("ranks") && !failure_) {
     failure_ = Failure{.text = event.value("text", ""),
                        .has_own_code = event.value("health", "") == "failed",
-                       .detect_seconds = {},
+                       .detect_seconds = json_at<double>(event, "detect_seconds"),
                        .at = seconds_now()};
-    const auto detect = event.find("detect_seconds");
-    if (detect != event.end() && detect->is_number()) failure_->detect_seconds = *detect;
     // If only two replicas differ, neither can be blamed.
     if (event.value("health", "") == "differs" && event.value("by_majority", false)) {
       unfit_ = UnfitRanks{.ranks = event.value("ranks", std::vector<int>{}),

@@ -3,121 +3,69 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <limits>
-#include <nlohmann/json.hpp>
 
-#include "checkpoint/json_object.h"
-#include "model/base/error.h"
+#include "model/base/json.h"
 
 namespace trireme {
 namespace {
-
-using checkpoint::JsonObject;
-using nlohmann::json;
 
 // In the order of Kind.
 constexpr std::array<const char*, 8> kNames{"hello",   "beat",  "signal", "ended",
                                             "welcome", "heard", "end",    "leave"};
 constexpr std::uint64_t kMaxPid = 1u << 30;
-constexpr std::uint64_t kMostMilliseconds = std::uint64_t{1} << 53;
-
-json listed(std::vector<std::int64_t> pids) {
-  pids.resize(std::min(pids.size(), ControlMessage::kMaxPids));
-  return pids;
-}
-
-std::vector<std::int64_t> read_pids(JsonObject& object) {
-  const json& array = object.array("pids");
-  if (array.size() > ControlMessage::kMaxPids) object.refuse("pids", "too many");
-  std::vector<std::int64_t> pids;
-  for (const json& pid : array) {
-    if (!pid.is_number_unsigned() || pid.get<std::uint64_t>() > kMaxPid) {
-      object.refuse("pids", "not a process id");
-    }
-    pids.push_back(pid.get<std::int64_t>());
-  }
-  return pids;
-}
-
-ControlMessage::Kind read_kind(JsonObject& object) {
-  const std::string& name = object.text("kind", 16);
-  const auto found = std::find(kNames.begin(), kNames.end(), name);
-  if (found == kNames.end()) object.refuse("kind", "unknown");
-  return static_cast<ControlMessage::Kind>(found - kNames.begin());
-}
 
 }  // namespace
 
-std::string ControlMessage::encoded() const {
-  json object = {{"kind", kNames[static_cast<std::size_t>(kind)]}};
-  switch (kind) {
+inline std::string json_form(ControlMessage::Kind kind) {
+  return kNames[static_cast<std::size_t>(kind)];
+}
+inline const char* set_json_form(ControlMessage::Kind& kind, const std::string& name) {
+  const auto found = std::find(kNames.begin(), kNames.end(), name);
+  if (found == kNames.end()) return "a kind of message is";
+  kind = static_cast<ControlMessage::Kind>(found - kNames.begin());
+  return nullptr;
+}
+
+void json_fields(auto& f, ControlMessage& message) {
+  using Kind = ControlMessage::Kind;
+  const auto pids = [&] {
+    f("pids", message.pids, {.most = kMaxPid});
+    f.check("pids", message.pids.size() <= ControlMessage::kMaxPids, "too many");
+  };
+  f("kind", message.kind);
+  switch (message.kind) {
     case Kind::kHello:
-      object["node"] = node;
-      object["pid"] = pid;
-      break;
+      f("node", message.node, {.most = ControlMessage::kMaxNameBytes});
+      return f("pid", message.pid, {.most = kMaxPid});
     case Kind::kBeat:
-      object["unix_ms"] = unix_ms;
-      object["shm_free"] = shm_free;
-      object["pids"] = listed(pids);
-      object["stopped"] = stopped;
-      break;
+      f("unix_ms", message.unix_ms, {.most = kMostJsonNumber});
+      f("shm_free", message.shm_free);
+      f("stopped", message.stopped, {.most = kMaxPid});
+      return pids();
     case Kind::kSignal:
-      object["signal"] = signal;
-      break;
+      return f("signal", message.signal, {.most = 64});
     case Kind::kEnded:
-      object["order"] = order;
-      object["pids"] = listed(pids);
-      break;
+      f("order", message.order);
+      return pids();
     case Kind::kWelcome:
-      object["mark"] = mark;
-      break;
+      return f("mark", message.mark, {.most = ControlMessage::kMaxNameBytes});
     case Kind::kEnd:
-      object["order"] = order;
-      object["mark"] = mark;
-      break;
+      f("order", message.order);
+      return f("mark", message.mark, {.most = ControlMessage::kMaxNameBytes});
     case Kind::kHeard:
     case Kind::kLeave:
-      break;
+      return;
   }
-  return object.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::string ControlMessage::encoded() const {
+  ControlMessage message = *this;
+  message.pids.resize(std::min(pids.size(), kMaxPids));
+  return json_text(message);
 }
 
 ControlMessage ControlMessage::decoded(std::string_view text) {
-  const json parsed = checkpoint::parse_json(text, "control message");
-  JsonObject object(parsed, "control message");
-  ControlMessage message{.kind = read_kind(object)};
-  constexpr auto kAny = std::numeric_limits<std::uint64_t>::max();
-  switch (message.kind) {
-    case Kind::kHello:
-      message.node = object.text("node", kMaxNameBytes);
-      message.pid = static_cast<std::int64_t>(object.number("pid", kMaxPid));
-      break;
-    case Kind::kBeat:
-      message.unix_ms = static_cast<std::int64_t>(object.number("unix_ms", kMostMilliseconds));
-      message.shm_free = object.number("shm_free", kAny);
-      message.pids = read_pids(object);
-      message.stopped = object.number("stopped", kMaxPid);
-      break;
-    case Kind::kSignal:
-      message.signal = static_cast<int>(object.number("signal", 64));
-      break;
-    case Kind::kEnded:
-      message.order = object.number("order", kAny);
-      message.pids = read_pids(object);
-      break;
-    case Kind::kWelcome:
-      message.mark = object.text("mark", kMaxNameBytes);
-      break;
-    case Kind::kEnd:
-      message.order = object.number("order", kAny);
-      message.mark = object.text("mark", kMaxNameBytes);
-      break;
-    case Kind::kHeard:
-    case Kind::kLeave:
-      break;
-  }
-  object.finish();
-  return message;
+  return read_json<ControlMessage>(text, "control message");
 }
 
 std::int64_t unix_ms_now() {

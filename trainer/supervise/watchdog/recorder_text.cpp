@@ -5,11 +5,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "model/base/error.h"
 #include "model/base/file.h"
+#include "model/base/json.h"
 #include "trainer/supervise/watchdog/recorder_folder.h"
 
 namespace trireme {
@@ -164,12 +164,10 @@ std::string recorded_failure(const RankRecordings& recorder) {
   }
   for (std::string line; std::getline(events, line);) {
     const auto event = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!event.is_object() || event.value("event", nlohmann::json()) != "failure") continue;
-    const auto time = event.find("time"), text = event.find("text");
-    if (time == event.end() || text == event.end() || !time->is_string() || !text->is_string()) {
-      continue;
-    }
-    if (time->get<std::string>() >= time_text(started)) return text->get<std::string>();
+    if (json_at<std::string>(event, "event") != "failure") continue;
+    const auto time = json_at<std::string>(event, "time"),
+               text = json_at<std::string>(event, "text");
+    if (time && text && *time >= time_text(started)) return *text;
   }
   return {};
 }

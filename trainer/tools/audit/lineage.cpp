@@ -6,11 +6,11 @@
 #include <array>
 #include <bit>
 #include <charconv>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <unordered_map>
 
 #include "model/base/error.h"
+#include "model/base/json.h"
 #include "trainer/config/batch_size.h"
 #include "trainer/engine/computation.h"
 #include "trainer/tools/audit/windows.h"
@@ -47,13 +47,10 @@ std::optional<std::int64_t> sequences_in(const Computation& computation, std::in
   TrainingConfig training;
   training.global_batch_size = *batch;
   // The pairs have the syntax of JSON.
-  const auto ramp = nlohmann::json::parse(found->second, nullptr, /*allow_exceptions=*/false);
-  if (!ramp.is_array()) return std::nullopt;
-  for (const auto& size : ramp) {
-    const bool is_pair = size.is_array() && size.size() == 2 && size[0].is_number_integer() &&
-                         size[1].is_number_integer();
-    if (!is_pair) return std::nullopt;
-    training.rampup_batch_size.push_back({size[0], size[1]});
+  const auto ramp = valid_json<std::vector<std::array<std::int64_t, 2>>>(found->second);
+  if (!ramp) return std::nullopt;
+  for (const auto& [sequences, steps] : *ramp) {
+    training.rampup_batch_size.push_back({sequences, steps});
   }
   return sequences_of_step(training, step);
 }

@@ -1,19 +1,26 @@
 #include "trainer/tools/audit/records.h"
 
-#include <array>
-#include <charconv>
 #include <functional>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 
 #include "checkpoint/lease.h"
 #include "checkpoint/store.h"
 #include "model/base/error.h"
+#include "model/base/json.h"
 #include "trainer/telemetry/record_file.h"
 
 namespace trireme {
+
+void json_fields(auto& f, CheckpointRecord& record) {
+  f("tokens", record.tokens);
+  f("samples", record.position);
+  if (f.has("left_out")) f("left_out", record.left_out);  // not in those of earlier versions
+  f.hex("loss", record.loss);
+  f.hex("grad_norm", record.grad_norm);
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -46,7 +53,7 @@ void for_each_object(const fs::path& run, const char* name, Findings& findings,
     if (!object.is_object()) return damaged("it is not a JSON object");
     try {
       use(number, object);
-    } catch (const json::exception& error) {
+    } catch (const std::exception& error) {  // DataError, json::exception
       damaged(error.what());
     }
   });
@@ -88,9 +95,8 @@ void read_metrics(const fs::path& run, Records& records, Findings& findings) {
   });
 }
 
-data::SampleRange range_of(const json& value) {
-  const auto [first, end] = value.get<std::array<std::uint64_t, 2>>();
-  return {first, end};
+data::SampleRange range_of(const json& event, const char* key) {
+  return json_value<data::SampleRange, DataError>(event.at(key), key);
 }
 
 void read_starts(const fs::path& run, Records& records, Findings& findings) {
@@ -108,10 +114,10 @@ void read_left_out(const fs::path& run, Records& records, Findings& findings) {
     const auto name = object.at("event").get<std::string>();
     if (name == "skip") {
       records.left_out.push_back(
-          {object.at("step").get<std::int64_t>(), range_of(object.at("samples"))});
+          {object.at("step").get<std::int64_t>(), range_of(object, "samples")});
     } else if (name == "rollback") {
       records.left_out.push_back(
-          {object.at("to_step").get<std::int64_t>() + 1, range_of(object.at("left_out"))});
+          {object.at("to_step").get<std::int64_t>() + 1, range_of(object, "left_out")});
     }
   });
 }
@@ -122,45 +128,19 @@ void read_events_chain(const fs::path& run, Records& records, Findings& findings
     const EventsLine before = records.events.empty() ? EventsLine{} : records.events.back();
     const std::optional<std::uint64_t> chain = chain_of(text);
     const json object = json::parse(text, nullptr, false);
-    const json recorded = object.is_object() ? object.value("line", json()) : json();
+    const auto recorded = json_at<std::int64_t>(object, "line");
     // Reports only the first line after lost ones.
     const std::int64_t due = before.is_chained ? before.number + 1 : number;
-    const bool is_numbered = recorded.is_number_integer() && recorded == due;
-    if ((chain || before.is_chained) && !(is_numbered && follows(text, before.chain))) {
+    if ((chain || before.is_chained) && !(recorded == due && follows(text, before.chain))) {
       findings.push_back(
           {kEvents, number, 0,
            "the line was modified, or its predecessor was modified or removed (number or "
            "chain mismatch)"});
     }
-    records.events.push_back(
-        {.is_chained = chain.has_value(),
-         .chain = chain.value_or(0),
-         .number = recorded.is_number_integer() ? recorded.get<std::int64_t>() : due});
+    records.events.push_back({.is_chained = chain.has_value(),
+                              .chain = chain.value_or(0),
+                              .number = recorded.value_or(due)});
   });
-}
-
-std::uint64_t bits_of(const json& digests, const char* key) {
-  const auto text = digests.at(key).get<std::string>();
-  std::uint64_t bits = 0;
-  const char* end = text.data() + text.size();
-  if (std::from_chars(text.data(), end, bits, 16).ptr != end) {
-    throw CheckpointError(say("digests.", key, " is not a hexadecimal number"));
-  }
-  return bits;
-}
-
-CheckpointRecord record_of(const checkpoint::Manifest& manifest, std::string file) {
-  CheckpointRecord record{.file = std::move(file),
-                          .step = manifest.step,
-                          .tokens = manifest.data.at("tokens").get<std::int64_t>(),
-                          .position = manifest.data.at("samples").get<std::uint64_t>(),
-                          .left_out = {},
-                          .loss = bits_of(manifest.digests, "loss"),
-                          .grad_norm = bits_of(manifest.digests, "grad_norm")};
-  if (manifest.data.contains("left_out")) {  // not in those of earlier versions
-    for (const json& range : manifest.data["left_out"]) record.left_out.push_back(range_of(range));
-  }
-  return record;
 }
 
 void read_checkpoints(const fs::path& run, Records& records, Findings& findings) {
@@ -177,10 +157,13 @@ void read_checkpoints(const fs::path& run, Records& records, Findings& findings)
       continue;
     }
     try {
-      records.checkpoints.push_back(record_of(*summary.manifest, file));
-    } catch (const json::exception& error) {
-      damaged(error.what());
-    } catch (const CheckpointError& error) {
+      json parts = summary.manifest->data;
+      parts.update(summary.manifest->digests);
+      auto record = json_value<CheckpointRecord, DataError>(parts, "", JsonKeys::kAny);
+      record.file = file;
+      record.step = summary.manifest->step;
+      records.checkpoints.push_back(std::move(record));
+    } catch (const DataError& error) {
       damaged(error.what());
     }
   }

@@ -5,16 +5,58 @@
 #include <algorithm>
 #include <cctype>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "model/base/error.h"
 #include "model/base/file.h"
+#include "model/base/json.h"
 #include "model/device/imagined.h"
 
 namespace trireme {
+
+TRIREME_JSON(Link, name, bandwidth, reached, latency)
+TRIREME_JSON(ProductRate, peak, product, half_depth, flash, half_rows, half_columns, half_width,
+             half_keys, streams)
+
+void json_fields(auto& f, Network& network) {
+  f("ranks_per_node", network.ranks_per_node);
+  f("within", network.within);
+  f("between", network.between);
+  f("beside", network.overlaps);
+  f("held", network.occupied);
+  if (f.has("shared", network.shared.has_value())) f.nullable("shared", network.shared);
+}
+
 namespace {
 
-using Json = nlohmann::ordered_json;
+// DeviceProfile::rates by name, without those that are not supported.
+struct NamedRates {
+  std::array<ProductRate, kNumberFormats>& rates;
+};
+void json_fields(auto& f, NamedRates& named) {
+  for (int kind = 0; kind < kNumberFormats; ++kind) {
+    ProductRate& rate = named.rates[static_cast<std::size_t>(kind)];
+    const char* name = name_of(static_cast<NumberFormat>(kind));
+    if (f.has(name, rate.peak > 0)) f(name, rate);
+  }
+}
+
+}  // namespace
+
+void json_fields(auto& f, DeviceProfile& profile) {
+  NamedRates rates{profile.rates};
+  f("name", profile.name);
+  f("source", profile.source);
+  f("memory_bytes", profile.memory_bytes);
+  f("memory_bandwidth", profile.memory_bandwidth);
+  f("streamed", profile.streamed);
+  f("launch", profile.launch);
+  f("units", profile.units);
+  f("cores", profile.cores);
+  f("rates", rates);
+  f("network", profile.network);
+}
+
+namespace {
 
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
@@ -22,87 +64,9 @@ std::string lower(std::string text) {
   return text;
 }
 
-Json to_json(const Link& link) {
-  return {{"name", link.name},
-          {"bandwidth", link.bandwidth},
-          {"reached", link.reached},
-          {"latency", link.latency}};
-}
-
-Link link_from(const Json& json) {
-  return {json.at("name"), json.at("bandwidth"), json.at("reached"), json.at("latency")};
-}
-
-Json to_json(const DeviceProfile& profile) {
-  Json rates = Json::object();
-  for (int kind = 0; kind < kNumberFormats; ++kind) {
-    const ProductRate& rate = profile.rates[static_cast<std::size_t>(kind)];
-    if (rate.peak <= 0) continue;
-    rates[name_of(static_cast<NumberFormat>(kind))] = {{"peak", rate.peak},
-                                                       {"product", rate.product},
-                                                       {"half_depth", rate.half_depth},
-                                                       {"flash", rate.flash},
-                                                       {"half_rows", rate.half_rows},
-                                                       {"half_columns", rate.half_columns},
-                                                       {"half_width", rate.half_width},
-                                                       {"half_keys", rate.half_keys},
-                                                       {"streams", rate.streams}};
-  }
-  Json network = {{"ranks_per_node", profile.network.ranks_per_node},
-                  {"within", to_json(profile.network.within)},
-                  {"between", to_json(profile.network.between)},
-                  {"beside", profile.network.overlaps},
-                  {"held", profile.network.occupied}};
-  if (profile.network.shared) network["shared"] = to_json(*profile.network.shared);
-  return {{"name", profile.name},
-          {"source", profile.source},
-          {"memory_bytes", profile.memory_bytes},
-          {"memory_bandwidth", profile.memory_bandwidth},
-          {"streamed", profile.streamed},
-          {"launch", profile.launch},
-          {"units", profile.units},
-          {"cores", profile.cores},
-          {"rates", rates},
-          {"network", network}};
-}
-
-DeviceProfile profile_from(const Json& json) {
-  DeviceProfile profile{.name = json.at("name"),
-                        .source = json.at("source"),
-                        .memory_bytes = json.at("memory_bytes"),
-                        .memory_bandwidth = json.at("memory_bandwidth"),
-                        .streamed = json.at("streamed"),
-                        .launch = json.at("launch"),
-                        .units = json.at("units"),
-                        .cores = json.at("cores"),
-                        .rates = {},
-                        .network = {}};
-  for (int kind = 0; kind < kNumberFormats; ++kind) {
-    const auto found = json.at("rates").find(name_of(static_cast<NumberFormat>(kind)));
-    if (found == json.at("rates").end()) continue;
-    profile.rates[static_cast<std::size_t>(kind)] = {.peak = found->at("peak"),
-                                                     .product = found->at("product"),
-                                                     .half_depth = found->at("half_depth"),
-                                                     .flash = found->at("flash"),
-                                                     .half_rows = found->at("half_rows"),
-                                                     .half_columns = found->at("half_columns"),
-                                                     .half_width = found->at("half_width"),
-                                                     .half_keys = found->at("half_keys"),
-                                                     .streams = found->at("streams")};
-  }
-  const Json& network = json.at("network");
-  profile.network = {.ranks_per_node = network.at("ranks_per_node"),
-                     .within = link_from(network.at("within")),
-                     .between = link_from(network.at("between")),
-                     .overlaps = network.at("beside"),
-                     .occupied = network.at("held")};
-  if (network.contains("shared")) profile.network.shared = link_from(network.at("shared"));
-  return profile;
-}
-
-void check(const DeviceProfile& profile) {
-  const auto positive = [](const char* key, double value) {
-    if (!(value > 0)) throw ConfigError(say(key, " = ", value, ": must be above 0"));
+void check(const DeviceProfile& profile, const std::string& from) {
+  const auto positive = [&](const char* key, double value) {
+    if (!(value > 0)) throw ConfigError(say(from, ": ", key, " = ", value, ": must be above 0"));
   };
   positive("memory_bytes", profile.memory_bytes);
   positive("memory_bandwidth", profile.memory_bandwidth);
@@ -170,21 +134,17 @@ DeviceProfile find_profile(const std::string& name) {
 
 void write_profile(const std::filesystem::path& path, const DeviceProfile& profile) {
   std::ofstream file(path);
-  file << to_json(profile).dump(2) << '\n';
+  file << json_text<nlohmann::ordered_json>(profile, 2) << '\n';
   if (!file.flush()) throw EnvironmentError(say("cannot write ", path.string()));
 }
 
 DeviceProfile read_profile(const std::filesystem::path& path) {
   try {
-    const DeviceProfile profile = profile_from(Json::parse(read_text(path)));
-    check(profile);
+    auto profile = read_json<DeviceProfile, ConfigError>(read_text(path), path.string());
+    check(profile, path.string());
     return profile;
   } catch (const EnvironmentError& error) {
     throw ConfigError(error.what());
-  } catch (const Json::exception& error) {
-    throw ConfigError(say(path.string(), ": ", error.what()));
-  } catch (const ConfigError& error) {
-    throw ConfigError(say(path.string(), ": ", error.what()));
   }
 }
 

@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 
+#include "model/base/json.h"
 #include "trainer/config/metric_name.h"
 #include "trainer/tools/report/comparison.h"
 #include "trainer/tools/report/event.h"
@@ -247,8 +248,8 @@ class ChartData {
       std::size_t count = 0;
       for (auto event = events.rbegin(); event != events.rend() && count < kMost; ++event) {
         const char* kind = kind_of_mark(*event);
-        const auto step = event->find("step");
-        if (kind == nullptr || step == event->end() || !step->is_number_integer()) continue;
+        const auto step = json_at<std::int64_t>(*event, "step");
+        if (kind == nullptr || !step) continue;
         ++count;
         Json mark{{"step", *step}, {"text", text_of(*event, "event")}, {"kind", kind}};
         mark["run"] = run;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "model/base/human.h"
+#include "model/base/json.h"
 
 namespace trireme {
 namespace {
@@ -31,20 +32,16 @@ std::string value_text(const std::string& key, const RunEvent& value) {
 }  // namespace
 
 std::string text_of(const RunEvent& event, const char* key) {
-  const auto found = event.find(key);
-  return found != event.end() && found->is_string() ? found->get<std::string>() : std::string();
+  return json_at<std::string>(event, key).value_or("");
 }
 
 std::optional<double> number_of(const RunEvent& event, const char* key) {
-  const auto found = event.find(key);
-  if (found == event.end() || !found->is_number()) return std::nullopt;
-  const auto number = found->get<double>();
-  return std::isfinite(number) ? std::optional(number) : std::nullopt;
+  const auto number = json_at<double>(event, key);
+  return number && std::isfinite(*number) ? number : std::nullopt;
 }
 
 std::int64_t step_of(const RunEvent& event) {
-  const auto found = event.find("step");
-  return found != event.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
+  return json_at<std::int64_t>(event, "step").value_or(0);
 }
 
 bool is_begin(const RunEvent& event) {

@@ -1,3 +1,4 @@
+#include "model/base/json.h"
 #include "trainer/tools/report/report.h"
 
 #include <fmt/chrono.h>
@@ -22,8 +23,7 @@ namespace {
 
 std::string model_name(const RunData& run) {
   for (auto event = run.events.rbegin(); event != run.events.rend(); ++event) {
-    const auto model = event->find("model");
-    if (model != event->end() && model->is_string()) return model->get<std::string>();
+    if (const auto model = json_at<std::string>(*event, "model")) return *model;
   }
   return run.model.empty() ? "A training run" : run.model;
 }

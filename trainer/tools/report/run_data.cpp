@@ -11,6 +11,7 @@
 #include "checkpoint/lease.h"
 #include "model/base/error.h"
 #include "model/base/file.h"
+#include "model/base/json.h"
 #include "trainer/telemetry/record_file.h"
 
 namespace trireme {
@@ -63,17 +64,13 @@ void read_json_lines(RunData& run, const char* name, const std::function<bool(co
   }
 }
 
-double number_or_nan(const Json& value) {
-  return value.is_number() ? value.get<double>() : kNan;
-}
-
 void read_metrics(RunData& run) {
   std::int64_t previous = std::numeric_limits<std::int64_t>::min();
   std::uint64_t repeated = 0;
   read_json_lines(run, "metrics.jsonl", [&](const Json& line) {
-    const auto found = line.find("step");
-    if (found == line.end() || !found->is_number_integer()) return false;
-    const auto step = found->get<std::int64_t>();
+    const auto found = json_at<std::int64_t>(line, "step");
+    if (!found) return false;
+    const std::int64_t step = *found;
     if (step <= previous) {  // a later line of a step replaces the earlier
       ++repeated;
       for (auto& [key, series] : run.metrics) {
@@ -87,7 +84,7 @@ void read_metrics(RunData& run) {
       if (key == "step" || !(value.is_number() || value.is_null())) continue;
       Series& series = run.metrics[key];
       series.steps.push_back(step);
-      series.values.push_back(number_or_nan(value));
+      series.values.push_back(json_as<double>(value).value_or(kNan));
     }
     return true;
   });
@@ -99,8 +96,7 @@ void read_metrics(RunData& run) {
 
 void read_events(RunData& run) {
   read_json_lines(run, "events.jsonl", [&](const Json& line) {
-    const auto event = line.find("event");
-    if (event == line.end() || !event->is_string()) return false;
+    if (!json_at<std::string>(line, "event")) return false;
     run.events.push_back(line);
     return true;
   });

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "model/base/human.h"
+#include "model/base/json.h"
 #include "trainer/tools/report/config_values.h"
 #include "trainer/tools/report/event.h"
 #include "trainer/tools/report/html.h"
@@ -35,14 +36,12 @@ const char* row_class(const Json& event) {
 }
 
 std::string event_row(const Json& event) {
-  const auto step = event.find("step");
-  const bool has_step = step != event.end() && step->is_number_integer();
+  const auto step = json_at<std::int64_t>(event, "step");
   return fmt::format(
       "<tr{}><td class=\"time\">{}</td><td class=\"number\">{}</td><td class=\"event\">{}</td>"
       "<td class=\"details\">{}</td></tr>\n",
-      row_class(event), html_escape(short_time(text_of(event, "time"))),
-      has_step ? grouped(step->get<std::int64_t>()) : "", html_escape(text_of(event, "event")),
-      event_details_html(event));
+      row_class(event), html_escape(short_time(text_of(event, "time"))), step ? grouped(*step) : "",
+      html_escape(text_of(event, "event")), event_details_html(event));
 }
 
 // Values set by the user are bold.
@@ -89,12 +88,11 @@ std::string samples_html(const RunData& run) {
   for (auto event = run.events.rbegin(); event != run.events.rend() && shown < kShown; ++event) {
     if (text_of(*event, "event") != "sample") continue;
     ++shown;
-    const auto step = event->find("step");
-    const bool has_step = step != event->end() && step->is_number_integer();
+    const auto step = json_at<std::int64_t>(*event, "step");
     rows += fmt::format(
         "<div class=\"card\"><div class=\"sample-step\">{}</div><pre class=\"sample\">"
         "<span class=\"prompt\">{}</span>{}</pre></div>\n",
-        has_step ? fmt::format("after step {}", grouped(step->get<std::int64_t>())) : "",
+        step ? fmt::format("after step {}", grouped(*step)) : "",
         html_escape(shortened(text_of(*event, "prompt"), kLongest)),
         html_escape(shortened(text_of(*event, "text"), kLongest)));
   }

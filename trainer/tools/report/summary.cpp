@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "model/base/human.h"
+#include "model/base/json.h"
 #include "trainer/tools/report/event.h"
 #include "trainer/tools/report/goodput.h"
 
@@ -17,12 +18,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Detail `key` of the last start or resume that has it.
-const Json* begin_detail(const RunData& run, const char* key) {
+// Detail `key` of the last start or resume that has it, if it is a T.
+template <class T>
+std::optional<T> begin_detail(const RunData& run, const char* key) {
   for (auto event = run.events.rbegin(); event != run.events.rend(); ++event) {
-    if (is_begin(*event) && event->contains(key)) return &(*event)[key];
+    if (is_begin(*event) && event->contains(key)) return json_at<T>(*event, key);
   }
-  return nullptr;
+  return std::nullopt;
 }
 
 std::optional<double> last_finite(const Series& series) {
@@ -55,16 +57,15 @@ class Tiles {
   }
 
   void shape() {
-    if (const Json* count = begin_detail(run_, "parameters"); count && count->is_number()) {
-      add(human_count(count->get<double>()), "parameters");
+    if (const auto count = begin_detail<double>(run_, "parameters")) {
+      add(human_count(*count), "parameters");
     }
     const Series& tokens = run_.series("tokens");
     const Series& loss = run_.series("loss");
     if (!loss.empty()) {
-      const Json* total = begin_detail(run_, "total_steps");
-      const bool has_total = total && total->is_number_integer();
+      const auto total = begin_detail<std::int64_t>(run_, "total_steps");
       add(grouped(loss.steps.back()),
-          has_total ? fmt::format("steps of {}", grouped(total->get<std::int64_t>())) : "steps");
+          total ? fmt::format("steps of {}", grouped(*total)) : "steps");
     }
     if (const auto seen = last_finite(tokens)) add(human_count(*seen), "tokens trained on");
   }
@@ -117,11 +118,10 @@ class Tiles {
     if (const auto found = goodput(run_); found && (found->failures > 0 || resumes > 0)) {
       add(fmt::format("{:.1f}%", 100 * found->fraction()), "goodput: useful steps / wall time");
     }
-    if (const Json* ranks = begin_detail(run_, "ranks"); ranks && ranks->is_number_integer()) {
-      const Json* device = begin_detail(run_, "device");
-      add(grouped(ranks->get<std::int64_t>()),
-          fmt::format("{}{}", ranks->get<std::int64_t>() == 1 ? "rank" : "ranks",
-                      device && device->is_string() ? " on " + device->get<std::string>() : ""));
+    if (const auto ranks = begin_detail<std::int64_t>(run_, "ranks")) {
+      const auto device = begin_detail<std::string>(run_, "device");
+      add(grouped(*ranks),
+          fmt::format("{}{}", *ranks == 1 ? "rank" : "ranks", device ? " on " + *device : ""));
     }
   }
 
@@ -160,9 +160,7 @@ RunState run_state(const RunData& run) {
     if (name == "failure") return {"failed", RunState::Kind::kBad};
     if (name != "stop") continue;
     const std::string reason = text_of(*event, "reason");
-    const auto code = event->find("exit_code");
-    const bool is_number = code != event->end() && code->is_number_integer();
-    const int exit_code = is_number ? code->get<int>() : 0;
+    const std::int64_t exit_code = json_at<std::int64_t>(*event, "exit_code").value_or(0);
     constexpr int kRequeue = 75;
     if (exit_code == 0) return {reason.empty() ? "finished" : reason, RunState::Kind::kGood};
     return {fmt::format("stopped: {}", reason.empty() ? fmt::format("exit {}", exit_code) : reason),
@@ -177,11 +175,9 @@ Series validation_curve(const RunData& run, const std::string& metric, const std
   std::map<std::int64_t, double> by_step;  // a later validation of a step replaces the earlier
   for (const Json& event : run.events) {
     if (text_of(event, "event") != "validation") continue;
-    const auto step = event.find("step");
-    const auto value = event.find(detail);
-    if (step == event.end() || !step->is_number_integer()) continue;
-    if (value == event.end() || !value->is_number()) continue;
-    by_step[step->get<std::int64_t>()] = value->get<double>();
+    const auto step = json_at<std::int64_t>(event, "step");
+    const auto value = json_at<double>(event, detail.c_str());
+    if (step && value) by_step[*step] = *value;
   }
   Series series;
   for (const auto& [step, value] : by_step) {

@@ -7,10 +7,10 @@
 
 #include "checkpoint/manifest.h"
 #include "checkpoint/names.h"
-#include "data/hex.h"
 #include "data/indexed_dataset_writer.h"
 #include "data/sample_hash.h"
 #include "model/base/file.h"
+#include "model/base/hex.h"
 #include "trainer/config/batch_size.h"
 #include "trainer/config/value_text.h"
 #include "trainer/tools/audit/recount.h"
@@ -84,7 +84,7 @@ bool MadeUpRun::chance(double probability) {
 }
 
 std::string MadeUpRun::weights() const {
-  return data::hex(state_.bits);
+  return hex(state_.bits);
 }
 
 void MadeUpRun::run(std::int64_t steps, const Chances& chances) {
@@ -210,11 +210,10 @@ void MadeUpRun::save() {
   manifest.step = state_.step;
   manifest.shards = {{"shard-00000-of-00001.h5", 1, 0}};
   manifest.view = {checkpoint::Manifest::kViewName, 1, 0};
-  const auto bits = [](double value) { return data::hex(std::bit_cast<std::uint64_t>(value)); };
   manifest.data = {{"samples", state_.position()},
                    {"tokens", state_.tokens},
                    {"left_out", ranges(state_.left_out.before(state_.position()))}};
-  manifest.digests = {{"loss", bits(state_.loss)}, {"grad_norm", bits(state_.grad_norm)}};
+  manifest.digests = {{"loss", hex(state_.loss)}, {"grad_norm", hex(state_.grad_norm)}};
   manifest.scalars = manifest.layout = manifest.versions = json::object();
   manifest.state_crc = checkpoint::state_crc_of({});
   const fs::path path = folder_ / "checkpoints" / checkpoint::step_name(state_.step);
