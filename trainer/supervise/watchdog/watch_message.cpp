@@ -15,13 +15,18 @@ constexpr std::size_t kMostMessageRanks = 4096;
 class Packer {
  public:
   template <class Value>
-  void put(const Value& value) {
+  void operator()(const Value& value) {
     static_assert(std::is_trivially_copyable_v<Value>);
     bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
   }
-  void put_text(const std::string& text, std::size_t most) {
-    put(static_cast<std::uint32_t>(std::min(text.size(), most)));
+  void text(const std::string& text, std::size_t most) {
+    (*this)(static_cast<std::uint32_t>(std::min(text.size(), most)));
     bytes_.append(text, 0, most);
+  }
+  void list(auto& values, std::size_t most, const auto& each) {
+    const std::size_t count = std::min(values.size(), most);
+    (*this)(static_cast<std::uint32_t>(count));
+    for (std::size_t i = 0; i < count; ++i) each(values[i]);
   }
   std::string bytes() && { return std::move(bytes_); }
 
@@ -29,28 +34,25 @@ class Packer {
   std::string bytes_;
 };
 
-void put_ranks(Packer& to, const std::vector<int>& ranks) {
-  const std::size_t count = std::min(ranks.size(), kMostMessageRanks);
-  to.put(static_cast<std::uint32_t>(count));
-  for (std::size_t i = 0; i < count; ++i) to.put(ranks[i]);
-}
-
 class Unpacker {
  public:
   explicit Unpacker(std::string_view bytes) : bytes_(bytes) {}
   template <class Value>
-  Value get() {
-    Value value{};
-    const std::string_view taken = take(sizeof value);
-    std::memcpy(&value, taken.data(), sizeof value);
-    return value;
+  void operator()(Value& value) {
+    std::memcpy(&value, take(sizeof value).data(), sizeof value);
   }
-  std::string get_text() { return std::string(take(get<std::uint32_t>())); }
-  std::size_t get_count(std::size_t most) {
-    const auto count = get<std::uint32_t>();
+  void text(std::string& text, std::size_t /*most*/) {
+    std::uint32_t size = 0;
+    (*this)(size);
+    text = take(size);
+  }
+  void list(auto& values, std::size_t most, const auto& each) {
+    std::uint32_t count = 0;
+    (*this)(count);
     require(count <= most, "a watchdog message has a count of ", count, ", above its limit of ",
             most);
-    return count;
+    values.resize(count);
+    std::for_each(values.begin(), values.end(), each);
   }
   void end() const { require(bytes_.empty(), "a watchdog message is too long"); }
 
@@ -64,102 +66,60 @@ class Unpacker {
   std::string_view bytes_;
 };
 
-void put_page(Packer& to, const FlightRecorderPage& page) {
-  to.put(page.progress);
-  to.put(static_cast<std::uint32_t>(page.groups.size()));
-  for (const RecordedGroup& group : page.groups) {
-    to.put_text(group.name, sizeof(flight::GroupInfo::name));
-    to.put(group.key);
-    to.put(group.size);
-    to.put(group.begun);
-    to.put(group.finished);
-  }
+// The fields of a message, for both.
+void wire_fields(auto& fields, FlightRecorderPage& page) {
+  fields(page.progress);
+  fields.list(page.groups, flight::kGroups, [&](RecordedGroup& group) {
+    fields.text(group.name, sizeof(flight::GroupInfo::name));
+    fields(group.key);
+    fields(group.size);
+    fields(group.begun);
+    fields(group.finished);
+  });
 }
 
-FlightRecorderPage get_page(Unpacker& from) {
-  FlightRecorderPage page;
-  page.progress = from.get<flight::Progress>();
-  page.groups.resize(from.get_count(flight::kGroups));
-  for (RecordedGroup& group : page.groups) {
-    group.name = from.get_text();
-    group.key = from.get<std::uint64_t>();
-    group.size = from.get<std::uint32_t>();
-    group.begun = from.get<std::uint64_t>();
-    group.finished = from.get<std::uint64_t>();
+void wire_fields(auto& fields, WatchMessage& message) {
+  using Kind = WatchMessage::Kind;
+  const auto ranks = [&] {
+    fields.list(message.ranks, kMostMessageRanks, [&](int& rank) { fields(rank); });
+  };
+  fields(message.kind);
+  switch (message.kind) {
+    case Kind::kHello:
+      fields(message.rank);
+      return fields(message.pid);
+    case Kind::kFailure:
+      fields(message.health);
+      fields.text(message.text, kMostText);
+      [[fallthrough]];
+    case Kind::kBeat:
+      fields(message.now);
+      return wire_fields(fields, message.page);
+    case Kind::kVerdict:
+      fields(message.health);
+      fields.text(message.text, 2 * kMostText);
+      fields(message.now);
+      return ranks();
+    case Kind::kAsk:
+      return ranks();
+    case Kind::kGoodbye:
+      return;
   }
-  return page;
-}
-
-std::vector<int> get_ranks(Unpacker& from) {
-  std::vector<int> ranks(from.get_count(kMostMessageRanks));
-  for (int& rank : ranks) rank = from.get<int>();
-  return ranks;
+  throw Error("a watchdog message has an unknown kind");
 }
 
 }  // namespace
 
 std::string WatchMessage::encoded() const {
   Packer body;
-  body.put(kind);
-  switch (kind) {
-    case Kind::kHello:
-      body.put(rank);
-      body.put(pid);
-      break;
-    case Kind::kFailure:
-      body.put(health);
-      body.put_text(text, kMostText);
-      [[fallthrough]];
-    case Kind::kBeat:
-      body.put(now);
-      put_page(body, page);
-      break;
-    case Kind::kVerdict:
-      body.put(health);
-      body.put_text(text, 2 * kMostText);
-      body.put(now);
-      put_ranks(body, ranks);
-      break;
-    case Kind::kAsk:
-      put_ranks(body, ranks);
-      break;
-    case Kind::kGoodbye:
-      break;
-  }
+  wire_fields(body, const_cast<WatchMessage&>(*this));  // only reads it
   return std::move(body).bytes();
 }
 
 WatchMessage WatchMessage::decoded(std::string_view bytes) {
   Unpacker from(bytes);
   WatchMessage message;
-  message.kind = from.get<Kind>();
-  switch (message.kind) {
-    case Kind::kHello:
-      message.rank = from.get<std::int32_t>();
-      message.pid = from.get<std::int32_t>();
-      break;
-    case Kind::kFailure:
-      message.health = from.get<RankHealth>();
-      message.text = from.get_text();
-      [[fallthrough]];
-    case Kind::kBeat:
-      message.now = from.get<std::int64_t>();
-      message.page = get_page(from);
-      break;
-    case Kind::kVerdict:
-      message.health = from.get<RankHealth>();
-      message.text = from.get_text();
-      message.now = from.get<std::int64_t>();
-      message.ranks = get_ranks(from);
-      break;
-    case Kind::kAsk:
-      message.ranks = get_ranks(from);
-      break;
-    case Kind::kGoodbye:
-      break;
-    default:
-      throw Error("a watchdog message has an unknown kind");
-  }
+  wire_fields(from, message);
   from.end();
   return message;
 }
