@@ -20,12 +20,6 @@ std::vector<StoredTensor> catalogue(std::span<const std::vector<Piece>> ranks,
 // weights, a resumed run reads everything.
 enum class Match { kAll, kSubset };
 
-// The checkpoint is intact but belongs to a different model. A run does not fall back to an older
-// checkpoint because of it.
-struct MismatchError : CheckpointError {
-  using CheckpointError::CheckpointError;
-};
-
 // Throws MismatchError with all differences between the stored and the wanted tensors. `where`
 // names the checkpoint.
 void check_match(const Manifest& manifest, std::span<const Piece> wanted, Match match,

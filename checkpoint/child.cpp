@@ -12,15 +12,10 @@
 #include <string_view>
 
 #include "model/base/error.h"
+#include "model/base/outcome.h"
 
 namespace trireme::checkpoint {
 namespace {
-
-// First byte of the child's answer.
-constexpr char kResult = 'R';
-constexpr char kEnvironment = 'E';
-constexpr char kCheckpoint = 'C';
-constexpr char kBug = 'B';
 
 void write_to(int pipe, std::string_view text) {
   while (!text.empty()) {
@@ -89,34 +84,6 @@ void become_child(int descriptor, pid_t parent) {
   // Including the run's lease and sockets, whose peers must notice the parent's death.
   if (descriptor > 3) ::close_range(3, static_cast<unsigned>(descriptor) - 1, 0);
   ::close_range(static_cast<unsigned>(descriptor) + 1, ~0u, 0);
-}
-
-std::string outcome_of(const std::function<std::string()>& work) {
-  try {
-    return kResult + work();
-  } catch (const EnvironmentError& error) {
-    return say(kEnvironment, error.what());
-  } catch (const CheckpointError& error) {
-    return say(kCheckpoint, error.what());
-  } catch (const std::bad_alloc&) {
-    return say(kEnvironment, "out of memory");
-  } catch (const std::exception& error) {
-    return say(kBug, error.what());
-  }
-}
-
-std::string result_of(const std::string& outcome) {
-  const std::string text = outcome.substr(1);
-  switch (outcome.front()) {
-    case kResult:
-      return text;
-    case kEnvironment:
-      throw EnvironmentError(text);
-    case kCheckpoint:
-      throw CheckpointError(text);
-    default:
-      throw Error(text);
-  }
 }
 
 }  // namespace trireme::checkpoint

@@ -18,8 +18,4 @@ std::string in_child(const std::string& what, const std::function<std::string()>
 // `descriptor` stays open.
 void become_child(int descriptor, pid_t parent);
 
-// Serializes the result or the exception of `work` for another process; result_from() restores it.
-std::string outcome_of(const std::function<std::string()>& work);
-std::string result_of(const std::string& outcome);
-
 }  // namespace trireme::checkpoint

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "checkpoint/piece.h"
-#include "checkpoint/team.h"
+#include "parallel/comm/team.h"
 
 namespace trireme::checkpoint {
 

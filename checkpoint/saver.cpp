@@ -6,6 +6,7 @@
 #include "checkpoint/shard_writer.h"
 #include "model/base/error.h"
 #include "model/base/file.h"
+#include "model/base/outcome.h"
 
 namespace trireme::checkpoint {
 namespace {
@@ -58,10 +59,7 @@ Saver::Saver(Store& store, BackgroundWriter& writer, std::vector<Piece> pieces,
       writer_(writer),
       division_(divide(store.team(), pieces)),
       retention_(retention) {
-  store_.team().together([&] {
-    writer_.memory.reserve(division_.mine);
-    return std::string();
-  });
+  store_.team().together([&] { writer_.memory.reserve(division_.mine); });
 }
 
 void Saver::begin(Snapshot snapshot) {
@@ -81,7 +79,6 @@ void Saver::begin(Snapshot snapshot) {
           {"pieces", as_json(copied.pieces)},
           {"blocks",
            copied.blocks}}.dump());
-      return std::string();
     });
   } catch (...) {
     if (writer_.process.busy()) outcome_of([&] { return writer_.process.result(); });
@@ -115,7 +112,6 @@ std::optional<Saver::Saved> Saver::advance_once() {
     team.led([&] {
       store_.require_lease();  // fences a late writer
       writer_.process.start(publish_request(store_.assembled(snapshot_, division_, shards)));
-      return std::string();
     });
     publishing_ = true;
     return std::nullopt;

@@ -130,7 +130,6 @@ Committed Store::commit(const Snapshot& snapshot) {
     require_lease();  // fences a late writer
     publish(commit.path, commit.step);
     name_latest(folder(), commit.step);
-    return std::string();
   });
   return end(commit, division);
 }
@@ -203,14 +202,13 @@ void Store::fill(const fs::path& from, const Manifest& manifest, std::span<const
   team_.together([&] {
     if (!host) {
       load_pieces(from, manifest, wanted, Match::kSubset);
-      return std::string();
+      return;
     }
     std::vector<std::span<const Piece>> of_host;
     for (const int rank : host->ranks()) {
       of_host.push_back(rank == team_.rank() ? wanted : of_all[static_cast<std::size_t>(rank)]);
     }
     load_together(from, manifest, of_host, *host);
-    return std::string();
   });
 }
 
@@ -226,7 +224,6 @@ Loaded Store::load(const fs::path& from, std::span<const Piece> wanted,
     }
     check_match(loaded.manifest, joined(of_all), match, from.string());
     check_files(from, loaded.manifest);
-    return std::string();
   });
   fill(from, loaded.manifest, wanted, of_all);
   loaded.step = loaded.manifest.step;

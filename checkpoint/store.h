@@ -17,7 +17,7 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/piece.h"
 #include "checkpoint/retention.h"
-#include "checkpoint/team.h"
+#include "parallel/comm/team.h"
 
 namespace trireme::checkpoint {
 

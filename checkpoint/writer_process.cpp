@@ -14,6 +14,7 @@
 
 #include "checkpoint/child.h"
 #include "model/base/error.h"
+#include "model/base/outcome.h"
 
 namespace trireme::checkpoint {
 namespace {

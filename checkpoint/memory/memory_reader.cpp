@@ -151,10 +151,7 @@ Loaded MemoryReader::load(const SealedSnapshot& snapshot, std::span<const Piece>
   Loaded loaded{snapshot.lineage.step, slot, manifest_of_run(text, path, run_), {}};
   const Manifest& manifest = loaded.manifest;
   const std::vector<std::vector<Piece>> of_all = pieces_of_all(team_, wanted);
-  team_.together([&] {
-    check_match(manifest, joined(of_all), Match::kAll, slot.string());
-    return std::string();
-  });
+  team_.together([&] { check_match(manifest, joined(of_all), Match::kAll, slot.string()); });
   Shards shards = verified(manifest, slot);
   for (std::size_t i = 0; i < shards.holders.size(); ++i) {
     if (!shards.holders[i].empty()) continue;
@@ -170,17 +167,10 @@ Loaded MemoryReader::load(const SealedSnapshot& snapshot, std::span<const Piece>
   if (leads()) made.emplace(reading);
   team_.together([&] {
     if (made) made->make(manifest, slot, nodes_.of(team_.rank()), shards.holders);
-    return std::string();
   });
   const std::vector<Fetch> fetches = plan_fetches(manifest, shards.holders, nodes_, of_all);
-  team_.together([&] {
-    carry_out(fetches, manifest, ranks_, slot, reading);
-    return std::string();
-  });
-  team_.together([&] {
-    load_pieces(reading, manifest, wanted, Match::kSubset);
-    return std::string();
-  });
+  team_.together([&] { carry_out(fetches, manifest, ranks_, slot, reading); });
+  team_.together([&] { load_pieces(reading, manifest, wanted, Match::kSubset); });
   return loaded;
 }
 

@@ -8,7 +8,7 @@
 #include "checkpoint/memory/memory_folder.h"
 #include "checkpoint/memory/nodes.h"
 #include "checkpoint/store.h"
-#include "checkpoint/team.h"
+#include "parallel/comm/team.h"
 
 namespace trireme::checkpoint {
 

@@ -39,7 +39,6 @@ MemoryStore::MemoryStore(std::filesystem::path place, const std::string& run, No
 void MemoryStore::take() {
   team_.together([&] {
     if (leads()) folder_.take();
-    return std::string();
   });
   taken_ = true;
 }
@@ -75,7 +74,6 @@ std::optional<Loaded> MemoryStore::load_newest(std::span<const Piece> wanted,
 void MemoryStore::forget() {
   team_.together([&] {
     for (int slot = 0; leads() && slot < MemoryFolder::kSlots; ++slot) folder_.invalidate(slot);
-    return std::string();
   });
   newest_.reset();
 }
@@ -87,10 +85,9 @@ void MemoryStore::prepare(std::span<const Piece> pieces, std::uint64_t available
   for (const std::vector<Piece>& rank : division_.ranks) layouts_.emplace_back(rank);
   take();
   team_.together([&] {
-    if (!leads()) return std::string();
+    if (!leads()) return;
     removed_ = folder_.remove_forgotten();
     check_memory_room(folder_.path().parent_path(), folder_.path(), bytes_here(), available);
-    return std::string();
   });
   for (int slot = 0; slot < MemoryFolder::kSlots; ++slot) {
     if (slot != newest_) fit(slot);
@@ -119,7 +116,7 @@ MappedShard MemoryStore::shard_in(int slot, int rank) const {
 // Resizes the slot's files to this run's layout.
 void MemoryStore::fit(int slot) {
   team_.together([&] {
-    if (!leads()) return std::string();
+    if (!leads()) return;
     std::set<std::string> names;
     for (const int rank : nodes_.ranks(nodes_.of(team_.rank()))) {
       names.insert(shard_name_of(rank));
@@ -127,7 +124,6 @@ void MemoryStore::fit(int slot) {
     }
     folder_.invalidate(slot);
     folder_.clear(slot, names);
-    return std::string();
   });
   team_.together([&] {
     Slot made{shard_in(slot, team_.rank()), {}};
@@ -135,7 +131,6 @@ void MemoryStore::fit(int slot) {
       made.copies.emplace_back(other, shard_in(slot, other));
     }
     slots_[static_cast<std::size_t>(slot)].emplace(std::move(made));
-    return std::string();
   });
 }
 
@@ -180,7 +175,6 @@ void MemoryStore::save(Manifest described, const AddDigests& add_digests) {
   });
   team_.together([&] {
     if (leads()) folder_.seal(target, text);
-    return std::string();
   });
   newest_ = target;
 }
@@ -190,7 +184,6 @@ void MemoryStore::remove() {
   newest_.reset();
   team_.together([&] {
     if (leads() && folder_.exists()) folder_.remove();
-    return std::string();
   });
 }
 

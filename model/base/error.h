@@ -53,6 +53,11 @@ struct DataError : Error {
 struct CheckpointError : Error {
   explicit CheckpointError(const std::string& what) : Error(what, ExitCode::kCheckpoint) {}
 };
+// The checkpoint is intact but belongs to a different model. A run does not fall back to an older
+// checkpoint because of it.
+struct MismatchError : CheckpointError {
+  using CheckpointError::CheckpointError;
+};
 struct EnvironmentError : Error {
   explicit EnvironmentError(const std::string& what) : Error(what, ExitCode::kEnvironment) {}
 };

@@ -70,7 +70,6 @@ TEST_F(StoreOfRanks, load_together_and_fall_back_together) {
                       std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(static_cast<std::streamoff>(stored.offset + stored.bytes / 2));
     file.put('\xff');
-    return std::string();
   });
   found = store_->load_newest(own(columns));
   EXPECT_EQ(found->step, 1);

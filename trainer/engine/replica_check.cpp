@@ -7,9 +7,9 @@
 #include <array>
 #include <memory>
 
-#include "checkpoint/team.h"
 #include "model/device/copy.h"
 #include "model/tensor/host_tensor.h"
+#include "parallel/comm/team.h"
 
 namespace trireme {
 namespace {
@@ -156,7 +156,7 @@ std::optional<ReplicaVerdict> ReplicaCheck::find() {
     }
   }
   std::vector<std::vector<HeldCopy>> held;
-  const checkpoint::Team team(*ranks_.all);
+  const Team team(*ranks_.all);
   for (const std::string& text : team.together([&] { return copies_text(suspects); })) {
     held.push_back(parse_copies(text));
   }

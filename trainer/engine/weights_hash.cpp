@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "checkpoint/digest.h"
-#include "checkpoint/team.h"
+#include "parallel/comm/team.h"
 
 namespace trireme {
 namespace {
@@ -44,7 +44,7 @@ std::uint64_t hash_of(const std::string& lines) {
 
 std::uint64_t weights_hash(const ParamStore& params, const HostMirror& masters,
                            Communicator& ranks) {
-  const checkpoint::Team team(ranks);
+  const Team team(ranks);
   const auto reports = team.together([&] {
     std::string text;
     for (const ParamShard& shard : params.shards()) {

@@ -39,12 +39,12 @@ std::optional<data::Sidecar> sidecar_of(const DataSource& source) {
 
 }  // namespace
 
-std::string verify_data(const RunConfig& config, const checkpoint::Team& team, const World& world) {
+std::string verify_data(const RunConfig& config, const Team& team, const World& world) {
   const double start = seconds_now();
   std::uint64_t bytes = 0;
   std::string unknown;
   team.together([&] {
-    if (world.local_rank() != 0) return std::string();
+    if (world.local_rank() != 0) return;
     std::set<std::filesystem::path> paths;
     for (const DataSource& source : sources_of(config.data)) paths.insert(source.path);
     for (const std::filesystem::path& path : paths) {
@@ -54,7 +54,6 @@ std::string verify_data(const RunConfig& config, const checkpoint::Team& team, c
         unknown += (unknown.empty() ? "" : ", ") + path.string();
       }
     }
-    return std::string();
   });
   std::string result = fmt::format("token files: {} match their hashes, read in {:.1f} s",
                                    human_bytes(bytes), seconds_now() - start);

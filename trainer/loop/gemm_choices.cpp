@@ -6,8 +6,7 @@
 
 namespace trireme {
 
-GemmChoices::GemmChoices(const std::filesystem::path& run_folder, const checkpoint::Team& team,
-                         RunLog& log)
+GemmChoices::GemmChoices(const std::filesystem::path& run_folder, const Team& team, RunLog& log)
     : path_(run_folder / "gemm_choices.json"), team_(team), log_(log) {}
 
 void GemmChoices::load() {

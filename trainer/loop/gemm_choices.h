@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <string>
 
-#include "checkpoint/team.h"
+#include "parallel/comm/team.h"
 #include "trainer/loop/run_log.h"
 
 namespace trireme {
@@ -13,7 +13,7 @@ namespace trireme {
 class GemmChoices {
  public:
   // All outlive it.
-  GemmChoices(const std::filesystem::path& run_folder, const checkpoint::Team& team, RunLog& log);
+  GemmChoices(const std::filesystem::path& run_folder, const Team& team, RunLog& log);
 
   // Takes the choices of the run so far. Collective.
   void load();
@@ -24,7 +24,7 @@ class GemmChoices {
 
  private:
   const std::filesystem::path path_;
-  const checkpoint::Team& team_;
+  const Team& team_;
   RunLog& log_;
   std::string shared_;
   bool written_ = true;

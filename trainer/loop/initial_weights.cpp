@@ -23,7 +23,7 @@ using checkpoint::Manifest;
 constexpr const char* kKey = "checkpoint.initial_load_path: ";
 
 // Newest first; only rank 0 reads the folder.
-std::vector<fs::path> candidates(const fs::path& asked, const checkpoint::Team& team) {
+std::vector<fs::path> candidates(const fs::path& asked, const Team& team) {
   const std::string names = team.led([&] {
     std::error_code why;
     if (fs::exists(asked / Manifest::kFileName, why)) return asked.string() + "\n";
@@ -59,18 +59,17 @@ void require_same_model(const RunConfig& config, const Manifest& manifest, const
   const NumericChanges model = model_changes(there, config);
   try {
     checkpoint::check_match(manifest, weights, checkpoint::Match::kSubset, folder.string());
-  } catch (const checkpoint::MismatchError& error) {
-    throw checkpoint::MismatchError(say(error.what(), lines_of(model.refused)));
+  } catch (const MismatchError& error) {
+    throw MismatchError(say(error.what(), lines_of(model.refused)));
   }
   if (model.refused.empty()) return;
-  throw checkpoint::MismatchError(
+  throw MismatchError(
       say(folder.string(), " holds a different model:", refusal_text(model, config)));
 }
 
 // The weights of a Hugging Face model; every rank reads its own shards.
 checkpoint::Loaded load_foreign(const RunConfig& config, const fs::path& folder,
-                                std::span<const checkpoint::Piece> weights,
-                                const checkpoint::Team& team) {
+                                std::span<const checkpoint::Piece> weights, const Team& team) {
   team.together([&] {
     const ImportedConfig there = read_config_json(folder);
     const NumericChanges model = model_changes(there.config, config);
@@ -82,7 +81,6 @@ checkpoint::Loaded load_foreign(const RunConfig& config, const fs::path& folder,
     for (const std::string& note : team.leads() ? there.notes : std::vector<std::string>{}) {
       log_warning("{}: ignored: {}", (folder / "config.json").string(), note);
     }
-    return std::string();
   });
   return {0, folder, {}, {}};
 }
@@ -91,7 +89,7 @@ checkpoint::Loaded load_foreign(const RunConfig& config, const fs::path& folder,
 
 checkpoint::Loaded load_initial_weights(const RunConfig& config, Engine& engine,
                                         Communicator& ranks) {
-  const checkpoint::Team team(ranks);
+  const Team team(ranks);
   const fs::path asked = config.checkpoint.initial_load_path;
   engine.host_state().download(engine.stream());  // the optimizer's state, which stays zero
   const std::vector<checkpoint::Piece> pieces =
@@ -118,14 +116,13 @@ checkpoint::Loaded load_initial_weights(const RunConfig& config, Engine& engine,
         loaded.manifest = checkpoint::read_manifest(folder);
         require_same_model(config, loaded.manifest, folder, pieces);
         checkpoint::load_pieces(folder, loaded.manifest, pieces, checkpoint::Match::kSubset);
-        return std::string();
       });
       loaded.step = loaded.manifest.step;
       engine.host_state().upload(engine.stream());
       require_weights(loaded, engine, ranks);
       engine.model().publish_masters(engine.stream());
       return loaded;
-    } catch (const checkpoint::MismatchError& why) {
+    } catch (const MismatchError& why) {
       throw on_all_ranks(CheckpointError(say(kKey, why.what())));
     } catch (const CheckpointError& why) {
       reject(why);

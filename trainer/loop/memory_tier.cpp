@@ -25,7 +25,7 @@ std::optional<checkpoint::Loaded> MemoryTier::load_newest(
   std::optional<checkpoint::Loaded> loaded;
   try {
     loaded = disk_.load_newest(wanted);
-  } catch (const checkpoint::MismatchError&) {
+  } catch (const MismatchError&) {
     throw;
   } catch (const CheckpointError& error) {
     auto found = from_memory(wanted, std::nullopt);

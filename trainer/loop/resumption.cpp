@@ -20,9 +20,8 @@ RunConfig config_of(const checkpoint::Loaded& from, const std::filesystem::path&
 }
 
 // The mismatch in terms of the config: "num_hidden_layers: 2 -> 3" says more than tensor names.
-checkpoint::MismatchError in_keys(const checkpoint::MismatchError& error,
-                                  const std::vector<checkpoint::Summary>& found,
-                                  const RunConfig& config, const std::filesystem::path& run) {
+MismatchError in_keys(const MismatchError& error, const std::vector<checkpoint::Summary>& found,
+                      const RunConfig& config, const std::filesystem::path& run) {
   const std::string& how = config.checkpoint.resume;
   for (const checkpoint::Summary& one : found) {
     if (how != "auto" && std::to_string(one.step) != how) continue;
@@ -36,7 +35,7 @@ checkpoint::MismatchError in_keys(const checkpoint::MismatchError& error,
       if (shapes_state && change.effect == Effect::kNumerics) changes.push_back(change);
     }
     if (changes.empty()) break;
-    return checkpoint::MismatchError(
+    return MismatchError(
         say("cannot continue from ", from.folder.string(),
             ": it holds the state of a different model or optimizer:", lines_of(changes),
             "\nUndo the change, or give the new run another job.dump_folder."));
@@ -61,7 +60,7 @@ TrainState Resumption::begin(RecoveryState& recovery) {
   try {
     if (how == "auto") from_ = memory_.load_newest(pieces);
     if (how != "auto" && how != "none") from_ = store.load_step(std::stoll(how), pieces);
-  } catch (const checkpoint::MismatchError& error) {
+  } catch (const MismatchError& error) {
     throw on_all_ranks(in_keys(error, store.list(), run_.config(), run_.folder.path));
   }
   if (how != "auto") memory_.forget();

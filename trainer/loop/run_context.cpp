@@ -14,7 +14,7 @@ namespace {
 
 // Refuses on all ranks what does not fit on one.
 EnginePlan plan_and_fit(const RunConfig& config, const EngineSpec& spec, const RankGroups& groups,
-                        const checkpoint::Team& team, Device device, const World& world) {
+                        const Team& team, Device device, const World& world) {
   EnginePlan plan;
   team.together([&] {
     if (spec.precision == MatmulPrecision::kFloat8) ops::require_float8(device);
@@ -23,7 +23,6 @@ EnginePlan plan_and_fit(const RunConfig& config, const EngineSpec& spec, const R
     const std::size_t available = available_memory(device, world.ranks_on_device());
     require_fit(config, device, plan.memory, available);
     require_host_memory(config, device, plan.memory, available_memory({}, world.local_size()));
-    return std::string();
   });
   return plan;
 }
@@ -93,10 +92,7 @@ RunContext::RunContext(LoadedConfig from, World& ranks, Device device, int cpu_t
 void RunContext::keep_flight_recorder() {
   const std::filesystem::path recordings = folder.path / kRecorderFolder;
   try {
-    team.led([&] {
-      archive_recordings(recordings);
-      return std::string();
-    });
+    team.led([&] { archive_recordings(recordings); });
     recorder().keep_in(recordings / flight_recorder_file_name(team.rank()));
   } catch (const Error& error) {
     log.note(say("warning: the flight recorder will not survive the processes: ", error.what()));

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "checkpoint/saver.h"
-#include "checkpoint/team.h"
 #include "parallel/comm/shared_memory.h"
+#include "parallel/comm/team.h"
 #include "parallel/comm/world.h"
 #include "trainer/config/loaded_config.h"
 #include "trainer/engine/engine.h"
@@ -37,7 +37,7 @@ struct RunContext {
   const int threads;
   const std::int64_t total_steps;
   RankGroups groups;
-  const checkpoint::Team team;
+  const Team team;
   const std::string data_verified;  // result of data.verify, to be logged; or empty
   data::SampleSource train_data;
   const Evaluations evaluations;

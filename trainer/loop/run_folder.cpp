@@ -60,7 +60,7 @@ std::unique_ptr<checkpoint::Lease> lease_of(const std::filesystem::path& run, do
 
 }  // namespace
 
-RunFolder::RunFolder(const RunConfig& config, const checkpoint::Team& team)
+RunFolder::RunFolder(const RunConfig& config, const Team& team)
     : path(team.led([&] {
         lease = lease_of(made(config.job.dump_folder), config.elastic.heartbeat_timeout_s);
         return linked(config.job.dump_folder, config).string();

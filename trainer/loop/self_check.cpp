@@ -10,7 +10,7 @@ namespace {
 constexpr const char* kEvent = "self_check";
 
 // Rank 0's expectation, on all ranks.
-Expectation read_by_leader(const checkpoint::Team& team, const std::filesystem::path& run,
+Expectation read_by_leader(const Team& team, const std::filesystem::path& run,
                            const TrainState& state) {
   return parse_expectation(team.led([&] { return text_of(expected_step(run, state)); }));
 }
@@ -35,9 +35,8 @@ std::optional<Difference> first_of(std::initializer_list<Difference> all, bool e
 
 }  // namespace
 
-SelfCheck::SelfCheck(const checkpoint::Team& team, const std::filesystem::path& run,
-                     const TrainState& state, const Computation& computation,
-                     const std::string& why_not, RunLog& log) {
+SelfCheck::SelfCheck(const Team& team, const std::filesystem::path& run, const TrainState& state,
+                     const Computation& computation, const std::string& why_not, RunLog& log) {
   if (why_not.empty()) {
     expected_ = read_by_leader(team, run, state);
   } else {

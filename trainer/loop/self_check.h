@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "checkpoint/team.h"
+#include "parallel/comm/team.h"
 #include "trainer/loop/expected_step.h"
 #include "trainer/loop/run_log.h"
 
@@ -17,7 +17,7 @@ class SelfCheck {
  public:
   // For a run at `state`. `why_not`: a reason to compare nothing, or empty. Collective; before
   // metrics.jsonl is cut. Also writes self_check.json for the next resume; logs if it cannot.
-  SelfCheck(const checkpoint::Team& team, const std::filesystem::path& run, const TrainState& state,
+  SelfCheck(const Team& team, const std::filesystem::path& run, const TrainState& state,
             const Computation& computation, const std::string& why_not, RunLog& log);
 
   struct Step {

@@ -141,7 +141,7 @@ class Run {
   }
 
   checkpoint::Store open(const fs::path& folder, std::optional<checkpoint::Lease>& lease) {
-    const checkpoint::Team team(*groups_.all);
+    const Team team(*groups_.all);
     if (team.leads()) {
       fs::create_directories(folder);
       lease.emplace(folder);
@@ -194,7 +194,7 @@ class Run {
 class Place {
  public:
   Place() : everybody_(tests::everybody(1 << 10)) {
-    const checkpoint::Team team(*everybody_);
+    const Team team(*everybody_);
     path_ = team.led([] {
       return (fs::temp_directory_path() / ("trireme-test-" + checkpoint::new_uuid())).string();
     });
@@ -213,7 +213,7 @@ class Place {
   const fs::path& path() const { return path_; }
   std::uint64_t seed() const { return seed_; }
   void wait() const {
-    checkpoint::Team(*everybody_).led([] { return std::string(); });
+    Team(*everybody_).led([] {});
   }
 
  private:

@@ -148,13 +148,10 @@ std::vector<const ParameterTarget*> ParameterInjections::targets() const {
 }
 
 void ParameterInjections::check(const ParamStore& whole, const ParamStore& held,
-                                const checkpoint::Team& team) const {
+                                const Team& team) const {
   for (const ParameterTarget* target : targets()) {
     std::string warning;
-    team.together([&] {
-      warning = target->check(whole, held, team.rank(), team.size());
-      return std::string();
-    });
+    team.together([&] { warning = target->check(whole, held, team.rank(), team.size()); });
     if (!warning.empty() && team.leads()) log_warning("{}", warning);
   }
 }

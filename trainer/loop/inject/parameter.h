@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/team.h"
 #include "model/params/param_store.h"
 #include "parallel/comm/launcher.h"
+#include "parallel/comm/team.h"
 
 namespace trireme::inject {
 
@@ -87,7 +87,7 @@ struct ParameterInjections {
   static ParameterInjections from(const Variables& variables);
   std::vector<const ParameterTarget*> targets() const;
   // Collective. Throws ConfigError for a target that does not exist; logs those without effect.
-  void check(const ParamStore& whole, const ParamStore& held, const checkpoint::Team& team) const;
+  void check(const ParamStore& whole, const ParamStore& held, const Team& team) const;
 };
 
 }  // namespace trireme::inject

@@ -85,7 +85,6 @@ class DoctorRun {
   void settle() {
     team_.led([&] {
       if (!json_.empty()) replace_text(json_, preflight_.report().dump(2) + "\n");
-      return std::string();
     });
     preflight_.require_passed();
   }
@@ -94,7 +93,7 @@ class DoctorRun {
   World& world_;
   std::filesystem::path json_;
   std::unique_ptr<Communicator> all_;
-  checkpoint::Team team_;
+  Team team_;
   Preflight preflight_;
 };
 
@@ -110,7 +109,7 @@ ExitCode examine(const Job& job, const std::filesystem::path& json) {
 
 void require_same_program(World& world, const LoadedConfig& loaded) {
   const std::unique_ptr<Communicator> all = everybody(world);
-  Preflight preflight(checkpoint::Team(*all), world.hosts());
+  Preflight preflight(Team(*all), world.hosts());
   const std::string text = effective_toml(loaded);
   preflight.make(same_program(text));
   // Recorded only if the run folder exists, as it does under trireme launch.

@@ -68,7 +68,7 @@ Figures figures_of(const CheckResult& row) {
 
 }  // namespace
 
-Preflight::Preflight(const checkpoint::Team& team, std::vector<std::string> hosts, PrintLine print)
+Preflight::Preflight(const Team& team, std::vector<std::string> hosts, PrintLine print)
     : team_(team), hosts_(std::move(hosts)), print_(std::move(print)) {}
 
 void Preflight::make(const Check& check) {

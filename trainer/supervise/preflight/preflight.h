@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/team.h"
+#include "parallel/comm/team.h"
 #include "trainer/supervise/preflight/check.h"
 
 namespace trireme::preflight {
@@ -22,7 +22,7 @@ class Preflight {
  public:
   using PrintLine = std::function<void(const std::string& line)>;
   // `hosts`: by rank. `print`: receives one line per result on rank 0; may be empty.
-  Preflight(const checkpoint::Team& team, std::vector<std::string> hosts, PrintLine print = {});
+  Preflight(const Team& team, std::vector<std::string> hosts, PrintLine print = {});
 
   void make(const Check& check);
   // Throws EnvironmentError on all ranks, naming the ranks and nodes at fault, if a check has
@@ -40,7 +40,7 @@ class Preflight {
   std::string blame() const;
   std::string named(const std::vector<int>& ranks) const;
 
-  checkpoint::Team team_;
+  Team team_;
   std::vector<std::string> hosts_;
   PrintLine print_;
   std::vector<CheckResult> results_;

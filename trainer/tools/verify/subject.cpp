@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "checkpoint/team.h"
 #include "model/params/init.h"
+#include "parallel/comm/team.h"
 #include "trainer/engine/engine_spec.h"
 #include "trainer/engine/fit.h"
 #include "trainer/engine/rank_groups.h"
@@ -47,11 +47,10 @@ Subject::Subject(const RunConfig& config, World& world, Device device, Mistake* 
   EngineSpec spec = engine_spec(config_);
   if (mistake) mistake->in_spec(spec, config_.parallelism);
   EnginePlan plan;
-  checkpoint::Team(*groups_.all).together([&] {
+  Team(*groups_.all).together([&] {
     plan = plan_engine(spec, groups_, device);
     const int on_device = world.ranks_on_device();
     require_fit(config_, device, plan.memory, available_memory(device, on_device));
-    return std::string();
   });
   parts_ = std::make_unique<Parts>(spec, groups_, device, plan);
   engine().scale_loss(loss_scale_);

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "checkpoint/team.h"
 #include "model/ops/gemm_choices.h"
 #include "model/tensor/host_tensor.h"
+#include "parallel/comm/team.h"
 #include "trainer/tools/verify/finding.h"
 
 namespace trireme::verify {
@@ -115,8 +115,8 @@ void Verification::share_gemm_choices() {
     const std::int64_t valid = samples_.fill(*subject, 1).valid;
     compute_gradients(subject->engine(), valid);
   }
-  ops::use_gemm_choices(ops::merged_gemm_choices(
-      checkpoint::Team(*ranks_).together([] { return ops::gemm_choices(); })));
+  ops::use_gemm_choices(
+      ops::merged_gemm_choices(Team(*ranks_).together([] { return ops::gemm_choices(); })));
 }
 
 // Returns the loss, or 0 on a rank without an engine.

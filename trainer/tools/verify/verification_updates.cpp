@@ -5,8 +5,8 @@
 #include <cmath>
 #include <set>
 
-#include "checkpoint/team.h"
 #include "model/tensor/host_tensor.h"
+#include "parallel/comm/team.h"
 #include "trainer/tools/verify/verification.h"
 
 namespace trireme::verify {
@@ -36,7 +36,7 @@ std::optional<Difference> Verification::compare_norms(std::int64_t step, StepFin
 
 std::optional<Difference> Verification::compare_moments(std::int64_t step) {
   std::set<std::string> names;
-  const std::vector<std::string> of_ranks = checkpoint::Team(*ranks_).together([&] {
+  const std::vector<std::string> of_ranks = Team(*ranks_).together([&] {
     std::string own;
     if (!subject_.takes_part()) return own;
     for (const ShardedOptimizer::State& state : subject_.engine().model().optimizer().states()) {

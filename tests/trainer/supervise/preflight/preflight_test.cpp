@@ -17,7 +17,7 @@ using testing::StartsWith;
 class OneRank : public testing::Test {
  protected:
   Preflight preflight_{
-      checkpoint::Team(), {"node007"}, [this](const std::string& line) { told_.push_back(line); }};
+      Team(), {"node007"}, [this](const std::string& line) { told_.push_back(line); }};
   std::vector<std::string> told_;
 };
 
