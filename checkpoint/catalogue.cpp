@@ -66,10 +66,11 @@ void check_pieces(std::span<const Piece> pieces) {
   }
 }
 
-std::vector<StoredTensor> catalogue(std::span<const std::vector<Piece>> ranks,
-                                    std::span<const WrittenShard> written) {
+void add_tables(Manifest& manifest, std::span<const std::vector<Piece>> ranks,
+                std::span<const WrittenShard> written, const AddDigests& add_digests) {
   std::map<std::string, StoredTensor> tensors;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    manifest.shards.push_back(written[rank].file);
     for (std::size_t i = 0; i < ranks[rank].size(); ++i) {
       const Piece& piece = ranks[rank][i];
       const WrittenShard::Part& part = written[rank].parts[i];
@@ -82,12 +83,12 @@ std::vector<StoredTensor> catalogue(std::span<const std::vector<Piece>> ranks,
           {rank, piece.box, part.offset, piece.bytes(), part.digest.crc32c, part.blocks});
     }
   }
-  std::vector<StoredTensor> table;
   for (auto& [name, tensor] : tensors) {
     tensor.crc32c = crc_from(tensor.crc32c, tensor.bytes());  // previously the remainder
-    table.push_back(std::move(tensor));
+    manifest.tensors.push_back(std::move(tensor));
   }
-  return table;
+  manifest.state_crc = state_crc_of(manifest.tensors);
+  if (add_digests) add_digests(manifest);
 }
 
 void check_match(const Manifest& manifest, std::span<const Piece> wanted, Match match,

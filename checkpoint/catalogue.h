@@ -1,10 +1,12 @@
 #pragma once
+#include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "checkpoint/manifest.h"
 #include "checkpoint/piece.h"
-#include "checkpoint/shard_writer.h"
+#include "checkpoint/shard_report.h"
 
 namespace trireme::checkpoint {
 
@@ -12,9 +14,13 @@ namespace trireme::checkpoint {
 // and shape of each tensor, and cover each tensor exactly once.
 void check_pieces(std::span<const Piece> pieces);
 
-// The table of tensors, sorted by name. `written[i]` is the report on the pieces `ranks[i]`.
-std::vector<StoredTensor> catalogue(std::span<const std::vector<Piece>> ranks,
-                                    std::span<const WrittenShard> written);
+// Adds digests derived from the tensors' checksums to a manifest; may be null.
+using AddDigests = std::function<void(Manifest&)>;
+
+// Fills in the shards, the tensors and their state_crc from the reports `written[i]` on the pieces
+// `ranks[i]`, then the digests.
+void add_tables(Manifest& manifest, std::span<const std::vector<Piece>> ranks,
+                std::span<const WrittenShard> written, const AddDigests& add_digests = nullptr);
 
 // Whether the checkpoint may have tensors that were not requested: inference reads only the
 // weights, a resumed run reads everything.

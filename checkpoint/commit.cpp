@@ -7,9 +7,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <string_view>
+#include <vector>
 
-#include "checkpoint/catalogue.h"
 #include "checkpoint/names.h"
+#include "checkpoint/shard_writer.h"
 #include "model/base/error.h"
 #include "model/base/file.h"
 
@@ -24,6 +26,26 @@ void rename_or_fail(const fs::path& from, const fs::path& to) {
 
 fs::path unique(const fs::path& folder, const char* prefix, const std::string& name) {
   return folder / say(prefix, name, "-", new_uuid());
+}
+
+// The one rename. If the step already exists, exchanges the two folders atomically, so that the
+// step exists at any time; the old contents are then under the temporary name and are removed with
+// it.
+void rename_to_step(const fs::path& partial, const fs::path& final) {
+  const fs::path folder = partial.parent_path();
+  if (::rename(partial.c_str(), final.c_str()) != 0) {
+    if (errno != EEXIST && errno != ENOTEMPTY) throw_file_error("rename to", final, errno);
+    if (::renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, final.c_str(), RENAME_EXCHANGE) == 0) {
+      sync_folder(folder);
+      std::error_code ignored;
+      fs::remove_all(partial, ignored);
+      return;
+    }
+    if (errno != EINVAL && errno != ENOSYS) throw_file_error("rename to", final, errno);
+    rename_or_fail(final, unique(folder, kTrashPrefix, final.filename()));
+    rename_or_fail(partial, final);
+  }
+  sync_folder(folder);
 }
 
 // A temporary file of replace_text().
@@ -46,14 +68,6 @@ PartialCheckpoint::~PartialCheckpoint() {
   fs::remove_all(path_, ignored);
 }
 
-void add_tables(Manifest& manifest, std::span<const std::vector<Piece>> ranks,
-                std::span<const WrittenShard> written) {
-  for (const WrittenShard& shard : written) manifest.shards.push_back(shard.file);
-  manifest.tensors = catalogue(ranks, written);
-  manifest.state_crc = state_crc_of(manifest.tensors);
-  manifest.view.name = Manifest::kViewName;
-}
-
 void complete(const fs::path& partial, Manifest& manifest) {
   manifest.view = write_view(partial / Manifest::kViewName, manifest);
   const std::string text = to_text(manifest);
@@ -70,25 +84,7 @@ void complete(const fs::path& partial, Manifest& manifest) {
 
 void publish(const fs::path& partial, std::int64_t step) {
   const fs::path folder = partial.parent_path();
-  const fs::path final = folder / step_name(step);
-  if (::rename(partial.c_str(), final.c_str()) != 0) {
-    // The step already exists: exchange the two folders atomically, so that the step exists at any
-    // time. The old contents are then under the temporary name and are removed with it.
-    if (errno != EEXIST && errno != ENOTEMPTY) throw_file_error("rename to", final, errno);
-    if (::renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, final.c_str(), RENAME_EXCHANGE) == 0) {
-      sync_folder(folder);
-      std::error_code ignored;
-      fs::remove_all(partial, ignored);
-      return;
-    }
-    if (errno != EINVAL && errno != ENOSYS) throw_file_error("rename to", final, errno);
-    rename_or_fail(final, unique(folder, kTrashPrefix, final.filename()));
-    rename_or_fail(partial, final);
-  }
-  sync_folder(folder);
-}
-
-void name_latest(const fs::path& folder, std::int64_t step) {
+  rename_to_step(partial, folder / step_name(step));
   try {
     replace_text(folder / "latest", step_name(step) + "\n");
   } catch (const EnvironmentError&) {

@@ -1,11 +1,8 @@
 #pragma once
+#include <cstdint>
 #include <filesystem>
-#include <span>
-#include <vector>
 
 #include "checkpoint/manifest.h"
-#include "checkpoint/piece.h"
-#include "checkpoint/shard_writer.h"
 
 namespace trireme::checkpoint {
 
@@ -28,17 +25,12 @@ class PartialCheckpoint {
   std::filesystem::path path_;
 };
 
-// The steps from shards to commit, run by the leader. First: fills in files and tensors of the
-// manifest, all but the view, from the reports `written[i]` on the shards of `ranks[i]`.
-void add_tables(Manifest& manifest, std::span<const std::vector<Piece>> ranks,
-                std::span<const WrittenShard> written);
-// Second: writes and syncs the view and the manifest.
+// The steps from shards to commit, run by the leader. First, for a manifest with its tables
+// (add_tables): writes and syncs the view and the manifest.
 void complete(const std::filesystem::path& partial, Manifest& manifest);
-// Third: commits by one rename of `partial` to the name of its step.
+// Second: commits by one rename of `partial` to the name of its step. Then rewrites `latest`, which
+// is informational only: failure to write it is not an error.
 void publish(const std::filesystem::path& partial, std::int64_t step);
-
-// Rewrites `latest`, which is informational only: failure to write it is not an error.
-void name_latest(const std::filesystem::path& folder, std::int64_t step);
 
 // Removes a checkpoint: renames it first, then deletes its files.
 void remove_checkpoint(const std::filesystem::path& path);

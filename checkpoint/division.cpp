@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "checkpoint/catalogue.h"
 #include "checkpoint/json_fields.h"
 #include "model/base/error.h"
 
@@ -79,6 +80,7 @@ Division divide(const Team& team, std::span<const Piece> held) {
   for (const std::vector<Piece>& pieces : division.ranks) {
     for (const Piece& piece : pieces) division.bytes += piece.bytes();
   }
+  team.led([&] { check_pieces(joined(division.ranks)); });
   return division;
 }
 

@@ -16,7 +16,8 @@ struct Division {
   std::uint64_t bytes = 0;                // total over all ranks
 };
 
-// Collective: every rank passes the pieces it holds.
+// Collective: every rank passes the pieces it holds. Throws Error (a caller's bug) unless they are
+// well formed and cover each tensor exactly once.
 Division divide(const Team& team, std::span<const Piece> held);
 
 // Collective: the pieces of every rank, without memory.

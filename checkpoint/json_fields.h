@@ -5,7 +5,7 @@
 
 #include "checkpoint/manifest.h"
 #include "checkpoint/names.h"
-#include "checkpoint/shard_writer.h"
+#include "checkpoint/piece.h"
 #include "model/base/json.h"
 
 // Fields of what several files of checkpoint/ write as JSON.
@@ -43,11 +43,8 @@ void json_fields(auto& f, StoredFile& file) {
   f.hex("crc32c", file.crc32c);
 }
 
-// A rank's reports to the leader: its pieces, without memory, and how they were written.
+// A rank's pieces, without memory.
 TRIREME_JSON(Piece, tensor, dtype, shape, box)
-TRIREME_JSON(Digest, crc32c, share)
-TRIREME_JSON(WrittenShard::Part, offset, digest, blocks)
-TRIREME_JSON(WrittenShard, file, parts, seconds)
 
 }  // namespace checkpoint
 }  // namespace trireme

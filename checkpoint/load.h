@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -10,6 +11,14 @@
 #include "parallel/comm/host_peers.h"
 
 namespace trireme::checkpoint {
+
+struct Loaded {
+  std::int64_t step = 0;
+  std::filesystem::path folder;
+  Manifest manifest;
+  std::vector<std::string> rejected;  // reasons for skipping newer checkpoints
+  double seconds = 0;                 // time for reading and verification
+};
 
 // Fills `wanted` from the checkpoint in `folder`, whatever layout wrote it, by plain reads at the
 // manifest's offsets, without HDF5. Every box that is needed is read once and its CRC32C verified;

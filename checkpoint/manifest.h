@@ -63,12 +63,12 @@ struct Manifest {
   std::vector<StoredTensor> tensors;  // by ascending name
   std::string config;                 // effective config, TOML
   std::string tokenizer;              // hash of the tokenizer; may be empty
-  nlohmann::json data;                // data ledger
-  nlohmann::json scalars;             // optimizer step and similar values
-  nlohmann::json digests;             // loss, grad norm ... of this step, as bits
-  nlohmann::json layout;              // of the run that wrote it; informational
-  nlohmann::json versions;            // of the program and its libraries
-  std::uint32_t state_crc = 0;        // see state_crc_of
+  nlohmann::json data = nlohmann::json::object();      // data ledger
+  nlohmann::json scalars = nlohmann::json::object();   // optimizer step and similar values
+  nlohmann::json digests = nlohmann::json::object();   // loss, grad norm ... of this step, as bits
+  nlohmann::json layout = nlohmann::json::object();    // of the run that wrote it; informational
+  nlohmann::json versions = nlohmann::json::object();  // of the program and its libraries
+  std::uint32_t state_crc = 0;                         // see state_crc_of
 
   std::uint64_t bytes() const;  // total size of shards and view
   Lineage lineage() const { return {sequence, step}; }

@@ -18,6 +18,9 @@ struct Summary {
   std::string problem;               // why it is unreadable
 };
 
+// The checkpoints in `folder`, newest first by lineage; unreadable ones are ordered by their step.
+std::vector<Summary> list_checkpoints(const std::filesystem::path& folder);
+
 struct Retention {
   int keep_latest = 2;          // at least 2
   std::int64_t keep_every = 0;  // keep steps divisible by it forever; 0: none

@@ -3,28 +3,15 @@
 #include <span>
 #include <vector>
 
-#include "checkpoint/digest.h"
 #include "checkpoint/hdf5/file.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/piece.h"
+#include "checkpoint/shard_report.h"
 
 namespace trireme::checkpoint {
 
 // "shard-00000-of-00001.h5"
 std::string shard_name(std::size_t shard, std::size_t of);
-
-// Report of a written shard.
-struct WrittenShard {
-  StoredFile file;
-  struct Part {
-    std::uint64_t offset = 0;
-    Digest digest;
-    std::vector<std::uint32_t> blocks =
-        {};  // CRC32C of each block (blocks.h); empty if there is only one
-  };
-  std::vector<Part> parts;  // one per piece, in the same order
-  double seconds = 0;       // until the data was on disk, without reading back
-};
 
 // Writes `pieces` as one HDF5 file: a child process creates the layout, as HDF5 may crash on a full
 // disk; all blocks are allocated before the first payload byte; the payload is written at the

@@ -60,17 +60,6 @@ void SnapshotMemory::reserve(std::span<const Piece> pieces) {
                              std::strerror(reason), " (checkpoint.async = false needs none)"));
 }
 
-std::vector<Piece> SnapshotMemory::placed(std::span<const Piece> pieces) const {
-  std::vector<Piece> placed(pieces.begin(), pieces.end());
-  std::size_t at = 0;
-  for (Piece& piece : placed) {
-    piece.data = data_ + at;
-    at += room_for(piece);
-  }
-  require(at <= most_, "a snapshot of ", at, " bytes, planned ", most_);
-  return placed;
-}
-
 SnapshotMemory::Copied SnapshotMemory::copy(std::span<const Piece> pieces) const {
   struct Block {
     std::uint64_t at;  // offset in all bytes
@@ -78,10 +67,16 @@ SnapshotMemory::Copied SnapshotMemory::copy(std::span<const Piece> pieces) const
     Range range;
     std::uint32_t* crc32c;
   };
-  Copied copied{placed(pieces), std::vector<std::vector<std::uint32_t>>(pieces.size())};
+  require(bytes_for(pieces) <= most_, "a snapshot of ", bytes_for(pieces), " bytes, planned ",
+          most_);
+  Copied copied{{pieces.begin(), pieces.end()},
+                std::vector<std::vector<std::uint32_t>>(pieces.size())};
   std::vector<Block> blocks;
   std::uint64_t bytes = 0;
+  std::byte* to = data_;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
+    copied.pieces[i].data = to;
+    to += room_for(pieces[i]);
     const std::vector<Range> ranges = blocks_of({0, pieces[i].bytes()});
     copied.blocks[i].resize(ranges.size());
     for (std::size_t block = 0; block < ranges.size(); ++block) {

@@ -9,7 +9,8 @@
 namespace trireme::checkpoint {
 
 // Host memory shared with processes forked after its construction: it holds a snapshot of the state
-// while that is written and training continues. One buffer, reused for every snapshot.
+// while that is written and training continues. One buffer, at one address in all of them, reused
+// for every snapshot.
 class SnapshotMemory {
  public:
   // Reserves address space for `most` bytes; reserve() allocates the pages.
@@ -28,8 +29,6 @@ class SnapshotMemory {
   };
   // Copies the pieces with all threads of this process.
   Copied copy(std::span<const Piece> pieces) const;
-  // Locations of the copies of `pieces`, computed from their shapes only.
-  std::vector<Piece> placed(std::span<const Piece> pieces) const;
 
   static std::size_t bytes_for(std::span<const Piece> pieces);
 

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <limits>
+#include <memory>
 #include <sstream>
+#include <utility>
 
 #include "checkpoint/commit.h"
-#include "checkpoint/json_fields.h"
-#include "checkpoint/load.h"
+#include "checkpoint/division.h"
 #include "checkpoint/names.h"
 #include "model/base/error.h"
 #include "model/base/file.h"
@@ -18,37 +18,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kRun = "run";
-constexpr std::uint64_t kOverhead = 1u << 20;  // upper bound of HDF5's metadata and the manifest
 
 std::string table(const std::vector<std::string>& reasons) {
   std::string text;
   for (const std::string& reason : reasons) text += "\n  " + reason;
   return text;
-}
-
-// Newest first. An unreadable checkpoint is ordered right after the newest one of a smaller step:
-// it is better to report it too early than never.
-void sort_by_lineage(std::vector<Summary>& summaries) {
-  std::vector<std::pair<double, std::size_t>> order;
-  for (std::size_t i = 0; i < summaries.size(); ++i) {
-    double age = -1;
-    if (summaries[i].manifest) {
-      age = static_cast<double>(summaries[i].manifest->sequence);
-    } else {
-      for (const Summary& other : summaries) {
-        if (!other.manifest || other.step >= summaries[i].step) continue;
-        age = std::max(age, static_cast<double>(other.manifest->sequence) + 0.5);
-      }
-    }
-    order.emplace_back(age, i);
-  }
-  std::sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
-    return std::pair(a.first, summaries[a.second].step) >
-           std::pair(b.first, summaries[b.second].step);
-  });
-  std::vector<Summary> sorted;
-  for (const auto& [age, i] : order) sorted.push_back(std::move(summaries[i]));
-  summaries = std::move(sorted);
 }
 
 }  // namespace
@@ -102,77 +76,18 @@ void Store::require_lease() const {
                             "was removed or now belongs to another run"));
 }
 
-Store::Commit Store::begin(std::int64_t step, const Division& division) {
-  require(step >= 0, "a snapshot of step ", step);
-  Commit commit{step, {}, nullptr, 0};
-  commit.path = team_.led([&] {
-    require_lease();
-    check_pieces(joined(division.ranks));
-    check_space(folder(), division.bytes + kOverhead);
-    commit.partial = std::make_unique<PartialCheckpoint>(folder(), step);
-    return commit.partial->path().string();
-  });
-  return commit;
-}
-
-Committed Store::commit(const Snapshot& snapshot) {
-  const Division division = divide(team_, snapshot.pieces);
-  Commit commit = begin(snapshot.step, division);
-  const auto name = shard_name(static_cast<std::size_t>(team_.rank()), division.ranks.size());
-  const std::vector<std::string> reports = team_.together([&] {
-    return json_text(write_shard(commit.path / name, {run_, snapshot.step}, division.mine));
-  });
-  const std::vector<WrittenShard> shards = written(commit, reports);
-  team_.led([&] {
-    Manifest manifest = assembled(snapshot, division, shards);
-    for (const fs::path& file : snapshot.after_files) File::open_write(file).sync();
-    complete(commit.path, manifest);
-    require_lease();  // fences a late writer
-    publish(commit.path, commit.step);
-    name_latest(folder(), commit.step);
-  });
-  return end(commit, division);
-}
-
-Committed Store::end(const Commit& commit, const Division& division) {
-  good_.insert(commit.step);
-  parent_ = commit.step;
-  ++sequence_;
-  return {commit.step, folder() / step_name(commit.step), division.bytes, commit.write_seconds};
-}
-
-std::vector<WrittenShard> Store::written(Commit& commit, const std::vector<std::string>& reports) {
-  std::vector<WrittenShard> shards;
-  for (const std::string& report : reports) {
-    shards.push_back(read_json<WrittenShard>(report, "a report of a shard"));
-    commit.write_seconds = std::max(commit.write_seconds, shards.back().seconds);
-  }
-  return shards;
-}
-
-Manifest Store::assembled(const Snapshot& snapshot, const Division& division,
-                          const std::vector<WrittenShard>& shards) const {
-  Manifest manifest = described(snapshot);
-  add_tables(manifest, division.ranks, shards);
-  if (snapshot.add_digests) snapshot.add_digests(manifest);
-  return manifest;
-}
-
-Manifest Store::described(const Snapshot& snapshot) const {
-  Manifest manifest;
+Manifest Store::stamped(Manifest manifest) const {
   manifest.run = run_;
-  manifest.step = snapshot.step;
   manifest.parent = parent_;
   manifest.sequence = sequence_;
   manifest.written = now_text();
-  manifest.config = snapshot.config_toml;
-  manifest.tokenizer = snapshot.tokenizer;
-  manifest.data = snapshot.data;
-  manifest.scalars = snapshot.scalars;
-  manifest.digests = snapshot.digests;
-  manifest.layout = snapshot.layout;
-  manifest.versions = snapshot.versions;
   return manifest;
+}
+
+void Store::set_committed(std::int64_t step, std::set<std::int64_t> good) {
+  good_ = std::move(good);
+  parent_ = step;
+  ++sequence_;
 }
 
 std::optional<Lineage> Store::newest() const {
@@ -280,28 +195,6 @@ Loaded Store::load_step(std::int64_t step, std::span<const Piece> wanted, Match 
   }
   throw CheckpointError(say("no checkpoint of step ", step, " in ", folder().string(),
                             there.empty() ? ": it is empty" : ", there are " + there));
-}
-
-std::vector<Summary> Store::list() const {
-  std::vector<Summary> summaries;
-  std::error_code why;
-  if (!fs::exists(folder(), why)) return summaries;
-  for (const auto& entry : fs::directory_iterator(folder(), why)) {
-    const auto step = step_of(entry.path().filename().string());
-    if (!step) continue;
-    Summary summary{*step, entry.path(), std::nullopt, ""};
-    try {
-      summary.manifest = read_manifest(entry.path());
-    } catch (const Error& error) {
-      summary.problem = error.what();
-    }
-    summaries.push_back(std::move(summary));
-  }
-  if (why) {
-    throw EnvironmentError(say("cannot list ", folder().string(), ": ", why.message()));
-  }
-  sort_by_lineage(summaries);
-  return summaries;
 }
 
 std::vector<std::int64_t> Store::prune(const Retention& retention) {

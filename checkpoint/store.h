@@ -1,19 +1,14 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
-#include <functional>
-#include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "checkpoint/catalogue.h"
-#include "checkpoint/commit.h"
-#include "checkpoint/division.h"
 #include "checkpoint/lease.h"
+#include "checkpoint/load.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/piece.h"
 #include "checkpoint/retention.h"
@@ -21,44 +16,8 @@
 
 namespace trireme::checkpoint {
 
-// Adds digests derived from the tensors' checksums to a manifest; may be null.
-using AddDigests = std::function<void(Manifest&)>;
-
-// What a rank stores. The pieces of all ranks together cover every tensor they name; a piece held
-// by several ranks is stored once. Their memory must not change until commit returns. Fields other
-// than the pieces are read from the leader only.
-struct Snapshot {
-  std::int64_t step = 0;
-  std::vector<Piece> pieces;
-  std::string config_toml;
-  std::string tokenizer;  // hash of the tokenizer; may be empty
-  nlohmann::json data = nlohmann::json::object();
-  nlohmann::json scalars = nlohmann::json::object();
-  nlohmann::json digests = nlohmann::json::object();
-  nlohmann::json layout = nlohmann::json::object();
-  nlohmann::json versions = nlohmann::json::object();
-  // Files that must be on disk before the commit; the leader's.
-  std::vector<std::filesystem::path> after_files;
-  AddDigests add_digests;
-};
-
-struct Committed {
-  std::int64_t step = 0;
-  std::filesystem::path folder;
-  std::uint64_t bytes = 0;   // of the tensors, over all ranks
-  double write_seconds = 0;  // until the last rank's shard was on disk, without reading back
-};
-
-struct Loaded {
-  std::int64_t step = 0;
-  std::filesystem::path folder;
-  Manifest manifest;
-  std::vector<std::string> rejected;  // reasons for skipping newer checkpoints
-  double seconds = 0;                 // time for reading and verification
-};
-
 // The checkpoints of one run folder; the run's identity is in its file `run`. Read-only without a
-// lease.
+// lease; a Saver writes them.
 class Store {
  public:
   explicit Store(std::filesystem::path run_dir);
@@ -68,29 +27,6 @@ class Store {
   // For the ranks of a team: the leader passes the lease, the others null. Calls marked
   // "collective" are made by every rank.
   Store(std::filesystem::path run_dir, const Lease* lease, Team team);
-
-  // Collective: writes `snapshot` as checkpoints/step-NNNNNNNN. On return the checkpoint is on
-  // disk, was read back and is named by `latest`. On failure nothing of it remains, earlier
-  // checkpoints are intact, and it throws EnvironmentError (disk, machine) or CheckpointError (read
-  // back differently).
-  Committed commit(const Snapshot& snapshot);
-
-  // The phases of commit(), for a Saver, which runs the long ones in other processes.
-  struct Commit {
-    std::int64_t step = 0;
-    std::filesystem::path path;                  // folder of the shards
-    std::unique_ptr<PartialCheckpoint> partial;  // on the leader
-    double write_seconds = 0;
-  };
-  // Collective: checks the space and creates the folder for the shards.
-  Commit begin(std::int64_t step, const Division& division);
-  // Collective, with each rank's report: input of the leader's manifest.
-  static std::vector<WrittenShard> written(Commit& commit, const std::vector<std::string>& reports);
-  // Leader only: the manifest without its view.
-  Manifest assembled(const Snapshot& snapshot, const Division& division,
-                     const std::vector<WrittenShard>& shards) const;
-  // Collective, after publish().
-  Committed end(const Commit& commit, const Division& division);
 
   // Collective: fills `wanted` from the newest valid checkpoint; nullopt if there are no
   // checkpoints. Damaged ones are skipped, with the reason in `rejected`; throws CheckpointError
@@ -103,20 +39,20 @@ class Store {
   // Collective: lineage of the newest checkpoint with a readable manifest; nullopt if there is
   // none.
   std::optional<Lineage> newest() const;
-  // The manifest of a commit or an in-memory snapshot of `snapshot`, without files and tensors.
-  Manifest described(const Snapshot& snapshot) const;
+  // `manifest` as that of the next commit: with the run, its lineage and the time.
+  Manifest stamped(Manifest manifest) const;
+  // Collective: declares that `step` was committed; `good`: the steps verified so far.
+  void set_committed(std::int64_t step, std::set<std::int64_t> good);
   // Collective: declares that the state was loaded from `snapshot`, of this run, by someone else.
   void go_on_from(const Manifest& snapshot);
 
   // Newest first by lineage; unreadable checkpoints are ordered by their step.
-  std::vector<Summary> list() const;
-
+  std::vector<Summary> list() const { return list_checkpoints(folder()); }
   // Removes surplus checkpoints, oldest first, and returns their steps. Only checkpoints whose
   // every byte was verified count as kept, and those are never removed.
   std::vector<std::int64_t> prune(const Retention& retention);
   // Steps verified by this process, or by those that prune for it.
   const std::set<std::int64_t>& good() const { return good_; }
-  void set_good(std::set<std::int64_t> steps) { good_ = std::move(steps); }
 
   // Throws CheckpointError if the lease is lost.
   void require_lease() const;
@@ -144,7 +80,7 @@ class Store {
   std::string run_;
   std::optional<std::int64_t> parent_;  // last loaded or committed step
   std::int64_t sequence_ = 0;           // of the next commit
-  std::set<std::int64_t> good_;         // steps that this process has verified byte by byte
+  std::set<std::int64_t> good_;
 };
 
 // For commands that take RUN_OR_CHECKPOINT: a checkpoint folder stands for itself, a run folder for

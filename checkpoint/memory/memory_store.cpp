@@ -80,7 +80,6 @@ void MemoryStore::forget() {
 
 void MemoryStore::prepare(std::span<const Piece> pieces, std::uint64_t available) {
   division_ = divide(team_, pieces);
-  check_pieces(joined(division_.ranks));
   layouts_.clear();
   for (const std::vector<Piece>& rank : division_.ranks) layouts_.emplace_back(rank);
   take();
@@ -167,10 +166,7 @@ void MemoryStore::save(Manifest described, const AddDigests& add_digests) {
     for (const std::string& report : reports) {
       shards.push_back(read_json<WrittenShard>(report, "a report of a shard"));
     }
-    for (const WrittenShard& shard : shards) described.shards.push_back(shard.file);
-    described.tensors = catalogue(division_.ranks, shards);
-    described.state_crc = state_crc_of(described.tensors);
-    if (add_digests) add_digests(described);
+    add_tables(described, division_.ranks, shards, add_digests);
     return to_text(described);
   });
   team_.together([&] {

@@ -46,7 +46,7 @@ class CheckpointCommand : public testing::Test {
     const Lease lease(scratch_.path());
     Store store(scratch_.path(), lease);
     for (const int step : {10, 20, 30, 40}) {
-      store.commit(State(step < 30 ? 1 : unsigned(step)).snapshot(step));
+      commit(store, State(step < 30 ? 1 : unsigned(step)), step);
     }
   }
   std::string run_dir() const { return scratch_.path(); }
@@ -82,7 +82,8 @@ TEST_F(CheckpointCommand, show_describes_the_newest_and_a_tensors_statistics) {
   values[23] = std::numeric_limits<float>::infinity();
   {
     const Lease lease(other.path());
-    Store(other.path(), lease).commit(ramp.snapshot(1));
+    Store store(other.path(), lease);
+    commit(store, ramp, 1);
   }
   const auto shown = run({"show", other.path(), "--tensor", "model/layers.0.norm.weight"});
   EXPECT_EQ(shown.output,

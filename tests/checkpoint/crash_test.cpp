@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
     const auto found = store.load_newest(state.pieces());
     for (std::int64_t step = found ? found->step + 1 : 1;; ++step) {
       state.fill(unsigned(step));
-      store.commit(state.snapshot(step));
+      commit(store, state, step);
       store.prune({2, 0});
     }
   } catch (const std::exception& error) {
@@ -53,7 +53,8 @@ TEST(Crash, a_kill_at_any_moment_leaves_only_good_checkpoints) {
   const auto begin = std::chrono::steady_clock::now();
   {
     const Lease lease(scratch.path());
-    Store(scratch.path(), lease).commit(State(1).snapshot(++newest));
+    Store store(scratch.path(), lease);
+    commit(store, State(1), ++newest);
   }
   const std::chrono::duration<double, std::micro> commit = std::chrono::steady_clock::now() - begin;
   const auto most = static_cast<unsigned>(4 * commit.count());
@@ -109,7 +110,7 @@ TEST(Crash, a_killed_writer_process_costs_a_checkpoint_and_not_the_run) {
   const Lease lease(scratch.path());
   Store store(scratch.path(), lease);
   const State state(5);
-  store.commit(State(4).snapshot(1));
+  commit(store, State(4), 1);
   const pid_t killer = ::fork();
   if (killer == 0) {
     const pid_t parent = ::getppid();
@@ -124,14 +125,14 @@ TEST(Crash, a_killed_writer_process_costs_a_checkpoint_and_not_the_run) {
   std::string why;
   try {
     const StoppedChildren stopped;
-    store.commit(state.snapshot(2));
+    commit(store, state, 2);
   } catch (const EnvironmentError& error) {
     why = error.what();
   }
   ::waitpid(killer, nullptr, 0);
   EXPECT_NE(why.find("killed by signal 9"), std::string::npos) << why;
   EXPECT_EQ(store.list().size(), 1u);
-  store.commit(state.snapshot(2));
+  commit(store, state, 2);
   EXPECT_TRUE(problems_of(store.folder() / "step-00000002").empty());
 }
 
@@ -195,10 +196,10 @@ TEST_F(SmallDisk, a_full_disk_costs_one_checkpoint_with_a_clear_reason) {
   const fs::path run = scratch_.path() / "run";
   const Lease lease(run);
   Store store(run, lease);
-  store.commit(State(7).snapshot(1));
+  commit(store, State(7), 1);
   const State large(8, 450);  // 4.4 MB
   try {
-    store.commit(large.snapshot(2));
+    commit(store, large, 2);
     ADD_FAILURE() << "it fitted";
   } catch (const EnvironmentError& error) {
     EXPECT_NE(std::string(error.what()).find("not enough space for a checkpoint"),
@@ -218,7 +219,7 @@ TEST_F(SmallDisk, a_full_disk_costs_one_checkpoint_with_a_clear_reason) {
   State loaded;
   EXPECT_EQ(store.load_newest(loaded.pieces())->step, 1);
   EXPECT_TRUE(loaded == State(7));
-  store.commit(State(9).snapshot(3));
+  commit(store, State(9), 3);
   std::size_t entries = 0;
   for (const auto& entry : fs::directory_iterator(store.folder())) {
     entries += entry.path().filename().string()[0] == '.' ? 100 : 1;
@@ -230,16 +231,16 @@ TEST_F(SmallDisk, a_file_system_that_turned_read_only_is_an_environment_error) {
   const fs::path run = scratch_.path() / "run";
   const Lease lease(run);
   Store store(run, lease);
-  store.commit(State(7).snapshot(1));
+  commit(store, State(7), 1);
   const std::string path = store.folder();
   const char* folder = path.c_str();
   ASSERT_EQ(::mount(folder, folder, nullptr, MS_BIND, nullptr), 0);
   ASSERT_EQ(::mount(nullptr, folder, nullptr, MS_BIND | MS_REMOUNT | MS_RDONLY, nullptr), 0);
-  EXPECT_THROW(store.commit(State(8).snapshot(2)), EnvironmentError);
+  EXPECT_THROW(commit(store, State(8), 2), EnvironmentError);
   State loaded;
   EXPECT_EQ(Store(run).load_newest(loaded.pieces())->step, 1);
   ::umount2(folder, MNT_DETACH);
-  store.commit(State(8).snapshot(2));
+  commit(store, State(8), 2);
 }
 
 TEST(Unwritable, a_run_folder_that_cannot_be_made_is_an_environment_error) {

@@ -56,8 +56,8 @@ class Damage : public testing::Test {
   static void write_run(const fs::path& run, const State& first, const State& second) {
     const Lease lease(run);
     Store store(run, lease);
-    store.commit(first.snapshot(1));
-    store.commit(second.snapshot(2));
+    commit(store, first, 1);
+    commit(store, second, 2);
   }
 
   // The loader takes the older one, or the damage is where it does not look.

@@ -78,10 +78,6 @@ inline std::filesystem::path write(const std::filesystem::path& folder, const St
   manifest.run = new_uuid();
   manifest.step = step;
   manifest.written = now_text();
-  for (auto* part : {&manifest.data, &manifest.scalars, &manifest.digests, &manifest.layout,
-                     &manifest.versions}) {
-    *part = nlohmann::json::object();
-  }
   PartialCheckpoint partial(folder, step);
   write_checkpoint(partial.path(), manifest, ranks.pieces());
   publish(partial.path(), step);

@@ -91,10 +91,6 @@ struct Job {
     manifest.run = run;
     manifest.step = step;
     manifest.written = now_text();
-    for (auto* part : {&manifest.data, &manifest.scalars, &manifest.digests, &manifest.layout,
-                       &manifest.versions}) {
-      *part = nlohmann::json::object();
-    }
     store.save(manifest);
   }
   std::optional<Loaded> load(const Share& share) {

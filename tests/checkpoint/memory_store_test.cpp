@@ -40,10 +40,6 @@ struct Incarnation {
     manifest.step = step;
     manifest.sequence = sequence;
     manifest.written = now_text();
-    for (auto* part : {&manifest.data, &manifest.scalars, &manifest.digests, &manifest.layout,
-                       &manifest.versions}) {
-      *part = nlohmann::json::object();
-    }
     store.save(manifest);
   }
   std::optional<Loaded> load(State& state, std::optional<Lineage> disk = std::nullopt) {
@@ -104,9 +100,10 @@ TEST(MemoryStore, a_snapshot_verifies_and_compares_like_a_checkpoint) {
   Incarnation run(scratch.path());
   run.save(state, 7);
   const Lease lease(disk.path());
-  Snapshot plain = state.snapshot(7);
-  plain.data = plain.digests = nlohmann::json::object();
-  const fs::path committed = Store(disk.path(), lease).commit(plain).folder;
+  Store store(disk.path(), lease);
+  Snapshot plain;
+  plain.manifest.step = 7;
+  const fs::path committed = Saver(store, state.pieces()).save(plain).folder;
   const fs::path slot = run.store.folder().slot(0);
   EXPECT_EQ(problems_of(slot), std::vector<std::string>());
   EXPECT_TRUE(compare(slot, committed).empty());

@@ -66,12 +66,12 @@ TEST(Reshard, pieces_that_do_not_cover_a_tensor_exactly_are_a_bug_and_not_writte
   const Lease lease(scratch.path());
   Store store(scratch.path(), lease);
   const State state(13);
-  Snapshot twice = state.snapshot(1);
-  twice.pieces.push_back(twice.pieces[0]);
-  EXPECT_THROW(store.commit(twice), Error);
-  Snapshot part = state.snapshot(1);
-  part.pieces[0].box.extent[0] -= 1;
-  EXPECT_THROW(store.commit(part), Error);
+  std::vector<Piece> twice = state.pieces();
+  twice.push_back(twice[0]);
+  EXPECT_THROW(Saver(store, twice), Error);
+  std::vector<Piece> part = state.pieces();
+  part[0].box.extent[0] -= 1;
+  EXPECT_THROW(Saver(store, part), Error);
   EXPECT_TRUE(store.list().empty());
 }
 

@@ -25,7 +25,7 @@ constexpr std::size_t kMost = std::size_t{64} << 20;
 class Saving : public testing::Test {
  protected:
   Saver saver(const State& state, std::optional<Retention> retention = std::nullopt) {
-    return {store_, writer_, state.pieces(), retention};
+    return {store_, state.pieces(), &writer_, retention};
   }
   void expect_holds(std::int64_t step, unsigned seed) {
     State loaded(0, kScale);
@@ -51,8 +51,8 @@ TEST_F(Saving, keeps_the_state_as_it_was_when_the_save_began) {
     state.fill(99);
     const auto saved = saver.finish();
     EXPECT_FALSE(saver.busy());
-    EXPECT_EQ(saved.committed.step, seed);
-    EXPECT_EQ(saved.committed.folder, store_.folder() / step_name(seed));
+    EXPECT_EQ(saved.step, seed);
+    EXPECT_EQ(saved.folder, store_.folder() / step_name(seed));
     expect_holds(seed, seed);
   }
   EXPECT_EQ(read_manifest(store_.folder() / "step-00000003").parent, 2);
@@ -63,13 +63,13 @@ TEST_F(Saving, goes_on_by_asking_and_never_waits) {
   Saver saver = this->saver(state);
   saver.begin(state.snapshot(4));
   int asked = 0;
-  std::optional<Saver::Saved> saved;
+  std::optional<Committed> saved;
   while (!saved) {
     for (; saver.waits(); ++asked) ::usleep(100);
     saved = saver.advance();
   }
   EXPECT_GT(asked, 0);
-  EXPECT_EQ(saved->committed.step, 4);
+  EXPECT_EQ(saved->step, 4);
   expect_holds(4, 5);
 }
 
@@ -156,6 +156,30 @@ TEST_F(Saving, without_the_lease_nothing_is_committed) {
   fs::remove(scratch_.path() / "LEASE.json");
   EXPECT_THROW(saver.finish(), CheckpointError);
   EXPECT_TRUE(store_.list().empty());
+}
+
+// Without a writer the same phases are done at once, by this process.
+TEST_F(Saving, without_a_writer_waits_and_copies_nothing) {
+  State state(1, kScale);
+  Saver saver(store_, state.pieces(), nullptr, Retention{.keep_latest = 2, .keep_every = 0});
+  saver.begin(state.snapshot(1));
+  EXPECT_TRUE(saver.busy());
+  EXPECT_FALSE(saver.waits());
+  state.fill(99);  // its shard is on disk
+  EXPECT_EQ(saver.finish().step, 1);
+  expect_holds(1, 1);
+  for (unsigned step = 2; step <= 3; ++step) {
+    state.fill(step);
+    const Committed committed = saver.save(state.snapshot(step));
+    EXPECT_EQ(committed.removed.size(), step == 3 ? 1u : 0u);
+    EXPECT_EQ(committed.not_removed, "");
+    expect_holds(step, step);
+  }
+  saver.begin(state.snapshot(4));
+  fs::remove(scratch_.path() / "LEASE.json");
+  EXPECT_THROW(saver.finish(), CheckpointError);
+  EXPECT_FALSE(saver.busy());
+  EXPECT_EQ(store_.list().size(), 2u);
 }
 
 TEST(WriterProcess, what_its_work_breaks_is_told_and_the_next_request_is_served) {

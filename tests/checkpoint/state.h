@@ -7,7 +7,8 @@
 #include "checkpoint/boxes.h"
 #include "checkpoint/names.h"
 #include "checkpoint/piece.h"
-#include "checkpoint/store.h"
+#include "checkpoint/saver.h"
+#include "checkpoint/shard_writer.h"
 
 namespace trireme::checkpoint {
 
@@ -57,11 +58,11 @@ class State {
 
   Snapshot snapshot(std::int64_t step) const {
     Snapshot snapshot;
-    snapshot.step = step;
-    snapshot.pieces = pieces_;
-    snapshot.config_toml = "[job]\nseed = 1\n";
-    snapshot.data = {{"samples", step * 8}};
-    snapshot.digests = {{"loss", "400921fb54442d18"}};
+    Manifest& manifest = snapshot.manifest;
+    manifest.step = step;
+    manifest.config = "[job]\nseed = 1\n";
+    manifest.data = {{"samples", step * 8}};
+    manifest.digests = {{"loss", "400921fb54442d18"}};
     return snapshot;
   }
 
@@ -73,6 +74,10 @@ class State {
   std::vector<std::vector<std::byte>> memory_;
   std::vector<Piece> pieces_;
 };
+
+inline Committed commit(Store& store, const State& state, std::int64_t step) {
+  return Saver(store, state.pieces()).save(state.snapshot(step));
+}
 
 // One process in the place of all ranks writes a checkpoint into `partial`, all but its name.
 inline void write_checkpoint(const std::filesystem::path& partial, Manifest& manifest,

@@ -26,9 +26,7 @@ class StoreOfRanks : public testing::Test {
       state_.fill(static_cast<unsigned>(step));
       Ranks rows(state_, {0, 1, all_->size()});
       rows.copy(state_, false);
-      Snapshot snapshot = state_.snapshot(step);
-      snapshot.pieces = own(rows);
-      store_->commit(snapshot);
+      Saver(*store_, own(rows)).save(state_.snapshot(step));
     }
   }
   Team team() const { return Team(*all_, &world()); }

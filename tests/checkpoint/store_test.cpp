@@ -48,7 +48,7 @@ TEST(Store, what_is_loaded_is_what_was_committed) {
     Store store(scratch.path(), lease);
     State nothing;
     EXPECT_FALSE(store.load_newest(nothing.pieces()).has_value());
-    store.commit(state.snapshot(100));
+    commit(store, state, 100);
   }
   State loaded;
   Store store(scratch.path());
@@ -68,11 +68,11 @@ TEST(Store, lineage_decides_what_is_newest_and_a_step_can_be_committed_again) {
   const Scratch scratch;
   const Lease lease(scratch.path());
   Store store(scratch.path(), lease);
-  for (const int step : {10, 20, 30}) store.commit(State(unsigned(step)).snapshot(step));
+  for (const int step : {10, 20, 30}) commit(store, State(unsigned(step)), step);
   State state;
   EXPECT_EQ(store.load_step(10, state.pieces()).step, 10);
   EXPECT_TRUE(state == State(10));
-  store.commit(State(99).snapshot(20));  // another future from step 10 on
+  commit(store, State(99), 20);  // another future from step 10 on
   const auto newest = store.load_newest(state.pieces());
   EXPECT_EQ(newest->step, 20);
   EXPECT_EQ(newest->manifest.parent, 10);
@@ -87,7 +87,7 @@ TEST(Store, a_damaged_checkpoint_is_reported_and_the_one_before_is_taken) {
   const Scratch scratch;
   const Lease lease(scratch.path());
   Store store(scratch.path(), lease);
-  for (const int step : {10, 20, 30, 40}) store.commit(State(unsigned(step)).snapshot(step));
+  for (const int step : {10, 20, 30, 40}) commit(store, State(unsigned(step)), step);
   const fs::path folder = store.folder();
   const Manifest manifest = read_manifest(folder / "step-00000040");
   flip_byte(folder / "step-00000040" / manifest.shards[0].name,
@@ -120,7 +120,7 @@ TEST(Store, files_of_another_step_or_run_are_not_accepted) {
   const Scratch other;
   const Lease lease(scratch.path());
   Store store(scratch.path(), lease);
-  for (const int step : {10, 20}) store.commit(State(unsigned(step)).snapshot(step));
+  for (const int step : {10, 20}) commit(store, State(unsigned(step)), step);
   const fs::path folder = store.folder();
   State state;
   fs::copy(folder / "step-00000010", folder / "step-00000050", fs::copy_options::recursive);
@@ -132,7 +132,7 @@ TEST(Store, files_of_another_step_or_run_are_not_accepted) {
 
   const Lease lease_of_other(other.path());
   Store store_of_other(other.path(), lease_of_other);
-  store_of_other.commit(State(1).snapshot(60));
+  commit(store_of_other, State(1), 60);
   fs::copy(store_of_other.folder() / "step-00000060", folder / "step-00000060",
            fs::copy_options::recursive);
   found = store.load_newest(state.pieces());
@@ -147,7 +147,7 @@ TEST(Store, the_state_of_another_model_is_refused_with_every_difference) {
   const Lease lease(scratch.path());
   Store store(scratch.path(), lease);
   const State state(3);
-  store.commit(state.snapshot(1));
+  commit(store, state, 1);
   std::vector<Piece> wanted = state.pieces();
   wanted[0].shape = Shape{90, 24};
   wanted[0].box = all_of(wanted[0].shape);
@@ -168,7 +168,8 @@ TEST(Store, a_part_of_the_tensors_can_be_asked_for) {
   const State state(3);
   {
     const Lease lease(scratch.path());
-    Store(scratch.path(), lease).commit(state.snapshot(1));
+    Store store(scratch.path(), lease);
+    commit(store, state, 1);
   }
   State part;
   const std::vector<Piece> wanted(part.pieces().begin(), part.pieces().begin() + 1);
@@ -186,7 +187,8 @@ TEST(Store, retention_keeps_the_latest_good_and_every_nth) {
   const Scratch scratch;
   const Lease lease(scratch.path());
   for (const int step : {10, 20, 30, 40, 50, 60}) {
-    Store(scratch.path(), lease).commit(State(unsigned(step)).snapshot(step));
+    Store store(scratch.path(), lease);
+    commit(store, State(unsigned(step)), step);
   }
   Store store(scratch.path(), lease);
   // The two newest are damaged, so they do not count; nobody told the store.
@@ -203,7 +205,10 @@ TEST(Store, retention_keeps_the_latest_good_and_every_nth) {
 TEST(Store, leftovers_of_crashed_writers_go_when_the_next_writer_starts) {
   const Scratch scratch;
   const Lease lease(scratch.path());
-  { Store(scratch.path(), lease).commit(State(1).snapshot(1)); }
+  {
+    Store store(scratch.path(), lease);
+    commit(store, State(1), 1);
+  }
   const fs::path folder = scratch.path() / "checkpoints";
   fs::create_directories(folder / ".partial-step-00000002-x/deep");
   fs::create_directories(folder / ".trash-step-00000000-x");
@@ -224,7 +229,7 @@ TEST(Store, a_lost_lease_stops_the_writer) {
   const Lease lease(scratch.path());
   Store store(scratch.path(), lease);
   fs::remove(scratch.path() / "LEASE.json");
-  EXPECT_THROW(store.commit(State(1).snapshot(1)), CheckpointError);
+  EXPECT_THROW(commit(store, State(1), 1), CheckpointError);
   EXPECT_TRUE(store.list().empty());
 }
 
@@ -234,7 +239,7 @@ TEST(Store, a_run_file_that_is_damaged_or_gone_is_mended_from_the_checkpoints) {
   std::string run;
   {
     Store store(scratch.path(), lease);
-    store.commit(State(1).snapshot(1));
+    commit(store, State(1), 1);
     run = store.run();
   }
   std::ofstream(scratch.path() / "checkpoints/run") << "garbage";

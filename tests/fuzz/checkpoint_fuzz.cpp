@@ -26,7 +26,7 @@ class Run {
     {
       const Lease lease(scratch_.path());
       Store store(scratch_.path(), lease);
-      store.commit(good_.snapshot(1));
+      commit(store, good_, 1);
     }
     fs::copy(folder(), scratch_.path() / "copy", fs::copy_options::recursive);
     for (const char* name : kFiles) texts_.push_back(trireme::read_text(folder() / name));

@@ -4,9 +4,10 @@
 
 #include <filesystem>
 #include <limits>
+#include <utility>
 
 #include "checkpoint/huggingface/model_folder.h"
-#include "checkpoint/store.h"
+#include "checkpoint/saver.h"
 #include "model/base/file.h"
 #include "model/base/hex.h"
 #include "model/base/human.h"
@@ -23,15 +24,15 @@ namespace {
 namespace fs = std::filesystem;
 
 // Metadata of a model before its first step: no samples, unknown loss.
-void describe(checkpoint::Snapshot& snapshot, std::uint64_t weights) {
+void describe(checkpoint::Manifest& manifest, std::uint64_t weights) {
   const std::string unknown = hex(std::numeric_limits<double>::quiet_NaN());
-  snapshot.data = {{"samples", 0},
+  manifest.data = {{"samples", 0},
                    {"tokens", 0},
                    {"samples_of_source", nlohmann::json::array()},
                    {"left_out", nlohmann::json::array()},
                    {"fingerprint", ""}};
-  snapshot.scalars = {{"optimizer_step", 0}};
-  snapshot.digests = {{"loss", unknown}, {"grad_norm", unknown}, {"weights", hex(weights)}};
+  manifest.scalars = {{"optimizer_step", 0}};
+  manifest.digests = {{"loss", unknown}, {"grad_norm", unknown}, {"weights", hex(weights)}};
 }
 
 }  // namespace
@@ -73,11 +74,11 @@ ExitCode import_checkpoint(const ImportOptions& options) {
   const checkpoint::Lease lease(run);
   checkpoint::Store store(run, lease);
   checkpoint::Snapshot snapshot;
-  snapshot.pieces = weight_pieces(model.params(), model.host_masters());
-  snapshot.config_toml = imported.toml;
+  snapshot.manifest.config = imported.toml;
   SelfCommunicator alone;
-  describe(snapshot, weights_hash(model.params(), model.host_masters(), alone));
-  const checkpoint::Committed done = store.commit(snapshot);
+  describe(snapshot.manifest, weights_hash(model.params(), model.host_masters(), alone));
+  checkpoint::Saver saver(store, weight_pieces(model.params(), model.host_masters()));
+  const checkpoint::Committed done = saver.save(std::move(snapshot));
   replace_text(run / "config.toml", imported.toml);
   fmt::print("model      {}, {} parameters\n", imported.config.model.model_type,
              grouped(parameter_count(imported.config.model)));

@@ -37,8 +37,7 @@ void Checkpointer::start(const std::optional<checkpoint::Loaded>& from) {
   if (from) {
     committed_ = from->manifest.in_memory() ? from->manifest.parent.value_or(-1) : from->step;
   }
-  if (!run_.writer) return;
-  saver_.emplace(run_.folder.store, *run_.writer, state_pieces(run_.engine),
+  saver_.emplace(run_.folder.store, state_pieces(run_.engine), run_.writer.get(),
                  retention(run_.config().checkpoint));
 }
 
@@ -59,7 +58,6 @@ void Checkpointer::after_step(const TrainState& state, bool is_writing) {
 bool Checkpointer::commit(const TrainState& state) {
   if (committed_ == state.step) return true;
   require_equal_replicas(state);
-  if (!saver_) return save_sync(state);
   if (!saver_->busy() || save_.step != state.step) {
     if (!save(state)) return false;
   }
@@ -87,7 +85,7 @@ std::string Checkpointer::newest_text() const {
 }
 
 std::optional<std::size_t> Checkpointer::snapshot_bytes() const {
-  return saver_ ? std::optional(saver_->bytes()) : std::nullopt;
+  return run_.writer ? std::optional(saver_->bytes()) : std::nullopt;
 }
 
 void Checkpointer::throw_uncommitted(const std::string& what, std::int64_t step) const {
@@ -98,21 +96,22 @@ void Checkpointer::throw_uncommitted(const std::string& what, std::int64_t step)
 
 checkpoint::Snapshot Checkpointer::snapshot(const TrainState& state) {
   checkpoint::Snapshot snapshot;
-  write_state(state, run_.train_data, snapshot);
-  recovery_.write(snapshot.scalars);
+  checkpoint::Manifest& manifest = snapshot.manifest;
+  write_state(state, run_.train_data, manifest);
+  recovery_.write(manifest.scalars);
   Engine& engine = run_.engine;
   if (engine.model().params().masters().dtype == DType::kF32) {
     engine.host_state().download(run_.stream);
-    snapshot.add_digests = [](checkpoint::Manifest& manifest) {
-      manifest.digests["weights"] = hex(weights_hash(manifest));
+    snapshot.add_digests = [](checkpoint::Manifest& complete) {
+      complete.digests["weights"] = hex(weights_hash(complete));
     };
   } else {
-    snapshot.digests["weights"] = weights_hash_text(engine, *run_.groups.all);
+    manifest.digests["weights"] = weights_hash_text(engine, *run_.groups.all);
   }
-  snapshot.config_toml = effective_toml(run_.loaded);
-  snapshot.tokenizer = tokenizer_hash_;
-  snapshot.layout = layout_of(run_.config().parallelism);
-  snapshot.versions = {{"trireme", TRIREME_VERSION}};
+  manifest.config = effective_toml(run_.loaded);
+  manifest.tokenizer = tokenizer_hash_;
+  manifest.layout = layout_of(run_.config().parallelism);
+  manifest.versions = {{"trireme", TRIREME_VERSION}};
   // The logs of these steps reach the disk before the checkpoint does.
   for (const char* file : {"ledger.jsonl", "metrics.jsonl", "events.jsonl"}) {
     snapshot.after_files.push_back(run_.folder.path / file);
@@ -131,7 +130,6 @@ void Checkpointer::require_equal_replicas(const TrainState& state) {
 
 bool Checkpointer::save(const TrainState& state) {
   require_equal_replicas(state);
-  if (!saver_) return save_sync(state);
   double start = seconds_now();
   if (saver_->busy()) {
     const std::int64_t before = save_.step;
@@ -141,36 +139,15 @@ bool Checkpointer::save(const TrainState& state) {
                                           human_duration(seconds_now() - start), before));
     start = seconds_now();  // what it waited for counts for the save before
   }
-  run_.recorder().enter(Phase::kSnapshot);
+  const bool is_async = run_.writer != nullptr;
+  run_.recorder().enter(is_async ? Phase::kSnapshot : Phase::kSave);
   try {
     saver_->begin(snapshot(state));
   } catch (const Error& error) {
     return report_failed(state.step, state.step, error);
   }
   save_ = {state.step, start, seconds_now() - start};
-  return true;
-}
-
-bool Checkpointer::save_sync(const TrainState& state) {
-  const double start = seconds_now();
-  run_.recorder().enter(Phase::kSave);
-  checkpoint::Committed committed;
-  try {
-    checkpoint::Snapshot taken = snapshot(state);
-    taken.pieces = state_pieces(run_.engine);
-    committed = run_.folder.store.commit(taken);
-  } catch (const Error& error) {
-    return report_failed(state.step, state.step, error);
-  }
-  const double seconds = seconds_now() - start;
-  report_committed(committed, seconds, seconds);
-  const auto keep = retention(run_.config().checkpoint);
-  if (!run_.leads() || !keep) return true;
-  try {
-    report_removed(run_.folder.store.prune(*keep), state.step);
-  } catch (const Error& error) {
-    run_.log.warn(state.step, say("old checkpoints were not removed: ", error.what()));
-  }
+  if (!is_async) finish_save(state.step);
   return true;
 }
 
@@ -179,13 +156,13 @@ void Checkpointer::advance_save(std::int64_t step) {
   run_.recorder().enter(Phase::kSave);
   const double start = seconds_now();
   try {
-    const auto saved = saver_->advance();
+    const auto committed = saver_->advance();
     save_.blocked += seconds_now() - start;
-    if (!saved) return;
-    report_committed(saved->committed, seconds_now() - save_.start, save_.blocked);
-    report_removed(saved->removed, step);
-    if (!saved->not_removed.empty()) {
-      run_.log.warn(step, say("old checkpoints were not removed: ", saved->not_removed));
+    if (!committed) return;
+    report_committed(*committed, seconds_now() - save_.start, save_.blocked);
+    report_removed(committed->removed, step);
+    if (!committed->not_removed.empty()) {
+      run_.log.warn(step, say("old checkpoints were not removed: ", committed->not_removed));
     }
   } catch (const Error& error) {
     report_failed(save_.step, step, error);

@@ -57,7 +57,6 @@ class Checkpointer {
   checkpoint::Snapshot snapshot(const TrainState& state);
   void require_equal_replicas(const TrainState& state);
   bool save(const TrainState& state);
-  bool save_sync(const TrainState& state);
   void advance_save(std::int64_t step);
   void save_to_memory(const TrainState& state);
   void report_committed(const checkpoint::Committed& committed, double seconds, double blocked);

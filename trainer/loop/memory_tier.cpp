@@ -99,11 +99,11 @@ bool MemoryTier::due(std::int64_t step) const {
 void MemoryTier::save(const std::function<checkpoint::Snapshot()>& take) {
   const double begin = seconds_now();
   const checkpoint::Snapshot snapshot = take();
+  const std::int64_t step = snapshot.manifest.step;
   try {
-    store_.save(disk_.described(snapshot), snapshot.add_digests);
+    store_.save(disk_.stamped(snapshot.manifest), snapshot.add_digests);
   } catch (const EnvironmentError& error) {
-    return log_.warn(snapshot.step, fmt::format("no snapshot of step {} in memory: {}",
-                                                snapshot.step, error.what()));
+    return log_.warn(step, fmt::format("no snapshot of step {} in memory: {}", step, error.what()));
   }
   const double took = seconds_now() - begin;
   ++saved_;

@@ -108,16 +108,16 @@ void require_weights(const checkpoint::Loaded& loaded, Engine& engine, Communica
 }
 
 void write_state(const TrainState& state, const data::SampleSource& source,
-                 checkpoint::Snapshot& snapshot) {
-  snapshot.step = state.step;
+                 checkpoint::Manifest& manifest) {
+  manifest.step = state.step;
   const std::uint64_t position = state.position();
-  snapshot.data = as_json(DataPart{.samples = position,
+  manifest.data = as_json(DataPart{.samples = position,
                                    .tokens = state.tokens,
                                    .samples_of_source = source.consumed(position),
                                    .left_out = state.left_out.before(position).ranges(),
                                    .fingerprint = source.fingerprint()});
-  snapshot.scalars = {{"optimizer_step", state.step}};
-  snapshot.digests = as_json(DigestPart{state.loss, state.grad_norm});
+  manifest.scalars = {{"optimizer_step", state.step}};
+  manifest.digests = as_json(DigestPart{state.loss, state.grad_norm});
 }
 
 TrainState read_state(const checkpoint::Loaded& loaded) {

@@ -59,7 +59,7 @@ std::string weights_hash_text(Engine& engine, Communicator& ranks);
 // of left_out only what lies before its position. Throws CheckpointError naming the checkpoint and
 // the key.
 void write_state(const TrainState& state, const data::SampleSource& source,
-                 checkpoint::Snapshot& snapshot);
+                 checkpoint::Manifest& manifest);
 TrainState read_state(const checkpoint::Loaded& loaded);
 // Throws CheckpointError unless the engine's weights have the hash stored in the checkpoint.
 void require_weights(const checkpoint::Loaded& loaded, Engine& engine, Communicator& ranks);

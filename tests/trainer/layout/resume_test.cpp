@@ -11,6 +11,7 @@
 
 #include "checkpoint/diff.h"
 #include "checkpoint/names.h"
+#include "checkpoint/saver.h"
 #include "model/base/philox.h"
 #include "parallel/mesh/mesh.h"
 #include "parallel/tensor/tensor_split.h"
@@ -152,10 +153,10 @@ class Run {
   fs::path save(const fs::path& folder) {
     std::optional<checkpoint::Lease> lease;
     checkpoint::Snapshot snapshot;
-    snapshot.step = kSavedAt;
-    snapshot.digests = {{"weights", weights_hash_text(*engine_, *groups_.all)}};
-    snapshot.pieces = state_pieces(*engine_);
-    return open(folder, lease).commit(snapshot).folder;
+    snapshot.manifest.step = kSavedAt;
+    snapshot.manifest.digests = {{"weights", weights_hash_text(*engine_, *groups_.all)}};
+    checkpoint::Store store = open(folder, lease);
+    return checkpoint::Saver(store, state_pieces(*engine_)).save(std::move(snapshot)).folder;
   }
 
   void resume(const fs::path& folder) {

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "checkpoint/huggingface/safetensors_writer.h"
-#include "checkpoint/store.h"
+#include "checkpoint/saver.h"
 #include "model/base/error.h"
 #include "tests/checkpoint/state.h"
 #include "trainer/config/flavors.h"
@@ -70,10 +70,10 @@ class Weights {
       }
     }
     const Lease lease(run);
+    Store store(run, lease);
     checkpoint::Snapshot snapshot;
-    snapshot.step = 1;
-    snapshot.pieces = pieces;
-    Store(run, lease).commit(snapshot);
+    snapshot.manifest.step = 1;
+    checkpoint::Saver(store, pieces).save(std::move(snapshot));
   }
 
   std::vector<float> part_of(const std::string& name, const Box& box) const {
