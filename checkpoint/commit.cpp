@@ -10,8 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/hdf5/view_file.h"
 #include "checkpoint/names.h"
-#include "checkpoint/shard_writer.h"
+#include "checkpoint/window.h"
 #include "model/base/error.h"
 #include "model/base/file.h"
 
@@ -69,7 +70,10 @@ PartialCheckpoint::~PartialCheckpoint() {
 }
 
 void complete(const fs::path& partial, Manifest& manifest) {
-  manifest.view = write_view(partial / Manifest::kViewName, manifest);
+  const fs::path view = partial / Manifest::kViewName;
+  hdf5::write_view(view, manifest);
+  const Scan scan = scan_file(view, {});
+  manifest.view = {Manifest::kViewName, scan.bytes, scan.crc32c};
   const std::string text = to_text(manifest);
   if (text.size() > Manifest::kMaxText) {
     throw CheckpointError(say(partial.string(), ": a manifest of ", text.size(),

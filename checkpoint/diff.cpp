@@ -5,10 +5,10 @@
 #include <cstring>
 
 #include "checkpoint/boxes.h"
-#include "checkpoint/digest.h"
+#include "checkpoint/checksums.h"
 #include "checkpoint/manifest.h"
-#include "checkpoint/scan.h"
 #include "checkpoint/values.h"
+#include "checkpoint/window.h"
 #include "model/base/error.h"
 #include "model/base/hex.h"
 

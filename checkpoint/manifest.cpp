@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <span>
 
-#include "checkpoint/blocks.h"
+#include "checkpoint/checksums.h"
 #include "checkpoint/crc32c.h"
 #include "checkpoint/json_fields.h"
 #include "checkpoint/names.h"

@@ -19,7 +19,7 @@ struct Rectangle {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
   std::uint32_t crc32c = 0;
-  std::vector<std::uint32_t> blocks = {};  // CRC32C of each block (blocks.h); may be empty
+  std::vector<std::uint32_t> blocks = {};  // CRC32C of each block (checksums.h); may be empty
 };
 
 struct StoredTensor {

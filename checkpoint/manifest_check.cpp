@@ -2,9 +2,7 @@
 
 #include "checkpoint/boxes.h"
 #include "checkpoint/manifest.h"
-#include "checkpoint/memory/raw_shard.h"
 #include "checkpoint/names.h"
-#include "checkpoint/shard_writer.h"
 #include "model/base/error.h"
 #include "model/base/hex.h"
 #include "model/base/json.h"

@@ -44,6 +44,19 @@ std::optional<std::int64_t> step_of(std::string_view name) {
   return step;
 }
 
+std::string shard_name(std::size_t shard, std::size_t of) {
+  const auto five = [](std::size_t number) {
+    const std::string digits = std::to_string(number);
+    return std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits;
+  };
+  return say("shard-", five(shard), "-of-", five(of), ".h5");
+}
+
+std::string raw_shard_name(std::size_t shard, std::size_t of) {
+  std::string name = shard_name(shard, of);
+  return name.replace(name.rfind('.'), std::string::npos, ".raw");
+}
+
 bool is_tensor_name(std::string_view name) {
   constexpr std::size_t kMost = 255;
   constexpr int kMostParts = 4;

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,6 +13,10 @@ namespace trireme::checkpoint {
 std::string step_name(std::int64_t step);
 // The step of such a name; nullopt if it is not exactly in this form.
 std::optional<std::int64_t> step_of(std::string_view name);
+
+// "shard-00000-of-00001.h5", and of a snapshot in memory "shard-00000-of-00001.raw".
+std::string shard_name(std::size_t shard, std::size_t of);
+std::string raw_shard_name(std::size_t shard, std::size_t of);
 
 // Whether `name` is a valid name of a logical tensor; see Piece.
 bool is_tensor_name(std::string_view name);

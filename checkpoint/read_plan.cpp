@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "checkpoint/blocks.h"
+#include "checkpoint/checksums.h"
 #include "checkpoint/transfer.h"
 
 namespace trireme::checkpoint {
@@ -50,7 +50,7 @@ ReadPlan plan_reads(const Manifest& manifest, std::span<const std::span<const Pi
       std::vector<int> takers;  // of each block
       for (std::size_t rank = 0; rank < wanted.size(); ++rank) {
         const std::vector<bool> needed =
-            Transfer(tensor, stored, pieces[rank]).blocks_needed(stored);
+            BoxTransfer(tensor, stored, pieces[rank]).blocks_needed(stored);
         takers.resize(needed.size());
         for (std::size_t block = 0; block < needed.size(); ++block) takers[block] += needed[block];
         if (rank == own) mine = needed;

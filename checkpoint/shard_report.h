@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "checkpoint/digest.h"
+#include "checkpoint/checksums.h"
 #include "checkpoint/json_fields.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/piece.h"
@@ -16,7 +16,7 @@ struct WrittenShard {
     std::uint64_t offset = 0;
     Digest digest;
     std::vector<std::uint32_t> blocks =
-        {};  // CRC32C of each block (blocks.h); empty if there is only one
+        {};  // CRC32C of each block (checksums.h); empty if there is only one
   };
   std::vector<Part> parts;  // one per piece, in the same order
   double seconds = 0;       // until the data was on disk, without reading back

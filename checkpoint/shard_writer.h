@@ -10,9 +10,6 @@
 
 namespace trireme::checkpoint {
 
-// "shard-00000-of-00001.h5"
-std::string shard_name(std::size_t shard, std::size_t of);
-
 // Writes `pieces` as one HDF5 file: a child process creates the layout, as HDF5 may crash on a full
 // disk; all blocks are allocated before the first payload byte; the payload is written at the
 // datasets' offsets and synced; the file is read back and compared. Throws EnvironmentError for a
@@ -22,8 +19,5 @@ std::string shard_name(std::size_t shard, std::size_t of);
 WrittenShard write_shard(const std::filesystem::path& path, const hdf5::Origin& origin,
                          std::span<const Piece> pieces,
                          std::span<const std::vector<std::uint32_t>> blocks = {});
-
-// Writes state.h5, also in a child process.
-StoredFile write_view(const std::filesystem::path& path, const Manifest& manifest);
 
 }  // namespace trireme::checkpoint

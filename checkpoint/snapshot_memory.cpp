@@ -3,13 +3,13 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
-#include "checkpoint/blocks.h"
-#include "checkpoint/copy.h"
+#include "checkpoint/checksums.h"
 #include "checkpoint/crc32c.h"
-#include "checkpoint/payload_file.h"
+#include "checkpoint/window.h"
 #include "model/base/error.h"
 #include "model/device/cpu/threads.h"
 
@@ -22,6 +22,35 @@ namespace {
 
 std::size_t room_for(const Piece& piece) {
   return (piece.bytes() + kBlock - 1) / kBlock * kBlock;
+}
+
+// A tile stays in the L1 cache between checksum and copy. memcpy of such small sizes would use
+// regular stores, which read the destination first.
+constexpr std::size_t kTile = std::size_t{4} << 10;
+
+void copy_past_caches(std::byte* to, const std::byte* from, std::size_t bytes) {
+  std::size_t done = 0;
+#if defined(__x86_64__)
+  for (long long word = 0; done + sizeof(word) <= bytes; done += sizeof(word)) {
+    std::memcpy(&word, from + done, sizeof(word));
+    __builtin_ia32_movnti64(reinterpret_cast<long long*>(to + done), word);
+  }
+#endif
+  std::memcpy(to + done, from + done, bytes - done);
+}
+
+// Copies `from`, whose size is a multiple of 8, and returns its remainder (crc32c.h) in one pass
+// over memory. Uses non-temporal stores, since the copy is not read soon.
+std::uint32_t copy_with_remainder(std::byte* to, std::span<const std::byte> from) {
+  std::uint32_t remainder = 0;
+  for (std::size_t at = 0; at < from.size(); at += kTile) {
+    const std::span<const std::byte> tile = from.subspan(at, std::min(kTile, from.size() - at));
+    remainder = remainder_of(tile, remainder);
+    copy_past_caches(to + at, tile.data(), tile.size());
+  }
+  // Non-temporal stores are unordered for other cores until this fence.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return remainder;
 }
 
 }  // namespace

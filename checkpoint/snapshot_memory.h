@@ -25,7 +25,7 @@ class SnapshotMemory {
   struct Copied {
     std::vector<Piece> pieces;  // copies in this memory, aligned for direct I/O
     std::vector<std::vector<std::uint32_t>>
-        blocks;  // CRC32C of each block (blocks.h) of each piece
+        blocks;  // CRC32C of each block (checksums.h) of each piece
   };
   // Copies the pieces with all threads of this process.
   Copied copy(std::span<const Piece> pieces) const;

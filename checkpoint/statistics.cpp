@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "checkpoint/checksums.h"
 #include "checkpoint/crc32c.h"
-#include "checkpoint/digest.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/values.h"
 #include "checkpoint/window.h"
@@ -47,20 +47,13 @@ Statistics statistics_of(const std::filesystem::path& folder, const std::string&
   const AlignedBuffer buffer = make_aligned_buffer();
   Running running;
   for (const Rectangle& rectangle : stored->rectangles) {
-    Window window(files[rectangle.shard], {rectangle.offset, rectangle.bytes}, buffer);
-    std::uint32_t remainder = 0;
-    for (std::uint64_t done = 0; done < rectangle.bytes;) {
-      const auto n =
-          static_cast<std::size_t>(std::min<std::uint64_t>(kWindow, rectangle.bytes - done));
-      const auto bytes = window.at(done, n);
-      remainder = remainder_of(bytes, remainder);
-      for_each_value(bytes, stored->dtype, [&](double value) { running.add(value); });
-      done += n;
-    }
-    if (crc_from(remainder, rectangle.bytes) != rectangle.crc32c) {
-      throw CheckpointError(
-          say(files[rectangle.shard].path().string(), ": damaged: tensor ", tensor));
-    }
+    const File& file = files[rectangle.shard];
+    const std::uint32_t got = crc_of_range(
+        file, {rectangle.offset, rectangle.bytes}, buffer, [&](std::span<const std::byte> bytes) {
+          for_each_value(bytes, stored->dtype, [&](double value) { running.add(value); });
+        });
+    if (got == rectangle.crc32c) continue;
+    throw CheckpointError(say(file.path().string(), ": damaged: tensor ", tensor));
   }
   Statistics& found = running.statistics;
   const std::int64_t finite = found.elements - found.not_finite;

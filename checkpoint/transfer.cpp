@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "checkpoint/blocks.h"
 #include "checkpoint/boxes.h"
+#include "checkpoint/checksums.h"
 
 namespace trireme::checkpoint {
 
@@ -14,7 +14,8 @@ PiecesOf by_tensor(std::span<const Piece> pieces) {
   return sorted;
 }
 
-Transfer::Transfer(const StoredTensor& tensor, const Rectangle& stored, const PiecesOf& wanted) {
+BoxTransfer::BoxTransfer(const StoredTensor& tensor, const Rectangle& stored,
+                         const PiecesOf& wanted) {
   const auto pieces = wanted.find(tensor.name);
   if (pieces == wanted.end()) return;
   const auto element = static_cast<std::int64_t>(size_of(tensor.dtype));
@@ -30,7 +31,7 @@ Transfer::Transfer(const StoredTensor& tensor, const Rectangle& stored, const Pi
   }
 }
 
-void Transfer::take(std::uint64_t at, std::span<const std::byte> bytes) const {
+void BoxTransfer::take(std::uint64_t at, std::span<const std::byte> bytes) const {
   const std::uint64_t end = at + bytes.size();
   for (const Part& part : parts_) {
     auto run = std::partition_point(part.runs.begin(), part.runs.end(),
@@ -43,7 +44,7 @@ void Transfer::take(std::uint64_t at, std::span<const std::byte> bytes) const {
   }
 }
 
-std::vector<bool> Transfer::blocks_needed(const Rectangle& stored) const {
+std::vector<bool> BoxTransfer::blocks_needed(const Rectangle& stored) const {
   const std::uint64_t size = checked_bytes(stored);
   std::vector<bool> needed((stored.bytes + size - 1) / size, false);
   for (const Part& part : parts_) {

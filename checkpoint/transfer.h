@@ -14,14 +14,14 @@ using PiecesOf = std::map<std::string_view, std::vector<const Piece*>>;  // by t
 PiecesOf by_tensor(std::span<const Piece> pieces);
 
 // Copies from one stored box to the pieces that overlap it. The pieces outlive it.
-class Transfer {
+class BoxTransfer {
  public:
-  Transfer() = default;
-  Transfer(const StoredTensor& tensor, const Rectangle& stored, const PiecesOf& wanted);
+  BoxTransfer() = default;
+  BoxTransfer(const StoredTensor& tensor, const Rectangle& stored, const PiecesOf& wanted);
 
   // Copies from `bytes`, which are at offset `at` of the box, to the pieces.
   void take(std::uint64_t at, std::span<const std::byte> bytes) const;
-  // Which blocks of the box (blocks.h; a single one if it has none) contain wanted bytes.
+  // Which blocks of the box (checksums.h; a single one if it has none) contain wanted bytes.
   std::vector<bool> blocks_needed(const Rectangle& stored) const;
 
  private:

@@ -3,9 +3,8 @@
 #include <thread>
 
 #include "checkpoint/boxes.h"
-#include "checkpoint/digest.h"
+#include "checkpoint/checksums.h"
 #include "checkpoint/load.h"
-#include "checkpoint/scan.h"
 #include "checkpoint/window.h"
 #include "model/base/file.h"
 #include "model/base/hex.h"

@@ -1,22 +1,39 @@
 #pragma once
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "checkpoint/checksums.h"
 #include "checkpoint/manifest.h"
-#include "checkpoint/payload_file.h"
+#include "model/base/file.h"
 
 namespace trireme::checkpoint {
 
-// A byte range of a file.
-struct Range {
-  std::uint64_t offset = 0;
-  std::uint64_t bytes = 0;
-};
+// Alignment of offsets, sizes and memory for direct I/O.
+inline constexpr std::size_t kBlock = 4096;
 
-// The shards of a checkpoint, opened on first use with direct I/O where supported, so that
-// verification sees what is on disk.
+struct Freed {
+  void operator()(std::byte* memory) const { std::free(memory); }
+};
+using AlignedBuffer = std::unique_ptr<std::byte, Freed>;
+
+// A buffer for direct I/O of kWindow bytes at any offset.
+AlignedBuffer make_aligned_buffer();
+
+// Switches direct I/O (bypassing the page cache) on or off. Returns false if the file system (such
+// as tmpfs) does not support it.
+bool set_direct(const File& file, bool direct);
+
+// Opens a file for reading through a Window, so that verification sees what is on disk.
+File open_direct(const std::filesystem::path& path);
+
+// The shards of a checkpoint, opened on first use with open_direct().
 class ShardFiles {
  public:
   ShardFiles(std::filesystem::path folder, const Manifest& manifest);
@@ -28,9 +45,6 @@ class ShardFiles {
   const Manifest& manifest_;
   std::vector<std::optional<File>> files_;
 };
-
-// Opens a file for reading through a Window.
-File open_direct(const std::filesystem::path& path);
 
 // Reads a range of a file, mostly sequentially, through a buffer from make_aligned_buffer, which it
 // uses exclusively.
@@ -55,5 +69,21 @@ class Window {
   std::uint64_t from_ = 0;  // the buffer holds bytes [from_, to_) of the file
   std::uint64_t to_ = 0;
 };
+
+struct Scan {
+  std::uint64_t bytes = 0;            // the file's size
+  std::uint32_t crc32c = 0;           // of the whole file
+  std::vector<std::uint32_t> ranges;  // CRC32C of each requested range
+};
+
+// Reads a file once and computes the CRC32C of the whole file and of `ranges`, which do not overlap
+// and are inside the file. Throws EnvironmentError if it cannot be read.
+Scan scan_file(const std::filesystem::path& path, std::span<const Range> ranges);
+
+// CRC32C of one range of an open file; `visit` gets all its bytes in order.
+using VisitBytes = std::function<void(std::span<const std::byte>)>;
+std::uint32_t crc_of_range(
+    const File& file, Range range, const AlignedBuffer& buffer,
+    const VisitBytes& visit = [](std::span<const std::byte>) {});
 
 }  // namespace trireme::checkpoint

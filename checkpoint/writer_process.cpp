@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "checkpoint/child.h"
+#include "checkpoint/hdf5/child.h"
 #include "model/base/error.h"
 #include "model/base/outcome.h"
 

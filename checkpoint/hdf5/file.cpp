@@ -4,6 +4,8 @@
 #include <array>
 #include <cstdlib>
 
+#include "model/base/error.h"
+
 namespace trireme::checkpoint::hdf5 {
 namespace {
 
@@ -19,6 +21,16 @@ void write_attribute(hid_t object, const char* name, hid_t type, const Handle& s
 }
 
 }  // namespace
+
+void fail(const std::string& doing) {
+  std::string reason;
+  const auto keep_last = [](unsigned, const H5E_error2_t* error, void* into) -> herr_t {
+    if (error->desc) *static_cast<std::string*>(into) = error->desc;
+    return 0;
+  };
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, keep_last, &reason);
+  throw EnvironmentError(say("cannot ", doing, ": HDF5 says: ", reason));
+}
 
 Handle create_file(const std::filesystem::path& path, const Origin& origin) {
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // errors are reported by fail()

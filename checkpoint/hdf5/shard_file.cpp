@@ -1,6 +1,9 @@
 #include "checkpoint/hdf5/shard_file.h"
 
+#include <nlohmann/json.hpp>
+
 #include "checkpoint/boxes.h"
+#include "checkpoint/hdf5/child.h"
 
 namespace trireme::checkpoint::hdf5 {
 namespace {
@@ -16,19 +19,8 @@ Handle contiguous() {
   return how;
 }
 
-}  // namespace
-
-std::string dataset_name(const std::string& tensor, Shape shape, const Box& box) {
-  if (box == all_of(shape)) return tensor;
-  std::string name = tensor;
-  for (int dim = 0; dim < shape.rank(); ++dim) {
-    name += (dim ? ',' : '@') + std::to_string(box.from[dim]);
-  }
-  return name;
-}
-
-std::vector<std::uint64_t> lay_out(const std::filesystem::path& path, const Origin& origin,
-                                   std::span<const Piece> pieces) {
+std::vector<std::uint64_t> create_datasets(const std::filesystem::path& path, const Origin& origin,
+                                           std::span<const Piece> pieces) {
   Handle file = create_file(path, origin);
   const Handle links = links_with_groups();
   const Handle how = contiguous();
@@ -50,6 +42,25 @@ std::vector<std::uint64_t> lay_out(const std::filesystem::path& path, const Orig
   }
   file.close(say("close ", path.string()));
   return offsets;
+}
+
+}  // namespace
+
+std::string dataset_name(const std::string& tensor, Shape shape, const Box& box) {
+  if (box == all_of(shape)) return tensor;
+  std::string name = tensor;
+  for (int dim = 0; dim < shape.rank(); ++dim) {
+    name += (dim ? ',' : '@') + std::to_string(box.from[dim]);
+  }
+  return name;
+}
+
+std::vector<std::uint64_t> lay_out(const std::filesystem::path& path, const Origin& origin,
+                                   std::span<const Piece> pieces) {
+  const std::string offsets = in_child(say("laying out ", path.string()), [&] {
+    return nlohmann::json(create_datasets(path, origin, pieces)).dump();
+  });
+  return nlohmann::json::parse(offsets).get<std::vector<std::uint64_t>>();
 }
 
 }  // namespace trireme::checkpoint::hdf5

@@ -12,8 +12,8 @@ namespace trireme::checkpoint::hdf5 {
 // is the whole tensor: "model/layers.0.mlp.up.weight@0,512".
 std::string dataset_name(const std::string& tensor, Shape shape, const Box& box);
 
-// Creates a complete, closed HDF5 file with one contiguous, unfiltered dataset per piece, allocated
-// but not written. Returns the file offsets of the datasets.
+// Creates, in a child process, a complete, closed HDF5 file with one contiguous, unfiltered dataset
+// per piece, allocated but not written. Returns the file offsets of the datasets.
 std::vector<std::uint64_t> lay_out(const std::filesystem::path& path, const Origin& origin,
                                    std::span<const Piece> pieces);
 

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <limits>
 
+#include "checkpoint/hdf5/child.h"
 #include "checkpoint/hdf5/file.h"
 #include "checkpoint/hdf5/shard_file.h"
+#include "model/base/file.h"
 
 namespace trireme::checkpoint::hdf5 {
 namespace {
@@ -44,9 +46,7 @@ void fill_what_is_missing(const Handle& how, DType dtype) {
         doing);
 }
 
-}  // namespace
-
-void write_view(const std::filesystem::path& path, const Manifest& manifest) {
+void create_view(const std::filesystem::path& path, const Manifest& manifest) {
   Handle file = create_file(path, {manifest.run, manifest.step});
   set_attribute(file.id(), "missing_shards",
                 std::string("The values are in the shards (shard-*.h5), which must be next to this "
@@ -74,6 +74,16 @@ void write_view(const std::filesystem::path& path, const Manifest& manifest) {
     dataset.close(doing);
   }
   file.close(say("close ", path.string()));
+}
+
+}  // namespace
+
+void write_view(const std::filesystem::path& path, const Manifest& manifest) {
+  in_child(say("writing ", path.string()), [&] {
+    create_view(path, manifest);
+    File::open_write(path).sync();
+    return std::string();
+  });
 }
 
 }  // namespace trireme::checkpoint::hdf5

@@ -5,9 +5,9 @@
 
 namespace trireme::checkpoint::hdf5 {
 
-// Writes state.h5: one virtual dataset per logical tensor over the shards in the same folder, so
-// that h5py or h5dump shows the whole model; the folder may be moved. Values in a missing shard
-// read as NaN, as an attribute of the file documents.
+// Writes and syncs state.h5, in a child process: one virtual dataset per logical tensor over the
+// shards in the same folder, so that h5py or h5dump shows the whole model; the folder may be moved.
+// Values in a missing shard read as NaN, as an attribute of the file documents.
 void write_view(const std::filesystem::path& path, const Manifest& manifest);
 
 }  // namespace trireme::checkpoint::hdf5

@@ -8,8 +8,8 @@
 #include <map>
 
 #include "checkpoint/boxes.h"
-#include "checkpoint/digest.h"
-#include "checkpoint/payload_file.h"
+#include "checkpoint/checksums.h"
+#include "checkpoint/window.h"
 #include "model/base/error.h"
 #include "model/base/file.h"
 

@@ -8,7 +8,7 @@
 #include "checkpoint/division.h"
 #include "checkpoint/load.h"
 #include "checkpoint/memory/fetch.h"
-#include "checkpoint/scan.h"
+#include "checkpoint/window.h"
 #include "model/base/error.h"
 #include "model/base/hex.h"
 #include "model/base/json.h"

@@ -5,7 +5,8 @@
 
 #include "checkpoint/catalogue.h"
 #include "checkpoint/division.h"
-#include "checkpoint/json_fields.h"
+#include "checkpoint/names.h"
+#include "checkpoint/shard_report.h"
 #include "model/base/error.h"
 
 namespace trireme::checkpoint {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "checkpoint/checksums.h"
 #include "checkpoint/crc32c.h"
-#include "checkpoint/digest.h"
 #include "model/base/error.h"
 
 namespace trireme::checkpoint {
@@ -34,11 +34,6 @@ Digest copy_piece(const Piece& piece, std::byte* to) {
 }
 
 }  // namespace
-
-std::string raw_shard_name(std::size_t shard, std::size_t of) {
-  std::string name = shard_name(shard, of);
-  return name.replace(name.rfind('.'), std::string::npos, ".raw");
-}
 
 RawLayout::RawLayout(std::span<const Piece> pieces) {
   for (const Piece& piece : pieces) {

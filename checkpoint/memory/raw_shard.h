@@ -6,12 +6,9 @@
 #include <vector>
 
 #include "checkpoint/piece.h"
-#include "checkpoint/shard_writer.h"
+#include "checkpoint/shard_report.h"
 
 namespace trireme::checkpoint {
-
-// "shard-00000-of-00001.raw"
-std::string raw_shard_name(std::size_t shard, std::size_t of);
 
 // Offsets of a rank's pieces in its shard of an in-memory snapshot: raw bytes, each piece aligned
 // to a cache line, zeros between them.

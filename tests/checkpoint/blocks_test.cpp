@@ -1,4 +1,4 @@
-#include "checkpoint/blocks.h"
+#include "checkpoint/checksums.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

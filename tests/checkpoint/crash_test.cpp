@@ -10,8 +10,8 @@
 #include <fstream>
 #include <random>
 
-#include "checkpoint/child.h"
 #include "checkpoint/commit.h"
+#include "checkpoint/hdf5/child.h"
 #include "checkpoint/load.h"
 #include "model/base/error.h"
 #include "tests/checkpoint/state.h"

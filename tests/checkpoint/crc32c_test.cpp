@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/digest.h"
+#include "checkpoint/checksums.h"
 
 namespace trireme::checkpoint {
 namespace {

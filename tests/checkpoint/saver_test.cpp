@@ -7,7 +7,7 @@
 #include <csignal>
 #include <cstring>
 
-#include "checkpoint/blocks.h"
+#include "checkpoint/checksums.h"
 #include "checkpoint/crc32c.h"
 #include "checkpoint/load.h"
 #include "checkpoint/shard_writer.h"

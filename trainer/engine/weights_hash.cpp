@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/digest.h"
+#include "checkpoint/checksums.h"
 #include "parallel/comm/team.h"
 
 namespace trireme {

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "checkpoint/boxes.h"
-#include "checkpoint/digest.h"
+#include "checkpoint/checksums.h"
 #include "checkpoint/huggingface/safetensors_writer.h"
 #include "checkpoint/load.h"
 #include "model/base/error.h"

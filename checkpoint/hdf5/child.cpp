@@ -1,4 +1,4 @@
-#include "checkpoint/child.h"
+#include "checkpoint/hdf5/child.h"
 
 #include <fcntl.h>
 #include <sys/prctl.h>

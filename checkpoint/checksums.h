@@ -1,14 +1,25 @@
 #pragma once
 #include <algorithm>
+#include <cstdint>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "checkpoint/boxes.h"
 #include "checkpoint/crc32c.h"
+#include "checkpoint/manifest.h"
 
 namespace trireme::checkpoint {
 
 // Size of the buffer for reading a file.
 inline constexpr std::size_t kWindow = std::size_t{8} << 20;
+
+// A byte range of a file or of a box.
+struct Range {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
 
 struct Digest {
   std::uint32_t crc32c = 0;  // of the packed bytes of the box
@@ -53,18 +64,25 @@ Digest digest_of(const Box& box, Shape logical, std::size_t element, Read read,
 
 // The contribution of a box with known CRC32C, without its bytes; nullopt if the box is not one
 // contiguous range of its tensor.
-inline std::optional<std::uint32_t> share_of(const Box& box, Shape logical, std::size_t element,
-                                             std::uint32_t crc32c) {
-  std::uint64_t end = 0;
-  bool one = false;
-  for_each_run(box, box, all_of(logical), [&](auto at, auto in_tensor, auto count) {
-    one = at == 0 && count == box.extent.count();
-    end = static_cast<std::uint64_t>(in_tensor + count) * element;
-  });
-  if (!one) return std::nullopt;
-  const auto bytes = static_cast<std::uint64_t>(box.extent.count()) * element;
-  const std::uint32_t remainder = crc_from(crc32c, bytes);  // crc_from() is its own inverse
-  return shifted(remainder, static_cast<std::uint64_t>(logical.count()) * element - end);
-}
+std::optional<std::uint32_t> share_of(const Box& box, Shape logical, std::size_t element,
+                                      std::uint32_t crc32c);
+
+// Large boxes have one checksum per block too, so that a reader of part of a box reads only the
+// blocks that contain the part. All blocks but the last have the same size, a power of two.
+std::uint64_t block_bytes(std::uint64_t bytes);
+
+// Bytes covered by one checksum: a block, or the whole box if it has no block checksums.
+std::uint64_t checked_bytes(const Rectangle& stored);
+
+// The blocks of a range, in order; the range itself if it is a single block.
+std::vector<Range> blocks_of(Range range);
+
+// The CRC32C of a range of `bytes` from the CRC32Cs of its blocks.
+std::uint32_t joined_crc(const std::vector<std::uint32_t>& blocks, std::uint64_t bytes);
+
+// Eight hex digits per block, without separators.
+std::string blocks_text(const std::vector<std::uint32_t>& blocks);
+// Empty unless `text` has one checksum for each block of `bytes`.
+std::vector<std::uint32_t> parse_blocks(std::string_view text, std::uint64_t bytes);
 
 }  // namespace trireme::checkpoint

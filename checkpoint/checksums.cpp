@@ -1,9 +1,8 @@
-#include "checkpoint/blocks.h"
+#include "checkpoint/checksums.h"
 
 #include <algorithm>
 #include <bit>
 
-#include "checkpoint/crc32c.h"
 #include "model/base/hex.h"
 
 namespace trireme::checkpoint {
@@ -14,6 +13,20 @@ constexpr std::uint64_t kMostBlocks = 256;  // keeps manifests small
 constexpr std::size_t kDigits = 8;
 
 }  // namespace
+
+std::optional<std::uint32_t> share_of(const Box& box, Shape logical, std::size_t element,
+                                      std::uint32_t crc32c) {
+  std::uint64_t end = 0;
+  bool one = false;
+  for_each_run(box, box, all_of(logical), [&](auto at, auto in_tensor, auto count) {
+    one = at == 0 && count == box.extent.count();
+    end = static_cast<std::uint64_t>(in_tensor + count) * element;
+  });
+  if (!one) return std::nullopt;
+  const auto bytes = static_cast<std::uint64_t>(box.extent.count()) * element;
+  const std::uint32_t remainder = crc_from(crc32c, bytes);  // crc_from() is its own inverse
+  return shifted(remainder, static_cast<std::uint64_t>(logical.count()) * element - end);
+}
 
 std::uint64_t block_bytes(std::uint64_t bytes) {
   return std::max(kLeastBytes, std::bit_ceil((bytes + kMostBlocks - 1) / kMostBlocks));
