@@ -13,6 +13,16 @@ import sys
 
 GROUND = ["model/base", "model/device", "model/tensor"]
 PARALLEL = ["model/*", "parallel/comm", "parallel/mesh"]
+# The rooms of the checkpoint, lowest first, with the other rooms of it that each may include.
+CHECKPOINT = {
+    "format": [],
+    "hdf5": ["format"],
+    "read": ["format"],
+    "write": ["format", "hdf5", "read"],
+    "store": ["format", "hdf5", "read", "write"],
+    "memory": ["format", "read", "write"],
+    "huggingface": ["format"],
+}
 # The rooms of the trainer, lowest first, with the other rooms of the trainer that each may include.
 TRAINER = {
     "telemetry": [],
@@ -55,12 +65,15 @@ ROOMS = {
     "parallel/optimizer": PARALLEL,
     "parallel/data": [*PARALLEL, "parallel/optimizer"],
     "data": ["model/base"],
-    "checkpoint": [*GROUND, "model/device/cpu", "model/params", "parallel/comm"],
-    "trainer": ["model/*", "parallel/*", "data", "checkpoint", "trainer/*"],
+    "trainer": ["model/*", "parallel/*", "data", "checkpoint/*", "trainer/*"],
 }
+for name, others in CHECKPOINT.items():
+    below = [f"checkpoint/{other}" for other in others]
+    ROOMS[f"checkpoint/{name}"] = [
+        *GROUND, "model/device/cpu", "model/params", "parallel/comm", *below]
 for name, others in TRAINER.items():
     below = [f"trainer/{other}" for other in others]
-    ROOMS[f"trainer/{name}"] = ["model/*", "parallel/*", "data", "checkpoint", *below]
+    ROOMS[f"trainer/{name}"] = ["model/*", "parallel/*", "data", "checkpoint/*", *below]
 
 # Sources, but not headers, of these rooms may also include the device-specific folders.
 CHOOSERS = {
@@ -72,7 +85,7 @@ CHOOSERS = {
 # third-party headers, and the only folders that may include each
 ONLY_IN = {
     r"mpi\.h|nccl\.h": ["parallel/comm", "tests/bench"],
-    r"hdf5\.h|H5.*\.h": ["checkpoint"],
+    r"hdf5\.h|H5.*\.h": ["checkpoint/hdf5"],
     r"toml\+\+/": ["trainer"],
     r"yaml-cpp/": ["trainer/convert"],
     r"CLI/": ["trainer", "tests"],
@@ -81,7 +94,7 @@ ONLY_IN = {
     r"sentencepiece_.*\.h": ["data", "tests/data"],
     r"(pcre2|utf8proc|zstd|zlib)\.h": ["data", "tests/data"],
     r"sodium(\.h|/)": ["trainer/supervise/link"],
-    r"isa-l(\.h|/)": ["checkpoint", "trainer/telemetry"],
+    r"isa-l(\.h|/)": ["checkpoint/format", "trainer/telemetry"],
     r"cblas\.h|dnnl.*\.h(pp)?|(imm|emm|xmm)intrin\.h|arm_neon\.h": ["model/ops/cpu"],
     r"omp\.h": ["model/device/cpu", "model/ops/cpu", "tests"],
     r"cublas.*\.h|cudnn.*\.h": ["model/ops/cuda", "tests/cuda_emulator"],

@@ -26,12 +26,6 @@ void write_to(int pipe, std::string_view text) {
   }
 }
 
-[[noreturn]] void live(int pipe, pid_t parent, const std::function<std::string()>& work) {
-  become_child(pipe, parent);
-  write_to(pipe, outcome_of(work));
-  ::_exit(0);
-}
-
 std::string read_from(int pipe) {
   std::string text;
   std::array<char, 4096> buffer{};
@@ -58,7 +52,11 @@ std::string in_child(const std::string& what, const std::function<std::string()>
     ::close(ends[1]);
     throw EnvironmentError(say(what, ": cannot start a child process: ", std::strerror(reason)));
   }
-  if (child == 0) live(ends[1], parent, work);
+  if (child == 0) {
+    become_child(ends[1], parent);
+    write_to(ends[1], outcome_of(work));
+    ::_exit(0);
+  }
   ::close(ends[1]);
   const std::string said = read_from(ends[0]);
   ::close(ends[0]);

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/boxes.h"
+#include "checkpoint/format/boxes.h"
 #include "checkpoint/hdf5/child.h"
 
 namespace trireme::checkpoint::hdf5 {

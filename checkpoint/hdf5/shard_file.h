@@ -3,8 +3,8 @@
 #include <span>
 #include <vector>
 
+#include "checkpoint/format/piece.h"
 #include "checkpoint/hdf5/file.h"
-#include "checkpoint/piece.h"
 
 namespace trireme::checkpoint::hdf5 {
 

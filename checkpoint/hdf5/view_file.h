@@ -1,7 +1,7 @@
 #pragma once
 #include <filesystem>
 
-#include "checkpoint/manifest.h"
+#include "checkpoint/format/manifest.h"
 
 namespace trireme::checkpoint::hdf5 {
 

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <set>
 
-#include "checkpoint/manifest.h"
-#include "checkpoint/values.h"
+#include "checkpoint/format/manifest.h"
+#include "checkpoint/format/values.h"
 #include "model/base/error.h"
 #include "model/base/json.h"
 

@@ -7,9 +7,9 @@
 #include <cstring>
 #include <map>
 
-#include "checkpoint/boxes.h"
-#include "checkpoint/checksums.h"
-#include "checkpoint/window.h"
+#include "checkpoint/format/boxes.h"
+#include "checkpoint/format/checksums.h"
+#include "checkpoint/read/window.h"
 #include "model/base/error.h"
 #include "model/base/file.h"
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/manifest.h"
+#include "checkpoint/format/manifest.h"
+#include "checkpoint/format/piece.h"
 #include "checkpoint/memory/nodes.h"
-#include "checkpoint/piece.h"
 #include "parallel/comm/communicator.h"
 
 namespace trireme::checkpoint {

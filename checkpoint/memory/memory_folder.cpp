@@ -10,8 +10,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "checkpoint/manifest.h"
-#include "checkpoint/names.h"
+#include "checkpoint/format/manifest.h"
+#include "checkpoint/format/names.h"
 #include "model/base/error.h"
 
 namespace trireme::checkpoint {

@@ -4,11 +4,11 @@
 #include <map>
 #include <tuple>
 
-#include "checkpoint/crc32c.h"
-#include "checkpoint/division.h"
-#include "checkpoint/load.h"
+#include "checkpoint/format/crc32c.h"
 #include "checkpoint/memory/fetch.h"
-#include "checkpoint/window.h"
+#include "checkpoint/read/load.h"
+#include "checkpoint/read/window.h"
+#include "checkpoint/write/division.h"
 #include "model/base/error.h"
 #include "model/base/hex.h"
 #include "model/base/json.h"

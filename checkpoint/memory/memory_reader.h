@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/load.h"
 #include "checkpoint/memory/memory_folder.h"
 #include "checkpoint/memory/nodes.h"
+#include "checkpoint/read/load.h"
 #include "parallel/comm/team.h"
 
 namespace trireme::checkpoint {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <set>
 
-#include "checkpoint/catalogue.h"
-#include "checkpoint/division.h"
-#include "checkpoint/names.h"
-#include "checkpoint/shard_report.h"
+#include "checkpoint/format/catalogue.h"
+#include "checkpoint/format/names.h"
+#include "checkpoint/format/shard_report.h"
+#include "checkpoint/write/division.h"
 #include "model/base/error.h"
 
 namespace trireme::checkpoint {

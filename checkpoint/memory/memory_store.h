@@ -8,14 +8,13 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/catalogue.h"
-#include "checkpoint/division.h"
-#include "checkpoint/load.h"
-#include "checkpoint/memory/mapped_shard.h"
+#include "checkpoint/format/catalogue.h"
 #include "checkpoint/memory/memory_folder.h"
 #include "checkpoint/memory/memory_reader.h"
 #include "checkpoint/memory/nodes.h"
 #include "checkpoint/memory/raw_shard.h"
+#include "checkpoint/read/load.h"
+#include "checkpoint/write/division.h"
 
 namespace trireme::checkpoint {
 

@@ -1,11 +1,17 @@
 #include "checkpoint/memory/raw_shard.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
-#include "checkpoint/checksums.h"
-#include "checkpoint/crc32c.h"
+#include "checkpoint/format/checksums.h"
+#include "checkpoint/format/crc32c.h"
 #include "model/base/error.h"
+#include "model/base/file.h"
 
 namespace trireme::checkpoint {
 namespace {
@@ -41,6 +47,24 @@ RawLayout::RawLayout(std::span<const Piece> pieces) {
     bytes = rounded_up(bytes + piece.bytes());
   }
   bytes = std::max(bytes, kLine);
+}
+
+MappedShard::MappedShard(const std::filesystem::path& path, std::uint64_t bytes) : bytes_(bytes) {
+  File::open_append(path).close();  // creates the file if it does not exist
+  const File file = File::open_write(path);
+  const int descriptor = file.descriptor();
+  if (file.size() != bytes && ::ftruncate(descriptor, 0) != 0)
+    throw_file_error("empty", path, errno);
+  const int reason = ::posix_fallocate(descriptor, 0, static_cast<off_t>(bytes));
+  if (reason != 0) throw_file_error("take memory for", path, reason);
+  void* mapped =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, descriptor, 0);
+  if (mapped == MAP_FAILED) throw_file_error("map", path, errno);
+  data_ = static_cast<std::byte*>(mapped);
+}
+
+MappedShard::~MappedShard() {
+  if (data_) ::munmap(data_, bytes_);
 }
 
 WrittenShard write_raw_shard(const std::string& name, std::span<const Piece> pieces,

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "checkpoint/commit.h"
+#include "checkpoint/store/commit.h"
 #include "tests/checkpoint/boxes_of.h"
 #include "tests/checkpoint/state.h"
 

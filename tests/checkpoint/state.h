@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/boxes.h"
-#include "checkpoint/names.h"
-#include "checkpoint/piece.h"
-#include "checkpoint/saver.h"
-#include "checkpoint/shard_writer.h"
+#include "checkpoint/format/boxes.h"
+#include "checkpoint/format/names.h"
+#include "checkpoint/format/piece.h"
+#include "checkpoint/store/saver.h"
+#include "checkpoint/write/shard_writer.h"
 
 namespace trireme::checkpoint {
 

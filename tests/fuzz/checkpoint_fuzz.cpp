@@ -6,10 +6,10 @@
 #include <fstream>
 #include <string>
 
-#include "checkpoint/diff.h"
-#include "checkpoint/load.h"
-#include "checkpoint/seal.h"
-#include "checkpoint/statistics.h"
+#include "checkpoint/format/seal.h"
+#include "checkpoint/read/load.h"
+#include "checkpoint/read/statistics.h"
+#include "checkpoint/store/diff.h"
 #include "model/base/error.h"
 #include "model/base/file.h"
 #include "tests/checkpoint/state.h"

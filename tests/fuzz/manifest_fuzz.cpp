@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/boxes.h"
-#include "checkpoint/manifest.h"
-#include "checkpoint/seal.h"
+#include "checkpoint/format/boxes.h"
+#include "checkpoint/format/manifest.h"
+#include "checkpoint/format/seal.h"
 #include "model/base/error.h"
 
 namespace {

@@ -16,7 +16,7 @@ ALLOWED = {
     "model/ops/cpu/gemm.cpp": "#include <cblas.h>\n#include <dnnl.hpp>\n",
     "parallel/data/buckets.cpp": '#include "parallel/comm/communicator.h"\n',
     "parallel/comm/mpi.cpp": "#include <mpi.h>\n",
-    "checkpoint/hdf5/file.cpp": '#include <hdf5.h>\n#include "checkpoint/names.h"\n',
+    "checkpoint/hdf5/file.cpp": '#include <hdf5.h>\n#include "checkpoint/format/names.h"\n',
     "trainer/loop/loop.cpp": '#include "trainer/config/config.h"\n#include "data/source.h"\n',
     "trainer/main.cpp": '#include "trainer/commands/command.h"\n',
     "tests/data/data_test.cpp": '#include <gtest/gtest.h>\n#include "data/source.h"\n',
@@ -26,7 +26,9 @@ FORBIDDEN = {
     "model to parallel": ("model/stage/stage.h", '#include "parallel/comm/communicator.h"'),
     "between parallelisms": ("parallel/pipeline/run.cpp", '#include "parallel/data/buckets.h"'),
     "data to tensor": ("data/source.h", '#include "model/tensor/tensor.h"'),
-    "checkpoint to trainer": ("checkpoint/store.h", '#include "trainer/config/config.h"'),
+    "checkpoint to trainer": ("checkpoint/store/store.h", '#include "trainer/config/config.h"'),
+    "between the checkpoint's rooms": (
+        "checkpoint/read/load.h", '#include "checkpoint/write/shard_writer.h"'),
     "between the trainer's rooms": (
         "trainer/tools/audit/audit.cpp", '#include "trainer/loop/train.h"'),
     "trainer upwards": ("trainer/config/config.h", '#include "trainer/loop/loop.h"'),

@@ -9,10 +9,10 @@
 #include <string>
 #include <thread>
 
-#include "checkpoint/diff.h"
-#include "checkpoint/load.h"
-#include "checkpoint/statistics.h"
-#include "checkpoint/store.h"
+#include "checkpoint/read/load.h"
+#include "checkpoint/read/statistics.h"
+#include "checkpoint/store/diff.h"
+#include "checkpoint/store/store.h"
 #include "model/base/hex.h"
 #include "model/base/human.h"
 #include "trainer/commands/checkpoint_export.h"

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "checkpoint/commit.h"
+#include "checkpoint/format/manifest.h"
+#include "checkpoint/format/names.h"
 #include "checkpoint/huggingface/model_folder.h"
-#include "checkpoint/manifest.h"
-#include "checkpoint/names.h"
+#include "checkpoint/store/commit.h"
 #include "model/base/file.h"
 #include "model/base/human.h"
 #include "trainer/commands/export_check.h"

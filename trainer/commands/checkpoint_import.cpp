@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "checkpoint/huggingface/model_folder.h"
-#include "checkpoint/saver.h"
+#include "checkpoint/store/saver.h"
 #include "model/base/file.h"
 #include "model/base/hex.h"
 #include "model/base/human.h"

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/checksums.h"
+#include "checkpoint/format/checksums.h"
 #include "parallel/comm/team.h"
 
 namespace trireme {

@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
 
-#include "checkpoint/manifest.h"
+#include "checkpoint/format/manifest.h"
 #include "model/params/param_store.h"
 #include "model/tensor/host_mirror.h"
 #include "parallel/comm/communicator.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/saver.h"
+#include "checkpoint/store/saver.h"
 #include "trainer/loop/memory_tier.h"
 #include "trainer/loop/replica_comparison.h"
 #include "trainer/loop/run_context.h"

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "checkpoint/huggingface/model_folder.h"
-#include "checkpoint/load.h"
+#include "checkpoint/read/load.h"
 #include "model/base/log.h"
 #include "trainer/config/difference.h"
 #include "trainer/config/reader.h"

@@ -1,5 +1,5 @@
 #pragma once
-#include "checkpoint/store.h"
+#include "checkpoint/store/store.h"
 #include "trainer/config/run_config.h"
 #include "trainer/engine/engine.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "checkpoint/memory/memory_store.h"
-#include "checkpoint/saver.h"
+#include "checkpoint/store/saver.h"
 #include "parallel/comm/world.h"
 #include "trainer/config/run_config.h"
 #include "trainer/loop/run_log.h"

@@ -2,7 +2,7 @@
 #include <optional>
 #include <string>
 
-#include "checkpoint/store.h"
+#include "checkpoint/store/store.h"
 #include "trainer/loop/memory_tier.h"
 #include "trainer/loop/run_context.h"
 #include "trainer/loop/train_state.h"

@@ -2,7 +2,7 @@
 #include <memory>
 #include <string>
 
-#include "checkpoint/saver.h"
+#include "checkpoint/store/saver.h"
 #include "parallel/comm/shared_memory.h"
 #include "parallel/comm/team.h"
 #include "parallel/comm/world.h"

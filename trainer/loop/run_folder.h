@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <memory>
 
-#include "checkpoint/lease.h"
-#include "checkpoint/store.h"
+#include "checkpoint/store/lease.h"
+#include "checkpoint/store/store.h"
 #include "parallel/comm/team.h"
 #include "trainer/config/run_config.h"
 

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/store.h"
+#include "checkpoint/store/store.h"
 #include "data/left_out.h"
 #include "data/sequencer.h"
 #include "trainer/engine/engine.h"

@@ -1,7 +1,7 @@
 #include "trainer/loop/trained_model.h"
 
 #include "checkpoint/huggingface/model_folder.h"
-#include "checkpoint/store.h"
+#include "checkpoint/store/store.h"
 #include "data/open_tokens.h"
 #include "data/sidecar.h"
 #include "model/base/log.h"

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "checkpoint/manifest.h"
+#include "checkpoint/format/manifest.h"
 #include "data/tokenizer.h"
 #include "trainer/config/run_config.h"
 #include "trainer/engine/inference.h"

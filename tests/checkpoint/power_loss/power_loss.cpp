@@ -9,7 +9,7 @@
 #include <sstream>
 #include <unordered_set>
 
-#include "checkpoint/store.h"
+#include "checkpoint/store/store.h"
 #include "model/base/error.h"
 #include "tests/checkpoint/power_loss/disk.h"
 

@@ -9,9 +9,9 @@
 #include <optional>
 #include <string>
 
-#include "checkpoint/diff.h"
-#include "checkpoint/names.h"
-#include "checkpoint/saver.h"
+#include "checkpoint/format/names.h"
+#include "checkpoint/store/diff.h"
+#include "checkpoint/store/saver.h"
 #include "model/base/philox.h"
 #include "parallel/mesh/mesh.h"
 #include "parallel/tensor/tensor_split.h"

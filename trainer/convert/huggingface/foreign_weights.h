@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/format/piece.h"
 #include "checkpoint/huggingface/model_folder.h"
-#include "checkpoint/piece.h"
 #include "trainer/convert/huggingface/tensor_names.h"
 
 namespace trireme {

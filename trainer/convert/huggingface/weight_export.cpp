@@ -7,10 +7,10 @@
 #include <cstring>
 #include <set>
 
-#include "checkpoint/boxes.h"
-#include "checkpoint/checksums.h"
+#include "checkpoint/format/boxes.h"
+#include "checkpoint/format/checksums.h"
 #include "checkpoint/huggingface/safetensors_writer.h"
-#include "checkpoint/load.h"
+#include "checkpoint/read/load.h"
 #include "model/base/error.h"
 
 namespace trireme {

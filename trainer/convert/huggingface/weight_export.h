@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/format/manifest.h"
 #include "checkpoint/huggingface/safetensors_writer.h"
-#include "checkpoint/manifest.h"
 #include "trainer/convert/huggingface/foreign_weights.h"
 
 namespace trireme {

@@ -9,8 +9,8 @@
 #include <set>
 #include <utility>
 
-#include "checkpoint/names.h"
-#include "checkpoint/store.h"
+#include "checkpoint/format/names.h"
+#include "checkpoint/store/store.h"
 #include "model/base/error.h"
 #include "model/base/human.h"
 #include "trainer/supervise/launch/world_progress.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/lease.h"
+#include "checkpoint/store/lease.h"
 #include "trainer/config/loaded_config.h"
 #include "trainer/supervise/launch/awaited_signals.h"
 #include "trainer/supervise/launch/hosts.h"

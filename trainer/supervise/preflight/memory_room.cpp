@@ -6,7 +6,7 @@
 
 #include "checkpoint/memory/memory_folder.h"
 #include "checkpoint/memory/nodes.h"
-#include "checkpoint/store.h"
+#include "checkpoint/store/store.h"
 #include "model/base/human.h"
 #include "trainer/engine/engine_spec.h"
 #include "trainer/engine/fit.h"

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string_view>
 
-#include "checkpoint/lease.h"
-#include "checkpoint/store.h"
+#include "checkpoint/store/lease.h"
+#include "checkpoint/store/store.h"
 #include "model/base/error.h"
 #include "model/base/json.h"
 #include "trainer/telemetry/record_file.h"

@@ -8,7 +8,7 @@
 #include <limits>
 #include <string_view>
 
-#include "checkpoint/lease.h"
+#include "checkpoint/store/lease.h"
 #include "model/base/error.h"
 #include "model/base/file.h"
 #include "model/base/json.h"

@@ -1,6 +1,6 @@
 #include "trainer/tools/verify/elements.h"
 
-#include "checkpoint/values.h"
+#include "checkpoint/format/values.h"
 #include "model/device/copy.h"
 
 namespace trireme::verify {

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "checkpoint/huggingface/safetensors_writer.h"
-#include "checkpoint/saver.h"
+#include "checkpoint/store/saver.h"
 #include "model/base/error.h"
 #include "tests/checkpoint/state.h"
 #include "trainer/config/flavors.h"

@@ -5,8 +5,8 @@
 #include <bit>
 #include <fstream>
 
-#include "checkpoint/manifest.h"
-#include "checkpoint/names.h"
+#include "checkpoint/format/manifest.h"
+#include "checkpoint/format/names.h"
 #include "data/indexed_dataset_writer.h"
 #include "data/sample_hash.h"
 #include "model/base/file.h"

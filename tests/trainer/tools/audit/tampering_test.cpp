@@ -7,7 +7,7 @@
 #include <set>
 #include <sstream>
 
-#include "checkpoint/manifest.h"
+#include "checkpoint/format/manifest.h"
 #include "model/base/file.h"
 #include "tests/trainer/telemetry/scratch_folder.h"
 #include "tests/trainer/tools/audit/made_up_run.h"
