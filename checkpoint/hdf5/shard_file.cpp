@@ -19,31 +19,6 @@ Handle contiguous() {
   return how;
 }
 
-std::vector<std::uint64_t> create_datasets(const std::filesystem::path& path, const Origin& origin,
-                                           std::span<const Piece> pieces) {
-  Handle file = create_file(path, origin);
-  const Handle links = links_with_groups();
-  const Handle how = contiguous();
-  std::vector<std::uint64_t> offsets;
-  for (const Piece& piece : pieces) {
-    const std::string name = dataset_name(piece.tensor, piece.shape, piece.box);
-    const std::string doing = say("create dataset ", name, " in ", path.string());
-    const Handle type = type_of(piece.dtype);
-    const Handle space = space_of(piece.box.extent);
-    Handle dataset(H5Dcreate2(file.id(), name.c_str(), type.id(), space.id(), links.id(), how.id(),
-                              H5P_DEFAULT),
-                   H5Dclose, doing);
-    set_attribute(dataset.id(), "logical_shape", piece.shape);
-    set_attribute(dataset.id(), "from", piece.box.from);
-    const haddr_t offset = H5Dget_offset(dataset.id());
-    if (offset == HADDR_UNDEF) fail(say("find the place of dataset ", name));
-    offsets.push_back(offset);
-    dataset.close(doing);
-  }
-  file.close(say("close ", path.string()));
-  return offsets;
-}
-
 }  // namespace
 
 std::string dataset_name(const std::string& tensor, Shape shape, const Box& box) {
@@ -57,10 +32,30 @@ std::string dataset_name(const std::string& tensor, Shape shape, const Box& box)
 
 std::vector<std::uint64_t> lay_out(const std::filesystem::path& path, const Origin& origin,
                                    std::span<const Piece> pieces) {
-  const std::string offsets = in_child(say("laying out ", path.string()), [&] {
-    return nlohmann::json(create_datasets(path, origin, pieces)).dump();
+  const std::string text = in_child(say("laying out ", path.string()), [&] {
+    Handle file = create_file(path, origin);
+    const Handle links = links_with_groups();
+    const Handle how = contiguous();
+    std::vector<std::uint64_t> offsets;
+    for (const Piece& piece : pieces) {
+      const std::string name = dataset_name(piece.tensor, piece.shape, piece.box);
+      const std::string doing = say("create dataset ", name, " in ", path.string());
+      const Handle type = type_of(piece.dtype);
+      const Handle space = space_of(piece.box.extent);
+      Handle dataset(H5Dcreate2(file.id(), name.c_str(), type.id(), space.id(), links.id(),
+                                how.id(), H5P_DEFAULT),
+                     H5Dclose, doing);
+      set_attribute(dataset.id(), "logical_shape", piece.shape);
+      set_attribute(dataset.id(), "from", piece.box.from);
+      const haddr_t offset = H5Dget_offset(dataset.id());
+      if (offset == HADDR_UNDEF) fail(say("find the place of dataset ", name));
+      offsets.push_back(offset);
+      dataset.close(doing);
+    }
+    file.close(say("close ", path.string()));
+    return nlohmann::json(offsets).dump();
   });
-  return nlohmann::json::parse(offsets).get<std::vector<std::uint64_t>>();
+  return nlohmann::json::parse(text).get<std::vector<std::uint64_t>>();
 }
 
 }  // namespace trireme::checkpoint::hdf5

@@ -46,41 +46,38 @@ void fill_what_is_missing(const Handle& how, DType dtype) {
         doing);
 }
 
-void create_view(const std::filesystem::path& path, const Manifest& manifest) {
-  Handle file = create_file(path, {manifest.run, manifest.step});
-  set_attribute(file.id(), "missing_shards",
-                std::string("The values are in the shards (shard-*.h5), which must be next to this "
-                            "file. Where one is missing its values read as NaN, those of integers "
-                            "as the minimum of their type."));
-  const Handle links = links_with_groups();
-  for (const StoredTensor& tensor : manifest.tensors) {
-    const std::string doing = say("create virtual dataset ", tensor.name);
-    const Handle how(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, doing);
-    for (const Rectangle& rectangle : tensor.rectangles) {
-      const Handle target = space_of(tensor.shape);
-      select(target, rectangle.box);
-      const Handle source = space_of(rectangle.box.extent);
-      const std::string name = dataset_name(tensor.name, tensor.shape, rectangle.box);
-      check(H5Pset_virtual(how.id(), target.id(), manifest.shards[rectangle.shard].name.c_str(),
-                           name.c_str(), source.id()),
-            doing);
-    }
-    fill_what_is_missing(how, tensor.dtype);
-    const Handle type = type_of(tensor.dtype);
-    const Handle space = space_of(tensor.shape);
-    Handle dataset(H5Dcreate2(file.id(), tensor.name.c_str(), type.id(), space.id(), links.id(),
-                              how.id(), H5P_DEFAULT),
-                   H5Dclose, doing);
-    dataset.close(doing);
-  }
-  file.close(say("close ", path.string()));
-}
-
 }  // namespace
 
 void write_view(const std::filesystem::path& path, const Manifest& manifest) {
   in_child(say("writing ", path.string()), [&] {
-    create_view(path, manifest);
+    Handle file = create_file(path, {manifest.run, manifest.step});
+    set_attribute(
+        file.id(), "missing_shards",
+        std::string("The values are in the shards (shard-*.h5), which must be next to this "
+                    "file. Where one is missing its values read as NaN, those of integers "
+                    "as the minimum of their type."));
+    const Handle links = links_with_groups();
+    for (const StoredTensor& tensor : manifest.tensors) {
+      const std::string doing = say("create virtual dataset ", tensor.name);
+      const Handle how(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, doing);
+      for (const Rectangle& rectangle : tensor.rectangles) {
+        const Handle target = space_of(tensor.shape);
+        select(target, rectangle.box);
+        const Handle source = space_of(rectangle.box.extent);
+        const std::string name = dataset_name(tensor.name, tensor.shape, rectangle.box);
+        check(H5Pset_virtual(how.id(), target.id(), manifest.shards[rectangle.shard].name.c_str(),
+                             name.c_str(), source.id()),
+              doing);
+      }
+      fill_what_is_missing(how, tensor.dtype);
+      const Handle type = type_of(tensor.dtype);
+      const Handle space = space_of(tensor.shape);
+      Handle dataset(H5Dcreate2(file.id(), tensor.name.c_str(), type.id(), space.id(), links.id(),
+                                how.id(), H5P_DEFAULT),
+                     H5Dclose, doing);
+      dataset.close(doing);
+    }
+    file.close(say("close ", path.string()));
     File::open_write(path).sync();
     return std::string();
   });
