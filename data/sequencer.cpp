@@ -1,16 +1,42 @@
 #include "data/sequencer.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <map>
 #include <numeric>
 #include <utility>
+#include <vector>
 
-#include "data/gathered.h"
-#include "data/orders_of_parts.h"
+#include "data/source_part.h"
+#include "data/window_order.h"
 #include "model/base/error.h"
 #include "model/base/hex.h"
 
 namespace trireme::data {
 namespace {
+
+// The distinct sources of several lists in order of first appearance, and the indices of each
+// list's sources among them. A prefix repeated in one list counts as several sources.
+struct Gathered {
+  std::vector<SourceSpec> sources;
+  std::vector<std::vector<std::size_t>> places;  // [lists]
+};
+
+Gathered gather(std::vector<std::vector<SourceSpec>> lists) {
+  Gathered all;
+  std::map<std::pair<std::filesystem::path, int>, std::size_t> known;  // by prefix and repetition
+  for (std::vector<SourceSpec>& list : lists) {
+    std::map<std::filesystem::path, int> repetitions;
+    auto& places = all.places.emplace_back();
+    for (SourceSpec& source : list) {
+      const auto key = std::pair(source.prefix, repetitions[source.prefix]++);
+      const auto [found, is_new] = known.try_emplace(key, all.sources.size());
+      places.push_back(found->second);
+      if (is_new) all.sources.push_back(std::move(source));
+    }
+  }
+  return all;
+}
 
 constexpr const char* kBetween = "; ";  // separates sources in a fingerprint
 

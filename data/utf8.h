@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstddef>
 #include <string_view>
 
@@ -24,6 +25,40 @@ inline std::size_t character_size(std::string_view text) {
   if (lead == 0xF0 && byte(1) < 0x90) return 0;   // overlong
   if (lead == 0xF4 && byte(1) >= 0x90) return 0;  // above U+10FFFF
   return lead < 0xF5 && follows(1) && follows(2) && follows(3) ? 4 : 0;
+}
+
+// Size in bytes of the first character of `text` if it is Unicode white space, otherwise 0.
+inline std::size_t white_space_size(std::string_view text) {
+  constexpr std::array<std::string_view, 19> kLong{"\u0085", "\u00A0", "\u1680", "\u2000", "\u2001",
+                                                   "\u2002", "\u2003", "\u2004", "\u2005", "\u2006",
+                                                   "\u2007", "\u2008", "\u2009", "\u200A", "\u2028",
+                                                   "\u2029", "\u202F", "\u205F", "\u3000"};
+  if (text.empty()) return 0;
+  if (text.front() == ' ' || (text.front() >= '\t' && text.front() <= '\r')) return 1;
+  for (const std::string_view space : kLong) {
+    if (text.substr(0, space.size()) == space) return space.size();
+  }
+  return 0;
+}
+
+// Bytes of leading white space.
+inline std::size_t space_at_front(std::string_view text) {
+  std::size_t size = 0;
+  while (const std::size_t next = white_space_size(text.substr(size))) size += next;
+  return size;
+}
+
+// Bytes of trailing white space; `text` is valid UTF-8.
+inline std::size_t space_at_end(std::string_view text) {
+  std::size_t begin = text.size();
+  for (std::size_t at = begin; at > 0;) {
+    do {
+      --at;
+    } while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80);
+    if (white_space_size(text.substr(at)) == 0) break;
+    begin = at;
+  }
+  return text.size() - begin;
 }
 
 }  // namespace trireme::data

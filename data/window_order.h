@@ -1,6 +1,10 @@
 #pragma once
-#include "data/mixture.h"
+#include <memory>
+#include <vector>
+
+#include "data/blend.h"
 #include "data/sample_order.h"
+#include "data/sequencer.h"
 
 namespace trireme::data {
 
@@ -36,5 +40,14 @@ class WindowOrder : public SampleOrder {
   Options how_;
   std::uint64_t shuffle_key_;
 };
+
+// Number of samples in one epoch of a part.
+std::uint64_t windows_of(const SourcePart& part, const SequenceSpec& sequence);
+
+// Trireme's order, and Megatron-LM's, of opened sources; the parts outlive it.
+std::unique_ptr<SampleOrder> window_order_of(const std::vector<SourcePart>& parts, Mixture mixture,
+                                             const SequenceSpec& sequence);
+std::unique_ptr<SampleOrder> megatron_order_of(const std::vector<SourcePart>& parts,
+                                               const SequenceSpec& sequence);
 
 }  // namespace trireme::data

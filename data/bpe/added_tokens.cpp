@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "data/white_space.h"
+#include "data/utf8.h"
 
 namespace trireme::data {
 namespace {

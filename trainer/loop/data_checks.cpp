@@ -9,7 +9,6 @@
 #include <set>
 #include <vector>
 
-#include "data/file_hashes.h"
 #include "data/open_tokens.h"
 #include "data/sidecar.h"
 #include "data/tokenizer.h"
