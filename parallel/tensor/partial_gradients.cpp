@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/ops/elementwise.h"
+#include "model/params/cut.h"
 
 namespace trireme {
 namespace {
@@ -18,6 +19,10 @@ void add_run(std::vector<Tensor>& runs, Tensor gradient) {
 }
 
 }  // namespace
+
+int key_value_replicas(const ModelConfig& model, int ranks) {
+  return cut_pieces(0, model.num_key_value_heads, {0, ranks}).replica.count;
+}
 
 PartialGradients::PartialGradients(ParamStore& params, const std::vector<Communicator*>& groups,
                                    Arena& messages, std::int64_t large) {

@@ -2,9 +2,14 @@
 #include <vector>
 
 #include "model/params/param_store.h"
+#include "model/stage/model_config.h"
 #include "parallel/comm/communicator.h"
 
 namespace trireme {
+
+// Number of `ranks` that hold each key-value head: that many adjacent ranks sum its gradients. Of
+// ranks and key-value heads, one number divides the other.
+int key_value_replicas(const ModelConfig& model, int ranks);
 
 // Completes gradients of replicated parameters to which each replica contributes a partial sum
 // (ParamSpec::partial): gains and biases between regions under sequence parallelism, QK-norm gains,

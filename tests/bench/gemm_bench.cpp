@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "model/device/cpu/processor_time.h"
+#include "model/device/cpu/processor.h"
 #include "model/ops/cpu/gemm_engine.h"
 #include "tests/model/ops/random_tensor.h"
 

@@ -30,7 +30,7 @@ FORBIDDEN = {
     "between the checkpoint's rooms": (
         "checkpoint/read/load.h", '#include "checkpoint/write/shard_writer.h"'),
     "between the trainer's rooms": (
-        "trainer/tools/audit/audit.cpp", '#include "trainer/loop/train.h"'),
+        "trainer/tools/audit/audit.cpp", '#include "trainer/loop/trainer.h"'),
     "trainer upwards": ("trainer/config/config.h", '#include "trainer/loop/loop.h"'),
     "device from a header": ("model/ops/norm.h", '#include "model/ops/cpu/norm.h"'),
     "layer to device": ("model/layers/norm.cpp", '#include "model/ops/cpu/norm.h"'),

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "trainer/commands/completion_script.h"
+#include "trainer/commands/completion.h"
 
 namespace trireme {
 namespace {

@@ -13,4 +13,10 @@ std::string cuda_text();
 // One line per CUDA device, or one line "no device: REASON".
 std::vector<std::string> cuda_device_texts();
 
+// "0.1.0"
+std::string version();
+
+// Version, build, libraries and devices of this machine, in several lines.
+std::string version_text();
+
 }  // namespace trireme

@@ -5,9 +5,9 @@
 
 #include <string_view>
 
+#include "trainer/commands/machine.h"
 #include "trainer/commands/outline.h"
 #include "trainer/commands/output.h"
-#include "trainer/commands/version.h"
 #include "trainer/config/option.h"
 #include "trainer/config/reference.h"
 

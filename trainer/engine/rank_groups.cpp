@@ -5,7 +5,7 @@
 #include "parallel/comm/planned_communicator.h"
 #include "parallel/comm/self_communicator.h"
 #include "parallel/mesh/mesh.h"
-#include "parallel/tensor/tensor_split.h"
+#include "parallel/tensor/partial_gradients.h"
 
 namespace trireme {
 

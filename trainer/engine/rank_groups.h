@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "parallel/comm/traffic.h"
+#include "parallel/comm/planned_communicator.h"
 #include "parallel/comm/world.h"
 #include "parallel/mesh/mesh.h"
 #include "trainer/config/run_config.h"

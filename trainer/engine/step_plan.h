@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "parallel/comm/traffic.h"
+#include "parallel/comm/planned_communicator.h"
 #include "trainer/engine/engine_spec.h"
 #include "trainer/engine/memory_plan.h"
 #include "trainer/engine/rank_groups.h"

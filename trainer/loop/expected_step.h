@@ -5,7 +5,7 @@
 
 #include "trainer/engine/computation.h"
 #include "trainer/loop/train_state.h"
-#include "trainer/telemetry/recorded_step.h"
+#include "trainer/telemetry/metrics_log.h"
 
 namespace trireme {
 

@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "trainer/telemetry/cut_lines.h"
-#include "trainer/telemetry/ledger_line.h"
 #include "trainer/telemetry/record_file.h"
+#include "trainer/telemetry/step_ledger.h"
 
 namespace trireme {
 

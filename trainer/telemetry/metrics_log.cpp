@@ -2,8 +2,11 @@
 
 #include <charconv>
 #include <cmath>
+#include <string_view>
+#include <system_error>
 
 #include "model/base/error.h"
+#include "model/base/file.h"
 #include "model/base/json.h"
 #include "model/base/log.h"
 
@@ -56,6 +59,17 @@ LinesCut keep_to(const std::filesystem::path& path, std::int64_t last_step) {
   return cut;
 }
 
+std::optional<RecordedStep> read(const nlohmann::json& line) {
+  const auto loss = json_at<double>(line, "loss");
+  const auto grad_norm = json_at<double>(line, "grad_norm");
+  if (!loss || !grad_norm) return std::nullopt;
+  return RecordedStep{
+      .loss = *loss,
+      .grad_norm = *grad_norm,
+      .skips = static_cast<std::int64_t>(json_at<double>(line, "skips").value_or(0)),
+      .rollbacks = static_cast<std::int64_t>(json_at<double>(line, "rollbacks").value_or(0))};
+}
+
 }  // namespace
 
 std::string metrics_line(const StepMetrics& metrics) {
@@ -96,6 +110,24 @@ void MetricsLog::append(const StepMetrics& metrics) {
           last_step_);
   last_step_ = metrics.step;
   file_.append(metrics_line(metrics) + '\n');
+}
+
+std::optional<RecordedStep> recorded_step(const std::filesystem::path& metrics, std::int64_t step) {
+  std::error_code why;
+  if (!std::filesystem::exists(metrics, why)) return std::nullopt;
+  const MappedFile file(metrics);
+  std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  text = text.substr(0, text.rfind('\n') + 1);  // without an incomplete last line
+  while (!text.empty()) {
+    text.remove_suffix(1);
+    const std::size_t begin = text.rfind('\n') + 1;  // npos + 1 is 0
+    const auto line = nlohmann::json::parse(text.substr(begin), nullptr, false);
+    text = text.substr(0, begin);
+    const auto at = json_at<std::int64_t>(line, "step");
+    if (at == step) return read(line);
+    if (at && *at < step) break;
+  }
+  return std::nullopt;
 }
 
 }  // namespace trireme

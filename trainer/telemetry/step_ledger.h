@@ -1,11 +1,61 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
 
-#include "trainer/telemetry/ledger_line.h"
+#include "data/left_out.h"
+#include "trainer/telemetry/chained_text.h"
 #include "trainer/telemetry/record_file.h"
 
 namespace trireme {
+
+// Position in events.jsonl: the number of lines, and the chain of the last.
+struct EventsMark {
+  std::int64_t lines = 0;
+  std::uint64_t chain = 0;
+};
+
+// Start of an incarnation: precedes the lines of its steps, and is repeated after a rollback.
+struct LedgerBegin {
+  std::string why;  // "start", "resume" or "rollback"
+  std::int64_t incarnation = 0;
+  std::int64_t after = 0;               // step from which it resumes
+  std::string weights;                  // hash of the weights at that step
+  std::vector<data::SampleRange> skip;  // data.skip
+  std::string data;                     // SampleSource::fingerprint
+  // everything that determines the bits of its steps
+  std::map<std::string, std::string> computation;
+  // events on disk at that time; missing in files of earlier versions
+  std::optional<EventsMark> events = {};
+};
+
+// A step that was applied to the weights.
+struct LedgerStep {
+  std::int64_t step = 0;  // counted from 1
+  std::int64_t incarnation = 0;
+  // positions in the training order, from the first to one past the last
+  data::SampleRange samples;
+  // Samples since the previous step that were not trained on.
+  std::vector<data::SampleRange> left_out;
+  std::int64_t sequences = 0, tokens = 0;  // trained on in this step
+  std::uint64_t hash = 0;                  // sum of the sample_hash of its samples
+  double loss = 0, grad_norm = 0, lr = 0;
+  std::int64_t attempts = 1;     // including attempts that were not applied
+  bool products_chosen = false;  // a rank selected a matmul algorithm in this step
+};
+
+using LedgerLine = std::variant<LedgerBegin, LedgerStep>;
+
+// A line of ledger.jsonl, without the newline, chained to the previous line. Numbers whose bits
+// matter are written as 16 hex digits.
+ChainedText ledger_text(const LedgerLine& line, std::uint64_t chain_before);
+// Throws DataError with the reason.
+LedgerLine parse_ledger_line(std::string_view text);
 
 // RUN_DIR/ledger.jsonl: the samples that every step of every incarnation was trained on, one line
 // per step. Append-only: a recomputed step has one line for each time, and the LedgerBegin lines

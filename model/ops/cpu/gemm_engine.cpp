@@ -7,7 +7,6 @@
 
 #include "model/base/error.h"
 #include "model/device/cpu/processor.h"
-#include "model/device/cpu/processor_time.h"
 #include "model/device/memory.h"
 #include "model/ops/cpu/matmul_onednn.h"
 #include "model/ops/cpu/matmul_openblas.h"

@@ -10,7 +10,6 @@
 #include "model/stage/stage.h"
 #include "parallel/tensor/partial_gradients.h"
 #include "parallel/tensor/sequence_region.h"
-#include "parallel/tensor/tensor_split.h"
 #include "tests/parallel/thread_communicator.h"
 
 namespace trireme::test {

@@ -1,4 +1,4 @@
-#include "parallel/tensor/tensor_split.h"
+#include "parallel/tensor/partial_gradients.h"
 
 #include <gtest/gtest.h>
 

@@ -14,7 +14,7 @@
 #include "checkpoint/store/saver.h"
 #include "model/base/philox.h"
 #include "parallel/mesh/mesh.h"
-#include "parallel/tensor/tensor_split.h"
+#include "parallel/tensor/partial_gradients.h"
 #include "tests/parallel/mpi_world.h"
 #include "trainer/engine/engine.h"
 #include "trainer/engine/rank_groups.h"

@@ -10,8 +10,7 @@
 #include "model/tensor/arena.h"
 #include "model/tensor/host_mirror.h"
 #include "model/tensor/host_tensor.h"
-#include "trainer/supervise/preflight/checks.h"
-#include "trainer/supervise/preflight/judging.h"
+#include "trainer/supervise/preflight/check.h"
 #include "trainer/telemetry/clock.h"
 
 namespace trireme::preflight {

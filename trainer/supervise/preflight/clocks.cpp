@@ -5,8 +5,7 @@
 #include <cmath>
 
 #include "model/tensor/host_tensor.h"
-#include "trainer/supervise/preflight/checks.h"
-#include "trainer/supervise/preflight/judging.h"
+#include "trainer/supervise/preflight/check.h"
 
 namespace trireme::preflight {
 namespace {

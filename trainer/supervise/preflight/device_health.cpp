@@ -5,8 +5,7 @@
 #include "model/device/devices.h"
 #include "trainer/engine/engine_spec.h"
 #include "trainer/engine/memory_plan.h"
-#include "trainer/supervise/preflight/checks.h"
-#include "trainer/supervise/preflight/judging.h"
+#include "trainer/supervise/preflight/check.h"
 #include "trainer/supervise/preflight/nvml.h"
 
 namespace trireme::preflight {

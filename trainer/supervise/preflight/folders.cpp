@@ -15,8 +15,7 @@
 #include "model/base/human.h"
 #include "trainer/engine/engine_spec.h"
 #include "trainer/engine/step_plan.h"
-#include "trainer/supervise/preflight/checks.h"
-#include "trainer/supervise/preflight/judging.h"
+#include "trainer/supervise/preflight/check.h"
 
 namespace trireme::preflight {
 namespace {

@@ -11,7 +11,7 @@
 #include "trainer/config/effective.h"
 #include "trainer/config/for_ranks.h"
 #include "trainer/engine/engine_spec.h"
-#include "trainer/supervise/preflight/checks.h"
+#include "trainer/supervise/preflight/check.h"
 #include "trainer/supervise/watchdog/run_rank.h"
 #include "trainer/telemetry/events_log.h"
 

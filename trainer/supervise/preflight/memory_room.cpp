@@ -11,8 +11,7 @@
 #include "trainer/engine/engine_spec.h"
 #include "trainer/engine/fit.h"
 #include "trainer/engine/step_plan.h"
-#include "trainer/supervise/preflight/checks.h"
-#include "trainer/supervise/preflight/judging.h"
+#include "trainer/supervise/preflight/check.h"
 
 namespace trireme::preflight {
 namespace {

@@ -9,8 +9,7 @@
 #include "model/base/error.h"
 #include "model/base/file.h"
 #include "parallel/comm/versions.h"
-#include "trainer/supervise/preflight/checks.h"
-#include "trainer/supervise/preflight/judging.h"
+#include "trainer/supervise/preflight/check.h"
 
 namespace trireme::preflight {
 namespace {

@@ -4,8 +4,7 @@
 
 #include "model/base/error.h"
 #include "model/base/human.h"
-#include "trainer/supervise/preflight/checks.h"
-#include "trainer/supervise/preflight/judging.h"
+#include "trainer/supervise/preflight/check.h"
 
 namespace trireme::preflight {
 namespace {

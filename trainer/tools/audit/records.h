@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "data/left_out.h"
-#include "trainer/telemetry/ledger_line.h"
+#include "trainer/telemetry/step_ledger.h"
 
 namespace trireme {
 

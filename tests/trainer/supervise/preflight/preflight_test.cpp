@@ -5,7 +5,7 @@
 
 #include "model/base/error.h"
 #include "parallel/comm/self_communicator.h"
-#include "trainer/supervise/preflight/checks.h"
+#include "trainer/supervise/preflight/check.h"
 
 namespace trireme::preflight {
 namespace {

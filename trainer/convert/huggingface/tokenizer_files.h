@@ -1,4 +1,6 @@
 #pragma once
+#include <cstdint>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "data/sentencepiece_tokenizer.h"
@@ -15,5 +17,14 @@ nlohmann::ordered_json tokenizer_config_json(const data::Tokenizer& tokenizer,
 // Whether transformers needs a tokenizer.json (sentencepiece_json) for the ids of this model, as
 // its Llama class reads .model files as BPE without a dummy prefix.
 bool needs_tokenizer_json(const data::SentencePieceTokenizer& model);
+
+// Writes tokenizer "bytes" for Hugging Face (tokenizer.json and tokenizer_config.json in `folder`)
+// as byte-level BPE without merges and with the same ids. `longest` is model_max_length.
+void write_byte_tokenizer(const std::filesystem::path& folder, std::int64_t end_of_document,
+                          std::int64_t longest);
+
+// tokenizer.json of a SentencePiece model without normalization, with or without a dummy prefix.
+// Needed since transformers' Llama class builds the same kind of tokenizer from every model file.
+nlohmann::ordered_json sentencepiece_json(const data::SentencePieceTokenizer& tokenizer);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-#include "trainer/supervise/preflight/judging.h"
+#include "trainer/supervise/preflight/check.h"
 
 #include <algorithm>
 
