@@ -1,6 +1,6 @@
 #include "model/layers/linear.h"
 
-#include "model/ops/gemm_float8.h"
+#include "model/ops/gemm.h"
 
 namespace trireme {
 

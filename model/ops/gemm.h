@@ -1,6 +1,10 @@
 #pragma once
+#include <string>
+
+#include "model/device/devices.h"
 #include "model/device/stream.h"
 #include "model/ops/accumulate.h"
+#include "model/ops/float8.h"
 #include "model/tensor/tensor.h"
 
 namespace trireme::ops {
@@ -22,5 +26,25 @@ void bias_backward(Stream&, Tensor dbias, Tensor dy, Accumulate accumulate);
 
 // Workspace of matrix products on `device`, in addition to their tensors.
 std::size_t gemm_workspace_bytes(Device device);
+
+// c = a b^T, or c += a b^T, with a [m, k] and b [n, k], not both E5M2, and c [m, n] bfloat16 or
+// float32. The bias, added to every row, requires a replaced c in bfloat16.
+struct Float8Gemm {
+  Tensor c;
+  Float8Matrix a, b;
+  Accumulate accumulate = Accumulate::kReplace;
+  Tensor bias = {};  // [n] bfloat16, or empty
+};
+
+// Accumulates in float32, except for the terms that the hardware adds at once, which Hopper keeps
+// to about 14 bits (DeepSeek-AI 2024, "DeepSeek-V3", 3.3.2). The CPU has no float8 products: it
+// multiplies the exact values in bfloat16, with workspace in `scratch`, to study numerics rather
+// than for speed.
+void gemm_float8(Stream&, Arena& scratch, const Float8Gemm& product);
+
+// Throws EnvironmentError if the device has no float8 products.
+void require_float8(Device device);
+// Why the device has no float8 products, for display; empty if it has.
+std::string why_no_float8(const DeviceProperties& device);
 
 }  // namespace trireme::ops

@@ -4,7 +4,6 @@
 #include "model/device/devices.h"
 #include "model/device/event.h"
 #include "model/ops/gemm.h"
-#include "model/ops/gemm_float8.h"
 #include "model/tensor/arena.h"
 
 namespace trireme {

@@ -14,7 +14,7 @@
 #include "model/base/human.h"
 #include "model/device/cpu/threads.h"
 #include "model/device/devices.h"
-#include "model/ops/gemm_float8.h"
+#include "model/ops/gemm.h"
 #include "parallel/comm/launcher.h"
 #include "trainer/commands/machine.h"
 #include "trainer/config/reader.h"

@@ -1,6 +1,6 @@
 #include "trainer/loop/run_context.h"
 
-#include "model/ops/gemm_float8.h"
+#include "model/ops/gemm.h"
 #include "model/tensor/host_tensor.h"
 #include "trainer/engine/data_feed.h"
 #include "trainer/engine/engine_spec.h"

@@ -2,11 +2,11 @@
 
 #include <cstring>
 
+#include "model/ops/cpu/float8.h"
 #include "model/ops/cpu/gemm_engine.h"
 #include "model/ops/dispatch.h"
 
 namespace trireme::ops::cpu {
-
 namespace {
 
 void copy_row(Tensor to, Tensor from) {
@@ -49,6 +49,13 @@ void gemm(Stream&, Tensor c, Tensor a, Tensor b, const Gemm& how) {
   product.bias = how.bias.data;
   product.c = c.data;
   GemmEngine::instance().run(product);
+}
+
+void gemm_float8(Stream& stream, const Float8Gemm& product, Tensor wide_a, Tensor wide_b) {
+  dequantize(stream, wide_a, product.a);
+  dequantize(stream, wide_b, product.b);
+  gemm(stream, product.c, wide_a, wide_b,
+       {.transpose_b = true, .accumulate = product.accumulate, .bias = product.bias});
 }
 
 }  // namespace trireme::ops::cpu

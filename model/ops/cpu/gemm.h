@@ -6,4 +6,7 @@ namespace trireme::ops::cpu {
 // Through the process's GemmEngine; see gemm_engine.h.
 void gemm(Stream&, Tensor c, Tensor a, Tensor b, const Gemm& how);
 
+// wide_a [m, k] and wide_b [n, k] bfloat16 are workspace for the dequantized operands.
+void gemm_float8(Stream&, const Float8Gemm& product, Tensor wide_a, Tensor wide_b);
+
 }  // namespace trireme::ops::cpu

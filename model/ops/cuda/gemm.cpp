@@ -8,7 +8,6 @@
 
 #include "model/device/copy.h"
 #include "model/ops/cuda/gemm_engine.h"
-#include "model/ops/cuda/gemm_float8.h"
 
 namespace trireme::ops::cuda {
 namespace {

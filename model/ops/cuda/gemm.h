@@ -12,4 +12,8 @@ void gemm(Stream&, Tensor c, Tensor a, Tensor b, const Gemm& how);
 // Workspace of matrix products per device, allocated by the first one.
 constexpr std::size_t kGemmWorkspaceBytes = std::size_t{32} << 20;
 
+// By cuBLASLt, without fast accumulation; see gemm_engine.h. The last two arguments are used by the
+// CPU only.
+void gemm_float8(Stream&, const Float8Gemm& product, Tensor wide_a, Tensor wide_b);
+
 }  // namespace trireme::ops::cuda

@@ -12,7 +12,7 @@ list(REMOVE_ITEM trireme_cuda_kernels attention)
 list(TRANSFORM trireme_cuda_ops REPLACE ".+" "${CMAKE_SOURCE_DIR}/model/ops/\\0.cpp")
 # Sources with device dispatch.
 set(trireme_choosers
-  ${trireme_cuda_ops} ${CMAKE_SOURCE_DIR}/model/ops/gemm.cpp ${CMAKE_SOURCE_DIR}/model/ops/gemm_float8.cpp)
+  ${trireme_cuda_ops} ${CMAKE_SOURCE_DIR}/model/ops/gemm.cpp)
 list(TRANSFORM trireme_cuda_kernels REPLACE ".+" "${CMAKE_SOURCE_DIR}/model/ops/cuda/\\0.cu")
 set(attention attention)
 if(TRIREME_CUDNN_FRONTEND_INCLUDE)

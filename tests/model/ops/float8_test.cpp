@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-#include "model/ops/gemm_float8.h"
+#include "model/ops/gemm.h"
 #include "tests/model/ops/op_test.h"
 
 namespace trireme::test {

@@ -8,7 +8,7 @@
 
 #include "model/base/philox.h"
 #include "model/device/devices.h"
-#include "model/ops/gemm_float8.h"
+#include "model/ops/gemm.h"
 #include "parallel/comm/self_communicator.h"
 #include "trainer/engine/engine.h"
 #include "trainer/engine/step_plan.h"
