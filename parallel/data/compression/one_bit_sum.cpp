@@ -13,49 +13,45 @@
 namespace trireme {
 namespace {
 
-// At most kElements numbers encoded as signs and one scale, in kWords words: the scale, then one
-// bit per element, set if it is negative.
-template <std::int64_t kElements>
-struct SignBits {
-  static constexpr std::int64_t kWords = 1 + kElements / 32;
-
-  // Encodes x + residual into `words`; the residual becomes the encoding error.
-  template <class T>
-  static void encode(std::int32_t* words, T* residual, const T* x, std::int64_t count) {
-    constexpr std::int64_t kLanes = 16;  // independent sums, so that the compiler vectorizes
-    std::array<T, kLanes> sums{};
-    for (std::int64_t i = 0; i < count; ++i) {
-      residual[i] += x[i];
-      sums[static_cast<std::size_t>(i % kLanes)] += std::fabs(residual[i]);
-    }
-    T total = 0;
-    for (const T sum : sums) total += sum;
-    const auto scale = static_cast<float>(total / static_cast<T>(count));
-    words[0] = std::bit_cast<std::int32_t>(scale);
-    for (std::int64_t word = 0; word * 32 < count; ++word) {
-      std::uint32_t bits = 0;
-      for (std::int64_t i = word * 32; i < std::min(word * 32 + 32, count); ++i) {
-        const bool negative = residual[i] < 0;
-        bits |= static_cast<std::uint32_t>(negative) << (i % 32);
-        residual[i] = finite_or_zero(residual[i] - static_cast<T>(negative ? -scale : scale));
-      }
-      words[1 + word] = std::bit_cast<std::int32_t>(bits);
-    }
-  }
-
-  // Decodes `words` and adds them to sums [count].
-  template <class T>
-  static void add(T* sums, const std::int32_t* words, std::int64_t count) {
-    const auto scale = std::bit_cast<float>(words[0]);
-    for (std::int64_t i = 0; i < count; ++i) {
-      const bool negative = std::bit_cast<std::uint32_t>(words[1 + i / 32]) >> (i % 32) & 1u;
-      sums[i] += static_cast<T>(negative ? -scale : scale);
-    }
-  }
-};
-
+// A chunk of numbers is sent as signs and one scale: the scale's bits, then one bit per element,
+// set if it is negative.
 constexpr std::int64_t kChunk = 512;
-using Bits = SignBits<kChunk>;
+constexpr std::int64_t kWords = 1 + kChunk / 32;
+
+// Encodes x + residual, at most kChunk numbers, into `words`; the residual becomes the encoding
+// error.
+template <class T>
+void encode_signs(std::int32_t* words, T* residual, const T* x, std::int64_t count) {
+  constexpr std::int64_t kLanes = 16;  // independent sums, so that the compiler vectorizes
+  std::array<T, kLanes> sums{};
+  for (std::int64_t i = 0; i < count; ++i) {
+    residual[i] += x[i];
+    sums[static_cast<std::size_t>(i % kLanes)] += std::fabs(residual[i]);
+  }
+  T total = 0;
+  for (const T sum : sums) total += sum;
+  const auto scale = static_cast<float>(total / static_cast<T>(count));
+  words[0] = std::bit_cast<std::int32_t>(scale);
+  for (std::int64_t word = 0; word * 32 < count; ++word) {
+    std::uint32_t bits = 0;
+    for (std::int64_t i = word * 32; i < std::min(word * 32 + 32, count); ++i) {
+      const bool negative = residual[i] < 0;
+      bits |= static_cast<std::uint32_t>(negative) << (i % 32);
+      residual[i] = finite_or_zero(residual[i] - static_cast<T>(negative ? -scale : scale));
+    }
+    words[1 + word] = std::bit_cast<std::int32_t>(bits);
+  }
+}
+
+// Decodes `words` and adds them to sums [count].
+template <class T>
+void add_signs(T* sums, const std::int32_t* words, std::int64_t count) {
+  const auto scale = std::bit_cast<float>(words[0]);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const bool negative = std::bit_cast<std::uint32_t>(words[1 + i / 32]) >> (i % 32) & 1u;
+    sums[i] += static_cast<T>(negative ? -scale : scale);
+  }
+}
 
 class OneBitSum final : public CompressedSum {
  public:
@@ -81,8 +77,8 @@ OneBitSum::OneBitSum(Communicator& group, const GradientRange& range, Compressio
   chunks_ = (gradients_.count() + ranks * kChunk - 1) / (ranks * kChunk);
   residual_ = memory.state.take(gradients_.shape, gradients_.dtype);
   sum_residual_ = memory.state.take({chunks_ * kChunk}, gradients_.dtype);
-  sent_ = memory.messages.take({ranks, chunks_, Bits::kWords}, DType::kI32);
-  received_ = memory.messages.take({ranks, chunks_, Bits::kWords}, DType::kI32);
+  sent_ = memory.messages.take({ranks, chunks_, kWords}, DType::kI32);
+  received_ = memory.messages.take({ranks, chunks_, kWords}, DType::kI32);
 }
 
 // Calls body(chunk, first, count) for the chunks of one rank's shard; `first` is an offset in the
@@ -101,7 +97,7 @@ void OneBitSum::for_chunks(Stream& stream, int part, const Body& body) const {
 
 void OneBitSum::reduce(Stream& stream, std::int64_t) {
   const auto words = [&](const Tensor& message, std::int64_t part, std::int64_t chunk) {
-    return message.as<std::int32_t>() + (part * chunks_ + chunk) * Bits::kWords;
+    return message.as<std::int32_t>() + (part * chunks_ + chunk) * kWords;
   };
   with_elements(gradients_, [&](auto* gradients) {
     using T = std::remove_pointer_t<decltype(gradients)>;
@@ -109,7 +105,7 @@ void OneBitSum::reduce(Stream& stream, std::int64_t) {
     T* const sum_residual = sum_residual_.as<T>();
     for (int part = 0; part < group_.size(); ++part) {
       for_chunks(stream, part, [&](std::int64_t chunk, std::int64_t first, std::int64_t count) {
-        Bits::encode(words(sent_, part, chunk), residual + first, gradients + first, count);
+        encode_signs(words(sent_, part, chunk), residual + first, gradients + first, count);
       });
     }
     group_.all_to_all(stream, received_, sent_);
@@ -117,16 +113,16 @@ void OneBitSum::reduce(Stream& stream, std::int64_t) {
     for_chunks(stream, mine, [&](std::int64_t chunk, std::int64_t, std::int64_t count) {
       std::array<T, kChunk> sums{};
       for (int part = 0; part < group_.size(); ++part) {
-        Bits::add(sums.data(), words(received_, part, chunk), count);
+        add_signs(sums.data(), words(received_, part, chunk), count);
       }
-      Bits::encode(words(sent_, mine, chunk), sum_residual + chunk * kChunk, sums.data(), count);
+      encode_signs(words(sent_, mine, chunk), sum_residual + chunk * kChunk, sums.data(), count);
     });
-    const std::int64_t block = chunks_ * Bits::kWords;
+    const std::int64_t block = chunks_ * kWords;
     group_.all_gather(stream, sent_, sent_.slice(mine * block, block));
     for (int part = 0; part < group_.size(); ++part) {
       for_chunks(stream, part, [&](std::int64_t chunk, std::int64_t first, std::int64_t count) {
         std::fill_n(gradients + first, count, T{0});
-        Bits::add(gradients + first, words(sent_, part, chunk), count);
+        add_signs(gradients + first, words(sent_, part, chunk), count);
       });
     }
   });
