@@ -150,7 +150,7 @@ void Saver::start_shard() {
   if (writer_) {
     writer_->process.start(shard_request(path, origin, writer_->memory.copy(division_.mine)));
   } else {
-    result_ = shard_text(write_shard(path, origin, division_.mine));
+    result_ = json_text(write_shard(path, origin, division_.mine));
   }
 }
 
