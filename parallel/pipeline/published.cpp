@@ -37,6 +37,9 @@ class RankActions {
 // `fill` appends the actions of a rank to its list.
 template <class Fill>
 Schedule make(const PipelineShape& shape, const Fill& fill) {
+  require(shape.ranks >= 1 && shape.micro_batches >= 1 && shape.virtual_stages >= 1,
+          "a pipeline of ", shape.ranks, " ranks with ", shape.virtual_stages, " stages each and ",
+          shape.micro_batches, " micro-batches");
   Schedule schedule{shape.stages(), shape.micro_batches, {}};
   for (int rank = 0; rank < shape.ranks; ++rank) {
     RankActions actions(shape, rank);
@@ -44,19 +47,6 @@ Schedule make(const PipelineShape& shape, const Fill& fill) {
     schedule.ranks.push_back(actions.take());
   }
   return schedule;
-}
-
-void require_positive(const PipelineShape& shape) {
-  require(shape.ranks >= 1 && shape.micro_batches >= 1 && shape.virtual_stages >= 1,
-          "a pipeline of ", shape.ranks, " ranks with ", shape.virtual_stages, " stages each and ",
-          shape.micro_batches, " micro-batches");
-}
-
-void require_one_stage_each(const char* name, const PipelineShape& shape) {
-  require_positive(shape);
-  if (shape.virtual_stages == 1) return;
-  throw ConfigError(say("schedule ", name, " has one stage per rank, but virtual_stages is ",
-                        shape.virtual_stages, ": set it to 1, or use Interleaved1F1B"));
 }
 
 // `warm_up` forwards, then one backward after each forward, then the remaining backwards.
@@ -73,30 +63,19 @@ void fill_one_forward_one_backward(RankActions& actions, int warm_up) {
 }  // namespace
 
 Schedule gpipe(const PipelineShape& shape) {
-  require_one_stage_each("GPipe", shape);
   return make(shape, [](RankActions& actions, int /*rank*/) {
     fill_one_forward_one_backward(actions, actions.count());
   });
 }
 
 Schedule one_forward_one_backward(const PipelineShape& shape) {
-  require_one_stage_each("1F1B", shape);
   return make(shape, [&](RankActions& actions, int rank) {
     fill_one_forward_one_backward(actions, shape.ranks - rank - 1);
   });
 }
 
 Schedule interleaved_one_forward_one_backward(const PipelineShape& shape) {
-  require_positive(shape);
   if (shape.virtual_stages == 1) return one_forward_one_backward(shape);
-  if (const int over = shape.micro_batches % shape.ranks; over != 0) {
-    const int less = shape.micro_batches - over;
-    throw ConfigError(
-        say("schedule Interleaved1F1B needs micro-batches in multiples of pipeline = ", shape.ranks,
-            ", but a step has ", shape.micro_batches,
-            ": change training.global_batch_size or training.local_batch_size so that a step has ",
-            less > 0 ? say(less, " or ") : "", less + shape.ranks));
-  }
   return make(shape, [&](RankActions& actions, int rank) {
     const int until_gradient = 2 * (shape.ranks - rank - 1);
     fill_one_forward_one_backward(actions,
@@ -105,7 +84,6 @@ Schedule interleaved_one_forward_one_backward(const PipelineShape& shape) {
 }
 
 Schedule zero_bubble_h1(const PipelineShape& shape) {
-  require_one_stage_each("ZBH1", shape);
   return make(shape, [&](RankActions& actions, int rank) {
     const int count = actions.count();
     const int ahead = std::min(shape.ranks - rank - 1, count);

@@ -11,7 +11,7 @@ struct PipelineShape {
   int stages() const { return ranks * virtual_stages; }
 };
 
-// The published schedules. Each throws ConfigError for shapes it does not support.
+// The published schedules, for shapes that they support (NamedSchedule).
 
 // GPipe (Huang et al. 2019): all forwards, then all backwards. All micro-batches are in flight.
 Schedule gpipe(const PipelineShape& shape);

@@ -33,6 +33,15 @@ Schedule forward_only(const Schedule& schedule) {
   return forwards;
 }
 
+bool defers_weight_gradients(const Schedule& schedule) {
+  const auto defers = [](const Action& action) {
+    return action.kind == Action::Kind::kBackwardWeight;
+  };
+  return std::any_of(schedule.ranks.begin(), schedule.ranks.end(), [&](const auto& actions) {
+    return std::any_of(actions.begin(), actions.end(), defers);
+  });
+}
+
 std::vector<int> ranks_of_stages(const Schedule& schedule) {
   std::vector<int> ranks(schedule.stages, -1);
   for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) {

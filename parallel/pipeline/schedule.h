@@ -46,6 +46,9 @@ struct Schedule {
 // The schedule without its backwards, for evaluation.
 Schedule forward_only(const Schedule& schedule);
 
+// Whether weight gradients are computed apart from the input gradients.
+bool defers_weight_gradients(const Schedule& schedule);
+
 // The rank of each stage; -1 if no list contains it.
 std::vector<int> ranks_of_stages(const Schedule& schedule);
 

@@ -3,6 +3,7 @@
 
 #include "model/base/error.h"
 #include "model/ops/float8.h"
+#include "parallel/pipeline/registry.h"
 #include "trainer/config/batch_size.h"
 #include "trainer/config/option.h"
 #include "trainer/config/rule_check.h"
@@ -70,30 +71,33 @@ class LayoutRules : public RuleCheck {
             say(stages, " stages for ", layers, " layers; at most ", layers / p.virtual_stages,
                 p.virtual_stages > 1 ? say(" with virtual_stages = ", p.virtual_stages) : ""));
     }
-    const Keys keys{"parallelism.virtual_stages", "parallelism.schedule"};
-    if (p.schedule == "Interleaved1F1B") {
-      check(p.virtual_stages > 1 || p.pipeline == 1, keys,
-            "schedule Interleaved1F1B needs at least 2; use 1F1B for 1");
-      const std::int64_t count = micro_batches_per_step(c_);
-      check(count % p.pipeline == 0, {"training.global_batch_size", "parallelism.pipeline"},
-            say("schedule Interleaved1F1B needs micro-batches in multiples of parallelism.pipeline "
-                "= ",
-                p.pipeline, ", but a step has ", count, "; global_batch_size ",
-                near({count / p.pipeline * p.pipeline * c_.training.local_batch_size,
-                      (count / p.pipeline + 1) * p.pipeline * c_.training.local_batch_size},
-                     c_.training.global_batch_size)));
-      for (const BatchSize& size : c_.training.rampup_batch_size) {
-        const std::int64_t each = c_.training.local_batch_size * data_ranks(p);
-        check(size.sequences % each != 0 || size.sequences / each % p.pipeline == 0,
-              {kRampupKey, "parallelism.pipeline"},
-              say("schedule Interleaved1F1B needs micro-batches in multiples of "
-                  "parallelism.pipeline = ",
-                  p.pipeline, ", but a step of ", size.sequences, " sequences has ",
-                  size.sequences / each));
-      }
-    } else if (p.schedule == "1F1B" || p.schedule == "GPipe" || p.schedule == "ZBH1") {
-      check(p.virtual_stages == 1, keys,
-            say("schedule ", p.schedule, " has one stage per rank; use Interleaved1F1B for more"));
+    // The engine judges a file's schedule by its actions.
+    if (const NamedSchedule* schedule = find_schedule(p.schedule)) shape_of(*schedule);
+  }
+
+  void shape_of(const NamedSchedule& schedule) {
+    const ParallelismConfig& p = c_.parallelism;
+    const std::string instead = schedule_for_stages(schedule.has_virtual_stages ? 1 : 2).name;
+    check(schedule.supports_stages(p.virtual_stages) || (p.pipeline == 1 && p.virtual_stages == 1),
+          {"parallelism.virtual_stages", "parallelism.schedule"},
+          schedule.has_virtual_stages
+              ? say("schedule ", schedule.name, " needs at least 2; use ", instead, " for 1")
+              : say("schedule ", schedule.name, " has one stage per rank; use ", instead,
+                    " for more"));
+    const std::int64_t multiple = schedule.micro_batch_multiple(p.pipeline);
+    const std::string needs = say("schedule ", schedule.name, " needs micro-batches in multiples ",
+                                  "of parallelism.pipeline = ", p.pipeline, ", but a step ");
+    const std::int64_t count = micro_batches_per_step(c_);
+    check(count % multiple == 0, {"training.global_batch_size", "parallelism.pipeline"},
+          say(needs, "has ", count, "; global_batch_size ",
+              near({count / multiple * multiple * c_.training.local_batch_size,
+                    (count / multiple + 1) * multiple * c_.training.local_batch_size},
+                   c_.training.global_batch_size)));
+    for (const BatchSize& size : c_.training.rampup_batch_size) {
+      const std::int64_t each = c_.training.local_batch_size * data_ranks(p);
+      check(size.sequences % each != 0 || size.sequences / each % multiple == 0,
+            {kRampupKey, "parallelism.pipeline"},
+            say(needs, "of ", size.sequences, " sequences has ", size.sequences / each));
     }
   }
 
@@ -117,13 +121,14 @@ class LayoutRules : public RuleCheck {
                 c_.training.local_batch_size, " times ", ranks, " data ranks; ",
                 near({below, below + each}, size.sequences)));
     }
-    check(p.zero < 2 || p.schedule != "ZBH1", {"parallelism.zero", "parallelism.schedule"},
-          "zero = 2 and 3 reduce a layer's gradients during its backward, but ZBH1 defers weight "
-          "gradients; use zero = 1 or another schedule");
-    check(!c_.job.reproducible || p.schedule != "ZBH1",
-          {"job.reproducible", "parallelism.schedule"},
-          "reproducible sums need the gradients of a micro-batch together, but ZBH1 defers weight "
-          "gradients; use another schedule");
+    const NamedSchedule* schedule = find_schedule(p.schedule);
+    const bool defers = schedule != nullptr && schedule->defers_weight_gradients;
+    check(p.zero < 2 || !defers, {"parallelism.zero", "parallelism.schedule"},
+          say("zero = 2 and 3 reduce a layer's gradients during its backward, but ", p.schedule,
+              " defers weight gradients; use zero = 1 or another schedule"));
+    check(!c_.job.reproducible || !defers, {"job.reproducible", "parallelism.schedule"},
+          say("reproducible sums need the gradients of a micro-batch together, but ", p.schedule,
+              " defers weight gradients; use another schedule"));
     if (!c_.job.reproducible || !divides) return;
     const Keys keys{"job.reproducible",           "parallelism.zero",
                     "parallelism.data_shard",     "parallelism.data_replicate",

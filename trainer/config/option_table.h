@@ -1,4 +1,6 @@
 #pragma once
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "trainer/config/option.h"
@@ -24,6 +26,20 @@ void add_metrics(Options& to);
 
 // Slot of an entry.
 #define TRIREME_MEMBER(member) [](RunConfig& c) -> Slot { return &c.member; }
+
+// Names of a registry's entries, or of those that `counts`, for Option::allowed and helps.
+template <class Entries, class Counts>
+std::vector<std::string> names_of(const Entries& entries, const Counts& counts) {
+  std::vector<std::string> names;
+  for (const auto& entry : entries) {
+    if (std::invoke(counts, entry)) names.emplace_back(entry.name);
+  }
+  return names;
+}
+template <class Entries>
+std::vector<std::string> names_of(const Entries& entries) {
+  return names_of(entries, [](const auto&) { return true; });
+}
 
 inline constexpr double kMaxInteger = 9223372036854774784.0;  // the largest double an int64 holds
 

@@ -1,4 +1,8 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "parallel/data/compression/compression_options.h"
+#include "parallel/pipeline/registry.h"
 #include "trainer/config/option_table.h"
 
 namespace trireme {
@@ -16,6 +20,8 @@ Option degree(std::string name, Slot (*slot)(RunConfig&), std::string help, std:
 }
 
 void add_model_parallelism(Options& to) {
+  const std::vector<std::string> with_stages =
+      names_of(named_schedules(), &NamedSchedule::has_virtual_stages);
   to.push_back(degree("tensor", TRIREME_MEMBER(parallelism.tensor), "tensor parallel degree",
                       "tensor_parallel_degree"));
   to.push_back({.key = "parallelism.sequence",
@@ -29,12 +35,12 @@ void add_model_parallelism(Options& to) {
                 .slot = TRIREME_MEMBER(parallelism.schedule),
                 .help = "pipeline schedule, or the path of a CSV file that defines one",
                 .effect = Effect::kPerformance,
-                .allowed = {"1F1B", "GPipe", "Interleaved1F1B", "ZBH1"},
+                .allowed = names_of(named_schedules()),
                 .or_path = true,
                 .aliases = {"pipeline_parallel_schedule"}});
   to.push_back({.key = "parallelism.virtual_stages",
                 .slot = TRIREME_MEMBER(parallelism.virtual_stages),
-                .help = "stages per pipeline rank (Interleaved1F1B)",
+                .help = fmt::format("stages per pipeline rank ({})", fmt::join(with_stages, ", ")),
                 .effect = Effect::kLayout,
                 .range = between(1, 1024)});
   to.push_back({.key = "parallelism.layers_per_stage",

@@ -1,6 +1,5 @@
 #include "trainer/engine/pipeline_layout.h"
 
-#include <algorithm>
 #include <numeric>
 
 #include "parallel/pipeline/balance.h"
@@ -18,15 +17,6 @@ LayerCosts layer_costs(const ModelConfig& model, std::int64_t seq_len) {
   return {.blocks = std::vector<double>(model.num_hidden_layers, ops.block.flops() / scale),
           .embedding = 0,
           .head = ops.first.flops() / scale};
-}
-
-bool defers_weight_gradients(const Schedule& schedule) {
-  const auto defers = [](const Action& action) {
-    return action.kind == Action::Kind::kBackwardWeight;
-  };
-  return std::any_of(schedule.ranks.begin(), schedule.ranks.end(), [&](const auto& actions) {
-    return std::any_of(actions.begin(), actions.end(), defers);
-  });
 }
 
 Schedule schedule_of(const EngineSpec& spec, std::int64_t micro_batches, int ranks) {

@@ -20,9 +20,9 @@ struct Case {
 };
 
 inline bool is_defined(const NamedSchedule& named, const PipelineShape& shape) {
-  const bool interleaved = std::string(named.name) == "Interleaved1F1B";
   if (shape.virtual_stages == 1) return true;
-  return interleaved && shape.micro_batches % shape.ranks == 0;
+  return named.supports_stages(shape.virtual_stages) &&
+         shape.micro_batches % named.micro_batch_multiple(shape.ranks) == 0;
 }
 
 // Every schedule for all of at most 16 ranks, 64 micro-batches and 4 stages a rank.

@@ -227,6 +227,13 @@ TEST(Schedule, interleaving_one_stage_a_rank_is_1f1b) {
   EXPECT_EQ(interleaved_one_forward_one_backward({4, 7, 1}), one_forward_one_backward({4, 7}));
 }
 
+TEST(Schedule, defers_weight_gradients_if_its_entry_says_so) {
+  for_each_case([](const Case& c) {
+    EXPECT_EQ(defers_weight_gradients(c.schedule), find_schedule(c.name)->defers_weight_gradients)
+        << c.text();
+  });
+}
+
 TEST(Schedule, a_shape_it_is_not_defined_for_is_refused_in_words) {
   const auto refusal = [](const std::string& name, const PipelineShape& shape) {
     try {
@@ -248,7 +255,7 @@ TEST(Schedule, a_shape_it_is_not_defined_for_is_refused_in_words) {
       "schedule Interleaved1F1B needs micro-batches in multiples of pipeline = 4, but a step has "
       "3: change training.global_batch_size or training.local_batch_size so that a step has 4");
   EXPECT_EQ(refusal("2F2B", {4, 3, 2}),
-            "unknown schedule \"2F2B\": use one of GPipe, 1F1B, Interleaved1F1B, ZBH1, or a file "
+            "unknown schedule \"2F2B\": use one of 1F1B, GPipe, Interleaved1F1B, ZBH1, or a file "
             "FILE.csv");
   EXPECT_EQ(refusal("Interleaved1F1B", {4, 8, 2}), "none");
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "parallel/pipeline/registry.h"
 #include "trainer/config/batch_size.h"
 
 namespace trireme {
@@ -25,15 +26,17 @@ struct ScheduleChoice {
   std::int64_t virtual_stages;
 };
 
-// Interleaved schedules are limited to stages with an equal number of layers.
+// Virtual stages have an equal number of layers. Without a pipeline all schedules are the same.
 std::vector<ScheduleChoice> schedules(const RunConfig& config) {
   const std::int64_t pipeline = config.parallelism.pipeline;
-  std::vector<ScheduleChoice> all{{"1F1B", 1}};
-  if (pipeline == 1) return all;
-  all.push_back({"ZBH1", 1});
+  if (pipeline == 1) return {{schedule_for_stages(1).name, 1}};
+  std::vector<ScheduleChoice> all;
   const std::int64_t layers = config.model.num_hidden_layers;
-  for (std::int64_t v = 2; v <= kMostVirtualStages && v * pipeline <= layers; ++v) {
-    if (layers % (v * pipeline) == 0) all.push_back({"Interleaved1F1B", v});
+  for (std::int64_t v = 1; v <= kMostVirtualStages && v * pipeline <= layers; ++v) {
+    if (v > 1 && layers % (v * pipeline) != 0) continue;
+    for (const NamedSchedule& named : named_schedules()) {
+      if (named.is_searched && named.supports_stages(v)) all.push_back({named.name, v});
+    }
   }
   return all;
 }

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "model/base/human.h"
+#include "parallel/pipeline/registry.h"
 #include "trainer/config/layout_text.h"
 #include "trainer/config/rules.h"
 #include "trainer/tools/plan/layout_plan.h"
@@ -85,10 +86,9 @@ class Search {
                          static_cast<double>(config.training.global_batch_size);
     const ProductRate& rate = profile_.rate(workload_of(config).numbers());
     const double work = flops / (ranks_ * rate.peak * std::max(rate.product, rate.flash));
-    // ZB-H1 fills two thirds of the bubble of 1F1B.
-    const double fills =
-        layout.schedule == "ZBH1" ? 3.0 : static_cast<double>(layout.virtual_stages);
-    const double waits = (static_cast<double>(layout.pipeline) - 1) / fills;
+    const double divisor =
+        find_schedule(layout.schedule)->bubble_divisor * static_cast<double>(layout.virtual_stages);
+    const double waits = (static_cast<double>(layout.pipeline) - 1) / divisor;
     return work * (1 + waits / static_cast<double>(micro_batches_per_step(config)));
   }
 
