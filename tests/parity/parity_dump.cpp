@@ -13,7 +13,6 @@
 #include "model/base/philox.h"
 #include "model/params/init.h"
 #include "trainer/engine/engine.h"
-#include "trainer/engine/lr_schedule.h"
 #include "trainer/engine/step_plan.h"
 
 namespace trireme {
@@ -251,7 +250,7 @@ void add_logits(Engine& engine, Stream& stream, TensorFile& file) {
 json train(Engine& engine, std::uint64_t seed, bool documents,
            const ShardedOptimizer::Options& how) {
   const double peak = 1e-3;
-  LrSchedulerConfig schedule;
+  LrScheduleOptions schedule;
   schedule.name = "cosine";
   schedule.warmup_steps = 5;
   schedule.min_lr_factor = 0.1;

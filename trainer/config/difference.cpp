@@ -7,7 +7,7 @@ namespace {
 
 // The curves that are stretched when the run gets longer.
 bool curve_depends_on_length(const RunConfig& config) {
-  return config.lr_scheduler.name != "constant" && config.lr_scheduler.name != "inverse_sqrt";
+  return find_lr_schedule(config.lr_scheduler.name).depends_on_length;
 }
 
 // Megatron-LM shuffles a run of other length otherwise.

@@ -150,7 +150,7 @@ void add_lr_scheduler(Options& to) {
                 .slot = TRIREME_MEMBER(lr_scheduler.name),
                 .help = "learning-rate schedule after warmup; wsd: warmup-stable-decay",
                 .effect = Effect::kNumerics,
-                .allowed = {"cosine", "linear", "constant", "wsd", "inverse_sqrt"}});
+                .allowed = names_of(lr_schedules())});
   to.push_back({.key = "lr_scheduler.warmup_steps",
                 .slot = TRIREME_MEMBER(lr_scheduler.warmup_steps),
                 .help = "steps of linear warmup from 0 to optimizer.lr",
@@ -166,7 +166,7 @@ void add_lr_scheduler(Options& to) {
                 .slot = TRIREME_MEMBER(lr_scheduler.decay_type),
                 .help = "wsd: shape of the final decay",
                 .effect = Effect::kNumerics,
-                .allowed = {"linear", "cosine", "sqrt"}});
+                .allowed = names_of(lr_decays())});
   to.push_back({.key = "lr_scheduler.min_lr_factor",
                 .slot = TRIREME_MEMBER(lr_scheduler.min_lr_factor),
                 .help = "minimum learning rate as a fraction of optimizer.lr (unused by constant)",

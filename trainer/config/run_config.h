@@ -6,6 +6,7 @@
 
 #include "data/left_out.h"
 #include "model/stage/model_config.h"
+#include "parallel/optimizer/lr_schedule.h"
 
 namespace trireme {
 
@@ -114,16 +115,6 @@ struct OptimizerConfig {
   bool operator==(const OptimizerConfig&) const = default;
 };
 
-struct LrSchedulerConfig {
-  std::string name = "cosine";  // cosine, linear, constant, wsd, inverse_sqrt
-  std::int64_t warmup_steps = 0;
-  double decay_ratio = 0.2;           // wsd: fraction of steps with decay
-  std::string decay_type = "linear";  // wsd: linear, cosine, sqrt
-  double min_lr_factor = 0.1;         // final over peak learning rate
-
-  bool operator==(const LrSchedulerConfig&) const = default;
-};
-
 // Ranks along each axis; their product is the number of ranks.
 struct ParallelismConfig {
   std::int64_t tensor = 1;
@@ -208,7 +199,7 @@ struct RunConfig {
   DataConfig data;
   TrainingConfig training;
   OptimizerConfig optimizer;
-  LrSchedulerConfig lr_scheduler;
+  LrScheduleOptions lr_scheduler;
   ParallelismConfig parallelism;
   ActivationCheckpointConfig activation_checkpoint;
   CheckpointConfig checkpoint;

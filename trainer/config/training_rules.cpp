@@ -61,10 +61,10 @@ class TrainingRules : public RuleCheck {
   }
 
   void schedule(std::int64_t steps) {
-    const LrSchedulerConfig& s = c_.lr_scheduler;
+    const LrScheduleOptions& s = c_.lr_scheduler;
     const Keys keys{"lr_scheduler.warmup_steps", "training.steps", "training.tokens",
                     "lr_scheduler.decay_ratio"};
-    if (s.name != "wsd" || s.warmup_steps > steps) return;
+    if (!find_lr_schedule(s.name).ends_in_decay || s.warmup_steps > steps) return;
     const double decay = std::floor(s.decay_ratio * static_cast<double>(steps));
     check(static_cast<double>(s.warmup_steps) + decay <= static_cast<double>(steps), keys,
           say("warmup and decay_ratio = ", to_toml(s.decay_ratio), " together exceed the ",

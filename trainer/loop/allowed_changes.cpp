@@ -5,7 +5,6 @@
 
 #include "model/base/error.h"
 #include "trainer/config/value_text.h"
-#include "trainer/engine/lr_schedule.h"
 
 namespace trireme {
 namespace {

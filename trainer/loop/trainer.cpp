@@ -1,7 +1,6 @@
 #include "trainer/loop/trainer.h"
 
 #include "trainer/config/batch_size.h"
-#include "trainer/engine/lr_schedule.h"
 #include "trainer/engine/step_plan.h"
 #include "trainer/telemetry/clock.h"
 

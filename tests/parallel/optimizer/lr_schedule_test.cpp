@@ -1,4 +1,4 @@
-#include "trainer/engine/lr_schedule.h"
+#include "parallel/optimizer/lr_schedule.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 namespace trireme {
 namespace {
 
-LrSchedulerConfig named(const std::string& name) {
-  LrSchedulerConfig how;
+LrScheduleOptions named(const std::string& name) {
+  LrScheduleOptions how;
   how.name = name;
   how.warmup_steps = 10;
   how.min_lr_factor = 0.1;
@@ -16,7 +16,8 @@ LrSchedulerConfig named(const std::string& name) {
 }
 
 TEST(LearningRate, rises_in_equal_steps_to_the_peak) {
-  for (const char* name : {"cosine", "linear", "constant", "wsd", "inverse_sqrt"}) {
+  for (const LrSchedule& schedule : lr_schedules()) {
+    const char* const name = schedule.name;
     for (std::int64_t step = 1; step <= 10; ++step) {
       EXPECT_DOUBLE_EQ(learning_rate(named(name), 2, step, 100), 0.2 * static_cast<double>(step))
           << name;
@@ -38,7 +39,7 @@ TEST(LearningRate, is_halfway_down_in_the_middle) {
 }
 
 TEST(LearningRate, wsd_is_flat_until_its_decay) {
-  LrSchedulerConfig how = named("wsd");
+  LrScheduleOptions how = named("wsd");
   how.decay_ratio = 0.2;
   EXPECT_EQ(learning_rate(how, 2, 80, 100), 2);
   EXPECT_NEAR(learning_rate(how, 2, 90, 100), 1.1, 1e-15);
@@ -52,7 +53,8 @@ TEST(LearningRate, inverse_sqrt_falls_with_the_root_of_the_step_and_not_below_th
 }
 
 TEST(LearningRate, never_rises_after_the_warmup) {
-  for (const char* name : {"cosine", "linear", "constant", "wsd", "inverse_sqrt"}) {
+  for (const LrSchedule& schedule : lr_schedules()) {
+    const char* const name = schedule.name;
     for (std::int64_t step = 10; step < 100; ++step) {
       EXPECT_LE(learning_rate(named(name), 2, step + 1, 100),
                 learning_rate(named(name), 2, step, 100))
@@ -61,8 +63,19 @@ TEST(LearningRate, never_rises_after_the_warmup) {
   }
 }
 
+TEST(LearningRate, depends_on_the_length_of_the_run_if_its_entry_says_so) {
+  for (const LrSchedule& schedule : lr_schedules()) {
+    bool depends = false;
+    for (std::int64_t step = 1; step <= 100; ++step) {
+      depends |= learning_rate(named(schedule.name), 2, step, 100) !=
+                 learning_rate(named(schedule.name), 2, step, 200);
+    }
+    EXPECT_EQ(depends, schedule.depends_on_length) << schedule.name;
+  }
+}
+
 TEST(LearningRate, without_warmup_begins_at_once) {
-  LrSchedulerConfig how = named("cosine");
+  LrScheduleOptions how = named("cosine");
   how.warmup_steps = 0;
   EXPECT_GT(learning_rate(how, 2, 1, 100), 1.99);
 }
