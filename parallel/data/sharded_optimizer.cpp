@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/ops/optimizer.h"
+#include "parallel/optimizer/registry.h"
 
 namespace trireme {
 
@@ -12,7 +13,7 @@ ShardedOptimizer::ShardedOptimizer(ParamStore& store, const ParamStore& whole, R
       options_(options),
       workspace_(workspace),
       squares_(store, whole, ranks.slice, ranks.norm, workspace),
-      optimizer_(make_optimizer(options.rule, ranks.update)),
+      optimizer_(make_optimizer(options.optimizer, ranks.update)),
       shards_(store.shards()) {
   const Device device = store.values().device;
   const DType type = store.grads().dtype;
@@ -66,14 +67,15 @@ void ShardedOptimizer::step(Stream& stream, double learning_rate, std::int64_t u
                   {options_.max_norm, norm_limit, loss_scale});
   enter(Phase::kOptimizer);
   with_staging(stream, [&](Staging* staging) {
-    optimizer_->update({stream, scale_, learning_rate, update, staging}, shards_);
+    optimizer_->update({stream, scale_, learning_rate, update, staging, options_.seed}, shards_);
   });
 }
 
 void ShardedOptimizer::publish_masters(Stream& stream, std::int64_t update) {
   with_staging(stream, [&](Staging* staging) {
-    trireme::publish_masters({.stream = stream, .update = update, .staging = staging},
-                             options_.rule, shards_);
+    trireme::publish_masters(
+        {.stream = stream, .update = update, .staging = staging, .seed = options_.seed},
+        options_.optimizer, shards_);
   });
 }
 

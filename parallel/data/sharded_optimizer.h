@@ -18,8 +18,9 @@ namespace trireme {
 class ShardedOptimizer {
  public:
   struct Options {
-    OptimizerOptions rule;
-    double max_norm = 1;  // 0: no clipping
+    OptimizerOptions optimizer = {};
+    double max_norm = 1;     // 0: no clipping
+    std::uint64_t seed = 0;  // of stochastic rounding
   };
   // Ranks and slice as in GradNorm.
   struct Ranks {

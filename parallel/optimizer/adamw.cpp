@@ -30,7 +30,7 @@ void update_by_adamw(const Windows& windows, const OptimizerOptions& options,
   const ops::AdamW how{.learning_rate = step.learning_rate,
                        .beta1 = options.beta1,
                        .beta2 = options.beta2,
-                       .epsilon = options.epsilon,
+                       .epsilon = options.eps,
                        .weight_decay = shard.param->spec.decay ? options.weight_decay : 0,
                        .step = step.update};
   windows.each(step, shard, kAdamStates, Windows::Writes::kBoth, [&](const UpdateTensors& tensors) {

@@ -43,7 +43,7 @@ class LambOptimizer final : public Optimizer {
     const ops::AdamDirection how{
         .beta1 = options_.beta1,
         .beta2 = options_.beta2,
-        .epsilon = options_.epsilon,
+        .epsilon = options_.eps,
         .weight_decay = shard.param->spec.decay ? options_.weight_decay : 0,
         .step = step.update};
     windows_.each(step, shard, kLambStates, Windows::Writes::kState,

@@ -23,8 +23,8 @@ class MuonOptimizer final : public Optimizer {
  public:
   MuonOptimizer(const OptimizerOptions& options, UpdateRanks ranks)
       : options_(options), windows_(options), ranks_(ranks) {
-    require(options.muon_adjust_lr == "match_rms_adamw" || options.muon_adjust_lr == "original",
-            "muon_adjust_lr is ", options.muon_adjust_lr);
+    require(options.adjust_lr == "match_rms_adamw" || options.adjust_lr == "original",
+            "adjust_lr is ", options.adjust_lr);
   }
 
   std::vector<State> state(const ParamSpec& spec, DType accumulator) const override {
@@ -84,7 +84,7 @@ void MuonOptimizer::prepare(const ParamStore& params, std::span<const ParamShard
 void MuonOptimizer::update(const UpdateStep& step, std::span<const ParamShard> shards) {
   Stream& stream = step.stream;
   UpdateStep adamw = step;
-  adamw.learning_rate *= options_.muon_adamw_lr_ratio;
+  if (options_.adamw_lr > 0) adamw.learning_rate *= options_.adamw_lr / options_.lr;
   for (const ParamShard& shard : shards) {
     if (!is_hidden_matrix(shard.param->spec)) {
       update_by_adamw(windows_, options_, adamw, shard);
@@ -111,8 +111,8 @@ void MuonOptimizer::update(const UpdateStep& step, std::span<const ParamShard> s
     }
     Tensor orthogonal;
     if (mine < round.size()) {
-      orthogonal = orthogonaliser_->run(stream, round[mine].rows, round[mine].columns,
-                                        options_.newton_schulz_steps);
+      orthogonal =
+          orthogonaliser_->run(stream, round[mine].rows, round[mine].columns, options_.ns_steps);
     }
     for (std::size_t worker = 0; worker < round.size(); ++worker) {
       if (worker == mine) ops::copy(stream, transit(round[worker]), orthogonal);
@@ -155,7 +155,7 @@ void MuonOptimizer::follow(const UpdateStep& step, const Matrix& matrix,
   const auto rows = static_cast<double>(matrix.rows), columns = static_cast<double>(matrix.columns);
   // "original" keeps the spectral norm of an update of this shape; the other option matches AdamW's
   // root mean square, so that both use one learning rate (Liu et al. 2025).
-  const double adjustment = options_.muon_adjust_lr == "original"
+  const double adjustment = options_.adjust_lr == "original"
                                 ? std::sqrt(std::max(1.0, rows / columns))
                                 : 0.2 * std::sqrt(std::max(rows, columns));
   for (const std::size_t i : matrix.shards) {

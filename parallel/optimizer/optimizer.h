@@ -7,28 +7,11 @@
 
 #include "model/params/param_store.h"
 #include "parallel/comm/communicator.h"
+#include "parallel/optimizer/optimizer_options.h"
 
 namespace trireme {
 
 class Staging;
-
-// Options of an optimizer. Each reads only the fields whose comment names it.
-struct OptimizerOptions {
-  std::string name = "AdamW";                      // one of optimizer_names()
-  double beta1 = 0.9, beta2 = 0.95;                // AdamW, Lion, LAMB, Muon
-  double epsilon = 1e-8;                           // AdamW, LAMB, Muon
-  double weight_decay = 0.1;                       // all, if ParamSpec::decay
-  double momentum = 0.9;                           // SGD, LARS, Muon
-  bool nesterov = false;                           // SGD, Muon
-  double trust_coefficient = 0.001;                // LARS
-  std::int64_t newton_schulz_steps = 5;            // Muon
-  std::string muon_adjust_lr = "match_rms_adamw";  // Muon: or "original"
-  double muon_adamw_lr_ratio = 1;                  // Muon: AdamW's rate for the rest over Muon's
-  bool bfloat16_state = false;                     // store moments in bfloat16
-  bool stochastic_rounding = false;                // of the published weights
-  std::uint64_t seed = 0;                          // of stochastic rounding
-  bool operator==(const OptimizerOptions&) const = default;
-};
 
 // Arguments of one update.
 struct UpdateStep {
@@ -39,6 +22,7 @@ struct UpdateStep {
   // Streams masters and states that are in host memory while the values are on a device; otherwise
   // null.
   Staging* staging = nullptr;
+  std::uint64_t seed = 0;  // of stochastic rounding
 };
 
 // The groups among which one parameter is sharded.
@@ -77,13 +61,8 @@ class Optimizer {
 };
 
 // Recomputes the values from the masters as after this update, for a run that resumes from masters.
-// Only stream, update and staging of the step are used.
+// Grad_scale and learning_rate of the step are not used.
 void publish_masters(const UpdateStep& step, const OptimizerOptions& options,
                      std::span<const ParamShard> shards);
-
-// AdamW, SGD, Lion, LAMB, LARS, Muon.
-std::vector<std::string> optimizer_names();
-// The groups outlive the optimizer. Throws ConfigError for an unknown name.
-std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options, UpdateRanks ranks);
 
 }  // namespace trireme

@@ -4,7 +4,7 @@
 #include "parallel/optimizer/optimizer.h"
 #include "parallel/optimizer/windows.h"
 
-// The optimizers of make_optimizer, as published. Layer-wise rates and weight decay apply to
+// The optimizers of the registry, as published. Layer-wise rates and weight decay apply to
 // parameters with ParamSpec::decay, the matrices.
 namespace trireme {
 

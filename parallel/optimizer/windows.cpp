@@ -14,9 +14,9 @@ std::int64_t chunk_of(Device device) {
   return device.is_cuda() ? std::int64_t{1} << 22 : std::int64_t{1} << 16;
 }
 
-ops::StochasticRounding rounding(const OptimizerOptions& options, const UpdateStep& step,
-                                 const ParamShard& part, const char* tensor) {
-  return {.key = random_key(options.seed, say("round/", tensor, "/", part.param->spec.name)),
+ops::StochasticRounding rounding(const UpdateStep& step, const ParamShard& part,
+                                 const char* tensor) {
+  return {.key = random_key(step.seed, say("round/", tensor, "/", part.param->spec.name)),
           .update = static_cast<std::uint64_t>(step.update),
           .where = strided_of(*part.param, part.first)};
 }
@@ -33,7 +33,7 @@ void publish_masters(const UpdateStep& step, const OptimizerOptions& options,
               [&](const ParamShard& part) {
                 if (options.stochastic_rounding && step.update > 0) {
                   ops::round_stochastically(step.stream, part.value, part.master, {},
-                                            rounding(options, step, part, kValue));
+                                            rounding(step, part, kValue));
                 } else {
                   ops::cast(step.stream, part.value, part.master);
                 }
@@ -42,13 +42,13 @@ void publish_masters(const UpdateStep& step, const OptimizerOptions& options,
 }
 
 DType Windows::state_dtype(DType accumulator) const {
-  require(!options_.bfloat16_state || accumulator == DType::kF32, "bfloat16 state of ",
+  require(!options_.has_bfloat16_state() || accumulator == DType::kF32, "bfloat16 state of ",
           name_of(accumulator), " weights");
-  return options_.bfloat16_state ? DType::kBf16 : accumulator;
+  return options_.has_bfloat16_state() ? DType::kBf16 : accumulator;
 }
 
 void Windows::prepare(std::span<const ParamShard> shards, Arena& workspace) {
-  if (!options_.bfloat16_state) return;
+  if (!options_.has_bfloat16_state()) return;
   std::int64_t longest = 0;
   for (const ParamShard& shard : shards) longest = std::max(longest, shard.count());
   longest = std::min(longest, chunk_of(workspace.device()));
@@ -61,7 +61,7 @@ bool Windows::rounds(const ParamShard& shard, Writes writes) const {
 }
 
 bool Windows::widens(Writes writes) const {
-  return writes != Writes::kWeights && options_.bfloat16_state;
+  return writes != Writes::kWeights && options_.has_bfloat16_state();
 }
 
 std::int64_t Windows::chunk_length(const ParamShard& shard, Writes writes) const {
@@ -87,8 +87,7 @@ void Windows::close(const UpdateStep& step, const ParamShard& part,
                     std::span<const char* const> states, Writes writes,
                     const UpdateTensors& tensors) const {
   const auto round = [&](const Tensor& to, const Tensor& from, const char* tensor) {
-    ops::round_stochastically(step.stream, to, from, step.grad_scale,
-                              rounding(options_, step, part, tensor));
+    ops::round_stochastically(step.stream, to, from, step.grad_scale, rounding(step, part, tensor));
   };
   if (widens(writes)) {
     for (std::size_t k = 0; k < states.size(); ++k) {

@@ -256,10 +256,10 @@ json train(Engine& engine, std::uint64_t seed, bool documents,
   schedule.min_lr_factor = 0.1;
   json curve = {{"optimizer",
                  {{"lr", peak},
-                  {"beta1", how.rule.beta1},
-                  {"beta2", how.rule.beta2},
-                  {"eps", how.rule.epsilon},
-                  {"weight_decay", how.rule.weight_decay}}},
+                  {"beta1", how.optimizer.beta1},
+                  {"beta2", how.optimizer.beta2},
+                  {"eps", how.optimizer.eps},
+                  {"weight_decay", how.optimizer.weight_decay}}},
                 {"max_norm", how.max_norm},
                 {"schedule",
                  {{"name", schedule.name},
@@ -290,7 +290,7 @@ void dump(const Family& family, std::uint64_t seed, DType dtype, Recompute recom
                         .seq_len = kLength,
                         .micro_batch = 2,
                         .micro_batches = kSequences / 2,
-                        .optimizer = {.rule = {}, .max_norm = 1}};
+                        .optimizer = {}};
   const RankGroups alone;
   const EnginePlan plan = plan_engine(spec, alone, {});
   Stream stream;

@@ -2,7 +2,10 @@
 
 #include <type_traits>
 
+#include "parallel/optimizer/registry.h"
 #include "trainer/config/flavors.h"
+#include "trainer/config/option.h"
+#include "trainer/config/value_text.h"
 
 namespace trireme {
 namespace {
@@ -32,14 +35,15 @@ class Completion {
 
   // Recommended by the authors of the optimizers.
   void optimizer() {
-    OptimizerConfig& how = loaded_.config.optimizer;
-    if (how.name == "Lion" && !given("optimizer.beta2")) derive("optimizer.beta2", how.beta2, 0.99);
-    if (how.name == "LAMB" && !given("optimizer.beta2"))
-      derive("optimizer.beta2", how.beta2, 0.999);
-    if (how.name == "LAMB" && !given("optimizer.eps")) derive("optimizer.eps", how.eps, 1e-6);
-    if (how.name != "Muon") return;
-    if (!given("optimizer.momentum")) derive("optimizer.momentum", how.momentum, 0.95);
-    if (!given("optimizer.nesterov")) derive("optimizer.nesterov", how.nesterov, true);
+    RunConfig recommended = loaded_.config;
+    recommended.optimizer = find_optimizer(loaded_.config.optimizer.name).defaults;
+    for (const Option& option : options()) {
+      if (option.section() != "optimizer" || given(option.key)) continue;
+      const Slot own = option.slot(recommended), to = option.slot(loaded_.config);
+      if (to_toml(own) == to_toml(to)) continue;
+      std::visit([&](auto* member) { *member = *std::get<decltype(member)>(own); }, to);
+      loaded_.origins[option.key] = {Origin::Kind::kDerived, 0, 0};
+    }
   }
 
   void training() {
@@ -52,7 +56,7 @@ class Completion {
   }
 
  private:
-  bool given(const char* key) const { return loaded_.origin(key).is_given(); }
+  bool given(const std::string& key) const { return loaded_.origin(key).is_given(); }
 
   template <class T>
   void derive(const char* key, T& member, std::type_identity_t<T> value) {

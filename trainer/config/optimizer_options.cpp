@@ -1,107 +1,89 @@
-#include <algorithm>
-#include <initializer_list>
-#include <string_view>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "parallel/optimizer/registry.h"
 #include "trainer/config/option_table.h"
+#include "trainer/config/value_text.h"
 
 namespace trireme {
 namespace {
 
-bool is_optimizer(const RunConfig& c, std::initializer_list<std::string_view> names) {
-  return std::find(names.begin(), names.end(), c.optimizer.name) != names.end();
-}
-bool has_betas(const RunConfig& c) {
-  return is_optimizer(c, {"AdamW", "Lion", "LAMB", "Muon"});
-}
-bool has_eps(const RunConfig& c) {
-  return is_optimizer(c, {"AdamW", "LAMB", "Muon"});
-}
-bool has_momentum(const RunConfig& c) {
-  return is_optimizer(c, {"SGD", "LARS", "Muon"});
-}
-bool may_be_nesterov(const RunConfig& c) {
-  return is_optimizer(c, {"SGD", "Muon"});
-}
-bool is_lars(const RunConfig& c) {
-  return is_optimizer(c, {"LARS"});
-}
-bool is_muon(const RunConfig& c) {
-  return is_optimizer(c, {"Muon"});
-}
 bool publishes_bfloat16(const RunConfig& c) {
   return c.training.dtype == "bfloat16" || c.training.dtype == "float8";
 }
 
-void add_moments(Options& to) {
-  to.push_back({.key = "optimizer.beta1",
-                .slot = TRIREME_MEMBER(optimizer.beta1),
-                .help = "AdamW, Lion, LAMB, Muon: decay rate of the first moment",
-                .effect = Effect::kNumerics,
-                .range = from_up_to(0, 1),
-                .applies = has_betas});
-  to.push_back(
-      {.key = "optimizer.beta2",
-       .slot = TRIREME_MEMBER(optimizer.beta2),
-       .help =
-           "AdamW, LAMB, Muon: decay rate of the second moment; Lion: decay rate of its momentum",
-       .effect = Effect::kNumerics,
-       .range = from_up_to(0, 1),
-       .default_text = "Lion: 0.99; LAMB: 0.999; else 0.95",
-       .applies = has_betas});
-  to.push_back({.key = "optimizer.eps",
-                .slot = TRIREME_MEMBER(optimizer.eps),
-                .help = "AdamW, LAMB, Muon: epsilon added to the square root of the second moment",
-                .effect = Effect::kNumerics,
-                .range = above(0),
-                .default_text = "LAMB: 1e-6; else 1e-8",
-                .applies = has_eps});
-  to.push_back({.key = "optimizer.momentum",
-                .slot = TRIREME_MEMBER(optimizer.momentum),
-                .help = "SGD, LARS, Muon: momentum coefficient",
-                .effect = Effect::kNumerics,
-                .range = from_up_to(0, 1),
-                .default_text = "Muon: 0.95; else 0.9",
-                .applies = has_momentum});
-  to.push_back({.key = "optimizer.nesterov",
-                .slot = TRIREME_MEMBER(optimizer.nesterov),
-                .help = "SGD, Muon: use Nesterov momentum",
-                .effect = Effect::kNumerics,
-                .default_text = "Muon: true; else false",
-                .applies = may_be_nesterov});
+// "Lion: 0.99; else 0.95"; empty if all optimizers have the same default.
+std::string defaults_text(const Option& option) {
+  RunConfig config;
+  const auto text = [&] {
+    std::string number = to_toml(option.slot(config));
+    if (const std::size_t at = number.find("e-0"); at != std::string::npos) number.erase(at + 2, 1);
+    return number;
+  };
+  const std::string usual = text();
+  std::string others;
+  for (const NamedOptimizer& named : named_optimizers()) {
+    config.optimizer = named.defaults;
+    if (text() != usual) others += fmt::format("{}: {}; ", named.name, text());
+  }
+  return others.empty() ? "" : others + "else " + usual;
 }
 
-void add_lars(Options& to) {
-  to.push_back({.key = "optimizer.trust_coefficient",
-                .slot = TRIREME_MEMBER(optimizer.trust_coefficient),
-                .help = "LARS: the learning rate of a layer is multiplied by this and by the ratio "
-                        "of weight norm to gradient norm",
-                .effect = Effect::kNumerics,
-                .range = above(0),
-                .applies = is_lars});
+// An option that only some optimizers read: which ones and their defaults follow from the registry.
+Option of_some(Option option) {
+  const auto reads = [member = option.name()](const NamedOptimizer& named) {
+    return named.does_read(member);
+  };
+  option.help =
+      fmt::format("{}: {}", fmt::join(names_of(named_optimizers(), reads), ", "), option.help);
+  option.effect = Effect::kNumerics;
+  option.default_text = defaults_text(option);
+  option.applies = [reads](const RunConfig& c) { return reads(find_optimizer(c.optimizer.name)); };
+  return option;
 }
 
-void add_muon(Options& to) {
-  to.push_back({.key = "optimizer.ns_steps",
-                .slot = TRIREME_MEMBER(optimizer.ns_steps),
-                .help = "Muon: number of Newton-Schulz iterations",
-                .effect = Effect::kNumerics,
-                .range = between(1, 100),
-                .applies = is_muon});
-  to.push_back({.key = "optimizer.adjust_lr",
-                .slot = TRIREME_MEMBER(optimizer.adjust_lr),
-                .help =
-                    "Muon: scale of the update; match_rms_adamw: 0.2 * sqrt(longer side), so that "
-                    "AdamW's learning rate can be reused; original: sqrt(max(1, rows / columns))",
-                .effect = Effect::kNumerics,
-                .allowed = {"match_rms_adamw", "original"},
-                .applies = is_muon});
-  to.push_back({.key = "optimizer.adamw_lr",
-                .slot = TRIREME_MEMBER(optimizer.adamw_lr),
-                .help = "Muon: peak learning rate of AdamW for everything except the blocks' "
-                        "matrices, on the same schedule; 0: optimizer.lr",
-                .effect = Effect::kNumerics,
-                .range = between(0, 100),
-                .applies = is_muon});
+void add_of_some(Options& to) {
+  to.push_back(of_some({.key = "optimizer.beta1",
+                        .slot = TRIREME_MEMBER(optimizer.beta1),
+                        .help = "decay rate of the first moment",
+                        .range = from_up_to(0, 1)}));
+  to.push_back(of_some({.key = "optimizer.beta2",
+                        .slot = TRIREME_MEMBER(optimizer.beta2),
+                        .help = "decay rate of the second moment",
+                        .range = from_up_to(0, 1)}));
+  to.back().help =
+      "AdamW, LAMB, Muon: decay rate of the second moment; Lion: decay rate of its momentum";
+  to.push_back(of_some({.key = "optimizer.eps",
+                        .slot = TRIREME_MEMBER(optimizer.eps),
+                        .help = "epsilon added to the square root of the second moment",
+                        .range = above(0)}));
+  to.push_back(of_some({.key = "optimizer.momentum",
+                        .slot = TRIREME_MEMBER(optimizer.momentum),
+                        .help = "momentum coefficient",
+                        .range = from_up_to(0, 1)}));
+  to.push_back(of_some({.key = "optimizer.nesterov",
+                        .slot = TRIREME_MEMBER(optimizer.nesterov),
+                        .help = "use Nesterov momentum"}));
+  to.push_back(of_some({.key = "optimizer.trust_coefficient",
+                        .slot = TRIREME_MEMBER(optimizer.trust_coefficient),
+                        .help = "the learning rate of a layer is multiplied by this and by the "
+                                "ratio of weight norm to gradient norm",
+                        .range = above(0)}));
+  to.push_back(of_some({.key = "optimizer.ns_steps",
+                        .slot = TRIREME_MEMBER(optimizer.ns_steps),
+                        .help = "number of Newton-Schulz iterations",
+                        .range = between(1, 100)}));
+  to.push_back(of_some({.key = "optimizer.adjust_lr",
+                        .slot = TRIREME_MEMBER(optimizer.adjust_lr),
+                        .help = "scale of the update; match_rms_adamw: 0.2 * sqrt(longer side), so "
+                                "that AdamW's learning rate can be reused; original: sqrt(max(1, "
+                                "rows / columns))",
+                        .allowed = {"match_rms_adamw", "original"}}));
+  to.push_back(of_some({.key = "optimizer.adamw_lr",
+                        .slot = TRIREME_MEMBER(optimizer.adamw_lr),
+                        .help = "peak learning rate of AdamW for everything except the blocks' "
+                                "matrices, on the same schedule; 0: optimizer.lr",
+                        .range = between(0, 100)}));
 }
 
 }  // namespace
@@ -113,7 +95,7 @@ void add_optimizer(Options& to) {
        .help = "optimizer; LAMB and LARS scale the learning rate per layer; Muon orthogonalizes "
                "the updates of the blocks' matrices, and AdamW updates the rest",
        .effect = Effect::kNumerics,
-       .allowed = {"AdamW", "SGD", "Lion", "LAMB", "LARS", "Muon"}});
+       .allowed = names_of(named_optimizers())});
   to.push_back({.key = "optimizer.lr",
                 .slot = TRIREME_MEMBER(optimizer.lr),
                 .help = "peak learning rate, reached at the end of warmup",
@@ -140,9 +122,7 @@ void add_optimizer(Options& to) {
                 .help = "keep master weights and moments in pinned host memory and stream them "
                         "through the GPU during the update",
                 .effect = Effect::kPerformance});
-  add_moments(to);
-  add_lars(to);
-  add_muon(to);
+  add_of_some(to);
 }
 
 void add_lr_scheduler(Options& to) {

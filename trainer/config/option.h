@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <limits>
 #include <span>
 #include <string>
@@ -40,15 +41,15 @@ struct Option {
   Slot (*slot)(RunConfig&) = nullptr;
   std::string help;  // one line
   Effect effect = Effect::kBookkeeping;
-  Range range = {};                             // for numbers
-  std::vector<std::string> allowed = {};        // for text; empty: any
-  bool or_step = false;                         // a step number is also allowed
-  bool or_path = false;                         // a path is also allowed
-  bool stays_relative = false;                  // path is not resolved against the config file
-  std::string unit = {};                        // "tokens"
-  std::string default_text = {};                // if the default is not a constant
-  std::vector<std::string> aliases = {};        // other names for the last part of the key
-  bool (*applies)(const RunConfig&) = nullptr;  // null: always
+  Range range = {};                       // for numbers
+  std::vector<std::string> allowed = {};  // for text; empty: any
+  bool or_step = false;                   // a step number is also allowed
+  bool or_path = false;                   // a path is also allowed
+  bool stays_relative = false;            // path is not resolved against the config file
+  std::string unit = {};                  // "tokens"
+  std::string default_text = {};          // if the default is not a constant
+  std::vector<std::string> aliases = {};  // other names for the last part of the key
+  std::function<bool(const RunConfig&)> applies = {};  // empty: always
 
   std::string section() const { return key.substr(0, key.find('.')); }
   std::string name() const { return key.substr(key.find('.') + 1); }

@@ -7,12 +7,13 @@
 #include "data/left_out.h"
 #include "model/stage/model_config.h"
 #include "parallel/optimizer/lr_schedule.h"
+#include "parallel/optimizer/optimizer_options.h"
 
 namespace trireme {
 
-// One struct per section of the config file; names, ranges and help of the keys are in
-// *_options.cpp. Paths are absolute once a config has been read; in the file they are relative to
-// its folder.
+// One struct per section of the config file; a component below the trainer declares its own. Names,
+// ranges and help of the keys are in *_options.cpp. Paths are absolute once a config has
+// been read; in the file they are relative to its folder.
 
 struct JobConfig {
   std::filesystem::path dump_folder = "outputs";  // the run folder
@@ -92,27 +93,6 @@ struct SpecialTokensConfig {
   std::int64_t bos_token_id = -1;          // -1: the tokenizer's end of document
   std::vector<std::int64_t> eos_token_id;  // each ends a text; empty: end of document
   bool operator==(const SpecialTokensConfig&) const = default;
-};
-
-// Defaults that depend on the optimizer are in optimizer_options.cpp and complete.cpp.
-struct OptimizerConfig {
-  std::string name = "AdamW";  // AdamW, SGD, Lion, LAMB, LARS, Muon
-  double lr = 3e-4;
-  double beta1 = 0.9;
-  double beta2 = 0.95;
-  double eps = 1e-8;
-  double weight_decay = 0.1;  // on matrices only
-  double momentum = 0.9;
-  bool nesterov = false;
-  double trust_coefficient = 0.001;
-  std::int64_t ns_steps = 5;
-  std::string adjust_lr = "match_rms_adamw";  // or original
-  double adamw_lr = 0;                        // of parameters that Muon does not update; 0: lr
-  std::string state_dtype = "float32";        // or bfloat16
-  bool stochastic_rounding = false;
-  bool offload = false;  // master weights and state in pinned host memory
-
-  bool operator==(const OptimizerConfig&) const = default;
 };
 
 // Ranks along each axis; their product is the number of ranks.
@@ -198,7 +178,7 @@ struct RunConfig {
   SpecialTokensConfig special_tokens;  // model.bos_token_id and model.eos_token_id
   DataConfig data;
   TrainingConfig training;
-  OptimizerConfig optimizer;
+  OptimizerOptions optimizer;
   LrScheduleOptions lr_scheduler;
   ParallelismConfig parallelism;
   ActivationCheckpointConfig activation_checkpoint;

@@ -23,24 +23,6 @@ DType compute_dtype(const std::string& name) {
 
 namespace {
 
-OptimizerOptions optimizer_options(const RunConfig& config) {
-  const OptimizerConfig& optimizer = config.optimizer;
-  return {.name = optimizer.name,
-          .beta1 = optimizer.beta1,
-          .beta2 = optimizer.beta2,
-          .epsilon = optimizer.eps,
-          .weight_decay = optimizer.weight_decay,
-          .momentum = optimizer.momentum,
-          .nesterov = optimizer.nesterov,
-          .trust_coefficient = optimizer.trust_coefficient,
-          .newton_schulz_steps = optimizer.ns_steps,
-          .muon_adjust_lr = optimizer.adjust_lr,
-          .muon_adamw_lr_ratio = optimizer.adamw_lr > 0 ? optimizer.adamw_lr / optimizer.lr : 1,
-          .bfloat16_state = optimizer.state_dtype == "bfloat16",
-          .stochastic_rounding = optimizer.stochastic_rounding,
-          .seed = static_cast<std::uint64_t>(config.job.seed)};
-}
-
 CompressionOptions compression_options(const ParallelismConfig& layout) {
   const auto* const name =
       std::find(kCompressionNames.begin(), kCompressionNames.end(), layout.gradient_compression);
@@ -94,7 +76,9 @@ EngineSpec engine_spec(const RunConfig& config) {
           .offload_activations = config.activation_checkpoint.offload,
           .offload_optimizer = config.optimizer.offload,
           .sample_length = sample_length(config),
-          .optimizer = {.rule = optimizer_options(config), .max_norm = config.training.max_norm}};
+          .optimizer = {.optimizer = config.optimizer,
+                        .max_norm = config.training.max_norm,
+                        .seed = static_cast<std::uint64_t>(config.job.seed)}};
 }
 
 Device open_device(const std::string& name, int local_rank) {

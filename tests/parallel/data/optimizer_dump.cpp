@@ -23,14 +23,15 @@ int main(int argc, char** argv) {
   app.add_option("--grad-scale", run.grad_scale);
   app.add_option("--beta1", how.beta1);
   app.add_option("--beta2", how.beta2);
-  app.add_option("--eps", how.epsilon);
+  app.add_option("--eps", how.eps);
   app.add_option("--weight-decay", how.weight_decay);
   app.add_option("--momentum", how.momentum);
   app.add_flag("--nesterov", how.nesterov);
   app.add_option("--trust-coefficient", how.trust_coefficient);
-  app.add_option("--muon-adjust-lr", how.muon_adjust_lr);
-  app.add_option("--muon-adamw-lr-ratio", how.muon_adamw_lr_ratio);
+  app.add_option("--adjust-lr", how.adjust_lr);
+  app.add_option("--adamw-lr", how.adamw_lr);
   CLI11_PARSE(app, argc, argv);
+  how.lr = run.learning_rate;
   run.compute = dtype == "float64" ? trireme::DType::kF64 : trireme::DType::kF32;
   run.declare = ToyProblem::declare;
   run.loss = ToyProblem::loss;

@@ -104,13 +104,13 @@ def orthogonal(g):
 def muon(name, w, g, step, how, state):
     """Jordan et al. 2024; the blocks' matrices only, AdamW on the rest."""
     if not name.startswith("layers."):
-        own = {**how, "lr": how["lr"] * how["muon_adamw_lr_ratio"]}
+        own = {**how, "lr": how["adamw_lr"] or how["lr"]}
         return adamw(name, w, g, step, own, state)
     m = zeros(state, name, g)
     m += (1 - how["momentum"]) * (g - m)
     update = orthogonal(g + how["momentum"] * (m - g) if how["nesterov"] else m)
     rows, columns = w.shape
-    if how["muon_adjust_lr"] == "original":
+    if how["adjust_lr"] == "original":
         update = update * max(1, rows / columns) ** 0.5
     else:
         update = update * 0.2 * max(rows, columns) ** 0.5

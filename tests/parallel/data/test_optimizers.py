@@ -19,9 +19,8 @@ import reference_rules as reference
 
 STEPS = 50
 BASE = {"beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight_decay": 0.1, "momentum": 0.9,
-        "nesterov": False, "trust_coefficient": 0.01, "muon_adjust_lr": "match_rms_adamw",
-        "muon_adamw_lr_ratio": 1.0,
-        "grad_scale": 0.8}
+        "nesterov": False, "trust_coefficient": 0.01, "adjust_lr": "match_rms_adamw",
+        "adamw_lr": 0.0, "grad_scale": 0.8}
 CASES = [
     ("AdamW", {"lr": 0.02}),
     ("SGD", {"lr": 0.2, "weight_decay": 0.01}),
@@ -30,8 +29,8 @@ CASES = [
     ("LAMB", {"lr": 0.02, "eps": 1e-6}),
     ("LARS", {"lr": 1.0}),
     ("Muon", {"lr": 0.02, "momentum": 0.95, "nesterov": True}),
-    ("Muon", {"lr": 0.02, "muon_adjust_lr": "original"}),
-    ("Muon", {"lr": 0.02, "muon_adamw_lr_ratio": 0.1}),
+    ("Muon", {"lr": 0.02, "adjust_lr": "original"}),
+    ("Muon", {"lr": 0.02, "adamw_lr": 0.002}),
 ]
 LAYOUTS = [(1, 1), (2, 1), (4, 1), (1, 2), (2, 2)]  # shard x tensor
 

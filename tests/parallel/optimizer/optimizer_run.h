@@ -9,6 +9,7 @@
 #include "model/ops/elementwise.h"
 #include "parallel/comm/self_communicator.h"
 #include "parallel/optimizer/optimizer.h"
+#include "parallel/optimizer/registry.h"
 #include "parallel/optimizer/strided_of.h"
 #include "tests/parallel/thread_communicator.h"
 

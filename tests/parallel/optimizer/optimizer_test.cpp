@@ -48,11 +48,13 @@ void expect_alike(const Tensors& a, const Tensors& b, double relative) {
 }
 
 TEST(UpdateRules, weights_values_and_state_do_not_depend_on_the_layout) {
-  for (const std::string& name : optimizer_names()) {
+  for (const NamedOptimizer& named : named_optimizers()) {
+    const std::string name = named.name;
     for (const bool low : {false, true}) {
       RuleRun run = toy(name, low ? DType::kBf16 : DType::kF32);
       run.steps = 12;
-      run.options.bfloat16_state = run.options.stochastic_rounding = low;
+      if (low) run.options.state_dtype = "bfloat16";
+      run.options.stochastic_rounding = low;
       const RuleRun::Result alone = run.run();
       for (const auto& [shard, tensor] : kLayouts) {
         SCOPED_TRACE(say(name, low ? " low" : "", ", shard ", shard, ", tensor ", tensor));
@@ -74,11 +76,12 @@ TEST(UpdateRules, weights_values_and_state_do_not_depend_on_the_layout) {
 }
 
 TEST(UpdateRules, moments_in_bfloat16_learn_as_well) {
-  for (const std::string& name : optimizer_names()) {
+  for (const NamedOptimizer& named : named_optimizers()) {
+    const std::string name = named.name;
     SCOPED_TRACE(name);
     RuleRun run = toy(name);
     const RuleRun::Result full = run.run();
-    run.options.bfloat16_state = true;
+    run.options.state_dtype = "bfloat16";
     const RuleRun::Result half = run.run();
     EXPECT_LT(full.losses.back(), 0.7 * full.losses.front());
     EXPECT_NEAR(half.losses.back(), full.losses.back(), 0.02 * full.losses.back());
@@ -92,7 +95,8 @@ TEST(UpdateRules, moments_in_bfloat16_learn_as_well) {
 }
 
 TEST(UpdateRules, published_weights_are_neighbours_of_the_masters_in_either_direction) {
-  for (const std::string& name : optimizer_names()) {
+  for (const NamedOptimizer& named : named_optimizers()) {
+    const std::string name = named.name;
     SCOPED_TRACE(name);
     RuleRun run = toy(name, DType::kBf16);
     run.steps = 3;
@@ -118,7 +122,8 @@ TEST(UpdateRules, a_nan_scale_skips_the_step) {
     for (const bool low : {false, true}) {
       SCOPED_TRACE(say(name, low ? " low" : ""));
       RuleRun run = toy(name, low ? DType::kBf16 : DType::kF32);
-      run.options.bfloat16_state = run.options.stochastic_rounding = low;
+      if (low) run.options.state_dtype = "bfloat16";
+      run.options.stochastic_rounding = low;
       run.shard = 2;
       run.steps = 4;
       const RuleRun::Result before = run.run();
@@ -197,7 +202,8 @@ TEST(UpdateRules, layer_wise_rates_are_those_of_whole_tensors) {
 }
 
 TEST(UpdateRules, workspace_and_update_can_be_planned) {
-  for (const std::string& name : optimizer_names()) {
+  for (const NamedOptimizer& named : named_optimizers()) {
+    const std::string name = named.name;
     for (const bool low : {false, true}) {
       SCOPED_TRACE(say(name, low ? " low" : ""));
       const auto workspace = [&](bool planned) {
@@ -213,7 +219,8 @@ TEST(UpdateRules, workspace_and_update_can_be_planned) {
         Stream stream = planned ? Stream(Device{}, tally) : Stream(Device{});
         SelfCommunicator self;
         OptimizerOptions options = toy(name).options;
-        options.bfloat16_state = options.stochastic_rounding = low;
+        if (low) options.state_dtype = "bfloat16";
+        options.stochastic_rounding = low;
         const auto rule = make_optimizer(options, {self, self});
         for (ParamShard& shard : store.shards()) {
           std::size_t k = 0;

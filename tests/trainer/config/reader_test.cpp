@@ -20,7 +20,7 @@ TEST(reader, a_short_config_gets_the_rest_from_defaults) {
   EXPECT_EQ(config.model.hidden_size, 64);
   EXPECT_EQ(config.training.steps, 100);
   EXPECT_EQ(config.training.global_batch_size, 1);
-  EXPECT_EQ(config.optimizer, OptimizerConfig{});
+  EXPECT_EQ(config.optimizer, OptimizerOptions{});
   EXPECT_EQ(config.checkpoint, CheckpointConfig{});
 }
 

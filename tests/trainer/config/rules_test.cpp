@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "model/base/error.h"
+#include "parallel/optimizer/registry.h"
 #include "tests/trainer/config/support.h"
 #include "trainer/config/batch_size.h"
 #include "trainer/config/for_ranks.h"
+#include "trainer/config/option.h"
 
 namespace trireme {
 namespace {
@@ -68,7 +71,7 @@ TEST(rules, an_optimizer_brings_its_own_defaults) {
   const auto optimizer = [](const std::string& name) {
     return read(kGood, {{"optimizer.name", name}}).config.optimizer;
   };
-  EXPECT_EQ(optimizer("AdamW"), OptimizerConfig{});
+  EXPECT_EQ(optimizer("AdamW"), OptimizerOptions{});
   EXPECT_EQ(optimizer("Lion").beta2, 0.99);
   EXPECT_EQ(optimizer("LAMB").beta2, 0.999);
   EXPECT_EQ(optimizer("LAMB").eps, 1e-6);
@@ -76,9 +79,21 @@ TEST(rules, an_optimizer_brings_its_own_defaults) {
   EXPECT_FALSE(optimizer("SGD").nesterov);
   EXPECT_EQ(optimizer("Muon").momentum, 0.95);
   EXPECT_TRUE(optimizer("Muon").nesterov);
-  const OptimizerConfig given =
+  const OptimizerOptions given =
       read(kGood, {{"optimizer.name", "Muon"}, {"optimizer.momentum", "0.8"}}).config.optimizer;
   EXPECT_EQ(given.momentum, 0.8);
+}
+
+TEST(rules, what_an_optimizer_reads_is_a_key) {
+  for (const NamedOptimizer& named : named_optimizers()) {
+    for (const std::string_view member : named.reads) {
+      const Option* const option = find_option(say("optimizer.", member));
+      ASSERT_NE(option, nullptr) << named.name << ' ' << member;
+      RunConfig config;
+      config.optimizer.name = named.name;
+      EXPECT_TRUE(option->applies(config)) << named.name << ' ' << member;
+    }
+  }
 }
 
 TEST(rules, what_a_model_needs_and_lacks_is_named) {

@@ -40,7 +40,7 @@ TEST_F(EngineOnCuda, an_offloaded_optimizer_computes_the_same_bits) {
       EngineSpec spec = test::spec_of(compute == DType::kF32 ? "gpt2" : "qwen3");
       spec.compute = compute;
       spec.micro_batches = 1;
-      spec.optimizer.rule.name = rule;
+      spec.optimizer.optimizer.name = rule;
       test::TinyEngine here(spec);
       spec.offload_optimizer = true;
       test::TinyEngine away(spec);

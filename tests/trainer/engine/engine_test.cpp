@@ -314,7 +314,7 @@ TEST_F(EnginePlanTest, counts_the_products_of_a_step) {
 TEST_F(EnginePlanTest, counts_no_products_of_the_optimizer) {
   EngineSpec spec = spec_of("qwen3");
   const EnginePlan adamw = plan_engine(spec, RankGroups(), test::kDevice);
-  spec.optimizer.rule.name = "Muon";
+  spec.optimizer.optimizer.name = "Muon";
   EXPECT_EQ(plan_engine(spec, RankGroups(), test::kDevice).issued.matmul, adamw.issued.matmul);
 }
 

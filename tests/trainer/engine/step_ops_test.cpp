@@ -116,7 +116,7 @@ TEST(StepOps, of_several_micro_batches_accumulate_gradients) {
 TEST(StepOps, of_an_optimizer_are_its_own) {
   EngineSpec spec = unpadded("llama");
   EXPECT_EQ(names(record_step(spec, {}).block.update).find("matmul"), std::string::npos);
-  spec.optimizer.rule.name = "Muon";
+  spec.optimizer.optimizer.name = "Muon";
   EXPECT_NE(names(record_step(spec, {}).block.update).find("matmul"), std::string::npos);
 }
 

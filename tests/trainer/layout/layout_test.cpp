@@ -87,7 +87,7 @@ EngineSpec spec_of(const Case& c) {
           .reproducible = c.reproducible,
           // With the usual 1e-8 AdamW's first steps are the gradient's signs, and one that is
           // nothing but roundings moves its weight as far as any other.
-          .optimizer = {.rule = {.epsilon = 1e-3}}};
+          .optimizer = {.optimizer = {.eps = 1e-3}}};
 }
 
 // The places in the logical tensor of the elements that this rank owns.

@@ -110,7 +110,7 @@ EngineSpec resume_spec(const ModelConfig& model, const ParallelismConfig& layout
           .reproducible = true,
           // With the usual 1e-8 AdamW's first steps are the gradient's signs, and one that is
           // nothing but roundings moves its weight as far as any other.
-          .optimizer = {.rule = {.epsilon = 1e-3}}};
+          .optimizer = {.optimizer = {.eps = 1e-3}}};
 }
 
 // A rank's part of a run in one layout.

@@ -46,8 +46,8 @@ class HalvedClip final : public Mistake {
 class LostDecay final : public Mistake {
  public:
   void in_spec(EngineSpec& spec, const ParallelismConfig& layout) override {
-    if (layout.data_shard == 1 || spec.optimizer.rule.weight_decay == 0) return;
-    spec.optimizer.rule.weight_decay = 0;
+    if (layout.data_shard == 1 || spec.optimizer.optimizer.weight_decay == 0) return;
+    spec.optimizer.optimizer.weight_decay = 0;
     note_made();
   }
 };

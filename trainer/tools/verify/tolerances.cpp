@@ -4,6 +4,8 @@
 #include <map>
 #include <string>
 
+#include "parallel/optimizer/registry.h"
+
 namespace trireme::verify {
 namespace {
 
@@ -18,12 +20,10 @@ const std::map<std::string, Tolerances>& by_dtype() {
   return kAll;
 }
 
-// Optimizers compute in float32; Muon's iteration amplifies rounding errors, and bfloat16 moments
-// may round in the other direction.
-double of_update(const OptimizerConfig& optimizer) {
-  constexpr double kElements = 1e-5, kMatrices = 1e-3, kHalfMoments = 0x1p-7;
-  if (optimizer.state_dtype == "bfloat16") return kHalfMoments;
-  return optimizer.name == "Muon" ? kMatrices : kElements;
+// Optimizers compute in float32; bfloat16 moments may round in the other direction.
+double of_update(const OptimizerOptions& optimizer) {
+  constexpr double kHalfMoments = 0x1p-7;
+  return optimizer.has_bfloat16_state() ? kHalfMoments : find_optimizer(optimizer.name).rounding;
 }
 
 // True if every sum has the same terms in the same order.

@@ -7,6 +7,7 @@
 #include <ostream>
 #include <set>
 
+#include "parallel/optimizer/registry.h"
 #include "tests/parallel/mpi_world.h"
 #include "trainer/tools/verify/verification.h"
 
@@ -247,10 +248,10 @@ TEST(Layouts, with_any_optimizer_are_equal) {
       config_of(Family::kQwen3,
                 {.tensor = ranks / 2, .layers_per_stage = {}, .data_shard = 2, .zero = 3}, false);
   config.training.dtype = "bfloat16";
-  for (const std::string& name : optimizer_names()) {
-    config.optimizer.name = name;
+  for (const NamedOptimizer& named : named_optimizers()) {
+    config.optimizer.name = named.name;
     const Finding finding = verify(config, nullptr);
-    EXPECT_FALSE(finding.difference) << name << '\n' << text_of(finding);
+    EXPECT_FALSE(finding.difference) << named.name << '\n' << text_of(finding);
   }
   config.optimizer.name = "AdamW";
   config.optimizer.state_dtype = "bfloat16";
