@@ -1,6 +1,8 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "model/ops/norm_kind.h"
 
@@ -8,6 +10,9 @@ namespace trireme {
 
 enum class PositionKind : std::uint8_t { kLearned, kRotary };
 enum class ActivationKind : std::uint8_t { kGeluTanh, kSwiGlu };
+
+// Config values, in the order of ActivationKind.
+inline constexpr std::array<std::string_view, 2> kActivationNames{"gelu_new", "silu"};
 
 // Llama 3's scaling of low rotary frequencies (Grattafiori et al. 2024, Hugging Face's rope_type
 // "llama3"). Factor 1: no scaling.

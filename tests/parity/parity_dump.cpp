@@ -247,8 +247,8 @@ void add_logits(Engine& engine, Stream& stream, TensorFile& file) {
   file.add("logits", logits);
 }
 
-json train(Engine& engine, std::uint64_t seed, bool documents,
-           const ShardedOptimizer::Options& how) {
+json train(Engine& engine, std::uint64_t seed, bool documents) {
+  const OptimizerOptions& how = engine.spec().optimizer;
   const double peak = 1e-3;
   LrScheduleOptions schedule;
   schedule.name = "cosine";
@@ -256,11 +256,11 @@ json train(Engine& engine, std::uint64_t seed, bool documents,
   schedule.min_lr_factor = 0.1;
   json curve = {{"optimizer",
                  {{"lr", peak},
-                  {"beta1", how.optimizer.beta1},
-                  {"beta2", how.optimizer.beta2},
-                  {"eps", how.optimizer.eps},
-                  {"weight_decay", how.optimizer.weight_decay}}},
-                {"max_norm", how.max_norm},
+                  {"beta1", how.beta1},
+                  {"beta2", how.beta2},
+                  {"eps", how.eps},
+                  {"weight_decay", how.weight_decay}}},
+                {"max_norm", engine.spec().training.max_norm},
                 {"schedule",
                  {{"name", schedule.name},
                   {"warmup_steps", schedule.warmup_steps},
@@ -284,13 +284,14 @@ json train(Engine& engine, std::uint64_t seed, bool documents,
 
 void dump(const Family& family, std::uint64_t seed, DType dtype, Recompute recompute,
           bool documents, const std::filesystem::path& folder) {
-  const EngineSpec spec{.model = family.model,
-                        .compute = dtype,
-                        .recompute = recompute,
-                        .seq_len = kLength,
-                        .micro_batch = 2,
-                        .micro_batches = kSequences / 2,
-                        .optimizer = {}};
+  EngineSpec spec;
+  spec.model = family.model;
+  spec.data.document_mask = true;
+  spec.training.seq_len = kLength;
+  spec.training.local_batch_size = 2;
+  spec.activation_checkpoint.mode = recompute;
+  spec.compute = dtype;
+  spec.micro_batches = kSequences / 2;
   const RankGroups alone;
   const EnginePlan plan = plan_engine(spec, alone, {});
   Stream stream;
@@ -313,7 +314,7 @@ void dump(const Family& family, std::uint64_t seed, DType dtype, Recompute recom
       file.add("gradient/" + param.spec.name, param.grad);
     }
   }
-  const json curve = train(engine, seed, documents, spec.optimizer);
+  const json curve = train(engine, seed, documents);
   file.write(folder);
   replace_text(folder / "config.json", family.hugging_face.dump(1));
   replace_text(folder / "batch.json", batch.dump());

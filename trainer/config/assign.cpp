@@ -107,15 +107,15 @@ class Assigner {
     if (auto value = path(node)) *to = std::move(*value);
   }
 
-  void set(const toml::node& node, ActivationKind* to) {
+  template <class Enum>
+  requires std::is_enum_v<Enum>
+  void set(const toml::node& node, Enum* to) {
     const auto* value = node.as_string();
-    if (value == nullptr) {
-      wrong_type(node, "text");
-    } else if (!is_allowed(value->get())) {
-      not_allowed(node, value->get());
-    } else {
-      *to = value->get() == "silu" ? ActivationKind::kSwiGlu : ActivationKind::kGeluTanh;
-    }
+    if (value == nullptr) return wrong_type(node, "text");
+    const auto names = names_of_values(*to);
+    const auto found = std::find(names.begin(), names.end(), value->get());
+    if (found == names.end()) return not_allowed(node, value->get());
+    *to = static_cast<Enum>(found - names.begin());
   }
 
   void set(const toml::node& node, std::vector<std::int64_t>* to) {

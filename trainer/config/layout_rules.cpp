@@ -155,19 +155,20 @@ class LayoutRules : public RuleCheck {
 
   void compression() {
     const ParallelismConfig& p = c_.parallelism;
-    if (p.gradient_compression == "none") return;
+    using Method = CompressionOptions::Method;
+    const Method method = p.compression.method;
+    if (method == Method::kNone) return;
     const std::string key = "parallelism.gradient_compression";
     check(p.data_replicate != 1 || (p.zero == 0 && p.data_shard != 1),
           {key, "parallelism.data_replicate", "parallelism.zero"},
           "needs data_replicate > 1: only gradients between replicas are compressed");
     check(!c_.job.reproducible, {key, "job.reproducible"},
           "conflicts with job.reproducible: compression error depends on the layout");
-    const bool keeps_residuals =
-        p.gradient_compression != "bfloat16" && p.gradient_compression != "float16";
-    check(!keeps_residuals || c_.training.dtype != "float16", {key, "training.dtype"},
+    check(!p.compression.keeps_residuals() || c_.training.dtype != "float16",
+          {key, "training.dtype"},
           "keeps an error-feedback buffer, which float16's changing loss scale invalidates; with "
           "dtype float16 use \"bfloat16\" or \"float16\"");
-    check(p.gradient_compression == "bfloat16" || p.tensor == 1, {key, "parallelism.tensor"},
+    check(method == Method::kBfloat16 || p.tensor == 1, {key, "parallelism.tensor"},
           "makes parameters that are replicated across tensor ranks drift apart; use \"bfloat16\", "
           "or tensor = 1");
   }

@@ -89,7 +89,7 @@ void add_model_parts(Options& to) {
                 .slot = TRIREME_MEMBER(model.activation),
                 .help = "gelu_new: GELU (tanh form) with two projections; silu: SwiGLU with three",
                 .effect = Effect::kNumerics,
-                .allowed = {"gelu_new", "silu"},
+                .allowed = {kActivationNames.begin(), kActivationNames.end()},
                 .default_text = "gpt2: \"gelu_new\"; else \"silu\""});
   to.push_back({.key = "model.rope_theta",
                 .slot = TRIREME_MEMBER(model.rope_theta),

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "parallel/data/compression/compression_options.h"
 #include "parallel/pipeline/registry.h"
 #include "trainer/config/option_table.h"
 
@@ -84,23 +83,23 @@ void add_data_parallelism(Options& to) {
 
 void add_compression(Options& to) {
   to.push_back({.key = "parallelism.gradient_compression",
-                .slot = TRIREME_MEMBER(parallelism.gradient_compression),
+                .slot = TRIREME_MEMBER(parallelism.compression.method),
                 .help = "compression of the gradients exchanged between replicas; topk, powersgd "
                         "and onebit use error feedback",
                 .effect = Effect::kNumerics,
                 .allowed = {kCompressionNames.begin(), kCompressionNames.end()}});
   to.push_back({.key = "parallelism.compression_fraction",
-                .slot = TRIREME_MEMBER(parallelism.compression_fraction),
+                .slot = TRIREME_MEMBER(parallelism.compression.fraction),
                 .help = "topk: fraction of the gradient elements to send, largest first",
                 .effect = Effect::kNumerics,
                 .range = between(1e-6, 1)});
   to.push_back({.key = "parallelism.compression_rank",
-                .slot = TRIREME_MEMBER(parallelism.compression_rank),
+                .slot = TRIREME_MEMBER(parallelism.compression.rank),
                 .help = "powersgd: rank of the low-rank approximation",
                 .effect = Effect::kNumerics,
                 .range = between(1, 1024)});
   to.push_back({.key = "parallelism.compression_warmup_steps",
-                .slot = TRIREME_MEMBER(parallelism.compression_warmup_steps),
+                .slot = TRIREME_MEMBER(parallelism.compression.warmup_steps),
                 .help = "steps at the beginning of the run without compression",
                 .effect = Effect::kNumerics,
                 .range = between(0, 1e12),
@@ -121,7 +120,7 @@ void add_activation_checkpoint(Options& to) {
                 .help = "activations that the backward pass recomputes instead of saving them; "
                         "selective: of norms and MLP activation functions; full: of whole blocks",
                 .effect = Effect::kPerformance,
-                .allowed = {"none", "selective", "full"}});
+                .allowed = {kRecomputeNames.begin(), kRecomputeNames.end()}});
   to.push_back(
       {.key = "activation_checkpoint.offload",
        .slot = TRIREME_MEMBER(activation_checkpoint.offload),

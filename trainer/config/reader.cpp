@@ -33,9 +33,12 @@ constexpr Origin kTyped{Origin::Kind::kCommandLine, 0, 0};
 bool takes_bare_words(const Option& option) {
   RunConfig config;
   const Slot slot = option.slot(config);
-  return std::holds_alternative<std::string*>(slot) ||
-         std::holds_alternative<std::filesystem::path*>(slot) ||
-         std::holds_alternative<ActivationKind*>(slot);
+  return std::visit(
+      []<class Value>(const Value*) {
+        return std::is_enum_v<Value> || std::is_same_v<Value, std::string> ||
+               std::is_same_v<Value, std::filesystem::path>;
+      },
+      slot);
 }
 
 class Reader {

@@ -19,7 +19,8 @@ struct TypeName {
   std::string operator()(const std::vector<DataStage>*) const { return "list"; }
   std::string operator()(const std::vector<data::SampleRange>*) const { return "list"; }
   std::string operator()(const std::vector<BatchSize>*) const { return "list"; }
-  std::string operator()(const ActivationKind*) const { return "text"; }
+  template <class Enum>
+  requires std::is_enum_v<Enum> std::string operator()(const Enum*) const { return "text"; }
   std::string operator()(const RopeScaling*) const { return "table"; }
 };
 

@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "data/left_out.h"
+#include "model/layers/recompute.h"
 #include "model/stage/model_config.h"
+#include "parallel/data/compression/compression_options.h"
 #include "parallel/optimizer/lr_schedule.h"
 #include "parallel/optimizer/optimizer_options.h"
 
@@ -110,17 +112,14 @@ struct ParallelismConfig {
   std::int64_t zero = 1;  // sharded over data_shard: 0 nothing, 1 optimizer state, 2 also
                           // gradients, 3 also weights
   double bucket_mb = 25;  // gradient bucket, in 2^20 bytes
-  std::string gradient_compression = "none";  // between replicas
-  double compression_fraction = 0.01;         // topk: fraction of elements sent
-  std::int64_t compression_rank = 4;          // powersgd
-  std::int64_t compression_warmup_steps = 0;  // steps without compression
+  CompressionOptions compression = {};  // of gradients, between replicas
 
   bool operator==(const ParallelismConfig&) const = default;
 };
 
 struct ActivationCheckpointConfig {
-  std::string mode = "none";  // none, selective, full
-  bool offload = false;       // saved activations in pinned host memory
+  Recompute mode = Recompute::kNone;
+  bool offload = false;  // saved activations in pinned host memory
   bool operator==(const ActivationCheckpointConfig&) const = default;
 };
 

@@ -91,8 +91,9 @@ struct Printer {
     return text_of(*value);
   }
   std::string operator()(const std::vector<BatchSize>* value) const { return text_of(*value); }
-  std::string operator()(const ActivationKind* value) const {
-    return to_toml(activation_name(*value));
+  template <class Enum>
+  requires std::is_enum_v<Enum> std::string operator()(const Enum* value) const {
+    return to_toml(name_of_value(*value));
   }
   std::string operator()(const RopeScaling* value) const { return text_of(*value); }
 };
@@ -119,10 +120,6 @@ std::string to_toml(std::string_view text) {
   std::string quoted = "\"";
   for (const char c : text) quoted += escaped(c);
   return quoted + "\"";
-}
-
-std::string activation_name(ActivationKind kind) {
-  return kind == ActivationKind::kGeluTanh ? "gelu_new" : "silu";
 }
 
 std::string range_words(const Range& range) {

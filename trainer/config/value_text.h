@@ -1,6 +1,8 @@
 #pragma once
+#include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "trainer/config/option.h"
 
@@ -11,8 +13,20 @@ std::string to_toml(const Slot& slot);
 std::string to_toml(double number);
 std::string to_toml(std::string_view text);  // quoted
 
-// "gelu_new" or "silu".
-std::string activation_name(ActivationKind kind);
+// Values of an enum in the order of the enum.
+inline std::span<const std::string_view> names_of_values(ActivationKind) {
+  return kActivationNames;
+}
+inline std::span<const std::string_view> names_of_values(Recompute) {
+  return kRecomputeNames;
+}
+inline std::span<const std::string_view> names_of_values(CompressionOptions::Method) {
+  return kCompressionNames;
+}
+template <class Enum>
+std::string_view name_of_value(Enum value) {
+  return names_of_values(value)[static_cast<std::size_t>(value)];
+}
 
 // "at least 1", "above 0 and below 1", ...
 std::string range_words(const Range& range);

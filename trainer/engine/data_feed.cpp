@@ -76,7 +76,7 @@ Filled fill_batch(const data::TokenBatch& batch, const data::SampleSource& sourc
 
 Filled fill_step(Engine& engine, const RankGroups& groups, std::uint64_t first,
                  const FillMicroBatch& fill) {
-  const std::int64_t size = engine.spec().micro_batch;
+  const std::int64_t size = engine.spec().training.local_batch_size;
   const MicroBatches of_step = engine.micro_batches();
   Filled sum;
   for (std::int64_t own = 0; own < of_step.of_each; ++own) {

@@ -15,7 +15,8 @@ Engine::Engine(const EngineSpec& spec, const RankGroups& groups, Stream& stream,
       progress_(stream.executes() ? groups.recorder : nullptr),
       model_(spec_, layout_.blocks(), groups, stream, arenas, progress_),
       inputs_(stream, arenas.data,
-              {spec.micro_batches, spec.micro_batch, spec.seq_len, spec.documents}),
+              {spec.micro_batches, spec.training.local_batch_size, spec.training.seq_len,
+               spec.data.document_mask}),
       losses_(groups, stream, spec.micro_batches, arenas.data, arenas.workspace),
       norm_(stream, model_.optimizer().grad_norm()),
       runner_(spec_, groups, layout_, stream, arenas, {model_, inputs_, losses_, progress_}) {
@@ -101,12 +102,12 @@ std::string attention_kernels(const EngineSpec& spec, int tensor_ranks, Device d
   const ModelConfig& m = spec.model;
   const std::int64_t key_value_heads = m.num_key_value_heads / tensor_ranks;
   return ops::attention_kernels(device,
-                                {.batch = spec.micro_batch,
-                                 .seq = spec.seq_len,
+                                {.batch = spec.training.local_batch_size,
+                                 .seq = spec.training.seq_len,
                                  .heads = {m.num_attention_heads / tensor_ranks,
                                            std::max<std::int64_t>(key_value_heads, 1), m.head_dim},
                                  .scale = 1 / std::sqrt(static_cast<double>(m.head_dim)),
-                                 .documents = spec.documents},
+                                 .documents = spec.data.document_mask},
                                 spec.compute);
 }
 

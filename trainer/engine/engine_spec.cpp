@@ -23,17 +23,6 @@ DType compute_dtype(const std::string& name) {
 
 namespace {
 
-CompressionOptions compression_options(const ParallelismConfig& layout) {
-  const auto* const name =
-      std::find(kCompressionNames.begin(), kCompressionNames.end(), layout.gradient_compression);
-  require(name != kCompressionNames.end(), "unknown gradient compression ",
-          layout.gradient_compression);
-  return {.method = static_cast<CompressionOptions::Method>(name - kCompressionNames.begin()),
-          .fraction = layout.compression_fraction,
-          .rank = static_cast<int>(layout.compression_rank),
-          .warmup_steps = layout.compression_warmup_steps};
-}
-
 // A prompt has at most one token per byte, plus the tokens that begin a document or a text.
 std::int64_t sample_length(const RunConfig& config) {
   const ValidationConfig& validation = config.validation;
@@ -51,34 +40,15 @@ std::vector<std::int64_t> fewer_micro_batches(const RunConfig& config) {
 }  // namespace
 
 EngineSpec engine_spec(const RunConfig& config) {
-  const std::map<std::string, Recompute> modes{
-      {"none", Recompute::kNone}, {"selective", Recompute::kSelective}, {"full", Recompute::kFull}};
-  return {.model = config.model,
-          .compute = compute_dtype(config.training.dtype),
-          .precision = config.training.dtype == "float8" ? MatmulPrecision::kFloat8
-                                                         : MatmulPrecision::kNative,
-          .recompute = modes.at(config.activation_checkpoint.mode),
-          .seq_len = config.training.seq_len,
-          .documents = config.data.document_mask,
-          .micro_batch = config.training.local_batch_size,
-          .micro_batches = micro_batches_per_step(config),
-          .fewer_micro_batches = fewer_micro_batches(config),
-          .schedule = config.parallelism.schedule,
-          .virtual_stages = static_cast<int>(config.parallelism.virtual_stages),
-          .layers_per_stage = config.parallelism.layers_per_stage,
-          .sequence = config.parallelism.sequence,
-          .zero = static_cast<int>(config.parallelism.zero),
-          .bucket = static_cast<std::int64_t>(config.parallelism.bucket_mb * (1 << 20)) /
-                    static_cast<std::int64_t>(sizeof(float)),
-          .cuda_graphs = config.job.cuda_graphs,
-          .reproducible = config.job.reproducible,
-          .compression = compression_options(config.parallelism),
-          .offload_activations = config.activation_checkpoint.offload,
-          .offload_optimizer = config.optimizer.offload,
-          .sample_length = sample_length(config),
-          .optimizer = {.optimizer = config.optimizer,
-                        .max_norm = config.training.max_norm,
-                        .seed = static_cast<std::uint64_t>(config.job.seed)}};
+  EngineSpec spec{config};
+  spec.compute = compute_dtype(config.training.dtype);
+  if (config.training.dtype == "float8") spec.precision = MatmulPrecision::kFloat8;
+  spec.micro_batches = micro_batches_per_step(config);
+  spec.fewer_micro_batches = fewer_micro_batches(config);
+  spec.bucket = static_cast<std::int64_t>(config.parallelism.bucket_mb * (1 << 20)) /
+                static_cast<std::int64_t>(sizeof(float));
+  spec.sample_length = sample_length(config);
+  return spec;
 }
 
 Device open_device(const std::string& name, int local_rank) {

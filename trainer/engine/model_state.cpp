@@ -44,30 +44,31 @@ ModelState::ModelState(const EngineSpec& spec, const std::vector<BlockRange>& st
                        const RankGroups& groups, const Stream& stream, Arenas& arenas,
                        StepProgress& progress)
     : groups_(groups),
-      region_(region_of(groups, spec.sequence)),
+      region_(region_of(groups, spec.parallelism.sequence)),
       hooks_(std::make_unique<Hooks>(*this, progress)) {
   declare(spec, stages);
   allocate(spec, arenas, !stream.executes());
 }
 
 Sharing ModelState::sharing(const EngineSpec& spec) const {
+  const std::int64_t zero = spec.parallelism.zero;
   const bool shares = groups_.shard->size() > 1;
   const bool own_masters = spec.compute == accumulator_of(spec.compute);
   return {.parts = groups_.shard->size(),
           .part = groups_.shard->rank(),
-          .bucket = spec.zero >= 2 && shares ? 0 : spec.bucket,
-          .values = spec.zero >= 3 && shares,
-          .masters = shares && (!own_masters || spec.zero >= 3),
-          .gradients = spec.zero >= 2 && shares};
+          .bucket = zero >= 2 && shares ? 0 : spec.bucket,
+          .values = zero >= 3 && shares,
+          .masters = shares && (!own_masters || zero >= 3),
+          .gradients = zero >= 2 && shares};
 }
 
 void ModelState::declare(const EngineSpec& spec, const std::vector<BlockRange>& stages) {
-  const bool apart = spec.micro_batches > 1 || spec.reproducible || sharing(spec).gradients;
+  const bool apart = spec.micro_batches > 1 || spec.job.reproducible || sharing(spec).gradients;
   const auto stage_spec = [&](const BlockRange& blocks) {
     return Stage::Spec{.first_block = blocks.first,
                        .end_block = blocks.end,
-                       .max_positions = spec.seq_len,
-                       .recompute = spec.recompute,
+                       .max_positions = spec.training.seq_len,
+                       .recompute = spec.activation_checkpoint.mode,
                        .tied_gradient_apart = apart,
                        .precision = spec.precision};
   };
@@ -83,10 +84,10 @@ void ModelState::declare(const EngineSpec& spec, const std::vector<BlockRange>& 
 void ModelState::allocate(const EngineSpec& spec, Arenas& arenas, bool planning) {
   params_.allocate({arenas.weights, arenas.masters, &arenas.gradients}, spec.compute,
                    sharing(spec));
-  reducer_.emplace(
-      params_, DataRanks{*groups_.shard, *groups_.replicate},
-      GradientReducer::Options{spec.micro_batches, spec.reproducible, spec.compression},
-      arenas.gradients, arenas.communication);
+  reducer_.emplace(params_, DataRanks{*groups_.shard, *groups_.replicate},
+                   GradientReducer::Options{spec.micro_batches, spec.job.reproducible,
+                                            spec.parallelism.compression},
+                   arenas.gradients, arenas.communication);
   gatherer_.emplace(params_, *groups_.shard, arenas.weights_in_common, arenas.communication);
   for (Stage& stage : stages_) stage.take_tables(arenas.weights, spec.compute, planning);
   optimizer_.emplace(params_, whole_,
@@ -94,7 +95,9 @@ void ModelState::allocate(const EngineSpec& spec, Arenas& arenas, bool planning)
                                              {groups_.tensor->rank(), groups_.tensor->size()},
                                              {*groups_.shard, *groups_.tensor},
                                              groups_.recorder},
-                     spec.optimizer, arenas.optimizer, arenas.workspace);
+                     ShardedOptimizer::Options{spec.optimizer, spec.training.max_norm,
+                                               static_cast<std::uint64_t>(spec.job.seed)},
+                     arenas.optimizer, arenas.workspace);
   partial_gradients_.emplace(
       params_, std::vector<Communicator*>{groups_.tensor.get(), groups_.kv_replicas.get()},
       arenas.communication);

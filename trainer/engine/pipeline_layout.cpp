@@ -11,23 +11,27 @@ namespace {
 
 // Multiply-adds per token of a forward: a sixth of the FLOPs of forward and backward. The embedding
 // issues none.
-LayerCosts layer_costs(const ModelConfig& model, std::int64_t seq_len) {
-  const StepOps ops = record_step({.model = model, .seq_len = seq_len, .optimizer = {}}, {});
-  const double scale = 6 * static_cast<double>(seq_len);
-  return {.blocks = std::vector<double>(model.num_hidden_layers, ops.block.flops() / scale),
+LayerCosts layer_costs(const EngineSpec& spec) {
+  EngineSpec alone;
+  alone.model = spec.model;
+  alone.training.seq_len = spec.training.seq_len;
+  const StepOps ops = record_step(alone, {});
+  const double scale = 6 * static_cast<double>(alone.training.seq_len);
+  return {.blocks = std::vector<double>(alone.model.num_hidden_layers, ops.block.flops() / scale),
           .embedding = 0,
           .head = ops.first.flops() / scale};
 }
 
 Schedule schedule_of(const EngineSpec& spec, std::int64_t micro_batches, int ranks) {
   Schedule schedule =
-      make_schedule(spec.schedule, {.ranks = ranks,
-                                    .micro_batches = static_cast<int>(micro_batches),
-                                    .virtual_stages = spec.virtual_stages});
+      make_schedule(spec.parallelism.schedule,
+                    {.ranks = ranks,
+                     .micro_batches = static_cast<int>(micro_batches),
+                     .virtual_stages = static_cast<int>(spec.parallelism.virtual_stages)});
   // The next micro-batch would add to a layer's gradients before these are reduced.
-  if ((spec.reproducible || spec.zero >= 2) && defers_weight_gradients(schedule)) {
+  if ((spec.job.reproducible || spec.parallelism.zero >= 2) && defers_weight_gradients(schedule)) {
     throw on_all_ranks(ConfigError(
-        say("parallelism.schedule = \"", spec.schedule,
+        say("parallelism.schedule = \"", spec.parallelism.schedule,
             "\" defers weight gradients, but job.reproducible and zero = 2 and 3 reduce them "
             "during each micro-batch's backward; choose another schedule")));
   }
@@ -45,16 +49,15 @@ std::vector<Schedule> schedules_of(const EngineSpec& spec, int ranks) {
 
 }  // namespace
 
-std::vector<std::int64_t> divide_layers(const ModelConfig& model, std::int64_t seq_len,
-                                        const std::vector<std::int64_t>& list, int stages) {
-  if (list.empty()) return balance_blocks(layer_costs(model, seq_len), stages);
-  return check_blocks_per_stage(list, model.num_hidden_layers, stages);
+std::vector<std::int64_t> divide_layers(const EngineSpec& spec, int stages) {
+  const std::vector<std::int64_t>& list = spec.parallelism.layers_per_stage;
+  if (list.empty()) return balance_blocks(layer_costs(spec), stages);
+  return check_blocks_per_stage(list, spec.model.num_hidden_layers, stages);
 }
 
 PipelineLayout::PipelineLayout(const EngineSpec& spec, const RankGroups& groups)
     : schedules(schedules_of(spec, groups.pp_forward->size())),
-      layers_per_stage(
-          divide_layers(spec.model, spec.seq_len, spec.layers_per_stage, full().stages)),
+      layers_per_stage(divide_layers(spec, full().stages)),
       stages(stages_of_rank(full(), groups.pp_forward->rank())),
       slots(divide_slots(schedules, groups.pp_forward->rank(), layers_per_stage)) {}
 

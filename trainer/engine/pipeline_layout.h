@@ -13,10 +13,9 @@ struct BlockRange {
   std::int64_t first = 0, end = 0;
 };
 
-// The layers of each of `stages`: `list` unless it is empty, else balanced by their cost. Throws
+// The layers of each of `stages`: parallelism.layers_per_stage, or balanced by their cost. Throws
 // ConfigError if the layers cannot be divided so.
-std::vector<std::int64_t> divide_layers(const ModelConfig& model, std::int64_t seq_len,
-                                        const std::vector<std::int64_t>& list, int stages);
+std::vector<std::int64_t> divide_layers(const EngineSpec& spec, int stages);
 
 // The pipeline schedules of a run and what this rank has of them. Throws ConfigError if the spec's
 // schedule, layers or ranks do not go together.

@@ -69,15 +69,16 @@ std::vector<Change> changes(const RunConfig& config, Device device) {
     all.push_back({"checkpoint.async = false", [](RunConfig& c) { c.checkpoint.async = false; }});
   }
   sharding(config, all);
-  const std::string& mode = config.activation_checkpoint.mode;
-  if (mode == "none") {
+  const Recompute mode = config.activation_checkpoint.mode;
+  if (mode == Recompute::kNone) {
     all.push_back({"activation_checkpoint.mode = \"selective\"",
-                   [](RunConfig& c) { c.activation_checkpoint.mode = "selective"; }, false});
+                   [](RunConfig& c) { c.activation_checkpoint.mode = Recompute::kSelective; },
+                   false});
   }
   micro_batches(config, all);
-  if (mode != "full") {
+  if (mode != Recompute::kFull) {
     all.push_back({"activation_checkpoint.mode = \"full\"",
-                   [](RunConfig& c) { c.activation_checkpoint.mode = "full"; }});
+                   [](RunConfig& c) { c.activation_checkpoint.mode = Recompute::kFull; }});
   }
   layouts(config, all);
   if (!device.is_cuda()) return all;

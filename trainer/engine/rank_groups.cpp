@@ -107,8 +107,8 @@ RankGroups groups_of_first(int ranks, World& world, const ParallelismConfig& lay
   return groups;
 }
 
-RankGroups::RankGroups(int rank, const MeshShape& shape, int zero, const ModelConfig& config,
-                       Device device, Traffic& counted)
+RankGroups::RankGroups(int rank, const MeshShape& shape, std::int64_t zero,
+                       const ModelConfig& config, Device device, Traffic& counted)
     : sent(&counted) {
   const Mesh mesh = mesh_of(shape, shape.ranks());
   require(rank >= 0 && rank < mesh.size(), "no rank ", rank, " in a run of ", mesh.size(),

@@ -22,8 +22,8 @@ struct RankGroups {
   // Of `rank` in a planned run with ZeRO stage `zero`, for planning streams. On a GPU the groups
   // are NCCL's, with one rank per GPU. `sent` counts what they send and outlives them. Throws
   // ConfigError if the layout has no such rank.
-  RankGroups(int rank, const MeshShape& shape, int zero, const ModelConfig& model, Device device,
-             Traffic& sent);
+  RankGroups(int rank, const MeshShape& shape, std::int64_t zero, const ModelConfig& model,
+             Device device, Traffic& sent);
 
   std::unique_ptr<Communicator> tensor;       // tensor parallelism
   std::unique_ptr<Communicator> kv_replicas;  // replicas of the same key-value heads within tensor

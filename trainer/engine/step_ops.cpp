@@ -38,8 +38,9 @@ class PartWalk {
   Arenas arenas_;
   StepProgress progress_{nullptr};
   ModelState model_;
-  MicroBatch batch_{
-      .sequences = spec_.micro_batch, .seq_len = spec_.seq_len, .documents = spec_.documents};
+  MicroBatch batch_{.sequences = spec_.training.local_batch_size,
+                    .seq_len = spec_.training.seq_len,
+                    .documents = spec_.data.document_mask};
   Tensor boundary_;
 };
 
@@ -65,7 +66,7 @@ PartOps PartWalk::record() {
   }
   // Schedules that split backwards reduce no gradients in them.
   const bool is_block = !stage().is_first() && !stage().is_last();
-  if (is_block && spec_.zero < 2 && !spec_.reproducible) {
+  if (is_block && spec_.parallelism.zero < 2 && !spec_.job.reproducible) {
     pass(ops.backward_input,
          [&](ExecContext& ctx) { stage().backward_input(ctx, boundary_, saved); });
   }
@@ -96,7 +97,8 @@ StepOps record_step(const EngineSpec& spec, const MeshShape& mesh, Device device
   part.micro_batches = std::min<std::int64_t>(spec.micro_batches, 2);  // the first, and others
   Traffic sent;
   const auto groups_of = [&](std::int64_t rank) {
-    return RankGroups(static_cast<int>(rank), shape, spec.zero, spec.model, device, sent);
+    return RankGroups(static_cast<int>(rank), shape, spec.parallelism.zero, spec.model, device,
+                      sent);
   };
   const RankGroups on_first = groups_of(0);
   const auto walk = [&](std::int64_t layers, const RankGroups& groups, BlockRange blocks) {

@@ -13,8 +13,8 @@ namespace {
 // A CPU has nowhere to offload to.
 Arenas::Offload offload_of(const EngineSpec& spec, const PipelineLayout& layout, Device device) {
   if (!device.is_cuda()) return {};
-  Arenas::Offload offload{.optimizer = spec.offload_optimizer};
-  if (!spec.offload_activations) return offload;
+  Arenas::Offload offload{.optimizer = spec.optimizer.offload};
+  if (!spec.activation_checkpoint.offload) return offload;
   for (const int stage : layout.stages) {
     const auto blocks = static_cast<std::size_t>(layout.layers_of(stage));
     offload.in_window = std::max(offload.in_window, std::min(blocks, BlockWindow::kBuffers));
@@ -73,7 +73,7 @@ void require_no_more_memory(Engine& engine, const Arenas& arenas, const MemoryPl
   throw ConfigError(
       say("validation.sample_freq: generating a token takes more memory than a step "
           "with ",
-          spec.micro_batch * spec.seq_len,
+          spec.training.local_batch_size * spec.training.seq_len,
           " tokens per micro-batch; increase training.seq_len or "
           "training.local_batch_size"));
 }
@@ -100,17 +100,18 @@ StepPlan plan_step(const EngineSpec& spec, const RankGroups& groups, Device devi
 EnginePlan plan_engine(const EngineSpec& spec, const RankGroups& groups, Device device) {
   EnginePlan plan{plan_step(spec, groups, device), {}};
   EngineSpec direct = spec;
-  direct.recompute = Recompute::kNone;
-  plan.useful =
-      spec.recompute == Recompute::kNone ? plan.issued : plan_step(direct, groups, device).issued;
+  Recompute& recompute = direct.activation_checkpoint.mode;
+  plan.useful = plan.issued;
+  if (recompute == Recompute::kNone) return plan;
+  recompute = Recompute::kNone;
+  plan.useful = plan_step(direct, groups, device).issued;
   return plan;
 }
 
 StepPlan plan_of_rank(const RunConfig& config, Device device, int rank) {
   Traffic sent;
   const ParallelismConfig& layout = config.parallelism;
-  const RankGroups groups(rank, mesh_shape(layout), static_cast<int>(layout.zero), config.model,
-                          device, sent);
+  const RankGroups groups(rank, mesh_shape(layout), layout.zero, config.model, device, sent);
   return plan_step(engine_spec(config), groups, device);
 }
 

@@ -14,7 +14,7 @@ std::string no_graph_because(const EngineSpec& spec, const RankGroups& groups, D
   if (const int ranks = groups.all->size(); ranks > 1) {
     return say("a step of ", ranks, " ranks waits for messages, which a graph cannot capture");
   }
-  if (spec.offload_activations) return "activation offload uses streams of its own";
+  if (spec.activation_checkpoint.offload) return "activation offload uses streams of its own";
   return {};
 }
 
@@ -24,7 +24,7 @@ StepRunner::StepRunner(const EngineSpec& spec, const RankGroups& groups,
       layout_(layout),
       stream_(stream),
       parts_(parts),
-      can_use_graphs_(spec.cuda_graphs && stream.executes() &&
+      can_use_graphs_(spec.job.cuda_graphs && stream.executes() &&
                       no_graph_because(spec, groups, stream.device()).empty()),
       followed_(layout.schedules.size() - 1),
       in_step_(spec.micro_batches),

@@ -89,7 +89,8 @@ void Evaluations::answer_questions(const Target& target, const MultipleChoice& t
                                    StepMetrics& metrics) const {
   const double start = seconds_now();
   Engine& engine = target.engine;
-  const std::int64_t size = engine.spec().micro_batch, tokens = size * engine.spec().seq_len;
+  const TrainingConfig& training = config_.training;
+  const std::int64_t size = training.local_batch_size, tokens = size * training.seq_len;
   std::vector<double> log_likelihoods(test.rows.choices());
   for (std::int64_t first = 0; first < test.rows.rows();
        first += config_.training.global_batch_size) {

@@ -44,7 +44,7 @@ std::unique_ptr<SharedMemory> share_memory(World& world, const RankGroups& group
 
 // Under ZeRO-1 and 2, ranks of one host share one copy of the weights: each updates its shard once
 // all have finished reading the old ones.
-Arenas::Shared shared_weights(const World& world, const RankGroups& groups, int zero,
+Arenas::Shared shared_weights(const World& world, const RankGroups& groups, std::int64_t zero,
                               const SharedMemory* shared) {
   if (shared == nullptr) return {};
   Arenas::Shared places{.own = shared->data()};
@@ -85,7 +85,8 @@ RunContext::RunContext(LoadedConfig from, World& ranks, Device device, int cpu_t
       stream(device),
       writer(make_writer(config(), plan)),
       shared(share_memory(world, groups, plan, device)),
-      arenas(plan.memory, device, shared_weights(world, groups, spec.zero, shared.get())),
+      arenas(plan.memory, device,
+             shared_weights(world, groups, spec.parallelism.zero, shared.get())),
       engine(spec, groups, stream, arenas),
       log(team.leads(), console_options(config())) {}
 

@@ -62,7 +62,7 @@ std::vector<Console::Row> rows_of(const RunConfig& config, const EngineSpec& spe
                              device_text(config, facts), facts.matrix_peak * 1e-9)},
       {"batch", fmt::format("{} of {} = {} of {}", counted(training.global_batch_size, "sequence"),
                             counted(training.seq_len, "token"),
-                            counted(spec.micro_batches, "micro-batch"), spec.micro_batch)},
+                            counted(spec.micro_batches, "micro-batch"), training.local_batch_size)},
       {"steps", fmt::format("{} of {}{} tokens, {} tokens in total", steps, up_to,
                             grouped(tokens_per_step(config)),
                             human_count(static_cast<double>(

@@ -7,6 +7,7 @@
 
 #include "model/base/human.h"
 #include "trainer/config/notes.h"
+#include "trainer/config/value_text.h"
 #include "trainer/engine/computation.h"
 #include "trainer/loop/run_description.h"
 #include "trainer/telemetry/clock.h"
@@ -81,7 +82,7 @@ void describe_origin(RunDescription& description, const Resumption& resumption) 
 }
 
 void describe_compression(RunDescription& description, const GradientCompression& compression,
-                          const std::string& name, bool resumes) {
+                          std::string_view name, bool resumes) {
   auto& [rows, details] = description;
   if (!compression.compresses()) return;
   const double ratio = compression.traffic().ratio();
@@ -126,7 +127,8 @@ void RunReporter::announce(const TrainState& state, const Checkpointer& checkpoi
   if (const auto bytes = checkpoints.snapshot_bytes()) describe_snapshot(description, *bytes);
   describe_origin(description, resumption_);
   describe_compression(description, run_.engine.model().compression(),
-                       run_.config().parallelism.gradient_compression, resumes);
+                       std::string(name_of_value(run_.config().parallelism.compression.method)),
+                       resumes);
   log.banner(resumes ? "trireme resumes" : "trireme starts", description.rows);
   if (const std::string text = drawing(run_.engine.schedule(), timeline); !text.empty()) {
     log.note("\n" + text);

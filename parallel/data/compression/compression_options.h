@@ -10,8 +10,14 @@ struct CompressionOptions {
   enum class Method : std::uint8_t { kNone, kBfloat16, kFloat16, kTopK, kPowerSgd, kOneBit };
   Method method = Method::kNone;
   double fraction = 0.01;         // top-k: fraction of the elements sent, in (0, 1]
-  int rank = 4;                   // PowerSGD: rank of the approximation
+  std::int64_t rank = 4;          // PowerSGD: rank of the approximation
   std::int64_t warmup_steps = 0;  // uncompressed updates at the start
+
+  // Error feedback.
+  bool keeps_residuals() const {
+    return method == Method::kTopK || method == Method::kPowerSgd || method == Method::kOneBit;
+  }
+  bool operator==(const CompressionOptions&) const = default;
 };
 
 // Config values, in the order of Method.

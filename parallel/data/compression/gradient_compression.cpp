@@ -15,7 +15,7 @@ std::unique_ptr<CompressedSum> make_sum(const CompressionOptions& options, Commu
     case Method::kTopK:
       return make_top_k_sum(group, range, options.fraction, memory);
     case Method::kPowerSgd:
-      return make_power_sgd_sum(group, range, options.rank, memory);
+      return make_power_sgd_sum(group, range, static_cast<int>(options.rank), memory);
     case Method::kOneBit:
       return make_one_bit_sum(group, range, memory);
     case Method::kNone:
@@ -58,11 +58,6 @@ GradientCompression::Traffic GradientCompression::traffic() const {
   if (sums_.empty()) traffic.sent = traffic.uncompressed;
   for (const auto& sum : sums_) traffic.sent += sum->bytes_sent();
   return traffic;
-}
-
-bool GradientCompression::has_residuals() const {
-  return options_.method == Method::kTopK || options_.method == Method::kPowerSgd ||
-         options_.method == Method::kOneBit;
 }
 
 }  // namespace trireme

@@ -32,7 +32,7 @@ class GradientCompression {
   };
   Traffic traffic() const;
   // Whether the method uses error feedback.
-  bool has_residuals() const;
+  bool has_residuals() const { return options_.keeps_residuals(); }
 
  private:
   CompressionOptions options_;

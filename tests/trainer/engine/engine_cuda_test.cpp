@@ -38,7 +38,7 @@ TEST_F(EngineOnCuda, computes_the_loss_and_gradients_of_the_cpu) {
   for (const char* family : {"gpt2", "qwen3"}) {
     for (const Recompute how : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
       EngineSpec spec = spec_of(family);
-      spec.recompute = how;
+      spec.activation_checkpoint.mode = how;
       TinyEngine here(spec, Device{}), there(spec, kDevice);
       for (TinyEngine* on : {&here, &there}) fill(on->engine.batch(), 7, spec.model.vocab_size);
       const double loss = compute_gradients(here.engine, 120);
@@ -136,7 +136,7 @@ TEST_F(EngineOnCuda, computes_the_same_bits_when_its_gradients_are_replayed) {
   other.reproducible = true;
   for (EngineSpec spec : {plain, other}) {
     const std::vector<double> expected = course_of(spec);
-    spec.cuda_graphs = true;
+    spec.job.cuda_graphs = true;
     EXPECT_EQ(course_of(spec), expected) << spec.model.model_type;
   }
 }

@@ -40,9 +40,9 @@ TEST_F(EngineOnCuda, an_offloaded_optimizer_computes_the_same_bits) {
       EngineSpec spec = test::spec_of(compute == DType::kF32 ? "gpt2" : "qwen3");
       spec.compute = compute;
       spec.micro_batches = 1;
-      spec.optimizer.optimizer.name = rule;
+      spec.optimizer.name = rule;
       test::TinyEngine here(spec);
-      spec.offload_optimizer = true;
+      spec.optimizer.offload = true;
       test::TinyEngine away(spec);
       EXPECT_EQ(trained_offloaded(away), trained_offloaded(here));
 
@@ -62,8 +62,8 @@ EngineSpec deep(const char* family, Recompute how, const char* schedule) {
   EngineSpec spec = test::spec_of(family);
   spec.model.num_hidden_layers = 5;
   spec.micro_batches = 3;
-  spec.recompute = how;
-  spec.schedule = schedule;
+  spec.activation_checkpoint.mode = how;
+  spec.parallelism.schedule = schedule;
   return spec;
 }
 
@@ -81,7 +81,7 @@ TEST_F(EngineOnCuda, offloaded_activations_compute_the_same_bits) {
     SCOPED_TRACE(say(c.family, ", ", c.schedule, ", recompute ", static_cast<int>(c.how)));
     EngineSpec spec = deep(c.family, c.how, c.schedule);
     test::TinyEngine here(spec);
-    spec.offload_activations = true;
+    spec.activation_checkpoint.offload = true;
     test::TinyEngine away(spec);
     EXPECT_EQ(trained_offloaded(away), trained_offloaded(here));
     EXPECT_LT(away.plan.memory.total(), here.plan.memory.total());
@@ -93,7 +93,7 @@ TEST_F(EngineOnCuda, deeper_models_take_no_more_device_memory_for_offloaded_acti
   const auto planned = [](std::int64_t layers) {
     EngineSpec spec = deep("qwen3", Recompute::kNone, "GPipe");
     spec.model.num_hidden_layers = layers;
-    spec.offload_activations = true;
+    spec.activation_checkpoint.offload = true;
     return plan_engine(spec, RankGroups(), test::kDevice).memory;
   };
   const MemoryPlan five = planned(5), nine = planned(9);
@@ -107,10 +107,10 @@ TEST_F(EngineOnCuda, what_was_offloaded_is_gone_on_with_where_it_is_not_and_the_
   EngineSpec spec = test::spec_of("qwen3");
   spec.compute = DType::kBf16;
   for (const bool first_away : {true, false}) {
-    spec.offload_optimizer = first_away;
+    spec.optimizer.offload = first_away;
     test::TinyEngine first(spec);
     trained_offloaded(first);
-    spec.offload_optimizer = !first_away;
+    spec.optimizer.offload = !first_away;
     test::TinyEngine second(spec);
     const HostState &from = first.engine.host_state(), &to = second.engine.host_state();
     from.download(first.stream);

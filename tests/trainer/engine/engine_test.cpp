@@ -54,7 +54,7 @@ std::uint64_t weights_after(const EngineSpec& spec, std::int64_t micro_batches) 
   test::TinyEngine whole(spec);
   whole.engine.take_micro_batches(micro_batches);
   const data::TokenBatch batch = whole.engine.batch();
-  EXPECT_EQ(batch.sequences, micro_batches * spec.micro_batch);
+  EXPECT_EQ(batch.sequences, micro_batches * spec.training.local_batch_size);
   fill(batch, 1, spec.model.vocab_size);
   const double loss = train_step(whole.engine, 1e-3, 1, 120).loss;
   EXPECT_GT(loss, 0);
@@ -66,7 +66,7 @@ TEST_F(EngineTest, a_shorter_step_computes_what_an_engine_made_for_it_does_and_h
   for (const char* family : {"gpt2", "qwen3"}) {
     for (const bool reproducible : {false, true}) {
       EngineSpec spec = spec_of(family);
-      spec.reproducible = reproducible;
+      spec.job.reproducible = reproducible;
       const EngineSpec ramp = with_counts(spec, {1, 2, 3, 5});
       // Alone a micro-batch adds up the gradients of a tied embedding at once.
       const bool apart = reproducible || !spec.model.tie_word_embeddings;
@@ -114,18 +114,19 @@ TEST_F(EnginePlanTest, shorter_steps_take_as_much_memory_in_every_schedule) {
                             Order{"Interleaved1F1B", 2, 2}}) {
     EngineSpec spec = spec_of("gpt2");
     spec.model.num_hidden_layers = 6;
-    spec.schedule = order.schedule;
-    spec.virtual_stages = static_cast<int>(order.virtual_stages);
-    spec.zero = order.zero;
+    spec.parallelism.schedule = order.schedule;
+    spec.parallelism.virtual_stages = order.virtual_stages;
+    spec.parallelism.zero = order.zero;
     const MeshShape mesh{.pipeline = 3, .data_shard = 2};
     const std::vector<std::int64_t> counts = order.virtual_stages > 1
                                                  ? std::vector<std::int64_t>{3, 6, 12}
                                                  : std::vector<std::int64_t>{1, 2, 5, 9};
     for (int rank = 0; rank < 6; ++rank) {
       Traffic sent, sent_in_full;
-      const RankGroups groups(rank, mesh, spec.zero, spec.model, test::kDevice, sent);
+      const RankGroups groups(rank, mesh, spec.parallelism.zero, spec.model, test::kDevice, sent);
       const StepPlan ramp = plan_step(with_counts(spec, counts), groups, test::kDevice);
-      const RankGroups same(rank, mesh, spec.zero, spec.model, test::kDevice, sent_in_full);
+      const RankGroups same(rank, mesh, spec.parallelism.zero, spec.model, test::kDevice,
+                            sent_in_full);
       const StepPlan full = plan_step(with_counts(spec, {counts.back()}), same, test::kDevice);
       EXPECT_EQ(ramp.memory, full.memory) << order.schedule << " rank " << rank;
       EXPECT_EQ(ramp.issued.matmul, full.issued.matmul);
@@ -139,7 +140,7 @@ TEST_F(EngineTest, takes_exactly_the_memory_it_planned) {
     for (const Recompute how : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
       for (const DType compute : {DType::kF32, DType::kBf16, DType::kF16, DType::kF64}) {
         EngineSpec spec = spec_of(family);
-        spec.recompute = how;
+        spec.activation_checkpoint.mode = how;
         spec.compute = compute;
         EXPECT_TRUE(trained(spec, 1).plan_held) << family << " " << name_of(compute);
       }
@@ -153,7 +154,7 @@ TEST_F(EngineTest, recomputation_saves_memory_and_changes_no_bit) {
     const Trained plain = trained(spec);
     std::size_t bytes = plan_engine(spec, RankGroups(), test::kDevice).memory.activations();
     for (const Recompute how : {Recompute::kSelective, Recompute::kFull}) {
-      spec.recompute = how;
+      spec.activation_checkpoint.mode = how;
       const Trained again = trained(spec);
       EXPECT_EQ(again.losses, plain.losses);
       EXPECT_EQ(again.last_weights, plain.last_weights);
@@ -188,7 +189,7 @@ TEST_F(EngineTest, accumulation_computes_what_one_large_micro_batch_does) {
   EngineSpec spec = spec_of("gpt2");
   spec.micro_batches = 3;
   const Trained three = trained(spec);
-  spec.micro_batch = 6;
+  spec.training.local_batch_size = 6;
   spec.micro_batches = 1;
   const Trained one = trained(spec);
   // Sums of gradients in another order: a few float32 roundings.
@@ -214,7 +215,7 @@ TEST_F(EngineTest, float8_follows_bfloat16_with_the_memory_planned_and_recompute
     EngineSpec spec = float8_spec_of(family);
     const Trained eighth = trained(spec, 2);
     EXPECT_TRUE(eighth.plan_held) << family;
-    spec.recompute = spec.model.qk_norm ? Recompute::kFull : Recompute::kSelective;
+    spec.activation_checkpoint.mode = spec.model.qk_norm ? Recompute::kFull : Recompute::kSelective;
     const Trained again = trained(spec, 2);
     EXPECT_TRUE(again.plan_held) << family;
     EXPECT_EQ(again.losses, eighth.losses) << family;
@@ -247,9 +248,9 @@ TEST_F(EngineTest, float16_follows_float32_more_closely) {
 
 TEST_F(EnginePlanTest, reproducible_sums_refuse_backwards_in_halves) {
   EngineSpec spec = spec_of("qwen3");
-  spec.schedule = "ZBH1";
+  spec.parallelism.schedule = "ZBH1";
   EXPECT_NO_THROW(plan_engine(spec, RankGroups(), test::kDevice));
-  spec.reproducible = true;
+  spec.job.reproducible = true;
   EXPECT_THROW(plan_engine(spec, RankGroups(), test::kDevice), ConfigError);
 }
 
@@ -298,7 +299,8 @@ TEST_F(EnginePlanTest, counts_the_products_of_a_step) {
   const EngineSpec spec = spec_of("qwen3");
   const EnginePlan plan = plan_engine(spec, RankGroups(), test::kDevice);
   const ModelConfig& m = spec.model;
-  const auto tokens = static_cast<double>(spec.seq_len * spec.micro_batch * spec.micro_batches);
+  const auto tokens = static_cast<double>(spec.training.seq_len * spec.training.local_batch_size *
+                                          spec.micro_batches);
   const std::int64_t block = m.hidden_size * (4 + 2 + 2) * m.head_dim +
                              m.head_dim * 4 * m.hidden_size +
                              3 * m.hidden_size * m.intermediate_size;
@@ -314,14 +316,14 @@ TEST_F(EnginePlanTest, counts_the_products_of_a_step) {
 TEST_F(EnginePlanTest, counts_no_products_of_the_optimizer) {
   EngineSpec spec = spec_of("qwen3");
   const EnginePlan adamw = plan_engine(spec, RankGroups(), test::kDevice);
-  spec.optimizer.optimizer.name = "Muon";
+  spec.optimizer.name = "Muon";
   EXPECT_EQ(plan_engine(spec, RankGroups(), test::kDevice).issued.matmul, adamw.issued.matmul);
 }
 
 TEST_F(EnginePlanTest, full_recomputation_issues_more_than_is_useful) {
   EngineSpec spec = spec_of("qwen3");
   const EnginePlan plain = plan_engine(spec, RankGroups(), test::kDevice);
-  spec.recompute = Recompute::kFull;
+  spec.activation_checkpoint.mode = Recompute::kFull;
   const EnginePlan full = plan_engine(spec, RankGroups(), test::kDevice);
   EXPECT_EQ(full.useful.matmul, plain.useful.matmul);
   EXPECT_GT(full.issued.matmul, full.useful.matmul);

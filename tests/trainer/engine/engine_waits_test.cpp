@@ -34,7 +34,7 @@ TEST_F(EngineOnCuda, waits_once_in_a_step_and_once_in_an_evaluation) {
 
 TEST_F(EngineOnCuda, queues_its_gradients_in_one_call_from_the_second_step_on) {
   EngineSpec spec = test::spec_of("qwen3");
-  spec.cuda_graphs = true;
+  spec.job.cuda_graphs = true;
   test::TinyEngine on(spec);
   EXPECT_EQ(no_graph_because(spec, on.alone, test::kDevice), "");
   Watcher watcher;

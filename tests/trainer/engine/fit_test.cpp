@@ -44,14 +44,7 @@ TEST_F(FitTest, a_plan_that_is_too_large_is_refused_with_changes_that_fit) {
   config.training.local_batch_size = 8;
   config.training.global_batch_size = 8;
   config.training.steps = 1;
-  const EngineSpec spec{.model = config.model,
-                        .compute = DType::kF32,
-                        .recompute = Recompute::kNone,
-                        .seq_len = 512,
-                        .micro_batch = 8,
-                        .micro_batches = 1,
-                        .optimizer = {}};
-  const MemoryPlan plan = plan_engine(spec, RankGroups(), test::kDevice).memory;
+  const MemoryPlan plan = plan_engine(engine_spec(config), RankGroups(), test::kDevice).memory;
   if (!test::kDevice.is_cuda()) {  // a snapshot lies in the same memory
     const std::size_t with_snapshot = plan.total() + snapshot_bytes(plan);
     EXPECT_EQ(snapshot_bytes(plan), plan.weights + plan.optimizer);  // float32: its own masters
@@ -81,7 +74,7 @@ TEST_F(FitTest, offloading_is_proposed_for_a_gpu_alone) {
                      .rampup_batch_size = {},
                      .steps = 1,
                      .dtype = "bfloat16"};
-  config.activation_checkpoint.mode = "full";
+  config.activation_checkpoint.mode = Recompute::kFull;
   config.checkpoint.async = false;
   const auto found = [&](Device device) {
     const std::size_t needed =

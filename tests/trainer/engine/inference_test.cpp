@@ -22,7 +22,7 @@ std::unique_ptr<Inference> inference_of(const EngineSpec& spec, std::int64_t mic
   auto made = std::make_unique<Inference>(Inference::Spec{.model = spec.model,
                                                           .device = test::kDevice,
                                                           .compute = spec.compute,
-                                                          .seq_len = spec.seq_len,
+                                                          .seq_len = spec.training.seq_len,
                                                           .micro_batch = micro_batch,
                                                           .prompt = prompt});
   made->params().initialize(1);
@@ -35,8 +35,8 @@ TEST_F(InferenceTest, tells_each_tokens_loss_and_continues_texts_in_the_memory_p
     spec.sample_length = 8;
     test::TinyEngine whole(spec);
     Engine& engine = whole.engine;
-    const std::int64_t sequences = spec.micro_batch * spec.micro_batches;
-    const auto tokens = static_cast<std::size_t>(sequences * spec.seq_len);
+    const std::int64_t sequences = spec.training.local_batch_size * spec.micro_batches;
+    const auto tokens = static_cast<std::size_t>(sequences * spec.training.seq_len);
     const auto model = inference_of(spec, sequences, /*prompt=*/1);
     fill(engine.batch(), 5, spec.model.vocab_size);
     fill(model->batch(), 5, spec.model.vocab_size);
@@ -69,7 +69,8 @@ TEST_F(InferenceTest, evaluates_and_decodes_what_the_engine_computes) {
   const EngineSpec spec = spec_of("qwen3");
   test::TinyEngine whole(spec);
   Engine& engine = whole.engine;
-  const auto model = inference_of(spec, spec.micro_batch * spec.micro_batches, /*prompt=*/20);
+  const auto model =
+      inference_of(spec, spec.training.local_batch_size * spec.micro_batches, /*prompt=*/20);
   fill(engine.batch(), 5, spec.model.vocab_size);
   fill(model->batch(), 5, spec.model.vocab_size);
   EXPECT_NEAR(model->evaluate(), engine.evaluate(), 1e-5 * engine.evaluate());

@@ -17,7 +17,7 @@ using Kind = PlannedOp::Kind;
 EngineSpec unpadded(const char* family, Recompute recompute = Recompute::kNone) {
   EngineSpec spec = test::spec_of(family);
   spec.model.vocab_size = 128;  // no padding, which the head multiplies too
-  spec.recompute = recompute;
+  spec.activation_checkpoint.mode = recompute;
   return spec;
 }
 
@@ -48,7 +48,7 @@ TEST(StepOps, have_the_flops_of_the_step) {
 TEST(StepOps, of_tensor_ranks_divide_the_work) {
   EngineSpec spec = unpadded("gpt2");
   const double alone = step_flops(spec, record_step(spec, {}));
-  spec.sequence = true;
+  spec.parallelism.sequence = true;
   EXPECT_DOUBLE_EQ(4 * step_flops(spec, record_step(spec, {.tensor = 4})), alone);
 }
 
@@ -116,7 +116,7 @@ TEST(StepOps, of_several_micro_batches_accumulate_gradients) {
 TEST(StepOps, of_an_optimizer_are_its_own) {
   EngineSpec spec = unpadded("llama");
   EXPECT_EQ(names(record_step(spec, {}).block.update).find("matmul"), std::string::npos);
-  spec.optimizer.optimizer.name = "Muon";
+  spec.optimizer.name = "Muon";
   EXPECT_NE(names(record_step(spec, {}).block.update).find("matmul"), std::string::npos);
 }
 
@@ -131,9 +131,9 @@ EngineSpec spec_in(const Layout& layout) {
   EngineSpec spec = unpadded(layout.family);
   spec.micro_batches = 1;
   spec.bucket = 0;  // no unit shares a bucket
-  spec.zero = layout.zero;
-  spec.sequence = layout.sequence;
-  spec.layers_per_stage =
+  spec.parallelism.zero = layout.zero;
+  spec.parallelism.sequence = layout.sequence;
+  spec.parallelism.layers_per_stage =
       layout.mesh.pipeline == 2 ? std::vector<std::int64_t>{1, 2} : std::vector<std::int64_t>{};
   return spec;
 }

@@ -55,13 +55,13 @@ inline EngineSpec spec_of(const char* family) {
   m.num_key_value_heads = gpt2 ? 4 : 2;
   m.head_dim = 8;
   m.max_position_embeddings = 20;
-  return {.model = m,
-          .compute = DType::kF32,
-          .recompute = Recompute::kNone,
-          .seq_len = 20,
-          .micro_batch = 2,
-          .micro_batches = kMicroBatches,
-          .optimizer = {}};
+  EngineSpec spec;
+  spec.model = m;
+  spec.data.document_mask = true;
+  spec.training.seq_len = 20;
+  spec.training.local_batch_size = 2;
+  spec.micro_batches = kMicroBatches;
+  return spec;
 }
 
 // With products in float8, which take multiples of 16.
@@ -69,7 +69,7 @@ inline EngineSpec float8_spec_of(const char* family) {
   EngineSpec spec = spec_of(family);
   spec.compute = DType::kBf16;
   spec.precision = MatmulPrecision::kFloat8;
-  spec.micro_batch = 4;
+  spec.training.local_batch_size = 4;
   spec.micro_batches = 2;
   return spec;
 }

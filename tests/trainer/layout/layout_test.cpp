@@ -73,21 +73,20 @@ std::ostream& operator<<(std::ostream& out, const Case& c) {
 }
 
 EngineSpec spec_of(const Case& c) {
-  return {.model = model_of(c.family, c.tied),
-          .compute = DType::kF32,
-          .recompute = c.recompute,
-          .seq_len = kSeq,
-          .micro_batch = kMicroBatch,
-          .micro_batches = c.micro_batches / data_ranks(c.layout),
-          .schedule = c.layout.schedule,
-          .virtual_stages = static_cast<int>(c.layout.virtual_stages),
-          .sequence = c.layout.sequence,
-          .zero = static_cast<int>(c.layout.zero),
-          .bucket = c.bucket,
-          .reproducible = c.reproducible,
-          // With the usual 1e-8 AdamW's first steps are the gradient's signs, and one that is
-          // nothing but roundings moves its weight as far as any other.
-          .optimizer = {.optimizer = {.eps = 1e-3}}};
+  EngineSpec spec;
+  spec.model = model_of(c.family, c.tied);
+  spec.data.document_mask = true;
+  spec.training.seq_len = kSeq;
+  spec.training.local_batch_size = kMicroBatch;
+  spec.activation_checkpoint.mode = c.recompute;
+  spec.parallelism = c.layout;
+  spec.job.reproducible = c.reproducible;
+  // With the usual 1e-8 AdamW's first steps are the gradient's signs, and one that is nothing but
+  // roundings moves its weight as far as any other.
+  spec.optimizer.eps = 1e-3;
+  spec.micro_batches = c.micro_batches / data_ranks(c.layout);
+  spec.bucket = c.bucket;
+  return spec;
 }
 
 // The places in the logical tensor of the elements that this rank owns.

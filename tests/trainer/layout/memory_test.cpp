@@ -23,7 +23,12 @@ namespace {
 constexpr const char* kModels[] = {"gpt2-124m", "llama3-8b", "qwen3-0.6b"};
 
 EngineSpec memory_spec(const char* flavor) {
-  return {.model = *find_flavor(flavor), .seq_len = 512, .micro_batches = 8, .optimizer = {}};
+  EngineSpec spec;
+  spec.model = *find_flavor(flavor);
+  spec.data.document_mask = true;
+  spec.training.seq_len = 512;
+  spec.micro_batches = 8;
+  return spec;
 }
 
 double static_bytes(const EngineSpec& spec, const RankGroups& groups) {
@@ -106,16 +111,15 @@ TEST(Memory, a_pipeline_divides_it) {
 // Sequence parallelism shares out all that a layer keeps, also what enters the shared matrices
 // (Korthikanti et al. 2022, equation 4).
 TEST(Memory, sequence_parallelism_divides_what_layers_keep) {
-  ParallelismConfig layout;
-  layout.tensor = tests::world().size();
-  layout.sequence = true;
   EngineSpec spec = memory_spec("llama3-8b");
   spec.compute = DType::kBf16;
+  ParallelismConfig& layout = spec.parallelism;
+  layout.tensor = tests::world().size();
   const auto kept = [&](const RankGroups& groups) {
     return static_cast<double>(plan_engine(spec, groups, {}).memory.activations());
   };
   const double alone = kept(RankGroups());
-  spec.sequence = true;
+  layout.sequence = true;
   const RankGroups groups(tests::world(), layout, spec.model);
   const std::vector<double> all = of_all_ranks(groups, kept(groups));
   tell(groups, "llama3-8b", "tensor with sequence", alone, all);
@@ -130,14 +134,11 @@ TEST(Memory, in_flight_is_what_stages_of_several_sizes_need) {
   if (tests::world().size() > 2) GTEST_SKIP() << "two places in the pipeline";
   EngineSpec spec = memory_spec("quickstart");
   spec.model.num_hidden_layers = 6;
-  spec.seq_len = 32;
-  spec.schedule = "Interleaved1F1B";
-  spec.virtual_stages = 2;
-  spec.layers_per_stage = {1, 1, 3, 1};
-  ParallelismConfig layout;
+  spec.training.seq_len = 32;
+  ParallelismConfig& layout = spec.parallelism;
   layout.pipeline = layout.virtual_stages = 2;
-  layout.schedule = spec.schedule;
-  layout.layers_per_stage = spec.layers_per_stage;
+  layout.schedule = "Interleaved1F1B";
+  layout.layers_per_stage = {1, 1, 3, 1};
   const RankGroups groups(tests::world(), layout, spec.model);
   for (const std::vector<std::int64_t>& fewer : {std::vector<std::int64_t>{}, {2, 4, 6}}) {
     spec.fewer_micro_batches = fewer;
@@ -182,10 +183,10 @@ TEST(Memory, zero_divides_what_it_says) {
   EngineSpec spec = memory_spec("llama3-8b");
   spec.compute = DType::kBf16;
   spec.bucket = std::int64_t{25} << 18;
-  ParallelismConfig layout;
+  ParallelismConfig& layout = spec.parallelism;
   layout.data_shard = ranks;
   for (int zero = 0; zero <= 3; ++zero) {
-    layout.zero = spec.zero = zero;
+    layout.zero = zero;
     const RankGroups groups(tests::world(), layout, spec.model);
     const EnginePlan plan = plan_engine(spec, groups, {});
     const double bytes = static_bytes(spec, groups) / static_cast<double>(plan.parameters);
@@ -248,12 +249,14 @@ TEST(Memory, a_run_that_is_not_there_is_planned_as_one_that_is) {
     const RankGroups here(tests::world(), layout, config.model);
     Traffic sent, sent_by_first;
     const MeshShape shape = mesh_shape(layout);
-    const RankGroups planned(here.all->rank(), shape, spec.zero, config.model, {}, sent);
+    const RankGroups planned(here.all->rank(), shape, spec.parallelism.zero, config.model, {},
+                             sent);
     const MemoryPlan memory = plan_step(spec, here, {}).memory;
     EXPECT_EQ(plan_step(spec, planned, {}).memory, memory);
     const int place = here.pp_forward->rank();
     const int of_place = ranks / static_cast<int>(layout.pipeline);
-    const RankGroups first(place * of_place, shape, spec.zero, config.model, {}, sent_by_first);
+    const RankGroups first(place * of_place, shape, spec.parallelism.zero, config.model, {},
+                           sent_by_first);
     // The last of those that share the state out may own padding, for which there is none.
     const std::size_t most = plan_step(spec, first, {}).memory.total();
     EXPECT_GE(most, memory.total());

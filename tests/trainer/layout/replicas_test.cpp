@@ -60,14 +60,14 @@ EngineSpec replica_spec(const ReplicaCase& c) {
   m.num_key_value_heads = 2;  // fewer than tensor = 4
   m.head_dim = 8;
   m.max_position_embeddings = kReplicaSeq;
-  return {.model = m,
-          .compute = c.compute,
-          .seq_len = kReplicaSeq,
-          .micro_batch = 1,
-          .micro_batches = 2,
-          .sequence = c.layout.sequence,
-          .zero = static_cast<int>(c.layout.zero),
-          .optimizer = {}};
+  EngineSpec spec;
+  spec.model = m;
+  spec.data.document_mask = true;
+  spec.training.seq_len = kReplicaSeq;
+  spec.parallelism = c.layout;
+  spec.compute = c.compute;
+  spec.micro_batches = 2;
+  return spec;
 }
 
 void fill_replica(Engine& engine, std::uint64_t step) {

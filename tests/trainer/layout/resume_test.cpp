@@ -99,18 +99,17 @@ struct Layout {
 };
 
 EngineSpec resume_spec(const ModelConfig& model, const ParallelismConfig& layout) {
-  return {.model = model,
-          .seq_len = kResumeSeq,
-          .micro_batch = 1,
-          .micro_batches = kMicroBatches / data_ranks(layout),
-          .schedule = layout.schedule,
-          .virtual_stages = static_cast<int>(layout.virtual_stages),
-          .sequence = layout.sequence,
-          .zero = static_cast<int>(layout.zero),
-          .reproducible = true,
-          // With the usual 1e-8 AdamW's first steps are the gradient's signs, and one that is
-          // nothing but roundings moves its weight as far as any other.
-          .optimizer = {.optimizer = {.eps = 1e-3}}};
+  EngineSpec spec;
+  spec.model = model;
+  spec.data.document_mask = true;
+  spec.training.seq_len = kResumeSeq;
+  spec.parallelism = layout;
+  spec.job.reproducible = true;
+  // With the usual 1e-8 AdamW's first steps are the gradient's signs, and one that is nothing but
+  // roundings moves its weight as far as any other.
+  spec.optimizer.eps = 1e-3;
+  spec.micro_batches = kMicroBatches / data_ranks(layout);
+  return spec;
 }
 
 // A rank's part of a run in one layout.

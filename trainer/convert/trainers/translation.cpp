@@ -48,10 +48,9 @@ struct AsToml {
   }
   Toml operator()(const std::string*) const { return word(); }
   Toml operator()(const std::filesystem::path*) const { return word(); }
-  Toml operator()(const ActivationKind*) const { return word(); }
   template <class Other>
   Toml operator()(const Other*) const {
-    return std::nullopt;
+    return std::is_enum_v<Other> ? word() : std::nullopt;
   }
 
   bool fits(double number) const {

@@ -43,13 +43,12 @@ StepModel::StepModel(const Workload& work, const StepOps& ops, const DeviceProfi
   const EngineSpec& spec = work.spec;
   const PipelineShape shape{.ranks = static_cast<int>(work.mesh.pipeline),
                             .micro_batches = static_cast<int>(spec.micro_batches),
-                            .virtual_stages = spec.virtual_stages};
+                            .virtual_stages = static_cast<int>(spec.parallelism.virtual_stages)};
   if (device.rate(work.numbers()).peak <= 0) {
     throw ConfigError(say(device.name, " does not support ", name_of(work.numbers())));
   }
-  result_.schedule = make_schedule(spec.schedule, shape);
-  result_.layers_per_stage =
-      divide_layers(spec.model, spec.seq_len, spec.layers_per_stage, result_.schedule.stages);
+  result_.schedule = make_schedule(spec.parallelism.schedule, shape);
+  result_.layers_per_stage = divide_layers(spec, result_.schedule.stages);
   std::map<std::pair<std::int64_t, int>, StageCosts> known;
   for (int stage = 0; stage < result_.schedule.stages; ++stage) {
     const std::int64_t layers = result_.layers_per_stage[static_cast<std::size_t>(stage)];

@@ -45,19 +45,16 @@ LayoutPlan plan_layout(const RunConfig& config, Device device) {
 
 ModelPlan plan_model(const RunConfig& config) {
   EngineSpec spec = engine_spec(config);
-  spec.recompute = Recompute::kNone;
-  spec.micro_batch = spec.micro_batches = 1;
+  spec.parallelism = {};
+  spec.parallelism.zero = 0;
+  spec.activation_checkpoint = {};
+  spec.job.reproducible = false;
+  spec.training.local_batch_size = spec.micro_batches = 1;
   spec.fewer_micro_batches = {};
-  spec.schedule = "1F1B";
-  spec.virtual_stages = 1;
-  spec.layers_per_stage = {};
-  spec.sequence = spec.reproducible = false;
-  spec.zero = 0;
-  spec.compression = {};
   const StepPlan step = plan_step(spec, RankGroups(), {});
   return {.parameters = step.parameters,
-          .matrix_parameters = static_cast<std::int64_t>(step.issued.matmul /
-                                                         (6 * static_cast<double>(spec.seq_len))),
+          .matrix_parameters = static_cast<std::int64_t>(
+              step.issued.matmul / (6 * static_cast<double>(spec.training.seq_len))),
           .checkpoint_bytes = step.state_bytes,
           .useful = step.issued};
 }

@@ -57,7 +57,7 @@ void each_layout(const RunConfig& config, std::int64_t ranks, std::int64_t node,
     for (const std::int64_t size : divisors(batch / layout.data_shard, kMostMicroBatch)) {
       laid.training.local_batch_size = size;
       layout.sequence = layout.tensor > 1 && size * config.training.seq_len % layout.tensor == 0;
-      for (const char* mode : {"none", "selective", "full"}) {
+      for (const Recompute mode : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
         laid.activation_checkpoint.mode = mode;
         visit(laid);
       }

@@ -78,7 +78,8 @@ MessageTime data_message(const PlannedOp& message, const Workload& work, const N
       collective_seconds(network, message.collective, group, message.bytes) - latency;
   const double bucket =
       static_cast<double>(work.spec.bucket) * static_cast<double>(message.element);
-  const double of_bucket = work.spec.zero >= 2 ? 1 : std::min(1.0, message.bytes / bucket);
+  const double of_bucket =
+      work.spec.parallelism.zero >= 2 ? 1 : std::min(1.0, message.bytes / bucket);
   return {moving + of_bucket * latency, bytes_sent(message.collective, group.size, message.bytes)};
 }
 
@@ -117,7 +118,7 @@ GroupShape group_of(std::string_view name, const Workload& work) {
   if (name == "context") return group(mesh.context, mesh.tensor);
   if (name == "data_shard") return group(shard, mesh.tensor);
   if (name == "data_replicate") {
-    const std::int64_t size = mesh.data_replicate * (work.spec.zero == 0 ? shard : 1);
+    const std::int64_t size = mesh.data_replicate * (work.spec.parallelism.zero == 0 ? shard : 1);
     return group(size, of_stage / size);
   }
   require(name == "pipeline_ends", "no group ", name);

@@ -15,6 +15,7 @@
 #include "parallel/pipeline/registry.h"
 #include "trainer/config/layout_text.h"
 #include "trainer/config/rules.h"
+#include "trainer/config/value_text.h"
 #include "trainer/tools/plan/layout_plan.h"
 #include "trainer/tools/plan/layouts.h"
 #include "trainer/tools/plan/run_plan.h"
@@ -81,7 +82,7 @@ class Search {
   // All matmuls at the peak reached by large ones, plus the pipeline bubble.
   double least_seconds(const RunConfig& config) const {
     const ParallelismConfig& layout = config.parallelism;
-    const double again = config.activation_checkpoint.mode == "full" ? 4.0 / 3 : 1;
+    const double again = config.activation_checkpoint.mode == Recompute::kFull ? 4.0 / 3 : 1;
     const double flops = (again * model_.useful.matmul + model_.useful.attention_causal) *
                          static_cast<double>(config.training.global_batch_size);
     const ProductRate& rate = profile_.rate(workload_of(config).numbers());
@@ -110,8 +111,7 @@ class Search {
   }
   // Rank of the recomputation mode by activation memory.
   static int kept_of(const RunConfig& config) {
-    const std::string& mode = config.activation_checkpoint.mode;
-    return mode == "full" ? 0 : mode == "selective" ? 1 : 2;
+    return -static_cast<int>(config.activation_checkpoint.mode);
   }
 
   void rank(const RunConfig& config) {
@@ -216,7 +216,7 @@ std::string search_text(const SearchResult& result, double available) {
                         human_duration(one.estimate.seconds),
                         human_bytes(static_cast<std::uint64_t>(one.bytes)),
                         layout_text(one.config.parallelism), one.config.training.local_batch_size,
-                        one.config.activation_checkpoint.mode);
+                        name_of_value(one.config.activation_checkpoint.mode));
     if (i > 0) {
       const std::string why = lacks(result.best.front().estimate, one.estimate);
       text += fmt::format(" ({:+.1f} %{}{})",

@@ -39,7 +39,7 @@ StageCosts stage_costs(const StepOps& ops, const Workload& work, const DevicePro
   if (!shares_memory(network, group_of("data_shard", work))) {
     costs.published = sum(&PartOps::publish).data;
   }
-  if (work.spec.zero < 2) {
+  if (work.spec.parallelism.zero < 2) {
     costs.reduced = costs.forward.data;
     costs.reduced += costs.backward.data;
     return costs;

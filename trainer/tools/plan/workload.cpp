@@ -5,8 +5,8 @@
 namespace trireme {
 
 std::int64_t Workload::tokens() const {
-  return mesh.data_replicate * mesh.data_shard * spec.micro_batches * spec.micro_batch *
-         spec.seq_len;
+  return mesh.data_replicate * mesh.data_shard * spec.micro_batches *
+         spec.training.local_batch_size * spec.training.seq_len;
 }
 
 NumberFormat Workload::numbers() const {

@@ -65,7 +65,7 @@ void require_same_task(const RunConfig& subject, const RunConfig& reference) {
 }
 
 void refuse_compression(const RunConfig& config) {
-  if (config.parallelism.gradient_compression == "none") return;
+  if (config.parallelism.compression.method == CompressionOptions::Method::kNone) return;
   throw ConfigError(
       "compressed gradients differ by design; to verify the layout, set "
       "parallelism.gradient_compression = \"none\"");

@@ -39,7 +39,7 @@ class Mistake {
 
   // Injection points, in the order of a step.
   virtual void make_in(RankGroups& /*groups*/) {}
-  virtual void in_spec(EngineSpec& /*spec*/, const ParallelismConfig& /*layout*/) {}
+  virtual void in_spec(EngineSpec& /*spec*/) {}
   virtual void in_first_weights(const Subject& /*subject*/) {}
   virtual std::uint64_t in_first_sample(const Subject& /*subject*/, std::uint64_t first) {
     return first;

@@ -24,7 +24,7 @@ const Param* find(const Subject& subject, const std::string& name) {
 }
 
 data::TokenBatch micro_batch(const Subject& subject, std::int64_t own) {
-  const std::int64_t size = subject.engine().spec().micro_batch;
+  const std::int64_t size = subject.engine().spec().training.local_batch_size;
   return subject.engine().batch().part(own * size, size);
 }
 

@@ -35,9 +35,9 @@ class ShiftedSlice final : public Mistake {
 
 class HalvedClip final : public Mistake {
  public:
-  void in_spec(EngineSpec& spec, const ParallelismConfig& /*layout*/) override {
-    if (spec.optimizer.max_norm == 0) return;
-    spec.optimizer.max_norm /= 2;
+  void in_spec(EngineSpec& spec) override {
+    if (spec.training.max_norm == 0) return;
+    spec.training.max_norm /= 2;
     note_made();
   }
 };
@@ -45,9 +45,9 @@ class HalvedClip final : public Mistake {
 // A sharded optimizer applies no weight decay.
 class LostDecay final : public Mistake {
  public:
-  void in_spec(EngineSpec& spec, const ParallelismConfig& layout) override {
-    if (layout.data_shard == 1 || spec.optimizer.optimizer.weight_decay == 0) return;
-    spec.optimizer.optimizer.weight_decay = 0;
+  void in_spec(EngineSpec& spec) override {
+    if (spec.parallelism.data_shard == 1 || spec.optimizer.weight_decay == 0) return;
+    spec.optimizer.weight_decay = 0;
     note_made();
   }
 };

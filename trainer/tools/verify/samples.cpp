@@ -33,7 +33,8 @@ Filled Samples::fill(const Subject& subject, std::int64_t step,
   const EngineSpec& spec = engine.spec();
   for (std::int64_t own = 0; only && own < spec.micro_batches; ++own) {
     if (*only == engine.micro_batches().number(engine.data_rank(), own)) continue;
-    const data::TokenBatch part = engine.batch().part(own * spec.micro_batch, spec.micro_batch);
+    const data::TokenBatch part =
+        engine.batch().part(own * spec.training.local_batch_size, spec.training.local_batch_size);
     std::ranges::fill(part.targets, kNoTarget);
   }
   return filled;

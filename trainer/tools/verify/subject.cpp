@@ -45,7 +45,7 @@ Subject::Subject(const RunConfig& config, World& world, Device device, Mistake* 
   if (world.rank() >= ranks_) return;
   if (mistake) mistake->make_in(groups_);
   EngineSpec spec = engine_spec(config_);
-  if (mistake) mistake->in_spec(spec, config_.parallelism);
+  if (mistake) mistake->in_spec(spec);
   EnginePlan plan;
   Team(*groups_.all).together([&] {
     plan = plan_engine(spec, groups_, device);

@@ -97,7 +97,7 @@ selective_ac_option = "op"
   EXPECT_EQ(config.lr_scheduler.min_lr_factor, 0);
   EXPECT_EQ(config.parallelism.tensor, 2);
   EXPECT_EQ(config.parallelism.zero, 3);
-  EXPECT_EQ(config.activation_checkpoint.mode, "selective");
+  EXPECT_EQ(config.activation_checkpoint.mode, Recompute::kSelective);
   EXPECT_TRUE(config.checkpoint.async);
   EXPECT_TRUE(leaves(got, "profiling.enable_profiling = true"));
   EXPECT_TRUE(leaves(got, "training.compile = true"));

@@ -23,13 +23,14 @@ ModelConfig llama(std::int64_t layers, std::int64_t hidden) {
 }
 
 Workload of(const MeshShape& mesh, std::int64_t micro_batches) {
-  return {.spec = {.model = llama(16, 4096),
-                   .compute = DType::kBf16,
-                   .seq_len = 4096,
-                   .micro_batches = micro_batches,
-                   .bucket = (25 << 20) / 4,
-                   .optimizer = {}},
-          .mesh = mesh};
+  EngineSpec spec;
+  spec.model = llama(16, 4096);
+  spec.data.document_mask = true;
+  spec.training.seq_len = 4096;
+  spec.compute = DType::kBf16;
+  spec.micro_batches = micro_batches;
+  spec.bucket = (25 << 20) / 4;
+  return {.spec = spec, .mesh = mesh};
 }
 
 double sum(const TimeParts& p) {
@@ -40,7 +41,7 @@ TEST(Estimate, PartsAddUpToTheStep) {
   const DeviceProfile h100 = find_profile("H100");
   for (const int zero : {0, 1, 2, 3}) {
     Workload work = of({.pipeline = 2, .data_shard = 4, .tensor = 2}, 8);
-    work.spec.zero = zero;
+    work.spec.parallelism.zero = zero;
     const StepEstimate step = estimate_step(work, h100);
     EXPECT_NEAR(sum(step.parts), step.seconds, 1e-9 * step.seconds) << zero;
     for (const AxisTraffic& axis : step.traffic) {
@@ -80,7 +81,7 @@ TEST(Estimate, NoMoreIsHiddenThanThereIsToHideBehind) {
   DeviceProfile h100 = find_profile("H100");
   Workload work = of({.data_shard = 64}, 2);
   for (const int zero : {2, 3}) {
-    work.spec.zero = zero;
+    work.spec.parallelism.zero = zero;
     for (int halvings = 0; halvings < 10; ++halvings) {
       h100.network.between.bandwidth = 50e9 / (1 << halvings);
       const StepEstimate step = estimate_step(work, h100);
@@ -95,7 +96,7 @@ TEST(Estimate, MessagesThatTakeTheRanksCoresAddUp) {
   DeviceProfile h100 = find_profile("H100");
   for (const int zero : {0, 1, 2, 3}) {
     Workload work = of({.data_shard = 8}, 2);
-    work.spec.zero = zero;
+    work.spec.parallelism.zero = zero;
     h100.network.overlaps = true;
     const double hidden = estimate_step(work, h100).seconds;
     h100.network.overlaps = false;
@@ -135,8 +136,8 @@ TEST(Estimate, DataRanksOfANodeMayReadEachOthersMemory) {
 
 TEST(Estimate, SixteenThousandRanksTakeAMoment) {
   Workload work = of({.pipeline = 16, .data_shard = 128, .tensor = 8}, 64);
-  work.spec.sequence = true;
-  work.spec.schedule = "Interleaved1F1B";
+  work.spec.parallelism.sequence = true;
+  work.spec.parallelism.schedule = "Interleaved1F1B";
   EXPECT_EQ(work.ranks(), 16384);
   const auto start = std::chrono::steady_clock::now();
   EXPECT_GT(estimate_step(work, find_profile("H100")).seconds, 0);

@@ -55,7 +55,8 @@ class OtherTrainer {
   List overlapped(List list) const;
   List with_whole_head(const List& list) const;
   double tokens() const {
-    return to_double(work_.spec.micro_batch * work_.spec.seq_len / work_.mesh.context);
+    return to_double(work_.spec.training.local_batch_size * work_.spec.training.seq_len /
+                     work_.mesh.context);
   }
   bool hides_all() const { return traits_.tensor_overlap == TensorOverlap::kAll; }
 
@@ -67,15 +68,15 @@ class OtherTrainer {
 StepOps OtherTrainer::recorded() const {
   EngineSpec spec = work_.spec;
   MeshShape mesh = work_.mesh;
-  spec.seq_len /= mesh.context;
+  spec.training.seq_len /= mesh.context;
   mesh.data_shard *= mesh.context;
   mesh.context = 1;
   spec.micro_batches = 1;
   if (traits_.recomputed == Recomputed::kNormsAndActivations) {
-    spec.recompute = Recompute::kSelective;
+    spec.activation_checkpoint.mode = Recompute::kSelective;
   }
   if (traits_.recomputed == Recomputed::kAll && !traits_.whole_recompute) {
-    spec.recompute = Recompute::kFull;
+    spec.activation_checkpoint.mode = Recompute::kFull;
   }
   return record_step(spec, mesh, imagined_gpu());
 }
@@ -162,7 +163,8 @@ double OtherTrainer::unfused_bytes(const PlannedOp& op) const {
                                                    {"embedding_backward", 4.0 / 3}};
   const std::string name = op.name;
   if (name == "rms_norm" || name == "layer_norm") {
-    const double outside = tokens() / (work_.spec.sequence ? to_double(work_.mesh.tensor) : 1);
+    const double outside =
+        tokens() / (work_.spec.parallelism.sequence ? to_double(work_.mesh.tensor) : 1);
     const double pass =
         outside * to_double(work_.spec.model.hidden_size) * static_cast<double>(op.element);
     return pass * (op.bytes > 2 * pass ? 9 : 6);  // with and without a residual
@@ -183,11 +185,13 @@ void OtherTrainer::message(List& list, PlannedOp op) const {
   }
   if (is_tied) {
     // Of the whole table: this trainer sums what a rank owns.
-    if (work_.spec.zero > 0) op.bytes *= to_double(work_.mesh.data_shard * work_.mesh.context);
+    if (work_.spec.parallelism.zero > 0)
+      op.bytes *= to_double(work_.mesh.data_shard * work_.mesh.context);
     return list.push_back(op);
   }
-  const double pieces = work_.spec.zero >= 2 ? traits_.messages_per_layer
-                                             : std::ceil(elements / to_double(work_.spec.bucket));
+  const double pieces = work_.spec.parallelism.zero >= 2
+                            ? traits_.messages_per_layer
+                            : std::ceil(elements / to_double(work_.spec.bucket));
   op.bytes /= pieces;
   for (int piece = 0; piece < pieces; ++piece) list.push_back(op);
 }
@@ -253,7 +257,7 @@ List OtherTrainer::with_whole_head(const List& list) const {
 StepOps OtherTrainer::ops() const {
   StepOps ops = recorded();
   ops.overlaps_data = traits_.overlaps_data;
-  if (traits_.divides_boundary && !work_.spec.sequence) {
+  if (traits_.divides_boundary && !work_.spec.parallelism.sequence) {
     ops.boundary_bytes /= to_double(work_.mesh.tensor);
   }
   const List again = recomputed(ops.block);

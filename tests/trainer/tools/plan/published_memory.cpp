@@ -27,17 +27,18 @@ double of_model(const Workload& w) {
   const double block =
       hidden * static_cast<double>(4 * m.hidden_size + 2 * m.intermediate_size) / tensor +
       2 * hidden;
-  const double embedding =
-      hidden * (static_cast<double>(m.vocab_size) / tensor + static_cast<double>(w.spec.seq_len));
+  const double embedding = hidden * (static_cast<double>(m.vocab_size) / tensor +
+                                     static_cast<double>(w.spec.training.seq_len));
   return (static_cast<double>(m.num_hidden_layers) * block + embedding) /
          static_cast<double>(w.mesh.pipeline);
 }
 
 // Layers' worth of activations of a micro-batch that the first rank holds at most.
 double layers_held(const Workload& w) {
-  const Schedule schedule = make_schedule(
-      w.spec.schedule, {static_cast<int>(w.mesh.pipeline), static_cast<int>(w.spec.micro_batches),
-                        w.spec.virtual_stages});
+  const Schedule schedule =
+      make_schedule(w.spec.parallelism.schedule,
+                    {static_cast<int>(w.mesh.pipeline), static_cast<int>(w.spec.micro_batches),
+                     static_cast<int>(w.spec.parallelism.virtual_stages)});
   const double each =
       static_cast<double>(w.spec.model.num_hidden_layers) / static_cast<double>(schedule.stages);
   return each * peak_in_flight(schedule.ranks.front());
@@ -52,12 +53,13 @@ std::vector<Memory> korthikanti_memory(const std::vector<Run>& runs) {
     const Workload& w = run.work;
     const auto tensor = static_cast<double>(w.mesh.tensor);
     const ModelConfig& m = w.spec.model;
-    const double sbh = static_cast<double>(w.spec.seq_len * w.spec.micro_batch) *
-                       static_cast<double>(m.hidden_size);
-    const double scores = 5 * static_cast<double>(m.num_attention_heads * w.spec.seq_len) /
+    const double sbh =
+        static_cast<double>(w.spec.training.seq_len * w.spec.training.local_batch_size) *
+        static_cast<double>(m.hidden_size);
+    const double scores = 5 * static_cast<double>(m.num_attention_heads * w.spec.training.seq_len) /
                           static_cast<double>(m.hidden_size);
     const Published& published = kPublished.at(run.model);
-    if (w.spec.sequence) {
+    if (w.spec.parallelism.sequence) {
       all.push_back({run.model, "activations, sequence parallel and selective", published.with_both,
                      layers_held(w) * sbh * 34 / tensor / kGiB});
       continue;

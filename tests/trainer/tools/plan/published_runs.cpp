@@ -76,7 +76,7 @@ TrainerTraits set_traits(Run& run, const Json& row) {
   const std::string& s = run.source;
   const bool several = run.work.mesh.tensor > 1;
   TrainerTraits traits;
-  spec.sequence = several;
+  spec.parallelism.sequence = several;
   // Megatron-LM's buckets are of at least 40 million elements.
   spec.bucket = 40'000'000;
   if (has(s, "SC21")) {
@@ -86,10 +86,10 @@ TrainerTraits set_traits(Run& run, const Json& row) {
               .whole_recompute = true,
               .divides_boundary = true,
               .gradient_bytes = 2};
-    spec.sequence = false;
-    spec.zero = has(run.note, "ZeRO-3") ? 3 : 0;
+    spec.parallelism.sequence = false;
+    spec.parallelism.zero = has(run.note, "ZeRO-3") ? 3 : 0;
     // DeepSpeed gathers each of a layer's four matrices by itself, when it is needed.
-    if (spec.zero == 3) traits.messages_per_layer = 4;
+    if (spec.parallelism.zero == 3) traits.messages_per_layer = 4;
   } else if (has(s, "Korthikanti")) {
     traits = {.flash_attention = false,
               .fused_loss = false,
@@ -98,8 +98,8 @@ TrainerTraits set_traits(Run& run, const Json& row) {
               .divides_boundary = true,
               .tensor_overlap = TensorOverlap::kWeightGradients,
               .gradient_bytes = 2};
-    spec.sequence = has(run.recompute, "SP");
-    spec.zero = 0;
+    spec.parallelism.sequence = has(run.recompute, "SP");
+    spec.parallelism.zero = 0;
   } else if (has(s, "Megatron-LM README") || has(s, "NeMo")) {
     traits = {.fused_loss = false,
               .divides_boundary = true,
@@ -112,7 +112,7 @@ TrainerTraits set_traits(Run& run, const Json& row) {
         .fused = compiled,
         .fused_loss = false,
         .tensor_overlap = has(run.note, "async TP") ? TensorOverlap::kAll : TensorOverlap::kNone};
-    spec.zero = 3;
+    spec.parallelism.zero = 3;
   } else if (has(s, "llm.c") || has(s, "llmq")) {
     traits.gradient_bytes = 2;
   } else if (has(s, "nanotron")) {
@@ -121,7 +121,7 @@ TrainerTraits set_traits(Run& run, const Json& row) {
               .fused_loss = false,
               .overlaps_data = false,
               .tensor_overlap = TensorOverlap::kWeightGradients};
-    spec.zero = has(run.note, "ZeRO-1") ? 1 : 0;
+    spec.parallelism.zero = has(run.note, "ZeRO-1") ? 1 : 0;
   } else if (has(s, "Llama 3 Herd")) {
     traits = {.fused_loss = false, .divides_boundary = true};
   } else if (has(s, "llm-foundry")) {
@@ -129,7 +129,7 @@ TrainerTraits set_traits(Run& run, const Json& row) {
               .fused = false,
               .whole_recompute = true,
               .gradient_bytes = 2};
-    spec.zero = 3;
+    spec.parallelism.zero = 3;
   }
   traits.recomputed = recomputed_by(row.at("recompute"));
   return traits;
@@ -139,7 +139,7 @@ std::string reason_against(const Run& run, const std::string& precision) {
   if (has(precision, "rowwise")) {
     return "scales by row: the float8 rate is for scales by tensor";
   }
-  if (run.work.spec.zero == 3 && has(run.source, "SC21")) {
+  if (run.work.spec.parallelism.zero == 3 && has(run.source, "SC21")) {
     return "DeepSpeed's host gathers parameter by parameter, and how long it waits is not "
            "published";
   }
@@ -157,16 +157,16 @@ std::int64_t micro_batch_of(const Run& run, const Json& row, std::int64_t sequen
 // Where virtual stages are not published: one layer each, where that divides.
 void set_stages(Run& run, const Json& row) {
   Workload& w = run.work;
-  w.spec.virtual_stages = static_cast<int>(integer(row, "vp"));
+  w.spec.parallelism.virtual_stages = integer(row, "vp");
   const std::int64_t layers = w.spec.model.num_hidden_layers, ranks = w.mesh.pipeline;
   const bool unknown = has(run.note, "VP not published") || has(run.source, "Llama 3 Herd");
   if (unknown && ranks > 1 && w.spec.micro_batches % ranks == 0) {
-    w.spec.virtual_stages = static_cast<int>(layers / ranks);
+    w.spec.parallelism.virtual_stages = layers / ranks;
   }
-  const std::int64_t stages = ranks * w.spec.virtual_stages;
-  if (w.spec.virtual_stages > 1) w.spec.schedule = "Interleaved1F1B";
+  const std::int64_t stages = ranks * w.spec.parallelism.virtual_stages;
+  if (w.spec.parallelism.virtual_stages > 1) w.spec.parallelism.schedule = "Interleaved1F1B";
   if (layers % stages == 0) {
-    w.spec.layers_per_stage.assign(static_cast<std::size_t>(stages), layers / stages);
+    w.spec.parallelism.layers_per_stage.assign(static_cast<std::size_t>(stages), layers / stages);
   }
 }
 
@@ -183,23 +183,24 @@ Run run_from(const Json& row, const Json& models) {
   const std::string precision = row.at("prec");
   spec.compute = DType::kBf16;
   if (has(precision, "fp8")) spec.precision = MatmulPrecision::kFloat8;
-  spec.seq_len = integer(row, "seq");
-  spec.model.max_position_embeddings = spec.seq_len;
+  spec.data.document_mask = true;
+  spec.training.seq_len = integer(row, "seq");
+  spec.model.max_position_embeddings = spec.training.seq_len;
   w.mesh = {.pipeline = integer(row, "pp"),
             .data_shard = integer(row, "dp"),
             .context = integer(row, "cp"),
             .tensor = integer(row, "tp")};
   const std::int64_t sequences = integer(row, "gbs_seq") / w.mesh.data_shard;
-  spec.micro_batch =
+  spec.training.local_batch_size =
       std::min(micro_batch_of(run, row, sequences), std::max<std::int64_t>(sequences, 1));
-  spec.micro_batches = std::max<std::int64_t>(1, sequences / spec.micro_batch);
+  spec.micro_batches = std::max<std::int64_t>(1, sequences / spec.training.local_batch_size);
   run.ops = ops_of(w, set_traits(run, row));
   set_stages(run, row);
   run.reason = reason_against(run, precision);
   const double tokens = static_cast<double>(w.tokens());
   const double ranks = static_cast<double>(w.ranks());
   const double flops =
-      flops_per_token(spec.model, static_cast<double>(spec.seq_len), row.at("flop_conv"));
+      flops_per_token(spec.model, static_cast<double>(spec.training.seq_len), row.at("flop_conv"));
   // Of the GPU's peak in bfloat16.
   const double peak = has(run.gpu, "A100") ? 312e12 : 989.4e12;
   if (const double seconds = number(row, "iter_s"); seconds > 0) {

@@ -39,12 +39,13 @@ nanotron's 1.34B on 512 GPUs has only one micro-batch per step.
 std::string layout_of(const Workload& w) {
   std::string text = fmt::format("tp{}", w.mesh.tensor);
   if (w.mesh.pipeline > 1) text += fmt::format(" pp{}", w.mesh.pipeline);
-  if (w.spec.virtual_stages > 1) text += fmt::format(" v{}", w.spec.virtual_stages);
+  if (w.spec.parallelism.virtual_stages > 1)
+    text += fmt::format(" v{}", w.spec.parallelism.virtual_stages);
   if (w.mesh.context > 1) text += fmt::format(" cp{}", w.mesh.context);
   text += fmt::format(" dp{}", w.mesh.data_shard);
-  if (w.spec.zero > 1) text += fmt::format(" zero{}", w.spec.zero);
-  return text +
-         fmt::format(", {} x {} x {}", w.spec.micro_batches, w.spec.micro_batch, w.spec.seq_len);
+  if (w.spec.parallelism.zero > 1) text += fmt::format(" zero{}", w.spec.parallelism.zero);
+  return text + fmt::format(", {} x {} x {}", w.spec.micro_batches,
+                            w.spec.training.local_batch_size, w.spec.training.seq_len);
 }
 
 void print_table(const std::vector<Run>& runs, const Profiles& profiles) {
