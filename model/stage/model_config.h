@@ -27,7 +27,7 @@ struct RopeScaling {
 // A decoder with switches for all differences between GPT-2, Llama, Qwen2.5 and Qwen3. Names follow
 // Hugging Face.
 struct ModelConfig {
-  std::string model_type = "llama";  // gpt2, llama, qwen2, qwen3: for display and export
+  std::string model_type = "llama";  // a ModelFamily: for defaults, display and export
   NormKind norm = NormKind::kRmsNorm;
   PositionKind position = PositionKind::kRotary;
   ActivationKind activation = ActivationKind::kSwiGlu;
@@ -41,7 +41,7 @@ struct ModelConfig {
   std::int64_t max_position_embeddings = 0;
   double norm_eps = 1e-5;
   double rope_theta = 10000;
-  RopeScaling rope_scaling;
+  RopeScaling rope_scaling = {};
   bool attention_bias = false;         // of the query, key and value projections
   bool attention_output_bias = false;  // of the output projection
   bool mlp_bias = false;

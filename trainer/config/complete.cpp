@@ -2,6 +2,7 @@
 
 #include <type_traits>
 
+#include "model/stage/model_family.h"
 #include "parallel/optimizer/registry.h"
 #include "trainer/config/flavors.h"
 #include "trainer/config/option.h"
@@ -16,8 +17,10 @@ class Completion {
 
   void model() {
     forget_what_the_flavor_derived();
-    if (model_.intermediate_size == 0 && model_.model_type == "gpt2") {
-      derive("model.intermediate_size", model_.intermediate_size, 4 * model_.hidden_size);
+    const ModelFamily& family = find_family(model_.model_type);
+    if (model_.intermediate_size == 0 && family.mlp_ratio > 0) {
+      derive("model.intermediate_size", model_.intermediate_size,
+             family.mlp_ratio * model_.hidden_size);
     }
     if (model_.num_key_value_heads == 0) {
       derive("model.num_key_value_heads", model_.num_key_value_heads, model_.num_attention_heads);
@@ -29,8 +32,7 @@ class Completion {
       derive("model.max_position_embeddings", model_.max_position_embeddings,
              loaded_.config.training.seq_len);
     }
-    // Hugging Face's Qwen2 has biases only on query, key and value.
-    model_.attention_output_bias = model_.attention_bias && model_.model_type != "qwen2";
+    model_.attention_output_bias = model_.attention_bias && family.attention_output_bias;
   }
 
   // Recommended by the authors of the optimizers.
@@ -70,15 +72,14 @@ class Completion {
     if (!flavor) return;
     const bool is_reshaped = given("model.hidden_size") || given("model.num_attention_heads");
     if (!is_reshaped) return;
-    const bool has_own_head_dim = family_defaults(model_.model_type).head_dim != 0;
+    const ModelFamily& family = find_family(model_.model_type);
+    const bool has_own_head_dim = family.defaults.head_dim != 0;
     if (!given("model.head_dim") && !has_own_head_dim) model_.head_dim = 0;
     if (!given("model.num_key_value_heads") &&
         flavor->num_key_value_heads == flavor->num_attention_heads) {
       model_.num_key_value_heads = 0;
     }
-    if (!given("model.intermediate_size") && model_.model_type == "gpt2") {
-      model_.intermediate_size = 0;
-    }
+    if (!given("model.intermediate_size") && family.mlp_ratio > 0) model_.intermediate_size = 0;
   }
 
   LoadedConfig& loaded_;

@@ -1,6 +1,6 @@
 #include "trainer/config/flavors.h"
 
-#include "model/base/error.h"
+#include "model/stage/model_family.h"
 
 namespace trireme {
 namespace {
@@ -12,7 +12,7 @@ struct Flavor {
 
 // [layers, hidden, heads]; everything else follows from GPT-2's family.
 ModelConfig gpt2(std::int64_t layers, std::int64_t hidden, std::int64_t heads) {
-  ModelConfig c = family_defaults("gpt2");
+  ModelConfig c = find_family("gpt2").defaults;
   c.vocab_size = 50257;
   c.hidden_size = hidden;
   c.intermediate_size = 4 * hidden;
@@ -46,7 +46,7 @@ ModelConfig with_shape(ModelConfig c, const FlavorShape& shape) {
 
 // Llama 3.1's frequencies are stretched by 8, Llama 3.2's by 32.
 ModelConfig llama3(const FlavorShape& shape, double scaling_factor) {
-  ModelConfig c = with_shape(family_defaults("llama"), shape);
+  ModelConfig c = with_shape(find_family("llama").defaults, shape);
   c.vocab_size = 128256;
   c.rope_theta = 500000;
   c.rope_scaling = {.factor = scaling_factor,
@@ -58,21 +58,21 @@ ModelConfig llama3(const FlavorShape& shape, double scaling_factor) {
 }
 
 ModelConfig llama2(const FlavorShape& shape) {
-  ModelConfig c = with_shape(family_defaults("llama"), shape);
+  ModelConfig c = with_shape(find_family("llama").defaults, shape);
   c.vocab_size = 32000;
   c.max_position_embeddings = 4096;
   return c;
 }
 
 ModelConfig qwen25(const FlavorShape& shape, std::int64_t vocab, std::int64_t positions) {
-  ModelConfig c = with_shape(family_defaults("qwen2"), shape);
+  ModelConfig c = with_shape(find_family("qwen2").defaults, shape);
   c.vocab_size = vocab;
   c.max_position_embeddings = positions;
   return c;
 }
 
 ModelConfig qwen3(const FlavorShape& shape) {
-  ModelConfig c = with_shape(family_defaults("qwen3"), shape);
+  ModelConfig c = with_shape(find_family("qwen3").defaults, shape);
   c.vocab_size = 151936;
   c.max_position_embeddings = 40960;
   return c;
@@ -80,7 +80,7 @@ ModelConfig qwen3(const FlavorShape& shape) {
 
 // Our own small ones, for laptops and for the documentation.
 ModelConfig small(const FlavorShape& shape, std::int64_t vocab, std::int64_t positions) {
-  ModelConfig c = with_shape(family_defaults("llama"), shape);
+  ModelConfig c = with_shape(find_family("llama").defaults, shape);
   c.vocab_size = vocab;
   c.max_position_embeddings = positions;
   return c;
@@ -114,35 +114,6 @@ std::vector<Flavor> flavors() {
 }
 
 }  // namespace
-
-std::vector<std::string> model_types() {
-  return {"gpt2", "llama", "qwen2", "qwen3"};
-}
-
-ModelConfig family_defaults(std::string_view model_type) {
-  ModelConfig c;
-  c.model_type = model_type;
-  if (model_type == "gpt2") {
-    c.norm = NormKind::kLayerNorm;
-    c.position = PositionKind::kLearned;
-    c.activation = ActivationKind::kGeluTanh;
-    c.attention_bias = c.attention_output_bias = c.mlp_bias = true;
-    c.tie_word_embeddings = true;
-    c.max_position_embeddings = 1024;
-  } else if (model_type == "qwen2") {
-    c.norm_eps = 1e-6;
-    c.rope_theta = 1e6;
-    c.attention_bias = true;
-  } else if (model_type == "qwen3") {
-    c.norm_eps = 1e-6;
-    c.rope_theta = 1e6;
-    c.qk_norm = true;
-    c.head_dim = 128;
-  } else {
-    require(model_type == "llama", "unknown model_type ", model_type);
-  }
-  return c;
-}
 
 std::vector<std::string> flavor_names() {
   std::vector<std::string> names;

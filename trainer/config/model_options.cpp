@@ -1,3 +1,4 @@
+#include "model/stage/model_family.h"
 #include "trainer/config/flavors.h"
 #include "trainer/config/option_table.h"
 
@@ -89,8 +90,7 @@ void add_model_parts(Options& to) {
                 .slot = TRIREME_MEMBER(model.activation),
                 .help = "gelu_new: GELU (tanh form) with two projections; silu: SwiGLU with three",
                 .effect = Effect::kNumerics,
-                .allowed = {kActivationNames.begin(), kActivationNames.end()},
-                .default_text = "gpt2: \"gelu_new\"; else \"silu\""});
+                .allowed = {kActivationNames.begin(), kActivationNames.end()}});
   to.push_back({.key = "model.rope_theta",
                 .slot = TRIREME_MEMBER(model.rope_theta),
                 .help = "base of the RoPE frequencies",
@@ -109,24 +109,20 @@ void add_model_parts(Options& to) {
   to.push_back({.key = "model.tie_word_embeddings",
                 .slot = TRIREME_MEMBER(model.tie_word_embeddings),
                 .help = "tie the weights of the embedding and the output head",
-                .effect = Effect::kNumerics,
-                .default_text = "gpt2: true; else false"});
+                .effect = Effect::kNumerics});
   to.push_back({.key = "model.attention_bias",
                 .slot = TRIREME_MEMBER(model.attention_bias),
                 .help = "bias on the query, key and value projections, and on the output "
                         "projection except for qwen2",
-                .effect = Effect::kNumerics,
-                .default_text = "gpt2, qwen2: true; else false"});
+                .effect = Effect::kNumerics});
   to.push_back({.key = "model.mlp_bias",
                 .slot = TRIREME_MEMBER(model.mlp_bias),
                 .help = "bias on the MLP's projections",
-                .effect = Effect::kNumerics,
-                .default_text = "gpt2: true; else false"});
+                .effect = Effect::kNumerics});
   to.push_back({.key = "model.qk_norm",
                 .slot = TRIREME_MEMBER(model.qk_norm),
                 .help = "RMSNorm on the queries and keys of each head",
-                .effect = Effect::kNumerics,
-                .default_text = "qwen3: true; else false"});
+                .effect = Effect::kNumerics});
 }
 
 void add_special_tokens(Options& to) {
@@ -167,7 +163,16 @@ void add_model(Options& to) {
                 .effect = Effect::kNumerics,
                 .allowed = model_types()});
   add_model_shape(to);
-  add_model_parts(to);
+  std::vector<std::pair<std::string, RunConfig>> families;
+  for (const ModelFamily& family : model_families()) {
+    families.emplace_back(family.defaults.model_type, RunConfig()).second.model = family.defaults;
+  }
+  Options parts;
+  add_model_parts(parts);
+  for (Option& part : parts) {
+    if (part.default_text.empty()) part.default_text = defaults_text(part, families);
+    to.push_back(std::move(part));
+  }
   add_special_tokens(to);
   add_initialization(to);
 }

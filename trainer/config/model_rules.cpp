@@ -1,4 +1,5 @@
 #include "model/base/error.h"
+#include "model/stage/model_family.h"
 #include "trainer/config/flavors.h"
 #include "trainer/config/option.h"
 #include "trainer/config/rule_check.h"
@@ -52,7 +53,9 @@ class ModelRules : public RuleCheck {
     need(m.hidden_size, "model.hidden_size");
     need(m.num_hidden_layers, "model.num_hidden_layers");
     need(m.num_attention_heads, "model.num_attention_heads");
-    if (m.model_type != "gpt2") need(m.intermediate_size, "model.intermediate_size");
+    if (find_family(m.model_type).mlp_ratio == 0) {
+      need(m.intermediate_size, "model.intermediate_size");
+    }
   }
 
   void meaningless_keys() {

@@ -3,30 +3,12 @@
 
 #include "parallel/optimizer/registry.h"
 #include "trainer/config/option_table.h"
-#include "trainer/config/value_text.h"
 
 namespace trireme {
 namespace {
 
 bool publishes_bfloat16(const RunConfig& c) {
   return c.training.dtype == "bfloat16" || c.training.dtype == "float8";
-}
-
-// "Lion: 0.99; else 0.95"; empty if all optimizers have the same default.
-std::string defaults_text(const Option& option) {
-  RunConfig config;
-  const auto text = [&] {
-    std::string number = to_toml(option.slot(config));
-    if (const std::size_t at = number.find("e-0"); at != std::string::npos) number.erase(at + 2, 1);
-    return number;
-  };
-  const std::string usual = text();
-  std::string others;
-  for (const NamedOptimizer& named : named_optimizers()) {
-    config.optimizer = named.defaults;
-    if (text() != usual) others += fmt::format("{}: {}; ", named.name, text());
-  }
-  return others.empty() ? "" : others + "else " + usual;
 }
 
 // An option that only some optimizers read: which ones and their defaults follow from the registry.
@@ -37,7 +19,11 @@ Option of_some(Option option) {
   option.help =
       fmt::format("{}: {}", fmt::join(names_of(named_optimizers(), reads), ", "), option.help);
   option.effect = Effect::kNumerics;
-  option.default_text = defaults_text(option);
+  std::vector<std::pair<std::string, RunConfig>> variants;
+  for (const NamedOptimizer& named : named_optimizers()) {
+    variants.emplace_back(named.name, RunConfig()).second.optimizer = named.defaults;
+  }
+  option.default_text = defaults_text(option, variants);
   option.applies = [reads](const RunConfig& c) { return reads(find_optimizer(c.optimizer.name)); };
   return option;
 }

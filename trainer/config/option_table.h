@@ -1,6 +1,7 @@
 #pragma once
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "trainer/config/option.h"
@@ -40,6 +41,11 @@ template <class Entries>
 std::vector<std::string> names_of(const Entries& entries) {
   return names_of(entries, [](const auto&) { return true; });
 }
+
+// "Lion: 0.99; LAMB: 0.999; else 0.95": a key's defaults in named variants of a config, if they
+// differ from the usual one; empty if none does.
+std::string defaults_text(const Option& option,
+                          const std::vector<std::pair<std::string, RunConfig>>& variants);
 
 inline constexpr double kMaxInteger = 9223372036854774784.0;  // the largest double an int64 holds
 

@@ -1,4 +1,8 @@
+#include <algorithm>
+
+#include "model/base/error.h"
 #include "trainer/config/option_table.h"
+#include "trainer/config/value_text.h"
 
 namespace trireme {
 namespace {
@@ -22,6 +26,31 @@ Options all_options() {
 }
 
 }  // namespace
+
+std::string defaults_text(const Option& option,
+                          const std::vector<std::pair<std::string, RunConfig>>& variants) {
+  const auto text_in = [&](RunConfig config) {
+    std::string text = to_toml(option.slot(config));
+    if (const auto at = text.find("e-0"); at != std::string::npos) text.erase(at + 2, 1);  // 1e-6
+    return text;
+  };
+  const std::string usual = text_in({});
+  std::vector<std::pair<std::string, std::string>> others;  // names, default
+  for (const auto& [name, config] : variants) {
+    const std::string own = text_in(config);
+    if (own == usual) continue;
+    const auto same = std::find_if(others.begin(), others.end(),
+                                   [&](const auto& other) { return other.second == own; });
+    if (same == others.end()) {
+      others.emplace_back(name, own);
+    } else {
+      same->first += ", " + name;
+    }
+  }
+  std::string text;
+  for (const auto& [names, own] : others) text += say(names, ": ", own, "; ");
+  return text.empty() ? text : text + "else " + usual;
+}
 
 bool Option::is_switch() const {
   RunConfig config;

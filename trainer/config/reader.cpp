@@ -8,6 +8,7 @@
 
 #include "model/base/error.h"
 #include "model/base/file.h"
+#include "model/stage/model_family.h"
 #include "trainer/config/assign.h"
 #include "trainer/config/complaints.h"
 #include "trainer/config/complete.h"
@@ -202,7 +203,8 @@ class Reader {
     if (const auto preset = find_flavor(flavor)) {
       loaded_.config.model = *preset;
     } else {
-      loaded_.config.model = family_defaults(family.empty() ? "llama" : family);
+      loaded_.config.model =
+          find_family(family.empty() ? ModelConfig().model_type : family).defaults;
     }
     const auto kind = flavor.empty() ? Origin::Kind::kFamily : Origin::Kind::kFlavor;
     for (const Option& option : options()) {

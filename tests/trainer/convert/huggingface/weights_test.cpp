@@ -7,7 +7,7 @@
 #include "checkpoint/store/saver.h"
 #include "model/base/error.h"
 #include "tests/checkpoint/state.h"
-#include "trainer/config/flavors.h"
+#include "tests/tiny_model.h"
 #include "trainer/convert/huggingface/config_json.h"
 #include "trainer/convert/huggingface/weight_export.h"
 
@@ -21,18 +21,14 @@ using checkpoint::Scratch;
 using checkpoint::Store;
 
 ModelConfig tiny(const std::string& family) {
-  ModelConfig model = family_defaults(family);
-  model.vocab_size = 37;
-  model.hidden_size = 24;
-  model.intermediate_size = 40;
-  model.num_hidden_layers = 2;
-  model.num_attention_heads = model.num_key_value_heads = 3;
-  model.head_dim = 8;
-  model.max_position_embeddings = 16;
-  model.attention_output_bias = model.attention_bias && family != "qwen2";
-  if (family == "llama") model.num_key_value_heads = 1;
-  if (family == "qwen3") model.head_dim = 16;
-  return model;
+  return test::tiny_model(family, {.vocab = 37,
+                                   .hidden = 24,
+                                   .mlp = 40,
+                                   .layers = 2,
+                                   .heads = 3,
+                                   .kv_heads = family == "llama" ? 1 : 3,
+                                   .head_dim = family == "qwen3" ? 16 : 8,
+                                   .positions = 16});
 }
 
 // A model's weights, and a checkpoint of them in parts as several tensor ranks cut them.

@@ -1,0 +1,41 @@
+#pragma once
+#include <cstdint>
+#include <string_view>
+
+#include "model/stage/model_family.h"
+
+namespace trireme::test {
+
+// GPT-2 has as many key-value heads as query heads.
+struct TinySize {
+  std::int64_t vocab = 61, hidden = 32, mlp = 48, layers = 3;
+  std::int64_t heads = 4, kv_heads = 2, head_dim = 8, positions = 20;
+};
+
+// A small model of a family.
+inline ModelConfig tiny_model(std::string_view family, const TinySize& size = {}) {
+  ModelConfig m = find_family(family).defaults;
+  m.norm_eps = ModelConfig().norm_eps;  // the same numbers for all families
+  m.rope_theta = ModelConfig().rope_theta;
+  m.vocab_size = size.vocab;
+  m.hidden_size = size.hidden;
+  m.intermediate_size = size.mlp;
+  m.num_hidden_layers = size.layers;
+  m.num_attention_heads = size.heads;
+  m.num_key_value_heads = family == "gpt2" ? size.heads : size.kv_heads;
+  m.head_dim = size.head_dim;
+  m.max_position_embeddings = size.positions;
+  return m;
+}
+
+// Two blocks small enough for central differences.
+inline constexpr TinySize kTwoBlocks{.vocab = 9,
+                                     .hidden = 8,
+                                     .mlp = 10,
+                                     .layers = 2,
+                                     .heads = 2,
+                                     .kv_heads = 1,
+                                     .head_dim = 4,
+                                     .positions = 5};
+
+}  // namespace trireme::test
