@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "model/stage/stage.h"
-#include "tests/model/stage/tiny_model.h"
+#include "tests/tiny_model.h"
 
 namespace trireme::test {
 namespace {
@@ -21,7 +21,7 @@ Bytes bytes_of(const Tensor& tensor) {
 class Half {
  public:
   Half(bool gpt2, Recompute recompute, DType dtype, bool last) {
-    ModelConfig config = tiny(gpt2);
+    ModelConfig config = tiny_model(gpt2 ? "gpt2" : "qwen3", kTwoBlocks);
     config.tie_word_embeddings = false;
     stage_.emplace(params_, config,
                    Stage::Spec{.first_block = last ? 1 : 0,

@@ -4,7 +4,7 @@
 #include "model/stage/stage.h"
 #include "model/tensor/host_tensor.h"
 #include "tests/model/layers/gradient_check.h"
-#include "tests/model/stage/tiny_model.h"
+#include "tests/tiny_model.h"
 
 namespace trireme::test {
 namespace {
@@ -17,7 +17,7 @@ TEST_P(StageGradient, is_that_of_the_loss_for_every_parameter) {
   Region region;
   AttentionCore core;
   UnitHooks hooks;
-  Stage stage(bench.params, tiny(gpt2),
+  Stage stage(bench.params, tiny_model(gpt2 ? "gpt2" : "qwen3", kTwoBlocks),
               {.first_block = 0, .end_block = 2, .max_positions = 5, .recompute = recompute},
               {region, core}, hooks);
   stage.allocate({bench.weights, bench.masters, &bench.gradients}, DType::kF64, false);
@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(Families, StageGradient,
                                                           Recompute::kFull)));
 
 TEST(Stage, two_stages_in_a_row_compute_what_one_does) {
-  const ModelConfig config = tiny(false);
+  const ModelConfig config = tiny_model("qwen3", kTwoBlocks);
   const auto loss_of = [&](const std::vector<std::pair<int, int>>& ranges) {
     std::vector<std::unique_ptr<LayerBench>> benches;
     Region region;

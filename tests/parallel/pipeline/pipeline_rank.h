@@ -11,25 +11,16 @@
 #include "parallel/pipeline/pipeline.h"
 #include "parallel/pipeline/slots.h"
 #include "tests/parallel/thread_communicator.h"
+#include "tests/tiny_model.h"
 
 namespace trireme::test {
 
 // Eight blocks in the way of GPT-2, but with a head of its own, or of Qwen3.
 inline ModelConfig eight_blocks(bool gpt2) {
-  ModelConfig m;
-  m.norm = gpt2 ? NormKind::kLayerNorm : NormKind::kRmsNorm;
-  m.position = gpt2 ? PositionKind::kLearned : PositionKind::kRotary;
-  m.activation = gpt2 ? ActivationKind::kGeluTanh : ActivationKind::kSwiGlu;
-  m.attention_bias = m.attention_output_bias = m.mlp_bias = gpt2;
-  m.qk_norm = !gpt2;
-  m.vocab_size = 19;
-  m.hidden_size = 16;
-  m.intermediate_size = 24;
-  m.num_hidden_layers = 8;
-  m.num_attention_heads = 4;
-  m.num_key_value_heads = gpt2 ? 4 : 2;
-  m.head_dim = 4;
-  m.max_position_embeddings = 6;
+  ModelConfig m = tiny_model(
+      gpt2 ? "gpt2" : "qwen3",
+      {.vocab = 19, .hidden = 16, .mlp = 24, .layers = 8, .head_dim = 4, .positions = 6});
+  m.tie_word_embeddings = false;
   return m;
 }
 

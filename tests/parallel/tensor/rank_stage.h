@@ -11,6 +11,7 @@
 #include "parallel/tensor/partial_gradients.h"
 #include "parallel/tensor/sequence_region.h"
 #include "tests/parallel/thread_communicator.h"
+#include "tests/tiny_model.h"
 
 namespace trireme::test {
 
@@ -19,23 +20,17 @@ enum class Family : std::uint8_t { kGpt2, kLlama, kQwen2, kQwen3 };
 // Two layers with an odd vocabulary, of eight query heads on eight, two, one and
 // two key-value heads.
 inline ModelConfig small_model(Family family, bool tied) {
-  const bool gpt2 = family == Family::kGpt2;
-  ModelConfig m;
-  m.norm = gpt2 ? NormKind::kLayerNorm : NormKind::kRmsNorm;
-  m.position = gpt2 ? PositionKind::kLearned : PositionKind::kRotary;
-  m.activation = gpt2 ? ActivationKind::kGeluTanh : ActivationKind::kSwiGlu;
-  m.attention_bias = gpt2 || family == Family::kQwen2;
-  m.attention_output_bias = m.mlp_bias = gpt2;
-  m.qk_norm = family == Family::kQwen3;
+  static constexpr const char* kNames[] = {"gpt2", "llama", "qwen2", "qwen3"};
+  ModelConfig m = tiny_model(kNames[static_cast<std::size_t>(family)],
+                             {.vocab = 37,
+                              .hidden = 24,
+                              .mlp = 20,
+                              .layers = 2,
+                              .heads = 8,
+                              .kv_heads = family == Family::kQwen2 ? 1 : 2,
+                              .head_dim = 4,
+                              .positions = 6});
   m.tie_word_embeddings = tied;
-  m.vocab_size = 37;
-  m.hidden_size = 24;
-  m.intermediate_size = 20;
-  m.num_hidden_layers = 2;
-  m.num_attention_heads = 8;
-  m.num_key_value_heads = gpt2 ? 8 : family == Family::kQwen2 ? 1 : 2;
-  m.head_dim = 4;
-  m.max_position_embeddings = 6;
   return m;
 }
 

@@ -10,6 +10,7 @@
 #include "model/device/devices.h"
 #include "model/ops/gemm.h"
 #include "parallel/comm/self_communicator.h"
+#include "tests/tiny_model.h"
 #include "trainer/engine/engine.h"
 #include "trainer/engine/step_plan.h"
 #include "trainer/engine/weights_hash.h"
@@ -38,25 +39,8 @@ inline std::string why_no_float8() {
 }
 
 inline EngineSpec spec_of(const char* family) {
-  ModelConfig m;
-  m.model_type = family;
-  const bool gpt2 = std::string(family) == "gpt2";
-  m.norm = gpt2 ? NormKind::kLayerNorm : NormKind::kRmsNorm;
-  m.position = gpt2 ? PositionKind::kLearned : PositionKind::kRotary;
-  m.activation = gpt2 ? ActivationKind::kGeluTanh : ActivationKind::kSwiGlu;
-  m.attention_bias = m.attention_output_bias = m.mlp_bias = gpt2;
-  m.qk_norm = !gpt2;
-  m.tie_word_embeddings = gpt2;
-  m.vocab_size = 61;
-  m.hidden_size = 32;
-  m.intermediate_size = 48;
-  m.num_hidden_layers = 3;
-  m.num_attention_heads = 4;
-  m.num_key_value_heads = gpt2 ? 4 : 2;
-  m.head_dim = 8;
-  m.max_position_embeddings = 20;
   EngineSpec spec;
-  spec.model = m;
+  spec.model = tiny_model(family);
   spec.data.document_mask = true;
   spec.training.seq_len = 20;
   spec.training.local_batch_size = 2;

@@ -15,6 +15,7 @@
 
 #include "model/base/philox.h"
 #include "tests/parallel/mpi_world.h"
+#include "tests/tiny_model.h"
 #include "tests/trainer/layout/trained_alone.h"
 
 namespace trireme {
@@ -28,23 +29,12 @@ constexpr int kSteps = 4, kStepsOfEight = 3;
 enum class Family { kGpt2, kLlama, kQwen3 };
 
 ModelConfig model_of(Family family, bool tied) {
-  ModelConfig m;
-  const bool gpt2 = family == Family::kGpt2;
-  m.model_type = gpt2 ? "gpt2" : family == Family::kLlama ? "llama" : "qwen3";
-  m.norm = gpt2 ? NormKind::kLayerNorm : NormKind::kRmsNorm;
-  m.position = gpt2 ? PositionKind::kLearned : PositionKind::kRotary;
-  m.activation = gpt2 ? ActivationKind::kGeluTanh : ActivationKind::kSwiGlu;
-  m.attention_bias = m.attention_output_bias = m.mlp_bias = gpt2;
-  m.qk_norm = family == Family::kQwen3;
+  const char* const name = family == Family::kGpt2    ? "gpt2"
+                           : family == Family::kLlama ? "llama"
+                                                      : "qwen3";
+  // Fewer key-value heads than tensor = 4.
+  ModelConfig m = test::tiny_model(name, {.vocab = kVocab, .layers = 8, .positions = kSeq});
   m.tie_word_embeddings = tied;
-  m.vocab_size = kVocab;
-  m.hidden_size = 32;
-  m.intermediate_size = 48;
-  m.num_hidden_layers = 8;
-  m.num_attention_heads = 4;
-  m.num_key_value_heads = gpt2 ? 4 : 2;  // fewer than tensor = 4
-  m.head_dim = 8;
-  m.max_position_embeddings = kSeq;
   return m;
 }
 

@@ -7,6 +7,7 @@
 
 #include "model/base/philox.h"
 #include "tests/parallel/mpi_world.h"
+#include "tests/tiny_model.h"
 #include "trainer/engine/replica_check.h"
 #include "trainer/engine/step_plan.h"
 
@@ -46,22 +47,10 @@ ParallelismConfig in_sequence(ParallelismConfig parallelism) {
 }
 
 EngineSpec replica_spec(const ReplicaCase& c) {
-  ModelConfig m;
-  m.model_type = "llama";
-  m.norm = NormKind::kRmsNorm;
-  m.position = PositionKind::kRotary;
-  m.activation = ActivationKind::kSwiGlu;
-  m.tie_word_embeddings = c.tied;
-  m.vocab_size = 61;
-  m.hidden_size = 32;
-  m.intermediate_size = 48;
-  m.num_hidden_layers = 4;
-  m.num_attention_heads = 4;
-  m.num_key_value_heads = 2;  // fewer than tensor = 4
-  m.head_dim = 8;
-  m.max_position_embeddings = kReplicaSeq;
   EngineSpec spec;
-  spec.model = m;
+  // Fewer key-value heads than tensor = 4.
+  spec.model = test::tiny_model("llama", {.layers = 4, .positions = kReplicaSeq});
+  spec.model.tie_word_embeddings = c.tied;
   spec.data.document_mask = true;
   spec.training.seq_len = kReplicaSeq;
   spec.parallelism = c.layout;

@@ -16,6 +16,7 @@
 #include "parallel/mesh/mesh.h"
 #include "parallel/tensor/partial_gradients.h"
 #include "tests/parallel/mpi_world.h"
+#include "tests/tiny_model.h"
 #include "trainer/engine/engine.h"
 #include "trainer/engine/rank_groups.h"
 #include "trainer/engine/step_plan.h"
@@ -31,22 +32,13 @@ constexpr std::int64_t kSavedAt = 2, kSteps = 3;                        // and s
 constexpr double kRate = 1e-2;
 
 ModelConfig resume_model(bool gpt2) {
-  ModelConfig m;
-  m.model_type = gpt2 ? "gpt2" : "llama";
-  m.norm = gpt2 ? NormKind::kLayerNorm : NormKind::kRmsNorm;
-  m.position = gpt2 ? PositionKind::kLearned : PositionKind::kRotary;
-  m.activation = gpt2 ? ActivationKind::kGeluTanh : ActivationKind::kSwiGlu;
-  m.attention_bias = m.attention_output_bias = m.mlp_bias = gpt2;
-  m.tie_word_embeddings = gpt2;
-  m.vocab_size = kVocab;
-  m.hidden_size = 16;
-  m.intermediate_size = 24;
-  m.num_hidden_layers = 4;
-  m.num_attention_heads = 4;
-  m.num_key_value_heads = gpt2 ? 4 : 2;  // fewer than tensor = 4
-  m.head_dim = 4;
-  m.max_position_embeddings = kResumeSeq;
-  return m;
+  return test::tiny_model(gpt2 ? "gpt2" : "llama", {.vocab = kVocab,
+                                                    .hidden = 16,
+                                                    .mlp = 24,
+                                                    .layers = 4,
+                                                    .kv_heads = 2,  // fewer than tensor = 4
+                                                    .head_dim = 4,
+                                                    .positions = kResumeSeq});
 }
 
 // The first ranks of the world in a layout; each of the others is alone.

@@ -9,6 +9,7 @@
 
 #include "parallel/optimizer/registry.h"
 #include "tests/parallel/mpi_world.h"
+#include "tests/tiny_model.h"
 #include "trainer/tools/verify/verification.h"
 
 namespace trireme::verify {
@@ -18,23 +19,9 @@ enum class Family { kGpt2, kQwen3 };
 
 RunConfig config_of(Family family, const ParallelismConfig& layout, bool tied) {
   RunConfig config;
-  ModelConfig& m = config.model;
-  const bool gpt2 = family == Family::kGpt2;
-  m.model_type = gpt2 ? "gpt2" : "qwen3";
-  m.norm = gpt2 ? NormKind::kLayerNorm : NormKind::kRmsNorm;
-  m.position = gpt2 ? PositionKind::kLearned : PositionKind::kRotary;
-  m.activation = gpt2 ? ActivationKind::kGeluTanh : ActivationKind::kSwiGlu;
-  m.attention_bias = m.attention_output_bias = m.mlp_bias = gpt2;
-  m.qk_norm = !gpt2;
-  m.tie_word_embeddings = tied;
-  m.vocab_size = 61;
-  m.hidden_size = 32;
-  m.intermediate_size = 48;
-  m.num_hidden_layers = 4;
-  m.num_attention_heads = 4;
-  m.num_key_value_heads = gpt2 ? 4 : 2;
-  m.head_dim = 8;
-  m.max_position_embeddings = 24;
+  config.model =
+      test::tiny_model(family == Family::kGpt2 ? "gpt2" : "qwen3", {.layers = 4, .positions = 24});
+  config.model.tie_word_embeddings = tied;
   config.training.seq_len = 24;
   config.training.local_batch_size = 2;
   config.training.global_batch_size = 8;
