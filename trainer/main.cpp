@@ -110,3 +110,20 @@ int report(const char* what, ExitCode code, bool on_all_ranks = false) {
 }  // namespace
 
 }  // namespace trireme
+
+int main(int argc, char** argv) {
+  using trireme::ExitCode;
+  trireme::spin_briefly(argv);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit fails the write instead of killing the run
+  try {
+    trireme::set_up_logging();
+    return static_cast<int>(
+        trireme::run(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc)));
+  } catch (const trireme::Error& error) {
+    return trireme::report(error.what(), error.code(), error.on_all_ranks());
+  } catch (const std::bad_alloc&) {
+    return trireme::report("out of memory", ExitCode::kEnvironment);
+  } catch (const std::exception& error) {
+    return trireme::report(error.what(), ExitCode::kInternal);
+  }
+}
