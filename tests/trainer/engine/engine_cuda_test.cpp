@@ -132,8 +132,8 @@ std::vector<double> course_of(const EngineSpec& spec) {
 TEST_F(EngineOnCuda, computes_the_same_bits_when_its_gradients_are_replayed) {
   EngineSpec plain = spec_of("gpt2"), other = spec_of("qwen3");
   other.compute = DType::kBf16;
-  other.recompute = Recompute::kFull;
-  other.reproducible = true;
+  other.activation_checkpoint.mode = Recompute::kFull;
+  other.job.reproducible = true;
   for (EngineSpec spec : {plain, other}) {
     const std::vector<double> expected = course_of(spec);
     spec.job.cuda_graphs = true;
