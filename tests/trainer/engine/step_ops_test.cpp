@@ -34,7 +34,7 @@ double step_flops(const EngineSpec& spec, const StepOps& ops) {
 }
 
 TEST(StepOps, have_the_flops_of_the_step) {
-  for (const char* family : {"gpt2", "llama"}) {
+  for (const char* family : {"gpt2", "qwen3"}) {
     for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
       const EngineSpec spec = unpadded(family, recompute);
       const StepPlan plan = plan_step(spec, RankGroups(), Device{});
@@ -70,9 +70,9 @@ TEST(StepOps, are_those_of_the_layers) {
       "matmul matmul swiglu_backward matmul matmul rms_norm_backward matmul matmul attention "
       "rope head_norm_backward matmul matmul rms_norm_backward";
   const auto backward_with = [](Recompute recompute) {
-    return names(record_step(unpadded("llama", recompute), {}).block.backward);
+    return names(record_step(unpadded("qwen3", recompute), {}).block.backward);
   };
-  EXPECT_EQ(names(record_step(unpadded("llama"), {}).block.forward),
+  EXPECT_EQ(names(record_step(unpadded("qwen3"), {}).block.forward),
             "rms_norm matmul head_norm rope attention matmul rms_norm matmul swiglu matmul add");
   EXPECT_EQ(backward_with(Recompute::kNone), backward);
   EXPECT_EQ(backward_with(Recompute::kSelective), "rms_norm rms_norm swiglu " + backward);
@@ -81,7 +81,7 @@ TEST(StepOps, are_those_of_the_layers) {
 }
 
 TEST(StepOps, pass_over_their_tensors) {
-  EngineSpec spec = unpadded("llama");
+  EngineSpec spec = unpadded("qwen3");
   spec.compute = DType::kBf16;
   const PartOps::List forward = record_step(spec, {}).block.forward;
   const double tokens = 40, hidden = 32, inner = 48, query = 32, keys = 16;
@@ -103,7 +103,7 @@ TEST(StepOps, pass_over_their_tensors) {
 
 // The first micro-batch's gradients replace, those of others accumulate.
 TEST(StepOps, of_several_micro_batches_accumulate_gradients) {
-  EngineSpec spec = unpadded("llama");
+  EngineSpec spec = unpadded("qwen3");
   const auto gradient_bytes = [&](std::int64_t micro_batches) {
     spec.micro_batches = micro_batches;
     return record_step(spec, {}).block.backward[1].result_bytes;
@@ -114,7 +114,7 @@ TEST(StepOps, of_several_micro_batches_accumulate_gradients) {
 }
 
 TEST(StepOps, of_an_optimizer_are_its_own) {
-  EngineSpec spec = unpadded("llama");
+  EngineSpec spec = unpadded("qwen3");
   EXPECT_EQ(names(record_step(spec, {}).block.update).find("matmul"), std::string::npos);
   spec.optimizer.name = "Muon";
   EXPECT_NE(names(record_step(spec, {}).block.update).find("matmul"), std::string::npos);
@@ -154,13 +154,13 @@ double sent(const PartOps& part, std::string_view group, double ranks) {
 
 TEST(StepOps, have_the_messages_of_the_step) {
   for (const Layout& layout :
-       {Layout{"llama", {.tensor = 2}}, Layout{"gpt2", {.tensor = 2}, 1, true},
-        Layout{"llama", {.data_shard = 2}}, Layout{"gpt2", {.data_shard = 4}},
+       {Layout{"qwen3", {.tensor = 2}}, Layout{"gpt2", {.tensor = 2}, 1, true},
+        Layout{"qwen3", {.data_shard = 2}}, Layout{"gpt2", {.data_shard = 4}},
         Layout{"gpt2", {.data_shard = 2}, 0}, Layout{"gpt2", {.data_shard = 2}, 2},
-        Layout{"llama", {.data_replicate = 2, .data_shard = 2}},
-        Layout{"llama", {.data_replicate = 2, .data_shard = 2}, 2},
+        Layout{"qwen3", {.data_replicate = 2, .data_shard = 2}},
+        Layout{"qwen3", {.data_replicate = 2, .data_shard = 2}, 2},
         Layout{"gpt2", {.pipeline = 2, .data_shard = 2, .tensor = 2}},
-        Layout{"llama", {.pipeline = 2, .tensor = 2}, 1, true}}) {
+        Layout{"qwen3", {.pipeline = 2, .tensor = 2}, 1, true}}) {
     const EngineSpec spec = spec_in(layout);
     const StepOps ops = record_step(spec, layout.mesh);
     for (int stage = 0; stage < layout.mesh.pipeline; ++stage) {
@@ -185,7 +185,7 @@ TEST(StepOps, have_the_messages_of_the_step) {
 }
 
 TEST(StepOps, gather_the_weights_of_zero_3_for_each_pass) {
-  const StepOps ops = record_step(spec_in({"llama", {.data_shard = 2}, 3}), {.data_shard = 2});
+  const StepOps ops = record_step(spec_in({"qwen3", {.data_shard = 2}, 3}), {.data_shard = 2});
   const auto messages = [&](const PartOps::List& list) {
     std::string text;
     for (const PlannedOp& op : list) {
