@@ -60,4 +60,12 @@ void refuse_unjoined_ranks(const Variables& variables, int joined_ranks) {
                    : "launch with the mpirun of Open MPI, or with 'srun --mpi=pmix'")));
 }
 
+std::string launch_risk(const Variables& variables) {
+  const int nodes = number(variables("SLURM_STEP_NUM_NODES"));
+  if (nodes < 2 || !variables("PMIX_RANK") || variables("SLURM_PMIX_FENCE")) return "";
+  return say("srun started ranks on ", nodes, " nodes without SLURM_PMIX_FENCE=ring: with Slurm ",
+             "22.05 ranks may leave MPI_Init before all have arrived, and some crash; ",
+             "export it before srun");
+}
+
 }  // namespace trireme

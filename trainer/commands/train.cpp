@@ -31,6 +31,8 @@ LoadedConfig config_for(const LoadedConfig& loaded, const World& world) {
 ExitCode train(const LoadedConfig& loaded) {
   const auto injections = inject::ParameterInjections::from(environment_variable);
   const auto fault = inject::FaultInjection::from(environment_variable);
+  const std::string risk = launch_risk(environment_variable);
+  if (!risk.empty() && launched_rank(environment_variable) == 0) log_warning("{}", risk);
   World world(environment_variable);
   if (fault) {
     world.recorder().observe([&](const flight::Progress& at) { fault->apply(world.rank(), at); });

@@ -75,6 +75,17 @@ TEST(Launcher, of_ranks_that_do_not_find_each_other_is_refused_with_the_fix) {
   EXPECT_THROW(World world(plain_srun), EnvironmentError);
 }
 
+TEST(Launcher, ranks_of_several_nodes_are_warned_of_slurms_early_fence) {
+  EXPECT_NE(launch_risk(of({{"SLURM_STEP_NUM_NODES", "2"}, {"PMIX_RANK", "0"}}))
+                .find("SLURM_PMIX_FENCE=ring"),
+            std::string::npos);
+  EXPECT_EQ(launch_risk(of(
+                {{"SLURM_STEP_NUM_NODES", "2"}, {"PMIX_RANK", "0"}, {"SLURM_PMIX_FENCE", "ring"}})),
+            "");
+  EXPECT_EQ(launch_risk(of({{"SLURM_STEP_NUM_NODES", "1"}, {"PMIX_RANK", "0"}})), "");
+  EXPECT_EQ(launch_risk(of({{"SLURM_STEP_NUM_NODES", "2"}})), "");  // mpirun inside a step
+}
+
 TEST(World, started_by_hand_is_a_world_of_one_without_mpi) {
   World world(of({}));
   EXPECT_EQ(world.rank(), 0);
