@@ -73,7 +73,7 @@ class Programs:
         libraries, self.too_old = {}, ""
         for name in self.paths:
             done = subprocess.run(self.command(name), env={**self.environment, "LD_TRACE_LOADED_OBJECTS": "1"},
-                                  capture_output=True, text=True, check=False)  # fmt: skip
+                                  capture_output=True, text=True, check=False, timeout=60)
             for line in done.stdout.splitlines():
                 if match := re.match(r"\s*(\S+) => (/\S+|not found)", line):
                     libraries[match[1]] = None if match[2] == "not found" else match[2]
@@ -100,7 +100,7 @@ class Programs:
         if self.too_old:
             return f"the programs need {self.too_old.replace('_', ' ')} or newer, which this machine lacks"
         names = [name + (f" (PyPI: {PACKAGES[stem]})" if (stem := name.split(".")[0]) in PACKAGES else "")
-                 for name in self.missing]  # fmt: skip
+                 for name in self.missing]
         return f"missing libraries: {', '.join(names)}; searched CUDA toolkits and Python environments"
 
 
@@ -189,7 +189,7 @@ def run(command, log, limit, environment, done=lambda: False):
     start = time.monotonic()
     with open(log, "wb") as output:
         process = subprocess.Popen([str(word) for word in command], stdout=output, stderr=output,
-                                   stdin=subprocess.DEVNULL, env=environment, start_new_session=True)  # fmt: skip
+                                   stdin=subprocess.DEVNULL, env=environment, start_new_session=True)
     enough = timed_out = False
     while process.poll() is None and not enough and not timed_out:
         time.sleep(0.02)
@@ -210,7 +210,7 @@ def test_suites(programs):
     """Names of the device tests' suites, attention last: it has the most cases, and its kernels are compiled
     when they are first used."""
     listed = subprocess.run(programs.command("tests", "--gtest_list_tests"), env=programs.environment,
-                            capture_output=True, text=True, check=True).stdout  # fmt: skip
+                            capture_output=True, text=True, check=True, timeout=60).stdout
     names = [line.split()[0].rstrip(".") for line in listed.splitlines() if re.match(r"\S+\.(\s|$)", line)]
     return sorted(names, key=lambda name: "Attention" in name)
 

@@ -16,7 +16,7 @@ ESTIMATES = {
     "1.5B long documents": "MFU 38 %",
     "own/forward": "250 to 290 TFLOP/s", "own/backward": "130 to 150 TFLOP/s",
     "cuDNN/forward": "570 to 640 TFLOP/s", "cuDNN/backward": "350 TFLOP/s",
-}  # fmt: skip
+}
 # The benchmarks of KERNELS.md's rows for attention; the others have the rows' names.
 ATTENTION = {
     "attention/32 + 8 heads of 128/8192/own/forward": "attention",
@@ -45,7 +45,7 @@ def show(folder, stages):
 def page(records, stages, folder):
     first = next(iter(records.values()))
     lines = [f"{first['device']}, {first['started']}: measured, and expected of {first['expected_of']}"
-             + (" (small shapes: only whether it runs is telling)" if first["small"] else "")]  # fmt: skip
+             + (" (small shapes: only whether it runs is telling)" if first["small"] else "")]
     for name in stages:
         lines.append("")
         if name not in records:
@@ -59,7 +59,7 @@ def page(records, stages, folder):
         lines.append(f"{name:<10} {record['seconds']:.0f} s: {states}; {record['about']}")
         lines += stage_lines(list(rows_of(record)))
     problems = troubles(records, stages, folder)
-    lines += ["", "Failed or missing:", *(problems or ["  nothing"]), "", "Next:", *advice(records, problems)]
+    lines += ["", "Failed or missing:", *(problems or ["  nothing"]), "", "Next:", *advice(records, problems, stages)]
     return "\n".join(lines)
 
 
@@ -93,11 +93,12 @@ def troubles(records, stages, folder):
     return lines
 
 
-def advice(records, problems):
+def advice(records, problems, stages):
     lines = []
     if any(": failed" in line or ": timed out" in line for line in problems):
         lines.append("  Repair what failed, above: a figure of a wrong kernel is worth nothing.")
-    again = sorted({line.split(",")[0].split(":")[0].strip() for line in problems if "not run" in line})
+    rest = {re.split("[,:]", line)[0].strip() for line in problems if ": not run" in line}
+    again = [name for name in stages if name in rest]
     if again:
         lines.append(f"  Run the rest: gpu_hour --stages {','.join(again)}")
     if next(iter(records.values()))["small"]:
@@ -108,7 +109,7 @@ def advice(records, problems):
         lines.append(f"  {row['name']}: {slowness(row):.2f} times as slow as expected")
     fast = sum(slowness(row) < 1 / SLOW for row in rows)
     if fast:
-        lines.append(f"  {fast} rows are faster than expected by {SLOW}: correct the planner's profile (device_table.cpp).")
+        lines.append(f"  {fast} rows are {SLOW} times as fast as expected: correct the planner's profile.")
     times = {row["name"]: row["measured"] for row in rows}
     for name, ours in times.items():
         theirs = times.get(name.replace("/own/", "/cuDNN/"))
@@ -167,7 +168,7 @@ def all_rows(records):
             slow = slowness(row)
             expected = "" if row["expected"] is None else human(row["expected"], row["unit"])
             lines.append(f"| {row['name']} | {human(row['measured'], row['unit'])} | {expected} | "
-                         f"{f'{slow:.2f}' if slow else ''} | {row['note'].strip(', ')} |")  # fmt: skip
+                         f"{f'{slow:.2f}' if slow else ''} | {row['note'].strip(', ')} |")
         lines.append("")
     return "\n".join(lines)
 
@@ -209,7 +210,7 @@ def fill(records, source, folder):
     """Writes the times into the column; returns the file's name."""
     first = next(iter(records.values()))
     times = {kernel_of(row["name"]): row for record in records.values() for row in rows_of(record)
-             if row["unit"] == "us"}  # fmt: skip
+             if row["unit"] == "us"}
     lines = source.read_text().splitlines()
     for number, old in list(tables(lines)):
         if (row := times.get(old["kernel"])) is not None:
