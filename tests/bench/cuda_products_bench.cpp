@@ -1,5 +1,4 @@
 #include "model/ops/gemm.h"
-#include "model/ops/gemm_float8.h"
 #include "tests/bench/cuda_bench.h"
 
 namespace trireme::bench {
