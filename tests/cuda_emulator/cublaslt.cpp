@@ -119,6 +119,11 @@ bool is_placed_well(const MatrixProduct& p, std::size_t workspace_bytes) {
 
 }  // namespace
 
+std::set<Way>& trireme::emulator::failing_ways() {
+  static std::set<Way> ways;
+  return ways;
+}
+
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t product,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
@@ -181,6 +186,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t prod
   p.beta = scale(beta);
   p.way = way_of(*algorithm).value_or(Way::kInOrder);
   p.workspace = place(workspace);
+  if (trireme::emulator::failing_ways().contains(p.way)) return CUBLAS_STATUS_EXECUTION_FAILED;
   const bool has_bias = product->epilogue != CUBLASLT_EPILOGUE_BIAS || p.bias;
   if (!has_bias || checked.workspaceSize > workspace_bytes ||
       !is_placed_well(p, checked.workspaceSize)) {

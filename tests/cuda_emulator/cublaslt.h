@@ -2,8 +2,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 
 #include "tests/cuda_emulator/matrix_product.h"
+
+namespace trireme::emulator {
+
+// Algorithms that cuBLASLt proposes and that then fail, as on a device with less than it supposes.
+std::set<Way>& failing_ways();
+
+}  // namespace trireme::emulator
 
 // What is behind the handles of the emulated cuBLASLt.
 struct cublasLtContext {

@@ -11,6 +11,7 @@
 #include "model/base/file.h"
 #include "model/ops/cuda/algorithm.h"
 #include "model/ops/cuda/gemm_engine.h"
+#include "tests/cuda_emulator/cublaslt.h"
 #include "tests/cuda_emulator/streams.h"
 
 namespace trireme::ops {
@@ -94,6 +95,20 @@ TEST_F(AlgorithmCache, comes_after_what_a_run_was_given) {
   EXPECT_EQ(cuda::process_choices().find(machine, key(32)), cuda::text_of(given));
   EXPECT_NE(read_text(file()).find(key(32)), std::string::npos);
   EXPECT_EQ(read_text(file()).find(cuda::text_of(given)), std::string::npos);
+}
+
+TEST_F(AlgorithmCache, an_algorithm_that_fails_is_left_out_and_others_are_timed) {
+  using emulator::Way;
+  cuda::GemmEngine engine(kCuda, folder);
+  emulator::failing_ways() = {Way::kVectors};  // the first proposal
+  EXPECT_TRUE(multiply(engine, 48));
+  const auto chosen = cuda::algorithm_named(
+      *cuda::process_choices().find("cuda: an emulator, cuBLASLt 130000", key(48)));
+  EXPECT_NE((*chosen)[1], static_cast<std::uint64_t>(Way::kVectors));
+  emulator::failing_ways() = {Way::kVectors, Way::kInOrder, Way::kHalves};
+  EXPECT_THROW(multiply(engine, 56), EnvironmentError);
+  emulator::failing_ways().clear();
+  EXPECT_TRUE(multiply(engine, 56));  // nothing of the failure was kept
 }
 
 }  // namespace

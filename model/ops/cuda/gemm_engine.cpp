@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "model/base/log.h"
 #include "model/device/cuda/check.h"
 #include "model/device/event.h"
 #include "model/ops/cuda/algorithm.h"
@@ -88,13 +91,14 @@ cublasLtMatmulAlgo_t GemmEngine::measure(Stream& stream, const MatMul& product, 
   if (candidates.empty()) {
     throw EnvironmentError(say("cuBLASLt has no algorithm for ", choice_key(product.shape)));
   }
-  cublasLtMatmulAlgo_t best = candidates.front().algorithm;
   Memory spare;
   std::byte* out = product.c;
   if (product.shape.accumulate == Accumulate::kAdd) {
     const std::size_t bytes =
         static_cast<std::size_t>(product.shape.m * product.shape.n) * size_of(product.shape.out);
-    if (bytes > std::min(kSpareBytes, properties_of(device_).free_bytes / 2)) return best;
+    if (bytes > std::min(kSpareBytes, properties_of(device_).free_bytes / 2)) {
+      return candidates.front().algorithm;
+    }
     spare = Memory(bytes, device_);
     out = spare.data();
   }
@@ -104,18 +108,29 @@ cublasLtMatmulAlgo_t GemmEngine::measure(Stream& stream, const MatMul& product, 
   };
   Event start(device_, Event::Use::kTiming), end(device_, Event::Use::kTiming);
   double least = 0;
+  std::optional<cublasLtMatmulAlgo_t> best;
+  std::string why;
   for (const MatMulPlan::Candidate& candidate : candidates) {
-    run(candidate);  // loads the kernel
+    try {
+      run(candidate);  // loads the kernel
+    } catch (const EnvironmentError& error) {
+      why = error.what();
+      log_warning("matrix product {}: an algorithm that cuBLASLt proposes is left out: {}",
+                  choice_key(product.shape), why);
+      continue;
+    }
     start.record(stream);
     for (int round = 0; round < kRounds; ++round) run(candidate);
     end.record(stream);
     end.synchronize();
     const double milliseconds = end.milliseconds_since(start);
-    if (least != 0 && milliseconds >= least) continue;
+    if (best && milliseconds >= least) continue;
     least = milliseconds;
     best = candidate.algorithm;
   }
-  return best;
+  if (best) return *best;
+  throw EnvironmentError(
+      say("cuBLASLt has no algorithm that works for ", choice_key(product.shape), ": ", why));
 }
 
 }  // namespace trireme::ops::cuda
