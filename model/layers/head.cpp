@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/device/tuning.h"
 #include "model/ops/cross_entropy.h"
 
 namespace trireme {
@@ -10,10 +11,10 @@ Head::Head(ParamStore& params, NormKind kind, std::int64_t hidden, double epsilo
            Region& region)
     : region_(region), norm_(params, "norm", kind, hidden, epsilon, region), weight_(weight) {}
 
-std::int64_t Head::chunk_rows(std::int64_t tokens, std::int64_t vocab) {
-  constexpr std::int64_t kLogits = std::int64_t{1} << 25;
+std::int64_t Head::chunk_rows(Device device, std::int64_t tokens, std::int64_t vocab) {
   constexpr std::int64_t kTile = 128;
-  return std::min(tokens, std::max(kLogits / vocab / kTile, std::int64_t{1}) * kTile);
+  const std::int64_t tiles = tuning_of(device).head_logits / vocab / kTile;
+  return std::min(tokens, std::max(tiles, std::int64_t{1}) * kTile);
 }
 
 Tensor Head::forward(ExecContext& ctx, Tensor x, const Targets& targets, Saved& saved) const {
@@ -23,7 +24,7 @@ Tensor Head::forward(ExecContext& ctx, Tensor x, const Targets& targets, Saved& 
   // If tokens are sharded, only this rank's rows are saved.
   Arena& passing = region_.splits_tokens() ? ctx.scratch : ctx.saved;
   const Tensor dh = targets.with_gradient ? passing.take(h.shape, h.dtype) : Tensor{};
-  const std::int64_t step = chunk_rows(h.rows(), weight_.value.shape[0]);
+  const std::int64_t step = chunk_rows(ctx.stream.device(), h.rows(), weight_.value.shape[0]);
   for (std::int64_t first = 0; first < h.rows(); first += step) {
     const std::int64_t rows = std::min(step, h.rows() - first);
     chunk(ctx, loss.slice(first, rows), h.row_slice(first, rows),

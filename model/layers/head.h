@@ -32,8 +32,8 @@ class Head {
   // logits [rows, vocab] of x, for generation without sharding.
   void logits(ExecContext& ctx, Tensor logits, Tensor x) const;
 
-  // Tokens per chunk of logits: about 2^25 logits, in whole tiles.
-  static std::int64_t chunk_rows(std::int64_t tokens, std::int64_t vocab);
+  // Tokens per chunk of logits: about as many logits as suit the device (tuning.h), in whole tiles.
+  static std::int64_t chunk_rows(Device device, std::int64_t tokens, std::int64_t vocab);
 
  private:
   void chunk(ExecContext& ctx, Tensor loss, Tensor h, Tensor dh, const Targets& targets) const;

@@ -3,16 +3,12 @@
 #include <algorithm>
 
 #include "model/base/philox.h"
+#include "model/device/tuning.h"
 #include "model/ops/elementwise.h"
 #include "parallel/optimizer/strided_of.h"
 
 namespace trireme {
 namespace {
-
-// On the CPU a chunk fits a core's cache; a GPU needs chunks large enough to fill it.
-std::int64_t chunk_of(Device device) {
-  return device.is_cuda() ? std::int64_t{1} << 22 : std::int64_t{1} << 16;
-}
 
 ops::StochasticRounding rounding(const UpdateStep& step, const ParamShard& part,
                                  const char* tensor) {
@@ -51,7 +47,7 @@ void Windows::prepare(std::span<const ParamShard> shards, Arena& workspace) {
   if (!options_.has_bfloat16_state()) return;
   std::int64_t longest = 0;
   for (const ParamShard& shard : shards) longest = std::max(longest, shard.count());
-  longest = std::min(longest, chunk_of(workspace.device()));
+  longest = std::min(longest, tuning_of(workspace.device()).update_elements);
   for (Tensor& wide : wide_) wide = workspace.take({longest}, DType::kF32);
 }
 
@@ -65,7 +61,7 @@ bool Windows::widens(Writes writes) const {
 }
 
 std::int64_t Windows::chunk_length(const ParamShard& shard, Writes writes) const {
-  if (rounds(shard, writes) || widens(writes)) return chunk_of(shard.value.device);
+  if (rounds(shard, writes) || widens(writes)) return tuning_of(shard.value.device).update_elements;
   return std::max<std::int64_t>(shard.count(), 1);
 }
 

@@ -295,10 +295,15 @@ TEST(Head, gradients_are_those_of_the_mean_loss_of_the_valid_targets) {
 }
 
 TEST(Head, chunks_of_a_large_vocabulary_are_whole_tiles) {
-  EXPECT_EQ(Head::chunk_rows(256, 50257), 256);
-  EXPECT_EQ(Head::chunk_rows(8192, 50257), 640);
-  EXPECT_EQ(Head::chunk_rows(8192, 1 << 24), 128);
-  EXPECT_EQ(Head::chunk_rows(100, 1 << 24), 100);
+  constexpr Device kCpu, kGpu{Device::Kind::kCuda, 0};
+  EXPECT_EQ(Head::chunk_rows(kCpu, 256, 50257), 256);
+  EXPECT_EQ(Head::chunk_rows(kCpu, 8192, 50257), 640);
+  EXPECT_EQ(Head::chunk_rows(kCpu, 8192, 1 << 24), 128);
+  EXPECT_EQ(Head::chunk_rows(kCpu, 100, 1 << 24), 100);
+  // 1.5B and 8B: a pass over the table's gradient for every 7000 or 8192 tokens, not 128 or 256.
+  EXPECT_EQ(Head::chunk_rows(kGpu, 8192, 151936), 7040);
+  EXPECT_EQ(Head::chunk_rows(kGpu, 8192, 128256), 8192);
+  EXPECT_EQ(Head::chunk_rows(kGpu, 8192, 50304), 8192);
 }
 
 }  // namespace

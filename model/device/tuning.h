@@ -1,0 +1,25 @@
+#pragma once
+#include <cstdint>
+
+#include "model/device/device.h"
+
+namespace trireme {
+
+// Amounts of work that suit a kind of device: on the CPU what its caches hold, on a GPU what fills
+// all of it and is worth a pass over what it adds to.
+struct Tuning {
+  // Logits of one chunk of the head. Each chunk reads the vocabulary's weights and reads and writes
+  // their whole float32 gradient, so a GPU takes as many tokens at once as 2 GiB of logits hold.
+  std::int64_t head_logits;
+  // Elements of an optimizer's update that pass through workspace at a time.
+  std::int64_t update_elements;
+};
+
+constexpr Tuning tuning_of(Device device) {
+  if (device.is_cuda()) {
+    return {.head_logits = std::int64_t{1} << 30, .update_elements = std::int64_t{1} << 22};
+  }
+  return {.head_logits = std::int64_t{1} << 25, .update_elements = std::int64_t{1} << 16};
+}
+
+}  // namespace trireme
