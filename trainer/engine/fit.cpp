@@ -1,6 +1,7 @@
 #include "trainer/engine/fit.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <optional>
@@ -46,8 +47,13 @@ std::size_t needed_bytes(const RunConfig& config, const MemoryPlan& plan, Device
   return plan.total() + (device.is_cuda() ? 0 : snapshot_of(config, plan));
 }
 
+std::size_t host_copy_bytes(const MemoryPlan& plan) {
+  return plan.host.masters > 0 || plan.host.optimizer > 0 ? 0 : snapshot_bytes(plan);
+}
+
 std::size_t needed_host_bytes(const RunConfig& config, const MemoryPlan& plan, Device device) {
-  return device.is_cuda() ? plan.host_total() + snapshot_of(config, plan) : 0;
+  if (!device.is_cuda()) return 0;
+  return plan.host_total() + host_copy_bytes(plan) + snapshot_of(config, plan);
 }
 
 std::vector<Saving> savings(const RunConfig& config, std::size_t buffers, Device device,
@@ -86,13 +92,19 @@ void require_host_memory(const RunConfig& config, Device device, const MemoryPla
   }
   const std::size_t needed = needed_host_bytes(config, plan, device);
   if (needed <= available) return;
-  const std::size_t snapshot = snapshot_of(config, plan);
-  throw EnvironmentError(
-      fmt::format("offload needs {} of host memory and the checkpoint snapshot {}, but {} are "
-                  "available; offload "
-                  "less{}",
-                  human_bytes(needed - snapshot), human_bytes(snapshot), human_bytes(available),
-                  snapshot > 0 ? ", or set checkpoint.async = false" : ""));
+  std::vector<std::string> parts, fixes;
+  const auto add = [&](std::size_t bytes, const char* what, const char* fix) {
+    if (bytes == 0) return;
+    parts.push_back(fmt::format("{} for {}", human_bytes(bytes), what));
+    fixes.emplace_back(fix);
+  };
+  add(plan.host_total(), "offload", "offload less");
+  add(host_copy_bytes(plan), "a copy of the weights and the optimizer's state",
+      "use more data-parallel ranks with parallelism.zero = 1");
+  add(snapshot_of(config, plan), "the checkpoint snapshot", "set checkpoint.async = false");
+  throw EnvironmentError(fmt::format(
+      "the run needs {} of host memory ({}), but {} are available; {}", human_bytes(needed),
+      fmt::join(parts, ", "), human_bytes(available), fmt::join(fixes, ", or ")));
 }
 
 }  // namespace trireme

@@ -18,6 +18,10 @@ struct Saving {
 // Bytes of host memory that a rank takes for a snapshot of its state, at most.
 std::size_t snapshot_bytes(const MemoryPlan& plan);
 
+// Bytes of a GPU rank's copy of that state in pinned memory (HostState); 0 if it is offloaded, so
+// there already.
+std::size_t host_copy_bytes(const MemoryPlan& plan);
+
 // Bytes that must be free on the rank's device (on the CPU with a snapshot), and on its GPU's host.
 std::size_t needed_bytes(const RunConfig& config, const MemoryPlan& plan, Device device);
 std::size_t needed_host_bytes(const RunConfig& config, const MemoryPlan& plan, Device device);
@@ -32,8 +36,8 @@ std::vector<Saving> savings(const RunConfig& config, std::size_t buffers, Device
 void require_fit(const RunConfig& config, Device device, const MemoryPlan& plan,
                  std::size_t available);
 
-// Throws EnvironmentError if offload and snapshots exceed the `available` host memory of this rank,
-// and ConfigError if a run on the CPU is to offload.
+// Throws EnvironmentError if offload, copies and snapshots exceed the `available` host memory of
+// this rank, and ConfigError if a run on the CPU is to offload.
 void require_host_memory(const RunConfig& config, Device device, const MemoryPlan& plan,
                          std::size_t available);
 

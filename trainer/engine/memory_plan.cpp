@@ -186,9 +186,19 @@ std::size_t available_host_memory() {
   return available;
 }
 
+std::size_t device_reserve(std::size_t memory_bytes) {
+  return std::min(std::size_t{2} << 30, memory_bytes / 16);
+}
+
 std::size_t available_memory(Device device, int ranks) {
-  const std::size_t bytes =
-      device.is_cuda() ? properties_of(device).free_bytes : available_host_memory();
+  std::size_t bytes = 0;
+  if (device.is_cuda()) {
+    const DeviceProperties properties = properties_of(device);
+    const std::size_t reserve = device_reserve(properties.memory_bytes);
+    bytes = properties.free_bytes - std::min(reserve, properties.free_bytes);
+  } else {
+    bytes = available_host_memory();
+  }
   return bytes / static_cast<std::size_t>(ranks);
 }
 

@@ -92,7 +92,11 @@ struct Arenas {
 // Bytes that this process may still take: what the machine has available or its cgroup allows,
 // whichever is less.
 std::size_t available_host_memory();
-// Bytes of a device that each of the `ranks` sharing it may take.
+// Bytes of a GPU of this size that libraries take after the plan was checked: modules of cuBLASLt
+// and cuDNN, NCCL's connections, CUDA graphs, operands of the measured peak.
+std::size_t device_reserve(std::size_t memory_bytes);
+// Bytes of a device that each of the `ranks` sharing it may take: what is free, on a GPU without
+// that reserve.
 std::size_t available_memory(Device device, int ranks);
 
 }  // namespace trireme

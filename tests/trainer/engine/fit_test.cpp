@@ -93,6 +93,12 @@ TEST_F(FitTest, offloading_is_refused_on_the_cpu_and_where_the_host_has_too_litt
   constexpr Device kGpu{Device::Kind::kCuda, 0};
   RunConfig config;
   MemoryPlan plan;
+  // On a GPU whose state stays there, the copy that checkpoints are made from, and a snapshot of
+  // it.
+  plan = {.weights = 2, .masters = 4, .optimizer = 8};
+  EXPECT_NO_THROW(require_host_memory(config, kGpu, plan, 24));
+  EXPECT_THROW(require_host_memory(config, kGpu, plan, 23), EnvironmentError);
+  plan = {};
   plan.host = {.masters = 4, .optimizer = 8};
   EXPECT_NO_THROW(require_host_memory(config, {}, plan, 0));
   config.optimizer.offload = true;
@@ -102,6 +108,16 @@ TEST_F(FitTest, offloading_is_refused_on_the_cpu_and_where_the_host_has_too_litt
   EXPECT_NO_THROW(require_host_memory(config, kGpu, plan, 12));
   EXPECT_THROW(require_host_memory(config, kGpu, plan, 11), EnvironmentError);
   EXPECT_THROW(require_host_memory(config, {}, plan, 100), ConfigError);
+}
+
+// What cuBLASLt, cuDNN and NCCL take later is not promised to the run.
+TEST_F(FitTest, a_reserve_of_the_device_stays_free) {
+  EXPECT_EQ(device_reserve(std::size_t{80} << 30), std::size_t{2} << 30);
+  EXPECT_EQ(device_reserve(std::size_t{8} << 30), std::size_t{1} << 29);
+  if (!test::kDevice.is_cuda()) return;
+  const DeviceProperties properties = properties_of(test::kDevice);
+  EXPECT_LE(available_memory(test::kDevice, 1),
+            properties.free_bytes - device_reserve(properties.memory_bytes));
 }
 
 }  // namespace

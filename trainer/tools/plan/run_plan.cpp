@@ -14,8 +14,6 @@
 namespace trireme {
 namespace {
 
-// CUDA context, library modules and NCCL channels.
-constexpr double kKeptByDriver = 2.0 * (1 << 30);
 // Bandwidth of a save without a measurement: a snapshot over PCIe or within host memory, and the
 // part of the file system's bandwidth that one rank gets.
 constexpr double kSnapshotBandwidth = 10e9, kFileBandwidth = 1e9;
@@ -98,7 +96,10 @@ double seconds_of_run(const RunConfig& config, const DeviceProfile& profile, dou
 }  // namespace
 
 double usable_bytes(const DeviceProfile& profile, Device device, std::int64_t ranks) {
-  if (device.is_cuda()) return profile.memory_bytes - kKeptByDriver;
+  if (device.is_cuda()) {
+    return profile.memory_bytes -
+           static_cast<double>(device_reserve(static_cast<std::size_t>(profile.memory_bytes)));
+  }
   return static_cast<double>(available_memory({}, static_cast<int>(ranks)));
 }
 
