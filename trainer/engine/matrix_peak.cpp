@@ -4,11 +4,15 @@
 #include <chrono>
 #include <cmath>
 #include <string>
+#include <vector>
 
 #include "model/base/error.h"
+#include "model/device/copy.h"
 #include "model/device/cpu/processor.h"
 #include "model/device/devices.h"
+#include "model/ops/dispatch.h"
 #include "model/ops/gemm.h"
+#include "model/params/init.h"
 #include "model/tensor/arena.h"
 #include "trainer/engine/peak_cache.h"
 
@@ -34,6 +38,8 @@ class SquareProduct {
         a_(arena_.take({side, side}, compute)),
         b_(arena_.take({side, side}, compute)),
         c_(arena_.take({side, side}, compute)) {
+    fill_normal(stream_, a_);
+    fill_normal(stream_, b_);
     seconds();
   }
   double seconds() {
@@ -64,6 +70,23 @@ std::int64_t side_for(DType compute, Device device) {
 }
 
 }  // namespace
+
+void fill_normal(Stream& stream, const Tensor& tensor) {
+  constexpr std::int64_t kDistinct = std::int64_t{1} << 16;
+  const std::int64_t count = std::min(tensor.count(), kDistinct);
+  std::vector<float> numbers(static_cast<std::size_t>(count));
+  ElementInit(Init::kNormal, 1, 0, "matrix peak").fill(0, numbers);
+  with_float(tensor.dtype, [&](auto zero) {
+    const std::vector<decltype(zero)> values(numbers.begin(), numbers.end());
+    copy_bytes(stream, tensor.data, reinterpret_cast<const std::byte*>(values.data()),
+               tensor.slice(0, count).bytes());
+    stream.synchronize();
+  });
+  for (std::int64_t done = count; done < tensor.count(); done *= 2) {
+    const Tensor next = tensor.slice(done, std::min(done, tensor.count() - done));
+    copy_bytes(stream, next.data, tensor.data, next.bytes());
+  }
+}
 
 double measured_matrix_peak(DType compute, Device device) {
   constexpr double kSeconds = 0.25;

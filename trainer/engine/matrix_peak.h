@@ -1,10 +1,14 @@
 #pragma once
 #include <filesystem>
 
-#include "model/device/device.h"
-#include "model/tensor/dtype.h"
+#include "model/device/stream.h"
+#include "model/tensor/tensor.h"
 
 namespace trireme {
+
+// Fills an operand with normal numbers: a GPU multiplies zeros with less power than a run's values,
+// and so faster.
+void fill_normal(Stream& stream, const Tensor& tensor);
 
 // FLOP/s that a large square matmul reaches on the device, or on this process's threads: the best
 // of a few runs, about a quarter of a second in all. MFU is relative to this peak, because CPU
