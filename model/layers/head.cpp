@@ -50,10 +50,14 @@ void Head::chunk(ExecContext& ctx, Tensor loss, Tensor h, Tensor dh, const Targe
   const std::int64_t first = held().from[0];
   ops::gemm(ctx.stream, logits, h, weight_.value, {.transpose_b = true});
   ops::mask_padding(ctx.stream, logits, held().extent[0]);
-  ops::row_max(ctx.stream, top, logits);
-  region_.max(ctx, top);
-  ops::row_exp_sum(ctx.stream, total, target, logits, top, targets.ids, first);
-  region_.sum(ctx, sums);
+  if (region_.slice().count == 1) {
+    ops::row_max_exp_sum(ctx.stream, top, total, target, logits, targets.ids);
+  } else {
+    ops::row_max(ctx.stream, top, logits);
+    region_.max(ctx, top);
+    ops::row_exp_sum(ctx.stream, total, target, logits, top, targets.ids, first);
+    region_.sum(ctx, sums);
+  }
   ops::cross_entropy(ctx.stream, loss, total, target, targets.ids);
   if (!targets.with_gradient) return;
   ops::cross_entropy_backward(ctx.stream, logits, top, total, targets.ids, first, targets.scale);

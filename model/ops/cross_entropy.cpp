@@ -10,6 +10,8 @@ TRIREME_ON_DEVICES(void mask_padding(Stream&, Tensor logits, std::int64_t column
 TRIREME_ON_DEVICES(void row_max(Stream&, Tensor top, Tensor logits));
 TRIREME_ON_DEVICES(void row_exp_sum(Stream&, Tensor total, Tensor target, Tensor logits, Tensor top,
                                     Tensor targets, std::int64_t first));
+TRIREME_ON_DEVICES(void row_max_exp_sum(Stream&, Tensor top, Tensor total, Tensor target,
+                                        Tensor logits, Tensor targets));
 TRIREME_ON_DEVICES(void cross_entropy(Stream&, Tensor loss, Tensor total, Tensor target,
                                       Tensor targets));
 TRIREME_ON_DEVICES(void cross_entropy_backward(Stream&, Tensor logits, Tensor top, Tensor total,
@@ -38,6 +40,17 @@ void row_exp_sum(Stream& stream, Tensor total, Tensor target, Tensor logits, Ten
   require_count("row_exp_sum: targets", targets, logits.rows(), DType::kI32);
   record_memory(stream, "loss", {logits});
   TRIREME_DISPATCH(stream, row_exp_sum(stream, total, target, logits, top, targets, first));
+}
+
+void row_max_exp_sum(Stream& stream, Tensor top, Tensor total, Tensor target, Tensor logits,
+                     Tensor targets) {
+  const DType sums = accumulator_of(logits.dtype);
+  require_count("row_max_exp_sum: top", top, logits.rows(), sums);
+  require_count("row_max_exp_sum: total", total, logits.rows(), sums);
+  require_count("row_max_exp_sum: target", target, logits.rows(), sums);
+  require_count("row_max_exp_sum: targets", targets, logits.rows(), DType::kI32);
+  record_memory(stream, "loss", {logits, stream.on_cuda() ? Tensor{} : logits});
+  TRIREME_DISPATCH(stream, row_max_exp_sum(stream, top, total, target, logits, targets));
 }
 
 void cross_entropy(Stream& stream, Tensor loss, Tensor total, Tensor target, Tensor targets) {

@@ -20,6 +20,10 @@ void row_max(Stream&, Tensor top, Tensor logits);
 void row_exp_sum(Stream&, Tensor total, Tensor target, Tensor logits, Tensor top, Tensor targets,
                  std::int64_t first);
 
+// row_max and row_exp_sum of a vocabulary that is not sharded; on a GPU in one pass.
+void row_max_exp_sum(Stream&, Tensor top, Tensor total, Tensor target, Tensor logits,
+                     Tensor targets);
+
 // loss [rows] = log(total) - target.
 void cross_entropy(Stream&, Tensor loss, Tensor total, Tensor target, Tensor targets);
 

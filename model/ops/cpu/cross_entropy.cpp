@@ -62,6 +62,12 @@ void row_exp_sum(Stream&, Tensor total, Tensor target, Tensor logits, Tensor top
   });
 }
 
+void row_max_exp_sum(Stream& stream, Tensor top, Tensor total, Tensor target, Tensor logits,
+                     Tensor targets) {
+  row_max(stream, top, logits);
+  row_exp_sum(stream, total, target, logits, top, targets, 0);
+}
+
 void cross_entropy(Stream&, Tensor loss, Tensor total, Tensor target, Tensor targets) {
   with_float(loss.dtype, [&](auto zero) {
     using A = decltype(zero);

@@ -99,6 +99,43 @@ __global__ __launch_bounds__(kThreads) void exp_sums_of_rows(Accumulator<T>* tot
   target[blockIdx.x] = at < 0 ? A(0) : widened(in.row()[at]) - top;
 }
 
+// Both in one pass: a thread scales its sum down where it meets a larger value (Milakov and
+// Gimelshein 2018, "Online normalizer calculation for softmax").
+template <class T>
+__global__ __launch_bounds__(kThreads) void statistics_of_rows(Accumulator<T>* tops,
+                                                               Accumulator<T>* total,
+                                                               Accumulator<T>* target,
+                                                               const LogitRows<T> in) {
+  using A = Accumulator<T>;
+  const A nothing = static_cast<A>(-INFINITY);
+  A most = nothing, mine = 0;
+  each_vector(in.row(), in.width, [&](const Vector<T>& x, std::int64_t, int count) {
+    const A before = most;
+#pragma unroll
+    for (int e = 0; e < Vector<T>::kLength; ++e) {
+      if (e < count) most = Larger{}(most, widened(x.x[e]));
+    }
+    if (most == nothing) return;  // only masked columns so far
+    if (most != before) mine *= std::exp(before - most);
+#pragma unroll
+    for (int e = 0; e < Vector<T>::kLength; ++e) {
+      if (e < count) mine += std::exp(widened(x.x[e]) - most);
+    }
+  });
+  const A top = over_block<kThreads>(most, Larger{});
+  // A row of masked columns alone has no sum: NaN, as of exp(-inf + inf).
+  const double scaled = static_cast<double>(mine) *
+                        (most == top && top != nothing
+                             ? 1
+                             : std::exp(static_cast<double>(most) - static_cast<double>(top)));
+  const double sum = over_block<kThreads>(scaled, [](double a, double b) { return a + b; });
+  if (threadIdx.x != 0) return;
+  const std::int64_t at = in.column();
+  tops[blockIdx.x] = top;
+  total[blockIdx.x] = static_cast<A>(sum);
+  target[blockIdx.x] = at < 0 ? A(0) : widened(in.row()[at]) - top;
+}
+
 template <class A>
 __global__ __launch_bounds__(kThreads) void losses(A* loss, const A* total, const A* target,
                                                    const std::int32_t* targets, std::int64_t rows) {
@@ -179,6 +216,16 @@ void row_exp_sum(Stream& stream, Tensor total, Tensor target, Tensor logits, Ten
     using T = decltype(zero);
     launch_rows<T>(stream, exp_sums_of_rows<T>, logits, total.as<Accumulator<T>>(),
                    target.as<Accumulator<T>>(), rows_of<T>(logits, top, targets, first));
+  });
+}
+
+void row_max_exp_sum(Stream& stream, Tensor top, Tensor total, Tensor target, Tensor logits,
+                     Tensor targets) {
+  with_float(logits.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    using A = Accumulator<T>;
+    launch_rows<T>(stream, statistics_of_rows<T>, logits, top.as<A>(), total.as<A>(),
+                   target.as<A>(), rows_of<T>(logits, {}, targets, 0));
   });
 }
 

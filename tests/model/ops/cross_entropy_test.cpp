@@ -99,6 +99,43 @@ TEST(CrossEntropy, every_step_is_its_formula) {
   });
 }
 
+// Of rows with rising, falling and masked logits, whose sums are scaled at different times.
+TEST(CrossEntropy, statistics_of_whole_rows_in_one_call_are_those_of_two) {
+  on_every_platform_and_dtype([](Stream& stream, DType dtype) {
+    for (const std::int64_t width : {1, 7, 64, 5003}) {
+      SCOPED_TRACE(width);
+      CrossEntropyProblem p{5, width, dtype, 0};
+      for (std::int64_t i = 0; i < width; ++i) {
+        const double slope = 20.0 * static_cast<double>(i) / static_cast<double>(width);
+        p.logits[i] = rounded(p.logits[i] + slope, dtype);
+        p.logits[width + i] = rounded(p.logits[width + i] - slope, dtype);
+        if (i > width / 2) p.logits[2 * width + i] = -kInfinity;
+        p.logits[4 * width + i] = -kInfinity;
+      }
+      p.logits[3 * width] = kNan;
+      const CrossEntropyApplied apart(stream, p);
+      const Held logits(stream, {p.rows, p.width}, dtype, p.logits);
+      const DType sums = accumulator_of(dtype);
+      const Held top(stream, {p.rows}, sums), total(stream, {p.rows}, sums),
+          target(stream, {p.rows}, sums);
+      row_max_exp_sum(stream, top, total, target, logits, apart.targets);
+      const auto same = [](const Held& a, const Held& b, double most) {
+        const Values x = a.values(), y = b.values();
+        for (std::size_t i = 0; i < x.size(); ++i) {
+          if (std::isnan(y[i]) || x[i] == y[i]) {
+            EXPECT_EQ(std::isnan(x[i]), std::isnan(y[i])) << "row " << i;
+          } else {
+            EXPECT_LE(std::abs(x[i] - y[i]), most * std::abs(y[i])) << "row " << i;
+          }
+        }
+      };
+      same(top, apart.top, 0);
+      same(target, apart.target, 0);
+      same(total, apart.total, sums == DType::kF64 ? 1e-14 : 4e-6);
+    }
+  });
+}
+
 // One column beside a known top shows the kernel's exponential bare.
 TEST(CrossEntropy, float32_exponential_is_within_two_units_over_its_whole_range) {
   on_every_platform([](Stream& stream) {
