@@ -11,15 +11,22 @@ struct Tuning {
   // Logits of one chunk of the head. Each chunk reads the vocabulary's weights and reads and writes
   // their whole float32 gradient, so a GPU takes as many tokens at once as 2 GiB of logits hold.
   std::int64_t head_logits;
+  // The vocabulary is padded in memory to a multiple of this: tensor cores need aligned rows of
+  // logits, and cuBLASLt's fast kernels whole tiles of 128.
+  std::int64_t vocab_tile;
   // Elements of an optimizer's update that pass through workspace at a time.
   std::int64_t update_elements;
 };
 
 constexpr Tuning tuning_of(Device device) {
   if (device.is_cuda()) {
-    return {.head_logits = std::int64_t{1} << 30, .update_elements = std::int64_t{1} << 22};
+    return {.head_logits = std::int64_t{1} << 30,
+            .vocab_tile = 128,
+            .update_elements = std::int64_t{1} << 22};
   }
-  return {.head_logits = std::int64_t{1} << 25, .update_elements = std::int64_t{1} << 16};
+  return {.head_logits = std::int64_t{1} << 25,
+          .vocab_tile = 1,
+          .update_elements = std::int64_t{1} << 16};
 }
 
 }  // namespace trireme

@@ -10,8 +10,8 @@ namespace {
 
 Weight& declare_table(ParamStore& params, const EmbeddingSpec& spec, const Region& region) {
   params.begin_unit(/*layer=*/-1, /*alone=*/spec.tied);
-  return params.declare(
-      vocab_table("embedding.weight", spec.vocab, spec.hidden, spec.init_scale, region.slice()));
+  return params.declare(vocab_table("embedding.weight", spec.vocab, spec.hidden, spec.init_scale,
+                                    region.slice(), spec.vocab_tile));
 }
 
 }  // namespace

@@ -8,7 +8,8 @@ namespace trireme {
 
 struct EmbeddingSpec {
   std::int64_t vocab = 0, hidden = 0;
-  std::int64_t positions = 0;  // learned positions; 0: none
+  std::int64_t vocab_tile = 1;  // the table has a multiple of this many rows in memory
+  std::int64_t positions = 0;   // learned positions; 0: none
   double init_scale = 0.02;
   bool tied = false;  // the head uses the same table
 };

@@ -75,7 +75,8 @@ void Head::logits(ExecContext& ctx, Tensor logits, Tensor x) const {
   Norm::Saved unused;
   ExecContext inner{ctx.stream, ctx.scratch, ctx.scratch};
   const Tensor h = norm_.forward(inner, ctx.scratch, x, unused);
-  ops::gemm(ctx.stream, logits, h, weight_.value, {.transpose_b = true});
+  const Tensor rows = weight_.value.row_slice(0, logits.width());  // without padding
+  ops::gemm(ctx.stream, logits, h, rows, {.transpose_b = true});
 }
 
 }  // namespace trireme

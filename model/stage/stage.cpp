@@ -34,6 +34,7 @@ Stage::Stage(ParamStore& params, const ModelConfig& config, const Spec& spec, Se
     embedding_.emplace(params,
                        EmbeddingSpec{.vocab = config.vocab_size,
                                      .hidden = config.hidden_size,
+                                     .vocab_tile = spec.vocab_tile,
                                      .positions = learned ? config.max_position_embeddings : 0,
                                      .init_scale = config.initializer_range,
                                      .tied = tied},
@@ -55,8 +56,9 @@ Stage::Stage(ParamStore& params, const ModelConfig& config, const Spec& spec, Se
   if (!table) {
     units_.head_values = units_.head_gradient = params.begin_unit(-1, tied);
     const char* name = tied ? "embedding.weight" : "head.weight";
-    ParamSpec spec_of_table = vocab_table(name, config.vocab_size, config.hidden_size,
-                                          config.initializer_range, region_.slice());
+    ParamSpec spec_of_table =
+        vocab_table(name, config.vocab_size, config.hidden_size, config.initializer_range,
+                    region_.slice(), spec.vocab_tile);
     // The first stage's table is the primary replica.
     if (tied) spec_of_table.cut.replica = {1, 2};
     table = &params.declare(std::move(spec_of_table));

@@ -19,6 +19,7 @@ class Stage {
     std::int64_t first_block = 0;
     std::int64_t end_block = 0;
     std::int64_t max_positions = 0;  // longest sequence supported
+    std::int64_t vocab_tile = 1;     // the vocabulary is padded in memory to a multiple of this
     Recompute recompute = Recompute::kNone;
     // Sum a tied table's gradients from the head and from the embedding separately over the
     // micro-batches of a step, as when the two are on different ranks.

@@ -1,5 +1,6 @@
 #include "trainer/engine/model_state.h"
 
+#include "model/device/tuning.h"
 #include "parallel/tensor/sequence_region.h"
 #include "parallel/tensor/tensor_region.h"
 
@@ -46,7 +47,7 @@ ModelState::ModelState(const EngineSpec& spec, const std::vector<BlockRange>& st
     : groups_(groups),
       region_(region_of(groups, spec.parallelism.sequence)),
       hooks_(std::make_unique<Hooks>(*this, progress)) {
-  declare(spec, stages);
+  declare(spec, stages, stream.device());
   allocate(spec, arenas, !stream.executes());
 }
 
@@ -62,12 +63,15 @@ Sharing ModelState::sharing(const EngineSpec& spec) const {
           .gradients = zero >= 2 && shares};
 }
 
-void ModelState::declare(const EngineSpec& spec, const std::vector<BlockRange>& stages) {
+void ModelState::declare(const EngineSpec& spec, const std::vector<BlockRange>& stages,
+                         Device device) {
   const bool apart = spec.micro_batches > 1 || spec.job.reproducible || sharing(spec).gradients;
+  const std::int64_t vocab_tile = tuning_of(device).vocab_tile;
   const auto stage_spec = [&](const BlockRange& blocks) {
     return Stage::Spec{.first_block = blocks.first,
                        .end_block = blocks.end,
                        .max_positions = spec.training.seq_len,
+                       .vocab_tile = vocab_tile,
                        .recompute = spec.activation_checkpoint.mode,
                        .tied_gradient_apart = apart,
                        .precision = spec.precision};

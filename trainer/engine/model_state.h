@@ -60,7 +60,7 @@ class ModelState {
 
  private:
   class Hooks;
-  void declare(const EngineSpec& spec, const std::vector<BlockRange>& stages);
+  void declare(const EngineSpec& spec, const std::vector<BlockRange>& stages, Device device);
   void allocate(const EngineSpec& spec, Arenas& arenas, bool planning);
   Tensor tied_gradient() const;
   Sharing sharing(const EngineSpec& spec) const;
