@@ -18,7 +18,7 @@ struct Tuning {
   std::int64_t update_elements;
 };
 
-constexpr Tuning tuning_of(Device device) {
+inline Tuning tuning_of(Device device) {
   if (device.is_cuda()) {
     return {.head_logits = std::int64_t{1} << 30,
             .vocab_tile = 128,

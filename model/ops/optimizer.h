@@ -23,9 +23,12 @@ struct Clip {
   double limit = std::numeric_limits<double>::infinity();
   double loss_scale = 1;  // factor of the gradients; the norm is unscaled
 };
-// norm [1] = sqrt(sum of partials, in order) / loss_scale; scale [1] = min(1, max_norm / norm) /
+// Partial sums that are added first, in order, before these sums are, in order: a GPU adds the
+// groups side by side.
+inline constexpr std::int64_t kNormGroup = 256;
+// norm [1] = sqrt(sum of partials, by groups) / loss_scale; scale [1] = min(1, max_norm / norm) /
 // loss_scale, or NaN, which skips the update, unless the norm is finite and at most `limit`. Both
-// are float32 (float64 for float64 gradients).
+// are float32 (float64 for float64 gradients). The partials are overwritten.
 void clip_scale(Stream&, Tensor norm, Tensor scale, Tensor partials, const Clip& how);
 
 // AdamW (Loshchilov and Hutter 2019), in one pass; the states are the moments m and v:

@@ -204,6 +204,12 @@ void add_vocabulary() {
     const Tensor ids = of.ids(rows[0], shape[1]);
     return [=, &of] { ops::row_exp_sum(of.stream, total, target, logits, top, ids, 0); };
   });
+  add("stream/row_max_exp_sum", [=](Operands& of) -> Work {
+    const Tensor logits = of.random(shape), top = of.zeros(rows, kF32);
+    const Tensor total = of.zeros(rows, kF32), target = of.zeros(rows, kF32);
+    const Tensor ids = of.ids(rows[0], shape[1]);
+    return [=, &of] { ops::row_max_exp_sum(of.stream, top, total, target, logits, ids); };
+  });
   add("stream/cross_entropy_backward", [=](Operands& of) -> Work {
     const Tensor logits = of.random(shape), top = of.random(rows, kF32);
     const Tensor total = of.random(rows, kF32), ids = of.ids(rows[0], shape[1]);

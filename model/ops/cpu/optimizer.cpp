@@ -1,7 +1,9 @@
 #include "model/ops/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "model/device/cpu/threads.h"
 #include "model/ops/cpu/kernels.h"
@@ -30,7 +32,10 @@ void add_chunk_squares(Stream&, Tensor partials, Tensor x, std::int64_t into) {
 
 void clip_scale(Stream&, Tensor norm, Tensor scale, Tensor partials, const Clip& how) {
   double squares = 0;
-  for (std::int64_t i = 0; i < partials.count(); ++i) squares += partials.as<double>()[i];
+  for (std::int64_t first = 0; first < partials.count(); first += kNormGroup) {
+    const double* const group = partials.as<double>() + first;
+    squares += std::accumulate(group, group + std::min(kNormGroup, partials.count() - first), 0.0);
+  }
   const double length = std::sqrt(squares) / how.loss_scale;
   const double factor = how.max_norm == 0 || length <= how.max_norm ? 1 : how.max_norm / length;
   with_float(norm.dtype, [&](auto zero) {

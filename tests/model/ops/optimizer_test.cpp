@@ -69,6 +69,27 @@ TEST(ClipScale, shrinks_long_gradients_only) {
   });
 }
 
+// One order on every device: groups first, then their sums.
+TEST(ClipScale, partial_sums_are_added_by_groups) {
+  const Values partials = random_values(3 * kNormGroup + 5, 7, DType::kF64);
+  double squares = 0;
+  for (std::size_t first = 0; first < partials.size(); first += kNormGroup) {
+    double group = 0;
+    for (std::size_t i = first; i < std::min(first + kNormGroup, partials.size()); ++i) {
+      group += std::abs(partials[i]);
+    }
+    squares += group;
+  }
+  on_every_platform([&](Stream& stream) {
+    Values positive = partials;
+    for (double& value : positive) value = std::abs(value);
+    const Held sums(stream, {static_cast<std::int64_t>(positive.size())}, DType::kF64, positive);
+    const Held norm(stream, {1}, DType::kF64), scale(stream, {1}, DType::kF64);
+    clip_scale(stream, norm, scale, sums, {});
+    EXPECT_EQ(norm.values()[0], std::sqrt(squares));
+  });
+}
+
 TEST(ClipScale, a_loss_scale_is_taken_off_the_norm_and_the_gradients) {
   on_every_platform([](Stream& stream) {
     for (const DType dtype : {DType::kF32, DType::kF64}) {
