@@ -49,7 +49,9 @@ void row_max_exp_sum(Stream& stream, Tensor top, Tensor total, Tensor target, Te
   require_count("row_max_exp_sum: total", total, logits.rows(), sums);
   require_count("row_max_exp_sum: target", target, logits.rows(), sums);
   require_count("row_max_exp_sum: targets", targets, logits.rows(), DType::kI32);
-  record_memory(stream, "loss", {logits, stream.on_cuda() ? Tensor{} : logits});
+  for (int pass = 0; pass < (stream.on_cuda() ? 1 : 2); ++pass) {
+    record_memory(stream, "loss", {logits});
+  }
   TRIREME_DISPATCH(stream, row_max_exp_sum(stream, top, total, target, logits, targets));
 }
 
