@@ -62,7 +62,7 @@ void refuse_unjoined_ranks(const Variables& variables, int joined_ranks) {
 
 std::string launch_risk(const Variables& variables) {
   const int nodes = number(variables("SLURM_STEP_NUM_NODES"));
-  if (nodes < 2 || !variables("PMIX_RANK") || variables("SLURM_PMIX_FENCE")) return "";
+  if (nodes < 2 || !variables("PMIX_RANK") || variables("SLURM_PMIX_FENCE") == "ring") return "";
   return say("srun started ranks on ", nodes, " nodes without SLURM_PMIX_FENCE=ring: with Slurm ",
              "22.05 ranks may leave MPI_Init before all have arrived, and some crash; ",
              "export it before srun");

@@ -26,7 +26,7 @@ bool has_wired_ranks(const Variables& variables);
 // a world of one. `joined_ranks` is the size of the MPI world; 1 before MPI_Init.
 void refuse_unjoined_ranks(const Variables& variables, int joined_ranks);
 
-// What makes starts of these ranks fail now and then, with the fix; empty if nothing is known to.
+// Why starts of these ranks may fail now and then, with the fix; empty if no reason is known.
 std::string launch_risk(const Variables& variables);
 
 }  // namespace trireme

@@ -82,6 +82,9 @@ TEST(Launcher, ranks_of_several_nodes_are_warned_of_slurms_early_fence) {
   EXPECT_EQ(launch_risk(of(
                 {{"SLURM_STEP_NUM_NODES", "2"}, {"PMIX_RANK", "0"}, {"SLURM_PMIX_FENCE", "ring"}})),
             "");
+  EXPECT_NE(launch_risk(of(
+                {{"SLURM_STEP_NUM_NODES", "2"}, {"PMIX_RANK", "0"}, {"SLURM_PMIX_FENCE", "tree"}})),
+            "");
   EXPECT_EQ(launch_risk(of({{"SLURM_STEP_NUM_NODES", "1"}, {"PMIX_RANK", "0"}})), "");
   EXPECT_EQ(launch_risk(of({{"SLURM_STEP_NUM_NODES", "2"}})), "");  // mpirun inside a step
 }
