@@ -12,7 +12,6 @@
 
 #include "data/bpe/bpe_encoder.h"
 #include "data/bpe/json_section.h"
-#include "data/bpe/json_size.h"
 #include "data/bpe/normal_form.h"
 #include "data/utf8.h"
 #include "model/base/error.h"

@@ -12,6 +12,10 @@
 
 namespace trireme::data {
 
+// Throws DataError beginning with `place` if parsing `text` as JSON would need more memory than any
+// real tokenizer: too deeply nested, or too many values. Does not allocate.
+void check_json_size(const std::string& place, std::string_view text);
+
 // An object of a tokenizer.json with its path, which every DataError names. The JSON outlives it.
 class JsonSection {
  public:

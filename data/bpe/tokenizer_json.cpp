@@ -8,7 +8,6 @@
 
 #include "data/bpe/byte_alphabet.h"
 #include "data/bpe/json_section.h"
-#include "data/bpe/json_size.h"
 #include "model/base/error.h"
 
 namespace trireme::data {

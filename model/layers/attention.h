@@ -2,13 +2,32 @@
 #include <optional>
 #include <string>
 
-#include "model/layers/attention_core.h"
 #include "model/layers/linear.h"
 #include "model/layers/micro_batch.h"
 #include "model/layers/recompute.h"
 #include "model/layers/region.h"
+#include "model/ops/attention.h"
 
 namespace trireme {
+
+// The product of queries with keys and values: the extension point for context parallelism, where
+// the tokens of a sequence are sharded. This base class handles unsharded sequences.
+class AttentionCore {
+ public:
+  AttentionCore() = default;
+  AttentionCore(const AttentionCore&) = delete;
+  AttentionCore& operator=(const AttentionCore&) = delete;
+  virtual ~AttentionCore() = default;
+
+  virtual void forward(ExecContext& ctx, Tensor out, Tensor lse, Tensor qkv, Tensor document_start,
+                       const ops::AttentionShape& shape) {
+    ops::attention(ctx.stream, ctx.scratch, out, lse, qkv, document_start, shape);
+  }
+  virtual void backward(ExecContext& ctx, const ops::AttentionBackward& how,
+                        const ops::AttentionShape& shape) {
+    ops::attention_backward(ctx.stream, ctx.scratch, how, shape);
+  }
+};
 
 // Key-value cache for generation: each tensor is [capacity, kv_heads width].
 struct KeyValueCache {

@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
+#include <vector>
 
-#include "model/layers/deferred_gradients.h"
 #include "model/layers/region.h"
 #include "model/ops/gemm.h"
 #include "model/params/param_store.h"
@@ -9,6 +9,25 @@
 #include "model/tensor/float8.h"
 
 namespace trireme {
+
+class Linear;
+
+// Weight gradients that a backward deferred, the W half of zero-bubble schedules (Qi et al. 2023,
+// "Zero Bubble Pipeline Parallelism"). Their inputs stay in ctx.saved.
+class DeferredGradients {
+ public:
+  // `dy` and `x` as for Linear::backward_weight; none of the three is in scratch.
+  void add(const ExecContext& ctx, const Linear& linear, Tensor dy, Tensor dsum, Tensor x);
+  // Computes the gradients in the order in which they were deferred, and clears the list.
+  void compute(ExecContext& ctx);
+
+ private:
+  struct Entry {
+    const Linear* linear;
+    Tensor dy, dsum, x;
+  };
+  std::vector<Entry> entries_;
+};
 
 // Precision of the operands of a linear layer's three matrix products. In float8 each operand has
 // its own per-tensor scale from its current values: activations and weights as E4M3, gradients as

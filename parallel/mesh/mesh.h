@@ -71,4 +71,7 @@ class Mesh {
   std::array<int, kAxes> extents_{};  // by Axis
 };
 
+// `shape` with its 0 replaced by the size derived from `world`. Throws ConfigError as Mesh does.
+MeshShape fitted(const MeshShape& shape, int world);
+
 }  // namespace trireme

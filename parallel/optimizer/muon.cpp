@@ -2,15 +2,77 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "model/ops/direction.h"
 #include "model/ops/elementwise.h"
+#include "model/ops/gemm.h"
+#include "model/ops/norm_ratio.h"
+#include "model/ops/optimizer.h"
+#include "model/tensor/arena.h"
 #include "parallel/optimizer/optimizers.h"
-#include "parallel/optimizer/orthogonalize.h"
 #include "parallel/optimizer/strided_of.h"
 
 namespace trireme {
 namespace {
+
+// Approximates the nearest orthogonal matrix by a quintic Newton-Schulz iteration that brings every
+// singular value near 1, with the published coefficients (Jordan et al., "Muon: An optimizer for
+// hidden layers in neural networks", 2024). Matrix products only.
+class Orthogonaliser {
+ public:
+  // Allocates workspace for matrices of at most `most` elements whose smaller side is at most
+  // `side`.
+  Orthogonaliser(std::int64_t most, std::int64_t side, DType dtype, Arena& workspace);
+
+  // Input buffer of run() for a matrix of `count` elements.
+  Tensor matrix(std::int64_t count) const { return x_.slice(0, count); }
+  // Orthogonalizes the matrix [rows, columns] in the input buffer; the result is valid until the
+  // buffer is written again.
+  Tensor run(Stream& stream, std::int64_t rows, std::int64_t columns, std::int64_t steps) const;
+
+ private:
+  Tensor x_, y_;              // [most]
+  Tensor gram_, polynomial_;  // [side * side]
+  Tensor squares_;            // [chunks] float64
+  Tensor inverse_;            // [1]
+};
+
+constexpr double kLinear = 3.4445, kCubic = -4.7750, kQuintic = 2.0315, kEpsilon = 1e-7;
+
+Orthogonaliser::Orthogonaliser(std::int64_t most, std::int64_t side, DType dtype, Arena& workspace)
+    : x_(workspace.take({most}, dtype)),
+      y_(workspace.take({most}, dtype)),
+      gram_(workspace.take({side * side}, dtype)),
+      polynomial_(workspace.take({side * side}, dtype)),
+      squares_(workspace.take({ops::norm_chunks(most)}, DType::kF64)),
+      inverse_(workspace.take({1}, dtype)) {}
+
+Tensor Orthogonaliser::run(Stream& stream, std::int64_t rows, std::int64_t columns,
+                           std::int64_t steps) const {
+  const std::int64_t count = rows * columns, side = std::min(rows, columns);
+  const bool tall = rows > columns;
+  Tensor x = x_.slice(0, count).reshaped({rows, columns});
+  Tensor y = y_.slice(0, count).reshaped({rows, columns});
+  const Tensor gram = gram_.slice(0, side * side).reshaped({side, side});
+  const Tensor polynomial = polynomial_.slice(0, side * side).reshaped({side, side});
+  const Tensor squares = squares_.slice(0, ops::norm_chunks(count));
+  ops::zero(stream, squares);
+  ops::add_chunk_squares(stream, squares, x);
+  ops::inverse_norm(stream, inverse_, squares, kEpsilon);
+  ops::axpby(stream, x, x, {.factor = inverse_});
+  for (std::int64_t step = 0; step < steps; ++step) {
+    // With the Gram matrix of the smaller side: (a + b x x' + c (x x')^2) x = x (a + b x' x + c (x'
+    // x)^2).
+    ops::gemm(stream, gram, x, x, {.transpose_a = tall, .transpose_b = !tall});
+    ops::gemm(stream, polynomial, gram, gram, {});
+    ops::axpby(stream, polynomial, gram, {.alpha = kCubic, .beta = kQuintic});
+    ops::gemm(stream, y, tall ? x : polynomial, tall ? polynomial : x, {});
+    ops::axpby(stream, y, x, {.alpha = kLinear, .beta = 1});
+    std::swap(x, y);
+  }
+  return x;
+}
 
 constexpr std::array kMuonStates{"muon.momentum"};
 

@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "model/base/error.h"
-#include "parallel/pipeline/play.h"
+#include "parallel/pipeline/action_table.h"
 
 namespace trireme {
 namespace {

@@ -11,7 +11,7 @@ namespace trireme {
 //  * slots for saved activations: per pool as many as it has micro-batches in flight;
 //  * inboxes for received tensors: from the start of the receive until the backward of the
 //    micro-batch, which reads them again;
-//  * outboxes for gradients being sent (see play.h).
+//  * outboxes for gradients being sent (see action_table.h).
 // A message between two stages of one rank is written directly to its reader's inbox.
 struct RankPlan {
   struct Step {

@@ -1,8 +1,9 @@
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
-#include "parallel/pipeline/play.h"
+#include "parallel/pipeline/action_table.h"
 
 namespace trireme {
 
@@ -35,8 +36,8 @@ struct Timeline {
 };
 
 // A rank starts an action as soon as the previous one is done, its input has arrived and an outbox
-// for its output is free (see play.h); transfers take no compute time. The schedule has passed the
-// checker. Throws if it deadlocks for lack of outboxes.
+// for its output is free (see action_table.h); transfers take no compute time. The schedule has
+// passed the checker. Throws if it deadlocks for lack of outboxes.
 Timeline simulate(const Schedule& schedule, const ActionCosts& costs, int outboxes = kUnlimited);
 
 // Smallest number of outboxes, at least two, with which equal stages never wait for one.
@@ -46,5 +47,10 @@ int outboxes_needed(const Schedule& schedule);
 // 3, "B3" its backward, "I3" and "W3" the halves of its backward, dots are idle time. With several
 // stages per rank the stage comes first, as in "2F3".
 std::string draw(const Schedule& schedule, const Timeline& timeline, int columns);
+
+// As simulate(), for ranks that share hardware: while `busy` ranks compute, each runs at pace(busy)
+// times the speed of `costs`; pace increases as fewer ranks are busy.
+Timeline simulate_sharing(const Schedule& schedule, const ActionCosts& costs,
+                          const std::function<double(int busy)>& pace);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-#include "data/sample_hash.h"
+#include "data/token_batch.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "data/shuffle.h"
+#include "data/window_order.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string>
 
-#include "checkpoint/format/seal.h"
+#include "checkpoint/format/manifest.h"
 #include "checkpoint/read/load.h"
 #include "checkpoint/read/statistics.h"
 #include "checkpoint/store/diff.h"

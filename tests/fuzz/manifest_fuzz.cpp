@@ -6,7 +6,6 @@
 
 #include "checkpoint/format/boxes.h"
 #include "checkpoint/format/manifest.h"
-#include "checkpoint/format/seal.h"
 #include "model/base/error.h"
 
 namespace {

@@ -11,8 +11,8 @@
 #include "model/device/cpu/threads.h"
 #include "trainer/engine/engine_spec.h"
 #include "trainer/engine/evaluation/multiple_choice.h"
+#include "trainer/loop/evaluations.h"
 #include "trainer/loop/trained_model.h"
-#include "trainer/loop/validation_sets.h"
 
 namespace trireme {
 namespace {

@@ -4,7 +4,6 @@
 
 #include "model/base/error.h"
 #include "trainer/config/hints.h"
-#include "trainer/config/nearest.h"
 
 namespace trireme {
 namespace {

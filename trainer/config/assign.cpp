@@ -5,9 +5,9 @@
 #include <sstream>
 
 #include "model/base/error.h"
+#include "trainer/config/hints.h"
 #include "trainer/config/local_path.h"
 #include "trainer/config/metric_name.h"
-#include "trainer/config/nearest.h"
 #include "trainer/config/value_text.h"
 
 namespace trireme {

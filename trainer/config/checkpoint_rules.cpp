@@ -2,10 +2,9 @@
 #include <cstdint>
 
 #include "model/base/error.h"
-#include "trainer/config/nearest.h"
+#include "trainer/config/hints.h"
 #include "trainer/config/option.h"
-#include "trainer/config/rule_check.h"
-#include "trainer/config/rules_by_subject.h"
+#include "trainer/config/rules.h"
 #include "trainer/config/value_text.h"
 
 namespace trireme {

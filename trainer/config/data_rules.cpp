@@ -4,8 +4,7 @@
 
 #include "model/base/error.h"
 #include "trainer/config/metric_name.h"
-#include "trainer/config/rule_check.h"
-#include "trainer/config/rules_by_subject.h"
+#include "trainer/config/rules.h"
 #include "trainer/config/value_text.h"
 
 namespace trireme {

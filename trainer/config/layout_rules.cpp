@@ -6,8 +6,7 @@
 #include "parallel/pipeline/registry.h"
 #include "trainer/config/batch_size.h"
 #include "trainer/config/option.h"
-#include "trainer/config/rule_check.h"
-#include "trainer/config/rules_by_subject.h"
+#include "trainer/config/rules.h"
 
 namespace trireme {
 namespace {

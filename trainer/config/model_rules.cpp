@@ -2,8 +2,7 @@
 #include "model/stage/model_family.h"
 #include "trainer/config/flavors.h"
 #include "trainer/config/option.h"
-#include "trainer/config/rule_check.h"
-#include "trainer/config/rules_by_subject.h"
+#include "trainer/config/rules.h"
 #include "trainer/config/value_text.h"
 
 namespace trireme {

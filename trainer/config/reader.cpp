@@ -14,7 +14,6 @@
 #include "trainer/config/complete.h"
 #include "trainer/config/flavors.h"
 #include "trainer/config/hints.h"
-#include "trainer/config/nearest.h"
 #include "trainer/config/nesting.h"
 #include "trainer/config/rules.h"
 #include "trainer/config/value_text.h"

@@ -1,8 +1,62 @@
 #include "trainer/config/rules.h"
 
-#include "trainer/config/rules_by_subject.h"
+#include <algorithm>
+
+#include "model/base/error.h"
+#include "trainer/config/option.h"
+#include "trainer/config/value_text.h"
 
 namespace trireme {
+
+void RuleCheck::check(bool holds, const Keys& keys, const std::string& what, bool shows_value) {
+  if (holds) return;
+  for (const std::string& key : keys) {
+    if (complaints_.has_refused(key)) return;
+  }
+  const auto given = std::find_if(keys.begin(), keys.end(), [this](const std::string& key) {
+    return loaded_.origin(key).is_given();
+  });
+  const std::string& first = keys.front();
+  if (given == keys.end() || *given == first) {
+    complaints_.add({loaded_.origin(first), first, shows_value ? value(first) : "", what});
+  } else {
+    // The message is about the first key, whose value is derived.
+    complaints_.add({loaded_.origin(*given), *given, value(*given),
+                     say(first, shows_value ? " = " + value(first) : "", ": ", what)});
+  }
+}
+
+bool RuleCheck::refused_any(const Keys& keys) const {
+  return std::any_of(keys.begin(), keys.end(),
+                     [this](const std::string& key) { return complaints_.has_refused(key); });
+}
+
+std::vector<std::int64_t> RuleCheck::divisors(std::int64_t whole) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t d = 1; d * d <= whole; ++d) {
+    if (whole % d != 0) continue;
+    all.push_back(d);
+    if (d != whole / d) all.push_back(whole / d);
+  }
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+std::string RuleCheck::near(const std::vector<std::int64_t>& possible, std::int64_t value) {
+  std::string text = say("possible near ", value, ": ");
+  const auto above = std::upper_bound(possible.begin(), possible.end(), value);
+  if (above != possible.begin() && *(above - 1) > 0) {
+    text += std::to_string(*(above - 1));
+    if (above != possible.end()) text += ", ";
+  }
+  if (above != possible.end()) text += std::to_string(*above);
+  return text;
+}
+
+std::string RuleCheck::value(const std::string& key) const {
+  RunConfig config = c_;
+  return shown(to_toml(find_option(key)->slot(config)));
+}
 
 void check_rules(const LoadedConfig& loaded, Complaints& complaints, Purpose purpose) {
   model_rules(loaded, complaints, purpose);

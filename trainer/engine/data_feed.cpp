@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numbers>
 
-#include "data/sample_hash.h"
+#include "data/token_batch.h"
 #include "model/tensor/host_tensor.h"
 #include "trainer/config/batch_size.h"
 

@@ -8,7 +8,7 @@
 #include "trainer/config/difference.h"
 #include "trainer/config/reader.h"
 #include "trainer/loop/allowed_changes.h"
-#include "trainer/loop/data_changes.h"
+#include "trainer/loop/data_checks.h"
 #include "trainer/loop/initial_weights.h"
 
 namespace trireme {

@@ -24,7 +24,7 @@ namespace trireme {
 //   validation           loss bits_per_byte tokens seconds, and sets ([name loss bits_per_byte
 //                        tokens]) if they have names
 //   multiple_choice      name accuracy accuracy_stderr accuracy_norm accuracy_norm_stderr
-//                        questions seconds (choice_score.h)
+//                        questions seconds (multiple_choice.h)
 //   sample               prompt text seconds
 //   bubble               measured predicted (if the pipeline is traced)
 //   hidden_communication measured (if overlapped collectives are traced)
@@ -39,7 +39,7 @@ namespace trireme {
 //   replica_checks       count mean_seconds bytes (on rank 0)
 //   stop                 reason exit_code
 // More events may be added; readers ignore unknown ones. Thread-safe.
-// Each line ends with "line", its number from 1, and "chain" (chained_text.h). Several processes
+// Each line ends with "line", its number from 1, and "chain" (step_ledger.h). Several processes
 // write the file, one at a time, and each line is chained to the previous one.
 class EventsLog {
  public:

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "checkpoint/format/crc32c.h"
-#include "checkpoint/format/seal.h"
 #include "model/base/error.h"
 
 namespace trireme::checkpoint {

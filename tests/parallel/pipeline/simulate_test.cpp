@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "parallel/pipeline/check.h"
-#include "parallel/pipeline/simulate_sharing.h"
 #include "tests/parallel/pipeline/cases.h"
 
 namespace trireme::test {

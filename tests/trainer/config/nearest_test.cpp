@@ -1,4 +1,4 @@
-#include "trainer/config/nearest.h"
+#include "trainer/config/hints.h"
 
 #include <gtest/gtest.h>
 

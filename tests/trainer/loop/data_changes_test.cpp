@@ -1,4 +1,4 @@
-#include "trainer/loop/data_changes.h"
+#include "trainer/loop/data_checks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

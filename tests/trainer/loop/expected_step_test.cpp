@@ -1,4 +1,4 @@
-#include "trainer/loop/expected_step.h"
+#include "trainer/loop/self_check.h"
 
 #include <gtest/gtest.h>
 

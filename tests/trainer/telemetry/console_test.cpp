@@ -11,8 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "trainer/telemetry/progress_line.h"
-
 namespace trireme {
 namespace {
 

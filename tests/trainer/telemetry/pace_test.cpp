@@ -1,4 +1,4 @@
-#include "trainer/telemetry/pace.h"
+#include "trainer/telemetry/step_line.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 
 #include "model/base/error.h"
 #include "model/base/file.h"
-#include "trainer/supervise/launch/world_progress.h"
+#include "trainer/supervise/launch/run_follower.h"
 #include "trainer/supervise/node_agent/own_processes.h"
 
 namespace trireme {

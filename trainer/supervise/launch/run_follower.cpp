@@ -6,12 +6,38 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
+#include <vector>
 
+#include "model/base/error.h"
+#include "model/base/host_name.h"
 #include "model/base/json.h"
+#include "parallel/comm/flight_recorder_reader.h"
+#include "trainer/supervise/watchdog/process_state.h"
+#include "trainer/supervise/watchdog/recorder_folder.h"
 #include "trainer/telemetry/clock.h"
 
 namespace trireme {
 namespace {
+
+// Skips recordings that cannot be read: they are being created.
+std::vector<FlightRecorderReader> recordings_of(const std::filesystem::path& run_dir) {
+  std::vector<FlightRecorderReader> found;
+  std::vector<std::filesystem::path> paths;
+  try {
+    paths = recordings_in(run_dir / kRecorderFolder);
+  } catch (const EnvironmentError&) {
+    return found;  // no rank has created its recording yet
+  }
+  for (const auto& path : paths) {
+    try {
+      found.emplace_back(path);
+    } catch (const Error&) {
+      continue;
+    }
+  }
+  return found;
+}
 
 using nlohmann::json;
 
@@ -63,6 +89,29 @@ RunFollower::UnfitRanks failed_ranks_of(const json& preflight) {
 }
 
 }  // namespace
+
+WorldProgress world_progress(const std::filesystem::path& run_dir, const StallLimits& limits) {
+  WorldProgress all;
+  for (const FlightRecorderReader& recording : recordings_of(run_dir)) {
+    const FlightRecorderPage page = recording.page();
+    all.ticks += page.progress.tick;
+    // A starting rank may wait for storage, but not all of them for the longer storage limit.
+    const bool starts = page.phase() == flight::Phase::kStart;
+    all.limit_s = std::max(all.limit_s, starts ? limits.usual_s : limits.of(page));
+  }
+  return all;
+}
+
+bool all_ranks_stopped(const std::filesystem::path& run_dir) {
+  const std::vector<FlightRecorderReader> recordings = recordings_of(run_dir);
+  const std::string here = own_host_name();
+  return !recordings.empty() &&
+         std::all_of(recordings.begin(), recordings.end(), [&](const auto& recording) {
+           const flight::Header header = recording.header();
+           return here == header.host.data() &&
+                  state_of_process(header.pid, header.started) == ProcessState::kStopped;
+         });
+}
 
 std::int64_t newest_step(const std::filesystem::path& run_dir) {
   constexpr std::uint64_t kTail = 8192;  // bytes; longer than any line

@@ -13,7 +13,7 @@
 #include "checkpoint/store/store.h"
 #include "model/base/error.h"
 #include "model/base/human.h"
-#include "trainer/supervise/launch/world_progress.h"
+#include "trainer/supervise/launch/run_follower.h"
 #include "trainer/supervise/node_agent/own_processes.h"
 #include "trainer/supervise/watchdog/signals.h"
 #include "trainer/telemetry/clock.h"

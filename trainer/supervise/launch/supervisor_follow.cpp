@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "model/base/error.h"
+#include "trainer/supervise/launch/run_follower.h"
 #include "trainer/supervise/launch/supervisor.h"
-#include "trainer/supervise/launch/world_progress.h"
 #include "trainer/telemetry/clock.h"
 
 namespace trireme {

@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "data/sample_hash.h"
+#include "data/token_batch.h"
 #include "model/base/error.h"
 #include "trainer/tools/audit/windows.h"
 

@@ -6,7 +6,7 @@
 
 #include "model/base/error.h"
 #include "parallel/pipeline/registry.h"
-#include "parallel/pipeline/simulate_sharing.h"
+#include "parallel/pipeline/simulate.h"
 #include "trainer/engine/pipeline_layout.h"
 #include "trainer/tools/plan/stage_costs.h"
 

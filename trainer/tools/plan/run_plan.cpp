@@ -8,7 +8,6 @@
 
 #include "parallel/pipeline/registry.h"
 #include "trainer/config/batch_size.h"
-#include "trainer/tools/plan/measured_save.h"
 #include "trainer/tools/plan/save_interval.h"
 
 namespace trireme {

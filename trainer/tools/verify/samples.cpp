@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "data/sample_hash.h"
+#include "data/token_batch.h"
 #include "model/base/philox.h"
 
 namespace trireme::verify {

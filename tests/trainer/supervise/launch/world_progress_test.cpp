@@ -1,4 +1,4 @@
-#include "trainer/supervise/launch/world_progress.h"
+#include "trainer/supervise/launch/run_follower.h"
 
 #include <gtest/gtest.h>
 

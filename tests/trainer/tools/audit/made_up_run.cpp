@@ -8,7 +8,7 @@
 #include "checkpoint/format/manifest.h"
 #include "checkpoint/format/names.h"
 #include "data/indexed_dataset_writer.h"
-#include "data/sample_hash.h"
+#include "data/token_batch.h"
 #include "model/base/file.h"
 #include "model/base/hex.h"
 #include "trainer/config/batch_size.h"

@@ -1,4 +1,4 @@
-#include "data/bpe/json_size.h"
+#include "data/bpe/json_section.h"
 
 #include <cstdint>
 
