@@ -19,11 +19,11 @@ namespace {
 // Approximates the nearest orthogonal matrix by a quintic Newton-Schulz iteration that brings every
 // singular value near 1, with the published coefficients (Jordan et al., "Muon: An optimizer for
 // hidden layers in neural networks", 2024). Matrix products only.
-class Orthogonaliser {
+class Orthogonalizer {
  public:
   // Allocates workspace for matrices of at most `most` elements whose smaller side is at most
   // `side`.
-  Orthogonaliser(std::int64_t most, std::int64_t side, DType dtype, Arena& workspace);
+  Orthogonalizer(std::int64_t most, std::int64_t side, DType dtype, Arena& workspace);
 
   // Input buffer of run() for a matrix of `count` elements.
   Tensor matrix(std::int64_t count) const { return x_.slice(0, count); }
@@ -40,7 +40,7 @@ class Orthogonaliser {
 
 constexpr double kLinear = 3.4445, kCubic = -4.7750, kQuintic = 2.0315, kEpsilon = 1e-7;
 
-Orthogonaliser::Orthogonaliser(std::int64_t most, std::int64_t side, DType dtype, Arena& workspace)
+Orthogonalizer::Orthogonalizer(std::int64_t most, std::int64_t side, DType dtype, Arena& workspace)
     : x_(workspace.take({most}, dtype)),
       y_(workspace.take({most}, dtype)),
       gram_(workspace.take({side * side}, dtype)),
@@ -48,7 +48,7 @@ Orthogonaliser::Orthogonaliser(std::int64_t most, std::int64_t side, DType dtype
       squares_(workspace.take({ops::norm_chunks(most)}, DType::kF64)),
       inverse_(workspace.take({1}, dtype)) {}
 
-Tensor Orthogonaliser::run(Stream& stream, std::int64_t rows, std::int64_t columns,
+Tensor Orthogonalizer::run(Stream& stream, std::int64_t rows, std::int64_t columns,
                            std::int64_t steps) const {
   const std::int64_t count = rows * columns, side = std::min(rows, columns);
   const bool tall = rows > columns;
@@ -117,7 +117,7 @@ class MuonOptimizer final : public Optimizer {
   Windows windows_;
   UpdateRanks ranks_;
   std::vector<Matrix> matrices_;  // by descending size; worker i % workers() gets matrix i
-  std::optional<Orthogonaliser> orthogonaliser_;
+  std::optional<Orthogonalizer> orthogonalizer_;
   Tensor transit_;  // buffer for a whole matrix
 };
 
@@ -139,7 +139,7 @@ void MuonOptimizer::prepare(const ParamStore& params, std::span<const ParamShard
   std::stable_sort(matrices_.begin(), matrices_.end(),
                    [](const Matrix& a, const Matrix& b) { return a.count() > b.count(); });
   const DType dtype = params.grads().dtype;
-  orthogonaliser_.emplace(most, side, dtype, workspace);
+  orthogonalizer_.emplace(most, side, dtype, workspace);
   transit_ = workspace.take({most}, dtype);
 }
 
@@ -167,14 +167,14 @@ void MuonOptimizer::update(const UpdateStep& step, std::span<const ParamShard> s
     for (std::size_t worker = 0; worker < round.size(); ++worker) {
       assemble(stream, round[worker], shards);
       if (worker == mine) {
-        const Tensor into = orthogonaliser_->matrix(round[worker].count());
+        const Tensor into = orthogonalizer_->matrix(round[worker].count());
         ops::copy(stream, into, transit(round[worker]));
       }
     }
     Tensor orthogonal;
     if (mine < round.size()) {
       orthogonal =
-          orthogonaliser_->run(stream, round[mine].rows, round[mine].columns, options_.ns_steps);
+          orthogonalizer_->run(stream, round[mine].rows, round[mine].columns, options_.ns_steps);
     }
     for (std::size_t worker = 0; worker < round.size(); ++worker) {
       if (worker == mine) ops::copy(stream, transit(round[worker]), orthogonal);

@@ -15,7 +15,7 @@
 #include "trainer/config/notes.h"
 #include "trainer/config/reader.h"
 #include "trainer/engine/fit.h"
-#include "trainer/telemetry/console.h"
+#include "trainer/telemetry/progress_line.h"
 #include "trainer/tools/plan/plan_json.h"
 #include "trainer/tools/plan/plan_page.h"
 #include "trainer/tools/plan/plan_text.h"

@@ -19,7 +19,7 @@
 #include "data/sentencepiece_trainer.h"
 #include "data/tokenize.h"
 #include "model/base/human.h"
-#include "trainer/telemetry/console.h"
+#include "trainer/telemetry/progress_line.h"
 
 namespace trireme {
 namespace {

@@ -43,6 +43,7 @@ class RuleCheck {
   std::string value(const std::string& key) const;
 };
 
+// The rules of one subject, in model_rules.cpp and so on.
 void model_rules(const LoadedConfig& loaded, Complaints& complaints, Purpose purpose);
 void training_rules(const LoadedConfig& loaded, Complaints& complaints, Purpose purpose);
 void data_rules(const LoadedConfig& loaded, Complaints& complaints, Purpose purpose);

@@ -8,22 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "trainer/telemetry/progress_line.h"
 #include "trainer/telemetry/step_line.h"
 #include "trainer/telemetry/step_metrics.h"
 
 namespace trireme {
-
-// Formats "[=====>    ]  45% 450/1000  loss 4.5612  42.1k tok/s  ETA 3m12s" in at most `width`
-// columns: drops `parts` from the end first, then the bar.
-struct Progress {
-  std::int64_t done = 0;
-  std::int64_t total = 1;
-  std::vector<std::string> parts;  // most important first
-};
-std::string progress_line(const Progress& progress, int width);
-
-// Width of the terminal at a file descriptor in columns; 80 if unknown.
-int terminal_width(int descriptor);
 
 // Console output of a run: a banner, one line per interval, and a live progress line below them if
 // the output is a terminal. One Console per process, on the rank that knows the loss; everything

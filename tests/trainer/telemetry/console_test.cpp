@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "trainer/telemetry/progress_line.h"
+
 namespace trireme {
 namespace {
 

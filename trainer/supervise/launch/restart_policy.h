@@ -1,12 +1,8 @@
 #pragma once
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "model/base/error.h"
-#include "trainer/config/loaded_config.h"
-#include "trainer/config/override.h"
 
 namespace trireme {
 
@@ -50,18 +46,5 @@ class RestartPolicy {
   std::int64_t restarts_ = 0;
   int without_progress_ = 0;
 };
-
-// A number of ranks, and the config overrides that make the run use them.
-struct WorldFit {
-  int ranks = 0;
-  std::vector<Override> overrides;
-};
-
-// The largest layout with at most `available` ranks for a run configured for `wanted` ranks: tensor
-// and pipeline degrees and the global batch size stay, the number of data-parallel ranks shrinks.
-// Nothing if no layout with at least `least` data-parallel ranks is valid. Throws ConfigError if
-// the layout for `wanted` ranks is invalid.
-std::optional<WorldFit> fit_world(const LoadedConfig& loaded, int wanted, int available,
-                                  std::int64_t least);
 
 }  // namespace trireme

@@ -14,6 +14,7 @@
 #include "trainer/supervise/launch/hosts.h"
 #include "trainer/supervise/launch/restart_policy.h"
 #include "trainer/supervise/launch/run_follower.h"
+#include "trainer/supervise/launch/world_fit.h"
 #include "trainer/supervise/node_agent/started_process.h"
 #include "trainer/telemetry/events_log.h"
 

@@ -1,4 +1,4 @@
-#include "trainer/supervise/launch/restart_policy.h"
+#include "trainer/supervise/launch/world_fit.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
