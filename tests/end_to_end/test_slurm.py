@@ -230,6 +230,25 @@ def a_job_that_cannot_succeed_is_not_requeued(workshop):
         check(not (workshop / "alone").exists(), "a run folder was made")
 
 
+@fact
+def a_job_whose_srun_fails_is_requeued_twice(workshop):
+    with cluster_for(workshop, nodes=1) as slurm:
+        slurm.env["SLURM_STEP_GRES"] = "gpu:1"  # no node has one
+        config = workshop.config("unstarted", {"training": {"global_batch_size": 16}})
+        job = Job(slurm, workshop / "unstarted", slurm.submit(
+            script(workshop, "unstarted", config), folder=workshop.folder))
+        for restarts in "1", "2":
+            job.wait_until(lambda: slurm.job(job.number)["Restarts"] == restarts,
+                           lambda: f"less than {restarts} restarts")
+            job.start_again()
+        ended = slurm.wait_for(job.number, "FAILED")
+        told = (workshop / f"unstarted-{job.number}.out").read_text()
+        check((ended["ExitCode"], ended["Restarts"]) == ("93:0", "2"), ended, told)
+        check(told.count("exit 128: a rank or a node was lost") == 3, told)
+        check(told.count("Unable to create step") >= 3 and told.count("third loss in a row") == 1,
+              told)
+
+
 def mentions(text):
     """The processes whose words or environment have the text."""
     found = []
