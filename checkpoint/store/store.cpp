@@ -202,12 +202,17 @@ std::vector<std::int64_t> Store::prune(const Retention& retention) {
   return checkpoint::prune(list(), run_, retention, good_);
 }
 
+bool is_checkpoint(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::exists(folder / Manifest::kFileName, ignored);
+}
+
 fs::path newest_checkpoint(const fs::path& run_or_checkpoint) {
   std::error_code why;
   if (!fs::is_directory(run_or_checkpoint, why)) {
     throw CheckpointError(say(run_or_checkpoint.string(), ": no such folder"));
   }
-  if (fs::exists(run_or_checkpoint / Manifest::kFileName, why)) return run_or_checkpoint;
+  if (is_checkpoint(run_or_checkpoint)) return run_or_checkpoint;
   const Store store(run_or_checkpoint);
   std::vector<std::string> reasons;
   for (const Summary& summary : store.list()) {

@@ -83,6 +83,8 @@ class Store {
   std::set<std::int64_t> good_;
 };
 
+bool is_checkpoint(const std::filesystem::path& folder);
+
 // For commands that take RUN_OR_CHECKPOINT: a checkpoint folder stands for itself, a run folder for
 // its newest checkpoint with a readable manifest. Throws CheckpointError if there is none.
 std::filesystem::path newest_checkpoint(const std::filesystem::path& run_or_checkpoint);

@@ -17,6 +17,7 @@
 #include "model/base/human.h"
 #include "trainer/commands/checkpoint_export.h"
 #include "trainer/commands/checkpoint_import.h"
+#include "trainer/commands/checkpoint_merge.h"
 
 namespace trireme {
 namespace {
@@ -45,14 +46,9 @@ std::string digest(const Manifest& manifest, const char* name) {
   return bits ? fmt::format("{:.6g}", std::bit_cast<float>(*bits)) : text;
 }
 
-bool is_checkpoint(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path / Manifest::kFileName, ignored);
-}
-
 // One checkpoint, or all of a run folder, newest first.
 std::vector<Summary> summaries_of(const fs::path& path) {
-  if (is_checkpoint(path)) {
+  if (checkpoint::is_checkpoint(path)) {
     Manifest manifest = checkpoint::read_manifest(path);
     return {{manifest.step, path, std::move(manifest), ""}};
   }
@@ -133,7 +129,7 @@ ExitCode show_checkpoint(const CheckpointOptions& options) {
 
 ExitCode verify(const CheckpointOptions& options) {
   std::vector<Summary> summaries;
-  if (is_checkpoint(options.path)) {
+  if (checkpoint::is_checkpoint(options.path)) {
     summaries.push_back({0, options.path, std::nullopt, ""});
   } else {
     summaries = summaries_of(options.path);
@@ -240,7 +236,7 @@ CLI::App* add_prune(CLI::App& to, CheckpointOptions& options) {
 Command make_checkpoint(CLI::App& program) {
   auto options = std::make_shared<CheckpointOptions>();
   CLI::App* app = program.add_subcommand(
-      "checkpoint", "List, inspect, verify, compare, prune, export and import checkpoints");
+      "checkpoint", "List, inspect, verify, compare, prune, merge, export and import checkpoints");
   app->require_subcommand(1);
   CLI::App* listing = add_list(*app, *options);
   CLI::App* showing = add_show(*app, *options);
@@ -251,10 +247,13 @@ Command make_checkpoint(CLI::App& program) {
   CLI::App* exporting = add_checkpoint_export(*app, *to_export);
   auto to_import = std::make_shared<ImportOptions>();
   CLI::App* importing = add_checkpoint_import(*app, *to_import);
+  auto to_merge = std::make_shared<MergeOptions>();
+  CLI::App* merging = add_checkpoint_merge(*app, *to_merge);
 
   return {app, [=] {
             if (exporting->parsed()) return export_checkpoint(*to_export);
             if (importing->parsed()) return import_checkpoint(*to_import);
+            if (merging->parsed()) return merge_checkpoints(*to_merge);
             if (listing->parsed()) return list(*options);
             if (showing->parsed()) return show_checkpoint(*options);
             if (verifying->parsed()) return verify(*options);

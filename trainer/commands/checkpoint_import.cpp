@@ -3,39 +3,19 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <limits>
-#include <utility>
 
 #include "checkpoint/huggingface/model_folder.h"
 #include "checkpoint/store/saver.h"
 #include "model/base/file.h"
-#include "model/base/hex.h"
 #include "model/base/human.h"
-#include "parallel/comm/self_communicator.h"
 #include "trainer/convert/huggingface/config_json.h"
 #include "trainer/engine/inference.h"
-#include "trainer/engine/weights_hash.h"
 #include "trainer/loop/train_state.h"
 #include "trainer/loop/trained_model.h"
 
 namespace trireme {
-namespace {
 
 namespace fs = std::filesystem;
-
-// Metadata of a model before its first step: no samples, unknown loss.
-void describe(checkpoint::Manifest& manifest, std::uint64_t weights) {
-  const std::string unknown = hex(std::numeric_limits<double>::quiet_NaN());
-  manifest.data = {{"samples", 0},
-                   {"tokens", 0},
-                   {"samples_of_source", nlohmann::json::array()},
-                   {"left_out", nlohmann::json::array()},
-                   {"fingerprint", ""}};
-  manifest.scalars = {{"optimizer_step", 0}};
-  manifest.digests = {{"loss", unknown}, {"grad_norm", unknown}, {"weights", hex(weights)}};
-}
-
-}  // namespace
 
 CLI::App* add_checkpoint_import(CLI::App& checkpoint, ImportOptions& options) {
   CLI::App* app = checkpoint.add_subcommand(
@@ -73,12 +53,8 @@ ExitCode import_checkpoint(const ImportOptions& options) {
   make_folders(run);
   const checkpoint::Lease lease(run);
   checkpoint::Store store(run, lease);
-  checkpoint::Snapshot snapshot;
-  snapshot.manifest.config = imported.toml;
-  SelfCommunicator alone;
-  describe(snapshot.manifest, weights_hash(model.params(), model.host_masters(), alone));
   checkpoint::Saver saver(store, weight_pieces(model.params(), model.host_masters()));
-  const checkpoint::Committed done = saver.save(std::move(snapshot));
+  const checkpoint::Committed done = saver.save(initial_snapshot(imported.toml));
   replace_text(run / "config.toml", imported.toml);
   fmt::print("model      {}, {} parameters\n", imported.config.model.model_type,
              grouped(parameter_count(imported.config.model)));

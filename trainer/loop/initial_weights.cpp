@@ -25,8 +25,7 @@ constexpr const char* kKey = "checkpoint.initial_load_path: ";
 // Newest first; only rank 0 reads the folder.
 std::vector<fs::path> candidates(const fs::path& asked, const Team& team) {
   const std::string names = team.led([&] {
-    std::error_code why;
-    if (fs::exists(asked / Manifest::kFileName, why)) return asked.string() + "\n";
+    if (checkpoint::is_checkpoint(asked)) return asked.string() + "\n";
     std::string text;
     for (const checkpoint::Summary& one : checkpoint::Store(asked).list()) {
       text += one.folder.string() + "\n";

@@ -1,7 +1,9 @@
 #include "trainer/loop/train_state.h"
 
 #include <cmath>
+#include <limits>
 
+#include "model/base/hex.h"
 #include "model/base/json.h"
 #include "trainer/engine/weights_hash.h"
 
@@ -105,6 +107,19 @@ void require_weights(const checkpoint::Loaded& loaded, Engine& engine, Communica
   if (found == stored) return;
   throw CheckpointError(say(loaded.folder.string(), ": its weights have the hash ", found,
                             ", but the run that wrote them had ", stored));
+}
+
+checkpoint::Snapshot initial_snapshot(std::string config) {
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  checkpoint::Snapshot snapshot;
+  snapshot.manifest.config = std::move(config);
+  snapshot.manifest.data = as_json(DataPart{});
+  snapshot.manifest.scalars = {{"optimizer_step", 0}};
+  snapshot.manifest.digests = as_json(DigestPart{kUnknown, kUnknown});
+  snapshot.add_digests = [](checkpoint::Manifest& complete) {
+    complete.digests["weights"] = hex(weights_hash(complete));
+  };
+  return snapshot;
 }
 
 void write_state(const TrainState& state, const data::SampleSource& source,

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/store/store.h"
+#include "checkpoint/store/saver.h"
 #include "data/left_out.h"
 #include "data/sequencer.h"
 #include "trainer/engine/engine.h"
@@ -55,6 +55,8 @@ struct RecoveryState {
 // them.
 std::string weights_hash_text(Engine& engine, Communicator& ranks);
 
+// For a checkpoint of step 0 with weights from elsewhere: no samples, unknown loss. `config`: TOML.
+checkpoint::Snapshot initial_snapshot(std::string config);
 // The JSON parts of a checkpoint, written and read. A `TrainState` read back has the same bits, but
 // of left_out only what lies before its position. Throws CheckpointError naming the checkpoint and
 // the key.
