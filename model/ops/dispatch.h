@@ -10,10 +10,9 @@
 // namespaces cpu and cuda. TRIREME_DISPATCH(stream, op(args...)) calls cuda::op or cpu::op,
 // depending on the stream's device, and nothing on a planning stream. It is a statement, used once
 // at the end of a device-independent op, after its checks and its allocations in the scratch arena.
-// TRIREME_CUDA is defined for ops with a CUDA implementation, listed in
-// model/ops/cuda/kernels.cmake. There is no fallback to another device. TRIREME_CHOICE(stream,
-// op(args...)) is the value of such a call, made on planning streams too: the workspace of a
-// device's kernels.
+// TRIREME_CUDA is defined for ops with a CUDA implementation (model/ops/cuda/kernels.cmake). There
+// is no fallback to another device. TRIREME_CHOICE(stream, op(args...)) is the value of such a
+// call, made on planning streams too: the workspace of a device's kernels.
 #define TRIREME_ON_DEVICES(...) \
   namespace cpu {               \
   __VA_ARGS__;                  \

@@ -1,19 +1,16 @@
-# Ops with a CUDA implementation: ops/NAME.cpp dispatches to ops/cpu/NAME.cpp or ops/cuda/NAME.cu
-# (attention.cpp, which selects our kernels or cuDNN's).
-set(trireme_cuda_ops
-  activation attention bias cross_entropy direction elementwise embedding float8 head_norm momentum norm
-  norm_ratio optimizer strided_copy rope)
-# Kernel sources, including shared ones.
-set(trireme_cuda_kernels
-  ${trireme_cuda_ops}
-  attention_backward_fma attention_backward_mma attention_cached attention_fma attention_mma
-  attention_own column_sums transpose)
-list(REMOVE_ITEM trireme_cuda_kernels attention)
-list(TRANSFORM trireme_cuda_ops REPLACE ".+" "${CMAKE_SOURCE_DIR}/model/ops/\\0.cpp")
+# Sources of ops with a CUDA implementation, found by their names: ops/NAME.cpp dispatches to
+# ops/cpu/NAME.cpp or ops/cuda/NAME.cu; attention and products to ops/cuda/NAME.cpp, which selects a
+# library's kernels or ours.
+file(GLOB trireme_cuda_kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/model/ops/cuda/*.cu)
 # Sources with device dispatch.
-set(trireme_choosers
-  ${trireme_cuda_ops} ${CMAKE_SOURCE_DIR}/model/ops/gemm.cpp)
-list(TRANSFORM trireme_cuda_kernels REPLACE ".+" "${CMAKE_SOURCE_DIR}/model/ops/cuda/\\0.cu")
+set(trireme_choosers ${CMAKE_SOURCE_DIR}/model/ops/attention.cpp ${CMAKE_SOURCE_DIR}/model/ops/gemm.cpp)
+foreach(kernels ${trireme_cuda_kernels})
+  get_filename_component(name ${kernels} NAME_WE)
+  if(EXISTS ${CMAKE_SOURCE_DIR}/model/ops/${name}.cpp)
+    list(APPEND trireme_choosers ${CMAKE_SOURCE_DIR}/model/ops/${name}.cpp)
+  endif()
+endforeach()
+list(SORT trireme_choosers)
 set(attention attention)
 if(TRIREME_CUDNN_FRONTEND_INCLUDE)
   list(APPEND attention attention_cudnn attention_graph)
