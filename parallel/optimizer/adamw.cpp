@@ -31,7 +31,7 @@ void update_by_adamw(const Windows& windows, const OptimizerOptions& options,
                        .beta1 = options.beta1,
                        .beta2 = options.beta2,
                        .epsilon = options.eps,
-                       .weight_decay = shard.param->spec.decay ? options.weight_decay : 0,
+                       .weight_decay = weight_decay_of(options, shard.param->spec),
                        .step = step.update};
   windows.each(step, shard, kAdamStates, Windows::Writes::kBoth, [&](const UpdateTensors& tensors) {
     ops::adamw(step.stream, tensors, step.grad_scale, how);

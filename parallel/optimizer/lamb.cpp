@@ -40,12 +40,11 @@ class LambOptimizer final : public Optimizer {
 
  private:
   void turn_into_directions(const UpdateStep& step, const ParamShard& shard) const {
-    const ops::AdamDirection how{
-        .beta1 = options_.beta1,
-        .beta2 = options_.beta2,
-        .epsilon = options_.eps,
-        .weight_decay = shard.param->spec.decay ? options_.weight_decay : 0,
-        .step = step.update};
+    const ops::AdamDirection how{.beta1 = options_.beta1,
+                                 .beta2 = options_.beta2,
+                                 .epsilon = options_.eps,
+                                 .weight_decay = weight_decay_of(options_, shard.param->spec),
+                                 .step = step.update};
     windows_.each(step, shard, kLambStates, Windows::Writes::kState,
                   [&](const UpdateTensors& tensors) {
                     ops::adam_direction(step.stream, tensors, step.grad_scale, how);

@@ -26,15 +26,15 @@ class LarsOptimizer final : public Optimizer {
     for (const Param* param : norms_.params()) {
       const ParamNorms::Norms norms = norms_.of(*param);
       ops::trust_ratio(step.stream, norms.ratio, norms.weight, norms.direction, step.grad_scale,
-                       {options_.trust_coefficient, options_.weight_decay});
+                       {options_.trust_coefficient, weight_decay_of(options_, param->spec)});
     }
     for (const ParamShard& shard : shards) {
-      const bool decays = shard.param->spec.decay;
-      const ops::Momentum how{.learning_rate = 1,
-                              .momentum = options_.momentum,
-                              .weight_decay = decays ? options_.weight_decay : 0,
-                              .into = step.learning_rate,
-                              .rate = decays ? norms_.of(*shard.param).ratio : Tensor{}};
+      const ops::Momentum how{
+          .learning_rate = 1,
+          .momentum = options_.momentum,
+          .weight_decay = weight_decay_of(options_, shard.param->spec),
+          .into = step.learning_rate,
+          .rate = shard.param->spec.decay ? norms_.of(*shard.param).ratio : Tensor{}};
       windows_.each(step, shard, kLarsStates, Windows::Writes::kBoth,
                     [&](const UpdateTensors& tensors) {
                       ops::sgd_step(step.stream, tensors, step.grad_scale, how);

@@ -22,7 +22,7 @@ class LionOptimizer final : public Optimizer {
       const ops::Lion how{.learning_rate = step.learning_rate,
                           .beta1 = options_.beta1,
                           .beta2 = options_.beta2,
-                          .weight_decay = shard.param->spec.decay ? options_.weight_decay : 0};
+                          .weight_decay = weight_decay_of(options_, shard.param->spec)};
       windows_.each(step, shard, kLionStates, Windows::Writes::kBoth,
                     [&](const UpdateTensors& tensors) {
                       ops::lion(step.stream, tensors, step.grad_scale, how);

@@ -221,7 +221,7 @@ void MuonOptimizer::follow(const UpdateStep& step, const Matrix& matrix,
                                 ? std::sqrt(std::max(1.0, rows / columns))
                                 : 0.2 * std::sqrt(std::max(rows, columns));
   for (const std::size_t i : matrix.shards) {
-    const double decay = shards[i].param->spec.decay ? options_.weight_decay : 0;
+    const double decay = weight_decay_of(options_, shards[i].param->spec);
     const ops::DirectionStep how{.rate = step.learning_rate * adjustment,
                                  .decay = step.learning_rate * decay};
     windows_.each(step, shards[i], {}, Windows::Writes::kWeights,

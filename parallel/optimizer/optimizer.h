@@ -60,6 +60,11 @@ class Optimizer {
   virtual void update(const UpdateStep& step, std::span<const ParamShard> shards) = 0;
 };
 
+// The weight decay of a parameter; 0: none.
+inline double weight_decay_of(const OptimizerOptions& options, const ParamSpec& spec) {
+  return spec.decay ? options.weight_decay : 0;
+}
+
 // Recomputes the values from the masters as after this update, for a run that resumes from masters.
 // Grad_scale and learning_rate of the step are not used.
 void publish_masters(const UpdateStep& step, const OptimizerOptions& options,

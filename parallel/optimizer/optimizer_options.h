@@ -12,7 +12,7 @@ struct OptimizerOptions {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
-  double weight_decay = 0.1;  // if ParamSpec::decay
+  double weight_decay = 0.1;  // of what decays: weight_decay_of()
   double momentum = 0.9;
   bool nesterov = false;
   double trust_coefficient = 0.001;

@@ -21,7 +21,7 @@ class SgdOptimizer final : public Optimizer {
     for (const ParamShard& shard : shards) {
       const ops::Momentum how{.learning_rate = step.learning_rate,
                               .momentum = options_.momentum,
-                              .weight_decay = shard.param->spec.decay ? options_.weight_decay : 0,
+                              .weight_decay = weight_decay_of(options_, shard.param->spec),
                               .into = 1,
                               .nesterov = options_.nesterov};
       windows_.each(step, shard, kSgdStates, Windows::Writes::kBoth,
