@@ -6,7 +6,8 @@ namespace {
 
 class AdamWOptimizer final : public Optimizer {
  public:
-  explicit AdamWOptimizer(const OptimizerOptions& options) : options_(options), windows_(options) {}
+  AdamWOptimizer(const OptimizerOptions& options, UpdateRanks)
+      : options_(options), windows_(options) {}
 
   std::vector<State> state(const ParamSpec&, DType accumulator) const override {
     return states_of(kAdamStates, windows_.state_dtype(accumulator));
@@ -38,8 +39,9 @@ void update_by_adamw(const Windows& windows, const OptimizerOptions& options,
   });
 }
 
-std::unique_ptr<Optimizer> make_adamw(const OptimizerOptions& options, UpdateRanks) {
-  return std::make_unique<AdamWOptimizer>(options);
+// Adam with decoupled weight decay (Loshchilov and Hutter 2019); see ops::adamw.
+NamedOptimizer adamw_optimizer() {
+  return {.name = "AdamW", .make = make_as<AdamWOptimizer>, .reads = {"beta1", "beta2", "eps"}};
 }
 
 }  // namespace trireme

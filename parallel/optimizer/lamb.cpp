@@ -58,8 +58,13 @@ class LambOptimizer final : public Optimizer {
 
 }  // namespace
 
-std::unique_ptr<Optimizer> make_lamb(const OptimizerOptions& options, UpdateRanks ranks) {
-  return std::make_unique<LambOptimizer>(options, ranks);
+// LAMB (You et al. 2020), as NVIDIA's FusedLAMB: with bias correction; the layer-wise rate is
+// |weight| / |update|.
+NamedOptimizer lamb_optimizer() {
+  return {.name = "LAMB",
+          .make = make_as<LambOptimizer>,
+          .reads = {"beta1", "beta2", "eps"},
+          .defaults = {.beta2 = 0.999, .eps = 1e-6}};
 }
 
 }  // namespace trireme

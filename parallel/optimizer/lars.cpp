@@ -50,8 +50,11 @@ class LarsOptimizer final : public Optimizer {
 
 }  // namespace
 
-std::unique_ptr<Optimizer> make_lars(const OptimizerOptions& options, UpdateRanks ranks) {
-  return std::make_unique<LarsOptimizer>(options, ranks);
+// LARS (You, Gitman, Ginsburg 2017, algorithm 1): momentum accumulates the gradient times learning
+// rate times trust_coefficient |weight| / (|gradient| + weight_decay |weight|).
+NamedOptimizer lars_optimizer() {
+  return {
+      .name = "LARS", .make = make_as<LarsOptimizer>, .reads = {"momentum", "trust_coefficient"}};
 }
 
 }  // namespace trireme

@@ -1,6 +1,5 @@
 #include "model/ops/momentum.h"
 #include "parallel/optimizer/optimizers.h"
-#include "parallel/optimizer/windows.h"
 
 namespace trireme {
 namespace {
@@ -9,7 +8,8 @@ constexpr std::array kLionStates{"lion.m"};
 
 class LionOptimizer final : public Optimizer {
  public:
-  explicit LionOptimizer(const OptimizerOptions& options) : options_(options), windows_(options) {}
+  LionOptimizer(const OptimizerOptions& options, UpdateRanks)
+      : options_(options), windows_(options) {}
 
   std::vector<State> state(const ParamSpec&, DType accumulator) const override {
     return states_of(kLionStates, windows_.state_dtype(accumulator));
@@ -37,8 +37,12 @@ class LionOptimizer final : public Optimizer {
 
 }  // namespace
 
-std::unique_ptr<Optimizer> make_lion(const OptimizerOptions& options, UpdateRanks) {
-  return std::make_unique<LionOptimizer>(options);
+// Lion (Chen et al. 2023), as the authors' lion_pytorch; see ops::lion.
+NamedOptimizer lion_optimizer() {
+  return {.name = "Lion",
+          .make = make_as<LionOptimizer>,
+          .reads = {"beta1", "beta2"},
+          .defaults = {.beta2 = 0.99}};
 }
 
 }  // namespace trireme

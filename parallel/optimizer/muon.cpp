@@ -233,8 +233,16 @@ void MuonOptimizer::follow(const UpdateStep& step, const Matrix& matrix,
 
 }  // namespace
 
-std::unique_ptr<Optimizer> make_muon(const OptimizerOptions& options, UpdateRanks ranks) {
-  return std::make_unique<MuonOptimizer>(options, ranks);
+// Muon (Jordan et al. 2024) for the matrices of the blocks, AdamW for the rest. Each matrix is
+// gathered from all ranks, orthogonalized by one rank, and scattered again; ranks take turns by
+// matrix size.
+NamedOptimizer muon_optimizer() {
+  return {.name = "Muon",
+          .make = make_as<MuonOptimizer>,
+          .reads = {"beta1", "beta2", "eps", "momentum", "nesterov", "ns_steps", "adjust_lr",
+                    "adamw_lr"},
+          .defaults = {.momentum = 0.95, .nesterov = true},
+          .rounding = 1e-3};  // amplified by the Newton-Schulz iteration
 }
 
 }  // namespace trireme

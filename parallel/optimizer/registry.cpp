@@ -2,26 +2,22 @@
 
 #include <algorithm>
 
-#include "parallel/optimizer/optimizers.h"
+#include "parallel/optimizer/optimizer.h"
 
 namespace trireme {
 
+// Each is defined in its own source.
+NamedOptimizer adamw_optimizer();
+NamedOptimizer sgd_optimizer();
+NamedOptimizer lion_optimizer();
+NamedOptimizer lamb_optimizer();
+NamedOptimizer lars_optimizer();
+NamedOptimizer muon_optimizer();
+
 std::span<const NamedOptimizer> named_optimizers() {
-  static const std::vector<NamedOptimizer> kAll{
-      {.name = "AdamW", .make = make_adamw, .reads = {"beta1", "beta2", "eps"}},
-      {.name = "SGD", .make = make_sgd, .reads = {"momentum", "nesterov"}},
-      {.name = "Lion", .make = make_lion, .reads = {"beta1", "beta2"}, .defaults = {.beta2 = 0.99}},
-      {.name = "LAMB",
-       .make = make_lamb,
-       .reads = {"beta1", "beta2", "eps"},
-       .defaults = {.beta2 = 0.999, .eps = 1e-6}},
-      {.name = "LARS", .make = make_lars, .reads = {"momentum", "trust_coefficient"}},
-      {.name = "Muon",
-       .make = make_muon,
-       .reads = {"beta1", "beta2", "eps", "momentum", "nesterov", "ns_steps", "adjust_lr",
-                 "adamw_lr"},
-       .defaults = {.momentum = 0.95, .nesterov = true},
-       .rounding = 1e-3}};  // amplified by the Newton-Schulz iteration
+  static const std::vector<NamedOptimizer> kAll{adamw_optimizer(), sgd_optimizer(),
+                                                lion_optimizer(),  lamb_optimizer(),
+                                                lars_optimizer(),  muon_optimizer()};
   return kAll;
 }
 

@@ -1,6 +1,5 @@
 #include "model/ops/momentum.h"
 #include "parallel/optimizer/optimizers.h"
-#include "parallel/optimizer/windows.h"
 
 namespace trireme {
 namespace {
@@ -9,7 +8,8 @@ constexpr std::array kSgdStates{"sgd.momentum"};
 
 class SgdOptimizer final : public Optimizer {
  public:
-  explicit SgdOptimizer(const OptimizerOptions& options) : options_(options), windows_(options) {}
+  SgdOptimizer(const OptimizerOptions& options, UpdateRanks)
+      : options_(options), windows_(options) {}
 
   std::vector<State> state(const ParamSpec&, DType accumulator) const override {
     return states_of(kSgdStates, windows_.state_dtype(accumulator));
@@ -38,8 +38,9 @@ class SgdOptimizer final : public Optimizer {
 
 }  // namespace
 
-std::unique_ptr<Optimizer> make_sgd(const OptimizerOptions& options, UpdateRanks) {
-  return std::make_unique<SgdOptimizer>(options);
+// SGD with momentum and weight decay added to the gradient, as torch.optim.SGD; see ops::sgd_step.
+NamedOptimizer sgd_optimizer() {
+  return {.name = "SGD", .make = make_as<SgdOptimizer>, .reads = {"momentum", "nesterov"}};
 }
 
 }  // namespace trireme
