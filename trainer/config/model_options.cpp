@@ -77,7 +77,6 @@ void add_model_parts(Options& to) {
                 .help = "epsilon of RMSNorm",
                 .effect = Effect::kNumerics,
                 .range = {.least = 0, .most = 1, .above = true},
-                .default_text = "llama: 1e-5; qwen2, qwen3: 1e-6",
                 .applies = has_rms_norm});
   to.push_back({.key = "model.layer_norm_epsilon",
                 .slot = TRIREME_MEMBER(model.norm_eps),
@@ -96,7 +95,6 @@ void add_model_parts(Options& to) {
                 .help = "base of the RoPE frequencies",
                 .effect = Effect::kNumerics,
                 .range = {.least = 1, .most = 1e12, .above = true},
-                .default_text = "llama: 10000; qwen2, qwen3: 1000000",
                 .applies = is_rotary});
   to.push_back({.key = "model.rope_scaling",
                 .slot = TRIREME_MEMBER(model.rope_scaling),

@@ -41,7 +41,7 @@ std::int64_t ConfigFields::size_or(const std::string& key, std::int64_t otherwis
   return otherwise;
 }
 
-void ConfigFields::only(const std::string& key, std::initializer_list<json> values) {
+void ConfigFields::only(const std::string& key, const std::vector<json>& values) {
   const json* value = find(key);
   if (!value || std::find(values.begin(), values.end(), *value) != values.end()) return;
   refuse(key, *value, "changes the model's computation and is not implemented");

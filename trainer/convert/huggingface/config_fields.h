@@ -1,6 +1,5 @@
 #pragma once
 #include <cstdint>
-#include <initializer_list>
 #include <set>
 #include <string>
 #include <vector>
@@ -29,7 +28,7 @@ class ConfigFields {
   }
 
   // Refuses any other value, as it changes the computation. A missing field is accepted.
-  void only(const std::string& key, std::initializer_list<nlohmann::json> values);
+  void only(const std::string& key, const std::vector<nlohmann::json>& values);
   // Accepts a field that has no effect on training.
   void ignore(const std::string& key) { known_.insert(key); }
   void refuse(const std::string& key, const nlohmann::json& value, const std::string& why);

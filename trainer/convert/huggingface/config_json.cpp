@@ -1,13 +1,12 @@
 #include "trainer/convert/huggingface/config_json.h"
 
 #include <algorithm>
-#include <array>
 
 #include "model/base/error.h"
 #include "model/base/file.h"
 #include "model/base/json.h"
-#include "model/stage/model_family.h"
 #include "trainer/config/difference.h"
+#include "trainer/config/option.h"
 #include "trainer/config/reader.h"
 #include "trainer/config/value_text.h"
 #include "trainer/convert/huggingface/config_fields.h"
@@ -21,26 +20,133 @@ using nlohmann::ordered_json;
 constexpr std::uint64_t kMostText = 16u << 20;
 constexpr std::int64_t kUsualLength = 1024;
 
-std::string architecture_of(const std::string& model_type) {
-  if (model_type == "gpt2") return "GPT2LMHeadModel";
-  return model_type == "llama"   ? "LlamaForCausalLM"
-         : model_type == "qwen2" ? "Qwen2ForCausalLM"
-                                 : "Qwen3ForCausalLM";
+// A field of config.json.
+struct Field {
+  enum class Role : std::uint8_t {
+    kKey,      // the value of `key`
+    kFixed,    // one of `values`: any other changes the computation
+    kRope,     // rope_theta and rope_scaling
+    kDropout,  // not used in training
+    kIgnored,  // no effect
+  };
+  const char* name;
+  const char* key = "";  // in [model]; empty, with kKey: of the same name
+  Role role = Role::kKey;
+  json otherwise = {};            // kKey: transformers' default; null: as ours
+  std::vector<json> values = {};  // kFixed
+  bool is_required = false;
+  bool is_written = true;  // by exports, with the value of `key` if there is one
+
+  std::string our_key() const {
+    return say("model.", *key == 0 && role == Role::kKey ? name : key);
+  }
+};
+
+Field required(const char* name, const char* key = "") {
+  return {.name = name, .key = key, .is_required = true};
+}
+Field fixed(const char* name, std::vector<json> values) {
+  return {.name = name, .role = Field::Role::kFixed, .values = std::move(values)};
+}
+Field activation(const char* name, std::vector<json> values) {
+  return {
+      .name = name, .key = "hidden_act", .role = Field::Role::kFixed, .values = std::move(values)};
+}
+Field dropout(const char* name) {
+  return {.name = name, .role = Field::Role::kDropout};
+}
+Field ignored(const char* name, const char* key = "") {
+  return {.name = name, .key = key, .role = Field::Role::kIgnored};
+}
+// Refused unless it has one of the values; not a field of the family, so not written.
+Field refused(const char* name, std::vector<json> values = {}) {
+  Field field = fixed(name, std::move(values));
+  field.is_written = false;
+  return field;
+}
+
+// A model family's class in transformers, its fields in the order of exports.
+struct ForeignFamily {
+  const char* model_type;
+  const char* architecture;
+  std::vector<Field> fields;
+};
+
+// Llama's fields, with those of another class at the end.
+std::vector<Field> rotary(const Field& key_value_heads, std::vector<Field> others) {
+  std::vector<Field> fields{required("vocab_size"),
+                            required("max_position_embeddings"),
+                            required("hidden_size"),
+                            required("intermediate_size"),
+                            required("num_hidden_layers"),
+                            required("num_attention_heads"),
+                            key_value_heads,
+                            {.name = "head_dim"},
+                            activation("hidden_act", {"silu"}),
+                            {.name = "rms_norm_eps", .otherwise = 1e-6},
+                            {.name = "rope_theta", .role = Field::Role::kRope},
+                            dropout("attention_dropout")};
+  fields.insert(fields.end(), others.begin(), others.end());
+  fields.push_back({.name = "tie_word_embeddings", .otherwise = false});
+  return fields;
+}
+
+const std::vector<ForeignFamily>& foreign_families() {
+  const Field attention_bias{.name = "attention_bias", .otherwise = false};
+  const Field no_mlp_bias = refused("mlp_bias", {false});
+  // Qwen uses sliding windows only with use_sliding_window.
+  const Field windows = fixed("use_sliding_window", {false}), window = ignored("sliding_window"),
+              window_layers = ignored("max_window_layers", "num_hidden_layers");
+  static const std::vector<ForeignFamily> kAll{
+      {"gpt2",
+       "GPT2LMHeadModel",
+       {required("vocab_size"),
+        required("n_positions", "max_position_embeddings"),
+        ignored("n_ctx", "max_position_embeddings"),
+        required("n_embd", "hidden_size"),
+        required("n_layer", "num_hidden_layers"),
+        required("n_head", "num_attention_heads"),
+        {.name = "n_inner", .key = "intermediate_size"},
+        activation("activation_function", {"gelu_new", "gelu_pytorch_tanh"}),  // the same function
+        {.name = "layer_norm_epsilon", .otherwise = 1e-5},
+        fixed("scale_attn_weights", {true}),
+        dropout("resid_pdrop"),
+        dropout("embd_pdrop"),
+        dropout("attn_pdrop"),
+        {.name = "tie_word_embeddings", .otherwise = true},
+        refused("scale_attn_by_inverse_layer_idx", {false})}},
+      {"llama", "LlamaForCausalLM",
+       rotary({.name = "num_key_value_heads"}, {attention_bias,
+                                                {.name = "mlp_bias", .otherwise = false},
+                                                refused("use_sliding_window", {false}),
+                                                refused("sliding_window")})},
+      // The class always has biases.
+      {"qwen2", "Qwen2ForCausalLM",
+       rotary(required("num_key_value_heads"),
+              {refused("attention_bias", {true}), no_mlp_bias, windows, window, window_layers})},
+      {"qwen3", "Qwen3ForCausalLM",
+       rotary(required("num_key_value_heads"),
+              {attention_bias, no_mlp_bias, windows, window, window_layers})}};
+  return kAll;
+}
+
+const ForeignFamily* find_foreign(const std::string& model_type) {
+  for (const ForeignFamily& family : foreign_families()) {
+    if (family.model_type == model_type) return &family;
+  }
+  return nullptr;
 }
 
 // Converts the fields of one model to TOML lines.
 class Import {
  public:
-  Import(ConfigFields& fields, std::string family) : fields_(fields), family_(std::move(family)) {}
+  Import(ConfigFields& fields, const ForeignFamily& family) : fields_(fields), family_(family) {}
 
   std::string toml() {
-    line("model_type", to_toml(family_));
+    line("model_type", to_toml(std::string(family_.model_type)));
     what_must_be_neutral();
-    if (family_ == "gpt2") {
-      gpt2();
-    } else {
-      rotary();
-    }
+    for (const Field& field : family_.fields) take(field);
+    layer_types();
     const double deviation = fields_.number_or("initializer_range", 0.02);
     if (deviation > 0 && deviation <= 10) line("initializer_range", to_toml(deviation));
     special_tokens();
@@ -49,60 +155,41 @@ class Import {
   }
 
  private:
-  void line(const char* key, const std::string& value) { lines_ += say(key, " = ", value, "\n"); }
-  void line(const char* key, std::int64_t value) { line(key, std::to_string(value)); }
-  void line(const char* key, bool value) { line(key, std::string(value ? "true" : "false")); }
-
-  void sizes(const char* hidden, const char* layers, const char* heads, const char* positions) {
-    line("vocab_size", fields_.size("vocab_size"));
-    line("hidden_size", fields_.size(hidden));
-    line("num_hidden_layers", fields_.size(layers));
-    line("num_attention_heads", fields_.size(heads));
-    positions_ = fields_.size(positions);
-    line("max_position_embeddings", positions_);
+  void line(const std::string& key, const std::string& value) {
+    lines_ += say(key, " = ", value, "\n");
   }
 
-  void gpt2() {
-    sizes("n_embd", "n_layer", "n_head", "n_positions");
-    if (fields_.find("n_inner")) line("intermediate_size", fields_.size("n_inner"));
-    line("layer_norm_epsilon", to_toml(fields_.number_or("layer_norm_epsilon", 1e-5)));
-    line("tie_word_embeddings", fields_.flag_or("tie_word_embeddings", true));
-    fields_.only("activation_function", {"gelu_new", "gelu_pytorch_tanh"});  // the same function
-    fields_.only("scale_attn_weights", {true});
-    fields_.only("scale_attn_by_inverse_layer_idx", {false});
-    for (const char* key :
-         {"n_ctx", "reorder_and_upcast_attn", "summary_activation", "summary_first_dropout",
-          "summary_proj_to_labels", "summary_type", "summary_use_proj", "task_specific_params"}) {
-      fields_.ignore(key);
+  void take(const Field& field) {
+    switch (field.role) {
+      case Field::Role::kKey:
+        return take_key(field);
+      case Field::Role::kFixed:
+        return fields_.only(field.name, field.values);
+      case Field::Role::kRope:
+        return rope();
+      case Field::Role::kDropout:
+        return dropout(field.name);
+      case Field::Role::kIgnored:
+        return fields_.ignore(field.name);
     }
-    for (const char* key : {"resid_pdrop", "embd_pdrop", "attn_pdrop"}) dropout(key);
   }
 
-  void rotary() {
-    sizes("hidden_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings");
-    line("intermediate_size", fields_.size("intermediate_size"));
-    if (family_ == "llama") {
-      const std::int64_t own = fields_.size_or("num_key_value_heads", 0);
-      if (own > 0) line("num_key_value_heads", own);
+  void take_key(const Field& field) {
+    const Option& option = *find_option(field.our_key());
+    if (!fields_.find(field.name) && field.otherwise.is_null() && !field.is_required) return;
+    RunConfig config;
+    const Slot slot = option.slot(config);
+    std::string value;
+    if (std::holds_alternative<std::int64_t*>(slot)) {
+      const std::int64_t size = fields_.size(field.name);
+      if (option.name() == "max_position_embeddings") positions_ = size;
+      value = std::to_string(size);
+    } else if (std::holds_alternative<bool*>(slot)) {
+      value = fields_.flag_or(field.name, field.otherwise.get<bool>()) ? "true" : "false";
     } else {
-      line("num_key_value_heads", fields_.size("num_key_value_heads"));
+      value = to_toml(fields_.number_or(field.name, field.otherwise.get<double>()));
     }
-    if (fields_.find("head_dim")) line("head_dim", fields_.size("head_dim"));
-    line("rms_norm_eps", to_toml(fields_.number_or("rms_norm_eps", 1e-6)));
-    line("tie_word_embeddings", fields_.flag_or("tie_word_embeddings", false));
-    fields_.only("hidden_act", {"silu"});
-    rope();
-    if (family_ == "qwen2") {
-      fields_.only("attention_bias", {true});  // the class always has biases
-      fields_.only("mlp_bias", {false});
-    } else {
-      line("attention_bias", fields_.flag_or("attention_bias", false));
-      if (family_ == "llama") line("mlp_bias", fields_.flag_or("mlp_bias", false));
-      if (family_ == "qwen3") fields_.only("mlp_bias", {false});
-    }
-    sliding_window();
-    dropout("attention_dropout");
-    fields_.ignore("pretraining_tp");
+    line(option.name(), value);
   }
 
   // transformers 4 has rope_theta and rope_scaling, transformers 5 both in rope_parameters.
@@ -137,15 +224,7 @@ class Import {
     }
   }
 
-  // Qwen uses sliding windows only with use_sliding_window.
-  void sliding_window() {
-    fields_.only("use_sliding_window", {false});
-    fields_.ignore("max_window_layers");
-    if (family_ == "llama") {
-      fields_.only("sliding_window", {});
-    } else {
-      fields_.ignore("sliding_window");
-    }
+  void layer_types() {
     const json* layers = fields_.find("layer_types");
     if (!layers) return;
     const bool full = layers->is_array() &&
@@ -162,8 +241,7 @@ class Import {
   }
 
   void what_must_be_neutral() {
-    const std::string class_name = architecture_of(family_);
-    fields_.only("architectures", {json::array({class_name})});
+    fields_.only("architectures", {json::array({family_.architecture})});
     for (const char* key :
          {"quantization_config", "compression_config", "auto_map", "attn_logit_softcapping",
           "final_logit_softcapping", "logit_softcapping", "query_pre_attn_scalar",
@@ -186,8 +264,11 @@ class Import {
       fields_.only(key, {false});
     }
     fields_.only("pruned_heads", {json::object()});
-    for (const char* key : {"_name_or_path", "transformers_version", "use_cache", "pad_token_id",
-                            "model_type", "is_decoder"}) {
+    for (const char* key :
+         {"_name_or_path", "transformers_version", "use_cache", "pad_token_id", "model_type",
+          "is_decoder", "pretraining_tp", "max_window_layers", "reorder_and_upcast_attn",
+          "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
+          "summary_use_proj", "task_specific_params"}) {
       fields_.ignore(key);
     }
   }
@@ -213,59 +294,38 @@ class Import {
   }
 
   ConfigFields& fields_;
-  const std::string family_;
+  const ForeignFamily& family_;
   std::string lines_;
   std::int64_t positions_ = 0;
 };
 
-ordered_json gpt2_fields(const ModelConfig& m) {
-  return {{"vocab_size", m.vocab_size},
-          {"n_positions", m.max_position_embeddings},
-          {"n_ctx", m.max_position_embeddings},
-          {"n_embd", m.hidden_size},
-          {"n_layer", m.num_hidden_layers},
-          {"n_head", m.num_attention_heads},
-          {"n_inner", m.intermediate_size},
-          {"activation_function", name_of_value(m.activation)},
-          {"layer_norm_epsilon", m.norm_eps},
-          {"scale_attn_weights", true},
-          {"resid_pdrop", 0.0},
-          {"embd_pdrop", 0.0},
-          {"attn_pdrop", 0.0}};
+ordered_json scaling_json(const RopeScaling& s) {
+  if (s.factor == 1) return nullptr;
+  return {{"rope_type", "llama3"},
+          {"factor", s.factor},
+          {"low_freq_factor", s.low_freq_factor},
+          {"high_freq_factor", s.high_freq_factor},
+          {"original_max_position_embeddings", s.original_max_position_embeddings}};
 }
 
-ordered_json rotary_fields(const ModelConfig& m) {
-  ordered_json fields = {{"vocab_size", m.vocab_size},
-                         {"max_position_embeddings", m.max_position_embeddings},
-                         {"hidden_size", m.hidden_size},
-                         {"intermediate_size", m.intermediate_size},
-                         {"num_hidden_layers", m.num_hidden_layers},
-                         {"num_attention_heads", m.num_attention_heads},
-                         {"num_key_value_heads", m.num_key_value_heads},
-                         {"head_dim", m.head_dim},
-                         {"hidden_act", name_of_value(m.activation)},
-                         {"rms_norm_eps", m.norm_eps},
-                         {"rope_theta", m.rope_theta},
-                         {"rope_scaling", nullptr},
-                         {"attention_dropout", 0.0}};
-  const RopeScaling& s = m.rope_scaling;
-  if (s.factor != 1) {
-    fields["rope_scaling"] = {
-        {"rope_type", "llama3"},
-        {"factor", s.factor},
-        {"low_freq_factor", s.low_freq_factor},
-        {"high_freq_factor", s.high_freq_factor},
-        {"original_max_position_embeddings", s.original_max_position_embeddings}};
-  }
-  if (m.model_type != "qwen2") fields["attention_bias"] = m.attention_bias;
-  if (m.model_type == "llama") {
-    fields["mlp_bias"] = m.mlp_bias;
+ordered_json json_of(const Slot& slot) {
+  if (const auto* const size = std::get_if<std::int64_t*>(&slot)) return **size;
+  if (const auto* const number = std::get_if<double*>(&slot)) return **number;
+  if (const auto* const flag = std::get_if<bool*>(&slot)) return **flag;
+  return name_of_value(*std::get<ActivationKind*>(slot));
+}
+
+void write(const Field& field, RunConfig& config, ordered_json& to) {
+  if (field.role == Field::Role::kRope) {
+    to[field.name] = config.model.rope_theta;
+    to["rope_scaling"] = scaling_json(config.model.rope_scaling);
+  } else if (field.role == Field::Role::kDropout) {
+    to[field.name] = 0.0;
+  } else if (const Option* const option = find_option(field.our_key())) {
+    to[field.name] = json_of(option->slot(config));
   } else {
-    fields["use_sliding_window"] = false;
-    fields["sliding_window"] = nullptr;
-    fields["max_window_layers"] = m.num_hidden_layers;
+    to[field.name] = field.values.empty() ? ordered_json() : ordered_json(field.values.front());
   }
-  return fields;
 }
 
 }  // namespace
@@ -275,14 +335,18 @@ ImportedConfig read_config_json(const std::filesystem::path& folder) {
   const std::string where = file.string();
   const json object = parse_json<CheckpointError>(read_text(file, kMostText), where);
   ConfigFields fields(object, where);
-  const std::string family = fields.text_or("model_type", "");
-  const std::vector<std::string> known = model_types();
-  if (std::find(known.begin(), known.end(), family) == known.end()) {
-    fields.refuse("model_type", family, "is not supported; expected gpt2, llama, qwen2 or qwen3");
+  const std::string model_type = fields.text_or("model_type", "");
+  const ForeignFamily* const family = find_foreign(model_type);
+  if (!family) {
+    std::string known;
+    for (const ForeignFamily& one : foreign_families()) {
+      known += say(known.empty() ? "" : ", ", one.model_type);
+    }
+    fields.refuse("model_type", model_type, say("is not supported; expected one of ", known));
     fields.finish();
   }
   ImportedConfig imported;
-  imported.toml = Import(fields, family).toml();
+  imported.toml = Import(fields, *family).toml();
   imported.notes = fields.finish();
   try {
     imported.config = read_config({where, imported.toml, folder}, {}, Purpose::kInference).config;
@@ -302,10 +366,15 @@ SpecialTokens special_tokens(const SpecialTokensConfig& said, std::int64_t end_o
 }
 
 ordered_json config_json(const ModelConfig& model, DType dtype, const SpecialTokens& ends) {
-  ordered_json config = {{"architectures", {architecture_of(model.model_type)}},
+  const ForeignFamily* const family = find_foreign(model.model_type);
+  require(family != nullptr, "transformers' class of ", model.model_type, " is not known");
+  ordered_json config = {{"architectures", ordered_json::array({family->architecture})},
                          {"model_type", model.model_type}};
-  config.update(model.model_type == "gpt2" ? gpt2_fields(model) : rotary_fields(model));
-  config["tie_word_embeddings"] = model.tie_word_embeddings;
+  RunConfig own;  // slots point to mutable members
+  own.model = model;
+  for (const Field& field : family->fields) {
+    if (field.is_written) write(field, own, config);
+  }
   config["initializer_range"] = model.initializer_range;
   config["bos_token_id"] = ends.bos;
   config["eos_token_id"] = ends.eos;
