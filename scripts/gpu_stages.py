@@ -204,7 +204,7 @@ def bench_row(one):
     rates = [f"{flops / microseconds * 1e-6:.0f} TFLOP/s"] if flops else []
     rates += [f"{moved / microseconds * 1e-3:.0f} GB/s"] if moved and not flops else []
     note = ", ".join(rates + ([one["label"]] if one.get("label") else []))
-    return row(name, microseconds, "us", one.get("expected_us"), note)
+    return {**row(name, microseconds, "us", one.get("expected_us"), note), "flops": flops, "bytes": moved}
 
 
 def benches(group, *parts):

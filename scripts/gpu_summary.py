@@ -1,4 +1,4 @@
-"""The page of scripts/gpu_hour --summary, and the column "measured" of KERNELS.md."""
+"""The page of scripts/gpu_hour --summary, and what it writes to KERNELS.md: times, and rows of new kernels."""
 
 import json
 import pathlib
@@ -17,6 +17,7 @@ ESTIMATES = {
     "own/forward": "250 to 290 TFLOP/s", "own/backward": "130 to 150 TFLOP/s",
     "cuDNN/forward": "570 to 640 TFLOP/s", "cuDNN/backward": "350 TFLOP/s",
 }
+BANDWIDTHS = {"H100": 3.35e12, "A100": 2.04e12}  # of KERNELS.md's bounds, bytes a second
 # The benchmarks of KERNELS.md's rows for attention; the others have the rows' names.
 ATTENTION = {
     "attention/32 + 8 heads of 128/8192/own/forward": "attention",
@@ -206,12 +207,30 @@ def kernel_row(source, name):
     return next((row for _, row in tables(source.read_text().splitlines()) if row["kernel"] == name), None)
 
 
+def new_row(header, name, row):
+    """The row of a kernel that the table does not have, from its benchmark."""
+    moved = row.get("bytes") or 0
+    floor = {card: f"{moved / bandwidth * 1e6:.0f} us" for card, bandwidth in BANDWIDTHS.items()}
+    known = {"kernel": name, "MB": f"{moved / 1e6:.0f}", "GFLOP": f"{(row.get('flops') or 0) / 1e9:.1f}", **floor}
+    return "| " + " | ".join(known.get(column, "-") for column in header) + " |"
+
+
+def with_new_rows(lines, times):
+    """The lines, with a row at the end of the first table for each memory-bound kernel that no row has."""
+    known = list(tables(lines))
+    there = {row["kernel"] for _, row in known}
+    end = next(number for number, _ in known if not lines[number + 1].startswith("|")) + 1
+    new = [new_row(known[0][1], name, row) for name, row in times.items()
+           if row["name"].startswith("stream/") and name not in there]
+    return lines[:end] + new + lines[end:]
+
+
 def fill(records, source, folder):
     """Writes the times into the column; returns the file's name."""
     first = next(iter(records.values()))
     times = {kernel_of(row["name"]): row for record in records.values() for row in rows_of(record)
              if row["unit"] == "us"}
-    lines = source.read_text().splitlines()
+    lines = with_new_rows(source.read_text().splitlines(), times)
     for number, old in list(tables(lines)):
         if (row := times.get(old["kernel"])) is not None:
             column = next(column for column in old if column.startswith("measured"))

@@ -58,6 +58,20 @@ def all_stages_run_and_the_page_is_complete(workshop):
 
 
 @fact
+def a_kernel_that_no_row_has_gets_one_from_its_benchmark(workshop):
+    source = workshop / "KERNELS.md"
+    source.write_text("# Work\n\n| kernel | MB | GFLOP | H100 | A100 | measured | notes |\n|---|---|---|---|---|---|---|\n"
+                      "| add | 201 | 0.03 | 60 us | 99 us | - | |\n\nThe rest.\n")
+    rows = [{"name": f"stream/{name}", "measured": time, "unit": "us", "bytes": 3e9, "flops": 1.7e9}
+            for name, time in (("add", 70.0), ("adamw", 950.0))]
+    record = {"small": False, "device": "a card", "commands": [{"rows": rows}]}
+    gpu_summary.fill({"streams": record}, source, workshop.folder)
+    said = source.read_text()
+    check("| add | 201 | 0.03 | 60 us | 99 us | 70 us | |\n"
+          "| adamw | 3000 | 1.7 | 896 us | 1471 us | 950 us | - |\n\nThe rest." in said, said)
+
+
+@fact
 def a_stage_that_fails_or_hangs_does_not_stop_the_others(workshop):
     folder, build = workshop / "programs", build_folder(workshop)
     for place in PLACES:
