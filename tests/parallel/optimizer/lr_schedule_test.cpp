@@ -25,10 +25,15 @@ TEST(LearningRate, rises_in_equal_steps_to_the_peak) {
   }
 }
 
-TEST(LearningRate, ends_at_the_minimum) {
-  for (const char* name : {"cosine", "linear", "wsd"}) {
-    EXPECT_NEAR(learning_rate(named(name), 2, 100, 100), 0.2, 1e-15) << name;
-    EXPECT_NEAR(learning_rate(named(name), 2, 120, 100), 0.2, 1e-15) << name;
+TEST(LearningRate, ends_at_the_minimum_if_it_depends_on_the_length) {
+  for (const LrSchedule& schedule : lr_schedules()) {
+    if (!schedule.depends_on_length) continue;
+    LrScheduleOptions how = named(schedule.name);
+    for (const LrDecay& decay : lr_decays()) {
+      how.decay_type = decay.name;
+      EXPECT_NEAR(learning_rate(how, 2, 100, 100), 0.2, 1e-15) << how.name << " " << decay.name;
+      EXPECT_NEAR(learning_rate(how, 2, 120, 100), 0.2, 1e-15) << how.name << " " << decay.name;
+    }
   }
   EXPECT_EQ(learning_rate(named("constant"), 2, 100, 100), 2);
 }
@@ -54,11 +59,13 @@ TEST(LearningRate, inverse_sqrt_falls_with_the_root_of_the_step_and_not_below_th
 
 TEST(LearningRate, never_rises_after_the_warmup) {
   for (const LrSchedule& schedule : lr_schedules()) {
-    const char* const name = schedule.name;
-    for (std::int64_t step = 10; step < 100; ++step) {
-      EXPECT_LE(learning_rate(named(name), 2, step + 1, 100),
-                learning_rate(named(name), 2, step, 100))
-          << name << " " << step;
+    LrScheduleOptions how = named(schedule.name);
+    for (const LrDecay& decay : lr_decays()) {
+      how.decay_type = decay.name;
+      for (std::int64_t step = 10; step < 100; ++step) {
+        EXPECT_LE(learning_rate(how, 2, step + 1, 100), learning_rate(how, 2, step, 100))
+            << how.name << " " << decay.name << " " << step;
+      }
     }
   }
 }

@@ -79,15 +79,21 @@ TEST_P(PipelineLayout, has_the_bits_of_one_stage_alone) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Schedules, PipelineLayout,
-    testing::Values(Layout{"GPipe", {2, 4, 1}}, Layout{"GPipe", {4, 3, 1}},
-                    Layout{"1F1B", {2, 5, 1}}, Layout{"1F1B", {3, 7, 1}}, Layout{"1F1B", {8, 4, 1}},
-                    Layout{"Interleaved1F1B", {1, 3, 2}}, Layout{"Interleaved1F1B", {2, 6, 2}},
-                    Layout{"Interleaved1F1B", {2, 4, 4}}, Layout{"Interleaved1F1B", {4, 8, 2}},
-                    Layout{"ZBH1", {1, 3, 1}}, Layout{"ZBH1", {2, 6, 1}},
-                    Layout{"ZBH1", {4, 7, 1}}),
-    [](const auto& chosen) { return testing::PrintToString(chosen.param); });
+std::vector<Layout> layouts() {
+  std::vector<Layout> all;
+  for (const NamedSchedule& named : named_schedules()) {
+    using Shapes = std::vector<PipelineShape>;
+    for (const PipelineShape& shape :
+         named.has_virtual_stages ? Shapes{{1, 3, 2}, {2, 6, 2}, {2, 4, 4}, {4, 8, 2}}
+                                  : Shapes{{1, 3, 1}, {2, 5, 1}, {3, 7, 1}, {4, 3, 1}, {8, 4, 1}}) {
+      all.push_back({named.name, shape});
+    }
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Schedules, PipelineLayout, testing::ValuesIn(layouts()),
+                         [](const auto& chosen) { return testing::PrintToString(chosen.param); });
 
 // Two ranks whose stages form a V: the middle two hand over on one rank, with one
 // backward whole and the others by halves.
