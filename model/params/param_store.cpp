@@ -315,6 +315,19 @@ void ParamStore::expect_gradients() {
   for (Apart& apart : apart_) apart.weight.stale = true;
 }
 
+std::vector<bool> ParamStore::stale_gradients() const {
+  std::vector<bool> stale;
+  for (const Weight& weight : weights_) stale.push_back(weight.stale);
+  for (const Apart& apart : apart_) stale.push_back(apart.weight.stale);
+  return stale;
+}
+
+void ParamStore::set_stale_gradients(const std::vector<bool>& stale) {
+  auto next = stale.begin();
+  for (Weight& weight : weights_) weight.stale = *next++;
+  for (Apart& apart : apart_) apart.weight.stale = *next++;
+}
+
 void ParamStore::require_gradients() const {
   for (const Weight& weight : weights_) {
     require(!weight.stale, "parameter ", weight.parts.front().spec.name, " got no gradient");

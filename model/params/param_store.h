@@ -142,6 +142,10 @@ class ParamStore {
   // The next gradients of the unit replace.
   void expect_gradients(int unit);
   void expect_gradients();
+  // Whether the next gradient of each weight replaces, in order of weights() and apart(): what a
+  // backward changes on the host, for work that is repeated without its calls.
+  std::vector<bool> stale_gradients() const;
+  void set_stale_gradients(const std::vector<bool>& stale);
   // Called after the last backward of a step: throws if a parameter got no gradient.
   void require_gradients() const;
 

@@ -49,6 +49,11 @@ class Arena {
     return tensor;
   }
   void reset() { used_ = 0; }
+  // As if `used` bytes had been taken since reset(): for work that is repeated without its calls.
+  void set_used(std::size_t used) {
+    require(used <= peak_, "an arena that never had ", used, " bytes in use");
+    used_ = used;
+  }
   std::size_t used() const { return used_; }
   std::size_t peak() const { return peak_; }
   std::size_t capacity() const { return capacity_; }

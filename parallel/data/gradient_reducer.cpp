@@ -71,23 +71,48 @@ void GradientReducer::begin(std::int64_t micro_batches) {
 }
 
 void GradientReducer::before(Stream& stream, int unit) {
-  const std::int64_t micro_batch = arrived_[static_cast<std::size_t>(unit)];
-  const int bucket = store_.units()[static_cast<std::size_t>(unit)].bucket;
-  const ParamStore::Bucket& place = store_.buckets()[static_cast<std::size_t>(bucket)];
   if (shared_) {
     Slot& slot = slot_of(unit);
     empty(stream, slot);
-    slot.bucket = bucket;
-    slot.micro_batch = micro_batch;
-    store_.place_gradients(unit, slot.memory.slice(0, place.part * store_.sharing().parts));
+    slot.bucket = store_.units()[static_cast<std::size_t>(unit)].bucket;
+    slot.micro_batch = arrived_[static_cast<std::size_t>(unit)];
+  }
+  place(unit);
+}
+
+void GradientReducer::place(int unit) {
+  const int bucket = store_.units()[static_cast<std::size_t>(unit)].bucket;
+  const ParamStore::Bucket& place = store_.buckets()[static_cast<std::size_t>(bucket)];
+  if (shared_) {
+    store_.place_gradients(unit,
+                           slot_of(unit).memory.slice(0, place.part * store_.sharing().parts));
     store_.expect_gradients(unit);
   } else if (!levels_.empty()) {
     std::vector<Tensor> levels;
     for (const Tensor& level : levels_) levels.push_back(store_.bucket_of(level, place));
-    store_.place_gradients(unit, TreeSum::place(micro_batch, in_step_,
+    store_.place_gradients(unit, TreeSum::place(arrived_[static_cast<std::size_t>(unit)], in_step_,
                                                 store_.bucket_of(store_.grads(), place), levels));
     store_.expect_gradients(unit);
   }
+}
+
+int GradientReducer::gradient_place(std::int64_t k) const {
+  if (shared_) return 0;
+  if (!levels_.empty()) {
+    const Tensor total = store_.grads();
+    return TreeSum::place(k, in_step_, total, levels_).data == total.data ? 1 : 0;
+  }
+  const bool replaces = k == 0, reduces = k + 1 == in_step_ && starts_reductions();
+  return (replaces ? 1 : 0) + (reduces ? 2 : 0);
+}
+
+bool GradientReducer::queues_after(int unit) const {
+  const bool is_last = arrived_[static_cast<std::size_t>(unit)] + 1 == in_step_;
+  return shared_ || !levels_.empty() || (is_last && starts_reductions());
+}
+
+bool GradientReducer::starts_reductions() const {
+  return ranks_.shard.size() > 1 || (ranks_.replicate.size() > 1 && !compression_->compresses());
 }
 
 void GradientReducer::after(Stream& stream, int unit) {

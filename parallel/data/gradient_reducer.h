@@ -45,6 +45,15 @@ class GradientReducer {
   // Called before and after a micro-batch accumulates a unit's gradients.
   void before(Stream& stream, int unit);
   void after(Stream& stream, int unit);
+  // For captured work. Equal numbers for two micro-batches, the k-th of a step for a unit, mean
+  // that the layers put their gradients to the same place in the same way, and that the calls queue
+  // something at the same units.
+  int gradient_place(std::int64_t k) const;
+  // The part of before() that decides this; it queues nothing.
+  void place(int unit);
+  // Whether before() or after() may queue something or start a transfer, now.
+  bool queues_before() const { return shared_; }
+  bool queues_after(int unit) const;
   // Returns when the sums, including those of separate shards, are in the store's gradients.
   // `update` counts from 1 over the whole run.
   void finish(Stream& stream, std::int64_t update);
@@ -61,6 +70,7 @@ class GradientReducer {
   Tensor own(int bucket) const;
   std::vector<Tensor> partial(int bucket) const;
   Slot& slot_of(int unit);
+  bool starts_reductions() const;
   void reduce(Stream& stream, int bucket);
   void empty(Stream& stream, Slot& slot);
   void take_in(Stream& stream, int bucket, std::int64_t micro_batch, Tensor part);

@@ -29,6 +29,11 @@ void ParameterGatherer::before_use(Stream& stream, int unit, int next) {
   if (next >= 0 && other_slot(next)) gather(stream, next);
 }
 
+bool ParameterGatherer::is_publishing() const {
+  return std::any_of(published_.begin(), published_.end(),
+                     [](const Transfer& bucket) { return bucket.is_pending(); });
+}
+
 // No-op if the values are present or in flight.
 void ParameterGatherer::gather(Stream& stream, int unit) {
   Slot& slot = slots_[static_cast<std::size_t>(slot_of_[static_cast<std::size_t>(unit)])];

@@ -23,6 +23,10 @@ class ParameterGatherer {
 
   // Called before `unit` is used; `next` is the unit to prefetch (-1: none).
   void before_use(Stream& stream, int unit, int next);
+  // Whether published values have not been waited for.
+  bool is_publishing() const;
+  // Whether before_use() may queue something or wait for a transfer, now.
+  bool queues_before_use() const { return !slots_.empty() || is_publishing(); }
   // Called after the owned shards of all values were updated.
   void publish(Stream& stream);
   // Work enqueued from here on sees all published values.

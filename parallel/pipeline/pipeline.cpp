@@ -40,13 +40,13 @@ Pipeline::Pipeline(std::vector<const Stage*> stages, std::span<const Schedule> s
     inboxes = std::max({inboxes, training.inboxes, evaluation.inboxes});
     outboxes = std::max({outboxes, training.outboxes, evaluation.outboxes});
   }
-  slots_.resize(memory_.pools.count());
+  sent_.resize(memory_.pools.count());
   require(stages_.size() == stage_numbers_.size(), "a schedule for ", stage_numbers_.size(),
           " stages on this rank, which has ", stages_.size());
-  require(memory_.keeps.size() == slots_.size(), "memory for ", memory_.keeps.size(),
-          " micro-batches in flight, of ", slots_.size());
-  require(memory_.blocks.empty() || memory_.blocks.size() == slots_.size(), "blocks' memory for ",
-          memory_.blocks.size(), " micro-batches in flight, of ", slots_.size());
+  require(memory_.keeps.size() == sent_.size(), "memory for ", memory_.keeps.size(),
+          " micro-batches in flight, of ", sent_.size());
+  require(memory_.blocks.empty() || memory_.blocks.size() == sent_.size(), "blocks' memory for ",
+          memory_.blocks.size(), " micro-batches in flight, of ", sent_.size());
   for (std::size_t i = 0; i < stages_.size(); ++i) {
     require(stages_[i]->is_first() == (stage_numbers_[i] == 0) &&
                 stages_[i]->is_last() == (stage_numbers_[i] == last_stage_),
@@ -81,14 +81,14 @@ void Pipeline::walk(Stream& stream, const RankPlan& plan, const Walk& walk) {
     for (; started < end; ++started) start_receive(stream, plan.steps[started]);
     take_step(stream, plan.steps[index], walk);
   }
-  for (Slot& slot : slots_) wait(stream, slot.sent);
+  for (Message& sent : sent_) wait(stream, sent);
   for (Box& box : outboxes_) wait(stream, box.message);
 }
 
 void Pipeline::take_step(Stream& stream, const RankPlan::Step& step, const Walk& walk) {
-  Slot& slot = slots_[step.slot];
+  Message& sent = sent_[step.slot];
   const bool forward = step.action.kind == Kind::kForward;
-  if (forward) wait(stream, slot.sent);
+  if (forward) wait(stream, sent);
   if (step.outbox >= 0) wait(stream, outboxes_[step.outbox].message);
   if (step.inbox >= 0) wait(stream, inboxes_[step.inbox].message);
 
@@ -99,27 +99,38 @@ void Pipeline::take_step(Stream& stream, const RankPlan::Step& step, const Walk&
                   .deferred = nullptr,
                   .blocks = memory_.blocks.empty() ? nullptr : memory_.blocks[step.slot]};
   begin(stream, work);
-  const Tensor output = forward ? go_forward(ctx, step, walk) : go_back(ctx, step);
+  const Tensor output = launch(ctx, step, walk);
   end(stream, work);
   if (step.to < 0) return;
-  Message& message = step.outbox >= 0 ? outboxes_[step.outbox].message : slot.sent;
+  Message& message = step.outbox >= 0 ? outboxes_[step.outbox].message : sent;
   message.event = {What::kSend, step.action, step.to};
   begin(stream, *message.event);
   message.transfer = link_of(step.action).start_send(stream, output, step.to);
 }
 
-Tensor Pipeline::go_forward(ExecContext& ctx, const RankPlan::Step& step, const Walk& walk) {
+// The action's output for another rank or stage, empty if there is none.
+Tensor Pipeline::launch(ExecContext& ctx, const RankPlan::Step& step, const Walk& walk) {
+  if (step.action.kind != Kind::kForward) {
+    return launcher_->launch(ctx.stream, step, ctx.saved, [&] { return go_back(ctx, step); });
+  }
+  const MicroBatch batch = walk.load(step.action.micro_batch, step.slot);
+  const auto compute = [&] { return go_forward(ctx, step, batch, walk.training); };
+  const Tensor output =
+      walk.training ? launcher_->launch(ctx.stream, step, ctx.saved, compute) : compute();
+  if (step.action.stage != last_stage_) return output;
+  walk.on_loss(step.action.micro_batch, output);
+  return {};
+}
+
+Tensor Pipeline::go_forward(ExecContext& ctx, const RankPlan::Step& step, const MicroBatch& batch,
+                            bool training) {
   const Arena::Frame frame(ctx.scratch);
   ctx.saved.reset();
-  const MicroBatch batch = walk.load(step.action.micro_batch);
   const Tensor x = input_of(step);
   const Stage& stage = stage_of(step.action);
-  const Tensor made = walk.training ? stage.forward(ctx, batch, x, slots_[step.slot].saved)
-                                    : stage.evaluate(ctx, batch, x);
-  if (step.action.stage == last_stage_) {
-    walk.on_loss(step.action.micro_batch, made);
-    return {};
-  }
+  const Tensor made =
+      training ? stage.forward(ctx, batch, x, saved_of(step)) : stage.evaluate(ctx, batch, x);
+  if (step.action.stage == last_stage_) return made;
   const Tensor output = output_of(step);
   if (!output) return made;
   ops::copy(ctx.stream, output, made);
@@ -129,7 +140,7 @@ Tensor Pipeline::go_forward(ExecContext& ctx, const RankPlan::Step& step, const 
 Tensor Pipeline::go_back(ExecContext& ctx, const RankPlan::Step& step) {
   const Arena::Frame frame(ctx.scratch);
   const Stage& stage = stage_of(step.action);
-  Stage::Saved& saved = slots_[step.slot].saved;
+  Stage::Saved& saved = saved_of(step);
   if (step.action.kind == Kind::kBackwardWeight) {
     stage.backward_weight(ctx, saved);
     return {};
@@ -168,6 +179,10 @@ void Pipeline::wait(Stream& stream, Message& message) {
   message.transfer.wait();
   end(stream, waiting);
   end(stream, under_way);
+}
+
+Stage::Saved& Pipeline::saved_of(const RankPlan::Step& step) {
+  return saved_[{step.slot, step.action.stage, step.forward_inbox}];
 }
 
 const Stage& Pipeline::stage_of(const Action& action) const {

@@ -1,12 +1,15 @@
 #pragma once
 #include <deque>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "model/stage/stage.h"
 #include "parallel/comm/communicator.h"
+#include "parallel/pipeline/action_launcher.h"
 #include "parallel/pipeline/observer.h"
 #include "parallel/pipeline/rank_plan.h"
 
@@ -36,7 +39,9 @@ class Pipeline {
     std::vector<BlockMemory*> blocks = {};
     SlotPools pools = {};  // empty: all slots are in one pool
   };
-  using Load = std::function<MicroBatch(int micro_batch)>;
+  // Queues what it takes to have the inputs of a micro-batch on the device. In training their
+  // addresses depend on the slot only if those of other actions in it shall be equal.
+  using Load = std::function<MicroBatch(int micro_batch, int slot)>;
   // Called on the last stage with the loss of every token [tokens], in order of the micro-batches.
   using OnLoss = std::function<void(int micro_batch, Tensor loss)>;
 
@@ -56,6 +61,8 @@ class Pipeline {
 
   // Null removes the observer.
   void observe(PipelineObserver* observer) { observer_ = observer; }
+  // Launches the actions of run(); outlives the pipeline.
+  void launch_by(ActionLauncher& launcher) { launcher_ = &launcher; }
 
  private:
   using What = PipelineObserver::What;
@@ -63,10 +70,6 @@ class Pipeline {
   struct Message {
     Transfer transfer;
     std::optional<PipelineObserver::Event> event;  // set while it is pending
-  };
-  struct Slot {
-    Stage::Saved saved;
-    Message sent;  // activations
   };
   struct Box {
     Tensor tensor;
@@ -80,12 +83,15 @@ class Pipeline {
 
   void walk(Stream& stream, const RankPlan& plan, const Walk& walk);
   void take_step(Stream& stream, const RankPlan::Step& step, const Walk& walk);
-  Tensor go_forward(ExecContext& ctx, const RankPlan::Step& step, const Walk& walk);
+  Tensor launch(ExecContext& ctx, const RankPlan::Step& step, const Walk& walk);
+  Tensor go_forward(ExecContext& ctx, const RankPlan::Step& step, const MicroBatch& batch,
+                    bool training);
   Tensor go_back(ExecContext& ctx, const RankPlan::Step& step);
   Tensor input_of(const RankPlan::Step& step) const;
   Tensor output_of(const RankPlan::Step& step) const;
   void start_receive(Stream& stream, const RankPlan::Step& step);
   void wait(Stream& stream, Message& message);
+  Stage::Saved& saved_of(const RankPlan::Step& step);
   const Stage& stage_of(const Action& action) const;
   Communicator& link_of(const Action& action) const;
   void begin(Stream& stream, const PipelineObserver::Event& event);
@@ -98,9 +104,13 @@ class Pipeline {
   Memory memory_;
   std::vector<RankPlans> plans_;  // by schedule
   std::size_t followed_;
-  std::vector<Slot> slots_;
+  // By slot, stage and inbox: it has addresses of all three.
+  std::map<std::tuple<int, int, int>, Stage::Saved> saved_;
+  std::vector<Message> sent_;  // activations, by slot
   std::vector<Box> inboxes_, outboxes_;
   PipelineObserver* observer_ = nullptr;
+  ActionLauncher plain_;
+  ActionLauncher* launcher_ = &plain_;
 };
 
 }  // namespace trireme

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <queue>
+#include <utility>
 
 #include "parallel/pipeline/simulate.h"
 #include "parallel/pipeline/slots.h"
@@ -62,6 +63,11 @@ void settle_inboxes(RankPlan& plan, const ActionTable& table, int rank, int rece
     for (const int inbox : given_back_by[index]) pool.give_back(inbox);
   }
   plan.inboxes = pool.count();
+  std::map<std::pair<int, int>, int> of_forward;  // by stage and micro-batch
+  for (RankPlan::Step& step : plan.steps) {
+    const std::pair<int, int> of{step.action.stage, step.action.micro_batch};
+    step.forward_inbox = of_forward.try_emplace(of, step.inbox).first->second;
+  }
 }
 
 RankPlan plan_list(const Schedule& schedule, int rank, int receive_ahead) {

@@ -23,6 +23,7 @@ struct RankPlan {
     int from = -1;
     int to = -1;
     int own_reader_inbox = -1;  // inbox of a reader on this rank
+    int forward_inbox = -1;     // of the micro-batch's forward in this stage
   };
   std::vector<Step> steps;
   int inboxes = 0, outboxes = 0;

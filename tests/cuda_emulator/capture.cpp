@@ -1,6 +1,7 @@
 #include "tests/cuda_emulator/capture.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,7 @@ struct Capture {
 namespace {
 
 std::vector<Capture*> under_way;
+std::uint64_t graphs_made = 0, graphs_allowed = std::numeric_limits<std::uint64_t>::max();
 
 void take_over(CapturePlace& to, const CapturePlace& from) {
   for (const auto& [stream, count] : from.seen) {
@@ -37,6 +39,14 @@ void take_over(CapturePlace& to, const CapturePlace& from) {
 }
 
 }  // namespace
+
+std::uint64_t instantiated_graphs() {
+  return graphs_made;
+}
+
+void allow_graphs(std::uint64_t count) {
+  graphs_allowed = count;
+}
 
 bool is_capturing() {
   return !under_way.empty();
@@ -105,7 +115,15 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   return cudaSuccess;
 }
 
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, void*, std::size_t* count) {
+  *count = graph->works->size();
+  return cudaSuccess;
+}
+
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* made, cudaGraph_t graph, unsigned long long) {
+  if (trireme::emulator::graphs_allowed == 0) return refuse(cudaErrorMemoryAllocation);
+  --trireme::emulator::graphs_allowed;
+  ++trireme::emulator::graphs_made;
   *made = new CUgraphExec_st{graph->works};
   return cudaSuccess;
 }

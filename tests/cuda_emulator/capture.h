@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -19,6 +20,10 @@ struct CapturePlace {
 
   explicit operator bool() const { return capture != nullptr; }
 };
+
+// How many graphs have been instantiated, and how many more are until memory is said to be short.
+std::uint64_t instantiated_graphs();
+void allow_graphs(std::uint64_t count);
 
 // Whether any stream records.
 bool is_capturing();

@@ -40,9 +40,15 @@ struct Numbers {
   }
 };
 
+Graph captured(Stream& stream, const std::function<void()>& work) {
+  GraphCapture capture(stream);
+  work();
+  return capture.finish();
+}
+
 std::string refusal(Stream& stream, const std::function<void()>& work) {
   try {
-    const Graph graph(stream, work);
+    captured(stream, work);
   } catch (const EnvironmentError& error) {
     return error.what();
   }
@@ -57,10 +63,11 @@ void expect_refused(Stream& stream, const std::string& with, const std::function
 TEST(Capture, does_nothing_and_every_launch_reads_memory_anew) {
   Numbers n;
   n.given() = 1;
-  Graph graph(n.stream, [&] {
+  Graph graph = captured(n.stream, [&] {
     n.upload(n.stream);
     n.advance_by(n.stream, 10);
   });
+  EXPECT_EQ(graph.nodes(), 2u);
   EXPECT_EQ(n.value(), 0);
   for (const int given : {1, 2, 3}) {
     n.given() = given;
@@ -79,7 +86,7 @@ TEST(Capture, follows_events_to_other_streams_and_back) {
   Stream beside(kCuda);
   Event fork(kCuda), joined(kCuda);
   n.given() = 4;
-  Graph graph(n.stream, [&] {
+  Graph graph = captured(n.stream, [&] {
     n.upload(n.stream);
     fork.record(n.stream);
     fork.make_wait(beside);
@@ -132,9 +139,18 @@ TEST(Capture, refuses_what_cannot_be_done_again) {
   EXPECT_EQ(n.value(), 7);
 }
 
+TEST(Capture, of_nothing_is_a_graph_that_launches_nothing) {
+  Numbers n;
+  const std::uint64_t made = emulator::instantiated_graphs(), before = emulator::host_calls();
+  Graph graph = captured(n.stream, [] {});
+  graph.launch(n.stream);
+  EXPECT_EQ(emulator::instantiated_graphs(), made);
+  EXPECT_EQ(emulator::host_calls(), before);
+}
+
 TEST(Capture, ends_when_the_work_throws) {
   Numbers n;
-  EXPECT_THROW(Graph(n.stream, [] { throw Error("not today"); }), Error);
+  EXPECT_THROW(captured(n.stream, [] { throw Error("not today"); }), Error);
   EXPECT_FALSE(emulator::is_capturing());
   n.advance_by(n.stream, 2);
   EXPECT_EQ(n.value(), 0);

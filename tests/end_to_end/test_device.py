@@ -86,14 +86,37 @@ def replayed_gradients_change_no_bit(workshop):
     trained(workshop, "issued", *options)
     (workshop / "replayed").mkdir()
     shutil.copy(workshop / "issued" / "gemm_choices.json", workshop / "replayed")
-    # The traced steps are issued piece by piece.
     done = trained(workshop, "replayed", *options, "--job.cuda_graphs=true",
                    "--metrics.trace=true", "--metrics.trace_steps=2")
-    check("forward and backward are replayed" in done.err, done)
+    check("forward and backward of micro-batches are replayed" in done.err, done)
+    check("without a graph" not in done.err, done)
     check(events(workshop / "replayed", "start")[0]["cuda_graphs"] is True)
     same_checkpoint(workshop, "replayed", "issued")
     here = trained(workshop, "here", "--job.device=cpu", "--job.cuda_graphs=true")
     check("not used: the run is not on a GPU" in here.err, here)
+
+
+@fact
+def replayed_gradients_change_no_bit_of_several_ranks(workshop):
+    prepared(workshop)
+    options = ["--job.device=cuda", "--training.local_batch_size=1"]
+    for name, layout in {
+            "pipeline": ["--parallelism.pipeline=2"],
+            "interleaved": ["--parallelism.pipeline=2", "--parallelism.schedule=Interleaved1F1B",
+                            "--parallelism.virtual_stages=2", "--model.num_hidden_layers=4"],
+            "zero-bubble": ["--parallelism.pipeline=2", "--parallelism.schedule=ZBH1"],
+            "zero-1": ["--parallelism.data_shard=2", "--parallelism.zero=1", "--parallelism.bucket_mb=0"],
+            "zero-3": ["--parallelism.data_shard=2", "--parallelism.zero=3"],
+            "tree": ["--parallelism.data_replicate=2", "--parallelism.data_shard=1",
+                     "--job.reproducible=true"]}.items():
+        trained(workshop, name, *options, *layout, ranks=2)
+        (workshop / (name + "-replayed")).mkdir()
+        shutil.copy(workshop / name / "gemm_choices.json", workshop / (name + "-replayed"))
+        done = trained(workshop, name + "-replayed", *options, *layout, "--job.cuda_graphs=true", ranks=2)
+        check("are replayed" in done.err and "without a graph" not in done.err, done)
+        same_checkpoint(workshop, name + "-replayed", name)
+    done = trained(workshop, "tensor", *options, "--parallelism.tensor=2", "--job.cuda_graphs=true", ranks=2)
+    check("not used: layers that 2 tensor ranks share wait for messages" in done.err, done)
 
 
 def trace_rows(folder, rank):

@@ -37,7 +37,8 @@ void add_job(Options& to) {
       {.key = "job.cuda_graphs",
        .slot = TRIREME_MEMBER(job.cuda_graphs),
        .help =
-           "record forward and backward once as a CUDA graph and replay it; single-GPU runs only",
+           "capture forward and backward of a micro-batch in CUDA graphs and replay them; not with "
+           "tensor parallelism",
        .effect = Effect::kPerformance});
 }
 

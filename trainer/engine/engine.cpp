@@ -6,6 +6,16 @@
 #include "model/ops/attention.h"
 
 namespace trireme {
+namespace {
+
+std::int64_t input_slots(const EngineSpec& spec, const RankGroups& groups, const Stream& stream,
+                         const PipelineLayout& layout) {
+  const bool graphs =
+      spec.job.cuda_graphs && no_graph_because(spec, groups, stream.device()).empty();
+  return graphs ? layout.slots.count() : 0;
+}
+
+}  // namespace
 
 Engine::Engine(const EngineSpec& spec, const RankGroups& groups, Stream& stream, Arenas& arenas)
     : spec_(spec),
@@ -16,7 +26,7 @@ Engine::Engine(const EngineSpec& spec, const RankGroups& groups, Stream& stream,
       model_(spec_, layout_.blocks(), groups, stream, arenas, progress_),
       inputs_(stream, arenas.data,
               {spec.micro_batches, spec.training.local_batch_size, spec.training.seq_len,
-               spec.data.document_mask}),
+               spec.data.document_mask, input_slots(spec, groups, stream, layout_)}),
       losses_(groups, stream, spec.micro_batches, arenas.data, arenas.workspace),
       norm_(stream, model_.optimizer().grad_norm()),
       runner_(spec_, groups, layout_, stream, arenas, {model_, inputs_, losses_, progress_}) {

@@ -19,14 +19,41 @@ std::unique_ptr<Region> region_of(const RankGroups& groups, bool sequence) {
 class ModelState::Hooks final : public UnitHooks {
  public:
   Hooks(ModelState& state, StepProgress& progress) : state_(state), progress_(progress) {}
-  void before_forward(Stream& stream, int unit) override { use(stream, unit, unit + 1); }
-  void before_backward(Stream& stream, int unit) override { use(stream, unit, unit - 1); }
-  void before_gradients(Stream& stream, int unit) override {
-    state_.reducer_->before(stream, unit);
+  void before_forward(Stream& stream, int unit) override {
+    called(stream, Kind::kForward, unit, state_.gatherer_->queues_before_use());
   }
-  void after_gradients(Stream& stream, int unit) override { state_.reducer_->after(stream, unit); }
+  void before_backward(Stream& stream, int unit) override {
+    called(stream, Kind::kBackward, unit, state_.gatherer_->queues_before_use());
+  }
+  void before_gradients(Stream& stream, int unit) override {
+    called(stream, Kind::kBeforeGradients, unit, state_.reducer_->queues_before());
+    if (log_) state_.reducer_->place(unit);
+  }
+  void after_gradients(Stream& stream, int unit) override {
+    called(stream, Kind::kAfterGradients, unit, state_.reducer_->queues_after(unit));
+  }
+
+  void log(HookLog* log) { log_ = log; }
+  void take_effect(Stream& stream, const HookCall& call) {
+    switch (call.kind) {
+      case Kind::kForward:
+        return use(stream, call.unit, call.unit + 1);
+      case Kind::kBackward:
+        return use(stream, call.unit, call.unit - 1);
+      case Kind::kBeforeGradients:
+        return state_.reducer_->before(stream, call.unit);
+      case Kind::kAfterGradients:
+        return state_.reducer_->after(stream, call.unit);
+    }
+  }
 
  private:
+  using Kind = HookCall::Kind;
+  void called(Stream& stream, Kind kind, int unit, bool queues) {
+    const HookCall call{kind, unit, queues};
+    if (log_) return log_->called(stream, call);
+    take_effect(stream, call);
+  }
   void use(Stream& stream, int unit, int next) {
     const std::vector<ParamStore::Unit>& units = state_.params_.units();
     progress_.use(units[unit]);
@@ -39,7 +66,17 @@ class ModelState::Hooks final : public UnitHooks {
   }
   ModelState& state_;
   StepProgress& progress_;
+  HookLog* log_ = nullptr;
 };
+
+ModelState::~ModelState() = default;
+
+void ModelState::log_hooks(HookLog* log) {
+  hooks_->log(log);
+}
+void ModelState::call(Stream& stream, const HookCall& call) {
+  hooks_->take_effect(stream, call);
+}
 
 ModelState::ModelState(const EngineSpec& spec, const std::vector<BlockRange>& stages,
                        const RankGroups& groups, const Stream& stream, Arenas& arenas,

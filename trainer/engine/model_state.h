@@ -16,6 +16,23 @@
 
 namespace trireme {
 
+// What a stage calls around the use of a unit (UnitHooks).
+struct HookCall {
+  enum class Kind : std::uint8_t { kForward, kBackward, kBeforeGradients, kAfterGradients };
+  Kind kind;
+  int unit;
+  bool queues;  // may queue work, or start or wait for a transfer
+};
+// Receives the calls of work that is captured, which take effect when it is launched.
+class HookLog {
+ public:
+  HookLog() = default;
+  HookLog(const HookLog&) = delete;
+  HookLog& operator=(const HookLog&) = delete;
+  virtual ~HookLog() = default;
+  virtual void called(Stream& stream, const HookCall& call) = 0;
+};
+
 // A rank's shard of the model: its parameters, the pipeline stages that read them, and what keeps
 // them in step with the other ranks' (gradient reduction, optimizer, parameter gather).
 class ModelState {
@@ -28,11 +45,19 @@ class ModelState {
   ModelState(const EngineSpec& spec, const std::vector<BlockRange>& stages,
              const RankGroups& groups, const Stream& stream, Arenas& arenas,
              StepProgress& progress);
+  ~ModelState();
 
   // Around the backwards of a step with so many micro-batches of this rank. When
   // finish_gradients is done the gradients are sums over all ranks; `update` counts from 1.
   void begin_gradients(std::int64_t micro_batches) { reducer_->begin(micro_batches); }
   void finish_gradients(Stream& stream, std::int64_t update);
+
+  // For captured work. From here on hooks queue nothing and go to the log; null: they take effect.
+  void log_hooks(HookLog* log);
+  void call(Stream& stream, const HookCall& call);
+  // GradientReducer's and ParameterGatherer's.
+  int gradient_place(std::int64_t k) const { return reducer_->gradient_place(k); }
+  bool is_publishing() const { return gatherer_->is_publishing(); }
 
   // Gathers what the optimizer has updated where this rank holds all weights. Queued;
   // finish_publishing waits for it.
@@ -70,7 +95,7 @@ class ModelState {
   AttentionCore attention_;
   ParamStore whole_;
   ParamStore params_;
-  const std::unique_ptr<UnitHooks> hooks_;
+  const std::unique_ptr<Hooks> hooks_;
   std::deque<Stage> stages_;
   std::optional<GradientReducer> reducer_;
   std::optional<ParameterGatherer> gatherer_;

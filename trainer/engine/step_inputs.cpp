@@ -1,12 +1,18 @@
 #include "trainer/engine/step_inputs.h"
 
+#include "model/ops/elementwise.h"
+
 namespace trireme {
 
 StepInputs::StepInputs(const Stream& stream, Arena& data, const Size& size)
     : size_(size),
       arrays_(stream, data.take({data::TokenBatch::kArrays, size.micro_batches,
                                  size.sequences * size.seq_len},
-                                DType::kI32)) {}
+                                DType::kI32)),
+      in_slots_(size.slots == 0 ? Tensor{}
+                                : data.take({size.slots, data::TokenBatch::kArrays,
+                                             size.sequences * size.seq_len},
+                                            DType::kI32)) {}
 
 data::TokenBatch StepInputs::batch(std::int64_t micro_batches) const {
   const std::span memory(arrays_.host().as<std::int32_t>(), arrays_.host().count());
@@ -20,10 +26,29 @@ void StepInputs::upload(Stream& stream) const {
 }
 
 MicroBatch StepInputs::micro_batch(int number, Tensor scale) const {
-  const auto array = [&](std::int64_t of) {
-    const std::int64_t at = of * size_.micro_batches + number;
-    return arrays_.tensor().slice(at * tokens_per_micro_batch(), tokens_per_micro_batch());
+  const std::int64_t tokens = tokens_per_micro_batch();
+  return view(
+      [&](std::int64_t array) {
+        return arrays_.tensor().slice((array * size_.micro_batches + number) * tokens, tokens);
+      },
+      scale);
+}
+
+MicroBatch StepInputs::micro_batch_in_slot(Stream& stream, int number, int slot,
+                                           Tensor scale) const {
+  const std::int64_t tokens = tokens_per_micro_batch();
+  const auto there = [&](std::int64_t array) {
+    return in_slots_.slice((slot * data::TokenBatch::kArrays + array) * tokens, tokens);
   };
+  for (std::int64_t array = 0; array < data::TokenBatch::kArrays; ++array) {
+    const std::int64_t at = array * size_.micro_batches + number;
+    ops::copy(stream, there(array), arrays_.tensor().slice(at * tokens, tokens));
+  }
+  return view(there, scale);
+}
+
+MicroBatch StepInputs::view(const std::function<Tensor(std::int64_t array)>& array,
+                            Tensor scale) const {
   return {.sequences = size_.sequences,
           .seq_len = size_.seq_len,
           .ids = array(0),

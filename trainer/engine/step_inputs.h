@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 
 #include "data/token_batch.h"
 #include "model/layers/micro_batch.h"
@@ -14,7 +15,8 @@ class StepInputs {
     std::int64_t micro_batches = 1;
     std::int64_t sequences = 1;  // per micro-batch
     std::int64_t seq_len = 1;
-    bool documents = true;  // false: no batch has a document mask
+    bool documents = true;   // false: no batch has a document mask
+    std::int64_t slots = 0;  // for micro-batches at fixed addresses
   };
   StepInputs(const Stream& stream, Arena& data, const Size& size);
 
@@ -25,11 +27,18 @@ class StepInputs {
   // `scale`: MicroBatch's.
   MicroBatch micro_batch(int number, Tensor scale = {}) const;
 
+  // The same at an address that depends on the slot alone; queues its copy there.
+  MicroBatch micro_batch_in_slot(Stream& stream, int number, int slot, Tensor scale) const;
+
+  bool has_slots() const { return size_.slots > 0; }
   std::int64_t tokens_per_micro_batch() const { return size_.sequences * size_.seq_len; }
 
  private:
   const Size size_;
+  MicroBatch view(const std::function<Tensor(std::int64_t array)>& array, Tensor scale) const;
+
   const HostMirror arrays_;  // TokenBatch::in: [arrays, micro_batches, tokens] I32
+  const Tensor in_slots_;    // [slots, arrays, tokens] I32; empty without slots
 };
 
 }  // namespace trireme

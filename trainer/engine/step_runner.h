@@ -1,22 +1,17 @@
 #pragma once
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <optional>
-#include <string>
 #include <vector>
 
-#include "model/device/graph.h"
 #include "model/stage/offloaded_blocks.h"
 #include "parallel/pipeline/pipeline.h"
 #include "trainer/engine/model_state.h"
+#include "trainer/engine/step_graphs.h"
 #include "trainer/engine/step_inputs.h"
 #include "trainer/engine/step_losses.h"
 
 namespace trireme {
-
-// Why a step's forward and backward cannot be replayed from a CUDA graph; empty if they can.
-std::string no_graph_because(const EngineSpec& spec, const RankGroups& groups, Device device);
 
 // Runs a step's micro-batches through the pipeline, forward and backward or forward only.
 class StepRunner {
@@ -37,9 +32,8 @@ class StepRunner {
   std::int64_t micro_batches() const { return in_step_; }
   const Schedule& schedule() const { return layout_.schedules[followed_]; }
 
-  // Receives the pipeline's events in training and evaluation; may be null. An observed step is not
-  // replayed from a graph.
-  void observe(PipelineObserver* observer);
+  // Receives the pipeline's events in training and evaluation; may be null.
+  void observe(PipelineObserver* observer) { parts_.progress.pass_on_to(observer); }
 
   // Queued: gradients and losses of the micro-batches, summed over all ranks.
   void queue_gradients(std::int64_t update);
@@ -47,21 +41,18 @@ class StepRunner {
 
  private:
   Pipeline::Memory pipeline_memory(Arenas& arenas);
-  void issue_gradients(std::int64_t update);
-  bool uses_graphs() const;
 
   const EngineSpec& spec_;
   const PipelineLayout& layout_;
   Stream& stream_;
   const Parts parts_;
-  const bool can_use_graphs_;
+  const bool uses_graphs_;
   std::size_t followed_;  // of the layout's schedules
   std::int64_t in_step_;  // micro-batches of this rank
   std::optional<BlockWindow> window_;
   std::deque<OffloadedBlocks> offloaded_;  // one for each micro-batch in flight
   Pipeline pipeline_;
-  std::map<std::int64_t, Graph> graphs_;  // of issue_gradients, by micro-batches in the step
-  bool is_observed_ = false;
+  StepGraphs graphs_;
 };
 
 }  // namespace trireme

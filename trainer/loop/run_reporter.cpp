@@ -47,8 +47,9 @@ RunDescription describe(RunContext& run, const TrainState& state, const Timeline
                       attention_kernels(run.spec, run.groups.tensor->size(), run.stream.device()));
   if (run.config().job.cuda_graphs) {
     const std::string why = no_graph_because(run.spec, run.groups, run.stream.device());
-    rows.emplace_back("CUDA graphs",
-                      why.empty() ? "forward and backward are replayed" : "not used: " + why);
+    rows.emplace_back("CUDA graphs", why.empty()
+                                         ? "forward and backward of micro-batches are replayed"
+                                         : "not used: " + why);
     details["cuda_graphs"] = why.empty();
   }
   if (run.folder.lease && !run.folder.lease->taken_from().empty()) {

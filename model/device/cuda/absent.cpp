@@ -62,7 +62,7 @@ double milliseconds(void*, void*, int) {
 void begin_capture(void*, int) {
   refuse();
 }
-void* end_capture(void*, int) {
+CapturedGraph end_capture(void*, int) {
   refuse();
 }
 void abandon_capture(void*, int) noexcept {}

@@ -156,14 +156,16 @@ void begin_capture(void* stream, int device) {
   check(cudaStreamBeginCapture(to_stream(stream), cudaStreamCaptureModeThreadLocal), device,
         "cudaStreamBeginCapture");
 }
-void* end_capture(void* stream, int device) {
+CapturedGraph end_capture(void* stream, int device) {
   cudaGraph_t recorded = nullptr;
   check(cudaStreamEndCapture(to_stream(stream), &recorded), device, "cudaStreamEndCapture");
+  std::size_t nodes = 0;
   cudaGraphExec_t graph = nullptr;
-  const cudaError_t status = cudaGraphInstantiate(&graph, recorded, 0);
+  cudaError_t status = cudaGraphGetNodes(recorded, nullptr, &nodes);
+  if (status == cudaSuccess && nodes > 0) status = cudaGraphInstantiate(&graph, recorded, 0);
   cudaGraphDestroy(recorded);
-  check(status, device, "cudaGraphInstantiate");
-  return graph;
+  check(status, device, "cudaGraphInstantiate of ", nodes, " nodes");
+  return {graph, nodes};
 }
 void abandon_capture(void* stream, int device) noexcept {
   cudaSetDevice(device);

@@ -31,9 +31,14 @@ bool is_done(void* event, int device);
 void synchronize_event(void* event, int device);
 double milliseconds(void* earlier, void* later, int device);
 
-// Starts stream capture; end_capture returns the captured work as a cudaGraphExec_t.
+// Starts stream capture; end_capture returns the captured work as a cudaGraphExec_t, null if there
+// is none.
+struct CapturedGraph {
+  void* handle = nullptr;
+  std::size_t nodes = 0;
+};
 void begin_capture(void* stream, int device);
-void* end_capture(void* stream, int device);
+CapturedGraph end_capture(void* stream, int device);
 void abandon_capture(void* stream, int device) noexcept;
 void launch_graph(void* graph, void* stream, int device);
 void destroy_graph(void* graph, int device) noexcept;

@@ -1,6 +1,10 @@
 // That a step hides no wait for the device, told by the emulator.
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <string>
+#include <vector>
+
 #include "tests/cuda_emulator/streams.h"
 #include "tests/trainer/engine/tiny_engine.h"
 
@@ -8,11 +12,6 @@ namespace trireme {
 namespace {
 
 using EngineOnCuda = test::OnDevice;
-
-class Watcher final : public PipelineObserver {
-  void begin(Stream&, const Event&) override {}
-  void end(Stream&, const Event&) override {}
-};
 
 TEST_F(EngineOnCuda, waits_once_in_a_step_and_once_in_an_evaluation) {
   for (const char* family : {"gpt2", "qwen3"}) {
@@ -32,28 +31,59 @@ TEST_F(EngineOnCuda, waits_once_in_a_step_and_once_in_an_evaluation) {
   }
 }
 
-TEST_F(EngineOnCuda, queues_its_gradients_in_one_call_from_the_second_step_on) {
-  EngineSpec spec = test::spec_of("qwen3");
-  spec.job.cuda_graphs = true;
-  test::TinyEngine on(spec);
-  EXPECT_EQ(no_graph_because(spec, on.alone, test::kDevice), "");
-  Watcher watcher;
-  for (std::int64_t step = 1; step <= 4; ++step) {
-    test::fill(on.engine.batch(), 1, spec.model.vocab_size);
-    on.engine.observe(step == 3 ? &watcher : nullptr);
+// How many calls queue the gradients of each step; from the second on they wait for nothing.
+std::vector<std::uint64_t> calls_of(test::TinyEngine& on, std::int64_t steps) {
+  std::vector<std::uint64_t> calls;
+  for (std::int64_t step = 1; step <= steps; ++step) {
+    test::fill(on.engine.batch(), 1, on.engine.spec().model.vocab_size);
     const std::uint64_t before = emulator::host_calls(), waits = emulator::host_waits();
     on.engine.queue_gradients(120, step);
-    const std::uint64_t calls = emulator::host_calls() - before;
-    if (step % 2 == 0) {
-      EXPECT_EQ(calls, 1u);
-    } else {
-      EXPECT_GT(calls, 100u);  // not recorded yet, or observed
-    }
+    calls.push_back(emulator::host_calls() - before);
     if (step > 1) {
       EXPECT_EQ(emulator::host_waits(), waits);
     }
     on.engine.queue_update(1e-3, step);
     on.engine.result();
+  }
+  return calls;
+}
+
+TEST_F(EngineOnCuda, queues_a_micro_batch_in_few_calls_from_the_second_step_on) {
+  EngineSpec spec = test::spec_of("qwen3");
+  spec.job.cuda_graphs = true;
+  spec.micro_batches = 4;
+  test::TinyEngine on(spec);
+  EXPECT_EQ(no_graph_because(spec, on.alone, test::kDevice), "");
+  const std::uint64_t made = emulator::instantiated_graphs();
+  const std::vector<std::uint64_t> calls = calls_of(on, 3);
+  EXPECT_GT(calls[0], 200u);
+  // Of a micro-batch: 4 arrays of its inputs, forward, loss and backward.
+  EXPECT_LT(calls[1], 4 * 7 + 8u);
+  EXPECT_EQ(calls[2], calls[1]);
+  // Forward and backward of the first and of the later micro-batches.
+  EXPECT_EQ(emulator::instantiated_graphs() - made, 4u);
+}
+
+TEST_F(EngineOnCuda, launches_plainly_when_a_graph_cannot_be_made) {
+  EngineSpec spec = test::spec_of("qwen3");
+  const auto weights_with = [&](bool graphs, std::uint64_t allowed) {
+    spec.job.cuda_graphs = graphs;
+    test::TinyEngine on(spec);
+    emulator::allow_graphs(allowed);
+    const std::vector<std::uint64_t> calls = calls_of(on, 3);
+    emulator::allow_graphs(std::numeric_limits<std::uint64_t>::max());
+    EXPECT_GT(calls[2], 50u);
+    return on.weights();
+  };
+  const std::uint64_t expected = weights_with(false, 0);
+  for (const std::uint64_t allowed : {0u, 1u, 3u}) {  // the first, or one of a later kind
+    testing::internal::CaptureStdout();
+    EXPECT_EQ(weights_with(true, allowed), expected) << allowed;
+    const std::string said = testing::internal::GetCapturedStdout();
+    EXPECT_NE(said.find("job.cuda_graphs: all micro-batches are launched without a graph"),
+              std::string::npos)
+        << said;
+    EXPECT_EQ(said.find("job.cuda_graphs"), said.rfind("job.cuda_graphs"));
   }
 }
 
