@@ -70,8 +70,10 @@ void attention(Stream& stream, Tensor workspace, Tensor out, Tensor lse, Tensor 
     return;
   }
   const Tensor by_head = lse_by_head(workspace, plan, shape);
-  cudnn_attention(stream, AttentionPass::kForward,
-                  {.workspace = workspace, .lse = by_head, .qkv = qkv, .out = out}, shape);
+  const bool is_done =
+      cudnn_attention(stream, AttentionPass::kForward,
+                      {.workspace = workspace, .lse = by_head, .qkv = qkv, .out = out}, shape);
+  if (!is_done) return own_attention(stream, out, lse, qkv, document_start, shape);
   transpose(stream, as_matrices(lse, shape), by_head);
 }
 
@@ -84,14 +86,14 @@ void attention_backward(Stream& stream, Tensor workspace, const AttentionBackwar
   }
   const Tensor by_head = lse_by_head(workspace, plan, shape);
   transpose(stream, by_head, as_matrices(how.lse, shape));
-  cudnn_attention(stream, AttentionPass::kBackward,
-                  {.workspace = workspace,
-                   .lse = by_head,
-                   .qkv = how.qkv,
-                   .out = how.out,
-                   .dout = how.dout,
-                   .dqkv = how.dqkv},
-                  shape);
+  const FusedAttention on{.workspace = workspace,
+                          .lse = by_head,
+                          .qkv = how.qkv,
+                          .out = how.out,
+                          .dout = how.dout,
+                          .dqkv = how.dqkv};
+  if (cudnn_attention(stream, AttentionPass::kBackward, on, shape)) return;
+  own_attention_backward(stream, workspace.slice(0, rows_of(shape)), how, shape);
 }
 
 std::string attention_kernels(Device device, const AttentionShape& shape, DType dtype) {

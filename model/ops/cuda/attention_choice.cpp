@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 
 #include "model/base/error.h"
@@ -16,6 +17,18 @@ constexpr std::size_t kSupposedDeviceBytes = std::size_t{80} << 30;
 // Number of log-sum-exps.
 std::int64_t rows_of(const AttentionShape& shape) {
   return shape.batch * shape.seq * shape.heads.heads;
+}
+
+// Of dP.
+std::size_t matrix_bytes(const AttentionShape& shape, DType dtype) {
+  return static_cast<std::size_t>(rows_of(shape) * shape.seq) * size_of(dtype);
+}
+
+// The least divisor of `whole` that is at least `ratio`.
+std::int64_t divisor_from(std::int64_t whole, std::size_t ratio) {
+  auto divisor = std::min(whole, static_cast<std::int64_t>(ratio));
+  while (whole % divisor != 0) ++divisor;
+  return divisor;
 }
 
 }  // namespace
@@ -38,25 +51,54 @@ std::string why_own_attention(AttentionPreference wish, const AttentionShape& sh
   return "";
 }
 
+AttentionParts::Start AttentionParts::start(std::int64_t part) const {
+  const std::int64_t of_entry = part % of_heads;
+  return {part / of_heads * each.batch, of_entry * each.heads.heads,
+          of_entry * each.heads.kv_heads};
+}
+
+AttentionParts backward_parts(const AttentionShape& shape, DType dtype) {
+  AttentionParts parts{.each = shape};
+  const auto times_too_large = [&] {
+    constexpr std::size_t kMost = AttentionParts::kMostMatrixBytes;
+    return std::max<std::size_t>((matrix_bytes(parts.each, dtype) + kMost - 1) / kMost, 1);
+  };
+  parts.of_batch = divisor_from(shape.batch, times_too_large());
+  parts.each.batch /= parts.of_batch;
+  parts.of_heads = divisor_from(shape.heads.kv_heads, times_too_large());
+  parts.each.heads.heads /= parts.of_heads;
+  parts.each.heads.kv_heads /= parts.of_heads;
+  return parts;
+}
+
+std::string refusal_warning(const AttentionShape& shape, DType dtype, const std::string& reason) {
+  return fmt::format(
+      "cuDNN does not compute the attention of {} x {} tokens with {} heads, {} for keys, of width "
+      "{} in {}: {}; our own kernels do, which take about 2 to 3 times as long",
+      shape.batch, shape.seq, shape.heads.heads, shape.heads.kv_heads, shape.heads.width,
+      name_of(dtype), reason);
+}
+
 std::string why_too_large(std::size_t workspace_bytes, std::size_t device_bytes) {
   if (workspace_bytes <= device_bytes / kMostOfDevice) return "";
   return fmt::format("cuDNN needs {} bytes of workspace, more than 1/{} of the device's memory",
                      workspace_bytes, kMostOfDevice);
 }
 
+bool supposes_own(AttentionPass pass, const AttentionShape& shape, DType dtype) {
+  if (!why_own_attention(AttentionPreference::kFastest, shape, dtype).empty()) return true;
+  const std::size_t matrices = matrix_bytes(backward_parts(shape, dtype).each, dtype);
+  return pass == AttentionPass::kBackward && !why_too_large(matrices, kSupposedDeviceBytes).empty();
+}
+
 std::int64_t supposed_workspace(const AttentionShape& shape, DType dtype) {
-  return why_own_attention(AttentionPreference::kFastest, shape, dtype).empty() ? rows_of(shape)
-                                                                                : 0;
+  return supposes_own(AttentionPass::kForward, shape, dtype) ? 0 : rows_of(shape);
 }
 
 std::int64_t supposed_backward_workspace(const AttentionShape& shape, DType dtype) {
-  // The [seq, seq] matrix per head that a deterministic backward needs.
-  const std::int64_t matrices =
-      rows_of(shape) * shape.seq * static_cast<std::int64_t>(size_of(dtype));
-  const bool is_own =
-      !why_own_attention(AttentionPreference::kFastest, shape, dtype).empty() ||
-      !why_too_large(static_cast<std::size_t>(matrices), kSupposedDeviceBytes).empty();
-  return rows_of(shape) + (is_own ? 0 : matrices / static_cast<std::int64_t>(sizeof(float)));
+  if (supposes_own(AttentionPass::kBackward, shape, dtype)) return rows_of(shape);
+  const std::size_t matrices = matrix_bytes(backward_parts(shape, dtype).each, dtype);
+  return rows_of(shape) + static_cast<std::int64_t>(matrices / sizeof(float));
 }
 
 }  // namespace trireme::ops::cuda

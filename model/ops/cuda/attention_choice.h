@@ -8,6 +8,7 @@
 // Choice of the attention kernels on a GPU, as far as it does not depend on the device.
 namespace trireme::ops::cuda {
 
+enum class AttentionPass : std::uint8_t { kForward, kBackward };
 enum class AttentionPreference : std::uint8_t { kFastest, kOwn };
 
 // Parses the environment variable TRIREME_ATTENTION: "auto", empty or unset for the fastest
@@ -17,9 +18,35 @@ AttentionPreference attention_wish(const char* value);
 // Reason for using our own kernels without asking cuDNN; empty: ask cuDNN.
 std::string why_own_attention(AttentionPreference, const AttentionShape&, DType);
 
+// The parts, of equal shape, in which cuDNN's backward runs one after the other. A deterministic
+// one writes dP [batch, heads, seq, seq] to its workspace, so that a part has as many batch
+// entries, or else as many groups of heads with common keys of one entry, as kMostMatrixBytes hold;
+// at least one group.
+struct AttentionParts {
+  static constexpr std::size_t kMostMatrixBytes = std::size_t{1} << 30;
+
+  AttentionShape each;
+  std::int64_t of_batch = 1, of_heads = 1;  // number of parts in each of the two directions
+
+  // The first batch entry, head and head of keys of a part.
+  struct Start {
+    std::int64_t entry = 0, head = 0, kv_head = 0;
+  };
+  std::int64_t count() const { return of_batch * of_heads; }
+  Start start(std::int64_t part) const;
+};
+AttentionParts backward_parts(const AttentionShape&, DType);
+
+// The one warning when cuDNN refuses a shape: with the reason and what that costs.
+std::string refusal_warning(const AttentionShape&, DType, const std::string& reason);
+
 // Reason for rejecting a cuDNN plan with this workspace on a device with this memory; empty:
-// accept. A deterministic backward may need a whole [seq, seq] matrix per head.
+// accept.
 std::string why_too_large(std::size_t workspace_bytes, std::size_t device_bytes);
+
+// Whether a pass on a GPU that does not exist (imagined_gpu) would use our own kernels; cuDNN takes
+// what it usually takes.
+bool supposes_own(AttentionPass, const AttentionShape&, DType);
 
 // Workspace in accumulators on a GPU that does not exist (imagined_gpu): that of cuDNN's kernels on
 // an H100 where they would be used, otherwise that of our own.

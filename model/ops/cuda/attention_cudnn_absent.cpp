@@ -12,7 +12,7 @@ FusedPlan cudnn_attention_plan(Device, AttentionPass, const AttentionShape&, DTy
   return {.refusal = kReason};
 }
 
-void cudnn_attention(Stream&, AttentionPass, const FusedAttention&, const AttentionShape&) {
+bool cudnn_attention(Stream&, AttentionPass, const FusedAttention&, const AttentionShape&) {
   throw Error(kReason);
 }
 

@@ -19,17 +19,19 @@ Tensor_attributes& lay_heads(Tensor_attributes& tensor, AttentionTensor uid,
       .set_dim({shape.batch, heads, shape.seq, width})
       .set_stride({shape.seq * row, width, row, 1});
 }
-Tensor_attributes& lay_queries(Tensor_attributes& tensor, AttentionTensor uid,
-                               const AttentionShape& shape) {
-  return lay_heads(tensor, uid, shape, shape.heads.heads, shape.heads.qkv());
+// A part of the heads in a row, or all.
+struct Layout {
+  const AttentionShape& shape;
+  const Heads& in_row;
+};
+Tensor_attributes& lay_queries(Tensor_attributes& tensor, AttentionTensor uid, const Layout& of) {
+  return lay_heads(tensor, uid, of.shape, of.shape.heads.heads, of.in_row.qkv());
 }
-Tensor_attributes& lay_keys(Tensor_attributes& tensor, AttentionTensor uid,
-                            const AttentionShape& shape) {
-  return lay_heads(tensor, uid, shape, shape.heads.kv_heads, shape.heads.qkv());
+Tensor_attributes& lay_keys(Tensor_attributes& tensor, AttentionTensor uid, const Layout& of) {
+  return lay_heads(tensor, uid, of.shape, of.shape.heads.kv_heads, of.in_row.qkv());
 }
-Tensor_attributes& lay_out(Tensor_attributes& tensor, AttentionTensor uid,
-                           const AttentionShape& shape) {
-  return lay_heads(tensor, uid, shape, shape.heads.heads, shape.heads.query());
+Tensor_attributes& lay_out(Tensor_attributes& tensor, AttentionTensor uid, const Layout& of) {
+  return lay_heads(tensor, uid, of.shape, of.shape.heads.heads, of.in_row.query());
 }
 // cuDNN's backward before 9.26 supports only this order.
 Tensor_attributes& lay_lse(Tensor_attributes& tensor, const AttentionShape& shape) {
@@ -40,10 +42,10 @@ Tensor_attributes& lay_lse(Tensor_attributes& tensor, const AttentionShape& shap
       .set_stride({heads * shape.seq, shape.seq, 1, 1});
 }
 
-Operand input(Graph& graph, const char* name, AttentionTensor uid, const AttentionShape& shape,
+Operand input(Graph& graph, const char* name, AttentionTensor uid, const Layout& of,
               decltype(lay_out)& lay) {
   Tensor_attributes tensor;
-  return graph.tensor(lay(tensor, uid, shape).set_name(name));
+  return graph.tensor(lay(tensor, uid, of).set_name(name));
 }
 
 template <class Attributes>
@@ -60,38 +62,40 @@ struct Inputs {
   Operand queries, keys, values;
 };
 
-void add_forward(Graph& graph, const AttentionShape& shape, const Inputs& in) {
-  auto attributes = causal<fe::graph::SDPA_attributes>("attention", shape);
+void add_forward(Graph& graph, const Layout& of, const Inputs& in) {
+  auto attributes = causal<fe::graph::SDPA_attributes>("attention", of.shape);
   attributes.set_generate_stats(true);
   const auto [out, lse] = graph.sdpa(in.queries, in.keys, in.values, std::move(attributes));
-  lay_out(*out, kOut, shape).set_output(true);
-  lay_lse(*lse, shape).set_output(true);
+  lay_out(*out, kOut, of).set_output(true);
+  lay_lse(*lse, of.shape).set_output(true);
 }
 
-void add_backward(Graph& graph, const AttentionShape& shape, const Inputs& in) {
-  const Operand out = input(graph, "out", kOut, shape, lay_out);
-  const Operand dout = input(graph, "dout", kDout, shape, lay_out);
+void add_backward(Graph& graph, const Layout& of, const Inputs& in) {
+  const Operand out = input(graph, "out", kOut, of, lay_out);
+  const Operand dout = input(graph, "dout", kDout, of, lay_out);
   Tensor_attributes tensor;
-  const Operand lse = graph.tensor(lay_lse(tensor, shape).set_name("lse"));
-  auto attributes = causal<fe::graph::SDPA_backward_attributes>("attention_backward", shape);
+  const Operand lse = graph.tensor(lay_lse(tensor, of.shape).set_name("lse"));
+  auto attributes = causal<fe::graph::SDPA_backward_attributes>("attention_backward", of.shape);
   attributes.set_deterministic_algorithm(true);
   const auto [dqueries, dkeys, dvalues] =
       graph.sdpa_backward(in.queries, in.keys, in.values, out, dout, lse, std::move(attributes));
-  lay_queries(*dqueries, kDqueries, shape).set_output(true);
-  lay_keys(*dkeys, kDkeys, shape).set_output(true);
-  lay_keys(*dvalues, kDvalues, shape).set_output(true);
+  lay_queries(*dqueries, kDqueries, of).set_output(true);
+  lay_keys(*dkeys, kDkeys, of).set_output(true);
+  lay_keys(*dvalues, kDvalues, of).set_output(true);
 }
 
 }  // namespace
 
-void add_attention(Graph& graph, AttentionPass pass, const AttentionShape& shape, DType dtype) {
+void add_attention(Graph& graph, AttentionPass pass, const AttentionShape& shape, DType dtype,
+                   const Heads& in_row) {
   graph.set_io_data_type(dtype == DType::kF16 ? fe::DataType_t::HALF : fe::DataType_t::BFLOAT16)
       .set_intermediate_data_type(fe::DataType_t::FLOAT)
       .set_compute_data_type(fe::DataType_t::FLOAT);
-  const Inputs in{input(graph, "queries", kQueries, shape, lay_queries),
-                  input(graph, "keys", kKeys, shape, lay_keys),
-                  input(graph, "values", kValues, shape, lay_keys)};
-  (pass == AttentionPass::kForward ? add_forward : add_backward)(graph, shape, in);
+  const Layout of{shape, in_row};
+  const Inputs in{input(graph, "queries", kQueries, of, lay_queries),
+                  input(graph, "keys", kKeys, of, lay_keys),
+                  input(graph, "values", kValues, of, lay_keys)};
+  (pass == AttentionPass::kForward ? add_forward : add_backward)(graph, of, in);
 }
 
 }  // namespace trireme::ops::cuda

@@ -25,7 +25,8 @@ enum AttentionTensor : std::int64_t {
 
 // Adds one pass over tensors of `dtype`, bfloat16 or float16, laid out as in AttentionShape, with
 // lse [batch, heads, seq], to an empty graph. Device properties must be set on the graph before.
-void add_attention(cudnn_frontend::graph::Graph&, AttentionPass, const AttentionShape&,
-                   DType dtype);
+// `in_row`: the heads of a row, of which `shape` may have a part (AttentionParts).
+void add_attention(cudnn_frontend::graph::Graph&, AttentionPass, const AttentionShape& shape,
+                   DType dtype, const Heads& in_row);
 
 }  // namespace trireme::ops::cuda

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <vector>
+
 #include "model/base/error.h"
 
 namespace trireme::ops::cuda {
@@ -56,6 +59,60 @@ TEST(AttentionChoice, AWorkspaceTakesAnEighthOfTheDeviceAtMost) {
             "cuDNN needs 10737418241 bytes of workspace, more than 1/8 of the device's memory");
 }
 
+std::size_t matrix_bytes(const AttentionShape& shape) {
+  return static_cast<std::size_t>(shape.batch * shape.heads.heads * shape.seq * shape.seq) * 2;
+}
+
+TEST(AttentionChoice, ABackwardIsCutUntilItsMatricesFit) {
+  constexpr std::size_t kMost = AttentionParts::kMostMatrixBytes;
+  struct Case {
+    std::int64_t batch, seq;
+    Heads heads;
+    std::int64_t of_batch, of_heads;
+  };
+  for (const Case& c : {Case{2, 1024, {12, 4, 64}, 1, 1}, Case{2, 4096, {32, 8, 128}, 2, 1},
+                        Case{6, 4096, {12, 12, 64}, 3, 1}, Case{2, 8192, {32, 8, 128}, 2, 4},
+                        Case{1, 8192, {28, 28, 128}, 1, 4}}) {
+    const AttentionShape shape{
+        .batch = c.batch, .seq = c.seq, .heads = c.heads, .scale = 0.125, .documents = false};
+    const AttentionParts parts = backward_parts(shape, DType::kBf16);
+    EXPECT_EQ(parts.of_batch, c.of_batch) << c.seq;
+    EXPECT_EQ(parts.of_heads, c.of_heads) << c.seq;
+    EXPECT_LE(matrix_bytes(parts.each), kMost);
+    EXPECT_EQ(matrix_bytes(parts.each) * static_cast<std::size_t>(parts.count()),
+              matrix_bytes(shape));
+    EXPECT_EQ(parts.each.seq, shape.seq);
+    EXPECT_EQ(parts.each.heads.width, shape.heads.width);
+  }
+}
+
+// Gradients of keys are sums over the heads that share them.
+TEST(AttentionChoice, HeadsThatShareKeysStayInOnePart) {
+  const AttentionShape shape{
+      .batch = 2, .seq = 32768, .heads = {32, 8, 128}, .scale = 0.125, .documents = false};
+  const AttentionParts parts = backward_parts(shape, DType::kBf16);
+  EXPECT_EQ(parts.each.batch, 1);
+  EXPECT_EQ(parts.each.heads.heads, 4);
+  EXPECT_EQ(parts.each.heads.kv_heads, 1);
+  EXPECT_EQ(parts.count(), 16);
+  std::vector<std::array<std::int64_t, 3>> starts;
+  for (std::int64_t part = 0; part < parts.count(); ++part) {
+    const AttentionParts::Start at = parts.start(part);
+    EXPECT_EQ(at.head, 4 * at.kv_head);
+    starts.push_back({at.entry, at.head, at.kv_head});
+  }
+  EXPECT_EQ(starts.front(), (std::array<std::int64_t, 3>{0, 0, 0}));
+  EXPECT_EQ(starts[9], (std::array<std::int64_t, 3>{1, 4, 1}));
+  EXPECT_EQ(starts.back(), (std::array<std::int64_t, 3>{1, 28, 7}));
+}
+
+TEST(AttentionChoice, ARefusalIsSaidWithItsShapeReasonAndCost) {
+  EXPECT_EQ(refusal_warning(plain(), DType::kBf16, "cudnnCreate: no device"),
+            "cuDNN does not compute the attention of 2 x 1024 tokens with 12 heads, 4 for keys, of "
+            "width 64 in bfloat16: cudnnCreate: no device; our own kernels do, which take about 2 "
+            "to 3 times as long");
+}
+
 // Of cuDNN the forward's log-sum-exps by head and the backward's matrix of every head; of our own
 // the backward's row sums.
 TEST(AttentionChoice, SupposesAWorkspaceWhereThereIsNoDevice) {
@@ -65,6 +122,9 @@ TEST(AttentionChoice, SupposesAWorkspaceWhereThereIsNoDevice) {
   EXPECT_EQ(supposed_backward_workspace(shape, DType::kBf16), rows + rows * shape.seq / 2);
   EXPECT_EQ(supposed_workspace(shape, DType::kF32), 0);
   EXPECT_EQ(supposed_backward_workspace(shape, DType::kF32), rows);
+  shape.seq = 32768;  // in parts of one group of three heads
+  EXPECT_EQ(supposed_backward_workspace(shape, DType::kBf16),
+            shape.batch * shape.seq * shape.heads.heads + 3 * shape.seq * shape.seq / 2);
   shape.seq = std::int64_t{1} << 20;
   EXPECT_EQ(supposed_backward_workspace(shape, DType::kBf16),
             shape.batch * shape.seq * shape.heads.heads);

@@ -46,11 +46,11 @@ class AttentionPlan : public ::testing::TestWithParam<Described> {
   }
   // What cuDNN has against computing this on the device; empty: nothing.
   static std::string refusal(AttentionPass pass, const AttentionShape& shape,
-                             DType dtype = DType::kBf16) {
+                             DType dtype = DType::kBf16, const Heads* in_row = nullptr) {
     cudnn_frontend::graph::Graph graph;
     graph.set_device_properties(properties_of(GetParam()));
     graph.set_sm_version(GetParam().capability);
-    add_attention(graph, pass, shape, dtype);
+    add_attention(graph, pass, shape, dtype, in_row ? *in_row : shape.heads);
     auto answer = graph.validate();
     if (answer.is_good()) answer = graph.build_operation_graph();
     if (answer.is_good()) answer = graph.create_execution_plans({cudnn_frontend::HeurMode_t::A});
@@ -73,6 +73,13 @@ TEST_P(AttentionPlan, IsThereForBothPassesOfUsualShapes) {
       }
     }
   }
+}
+
+TEST_P(AttentionPlan, IsThereForAPartOfTheHeadsInARow) {
+  const Heads in_row{32, 8, 128};
+  AttentionShape part = shape_of(8192, {8, 2, 128});
+  part.batch = 1;
+  EXPECT_EQ(refusal(AttentionPass::kBackward, part, DType::kBf16, &in_row), "");
 }
 
 TEST_P(AttentionPlan, IsRefusedInWordsWhereThereIsNone) {
