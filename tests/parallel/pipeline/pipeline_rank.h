@@ -152,7 +152,7 @@ class PipelineRank {
     }
   }
   Pipeline::Load load() const {
-    return [this](int m) { return batches_[m]; };
+    return [this](int m, int /*slot*/) { return batches_[m]; };
   }
   Pipeline::OnLoss collect_losses(Bits& bits) const {
     return [this, &bits](int m, Tensor loss) { add(bits, say("loss ", m), loss); };
