@@ -22,8 +22,14 @@ double sqrt_decay(double progress) {
   return 1 - std::sqrt(progress);
 }
 
+// Megatron-LM's, shifted to end at 0: 2^(1 - progress) - 1.
+double exponential_decay(double progress) {
+  return 2 * std::pow(0.5, progress) - 1;
+}
+
 constexpr std::array kDecays{LrDecay{"linear", linear_decay}, LrDecay{"cosine", cosine_decay},
-                             LrDecay{"sqrt", sqrt_decay}};
+                             LrDecay{"sqrt", sqrt_decay},
+                             LrDecay{"exponential", exponential_decay}};
 
 // From the peak in step `from` to min_lr_factor in the last step.
 double decayed(const LrScheduleOptions& options, double (*curve)(double), double from, double step,

@@ -130,7 +130,8 @@ void add_lr_scheduler(Options& to) {
                 .range = between(0, 1)});
   to.push_back({.key = "lr_scheduler.decay_type",
                 .slot = TRIREME_MEMBER(lr_scheduler.decay_type),
-                .help = "wsd: shape of the final decay",
+                .help = "wsd: shape of the final decay; sqrt: 1 - sqrt(progress) (Megatron-LM's "
+                        "minus_sqrt); exponential: 2^(1 - progress) - 1",
                 .effect = Effect::kNumerics,
                 .allowed = names_of(lr_decays())});
   to.push_back({.key = "lr_scheduler.min_lr_factor",

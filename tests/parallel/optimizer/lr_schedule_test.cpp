@@ -52,6 +52,18 @@ TEST(LearningRate, wsd_is_flat_until_its_decay) {
   EXPECT_NEAR(learning_rate(how, 2, 90, 100), 2 * (0.1 + 0.9 * (1 - std::sqrt(0.5))), 1e-15);
 }
 
+// Megatron-LM's OptimizerParamScheduler.get_lr: min_lr + coeff * (max_lr - min_lr).
+TEST(LearningRate, wsd_decays_exponentially_as_megatron_lm) {
+  LrScheduleOptions how = named("wsd");
+  how.decay_ratio = 0.2;
+  how.decay_type = "exponential";
+  for (const double step : {81.0, 85.0, 90.0, 99.0}) {
+    const double coefficient = 2 * std::pow(0.5, (step - 80) / 20) - 1;
+    EXPECT_NEAR(learning_rate(how, 2, static_cast<std::int64_t>(step), 100),
+                0.2 + coefficient * (2 - 0.2), 1e-15);
+  }
+}
+
 TEST(LearningRate, inverse_sqrt_falls_with_the_root_of_the_step_and_not_below_the_minimum) {
   EXPECT_DOUBLE_EQ(learning_rate(named("inverse_sqrt"), 2, 40, 100), 1);
   EXPECT_DOUBLE_EQ(learning_rate(named("inverse_sqrt"), 2, 100000, 100), 0.2);

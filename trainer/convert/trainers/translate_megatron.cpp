@@ -171,11 +171,11 @@ void Translation::megatron_rate(const ForeignConfig& from) {
     }
     apply(from, {{"lr-wsd-decay-style",
                   "lr_scheduler.decay_type",
-                  {{"linear", "linear"}, {"cosine", "cosine"}}}});
-    if (from.find("lr-wsd-decay-style") == nullptr) {
-      refuse("lr-wsd-decay-style",
-             " = exponential (the default; only linear, cosine and sqrt are supported)");
-    }
+                  {{"linear", "linear"},
+                   {"cosine", "cosine"},
+                   {"exponential", "exponential"},
+                   {"minus_sqrt", "sqrt"}},
+                  "exponential"}});
   }
 }
 

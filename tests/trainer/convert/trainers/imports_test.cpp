@@ -192,6 +192,20 @@ TEST(Imports, megatron_counts_of_samples_are_steps_where_all_steps_take_as_many)
       1e-4 / 3e-4);  // to the last digit
 }
 
+TEST(Imports, megatron_decays_at_the_end_by_the_same_curve) {
+  const std::string line =
+      "--train-iters 100 --global-batch-size 16 --lr-decay-style WSD --lr-wsd-decay-iters 20";
+  const auto schedule = [&](const std::string& style) {
+    const Translation got = megatron(line + style);
+    EXPECT_TRUE(got.refused().empty()) << all(got.refused());
+    return read_back(got).lr_scheduler;
+  };
+  EXPECT_EQ(schedule("").decay_ratio, 0.2);
+  EXPECT_EQ(schedule("").decay_type, "exponential");  // its default, not ours
+  EXPECT_EQ(schedule(" --lr-wsd-decay-style minus_sqrt").decay_type, "sqrt");
+  EXPECT_EQ(schedule(" --lr-wsd-decay-style cosine").decay_type, "cosine");
+}
+
 TEST(Imports, a_megatron_model_that_no_family_here_is_is_refused) {
   const auto of = [](const std::string& words) {
     return Translation(read_foreign_config(
