@@ -36,7 +36,7 @@ Command make_tokenize(CLI::App& program);
 Command make_data(CLI::App& program, const std::vector<Override>& overrides);
 // trireme checkpoint list|show|verify|diff|prune|export|import
 Command make_checkpoint(CLI::App& program);
-// trireme config show CONFIG | keys
+// trireme config show CONFIG | keys | diff A B [--json] | from-hf DIR
 Command make_config(CLI::App& program, const std::vector<Override>& overrides);
 // trireme import-config FILE [--output FILE]
 Command make_import_config(CLI::App& program);

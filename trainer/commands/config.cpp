@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "model/base/log.h"
+#include "trainer/commands/config_diff.h"
 #include "trainer/commands/output.h"
 #include "trainer/config/effective.h"
 #include "trainer/config/notes.h"
@@ -33,7 +34,9 @@ std::string toml_of_foreign(const std::filesystem::path& folder) {
 
 Command make_config(CLI::App& program, const std::vector<Override>& overrides) {
   CLI::App* config = program.add_subcommand(
-      "config", "Check and print a config, list all config keys, or convert a Hugging Face config");
+      "config",
+      "Check and print a config, list all config keys, compare two configs, or convert a Hugging "
+      "Face config");
   config->require_subcommand(1);
   const auto choices = std::make_shared<ConfigChoices>();
 
@@ -45,6 +48,9 @@ Command make_config(CLI::App& program, const std::vector<Override>& overrides) {
       config->add_subcommand("keys", "List every key with its type, default, range and meaning");
   keys->add_flag("--markdown", choices->markdown,
                  "Print Markdown tables, as in configs/REFERENCE.md");
+
+  const auto compared = std::make_shared<ConfigDiff>();
+  CLI::App* diff = add_config_diff(*config, *compared);
 
   CLI::App* foreign = config->add_subcommand(
       "from-hf",
@@ -63,6 +69,11 @@ Command make_config(CLI::App& program, const std::vector<Override>& overrides) {
       throw ConfigError(
           say("'trireme config keys' reads no config, so it takes no --", overrides.front().key));
     }
+    if (diff->parsed() && !overrides.empty()) {
+      throw ConfigError(say("'trireme config diff' compares two files, so it takes no --",
+                            overrides.front().key, "; write it into one of them"));
+    }
+    if (diff->parsed()) print_out(config_diff(*compared));
     if (keys->parsed()) print_out(choices->markdown ? reference_markdown() : reference_text());
     return ExitCode::kDone;
   };
