@@ -62,7 +62,8 @@ class Optimizer {
 
 // The weight decay of a parameter; 0: none.
 inline double weight_decay_of(const OptimizerOptions& options, const ParamSpec& spec) {
-  return spec.decay ? options.weight_decay : 0;
+  const bool is_embedding = spec.name == "embedding.weight" || spec.name == "position.weight";
+  return spec.decay && (options.decay_embeddings || !is_embedding) ? options.weight_decay : 0;
 }
 
 // Recomputes the values from the masters as after this update, for a run that resumes from masters.

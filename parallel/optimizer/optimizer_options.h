@@ -12,7 +12,8 @@ struct OptimizerOptions {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
-  double weight_decay = 0.1;  // of what decays: weight_decay_of()
+  double weight_decay = 0.1;     // of what decays: weight_decay_of()
+  bool decay_embeddings = true;  // weight decay of the tables of tokens and positions
   double momentum = 0.9;
   bool nesterov = false;
   double trust_coefficient = 0.001;

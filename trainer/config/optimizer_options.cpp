@@ -93,6 +93,10 @@ void add_optimizer(Options& to) {
        .help = "weight decay, of matrices only; decoupled, but SGD and LARS add it to the gradient",
        .effect = Effect::kNumerics,
        .range = between(0, 100)});
+  to.push_back({.key = "optimizer.decay_embeddings",
+                .slot = TRIREME_MEMBER(optimizer.decay_embeddings),
+                .help = "weight decay of token and position embeddings too; a tied table is one",
+                .effect = Effect::kNumerics});
   to.push_back({.key = "optimizer.state_dtype",
                 .slot = TRIREME_MEMBER(optimizer.state_dtype),
                 .help = "dtype of the stored moments; bfloat16 is rounded stochastically",

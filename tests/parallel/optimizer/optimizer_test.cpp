@@ -116,6 +116,24 @@ TEST(UpdateRules, published_weights_are_neighbours_of_the_masters_in_either_dire
   }
 }
 
+TEST(UpdateRules, embeddings_decay_if_they_are_to) {
+  for (const NamedOptimizer& named : named_optimizers()) {
+    SCOPED_TRACE(named.name);
+    RuleRun run = toy(named.name);
+    run.steps = 1;  // later gradients depend on all weights
+    const RuleRun::Result whole = run.run();
+    run.options.decay_embeddings = false;
+    const RuleRun::Result spared = run.run();
+    run.options.weight_decay = 0;
+    const RuleRun::Result none = run.run();
+    for (const auto& [held, values] : spared.weights) {
+      const bool is_embedding = held == "embedding.weight";
+      EXPECT_TRUE(values == (is_embedding ? none : whole).weights.at(held)) << held;
+      EXPECT_EQ(whole.weights.at(held) != none.weights.at(held), held != "gain") << held;
+    }
+  }
+}
+
 // Not AdamW's kernel, which Muon uses too: there a NaN still reaches the weights.
 TEST(UpdateRules, a_nan_scale_skips_the_step) {
   for (const char* const name : {"SGD", "Lion", "LAMB", "LARS"}) {
