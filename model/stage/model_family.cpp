@@ -17,6 +17,7 @@ std::span<const ModelFamily> model_families() {
                     .tie_word_embeddings = true},
        .mlp_ratio = 4},
       {.defaults = {.model_type = "llama"}},
+      {.defaults = {.model_type = "mistral", .rope_theta = 1e6}},  // without a sliding window
       // Hugging Face's Qwen2 has biases only on query, key and value.
       {.defaults =
            {.model_type = "qwen2", .norm_eps = 1e-6, .rope_theta = 1e6, .attention_bias = true},

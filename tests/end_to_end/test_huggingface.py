@@ -18,6 +18,8 @@ MODELS = {
               "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
                                "high_freq_factor": 4.0,
                                "original_max_position_embeddings": 32}},
+    "mistral": {**SIZES, "model_type": "mistral", "intermediate_size": 72,
+                "num_key_value_heads": 2, "head_dim": 16},
     "qwen2": {**SIZES, "model_type": "qwen2", "intermediate_size": 72, "num_key_value_heads": 2,
               "tie_word_embeddings": True},
     "qwen3": {**SIZES, "model_type": "qwen3", "intermediate_size": 72, "num_key_value_heads": 2,
@@ -115,6 +117,8 @@ def saved_by_transformers(transformers, folder, family):
     import torch
     torch.manual_seed(7)
     keys = dict(MODELS[family])
+    if family == "mistral":
+        keys["sliding_window"] = None
     if family == "gpt2":
         keys = {"model_type": "gpt2", "vocab_size": 288, "n_layer": 4, "n_head": 4, "n_embd": 32,
                 "n_positions": 64}

@@ -12,6 +12,7 @@
 #include "model/base/file.h"
 #include "model/base/philox.h"
 #include "model/params/init.h"
+#include "model/stage/model_family.h"
 #include "trainer/engine/engine.h"
 #include "trainer/engine/step_plan.h"
 
@@ -114,9 +115,13 @@ Family rotary(const std::string& name) {
     m.max_position_embeddings = 512;
     m.tie_word_embeddings = false;
   }
+  if (name == "mistral") {
+    m.norm_eps = 1e-5;
+    m.tie_word_embeddings = false;
+  }
   m.attention_bias = name == "qwen2";
   m.qk_norm = name == "qwen3";
-  if (name == "qwen3") m.head_dim = 16;
+  if (name == "qwen3" || name == "mistral") m.head_dim = 16;
   return {m, hugging_face(m)};
 }
 
@@ -334,9 +339,7 @@ int main(int argc, char** argv) {
   std::uint64_t seed = 0;
   bool documents = false;
   std::filesystem::path output;
-  app.add_option("--family", family)
-      ->required()
-      ->check(CLI::IsMember({"gpt2", "llama", "qwen2", "qwen3"}));
+  app.add_option("--family", family)->required()->check(CLI::IsMember(trireme::model_types()));
   app.add_option("--seed", seed);
   app.add_option("--dtype", dtype)->check(CLI::IsMember({"float32", "float64"}));
   app.add_option("--recompute", recompute)->check(CLI::IsMember({"none", "selective", "full"}));

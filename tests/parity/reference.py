@@ -1,4 +1,4 @@
-"""GPT-2, Llama 3, Qwen2.5 and Qwen3 in plain PyTorch, to judge Trireme by.
+"""GPT-2, Llama 3, Mistral, Qwen2.5 and Qwen3 in plain PyTorch, to judge Trireme by.
 
 Written from the published architectures, sharing nothing with the C++ code but the
 names of the tensors. Whole matrices everywhere, no fusion, any floating dtype: slow and
@@ -37,7 +37,7 @@ class Config:
         return self.family != "gpt2"
 
 
-FAMILIES = ("gpt2", "llama", "qwen2", "qwen3")
+FAMILIES = ("gpt2", "llama", "mistral", "qwen2", "qwen3")
 
 
 def read_config(keys):

@@ -1,4 +1,4 @@
-"""Tiny models of the four families, as Hugging Face configs, with random weights and batches."""
+"""Tiny models of the families, as Hugging Face configs, with random weights and batches."""
 
 import math
 
@@ -29,6 +29,9 @@ CONFIGS = {
         "activation_function": "gelu_new",
     },
     "llama": LLAMA,
+    # heads of 16 where hidden / heads is 8, as Mistral's larger models have
+    "mistral": {**QWEN, "model_type": "mistral", "head_dim": 16, "rms_norm_eps": 1e-5,
+                "sliding_window": None, "tie_word_embeddings": False},
     "qwen2": {**QWEN, "model_type": "qwen2"},
     # heads of 16 where hidden / heads is 8
     "qwen3": {**QWEN, "model_type": "qwen3", "head_dim": 16, "attention_bias": False},

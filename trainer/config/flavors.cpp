@@ -64,6 +64,18 @@ ModelConfig llama2(const FlavorShape& shape) {
   return c;
 }
 
+// Mistral 7B v0.3 and later have no sliding window.
+ModelConfig mistral(const FlavorShape& shape, std::int64_t head_dim, std::int64_t vocab,
+                    double rope_theta) {
+  ModelConfig c = find_family("mistral").defaults;
+  c.head_dim = head_dim;
+  c = with_shape(c, shape);
+  c.vocab_size = vocab;
+  c.rope_theta = rope_theta;
+  c.max_position_embeddings = 32768;
+  return c;
+}
+
 ModelConfig qwen25(const FlavorShape& shape, std::int64_t vocab, std::int64_t positions) {
   ModelConfig c = with_shape(find_family("qwen2").defaults, shape);
   c.vocab_size = vocab;
@@ -100,6 +112,8 @@ std::vector<Flavor> flavors() {
       {"llama3-8b", llama3({32, 4096, 32, 8, 14336, false}, 8)},
       {"llama3-70b", llama3({80, 8192, 64, 8, 28672, false}, 8)},
       {"llama3-405b", llama3({126, 16384, 128, 8, 53248, false}, 8)},
+      {"mistral-7b", mistral({32, 4096, 32, 8, 14336, false}, 128, 32768, 1e6)},
+      {"mistral-small-24b", mistral({40, 5120, 32, 8, 32768, false}, 128, 131072, 1e8)},
       {"qwen2.5-0.5b", qwen25({24, 896, 14, 2, 4864, true}, 151936, 32768)},
       {"qwen2.5-1.5b", qwen25({28, 1536, 12, 2, 8960, true}, 151936, 131072)},
       {"qwen2.5-3b", qwen25({36, 2048, 16, 2, 11008, true}, 151936, 32768)},

@@ -15,7 +15,8 @@ class ConfigFields {
 
   // Null if the field is missing or null.
   const nlohmann::json* find(const std::string& key);
-  std::int64_t size(const std::string& key);  // required
+  bool has(const std::string& key) const { return object_.contains(key); }  // null counts
+  std::int64_t size(const std::string& key);                                // required
   std::int64_t size_or(const std::string& key, std::int64_t otherwise);
   double number_or(const std::string& key, double otherwise) {
     return value_or(key, otherwise, "must be a number");

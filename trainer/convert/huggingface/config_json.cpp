@@ -27,6 +27,7 @@ struct Field {
     kFixed,    // one of `values`: any other changes the computation
     kRope,     // rope_theta and rope_scaling
     kDropout,  // not used in training
+    kWindow,   // sliding_window, `otherwise` tokens if it is missing; null: none
     kIgnored,  // no effect
   };
   const char* name;
@@ -120,6 +121,12 @@ const std::vector<ForeignFamily>& foreign_families() {
                                                 {.name = "mlp_bias", .otherwise = false},
                                                 refused("use_sliding_window", {false}),
                                                 refused("sliding_window")})},
+      {"mistral", "MistralForCausalLM",
+       rotary(required("num_key_value_heads"),
+              {{.name = "sliding_window", .role = Field::Role::kWindow, .otherwise = 4096},
+               refused("attention_bias", {false}),
+               no_mlp_bias,
+               refused("use_sliding_window", {false})})},
       // The class always has biases.
       {"qwen2", "Qwen2ForCausalLM",
        rotary(required("num_key_value_heads"),
@@ -169,6 +176,8 @@ class Import {
         return rope();
       case Field::Role::kDropout:
         return dropout(field.name);
+      case Field::Role::kWindow:
+        return window(field);
       case Field::Role::kIgnored:
         return fields_.ignore(field.name);
     }
@@ -222,6 +231,19 @@ class Import {
     for (const std::string& more : parts.finish()) {
       fields_.refuse(name, *table, say(shown(more), " is not implemented"));
     }
+  }
+
+  // A window that reaches over the longest sequence is none.
+  void window(const Field& field) {
+    const bool is_missing = !fields_.has(field.name);
+    const std::int64_t none = positions_;
+    const std::int64_t size =
+        is_missing ? field.otherwise.get<std::int64_t>() : fields_.size_or(field.name, none);
+    if (size >= positions_) return;
+    fields_.refuse(field.name, is_missing ? json() : json(size),
+                   say(is_missing ? say("transformers then takes ", size, "; a") : std::string("a"),
+                       " sliding window below max_position_embeddings = ", positions_,
+                       " is not implemented; only null is, and windows at least as long"));
   }
 
   void layer_types() {

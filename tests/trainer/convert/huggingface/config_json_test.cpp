@@ -48,6 +48,15 @@ json qwen(const char* family) {
   return config;
 }
 
+json mistral() {
+  json config = llama();
+  config.update({{"model_type", "mistral"},
+                 {"architectures", {"MistralForCausalLM"}},
+                 {"max_position_embeddings", 32768},
+                 {"sliding_window", nullptr}});
+  return config;
+}
+
 ImportedConfig imported(const json& config) {
   const Scratch scratch;
   std::ofstream(scratch.path() / "config.json") << config.dump();
@@ -151,6 +160,18 @@ TEST(ConfigJson, what_changes_the_computation_is_refused_by_name_and_value) {
   refuses(with(llama(), {{"hidden_act", "gelu"}}), "hidden_act = \"gelu\": changes the model's");
   refuses(with(llama(), {{"sliding_window", 4096}}), "sliding_window = 4096");
   refuses(with(qwen("qwen2"), {{"use_sliding_window", true}}), "use_sliding_window = true");
+  EXPECT_EQ(refusal(mistral()), "read");
+  EXPECT_EQ(refusal(with(mistral(), {{"sliding_window", 32768}})), "read");
+  refuses(with(mistral(), {{"sliding_window", 4096}}),
+          "sliding_window = 4096: a sliding window below max_position_embeddings = 32768 is not "
+          "implemented");
+  json without_window = mistral();  // transformers' default is a window of 4096
+  without_window.erase("sliding_window");
+  refuses(without_window, "sliding_window = null: transformers then takes 4096; a sliding window");
+  without_window["max_position_embeddings"] = 4096;
+  EXPECT_EQ(refusal(without_window), "read");
+  refuses(with(mistral(), {{"sliding_window", "wide"}}), "must be a positive integer");
+  refuses(with(mistral(), {{"attention_bias", true}}), "attention_bias = true");
   EXPECT_EQ(refusal(with(qwen("qwen2"), {{"sliding_window", 4096}})), "read");
   refuses(with(qwen("qwen3"), {{"layer_types", {"full_attention", "sliding_attention"}}}),
           "layer_types = ");
