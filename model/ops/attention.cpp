@@ -30,13 +30,14 @@ void check_shape(const char* op, Tensor qkv, Tensor out, Tensor lse, Tensor docu
 
 // `products` of a [seq, seq] matrix with a [seq, width] one per head, of which the causal mask
 // leaves half. Those `recomputed` do not count as model FLOPs. `bytes` are read and written.
-void record_attention(const Stream& stream, const AttentionShape& shape, double products,
-                      double recomputed, DType dtype, std::size_t bytes) {
+void record_attention(const Stream& stream, cuda::AttentionPass pass, const AttentionShape& shape,
+                      double products, double recomputed, DType dtype, std::size_t bytes) {
   if (stream.executes()) return;
+  const bool is_own = stream.on_cuda() && cuda::supposes_own(pass, shape, dtype);
   const auto queries = static_cast<double>(shape.batch * shape.seq * shape.heads.heads),
              keys = static_cast<double>(shape.seq), width = static_cast<double>(shape.heads.width);
   stream.record({.kind = PlannedOp::Kind::kAttention,
-                 .name = "attention",
+                 .name = is_own ? kOwnAttention : "attention",
                  .element = size_of(dtype),
                  .rows = queries,
                  .columns = keys,
@@ -61,7 +62,8 @@ Shape backward_workspace_of(const Stream& stream, const AttentionShape& shape, D
 void attention(Stream& stream, Arena& scratch, Tensor out, Tensor lse, Tensor qkv,
                Tensor document_start, const AttentionShape& shape) {
   check_shape("attention", qkv, out, lse, document_start, shape);
-  record_attention(stream, shape, 2, 0, qkv.dtype, qkv.bytes() + out.bytes());
+  record_attention(stream, cuda::AttentionPass::kForward, shape, 2, 0, qkv.dtype,
+                   qkv.bytes() + out.bytes());
   if (qkv.count() == 0) return;
   const Arena::Frame frame(scratch);
   const Tensor workspace =
@@ -74,7 +76,7 @@ void attention_backward(Stream& stream, Arena& scratch, const AttentionBackward&
   check_shape("attention_backward", how.qkv, how.out, how.lse, how.document_start, shape);
   require_count("attention_backward: dqkv", how.dqkv, how.qkv.count(), how.qkv.dtype);
   require_count("attention_backward: dout", how.dout, how.out.count(), how.qkv.dtype);
-  record_attention(stream, shape, 4, 1, how.qkv.dtype,
+  record_attention(stream, cuda::AttentionPass::kBackward, shape, 4, 1, how.qkv.dtype,
                    how.qkv.bytes() + how.out.bytes() + how.dqkv.bytes() + how.dout.bytes());
   if (how.qkv.count() == 0) return;
   const Arena::Frame frame(scratch);

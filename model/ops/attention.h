@@ -7,6 +7,9 @@
 
 namespace trireme::ops {
 
+// PlannedOp::name of attention by our own kernels where a GPU has cuDNN's too.
+inline constexpr const char* kOwnAttention = "own_attention";
+
 // Causal softmax attention inside documents, tile by tile with a running maximum
 // (FlashAttention, Dao et al. 2022): no [seq, seq] matrix exists beyond a tile.
 // Row t of a sequence sees rows [document_start[t], t] of the same sequence.

@@ -3,6 +3,7 @@
 #include "model/ops/cpu/float8.h"
 #include "model/ops/cuda/float8.h"
 #include "model/ops/dispatch.h"
+#include "model/ops/record.h"
 
 namespace trireme::ops {
 
@@ -15,6 +16,9 @@ Float8Matrix quantize(Stream& stream, Arena& accumulate, Tensor from, Float8Form
           from.shape, " is not made of multiples of ", kFloat8Multiple);
   Float8Matrix made{format, accumulate.take({rows, columns / 4}, DType::kI32),
                     accumulate.take({1}, DType::kF32)};
+  // Two passes: the largest magnitude, and the codes.
+  record_memory(stream, "quantize", {from});
+  record_memory(stream, "quantize", {from, made.codes});
   const Arena::Frame frame(accumulate);
   const Tensor parts = stream.on_cuda()
                            ? accumulate.take({cuda::magnitude_parts(from.count())}, DType::kI32)

@@ -1,5 +1,4 @@
 #pragma once
-#include <algorithm>
 #include <cstddef>
 #include <initializer_list>
 
@@ -27,8 +26,7 @@ inline void record_update(const Stream& stream, const UpdateTensors& t) {
                  t.state[1]});
 }
 
-// c [m, n] = or += a product over `depth` of operands with elements of `element` bytes. Float8
-// operands are read in 16 bits, to be quantized.
+// c [m, n] = or += a product over `depth` of operands with elements of `element` bytes.
 inline void record_matmul(const Stream& stream, const Tensor& c, std::int64_t depth,
                           std::size_t element, Accumulate accumulate) {
   if (stream.executes()) return;
@@ -42,7 +40,7 @@ inline void record_matmul(const Stream& stream, const Tensor& c, std::int64_t de
        .columns = columns,
        .depth = inner,
        .flops = 2.0 * rows * columns * inner,
-       .bytes = (rows + columns) * inner * static_cast<double>(std::max(element, std::size_t{2})),
+       .bytes = (rows + columns) * inner * static_cast<double>(element),
        .result_bytes = static_cast<double>(c.bytes()) * (accumulate == Accumulate::kAdd ? 2 : 1)});
 }
 

@@ -14,8 +14,19 @@
 namespace trireme {
 
 TRIREME_JSON(Link, name, bandwidth, reached, latency)
-TRIREME_JSON(ProductRate, peak, product, half_depth, flash, half_rows, half_columns, half_width,
-             half_keys, streams)
+
+void json_fields(auto& f, ProductRate& rate) {
+  f("peak", rate.peak);
+  f("product", rate.product);
+  f("half_depth", rate.half_depth);
+  f("flash", rate.flash);
+  if (f.has("own_flash", rate.own_flash > 0)) f("own_flash", rate.own_flash);
+  f("half_rows", rate.half_rows);
+  f("half_columns", rate.half_columns);
+  f("half_width", rate.half_width);
+  f("half_keys", rate.half_keys);
+  f("streams", rate.streams);
+}
 
 void json_fields(auto& f, Network& network) {
   f("ranks_per_node", network.ranks_per_node);

@@ -25,6 +25,7 @@ struct ProductRate {
   double product = 0;     // fraction of the peak that large matmuls reach
   double half_depth = 0;  // depth at which half of that is reached
   double flash = 0;       // fraction of the peak that fused attention reaches on causal FLOPs
+  double own_flash = 0;   // the same of our own kernels (kOwnAttention); 0: `flash`
 
   // Measured devices only: a matmul's factor also includes half_rows / rows and half_columns /
   // columns, and attention's half_width / head_dim and half_keys / keys.

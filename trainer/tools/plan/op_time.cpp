@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "model/base/error.h"
+#include "model/ops/attention.h"
 
 namespace trireme {
 namespace {
@@ -17,8 +18,9 @@ struct Tile {
 constexpr std::array<Tile, 4> kTiles{
     {{256, 128, 1.0}, {128, 256, 1.0}, {128, 128, 0.92}, {64, 64, 0.65}}};
 
-// Wave quantization: slowdown of a matmul against one whose tiles fill all waves.
-double unevenness(const PlannedOp& op, int units) {
+}  // namespace
+
+double wave_slowdown(const PlannedOp& op, int units) {
   if (units <= 1) return 1;
   double least = std::numeric_limits<double>::infinity();
   for (const Tile& tile : kTiles) {
@@ -38,13 +40,15 @@ double unevenness(const PlannedOp& op, int units) {
   return std::max(1.0, least / (op.rows * op.columns));
 }
 
+namespace {
+
 double matmul_seconds(const PlannedOp& op, const DeviceProfile& device) {
   const ProductRate& rate = device.rate(format_of(op.element));
   const double ideal = op.flops / (rate.peak * rate.product);
   return ideal *
          (1 + rate.half_depth / op.depth + rate.half_rows / op.rows +
           rate.half_columns / op.columns) *
-         unevenness(op, device.units);
+         wave_slowdown(op, device.units);
 }
 
 // Roofline: the larger of compute and memory time, plus the launch.
@@ -57,7 +61,9 @@ double op_seconds(const PlannedOp& op, const DeviceProfile& device) {
   if (op.kind == PlannedOp::Kind::kMatmul) computing = matmul_seconds(op, device);
   if (op.kind == PlannedOp::Kind::kAttention) {
     const ProductRate& rate = device.rate(format_of(op.element));
-    computing = (op.flops + op.recomputed_flops) / (rate.peak * rate.flash) *
+    const bool is_own = rate.own_flash > 0 && op.name == std::string_view(ops::kOwnAttention);
+    const double reached = is_own ? rate.own_flash : rate.flash;
+    computing = (op.flops + op.recomputed_flops) / (rate.peak * reached) *
                 (1 + rate.half_width / op.depth + rate.half_keys / op.columns);
   }
   return std::max(computing, moving) + op.result_bytes / bandwidth + device.launch;

@@ -29,6 +29,9 @@ struct ListTime {
 // such as those of norms, are neglected.
 ListTime list_time(const PartOps::List& list, const Workload& work, const DeviceProfile& device);
 
+// Slowdown of a matmul against one whose tiles fill all waves of `units` multiprocessors.
+double wave_slowdown(const PlannedOp& op, int units);
+
 // The ranks of a group by its name (RankGroups).
 GroupShape group_of(std::string_view name, const Workload& work);
 

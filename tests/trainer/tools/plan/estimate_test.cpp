@@ -52,6 +52,38 @@ TEST(Estimate, PartsAddUpToTheStep) {
   }
 }
 
+TEST(Estimate, DocumentMasksTakeOurOwnAttention) {
+  const DeviceProfile h100 = find_profile("H100");
+  const ProductRate& rate = h100.rate(NumberFormat::kHalf);
+  Workload work = of({}, 2);
+  const double masked = estimate_step(work, h100).parts.attention;
+  work.spec.data.document_mask = false;
+  const double whole = estimate_step(work, h100).parts.attention;
+  EXPECT_NEAR(masked / whole, rate.flash / rate.own_flash, 0.02);
+}
+
+// Of each of three products both operands, twice read in 16 bits and once written in 8.
+TEST(Estimate, Float8PaysForItsQuantization) {
+  const DeviceProfile h100 = find_profile("H100");
+  Workload work = of({}, 1);
+  const double half = estimate_step(work, h100).parts.streams;
+  work.spec.precision = MatmulPrecision::kFloat8;
+  const double tokens = 4096, hidden = 4096, intermediate = 16384;
+  double elements = 0, passes = 0;
+  for (const auto& [out, in] :
+       {std::pair{3 * hidden, hidden}, std::pair{hidden, hidden},
+        std::pair{2 * intermediate, hidden}, std::pair{hidden, intermediate}}) {
+    elements += 2 * (tokens * in + tokens * out + out * in);
+    passes += 6 * 2;
+  }
+  const double bytes = 16 * 5 * elements;
+  const double more = estimate_step(work, h100).parts.streams - half;
+  EXPECT_NEAR(
+      more,
+      bytes / h100.stream_bandwidth(NumberFormat::kHalf, "quantize") + 16 * passes * h100.launch,
+      1e-3 * more);
+}
+
 // (p - 1) / m over the ideal with equal stages.
 TEST(Estimate, TheBubbleIsThatOfTheSchedule) {
   Workload work = of({.pipeline = 4}, 12);
