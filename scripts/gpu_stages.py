@@ -212,6 +212,17 @@ def benches(group, *parts):
     return lambda hour: [Command(file_name(part) or group, *bench(hour, f"^{group}/.*{part}")) for part in parts]
 
 
+# Stage streams
+
+
+def streams(hour):
+    calibrate = hour.programs.command("trireme", "doctor", "--device", "cuda", "--calibrate",
+                                      hour.output / "device.json")
+    return [*benches("stream", "")(hour),
+            Command("calibrate", calibrate, lambda log: [row(*line.split(maxsplit=1)) for line in log.splitlines()],
+                    skip="its matrix products take the emulator hours" if hour.small else "")]
+
+
 # Stage train
 
 STEPS = 20
@@ -399,7 +410,7 @@ STAGES = {
                       benches("product", "square", "1.5B", "8B", "124M", "3B")),
     "attention": Stage("attention, ours and cuDNN's, 1k to 16k tokens, with documents", 60,
                        benches("attention", "cuDNN/", "own/", "documents")),
-    "streams": Stage("memory-bound kernels next to their floors", 60, benches("stream", "")),
+    "streams": Stage("memory-bound kernels next to their floors; a profile for trireme plan --gpu", 60, streams),
     "train": Stage(f"{STEPS} steps at 124M, 1.5B, 3B and 8B: graphs, float8, document masks", 360, train),
     "verify": Stage("loss and gradients against float64 on the CPU", 60, verify),
     "sanitizer": Stage("compute-sanitizer on the op tests", 90, sanitizer),

@@ -38,6 +38,7 @@ def it_measures_what_the_planner_reads(workshop):
     check(1e9 < float32["peak"] < 1e13, float32)
     check(0.1 < float32["product"] < 10.1 and float32["flash"] > 0, float32)
     check(reached["memory_bandwidth"] > 1e8 and reached["launch"] > 0, reached)
+    check(reached["name"] == "CPU" and "own_flash" not in float32, reached)
     check(reached["cores"] == os.cpu_count() and not reached["network"]["beside"], reached)
     for numbers in reached["rates"].values():
         check(all(rate > 0 for rate in numbers["streams"].values()), numbers)

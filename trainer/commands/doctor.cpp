@@ -129,18 +129,29 @@ void examine(const RunConfig& config) {
   if (!missing.empty()) throw EnvironmentError(missing);
 }
 
-void calibrate_to(const std::string& file) {
+void calibrate_to(const std::string& file, const std::string& on) {
   World world(environment_variable);
   const int threads = cpu::use_threads(0, world.local_size());
-  const DeviceProfile profile = calibrate(world);
+  const Device device = open_device(on, world.local_rank());
+  if (device.is_cuda()) world.use_device(device);
+  const DeviceProfile profile = calibrate(world, device, calibration_sizes(device));
+  const CopyRates copies = device.is_cuda() ? measure_copies(device) : CopyRates{};
   if (world.rank() > 0) return;
   write_profile(file, profile);
-  const ProductRate& rate = profile.rate(NumberFormat::kFloat32);
+  const ProductRate& rate =
+      profile.rate(device.is_cuda() ? NumberFormat::kHalf : NumberFormat::kFloat32);
+  row("device", profile.name);
   const Link& link = profile.network.within;
   row("ranks", fmt::format("{} of {} threads", world.size(), threads));
   row("matmul", fmt::format("{:.1f} GFLOP/s peak, typically {:.0f} % of it", rate.peak * 1e-9,
                             100 * rate.product));
-  row("attention", fmt::format("{:.0f} % of the matmul peak", 100 * rate.flash));
+  const std::string masked =
+      rate.own_flash > 0 ? fmt::format(", {:.0f} % with document masks", 100 * rate.own_flash) : "";
+  row("attention", fmt::format("{:.0f} % of the matmul peak{}", 100 * rate.flash, masked));
+  if (copies.to_device > 0) {
+    row("copies", fmt::format("{:.1f} GB/s to the device, {:.1f} GB/s to the host",
+                              copies.to_device * 1e-9, copies.to_host * 1e-9));
+  }
   row("memory", fmt::format("{:.1f} GB/s peak, typically {:.0f} % of it",
                             profile.memory_bandwidth * 1e-9, 100 * profile.streamed));
   row("link", fmt::format("{}: {:.2f} GB/s, {:.1f} us", link.name,
@@ -168,9 +179,14 @@ Command make_doctor(CLI::App& program, const std::vector<Override>& overrides) {
       ->needs(config);
   const auto profile = std::make_shared<std::string>();
   app->add_option("--calibrate", *profile,
-                  "Measure CPU throughput and write a profile for 'trireme plan --gpu FILE.json'; "
+                  "Measure throughput and write a profile for 'trireme plan --gpu FILE.json'; "
                   "under mpirun or srun all ranks measure at once")
       ->type_name("FILE.json")
+      ->excludes(config);
+  const auto device = std::make_shared<std::string>("cpu");
+  app->add_option("--device", *device, "Device that --calibrate measures")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str()
       ->excludes(config);
   app->footer(
       "Changes nothing. Fails if the machine lacks what the config needs.\n"
@@ -179,7 +195,7 @@ Command make_doctor(CLI::App& program, const std::vector<Override>& overrides) {
       "ranks and nodes that fail a check are named.\n"
       "\n"
       "Example: mpirun -n 8 trireme doctor configs/tiny.toml --json preflight.json");
-  const auto run = [file, recorder, json, profile, &overrides] {
+  const auto run = [file, recorder, json, profile, device, &overrides] {
     if (!recorder->empty() && overrides.empty()) {
       fmt::print("{}", recorder_text(read_flight_recorder(*recorder)));
       return ExitCode::kDone;
@@ -189,7 +205,7 @@ Command make_doctor(CLI::App& program, const std::vector<Override>& overrides) {
           say("'trireme doctor' without a config takes no --", overrides.front().key));
     }
     if (!profile->empty()) {
-      calibrate_to(*profile);
+      calibrate_to(*profile, *device);
       return ExitCode::kDone;
     }
     if (file->empty()) {

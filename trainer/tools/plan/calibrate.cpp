@@ -3,7 +3,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <string_view>
+
+#include "model/device/copy.h"
+#include "model/device/devices.h"
 #include "model/ops/gemm.h"
+#include "parallel/comm/self_communicator.h"
 #include "trainer/engine/memory_plan.h"
 #include "trainer/tools/plan/calibrate_compute.h"
 
@@ -11,9 +16,14 @@ namespace trireme {
 namespace {
 
 // Links that this world does not have.
-const Network& listed_network() {
-  static const Network kNetwork = find_profile("CPU").network;
-  return kNetwork;
+Network listed_network(Device device) {
+  if (!device.is_cuda()) return find_profile("CPU").network;
+  const std::string name = properties_of(device).name;
+  for (const char* known : {"A100", "H200", "B200"}) {
+    if (name.find(known) == std::string::npos) continue;
+    return find_profile(known == std::string_view("A100") ? "A100-80G" : known).network;
+  }
+  return find_profile("H100").network;
 }
 
 std::vector<int> ranks_of_node(const World& world) {
@@ -31,9 +41,6 @@ std::vector<int> all_ranks(const World& world) {
   return ranks;
 }
 
-// Typical message sizes of a run: activations between tensor ranks, buckets between data ranks.
-constexpr std::size_t kActivations = std::size_t{1} << 19, kBucket = std::size_t{4} << 20;
-
 // Computation that overlaps the communication.
 class ConcurrentMatmul {
  public:
@@ -50,13 +57,13 @@ class ConcurrentMatmul {
 
 // Fits the formulas of links.cpp to a small all-reduce and a large one of `memory`.
 // `overlaps`: asynchronous all-reduces, which overlap computation.
-Link link_of(Communicator& ranks, std::byte* memory, std::size_t large, int in_node, bool overlaps,
-             const char* name) {
-  Stopwatch stopwatch(ranks);
-  Stream stream;
+Link link_of(Communicator& ranks, Device device, std::byte* memory, std::size_t large, int in_node,
+             bool overlaps, const std::string& name) {
+  Stream stream(device);
+  Stopwatch stopwatch(ranks, stream);
   ConcurrentMatmul compute;
   const auto sum = [&](std::size_t bytes) {
-    const Tensor tensor{memory, DType::kF32, {static_cast<std::int64_t>(bytes / 4)}, Device{}};
+    const Tensor tensor{memory, DType::kF32, {static_cast<std::int64_t>(bytes / 4)}, device};
     return stopwatch.together([&] {
       if (!overlaps) return ranks.all_reduce(stream, tensor, Reduce::kSum);
       Transfer transfer = ranks.start_all_reduce(stream, tensor, Reduce::kSum);
@@ -77,43 +84,63 @@ Link link_of(Communicator& ranks, std::byte* memory, std::size_t large, int in_n
           .latency = latency / (2.0 * (size - 1))};
 }
 
-Network network_of(World& world, Communicator& all, Communicator& node) {
-  Network network = listed_network();
+Network network_of(World& world, Communicator& all, Communicator& node, Device device,
+                   const CalibrationSizes& sizes) {
+  Network network = listed_network(device);
   network.ranks_per_node = node.size();
-  network.overlaps = false;
-  Memory own(kActivations, Device{});
-  if (node.size() > 1) {
-    network.within =
-        link_of(node, own.data(), kActivations, node.size(), false, "MPI within the node");
-  }
-  if (const std::unique_ptr<SharedMemory> memory = world.share(kBucket)) {
-    network.shared =
-        link_of(node, memory->data(), kBucket, node.size(), true, "shared memory of the node");
-  }
-  if (node.size() < world.size()) {
-    network.between = link_of(all, own.data(), kActivations, node.size(), false, "network");
+  if (!device.is_cuda()) network.overlaps = false;
+  const Memory own(sizes.activations, device);
+  const auto link = [&](Communicator& ranks, const char* where) {
+    return link_of(ranks, device, own.data(), sizes.activations, node.size(), false,
+                   world.transport() + where);
+  };
+  if (node.size() > 1) network.within = link(node, " within the node");
+  if (node.size() < world.size()) network.between = link(all, " between nodes");
+  if (device.is_cuda()) return network;
+  if (const std::unique_ptr<SharedMemory> memory = world.share(sizes.bucket)) {
+    network.shared = link_of(node, device, memory->data(), sizes.bucket, node.size(), true,
+                             "shared memory of the node");
   }
   return network;
 }
 
 }  // namespace
 
-DeviceProfile calibrate(World& world) {
+DeviceProfile calibrate(World& world, Device device, const CalibrationSizes& sizes) {
   const std::unique_ptr<Communicator> all = world.split("calibration", all_ranks(world));
   const std::unique_ptr<Communicator> node =
       world.split("calibration of a node", ranks_of_node(world));
+  const bool on_cuda = device.is_cuda();
   DeviceProfile profile{
       .name = "CPU",
       .source = fmt::format("measured by trireme doctor --calibrate on {}, {} ranks",
                             world.hosts().front(), world.size()),
       .memory_bytes = static_cast<double>(available_host_memory()) / node->size(),
       .units = 1,
-      .cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)),
+      .cores = on_cuda ? 0 : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)),
       .rates = {},
-      .network = network_of(world, *all, *node)};
-  ComputeCalibration compute(*all);
+      .network = network_of(world, *all, *node, device, sizes)};
+  if (on_cuda) {
+    const DeviceProperties properties = properties_of(device);
+    profile.name = properties.name;
+    profile.memory_bytes = static_cast<double>(properties.memory_bytes);
+    profile.units = properties.multiprocessors;
+  }
+  ComputeCalibration compute(*all, device, sizes);
   compute.fill(profile);
   return profile;
+}
+
+CopyRates measure_copies(Device device) {
+  constexpr std::size_t kBytes = std::size_t{256} << 20;
+  const Memory there(kBytes, device), here = Memory::pinned(kBytes, device);
+  SelfCommunicator alone;
+  Stream stream(device);
+  Stopwatch stopwatch(alone, stream);
+  const auto rate = [&](std::byte* to, const std::byte* from) {
+    return kBytes / stopwatch.alone([&] { copy_bytes(stream, to, from, kBytes); });
+  };
+  return {rate(there.data(), here.data()), rate(here.data(), there.data())};
 }
 
 }  // namespace trireme

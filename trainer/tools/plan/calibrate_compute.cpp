@@ -1,43 +1,25 @@
 #include "trainer/tools/plan/calibrate_compute.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
+#include "model/device/copy.h"
+#include "model/device/devices.h"
 #include "model/ops/attention.h"
 #include "model/ops/elementwise.h"
 #include "model/ops/gemm.h"
+#include "model/tensor/host_mirror.h"
+#include "trainer/engine/matrix_peak.h"
+#include "trainer/tools/plan/op_time.h"
 
 namespace trireme {
 namespace {
 
 constexpr double kFloat = 4;
-constexpr std::int64_t kNumbersBelow = 512;  // bound of positions and token ids
 
 DType stored(NumberFormat numbers) {
   return numbers == NumberFormat::kHalf ? DType::kBf16 : DType::kF32;
 }
-
-struct ProductSizes {
-  std::int64_t rows, columns, depth;
-};
-// Matmul shapes of small models: projections of tokens, and weight gradients.
-constexpr std::array<ProductSizes, 10> kProducts{{{128, 128, 128},
-                                                  {256, 512, 128},
-                                                  {512, 128, 512},
-                                                  {512, 512, 256},
-                                                  {1024, 256, 256},
-                                                  {256, 1024, 256},
-                                                  {256, 256, 1024},
-                                                  {512, 1536, 512},
-                                                  {512, 512, 2048},
-                                                  {1024, 1024, 1024}}};
-
-struct Heads {
-  std::int64_t width, seq;
-};
-constexpr std::array<Heads, 5> kAttentionSizes{
-    {{32, 128}, {32, 512}, {64, 256}, {64, 512}, {128, 256}}};
 
 // Seconds per FLOP of a large operation, bounded below by a tenth of the best measured.
 double main_factor(double factor, double best) {
@@ -48,15 +30,19 @@ double main_factor(double factor, double best) {
 
 class ComputeCalibration::TensorRotation {
  public:
-  TensorRotation(Arena& arena, const TensorSpecs& specs) : frame_(arena) {
-    constexpr std::size_t kSpread = std::size_t{6} << 20;
+  // Positions and token ids are below `numbers_below`.
+  TensorRotation(Stream& stream, Arena& arena, const TensorSpecs& specs, std::size_t spread,
+                 std::int64_t numbers_below)
+      : frame_(arena), numbers_below_(numbers_below) {
     std::size_t bytes = 0;
     for (const auto& [shape, dtype] : specs) {
       bytes += static_cast<std::size_t>(shape.count()) * size_of(dtype);
     }
-    sets_.resize(std::clamp<std::size_t>(kSpread / bytes, 1, 32));
+    sets_.resize(std::clamp<std::size_t>(spread / bytes, 1, 32));
     for (std::vector<Tensor>& tensors : sets_) {
-      for (const auto& [shape, dtype] : specs) fill(tensors.emplace_back(arena.take(shape, dtype)));
+      for (const auto& [shape, dtype] : specs) {
+        fill(stream, tensors.emplace_back(arena.take(shape, dtype)));
+      }
     }
   }
   const std::vector<Tensor>& next() {
@@ -65,23 +51,34 @@ class ComputeCalibration::TensorRotation {
   }
 
  private:
-  static void fill(const Tensor& tensor) {
+  // A GPU multiplies equal values faster than those of a run: fewer bits flip.
+  void fill(Stream& stream, const Tensor& tensor) const {
     constexpr int kTiny = 0x3C;  // as bytes, 0.01 in float32 and in bfloat16
-    std::memset(tensor.data, kTiny, tensor.bytes());
-    if (tensor.dtype != DType::kI32) return;
-    auto* const values = tensor.as<std::int32_t>();
-    for (std::int64_t i = 0; i < tensor.count(); ++i) {
-      values[i] = static_cast<std::int32_t>(i * 7919 % kNumbersBelow);
+    if (tensor.device.is_cuda() && (tensor.dtype == DType::kF32 || tensor.dtype == DType::kBf16)) {
+      fill_normal(stream, tensor);
+      return;
     }
+    const HostMirror mirror(stream, tensor);
+    const Tensor host = mirror.host();
+    std::memset(host.data, kTiny, host.bytes());
+    if (tensor.dtype == DType::kI32) {
+      auto* const values = host.as<std::int32_t>();
+      for (std::int64_t i = 0; i < host.count(); ++i) {
+        values[i] = static_cast<std::int32_t>(i * 7919 % numbers_below_);
+      }
+    }
+    mirror.upload(stream);
+    stream.synchronize();
   }
 
   Arena::Frame frame_;
+  std::int64_t numbers_below_;
   std::vector<std::vector<Tensor>> sets_;
   std::size_t turn_ = 0;
 };
 
 double ComputeCalibration::seconds(const TensorSpecs& specs, const Work& work) {
-  TensorRotation rotation(arena_, specs);
+  TensorRotation rotation(stream_, arena_, specs, sizes_.spread, sizes_.numbers_below);
   return stopwatch_.alone([&] { work(stream_, rotation.next()); });
 }
 
@@ -91,81 +88,135 @@ std::vector<PlannedOp> ComputeCalibration::recorded(const TensorSpecs& specs, co
   for (const auto& [shape, dtype] : specs) tensors.push_back(arena_.take(shape, dtype));
   std::vector<PlannedOp> ops;
   Tally tally{.ops = &ops};
-  Stream planning(Device{}, tally);
+  Stream planning(stream_.device(), tally);
   work(planning, tensors);
   return ops;
 }
 
 // Bandwidth of a large addition, and the launch time of a small one.
 void ComputeCalibration::memory(DeviceProfile& profile) {
-  constexpr std::int64_t kMuch = std::int64_t{1} << 20, kLittle = std::int64_t{1} << 16;
   const auto sum = [&](std::int64_t count) {
     const std::pair<Shape, DType> one{{count}, DType::kF32};
     return seconds({one, one, one},
                    [](Stream& stream, const auto& t) { ops::add(stream, t[0], t[1], t[2]); });
   };
-  const double much = sum(kMuch), little = sum(kLittle), least = sum(16);
-  profile.memory_bandwidth = 3 * kFloat * kMuch / much;
+  const double much = sum(sizes_.much), little = sum(sizes_.little), least = sum(16);
+  const auto most = static_cast<double>(sizes_.much), few = static_cast<double>(sizes_.little);
+  profile.memory_bandwidth = 3 * kFloat * most / much;
   profile.streamed = 1;
   // Above this, other programs used the cores.
   constexpr double kMostLaunch = 50e-6;
-  profile.launch = std::clamp(little - much * kLittle / kMuch, least, std::max(least, kMostLaunch));
+  profile.launch = std::clamp(little - much * few / most, least, std::max(least, kMostLaunch));
 }
 
-// Fits the time of a matmul: memory traffic of the result, FLOPs, and FLOPs over each extent.
+namespace {
+
+// Times of matmuls in one format, and the rate that fits them: memory traffic of the result, FLOPs,
+// and FLOPs over each extent.
+class ProductTimes {
+ public:
+  explicit ProductTimes(const DeviceProfile& profile) : profile_(profile) {}
+
+  void add(const PlannedOp& op, double taken) {
+    const double flops = op.flops * wave_slowdown(op, profile_.units);
+    all_.push_back({.seconds = taken,
+                    .known = profile_.launch + op.result_bytes / profile_.memory_bandwidth,
+                    .parts = {flops, flops / op.depth, flops / op.rows, flops / op.columns}});
+    best_ = std::max(best_, op.flops / taken);
+  }
+  void fit(ProductRate& rate) const {
+    const auto [flat, of_depth, of_rows, of_columns] = least_squares(all_);
+    const double each = main_factor(flat, best_);
+    rate.peak = best_;
+    rate.product = 1 / (each * best_);
+    rate.half_depth = of_depth / each;
+    rate.half_rows = of_rows / each;
+    rate.half_columns = of_columns / each;
+  }
+
+ private:
+  const DeviceProfile& profile_;
+  std::vector<Measurement<4>> all_;
+  double best_ = 0;
+};
+
+}  // namespace
+
 void ComputeCalibration::products(DeviceProfile& profile, NumberFormat numbers) {
   const DType dtype = stored(numbers);
-  std::vector<Measurement<4>> all;
-  double best = 0;
-  const auto measure = [&](const ProductSizes& s, const Shape& a, const Shape& b, DType result,
-                           const ops::Gemm& how) {
+  ProductTimes times(profile);
+  const auto measure = [&](const CalibrationSizes::Product& s, const Shape& a, const Shape& b,
+                           DType result, const ops::Gemm& how) {
     const TensorSpecs specs{{{s.rows, s.columns}, result}, {a, dtype}, {b, dtype}};
     const Work work = [&](Stream& stream, const auto& t) {
       ops::gemm(stream, t[0], t[1], t[2], how);
     };
     const double taken = seconds(specs, work);
-    const PlannedOp op = recorded(specs, work).front();
-    all.push_back(
-        {.seconds = taken,
-         .known = profile.launch + op.result_bytes / profile.memory_bandwidth,
-         .parts = {op.flops, op.flops / op.depth, op.flops / op.rows, op.flops / op.columns}});
-    best = std::max(best, op.flops / taken);
+    times.add(recorded(specs, work).front(), taken);
   };
-  for (const ProductSizes& s : kProducts) {
+  for (const CalibrationSizes::Product& s : sizes_.products) {
     const Shape a{s.rows, s.depth};
     measure(s, a, {s.columns, s.depth}, dtype, {.transpose_b = true});
     measure(s, a, {s.depth, s.columns}, dtype, {});
     measure(s, {s.depth, s.rows}, {s.depth, s.columns}, DType::kF32,
             {.transpose_a = true, .accumulate = ops::Accumulate::kAdd});
   }
-  const auto [flat, of_depth, of_rows, of_columns] = least_squares(all);
-  const double each = main_factor(flat, best);
-  ProductRate& rate = profile.rates[static_cast<std::size_t>(numbers)];
-  rate.peak = best;
-  rate.product = 1 / (each * best);
-  rate.half_depth = of_depth / each;
-  rate.half_rows = of_rows / each;
-  rate.half_columns = of_columns / each;
+  times.fit(profile.rates[static_cast<std::size_t>(numbers)]);
+}
+
+// Of matrices that are quantized already: their passes are memory-bound ops.
+void ComputeCalibration::products_of_float8(DeviceProfile& profile) {
+  constexpr auto kActivations = Float8Format::kE4M3;
+  ProductTimes times(profile);
+  for (const CalibrationSizes::Product& s : sizes_.products) {
+    for (const bool of_weights : {false, true}) {
+      const TensorSpecs specs{{{s.rows, s.depth}, DType::kBf16},
+                              {{s.columns, s.depth}, DType::kBf16},
+                              {{s.rows, s.columns}, of_weights ? DType::kF32 : DType::kBf16}};
+      TensorRotation rotation(stream_, arena_, specs, 0, 1);
+      const std::vector<Tensor>& t = rotation.next();
+      const auto left = of_weights ? Float8Format::kE5M2 : kActivations;
+      const ops::Float8Gemm product{t[2],
+                                    ops::quantize(stream_, arena_, t[0], left, false),
+                                    ops::quantize(stream_, arena_, t[1], kActivations, false),
+                                    of_weights ? ops::Accumulate::kAdd : ops::Accumulate::kReplace,
+                                    {}};
+      const auto work = [&](Stream& stream) { ops::gemm_float8(stream, arena_, product); };
+      const double taken = stopwatch_.alone([&] { work(stream_); });
+      std::vector<PlannedOp> ops;
+      Tally tally{.ops = &ops};
+      Stream planning(stream_.device(), tally);
+      work(planning);
+      times.add(ops.front(), taken);
+    }
+  }
+  ProductRate& rate = profile.rates[static_cast<std::size_t>(NumberFormat::kFloat8)];
+  times.fit(rate);
+  // Attention computes in 16 bits.
+  const ProductRate& half = profile.rate(NumberFormat::kHalf);
+  rate.flash = half.flash * half.peak / rate.peak;
 }
 
 // Forward and backward together.
-void ComputeCalibration::attention(DeviceProfile& profile, NumberFormat numbers) {
-  constexpr std::int64_t kTokens = 1024, kHidden = 256;
+ComputeCalibration::AttentionRate ComputeCalibration::attention_rate(const DeviceProfile& profile,
+                                                                     NumberFormat numbers,
+                                                                     bool documents) {
+  const std::int64_t tokens = sizes_.attention_tokens;
   const DType dtype = stored(numbers);
   std::vector<Measurement<3>> all;
   double best = 0;
   const Arena::Frame frame(arena_);
-  const Tensor start = arena_.take({kTokens}, DType::kI32);
-  std::memset(start.data, 0, start.bytes());
-  for (const Heads& h : kAttentionSizes) {
-    const std::int64_t heads = kHidden / h.width;
-    const ops::AttentionShape shape{.batch = kTokens / h.seq,
+  const Tensor start = arena_.take({tokens}, DType::kI32);
+  fill_bytes(stream_, start.data, 0, start.bytes());
+  for (const CalibrationSizes::Attention& h : sizes_.attention) {
+    const std::int64_t heads = sizes_.attention_hidden / h.width;
+    const ops::AttentionShape shape{.batch = tokens / h.seq,
                                     .seq = h.seq,
                                     .heads = {heads, heads, h.width},
                                     .scale = 0.1,
-                                    .documents = true};
-    const std::pair<Shape, DType> qkv{{kTokens, shape.heads.qkv()}, dtype},
-        out{{kTokens, shape.heads.query()}, dtype}, lse{{kTokens, heads}, DType::kF32};
+                                    .documents = documents};
+    const std::pair<Shape, DType> qkv{{tokens, shape.heads.qkv()}, dtype},
+        out{{tokens, shape.heads.query()}, dtype}, lse{{tokens, heads}, DType::kF32};
     const TensorSpecs specs{qkv, qkv, out, out, lse};
     const Work work = [&](Stream& stream, const auto& t) {
       ops::attention(stream, arena_, t[2], t[4], t[0], start, shape);
@@ -191,10 +242,20 @@ void ComputeCalibration::attention(DeviceProfile& profile, NumberFormat numbers)
   }
   const auto [flat, of_width, of_keys] = least_squares(all);
   const double each = main_factor(flat, best);
+  return {each, of_width / each, of_keys / each};
+}
+
+// On a GPU whole sequences by what it is fastest at, and document masks by our own kernels.
+void ComputeCalibration::attention(DeviceProfile& profile, NumberFormat numbers) {
   ProductRate& rate = profile.rates[static_cast<std::size_t>(numbers)];
-  rate.flash = 1 / (each * rate.peak);
-  rate.half_width = of_width / each;
-  rate.half_keys = of_keys / each;
+  const bool on_cuda = stream_.on_cuda();
+  const AttentionRate fastest = attention_rate(profile, numbers, /*documents=*/!on_cuda);
+  rate.flash = 1 / (fastest.seconds_per_flop * rate.peak);
+  rate.half_width = fastest.half_width;
+  rate.half_keys = fastest.half_keys;
+  if (!on_cuda) return;
+  const AttentionRate own = attention_rate(profile, numbers, /*documents=*/true);
+  rate.own_flash = 1 / (own.seconds_per_flop * rate.peak);
 }
 
 void ComputeCalibration::fill(DeviceProfile& profile) {
@@ -203,6 +264,9 @@ void ComputeCalibration::fill(DeviceProfile& profile) {
     products(profile, numbers);
     attention(profile, numbers);
     streams(profile, numbers);
+  }
+  if (stream_.on_cuda() && ops::why_no_float8(properties_of(stream_.device())).empty()) {
+    products_of_float8(profile);
   }
 }
 

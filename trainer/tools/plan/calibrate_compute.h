@@ -4,20 +4,23 @@
 #include <vector>
 
 #include "model/tensor/arena.h"
+#include "trainer/tools/plan/calibration_sizes.h"
 #include "trainer/tools/plan/device_profile.h"
 #include "trainer/tools/plan/least_squares.h"
 #include "trainer/tools/plan/stopwatch.h"
 
 namespace trireme {
 
-// Measures the trainer's own operations in float32 and bfloat16 on all CPU ranks at the same time.
+// Measures the trainer's own operations in float32, bfloat16 and, on a GPU that has it, float8, on
+// all ranks at the same time.
 // Each call uses other tensors than the last, so that the caches are as cold as in a step.
 class ComputeCalibration {
  public:
-  // `ranks` outlives it.
-  explicit ComputeCalibration(Communicator& ranks) : stopwatch_(ranks) {}
+  // `ranks` and `sizes` outlive it.
+  ComputeCalibration(Communicator& ranks, Device device, const CalibrationSizes& sizes)
+      : sizes_(sizes), stream_(device), arena_(sizes.arena, device), stopwatch_(ranks, stream_) {}
 
-  // Sets memory bandwidth, launch time and rates of the profile. Collective.
+  // Sets memory bandwidth, launch time and rates of the profile, whose `units` are set. Collective.
   void fill(DeviceProfile& profile);
 
  private:
@@ -34,11 +37,17 @@ class ComputeCalibration {
   void memory(DeviceProfile& profile);
   void streams(DeviceProfile& profile, NumberFormat numbers);
   void products(DeviceProfile& profile, NumberFormat numbers);
+  void products_of_float8(DeviceProfile& profile);
+  struct AttentionRate {
+    double seconds_per_flop, half_width, half_keys;
+  };
+  AttentionRate attention_rate(const DeviceProfile& profile, NumberFormat numbers, bool documents);
   void attention(DeviceProfile& profile, NumberFormat numbers);
 
-  Stopwatch stopwatch_;
+  const CalibrationSizes& sizes_;
   Stream stream_;
-  Arena arena_{std::size_t{128} << 20};
+  Arena arena_;
+  Stopwatch stopwatch_;
 };
 
 }  // namespace trireme

@@ -2,6 +2,7 @@
 #include "model/ops/cross_entropy.h"
 #include "model/ops/elementwise.h"
 #include "model/ops/embedding.h"
+#include "model/ops/float8.h"
 #include "model/ops/gemm.h"
 #include "model/ops/norm.h"
 #include "model/ops/optimizer.h"
@@ -13,12 +14,6 @@ namespace {
 
 using Tensors = std::vector<Tensor>;
 
-// 512 tokens of hidden size 512, 8 heads.
-constexpr std::int64_t kStreamRows = 512, kStreamWidth = 512, kStreamWords = 1024;
-constexpr ops::Heads kStreamHeads{8, 8, 64};
-// Larger than the caches, as parameters and moments are.
-constexpr std::int64_t kUpdated = std::int64_t{1} << 21;
-
 }  // namespace
 
 // Rates of the memory-bound operations in one format.
@@ -26,6 +21,7 @@ class ComputeCalibration::StreamRates {
  public:
   StreamRates(ComputeCalibration& of, DeviceProfile& profile, NumberFormat numbers)
       : of_(of),
+        sizes_(of.sizes_),
         arena_(of.arena_),
         profile_(profile),
         rate_(profile.rates[static_cast<std::size_t>(numbers)]),
@@ -36,6 +32,7 @@ class ComputeCalibration::StreamRates {
   void embedding();
   void rope();
   void loss();
+  void quantization();
   void update();
 
  private:
@@ -54,14 +51,15 @@ class ComputeCalibration::StreamRates {
   }
 
   ComputeCalibration& of_;
+  const CalibrationSizes& sizes_;
   Arena& arena_;
   const DeviceProfile& profile_;
   ProductRate& rate_;
   const DType dtype_;
-  const Spec x_{{kStreamRows, kStreamWidth}, dtype_},
-      wide_{{kStreamRows, 2 * kStreamWidth}, dtype_}, gain_{{kStreamWidth}, dtype_},
-      gain_sum_{{kStreamWidth}, DType::kF32}, each_{{kStreamRows}, DType::kF32},
-      ids_{{kStreamRows}, DType::kI32};
+  const Spec x_{{sizes_.stream_rows, sizes_.stream_width}, dtype_},
+      wide_{{sizes_.stream_rows, 2 * sizes_.stream_width}, dtype_},
+      gain_{{sizes_.stream_width}, dtype_}, gain_sum_{{sizes_.stream_width}, DType::kF32},
+      each_{{sizes_.stream_rows}, DType::kF32}, ids_{{sizes_.stream_rows}, DType::kI32};
 };
 
 void ComputeCalibration::StreamRates::norms() {
@@ -111,22 +109,22 @@ void ComputeCalibration::StreamRates::embedding() {
   measure({x_, x_, ids_}, [&](Stream& stream, const Tensors& t) {
     ops::embedding(stream, t[0], t[1], t[2], 0, ops::Accumulate::kReplace);
   });
-  const Spec table_sum{{kStreamRows, kStreamWidth}, DType::kF32};
+  const Spec table_sum{{sizes_.stream_rows, sizes_.stream_width}, DType::kF32};
   measure({table_sum, x_, ids_}, [&](Stream& stream, const Tensors& t) {
     ops::embedding_backward(stream, arena_, t[0], t[1], t[2], 0, ops::Accumulate::kAdd);
   });
 }
 
 void ComputeCalibration::StreamRates::rope() {
-  const Spec qkv{{kStreamRows, kStreamHeads.qkv()}, dtype_},
-      table{{kStreamRows, kStreamHeads.width}, DType::kF32};
-  measure({qkv, ids_, table}, [](Stream& stream, const Tensors& t) {
-    ops::rope(stream, t[0], t[1], t[2], kStreamHeads, false);
+  const Spec qkv{{sizes_.stream_rows, sizes_.stream_heads.qkv()}, dtype_},
+      table{{sizes_.stream_rows, sizes_.stream_heads.width}, DType::kF32};
+  measure({qkv, ids_, table}, [&](Stream& stream, const Tensors& t) {
+    ops::rope(stream, t[0], t[1], t[2], sizes_.stream_heads, false);
   });
 }
 
 void ComputeCalibration::StreamRates::loss() {
-  const Spec logits{{kStreamRows, kStreamWords}, dtype_};
+  const Spec logits{{sizes_.stream_rows, sizes_.words}, dtype_};
   measure({logits, each_, each_, each_, each_, ids_}, [](Stream& stream, const Tensors& t) {
     ops::row_max(stream, t[1], t[0]);
     ops::row_exp_sum(stream, t[2], t[3], t[0], t[1], t[5], 0);
@@ -135,10 +133,20 @@ void ComputeCalibration::StreamRates::loss() {
   });
 }
 
+// A matrix and its transpose.
+void ComputeCalibration::StreamRates::quantization() {
+  measure({x_}, [&](Stream& stream, const Tensors& t) {
+    for (const bool transpose : {false, true}) {
+      const Arena::Frame frame(arena_);
+      ops::quantize(stream, arena_, t[0], Float8Format::kE4M3, transpose);
+    }
+  });
+}
+
 void ComputeCalibration::StreamRates::update() {
   const bool apart = dtype_ != DType::kF32;  // masters
-  const Spec value{{kUpdated}, dtype_}, sum{{kUpdated}, DType::kF32}, one{{1}, DType::kF32},
-      squares{{kUpdated / ops::kNormChunk}, DType::kF64};
+  const Spec value{{sizes_.updated}, dtype_}, sum{{sizes_.updated}, DType::kF32},
+      one{{1}, DType::kF32}, squares{{sizes_.updated / ops::kNormChunk}, DType::kF64};
   measure(apart ? TensorSpecs{value, sum, sum, sum, one, squares, sum}
                 : TensorSpecs{value, sum, sum, sum, one, squares},
           [&](Stream& stream, const Tensors& t) {
@@ -157,6 +165,7 @@ void ComputeCalibration::streams(DeviceProfile& profile, NumberFormat numbers) {
   rates.embedding();
   rates.rope();
   rates.loss();
+  if (numbers == NumberFormat::kHalf) rates.quantization();
   rates.update();
 }
 

@@ -6,13 +6,14 @@
 namespace trireme {
 
 // Times work that all ranks of a machine do at the same time, as the median of a few samples. The
-// first call, in which libraries select kernels, is not counted.
+// first call, in which libraries select kernels, is not counted. On a GPU calls are queued without
+// waits between them, as in a step.
 class Stopwatch {
  public:
   using Work = std::function<void()>;
 
-  // `ranks` outlives it.
-  explicit Stopwatch(Communicator& ranks) : ranks_(ranks) {}
+  // Both outlive it; `stream` receives the work.
+  Stopwatch(Communicator& ranks, Stream& stream) : ranks_(ranks), stream_(stream) {}
 
   // Seconds of a call of work without communication. Ranks repeat it for a fixed time, so that all
   // of them are busy throughout; the result is the throughput of all ranks together.
@@ -21,8 +22,11 @@ class Stopwatch {
   double together(const Work& work);
 
  private:
+  int calls_of_a_spell(const Work& work);
+
   Communicator& ranks_;
-  Stream stream_;
+  Stream& stream_;
+  Stream host_;
 };
 
 }  // namespace trireme
