@@ -254,9 +254,10 @@ TEST(Schedule, a_shape_it_is_not_defined_for_is_refused_in_words) {
       refusal("Interleaved1F1B", {4, 3, 2}),
       "schedule Interleaved1F1B needs micro-batches in multiples of pipeline = 4, but a step has "
       "3: change training.global_batch_size or training.local_batch_size so that a step has 4");
+  std::string known;
+  for (const NamedSchedule& named : named_schedules()) known += say(named.name, ", ");
   EXPECT_EQ(refusal("2F2B", {4, 3, 2}),
-            "unknown schedule \"2F2B\": use one of 1F1B, GPipe, Interleaved1F1B, ZBH1, or a file "
-            "FILE.csv");
+            say("unknown schedule \"2F2B\": use one of ", known, "or a file FILE.csv"));
   EXPECT_EQ(refusal("Interleaved1F1B", {4, 8, 2}), "none");
 }
 
