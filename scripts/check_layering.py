@@ -84,7 +84,8 @@ CHOOSERS = {
 
 # third-party headers, and the only folders that may include each
 ONLY_IN = {
-    r"mpi\.h|nccl\.h": ["parallel/comm", "tests/bench"],
+    r"mpi\.h": ["parallel/comm", "tests/bench"],
+    r"nccl\.h": ["parallel/comm", "tests/bench", "tests/nccl_emulator"],
     r"hdf5\.h|H5.*\.h": ["checkpoint/hdf5"],
     r"toml\+\+/": ["trainer"],
     r"yaml-cpp/": ["trainer/convert"],
@@ -98,7 +99,8 @@ ONLY_IN = {
     r"cblas\.h|dnnl.*\.h(pp)?|(imm|emm|xmm)intrin\.h|arm_neon\.h": ["model/ops/cpu"],
     r"omp\.h": ["model/device/cpu", "model/ops/cpu", "tests"],
     r"cublas.*\.h|cudnn.*\.h": ["model/ops/cuda", "tests/cuda_emulator"],
-    r"cuda.*\.h|nvtx3/": ["model/device/cuda", "model/ops/cuda", "tests/cuda_emulator"],
+    r"cuda.*\.h|nvtx3/": ["model/device/cuda", "model/ops/cuda", "tests/cuda_emulator",
+                          "tests/nccl_emulator"],
     r"gtest/|gmock/|benchmark/": ["tests"],
 }
 

@@ -10,6 +10,10 @@ namespace trireme {
 
 enum class Reduce : std::uint8_t { kSum, kMax };
 
+// What the ranks of a group send to each other besides reductions, gathers and broadcasts: nothing,
+// point-to-point messages, or the blocks of all_to_all.
+enum class Messages : std::uint8_t { kNone, kSent, kExchanged };
+
 // An ordered set of ranks. Work is enqueued on the stream like a kernel; on a planning stream
 // shapes are checked and nothing moves. A communicator of size 1 is legal and at most copies one
 // tensor to another, so callers need no special case.
@@ -21,6 +25,9 @@ enum class Reduce : std::uint8_t { kSum, kMax };
 //
 // Ranks are positions in the group, 0 to size() - 1. A failed peer, or a message of the wrong size,
 // throws PeerError. A peer that never arrives is waited for; the watchdog ends such waits.
+//
+// Over NCCL without ordered sums (see NcclGroups), sums round to their dtype at every hop and
+// depend on the number of ranks; all ranks still get the same bits.
 class Communicator {
  public:
   Communicator() = default;

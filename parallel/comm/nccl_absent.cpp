@@ -1,9 +1,9 @@
-#include "parallel/comm/nccl_world.h"
+#include "parallel/comm/nccl_groups.h"
 #include "parallel/comm/versions.h"
 
 namespace trireme {
 
-std::unique_ptr<NcclWorld> NcclWorld::form(MPI_Comm, int, int, Device) {
+std::unique_ptr<NcclGroups> NcclGroups::create(Device, const Options&) {
   return nullptr;
 }
 

@@ -8,71 +8,40 @@
 #include "parallel/comm/shapes.h"
 
 namespace trireme {
+
+using comm::queue_of;
+
 namespace {
 
 // Below this size one all-gather of the whole tensors is faster than two exchanges.
 constexpr std::size_t kSmallBytes = std::size_t{64} << 10;
 
-ncclDataType_t type_of(DType dtype) {
-  switch (dtype) {
-    case DType::kF32:
-      return ncclFloat32;
-    case DType::kF64:
-      return ncclFloat64;
-    case DType::kBf16:
-      return ncclBfloat16;
-    case DType::kF16:
-      return ncclFloat16;
-    case DType::kI32:
-      return ncclInt32;
-  }
-  return ncclInt8;
-}
-
 std::size_t count_of(const Tensor& tensor) {
   return static_cast<std::size_t>(tensor.count());
-}
-
-cudaStream_t queue_of(const Stream& stream) {
-  return static_cast<cudaStream_t>(stream.handle());
 }
 
 }  // namespace
 
 // An NCCL communicator for messages, with its stream.
 struct NcclCommunicator::Lane {
-  Lane(comm::NcclLine& parent, const comm::CallSite& site, Device device)
-      : line(parent, 0, site.rank, site),
-        stream(device, Stream::Priority::kUrgent),
-        ready(device) {}
+  Lane(const ncclUniqueId& id, const comm::CallSite& site, Device device)
+      : stream(device, Stream::Priority::kUrgent), ready(device), line(id, site) {}
 
-  // NCCL may still be connecting the two ranks when a call returns; the event can be recorded only
-  // after NCCL has enqueued the message.
-  void settle(const comm::CallSite& site) {
-    line.settle(site);
-    if (const auto event = std::exchange(unrecorded, nullptr)) event->record(stream);
-  }
-
-  comm::NcclLine line;
   Stream stream;
   Event ready;
-  std::shared_ptr<Event> unrecorded;
+  comm::NcclLine line;
 };
 
 class NcclCommunicator::Message final : public Transfer::Pending {
  public:
-  Message(Lane& lane, Stream& caller, std::shared_ptr<Event> over, const comm::CallSite& site)
-      : lane_(lane), caller_(caller), over_(std::move(over)), site_(site) {}
-  void wait() override {
-    if (lane_.unrecorded == over_) lane_.settle(site_);
-    over_->make_wait(caller_);
+  Message(Lane& lane, Stream& caller, Device device) : caller_(caller), over_(device) {
+    over_.record(lane.stream);
   }
+  void wait() override { over_.make_wait(caller_); }
 
  private:
-  Lane& lane_;
   Stream& caller_;
-  std::shared_ptr<Event> over_;
-  comm::CallSite site_;
+  Event over_;
 };
 
 // An asynchronous collective on the group's stream.
@@ -88,29 +57,49 @@ class NcclCommunicator::Beside final : public Transfer::Pending {
   Event over_;
 };
 
-NcclCommunicator::NcclCommunicator(comm::NcclLine& parent, int color,
+NcclCommunicator::NcclCommunicator(std::shared_ptr<comm::NcclRanks> ranks,
                                    std::unique_ptr<Communicator> host, std::string name,
-                                   Device device, bool messages)
-    : host_(std::move(host)),
+                                   bool counts_buffer, bool messages)
+    : ranks_(std::move(ranks)),
+      host_(std::move(host)),
       name_(std::move(name)),
-      device_(device),
-      line_(parent, color, host_->rank(), site("split")),
-      stream_(device, Stream::Priority::kUrgent),
-      ready_(device),
-      done_(device),
-      buffer_(kBufferBytes, device) {
-  require(buffer_.bytes() >= 16 * static_cast<std::size_t>(size()), "group '", name_,
-          "': ", buffer_.bytes(), " bytes are not enough for ", size(), " ranks");
-  if (!messages) return;
-  for (auto& lane : lanes_) lane = std::make_unique<Lane>(line_, site("split"), device);
+      counts_buffer_(counts_buffer),
+      ready_(ranks_->device),
+      done_(ranks_->device) {
+  if (messages) make_lanes();
+}
+
+// Neighbors, which a pipeline's and a ring's messages go to, are connected now; see NcclRanks.
+void NcclCommunicator::make_lanes() {
+  const std::vector<ncclUniqueId> ids = comm::share_ids(*host_, lanes_.size());
+  for (std::size_t i = 0; i < lanes_.size(); ++i) {
+    lanes_[i] = std::make_unique<Lane>(ids[i], site("split"), ranks_->device);
+  }
+  const int next = (rank() + 1) % size(), previous = (rank() + size() - 1) % size();
+  for (const bool forward : {true, false}) {
+    const int to = forward ? next : previous, from = forward ? previous : next;
+    for (const auto& lane : lanes_) {
+      const bool sends = lane.get() == &lane_of(rank(), to, "connect");
+      const bool receives = lane.get() == &lane_of(from, rank(), "connect");
+      if (!sends && !receives) continue;
+      const comm::CallSite at = site("connect");
+      const cudaStream_t queue = queue_of(lane->stream);
+      lane->line.queue(at, [&](ncclComm_t pair) {
+        std::byte* const data = ranks_->buffer.data();
+        if (sends) lane->line.check(ncclSend(data, 16, ncclInt8, to, pair, queue), at);
+        if (receives) lane->line.check(ncclRecv(data + 16, 16, ncclInt8, from, pair, queue), at);
+      });
+      lane->stream.synchronize();
+    }
+  }
 }
 
 NcclCommunicator::~NcclCommunicator() = default;
 
 bool NcclCommunicator::has_work(const Stream& stream, const Tensor& tensor) const {
-  require(stream.device() == device_ && tensor.device == device_, "group '", name_,
+  require(stream.device() == ranks_->device && tensor.device == ranks_->device, "group '", name_,
           "' was given a tensor of ", tensor.device, " on a stream of ", stream.device(), ", not ",
-          device_);
+          ranks_->device);
   return stream.executes() && tensor.count() > 0;
 }
 
@@ -119,9 +108,9 @@ bool NcclCommunicator::has_work(const Stream& stream, const Tensor& tensor) cons
 template <class Work>
 void NcclCommunicator::after(Stream& caller, const Work& work) {
   ready_.record(caller);
-  ready_.make_wait(stream_);
+  ready_.make_wait(ranks_->stream);
   work();
-  done_.record(stream_);
+  done_.record(ranks_->stream);
   done_.make_wait(caller);
 }
 
@@ -129,19 +118,19 @@ void NcclCommunicator::after(Stream& caller, const Work& work) {
 template <class Work>
 Transfer NcclCommunicator::beside(Stream& caller, const Work& work) {
   ready_.record(caller);
-  ready_.make_wait(stream_);
+  ready_.make_wait(ranks_->stream);
   work();
-  return Transfer(std::make_unique<Beside>(stream_, caller, device_));
+  return Transfer(std::make_unique<Beside>(ranks_->stream, caller, ranks_->device));
 }
 
 std::int64_t NcclCommunicator::piece_of(DType dtype) const {
-  return static_cast<std::int64_t>(buffer_.bytes() / size_of(dtype)) / size();
+  return static_cast<std::int64_t>(ranks_->buffer.bytes() / size_of(dtype)) / size();
 }
 
 // Buffer slot of the contribution of `rank`, which is not this rank.
 Tensor NcclCommunicator::buffered(int rank, std::int64_t count, DType dtype) const {
   const int slot = rank < this->rank() ? rank : rank - 1;
-  const Tensor all{buffer_.data(), dtype, Shape{(size() - 1) * count}, device_};
+  const Tensor all{ranks_->buffer.data(), dtype, Shape{(size() - 1) * count}, ranks_->device};
   return all.slice(slot * count, count);
 }
 
@@ -149,19 +138,18 @@ Tensor NcclCommunicator::buffered(int rank, std::int64_t count, DType dtype) con
 template <class Outgoing, class Incoming>
 void NcclCommunicator::exchange(const char* call, const Outgoing& outgoing,
                                 const Incoming& incoming) {
-  line_.queue(site(call), [&](ncclComm_t group) {
+  ranks_->line.queue(site(call), [&](ncclComm_t group) {
     for (int i = 1; i < size(); ++i) {
       const int to = (rank() + i) % size(), from = (rank() + size() - i) % size();
       const Tensor out = outgoing(to), in = incoming(from);
-      line_.check(
-          ncclSend(out.data, count_of(out), type_of(out.dtype), to, group, queue_of(stream_)),
-          site(call, to));
-      line_.check(
-          ncclRecv(in.data, count_of(in), type_of(in.dtype), from, group, queue_of(stream_)),
-          site(call, from));
+      ranks_->line.check(ncclSend(out.data, count_of(out), comm::nccl_type_of(out.dtype), to, group,
+                                  queue_of(ranks_->stream)),
+                         site(call, to));
+      ranks_->line.check(ncclRecv(in.data, count_of(in), comm::nccl_type_of(in.dtype), from, group,
+                                  queue_of(ranks_->stream)),
+                         site(call, from));
     }
   });
-  line_.settle(site(call));
 }
 
 // out = the ordered sum over ranks of their share_of(this rank); see MpiCommunicator.
@@ -169,30 +157,37 @@ template <class ShareOf>
 void NcclCommunicator::reduce_own_share(const char* call, const ShareOf& share_of,
                                         const Tensor& out, Reduce reduce) {
   exchange(call, share_of, [&](int from) { return buffered(from, out.count(), out.dtype); });
-  comm::cuda::reduce_in_order(
-      stream_, reduce, out.dtype,
-      {.others = buffer_.data(), .own = share_of(rank()).data, .own_rank = rank(), .ranks = size()},
-      out.data, out.count());
+  comm::cuda::reduce_in_order(ranks_->stream, reduce, out.dtype,
+                              {.others = ranks_->buffer.data(),
+                               .own = share_of(rank()).data,
+                               .own_rank = rank(),
+                               .ranks = size()},
+                              out.data, out.count());
 }
 
 void NcclCommunicator::gather(const char* call, const Tensor& whole, const Tensor& part) {
-  line_.queue(site(call), [&](ncclComm_t group) {
-    line_.check(ncclAllGather(part.data, whole.data, count_of(part), type_of(part.dtype), group,
-                              queue_of(stream_)),
-                site(call));
+  ranks_->line.queue(site(call), [&](ncclComm_t group) {
+    ranks_->line.check(
+        ncclAllGather(part.data, whole.data, count_of(part), comm::nccl_type_of(part.dtype), group,
+                      queue_of(ranks_->stream)),
+        site(call));
   });
-  line_.settle(site(call));
 }
 
-void NcclCommunicator::all_reduce_small(const Tensor& tensor, Reduce reduce) {
-  const std::int64_t count = tensor.count();
-  const Tensor all{buffer_.data(), tensor.dtype, Shape{size() * count}, device_};
-  gather("all_reduce", all, tensor);
-  // All contributions are contiguous in rank order, this rank's too.
-  comm::cuda::reduce_in_order(
-      stream_, reduce, tensor.dtype,
-      {.others = all.data, .own = nullptr, .own_rank = size(), .ranks = size()}, tensor.data,
-      count);
+// Gathers all contributions, as much as the buffer holds at a time.
+void NcclCommunicator::reduce_gathered(const Tensor& tensor, Reduce reduce) {
+  const std::int64_t most = piece_of(tensor.dtype);
+  for (std::int64_t first = 0; first < tensor.count(); first += most) {
+    const Tensor part = tensor.slice(first, std::min(most, tensor.count() - first));
+    const Tensor all{ranks_->buffer.data(), part.dtype, Shape{size() * part.count()},
+                     ranks_->device};
+    gather("all_reduce", all, part);
+    // All contributions are contiguous in rank order, this rank's too.
+    comm::cuda::reduce_in_order(
+        ranks_->stream, reduce, part.dtype,
+        {.others = all.data, .own = nullptr, .own_rank = size(), .ranks = size()}, part.data,
+        part.count());
+  }
 }
 
 void NcclCommunicator::all_reduce_piece(const Tensor& piece, Reduce reduce) {
@@ -203,13 +198,23 @@ void NcclCommunicator::all_reduce_piece(const Tensor& piece, Reduce reduce) {
     reduce_own_share("all_reduce", share_of, share_of(rank()), reduce);
     gather("all_reduce", whole, share_of(rank()));
   }
-  if (even < piece.count()) all_reduce_small(piece.slice(even, piece.count() - even), reduce);
+  if (even < piece.count()) reduce_gathered(piece.slice(even, piece.count() - even), reduce);
 }
 
 void NcclCommunicator::reduce_all(const Tensor& tensor, Reduce reduce) {
+  if (reduce == Reduce::kMax) return reduce_gathered(tensor, reduce);
+  if (!ranks_->ordered_sums) {
+    const comm::CallSite at = site("all_reduce");
+    return ranks_->line.queue(at, [&](ncclComm_t group) {
+      ranks_->line.check(
+          ncclAllReduce(tensor.data, tensor.data, count_of(tensor),
+                        comm::nccl_type_of(tensor.dtype), ncclSum, group, queue_of(ranks_->stream)),
+          at);
+    });
+  }
   if (tensor.bytes() <= kSmallBytes &&
-      tensor.bytes() * static_cast<std::size_t>(size()) <= buffer_.bytes()) {
-    return all_reduce_small(tensor, reduce);
+      tensor.bytes() * static_cast<std::size_t>(size()) <= ranks_->buffer.bytes()) {
+    return reduce_gathered(tensor, reduce);
   }
   const std::int64_t most = piece_of(tensor.dtype) * size();
   for (std::int64_t first = 0; first < tensor.count(); first += most) {
@@ -218,6 +223,15 @@ void NcclCommunicator::reduce_all(const Tensor& tensor, Reduce reduce) {
 }
 
 void NcclCommunicator::reduce_part(const Tensor& part, const Tensor& whole) {
+  if (!ranks_->ordered_sums) {
+    const comm::CallSite at = site("reduce_scatter");
+    return ranks_->line.queue(at, [&](ncclComm_t group) {
+      ranks_->line.check(
+          ncclReduceScatter(whole.data, part.data, count_of(part), comm::nccl_type_of(part.dtype),
+                            ncclSum, group, queue_of(ranks_->stream)),
+          at);
+    });
+  }
   const std::int64_t most = piece_of(part.dtype);
   for (std::int64_t first = 0; first < part.count(); first += most) {
     const std::int64_t count = std::min(most, part.count() - first);
@@ -281,7 +295,7 @@ void NcclCommunicator::all_to_all(Stream& stream, Tensor received, Tensor sent) 
   };
   after(stream, [&] {
     const Tensor own = comm::place_of(rank(), sent, block);
-    copy_bytes(stream_, comm::place_of(rank(), received, block).data, own.data, own.bytes());
+    copy_bytes(ranks_->stream, comm::place_of(rank(), received, block).data, own.data, own.bytes());
     exchange("all_to_all", block_of(sent), block_of(received));
   });
 }
@@ -291,12 +305,12 @@ void NcclCommunicator::broadcast(Stream& stream, Tensor tensor, int root) {
   comm::check_root("broadcast", *this, root);
   if (!has_work(stream, tensor)) return;
   after(stream, [&] {
-    line_.queue(site("broadcast", root), [&](ncclComm_t group) {
-      line_.check(ncclBroadcast(tensor.data, tensor.data, count_of(tensor), type_of(tensor.dtype),
-                                root, group, queue_of(stream_)),
-                  site("broadcast", root));
+    ranks_->line.queue(site("broadcast", root), [&](ncclComm_t group) {
+      ranks_->line.check(
+          ncclBroadcast(tensor.data, tensor.data, count_of(tensor),
+                        comm::nccl_type_of(tensor.dtype), root, group, queue_of(ranks_->stream)),
+          site("broadcast", root));
     });
-    line_.settle(site("broadcast", root));
   });
 }
 
@@ -316,12 +330,10 @@ NcclCommunicator::Lane& NcclCommunicator::lane_of(int from, int to, const char* 
 template <class Call>
 Transfer NcclCommunicator::start(Stream& stream, Lane& lane, const comm::CallSite& at,
                                  const Call& call) {
-  lane.settle(at);
   lane.ready.record(stream);
   lane.ready.make_wait(lane.stream);
   lane.line.queue(at, [&](ncclComm_t pair) { lane.line.check(call(pair), at); });
-  lane.unrecorded = std::make_shared<Event>(device_);
-  return Transfer(std::make_unique<Message>(lane, stream, lane.unrecorded, at));
+  return Transfer(std::make_unique<Message>(lane, stream, ranks_->device));
 }
 
 Transfer NcclCommunicator::start_send(Stream& stream, Tensor tensor, int to) {
@@ -330,7 +342,7 @@ Transfer NcclCommunicator::start_send(Stream& stream, Tensor tensor, int to) {
   if (!has_work(stream, tensor)) return {};
   Lane& lane = lane_of(rank(), to, "send");
   return start(stream, lane, site("send", to), [&](ncclComm_t pair) {
-    return ncclSend(tensor.data, count_of(tensor), type_of(tensor.dtype), to, pair,
+    return ncclSend(tensor.data, count_of(tensor), comm::nccl_type_of(tensor.dtype), to, pair,
                     queue_of(lane.stream));
   });
 }
@@ -341,7 +353,7 @@ Transfer NcclCommunicator::start_receive(Stream& stream, Tensor tensor, int from
   if (!has_work(stream, tensor)) return {};
   Lane& lane = lane_of(from, rank(), "receive");
   return start(stream, lane, site("receive", from), [&](ncclComm_t pair) {
-    return ncclRecv(tensor.data, count_of(tensor), type_of(tensor.dtype), from, pair,
+    return ncclRecv(tensor.data, count_of(tensor), comm::nccl_type_of(tensor.dtype), from, pair,
                     queue_of(lane.stream));
   });
 }

@@ -1,14 +1,11 @@
 #pragma once
 #include <array>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "model/device/event.h"
-#include "model/device/memory.h"
-#include "parallel/comm/buffer_bytes.h"
 #include "parallel/comm/communicator.h"
-#include "parallel/comm/nccl_line.h"
+#include "parallel/comm/nccl_ranks.h"
 
 namespace trireme {
 
@@ -17,9 +14,10 @@ namespace trireme {
 // the work enqueued on the caller's stream, and later work of the caller waits for it; after an
 // asynchronous start, only work enqueued after wait() does.
 //
-// Sums do not use NCCL's reductions, which round bfloat16 at every hop and whose order depends on
-// the algorithm: contributions are exchanged and summed by one fixed tree, with the bits of
-// MpiCommunicator, through a fixed-size buffer.
+// Sums are NCCL's own reductions, which round bfloat16 at every hop and whose order depends on the
+// number of ranks; every rank gets the same bits. With ordered sums contributions are exchanged and
+// summed by one fixed tree, with the bits of MpiCommunicator, through a fixed-size buffer; so are
+// maxima always, since NCCL's may lose a NaN.
 //
 // Messages use NCCL communicators of their own, so that a message that waits for its peer blocks
 // neither collectives nor messages in other directions: one for each pair of {to a higher rank, to
@@ -27,16 +25,17 @@ namespace trireme {
 // pairs of ranks share one in the same direction. A message of the wrong size is not detected.
 class NcclCommunicator final : public Communicator {
  public:
-  // Collective over `parent`. `device` is the current CUDA device of `parent`.
-  NcclCommunicator(comm::NcclLine& parent, int color, std::unique_ptr<Communicator> host,
-                   std::string name, Device device, bool messages);
+  // Collective over the group. `counts_buffer`: whether the buffer of `ranks` is part of this
+  // group's buffer_bytes(), as it is of one group's.
+  NcclCommunicator(std::shared_ptr<comm::NcclRanks> ranks, std::unique_ptr<Communicator> host,
+                   std::string name, bool counts_buffer, bool messages);
   ~NcclCommunicator() override;
-
-  static constexpr std::size_t kBufferBytes = comm::kNcclBufferBytes;
 
   int rank() const override { return host_->rank(); }
   int size() const override { return host_->size(); }
-  std::size_t buffer_bytes() const override { return host_->buffer_bytes() + buffer_.bytes(); }
+  std::size_t buffer_bytes() const override {
+    return host_->buffer_bytes() + (counts_buffer_ ? ranks_->buffer.bytes() : 0);
+  }
   void all_reduce(Stream& stream, Tensor tensor, Reduce reduce) override;
   void all_gather(Stream& stream, Tensor whole, Tensor part) override;
   void reduce_scatter(Stream& stream, Tensor part, Tensor whole) override;
@@ -73,21 +72,20 @@ class NcclCommunicator final : public Communicator {
   void reduce_own_share(const char* call, const ShareOf& share_of, const Tensor& out,
                         Reduce reduce);
   void gather(const char* call, const Tensor& whole, const Tensor& part);
-  void all_reduce_small(const Tensor& tensor, Reduce reduce);
+  void reduce_gathered(const Tensor& tensor, Reduce reduce);
   void all_reduce_piece(const Tensor& piece, Reduce reduce);
   void reduce_all(const Tensor& tensor, Reduce reduce);
   void reduce_part(const Tensor& part, const Tensor& whole);
+  void make_lanes();
   Lane& lane_of(int from, int to, const char* call);
   template <class Call>
   Transfer start(Stream& stream, Lane& lane, const comm::CallSite& at, const Call& call);
 
+  std::shared_ptr<comm::NcclRanks> ranks_;
   std::unique_ptr<Communicator> host_;
   std::string name_;
-  Device device_;
-  comm::NcclLine line_;
-  Stream stream_;
+  bool counts_buffer_;
   Event ready_, done_;
-  Memory buffer_;
   std::array<std::unique_ptr<Lane>, 4> lanes_;
 };
 

@@ -7,45 +7,36 @@
 
 namespace trireme::comm {
 
-// A nonblocking NCCL communicator: the host polls until a call completes. On failure it is aborted,
-// so that its kernels do not spin forever, and PeerError is thrown with NCCL's error text.
+// A blocking NCCL communicator: calls enqueue in the order of the host's program, which a
+// nonblocking communicator's threads do not keep. A call that connects two ranks for the first time
+// waits for both. On failure the communicator is aborted, so that its kernels do not spin forever,
+// and PeerError is thrown with NCCL's error text; a peer that never comes is left to the watchdog,
+// which ends the process.
 //
 // Internal to parallel/comm, in builds with CUDA.
 class NcclLine {
  public:
-  // Timeout of initialization and of destruction.
-  static constexpr double kSecondsToMeet = 120;
-
-  // The communicator of all ranks with this id. Collective. Moves tensors of the process's current
-  // CUDA device.
+  // The communicator of all ranks with this id, for tensors of the process's current CUDA device.
+  // Collective.
   NcclLine(const ncclUniqueId& id, const CallSite& site);
-  // Splits `parent`: ranks with the same color, ordered by `key`. Collective over the parent; a
-  // rank with NCCL_SPLIT_NOCOLOR gets a communicator that is_empty().
-  NcclLine(NcclLine& parent, int color, int key, const CallSite& site);
   NcclLine(const NcclLine&) = delete;
   NcclLine& operator=(const NcclLine&) = delete;
   // Waits for pending work; aborts during stack unwinding.
   ~NcclLine();
 
-  bool is_empty() const { return comm_ == nullptr; }
-
-  // Enqueues the calls of `calls(ncclComm_t)` as one NCCL group. settle() must return before the
-  // stream's work can be waited for.
+  // Enqueues the calls of `calls(ncclComm_t)` as one NCCL group. Throws too if work enqueued
+  // earlier has failed since.
   template <class Calls>
   void queue(const CallSite& site, const Calls& calls) {
-    settle(site);
     check(ncclGroupStart(), site);
     calls(comm_);
     check(ncclGroupEnd(), site);
+    check_earlier(site);
   }
-  // Returns when all calls are enqueued on their stream.
-  void settle(const CallSite& site) { wait_until_settled(site, 0); }
-  // Accepts ncclSuccess and ncclInProgress.
   void check(ncclResult_t result, const CallSite& site);
 
  private:
-  void wait_until_settled(const CallSite& site, double most_seconds);
-  [[noreturn]] void fail(const CallSite& site, const std::string& why);
+  void check_earlier(const CallSite& site);
 
   ncclComm_t comm_ = nullptr;
   int exceptions_;

@@ -13,10 +13,11 @@
 
 #include "model/base/host_name.h"
 #include "model/device/devices.h"
+#include "parallel/comm/gpu_environment.h"
 #include "parallel/comm/mpi_calls.h"
 #include "parallel/comm/mpi_communicator.h"
 #include "parallel/comm/mpi_sharing.h"
-#include "parallel/comm/nccl_world.h"
+#include "parallel/comm/nccl_groups.h"
 #include "parallel/comm/self_communicator.h"
 #include "parallel/comm/shared_communicator.h"
 #include "parallel/comm/staged_communicator.h"
@@ -71,6 +72,7 @@ World::World(const Variables& variables) : exceptions_(std::uncaught_exceptions(
     recorder().begin(0, 1, hosts_.front());
     return;
   }
+  comm::set_gpu_variables(variables);
   int thread_level = 0;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &thread_level);
   has_mpi_ = true;
@@ -120,7 +122,7 @@ void World::finalize() {
   MPI_Finalize();
 }
 
-void World::use_device(Device device) {
+void World::use_device(Device device, bool reproducible) {
   require_present(device);
   device_ = device;
   ranks_on_device_ = device.is_cuda() ? 1 : local_size_;
@@ -136,7 +138,7 @@ void World::use_device(Device device) {
   ranks_on_device_ =
       static_cast<int>(std::count(gpus.begin(), gpus.end(), gpus[static_cast<std::size_t>(rank_)]));
   const std::string shared = first_shared(gpus);
-  if (shared.empty()) nccl_ = NcclWorld::form(MPI_COMM_WORLD, rank_, size_, device);
+  if (shared.empty()) nccl_ = NcclGroups::create(device, {.ordered_sums = reproducible});
   transport_ = nccl_ ? "NCCL " + comm::nccl_version().running
                      : "MPI through host memory, because " +
                            (shared.empty() ? std::string("NCCL is not built in") : shared);
@@ -173,7 +175,6 @@ std::unique_ptr<Communicator> World::split(const std::string& name, const std::v
   comm::check(MPI_Comm_split(MPI_COMM_WORLD, color, static_cast<int>(own - ranks.begin()), &comm),
               site);
   const bool agreed = have_agreed(comm, ranks);
-  recorder().end(entry);
   if (!agreed || ranks.size() == 1) MPI_Comm_free(&comm);
   require(agreed, "group '", name, "': its ranks pass different lists of members");
   std::unique_ptr<Communicator> group;
@@ -190,10 +191,11 @@ std::unique_ptr<Communicator> World::split(const std::string& name, const std::v
     }
   }
   if (nccl_) {
-    group = nccl_->split(std::move(group), color, name, messages == Messages::kSent);
+    group = nccl_->add_device(std::move(group), ranks, name, messages);
   } else if (device_.is_cuda() && ranks.size() > 1) {
     group = std::make_unique<StagedCommunicator>(std::move(group), device_, buffer_bytes);
   }
+  recorder().end(entry);
   if (ranks.size() == 1) return group;
   return std::make_unique<RecordedCommunicator>(std::move(group), recording_, name, ranks);
 }

@@ -14,10 +14,7 @@
 
 namespace trireme {
 
-class NcclWorld;
-
-// Whether the ranks of a group send point-to-point messages in addition to collectives.
-enum class Messages : std::uint8_t { kNone, kSent };
+class NcclGroups;
 
 // The processes of one launch (MPI_COMM_WORLD), or this process alone. Initializes and finalizes
 // MPI, and only under a launcher: a process started by hand never calls MPI. One World per process,
@@ -28,7 +25,8 @@ class World {
   // Default buffer size of a group.
   static constexpr std::size_t kBufferBytes = comm::kHostBufferBytes;
 
-  // Throws EnvironmentError if ranks were launched that MPI cannot join.
+  // Sets the variables of gpu_environment.h that the user has not set. Throws EnvironmentError if
+  // ranks were launched that MPI cannot join.
   explicit World(const Variables& variables);
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -52,8 +50,9 @@ class World {
   // Enables tensors of this rank's device in groups, in addition to host tensors: over NCCL if it
   // is built in and every rank has a GPU of its own, otherwise over MPI through pinned memory.
   // Collective. Called before the first split; not needed for the CPU. Throws EnvironmentError on
-  // all ranks if only some have a GPU.
-  void use_device(Device device);
+  // all ranks if only some have a GPU. `reproducible`: sums have the same bits for any number of
+  // ranks over NCCL too, by NcclGroups' ordered sums; over MPI they always do.
+  void use_device(Device device, bool reproducible = false);
   // World ranks that share this rank's device, including this one; for the CPU, those that share
   // this rank's memory.
   int ranks_on_device() const { return ranks_on_device_; }
@@ -101,7 +100,7 @@ class World {
   Device device_;
   int ranks_on_device_ = 1;
   std::string transport_ = "MPI";
-  std::unique_ptr<NcclWorld> nccl_;
+  std::unique_ptr<NcclGroups> nccl_;
 };
 
 }  // namespace trireme

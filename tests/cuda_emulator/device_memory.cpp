@@ -3,7 +3,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -75,7 +74,10 @@ std::byte* DeviceMemory::take(std::size_t bytes) {
   if (at + room > kSize) return nullptr;
   blocks_[at] = bytes;
   used_ += bytes;
-  reached_ = std::max(reached_, at + room);
+  if (at + room > reached_) {
+    reached_ = at + room;
+    if (accesses_ > 0) protect(PROT_READ | PROT_WRITE);
+  }
   const Access access;
   std::memset(base_ + at, kGuardByte, room);
   std::memset(base_ + at + kGuard, kNewByte, bytes);
@@ -97,6 +99,12 @@ bool DeviceMemory::give_back(std::byte* at) {
   used_ -= bytes;
   blocks_.erase(found);
   return true;
+}
+
+void DeviceMemory::return_to(const std::map<std::size_t, std::size_t>& blocks) {
+  blocks_ = blocks;
+  used_ = 0;
+  for (const auto& block : blocks_) used_ += block.second;
 }
 
 bool DeviceMemory::holds(const void* at) const {

@@ -19,6 +19,9 @@ class DeviceMemory {
   bool holds(const void* at, std::size_t bytes) const;
   std::size_t used() const { return used_; }
   static std::size_t size();
+  // The blocks there are; frees all others, of whoever was abandoned.
+  std::map<std::size_t, std::size_t> blocks() const { return blocks_; }
+  void return_to(const std::map<std::size_t, std::size_t>& blocks);
 
   class Access {
    public:

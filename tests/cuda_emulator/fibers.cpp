@@ -11,11 +11,12 @@
 namespace trireme::emulator {
 namespace {
 
-constexpr std::size_t kStack = std::size_t{128} << 10;
 Fibers* starting = nullptr;
 
-std::byte* new_stack() {
-  void* stack = ::mmap(nullptr, kStack, PROT_READ | PROT_WRITE,
+}  // namespace
+
+std::byte* Fibers::new_stack() const {
+  void* stack = ::mmap(nullptr, stack_bytes_, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
   require(stack != MAP_FAILED, "no memory for a thread's stack");
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
@@ -23,10 +24,8 @@ std::byte* new_stack() {
   return static_cast<std::byte*>(stack);
 }
 
-}  // namespace
-
 Fibers::~Fibers() {
-  for (const auto& fiber : fibers_) ::munmap(fiber->stack, kStack);
+  for (const auto& fiber : fibers_) ::munmap(fiber->stack, stack_bytes_);
 }
 
 void Fibers::prepare(std::size_t count, std::function<void()> work) {
@@ -58,7 +57,7 @@ void Fibers::start(Fiber& fiber) {
   context.uc_stack.ss_sp = fiber.stack;
   // Stacks that all began at one place in their pages would drive each other out of the caches.
   const std::size_t turn = ++turns_ % 64;
-  context.uc_stack.ss_size = kStack - turn * 64;
+  context.uc_stack.ss_size = stack_bytes_ - turn * 64;
   context.uc_link = nullptr;
   ::makecontext(&context, &Fibers::enter, 0);
   ::setcontext(&context);

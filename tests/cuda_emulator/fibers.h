@@ -6,10 +6,12 @@
 
 namespace trireme::emulator {
 
-// Threads of one block, of which one runs at a time and gives way by itself.
+// Threads of one block, or ranks of one job, of which one runs at a time and gives way by itself.
 class Fibers {
  public:
-  Fibers() = default;
+  static constexpr std::size_t kSmallStack = std::size_t{128} << 10;
+
+  explicit Fibers(std::size_t stack_bytes = kSmallStack) : stack_bytes_(stack_bytes) {}
   ~Fibers();
   Fibers(const Fibers&) = delete;
   Fibers& operator=(const Fibers&) = delete;
@@ -34,6 +36,9 @@ class Fibers {
   [[noreturn]] static void go_to(Point& point);
   void start(Fiber& fiber);
 
+  std::byte* new_stack() const;
+
+  std::size_t stack_bytes_;
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::function<void()> work_;
   Point home_;

@@ -12,12 +12,14 @@
 #include <emulator/launch.h>
 #include "tests/cuda_emulator/block.h"
 #include "tests/cuda_emulator/device_memory.h"
+#include "tests/cuda_emulator/device_queues.h"
 #include "tests/cuda_emulator/streams.h"
 
 namespace {
 
 using trireme::emulator::DeviceMemory;
 using trireme::emulator::enqueue;
+using trireme::emulator::in_job;
 using trireme::emulator::is_capturing;
 using trireme::emulator::refuse;
 using trireme::emulator::spoil_captures;
@@ -85,14 +87,16 @@ cudaError_t enqueue_kernel(const void* kernel, const cudaLaunchConfig_t& config,
   const auto allowed = shared_allowed.find(kernel);
   const std::size_t most = allowed == shared_allowed.end() ? kSharedAtOnce : allowed->second;
   if (config.dynamicSmemBytes > most) return refuse(cudaErrorInvalidValue);
+  if (in_job()) load_kernel(kernel);
   const Launch launch{grid, block, config.dynamicSmemBytes, std::move(body)};
-  return enqueue(config.stream, [launch] {
+  const auto work = [launch] {
     const DeviceMemory::Access access;
     const std::string wrong = run(launch);
     if (wrong.empty()) return cudaSuccess;
     std::fprintf(stderr, "%s\n", wrong.c_str());
     return refuse(cudaErrorLaunchFailure, wrong.c_str());
-  });
+  };
+  return enqueue(config.stream, work, Work::kKernel);
 }
 
 }  // namespace trireme::emulator
@@ -139,15 +143,19 @@ cudaError_t cudaGetLastError() {
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
+  *count = in_job() ? trireme::emulator::kMostRanks : 1;
   return cudaSuccess;
 }
 cudaError_t cudaGetDevice(int* device) {
-  *device = 0;
+  *device = trireme::emulator::current_device();
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) {
-  return device == 0 ? cudaSuccess : refuse(cudaErrorInvalidDevice);
+  int count = 0;
+  cudaGetDeviceCount(&count);
+  if (device < 0 || device >= count) return refuse(cudaErrorInvalidDevice);
+  trireme::emulator::set_current_device(device);
+  return cudaSuccess;
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   *value = attribute == cudaDevAttrMultiProcessorCount ? 4 : int{kSharedAtMost};
@@ -157,8 +165,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {"an emulator", DeviceMemory::size(), 9, 0, 4};
   return cudaSuccess;
 }
-cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int) {
-  std::snprintf(id, static_cast<std::size_t>(length), "0000:00:00.0");
+cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int device) {
+  std::snprintf(id, static_cast<std::size_t>(length), "0000:%02x:00.0", device);
   return cudaSuccess;
 }
 cudaError_t cudaRuntimeGetVersion(int* version) {
@@ -175,6 +183,7 @@ cudaError_t cudaDeviceSynchronize() {
 
 cudaError_t cudaMalloc(void** at, std::size_t bytes) {
   if (is_capturing()) return spoil_captures(cudaErrorStreamCaptureUnsupported);
+  if (in_job()) trireme::emulator::wait_for_running_kernels("cudaMalloc");
   *at = bytes == 0 ? nullptr : DeviceMemory::get().take(bytes);
   return bytes > 0 && !*at ? refuse(cudaErrorMemoryAllocation) : cudaSuccess;
 }
@@ -188,6 +197,7 @@ cudaError_t cudaFree(void* at) {
 }
 cudaError_t cudaHostAlloc(void** at, std::size_t bytes, unsigned) {
   if (is_capturing()) return spoil_captures(cudaErrorStreamCaptureUnsupported);
+  if (in_job()) trireme::emulator::wait_for_running_kernels("cudaHostAlloc");
   *at = std::malloc(bytes);  // NOLINT(cppcoreguidelines-no-malloc)
   if (!*at) return refuse(cudaErrorMemoryAllocation);
   pinned[static_cast<std::byte*>(*at)] = bytes;

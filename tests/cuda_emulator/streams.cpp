@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "tests/cuda_emulator/device_memory.h"
+#include "tests/cuda_emulator/device_queues.h"
 
+using trireme::emulator::in_job;
 using trireme::emulator::is_capturing;
 using trireme::emulator::refuse;
 using trireme::emulator::spoil_captures;
@@ -17,6 +19,7 @@ std::uint64_t waits = 0, calls = 0;
 
 cudaError_t advance(cudaStream_t stream, std::uint64_t position) {
   if (stream->done >= position) return cudaSuccess;
+  if (in_job()) return trireme::emulator::wait_for_stream(stream, position);
   cudaError_t worst = cudaSuccess;
   const trireme::emulator::DeviceMemory::Access access;  // guarded again once, at the end
   while (stream->done < position) {
@@ -31,6 +34,7 @@ cudaError_t advance(cudaStream_t stream, std::uint64_t position) {
 
 cudaError_t wait_for(cudaStream_t stream, std::uint64_t position) {
   if (stream->done < position) ++waits;
+  if (in_job()) return trireme::emulator::wait_for_stream(stream, position);
   return advance(stream, position);
 }
 
@@ -50,9 +54,14 @@ std::uint64_t host_calls() {
   return calls;
 }
 
-cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work) {
+cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work, Work kind) {
   if (stream && stream->capture) return capture(*stream, std::move(work));
   ++calls;
+  if (stream && in_job()) {
+    queue_work(stream, kind == Work::kKernel ? Engine::kMultiprocessors : Engine::kCopies,
+               std::move(work));
+    return cudaSuccess;
+  }
   if (stream) {
     stream->work.push_back(std::move(work));
     ++stream->queued;
@@ -64,6 +73,7 @@ cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work) {
 }
 
 cudaError_t finish_streams(bool blocking_only) {
+  if (in_job()) return wait_for_device(blocking_only);
   cudaError_t worst = cudaSuccess;
   for (const cudaStream_t stream : streams) {
     if (blocking_only && !stream->blocking) continue;
@@ -79,6 +89,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   *stream = new CUstream_st;
   (*stream)->blocking = (flags & cudaStreamNonBlocking) == 0;
   streams.push_back(*stream);
+  if (in_job()) trireme::emulator::map_stream(*stream);
   return cudaSuccess;
 }
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
@@ -98,6 +109,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   if (stream->capture) return spoil_captures(cudaErrorStreamCaptureUnsupported);
   const cudaError_t error = advance(stream, stream->queued);
+  if (in_job()) trireme::emulator::unmap_stream(stream);
   streams.erase(std::remove(streams.begin(), streams.end(), stream), streams.end());
   delete stream;
   return error;
@@ -107,6 +119,15 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   if (!event->stream) return cudaSuccess;
   // What waits for something outside could not be done again.
   if (stream && stream->capture) return spoil_captures(cudaErrorStreamCaptureIsolation);
+  if (in_job()) {
+    trireme::emulator::queue_work(
+        stream, trireme::emulator::Engine::kNone, [] { return cudaSuccess; },
+        [from = event->stream, position = event->position] {
+          return !lives(from) || from->done >= position;
+        },
+        "a wait for an event");
+    return cudaSuccess;
+  }
   return trireme::emulator::enqueue(stream, [from = event->stream, position = event->position] {
     return lives(from) ? advance(from, position) : cudaSuccess;
   });
@@ -117,6 +138,10 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  if (in_job()) {
+    delete event;
+    return cudaSuccess;
+  }
   // its stream still writes to it
   const cudaError_t error =
       lives(event->stream) ? advance(event->stream, event->position) : cudaSuccess;
@@ -131,6 +156,14 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   }
   // A stream with nothing to do reaches it at once, though nobody sees that before waiting.
   const bool idle = !stream || stream->done == stream->queued;
+  if (stream && in_job()) {
+    trireme::emulator::queue_work(
+        stream, trireme::emulator::Engine::kNone, [] { return cudaSuccess; }, nullptr, "an event");
+    event->stream = stream;
+    event->position = stream->queued;
+    event->reached = std::chrono::steady_clock::now();
+    return cudaSuccess;
+  }
   const cudaError_t error = trireme::emulator::enqueue(
       stream, [event, idle, recorded = std::chrono::steady_clock::now()] {
         event->reached = idle ? recorded : std::chrono::steady_clock::now();

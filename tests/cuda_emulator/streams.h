@@ -1,5 +1,6 @@
 #pragma once
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -15,6 +16,10 @@ struct CUstream_st {
   std::uint64_t queued = 0, done = 0;
   std::deque<std::function<cudaError_t()>> work;
   trireme::emulator::CapturePlace capture;  // where its work goes instead, in a capture
+  // In a job:
+  int device = 0;
+  std::size_t hardware_queue = 0;
+  cudaError_t failed = cudaSuccess;  // of work nobody has waited for
 };
 
 struct CUevent_st {
@@ -33,8 +38,10 @@ inline constexpr Device kCuda{Device::Kind::kCuda, 0};  // of the tests
 
 namespace trireme::emulator {
 
-// Queues `work`; on the null stream it is done at once.
-cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work);
+// Queues `work`; on the null stream it is done at once. In a job a kernel needs multiprocessors.
+enum class Work : unsigned char { kOther, kKernel };
+cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work,
+                    Work kind = Work::kOther);
 // Does what is queued, on every stream or on those that the null stream waits for.
 cudaError_t finish_streams(bool blocking_only);
 // How often the host has had to wait for a stream.

@@ -24,6 +24,9 @@ namespace trireme::test {
 class ThreadGroup {
  public:
   explicit ThreadGroup(int size) : slots_(static_cast<std::size_t>(size)) {}
+  ThreadGroup(const ThreadGroup&) = delete;
+  ThreadGroup& operator=(const ThreadGroup&) = delete;
+  virtual ~ThreadGroup() = default;
   int size() const { return static_cast<int>(slots_.size()); }
 
   // Shows everybody `mine`; returns what all have shown once all have come. Good until
@@ -64,7 +67,7 @@ class ThreadGroup {
   }
   void wait(Letter& letter) {
     std::unique_lock guard(mutex_);
-    changed_.wait(guard, [&] { return broken_ || letter.met; });
+    wait(guard, [&] { return broken_ || letter.met; });
     require(letter.met, "a rank has failed");
     std::copy(letter.carried.begin(), letter.carried.end(), letter.tensor.data);
   }
@@ -76,6 +79,12 @@ class ThreadGroup {
     changed_.notify_all();
   }
 
+ protected:
+  // Returns when `until` holds, which a rank that gives `guard` up brings about.
+  virtual void wait(std::unique_lock<std::mutex>& guard, const std::function<bool()>& until) {
+    changed_.wait(guard, until);
+  }
+
  private:
   void meet() {
     std::unique_lock guard(mutex_);
@@ -85,7 +94,7 @@ class ThreadGroup {
       ++meetings_;
       changed_.notify_all();
     }
-    changed_.wait(guard, [&] { return broken_ || meetings_ != meeting; });
+    wait(guard, [&] { return broken_ || meetings_ != meeting; });
     require(meetings_ != meeting, "a rank has failed");
   }
 

@@ -3,6 +3,7 @@
 #include "model/base/error.h"
 #include "model/base/log.h"
 #include "model/device/cpu/threads.h"
+#include "parallel/comm/gpu_environment.h"
 #include "parallel/comm/launcher.h"
 #include "trainer/commands/command.h"
 #include "trainer/config/for_ranks.h"
@@ -43,7 +44,11 @@ ExitCode train(const LoadedConfig& loaded) {
                            .stall = {elastic.stall_timeout_s, elastic.load_save_timeout_s}};
   return run_rank(world, watch, [&] {
     const Device device = open_device(loaded.config.job.device, world.local_rank());
-    world.use_device(device);
+    world.use_device(device, loaded.config.job.reproducible);
+    const std::string gpu_risk = comm::gpu_variables_risk(environment_variable);
+    if (device.is_cuda() && world.size() > 1 && world.rank() == 0 && !gpu_risk.empty()) {
+      log_warning("{}", gpu_risk);
+    }
     if (elastic.preflight) preflight::require_same_program(world, loaded);
     const int threads = cpu::use_threads(loaded.config.job.threads, world.local_size());
     check_tokenizer(loaded.config);

@@ -40,7 +40,7 @@ std::vector<std::string> command_line(int ranks, const VerifyOptions& options,
 ExitCode compare(World& world, const verify::Configs& configs, const VerifyOptions& options) {
   const RunConfig& config = configs.subject.config;
   const Device device = open_device(config.job.device, world.local_rank());
-  world.use_device(device);
+  world.use_device(device, config.job.reproducible);
   cpu::use_threads(config.job.threads, world.local_size());
   const auto mistake = verify::Mistake::from(environment_variable);
   if (mistake && world.rank() == 0) {

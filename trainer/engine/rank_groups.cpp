@@ -1,6 +1,7 @@
 #include "trainer/engine/rank_groups.h"
 
 #include <algorithm>
+#include <set>
 
 #include "parallel/comm/planned_communicator.h"
 #include "parallel/comm/self_communicator.h"
@@ -37,11 +38,9 @@ std::vector<int> consecutive(const std::vector<int>& ranks, int index, int count
   return {first, first + count};
 }
 
-// `split(name, ranks, messages)` makes the group of `ranks`; a rank outside the mesh is alone in
-// all of its groups.
-template <class Split>
+// A rank outside the mesh is alone in all of its groups. `replicas`: what they send.
 void form(RankGroups& groups, const Mesh& mesh, int rank, std::int64_t zero,
-          const ModelConfig& config, const Split& split) {
+          const ModelConfig& config, Messages replicas, const RankGroups::Split& split) {
   const auto along = [&](const std::vector<Axis>& axes) {
     return rank < mesh.size() ? mesh.group(rank, axes) : std::vector{rank};
   };
@@ -63,11 +62,11 @@ void form(RankGroups& groups, const Mesh& mesh, int rank, std::int64_t zero,
   groups.data = split("data", of_data, Messages::kNone);
   if (zero == 0) {
     groups.shard = split("data_shard", {rank}, Messages::kNone);
-    groups.replicate = split("data_replicate", of_data, Messages::kNone);
+    groups.replicate = split("data_replicate", of_data, replicas);
     groups.model_state = split("state", along({Axis::kPipeline, Axis::kTensor}), Messages::kNone);
   } else {
     groups.shard = split("data_shard", along({Axis::kDataShard}), Messages::kNone);
-    groups.replicate = split("data_replicate", along({Axis::kDataReplicate}), Messages::kNone);
+    groups.replicate = split("data_replicate", along({Axis::kDataReplicate}), replicas);
     groups.model_state =
         split("state", along({Axis::kPipeline, Axis::kDataShard, Axis::kTensor}), Messages::kNone);
   }
@@ -91,14 +90,20 @@ MeshShape mesh_shape(const ParallelismConfig& layout) {
 RankGroups::RankGroups(World& world, const ParallelismConfig& layout, const ModelConfig& config)
     : RankGroups(groups_of_first(world.size(), world, layout, config)) {}
 
+RankGroups::RankGroups(int rank, const Mesh& mesh, const ParallelismConfig& layout,
+                       const ModelConfig& config, const Split& split) {
+  const bool are_compressed = layout.compression.method != CompressionOptions::Method::kNone;
+  form(*this, mesh, rank, layout.zero, config,
+       are_compressed ? Messages::kExchanged : Messages::kNone, split);
+}
+
 RankGroups groups_of_first(int ranks, World& world, const ParallelismConfig& layout,
                            const ModelConfig& config) {
   const Mesh mesh = mesh_of(mesh_shape(layout), ranks);
-  RankGroups groups;
-  form(groups, mesh, world.rank(), layout.zero, config,
-       [&](const char* name, const std::vector<int>& members, Messages messages) {
-         return world.split(name, members, World::kBufferBytes, messages);
-       });
+  RankGroups groups(world.rank(), mesh, layout, config,
+                    [&](const char* name, const std::vector<int>& members, Messages messages) {
+                      return world.split(name, members, World::kBufferBytes, messages);
+                    });
   const std::vector<std::string> hosts(world.hosts().begin(), world.hosts().begin() + ranks);
   groups.recorder = &world.recorder();
   groups.mapping = mesh.describe(hosts);
@@ -108,17 +113,20 @@ RankGroups groups_of_first(int ranks, World& world, const ParallelismConfig& lay
 }
 
 RankGroups::RankGroups(int rank, const MeshShape& shape, std::int64_t zero,
-                       const ModelConfig& config, Device device, Traffic& counted)
+                       const ModelConfig& config, Device device, bool reproducible,
+                       Traffic& counted)
     : sent(&counted) {
   const Mesh mesh = mesh_of(shape, shape.ranks());
   require(rank >= 0 && rank < mesh.size(), "no rank ", rank, " in a run of ", mesh.size(),
           " ranks");
-  const std::size_t buffer =
-      comm::kHostBufferBytes + (device.is_cuda() ? comm::kNcclBufferBytes : 0);
-  form(*this, mesh, rank, zero, config,
+  std::set<std::vector<int>> known;  // NCCL's buffer is shared by groups with equal members
+  form(*this, mesh, rank, zero, config, Messages::kNone,
        [&](const char* name, const std::vector<int>& ranks,
            Messages) -> std::unique_ptr<Communicator> {
          if (ranks.size() == 1) return std::make_unique<SelfCommunicator>();
+         const bool takes_memory = device.is_cuda() && known.insert(ranks).second;
+         const std::size_t buffer =
+             comm::kHostBufferBytes + (takes_memory ? comm::nccl_buffer_bytes(reproducible) : 0);
          const auto own = std::find(ranks.begin(), ranks.end(), rank) - ranks.begin();
          return std::make_unique<PlannedCommunicator>(
              name, static_cast<int>(own), static_cast<int>(ranks.size()), buffer, counted[name]);

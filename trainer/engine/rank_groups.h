@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,11 +20,17 @@ struct RankGroups {
   // Collective. Throws ConfigError if the layout's world size is not the world's. The world
   // outlives the groups.
   RankGroups(World& world, const ParallelismConfig& layout, const ModelConfig& model);
+  // Of `rank`, made by `split` in the order in which all ranks make theirs. A rank outside the
+  // layout is alone in all of its groups.
+  using Split = std::function<std::unique_ptr<Communicator>(
+      const char* name, const std::vector<int>& ranks, Messages messages)>;
+  RankGroups(int rank, const Mesh& mesh, const ParallelismConfig& layout, const ModelConfig& model,
+             const Split& split);
   // Of `rank` in a planned run with ZeRO stage `zero`, for planning streams. On a GPU the groups
-  // are NCCL's, with one rank per GPU. `sent` counts what they send and outlives them. Throws
-  // ConfigError if the layout has no such rank.
+  // are NCCL's, with one rank per GPU, and with ordered sums if `reproducible`. `sent` counts what
+  // they send and outlives them. Throws ConfigError if the layout has no such rank.
   RankGroups(int rank, const MeshShape& shape, std::int64_t zero, const ModelConfig& model,
-             Device device, Traffic& sent);
+             Device device, bool reproducible, Traffic& sent);
 
   std::unique_ptr<Communicator> tensor;       // tensor parallelism
   std::unique_ptr<Communicator> kv_replicas;  // replicas of the same key-value heads within tensor

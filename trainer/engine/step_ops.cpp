@@ -98,7 +98,7 @@ StepOps record_step(const EngineSpec& spec, const MeshShape& mesh, Device device
   Traffic sent;
   const auto groups_of = [&](std::int64_t rank) {
     return RankGroups(static_cast<int>(rank), shape, spec.parallelism.zero, spec.model, device,
-                      sent);
+                      spec.job.reproducible, sent);
   };
   const RankGroups on_first = groups_of(0);
   const auto walk = [&](std::int64_t layers, const RankGroups& groups, BlockRange blocks) {

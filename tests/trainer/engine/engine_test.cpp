@@ -124,7 +124,8 @@ TEST_F(EnginePlanTest, shorter_steps_take_as_much_memory_in_every_schedule) {
                                                  : std::vector<std::int64_t>{1, 2, 5, 9};
     for (int rank = 0; rank < 6; ++rank) {
       Traffic sent, sent_in_full;
-      const RankGroups groups(rank, mesh, spec.parallelism.zero, spec.model, test::kDevice, sent);
+      const RankGroups groups(rank, mesh, spec.parallelism.zero, spec.model, test::kDevice,
+                              /*reproducible=*/false, sent);
       const StepPlan ramp = plan_step(with_counts(spec, counts), groups, test::kDevice);
       const RankGroups same(rank, mesh, spec.parallelism.zero, spec.model, test::kDevice,
                             sent_in_full);

@@ -59,7 +59,7 @@ class DoctorRun {
     preflight_.make(device_health(asked.job.device, world_.local_rank()));
     settle();
     const Device device = open_device(asked.job.device, world_.local_rank());
-    world_.use_device(device);
+    world_.use_device(device, asked.job.reproducible);
     preflight_.make(launch(world_));
     cpu::use_threads(asked.job.threads, world_.local_size());
     check_run(config_for(job_.loaded, world_.size()), device);
