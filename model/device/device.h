@@ -8,7 +8,7 @@ struct Device {
   enum class Kind : std::uint8_t { kCpu, kCuda };
   Kind kind = Kind::kCpu;
   int index = 0;
-  bool is_cuda() const { return kind == Kind::kCuda; }
+  constexpr bool is_cuda() const { return kind == Kind::kCuda; }
   bool operator==(const Device&) const = default;
 };
 

@@ -16,17 +16,22 @@ struct Tuning {
   std::int64_t vocab_tile;
   // Elements of an optimizer's update that pass through workspace at a time.
   std::int64_t update_elements;
+  // Rows whose contribution to a parameter's gradient is summed at once, by one block: a norm over
+  // 8192 tokens has two blocks for each multiprocessor of an H100.
+  std::int64_t row_chunk;
 };
 
-inline Tuning tuning_of(Device device) {
+constexpr Tuning tuning_of(Device device) {
   if (device.is_cuda()) {
     return {.head_logits = std::int64_t{1} << 30,
             .vocab_tile = 128,
-            .update_elements = std::int64_t{1} << 22};
+            .update_elements = std::int64_t{1} << 22,
+            .row_chunk = 32};
   }
   return {.head_logits = std::int64_t{1} << 25,
           .vocab_tile = 1,
-          .update_elements = std::int64_t{1} << 16};
+          .update_elements = std::int64_t{1} << 16,
+          .row_chunk = 64};
 }
 
 }  // namespace trireme

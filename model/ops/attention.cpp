@@ -6,6 +6,7 @@
 #include "model/ops/cuda/attention.h"
 #include "model/ops/cuda/attention_choice.h"
 #include "model/ops/dispatch.h"
+#include "model/ops/record.h"
 
 namespace trireme::ops {
 namespace {
@@ -106,6 +107,9 @@ void attention_cached(Stream& stream, Tensor out, Tensor qkv, Tensor keys, Tenso
                 qkv.dtype);
   require(first >= 0 && first + tokens <= keys.rows(), "attention_cached: rows [", first, ", ",
           first + tokens, ") of a cache of ", keys.rows());
+  const std::int64_t end = first + tokens;
+  record_memory(stream, "attention_cached",
+                {out, qkv, keys.row_slice(0, end), values.row_slice(0, end)});
   TRIREME_DISPATCH(stream, attention_cached(stream, out, qkv, keys, values, first, heads, scale));
 }
 

@@ -1,5 +1,7 @@
 #include "model/ops/embedding.h"
 
+#include <algorithm>
+
 #include "model/ops/check.h"
 #include "model/ops/dispatch.h"
 #include "model/ops/record.h"
@@ -29,9 +31,12 @@ void embedding_backward(Stream& stream, Arena& scratch, Tensor dtable, Tensor dy
   const Arena::Frame frame(scratch);
   const TokensById room{.starts = scratch.take({dtable.rows() + 1}, DType::kI32),
                         .order = scratch.take({ids.count()}, DType::kI32)};
-  Tensor sums = dy;  // the rows of dtable
-  sums.dtype = dtable.dtype;
-  record_memory(stream, "embedding_backward", {dy, sums, sums});
+  if (accumulate == Accumulate::kReplace) {
+    record_memory(stream, "embedding_backward", {dy, dtable});
+  } else {  // at most a row for each token
+    const Tensor rows = dtable.slice(0, std::min(dtable.count(), dy.count()));
+    record_memory(stream, "embedding_backward", {dy, rows, rows});
+  }
   TRIREME_DISPATCH(stream, embedding_backward(stream, room, dtable, dy, ids, first, accumulate));
 }
 

@@ -71,10 +71,12 @@ void norm_backward(Stream& stream, Arena& scratch, const NormBackward& op) {
     require_count("norm_backward: dresidual", op.dresidual, op.x.count(), dtype);
   }
   const Arena::Frame frame(scratch);
-  const Shape shape{row_chunks(op.x.rows()), op.x.width()};
+  const Shape shape{row_chunks(op.x.rows(), stream.device()), op.x.width()};
   const Tensor partial_gain = scratch.take(shape, sums);
   const Tensor partial_bias = has_bias ? scratch.take(shape, sums) : Tensor{};
-  record_memory(stream, name_of_backward(op.kind), {op.dx, op.dy, op.x, op.dresidual});
+  record_memory(
+      stream, name_of_backward(op.kind),
+      {op.dx, op.dy, op.x, op.dresidual, partial_gain, partial_gain, partial_bias, partial_bias});
   TRIREME_DISPATCH(stream, norm_backward(stream, partial_gain, partial_bias, op));
 }
 

@@ -265,7 +265,7 @@ void add_updates() {
   add_update("apply_direction, with master", 0, [](Stream& stream, Weights weights, Tensor scale) {
     ops::apply_direction(stream, weights, scale, {.rate = 1e-6});
   });
-  const Shape matrix{extent(4096), extent(11008)};
+  const Shape matrix{extent(11008), extent(4096)};
   add("stream/axpby", [=](Operands& of) -> Work {
     const Tensor y = of.random(matrix, kF32), x = of.random(matrix, kF32);
     return [=, &of] { ops::axpby(of.stream, y, x, {.alpha = 0.5, .beta = 0.5}); };

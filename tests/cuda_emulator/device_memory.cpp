@@ -1,6 +1,7 @@
 #include "tests/cuda_emulator/device_memory.h"
 
 #include <sys/mman.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -21,7 +22,23 @@ std::size_t room_for(std::size_t bytes) {
   return (bytes + kGuard - 1) / kGuard * kGuard + 2 * kGuard;
 }
 
-void tell_of_touch(int signal, siginfo_t* what, void*) {
+std::size_t page_size() {
+  static const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
+bool is_write([[maybe_unused]] const void* context) {
+#if defined(__x86_64__) && defined(__linux__)
+  constexpr unsigned kWrite = 2;  // in a page fault's error code
+  const auto* const at = static_cast<const ucontext_t*>(context);
+  return (static_cast<unsigned>(at->uc_mcontext.gregs[REG_ERR]) & kWrite) != 0;
+#else
+  return false;
+#endif
+}
+
+void tell_of_touch(int signal, siginfo_t* what, void* context) {
+  if (DeviceMemory::get().counts_fault(what->si_addr, is_write(context))) return;
   if (DeviceMemory::get().holds(what->si_addr)) {
     constexpr char kSaid[] = "the host has touched a device's memory\n";
     [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kSaid, sizeof(kSaid) - 1);
@@ -52,8 +69,7 @@ std::size_t DeviceMemory::size() {
 }
 
 void DeviceMemory::protect(int how) const {
-  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  const std::size_t bytes = (reached_ + page - 1) / page * page;
+  const std::size_t bytes = (reached_ + page_size() - 1) / page_size() * page_size();
   require(bytes == 0 || ::mprotect(base_, bytes, how) == 0, "a device's memory cannot be guarded");
 }
 
@@ -62,6 +78,51 @@ DeviceMemory::Access::Access() {
 }
 DeviceMemory::Access::~Access() {
   if (--get().accesses_ == 0) get().protect(PROT_NONE);
+}
+
+DeviceMemory::KernelAccess::KernelAccess(std::uint64_t blocks) {
+  DeviceMemory& memory = get();
+  if (!memory.traffic_) return;
+  memory.traffic_->most_blocks = std::max(memory.traffic_->most_blocks, blocks);
+  memory.is_read_.assign(memory.reached_ / page_size() + 1, false);
+  memory.protect(PROT_NONE);
+}
+DeviceMemory::KernelAccess::~KernelAccess() {
+  DeviceMemory& memory = get();
+  if (memory.is_read_.empty()) return;
+  memory.is_read_.clear();
+  memory.protect(PROT_READ | PROT_WRITE);
+}
+
+bool DeviceMemory::counts_fault(const void* at, bool writes) {
+  if (is_read_.empty() || !holds(at)) return false;
+  const std::size_t page =
+      static_cast<std::size_t>(static_cast<const std::byte*>(at) - base_) / page_size();
+  if (page >= is_read_.size() || (!writes && is_read_[page])) return false;
+  (writes ? traffic_->written : traffic_->read) += page_size();
+  if (!writes) is_read_[page] = true;
+  const int how = writes ? PROT_READ | PROT_WRITE : PROT_READ;
+  return ::mprotect(base_ + page * page_size(), page_size(), how) == 0;
+}
+
+void DeviceMemory::count(const void* read, const void* written, std::size_t bytes) {
+  if (!traffic_) return;
+  if (holds(read)) traffic_->read += bytes;
+  if (holds(written)) traffic_->written += bytes;
+}
+
+bool TrafficCounter::is_available() {
+#if defined(__x86_64__) && defined(__linux__)
+  return true;
+#else
+  return false;
+#endif
+}
+TrafficCounter::TrafficCounter() {
+  DeviceMemory::get().count_traffic(&traffic_);
+}
+TrafficCounter::~TrafficCounter() {
+  DeviceMemory::get().count_traffic(nullptr);
 }
 
 std::byte* DeviceMemory::take(std::size_t bytes) {

@@ -2,6 +2,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <vector>
+
+#include "tests/cuda_emulator/traffic.h"
 
 namespace trireme::emulator {
 
@@ -31,6 +34,23 @@ class DeviceMemory {
     Access& operator=(const Access&) = delete;
   };
 
+  void count_traffic(Traffic* into) { traffic_ = into; }  // null: no longer
+  // Of a copy or fill; null: not in this memory.
+  void count(const void* read, const void* written, std::size_t bytes);
+  // A kernel's time: if traffic is counted, its first touch of each page is a fault.
+  class KernelAccess {
+   public:
+    explicit KernelAccess(std::uint64_t blocks);
+    ~KernelAccess();
+    KernelAccess(const KernelAccess&) = delete;
+    KernelAccess& operator=(const KernelAccess&) = delete;
+
+   private:
+    Access access_;
+  };
+  // Called for a fault; false: it has nothing to do with counting.
+  bool counts_fault(const void* at, bool writes);
+
  private:
   DeviceMemory();
   void protect(int how) const;
@@ -40,6 +60,8 @@ class DeviceMemory {
   std::size_t used_ = 0;
   std::map<std::size_t, std::size_t> blocks_;  // offset of the first guard: bytes asked for
   int accesses_ = 0;
+  Traffic* traffic_ = nullptr;
+  std::vector<bool> is_read_;  // of each page, while a kernel's traffic is counted
 };
 
 }  // namespace trireme::emulator

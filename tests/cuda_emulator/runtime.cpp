@@ -90,7 +90,8 @@ cudaError_t enqueue_kernel(const void* kernel, const cudaLaunchConfig_t& config,
   if (in_job()) load_kernel(kernel);
   const Launch launch{grid, block, config.dynamicSmemBytes, std::move(body)};
   const auto work = [launch] {
-    const DeviceMemory::Access access;
+    const dim3& blocks = launch.grid;
+    const DeviceMemory::KernelAccess access(std::uint64_t{blocks.x} * blocks.y * blocks.z);
     const std::string wrong = run(launch);
     if (wrong.empty()) return cudaSuccess;
     std::fprintf(stderr, "%s\n", wrong.c_str());
@@ -226,6 +227,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   if (DeviceMemory::get().holds(from) || is_pinned(from)) {
     const cudaError_t error = enqueue(stream, [=] {
       const DeviceMemory::Access access;
+      DeviceMemory::get().count(from, to, bytes);
       std::memmove(to, from, bytes);
       return cudaSuccess;
     });
@@ -236,6 +238,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   const auto* first = static_cast<const std::byte*>(from);
   return enqueue(stream, [=, staged = std::vector<std::byte>(first, first + bytes)] {
     const DeviceMemory::Access access;
+    DeviceMemory::get().count(nullptr, to, bytes);
     std::memcpy(to, staged.data(), bytes);
     return cudaSuccess;
   });
@@ -247,6 +250,7 @@ cudaError_t cudaMemsetAsync(void* at, int value, std::size_t bytes, cudaStream_t
   if (!DeviceMemory::get().holds(at, bytes)) return refuse(cudaErrorInvalidValue);
   return enqueue(stream, [=] {
     const DeviceMemory::Access access;
+    DeviceMemory::get().count(nullptr, at, bytes);
     std::memset(at, value, bytes);
     return cudaSuccess;
   });

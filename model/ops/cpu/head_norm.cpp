@@ -35,9 +35,9 @@ void head_norm_backward(Stream&, Tensor partial, const HeadNormBackward& op) {
   const Heads& heads = op.heads;
   const std::int64_t tokens = op.x.rows(), normed = heads.heads + heads.kv_heads;
   with_kernels(op.x.dtype, [&]<Isa isa, class T>() {
-    trireme::cpu::parallel_for(row_chunks(tokens), 1, [&](std::int64_t from, std::int64_t to) {
+    trireme::cpu::parallel_for(row_chunks(tokens, {}), 1, [&](std::int64_t from, std::int64_t to) {
       for (std::int64_t chunk = from; chunk < to; ++chunk) {
-        const std::int64_t first = chunk * kRowChunk;
+        const std::int64_t first = chunk * kCpuRowChunk;
         Sum<T>* gains = at<Sum<T>>(partial, chunk * 2 * heads.width);
         simd::head_norm_backward<isa, T>({.dqkv = at<T>(op.dqkv, first * heads.qkv()),
                                           .dquery_gain = gains,
@@ -46,7 +46,7 @@ void head_norm_backward(Stream&, Tensor partial, const HeadNormBackward& op) {
                                           .query_gain = at<T>(op.query_gain),
                                           .key_gain = at<T>(op.key_gain),
                                           .inverse = at<Sum<T>>(op.inv_rms, first * normed),
-                                          .tokens = std::min(kRowChunk, tokens - first),
+                                          .tokens = std::min(kCpuRowChunk, tokens - first),
                                           .heads = heads.heads,
                                           .kv_heads = heads.kv_heads,
                                           .width = heads.width});

@@ -40,24 +40,24 @@ void over_rows(const NormRows<T>& all, const Body& body) {
 // Calls body for each chunk of rows, then adds the chunks.
 template <class T, class Body>
 void over_chunks(const NormBackwardRows<T>& all, const Body& body) {
-  trireme::cpu::parallel_for(row_chunks(all.rows),
-                             (row_grain(all.width) + kRowChunk - 1) / kRowChunk,
-                             [&](std::int64_t first, std::int64_t last) {
-                               for (std::int64_t chunk = first; chunk < last; ++chunk) {
-                                 NormBackwardRows<T> some = all;
-                                 const std::int64_t row = chunk * kRowChunk, by = row * all.width;
-                                 some.rows = std::min(kRowChunk, all.rows - row);
-                                 some.dx += by;
-                                 some.dy += by;
-                                 some.x += by;
-                                 if (some.dresidual) some.dresidual += by;
-                                 if (some.mean) some.mean += row;
-                                 some.inverse += row;
-                                 some.dgain += chunk * all.width;
-                                 if (some.dbias) some.dbias += chunk * all.width;
-                                 body(some);
-                               }
-                             });
+  trireme::cpu::parallel_for(
+      row_chunks(all.rows, {}), (row_grain(all.width) + kCpuRowChunk - 1) / kCpuRowChunk,
+      [&](std::int64_t first, std::int64_t last) {
+        for (std::int64_t chunk = first; chunk < last; ++chunk) {
+          NormBackwardRows<T> some = all;
+          const std::int64_t row = chunk * kCpuRowChunk, by = row * all.width;
+          some.rows = std::min(kCpuRowChunk, all.rows - row);
+          some.dx += by;
+          some.dy += by;
+          some.x += by;
+          if (some.dresidual) some.dresidual += by;
+          if (some.mean) some.mean += row;
+          some.inverse += row;
+          some.dgain += chunk * all.width;
+          if (some.dbias) some.dbias += chunk * all.width;
+          body(some);
+        }
+      });
 }
 
 template <class T>

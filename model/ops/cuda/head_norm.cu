@@ -84,8 +84,8 @@ __global__ __launch_bounds__(1024, 1) void head_norm_backward_kernel(HeadNormBac
   A* const mine = all + warp * gains;
   for (int i = lane; i < gains; i += 32) mine[i] = 0;
   __syncwarp();
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kRowChunk;
-  const int tokens = static_cast<int>(min(std::int64_t{kRowChunk}, op.tokens - first));
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kCudaRowChunk;
+  const int tokens = static_cast<int>(min(std::int64_t{kCudaRowChunk}, op.tokens - first));
   for (int item = warp; item < tokens * shape.normed(); item += warps) {
     const std::int64_t token = first + item / shape.normed();
     const int head = item % shape.normed();
@@ -159,7 +159,7 @@ void head_norm_backward(Stream& stream, Tensor partial, const HeadNormBackward& 
     const std::int64_t room = 2 * op.heads.width * static_cast<std::int64_t>(sizeof(Sum<T>));
     const std::int64_t warps = std::clamp<std::int64_t>(kRoom / room, 1, 32);
     const auto run = [&]<int n>(Count<n>) {
-      launch(head_norm_backward_kernel<n, T>, extent(row_chunks(op.x.rows())),
+      launch(head_norm_backward_kernel<n, T>, extent(row_chunks(op.x.rows(), stream.device())),
              dim3(32, extent(warps)), static_cast<std::size_t>(warps * room), stream, tokens);
     };
     with_packs<T, kPackBytes>(op.heads.width, run, op.dqkv, op.x, op.query_gain, op.key_gain);

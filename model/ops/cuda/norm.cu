@@ -90,10 +90,11 @@ void norm_backward(Stream& stream, Tensor partial_gain, Tensor partial_bias,
                                    .rows = op.x.rows(),
                                    .width = op.x.width()};
     const auto run = [&]<int n>(Count<n>) {
-      // Packs of eight float16 need more registers than two blocks per multiprocessor have.
-      constexpr int kPack = std::is_same_v<T, F16> ? std::min(n, 4) : n;
+      // Packs of 16 bytes need more registers than two blocks per multiprocessor have.
+      constexpr bool kHalves = std::is_same_v<T, F16> || std::is_same_v<T, float>;
+      constexpr int kPack = kHalves && n > 1 ? n / 2 : n;
       with_kind(op.kind, [&]<NormKind kind>() {
-        launch(norm_backward_kernel<kind, kPack, T>, extent(row_chunks(rows.rows)),
+        launch(norm_backward_kernel<kind, kPack, T>, extent(row_chunks(rows.rows, stream.device())),
                kBackwardThreads, 0, stream, rows);
       });
     };

@@ -82,6 +82,7 @@ __device__ void add_to(A* to, A (&values)[n], bool fresh) {
 // A block processes one chunk of rows, a few rows at a time: two warps per row compute the row's
 // sums, then each thread goes down the rows of its columns, which are in cache by then.
 constexpr int kRowsAtOnce = 8;
+constexpr int kRowsAhead = 2;  // whose loads are in flight together
 constexpr int kBackwardThreads = 2 * 32 * kRowsAtOnce;
 
 // Two blocks per multiprocessor, unless doubles use its registers.
@@ -92,14 +93,16 @@ template <NormKind kind, int n, class T>
 __global__ __launch_bounds__(kBackwardThreads,
                              kBackwardBlocks<T>) void norm_backward_kernel(NormBackwardRows<T> op) {
   using A = Sum<T>;
+  // Loads of 8 bytes leave registers for those of several rows.
+  constexpr int m = n * sizeof(T) > 8 ? 8 / static_cast<int>(sizeof(T)) : n;
   __shared__ Slopes<A> shares[kRowsAtOnce][2];
   const int thread = static_cast<int>(threadIdx.x);
   const A share = A(1) / static_cast<A>(op.width);  // weight of an element in a mean
-  const std::int64_t chunk = blockIdx.x, end = min(op.rows, (chunk + 1) * kRowChunk);
+  const std::int64_t chunk = blockIdx.x, end = min(op.rows, (chunk + 1) * kCudaRowChunk);
   const auto statistics_of = [&](std::int64_t row) {
     return Statistics<A>{kind == NormKind::kLayerNorm ? op.mean[row] : A(0), op.inverse[row]};
   };
-  for (std::int64_t first = chunk * kRowChunk; first < end; first += kRowsAtOnce) {
+  for (std::int64_t first = chunk * kCudaRowChunk; first < end; first += kRowsAtOnce) {
     const std::int64_t row = first + thread / 64;
     if (row < end) {
       const std::int64_t start = row * op.width;
@@ -111,19 +114,35 @@ __global__ __launch_bounds__(kBackwardThreads,
     }
     __syncthreads();
     const auto some = static_cast<int>(min(std::int64_t{kRowsAtOnce}, end - first));
-    for (std::int64_t i = thread * n; i < op.width; i += kBackwardThreads * n) {
-      A gain[n], dgain[n] = {}, dbias[n] = {};
+    for (std::int64_t i = thread * m; i < op.width; i += kBackwardThreads * m) {
+      A gain[m], dgain[m] = {}, dbias[m] = {};
       load(gain, op.gain + i);
-      for (int k = 0; k < some; ++k) {
-        const Slopes<A> means{(shares[k][0].product + shares[k][1].product) * share,
-                              (shares[k][0].shift + shares[k][1].shift) * share};
-        const std::int64_t at_i = (first + k) * op.width + i;
-        row_backward<kind>(op.dx + at_i, dgain, dbias, op.dy + at_i, op.x + at_i, gain,
-                           op.dresidual ? op.dresidual + at_i : nullptr, statistics_of(first + k),
-                           means);
+      for (int k = 0; k < some; k += kRowsAhead) {
+        // dx may be one of the inputs: the compiler cannot move a row's loads before another's
+        // store.
+        Pack<T, m> dy[kRowsAhead], x[kRowsAhead], also[kRowsAhead];
+#pragma unroll
+        for (int j = 0; j < kRowsAhead; ++j) {
+          if (k + j >= some) continue;
+          const std::int64_t from = (first + k + j) * op.width + i;
+          dy[j] = *reinterpret_cast<const Pack<T, m>*>(op.dy + from);
+          x[j] = *reinterpret_cast<const Pack<T, m>*>(op.x + from);
+          if (op.dresidual) also[j] = *reinterpret_cast<const Pack<T, m>*>(op.dresidual + from);
+        }
+#pragma unroll
+        for (int j = 0; j < kRowsAhead; ++j) {
+          const int row_at = k + j;
+          if (row_at >= some) continue;
+          const auto& parts = shares[row_at];
+          const Slopes<A> means{(parts[0].product + parts[1].product) * share,
+                                (parts[0].shift + parts[1].shift) * share};
+          row_backward<kind>(op.dx + (first + row_at) * op.width + i, dgain, dbias, dy[j].values,
+                             x[j].values, gain, op.dresidual ? also[j].values : nullptr,
+                             statistics_of(first + row_at), means);
+        }
       }
       const std::int64_t to = chunk * op.width + i;
-      const bool fresh = first == chunk * kRowChunk;
+      const bool fresh = first == chunk * kCudaRowChunk;
       add_to(op.dgain + to, dgain, fresh);
       if constexpr (kind == NormKind::kLayerNorm) add_to(op.dbias + to, dbias, fresh);
     }
