@@ -8,14 +8,14 @@
 #include "parallel/optimizer/strided_of.h"
 
 namespace trireme {
-namespace {
-
-ops::StochasticRounding rounding(const UpdateStep& step, const ParamShard& part,
-                                 const char* tensor) {
+ops::StochasticRounding rounding_of(const UpdateStep& step, const ParamShard& part,
+                                    const char* tensor) {
   return {.key = random_key(step.seed, say("round/", tensor, "/", part.param->spec.name)),
           .update = static_cast<std::uint64_t>(step.update),
           .where = strided_of(*part.param, part.first)};
 }
+
+namespace {
 
 constexpr const char* kValue = "value";
 
@@ -29,7 +29,7 @@ void publish_masters(const UpdateStep& step, const OptimizerOptions& options,
               [&](const ParamShard& part) {
                 if (options.stochastic_rounding && step.update > 0) {
                   ops::round_stochastically(step.stream, part.value, part.master, {},
-                                            rounding(step, part, kValue));
+                                            rounding_of(step, part, kValue));
                 } else {
                   ops::cast(step.stream, part.value, part.master);
                 }
@@ -83,7 +83,8 @@ void Windows::close(const UpdateStep& step, const ParamShard& part,
                     std::span<const char* const> states, Writes writes,
                     const UpdateTensors& tensors) const {
   const auto round = [&](const Tensor& to, const Tensor& from, const char* tensor) {
-    ops::round_stochastically(step.stream, to, from, step.grad_scale, rounding(step, part, tensor));
+    ops::round_stochastically(step.stream, to, from, step.grad_scale,
+                              rounding_of(step, part, tensor));
   };
   if (widens(writes)) {
     for (std::size_t k = 0; k < states.size(); ++k) {

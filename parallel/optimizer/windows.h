@@ -3,6 +3,7 @@
 #include <array>
 #include <span>
 
+#include "model/ops/strided_copy.h"
 #include "parallel/optimizer/optimizer.h"
 #include "parallel/optimizer/staging.h"
 
@@ -14,6 +15,10 @@ inline std::vector<Optimizer::State> states_of(std::span<const char* const> name
   for (const char* name : names) states.push_back({name, dtype});
   return states;
 }
+
+// Stochastic rounding of a part's tensor, "value" or a name of Optimizer::state().
+ops::StochasticRounding rounding_of(const UpdateStep& step, const ParamShard& part,
+                                    const char* tensor);
 
 // Presents shards to the kernels. bfloat16 state is widened in chunks that fit a cache and rounded
 // back stochastically, so that small changes accumulate in the mean; published weights are rounded

@@ -4,6 +4,7 @@
 #include "model/device/copy.h"
 #include "model/device/memory.h"
 #include "model/ops/activation.h"
+#include "model/ops/adamw_rounded.h"
 #include "model/ops/attention.h"
 #include "model/ops/cross_entropy.h"
 #include "model/ops/direction.h"
@@ -249,6 +250,15 @@ void add_updates() {
   using Weights = const UpdateTensors&;
   add_update("adamw, with master", 2, [](Stream& stream, Weights weights, Tensor scale) {
     ops::adamw(stream, weights, scale, {.learning_rate = 1e-6});
+  });
+  add("stream/adamw_rounded, with master", [](Operands& of) -> Work {
+    UpdateTensors tensors = update_tensors(of, 0);
+    for (Tensor& moment : tensors.state) moment = of.zeros({weights()});
+    const Tensor scale = of.random({1}, kF32);
+    const ops::AdamWRounding how{.rounds_value = true,
+                                 .where = {.run = weights(), .stride = weights()}};
+    return
+        [=, &of] { ops::adamw_rounded(of.stream, tensors, scale, {.learning_rate = 1e-6}, how); };
   });
   add_update("sgd_step, with master", 1, [](Stream& stream, Weights weights, Tensor scale) {
     ops::sgd_step(stream, weights, scale, {.learning_rate = 1e-6});

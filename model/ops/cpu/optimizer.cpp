@@ -6,10 +6,10 @@
 #include <numeric>
 
 #include "model/device/cpu/threads.h"
+#include "model/ops/cpu/adamw.h"
 #include "model/ops/cpu/kernels.h"
 #include "model/ops/cpu/over_update.h"
 #include "model/ops/cpu/simd/elementwise.h"
-#include "model/ops/cpu/simd/optimizer.h"
 
 namespace trireme::ops::cpu {
 
@@ -51,13 +51,7 @@ void clip_scale(Stream&, Tensor norm, Tensor scale, Tensor partials, const Clip&
 }
 
 void adamw(Stream&, const UpdateTensors& tensors, Tensor grad_scale, const AdamW& how) {
-  const double steps = static_cast<double>(how.step);
-  const simd::AdamWStep step{.beta1 = how.beta1,
-                             .beta2 = how.beta2,
-                             .epsilon = how.epsilon,
-                             .step_size = how.learning_rate / (1 - std::pow(how.beta1, steps)),
-                             .inverse_root = 1 / std::sqrt(1 - std::pow(how.beta2, steps)),
-                             .decay = how.learning_rate * how.weight_decay};
+  const simd::AdamWStep step = step_of(how);
   over_update(tensors, grad_scale, [&]<Isa isa, class T>(const simd::UpdateRange<T>& range) {
     simd::adamw<isa, T>(range, step);
   });

@@ -1,10 +1,9 @@
 #include "model/ops/strided_copy.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 
-#include "model/device/cpu/threads.h"
+#include "model/ops/cpu/each_run.h"
 #include "model/ops/cpu/kernels.h"
 #include "model/ops/cpu/simd/strided_copy.h"
 
@@ -12,22 +11,6 @@ namespace trireme::ops::cpu {
 namespace {
 
 using simd::Isa;
-using trireme::cpu::parallel_for;
-
-constexpr std::int64_t kPlacedGrain = 32768;
-
-// Calls body(i, at, n) for contiguous ranges: part elements [i, i + n) are at `at` of the whole.
-template <class Body>
-void each_run(std::int64_t count, const Strided& where, const Body& body) {
-  parallel_for(count, kPlacedGrain, [&](std::int64_t from, std::int64_t to) {
-    for (std::int64_t i = from; i < to;) {
-      const std::int64_t at = where.first + i, column = at % where.run;
-      const std::int64_t n = std::min(where.run - column, to - i);
-      body(i, at / where.run * where.stride + where.start + column, n);
-      i += n;
-    }
-  });
-}
 
 void move(std::byte* to, const std::byte* from, std::int64_t count, std::size_t size) {
   std::memcpy(to, from, static_cast<std::size_t>(count) * size);

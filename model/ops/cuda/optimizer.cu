@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "model/device/cuda/launch.cuh"
+#include "model/ops/cuda/adamw.cuh"
 #include "model/ops/cuda/reduce.cuh"
 #include "model/ops/cuda/values.cuh"
 
@@ -81,11 +82,8 @@ struct AdamWRange {
   A *m = nullptr, *v = nullptr;
   const A *grad = nullptr, *grad_scale = nullptr;
   std::int64_t count = 0;
-  A beta1 = 0, beta2 = 0, rest1 = 0, rest2 = 0, epsilon = 0;
-  A step_size = 0;     // learning rate / (1 - beta1^step)
-  A inverse_root = 1;  // 1 / sqrt(1 - beta2^step)
-  A decay = 0;         // learning rate * weight decay
-  bool fits = false;   // all tensors are aligned for vectors
+  AdamWFactors<A> factors;
+  bool fits = false;  // all tensors are aligned for vectors
 };
 
 template <class T>
@@ -108,13 +106,8 @@ __global__ __launch_bounds__(kThreads) void adamw_range(const AdamWRange<T> op) 
   }
 #pragma unroll
   for (int e = 0; e < kAtOnce; ++e) {
-    const A g = grad.x[e] * scale;
-    m.x[e] = std::fma(op.beta1, m.x[e], op.rest1 * g);
-    v.x[e] = std::fma(op.beta2, v.x[e], op.rest2 * (g * g));
-    const A ratio = m.x[e] / std::fma(std::sqrt(v.x[e]), op.inverse_root, op.epsilon);
     const A old = op.master ? master.x[e] : widened(value.x[e]);
-    // One rounding of the weight: the decrement is computed first.
-    master.x[e] = old - std::fma(op.decay, old, op.step_size * ratio);
+    master.x[e] = op.factors.update(m.x[e], v.x[e], grad.x[e] * scale, old);
     value.x[e] = rounded<T>(master.x[e]);
   }
   store_vector(op.m + i, m, left, op.fits);
@@ -150,7 +143,6 @@ void clip_scale(Stream& stream, Tensor norm, Tensor scale, Tensor partials, cons
 void adamw(Stream& stream, const UpdateTensors& tensors, Tensor grad_scale, const AdamW& how) {
   const std::int64_t count = tensors.count();
   if (count == 0) return;
-  const double steps = static_cast<double>(how.step);
   const Tensor master = tensors.separate_master();
   const Tensor &m = tensors.state[0], &v = tensors.state[1];
   const auto whole = [](const Tensor& tensor) {
@@ -159,24 +151,16 @@ void adamw(Stream& stream, const UpdateTensors& tensors, Tensor grad_scale, cons
   with_float(tensors.value.dtype, [&](auto zero) {
     using T = decltype(zero);
     using A = Accumulator<T>;
-    const AdamWRange<T> op{
-        .value = tensors.value.as<T>(),
-        .master = master ? master.as<A>() : nullptr,
-        .m = m.as<A>(),
-        .v = v.as<A>(),
-        .grad = tensors.grad.as<A>(),
-        .grad_scale = grad_scale.as<A>(),
-        .count = count,
-        .beta1 = static_cast<A>(how.beta1),
-        .beta2 = static_cast<A>(how.beta2),
-        .rest1 = static_cast<A>(1 - how.beta1),
-        .rest2 = static_cast<A>(1 - how.beta2),
-        .epsilon = static_cast<A>(how.epsilon),
-        .step_size = static_cast<A>(how.learning_rate / (1 - std::pow(how.beta1, steps))),
-        .inverse_root = static_cast<A>(1 / std::sqrt(1 - std::pow(how.beta2, steps))),
-        .decay = static_cast<A>(how.learning_rate * how.weight_decay),
-        .fits =
-            whole(tensors.value) && whole(master) && whole(m) && whole(v) && whole(tensors.grad)};
+    const AdamWRange<T> op{.value = tensors.value.as<T>(),
+                           .master = master ? master.as<A>() : nullptr,
+                           .m = m.as<A>(),
+                           .v = v.as<A>(),
+                           .grad = tensors.grad.as<A>(),
+                           .grad_scale = grad_scale.as<A>(),
+                           .count = count,
+                           .factors = AdamWFactors<A>::of(how),
+                           .fits = whole(tensors.value) && whole(master) && whole(m) && whole(v) &&
+                                   whole(tensors.grad)};
     constexpr std::int64_t kBlock = kThreads * kAtOnce;
     launch(adamw_range<T>, extent(parts(count, kBlock)), kThreads, 0, stream, op);
   });

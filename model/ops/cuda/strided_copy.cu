@@ -1,6 +1,7 @@
 #include "model/ops/strided_copy.h"
 
 #include "model/ops/cuda/flat.cuh"
+#include "model/ops/cuda/philox.cuh"
 
 namespace trireme::ops::cuda {
 namespace {
@@ -26,36 +27,13 @@ __global__ void pick_kernel(Word* part, const Word* whole, std::int64_t count,
                [&]<int n>(Count<n>, std::int64_t i) { part[i] = whole[index_of(where, i)]; });
 }
 
-// Word `which` of Philox4x32-10; see model/base/philox.h.
-__device__ std::uint32_t philox_word(std::uint64_t key, std::uint64_t low, std::uint64_t high,
-                                     unsigned which) {
-  std::uint32_t c[4] = {static_cast<std::uint32_t>(low), static_cast<std::uint32_t>(low >> 32),
-                        static_cast<std::uint32_t>(high), static_cast<std::uint32_t>(high >> 32)};
-  auto k0 = static_cast<std::uint32_t>(key);
-  auto k1 = static_cast<std::uint32_t>(key >> 32);
-#pragma unroll
-  for (int round = 0; round < 10; ++round) {
-    const std::uint64_t p0 = std::uint64_t{0xD2511F53} * c[0];
-    const std::uint64_t p1 = std::uint64_t{0xCD9E8D57} * c[2];
-    c[0] = static_cast<std::uint32_t>(p1 >> 32) ^ c[1] ^ k0;
-    c[1] = static_cast<std::uint32_t>(p1);
-    c[2] = static_cast<std::uint32_t>(p0 >> 32) ^ c[3] ^ k1;
-    c[3] = static_cast<std::uint32_t>(p0);
-    k0 += 0x9E3779B9;
-    k1 += 0xBB67AE85;
-  }
-  return which == 0 ? c[0] : which == 1 ? c[1] : which == 2 ? c[2] : c[3];
-}
-
 __global__ void round_kernel(Bf16* to, const float* from, const float* unless_nan,
                              std::int64_t count, const StochasticRounding how) {
   if (unless_nan && *unless_nan != *unless_nan) return;
   over_flat<1>(count, [&]<int n>(Count<n>, std::int64_t i) {
     const auto index = static_cast<std::uint64_t>(index_of(how.where, i));
-    const float value = from[i];
-    const unsigned bits = __float_as_uint(value);
-    const std::uint32_t up = bits + (philox_word(how.key, index / 4, how.update, index % 4) >> 16);
-    to[i].bits = static_cast<std::uint16_t>((value != value ? bits | 0x400000u : up) >> 16);
+    const std::uint32_t word = philox_words(how.key, index / 4, how.update)[index % 4];
+    to[i] = rounded_stochastically(from[i], word);
   });
 }
 

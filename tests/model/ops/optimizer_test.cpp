@@ -1,5 +1,9 @@
 #include "model/ops/optimizer.h"
 
+#include <bit>
+
+#include "model/ops/adamw_rounded.h"
+#include "model/ops/elementwise.h"
 #include "tests/model/ops/op_test.h"
 
 namespace trireme::ops {
@@ -274,6 +278,74 @@ TEST(AdamW, bfloat16_weights_without_a_master_are_refused) {
   OptimizerProblem early{4};
   early.how.step = 0;
   EXPECT_THROW(OptimizerApplied(stream, early), Error);
+}
+
+// Comparable where a value is NaN.
+std::vector<std::uint64_t> bits_of(const std::vector<Values>& all) {
+  std::vector<std::uint64_t> bits;
+  for (const Values& values : all) {
+    for (const double value : values) {
+      bits.push_back(std::isnan(value) ? ~std::uint64_t{0} : std::bit_cast<std::uint64_t>(value));
+    }
+  }
+  return bits;
+}
+
+// Moments in bfloat16 in one pass, or by the ops that it replaces.
+std::vector<Values> rounded_update(Stream& stream, const OptimizerProblem& p,
+                                   const AdamWRounding& how, bool in_one_pass) {
+  const Held value(stream, {p.count}, p.dtype, p.has_master ? Values{} : p.master);
+  const Held master(stream, {p.count}, DType::kF32, p.master);
+  const Held m(stream, {p.count}, DType::kBf16, p.m), v(stream, {p.count}, DType::kBf16, p.v);
+  const Held grad(stream, {p.count}, DType::kF32, p.grad);
+  const Held scale(stream, {1}, DType::kF32, {p.grad_scale});
+  const Tensor weights = p.has_master ? Tensor(master) : Tensor(value);
+  if (in_one_pass) {
+    adamw_rounded(stream, {value, weights, grad, {m, v}}, scale, p.how, how);
+  } else {
+    const Held wide_m(stream, {p.count}, DType::kF32), wide_v(stream, {p.count}, DType::kF32);
+    cast(stream, wide_m, m);
+    cast(stream, wide_v, v);
+    adamw(stream, {how.rounds_value ? weights : Tensor(value), weights, grad, {wide_m, wide_v}},
+          scale, p.how);
+    const auto round = [&](const Tensor& to, const Tensor& from, std::uint64_t key) {
+      round_stochastically(stream, to, from, scale, {key, how.update, how.where});
+    };
+    round(m, wide_m, how.m_key);
+    round(v, wide_v, how.v_key);
+    if (how.rounds_value) round(value, weights, how.value_key);
+  }
+  return {value.values(), master.values(), m.values(), v.values()};
+}
+
+TEST(AdamWRounded, bits_are_those_of_cast_update_and_rounding) {
+  on_every_platform([](Stream& stream) {
+    for (const DType dtype : {DType::kBf16, DType::kF16, DType::kF32}) {
+      for (const bool rounds : {false, true}) {
+        if (rounds && dtype != DType::kBf16) continue;
+        for (const auto& [where, count] :
+             {std::pair{Strided{0, 100000, 100000, 0}, 5001},
+              std::pair{Strided{13, 600, 2000, 70}, 3001}, std::pair{Strided{2, 3, 7, 1}, 50},
+              std::pair{Strided{8, 64, 128, 32}, 1000}, std::pair{Strided{5, 9, 9, 0}, 1},
+              std::pair{Strided{0, 1, 1, 0}, 0}}) {
+          SCOPED_TRACE(say(name_of(dtype), " ", count, " in runs of ", where.run, " ", rounds));
+          OptimizerProblem p{count, dtype, size_of(dtype) == 2};
+          const AdamWRounding how{.m_key = 11,
+                                  .v_key = 12,
+                                  .value_key = 13,
+                                  .rounds_value = rounds,
+                                  .update = 7,
+                                  .where = where};
+          if (count > 40) p.grad[37] = kNan;
+          EXPECT_EQ(bits_of(rounded_update(stream, p, how, true)),
+                    bits_of(rounded_update(stream, p, how, false)));
+          p.grad_scale = kNan;
+          EXPECT_EQ(bits_of(rounded_update(stream, p, how, true)),
+                    bits_of(rounded_update(stream, p, how, false)));
+        }
+      }
+    }
+  });
 }
 
 }  // namespace
