@@ -96,7 +96,7 @@ ONLY_IN = {
     r"(pcre2|utf8proc|zstd|zlib)\.h": ["data", "tests/data"],
     r"sodium(\.h|/)": ["trainer/supervise/link"],
     r"isa-l(\.h|/)": ["checkpoint/format", "trainer/telemetry"],
-    r"cblas\.h|dnnl.*\.h(pp)?|(imm|emm|xmm)intrin\.h|arm_neon\.h": ["model/ops/cpu"],
+    r"cblas\.h|dnnl.*\.h(pp)?|hwy/|(imm|emm|xmm)intrin\.h|arm_neon\.h": ["model/ops/cpu"],
     r"omp\.h": ["model/device/cpu", "model/ops/cpu", "tests"],
     r"cublas.*\.h|cudnn.*\.h": ["model/ops/cuda", "tests/cuda_emulator"],
     r"cuda.*\.h|nvtx3/": ["model/device/cuda", "model/ops/cuda", "tests/cuda_emulator",

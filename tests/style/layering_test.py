@@ -12,7 +12,7 @@ CHECK = pathlib.Path(sys.argv.pop(1)) / "scripts" / "check_layering.py"
 ALLOWED = {
     "model/ops/norm.h": '#include "model/tensor/tensor.h"\n#include <vector>\n',
     "model/ops/norm.cpp": '#include "model/ops/cpu/norm.h"\n',
-    "model/ops/cpu/simd/vec.h": "#include <immintrin.h>\n",
+    "model/ops/cpu/simd/vec.h": "#include <hwy/highway.h>\n",
     "model/ops/cpu/gemm.cpp": "#include <cblas.h>\n#include <dnnl.hpp>\n",
     "parallel/data/buckets.cpp": '#include "parallel/comm/communicator.h"\n',
     "parallel/comm/mpi.cpp": "#include <mpi.h>\n",
@@ -42,6 +42,7 @@ FORBIDDEN = {
     "toml": ("data/blend.cpp", "#include <toml++/toml.h>"),
     "cblas": ("model/layers/linear.cpp", "#include <cblas.h>"),
     "onednn": ("model/ops/gemm.cpp", "#include <dnnl.hpp>"),
+    "highway": ("model/ops/norm.cpp", "#include <hwy/highway.h>"),
     "sentencepiece": ("trainer/commands/go.cpp", "#include <sentencepiece_processor.h>"),
     "isa-l": ("data/sum.cpp", "#include <isa-l/crc.h>"),
     "gtest": ("model/base/file.cpp", "#include <gtest/gtest.h>"),

@@ -59,9 +59,10 @@ std::string processor_text() {
 
 std::string libraries_text() {
   return "HDF5 " TRIREME_HDF5_VERSION ", OpenBLAS " TRIREME_OPENBLAS_VERSION
-         ", oneDNN " TRIREME_DNNL_VERSION ", SentencePiece " TRIREME_SENTENCEPIECE_VERSION
-         ", toml++ " TRIREME_TOML_VERSION ", xxHash " TRIREME_XXHASH_VERSION
-         ", ISA-L " TRIREME_ISAL_VERSION ", libsodium " TRIREME_SODIUM_VERSION ", " +
+         ", oneDNN " TRIREME_DNNL_VERSION ", Highway " TRIREME_HIGHWAY_VERSION
+         ", SentencePiece " TRIREME_SENTENCEPIECE_VERSION ", toml++ " TRIREME_TOML_VERSION
+         ", xxHash " TRIREME_XXHASH_VERSION ", ISA-L " TRIREME_ISAL_VERSION
+         ", libsodium " TRIREME_SODIUM_VERSION ", " +
          comm::mpi_version();
 }
 

@@ -4,16 +4,110 @@
 #include <cmath>
 #include <limits>
 
+#define HWY_TARGET_INCLUDE "model/ops/cpu/cross_entropy.cpp"
+#include "model/ops/cpu/simd/targets.h"
+// Below, once per target.
 #include "model/device/cpu/threads.h"
-#include "model/ops/cpu/kernels.h"
-#include "model/ops/cpu/simd/cross_entropy.h"
+#include "model/ops/cpu/simd/exp.h"
 
+HWY_BEFORE_NAMESPACE();
 namespace trireme::ops::cpu {
+namespace HWY_NAMESPACE {
 namespace {
 
-using simd::Isa;
-using simd::LogitRows;
-using simd::Sum;
+// Rows of columns [first, first + width) of a vocabulary.
+template <class T>
+struct LogitRows {
+  T* logits = nullptr;
+  const Accumulator<T>* top = nullptr;
+  const std::int32_t* targets = nullptr;
+  std::int64_t rows = 0, width = 0, first = 0;
+};
+
+// The maximum; NaN if either is NaN.
+template <class V>
+HWY_INLINE V larger(V a, V b) {
+  return IfThenElse(IsNaN(b), b, above(b, a));
+}
+
+// The target's column on this rank, or -1.
+template <class T>
+HWY_INLINE std::int64_t column(const LogitRows<T>& op, std::int64_t row) {
+  const std::int64_t at = op.targets[row] - op.first;
+  return op.targets[row] >= 0 && at >= 0 && at < op.width ? at : -1;
+}
+
+template <class T>
+TRIREME_KERNEL void max_of_rows(Accumulator<T>* top, const LogitRows<T>& op) {
+  using A = Accumulator<T>;
+  for (std::int64_t row = 0; row < op.rows; ++row) {
+    const T* x = op.logits + row * op.width;
+    const A start = static_cast<A>(*x);
+    Sums<A> tops(spread(start));
+    each_vector<A>(op.width, [&](auto some, std::int64_t i, int k) {
+      tops[k] = larger(tops[k], keep<A>(some, load(some, x + i), start));
+    });
+    const Vec<A> four = larger(larger(tops[0], tops[1]), larger(tops[2], tops[3]));
+    HWY_ALIGN A lanes[kLanes<A>];
+    Store(four, Lanes<A>(), lanes);
+    A most = lanes[0];
+    for (const A lane : lanes) most = lane > most || lane != lane ? lane : most;
+    top[row] = most;
+  }
+}
+
+template <class T>
+TRIREME_KERNEL void exp_sum_of_rows(Accumulator<T>* sums, Accumulator<T>* target,
+                                    const LogitRows<T>& op) {
+  using A = Accumulator<T>;
+  constexpr std::int64_t kBlock = 4096;  // summed in A; blocks are added in float64
+  for (std::int64_t row = 0; row < op.rows; ++row) {
+    const T* x = op.logits + row * op.width;
+    const A top = op.top[row];
+    const Vec<A> tops = spread(top);
+    double sum = 0;
+    for (std::int64_t first = 0; first < op.width; first += kBlock) {
+      const std::int64_t n = op.width - first < kBlock ? op.width - first : kBlock;
+      Sums<A> parts;
+      each_vector<A>(n, [&](auto some, std::int64_t i, int k) {
+        parts[k] += keep<A>(some, exp<A>(load(some, x + first + i) - tops));
+      });
+      sum += static_cast<double>(total(parts));
+    }
+    sums[row] = static_cast<A>(sum);
+    const std::int64_t at = column(op, row);
+    target[row] = at < 0 ? A(0) : static_cast<A>(x[at]) - top;
+  }
+}
+
+template <class T>
+TRIREME_KERNEL void backward_of_rows(const LogitRows<T>& op, const Accumulator<T>* total,
+                                     double scale) {
+  using A = Accumulator<T>;
+  for (std::int64_t row = 0; row < op.rows; ++row) {
+    T* x = op.logits + row * op.width;
+    const A top = op.top[row];
+    const bool counts = op.targets[row] >= 0;
+    const A factor = counts ? static_cast<A>(scale / static_cast<double>(total[row])) : A(0);
+    const Vec<A> tops = spread(top), factors = spread(factor);
+    const std::int64_t at = column(op, row);
+    const double right =
+        at < 0 ? 0 : static_cast<double>(static_cast<A>(x[at])) - static_cast<double>(top);
+    if (!counts) {
+      // Not a product with zero, which would preserve NaN.
+      each_vector<A>(op.width,
+                     [&](auto some, std::int64_t i, int) { store(some, x + i, zero<A>()); });
+      continue;
+    }
+    each_vector<A>(op.width, [&](auto some, std::int64_t i, int) {
+      store(some, x + i, factors * exp<A>(load(some, x + i) - tops));
+    });
+    if (at < 0) continue;
+    // Subtracted before rounding: a confident correct prediction leaves a small difference.
+    const double p = __builtin_exp(right) / static_cast<double>(total[row]);
+    x[at] = T(static_cast<A>(scale * (p - 1)));
+  }
+}
 
 // Calls body(rows, first row) for each thread's rows.
 template <class T, class Body>
@@ -22,7 +116,7 @@ void over_rows(Tensor logits, Tensor top, Tensor targets, std::int64_t first, co
   trireme::cpu::parallel_for(logits.rows(), row_grain(width),
                              [&](std::int64_t from, std::int64_t to) {
                                body(LogitRows<T>{.logits = at<T>(logits, from * width),
-                                                 .top = at<Sum<T>>(top, from),
+                                                 .top = at<Accumulator<T>>(top, from),
                                                  .targets = at<std::int32_t>(targets, from),
                                                  .rows = to - from,
                                                  .width = width,
@@ -31,7 +125,62 @@ void over_rows(Tensor logits, Tensor top, Tensor targets, std::int64_t first, co
                              });
 }
 
+void row_max(Tensor top, Tensor logits) {
+  with_float(logits.dtype, [&]<class T>(T) {
+    over_rows<T>(logits, {}, {}, 0, [&](const LogitRows<T>& rows, std::int64_t from) {
+      max_of_rows(at<Accumulator<T>>(top, from), rows);
+    });
+  });
+}
+
+void row_exp_sum(Tensor total, Tensor target, Tensor logits, Tensor top, Tensor targets,
+                 std::int64_t first) {
+  with_float(logits.dtype, [&]<class T>(T) {
+    over_rows<T>(logits, top, targets, first, [&](const LogitRows<T>& rows, std::int64_t from) {
+      exp_sum_of_rows(at<Accumulator<T>>(total, from), at<Accumulator<T>>(target, from), rows);
+    });
+  });
+}
+
+void cross_entropy_backward(Tensor logits, Tensor top, Tensor total, Tensor targets,
+                            std::int64_t first, Tensor scale) {
+  const double factor = scale ? *scale.as<double>() : 1;
+  with_float(logits.dtype, [&]<class T>(T) {
+    over_rows<T>(logits, top, targets, first, [&](const LogitRows<T>& rows, std::int64_t from) {
+      backward_of_rows(rows, at<Accumulator<T>>(total, from), factor);
+    });
+  });
+}
+
 }  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace trireme::ops::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace trireme::ops::cpu {
+
+HWY_EXPORT(row_max);
+HWY_EXPORT(row_exp_sum);
+HWY_EXPORT(cross_entropy_backward);
+
+void row_max(Stream&, Tensor top, Tensor logits) {
+  HWY_DYNAMIC_DISPATCH(row_max)(top, logits);
+}
+void row_exp_sum(Stream&, Tensor total, Tensor target, Tensor logits, Tensor top, Tensor targets,
+                 std::int64_t first) {
+  HWY_DYNAMIC_DISPATCH(row_exp_sum)(total, target, logits, top, targets, first);
+}
+void cross_entropy_backward(Stream&, Tensor logits, Tensor top, Tensor total, Tensor targets,
+                            std::int64_t first, Tensor scale) {
+  HWY_DYNAMIC_DISPATCH(cross_entropy_backward)(logits, top, total, targets, first, scale);
+}
+
+void row_max_exp_sum(Stream& stream, Tensor top, Tensor total, Tensor target, Tensor logits,
+                     Tensor targets) {
+  row_max(stream, top, logits);
+  row_exp_sum(stream, total, target, logits, top, targets, 0);
+}
 
 void mask_padding(Stream&, Tensor logits, std::int64_t columns) {
   with_float(logits.dtype, [&](auto zero) {
@@ -43,29 +192,6 @@ void mask_padding(Stream&, Tensor logits, std::int64_t columns) {
       std::fill(line + columns, line + width, nothing);
     }
   });
-}
-
-void row_max(Stream&, Tensor top, Tensor logits) {
-  with_kernels(logits.dtype, [&]<Isa isa, class T>() {
-    over_rows<T>(logits, {}, {}, 0, [&](const LogitRows<T>& rows, std::int64_t from) {
-      simd::row_max<isa, T>(at<Sum<T>>(top, from), rows);
-    });
-  });
-}
-
-void row_exp_sum(Stream&, Tensor total, Tensor target, Tensor logits, Tensor top, Tensor targets,
-                 std::int64_t first) {
-  with_kernels(logits.dtype, [&]<Isa isa, class T>() {
-    over_rows<T>(logits, top, targets, first, [&](const LogitRows<T>& rows, std::int64_t from) {
-      simd::row_exp_sum<isa, T>(at<Sum<T>>(total, from), at<Sum<T>>(target, from), rows);
-    });
-  });
-}
-
-void row_max_exp_sum(Stream& stream, Tensor top, Tensor total, Tensor target, Tensor logits,
-                     Tensor targets) {
-  row_max(stream, top, logits);
-  row_exp_sum(stream, total, target, logits, top, targets, 0);
 }
 
 void cross_entropy(Stream&, Tensor loss, Tensor total, Tensor target, Tensor targets) {
@@ -81,14 +207,5 @@ void cross_entropy(Stream&, Tensor loss, Tensor total, Tensor target, Tensor tar
   });
 }
 
-void cross_entropy_backward(Stream&, Tensor logits, Tensor top, Tensor total, Tensor targets,
-                            std::int64_t first, Tensor scale) {
-  const double factor = scale ? *scale.as<double>() : 1;
-  with_kernels(logits.dtype, [&]<Isa isa, class T>() {
-    over_rows<T>(logits, top, targets, first, [&](const LogitRows<T>& rows, std::int64_t from) {
-      simd::cross_entropy_backward<isa, T>(rows, at<Sum<T>>(total, from), factor);
-    });
-  });
-}
-
 }  // namespace trireme::ops::cpu
+#endif

@@ -1,22 +1,25 @@
 #include "model/ops/embedding.h"
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 
+#define HWY_TARGET_INCLUDE "model/ops/cpu/embedding.cpp"
+#include "model/ops/cpu/simd/targets.h"
+// Below, once per target.
 #include "model/device/cpu/threads.h"
-#include "model/ops/cpu/kernels.h"
 #include "model/ops/cpu/simd/elementwise.h"
 #include "model/ops/tokens_by_id.h"
 
+HWY_BEFORE_NAMESPACE();
 namespace trireme::ops::cpu {
+namespace HWY_NAMESPACE {
 namespace {
 
-using simd::Isa;
-using simd::Sum;
 using trireme::cpu::parallel_for;
 
 // The table row of a token; -1 if it is on another rank.
-std::int64_t row_of(std::int32_t id, std::int64_t first, std::int64_t rows) {
+HWY_INLINE std::int64_t row_of(std::int32_t id, std::int64_t first, std::int64_t rows) {
   const std::int64_t row = id - first;
   return row >= 0 && row < rows ? row : -1;
 }
@@ -38,47 +41,44 @@ void sort_by_id(const TokensById& room, Tensor ids, std::int64_t first, std::int
   }
 }
 
-}  // namespace
-
-void embedding(Stream&, Tensor y, Tensor table, Tensor ids, std::int64_t first,
-               Accumulate accumulate) {
+void embedding(Tensor y, Tensor table, Tensor ids, std::int64_t first, Accumulate accumulate) {
   const std::int64_t width = y.width(), rows = table.rows();
-  with_kernels(y.dtype, [&]<Isa isa, class T>() {
+  with_float(y.dtype, [&]<class T>(T) {
     const std::size_t bytes = static_cast<std::size_t>(width) * sizeof(T);
     parallel_for(ids.count(), row_grain(width), [&](std::int64_t from, std::int64_t to) {
       for (std::int64_t token = from; token < to; ++token) {
         const std::int64_t row = row_of(ids.as<std::int32_t>()[token], first, rows);
         T* out = at<T>(y, token * width);
         if (accumulate == Accumulate::kReplace && row < 0) {
-          std::memset(out, 0, bytes);
+          std::fill_n(out, width, T{});
         } else if (accumulate == Accumulate::kReplace) {
           std::memcpy(out, at<T>(table, row * width), bytes);
         } else if (row >= 0) {
-          simd::add<isa, T>(out, out, at<T>(table, row * width), width);
+          add_range(out, out, at<T>(table, row * width), width);
         }
       }
     });
   });
 }
 
-void embedding_backward(Stream&, const TokensById& room, Tensor dtable, Tensor dy, Tensor ids,
+void embedding_backward(const TokensById& room, Tensor dtable, Tensor dy, Tensor ids,
                         std::int64_t first, Accumulate accumulate) {
   const std::int64_t width = dtable.width(), rows = dtable.rows();
   sort_by_id(room, ids, first, rows);
   const std::int32_t* starts = room.starts.as<std::int32_t>();
   const std::int32_t* order = room.order.as<std::int32_t>();
-  with_kernels(dy.dtype, [&]<Isa isa, class T>() {
-    using A = Sum<T>;
+  with_float(dy.dtype, [&]<class T>(T) {
+    using A = Accumulator<T>;
     const auto add_row = [&](std::int64_t row) {
       A* out = at<A>(dtable, row * width);
       std::int32_t next = starts[row];
       if (accumulate == Accumulate::kReplace && next == starts[row + 1]) {
         std::memset(out, 0, static_cast<std::size_t>(width) * sizeof(A));
       } else if (accumulate == Accumulate::kReplace) {
-        simd::cast<isa, A, T>(out, at<T>(dy, order[next++] * width), width);
+        cast_range(out, at<T>(dy, order[next++] * width), width);
       }
       for (; next < starts[row + 1]; ++next) {
-        simd::accumulate<isa, T>(out, at<T>(dy, order[next] * width), width);
+        accumulate_range(out, at<T>(dy, order[next] * width), width);
       }
     };
     // A row and a token each count as one unit of work, since ids are unevenly distributed. Row r
@@ -102,4 +102,25 @@ void embedding_backward(Stream&, const TokensById& room, Tensor dtable, Tensor d
   });
 }
 
+}  // namespace
+}  // namespace HWY_NAMESPACE
 }  // namespace trireme::ops::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace trireme::ops::cpu {
+
+HWY_EXPORT(embedding);
+HWY_EXPORT(embedding_backward);
+
+void embedding(Stream&, Tensor y, Tensor table, Tensor ids, std::int64_t first,
+               Accumulate accumulate) {
+  HWY_DYNAMIC_DISPATCH(embedding)(y, table, ids, first, accumulate);
+}
+void embedding_backward(Stream&, const TokensById& room, Tensor dtable, Tensor dy, Tensor ids,
+                        std::int64_t first, Accumulate accumulate) {
+  HWY_DYNAMIC_DISPATCH(embedding_backward)(room, dtable, dy, ids, first, accumulate);
+}
+
+}  // namespace trireme::ops::cpu
+#endif

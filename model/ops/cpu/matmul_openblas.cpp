@@ -7,17 +7,24 @@
 #include <limits>
 #include <sstream>
 
+#define HWY_TARGET_INCLUDE "model/ops/cpu/matmul_openblas.cpp"
+#include "model/ops/cpu/simd/targets.h"
+// Below, once per target.
 #include "model/base/error.h"
 #include "model/device/cpu/threads.h"
 #include "model/ops/cpu/simd/elementwise.h"
 
+HWY_BEFORE_NAMESPACE();
 namespace trireme::ops::cpu {
+namespace HWY_NAMESPACE {
 namespace {
 
 using trireme::cpu::parallel_for;
 
 constexpr std::int64_t kRowGrain = 8;
 constexpr std::int64_t kBlockM = 512, kBlockN = 1024, kBlockK = 512;
+constexpr std::size_t kBlockBytes =
+    sizeof(float) * (kBlockM * kBlockK + kBlockK * kBlockN + kBlockM * kBlockN);
 
 CBLAS_TRANSPOSE transposed(bool yes) {
   return yes ? CblasTrans : CblasNoTrans;
@@ -70,11 +77,8 @@ void run_native(const MatMul& product) {
 // A [rows, width] block of a 16-bit matrix as dense float32.
 template <class T>
 void widen(float* to, const T* from, std::int64_t rows, std::int64_t width, std::int64_t ld) {
-  simd::with_isa([&]<simd::Isa isa>() {
-    parallel_for(rows, kRowGrain, [&](std::int64_t first, std::int64_t last) {
-      for (std::int64_t i = first; i < last; ++i)
-        simd::cast<isa, float, T>(to + i * width, from + i * ld, width);
-    });
+  parallel_for(rows, kRowGrain, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = first; i < last; ++i) cast_range(to + i * width, from + i * ld, width);
   });
 }
 
@@ -82,51 +86,25 @@ void widen(float* to, const T* from, std::int64_t rows, std::int64_t width, std:
 template <class T>
 void narrow(T* to, float* from, std::int64_t rows, std::int64_t width, std::int64_t ld,
             const T* bias, bool add) {
-  simd::with_isa([&]<simd::Isa isa>() {
-    parallel_for(rows, kRowGrain, [&](std::int64_t first, std::int64_t last) {
-      std::array<float, kBlockN> more;
-      for (std::int64_t i = first; i < last; ++i) {
-        float* const row = from + i * width;
-        const auto take = [&](const T* addend) {
-          simd::cast<isa, float, T>(more.data(), addend, width);
-          for (std::int64_t j = 0; j < width; ++j) row[j] += more[static_cast<std::size_t>(j)];
-        };
-        if (bias) take(bias);
-        if (add) take(to + i * ld);
-        simd::cast<isa, T, float>(to + i * ld, row, width);
-      }
-    });
+  parallel_for(rows, kRowGrain, [&](std::int64_t first, std::int64_t last) {
+    std::array<float, kBlockN> more;
+    for (std::int64_t i = first; i < last; ++i) {
+      float* const row = from + i * width;
+      const auto take = [&](const T* addend) {
+        cast_range(more.data(), addend, width);
+        for (std::int64_t j = 0; j < width; ++j) row[j] += more[static_cast<std::size_t>(j)];
+      };
+      if (bias) take(bias);
+      if (add) take(to + i * ld);
+      cast_range(to + i * ld, row, width);
+    }
   });
 }
 
-}  // namespace
-
-std::string OpenBlas::name() const {
-  std::istringstream words(openblas_get_config());
-  std::string library, version;
-  words >> library >> version;
-  return library + " " + version + " " + openblas_get_corename();
-}
-
-void OpenBlas::run(const MatMul& product) {
-  const MatMulShape& s = product.shape;
-  constexpr std::int64_t kMost = std::numeric_limits<int>::max();
-  require(std::max({s.m, s.n, s.k, s.lda}) <= kMost, "gemm: ", s.m, " x ", s.n, " x ", s.k,
-          " is beyond this OpenBLAS's 32-bit extents");
-  if (s.in == DType::kF64) return run_native<double>(product);
-  if (s.in == DType::kF32) return run_native<float>(product);
-  if (s.in == DType::kBf16) return run_widened<simd::Bf16Bits>(product);
-  run_widened<simd::F16Bits>(product);
-}
-
+// `a_block` has kBlockBytes.
 template <class T>
-void OpenBlas::run_widened(const MatMul& product) {
+void run_widened(const MatMul& product, float* a_block) {
   const MatMulShape& s = product.shape;
-  if (widened_.bytes() == 0) {
-    widened_ = Memory(sizeof(float) * (kBlockM * kBlockK + kBlockK * kBlockN + kBlockM * kBlockN),
-                      Device{});
-  }
-  float* const a_block = reinterpret_cast<float*>(widened_.data());
   float* const b_block = a_block + kBlockM * kBlockK;
   float* const c_block = b_block + kBlockK * kBlockN;
   const T* const a = reinterpret_cast<const T*>(product.a);
@@ -167,4 +145,42 @@ void OpenBlas::run_widened(const MatMul& product) {
   }
 }
 
+void run(const MatMul& product, float* blocks) {
+  with_float(product.shape.in, [&]<class T>(T) {
+    if constexpr (kIsAccumulator<T>) {
+      run_native<T>(product);
+    } else {
+      run_widened<T>(product, blocks);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
 }  // namespace trireme::ops::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace trireme::ops::cpu {
+
+HWY_EXPORT(run);
+
+std::string OpenBlas::name() const {
+  std::istringstream words(openblas_get_config());
+  std::string library, version;
+  words >> library >> version;
+  return library + " " + version + " " + openblas_get_corename();
+}
+
+void OpenBlas::run(const MatMul& product) {
+  const MatMulShape& s = product.shape;
+  constexpr std::int64_t kMost = std::numeric_limits<int>::max();
+  require(std::max({s.m, s.n, s.k, s.lda}) <= kMost, "gemm: ", s.m, " x ", s.n, " x ", s.k,
+          " is beyond this OpenBLAS's 32-bit extents");
+  if (size_of(s.in) == 2 && widened_.bytes() == 0)
+    widened_ = Memory(HWY_NAMESPACE::kBlockBytes, Device{});
+  HWY_DYNAMIC_DISPATCH(run)(product, reinterpret_cast<float*>(widened_.data()));
+}
+
+}  // namespace trireme::ops::cpu
+#endif

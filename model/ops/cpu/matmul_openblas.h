@@ -17,8 +17,6 @@ class OpenBlas final : public MatMulLibrary {
   void run(const MatMul& product) override;
 
  private:
-  template <class T>
-  void run_widened(const MatMul& product);
   Memory widened_;  // blocks of a, b and c; allocated by the first 16-bit product
 };
 

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "model/base/error.h"
+#include "model/ops/cpu/simd/isa.h"
 #include "model/ops/cpu/simd/matmul.h"
 
 namespace trireme::ops::cpu {
@@ -52,9 +53,9 @@ Range share(std::int64_t extent, std::int64_t unit, std::int64_t i, std::int64_t
           std::min(extent, units * (i + 1) / count * unit)};
 }
 
-simd::MatMulPart part_of(const MatMul& product, Range rows, Range columns) {
+MatMulPart part_of(const MatMul& product, Range rows, Range columns) {
   const MatMulShape& s = product.shape;
-  simd::MatMulPart part;
+  MatMulPart part;
   part.m = rows.last - rows.first, part.n = columns.last - columns.first, part.k = s.k;
   part.a_row = s.transpose_a ? 1 : s.lda, part.a_column = s.transpose_a ? s.lda : 1;
   part.b_row = s.transpose_b ? 1 : s.n, part.b_column = s.transpose_b ? s.k : 1;
@@ -80,19 +81,15 @@ std::string OwnMatMul::name() const {
 void OwnMatMul::run(const MatMul& product) {
   const MatMulShape& s = product.shape;
   const Grid grid = grid_of(s);
-  const std::size_t bytes =
-      static_cast<std::size_t>(s.threads * simd::kMatMulWorkspace) * sizeof(float);
+  const std::size_t bytes = static_cast<std::size_t>(s.threads * kMatMulWorkspace) * sizeof(float);
   if (workspace_.bytes() < bytes) workspace_ = Memory(bytes, Device{});
   float* const workspace = reinterpret_cast<float*>(workspace_.data());
 #pragma omp parallel for schedule(static, 1) num_threads(s.threads)
   for (int thread = 0; thread < s.threads; ++thread) {
-    const simd::MatMulPart part =
-        part_of(product, share(s.m, kRows, thread / grid.columns, grid.rows),
-                share(s.n, kColumns, thread % grid.columns, grid.columns));
+    const MatMulPart part = part_of(product, share(s.m, kRows, thread / grid.columns, grid.rows),
+                                    share(s.n, kColumns, thread % grid.columns, grid.columns));
     if (part.m == 0 || part.n == 0) continue;
-    simd::with_isa([&]<simd::Isa isa>() {
-      simd::matmul<isa>(part, workspace + thread * simd::kMatMulWorkspace);
-    });
+    matmul(part, workspace + thread * kMatMulWorkspace);
   }
 }
 

@@ -5,29 +5,54 @@
 #include <limits>
 #include <numeric>
 
-#include "model/device/cpu/threads.h"
-#include "model/ops/cpu/adamw.h"
-#include "model/ops/cpu/kernels.h"
+#define HWY_TARGET_INCLUDE "model/ops/cpu/optimizer.cpp"
+#include "model/ops/cpu/simd/targets.h"
+// Below, once per target.
 #include "model/ops/cpu/over_update.h"
+#include "model/ops/cpu/simd/adamw.h"
 #include "model/ops/cpu/simd/elementwise.h"
 
+HWY_BEFORE_NAMESPACE();
 namespace trireme::ops::cpu {
+namespace HWY_NAMESPACE {
+namespace {
 
-using simd::Isa;
-using trireme::cpu::parallel_for;
+void adamw(const UpdateTensors& tensors, Tensor grad_scale, const AdamW& how) {
+  const AdamWStep step = step_of(how);
+  over_update(tensors, grad_scale,
+              [&]<class T>(const UpdateRange<T>& range) { adamw_range(range, step); });
+}
 
-void add_chunk_squares(Stream&, Tensor partials, Tensor x, std::int64_t into) {
+void add_chunk_squares(Tensor partials, Tensor x, std::int64_t into) {
   const std::int64_t count = x.count();
   double* const squares = partials.as<double>();
-  with_kernels(x.dtype, [&]<Isa isa, class T>() {
-    parallel_for(partials.count(), 16, [&](std::int64_t from, std::int64_t to) {
+  with_float(x.dtype, [&]<class T>(T) {
+    trireme::cpu::parallel_for(partials.count(), 16, [&](std::int64_t from, std::int64_t to) {
       for (std::int64_t chunk = from; chunk < to; ++chunk) {
         const std::int64_t first = std::max<std::int64_t>(chunk * kNormChunk - into, 0);
         const std::int64_t end = std::min((chunk + 1) * kNormChunk - into, count);
-        squares[chunk] += simd::sum_of_squares<isa, T>(at<T>(x, first), end - first);
+        squares[chunk] += sum_of_squares(at<T>(x, first), end - first);
       }
     });
   });
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace trireme::ops::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace trireme::ops::cpu {
+
+HWY_EXPORT(adamw);
+HWY_EXPORT(add_chunk_squares);
+
+void adamw(Stream&, const UpdateTensors& tensors, Tensor grad_scale, const AdamW& how) {
+  HWY_DYNAMIC_DISPATCH(adamw)(tensors, grad_scale, how);
+}
+void add_chunk_squares(Stream&, Tensor partials, Tensor x, std::int64_t into) {
+  HWY_DYNAMIC_DISPATCH(add_chunk_squares)(partials, x, into);
 }
 
 void clip_scale(Stream&, Tensor norm, Tensor scale, Tensor partials, const Clip& how) {
@@ -50,11 +75,5 @@ void clip_scale(Stream&, Tensor norm, Tensor scale, Tensor partials, const Clip&
   });
 }
 
-void adamw(Stream&, const UpdateTensors& tensors, Tensor grad_scale, const AdamW& how) {
-  const simd::AdamWStep step = step_of(how);
-  over_update(tensors, grad_scale, [&]<Isa isa, class T>(const simd::UpdateRange<T>& range) {
-    simd::adamw<isa, T>(range, step);
-  });
-}
-
 }  // namespace trireme::ops::cpu
+#endif

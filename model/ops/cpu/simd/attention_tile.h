@@ -1,69 +1,76 @@
-#pragma once
-// Included only by kernel sources; see vec.h.
-#include "model/ops/cpu/simd/attention.h"
+// Included by kernel sources after targets.h, once per target. Common parts of attention and
+// its backward: tiles of a head and causal masking. Scores are stored transposed, [keys, queries],
+// so that a query's maximum and sum are per lane and no horizontal reduction is needed.
+#if defined(TRIREME_OPS_CPU_SIMD_ATTENTION_TILE) == defined(HWY_TARGET_TOGGLE)
+#ifdef TRIREME_OPS_CPU_SIMD_ATTENTION_TILE
+#undef TRIREME_OPS_CPU_SIMD_ATTENTION_TILE
+#else
+#define TRIREME_OPS_CPU_SIMD_ATTENTION_TILE
+#endif
+
+#include <limits>
+
+#include "model/ops/cpu/attention_head.h"
 #include "model/ops/cpu/simd/exp.h"
 #include "model/ops/cpu/simd/product.h"
+#include "model/ops/cpu/simd/transpose.h"
 
-// Common parts of attention and its backward: tiles of a head and causal masking. Scores are stored
-// transposed, [keys, queries], so that a query's maximum and sum are per lane and no horizontal
-// reduction is needed.
-namespace trireme::simd {
+HWY_BEFORE_NAMESPACE();
+namespace trireme::ops::cpu {
+namespace HWY_NAMESPACE {
 namespace {
 
 inline constexpr std::int64_t kTile = kAttentionTile;
 
-TRIREME_INLINE std::int64_t least(std::int64_t a, std::int64_t b) {
+HWY_INLINE std::int64_t least(std::int64_t a, std::int64_t b) {
   return a < b ? a : b;
 }
-TRIREME_INLINE std::int64_t most(std::int64_t a, std::int64_t b) {
+HWY_INLINE std::int64_t most(std::int64_t a, std::int64_t b) {
   return a > b ? a : b;
 }
 
 template <class A>
-TRIREME_INLINE Vec<A> vec(const A* p) {
-  return read<Vec<A>>(Full{}, p);
+HWY_INLINE Vec<A> vec(const A* p) {
+  return LoadU(Lanes<A>(), p);
 }
 
 // Copies rows of a head, dense and zero-padded to `padded`.
 template <class T, class A>
-__attribute__((noinline, flatten)) void pack(A* to, std::int64_t padded, const T* from,
-                                             std::int64_t stride, std::int64_t rows,
-                                             std::int64_t width, A factor) {
+TRIREME_KERNEL void pack(A* to, std::int64_t padded, const T* from, std::int64_t stride,
+                         std::int64_t rows, std::int64_t width, A factor) {
   for (std::int64_t row = 0; row < rows; ++row, to += padded, from += stride) {
     const auto one_vector = [&](auto some, std::int64_t i, int) {
-      write(Full{}, to + i, load(some, from + i) * factor);
+      store(Full{}, to + i, load(some, from + i) * spread(factor));
     };
     each_vector<A>(width, one_vector);
     const std::int64_t done = (width + kLanes<A> - 1) / kLanes<A> * kLanes<A>;
-    for (std::int64_t i = done; i < padded; i += kLanes<A>) write(Full{}, to + i, Vec<A>{});
+    for (std::int64_t i = done; i < padded; i += kLanes<A>) store(Full{}, to + i, zero<A>());
   }
 }
 
-// Transposes a tile's rows [rows, padded] to columns [width, kTile], zero-padded, in square blocks
-// of a vector's length.
+// Transposes a tile's rows [rows, padded] to columns [width, kTile], zero-padded.
 template <class A>
-__attribute__((noinline, flatten)) void transpose(A* to, const A* from, std::int64_t padded,
-                                                  std::int64_t rows, std::int64_t width) {
-  constexpr int kLane = kLanes<A>;
-  for (std::int64_t column = 0; column < width; column += kLane) {
-    for (std::int64_t row = 0; row < kTile; row += kLane) {
-      A block[kLane][kLane];
-      for (int i = 0; i < kLane; ++i) {
-        const Vec<A> v = row + i < rows ? vec(from + (row + i) * padded + column) : Vec<A>{};
-        for (int j = 0; j < kLane; ++j) block[j][i] = v[j];
-      }
-      for (int j = 0; j < kLane && column + j < width; ++j)
-        write(Full{}, to + (column + j) * kTile + row, vec(block[j]));
+TRIREME_KERNEL void transpose(A* to, const A* from, std::int64_t padded, std::int64_t rows,
+                              std::int64_t width) {
+  constexpr int kPart = kQuad<A>;
+  const hn::CappedTag<A, kPart> part;
+  for (std::int64_t column = 0; column < width; column += kPart) {
+    for (std::int64_t first = 0; first < kTile; first += kLanes<A>) {
+      Vec<A> columns[kPart];
+      transpose<A>(columns, [&](int i) {
+        const std::int64_t row = first + i;
+        return row < rows ? LoadU(part, from + row * padded + column) : Zero(part);
+      });
+#pragma GCC unroll 4
+      for (int j = 0; j < kPart; ++j)
+        if (column + j < width) store(Full{}, to + (column + j) * kTile + first, columns[j]);
     }
   }
 }
 
+// The score of an invisible key.
 template <class A>
-TRIREME_INLINE Vec<A> lane_numbers() {
-  Vec<A> v{};
-  for (int i = 0; i < kLanes<A>; ++i) v[i] = static_cast<A>(i);
-  return v;
-}
+constexpr A kNothing = -std::numeric_limits<A>::infinity();
 
 // One tile of queries with one tile of keys.
 template <class A>
@@ -79,19 +86,19 @@ struct Pair {
 // Calls body(key, see) for the keys visible to any query of the vector `lane`; see(s) sets
 // invisible scores to minus infinity. Returns the end.
 template <class A, class Body>
-TRIREME_INLINE std::int64_t each_key(const Pair<A>& pair, std::int64_t lane, const Body& body) {
+HWY_INLINE std::int64_t each_key(const Pair<A>& pair, std::int64_t lane, const Body& body) {
   const std::int64_t end = least(pair.keys, pair.offset() + lane + kLanes<A>);
   const std::int64_t last = least(lane + kLanes<A>, pair.queries) - 1;
   std::int64_t late = 0;  // keys before this one are invisible to some query
   if (last >= lane)
     late = least(end, static_cast<std::int64_t>(pair.first_seen[last]) - pair.first_key);
   const std::int64_t full = least(end, pair.offset() + lane + 1);
-  const Vec<A> first = vec(pair.first_seen + lane) - static_cast<A>(pair.first_key);
-  const Vec<A> query = lane_numbers<A>() + static_cast<A>(pair.offset() + lane);
+  const Vec<A> first = vec(pair.first_seen + lane) - spread(static_cast<A>(pair.first_key));
+  const Vec<A> query = Iota(Lanes<A>(), static_cast<A>(pair.offset() + lane));
   const auto masked = [&](std::int64_t key) {
     return [=](Vec<A> s) {
       const Vec<A> k = spread(static_cast<A>(key));
-      return ((k >= first) & (k <= query)) ? s : spread(-static_cast<A>(__builtin_inff()));
+      return IfThenElse(And(k >= first, k <= query), s, spread(kNothing<A>));
     };
   };
   std::int64_t key = 0;
@@ -102,10 +109,14 @@ TRIREME_INLINE std::int64_t each_key(const Pair<A>& pair, std::int64_t lane, con
 }
 
 template <class A>
-TRIREME_INLINE void load_first_seen(A* to, const std::int32_t* document_start, std::int64_t rows) {
+HWY_INLINE void load_first_seen(A* to, const std::int32_t* document_start, std::int64_t rows) {
   for (std::int64_t row = 0; row < kTile; ++row)
     to[row] = row < rows ? static_cast<A>(document_start[row]) : A(0);
 }
 
 }  // namespace
-}  // namespace trireme::simd
+}  // namespace HWY_NAMESPACE
+}  // namespace trireme::ops::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,46 +1,33 @@
 #include "model/ops/cpu/simd/isa.h"
 
-#include <atomic>
-
 #include "model/base/error.h"
+#include "model/ops/cpu/simd/targets.h"
 
 namespace trireme::simd {
 namespace {
 
-Isa best() {
-  if (present(Isa::kAvx512)) return Isa::kAvx512;
-  return present(Isa::kAvx2) ? Isa::kAvx2 : Isa::kBaseline;
-}
-
-// Detected once; only select() changes it.
-std::atomic<Isa>& choice() {
-  static std::atomic<Isa> isa{best()};
-  return isa;
+std::int64_t target_of(Isa isa) {
+  return isa == Isa::kAvx512 ? HWY_AVX3 : isa == Isa::kAvx2 ? HWY_AVX2 : HWY_STATIC_TARGET;
 }
 
 }  // namespace
 
 bool present(Isa isa) {
-#ifdef __x86_64__
-  if (isa == Isa::kAvx512) {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-           present(Isa::kAvx2);
-  }
-  if (isa == Isa::kAvx2) {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  }
-#endif
-  return isa == Isa::kBaseline;
+  // The processor's, before select() hides others.
+  static const std::int64_t kTargets = hwy::SupportedTargets() & HWY_TARGETS;
+  return (kTargets & target_of(isa)) != 0;
 }
 
 Isa selected() {
-  return choice().load(std::memory_order_relaxed);
+  for (const Isa isa : {Isa::kAvx512, Isa::kAvx2}) {
+    if (hwy::SupportedTargets() & HWY_TARGETS & target_of(isa)) return isa;
+  }
+  return Isa::kBaseline;
 }
 
 void select(Isa isa) {
   require(present(isa), "this machine has no ", name_of(isa));
-  choice().store(isa, std::memory_order_relaxed);
+  hwy::SetSupportedTargetsForTest(target_of(isa));
 }
 
 }  // namespace trireme::simd

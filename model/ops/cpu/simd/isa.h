@@ -1,11 +1,11 @@
 #pragma once
 #include <cstdint>
 
-// Kernels are compiled once per instruction set, as templates over Isa whose instances have only
-// internal helpers, so that the linker cannot mix code of different instruction sets. Headers
-// declare, kernel sources define.
+// The instruction set of the kernels. Highway (https://github.com/google/highway) compiles them
+// once for each and calls those of the selected one.
 namespace trireme::simd {
 
+// kBaseline is SSE4.2 on x86 and NEON on ARM.
 enum class Isa : std::uint8_t { kBaseline, kAvx2, kAvx512 };
 
 constexpr const char* name_of(Isa isa) {
@@ -18,36 +18,5 @@ bool present(Isa isa);
 Isa selected();
 // For tests and benchmarks, between ops. Throws Error if it is not available.
 void select(Isa isa);
-
-// Calls body.operator()<isa>() for the selected instruction set.
-template <class Body>
-void with_isa(const Body& body) {
-  switch (selected()) {
-#ifdef __x86_64__
-    case Isa::kAvx512:
-      return body.template operator()<Isa::kAvx512>();
-    case Isa::kAvx2:
-      return body.template operator()<Isa::kAvx2>();
-#endif
-    default:
-      return body.template operator()<Isa::kBaseline>();
-  }
-}
-
-// Storage type of bfloat16, and of float16, in kernels.
-using Bf16Bits = std::uint16_t;
-enum class F16Bits : std::uint16_t {};
-
-// Accumulator type of T.
-template <class T>
-struct SumOf {
-  using Type = float;
-};
-template <>
-struct SumOf<double> {
-  using Type = double;
-};
-template <class T>
-using Sum = typename SumOf<T>::Type;
 
 }  // namespace trireme::simd

@@ -1,12 +1,17 @@
 #include "model/ops/cpu/simd/matmul.h"
 
+#define HWY_TARGET_INCLUDE "model/ops/cpu/simd/matmul.cpp"
+#include "model/ops/cpu/simd/targets.h"
+// Below, once per target.
 #include "model/ops/cpu/simd/matmul_pack.h"
 
-namespace trireme::simd {
+HWY_BEFORE_NAMESPACE();
+namespace trireme::ops::cpu {
+namespace HWY_NAMESPACE {
 namespace {
 
 // A tile of c uses as many registers as remain after a row of b and an element of a.
-constexpr int kTileStep = kVectorBytes == 64 ? 4 : kVectorBytes == 32 ? 2 : 1;
+constexpr int kTileStep = HWY_MAX_BYTES == 64 ? 4 : HWY_MAX_BYTES == 32 ? 2 : 1;
 constexpr int kTileRows = 3 * kTileStep;
 constexpr int kTileVectors = 2;
 constexpr int kTileWidth = kTileVectors * kLane;
@@ -25,22 +30,27 @@ struct Target {
 };
 
 template <int kRows>
-TRIREME_INLINE void tile(Target to, const float* a, const float* b, std::int64_t k) {
+HWY_INLINE void tile(Target to, const float* a, const float* b, std::int64_t k) {
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) {
     __builtin_prefetch(to.c + i * to.ldc, 1);
     __builtin_prefetch(to.c + i * to.ldc + kTileWidth - 1, 1);
   }
-  VecF sums[kRows][kTileVectors] = {};
-  for (std::int64_t p = 0; p < k; ++p, a += kTileRows, b += kTileWidth) {
-    VecF row[kTileVectors];
+  const Lanes<float> d;
+  Vec<float> sums[kRows][kTileVectors];
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
-    for (int j = 0; j < kTileVectors; ++j) row[j] = read<VecF>(Full{}, b + j * kLane);
+    for (int j = 0; j < kTileVectors; ++j) sums[i][j] = Zero(d);
+  for (std::int64_t p = 0; p < k; ++p, a += kTileRows, b += kTileWidth) {
+    Vec<float> row[kTileVectors];
+#pragma GCC unroll 2
+    for (int j = 0; j < kTileVectors; ++j) row[j] = LoadU(d, b + j * kLane);
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
-      const VecF factor = spread(a[i]);
+      const Vec<float> factor = spread(a[i]);
 #pragma GCC unroll 2
-      for (int j = 0; j < kTileVectors; ++j) sums[i][j] = fma(factor, row[j], sums[i][j]);
+      for (int j = 0; j < kTileVectors; ++j) sums[i][j] = MulAdd(factor, row[j], sums[i][j]);
     }
   }
   if (to.start) {
@@ -48,22 +58,21 @@ TRIREME_INLINE void tile(Target to, const float* a, const float* b, std::int64_t
     for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
       for (int j = 0; j < kTileVectors; ++j)
-        sums[i][j] += read<VecF>(Full{}, to.start + i * to.start_ld + j * kLane);
+        sums[i][j] += LoadU(d, to.start + i * to.start_ld + j * kLane);
   }
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
-    for (int j = 0; j < kTileVectors; ++j) write(Full{}, to.c + i * to.ldc + j * kLane, sums[i][j]);
+    for (int j = 0; j < kTileVectors; ++j) StoreU(sums[i][j], d, to.c + i * to.ldc + j * kLane);
 }
 
 template <int kRows>
-__attribute__((noinline, flatten)) void tile_rows(Target to, const float* a, const float* b,
-                                                  std::int64_t k) {
+TRIREME_KERNEL void tile_rows(Target to, const float* a, const float* b, std::int64_t k) {
   tile<kRows>(to, a, b, k);
 }
 
-TRIREME_INLINE void any_tile(const Target& to, const float* a, const float* b, std::int64_t k,
-                             std::int64_t rows) {
+HWY_INLINE void any_tile(const Target& to, const float* a, const float* b, std::int64_t k,
+                         std::int64_t rows) {
   if (rows > 2 * kTileStep)
     tile_rows<kTileRows>(to, a, b, k);
   else if (rows > kTileStep)
@@ -73,8 +82,8 @@ TRIREME_INLINE void any_tile(const Target& to, const float* a, const float* b, s
 }
 
 // A tile of which c has only some rows or columns is computed in full.
-__attribute__((noinline)) void edge_tile(const Target& to, const float* a, const float* b,
-                                         std::int64_t k, std::int64_t rows, std::int64_t columns) {
+HWY_NOINLINE void edge_tile(const Target& to, const float* a, const float* b, std::int64_t k,
+                            std::int64_t rows, std::int64_t columns) {
   float whole[kTileRows * kTileWidth];
   any_tile({whole, kTileWidth, nullptr, 0}, a, b, k, rows);
   for (std::int64_t i = 0; i < rows; ++i) {
@@ -93,7 +102,7 @@ struct Ahead {
   std::int64_t row = 0, column = 0;
 
   std::int64_t lines() const { return rows * ((width + 15) / 16); }
-  TRIREME_INLINE void ask(std::int64_t count) {
+  HWY_INLINE void ask(std::int64_t count) {
     for (; count > 0 && row < rows; --count) {
       __builtin_prefetch(from + row * ld + column, 0, 2);
       column += 16;
@@ -111,9 +120,8 @@ Ahead rows_ahead(const MatMulPart& x, std::int64_t i, std::int64_t rows, std::in
 }
 
 // c's columns [j0, j0 + n) from the block of k columns of a and rows of b at p0.
-__attribute__((noinline)) void block(const MatMulPart& x, std::int64_t j0, std::int64_t n,
-                                     std::int64_t p0, std::int64_t k, float* b_block,
-                                     float* a_group) {
+HWY_NOINLINE void block(const MatMulPart& x, std::int64_t j0, std::int64_t n, std::int64_t p0,
+                        std::int64_t k, float* b_block, float* a_group) {
   const float* const b = x.b + p0 * x.b_row + j0 * x.b_column;
   for (std::int64_t j = 0; j < n; j += kTileWidth)
     pack<kTileWidth>(b_block + j * k, b + j * x.b_column, x.b_column, x.b_row, n - j, k);
@@ -144,9 +152,6 @@ __attribute__((noinline)) void block(const MatMulPart& x, std::int64_t j0, std::
   }
 }
 
-}  // namespace
-
-template <Isa isa>
 void matmul(const MatMulPart& x, float* workspace) {
   float* const a_group = workspace + kMatMulDepth * kMatMulWidth;
   const std::int64_t blocks = (x.k + kMatMulDepth - 1) / kMatMulDepth;
@@ -159,6 +164,19 @@ void matmul(const MatMulPart& x, float* workspace) {
   }
 }
 
-template void matmul<kIsa>(const MatMulPart&, float*);
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace trireme::ops::cpu
+HWY_AFTER_NAMESPACE();
 
-}  // namespace trireme::simd
+#if HWY_ONCE
+namespace trireme::ops::cpu {
+
+HWY_EXPORT(matmul);
+
+void matmul(const MatMulPart& part, float* workspace) {
+  HWY_DYNAMIC_DISPATCH(matmul)(part, workspace);
+}
+
+}  // namespace trireme::ops::cpu
+#endif

@@ -1,7 +1,7 @@
 #pragma once
-#include "model/ops/cpu/simd/isa.h"
+#include <cstdint>
 
-namespace trireme::simd {
+namespace trireme::ops::cpu {
 
 // c [m, n] = or += a [m, k] b [k, n] (+ bias [n]) in float32, on one thread. One of the two strides
 // (row, column) of a is 1, and so is one of b's.
@@ -26,7 +26,6 @@ inline constexpr std::int64_t kMatMulWorkspace = kMatMulDepth * (kMatMulWidth + 
 // The bits of an element depend on k and on the instruction set, not on m, n or its position. (Goto
 // and van de Geijn 2008, doi:10.1145/1356052.1356053; here the L1 cache holds a tile of a, and b's
 // block streams from L2.)
-template <Isa isa>
 void matmul(const MatMulPart& part, float* workspace);
 
-}  // namespace trireme::simd
+}  // namespace trireme::ops::cpu

@@ -1,9 +1,18 @@
-#pragma once
-// Included only by kernel sources; see vec.h. One row of a norm, for rows and for heads.
+// Included by kernel sources after targets.h, once per target. One row of a norm, for rows and
+// for heads.
+#if defined(TRIREME_OPS_CPU_SIMD_NORM_ROW) == defined(HWY_TARGET_TOGGLE)
+#ifdef TRIREME_OPS_CPU_SIMD_NORM_ROW
+#undef TRIREME_OPS_CPU_SIMD_NORM_ROW
+#else
+#define TRIREME_OPS_CPU_SIMD_NORM_ROW
+#endif
+
 #include "model/ops/cpu/simd/vec.h"
 #include "model/ops/norm_kind.h"
 
-namespace trireme::simd {
+HWY_BEFORE_NAMESPACE();
+namespace trireme::ops::cpu {
+namespace HWY_NAMESPACE {
 namespace {
 
 template <class A>
@@ -12,35 +21,35 @@ struct Statistics {
 };
 
 template <NormKind kind, class T>
-TRIREME_INLINE Statistics<Sum<T>> statistics(const T* x, std::int64_t width, double epsilon) {
-  using A = Sum<T>;
+HWY_INLINE Statistics<Accumulator<T>> statistics(const T* x, std::int64_t width, double epsilon) {
+  using A = Accumulator<T>;
   A mean = 0;
   if constexpr (kind == NormKind::kLayerNorm) {
-    Vec<A> sums[4] = {};
+    Sums<A> sums;
     each_vector<A>(width, [&](auto some, std::int64_t i, int k) { sums[k] += load(some, x + i); });
-    mean = total<A>(sums) / static_cast<A>(width);
+    mean = total(sums) / static_cast<A>(width);
   }
-  Vec<A> squares[4] = {};
+  Sums<A> squares;
   each_vector<A>(width, [&](auto some, std::int64_t i, int k) {
     Vec<A> v = load(some, x + i);
-    if constexpr (kind == NormKind::kLayerNorm) v = keep<A>(some, v - mean);
-    squares[k] = fma(v, v, squares[k]);
+    if constexpr (kind == NormKind::kLayerNorm) v = keep<A>(some, v - spread(mean));
+    squares[k] = MulAdd(v, v, squares[k]);
   });
-  const double variance = static_cast<double>(total<A>(squares)) / static_cast<double>(width);
+  const double variance = static_cast<double>(total(squares)) / static_cast<double>(width);
   return {mean, static_cast<A>(1 / __builtin_sqrt(variance + epsilon))};
 }
 
 template <NormKind kind, class T>
-TRIREME_INLINE void apply(T* y, const T* x, const T* gain, const T* bias, std::int64_t width,
-                          Statistics<Sum<T>> row) {
-  using A = Sum<T>;
+HWY_INLINE void apply(T* y, const T* x, const T* gain, const T* bias, std::int64_t width,
+                      Statistics<Accumulator<T>> row) {
+  using A = Accumulator<T>;
   each_vector<A>(width, [&](auto some, std::int64_t i, int) {
     Vec<A> v = load(some, x + i);
-    if constexpr (kind == NormKind::kLayerNorm) v -= row.mean;
-    v *= row.inverse;
+    if constexpr (kind == NormKind::kLayerNorm) v -= spread(row.mean);
+    v *= spread(row.inverse);
     const Vec<A> g = load(some, gain + i);
     if constexpr (kind == NormKind::kLayerNorm) {
-      store(some, y + i, fma(v, g, load(some, bias + i)));
+      store(some, y + i, MulAdd(v, g, load(some, bias + i)));
     } else {
       store(some, y + i, v * g);
     }
@@ -53,33 +62,33 @@ TRIREME_INLINE void apply(T* y, const T* x, const T* gain, const T* bias, std::i
 template <NormKind kind, class T>
 struct NormRowBackward {
   T* dx;
-  Sum<T>*dgain, *dbias;
+  Accumulator<T>*dgain, *dbias;
   const T *dy, *x, *gain, *dresidual;
   std::int64_t width;
-  Statistics<Sum<T>> row;
+  Statistics<Accumulator<T>> row;
 
   template <class Extent>
-  TRIREME_INLINE Vec<Sum<T>> normed(Extent some, std::int64_t i) const {
-    Vec<Sum<T>> v = load(some, x + i);
-    if constexpr (kind == NormKind::kLayerNorm) v -= row.mean;
-    return v * row.inverse;
+  HWY_INLINE Vec<Accumulator<T>> normed(Extent some, std::int64_t i) const {
+    Vec<Accumulator<T>> v = load(some, x + i);
+    if constexpr (kind == NormKind::kLayerNorm) v -= spread(row.mean);
+    return v * spread(row.inverse);
   }
-  TRIREME_INLINE void run() const {
-    using A = Sum<T>;
-    Vec<A> sums[4] = {}, products[4] = {};
+  HWY_INLINE void run() const {
+    using A = Accumulator<T>;
+    Sums<A> sums, products;
     each_vector<A>(width, [&](auto some, std::int64_t i, int k) {
       const Vec<A> n = normed(some, i);
       const Vec<A> dy_i = load(some, dy + i);
       const Vec<A> d = dy_i * load(some, gain + i);
-      products[k] = fma(d, n, products[k]);
-      store(some, dgain + i, fma(dy_i, n, load(some, dgain + i)));
+      products[k] = MulAdd(d, n, products[k]);
+      store(some, dgain + i, MulAdd(dy_i, n, load(some, dgain + i)));
       if constexpr (kind == NormKind::kLayerNorm) {
         sums[k] += d;
         store(some, dbias + i, dy_i + load(some, dbias + i));
       }
     });
-    const A slope = total<A>(products) / static_cast<A>(width);
-    const A shift = kind == NormKind::kLayerNorm ? total<A>(sums) / static_cast<A>(width) : A(0);
+    const A slope = total(products) / static_cast<A>(width);
+    const A shift = kind == NormKind::kLayerNorm ? total(sums) / static_cast<A>(width) : A(0);
     if (dresidual) {
       finish<true>(slope, shift);
     } else {
@@ -87,13 +96,13 @@ struct NormRowBackward {
     }
   }
   template <bool kResidual>
-  TRIREME_INLINE void finish(Sum<T> slope, Sum<T> shift) const {
-    using A = Sum<T>;
+  HWY_INLINE void finish(Accumulator<T> slope, Accumulator<T> shift) const {
+    using A = Accumulator<T>;
     each_vector<A>(width, [&](auto some, std::int64_t i, int) {
       const Vec<A> d = load(some, dy + i) * load(some, gain + i);
-      Vec<A> v = fma(normed(some, i), spread<A>(-slope), d);
-      if constexpr (kind == NormKind::kLayerNorm) v -= shift;
-      v *= row.inverse;
+      Vec<A> v = MulAdd(normed(some, i), spread(-slope), d);
+      if constexpr (kind == NormKind::kLayerNorm) v -= spread(shift);
+      v *= spread(row.inverse);
       if constexpr (kResidual) v += load(some, dresidual + i);
       store(some, dx + i, v);
     });
@@ -101,4 +110,8 @@ struct NormRowBackward {
 };
 
 }  // namespace
-}  // namespace trireme::simd
+}  // namespace HWY_NAMESPACE
+}  // namespace trireme::ops::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,8 +1,16 @@
-#pragma once
-// Included only by kernel sources; see vec.h.
+// Included by kernel sources after targets.h, once per target.
+#if defined(TRIREME_OPS_CPU_SIMD_PRODUCT) == defined(HWY_TARGET_TOGGLE)
+#ifdef TRIREME_OPS_CPU_SIMD_PRODUCT
+#undef TRIREME_OPS_CPU_SIMD_PRODUCT
+#else
+#define TRIREME_OPS_CPU_SIMD_PRODUCT
+#endif
+
 #include "model/ops/cpu/simd/vec.h"
 
-namespace trireme::simd {
+HWY_BEFORE_NAMESPACE();
+namespace trireme::ops::cpu {
+namespace HWY_NAMESPACE {
 namespace {
 
 // The part of a tile's product that the causal mask leaves; query r of the tile sees the keys up to
@@ -32,36 +40,37 @@ struct Product {
 
 // Accumulators of a block fit in 32 registers, or in 16.
 inline constexpr int kBlockRows = 6;
-inline constexpr int kBlockVectors = kVectorBytes == 64 ? 4 : 2;
+inline constexpr int kBlockVectors = HWY_MAX_BYTES == 64 ? 4 : 2;
 
 template <int kRows, int kVectors, class A>
-TRIREME_INLINE void block(const Product<A>& x, A* c, const A* a, const A* b, std::int64_t k) {
+HWY_INLINE void block(const Product<A>& x, A* c, const A* a, const A* b, std::int64_t k) {
+  const Lanes<A> d;
   Vec<A> sums[kRows][kVectors];
 #pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 4
     for (int j = 0; j < kVectors; ++j)
-      sums[i][j] = x.add ? read<Vec<A>>(Full{}, c + i * x.ldc + j * kLanes<A>) : Vec<A>{};
+      sums[i][j] = x.add ? LoadU(d, c + i * x.ldc + j * kLanes<A>) : Zero(d);
   for (std::int64_t p = 0; p < k; ++p, a += x.a_column, b += x.ldb) {
     Vec<A> row[kVectors];
 #pragma GCC unroll 4
-    for (int j = 0; j < kVectors; ++j) row[j] = read<Vec<A>>(Full{}, b + j * kLanes<A>);
+    for (int j = 0; j < kVectors; ++j) row[j] = LoadU(d, b + j * kLanes<A>);
 #pragma GCC unroll 8
     for (int i = 0; i < kRows; ++i) {
       const Vec<A> factor = spread(a[i * x.a_row]);
 #pragma GCC unroll 4
-      for (int j = 0; j < kVectors; ++j) sums[i][j] = fma(factor, row[j], sums[i][j]);
+      for (int j = 0; j < kVectors; ++j) sums[i][j] = MulAdd(factor, row[j], sums[i][j]);
     }
   }
 #pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 4
-    for (int j = 0; j < kVectors; ++j) write(Full{}, c + i * x.ldc + j * kLanes<A>, sums[i][j]);
+    for (int j = 0; j < kVectors; ++j) StoreU(sums[i][j], d, c + i * x.ldc + j * kLanes<A>);
 }
 
 template <int kRows, class A>
-TRIREME_INLINE void row_block(const Product<A>& x, std::int64_t first, std::int64_t begin,
-                              std::int64_t end) {
+HWY_INLINE void row_block(const Product<A>& x, std::int64_t first, std::int64_t begin,
+                          std::int64_t end) {
   std::int64_t column = 0;
   if (x.trim == Trim::kColumns && first > x.offset)
     column = (first - x.offset) / kLanes<A> * kLanes<A>;
@@ -88,7 +97,7 @@ TRIREME_INLINE void row_block(const Product<A>& x, std::int64_t first, std::int6
 }
 
 template <class A>
-__attribute__((noinline, flatten)) void multiply(const Product<A>& x) {
+TRIREME_KERNEL void multiply(const Product<A>& x) {
   for (std::int64_t first = 0; first < x.m; first += kBlockRows) {
     const std::int64_t rows = x.m - first < kBlockRows ? x.m - first : kBlockRows;
     std::int64_t begin = 0, end = x.k;
@@ -118,4 +127,8 @@ __attribute__((noinline, flatten)) void multiply(const Product<A>& x) {
 }
 
 }  // namespace
-}  // namespace trireme::simd
+}  // namespace HWY_NAMESPACE
+}  // namespace trireme::ops::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif

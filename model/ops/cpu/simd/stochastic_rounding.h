@@ -1,8 +1,16 @@
-#include "model/ops/cpu/simd/strided_copy.h"
+// Included by kernel sources after targets.h, once per target. Stochastic rounding to bfloat16.
+#if defined(TRIREME_OPS_CPU_SIMD_STOCHASTIC_ROUNDING) == defined(HWY_TARGET_TOGGLE)
+#ifdef TRIREME_OPS_CPU_SIMD_STOCHASTIC_ROUNDING
+#undef TRIREME_OPS_CPU_SIMD_STOCHASTIC_ROUNDING
+#else
+#define TRIREME_OPS_CPU_SIMD_STOCHASTIC_ROUNDING
+#endif
 
 #include "model/ops/cpu/simd/vec.h"
 
-namespace trireme::simd {
+HWY_BEFORE_NAMESPACE();
+namespace trireme::ops::cpu {
+namespace HWY_NAMESPACE {
 namespace {
 
 constexpr int kQuads = 64;
@@ -11,7 +19,7 @@ constexpr int kQuads = 64;
 struct Words4 {
   std::uint32_t word[4][kQuads];
 
-  TRIREME_INLINE void draw(std::uint64_t key, std::uint64_t quad, std::uint64_t update) {
+  HWY_INLINE void draw(std::uint64_t key, std::uint64_t quad, std::uint64_t update) {
     for (int q = 0; q < kQuads; ++q) {
       const std::uint64_t counter = quad + static_cast<std::uint64_t>(q);
       word[0][q] = static_cast<std::uint32_t>(counter);
@@ -36,10 +44,16 @@ struct Words4 {
   }
 };
 
-}  // namespace
-
-template <Isa isa>
-TRIREME_KERNEL void round_stochastically(const StochasticRun& op) {
+// Element i uses the upper half of word (index + i) % 4 of Philox (key, (index + i) / 4, update):
+// see model/base/philox.h.
+struct StochasticRun {
+  Bf16* to = nullptr;
+  const float* from = nullptr;
+  std::int64_t count = 0;
+  std::uint64_t key = 0, update = 0;
+  std::uint64_t index = 0;  // of the first element in the whole tensor
+};
+TRIREME_KERNEL void round_run(const StochasticRun& op) {
   Words4 random;
   const std::uint64_t end = op.index + static_cast<std::uint64_t>(op.count);
   for (std::uint64_t quad = op.index / 4; quad * 4 < end; quad += kQuads) {
@@ -49,15 +63,18 @@ TRIREME_KERNEL void round_stochastically(const StochasticRun& op) {
     for (std::uint64_t index = begin; index < stop; ++index) {
       const float value = op.from[index - op.index];
       std::uint32_t bits = 0;
-      __builtin_memcpy(&bits, &value, 4);
+      std::memcpy(&bits, &value, 4);
       const std::uint64_t word = index - quad * 4;
       const std::uint32_t up = bits + (random.word[word & 3][word >> 2] >> 16);
-      op.to[index - op.index] =
-          static_cast<Bf16Bits>((value != value ? bits | 0x400000 : up) >> 16);
+      op.to[index - op.index].bits =
+          static_cast<std::uint16_t>((value != value ? bits | 0x400000 : up) >> 16);
     }
   }
 }
 
-template void round_stochastically<kIsa>(const StochasticRun&);
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace trireme::ops::cpu
+HWY_AFTER_NAMESPACE();
 
-}  // namespace trireme::simd
+#endif

@@ -1,35 +1,49 @@
-#include "model/ops/cpu/simd/attention.h"
+#include "model/ops/cpu/attention.h"
 
+#define HWY_TARGET_INCLUDE "model/ops/cpu/attention_backward.cpp"
+#include "model/ops/cpu/simd/targets.h"
+// Below, once per target.
 #include "model/ops/cpu/simd/attention_tile.h"
 
-namespace trireme::simd {
+HWY_BEFORE_NAMESPACE();
+namespace trireme::ops::cpu {
+namespace HWY_NAMESPACE {
 namespace {
+
+template <class T>
+struct AttentionGradient {
+  T *dq = nullptr, *dk = nullptr, *dv = nullptr;  // laid out as q, k and v of the head
+  const T *out = nullptr, *dout = nullptr;
+  const Accumulator<T>* lse = nullptr;
+  // The subset of query tiles, and that of the key tiles.
+  Share queries, keys;
+  bool want_dq = true;   // requires all keys
+  bool want_dkv = true;  // of the subset's keys; requires all queries
+};
 
 // scores = probabilities p; dp, the gradient of p, becomes p (dp - delta).
 template <class A>
-__attribute__((noinline, flatten)) void soften_backward(A* scores, A* dp, const A* lse,
-                                                        const A* delta, const Pair<A>& pair) {
+TRIREME_KERNEL void soften_backward(A* scores, A* dp, const A* lse, const A* delta,
+                                    const Pair<A>& pair) {
   for (std::int64_t lane = 0; lane < kTile; lane += kLanes<A>) {
     A *column = scores + lane, *gradient = dp + lane;
     const Vec<A> base = vec(lse + lane), mean = vec(delta + lane);
     const std::int64_t end = each_key(pair, lane, [&](std::int64_t key, auto see) {
-      const Vec<A> p = exp(see(vec(column + key * kTile)) - base);
-      write(Full{}, column + key * kTile, p);
-      write(Full{}, gradient + key * kTile, p * (vec(gradient + key * kTile) - mean));
+      const Vec<A> p = exp<A>(see(vec(column + key * kTile)) - base);
+      store(Full{}, column + key * kTile, p);
+      store(Full{}, gradient + key * kTile, p * (vec(gradient + key * kTile) - mean));
     });
     for (std::int64_t key = most(end, 0); key < pair.keys; ++key) {
-      write(Full{}, column + key * kTile, Vec<A>{});
-      write(Full{}, gradient + key * kTile, Vec<A>{});
+      store(Full{}, column + key * kTile, zero<A>());
+      store(Full{}, gradient + key * kTile, zero<A>());
     }
   }
 }
 
-}  // namespace
-
-template <Isa isa, class T>
-TRIREME_KERNEL void attention_backward(const AttentionGradient<T>& gradient,
-                                       const AttentionHead<T>& head, Sum<T>* workspace) {
-  using A = Sum<T>;
+template <class T>
+TRIREME_KERNEL void attend_backward(const AttentionGradient<T>& gradient,
+                                    const AttentionHead<T>& head, Accumulator<T>* workspace) {
+  using A = Accumulator<T>;
   const std::int64_t padded = padded_width<A>(head.width), tiles = attention_tiles(head.seq);
   const std::int64_t all = tiles * kTile * padded, one = kTile * padded;
   A *const keys = workspace, *const values = keys + all;
@@ -43,7 +57,7 @@ TRIREME_KERNEL void attention_backward(const AttentionGradient<T>& gradient,
   pack<T, A>(keys, padded, head.k, stride, head.seq, width, A(1));
   pack<T, A>(values, padded, head.v, stride, head.seq, width, A(1));
   for (std::int64_t i = 0; gradient.want_dkv && i < 2 * all; i += kLanes<A>)
-    write(Full{}, dkeys + i, Vec<A>{});
+    store(Full{}, dkeys + i, zero<A>());
 
   for (std::int64_t item = gradient.queries.first; item < head.group * tiles;
        item += gradient.queries.step) {
@@ -67,12 +81,12 @@ TRIREME_KERNEL void attention_backward(const AttentionGradient<T>& gradient,
       lse[row] = delta[row] = 0;
       if (row >= pair.queries) continue;
       lse[row] = gradient.lse[(pair.first_query + row) * head.lse_stride + member];
-      Vec<A> dots[4] = {};
+      Sums<A> dots;
       each_vector<A>(width, [&](auto some, std::int64_t i, int k) {
-        dots[k] = fma(load(some, gradient.out + at + row * head.out_stride + i),
-                      vec(drows + row * padded + i), dots[k]);
+        dots[k] = MulAdd(load(some, gradient.out + at + row * head.out_stride + i),
+                         vec(drows + row * padded + i), dots[k]);
       });
-      delta[row] = total<A>(dots);
+      delta[row] = total(dots);
     }
     for (std::int64_t j = j0; j <= tile; j += step) {
       pair.first_key = j * kTile;
@@ -146,7 +160,7 @@ TRIREME_KERNEL void attention_backward(const AttentionGradient<T>& gradient,
     for (std::int64_t row = 0; gradient.want_dq && row < pair.queries; ++row) {
       T* const to = gradient.dq + member * width + (pair.first_query + row) * stride;
       each_vector<A>(width, [&](auto some, std::int64_t i, int) {
-        store(some, to + i, vec(dq + row * padded + i) * static_cast<A>(head.scale));
+        store(some, to + i, vec(dq + row * padded + i) * spread(static_cast<A>(head.scale)));
       });
     }
   }
@@ -160,9 +174,70 @@ TRIREME_KERNEL void attention_backward(const AttentionGradient<T>& gradient,
   }
 }
 
-#define TRIREME_INSTANCE(T)                                                                       \
-  template void attention_backward<kIsa, T>(const AttentionGradient<T>&, const AttentionHead<T>&, \
-                                            Sum<T>*);
-TRIREME_EACH_FLOAT(TRIREME_INSTANCE)
+void attention_backward(Tensor workspace, const AttentionBackward& how,
+                        const AttentionShape& shape) {
+  const Heads& heads = shape.heads;
+  const std::int64_t group = heads.heads / heads.kv_heads;
+  const std::int64_t tiles = attention_tiles(shape.seq);
+  const std::int64_t all = shape.batch * heads.kv_heads, threads = workspace.rows();
+  const auto go = [&](std::int64_t shares, bool want_dq, bool want_dkv) {
+    with_float(how.qkv.dtype, [&]<class T>(T) {
+      each_share(shape, shares, workspace,
+                 [&](std::int64_t batch, std::int64_t kv_head, std::int64_t share, Tensor mine) {
+                   const std::int64_t row = batch * shape.seq, head = kv_head * group;
+                   T* const gradient = at<T>(how.dqkv, row * heads.qkv());
+                   const std::int64_t out = row * heads.query() + head * heads.width;
+                   attend_backward<T>(
+                       {.dq = gradient + head * heads.width,
+                        .dk = gradient + (heads.heads + kv_head) * heads.width,
+                        .dv = gradient + (heads.heads + heads.kv_heads + kv_head) * heads.width,
+                        .out = at<T>(how.out, out),
+                        .dout = at<T>(how.dout, out),
+                        .lse = at<Accumulator<T>>(how.lse, row * heads.heads + head),
+                        .queries = want_dkv ? Share{} : Share{share, shares},
+                        .keys = want_dkv ? Share{share, shares} : Share{},
+                        .want_dq = want_dq,
+                        .want_dkv = want_dkv},
+                       head_of<T>(how.qkv, how.document_start, shape, batch, kv_head),
+                       at<Accumulator<T>>(mine));
+                 });
+    });
+  };
+  // Whole heads take five products per pair of tiles. Splitting heads takes two passes and seven
+  // products, which pays off if whole heads would leave threads idle.
+  const std::int64_t rounds = (all + threads - 1) / threads;
+  if (5 * rounds * threads <= 7 * all) return go(1, true, true);
+  go(shares_for(all, threads, tiles), false, true);
+  go(shares_for(all, threads, group * tiles), true, false);
+}
 
-}  // namespace trireme::simd
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace trireme::ops::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace trireme::ops::cpu {
+
+HWY_EXPORT(attention_backward);
+
+void attention_backward(Stream&, Tensor workspace, const AttentionBackward& how,
+                        const AttentionShape& shape) {
+  HWY_DYNAMIC_DISPATCH(attention_backward)(workspace, how, shape);
+}
+
+// Accumulators of a head's workspace, aligned to 64 bytes.
+template <class A>
+constexpr std::int64_t head_workspace(std::int64_t seq, std::int64_t width) {
+  const std::int64_t tiles = attention_tiles(seq), tile = kAttentionTile;
+  return tile * padded_width<A>(width) * (4 * tiles + 5) + 2 * tile * tile + 3 * tile;
+}
+
+Shape attention_backward_workspace(Device, const AttentionShape& shape, DType dtype) {
+  const std::int64_t seq = shape.seq, width = shape.heads.width;
+  return {threads_for(shape), dtype == DType::kF64 ? head_workspace<double>(seq, width)
+                                                   : head_workspace<float>(seq, width)};
+}
+
+}  // namespace trireme::ops::cpu
+#endif
