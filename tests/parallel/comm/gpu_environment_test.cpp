@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-Variables of(const std::map<std::string, std::string>& values) {
+Variables environment_of(const std::map<std::string, std::string>& values) {
   return [values](const char* name) -> std::optional<std::string> {
     const auto found = values.find(name);
     return found == values.end() ? std::nullopt : std::optional(found->second);
@@ -26,9 +26,10 @@ TEST(GpuVariables, are_set_unless_the_user_has_set_them) {
 }
 
 TEST(GpuVariables, of_few_hardware_queues_are_warned_of) {
-  EXPECT_EQ(comm::gpu_variables_risk(of({})), "");
-  EXPECT_EQ(comm::gpu_variables_risk(of({{"CUDA_DEVICE_MAX_CONNECTIONS", "32"}})), "");
-  const std::string text = comm::gpu_variables_risk(of({{"CUDA_DEVICE_MAX_CONNECTIONS", "1"}}));
+  EXPECT_EQ(comm::gpu_variables_risk(environment_of({})), "");
+  EXPECT_EQ(comm::gpu_variables_risk(environment_of({{"CUDA_DEVICE_MAX_CONNECTIONS", "32"}})), "");
+  const std::string text =
+      comm::gpu_variables_risk(environment_of({{"CUDA_DEVICE_MAX_CONNECTIONS", "1"}}));
   EXPECT_NE(text.find("CUDA_DEVICE_MAX_CONNECTIONS=1"), std::string::npos) << text;
 }
 
