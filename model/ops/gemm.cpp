@@ -40,6 +40,14 @@ std::size_t gemm_workspace_bytes(Device device) {
   return device.is_cuda() ? cuda::kGemmWorkspaceBytes : 0;
 }
 
+void prepare_gemm(Stream& stream, std::size_t most_added) {
+  TRIREME_DISPATCH(stream, prepare_gemm(stream, most_added));
+}
+
+void end_gemm_timing(Stream& stream) {
+  TRIREME_DISPATCH(stream, end_gemm_timing(stream));
+}
+
 void gemm_float8(Stream& stream, Arena& scratch, const Float8Gemm& product) {
   const auto& [c, a, b, accumulate, bias] = product;
   const std::int64_t m = a.rows(), n = b.rows(), k = a.columns();

@@ -27,6 +27,15 @@ void bias_backward(Stream&, Tensor dbias, Tensor dy, Accumulate accumulate);
 // Workspace of matrix products on `device`, in addition to their tensors.
 std::size_t gemm_workspace_bytes(Device device);
 
+// Allocates now what products on `stream` would allocate later, with memory for timing algorithms
+// that add to a result of up to `most_added` bytes, and waits for products on other streams. For a
+// rank of several, at the start of a step: on a GPU an allocation waits for every kernel that runs,
+// also for one that waits for a message. No-op on the CPU and on planning streams.
+void prepare_gemm(Stream& stream, std::size_t most_added);
+// Frees the memory for timing, once a step has met all shapes: further ones take the library's
+// first proposal where a timing needs memory.
+void end_gemm_timing(Stream& stream);
+
 // c = a b^T, or c += a b^T, with a [m, k] and b [n, k], not both E5M2, and c [m, n] bfloat16 or
 // float32. The bias, added to every row, requires a replaced c in bfloat16.
 struct Float8Gemm {

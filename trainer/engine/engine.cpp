@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "model/ops/attention.h"
+#include "model/ops/gemm.h"
 
 namespace trireme {
 namespace {
@@ -66,6 +67,7 @@ void Engine::queue_update(double learning_rate, std::int64_t update, double norm
 Engine::StepResult Engine::result() {
   StepResult result{.loss = loss()};
   if (!stream_.executes()) return result;
+  if (groups_.all->size() > 1) ops::end_gemm_timing(stream_);
   const Tensor& norm = norm_.host();
   result.grad_norm = norm.dtype == DType::kF64 ? *norm.as<double>() : *norm.as<float>();
   result.applied = std::isfinite(result.grad_norm) && result.grad_norm <= norm_limit_;

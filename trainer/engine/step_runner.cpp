@@ -2,10 +2,18 @@
 
 #include <algorithm>
 
+#include "model/ops/gemm.h"
+
 namespace trireme {
 namespace {
 
 constexpr int kReceiveAhead = 1;
+
+std::size_t largest_gradient(const ParamStore& params) {
+  std::size_t most = 0;
+  for (const Weight& weight : params.weights()) most = std::max(most, weight.grad.bytes());
+  return most;
+}
 
 }  // namespace
 
@@ -16,6 +24,8 @@ StepRunner::StepRunner(const EngineSpec& spec, const RankGroups& groups,
       stream_(stream),
       parts_(parts),
       uses_graphs_(parts.inputs.has_slots()),
+      has_peers_(groups.all->size() > 1),
+      largest_gradient_(largest_gradient(parts.model.params())),
       followed_(layout.schedules.size() - 1),
       in_step_(spec.micro_batches),
       pipeline_(parts.model.stages(), layout.schedules,
@@ -48,8 +58,14 @@ void StepRunner::take_micro_batches(std::int64_t count) {
   pipeline_.follow(followed_);
 }
 
+// Before the first receive, behind which nothing may be allocated.
+void StepRunner::prepare() {
+  if (has_peers_) ops::prepare_gemm(stream_, largest_gradient_);
+}
+
 void StepRunner::queue_gradients(std::int64_t update) {
   parts_.progress.enter(flight::Phase::kForward);
+  prepare();
   StepLosses& losses = parts_.losses;
   graphs_.begin_step();
   parts_.model.begin_gradients(in_step_);
@@ -71,6 +87,7 @@ void StepRunner::queue_gradients(std::int64_t update) {
 
 void StepRunner::evaluate(const Pipeline::OnLoss& on_loss) {
   parts_.progress.enter(flight::Phase::kValidate);
+  prepare();
   parts_.inputs.upload(stream_);
   pipeline_.evaluate(
       stream_, [&](int m, int) { return parts_.inputs.micro_batch(m); }, on_loss);

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -41,14 +42,17 @@ class StepRunner {
 
  private:
   Pipeline::Memory pipeline_memory(Arenas& arenas);
+  void prepare();
 
   const EngineSpec& spec_;
   const PipelineLayout& layout_;
   Stream& stream_;
   const Parts parts_;
   const bool uses_graphs_;
-  std::size_t followed_;  // of the layout's schedules
-  std::int64_t in_step_;  // micro-batches of this rank
+  const bool has_peers_;
+  const std::size_t largest_gradient_;  // in bytes
+  std::size_t followed_;                // of the layout's schedules
+  std::int64_t in_step_;                // micro-batches of this rank
   std::optional<BlockWindow> window_;
   std::deque<OffloadedBlocks> offloaded_;  // one for each micro-batch in flight
   Pipeline pipeline_;

@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "model/device/copy.h"
 #include "model/ops/cuda/gemm_engine.h"
@@ -12,12 +13,19 @@
 namespace trireme::ops::cuda {
 namespace {
 
-// The process's engine for a device.
+// The process's engine for a device. No device waits for the making of another's.
 GemmEngine& engine_of(Device device) {
+  struct Slot {
+    std::once_flag once;
+    std::optional<GemmEngine> engine;
+  };
   static std::mutex mutex;
-  static std::map<int, GemmEngine> engines;
-  const std::lock_guard guard(mutex);
-  return engines.try_emplace(device.index, device, GemmCache::user_folder()).first->second;
+  static std::map<int, Slot> slots;
+  std::unique_lock guard(mutex);
+  Slot& slot = slots[device.index];
+  guard.unlock();
+  std::call_once(slot.once, [&] { slot.engine.emplace(device, GemmCache::user_folder()); });
+  return *slot.engine;
 }
 
 // Common alignment of all addresses in bytes, at most 16.
@@ -37,6 +45,13 @@ void fill_rows(Stream& stream, const Tensor& c, const Tensor& row) {
 }
 
 }  // namespace
+
+void prepare_gemm(Stream& stream, std::size_t most_added) {
+  engine_of(stream.device()).prepare(stream, most_added);
+}
+void end_gemm_timing(Stream& stream) {
+  engine_of(stream.device()).end_timing();
+}
 
 void gemm(Stream& stream, Tensor c, Tensor a, Tensor b, const Gemm& how) {
   if (how.bias) {

@@ -12,6 +12,10 @@ void gemm(Stream&, Tensor c, Tensor a, Tensor b, const Gemm& how);
 // Workspace of matrix products per device, allocated by the first one.
 constexpr std::size_t kGemmWorkspaceBytes = std::size_t{32} << 20;
 
+// See ops::prepare_gemm.
+void prepare_gemm(Stream&, std::size_t most_added);
+void end_gemm_timing(Stream&);
+
 // By cuBLASLt, without fast accumulation; see gemm_engine.h. The last two arguments are used by the
 // CPU only.
 void gemm_float8(Stream&, const Float8Gemm& product, Tensor wide_a, Tensor wide_b);

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/base/log.h"
@@ -37,13 +38,32 @@ GemmEngine::GemmEngine(Device device, const std::filesystem::path& cache_folder)
   workspace_ = Memory(kGemmWorkspaceBytes, device);
 }
 
+void GemmEngine::take_turn(Stream& stream) {
+  trireme::cuda::use_device(device_.index);
+  if (last_stream_ == stream.handle()) return;
+  trireme::cuda::check(cudaDeviceSynchronize(), device_.index, "cudaDeviceSynchronize");
+  last_stream_ = stream.handle();
+}
+
+void GemmEngine::prepare(Stream& stream, std::size_t most_added) {
+  const std::lock_guard guard(mutex_);
+  take_turn(stream);
+  if (std::exchange(is_prepared_, true)) return;
+  if (most_added <= most_spare()) reserved_ = Memory(most_added, device_);
+}
+
+std::size_t GemmEngine::most_spare() const {
+  return std::min(kSpareBytes, properties_of(device_).free_bytes / 2);
+}
+
+void GemmEngine::end_timing() {
+  const std::lock_guard guard(mutex_);
+  reserved_ = {};
+}
+
 void GemmEngine::run(Stream& stream, const MatMul& product) {
   const std::lock_guard guard(mutex_);
-  trireme::cuda::use_device(device_.index);
-  if (last_stream_ != stream.handle()) {
-    trireme::cuda::check(cudaDeviceSynchronize(), device_.index, "cudaDeviceSynchronize");
-    last_stream_ = stream.handle();
-  }
+  take_turn(stream);
   if (const int now = process_choices().generation(); now != generation_) {
     decided_.clear();
     generation_ = now;
@@ -96,11 +116,10 @@ cublasLtMatmulAlgo_t GemmEngine::measure(Stream& stream, const MatMul& product, 
   if (product.shape.accumulate == Accumulate::kAdd) {
     const std::size_t bytes =
         static_cast<std::size_t>(product.shape.m * product.shape.n) * size_of(product.shape.out);
-    if (bytes > std::min(kSpareBytes, properties_of(device_).free_bytes / 2)) {
+    if (bytes > (is_prepared_ ? reserved_.bytes() : most_spare()))
       return candidates.front().algorithm;
-    }
-    spare = Memory(bytes, device_);
-    out = spare.data();
+    if (!is_prepared_) spare = Memory(bytes, device_);
+    out = is_prepared_ ? reserved_.data() : spare.data();
   }
   const auto run = [&](const MatMulPlan::Candidate& candidate) {
     plan.run(library_.get(), product, out, candidate.algorithm, workspace_.data(),

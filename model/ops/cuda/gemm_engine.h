@@ -26,11 +26,17 @@ class GemmEngine {
   // workspace.
   void run(Stream& stream, const MatMul& product);
 
+  // See ops::prepare_gemm.
+  void prepare(Stream& stream, std::size_t most_added);
+  void end_timing();
+
  private:
   struct Decided {
     MatMulPlan plan;
     cublasLtMatmulAlgo_t algorithm{};
   };
+  void take_turn(Stream& stream);
+  std::size_t most_spare() const;
   Decided decide(Stream& stream, const MatMul& product);
   std::string measured(Stream& stream, const MatMul& product, MatMulPlan& plan);
   cublasLtMatmulAlgo_t measure(Stream& stream, const MatMul& product, MatMulPlan& plan);
@@ -40,6 +46,8 @@ class GemmEngine {
   GemmCache cache_;
   std::unique_ptr<std::remove_pointer_t<cublasLtHandle_t>, BlasLtRelease> library_;
   Memory workspace_;
+  bool is_prepared_ = false;  // from then on allocates nothing
+  Memory reserved_;           // for timings
   void* last_stream_ = nullptr;
   std::mutex mutex_;
   int generation_ = 0;
