@@ -128,7 +128,7 @@ TEST_F(EnginePlanTest, shorter_steps_take_as_much_memory_in_every_schedule) {
                               /*reproducible=*/false, sent);
       const StepPlan ramp = plan_step(with_counts(spec, counts), groups, test::kDevice);
       const RankGroups same(rank, mesh, spec.parallelism.zero, spec.model, test::kDevice,
-                            sent_in_full);
+                            /*reproducible=*/false, sent_in_full);
       const StepPlan full = plan_step(with_counts(spec, {counts.back()}), same, test::kDevice);
       EXPECT_EQ(ramp.memory, full.memory) << order.schedule << " rank " << rank;
       EXPECT_EQ(ramp.issued.matmul, full.issued.matmul);

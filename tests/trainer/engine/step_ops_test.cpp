@@ -166,7 +166,8 @@ TEST(StepOps, have_the_messages_of_the_step) {
     for (int stage = 0; stage < layout.mesh.pipeline; ++stage) {
       Traffic counted;
       const auto rank = static_cast<int>(stage * layout.mesh.ranks() / layout.mesh.pipeline);
-      const RankGroups groups(rank, layout.mesh, layout.zero, spec.model, Device{}, counted);
+      const RankGroups groups(rank, layout.mesh, layout.zero, spec.model, Device{},
+                              /*reproducible=*/false, counted);
       const StepPlan plan = plan_step(spec, groups, Device{});
       const auto layers = static_cast<double>(plan.layers_per_stage[stage]);
       const PartOps& end = stage == 0 ? ops.first : ops.last;
