@@ -18,7 +18,6 @@ void DeferredGradients::compute(ExecContext& ctx) {
   for (const Entry& entry : entries_) {
     entry.linear->add_gradients(ctx, entry.dy, entry.dsum, entry.x);
   }
-  entries_.clear();
 }
 
 // float8 operands must be contiguous along k: rows of a and columns of b are transposed if needed.

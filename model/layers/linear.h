@@ -18,8 +18,9 @@ class DeferredGradients {
  public:
   // `dy` and `x` as for Linear::backward_weight; none of the three is in scratch.
   void add(const ExecContext& ctx, const Linear& linear, Tensor dy, Tensor dsum, Tensor x);
-  // Computes the gradients in the order in which they were deferred, and clears the list.
+  // Computes the gradients in the order in which they were deferred since clear().
   void compute(ExecContext& ctx);
+  void clear() { entries_.clear(); }
 
  private:
   struct Entry {

@@ -181,6 +181,7 @@ Tensor Stage::backward(ExecContext& ctx, Tensor dy, Saved& saved, Tensor to_prev
     Arena* lasting = &ctx.saved;
     if (weight_gradients == WeightGradients::kDeferred) {
       of_block.deferred = &saved.blocks[i].deferred;
+      of_block.deferred->clear();
       // A gradient that the previous block reads again later is in that block's memory.
       if (i > 0) lasting = &memory.fetch(ctx, i - 1);
     }

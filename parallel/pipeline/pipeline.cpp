@@ -182,7 +182,7 @@ void Pipeline::wait(Stream& stream, Message& message) {
 }
 
 Stage::Saved& Pipeline::saved_of(const RankPlan::Step& step) {
-  return saved_[{step.slot, step.action.stage, step.forward_inbox}];
+  return saved_[{step.slot, step.action.stage, step.forward_inbox, step.split_inbox}];
 }
 
 const Stage& Pipeline::stage_of(const Action& action) const {

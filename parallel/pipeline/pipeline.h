@@ -1,10 +1,10 @@
 #pragma once
+#include <array>
 #include <deque>
 #include <functional>
 #include <map>
 #include <optional>
 #include <span>
-#include <tuple>
 #include <vector>
 
 #include "model/stage/stage.h"
@@ -104,8 +104,8 @@ class Pipeline {
   Memory memory_;
   std::vector<RankPlans> plans_;  // by schedule
   std::size_t followed_;
-  // By slot, stage and inbox: it has addresses of all three.
-  std::map<std::tuple<int, int, int>, Stage::Saved> saved_;
+  // By slot, stage and inboxes: it has addresses of all four.
+  std::map<std::array<int, 4>, Stage::Saved> saved_;
   std::vector<Message> sent_;  // activations, by slot
   std::vector<Box> inboxes_, outboxes_;
   PipelineObserver* observer_ = nullptr;

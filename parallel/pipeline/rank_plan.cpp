@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <queue>
+#include <tuple>
 #include <utility>
 
 #include "parallel/pipeline/simulate.h"
@@ -63,10 +64,17 @@ void settle_inboxes(RankPlan& plan, const ActionTable& table, int rank, int rece
     for (const int inbox : given_back_by[index]) pool.give_back(inbox);
   }
   plan.inboxes = pool.count();
-  std::map<std::pair<int, int>, int> of_forward;  // by stage and micro-batch
+  std::map<std::pair<int, int>, std::pair<int, int>> of_micro_batch;
+  const auto inboxes_of = [&](const RankPlan::Step& step) -> std::pair<int, int>& {
+    return of_micro_batch.try_emplace({step.action.stage, step.action.micro_batch}, -1, -1)
+        .first->second;
+  };
+  for (const RankPlan::Step& step : plan.steps) {
+    if (step.action.kind == Action::Kind::kForward) inboxes_of(step).first = step.inbox;
+    if (step.action.kind == Action::Kind::kBackwardInput) inboxes_of(step).second = step.inbox;
+  }
   for (RankPlan::Step& step : plan.steps) {
-    const std::pair<int, int> of{step.action.stage, step.action.micro_batch};
-    step.forward_inbox = of_forward.try_emplace(of, step.inbox).first->second;
+    std::tie(step.forward_inbox, step.split_inbox) = inboxes_of(step);
   }
 }
 

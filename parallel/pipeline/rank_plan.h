@@ -23,7 +23,10 @@ struct RankPlan {
     int from = -1;
     int to = -1;
     int own_reader_inbox = -1;  // inbox of a reader on this rank
-    int forward_inbox = -1;     // of the micro-batch's forward in this stage
+    // Of the micro-batch's forward in this stage, and of the input half of a split backward: what
+    // the two save refers to their inboxes.
+    int forward_inbox = -1;
+    int split_inbox = -1;
   };
   std::vector<Step> steps;
   int inboxes = 0, outboxes = 0;

@@ -26,8 +26,8 @@ class ModelState::Hooks final : public UnitHooks {
     called(stream, Kind::kBackward, unit, state_.gatherer_->queues_before_use());
   }
   void before_gradients(Stream& stream, int unit) override {
-    called(stream, Kind::kBeforeGradients, unit, state_.reducer_->queues_before());
     if (log_) state_.reducer_->place(unit);
+    called(stream, Kind::kBeforeGradients, unit, state_.reducer_->queues_before());
   }
   void after_gradients(Stream& stream, int unit) override {
     called(stream, Kind::kAfterGradients, unit, state_.reducer_->queues_after(unit));

@@ -5,14 +5,6 @@
 #include "model/base/log.h"
 
 namespace trireme {
-namespace {
-
-bool is_half_backward(Action::Kind kind) {
-  return kind == Action::Kind::kBackwardInput || kind == Action::Kind::kBackwardWeight;
-}
-
-}  // namespace
-
 std::string no_graph_because(const EngineSpec& spec, const RankGroups& groups, Device device) {
   if (!device.is_cuda()) return "the run is not on a GPU";
   if (const int ranks = groups.tensor->size(); ranks > 1) {
@@ -25,7 +17,7 @@ std::string no_graph_because(const EngineSpec& spec, const RankGroups& groups, D
 Tensor StepGraphs::launch(Stream& stream, const RankPlan::Step& step, Arena& saved,
                           const std::function<Tensor()>& compute) {
   const Key key = key_of(step);
-  if (!replays_ || is_half_backward(step.action.kind)) return compute();
+  if (!replays_) return compute();
   const auto [found, is_new] = recordings_.try_emplace(key);
   std::optional<Recording>& recording = found->second;
   if (!recording && !is_new && records_) recording = record(stream, saved, compute);
@@ -44,6 +36,7 @@ StepGraphs::Key StepGraphs::key_of(const RankPlan::Step& step) {
           step.outbox,
           step.own_reader_inbox,
           step.forward_inbox,
+          step.split_inbox,
           model_.gradient_place(number),
           model_.is_publishing()};
 }
@@ -57,6 +50,7 @@ std::optional<StepGraphs::Recording> StepGraphs::record(Stream& stream, Arena& s
     Recording made;
     parts_.clear();
     parts_.emplace_back();
+    stale_ = stale_before;
     capture_.emplace(stream);
     model_.log_hooks(this);
     made.output = compute();
@@ -67,7 +61,7 @@ std::optional<StepGraphs::Recording> StepGraphs::record(Stream& stream, Arena& s
     nodes_ += nodes;
     if (nodes_ > kMostNodes) throw EnvironmentError(say("they have ", nodes_, " nodes already"));
     made.saved_bytes = saved.used();
-    made.given = given_since(stale_before);
+    made.given = given();
     made.parts = std::move(parts_);
     return made;
   } catch (const EnvironmentError& error) {
@@ -104,6 +98,9 @@ void StepGraphs::called(Stream& stream, const HookCall& call) {
     capture_.emplace(stream);
   }
   parts_.back().calls.push_back(call);
+  if (call.kind != HookCall::Kind::kBeforeGradients) return;
+  const std::vector<bool> now = model_.params().stale_gradients();
+  for (std::size_t i = 0; i < now.size(); ++i) stale_[i] = stale_[i] || now[i];
 }
 
 void StepGraphs::close_part() {
@@ -111,24 +108,11 @@ void StepGraphs::close_part() {
   capture_.reset();
 }
 
-std::vector<bool> StepGraphs::given_since(const std::vector<bool>& stale_before) const {
-  const ParamStore& params = model_.params();
-  const auto has_gradients = [&](int unit) {
-    return std::any_of(parts_.begin(), parts_.end(), [&](const Part& part) {
-      return std::any_of(part.calls.begin(), part.calls.end(), [&](const HookCall& call) {
-        return call.kind == HookCall::Kind::kBeforeGradients && call.unit == unit;
-      });
-    });
-  };
-  std::vector<bool> given = params.stale_gradients();
-  std::size_t i = 0;
-  const auto settle = [&](const Weight& weight) {
-    given[i] = !given[i] && (stale_before[i] || has_gradients(weight.unit));
-    ++i;
-  };
-  for (const Weight& weight : params.weights()) settle(weight);
-  for (const ParamStore::Apart& apart : params.apart()) settle(apart.weight);
-  if (std::none_of(given.begin(), given.end(), [](bool is_given) { return is_given; })) return {};
+std::vector<bool> StepGraphs::given() const {
+  const std::vector<bool> left = model_.params().stale_gradients();
+  std::vector<bool> given = stale_;
+  for (std::size_t i = 0; i < given.size(); ++i) given[i] = given[i] && !left[i];
+  if (std::find(given.begin(), given.end(), true) == given.end()) return {};
   return given;
 }
 

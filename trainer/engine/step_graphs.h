@@ -23,8 +23,7 @@ std::string no_graph_because(const EngineSpec& spec, const RankGroups& groups, D
 //
 // Where hooks queue work or start transfers (ZeRO, the last micro-batch's reductions, sums in a
 // tree), the capture is cut and the hook called between two graphs. The first action of a kind is
-// launched plainly, since matmul algorithms are then chosen by timing; so are split backwards,
-// whose halves share state on the host.
+// launched plainly, since matmul algorithms are then chosen by timing.
 //
 // A capture that fails leaves no trace: the action and all later ones are launched plainly, and one
 // warning says why. Graphs take about 1 KiB of device memory a node, part of device_reserve(); at
@@ -44,7 +43,7 @@ class StepGraphs final : public ActionLauncher, private HookLog {
   // All that addresses and the layers' choices depend on.
   struct Key {
     Action::Kind kind;
-    int stage, slot, inbox, outbox, own_reader_inbox, forward_inbox, gradient_place;
+    int stage, slot, inbox, outbox, own_reader_inbox, forward_inbox, split_inbox, gradient_place;
     bool awaits_values;
     auto operator<=>(const Key&) const = default;
   };
@@ -67,12 +66,14 @@ class StepGraphs final : public ActionLauncher, private HookLog {
   void replay(Stream& stream, Recording& recording, Arena& saved);
   void called(Stream& stream, const HookCall& call) override;
   void close_part();
-  std::vector<bool> given_since(const std::vector<bool>& stale_before) const;
+  std::vector<bool> given() const;
 
   ModelState& model_;
   std::map<std::pair<int, Action::Kind>, std::int64_t> done_;  // actions of the step, by stage
   std::map<Key, std::optional<Recording>> recordings_;         // nothing: launched plainly once
-  std::vector<Part> parts_;                                    // of the capture under way
+  // Of the capture under way: its parts, and the weights whose gradients were stale at any time.
+  std::vector<Part> parts_;
+  std::vector<bool> stale_;
   std::optional<GraphCapture> capture_;
   std::size_t nodes_ = 0;
   bool records_ = true, replays_ = true;
