@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "model/device/profile_range.h"
 #include "model/layers/vocab_table.h"
 #include "model/ops/elementwise.h"
 #include "model/stage/rope_table.h"
@@ -89,6 +90,7 @@ Shape Stage::boundary(std::int64_t tokens) const {
 }
 
 Tensor Stage::embedding_forward(ExecContext& ctx, Arena& into, const MicroBatch& batch) const {
+  const ProfileRange range(ctx.stream, "embedding");
   for (const int unit : units_.embedding) hooks_.before_forward(ctx.stream, unit);
   const Arena::Frame frame(ctx.scratch);
   return embedding_->forward(ctx, into, batch.ids, batch.positions);
@@ -102,6 +104,7 @@ Tensor Stage::forward(ExecContext& ctx, const MicroBatch& batch, Tensor x, Saved
   Arena* own = blocks_.empty() ? &ctx.saved : &memory.begin(ctx, 0);
   if (embedding_) x = embedding_forward(ctx, *own, batch);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    const ProfileRange range(ctx.stream, "layer", layer(i));
     hooks_.before_forward(ctx.stream, units_.blocks[i]);
     // A block's output is saved as the next one's input; the last one's is read until it is sent.
     Arena& next = i + 1 == blocks_.size() ? ctx.saved : memory.begin(ctx, i + 1);
@@ -120,6 +123,7 @@ Tensor Stage::forward(ExecContext& ctx, const MicroBatch& batch, Tensor x, Saved
 // The head computes its weight gradient during the forward.
 Tensor Stage::head_forward(ExecContext& ctx, Tensor x, const MicroBatch& batch, bool with_gradient,
                            Head::Saved& saved) const {
+  const ProfileRange range(ctx.stream, "head");
   hooks_.before_forward(ctx.stream, units_.head_norm);
   hooks_.before_forward(ctx.stream, units_.head_values);
   const bool has_unit = with_gradient && units_.head_gradient >= 0;
@@ -141,6 +145,7 @@ void Stage::backward_weight(ExecContext& ctx, Saved& saved) const {
   Blocks blocks(ctx);
   BlockMemory& memory = blocks.memory();
   for (std::size_t i = blocks_.size(); i-- > 0;) {
+    const ProfileRange range(ctx.stream, "layer", layer(i));
     memory.fetch(ctx, i);
     memory.prefetch_before(ctx, i);
     saved.blocks[i].deferred.compute(ctx);
@@ -165,6 +170,7 @@ Tensor Stage::backward(ExecContext& ctx, Tensor dy, Saved& saved, Tensor to_prev
     return taken.data == buffers[0].data ? buffers[1] : buffers[0];
   };
   if (head_) {
+    const ProfileRange range(ctx.stream, "head");
     const Arena::Frame of_head(ctx.scratch);
     dy = take_other_than({}, ctx.saved);
     hooks_.before_backward(ctx.stream, units_.head_norm);
@@ -175,6 +181,7 @@ Tensor Stage::backward(ExecContext& ctx, Tensor dy, Saved& saved, Tensor to_prev
   Blocks blocks(ctx);
   BlockMemory& memory = blocks.memory();
   for (std::size_t i = blocks_.size(); i-- > 0;) {
+    const ProfileRange range(ctx.stream, "layer", layer(i));
     hooks_.before_backward(ctx.stream, units_.blocks[i]);
     hooks_.before_gradients(ctx.stream, units_.blocks[i]);
     ExecContext of_block{ctx.stream, memory.fetch(ctx, i), ctx.scratch, ctx.deferred};
@@ -197,6 +204,7 @@ Tensor Stage::backward(ExecContext& ctx, Tensor dy, Saved& saved, Tensor to_prev
     dy = dx;
   }
   if (!embedding_) return to_previous;
+  const ProfileRange range(ctx.stream, "embedding");
   for (const int unit : units_.embedding) hooks_.before_gradients(ctx.stream, unit);
   embedding_->backward(ctx, dy, batch.ids, batch.positions);
   for (const int unit : units_.embedding) hooks_.after_gradients(ctx.stream, unit);

@@ -99,6 +99,10 @@ class Stage {
                       Head::Saved& saved) const;
   Tensor backward(ExecContext& ctx, Tensor dy, Saved& saved, Tensor dx,
                   WeightGradients weight_gradients) const;
+  // Number of a block in the model.
+  std::int64_t layer(std::size_t block) const {
+    return spec_.first_block + static_cast<std::int64_t>(block);
+  }
   ParamStore& params_;
   const ModelConfig config_;
   const Spec spec_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/device/profile_range.h"
 #include "model/ops/elementwise.h"
 #include "parallel/pipeline/check.h"
 
@@ -10,6 +11,21 @@ namespace trireme {
 namespace {
 
 using Kind = Action::Kind;
+
+// For a profiler, which shows the micro-batch too.
+const char* range_of(Kind kind) {
+  switch (kind) {
+    case Kind::kForward:
+      return "forward";
+    case Kind::kBackward:
+      return "backward";
+    case Kind::kBackwardInput:
+      return "backward of inputs";
+    case Kind::kBackwardWeight:
+      break;
+  }
+  return "backward of weights";
+}
 
 }  // namespace
 
@@ -99,7 +115,10 @@ void Pipeline::take_step(Stream& stream, const RankPlan::Step& step, const Walk&
                   .deferred = nullptr,
                   .blocks = memory_.blocks.empty() ? nullptr : memory_.blocks[step.slot]};
   begin(stream, work);
-  const Tensor output = launch(ctx, step, walk);
+  const Tensor output = [&] {
+    const ProfileRange range(stream, range_of(step.action.kind), step.action.micro_batch);
+    return launch(ctx, step, walk);
+  }();
   end(stream, work);
   if (step.to < 0) return;
   Message& message = step.outbox >= 0 ? outboxes_[step.outbox].message : sent;

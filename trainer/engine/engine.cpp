@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/device/profile_range.h"
 #include "model/ops/attention.h"
 #include "model/ops/gemm.h"
 
@@ -58,9 +59,15 @@ double Engine::loss() {
 
 void Engine::queue_update(double learning_rate, std::int64_t update, double norm_limit) {
   norm_limit_ = norm_limit;
-  model_.optimizer().step(stream_, learning_rate, update, norm_limit, losses_.loss_scale());
+  {
+    const ProfileRange range(stream_, "optimizer");
+    model_.optimizer().step(stream_, learning_rate, update, norm_limit, losses_.loss_scale());
+  }
   progress_.enter(flight::Phase::kPublish);
-  model_.publish(stream_);
+  {
+    const ProfileRange range(stream_, "publish");
+    model_.publish(stream_);
+  }
   norm_.download(stream_);
 }
 

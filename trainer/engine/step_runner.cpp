@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/device/profile_range.h"
 #include "model/ops/gemm.h"
 
 namespace trireme {
@@ -81,6 +82,7 @@ void StepRunner::queue_gradients(std::int64_t update) {
       },
       [&](int m, Tensor loss) { losses.add(m, loss); });
   parts_.progress.enter(flight::Phase::kReduce);
+  const ProfileRange range(stream_, "reduce gradients");
   parts_.model.finish_gradients(stream_, update);
   losses.gather();
 }

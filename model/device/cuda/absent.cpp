@@ -78,4 +78,7 @@ void fill(std::byte*, unsigned char, std::size_t, void*, int) {
   refuse();
 }
 
+void begin_range(const char*, std::int64_t) noexcept {}
+void end_range() noexcept {}
+
 }  // namespace trireme::cuda

@@ -1,5 +1,7 @@
 #include "model/device/cuda/backend.h"
 
+#include <nvtx3/nvToolsExt.h>
+
 #include <algorithm>
 #include <array>
 
@@ -190,6 +192,22 @@ void copy(std::byte* to, const std::byte* from, std::size_t bytes, void* stream,
 void fill(std::byte* to, unsigned char value, std::size_t bytes, void* stream, int device) {
   check(cudaMemsetAsync(to, value, bytes, to_stream(stream)), device, "cudaMemsetAsync of ", bytes,
         " bytes");
+}
+
+void begin_range(const char* name, std::int64_t number) noexcept {
+  nvtxEventAttributes_t range{};
+  range.version = NVTX_VERSION;
+  range.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+  range.messageType = NVTX_MESSAGE_TYPE_ASCII;
+  range.message.ascii = name;
+  if (number >= 0) {
+    range.payloadType = NVTX_PAYLOAD_TYPE_INT64;
+    range.payload.llValue = number;
+  }
+  nvtxRangePushEx(&range);
+}
+void end_range() noexcept {
+  nvtxRangePop();
 }
 
 }  // namespace trireme::cuda

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "model/device/devices.h"
@@ -45,5 +46,9 @@ void destroy_graph(void* graph, int device) noexcept;
 
 void copy(std::byte* to, const std::byte* from, std::size_t bytes, void* stream, int device);
 void fill(std::byte* to, unsigned char value, std::size_t bytes, void* stream, int device);
+
+// Of the calling thread, for a profiler; see ProfileRange. A negative number is not shown.
+void begin_range(const char* name, std::int64_t number) noexcept;
+void end_range() noexcept;
 
 }  // namespace trireme::cuda

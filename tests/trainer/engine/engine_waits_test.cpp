@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/cuda_emulator/include/nvtx3/nvToolsExt.h"
 #include "tests/cuda_emulator/streams.h"
 #include "tests/trainer/engine/tiny_engine.h"
 
@@ -29,6 +30,23 @@ TEST_F(EngineOnCuda, waits_once_in_a_step_and_once_in_an_evaluation) {
       EXPECT_EQ(emulator::host_waits() - after, 1u) << family;
     }
   }
+}
+
+TEST_F(EngineOnCuda, tells_a_profiler_phases_micro_batches_and_layers) {
+  EngineSpec spec = test::spec_of("qwen3");
+  spec.model.num_hidden_layers = 2;
+  spec.micro_batches = 2;
+  test::TinyEngine on(spec);
+  test::fill(on.engine.batch(), 1, spec.model.vocab_size);
+  std::string ranges;
+  emulator::ranges = &ranges;
+  train_step(on.engine, 1e-3, 1, 120);
+  emulator::ranges = nullptr;
+  const auto micro_batch = [](const std::string& m) {
+    return "forward " + m + "(embedding()layer 0()layer 1()head())backward " + m +
+           "(head()layer 1()layer 0()embedding())";
+  };
+  EXPECT_EQ(ranges, micro_batch("0") + micro_batch("1") + "reduce gradients()optimizer()publish()");
 }
 
 // How many calls queue the gradients of each step; from the second on they wait for nothing.
