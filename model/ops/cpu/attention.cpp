@@ -1,5 +1,6 @@
 #include "model/ops/cpu/attention.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "model/device/memory.h"
@@ -14,14 +15,7 @@ namespace trireme::ops::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 
-HWY_INLINE float log(float x) {
-  return __builtin_logf(x);
-}
-HWY_INLINE double log(double x) {
-  return __builtin_log(x);
-}
-
-// scores [kTile keys, kTile queries] = exp<A>(score - running maximum); updates sums and maxima;
+// scores [kTile keys, kTile queries] = exp(score - running maximum); updates sums and maxima;
 // `shrink` rescales earlier sums.
 template <class A>
 TRIREME_KERNEL void soften(A* scores, A* top, A* sum, A* shrink, const Pair<A>& pair) {
@@ -133,7 +127,7 @@ TRIREME_KERNEL void attend(T* out, Accumulator<T>* lse, const AttentionHead<T>& 
       each_vector<A>(head.width, [&](auto some, std::int64_t i, int) {
         store(some, to + i, vec(rows + row * padded + i) * spread(inverse));
       });
-      lse[token * head.lse_stride + member] = top[row] + log(sum[row]);
+      lse[token * head.lse_stride + member] = top[row] + std::log(sum[row]);
     }
   }
 }

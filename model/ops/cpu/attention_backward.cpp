@@ -157,10 +157,11 @@ TRIREME_KERNEL void attend_backward(const AttentionGradient<T>& gradient,
                      .offset = offset});
       }
     }
+    const Vec<A> scale = spread(static_cast<A>(head.scale));
     for (std::int64_t row = 0; gradient.want_dq && row < pair.queries; ++row) {
       T* const to = gradient.dq + member * width + (pair.first_query + row) * stride;
       each_vector<A>(width, [&](auto some, std::int64_t i, int) {
-        store(some, to + i, vec(dq + row * padded + i) * spread(static_cast<A>(head.scale)));
+        store(some, to + i, vec(dq + row * padded + i) * scale);
       });
     }
   }

@@ -29,8 +29,8 @@ template <class T>
 struct NormBackwardRows {
   NormKind kind;
   T* dx = nullptr;
-  Accumulator<T>*dgain = nullptr,
-  *dbias = nullptr;  // [width], replaced by the sums over these rows
+  // [width], replaced by the sums over these rows
+  Accumulator<T>*dgain = nullptr, *dbias = nullptr;
   const T *dy = nullptr, *x = nullptr, *gain = nullptr, *dresidual = nullptr;
   const Accumulator<T>*mean = nullptr, *inverse = nullptr;
   std::int64_t rows = 0, width = 0;
