@@ -250,13 +250,13 @@ TEST(Memory, a_run_that_is_not_there_is_planned_as_one_that_is) {
     Traffic sent, sent_by_first;
     const MeshShape shape = mesh_shape(layout);
     const RankGroups planned(here.all->rank(), shape, spec.parallelism.zero, config.model, {},
-                             sent);
+                             /*reproducible=*/false, sent);
     const MemoryPlan memory = plan_step(spec, here, {}).memory;
     EXPECT_EQ(plan_step(spec, planned, {}).memory, memory);
     const int place = here.pp_forward->rank();
     const int of_place = ranks / static_cast<int>(layout.pipeline);
     const RankGroups first(place * of_place, shape, spec.parallelism.zero, config.model, {},
-                           sent_by_first);
+                           /*reproducible=*/false, sent_by_first);
     // The last of those that share the state out may own padding, for which there is none.
     const std::size_t most = plan_step(spec, first, {}).memory.total();
     EXPECT_GE(most, memory.total());
