@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "data/bpe/bpe_tokenizer.h"
+#include "data/bpe/tiktoken.h"
 #include "data/byte_tokenizer.h"
 #include "data/sentencepiece_tokenizer.h"
 #include "model/base/error.h"
@@ -12,8 +13,8 @@ namespace trireme::data {
 namespace {
 
 constexpr const char* kFix =
-    "use \"bytes\" or the path of a tokenizer.json, a SentencePiece .model or a Hugging Face "
-    "folder";
+    "use \"bytes\" or the path of a tokenizer.json, a SentencePiece .model, a tiktoken file or a "
+    "Hugging Face folder";
 
 constexpr std::uint64_t kLargestFile = 128u << 20;
 
@@ -41,6 +42,9 @@ std::unique_ptr<Tokenizer> open_file(const std::string& path) {
   }
   if (content.empty()) throw DataError(say("tokenizer ", path, ": is empty; ", kFix));
   if (is_json(content)) return std::make_unique<BpeTokenizer>(path, content);
+  if (is_tiktoken(content)) {
+    return std::make_unique<BpeTokenizer>(path, content, BpeTokenizer::Format::kTiktoken);
+  }
   return std::make_unique<SentencePieceTokenizer>(path, content);
 }
 
@@ -56,8 +60,7 @@ std::unique_ptr<Tokenizer> open_folder(const std::filesystem::path& folder) {
   try {
     return open_file(fast.string());
   } catch (const DataError&) {
-    // Llama 2 and similar: the tokenizer.json was converted from the .model, in an unsupported
-    // form.
+    // The tokenizer.json was converted from the .model, in an unsupported form.
     if (!has_model) throw;
     return open_file(model.string());
   }

@@ -22,7 +22,7 @@ class Encoder {
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
-  virtual std::string name() const = 0;  // "bytes", "sentencepiece", "tokenizer.json"
+  virtual std::string name() const = 0;  // "bytes", "sentencepiece", "tokenizer.json", "tiktoken"
   virtual std::string path() const = 0;  // of its file; empty if there is none
   virtual std::string hash() const = 0;  // of the vocabulary; differs if ids differ
   virtual std::int64_t vocab_size() const = 0;
@@ -44,8 +44,8 @@ class Tokenizer {
 };
 
 // Accepts "bytes", or the path of a Hugging Face tokenizer.json (recognized by its braces), of a
-// SentencePiece .model, or of a folder with a tokenizer.json or, if that is missing or not
-// supported, a tokenizer.model. Throws DataError.
+// SentencePiece .model, of a tiktoken file, or of a folder with a tokenizer.json or, if that is
+// missing or not supported, a tokenizer.model. Throws DataError.
 std::unique_ptr<Tokenizer> open_tokenizer(const std::string& name_or_path);
 
 }  // namespace trireme::data

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -17,18 +18,18 @@ class BpeEncoder : public Encoder {
   void encode(std::string_view text, bool continues, std::vector<std::int32_t>& ids) override;
 
  private:
-  void encode_utf8(std::string_view text);
-  void encode_normalized(std::string_view text);
-  void encode_part(std::string_view part);
-  // `likeness` is the text the patterns match instead of `part`, with the same byte offsets.
-  void split(std::size_t stage, std::string_view part, std::string_view likeness);
+  // `begins`: at the begin of the document.
+  void encode_utf8(std::string_view text, bool begins);
+  void encode_normalized(std::string_view text, bool begins);
   void encode_word(std::string_view word);
+  void encode_segment(std::string_view word);
   void encode_new(std::string_view word);
 
   const BpeTokenizer& tokenizer_;
   WordCache known_;
   MatchRoom room_;
   MergeLoop loop_;
+  std::string buffer_;  // a normalized part
   std::vector<std::int32_t> word_ids_;
   std::vector<std::int32_t>* ids_ = nullptr;  // output of the current call
 };

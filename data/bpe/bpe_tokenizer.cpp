@@ -12,7 +12,8 @@
 
 #include "data/bpe/bpe_encoder.h"
 #include "data/bpe/json_section.h"
-#include "data/bpe/normal_form.h"
+#include "data/bpe/tiktoken.h"
+#include "data/bpe/tokenizer_json.h"
 #include "data/utf8.h"
 #include "model/base/error.h"
 #include "model/base/file.h"
@@ -88,16 +89,23 @@ DeclaredEnd declared_end(const std::string& path) {
 
 // No match of these patterns continues from another character into a space, so a text can be split
 // there: GPT-2, Llama 3, Qwen.
-constexpr std::array<std::string_view, 2> kStopAtSpaces{
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+constexpr std::string_view kQwenPattern{
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
 
+bool normalizes_only_to_nfc(const TokenizerJson& spec) {
+  return std::all_of(
+      spec.normalizer.begin(), spec.normalizer.end(),
+      [](const NormalizerStep& step) { return step.kind == NormalizerStep::Kind::kNfc; });
+}
+
 bool stops_at_spaces(const TokenizerJson& spec) {
-  if (spec.splits.empty()) return spec.splits_by_gpt2;
-  return spec.splits.size() == 1 && !spec.splits_by_gpt2 && !spec.prefix_space &&
-         spec.splits[0].kind == Pattern::Kind::kRegex &&
-         std::find(kStopAtSpaces.begin(), kStopAtSpaces.end(), spec.splits[0].pattern) !=
-             kStopAtSpaces.end();
+  const PreTokenizerSpec& rules = spec.pre_tokenizer;
+  if (rules.splits.empty()) return rules.splits_by_gpt2;
+  if (rules.splits.size() != 1 || rules.splits_by_gpt2 || rules.prefix_space) return false;
+  const PatternSpec& pattern = rules.splits[0].pattern;
+  return rules.splits[0].parts == PreTokenizerSpec::Parts::kAll &&
+         pattern.kind == Pattern::Kind::kRegex &&
+         (pattern.text == kQwenPattern || is_tiktoken_pattern(pattern.text));
 }
 
 // Whether a split before a space could separate text that an added token would consume.
@@ -105,23 +113,67 @@ bool reaches_over_spaces(const AddedToken& token) {
   return token.takes_right || token.content.find(' ', 1) != std::string::npos;
 }
 
+// What a space within a text becomes, if normalizer and pre-tokenizer change a character without
+// regard to its neighbors, and no added token reaches over it; otherwise empty.
+std::string space_of(const TokenizerJson& spec) {
+  using Kind = NormalizerStep::Kind;
+  std::string space = " ";
+  for (const NormalizerStep& step : spec.normalizer) {
+    const bool replaces = step.kind == Kind::kReplace && step.pattern.text == " " &&
+                          step.pattern.kind == Pattern::Kind::kLiteral;
+    if (step.kind == Kind::kReplace && !replaces) return "";
+    if (replaces && space == " ") space = step.content;
+  }
+  const PreTokenizerSpec& rules = spec.pre_tokenizer;
+  // A split at spaces finds none where the normalizer has replaced them.
+  const bool splits = std::any_of(rules.splits.begin(), rules.splits.end(),
+                                  [&](const PreTokenizerSpec::Split& split) {
+                                    return space == " " || split.pattern.text != " " ||
+                                           split.pattern.kind != Pattern::Kind::kLiteral;
+                                  });
+  if (splits) return "";
+  if (rules.metaspace && space == " ") space = rules.metaspace->mark;
+  if (rules.metaspace && space != rules.metaspace->mark) return "";
+  if (character_size(space) != space.size()) return "";
+  for (const AddedToken& token : spec.added) {
+    if (token.content.find(' ', 1) != std::string::npos) return "";
+    if (token.normalized && token.content.find(space, 1) != std::string::npos) return "";
+  }
+  return space;
+}
+
 Merges table_of(const std::vector<TokenizerJson::Merge>& list) {
   Merges table(list.size());
-  std::uint32_t rank = 0;
   for (const TokenizerJson::Merge& merge : list) {
-    table.add(merge.left, merge.right, {rank++, merge.result});
+    table.add(merge.left, merge.right, {merge.rank, merge.result});
   }
   return table;
 }
 
-std::vector<AddedToken> choose(const TokenizerJson& spec, bool normalized) {
+std::vector<AddedToken> choose(const TokenizerJson& spec, const Normalizer& normalizer,
+                               bool normalized) {
   std::vector<AddedToken> chosen;
+  MatchRoom room;
+  std::string buffer;
   for (AddedToken token : spec.added) {
     if (token.normalized != normalized) continue;
-    if (normalized && spec.nfc) token.content = to_nfc(token.content);
+    if (normalized) {
+      token.content = std::string(normalizer.apply(room, token.content, false, buffer));
+      if (token.content.empty()) continue;
+    }
     chosen.push_back(std::move(token));
   }
   return chosen;
+}
+
+// `make()`, with the tokenizer's path before its complaint.
+template <class Make>
+auto with_path(const std::string& path, const Make& make) {
+  try {
+    return make();
+  } catch (const DataError& error) {
+    throw DataError(say("tokenizer ", path, ": ", error.what()));
+  }
 }
 
 std::int32_t find_end(const std::vector<AddedToken>& added,
@@ -160,46 +212,58 @@ void make_room(std::vector<std::optional<std::string>>& texts, std::int32_t id,
   if (!texts[at]) texts[at] = declared_end(path).content;
 }
 
+std::string hash_of(const std::string& content, std::int32_t end) {
+  return hex(XXH3_64bits_withSeed(content.data(), content.size(), static_cast<std::uint64_t>(end)));
+}
+
 }  // namespace
 
-BpeTokenizer::BpeTokenizer(const std::string& path, const std::string& content)
-    : BpeTokenizer(path, content, parse_tokenizer_json(path, content)) {}
+BpeTokenizer::BpeTokenizer(const std::string& path, const std::string& content, Format format)
+    : BpeTokenizer(path, content, format,
+                   format == Format::kTiktoken ? parse_tiktoken(path, content)
+                                               : parse_tokenizer_json(path, content)) {}
 
-BpeTokenizer::BpeTokenizer(std::string path, const std::string& content, TokenizerJson spec)
-    : path_(std::move(path)),
+BpeTokenizer::BpeTokenizer(std::string path, const std::string& content, Format format,
+                           TokenizerJson spec)
+    : format_(format),
+      path_(std::move(path)),
       surroundings_(std::move(spec.surroundings)),
-      texts_(std::move(spec.texts)),
-      bytes_(spec.bytes),
+      texts_(spec.texts),
+      symbols_(spec.symbols),
       merges_(table_of(spec.merges)),
-      nfc_(spec.nfc),
-      prefix_space_(spec.prefix_space),
-      ignore_merges_(spec.ignore_merges),
-      splits_before_prefix_(spec.splits.size()),
-      raw_(choose(spec, false)),
-      normalized_(choose(spec, true)),
+      normalizer_(with_path(path_, [&] { return Normalizer(spec.normalizer); })),
+      pre_tokenizer_(with_path(path_, [&] { return PreTokenizer(spec.pre_tokenizer); })),
+      raw_(choose(spec, normalizer_, false)),
+      normalized_(choose(spec, normalizer_, true)),
       end_of_document_(find_end(spec.added, texts_, path_)) {
   make_room(texts_, end_of_document_, path_);
-  hash_ = hex(XXH3_64bits_withSeed(content.data(), content.size(),
-                                   static_cast<std::uint64_t>(end_of_document_)));
-  try {
-    for (const TokenizerJson::Split& split : spec.splits) {
-      splits_.push_back({Pattern(split.pattern, split.kind), split.keeps_gaps});
-    }
-    if (spec.splits_by_gpt2)
-      splits_.push_back({Pattern(kGpt2Pattern, Pattern::Kind::kRegex), true});
-  } catch (const DataError& error) {
-    throw DataError(say("tokenizer ", path_, ": ", error.what()));
+  hash_ = hash_of(content, end_of_document_);
+  // The pattern of a tiktoken file is not in it.
+  if (format_ == Format::kTiktoken) {
+    hash_ = hash_of(hash_ + spec.pre_tokenizer.splits[0].pattern.text, end_of_document_);
   }
   const auto holds = [&](auto&& fault) {
     return std::none_of(spec.added.begin(), spec.added.end(), fault);
   };
-  cuts_before_spaces_ = stops_at_spaces(spec) && holds(reaches_over_spaces);
-  lossless_ = !nfc_ && !prefix_space_ &&
-              std::find(bytes_.begin(), bytes_.end(), -1) == bytes_.end() &&
-              std::all_of(spec.splits.begin(), spec.splits.end(),
-                          [](const TokenizerJson::Split& split) { return split.keeps_gaps; }) &&
+  if (symbols_.by_byte()) {
+    cuts_before_spaces_ =
+        normalizes_only_to_nfc(spec) && stops_at_spaces(spec) && holds(reaches_over_spaces);
+  } else {
+    safe_cuts_.emplace(spec, symbols_);
+    decoder_.emplace(with_path(path_, [&] { return Decoder(spec.decoder); }));
+    space_ = space_of(spec);
+    cuts_before_spaces_ = !space_.empty() && !spec.ignore_merges;
+    for (const AddedToken& token : spec.added) added_.push_back(token.content);
+  }
+  const PreTokenizerSpec& rules = spec.pre_tokenizer;
+  lossless_ = symbols_.by_byte() && symbols_.has_all_bytes() && normalizer_.empty() &&
+              !rules.prefix_space &&
+              std::none_of(rules.splits.begin(), rules.splits.end(),
+                           [](const PreTokenizerSpec::Split& split) {
+                             return split.parts == PreTokenizerSpec::Parts::kMatches;
+                           }) &&
               holds([](const AddedToken& token) { return token.takes_left || token.takes_right; });
-  if (!ignore_merges_) return;
+  if (!spec.ignore_merges) return;
   for (const std::int32_t id : spec.words) words_.emplace(*texts_[id], id);
 }
 
@@ -208,14 +272,27 @@ std::unique_ptr<Encoder> BpeTokenizer::encoder() const {
 }
 
 std::string BpeTokenizer::decode(std::span<const std::int32_t> ids) const {
-  std::string text;
+  std::vector<std::string> tokens;
   for (const std::int32_t id : ids) {
     if (id < 0 || id >= vocab_size() || !texts_[id]) {
       throw DataError(say("the id ", id, " is none of the ", vocab_size(), " of ", path_));
     }
-    if (id != end_of_document_) text += *texts_[id];
+    if (id != end_of_document_) tokens.push_back(*texts_[id]);
   }
+  if (decoder_) return decoder_->decode(std::move(tokens));
+  std::string text;
+  for (const std::string& token : tokens) text += token;
   return text;
+}
+
+bool BpeTokenizer::may_cut(std::string_view before) const {
+  if (symbols_.by_byte()) return true;
+  // What follows an added token may get a prefix.
+  return safe_cuts_->is_safe(before.substr(before.size() - 1), space_) &&
+         std::none_of(added_.begin(), added_.end(), [&](const std::string& token) {
+           return before.size() >= token.size() &&
+                  before.substr(before.size() - token.size()) == token;
+         });
 }
 
 std::size_t BpeTokenizer::last_cut(std::string_view text) const {
@@ -225,7 +302,7 @@ std::size_t BpeTokenizer::last_cut(std::string_view text) const {
     const std::string_view before = text.substr(0, at);
     const auto last = static_cast<unsigned char>(before.back());
     // Non-ASCII white space ends with a byte that other characters end with too.
-    if (last > ' ' && last < 0x7F) return at;
+    if (last > ' ' && last < 0x7F && may_cut(before)) return at;
   }
   return 0;
 }

@@ -1,20 +1,26 @@
 #pragma once
-#include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "data/bpe/added_tokens.h"
+#include "data/bpe/decoder.h"
 #include "data/bpe/merges.h"
-#include "data/bpe/pattern.h"
+#include "data/bpe/normalizer.h"
+#include "data/bpe/pre_tokenizer.h"
+#include "data/bpe/safe_cuts.h"
+#include "data/bpe/symbols.h"
 #include "data/bpe/tokenizer_json.h"
 #include "data/tokenizer.h"
 
 namespace trireme::data {
 
-// A byte-level BPE from a Hugging Face tokenizer.json, as of GPT-2, Llama 3 and Qwen.
+// A BPE from a Hugging Face tokenizer.json: byte-level as of GPT-2, Llama 3 and Qwen, or of
+// characters with a fallback to bytes as of Llama 2, Mistral, Gemma and Phi-3; or from a tiktoken
+// file (tiktoken.h).
 //
 // Ids equal those of encode(text, add_special_tokens=False) of the tokenizers library: added
 // tokens, including special ones, are matched in the text, but none are added around it. Invalid
@@ -26,10 +32,16 @@ namespace trireme::data {
 // added token.
 class BpeTokenizer : public Tokenizer {
  public:
+  enum class Format { kTokenizerJson, kTiktoken };
   // `content` is that of the file at `path`. Throws DataError naming unsupported features.
-  BpeTokenizer(const std::string& path, const std::string& content);
+  BpeTokenizer(const std::string& path, const std::string& content,
+               Format format = Format::kTokenizerJson);
+  BpeTokenizer(const BpeTokenizer&) = delete;
+  BpeTokenizer& operator=(const BpeTokenizer&) = delete;
 
-  std::string name() const override { return "tokenizer.json"; }
+  std::string name() const override {
+    return format_ == Format::kTiktoken ? "tiktoken" : "tokenizer.json";
+  }
   std::string path() const override { return path_; }
   std::string hash() const override { return hash_; }
   std::int64_t vocab_size() const override { return static_cast<std::int64_t>(texts_.size()); }
@@ -42,22 +54,24 @@ class BpeTokenizer : public Tokenizer {
 
  private:
   friend class BpeEncoder;
-  struct Split {
-    Pattern pattern;
-    bool keeps_gaps;
-  };
-  BpeTokenizer(std::string path, const std::string& content, TokenizerJson spec);
+  BpeTokenizer(std::string path, const std::string& content, Format format, TokenizerJson spec);
+  // Whether a text may be cut between an ASCII character other than white space and a space.
+  bool may_cut(std::string_view before) const;
 
+  Format format_;
   std::string path_, hash_, surroundings_;
   std::vector<std::optional<std::string>> texts_;  // [vocab] text of each id
-  std::array<std::int32_t, 256> bytes_;  // id of each byte; -1: dropped, as in the library
+  Symbols symbols_;
   Merges merges_;
-  std::vector<Split> splits_;  // nested; the byte level's GPT-2 split is last
-  bool nfc_, prefix_space_, ignore_merges_;
-  std::size_t splits_before_prefix_;  // number of splits before the prefix space is added
+  Normalizer normalizer_;
+  PreTokenizer pre_tokenizer_;
+  std::optional<SafeCuts> safe_cuts_;  // of characters
+  std::optional<Decoder> decoder_;     // of characters; bytes are their own text
   std::unordered_map<std::string_view, std::int32_t>
-      words_;                     // keys are in texts_; with ignore_merges
-  AddedTokens raw_, normalized_;  // matched before and after normalization
+      words_;                       // keys are in texts_; with ignore_merges
+  AddedTokens raw_, normalized_;    // matched before and after normalization
+  std::vector<std::string> added_;  // contents
+  std::string space_;               // normalized form of a space within a text
   bool cuts_before_spaces_ = false;
   bool lossless_ = false;
   std::int32_t end_of_document_ = -1;

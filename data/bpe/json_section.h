@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/bpe/pattern.h"
 #include "model/base/error.h"
 
 namespace trireme::data {
@@ -55,6 +56,13 @@ class JsonSection {
     const json* value = find(key);
     if (value == nullptr || !value->is_string()) wrong(say("\"", key, "\" is not a string"));
     return value->get<std::string>();
+  }
+  PatternSpec pattern(const char* key) const {
+    const JsonSection inner = section(key);
+    inner.only({"Regex", "String"});
+    const bool regex = inner.find("Regex") != nullptr;
+    return {inner.text(regex ? "Regex" : "String"),
+            regex ? Pattern::Kind::kRegex : Pattern::Kind::kLiteral};
   }
   const json& array(const char* key) const {
     const json* value = find(key);

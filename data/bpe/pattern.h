@@ -52,6 +52,12 @@ class Pattern {
   std::string text_;
 };
 
+// A pattern as a tokenizer.json gives it.
+struct PatternSpec {
+  std::string text{};
+  Pattern::Kind kind = Pattern::Kind::kLiteral;
+};
+
 // Translates an expression to PCRE2's syntax. Throws DataError unless it is known to have the same
 // meaning.
 std::string to_pcre2(std::string_view oniguruma);

@@ -8,12 +8,10 @@
 
 #include "data/bpe/byte_alphabet.h"
 #include "data/bpe/json_section.h"
+#include "data/utf8.h"
 #include "model/base/error.h"
 
 namespace trireme::data {
-
-const char* const kGpt2Pattern =
-    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 namespace {
 
@@ -30,12 +28,15 @@ class Parser {
                  "post_processor", "decoder", "model"});
     whole_.refuse("truncation");
     whole_.refuse("padding");
-    if (whole_.find("normalizer") != nullptr) normalizer(whole_.section("normalizer"));
-    pre_tokenizer(whole_.section("pre_tokenizer"));
-    if (!byte_level_)
-      whole_.wrong("the pre_tokenizer is not ByteLevel, which alone is implemented");
+    if (whole_.find("normalizer") != nullptr) {
+      spec_.normalizer = parse_normalizer(whole_.section("normalizer"));
+    }
+    if (whole_.find("pre_tokenizer") != nullptr) {
+      spec_.pre_tokenizer = parse_pre_tokenizer(whole_.section("pre_tokenizer"));
+    }
+    prefix();
     if (whole_.find("post_processor") != nullptr) post_processor(whole_.section("post_processor"));
-    decoder(whole_.section("decoder"));
+    decoder();
     model(whole_.section("model"));
     if (whole_.find("added_tokens") != nullptr) {
       for (const Section& token : whole_.sections("added_tokens")) add(token);
@@ -44,57 +45,14 @@ class Parser {
   }
 
  private:
-  void normalizer(const Section& section) {
-    const std::string type = section.text("type");
-    if (type == "Sequence") {
-      section.only({"type", "normalizers"});
-      for (const Section& inner : section.sections("normalizers")) normalizer(inner);
-    } else if (type == "NFC") {
-      section.only({"type"});
-      spec_.nfc = true;
-    } else {
-      section.wrong(say("the normalizer ", type, " is not implemented; NFC is"));
+  void prefix() const {
+    const auto& metaspace = spec_.pre_tokenizer.metaspace;
+    const bool first =
+        metaspace && metaspace->prefix == PreTokenizerSpec::Metaspace::Prefix::kFirst;
+    if (first && !spec_.normalizer.empty()) {
+      whole_.wrong(
+          "a Metaspace with \"prepend_scheme\": \"first\" after a normalizer is not implemented");
     }
-  }
-
-  void pre_tokenizer(const Section& section) {
-    const std::string type = section.text("type");
-    if (byte_level_) section.wrong(say(type, " after ByteLevel is not implemented"));
-    if (type == "Sequence") {
-      section.only({"type", "pretokenizers"});
-      for (const Section& inner : section.sections("pretokenizers")) pre_tokenizer(inner);
-    } else if (type == "ByteLevel") {
-      section.only({"type", "add_prefix_space", "trim_offsets", "use_regex"});
-      spec_.prefix_space = section.flag("add_prefix_space", true);
-      spec_.splits_by_gpt2 = section.flag("use_regex", true);
-      byte_level_ = true;
-    } else if (type == "Digits") {
-      section.only({"type", "individual_digits"});
-      const bool single = section.flag("individual_digits", false);
-      spec_.splits.push_back({single ? R"(\p{N})" : R"(\p{N}+)", Pattern::Kind::kRegex, true});
-    } else if (type == "Split") {
-      split(section);
-    } else {
-      section.wrong(
-          say("the pre-tokenizer ", type, " is not implemented; ByteLevel, Split and Digits are"));
-    }
-  }
-
-  void split(const Section& section) {
-    section.only({"type", "pattern", "behavior", "invert"});
-    const std::string behavior = section.text("behavior");
-    const bool invert = section.flag("invert", false);
-    const bool removes_gaps = behavior == "Removed" && invert;
-    if (behavior != "Isolated" && !removes_gaps) {
-      section.wrong(say("a Split that is ", behavior, invert ? ", inverted," : "",
-                        " is not implemented; Isolated and inverted Removed are"));
-    }
-    const Section pattern = section.section("pattern");
-    pattern.only({"Regex", "String"});
-    const bool regex = pattern.find("Regex") != nullptr;
-    spec_.splits.push_back({pattern.text(regex ? "Regex" : "String"),
-                            regex ? Pattern::Kind::kRegex : Pattern::Kind::kLiteral,
-                            !removes_gaps});
   }
 
   // Special tokens around a text are the responsibility of the code that builds sequences.
@@ -114,12 +72,15 @@ class Parser {
     }
   }
 
-  static void decoder(const Section& section) {
-    const std::string type = section.text("type");
-    if (type == "Sequence") {
-      for (const Section& inner : section.sections("decoders")) decoder(inner);
-    } else if (type != "ByteLevel") {
-      section.wrong(say("the decoder ", type, " is not implemented; ByteLevel is"));
+  void decoder() {
+    const Section section = whole_.section("decoder");
+    spec_.decoder = parse_decoder(section);
+    const bool byte_level = spec_.pre_tokenizer.byte_level;
+    for (const DecoderStep& step : spec_.decoder) {
+      if ((step.kind == DecoderStep::Kind::kByteLevel) == byte_level) continue;
+      section.wrong(byte_level
+                        ? "the pre_tokenizer is ByteLevel, but the decoder is not ByteLevel alone"
+                        : "the decoder is ByteLevel, but the pre_tokenizer is not");
     }
   }
 
@@ -135,19 +96,57 @@ class Parser {
     section.refuse_unless_empty("end_of_word_suffix");
     spec_.ignore_merges = section.flag("ignore_merges", false);
     vocabulary(section.section("vocab"));
+    spec_.symbols.by_byte = spec_.pre_tokenizer.byte_level;
+    if (spec_.symbols.by_byte) {
+      byte_symbols(section);
+    } else {
+      character_symbols(section);
+    }
+    merges(section);
+  }
+
+  std::int32_t id_of(const std::string& token) const {
+    const auto found = ids_.find(token);
+    return found == ids_.end() ? -1 : found->second;
+  }
+
+  void byte_symbols(const Section& section) {
     for (int byte = 0; byte < 256; ++byte) {
-      const auto found = ids_.find(alphabet_character(static_cast<unsigned char>(byte)));
-      spec_.bytes[byte] = found == ids_.end() ? -1 : found->second;
+      const std::int32_t id = id_of(alphabet_character(static_cast<unsigned char>(byte)));
+      spec_.symbols.bytes[byte] = id;
       // If every byte has an id, nothing is unknown.
-      if (found != ids_.end()) continue;
+      if (id >= 0) continue;
       if (section.find("unk_token") != nullptr || section.flag("byte_fallback", false)) {
         section.wrong(
-            say("\"unk_token\" and \"byte_fallback\" are not implemented, and the "
+            say("\"unk_token\" and \"byte_fallback\" are not implemented after ByteLevel, and the "
                 "vocabulary has no token for the byte ",
                 byte));
       }
     }
-    merges(section);
+  }
+
+  void character_symbols(const Section& section) {
+    SymbolsSpec& symbols = spec_.symbols;
+    symbols.bytes.fill(-1);
+    symbols.fuses_unknown = section.flag("fuse_unk", false);
+    if (section.flag("byte_fallback", false)) {
+      for (int byte = 0; byte < 256; ++byte) {
+        constexpr std::string_view kDigits = "0123456789ABCDEF";
+        symbols.bytes[byte] = id_of(say("<0x", kDigits[byte / 16], kDigits[byte % 16], ">"));
+      }
+    }
+    if (section.find("unk_token") != nullptr) {
+      const std::string unknown = section.text("unk_token");
+      symbols.unknown = id_of(unknown);
+      if (symbols.unknown < 0) {
+        section.wrong(say("the unk_token \"", unknown, "\" is not in the vocabulary"));
+      }
+    }
+    for (const auto& [token, id] : ids_) {
+      if (!token.empty() && character_size(token) == token.size()) {
+        symbols.characters.emplace(token, id);
+      }
+    }
   }
 
   void set(const Section& section, std::int32_t id, std::string text) {
@@ -162,9 +161,10 @@ class Parser {
     ids_.reserve(section.object().size());
     for (const auto& [token, value] : section.object().items()) {
       const std::int32_t id = section.id(&value);
-      const std::optional<std::string> bytes = bytes_of_token(token);
-      set(section, id, bytes.value_or(token));
-      if (bytes) spec_.words.push_back(id);
+      const bool by_byte = spec_.pre_tokenizer.byte_level;
+      const std::optional<std::string> text = by_byte ? bytes_of_token(token) : token;
+      set(section, id, text.value_or(token));
+      if (text) spec_.words.push_back(id);
       ids_.emplace(token, id);
     }
     if (ids_.empty()) section.wrong("is empty");
@@ -191,14 +191,13 @@ class Parser {
       } else {
         section.wrong(say(place, " does not name two tokens"));
       }
-      const auto id_of = [&](const std::string& token) {
-        const auto found = ids_.find(token);
-        if (found == ids_.end()) {
-          section.wrong(say(place, ": \"", token, "\" is not in the vocabulary"));
-        }
-        return found->second;
+      const auto known = [&](const std::string& token) {
+        const std::int32_t id = id_of(token);
+        if (id < 0) section.wrong(say(place, ": \"", token, "\" is not in the vocabulary"));
+        return id;
       };
-      spec_.merges.push_back({id_of(left), id_of(right), id_of(left + right)});
+      const auto rank = static_cast<std::uint32_t>(spec_.merges.size());
+      spec_.merges.push_back({known(left), known(right), known(left + right), rank});
     }
   }
 
@@ -242,7 +241,6 @@ class Parser {
   Ids ids_;  // of the vocabulary
   std::unordered_set<std::string> added_;
   std::int32_t next_added_ = 0;
-  bool byte_level_ = false;
 };
 
 }  // namespace

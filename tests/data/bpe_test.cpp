@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -217,10 +218,11 @@ TEST_F(BpeTokenizerTest, what_would_change_ids_and_is_not_implemented_is_named) 
            {"/padding", {{"length", 5}}, "\"padding\" is not implemented"},
            {"/sparse", 1, "\"sparse\" is not implemented"},
            {"/normalizer", {{"type", "Lowercase"}}, "normalizer Lowercase is not implemented"},
-           {"/pre_tokenizer/type", "Metaspace", "pre-tokenizer Metaspace is not implemented"},
+           {"/pre_tokenizer/type", "Whitespace", "pre-tokenizer Whitespace is not implemented"},
            {"/pre_tokenizer/more", 1, "pre_tokenizer: \"more\" is not implemented"},
            {"/post_processor", {{"type", "BertProcessing"}}, "post-processor BertProcessing"},
-           {"/decoder/type", "Metaspace", "decoder Metaspace"},
+           {"/decoder/type", "WordPiece", "decoder WordPiece is not implemented"},
+           {"/decoder/type", "Fuse", "the decoder is not ByteLevel alone"},
            {"/model/type", "Unigram", "model Unigram is not implemented; BPE is"},
            {"/model/dropout", 0.1, "\"dropout\" is not implemented"},
            {"/model/end_of_word_suffix", "</w>", "\"end_of_word_suffix\" is not implemented"},
@@ -244,7 +246,144 @@ TEST_F(BpeTokenizerTest, what_would_change_ids_and_is_not_implemented_is_named) 
   file["added_tokens"] = json::array();
   EXPECT_FALSE(open(file)->lossless());
   file["model"]["unk_token"] = "a";
-  EXPECT_TRUE(has(refusal(file), "\"unk_token\" and \"byte_fallback\" are not implemented"));
+  EXPECT_TRUE(has(refusal(file),
+                  "\"unk_token\" and \"byte_fallback\" are not implemented after ByteLevel"));
+}
+
+// Llama 2's form: "<0xNN>" are 3 to 258, then characters and merges.
+json llama2() {
+  json vocabulary{{"<unk>", 0}, {"<s>", 1}, {"</s>", 2}};
+  for (int byte = 0; byte < 256; ++byte) vocabulary[fmt::format("<0x{:02X}>", byte)] = 3 + byte;
+  std::int32_t next = 259;
+  for (const char* token : {"\u2581", "a", "b", "\u2581a", "\u2581ab", "bb", "\u00E9"}) {
+    vocabulary[token] = next++;
+  }
+  const json spaces{{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "\u2581"}};
+  const json marks{{"type", "Replace"}, {"pattern", {{"String", "\u2581"}}}, {"content", " "}};
+  return {{"added_tokens", {added(1, "<s>"), added(2, "</s>")}},
+          {"normalizer",
+           {{"type", "Sequence"},
+            {"normalizers", {{{"type", "Prepend"}, {"prepend", "\u2581"}}, spaces}}}},
+          {"pre_tokenizer", nullptr},
+          {"decoder",
+           {{"type", "Sequence"},
+            {"decoders",
+             {marks,
+              {{"type", "ByteFallback"}},
+              {{"type", "Fuse"}},
+              {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}}}}}},
+          {"model",
+           {{"type", "BPE"},
+            {"unk_token", "<unk>"},
+            {"fuse_unk", true},
+            {"byte_fallback", true},
+            {"vocab", vocabulary},
+            {"merges", {"\u2581 a", "\u2581a b", "b b"}}}}};
+}
+
+TEST_F(BpeTokenizerTest, characters_fall_back_to_bytes_and_parts_get_a_prefix) {
+  const auto tokenizer = open(llama2());
+  EXPECT_EQ(tokenizer->end_of_document(), 2);
+  EXPECT_EQ(tokenizer->encode("ab \u00E9\n"), (Ids{263, 259, 265, 3 + '\n'}));
+  EXPECT_EQ(tokenizer->encode("a<s>ab"), (Ids{262, 1, 263}));
+  EXPECT_EQ(tokenizer->encode("\u0416\xFF"), (Ids{259, 3 + 0xD0, 3 + 0x96, 3 + 0xFF}));
+  EXPECT_EQ(tokenizer->decode(Ids{263, 259, 3 + 0xD0, 3 + 0x96}), "ab \u0416");
+  EXPECT_EQ(tokenizer->decode(Ids{262, 3 + 0xD0, 260}), "a\uFFFDa");
+  EXPECT_FALSE(tokenizer->lossless());
+  const auto encoder = tokenizer->encoder();
+  Ids ids;
+  const std::string text = "ab ab";
+  EXPECT_EQ(tokenizer->last_cut(text), 2u);
+  EXPECT_EQ(tokenizer->last_cut("ab<s> b"), 0u);  // a prefix follows the token
+  encoder->encode("ab", false, ids);
+  encoder->encode(" ab", true, ids);
+  EXPECT_EQ(ids, tokenizer->encode(text));
+}
+
+TEST_F(BpeTokenizerTest, what_a_bpe_of_characters_does_not_implement_is_named) {
+  struct Case {
+    std::string place;
+    json value;
+    std::string part;
+  };
+  const auto metaspace = [](const char* scheme) {
+    return json{{"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", scheme}};
+  };
+  for (const Case& wrong : std::vector<Case>{
+           {"/model/unk_token", "<?>", "unk_token \"<?>\" is not in the vocabulary"},
+           {"/decoder", {{"type", "ByteLevel"}}, "the decoder is ByteLevel, but"},
+           {"/decoder", nullptr, "has no \"decoder\""},
+           {"/decoder/decoders/3/stop", 1, "(\"stop\") is not implemented"},
+           {"/decoder/decoders/3/content", "ab", "\"content\" is not one character"},
+           {"/normalizer", {{"type", "NFKC"}}, "normalizer NFKC is not implemented"},
+           {"/normalizer/normalizers/1/pattern", {{"String", ""}}, "can match the empty text"},
+           {"/pre_tokenizer", metaspace("first"), "after a normalizer is not implemented"},
+           {"/pre_tokenizer", metaspace("last"), "\"prepend_scheme\" is \"last\""}}) {
+    json file = llama2();
+    file[json::json_pointer(wrong.place)] = wrong.value;
+    EXPECT_TRUE(has(refusal(file), wrong.part)) << wrong.place << ": " << refusal(file);
+  }
+}
+
+TEST_F(BpeTokenizerTest, a_long_text_without_spaces_is_encoded_in_moments) {
+  std::string text;
+  for (int i = 0; i < 1 << 19; ++i) text += "ab";
+  EXPECT_EQ(open(llama2())->encode(text).size(), (1u << 20) - 1);
+}
+
+class TiktokenTest : public ::testing::Test {
+ protected:
+  static std::string line(const std::string& bytes, int rank) {
+    std::string coded;
+    constexpr std::string_view kDigits =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (std::size_t i = 0; i < bytes.size(); i += 3) {
+      unsigned held = 0;
+      for (std::size_t k = 0; k < 3; ++k) {
+        held = held << 8 | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0u);
+      }
+      for (std::size_t k = 0; k < 4; ++k) {
+        coded += i + k > bytes.size() ? '=' : kDigits[held >> (18 - 6 * k) & 63u];
+      }
+    }
+    return coded + " " + std::to_string(rank) + "\n";
+  }
+  static std::string file() {
+    std::string content;
+    for (int byte = 0; byte < 256; ++byte)
+      content += line(std::string(1, static_cast<char>(byte)), byte);
+    return content + line("ab", 256) + line("abc", 257) + line("bc", 258);
+  }
+  Folder folder_;
+};
+
+TEST_F(TiktokenTest, ids_are_ranks_then_special_tokens) {
+  const auto tokenizer = open_tokenizer(folder_.write("tokenizer.model", file()));
+  EXPECT_EQ(tokenizer->name(), "tiktoken");
+  EXPECT_EQ(tokenizer->vocab_size(), 259 + 256);
+  EXPECT_EQ(tokenizer->end_of_document(), 260);
+  EXPECT_TRUE(tokenizer->lossless());
+  EXPECT_EQ(tokenizer->encode("abc abcd<|eot_id|>"), (Ids{257, ' ', 257, 'd', 268}));
+  EXPECT_EQ(tokenizer->decode(Ids{257, 259}), "abc<|begin_of_text|>");
+  folder_.write("tiktoken.json", R"({"encoding": "cl100k_base"})");
+  const auto other = open_tokenizer((folder_ / "tokenizer.model").string());
+  EXPECT_EQ(other->vocab_size(), 259 + 21);
+  EXPECT_NE(other->hash(), tokenizer->hash());
+  folder_.write("tiktoken.json", R"({"encoding": "p50k"})");
+  EXPECT_TRUE(has(complaint<DataError>([&] { open_tokenizer((folder_ / "").string()); }),
+                  "is none of llama3, cl100k_base, o200k_base"));
+}
+
+TEST_F(TiktokenTest, a_damaged_line_is_named) {
+  const auto said = [&](const std::string& content) {
+    return complaint<DataError>([&] { open_tokenizer(folder_.write("t.tiktoken", content)); });
+  };
+  EXPECT_TRUE(has(said(file() + "x"), "line 260 is not \"base64 rank\""));
+  EXPECT_TRUE(has(said(file() + line("ab", 259)), "line 260: the token comes twice"));
+  EXPECT_TRUE(has(said(file() + line("abd", 257)), "line 260: the rank 257 comes twice"));
+  EXPECT_TRUE(
+      has(said(file() + line("abd", 260)), "line 260: the rank 260 is beyond the 260 lines"));
+  EXPECT_TRUE(has(said("YWI= 0\n"), "has no token of the byte 0"));
 }
 
 TEST_F(BpeTokenizerTest, a_file_too_large_for_a_tokenizer_is_refused_before_it_is_parsed) {

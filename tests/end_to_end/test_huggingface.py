@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """Hugging Face models out of checkpoints of every layout, and runs that start from them."""
+import base64
 import json
 import pathlib
 import re
@@ -216,6 +217,44 @@ def foreign_models(workshop):
     return [(kind, "llama", f"{kind}.model") for kind in ("unigram", "bpe")]
 
 
+def character_files(workshop):
+    """Files in the forms of Llama 2 and Gemma, of words of the corpus: (name, family, file)."""
+    mark, words = "\u2581", ["th", "the", "an", "on", "er"]
+    tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), mark, 2 * mark,
+              *map(chr, range(33, 127)), *words, mark + "th", mark + "the"]
+    merges = [[mark, mark], *([word[:-1], word[-1]] for word in words), [mark, "th"],
+              [mark + "th", "e"]]
+    spaces = {"type": "Replace", "pattern": {"String": " "}, "content": mark}
+    prepend = {"type": "Prepend", "prepend": mark}
+    decoders = [{"type": "Replace", "pattern": {"String": mark}, "content": " "},
+                {"type": "ByteFallback"}, {"type": "Fuse"}]
+    strip = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
+    gemma = {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious",
+             "invert": False}
+    metaspace = {"type": "Metaspace", "replacement": mark, "prepend_scheme": "first", "split": False}
+    files = {"llama2": ({"type": "Sequence", "normalizers": [prepend, spaces]}, None, [strip]),
+             "mistral": (None, metaspace, [strip]), "gemma": (spaces, gemma, [])}
+    for name, (normalizer, pre_tokenizer, last) in files.items():
+        (workshop / name).mkdir()
+        (workshop / name / "tokenizer.json").write_text(json.dumps({
+            "version": "1.0", "truncation": None, "padding": None,
+            "added_tokens": [{"id": id, "content": tokens[id], "single_word": False, "lstrip": False,
+                              "rstrip": False, "normalized": False, "special": True}
+                             for id in range(3)],
+            "normalizer": normalizer, "pre_tokenizer": pre_tokenizer, "post_processor": None,
+            "decoder": {"type": "Sequence", "decoders": decoders + last},
+            "model": {"type": "BPE", "dropout": None, "unk_token": "<unk>", "fuse_unk": True,
+                      "continuing_subword_prefix": None, "end_of_word_suffix": None,
+                      "byte_fallback": True, "ignore_merges": False,
+                      "vocab": {token: id for id, token in enumerate(tokens)}, "merges": merges}}))
+    (workshop / "meta").mkdir()
+    ranks = [*(bytes([byte]) for byte in range(256)), *(word.encode() for word in words), b" the"]
+    (workshop / "meta/tokenizer.model").write_text("".join(
+        f"{base64.b64encode(token).decode()} {rank}\n" for rank, token in enumerate(ranks)))
+    return [*((f"{name}-form", "llama", f"{name}/tokenizer.json") for name in files),
+            ("tiktoken", "llama", "meta/tokenizer.model")]
+
+
 @fact
 def an_exported_tokenizer_gives_transformers_the_ids_of_training(workshop):
     libraries = [folder for name in ("transformers_4.57", "transformers_5")
@@ -236,8 +275,8 @@ def an_exported_tokenizer_gives_transformers_the_ids_of_training(workshop):
     for name, family, tokenizer in (("pieces", "llama", "pieces.model"),
                                     ("json", "llama", "foreign/tokenizer.json"),
                                     ("json3", "qwen3", "foreign/tokenizer.json"),
-                                    *foreign_models(workshop)):
-        run = config(workshop, name, {**MODELS[family], "vocab_size": 400},
+                                    *character_files(workshop), *foreign_models(workshop)):
+        run = config(workshop, name, {**MODELS[family], "vocab_size": 600},
                      {"data": {"tokenizer": workshop / tokenizer}})
         expected = ids_of_training(workshop, tokenizer, texts)
         workshop.run("tokenize", "--tokenizer", tokenizer, "--output", "corpus",

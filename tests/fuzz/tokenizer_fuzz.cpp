@@ -1,4 +1,4 @@
-// A tokenizer.json, then a zero byte and a text to encode. Whatever the bytes, they are refused
+// A tokenizer.json or tiktoken file, then a zero byte and a text to encode. Whatever the bytes, they are refused
 // with a DataError, or every text comes back where that is promised, whole or cut.
 #include <algorithm>
 #include <cstddef>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "data/bpe/bpe_tokenizer.h"
+#include "data/bpe/tiktoken.h"
 #include "model/base/error.h"
 
 namespace {
@@ -36,7 +37,11 @@ void encode(const BpeTokenizer& tokenizer, const std::string& text) {
 
 void read_tokenizer(const std::string& input) {
   const std::size_t end = std::min(input.find('\0'), input.size());
-  const BpeTokenizer tokenizer("/nowhere/tokenizer.json", input.substr(0, end));
+  const std::string file = input.substr(0, end);
+  using Format = BpeTokenizer::Format;
+  const Format format =
+      trireme::data::is_tiktoken(file) ? Format::kTiktoken : Format::kTokenizerJson;
+  const BpeTokenizer tokenizer("/nowhere/tokenizer.json", file, format);
   encode(tokenizer, "The ship's  rows\r\n\n 12345 \xC3\xA9\xFF\xE1\xA0\x8E \xE4\xBD\xA0!! ");
   if (end < input.size()) encode(tokenizer, input.substr(end + 1));
 }

@@ -110,7 +110,12 @@ std::string copy_tokenizer(const data::Tokenizer& tokenizer, const ModelConfig& 
   }
   const fs::path name = source.extension() == ".json" ? "tokenizer.json" : "tokenizer.model";
   std::string copied = source.string();
-  fs::copy_file(source, folder / name);
+  if (is_tiktoken(tokenizer)) {
+    write_json(folder / "tokenizer.json", tiktoken_json(tokenizer));
+    copied += " as tokenizer.json";
+  } else {
+    fs::copy_file(source, folder / name);
+  }
   std::error_code ignored;
   const fs::path map_file = source.parent_path() / "special_tokens_map.json";
   if (fs::exists(map_file, ignored)) {

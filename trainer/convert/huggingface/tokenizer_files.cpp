@@ -7,7 +7,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "data/bpe/byte_alphabet.h"
+#include "data/bpe/tiktoken.h"
 #include "data/sentencepiece_tokenizer.h"
+#include "model/base/error.h"
 #include "model/base/file.h"
 
 namespace trireme {
@@ -32,8 +35,20 @@ ordered_json of_sentencepiece(const data::SentencePieceTokenizer& tokenizer, std
   return config;
 }
 
-// Text of a token id in the file, or "".
-std::string added_token(const std::string& path, std::int32_t id) {
+data::TokenizerJson read_tiktoken(const data::Tokenizer& tokenizer) {
+  return data::parse_tiktoken(tokenizer.path(), read_text(tokenizer.path()));
+}
+
+// Text of the end of document, or "".
+std::string end_token(const data::Tokenizer& tokenizer) {
+  const std::string path = tokenizer.path();
+  const std::int32_t id = tokenizer.end_of_document();
+  if (is_tiktoken(tokenizer)) {
+    for (const data::AddedToken& token : read_tiktoken(tokenizer).added) {
+      if (token.id == id) return token.content;
+    }
+    return "";
+  }
   const auto file = ordered_json::parse(read_text(path), nullptr, /*allow_exceptions=*/false);
   if (!file.is_object() || !file.contains("added_tokens")) return "";
   for (const auto& token : file["added_tokens"]) {
@@ -44,23 +59,46 @@ std::string added_token(const std::string& path, std::int32_t id) {
 
 constexpr const char* kEnd = "<|endoftext|>";
 
-bool is_printable(unsigned byte) {
-  return (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte != 0xad);
+std::string spelled(std::string_view bytes) {
+  std::string token;
+  for (const char c : bytes) token += data::alphabet_character(static_cast<unsigned char>(c));
+  return token;
 }
 
-std::string utf8(unsigned point) {
-  if (point < 0x80) return {static_cast<char>(point)};
-  return {static_cast<char>(0xc0u | point >> 6), static_cast<char>(0x80u | (point & 0x3fu))};
+ordered_json added_json(std::int64_t id, const std::string& content) {
+  return {{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
+          {"rstrip", false}, {"normalized", false}, {"special", true}};
 }
 
-// GPT-2's alphabet: printable bytes map to themselves, others to U+0100 onwards.
-ordered_json alphabet() {
-  ordered_json ids;
-  unsigned next = 0x100;
-  for (unsigned byte = 0; byte < 256; ++byte) {
-    ids[utf8(is_printable(byte) ? byte : next++)] = byte;
-  }
-  return ids;
+ordered_json byte_level() {
+  return {{"type", "ByteLevel"},
+          {"add_prefix_space", false},
+          {"trim_offsets", true},
+          {"use_regex", false}};
+}
+
+ordered_json byte_level_json(const ordered_json& added, const ordered_json& pre_tokenizer,
+                             bool ignore_merges, const ordered_json& vocab,
+                             const ordered_json& merges) {
+  return {{"version", "1.0"},
+          {"truncation", nullptr},
+          {"padding", nullptr},
+          {"added_tokens", added},
+          {"normalizer", nullptr},
+          {"pre_tokenizer", pre_tokenizer},
+          {"post_processor", nullptr},
+          {"decoder", byte_level()},
+          {"model",
+           {{"type", "BPE"},
+            {"dropout", nullptr},
+            {"unk_token", nullptr},
+            {"continuing_subword_prefix", nullptr},
+            {"end_of_word_suffix", nullptr},
+            {"fuse_unk", false},
+            {"byte_fallback", false},
+            {"ignore_merges", ignore_merges},
+            {"vocab", vocab},
+            {"merges", merges}}}};
 }
 
 using Piece = data::SentencePieceTokenizer::Piece;
@@ -134,7 +172,7 @@ ordered_json tokenizer_config_json(const data::Tokenizer& tokenizer, ordered_jso
     given["clean_up_tokenization_spaces"] = false;
   }
   if (!given.contains("model_max_length")) given["model_max_length"] = longest;
-  const std::string end = added_token(tokenizer.path(), tokenizer.end_of_document());
+  const std::string end = end_token(tokenizer);
   for (const char* key : {"bos_token", "eos_token"}) {
     if (!end.empty() && !given.contains(key)) given[key] = end;
   }
@@ -143,32 +181,13 @@ ordered_json tokenizer_config_json(const data::Tokenizer& tokenizer, ordered_jso
 
 void write_byte_tokenizer(const std::filesystem::path& folder, std::int64_t end_of_document,
                           std::int64_t longest) {
-  const ordered_json end = {{"id", end_of_document}, {"content", kEnd}, {"single_word", false},
-                            {"lstrip", false},       {"rstrip", false}, {"normalized", false},
-                            {"special", true}};
-  const ordered_json bytes = {{"type", "ByteLevel"},
-                              {"add_prefix_space", false},
-                              {"trim_offsets", true},
-                              {"use_regex", false}};
-  const ordered_json tokenizer = {{"version", "1.0"},
-                                  {"truncation", nullptr},
-                                  {"padding", nullptr},
-                                  {"added_tokens", ordered_json::array({end})},
-                                  {"normalizer", nullptr},
-                                  {"pre_tokenizer", bytes},
-                                  {"post_processor", nullptr},
-                                  {"decoder", bytes},
-                                  {"model",
-                                   {{"type", "BPE"},
-                                    {"dropout", nullptr},
-                                    {"unk_token", nullptr},
-                                    {"continuing_subword_prefix", nullptr},
-                                    {"end_of_word_suffix", nullptr},
-                                    {"fuse_unk", false},
-                                    {"byte_fallback", false},
-                                    {"ignore_merges", false},
-                                    {"vocab", alphabet()},
-                                    {"merges", ordered_json::array()}}}};
+  ordered_json vocab;
+  for (int byte = 0; byte < 256; ++byte) {
+    vocab[data::alphabet_character(static_cast<unsigned char>(byte))] = byte;
+  }
+  const ordered_json tokenizer =
+      byte_level_json(ordered_json::array({added_json(end_of_document, kEnd)}), byte_level(),
+                      /*ignore_merges=*/false, vocab, ordered_json::array());
   replace_text(folder / "tokenizer.json", tokenizer.dump(1) + "\n");
   const ordered_json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
                                {"bos_token", kEnd},
@@ -176,6 +195,34 @@ void write_byte_tokenizer(const std::filesystem::path& folder, std::int64_t end_
                                {"clean_up_tokenization_spaces", false},
                                {"model_max_length", longest}};
   replace_text(folder / "tokenizer_config.json", config.dump(2) + "\n");
+}
+
+bool is_tiktoken(const data::Tokenizer& tokenizer) {
+  return tokenizer.name() == "tiktoken";
+}
+
+ordered_json tiktoken_json(const data::Tokenizer& tokenizer) {
+  data::TokenizerJson file = read_tiktoken(tokenizer);
+  auto vocab = ordered_json::object();
+  for (const std::int32_t id : file.words) vocab[spelled(*file.texts[id])] = id;
+  std::sort(file.merges.begin(), file.merges.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.rank, a.left, a.right) < std::tie(b.rank, b.left, b.right);
+  });
+  auto merges = ordered_json::array(), added = ordered_json::array();
+  for (const auto& merge : file.merges) {
+    merges.push_back({spelled(*file.texts[merge.left]), spelled(*file.texts[merge.right])});
+  }
+  // The tokenizers library numbers added tokens without gaps.
+  for (std::size_t id = file.words.size(); id < file.texts.size(); ++id) {
+    added.push_back(added_json(static_cast<std::int64_t>(id),
+                               file.texts[id].value_or(say("<|unused_", id, "|>"))));
+  }
+  const ordered_json split = {{"type", "Split"},
+                              {"pattern", {{"Regex", file.pre_tokenizer.splits[0].pattern.text}}},
+                              {"behavior", "Isolated"},
+                              {"invert", false}};
+  const ordered_json both = {{"type", "Sequence"}, {"pretokenizers", {split, byte_level()}}};
+  return byte_level_json(added, both, /*ignore_merges=*/true, vocab, merges);
 }
 
 ordered_json sentencepiece_json(const data::SentencePieceTokenizer& tokenizer) {
@@ -195,13 +242,7 @@ ordered_json sentencepiece_json(const data::SentencePieceTokenizer& tokenizer) {
   ordered_json added = ordered_json::array();
   for (std::size_t id = 0; id < pieces.size(); ++id) {
     if (!pieces[id].is_special) continue;
-    added.push_back({{"id", id},
-                     {"content", pieces[id].text},
-                     {"single_word", false},
-                     {"lstrip", false},
-                     {"rstrip", false},
-                     {"normalized", false},
-                     {"special", true}});
+    added.push_back(added_json(static_cast<std::int64_t>(id), pieces[id].text));
   }
   return {{"version", "1.0"},
           {"truncation", nullptr},

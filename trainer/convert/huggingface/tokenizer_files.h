@@ -23,6 +23,13 @@ bool needs_tokenizer_json(const data::SentencePieceTokenizer& model);
 void write_byte_tokenizer(const std::filesystem::path& folder, std::int64_t end_of_document,
                           std::int64_t longest);
 
+// Whether `tokenizer` is of a tiktoken file, which transformers reads as tiktoken_json alone.
+bool is_tiktoken(const data::Tokenizer& tokenizer);
+
+// tokenizer.json of a tiktoken file, as byte-level BPE. Ids that the file leaves out become added
+// tokens "<|unused_ID|>".
+nlohmann::ordered_json tiktoken_json(const data::Tokenizer& tokenizer);
+
 // tokenizer.json of a SentencePiece model without normalization, with or without a dummy prefix.
 // Needed since transformers' Llama class builds the same kind of tokenizer from every model file.
 nlohmann::ordered_json sentencepiece_json(const data::SentencePieceTokenizer& tokenizer);
