@@ -66,9 +66,9 @@ __global__ void momentum_direction_kernel(A* momentum, A* gradient, const A* gra
 }
 
 template <int kCount, class T>
-__global__ void follow_kernel(const Weights<T> weights, const Sum<T>* direction,
-                              const Sum<T>* ratio, const Sum<T>* grad_scale, std::int64_t count,
-                              Sum<T> rate, Sum<T> decay) {
+__global__ void apply_direction_kernel(const Weights<T> weights, const Sum<T>* direction,
+                                       const Sum<T>* ratio, const Sum<T>* grad_scale,
+                                       std::int64_t count, Sum<T> rate, Sum<T> decay) {
   if (*grad_scale != *grad_scale) return;
   const Sum<T> step = ratio ? rate * *ratio : rate;
   over_flat<kCount>(count, [&]<int n>(Count<n>, std::int64_t first) {
@@ -82,7 +82,7 @@ __global__ void follow_kernel(const Weights<T> weights, const Sum<T>* direction,
 }
 
 template <int kCount, class A>
-__global__ void blend_kernel(A* y, const A* x, const A* factor, std::int64_t count, A alpha,
+__global__ void axpby_kernel(A* y, const A* x, const A* factor, std::int64_t count, A alpha,
                              A beta) {
   const A of_x = factor ? alpha * *factor : alpha;
   over_flat<kCount>(count, [&]<int n>(Count<n>, std::int64_t first) {
@@ -158,7 +158,7 @@ void apply_direction(Stream& stream, const UpdateTensors& tensors, Tensor grad_s
     using T = decltype(zero);
     using A = Sum<T>;
     const auto run = [&]<int n>(Count<n>) {
-      launch(follow_kernel<n, T>, flat_blocks<n>(count), kFlatThreads, 0, stream,
+      launch(apply_direction_kernel<n, T>, flat_blocks<n>(count), kFlatThreads, 0, stream,
              Weights<T>::of(tensors), at<A>(tensors.grad), at<A>(how.ratio), at<A>(grad_scale),
              count, static_cast<A>(how.rate), static_cast<A>(how.decay));
     };
@@ -171,7 +171,7 @@ void axpby(Stream& stream, Tensor y, Tensor x, const Axpby& how) {
   with_accumulator(y.dtype, [&](auto zero) {
     using A = decltype(zero);
     const auto run = [&]<int n>(Count<n>) {
-      launch(blend_kernel<n, A>, flat_blocks<n>(count), kFlatThreads, 0, stream, at<A>(y), at<A>(x),
+      launch(axpby_kernel<n, A>, flat_blocks<n>(count), kFlatThreads, 0, stream, at<A>(y), at<A>(x),
              at<A>(how.factor), count, static_cast<A>(how.alpha), static_cast<A>(how.beta));
     };
     with_fours<A>(run, y, x);

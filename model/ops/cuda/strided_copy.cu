@@ -14,15 +14,15 @@ __device__ std::int64_t index_of(const Strided& where, std::int64_t i) {
 }
 
 template <class Word>
-__global__ void place_kernel(Word* whole, const Word* part, std::int64_t count,
-                             const Strided where) {
+__global__ void scatter_kernel(Word* whole, const Word* part, std::int64_t count,
+                               const Strided where) {
   over_flat<1>(count,
                [&]<int n>(Count<n>, std::int64_t i) { whole[index_of(where, i)] = part[i]; });
 }
 
 template <class Word>
-__global__ void pick_kernel(Word* part, const Word* whole, std::int64_t count,
-                            const Strided where) {
+__global__ void gather_kernel(Word* part, const Word* whole, std::int64_t count,
+                              const Strided where) {
   over_flat<1>(count,
                [&]<int n>(Count<n>, std::int64_t i) { part[i] = whole[index_of(where, i)]; });
 }
@@ -55,7 +55,7 @@ void with_words(DType dtype, const Body& body) {
 void scatter_strided(Stream& stream, Tensor whole, Tensor part, const Strided& where) {
   with_words(part.dtype, [&](auto zero) {
     using Word = decltype(zero);
-    launch(place_kernel<Word>, flat_blocks<1>(part.count()), kFlatThreads, 0, stream,
+    launch(scatter_kernel<Word>, flat_blocks<1>(part.count()), kFlatThreads, 0, stream,
            reinterpret_cast<Word*>(whole.data), reinterpret_cast<const Word*>(part.data),
            part.count(), where);
   });
@@ -64,7 +64,7 @@ void scatter_strided(Stream& stream, Tensor whole, Tensor part, const Strided& w
 void gather_strided(Stream& stream, Tensor part, Tensor whole, const Strided& where) {
   with_words(part.dtype, [&](auto zero) {
     using Word = decltype(zero);
-    launch(pick_kernel<Word>, flat_blocks<1>(part.count()), kFlatThreads, 0, stream,
+    launch(gather_kernel<Word>, flat_blocks<1>(part.count()), kFlatThreads, 0, stream,
            reinterpret_cast<Word*>(part.data), reinterpret_cast<const Word*>(whole.data),
            part.count(), where);
   });
