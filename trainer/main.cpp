@@ -17,6 +17,7 @@
 
 #include "model/base/error.h"
 #include "model/base/log.h"
+#include "model/ops/cpu/simd/isa.h"
 #include "parallel/comm/launcher.h"
 #include "trainer/commands/command.h"
 #include "trainer/commands/machine.h"
@@ -73,6 +74,7 @@ ExitCode run_chosen(const std::vector<Command>& commands, const CommandLine& lin
 }
 
 ExitCode run(const std::vector<std::string>& words) {
+  simd::require_baseline();
   CLI::App program("Pretrains large language models, from a laptop to a Slurm cluster.", "trireme");
   program.set_version_flag("-V,--version", version_text,
                            "Print the versions of the program and its libraries, and the devices");

@@ -1,5 +1,5 @@
-// A tokenizer.json or tiktoken file, then a zero byte and a text to encode. Whatever the bytes, they are refused
-// with a DataError, or every text comes back where that is promised, whole or cut.
+// A tokenizer.json or tiktoken file, then a zero byte and a text to encode. Whatever the bytes,
+// they are refused with a DataError, or every text comes back where that is promised, whole or cut.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -12,6 +12,14 @@ std::int64_t target_of(Isa isa) {
 
 }  // namespace
 
+void require_baseline() {
+#if defined(__x86_64__)
+  // Of HWY_SSE4.
+  if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("aes")) return;
+  throw EnvironmentError("this processor lacks SSE4.2 or AES, which trireme needs");
+#endif
+}
+
 bool present(Isa isa) {
   // The processor's, before select() hides others.
   static const std::int64_t kTargets = hwy::SupportedTargets() & HWY_TARGETS;

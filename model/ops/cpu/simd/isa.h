@@ -12,6 +12,9 @@ constexpr const char* name_of(Isa isa) {
   return isa == Isa::kAvx512 ? "avx512" : isa == Isa::kAvx2 ? "avx2" : "baseline";
 }
 
+// Throws EnvironmentError unless the processor has the baseline, without which kernels end the
+// program by a signal.
+void require_baseline();
 // Whether the build and the processor support it.
 bool present(Isa isa);
 // The instruction set of the kernels: the best available, or that of select().
