@@ -19,7 +19,7 @@ std::optional<std::uint64_t> verify_files(const std::filesystem::path& prefix);
 // PREFIX.json, metadata that the dataset format cannot store. It is optional; a file that has
 // another format or belongs to a different dataset is ignored.
 struct Sidecar {
-  std::string tokenizer{};       // "bytes", "sentencepiece", "tokenizer.json"
+  std::string tokenizer{};       // "bytes", "sentencepiece", "tokenizer.json", "tiktoken"
   std::string tokenizer_path{};  // empty for bytes; in the file it is relative to the file
   std::string tokenizer_hash{};
   std::int64_t vocab_size = 0;

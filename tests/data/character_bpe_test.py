@@ -22,7 +22,7 @@ except ImportError:
     print("skipped: needs tokenizers (PyPI); scripts/setup test fetches it")
     sys.exit(77)
 
-from odd_text import SPECIAL, check, corpus, tokenized, write_lines
+from odd_text import SPECIAL, adversarial, check, corpus, tokenized, write_lines
 
 MARK = "\u2581"
 
@@ -141,14 +141,13 @@ def shown(trireme, prefix, document):
     return out.split(b"\n---\n", 1)[1][:-1]
 
 
-def check_decoded(trireme, folder, made, texts, rng):
-    """`data show` gives the library's text, whatever the ids."""
-    for number in rng.sample(range(len(texts)), 8):
-        ids = made.encode(texts[number], add_special_tokens=False).ids
-        end = made.token_to_id(SPECIAL[0])  # an end of document has no text here
-        want = made.decode([id for id in ids if id != end], skip_special_tokens=False)
-        got = shown(trireme, folder / "set", number)
-        assert got == want.encode(), (folder.name, number, got[:300], want[:300])
+def check_decoded(trireme, prefix, made, text, number):
+    """`data show` gives the library's text."""
+    ids = made.encode(text, add_special_tokens=False).ids
+    end = made.token_to_id(SPECIAL[0])  # an end of document has no text here
+    want = made.decode([id for id in ids if id != end], skip_special_tokens=False)
+    got = shown(trireme, prefix, number)
+    assert got == want.encode(), (prefix, number, got[:300], want[:300])
 
 
 def main():
@@ -157,6 +156,7 @@ def main():
     texts = corpus(float(sys.argv[3]) if len(sys.argv) > 3 else 0.3)
     texts += [MARK.join(text.split(" ", 5)) for text in texts[:40]]
     texts += ["", " ", "  ", "<s>", "a<s>b", "a<s> b", " <s>  b", "</s>", "\u00e9", SPECIAL[0] + " x"]
+    texts += [adversarial(rng)[: rng.randrange(1, 40)] for _ in range(1000)]
     texts = [text for text in texts if text]
     vocabulary, merges = train(texts)
     with tempfile.TemporaryDirectory() as name:
@@ -172,12 +172,17 @@ def main():
 
             check(tokenized(trireme, path, path.parent / "set", lines), texts,
                   [encode(text) for text in texts], kind)
-            check_decoded(trireme, path.parent, made, texts, rng)
+            # tokenizers 0.23 decodes a normalized token in its normalized form, older ones as it is
+            decodes = kind != "normalized_tokens"
+            for document in rng.sample(range(len(texts)), 3 if decodes else 0):
+                check_decoded(trireme, path.parent / "set", made, texts[document], document)
             whole = path.parent / "whole.txt"
             text = "".join(texts)
             whole.write_bytes(text.encode())
             check(tokenized(trireme, path, path.parent / "whole", whole), [text], [encode(text)],
                   f"{kind}, one document")
+            if decodes:
+                check_decoded(trireme, path.parent / "whole", made, text, 0)
 
 
 main()

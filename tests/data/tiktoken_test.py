@@ -9,6 +9,7 @@ import base64
 import json
 import os
 import pathlib
+import random
 import sys
 import tempfile
 
@@ -23,7 +24,8 @@ except ImportError:
     print("skipped: needs tiktoken and tokenizers (PyPI); scripts/setup test fetches them")
     sys.exit(77)
 
-from odd_text import SPECIAL, check, check_text_comes_back, corpus, tokenized, write_lines
+from odd_text import (SPECIAL, adversarial, check, check_text_comes_back, corpus, tokenized,
+                      write_lines)
 
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
           r"|\s*[\r\n]+|\s+(?!\S)|\s+")
@@ -71,6 +73,8 @@ def main():
     texts += [f"{token}a {token} b" for token in (*SPECIAL, "<|end_of_text|>", "<|eot_id|>",
                                                   "<|reserved_special_token_250|>", "<|fim_middle|>")]
     texts += ["end  \n  ", "end \r\n\t", "HTTPServer's IT'S caf\u00e9//\n\n"]
+    rng = random.Random(7)
+    texts += [adversarial(rng)[: rng.randrange(1, 40)] for _ in range(1500)]
     tokens = train(texts)
     ranks = {token: rank for rank, token in enumerate(tokens)}
     encodings = {"llama3": (LLAMA3, llama3_specials(len(ranks))),

@@ -227,9 +227,10 @@ Command make_tokenize(CLI::App& program) {
   CLI::App* app = program.add_subcommand(
       "tokenize",
       "Tokenize text into Megatron-LM's .bin and .idx files, or train a SentencePiece vocabulary");
-  auto* tokenizer = app->add_option("--tokenizer", options->tokenizer,
-                                    "Tokenizer: bytes, or the path of a tokenizer.json, a "
-                                    "SentencePiece .model or a Hugging Face folder");
+  auto* tokenizer =
+      app->add_option("--tokenizer", options->tokenizer,
+                      "Tokenizer: bytes, or the path of a tokenizer.json, a "
+                      "SentencePiece .model, a tiktoken file or a Hugging Face folder");
   app->add_option(
          "--output", options->output,
          "Output prefix (PREFIX.bin, PREFIX.idx); with --train-sentencepiece, the .model file")
