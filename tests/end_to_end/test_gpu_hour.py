@@ -88,7 +88,8 @@ def a_stage_that_fails_or_hangs_does_not_stop_the_others(workshop):
     check(code == 1, said)
     check(set(statuses(out, "products").values()) == {"timed out", "not run"}, said)
     check(set(statuses(out, "attention").values()) == {"failed"}, said)
-    check(set(statuses(out, "streams").values()) == {"ok"}, said)
+    after = statuses(out, "streams")
+    check(after["stream"] == "ok" and after.get("calibrate") in ("ok", "skipped"), said)
     code, page = script("gpu_hour", "--summary", out)
     check(code == 1, page)
     for words in ("products, square: timed out", "attention, own: failed: exit code 3: broken", "verify: not run"):

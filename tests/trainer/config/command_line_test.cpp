@@ -65,7 +65,7 @@ TEST(command_line, a_slip_gets_one_line_and_the_word_that_was_meant) {
   expect_usage_error("", "no command given; see 'trireme --help'");
   expect_usage_error("confg", "'trireme' has no command 'confg'; did you mean config?");
   expect_usage_error("--verison", "'trireme' has no option --verison; did you mean --version?");
-  expect_usage_error("config", "'trireme config' needs a command: show, keys, from-hf");
+  expect_usage_error("config", "'trireme config' needs a command: show, keys, diff, from-hf");
   expect_usage_error("config kesy", "'trireme config' has no command 'kesy'; did you mean keys?");
   expect_usage_error("config keys --markdwon=1",
                      "'trireme config keys' has no option --markdwon; did you mean --markdown?");
