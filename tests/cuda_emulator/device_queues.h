@@ -31,7 +31,7 @@ enum class Engine : unsigned char { kNone, kCopies, kMultiprocessors };
 // Queues work that ends as soon as it has started, once `ready`.
 void queue_work(cudaStream_t stream, Engine engine, std::function<cudaError_t()> work,
                 std::function<bool()> ready = nullptr, std::string name = "work");
-// Queues `kernel`; its end is told by finish_kernel(stream).
+// Queues `kernel`, which runs until finish_kernel(stream).
 void queue_kernel(cudaStream_t stream, LongKernel kernel);
 // Ends the kernel that runs on `stream`.
 void finish_kernel(cudaStream_t stream);

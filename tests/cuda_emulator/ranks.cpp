@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kStackOfRank = std::size_t{1} << 20;
 
-// Something that can move: a rank, a thread of one, or a hardware queue.
+// Schedulable: a rank, a thread of one, or a hardware queue.
 struct Delay {
   std::uint64_t until = 0;  // this turn it rests
 };
@@ -187,7 +187,7 @@ void Job::run() {
 }
 
 std::string Job::report() const {
-  std::string text = "nobody can move";
+  std::string text = "deadlock";
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     if (!ranks_[i].done) text += say("\n  rank ", i, " waits for ", ranks_[i].what);
   }

@@ -20,7 +20,7 @@ struct JobOptions {
   std::map<std::string, std::string> variables = {};
 };
 
-// Nobody can move; what() says who waits for what.
+// Deadlock; what() says who waits for what.
 class Hang : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -19,7 +19,7 @@ struct CUstream_st {
   // In a job:
   int device = 0;
   std::size_t hardware_queue = 0;
-  cudaError_t failed = cudaSuccess;  // of work nobody has waited for
+  cudaError_t failed = cudaSuccess;  // first error of unsynchronized work
 };
 
 struct CUevent_st {

@@ -108,7 +108,8 @@ CLI::App* add_checkpoint_merge(CLI::App& checkpoint, MergeOptions& options) {
   app->add_option("inputs", options.inputs, "Checkpoints, or run folders (their newest ones)")
       ->required()
       ->type_name("RUN_OR_CHECKPOINT");
-  app->add_option("--last", options.last, "Number of newest checkpoints of each run folder")
+  app->add_option("--last", options.last,
+                  "Number of newest checkpoints of each run folder (default: 1)")
       ->check(CLI::Range(1, 1'000'000))
       ->type_name("K");
   app->add_option("--weights", options.weights,

@@ -95,7 +95,7 @@ void add_optimizer(Options& to) {
        .range = between(0, 100)});
   to.push_back({.key = "optimizer.decay_embeddings",
                 .slot = TRIREME_MEMBER(optimizer.decay_embeddings),
-                .help = "weight decay of token and position embeddings too; a tied table is one",
+                .help = "also apply weight decay to token and position embeddings, tied or not",
                 .effect = Effect::kNumerics});
   to.push_back({.key = "optimizer.state_dtype",
                 .slot = TRIREME_MEMBER(optimizer.state_dtype),

@@ -73,8 +73,9 @@ AttentionParts backward_parts(const AttentionShape& shape, DType dtype) {
 
 std::string refusal_warning(const AttentionShape& shape, DType dtype, const std::string& reason) {
   return fmt::format(
-      "cuDNN does not compute the attention of {} x {} tokens with {} heads, {} for keys, of width "
-      "{} in {}: {}; our own kernels do, which take about 2 to 3 times as long",
+      "cuDNN cannot compute attention for {} x {} tokens, {} heads, {} key-value heads, head_dim "
+      "{}, "
+      "{}: {}; using trireme's kernels, which take about 2 to 3 times as long",
       shape.batch, shape.seq, shape.heads.heads, shape.heads.kv_heads, shape.heads.width,
       name_of(dtype), reason);
 }

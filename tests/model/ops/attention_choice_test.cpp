@@ -107,10 +107,11 @@ TEST(AttentionChoice, HeadsThatShareKeysStayInOnePart) {
 }
 
 TEST(AttentionChoice, ARefusalIsSaidWithItsShapeReasonAndCost) {
-  EXPECT_EQ(refusal_warning(plain(), DType::kBf16, "cudnnCreate: no device"),
-            "cuDNN does not compute the attention of 2 x 1024 tokens with 12 heads, 4 for keys, of "
-            "width 64 in bfloat16: cudnnCreate: no device; our own kernels do, which take about 2 "
-            "to 3 times as long");
+  EXPECT_EQ(
+      refusal_warning(plain(), DType::kBf16, "cudnnCreate: no device"),
+      "cuDNN cannot compute attention for 2 x 1024 tokens, 12 heads, 4 key-value heads, head_dim "
+      "64, bfloat16: cudnnCreate: no device; using trireme's kernels, which take about 2 to 3 "
+      "times as long");
 }
 
 // Of cuDNN the forward's log-sum-exps by head and the backward's matrix of every head; of our own
