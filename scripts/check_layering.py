@@ -52,7 +52,7 @@ ROOMS = {
     "model/ops": GROUND,
     "model/ops/cpu": [*GROUND, "model/device/cpu", "model/ops"],
     "model/ops/cuda": [*GROUND, "model/device/cuda", "model/ops"],
-    "model/params": [*GROUND, "model/device/cpu"],
+    "model/params": [*GROUND, "model/ops"],
     "model/layers": [*GROUND, "model/ops", "model/params"],
     "model/stage": [*GROUND, "model/ops", "model/params", "model/layers"],
     "parallel/comm": [*GROUND, "model/device/cpu"],

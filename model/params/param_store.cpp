@@ -1,11 +1,8 @@
 #include "model/params/param_store.h"
 
 #include <algorithm>
-#include <span>
 
-#include "model/device/cpu/threads.h"
 #include "model/params/init.h"
-#include "model/tensor/host_mirror.h"
 
 namespace trireme {
 namespace {
@@ -25,31 +22,15 @@ Shape joined_shape(const std::vector<Param>& parts) {
   return shape;
 }
 
-// Elements [first, first + out.count()) of the parameter's box, row-major. `out` is in host memory.
-template <class T>
-void fill(const Param& param, std::int64_t first, Tensor out, std::uint64_t seed) {
-  if (out.count() == 0) return;
-  const ParamSpec& spec = param.spec;
-  const int last = spec.shape.rank() - 1;
-  const std::int64_t width = param.box.extent[last], logical_width = spec.shape[last];
-  const std::int64_t row0 = last == 0 ? 0 : param.box.from[0];
-  const std::int64_t end = first + out.count();
-  const ElementInit init(spec.init, spec.init_scale, seed, spec.name);
-  const std::int64_t first_row = first / width, end_row = (end + width - 1) / width;
-  cpu::parallel_for(end_row - first_row, 16, [&](std::int64_t from, std::int64_t to) {
-    std::vector<float> line(static_cast<std::size_t>(width));
-    for (std::int64_t row = first_row + from; row < first_row + to; ++row) {
-      const std::int64_t begin = std::max(first, row * width);
-      const std::int64_t count = std::min(end, (row + 1) * width) - begin;
-      const std::int64_t column = begin - row * width + param.box.from[last];
-      const std::span<float> drawn(line.data(), static_cast<std::size_t>(count));
-      init.fill(static_cast<std::uint64_t>((row0 + row) * logical_width + column), drawn);
-      T* const to_row = out.as<T>() + (begin - first);
-      for (std::int64_t i = 0; i < count; ++i) {
-        to_row[i] = static_cast<T>(drawn[static_cast<std::size_t>(i)]);
-      }
-    }
-  });
+// Where a parameter's box, and its elements from `first` on, are in the whole.
+ops::Strided place_of(const Param& param, std::int64_t first) {
+  const Shape& shape = param.spec.shape;
+  const int last = shape.rank() - 1;
+  const std::int64_t row = last == 0 ? 0 : param.box.from[0];
+  return {.first = first,
+          .run = param.box.extent[last],
+          .stride = shape[last],
+          .start = row * shape[last] + param.box.from[last]};
 }
 
 }  // namespace
@@ -274,35 +255,23 @@ void ParamStore::list_shards() {
 }
 
 void ParamStore::initialize(std::uint64_t seed) {
-  Stream stream(values_.device);
-  const HostMirror masters(stream, masters_), values(stream, values_);
-  for (const ParamShard& shard : shards_) {
-    const Tensor master = masters.host(shard.master);
-    if (masters_.dtype == DType::kF64) {
-      fill<double>(*shard.param, shard.first, master, seed);
-    } else {
-      fill<float>(*shard.param, shard.first, master, seed);
-    }
-  }
-  const auto fill_values = [&](const Param& param, std::int64_t first, Tensor part) {
-    if (part.dtype == DType::kBf16) return fill<Bf16>(param, first, part, seed);
-    if (part.dtype == DType::kF16) return fill<F16>(param, first, part, seed);
-    if (part.dtype == DType::kF64) return fill<double>(param, first, part, seed);
-    fill<float>(param, first, part, seed);
+  Stream stream(values_.device), master_stream(masters_.device);
+  const auto fill = [&](Stream& on, const Param& param, std::int64_t first, const Tensor& out) {
+    const ParamSpec& spec = param.spec;
+    ElementInit(spec.init, spec.init_scale, seed, spec.name).fill(on, out, place_of(param, first));
   };
+  for (const ParamShard& shard : shards_)
+    fill(master_stream, *shard.param, shard.first, shard.master);
   if (sharing_.values) {
-    for (const ParamShard& shard : shards_) {
-      fill_values(*shard.param, shard.first, values.host(shard.value));
-    }
+    for (const ParamShard& shard : shards_) fill(stream, *shard.param, shard.first, shard.value);
   } else if (has_masters() || sharing_.parts > 1) {
     for (const Weight& weight : weights_) {
       for (const Param& param : weight.parts) {
-        fill_values(param, 0, values.host().slice(param.offset, param.box.extent.count()));
+        fill(stream, param, 0, values_.slice(param.offset, param.box.extent.count()));
       }
     }
   }
-  masters.upload(stream);
-  if (has_masters()) values.upload(stream);
+  master_stream.synchronize();
   stream.synchronize();
 }
 

@@ -8,6 +8,7 @@
 #include "model/ops/attention.h"
 #include "model/ops/cross_entropy.h"
 #include "model/ops/direction.h"
+#include "model/ops/draw.h"
 #include "model/ops/elementwise.h"
 #include "model/ops/embedding.h"
 #include "model/ops/float8.h"
@@ -296,6 +297,12 @@ void add_updates() {
     return [=, &of] {
       ops::round_stochastically(of.stream, to, from, {},
                                 {.where = {.run = from.count(), .stride = from.count()}});
+    };
+  });
+  add("stream/draw_normal", [](Operands& of) -> Work {
+    const Tensor out = of.zeros({weights()}, kF32);
+    return [=, &of] {
+      ops::draw_normal(of.stream, out, {.where = {.run = out.count(), .stride = out.count()}});
     };
   });
   const Shape squares{extent(10000)};

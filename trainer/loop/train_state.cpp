@@ -97,8 +97,7 @@ std::vector<checkpoint::Piece> state_pieces(Engine& engine) {
 }
 
 std::string weights_hash_text(Engine& engine, Communicator& ranks) {
-  engine.host_state().download(engine.stream());
-  return hex(weights_hash(engine.model().params(), engine.host_state().masters(), ranks));
+  return hex(weights_hash(engine.model().params(), engine.stream(), ranks));
 }
 
 void require_weights(const checkpoint::Loaded& loaded, Engine& engine, Communicator& ranks) {

@@ -6,43 +6,13 @@
 #define TRIREME_OPS_CPU_SIMD_STOCHASTIC_ROUNDING
 #endif
 
+#include "model/ops/cpu/simd/philox.h"
 #include "model/ops/cpu/simd/vec.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace trireme::ops::cpu {
 namespace HWY_NAMESPACE {
 namespace {
-
-constexpr int kQuads = 64;
-
-// Philox4x32-10 for kQuads consecutive counters, in loops that the compiler vectorizes.
-struct Words4 {
-  std::uint32_t word[4][kQuads];
-
-  HWY_INLINE void draw(std::uint64_t key, std::uint64_t quad, std::uint64_t update) {
-    for (int q = 0; q < kQuads; ++q) {
-      const std::uint64_t counter = quad + static_cast<std::uint64_t>(q);
-      word[0][q] = static_cast<std::uint32_t>(counter);
-      word[1][q] = static_cast<std::uint32_t>(counter >> 32);
-      word[2][q] = static_cast<std::uint32_t>(update);
-      word[3][q] = static_cast<std::uint32_t>(update >> 32);
-    }
-    auto k0 = static_cast<std::uint32_t>(key);
-    auto k1 = static_cast<std::uint32_t>(key >> 32);
-    for (int round = 0; round < 10; ++round) {
-      for (int q = 0; q < kQuads; ++q) {
-        const std::uint64_t p0 = std::uint64_t{0xD2511F53} * word[0][q];
-        const std::uint64_t p1 = std::uint64_t{0xCD9E8D57} * word[2][q];
-        word[0][q] = static_cast<std::uint32_t>(p1 >> 32) ^ word[1][q] ^ k0;
-        word[1][q] = static_cast<std::uint32_t>(p1);
-        word[2][q] = static_cast<std::uint32_t>(p0 >> 32) ^ word[3][q] ^ k1;
-        word[3][q] = static_cast<std::uint32_t>(p0);
-      }
-      k0 += 0x9E3779B9;
-      k1 += 0xBB67AE85;
-    }
-  }
-};
 
 // Element i uses the upper half of word (index + i) % 4 of Philox (key, (index + i) / 4, update):
 // see model/base/philox.h.

@@ -33,6 +33,24 @@ inline int __float_as_int(float value) {
   return trireme::emulator::same_bits<int>(value);
 }
 // Towards zero.
+inline double __longlong_as_double(long long bits) {
+  return trireme::emulator::same_bits<double>(bits);
+}
+inline long long __double_as_longlong(double value) {
+  return trireme::emulator::same_bits<long long>(value);
+}
+inline double __dadd_rn(double a, double b) {
+  return a + b;
+}
+inline double __dmul_rn(double a, double b) {
+  return a * b;
+}
+inline double __ddiv_rn(double a, double b) {
+  return a / b;
+}
+inline double __dsqrt_rn(double value) {
+  return std::sqrt(value);
+}
 inline float __double2float_rz(double value) {
   const auto nearest = static_cast<float>(value);
   if (std::fabs(static_cast<double>(nearest)) <= std::fabs(value) || std::isnan(value)) {
