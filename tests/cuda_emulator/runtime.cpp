@@ -196,19 +196,17 @@ cudaError_t cudaFree(void* at) {
   }
   return error;
 }
-cudaError_t cudaHostAlloc(void** at, std::size_t bytes, unsigned) {
+cudaError_t cudaHostRegister(void* at, std::size_t bytes, unsigned) {
   if (is_capturing()) return spoil_captures(cudaErrorStreamCaptureUnsupported);
-  if (in_job()) trireme::emulator::wait_for_running_kernels("cudaHostAlloc");
-  *at = std::malloc(bytes);  // NOLINT(cppcoreguidelines-no-malloc)
-  if (!*at) return refuse(cudaErrorMemoryAllocation);
-  pinned[static_cast<std::byte*>(*at)] = bytes;
+  if (in_job()) trireme::emulator::wait_for_running_kernels("cudaHostRegister");
+  if (!at || bytes == 0) return refuse(cudaErrorInvalidValue);
+  pinned[static_cast<std::byte*>(at)] = bytes;
   return cudaSuccess;
 }
-cudaError_t cudaFreeHost(void* at) {
+cudaError_t cudaHostUnregister(void* at) {
   if (is_capturing()) return spoil_captures(cudaErrorStreamCaptureUnsupported);
   const cudaError_t error = cudaDeviceSynchronize();
   pinned.erase(static_cast<std::byte*>(at));
-  std::free(at);  // NOLINT(cppcoreguidelines-no-malloc)
   return error;
 }
 cudaError_t cudaMemGetInfo(std::size_t* available, std::size_t* total) {

@@ -26,10 +26,10 @@ std::byte* allocate(std::size_t, int) {
   refuse();
 }
 void release(std::byte*, int) noexcept {}
-std::byte* allocate_pinned(std::size_t, int) {
+void pin(std::byte*, std::size_t, int) {
   refuse();
 }
-void release_pinned(std::byte*, int) noexcept {}
+void unpin(std::byte*, int) noexcept {}
 
 void* make_stream(int, bool) {
   refuse();

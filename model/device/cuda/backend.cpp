@@ -87,18 +87,14 @@ void release(std::byte* data, int device) noexcept {
   cudaFree(data);
 }
 
-std::byte* allocate_pinned(std::size_t bytes, int device) {
+void pin(std::byte* data, std::size_t bytes, int device) {
   use_device(device);
-  void* data = nullptr;
-  check(cudaHostAlloc(&data, bytes, cudaHostAllocPortable), device, "cudaHostAlloc of ", bytes,
-        " bytes");
-  std::byte* const first = static_cast<std::byte*>(data);
-  std::fill_n(first, bytes, std::byte{0});
-  return first;
+  check(cudaHostRegister(data, bytes, cudaHostRegisterPortable), device, "cudaHostRegister of ",
+        bytes, " bytes");
 }
-void release_pinned(std::byte* data, int device) noexcept {
+void unpin(std::byte* data, int device) noexcept {
   cudaSetDevice(device);
-  cudaFreeHost(data);
+  cudaHostUnregister(data);
 }
 
 void* make_stream(int device, bool urgent) {

@@ -16,8 +16,9 @@ CudaVersions versions();
 
 std::byte* allocate(std::size_t bytes, int device);  // zeroed
 void release(std::byte* data, int device) noexcept;
-std::byte* allocate_pinned(std::size_t bytes, int device);  // host memory, zeroed
-void release_pinned(std::byte* data, int device) noexcept;
+// Host memory that is page-aligned, for the copies of all devices.
+void pin(std::byte* data, std::size_t bytes, int device);
+void unpin(std::byte* data, int device) noexcept;
 
 // A stream is a cudaStream_t, an event a cudaEvent_t.
 void* make_stream(int device, bool urgent);

@@ -43,7 +43,7 @@ enum cudaStreamCaptureMode {
 };
 inline constexpr unsigned cudaStreamDefault = 0, cudaStreamNonBlocking = 1;
 inline constexpr unsigned cudaEventDefault = 0, cudaEventDisableTiming = 2;
-inline constexpr unsigned cudaHostAllocDefault = 0, cudaHostAllocPortable = 1;
+inline constexpr unsigned cudaHostRegisterPortable = 1;
 #define CUDART_VERSION 13000
 
 struct cudaDeviceProp {
@@ -75,8 +75,8 @@ cudaError_t cudaDeviceSynchronize();
 
 cudaError_t cudaMalloc(void** at, std::size_t bytes);
 cudaError_t cudaFree(void* at);
-cudaError_t cudaHostAlloc(void** at, std::size_t bytes, unsigned flags);
-cudaError_t cudaFreeHost(void* at);
+cudaError_t cudaHostRegister(void* at, std::size_t bytes, unsigned flags);
+cudaError_t cudaHostUnregister(void* at);
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind);
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream = nullptr);
