@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "model/device/cuda/check.h"
 #include "model/ops/cuda/mma.cuh"
 
 // Matrix products of warpgroups (wgmma), barriers with phases (mbarrier) and registers moved
@@ -19,6 +20,18 @@
 // A tile in shared memory has rows of 64 2-byte elements, 128 bytes, and begins at a multiple of
 // 1024 bytes. Chunk c, 16 bytes, of row r is at chunk c ^ r % 8 ("128-byte swizzle").
 namespace trireme::ops::cuda {
+
+// Whether this build's kernels for sm_90a run on a device.
+inline bool has_warpgroups([[maybe_unused]] int device) {
+#ifdef TRIREME_SM_90A
+  int major = 0;
+  trireme::cuda::check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+                       device, "cudaDeviceGetAttribute");
+  return major == 9;
+#else
+  return false;
+#endif
+}
 
 inline constexpr int kWarpgroup = 128;   // threads
 inline constexpr int kSwizzledRow = 64;  // elements

@@ -116,6 +116,10 @@ Product product_of(float (&c)[N / 2], std::uint64_t right, bool across, bool acc
 
 namespace trireme::ops::cuda {
 
+inline bool has_warpgroups(int /*device*/) {
+  return true;
+}
+
 inline constexpr int kWarpgroup = 128;
 inline constexpr int kSwizzledRow = 64;
 inline constexpr int kSwizzleBytes = 1024;
