@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <ostream>
+#include <utility>
 #include <vector>
 
 #include <emulator/warp.h>
@@ -31,6 +35,20 @@ struct Gathering {
   Slots slots[2];
 };
 
+// A barrier of some of a block's threads.
+struct NamedBarrier {
+  unsigned arrived = 0, count = 0;
+  std::uint64_t round = 0;
+};
+
+// An mbarrier.
+struct Phases {
+  unsigned arrivals = 0, missing = 0;
+  std::int64_t bytes = 0;  // announced and not yet copied
+  std::uint64_t round = 0;
+  std::vector<std::function<std::size_t()>> copies;
+};
+
 struct Warp {
   std::vector<std::unique_ptr<Gathering>> gatherings;
   unsigned existing = 0;
@@ -52,6 +70,11 @@ class Block {
   void sync(Site site);
   int count(bool value, Site site);
   Meeting meet(unsigned mask, const void* value, std::size_t bytes, Site site);
+  void come_to(unsigned id, unsigned count, bool waits, Site site);
+  void start_phases(const void* at, unsigned arrivals);
+  void arrive(const void* at, std::size_t announced, Site site);
+  void wait_for_phase(const void* at, unsigned parity, Site site);
+  void copy_later(const void* at, std::function<std::size_t()> copy, Site site);
   unsigned lane() const { return running_ % 32; }
   // Ends the block.
   void fault(const std::string& why) {
@@ -72,6 +95,8 @@ class Block {
   void wait_for(const std::uint64_t& round, Site site);
   Gathering& gathering(unsigned mask);
   void complete(Gathering& gathering);
+  Phases& phases(const void* at, Site site);
+  static void end_phase(Phases& phases);
   std::string stuck() const;
   Warp& warp() { return warps_[running_ / 32]; }
 
@@ -84,6 +109,8 @@ class Block {
   int holds_ = 0, held_[2] = {};
   std::uint64_t barrier_round_ = 0;
   Site barrier_{};
+  NamedBarrier named_[16];
+  std::map<const void*, Phases> phases_;
   std::string fault_;
 };
 
@@ -105,6 +132,8 @@ void Block::start(const Launch& launch) {
   }
   finished_ = at_barrier_ = 0;
   holds_ = 0;
+  for (NamedBarrier& barrier : named_) barrier.arrived = 0;
+  phases_.clear();
   fault_.clear();
   shared_.prepare(launch.shared_bytes);
   fibers_.prepare(count, launch.body);
@@ -126,6 +155,9 @@ std::string Block::run(const Launch& launch, uint3 index, bool backwards) {
       if (!fault_.empty()) return fault_;
     }
     if (!moved) return stuck();
+  }
+  for (const auto& [at, phases] : phases_) {
+    if (!phases.copies.empty()) return "nobody has waited for a copy to shared memory";
   }
   return {};
 }
@@ -177,6 +209,60 @@ int Block::count(bool value, Site site) {
   holds_ += value ? 1 : 0;
   sync(site);
   return held_[barrier_round_ & 1];
+}
+
+void Block::come_to(unsigned id, unsigned count, bool waits, Site site) {
+  if (id >= std::size(named_)) return refuse("there is no barrier ", id, " at ", site);
+  NamedBarrier& barrier = named_[id];
+  if (barrier.arrived > 0 && barrier.count != count) {
+    return refuse("barrier ", id, " at ", site, " is of ", barrier.count, " threads, not ", count);
+  }
+  barrier.count = count;
+  if (++barrier.arrived < count) {
+    if (waits) wait_for(barrier.round, site);
+    return;
+  }
+  barrier.arrived = 0;
+  ++barrier.round;
+}
+
+void Block::start_phases(const void* at, unsigned arrivals) {
+  Phases& here = phases_[at] = {};
+  here.arrivals = here.missing = arrivals;
+}
+
+Phases& Block::phases(const void* at, Site site) {
+  const auto found = phases_.find(at);
+  if (found == phases_.end()) refuse("no phase barrier has been started where ", site, " uses one");
+  return found->second;
+}
+
+void Block::end_phase(Phases& phases) {
+  if (phases.missing > 0 || phases.bytes != 0) return;
+  phases.missing = phases.arrivals;
+  ++phases.round;
+}
+
+void Block::arrive(const void* at, std::size_t announced, Site site) {
+  Phases& here = phases(at, site);
+  if (here.missing == 0) refuse("more arrive at ", site, " than a phase has");
+  here.bytes += static_cast<std::int64_t>(announced);
+  --here.missing;
+  end_phase(here);
+}
+
+void Block::wait_for_phase(const void* at, unsigned parity, Site site) {
+  Phases& here = phases(at, site);
+  while ((here.round & 1) == parity) {
+    const auto copies = std::exchange(here.copies, {});
+    for (const auto& copy : copies) here.bytes -= static_cast<std::int64_t>(copy());
+    if (!copies.empty()) end_phase(here);
+    if ((here.round & 1) == parity) wait_for(here.round, site);
+  }
+}
+
+void Block::copy_later(const void* at, std::function<std::size_t()> copy, Site site) {
+  phases(at, site).copies.push_back(std::move(copy));
 }
 
 Gathering& Block::gathering(unsigned mask) {
@@ -252,6 +338,21 @@ void sync_block(Site site) {
 }
 int count_in_block(bool value, Site site) {
   return block.count(value, site);
+}
+void come_to_barrier(unsigned id, unsigned count, bool waits, Site site) {
+  block.come_to(id, count, waits, site);
+}
+void start_phases(const void* at, unsigned arrivals) {
+  block.start_phases(at, arrivals);
+}
+void arrive_at_phase(const void* at, std::size_t announced, Site site) {
+  block.arrive(at, announced, site);
+}
+void wait_for_phase(const void* at, unsigned parity, Site site) {
+  block.wait_for_phase(at, parity, site);
+}
+void copy_before_phase_ends(const void* at, std::function<std::size_t()> copy, Site site) {
+  block.copy_later(at, std::move(copy), site);
 }
 Meeting meet(unsigned mask, const void* value, std::size_t bytes, Site site) {
   return block.meet(mask, value, bytes, site);

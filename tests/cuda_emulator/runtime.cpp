@@ -25,6 +25,7 @@ using trireme::emulator::refuse;
 using trireme::emulator::spoil_captures;
 
 constexpr std::size_t kSharedAtOnce = std::size_t{48} << 10, kSharedAtMost = 227 << 10;
+constexpr int kComputeCapability = 9, kMultiprocessors = 4;
 
 cudaError_t last_error = cudaSuccess;
 cudaError_t explained = cudaSuccess;
@@ -159,11 +160,23 @@ cudaError_t cudaSetDevice(int device) {
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
-  *value = attribute == cudaDevAttrMultiProcessorCount ? 4 : int{kSharedAtMost};
+  switch (attribute) {
+    case cudaDevAttrMultiProcessorCount:
+      *value = kMultiprocessors;
+      break;
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = kComputeCapability;
+      break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      *value = int{kSharedAtMost};
+      break;
+    default:
+      return refuse(cudaErrorInvalidValue);
+  }
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
-  *properties = {"an emulator", DeviceMemory::size(), 9, 0, 4};
+  *properties = {"an emulator", DeviceMemory::size(), kComputeCapability, 0, kMultiprocessors};
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int device) {

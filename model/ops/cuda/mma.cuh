@@ -6,9 +6,10 @@
 
 #include "model/tensor/dtype.h"
 
-// Tensor-core instructions and their loads, for compute capability 8.0 and later; the only inline
-// PTX of the kernels. All 32 lanes of a warp must call each function together, except copies,
-// powers and packing. A pair is two adjacent elements of T, Bf16 or F16, the first in the low half.
+// Tensor-core instructions and their loads, for compute capability 8.0 and later; with wgmma.cuh
+// and tensor_map.cuh the only inline PTX of the kernels. All 32 lanes of a warp must call each
+// function together, except copies, powers and packing. A pair is two adjacent elements of T, Bf16
+// or F16, the first in the low half.
 //
 // Fragments of a 16 x 8 x 16 product, for lane = 4 g + t:
 //   a[0] A[g][2t..]   a[1] A[g+8][2t..]   a[2] A[g][2t+8..]   a[3] A[g+8][2t+8..]

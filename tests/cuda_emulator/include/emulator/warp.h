@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <functional>
 
 namespace trireme::emulator {
 
@@ -14,6 +15,18 @@ struct Site {
 void sync_block(Site site);
 // Returns when every thread has come, with the number of those whose `value` holds.
 int count_in_block(bool value, Site site);
+
+// Barrier `id` of a block, complete when `count` threads have come; who does not wait goes on.
+void come_to_barrier(unsigned id, unsigned count, bool waits, Site site);
+
+// A phase barrier (mbarrier) at `at` in shared memory: a phase ends when all `arrivals` have come
+// and as many bytes have been copied as were announced.
+void start_phases(const void* at, unsigned arrivals);
+void arrive_at_phase(const void* at, std::size_t announced, Site site);
+// Returns when the phase of this parity has ended.
+void wait_for_phase(const void* at, unsigned parity, Site site);
+// A copy that happens as late as it may: when somebody waits for its barrier. Returns its bytes.
+void copy_before_phase_ends(const void* at, std::function<std::size_t()> copy, Site site);
 
 inline constexpr std::size_t kSlotBytes = 64;
 struct alignas(16) Slot {
