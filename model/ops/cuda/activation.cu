@@ -20,10 +20,10 @@ template <class A>
 struct Sigmoid {
   A value, slope;
 };
-template <class A>
+template <class T, class A = Sum<T>>
 __device__ Sigmoid<A> sigmoid(A x) {
-  const A z = exp(x < 0 ? x : -x);
-  const A inverse = A(1) / (A(1) + z);
+  const A z = exponential<T>(x < 0 ? x : -x);
+  const A inverse = reciprocal<T>(A(1) + z);
   const A small = z * inverse;
   return {x < 0 ? small : inverse, small * inverse};
 }
@@ -39,7 +39,7 @@ __global__ void gelu_kernel(T* y, const T* x, std::int64_t count) {
     Sum<T> v[n];
     load(v, x + first);
 #pragma unroll
-    for (int k = 0; k < n; ++k) v[k] *= sigmoid(twice_u(v[k])).value;
+    for (int k = 0; k < n; ++k) v[k] *= sigmoid<T>(twice_u(v[k])).value;
     store(y + first, v);
   });
 }
@@ -53,7 +53,7 @@ __global__ void gelu_backward_kernel(T* dx, const T* dy, const T* x, std::int64_
     load(d, dy + first);
 #pragma unroll
     for (int k = 0; k < n; ++k) {
-      const Sigmoid<A> s = sigmoid(twice_u(v[k]));
+      const Sigmoid<A> s = sigmoid<T>(twice_u(v[k]));
       // x d(2u)/dx, the factor of the sigmoid's derivative.
       const A steep = v[k] * fma(v[k] * v[k], A(3 * kTwice * kCubic), A(kTwice));
       d[k] *= fma(steep, s.slope, s.value);
@@ -76,7 +76,7 @@ __global__ void swiglu_kernel(T* y, const T* x, std::int64_t width) {
   load(gate, x + row * 2 * width + column);
   load(up, x + row * 2 * width + width + column);
 #pragma unroll
-  for (int k = 0; k < kCount; ++k) gate[k] *= sigmoid(gate[k]).value * up[k];
+  for (int k = 0; k < kCount; ++k) gate[k] *= sigmoid<T>(gate[k]).value * up[k];
   store(y + row * width + column, gate);
 }
 
@@ -92,7 +92,7 @@ __global__ void swiglu_backward_kernel(T* dx, const T* dy, const T* x, std::int6
   load(d, dy + row * width + column);
 #pragma unroll
   for (int k = 0; k < kCount; ++k) {
-    const Sigmoid<A> s = sigmoid(gate[k]);
+    const Sigmoid<A> s = sigmoid<T>(gate[k]);
     const A dgate = d[k] * up[k] * fma(gate[k], s.slope, s.value);
     up[k] = d[k] * gate[k] * s.value;
     gate[k] = dgate;

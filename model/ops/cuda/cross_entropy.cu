@@ -35,17 +35,39 @@ struct LogitRows {
   }
 };
 
-// Calls body(vector, column of its first element, its elements) for a row's vectors, each always on
-// the same thread.
-template <class T, class Body>
-__device__ void each_vector(const T* row, std::int64_t width, const Body& body) {
-  constexpr int kLength = Vector<T>::kLength;
-  const bool fits = Vector<T>::fits(row);
-  for (std::int64_t column = std::int64_t{threadIdx.x} * kLength; column < width;
-       column += std::int64_t{blockDim.x} * kLength) {
-    const std::int64_t left = width - column;
-    body(load_vector(row + column, left, fits), column,
-         left < kLength ? static_cast<int>(left) : kLength);
+// Packs of a thread whose loads are in flight together; doubles need twice the registers.
+template <class T>
+constexpr int kAhead = sizeof(T) == 8 ? 2 : 4;
+
+// Calls body(packs, column of the first) for the kAhead<T> packs of a row that a thread processes
+// at once, blockDim.x packs apart; elements beyond the row's end are -inf. A pack always has the
+// same thread.
+template <int n, class T, class Body>
+__device__ void each_group(const T* row, std::int64_t width, const Body& body) {
+  const std::int64_t step = std::int64_t{blockDim.x} * n;
+  for (std::int64_t column = std::int64_t{threadIdx.x} * n; column < width;
+       column += kAhead<T> * step) {
+    Pack<T, n> packs[kAhead<T>];
+#pragma unroll
+    for (int j = 0; j < kAhead<T>; ++j) {
+      if (const std::int64_t at = column + j * step; at < width) {
+        packs[j] = *reinterpret_cast<const Pack<T, n>*>(row + at);
+      } else {
+#pragma unroll
+        for (int e = 0; e < n; ++e) packs[j].values[e] = rounded<T>(-INFINITY);
+      }
+    }
+    body(packs, column);
+  }
+}
+
+// Calls body(value) for a group's elements.
+template <int n, class T, class Body>
+__device__ void each_element(const Pack<T, n> (&packs)[kAhead<T>], const Body& body) {
+#pragma unroll
+  for (int j = 0; j < kAhead<T>; ++j) {
+#pragma unroll
+    for (int e = 0; e < n; ++e) body(widened(packs[j].values[e]));
   }
 }
 
@@ -55,41 +77,34 @@ __global__ __launch_bounds__(kThreads) void mask_columns(const LogitRows<T> in, 
   for (std::int64_t i = columns + threadIdx.x; i < in.width; i += blockDim.x) in.row()[i] = nothing;
 }
 
-// NaN is the largest.
 struct Larger {
   template <class A>
   __device__ A operator()(A a, A b) const {
-    return b > a || b != b ? b : a;
+    return larger(a, b);
   }
 };
 
-template <class T>
+template <int n, class T>
 __global__ __launch_bounds__(kThreads) void largest_of_rows(Accumulator<T>* top,
                                                             const LogitRows<T> in) {
   using A = Accumulator<T>;
   A most = static_cast<A>(-INFINITY);
-  each_vector(in.row(), in.width, [&](const Vector<T>& x, std::int64_t, int count) {
-#pragma unroll
-    for (int e = 0; e < Vector<T>::kLength; ++e) {
-      if (e < count) most = Larger{}(most, widened(x.x[e]));
-    }
+  each_group<n>(in.row(), in.width, [&](const Pack<T, n>(&packs)[kAhead<T>], std::int64_t) {
+    each_element(packs, [&](A x) { most = larger(most, x); });
   });
   most = over_block<kThreads>(most, Larger{});
   if (threadIdx.x == 0) top[blockIdx.x] = most;
 }
 
-template <class T>
+template <int n, class T>
 __global__ __launch_bounds__(kThreads) void exp_sums_of_rows(Accumulator<T>* total,
                                                              Accumulator<T>* target,
                                                              const LogitRows<T> in) {
   using A = Accumulator<T>;
   const A top = in.top[blockIdx.x];
   A mine = 0;
-  each_vector(in.row(), in.width, [&](const Vector<T>& x, std::int64_t, int count) {
-#pragma unroll
-    for (int e = 0; e < Vector<T>::kLength; ++e) {
-      if (e < count) mine += std::exp(widened(x.x[e]) - top);
-    }
+  each_group<n>(in.row(), in.width, [&](const Pack<T, n>(&packs)[kAhead<T>], std::int64_t) {
+    each_element(packs, [&](A x) { mine += exponential<T>(x - top); });
   });
   const double sum =
       over_block<kThreads>(static_cast<double>(mine), [](double a, double b) { return a + b; });
@@ -100,8 +115,8 @@ __global__ __launch_bounds__(kThreads) void exp_sums_of_rows(Accumulator<T>* tot
 }
 
 // Both in one pass: a thread scales its sum down where it meets a larger value (Milakov and
-// Gimelshein 2018, "Online normalizer calculation for softmax").
-template <class T>
+// Gimelshein 2018, "Online normalizer calculation for softmax"), once a group.
+template <int n, class T>
 __global__ __launch_bounds__(kThreads) void statistics_of_rows(Accumulator<T>* tops,
                                                                Accumulator<T>* total,
                                                                Accumulator<T>* target,
@@ -109,18 +124,12 @@ __global__ __launch_bounds__(kThreads) void statistics_of_rows(Accumulator<T>* t
   using A = Accumulator<T>;
   const A nothing = static_cast<A>(-INFINITY);
   A most = nothing, mine = 0;
-  each_vector(in.row(), in.width, [&](const Vector<T>& x, std::int64_t, int count) {
+  each_group<n>(in.row(), in.width, [&](const Pack<T, n>(&packs)[kAhead<T>], std::int64_t) {
     const A before = most;
-#pragma unroll
-    for (int e = 0; e < Vector<T>::kLength; ++e) {
-      if (e < count) most = Larger{}(most, widened(x.x[e]));
-    }
+    each_element(packs, [&](A x) { most = larger(most, x); });
     if (most == nothing) return;  // only masked columns so far
-    if (most != before) mine *= std::exp(before - most);
-#pragma unroll
-    for (int e = 0; e < Vector<T>::kLength; ++e) {
-      if (e < count) mine += std::exp(widened(x.x[e]) - most);
-    }
+    if (most != before) mine *= exponential<T>(before - most);
+    each_element(packs, [&](A x) { mine += exponential<T>(x - most); });
   });
   const A top = over_block<kThreads>(most, Larger{});
   // A row of masked columns alone has no sum: NaN, as of exp(-inf + inf).
@@ -145,7 +154,7 @@ __global__ __launch_bounds__(kThreads) void losses(A* loss, const A* total, cons
   loss[row] = targets[row] < 0 ? A(0) : static_cast<A>(value);
 }
 
-template <class T>
+template <int n, class T>
 __global__ __launch_bounds__(kThreads) void gradients_of_rows(const Accumulator<T>* total,
                                                               const LogitRows<T> in,
                                                               const double* given_scale) {
@@ -156,21 +165,25 @@ __global__ __launch_bounds__(kThreads) void gradients_of_rows(const Accumulator<
   const bool counts = in.targets[blockIdx.x] >= 0;
   const A factor = counts ? static_cast<A>(scale / sum) : A(0);
   const std::int64_t at = in.column();
-  const bool fits = Vector<T>::fits(in.row());
-  each_vector(in.row(), in.width, [&](const Vector<T>& x, std::int64_t column, int count) {
-    Vector<T> gradient;
+  const bool has_target = at >= 0 && at / n % blockDim.x == threadIdx.x;
+  const A right = has_target ? widened(in.row()[at]) : A(0);
+  each_group<n>(in.row(), in.width, [&](const Pack<T, n>(&packs)[kAhead<T>], std::int64_t column) {
 #pragma unroll
-    for (int e = 0; e < Vector<T>::kLength; ++e) {
-      // Not a product with zero if the row does not count: that would preserve NaN.
-      gradient.x[e] = rounded<T>(counts ? factor * std::exp(widened(x.x[e]) - top) : A(0));
-      if (column + e == at) {
-        // Subtracted before rounding: a confident correct prediction leaves a small difference.
-        const double right = static_cast<double>(widened(x.x[e])) - static_cast<double>(top);
-        gradient.x[e] = rounded<T>(static_cast<A>(scale * (std::exp(right) / sum - 1)));
+    for (int j = 0; j < kAhead<T>; ++j) {
+      A gradient[n];
+#pragma unroll
+      for (int e = 0; e < n; ++e) {
+        // Not a product with zero if the row does not count: that would preserve NaN.
+        gradient[e] = counts ? factor * exponential<T>(widened(packs[j].values[e]) - top) : A(0);
       }
+      const std::int64_t to = column + j * std::int64_t{blockDim.x} * n;
+      if (to < in.width) store(in.row() + to, gradient);
     }
-    store_vector(in.row() + column, gradient, count, fits);
   });
+  if (!has_target) return;
+  // Subtracted before rounding: a confident correct prediction leaves a small difference.
+  const double difference = static_cast<double>(right) - static_cast<double>(top);
+  in.row()[at] = rounded<T>(static_cast<A>(scale * (std::exp(difference) / sum - 1)));
 }
 
 template <class T>
@@ -183,13 +196,13 @@ LogitRows<T> rows_of(Tensor logits, Tensor top, Tensor targets, std::int64_t fir
           .first = first};
 }
 
-// One block per row, with at least one vector per thread.
-template <class T, class... Parameters>
-void launch_rows(Stream& stream, void (*kernel)(Parameters...), Tensor logits,
+// One block per row, with at least one pack of n elements per thread.
+template <int n, class T, class... Parameters>
+void launch_rows(Stream& stream, void (*kernel)(Parameters...), const LogitRows<T>& rows,
                  std::type_identity_t<Parameters>... arguments) {
-  const std::int64_t warps = parts(logits.width(), 32 * Vector<T>::kLength);
-  launch(kernel, extent(logits.rows()),
-         extent(32 * std::clamp<std::int64_t>(warps, 1, kThreads / 32)), 0, stream, arguments...);
+  const std::int64_t warps = parts(rows.width, 32 * n);
+  launch(kernel, extent(rows.rows), extent(32 * std::clamp<std::int64_t>(warps, 1, kThreads / 32)),
+         0, stream, arguments...);
 }
 
 }  // namespace
@@ -197,16 +210,19 @@ void launch_rows(Stream& stream, void (*kernel)(Parameters...), Tensor logits,
 void mask_padding(Stream& stream, Tensor logits, std::int64_t columns) {
   with_float(logits.dtype, [&](auto zero) {
     using T = decltype(zero);
-    launch_rows<T>(stream, mask_columns<T>, logits, rows_of<T>(logits, {}, {}, 0), T(-INFINITY),
-                   columns);
+    const auto rows = rows_of<T>(logits, {}, {}, 0);
+    launch_rows<1>(stream, mask_columns<T>, rows, rows, T(-INFINITY), columns);
   });
 }
 
 void row_max(Stream& stream, Tensor top, Tensor logits) {
   with_float(logits.dtype, [&](auto zero) {
     using T = decltype(zero);
-    launch_rows<T>(stream, largest_of_rows<T>, logits, top.as<Accumulator<T>>(),
-                   rows_of<T>(logits, {}, {}, 0));
+    const auto rows = rows_of<T>(logits, {}, {}, 0);
+    const auto run = [&]<int n>(Count<n>) {
+      launch_rows<n>(stream, largest_of_rows<n, T>, rows, top.as<Accumulator<T>>(), rows);
+    };
+    with_packs<T>(rows.width, run, logits);
   });
 }
 
@@ -214,8 +230,12 @@ void row_exp_sum(Stream& stream, Tensor total, Tensor target, Tensor logits, Ten
                  Tensor targets, std::int64_t first) {
   with_float(logits.dtype, [&](auto zero) {
     using T = decltype(zero);
-    launch_rows<T>(stream, exp_sums_of_rows<T>, logits, total.as<Accumulator<T>>(),
-                   target.as<Accumulator<T>>(), rows_of<T>(logits, top, targets, first));
+    using A = Accumulator<T>;
+    const auto rows = rows_of<T>(logits, top, targets, first);
+    const auto run = [&]<int n>(Count<n>) {
+      launch_rows<n>(stream, exp_sums_of_rows<n, T>, rows, total.as<A>(), target.as<A>(), rows);
+    };
+    with_packs<T>(rows.width, run, logits);
   });
 }
 
@@ -224,8 +244,12 @@ void row_max_exp_sum(Stream& stream, Tensor top, Tensor total, Tensor target, Te
   with_float(logits.dtype, [&](auto zero) {
     using T = decltype(zero);
     using A = Accumulator<T>;
-    launch_rows<T>(stream, statistics_of_rows<T>, logits, top.as<A>(), total.as<A>(),
-                   target.as<A>(), rows_of<T>(logits, {}, targets, 0));
+    const auto rows = rows_of<T>(logits, {}, targets, 0);
+    const auto run = [&]<int n>(Count<n>) {
+      launch_rows<n>(stream, statistics_of_rows<n, T>, rows, top.as<A>(), total.as<A>(),
+                     target.as<A>(), rows);
+    };
+    with_packs<T>(rows.width, run, logits);
   });
 }
 
@@ -244,8 +268,13 @@ void cross_entropy_backward(Stream& stream, Tensor logits, Tensor top, Tensor to
                             std::int64_t first, Tensor scale) {
   with_float(logits.dtype, [&](auto zero) {
     using T = decltype(zero);
-    launch_rows<T>(stream, gradients_of_rows<T>, logits, total.as<Accumulator<T>>(),
-                   rows_of<T>(logits, top, targets, first), scale ? scale.as<double>() : nullptr);
+    const auto rows = rows_of<T>(logits, top, targets, first);
+    const double* const given = scale ? scale.as<double>() : nullptr;
+    const auto run = [&]<int n>(Count<n>) {
+      launch_rows<n>(stream, gradients_of_rows<n, T>, rows, total.as<Accumulator<T>>(), rows,
+                     given);
+    };
+    with_packs<T>(rows.width, run, logits);
   });
 }
 

@@ -4,11 +4,12 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "model/ops/cuda/approximate.cuh"
 #include "model/tensor/dtype.h"
 
 // Tensor-core instructions and their loads, for compute capability 8.0 and later; with wgmma.cuh
-// and tensor_map.cuh the only inline PTX of the kernels. All 32 lanes of a warp must call each
-// function together, except copies, powers and packing. A pair is two adjacent elements of T, Bf16
+// and tensor_map.cuh the only inline PTX of products. All 32 lanes of a warp must call each
+// function together, except copies and packing. A pair is two adjacent elements of T, Bf16
 // or F16, the first in the low half.
 //
 // Fragments of a 16 x 8 x 16 product, for lane = 4 g + t:
@@ -72,13 +73,6 @@ __device__ __forceinline__ void close_copies() {
 template <int kUnderWay>
 __device__ __forceinline__ void wait_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kUnderWay) : "memory");
-}
-
-// 2^value within two ulp; denormal results are zero.
-__device__ __forceinline__ float power_of_two(float value) {
-  float power = 0;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(value));
-  return power;
 }
 
 template <class T>

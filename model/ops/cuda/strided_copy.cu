@@ -37,36 +37,43 @@ __global__ void round_kernel(Bf16* to, const float* from, const float* unless_na
   });
 }
 
-// Calls body with a zero of an unsigned type of the elements' size.
+// Calls body with a zero of the largest word that both tensors, the range and its runs are whole
+// numbers of, the number of words and `where` in words.
 template <class Body>
-void with_words(DType dtype, const Body& body) {
-  switch (size_of(dtype)) {
-    case 2:
-      return body(std::uint16_t{});
-    case 4:
-      return body(std::uint32_t{});
-    default:
-      return body(std::uint64_t{});
-  }
+void with_words(const Tensor& whole, const Tensor& part, const Strided& where, const Body& body) {
+  const auto run = [&](auto zero) {
+    const auto elements = static_cast<std::int64_t>(sizeof(zero) / size_of(part.dtype));
+    if (elements == 0 || !aligned(sizeof(zero), whole, part)) return false;
+    for (const std::int64_t extent :
+         {part.count(), where.first, where.run, where.stride, where.start}) {
+      if (extent % elements != 0) return false;
+    }
+    body(zero, part.count() / elements,
+         Strided{where.first / elements, where.run / elements, where.stride / elements,
+                 where.start / elements});
+    return true;
+  };
+  if (run(uint4{}) || run(std::uint64_t{}) || run(std::uint32_t{})) return;
+  run(std::uint16_t{});
 }
 
 }  // namespace
 
 void scatter_strided(Stream& stream, Tensor whole, Tensor part, const Strided& where) {
-  with_words(part.dtype, [&](auto zero) {
+  with_words(whole, part, where, [&](auto zero, std::int64_t count, const Strided& words) {
     using Word = decltype(zero);
-    launch(scatter_kernel<Word>, flat_blocks<1>(part.count()), kFlatThreads, 0, stream,
-           reinterpret_cast<Word*>(whole.data), reinterpret_cast<const Word*>(part.data),
-           part.count(), where);
+    launch(scatter_kernel<Word>, flat_blocks<1>(count), kFlatThreads, 0, stream,
+           reinterpret_cast<Word*>(whole.data), reinterpret_cast<const Word*>(part.data), count,
+           words);
   });
 }
 
 void gather_strided(Stream& stream, Tensor part, Tensor whole, const Strided& where) {
-  with_words(part.dtype, [&](auto zero) {
+  with_words(whole, part, where, [&](auto zero, std::int64_t count, const Strided& words) {
     using Word = decltype(zero);
-    launch(gather_kernel<Word>, flat_blocks<1>(part.count()), kFlatThreads, 0, stream,
-           reinterpret_cast<Word*>(part.data), reinterpret_cast<const Word*>(whole.data),
-           part.count(), where);
+    launch(gather_kernel<Word>, flat_blocks<1>(count), kFlatThreads, 0, stream,
+           reinterpret_cast<Word*>(part.data), reinterpret_cast<const Word*>(whole.data), count,
+           words);
   });
 }
 

@@ -4,9 +4,11 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
+#include <cmath>
 #include <cstdint>
 #include <type_traits>
 
+#include "model/ops/cuda/approximate.cuh"
 #include "model/ops/dispatch.h"
 #include "model/tensor/tensor.h"
 
@@ -51,6 +53,25 @@ __device__ T rounded(From value) {
       result.bits = __half_as_ushort(__float2half_rn(value));
     }
     return result;
+  }
+}
+
+// e^value and 1 / value. Rounding to 16 bits hides what the approximations lack: a relative error
+// of |value| 2^-24 of the one, an ulp of the other.
+template <class T>
+__device__ __forceinline__ Sum<T> exponential(Sum<T> value) {
+  if constexpr (sizeof(T) == 2) {
+    return power_of_two(value * 1.4426950408889634f);
+  } else {
+    return std::exp(value);
+  }
+}
+template <class T>
+__device__ __forceinline__ Sum<T> reciprocal(Sum<T> value) {
+  if constexpr (sizeof(T) == 2) {
+    return inverse_of(value);
+  } else {
+    return 1 / value;
   }
 }
 

@@ -13,21 +13,35 @@ std::int64_t index_of(const Strided& where, std::int64_t i) {
   return at / where.run * where.stride + where.start + at % where.run;
 }
 
+void expect_copies(Stream& stream, DType dtype, const Shape& shape, const Strided& where,
+                   std::int64_t count) {
+  const Values x = random_values(count, 1, dtype), old = random_values(shape.count(), 2, dtype);
+  const Held whole(stream, shape, dtype, old), part(stream, {count}, dtype, x);
+  scatter_strided(stream, whole, part, where);
+  Values expected = old;
+  for (std::int64_t i = 0; i < count; ++i) expected[index_of(where, i)] = x[i];
+  EXPECT_EQ(whole.values(), expected);
+  const Held again(stream, {count}, dtype);
+  gather_strided(stream, again, whole, where);
+  EXPECT_EQ(again.values(), x);
+}
+
 TEST(Strided, elements_go_where_the_rectangle_lies_and_come_back) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
     // Columns 3 to 8 of 11 in 9 rows, and parts of them that begin and end in a row.
     for (const auto& [first, count] : {std::pair{0, 54}, std::pair{7, 40}, std::pair{5, 1},
                                        std::pair{53, 1}, std::pair{12, 0}}) {
-      const Strided where{first, 6, 11, 3};
-      const Values x = random_values(count, 1, dtype), old = random_values(99, 2, dtype);
-      const Held whole(stream, {9, 11}, dtype, old), part(stream, {count}, dtype, x);
-      scatter_strided(stream, whole, part, where);
-      Values expected = old;
-      for (std::int64_t i = 0; i < count; ++i) expected[index_of(where, i)] = x[i];
-      EXPECT_EQ(whole.values(), expected);
-      const Held again(stream, {count}, dtype);
-      gather_strided(stream, again, whole, where);
-      EXPECT_EQ(again.values(), x);
+      expect_copies(stream, dtype, {9, 11}, {first, 6, 11, 3}, count);
+    }
+  });
+}
+
+TEST(Strided, columns_of_words_of_any_size_come_back) {
+  on_every_platform_and_dtype([](Stream& stream, DType dtype) {
+    for (const int unit : {8, 4, 2, 1}) {  // elements that all extents are multiples of
+      expect_copies(stream, dtype, {9, 11 * unit}, {7 * unit, 6 * unit, 11 * unit, 3 * unit},
+                    40 * unit);
+      expect_copies(stream, dtype, {9, 88}, {8, 48, 88, 24 + unit}, 320);
     }
   });
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "model/base/error.h"
+#include "model/ops/cuda/approximate.cuh"
 #include "model/tensor/dtype.h"
 
 namespace trireme::emulator {
@@ -131,11 +132,6 @@ inline void close_copies() {
 template <int kUnderWay>
 void wait_copies() {
   trireme::emulator::copies_of_thread().finish(kUnderWay);
-}
-
-inline float power_of_two(float value) {
-  const float power = std::exp2(value);
-  return power < std::numeric_limits<float>::min() ? 0 : power;
 }
 
 template <class T>
