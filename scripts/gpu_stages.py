@@ -8,6 +8,7 @@ import math
 import pathlib
 import random
 import re
+import shutil
 import statistics
 import struct
 import subprocess
@@ -316,6 +317,41 @@ def fitting(hour, name, parts):
         overrides = {"model": {"num_hidden_layers": layers * 3 // 4}}
 
 
+# Stage pytorch
+
+TORCH = {
+    "1.5B": dict(family="llama", layers=28, hidden=1536, heads=12, key_value_heads=2, head=128, ffn=8960,
+                 vocab=151936, tied=True, qkv_bias=True),
+    "124M": dict(family="gpt2", layers=12, hidden=768, heads=12, key_value_heads=12, head=64, ffn=3072,
+                 vocab=50304, tied=True, qkv_bias=True),
+    "3B": dict(family="llama", layers=28, hidden=3072, heads=24, key_value_heads=8, head=128, ffn=8192,
+               vocab=128256, tied=True, qkv_bias=False),
+}
+
+
+def pytorch(hour):
+    """The same shapes in PyTorch: the models of the stage train, without document masks."""
+    python = shutil.which("python3")
+    has = python and not subprocess.run([python, "-c", "import torch; assert torch.cuda.is_available()"],
+                                        capture_output=True, check=False).returncode
+    skip = "the emulator has no PyTorch" if hour.small else "" if has else "python3 has no PyTorch for this GPU"
+    for masters, (name, shape) in itertools.product(("float32", "bfloat16"), TORCH.items()):
+        training = model(hour, name)["training"]
+        path = hour.work / f"torch-{name}.json"
+        path.write_text(json.dumps({**shape, "seq": training["seq_len"], "batch": training["local_batch_size"],
+                                    "micro_batches": training["global_batch_size"] // training["local_batch_size"]}))
+        label = f"{name} PyTorch, {masters} weights"
+
+        def parse(log, label=label, tokens=training["global_batch_size"] * training["seq_len"]):
+            found = dict(re.findall(r"^METRIC (\S+) (.*)$", log, re.MULTILINE))
+            seconds = float(found["step_seconds"])
+            return [row(label, seconds, "s", None, f"{tokens / seconds:.0f} tokens/s, PyTorch {found['version']}, "
+                        f"loss {found['losses']}, {found['memory_gib']} GiB")]
+
+        yield Command(label, [python, gpu_machine.HERE / "gpu_torch_step.py", path, "--masters", masters], parse, 120,
+                      skip=skip, ours=False)
+
+
 # Stage verify
 
 
@@ -412,6 +448,7 @@ STAGES = {
                        benches("attention", "cuDNN/", "own/", "documents")),
     "streams": Stage("memory-bound kernels next to their floors; a profile for trireme plan --gpu", 60, streams),
     "train": Stage(f"{STEPS} steps at 124M, 1.5B, 3B and 8B: graphs, float8, document masks", 360, train),
+    "pytorch": Stage("the same steps in PyTorch", 150, pytorch),
     "verify": Stage("loss and gradients against float64 on the CPU", 60, verify),
     "sanitizer": Stage("compute-sanitizer on the op tests", 90, sanitizer),
     "profile": Stage("one step: the GPU's share, and kernels by time", 60, profile),

@@ -111,11 +111,15 @@ def advice(records, problems, stages):
     fast = sum(slowness(row) < 1 / SLOW for row in rows)
     if fast:
         lines.append(f"  {fast} rows are {SLOW} times as fast as expected: correct the planner's profile.")
-    times = {row["name"]: row["measured"] for row in rows}
+    times = {row["name"]: row["measured"] for record in records.values() for row in rows_of(record)}
     for name, ours in times.items():
         theirs = times.get(name.replace("/own/", "/cuDNN/"))
         if name.startswith("attention/") and "/own/" in name and theirs:
             lines.append(f"  {name}: {ours / theirs:.2f} times cuDNN's time")
+        match = re.fullmatch(r"(\S+) PyTorch, (.*)", name)
+        trireme = match and times.get(f"{match[1]} bfloat16")
+        if trireme:
+            lines.append(f"  {match[1]}: {ours / trireme:.2f} times as fast as PyTorch with {match[2]}")
     return lines or ["  Nothing is slower than expected."]
 
 

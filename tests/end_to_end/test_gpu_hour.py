@@ -14,7 +14,7 @@ sys.dont_write_bytecode = True
 import gpu_machine  # noqa: E402
 import gpu_summary  # noqa: E402
 
-STAGES = ("doctor", "tests", "products", "attention", "streams", "train", "verify", "sanitizer", "profile")
+STAGES = ("doctor", "tests", "products", "attention", "streams", "train", "pytorch", "verify", "sanitizer", "profile")
 PLACES = ("tests/end_to_end/trireme_emulated", "tests/emulated_test", "tests/bench/cuda_bench_emulated")
 
 
