@@ -185,11 +185,13 @@ void launch_of(Stream& stream, int batch, const AttentionHeads<T>& in,
 
 void launch_attention_backward(Stream& stream, int batch, const AttentionHeads<Bf16>& in,
                                const AttentionGradient<Bf16, float>& gradient) {
-  launch_of(stream, batch, in, gradient);
+  if (!launch_attention_backward_wgmma(stream, batch, in, gradient))
+    launch_of(stream, batch, in, gradient);
 }
 void launch_attention_backward(Stream& stream, int batch, const AttentionHeads<F16>& in,
                                const AttentionGradient<F16, float>& gradient) {
-  launch_of(stream, batch, in, gradient);
+  if (!launch_attention_backward_wgmma(stream, batch, in, gradient))
+    launch_of(stream, batch, in, gradient);
 }
 
 }  // namespace trireme::ops::cuda

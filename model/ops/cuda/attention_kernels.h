@@ -42,6 +42,12 @@ void launch_attention_backward(Stream&, int batch, const AttentionHeads<Bf16>&,
                                const AttentionGradient<Bf16, float>&);
 void launch_attention_backward(Stream&, int batch, const AttentionHeads<F16>&,
                                const AttentionGradient<F16, float>&);
+// The same for compute capability 9.0 and heads of 64 or 128. Return whether they were launched.
+bool launch_attention_backward_wgmma(Stream&, int batch, const AttentionHeads<Bf16>&,
+                                     const AttentionGradient<Bf16, float>&);
+bool launch_attention_backward_wgmma(Stream&, int batch, const AttentionHeads<F16>&,
+                                     const AttentionGradient<F16, float>&);
+
 void launch_attention_backward(Stream&, int batch, const AttentionHeads<float>&,
                                const AttentionGradient<float, float>&);
 void launch_attention_backward(Stream&, int batch, const AttentionHeads<double>&,
