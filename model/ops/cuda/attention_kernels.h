@@ -32,6 +32,12 @@ void launch_attention(Stream&, int batch, const AttentionHeads<float>&,
 void launch_attention(Stream&, int batch, const AttentionHeads<double>&,
                       const AttentionResult<double, double>&);
 
+// Kernels of compute capability 9.0, for heads of 64 and 128. Return whether they were launched.
+bool launch_attention_wgmma(Stream&, int batch, const AttentionHeads<Bf16>&,
+                            const AttentionResult<Bf16, float>&);
+bool launch_attention_wgmma(Stream&, int batch, const AttentionHeads<F16>&,
+                            const AttentionResult<F16, float>&);
+
 void launch_attention_backward(Stream&, int batch, const AttentionHeads<Bf16>&,
                                const AttentionGradient<Bf16, float>&);
 void launch_attention_backward(Stream&, int batch, const AttentionHeads<F16>&,

@@ -163,11 +163,11 @@ void launch_of(Stream& stream, int batch, const AttentionHeads<T>& in,
 
 void launch_attention(Stream& stream, int batch, const AttentionHeads<Bf16>& in,
                       const AttentionResult<Bf16, float>& to) {
-  launch_of(stream, batch, in, to);
+  if (!launch_attention_wgmma(stream, batch, in, to)) launch_of(stream, batch, in, to);
 }
 void launch_attention(Stream& stream, int batch, const AttentionHeads<F16>& in,
                       const AttentionResult<F16, float>& to) {
-  launch_of(stream, batch, in, to);
+  if (!launch_attention_wgmma(stream, batch, in, to)) launch_of(stream, batch, in, to);
 }
 
 }  // namespace trireme::ops::cuda

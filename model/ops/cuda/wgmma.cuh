@@ -37,18 +37,23 @@ inline constexpr int kWarpgroup = 128;   // threads
 inline constexpr int kSwizzledRow = 64;  // elements
 inline constexpr int kSwizzleBytes = 1024;
 
+// Of a tile, with the distance of the next ones along a row. Computed at each use: descriptors that
+// stay in registers over a loop are too many.
+__device__ __forceinline__ std::uint64_t descriptor_of(const void* tile, int tile_bytes) {
+  std::uint32_t low =
+      (shared_address(tile) & 0x3ffffu) >> 4 | static_cast<std::uint32_t>(tile_bytes >> 4) << 16;
+  asm volatile("" : "+r"(low));
+  return low | std::uint64_t{kSwizzleBytes >> 4} << 32 | std::uint64_t{1} << 62;
+}
 // Descriptor of tiles of which k goes along the rows ("K-major"): a row is a row of the left matrix
 // or a column of the right one. Add k_step(i) for the i-th 16 elements of the rows.
 __device__ __forceinline__ std::uint64_t along_rows(const void* tile) {
-  return std::uint64_t{(shared_address(tile) & 0x3ffffu) >> 4} | std::uint64_t{1} << 16 |
-         std::uint64_t{kSwizzleBytes >> 4} << 32 | std::uint64_t{1} << 62;
+  return descriptor_of(tile, 16);
 }
 // Descriptor of tiles of which k goes from row to row ("MN-major"). Further 64 columns are in tiles
 // that follow each other every `tile_bytes`. Add row_step(i) for the i-th 16 rows.
 __device__ __forceinline__ std::uint64_t across_rows(const void* tile, int tile_bytes) {
-  return std::uint64_t{(shared_address(tile) & 0x3ffffu) >> 4} |
-         static_cast<std::uint64_t>(tile_bytes >> 4) << 16 |
-         std::uint64_t{kSwizzleBytes >> 4} << 32 | std::uint64_t{1} << 62;
+  return descriptor_of(tile, tile_bytes);
 }
 __device__ __forceinline__ constexpr std::uint64_t k_step(int i) {
   return static_cast<std::uint64_t>(i) * (16 * 2 >> 4);
