@@ -2,8 +2,8 @@
 #include "model/device/stream.h"
 #include "model/tensor/tensor.h"
 
-// Scalars computed on the device from norms, which are given as float64 sums of squares over
-// chunks, added in order (ops::add_chunk_squares).
+// Scalars computed on the device from norms, which are given as float64 sums of squares over chunks
+// (ops::add_chunk_squares): a CPU adds them in order, a GPU in a fixed tree.
 namespace trireme::ops {
 
 // ratio [1] = coefficient |w| / (|grad_scale| |d| + weight_decay |w|), or 1 if |w| or |d| is 0.

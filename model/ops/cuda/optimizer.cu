@@ -40,14 +40,15 @@ __global__ __launch_bounds__(kThreads) void squares_of_chunks(double* partials, 
   if (threadIdx.x == 0) partials[blockIdx.x] += sum;
 }
 
-// The sum of each group takes the place of its first element.
+// The sum of each group, by a warp, takes the place of its first element.
 __global__ __launch_bounds__(kThreads) void add_groups(double* partials, std::int64_t count) {
-  const std::int64_t first = (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) * kNormGroup;
+  __shared__ double room[kThreads / 32][kNormGroup];
+  const auto warp = static_cast<int>(threadIdx.x) / 32;
+  const std::int64_t first = (std::int64_t{blockIdx.x} * (kThreads / 32) + warp) * kNormGroup;
   if (first >= count) return;
-  const std::int64_t end = min(first + kNormGroup, count);
-  double sum = 0;
-  for (std::int64_t i = first; i < end; ++i) sum += partials[i];
-  partials[first] = sum;
+  const int here = static_cast<int>(min(kNormGroup, count - first));
+  const double sum = sum_in_order(partials + first, here, room[warp]);
+  if (threadIdx.x % 32 == 0) partials[first] = sum;
 }
 
 // One block: all threads load the sums of groups, one adds in order.
@@ -55,15 +56,19 @@ template <class A>
 __global__ __launch_bounds__(kThreads) void norm_and_scale(A* norm, A* scale,
                                                            const double* partials,
                                                            std::int64_t groups, const Clip how) {
-  __shared__ double fetched[4 * kThreads];
+  constexpr int kHere = 4 * kThreads;
+  __shared__ double fetched[kHere];
   double squares = 0;
-  for (std::int64_t first = 0; first < groups; first += 4 * kThreads) {
-    const int here = static_cast<int>(min(std::int64_t{4 * kThreads}, groups - first));
+  for (std::int64_t first = 0; first < groups; first += kHere) {
+    const int here = static_cast<int>(min(std::int64_t{kHere}, groups - first));
     __syncthreads();
     for (int i = static_cast<int>(threadIdx.x); i < here; i += kThreads)
       fetched[i] = partials[(first + i) * kNormGroup];
     __syncthreads();
-    for (int i = 0; threadIdx.x == 0 && i < here; ++i) squares += fetched[i];
+    if (threadIdx.x == 0) {
+#pragma unroll 16
+      for (int i = 0; i < here; ++i) squares += fetched[i];
+    }
   }
   if (threadIdx.x != 0) return;
   const double length = std::sqrt(squares) / how.loss_scale;
@@ -129,8 +134,8 @@ void add_chunk_squares(Stream& stream, Tensor partials, Tensor x, std::int64_t i
 
 void clip_scale(Stream& stream, Tensor norm, Tensor scale, Tensor partials, const Clip& how) {
   const std::int64_t groups = parts(partials.count(), kNormGroup);
-  launch(add_groups, extent(parts(groups, kThreads)), kThreads, 0, stream, partials.as<double>(),
-         partials.count());
+  launch(add_groups, extent(parts(groups, kThreads / 32)), kThreads, 0, stream,
+         partials.as<double>(), partials.count());
   with_float(norm.dtype, [&](auto zero) {
     using A = decltype(zero);
     if constexpr (kIsAccumulator<A>) {

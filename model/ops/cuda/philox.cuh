@@ -44,4 +44,27 @@ __device__ inline Bf16 rounded_stochastically(float value, std::uint32_t word) {
   return result;
 }
 
+constexpr int kDraw = 4;           // elements whose random bits are one draw of Philox
+constexpr int kRoundedAtOnce = 8;  // elements per thread, so that draws overlap
+
+// One element, or those of whole draws, of which the first has `index` in the whole tensor.
+template <int n>
+__device__ void store_rounded(Bf16* to, const float (&from)[n], std::uint64_t key,
+                              std::uint64_t update, std::uint64_t index) {
+  Pack<Bf16, n> pack;
+  if constexpr (n == 1) {
+    const PhiloxWords words = philox_words(key, index / kDraw, update);
+    pack.values[0] = rounded_stochastically(from[0], words[index % kDraw]);
+  } else {
+#pragma unroll
+    for (int k = 0; k < n; k += kDraw) {
+      const PhiloxWords words = philox_words(key, (index + k) / kDraw, update);
+#pragma unroll
+      for (unsigned e = 0; e < kDraw; ++e)
+        pack.values[k + e] = rounded_stochastically(from[k + e], words[e]);
+    }
+  }
+  *reinterpret_cast<Pack<Bf16, n>*>(to) = pack;
+}
+
 }  // namespace trireme::ops::cuda

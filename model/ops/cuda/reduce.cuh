@@ -27,6 +27,25 @@ __device__ __forceinline__ A over_block(A mine, const Join& join) {
   return all;
 }
 
+// Sum in order of at most kMost values. A warp calls it, with a `room` of its own; all lanes get
+// the sum.
+template <int kMost>
+__device__ __forceinline__ double sum_in_order(const double* from, int count,
+                                               double (&room)[kMost]) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  double mine[kMost / 32];
+#pragma unroll
+  for (int i = 0; i < kMost / 32; ++i) mine[i] = lane + 32 * i < count ? from[lane + 32 * i] : 0;
+  __syncwarp();
+#pragma unroll
+  for (int i = 0; i < kMost / 32; ++i) room[lane + 32 * i] = mine[i];
+  __syncwarp();
+  double sum = 0;
+#pragma unroll 16
+  for (int i = 0; i < count; ++i) sum += room[i];
+  return sum;
+}
+
 // Threads that process one row: a warp, or a whole block of up to 32 warps.
 template <class A>
 struct Team {

@@ -2,16 +2,12 @@
 
 #include "model/ops/cuda/flat.cuh"
 #include "model/ops/cuda/philox.cuh"
+#include "model/ops/cuda/strided.cuh"
 
 namespace trireme::ops::cuda {
 namespace {
 
 using trireme::cuda::launch;
-
-__device__ std::int64_t index_of(const Strided& where, std::int64_t i) {
-  const std::int64_t at = where.first + i;
-  return at / where.run * where.stride + where.start + at % where.run;
-}
 
 template <class Word>
 __global__ void scatter_kernel(Word* whole, const Word* part, std::int64_t count,
@@ -27,13 +23,17 @@ __global__ void gather_kernel(Word* part, const Word* whole, std::int64_t count,
                [&]<int n>(Count<n>, std::int64_t i) { part[i] = whole[index_of(where, i)]; });
 }
 
-__global__ void round_kernel(Bf16* to, const float* from, const float* unless_nan,
-                             std::int64_t count, const StochasticRounding how) {
+template <int kCount>
+__global__ __launch_bounds__(kFlatThreads) void round_kernel(Bf16* to, const float* from,
+                                                             const float* unless_nan,
+                                                             std::int64_t count,
+                                                             const StochasticRounding how) {
   if (unless_nan && *unless_nan != *unless_nan) return;
-  over_flat<1>(count, [&]<int n>(Count<n>, std::int64_t i) {
-    const auto index = static_cast<std::uint64_t>(index_of(how.where, i));
-    const std::uint32_t word = philox_words(how.key, index / 4, how.update)[index % 4];
-    to[i] = rounded_stochastically(from[i], word);
+  over_flat<kCount>(count, [&]<int n>(Count<n>, std::int64_t first) {
+    float values[n];
+    load(values, from + first);
+    const auto index = static_cast<std::uint64_t>(index_of(how.where, first));
+    store_rounded(to + first, values, how.key, how.update, index);
   });
 }
 
@@ -79,8 +79,15 @@ void gather_strided(Stream& stream, Tensor part, Tensor whole, const Strided& wh
 
 void round_stochastically(Stream& stream, Tensor to, Tensor from, Tensor unless_nan,
                           const StochasticRounding& how) {
-  launch(round_kernel, flat_blocks<1>(to.count()), kFlatThreads, 0, stream, to.as<Bf16>(),
-         from.as<float>(), at<float>(unless_nan), to.count(), how);
+  const auto run = [&]<int n>(Count<n>) {
+    launch(round_kernel<n>, flat_blocks<n>(to.count()), kFlatThreads, 0, stream, to.as<Bf16>(),
+           from.as<float>(), at<float>(unless_nan), to.count(), how);
+  };
+  if (is_in_packs(how.where, to.count(), kRoundedAtOnce) && aligned(16, to, from)) {
+    run(Count<kRoundedAtOnce>{});
+  } else {
+    run(Count<1>{});
+  }
 }
 
 }  // namespace trireme::ops::cuda
