@@ -208,6 +208,13 @@ def bench_row(one):
     return {**row(name, microseconds, "us", one.get("expected_us"), note), "flops": flops, "bytes": moved}
 
 
+def attention(hour):
+    """cuDNN's kernels also where ours would be taken, then ours."""
+    cudnn, *own = benches("attention", "cuDNN/", "own/", "documents")(hour)
+    cudnn.argv = ["env", "TRIREME_ATTENTION=cudnn", *cudnn.argv]
+    return [cudnn, *own]
+
+
 def benches(group, *parts):
     """A command for each part of a group, so that one that hangs costs no other its results."""
     return lambda hour: [Command(file_name(part) or group, *bench(hour, f"^{group}/.*{part}")) for part in parts]
@@ -445,7 +452,7 @@ STAGES = {
     "products": Stage("matrix products by shape: layers, head chunks, odd and padded vocabularies, float8", 90,
                       benches("product", "square", "1.5B", "8B", "124M", "3B")),
     "attention": Stage("attention, ours and cuDNN's, 1k to 16k tokens, with documents", 60,
-                       benches("attention", "cuDNN/", "own/", "documents")),
+                       attention),
     "streams": Stage("memory-bound kernels next to their floors; a profile for trireme plan --gpu", 60, streams),
     "train": Stage(f"{STEPS} steps at 124M, 1.5B, 3B and 8B: graphs, float8, document masks", 360, train),
     "pytorch": Stage("the same steps in PyTorch", 150, pytorch),

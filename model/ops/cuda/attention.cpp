@@ -16,7 +16,8 @@ constexpr std::uintptr_t kAlignment = 16;
 
 FusedPlan plan_of(Device device, AttentionPass pass, const AttentionShape& shape, DType dtype) {
   static const AttentionPreference wish = attention_wish(std::getenv("TRIREME_ATTENTION"));
-  if (std::string reason = why_own_attention(wish, shape, dtype); !reason.empty())
+  const bool warpgroups = has_warpgroup_attention(device, shape, dtype);
+  if (std::string reason = why_own_attention(wish, shape, dtype, warpgroups); !reason.empty())
     return {.refusal = std::move(reason)};
   return cudnn_attention_plan(device, pass, shape, dtype);
 }

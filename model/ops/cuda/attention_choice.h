@@ -9,14 +9,17 @@
 namespace trireme::ops::cuda {
 
 enum class AttentionPass : std::uint8_t { kForward, kBackward };
-enum class AttentionPreference : std::uint8_t { kFastest, kOwn };
+enum class AttentionPreference : std::uint8_t { kFastest, kOwn, kCudnn };
 
 // Parses the environment variable TRIREME_ATTENTION: "auto", empty or unset for the fastest
-// kernels, "own" for ours. Throws ConfigError for other values.
+// kernels, "own" for ours, "cudnn" for cuDNN's where it has some. Throws ConfigError for other
+// values.
 AttentionPreference attention_wish(const char* value);
 
-// Reason for using our own kernels without asking cuDNN; empty: ask cuDNN.
-std::string why_own_attention(AttentionPreference, const AttentionShape&, DType);
+// Reason for using our own kernels without asking cuDNN; empty: ask cuDNN. `warpgroups`: ours for
+// compute capability 9.0 take the shape.
+std::string why_own_attention(AttentionPreference, const AttentionShape&, DType,
+                              bool warpgroups = false);
 
 // The parts, of equal shape, in which cuDNN's backward runs one after the other. A deterministic
 // one writes dP [batch, heads, seq, seq] to its workspace, so that a part has as many batch

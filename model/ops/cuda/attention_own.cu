@@ -3,6 +3,7 @@
 #include "model/device/cuda/launch.cuh"
 #include "model/ops/cuda/attention_kernels.h"
 #include "model/ops/cuda/values.cuh"
+#include "model/ops/cuda/wgmma.cuh"
 
 namespace trireme::ops::cuda {
 namespace {
@@ -55,6 +56,11 @@ __global__ __launch_bounds__(kThreads) void row_dots(Accumulator<T>* delta, cons
 }
 
 }  // namespace
+
+bool has_warpgroup_attention(Device device, const AttentionShape& shape, DType dtype) {
+  const std::int64_t width = shape.heads.width;
+  return size_of(dtype) == 2 && (width == 64 || width == 128) && has_warpgroups(device.index);
+}
 
 void own_attention(Stream& stream, Tensor out, Tensor lse, Tensor qkv, Tensor document_start,
                    const AttentionShape& shape) {

@@ -3,6 +3,9 @@
 
 namespace trireme::ops::cuda {
 
+// Whether the kernels of compute capability 9.0 compute attention of this shape on the device.
+bool has_warpgroup_attention(Device, const AttentionShape&, DType);
+
 // Attention by our own kernels, for any dtype and mask, and heads of up to 256 elements. bfloat16
 // and float16 use tensor cores, with products accumulated in float32 and probabilities rounded to
 // the dtype before the product with values. The backward walks the tiles twice, once for query

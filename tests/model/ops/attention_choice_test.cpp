@@ -39,6 +39,14 @@ TEST(AttentionChoice, OurOwnKernelsTakeEverythingElseAndSayWhy) {
   EXPECT_EQ(why(shape), "sequences of 1 token");
 }
 
+TEST(AttentionChoice, OurKernelsOfHopperGoBeforeCudnnUnlessItIsAskedFor) {
+  const auto why = [](AttentionPreference wish) {
+    return why_own_attention(wish, plain(), DType::kBf16, /*warpgroups=*/true);
+  };
+  EXPECT_EQ(why(AttentionPreference::kFastest), "faster than cuDNN here");
+  EXPECT_EQ(why(AttentionPreference::kCudnn), "");
+}
+
 TEST(AttentionChoice, AnOpWhoseCallerPromisesNothingMayHaveDocuments) {
   EXPECT_TRUE(AttentionShape{}.documents);
 }
@@ -47,7 +55,8 @@ TEST(AttentionChoice, ReadsTheWish) {
   for (const char* fastest : {static_cast<const char*>(nullptr), "", "auto"})
     EXPECT_EQ(attention_wish(fastest), AttentionPreference::kFastest);
   EXPECT_EQ(attention_wish("own"), AttentionPreference::kOwn);
-  for (const char* wrong : {"cudnn", "Own", "own "})
+  EXPECT_EQ(attention_wish("cudnn"), AttentionPreference::kCudnn);
+  for (const char* wrong : {"cuDNN", "Own", "own "})
     EXPECT_THROW(attention_wish(wrong), ConfigError) << wrong;
 }
 

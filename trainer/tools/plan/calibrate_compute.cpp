@@ -201,7 +201,9 @@ void ComputeCalibration::products_of_float8(DeviceProfile& profile) {
 ComputeCalibration::AttentionRate ComputeCalibration::attention_rate(const DeviceProfile& profile,
                                                                      NumberFormat numbers,
                                                                      bool documents) {
-  const std::int64_t tokens = sizes_.attention_tokens;
+  // In float32 a GPU has no tensor cores: the larger shapes would take minutes.
+  const std::int64_t shrink = stream_.on_cuda() && numbers == NumberFormat::kFloat32 ? 8 : 1;
+  const std::int64_t tokens = sizes_.attention_tokens / shrink;
   const DType dtype = stored(numbers);
   std::vector<Measurement<3>> all;
   double best = 0;
@@ -210,8 +212,9 @@ ComputeCalibration::AttentionRate ComputeCalibration::attention_rate(const Devic
   fill_bytes(stream_, start.data, 0, start.bytes());
   for (const CalibrationSizes::Attention& h : sizes_.attention) {
     const std::int64_t heads = sizes_.attention_hidden / h.width;
-    const ops::AttentionShape shape{.batch = tokens / h.seq,
-                                    .seq = h.seq,
+    const std::int64_t seq_len = h.seq / shrink;
+    const ops::AttentionShape shape{.batch = tokens / seq_len,
+                                    .seq = seq_len,
                                     .heads = {heads, heads, h.width},
                                     .scale = 0.1,
                                     .documents = documents};
@@ -235,7 +238,7 @@ ComputeCalibration::AttentionRate ComputeCalibration::attention_rate(const Devic
       flops += op.flops + op.recomputed_flops;
       launches += profile.launch;
     }
-    const auto seq = static_cast<double>(h.seq), width = static_cast<double>(h.width);
+    const auto seq = static_cast<double>(seq_len), width = static_cast<double>(h.width);
     all.push_back(
         {.seconds = taken, .known = launches, .parts = {flops, flops / width, flops / seq}});
     best = std::max(best, flops / taken);

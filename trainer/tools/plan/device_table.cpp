@@ -28,9 +28,10 @@ Network network_of(const Link& within, const Link& between) {
 // takes those of the most similar one. Attention on the A100 is FlashAttention-2 with a causal mask
 // (Dao 2023); float32 is a guess.
 //
-// Our own attention has not been measured: 270 TFLOP/s forward and 140 backward is what its use of
-// shared memory allows on an H100; two thirds of FlashAttention-2 on an A100.
-constexpr double kOwnOnHopper = 0.196;
+// Our own attention on Hopper is what an H200 measured, forward and backward together (KERNELS.md);
+// other trainers have what their runs show. On an A100 it has not been measured: two thirds of
+// FlashAttention-2.
+constexpr double kOwnOnHopper = 0.5;
 
 ProductRate rate(double tera, double product, double half_depth, double flash,
                  double own_flash = 0) {

@@ -61,7 +61,9 @@ double op_seconds(const PlannedOp& op, const DeviceProfile& device) {
   if (op.kind == PlannedOp::Kind::kMatmul) computing = matmul_seconds(op, device);
   if (op.kind == PlannedOp::Kind::kAttention) {
     const ProductRate& rate = device.rate(format_of(op.element));
-    const bool is_own = rate.own_flash > 0 && op.name == std::string_view(ops::kOwnAttention);
+    // Where ours are faster than cuDNN's, they are also used without document masks.
+    const bool is_own = rate.own_flash > rate.flash ||
+                        (rate.own_flash > 0 && op.name == std::string_view(ops::kOwnAttention));
     const double reached = is_own ? rate.own_flash : rate.flash;
     computing = (op.flops + op.recomputed_flops) / (rate.peak * reached) *
                 (1 + rate.half_width / op.depth + rate.half_keys / op.columns);

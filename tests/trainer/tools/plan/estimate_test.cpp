@@ -52,14 +52,17 @@ TEST(Estimate, PartsAddUpToTheStep) {
   }
 }
 
-TEST(Estimate, DocumentMasksTakeOurOwnAttention) {
-  const DeviceProfile h100 = find_profile("H100");
-  const ProductRate& rate = h100.rate(NumberFormat::kHalf);
-  Workload work = of({}, 2);
-  const double masked = estimate_step(work, h100).parts.attention;
-  work.spec.data.document_mask = false;
-  const double whole = estimate_step(work, h100).parts.attention;
-  EXPECT_NEAR(masked / whole, rate.flash / rate.own_flash, 0.02);
+TEST(Estimate, DocumentMasksTakeOurOwnAttentionAndHopperAlways) {
+  const auto masked_to_whole = [](const DeviceProfile& gpu) {
+    Workload work = of({}, 2);
+    const double masked = estimate_step(work, gpu).parts.attention;
+    work.spec.data.document_mask = false;
+    return masked / estimate_step(work, gpu).parts.attention;
+  };
+  const DeviceProfile a100 = find_profile("A100-80G");
+  const ProductRate& rate = a100.rate(NumberFormat::kHalf);
+  EXPECT_NEAR(masked_to_whole(a100), rate.flash / rate.own_flash, 0.02);
+  EXPECT_DOUBLE_EQ(masked_to_whole(find_profile("H100")), 1);
 }
 
 // Of each of three products both operands, twice read in 16 bits and once written in 8.

@@ -77,7 +77,10 @@ void fit_one(const std::vector<const Run*>& runs, DeviceProfile& profile) {
 
 Profiles listed_by_name() {
   Profiles profiles;
-  for (const DeviceProfile& profile : listed_profiles()) profiles[profile.name] = profile;
+  for (DeviceProfile profile : listed_profiles()) {
+    for (ProductRate& rate : profile.rates) rate.own_flash = 0;  // other trainers lack our kernels
+    profiles[profile.name] = profile;
+  }
   return profiles;
 }
 
