@@ -29,13 +29,21 @@ void embedding_backward(Stream& stream, Arena& scratch, Tensor dtable, Tensor dy
   require_count("embedding_backward: dy", dy, ids.count() * dtable.width(), dy.dtype);
   require_count("embedding_backward: dtable", dtable, dtable.count(), accumulator_of(dy.dtype));
   const Arena::Frame frame(scratch);
-  const TokensById room{.starts = scratch.take({dtable.rows() + 1}, DType::kI32),
-                        .order = scratch.take({ids.count()}, DType::kI32)};
+  const std::int64_t rows = dtable.rows(), tokens = ids.count();
+  TokensById room{.order = scratch.take({tokens}, DType::kI32)};
+  if (stream.on_cuda()) {
+    room.counts = scratch.take({rows + 3}, DType::kI32);
+    room.ranges = scratch.take({rows, 2}, DType::kI32);
+    room.met = scratch.take({std::min(tokens, rows), 4}, DType::kI32);
+    room.arrival = scratch.take({2, tokens}, DType::kI32);
+  } else {
+    room.starts = scratch.take({rows + 1}, DType::kI32);
+  }
   if (accumulate == Accumulate::kReplace) {
     record_memory(stream, "embedding_backward", {dy, dtable});
   } else {  // at most a row for each token
-    const Tensor rows = dtable.slice(0, std::min(dtable.count(), dy.count()));
-    record_memory(stream, "embedding_backward", {dy, rows, rows});
+    const Tensor met = dtable.slice(0, std::min(dtable.count(), dy.count()));
+    record_memory(stream, "embedding_backward", {dy, met, met});
   }
   TRIREME_DISPATCH(stream, embedding_backward(stream, room, dtable, dy, ids, first, accumulate));
 }

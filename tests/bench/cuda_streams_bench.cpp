@@ -187,14 +187,18 @@ void add_vocabulary() {
     const Tensor ids = of.ids(tokens(), vocabulary);
     return [=, &of] { ops::embedding(of.stream, y, table, ids, 0, Accumulate::kReplace); };
   });
-  add("stream/embedding_backward, replacing", [](Operands& of) -> Work {
-    const std::int64_t vocabulary = extent(128256);
-    const Tensor dtable = of.zeros({vocabulary, width()}, kF32), dy = of.random(activations());
-    const Tensor ids = of.ids(tokens(), vocabulary);
-    return [=, &of] {
-      ops::embedding_backward(of.stream, of.scratch, dtable, dy, ids, 0, Accumulate::kReplace);
-    };
-  });
+  for (const Accumulate accumulate : {Accumulate::kReplace, Accumulate::kAdd}) {
+    const bool adds = accumulate == Accumulate::kAdd;
+    add(adds ? "stream/embedding_backward, adding" : "stream/embedding_backward, replacing",
+        [=](Operands& of) -> Work {
+          const std::int64_t vocabulary = extent(128256);
+          const Tensor dtable = of.zeros({vocabulary, width()}, kF32);
+          const Tensor dy = of.random(activations()), ids = of.ids(tokens(), vocabulary);
+          return [=, &of] {
+            ops::embedding_backward(of.stream, of.scratch, dtable, dy, ids, 0, accumulate);
+          };
+        });
+  }
   const Shape shape{extent(256), extent(131072)}, rows{shape[0]};
   add("stream/row_max", [=](Operands& of) -> Work {
     const Tensor logits = of.random(shape), top = of.zeros(rows, kF32);

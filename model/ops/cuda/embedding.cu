@@ -1,11 +1,10 @@
 #include "model/ops/embedding.h"
 
-#include "model/device/cuda/launch.cuh"
-#include "model/ops/cuda/values.cuh"
-#include "model/ops/tokens_by_id.h"
+#include <algorithm>
+#include <type_traits>
 
-// The backward has no atomics: each warp sorts the tokens of a few rows by a scan over all ids, and
-// a block then sums each row's tokens in order.
+#include "model/ops/cuda/tokens_by_id.cuh"
+
 namespace trireme::ops::cuda {
 namespace {
 
@@ -14,22 +13,7 @@ using trireme::cuda::launch;
 using trireme::cuda::parts;
 
 constexpr int kThreads = 128;
-constexpr int kScanThreads = 1024;
-constexpr int kWarpRows = 256;  // table rows that one warp sorts
-constexpr int kAhead = 8;       // ids that a thread prefetches
-constexpr int kAtOnce = 4;      // elements per thread
-
-// Maps tokens to the table rows of this rank.
-struct Ids {
-  const std::int32_t* ids = nullptr;
-  std::int64_t tokens = 0, first = 0, rows = 0;
-
-  // The table row of a token; -1 if it is on another rank.
-  __device__ std::int64_t row(std::int64_t token) const {
-    const std::int64_t at = ids[token] - first;
-    return at >= 0 && at < rows ? at : -1;
-  }
-};
+constexpr std::int64_t kBlocks = 4096;  // of each kind that add tokens or clear rows, at most
 
 template <class T>
 __global__ __launch_bounds__(kThreads) void look_up(T* y, const T* table, const Ids ids,
@@ -52,100 +36,145 @@ __global__ __launch_bounds__(kThreads) void look_up(T* y, const T* table, const 
   }
 }
 
-// A block of one warp scans all tokens in order for those of its own rows. It counts them in
-// starts[row + 1] or, once starts are prefix sums, places them.
-template <bool kPlaces>
-__global__ __launch_bounds__(32) void sort_tokens(std::int32_t* starts, std::int32_t* order,
-                                                  const Ids ids) {
-  __shared__ std::int32_t next[kWarpRows];
-  const std::int64_t first_row = std::int64_t{blockIdx.x} * kWarpRows;
-  const int lane = static_cast<int>(threadIdx.x);
-  const int rows = static_cast<int>(min(std::int64_t{kWarpRows}, ids.rows - first_row));
-  for (int i = lane; i < rows; i += 32) next[i] = kPlaces ? starts[first_row + i] : 0;
-  __syncwarp();
-  for (std::int64_t first = lane; first - lane < ids.tokens; first += 32 * kAhead) {
-    int rows_of[kAhead];
-#pragma unroll
-    for (int k = 0; k < kAhead; ++k) {
-      const std::int64_t token = first + 32 * k;
-      const std::int64_t apart = token < ids.tokens ? ids.row(token) - first_row : -1;
-      rows_of[k] = apart >= 0 && apart < rows ? static_cast<int>(apart) : -1;
-    }
-#pragma unroll
-    for (int k = 0; k < kAhead; ++k) {
-      const int row = rows_of[k];
-      int before = 0, same = 0;  // tokens of the same row among these 32
-      for (unsigned left = __ballot_sync(0xffffffffu, row >= 0); left != 0; left &= left - 1) {
-        const int source = __ffs(static_cast<int>(left)) - 1;
-        const bool equal = __shfl_sync(0xffffffffu, row, source) == row;
-        same += equal ? 1 : 0;
-        before += equal && source < lane ? 1 : 0;
-      }
-      const int at = row >= 0 ? next[row] + before : 0;
-      __syncwarp();
-      if (row >= 0 && before == same - 1) next[row] = at + 1;
-      if (kPlaces && row >= 0) order[at] = static_cast<std::int32_t>(first + 32 * k);
-      __syncwarp();
-    }
-  }
-  if constexpr (!kPlaces) {
-    for (int i = lane; i < rows; i += 32) starts[first_row + i + 1] = next[i];
+// Element i of a word.
+template <class T, class Word>
+__device__ __forceinline__ T element(Word word, int i) {
+  if constexpr (sizeof(T) == 8) {
+    return __longlong_as_double(static_cast<long long>(word));
+  } else if constexpr (sizeof(T) == 4) {
+    return __uint_as_float(static_cast<std::uint32_t>(word >> 32 * i));
+  } else {
+    T value;
+    value.bits = static_cast<std::uint16_t>(word >> 16 * i);
+    return value;
   }
 }
 
-// starts[r] = prefix sum of counts up to r; one block.
-__global__ __launch_bounds__(kScanThreads) void sum_counts(std::int32_t* starts,
-                                                           std::int64_t rows) {
-  __shared__ std::int32_t sums[kScanThreads / 32];
-  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  std::int32_t before = 0;
-  for (std::int64_t first = 0; first <= rows; first += kScanThreads) {
-    const std::int64_t row = first + threadIdx.x;
-    std::int32_t sum = row > 0 && row <= rows ? starts[row] : 0;
-    for (int apart = 1; apart < 32; apart *= 2) {
-      const std::int32_t below = __shfl_up_sync(0xffffffffu, sum, static_cast<unsigned>(apart));
-      if (lane >= apart) sum += below;
-    }
-    if (lane == 31) sums[warp] = sum;
-    __syncthreads();
-    std::int32_t all = 0;
-    for (int i = 0; i < kScanThreads / 32; ++i) {
-      if (i == warp) sum += before + all;
-      all += sums[i];
-    }
-    if (row <= rows) starts[row] = sum;
-    before += all;
-    __syncthreads();
-  }
-}
-
-template <class T>
-__global__ __launch_bounds__(kThreads) void add_tokens(Accumulator<T>* dtable, const T* dy,
-                                                       const std::int32_t* starts,
-                                                       const std::int32_t* order,
-                                                       std::int64_t width, bool adds) {
+// n columns per thread in each of kGroups groups of columns of a row.
+template <int n, int kGroups, class T>
+struct RowSums {
   using A = Accumulator<T>;
-  const std::int64_t row = blockIdx.x;
-  const std::int32_t first = starts[row], end = starts[row + 1];
-  if (adds && first == end) return;
-  A* const to = dtable + row * width;
-  const bool to_fits = Vector<A, kAtOnce>::fits(to);
-  for (std::int64_t i = std::int64_t{threadIdx.x} * kAtOnce; i < width; i += kThreads * kAtOnce) {
-    auto sum = load_vector<A, kAtOnce>(to + i, adds ? width - i : 0, to_fits);
-#pragma unroll 4
-    for (std::int32_t next = first; next < end; ++next) {
-      const T* const from = dy + order[next] * width;
-      const auto value =
-          load_vector<T, kAtOnce>(from + i, width - i, Vector<T, kAtOnce>::fits(from));
+  // Words, since elements of 16 bits would be taken apart, and so waited for, as they are loaded.
+  using Word =
+      std::conditional_t<n * sizeof(T) == 8, std::uint64_t,
+                         std::conditional_t<n * sizeof(T) == 4, std::uint32_t, std::uint16_t>>;
+  static constexpr std::int64_t kStep = kThreads * n;
+  A sums[kGroups][n] = {};
+
+  // Adds tokens [first, end) of those that a warp's lanes hold, in order; at most kBatch. All loads
+  // are unconditional, so that none waits for another.
+  template <int kBatch>
+  __device__ __forceinline__ void add(const T* const (&columns)[kGroups], std::int64_t width,
+                                      std::int32_t tokens, int first, int end) {
+    Word words[kBatch][kGroups];
 #pragma unroll
-      for (int e = 0; e < kAtOnce; ++e) sum.x[e] += widened(value.x[e]);
+    for (int u = 0; u < kBatch; ++u) {
+      const std::int64_t token = __shfl_sync(0xffffffffu, tokens, min(first + u, end - 1));
+#pragma unroll
+      for (int g = 0; g < kGroups; ++g)
+        words[u][g] = *reinterpret_cast<const Word*>(columns[g] + token * width);
     }
-    store_vector(to + i, sum, width - i, to_fits);
+#pragma unroll
+    for (int u = 0; u < kBatch; ++u) {
+      if (first + u >= end) break;
+#pragma unroll
+      for (int g = 0; g < kGroups; ++g) {
+#pragma unroll
+        for (int e = 0; e < n; ++e) sums[g][e] += widened(element<T>(words[u][g], e));
+      }
+    }
+  }
+};
+
+// Adds the tokens of a row in order, kBatch at once.
+template <int n, int kGroups, int kBatch, class T>
+__device__ __forceinline__ void add_row(Accumulator<T>* dtable, const T* dy,
+                                        const std::int32_t* order, const Met& met,
+                                        std::int64_t width, std::int64_t first_column, bool adds) {
+  RowSums<n, kGroups, T> row;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const std::int64_t column = first_column + std::int64_t{threadIdx.x} * n;
+  Accumulator<T>* const to = dtable + met.row * width + column;
+  const T* columns[kGroups];
+#pragma unroll
+  for (int g = 0; g < kGroups; ++g) {
+    const bool exists = column + g * row.kStep < width;
+    columns[g] = dy + (exists ? column + g * row.kStep : 0);
+    if (adds && exists) load(row.sums[g], to + g * row.kStep);
+  }
+  if (met.count == 1) {
+    row.template add<1>(columns, width, met.first, 0, 1);
+  } else {
+    std::int32_t next = lane < met.count ? order[met.start + lane] : 0;
+    for (std::int32_t done = 0; done < met.count; done += 32) {
+      const std::int32_t tokens = next, later = done + 32 + lane;
+      next = later < met.count ? order[met.start + later] : 0;
+      const int here = min(met.count - done, 32);
+      for (int i = 0; i < here; i += kBatch)
+        row.template add<kBatch>(columns, width, tokens, i, here);
+    }
+  }
+#pragma unroll
+  for (int g = 0; g < kGroups; ++g) {
+    if (column + g * row.kStep < width) store(to + g * row.kStep, row.sums[g]);
   }
 }
 
-Ids ids_of(Tensor ids, std::int64_t first, std::int64_t rows) {
-  return {.ids = ids.as<std::int32_t>(), .tokens = ids.count(), .first = first, .rows = rows};
+// Numbers of blocks of add_tokens of each kind, in this order.
+struct Blocks {
+  unsigned hot = 0, cold = 0, clearing = 0;
+};
+
+// How add_tokens processes rows: n columns per thread, of bytes that are aligned.
+template <class T, int n>
+struct Columns {
+  static constexpr int kCold = n, kColdGroups = 2, kColdBatch = 4;
+  // Few columns, so that blocks are many, and many tokens.
+  static constexpr int kHot = n * sizeof(T) > 4 ? (n > 1 ? n / 2 : 1) : n;
+  static constexpr int kHotBatch = 16;
+  static constexpr std::int64_t kColdBlock = kThreads * kCold * kColdGroups;
+  static constexpr std::int64_t kHotBlock = kThreads * kHot;
+};
+
+// Adds the tokens of rows that have some, whose columns are distributed over blocks, and clears
+// other rows.
+template <int n, class T>
+__global__ __launch_bounds__(kThreads, 8) void add_tokens(Accumulator<T>* dtable, const T* dy,
+                                                          const Sorted sorted, std::int64_t rows,
+                                                          std::int64_t width, const Blocks blocks,
+                                                          bool adds) {
+  using A = Accumulator<T>;
+  using C = Columns<T, n>;
+  unsigned block = blockIdx.x;
+  if (block < blocks.hot) {
+    const auto chunks = static_cast<unsigned>((width + C::kHotBlock - 1) / C::kHotBlock);
+    const std::int32_t count = *sorted.hot;
+    for (std::int64_t k = block / chunks; k < count; k += blocks.hot / chunks)
+      add_row<C::kHot, 1, C::kHotBatch>(dtable, dy, sorted.order,
+                                        sorted.met[sorted.most_met - 1 - k], width,
+                                        block % chunks * C::kHotBlock, adds);
+    return;
+  }
+  block -= blocks.hot;
+  if (block < blocks.cold) {
+    const auto chunks = static_cast<unsigned>((width + C::kColdBlock - 1) / C::kColdBlock);
+    const std::int32_t count = *sorted.cold, step = static_cast<std::int32_t>(blocks.cold / chunks);
+    auto k = static_cast<std::int32_t>(block / chunks);
+    Met next = k < count ? sorted.met[k] : Met{};
+    for (; k < count; k += step) {
+      const Met met = next;
+      if (k + step < count) next = sorted.met[k + step];
+      add_row<C::kCold, C::kColdGroups, C::kColdBatch>(dtable, dy, sorted.order, met, width,
+                                                       block % chunks * C::kColdBlock, adds);
+    }
+    return;
+  }
+  block -= blocks.cold;
+  for (std::int64_t row = block; row < rows; row += blocks.clearing) {
+    if (sorted.counts[row] != 0) continue;
+    for (std::int64_t i = std::int64_t{threadIdx.x} * n; i < width; i += kThreads * n)
+      *reinterpret_cast<Pack<A, n>*>(dtable + row * width + i) = Pack<A, n>{};
+  }
 }
 
 }  // namespace
@@ -162,19 +191,31 @@ void embedding(Stream& stream, Tensor y, Tensor table, Tensor ids, std::int64_t 
 
 void embedding_backward(Stream& stream, const TokensById& room, Tensor dtable, Tensor dy,
                         Tensor ids, std::int64_t first, Accumulate accumulate) {
-  const std::int64_t rows = dtable.rows();
-  if (rows == 0) return;
-  const auto warps = extent(parts(rows, kWarpRows));
-  auto* const starts = room.starts.as<std::int32_t>();
-  auto* const order = room.order.as<std::int32_t>();
-  const Ids held = ids_of(ids, first, rows);
-  launch(sort_tokens<false>, warps, 32, 0, stream, starts, order, held);
-  launch(sum_counts, 1, kScanThreads, 0, stream, starts, rows);
-  launch(sort_tokens<true>, warps, 32, 0, stream, starts, order, held);
+  const std::int64_t rows = dtable.rows(), width = dtable.width(), tokens = ids.count();
+  if (rows == 0 || width == 0) return;
+  const Sorted sorted = sort_tokens(stream, room, ids_of(ids, first, rows));
+  const bool adds = accumulate == Accumulate::kAdd;
   with_float(dy.dtype, [&](auto zero) {
     using T = decltype(zero);
-    launch(add_tokens<T>, extent(rows), kThreads, 0, stream, dtable.as<Accumulator<T>>(),
-           dy.as<T>(), starts, order, dtable.width(), accumulate == Accumulate::kAdd);
+    using A = Accumulator<T>;
+    const auto run = [&]<int n>(Count<n>) {
+      // Blocks of a kind that process `most` rows at most, in so many chunks of columns.
+      const auto for_rows = [](std::int64_t most, std::int64_t chunks) {
+        return extent(std::min(most, parts(kBlocks, chunks)) * chunks);
+      };
+      const Blocks kinds{
+          .hot = for_rows(tokens / kMostCold, parts(width, Columns<T, n>::kHotBlock)),
+          .cold = for_rows(room.met.rows(), parts(width, Columns<T, n>::kColdBlock)),
+          .clearing = for_rows(adds ? 0 : rows, 1)};
+      launch(add_tokens<n, T>, kinds.hot + kinds.cold + kinds.clearing, kThreads, 0, stream,
+             dtable.as<A>(), dy.as<T>(), sorted, rows, width, kinds, adds);
+    };
+    constexpr int kPack = 8 / static_cast<int>(sizeof(T));
+    if (width % kPack == 0 && aligned(8, dy) && aligned(kPack * sizeof(A), dtable)) {
+      run(Count<kPack>{});
+    } else {
+      run(Count<1>{});
+    }
   });
 }
 

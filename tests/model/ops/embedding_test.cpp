@@ -8,7 +8,7 @@ namespace {
 using namespace trireme::test;  // NOLINT(google-build-using-namespace)
 
 // A holder of rows [kFirst, kFirst + kRows) of a larger vocabulary; some ids lie
-// outside, and low ids are far more common than others.
+// outside, and low ids are far more common than others; every third one is the same.
 constexpr std::int64_t kRows = 37, kFirst = 10;
 
 Values ids_of(std::int64_t tokens) {
@@ -16,7 +16,7 @@ Values ids_of(std::int64_t tokens) {
   Values ids;
   for (std::int64_t i = 0; i < tokens; ++i) {
     const double share = static_cast<double>(random()) / 4294967296.0;
-    ids.push_back(std::floor(share * share * share * 60));
+    ids.push_back(i % 3 == 2 ? kFirst + 3 : std::floor(share * share * share * 60));
   }
   return ids;
 }
