@@ -187,8 +187,8 @@ Tensor Attention::decode(ExecContext& ctx, Tensor x, Tensor positions, std::int6
   const Tensor h = region_.enter(ctx, ctx.scratch, x);
   const Tensor qkv = project(ctx, h, positions, saved);
   const Tensor mixed = ctx.scratch.take({h.rows(), heads_.query()}, x.dtype);
-  ops::attention_cached(ctx.stream, mixed, qkv, cache.keys, cache.values, first, heads_,
-                        1 / std::sqrt(static_cast<double>(heads_.width)));
+  ops::attention_cached(ctx.stream, ctx.scratch, mixed, qkv, cache.keys, cache.values, first,
+                        heads_, 1 / std::sqrt(static_cast<double>(heads_.width)));
   return join(ctx, mixed, saved);
 }
 

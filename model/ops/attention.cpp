@@ -96,8 +96,8 @@ std::string attention_kernels(Device, const AttentionShape&, DType) {
 }
 #endif
 
-void attention_cached(Stream& stream, Tensor out, Tensor qkv, Tensor keys, Tensor values,
-                      std::int64_t first, const Heads& heads, double scale) {
+void attention_cached(Stream& stream, Arena& scratch, Tensor out, Tensor qkv, Tensor keys,
+                      Tensor values, std::int64_t first, const Heads& heads, double scale) {
   check_heads("attention_cached", heads);
   const std::int64_t tokens = qkv.rows();
   require_count("attention_cached: qkv", qkv, tokens * heads.qkv(), qkv.dtype);
@@ -108,9 +108,17 @@ void attention_cached(Stream& stream, Tensor out, Tensor qkv, Tensor keys, Tenso
   require(first >= 0 && first + tokens <= keys.rows(), "attention_cached: rows [", first, ", ",
           first + tokens, ") of a cache of ", keys.rows());
   const std::int64_t end = first + tokens;
+  const Arena::Frame frame(scratch);
+  const bool on_cuda = stream.on_cuda();
+  const Tensor workspace =
+      scratch.take({on_cuda ? cuda::cached_workspace(heads) : 0}, accumulator_of(qkv.dtype));
+  const std::int64_t splits = on_cuda ? cuda::cached_splits(tokens, end, heads) : 1;
+  const Shape shape{splits > 1 ? tokens : 0, heads.heads, splits, heads.width + 2};
+  const Tensor partials = workspace.slice(0, shape.count()).reshaped(shape);
   record_memory(stream, "attention_cached",
-                {out, qkv, keys.row_slice(0, end), values.row_slice(0, end)});
-  TRIREME_DISPATCH(stream, attention_cached(stream, out, qkv, keys, values, first, heads, scale));
+                {out, qkv, keys.row_slice(0, end), values.row_slice(0, end), partials, partials});
+  TRIREME_DISPATCH(stream,
+                   attention_cached(stream, partials, out, qkv, keys, values, first, heads, scale));
 }
 
 }  // namespace trireme::ops

@@ -40,7 +40,7 @@ std::string attention_kernels(Device, const AttentionShape&, DType);
 // [first, first + tokens) and lets its queries attend to all cached rows up to their own.
 //   qkv [tokens, heads.qkv()]   keys, values [capacity, kv_heads width]   out [tokens,
 //   heads.query()]
-void attention_cached(Stream&, Tensor out, Tensor qkv, Tensor keys, Tensor values,
+void attention_cached(Stream&, Arena& scratch, Tensor out, Tensor qkv, Tensor keys, Tensor values,
                       std::int64_t first, const Heads&, double scale);
 
 }  // namespace trireme::ops

@@ -175,7 +175,7 @@ void add_heads() {
     const Tensor out = of.zeros({1, kHeads.query()}), x = of.random({1, kHeads.qkv()});
     const Tensor keys = of.random(cache), values = of.random(cache);
     return [=, &of] {
-      ops::attention_cached(of.stream, out, x, keys, values, cache[0] - 1, kHeads, 0.1);
+      ops::attention_cached(of.stream, of.scratch, out, x, keys, values, cache[0] - 1, kHeads, 0.1);
     };
   });
 }

@@ -239,7 +239,7 @@ void attention(Stream&, Tensor workspace, Tensor out, Tensor lse, Tensor qkv, Te
                const AttentionShape& shape) {
   HWY_DYNAMIC_DISPATCH(attention)(workspace, out, lse, qkv, document_start, shape);
 }
-void attention_cached(Stream&, Tensor out, Tensor qkv, Tensor keys, Tensor values,
+void attention_cached(Stream&, Tensor, Tensor out, Tensor qkv, Tensor keys, Tensor values,
                       std::int64_t first, const Heads& heads, double scale) {
   HWY_DYNAMIC_DISPATCH(attention_cached)(out, qkv, keys, values, first, heads, scale);
 }

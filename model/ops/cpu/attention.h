@@ -12,7 +12,7 @@ Shape attention_backward_workspace(Device, const AttentionShape&, DType dtype);
 void attention(Stream&, Tensor workspace, Tensor out, Tensor lse, Tensor qkv, Tensor document_start,
                const AttentionShape&);
 void attention_backward(Stream&, Tensor workspace, const AttentionBackward&, const AttentionShape&);
-void attention_cached(Stream&, Tensor out, Tensor qkv, Tensor keys, Tensor values,
+void attention_cached(Stream&, Tensor workspace, Tensor out, Tensor qkv, Tensor keys, Tensor values,
                       std::int64_t first, const Heads&, double scale);
 
 }  // namespace trireme::ops::cpu

@@ -1,9 +1,10 @@
+#include <algorithm>
 #include <cmath>
 
 #include "model/device/cuda/launch.cuh"
 #include "model/ops/cuda/attention.h"
+#include "model/ops/cuda/attention_cached.cuh"
 #include "model/ops/cuda/attention_kernels.h"
-#include "model/ops/cuda/values.cuh"
 
 namespace trireme::ops::cuda {
 namespace {
@@ -14,16 +15,28 @@ using trireme::cuda::parts;
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
+// Keys that a thread loads at once.
+template <class T, int kQueries>
+constexpr int kKeysAtOnce = sizeof(T) != 2  ? 2
+                            : kQueries == 1 ? 8
+                                            : 4;
 
 template <class T>
 struct Cache {
+  using A = Accumulator<T>;
   T *keys = nullptr, *values = nullptr;  // [capacity, kv_heads width]
   const T* qkv = nullptr;                // [tokens, (heads + 2 kv_heads) width]
   T* out = nullptr;                      // [tokens, heads width]
+  A* partials = nullptr;                 // [tokens, heads, splits, width + 2]; null: one split
   std::int64_t first = 0;                // row of the first token
-  int tokens = 0, heads = 0, kv_heads = 0, width = 0;
+  std::int64_t split_keys = 0;           // of a split
+  int tokens = 0, heads = 0, kv_heads = 0, width = 0, splits = 1;
   double scale = 1;
-  bool vectors = false;
+
+  // A split's weighted values, their largest score and the sum of weights.
+  __device__ A* partial(int token, int head, int split) const {
+    return partials + ((std::int64_t{token} * heads + head) * splits + split) * (width + 2);
+  }
 };
 
 template <class T>
@@ -37,130 +50,194 @@ __global__ __launch_bounds__(kThreads) void append_to_cache(const Cache<T> cache
   cache.values[cache.first * width + i] = key[width];
 }
 
-// A thread's part of a row, which is distributed over several adjacent threads.
-template <class T, int W>
-struct Share {
-  static constexpr int kKeyThreads = W * sizeof(T) <= 1024 ? 8 : 16;
-  static constexpr int kVectors = W / (Vector<T>::kLength * kKeyThreads);
-  Vector<T> part[kVectors];
-
-  __device__ void load(const T* row, int width, bool vectors) {
-    constexpr int kLength = Vector<T>::kLength;
-    const int lane = static_cast<int>(threadIdx.x) % kKeyThreads;
-#pragma unroll
-    for (int i = 0; i < kVectors; ++i) {
-      const int column = (lane + kKeyThreads * i) * kLength;
-      part[i] = load_vector(row + column, width - column, vectors);
-    }
-  }
-};
-
-// The softmax over some keys of one query, with this thread's part of the weighted values.
-template <class T, int W>
-struct Mixed {
+// kQueries heads of a group of one token, over the keys of a split.
+template <class T, int W, int kQueries, bool kAligned>
+__global__ __launch_bounds__(kThreads, 2) void cached_queries(const Cache<T> cache) {
   using A = Accumulator<T>;
-  static constexpr int kValues = Share<T, W>::kVectors * Vector<T>::kLength;
-  A top = static_cast<A>(-INFINITY), sum = 0;
-  A values[kValues] = {};
-
-  // Merges two sets of keys; `other` returns the other's i-th value.
-  template <class Other>
-  __device__ __forceinline__ void join(A other_top, A other_sum, const Other& other) {
-    const A now = max(top, other_top);
-    const A base = now == static_cast<A>(-INFINITY) ? A(0) : now;
-    const A mine = std::exp(top - base), theirs = std::exp(other_top - base);
-    sum = sum * mine + other_sum * theirs;
-#pragma unroll
-    for (int i = 0; i < kValues; ++i) values[i] = values[i] * mine + other(i) * theirs;
-    top = now;
-  }
-};
-
-// One query of one head. Groups of a few threads process every 32nd or 16th key with separate
-// softmaxes, which are then merged in a fixed order.
-template <class T, int W>
-__global__ __launch_bounds__(kThreads) void cached_query(const Cache<T> cache) {
-  using A = Accumulator<T>;
-  using M = Mixed<T, W>;
-  constexpr int kLength = Vector<T>::kLength, kKeyThreads = Share<T, W>::kKeyThreads;
-  constexpr int kKeys = kThreads / kKeyThreads;
-  __shared__ A tops[kWarps], sums[kWarps], values[kWarps][kKeyThreads * M::kValues];
-  const int token = static_cast<int>(blockIdx.x), head = static_cast<int>(blockIdx.y);
-  const int thread = static_cast<int>(threadIdx.x), lane = thread % kKeyThreads;
+  using Row = Share<T, W>;
+  constexpr int kValues = Row::kValues, kLanes = Row::kLanes, kGroups = kThreads / kLanes;
+  constexpr int kKeys = kKeysAtOnce<T, kQueries>, kStep = kGroups * kKeys;
+  static_assert(kTile % kStep == 0);
+  __shared__ Softmax<A, kQueries> softmax;
+  __shared__ Vector<A, kQueries> query[kValues][kLanes];
+  __shared__ A sums[kWarps][kQueries][W];
+  const int thread = static_cast<int>(threadIdx.x), lane_group = thread / kLanes;
+  const int token = static_cast<int>(blockIdx.x), group = cache.heads / cache.kv_heads;
+  const int chunks = (group + kQueries - 1) / kQueries;
+  const int kv_head = static_cast<int>(blockIdx.y) / chunks;
+  const int in_group = static_cast<int>(blockIdx.y) % chunks * kQueries;
+  const int split = static_cast<int>(blockIdx.z), heads = min(kQueries, group - in_group);
+  const int first_head = kv_head * group + in_group;
   const std::int64_t stride = std::int64_t{cache.kv_heads} * cache.width;
-  const std::int64_t seen = cache.first + token + 1;
-  const std::int64_t column = std::int64_t{head / (cache.heads / cache.kv_heads)} * cache.width;
-  Share<T, W> query, row;
-  query.load(cache.qkv + token * (cache.heads * std::int64_t{cache.width} + 2 * stride) +
-                 head * cache.width,
-             cache.width, cache.vectors);
-  M mixed;
-  for (std::int64_t first = 0; first < seen; first += kKeys) {
-    const std::int64_t key = first + thread / kKeyThreads;
-    const std::int64_t at = min(key, seen - 1) * stride + column;
-    row.load(cache.keys + at, cache.width, cache.vectors);
-    A score = 0;
+  const T* const queries =
+      cache.qkv + token * (cache.heads * std::int64_t{cache.width} + 2 * stride);
+  const std::int64_t begin = split * cache.split_keys;
+  const std::int64_t end = min(begin + cache.split_keys, cache.first + token + 1);
+  if (lane_group < kQueries) {
+    Row row;
+    row.template load<kAligned>(queries + (first_head + min(lane_group, heads - 1)) * cache.width,
+                                cache.width);
 #pragma unroll
-    for (int i = 0; i < M::kValues; ++i)
-      score += widened(query.part[i / kLength].x[i % kLength]) *
-               widened(row.part[i / kLength].x[i % kLength]);
-    for (int apart = 1; apart < kKeyThreads; apart *= 2)
-      score += __shfl_xor_sync(0xffffffffu, score, apart);
-    if (key >= seen) continue;
-    row.load(cache.values + at, cache.width, cache.vectors);
-    mixed.join(score * static_cast<A>(cache.scale), 1,
-               [&](int i) { return widened(row.part[i / kLength].x[i % kLength]); });
-  }
-  for (int apart = kKeyThreads; apart < 32; apart *= 2) {
-    const A top = __shfl_xor_sync(0xffffffffu, mixed.top, apart);
-    const A sum = __shfl_xor_sync(0xffffffffu, mixed.sum, apart);
-    mixed.join(top, sum,
-               [&](int i) { return __shfl_xor_sync(0xffffffffu, mixed.values[i], apart); });
-  }
-  if (thread % 32 < kKeyThreads) {
-    tops[thread / 32] = mixed.top;
-    sums[thread / 32] = mixed.sum;
-    for (int i = 0; i < M::kValues; ++i)
-      values[thread / 32][lane * M::kValues + i] = mixed.values[i];
+    for (int i = 0; i < kValues; ++i)
+      query[i][thread % kLanes].x[lane_group] = Row::column(i) < cache.width ? row[i] : A(0);
   }
   __syncthreads();
-  if (thread >= kKeyThreads) return;
-  for (int warp = 1; warp < kWarps; ++warp) {
-    mixed.join(tops[warp], sums[warp], [&](int i) { return values[warp][lane * M::kValues + i]; });
+  A values[kQueries][kValues] = {};
+  for (std::int64_t tile = begin; tile < end; tile += kTile) {
+    const int count = static_cast<int>(min(end - tile, std::int64_t{kTile}));
+    const std::int64_t from = tile * stride + kv_head * cache.width;
+    for (int first = lane_group; first - lane_group < count; first += kStep) {
+      Row rows[kKeys];
+#pragma unroll
+      for (int k = 0; k < kKeys; ++k)
+        rows[k].template load<kAligned>(
+            cache.keys + from + min(first + k * kGroups, count - 1) * stride, cache.width);
+      A scores[kKeys][kQueries] = {};
+#pragma unroll
+      for (int i = 0; i < kValues; ++i) {
+        A values_of_queries[kQueries];
+#pragma unroll
+        for (int q = 0; q < kQueries; ++q) values_of_queries[q] = query[i][thread % kLanes].x[q];
+#pragma unroll
+        for (int k = 0; k < kKeys; ++k) {
+          const A key = rows[k][i];
+#pragma unroll
+          for (int q = 0; q < kQueries; ++q)
+            scores[k][q] = std::fma(values_of_queries[q], key, scores[k][q]);
+        }
+      }
+#pragma unroll
+      for (int k = 0; k < kKeys; ++k) {
+        sum_queries<kLanes>(scores[k]);
+        const int at = first + k * kGroups;
+        if (thread % (kLanes / kQueries) == 0 && at < count)
+          softmax.weights[at].x[owned_query<kLanes, kQueries>()] =
+              scores[k][0] * static_cast<A>(cache.scale * 1.4426950408889634);
+      }
+    }
+    __syncthreads();
+    softmax.weigh(count, (count + kStep - 1) / kStep * kStep, tile == begin);
+    __syncthreads();
+#pragma unroll
+    for (int q = 0; q < kQueries; ++q) {
+      const A factor = softmax.factor[q];
+#pragma unroll
+      for (int i = 0; i < kValues; ++i) values[q][i] *= factor;
+    }
+    for (int first = lane_group; first < count; first += kStep) {
+      Row rows[kKeys];
+#pragma unroll
+      for (int k = 0; k < kKeys; ++k)
+        rows[k].template load<kAligned>(
+            cache.values + from + min(first + k * kGroups, count - 1) * stride, cache.width);
+#pragma unroll
+      for (int k = 0; k < kKeys; ++k) {
+        const auto weights = softmax.weights[first + k * kGroups];
+#pragma unroll
+        for (int i = 0; i < kValues; ++i) {
+          const A value = rows[k][i];
+#pragma unroll
+          for (int q = 0; q < kQueries; ++q)
+            values[q][i] = std::fma(weights.x[q], value, values[q][i]);
+        }
+      }
+    }
+    __syncthreads();
   }
-  T* const to = cache.out + (std::int64_t{token} * cache.heads + head) * cache.width;
-  for (int i = 0; i < M::kValues; ++i) {
-    const int to_column = (lane + kKeyThreads * (i / kLength)) * kLength + i % kLength;
-    if (to_column < cache.width) to[to_column] = rounded<T>(mixed.values[i] / mixed.sum);
+#pragma unroll
+  for (int q = 0; q < kQueries; ++q) {
+#pragma unroll
+    for (int i = 0; i < kValues; ++i) {
+#pragma unroll
+      for (int apart = kLanes; apart < 32; apart *= 2)
+        values[q][i] += __shfl_xor_sync(0xffffffffu, values[q][i], apart);
+      if (thread % 32 < kLanes) sums[thread / 32][q][Row::column(i)] = values[q][i];
+    }
   }
+  __syncthreads();
+  for (int i = thread; i < heads * W; i += kThreads) {
+    const int q = i / W, column = i % W;
+    if (column >= cache.width) continue;
+    A value = 0;
+    for (int w = 0; w < kWarps; ++w) value += sums[w][q][column];
+    if (cache.partials == nullptr) {
+      cache.out[(std::int64_t{token} * cache.heads + first_head + q) * cache.width + column] =
+          rounded<T>(value / softmax.sum[q]);
+      continue;
+    }
+    const bool has_keys = begin < end;
+    A* const to = cache.partial(token, first_head + q, split);
+    to[column] = value;
+    if (column == 0) {
+      to[cache.width] = has_keys ? softmax.top[q] : static_cast<A>(-INFINITY);
+      to[cache.width + 1] = has_keys ? softmax.sum[q] : A(0);
+    }
+  }
+}
+
+// Merges the splits of one query of one head in order.
+template <class T>
+__global__ __launch_bounds__(kThreads) void merge_splits(const Cache<T> cache) {
+  using A = Accumulator<T>;
+  __shared__ A weights[kThreads];
+  const int thread = static_cast<int>(threadIdx.x), width = cache.width;
+  const int token = static_cast<int>(blockIdx.x), head = static_cast<int>(blockIdx.y);
+  const A* const parts = cache.partial(token, head, 0);
+  const bool has_split = thread < cache.splits;
+  const A* const mine = parts + (has_split ? thread : 0) * (width + 2) + width;
+  const A top = has_split ? mine[0] : static_cast<A>(-INFINITY), sum = has_split ? mine[1] : A(0);
+  const A all = over_block<kThreads>(top, [](A a, A b) { return max(a, b); });
+  weights[thread] = std::exp2(top - all);
+  const A total = over_block<kThreads>(sum * weights[thread], [](A a, A b) { return a + b; });
+  if (thread >= width) return;
+  A value = 0;
+#pragma unroll 16
+  for (int split = 0; split < cache.splits; ++split)
+    value = std::fma(weights[split], parts[split * (width + 2) + thread], value);
+  cache.out[(std::int64_t{token} * cache.heads + head) * width + thread] =
+      rounded<T>(value / total);
 }
 
 }  // namespace
 
-void attention_cached(Stream& stream, Tensor out, Tensor qkv, Tensor keys, Tensor values,
-                      std::int64_t first, const Heads& heads, double scale) {
+void attention_cached(Stream& stream, Tensor workspace, Tensor out, Tensor qkv, Tensor keys,
+                      Tensor values, std::int64_t first, const Heads& heads, double scale) {
   if (qkv.rows() == 0) return;
   const std::int64_t width = heads.width, count = qkv.rows() * heads.kv_heads * width;
+  const std::int64_t splits = std::max<std::int64_t>(workspace.shape[2], 1);
   require_width(heads);
   with_float(qkv.dtype, [&](auto zero) {
     using T = decltype(zero);
-    const Cache<T> cache{
-        .keys = keys.as<T>(),
-        .values = values.as<T>(),
-        .qkv = qkv.as<T>(),
-        .out = out.as<T>(),
-        .first = first,
-        .tokens = static_cast<int>(qkv.rows()),
-        .heads = static_cast<int>(heads.heads),
-        .kv_heads = static_cast<int>(heads.kv_heads),
-        .width = static_cast<int>(width),
-        .scale = scale,
-        .vectors = in_vectors(qkv, width) && in_vectors(keys, width) && in_vectors(values, width)};
+    const Cache<T> cache{.keys = keys.as<T>(),
+                         .values = values.as<T>(),
+                         .qkv = qkv.as<T>(),
+                         .out = out.as<T>(),
+                         .partials = splits > 1 ? workspace.as<Accumulator<T>>() : nullptr,
+                         .first = first,
+                         .split_keys = parts(first + qkv.rows(), splits),
+                         .tokens = static_cast<int>(qkv.rows()),
+                         .heads = static_cast<int>(heads.heads),
+                         .kv_heads = static_cast<int>(heads.kv_heads),
+                         .width = static_cast<int>(width),
+                         .splits = static_cast<int>(splits),
+                         .scale = scale};
+    const bool is_aligned =
+        in_vectors(qkv, width) && in_vectors(keys, width) && in_vectors(values, width);
+    const auto run = [&](auto kernel, std::int64_t queries) {
+      const std::int64_t chunks = parts(heads.heads / heads.kv_heads, queries);
+      const dim3 grid(extent(cache.tokens), extent(heads.kv_heads * chunks), extent(splits));
+      launch(kernel, grid, kThreads, 0, stream, cache);
+    };
     launch(append_to_cache<T>, extent(parts(count, kThreads)), kThreads, 0, stream, cache);
     with_padded_width(cache.width, [&]<int W>() {
-      const dim3 grid(extent(cache.tokens), extent(cache.heads));
-      launch(cached_query<T, W>, grid, kThreads, 0, stream, cache);
+      if (!is_aligned) return run(cached_queries<T, W, 1, false>, 1);
+      if constexpr (sizeof(T) == 2) {
+        if (heads.heads > heads.kv_heads) return run(cached_queries<T, W, 4, true>, 4);
+      }
+      run(cached_queries<T, W, 1, true>, 1);
     });
+    const dim3 grid(extent(cache.tokens), extent(cache.heads));
+    if (splits > 1) launch(merge_splits<T>, grid, kThreads, 0, stream, cache);
   });
 }
 

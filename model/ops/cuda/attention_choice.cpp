@@ -11,6 +11,8 @@ namespace trireme::ops::cuda {
 namespace {
 
 constexpr std::int64_t kWidthUnit = 8;  // elements: 16 bytes
+// Of attention_cached: two per multiprocessor; a split's keys at least; threads of a block.
+constexpr std::int64_t kCachedBlocks = 264, kLeastKeys = 128, kMostCachedSplits = 256;
 constexpr std::size_t kMostOfDevice = 8;
 constexpr std::size_t kSupposedDeviceBytes = std::size_t{80} << 30;
 
@@ -94,6 +96,16 @@ bool supposes_own(AttentionPass pass, const AttentionShape& shape, DType dtype) 
   if (!why_own_attention(AttentionPreference::kFastest, shape, dtype).empty()) return true;
   const std::size_t matrices = matrix_bytes(backward_parts(shape, dtype).each, dtype);
   return pass == AttentionPass::kBackward && !why_too_large(matrices, kSupposedDeviceBytes).empty();
+}
+
+std::int64_t cached_splits(std::int64_t tokens, std::int64_t keys, const Heads& heads) {
+  const std::int64_t blocks = std::max<std::int64_t>(tokens * heads.kv_heads, 1);
+  const std::int64_t most = std::min(kMostCachedSplits, (keys + kLeastKeys - 1) / kLeastKeys);
+  return std::clamp<std::int64_t>(kCachedBlocks / blocks, 1, std::max<std::int64_t>(most, 1));
+}
+
+std::int64_t cached_workspace(const Heads& heads) {
+  return kCachedBlocks / heads.kv_heads * heads.heads * (heads.width + 2);
 }
 
 std::int64_t supposed_workspace(const AttentionShape& shape, DType dtype) {

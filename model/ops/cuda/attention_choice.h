@@ -51,6 +51,14 @@ std::string why_too_large(std::size_t workspace_bytes, std::size_t device_bytes)
 // what it usually takes.
 bool supposes_own(AttentionPass, const AttentionShape&, DType);
 
+// Parts of the keys of attention_cached that blocks process side by side; more than one where
+// tokens and heads alone are too few blocks for a GPU. They depend on the shape alone, so that the
+// bits do not depend on the device.
+std::int64_t cached_splits(std::int64_t tokens, std::int64_t keys, const Heads&);
+// Workspace of attention_cached in accumulators: enough for any number of tokens and keys, since a
+// plan has only a prompt's.
+std::int64_t cached_workspace(const Heads&);
+
 // Workspace in accumulators on a GPU that does not exist (imagined_gpu): that of cuDNN's kernels on
 // an H100 where they would be used, otherwise that of our own.
 std::int64_t supposed_workspace(const AttentionShape&, DType);

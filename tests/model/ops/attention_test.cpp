@@ -267,15 +267,17 @@ TEST_P(AttentionDtype, ByACacheIsThatOfTheWholeSequence) {
     const DType dtype = GetParam();
     for (const AttentionCase& x :
          {AttentionCase{1, 140, 4, 2, 20, 0}, AttentionCase{1, 5, 2, 2, 64, 0},
-          AttentionCase{1, 40, 2, 1, 200, 0}}) {
+          AttentionCase{1, 40, 2, 1, 200, 0}, AttentionCase{1, 300, 3, 1, 16, 0}}) {
       const Computed whole(stream, x, dtype);
       const Heads heads = x.shape().heads;
       const std::int64_t width = heads.kv_heads * heads.width;
-      const Held keys(stream, {200, width}, dtype), values(stream, {200, width}, dtype);
+      const Held keys(stream, {320, width}, dtype), values(stream, {320, width}, dtype);
       const Held out(stream, {x.seq, heads.query()}, dtype);
+      Arena scratch(std::size_t{1} << 20, stream.device());
       std::int64_t first = 0;
-      for (const std::int64_t tokens : {std::int64_t{3}, std::int64_t{1}, x.seq - 4}) {
-        attention_cached(stream, Tensor(out).row_slice(first, tokens),
+      for (const std::int64_t tokens :
+           {std::int64_t{2}, std::int64_t{1}, x.seq - 4, std::int64_t{1}}) {
+        attention_cached(stream, scratch, Tensor(out).row_slice(first, tokens),
                          Tensor(whole.qkv).row_slice(first, tokens), keys, values, first, heads,
                          x.shape().scale);
         first += tokens;
@@ -351,7 +353,8 @@ TEST(Attention, RefusesWhatDoesNotFit) {
   const Held wide(stream, {8, 4}, DType::kF64);
   EXPECT_THROW(attention(stream, scratch, c.out, wide, c.qkv, c.document_start, x.shape()), Error);
   const Held keys(stream, {4, 16}, DType::kF32), values(stream, {4, 16}, DType::kF32);
-  EXPECT_THROW(attention_cached(stream, c.out, c.qkv, keys, values, 0, x.shape().heads, 1), Error);
+  EXPECT_THROW(attention_cached(stream, scratch, c.out, c.qkv, keys, values, 0, x.shape().heads, 1),
+               Error);
 }
 
 TEST(Attention, OnAGpuSaysWhoseKernelsComputeIt) {
