@@ -78,7 +78,7 @@ __device__ __forceinline__ Sum<T> reciprocal(Sum<T> value) {
 // Adjacent elements that are loaded and stored at once. In words: elements of 16 bits would occupy
 // a register each.
 template <class T, int kCount>
-struct __align__(sizeof(T) * kCount) Pack {
+struct __align__(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Pack {
   static constexpr int kEach = sizeof(T) == 2 && kCount % 2 == 0 ? 2 : 1;
   std::conditional_t<kEach == 2, std::uint32_t, T> words[kCount / kEach];
 
@@ -118,7 +118,7 @@ __device__ Pack<T, kCount> packed(const From (&from)[kCount]) {
   return pack;
 }
 
-// Loads kCount elements from `from`, aligned to all of them, in the compute type.
+// Loads kCount elements from `from`, aligned to all of them or to 16 bytes, in the compute type.
 template <int kCount, class T>
 __device__ void load(Sum<T> (&to)[kCount], const T* from) {
   widen(to, pack_at<kCount>(from));
