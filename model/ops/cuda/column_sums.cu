@@ -1,5 +1,8 @@
 #include "model/ops/cuda/column_sums.h"
 
+#include <algorithm>
+#include <bit>
+
 #include "model/device/cuda/launch.cuh"
 #include "model/ops/cuda/values.cuh"
 
@@ -10,50 +13,53 @@ using trireme::cuda::extent;
 using trireme::cuda::launch;
 using trireme::cuda::parts;
 
-constexpr int kThreads = 1024;
+constexpr int kThreads = 1024;  // at most
+constexpr int kAhead = 8;       // rows of a thread whose loads are in flight together
 
-// Lanes along a row, and rows that a block reads at once. A warp reads 64 bytes of each of 8 rows,
-// so that narrow strips of columns, of which there are many, occupy the whole device.
+// Lanes along a row. A warp reads 64 bytes of each of 8 rows, so that narrow strips of columns, of
+// which there are many, occupy the whole device.
 template <int kCount>
 constexpr int kLanes = kCount > 1 ? 4 : 32;
-template <int kCount>
-constexpr int kGroups = kThreads / kLanes<kCount>;
 
 template <int kCount, class T>
 __global__ __launch_bounds__(kThreads, 1) void column_sums_kernel(Sum<T>* out, const T* x,
                                                                   std::int64_t rows,
                                                                   std::int64_t stride,
                                                                   std::int64_t columns, bool add) {
+  using A = Sum<T>;
   constexpr int kStrip = kLanes<kCount> * kCount;
-  __shared__ Sum<T> sums[kGroups<kCount>][kStrip];
-  const int group = static_cast<int>(threadIdx.y);
-  const int place = static_cast<int>(threadIdx.x) * kCount;
-  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * kStrip + place;
-  const bool mine = column < columns;
-  Sum<T> total[kCount] = {};
-  if (mine) {
-#pragma unroll 4
-    for (std::int64_t row = group; row < rows; row += kGroups<kCount>) {
-      Sum<T> values[kCount];
-      load(values, x + row * stride + column);
+  __shared__ A sums[kThreads / 32][kStrip];
+  const int lane = static_cast<int>(threadIdx.x), groups = static_cast<int>(blockDim.y);
+  const int thread = static_cast<int>(threadIdx.y) * kLanes<kCount> + lane;
+  const std::int64_t strip = static_cast<std::int64_t>(blockIdx.x) * kStrip;
+  const std::int64_t column = min(strip + lane * kCount, columns - kCount);
+  A total[kCount] = {};
+  for (std::int64_t row = threadIdx.y; row < rows; row += kAhead * groups) {
+    Pack<T, kCount> packs[kAhead];
 #pragma unroll
-      for (int k = 0; k < kCount; ++k) total[k] += values[k];
+    for (int j = 0; j < kAhead; ++j) {
+      if (row + j * groups < rows)
+        packs[j] = pack_at<kCount>(x + (row + j * groups) * stride + column);
+    }
+#pragma unroll
+    for (int j = 0; j < kAhead; ++j) {
+      if (row + j * groups >= rows) continue;
+#pragma unroll
+      for (int k = 0; k < kCount; ++k) total[k] += widened(packs[j][k]);
     }
   }
 #pragma unroll
-  for (int k = 0; k < kCount; ++k) sums[group][place + k] = total[k];
-#pragma unroll 1
-  for (int half = kGroups<kCount> / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (group >= half) continue;
-#pragma unroll
-    for (int k = 0; k < kCount; ++k) sums[group][place + k] += sums[group + half][place + k];
-  }
-  if (group > 0 || !mine) return;
-#pragma unroll
   for (int k = 0; k < kCount; ++k) {
-    const Sum<T> found = sums[0][place + k];
-    out[column + k] = add ? out[column + k] + found : found;
+#pragma unroll
+    for (int apart = 16; apart >= kLanes<kCount>; apart /= 2)
+      total[k] += __shfl_xor_sync(0xffffffffu, total[k], apart);
+    if (thread % 32 < kLanes<kCount>) sums[thread / 32][lane * kCount + k] = total[k];
+  }
+  __syncthreads();
+  for (int i = thread; i < kStrip && strip + i < columns; i += kLanes<kCount> * groups) {
+    A found = 0;
+    for (int warp = 0; warp < kLanes<kCount> * groups / 32; ++warp) found += sums[warp][i];
+    out[strip + i] = add ? out[strip + i] + found : found;
   }
 }
 
@@ -64,8 +70,11 @@ void column_sums(Stream& stream, Tensor out, Tensor x, Accumulate accumulate, st
   with_float(x.dtype, [&](auto zero) {
     using T = decltype(zero);
     const auto run = [&]<int n>(Count<n>) {
+      // Whole warps that read all rows at once, if there are few.
+      const auto least = std::bit_ceil(static_cast<std::uint64_t>(parts(x.rows(), kAhead)));
+      const auto groups = std::clamp<std::int64_t>(least, 32 / kLanes<n>, kThreads / kLanes<n>);
       launch(column_sums_kernel<n, T>, extent(parts(columns, kLanes<n> * n)),
-             dim3(kLanes<n>, kGroups<n>), 0, stream, at<Sum<T>>(out), at<T>(x, first), x.rows(),
+             dim3(kLanes<n>, extent(groups)), 0, stream, at<Sum<T>>(out), at<T>(x, first), x.rows(),
              x.width(), columns, accumulate == Accumulate::kAdd);
     };
     // The last pack of a strip must be whole too.

@@ -17,7 +17,8 @@ using trireme::cuda::extent;
 using trireme::cuda::launch;
 using trireme::cuda::parts;
 
-constexpr int kThreads = 512;  // at most
+constexpr int kThreads = 512;            // at most
+constexpr int kStatisticsThreads = 256;  // more registers each: smaller blocks occupy the device
 
 // Rows of columns [first, first + width) of a vocabulary; a block's row is blockIdx.x.
 template <class T>
@@ -35,7 +36,7 @@ struct LogitRows {
   }
 };
 
-// Packs of a thread whose loads are in flight together; doubles need twice the registers.
+// Packs of a thread whose loads are in flight together; doubles need more registers.
 template <class T>
 constexpr int kAhead = sizeof(T) == 8 ? 2 : 4;
 
@@ -45,16 +46,19 @@ constexpr int kAhead = sizeof(T) == 8 ? 2 : 4;
 template <int n, class T, class Body>
 __device__ void each_group(const T* row, std::int64_t width, const Body& body) {
   const std::int64_t step = std::int64_t{blockDim.x} * n;
+  float infinite[n];
+#pragma unroll
+  for (int e = 0; e < n; ++e) infinite[e] = -INFINITY;
+  const Pack<T, n> nothing = packed<T>(infinite);
   for (std::int64_t column = std::int64_t{threadIdx.x} * n; column < width;
        column += kAhead<T> * step) {
     Pack<T, n> packs[kAhead<T>];
 #pragma unroll
     for (int j = 0; j < kAhead<T>; ++j) {
       if (const std::int64_t at = column + j * step; at < width) {
-        packs[j] = *reinterpret_cast<const Pack<T, n>*>(row + at);
+        packs[j] = pack_at<n>(row + at);
       } else {
-#pragma unroll
-        for (int e = 0; e < n; ++e) packs[j].values[e] = rounded<T>(-INFINITY);
+        packs[j] = nothing;
       }
     }
     body(packs, column);
@@ -67,7 +71,7 @@ __device__ void each_element(const Pack<T, n> (&packs)[kAhead<T>], const Body& b
 #pragma unroll
   for (int j = 0; j < kAhead<T>; ++j) {
 #pragma unroll
-    for (int e = 0; e < n; ++e) body(widened(packs[j].values[e]));
+    for (int e = 0; e < n; ++e) body(widened(packs[j][e]));
   }
 }
 
@@ -117,10 +121,10 @@ __global__ __launch_bounds__(kThreads) void exp_sums_of_rows(Accumulator<T>* tot
 // Both in one pass: a thread scales its sum down where it meets a larger value (Milakov and
 // Gimelshein 2018, "Online normalizer calculation for softmax"), once a group.
 template <int n, class T>
-__global__ __launch_bounds__(kThreads) void statistics_of_rows(Accumulator<T>* tops,
-                                                               Accumulator<T>* total,
-                                                               Accumulator<T>* target,
-                                                               const LogitRows<T> in) {
+__global__ __launch_bounds__(kStatisticsThreads, 4) void statistics_of_rows(Accumulator<T>* tops,
+                                                                            Accumulator<T>* total,
+                                                                            Accumulator<T>* target,
+                                                                            const LogitRows<T> in) {
   using A = Accumulator<T>;
   const A nothing = static_cast<A>(-INFINITY);
   A most = nothing, mine = 0;
@@ -131,13 +135,14 @@ __global__ __launch_bounds__(kThreads) void statistics_of_rows(Accumulator<T>* t
     if (most != before) mine *= exponential<T>(before - most);
     each_element(packs, [&](A x) { mine += exponential<T>(x - most); });
   });
-  const A top = over_block<kThreads>(most, Larger{});
+  const A top = over_block<kStatisticsThreads>(most, Larger{});
   // A row of masked columns alone has no sum: NaN, as of exp(-inf + inf).
   const double scaled = static_cast<double>(mine) *
                         (most == top && top != nothing
                              ? 1
                              : std::exp(static_cast<double>(most) - static_cast<double>(top)));
-  const double sum = over_block<kThreads>(scaled, [](double a, double b) { return a + b; });
+  const double sum =
+      over_block<kStatisticsThreads>(scaled, [](double a, double b) { return a + b; });
   if (threadIdx.x != 0) return;
   const std::int64_t at = in.column();
   tops[blockIdx.x] = top;
@@ -174,7 +179,7 @@ __global__ __launch_bounds__(kThreads) void gradients_of_rows(const Accumulator<
 #pragma unroll
       for (int e = 0; e < n; ++e) {
         // Not a product with zero if the row does not count: that would preserve NaN.
-        gradient[e] = counts ? factor * exponential<T>(widened(packs[j].values[e]) - top) : A(0);
+        gradient[e] = counts ? factor * exponential<T>(widened(packs[j][e]) - top) : A(0);
       }
       const std::int64_t to = column + j * std::int64_t{blockDim.x} * n;
       if (to < in.width) store(in.row() + to, gradient);
@@ -197,12 +202,13 @@ LogitRows<T> rows_of(Tensor logits, Tensor top, Tensor targets, std::int64_t fir
 }
 
 // One block per row, with at least one pack of n elements per thread.
-template <int n, class T, class... Parameters>
+template <int n, int most_threads = kThreads, class T, class... Parameters>
 void launch_rows(Stream& stream, void (*kernel)(Parameters...), const LogitRows<T>& rows,
                  std::type_identity_t<Parameters>... arguments) {
   const std::int64_t warps = parts(rows.width, 32 * n);
-  launch(kernel, extent(rows.rows), extent(32 * std::clamp<std::int64_t>(warps, 1, kThreads / 32)),
-         0, stream, arguments...);
+  launch(kernel, extent(rows.rows),
+         extent(32 * std::clamp<std::int64_t>(warps, 1, most_threads / 32)), 0, stream,
+         arguments...);
 }
 
 }  // namespace
@@ -246,8 +252,8 @@ void row_max_exp_sum(Stream& stream, Tensor top, Tensor total, Tensor target, Te
     using A = Accumulator<T>;
     const auto rows = rows_of<T>(logits, {}, targets, 0);
     const auto run = [&]<int n>(Count<n>) {
-      launch_rows<n>(stream, statistics_of_rows<n, T>, rows, top.as<A>(), total.as<A>(),
-                     target.as<A>(), rows);
+      launch_rows<n, kStatisticsThreads>(stream, statistics_of_rows<n, T>, rows, top.as<A>(),
+                                         total.as<A>(), target.as<A>(), rows);
     };
     with_packs<T>(rows.width, run, logits);
   });

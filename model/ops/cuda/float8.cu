@@ -31,7 +31,7 @@ __global__ __launch_bounds__(kMagnitudeThreads) void magnitude_kernel(unsigned* 
   unsigned most = 0;
   const std::int64_t step = std::int64_t{gridDim.x} * kMagnitudeThreads;
   std::int64_t i = std::int64_t{blockIdx.x} * kMagnitudeThreads + threadIdx.x;
-  constexpr int kAhead = 4;  // loads in flight
+  constexpr int kAhead = 8;  // loads in flight
   for (; i < packs; i += kAhead * step) {
     uint2 pack[kAhead];
 #pragma unroll
@@ -76,29 +76,37 @@ __device__ unsigned codes_of(uint2 pack, float scale) {
   return two(pack.x) | two(pack.y) << 16;
 }
 
-// One tile of the matrix, or of its transpose: each thread has four elements of four rows.
+// One tile of the matrix, or of its transpose: each thread has four elements of four rows. The last
+// rows come first: they are still in L2.
 template <Float8Format kFormat, bool kTranspose>
 __global__ __launch_bounds__(kThreads) void quantize_kernel(unsigned* codes, float* inverse_scale,
                                                             const Bf16* from,
                                                             const unsigned* magnitudes,
                                                             int magnitude_count, int rows,
                                                             int columns) {
+  const int x = static_cast<int>(threadIdx.x) % kWords, y = static_cast<int>(threadIdx.x) / kWords;
+  const int tile_row = static_cast<int>(gridDim.y - 1 - blockIdx.y) * kTile;
+  const int tile_column = static_cast<int>(blockIdx.x) * kTile;
+  const int row = tile_row + 4 * y, column = tile_column + 4 * x;
+  const bool within = row < rows && column < columns;
+  uint2 packs[4] = {};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if (within) {
+      packs[i] = *reinterpret_cast<const uint2*>(from + std::int64_t{row + i} * columns + column);
+    }
+  }
   const unsigned mine =
       static_cast<int>(threadIdx.x) < magnitude_count ? magnitudes[threadIdx.x] : 0;
   const Float8Scale factor = scale_of<kFormat>(over_block<kThreads>(mine, Larger{}));
   if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) *inverse_scale = factor.inverse;
-  const int x = static_cast<int>(threadIdx.x) % kWords, y = static_cast<int>(threadIdx.x) / kWords;
-  const int tile_row = static_cast<int>(blockIdx.x) * kTile;
-  const int tile_column = static_cast<int>(blockIdx.y) * kTile;
-  const int row = tile_row + 4 * y, column = tile_column + 4 * x;
-  const bool within = row < rows && column < columns;
   unsigned words[4] = {};
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    if (!within) continue;
-    const std::int64_t at = std::int64_t{row + i} * columns + column;
-    words[i] = codes_of<kFormat>(*reinterpret_cast<const uint2*>(from + at), factor.scale);
-    if constexpr (!kTranspose) codes[at / 4] = words[i];
+    words[i] = codes_of<kFormat>(packs[i], factor.scale);
+    if constexpr (!kTranspose) {
+      if (within) codes[(std::int64_t{row + i} * columns + column) / 4] = words[i];
+    }
   }
   if constexpr (kTranspose) {
     __shared__ unsigned tile[kTile][kWords + 1];  // columns in different banks
@@ -122,7 +130,7 @@ template <Float8Format kFormat, bool kTranspose>
 void quantize_as(const Stream& stream, const Float8Matrix& to, const Tensor& from,
                  const Tensor& magnitudes) {
   launch(quantize_kernel<kFormat, kTranspose>,
-         dim3(extent(parts(from.rows(), kTile)), extent(parts(from.width(), kTile))), kThreads, 0,
+         dim3(extent(parts(from.width(), kTile)), extent(parts(from.rows(), kTile))), kThreads, 0,
          stream, reinterpret_cast<unsigned*>(to.codes.data), to.inverse_scale.as<float>(),
          from.as<Bf16>(), reinterpret_cast<const unsigned*>(magnitudes.data),
          static_cast<int>(magnitudes.count()), static_cast<int>(from.rows()),

@@ -1,6 +1,7 @@
 #include "model/ops/head_norm.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "model/device/cuda/launch.cuh"
 #include "model/device/cuda/shared.cuh"
@@ -16,9 +17,9 @@ using trireme::cuda::extent;
 using trireme::cuda::launch;
 using trireme::cuda::parts;
 
-// One warp per head, with packs small enough that every lane has one.
-constexpr int kPackBytes = 8;
-constexpr int kWarps = 8;
+// A team per head, of as many lanes of a warp as the head has packs.
+constexpr int kThreads = 256;
+constexpr int kHeadsAtOnce = 4;  // of a team, in the backward; two in the forward
 
 struct HeadShape {
   int heads, kv_heads, width;
@@ -37,29 +38,37 @@ struct HeadNormTokens {
   HeadShape shape;
 };
 
-// Block (token, j) processes the token's heads from j kWarps on, one warp each; values are copied.
+// Blocks process the first `heads` heads of each token, two per team; values are copied.
 template <int n, class T>
-__global__ void head_norm_kernel(HeadNormTokens<T> op, int last_head) {
+__global__ __launch_bounds__(kThreads) void head_norm_kernel(HeadNormTokens<T> op, int tokens,
+                                                             int heads) {
   using A = Sum<T>;
   const HeadShape shape = op.shape;
-  const std::int64_t token = blockIdx.x;
-  const int head = static_cast<int>(blockIdx.y * kWarps + threadIdx.y);
-  if (head >= last_head) return;
-  Team<A> team{nullptr, static_cast<int>(threadIdx.x), 32};
-  const std::int64_t start = token * shape.stride() + static_cast<std::int64_t>(head) * shape.width;
-  if (head >= shape.normed()) {
-    for (int i = team.lane * n; i < shape.width; i += 32 * n) {
-      A v[n];
-      load(v, op.x + start + i);
-      store(op.y + start + i, v);
+  const int teams = static_cast<int>(blockDim.y);
+  Team<A> team{nullptr, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x)};
+  const int first = static_cast<int>(blockIdx.x * 2 * blockDim.y + threadIdx.y);
+  const auto start_of = [&](int item) {
+    return item / heads * shape.stride() + item % heads * shape.width;
+  };
+  // All lanes of a warp take part in sums: a team without a head repeats the last one.
+  const auto row_of = [&](int item) {
+    return HeldRow<1, n, T>(op.x + start_of(min(item, tokens * heads - 1)), shape.width, team);
+  };
+  const HeldRow<1, n, T> rows[2] = {row_of(first), row_of(first + teams)};
+#pragma unroll
+  for (int j = 0; j < 2; ++j) {
+    const auto found = statistics<NormKind::kRmsNorm>(rows[j], op.epsilon, team);
+    const int item = first + j * teams, head = item % heads;
+    if (item >= tokens * heads) continue;
+    T* const y = op.y + start_of(item);
+    if (head >= shape.normed()) {
+      rows[j].each([&](const A(&v)[n], int i) { store(y + i, v); });
+      continue;
     }
-    return;
+    if (team.lane == 0) op.inverse[item / heads * shape.normed() + head] = found.inverse;
+    const T* gain = head < shape.heads ? op.query_gain : op.key_gain;
+    apply<NormKind::kRmsNorm, 1, n, T>(y, rows[j], gain, nullptr, found);
   }
-  const auto found = statistics<NormKind::kRmsNorm, n>(op.x + start, shape.width, op.epsilon, team);
-  if (team.lane == 0) op.inverse[token * shape.normed() + head] = found.inverse;
-  const T* gain = head < shape.heads ? op.query_gain : op.key_gain;
-  apply<NormKind::kRmsNorm, n, T>(op.y + start, op.x + start, gain, nullptr, shape.width, found,
-                                  team);
 }
 
 template <class T>
@@ -72,47 +81,83 @@ struct HeadNormBackwardTokens {
   HeadShape shape;
 };
 
-// A block processes a chunk of tokens, each warp every n-th of its heads. A warp sums the gradients
-// of the gains in its own shared memory, the query's and then the key's.
+// A block processes the queries of a chunk of tokens, then its keys. Teams sum the gradients of the
+// gain in their own shared memory.
 template <int n, class T>
-__global__ __launch_bounds__(1024, 1) void head_norm_backward_kernel(HeadNormBackwardTokens<T> op) {
+__global__ __launch_bounds__(kThreads,
+                             2) void head_norm_backward_kernel(HeadNormBackwardTokens<T> op) {
   using A = Sum<T>;
+  using Sums = ColumnSums<n, A>;
+  struct Inputs {
+    Pack<T, n> dy, x;
+  };
   const HeadShape shape = op.shape;
-  const int lane = static_cast<int>(threadIdx.x), warp = static_cast<int>(threadIdx.y);
-  const int warps = static_cast<int>(blockDim.y), gains = 2 * shape.width;
-  A* const all = dynamic_shared<A>();
-  A* const mine = all + warp * gains;
-  for (int i = lane; i < gains; i += 32) mine[i] = 0;
-  __syncwarp();
+  const int lanes = static_cast<int>(blockDim.x), teams = static_cast<int>(blockDim.y);
+  const int team = static_cast<int>(threadIdx.y), thread = team * lanes + threadIdx.x;
+  const int column = static_cast<int>(threadIdx.x) * n;
+  Team<A> lane_team{nullptr, static_cast<int>(threadIdx.x), lanes};
+  A* const room = trireme::cuda::dynamic_shared<A>();  // [teams, width]
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kCudaRowChunk;
   const int tokens = static_cast<int>(min(std::int64_t{kCudaRowChunk}, op.tokens - first));
-  for (int item = warp; item < tokens * shape.normed(); item += warps) {
-    const std::int64_t token = first + item / shape.normed();
-    const int head = item % shape.normed();
-    const bool query = head < shape.heads;
-    const std::int64_t start =
-        token * shape.stride() + static_cast<std::int64_t>(head) * shape.width;
-    const T* gain = query ? op.query_gain : op.key_gain;
-    const Statistics<A> row{0, op.inverse[token * shape.normed() + head]};
-    Slopes<A> means = slopes<NormKind::kRmsNorm, n>(op.dqkv + start, op.x + start, gain,
-                                                    shape.width, row, lane, 32);
-    means.product = warp_sum(means.product) / static_cast<A>(shape.width);
-    A* const to = query ? mine : mine + shape.width;
-    for (int i = lane * n; i < shape.width; i += 32 * n) {
-      A g[n], dgain[n], dbias[n];
-      load(g, gain + i);
-      load(dgain, to + i);
-      row_backward<NormKind::kRmsNorm, n, T>(op.dqkv + start + i, dgain, dbias, op.dqkv + start + i,
-                                             op.x + start + i, g, nullptr, row, means);
-      store(to + i, dgain);
+  for (const bool query : {true, false}) {
+    const int heads = query ? shape.heads : shape.kv_heads, items = tokens * heads;
+    const T* const gain = query ? op.query_gain : op.key_gain;
+    for (int i = thread; i < teams * shape.width; i += teams * lanes) room[i] = 0;
+    __syncthreads();
+    // All lanes of a warp take part in sums: a team without a head repeats the last one.
+    const auto token_of = [&](int item) { return first + min(item, items - 1) / heads; };
+    const auto head_of = [&](int item) {
+      return min(item, items - 1) % heads + (query ? 0 : shape.heads);
+    };
+    const auto fetch = [&](Inputs& to, int item, int i) {
+      const std::int64_t from = token_of(item) * shape.stride() + head_of(item) * shape.width + i;
+      to.dy = pack_at<n>(op.dqkv + from);
+      to.x = pack_at<n>(op.x + from);
+    };
+    for (int base = 0; base < items; base += kHeadsAtOnce * teams) {
+      Inputs in[kHeadsAtOnce];
+#pragma unroll
+      for (int j = 0; j < kHeadsAtOnce; ++j) {
+        if (column < shape.width) fetch(in[j], base + j * teams + team, column);
+      }
+#pragma unroll
+      for (int j = 0; j < kHeadsAtOnce; ++j) {
+        const int item = base + j * teams + team;
+        const Statistics<A> row{0, op.inverse[token_of(item) * shape.normed() + head_of(item)]};
+        Slopes<A> means{0, 0};
+        for (int i = column; i < shape.width; i += lanes * n) {
+          if (i > column) fetch(in[j], item, i);
+          add_slopes<NormKind::kRmsNorm>(means, in[j].dy, in[j].x, pack_at<n>(gain + i), row);
+        }
+        means.product = lane_team.sum(means.product) / static_cast<A>(shape.width);
+        for (int i = column; item < items && i < shape.width; i += lanes * n) {
+          if (lanes * n < shape.width) fetch(in[j], item, i);
+          A v[n], d[n];
+          widen(v, in[j].x);
+          widen(d, in[j].dy);
+          center_and_scale<NormKind::kRmsNorm>(v, row);
+          const Sums sums{reinterpret_cast<typename Sums::P*>(room + team * shape.width + i), 1};
+          sums.update([&](int k, A sum) { return fma(d[k], v[k], sum); });
+          row_backward<NormKind::kRmsNorm>(d, v, pack_at<n>(gain + i), row, means);
+          store(op.dqkv + token_of(item) * shape.stride() + head_of(item) * shape.width + i, d);
+        }
+      }
     }
+    __syncthreads();
+    for (int i = thread; i < shape.width; i += teams * lanes) {
+      A sum = 0;
+      for (int other = 0; other < teams; ++other) sum += room[other * shape.width + i];
+      const std::int64_t at = 2 * blockIdx.x + (query ? 0 : 1);
+      op.dgains[at * shape.width + i] = sum;
+    }
+    __syncthreads();
   }
-  __syncthreads();
-  for (int i = warp * 32 + lane; i < gains; i += warps * 32) {
-    A sum = 0;
-    for (int k = 0; k < warps; ++k) sum += all[k * gains + i];
-    op.dgains[blockIdx.x * static_cast<std::int64_t>(gains) + i] = sum;
-  }
+}
+
+// Teams for heads of so many packs.
+dim3 block_of(std::int64_t packs) {
+  const auto lanes = std::min<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(packs)), 32);
+  return {extent(lanes), extent(kThreads / lanes)};
 }
 
 HeadShape shape_of(const Heads& heads) {
@@ -134,12 +179,14 @@ void head_norm(Stream& stream, const HeadNorm& op) {
                                    .epsilon = static_cast<Sum<T>>(op.epsilon),
                                    .shape = shape};
     const bool in_place = op.y.data == op.x.data;
-    const int last_head = shape.normed() + (in_place ? 0 : shape.kv_heads);
+    const std::int64_t heads = shape.normed() + (in_place ? 0 : shape.kv_heads);
     const auto run = [&]<int n>(Count<n>) {
-      launch(head_norm_kernel<n, T>, dim3(extent(op.x.rows()), extent(parts(last_head, kWarps))),
-             dim3(32, kWarps), 0, stream, tokens, last_head);
+      const dim3 block = block_of(shape.width / n);
+      const std::int64_t items = extent(op.x.rows() * heads);
+      launch(head_norm_kernel<n, T>, extent(parts(items, 2 * block.y)), block, 0, stream, tokens,
+             static_cast<int>(op.x.rows()), static_cast<int>(heads));
     };
-    with_packs<T, kPackBytes>(op.heads.width, run, op.y, op.x, op.query_gain, op.key_gain);
+    with_packs<T>(op.heads.width, run, op.y, op.x, op.query_gain, op.key_gain);
   });
 }
 
@@ -154,15 +201,13 @@ void head_norm_backward(Stream& stream, Tensor partial, const HeadNormBackward& 
                                            .inverse = at<Sum<T>>(op.inv_rms),
                                            .tokens = op.x.rows(),
                                            .shape = shape_of(op.heads)};
-    // As many warps as fit, so that the order depends only on the heads' width.
-    constexpr std::int64_t kRoom = std::int64_t{48} << 10;
-    const std::int64_t room = 2 * op.heads.width * static_cast<std::int64_t>(sizeof(Sum<T>));
-    const std::int64_t warps = std::clamp<std::int64_t>(kRoom / room, 1, 32);
     const auto run = [&]<int n>(Count<n>) {
+      const dim3 block = block_of(op.heads.width / n);
       launch(head_norm_backward_kernel<n, T>, extent(row_chunks(op.x.rows(), stream.device())),
-             dim3(32, extent(warps)), static_cast<std::size_t>(warps * room), stream, tokens);
+             block, block.y * static_cast<std::size_t>(op.heads.width) * sizeof(Sum<T>), stream,
+             tokens);
     };
-    with_packs<T, kPackBytes>(op.heads.width, run, op.dqkv, op.x, op.query_gain, op.key_gain);
+    with_packs<T>(op.heads.width, run, op.dqkv, op.x, op.query_gain, op.key_gain);
   });
   column_sums(stream, op.dquery_gain, partial, op.accumulate);
   column_sums(stream, op.dkey_gain, partial, op.accumulate, op.heads.width);

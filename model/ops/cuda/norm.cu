@@ -1,7 +1,6 @@
 #include "model/ops/norm.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "model/ops/cuda/column_sums.h"
 #include "model/ops/cuda/norm_rows.cuh"
@@ -13,11 +12,11 @@ using trireme::cuda::extent;
 using trireme::cuda::launch;
 using trireme::cuda::parts;
 
-// About four packs per thread, from a warp to half of the largest block.
-template <int n, class T>
+// As many lanes as hold a row, of at most 512.
+template <NormKind kind, int n, class T>
 void over_rows(Stream& stream, void (*kernel)(NormRows<T>), const NormRows<T>& op) {
-  const auto quarter = static_cast<std::uint64_t>(parts(op.width, 4 * n));
-  const auto lanes = std::clamp<std::int64_t>(std::bit_ceil(quarter), 32, 512);
+  const std::int64_t lanes =
+      std::clamp<std::int64_t>(32 * parts(op.width, 32 * n * kHeldPacks<kind>), 32, 512);
   const std::int64_t teams = lanes == 32 ? 4 : 1;
   launch(kernel, extent(parts(op.rows, teams)), dim3(extent(lanes), extent(teams)), 0, stream, op);
 }
@@ -47,6 +46,19 @@ void with_kind(NormKind kind, const Body& body) {
   }
 }
 
+template <NormKind kind, int n, class T>
+void launch_backward(Stream& stream, const NormBackwardRows<T>& op) {
+  constexpr int kMost = kBackwardThreads<T>;
+  constexpr std::size_t kSums = kind == NormKind::kLayerNorm ? 2 : 1;
+  const std::int64_t lanes = std::min<std::int64_t>(32 * parts(op.width, 32 * n), kMost);
+  const std::int64_t teams = std::max<std::int64_t>(512 / lanes, 1);
+  const bool holds = op.width <= lanes * n;
+  const std::size_t shared = holds ? kSums * n * sizeof(Sum<T>) * lanes * teams : 0;
+  launch(holds ? norm_backward_kernel<kind, true, n, T> : norm_backward_kernel<kind, false, n, T>,
+         extent(row_chunks(op.rows, stream.device())), dim3(extent(lanes), extent(teams)), shared,
+         stream, op);
+}
+
 }  // namespace
 
 void norm(Stream& stream, const Norm& op) {
@@ -54,8 +66,9 @@ void norm(Stream& stream, const Norm& op) {
     using T = decltype(zero);
     const NormRows<T> rows = rows_of<T>(op);
     const auto run = [&]<int n>(Count<n>) {
-      with_kind(op.kind,
-                [&]<NormKind kind>() { over_rows<n>(stream, norm_kernel<kind, n, T>, rows); });
+      with_kind(op.kind, [&]<NormKind kind>() {
+        over_rows<kind, n>(stream, norm_kernel<kind, n, T>, rows);
+      });
     };
     with_packs<T>(rows.width, run, op.y, op.sum, op.x, op.residual, op.gain, op.bias);
   });
@@ -67,7 +80,7 @@ void norm_recompute(Stream& stream, const Norm& op) {
     const NormRows<T> rows = rows_of<T>(op);
     const auto run = [&]<int n>(Count<n>) {
       with_kind(op.kind, [&]<NormKind kind>() {
-        over_rows<n>(stream, norm_recompute_kernel<kind, n, T>, rows);
+        over_rows<kind, n>(stream, norm_recompute_kernel<kind, n, T>, rows);
       });
     };
     with_packs<T>(rows.width, run, op.y, op.x, op.gain, op.bias);
@@ -90,13 +103,7 @@ void norm_backward(Stream& stream, Tensor partial_gain, Tensor partial_bias,
                                    .rows = op.x.rows(),
                                    .width = op.x.width()};
     const auto run = [&]<int n>(Count<n>) {
-      // Packs of 16 bytes need more registers than two blocks per multiprocessor have.
-      constexpr bool kHalves = std::is_same_v<T, F16> || std::is_same_v<T, float>;
-      constexpr int kPack = kHalves && n > 1 ? n / 2 : n;
-      with_kind(op.kind, [&]<NormKind kind>() {
-        launch(norm_backward_kernel<kind, kPack, T>, extent(row_chunks(rows.rows, stream.device())),
-               kBackwardThreads, 0, stream, rows);
-      });
+      with_kind(op.kind, [&]<NormKind kind>() { launch_backward<kind, n>(stream, rows); });
     };
     with_packs<T>(rows.width, run, op.dx, op.dy, op.x, op.gain, op.dresidual);
   });

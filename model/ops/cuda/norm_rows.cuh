@@ -1,6 +1,7 @@
 #pragma once
 // Included only by kernel sources. The kernels of the norms, forward and backward.
 #include "model/device/cuda/launch.cuh"
+#include "model/device/cuda/shared.cuh"
 #include "model/ops/cuda/norm_row.cuh"
 #include "model/ops/row_chunks.h"
 
@@ -22,32 +23,27 @@ __device__ inline std::int64_t row_of_team() {
   return static_cast<std::int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
 }
 
+// Packs per lane. LayerNorm has two sums over a team, which cost less in small teams.
+template <NormKind kind>
+constexpr int kHeldPacks = kind == NormKind::kLayerNorm ? 4 : 2;
+
 template <NormKind kind, int n, class T>
 __global__ void norm_kernel(NormRows<T> op) {
   using A = Sum<T>;
+  using Row = HeldRow<kHeldPacks<kind>, n, T>;
   __shared__ A room[2][32];
   Team<A> team{room, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x)};
   const std::int64_t row = row_of_team();
   if (row >= op.rows) return;  // exits a whole team; no thread of its block waits for it
   const std::int64_t start = row * op.width;
-  const T* x = op.x + start;
-  if (op.sum) {
-    for (std::int64_t i = team.lane * n; i < op.width; i += team.lanes * n) {
-      A a[n], b[n];
-      load(a, x + i);
-      load(b, op.residual + start + i);
-#pragma unroll
-      for (int k = 0; k < n; ++k) a[k] += b[k];
-      store(op.sum + start + i, a);
-    }
-    x = op.sum + start;  // every lane reads only what it wrote itself
-  }
-  const Statistics<A> found = statistics<kind, n>(x, op.width, op.epsilon, team);
+  Row x(op.x + start, op.width, team);
+  if (op.sum) x.add(Row(op.residual + start, op.width, team), op.sum + start);
+  const Statistics<A> found = statistics<kind>(x, op.epsilon, team);
   if (team.lane == 0) {
     op.inverse[row] = found.inverse;
     if constexpr (kind == NormKind::kLayerNorm) op.mean[row] = found.mean;
   }
-  apply<kind, n>(op.y + start, x, op.gain, op.bias, op.width, found, team);
+  apply<kind>(op.y + start, x, op.gain, op.bias, found);
 }
 
 template <NormKind kind, int n, class T>
@@ -58,7 +54,8 @@ __global__ void norm_recompute_kernel(NormRows<T> op) {
   if (row >= op.rows) return;
   const std::int64_t start = row * op.width;
   const Statistics<A> found{kind == NormKind::kLayerNorm ? op.mean[row] : A(0), op.inverse[row]};
-  apply<kind, n>(op.y + start, op.x + start, op.gain, op.bias, op.width, found, team);
+  const HeldRow<kHeldPacks<kind>, n, T> x(op.x + start, op.width, team);
+  apply<kind>(op.y + start, x, op.gain, op.bias, found);
 }
 
 template <class T>
@@ -70,83 +67,117 @@ struct NormBackwardRows {
   std::int64_t rows, width;
 };
 
-template <int n, class A>
-__device__ void add_to(A* to, A (&values)[n], bool fresh) {
-  if (!fresh) {
-#pragma unroll
-    for (int k = 0; k < n; ++k) values[k] += to[k];
-  }
-  store(to, values);
+// At most. Registers are for as many threads per multiprocessor, twice as many as a narrow row's
+// block has, unless doubles use them.
+template <class T>
+constexpr int kBackwardThreads = sizeof(T) == 8 ? 512 : 1024;
+
+// Sum over a team, of all lanes; `shares` is one of two buffers, used in turn.
+template <NormKind kind, class A>
+__device__ Slopes<A> team_sum(Slopes<A> mine, Slopes<A>* shares, int lane, int lanes) {
+  const auto over_warp = [&] {
+    mine.product = warp_sum(mine.product);
+    if constexpr (kind == NormKind::kLayerNorm) mine.shift = warp_sum(mine.shift);
+  };
+  over_warp();
+  if (lane % 32 == 0) shares[lane / 32] = mine;
+  __syncthreads();
+  mine = lane % 32 < lanes / 32 ? shares[lane % 32] : Slopes<A>{0, 0};
+  over_warp();
+  return mine;
 }
 
-// A block processes one chunk of rows, a few rows at a time: two warps per row compute the row's
-// sums, then each thread goes down the rows of its columns, which are in cache by then.
-constexpr int kRowsAtOnce = 8;
-constexpr int kRowsAhead = 2;  // whose loads are in flight together
-constexpr int kBackwardThreads = 2 * 32 * kRowsAtOnce;
-
-// Two blocks per multiprocessor, unless doubles use its registers.
-template <class T>
-constexpr int kBackwardBlocks = sizeof(T) == 8 ? 1 : 2;
-
-template <NormKind kind, int n, class T>
-__global__ __launch_bounds__(kBackwardThreads,
-                             kBackwardBlocks<T>) void norm_backward_kernel(NormBackwardRows<T> op) {
+// A block processes one chunk of rows, a row per team at a time. If a team holds a row, a pack per
+// lane, the loads of its next row are in flight, and columns are summed in shared memory; otherwise
+// rows are loaded twice and summed in the chunk's sums.
+template <NormKind kind, bool kHolds, int n, class T>
+__global__ __launch_bounds__(kBackwardThreads<T>) void norm_backward_kernel(
+    NormBackwardRows<T> op) {
   using A = Sum<T>;
-  // Loads of 8 bytes leave registers for those of several rows.
-  constexpr int m = n * sizeof(T) > 8 ? 8 / static_cast<int>(sizeof(T)) : n;
-  __shared__ Slopes<A> shares[kRowsAtOnce][2];
-  const int thread = static_cast<int>(threadIdx.x);
-  const A share = A(1) / static_cast<A>(op.width);  // weight of an element in a mean
-  const std::int64_t chunk = blockIdx.x, end = min(op.rows, (chunk + 1) * kCudaRowChunk);
-  const auto statistics_of = [&](std::int64_t row) {
-    return Statistics<A>{kind == NormKind::kLayerNorm ? op.mean[row] : A(0), op.inverse[row]};
+  using P = Pack<T, n>;
+  using Sums = ColumnSums<n, A>;
+  constexpr bool kBias = kind == NormKind::kLayerNorm;
+  __shared__ Slopes<A> shares[2][kBackwardThreads<T> / 32];
+  const int lane = static_cast<int>(threadIdx.x), lanes = static_cast<int>(blockDim.x);
+  const int team = static_cast<int>(threadIdx.y), teams = static_cast<int>(blockDim.y);
+  const int width = static_cast<int>(op.width), column = lane * n;
+  // Of number `which`; those of adjacent threads are adjacent.
+  const auto sums_of = [&](int owner, int which) {
+    return Sums{trireme::cuda::dynamic_shared<typename Sums::P>() +
+                    which * Sums::kPacks * lanes * teams + owner * lanes + lane,
+                lanes * teams};
   };
-  for (std::int64_t first = chunk * kCudaRowChunk; first < end; first += kRowsAtOnce) {
-    const std::int64_t row = first + thread / 64;
+  const auto sums_at = [&](A* sums, int i) {
+    return Sums{reinterpret_cast<typename Sums::P*>(sums + blockIdx.x * op.width + i), 1};
+  };
+  const int first = static_cast<int>(blockIdx.x * kCudaRowChunk);
+  const int end = static_cast<int>(min(op.rows, first + kCudaRowChunk));
+  struct Inputs {
+    P dy, x, also;
+  };
+  const auto fetch = [&](Inputs& to, int row, int i) {
+    const std::int64_t from = row * op.width + i;
+    to.dy = pack_at<n>(op.dy + from);
+    to.x = pack_at<n>(op.x + from);
+    if (op.dresidual) to.also = pack_at<n>(op.dresidual + from);
+  };
+  const bool has_pack = kHolds && column < width;
+  Inputs next{};
+  if (has_pack && first + team < end) fetch(next, first + team, column);
+  if constexpr (kHolds) {
+    sums_of(team, 0).clear();
+    if constexpr (kBias) sums_of(team, 1).clear();
+  }
+  int turn = 0;
+  for (int row = first + team; row - team < end; row += teams, turn ^= 1) {
+    Inputs in = next;
+    if (has_pack && row + teams < end) fetch(next, row + teams, column);
+    Statistics<A> found{0, 0};
+    Slopes<A> means{0, 0};
     if (row < end) {
-      const std::int64_t start = row * op.width;
-      Slopes<A> mine = slopes<kind, n>(op.dy + start, op.x + start, op.gain, op.width,
-                                       statistics_of(row), thread % 64, 64);
-      mine.product = warp_sum(mine.product);
-      mine.shift = warp_sum(mine.shift);
-      if (thread % 32 == 0) shares[thread / 64][thread / 32 % 2] = mine;
-    }
-    __syncthreads();
-    const auto some = static_cast<int>(min(std::int64_t{kRowsAtOnce}, end - first));
-    for (std::int64_t i = thread * m; i < op.width; i += kBackwardThreads * m) {
-      A gain[m], dgain[m] = {}, dbias[m] = {};
-      load(gain, op.gain + i);
-      for (int k = 0; k < some; k += kRowsAhead) {
-        // dx may be one of the inputs: the compiler cannot move a row's loads before another's
-        // store.
-        Pack<T, m> dy[kRowsAhead], x[kRowsAhead], also[kRowsAhead];
-#pragma unroll
-        for (int j = 0; j < kRowsAhead; ++j) {
-          if (k + j >= some) continue;
-          const std::int64_t from = (first + k + j) * op.width + i;
-          dy[j] = *reinterpret_cast<const Pack<T, m>*>(op.dy + from);
-          x[j] = *reinterpret_cast<const Pack<T, m>*>(op.x + from);
-          if (op.dresidual) also[j] = *reinterpret_cast<const Pack<T, m>*>(op.dresidual + from);
-        }
-#pragma unroll
-        for (int j = 0; j < kRowsAhead; ++j) {
-          const int row_at = k + j;
-          if (row_at >= some) continue;
-          const auto& parts = shares[row_at];
-          const Slopes<A> means{(parts[0].product + parts[1].product) * share,
-                                (parts[0].shift + parts[1].shift) * share};
-          row_backward<kind>(op.dx + (first + row_at) * op.width + i, dgain, dbias, dy[j].values,
-                             x[j].values, gain, op.dresidual ? also[j].values : nullptr,
-                             statistics_of(first + row_at), means);
-        }
+      found = {kBias ? op.mean[row] : A(0), op.inverse[row]};
+      if (has_pack) add_slopes<kind>(means, in.dy, in.x, pack_at<n>(op.gain + column), found);
+      for (int i = column; !kHolds && i < width; i += lanes * n) {
+        fetch(in, row, i);
+        add_slopes<kind>(means, in.dy, in.x, pack_at<n>(op.gain + i), found);
       }
-      const std::int64_t to = chunk * op.width + i;
-      const bool fresh = first == chunk * kCudaRowChunk;
-      add_to(op.dgain + to, dgain, fresh);
-      if constexpr (kind == NormKind::kLayerNorm) add_to(op.dbias + to, dbias, fresh);
     }
-    __syncthreads();
+    means = team_sum<kind>(means, shares[turn] + team * lanes / 32, lane, lanes);
+    const A share = A(1) / static_cast<A>(width);  // weight of an element in a mean
+    means = {means.product * share, means.shift * share};
+    const auto finish = [&](int i, const Sums& dgain, const Sums& dbias) {
+      A v[n], d[n];
+      widen(v, in.x);
+      widen(d, in.dy);
+      center_and_scale<kind>(v, found);
+      dgain.update([&](int k, A sum) { return fma(d[k], v[k], sum); });
+      if constexpr (kBias) dbias.update([&](int k, A sum) { return sum + d[k]; });
+      row_backward<kind>(d, v, pack_at<n>(op.gain + i), found, means);
+      if (op.dresidual) {
+        widen(v, in.also);
+#pragma unroll
+        for (int k = 0; k < n; ++k) d[k] += v[k];
+      }
+      store(op.dx + row * op.width + i, d);
+    };
+    if (has_pack && row < end) finish(column, sums_of(team, 0), sums_of(team, 1));
+    for (int i = column; !kHolds && i < width; i += lanes * n) {
+      const Sums dgain = sums_at(op.dgain, i), dbias = sums_at(op.dbias, i);
+      if (row == first) {
+        dgain.clear();
+        if constexpr (kBias) dbias.clear();
+      }
+      fetch(in, row, i);
+      finish(i, dgain, dbias);
+    }
+  }
+  __syncthreads();
+  for (int which = 0; has_pack && team == 0 && which < (kBias ? 2 : 1); ++which) {
+    A* const to = (which == 0 ? op.dgain : op.dbias) + blockIdx.x * op.width + column;
+    sums_of(0, which).update([&](int k, A sum) {
+      for (int other = 1; other < teams; ++other) sum += sums_of(other, which)[k];
+      return to[k] = sum;
+    });
   }
 }
 

@@ -28,11 +28,18 @@ __global__ __launch_bounds__(kThreads) void squares_of_chunks(double* partials, 
   const std::int64_t end = min(chunk + kNormChunk, count);
   const bool fits = Vector<T, kAtOnce>::fits(x + first);
   double sum = 0;
-  for (std::int64_t i = first + threadIdx.x * kAtOnce; i < end; i += kThreads * kAtOnce) {
-    const auto values = load_vector<T, kAtOnce>(x + i, end - i, fits);
+  constexpr int kAhead = kNormChunk / (kThreads * kAtOnce);  // all loads are in flight together
+  Vector<T, kAtOnce> ahead[kAhead];
+#pragma unroll
+  for (int j = 0; j < kAhead; ++j) {
+    const std::int64_t i = first + (threadIdx.x + j * kThreads) * kAtOnce;
+    ahead[j] = load_vector<T, kAtOnce>(x + i, end - i, fits);
+  }
+#pragma unroll
+  for (int j = 0; j < kAhead; ++j) {
 #pragma unroll
     for (int e = 0; e < kAtOnce; ++e) {
-      const auto value = static_cast<double>(widened(values.x[e]));
+      const auto value = static_cast<double>(widened(ahead[j].x[e]));
       sum = std::fma(value, value, sum);
     }
   }

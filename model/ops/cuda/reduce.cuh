@@ -46,7 +46,8 @@ __device__ __forceinline__ double sum_in_order(const double* from, int count,
   return sum;
 }
 
-// Threads that process one row: a warp, or a whole block of up to 32 warps.
+// Threads that process one row: a warp or an aligned part of one, of a power of two of lanes, or a
+// whole block of up to 32 warps.
 template <class A>
 struct Team {
   A (*room)[32];  // [2][32], per block; for teams larger than a warp
@@ -54,10 +55,15 @@ struct Team {
   int lanes;
   int turn = 0;
 
-  // Sum over the team, with the same bits in every lane. All lanes must call it.
+  // Sum over the team, with the same bits in every lane. All lanes of its warps must call it.
   __device__ A sum(A value) {
+    if (lanes < 32) {
+      for (int step = lanes / 2; step > 0; step /= 2)
+        value += __shfl_xor_sync(0xffffffffu, value, step);
+      return value;
+    }
     value = warp_sum(value);
-    if (lanes <= 32) return value;
+    if (lanes == 32) return value;
     // Double buffering: a lane that returns to a buffer has synchronized with all its readers.
     A* mine = room[turn];
     turn ^= 1;

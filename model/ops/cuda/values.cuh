@@ -75,25 +75,57 @@ __device__ __forceinline__ Sum<T> reciprocal(Sum<T> value) {
   }
 }
 
-// Elements that are loaded and stored at once.
+// Adjacent elements that are loaded and stored at once. In words: elements of 16 bits would occupy
+// a register each.
 template <class T, int kCount>
-struct __align__(sizeof(T) * kCount) Pack {
-  T values[kCount];
+struct __align__(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Pack {
+  static constexpr int kEach = sizeof(T) == 2 && kCount % 2 == 0 ? 2 : 1;
+  std::conditional_t<kEach == 2, std::uint32_t, T> words[kCount / kEach];
+
+  __device__ T operator[](int k) const {
+    if constexpr (kEach == 1) {
+      return words[k];
+    } else {
+      T element;
+      element.bits = static_cast<std::uint16_t>(words[k / 2] >> 16 * (k % 2));
+      return element;
+    }
+  }
 };
 
-// Loads kCount elements from `from`, aligned to all of them, in the compute type.
+template <int kCount, class T>
+__device__ Pack<T, kCount> pack_at(const T* from) {
+  return *reinterpret_cast<const Pack<T, kCount>*>(from);
+}
+template <int kCount, class T>
+__device__ void widen(Sum<T> (&to)[kCount], const Pack<T, kCount>& pack) {
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) to[k] = widened(pack[k]);
+}
+template <class T, int kCount, class From>
+__device__ Pack<T, kCount> packed(const From (&from)[kCount]) {
+  Pack<T, kCount> pack;
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) {
+    const T element = rounded<T>(from[k]);
+    if constexpr (pack.kEach == 1) {
+      pack.words[k] = element;
+    } else {
+      const std::uint32_t bits = element.bits;
+      pack.words[k / 2] = k % 2 == 0 ? bits : pack.words[k / 2] | bits << 16;
+    }
+  }
+  return pack;
+}
+
+// Loads kCount elements from `from`, aligned to all of them or to 16 bytes, in the compute type.
 template <int kCount, class T>
 __device__ void load(Sum<T> (&to)[kCount], const T* from) {
-  const auto pack = *reinterpret_cast<const Pack<T, kCount>*>(from);
-#pragma unroll
-  for (int k = 0; k < kCount; ++k) to[k] = widened(pack.values[k]);
+  widen(to, pack_at<kCount>(from));
 }
 template <int kCount, class T, class From>
 __device__ void store(T* to, const From (&from)[kCount]) {
-  Pack<T, kCount> pack;
-#pragma unroll
-  for (int k = 0; k < kCount; ++k) pack.values[k] = rounded<T>(from[k]);
-  *reinterpret_cast<Pack<T, kCount>*>(to) = pack;
+  *reinterpret_cast<Pack<T, kCount>*>(to) = packed<T>(from);
 }
 
 // N adjacent elements in T, for rows with any alignment: moved at once if aligned to their size or

@@ -85,7 +85,8 @@ struct HeadNormApplied {
   }
 };
 
-const Heads kHeadNormShapes[] = {{1, 1, 1}, {4, 2, 3}, {2, 1, 17}, {4, 4, 64}, {8, 2, 100}};
+const Heads kHeadNormShapes[] = {{1, 1, 1},  {4, 2, 3},   {2, 1, 17},
+                                 {4, 4, 64}, {8, 2, 100}, {2, 1, 160}};
 
 TEST(HeadNorm, forward_and_backward_are_the_formula) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {

@@ -107,7 +107,8 @@ template <class Body>
 void for_every_norm_size(const Body& body) {
   for (const bool layer : {false, true}) {
     for (const std::int64_t rows : {0, 1, 5, 130}) {
-      for (const std::int64_t width : {1, 3, 17, 64, 100, 333}) {
+      // The last is wider than what the lanes of a block hold.
+      for (const std::int64_t width : {1, 3, 17, 64, 100, 333, 2056}) {
         if (rows > 100 && width > 100) continue;  // big enough
         SCOPED_TRACE(say(layer ? "LayerNorm" : "RMSNorm", " of ", rows, " x ", width));
         body(layer, rows, width);
