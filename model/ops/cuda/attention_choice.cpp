@@ -97,7 +97,7 @@ bool supposes_own(AttentionPass pass, const AttentionShape& shape, DType dtype) 
 }
 
 std::int64_t supposed_workspace(const AttentionShape& shape, DType dtype) {
-  return supposes_own(AttentionPass::kForward, shape, dtype) ? 0 : rows_of(shape);
+  return supposes_own(AttentionPass::kForward, shape, dtype) ? kOwnWorkspace : rows_of(shape);
 }
 
 std::int64_t supposed_backward_workspace(const AttentionShape& shape, DType dtype) {
