@@ -55,7 +55,7 @@ std::string text_of(const FusedPlan& plan) {
 
 Shape attention_workspace(Device device, const AttentionShape& shape, DType dtype) {
   const FusedPlan plan = plan_of(device, AttentionPass::kForward, shape, dtype);
-  return plan.refusal.empty() ? Shape{own_floats(plan) + rows_of(shape)} : Shape{0};
+  return plan.refusal.empty() ? Shape{own_floats(plan) + rows_of(shape)} : Shape{kOwnWorkspace};
 }
 
 Shape attention_backward_workspace(Device device, const AttentionShape& shape, DType dtype) {
@@ -67,14 +67,16 @@ void attention(Stream& stream, Tensor workspace, Tensor out, Tensor lse, Tensor 
                Tensor document_start, const AttentionShape& shape) {
   const FusedPlan plan = plan_of(stream.device(), AttentionPass::kForward, shape, qkv.dtype);
   if (!plan.refusal.empty() || !are_aligned({qkv, out})) {
-    own_attention(stream, out, lse, qkv, document_start, shape);
+    own_attention(stream, workspace.slice(0, kOwnWorkspace), out, lse, qkv, document_start, shape);
     return;
   }
   const Tensor by_head = lse_by_head(workspace, plan, shape);
   const bool is_done =
       cudnn_attention(stream, AttentionPass::kForward,
                       {.workspace = workspace, .lse = by_head, .qkv = qkv, .out = out}, shape);
-  if (!is_done) return own_attention(stream, out, lse, qkv, document_start, shape);
+  if (!is_done)
+    return own_attention(stream, workspace.slice(0, kOwnWorkspace), out, lse, qkv, document_start,
+                         shape);
   transpose(stream, as_matrices(lse, shape), by_head);
 }
 

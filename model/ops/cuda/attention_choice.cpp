@@ -109,7 +109,7 @@ std::int64_t cached_workspace(const Heads& heads) {
 }
 
 std::int64_t supposed_workspace(const AttentionShape& shape, DType dtype) {
-  return supposes_own(AttentionPass::kForward, shape, dtype) ? 0 : rows_of(shape);
+  return supposes_own(AttentionPass::kForward, shape, dtype) ? kOwnWorkspace : rows_of(shape);
 }
 
 std::int64_t supposed_backward_workspace(const AttentionShape& shape, DType dtype) {

@@ -47,6 +47,9 @@ std::string refusal_warning(const AttentionShape&, DType, const std::string& rea
 // accept.
 std::string why_too_large(std::size_t workspace_bytes, std::size_t device_bytes);
 
+// Workspace of our own forward, in accumulators: the counter from which blocks draw their work.
+inline constexpr std::int64_t kOwnWorkspace = 1;
+
 // Whether a pass on a GPU that does not exist (imagined_gpu) would use our own kernels; cuDNN takes
 // what it usually takes.
 bool supposes_own(AttentionPass, const AttentionShape&, DType);

@@ -14,6 +14,7 @@ template <class T, class A>
 struct AttentionResult {
   T* out = nullptr;
   A* lse = nullptr;
+  std::int32_t* next = nullptr;  // scratch: a counter from which blocks draw their work
 };
 template <class T, class A>
 struct AttentionGradient {

@@ -62,16 +62,18 @@ bool has_warpgroup_attention(Device device, const AttentionShape& shape, DType d
   return size_of(dtype) == 2 && (width == 64 || width == 128) && has_warpgroups(device.index);
 }
 
-void own_attention(Stream& stream, Tensor out, Tensor lse, Tensor qkv, Tensor document_start,
-                   const AttentionShape& shape) {
+void own_attention(Stream& stream, Tensor workspace, Tensor out, Tensor lse, Tensor qkv,
+                   Tensor document_start, const AttentionShape& shape) {
   const std::int64_t width = shape.heads.width;
   const bool vectors = in_vectors(qkv, width) && in_vectors(out, width);
   with_float(qkv.dtype, [&](auto zero) {
     using T = decltype(zero);
     using A = Accumulator<T>;
-    launch_attention(stream, static_cast<int>(shape.batch),
-                     heads_of<T>(qkv, document_start, shape, vectors),
-                     AttentionResult<T, A>{.out = out.as<T>(), .lse = lse.as<A>()});
+    launch_attention(
+        stream, static_cast<int>(shape.batch), heads_of<T>(qkv, document_start, shape, vectors),
+        AttentionResult<T, A>{.out = out.as<T>(),
+                              .lse = lse.as<A>(),
+                              .next = reinterpret_cast<std::int32_t*>(workspace.data)});
   });
 }
 

@@ -11,8 +11,9 @@ bool has_warpgroup_attention(Device, const AttentionShape&, DType);
 // the dtype before the product with values. The backward walks the tiles twice, once for query
 // gradients and once for key and value gradients, so that each is summed by one block in a fixed
 // order, without atomics.
-void own_attention(Stream&, Tensor out, Tensor lse, Tensor qkv, Tensor document_start,
-                   const AttentionShape&);
+// `workspace` [kOwnWorkspace] accumulators is scratch.
+void own_attention(Stream&, Tensor workspace, Tensor out, Tensor lse, Tensor qkv,
+                   Tensor document_start, const AttentionShape&);
 // `delta` [batch seq, heads] accumulators is scratch: the sum of dout * out per row.
 void own_attention_backward(Stream&, Tensor delta, const AttentionBackward&, const AttentionShape&);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/device/cuda/backend.h"
 #include "model/device/cuda/launch.cuh"
 #include "model/device/cuda/shared.cuh"
 #include "model/ops/cuda/attention_kernels.h"
@@ -18,6 +19,10 @@ using trireme::cuda::extent;
 using trireme::cuda::launch;
 using trireme::cuda::parts;
 
+// Heads of 64 in sequences from this on take three warpgroups: powers take as long as products
+// there, but short sequences fill tiles of 192 queries badly.
+constexpr int kLongFrom = 2048;
+
 template <class H, class T>
 __device__ __forceinline__ AttentionShared<H, T>& shared_tiles() {
   auto* const bytes = trireme::cuda::dynamic_shared<unsigned char>();
@@ -29,8 +34,10 @@ __device__ __forceinline__ AttentionShared<H, T>& shared_tiles() {
 template <class H, class T>
 __device__ __forceinline__ void start_barriers(AttentionShared<H, T>& shared) {
   constexpr int kWarps = 4 * H::kGroups;
-  start_barrier(&shared.queries_full, 1);
-  start_barrier(&shared.queries_empty, kWarps);
+  for (int i = 0; i < H::kQueryStages; ++i) {
+    start_barrier(&shared.queries_full[i], 1);
+    start_barrier(&shared.queries_empty[i], kWarps);
+  }
   for (int i = 0; i < H::kStages; ++i) {
     start_barrier(&shared.keys_full[i], 1);
     start_barrier(&shared.keys_empty[i], kWarps);
@@ -40,26 +47,32 @@ __device__ __forceinline__ void start_barriers(AttentionShared<H, T>& shared) {
   publish_barriers();
 }
 
-// The loading thread's work.
+// The loading thread's work. Blocks draw their items from the counter `next`, as some take longer
+// and other kernels may occupy multiprocessors.
 template <class H, class T>
 __device__ __forceinline__ void load_tiles(AttentionShared<H, T>& shared, const TensorMap& queries,
                                            const TensorMap& keys, const AttentionHeads<T>& in,
-                                           int batch) {
+                                           int batch, int* next) {
   constexpr int kKeyBytes = H::kKeyTile * static_cast<int>(sizeof(T));
-  int items = 0, tiles = 0;
-  for_items<H>(in, batch, [&](const AttentionItem& item) {
+  int index = atomicAdd(next, 1);
+  for (int items = 0, tiles = 0;; ++items) {
+    const AttentionItem item = item_of<H>(in, batch, index);
+    const int place = stage_of<H::kQueryStages>(items);
+    PhaseBarrier* const full = &shared.queries_full[place];
+    wait_phase(&shared.queries_empty[place], parity_of<H::kQueryStages>(items) ^ 1);
+    shared.items[items % (H::kQueryStages + 1)] = item;
+    if (item.last_tile < 0) return arrive(full);
+    arrive_expecting(full, static_cast<int>(sizeof(shared.queries[place])));
+    for (int group = 0; group < H::kGroups; ++group) {
+      load_box(shared.queries[place][group], queries, full, item.head,
+               item.first_query + H::kGroupRows * group, item.batch);
+    }
+    index = atomicAdd(next, 1);
     const int kv_head = in.heads + item.head / in.group();
+#pragma unroll 1
     for (int tile = item.last_tile; tile >= item.first_tile; --tile, ++tiles) {
       const int stage = stage_of<H::kStages>(tiles), parity = parity_of<H::kStages>(tiles);
       wait_phase(&shared.keys_empty[stage], parity ^ 1);
-      if (tile == item.last_tile) {
-        wait_phase(&shared.queries_empty, items % 2 ^ 1);
-        arrive_expecting(&shared.queries_full, static_cast<int>(sizeof(shared.queries)));
-        for (int group = 0; group < H::kGroups; ++group) {
-          load_box(shared.queries[group], queries, &shared.queries_full, item.head,
-                   item.first_query + H::kGroupRows * group, item.batch);
-        }
-      }
       arrive_expecting(&shared.keys_full[stage], kKeyBytes);
       load_box(shared.keys[stage], keys, &shared.keys_full[stage], kv_head, tile * H::kKeys,
                item.batch);
@@ -68,15 +81,16 @@ __device__ __forceinline__ void load_tiles(AttentionShared<H, T>& shared, const 
       load_box(shared.values[stage], keys, &shared.values_full[stage], kv_head + in.kv_heads,
                tile * H::kKeys, item.batch);
     }
-    ++items;
-  });
+  }
 }
 
 // Stores a warp's 16 rows by way of `tile`, its group's, which only this warp touches there.
 template <class H, class T>
 __device__ __forceinline__ void store_out(const HeadRows<T>& to, T* tile, int row, int first,
                                           const float (&mixed)[H::W / 2], const float (&sum)[2]) {
-  const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
+  int lane = static_cast<int>(threadIdx.x) % 32;
+  hold(lane);  // addresses kept over the loop would take too many registers
+  const int g = lane / 4, t = lane % 4;
   const float factor[2] = {1 / sum[0], 1 / sum[1]};
 #pragma unroll
   for (int i = 0; i < H::W / 4; ++i) {
@@ -93,7 +107,7 @@ __device__ __forceinline__ void store_out(const HeadRows<T>& to, T* tile, int ro
 // The work of a warpgroup that computes, `group` from 0.
 template <class H, class T>
 __device__ __forceinline__ void compute(AttentionShared<H, T>& shared, const AttentionHeads<T>& in,
-                                        const AttentionResult<T, float>& to, int batch, int group) {
+                                        const AttentionResult<T, float>& to, int group) {
   constexpr int kKeys = H::kKeys;
   constexpr float kLn2 = 0.6931471805599453f;
   const int warp = static_cast<int>(threadIdx.x) / 32 % 4;
@@ -107,11 +121,14 @@ __device__ __forceinline__ void compute(AttentionShared<H, T>& shared, const Att
   if (group == H::kGroups - 1) arrive_named(next_turn, 2 * kWarpgroup);
 
   // Tiles of keys go one ahead of those of values.
-  int items = 0, tiles = 0;
   const auto wait_full = [&](PhaseBarrier* full, int count) {
     wait_phase(&full[stage_of<H::kStages>(count)], parity_of<H::kStages>(count));
   };
-  for_items<H>(in, batch, [&](const AttentionItem& item) {
+  for (int items = 0, tiles = 0;; ++items) {
+    const int place = stage_of<H::kQueryStages>(items);
+    wait_phase(&shared.queries_full[place], parity_of<H::kQueryStages>(items));
+    const AttentionItem& item = shared.items[items % (H::kQueryStages + 1)];
+    if (item.last_tile < 0) return;
     const std::int32_t* const starts = in.starts(item.batch);
     const int first_row = item.first_query + H::kGroupRows * group + kWarpRows * warp;
     const int last_start = starts[min(first_row + kWarpRows, in.seq) - 1];
@@ -132,7 +149,8 @@ __device__ __forceinline__ void compute(AttentionShared<H, T>& shared, const Att
     };
 
     const auto multiply_queries = [&] {
-      start_scores<H>(scores, shared.queries[group], shared.keys[stage_of<H::kStages>(tiles)]);
+      start_scores<H>(scores, shared.queries[place][group],
+                      shared.keys[stage_of<H::kStages>(tiles)]);
       commit_products();
     };
     const auto multiply_weights = [&](int count) {
@@ -140,7 +158,6 @@ __device__ __forceinline__ void compute(AttentionShared<H, T>& shared, const Att
       commit_products();
     };
 
-    wait_phase(&shared.queries_full, items % 2);
     wait_full(shared.keys_full, tiles);
     fence_products();
     multiply_queries();
@@ -172,11 +189,14 @@ __device__ __forceinline__ void compute(AttentionShared<H, T>& shared, const Att
       hold(mixed);
       hold(weights);
       release(shared.values_empty[stage_of<H::kStages>(tiles - 1)]);
+      // Few maxima change after the first tiles.
+      if (__any_sync(0xffffffffu, shrink[0] != 1 || shrink[1] != 1)) {
 #pragma unroll
-      for (int i = 0; i < H::W / 2; ++i) mixed[i] *= shrink[i / 2 % 2];
+        for (int i = 0; i < H::W / 2; ++i) mixed[i] *= shrink[i / 2 % 2];
+      }
       pack_weights<T, kKeys>(weights, scores);
     }
-    release(shared.queries_empty);
+    release(shared.queries_empty[place]);
     wait_full(shared.values_full, tiles);
     hold(mixed);
     hold(weights);
@@ -186,7 +206,6 @@ __device__ __forceinline__ void compute(AttentionShared<H, T>& shared, const Att
     hold(mixed);
     release(shared.values_empty[stage_of<H::kStages>(tiles)]);
     ++tiles;
-    ++items;
 
     for (int r = 0; r < 2; ++r) {
       rows.sum[r] += __shfl_xor_sync(0xffffffffu, rows.sum[r], 1);
@@ -199,7 +218,7 @@ __device__ __forceinline__ void compute(AttentionShared<H, T>& shared, const Att
     }
     store_out<H>(in.of_queries(to.out, item.batch, item.head), shared.out[group], kWarpRows * warp,
                  first_row, mixed, rows.sum);
-  });
+  }
 }
 
 template <class H, class T>
@@ -213,10 +232,10 @@ __global__ __launch_bounds__(H::kThreads, 1) void attention_wgmma(
   const int warpgroup = static_cast<int>(threadIdx.x) / kWarpgroup;
   if (warpgroup == 0) {
     give_registers<H::kLoading>();
-    if (threadIdx.x == 0) load_tiles(shared, queries, keys, in, batch);
+    if (threadIdx.x == 0) load_tiles(shared, queries, keys, in, batch, to.next);
   } else {
     take_registers<H::kComputing>();
-    compute(shared, in, to, batch, warpgroup - 1);
+    compute(shared, in, to, warpgroup - 1);
   }
 #endif
 }
@@ -243,6 +262,8 @@ void launch_tiling(Stream& stream, int batch, const AttentionHeads<T>& in,
   const TensorMap keys = tensor_map_of<T>(boxes, device);
   const std::int64_t items = parts(in.seq, H::kRows) * in.heads * batch;
   const auto blocks = std::min<std::int64_t>(items, multiprocessors_of(device));
+  trireme::cuda::fill(reinterpret_cast<std::byte*>(to.next), 0, sizeof(*to.next), stream.handle(),
+                      device);
   launch(attention_wgmma<H, T>, extent(blocks), H::kThreads,
          kSwizzleBytes + sizeof(AttentionShared<H, T>), stream, queries, keys, in, to, batch);
 }
@@ -251,8 +272,10 @@ template <class T>
 bool launch_of(Stream& stream, int batch, const AttentionHeads<T>& in,
                const AttentionResult<T, float>& to) {
   if (!in.vectors || !has_warpgroups(stream.device().index)) return false;
-  if (in.width == 64) {
+  if (in.width == 64 && in.seq < kLongFrom) {
     launch_tiling<AttentionTiling<64, 2>>(stream, batch, in, to);
+  } else if (in.width == 64) {
+    launch_tiling<AttentionTiling<64, 3>>(stream, batch, in, to);
   } else if (in.width == 128) {
     launch_tiling<AttentionTiling<128, 2>>(stream, batch, in, to);
   } else {

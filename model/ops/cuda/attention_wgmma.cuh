@@ -15,26 +15,35 @@ namespace trireme::ops::cuda {
 template <int W_, int kGroups_>
 struct AttentionTiling {
   static constexpr int W = W_, kGroups = kGroups_;
-  static constexpr int kKeys = 128, kStages = 2;
+  static constexpr int kKeys = 128, kStages = 2, kQueryStages = 2;
   static constexpr int kGroupRows = 64, kRows = kGroupRows * kGroups;
   static constexpr int kThreads = (kGroups + 1) * kWarpgroup;
   static constexpr int kQueryTile = kGroupRows * W;  // elements
   static constexpr int kKeyTile = kKeys * W;
   // Registers of a thread that computes, and of one that loads: 64 Ki together.
-  static constexpr int kComputing = kGroups == 2 ? 240 : 160;
-  static constexpr int kLoading = kGroups == 2 ? 24 : 32;
+  static constexpr int kComputing = kGroups == 2 ? 232 : 160;
+  static constexpr int kLoading = kGroups == 2 ? 40 : 32;
+};
+
+// A tile of queries of one head, and its tiles of keys; none are left if `last_tile` is negative.
+struct AttentionItem {
+  int first_query, head, batch;
+  int first_tile, last_tile;
 };
 
 template <class H, class T>
 struct AttentionShared {
-  T queries[H::kGroups][H::kQueryTile];
+  T queries[H::kQueryStages][H::kGroups][H::kQueryTile];
   T keys[H::kStages][H::kKeyTile];
   T values[H::kStages][H::kKeyTile];
   T out[H::kGroups][H::kQueryTile];
-  // Of the loads that fill tiles, and of the warps that have read them.
-  PhaseBarrier queries_full, queries_empty;
+  // Of the loads that fill tiles, and of the warps that have read them. An item comes with its
+  // queries.
+  PhaseBarrier queries_full[H::kQueryStages], queries_empty[H::kQueryStages];
   PhaseBarrier keys_full[H::kStages], keys_empty[H::kStages];
   PhaseBarrier values_full[H::kStages], values_empty[H::kStages];
+  // One more than queries: a warp that has read its queries still reads their item.
+  AttentionItem items[H::kQueryStages + 1];
 };
 
 // Where the `count`-th use of a ring of tiles is, and the parity of its barriers' phase.
@@ -47,30 +56,22 @@ __device__ __forceinline__ int parity_of(int count) {
   return count / kStages % 2;
 }
 
-// The queries of a block's turn, of one head of one sequence, and their tiles of keys.
-struct AttentionItem {
-  int first_query, head, batch;
-  int first_tile, last_tile;
-};
-
-// Calls body(AttentionItem) for this block's items. The longest go first, and blocks go over them
-// forth and back, so that each gets as much.
-template <class H, class T, class Body>
-__device__ __forceinline__ void for_items(const AttentionHeads<T>& in, int batch,
-                                          const Body& body) {
+// The `index`-th of all items. Without documents, the longest come first.
+template <class H, class T>
+__device__ __forceinline__ AttentionItem item_of(const AttentionHeads<T>& in, int batch,
+                                                 int index) {
   const int heads = in.heads * batch, tiles = (in.seq + H::kRows - 1) / H::kRows;
-  const int block = static_cast<int>(blockIdx.x), blocks = static_cast<int>(gridDim.x);
-  for (int round = 0; round * blocks < tiles * heads; ++round) {
-    const int index = round * blocks + (round % 2 == 0 ? block : blocks - 1 - block);
-    if (index >= tiles * heads) continue;
-    AttentionItem item;
-    item.first_query = (tiles - 1 - index / heads) * H::kRows;
-    item.batch = index % heads / in.heads;
-    item.head = index % in.heads;
-    item.first_tile = in.starts(item.batch)[item.first_query] / H::kKeys;
-    item.last_tile = (min(item.first_query + H::kRows, in.seq) - 1) / H::kKeys;
-    body(item);
+  AttentionItem item{};
+  if (index >= heads * tiles) {
+    item.last_tile = -1;
+    return item;
   }
+  item.first_query = (tiles - 1 - index / heads) * H::kRows;
+  item.batch = index % heads / in.heads;
+  item.head = index % in.heads;
+  item.first_tile = in.starts(item.batch)[item.first_query] / H::kKeys;
+  item.last_tile = (min(item.first_query + H::kRows, in.seq) - 1) / H::kKeys;
+  return item;
 }
 
 // For rows g and g + 8 of a warp's 16: the running maximum score in powers of two, this thread's

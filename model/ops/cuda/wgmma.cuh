@@ -140,8 +140,11 @@ __device__ __forceinline__ void start_product(float (&c)[N / 2], const std::uint
 #undef TRIREME_LIST_64
 #undef TRIREME_LIST_32
 
-// Before products, and after the wait for them: keeps the compiler from moving what uses their
-// registers across this point.
+// Keeps the compiler from moving what uses these registers across this point: before products, and
+// after the wait for them.
+__device__ __forceinline__ void hold(int& value) {
+  asm volatile("" : "+r"(value)::"memory");
+}
 template <int kCount>
 __device__ __forceinline__ void hold(float (&c)[kCount]) {
 #pragma unroll

@@ -124,13 +124,13 @@ TEST(AttentionChoice, ARefusalIsSaidWithItsShapeReasonAndCost) {
 }
 
 // Of cuDNN the forward's log-sum-exps by head and the backward's matrix of every head; of our own
-// the backward's row sums.
+// the forward's counter and the backward's row sums.
 TEST(AttentionChoice, SupposesAWorkspaceWhereThereIsNoDevice) {
   AttentionShape shape = plain();
   const std::int64_t rows = shape.batch * shape.seq * shape.heads.heads;
   EXPECT_EQ(supposed_workspace(shape, DType::kBf16), rows);
   EXPECT_EQ(supposed_backward_workspace(shape, DType::kBf16), rows + rows * shape.seq / 2);
-  EXPECT_EQ(supposed_workspace(shape, DType::kF32), 0);
+  EXPECT_EQ(supposed_workspace(shape, DType::kF32), 1);
   EXPECT_EQ(supposed_backward_workspace(shape, DType::kF32), rows);
   shape.seq = 32768;  // in parts of one group of three heads
   EXPECT_EQ(supposed_backward_workspace(shape, DType::kBf16),

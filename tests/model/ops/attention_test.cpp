@@ -179,7 +179,9 @@ std::vector<AttentionCase> cases() {
     for (const std::int64_t document : {1, 5, 37, 64, 190})
       all.push_back({2, 200, 2, 1, 16, document});
     all.push_back({1, 150, 2, 1, 136, 60});
-    // Two widths that compute capability 9.0 has kernels for, with more than one tile of queries.
+    // Two widths that compute capability 9.0 has kernels for, with more than one tile of queries,
+    // and its kernel for long sequences.
+    all.push_back({1, 2100, 1, 1, 64, 300});
     for (const std::int64_t width : {64, 128}) {
       all.push_back({2, 400, 2, 1, width, 0});
       all.push_back({2, 300, 2, 1, width, 130});

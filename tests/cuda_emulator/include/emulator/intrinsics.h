@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 namespace trireme::emulator {
 template <class To, class From>
@@ -90,6 +91,10 @@ inline float __frcp_rn(float value) {
 }
 inline float __saturatef(float value) {
   return value < 0 || std::isnan(value) ? 0 : std::min(value, 1.0f);
+}
+// Threads run one at a time.
+inline int atomicAdd(int* at, int by) {
+  return std::exchange(*at, *at + by);
 }
 template <class T>
 T __ldg(const T* from) {
