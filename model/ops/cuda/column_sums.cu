@@ -14,7 +14,9 @@ using trireme::cuda::launch;
 using trireme::cuda::parts;
 
 constexpr int kThreads = 1024;  // at most
-constexpr int kAhead = 8;       // rows of a thread whose loads are in flight together
+// Rows of a thread whose loads are in flight together; doubles need more registers.
+template <class T>
+constexpr int kAhead = sizeof(T) == 8 ? 4 : 8;
 
 // Lanes along a row. A warp reads 64 bytes of each of 8 rows, so that narrow strips of columns, of
 // which there are many, occupy the whole device.
@@ -27,6 +29,7 @@ __global__ __launch_bounds__(kThreads, 1) void column_sums_kernel(Sum<T>* out, c
                                                                   std::int64_t stride,
                                                                   std::int64_t columns, bool add) {
   using A = Sum<T>;
+  constexpr int kRows = kAhead<T>;
   constexpr int kStrip = kLanes<kCount> * kCount;
   __shared__ A sums[kThreads / 32][kStrip];
   const int lane = static_cast<int>(threadIdx.x), groups = static_cast<int>(blockDim.y);
@@ -34,15 +37,15 @@ __global__ __launch_bounds__(kThreads, 1) void column_sums_kernel(Sum<T>* out, c
   const std::int64_t strip = static_cast<std::int64_t>(blockIdx.x) * kStrip;
   const std::int64_t column = min(strip + lane * kCount, columns - kCount);
   A total[kCount] = {};
-  for (std::int64_t row = threadIdx.y; row < rows; row += kAhead * groups) {
-    Pack<T, kCount> packs[kAhead];
+  for (std::int64_t row = threadIdx.y; row < rows; row += kRows * groups) {
+    Pack<T, kCount> packs[kRows];
 #pragma unroll
-    for (int j = 0; j < kAhead; ++j) {
+    for (int j = 0; j < kRows; ++j) {
       if (row + j * groups < rows)
         packs[j] = pack_at<kCount>(x + (row + j * groups) * stride + column);
     }
 #pragma unroll
-    for (int j = 0; j < kAhead; ++j) {
+    for (int j = 0; j < kRows; ++j) {
       if (row + j * groups >= rows) continue;
 #pragma unroll
       for (int k = 0; k < kCount; ++k) total[k] += widened(packs[j][k]);
@@ -71,7 +74,7 @@ void column_sums(Stream& stream, Tensor out, Tensor x, Accumulate accumulate, st
     using T = decltype(zero);
     const auto run = [&]<int n>(Count<n>) {
       // Whole warps that read all rows at once, if there are few.
-      const auto least = std::bit_ceil(static_cast<std::uint64_t>(parts(x.rows(), kAhead)));
+      const auto least = std::bit_ceil(static_cast<std::uint64_t>(parts(x.rows(), kAhead<T>)));
       const auto groups = std::clamp<std::int64_t>(least, 32 / kLanes<n>, kThreads / kLanes<n>);
       launch(column_sums_kernel<n, T>, extent(parts(columns, kLanes<n> * n)),
              dim3(kLanes<n>, extent(groups)), 0, stream, at<Sum<T>>(out), at<T>(x, first), x.rows(),

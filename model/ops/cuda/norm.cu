@@ -101,7 +101,8 @@ void norm_backward(Stream& stream, Tensor partial_gain, Tensor partial_bias,
                                    .mean = at<Sum<T>>(op.mean),
                                    .inverse = at<Sum<T>>(op.inverse),
                                    .rows = op.x.rows(),
-                                   .width = op.x.width()};
+                                   .width = op.x.width(),
+                                   .share = Sum<T>(1) / static_cast<Sum<T>>(op.x.width())};
     const auto run = [&]<int n>(Count<n>) {
       with_kind(op.kind, [&]<NormKind kind>() { launch_backward<kind, n>(stream, rows); });
     };

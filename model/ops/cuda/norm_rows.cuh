@@ -65,6 +65,7 @@ struct NormBackwardRows {
   const T *dy, *x, *gain, *dresidual;
   const Sum<T>*mean, *inverse;
   std::int64_t rows, width;
+  Sum<T> share;  // 1 / width, the weight of an element in a mean
 };
 
 // At most. Registers are for as many threads per multiprocessor, twice as many as a narrow row's
@@ -143,8 +144,7 @@ __global__ __launch_bounds__(kBackwardThreads<T>) void norm_backward_kernel(
       }
     }
     means = team_sum<kind>(means, shares[turn] + team * lanes / 32, lane, lanes);
-    const A share = A(1) / static_cast<A>(width);  // weight of an element in a mean
-    means = {means.product * share, means.shift * share};
+    means = {means.product * op.share, means.shift * op.share};
     const auto finish = [&](int i, const Sums& dgain, const Sums& dbias) {
       A v[n], d[n];
       widen(v, in.x);

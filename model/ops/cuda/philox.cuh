@@ -51,20 +51,20 @@ constexpr int kRoundedAtOnce = 8;  // elements per thread, so that draws overlap
 template <int n>
 __device__ void store_rounded(Bf16* to, const float (&from)[n], std::uint64_t key,
                               std::uint64_t update, std::uint64_t index) {
-  Pack<Bf16, n> pack;
+  Vector<Bf16, n> pack;
   if constexpr (n == 1) {
     const PhiloxWords words = philox_words(key, index / kDraw, update);
-    pack.values[0] = rounded_stochastically(from[0], words[index % kDraw]);
+    pack.x[0] = rounded_stochastically(from[0], words[index % kDraw]);
   } else {
 #pragma unroll
     for (int k = 0; k < n; k += kDraw) {
       const PhiloxWords words = philox_words(key, (index + k) / kDraw, update);
 #pragma unroll
       for (unsigned e = 0; e < kDraw; ++e)
-        pack.values[k + e] = rounded_stochastically(from[k + e], words[e]);
+        pack.x[k + e] = rounded_stochastically(from[k + e], words[e]);
     }
   }
-  *reinterpret_cast<Pack<Bf16, n>*>(to) = pack;
+  *reinterpret_cast<Vector<Bf16, n>*>(to) = pack;
 }
 
 }  // namespace trireme::ops::cuda

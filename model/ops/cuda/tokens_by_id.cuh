@@ -86,7 +86,7 @@ static __global__ __launch_bounds__(kSortThreads) void place_tokens(std::int32_t
                                                                     const Ids ids) {
   const std::int64_t token = std::int64_t{blockIdx.x} * kSortThreads + threadIdx.x;
   if (token >= ids.tokens || arrival[token] < 0) return;
-  const std::int32_t start = sorted.ranges[ids.row(token)].values[0];
+  const std::int32_t start = sorted.ranges[ids.row(token)][0];
   placed[start + arrival[token]] = static_cast<std::int32_t>(token);
 }
 
@@ -99,7 +99,7 @@ static __global__ __launch_bounds__(kSortThreads) void rank_tokens(const Sorted 
   const std::int64_t row = at < ids.tokens ? ids.row(at) : -1;
   if (row < 0) return;
   const auto token = static_cast<std::int32_t>(at);
-  const auto [start, place] = sorted.ranges[row].values;
+  const auto [start, place] = sorted.ranges[row].words;
   const std::int32_t count = sorted.counts[row];
   std::int32_t rank = 0;
 #pragma unroll 4
