@@ -45,16 +45,17 @@ struct AttentionHeads {
 };
 
 // One past the last query that sees a key of [first_key, end_key); document starts never decrease.
+// All lanes of a warp call it: each step looks at 32 places.
 __device__ inline int end_of_readers(const std::int32_t* starts, int seq, int first_key,
                                      int end_key) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
   int low = first_key, high = seq;
   while (low < high) {
-    const int middle = (low + high) / 2;
-    if (starts[middle] < end_key) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
+    const int step = (high - low + 31) / 32, at = low + step * lane;
+    const int seen =
+        __popc(__ballot_sync(0xffffffffu, static_cast<int>(at < high && starts[at] < end_key)));
+    high = min(high, low + step * seen);
+    if (seen > 0) low += step * (seen - 1) + 1;
   }
   return low;
 }

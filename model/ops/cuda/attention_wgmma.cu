@@ -240,13 +240,6 @@ __global__ __launch_bounds__(H::kThreads, 1) void attention_wgmma(
 #endif
 }
 
-int multiprocessors_of(int device) {
-  int count = 0;
-  trireme::cuda::check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device),
-                       device, "cudaDeviceGetAttribute");
-  return count;
-}
-
 template <class H, class T>
 void launch_tiling(Stream& stream, int batch, const AttentionHeads<T>& in,
                    const AttentionResult<T, float>& to) {

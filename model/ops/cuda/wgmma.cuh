@@ -33,6 +33,13 @@ inline bool has_warpgroups([[maybe_unused]] int device) {
 #endif
 }
 
+inline int multiprocessors_of(int device) {
+  int count = 0;
+  trireme::cuda::check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device),
+                       device, "cudaDeviceGetAttribute");
+  return count;
+}
+
 inline constexpr int kWarpgroup = 128;   // threads
 inline constexpr int kSwizzledRow = 64;  // elements
 inline constexpr int kSwizzleBytes = 1024;
@@ -185,6 +192,12 @@ __device__ __forceinline__ void wait_products_after(float a, float b, float2* sc
 // writes to shared memory.
 __device__ __forceinline__ void publish_writes() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// `value`; what is computed from it is computed at each use, not kept in registers over a loop.
+__device__ __forceinline__ int computed_again(int value) {
+  asm volatile("" : "+r"(value));
+  return value;
 }
 
 // Registers of each thread of the calling warpgroup from here on, a multiple of 8.

@@ -100,9 +100,3 @@ template <class T>
 T __ldg(const T* from) {
   return *from;
 }
-// Threads run one at a time.
-inline int atomicAdd(int* to, int value) {
-  const int before = *to;
-  *to += value;
-  return before;
-}
