@@ -11,9 +11,9 @@
 // queries, and goes over tiles of rows of the other kind.
 namespace trireme::ops::cuda {
 
-// kOfQueries: each warpgroup that multiplies has 64 own rows. kOfKeys: the same. kOfFewKeys: both
-// have the same 64 keys, take turns with the tiles, and add their sums in the end: twice as many
-// blocks, each of half the length, that load twice as much.
+// kOfQueries and kOfKeys: each warpgroup that multiplies has 64 own rows. kOfFewKeys: both have the
+// same 64 keys, one takes the even tiles and one the odd, and they add their sums in the end: twice
+// as many blocks, each half as long, which load twice as much.
 enum class BackwardPass { kOfQueries, kOfKeys, kOfFewKeys };
 
 // Tiles of the other kind have kRows rows; keys keep two sums, which leaves registers for fewer.
@@ -30,7 +30,7 @@ struct BackwardPlan {
   static constexpr int kOwn = kSharesKeys ? 64 : 64 * kGroups;
   static constexpr int kTile = kRows * W;  // elements
   static constexpr int kThreads = kWarpgroup * (kGroups + 1);
-  static constexpr int kReaders = kOfKeys ? kStages * kRows : 1;
+  static constexpr int kReaders = kOfKeys ? kStages * kRows : 1;  // an array is not empty
 };
 
 // The rows that a block goes over: of each head that shares its keys, if it owns keys.

@@ -5,9 +5,9 @@
 #include "model/ops/cuda/attention_backward_loads.cuh"
 #include "model/ops/cuda/attention_backward_products.cuh"
 
-// The two passes of attention_backward_mma.cu for compute capability 9.0. One warpgroup loads tiles
-// of the other kind, two multiply; each of those owns 64 rows. Rows of p and ds are the own ones in
-// both passes, so that they are left operands in registers. After FlashAttention-2 (Dao 2023,
+// The two passes of attention_backward_mma.cu for compute capability 9.0, in one launch. One
+// warpgroup loads tiles, two multiply. The rows of p and ds are a warpgroup's own rows in both
+// passes, so that p and ds are left operands in registers. After FlashAttention-2 (Dao 2023,
 // arXiv:2307.08691) and FlashAttention-3 (Shah et al. 2024, arXiv:2407.08608).
 namespace trireme::ops::cuda {
 namespace {
@@ -127,7 +127,7 @@ void launch_of_width(Stream& stream, int batch, const AttentionHeads<T>& in,
   using FewKeys = BackwardPlan<W, BackwardPass::kOfFewKeys>;
   using Queries = BackwardPlan<W, BackwardPass::kOfQueries>;
   // Blocks of early keys are twice as long as the average: with fewer than two for each
-  // multiprocessor, most would wait for those.
+  // multiprocessor, most would wait for those. The order of sums then depends on the device.
   if (blocks_of<Keys>(in, batch) < 2 * multiprocessors_of(stream.device().index)) {
     launch_passes<FewKeys, Queries>(stream, batch, in, gradient);
   } else {

@@ -180,7 +180,7 @@ std::vector<AttentionCase> cases() {
       all.push_back({2, 200, 2, 1, 16, document});
     all.push_back({1, 150, 2, 1, 136, 60});
     // Two widths that compute capability 9.0 has kernels for, with more than one tile of queries,
-    // and its kernel for long sequences.
+    // its kernel for long sequences, and its backward for many blocks of keys and for few.
     all.push_back({1, 2100, 1, 1, 64, 300});
     for (const std::int64_t width : {64, 128}) {
       all.push_back({2, 400, 2, 1, width, 0});
