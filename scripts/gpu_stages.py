@@ -363,7 +363,7 @@ def pytorch(hour):
 
 
 def verify(hour):
-    shape = {"training": {"seq_len": 512, "local_batch_size": 1, "global_batch_size": 2},
+    shape = {"training": {"seq_len": 128, "local_batch_size": 1, "global_batch_size": 2},
              "model": {"num_hidden_layers": 2}}
     for name, dtype in itertools.product(("124M", "1.5B") if not hour.small else ("1.5B",), ("bfloat16", "float32")):
         label = f"{name}, 2 layers, {dtype}"
