@@ -61,8 +61,8 @@ struct RowSums {
   static constexpr std::int64_t kStep = kThreads * n;
   A sums[kGroups][n] = {};
 
-  // Adds tokens [first, end) of those that a warp's lanes hold, in order; at most kBatch. All loads
-  // are unconditional, so that none waits for another.
+  // Adds tokens [first, end) of those that a warp's lanes hold, in order; at most kBatch. Loads
+  // and sums are unconditional, so that no load waits for another.
   template <int kBatch>
   __device__ __forceinline__ void add(const T* const (&columns)[kGroups], std::int64_t width,
                                       std::int32_t tokens, int first, int end) {
@@ -76,11 +76,13 @@ struct RowSums {
     }
 #pragma unroll
     for (int u = 0; u < kBatch; ++u) {
-      if (first + u >= end) break;
 #pragma unroll
       for (int g = 0; g < kGroups; ++g) {
 #pragma unroll
-        for (int e = 0; e < n; ++e) sums[g][e] += widened(element<T>(words[u][g], e));
+        for (int e = 0; e < n; ++e) {
+          const A sum = sums[g][e] + widened(element<T>(words[u][g], e));
+          sums[g][e] = first + u < end ? sum : sums[g][e];
+        }
       }
     }
   }
