@@ -47,26 +47,26 @@ __global__ __launch_bounds__(kThreads) void head_norm_kernel(HeadNormTokens<T> o
   const int teams = static_cast<int>(blockDim.y);
   Team<A> team{nullptr, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x)};
   const int first = static_cast<int>(blockIdx.x * 2 * blockDim.y + threadIdx.y);
-  const auto start_of = [&](int item) {
-    return item / heads * shape.stride() + item % heads * shape.width;
-  };
+  const int items = tokens * heads;
   // All lanes of a warp take part in sums: a team without a head repeats the last one.
-  const auto row_of = [&](int item) {
-    return HeldRow<1, n, T>(op.x + start_of(min(item, tokens * heads - 1)), shape.width, team);
-  };
-  const HeldRow<1, n, T> rows[2] = {row_of(first), row_of(first + teams)};
+  const auto token_of = [&](int j) { return min(first + j * teams, items - 1) / heads; };
+  const int token[2] = {token_of(0), token_of(1)};
+  const auto head_of = [&](int j) { return min(first + j * teams, items - 1) - token[j] * heads; };
+  const int head[2] = {head_of(0), head_of(1)};
+  const auto start_of = [&](int j) { return token[j] * shape.stride() + head[j] * shape.width; };
+  const HeldRow<1, n, T> rows[2] = {{op.x + start_of(0), shape.width, team},
+                                    {op.x + start_of(1), shape.width, team}};
 #pragma unroll
   for (int j = 0; j < 2; ++j) {
     const auto found = statistics<NormKind::kRmsNorm>(rows[j], op.epsilon, team);
-    const int item = first + j * teams, head = item % heads;
-    if (item >= tokens * heads) continue;
-    T* const y = op.y + start_of(item);
-    if (head >= shape.normed()) {
+    if (first + j * teams >= items) continue;
+    T* const y = op.y + start_of(j);
+    if (head[j] >= shape.normed()) {
       rows[j].each([&](const A(&v)[n], int i) { store(y + i, v); });
       continue;
     }
-    if (team.lane == 0) op.inverse[item / heads * shape.normed() + head] = found.inverse;
-    const T* gain = head < shape.heads ? op.query_gain : op.key_gain;
+    if (team.lane == 0) op.inverse[token[j] * shape.normed() + head[j]] = found.inverse;
+    const T* gain = head[j] < shape.heads ? op.query_gain : op.key_gain;
     apply<NormKind::kRmsNorm, 1, n, T>(y, rows[j], gain, nullptr, found);
   }
 }
@@ -89,6 +89,8 @@ __global__ __launch_bounds__(kThreads,
   using A = Sum<T>;
   using Sums = ColumnSums<n, A>;
   struct Inputs {
+    std::int64_t start;  // of the head
+    A inverse;
     Pack<T, n> dy, x;
   };
   const HeadShape shape = op.shape;
@@ -104,34 +106,34 @@ __global__ __launch_bounds__(kThreads,
     const T* const gain = query ? op.query_gain : op.key_gain;
     for (int i = thread; i < teams * shape.width; i += teams * lanes) room[i] = 0;
     __syncthreads();
-    // All lanes of a warp take part in sums: a team without a head repeats the last one.
-    const auto token_of = [&](int item) { return first + min(item, items - 1) / heads; };
-    const auto head_of = [&](int item) {
-      return min(item, items - 1) % heads + (query ? 0 : shape.heads);
-    };
-    const auto fetch = [&](Inputs& to, int item, int i) {
-      const std::int64_t from = token_of(item) * shape.stride() + head_of(item) * shape.width + i;
-      to.dy = pack_at<n>(op.dqkv + from);
-      to.x = pack_at<n>(op.x + from);
+    const auto fetch = [&](Inputs& to, int i) {
+      to.dy = pack_at<n>(op.dqkv + to.start + i);
+      to.x = pack_at<n>(op.x + to.start + i);
     };
     for (int base = 0; base < items; base += kHeadsAtOnce * teams) {
       Inputs in[kHeadsAtOnce];
 #pragma unroll
       for (int j = 0; j < kHeadsAtOnce; ++j) {
-        if (column < shape.width) fetch(in[j], base + j * teams + team, column);
+        // All lanes of a warp take part in sums: a team without a head repeats the last one.
+        const int item = min(base + j * teams + team, items - 1);
+        const std::int64_t token = first + item / heads;
+        const int head = item % heads + (query ? 0 : shape.heads);
+        in[j].start = token * shape.stride() + head * shape.width;
+        in[j].inverse = op.inverse[token * shape.normed() + head];
+        if (column < shape.width) fetch(in[j], column);
       }
 #pragma unroll
       for (int j = 0; j < kHeadsAtOnce; ++j) {
-        const int item = base + j * teams + team;
-        const Statistics<A> row{0, op.inverse[token_of(item) * shape.normed() + head_of(item)]};
+        const bool is_head = base + j * teams + team < items;
+        const Statistics<A> row{0, in[j].inverse};
         Slopes<A> means{0, 0};
         for (int i = column; i < shape.width; i += lanes * n) {
-          if (i > column) fetch(in[j], item, i);
+          if (i > column) fetch(in[j], i);
           add_slopes<NormKind::kRmsNorm>(means, in[j].dy, in[j].x, pack_at<n>(gain + i), row);
         }
         means.product = lane_team.sum(means.product) / static_cast<A>(shape.width);
-        for (int i = column; item < items && i < shape.width; i += lanes * n) {
-          if (lanes * n < shape.width) fetch(in[j], item, i);
+        for (int i = column; is_head && i < shape.width; i += lanes * n) {
+          if (lanes * n < shape.width) fetch(in[j], i);
           A v[n], d[n];
           widen(v, in[j].x);
           widen(d, in[j].dy);
@@ -139,7 +141,7 @@ __global__ __launch_bounds__(kThreads,
           const Sums sums{reinterpret_cast<typename Sums::P*>(room + team * shape.width + i), 1};
           sums.update([&](int k, A sum) { return fma(d[k], v[k], sum); });
           row_backward<NormKind::kRmsNorm>(d, v, pack_at<n>(gain + i), row, means);
-          store(op.dqkv + token_of(item) * shape.stride() + head_of(item) * shape.width + i, d);
+          store(op.dqkv + in[j].start + i, d);
         }
       }
     }

@@ -123,8 +123,12 @@ __global__ __launch_bounds__(kBackwardThreads<T>) void norm_backward_kernel(
     if (op.dresidual) to.also = pack_at<n>(op.dresidual + from);
   };
   const bool has_pack = kHolds && column < width;
+  P gain{};
   Inputs next{};
-  if (has_pack && first + team < end) fetch(next, first + team, column);
+  if (has_pack) {
+    gain = pack_at<n>(op.gain + column);
+    if (first + team < end) fetch(next, first + team, column);
+  }
   if constexpr (kHolds) {
     sums_of(team, 0).clear();
     if constexpr (kBias) sums_of(team, 1).clear();
@@ -137,7 +141,7 @@ __global__ __launch_bounds__(kBackwardThreads<T>) void norm_backward_kernel(
     Slopes<A> means{0, 0};
     if (row < end) {
       found = {kBias ? op.mean[row] : A(0), op.inverse[row]};
-      if (has_pack) add_slopes<kind>(means, in.dy, in.x, pack_at<n>(op.gain + column), found);
+      if (has_pack) add_slopes<kind>(means, in.dy, in.x, gain, found);
       for (int i = column; !kHolds && i < width; i += lanes * n) {
         fetch(in, row, i);
         add_slopes<kind>(means, in.dy, in.x, pack_at<n>(op.gain + i), found);
@@ -145,14 +149,14 @@ __global__ __launch_bounds__(kBackwardThreads<T>) void norm_backward_kernel(
     }
     means = team_sum<kind>(means, shares[turn] + team * lanes / 32, lane, lanes);
     means = {means.product * op.share, means.shift * op.share};
-    const auto finish = [&](int i, const Sums& dgain, const Sums& dbias) {
+    const auto finish = [&](int i, const P& gains, const Sums& dgain, const Sums& dbias) {
       A v[n], d[n];
       widen(v, in.x);
       widen(d, in.dy);
       center_and_scale<kind>(v, found);
       dgain.update([&](int k, A sum) { return fma(d[k], v[k], sum); });
       if constexpr (kBias) dbias.update([&](int k, A sum) { return sum + d[k]; });
-      row_backward<kind>(d, v, pack_at<n>(op.gain + i), found, means);
+      row_backward<kind>(d, v, gains, found, means);
       if (op.dresidual) {
         widen(v, in.also);
 #pragma unroll
@@ -160,7 +164,7 @@ __global__ __launch_bounds__(kBackwardThreads<T>) void norm_backward_kernel(
       }
       store(op.dx + row * op.width + i, d);
     };
-    if (has_pack && row < end) finish(column, sums_of(team, 0), sums_of(team, 1));
+    if (has_pack && row < end) finish(column, gain, sums_of(team, 0), sums_of(team, 1));
     for (int i = column; !kHolds && i < width; i += lanes * n) {
       const Sums dgain = sums_at(op.dgain, i), dbias = sums_at(op.dbias, i);
       if (row == first) {
@@ -168,7 +172,7 @@ __global__ __launch_bounds__(kBackwardThreads<T>) void norm_backward_kernel(
         if constexpr (kBias) dbias.clear();
       }
       fetch(in, row, i);
-      finish(i, dgain, dbias);
+      finish(i, pack_at<n>(op.gain + i), dgain, dbias);
     }
   }
   __syncthreads();
