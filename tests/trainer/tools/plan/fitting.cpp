@@ -77,9 +77,8 @@ void fit_one(const std::vector<const Run*>& runs, DeviceProfile& profile) {
 
 Profiles listed_by_name() {
   Profiles profiles;
-  for (DeviceProfile profile : listed_profiles()) {
-    for (ProductRate& rate : profile.rates) rate.own_flash = 0;  // other trainers lack our kernels
-    profiles[profile.name] = profile;
+  for (const DeviceProfile& profile : listed_profiles()) {
+    profiles[profile.name] = profile_of(profile.name);
   }
   return profiles;
 }

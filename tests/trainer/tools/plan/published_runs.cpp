@@ -239,6 +239,18 @@ std::vector<Run> read(const std::filesystem::path& path) {
   return runs;
 }
 
+DeviceProfile profile_of(const std::string& gpu) {
+  DeviceProfile profile = find_profile(gpu);
+  if (gpu == "H200") {
+    const DeviceProfile h100 = find_profile("H100");
+    profile.rates = h100.rates;
+    profile.streamed = h100.streamed;
+    profile.launch = h100.launch;
+  }
+  for (ProductRate& rate : profile.rates) rate.own_flash = 0;
+  return profile;
+}
+
 StepEstimate estimate(const Run& run, const DeviceProfile& device) {
   return estimate_step(run.work, run.ops, device);
 }

@@ -24,6 +24,9 @@ struct Run {
 // format, in the file's order, is for fitting, the others for testing; so is one that is alone.
 std::vector<Run> read(const std::filesystem::path& path);
 
+// The listed profile without our kernels' efficiencies: the H200's are theirs, so that it has those
+// of the H100.
+DeviceProfile profile_of(const std::string& gpu);
 StepEstimate estimate(const Run& run, const DeviceProfile& device);
 // Predicted over measured, less 1.
 double error(const Run& run, const DeviceProfile& device);

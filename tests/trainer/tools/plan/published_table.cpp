@@ -32,7 +32,8 @@ torchtitan: as many micro-batches as stages); where virtual stages are not, one 
 Largest errors: LLM.Q's steps on H100 are faster than those of the other trainers there, which one
 efficiency per GPU type cannot express (+20 %). nanotron's 80B on 32 GPUs takes 2.6 times as long as
 predicted, and twice as long per token as the same model on 64 GPUs; nothing published explains it.
-nanotron's 1.34B on 512 GPUs has only one micro-batch per step.
+nanotron's 1.34B on 512 GPUs has only one micro-batch per step. `--gpu H200`
+has the efficiencies of this program's kernels, measured on one; here it has the H100's.
 
 )";
 

@@ -14,7 +14,7 @@ const std::vector<Run>& runs() {
 }
 
 double off(const Run& run) {
-  return std::abs(error(run, find_profile(run.gpu)));
+  return std::abs(error(run, profile_of(run.gpu)));
 }
 
 std::vector<double> errors_of(const char* source) {
@@ -55,7 +55,7 @@ TEST(PublishedRuns, TensorParallelismOutOfTheNodeLosesHalf) {
   std::vector<double> rates;
   for (const auto& run : runs()) {
     if (run.source.find("TP sweep") == std::string::npos) continue;
-    const double seconds = estimate(run, find_profile(run.gpu)).seconds;
+    const double seconds = estimate(run, profile_of(run.gpu)).seconds;
     rates.push_back(static_cast<double>(run.work.tokens()) /
                     (seconds * static_cast<double>(run.work.ranks())));
   }
