@@ -2,6 +2,7 @@
 
 #include "model/ops/cuda/flat.cuh"
 #include "model/ops/cuda/philox.cuh"
+#include "model/ops/cuda/strided.cuh"
 
 // The arithmetic of ops/cpu/draw.cpp. Intrinsics keep the compiler from contracting it to FMAs,
 // which would round otherwise.
@@ -66,9 +67,7 @@ template <class T>
 __global__ void normal_kernel(T* out, std::int64_t count, const NormalDraw how) {
   over_flat<1>(count, [&]<int n>(Count<n>, std::int64_t i) {
     constexpr double kUnit = 1.0 / 4294967296.0;
-    const std::int64_t at = how.where.first + i;
-    const auto index = static_cast<std::uint64_t>(at / how.where.run * how.where.stride +
-                                                  how.where.start + at % how.where.run);
+    const auto index = static_cast<std::uint64_t>(index_of(how.where, i));
     const PhiloxWords words = philox_words(how.key, index / 4, 0);
     const unsigned pair = index % 4 / 2 * 2;
     const double log = natural_log(__dmul_rn(__dadd_rn(words[pair], 0.5), kUnit));
