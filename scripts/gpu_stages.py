@@ -209,7 +209,7 @@ def bench_row(one):
 
 
 def attention(hour):
-    """cuDNN's kernels also where ours would be taken, then ours."""
+    """cuDNN's kernels, which must be asked for where ours are the default, then ours."""
     cudnn, *own = benches("attention", "cuDNN/", "own/", "documents")(hour)
     cudnn.argv = ["env", "TRIREME_ATTENTION=cudnn", *cudnn.argv]
     return [cudnn, *own]

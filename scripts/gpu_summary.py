@@ -8,7 +8,7 @@ import statistics
 HERE = pathlib.Path(__file__).resolve().parent
 SLOW = 1.25  # times the expected time, or less than the expected rate by it
 SHOWN = 8  # rows of a stage with many
-# What one H200 reached (KERNELS.md); the planner's time is for all lengths.
+# Attention rates that an H200 reached (KERNELS.md), shown next to the planner's times.
 ESTIMATES = {
     "own/forward": "450 to 670 TFLOP/s", "own/backward": "280 to 370 TFLOP/s",
     "cuDNN/forward": "450 to 650 TFLOP/s", "cuDNN/backward": "230 to 330 TFLOP/s",
@@ -134,7 +134,7 @@ def complete(row, source, small):
         row["expected"] = float(found["MB"]) * 1e6 / row["bandwidth"] * 1e6
     estimate = next((text for key, text in ESTIMATES.items() if key in row["name"]), "")
     if estimate and not small:
-        row["note"] += f", an H200: {estimate}"
+        row["note"] += f", measured on an H200: {estimate}"
 
 
 def slowness(row):

@@ -3,10 +3,10 @@
 
     gpu_torch_step.py SHAPE.json [--steps 8] [--masters float32|bfloat16]
 
-SHAPE has layers, hidden, heads, key_value_heads, head, ffn, vocab, seq, batch, micro_batches, family (gpt2 or
-llama) and qkv_bias. A step is forward and backward of all micro-batches and AdamW (fused), on random tokens:
-fused causal attention, blocks, head and loss through torch.compile. With float32 masters weights, gradients and moments are
-float32 and products bfloat16 (autocast), as in trireme; with bfloat16 all of them are bfloat16.
+SHAPE has layers, hidden, heads, key_value_heads, head (its width), ffn, vocab, seq, batch, micro_batches, family
+(gpt2 or llama), tied and qkv_bias. A step is forward and backward of all micro-batches and fused AdamW on random
+tokens, with scaled_dot_product_attention; blocks, head and loss go through torch.compile. With float32 masters,
+weights, gradients and moments are float32 and products bfloat16 (autocast); with bfloat16 all are bfloat16.
 Prints METRIC lines.
 """
 
@@ -53,7 +53,8 @@ class Block(nn.Module):
         q, k, v = (part.view(batch, seq, -1, self.o.head).transpose(1, 2) for part in parts)
         if self.o.family != "gpt2":
             q, k = rotate(q, cos, sin), rotate(k, cos, sin)
-        y = functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=self.o.heads != self.o.key_value_heads)
+        grouped = self.o.heads != self.o.key_value_heads
+        y = functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)
         return self.out(y.transpose(1, 2).reshape(batch, seq, -1))
 
     def forward(self, x, cos, sin):
@@ -125,7 +126,7 @@ def main():
                 loss = model(batch[:, :-1], batch[:, 1:]) / o.micro_batches
             loss.backward()
         optimizer.step()
-        optimizer.zero_grad(set_to_none=False)
+        optimizer.zero_grad()
         return float(loss) * o.micro_batches
 
     seconds, losses = [], []

@@ -34,7 +34,7 @@ void embedding_backward(Stream& stream, Arena& scratch, Tensor dtable, Tensor dy
   if (stream.on_cuda()) {
     room.counts = scratch.take({rows + 3}, DType::kI32);
     room.ranges = scratch.take({rows, 2}, DType::kI32);
-    room.met = scratch.take({std::min(tokens, rows), 4}, DType::kI32);
+    room.used_rows = scratch.take({std::min(tokens, rows), 4}, DType::kI32);
     room.arrival = scratch.take({2, tokens}, DType::kI32);
   } else {
     room.starts = scratch.take({rows + 1}, DType::kI32);
@@ -42,8 +42,8 @@ void embedding_backward(Stream& stream, Arena& scratch, Tensor dtable, Tensor dy
   if (accumulate == Accumulate::kReplace) {
     record_memory(stream, "embedding_backward", {dy, dtable});
   } else {  // at most a row for each token
-    const Tensor met = dtable.slice(0, std::min(dtable.count(), dy.count()));
-    record_memory(stream, "embedding_backward", {dy, met, met});
+    const Tensor used = dtable.slice(0, std::min(dtable.count(), dy.count()));
+    record_memory(stream, "embedding_backward", {dy, used, used});
   }
   TRIREME_DISPATCH(stream, embedding_backward(stream, room, dtable, dy, ids, first, accumulate));
 }

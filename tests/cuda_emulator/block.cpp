@@ -157,7 +157,7 @@ std::string Block::run(const Launch& launch, uint3 index, bool backwards) {
     if (!moved) return stuck();
   }
   for (const auto& [at, phases] : phases_) {
-    if (!phases.copies.empty()) return "nobody has waited for a copy to shared memory";
+    if (!phases.copies.empty()) return "no thread has waited for a copy to shared memory";
   }
   return {};
 }

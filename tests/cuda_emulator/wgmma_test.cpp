@@ -180,9 +180,9 @@ TEST(TensorMap, GivesBoxesOfAHeadAndZerosBeyondTheSequence) {
   copy(0, false);
   try {
     stream.synchronize();
-    FAIL() << "a copy for which nobody waits";
+    FAIL() << "the kernel ended before a copy to shared memory did";
   } catch (const EnvironmentError& error) {
-    EXPECT_NE(std::string(error.what()).find("nobody has waited for a copy"), std::string::npos)
+    EXPECT_NE(std::string(error.what()).find("no thread has waited for a copy"), std::string::npos)
         << error.what();
   }
 }

@@ -141,11 +141,11 @@ __device__ __forceinline__ void compute(AttentionShared<H, T>& shared, const Att
     for (float& sum : mixed) sum = 0;
     float scores[kKeys / 2], shrink[2];
     std::uint32_t weights[kKeys / 16][4];
-    const auto soften_tile = [&](int tile) {
+    const auto softmax_tile = [&](int tile) {
       const int first_key = tile * kKeys;
       if (first_key + kKeys - 1 > first_row || first_key < last_start)
         mask_scores<kKeys>(scores, rows, first_row, first_key);
-      soften<kKeys>(scores, shrink, rows, scale);
+      online_softmax<kKeys>(scores, shrink, rows, scale);
     };
 
     const auto multiply_queries = [&] {
@@ -164,7 +164,7 @@ __device__ __forceinline__ void compute(AttentionShared<H, T>& shared, const Att
     wait_products<0>();
     hold(scores);
     release(shared.keys_empty[stage_of<H::kStages>(tiles)]);
-    soften_tile(item.last_tile);
+    softmax_tile(item.last_tile);
     pack_weights<T, kKeys>(weights, scores);
 
     for (int tile = item.last_tile - 1; tile >= item.first_tile; --tile) {
@@ -181,7 +181,7 @@ __device__ __forceinline__ void compute(AttentionShared<H, T>& shared, const Att
       wait_products<1>();
       hold(scores);
       release(shared.keys_empty[stage_of<H::kStages>(tiles)]);
-      soften_tile(tile);
+      softmax_tile(tile);
       // The warp's rows of `out` are free until they are stored.
       wait_products_after<0>(
           rows.sum[0], rows.sum[1],

@@ -101,8 +101,8 @@ __device__ __forceinline__ void mask_scores(float (&scores)[kKeys / 2], const Ru
 // Scores become 2^(scale score - running maximum); `shrink` rescales earlier sums. Maxima and sums
 // go over four parts, so that instructions do not wait for each other.
 template <int kKeys>
-__device__ __forceinline__ void soften(float (&scores)[kKeys / 2], float (&shrink)[2],
-                                       RunningRows& rows, float scale) {
+__device__ __forceinline__ void online_softmax(float (&scores)[kKeys / 2], float (&shrink)[2],
+                                               RunningRows& rows, float scale) {
   constexpr int kParts = 4;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {

@@ -91,12 +91,12 @@ struct RowSums {
 // Adds the tokens of a row in order, kBatch at once.
 template <int n, int kGroups, int kBatch, class T>
 __device__ __forceinline__ void add_row(Accumulator<T>* dtable, const T* dy,
-                                        const std::int32_t* order, const Met& met,
+                                        const std::int32_t* order, const UsedRow& used,
                                         std::int64_t width, std::int64_t first_column, bool adds) {
   RowSums<n, kGroups, T> row;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const std::int64_t column = first_column + std::int64_t{threadIdx.x} * n;
-  Accumulator<T>* const to = dtable + met.row * width + column;
+  Accumulator<T>* const to = dtable + used.row * width + column;
   const T* columns[kGroups];
 #pragma unroll
   for (int g = 0; g < kGroups; ++g) {
@@ -104,14 +104,14 @@ __device__ __forceinline__ void add_row(Accumulator<T>* dtable, const T* dy,
     columns[g] = dy + (exists ? column + g * row.kStep : 0);
     if (adds && exists) load(row.sums[g], to + g * row.kStep);
   }
-  if (met.count == 1) {
-    row.template add<1>(columns, width, met.first, 0, 1);
+  if (used.count == 1) {
+    row.template add<1>(columns, width, used.first, 0, 1);
   } else {
-    std::int32_t next = lane < met.count ? order[met.start + lane] : 0;
-    for (std::int32_t done = 0; done < met.count; done += 32) {
+    std::int32_t next = lane < used.count ? order[used.start + lane] : 0;
+    for (std::int32_t done = 0; done < used.count; done += 32) {
       const std::int32_t tokens = next, later = done + 32 + lane;
-      next = later < met.count ? order[met.start + later] : 0;
-      const int here = min(met.count - done, 32);
+      next = later < used.count ? order[used.start + later] : 0;
+      const int here = min(used.count - done, 32);
       for (int i = 0; i < here; i += kBatch)
         row.template add<kBatch>(columns, width, tokens, i, here);
     }
@@ -153,7 +153,7 @@ __global__ __launch_bounds__(kThreads, 8) void add_tokens(Accumulator<T>* dtable
     const std::int32_t count = *sorted.hot;
     for (std::int64_t k = block / chunks; k < count; k += blocks.hot / chunks)
       add_row<C::kHot, 1, C::kHotBatch>(dtable, dy, sorted.order,
-                                        sorted.met[sorted.most_met - 1 - k], width,
+                                        sorted.used_rows[sorted.most_used_rows - 1 - k], width,
                                         block % chunks * C::kHotBlock, adds);
     return;
   }
@@ -162,11 +162,11 @@ __global__ __launch_bounds__(kThreads, 8) void add_tokens(Accumulator<T>* dtable
     const auto chunks = static_cast<unsigned>((width + C::kColdBlock - 1) / C::kColdBlock);
     const std::int32_t count = *sorted.cold, step = static_cast<std::int32_t>(blocks.cold / chunks);
     auto k = static_cast<std::int32_t>(block / chunks);
-    Met next = k < count ? sorted.met[k] : Met{};
+    UsedRow next = k < count ? sorted.used_rows[k] : UsedRow{};
     for (; k < count; k += step) {
-      const Met met = next;
-      if (k + step < count) next = sorted.met[k + step];
-      add_row<C::kCold, C::kColdGroups, C::kColdBatch>(dtable, dy, sorted.order, met, width,
+      const UsedRow used = next;
+      if (k + step < count) next = sorted.used_rows[k + step];
+      add_row<C::kCold, C::kColdGroups, C::kColdBatch>(dtable, dy, sorted.order, used, width,
                                                        block % chunks * C::kColdBlock, adds);
     }
     return;
@@ -207,7 +207,7 @@ void embedding_backward(Stream& stream, const TokensById& room, Tensor dtable, T
       };
       const Blocks kinds{
           .hot = for_rows(tokens / kMostCold, parts(width, Columns<T, n>::kHotBlock)),
-          .cold = for_rows(room.met.rows(), parts(width, Columns<T, n>::kColdBlock)),
+          .cold = for_rows(room.used_rows.rows(), parts(width, Columns<T, n>::kColdBlock)),
           .clearing = for_rows(adds ? 0 : rows, 1)};
       launch(add_tokens<n, T>, kinds.hot + kinds.cold + kinds.clearing, kThreads, 0, stream,
              dtable.as<A>(), dy.as<T>(), sorted, rows, width, kinds, adds);

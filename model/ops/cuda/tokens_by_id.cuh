@@ -27,17 +27,18 @@ struct Ids {
 };
 
 // A row that has tokens.
-struct __align__(16) Met {
+struct __align__(16) UsedRow {
   std::int32_t row, start, count, first;  // `first` is its first token
 };
 
-// See TokensById. Hot rows are met from the end on.
+// See TokensById. Hot rows are stored from the end on.
 struct Sorted {
   std::int32_t *order = nullptr, *counts = nullptr;
   Pack<std::int32_t, 2>* ranges = nullptr;
-  Met* met = nullptr;
-  std::int64_t most_met = 0;
-  std::int32_t *used = nullptr, *cold = nullptr, *hot = nullptr;  // lengths of `order` and `met`
+  UsedRow* used_rows = nullptr;
+  std::int64_t most_used_rows = 0;
+  std::int32_t *used = nullptr, *cold = nullptr,
+               *hot = nullptr;  // lengths of `order` and `used_rows`
 };
 
 // Numbers a row's tokens by their arrival, which differs from run to run.
@@ -76,7 +77,7 @@ static __global__ __launch_bounds__(kSortThreads) void take_ranges(const Sorted 
   const std::int32_t start = take(sorted.used, count);
   const std::int32_t cold = take(sorted.cold, takes && !is_hot ? 1 : 0);
   const std::int32_t hot = take(sorted.hot, is_hot ? 1 : 0);
-  const auto last = static_cast<std::int32_t>(sorted.most_met) - 1;
+  const auto last = static_cast<std::int32_t>(sorted.most_used_rows) - 1;
   if (takes) sorted.ranges[row] = {{start, is_hot ? last - hot : cold}};
 }
 
@@ -108,7 +109,7 @@ static __global__ __launch_bounds__(kSortThreads) void rank_tokens(const Sorted 
   if (lane != 0) return;
   sorted.order[start + rank] = token;
   if (rank == 0) {
-    sorted.met[place] = {static_cast<std::int32_t>(row), start, count, token};
+    sorted.used_rows[place] = {static_cast<std::int32_t>(row), start, count, token};
   }
 }
 
@@ -121,8 +122,8 @@ inline Sorted sort_tokens(Stream& stream, const TokensById& room, const Ids& ids
   const Sorted sorted{.order = room.order.as<std::int32_t>(),
                       .counts = room.counts.as<std::int32_t>(),
                       .ranges = reinterpret_cast<Pack<std::int32_t, 2>*>(room.ranges.data),
-                      .met = reinterpret_cast<Met*>(room.met.data),
-                      .most_met = room.met.rows(),
+                      .used_rows = reinterpret_cast<UsedRow*>(room.used_rows.data),
+                      .most_used_rows = room.used_rows.rows(),
                       .used = totals,
                       .cold = totals + 1,
                       .hot = totals + 2};

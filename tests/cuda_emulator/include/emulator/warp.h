@@ -16,7 +16,7 @@ void sync_block(Site site);
 // Returns when every thread has come, with the number of those whose `value` holds.
 int count_in_block(bool value, Site site);
 
-// Barrier `id` of a block, complete when `count` threads have come; who does not wait goes on.
+// Barrier `id` of a block, complete when `count` threads have arrived, whether or not they wait.
 void come_to_barrier(unsigned id, unsigned count, bool waits, Site site);
 
 // A phase barrier (mbarrier) at `at` in shared memory: a phase ends when all `arrivals` have come
