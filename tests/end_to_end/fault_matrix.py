@@ -90,6 +90,8 @@ def planned(cases, rng):
         step += rng.randint(3, 6)
         where = rng.choice(["send", "receive"]) if phase == "message" else phase
         faults.append(Fault(action, where, rng.randrange(RANKS), step, by_signal(action, phase)))
+        if phase == "save":  # a rank that was not stopped in it stops itself in the next, before the next fault
+            step += DISK
     return faults
 
 
