@@ -1,9 +1,22 @@
 #pragma once
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <string_view>
 
 namespace trireme::data {
+
+// Bytes of leading ASCII, at least all but the last seven.
+inline std::size_t ascii_at_front(std::string_view text) {
+  constexpr std::uint64_t kHighBits = 0x8080808080808080u;
+  std::size_t size = 0;
+  for (std::uint64_t eight = 0; size + sizeof eight <= text.size(); size += sizeof eight) {
+    std::memcpy(&eight, text.data() + size, sizeof eight);
+    if ((eight & kHighBits) != 0) break;
+  }
+  return size;
+}
 
 // Size in bytes of the first character of `text` if it is well-formed UTF-8 (no overlong forms,
 // surrogates or code points above U+10FFFF), otherwise 0.

@@ -26,6 +26,7 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tok
   for (std::uint32_t i = 0; i < tokens_.size(); ++i) {
     const std::string& content = tokens_[i].content;
     Bucket& bucket = buckets_[first_of(tokens_[i])];
+    is_first_byte_[first_of(tokens_[i])] = true;
     if (bucket.end == 0) bucket = {.begin = i, .end = i, .common = content};
     bucket.end = i + 1;
     const auto differ =
@@ -36,7 +37,7 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tok
 
 const AddedToken* AddedTokens::at(std::string_view text) const {
   const Bucket& bucket = buckets_[static_cast<unsigned char>(text.front())];
-  if (bucket.end == 0 || !starts_with(text, bucket.common)) return nullptr;
+  if (!starts_with(text, bucket.common)) return nullptr;
   const auto found =
       std::find_if(tokens_.begin() + bucket.begin, tokens_.begin() + bucket.end,
                    [&](const AddedToken& token) { return starts_with(text, token.content); });
@@ -48,6 +49,10 @@ void AddedTokens::split(
     const std::function<void(std::string_view part, std::int32_t id)>& part) const {
   std::size_t told = 0;
   for (std::size_t i = 0; i < text.size() && !tokens_.empty();) {
+    if (!is_first_byte_[static_cast<unsigned char>(text[i])]) {
+      ++i;
+      continue;
+    }
     const AddedToken* token = at(text.substr(i));
     if (token == nullptr) {
       ++i;

@@ -36,7 +36,8 @@ class AddedTokens {
     std::uint32_t begin = 0, end = 0;  // in tokens_
     std::string common{};              // common prefix of its tokens
   };
-  std::array<Bucket, 256> buckets_;  // by first byte
+  std::array<Bucket, 256> buckets_;        // by first byte
+  std::array<bool, 256> is_first_byte_{};  // of any token
 };
 
 }  // namespace trireme::data

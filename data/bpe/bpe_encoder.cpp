@@ -9,6 +9,7 @@ void BpeEncoder::encode(std::string_view text, bool continues, std::vector<std::
   for (std::size_t begin = 0; begin < text.size();) {
     std::size_t end = begin;
     while (end < text.size()) {
+      end += ascii_at_front(text.substr(end));
       const std::size_t size = character_size(text.substr(end));
       if (size == 0) break;
       end += size;

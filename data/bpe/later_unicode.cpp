@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "data/utf8.h"
+
 namespace trireme::data {
 namespace {
 
@@ -81,6 +83,8 @@ char32_t character_at(std::string_view text, std::size_t at, std::size_t size) {
 // The first character in one of the ranges at or after `from`; sets `row` to the range's index.
 std::size_t find_place(std::string_view text, std::size_t from, std::size_t& row) {
   for (std::size_t at = from; at < text.size(); ++at) {
+    at += ascii_at_front(text.substr(at));
+    if (at == text.size()) break;
     const auto lead = static_cast<unsigned char>(text[at]);
     if (lead < 0xE0) continue;
     const auto second = static_cast<unsigned char>(text[at + 1]);

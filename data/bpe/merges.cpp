@@ -10,6 +10,8 @@ namespace {
 
 constexpr std::int32_t kGone = -1;
 constexpr std::uint32_t kEdge = std::numeric_limits<std::uint32_t>::max();
+constexpr std::size_t kShortWord = 48;
+constexpr Merges::Merge kNoMerge{std::numeric_limits<std::uint32_t>::max(), -1};
 
 }  // namespace
 
@@ -47,7 +49,32 @@ void MergeLoop::propose(std::uint32_t at) {
 }
 
 void MergeLoop::run(std::vector<std::int32_t>& word) {
-  if (word.size() < 2) return;
+  if (word.size() <= kShortWord) return run_short(word);
+  run_long(word);
+}
+
+void MergeLoop::run_short(std::vector<std::int32_t>& word) {
+  const auto merge_at = [&](std::size_t at) {
+    const Merges::Merge* merge = merges_.find(word[at], word[at + 1]);
+    return merge == nullptr ? kNoMerge : *merge;
+  };
+  pairs_.clear();
+  for (std::size_t at = 0; at + 1 < word.size(); ++at) pairs_.push_back(merge_at(at));
+  while (!pairs_.empty()) {
+    const auto best = std::min_element(
+        pairs_.begin(), pairs_.end(),
+        [](const Merges::Merge& a, const Merges::Merge& b) { return a.rank < b.rank; });
+    if (best->rank == kNoMerge.rank) return;
+    const auto at = static_cast<std::size_t>(best - pairs_.begin());
+    word[at] = best->result;
+    word.erase(word.begin() + (best - pairs_.begin()) + 1);
+    pairs_.erase(best);
+    if (at > 0) pairs_[at - 1] = merge_at(at - 1);
+    if (at < pairs_.size()) pairs_[at] = merge_at(at);
+  }
+}
+
+void MergeLoop::run_long(std::vector<std::int32_t>& word) {
   symbols_.clear();
   candidates_.clear();
   const auto size = static_cast<std::uint32_t>(word.size());

@@ -36,6 +36,10 @@ class MergeLoop {
   void run(std::vector<std::int32_t>& word);
 
  private:
+  // A search through all pairs for each merge is faster than a heap for the usual word.
+  void run_short(std::vector<std::int32_t>& word);
+  void run_long(std::vector<std::int32_t>& word);
+
   struct Symbol {
     std::int32_t id;  // kGone: merged into the previous symbol
     std::uint32_t before, after;
@@ -48,7 +52,8 @@ class MergeLoop {
   void propose(std::uint32_t at);
 
   const Merges& merges_;
-  std::vector<Symbol> symbols_;
+  std::vector<Merges::Merge> pairs_;   // of run_short(): merges of each id with the next
+  std::vector<Symbol> symbols_;        // of run_long()
   std::vector<Candidate> candidates_;  // a heap
 };
 

@@ -67,13 +67,14 @@ Pattern::Pattern(const std::string& text, Kind kind) : text_(text) {
     throw DataError(say("the pattern \"", text, "\" can match the empty text"));
   }
   // The JIT may be forbidden by a hardened kernel; matching is then slower but equivalent.
-  pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);
+  has_jit_ = pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE) == 0;
 }
 
 std::optional<Pattern::Range> Pattern::find(MatchRoom& room, std::string_view text,
                                             std::size_t from) const {
-  const int found = pcre2_match(code_.get(), bytes_of(text), text.size(), from, PCRE2_NO_UTF_CHECK,
-                                room.data_, room.context_);
+  const auto match = has_jit_ ? pcre2_jit_match : pcre2_match;
+  const int found = match(code_.get(), bytes_of(text), text.size(), from, PCRE2_NO_UTF_CHECK,
+                          room.data_, room.context_);
   if (found == PCRE2_ERROR_NOMATCH) return std::nullopt;
   const PCRE2_SIZE* at = pcre2_get_ovector_pointer(room.data_);
   // Only look-behind and \K can make an empty or backward match.

@@ -49,6 +49,7 @@ class Pattern {
     void operator()(pcre2_real_code_8* code) const;
   };
   std::unique_ptr<pcre2_real_code_8, Free> code_;
+  bool has_jit_;
   std::string text_;
 };
 

@@ -110,8 +110,10 @@ class Translator {
         return group();
       case '{':
         return braces();
+      case '$':  // also before a newline within the text
+        out_ += "(?m:$)";
+        return rest_.remove_prefix(1);
       case '^':
-      case '$':
         refuse(rest_.substr(0, 1));
       default:
         return copy(1);

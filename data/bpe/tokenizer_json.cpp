@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 using Section = JsonSection;
-using Ids = std::unordered_map<std::string, std::int32_t>;
+using Ids = std::unordered_map<std::string_view, std::int32_t>;
 
 class Parser {
  public:
@@ -105,7 +105,7 @@ class Parser {
     merges(section);
   }
 
-  std::int32_t id_of(const std::string& token) const {
+  std::int32_t id_of(std::string_view token) const {
     const auto found = ids_.find(token);
     return found == ids_.end() ? -1 : found->second;
   }
@@ -144,7 +144,7 @@ class Parser {
     }
     for (const auto& [token, id] : ids_) {
       if (!token.empty() && character_size(token) == token.size()) {
-        symbols.characters.emplace(token, id);
+        symbols.characters.emplace(std::string(token), id);
       }
     }
   }
@@ -173,31 +173,33 @@ class Parser {
   void merges(const Section& section) {
     const json& list = section.array("merges");
     spec_.merges.reserve(list.size());
+    std::string joined;
     for (const json& merge : list) {
-      const std::string place = say("merge ", spec_.merges.size() + 1);
-      std::string left, right;
+      const auto place = [&] { return say("merge ", spec_.merges.size() + 1); };
+      std::string_view left, right;
       if (merge.is_string()) {
         const auto& both = merge.get_ref<const std::string&>();
         const std::size_t space = both.find(' ');
         if (space == std::string::npos || both.find(' ', space + 1) != std::string::npos) {
-          section.wrong(say(place, ", \"", both, "\", does not name two tokens"));
+          section.wrong(say(place(), ", \"", both, "\", does not name two tokens"));
         }
-        left = both.substr(0, space);
-        right = both.substr(space + 1);
+        left = std::string_view(both).substr(0, space);
+        right = std::string_view(both).substr(space + 1);
       } else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() &&
                  merge[1].is_string()) {
-        left = merge[0].get<std::string>();
-        right = merge[1].get<std::string>();
+        left = merge[0].get_ref<const std::string&>();
+        right = merge[1].get_ref<const std::string&>();
       } else {
-        section.wrong(say(place, " does not name two tokens"));
+        section.wrong(say(place(), " does not name two tokens"));
       }
-      const auto known = [&](const std::string& token) {
+      const auto known = [&](std::string_view token) {
         const std::int32_t id = id_of(token);
-        if (id < 0) section.wrong(say(place, ": \"", token, "\" is not in the vocabulary"));
+        if (id < 0) section.wrong(say(place(), ": \"", token, "\" is not in the vocabulary"));
         return id;
       };
       const auto rank = static_cast<std::uint32_t>(spec_.merges.size());
-      spec_.merges.push_back({known(left), known(right), known(left + right), rank});
+      joined.assign(left).append(right);
+      spec_.merges.push_back({known(left), known(right), known(joined), rank});
     }
   }
 
@@ -238,7 +240,7 @@ class Parser {
 
   const Section& whole_;
   TokenizerJson spec_;
-  Ids ids_;  // of the vocabulary
+  Ids ids_;  // of the vocabulary, with the JSON's own keys
   std::unordered_set<std::string> added_;
   std::int32_t next_added_ = 0;
 };

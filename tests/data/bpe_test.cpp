@@ -410,8 +410,9 @@ TEST(PatternTest, what_two_engines_read_in_different_ways_is_refused) {
     EXPECT_NO_THROW(Pattern(pattern, Pattern::Kind::kRegex)) << pattern;
   }
   EXPECT_EQ(to_pcre2(R"(\p{Han}\p{Lu})"), R"(\p{sc:Han}\p{Lu})");
+  EXPECT_EQ(to_pcre2(R"(\s+$|[$]\$)"), R"(\s+(?m:$)|[$]\$)");
   for (const char* pattern :
-       {R"(\w+)", R"(\bx)", "^a", "a$", "[a[bc]]", "[a&&b]", "(?i)a", "(*ANY)a", "a{,3}", "a{2}+",
+       {R"(\w+)", R"(\bx)", "^a", "[a[bc]]", "[a&&b]", "(?i)a", "(*ANY)a", "a{,3}", "a{2}+",
         R"(\h)", R"(\xE9)", R"(\pL)", "[]a]", "(?m:a)", R"(\)"}) {
     EXPECT_TRUE(has(complaint<DataError>([&] { to_pcre2(pattern); }), "not known to mean the same"))
         << pattern;

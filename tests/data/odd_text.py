@@ -61,7 +61,8 @@ def tokenized(trireme, tokenizer, prefix, source):
     subprocess.run([trireme, "tokenize", "--as", "text", "--tokenizer", tokenizer, "--output", prefix,
                     "--threads", "2", "--no-append-eod", source],
                    check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return array.array("H", pathlib.Path(f"{prefix}.bin").read_bytes()).tolist()
+    dtype = pathlib.Path(f"{prefix}.idx").read_bytes()[17]  # Megatron-LM's code: 8 is uint16, 4 int32
+    return array.array({8: "H", 4: "i"}[dtype], pathlib.Path(f"{prefix}.bin").read_bytes()).tolist()
 
 
 def check(ids, texts, expected, style):

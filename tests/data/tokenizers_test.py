@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Ids of `trireme tokenize` against Hugging Face's `tokenizers` (PyPI) on vocabularies trained here:
-GPT-2's, Llama 3's and Qwen2's style, merges in both forms.
+GPT-2's, Llama 3's and Qwen2's style and with a pattern of line ends, merges in both forms.
 
 usage: tokenizers_test.py TRIREME [FOLDER_OF_PYPI [MEGABYTES]]; exit code 77: skipped
 With MEGABYTES the corpus is as large as that, and every Unicode scalar is in it.
@@ -24,7 +24,8 @@ from odd_text import SPECIAL, check, check_text_comes_back, corpus, tokenized, w
 
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
           r"|\s*[\r\n]+|\s+(?!\S)|\s+")
-PATTERNS = {"gpt2": None, "llama3": LLAMA3, "qwen2": LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")}
+PATTERNS = {"gpt2": None, "llama3": LLAMA3, "qwen2": LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}"),
+            "line_ends": r"\s?[A-Za-z]+|[ \t]+$|\s+$"}
 
 
 def train(style, texts):
