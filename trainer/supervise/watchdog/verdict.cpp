@@ -226,8 +226,11 @@ std::vector<int> awaited_by(const WorldReport& world, int rank) {
   std::vector<int> absent, inside;
   for (const int member : members_of(world, *group)) {
     if (member == rank) continue;
-    const RecordedGroup& theirs = *find_group(report_of(world, member).page, group->key);
-    if (theirs.begun < page.progress.sequence) absent.push_back(member);
+    const FlightRecorderPage& other = report_of(world, member).page;
+    const RecordedGroup& theirs = *find_group(other, group->key);
+    // It has counted the call and is not in it: it was stopped on entry, or computes meanwhile.
+    const bool is_outside = !other.group() && theirs.finished < page.progress.sequence;
+    if (theirs.begun < page.progress.sequence || is_outside) absent.push_back(member);
     if (theirs.finished < page.progress.sequence && is_bad(report_of(world, member).health)) {
       inside.push_back(member);
     }

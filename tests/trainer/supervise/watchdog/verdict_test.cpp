@@ -179,6 +179,17 @@ TEST_F(World, that_stalls_blames_the_rank_that_never_entered) {
                                        "data; blocked on it for 700.0 s: ranks 0, 1 and 3 in"));
 }
 
+TEST_F(World, that_stalls_blames_the_rank_that_was_stopped_on_entry) {
+  at(2, Phase::kForward, 0);
+  unchanged(2, 30);
+  ++ranks_[2].page.groups[kTensor].begun;
+  in_collective(3, kTensor, Operation::kAllReduce, 30);
+  const auto verdict = judge_stall(ranks_, {});
+  ASSERT_TRUE(verdict);
+  EXPECT_THAT(verdict->ranks, ElementsAre(2));
+  EXPECT_THAT(verdict->text, HasSubstr("blocked on it for 30.0 s: rank 3 in all_reduce 412"));
+}
+
 TEST_F(World, that_stalls_follows_the_waiting_to_its_end) {
   in_message(0, kUp, Operation::kReceive, 2, 620);
   in_message(1, kUp, Operation::kReceive, 3, 630);
