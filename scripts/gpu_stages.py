@@ -210,7 +210,7 @@ def bench_row(one):
 
 def attention(hour):
     """cuDNN's kernels, which must be asked for where ours are the default, then ours."""
-    cudnn, *own = benches("attention", "cuDNN/", "own/", "documents")(hour)
+    cudnn, *own = benches("attention", "cuDNN/", "own/", "documents", "window")(hour)
     cudnn.argv = ["env", "TRIREME_ATTENTION=cudnn", *cudnn.argv]
     return [cudnn, *own]
 
@@ -240,6 +240,8 @@ MODELS = {
               "training": {"seq_len": 1024, "local_batch_size": 16, "global_batch_size": 64}},),
     "1.5B": (LARGE, {"model": {"flavor": "qwen2.5-1.5b"}}),
     "3B": (LARGE, {"model": {"flavor": "llama3.2-3b"}}),
+    "Gemma 3 1B": (LARGE, {"model": {"flavor": "gemma3-1b"}}),
+    "OLMo 2 1B": (LARGE, {"model": {"flavor": "olmo2-1b"}}),
     "8B": (LARGE, {"model": {"flavor": "llama3-8b"}, "optimizer": {"state_dtype": "bfloat16"},
                    "activation_checkpoint": {"mode": "selective"},
                    "training": {"local_batch_size": 1, "global_batch_size": 4}}),
@@ -258,7 +260,8 @@ VARIANTS = {
 }
 # The most telling first.
 CASES = (
-    ("1.5B", "bfloat16"), ("8B", "bfloat16"), ("1.5B", "documents of 1000"), ("1.5B", "float8"),
+    ("1.5B", "bfloat16"), ("8B", "bfloat16"), ("Gemma 3 1B", "bfloat16"), ("OLMo 2 1B", "bfloat16"),
+    ("1.5B", "documents of 1000"), ("1.5B", "float8"),
     ("1.5B", "graphs"), ("124M", "bfloat16"), ("124M", "graphs"), ("3B", "bfloat16"), ("8B", "float8"),
     ("8B", "documents of 1000"), ("1.5B", "long documents"), ("124M", "documents of 1000"),
     ("124M", "float8"), ("3B", "documents of 1000"), ("3B", "float8"), ("3B", "graphs"), ("8B", "graphs"),
@@ -365,7 +368,8 @@ def pytorch(hour):
 def verify(hour):
     shape = {"training": {"seq_len": 128, "local_batch_size": 1, "global_batch_size": 2},
              "model": {"num_hidden_layers": 2}}
-    for name, dtype in itertools.product(("124M", "1.5B") if not hour.small else ("1.5B",), ("bfloat16", "float32")):
+    names = ("1.5B",) if hour.small else ("124M", "1.5B", "Gemma 3 1B", "OLMo 2 1B")
+    for name, dtype in itertools.product(names, ("bfloat16", "float32")):
         label = f"{name}, 2 layers, {dtype}"
         parts = [model(hour, name), hour.token_file(1000), {"training": {"dtype": dtype}},
                  {} if hour.small else shape]
@@ -390,12 +394,15 @@ def verify(hour):
 # Stage sanitizer
 
 
+# Suites without kernels of our own, or of whole training steps, which take a tool minutes.
+NOT_OF_OPS = "Engine|Average|Fit|Inference|MatrixPeak|Calibration|OrderedReduce|Staging|Gemm|Memory|Copy|Event|Devices"
+
+
 def sanitizer(hour):
     tool = gpu_machine.find_tool("compute-sanitizer")
     if not tool:
         return [Command("compute-sanitizer", [], skip="it is not on this machine")]
-    suites = ("Elementwise Norm Rope HeadNorm Gelu Swiglu Embedding CrossEntropy Strided ChunkSquares Quantize "
-              "All/AttentionDtype Attention").split()
+    suites = [name for name in gpu_machine.test_suites(hour.programs) if not re.match(NOT_OF_OPS, name)]
 
     def parse(log):
         counts = re.findall(r"(?:ERROR|RACECHECK) SUMMARY: (\d+)", log)
@@ -451,13 +458,13 @@ STAGES = {
     "tests": Stage("op and engine tests, attention last", 150, tests, at_once=4),
     "products": Stage("matrix products by shape: layers, head chunks, odd and padded vocabularies, float8", 90,
                       benches("product", "square", "1.5B", "8B", "124M", "3B")),
-    "attention": Stage("attention, ours and cuDNN's, 1k to 16k tokens, with documents", 60,
+    "attention": Stage("attention, ours and cuDNN's, 1k to 16k tokens, with documents and a window", 60,
                        attention),
     "streams": Stage("memory-bound kernels next to their floors; a profile for trireme plan --gpu", 60, streams),
-    "train": Stage(f"{STEPS} steps at 124M, 1.5B, 3B and 8B: graphs, float8, document masks", 360, train),
+    "train": Stage(f"{STEPS} steps at 124M to 8B, of four families: graphs, float8, document masks", 360, train),
     "pytorch": Stage("the same steps in PyTorch", 150, pytorch),
     "verify": Stage("loss and gradients against float64 on the CPU", 60, verify),
-    "sanitizer": Stage("compute-sanitizer on the op tests", 90, sanitizer),
+    "sanitizer": Stage("compute-sanitizer on the op tests", 180, sanitizer, at_once=8),
     "profile": Stage("one step: the GPU's share, and kernels by time", 60, profile),
 }
 

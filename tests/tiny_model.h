@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "model/stage/layer_config.h"
 #include "model/stage/model_family.h"
 
 namespace trireme::test {
@@ -25,6 +26,20 @@ inline ModelConfig tiny_model(std::string_view family, const TinySize& size = {}
   m.num_key_value_heads = family == "gpt2" ? size.heads : size.kv_heads;
   m.head_dim = size.head_dim;
   m.max_position_embeddings = size.positions;
+  if (family == "granite") {
+    m.embedding_multiplier = 3;
+    m.attention_multiplier = 0.3;
+    m.residual_multiplier = 0.5;
+    m.logits_scaling = 2.5;
+  }
+  if (m.attn_logit_softcapping > 0) m.attn_logit_softcapping = 3;
+  if (m.final_logit_softcapping > 0) m.final_logit_softcapping = 2;
+  if (m.query_pre_attn_scalar > 0) m.query_pre_attn_scalar = 6;
+  if (m.sliding_window > 0) m.sliding_window = 3;
+  // Layers with and without a window also in the smallest models.
+  for (std::int64_t i = 0; m.sliding_window > 0 && i < size.layers; ++i) {
+    m.layer_types.emplace_back(i % 2 == 0 ? kSlidingAttention : kFullAttention);
+  }
   return m;
 }
 

@@ -91,10 +91,18 @@ void add_tables(Manifest& manifest, std::span<const std::vector<Piece>> ranks,
   if (add_digests) add_digests(manifest);
 }
 
-void check_match(const Manifest& manifest, std::span<const Piece> wanted, Match match,
+void check_match(const Manifest& manifest, std::span<const Piece> wanted, const Match& match,
                  const std::string& where) {
   std::map<std::string, const Piece*> asked;
   for (const Piece& piece : wanted) asked.emplace(piece.tensor, &piece);
+  const auto is_optional = [&](const std::string& name) {
+    return !match.optional.empty() && name.starts_with(match.optional);
+  };
+  const bool wants_optional = std::any_of(
+      wanted.begin(), wanted.end(), [&](const Piece& piece) { return is_optional(piece.tensor); });
+  const bool has_optional =
+      std::any_of(manifest.tensors.begin(), manifest.tensors.end(),
+                  [&](const StoredTensor& stored) { return is_optional(stored.name); });
   Complaints missing("missing tensors");
   Complaints extra("unexpected tensors");
   Complaints shapes("tensors with a different shape");
@@ -104,7 +112,7 @@ void check_match(const Manifest& manifest, std::span<const Piece> wanted, Match 
             piece->shape);
     const StoredTensor* stored = manifest.find(name);
     if (!stored) {
-      missing.add(name);
+      if (has_optional || !is_optional(name)) missing.add(name);
     } else if (stored->shape != piece->shape) {
       shapes.add(say(name, " ", stored->shape, " there, ", piece->shape, " here"));
     } else if (stored->dtype != piece->dtype) {
@@ -112,10 +120,9 @@ void check_match(const Manifest& manifest, std::span<const Piece> wanted, Match 
           say(name, " ", name_of(stored->dtype), " there, ", name_of(piece->dtype), " here"));
     }
   }
-  if (match == Match::kAll) {
-    for (const StoredTensor& stored : manifest.tensors) {
-      if (!asked.contains(stored.name)) extra.add(stored.name);
-    }
+  for (const StoredTensor& stored : manifest.tensors) {
+    if (match.subset || asked.contains(stored.name)) continue;
+    if (wants_optional || !is_optional(stored.name)) extra.add(stored.name);
   }
   const std::string all = missing.text() + extra.text() + shapes.text() + dtypes.text();
   if (!all.empty()) {

@@ -22,13 +22,18 @@ using AddDigests = std::function<void(Manifest&)>;
 void add_tables(Manifest& manifest, std::span<const std::vector<Piece>> ranks,
                 std::span<const WrittenShard> written, const AddDigests& add_digests = nullptr);
 
-// Whether the checkpoint may have tensors that were not requested: inference reads only the
-// weights, a resumed run reads everything.
-enum class Match { kAll, kSubset };
+// How the tensors of a checkpoint must match those that are requested.
+struct Match {
+  bool subset = false;        // it may have others: inference reads only the weights
+  std::string optional = {};  // prefix of tensors that either side may lack altogether
+
+  static const Match kAll, kSubset;
+};
+inline const Match Match::kAll{}, Match::kSubset{.subset = true};
 
 // Throws MismatchError with all differences between the stored and the wanted tensors. `where`
 // names the checkpoint.
-void check_match(const Manifest& manifest, std::span<const Piece> wanted, Match match,
+void check_match(const Manifest& manifest, std::span<const Piece> wanted, const Match& match,
                  const std::string& where);
 
 }  // namespace trireme::checkpoint

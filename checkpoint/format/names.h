@@ -18,6 +18,9 @@ std::optional<std::int64_t> step_of(std::string_view name);
 std::string shard_name(std::size_t shard, std::size_t of);
 std::string raw_shard_name(std::size_t shard, std::size_t of);
 
+// Before the names of parameters, and of their exponential averages, in those of tensors.
+inline constexpr std::string_view kWeightsPrefix = "model/", kAveragePrefix = "ema/";
+
 // Whether `name` is a valid name of a logical tensor; see Piece.
 bool is_tensor_name(std::string_view name);
 

@@ -141,7 +141,8 @@ MemoryReader::Shards MemoryReader::verified(const Manifest& manifest, const fs::
   return shards;
 }
 
-Loaded MemoryReader::load(const SealedSnapshot& snapshot, std::span<const Piece> wanted) const {
+Loaded MemoryReader::load(const SealedSnapshot& snapshot, std::span<const Piece> wanted,
+                          const Match& match) const {
   const fs::path slot = folder_.slot(snapshot.slot);
   const fs::path path = slot / Manifest::kFileName;
   const int teller = nodes_.leader(snapshot.nodes.front());
@@ -151,7 +152,7 @@ Loaded MemoryReader::load(const SealedSnapshot& snapshot, std::span<const Piece>
   Loaded loaded{snapshot.lineage.step, slot, manifest_of_run(text, path, run_), {}};
   const Manifest& manifest = loaded.manifest;
   const std::vector<std::vector<Piece>> of_all = pieces_of_all(team_, wanted);
-  team_.together([&] { check_match(manifest, joined(of_all), Match::kAll, slot.string()); });
+  team_.together([&] { check_match(manifest, joined(of_all), match, slot.string()); });
   Shards shards = verified(manifest, slot);
   for (std::size_t i = 0; i < shards.holders.size(); ++i) {
     if (!shards.holders[i].empty()) continue;
@@ -170,7 +171,9 @@ Loaded MemoryReader::load(const SealedSnapshot& snapshot, std::span<const Piece>
   });
   const std::vector<Fetch> fetches = plan_fetches(manifest, shards.holders, nodes_, of_all);
   team_.together([&] { carry_out(fetches, manifest, ranks_, slot, reading); });
-  team_.together([&] { load_pieces(reading, manifest, wanted, Match::kSubset); });
+  team_.together([&] {
+    load_pieces(reading, manifest, wanted, {.subset = true, .optional = match.optional});
+  });
   return loaded;
 }
 

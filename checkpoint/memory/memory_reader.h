@@ -34,7 +34,8 @@ class MemoryReader {
   // Fills `wanted`. Every shard is verified on its node; a damaged one is replaced by its copy and
   // reported in Loaded::rejected. A node then fetches what its ranks need of the shards it lacks.
   // Throws CheckpointError if a shard has no valid copy.
-  Loaded load(const SealedSnapshot& snapshot, std::span<const Piece> wanted) const;
+  Loaded load(const SealedSnapshot& snapshot, std::span<const Piece> wanted,
+              const Match& match) const;
 
  private:
   struct Shards {

@@ -46,7 +46,8 @@ void MemoryStore::take() {
 
 std::optional<Loaded> MemoryStore::load_newest(std::span<const Piece> wanted,
                                                std::optional<Lineage> disk,
-                                               std::vector<std::string>& rejected) {
+                                               std::vector<std::string>& rejected,
+                                               const Match& match) {
   const std::vector<std::string> there = team_.together(
       [&] { return leads() && folder_.exists() ? std::string("yes") : std::string(); });
   if (std::all_of(there.begin(), there.end(), [](const auto& text) { return text.empty(); })) {
@@ -56,7 +57,7 @@ std::optional<Loaded> MemoryStore::load_newest(std::span<const Piece> wanted,
   for (const SealedSnapshot& snapshot : reader_.list(rejected)) {
     if (disk && snapshot.lineage <= *disk) break;
     try {
-      Loaded loaded = reader_.load(snapshot, wanted);
+      Loaded loaded = reader_.load(snapshot, wanted, match);
       rejected.insert(rejected.end(), loaded.rejected.begin(), loaded.rejected.end());
       loaded.rejected.clear();
       newest_ = snapshot.slot;

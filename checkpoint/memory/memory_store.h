@@ -39,7 +39,8 @@ class MemoryStore {
   // `rejected`. Throws MismatchError if the snapshot is of a different model. Snapshots that were
   // not loaded are kept: call forget() if the run resumes from another state.
   std::optional<Loaded> load_newest(std::span<const Piece> wanted, std::optional<Lineage> disk,
-                                    std::vector<std::string>& rejected);
+                                    std::vector<std::string>& rejected,
+                                    const Match& match = Match::kAll);
   // Marks both slots empty.
   void forget();
 

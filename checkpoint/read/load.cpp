@@ -69,7 +69,7 @@ Range range_of(const ReadPart& part) {
 // its checksum, EnvironmentError if a file cannot be read.
 class Loader {
  public:
-  // All arguments outlive it. The checkpoint contains the pieces.
+  // All arguments outlive it.
   Loader(const fs::path& folder, const Manifest& manifest, std::span<const Piece> wanted)
       : folder_(folder),
         manifest_(manifest),
@@ -126,19 +126,19 @@ void Loader::verify_memory() const {
   for (const auto& [name, pieces] : wanted_) {
     std::vector<Box> boxes;
     for (const Piece* piece : pieces) boxes.push_back(piece->box);
-    const StoredTensor& stored = *manifest_.find(name);
-    if (!tile_exactly(boxes, stored.shape)) continue;
+    const StoredTensor* const stored = manifest_.find(name);
+    if (!stored || !tile_exactly(boxes, stored->shape)) continue;
     std::uint32_t remainder = 0;
     for (const Piece* piece : pieces) {
       const auto read = [&](std::uint64_t at, std::size_t n) {
         return std::span<const std::byte>(piece->data + at, n);
       };
-      remainder ^= digest_of(piece->box, stored.shape, size_of(stored.dtype), read).share;
+      remainder ^= digest_of(piece->box, stored->shape, size_of(stored->dtype), read).share;
     }
-    const std::uint32_t got = crc_from(remainder, stored.bytes());
-    if (got == stored.crc32c) continue;
+    const std::uint32_t got = crc_from(remainder, stored->bytes());
+    if (got == stored->crc32c) continue;
     throw CheckpointError(say("tensor ", name, " differs in memory from what was stored: CRC32C ",
-                              hex(got), ", expected ", hex(stored.crc32c)));
+                              hex(got), ", expected ", hex(stored->crc32c)));
   }
 }
 
@@ -215,7 +215,7 @@ void check_files(const fs::path& folder, const Manifest& manifest) {
 }
 
 void load_pieces(const fs::path& folder, const Manifest& manifest, std::span<const Piece> wanted,
-                 Match match) {
+                 const Match& match) {
   check_match(manifest, wanted, match, folder.string());
   check_files(folder, manifest);
   Loader loader(folder, manifest, wanted);

@@ -22,19 +22,19 @@ struct Loaded {
 
 // Fills `wanted` from the checkpoint in `folder`, whatever layout wrote it, by plain reads at the
 // manifest's offsets, without HDF5. Every box that is needed is read once and its CRC32C verified;
-// every tensor that `wanted` covers completely is verified again in memory. Throws MismatchError,
-// or CheckpointError naming file and tensor; `wanted` must not be used after that. Needs kWindow
-// bytes of memory.
+// every tensor that `wanted` covers completely is verified again in memory. Optional tensors that
+// the checkpoint lacks keep their memory. Throws MismatchError, or CheckpointError naming file and
+// tensor; `wanted` must not be used after that. Needs kWindow bytes of memory.
 void load_pieces(const std::filesystem::path& folder, const Manifest& manifest,
-                 std::span<const Piece> wanted, Match match);
+                 std::span<const Piece> wanted, const Match& match);
 
 // Shared memory per rank that load_together needs.
 std::size_t shared_bytes();
 // Collective load by all ranks of a host in which every byte is read once per host: each rank
 // shares what it has read and verified. `wanted` is indexed by host rank, with memory for this
-// rank's pieces; all pieces are in the checkpoint. If one rank fails, all stop: it throws, and the
-// others return false with their pieces partly filled. `host` is unused so far. Needs kWindow bytes
-// of memory, then as much for shared parts.
+// rank's pieces; see load_pieces for those that are not in the checkpoint. If one rank fails, all
+// stop: it throws, and the others return false with their pieces partly filled. `host` is unused so
+// far. Needs kWindow bytes of memory, then as much for shared parts.
 bool load_together(const std::filesystem::path& folder, const Manifest& manifest,
                    std::span<const std::span<const Piece>> wanted, HostPeers& host);
 

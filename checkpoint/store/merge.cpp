@@ -6,6 +6,7 @@
 #include <string>
 
 #include "checkpoint/format/catalogue.h"
+#include "checkpoint/format/names.h"
 #include "checkpoint/read/load.h"
 #include "model/base/error.h"
 #include "model/device/cpu/threads.h"
@@ -13,14 +14,13 @@
 namespace trireme::checkpoint {
 namespace {
 
-constexpr std::string_view kParameters = "model/";
 constexpr std::int64_t kGrain = 1 << 16;
 
 // Whole tensors without memory.
 std::vector<Piece> parameters_of(const Manifest& manifest, const std::string& folder) {
   std::vector<Piece> pieces;
   for (const StoredTensor& tensor : manifest.tensors) {
-    if (!tensor.name.starts_with(kParameters)) continue;
+    if (!tensor.name.starts_with(kWeightsPrefix)) continue;
     if (tensor.dtype != DType::kF32) {
       throw CheckpointError(say(folder, ": ", tensor.name, " is ", name_of(tensor.dtype),
                                 "; only float32 parameters can be merged"));

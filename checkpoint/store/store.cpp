@@ -112,11 +112,11 @@ void Store::go_on_from(const Manifest& snapshot) {
 
 // Collective. The ranks of a host share the reads.
 void Store::fill(const fs::path& from, const Manifest& manifest, std::span<const Piece> wanted,
-                 std::span<const std::vector<Piece>> of_all) const {
+                 std::span<const std::vector<Piece>> of_all, const Match& match) const {
   const std::unique_ptr<HostPeers> host = team_.host_peers(shared_bytes());
   team_.together([&] {
     if (!host) {
-      load_pieces(from, manifest, wanted, Match::kSubset);
+      load_pieces(from, manifest, wanted, {.subset = true, .optional = match.optional});
       return;
     }
     std::vector<std::span<const Piece>> of_host;
@@ -128,7 +128,7 @@ void Store::fill(const fs::path& from, const Manifest& manifest, std::span<const
 }
 
 Loaded Store::load(const fs::path& from, std::span<const Piece> wanted,
-                   std::span<const std::vector<Piece>> of_all, Match match) {
+                   std::span<const std::vector<Piece>> of_all, const Match& match) {
   const auto start = std::chrono::steady_clock::now();
   Loaded loaded{0, from, {}, {}};
   team_.together([&] {
@@ -140,7 +140,7 @@ Loaded Store::load(const fs::path& from, std::span<const Piece> wanted,
     check_match(loaded.manifest, joined(of_all), match, from.string());
     check_files(from, loaded.manifest);
   });
-  fill(from, loaded.manifest, wanted, of_all);
+  fill(from, loaded.manifest, wanted, of_all, match);
   loaded.step = loaded.manifest.step;
   loaded.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   good_.insert(loaded.step);
@@ -160,7 +160,7 @@ std::vector<fs::path> Store::candidates() const {
   return folders;
 }
 
-std::optional<Loaded> Store::load_newest(std::span<const Piece> wanted, Match match) {
+std::optional<Loaded> Store::load_newest(std::span<const Piece> wanted, const Match& match) {
   const std::vector<fs::path> folders = candidates();
   if (folders.empty()) return std::nullopt;
   const std::vector<std::vector<Piece>> of_all = pieces_of_all(team_, wanted);
@@ -184,7 +184,7 @@ std::optional<Loaded> Store::load_newest(std::span<const Piece> wanted, Match ma
                             "from scratch"));
 }
 
-Loaded Store::load_step(std::int64_t step, std::span<const Piece> wanted, Match match) {
+Loaded Store::load_step(std::int64_t step, std::span<const Piece> wanted, const Match& match) {
   const std::vector<fs::path> folders = candidates();
   const std::vector<std::vector<Piece>> of_all = pieces_of_all(team_, wanted);
   std::string there;
@@ -224,7 +224,8 @@ fs::path newest_checkpoint(const fs::path& run_or_checkpoint) {
           reasons.empty() ? " has no checkpoint" : ": no checkpoint is valid:", table(reasons)));
 }
 
-Loaded load_from(const fs::path& run_or_checkpoint, std::span<const Piece> wanted, Match match) {
+Loaded load_from(const fs::path& run_or_checkpoint, std::span<const Piece> wanted,
+                 const Match& match) {
   const fs::path newest = newest_checkpoint(run_or_checkpoint);
   if (newest != run_or_checkpoint) {
     return *Store(run_or_checkpoint)

@@ -32,9 +32,11 @@ class Store {
   // checkpoints. Damaged ones are skipped, with the reason in `rejected`; throws CheckpointError
   // with all reasons if all are damaged. A checkpoint of a different model is not damaged: throws
   // MismatchError with all differences.
-  std::optional<Loaded> load_newest(std::span<const Piece> wanted, Match match = Match::kAll);
+  std::optional<Loaded> load_newest(std::span<const Piece> wanted,
+                                    const Match& match = Match::kAll);
   // Same for one step, without fallback.
-  Loaded load_step(std::int64_t step, std::span<const Piece> wanted, Match match = Match::kAll);
+  Loaded load_step(std::int64_t step, std::span<const Piece> wanted,
+                   const Match& match = Match::kAll);
 
   // Collective: lineage of the newest checkpoint with a readable manifest; nullopt if there is
   // none.
@@ -68,9 +70,10 @@ class Store {
  private:
   // `of_all`: the wanted pieces of each rank, without memory.
   Loaded load(const std::filesystem::path& folder, std::span<const Piece> wanted,
-              std::span<const std::vector<Piece>> of_all, Match match);
+              std::span<const std::vector<Piece>> of_all, const Match& match);
   void fill(const std::filesystem::path& from, const Manifest& manifest,
-            std::span<const Piece> wanted, std::span<const std::vector<Piece>> of_all) const;
+            std::span<const Piece> wanted, std::span<const std::vector<Piece>> of_all,
+            const Match& match) const;
   std::vector<std::filesystem::path> candidates() const;  // newest first
   void identify();
 
@@ -91,6 +94,6 @@ std::filesystem::path newest_checkpoint(const std::filesystem::path& run_or_chec
 
 // Fills `wanted` from a checkpoint, or from the newest valid one of a run folder.
 Loaded load_from(const std::filesystem::path& run_or_checkpoint, std::span<const Piece> wanted,
-                 Match match = Match::kSubset);
+                 const Match& match = Match::kSubset);
 
 }  // namespace trireme::checkpoint

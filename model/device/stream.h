@@ -10,7 +10,7 @@ namespace trireme {
 // What a planning Stream records. FLOPs are counted from the matrix products issued (a multiply and
 // an add are two FLOPs). Causal attention is counted in two ways: without the mask (`full`, the
 // convention of torchtitan and of Megatron-LM before 2024), and as computed (`causal`, the
-// convention of llm.c and of Megatron-LM today).
+// convention of llm.c and of Megatron-LM today). A sliding window bounds both.
 struct Tally {
   double matmul = 0;
   double attention_full = 0;

@@ -1,6 +1,6 @@
 #include "model/layers/attention.h"
 
-#include <cmath>
+#include <algorithm>
 
 #include "model/ops/head_norm.h"
 #include "model/ops/rope.h"
@@ -75,45 +75,131 @@ Attention::Attention(ParamStore& params, const std::string& name, const Attentio
     : region_(region),
       core_(core),
       rope_table_(rope_table),
+      spec_(spec),
       heads_(held(spec.heads, region.slice())),
-      norm_epsilon_(spec.norm_epsilon),
+      key_share_(1.0 / key_cut(spec.heads, region.slice()).replica.count),
       in_(declare_in(params, name, spec, region)),
       out_(declare_out(params, name, spec, region)) {
-  if (!spec.qk_norm) return;
-  // Inside the region the heads of every rank contribute a partial gradient.
-  const auto gain = [&](const char* part) {
+  if (spec.qk_norm == QkNorm::kNone) return;
+  const auto gain = [&](const char* part, std::int64_t width, Cut cut, bool partial) {
     return &params.declare({.name = name + part,
-                            .shape = {spec.heads.width},
-                            .cut = whole(region.slice()),
-                            .init = Init::kOnes,
-                            .partial = true});
+                            .shape = {width},
+                            .cut = cut,
+                            .init = spec.norm_gain_offset == 0 ? Init::kOnes : Init::kZeros,
+                            .partial = partial});
   };
-  query_gain_ = gain(".q_norm.weight");
-  key_gain_ = gain(".k_norm.weight");
+  const char *const query = ".q_norm.weight", *const key = ".k_norm.weight";
+  if (spec.qk_norm == QkNorm::kHead) {
+    // Inside the region the heads of every rank contribute a partial gradient.
+    const Cut all = whole(region.slice());
+    query_gain_ = gain(query, spec.heads.width, all, true);
+    key_gain_ = gain(key, spec.heads.width, all, true);
+  } else {
+    const Cut keys = key_cut(spec.heads, region.slice());
+    query_gain_ = gain(query, spec.heads.query(), {0, region.slice()}, false);
+    key_gain_ = gain(key, spec.heads.kv_heads * spec.heads.width, keys, keys.replica.count > 1);
+  }
 }
 
 ops::AttentionShape Attention::shape(const MicroBatch& batch) const {
-  return {batch.sequences, batch.seq_len, heads_, 1 / std::sqrt(static_cast<double>(heads_.width)),
-          batch.documents};
+  const std::int64_t window = spec_.window < batch.seq_len ? spec_.window : 0;
+  return {.batch = batch.sequences,
+          .seq = batch.seq_len,
+          .heads = heads_,
+          .scale = spec_.scale,
+          .masked = batch.documents || window > 0,
+          .window = window,
+          .soft_cap = spec_.soft_cap};
+}
+
+Tensor Attention::first_seen(const MicroBatch& batch) const {
+  return shape(batch).window > 0 ? batch.window_start : batch.document_start;
+}
+
+Tensor Attention::normalize(ExecContext& ctx, Tensor qkv, Saved& saved) const {
+  const DType statistics = accumulator_of(qkv.dtype);
+  saved.before_norm = qkv;
+  const Tensor y = ctx.saved.take(qkv.shape, qkv.dtype);
+  if (spec_.qk_norm == QkNorm::kHead) {
+    saved.norms = ctx.saved.take({qkv.rows(), heads_.heads + heads_.kv_heads}, statistics);
+    ops::head_norm(ctx.stream, {.y = y,
+                                .inv_rms = saved.norms,
+                                .x = qkv,
+                                .query_gain = query_gain_->value,
+                                .key_gain = key_gain_->value,
+                                .heads = heads_,
+                                .epsilon = spec_.norm_epsilon,
+                                .gain_offset = spec_.norm_gain_offset});
+    return y;
+  }
+  saved.norms = ctx.saved.take({qkv.rows(), 2}, statistics);
+  ops::projection_squares(ctx.stream, saved.norms, qkv, heads_, key_share_);
+  region_.sum(ctx, saved.norms);
+  ops::projection_norm(ctx.stream, {.y = y,
+                                    .x = qkv,
+                                    .squares = saved.norms,
+                                    .query_gain = query_gain_->value,
+                                    .key_gain = key_gain_->value,
+                                    .heads = heads_,
+                                    .query_width = spec_.heads.query(),
+                                    .key_width = spec_.heads.kv_heads * spec_.heads.width,
+                                    .epsilon = spec_.norm_epsilon});
+  return y;
+}
+
+void Attention::normalize_backward(ExecContext& ctx, Tensor dqkv, const Saved& saved) const {
+  const ops::Accumulate accumulate = Linear::gradient_accumulate(*query_gain_);
+  require(Linear::gradient_accumulate(*key_gain_) == accumulate,
+          "QK-norm's gains are used together");
+  if (spec_.qk_norm == QkNorm::kHead) {
+    ops::head_norm_backward(ctx.stream, ctx.scratch,
+                            {.dqkv = dqkv,
+                             .dquery_gain = query_gain_->grad,
+                             .dkey_gain = key_gain_->grad,
+                             .x = saved.before_norm,
+                             .query_gain = query_gain_->value,
+                             .key_gain = key_gain_->value,
+                             .inv_rms = saved.norms,
+                             .heads = heads_,
+                             .accumulate = accumulate,
+                             .gain_offset = spec_.norm_gain_offset});
+    return;
+  }
+  const Arena::Frame frame(ctx.scratch);
+  const Tensor dots = ctx.scratch.take(saved.norms.shape, saved.norms.dtype);
+  const ops::ProjectionNormBackward how{.dqkv = dqkv,
+                                        .dquery_gain = query_gain_->grad,
+                                        .dkey_gain = key_gain_->grad,
+                                        .x = saved.before_norm,
+                                        .squares = saved.norms,
+                                        .dots = dots,
+                                        .query_gain = query_gain_->value,
+                                        .key_gain = key_gain_->value,
+                                        .heads = heads_,
+                                        .query_width = spec_.heads.query(),
+                                        .key_width = spec_.heads.kv_heads * spec_.heads.width,
+                                        .key_share = key_share_,
+                                        .epsilon = spec_.norm_epsilon,
+                                        .accumulate = accumulate};
+  ops::projection_dots(ctx.stream, how);
+  region_.sum(ctx, dots);
+  ops::projection_norm_backward(ctx.stream, ctx.scratch, how);
+}
+
+void Attention::rotate(ExecContext& ctx, Tensor qkv, Tensor positions, bool backward) const {
+  if (!rope_table_) return;
+  ops::rope(ctx.stream, qkv, positions, rope_table_,
+            {.heads = heads_,
+             .rotated = rope_table_.width(),
+             .interleaved = spec_.rope_interleaved,
+             .backward = backward});
 }
 
 // Queries, keys and values of x after QK-norm and rotary embedding, in ctx.saved.
 Tensor Attention::project(ExecContext& ctx, Tensor x, Tensor positions, Saved& saved) const {
   Tensor qkv = in_.forward(ctx, ctx.saved, x, saved.in);
-  if (query_gain_) {
-    saved.before_norm = qkv;
-    saved.inv_rms =
-        ctx.saved.take({x.rows(), heads_.heads + heads_.kv_heads}, accumulator_of(x.dtype));
-    qkv = ctx.saved.take(qkv.shape, qkv.dtype);
-    ops::head_norm(ctx.stream, {.y = qkv,
-                                .inv_rms = saved.inv_rms,
-                                .x = saved.before_norm,
-                                .query_gain = query_gain_->value,
-                                .key_gain = key_gain_->value,
-                                .heads = heads_,
-                                .epsilon = norm_epsilon_});
-  }
-  if (rope_table_) ops::rope(ctx.stream, qkv, positions, rope_table_, heads_, false);
+  if (spec_.qk_norm != QkNorm::kNone) qkv = normalize(ctx, qkv, saved);
+  rotate(ctx, qkv, positions, false);
   return qkv;
 }
 
@@ -121,23 +207,24 @@ void Attention::mix(ExecContext& ctx, const MicroBatch& batch, Saved& saved) con
   const Tensor qkv = saved.qkv;
   saved.mixed = ctx.saved.take({qkv.rows(), heads_.query()}, qkv.dtype);
   saved.lse = ctx.saved.take({qkv.rows(), heads_.heads}, accumulator_of(qkv.dtype));
-  core_.forward(ctx, saved.mixed, saved.lse, qkv, batch.document_start, shape(batch));
+  core_.forward(ctx, saved.mixed, saved.lse, qkv, first_seen(batch), shape(batch));
 }
 
-// This rank's term of the output projection, reduced over all ranks.
-Tensor Attention::join(ExecContext& ctx, Tensor mixed, Saved& saved) const {
-  const Tensor partial = out_.forward(ctx, ctx.scratch, mixed, saved.out, region_.slice());
-  return region_.leave(ctx, ctx.scratch, partial);
+// This rank's term of the output projection, reduced over all ranks, in `into`.
+Tensor Attention::join(ExecContext& ctx, Arena& into, Tensor mixed, Saved& saved) const {
+  Arena& passing = region_.splits_tokens() ? ctx.scratch : into;
+  const Tensor partial = out_.forward(ctx, passing, mixed, saved.out, region_.slice());
+  return region_.leave(ctx, into, partial);
 }
 
-Tensor Attention::forward(ExecContext& ctx, Tensor x, const MicroBatch& batch, Recompute recompute,
-                          Saved& saved) const {
+Tensor Attention::forward(ExecContext& ctx, Arena& into, Tensor x, const MicroBatch& batch,
+                          Recompute recompute, Saved& saved) const {
   const bool again = region_.recomputes_enter(recompute);
-  Arena& into = recompute == Recompute::kSelective || again ? ctx.scratch : ctx.saved;
-  saved.qkv = project(ctx, region_.enter(ctx, into, x), batch.positions, saved);
+  Arena& entered = recompute == Recompute::kSelective || again ? ctx.scratch : ctx.saved;
+  saved.qkv = project(ctx, region_.enter(ctx, entered, x), batch.positions, saved);
   if (again) saved.in = {.own = x};
   mix(ctx, batch, saved);
-  return join(ctx, saved.mixed, saved);
+  return join(ctx, into, saved.mixed, saved);
 }
 
 void Attention::restore_dropped(ExecContext& ctx, Tensor x, Saved& saved) const {
@@ -156,29 +243,22 @@ Tensor Attention::backward(ExecContext& ctx, Tensor dy, const MicroBatch& batch,
                   .out = saved.mixed,
                   .qkv = saved.qkv,
                   .lse = saved.lse,
-                  .document_start = batch.document_start},
+                  .first_seen = first_seen(batch)},
                  shape(batch));
-  if (rope_table_) ops::rope(ctx.stream, dqkv, batch.positions, rope_table_, heads_, true);
-  if (query_gain_) {
-    const ops::Accumulate accumulate = Linear::gradient_accumulate(*query_gain_);
-    require(Linear::gradient_accumulate(*key_gain_) == accumulate,
-            "QK-norm's gains are used together");
-    ops::head_norm_backward(ctx.stream, ctx.scratch,
-                            {.dqkv = dqkv,
-                             .dquery_gain = query_gain_->grad,
-                             .dkey_gain = key_gain_->grad,
-                             .x = saved.before_norm,
-                             .query_gain = query_gain_->value,
-                             .key_gain = key_gain_->value,
-                             .inv_rms = saved.inv_rms,
-                             .heads = heads_,
-                             .accumulate = accumulate});
-  }
+  rotate(ctx, dqkv, batch.positions, true);
+  if (spec_.qk_norm != QkNorm::kNone) normalize_backward(ctx, dqkv, saved);
   const Tensor x = entered(ctx, region_, saved.in);
   const Tensor dx = region_.start_enter_backward(ctx, in_.backward_input(ctx, dqkv));
   in_.backward_weight(ctx, dqkv, {.x = x});
   region_.finish(ctx);
   return dx;
+}
+
+KeyValueCache Attention::make_cache(Arena& arena, DType dtype, std::int64_t capacity,
+                                    std::int64_t at_once) const {
+  const std::int64_t ring = spec_.window > 0 ? spec_.window + at_once - 1 : capacity;
+  const Shape shape{std::min(capacity, ring), heads_.kv_heads * heads_.width};
+  return {arena.take(shape, dtype), arena.take(shape, dtype)};
 }
 
 Tensor Attention::decode(ExecContext& ctx, Tensor x, Tensor positions, std::int64_t first,
@@ -187,9 +267,17 @@ Tensor Attention::decode(ExecContext& ctx, Tensor x, Tensor positions, std::int6
   const Tensor h = region_.enter(ctx, ctx.scratch, x);
   const Tensor qkv = project(ctx, h, positions, saved);
   const Tensor mixed = ctx.scratch.take({h.rows(), heads_.query()}, x.dtype);
-  ops::attention_cached(ctx.stream, ctx.scratch, mixed, qkv, cache.keys, cache.values, first,
-                        heads_, 1 / std::sqrt(static_cast<double>(heads_.width)));
-  return join(ctx, mixed, saved);
+  ops::attention_cached(ctx.stream, ctx.scratch,
+                        {.out = mixed,
+                         .qkv = qkv,
+                         .keys = cache.keys,
+                         .values = cache.values,
+                         .first = first,
+                         .heads = heads_,
+                         .scale = spec_.scale,
+                         .soft_cap = spec_.soft_cap,
+                         .window = spec_.window});
+  return join(ctx, ctx.scratch, mixed, saved);
 }
 
 }  // namespace trireme

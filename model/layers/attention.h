@@ -7,6 +7,7 @@
 #include "model/layers/recompute.h"
 #include "model/layers/region.h"
 #include "model/ops/attention.h"
+#include "model/ops/projection_norm.h"
 
 namespace trireme {
 
@@ -19,9 +20,9 @@ class AttentionCore {
   AttentionCore& operator=(const AttentionCore&) = delete;
   virtual ~AttentionCore() = default;
 
-  virtual void forward(ExecContext& ctx, Tensor out, Tensor lse, Tensor qkv, Tensor document_start,
+  virtual void forward(ExecContext& ctx, Tensor out, Tensor lse, Tensor qkv, Tensor first_seen,
                        const ops::AttentionShape& shape) {
-    ops::attention(ctx.stream, ctx.scratch, out, lse, qkv, document_start, shape);
+    ops::attention(ctx.stream, ctx.scratch, out, lse, qkv, first_seen, shape);
   }
   virtual void backward(ExecContext& ctx, const ops::AttentionBackward& how,
                         const ops::AttentionShape& shape) {
@@ -29,40 +30,50 @@ class AttentionCore {
   }
 };
 
-// Key-value cache for generation: each tensor is [capacity, kv_heads width].
+// Key-value cache for generation: each tensor is [capacity, kv_heads width], a ring in layers with
+// a sliding window.
 struct KeyValueCache {
   Tensor keys, values;
 };
 
+// RMSNorm of queries and keys: of every head (Qwen3), or of all heads of the projection together
+// (OLMo 2), whose mean square crosses tensor ranks.
+enum class QkNorm : std::uint8_t { kNone, kHead, kProjection };
+
 struct AttentionSpec {
   std::int64_t hidden = 0;
-  ops::Heads heads;  // of the whole model
+  ops::Heads heads;               // of the whole model
+  double scale = 1;               // of the scores, usually 1 / sqrt(head width)
+  double soft_cap = 0;            // of the scores; 0: none
+  std::int64_t window = 0;        // tokens that a query sees, itself included; 0: all before it
+  bool rope_interleaved = false;  // rotates pairs of adjacent elements
   bool qkv_bias = false;
   bool output_bias = false;
-  bool qk_norm = false;
+  QkNorm qk_norm = QkNorm::kNone;
   double norm_epsilon = 1e-6;
+  double norm_gain_offset = 0;
   double init_scale = 0.02;
   double output_init_scale = 0.02;
   MatmulPrecision precision = MatmulPrecision::kNative;
 };
 
-// Self-attention with grouped queries, and optional rotary embeddings and QK-norm. Queries, keys
-// and values are one matrix product; heads are sharded over the region.
+// Self-attention with grouped queries, and optional rotary embeddings, QK-norm and sliding window.
+// Queries, keys and values are one matrix product; heads are sharded over the region.
 class Attention {
  public:
   struct Saved {
     Linear::Saved in, out;
-    Tensor before_norm, inv_rms;  // with QK-norm: its input
-    Tensor qkv;                   // after QK-norm and rotary embedding
+    Tensor before_norm, norms;  // with QK-norm: its input and statistics
+    Tensor qkv;                 // after QK-norm and rotary embedding
     Tensor mixed, lse;
   };
-  // `rope_table` [max_position, width] outlives the layer; empty: no rotary embedding.
+  // `rope_table` [max_position, rotated width] outlives the layer; empty: no rotary embedding.
   Attention(ParamStore& params, const std::string& name, const AttentionSpec& spec, Region& region,
             AttentionCore& core, const Tensor& rope_table);
 
-  // With selective recomputation the region's input activations are not saved.
-  Tensor forward(ExecContext& ctx, Tensor x, const MicroBatch& batch, Recompute recompute,
-                 Saved& saved) const;
+  // Returns y in `into`. With selective recomputation the region's input activations are not saved.
+  Tensor forward(ExecContext& ctx, Arena& into, Tensor x, const MicroBatch& batch,
+                 Recompute recompute, Saved& saved) const;
   // Recomputes what a selective forward did not save: the input.
   void restore_dropped(ExecContext& ctx, Tensor x, Saved& saved) const;
   // Returns dx, in scratch.
@@ -70,19 +81,26 @@ class Attention {
   // Decodes the next tokens of one sequence; the first is at row `first` of the cache.
   Tensor decode(ExecContext& ctx, Tensor x, Tensor positions, std::int64_t first,
                 const KeyValueCache& cache) const;
-  const ops::Heads& heads() const { return heads_; }  // of this rank
+  // For sequences of up to `capacity` tokens, of which one call decodes up to `at_once`.
+  KeyValueCache make_cache(Arena& arena, DType dtype, std::int64_t capacity,
+                           std::int64_t at_once) const;
 
  private:
   Tensor project(ExecContext& ctx, Tensor x, Tensor positions, Saved& saved) const;
+  Tensor normalize(ExecContext& ctx, Tensor qkv, Saved& saved) const;
+  void normalize_backward(ExecContext& ctx, Tensor dqkv, const Saved& saved) const;
+  void rotate(ExecContext& ctx, Tensor qkv, Tensor positions, bool backward) const;
   void mix(ExecContext& ctx, const MicroBatch& batch, Saved& saved) const;
-  Tensor join(ExecContext& ctx, Tensor mixed, Saved& saved) const;
+  Tensor join(ExecContext& ctx, Arena& into, Tensor mixed, Saved& saved) const;
   ops::AttentionShape shape(const MicroBatch& batch) const;
+  Tensor first_seen(const MicroBatch& batch) const;
 
   Region& region_;
   AttentionCore& core_;
   const Tensor& rope_table_;
-  ops::Heads heads_;
-  double norm_epsilon_;
+  const AttentionSpec spec_;
+  const ops::Heads heads_;  // of this rank
+  const double key_share_;  // one over the ranks with the same key heads
   Linear in_;
   Weight *query_gain_ = nullptr, *key_gain_ = nullptr;
   Linear out_;

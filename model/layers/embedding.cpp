@@ -2,6 +2,7 @@
 
 #include "model/layers/linear.h"
 #include "model/layers/vocab_table.h"
+#include "model/ops/elementwise.h"
 #include "model/ops/embedding.h"
 
 namespace trireme {
@@ -17,7 +18,10 @@ Weight& declare_table(ParamStore& params, const EmbeddingSpec& spec, const Regio
 }  // namespace
 
 Embedding::Embedding(ParamStore& params, const EmbeddingSpec& spec, Region& region)
-    : region_(region), table_(declare_table(params, spec, region)) {
+    : region_(region),
+      multiplier_(spec.multiplier),
+      rounds_multiplier_(spec.rounds_multiplier),
+      table_(declare_table(params, spec, region)) {
   if (spec.positions > 0) {
     params.begin_unit();
     positions_ = &params.declare({.name = "position.weight",
@@ -35,12 +39,20 @@ std::vector<int> Embedding::units() const {
   return units;
 }
 
+double Embedding::multiplier(DType dtype) const {
+  const auto narrow = static_cast<float>(multiplier_);
+  if (!rounds_multiplier_ || dtype == DType::kF64) return multiplier_;
+  if (dtype == DType::kBf16) return static_cast<float>(Bf16(narrow));
+  return dtype == DType::kF16 ? static_cast<float>(F16(narrow)) : narrow;
+}
+
 Tensor Embedding::forward(ExecContext& ctx, Arena& into, Tensor ids, Tensor positions) const {
   // If tokens are sharded, the rows of all tokens are temporary.
   Arena& passing = region_.splits_tokens() ? ctx.scratch : into;
   const Tensor partial = passing.take({ids.count(), table_.value.width()}, table_.value.dtype);
   ops::embedding(ctx.stream, partial, table_.value, ids, first(), ops::Accumulate::kReplace);
   const Tensor y = region_.leave(ctx, into, partial);
+  if (multiplier_ != 1) ops::scale(ctx.stream, y, y, multiplier(y.dtype));
   if (positions_) {
     ops::embedding(ctx.stream, y, positions_->value, region_.own_tokens(positions), 0,
                    ops::Accumulate::kAdd);
@@ -54,8 +66,13 @@ void Embedding::backward(ExecContext& ctx, Tensor dy, Tensor ids, Tensor positio
                             region_.own_tokens(positions), 0,
                             Linear::gradient_accumulate(*positions_));
   }
-  ops::embedding_backward(ctx.stream, ctx.scratch, table_.grad, region_.leave_backward(ctx, dy),
-                          ids, first(), Linear::gradient_accumulate(table_));
+  Tensor d = dy;
+  if (multiplier_ != 1) {
+    d = ctx.scratch.take(dy.shape, dy.dtype);
+    ops::scale(ctx.stream, d, dy, multiplier(dy.dtype));
+  }
+  ops::embedding_backward(ctx.stream, ctx.scratch, table_.grad, region_.leave_backward(ctx, d), ids,
+                          first(), Linear::gradient_accumulate(table_));
 }
 
 }  // namespace trireme

@@ -11,7 +11,9 @@ struct EmbeddingSpec {
   std::int64_t vocab_tile = 1;  // the table has a multiple of this many rows in memory
   std::int64_t positions = 0;   // learned positions; 0: none
   double init_scale = 0.02;
-  bool tied = false;  // the head uses the same table
+  double multiplier = 1;           // of the token embeddings
+  bool rounds_multiplier = false;  // to the compute dtype, as Gemma's reference does
+  bool tied = false;               // the head uses the same table
 };
 
 // Token embedding, plus optional learned positions. Rows of the vocabulary are sharded over the
@@ -30,7 +32,10 @@ class Embedding {
 
  private:
   std::int64_t first() const { return table_.parts.front().box.from[0]; }
+  double multiplier(DType dtype) const;
   Region& region_;
+  double multiplier_;
+  bool rounds_multiplier_;
   Weight& table_;
   Weight* positions_ = nullptr;
 };

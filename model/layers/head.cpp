@@ -3,13 +3,12 @@
 #include <algorithm>
 
 #include "model/device/tuning.h"
-#include "model/ops/cross_entropy.h"
 
 namespace trireme {
 
-Head::Head(ParamStore& params, NormKind kind, std::int64_t hidden, double epsilon, Weight& weight,
+Head::Head(ParamStore& params, const NormSpec& norm, const ops::LogitForm& form, Weight& weight,
            Region& region)
-    : region_(region), norm_(params, "norm", kind, hidden, epsilon, region), weight_(weight) {}
+    : region_(region), form_(form), norm_(params, "norm", norm, region), weight_(weight) {}
 
 std::int64_t Head::chunk_rows(Device device, std::int64_t tokens, std::int64_t vocab) {
   constexpr std::int64_t kTile = 128;
@@ -29,7 +28,8 @@ Tensor Head::forward(ExecContext& ctx, Tensor x, const Targets& targets, Saved& 
     const std::int64_t rows = std::min(step, h.rows() - first);
     chunk(ctx, loss.slice(first, rows), h.row_slice(first, rows),
           targets.with_gradient ? dh.row_slice(first, rows) : Tensor{},
-          {targets.ids.slice(first, rows), targets.scale, targets.with_gradient});
+          {targets.ids.slice(first, rows), targets.scale, targets.with_gradient,
+           targets.with_z_loss});
   }
   if (targets.with_gradient) {
     ExecContext keeping{ctx.stream, ctx.saved, ctx.saved};
@@ -49,6 +49,7 @@ void Head::chunk(ExecContext& ctx, Tensor loss, Tensor h, Tensor dh, const Targe
   const Tensor target = sums.slice(loss.count(), loss.count());
   const std::int64_t first = held().from[0];
   ops::gemm(ctx.stream, logits, h, weight_.value, {.transpose_b = true});
+  ops::transform_logits(ctx.stream, logits, form_);
   ops::mask_padding(ctx.stream, logits, held().extent[0]);
   if (region_.slice().count == 1) {
     ops::row_max_exp_sum(ctx.stream, top, total, target, logits, targets.ids);
@@ -58,9 +59,12 @@ void Head::chunk(ExecContext& ctx, Tensor loss, Tensor h, Tensor dh, const Targe
     ops::row_exp_sum(ctx.stream, total, target, logits, top, targets.ids, first);
     region_.sum(ctx, sums);
   }
-  ops::cross_entropy(ctx.stream, loss, total, target, targets.ids);
+  ops::LogitForm form = form_;
+  if (!targets.with_z_loss) form.z_loss = 0;
+  ops::cross_entropy(ctx.stream, loss, top, total, target, targets.ids, form);
   if (!targets.with_gradient) return;
-  ops::cross_entropy_backward(ctx.stream, logits, top, total, targets.ids, first, targets.scale);
+  ops::cross_entropy_backward(ctx.stream, logits, top, total, targets.ids, first, targets.scale,
+                              form);
   ops::gemm(ctx.stream, dh, logits, weight_.value, {});
   ops::gemm(ctx.stream, weight_.grad, logits, h,
             {.transpose_a = true, .accumulate = Linear::gradient_accumulate(weight_)});
@@ -77,6 +81,7 @@ void Head::logits(ExecContext& ctx, Tensor logits, Tensor x) const {
   const Tensor h = norm_.forward(inner, ctx.scratch, x, unused);
   const Tensor rows = weight_.value.row_slice(0, logits.width());  // without padding
   ops::gemm(ctx.stream, logits, h, rows, {.transpose_b = true});
+  ops::transform_logits(ctx.stream, logits, form_);
 }
 
 }  // namespace trireme

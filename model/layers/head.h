@@ -2,6 +2,7 @@
 #include "model/layers/linear.h"
 #include "model/layers/norm.h"
 #include "model/layers/region.h"
+#include "model/ops/cross_entropy.h"
 
 namespace trireme {
 
@@ -19,9 +20,10 @@ class Head {
     Tensor ids;         // [tokens] I32 of all tokens; -1: no target
     Tensor scale = {};  // [1] F64, empty: 1; loss scale of the gradient
     bool with_gradient = true;
+    bool with_z_loss = true;  // in the loss
   };
   // `weight` [vocab, hidden], sharded over the region, may be the embedding's table.
-  Head(ParamStore& params, NormKind kind, std::int64_t hidden, double epsilon, Weight& weight,
+  Head(ParamStore& params, const NormSpec& norm, const ops::LogitForm& form, Weight& weight,
        Region& region);
 
   // x [own tokens, hidden]. Returns the loss of every token, [tokens] in the accumulator dtype, in
@@ -39,6 +41,7 @@ class Head {
   void chunk(ExecContext& ctx, Tensor loss, Tensor h, Tensor dh, const Targets& targets) const;
   const Box& held() const { return weight_.parts.front().box; }  // this rank's rows
   Region& region_;
+  ops::LogitForm form_;
   Norm norm_;
   Weight& weight_;
 };

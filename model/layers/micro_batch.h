@@ -14,7 +14,9 @@ struct MicroBatch {
   Tensor positions = {};       // [tokens] I32: position of the token in its document
   Tensor document_start = {};  // [tokens] I32: start of its document in its sequence
   bool documents = true;       // false: every sequence is one document
-  Tensor scale = {};           // [1] F64, empty: 1; loss scale of the gradients
+  // [tokens] I32: first token that a layer with a sliding window sees; made by the stage.
+  Tensor window_start = {};
+  Tensor scale = {};  // [1] F64, empty: 1; loss scale of the gradients
   std::int64_t tokens() const { return sequences * seq_len; }
 };
 

@@ -48,6 +48,7 @@ Linear declare_down(ParamStore& params, const std::string& name, const MlpSpec& 
 
 Mlp::Mlp(ParamStore& params, const std::string& name, const MlpSpec& spec, Region& region)
     : region_(region),
+      activation_(spec.activation),
       gated_(spec.gated),
       up_(declare_up(params, name, spec, region)),
       down_(declare_down(params, name, spec, region)) {}
@@ -55,22 +56,24 @@ Mlp::Mlp(ParamStore& params, const std::string& name, const MlpSpec& spec, Regio
 Tensor Mlp::activate(ExecContext& ctx, Arena& into, Tensor pre) const {
   const Tensor act = into.take({pre.rows(), gated_ ? pre.width() / 2 : pre.width()}, pre.dtype);
   if (gated_) {
-    ops::swiglu(ctx.stream, act, pre);
+    ops::gate(ctx.stream, act, pre, activation_);
   } else {
-    ops::gelu(ctx.stream, act, pre);
+    ops::activate(ctx.stream, act, pre, activation_);
   }
   return act;
 }
 
-Tensor Mlp::forward(ExecContext& ctx, Tensor x, Recompute recompute, Saved& saved) const {
+Tensor Mlp::forward(ExecContext& ctx, Arena& into, Tensor x, Recompute recompute,
+                    Saved& saved) const {
   const bool again = region_.recomputes_enter(recompute);
   const bool selective = recompute == Recompute::kSelective;
   Arena& entered = selective || again ? ctx.scratch : ctx.saved;
   saved.pre = up_.forward(ctx, ctx.saved, region_.enter(ctx, entered, x), saved.up);
   if (again) saved.up = {.own = x};
   const Tensor act = activate(ctx, selective ? ctx.scratch : ctx.saved, saved.pre);
-  const Tensor partial = down_.forward(ctx, ctx.scratch, act, saved.down, region_.slice());
-  return region_.leave(ctx, ctx.scratch, partial);
+  Arena& passing = region_.splits_tokens() ? ctx.scratch : into;
+  const Tensor partial = down_.forward(ctx, passing, act, saved.down, region_.slice());
+  return region_.leave(ctx, into, partial);
 }
 
 void Mlp::restore(ExecContext& ctx, Tensor x, Saved& saved) const {
@@ -90,9 +93,9 @@ Tensor Mlp::backward(ExecContext& ctx, Tensor dy, const Saved& saved) const {
   const bool in_place = !gated_ && !ctx.deferred;
   const Tensor dpre = in_place ? dact : ctx.lasting().take(saved.pre.shape, dy.dtype);
   if (gated_) {
-    ops::swiglu_backward(ctx.stream, dpre, dact, saved.pre);
+    ops::gate_backward(ctx.stream, dpre, dact, saved.pre, activation_);
   } else {
-    ops::gelu_backward(ctx.stream, dpre, dact, saved.pre);
+    ops::activate_backward(ctx.stream, dpre, dact, saved.pre, activation_);
   }
   const Tensor x = entered(ctx, region_, saved.up);
   const Tensor dx = region_.start_enter_backward(ctx, up_.backward_input(ctx, dpre));

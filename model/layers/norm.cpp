@@ -5,18 +5,16 @@
 
 namespace trireme {
 
-Norm::Norm(ParamStore& params, const std::string& name, NormKind kind, std::int64_t width,
-           double epsilon, const Region& region)
-    : kind_(kind),
-      epsilon_(epsilon),
+Norm::Norm(ParamStore& params, const std::string& name, const NormSpec& spec, const Region& region)
+    : spec_(spec),
       gain_(params.declare({.name = name + ".weight",
-                            .shape = {width},
+                            .shape = {spec.width},
                             .cut = whole(region.slice()),
-                            .init = Init::kOnes,
+                            .init = spec.gain_offset == 0 ? Init::kOnes : Init::kZeros,
                             .partial = region.splits_tokens()})) {
-  if (kind == NormKind::kLayerNorm) {
+  if (spec.kind == NormKind::kLayerNorm) {
     bias_ = &params.declare({.name = name + ".bias",
-                             .shape = {width},
+                             .shape = {spec.width},
                              .cut = whole(region.slice()),
                              .init = Init::kZeros,
                              .partial = region.splits_tokens()});
@@ -36,9 +34,9 @@ Tensor Norm::normalize(ExecContext& ctx, Arena& into, Tensor sum, Tensor x, Tens
   const DType statistics = accumulator_of(x.dtype);
   saved.x = sum ? sum : x;
   saved.inverse = ctx.saved.take({x.rows()}, statistics);
-  if (kind_ == NormKind::kLayerNorm) saved.mean = ctx.saved.take({x.rows()}, statistics);
+  if (spec_.kind == NormKind::kLayerNorm) saved.mean = ctx.saved.take({x.rows()}, statistics);
   const Tensor y = into.take(x.shape, x.dtype);
-  ops::norm(ctx.stream, {.kind = kind_,
+  ops::norm(ctx.stream, {.kind = spec_.kind,
                          .y = y,
                          .mean = saved.mean,
                          .inverse = saved.inverse,
@@ -47,19 +45,21 @@ Tensor Norm::normalize(ExecContext& ctx, Arena& into, Tensor sum, Tensor x, Tens
                          .residual = residual,
                          .gain = gain_.value,
                          .bias = bias_ ? bias_->value : Tensor{},
-                         .epsilon = epsilon_});
+                         .epsilon = spec_.epsilon,
+                         .gain_offset = spec_.gain_offset});
   return y;
 }
 
 Tensor Norm::again(ExecContext& ctx, const Saved& saved) const {
   const Tensor y = ctx.lasting().take(saved.x.shape, saved.x.dtype);
-  ops::norm_recompute(ctx.stream, {.kind = kind_,
+  ops::norm_recompute(ctx.stream, {.kind = spec_.kind,
                                    .y = y,
                                    .mean = saved.mean,
                                    .inverse = saved.inverse,
                                    .x = saved.x,
                                    .gain = gain_.value,
-                                   .bias = bias_ ? bias_->value : Tensor{}});
+                                   .bias = bias_ ? bias_->value : Tensor{},
+                                   .gain_offset = spec_.gain_offset});
   return y;
 }
 
@@ -69,7 +69,7 @@ void Norm::backward(ExecContext& ctx, Tensor dx, Tensor dy, Tensor dresidual,
   require(!bias_ || Linear::gradient_accumulate(*bias_) == accumulate,
           "a norm's gain and bias are used together");
   ops::norm_backward(ctx.stream, ctx.scratch,
-                     {.kind = kind_,
+                     {.kind = spec_.kind,
                       .dx = dx,
                       .dgain = gain_.grad,
                       .dbias = bias_ ? bias_->grad : Tensor{},
@@ -79,7 +79,8 @@ void Norm::backward(ExecContext& ctx, Tensor dx, Tensor dy, Tensor dresidual,
                       .mean = saved.mean,
                       .inverse = saved.inverse,
                       .dresidual = dresidual,
-                      .accumulate = accumulate});
+                      .accumulate = accumulate,
+                      .gain_offset = spec_.gain_offset});
 }
 
 }  // namespace trireme

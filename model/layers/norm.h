@@ -8,6 +8,13 @@
 
 namespace trireme {
 
+struct NormSpec {
+  NormKind kind = NormKind::kRmsNorm;
+  std::int64_t width = 0;
+  double epsilon = 1e-5;
+  double gain_offset = 0;  // y = x / rms (offset + gain); the initial gain is 1 - offset
+};
+
 // RMSNorm or LayerNorm over the last dimension, fused with the preceding residual addition.
 class Norm {
  public:
@@ -15,8 +22,7 @@ class Norm {
     Tensor x;              // input of the norm: x, or x + residual
     Tensor mean, inverse;  // per token; RMSNorm has no mean
   };
-  Norm(ParamStore& params, const std::string& name, NormKind kind, std::int64_t width,
-       double epsilon, const Region& region);
+  Norm(ParamStore& params, const std::string& name, const NormSpec& spec, const Region& region);
 
   // y = norm(x), in `into`.
   Tensor forward(ExecContext& ctx, Arena& into, Tensor x, Saved& saved) const;
@@ -30,8 +36,7 @@ class Norm {
  private:
   Tensor normalize(ExecContext& ctx, Arena& into, Tensor sum, Tensor x, Tensor residual,
                    Saved& saved) const;
-  NormKind kind_;
-  double epsilon_;
+  NormSpec spec_;
   Weight& gain_;
   Weight* bias_ = nullptr;
 };

@@ -4,42 +4,43 @@
 #include "model/ops/dispatch.h"
 #include "model/ops/record.h"
 
+// All activation functions are recorded under the name of the one whose efficiency was measured.
 namespace trireme::ops {
 
-TRIREME_ON_DEVICES(void gelu(Stream&, Tensor y, Tensor x));
-TRIREME_ON_DEVICES(void gelu_backward(Stream&, Tensor dx, Tensor dy, Tensor x));
-TRIREME_ON_DEVICES(void swiglu(Stream&, Tensor y, Tensor x));
-TRIREME_ON_DEVICES(void swiglu_backward(Stream&, Tensor dx, Tensor dy, Tensor x));
+TRIREME_ON_DEVICES(void activate(Stream&, Tensor y, Tensor x, Activation kind));
+TRIREME_ON_DEVICES(void activate_backward(Stream&, Tensor dx, Tensor dy, Tensor x,
+                                          Activation kind));
+TRIREME_ON_DEVICES(void gate(Stream&, Tensor y, Tensor x, Activation kind));
+TRIREME_ON_DEVICES(void gate_backward(Stream&, Tensor dx, Tensor dy, Tensor x, Activation kind));
 
-void gelu(Stream& stream, Tensor y, Tensor x) {
-  require_count("gelu: y", y, x.count(), x.dtype);
+void activate(Stream& stream, Tensor y, Tensor x, Activation kind) {
+  require_count("activate: y", y, x.count(), x.dtype);
   record_memory(stream, "gelu", {y, x});
-  TRIREME_DISPATCH(stream, gelu(stream, y, x));
+  TRIREME_DISPATCH(stream, activate(stream, y, x, kind));
 }
 
-void gelu_backward(Stream& stream, Tensor dx, Tensor dy, Tensor x) {
-  require_count("gelu_backward: dx", dx, x.count(), x.dtype);
-  require_count("gelu_backward: dy", dy, x.count(), x.dtype);
+void activate_backward(Stream& stream, Tensor dx, Tensor dy, Tensor x, Activation kind) {
+  require_count("activate_backward: dx", dx, x.count(), x.dtype);
+  require_count("activate_backward: dy", dy, x.count(), x.dtype);
   record_memory(stream, "gelu_backward", {dx, dy, x});
-  TRIREME_DISPATCH(stream, gelu_backward(stream, dx, dy, x));
+  TRIREME_DISPATCH(stream, activate_backward(stream, dx, dy, x, kind));
 }
 
-void swiglu(Stream& stream, Tensor y, Tensor x) {
-  require(x.width() == 2 * y.width(), "swiglu: x is ", x.width(), " wide, y ", y.width());
-  require_count("swiglu: x", x, 2 * y.count(), y.dtype);
+void gate(Stream& stream, Tensor y, Tensor x, Activation kind) {
+  require(x.width() == 2 * y.width(), "gate: x is ", x.width(), " wide, y ", y.width());
+  require_count("gate: x", x, 2 * y.count(), y.dtype);
   if (y.count() == 0) return;
   record_memory(stream, "swiglu", {y, x});
-  TRIREME_DISPATCH(stream, swiglu(stream, y, x));
+  TRIREME_DISPATCH(stream, gate(stream, y, x, kind));
 }
 
-void swiglu_backward(Stream& stream, Tensor dx, Tensor dy, Tensor x) {
-  require(x.width() == 2 * dy.width(), "swiglu_backward: x is ", x.width(), " wide, dy ",
-          dy.width());
-  require_count("swiglu_backward: x", x, 2 * dy.count(), dy.dtype);
-  require_count("swiglu_backward: dx", dx, x.count(), dy.dtype);
+void gate_backward(Stream& stream, Tensor dx, Tensor dy, Tensor x, Activation kind) {
+  require(x.width() == 2 * dy.width(), "gate_backward: x is ", x.width(), " wide, dy ", dy.width());
+  require_count("gate_backward: x", x, 2 * dy.count(), dy.dtype);
+  require_count("gate_backward: dx", dx, x.count(), dy.dtype);
   if (dy.count() == 0) return;
   record_memory(stream, "swiglu_backward", {dx, dy, x});
-  TRIREME_DISPATCH(stream, swiglu_backward(stream, dx, dy, x));
+  TRIREME_DISPATCH(stream, gate_backward(stream, dx, dy, x, kind));
 }
 
 }  // namespace trireme::ops

@@ -1,16 +1,18 @@
 #pragma once
 #include "model/device/stream.h"
+#include "model/ops/activation_kind.h"
 #include "model/tensor/tensor.h"
 
 namespace trireme::ops {
 
-// y = gelu(x), the tanh approximation of GPT-2 (Hugging Face's gelu_new). dx may be dy.
-void gelu(Stream&, Tensor y, Tensor x);
-void gelu_backward(Stream&, Tensor dx, Tensor dy, Tensor x);
+// y = act(x). dx may be dy.
+void activate(Stream&, Tensor y, Tensor x, Activation);
+void activate_backward(Stream&, Tensor dx, Tensor dy, Tensor x, Activation);
 
-// y = silu(gate) * up (Shazeer 2020), with x [tokens, 2 width]: gate, then up, in every row.
+// A gated linear unit (Shazeer 2020; SwiGLU with kSilu, GeGLU with GELU): y = act(gate) * up, with
+// x [tokens, 2 width]: gate, then up, in every row.
 //   y, dy [tokens, width]   dx [tokens, 2 width]
-void swiglu(Stream&, Tensor y, Tensor x);
-void swiglu_backward(Stream&, Tensor dx, Tensor dy, Tensor x);
+void gate(Stream&, Tensor y, Tensor x, Activation);
+void gate_backward(Stream&, Tensor dx, Tensor dy, Tensor x, Activation);
 
 }  // namespace trireme::ops

@@ -11,40 +11,49 @@
 namespace trireme::ops {
 namespace {
 
-void check_heads(const char* op, const Heads& heads) {
+void check_scores(const char* op, const Heads& heads, double soft_cap) {
+  require(soft_cap >= 0, op, ": a soft cap of ", soft_cap);
   require(heads.kv_heads > 0 && heads.heads % heads.kv_heads == 0 && heads.width > 0, op, ": ",
           heads.heads, " query heads for ", heads.kv_heads, " key heads of width ", heads.width);
 }
 
-void check_shape(const char* op, Tensor qkv, Tensor out, Tensor lse, Tensor document_start,
+void check_shape(const char* op, Tensor qkv, Tensor out, Tensor lse, Tensor first_seen,
                  const AttentionShape& shape) {
   // Tiles store positions in the accumulator dtype.
   constexpr std::int64_t kMostExact = std::int64_t{1} << 24;
-  check_heads(op, shape.heads);
+  check_scores(op, shape.heads, shape.soft_cap);
   require(shape.seq < kMostExact, op, ": a sequence of ", shape.seq);
+  require(shape.window >= 0, op, ": a window of ", shape.window);
+  require(shape.masked || shape.window == 0 || shape.window >= shape.seq, op, ": a window of ",
+          shape.window, " of ", shape.seq, " rows without a mask");
   const std::int64_t tokens = shape.batch * shape.seq;
   require_count(op, qkv, tokens * shape.heads.qkv(), qkv.dtype);
   require_count(op, out, tokens * shape.heads.query(), qkv.dtype);
   require_count(op, lse, tokens * shape.heads.heads, accumulator_of(qkv.dtype));
-  require_count(op, document_start, tokens, DType::kI32);
+  require_count(op, first_seen, tokens, DType::kI32);
 }
 
 // `products` of a [seq, seq] matrix with a [seq, width] one per head, of which the causal mask
-// leaves half. Those `recomputed` do not count as model FLOPs. `bytes` are read and written.
+// leaves half, and a window less. Those `recomputed` do not count as model FLOPs. `bytes` are read
+// and written.
 void record_attention(const Stream& stream, cuda::AttentionPass pass, const AttentionShape& shape,
                       double products, double recomputed, DType dtype, std::size_t bytes) {
   if (stream.executes()) return;
   const bool is_own = stream.on_cuda() && cuda::supposes_own(pass, shape, dtype);
-  const auto queries = static_cast<double>(shape.batch * shape.seq * shape.heads.heads),
-             keys = static_cast<double>(shape.seq), width = static_cast<double>(shape.heads.width);
+  const std::int64_t window = shape.window > 0 ? std::min(shape.window, shape.seq) : shape.seq;
+  const auto heads = static_cast<double>(shape.batch * shape.heads.heads),
+             seq = static_cast<double>(shape.seq), keys = static_cast<double>(window),
+             width = static_cast<double>(shape.heads.width);
+  // A multiply and an add for each; the first rows of a sequence see fewer than a window.
+  const double flops = heads * keys * (2 * seq - keys) * width;
   stream.record({.kind = PlannedOp::Kind::kAttention,
                  .name = is_own ? kOwnAttention : "attention",
                  .element = size_of(dtype),
-                 .rows = queries,
+                 .rows = heads * seq,
                  .columns = keys,
                  .depth = width,
-                 .flops = products * queries * keys * width,
-                 .recomputed_flops = recomputed * queries * keys * width,
+                 .flops = products * flops,
+                 .recomputed_flops = recomputed * flops,
                  .bytes = static_cast<double>(bytes)});
 }
 
@@ -61,20 +70,31 @@ Shape backward_workspace_of(const Stream& stream, const AttentionShape& shape, D
 }  // namespace
 
 void attention(Stream& stream, Arena& scratch, Tensor out, Tensor lse, Tensor qkv,
-               Tensor document_start, const AttentionShape& shape) {
-  check_shape("attention", qkv, out, lse, document_start, shape);
+               Tensor first_seen, const AttentionShape& shape) {
+  check_shape("attention", qkv, out, lse, first_seen, shape);
   record_attention(stream, cuda::AttentionPass::kForward, shape, 2, 0, qkv.dtype,
                    qkv.bytes() + out.bytes());
   if (qkv.count() == 0) return;
   const Arena::Frame frame(scratch);
   const Tensor workspace =
       scratch.take(workspace_of(stream, shape, qkv.dtype), accumulator_of(qkv.dtype));
-  TRIREME_DISPATCH(stream, attention(stream, workspace, out, lse, qkv, document_start, shape));
+  TRIREME_DISPATCH(stream, attention(stream, workspace, out, lse, qkv, first_seen, shape));
+}
+
+void window_start(Stream& stream, Tensor first_seen, Tensor document_start, std::int64_t seq,
+                  std::int64_t window) {
+  const std::int64_t tokens = document_start.count();
+  require_count("window_start: document_start", document_start, tokens, DType::kI32);
+  require_count("window_start: first_seen", first_seen, tokens, DType::kI32);
+  require(window > 0 && seq > 0 && tokens % seq == 0, "window_start: a window of ", window,
+          " in sequences of ", seq, " of ", tokens, " tokens");
+  record_memory(stream, "window_start", {first_seen, document_start});
+  TRIREME_DISPATCH(stream, window_start(stream, first_seen, document_start, seq, window));
 }
 
 void attention_backward(Stream& stream, Arena& scratch, const AttentionBackward& how,
                         const AttentionShape& shape) {
-  check_shape("attention_backward", how.qkv, how.out, how.lse, how.document_start, shape);
+  check_shape("attention_backward", how.qkv, how.out, how.lse, how.first_seen, shape);
   require_count("attention_backward: dqkv", how.dqkv, how.qkv.count(), how.qkv.dtype);
   require_count("attention_backward: dout", how.dout, how.out.count(), how.qkv.dtype);
   record_attention(stream, cuda::AttentionPass::kBackward, shape, 4, 1, how.qkv.dtype,
@@ -96,29 +116,30 @@ std::string attention_kernels(Device, const AttentionShape&, DType) {
 }
 #endif
 
-void attention_cached(Stream& stream, Arena& scratch, Tensor out, Tensor qkv, Tensor keys,
-                      Tensor values, std::int64_t first, const Heads& heads, double scale) {
-  check_heads("attention_cached", heads);
+void attention_cached(Stream& stream, Arena& scratch, const CachedAttention& how) {
+  const Heads& heads = how.heads;
+  const Tensor &qkv = how.qkv, &keys = how.keys;
+  check_scores("attention_cached", heads, how.soft_cap);
   const std::int64_t tokens = qkv.rows();
   require_count("attention_cached: qkv", qkv, tokens * heads.qkv(), qkv.dtype);
-  require_count("attention_cached: out", out, tokens * heads.query(), qkv.dtype);
-  require_like("attention_cached: values", values, keys.shape, qkv.dtype);
+  require_count("attention_cached: out", how.out, tokens * heads.query(), qkv.dtype);
+  require_like("attention_cached: values", how.values, keys.shape, qkv.dtype);
   require_count("attention_cached: keys", keys, keys.rows() * heads.kv_heads * heads.width,
                 qkv.dtype);
-  require(first >= 0 && first + tokens <= keys.rows(), "attention_cached: rows [", first, ", ",
-          first + tokens, ") of a cache of ", keys.rows());
-  const std::int64_t end = first + tokens;
+  require(how.first >= 0 && how.window >= 0 && how.rows() <= keys.rows(),
+          "attention_cached: tokens [", how.first, ", ", how.end(), ") with a window of ",
+          how.window, " take ", how.rows(), " rows of a cache of ", keys.rows());
   const Arena::Frame frame(scratch);
   const bool on_cuda = stream.on_cuda();
   const Tensor workspace =
       scratch.take({on_cuda ? cuda::cached_workspace(heads) : 0}, accumulator_of(qkv.dtype));
-  const std::int64_t splits = on_cuda ? cuda::cached_splits(tokens, end, heads) : 1;
+  const std::int64_t splits = on_cuda ? cuda::cached_splits(tokens, how.seen(), heads) : 1;
   const Shape shape{splits > 1 ? tokens : 0, heads.heads, splits, heads.width + 2};
   const Tensor partials = workspace.slice(0, shape.count()).reshaped(shape);
   record_memory(stream, "attention_cached",
-                {out, qkv, keys.row_slice(0, end), values.row_slice(0, end), partials, partials});
-  TRIREME_DISPATCH(stream,
-                   attention_cached(stream, partials, out, qkv, keys, values, first, heads, scale));
+                {how.out, qkv, keys.row_slice(0, how.rows()), how.values.row_slice(0, how.rows()),
+                 partials, partials});
+  TRIREME_DISPATCH(stream, attention_cached(stream, partials, how));
 }
 
 }  // namespace trireme::ops

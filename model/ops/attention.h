@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <string>
 
 #include "model/device/stream.h"
@@ -10,25 +11,35 @@ namespace trireme::ops {
 // PlannedOp::name of attention by our own kernels where a GPU has cuDNN's too.
 inline constexpr const char* kOwnAttention = "own_attention";
 
-// Causal softmax attention inside documents, tile by tile with a running maximum
-// (FlashAttention, Dao et al. 2022): no [seq, seq] matrix exists beyond a tile.
-// Row t of a sequence sees rows [document_start[t], t] of the same sequence.
+// Causal softmax attention, tile by tile with a running maximum (FlashAttention, Dao et al. 2022):
+// no [seq, seq] matrix exists beyond a tile. Row t of a sequence sees rows [first_seen[t], t] of
+// the same sequence: those of its document and, with a sliding window (Longformer, Beltagy et al.
+// 2020; Mistral 7B, Jiang et al. 2023), at most the last `window`. Tiles that no row sees cost
+// nothing.
 //   qkv [batch seq, heads.qkv()]   out [batch seq, heads.query()]
 //   lse [batch seq, heads] in the accumulator dtype: log-sum-exp of every row's scores
-//   document_start [batch seq] I32, index inside the sequence, never decreasing
+//   first_seen [batch seq] I32, index inside the sequence, never decreasing
 struct AttentionShape {
   std::int64_t batch = 1;
   std::int64_t seq = 1;
   Heads heads;
-  double scale = 1;       // usually 1 / sqrt(heads.width)
-  bool documents = true;  // false: all of document_start is 0
+  double scale = 1;         // usually 1 / sqrt(heads.width)
+  bool masked = true;       // false: all of first_seen is 0
+  std::int64_t window = 0;  // rows that a row sees at most, which first_seen holds; 0: all
+  // Scores become soft_cap tanh(score / soft_cap) after scaling and before the mask (Gemma 2, Gemma
+  // Team 2024); 0: they stay.
+  double soft_cap = 0;
 };
-void attention(Stream&, Arena& scratch, Tensor out, Tensor lse, Tensor qkv, Tensor document_start,
+// first_seen[t] = max(document_start[t], t - window + 1), both [batch seq] I32; they may be the
+// same tensor. t is the index inside the sequence of `seq` rows.
+void window_start(Stream&, Tensor first_seen, Tensor document_start, std::int64_t seq,
+                  std::int64_t window);
+void attention(Stream&, Arena& scratch, Tensor out, Tensor lse, Tensor qkv, Tensor first_seen,
                const AttentionShape&);
 
 struct AttentionBackward {
   Tensor dqkv;  // replaced
-  Tensor dout, out, qkv, lse, document_start;
+  Tensor dout, out, qkv, lse, first_seen;
 };
 void attention_backward(Stream&, Arena& scratch, const AttentionBackward&, const AttentionShape&);
 
@@ -36,11 +47,26 @@ void attention_backward(Stream&, Arena& scratch, const AttentionBackward&, const
 // kernels: " and the reason.
 std::string attention_kernels(Device, const AttentionShape&, DType);
 
-// For generation: appends this call's keys and values to the caches at rows
-// [first, first + tokens) and lets its queries attend to all cached rows up to their own.
-//   qkv [tokens, heads.qkv()]   keys, values [capacity, kv_heads width]   out [tokens,
-//   heads.query()]
-void attention_cached(Stream&, Arena& scratch, Tensor out, Tensor qkv, Tensor keys, Tensor values,
-                      std::int64_t first, const Heads&, double scale);
+// For generation: appends this call's keys and values to the caches and lets its queries attend to
+// the cached tokens up to their own. Token p of the sequence is at row p % capacity: with a window
+// the cache is a ring, which must hold what this call's queries see (rows()); without one it holds
+// the sequence.
+struct CachedAttention {
+  Tensor out, qkv;         // [tokens, heads.query()], [tokens, heads.qkv()]
+  Tensor keys, values;     // [capacity, kv_heads width]
+  std::int64_t first = 0;  // of this call's tokens, counted in the sequence
+  Heads heads;
+  double scale = 1, soft_cap = 0;  // as in AttentionShape
+  std::int64_t window = 0;         // tokens that a query sees at most; 0: all
+
+  std::int64_t end() const { return first + qkv.rows(); }
+  // Of the cache: the least capacity.
+  std::int64_t rows() const {
+    return window > 0 ? std::min(end(), window + qkv.rows() - 1) : end();
+  }
+  // Tokens that one query sees at most.
+  std::int64_t seen() const { return window > 0 ? std::min(end(), window) : end(); }
+};
+void attention_cached(Stream&, Arena& scratch, const CachedAttention&);
 
 }  // namespace trireme::ops

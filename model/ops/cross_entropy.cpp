@@ -12,10 +12,20 @@ TRIREME_ON_DEVICES(void row_exp_sum(Stream&, Tensor total, Tensor target, Tensor
                                     Tensor targets, std::int64_t first));
 TRIREME_ON_DEVICES(void row_max_exp_sum(Stream&, Tensor top, Tensor total, Tensor target,
                                         Tensor logits, Tensor targets));
-TRIREME_ON_DEVICES(void cross_entropy(Stream&, Tensor loss, Tensor total, Tensor target,
-                                      Tensor targets));
+TRIREME_ON_DEVICES(void transform_logits(Stream&, Tensor logits, const LogitForm&));
+TRIREME_ON_DEVICES(void cross_entropy(Stream&, Tensor loss, Tensor top, Tensor total, Tensor target,
+                                      Tensor targets, const LogitForm&));
 TRIREME_ON_DEVICES(void cross_entropy_backward(Stream&, Tensor logits, Tensor top, Tensor total,
-                                               Tensor targets, std::int64_t first, Tensor scale));
+                                               Tensor targets, std::int64_t first, Tensor scale,
+                                               const LogitForm&));
+
+void transform_logits(Stream& stream, Tensor logits, const LogitForm& form) {
+  require(form.scale > 0 && form.soft_cap >= 0, "transform_logits: a scale of ", form.scale,
+          " and a cap of ", form.soft_cap);
+  if (form.scale == 1 && form.soft_cap == 0) return;
+  record_memory(stream, "loss", {logits, logits});
+  TRIREME_DISPATCH(stream, transform_logits(stream, logits, form));
+}
 
 void mask_padding(Stream& stream, Tensor logits, std::int64_t columns) {
   require(columns >= 0 && columns <= logits.width(), "mask_padding: ", columns, " of ",
@@ -55,18 +65,20 @@ void row_max_exp_sum(Stream& stream, Tensor top, Tensor total, Tensor target, Te
   TRIREME_DISPATCH(stream, row_max_exp_sum(stream, top, total, target, logits, targets));
 }
 
-void cross_entropy(Stream& stream, Tensor loss, Tensor total, Tensor target, Tensor targets) {
+void cross_entropy(Stream& stream, Tensor loss, Tensor top, Tensor total, Tensor target,
+                   Tensor targets, const LogitForm& form) {
   require(loss.dtype == accumulator_of(loss.dtype), "cross_entropy: the loss is ",
           name_of(loss.dtype));
+  require_count("cross_entropy: top", top, loss.count(), loss.dtype);
   require_count("cross_entropy: total", total, loss.count(), loss.dtype);
   require_count("cross_entropy: target", target, loss.count(), loss.dtype);
   require_count("cross_entropy: targets", targets, loss.count(), DType::kI32);
   record_memory(stream, "loss", {loss, total, target});
-  TRIREME_DISPATCH(stream, cross_entropy(stream, loss, total, target, targets));
+  TRIREME_DISPATCH(stream, cross_entropy(stream, loss, top, total, target, targets, form));
 }
 
 void cross_entropy_backward(Stream& stream, Tensor logits, Tensor top, Tensor total, Tensor targets,
-                            std::int64_t first, Tensor scale) {
+                            std::int64_t first, Tensor scale, const LogitForm& form) {
   const DType sums = accumulator_of(logits.dtype);
   require_count("cross_entropy_backward: top", top, logits.rows(), sums);
   require_count("cross_entropy_backward: total", total, logits.rows(), sums);
@@ -74,7 +86,7 @@ void cross_entropy_backward(Stream& stream, Tensor logits, Tensor top, Tensor to
   if (scale) require_count("cross_entropy_backward: scale", scale, 1, DType::kF64);
   record_memory(stream, "loss", {logits, logits});
   TRIREME_DISPATCH(stream,
-                   cross_entropy_backward(stream, logits, top, total, targets, first, scale));
+                   cross_entropy_backward(stream, logits, top, total, targets, first, scale, form));
 }
 
 }  // namespace trireme::ops

@@ -7,6 +7,7 @@
 namespace trireme::ops {
 
 TRIREME_ON_DEVICES(void add(Stream&, Tensor y, Tensor a, Tensor b));
+TRIREME_ON_DEVICES(void scale(Stream&, Tensor y, Tensor x, double factor));
 TRIREME_ON_DEVICES(void copy(Stream&, Tensor to, Tensor from));
 TRIREME_ON_DEVICES(void zero(Stream&, Tensor y));
 TRIREME_ON_DEVICES(void cast(Stream&, Tensor to, Tensor from));
@@ -17,6 +18,12 @@ void add(Stream& stream, Tensor y, Tensor a, Tensor b) {
   require_count("add: b", b, y.count(), y.dtype);
   record_memory(stream, "add", {y, a, b});
   TRIREME_DISPATCH(stream, add(stream, y, a, b));
+}
+
+void scale(Stream& stream, Tensor y, Tensor x, double factor) {
+  require_count("scale: x", x, y.count(), y.dtype);
+  record_memory(stream, "scale", {y, x});
+  TRIREME_DISPATCH(stream, scale(stream, y, x, factor));
 }
 
 void copy(Stream& stream, Tensor to, Tensor from) {

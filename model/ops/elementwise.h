@@ -4,8 +4,9 @@
 
 namespace trireme::ops {
 
-void add(Stream&, Tensor y, Tensor a, Tensor b);  // y = a + b; y may be a or b
-void copy(Stream&, Tensor to, Tensor from);       // same dtype and count
+void add(Stream&, Tensor y, Tensor a, Tensor b);         // y = a + b; y may be a or b
+void scale(Stream&, Tensor y, Tensor x, double factor);  // y = factor x; y may be x
+void copy(Stream&, Tensor to, Tensor from);              // same dtype and count
 void zero(Stream&, Tensor y);
 void cast(Stream&, Tensor to, Tensor from);  // between floating-point dtypes, to nearest even
 

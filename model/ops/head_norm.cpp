@@ -27,18 +27,13 @@ void check_head_norm(const Op& op) {
                 accumulator_of(dtype));
 }
 
-// The queries and keys of a qkv tensor; values only pass through.
-Tensor normalized(const Tensor& qkv, const Heads& heads) {
-  return qkv.slice(0, qkv.rows() * (heads.heads + heads.kv_heads) * heads.width);
-}
-
 }  // namespace
 
 void head_norm(Stream& stream, const HeadNorm& op) {
   check_head_norm(op);
   require_count("head_norm: y", op.y, op.x.count(), op.x.dtype);
   if (op.y.data == op.x.data) {
-    const Tensor touched = normalized(op.x, op.heads);
+    const Tensor touched = queries_and_keys(op.x, op.heads);
     record_memory(stream, "head_norm", {touched, touched});
   } else {
     record_memory(stream, "head_norm", {op.y, op.x});
@@ -55,7 +50,7 @@ void head_norm_backward(Stream& stream, Arena& scratch, const HeadNormBackward& 
   const Arena::Frame frame(scratch);
   const Tensor partial =
       scratch.take({row_chunks(op.x.rows(), stream.device()), 2 * op.heads.width}, sums);
-  const Tensor touched = normalized(op.x, op.heads);
+  const Tensor touched = queries_and_keys(op.x, op.heads);
   record_memory(stream, "head_norm_backward", {touched, touched, touched});
   TRIREME_DISPATCH(stream, head_norm_backward(stream, partial, op));
 }

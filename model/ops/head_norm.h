@@ -6,7 +6,8 @@
 
 namespace trireme::ops {
 
-// RMSNorm of every query head and every key head (Qwen3's QK-norm); values are copied.
+// RMSNorm of every query head and every key head (Qwen3's QK-norm); values are copied. Gains are
+// gain_offset + gain, as in norm.h.
 //   y, x [tokens, heads.qkv()]   query_gain, key_gain [width]
 //   inv_rms [tokens, heads + kv_heads] in the accumulator dtype
 struct HeadNorm {
@@ -14,6 +15,7 @@ struct HeadNorm {
   Tensor x, query_gain, key_gain;
   Heads heads;
   double epsilon = 1e-6;
+  double gain_offset = 0;
 };
 void head_norm(Stream&, const HeadNorm&);
 
@@ -23,6 +25,7 @@ struct HeadNormBackward {
   Tensor x, query_gain, key_gain, inv_rms;
   Heads heads;
   Accumulate accumulate = Accumulate::kAdd;  // for the gradients of the gains
+  double gain_offset = 0;
 };
 void head_norm_backward(Stream&, Arena& scratch, const HeadNormBackward&);
 

@@ -31,7 +31,7 @@ void check_forward(const Norm& op) {
   require_count("norm: inverse", op.inverse, op.x.rows(), statistics);
   if (op.kind == NormKind::kLayerNorm) {
     require_count("norm: mean", op.mean, op.x.rows(), statistics);
-    require_count("norm: bias", op.bias, op.x.width(), dtype);
+    if (op.bias) require_count("norm: bias", op.bias, op.x.width(), dtype);
   }
 }
 
@@ -57,16 +57,14 @@ void norm_recompute(Stream& stream, const Norm& op) {
 
 void norm_backward(Stream& stream, Arena& scratch, const NormBackward& op) {
   const DType dtype = op.x.dtype, sums = accumulator_of(dtype);
-  const bool has_bias = op.kind == NormKind::kLayerNorm;
+  const bool has_mean = op.kind == NormKind::kLayerNorm, has_bias = has_mean && op.dbias;
   require_count("norm_backward: dx", op.dx, op.x.count(), dtype);
   require_count("norm_backward: dy", op.dy, op.x.count(), dtype);
   require_count("norm_backward: gain", op.gain, op.x.width(), dtype);
   require_count("norm_backward: dgain", op.dgain, op.x.width(), sums);
   require_count("norm_backward: inverse", op.inverse, op.x.rows(), sums);
-  if (has_bias) {
-    require_count("norm_backward: mean", op.mean, op.x.rows(), sums);
-    require_count("norm_backward: dbias", op.dbias, op.x.width(), sums);
-  }
+  if (has_mean) require_count("norm_backward: mean", op.mean, op.x.rows(), sums);
+  if (has_bias) require_count("norm_backward: dbias", op.dbias, op.x.width(), sums);
   if (op.dresidual) {
     require_count("norm_backward: dresidual", op.dresidual, op.x.count(), dtype);
   }

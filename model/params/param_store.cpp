@@ -42,7 +42,7 @@ ParamShard ParamShard::slice(std::int64_t at, std::int64_t n) const {
   const auto cut = [&](Tensor& tensor) {
     if (tensor) tensor = tensor.slice(at, n);
   };
-  for (Tensor* tensor : {&part.value, &part.master, &part.grad}) cut(*tensor);
+  for (Tensor* tensor : {&part.value, &part.master, &part.grad, &part.average}) cut(*tensor);
   for (Tensor& each : part.state) cut(each);
   return part;
 }

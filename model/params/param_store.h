@@ -40,8 +40,10 @@ struct Param {
 
 // Consecutive elements of a parameter's box, in row-major order, that this rank owns: it updates
 // them and writes them to checkpoints. Value, master and gradient are views of the store's buffers
-// (no gradient for inference); the optimizer allocates the states, which may be bfloat16.
+// (no gradient for inference); the optimizer allocates the states, which may be bfloat16, and the
+// average.
 struct ParamShard : UpdateTensors {
+  Tensor average = {};  // exponential average of the master, in its dtype; empty: none
   const Param* param = nullptr;
   std::int64_t first = 0;    // offset in the box
   std::int64_t in_unit = 0;  // offset in the unit

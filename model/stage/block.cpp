@@ -12,41 +12,97 @@ double residual_scale(const ModelConfig& c) {
   return c.scale_residual_init ? c.initializer_range / std::sqrt(depth) : c.initializer_range;
 }
 
-AttentionSpec attention_spec(const ModelConfig& c, MatmulPrecision precision) {
+QkNorm qk_norm(const ModelConfig& c) {
+  if (!c.qk_norm) return QkNorm::kNone;
+  return c.qk_norm_by_head ? QkNorm::kHead : QkNorm::kProjection;
+}
+
+AttentionSpec attention_spec(const ModelConfig& c, const Block::Spec& spec) {
   return {.hidden = c.hidden_size,
           .heads = {c.num_attention_heads, c.num_key_value_heads, c.head_dim},
+          .scale = c.attention_scale(),
+          .soft_cap = c.attn_logit_softcapping,
+          .window = spec.layer.window,
+          .rope_interleaved = c.rope_interleaved,
           .qkv_bias = c.attention_bias,
           .output_bias = c.attention_output_bias,
-          .qk_norm = c.qk_norm,
+          .qk_norm = qk_norm(c),
           .norm_epsilon = c.norm_eps,
+          .norm_gain_offset = c.norm_gain_offset,
           .init_scale = c.initializer_range,
           .output_init_scale = residual_scale(c),
-          .precision = precision};
+          .precision = spec.precision};
 }
 
 MlpSpec mlp_spec(const ModelConfig& c, MatmulPrecision precision) {
   return {.hidden = c.hidden_size,
           .intermediate = c.intermediate_size,
-          .gated = c.activation == ActivationKind::kSwiGlu,
+          .activation = c.activation,
+          .gated = c.gated_mlp,
           .bias = c.mlp_bias,
           .init_scale = c.initializer_range,
           .down_init_scale = residual_scale(c),
           .precision = precision};
 }
 
+// The norm of a branch's input or output, if the model has it there.
+std::optional<Norm> branch_norm(ParamStore& params, const std::string& name, const ModelConfig& c,
+                                NormPlacement other, const Region& region) {
+  if (c.norm_placement == other) return std::nullopt;
+  return Norm(params, name, norm_spec(c), region);
+}
+
+constexpr NormPlacement kNotBefore = NormPlacement::kPost, kNotAfter = NormPlacement::kPre;
+
+// A branch's input, in `norms` if there is a norm.
+Tensor enter_branch(ExecContext& ctx, Arena& norms, const std::optional<Norm>& norm, Tensor x,
+                    Norm::Saved& saved) {
+  return norm ? norm->forward(ctx, norms, x, saved) : x;
+}
+Tensor restored(ExecContext& ctx, const std::optional<Norm>& norm, Tensor x,
+                const Norm::Saved& saved) {
+  return norm ? norm->again(ctx, saved) : x;
+}
+
+// dx = the gradient of the residual stream before the branch; `d` is that of the branch's input.
+void enter_branch_backward(ExecContext& ctx, Tensor dx, const std::optional<Norm>& norm, Tensor d,
+                           Tensor dresidual, const Norm::Saved& saved) {
+  if (norm) {
+    norm->backward(ctx, dx, d, dresidual, saved);
+  } else {
+    ops::add(ctx.stream, dx, d, dresidual);
+  }
+}
+
+// For a branch's output, which the backward of its norm reads again.
+Arena& output_arena(ExecContext& ctx, const std::optional<Norm>& post_norm) {
+  return post_norm ? ctx.saved : ctx.scratch;
+}
+
 }  // namespace
 
+NormSpec norm_spec(const ModelConfig& c) {
+  return {.kind = c.norm,
+          .width = c.hidden_size,
+          .epsilon = c.norm_eps,
+          .gain_offset = c.norm_gain_offset};
+}
+
 Block::Block(ParamStore& params, const std::string& name, const ModelConfig& config,
-             Recompute recompute, MatmulPrecision precision, Seams seams, const Tensor& rope_table)
-    : recompute_(recompute),
+             const Spec& spec, Seams seams, const Tensor& rope_table)
+    : recompute_(spec.recompute),
+      residual_multiplier_(config.residual_multiplier),
       region_(seams.region),
-      norm1_(params, name + ".attention_norm", config.norm, config.hidden_size, config.norm_eps,
-             seams.region),
-      attention_(params, name + ".attention", attention_spec(config, precision), seams.region,
+      attention_norm_(
+          branch_norm(params, name + ".attention_norm", config, kNotBefore, seams.region)),
+      attention_(params, name + ".attention", attention_spec(config, spec), seams.region,
                  seams.attention, rope_table),
-      norm2_(params, name + ".mlp_norm", config.norm, config.hidden_size, config.norm_eps,
-             seams.region),
-      mlp_(params, name + ".mlp", mlp_spec(config, precision), seams.region) {}
+      attention_post_norm_(
+          branch_norm(params, name + ".attention_post_norm", config, kNotAfter, seams.region)),
+      mlp_norm_(branch_norm(params, name + ".mlp_norm", config, kNotBefore, seams.region)),
+      mlp_(params, name + ".mlp", mlp_spec(config, spec.precision), seams.region),
+      mlp_post_norm_(
+          branch_norm(params, name + ".mlp_post_norm", config, kNotAfter, seams.region)) {}
 
 void Block::forward(ExecContext& ctx, Tensor y, Tensor x, const MicroBatch& batch,
                     Saved& saved) const {
@@ -68,30 +124,77 @@ void Block::evaluate(ExecContext& ctx, Tensor y, Tensor x, const MicroBatch& bat
   compute(inner, y, x, batch, recompute_, unused);
 }
 
+// What is added to the residual stream for a branch's output.
+Tensor Block::end_branch(ExecContext& ctx, Tensor y, const std::optional<Norm>& post_norm,
+                         Norm::Saved& saved) const {
+  if (post_norm) y = post_norm->forward(ctx, ctx.scratch, y, saved);
+  if (residual_multiplier_ != 1) ops::scale(ctx.stream, y, y, residual_multiplier_);
+  return y;
+}
+
+// The gradient of a branch's output; dy itself, or in ctx.lasting().
+Tensor Block::end_branch_backward(ExecContext& ctx, Tensor dy, const std::optional<Norm>& post_norm,
+                                  const Norm::Saved& saved) const {
+  if (residual_multiplier_ != 1) {
+    const Tensor scaled = ctx.lasting().take(dy.shape, dy.dtype);
+    ops::scale(ctx.stream, scaled, dy, residual_multiplier_);
+    dy = scaled;
+  }
+  if (!post_norm) return dy;
+  const Tensor dbranch = ctx.lasting().take(dy.shape, dy.dtype);
+  post_norm->backward(ctx, dbranch, dy, {}, saved);
+  return dbranch;
+}
+
+// The residual addition after attention, and the MLP's input.
+Tensor Block::enter_mlp(ExecContext& ctx, Arena& norms, Tensor x, Tensor mixed,
+                        Saved& saved) const {
+  if (mlp_norm_) {
+    const Tensor h = mlp_norm_->forward_add(ctx, norms, x, mixed, saved.mlp_norm);
+    saved.mid = saved.mlp_norm.x;
+    return h;
+  }
+  saved.mid = ctx.saved.take(x.shape, x.dtype);
+  ops::add(ctx.stream, saved.mid, x, mixed);
+  return saved.mid;
+}
+
+Tensor Block::until_mlp(ExecContext& ctx, Arena& norms, Tensor x, const MicroBatch& batch,
+                        Recompute recompute, Saved& saved) const {
+  saved.x = x;
+  const Tensor h = enter_branch(ctx, norms, attention_norm_, x, saved.attention_norm);
+  const Tensor mixed = attention_.forward(ctx, output_arena(ctx, attention_post_norm_), h, batch,
+                                          recompute, saved.attention);
+  return enter_mlp(ctx, norms, x,
+                   end_branch(ctx, mixed, attention_post_norm_, saved.attention_post_norm), saved);
+}
+
 void Block::compute(ExecContext& ctx, Tensor y, Tensor x, const MicroBatch& batch,
                     Recompute recompute, Saved& saved) const {
   // If layers recompute for a backward that follows immediately, they save the region's output
   // rather than its input.
   const bool dropped = recompute == Recompute::kSelective ||
                        (recompute == Recompute::kFull && region_.splits_tokens());
-  Arena& norms = dropped ? ctx.scratch : ctx.saved;
-  const Tensor n1 = norm1_.forward(ctx, norms, x, saved.norm1);
-  const Tensor mixed = attention_.forward(ctx, n1, batch, recompute, saved.attention);
-  const Tensor n2 = norm2_.forward_add(ctx, norms, x, mixed, saved.norm2);
-  ops::add(ctx.stream, y, saved.norm2.x, mlp_.forward(ctx, n2, recompute, saved.mlp));
+  const Tensor h = until_mlp(ctx, dropped ? ctx.scratch : ctx.saved, x, batch, recompute, saved);
+  const Tensor out = mlp_.forward(ctx, output_arena(ctx, mlp_post_norm_), h, recompute, saved.mlp);
+  ops::add(ctx.stream, y, saved.mid, end_branch(ctx, out, mlp_post_norm_, saved.mlp_post_norm));
 }
 
 void Block::restore(ExecContext& ctx, const MicroBatch& batch, Saved& saved) const {
   if (recompute_ == Recompute::kSelective) {
-    attention_.restore_dropped(ctx, norm1_.again(ctx, saved.norm1), saved.attention);
-    mlp_.restore_dropped(ctx, norm2_.again(ctx, saved.norm2), saved.mlp);
+    attention_.restore_dropped(ctx, restored(ctx, attention_norm_, saved.x, saved.attention_norm),
+                               saved.attention);
+    mlp_.restore_dropped(ctx, restored(ctx, mlp_norm_, saved.mid, saved.mlp_norm), saved.mlp);
   }
   if (recompute_ == Recompute::kFull) {
     ExecContext inner{ctx.stream, ctx.lasting(), ctx.scratch};
-    const Tensor n1 = norm1_.forward(inner, inner.saved, saved.x, saved.norm1);
-    const Tensor mixed = attention_.forward(inner, n1, batch, Recompute::kFull, saved.attention);
-    const Tensor n2 = norm2_.forward_add(inner, inner.saved, saved.x, mixed, saved.norm2);
-    mlp_.restore(inner, n2, saved.mlp);
+    const Tensor h = until_mlp(inner, inner.saved, saved.x, batch, Recompute::kFull, saved);
+    if (mlp_post_norm_) {
+      const Tensor out = mlp_.forward(inner, inner.saved, h, Recompute::kFull, saved.mlp);
+      mlp_post_norm_->forward(inner, inner.scratch, out, saved.mlp_post_norm);
+    } else {
+      mlp_.restore(inner, h, saved.mlp);
+    }
   }
 }
 
@@ -102,10 +205,15 @@ void Block::backward(ExecContext& ctx, Tensor dx, Tensor dy, const MicroBatch& b
   const Tensor dmid = ctx.lasting().take(dy.shape, dy.dtype);
   {
     const Arena::Frame of_mlp(ctx.scratch);
-    norm2_.backward(ctx, dmid, mlp_.backward(ctx, dy, saved.mlp), dy, saved.norm2);
+    const Tensor dout = end_branch_backward(ctx, dy, mlp_post_norm_, saved.mlp_post_norm);
+    enter_branch_backward(ctx, dmid, mlp_norm_, mlp_.backward(ctx, dout, saved.mlp), dy,
+                          saved.mlp_norm);
   }
-  norm1_.backward(ctx, dx, attention_.backward(ctx, dmid, batch, saved.attention), dmid,
-                  saved.norm1);
+  const Tensor dout =
+      end_branch_backward(ctx, dmid, attention_post_norm_, saved.attention_post_norm);
+  enter_branch_backward(ctx, dx, attention_norm_,
+                        attention_.backward(ctx, dout, batch, saved.attention), dmid,
+                        saved.attention_norm);
 }
 
 void Block::decode(ExecContext& ctx, Tensor y, Tensor x, Tensor positions, std::int64_t first,
@@ -113,10 +221,13 @@ void Block::decode(ExecContext& ctx, Tensor y, Tensor x, Tensor positions, std::
   const Arena::Frame frame(ctx.scratch);
   ExecContext inner{ctx.stream, ctx.scratch, ctx.scratch};
   Saved unused;
-  const Tensor n1 = norm1_.forward(inner, ctx.scratch, x, unused.norm1);
-  const Tensor mixed = attention_.decode(inner, n1, positions, first, cache);
-  const Tensor n2 = norm2_.forward_add(inner, ctx.scratch, x, mixed, unused.norm2);
-  ops::add(ctx.stream, y, unused.norm2.x, mlp_.forward(inner, n2, Recompute::kNone, unused.mlp));
+  const Tensor h = enter_branch(inner, ctx.scratch, attention_norm_, x, unused.attention_norm);
+  const Tensor mixed = attention_.decode(inner, h, positions, first, cache);
+  const Tensor h2 =
+      enter_mlp(inner, ctx.scratch, x,
+                end_branch(inner, mixed, attention_post_norm_, unused.attention_post_norm), unused);
+  const Tensor out = mlp_.forward(inner, ctx.scratch, h2, Recompute::kNone, unused.mlp);
+  ops::add(ctx.stream, y, unused.mid, end_branch(inner, out, mlp_post_norm_, unused.mlp_post_norm));
 }
 
 }  // namespace trireme

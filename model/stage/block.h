@@ -1,10 +1,11 @@
 #pragma once
+#include <optional>
 #include <string>
 
 #include "model/layers/attention.h"
 #include "model/layers/mlp.h"
 #include "model/layers/norm.h"
-#include "model/stage/model_config.h"
+#include "model/stage/layer_config.h"
 
 namespace trireme {
 
@@ -14,18 +15,26 @@ struct Seams {
   AttentionCore& attention;
 };
 
-// The pre-norm transformer block: norm, attention, residual; norm, MLP, residual.
+// A transformer block: x + attention(x), then x + MLP(x), each with a norm of the branch's input,
+// of its output, or of both.
 class Block {
  public:
   struct Saved {
-    Tensor x;  // the input
-    Norm::Saved norm1, norm2;
+    Tensor x;    // the input
+    Tensor mid;  // the sum after attention
+    Norm::Saved attention_norm, attention_post_norm, mlp_norm, mlp_post_norm;
     Attention::Saved attention;
     Mlp::Saved mlp;
     DeferredGradients deferred;  // of a split backward
   };
-  Block(ParamStore& params, const std::string& name, const ModelConfig& config, Recompute recompute,
-        MatmulPrecision precision, Seams seams, const Tensor& rope_table);
+  struct Spec {
+    Recompute recompute = Recompute::kNone;
+    MatmulPrecision precision = MatmulPrecision::kNative;
+    LayerConfig layer;
+  };
+  // `rope_table`: as for Attention.
+  Block(ParamStore& params, const std::string& name, const ModelConfig& config, const Spec& spec,
+        Seams seams, const Tensor& rope_table);
 
   // y [tokens, hidden] is replaced; x must stay valid until the backward.
   void forward(ExecContext& ctx, Tensor y, Tensor x, const MicroBatch& batch, Saved& saved) const;
@@ -38,18 +47,30 @@ class Block {
   // Decodes the next tokens of one sequence; y is replaced.
   void decode(ExecContext& ctx, Tensor y, Tensor x, Tensor positions, std::int64_t first,
               const KeyValueCache& cache) const;
-  const ops::Heads& heads() const { return attention_.heads(); }
+  const Attention& attention() const { return attention_; }
 
  private:
   void compute(ExecContext& ctx, Tensor y, Tensor x, const MicroBatch& batch, Recompute recompute,
                Saved& saved) const;
+  Tensor until_mlp(ExecContext& ctx, Arena& norms, Tensor x, const MicroBatch& batch,
+                   Recompute recompute, Saved& saved) const;
+  Tensor enter_mlp(ExecContext& ctx, Arena& norms, Tensor x, Tensor mixed, Saved& saved) const;
+  Tensor end_branch(ExecContext& ctx, Tensor y, const std::optional<Norm>& post_norm,
+                    Norm::Saved& saved) const;
+  Tensor end_branch_backward(ExecContext& ctx, Tensor dy, const std::optional<Norm>& post_norm,
+                             const Norm::Saved& saved) const;
   void restore(ExecContext& ctx, const MicroBatch& batch, Saved& saved) const;
-  Recompute recompute_;
+  const Recompute recompute_;
+  const double residual_multiplier_;
   const Region& region_;
-  Norm norm1_;
+  std::optional<Norm> attention_norm_;
   Attention attention_;
-  Norm norm2_;
+  std::optional<Norm> attention_post_norm_, mlp_norm_;
   Mlp mlp_;
+  std::optional<Norm> mlp_post_norm_;
 };
+
+// The norms of a model's residual stream.
+NormSpec norm_spec(const ModelConfig& config);
 
 }  // namespace trireme

@@ -1,5 +1,7 @@
 #include "model/stage/model_config.h"
 
+#include <cmath>
+
 namespace trireme {
 namespace {
 
@@ -13,12 +15,12 @@ std::int64_t attention_parameters(const ModelConfig& c) {
   std::int64_t count = c.hidden_size * (queries + keys_and_values) + queries * c.hidden_size;
   if (c.attention_bias) count += queries + keys_and_values;
   if (c.attention_output_bias) count += c.hidden_size;
-  if (c.qk_norm) count += 2 * c.head_dim;
+  if (c.qk_norm) count += c.qk_norm_by_head ? 2 * c.head_dim : queries + keys_and_values / 2;
   return count;
 }
 
 std::int64_t mlp_parameters(const ModelConfig& c) {
-  const std::int64_t up_projections = c.activation == ActivationKind::kSwiGlu ? 2 : 1;
+  const std::int64_t up_projections = c.gated_mlp ? 2 : 1;
   std::int64_t count = (up_projections + 1) * c.hidden_size * c.intermediate_size;
   if (c.mlp_bias) count += up_projections * c.intermediate_size + c.hidden_size;
   return count;
@@ -26,13 +28,25 @@ std::int64_t mlp_parameters(const ModelConfig& c) {
 
 }  // namespace
 
+std::int64_t ModelConfig::rotary_dim() const {
+  return static_cast<std::int64_t>(static_cast<double>(head_dim) * partial_rotary_factor);
+}
+
+double ModelConfig::attention_scale() const {
+  if (attention_multiplier > 0) return attention_multiplier;
+  const double width =
+      query_pre_attn_scalar > 0 ? query_pre_attn_scalar : static_cast<double>(head_dim);
+  return 1 / std::sqrt(width);
+}
+
 std::int64_t parameter_count(const ModelConfig& config) {
   const std::int64_t embedding = config.vocab_size * config.hidden_size;
   std::int64_t count = embedding;
   if (config.position == PositionKind::kLearned) {
     count += config.max_position_embeddings * config.hidden_size;
   }
-  count += config.num_hidden_layers * (2 * norm_parameters(config, config.hidden_size) +
+  const int norms = config.norm_placement == NormPlacement::kSandwich ? 4 : 2;
+  count += config.num_hidden_layers * (norms * norm_parameters(config, config.hidden_size) +
                                        attention_parameters(config) + mlp_parameters(config));
   count += norm_parameters(config, config.hidden_size);
   if (!config.tie_word_embeddings) count += embedding;

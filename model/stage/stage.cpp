@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "model/device/profile_range.h"
 #include "model/layers/vocab_table.h"
-#include "model/ops/elementwise.h"
+#include "model/ops/attention.h"
 #include "model/stage/rope_table.h"
 #include "model/tensor/host_mirror.h"
 
@@ -24,28 +25,37 @@ class Blocks {
   BlockMemory& memory_;
 };
 
+EmbeddingSpec embedding_spec(const ModelConfig& c, std::int64_t vocab_tile) {
+  const double width = static_cast<double>(c.hidden_size);
+  return {.vocab = c.vocab_size,
+          .hidden = c.hidden_size,
+          .vocab_tile = vocab_tile,
+          .positions = c.position == PositionKind::kLearned ? c.max_position_embeddings : 0,
+          .init_scale = c.initializer_range,
+          .multiplier = c.embedding_multiplier * (c.scale_embedding ? std::sqrt(width) : 1),
+          .rounds_multiplier = c.scale_embedding,
+          .tied = c.tie_word_embeddings};
+}
+
 }  // namespace
 
 Stage::Stage(ParamStore& params, const ModelConfig& config, const Spec& spec, Seams seams,
              UnitHooks& hooks)
     : params_(params), config_(config), spec_(spec), region_(seams.region), hooks_(hooks) {
-  const bool learned = config.position == PositionKind::kLearned;
   const bool tied = config.tie_word_embeddings;
   if (spec.first_block == 0) {
-    embedding_.emplace(params,
-                       EmbeddingSpec{.vocab = config.vocab_size,
-                                     .hidden = config.hidden_size,
-                                     .vocab_tile = spec.vocab_tile,
-                                     .positions = learned ? config.max_position_embeddings : 0,
-                                     .init_scale = config.initializer_range,
-                                     .tied = tied},
-                       region_);
+    embedding_.emplace(params, embedding_spec(config, spec.vocab_tile), region_);
     units_.embedding = embedding_->units();
   }
+  rope_tables_.resize(rope_configs(config).size());
+  const std::vector<LayerConfig> layers = layer_configs(config);
   for (std::int64_t i = spec.first_block; i < spec.end_block; ++i) {
+    const LayerConfig& layer = layers[i];
     units_.blocks.push_back(params.begin_unit(static_cast<int>(i)));
-    blocks_.emplace_back(params, say("layers.", i), config, spec.recompute, spec.precision, seams,
-                         rope_table_);
+    blocks_.emplace_back(params, say("layers.", i), config,
+                         Block::Spec{spec.recompute, spec.precision, layer}, seams,
+                         layer.rope < 0 ? no_rope_ : rope_tables_[layer.rope]);
+    has_window_ |= layer.window > 0;
   }
   if (spec.end_block != config.num_hidden_layers) return;
   Weight* table = tied && embedding_ ? &embedding_->table() : nullptr;
@@ -65,7 +75,11 @@ Stage::Stage(ParamStore& params, const ModelConfig& config, const Spec& spec, Se
     table = &params.declare(std::move(spec_of_table));
   }
   units_.head_norm = params.begin_unit();
-  head_.emplace(params, config.norm, config.hidden_size, config.norm_eps, *table, region_);
+  head_.emplace(params, norm_spec(config),
+                ops::LogitForm{.scale = 1 / config.logits_scaling,
+                               .soft_cap = config.final_logit_softcapping,
+                               .z_loss = spec.z_loss},
+                *table, region_);
 }
 
 void Stage::allocate(ParamStore::Places places, DType compute, bool planning) {
@@ -75,18 +89,31 @@ void Stage::allocate(ParamStore::Places places, DType compute, bool planning) {
 
 void Stage::take_tables(Arena& weights, DType compute, bool planning) {
   compute_ = compute;
-  if (config_.position != PositionKind::kRotary) return;
-  rope_table_ = weights.take({spec_.max_positions, config_.head_dim}, accumulator_of(compute));
-  if (planning) return;
-  Stream stream(rope_table_.device);
-  const HostMirror table(stream, rope_table_);
-  fill_rope_table(table.host(), config_);
-  table.upload(stream);
-  stream.synchronize();
+  const std::vector<RopeConfig> ropes = rope_configs(config_);
+  for (std::size_t i = 0; i < ropes.size(); ++i) {
+    Tensor& table = rope_tables_[i];
+    table = weights.take({spec_.max_positions, config_.rotary_dim()}, accumulator_of(compute));
+    if (planning) continue;
+    Stream stream(table.device);
+    const HostMirror mirror(stream, table);
+    fill_rope_table(mirror.host(), config_, ropes[i]);
+    mirror.upload(stream);
+    stream.synchronize();
+  }
 }
 
 Shape Stage::boundary(std::int64_t tokens) const {
   return {region_.own_tokens(tokens), config_.hidden_size};
+}
+
+// The micro-batch with the first tokens that layers with a sliding window see, in ctx.saved.
+MicroBatch Stage::with_window(ExecContext& ctx, const MicroBatch& batch) const {
+  MicroBatch with = batch;
+  if (!has_window_ || config_.sliding_window >= batch.seq_len) return with;
+  with.window_start = ctx.saved.take({batch.tokens()}, DType::kI32);
+  ops::window_start(ctx.stream, with.window_start, batch.document_start, batch.seq_len,
+                    config_.sliding_window);
+  return with;
 }
 
 Tensor Stage::embedding_forward(ExecContext& ctx, Arena& into, const MicroBatch& batch) const {
@@ -96,8 +123,9 @@ Tensor Stage::embedding_forward(ExecContext& ctx, Arena& into, const MicroBatch&
   return embedding_->forward(ctx, into, batch.ids, batch.positions);
 }
 
-Tensor Stage::forward(ExecContext& ctx, const MicroBatch& batch, Tensor x, Saved& saved) const {
-  saved.batch = batch;
+Tensor Stage::forward(ExecContext& ctx, const MicroBatch& given, Tensor x, Saved& saved) const {
+  saved.batch = with_window(ctx, given);
+  const MicroBatch& batch = saved.batch;
   saved.blocks.resize(blocks_.size());
   Blocks blocks(ctx);
   BlockMemory& memory = blocks.memory();
@@ -128,7 +156,8 @@ Tensor Stage::head_forward(ExecContext& ctx, Tensor x, const MicroBatch& batch, 
   hooks_.before_forward(ctx.stream, units_.head_values);
   const bool has_unit = with_gradient && units_.head_gradient >= 0;
   if (has_unit) hooks_.before_gradients(ctx.stream, units_.head_gradient);
-  const Tensor loss = head_->forward(ctx, x, {batch.targets, batch.scale, with_gradient}, saved);
+  const Tensor loss =
+      head_->forward(ctx, x, {batch.targets, batch.scale, with_gradient, with_gradient}, saved);
   if (has_unit) hooks_.after_gradients(ctx.stream, units_.head_gradient);
   return loss;
 }
@@ -211,7 +240,8 @@ Tensor Stage::backward(ExecContext& ctx, Tensor dy, Saved& saved, Tensor to_prev
   return to_previous;
 }
 
-Tensor Stage::evaluate(ExecContext& ctx, const MicroBatch& batch, Tensor x) const {
+Tensor Stage::evaluate(ExecContext& ctx, const MicroBatch& given, Tensor x) const {
+  const MicroBatch batch = with_window(ctx, given);
   Blocks blocks(ctx);
   BlockMemory& memory = blocks.memory();
   const std::size_t count = blocks_.size(), used = std::min<std::size_t>(count, 2);
@@ -233,11 +263,11 @@ Tensor Stage::evaluate(ExecContext& ctx, const MicroBatch& batch, Tensor x) cons
   return head_forward(ctx, x, batch, false, unused);
 }
 
-std::vector<KeyValueCache> Stage::make_caches(Arena& arena, std::int64_t capacity) const {
+std::vector<KeyValueCache> Stage::make_caches(Arena& arena, std::int64_t capacity,
+                                              std::int64_t at_once) const {
   std::vector<KeyValueCache> caches;
   for (const Block& block : blocks_) {
-    const Shape shape{capacity, block.heads().kv_heads * block.heads().width};
-    caches.push_back({arena.take(shape, compute_), arena.take(shape, compute_)});
+    caches.push_back(block.attention().make_cache(arena, compute_, capacity, at_once));
   }
   return caches;
 }

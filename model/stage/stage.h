@@ -44,6 +44,7 @@ class Stage {
     // micro-batches of a step, as when the two are on different ranks.
     bool tied_gradient_apart = false;
     MatmulPrecision precision = MatmulPrecision::kNative;  // precision of the blocks' linear layers
+    double z_loss = 0;  // weight of the squared log-sum-exp of the logits in the training loss
   };
   struct Saved {
     MicroBatch batch;
@@ -86,7 +87,9 @@ class Stage {
   // vocab], in ctx.saved.
   Tensor decode(ExecContext& ctx, Tensor ids, Tensor positions, std::int64_t first,
                 const std::vector<KeyValueCache>& caches) const;
-  std::vector<KeyValueCache> make_caches(Arena& arena, std::int64_t capacity) const;
+  // For sequences of up to `capacity` tokens, of which one call decodes up to `at_once`.
+  std::vector<KeyValueCache> make_caches(Arena& arena, std::int64_t capacity,
+                                         std::int64_t at_once) const;
 
   bool is_first() const { return embedding_.has_value(); }
   bool is_last() const { return head_.has_value(); }
@@ -94,6 +97,7 @@ class Stage {
 
  private:
   enum class WeightGradients : std::uint8_t { kNow, kDeferred };
+  MicroBatch with_window(ExecContext& ctx, const MicroBatch& batch) const;
   Tensor embedding_forward(ExecContext& ctx, Arena& into, const MicroBatch& batch) const;
   Tensor head_forward(ExecContext& ctx, Tensor x, const MicroBatch& batch, bool with_gradient,
                       Head::Saved& saved) const;
@@ -109,7 +113,9 @@ class Stage {
   Region& region_;
   UnitHooks& hooks_;
   DType compute_ = DType::kF32;
-  Tensor rope_table_;
+  std::deque<Tensor> rope_tables_;  // by rope_configs(); blocks refer to them
+  const Tensor no_rope_;
+  bool has_window_ = false;  // of a block
   // Units of the store in the order in which a forward reads them.
   struct Units {
     std::vector<int> embedding, blocks;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/device/copy.h"
+#include "model/ops/average.h"
 #include "model/ops/optimizer.h"
 #include "parallel/optimizer/registry.h"
 
@@ -34,15 +36,12 @@ void ShardedOptimizer::take_states(DType accumulator, Arena& arena) {
   for (ParamShard& shard : shards_) {
     std::size_t index = 0;
     for (const Optimizer::State& declared : optimizer_->state(shard.param->spec, accumulator)) {
-      auto found = std::find_if(states_.begin(), states_.end(),
-                                [&](const State& state) { return state.name == declared.name; });
-      if (found == states_.end()) {
-        found = states_.insert(found, State{declared.name, index});
-        found->flat.dtype = declared.dtype;
-      }
-      require(found->index == index++, declared.name, " is not the same state of all parameters");
-      found->shards.push_back(&shard);
+      state_named(declared.name, index++, declared.dtype).shards.push_back(&shard);
     }
+  }
+  if (options_.ema > 0) {
+    State& average = state_named(kAverageName, State::kAverage, accumulator);
+    for (ParamShard& shard : shards_) average.shards.push_back(&shard);
   }
   for (State& state : states_) {
     std::int64_t size = 0;
@@ -50,10 +49,23 @@ void ShardedOptimizer::take_states(DType accumulator, Arena& arena) {
     state.flat = arena.take({size}, state.flat.dtype);
     std::int64_t at = 0;
     for (ParamShard* shard : state.shards) {
-      shard->state.at(state.index) = state.flat.slice(at, shard->count());
+      Tensor& own = state.index == State::kAverage ? shard->average : shard->state.at(state.index);
+      own = state.flat.slice(at, shard->count());
       at += rounded(shard->count());
     }
   }
+}
+
+ShardedOptimizer::State& ShardedOptimizer::state_named(const std::string& name, std::size_t index,
+                                                       DType dtype) {
+  auto found = std::find_if(states_.begin(), states_.end(),
+                            [&](const State& state) { return state.name == name; });
+  if (found == states_.end()) {
+    found = states_.insert(found, State{name, index});
+    found->flat.dtype = dtype;
+  }
+  require(found->index == index, name, " is not the same state of all parameters");
+  return *found;
 }
 
 void ShardedOptimizer::step(Stream& stream, double learning_rate, std::int64_t update,
@@ -69,6 +81,27 @@ void ShardedOptimizer::step(Stream& stream, double learning_rate, std::int64_t u
   with_staging(stream, [&](Staging* staging) {
     optimizer_->update({stream, scale_, learning_rate, update, staging, options_.seed}, shards_);
   });
+  if (options_.ema > 0) update_average(stream);
+}
+
+// After the optimizer's staging, which must have written back the masters.
+void ShardedOptimizer::update_average(Stream& stream) {
+  with_staging(stream, [&](Staging* staging) {
+    for (const ParamShard& shard : shards_) {
+      each_part({.stream = stream, .staging = staging}, shard,
+                std::max<std::int64_t>(shard.count(), 1), /*into=*/0,
+                {.master = true, .average = true}, {.average = true}, [&](const ParamShard& part) {
+                  ops::update_average(stream, part.average, part.master, scale_, options_.ema);
+                });
+    }
+  });
+}
+
+void ShardedOptimizer::start_average(Stream& stream) {
+  if (options_.ema == 0) return;
+  for (const ParamShard& shard : shards_) {
+    copy_bytes(stream, shard.average.data, shard.master.data, shard.master.bytes());
+  }
 }
 
 void ShardedOptimizer::publish_masters(Stream& stream, std::int64_t update) {

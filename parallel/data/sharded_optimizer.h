@@ -14,13 +14,15 @@
 namespace trireme {
 
 // An optimizer over this rank's parameter shards: it holds their state and updates them (ZeRO-1,
-// Rajbhandari et al. 2020). On a rank that owns everything it is the plain optimizer.
+// Rajbhandari et al. 2020). On a rank that owns everything it is the plain optimizer. It may also
+// keep an exponential moving average of the weights, which training does not read.
 class ShardedOptimizer {
  public:
   struct Options {
     OptimizerOptions optimizer = {};
     double max_norm = 1;     // 0: no clipping
     std::uint64_t seed = 0;  // of stochastic rounding
+    double ema = 0;          // decay of the weights' average; 0: none
   };
   // Ranks and slice as in GradNorm.
   struct Ranks {
@@ -31,13 +33,18 @@ class ShardedOptimizer {
   };
   // State of one name, persistent across steps: that of all shards that have it, contiguous.
   struct State {
-    std::string name;   // name of Optimizer::State
-    std::size_t index;  // in UpdateTensors::state of these shards
+    static constexpr std::size_t kAverage = UpdateTensors::kMaxStates;
+
+    std::string name;   // name of Optimizer::State, or kAverageName
+    std::size_t index;  // in UpdateTensors::state of these shards; kAverage: their average
     Tensor flat = {};
     std::vector<ParamShard*> shards = {};  // the store's
 
-    const Tensor& of(const ParamShard& shard) const { return shard.state[index]; }
+    const Tensor& of(const ParamShard& shard) const {
+      return index == kAverage ? shard.average : shard.state[index];
+    }
   };
+  static constexpr const char* kAverageName = "ema";
   // Permanently allocates the states of the store's shards in `state` and temporaries in
   // `workspace`. The store is allocated; `whole` declares the whole model (see GradNorm). If
   // `state` or the store's masters are in host memory and the values on a device, updates stream
@@ -49,12 +56,14 @@ class ShardedOptimizer {
   // Clips the owned, reduced gradients to max_norm by their global norm and updates the owned
   // parameters. `update` counts from 1 over the whole run. The update is skipped if the norm is not
   // finite or above `norm_limit`. The gradients are those of `loss_scale` times the loss; norm and
-  // update are unscaled.
+  // update are unscaled. The average follows the updated masters; a skipped update skips it too.
   void step(Stream& stream, double learning_rate, std::int64_t update,
             double norm_limit = std::numeric_limits<double>::infinity(), double loss_scale = 1);
 
   // Recomputes the owned values from loaded masters, as after update `update`.
   void publish_masters(Stream& stream, std::int64_t update);
+  // Sets the average to the masters, where a run starts. Queued; nothing without an average.
+  void start_average(Stream& stream);
 
   // [1], norm of the last step before clipping; synchronize the stream before reading.
   Tensor grad_norm() const { return norm_; }
@@ -62,6 +71,8 @@ class ShardedOptimizer {
 
  private:
   void take_states(DType accumulator, Arena& arena);
+  State& state_named(const std::string& name, std::size_t index, DType dtype);
+  void update_average(Stream& stream);
   template <class Body>
   void with_staging(Stream& stream, const Body& body);
 

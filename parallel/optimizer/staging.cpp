@@ -14,6 +14,7 @@ bool is_away(const ParamShard& shard, const Tensor& tensor) {
 template <class Shard, class Body>
 void for_each_away(const ParamShard& a, Shard& b, Staging::Parts parts, const Body& body) {
   if (parts.master && is_away(a, a.master)) body(a.master, b.master);
+  if (parts.average && is_away(a, a.average)) body(a.average, b.average);
   if (!parts.state) return;
   for (std::size_t i = 0; i < a.state.size(); ++i) {
     if (is_away(a, a.state[i])) body(a.state[i], b.state[i]);
@@ -25,10 +26,13 @@ void for_each_away(const ParamShard& a, Shard& b, Staging::Parts parts, const Bo
 Staging::Staging(std::span<const ParamShard> shards, std::int64_t piece) : piece_(piece) {
   for (const ParamShard& shard : shards) {
     ParamShard part = shard.slice(0, std::min(shard.count(), piece));
-    std::size_t bytes = 0;
-    for_each_away(part, part, {.master = true, .state = true},
-                  [&](const Tensor& away, Tensor&) { bytes += Arena::rounded(away.bytes()); });
-    bytes_ = std::max(bytes_, bytes);
+    for (const Parts& parts :
+         {Parts{.master = true, .state = true}, Parts{.master = true, .average = true}}) {
+      std::size_t bytes = 0;
+      for_each_away(part, part, parts,
+                    [&](const Tensor& away, Tensor&) { bytes += Arena::rounded(away.bytes()); });
+      bytes_ = std::max(bytes_, bytes);
+    }
   }
 }
 

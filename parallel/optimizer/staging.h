@@ -10,17 +10,17 @@
 
 namespace trireme {
 
-// Streams masters and state from pinned host memory to the device of the values, one chunk of a
-// shard at a time, and writes results back: copies of the next and the previous chunk overlap with
-// the computation, on one stream per direction (ZeRO-Offload, Ren et al. 2021, with the update on
-// the device). The operations are those on the whole shard, so the bits do not depend on where the
-// state is.
+// Streams masters, state and averages from pinned host memory to the device of the values, one
+// chunk of a shard at a time, and writes results back: copies of the next and the previous chunk
+// overlap with the computation, on one stream per direction (ZeRO-Offload, Ren et al. 2021, with
+// the update on the device). The operations are those on the whole shard, so the bits do not depend
+// on where the state is.
 class Staging {
  public:
   static constexpr std::int64_t kPiece = std::int64_t{1} << 20;  // elements, at most
   // Which tensors of a shard are copied.
   struct Parts {
-    bool master = false, state = false;
+    bool master = false, state = false, average = false;
   };
 
   // For shards with a master or state in host memory.

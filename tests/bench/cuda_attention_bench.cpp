@@ -13,6 +13,7 @@ struct Case {
   // Our own kernels, which are the ones for document masks; otherwise cuDNN's, if it has a plan.
   bool own;
   std::int64_t document = 0;  // tokens of each; 0: as long as the sequence
+  std::int64_t window = 0;    // 0: none
 };
 
 std::function<void()> prepared(Operands& of, const Case& which, bool backward) {
@@ -21,13 +22,16 @@ std::function<void()> prepared(Operands& of, const Case& which, bool backward) {
                             .seq = seq,
                             .heads = which.heads,
                             .scale = 1 / std::sqrt(static_cast<double>(which.heads.width)),
-                            .documents = which.own};
+                            .masked = which.own,
+                            .window = which.window * seq / which.seq};
   const std::int64_t tokens = shape.batch * seq;
   std::vector<std::int32_t> starts(static_cast<std::size_t>(tokens));
   for (std::int64_t t = 0; t < tokens && document > 0; ++t) {
     starts[static_cast<std::size_t>(t)] = static_cast<std::int32_t>(t % seq / document * document);
   }
-  const Tensor start = of.integers(starts), qkv = of.random({tokens, shape.heads.qkv()});
+  const Tensor start = of.integers(starts);
+  if (shape.window > 0) ops::window_start(of.stream, start, start, seq, shape.window);
+  const Tensor qkv = of.random({tokens, shape.heads.qkv()});
   const Tensor out = of.zeros({tokens, shape.heads.query()});
   const Tensor lse = of.zeros({tokens, shape.heads.heads}, DType::kF32);
   of.label = ops::attention_kernels(of.stream.device(), shape, DType::kBf16);
@@ -58,6 +62,7 @@ void add_attention() {
     add_case({say("32 + 8 heads of 128/", seq, "/cuDNN"), seq, large, false});
     add_case({say("32 + 8 heads of 128/", seq, "/own"), seq, large, true});
     add_case({say("32 + 8 heads of 128/", seq, "/own, documents of 1000"), seq, large, true, 1000});
+    add_case({say("32 + 8 heads of 128/", seq, "/own, window of 512"), seq, large, true, 0, 512});
   }
   add_case({"12 heads of 64/1024/cuDNN", 1024, small, false});
   add_case({"12 heads of 64/1024/own", 1024, small, true});

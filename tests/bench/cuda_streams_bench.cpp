@@ -6,6 +6,7 @@
 #include "model/ops/activation.h"
 #include "model/ops/adamw_rounded.h"
 #include "model/ops/attention.h"
+#include "model/ops/average.h"
 #include "model/ops/cross_entropy.h"
 #include "model/ops/direction.h"
 #include "model/ops/draw.h"
@@ -18,6 +19,7 @@
 #include "model/ops/norm.h"
 #include "model/ops/norm_ratio.h"
 #include "model/ops/optimizer.h"
+#include "model/ops/projection_norm.h"
 #include "model/ops/rope.h"
 #include "model/ops/strided_copy.h"
 #include "tests/bench/cuda_bench.h"
@@ -104,6 +106,10 @@ void add_elementwise() {
     const Tensor b = of.random(activations());
     return [=, &of] { ops::add(of.stream, y, a, b); };
   });
+  add("stream/scale", [](Operands& of) -> Work {
+    const Tensor y = of.zeros(activations()), x = of.random(activations());
+    return [=, &of] { ops::scale(of.stream, y, x, 0.5); };
+  });
   add("stream/cast to float", [](Operands& of) -> Work {
     const Tensor to = of.zeros(activations(), kF32), from = of.random(activations());
     return [=, &of] { ops::cast(of.stream, to, from); };
@@ -119,23 +125,23 @@ void add_elementwise() {
   add("stream/gelu", [](Operands& of) -> Work {
     const Shape shape{tokens(), extent(16384)};
     const Tensor y = of.zeros(shape), x = of.random(shape);
-    return [=, &of] { ops::gelu(of.stream, y, x); };
+    return [=, &of] { ops::activate(of.stream, y, x, Activation::kGeluTanh); };
   });
   add("stream/gelu_backward", [](Operands& of) -> Work {
     const Shape shape{tokens(), extent(16384)};
     const Tensor dx = of.zeros(shape), dy = of.random(shape), x = of.random(shape);
-    return [=, &of] { ops::gelu_backward(of.stream, dx, dy, x); };
+    return [=, &of] { ops::activate_backward(of.stream, dx, dy, x, Activation::kGeluTanh); };
   });
   add("stream/swiglu", [](Operands& of) -> Work {
     const std::int64_t inner = extent(14336);
     const Tensor y = of.zeros({tokens(), inner}), x = of.random({tokens(), 2 * inner});
-    return [=, &of] { ops::swiglu(of.stream, y, x); };
+    return [=, &of] { ops::gate(of.stream, y, x, Activation::kSilu); };
   });
   add("stream/swiglu_backward", [](Operands& of) -> Work {
     const std::int64_t inner = extent(14336);
     const Tensor dx = of.zeros({tokens(), 2 * inner}), dy = of.random({tokens(), inner});
     const Tensor x = of.random({tokens(), 2 * inner});
-    return [=, &of] { ops::swiglu_backward(of.stream, dx, dy, x); };
+    return [=, &of] { ops::gate_backward(of.stream, dx, dy, x, Activation::kSilu); };
   });
   for (const bool transposed : {false, true}) {
     add(transposed ? "stream/quantize (float8), transposed" : "stream/quantize (float8)",
@@ -165,17 +171,58 @@ void add_heads() {
                               {dqkv, dq, dk, x, gain, gain, inverse, kHeads});
     };
   });
+  const std::int64_t query_width = kHeads.heads * kHeads.width;
+  const std::int64_t key_width = kHeads.kv_heads * kHeads.width;
+  add("stream/projection_norm, in place", [=](Operands& of) -> Work {
+    const Tensor x = of.random(qkv), squares = of.zeros({tokens(), 2}, kF32);
+    const ops::ProjectionNorm op{
+        x,      x,           squares,  of.random({query_width}), of.random({key_width}),
+        kHeads, query_width, key_width};
+    return [=, &of] {
+      ops::projection_squares(of.stream, squares, x, kHeads, 1);
+      ops::projection_norm(of.stream, op);
+    };
+  });
+  add("stream/projection_norm_backward", [=](Operands& of) -> Work {
+    const ops::ProjectionNormBackward op{.dqkv = of.random(qkv),
+                                         .dquery_gain = of.zeros({query_width}, kF32),
+                                         .dkey_gain = of.zeros({key_width}, kF32),
+                                         .x = of.random(qkv),
+                                         .squares = of.random({tokens(), 2}, kF32),
+                                         .dots = of.zeros({tokens(), 2}, kF32),
+                                         .query_gain = of.random({query_width}),
+                                         .key_gain = of.random({key_width}),
+                                         .heads = kHeads,
+                                         .query_width = query_width,
+                                         .key_width = key_width};
+    return [=, &of] {
+      ops::projection_dots(of.stream, op);
+      ops::projection_norm_backward(of.stream, of.scratch, op);
+    };
+  });
   add("stream/rope", [=](Operands& of) -> Work {
     const Tensor x = of.random(qkv), table = of.random({tokens(), kHeads.width}, kF32);
     const Tensor positions = of.ids(tokens(), tokens());
-    return [=, &of] { ops::rope(of.stream, x, positions, table, kHeads, false); };
+    return [=, &of] { ops::rope(of.stream, x, positions, table, {.heads = kHeads}); };
+  });
+  add("stream/window_start", [](Operands& of) -> Work {
+    const Tensor start = of.zeros({tokens()}, DType::kI32),
+                 seen = of.zeros({tokens()}, DType::kI32);
+    return [=, &of] { ops::window_start(of.stream, seen, start, tokens(), 512); };
   });
   add("stream/attention_cached", [](Operands& of) -> Work {
     const Shape cache{extent(32768), kHeads.kv_heads * kHeads.width};
     const Tensor out = of.zeros({1, kHeads.query()}), x = of.random({1, kHeads.qkv()});
     const Tensor keys = of.random(cache), values = of.random(cache);
     return [=, &of] {
-      ops::attention_cached(of.stream, of.scratch, out, x, keys, values, cache[0] - 1, kHeads, 0.1);
+      ops::attention_cached(of.stream, of.scratch,
+                            {.out = out,
+                             .qkv = x,
+                             .keys = keys,
+                             .values = values,
+                             .first = cache[0] - 1,
+                             .heads = kHeads,
+                             .scale = 0.1});
     };
   });
 }
@@ -200,6 +247,10 @@ void add_vocabulary() {
         });
   }
   const Shape shape{extent(256), extent(131072)}, rows{shape[0]};
+  add("stream/transform_logits", [=](Operands& of) -> Work {
+    const Tensor logits = of.random(shape);
+    return [=, &of] { ops::transform_logits(of.stream, logits, {.soft_cap = 30}); };
+  });
   add("stream/row_max", [=](Operands& of) -> Work {
     const Tensor logits = of.random(shape), top = of.zeros(rows, kF32);
     return [=, &of] { ops::row_max(of.stream, top, logits); };
@@ -279,6 +330,11 @@ void add_updates() {
   });
   add_update("apply_direction, with master", 0, [](Stream& stream, Weights weights, Tensor scale) {
     ops::apply_direction(stream, weights, scale, {.rate = 1e-6});
+  });
+  add("stream/update_average", [](Operands& of) -> Work {
+    const Tensor average = of.random({weights()}, kF32), weight = of.random({weights()}, kF32);
+    const Tensor scale = of.zeros({1}, kF32);
+    return [=, &of] { ops::update_average(of.stream, average, weight, scale, 0.999); };
   });
   const Shape matrix{extent(11008), extent(4096)};
   add("stream/axpby", [=](Operands& of) -> Work {

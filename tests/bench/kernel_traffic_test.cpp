@@ -123,7 +123,8 @@ TEST(KernelTraffic, kernels_move_the_bytes_they_record) {
     const Plan plan = plan_of(prepare);
     const double recorded = plan.bytes, counted = counted_bytes(prepare, plan);
     // Small operands and the ends of large ones share pages; so do a token's last keys with values.
-    const bool skips_values = name == "rope" || name.rfind("head_norm", 0) == 0;
+    const bool skips_values =
+        name == "rope" || name.rfind("head_norm", 0) == 0 || name.rfind("projection_norm", 0) == 0;
     EXPECT_NEAR(counted, recorded, (skips_values ? 0.25 : 0.02) * recorded + 16 * kPage) << name;
   }
 }

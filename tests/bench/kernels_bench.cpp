@@ -152,28 +152,28 @@ const Kernel kKernels[] = {
        b.bytes = qkv.bytes() / 16 * 12 * 2;  // values are not touched
        const Tensor table = b.sums_of({4096, 64}),
                     positions = filled(b.arena, {kTokens}, DType::kI32);
-       return [=, &b] { rope(b.stream, qkv, positions, table, heads, false); };
+       return [=, &b] { rope(b.stream, qkv, positions, table, {.heads = heads}); };
      }},
     {"gelu",
      [](Bench& b) -> Prepared {
        const Tensor x = b.moved(b.of({kTokens, kWidth})), y = b.moved(b.of({kTokens, kWidth}));
-       return [=, &b] { gelu(b.stream, y, x); };
+       return [=, &b] { activate(b.stream, y, x, Activation::kGeluTanh); };
      }},
     {"gelu_backward",
      [](Bench& b) -> Prepared {
        const Tensor x = b.moved(b.of({kTokens, kWidth})), y = b.moved(b.of({kTokens, kWidth}), 2);
-       return [=, &b] { gelu_backward(b.stream, y, y, x); };
+       return [=, &b] { activate_backward(b.stream, y, y, x, Activation::kGeluTanh); };
      }},
     {"swiglu",
      [](Bench& b) -> Prepared {
        const Tensor x = b.moved(b.of({kTokens, 2 * kWidth})), y = b.moved(b.of({kTokens, kWidth}));
-       return [=, &b] { swiglu(b.stream, y, x); };
+       return [=, &b] { gate(b.stream, y, x, Activation::kSilu); };
      }},
     {"swiglu_backward",
      [](Bench& b) -> Prepared {
        const Tensor x = b.moved(b.of({kTokens, 2 * kWidth})), y = b.moved(b.of({kTokens, kWidth}));
        const Tensor dx = b.moved(b.of({kTokens, 2 * kWidth}));
-       return [=, &b] { swiglu_backward(b.stream, dx, y, x); };
+       return [=, &b] { gate_backward(b.stream, dx, y, x, Activation::kSilu); };
      }},
     {"row_max",
      [](Bench& b) -> Prepared {

@@ -49,20 +49,22 @@ void attention_step(benchmark::State& state, DType dtype) {
   shape.heads = {state.range(2), state.range(3), state.range(4)};
   shape.scale = 1 / std::sqrt(static_cast<double>(shape.heads.width));
   const bool backward = state.range(5) != 0;
+  shape.window = state.range(6);
   const std::int64_t tokens = shape.batch * shape.seq;
   OwnedTensor qkv({tokens, shape.heads.qkv()}, dtype), dqkv({tokens, shape.heads.qkv()}, dtype);
   OwnedTensor out({tokens, shape.heads.query()}, dtype), dout({tokens, shape.heads.query()}, dtype);
   OwnedTensor lse({tokens, shape.heads.heads}, accumulator_of(dtype));
-  OwnedTensor document_start({tokens}, DType::kI32);
-  qkv.randomize(1), dout.randomize(2), document_start.fill(0);
-  Arena scratch(std::size_t{1} << 30);
+  OwnedTensor first_seen({tokens}, DType::kI32);
+  qkv.randomize(1), dout.randomize(2), first_seen.fill(0);
   Stream stream;
-  attention(stream, scratch, out, lse, qkv, document_start, shape);
+  if (shape.window > 0) window_start(stream, first_seen, first_seen, shape.seq, shape.window);
+  Arena scratch(std::size_t{1} << 30);
+  attention(stream, scratch, out, lse, qkv, first_seen, shape);
   for (auto _ : state) {
     if (backward)
-      attention_backward(stream, scratch, {dqkv, dout, out, qkv, lse, document_start}, shape);
+      attention_backward(stream, scratch, {dqkv, dout, out, qkv, lse, first_seen}, shape);
     else
-      attention(stream, scratch, out, lse, qkv, document_start, shape);
+      attention(stream, scratch, out, lse, qkv, first_seen, shape);
   }
   // As if every key were seen, like a product of whole matrices.
   count_flops(state, (backward ? 8.0 : 4.0) *
@@ -70,13 +72,14 @@ void attention_step(benchmark::State& state, DType dtype) {
 }
 
 void attention_shapes(benchmark::internal::Benchmark* bench) {
-  bench->ArgNames({"batch", "seq", "heads", "kv", "width", "backward"})->UseRealTime();
-  const std::int64_t shapes[][5] = {{4, 256, 8, 8, 32},    {4, 64, 12, 12, 64},
-                                    {1, 256, 12, 12, 64},  {1, 1024, 12, 12, 64},
-                                    {1, 2048, 32, 8, 128}, {1, 512, 2, 1, 64}};
-  for (const auto& [batch, seq, heads, kv, width] : shapes)
+  bench->ArgNames({"batch", "seq", "heads", "kv", "width", "backward", "window"})->UseRealTime();
+  const std::int64_t shapes[][6] = {{4, 256, 8, 8, 32, 0},    {4, 64, 12, 12, 64, 0},
+                                    {1, 256, 12, 12, 64, 0},  {1, 1024, 12, 12, 64, 0},
+                                    {1, 2048, 32, 8, 128, 0}, {1, 512, 2, 1, 64, 0},
+                                    {1, 4096, 12, 12, 64, 0}, {1, 4096, 12, 12, 64, 512}};
+  for (const auto& [batch, seq, heads, kv, width, window] : shapes)
     for (const std::int64_t backward : {0, 1})
-      bench->Args({batch, seq, heads, kv, width, backward});
+      bench->Args({batch, seq, heads, kv, width, backward, window});
 }
 
 BENCHMARK_CAPTURE(linear, float32, DType::kF32)->Apply(linear_shapes);

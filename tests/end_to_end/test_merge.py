@@ -59,6 +59,35 @@ def a_merge_is_the_mean_of_its_checkpoints(workshop):
 
 
 @fact
+def four_checkpoints_of_four_layouts_have_numpys_average(workshop):
+    workshop.corpus()
+    config, run = workshop.config("run", CONFIG), workshop / "run"
+    for steps, (ranks, *axes) in zip((2, 4, 6, 8), (
+            (1,), (2, "--parallelism.tensor=2"), (2, "--parallelism.pipeline=2"),
+            (2, "--parallelism.data_shard=2", "--parallelism.zero=3"))):
+        words = ["train", config, f"--training.steps={steps}", "--lr_scheduler.warmup_steps=1",
+                 '--checkpoint.allow_changes=["training.steps"]', "--checkpoint.keep_latest_k=0", *axes]
+        (workshop.run(*words) if ranks == 1 else workshop.run_ranks(ranks, *words)).done()
+    inputs = [weights_of(checkpoint(run, step)) for step in (2, 4, 6, 8)]
+    for name, options, weights in (("equal", [], None),
+                                   ("weighted", ["--weights=1,2,3,0.1"], (1, 2, 3, 0.1))):
+        workshop.run("checkpoint", "merge", run, "--last=4", "--output", name, *options).done()
+        found = weights_of(checkpoint(workshop / name, 0))
+        check(found.keys() == inputs[0].keys() and len(found) > 10, sorted(found))
+        for tensor, values in found.items():
+            average = np.average([one[tensor].astype(np.float64) for one in inputs], axis=0,
+                                 weights=weights).astype(np.float32)
+            check(average.tobytes() == values.tobytes(), name, tensor)
+    # Another layout starts from the same bits.
+    manifest = json.loads((checkpoint(workshop / "equal", 0) / "manifest.json").read_text())
+    workshop.run_ranks(2, "train", workshop.config("next", CONFIG), "--parallelism.zero=3",
+                       "--parallelism.data_shard=2", "--lr_scheduler.warmup_steps=1",
+                       "--training.steps=2", "--checkpoint.initial_load_path=equal").done()
+    check(events(workshop / "next", "start")[0]["weights"] == manifest["digests"]["weights"],
+          events(workshop / "next", "start"))
+
+
+@fact
 def a_merged_model_is_evaluated_exported_and_trained_on(workshop):
     run = trained(workshop)
     workshop.run("checkpoint", "merge", run, "--last=2", "--output", "merged").done()

@@ -11,6 +11,7 @@ import sys
 import numpy
 import torch
 
+import architecture
 import exchange
 import reference
 
@@ -33,9 +34,12 @@ def relative(ours, theirs):
 
 
 def zero_by_symmetry(name, config):
-    """GPT-2's key bias adds the same to every score of a row, which the softmax drops: in
-    exact arithmetic its gradient is zero, so that there is nothing to be relative to."""
-    return config.family == "gpt2" and name.endswith("attention.k.bias")
+    """Where positions do not rotate them (GPT-2, NoPE layers), a key bias adds the same to every
+    score of a row, which the softmax drops: in exact arithmetic its gradient is zero, so that
+    there is nothing to be relative to."""
+    if not name.endswith("attention.k.bias"):
+        return False
+    return config.layers[int(name.split(".")[1])].rope is None
 
 
 def as_weights(tensors, dtype):
@@ -48,7 +52,7 @@ def as_weights(tensors, dtype):
 
 def judge(folder, dtype):
     """(what, difference, limit) of everything in the folder against the reference in `dtype`."""
-    config = reference.read_config(exchange.read_json(folder, "config.json"))
+    config = architecture.read_config(exchange.read_json(folder, "config.json"))
     tensors = exchange.read_tensors(folder)
     batch = exchange.batch_of(exchange.read_json(folder, "batch.json"))
     curve = exchange.read_json(folder, "curve.json")

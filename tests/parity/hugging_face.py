@@ -1,42 +1,100 @@
 """Hugging Face's names for the tensors of the reference, and folders of such models."""
 
+import dataclasses
 import json
 import pathlib
 
 import numpy
 import torch
 
-import reference
+from architecture import read_config, weight_shapes
+
+GPT2 = {
+    "attention_norm": "ln_1", "attention.q": "attn.c_attn", "attention.k": "attn.c_attn",
+    "attention.v": "attn.c_attn", "attention.o": "attn.c_proj", "mlp_norm": "ln_2",
+    "mlp.up": "mlp.c_fc", "mlp.down": "mlp.c_proj",
+}  # fmt: skip
+LLAMA = {
+    "attention_norm": "input_layernorm", "attention.q": "self_attn.q_proj",
+    "attention.k": "self_attn.k_proj", "attention.v": "self_attn.v_proj",
+    "attention.o": "self_attn.o_proj", "attention.q_norm": "self_attn.q_norm",
+    "attention.k_norm": "self_attn.k_norm", "mlp_norm": "post_attention_layernorm",
+    "mlp.gate": "mlp.gate_proj", "mlp.up": "mlp.up_proj", "mlp.down": "mlp.down_proj",
+}  # fmt: skip
+QKV = {f"attention.{part}": "self_attn.qkv_proj" for part in "qkv"}
+GATE_UP = {"mlp.gate": "mlp.gate_up_proj", "mlp.up": "mlp.gate_up_proj"}
+OLMO = {
+    "attention_post_norm": "post_attention_layernorm", "mlp_post_norm": "post_feedforward_layernorm"
+}  # fmt: skip
+GEMMA = {**OLMO, "mlp_norm": "pre_feedforward_layernorm"}
+INSIDE = {  # a layer's names, where they are not Llama's
+    "gpt2": GPT2,
+    "phi3": {**QKV, **GATE_UP},
+    "olmo2": OLMO,
+    "olmo3": OLMO,
+    "gemma2": GEMMA,
+    "gemma3_text": GEMMA,
+    "glm4": {
+        **GATE_UP, "attention_post_norm": "post_self_attn_layernorm",
+        "mlp_post_norm": "post_mlp_layernorm",
+    },
+}  # fmt: skip
 
 
-def names(config):
-    """Logical name -> Hugging Face name; None for the parts of GPT-2's c_attn."""
-    gpt2 = config.family == "gpt2"
-    found = {}
-    for name in reference.weight_shapes(config):
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where a parameter is in their tensors: rows first to last of one, transposed or not."""
+
+    name: str
+    transposed: bool
+    first: int
+    last: int
+
+
+def places(config):
+    """Logical name -> Place."""
+    inside = {**LLAMA, **INSIDE.get(config.family, {})}
+    outside = {"embedding": "model.embed_tokens", "norm": "model.norm", "head": "lm_head"}
+    if config.is_gpt2:
+        outside.update(
+            embedding="transformer.wte", position="transformer.wpe", norm="transformer.ln_f"
+        )
+    found, rows = {}, {}
+    for name, shape in weight_shapes(config).items():
         parts = name.split(".")
-        end = parts[-1]
-        if parts[0] == "embedding":
-            found[name] = "transformer.wte.weight" if gpt2 else "model.embed_tokens.weight"
-        elif parts[0] == "position":
-            found[name] = "transformer.wpe.weight"
-        elif parts[0] == "norm":
-            found[name] = f"transformer.ln_f.{end}" if gpt2 else "model.norm.weight"
-        elif parts[0] == "head":
-            found[name] = "lm_head.weight"
-        elif gpt2:
-            inside = {
-                "attention_norm": "ln_1", "mlp_norm": "ln_2", "attention.o": "attn.c_proj",
-                "mlp.up": "mlp.c_fc", "mlp.down": "mlp.c_proj",
-            }.get(".".join(parts[2:-1]))  # fmt: skip
-            found[name] = f"transformer.h.{parts[1]}.{inside}.{end}" if inside else None
+        if parts[0] == "layers":
+            layers = "transformer.h" if config.is_gpt2 else "model.layers"
+            theirs = f"{layers}.{parts[1]}.{inside['.'.join(parts[2:-1])]}.{parts[-1]}"
         else:
-            inside = ".".join(parts[2:-1])
-            norms = {"attention_norm": "input_layernorm", "mlp_norm": "post_attention_layernorm"}
-            inside = norms.get(inside, inside.replace("attention.", "self_attn."))
-            projection = inside.split(".")[-1] in ("q", "k", "v", "o", "gate", "up", "down")
-            found[name] = f"model.layers.{parts[1]}.{inside}{'_proj' if projection else ''}.{end}"
+            theirs = f"{outside[parts[0]]}.{parts[-1]}"
+        first = rows.get(theirs, 0)
+        rows[theirs] = first + shape[0]
+        transposed = config.is_gpt2 and parts[0] == "layers" and len(shape) == 2
+        found[name] = Place(theirs, transposed, first, rows[theirs])
     return found
+
+
+def from_hugging_face(config, tensors):
+    """Logical name -> tensor (a weight or its gradient) out of theirs by name."""
+    found, rows = {}, {}
+    for name, place in places(config).items():
+        theirs = tensors[place.name].T if place.transposed else tensors[place.name]
+        found[name] = theirs[place.first:place.last]
+        rows[place.name] = (place.last, len(theirs))
+    wrong = {name: sizes for name, sizes in rows.items() if sizes[0] != sizes[1]}
+    if wrong or set(tensors) != set(rows):
+        unknown = sorted(set(tensors) - set(rows))
+        raise ValueError(f"tensors that no parameter has: {unknown}; (needed, found) rows: {wrong}")
+    return found
+
+
+def to_hugging_face(config, weights):
+    """Their name -> tensor."""
+    parts = {}
+    for name, place in places(config).items():
+        weight = weights[name].T if place.transposed else weights[name]
+        parts.setdefault(place.name, (1 if place.transposed else 0, []))[1].append(weight)
+    return {name: torch.cat(found, dim=dim) for name, (dim, found) in parts.items()}
 
 
 def read_safetensors(path):
@@ -68,18 +126,5 @@ def read_folder(folder):
     tensors = {}
     for file in files:
         tensors.update(read_safetensors(folder / file))
-    config = reference.read_config(json.loads((folder / "config.json").read_text()))
-    weights, used = {}, set()
-    for name, theirs in names(config).items():
-        if theirs is None:
-            _, layer, _, which, end = name.split(".")
-            theirs = f"transformer.h.{layer}.attn.c_attn.{end}"
-            part = (tensors[theirs].T if end == "weight" else tensors[theirs]).chunk(3)
-            weights[name] = part["qkv".index(which)]
-        else:
-            turned = config.family == "gpt2" and ".h." in theirs and tensors[theirs].dim() == 2
-            weights[name] = tensors[theirs].T if turned else tensors[theirs]
-        used.add(theirs)
-    if used != set(tensors):
-        raise ValueError(f"tensors that no parameter has: {sorted(set(tensors) - used)}")
-    return config, weights
+    config = read_config(json.loads((folder / "config.json").read_text()))
+    return config, from_hugging_face(config, tensors)

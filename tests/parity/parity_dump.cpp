@@ -13,6 +13,7 @@
 #include "model/base/philox.h"
 #include "model/params/init.h"
 #include "model/stage/model_family.h"
+#include "trainer/convert/huggingface/config_json.h"
 #include "trainer/engine/engine.h"
 #include "trainer/engine/step_plan.h"
 
@@ -25,123 +26,97 @@ constexpr std::int64_t kSequences = 4;  // two micro-batches of two: accumulatio
 constexpr std::int64_t kLength = 24;
 constexpr std::int64_t kSteps = 20;
 
-struct Family {
-  ModelConfig model;
-  json hugging_face;
-};
-
-Family gpt2() {
-  Family f;
-  f.model = {.model_type = "gpt2",
-             .norm = NormKind::kLayerNorm,
-             .position = PositionKind::kLearned,
-             .activation = ActivationKind::kGeluTanh,
-             .vocab_size = 101,
-             .hidden_size = 40,
-             .intermediate_size = 160,
-             .num_hidden_layers = 2,
-             .num_attention_heads = 5,
-             .num_key_value_heads = 5,
-             .head_dim = 8,
-             .max_position_embeddings = 48,
-             .norm_eps = 1e-5,
-             .rope_scaling = {},
-             .attention_bias = true,
-             .attention_output_bias = true,
-             .mlp_bias = true,
-             .tie_word_embeddings = true};
-  f.hugging_face = {{"model_type", "gpt2"},
-                    {"vocab_size", 101},
-                    {"n_embd", 40},
-                    {"n_layer", 2},
-                    {"n_head", 5},
-                    {"n_inner", nullptr},
-                    {"n_positions", 48},
-                    {"layer_norm_epsilon", 1e-5},
-                    {"activation_function", "gelu_new"}};
-  return f;
+ModelConfig gpt2() {
+  ModelConfig m = find_family("gpt2").defaults;
+  m.vocab_size = 101;
+  m.hidden_size = 40;
+  m.intermediate_size = 160;
+  m.num_hidden_layers = 2;
+  m.num_attention_heads = m.num_key_value_heads = 5;
+  m.head_dim = 8;
+  m.max_position_embeddings = 48;
+  return m;
 }
 
-json hugging_face(const ModelConfig& m) {
-  json config = {{"model_type", m.model_type},
-                 {"vocab_size", m.vocab_size},
-                 {"hidden_size", m.hidden_size},
-                 {"intermediate_size", m.intermediate_size},
-                 {"num_hidden_layers", m.num_hidden_layers},
-                 {"num_attention_heads", m.num_attention_heads},
-                 {"num_key_value_heads", m.num_key_value_heads},
-                 {"head_dim", m.head_dim},
-                 {"max_position_embeddings", m.max_position_embeddings},
-                 {"rms_norm_eps", m.norm_eps},
-                 {"hidden_act", "silu"},
-                 {"rope_theta", m.rope_theta},
-                 {"tie_word_embeddings", m.tie_word_embeddings},
-                 {"attention_bias", false}};
-  if (m.rope_scaling.factor != 1) {
-    config["rope_scaling"] = {
-        {"rope_type", "llama3"},
-        {"factor", m.rope_scaling.factor},
-        {"low_freq_factor", m.rope_scaling.low_freq_factor},
-        {"high_freq_factor", m.rope_scaling.high_freq_factor},
-        {"original_max_position_embeddings", m.rope_scaling.original_max_position_embeddings}};
-  }
-  return config;
-}
-
-Family rotary(const std::string& name) {
-  ModelConfig m{.model_type = name,
-                .vocab_size = 89,
-                .hidden_size = 32,
-                .intermediate_size = 72,
-                .num_hidden_layers = 3,
-                .num_attention_heads = 4,
-                .num_key_value_heads = 2,
-                .head_dim = 8,
-                .max_position_embeddings = 64,
-                .norm_eps = 1e-6,
-                .rope_theta = 1e6,
-                .rope_scaling = {},
-                .tie_word_embeddings = true};
+// Heads whose width is not hidden / heads, and layers of each kind that a family has.
+ModelConfig rotary(const std::string& name) {
+  ModelConfig m = find_family(name).defaults;
+  m.vocab_size = 89;
+  m.hidden_size = 36;
+  m.intermediate_size = 72;
+  m.num_hidden_layers = 3;
+  m.num_attention_heads = 4;
+  m.num_key_value_heads = 2;
+  m.head_dim = 16;
+  m.max_position_embeddings = 64;
   if (name == "llama") {
     m.vocab_size = 97;
     m.hidden_size = 48;
-    m.intermediate_size = 80;
-    m.num_hidden_layers = 2;
     m.num_attention_heads = 6;
-    m.norm_eps = 1e-5;
-    m.rope_theta = 1e4;
+    m.head_dim = 8;
     // Stretched, blended and kept frequencies all occur among the four pairs.
-    m.rope_scaling = {8, 1, 4, 128};
+    m.rope_scaling = {
+        .type = RopeScaling::Type::kLlama3, .factor = 8, .original_max_position_embeddings = 128};
     m.max_position_embeddings = 512;
-    m.tie_word_embeddings = false;
   }
-  if (name == "mistral") {
-    m.norm_eps = 1e-5;
-    m.tie_word_embeddings = false;
+  if (name == "qwen2") m.head_dim = 9 * 2;
+  if (m.sliding_window > 0 || name == "mistral") m.sliding_window = 7;
+  if (name == "smollm3") m.num_hidden_layers = 4;
+  if (name == "phi3") {
+    // transformers counts its factors by hidden / heads. Texts are longer than the original length.
+    m.max_position_embeddings = 8;
+    m.hidden_size = 48;
+    m.head_dim = 12;
+    m.partial_rotary_factor = 0.5;
+    m.rope_scaling = {.type = RopeScaling::Type::kLongRope,
+                      .original_max_position_embeddings = 4,
+                      .short_factor = {1, 1.5, 2},
+                      .long_factor = {1.25, 2.5, 7}};
   }
-  m.attention_bias = name == "qwen2";
-  m.qk_norm = name == "qwen3";
-  if (name == "qwen3" || name == "mistral") m.head_dim = 16;
-  return {m, hugging_face(m)};
+  if (name == "granite") {
+    m.embedding_multiplier = 3;
+    m.attention_multiplier = 0.3;
+    m.residual_multiplier = 0.5;
+    m.logits_scaling = 2.5;
+  }
+  if (name == "olmo3") {
+    m.num_hidden_layers = 4;
+    m.rope_scaling = {.type = RopeScaling::Type::kYarn,
+                      .factor = 4,
+                      .original_max_position_embeddings = 16,
+                      .beta_fast = 8};
+  }
+  if (name == "gemma2") {
+    m.query_pre_attn_scalar = 24;
+    m.attn_logit_softcapping = 3;
+    m.final_logit_softcapping = 2;
+  }
+  if (name == "gemma3_text") {
+    m.query_pre_attn_scalar = 24;
+    m.layer_types = {"sliding_attention", "sliding_attention", "full_attention"};
+    m.rope_scaling = {.type = RopeScaling::Type::kLinear, .factor = 8};
+  }
+  return m;
 }
 
 // Away from the initial weights, so that no mistake hides in a zero or a one.
-double noisy(const ParamSpec& spec, double noise) {
+double noisy(const ParamSpec& spec, double gain, double noise) {
   const std::string& name = spec.name;
-  if (name.ends_with("norm.weight")) return 1 + 0.2 * noise;
+  if (name.ends_with("norm.weight")) return gain + 0.2 * noise;
   if (spec.shape.rank() == 1) return 0.2 * noise;
   if (name == "embedding.weight" || name == "position.weight") return 0.5 * noise;
   return noise / std::sqrt(static_cast<double>(spec.shape[1]));
 }
 
 void disturb(Engine& engine, std::uint64_t seed) {
+  const double gain = 1 - engine.spec().model.norm_gain_offset;
   for (Weight& weight : engine.model().params().weights()) {
     for (Param& param : weight.parts) {
       const ElementInit normal(Init::kNormal, 1, seed, "parity/" + param.spec.name);
       std::vector<float> noise(param.master.count());
       normal.fill(0, noise);
       for (std::size_t i = 0; i < noise.size(); ++i) {
-        const double value = noisy(param.spec, noise[i]);
+        const double value = noisy(param.spec, gain, noise[i]);
         if (param.master.dtype == DType::kF64) {
           param.master.as<double>()[i] = value;
         } else {
@@ -236,7 +211,7 @@ void add_logits(Engine& engine, Stream& stream, TensorFile& file) {
   Arena keep(std::size_t{8} << 20);
   Arena scratch(std::size_t{8} << 20);
   const Tensor logits = all.take({kSequences, kLength, model.vocab_size}, engine.spec().compute);
-  const std::vector<KeyValueCache> caches = engine.model().stage().make_caches(all, kLength);
+  const std::vector<KeyValueCache> caches = engine.model().stage().make_caches(all, kLength, 1);
   for (std::int64_t at = 0; at < kSequences * kLength; ++at) {
     const Arena::Frame frame(keep);
     ExecContext ctx{stream, keep, scratch};
@@ -287,10 +262,10 @@ json train(Engine& engine, std::uint64_t seed, bool documents) {
   return curve;
 }
 
-void dump(const Family& family, std::uint64_t seed, DType dtype, Recompute recompute,
+void dump(const ModelConfig& model, std::uint64_t seed, DType dtype, Recompute recompute,
           bool documents, const std::filesystem::path& folder) {
   EngineSpec spec;
-  spec.model = family.model;
+  spec.model = model;
   spec.data.document_mask = true;
   spec.training.seq_len = kLength;
   spec.training.local_batch_size = 2;
@@ -321,7 +296,7 @@ void dump(const Family& family, std::uint64_t seed, DType dtype, Recompute recom
   }
   const json curve = train(engine, seed, documents);
   file.write(folder);
-  replace_text(folder / "config.json", family.hugging_face.dump(1));
+  replace_text(folder / "config.json", config_json(model, dtype, special_tokens({}, -1)).dump(1));
   replace_text(folder / "batch.json", batch.dump());
   replace_text(folder / "curve.json", curve.dump());
 }

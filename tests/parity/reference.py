@@ -1,4 +1,4 @@
-"""GPT-2, Llama 3, Mistral, Qwen2.5 and Qwen3 in plain PyTorch, to judge Trireme by.
+"""The families of architecture.py in plain PyTorch, to judge Trireme by.
 
 Written from the published architectures, sharing nothing with the C++ code but the
 names of the tensors. Whole matrices everywhere, no fusion, any floating dtype: slow and
@@ -11,118 +11,17 @@ import math
 import torch
 import torch.nn.functional as functional
 
+from architecture import weight_shapes
+from rotary import rotate
+
 IGNORED = -1  # a target that counts neither in the loss nor in its average
-
-
-@dataclasses.dataclass(frozen=True)
-class Config:
-    """What the mathematics needs of a Hugging Face config.json."""
-
-    family: str
-    vocab: int
-    hidden: int
-    layers: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    ffn: int
-    max_positions: int
-    eps: float
-    rope_theta: float
-    rope_scaling: dict
-    tied: bool
-
-    @property
-    def rotary(self):
-        return self.family != "gpt2"
-
-
-FAMILIES = ("gpt2", "llama", "mistral", "qwen2", "qwen3")
-
-
-def read_config(keys):
-    """The Config of a parsed config.json."""
-    family = keys["model_type"]
-    if family not in FAMILIES:
-        raise ValueError(f"model_type {family!r} is none of {', '.join(FAMILIES)}")
-    if family == "gpt2":
-        return Config(
-            family=family,
-            vocab=keys["vocab_size"],
-            hidden=keys["n_embd"],
-            layers=keys["n_layer"],
-            heads=keys["n_head"],
-            kv_heads=keys["n_head"],
-            head_dim=keys["n_embd"] // keys["n_head"],
-            ffn=keys.get("n_inner") or 4 * keys["n_embd"],
-            max_positions=keys["n_positions"],
-            eps=keys["layer_norm_epsilon"],
-            rope_theta=0.0,
-            rope_scaling={},
-            tied=keys.get("tie_word_embeddings", True),
-        )
-    return Config(
-        family=family,
-        vocab=keys["vocab_size"],
-        hidden=keys["hidden_size"],
-        layers=keys["num_hidden_layers"],
-        heads=keys["num_attention_heads"],
-        kv_heads=keys["num_key_value_heads"],
-        head_dim=keys.get("head_dim") or keys["hidden_size"] // keys["num_attention_heads"],
-        ffn=keys["intermediate_size"],
-        max_positions=keys["max_position_embeddings"],
-        eps=keys["rms_norm_eps"],
-        rope_theta=keys["rope_theta"],
-        rope_scaling=keys.get("rope_scaling") or {},
-        tied=keys.get("tie_word_embeddings", False),
-    )
-
-
-def weight_shapes(config):
-    """Logical name -> shape of every parameter. Linear weights are [out, in]."""
-    gpt2 = config.family == "gpt2"
-    hidden, ffn = config.hidden, config.ffn
-    queries, keys = config.heads * config.head_dim, config.kv_heads * config.head_dim
-    shapes = {"embedding.weight": (config.vocab, hidden)}
-    if gpt2:
-        shapes["position.weight"] = (config.max_positions, hidden)
-
-    def norm(name):
-        shapes[f"{name}.weight"] = (hidden,)
-        if gpt2:
-            shapes[f"{name}.bias"] = (hidden,)
-
-    def linear(name, out, into, bias):
-        shapes[f"{name}.weight"] = (out, into)
-        if bias:
-            shapes[f"{name}.bias"] = (out,)
-
-    for i in range(config.layers):
-        at = f"layers.{i}"
-        qkv_bias = config.family in ("gpt2", "qwen2")
-        norm(f"{at}.attention_norm")
-        linear(f"{at}.attention.q", queries, hidden, qkv_bias)
-        linear(f"{at}.attention.k", keys, hidden, qkv_bias)
-        linear(f"{at}.attention.v", keys, hidden, qkv_bias)
-        linear(f"{at}.attention.o", hidden, queries, gpt2)
-        if config.family == "qwen3":
-            shapes[f"{at}.attention.q_norm.weight"] = (config.head_dim,)
-            shapes[f"{at}.attention.k_norm.weight"] = (config.head_dim,)
-        norm(f"{at}.mlp_norm")
-        if not gpt2:
-            linear(f"{at}.mlp.gate", ffn, hidden, False)
-        linear(f"{at}.mlp.up", ffn, hidden, gpt2)
-        linear(f"{at}.mlp.down", hidden, ffn, gpt2)
-    norm("norm")
-    if not config.tied:
-        shapes["head.weight"] = (config.vocab, hidden)
-    return shapes
 
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
     """Integer tensors [sequences, length]. Token t sees tokens document_start[t] to t of
-    its own sequence; positions feed the position embedding or the rotation."""
+    its own sequence, where the layer has a window only the last of them; positions feed the
+    position embedding or the rotation."""
 
     ids: torch.Tensor
     targets: torch.Tensor
@@ -139,33 +38,19 @@ def layer_norm(x, gain, bias, eps):
     return gain * centred / torch.sqrt((centred * centred).mean(-1, keepdim=True) + eps) + bias
 
 
+def silu(x):
+    return x * torch.sigmoid(x)
+
+
 def gelu_tanh(x):
     return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
 
-def rotary_frequencies(config):
-    """Radians a position turns each pair of elements by, [head_dim / 2], float64."""
-    pairs = torch.arange(0, config.head_dim, 2, dtype=torch.float64)
-    frequencies = config.rope_theta ** (-pairs / config.head_dim)
-    scaling = config.rope_scaling
-    kind = scaling.get("rope_type", scaling.get("type", "default"))
-    if kind == "default":
-        return frequencies
-    if kind != "llama3":
-        raise ValueError(f"rope_type {kind!r} is neither default nor llama3")
-    # Llama 3.1: long waves are stretched by `factor`, short ones kept, those between blended.
-    factor, low, high = (scaling[k] for k in ("factor", "low_freq_factor", "high_freq_factor"))
-    turns = scaling["original_max_position_embeddings"] * frequencies / (2 * math.pi)
-    kept = ((turns - low) / (high - low)).clamp(0, 1)
-    return kept * frequencies + (1 - kept) * frequencies / factor
+ACTIVATIONS = {"silu": silu, "gelu_new": gelu_tanh, "gelu_pytorch_tanh": gelu_tanh}
 
 
-def rotate(x, positions, config):
-    """x [sequences, length, heads, head_dim], turned in the half-split form."""
-    angles = positions.to(torch.float64)[..., None, None] * rotary_frequencies(config)
-    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
-    first, second = x.chunk(2, dim=-1)
-    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
+def capped(x, cap):
+    return x if cap is None else cap * torch.tanh(x / cap)
 
 
 class Model:
@@ -186,49 +71,67 @@ class Model:
         return y if bias is None else y + bias
 
     def _norm(self, name, x):
-        gain = self.weights[f"{name}.weight"]
-        if self.config.family == "gpt2":
+        gain = self.config.gain_offset + self.weights[f"{name}.weight"]
+        if self.config.is_gpt2:
             return layer_norm(x, gain, self.weights[f"{name}.bias"], self.config.eps)
         return rms_norm(x, gain, self.config.eps)
 
-    def _attention(self, at, x, batch):
+    def _heads(self, name, x, heads):
+        """A projection of x, [sequences, length, heads, head_dim], with its norm if it has one."""
+        x = self._linear(name, x)
+        shape = (*x.shape[:2], heads, self.config.head_dim)
+        has_norm = f"{name}_norm.weight" in self.weights
+        if has_norm and self.config.qk_norm == "projection":
+            return self._norm(f"{name}_norm", x).view(shape)
+        return self._norm(f"{name}_norm", x.view(shape)) if has_norm else x.view(shape)
+
+    def _attention(self, at, layer, x, batch):
         c = self.config
         sequences, length, _ = x.shape
-        query = self._linear(f"{at}.q", x).view(sequences, length, c.heads, c.head_dim)
-        key = self._linear(f"{at}.k", x).view(sequences, length, c.kv_heads, c.head_dim)
-        value = self._linear(f"{at}.v", x).view(sequences, length, c.kv_heads, c.head_dim)
-        if c.family == "qwen3":
-            query = rms_norm(query, self.weights[f"{at}.q_norm.weight"], c.eps)
-            key = rms_norm(key, self.weights[f"{at}.k_norm.weight"], c.eps)
-        if c.rotary:
-            query, key = (rotate(z, batch.positions, c) for z in (query, key))
+        query = self._heads(f"{at}.q", x, c.heads)
+        key = self._heads(f"{at}.k", x, c.kv_heads)
+        value = self._heads(f"{at}.v", x, c.kv_heads)
+        if layer.rope:
+            query, key = (
+                rotate(z, batch.positions, layer.rope, c.interleaved) for z in (query, key)
+            )
         # query head h reads key and value head h // (heads / kv_heads)
         key, value = (z.repeat_interleave(c.heads // c.kv_heads, dim=2) for z in (key, value))
-        scores = torch.einsum("bthd,bshd->bhts", query, key) / math.sqrt(c.head_dim)
+        scores = capped(torch.einsum("bthd,bshd->bhts", query, key) * c.score_scale, c.score_cap)
         at_t = torch.arange(length)[:, None]
         at_s = torch.arange(length)[None, :]
         visible = (at_s <= at_t) & (at_s >= batch.document_start[:, :, None])
+        if layer.window is not None:
+            visible = visible & (at_s > at_t - layer.window)
         scores = scores.masked_fill(~visible[:, None], -math.inf)
         mixed = torch.einsum("bhts,bshd->bthd", scores.softmax(-1), value)
         return self._linear(f"{at}.o", mixed.reshape(sequences, length, -1))
 
     def _mlp(self, at, x):
+        activation = ACTIVATIONS[self.config.activation]
         up = self._linear(f"{at}.up", x)
-        if self.config.family == "gpt2":
-            return self._linear(f"{at}.down", gelu_tanh(up))
-        gate = self._linear(f"{at}.gate", x)
-        return self._linear(f"{at}.down", gate * torch.sigmoid(gate) * up)
+        if self.config.is_gpt2:
+            return self._linear(f"{at}.down", activation(up))
+        return self._linear(f"{at}.down", activation(self._linear(f"{at}.gate", x)) * up)
+
+    def _branch(self, at, x, compute):
+        """x and what `compute` makes of it, between the norms that the family has."""
+        y = compute(self._norm(f"{at}_norm", x) if "before" in self.config.norms else x)
+        if "after" in self.config.norms:
+            y = self._norm(f"{at}_post_norm", y)
+        return x + self.config.residual_scale * y
 
     def logits(self, batch):
-        x = self.weights["embedding.weight"][batch.ids]
-        if not self.config.rotary:
+        c = self.config
+        x = self.weights["embedding.weight"][batch.ids] * c.embedding_scale
+        if c.is_gpt2:
             x = x + self.weights["position.weight"][batch.positions]
-        for i in range(self.config.layers):
-            at = f"layers.{i}"
-            x = x + self._attention(f"{at}.attention", self._norm(f"{at}.attention_norm", x), batch)
-            x = x + self._mlp(f"{at}.mlp", self._norm(f"{at}.mlp_norm", x))
-        head = "embedding.weight" if self.config.tied else "head.weight"
-        return self._norm("norm", x) @ self.weights[head].T
+        for i, layer in enumerate(c.layers):
+            attention, mlp = f"layers.{i}.attention", f"layers.{i}.mlp"
+            x = self._branch(attention, x, lambda y: self._attention(attention, layer, y, batch))
+            x = self._branch(mlp, x, lambda y: self._mlp(mlp, y))
+        head = self.weights["embedding.weight" if c.tied else "head.weight"]
+        return capped(self._norm("norm", x) @ head.T * c.logit_scale, c.logit_cap)
 
     def loss(self, batch):
         """Mean cross-entropy in nats over the targets that count."""

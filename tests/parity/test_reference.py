@@ -16,10 +16,13 @@ except ImportError:
     print("skipped: needs PyTorch (Debian: python3-torch)")
     sys.exit(77)
 
+import architecture
 import compare
 import exchange
+import hugging_face
 import reference
 import tiny
+from mistakes import MISTAKES
 
 CURVE = {
     "optimizer": {"lr": 3e-3, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight_decay": 0.1},
@@ -32,25 +35,53 @@ def seeded(seed):
     return torch.Generator().manual_seed(seed)
 
 
-def write_dump(folder, family, dtype):
-    """A dump made by the reference itself."""
-    keys = tiny.CONFIGS[family]
-    config = reference.read_config(keys)
+def write_dump(folder, case, dtype, steps=20, make=reference.Model):
+    """A dump made by the reference itself, or by a model that `make` makes with a mistake."""
+    keys = tiny.CASES[case]
+    config = architecture.read_config(keys)
     generator = seeded(7)
     weights = tiny.weights(config, generator, dtype)
     batch = tiny.batch(config, generator, documents=True)
     tensors = {f"weight/{n}": w.detach().numpy().copy() for n, w in weights.items()}
-    model = reference.Model(config, weights)
+    model = make(config, weights)
     logits = model.logits(batch)
     loss = reference.cross_entropy(logits, batch.targets)
     loss.backward()
     tensors.update({f"gradient/{n}": w.grad.numpy().copy() for n, w in weights.items()})
     tensors.update(logits=logits.detach().numpy(), loss=loss.detach().numpy())
-    batches = [tiny.batch(config, generator) for _ in range(20)]
+    batches = [tiny.batch(config, generator) for _ in range(steps)]
     losses, norms, rates = reference.train(model, batches, **CURVE)
     curve = dict(CURVE, batches=[exchange.arrays_of(b) for b in batches], losses=losses)
     curve.update(grad_norms=norms, learning_rates=rates)
     exchange.write(folder, keys, tensors, batch, curve)
+
+
+def as_transformers_5(keys):
+    """The config in the keys of transformers 5: rope_parameters, by type of layer where these
+    differ, and layer_types."""
+    old = ("rope_theta", "rope_scaling", "partial_rotary_factor", "rope_local_base_freq")
+    new = {key: value for key, value in keys.items() if key not in old}
+    if keys["model_type"] == "gpt2":
+        return new
+    config = architecture.read_config(keys)
+    parameters = {}
+    for layer in config.layers:
+        if layer.rope:
+            kind = "full_attention" if layer.window is None else "sliding_attention"
+            parameters[kind] = {
+                "rope_type": "default", **layer.rope.scaling, "rope_theta": layer.rope.theta,
+                "partial_rotary_factor": layer.rope.dims / config.head_dim,
+            }  # fmt: skip
+            if "type" in parameters[kind]:
+                parameters[kind]["rope_type"] = parameters[kind].pop("type")
+    if keys["model_type"] in ("olmo3", "gemma3_text"):
+        new["layer_types"] = [
+            "full_attention" if layer.window is None else "sliding_attention"
+            for layer in config.layers
+        ]
+        new.pop("sliding_window_pattern", None)
+        return {**new, "rope_parameters": parameters}
+    return {**new, "rope_parameters": next(iter(parameters.values()))}
 
 
 def verdict(folder):
@@ -61,13 +92,51 @@ def verdict(folder):
 
 class Comparison(unittest.TestCase):
     def test_a_dump_of_the_reference_itself_passes(self):
-        for family in reference.FAMILIES:
-            for dtype in (torch.float32, torch.float64):
-                with self.subTest(family=family, dtype=dtype):
+        for case in tiny.CASES:
+            for dtype, steps in ((torch.float32, 20), (torch.float64, 1)):
+                with self.subTest(case=case, dtype=dtype):
                     with tempfile.TemporaryDirectory() as folder:
-                        write_dump(folder, family, dtype)
+                        write_dump(folder, case, dtype, steps)
                         good, printed = verdict(folder)
                     self.assertTrue(good, printed)
+
+    def test_a_mistake_in_any_switch_changes_logits_and_fails(self):
+        for case, mistakes in MISTAKES.items():
+            for mistake, make in mistakes.items():
+                with self.subTest(case=case, mistake=mistake):
+                    with tempfile.TemporaryDirectory() as folder:
+                        write_dump(folder, case, torch.float32, 1, make)
+                        good, printed = verdict(folder)
+                    self.assertFalse(good)
+                    self.assertIn("  logits: differs", printed)
+
+    def test_the_config_of_transformers_5_gives_the_same_model(self):
+        for case, keys in tiny.CASES.items():
+            with self.subTest(case=case):
+                old, new = (architecture.read_config(x) for x in (keys, as_transformers_5(keys)))
+                weights = tiny.weights(old, seeded(5), torch.float32)
+                batch = tiny.batch(old, seeded(6))
+                logits = [reference.Model(c, weights).logits(batch) for c in (old, new)]
+                self.assertTrue(torch.equal(*logits))
+
+    def test_tensors_as_hugging_face_stores_them_are_read_back(self):
+        for case, keys in tiny.CASES.items():
+            with self.subTest(case=case):
+                config = architecture.read_config(keys)
+                weights = tiny.weights(config, seeded(3), torch.float32)
+                stored = hugging_face.to_hugging_face(config, weights)
+                found = hugging_face.from_hugging_face(config, stored)
+                self.assertEqual(set(found), set(weights))
+                self.assertTrue(all(torch.equal(w, weights[name]) for name, w in found.items()))
+                name = next(name for name in stored if "layers.0" in name or ".h.0." in name)
+                for wrong in (
+                    {name: torch.cat((stored[name], stored[name]), dim=-1)},
+                    {"model.unknown": stored[name]},
+                ):
+                    with self.assertRaises(ValueError):
+                        reference.Model(
+                            config, hugging_face.from_hugging_face(config, {**stored, **wrong})
+                        )
 
     def test_a_planted_mistake_in_any_tensor_fails_and_is_named(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -4,6 +4,7 @@ import math
 
 import torch
 
+import architecture
 import reference
 
 LLAMA = {
@@ -22,6 +23,35 @@ QWEN = {
     "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64,
     "rms_norm_eps": 1e-6, "hidden_act": "silu", "rope_theta": 1e6, "tie_word_embeddings": True,
 }  # fmt: skip
+# Of the newer families: heads of 16 where hidden / heads is 12, and a window shorter than the batch
+NEWER = {
+    "vocab_size": 83, "hidden_size": 48, "intermediate_size": 56, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
+    "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "hidden_act": "silu",
+    "rope_theta": 10000.0, "tie_word_embeddings": False, "attention_bias": False,
+}  # fmt: skip
+MISTRAL = {
+    **QWEN, "model_type": "mistral", "head_dim": 16, "rms_norm_eps": 1e-5, "sliding_window": None,
+    "tie_word_embeddings": False,
+}  # fmt: skip
+# Half of each head of 16 is rotated; its config allows hidden / heads only. Of 24 tokens in at
+# most four documents one has more than 5 in every case.
+PHI3 = {
+    **NEWER, "model_type": "phi3", "num_attention_heads": 3, "num_key_value_heads": 1,
+    "partial_rotary_factor": 0.5, "sliding_window": None, "original_max_position_embeddings": 5,
+    "rope_scaling": {
+        "type": "longrope", "short_factor": [1.0, 1.1, 1.5, 2.0],
+        "long_factor": [1.5, 2.5, 6.0, 12.0],
+    },
+}  # fmt: skip
+YARN = {
+    "rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 64, "beta_fast": 4.0,
+    "beta_slow": 0.5,
+}  # fmt: skip
+GEMMA = {
+    **NEWER, "hidden_activation": "gelu_pytorch_tanh", "tie_word_embeddings": True,
+    "query_pre_attn_scalar": 24, "sliding_window": 7,
+}  # fmt: skip
 CONFIGS = {
     "gpt2": {
         "model_type": "gpt2", "vocab_size": 101, "n_embd": 40, "n_layer": 2, "n_head": 5,
@@ -30,21 +60,77 @@ CONFIGS = {
     },
     "llama": LLAMA,
     # heads of 16 where hidden / heads is 8, as Mistral's larger models have
-    "mistral": {**QWEN, "model_type": "mistral", "head_dim": 16, "rms_norm_eps": 1e-5,
-                "sliding_window": None, "tie_word_embeddings": False},
+    "mistral": {**MISTRAL, "sliding_window": 7},
     "qwen2": {**QWEN, "model_type": "qwen2"},
     # heads of 16 where hidden / heads is 8
     "qwen3": {**QWEN, "model_type": "qwen3", "head_dim": 16, "attention_bias": False},
+    "smollm3": {
+        **NEWER, "model_type": "smollm3", "num_hidden_layers": 3, "no_rope_layers": [1, 0, 1],
+        "tie_word_embeddings": True,
+    },
+    "phi3": PHI3,
+    "granite": {
+        **NEWER, "model_type": "granite", "tie_word_embeddings": True, "mlp_bias": False,
+        "embedding_multiplier": 3.0, "attention_multiplier": 0.125, "residual_multiplier": 0.4,
+        "logits_scaling": 2.5,
+    },
+    "olmo2": {**NEWER, "model_type": "olmo2"},
+    # transformers 5 reads rope_theta for layers without a window only: others take this default
+    "olmo3": {
+        **NEWER, "model_type": "olmo3", "num_hidden_layers": 4, "sliding_window": 7,
+        "rope_theta": 500000.0, "max_position_embeddings": 512, "rope_scaling": YARN,
+    },
+    "gemma2": {
+        **GEMMA, "model_type": "gemma2", "attn_logit_softcapping": 2.0,
+        "final_logit_softcapping": 5.0,
+    },
+    "gemma3_text": {
+        **GEMMA, "model_type": "gemma3_text", "num_hidden_layers": 3, "rope_theta": 1e6,
+        "rope_local_base_freq": 500.0, "rope_scaling": {"rope_type": "linear", "factor": 4.0},
+        "sliding_window_pattern": 3,
+    },
+    "glm4": {
+        **NEWER, "model_type": "glm4", "partial_rotary_factor": 0.5, "attention_bias": True,
+    },
 }  # fmt: skip
+# Other values of the keys that change what is computed.
+VARIANTS = {
+    "mistral, no window": MISTRAL,
+    "llama, linear": {**LLAMA, "rope_scaling": {"type": "linear", "factor": 4.0}},
+    "llama, dynamic": {
+        **LLAMA, "max_position_embeddings": 5, "rope_scaling": {"type": "dynamic", "factor": 4.0},
+    },
+    "llama, yarn, biases": {
+        **LLAMA, "rope_scaling": YARN, "attention_bias": True,
+        "mlp_bias": True,
+    },
+    "phi3, short factors, window": {
+        **PHI3, "original_max_position_embeddings": 24, "sliding_window": 7,
+    },
+    "smollm3, interval, window, biases": {
+        **NEWER, "model_type": "smollm3", "no_rope_layer_interval": 2, "attention_bias": True,
+        "mlp_bias": True, "use_sliding_window": True, "sliding_window": 7,
+    },
+    "granite, biases": {
+        **NEWER, "model_type": "granite", "attention_bias": True, "mlp_bias": True,
+        "embedding_multiplier": 12.0, "attention_multiplier": 0.25, "residual_multiplier": 0.5,
+        "logits_scaling": 0.5,
+    },
+    "qwen3, windows, biases": {
+        **QWEN, "model_type": "qwen3", "head_dim": 16, "attention_bias": True,
+        "use_sliding_window": True, "sliding_window": 7, "max_window_layers": 1,
+    },
+}  # fmt: skip
+CASES = {**CONFIGS, **VARIANTS}
 
 
 def weights(config, generator, dtype):
     """Random weights, far enough from the initial ones that no mistake hides in a zero or a one."""
     made = {}
-    for name, shape in reference.weight_shapes(config).items():
+    for name, shape in architecture.weight_shapes(config).items():
         noise = torch.randn(shape, generator=generator, dtype=torch.float64)
         if name.endswith("norm.weight"):
-            made[name] = 1 + 0.2 * noise
+            made[name] = 1 - config.gain_offset + 0.2 * noise
         elif len(shape) == 1:
             made[name] = 0.2 * noise
         else:

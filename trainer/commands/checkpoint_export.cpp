@@ -176,6 +176,8 @@ CLI::App* add_checkpoint_export(CLI::App& checkpoint, ExportOptions& options) {
   app->add_option(
       "--tokenizer", options.tokenizer,
       "Tokenizer: bytes, or a file or folder as in 'trireme tokenize' (default: the run's)");
+  app->add_flag("--ema", options.ema,
+                "Export the exponential average of the weights (training.ema)");
   app->add_flag("--no-check", options.no_check,
                 "Skip the check, which reads the export back and compares it with the checkpoint");
   app->add_option("--logits", options.logits,
@@ -197,7 +199,7 @@ ExitCode export_checkpoint(const ExportOptions& options) {
   if (checkpoint::huggingface::is_model_folder(options.model)) {
     throw CheckpointError(say(options.model, " already is a Hugging Face model"));
   }
-  TrainedModel trained = open_trained_model(options.model);
+  TrainedModel trained = open_trained_model(options.model, options.ema);
   trained.asked = trained.folder;  // no fallback to an older checkpoint
   const checkpoint::Manifest manifest = checkpoint::read_manifest(trained.folder);
   const ModelConfig& model = trained.config.model;
@@ -209,12 +211,15 @@ ExitCode export_checkpoint(const ExportOptions& options) {
        .model = model,
        .dtype = dtype,
        .shard_bytes = options.shard_bytes,
-       .block_bytes = std::min(kLargestBlock, (options.memory_bytes - kSmallestMemory / 2) / 4)});
+       .block_bytes = std::min(kLargestBlock, (options.memory_bytes - kSmallestMemory / 2) / 4),
+       .prefix =
+           std::string(options.ema ? checkpoint::kAveragePrefix : checkpoint::kWeightsPrefix)});
   line("checkpoint", fmt::format("{} (step {})", trained.folder.string(), trained.step));
   line("model",
        fmt::format("{}, {} parameters", model.model_type, grouped(parameter_count(model))));
-  line("weights", fmt::format("{} of {} in {} file(s)", human_bytes(weights.bytes()),
-                              name_of(dtype), weights.files()));
+  line("weights",
+       fmt::format("{} of {} in {} file(s){}", human_bytes(weights.bytes()), name_of(dtype),
+                   weights.files(), options.ema ? ": their exponential average" : ""));
   line("memory",
        fmt::format("at most {} in addition to {} of the program",
                    human_bytes(memory_of(options, model, weights)), human_bytes(at_start)));

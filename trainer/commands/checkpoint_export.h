@@ -16,6 +16,7 @@ struct ExportOptions {
   std::uint64_t shard_bytes = 5'000'000'000;
   std::uint64_t memory_bytes = 1'000'000'000;
   bool no_check = false;
+  bool ema = false;  // the average of the weights
 };
 
 CLI::App* add_checkpoint_export(CLI::App& checkpoint, ExportOptions& options);

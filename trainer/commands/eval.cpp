@@ -22,6 +22,7 @@ struct EvalOptions {
   std::string data;
   std::vector<std::string> multiple_choice;
   std::string tokenizer;
+  bool ema = false;
   std::int64_t seq_len = 0;
   std::int64_t samples = 0;
   std::string device = "auto";
@@ -94,7 +95,7 @@ std::vector<MultipleChoice> open_questions(const TrainedModel& trained,
 
 ExitCode evaluate_checkpoint(const EvalOptions& options) {
   cpu::use_threads(options.threads);
-  TrainedModel trained = open_trained_model(options.model);
+  TrainedModel trained = open_trained_model(options.model, options.ema);
   RunConfig& config = trained.config;
   if (!options.data.empty()) {
     config.data.validation = {{std::filesystem::absolute(options.data), 1}};
@@ -125,6 +126,7 @@ ExitCode evaluate_checkpoint(const EvalOptions& options) {
   const std::uint64_t samples =
       options.samples > 0 ? static_cast<std::uint64_t>(options.samples) : UINT64_MAX;
   fmt::print("checkpoint      {} (step {})\n", trained.folder.string(), trained.step);
+  if (options.ema) print_line("weights", "exponential average (training.ema)");
   if (!sets.empty()) measure_sets(sets, samples, model);
   for (const MultipleChoice& test : tests) score_choices(test, model);
   return ExitCode::kDone;
@@ -149,6 +151,8 @@ Command make_eval(CLI::App& program) {
   app->add_option("--tokenizer", options->tokenizer,
                   "Tokenizer for --multiple-choice: bytes, or a file or folder as in 'trireme "
                   "tokenize' (default: the run's)");
+  app->add_flag("--ema", options->ema,
+                "Evaluate the exponential average of the weights (training.ema)");
   app->add_option("--seq-len", options->seq_len,
                   "Sequence length (default: the run's training.seq_len)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24));

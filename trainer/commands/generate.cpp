@@ -19,6 +19,7 @@ struct GenerateOptions {
   std::string model;
   std::string prompt;
   std::string tokenizer;
+  bool ema = false;
   std::int64_t max_tokens = 128;
   std::string device = "auto";
   std::int64_t threads = 0;
@@ -44,7 +45,7 @@ void print(const std::string& text, std::size_t& printed, std::size_t end) {
 
 ExitCode run_generate(const GenerateOptions& options) {
   cpu::use_threads(options.threads);
-  TrainedModel trained = open_trained_model(options.model);
+  TrainedModel trained = open_trained_model(options.model, options.ema);
   const auto tokenizer = open_tokenizer_for(trained, options.tokenizer);
   const std::vector<std::int32_t> ids = prompt_ids(*tokenizer, options.prompt);
   const std::int64_t longest = trained.config.model.max_position_embeddings;
@@ -105,6 +106,7 @@ Command make_generate(CLI::App& program) {
   app->add_option(
       "--tokenizer", options->tokenizer,
       "Tokenizer: bytes, or a file or folder as in 'trireme tokenize' (default: the run's)");
+  app->add_flag("--ema", options->ema, "Use the exponential average of the weights (training.ema)");
   app->add_option("--device", options->device, "Device; auto uses a GPU if there is one")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();

@@ -8,6 +8,7 @@
 #include "trainer/config/hints.h"
 #include "trainer/config/local_path.h"
 #include "trainer/config/metric_name.h"
+#include "trainer/config/rope_members.h"
 #include "trainer/config/value_text.h"
 
 namespace trireme {
@@ -109,14 +110,7 @@ class Assigner {
 
   template <class Enum>
   requires std::is_enum_v<Enum>
-  void set(const toml::node& node, Enum* to) {
-    const auto* value = node.as_string();
-    if (value == nullptr) return wrong_type(node, "text");
-    const auto names = names_of_values(*to);
-    const auto found = std::find(names.begin(), names.end(), value->get());
-    if (found == names.end()) return not_allowed(node, value->get());
-    *to = static_cast<Enum>(found - names.begin());
-  }
+  void set(const toml::node& node, Enum* to) { set_choice(node, *to, option_.allowed); }
 
   void set(const toml::node& node, std::vector<std::int64_t>* to) {
     const toml::array* list = node.as_array();
@@ -196,6 +190,7 @@ class Assigner {
     if (findings_.size() == before) *to = std::move(stages);
   }
 
+  // A table without a type changes members of the present one.
   void set(const toml::node& node, RopeScaling* to) {
     const toml::table* table = node.as_table();
     if (table == nullptr) {
@@ -203,22 +198,24 @@ class Assigner {
       return;
     }
     const std::size_t before = findings_.size();
-    RopeScaling rope = *to;
-    std::string rope_type = rope.factor == 1 ? "" : "llama3";
-    read_rope(*table, rope, rope_type);
+    for (auto&& [key, value] : *table) {
+      part_ = say(".", key.str());
+      if (key != "rope_type" && !find_rope_member(key.str())) {
+        unknown(key, value, rope_member_names());
+      }
+    }
     part_.clear();
     if (findings_.size() != before) return;
-    if (rope_type.empty()) return complain(node, "needs rope_type = \"llama3\"");
-    if (rope_type == "default") {
-      if (table->size() > 1) return complain(node, "rope_type \"default\" has no other keys");
-      *to = RopeScaling{};
-    } else if (rope.factor == 1) {
-      complain(node, "needs a factor above 1");
-    } else if (rope.high_freq_factor <= rope.low_freq_factor) {
-      complain(node, "high_freq_factor must be above low_freq_factor");
-    } else {
-      *to = rope;
+    if (to->type == RopeScaling::Type::kDefault && !table->contains("rope_type")) {
+      return complain(node, say("needs rope_type, one of ", quoted_list(rope_type_names())));
     }
+    RopeScaling rope = *to;
+    read_rope(*table, rope);
+    part_.clear();
+    if (findings_.size() != before) return;
+    const std::string problem = problem_of(rope);
+    if (!problem.empty()) return complain(node, problem);
+    *to = std::move(rope);
   }
 
  private:
@@ -248,11 +245,25 @@ class Assigner {
     return is_word && !is_allowed(text) && option_.allowed.size() > 1;
   }
 
+  template <class Enum>
+  void set_choice(const toml::node& node, Enum& to, const std::vector<std::string>& allowed) {
+    const auto* value = node.as_string();
+    if (value == nullptr) return wrong_type(node, "text");
+    const auto names = names_of_values(to);
+    const auto found = std::find(names.begin(), names.end(), value->get());
+    if (found == names.end()) return not_allowed(node, value->get(), allowed);
+    to = static_cast<Enum>(found - names.begin());
+  }
+
   void not_allowed(const toml::node& node, const std::string& text) {
-    std::string what = say("must be one of ", quoted_list(option_.allowed));
+    not_allowed(node, text, option_.allowed);
+  }
+  void not_allowed(const toml::node& node, const std::string& text,
+                   const std::vector<std::string>& allowed) {
+    std::string what = say("must be one of ", quoted_list(allowed));
     if (option_.or_step) what += " or a step number";
     if (option_.or_path) what += " or the path of a file, with a dot or a slash in it";
-    const std::string near = nearest_value(text, option_.allowed);
+    const std::string near = nearest_value(text, allowed);
     complain(node, near.empty() ? what : say(what, "; did you mean ", to_toml(near), "?"));
   }
 
@@ -414,31 +425,45 @@ class Assigner {
     return source;
   }
 
-  void read_rope(const toml::table& table, RopeScaling& rope, std::string& rope_type) {
-    const Range positive{.least = 0, .most = 1e6, .above = true};
-    for (auto&& [key, value] : table) {
-      part_ = say(".", key.str());
-      if (key == "rope_type") {
-        rope_type = value.value_or<std::string>("");
-        if (rope_type != "llama3" && rope_type != "default") {
-          complain(value, "must be one of \"default\", \"llama3\"");
-        }
-      } else if (key == "factor") {
-        const auto found = number(value, {.least = 1, .most = 1e6, .above = true});
-        if (found) rope.factor = *found;
-      } else if (key == "low_freq_factor") {
-        if (const auto found = number(value, positive)) rope.low_freq_factor = *found;
-      } else if (key == "high_freq_factor") {
-        if (const auto found = number(value, positive)) rope.high_freq_factor = *found;
-      } else if (key == "original_max_position_embeddings") {
-        const auto found = integer(value, {.least = 1, .most = 16777216});
-        if (found) rope.original_max_position_embeddings = *found;
-      } else {
-        unknown(key, value,
-                {"rope_type", "factor", "low_freq_factor", "high_freq_factor",
-                 "original_max_position_embeddings"});
+  void read_rope(const toml::table& table, RopeScaling& rope) {
+    if (const toml::node* const type = table.get("rope_type")) {
+      part_ = ".rope_type";
+      RopeScaling::Type chosen = rope.type;
+      set_choice(*type, chosen, rope_type_names());
+      if (chosen != rope.type) {
+        rope = RopeScaling{.type = chosen};
+        if (chosen == RopeScaling::Type::kLlama3) rope.original_max_position_embeddings = 8192;
       }
     }
+    for (const RopeMember& member : rope_members()) {
+      const toml::node* const value = table.get(member.name);
+      if (value == nullptr) continue;
+      part_ = say(".", member.name);
+      if (!member.is_of(rope.type)) {
+        complain(*value, say("does not apply to rope_type ", to_toml(name_of_value(rope.type)),
+                             "; remove it"));
+        continue;
+      }
+      std::visit([&](auto pointer) { set_member(*value, member.range, &(rope.*pointer)); },
+                 member.pointer);
+    }
+  }
+
+  void set_member(const toml::node& node, const Range& range, std::int64_t* to) {
+    if (const auto value = integer(node, range)) *to = *value;
+  }
+  void set_member(const toml::node& node, const Range& range, double* to) {
+    if (const auto value = number(node, range)) *to = *value;
+  }
+  void set_member(const toml::node& node, const Range&, bool* to) { set(node, to); }
+  void set_member(const toml::node& node, const Range& range, std::vector<double>* to) {
+    const toml::array* list = node.as_array();
+    if (list == nullptr) return wrong_type(node, "a list of numbers");
+    std::vector<double> numbers;
+    for (const toml::node& item : *list) {
+      if (const auto value = number(item, range)) numbers.push_back(*value);
+    }
+    *to = std::move(numbers);
   }
 
   void unknown(const toml::key& key, const toml::node& value,

@@ -1,7 +1,9 @@
 #include "trainer/config/complete.h"
 
+#include <algorithm>
 #include <type_traits>
 
+#include "model/stage/layer_config.h"
 #include "model/stage/model_family.h"
 #include "parallel/optimizer/registry.h"
 #include "trainer/config/flavors.h"
@@ -33,6 +35,23 @@ class Completion {
              loaded_.config.training.seq_len);
     }
     model_.attention_output_bias = model_.attention_bias && family.attention_output_bias;
+    layers();
+  }
+
+  // Writes the family's pattern of layers out, unless a list has the wrong length.
+  void layers() {
+    const auto count =
+        static_cast<std::size_t>(std::max<std::int64_t>(model_.num_hidden_layers, 0));
+    const auto fits = [count](std::size_t size) { return size == 0 || size == count; };
+    if (!fits(model_.layer_types.size()) || !fits(model_.no_rope_layers.size())) return;
+    const ModelConfig before = model_;
+    model_ = with_layer_lists(model_);
+    const auto derived = [this](const char* key, bool is_same) {
+      if (!is_same) loaded_.origins[key] = {Origin::Kind::kDerived, 0, 0};
+    };
+    derived("model.layer_types", before.layer_types == model_.layer_types);
+    derived("model.no_rope_layers", before.no_rope_layers == model_.no_rope_layers);
+    derived("model.sliding_window", before.sliding_window == model_.sliding_window);
   }
 
   // Recommended by the authors of the optimizers.

@@ -49,9 +49,8 @@ ModelConfig llama3(const FlavorShape& shape, double scaling_factor) {
   ModelConfig c = with_shape(find_family("llama").defaults, shape);
   c.vocab_size = 128256;
   c.rope_theta = 500000;
-  c.rope_scaling = {.factor = scaling_factor,
-                    .low_freq_factor = 1,
-                    .high_freq_factor = 4,
+  c.rope_scaling = {.type = RopeScaling::Type::kLlama3,
+                    .factor = scaling_factor,
                     .original_max_position_embeddings = 8192};
   c.max_position_embeddings = 131072;
   return c;
@@ -64,15 +63,52 @@ ModelConfig llama2(const FlavorShape& shape) {
   return c;
 }
 
-// Mistral 7B v0.3 and later have no sliding window.
-ModelConfig mistral(const FlavorShape& shape, std::int64_t head_dim, std::int64_t vocab,
-                    double rope_theta) {
-  ModelConfig c = find_family("mistral").defaults;
-  c.head_dim = head_dim;
+// What differs between the sizes of a family in addition to the shape. Zeros: the family's.
+struct FlavorSize {
+  std::int64_t vocab = 0;
+  std::int64_t positions = 0;
+  double rope_theta = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t sliding_window = -1;  // -1: the family's
+  double query_pre_attn_scalar = 0;
+};
+
+ModelConfig of_family(std::string_view family, const FlavorShape& shape, const FlavorSize& size) {
+  ModelConfig c = find_family(family).defaults;
+  if (size.head_dim > 0) c.head_dim = size.head_dim;
   c = with_shape(c, shape);
-  c.vocab_size = vocab;
-  c.rope_theta = rope_theta;
-  c.max_position_embeddings = 32768;
+  c.vocab_size = size.vocab;
+  c.max_position_embeddings = size.positions;
+  if (size.rope_theta > 0) c.rope_theta = size.rope_theta;
+  if (size.sliding_window >= 0) c.sliding_window = size.sliding_window;
+  if (size.query_pre_attn_scalar > 0) c.query_pre_attn_scalar = size.query_pre_attn_scalar;
+  return c;
+}
+
+// Granite 3.1's multipliers, of which two depend on the width.
+ModelConfig granite(const FlavorShape& shape, double attention_multiplier, double logits_scaling) {
+  ModelConfig c =
+      of_family("granite", shape, {.vocab = 49155, .positions = 131072, .rope_theta = 5e6});
+  c.embedding_multiplier = 12;
+  c.residual_multiplier = 0.22;
+  c.attention_multiplier = attention_multiplier;
+  c.logits_scaling = logits_scaling;
+  return c;
+}
+
+ModelConfig olmo3(const FlavorShape& shape) {
+  ModelConfig c = of_family("olmo3", shape, {.vocab = 100278, .positions = 65536});
+  c.rope_scaling = {.type = RopeScaling::Type::kYarn,
+                    .factor = 8,
+                    .original_max_position_embeddings = 8192,
+                    .attention_factor = 1.2079441541679836};
+  return c;
+}
+
+// The text models of Gemma 3; from 4B on their long context stretches frequencies by 8.
+ModelConfig gemma3(const FlavorShape& shape, const FlavorSize& size) {
+  ModelConfig c = of_family("gemma3_text", shape, size);
+  if (size.positions > 32768) c.rope_scaling = {.type = RopeScaling::Type::kLinear, .factor = 8};
   return c;
 }
 
@@ -112,8 +148,14 @@ std::vector<Flavor> flavors() {
       {"llama3-8b", llama3({32, 4096, 32, 8, 14336, false}, 8)},
       {"llama3-70b", llama3({80, 8192, 64, 8, 28672, false}, 8)},
       {"llama3-405b", llama3({126, 16384, 128, 8, 53248, false}, 8)},
-      {"mistral-7b", mistral({32, 4096, 32, 8, 14336, false}, 128, 32768, 1e6)},
-      {"mistral-small-24b", mistral({40, 5120, 32, 8, 32768, false}, 128, 131072, 1e8)},
+      {"mistral-7b-v0.1",
+       of_family("mistral", {32, 4096, 32, 8, 14336, false},
+                 {.vocab = 32000, .positions = 32768, .rope_theta = 1e4, .sliding_window = 4096})},
+      {"mistral-7b",
+       of_family("mistral", {32, 4096, 32, 8, 14336, false}, {.vocab = 32768, .positions = 32768})},
+      {"mistral-small-24b",
+       of_family("mistral", {40, 5120, 32, 8, 32768, false},
+                 {.vocab = 131072, .positions = 32768, .rope_theta = 1e8, .head_dim = 128})},
       {"qwen2.5-0.5b", qwen25({24, 896, 14, 2, 4864, true}, 151936, 32768)},
       {"qwen2.5-1.5b", qwen25({28, 1536, 12, 2, 8960, true}, 151936, 131072)},
       {"qwen2.5-3b", qwen25({36, 2048, 16, 2, 11008, true}, 151936, 32768)},
@@ -124,6 +166,45 @@ std::vector<Flavor> flavors() {
       {"qwen3-8b", qwen3({36, 4096, 32, 8, 12288, false})},
       {"qwen3-14b", qwen3({40, 5120, 40, 8, 17408, false})},
       {"qwen3-32b", qwen3({64, 5120, 64, 8, 25600, false})},
+      {"smollm3-3b", of_family("smollm3", {36, 2048, 16, 4, 11008, true},
+                               {.vocab = 128256, .positions = 65536, .rope_theta = 5e6})},
+      {"phi3-mini", of_family("phi3", {32, 3072, 32, 32, 8192, false},
+                              {.vocab = 32064, .positions = 4096, .sliding_window = 2047})},
+      {"phi4", of_family("phi3", {40, 5120, 40, 10, 17920, false},
+                         {.vocab = 100352, .positions = 16384, .rope_theta = 250000})},
+      {"granite3-2b", granite({40, 2048, 32, 8, 8192, true}, 1.0 / 64, 8)},
+      {"granite3-8b", granite({40, 4096, 32, 8, 12800, true}, 1.0 / 128, 16)},
+      {"olmo2-1b",
+       of_family("olmo2", {16, 2048, 16, 16, 8192, false}, {.vocab = 100352, .positions = 4096})},
+      {"olmo2-7b",
+       of_family("olmo2", {32, 4096, 32, 32, 11008, false}, {.vocab = 100352, .positions = 4096})},
+      {"olmo2-13b",
+       of_family("olmo2", {40, 5120, 40, 40, 13824, false}, {.vocab = 100352, .positions = 4096})},
+      {"olmo2-32b",
+       of_family("olmo2", {64, 5120, 40, 8, 27648, false}, {.vocab = 100352, .positions = 4096})},
+      {"olmo3-7b", olmo3({32, 4096, 32, 32, 11008, false})},
+      {"olmo3-32b", olmo3({64, 5120, 40, 8, 27648, false})},
+      {"gemma2-2b",
+       of_family("gemma2", {26, 2304, 8, 4, 9216, true}, {.vocab = 256000, .positions = 8192})},
+      {"gemma2-9b",
+       of_family("gemma2", {42, 3584, 16, 8, 14336, true}, {.vocab = 256000, .positions = 8192})},
+      {"gemma2-27b",
+       of_family(
+           "gemma2", {46, 4608, 32, 16, 36864, true},
+           {.vocab = 256000, .positions = 8192, .head_dim = 128, .query_pre_attn_scalar = 144})},
+      {"gemma3-270m", gemma3({18, 640, 4, 1, 2048, true},
+                             {.vocab = 262144, .positions = 32768, .sliding_window = 512})},
+      {"gemma3-1b", gemma3({26, 1152, 4, 1, 6912, true},
+                           {.vocab = 262144, .positions = 32768, .sliding_window = 512})},
+      {"gemma3-4b", gemma3({34, 2560, 8, 4, 10240, true}, {.vocab = 262208, .positions = 131072})},
+      {"gemma3-12b",
+       gemma3({48, 3840, 16, 8, 15360, true}, {.vocab = 262208, .positions = 131072})},
+      {"gemma3-27b",
+       gemma3(
+           {62, 5376, 32, 16, 21504, true},
+           {.vocab = 262208, .positions = 131072, .head_dim = 128, .query_pre_attn_scalar = 168})},
+      {"glm4-9b",
+       of_family("glm4", {40, 4096, 32, 2, 13696, false}, {.vocab = 151552, .positions = 32768})},
   };
 }
 

@@ -30,8 +30,6 @@ constexpr Feature kFeatures[] = {
     {"peft*", kFineTuning},
     {"multi_latent_attention", "multi-head latent attention is not implemented yet"},
     {"mtp_*", "multi-token prediction is not implemented yet"},
-    {"sliding_window*", "sliding-window attention is not implemented yet"},
-    {"window_size", "sliding-window attention is not implemented yet"},
     {"context_parallel*", "context parallelism is not implemented yet"},
     {"cp", "context parallelism is not implemented yet"},
     {"label_smoothing*", "label smoothing is not implemented"},

@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "model/stage/layer_config.h"
 #include "model/stage/model_family.h"
 #include "trainer/config/flavors.h"
 #include "trainer/config/option_table.h"
@@ -10,6 +13,9 @@ bool is_rotary(const RunConfig& c) {
 }
 bool has_rms_norm(const RunConfig& c) {
   return c.model.norm == NormKind::kRmsNorm;
+}
+bool is_of(const RunConfig& c, std::initializer_list<std::string_view> families) {
+  return std::find(families.begin(), families.end(), c.model.model_type) != families.end();
 }
 bool has_layer_norm(const RunConfig& c) {
   return c.model.norm == NormKind::kLayerNorm;
@@ -60,7 +66,9 @@ void add_model_shape(Options& to) {
                 .help = "size of one attention head; must be even with RoPE",
                 .effect = Effect::kNumerics,
                 .range = between(1, 4096),
-                .default_text = "qwen3: 128; else hidden_size / num_attention_heads"});
+                .default_text =
+                    "qwen3 and glm4: 128; gemma2 and gemma3_text: 256; else hidden_size / "
+                    "num_attention_heads"});
   to.push_back({.key = "model.max_position_embeddings",
                 .slot = TRIREME_MEMBER(model.max_position_embeddings),
                 .help = "longest sequence the model supports; a hard limit with learned position "
@@ -87,7 +95,8 @@ void add_model_parts(Options& to) {
                 .applies = has_layer_norm});
   to.push_back({.key = "model.hidden_act",
                 .slot = TRIREME_MEMBER(model.activation),
-                .help = "gelu_new: GELU (tanh form) with two projections; silu: SwiGLU with three",
+                .help = "activation of the MLP: gelu (exact), gelu_new (tanh form), relu2 or silu; "
+                        "gpt2 has two projections, the other families three (SwiGLU, GeGLU)",
                 .effect = Effect::kNumerics,
                 .allowed = {kActivationNames.begin(), kActivationNames.end()}});
   to.push_back({.key = "model.rope_theta",
@@ -98,12 +107,96 @@ void add_model_parts(Options& to) {
                 .applies = is_rotary});
   to.push_back({.key = "model.rope_scaling",
                 .slot = TRIREME_MEMBER(model.rope_scaling),
-                .help = "scaling of the RoPE frequencies: {rope_type = \"default\"} (none) or "
-                        "{rope_type = \"llama3\", factor, low_freq_factor, high_freq_factor, "
-                        "original_max_position_embeddings}",
+                .help =
+                    "scaling of the RoPE frequencies: {rope_type = \"default\"} (none), linear "
+                    "or dynamic {factor}, yarn {factor, original_max_position_embeddings, "
+                    "beta_fast, beta_slow, truncate, attention_factor, mscale, mscale_all_dim}, "
+                    "longrope {short_factor, long_factor, factor, attention_factor, "
+                    "original_max_position_embeddings}, llama3 {factor, low_freq_factor, "
+                    "high_freq_factor, original_max_position_embeddings}",
                 .effect = Effect::kNumerics,
                 .default_text = "{rope_type = \"default\"}",
                 .applies = is_rotary});
+  to.push_back({.key = "model.rope_local_base_freq",
+                .slot = TRIREME_MEMBER(model.rope_local_base_freq),
+                .help = "base of the RoPE frequencies in layers with a sliding window, which have "
+                        "no rope_scaling; 0: rope_theta",
+                .effect = Effect::kNumerics,
+                .range = between(0, 1e12),
+                .applies = [](const RunConfig& c) { return is_of(c, {"gemma3_text"}); }});
+  to.push_back({.key = "model.partial_rotary_factor",
+                .slot = TRIREME_MEMBER(model.partial_rotary_factor),
+                .help = "fraction of each head that RoPE rotates",
+                .effect = Effect::kNumerics,
+                .range = {.least = 0, .most = 1, .above = true},
+                .applies = is_rotary});
+  to.push_back({.key = "model.no_rope_layers",
+                .slot = TRIREME_MEMBER(model.no_rope_layers),
+                .help = "by layer, 1: RoPE, 0: no positions (NoPE), as [1, 1, 1, 0]",
+                .effect = Effect::kNumerics,
+                .range = between(0, 1),
+                .default_text = "smollm3: every fourth layer has none; else all have RoPE",
+                .applies = is_rotary});
+  to.push_back({.key = "model.sliding_window",
+                .slot = TRIREME_MEMBER(model.sliding_window),
+                .help = "tokens that a query of a sliding_attention layer sees, itself included; "
+                        "0: no windows",
+                .effect = Effect::kNumerics,
+                .range = between(0, 16777216),
+                .unit = "tokens",
+                .applies = is_rotary});
+  to.push_back({.key = "model.layer_types",
+                .slot = TRIREME_MEMBER(model.layer_types),
+                .help = "by layer, full_attention or sliding_attention",
+                .effect = Effect::kNumerics,
+                .default_text = "with a sliding_window: gemma2 every second, olmo3 every fourth, "
+                                "gemma3_text every sixth layer has full attention; else none",
+                .applies = is_rotary});
+  to.push_back({.key = "model.query_pre_attn_scalar",
+                .slot = TRIREME_MEMBER(model.query_pre_attn_scalar),
+                .help = "attention scores are divided by its square root; 0: head_dim",
+                .effect = Effect::kNumerics,
+                .range = between(0, 1e6),
+                .applies = [](const RunConfig& c) {
+                  return is_of(c, {"gemma2", "gemma3_text"});
+                }});
+  to.push_back({.key = "model.attn_logit_softcapping",
+                .slot = TRIREME_MEMBER(model.attn_logit_softcapping),
+                .help = "soft cap c of the attention scores, c tanh(score / c); 0: none",
+                .effect = Effect::kNumerics,
+                .range = between(0, 1e6),
+                .applies = is_rotary});
+  to.push_back({.key = "model.final_logit_softcapping",
+                .slot = TRIREME_MEMBER(model.final_logit_softcapping),
+                .help = "soft cap of the logits; 0: none",
+                .effect = Effect::kNumerics,
+                .range = between(0, 1e6)});
+  const auto is_granite = [](const RunConfig& c) { return is_of(c, {"granite"}); };
+  to.push_back({.key = "model.attention_multiplier",
+                .slot = TRIREME_MEMBER(model.attention_multiplier),
+                .help = "factor of the attention scores; 0: 1 / sqrt(head_dim)",
+                .effect = Effect::kNumerics,
+                .range = between(0, 1e6),
+                .applies = is_granite});
+  const Range positive{.least = 0, .most = 1e6, .above = true};
+  to.push_back({.key = "model.embedding_multiplier",
+                .slot = TRIREME_MEMBER(model.embedding_multiplier),
+                .help = "factor of the token embeddings",
+                .effect = Effect::kNumerics,
+                .range = positive,
+                .applies = is_granite});
+  to.push_back({.key = "model.residual_multiplier",
+                .slot = TRIREME_MEMBER(model.residual_multiplier),
+                .help = "factor of what attention and MLP add to the residual stream",
+                .effect = Effect::kNumerics,
+                .range = positive,
+                .applies = is_granite});
+  to.push_back({.key = "model.logits_scaling",
+                .slot = TRIREME_MEMBER(model.logits_scaling),
+                .help = "divisor of the logits",
+                .effect = Effect::kNumerics,
+                .range = positive,
+                .applies = is_granite});
   to.push_back({.key = "model.tie_word_embeddings",
                 .slot = TRIREME_MEMBER(model.tie_word_embeddings),
                 .help = "tie the weights of the embedding and the output head",
@@ -111,7 +204,7 @@ void add_model_parts(Options& to) {
   to.push_back({.key = "model.attention_bias",
                 .slot = TRIREME_MEMBER(model.attention_bias),
                 .help = "bias on the query, key and value projections, and on the output "
-                        "projection except for qwen2",
+                        "projection except for qwen2 and glm4",
                 .effect = Effect::kNumerics});
   to.push_back({.key = "model.mlp_bias",
                 .slot = TRIREME_MEMBER(model.mlp_bias),
@@ -119,7 +212,8 @@ void add_model_parts(Options& to) {
                 .effect = Effect::kNumerics});
   to.push_back({.key = "model.qk_norm",
                 .slot = TRIREME_MEMBER(model.qk_norm),
-                .help = "RMSNorm on the queries and keys of each head",
+                .help = "RMSNorm on the queries and keys of each head; olmo2 and olmo3: over all "
+                        "heads together",
                 .effect = Effect::kNumerics});
 }
 
@@ -167,12 +261,12 @@ void add_model(Options& to) {
   }
   Options parts;
   add_model_parts(parts);
+  add_special_tokens(parts);
+  add_initialization(parts);
   for (Option& part : parts) {
     if (part.default_text.empty()) part.default_text = defaults_text(part, families);
     to.push_back(std::move(part));
   }
-  add_special_tokens(to);
-  add_initialization(to);
 }
 
 }  // namespace trireme

@@ -1,4 +1,5 @@
 #include "model/base/error.h"
+#include "model/stage/layer_config.h"
 #include "model/stage/model_family.h"
 #include "trainer/config/flavors.h"
 #include "trainer/config/option.h"
@@ -31,15 +32,48 @@ class ModelRules : public RuleCheck {
     if (m.position == PositionKind::kRotary) {
       check(m.head_dim % 2 == 0, {"model.head_dim", "model.hidden_size"},
             "rotary positions need an even head_dim");
+      check(m.head_dim % 2 != 0 || m.rotary_dim() % 2 == 0, {"model.partial_rotary_factor"},
+            say("of head_dim = ", m.head_dim, " leaves ", m.rotary_dim(),
+                " elements for RoPE, which rotates pairs"));
+      const auto pairs = static_cast<std::size_t>(m.rotary_dim() / 2);
+      const RopeScaling& scaling = m.rope_scaling;
+      if (scaling.type == RopeScaling::Type::kLongRope) {
+        check(scaling.short_factor.size() == pairs && scaling.long_factor.size() == pairs,
+              {"model.rope_scaling", "model.partial_rotary_factor"},
+              say("short_factor and long_factor need ", pairs,
+                  " numbers, one for each rotated pair of a head, not ",
+                  scaling.short_factor.size(), " and ", scaling.long_factor.size()));
+      }
     } else {
       check(c_.training.seq_len <= m.max_position_embeddings,
             {"training.seq_len", "model.max_position_embeddings"},
             say("longer than the model's learned positions, max_position_embeddings = ",
                 m.max_position_embeddings));
     }
+    layers();
   }
 
  private:
+  // Lists by layer.
+  void layers() {
+    const ModelConfig& m = c_.model;
+    const auto count = static_cast<std::size_t>(m.num_hidden_layers);
+    const auto fits = [&](std::size_t size, const char* key) {
+      check(size == 0 || size == count, {key, "model.num_hidden_layers"},
+            say("has ", size, " entries for num_hidden_layers = ", count));
+    };
+    fits(m.layer_types.size(), "model.layer_types");
+    fits(m.no_rope_layers.size(), "model.no_rope_layers");
+    bool is_sliding = false;
+    for (const std::string& type : m.layer_types) {
+      is_sliding |= type == kSlidingAttention;
+      check(type == kFullAttention || type == kSlidingAttention, {"model.layer_types"},
+            say("layers are ", kFullAttention, " or ", kSlidingAttention, ", not ", shown(type)));
+    }
+    check(!is_sliding || m.sliding_window > 0, {"model.layer_types", "model.sliding_window"},
+          say(kSlidingAttention, " needs sliding_window, the tokens that a query sees"));
+  }
+
   void required() {
     const ModelConfig& m = c_.model;
     const auto need = [this](std::int64_t size, const char* key) {

@@ -21,6 +21,11 @@ std::vector<std::string> config_notes(const RunConfig& config) {
                         ": the model trains at the longer length, but other programs limit the "
                         "exported model's context to it; increase it"));
   }
+  if (model.sliding_window >= config.training.seq_len && model.sliding_window > 0) {
+    notes.push_back(say("model.sliding_window = ", model.sliding_window,
+                        " is not below training.seq_len = ", config.training.seq_len,
+                        ": all layers train with full attention"));
+  }
   return notes;
 }
 

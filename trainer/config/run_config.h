@@ -77,6 +77,8 @@ struct TrainingConfig {
   std::int64_t steps = 0;                    // exactly one of steps and tokens is not 0
   std::int64_t tokens = 0;
   double max_norm = 1;  // 0: gradients are not clipped
+  double z_loss = 0;    // weight of the squared log-sum-exp of the logits
+  double ema = 0;       // decay of the weights' exponential average; 0: none
   std::string dtype = "float32";
   // float16 only: a power of two, and good steps until it doubles.
   std::int64_t loss_scale_init = 65536;

@@ -57,11 +57,24 @@ void add_length(Options& to) {
 }
 
 void add_precision(Options& to) {
+  to.push_back({.key = "training.z_loss",
+                .slot = TRIREME_MEMBER(training.z_loss),
+                .help = "weight of the squared log-sum-exp of the logits (z-loss) in the training "
+                        "loss, as 1e-4; validation does not have it; 0: none",
+                .effect = Effect::kNumerics,
+                .range = between(0, 1)});
   to.push_back({.key = "training.max_norm",
                 .slot = TRIREME_MEMBER(training.max_norm),
                 .help = "clip gradients to this global norm; 0: no clipping",
                 .effect = Effect::kNumerics,
                 .range = {.least = 0}});
+  to.push_back({.key = "training.ema",
+                .slot = TRIREME_MEMBER(training.ema),
+                .help =
+                    "decay of an exponential moving average of the weights, which is saved with "
+                    "them for eval, generate and export with --ema; 0: none",
+                .effect = Effect::kNumerics,
+                .range = from_up_to(0, 1)});
   to.push_back({.key = "training.dtype",
                 .slot = TRIREME_MEMBER(training.dtype),
                 .help = "compute dtype; master weights, gradients and moments are float32; float8: "

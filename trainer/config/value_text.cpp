@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+#include "trainer/config/rope_members.h"
+
 namespace trireme {
 namespace {
 
@@ -64,15 +66,6 @@ std::string text_of(const std::vector<BatchSize>& sizes) {
     list += fmt::format("{}[{}, {}]", list.empty() ? "" : ", ", size.from_step, size.sequences);
   }
   return "[" + list + "]";
-}
-
-std::string text_of(const RopeScaling& rope) {
-  if (rope.factor == 1) return "{ rope_type = \"default\" }";
-  return fmt::format(
-      "{{ rope_type = \"llama3\", factor = {}, low_freq_factor = {}, high_freq_factor = {}, "
-      "original_max_position_embeddings = {} }}",
-      to_toml(rope.factor), to_toml(rope.low_freq_factor), to_toml(rope.high_freq_factor),
-      rope.original_max_position_embeddings);
 }
 
 struct Printer {

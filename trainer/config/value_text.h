@@ -14,8 +14,11 @@ std::string to_toml(double number);
 std::string to_toml(std::string_view text);  // quoted
 
 // Values of an enum in the order of the enum.
-inline std::span<const std::string_view> names_of_values(ActivationKind) {
+inline std::span<const std::string_view> names_of_values(Activation) {
   return kActivationNames;
+}
+inline std::span<const std::string_view> names_of_values(RopeScaling::Type) {
+  return kRopeTypeNames;
 }
 inline std::span<const std::string_view> names_of_values(Recompute) {
   return kRecomputeNames;

@@ -13,11 +13,11 @@ namespace {
 
 constexpr const char* kReproducible = "job.reproducible";
 
-// job.device and job.threads count by the actual device and threads.
+// job.device and job.threads count by the actual device and threads; training reads no average.
 bool decides_bits(const Option& option) {
   if (option.effect == Effect::kBookkeeping || option.section() == "lr_scheduler") return false;
   static const char* const kElsewhere[] = {"optimizer.lr", "training.steps", "training.tokens",
-                                           "job.device", "job.threads"};
+                                           "training.ema", "job.device",     "job.threads"};
   return std::find(std::begin(kElsewhere), std::end(kElsewhere), option.key) ==
          std::end(kElsewhere);
 }

@@ -8,8 +8,8 @@
 namespace trireme {
 
 // What decides the bits of a step's loss and gradients: every config key that is neither
-// bookkeeping nor part of the learning rate, as TOML, and the actual "device", "threads" and
-// "program".
+// bookkeeping nor part of the learning rate or the weights' average, as TOML, and the actual
+// "device", "threads" and "program".
 using Computation = std::map<std::string, std::string>;
 
 Computation computation_of(const RunConfig& config, Device device, int threads);

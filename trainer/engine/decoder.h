@@ -14,7 +14,7 @@ class Decoder {
   struct Size {
     std::int64_t vocab = 0;
     std::int64_t capacity = 0;  // tokens of the longest sequence
-    std::int64_t at_once = 1;   // tokens decoded in one call, at most
+    std::int64_t at_once = 1;   // tokens decoded in one call of the model, at most
   };
   // Takes the key-value cache from `data` for good, and temporaries of a call from `scratch`.
   // Everything given outlives the decoder.
@@ -22,12 +22,13 @@ class Decoder {
 
   // The next token begins a new sequence.
   void restart() { decoded_ = 0; }
-  // Appends tokens to the sequence and returns the logits [vocab] that follow the last; empty on a
-  // planning stream.
+  // Appends tokens to the sequence, size.at_once of them a call of the model, and returns the
+  // logits [vocab] that follow the last; empty on a planning stream.
   std::vector<float> next_logits(std::span<const std::int32_t> ids);
   std::vector<float> next_logits(std::int32_t id) { return next_logits({&id, 1}); }
 
  private:
+  Tensor decode(std::span<const std::int32_t> ids);
   Stream& stream_;
   const Stage& stage_;
   const Size size_;

@@ -120,13 +120,18 @@ Engine::StepResult train_step(Engine& engine, double learning_rate, std::int64_t
 std::string attention_kernels(const EngineSpec& spec, int tensor_ranks, Device device) {
   const ModelConfig& m = spec.model;
   const std::int64_t key_value_heads = m.num_key_value_heads / tensor_ranks;
+  // Of the first layer.
+  const std::int64_t layer_window = layer_configs(m).front().window;
+  const std::int64_t window = layer_window < spec.training.seq_len ? layer_window : 0;
   return ops::attention_kernels(device,
                                 {.batch = spec.training.local_batch_size,
                                  .seq = spec.training.seq_len,
                                  .heads = {m.num_attention_heads / tensor_ranks,
                                            std::max<std::int64_t>(key_value_heads, 1), m.head_dim},
-                                 .scale = 1 / std::sqrt(static_cast<double>(m.head_dim)),
-                                 .documents = spec.data.document_mask},
+                                 .scale = m.attention_scale(),
+                                 .masked = spec.data.document_mask || window > 0,
+                                 .window = window,
+                                 .soft_cap = m.attn_logit_softcapping},
                                 spec.compute);
 }
 

@@ -1,9 +1,22 @@
 #include "trainer/engine/inference.h"
 
+#include <algorithm>
+
 #include "model/ops/elementwise.h"
 #include "trainer/engine/step_losses.h"
 
 namespace trireme {
+
+namespace {
+
+// A longer prompt would need more memory and be no faster.
+constexpr std::int64_t kTokensAtOnce = 1024;
+
+std::int64_t at_once(const Inference::Spec& spec) {
+  return std::min(spec.prompt, kTokensAtOnce);
+}
+
+}  // namespace
 
 Inference::Inference(const Spec& spec) : Inference(spec, planned(spec), nullptr) {}
 
@@ -27,7 +40,7 @@ Inference::Inference(const Spec& spec, Places memory, Tally* tally)
     decoder_.emplace(
         stream_, stage_,
         Decoder::Size{
-            .vocab = spec.model.vocab_size, .capacity = spec.seq_len, .at_once = spec.prompt},
+            .vocab = spec.model.vocab_size, .capacity = spec.seq_len, .at_once = at_once(spec)},
         places_.data, places_.scratch);
   }
 }
@@ -38,7 +51,7 @@ Inference::Places Inference::planned(const Spec& spec) {
   Inference dry(spec, {unbounded(), unbounded(), unbounded(), unbounded(), unbounded()}, &tally);
   if (spec.micro_batch > 0) dry.evaluate();
   if (spec.prompt > 0) {
-    dry.next_logits(std::vector<std::int32_t>(spec.prompt));
+    dry.next_logits(std::vector<std::int32_t>(at_once(spec)));
   }
   const Places& needed = dry.places_;
   const auto sized = [&](const Arena& arena) { return Arena(arena.peak(), spec.device); };

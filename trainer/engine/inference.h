@@ -19,7 +19,7 @@ class Inference {
     DType compute = DType::kF32;
     std::int64_t seq_len = 0;      // longest sequence: of a batch, or prompt and completion
     std::int64_t micro_batch = 0;  // sequences per evaluation; 0: no evaluation
-    std::int64_t prompt = 0;       // tokens decoded in one call, at most; 0: no generation
+    std::int64_t prompt = 0;       // tokens of the longest prompt; 0: no generation
   };
   // Plans its memory on a planning stream, then takes it.
   explicit Inference(const Spec& spec);

@@ -111,7 +111,8 @@ void ModelState::declare(const EngineSpec& spec, const std::vector<BlockRange>& 
                        .vocab_tile = vocab_tile,
                        .recompute = spec.activation_checkpoint.mode,
                        .tied_gradient_apart = apart,
-                       .precision = spec.precision};
+                       .precision = spec.precision,
+                       .z_loss = spec.training.z_loss};
   };
   const Seams seams{*region_, attention_};
   for (const BlockRange& blocks : stages) {
@@ -131,14 +132,15 @@ void ModelState::allocate(const EngineSpec& spec, Arenas& arenas, bool planning)
                    arenas.gradients, arenas.communication);
   gatherer_.emplace(params_, *groups_.shard, arenas.weights_in_common, arenas.communication);
   for (Stage& stage : stages_) stage.take_tables(arenas.weights, spec.compute, planning);
-  optimizer_.emplace(params_, whole_,
-                     ShardedOptimizer::Ranks{*groups_.model_state,
-                                             {groups_.tensor->rank(), groups_.tensor->size()},
-                                             {*groups_.shard, *groups_.tensor},
-                                             groups_.recorder},
-                     ShardedOptimizer::Options{spec.optimizer, spec.training.max_norm,
-                                               static_cast<std::uint64_t>(spec.job.seed)},
-                     arenas.optimizer, arenas.workspace);
+  optimizer_.emplace(
+      params_, whole_,
+      ShardedOptimizer::Ranks{*groups_.model_state,
+                              {groups_.tensor->rank(), groups_.tensor->size()},
+                              {*groups_.shard, *groups_.tensor},
+                              groups_.recorder},
+      ShardedOptimizer::Options{spec.optimizer, spec.training.max_norm,
+                                static_cast<std::uint64_t>(spec.job.seed), spec.training.ema},
+      arenas.optimizer, arenas.workspace);
   partial_gradients_.emplace(
       params_, std::vector<Communicator*>{groups_.tensor.get(), groups_.kv_replicas.get()},
       arenas.communication);
@@ -181,9 +183,9 @@ const Stage& ModelState::stage() const {
 
 std::size_t ModelState::checkpoint_bytes() const {
   std::size_t bytes = 0;
-  for (const ParamShard& shard : params_.shards()) {
-    bytes += shard.master.bytes();
-    for (const Tensor& state : shard.state) bytes += state ? state.bytes() : 0;
+  for (const ParamShard& shard : params_.shards()) bytes += shard.master.bytes();
+  for (const ShardedOptimizer::State& state : optimizer_->states()) {
+    for (const ParamShard* shard : state.shards) bytes += state.of(*shard).bytes();
   }
   return bytes;
 }

@@ -17,9 +17,11 @@ LayerCosts layer_costs(const EngineSpec& spec) {
   alone.training.seq_len = spec.training.seq_len;
   const StepOps ops = record_step(alone, {});
   const double scale = 6 * static_cast<double>(alone.training.seq_len);
-  return {.blocks = std::vector<double>(alone.model.num_hidden_layers, ops.block.flops() / scale),
-          .embedding = 0,
-          .head = ops.first.flops() / scale};
+  LayerCosts costs{.blocks = {}, .embedding = 0, .head = ops.first.flops() / scale};
+  for (std::int64_t layer = 0; layer < alone.model.num_hidden_layers; ++layer) {
+    costs.blocks.push_back(ops.block(layer).flops() / scale);
+  }
+  return costs;
 }
 
 Schedule schedule_of(const EngineSpec& spec, std::int64_t micro_batches, int ranks) {

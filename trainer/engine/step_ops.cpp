@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/stage/layer_config.h"
 #include "trainer/engine/model_state.h"
 
 namespace trireme {
@@ -101,19 +102,31 @@ StepOps record_step(const EngineSpec& spec, const MeshShape& mesh, Device device
                       spec.job.reproducible, sent);
   };
   const RankGroups on_first = groups_of(0);
-  const auto walk = [&](std::int64_t layers, const RankGroups& groups, BlockRange blocks) {
-    part.model.num_hidden_layers = layers;
+  // A part of the model with `layers` layers as the one given.
+  const auto walk = [&](std::int64_t layer, std::int64_t layers, const RankGroups& groups,
+                        BlockRange blocks) {
+    part.model = with_equal_layers(spec.model, layer, layers);
     return PartWalk(part, groups, device, blocks);
   };
   StepOps ops;
-  PartWalk block = walk(3, on_first, {1, 2});
-  ops.block = block.record();
-  ops.boundary_bytes = block.boundary_bytes();
+  const std::vector<LayerConfig> layers = layer_configs(spec.model);
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const auto same = static_cast<std::size_t>(
+        std::find(layers.begin(), layers.begin() + i, layers[i]) - layers.begin());
+    if (same < i) {
+      ops.kind_of.push_back(ops.kind_of[same]);
+      continue;
+    }
+    PartWalk block = walk(static_cast<std::int64_t>(i), 3, on_first, {1, 2});
+    ops.kind_of.push_back(ops.kinds.size());
+    ops.kinds.push_back(block.record());
+    ops.boundary_bytes = block.boundary_bytes();
+  }
   if (shape.pipeline == 1) {
-    ops.first = walk(0, on_first, {0, 0}).record();
+    ops.first = walk(0, 0, on_first, {0, 0}).record();
   } else {
-    ops.first = walk(1, on_first, {0, 0}).record();
-    ops.last = walk(1, groups_of(shape.ranks() / 2), {1, 1}).record();
+    ops.first = walk(0, 1, on_first, {0, 0}).record();
+    ops.last = walk(0, 1, groups_of(shape.ranks() / 2), {1, 1}).record();
   }
   return ops;
 }

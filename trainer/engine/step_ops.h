@@ -23,7 +23,9 @@ struct PartOps {
 
 // Ops and messages of a step, recorded from the engine's own layers.
 struct StepOps {
-  PartOps block;  // one block
+  std::vector<PartOps> kinds;        // one block of each kind of layer
+  std::vector<std::size_t> kind_of;  // by layer
+  const PartOps& block(std::int64_t layer = 0) const { return kinds[kind_of[layer]]; }
   // What the first and the last stage have in addition: the embedding, and the head. Without a
   // pipeline both are in `first`.
   PartOps first, last;

@@ -12,14 +12,13 @@
 #include <vector>
 
 #include "checkpoint/format/checksums.h"
+#include "checkpoint/format/names.h"
 #include "model/device/copy.h"
 #include "model/device/memory.h"
 #include "parallel/comm/team.h"
 
 namespace trireme {
 namespace {
-
-constexpr std::string_view kWeights = "model/";  // before their names in a checkpoint
 
 // Reads a tensor's bytes in order on the host; those of a device through pinned memory.
 class HostReader {
@@ -129,8 +128,8 @@ std::uint64_t weights_hash(const ParamStore& params, Stream& stream, Communicato
 std::uint64_t weights_hash(const checkpoint::Manifest& manifest) {
   std::string text;
   for (const checkpoint::StoredTensor& tensor : manifest.tensors) {
-    if (!tensor.name.starts_with(kWeights)) continue;
-    text += line(tensor.name.substr(kWeights.size()), tensor.crc32c);
+    if (!tensor.name.starts_with(checkpoint::kWeightsPrefix)) continue;
+    text += line(tensor.name.substr(checkpoint::kWeightsPrefix.size()), tensor.crc32c);
   }
   return hash_of(text);
 }

@@ -7,6 +7,7 @@
 
 #include "model/base/human.h"
 #include "trainer/engine/memory_plan.h"
+#include "trainer/loop/train_state.h"
 #include "trainer/telemetry/clock.h"
 
 namespace trireme {
@@ -24,7 +25,7 @@ std::optional<checkpoint::Loaded> MemoryTier::load_newest(
   if (auto found = from_memory(wanted, disk_.newest())) return found;
   std::optional<checkpoint::Loaded> loaded;
   try {
-    loaded = disk_.load_newest(wanted);
+    loaded = disk_.load_newest(wanted, kMatchOfState);
   } catch (const MismatchError&) {
     throw;
   } catch (const CheckpointError& error) {
@@ -40,7 +41,8 @@ std::optional<checkpoint::Loaded> MemoryTier::load_newest(
       found->rejected = loaded->rejected;
       return found;
     }
-    if (rejected_.size() > refused) disk_.load_step(loaded->step, wanted);  // partly overwritten
+    if (rejected_.size() > refused)
+      disk_.load_step(loaded->step, wanted, kMatchOfState);  // partly overwritten
   }
   forget();
   return loaded;
@@ -49,7 +51,7 @@ std::optional<checkpoint::Loaded> MemoryTier::load_newest(
 std::optional<checkpoint::Loaded> MemoryTier::from_memory(
     std::span<const checkpoint::Piece> wanted, std::optional<checkpoint::Lineage> newer_than) {
   try {
-    auto found = store_.load_newest(wanted, newer_than, rejected_);
+    auto found = store_.load_newest(wanted, newer_than, rejected_, kMatchOfState);
     if (found) disk_.go_on_from(found->manifest);
     return found;
   } catch (const EnvironmentError& error) {

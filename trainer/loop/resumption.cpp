@@ -59,7 +59,8 @@ TrainState Resumption::begin(RecoveryState& recovery) {
   }
   try {
     if (how == "auto") from_ = memory_.load_newest(pieces);
-    if (how != "auto" && how != "none") from_ = store.load_step(std::stoll(how), pieces);
+    if (how != "auto" && how != "none")
+      from_ = store.load_step(std::stoll(how), pieces, kMatchOfState);
   } catch (const MismatchError& error) {
     throw on_all_ranks(in_keys(error, store.list(), run_.config(), run_.folder.path));
   }
@@ -79,6 +80,7 @@ TrainState Resumption::start() {
   } else {
     weights_from_ = load_initial_weights(run_.config(), run_.engine, *run_.groups.all);
   }
+  run_.engine.model().optimizer().start_average(run_.engine.stream());
   not_comparable_ = "the run starts";
   TrainState state;
   state.left_out = data::LeftOut(run_.config().data.skip);
@@ -87,7 +89,7 @@ TrainState Resumption::start() {
 
 std::optional<checkpoint::Loaded> Resumption::roll_back(TrainState& state,
                                                         RecoveryState& recovery) {
-  auto from = run_.folder.store.load_newest(state_pieces(run_.engine));
+  auto from = run_.folder.store.load_newest(state_pieces(run_.engine), kMatchOfState);
   if (!from) return from;
   memory_.forget();
   state = resume_from(*from);
@@ -99,6 +101,8 @@ std::optional<checkpoint::Loaded> Resumption::roll_back(TrainState& state,
 TrainState Resumption::resume_from(const checkpoint::Loaded& from) {
   Engine& engine = run_.engine;
   engine.host_state().upload(engine.stream());
+  average_starts_ = run_.config().training.ema > 0 && !has_average(from.manifest);
+  if (average_starts_) engine.model().optimizer().start_average(engine.stream());
   require_weights(from, engine, *run_.groups.all);
   TrainState state = read_state(from);
   for (const data::SampleRange& range : run_.config().data.skip) state.left_out.add(range);
@@ -172,6 +176,9 @@ void Resumption::report() const {
                     moved ? "moved, with the same tokens" : effect_text(change.effect));
     log.note("config changed: " + text);
     log.event("config_changed", from_->step, {{"text", text}});
+  }
+  if (average_starts_) {
+    log.note(say("the average of the weights starts from those of step ", from_->step));
   }
 }
 

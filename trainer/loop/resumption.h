@@ -44,6 +44,7 @@ class Resumption {
   MemoryTier& memory_;
   std::optional<checkpoint::Loaded> from_, weights_from_;
   std::string not_comparable_;
+  bool average_starts_ = false;
 };
 
 // Logs why newer checkpoints were rejected, for a run now at `step`.

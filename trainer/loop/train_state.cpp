@@ -1,5 +1,6 @@
 #include "trainer/loop/train_state.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -12,11 +13,11 @@ namespace {
 
 // Adds the boxes of the logical tensor that a shard covers; `range` is one of its tensors, in host
 // memory.
-void add_pieces(std::vector<checkpoint::Piece>& pieces, const std::string& prefix,
+void add_pieces(std::vector<checkpoint::Piece>& pieces, std::string_view prefix,
                 const ParamShard& shard, const Tensor& range) {
   const Param& param = *shard.param;
   for (const BoxOfRun& part : boxes_of_run(param.box, shard.first, shard.count())) {
-    pieces.push_back({.tensor = prefix + param.spec.name,
+    pieces.push_back({.tensor = std::string(prefix) + param.spec.name,
                       .dtype = range.dtype,
                       .shape = param.spec.shape,
                       .box = part.box,
@@ -76,10 +77,11 @@ DataPart data_of(const checkpoint::Loaded& loaded) {
 
 }  // namespace
 
-std::vector<checkpoint::Piece> weight_pieces(const ParamStore& params, const HostMirror& masters) {
+std::vector<checkpoint::Piece> weight_pieces(const ParamStore& params, const HostMirror& masters,
+                                             std::string_view prefix) {
   std::vector<checkpoint::Piece> pieces;
   for (const ParamShard& shard : params.shards()) {
-    add_pieces(pieces, "model/", shard, masters.host(shard.master));
+    add_pieces(pieces, prefix, shard, masters.host(shard.master));
   }
   return pieces;
 }
@@ -175,6 +177,12 @@ void RecoveryState::read(const checkpoint::Loaded& loaded, bool counts) {
   } catch (const nlohmann::json::exception& error) {
     throw CheckpointError(say(loaded.folder.string(), ": scalars: ", error.what()));
   }
+}
+
+bool has_average(const checkpoint::Manifest& manifest) {
+  return std::any_of(manifest.tensors.begin(), manifest.tensors.end(), [](const auto& tensor) {
+    return tensor.name.starts_with(checkpoint::kAveragePrefix);
+  });
 }
 
 std::string data_fingerprint(const checkpoint::Loaded& loaded) {

@@ -1,7 +1,9 @@
 #pragma once
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "checkpoint/format/names.h"
 #include "checkpoint/store/saver.h"
 #include "data/left_out.h"
 #include "data/sequencer.h"
@@ -11,11 +13,16 @@
 
 namespace trireme {
 
-// Parameters as checkpoint pieces, "model/NAME". `masters`: of the store's masters.
-std::vector<checkpoint::Piece> weight_pieces(const ParamStore& params, const HostMirror& masters);
-// An engine's masters and its optimizer's state, "adam.m/NAME" and "adam.v/NAME": every tensor that
-// a run resumes from. They are in its host_state(): download before storing, upload after loading.
+// Parameters as checkpoint pieces, "model/NAME", or "ema/NAME" to load their averages instead.
+// `masters`: of the store's masters.
+std::vector<checkpoint::Piece> weight_pieces(const ParamStore& params, const HostMirror& masters,
+                                             std::string_view prefix = checkpoint::kWeightsPrefix);
+// An engine's masters and its optimizer's state, "adam.m/NAME", "adam.v/NAME" and "ema/NAME": every
+// tensor that a run resumes from. They are in its host_state(): download before storing, upload
+// after loading.
 std::vector<checkpoint::Piece> state_pieces(Engine& engine);
+// Of a run that resumes: training.ema may have been 0, or be 0 now.
+inline const checkpoint::Match kMatchOfState{.optional = std::string(checkpoint::kAveragePrefix)};
 
 // Where a run stands: what it needs, in addition to the tensors, to resume exactly.
 struct TrainState {
@@ -65,6 +72,8 @@ void write_state(const TrainState& state, const data::SampleSource& source,
 TrainState read_state(const checkpoint::Loaded& loaded);
 // Throws CheckpointError unless the engine's weights have the hash stored in the checkpoint.
 void require_weights(const checkpoint::Loaded& loaded, Engine& engine, Communicator& ranks);
+// Whether it has the exponential average of its weights.
+bool has_average(const checkpoint::Manifest& manifest);
 std::string data_fingerprint(const checkpoint::Loaded& loaded);
 
 }  // namespace trireme

@@ -30,6 +30,11 @@ bool is_foreign(const std::filesystem::path& path) {
   return checkpoint::huggingface::is_model_folder(path);
 }
 
+CheckpointError no_average(const std::filesystem::path& folder, const char* why) {
+  return CheckpointError(say(folder.string(), " has no average of its weights: ", why,
+                             "; leave out --ema, or train with training.ema, for example 0.999"));
+}
+
 TrainedModel open_foreign(const std::filesystem::path& folder) {
   ImportedConfig imported = read_config_json(folder);
   TrainedModel model{folder, folder, 0, std::move(imported.config), ""};
@@ -43,12 +48,19 @@ TrainedModel open_foreign(const std::filesystem::path& folder) {
 
 }  // namespace
 
-TrainedModel open_trained_model(const std::filesystem::path& run_or_checkpoint) {
-  if (is_foreign(run_or_checkpoint)) return open_foreign(run_or_checkpoint);
+TrainedModel open_trained_model(const std::filesystem::path& run_or_checkpoint, bool average) {
+  if (is_foreign(run_or_checkpoint)) {
+    if (average) throw no_average(run_or_checkpoint, "it is a Hugging Face model");
+    return open_foreign(run_or_checkpoint);
+  }
   TrainedModel model;
   model.asked = run_or_checkpoint;
   model.folder = checkpoint::newest_checkpoint(run_or_checkpoint);
   const checkpoint::Manifest manifest = checkpoint::read_manifest(model.folder);
+  if (average && !has_average(manifest)) {
+    throw no_average(model.folder, "its run had training.ema = 0");
+  }
+  model.average = average;
   model.step = manifest.step;
   model.tokenizer_hash = manifest.tokenizer;
   model.config =
@@ -66,8 +78,11 @@ void load_weights(TrainedModel& from, Inference& model) {
     model.publish_masters();
     return;
   }
-  const checkpoint::Loaded loaded = checkpoint::load_from(
-      from.asked, weight_pieces(model.params(), model.host_masters()), checkpoint::Match::kSubset);
+  const std::string_view prefix =
+      from.average ? checkpoint::kAveragePrefix : checkpoint::kWeightsPrefix;
+  const checkpoint::Loaded loaded =
+      checkpoint::load_from(from.asked, weight_pieces(model.params(), model.host_masters(), prefix),
+                            checkpoint::Match::kSubset);
   for (const std::string& why : loaded.rejected) log_warning("checkpoint rejected: {}", why);
   from.folder = loaded.folder;
   from.step = loaded.step;

@@ -18,13 +18,16 @@ struct TrainedModel {
   std::int64_t step = 0;
   RunConfig config;            // of the training run
   std::string tokenizer_hash;  // of its training data; empty: unknown
+  bool average = false;        // load_weights loads the exponential average of its weights
 };
 
-// Finds the checkpoint (the newest of a run folder) or model and reads its config.
-TrainedModel open_trained_model(const std::filesystem::path& run_or_checkpoint);
+// Finds the checkpoint (the newest of a run folder) or model and reads its config. `average`:
+// throws CheckpointError if it has no average of its weights (training.ema).
+TrainedModel open_trained_model(const std::filesystem::path& run_or_checkpoint,
+                                bool average = false);
 
-// Loads its verified weights into `model`. If a run folder's newest checkpoint is damaged, warns
-// and loads the newest good one.
+// Loads its verified weights, or their average, into `model`. If a run folder's newest checkpoint
+// is damaged, warns and loads the newest good one.
 void load_weights(TrainedModel& from, Inference& model);
 
 // "bytes" or the path of the tokenizer of the run's data: from the config, else from the sidecar of

@@ -4,7 +4,7 @@
 #include "model/ops/cpu/simd/targets.h"
 // Below, once per target.
 #include "model/device/cpu/threads.h"
-#include "model/ops/cpu/simd/exp.h"
+#include "model/ops/cpu/simd/activation.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace trireme::ops::cpu {
@@ -15,97 +15,103 @@ using trireme::cpu::parallel_for;
 
 constexpr std::int64_t kActivationGrain = 4096;  // one exponential per element
 
-// gelu(x) = x/2 (1 + tanh(u)) = x sigmoid(2u), with 2u = kTwice (x + kCubic x^3).
-constexpr double kTwice = 1.5957691216057307117598;  // 2 sqrt(2 / pi)
-constexpr double kCubic = 0.044715;
-
-template <class A>
-HWY_INLINE Vec<A> twice_u(Vec<A> x) {
-  return x * MulAdd(x * x, spread(A(kTwice * kCubic)), spread(A(kTwice)));
-}
-
-template <class T>
-TRIREME_KERNEL void gelu_range(T* y, const T* x, std::int64_t count) {
+template <Activation kind, class T>
+TRIREME_KERNEL void activate_range(T* y, const T* x, std::int64_t count) {
   using A = Accumulator<T>;
   each_vector<A>(count, [&](auto some, std::int64_t i, int) {
     const Vec<A> v = load(some, x + i);
-    store(some, y + i, v * sigmoid<A>(twice_u<A>(v)).value);
+    store(some, y + i, v * multiplier<kind, A>(v).value);
   });
 }
 
-template <class T>
-TRIREME_KERNEL void gelu_backward_range(T* dx, const T* dy, const T* x, std::int64_t count) {
+template <Activation kind, class T>
+TRIREME_KERNEL void activate_backward_range(T* dx, const T* dy, const T* x, std::int64_t count) {
   using A = Accumulator<T>;
   each_vector<A>(count, [&](auto some, std::int64_t i, int) {
-    const Vec<A> v = load(some, x + i);
-    const Sigmoid<A> s = sigmoid<A>(twice_u<A>(v));
-    // x d(2u)/dx, the factor of the sigmoid's derivative.
-    const Vec<A> steep = v * MulAdd(v * v, spread(A(3 * kTwice * kCubic)), spread(A(kTwice)));
-    store(some, dx + i, load(some, dy + i) * MulAdd(steep, s.slope, s.value));
+    const Multiplier<A> m = multiplier<kind, A>(load(some, x + i));
+    store(some, dx + i, load(some, dy + i) * MulAdd(m.steep, m.slope, m.value));
   });
 }
 
 // Each row of x has gate and up, `width` elements each.
-template <class T>
-TRIREME_KERNEL void swiglu_rows(T* y, const T* x, std::int64_t rows, std::int64_t width) {
+template <Activation kind, class T>
+TRIREME_KERNEL void gate_rows(T* y, const T* x, std::int64_t rows, std::int64_t width) {
   using A = Accumulator<T>;
   for (std::int64_t row = 0; row < rows; ++row, y += width, x += 2 * width) {
     each_vector<A>(width, [&](auto some, std::int64_t i, int) {
-      const Vec<A> gate = load(some, x + i);
-      store(some, y + i, gate * sigmoid<A>(gate).value * load(some, x + width + i));
+      const Vec<A> v = load(some, x + i);
+      store(some, y + i, v * multiplier<kind, A>(v).value * load(some, x + width + i));
     });
   }
 }
 
-template <class T>
-TRIREME_KERNEL void swiglu_backward_rows(T* dx, const T* dy, const T* x, std::int64_t rows,
-                                         std::int64_t width) {
+template <Activation kind, class T>
+TRIREME_KERNEL void gate_backward_rows(T* dx, const T* dy, const T* x, std::int64_t rows,
+                                       std::int64_t width) {
   using A = Accumulator<T>;
   for (std::int64_t row = 0; row < rows; ++row, dx += 2 * width, dy += width, x += 2 * width) {
     each_vector<A>(width, [&](auto some, std::int64_t i, int) {
-      const Vec<A> gate = load(some, x + i), up = load(some, x + width + i);
+      const Vec<A> v = load(some, x + i), up = load(some, x + width + i);
       const Vec<A> d = load(some, dy + i);
-      const Sigmoid<A> s = sigmoid<A>(gate);
-      store(some, dx + i, d * up * MulAdd(gate, s.slope, s.value));
-      store(some, dx + width + i, d * gate * s.value);
+      const Multiplier<A> m = multiplier<kind, A>(v);
+      store(some, dx + i, d * up * MulAdd(m.steep, m.slope, m.value));
+      store(some, dx + width + i, d * v * m.value);
     });
   }
 }
 
-void gelu(Tensor y, Tensor x) {
-  with_float(x.dtype, [&]<class T>(T) {
+// Calls body.operator()<kind>(T) for the elements of `tensor`.
+template <class Body>
+void with_kind(Activation kind, const Tensor& tensor, const Body& body) {
+  with_float(tensor.dtype, [&]<class T>(T zero) {
+    switch (kind) {
+      case Activation::kGelu:
+        return body.template operator()<Activation::kGelu>(zero);
+      case Activation::kGeluTanh:
+        return body.template operator()<Activation::kGeluTanh>(zero);
+      case Activation::kRelu2:
+        return body.template operator()<Activation::kRelu2>(zero);
+      case Activation::kSilu:
+        return body.template operator()<Activation::kSilu>(zero);
+    }
+  });
+}
+
+void activate(Tensor y, Tensor x, Activation kind) {
+  with_kind(kind, x, [&]<Activation which, class T>(T) {
     parallel_for(x.count(), kActivationGrain, [&](std::int64_t first, std::int64_t last) {
-      gelu_range(y.as<T>() + first, x.as<T>() + first, last - first);
+      activate_range<which>(at<T>(y, first), at<T>(x, first), last - first);
     });
   });
 }
 
-void gelu_backward(Tensor dx, Tensor dy, Tensor x) {
-  with_float(x.dtype, [&]<class T>(T) {
+void activate_backward(Tensor dx, Tensor dy, Tensor x, Activation kind) {
+  with_kind(kind, x, [&]<Activation which, class T>(T) {
     parallel_for(x.count(), kActivationGrain, [&](std::int64_t first, std::int64_t last) {
-      gelu_backward_range(dx.as<T>() + first, dy.as<T>() + first, x.as<T>() + first, last - first);
+      activate_backward_range<which>(at<T>(dx, first), at<T>(dy, first), at<T>(x, first),
+                                     last - first);
     });
   });
 }
 
-void swiglu(Tensor y, Tensor x) {
+void gate(Tensor y, Tensor x, Activation kind) {
   const std::int64_t width = y.width();
-  with_float(x.dtype, [&]<class T>(T) {
+  with_kind(kind, x, [&]<Activation which, class T>(T) {
     parallel_for(y.rows(), kActivationGrain / width + 1,
                  [&](std::int64_t first, std::int64_t last) {
-                   swiglu_rows(y.as<T>() + first * width, x.as<T>() + first * 2 * width,
-                               last - first, width);
+                   gate_rows<which>(at<T>(y, first * width), at<T>(x, first * 2 * width),
+                                    last - first, width);
                  });
   });
 }
 
-void swiglu_backward(Tensor dx, Tensor dy, Tensor x) {
+void gate_backward(Tensor dx, Tensor dy, Tensor x, Activation kind) {
   const std::int64_t width = dy.width();
-  with_float(x.dtype, [&]<class T>(T) {
+  with_kind(kind, x, [&]<Activation which, class T>(T) {
     parallel_for(dy.rows(), kActivationGrain / width + 1,
                  [&](std::int64_t first, std::int64_t last) {
-                   swiglu_backward_rows(dx.as<T>() + first * 2 * width, dy.as<T>() + first * width,
-                                        x.as<T>() + first * 2 * width, last - first, width);
+                   gate_backward_rows<which>(at<T>(dx, first * 2 * width), at<T>(dy, first * width),
+                                             at<T>(x, first * 2 * width), last - first, width);
                  });
   });
 }
@@ -118,22 +124,22 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace trireme::ops::cpu {
 
-HWY_EXPORT(gelu);
-HWY_EXPORT(gelu_backward);
-HWY_EXPORT(swiglu);
-HWY_EXPORT(swiglu_backward);
+HWY_EXPORT(activate);
+HWY_EXPORT(activate_backward);
+HWY_EXPORT(gate);
+HWY_EXPORT(gate_backward);
 
-void gelu(Stream&, Tensor y, Tensor x) {
-  HWY_DYNAMIC_DISPATCH(gelu)(y, x);
+void activate(Stream&, Tensor y, Tensor x, Activation kind) {
+  HWY_DYNAMIC_DISPATCH(activate)(y, x, kind);
 }
-void gelu_backward(Stream&, Tensor dx, Tensor dy, Tensor x) {
-  HWY_DYNAMIC_DISPATCH(gelu_backward)(dx, dy, x);
+void activate_backward(Stream&, Tensor dx, Tensor dy, Tensor x, Activation kind) {
+  HWY_DYNAMIC_DISPATCH(activate_backward)(dx, dy, x, kind);
 }
-void swiglu(Stream&, Tensor y, Tensor x) {
-  HWY_DYNAMIC_DISPATCH(swiglu)(y, x);
+void gate(Stream&, Tensor y, Tensor x, Activation kind) {
+  HWY_DYNAMIC_DISPATCH(gate)(y, x, kind);
 }
-void swiglu_backward(Stream&, Tensor dx, Tensor dy, Tensor x) {
-  HWY_DYNAMIC_DISPATCH(swiglu_backward)(dx, dy, x);
+void gate_backward(Stream&, Tensor dx, Tensor dy, Tensor x, Activation kind) {
+  HWY_DYNAMIC_DISPATCH(gate_backward)(dx, dy, x, kind);
 }
 
 }  // namespace trireme::ops::cpu

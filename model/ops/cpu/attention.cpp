@@ -1,9 +1,6 @@
 #include "model/ops/cpu/attention.h"
 
 #include <cmath>
-#include <cstring>
-
-#include "model/device/memory.h"
 
 #define HWY_TARGET_INCLUDE "model/ops/cpu/attention.cpp"
 #include "model/ops/cpu/simd/targets.h"
@@ -44,16 +41,6 @@ TRIREME_KERNEL void soften(A* scores, A* top, A* sum, A* shrink, const Pair<A>& 
   }
 }
 
-// Attention of one query to `keys` rows of a cache: out [width]. `workspace` has padded_width
-// elements.
-template <class T>
-struct CachedQuery {
-  T* out = nullptr;
-  const T *q = nullptr, *k = nullptr, *v = nullptr;
-  std::int64_t stride = 0, keys = 0, width = 0;
-  double scale = 1;
-};
-
 template <class T>
 TRIREME_KERNEL void attend(T* out, Accumulator<T>* lse, const AttentionHead<T>& head, Share queries,
                            Accumulator<T>* workspace) {
@@ -74,7 +61,7 @@ TRIREME_KERNEL void attend(T* out, Accumulator<T>* lse, const AttentionHead<T>& 
     pair.first_seen = seen;
     pair.first_query = tile * kTile;
     pair.queries = least(kTile, head.seq - pair.first_query);
-    load_first_seen(seen, head.document_start + pair.first_query, pair.queries);
+    load_first_seen(seen, head.first_seen + pair.first_query, pair.queries);
     pack<T, A>(rows, padded, head.q + member * head.width + pair.first_query * head.stride,
                head.stride, pair.queries, head.width, static_cast<A>(head.scale));
     transpose(columns, rows, padded, pair.queries, head.width);
@@ -82,7 +69,7 @@ TRIREME_KERNEL void attend(T* out, Accumulator<T>* lse, const AttentionHead<T>& 
       top[i] = kNothing<A>;
       sum[i] = 0;
     }
-    const std::int64_t start = head.document_start[pair.first_query] / kTile;
+    const std::int64_t start = head.first_seen[pair.first_query] / kTile;
     for (std::int64_t j = start; j <= tile; ++j) {
       pair.first_key = j * kTile;
       pair.keys = least(kTile, head.seq - pair.first_key);
@@ -97,6 +84,7 @@ TRIREME_KERNEL void attend(T* out, Accumulator<T>* lse, const AttentionHead<T>& 
                    .k = head.width,
                    .trim = Trim::kColumns,
                    .offset = pair.offset()});
+      if (head.soft_cap > 0) cap_scores(scores, static_cast<A>(head.soft_cap), pair);
       soften(scores, top, sum, shrink, pair);
       if (j > start) {
         for (std::int64_t row = 0; row < pair.queries; ++row) {
@@ -132,48 +120,7 @@ TRIREME_KERNEL void attend(T* out, Accumulator<T>* lse, const AttentionHead<T>& 
   }
 }
 
-template <class T>
-TRIREME_KERNEL void attend_cached(const CachedQuery<T>& query, Accumulator<T>* workspace) {
-  using A = Accumulator<T>;
-  A top = kNothing<A>, sum = 0;
-  for (std::int64_t first = 0; first < query.keys; first += kTile) {
-    const std::int64_t keys = least(kTile, query.keys - first);
-    A scores[kTile];
-    A now = top;
-    for (std::int64_t key = 0; key < kTile; ++key) {
-      scores[key] = kNothing<A>;
-      if (key >= keys) continue;
-      Sums<A> dots;
-      const T* const row = query.k + (first + key) * query.stride;
-      each_vector<A>(query.width, [&](auto some, std::int64_t i, int k) {
-        dots[k] = MulAdd(load(some, query.q + i), load(some, row + i), dots[k]);
-      });
-      scores[key] = total(dots) * static_cast<A>(query.scale);
-      now = scores[key] > now ? scores[key] : now;
-    }
-    Sums<A> totals;
-    for (std::int64_t i = 0; i < kTile; i += kLanes<A>) {
-      const Vec<A> p = exp<A>(vec(scores + i) - spread(now));
-      totals[0] += p;
-      store(Full{}, scores + i, p);
-    }
-    const A shrink = GetLane(exp<A>(spread(top - now)));
-    sum = sum * shrink + total(totals);
-    top = now;
-    each_vector<A>(query.width, [&](auto some, std::int64_t i, int) {
-      Vec<A> mixed = first == 0 ? zero<A>() : vec(workspace + i) * spread(shrink);
-      for (std::int64_t key = 0; key < keys; ++key)
-        mixed = MulAdd(load(some, query.v + (first + key) * query.stride + i), spread(scores[key]),
-                       mixed);
-      store(Full{}, workspace + i, mixed);
-    });
-  }
-  each_vector<A>(query.width, [&](auto some, std::int64_t i, int) {
-    store(some, query.out + i, vec(workspace + i) * spread(A(1) / sum));
-  });
-}
-
-void attention(Tensor workspace, Tensor out, Tensor lse, Tensor qkv, Tensor document_start,
+void attention(Tensor workspace, Tensor out, Tensor lse, Tensor qkv, Tensor first_seen,
                const AttentionShape& shape) {
   const std::int64_t group = shape.heads.heads / shape.heads.kv_heads;
   const std::int64_t shares = shares_for(shape.batch * shape.heads.kv_heads, workspace.rows(),
@@ -184,43 +131,9 @@ void attention(Tensor workspace, Tensor out, Tensor lse, Tensor qkv, Tensor docu
                  const std::int64_t row = batch * shape.seq, head = kv_head * group;
                  attend(at<T>(out, row * shape.heads.query() + head * shape.heads.width),
                         at<Accumulator<T>>(lse, row * shape.heads.heads + head),
-                        head_of<T>(qkv, document_start, shape, batch, kv_head), {share, shares},
+                        head_of<T>(qkv, first_seen, shape, batch, kv_head), {share, shares},
                         at<Accumulator<T>>(mine));
                });
-  });
-}
-
-void attention_cached(Tensor out, Tensor qkv, Tensor keys, Tensor values, std::int64_t first,
-                      const Heads& heads, double scale) {
-  const std::int64_t tokens = qkv.rows(), width = heads.kv_heads * heads.width;
-  const std::size_t row_bytes = static_cast<std::size_t>(width) * size_of(qkv.dtype);
-  for (std::int64_t token = 0; token < tokens; ++token) {
-    const Tensor row = qkv.row_slice(token, 1);
-    std::memcpy(keys.row_slice(first + token, 1).data, row.slice(heads.query(), width).data,
-                row_bytes);
-    std::memcpy(values.row_slice(first + token, 1).data,
-                row.slice(heads.query() + width, width).data, row_bytes);
-  }
-  const std::int64_t tasks = tokens * heads.heads, group = heads.heads / heads.kv_heads;
-  const int threads = static_cast<int>(std::min<std::int64_t>(omp_get_max_threads(), tasks));
-  with_float(qkv.dtype, [&]<class T>(T) {
-    using A = Accumulator<T>;
-    const std::int64_t padded = padded_width<A>(heads.width);
-    const Memory sums(static_cast<std::size_t>(threads * padded) * sizeof(A), Device{});
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
-    for (std::int64_t task = 0; task < tasks; ++task) {
-      const std::int64_t token = task / heads.heads, head = task % heads.heads;
-      const std::int64_t kv = head / group * heads.width;
-      attend_cached<T>({.out = at<T>(out, token * heads.query() + head * heads.width),
-                        .q = at<T>(qkv, token * heads.qkv() + head * heads.width),
-                        .k = at<T>(keys, kv),
-                        .v = at<T>(values, kv),
-                        .stride = width,
-                        .keys = first + token + 1,
-                        .width = heads.width,
-                        .scale = scale},
-                       reinterpret_cast<A*>(sums.data()) + omp_get_thread_num() * padded);
-    }
   });
 }
 
@@ -233,15 +146,19 @@ HWY_AFTER_NAMESPACE();
 namespace trireme::ops::cpu {
 
 HWY_EXPORT(attention);
-HWY_EXPORT(attention_cached);
 
-void attention(Stream&, Tensor workspace, Tensor out, Tensor lse, Tensor qkv, Tensor document_start,
+void attention(Stream&, Tensor workspace, Tensor out, Tensor lse, Tensor qkv, Tensor first_seen,
                const AttentionShape& shape) {
-  HWY_DYNAMIC_DISPATCH(attention)(workspace, out, lse, qkv, document_start, shape);
+  HWY_DYNAMIC_DISPATCH(attention)(workspace, out, lse, qkv, first_seen, shape);
 }
-void attention_cached(Stream&, Tensor, Tensor out, Tensor qkv, Tensor keys, Tensor values,
-                      std::int64_t first, const Heads& heads, double scale) {
-  HWY_DYNAMIC_DISPATCH(attention_cached)(out, qkv, keys, values, first, heads, scale);
+void window_start(Stream&, Tensor first_seen, Tensor document_start, std::int64_t seq,
+                  std::int64_t window) {
+  const auto* const from = at<std::int32_t>(document_start);
+  auto* const to = at<std::int32_t>(first_seen);
+  for (std::int64_t token = 0; token < first_seen.count(); ++token) {
+    const std::int64_t start = token % seq - window + 1;
+    to[token] = static_cast<std::int32_t>(std::max<std::int64_t>(from[token], start));
+  }
 }
 
 // Accumulators of a head's workspace, aligned to 64 bytes.

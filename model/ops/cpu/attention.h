@@ -9,10 +9,11 @@ Shape attention_backward_workspace(Device, const AttentionShape&, DType dtype);
 
 // Each query tile of each head is computed independently and each key's gradient is summed over the
 // queries in order, so the bits do not depend on the number of threads.
-void attention(Stream&, Tensor workspace, Tensor out, Tensor lse, Tensor qkv, Tensor document_start,
+void attention(Stream&, Tensor workspace, Tensor out, Tensor lse, Tensor qkv, Tensor first_seen,
                const AttentionShape&);
 void attention_backward(Stream&, Tensor workspace, const AttentionBackward&, const AttentionShape&);
-void attention_cached(Stream&, Tensor workspace, Tensor out, Tensor qkv, Tensor keys, Tensor values,
-                      std::int64_t first, const Heads&, double scale);
+void window_start(Stream&, Tensor first_seen, Tensor document_start, std::int64_t seq,
+                  std::int64_t window);
+void attention_cached(Stream&, Tensor workspace, const CachedAttention&);
 
 }  // namespace trireme::ops::cpu

@@ -21,17 +21,25 @@ struct AttentionGradient {
   bool want_dkv = true;  // of the subset's keys; requires all queries
 };
 
-// scores = probabilities p; dp, the gradient of p, becomes p (dp - delta).
-template <class A>
-TRIREME_KERNEL void soften_backward(A* scores, A* dp, const A* lse, const A* delta,
+// scores = probabilities p; dp, the gradient of p, becomes p (dp - delta), with a soft cap times
+// 1 - (score / cap)^2.
+template <bool kCaps, class A>
+TRIREME_KERNEL void soften_backward(A* scores, A* dp, const A* lse, const A* delta, A cap,
                                     const Pair<A>& pair) {
+  const Vec<A> inverse = spread(1 / cap);
   for (std::int64_t lane = 0; lane < kTile; lane += kLanes<A>) {
     A *column = scores + lane, *gradient = dp + lane;
     const Vec<A> base = vec(lse + lane), mean = vec(delta + lane);
     const std::int64_t end = each_key(pair, lane, [&](std::int64_t key, auto see) {
-      const Vec<A> p = exp<A>(see(vec(column + key * kTile)) - base);
+      const Vec<A> score = see(vec(column + key * kTile)), p = exp<A>(score - base);
       store(Full{}, column + key * kTile, p);
-      store(Full{}, gradient + key * kTile, p * (vec(gradient + key * kTile) - mean));
+      Vec<A> ds = p * (vec(gradient + key * kTile) - mean);
+      if constexpr (kCaps) {
+        // The score of an invisible key is infinite.
+        const Vec<A> ratio = above(score * inverse, spread(A(-1)));
+        ds = ds * NegMulAdd(ratio, ratio, spread(A(1)));
+      }
+      store(Full{}, gradient + key * kTile, ds);
     });
     for (std::int64_t key = most(end, 0); key < pair.keys; ++key) {
       store(Full{}, column + key * kTile, zero<A>());
@@ -66,11 +74,11 @@ TRIREME_KERNEL void attend_backward(const AttentionGradient<T>& gradient,
     pair.first_seen = seen;
     pair.first_query = tile * kTile;
     pair.queries = least(kTile, head.seq - pair.first_query);
-    const std::int64_t start = head.document_start[pair.first_query] / kTile;
+    const std::int64_t start = head.first_seen[pair.first_query] / kTile;
     const std::int64_t step = gradient.keys.step;
     const std::int64_t j0 = start + (gradient.keys.first + step - start % step) % step;
     if (j0 > tile) continue;
-    load_first_seen(seen, head.document_start + pair.first_query, pair.queries);
+    load_first_seen(seen, head.first_seen + pair.first_query, pair.queries);
     pack<T, A>(rows, padded, head.q + member * width + pair.first_query * stride, stride,
                pair.queries, width, static_cast<A>(head.scale));
     transpose(columns, rows, padded, pair.queries, width);
@@ -114,7 +122,13 @@ TRIREME_KERNEL void attend_backward(const AttentionGradient<T>& gradient,
                    .k = width,
                    .trim = Trim::kColumns,
                    .offset = offset});
-      soften_backward(scores, dscores, lse, delta, pair);
+      const A cap = static_cast<A>(head.soft_cap);
+      if (cap > 0) {
+        cap_scores(scores, cap, pair);
+        soften_backward<true>(scores, dscores, lse, delta, cap, pair);
+      } else {
+        soften_backward<false>(scores, dscores, lse, delta, A(1), pair);
+      }
       if (gradient.want_dkv) {
         multiply<A>({.c = dvalues + key_at,
                      .ldc = padded,
@@ -199,7 +213,7 @@ void attention_backward(Tensor workspace, const AttentionBackward& how,
                         .keys = want_dkv ? Share{share, shares} : Share{},
                         .want_dq = want_dq,
                         .want_dkv = want_dkv},
-                       head_of<T>(how.qkv, how.document_start, shape, batch, kv_head),
+                       head_of<T>(how.qkv, how.first_seen, shape, batch, kv_head),
                        at<Accumulator<T>>(mine));
                  });
     });

@@ -26,10 +26,10 @@ constexpr std::int64_t attention_tiles(std::int64_t seq) {
 template <class T>
 struct AttentionHead {
   const T *q = nullptr, *k = nullptr, *v = nullptr;
-  const std::int32_t* document_start = nullptr;
+  const std::int32_t* first_seen = nullptr;
   std::int64_t stride = 0, out_stride = 0, lse_stride = 0;
   std::int64_t seq = 0, width = 0, group = 1;
-  double scale = 1;
+  double scale = 1, soft_cap = 0;
 };
 
 // A subset of the (query head, query tile) pairs of a head: those with index `first` modulo `step`.
@@ -68,7 +68,7 @@ void each_share(const AttentionShape& shape, std::int64_t shares, Tensor workspa
 }
 
 template <class T>
-AttentionHead<T> head_of(Tensor qkv, Tensor document_start, const AttentionShape& shape,
+AttentionHead<T> head_of(Tensor qkv, Tensor first_seen, const AttentionShape& shape,
                          std::int64_t batch, std::int64_t kv_head) {
   const Heads& heads = shape.heads;
   const std::int64_t group = heads.heads / heads.kv_heads, first = batch * shape.seq;
@@ -76,14 +76,15 @@ AttentionHead<T> head_of(Tensor qkv, Tensor document_start, const AttentionShape
   return {.q = row + kv_head * group * heads.width,
           .k = row + (heads.heads + kv_head) * heads.width,
           .v = row + (heads.heads + heads.kv_heads + kv_head) * heads.width,
-          .document_start = at<std::int32_t>(document_start, first),
+          .first_seen = at<std::int32_t>(first_seen, first),
           .stride = heads.qkv(),
           .out_stride = heads.query(),
           .lse_stride = heads.heads,
           .seq = shape.seq,
           .width = heads.width,
           .group = group,
-          .scale = shape.scale};
+          .scale = shape.scale,
+          .soft_cap = shape.soft_cap};
 }
 
 }  // namespace trireme::ops::cpu

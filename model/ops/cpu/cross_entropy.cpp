@@ -81,14 +81,45 @@ TRIREME_KERNEL void exp_sum_of_rows(Accumulator<T>* sums, Accumulator<T>* target
 }
 
 template <class T>
-TRIREME_KERNEL void backward_of_rows(const LogitRows<T>& op, const Accumulator<T>* total,
-                                     double scale) {
+TRIREME_KERNEL void transform_range(T* x, std::int64_t count, const LogitForm& form) {
   using A = Accumulator<T>;
+  const Vec<A> scale = spread(static_cast<A>(form.scale));
+  if (form.soft_cap == 0) {
+    each_vector<A>(count, [&](auto some, std::int64_t i, int) {
+      store(some, x + i, load(some, x + i) * scale);
+    });
+    return;
+  }
+  const Vec<A> cap = spread(static_cast<A>(form.soft_cap));
+  each_vector<A>(count, [&](auto some, std::int64_t i, int) {
+    store(some, x + i, cap * tanh<A>(load(some, x + i) * scale / cap));
+  });
+}
+
+// dl/dx over the form's scale: the slope of the cap. A masked column, -inf, has none.
+template <class A>
+HWY_INLINE Vec<A> slope(Vec<A> l, Vec<A> cap) {
+  const Vec<A> one = spread(A(1)), t = below(one, Abs(l) / cap);
+  return one - t * t;
+}
+
+template <class T>
+TRIREME_KERNEL void backward_of_rows(const LogitRows<T>& op, const Accumulator<T>* total,
+                                     double given_scale, const LogitForm& form) {
+  using A = Accumulator<T>;
+  const double scale = given_scale * form.scale;
+  const bool capped = form.soft_cap > 0;
+  const Vec<A> cap = spread(capped ? static_cast<A>(form.soft_cap) : A(1));
   for (std::int64_t row = 0; row < op.rows; ++row) {
     T* x = op.logits + row * op.width;
     const A top = op.top[row];
     const bool counts = op.targets[row] >= 0;
-    const A factor = counts ? static_cast<A>(scale / static_cast<double>(total[row])) : A(0);
+    const double sum = static_cast<double>(total[row]);
+    double weight = 1;  // of the probabilities: the z-loss adds to it
+    if (form.z_loss != 0) {
+      weight += 2 * form.z_loss * (static_cast<double>(top) + __builtin_log(sum));
+    }
+    const A factor = counts ? static_cast<A>(scale * weight / sum) : A(0);
     const Vec<A> tops = spread(top), factors = spread(factor);
     const std::int64_t at = column(op, row);
     const double right =
@@ -99,13 +130,22 @@ TRIREME_KERNEL void backward_of_rows(const LogitRows<T>& op, const Accumulator<T
                      [&](auto some, std::int64_t i, int) { store(some, x + i, zero<A>()); });
       continue;
     }
-    each_vector<A>(op.width, [&](auto some, std::int64_t i, int) {
-      store(some, x + i, factors * exp<A>(load(some, x + i) - tops));
-    });
+    const double of_target = at < 0 || !capped ? 0 : static_cast<double>(static_cast<A>(x[at]));
+    if (capped) {
+      each_vector<A>(op.width, [&](auto some, std::int64_t i, int) {
+        const Vec<A> l = load(some, x + i);
+        store(some, x + i, factors * exp<A>(l - tops) * slope<A>(l, cap));
+      });
+    } else {
+      each_vector<A>(op.width, [&](auto some, std::int64_t i, int) {
+        store(some, x + i, factors * exp<A>(load(some, x + i) - tops));
+      });
+    }
     if (at < 0) continue;
     // Subtracted before rounding: a confident correct prediction leaves a small difference.
-    const double p = __builtin_exp(right) / static_cast<double>(total[row]);
-    x[at] = T(static_cast<A>(scale * (p - 1)));
+    const double p = __builtin_exp(right) / sum;
+    const double t = capped ? of_target / form.soft_cap : 0;
+    x[at] = T(static_cast<A>(scale * (p * weight - 1) * (1 - t * t)));
   }
 }
 
@@ -142,12 +182,21 @@ void row_exp_sum(Tensor total, Tensor target, Tensor logits, Tensor top, Tensor 
   });
 }
 
+void transform_logits(Tensor logits, const LogitForm& form) {
+  constexpr std::int64_t kGrain = 4096;
+  with_float(logits.dtype, [&]<class T>(T) {
+    trireme::cpu::parallel_for(logits.count(), kGrain, [&](std::int64_t from, std::int64_t to) {
+      transform_range(at<T>(logits, from), to - from, form);
+    });
+  });
+}
+
 void cross_entropy_backward(Tensor logits, Tensor top, Tensor total, Tensor targets,
-                            std::int64_t first, Tensor scale) {
+                            std::int64_t first, Tensor scale, const LogitForm& form) {
   const double factor = scale ? *scale.as<double>() : 1;
   with_float(logits.dtype, [&]<class T>(T) {
     over_rows<T>(logits, top, targets, first, [&](const LogitRows<T>& rows, std::int64_t from) {
-      backward_of_rows(rows, at<Accumulator<T>>(total, from), factor);
+      backward_of_rows(rows, at<Accumulator<T>>(total, from), factor, form);
     });
   });
 }
@@ -163,6 +212,7 @@ namespace trireme::ops::cpu {
 HWY_EXPORT(row_max);
 HWY_EXPORT(row_exp_sum);
 HWY_EXPORT(cross_entropy_backward);
+HWY_EXPORT(transform_logits);
 
 void row_max(Stream&, Tensor top, Tensor logits) {
   HWY_DYNAMIC_DISPATCH(row_max)(top, logits);
@@ -172,8 +222,11 @@ void row_exp_sum(Stream&, Tensor total, Tensor target, Tensor logits, Tensor top
   HWY_DYNAMIC_DISPATCH(row_exp_sum)(total, target, logits, top, targets, first);
 }
 void cross_entropy_backward(Stream&, Tensor logits, Tensor top, Tensor total, Tensor targets,
-                            std::int64_t first, Tensor scale) {
-  HWY_DYNAMIC_DISPATCH(cross_entropy_backward)(logits, top, total, targets, first, scale);
+                            std::int64_t first, Tensor scale, const LogitForm& form) {
+  HWY_DYNAMIC_DISPATCH(cross_entropy_backward)(logits, top, total, targets, first, scale, form);
+}
+void transform_logits(Stream&, Tensor logits, const LogitForm& form) {
+  HWY_DYNAMIC_DISPATCH(transform_logits)(logits, form);
 }
 
 void row_max_exp_sum(Stream& stream, Tensor top, Tensor total, Tensor target, Tensor logits,
@@ -194,13 +247,18 @@ void mask_padding(Stream&, Tensor logits, std::int64_t columns) {
   });
 }
 
-void cross_entropy(Stream&, Tensor loss, Tensor total, Tensor target, Tensor targets) {
+void cross_entropy(Stream&, Tensor loss, Tensor top, Tensor total, Tensor target, Tensor targets,
+                   const LogitForm& form) {
   with_float(loss.dtype, [&](auto zero) {
     using A = decltype(zero);
     if constexpr (kIsAccumulator<A>) {
       for (std::int64_t row = 0; row < loss.count(); ++row) {
         const double log_sum = std::log(static_cast<double>(total.as<A>()[row]));
-        const double value = log_sum - static_cast<double>(target.as<A>()[row]);
+        double value = log_sum - static_cast<double>(target.as<A>()[row]);
+        if (form.z_loss != 0) {
+          const double whole = static_cast<double>(top.as<A>()[row]) + log_sum;
+          value += form.z_loss * whole * whole;
+        }
         loss.as<A>()[row] = targets.as<std::int32_t>()[row] < 0 ? A(0) : static_cast<A>(value);
       }
     }

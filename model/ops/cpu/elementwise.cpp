@@ -26,6 +26,14 @@ void add(Tensor y, Tensor a, Tensor b) {
   });
 }
 
+void scale(Tensor y, Tensor x, double factor) {
+  with_float(y.dtype, [&]<class T>(T) {
+    parallel_for(y.count(), kElementwiseGrain, [&](std::int64_t first, std::int64_t last) {
+      scale_range(at<T>(y, first), at<T>(x, first), factor, last - first);
+    });
+  });
+}
+
 void cast(Tensor to, Tensor from) {
   with_float(to.dtype, [&]<class To>(To) {
     with_float(from.dtype, [&]<class From>(From) {
@@ -66,11 +74,15 @@ HWY_AFTER_NAMESPACE();
 namespace trireme::ops::cpu {
 
 HWY_EXPORT(add);
+HWY_EXPORT(scale);
 HWY_EXPORT(cast);
 HWY_EXPORT(sum);
 
 void add(Stream&, Tensor y, Tensor a, Tensor b) {
   HWY_DYNAMIC_DISPATCH(add)(y, a, b);
+}
+void scale(Stream&, Tensor y, Tensor x, double factor) {
+  HWY_DYNAMIC_DISPATCH(scale)(y, x, factor);
 }
 void cast(Stream&, Tensor to, Tensor from) {
   HWY_DYNAMIC_DISPATCH(cast)(to, from);

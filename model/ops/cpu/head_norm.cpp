@@ -18,7 +18,8 @@ template <class T>
 struct HeadNormTokens {
   T* y = nullptr;
   Accumulator<T>* inverse = nullptr;  // [tokens, heads + kv_heads]
-  const T *x = nullptr, *query_gain = nullptr, *key_gain = nullptr;
+  const T* x = nullptr;
+  Gain<T> query_gain, key_gain;
   std::int64_t tokens = 0, heads = 0, kv_heads = 0, width = 0;
   double epsilon = 0;
 };
@@ -27,7 +28,8 @@ template <class T>
 struct HeadNormBackwardTokens {
   T* dqkv = nullptr;                                           // in place
   Accumulator<T>*dquery_gain = nullptr, *dkey_gain = nullptr;  // [width], replaced by sums
-  const T *x = nullptr, *query_gain = nullptr, *key_gain = nullptr;
+  const T* x = nullptr;
+  Gain<T> query_gain, key_gain;
   const Accumulator<T>* inverse = nullptr;
   std::int64_t tokens = 0, heads = 0, kv_heads = 0, width = 0;
 };
@@ -41,7 +43,7 @@ TRIREME_KERNEL void head_norm_tokens(const HeadNormTokens<T>& op) {
       const std::int64_t at = start + head * op.width;
       const auto found = statistics<NormKind::kRmsNorm>(op.x + at, op.width, op.epsilon);
       op.inverse[token * normed + head] = found.inverse;
-      const T* gain = head < op.heads ? op.query_gain : op.key_gain;
+      const Gain<T>& gain = head < op.heads ? op.query_gain : op.key_gain;
       apply<NormKind::kRmsNorm, T>(op.y + at, op.x + at, gain, nullptr, op.width, found);
     }
     if (op.y == op.x) continue;
@@ -78,13 +80,14 @@ void head_norm(const HeadNorm& op) {
   const Heads& heads = op.heads;
   const std::int64_t tokens = op.x.rows(), normed = heads.heads + heads.kv_heads;
   with_float(op.x.dtype, [&]<class T>(T) {
+    const auto offset = static_cast<Accumulator<T>>(op.gain_offset);
     trireme::cpu::parallel_for(
         tokens, row_grain(heads.qkv()), [&](std::int64_t first, std::int64_t last) {
           head_norm_tokens<T>({.y = at<T>(op.y, first * heads.qkv()),
                                .inverse = at<Accumulator<T>>(op.inv_rms, first * normed),
                                .x = at<T>(op.x, first * heads.qkv()),
-                               .query_gain = at<T>(op.query_gain),
-                               .key_gain = at<T>(op.key_gain),
+                               .query_gain = {at<T>(op.query_gain), offset},
+                               .key_gain = {at<T>(op.key_gain), offset},
                                .tokens = last - first,
                                .heads = heads.heads,
                                .kv_heads = heads.kv_heads,
@@ -98,6 +101,7 @@ void head_norm_backward(Tensor partial, const HeadNormBackward& op) {
   const Heads& heads = op.heads;
   const std::int64_t tokens = op.x.rows(), normed = heads.heads + heads.kv_heads;
   with_float(op.x.dtype, [&]<class T>(T) {
+    const auto offset = static_cast<Accumulator<T>>(op.gain_offset);
     trireme::cpu::parallel_for(row_chunks(tokens, {}), 1, [&](std::int64_t from, std::int64_t to) {
       for (std::int64_t chunk = from; chunk < to; ++chunk) {
         const std::int64_t first = chunk * kCpuRowChunk;
@@ -106,8 +110,8 @@ void head_norm_backward(Tensor partial, const HeadNormBackward& op) {
                                       .dquery_gain = gains,
                                       .dkey_gain = gains + heads.width,
                                       .x = at<T>(op.x, first * heads.qkv()),
-                                      .query_gain = at<T>(op.query_gain),
-                                      .key_gain = at<T>(op.key_gain),
+                                      .query_gain = {at<T>(op.query_gain), offset},
+                                      .key_gain = {at<T>(op.key_gain), offset},
                                       .inverse = at<Accumulator<T>>(op.inv_rms, first * normed),
                                       .tokens = std::min(kCpuRowChunk, tokens - first),
                                       .heads = heads.heads,

@@ -20,7 +20,9 @@ struct NormRows {
   T* y = nullptr;
   Accumulator<T>*mean = nullptr, *inverse = nullptr;
   T* sum = nullptr;
-  const T *x = nullptr, *residual = nullptr, *gain = nullptr, *bias = nullptr;
+  const T *x = nullptr, *residual = nullptr;
+  Gain<T> gain;
+  const T* bias = nullptr;
   std::int64_t rows = 0, width = 0;
   double epsilon = 0;
 };
@@ -31,7 +33,9 @@ struct NormBackwardRows {
   T* dx = nullptr;
   // [width], replaced by the sums over these rows
   Accumulator<T>*dgain = nullptr, *dbias = nullptr;
-  const T *dy = nullptr, *x = nullptr, *gain = nullptr, *dresidual = nullptr;
+  const T *dy = nullptr, *x = nullptr;
+  Gain<T> gain;
+  const T* dresidual = nullptr;
   const Accumulator<T>*mean = nullptr, *inverse = nullptr;
   std::int64_t rows = 0, width = 0;
 };
@@ -71,7 +75,7 @@ HWY_INLINE void backward_rows(const NormBackwardRows<T>& op) {
   using A = Accumulator<T>;
   for (std::int64_t i = 0; i < op.width; ++i) {
     op.dgain[i] = 0;
-    if constexpr (kind == NormKind::kLayerNorm) op.dbias[i] = 0;
+    if (op.dbias) op.dbias[i] = 0;
   }
   for (std::int64_t row = 0; row < op.rows; ++row) {
     const std::int64_t at = row * op.width;
@@ -159,6 +163,11 @@ void over_chunks(const NormBackwardRows<T>& all, const Body& body) {
       });
 }
 
+template <class T, class Op>
+Gain<T> gain_of(const Op& op) {
+  return {at<T>(op.gain), static_cast<Accumulator<T>>(op.gain_offset)};
+}
+
 template <class T>
 NormRows<T> rows_of(const Norm& op) {
   return {.kind = op.kind,
@@ -168,7 +177,7 @@ NormRows<T> rows_of(const Norm& op) {
           .sum = at<T>(op.sum),
           .x = at<T>(op.x),
           .residual = at<T>(op.residual),
-          .gain = at<T>(op.gain),
+          .gain = gain_of<T>(op),
           .bias = at<T>(op.bias),
           .rows = op.x.rows(),
           .width = op.x.width(),
@@ -195,7 +204,7 @@ void norm_backward(Tensor partial_gain, Tensor partial_bias, const NormBackward&
                                   .dbias = at<Accumulator<T>>(partial_bias),
                                   .dy = at<T>(op.dy),
                                   .x = at<T>(op.x),
-                                  .gain = at<T>(op.gain),
+                                  .gain = gain_of<T>(op),
                                   .dresidual = at<T>(op.dresidual),
                                   .mean = at<Accumulator<T>>(op.mean),
                                   .inverse = at<Accumulator<T>>(op.inverse),

@@ -1,7 +1,9 @@
 #include "model/ops/activation.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "model/ops/activation_constants.h"
 #include "model/ops/cuda/flat.cuh"
 
 namespace trireme::ops::cuda {
@@ -10,10 +12,6 @@ namespace {
 using trireme::cuda::extent;
 using trireme::cuda::launch;
 using trireme::cuda::parts;
-
-// gelu(x) = x/2 (1 + tanh(u)) = x sigmoid(2u), with 2u = kTwice (x + kCubic x^3).
-constexpr double kTwice = 1.5957691216057307117598;  // 2 sqrt(2 / pi)
-constexpr double kCubic = 0.044715;
 
 // 1 / (1 + e^-x) and its derivative, without overflow.
 template <class A>
@@ -28,36 +26,90 @@ __device__ Sigmoid<A> sigmoid(A x) {
   return {x < 0 ? small : inverse, small * inverse};
 }
 
+// act(x) = x value, with the derivative value + steep slope: x times that of value.
 template <class A>
-__device__ A twice_u(A x) {
-  return x * fma(x * x, A(kTwice * kCubic), A(kTwice));
+struct Multiplier {
+  A value, slope, steep;
+};
+
+// The normal distribution's function, in float within 3 ulp if a tail's exponential is exact, and
+// its density.
+template <class T, class A = Sum<T>>
+__device__ Multiplier<A> normal(A x) {
+  if constexpr (std::is_same_v<A, double>) {
+    return {0.5 * std::erfc(-kInverseRoot2 * x), kNormalPeak * std::exp(-0.5 * x * x), x};
+  } else {
+    constexpr TailPolynomial tail = kTail;
+    // Not fmin, which would lose NaN.
+    const float a = x < -kTailEnd || x > kTailEnd ? kTailEnd : std::fabs(x);
+    const float t = reciprocal<T>(fma(a, kTailScale, 1.0f));
+    float p = tail.coefficient[TailPolynomial::kDegree];
+#pragma unroll
+    for (int k = TailPolynomial::kDegree - 1; k >= 0; --k) p = fma(p, t, tail.coefficient[k]);
+    const float bell = exponential<T>(-0.5f * (a * a));
+    const float beyond = t * p * bell;
+    return {x < 0 ? beyond : 1 - beyond, bell * static_cast<float>(kNormalPeak), x};
+  }
+}
+
+template <Activation kind, class T, class A = Sum<T>>
+__device__ Multiplier<A> multiplier(A x) {
+  if constexpr (kind == Activation::kGelu) {
+    return normal<T>(x);
+  } else if constexpr (kind == Activation::kRelu2) {
+    return {x > 0 ? x : A(0), x > 0 ? A(1) : A(0), x};
+  } else if constexpr (kind == Activation::kSilu) {
+    const Sigmoid<A> s = sigmoid<T>(x);
+    return {s.value, s.slope, x};
+  } else {
+    const Sigmoid<A> s = sigmoid<T>(x * fma(x * x, A(kTwice * kCubic), A(kTwice)));
+    return {s.value, s.slope, x * fma(x * x, A(3 * kTwice * kCubic), A(kTwice))};
+  }
+}
+
+// Calls body.operator()<kind>(): a branch that all threads take.
+template <class Body>
+__device__ void with_kind(Activation kind, const Body& body) {
+  switch (kind) {
+    case Activation::kGelu:
+      return body.template operator()<Activation::kGelu>();
+    case Activation::kGeluTanh:
+      return body.template operator()<Activation::kGeluTanh>();
+    case Activation::kRelu2:
+      return body.template operator()<Activation::kRelu2>();
+    case Activation::kSilu:
+      return body.template operator()<Activation::kSilu>();
+  }
 }
 
 template <int kCount, class T>
-__global__ void gelu_kernel(T* y, const T* x, std::int64_t count) {
+__global__ void activate_kernel(T* y, const T* x, std::int64_t count, Activation kind) {
   over_flat<kCount>(count, [&]<int n>(Count<n>, std::int64_t first) {
     Sum<T> v[n];
     load(v, x + first);
+    with_kind(kind, [&]<Activation which>() {
 #pragma unroll
-    for (int k = 0; k < n; ++k) v[k] *= sigmoid<T>(twice_u(v[k])).value;
+      for (int k = 0; k < n; ++k) v[k] *= multiplier<which, T>(v[k]).value;
+    });
     store(y + first, v);
   });
 }
 
 template <int kCount, class T>
-__global__ void gelu_backward_kernel(T* dx, const T* dy, const T* x, std::int64_t count) {
+__global__ void activate_backward_kernel(T* dx, const T* dy, const T* x, std::int64_t count,
+                                         Activation kind) {
   using A = Sum<T>;
   over_flat<kCount>(count, [&]<int n>(Count<n>, std::int64_t first) {
     A v[n], d[n];
     load(v, x + first);
     load(d, dy + first);
+    with_kind(kind, [&]<Activation which>() {
 #pragma unroll
-    for (int k = 0; k < n; ++k) {
-      const Sigmoid<A> s = sigmoid<T>(twice_u(v[k]));
-      // x d(2u)/dx, the factor of the sigmoid's derivative.
-      const A steep = v[k] * fma(v[k] * v[k], A(3 * kTwice * kCubic), A(kTwice));
-      d[k] *= fma(steep, s.slope, s.value);
-    }
+      for (int k = 0; k < n; ++k) {
+        const Multiplier<A> m = multiplier<which, T>(v[k]);
+        d[k] *= fma(m.steep, m.slope, m.value);
+      }
+    });
     store(dx + first, d);
   });
 }
@@ -69,35 +121,42 @@ __device__ std::int64_t column_of_pack() {
 }
 
 template <int kCount, class T>
-__global__ void swiglu_kernel(T* y, const T* x, std::int64_t width) {
+__global__ void gate_kernel(T* y, const T* x, std::int64_t width, Activation kind) {
   const std::int64_t row = blockIdx.x, column = column_of_pack<kCount>();
   if (column >= width) return;
-  Sum<T> gate[kCount], up[kCount];
-  load(gate, x + row * 2 * width + column);
+  Sum<T> v[kCount], up[kCount];
+  load(v, x + row * 2 * width + column);
   load(up, x + row * 2 * width + width + column);
+  with_kind(kind, [&]<Activation which>() {
 #pragma unroll
-  for (int k = 0; k < kCount; ++k) gate[k] *= sigmoid<T>(gate[k]).value * up[k];
-  store(y + row * width + column, gate);
+    for (int k = 0; k < kCount; ++k) v[k] *= multiplier<which, T>(v[k]).value * up[k];
+  });
+  store(y + row * width + column, v);
 }
 
+// Bounds keep registers at the 32 with which a multiprocessor is full.
 template <int kCount, class T>
-__global__ void swiglu_backward_kernel(T* dx, const T* dy, const T* x, std::int64_t width) {
+__global__ __launch_bounds__(kFlatThreads,
+                             8) void gate_backward_kernel(T* dx, const T* dy, const T* x,
+                                                          std::int64_t width, Activation kind) {
   using A = Sum<T>;
   const std::int64_t row = blockIdx.x, column = column_of_pack<kCount>();
   if (column >= width) return;
   const std::int64_t at_gate = row * 2 * width + column, at_up = at_gate + width;
-  A gate[kCount], up[kCount], d[kCount];
-  load(gate, x + at_gate);
+  A v[kCount], up[kCount], d[kCount];
+  load(v, x + at_gate);
   load(up, x + at_up);
   load(d, dy + row * width + column);
+  with_kind(kind, [&]<Activation which>() {
 #pragma unroll
-  for (int k = 0; k < kCount; ++k) {
-    const Sigmoid<A> s = sigmoid<T>(gate[k]);
-    const A dgate = d[k] * up[k] * fma(gate[k], s.slope, s.value);
-    up[k] = d[k] * gate[k] * s.value;
-    gate[k] = dgate;
-  }
-  store(dx + at_gate, gate);
+    for (int k = 0; k < kCount; ++k) {
+      const Multiplier<A> m = multiplier<which, T>(v[k]);
+      const A dgate = d[k] * up[k] * fma(m.steep, m.slope, m.value);
+      up[k] = d[k] * v[k] * m.value;
+      v[k] = dgate;
+    }
+  });
+  store(dx + at_gate, v);
   store(dx + at_up, up);
 }
 
@@ -116,44 +175,44 @@ void over_rows(std::int64_t rows, std::int64_t width, const Body& body, const Te
 
 }  // namespace
 
-void gelu(Stream& stream, Tensor y, Tensor x) {
+void activate(Stream& stream, Tensor y, Tensor x, Activation kind) {
   with_float(x.dtype, [&](auto zero) {
     using T = decltype(zero);
     const auto run = [&]<int n>(Count<n>) {
-      launch(gelu_kernel<n, T>, flat_blocks<n>(x.count()), kFlatThreads, 0, stream, at<T>(y),
-             at<T>(x), x.count());
+      launch(activate_kernel<n, T>, flat_blocks<n>(x.count()), kFlatThreads, 0, stream, at<T>(y),
+             at<T>(x), x.count(), kind);
     };
     with_packs<T>(kNoRows, run, y, x);
   });
 }
 
-void gelu_backward(Stream& stream, Tensor dx, Tensor dy, Tensor x) {
+void activate_backward(Stream& stream, Tensor dx, Tensor dy, Tensor x, Activation kind) {
   with_float(x.dtype, [&](auto zero) {
     using T = decltype(zero);
     const auto run = [&]<int n>(Count<n>) {
-      launch(gelu_backward_kernel<n, T>, flat_blocks<n>(x.count()), kFlatThreads, 0, stream,
-             at<T>(dx), at<T>(dy), at<T>(x), x.count());
+      launch(activate_backward_kernel<n, T>, flat_blocks<n>(x.count()), kFlatThreads, 0, stream,
+             at<T>(dx), at<T>(dy), at<T>(x), x.count(), kind);
     };
     with_packs<T>(kNoRows, run, dx, dy, x);
   });
 }
 
-void swiglu(Stream& stream, Tensor y, Tensor x) {
+void gate(Stream& stream, Tensor y, Tensor x, Activation kind) {
   with_float(x.dtype, [&](auto zero) {
     using T = decltype(zero);
     const auto run = [&]<int n>(Count<n>, dim3 grid, dim3 block) {
-      launch(swiglu_kernel<n, T>, grid, block, 0, stream, at<T>(y), at<T>(x), y.width());
+      launch(gate_kernel<n, T>, grid, block, 0, stream, at<T>(y), at<T>(x), y.width(), kind);
     };
     over_rows<T>(y.rows(), y.width(), run, y, x);
   });
 }
 
-void swiglu_backward(Stream& stream, Tensor dx, Tensor dy, Tensor x) {
+void gate_backward(Stream& stream, Tensor dx, Tensor dy, Tensor x, Activation kind) {
   with_float(x.dtype, [&](auto zero) {
     using T = decltype(zero);
     const auto run = [&]<int n>(Count<n>, dim3 grid, dim3 block) {
-      launch(swiglu_backward_kernel<n, T>, grid, block, 0, stream, at<T>(dx), at<T>(dy), at<T>(x),
-             dy.width());
+      launch(gate_backward_kernel<n, T>, grid, block, 0, stream, at<T>(dx), at<T>(dy), at<T>(x),
+             dy.width(), kind);
     };
     over_rows<T>(dy.rows(), dy.width(), run, dx, dy, x);
   });

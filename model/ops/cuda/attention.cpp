@@ -64,10 +64,10 @@ Shape attention_backward_workspace(Device device, const AttentionShape& shape, D
 }
 
 void attention(Stream& stream, Tensor workspace, Tensor out, Tensor lse, Tensor qkv,
-               Tensor document_start, const AttentionShape& shape) {
+               Tensor first_seen, const AttentionShape& shape) {
   const FusedPlan plan = plan_of(stream.device(), AttentionPass::kForward, shape, qkv.dtype);
   if (!plan.refusal.empty() || !are_aligned({qkv, out})) {
-    own_attention(stream, workspace.slice(0, kOwnWorkspace), out, lse, qkv, document_start, shape);
+    own_attention(stream, workspace.slice(0, kOwnWorkspace), out, lse, qkv, first_seen, shape);
     return;
   }
   const Tensor by_head = lse_by_head(workspace, plan, shape);
@@ -75,7 +75,7 @@ void attention(Stream& stream, Tensor workspace, Tensor out, Tensor lse, Tensor 
       cudnn_attention(stream, AttentionPass::kForward,
                       {.workspace = workspace, .lse = by_head, .qkv = qkv, .out = out}, shape);
   if (!is_done)
-    return own_attention(stream, workspace.slice(0, kOwnWorkspace), out, lse, qkv, document_start,
+    return own_attention(stream, workspace.slice(0, kOwnWorkspace), out, lse, qkv, first_seen,
                          shape);
   transpose(stream, as_matrices(lse, shape), by_head);
 }

@@ -13,11 +13,12 @@ namespace trireme::ops::cuda {
 Shape attention_workspace(Device, const AttentionShape&, DType dtype);
 Shape attention_backward_workspace(Device, const AttentionShape&, DType dtype);
 
-void attention(Stream&, Tensor workspace, Tensor out, Tensor lse, Tensor qkv, Tensor document_start,
+void attention(Stream&, Tensor workspace, Tensor out, Tensor lse, Tensor qkv, Tensor first_seen,
                const AttentionShape&);
 void attention_backward(Stream&, Tensor workspace, const AttentionBackward&, const AttentionShape&);
-void attention_cached(Stream&, Tensor workspace, Tensor out, Tensor qkv, Tensor keys, Tensor values,
-                      std::int64_t first, const Heads&, double scale);
+void window_start(Stream&, Tensor first_seen, Tensor document_start, std::int64_t seq,
+                  std::int64_t window);
+void attention_cached(Stream&, Tensor workspace, const CachedAttention&);
 
 // "cuDNN 9.19.0", "our own kernels: " and the reason, or one entry each for forward and backward.
 std::string attention_kernels(Device, const AttentionShape&, DType dtype);

@@ -26,7 +26,7 @@ __device__ Query<T> load_query(const AttentionHeads<T>& in, const AttentionGradi
   if (query >= in.seq) return {};
   const std::int64_t token = std::int64_t{batch} * in.seq + query;
   const std::int64_t at = token * in.heads + head;
-  return {gradient.lse[at], gradient.delta[at], in.document_start[token]};
+  return {gradient.lse[at], gradient.delta[at], in.first_seen[token]};
 }
 
 template <class T, int W, bool kOfKeys>
@@ -82,6 +82,17 @@ __global__ __launch_bounds__(FmaTile<T, W>::kThreads, 1) void attention_backward
       __syncthreads();
       T p[F::kScores], ds[F::kScores];
       multiply_fma<T, W>(p, own_first + row * F::kPitch, other_first, in.width);
+      T slope[F::kScores];
+#pragma unroll
+      for (int i = 0; i < F::kScores; ++i) slope[i] = 1;
+      if (in.cap > 0) {
+#pragma unroll
+        for (int i = 0; i < F::kScores; ++i) {
+          const T tangent = hyperbolic_tangent<T>(p[i] * in.inverse_cap);
+          p[i] = in.cap * tangent;
+          slope[i] = 1 - tangent * tangent;
+        }
+      }
       multiply_fma<T, W>(ds, own_second + row * F::kPitch, other_second, in.width);
 #pragma unroll
       for (int i = 0; i < F::kScores; ++i) {
@@ -90,7 +101,7 @@ __global__ __launch_bounds__(FmaTile<T, W>::kThreads, 1) void attention_backward
         const int key = kOfKeys ? first_own + row : first + at;
         const bool seen = key <= (kOfKeys ? first + at : first_own + row) && key >= query.start;
         p[i] = seen ? std::exp(p[i] * scale - query.lse) : T(0);
-        ds[i] = seen ? p[i] * (ds[i] - query.delta) : T(0);
+        ds[i] = seen ? p[i] * (ds[i] - query.delta) * slope[i] : T(0);
       }
       mix_fma<T, W>(first_sum, ds, weights, other_first);
       if constexpr (kOfKeys) mix_fma<T, W>(second_sum, p, weights, other_second);

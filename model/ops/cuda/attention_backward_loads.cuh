@@ -136,7 +136,7 @@ __device__ __forceinline__ void load_readers(BackwardShared<T, P>& shared,
       if (row + i < in.seq) {
         const int token = walk.batch * in.seq + row + i, from = token * in.heads + head;
         reader = {gradient.lse[from] * kLog2E, gradient.delta[from]};
-        start = in.document_start[token];
+        start = in.first_seen[token];
       }
       shared.readers[at.index * P::kRows + i] = reader;
       shared.starts[at.index * P::kRows + i] = start;

@@ -1,4 +1,5 @@
 #include <climits>
+#include <type_traits>
 
 #include "model/device/cuda/launch.cuh"
 #include "model/device/cuda/shared.cuh"
@@ -43,7 +44,7 @@ __device__ __forceinline__ Query load_query(const AttentionHeads<T>& in,
   if (query >= in.seq) return {};
   const std::int64_t token = std::int64_t{batch} * in.seq + query;
   const std::int64_t at = token * in.heads + head;
-  return {gradient.lse[at] * kLog2E, gradient.delta[at], in.document_start[token]};
+  return {gradient.lse[at] * kLog2E, gradient.delta[at], in.first_seen[token]};
 }
 
 template <class T, int W, bool kOfKeys>
@@ -74,9 +75,12 @@ __global__ __launch_bounds__(Plan<T, W, kOfKeys>::kThreads) void attention_backw
   const int tiles = (end_other + kRows - 1) / kRows - first_tile;
   const int items = kOfKeys ? tiles * group : tiles;
 
+  const auto first_row_of = [&](int item) {
+    return (first_tile + (kOfKeys ? item % tiles : item)) * kRows;
+  };
   const auto load_item = [&](int item) {
     T* const to = others + item % P::kStages * 2 * kTile;
-    const int first = (first_tile + item % tiles) * kRows;
+    const int first = first_row_of(item);
     if constexpr (kOfKeys) {
       const int head = kv_head * group + item / tiles;
       load_tile<kRows, W, P::kThreads>(to, in.of_all(in.qkv, batch, head), first);
@@ -118,7 +122,7 @@ __global__ __launch_bounds__(Plan<T, W, kOfKeys>::kThreads) void attention_backw
     const T* const other_first = others + item % P::kStages * 2 * kTile;
     const T* const other_second = other_first + kTile;
     const Query* const reader = readers + item % P::kStages * kRows;
-    const int first_other = (first_tile + item % tiles) * kRows;
+    const int first_other = first_row_of(item);
     float p[kRows / 8][4] = {}, ds[kRows / 8][4] = {};
 #pragma unroll 4
     for (int i = 0; i < W / 16; ++i) {
@@ -132,17 +136,31 @@ __global__ __launch_bounds__(Plan<T, W, kOfKeys>::kThreads) void attention_backw
     const bool masked =
         kOfKeys ? first_other < first_row + kWarpRows - 1 || reader[kRows - 1].start > first_row
                 : first_other + kRows - 1 > first_row || first_other < last_start;
+    const auto soften = [&](auto caps) {
 #pragma unroll
-    for (int n = 0; n < kRows / 8; ++n) {
+      for (int n = 0; n < kRows / 8; ++n) {
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const int row = first_row + g + e / 2 * 8, at = 8 * n + 2 * t + e % 2;
-        const Query query = kOfKeys ? reader[at] : mine[e / 2];
-        const int key = kOfKeys ? row : first_other + at, asks = kOfKeys ? first_other + at : row;
-        const bool seen = !masked || (key <= asks && key >= query.start);
-        p[n][e] = seen ? power_of_two(fmaf(p[n][e], scale, -query.lse)) : 0.0f;
-        ds[n][e] = seen ? p[n][e] * (ds[n][e] - query.delta) : 0.0f;
+        for (int e = 0; e < 4; ++e) {
+          const int row = first_row + g + e / 2 * 8, at = 8 * n + 2 * t + e % 2;
+          const Query query = kOfKeys ? reader[at] : mine[e / 2];
+          const int key = kOfKeys ? row : first_other + at, asks = kOfKeys ? first_other + at : row;
+          const bool seen = !masked || (key <= asks && key >= query.start);
+          float score = p[n][e], slope = 1;
+          if constexpr (caps.value) {
+            const float tangent = hyperbolic_tangent<T>(score * in.inverse_cap);
+            score = in.cap * tangent;
+            slope = fmaf(-tangent, tangent, 1);
+          }
+          p[n][e] = seen ? power_of_two(fmaf(score, scale, -query.lse)) : 0.0f;
+          ds[n][e] = seen ? p[n][e] * (ds[n][e] - query.delta) : 0.0f;
+          if constexpr (caps.value) ds[n][e] *= slope;
+        }
       }
+    };
+    if (in.cap > 0) {
+      soften(std::true_type{});
+    } else {
+      soften(std::false_type{});
     }
     mix_rows<kRows, W, kColumns>(first_sum, ds, other_first, column);
     if constexpr (kOfKeys) mix_rows<kRows, W, kColumns>(second_sum, p, other_second, column);

@@ -28,10 +28,12 @@ struct Cache {
   const T* qkv = nullptr;                // [tokens, (heads + 2 kv_heads) width]
   T* out = nullptr;                      // [tokens, heads width]
   A* partials = nullptr;                 // [tokens, heads, splits, width + 2]; null: one split
-  std::int64_t first = 0;                // row of the first token
-  std::int64_t split_keys = 0;           // of a split
+  std::int64_t first = 0;                // token in the sequence, which is at row first % capacity
+  std::int64_t capacity = 0, window = 0;
+  std::int64_t split_keys = 0;  // of a split
   int tokens = 0, heads = 0, kv_heads = 0, width = 0, splits = 1;
   double scale = 1;
+  A cap = 0, inverse_cap = 0;  // as in AttentionHeads
 
   // A split's weighted values, their largest score and the sum of weights.
   __device__ A* partial(int token, int head, int split) const {
@@ -45,9 +47,11 @@ __global__ __launch_bounds__(kThreads) void append_to_cache(const Cache<T> cache
   const std::int64_t row = std::int64_t{cache.heads} * cache.width + 2 * width;
   const std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (i >= cache.tokens * width) return;
-  const T* const key = cache.qkv + i / width * row + cache.heads * cache.width + i % width;
-  cache.keys[cache.first * width + i] = key[0];
-  cache.values[cache.first * width + i] = key[width];
+  const std::int64_t token = i / width, column = i % width;
+  const T* const key = cache.qkv + token * row + cache.heads * cache.width + column;
+  const std::int64_t to = (cache.first + token) % cache.capacity * width + column;
+  cache.keys[to] = key[0];
+  cache.values[to] = key[width];
 }
 
 // kQueries heads of a group of one token, over the keys of a split.
@@ -71,8 +75,11 @@ __global__ __launch_bounds__(kThreads, 2) void cached_queries(const Cache<T> cac
   const std::int64_t stride = std::int64_t{cache.kv_heads} * cache.width;
   const T* const queries =
       cache.qkv + token * (cache.heads * std::int64_t{cache.width} + 2 * stride);
-  const std::int64_t begin = split * cache.split_keys;
-  const std::int64_t end = min(begin + cache.split_keys, cache.first + token + 1);
+  const std::int64_t end_seen = cache.first + token + 1;
+  const std::int64_t first_seen =
+      cache.window > 0 ? max(end_seen - cache.window, std::int64_t{0}) : 0;
+  const std::int64_t begin = first_seen + split * cache.split_keys;
+  const std::int64_t end = min(begin + cache.split_keys, end_seen);
   if (lane_group < kQueries) {
     Row row;
     row.template load<kAligned>(queries + (first_head + min(lane_group, heads - 1)) * cache.width,
@@ -83,9 +90,12 @@ __global__ __launch_bounds__(kThreads, 2) void cached_queries(const Cache<T> cac
   }
   __syncthreads();
   A values[kQueries][kValues] = {};
-  for (std::int64_t tile = begin; tile < end; tile += kTile) {
-    const int count = static_cast<int>(min(end - tile, std::int64_t{kTile}));
-    const std::int64_t from = tile * stride + kv_head * cache.width;
+  std::int64_t cached_row = begin % cache.capacity;
+  for (std::int64_t tile = begin; tile < end;) {
+    // A tile ends where the ring does.
+    const int count =
+        static_cast<int>(min(min(end - tile, cache.capacity - cached_row), std::int64_t{kTile}));
+    const std::int64_t from = cached_row * stride + kv_head * cache.width;
     for (int first = lane_group; first - lane_group < count; first += kStep) {
       Row rows[kKeys];
 #pragma unroll
@@ -110,6 +120,8 @@ __global__ __launch_bounds__(kThreads, 2) void cached_queries(const Cache<T> cac
       for (int k = 0; k < kKeys; ++k) {
         sum_queries<kLanes>(scores[k]);
         const int at = first + k * kGroups;
+        if (cache.cap > 0)
+          scores[k][0] = cache.cap * hyperbolic_tangent<T>(scores[k][0] * cache.inverse_cap);
         if (thread % (kLanes / kQueries) == 0 && at < count)
           softmax.weights[at].x[owned_query<kLanes, kQueries>()] =
               scores[k][0] * static_cast<A>(cache.scale * 1.4426950408889634);
@@ -143,6 +155,8 @@ __global__ __launch_bounds__(kThreads, 2) void cached_queries(const Cache<T> cac
       }
     }
     __syncthreads();
+    tile += count;
+    cached_row = cached_row + count == cache.capacity ? 0 : cached_row + count;
   }
 #pragma unroll
   for (int q = 0; q < kQueries; ++q) {
@@ -200,27 +214,34 @@ __global__ __launch_bounds__(kThreads) void merge_splits(const Cache<T> cache) {
 
 }  // namespace
 
-void attention_cached(Stream& stream, Tensor workspace, Tensor out, Tensor qkv, Tensor keys,
-                      Tensor values, std::int64_t first, const Heads& heads, double scale) {
+void attention_cached(Stream& stream, Tensor workspace, const CachedAttention& how) {
+  const Heads& heads = how.heads;
+  const Tensor &qkv = how.qkv, &keys = how.keys, &values = how.values;
   if (qkv.rows() == 0) return;
   const std::int64_t width = heads.width, count = qkv.rows() * heads.kv_heads * width;
   const std::int64_t splits = std::max<std::int64_t>(workspace.shape[2], 1);
   require_width(heads);
   with_float(qkv.dtype, [&](auto zero) {
     using T = decltype(zero);
-    const Cache<T> cache{.keys = keys.as<T>(),
-                         .values = values.as<T>(),
-                         .qkv = qkv.as<T>(),
-                         .out = out.as<T>(),
-                         .partials = splits > 1 ? workspace.as<Accumulator<T>>() : nullptr,
-                         .first = first,
-                         .split_keys = parts(first + qkv.rows(), splits),
-                         .tokens = static_cast<int>(qkv.rows()),
-                         .heads = static_cast<int>(heads.heads),
-                         .kv_heads = static_cast<int>(heads.kv_heads),
-                         .width = static_cast<int>(width),
-                         .splits = static_cast<int>(splits),
-                         .scale = scale};
+    using A = Accumulator<T>;
+    const Cache<T> cache{
+        .keys = keys.as<T>(),
+        .values = values.as<T>(),
+        .qkv = qkv.as<T>(),
+        .out = how.out.as<T>(),
+        .partials = splits > 1 ? workspace.as<A>() : nullptr,
+        .first = how.first,
+        .capacity = keys.rows(),
+        .window = how.window,
+        .split_keys = parts(how.seen(), splits),
+        .tokens = static_cast<int>(qkv.rows()),
+        .heads = static_cast<int>(heads.heads),
+        .kv_heads = static_cast<int>(heads.kv_heads),
+        .width = static_cast<int>(width),
+        .splits = static_cast<int>(splits),
+        .scale = how.scale,
+        .cap = static_cast<A>(how.soft_cap / how.scale),
+        .inverse_cap = static_cast<A>(how.soft_cap > 0 ? how.scale / how.soft_cap : 0)};
     const bool is_aligned =
         in_vectors(qkv, width) && in_vectors(keys, width) && in_vectors(values, width);
     const auto run = [&](auto kernel, std::int64_t queries) {

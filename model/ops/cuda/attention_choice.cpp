@@ -47,7 +47,9 @@ std::string why_own_attention(AttentionPreference wish, const AttentionShape& sh
                               bool warpgroups) {
   if (wish == AttentionPreference::kOwn) return "TRIREME_ATTENTION is \"own\"";
   if (size_of(dtype) != 2) return fmt::format("cuDNN does not support {}", name_of(dtype));
-  if (shape.documents) return "documents are masked";
+  if (shape.soft_cap > 0) return "scores have a soft cap";
+  if (shape.window > 0 && shape.window < shape.seq) return "a sliding window";
+  if (shape.masked) return "documents are masked";
   if (shape.heads.width % kWidthUnit != 0) {
     return fmt::format("the head width {} is not a multiple of {}", shape.heads.width, kWidthUnit);
   }

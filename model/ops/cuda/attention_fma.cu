@@ -50,6 +50,11 @@ __global__ __launch_bounds__(FmaTile<T, W>::kThreads,
     __syncthreads();
     T scores[F::kScores];
     multiply_fma<T, W>(scores, q_tile + row * F::kPitch, k_tile, in.width);
+    if (in.cap > 0) {
+#pragma unroll
+      for (int i = 0; i < F::kScores; ++i)
+        scores[i] = in.cap * hyperbolic_tangent<T>(scores[i] * in.inverse_cap);
+    }
     T now = top;
 #pragma unroll
     for (int i = 0; i < F::kScores; ++i) {

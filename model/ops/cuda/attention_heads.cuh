@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "model/ops/dispatch.h"
+
 // Common parts of all attention kernels: layout of heads, and overlapping tiles.
 namespace trireme::ops::cuda {
 
@@ -20,9 +22,11 @@ struct HeadRows {
 template <class T>
 struct AttentionHeads {
   const T* qkv = nullptr;
-  const std::int32_t* document_start = nullptr;
+  const std::int32_t* first_seen = nullptr;
   int seq = 0, heads = 0, kv_heads = 0, width = 0;
   double scale = 1;
+  // Scores become cap tanh(score inverse_cap) before scaling; 0: they stay.
+  Accumulator<T> cap = 0, inverse_cap = 0;
   bool vectors = false;  // for qkv, out, dout and dqkv
 
   __device__ int group() const { return heads / kv_heads; }
@@ -40,11 +44,11 @@ struct AttentionHeads {
             width, vectors};
   }
   __device__ const std::int32_t* starts(int batch) const {
-    return document_start + std::int64_t{batch} * seq;
+    return first_seen + std::int64_t{batch} * seq;
   }
 };
 
-// One past the last query that sees a key of [first_key, end_key); document starts never decrease.
+// One past the last query that sees a key of [first_key, end_key); first_seen never decreases.
 // All lanes of a warp call it: each step looks at 32 places.
 __device__ inline int end_of_readers(const std::int32_t* starts, int seq, int first_key,
                                      int end_key) {

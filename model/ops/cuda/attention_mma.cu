@@ -66,6 +66,18 @@ __device__ __forceinline__ void soften(float (&scores)[kCount / 8][4], float (&s
   }
 }
 
+// Scores before scaling become cap tanh(score inverse_cap).
+template <class T, int kCount>
+__device__ __forceinline__ void cap_scores(float (&scores)[kCount / 8][4], float cap,
+                                           float inverse_cap) {
+#pragma unroll
+  for (int n = 0; n < kCount / 8; ++n) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e)
+      scores[n][e] = cap * hyperbolic_tangent<T>(scores[n][e] * inverse_cap);
+  }
+}
+
 // One tile of queries of one head. Asynchronous loads of keys and values alternate: values load
 // while scores are computed, and the next keys load while values are accumulated.
 template <class T, int W>
@@ -119,6 +131,7 @@ __global__ __launch_bounds__(kThreads) void attention_mma(const AttentionHeads<T
       multiply_rows<kKeys<W>, W>(scores, queries[kHolds ? i : 0], k_tile, i);
     }
     const bool masked = first_key + kKeys<W> - 1 > first_query + own || first_key < last_start;
+    if (in.cap > 0) cap_scores<T, kKeys<W>>(scores, in.cap, in.inverse_cap);
     float shrink[2];
     soften<kKeys<W>>(scores, shrink, rows, first_key, masked, scale);
 #pragma unroll

@@ -1,6 +1,7 @@
 #pragma once
 #include "model/ops/cuda/attention_heads.cuh"
 #include "model/ops/cuda/mma.cuh"
+#include "model/ops/cuda/values.cuh"
 #include "model/tensor/dtype.h"
 
 // Tiles of heads of T, bfloat16 or float16, in shared memory, and their products on tensor cores. A

@@ -1,6 +1,7 @@
 #include "model/ops/cuda/attention_own.h"
 
 #include "model/device/cuda/launch.cuh"
+#include "model/ops/cuda/attention.h"
 #include "model/ops/cuda/attention_kernels.h"
 #include "model/ops/cuda/values.cuh"
 #include "model/ops/cuda/wgmma.cuh"
@@ -17,18 +18,21 @@ constexpr int kRowThreads = 8;  // threads per dot product
 constexpr int kRows = kThreads / kRowThreads;
 
 template <class T>
-AttentionHeads<T> heads_of(Tensor qkv, Tensor document_start, const AttentionShape& shape,
+AttentionHeads<T> heads_of(Tensor qkv, Tensor first_seen, const AttentionShape& shape,
                            bool vectors) {
   require_width(shape.heads);
   // Maxima are computed before scaling.
   require(shape.scale > 0, "attention on a GPU scales scores by more than 0, not ", shape.scale);
   return {.qkv = qkv.as<T>(),
-          .document_start = document_start.as<std::int32_t>(),
+          .first_seen = first_seen.as<std::int32_t>(),
           .seq = static_cast<int>(shape.seq),
           .heads = static_cast<int>(shape.heads.heads),
           .kv_heads = static_cast<int>(shape.heads.kv_heads),
           .width = static_cast<int>(shape.heads.width),
           .scale = shape.scale,
+          .cap = static_cast<Accumulator<T>>(shape.soft_cap / shape.scale),
+          .inverse_cap =
+              static_cast<Accumulator<T>>(shape.soft_cap > 0 ? shape.scale / shape.soft_cap : 0),
           .vectors = vectors};
 }
 
@@ -55,22 +59,40 @@ __global__ __launch_bounds__(kThreads) void row_dots(Accumulator<T>* delta, cons
   if (row < rows && threadIdx.x % kRowThreads == 0) delta[row] = sum;
 }
 
+__global__ __launch_bounds__(kThreads) void window_starts(std::int32_t* first_seen,
+                                                          const std::int32_t* document_start,
+                                                          std::int64_t tokens, std::int64_t seq,
+                                                          std::int64_t window) {
+  const std::int64_t token = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (token >= tokens) return;
+  const std::int64_t start = token % seq - window + 1, document = document_start[token];
+  first_seen[token] = static_cast<std::int32_t>(start > document ? start : document);
+}
+
 }  // namespace
+
+void window_start(Stream& stream, Tensor first_seen, Tensor document_start, std::int64_t seq,
+                  std::int64_t window) {
+  const std::int64_t tokens = first_seen.count();
+  launch(window_starts, extent(parts(tokens, kThreads)), kThreads, 0, stream,
+         first_seen.as<std::int32_t>(), document_start.as<std::int32_t>(), tokens, seq, window);
+}
 
 bool has_warpgroup_attention(Device device, const AttentionShape& shape, DType dtype) {
   const std::int64_t width = shape.heads.width;
-  return size_of(dtype) == 2 && (width == 64 || width == 128) && has_warpgroups(device.index);
+  return size_of(dtype) == 2 && shape.soft_cap == 0 && (width == 64 || width == 128) &&
+         has_warpgroups(device.index);
 }
 
 void own_attention(Stream& stream, Tensor workspace, Tensor out, Tensor lse, Tensor qkv,
-                   Tensor document_start, const AttentionShape& shape) {
+                   Tensor first_seen, const AttentionShape& shape) {
   const std::int64_t width = shape.heads.width;
   const bool vectors = in_vectors(qkv, width) && in_vectors(out, width);
   with_float(qkv.dtype, [&](auto zero) {
     using T = decltype(zero);
     using A = Accumulator<T>;
     launch_attention(
-        stream, static_cast<int>(shape.batch), heads_of<T>(qkv, document_start, shape, vectors),
+        stream, static_cast<int>(shape.batch), heads_of<T>(qkv, first_seen, shape, vectors),
         AttentionResult<T, A>{.out = out.as<T>(),
                               .lse = lse.as<A>(),
                               .next = reinterpret_cast<std::int32_t*>(workspace.data)});
@@ -89,7 +111,7 @@ void own_attention_backward(Stream& stream, Tensor delta, const AttentionBackwar
            how.dout.as<T>(), how.out.as<T>(), rows, static_cast<int>(width),
            in_vectors(how.dout, width) && in_vectors(how.out, width));
     launch_attention_backward(stream, static_cast<int>(shape.batch),
-                              heads_of<T>(how.qkv, how.document_start, shape, vectors),
+                              heads_of<T>(how.qkv, how.first_seen, shape, vectors),
                               AttentionGradient<T, A>{.dqkv = how.dqkv.as<T>(),
                                                       .dout = how.dout.as<T>(),
                                                       .lse = how.lse.as<A>(),

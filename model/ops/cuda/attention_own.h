@@ -12,8 +12,8 @@ bool has_warpgroup_attention(Device, const AttentionShape&, DType);
 // gradients and once for key and value gradients, so that each is summed by one block in a fixed
 // order, without atomics.
 // `workspace` [kOwnWorkspace] accumulators is scratch.
-void own_attention(Stream&, Tensor workspace, Tensor out, Tensor lse, Tensor qkv,
-                   Tensor document_start, const AttentionShape&);
+void own_attention(Stream&, Tensor workspace, Tensor out, Tensor lse, Tensor qkv, Tensor first_seen,
+                   const AttentionShape&);
 // `delta` [batch seq, heads] accumulators is scratch: the sum of dout * out per row.
 void own_attention_backward(Stream&, Tensor delta, const AttentionBackward&, const AttentionShape&);
 

@@ -56,7 +56,7 @@ __device__ __forceinline__ int parity_of(int count) {
   return count / kStages % 2;
 }
 
-// The `index`-th of all items. Without documents, the longest come first.
+// The `index`-th of all items. Without a mask, the longest come first.
 template <class H, class T>
 __device__ __forceinline__ AttentionItem item_of(const AttentionHeads<T>& in, int batch,
                                                  int index) {

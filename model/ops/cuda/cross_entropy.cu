@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "model/device/cuda/launch.cuh"
+#include "model/ops/cuda/flat.cuh"
 #include "model/ops/cuda/reduce.cuh"
 #include "model/ops/cuda/values.cuh"
 
@@ -150,28 +151,69 @@ __global__ __launch_bounds__(kStatisticsThreads, 4) void statistics_of_rows(Accu
   target[blockIdx.x] = at < 0 ? A(0) : widened(in.row()[at]) - top;
 }
 
+template <int kCount, class T>
+__global__ __launch_bounds__(kFlatThreads) void transform_kernel(T* logits, Sum<T> scale,
+                                                                 Sum<T> soft_cap,
+                                                                 std::int64_t count) {
+  over_flat<kCount>(count, [&]<int n>(Count<n>, std::int64_t first) {
+    Sum<T> v[n];
+    load(v, logits + first);
+#pragma unroll
+    for (int k = 0; k < n; ++k) {
+      v[k] *= scale;
+      if (soft_cap > 0) v[k] = soft_cap * std::tanh(v[k] / soft_cap);
+    }
+    store(logits + first, v);
+  });
+}
+
 template <class A>
-__global__ __launch_bounds__(kThreads) void losses(A* loss, const A* total, const A* target,
-                                                   const std::int32_t* targets, std::int64_t rows) {
+__global__ __launch_bounds__(kThreads) void losses(A* loss, const A* top, const A* total,
+                                                   const A* target, const std::int32_t* targets,
+                                                   std::int64_t rows, double z_loss) {
   const std::int64_t row = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (row >= rows) return;
-  const double value = std::log(static_cast<double>(total[row])) - static_cast<double>(target[row]);
+  const double log_sum = std::log(static_cast<double>(total[row]));
+  double value = log_sum - static_cast<double>(target[row]);
+  if (z_loss != 0) {
+    const double whole = static_cast<double>(top[row]) + log_sum;
+    value += z_loss * whole * whole;
+  }
   loss[row] = targets[row] < 0 ? A(0) : static_cast<A>(value);
 }
 
 template <int n, class T>
 __global__ __launch_bounds__(kThreads) void gradients_of_rows(const Accumulator<T>* total,
                                                               const LogitRows<T> in,
-                                                              const double* given_scale) {
+                                                              const double* given_scale,
+                                                              LogitForm form) {
   using A = Accumulator<T>;
   const A top = in.top[blockIdx.x];
   const double sum = static_cast<double>(total[blockIdx.x]);
-  const double scale = given_scale != nullptr ? *given_scale : 1;
+  const double scale = (given_scale != nullptr ? *given_scale : 1) * form.scale;
   const bool counts = in.targets[blockIdx.x] >= 0;
-  const A factor = counts ? static_cast<A>(scale / sum) : A(0);
+  double weight = 1;  // of the probabilities: the z-loss adds to it
+  if (form.z_loss != 0) {
+    weight += 2 * form.z_loss * (static_cast<double>(top) + std::log(sum));
+  }
+  const A factor = counts ? static_cast<A>(scale * weight / sum) : A(0);
+  const A inverse_cap = form.soft_cap > 0 ? static_cast<A>(1 / form.soft_cap) : A(0);
+  // The slope of the cap. A masked column, -inf, has none.
+  const auto slope = [&](A l) {
+    const A t = min(A(1), fabs(l) * inverse_cap);
+    return A(1) - t * t;
+  };
   const std::int64_t at = in.column();
   const bool has_target = at >= 0 && at / n % blockDim.x == threadIdx.x;
-  const A right = has_target ? widened(in.row()[at]) : A(0);
+  A of_target = 0;
+  if (has_target) {
+    // Subtracted before rounding: a confident correct prediction leaves a small difference.
+    const A right = widened(in.row()[at]);
+    const double difference = static_cast<double>(right) - static_cast<double>(top);
+    const double change = scale * (std::exp(difference) / sum * weight - 1);
+    of_target =
+        static_cast<A>(inverse_cap > 0 ? change * static_cast<double>(slope(right)) : change);
+  }
   each_group<n>(in.row(), in.width, [&](const Pack<T, n>(&packs)[kAhead<T>], std::int64_t column) {
 #pragma unroll
     for (int j = 0; j < kAhead<T>; ++j) {
@@ -179,16 +221,15 @@ __global__ __launch_bounds__(kThreads) void gradients_of_rows(const Accumulator<
 #pragma unroll
       for (int e = 0; e < n; ++e) {
         // Not a product with zero if the row does not count: that would preserve NaN.
-        gradient[e] = counts ? factor * exponential<T>(widened(packs[j][e]) - top) : A(0);
+        const A l = widened(packs[j][e]);
+        gradient[e] = counts ? factor * exponential<T>(l - top) : A(0);
+        if (inverse_cap > 0 && counts) gradient[e] *= slope(l);
       }
       const std::int64_t to = column + j * std::int64_t{blockDim.x} * n;
       if (to < in.width) store(in.row() + to, gradient);
     }
   });
-  if (!has_target) return;
-  // Subtracted before rounding: a confident correct prediction leaves a small difference.
-  const double difference = static_cast<double>(right) - static_cast<double>(top);
-  in.row()[at] = rounded<T>(static_cast<A>(scale * (std::exp(difference) / sum - 1)));
+  if (has_target) in.row()[at] = rounded<T>(of_target);
 }
 
 template <class T>
@@ -259,26 +300,40 @@ void row_max_exp_sum(Stream& stream, Tensor top, Tensor total, Tensor target, Te
   });
 }
 
-void cross_entropy(Stream& stream, Tensor loss, Tensor total, Tensor target, Tensor targets) {
+void transform_logits(Stream& stream, Tensor logits, const LogitForm& form) {
+  const std::int64_t count = logits.count();
+  with_float(logits.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const auto run = [&]<int n>(Count<n>) {
+      launch(transform_kernel<n, T>, flat_blocks<n>(count), kFlatThreads, 0, stream, logits.as<T>(),
+             static_cast<Sum<T>>(form.scale), static_cast<Sum<T>>(form.soft_cap), count);
+    };
+    with_packs<T>(kNoRows, run, logits);
+  });
+}
+
+void cross_entropy(Stream& stream, Tensor loss, Tensor top, Tensor total, Tensor target,
+                   Tensor targets, const LogitForm& form) {
   const std::int64_t rows = loss.count();
   with_float(loss.dtype, [&](auto zero) {
     using A = decltype(zero);
     if constexpr (kIsAccumulator<A>) {
       launch(losses<A>, extent(parts(rows, kThreads)), kThreads, 0, stream, loss.as<A>(),
-             total.as<A>(), target.as<A>(), targets.as<std::int32_t>(), rows);
+             top.as<A>(), total.as<A>(), target.as<A>(), targets.as<std::int32_t>(), rows,
+             form.z_loss);
     }
   });
 }
 
 void cross_entropy_backward(Stream& stream, Tensor logits, Tensor top, Tensor total, Tensor targets,
-                            std::int64_t first, Tensor scale) {
+                            std::int64_t first, Tensor scale, const LogitForm& form) {
   with_float(logits.dtype, [&](auto zero) {
     using T = decltype(zero);
     const auto rows = rows_of<T>(logits, top, targets, first);
     const double* const given = scale ? scale.as<double>() : nullptr;
     const auto run = [&]<int n>(Count<n>) {
-      launch_rows<n>(stream, gradients_of_rows<n, T>, rows, total.as<Accumulator<T>>(), rows,
-                     given);
+      launch_rows<n>(stream, gradients_of_rows<n, T>, rows, total.as<Accumulator<T>>(), rows, given,
+                     form);
     };
     with_packs<T>(rows.width, run, logits);
   });

@@ -23,6 +23,17 @@ __global__ void add_kernel(T* y, const T* a, const T* b, std::int64_t count) {
   });
 }
 
+template <int kCount, class T>
+__global__ void scale_kernel(T* y, const T* x, Sum<T> factor, std::int64_t count) {
+  over_flat<kCount>(count, [&]<int n>(Count<n>, std::int64_t first) {
+    Sum<T> v[n];
+    load(v, x + first);
+#pragma unroll
+    for (int k = 0; k < n; ++k) v[k] *= factor;
+    store(y + first, v);
+  });
+}
+
 template <int kCount, class To, class From>
 __global__ void cast_kernel(To* to, const From* from, std::int64_t count) {
   over_flat<kCount>(count, [&]<int n>(Count<n>, std::int64_t first) {
@@ -61,6 +72,18 @@ void add(Stream& stream, Tensor y, Tensor a, Tensor b) {
              at<T>(b), count);
     };
     with_packs<T>(kNoRows, run, y, a, b);
+  });
+}
+
+void scale(Stream& stream, Tensor y, Tensor x, double factor) {
+  const std::int64_t count = y.count();
+  with_float(y.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const auto run = [&]<int n>(Count<n>) {
+      launch(scale_kernel<n, T>, flat_blocks<n>(count), kFlatThreads, 0, stream, at<T>(y), at<T>(x),
+             static_cast<Sum<T>>(factor), count);
+    };
+    with_packs<T>(kNoRows, run, y, x);
   });
 }
 

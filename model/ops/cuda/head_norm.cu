@@ -34,7 +34,7 @@ struct HeadNormTokens {
   T* y;
   Sum<T>* inverse;
   const T *x, *query_gain, *key_gain;
-  Sum<T> epsilon;
+  Sum<T> epsilon, gain_offset;
   HeadShape shape;
 };
 
@@ -67,7 +67,7 @@ __global__ __launch_bounds__(kThreads) void head_norm_kernel(HeadNormTokens<T> o
     }
     if (team.lane == 0) op.inverse[token[j] * shape.normed() + head[j]] = found.inverse;
     const T* gain = head[j] < shape.heads ? op.query_gain : op.key_gain;
-    apply<NormKind::kRmsNorm, 1, n, T>(y, rows[j], gain, nullptr, found);
+    apply<NormKind::kRmsNorm, 1, n, T>(y, rows[j], gain, op.gain_offset, nullptr, found);
   }
 }
 
@@ -77,6 +77,7 @@ struct HeadNormBackwardTokens {
   Sum<T>* dgains;  // [chunks, 2 width]
   const T *x, *query_gain, *key_gain;
   const Sum<T>* inverse;
+  Sum<T> gain_offset;
   std::int64_t tokens;
   HeadShape shape;
 };
@@ -129,7 +130,8 @@ __global__ __launch_bounds__(kThreads,
         Slopes<A> means{0, 0};
         for (int i = column; i < shape.width; i += lanes * n) {
           if (i > column) fetch(in[j], i);
-          add_slopes<NormKind::kRmsNorm>(means, in[j].dy, in[j].x, pack_at<n>(gain + i), row);
+          add_slopes<NormKind::kRmsNorm>(means, in[j].dy, in[j].x, pack_at<n>(gain + i),
+                                         op.gain_offset, row);
         }
         means.product = lane_team.sum(means.product) / static_cast<A>(shape.width);
         for (int i = column; is_head && i < shape.width; i += lanes * n) {
@@ -140,7 +142,7 @@ __global__ __launch_bounds__(kThreads,
           center_and_scale<NormKind::kRmsNorm>(v, row);
           const Sums sums{reinterpret_cast<typename Sums::P*>(room + team * shape.width + i), 1};
           sums.update([&](int k, A sum) { return fma(d[k], v[k], sum); });
-          row_backward<NormKind::kRmsNorm>(d, v, pack_at<n>(gain + i), row, means);
+          row_backward<NormKind::kRmsNorm>(d, v, pack_at<n>(gain + i), op.gain_offset, row, means);
           store(op.dqkv + in[j].start + i, d);
         }
       }
@@ -179,6 +181,7 @@ void head_norm(Stream& stream, const HeadNorm& op) {
                                    .query_gain = at<T>(op.query_gain),
                                    .key_gain = at<T>(op.key_gain),
                                    .epsilon = static_cast<Sum<T>>(op.epsilon),
+                                   .gain_offset = static_cast<Sum<T>>(op.gain_offset),
                                    .shape = shape};
     const bool in_place = op.y.data == op.x.data;
     const std::int64_t heads = shape.normed() + (in_place ? 0 : shape.kv_heads);
@@ -201,6 +204,7 @@ void head_norm_backward(Stream& stream, Tensor partial, const HeadNormBackward& 
                                            .query_gain = at<T>(op.query_gain),
                                            .key_gain = at<T>(op.key_gain),
                                            .inverse = at<Sum<T>>(op.inv_rms),
+                                           .gain_offset = static_cast<Sum<T>>(op.gain_offset),
                                            .tokens = op.x.rows(),
                                            .shape = shape_of(op.heads)};
     const auto run = [&]<int n>(Count<n>) {

@@ -33,7 +33,8 @@ NormRows<T> rows_of(const Norm& op) {
           .bias = at<T>(op.bias),
           .rows = op.x.rows(),
           .width = op.x.width(),
-          .epsilon = static_cast<Sum<T>>(op.epsilon)};
+          .epsilon = static_cast<Sum<T>>(op.epsilon),
+          .gain_offset = static_cast<Sum<T>>(op.gain_offset)};
 }
 
 // Calls body.operator()<kind>().
@@ -102,7 +103,8 @@ void norm_backward(Stream& stream, Tensor partial_gain, Tensor partial_bias,
                                    .inverse = at<Sum<T>>(op.inverse),
                                    .rows = op.x.rows(),
                                    .width = op.x.width(),
-                                   .share = Sum<T>(1) / static_cast<Sum<T>>(op.x.width())};
+                                   .share = Sum<T>(1) / static_cast<Sum<T>>(op.x.width()),
+                                   .gain_offset = static_cast<Sum<T>>(op.gain_offset)};
     const auto run = [&]<int n>(Count<n>) {
       with_kind(op.kind, [&]<NormKind kind>() { launch_backward<kind, n>(stream, rows); });
     };

@@ -104,17 +104,25 @@ __device__ void center_and_scale(A (&v)[n], Statistics<A> row) {
   }
 }
 
+// Gains with their offset; see ops/norm.h.
+template <int n, class T>
+__device__ void widen_gain(Sum<T> (&to)[n], const Pack<T, n>& gain, Sum<T> offset) {
+  widen(to, gain);
+#pragma unroll
+  for (int k = 0; k < n; ++k) to[k] += offset;
+}
+
 template <NormKind kind, int kHeld, int n, class T>
-__device__ void apply(T* y, const HeldRow<kHeld, n, T>& x, const T* gain, const T* bias,
-                      Statistics<Sum<T>> row) {
+__device__ void apply(T* y, const HeldRow<kHeld, n, T>& x, const T* gain, Sum<T> offset,
+                      const T* bias, Statistics<Sum<T>> row) {
   using A = Sum<T>;
   x.each([&](A(&v)[n], int i) {
     A g[n];
-    load(g, gain + i);
+    widen_gain(g, pack_at<n>(gain + i), offset);
     center_and_scale<kind>(v, row);
     if constexpr (kind == NormKind::kLayerNorm) {
-      A b[n];
-      load(b, bias + i);
+      A b[n] = {};
+      if (bias) load(b, bias + i);
 #pragma unroll
       for (int k = 0; k < n; ++k) v[k] = fma(v[k], g[k], b[k]);
     } else {
@@ -125,7 +133,7 @@ __device__ void apply(T* y, const HeldRow<kHeld, n, T>& x, const T* gain, const 
   });
 }
 
-// Backward of a row, with v = (x - mean) inverse and d = dy gain:
+// Backward of a row, with v = (x - mean) inverse and d = dy (gain + offset):
 //   dx = inverse (d - mean(d) - v mean(d v)) [+ dresidual],  mean(d) for LayerNorm only
 template <class A>
 struct Slopes {
@@ -135,11 +143,11 @@ struct Slopes {
 // Adds the terms of the sums behind the means.
 template <NormKind kind, int n, class T>
 __device__ void add_slopes(Slopes<Sum<T>>& found, const Pack<T, n>& dy, const Pack<T, n>& x,
-                           const Pack<T, n>& gain, Statistics<Sum<T>> row) {
+                           const Pack<T, n>& gain, Sum<T> offset, Statistics<Sum<T>> row) {
   Sum<T> v[n], d[n], g[n];
   widen(v, x);
   widen(d, dy);
-  widen(g, gain);
+  widen_gain(g, gain, offset);
   center_and_scale<kind>(v, row);
 #pragma unroll
   for (int k = 0; k < n; ++k) {
@@ -152,9 +160,9 @@ __device__ void add_slopes(Slopes<Sum<T>>& found, const Pack<T, n>& dy, const Pa
 // dx, without dresidual, in place of dy; `means` are those of the whole row.
 template <NormKind kind, int n, class T>
 __device__ void row_backward(Sum<T> (&dy)[n], const Sum<T> (&v)[n], const Pack<T, n>& gain,
-                             Statistics<Sum<T>> row, Slopes<Sum<T>> means) {
+                             Sum<T> offset, Statistics<Sum<T>> row, Slopes<Sum<T>> means) {
   Sum<T> g[n];
-  widen(g, gain);
+  widen_gain(g, gain, offset);
 #pragma unroll
   for (int k = 0; k < n; ++k) {
     dy[k] = fma(v[k], -means.product, dy[k] * g[k]);

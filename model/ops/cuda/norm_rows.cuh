@@ -15,7 +15,7 @@ struct NormRows {
   T* sum;
   const T *x, *residual, *gain, *bias;
   std::int64_t rows, width;
-  Sum<T> epsilon;
+  Sum<T> epsilon, gain_offset;
 };
 
 // A row's team is along x; a block of one-warp teams has several along y.
@@ -43,7 +43,7 @@ __global__ void norm_kernel(NormRows<T> op) {
     op.inverse[row] = found.inverse;
     if constexpr (kind == NormKind::kLayerNorm) op.mean[row] = found.mean;
   }
-  apply<kind>(op.y + start, x, op.gain, op.bias, found);
+  apply<kind>(op.y + start, x, op.gain, op.gain_offset, op.bias, found);
 }
 
 template <NormKind kind, int n, class T>
@@ -55,17 +55,18 @@ __global__ void norm_recompute_kernel(NormRows<T> op) {
   const std::int64_t start = row * op.width;
   const Statistics<A> found{kind == NormKind::kLayerNorm ? op.mean[row] : A(0), op.inverse[row]};
   const HeldRow<kHeldPacks<kind>, n, T> x(op.x + start, op.width, team);
-  apply<kind>(op.y + start, x, op.gain, op.bias, found);
+  apply<kind>(op.y + start, x, op.gain, op.gain_offset, op.bias, found);
 }
 
 template <class T>
 struct NormBackwardRows {
   T* dx;
-  Sum<T>*dgain, *dbias;  // per chunk of rows
+  Sum<T>*dgain, *dbias;  // per chunk of rows; a LayerNorm may have no bias
   const T *dy, *x, *gain, *dresidual;
   const Sum<T>*mean, *inverse;
   std::int64_t rows, width;
   Sum<T> share;  // 1 / width, the weight of an element in a mean
+  Sum<T> gain_offset;
 };
 
 // At most. Registers are for as many threads per multiprocessor, twice as many as a narrow row's
@@ -97,7 +98,8 @@ __global__ __launch_bounds__(kBackwardThreads<T>) void norm_backward_kernel(
   using A = Sum<T>;
   using P = Pack<T, n>;
   using Sums = ColumnSums<n, A>;
-  constexpr bool kBias = kind == NormKind::kLayerNorm;
+  constexpr bool kMean = kind == NormKind::kLayerNorm;
+  const bool has_bias = kMean && op.dbias != nullptr;
   __shared__ Slopes<A> shares[2][kBackwardThreads<T> / 32];
   const int lane = static_cast<int>(threadIdx.x), lanes = static_cast<int>(blockDim.x);
   const int team = static_cast<int>(threadIdx.y), teams = static_cast<int>(blockDim.y);
@@ -131,7 +133,7 @@ __global__ __launch_bounds__(kBackwardThreads<T>) void norm_backward_kernel(
   }
   if constexpr (kHolds) {
     sums_of(team, 0).clear();
-    if constexpr (kBias) sums_of(team, 1).clear();
+    if (has_bias) sums_of(team, 1).clear();
   }
   int turn = 0;
   for (int row = first + team; row - team < end; row += teams, turn ^= 1) {
@@ -140,11 +142,12 @@ __global__ __launch_bounds__(kBackwardThreads<T>) void norm_backward_kernel(
     Statistics<A> found{0, 0};
     Slopes<A> means{0, 0};
     if (row < end) {
-      found = {kBias ? op.mean[row] : A(0), op.inverse[row]};
-      if (has_pack) add_slopes<kind>(means, in.dy, in.x, gain, found);
+      found = {kMean ? op.mean[row] : A(0), op.inverse[row]};
+      if (has_pack) add_slopes<kind>(means, in.dy, in.x, gain, op.gain_offset, found);
+#pragma unroll 1  // unrolled, single doubles spill registers
       for (int i = column; !kHolds && i < width; i += lanes * n) {
         fetch(in, row, i);
-        add_slopes<kind>(means, in.dy, in.x, pack_at<n>(op.gain + i), found);
+        add_slopes<kind>(means, in.dy, in.x, pack_at<n>(op.gain + i), op.gain_offset, found);
       }
     }
     means = team_sum<kind>(means, shares[turn] + team * lanes / 32, lane, lanes);
@@ -155,8 +158,8 @@ __global__ __launch_bounds__(kBackwardThreads<T>) void norm_backward_kernel(
       widen(d, in.dy);
       center_and_scale<kind>(v, found);
       dgain.update([&](int k, A sum) { return fma(d[k], v[k], sum); });
-      if constexpr (kBias) dbias.update([&](int k, A sum) { return sum + d[k]; });
-      row_backward<kind>(d, v, gains, found, means);
+      if (has_bias) dbias.update([&](int k, A sum) { return sum + d[k]; });
+      row_backward<kind>(d, v, gains, op.gain_offset, found, means);
       if (op.dresidual) {
         widen(v, in.also);
 #pragma unroll
@@ -165,18 +168,19 @@ __global__ __launch_bounds__(kBackwardThreads<T>) void norm_backward_kernel(
       store(op.dx + row * op.width + i, d);
     };
     if (has_pack && row < end) finish(column, gain, sums_of(team, 0), sums_of(team, 1));
+#pragma unroll 1
     for (int i = column; !kHolds && i < width; i += lanes * n) {
       const Sums dgain = sums_at(op.dgain, i), dbias = sums_at(op.dbias, i);
       if (row == first) {
         dgain.clear();
-        if constexpr (kBias) dbias.clear();
+        if (has_bias) dbias.clear();
       }
       fetch(in, row, i);
       finish(i, pack_at<n>(op.gain + i), dgain, dbias);
     }
   }
   __syncthreads();
-  for (int which = 0; has_pack && team == 0 && which < (kBias ? 2 : 1); ++which) {
+  for (int which = 0; has_pack && team == 0 && which < (has_bias ? 2 : 1); ++which) {
     A* const to = (which == 0 ? op.dgain : op.dbias) + blockIdx.x * op.width + column;
     sums_of(0, which).update([&](int k, A sum) {
       for (int other = 1; other < teams; ++other) sum += sums_of(other, which)[k];

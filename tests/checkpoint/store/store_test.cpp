@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <fstream>
+#include <vector>
 
 #include "checkpoint/read/load.h"
 #include "model/base/error.h"
@@ -161,6 +163,47 @@ TEST(Store, the_state_of_another_model_is_refused_with_every_difference) {
   EXPECT_NE(why.find("model/embed.weight [101, 24] there, [90, 24] here"), std::string::npos);
   EXPECT_NE(why.find("float32 there, int32 here"), std::string::npos);
   EXPECT_THROW(store.load_newest(wanted), CheckpointError);
+}
+
+TEST(Store, optional_tensors_may_be_missing_on_either_side_but_only_all_of_them) {
+  const Scratch scratch;
+  const Lease lease(scratch.path());
+  Store store(scratch.path(), lease);
+  const State state(3);
+  commit(store, state, 1);
+  const Match optional{.optional = "model/layers.0."};
+  const auto is_optional = [&](const Piece& piece) {
+    return piece.tensor.starts_with(optional.optional);
+  };
+  State loaded;
+  std::vector<Piece> fewer = loaded.pieces();
+  std::erase_if(fewer, is_optional);
+  EXPECT_THROW(store.load_newest(fewer), CheckpointError);
+  EXPECT_EQ(store.load_newest(fewer, optional)->step, 1);
+  EXPECT_FALSE(loaded == state);
+  // The rest has been read.
+  const auto is_same = [&](std::size_t i) {
+    const Piece &here = loaded.pieces()[i], &there = state.pieces()[i];
+    return std::memcmp(here.data, there.data, here.bytes()) == 0;
+  };
+  for (std::size_t i = 0; i < state.pieces().size(); ++i) {
+    EXPECT_EQ(is_same(i), !is_optional(state.pieces()[i])) << state.pieces()[i].tensor;
+  }
+  fewer.push_back(loaded.pieces()[1]);  // one of them
+  ASSERT_TRUE(is_optional(fewer.back()));
+  EXPECT_NE(message_of([&] { store.load_newest(fewer, optional); }).find("unexpected tensors (3)"),
+            std::string::npos);
+
+  // What the checkpoint lacks keeps its memory.
+  State more;
+  std::vector<std::byte> memory(64, std::byte{7});
+  std::vector<Piece> wanted = more.pieces();
+  const Shape shape{16};
+  wanted.push_back({"ema/norm.weight", DType::kF32, shape, all_of(shape), memory.data()});
+  EXPECT_THROW(store.load_newest(wanted), CheckpointError);
+  EXPECT_EQ(store.load_step(1, wanted, {.optional = "ema/"}).step, 1);
+  EXPECT_TRUE(more == state);
+  EXPECT_EQ(memory, std::vector<std::byte>(64, std::byte{7}));
 }
 
 TEST(Store, a_part_of_the_tensors_can_be_asked_for) {

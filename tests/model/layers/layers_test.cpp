@@ -134,7 +134,9 @@ TEST_P(NormGradient, holds_with_and_without_a_residual) {
   for (const bool with_residual : {false, true}) {
     LayerBench bench;
     const Region region;
-    const Norm norm(bench.params, "norm", GetParam(), 12, 1e-5, region);
+    const Norm norm(bench.params, "norm",
+                    {.kind = GetParam(), .width = 12, .gain_offset = with_residual ? 1.0 : 0},
+                    region);
     bench.allocate();
     const Tensor x = bench.random({5, 12}, "x");
     const Tensor residual = bench.random({5, 12}, "residual");
@@ -161,7 +163,10 @@ INSTANTIATE_TEST_SUITE_P(Kinds, NormGradient,
 
 struct AttentionCase {
   const char* name;
-  bool bias, qk_norm, rope;
+  bool bias;
+  QkNorm qk_norm;
+  bool rope;
+  std::int64_t window = 0;
 };
 
 class AttentionGradient : public testing::TestWithParam<AttentionCase> {};
@@ -185,6 +190,10 @@ TEST_P(AttentionGradient, holds_with_grouped_queries_and_documents) {
   const Attention attention(bench.params, "attention",
                             {.hidden = 10,
                              .heads = heads,
+                             .scale = 0.4,
+                             .soft_cap = how.window > 0 ? 1.5 : 0,
+                             .window = how.window,
+                             .rope_interleaved = how.window > 0,
                              .qkv_bias = how.bias,
                              .output_bias = how.bias,
                              .qk_norm = how.qk_norm},
@@ -194,12 +203,13 @@ TEST_P(AttentionGradient, holds_with_grouped_queries_and_documents) {
       .sequences = 2,
       .seq_len = 7,
       .positions = bench.integers({0, 1, 2, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6}),
-      .document_start = bench.integers({0, 0, 0, 3, 3, 3, 3, 0, 0, 0, 0, 0, 0, 0})};
+      .document_start = bench.integers({0, 0, 0, 3, 3, 3, 3, 0, 0, 0, 0, 0, 0, 0}),
+      .window_start = bench.integers({0, 0, 1, 3, 3, 4, 5, 0, 0, 1, 2, 3, 4, 5})};
   const Tensor x = bench.random({14, 10}, "x");
   const Tensor r = bench.random({14, 10}, "r");
   Attention::Saved saved;
   const auto forward = [&] {
-    return attention.forward(bench.ctx, x, batch, Recompute::kNone, saved);
+    return attention.forward(bench.ctx, bench.ctx.scratch, x, batch, Recompute::kNone, saved);
   };
   bench.check(
       {x}, [&] { return dot(r, forward()); },
@@ -210,9 +220,11 @@ TEST_P(AttentionGradient, holds_with_grouped_queries_and_documents) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, AttentionGradient,
-                         testing::Values(AttentionCase{"gpt2", true, false, false},
-                                         AttentionCase{"llama", false, false, true},
-                                         AttentionCase{"qwen3", false, true, true}),
+                         testing::Values(AttentionCase{"gpt2", true, QkNorm::kNone, false},
+                                         AttentionCase{"llama", false, QkNorm::kNone, true},
+                                         AttentionCase{"qwen3", false, QkNorm::kHead, true},
+                                         AttentionCase{"olmo2", false, QkNorm::kProjection, true},
+                                         AttentionCase{"window", false, QkNorm::kHead, true, 2}),
                          [](const auto& of) { return std::string(of.param.name); });
 
 class MlpGradient : public testing::TestWithParam<bool> {};
@@ -223,12 +235,19 @@ TEST_P(MlpGradient, holds_whatever_is_recomputed) {
     LayerBench bench;
     Region region;
     const Mlp mlp(bench.params, "mlp",
-                  {.hidden = 6, .intermediate = 9, .gated = gated, .bias = !gated}, region);
+                  {.hidden = 6,
+                   .intermediate = 9,
+                   .activation = gated ? Activation::kSilu : Activation::kGeluTanh,
+                   .gated = gated,
+                   .bias = !gated},
+                  region);
     bench.allocate();
     const Tensor x = bench.random({5, 6}, "x");
     const Tensor r = bench.random({5, 6}, "r");
     Mlp::Saved saved;
-    const auto forward = [&] { return mlp.forward(bench.ctx, x, recompute, saved); };
+    const auto forward = [&] {
+      return mlp.forward(bench.ctx, bench.ctx.scratch, x, recompute, saved);
+    };
     bench.check(
         {x}, [&] { return dot(r, forward()); },
         [&] {
@@ -251,7 +270,8 @@ INSTANTIATE_TEST_SUITE_P(Activations, MlpGradient, testing::Bool());
 TEST(Embedding, gradients_add_up_over_repeated_ids_and_positions) {
   LayerBench bench;
   Region region;
-  const Embedding embedding(bench.params, {.vocab = 5, .hidden = 4, .positions = 3}, region);
+  const Embedding embedding(bench.params,
+                            {.vocab = 5, .hidden = 4, .positions = 3, .multiplier = 1.5}, region);
   bench.allocate();
   const Tensor ids = bench.integers({4, 0, 4, 1, 2, 3});
   const Tensor positions = bench.integers({0, 1, 2, 0, 1, 2});
@@ -265,12 +285,14 @@ TEST(Embedding, gradients_add_up_over_repeated_ids_and_positions) {
   });
 }
 
-TEST(Head, gradients_are_those_of_the_mean_loss_of_the_valid_targets) {
+class HeadGradient : public testing::TestWithParam<ops::LogitForm> {};
+
+TEST_P(HeadGradient, is_that_of_the_mean_loss_of_the_valid_targets) {
   LayerBench bench;
   Region region;
   Weight& table = bench.params.declare(
       {.name = "head.weight", .shape = {11, 6}, .init_scale = 1, .decay = true});
-  const Head head(bench.params, NormKind::kRmsNorm, 6, 1e-5, table, region);
+  const Head head(bench.params, {.width = 6}, GetParam(), table, region);
   bench.allocate();
   const Tensor x = bench.random({4, 6}, "x");
   const Tensor targets = bench.integers({3, -1, 10, 0});
@@ -293,6 +315,11 @@ TEST(Head, gradients_are_those_of_the_mean_loss_of_the_valid_targets) {
         return std::vector{dx};
       });
 }
+
+INSTANTIATE_TEST_SUITE_P(Forms, HeadGradient,
+                         testing::Values(ops::LogitForm{}, ops::LogitForm{.scale = 0.4},
+                                         ops::LogitForm{.scale = 1.5, .soft_cap = 2},
+                                         ops::LogitForm{.soft_cap = 2, .z_loss = 0.3}));
 
 TEST(Head, chunks_of_a_large_vocabulary_are_whole_tiles) {
   constexpr Device kCpu, kGpu{Device::Kind::kCuda, 0};

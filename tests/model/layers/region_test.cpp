@@ -59,7 +59,8 @@ std::vector<double> attention_gradient(LayerBench& bench, Region& region) {
                          .positions = bench.integers({0, 1, 2}),
                          .document_start = bench.integers({0, 0, 0})};
   Attention::Saved saved;
-  attention.forward(bench.ctx, bench.random({3, 10}, "x"), batch, Recompute::kNone, saved);
+  attention.forward(bench.ctx, bench.ctx.scratch, bench.random({3, 10}, "x"), batch,
+                    Recompute::kNone, saved);
   return values_of(attention.backward(bench.ctx, bench.random({3, 10}, "dy"), batch, saved));
 }
 
@@ -68,7 +69,7 @@ std::vector<double> mlp_gradient(LayerBench& bench, Region& region) {
   bench.allocate();
   bench.params.expect_gradients();
   Mlp::Saved saved;
-  mlp.forward(bench.ctx, bench.random({3, 6}, "x"), Recompute::kNone, saved);
+  mlp.forward(bench.ctx, bench.ctx.scratch, bench.random({3, 6}, "x"), Recompute::kNone, saved);
   return values_of(mlp.backward(bench.ctx, bench.random({3, 6}, "dy"), saved));
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 // What cuDNN is asked for.
 AttentionShape plain() {
-  return {.batch = 2, .seq = 1024, .heads = {12, 4, 64}, .scale = 0.125, .documents = false};
+  return {.batch = 2, .seq = 1024, .heads = {12, 4, 64}, .scale = 0.125, .masked = false};
 }
 
 TEST(AttentionChoice, CudnnIsAskedForWholeSequencesOfSixteenBits) {
@@ -29,8 +29,15 @@ TEST(AttentionChoice, OurOwnKernelsTakeEverythingElseAndSayWhy) {
   EXPECT_EQ(why(plain(), DType::kF32), "cuDNN does not support float32");
   EXPECT_EQ(why(plain(), DType::kF64), "cuDNN does not support float64");
   AttentionShape shape = plain();
-  shape.documents = true;
+  shape.masked = true;
   EXPECT_EQ(why(shape), "documents are masked");
+  shape.window = shape.seq;
+  EXPECT_EQ(why(shape), "documents are masked");
+  shape.window = 64;
+  EXPECT_EQ(why(shape), "a sliding window");
+  shape = plain();
+  shape.soft_cap = 50;
+  EXPECT_EQ(why(shape), "scores have a soft cap");
   shape = plain();
   shape.heads.width = 20;
   EXPECT_EQ(why(shape), "the head width 20 is not a multiple of 8");
@@ -48,7 +55,7 @@ TEST(AttentionChoice, OurKernelsOfHopperGoBeforeCudnnUnlessItIsAskedFor) {
 }
 
 TEST(AttentionChoice, AnOpWhoseCallerPromisesNothingMayHaveDocuments) {
-  EXPECT_TRUE(AttentionShape{}.documents);
+  EXPECT_TRUE(AttentionShape{}.masked);
 }
 
 TEST(AttentionChoice, ReadsTheWish) {
@@ -83,7 +90,7 @@ TEST(AttentionChoice, ABackwardIsCutUntilItsMatricesFit) {
                         Case{6, 4096, {12, 12, 64}, 3, 1}, Case{2, 8192, {32, 8, 128}, 2, 4},
                         Case{1, 8192, {28, 28, 128}, 1, 4}}) {
     const AttentionShape shape{
-        .batch = c.batch, .seq = c.seq, .heads = c.heads, .scale = 0.125, .documents = false};
+        .batch = c.batch, .seq = c.seq, .heads = c.heads, .scale = 0.125, .masked = false};
     const AttentionParts parts = backward_parts(shape, DType::kBf16);
     EXPECT_EQ(parts.of_batch, c.of_batch) << c.seq;
     EXPECT_EQ(parts.of_heads, c.of_heads) << c.seq;
@@ -98,7 +105,7 @@ TEST(AttentionChoice, ABackwardIsCutUntilItsMatricesFit) {
 // Gradients of keys are sums over the heads that share them.
 TEST(AttentionChoice, HeadsThatShareKeysStayInOnePart) {
   const AttentionShape shape{
-      .batch = 2, .seq = 32768, .heads = {32, 8, 128}, .scale = 0.125, .documents = false};
+      .batch = 2, .seq = 32768, .heads = {32, 8, 128}, .scale = 0.125, .masked = false};
   const AttentionParts parts = backward_parts(shape, DType::kBf16);
   EXPECT_EQ(parts.each.batch, 1);
   EXPECT_EQ(parts.each.heads.heads, 4);

@@ -36,7 +36,7 @@ std::shared_ptr<cudnn_frontend::DeviceProperties> properties_of(const Described&
 }
 
 AttentionShape shape_of(std::int64_t seq, Heads heads) {
-  return {.batch = 2, .seq = seq, .heads = heads, .scale = 0.125, .documents = false};
+  return {.batch = 2, .seq = seq, .heads = heads, .scale = 0.125, .masked = false};
 }
 
 class AttentionPlan : public ::testing::TestWithParam<Described> {

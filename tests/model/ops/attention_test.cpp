@@ -12,17 +12,25 @@ using namespace trireme::test;  // NOLINT(google-build-using-namespace)
 
 struct AttentionCase {
   std::int64_t batch, seq, heads, kv_heads, width;
-  std::int64_t document;  // length of a document; 0 for one as long as the sequence
+  std::int64_t document;    // length of a document; 0 for one as long as the sequence
+  std::int64_t window = 0;  // 0 for none
+  double soft_cap = 0;      // 0 for none
   AttentionShape shape() const {
     AttentionShape s;
     s.batch = batch, s.seq = seq;
     s.heads = {heads, kv_heads, width};
     s.scale = 1 / std::sqrt(static_cast<double>(width));
-    s.documents = document != 0;
+    s.masked = document != 0 || window != 0;
+    s.window = window;
+    s.soft_cap = soft_cap;
     return s;
   }
   std::int64_t tokens() const { return batch * seq; }
   std::int64_t start(std::int64_t token) const {
+    const std::int64_t t = token % seq;
+    return std::max(document_start(token), window == 0 ? 0 : t - window + 1);
+  }
+  std::int64_t document_start(std::int64_t token) const {
     const std::int64_t t = token % seq;
     // Documents begin elsewhere in each sequence of the batch.
     return document == 0
@@ -33,7 +41,8 @@ struct AttentionCase {
 
 std::ostream& operator<<(std::ostream& out, const AttentionCase& x) {
   return out << "batch " << x.batch << " seq " << x.seq << " heads " << x.heads << "/" << x.kv_heads
-             << " width " << x.width << " document " << x.document;
+             << " width " << x.width << " document " << x.document << " window " << x.window
+             << " soft cap " << x.soft_cap;
 }
 
 // What the tiles compute, written with whole matrices in float64.
@@ -50,11 +59,16 @@ struct Reference {
           const std::int64_t q = token * row + h * x.width;
           const std::int64_t k = (x.heads + h / group) * x.width;
           const std::int64_t v = k + x.kv_heads * x.width, o = (token * x.heads + h) * x.width;
-          Values p(token - first + 1), dp(p.size());
+          Values p(token - first + 1), dp(p.size()), slope(p.size(), 1);
           double top = -INFINITY, sum = 0, mean = 0;
           for (std::size_t s = 0; s < p.size(); ++s) {
             for (std::int64_t i = 0; i < x.width; ++i)
               p[s] += qkv[q + i] * qkv[(first + s) * row + k + i] * x.shape().scale;
+            if (x.soft_cap > 0) {
+              const double tangent = std::tanh(p[s] / x.soft_cap);
+              p[s] = x.soft_cap * tangent;
+              slope[s] = 1 - tangent * tangent;
+            }
             top = std::max(top, p[s]);
           }
           for (double& value : p) sum += value = std::exp(value - top);
@@ -68,7 +82,7 @@ struct Reference {
             mean += p[s] * dp[s];
           }
           for (std::size_t s = 0; s < p.size(); ++s) {
-            const double ds = p[s] * (dp[s] - mean) * x.shape().scale;
+            const double ds = p[s] * (dp[s] - mean) * slope[s] * x.shape().scale;
             for (std::int64_t i = 0; i < x.width; ++i) {
               dqkv[(first + s) * row + v + i] += p[s] * dout[o + i];
               dqkv[(first + s) * row + k + i] += ds * qkv[q + i];
@@ -97,7 +111,7 @@ Values qkv_of(const AttentionCase& x, DType dtype) {
 struct Computed {
   AttentionCase x;
   Values dout_values;
-  Held qkv, dout, document_start, out, lse, dqkv;
+  Held qkv, dout, first_seen, out, lse, dqkv;
 
   // Forward and backward, in arenas of exactly the planned size.
   Computed(Stream& stream, const AttentionCase& how, DType dtype, const Values& qkv_values)
@@ -122,7 +136,7 @@ struct Computed {
         dout_values(uniform_values(how.tokens() * how.shape().heads.query(), 2, dtype)),
         qkv(stream, {how.tokens(), how.shape().heads.qkv()}, dtype, qkv_values),
         dout(stream, {how.tokens(), how.shape().heads.query()}, dtype, dout_values),
-        document_start(stream, {how.tokens()}, DType::kI32, starts(how)),
+        first_seen(stream, {how.tokens()}, DType::kI32, starts(how)),
         out(stream, {how.tokens(), how.shape().heads.query()}, dtype),
         lse(stream, {how.tokens(), how.heads}, accumulator_of(dtype)),
         dqkv(stream, {how.tokens(), how.shape().heads.qkv()}, dtype) {}
@@ -134,10 +148,10 @@ struct Computed {
     return all;
   }
   void forward(Stream& stream, Arena& scratch) const {
-    attention(stream, scratch, out, lse, qkv, document_start, x.shape());
+    attention(stream, scratch, out, lse, qkv, first_seen, x.shape());
   }
   void backward(Stream& stream, Arena& scratch) const {
-    attention_backward(stream, scratch, {dqkv, dout, out, qkv, lse, document_start}, x.shape());
+    attention_backward(stream, scratch, {dqkv, dout, out, qkv, lse, first_seen}, x.shape());
   }
 };
 
@@ -181,11 +195,18 @@ std::vector<AttentionCase> cases() {
     all.push_back({1, 150, 2, 1, 136, 60});
     // Two widths that compute capability 9.0 has kernels for, with more than one tile of queries,
     // its kernel for long sequences, and its backward for many blocks of keys and for few.
-    all.push_back({1, 2100, 1, 1, 64, 300});
+    all.push_back({1, 2100, 1, 1, 64, 900, 250});
     for (const std::int64_t width : {64, 128}) {
       all.push_back({2, 400, 2, 1, width, 0});
       all.push_back({2, 300, 2, 1, width, 130});
+      all.push_back({1, 400, 2, 1, width, 0, 140});
     }
+    for (const std::int64_t window : {1, 7, 64, 65, 300}) {
+      for (const std::int64_t document : {0, 90})
+        all.push_back({2, 200, 2, 1, 16, document, window});
+    }
+    for (const std::int64_t width : {16, 64, 100, 256})
+      all.push_back({1, 90, 2, 1, width, 0, 0, 0.5});
     return all;
   }
   for (const std::int64_t seq : {1, 2, 7, 16, 33, 63, 64, 65, 100, 128, 129, 200, 300})
@@ -195,6 +216,13 @@ std::vector<AttentionCase> cases() {
   for (const std::int64_t kv_heads : {1, 2, 3, 6}) all.push_back({2, 90, 6, kv_heads, 16, 0});
   for (const std::int64_t document : {1, 2, 5, 16, 37, 64, 65, 128, 190})
     all.push_back({3, 200, 2, 1, 16, document});
+  for (const std::int64_t window : {1, 7, 64, 65, 300}) {
+    for (const std::int64_t document : {0, 90}) all.push_back({2, 200, 2, 1, 16, document, window});
+  }
+  for (const double soft_cap : {0.3, 1.0, 50.0}) {
+    all.push_back({2, 200, 2, 1, 16, 0, 0, soft_cap});
+    all.push_back({2, 150, 2, 1, 100, 90, 70, soft_cap});
+  }
   return all;
 }
 
@@ -215,7 +243,8 @@ TEST_P(AttentionDtype, HasTheSameBitsWithAnyNumberOfThreads) {
   // Whole heads, heads cut into shares, and fewer heads than threads.
   for (const AttentionCase& x :
        {AttentionCase{2, 200, 4, 4, 32, 0}, AttentionCase{1, 300, 4, 1, 16, 90},
-        AttentionCase{3, 130, 1, 1, 40, 0}, AttentionCase{1, 20, 1, 1, 8, 0}}) {
+        AttentionCase{3, 130, 1, 1, 40, 0}, AttentionCase{1, 20, 1, 1, 8, 0},
+        AttentionCase{1, 300, 4, 1, 16, 150, 70}}) {
     SCOPED_TRACE(::testing::Message() << x);
     omp_set_num_threads(1);
     const Computed alone(stream, x, GetParam());
@@ -243,6 +272,28 @@ TEST_P(AttentionDtype, OfADocumentKnowsNothingOfTheOneBefore) {
   });
 }
 
+// Products with what nobody sees would be zero times NaN. 63 rows before a query or after a key are
+// seen; no kernel has tiles of more than 192 queries or 128 keys.
+TEST_P(AttentionDtype, SkipsTilesOutsideTheWindow) {
+  on_every_platform([](Stream& stream) {
+    const AttentionCase x{1, 640, 1, 1, 64, 0, 64};
+    const std::int64_t row = x.shape().heads.qkv(), far = 63 + 192 + 128;
+    const auto expect_finite = [&](const Values& values, std::int64_t first, std::int64_t end) {
+      for (std::int64_t i = first; i < end; ++i) ASSERT_TRUE(std::isfinite(values[i])) << i;
+    };
+    Values keys = qkv_of(x, GetParam()), queries = keys;
+    for (std::int64_t i = 0; i < 100 * row; ++i)
+      if (i % row >= 64) keys[i] = kNan;
+    const Computed of_keys(stream, x, GetParam(), keys);
+    expect_finite(of_keys.out.values(), (100 + far) * 64, x.seq * 64);
+    expect_finite(of_keys.dqkv.values(), (100 + far) * row, x.seq * row);
+    for (std::int64_t i = 540 * row; i < x.seq * row; ++i)
+      if (i % row < 64) queries[i] = kNan;
+    const Computed of_queries(stream, x, GetParam(), queries);
+    expect_finite(of_queries.dqkv.values(), 0, (540 - far) * row);
+  });
+}
+
 TEST_P(AttentionDtype, StaysFiniteOverScoresOfAnySize) {
   on_every_platform([](Stream& stream) {
     const AttentionCase x{1, 100, 1, 1, 16, 30};
@@ -264,37 +315,79 @@ TEST_P(AttentionDtype, HasTheSameBitsInEveryRun) {
   });
 }
 
+// Decodes in calls of these numbers of tokens, the last of them again until all are done, into a
+// cache of `capacity` rows.
+void expect_cached(Stream& stream, DType dtype, const AttentionCase& x, std::int64_t capacity,
+                   std::vector<std::int64_t> calls) {
+  SCOPED_TRACE(::testing::Message() << x << " by a cache of " << capacity);
+  const Computed whole(stream, x, dtype);
+  const Heads heads = x.shape().heads;
+  const Shape cache{capacity, heads.kv_heads * heads.width};
+  const Held keys(stream, cache, dtype), values(stream, cache, dtype);
+  const Held out(stream, {x.seq, heads.query()}, dtype);
+  Arena scratch(std::size_t{1} << 20, stream.device());
+  std::int64_t tokens = 0;
+  for (std::size_t call = 0, first = 0; first < static_cast<std::size_t>(x.seq); first += tokens) {
+    const auto at = static_cast<std::int64_t>(first);
+    tokens = std::min(calls[std::min(call++, calls.size() - 1)], x.seq - at);
+    attention_cached(stream, scratch,
+                     {.out = Tensor(out).row_slice(at, tokens),
+                      .qkv = Tensor(whole.qkv).row_slice(at, tokens),
+                      .keys = keys,
+                      .values = values,
+                      .first = at,
+                      .heads = heads,
+                      .scale = x.shape().scale,
+                      .soft_cap = x.soft_cap,
+                      .window = x.window});
+  }
+  const double unit = dtype == DType::kF64 ? 1e-14 : dtype == DType::kF32 ? 4e-6 : 0x1p-7;
+  EXPECT_LE(furthest(out.values(), whole.out.values()), unit);
+}
+
 TEST_P(AttentionDtype, ByACacheIsThatOfTheWholeSequence) {
   on_every_platform([](Stream& stream) {
-    const DType dtype = GetParam();
     for (const AttentionCase& x :
          {AttentionCase{1, 140, 4, 2, 20, 0}, AttentionCase{1, 5, 2, 2, 64, 0},
-          AttentionCase{1, 40, 2, 1, 200, 0}, AttentionCase{1, 300, 3, 1, 16, 0}}) {
-      const Computed whole(stream, x, dtype);
-      const Heads heads = x.shape().heads;
-      const std::int64_t width = heads.kv_heads * heads.width;
-      const Held keys(stream, {320, width}, dtype), values(stream, {320, width}, dtype);
-      const Held out(stream, {x.seq, heads.query()}, dtype);
-      Arena scratch(std::size_t{1} << 20, stream.device());
-      std::int64_t first = 0;
-      for (const std::int64_t tokens :
-           {std::int64_t{2}, std::int64_t{1}, x.seq - 4, std::int64_t{1}}) {
-        attention_cached(stream, scratch, Tensor(out).row_slice(first, tokens),
-                         Tensor(whole.qkv).row_slice(first, tokens), keys, values, first, heads,
-                         x.shape().scale);
-        first += tokens;
+          AttentionCase{1, 40, 2, 1, 200, 0, 0, 0.5}, AttentionCase{1, 300, 3, 1, 16, 0}})
+      expect_cached(stream, GetParam(), x, 320, {2, 1, x.seq - 4, 1});
+  });
+}
+
+// Of the least capacity, so that a prompt goes round it several times.
+TEST_P(AttentionDtype, ByARingIsThatOfTheWindow) {
+  on_every_platform([](Stream& stream) {
+    const DType dtype = GetParam();
+    expect_cached(stream, dtype, {1, 60, 2, 1, 16, 0, 1}, 1, {1});
+    expect_cached(stream, dtype, {1, 90, 4, 2, 20, 0, 7}, 7 + 24, {25, 3, 1, 25});
+    expect_cached(stream, dtype, {1, 150, 2, 2, 64, 0, 65, 0.5}, 65 + 9, {74, 10, 1, 7});
+    // On a GPU the keys of the last token are split.
+    expect_cached(stream, dtype, {1, 330, 1, 1, 16, 0, 280}, 280 + 29, {150, 30, 120, 29, 1});
+    expect_cached(stream, dtype, {1, 40, 2, 1, 16, 0, 100}, 40, {39, 1});
+  });
+}
+
+TEST(Attention, AWindowStartsNoEarlierThanItsDocument) {
+  on_every_platform([](Stream& stream) {
+    for (const std::int64_t window : {1, 7, 64, 300}) {
+      const AttentionCase x{3, 200, 1, 1, 1, 50, window};
+      Values documents, expected;
+      for (std::int64_t token = 0; token < x.tokens(); ++token) {
+        documents.push_back(static_cast<double>(x.document_start(token)));
+        expected.push_back(static_cast<double>(x.start(token)));
       }
-      const double unit = dtype == DType::kF64 ? 1e-14 : dtype == DType::kF32 ? 4e-6 : 0x1p-7;
-      EXPECT_LE(furthest(out.values(), whole.out.values()), unit) << x;
+      const Held from(stream, {x.tokens()}, DType::kI32, documents);
+      const Held to(stream, {x.tokens()}, DType::kI32);
+      window_start(stream, to, from, x.seq, window);
+      EXPECT_EQ(to.values(), expected);
+      window_start(stream, from, from, x.seq, window);
+      EXPECT_EQ(from.values(), expected) << "in place";
     }
   });
 }
 
-TEST(Attention, HasTheGradientOfItsOutput) {
-  if (kTriesCuda) GTEST_SKIP() << "on CUDA it is held against the reference";
-  const AttentionCase x{2, 70, 4, 2, 6, 45};
-  const int threads = omp_get_max_threads();
-  omp_set_num_threads(1);  // thousands of calls too short to share
+void expect_gradient_of_output(const AttentionCase& x) {
+  SCOPED_TRACE(::testing::Message() << x);
   Stream stream{Device{}};
   Values qkv = qkv_of(x, DType::kF64);
   const Computed c(stream, x, DType::kF64, qkv);
@@ -319,8 +412,17 @@ TEST(Attention, HasTheGradientOfItsOutput) {
     const double slope = (at[0] - 8 * at[1] + 8 * at[2] - at[3]) / (12 * kStep);
     worst = std::max(worst, std::fabs(slope - gradient[i]));
   }
-  omp_set_num_threads(threads);
   EXPECT_LT(worst, 1e-7 * largest);
+}
+
+TEST(Attention, HasTheGradientOfItsOutput) {
+  if (kTriesCuda) GTEST_SKIP() << "on CUDA it is held against the reference";
+  const int threads = omp_get_max_threads();
+  omp_set_num_threads(1);  // thousands of calls too short to share
+  for (const AttentionCase& x :
+       {AttentionCase{2, 70, 4, 2, 6, 45}, AttentionCase{1, 70, 2, 1, 6, 45, 9, 0.4}})
+    expect_gradient_of_output(x);
+  omp_set_num_threads(threads);
 }
 
 TEST(Attention, CountsUsefulOperationsOnAPlanningStream) {
@@ -341,6 +443,28 @@ TEST(Attention, CountsUsefulOperationsOnAPlanningStream) {
   EXPECT_TRUE(std::isnan(c.out.values()[0]));
 }
 
+TEST(Attention, CountsWhatAWindowLeaves) {
+  std::vector<PlannedOp> ops;
+  const auto flops = [&](std::int64_t window) {
+    const AttentionCase x{1, 64, 2, 1, 8, 0, window};
+    Stream stream;
+    const Computed c(stream, x, DType::kF32, qkv_of(x, DType::kF32), nullptr);
+    Tally tally{.ops = &ops};
+    Stream planning(Device{}, tally);
+    Arena plan = Arena::unbounded();
+    ops.clear();
+    c.forward(planning, plan);
+    return tally.attention_causal;
+  };
+  const double all = flops(0);
+  EXPECT_EQ(ops[0].columns, 64);
+  EXPECT_EQ(flops(64), all);
+  EXPECT_EQ(flops(1000), all);
+  // Of the triangle a smaller one is left out.
+  EXPECT_EQ(flops(16), all * (1 - 48.0 * 48 / (64 * 64)));
+  EXPECT_EQ(ops[0].columns, 16);
+}
+
 TEST(Attention, RefusesWhatDoesNotFit) {
   const AttentionCase x{1, 8, 4, 2, 8, 0};
   Stream stream;
@@ -348,15 +472,36 @@ TEST(Attention, RefusesWhatDoesNotFit) {
   Arena scratch(1 << 20);
   AttentionShape shape = x.shape();
   shape.seq = 9;
-  EXPECT_THROW(attention(stream, scratch, c.out, c.lse, c.qkv, c.document_start, shape), Error);
+  EXPECT_THROW(attention(stream, scratch, c.out, c.lse, c.qkv, c.first_seen, shape), Error);
   shape = x.shape();
+  shape.soft_cap = -1;
+  EXPECT_THROW(attention(stream, scratch, c.out, c.lse, c.qkv, c.first_seen, shape), Error);
+  shape = x.shape();
+  shape.window = 4, shape.masked = false;
+  EXPECT_THROW(attention(stream, scratch, c.out, c.lse, c.qkv, c.first_seen, shape), Error);
+  shape = x.shape();
+  EXPECT_THROW(window_start(stream, c.first_seen, c.first_seen, 8, 0), Error);
+  EXPECT_THROW(window_start(stream, c.first_seen, c.first_seen, 5, 2), Error);
   shape.heads.kv_heads = 3;
-  EXPECT_THROW(attention(stream, scratch, c.out, c.lse, c.qkv, c.document_start, shape), Error);
+  EXPECT_THROW(attention(stream, scratch, c.out, c.lse, c.qkv, c.first_seen, shape), Error);
   const Held wide(stream, {8, 4}, DType::kF64);
-  EXPECT_THROW(attention(stream, scratch, c.out, wide, c.qkv, c.document_start, x.shape()), Error);
+  EXPECT_THROW(attention(stream, scratch, c.out, wide, c.qkv, c.first_seen, x.shape()), Error);
   const Held keys(stream, {4, 16}, DType::kF32), values(stream, {4, 16}, DType::kF32);
-  EXPECT_THROW(attention_cached(stream, scratch, c.out, c.qkv, keys, values, 0, x.shape().heads, 1),
-               Error);
+  const auto cached = [&](std::int64_t first, std::int64_t tokens, std::int64_t window) {
+    attention_cached(stream, scratch,
+                     {.out = Tensor(c.out).row_slice(0, tokens),
+                      .qkv = Tensor(c.qkv).row_slice(0, tokens),
+                      .keys = keys,
+                      .values = values,
+                      .first = first,
+                      .heads = x.shape().heads,
+                      .window = window});
+  };
+  EXPECT_NO_THROW(cached(0, 4, 0));
+  EXPECT_NO_THROW(cached(4, 2, 3));
+  EXPECT_THROW(cached(1, 4, 0), Error);
+  EXPECT_THROW(cached(4, 2, 4), Error);
+  EXPECT_THROW(cached(-1, 1, 1), Error);
 }
 
 TEST(Attention, OnAGpuSaysWhoseKernelsComputeIt) {

@@ -33,7 +33,9 @@ struct CrossEntropyProblem {
 struct CrossEntropyOutputs {
   Values top, total, target, loss, gradient;
 };
-CrossEntropyOutputs cross_entropy_reference(const CrossEntropyProblem& p, double scale) {
+// Of logits that are transformed already.
+CrossEntropyOutputs cross_entropy_reference(const CrossEntropyProblem& p, double scale,
+                                            const LogitForm& form = {}) {
   CrossEntropyOutputs out;
   out.gradient.resize(p.logits.size());
   for (std::int64_t row = 0; row < p.rows; ++row) {
@@ -48,11 +50,16 @@ CrossEntropyOutputs cross_entropy_reference(const CrossEntropyProblem& p, double
     out.top.push_back(top);
     out.total.push_back(sum);
     out.target.push_back(here ? x[column] - top : 0);
-    out.loss.push_back(id < 0 ? 0 : std::log(sum) - out.target.back());
+    const double whole = top + std::log(sum);
+    out.loss.push_back(id < 0 ? 0
+                              : std::log(sum) - out.target.back() + form.z_loss * whole * whole);
     for (std::int64_t i = 0; i < p.width; ++i) {
       const double probability = std::exp(x[i] - top) / sum;
+      const double capped = form.soft_cap > 0 ? x[i] / form.soft_cap : 0;
+      const double change =
+          probability * (1 + 2 * form.z_loss * whole) - (here && i == column ? 1 : 0);
       out.gradient[row * p.width + i] =
-          id < 0 ? 0 : scale * (probability - (here && i == column ? 1 : 0));
+          id < 0 ? 0 : scale * form.scale * change * (1 - capped * capped);
     }
   }
   return out;
@@ -61,7 +68,7 @@ CrossEntropyOutputs cross_entropy_reference(const CrossEntropyProblem& p, double
 struct CrossEntropyApplied {
   Held logits, targets, top, total, target, loss, factor;
   CrossEntropyApplied(Stream& stream, const CrossEntropyProblem& p,
-                      std::optional<double> scale = {})
+                      std::optional<double> scale = {}, const LogitForm& form = {})
       : logits(stream, {p.rows, p.width}, p.dtype, p.logits),
         targets(stream, {p.rows}, DType::kI32, p.targets),
         top(stream, {p.rows}, accumulator_of(p.dtype)),
@@ -69,10 +76,12 @@ struct CrossEntropyApplied {
         target(stream, {p.rows}, accumulator_of(p.dtype)),
         loss(stream, {p.rows}, accumulator_of(p.dtype)),
         factor(stream, {1}, DType::kF64, {scale.value_or(1)}) {
+    transform_logits(stream, logits, form);
     row_max(stream, top, logits);
     row_exp_sum(stream, total, target, logits, top, targets, p.first);
-    cross_entropy(stream, loss, total, target, targets);
-    cross_entropy_backward(stream, logits, top, total, targets, p.first, scale ? factor : Tensor{});
+    cross_entropy(stream, loss, top, total, target, targets, form);
+    cross_entropy_backward(stream, logits, top, total, targets, p.first, scale ? factor : Tensor{},
+                           form);
   }
 };
 
@@ -199,7 +208,7 @@ TEST(CrossEntropy, holders_of_parts_together_are_the_whole) {
     }
     const Held totals(stream, {5}, DType::kF64, total), hits(stream, {5}, DType::kF64, target);
     const Held loss(stream, {5}, DType::kF64);
-    cross_entropy(stream, loss, totals, hits, targets);
+    cross_entropy(stream, loss, tops, totals, hits, targets);
     expect_values(loss, expected.loss, 8);
     for (int part : {0, 1}) {
       const Held held(stream, {5, width[part]}, DType::kF64, logits[part]);
@@ -227,6 +236,65 @@ TEST(CrossEntropy, backward_is_the_derivative) {
           return 0.5 * dot(loss, Values(loss.size(), 1.0));
         },
         p.logits, CrossEntropyApplied(stream, p, 0.5).logits.values());
+  });
+}
+
+constexpr LogitForm kForms[] = {
+    {.scale = 0.125}, {.soft_cap = 3}, {.z_loss = 0.1}, {.scale = 2, .soft_cap = 5, .z_loss = 0.2}};
+
+TEST(CrossEntropy, transformed_logits_and_a_z_loss_are_their_formulas) {
+  on_every_platform_and_dtype([](Stream& stream, DType dtype) {
+    for (const LogitForm& form : kForms) {
+      for (const std::int64_t width : {1, 17, 64, 1003}) {
+        SCOPED_TRACE(say(form.scale, " ", form.soft_cap, " ", form.z_loss, ", ", width));
+        CrossEntropyProblem p{6, width, dtype};
+        const Held transformed(stream, {p.rows, p.width}, dtype, p.logits);
+        transform_logits(stream, transformed, form);
+        const CrossEntropyApplied got(stream, p, 0.25, form);
+        for (double& x : p.logits) {
+          x *= form.scale;
+          if (form.soft_cap > 0) x = form.soft_cap * std::tanh(x / form.soft_cap);
+        }
+        expect_values(transformed, p.logits, 4, 4);
+        p.logits = transformed.values();  // as rounded
+        const CrossEntropyOutputs expected = cross_entropy_reference(p, 0.25, form);
+        expect_values(got.loss, expected.loss, 16, 40);
+        expect_values(got.logits, expected.gradient, 16, 1);
+      }
+    }
+  });
+}
+
+TEST(CrossEntropy, backward_of_transformed_logits_is_the_derivative) {
+  on_every_platform([](Stream& stream) {
+    for (const LogitForm& form : kForms) {
+      CrossEntropyProblem p{6, 19};
+      p.targets[3] = 4;
+      expect_gradient(
+          [&](const Values& logits) {
+            CrossEntropyProblem changed = p;
+            changed.logits = logits;
+            const Values loss = CrossEntropyApplied(stream, changed, 1, form).loss.values();
+            return 0.5 * dot(loss, Values(loss.size(), 1.0));
+          },
+          p.logits, CrossEntropyApplied(stream, p, 0.5, form).logits.values());
+    }
+  });
+}
+
+TEST(CrossEntropy, a_masked_column_has_no_gradient_under_a_cap) {
+  on_every_platform_and_dtype([](Stream& stream, DType dtype) {
+    const CrossEntropyProblem p{1, 40, dtype};
+    const Held logits(stream, {1, 40}, dtype, p.logits), targets(stream, {1}, DType::kI32, {3});
+    const LogitForm form{.soft_cap = 30};
+    transform_logits(stream, logits, form);
+    mask_padding(stream, logits, 33);
+    const DType sums = accumulator_of(dtype);
+    const Held top(stream, {1}, sums), total(stream, {1}, sums), target(stream, {1}, sums);
+    row_max_exp_sum(stream, top, total, target, logits, targets);
+    cross_entropy_backward(stream, logits, top, total, targets, 0, {}, form);
+    const Values gradient = logits.values();
+    for (std::size_t i = 0; i < 40; ++i) EXPECT_EQ(gradient[i] == 0, i >= 33) << i;
   });
 }
 

@@ -27,6 +27,24 @@ TEST(Elementwise, add_rounds_once_and_may_be_in_place) {
   });
 }
 
+TEST(Elementwise, scale_multiplies_by_the_factor_in_the_accumulator_and_may_be_in_place) {
+  on_every_platform_and_dtype([](Stream& stream, DType dtype) {
+    for (const std::int64_t count : kElementwiseCounts) {
+      SCOPED_TRACE(count);
+      const double factor = 0.0883883476483184;  // its bfloat16 is 0.2 % off
+      const Values x = random_values(count, 1, dtype);
+      Values expected;
+      for (const double value : x) expected.push_back(factor * value);
+      const Held input(stream, {count}, dtype, x), y(stream, {count}, dtype);
+      scale(stream, y, input, factor);
+      // The factor is rounded, then the product.
+      expect_values(y, expected, 2);
+      scale(stream, input, input, factor);
+      EXPECT_EQ(input.bits(), y.bits());
+    }
+  });
+}
+
 TEST(Elementwise, copy_and_zero_reach_every_byte) {
   on_every_platform([](Stream& stream) {
     for (const DType dtype : {DType::kF32, DType::kF64, DType::kBf16, DType::kF16, DType::kI32}) {

@@ -19,8 +19,11 @@ struct NormProblem {
   Values bias = random_values(width, 4, dtype);
   Values dy = random_values(rows * width, 5, dtype);
   Values dresidual = random_values(rows * width, 6, dtype);
+  bool has_bias = layer;
+  double gain_offset = 0;
 
   Shape shape() const { return {rows, width}; }
+  double gain_at(std::int64_t i) const { return gain_offset + gain[i]; }
   NormKind kind() const { return layer ? NormKind::kLayerNorm : NormKind::kRmsNorm; }
 };
 
@@ -40,7 +43,7 @@ NormOutputs norm_reference(const NormProblem& p, const Values& s) {
     for (std::int64_t i = 0; i < p.width; ++i) {
       const long double normed = (x[i] - mean) * inverse;
       out.y[row * p.width + i] =
-          static_cast<double>(normed * p.gain[i] + (p.layer ? p.bias[i] : 0));
+          static_cast<double>(normed * p.gain_at(i) + (p.has_bias ? p.bias[i] : 0));
     }
     out.mean[row] = static_cast<double>(mean);
     out.inverse[row] = static_cast<double>(inverse);
@@ -61,12 +64,12 @@ Gradients reference_backward(const NormProblem& p, const NormOutputs& forward) {
       const double n = (p.x[at + i] - forward.mean[row]) * inverse, dy = p.dy[at + i];
       g.dgain[i] += dy * n;
       g.dbias[i] += dy;
-      mean_d += dy * p.gain[i] / static_cast<long double>(p.width);
-      mean_dn += dy * p.gain[i] * n / static_cast<long double>(p.width);
+      mean_d += dy * p.gain_at(i) / static_cast<long double>(p.width);
+      mean_dn += dy * p.gain_at(i) * n / static_cast<long double>(p.width);
     }
     for (std::int64_t i = 0; i < p.width; ++i) {
       const double n = (p.x[at + i] - forward.mean[row]) * inverse;
-      g.dx[at + i] = inverse * (p.dy[at + i] * p.gain[i] - (p.layer ? mean_d : 0) - n * mean_dn);
+      g.dx[at + i] = inverse * (p.dy[at + i] * p.gain_at(i) - (p.layer ? mean_d : 0) - n * mean_dn);
     }
   }
   return g;
@@ -79,7 +82,8 @@ struct Forward {
         mean(stream, {p.rows}, accumulator_of(p.dtype)),
         inverse(stream, {p.rows}, accumulator_of(p.dtype)) {
     const Held gain(stream, {p.width}, p.dtype, p.gain), bias(stream, {p.width}, p.dtype, p.bias);
-    ops::norm(stream, {p.kind(), y, mean, inverse, sum, x, residual, gain, bias, p.epsilon});
+    ops::norm(stream, {p.kind(), y, mean, inverse, sum, x, residual, gain,
+                       p.has_bias ? Tensor(bias) : Tensor{}, p.epsilon, p.gain_offset});
   }
 };
 
@@ -96,9 +100,9 @@ struct Backward {
     const Held dresidual(stream, p.shape(), p.dtype, p.dresidual);
     const Tensor also = residual ? Tensor(dresidual) : Tensor{};
     const Forward forward(stream, p, x, {}, {});
-    norm_backward(
-        stream, scratch,
-        {p.kind(), dx, dgain, dbias, dy, x, gain, forward.mean, forward.inverse, also, accumulate});
+    norm_backward(stream, scratch,
+                  {p.kind(), dx, dgain, p.has_bias ? Tensor(dbias) : Tensor{}, dy, x, gain,
+                   forward.mean, forward.inverse, also, accumulate, p.gain_offset});
     EXPECT_EQ(scratch.used(), 0u);
   }
 };
@@ -121,7 +125,7 @@ void for_every_norm_size(const Body& body) {
 // near each other loses digits to its mean.
 double row_scale(const NormProblem& p, const NormOutputs& out) {
   double gain = 1, inverse = 1, x = 1;
-  for (const double value : p.gain) gain = std::max(gain, std::fabs(value));
+  for (const double value : p.gain) gain = std::max(gain, std::fabs(p.gain_offset + value));
   for (const double value : out.inverse) inverse = std::max(inverse, value);
   for (const double value : p.x) x = std::max(x, std::fabs(value));
   return gain * inverse * x;
@@ -224,9 +228,12 @@ TEST(Norm, gradients_are_added_when_asked) {
 TEST(Norm, backward_is_the_derivative) {
   on_every_platform([](Stream& stream) {
     for (const bool layer : {false, true}) {
-      for (const std::int64_t width : {3, 17}) {
+      for (const bool plain : {true, false}) {
+        const std::int64_t width = plain ? 3 : 17;
         SCOPED_TRACE(say(layer ? "LayerNorm" : "RMSNorm", " of 3 x ", width));
-        const NormProblem p{layer, 3, width};
+        NormProblem p{layer, 3, width};
+        p.has_bias = layer && plain;
+        p.gain_offset = plain ? 0 : 1;
         const auto loss = [&](const NormProblem& changed) {
           const Held x(stream, p.shape(), DType::kF64, changed.x);
           return dot(Forward(stream, changed, x, {}, {}).y.values(), p.dy);
@@ -241,7 +248,41 @@ TEST(Norm, backward_is_the_derivative) {
         };
         expect_gradient(with(&NormProblem::x), p.x, got.dx.values());
         expect_gradient(with(&NormProblem::gain), p.gain, got.dgain.values());
-        if (layer) expect_gradient(with(&NormProblem::bias), p.bias, got.dbias.values());
+        if (p.has_bias) expect_gradient(with(&NormProblem::bias), p.bias, got.dbias.values());
+      }
+    }
+  });
+}
+
+// Gemma's offset of 1, and a LayerNorm without bias.
+TEST(Norm, gains_may_have_an_offset_and_layer_norms_no_bias) {
+  on_every_platform_and_dtype([](Stream& stream, DType dtype) {
+    for (const bool layer : {false, true}) {
+      for (const std::int64_t width : {17, 64, 2056}) {
+        SCOPED_TRACE(say(layer ? "LayerNorm" : "RMSNorm", " of 9 x ", width));
+        NormProblem p{layer, 9, width, dtype};
+        p.has_bias = false;
+        p.gain_offset = 1;
+        const NormOutputs expected = norm_reference(p, p.x);
+        const Gradients gradients = reference_backward(p, expected);
+        const double scale = row_scale(p, expected);
+        const Held x(stream, p.shape(), dtype, p.x), gain(stream, {width}, dtype, p.gain);
+        const Held y(stream, p.shape(), dtype);
+        const Forward first(stream, p, x, {}, {});
+        expect_values(first.y, expected.y, 8, scale);
+        norm_recompute(stream, {.kind = p.kind(),
+                                .y = y,
+                                .mean = first.mean,
+                                .inverse = first.inverse,
+                                .x = x,
+                                .gain = gain,
+                                .gain_offset = 1});
+        EXPECT_EQ(y.bits(), first.y.bits());
+        const Backward got(stream, p);
+        double steep = 1;
+        for (const double inverse : expected.inverse) steep = std::max(steep, inverse);
+        expect_values(got.dx, gradients.dx, 16, 4 * steep * scale);
+        expect_values(got.dgain, gradients.dgain, 16, 4 * scale);
       }
     }
   });

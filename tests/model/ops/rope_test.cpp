@@ -9,15 +9,16 @@ using namespace trireme::test;  // NOLINT(google-build-using-namespace)
 
 constexpr std::int64_t kPositions = 50;
 
-Values table_of(std::int64_t width) {
-  Values table(kPositions * width);
+// Scaled as by YaRN: cosine^2 + sine^2 = scale^2.
+Values table_of(std::int64_t rotated, double scale = 1) {
+  Values table(kPositions * rotated);
   for (std::int64_t position = 0; position < kPositions; ++position) {
-    for (std::int64_t i = 0; i < width / 2; ++i) {
+    for (std::int64_t i = 0; i < rotated / 2; ++i) {
       const double angle =
           static_cast<double>(position) *
-          std::pow(10000.0, -2 * static_cast<double>(i) / static_cast<double>(width));
-      table[position * width + i] = std::cos(angle);
-      table[position * width + width / 2 + i] = std::sin(angle);
+          std::pow(10000.0, -2 * static_cast<double>(i) / static_cast<double>(rotated));
+      table[position * rotated + i] = scale * std::cos(angle);
+      table[position * rotated + rotated / 2 + i] = scale * std::sin(angle);
     }
   }
   return table;
@@ -30,64 +31,94 @@ Values positions_of(std::int64_t tokens) {
   return positions;
 }
 
-Values rope_reference(const Heads& heads, Values x, const Values& positions, const Values& table) {
-  const std::int64_t half = heads.width / 2;
+Values rope_reference(const Rope& op, Values x, const Values& positions, const Values& table) {
+  const Heads& heads = op.heads;
+  const std::int64_t rotated = op.rotated == 0 ? heads.width : op.rotated, half = rotated / 2;
   for (std::size_t token = 0; token < positions.size(); ++token) {
-    const double* turn = table.data() + static_cast<std::int64_t>(positions[token]) * heads.width;
+    const double* turn = table.data() + static_cast<std::int64_t>(positions[token]) * rotated;
     for (std::int64_t head = 0; head < heads.heads + heads.kv_heads; ++head) {
       double* v = x.data() + static_cast<std::int64_t>(token) * heads.qkv() + head * heads.width;
       for (std::int64_t i = 0; i < half; ++i) {
-        const double low = v[i], high = v[i + half];
-        v[i] = low * turn[i] - high * turn[half + i];
-        v[i + half] = high * turn[i] + low * turn[half + i];
+        double& a = v[op.interleaved ? 2 * i : i];
+        double& b = v[op.interleaved ? 2 * i + 1 : i + half];
+        const double before = a;
+        a = before * turn[i] - b * turn[half + i];
+        b = b * turn[i] + before * turn[half + i];
       }
     }
   }
   return x;
 }
 
-const Heads kRopeShapes[] = {{1, 1, 2}, {4, 2, 6}, {2, 1, 34}, {4, 4, 64}, {3, 1, 100}};
+// Rotating whole heads, parts of them, and parts that end within packs.
+Rope rope_of(const Heads& heads, std::int64_t rotated, bool interleaved) {
+  return {.heads = heads, .rotated = rotated, .interleaved = interleaved};
+}
+const std::pair<Heads, std::int64_t> kRopeShapes[] = {
+    {{1, 1, 2}, 0},   {{4, 2, 6}, 4},   {{2, 1, 34}, 0},   {{4, 4, 64}, 0},
+    {{4, 4, 64}, 32}, {{3, 1, 100}, 0}, {{2, 1, 100}, 64}, {{1, 1, 640}, 600}};
 
 TEST(Rope, heads_turn_by_their_positions_and_values_do_not) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
-    for (const Heads& heads : kRopeShapes) {
+    for (const auto& [heads, rotated] : kRopeShapes) {
       for (const std::int64_t tokens : {0, 1, 13}) {
-        SCOPED_TRACE(
-            say(tokens, " tokens, ", heads.heads, "+", heads.kv_heads, " x ", heads.width));
-        Values table = table_of(heads.width);
-        for (double& value : table) value = rounded(value, accumulator_of(dtype));
-        const Values x = random_values(tokens * heads.qkv(), 1, dtype), at = positions_of(tokens);
-        const Held turns(stream, {kPositions, heads.width}, accumulator_of(dtype), table);
-        const Held positions(stream, {tokens}, DType::kI32, at);
-        const Held qkv(stream, {tokens, heads.qkv()}, dtype, x);
-        rope(stream, qkv, positions, turns, heads, false);
-        // Two products and a sum of numbers below 4.3.
-        expect_values(qkv, rope_reference(heads, x, at, table), 3, 4.3);
+        for (const bool interleaved : {false, true}) {
+          SCOPED_TRACE(say(tokens, " tokens, ", heads.heads, "+", heads.kv_heads, " x ",
+                           heads.width, ", rotated ", rotated, interleaved ? " interleaved" : ""));
+          const std::int64_t columns = rotated == 0 ? heads.width : rotated;
+          const Rope op = rope_of(heads, rotated, interleaved);
+          Values table = table_of(columns);
+          for (double& value : table) value = rounded(value, accumulator_of(dtype));
+          const Values x = random_values(tokens * heads.qkv(), 1, dtype), at = positions_of(tokens);
+          const Held turns(stream, {kPositions, columns}, accumulator_of(dtype), table);
+          const Held positions(stream, {tokens}, DType::kI32, at);
+          const Held qkv(stream, {tokens, heads.qkv()}, dtype, x);
+          rope(stream, qkv, positions, turns, op);
+          // Two products and a sum of numbers below 4.3.
+          expect_values(qkv, rope_reference(op, x, at, table), 3, 4.3);
+        }
       }
     }
   });
 }
 
-TEST(Rope, backward_is_the_inverse_and_so_the_derivative) {
+TEST(Rope, unscaled_backward_is_the_inverse) {
   on_every_platform([](Stream& stream) {
-    const Heads heads{2, 1, 6};
-    const Values table = table_of(6), at = positions_of(4);
-    const Values x = random_values(4 * heads.qkv(), 1), dy = random_values(4 * heads.qkv(), 2);
-    const Held turns(stream, {kPositions, 6}, DType::kF64, table);
-    const Held positions(stream, {4}, DType::kI32, at);
-    const Held back(stream, {4, heads.qkv()}, DType::kF64, x);
-    rope(stream, back, positions, turns, heads, false);
-    rope(stream, back, positions, turns, heads, true);
-    expect_values(back, x, 8);
-    const Held dx(stream, {4, heads.qkv()}, DType::kF64, dy);
-    rope(stream, dx, positions, turns, heads, true);
-    expect_gradient(
-        [&](const Values& changed) {
-          const Held y(stream, {4, heads.qkv()}, DType::kF64, changed);
-          rope(stream, y, positions, turns, heads, false);
-          return dot(y.values(), dy);
-        },
-        x, dx.values());
+    for (const bool interleaved : {false, true}) {
+      Rope op = rope_of({2, 1, 6}, 4, interleaved);
+      const Values x = random_values(4 * op.heads.qkv(), 1);
+      const Held turns(stream, {kPositions, 4}, DType::kF64, table_of(4));
+      const Held positions(stream, {4}, DType::kI32, positions_of(4));
+      const Held back(stream, {4, op.heads.qkv()}, DType::kF64, x);
+      for (const bool backward : {false, true}) {
+        op.backward = backward;
+        rope(stream, back, positions, turns, op);
+      }
+      expect_values(back, x, 8);
+    }
+  });
+}
+
+TEST(Rope, backward_is_the_derivative_with_a_scaled_table) {
+  on_every_platform([](Stream& stream) {
+    for (const bool interleaved : {false, true}) {
+      const Rope forward = rope_of({2, 1, 6}, 4, interleaved);
+      Rope backward = forward;
+      backward.backward = true;
+      const std::int64_t width = forward.heads.qkv();
+      const Held turns(stream, {kPositions, 4}, DType::kF64, table_of(4, 1.25));
+      const Held positions(stream, {4}, DType::kI32, positions_of(4));
+      const Values x = random_values(4 * width, 1), dy = random_values(4 * width, 2);
+      const Held dx(stream, {4, width}, DType::kF64, dy);
+      rope(stream, dx, positions, turns, backward);
+      expect_gradient(
+          [&](const Values& changed) {
+            const Held y(stream, {4, width}, DType::kF64, changed);
+            rope(stream, y, positions, turns, forward);
+            return dot(y.values(), dy);
+          },
+          x, dx.values());
+    }
   });
 }
 
@@ -100,18 +131,24 @@ TEST(Rope, bits_do_not_depend_on_threads) {
     const Values x = random_values(tokens * heads.qkv(), 1, dtype);
     expect_thread_independent([&] {
       const Held qkv(stream, {tokens, heads.qkv()}, dtype, x);
-      rope(stream, qkv, positions, turns, heads, false);
+      rope(stream, qkv, positions, turns, {.heads = heads, .interleaved = true});
       return qkv.bits();
     });
   });
 }
 
-TEST(Rope, odd_heads_are_refused) {
+TEST(Rope, odd_parts_and_parts_wider_than_heads_are_refused) {
   Stream stream;
-  const Heads heads{1, 1, 3};
-  const Held qkv(stream, {2, 9}, DType::kF32), table(stream, {4, 3}, DType::kF32);
+  const Held qkv(stream, {2, 9}, DType::kF32), wide(stream, {2, 12}, DType::kF32);
   const Held positions(stream, {2}, DType::kI32, {0, 1});
-  EXPECT_THROW(rope(stream, qkv, positions, table, heads, false), Error);
+  const auto refuses = [&](const Held& x, std::int64_t columns, const Rope& op) {
+    const Held table(stream, {4, columns}, DType::kF32, Values(4 * columns, 0.5));
+    EXPECT_THROW(rope(stream, x, positions, table, op), Error);
+  };
+  refuses(qkv, 3, {.heads = {1, 1, 3}});
+  refuses(wide, 3, {.heads = {1, 1, 4}, .rotated = 3});
+  refuses(wide, 6, {.heads = {1, 1, 4}, .rotated = 6});
+  refuses(wide, 4, {.heads = {1, 1, 4}, .rotated = 2});  // the table is another's
 }
 
 }  // namespace

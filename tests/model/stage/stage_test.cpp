@@ -9,15 +9,15 @@
 namespace trireme::test {
 namespace {
 
-class StageGradient : public testing::TestWithParam<std::tuple<bool, Recompute>> {};
+class StageGradient : public testing::TestWithParam<std::tuple<const char*, Recompute>> {};
 
 TEST_P(StageGradient, is_that_of_the_loss_for_every_parameter) {
-  const auto [gpt2, recompute] = GetParam();
+  const auto [family, recompute] = GetParam();
   LayerBench bench;
   Region region;
   AttentionCore core;
   UnitHooks hooks;
-  Stage stage(bench.params, tiny_model(gpt2 ? "gpt2" : "qwen3", kTwoBlocks),
+  Stage stage(bench.params, tiny_model(family, kTwoBlocks),
               {.first_block = 0, .end_block = 2, .max_positions = 5, .recompute = recompute},
               {region, core}, hooks);
   stage.allocate({bench.weights, bench.masters, &bench.gradients}, DType::kF64, false);
@@ -54,9 +54,14 @@ TEST_P(StageGradient, is_that_of_the_loss_for_every_parameter) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, StageGradient,
-                         testing::Combine(testing::Bool(),
+                         testing::Combine(testing::Values("gpt2", "qwen3", "granite", "olmo2",
+                                                          "gemma2", "gemma3_text", "glm4"),
                                           testing::Values(Recompute::kNone, Recompute::kSelective,
-                                                          Recompute::kFull)));
+                                                          Recompute::kFull)),
+                         [](const auto& of) {
+                           return say(std::get<0>(of.param), "_",
+                                      kRecomputeNames[static_cast<int>(std::get<1>(of.param))]);
+                         });
 
 TEST(Stage, two_stages_in_a_row_compute_what_one_does) {
   const ModelConfig config = tiny_model("qwen3", kTwoBlocks);

@@ -181,18 +181,20 @@ TEST(TensorLayouts, pass_their_shares_of_the_tokens_from_stage_to_stage) {
 
 std::string layout_name(const testing::TestParamInfo<std::tuple<Family, int, bool>>& of) {
   const auto [family, ranks, sequence] = of.param;
-  const char* names[] = {"gpt2", "llama", "qwen2", "qwen3"};
-  return say(names[static_cast<int>(family)], "_", ranks, sequence ? "_sequence" : "_tensor");
+  return say(kFamilyNames[static_cast<int>(family)], "_", ranks,
+             sequence ? "_sequence" : "_tensor");
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, TensorLayout,
                          testing::Combine(testing::Values(Family::kGpt2, Family::kLlama,
-                                                          Family::kQwen2, Family::kQwen3),
+                                                          Family::kQwen2, Family::kQwen3,
+                                                          Family::kOlmo2, Family::kGemma3),
                                           testing::Values(1, 2, 4), testing::Bool()),
                          layout_name);
 
 TEST(TensorLayouts, begin_with_the_same_bits) {
-  for (const Family family : {Family::kGpt2, Family::kLlama, Family::kQwen2, Family::kQwen3}) {
+  for (const Family family : {Family::kGpt2, Family::kLlama, Family::kQwen2, Family::kQwen3,
+                              Family::kOlmo2, Family::kGemma3}) {
     const StageSpec spec{small_model(family, false), Recompute::kNone, DType::kF32};
     const auto initial = [&](Region& region, const std::vector<Communicator*>& groups) {
       Stream stream;

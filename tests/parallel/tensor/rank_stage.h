@@ -15,13 +15,13 @@
 
 namespace trireme::test {
 
-enum class Family : std::uint8_t { kGpt2, kLlama, kQwen2, kQwen3 };
+enum class Family : std::uint8_t { kGpt2, kLlama, kQwen2, kQwen3, kOlmo2, kGemma3 };
+inline constexpr const char* kFamilyNames[] = {"gpt2",  "llama", "qwen2",
+                                               "qwen3", "olmo2", "gemma3_text"};
 
-// Two layers with an odd vocabulary, of eight query heads on eight, two, one and
-// two key-value heads.
+// Two layers with an odd vocabulary, of eight query heads on eight, one or two key-value heads.
 inline ModelConfig small_model(Family family, bool tied) {
-  static constexpr const char* kNames[] = {"gpt2", "llama", "qwen2", "qwen3"};
-  ModelConfig m = tiny_model(kNames[static_cast<std::size_t>(family)],
+  ModelConfig m = tiny_model(kFamilyNames[static_cast<std::size_t>(family)],
                              {.vocab = 37,
                               .hidden = 24,
                               .mlp = 20,

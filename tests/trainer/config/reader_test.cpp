@@ -100,7 +100,7 @@ TEST(reader, a_known_feature_that_is_not_built_is_named) {
         std::pair{"[model]\nattention_dropout = 0.1", "dropout is not implemented"},
         std::pair{"[training]\nepochs = 3",
                   "set the length of the run by training.steps or training.tokens"},
-        std::pair{"[model]\nsliding_window = 8", "sliding-window attention is not implemented"}}) {
+        std::pair{"[parallelism]\ncp = 2", "context parallelism is not implemented yet"}}) {
     EXPECT_THAT(complaint(typed), HasSubstr(std::string("unknown key; ") + why)) << typed;
   }
 }
@@ -253,7 +253,7 @@ TEST(reader, overrides_win_and_take_all_that_the_file_takes) {
   EXPECT_TRUE(config.job.reproducible);
   EXPECT_EQ(config.job.description, "a # \"b\"");
   EXPECT_EQ(config.lr_scheduler.name, "wsd");
-  EXPECT_EQ(config.model.activation, ActivationKind::kGeluTanh);
+  EXPECT_EQ(config.model.activation, Activation::kGeluTanh);
   EXPECT_EQ(config.checkpoint.resume, "40");
   const std::vector<DataSource> sources{{"/home/me/x", 3}, {"/y", 1}};
   EXPECT_EQ(config.data.train, sources);

@@ -31,7 +31,7 @@ TEST(rules, a_family_fills_in_what_it_implies) {
           .config.model;
   EXPECT_EQ(gpt2.norm, NormKind::kLayerNorm);
   EXPECT_EQ(gpt2.position, PositionKind::kLearned);
-  EXPECT_EQ(gpt2.activation, ActivationKind::kGeluTanh);
+  EXPECT_EQ(gpt2.activation, Activation::kGeluTanh);
   EXPECT_TRUE(gpt2.attention_bias && gpt2.attention_output_bias && gpt2.mlp_bias);
   EXPECT_TRUE(gpt2.tie_word_embeddings);
   EXPECT_EQ(gpt2.intermediate_size, 256);

@@ -16,6 +16,7 @@ TEST(computation, is_the_same_whatever_the_rest_of_the_config_says) {
   const ComputationChange change = change_of(of({}), of({{"metrics.log_freq", "3"},
                                                          {"optimizer.lr", "1e-3"},
                                                          {"training.steps", "7"},
+                                                         {"training.ema", "0.9"},
                                                          {"job.device", "cpu"},
                                                          {"job.threads", "1"}}));
   EXPECT_TRUE(change.same_step && change.same_bits);

@@ -14,6 +14,7 @@ using EngineOnCuda = test::OnDevice;
 struct OffloadTrained {
   std::vector<double> losses, norms, evaluated;
   std::uint64_t weights;
+  std::vector<float> average;  // empty: none
   bool operator==(const OffloadTrained&) const = default;
 };
 
@@ -30,6 +31,11 @@ OffloadTrained trained_offloaded(test::TinyEngine& on, std::int64_t steps = 2) {
     EXPECT_EQ(on.arenas.peaks(), on.plan.memory);
   }
   result.weights = on.weights();
+  if (on.engine.spec().training.ema == 0) return result;
+  const HostState& host = on.engine.host_state();
+  host.download(on.stream);
+  const Tensor average = host.state(on.engine.model().optimizer().states().size() - 1).host();
+  result.average.assign(average.as<float>(), average.as<float>() + average.count());
   return result;
 }
 
@@ -41,6 +47,7 @@ TEST_F(EngineOnCuda, an_offloaded_optimizer_computes_the_same_bits) {
       spec.compute = compute;
       spec.micro_batches = 1;
       spec.optimizer.name = rule;
+      spec.training.ema = 0.9;
       test::TinyEngine here(spec);
       spec.optimizer.offload = true;
       test::TinyEngine away(spec);

@@ -29,7 +29,7 @@ std::string names(const PartOps::List& list) {
 
 double step_flops(const EngineSpec& spec, const StepOps& ops) {
   const double micro_batch =
-      static_cast<double>(spec.model.num_hidden_layers) * ops.block.flops() + ops.first.flops();
+      static_cast<double>(spec.model.num_hidden_layers) * ops.block().flops() + ops.first.flops();
   return static_cast<double>(spec.micro_batches) * micro_batch;
 }
 
@@ -54,13 +54,13 @@ TEST(StepOps, of_tensor_ranks_divide_the_work) {
 
 TEST(StepOps, are_those_of_the_layers) {
   const StepOps gpt = record_step(unpadded("gpt2"), {});
-  EXPECT_EQ(names(gpt.block.forward),
+  EXPECT_EQ(names(gpt.block().forward),
             "layer_norm matmul attention matmul layer_norm matmul gelu matmul add");
-  EXPECT_EQ(names(gpt.block.backward),
+  EXPECT_EQ(names(gpt.block().backward),
             "matmul matmul bias_backward gelu_backward matmul matmul bias_backward "
             "layer_norm_backward matmul matmul bias_backward attention matmul matmul "
             "bias_backward layer_norm_backward");
-  EXPECT_EQ(names(gpt.block.backward_input),
+  EXPECT_EQ(names(gpt.block().backward_input),
             "matmul gelu_backward matmul layer_norm_backward matmul attention matmul "
             "layer_norm_backward");
   EXPECT_EQ(names(gpt.first.forward),
@@ -70,9 +70,9 @@ TEST(StepOps, are_those_of_the_layers) {
       "matmul matmul swiglu_backward matmul matmul rms_norm_backward matmul matmul attention "
       "rope head_norm_backward matmul matmul rms_norm_backward";
   const auto backward_with = [](Recompute recompute) {
-    return names(record_step(unpadded("qwen3", recompute), {}).block.backward);
+    return names(record_step(unpadded("qwen3", recompute), {}).block().backward);
   };
-  EXPECT_EQ(names(record_step(unpadded("qwen3"), {}).block.forward),
+  EXPECT_EQ(names(record_step(unpadded("qwen3"), {}).block().forward),
             "rms_norm matmul head_norm rope attention matmul rms_norm matmul swiglu matmul add");
   EXPECT_EQ(backward_with(Recompute::kNone), backward);
   EXPECT_EQ(backward_with(Recompute::kSelective), "rms_norm rms_norm swiglu " + backward);
@@ -83,7 +83,7 @@ TEST(StepOps, are_those_of_the_layers) {
 TEST(StepOps, pass_over_their_tensors) {
   EngineSpec spec = unpadded("qwen3");
   spec.compute = DType::kBf16;
-  const PartOps::List forward = record_step(spec, {}).block.forward;
+  const PartOps::List forward = record_step(spec, {}).block().forward;
   const double tokens = 40, hidden = 32, inner = 48, query = 32, keys = 16;
   const auto bytes = [&](int index) { return forward[index].bytes / (2 * tokens); };
   EXPECT_EQ(bytes(0), 2 * hidden);              // x, y
@@ -106,7 +106,7 @@ TEST(StepOps, of_several_micro_batches_accumulate_gradients) {
   EngineSpec spec = unpadded("qwen3");
   const auto gradient_bytes = [&](std::int64_t micro_batches) {
     spec.micro_batches = micro_batches;
-    return record_step(spec, {}).block.backward[1].result_bytes;
+    return record_step(spec, {}).block().backward[1].result_bytes;
   };
   EXPECT_EQ(gradient_bytes(1), 4 * 32 * 48);
   EXPECT_EQ(gradient_bytes(2), 2 * gradient_bytes(1));
@@ -115,9 +115,9 @@ TEST(StepOps, of_several_micro_batches_accumulate_gradients) {
 
 TEST(StepOps, of_an_optimizer_are_its_own) {
   EngineSpec spec = unpadded("qwen3");
-  EXPECT_EQ(names(record_step(spec, {}).block.update).find("matmul"), std::string::npos);
+  EXPECT_EQ(names(record_step(spec, {}).block().update).find("matmul"), std::string::npos);
   spec.optimizer.name = "Muon";
-  EXPECT_NE(names(record_step(spec, {}).block.update).find("matmul"), std::string::npos);
+  EXPECT_NE(names(record_step(spec, {}).block().update).find("matmul"), std::string::npos);
 }
 
 struct Layout {
@@ -176,7 +176,7 @@ TEST(StepOps, have_the_messages_of_the_step) {
                                        {"data_replicate", groups.replicate->size()},
                                        {"pipeline_ends", groups.embedding_group->size()}}) {
         const auto found = plan.sent.find(name);
-        EXPECT_DOUBLE_EQ(layers * sent(ops.block, name, size) + sent(end, name, size),
+        EXPECT_DOUBLE_EQ(layers * sent(ops.block(), name, size) + sent(end, name, size),
                          found == plan.sent.end() ? 0 : found->second.bytes)
             << layout.family << " on " << layout.mesh.ranks() << " ranks, stage " << stage << ": "
             << name;
@@ -196,9 +196,9 @@ TEST(StepOps, gather_the_weights_of_zero_3_for_each_pass) {
     }
     return text;
   };
-  EXPECT_EQ(messages(ops.block.forward), "gather ");
-  EXPECT_EQ(messages(ops.block.backward), "gather reduce ");
-  EXPECT_EQ(messages(ops.block.publish), "");
+  EXPECT_EQ(messages(ops.block().forward), "gather ");
+  EXPECT_EQ(messages(ops.block().backward), "gather reduce ");
+  EXPECT_EQ(messages(ops.block().publish), "");
 }
 
 }  // namespace

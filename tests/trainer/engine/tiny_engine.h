@@ -77,6 +77,7 @@ struct TinyEngine {
         engine(spec, alone, stream, arenas) {
     engine.model().params().initialize(1);
     engine.model().publish_masters(engine.stream());
+    engine.model().optimizer().start_average(engine.stream());
   }
   std::uint64_t weights() {
     SelfCommunicator ranks;

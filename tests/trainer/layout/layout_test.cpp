@@ -26,14 +26,15 @@ using tests::Gradients, tests::kMicroBatch, tests::kSeq, tests::kVocab, tests::R
 
 constexpr int kSteps = 4, kStepsOfEight = 3;
 
-enum class Family { kGpt2, kLlama, kQwen3 };
+enum class Family { kGpt2, kLlama, kQwen3, kOlmo2, kGemma3 };
+constexpr Family kFamilies[] = {Family::kGpt2, Family::kLlama, Family::kQwen3, Family::kOlmo2,
+                                Family::kGemma3};
 
 ModelConfig model_of(Family family, bool tied) {
-  const char* const name = family == Family::kGpt2    ? "gpt2"
-                           : family == Family::kLlama ? "llama"
-                                                      : "qwen3";
+  static constexpr const char* kNames[] = {"gpt2", "llama", "qwen3", "olmo2", "gemma3_text"};
   // Fewer key-value heads than tensor = 4.
-  ModelConfig m = test::tiny_model(name, {.vocab = kVocab, .layers = 8, .positions = kSeq});
+  ModelConfig m = test::tiny_model(kNames[static_cast<int>(family)],
+                                   {.vocab = kVocab, .layers = 8, .positions = kSeq});
   m.tie_word_embeddings = tied;
   return m;
 }
@@ -165,7 +166,10 @@ TEST_P(Layout, trains_as_one_rank_alone) {
     const Reference::Step& expected = reference.steps[step - 1];
     tests::fill(shared.engine, static_cast<std::uint64_t>(step));
     const double loss = compute_gradients(shared.engine, expected.valid);
-    expect_gradients(shared.engine.model().params(), expected.gradients, exact ? 0 : 1e-5);
+    // From the second step on the weights differ by the roundings of earlier gradients, which a
+    // norm of a small projection's output (OLMo 2) amplifies.
+    const double tolerance = step == 1 ? 1e-5 : 1e-4;
+    expect_gradients(shared.engine.model().params(), expected.gradients, exact ? 0 : tolerance);
     const double norm = apply_update(shared.engine, 1e-3, step).grad_norm;
     if (exact) {
       EXPECT_EQ(loss, expected.loss);
@@ -283,7 +287,6 @@ std::vector<Case> all_cases() {
     std::int64_t virtual_stages;
   };
   std::vector<Case> cases;
-  constexpr Family kFamilies[] = {Family::kGpt2, Family::kLlama, Family::kQwen3};
   constexpr Recompute kModes[] = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
   std::size_t turn = 0;
   for (const std::int64_t tensor : {1, 2, 4}) {
@@ -317,7 +320,6 @@ std::vector<Case> all_cases() {
 // every ZeRO stage; sums in one order for those without a tensor split.
 std::vector<Case> data_cases() {
   std::vector<Case> cases;
-  constexpr Family kFamilies[] = {Family::kGpt2, Family::kLlama, Family::kQwen3};
   constexpr Recompute kModes[] = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
   std::size_t turn = 0;
   for (const std::int64_t ranks : {2, 4, 8}) {
@@ -339,7 +341,7 @@ std::vector<Case> data_cases() {
                 layout.schedule = "Interleaved1F1B";
                 layout.virtual_stages = 2;
               }
-              const Family family = kFamilies[turn % 3];
+              const Family family = kFamilies[turn % std::size(kFamilies)];
               const std::int64_t bucket = turn % 4 == 3 ? Sharing::kWholeStore : 5000;
               cases.push_back({family, (turn / 3) % 2 == 0, kModes[(turn + turn / 6) % 3], layout,
                                16, reproducible, bucket});

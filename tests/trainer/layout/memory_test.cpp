@@ -195,6 +195,11 @@ TEST(Memory, zero_divides_what_it_says) {
                   ranks, zero, bytes, theory[zero]);
     }
     EXPECT_NEAR(bytes, theory[zero], 0.02 * theory[zero]) << "zero = " << zero;
+    EngineSpec averaging = spec;  // a float more, divided like the moments
+    averaging.training.ema = 0.999;
+    const double average =
+        static_bytes(averaging, groups) / static_cast<double>(plan.parameters) - bytes;
+    EXPECT_NEAR(average, zero == 0 ? 4 : 4 / n, 0.02 * 4 / n) << "zero = " << zero;
   }
 }
 

@@ -100,6 +100,7 @@ EngineSpec resume_spec(const ModelConfig& model, const ParallelismConfig& layout
   // With the usual 1e-8 AdamW's first steps are the gradient's signs, and one that is nothing but
   // roundings moves its weight as far as any other.
   spec.optimizer.eps = 1e-3;
+  spec.training.ema = 0.9;
   spec.micro_batches = kMicroBatches / data_ranks(layout);
   return spec;
 }
@@ -117,6 +118,7 @@ class Run {
     engine_.emplace(spec, groups_, stream_, *arenas_);
     engine_->model().params().initialize(1);
     engine_->model().publish_masters(engine_->stream());
+    engine_->model().optimizer().start_average(engine_->stream());
   }
 
   const Layout& layout() const { return layout_; }

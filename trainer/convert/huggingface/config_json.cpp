@@ -5,11 +5,14 @@
 #include "model/base/error.h"
 #include "model/base/file.h"
 #include "model/base/json.h"
+#include "model/stage/layer_config.h"
 #include "trainer/config/difference.h"
 #include "trainer/config/option.h"
 #include "trainer/config/reader.h"
 #include "trainer/config/value_text.h"
+#include "trainer/convert/huggingface/config_families.h"
 #include "trainer/convert/huggingface/config_fields.h"
+#include "trainer/convert/huggingface/config_rope.h"
 
 namespace trireme {
 namespace {
@@ -20,129 +23,8 @@ using nlohmann::ordered_json;
 constexpr std::uint64_t kMostText = 16u << 20;
 constexpr std::int64_t kUsualLength = 1024;
 
-// A field of config.json.
-struct Field {
-  enum class Role : std::uint8_t {
-    kKey,      // the value of `key`
-    kFixed,    // one of `values`: any other changes the computation
-    kRope,     // rope_theta and rope_scaling
-    kDropout,  // not used in training
-    kWindow,   // sliding_window, `otherwise` tokens if it is missing; null: none
-    kIgnored,  // no effect
-  };
-  const char* name;
-  const char* key = "";  // in [model]; empty, with kKey: of the same name
-  Role role = Role::kKey;
-  json otherwise = {};            // kKey: transformers' default; null: as ours
-  std::vector<json> values = {};  // kFixed
-  bool is_required = false;
-  bool is_written = true;  // by exports, with the value of `key` if there is one
-
-  std::string our_key() const {
-    return say("model.", *key == 0 && role == Role::kKey ? name : key);
-  }
-};
-
-Field required(const char* name, const char* key = "") {
-  return {.name = name, .key = key, .is_required = true};
-}
-Field fixed(const char* name, std::vector<json> values) {
-  return {.name = name, .role = Field::Role::kFixed, .values = std::move(values)};
-}
-Field activation(const char* name, std::vector<json> values) {
-  return {
-      .name = name, .key = "hidden_act", .role = Field::Role::kFixed, .values = std::move(values)};
-}
-Field dropout(const char* name) {
-  return {.name = name, .role = Field::Role::kDropout};
-}
-Field ignored(const char* name, const char* key = "") {
-  return {.name = name, .key = key, .role = Field::Role::kIgnored};
-}
-// Refused unless it has one of the values; not a field of the family, so not written.
-Field refused(const char* name, std::vector<json> values = {}) {
-  Field field = fixed(name, std::move(values));
-  field.is_written = false;
-  return field;
-}
-
-// A model family's class in transformers, its fields in the order of exports.
-struct ForeignFamily {
-  const char* model_type;
-  const char* architecture;
-  std::vector<Field> fields;
-};
-
-// Llama's fields, with those of another class at the end.
-std::vector<Field> rotary(const Field& key_value_heads, std::vector<Field> others) {
-  std::vector<Field> fields{required("vocab_size"),
-                            required("max_position_embeddings"),
-                            required("hidden_size"),
-                            required("intermediate_size"),
-                            required("num_hidden_layers"),
-                            required("num_attention_heads"),
-                            key_value_heads,
-                            {.name = "head_dim"},
-                            activation("hidden_act", {"silu"}),
-                            {.name = "rms_norm_eps", .otherwise = 1e-6},
-                            {.name = "rope_theta", .role = Field::Role::kRope},
-                            dropout("attention_dropout")};
-  fields.insert(fields.end(), others.begin(), others.end());
-  fields.push_back({.name = "tie_word_embeddings", .otherwise = false});
-  return fields;
-}
-
-const std::vector<ForeignFamily>& foreign_families() {
-  const Field attention_bias{.name = "attention_bias", .otherwise = false};
-  const Field no_mlp_bias = refused("mlp_bias", {false});
-  // Qwen uses sliding windows only with use_sliding_window.
-  const Field windows = fixed("use_sliding_window", {false}), window = ignored("sliding_window"),
-              window_layers = ignored("max_window_layers", "num_hidden_layers");
-  static const std::vector<ForeignFamily> kAll{
-      {"gpt2",
-       "GPT2LMHeadModel",
-       {required("vocab_size"),
-        required("n_positions", "max_position_embeddings"),
-        ignored("n_ctx", "max_position_embeddings"),
-        required("n_embd", "hidden_size"),
-        required("n_layer", "num_hidden_layers"),
-        required("n_head", "num_attention_heads"),
-        {.name = "n_inner", .key = "intermediate_size"},
-        activation("activation_function", {"gelu_new", "gelu_pytorch_tanh"}),  // the same function
-        {.name = "layer_norm_epsilon", .otherwise = 1e-5},
-        fixed("scale_attn_weights", {true}),
-        dropout("resid_pdrop"),
-        dropout("embd_pdrop"),
-        dropout("attn_pdrop"),
-        {.name = "tie_word_embeddings", .otherwise = true},
-        refused("scale_attn_by_inverse_layer_idx", {false})}},
-      {"llama", "LlamaForCausalLM",
-       rotary({.name = "num_key_value_heads"}, {attention_bias,
-                                                {.name = "mlp_bias", .otherwise = false},
-                                                refused("use_sliding_window", {false}),
-                                                refused("sliding_window")})},
-      {"mistral", "MistralForCausalLM",
-       rotary(required("num_key_value_heads"),
-              {{.name = "sliding_window", .role = Field::Role::kWindow, .otherwise = 4096},
-               refused("attention_bias", {false}),
-               no_mlp_bias,
-               refused("use_sliding_window", {false})})},
-      // The class always has biases.
-      {"qwen2", "Qwen2ForCausalLM",
-       rotary(required("num_key_value_heads"),
-              {refused("attention_bias", {true}), no_mlp_bias, windows, window, window_layers})},
-      {"qwen3", "Qwen3ForCausalLM",
-       rotary(required("num_key_value_heads"),
-              {attention_bias, no_mlp_bias, windows, window, window_layers})}};
-  return kAll;
-}
-
-const ForeignFamily* find_foreign(const std::string& model_type) {
-  for (const ForeignFamily& family : foreign_families()) {
-    if (family.model_type == model_type) return &family;
-  }
-  return nullptr;
-}
+using Field = ConfigField;
+using Role = ConfigField::Role;
 
 // Converts the fields of one model to TOML lines.
 class Import {
@@ -153,7 +35,7 @@ class Import {
     line("model_type", to_toml(std::string(family_.model_type)));
     what_must_be_neutral();
     for (const Field& field : family_.fields) take(field);
-    layer_types();
+    layers();
     const double deviation = fields_.number_or("initializer_range", 0.02);
     if (deviation > 0 && deviation <= 10) line("initializer_range", to_toml(deviation));
     special_tokens();
@@ -168,22 +50,46 @@ class Import {
 
   void take(const Field& field) {
     switch (field.role) {
-      case Field::Role::kKey:
+      case Role::kKey:
         return take_key(field);
-      case Field::Role::kFixed:
+      case Role::kOptional:
+        return line(field.name, to_toml(optional(field)));
+      case Role::kFixed:
         return fields_.only(field.name, field.values);
-      case Field::Role::kRope:
-        return rope();
-      case Field::Role::kDropout:
+      case Role::kActivation:
+        return activation(field);
+      case Role::kRope:
+        lines_ += import_rope(fields_, family_);
+        return;
+      case Role::kDropout:
         return dropout(field.name);
-      case Field::Role::kWindow:
-        return window(field);
-      case Field::Role::kIgnored:
+      case Role::kWindow:
+      case Role::kUseWindow:
+      case Role::kFirstWindow:
+      case Role::kPattern:
+      case Role::kLayerTypes:
+      case Role::kNoRopeLayers:
+        return;  // layers()
+      case Role::kIgnored:
         return fields_.ignore(field.name);
     }
   }
 
+  double optional(const Field& field) {
+    const bool is_missing = !fields_.has(field.name);
+    return fields_.number_or(field.name, is_missing ? field.otherwise.get<double>() : 0);
+  }
+
+  void activation(const Field& field) {
+    fields_.only(field.name, field.values);
+    const std::string name = fields_.text_or(field.name, "");
+    if (name.empty()) return;
+    line("hidden_act", to_toml(name == "gelu_pytorch_tanh" ? "gelu_new" : name));
+  }
+
   void take_key(const Field& field) {
+    // import_rope() reads these with the tables of transformers 5.
+    if (option_of_rope(field.name)) return;
     const Option& option = *find_option(field.our_key());
     if (!fields_.find(field.name) && field.otherwise.is_null() && !field.is_required) return;
     RunConfig config;
@@ -192,6 +98,7 @@ class Import {
     if (std::holds_alternative<std::int64_t*>(slot)) {
       const std::int64_t size = fields_.size(field.name);
       if (option.name() == "max_position_embeddings") positions_ = size;
+      if (option.name() == "num_hidden_layers") count_ = size;
       value = std::to_string(size);
     } else if (std::holds_alternative<bool*>(slot)) {
       value = fields_.flag_or(field.name, field.otherwise.get<bool>()) ? "true" : "false";
@@ -201,58 +108,107 @@ class Import {
     line(option.name(), value);
   }
 
-  // transformers 4 has rope_theta and rope_scaling, transformers 5 both in rope_parameters.
-  void rope() {
-    double theta = fields_.number_or("rope_theta", 10000);
-    const char* const name = fields_.find("rope_parameters") ? "rope_parameters" : "rope_scaling";
-    fields_.ignore("rope_scaling");
-    const json none = json::object();
-    const json* table = fields_.find(name);
-    if (table && !table->is_object()) fields_.refuse(name, *table, "must be a table");
-    ConfigFields parts(table && table->is_object() ? *table : none, name);
-    theta = parts.number_or("rope_theta", theta);
-    line("rope_theta", to_toml(theta));
-    parts.only("partial_rotary_factor", {1, 1.0});
-    const std::string type = parts.text_or("rope_type", parts.text_or("type", "default"));
-    if (type == "llama3") {
-      line("rope_scaling",
-           say("{ rope_type = \"llama3\", factor = ", to_toml(parts.number_or("factor", 0)),
-               ", low_freq_factor = ", to_toml(parts.number_or("low_freq_factor", 0)),
-               ", high_freq_factor = ", to_toml(parts.number_or("high_freq_factor", 0)),
-               ", original_max_position_embeddings = ",
-               parts.size_or("original_max_position_embeddings",
-                             fields_.size_or("original_max_position_embeddings", 0)),
-               " }"));
-    } else if (type != "default") {
-      fields_.refuse(say(name, ".rope_type"), type, "is not implemented");
+  static bool option_of_rope(std::string_view name) {
+    return name == "partial_rotary_factor" || name == "rope_local_base_freq";
+  }
+
+  // Windows and positions by layer.
+  void layers() {
+    const std::vector<std::int64_t> no_rope = no_rope_layers();
+    if (!no_rope.empty()) line("no_rope_layers", list(no_rope));
+    const Field* const field = family_.find(Role::kWindow);
+    if (field == nullptr) {
+      only_full_attention();
       return;
     }
-    fields_.ignore("original_max_position_embeddings");
-    for (const std::string& more : parts.finish()) {
-      fields_.refuse(name, *table, say(shown(more), " is not implemented"));
+    std::int64_t window = 0;
+    if (fields_.has(field->name)) {
+      window = fields_.size_or(field->name, 0);
+    } else if (!field->otherwise.is_null()) {
+      window = field->otherwise.get<std::int64_t>();
+    }
+    const bool has_switch = family_.find(Role::kUseWindow) != nullptr;
+    const bool is_used = !has_switch || fields_.flag_or("use_sliding_window", false);
+    std::vector<std::string> types;
+    const auto pattern = [&](auto is_sliding) {
+      for (std::int64_t i = 0; i < count_; ++i) {
+        types.emplace_back(is_sliding(i) ? kSlidingAttention : kFullAttention);
+      }
+    };
+    const Field* const first = family_.find(Role::kFirstWindow);
+    const std::int64_t first_window =
+        first ? fields_.size_or(first->name, first->otherwise.get<std::int64_t>()) : 0;
+    const Field* const every = family_.find(Role::kPattern);
+    const std::int64_t full_every =
+        every ? fields_.size_or("_sliding_window_pattern",
+                                fields_.size_or(every->name, every->otherwise.get<std::int64_t>()))
+              : 0;
+    const json* const given = fields_.find("layer_types");
+    if (given && family_.find(Role::kLayerTypes)) {
+      given_types(*given, types);
+    } else if (window == 0 || !is_used) {
+      pattern([](std::int64_t) { return false; });
+    } else if (first) {
+      pattern([&](std::int64_t i) { return i >= first_window; });
+    } else if (every) {
+      pattern([&](std::int64_t i) { return (i + 1) % full_every != 0; });
+    } else if (!no_rope.empty()) {
+      pattern([&](std::int64_t i) { return no_rope[i] == 0; });
+    }
+    const bool all_full = !types.empty() && std::all_of(types.begin(), types.end(), [](auto& type) {
+      return type == kFullAttention;
+    });
+    line("sliding_window", std::to_string(all_full || !is_used ? 0 : window));
+    if (!all_full && is_used && !types.empty()) line("layer_types", list(types));
+  }
+
+  void given_types(const json& given, std::vector<std::string>& types) {
+    for (const json& type : given.is_array() ? given : json::array()) {
+      if (type == kFullAttention || type == kSlidingAttention) types.push_back(type);
+    }
+    if (!given.is_array() || types.size() != given.size()) {
+      fields_.refuse("layer_types", given,
+                     "only full_attention and sliding_attention are implemented");
+    } else if (types.size() != static_cast<std::size_t>(count_)) {
+      fields_.refuse("layer_types", given, say("must have ", count_, " entries"));
+      types.clear();
     }
   }
 
-  // A window that reaches over the longest sequence is none.
-  void window(const Field& field) {
-    const bool is_missing = !fields_.has(field.name);
-    const std::int64_t none = positions_;
-    const std::int64_t size =
-        is_missing ? field.otherwise.get<std::int64_t>() : fields_.size_or(field.name, none);
-    if (size >= positions_) return;
-    fields_.refuse(field.name, is_missing ? json() : json(size),
-                   say(is_missing ? say("transformers then takes ", size, "; a") : std::string("a"),
-                       " sliding window below max_position_embeddings = ", positions_,
-                       " is not implemented; only null is, and windows at least as long"));
+  void only_full_attention() {
+    std::vector<std::string> types;
+    const json* const given = fields_.find("layer_types");
+    if (given == nullptr) return;
+    given_types(*given, types);
+    if (std::count(types.begin(), types.end(), kSlidingAttention) > 0) {
+      fields_.refuse("layer_types", *given, "only full_attention is implemented");
+    }
   }
 
-  void layer_types() {
-    const json* layers = fields_.find("layer_types");
-    if (!layers) return;
-    const bool full = layers->is_array() &&
-                      std::all_of(layers->begin(), layers->end(),
-                                  [](const json& layer) { return layer == "full_attention"; });
-    if (!full) fields_.refuse("layer_types", *layers, "only full_attention is implemented");
+  // By layer, 0: none; empty: as the family.
+  std::vector<std::int64_t> no_rope_layers() {
+    std::vector<std::int64_t> layers;
+    if (family_.find(Role::kNoRopeLayers) == nullptr) return layers;
+    const std::int64_t every = fields_.size_or("no_rope_layer_interval", 4);
+    const json* const given = fields_.find("no_rope_layers");
+    if (given == nullptr) {
+      for (std::int64_t i = 0; i < count_; ++i) layers.push_back((i + 1) % every != 0 ? 1 : 0);
+      return layers;
+    }
+    for (const json& item : given->is_array() ? *given : json::array()) {
+      if (item == 0 || item == 1) layers.push_back(item);
+    }
+    if (!given->is_array() || layers.size() != given->size() ||
+        layers.size() < static_cast<std::size_t>(count_)) {
+      fields_.refuse("no_rope_layers", *given, say("must be a list of ", count_, " times 0 or 1"));
+    }
+    layers.resize(count_, 1);
+    return layers;
+  }
+
+  template <class T>
+  static std::string list(std::vector<T> values) {
+    return to_toml(Slot(&values));
   }
 
   void dropout(const char* key) {
@@ -264,33 +220,33 @@ class Import {
 
   void what_must_be_neutral() {
     fields_.only("architectures", {json::array({family_.architecture})});
-    for (const char* key :
-         {"quantization_config", "compression_config", "auto_map", "attn_logit_softcapping",
-          "final_logit_softcapping", "logit_softcapping", "query_pre_attn_scalar",
-          "attention_multiplier", "scale_depth", "dim_model_base", "kv_lora_rank", "q_lora_rank",
-          "moe_intermediate_size", "attention_chunk_size", "no_rope_layers", "norm_type",
-          "layer_norm_type"}) {
-      fields_.only(key, {});
-    }
-    for (const char* key : {"logit_scale", "logits_scaling", "embedding_multiplier",
-                            "residual_multiplier", "scale_emb", "partial_rotary_factor"}) {
-      fields_.only(key, {1, 1.0});
-    }
-    for (const char* key : {"num_experts", "num_local_experts", "n_routed_experts",
-                            "num_experts_per_tok", "n_shared_experts"}) {
-      fields_.only(key, {0});
-    }
-    for (const char* key :
-         {"is_encoder_decoder", "add_cross_attention", "use_qk_norm", "qk_norm", "qk_layernorm",
-          "use_parallel_residual", "parallel_attn", "alibi", "use_mrope", "rope_interleave"}) {
-      fields_.only(key, {false});
-    }
+    const auto neutral = [&](std::initializer_list<const char*> keys,
+                             const std::vector<json>& values) {
+      for (const char* key : keys) {
+        if (!family_.has(key)) fields_.only(key, values);
+      }
+    };
+    neutral({"quantization_config", "compression_config", "auto_map", "attn_logit_softcapping",
+             "final_logit_softcapping", "logit_softcapping", "query_pre_attn_scalar",
+             "attention_multiplier", "scale_depth", "dim_model_base", "kv_lora_rank", "q_lora_rank",
+             "moe_intermediate_size", "attention_chunk_size", "no_rope_layers", "norm_type",
+             "layer_norm_type", "rope_local_base_freq", "sliding_window_pattern"},
+            {});
+    neutral({"logit_scale", "logits_scaling", "embedding_multiplier", "residual_multiplier",
+             "scale_emb", "partial_rotary_factor"},
+            {1, 1.0});
+    neutral({"num_experts", "num_local_experts", "n_routed_experts", "num_experts_per_tok",
+             "n_shared_experts"},
+            {0});
+    neutral({"is_encoder_decoder", "add_cross_attention", "use_qk_norm", "qk_norm", "qk_layernorm",
+             "use_parallel_residual", "parallel_attn", "alibi", "use_mrope", "rope_interleave"},
+            {false});
     fields_.only("pruned_heads", {json::object()});
     for (const char* key :
          {"_name_or_path", "transformers_version", "use_cache", "pad_token_id", "model_type",
-          "is_decoder", "pretraining_tp", "max_window_layers", "reorder_and_upcast_attn",
-          "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
-          "summary_use_proj", "task_specific_params"}) {
+          "is_decoder", "pretraining_tp", "max_window_layers", "cache_implementation",
+          "reorder_and_upcast_attn", "summary_activation", "summary_first_dropout",
+          "summary_proj_to_labels", "summary_type", "summary_use_proj", "task_specific_params"}) {
       fields_.ignore(key);
     }
   }
@@ -318,33 +274,70 @@ class Import {
   ConfigFields& fields_;
   const ForeignFamily& family_;
   std::string lines_;
-  std::int64_t positions_ = 0;
+  std::int64_t positions_ = 0, count_ = 0;
 };
-
-ordered_json scaling_json(const RopeScaling& s) {
-  if (s.factor == 1) return nullptr;
-  return {{"rope_type", "llama3"},
-          {"factor", s.factor},
-          {"low_freq_factor", s.low_freq_factor},
-          {"high_freq_factor", s.high_freq_factor},
-          {"original_max_position_embeddings", s.original_max_position_embeddings}};
-}
 
 ordered_json json_of(const Slot& slot) {
   if (const auto* const size = std::get_if<std::int64_t*>(&slot)) return **size;
   if (const auto* const number = std::get_if<double*>(&slot)) return **number;
   if (const auto* const flag = std::get_if<bool*>(&slot)) return **flag;
-  return name_of_value(*std::get<ActivationKind*>(slot));
+  return name_of_value(*std::get<Activation*>(slot));
+}
+
+ordered_json activation_json(const Field& field, Activation activation) {
+  const std::string name(name_of_value(activation));
+  for (const json& value : field.values) {
+    if (value == name || (name == "gelu_new" && value == "gelu_pytorch_tanh")) return value;
+  }
+  return name;
+}
+
+// Windows and positions by layer; the lists are in the model.
+void write_layers(const Field& field, const ModelConfig& model, ordered_json& to) {
+  const std::vector<std::string>& types = model.layer_types;
+  const auto first_window = std::find(types.begin(), types.end(), kSlidingAttention);
+  switch (field.role) {
+    case Role::kWindow:
+      to[field.name] = model.sliding_window > 0 ? ordered_json(model.sliding_window) : nullptr;
+      return;
+    case Role::kUseWindow:
+      to[field.name] = model.sliding_window > 0;
+      return;
+    case Role::kFirstWindow:
+      to[field.name] =
+          model.sliding_window > 0 ? first_window - types.begin() : model.num_hidden_layers;
+      return;
+    case Role::kPattern:
+      // For versions of transformers without layer_types.
+      if (first_window != types.begin()) return;
+      to[field.name] = std::find(types.begin(), types.end(), kFullAttention) - types.begin() + 1;
+      return;
+    case Role::kLayerTypes:
+      to[field.name] =
+          std::vector<std::string>(model.num_hidden_layers, std::string(kFullAttention));
+      if (!types.empty()) to[field.name] = types;
+      return;
+    case Role::kNoRopeLayers:
+      to[field.name] = std::vector<std::int64_t>(model.num_hidden_layers, 1);
+      if (!model.no_rope_layers.empty()) to[field.name] = model.no_rope_layers;
+      return;
+    default:
+      return;
+  }
 }
 
 void write(const Field& field, RunConfig& config, ordered_json& to) {
-  if (field.role == Field::Role::kRope) {
-    to[field.name] = config.model.rope_theta;
-    to["rope_scaling"] = scaling_json(config.model.rope_scaling);
-  } else if (field.role == Field::Role::kDropout) {
+  if (field.role == Role::kRope) {
+    export_rope(config.model, to);
+  } else if (field.role == Role::kActivation) {
+    to[field.name] = activation_json(field, config.model.activation);
+  } else if (field.role == Role::kDropout) {
     to[field.name] = 0.0;
   } else if (const Option* const option = find_option(field.our_key())) {
     to[field.name] = json_of(option->slot(config));
+    if (field.role == Role::kOptional && to[field.name] == 0) to[field.name] = nullptr;
+  } else if (field.role != Role::kFixed && field.role != Role::kIgnored) {
+    write_layers(field, config.model, to);
   } else {
     to[field.name] = field.values.empty() ? ordered_json() : ordered_json(field.values.front());
   }
@@ -393,13 +386,14 @@ ordered_json config_json(const ModelConfig& model, DType dtype, const SpecialTok
   ordered_json config = {{"architectures", ordered_json::array({family->architecture})},
                          {"model_type", model.model_type}};
   RunConfig own;  // slots point to mutable members
-  own.model = model;
+  own.model = with_layer_lists(model);
   for (const Field& field : family->fields) {
     if (field.is_written) write(field, own, config);
   }
   config["initializer_range"] = model.initializer_range;
   config["bos_token_id"] = ends.bos;
   config["eos_token_id"] = ends.eos;
+  config["pad_token_id"] = nullptr;  // a family's default may lie outside of the vocabulary
   config["use_cache"] = true;
   config["torch_dtype"] = name_of(dtype);
   return config;
@@ -411,7 +405,7 @@ ordered_json generation_config_json(const SpecialTokens& ends) {
 
 void require_exportable(const ModelConfig& model, const std::filesystem::path& folder) {
   RunConfig before, after;
-  before.model = model;
+  before.model = with_layer_lists(model);
   try {
     after.model = read_config_json(folder).config.model;
   } catch (const CheckpointError& why) {
@@ -419,7 +413,7 @@ void require_exportable(const ModelConfig& model, const std::filesystem::path& f
         say("the model cannot be exported as ", model.model_type, ": ", why.what()));
   }
   after.model.scale_residual_init = model.scale_residual_init;  // affects initialization only
-  if (after.model == model) return;
+  if (after.model == before.model) return;
   std::string keys;
   for (const Change& change : difference(before, after)) {
     keys += say("\n  ", change.key, ": ", change.before, " -> ", change.after);

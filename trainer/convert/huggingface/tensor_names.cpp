@@ -37,26 +37,45 @@ class Names {
   }
 
   std::vector<ForeignTensor> rotary() {
+    // Phi-3 and GLM-4 store gate and up as one tensor, Phi-3 also queries, keys and values.
+    const bool fuses_qkv = m_.model_type == "phi3",
+               fuses_mlp = fuses_qkv || m_.model_type == "glm4";
     add("model.embed_tokens.weight", "embedding.weight", {m_.vocab_size, m_.hidden_size});
     for (std::int64_t i = 0; i < m_.num_hidden_layers; ++i) {
       const std::string there = say("model.layers.", i, "."), here = say("layers.", i, ".");
-      norm(there + "input_layernorm", here + "attention_norm");
-      const std::string attention = there + "self_attn.";
-      for (const char* part : {"q", "k", "v"}) {
-        linear(attention + part + "_proj", here + "attention." + part,
-               *part == 'q' ? queries_ : keys_, m_.hidden_size, m_.attention_bias);
+      const std::string attention = there + "self_attn.", own = here + "attention.";
+      if (m_.norm_placement != NormPlacement::kPost) {
+        norm(there + "input_layernorm", here + "attention_norm");
       }
-      linear(attention + "o_proj", here + "attention.o", m_.hidden_size, queries_,
-             m_.attention_output_bias);
+      if (fuses_qkv) {
+        begin(attention + "qkv_proj.weight");
+        for (const char* part : {"q", "k", "v"}) {
+          append(own + part + ".weight", {*part == 'q' ? queries_ : keys_, m_.hidden_size});
+        }
+      } else {
+        for (const char* part : {"q", "k", "v"}) {
+          linear(attention + part + "_proj", own + part, *part == 'q' ? queries_ : keys_,
+                 m_.hidden_size, m_.attention_bias);
+        }
+      }
+      linear(attention + "o_proj", own + "o", m_.hidden_size, queries_, m_.attention_output_bias);
       for (const char* part : {"q", "k"}) {
         if (!m_.qk_norm) break;
-        add(attention + part + "_norm.weight", here + "attention." + part + "_norm.weight",
-            {m_.head_dim});
+        const std::int64_t all = *part == 'q' ? queries_ : keys_;
+        add(attention + part + "_norm.weight", own + part + "_norm.weight",
+            {m_.qk_norm_by_head ? m_.head_dim : all});
       }
-      norm(there + "post_attention_layernorm", here + "mlp_norm");
-      for (const char* part : {"gate", "up"}) {
-        linear(there + "mlp." + part + "_proj", here + "mlp." + part, m_.intermediate_size,
-               m_.hidden_size, m_.mlp_bias);
+      norms_of_mlp(there, here);
+      if (fuses_mlp) {
+        begin(there + "mlp.gate_up_proj.weight");
+        for (const char* part : {"gate", "up"}) {
+          append(here + "mlp." + part + ".weight", {m_.intermediate_size, m_.hidden_size});
+        }
+      } else {
+        for (const char* part : {"gate", "up"}) {
+          linear(there + "mlp." + part + "_proj", here + "mlp." + part, m_.intermediate_size,
+                 m_.hidden_size, m_.mlp_bias);
+        }
       }
       linear(there + "mlp.down_proj", here + "mlp.down", m_.hidden_size, m_.intermediate_size,
              m_.mlp_bias);
@@ -67,6 +86,29 @@ class Names {
   }
 
  private:
+  // "post_attention_layernorm" is the norm before the MLP where there is none after attention, and
+  // in GLM-4.
+  void norms_of_mlp(const std::string& there, const std::string& here) {
+    const std::string after_attention = there + "post_attention_layernorm",
+                      after_mlp = there + "post_feedforward_layernorm";
+    switch (m_.norm_placement) {
+      case NormPlacement::kPre:
+        return norm(after_attention, here + "mlp_norm");
+      case NormPlacement::kPost:
+        norm(after_attention, here + "attention_post_norm");
+        return norm(after_mlp, here + "mlp_post_norm");
+      case NormPlacement::kSandwich:
+        if (m_.model_type == "glm4") {
+          norm(there + "post_self_attn_layernorm", here + "attention_post_norm");
+          norm(after_attention, here + "mlp_norm");
+          return norm(there + "post_mlp_layernorm", here + "mlp_post_norm");
+        }
+        norm(after_attention, here + "attention_post_norm");
+        norm(there + "pre_feedforward_layernorm", here + "mlp_norm");
+        return norm(after_mlp, here + "mlp_post_norm");
+    }
+  }
+
   void begin(const std::string& name, bool transposed = false) {
     tensors_.push_back({.name = name, .parts = {}, .transposed = transposed, .shape = {}});
   }

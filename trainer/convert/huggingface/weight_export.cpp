@@ -20,7 +20,6 @@ using checkpoint::huggingface::ModelFolder;
 using checkpoint::huggingface::NewTensor;
 using checkpoint::huggingface::SafetensorsWriter;
 
-const std::string kWeightsPrefix = "model/";
 constexpr std::uint64_t kTile = 32;  // tile size of transposition, which fits the cache
 
 std::int64_t width_of(const Shape& shape) {
@@ -63,11 +62,11 @@ WeightExport::WeightExport(const Spec& spec) : spec_(spec), tensors_(foreign_ten
   std::uint64_t in_file = 0;
   for (const ForeignTensor& tensor : tensors_) {
     for (const ForeignTensor::Part& part : tensor.parts) {
-      const checkpoint::StoredTensor* stored = spec_.manifest.find(kWeightsPrefix + part.parameter);
+      const checkpoint::StoredTensor* stored = spec_.manifest.find(spec_.prefix + part.parameter);
       const bool fits = stored && stored->shape == part.shape && stored->dtype == DType::kF32;
       if (!fits) {
         throw CheckpointError(say(spec_.checkpoint.string(), " has no float32 tensor ",
-                                  kWeightsPrefix, part.parameter, " of shape ", part.shape));
+                                  spec_.prefix, part.parameter, " of shape ", part.shape));
       }
       known.insert(stored->name);
     }
@@ -82,7 +81,7 @@ WeightExport::WeightExport(const Spec& spec) : spec_(spec), tensors_(foreign_ten
     bytes_ += bytes;
   }
   for (const checkpoint::StoredTensor& stored : spec_.manifest.tensors) {
-    if (!stored.name.starts_with(kWeightsPrefix) || known.contains(stored.name)) continue;
+    if (!stored.name.starts_with(spec_.prefix) || known.contains(stored.name)) continue;
     throw CheckpointError(say(spec_.checkpoint.string(), ": tensor ", stored.name,
                               " has no counterpart in transformers' ", spec_.model.model_type));
   }
@@ -117,7 +116,7 @@ void WeightExport::load(const ForeignTensor::Part& part, Rows rows, Rows columns
     box.from[1] = columns.first;
     box.extent[1] = columns.count;
   }
-  const checkpoint::Piece piece{kWeightsPrefix + part.parameter, DType::kF32, part.shape, box,
+  const checkpoint::Piece piece{spec_.prefix + part.parameter, DType::kF32, part.shape, box,
                                 reinterpret_cast<std::byte*>(into)};
   checkpoint::load_pieces(spec_.checkpoint, spec_.manifest, {&piece, 1},
                           checkpoint::Match::kSubset);
@@ -213,7 +212,8 @@ void WeightExport::compare(const ForeignWeights& written) {
         Box box = checkpoint::all_of(part.shape);
         box.from[0] = rows.first;
         box.extent[0] = rows.count;
-        const checkpoint::Piece piece{kWeightsPrefix + part.parameter, DType::kF32, part.shape, box,
+        const checkpoint::Piece piece{std::string(checkpoint::kWeightsPrefix) + part.parameter,
+                                      DType::kF32, part.shape, box,
                                       reinterpret_cast<std::byte*>(other_.data())};
         written.fill({&piece, 1});
         for (float& value : block_) value = rounded_to(spec_.dtype, value);

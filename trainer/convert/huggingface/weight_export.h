@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "checkpoint/format/manifest.h"
+#include "checkpoint/format/names.h"
 #include "checkpoint/huggingface/safetensors_writer.h"
 #include "trainer/convert/huggingface/foreign_weights.h"
 
@@ -21,6 +22,8 @@ class WeightExport {
     DType dtype = DType::kF32;
     std::uint64_t shard_bytes = 0;  // maximum size of a file, unless a single tensor is larger
     std::uint64_t block_bytes = 0;  // size of a float32 block in memory
+    // Of the tensors' names; the other one is kAveragePrefix.
+    std::string prefix = std::string(checkpoint::kWeightsPrefix);
   };
   // All references must outlive this. Throws CheckpointError unless the checkpoint has exactly the
   // weights of the model.

@@ -200,7 +200,7 @@ void ComputeCalibration::products_of_float8(DeviceProfile& profile) {
 // Forward and backward together.
 ComputeCalibration::AttentionRate ComputeCalibration::attention_rate(const DeviceProfile& profile,
                                                                      NumberFormat numbers,
-                                                                     bool documents) {
+                                                                     bool masked) {
   // In float32 a GPU has no tensor cores: the larger shapes would take minutes.
   const std::int64_t shrink = stream_.on_cuda() && numbers == NumberFormat::kFloat32 ? 8 : 1;
   const std::int64_t tokens = sizes_.attention_tokens / shrink;
@@ -217,20 +217,16 @@ ComputeCalibration::AttentionRate ComputeCalibration::attention_rate(const Devic
                                     .seq = seq_len,
                                     .heads = {heads, heads, h.width},
                                     .scale = 0.1,
-                                    .documents = documents};
+                                    .masked = masked};
     const std::pair<Shape, DType> qkv{{tokens, shape.heads.qkv()}, dtype},
         out{{tokens, shape.heads.query()}, dtype}, lse{{tokens, heads}, DType::kF32};
     const TensorSpecs specs{qkv, qkv, out, out, lse};
     const Work work = [&](Stream& stream, const auto& t) {
       ops::attention(stream, arena_, t[2], t[4], t[0], start, shape);
-      ops::attention_backward(stream, arena_,
-                              {.dqkv = t[1],
-                               .dout = t[3],
-                               .out = t[2],
-                               .qkv = t[0],
-                               .lse = t[4],
-                               .document_start = start},
-                              shape);
+      ops::attention_backward(
+          stream, arena_,
+          {.dqkv = t[1], .dout = t[3], .out = t[2], .qkv = t[0], .lse = t[4], .first_seen = start},
+          shape);
     };
     const double taken = seconds(specs, work);
     double flops = 0, launches = 0;
@@ -252,12 +248,12 @@ ComputeCalibration::AttentionRate ComputeCalibration::attention_rate(const Devic
 void ComputeCalibration::attention(DeviceProfile& profile, NumberFormat numbers) {
   ProductRate& rate = profile.rates[static_cast<std::size_t>(numbers)];
   const bool on_cuda = stream_.on_cuda();
-  const AttentionRate fastest = attention_rate(profile, numbers, /*documents=*/!on_cuda);
+  const AttentionRate fastest = attention_rate(profile, numbers, /*masked=*/!on_cuda);
   rate.flash = 1 / (fastest.seconds_per_flop * rate.peak);
   rate.half_width = fastest.half_width;
   rate.half_keys = fastest.half_keys;
   if (!on_cuda) return;
-  const AttentionRate own = attention_rate(profile, numbers, /*documents=*/true);
+  const AttentionRate own = attention_rate(profile, numbers, /*masked=*/true);
   rate.own_flash = 1 / (own.seconds_per_flop * rate.peak);
 }
 

@@ -41,7 +41,7 @@ class ComputeCalibration {
   struct AttentionRate {
     double seconds_per_flop, half_width, half_keys;
   };
-  AttentionRate attention_rate(const DeviceProfile& profile, NumberFormat numbers, bool documents);
+  AttentionRate attention_rate(const DeviceProfile& profile, NumberFormat numbers, bool masked);
   void attention(DeviceProfile& profile, NumberFormat numbers);
 
   const CalibrationSizes& sizes_;

@@ -91,12 +91,17 @@ void ComputeCalibration::StreamRates::norms() {
 }
 
 void ComputeCalibration::StreamRates::elementwise() {
-  measure({x_, x_}, [&](Stream& stream, const Tensors& t) { ops::gelu(stream, t[0], t[1]); });
-  measure({x_, x_, x_},
-          [&](Stream& stream, const Tensors& t) { ops::gelu_backward(stream, t[0], t[1], t[2]); });
-  measure({x_, wide_}, [&](Stream& stream, const Tensors& t) { ops::swiglu(stream, t[0], t[1]); });
+  measure({x_, x_}, [&](Stream& stream, const Tensors& t) {
+    ops::activate(stream, t[0], t[1], Activation::kGeluTanh);
+  });
+  measure({x_, x_, x_}, [&](Stream& stream, const Tensors& t) {
+    ops::activate_backward(stream, t[0], t[1], t[2], Activation::kGeluTanh);
+  });
+  measure({x_, wide_}, [&](Stream& stream, const Tensors& t) {
+    ops::gate(stream, t[0], t[1], Activation::kSilu);
+  });
   measure({wide_, x_, wide_}, [&](Stream& stream, const Tensors& t) {
-    ops::swiglu_backward(stream, t[0], t[1], t[2]);
+    ops::gate_backward(stream, t[0], t[1], t[2], Activation::kSilu);
   });
   measure({x_, x_, x_},
           [&](Stream& stream, const Tensors& t) { ops::add(stream, t[0], t[1], t[2]); });
@@ -119,7 +124,7 @@ void ComputeCalibration::StreamRates::rope() {
   const Spec qkv{{sizes_.stream_rows, sizes_.stream_heads.qkv()}, dtype_},
       table{{sizes_.stream_rows, sizes_.stream_heads.width}, DType::kF32};
   measure({qkv, ids_, table}, [&](Stream& stream, const Tensors& t) {
-    ops::rope(stream, t[0], t[1], t[2], sizes_.stream_heads, false);
+    ops::rope(stream, t[0], t[1], t[2], {.heads = sizes_.stream_heads});
   });
 }
 
@@ -128,7 +133,7 @@ void ComputeCalibration::StreamRates::loss() {
   measure({logits, each_, each_, each_, each_, ids_}, [](Stream& stream, const Tensors& t) {
     ops::row_max(stream, t[1], t[0]);
     ops::row_exp_sum(stream, t[2], t[3], t[0], t[1], t[5], 0);
-    ops::cross_entropy(stream, t[4], t[2], t[3], t[5]);
+    ops::cross_entropy(stream, t[4], t[1], t[2], t[3], t[5]);
     ops::cross_entropy_backward(stream, t[0], t[1], t[2], t[5], 0, {});
   });
 }

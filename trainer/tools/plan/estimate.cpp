@@ -49,14 +49,17 @@ StepModel::StepModel(const Workload& work, const StepOps& ops, const DeviceProfi
   }
   result_.schedule = make_schedule(spec.parallelism.schedule, shape);
   result_.layers_per_stage = divide_layers(spec, result_.schedule.stages);
-  std::map<std::pair<std::int64_t, int>, StageCosts> known;
+  std::map<StageLayers, StageCosts> known;
+  std::int64_t layer = 0;
   for (int stage = 0; stage < result_.schedule.stages; ++stage) {
-    const std::int64_t layers = result_.layers_per_stage[static_cast<std::size_t>(stage)];
-    const bool first = stage == 0, last = stage == result_.schedule.stages - 1;
-    const std::pair key{layers, 2 * static_cast<int>(first) + static_cast<int>(last)};
-    auto found = known.find(key);
+    StageLayers layers{.of_kind = std::vector<std::int64_t>(ops.kinds.size()),
+                       .is_first = stage == 0,
+                       .is_last = stage == result_.schedule.stages - 1};
+    const std::int64_t end = layer + result_.layers_per_stage[static_cast<std::size_t>(stage)];
+    for (; layer < end; ++layer) ++layers.of_kind[ops.kind_of[layer]];
+    auto found = known.find(layers);
     if (found == known.end()) {
-      found = known.emplace(key, stage_costs(ops, work, device, layers, first, last)).first;
+      found = known.emplace(layers, stage_costs(ops, work, device, layers)).first;
     }
     stages_.push_back(found->second);
   }

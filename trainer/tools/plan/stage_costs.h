@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <vector>
 
 #include "trainer/tools/plan/op_time.h"
 
@@ -19,8 +20,13 @@ struct StageCosts {
   double update = 0;           // seconds of the optimizer, and of ops that complete the gradients
 };
 
-// Costs of a stage of `layers` blocks.
+// The layers of a pipeline stage.
+struct StageLayers {
+  std::vector<std::int64_t> of_kind;  // number of layers of each of StepOps::kinds
+  bool is_first = false, is_last = false;
+  auto operator<=>(const StageLayers&) const = default;
+};
 StageCosts stage_costs(const StepOps& ops, const Workload& work, const DeviceProfile& device,
-                       std::int64_t layers, bool is_first, bool is_last);
+                       const StageLayers& layers);
 
 }  // namespace trireme

@@ -69,6 +69,7 @@ void Subject::begin() const {
                      write_elements(stream(), shard.master.slice(here, count), values);
                    });
   }
+  engine().model().optimizer().start_average(engine().stream());
   engine().model().publish_masters(engine().stream());
   engine().model().finish_publishing();
 }

@@ -108,10 +108,22 @@ HWY_INLINE std::int64_t each_key(const Pair<A>& pair, std::int64_t lane, const B
   return end;
 }
 
+// Scores become cap tanh(score / cap).
 template <class A>
-HWY_INLINE void load_first_seen(A* to, const std::int32_t* document_start, std::int64_t rows) {
+TRIREME_KERNEL void cap_scores(A* scores, A cap, const Pair<A>& pair) {
+  const Vec<A> limit = spread(cap), inverse = spread(1 / cap);
+  for (std::int64_t lane = 0; lane < kTile; lane += kLanes<A>) {
+    each_key(pair, lane, [&](std::int64_t key, auto) {
+      A* const score = scores + key * kTile + lane;
+      store(Full{}, score, limit * tanh<A>(vec(score) * inverse));
+    });
+  }
+}
+
+template <class A>
+HWY_INLINE void load_first_seen(A* to, const std::int32_t* first_seen, std::int64_t rows) {
   for (std::int64_t row = 0; row < kTile; ++row)
-    to[row] = row < rows ? static_cast<A>(document_start[row]) : A(0);
+    to[row] = row < rows ? static_cast<A>(first_seen[row]) : A(0);
 }
 
 }  // namespace

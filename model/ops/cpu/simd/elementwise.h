@@ -21,6 +21,14 @@ TRIREME_KERNEL void add_range(T* y, const T* a, const T* b, std::int64_t count) 
   });
 }
 
+template <class T>
+TRIREME_KERNEL void scale_range(T* y, const T* x, double factor, std::int64_t count) {
+  using A = Accumulator<T>;
+  each_vector<A>(count, [&](auto some, std::int64_t i, int) {
+    store(some, y + i, load(some, x + i) * spread(static_cast<A>(factor)));
+  });
+}
+
 // to += from, in the accumulator type of T.
 template <class T>
 TRIREME_KERNEL void accumulate_range(Accumulator<T>* to, const T* from, std::int64_t count) {

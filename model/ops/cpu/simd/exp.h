@@ -54,6 +54,27 @@ HWY_INLINE Vec<A> exp(Vec<A> x) {
   }
 }
 
+// tanh x within 2 ulp; infinity and NaN as std::tanh. The minimax polynomial of Cephes for small x.
+template <class A>
+HWY_INLINE Vec<A> tanh(Vec<A> x) {
+  if constexpr (std::is_same_v<A, float>) {
+    const Vec<float> square = x * x, one = spread(1.0f), two = spread(2.0f);
+    Vec<float> p = spread(-5.70498872745e-3f);
+    p = MulAdd(p, square, spread(2.06390887954e-2f));
+    p = MulAdd(p, square, spread(-5.37397155531e-2f));
+    p = MulAdd(p, square, spread(1.33314422036e-1f));
+    p = MulAdd(p, square, spread(-3.33332819422e-1f));
+    const Vec<float> small = MulAdd(p * square, x, x), size = Abs(x);
+    const Vec<float> large = one - two / (exp<float>(two * size) + one);
+    return IfThenElse(size < spread(0.625f), small, CopySign(large, x));
+  } else {
+    HWY_ALIGN double lanes[kLanes<double>];
+    Store(x, Lanes<double>(), lanes);
+    for (double& lane : lanes) lane = __builtin_tanh(lane);
+    return Load(Lanes<double>(), lanes);
+  }
+}
+
 // 1 / (1 + e^-x) and its derivative, without overflow.
 template <class A>
 struct Sigmoid {

@@ -20,6 +20,18 @@ struct Statistics {
   A mean, inverse;
 };
 
+// The gain with its offset; see ops/norm.h.
+template <class T>
+struct Gain {
+  const T* first = nullptr;
+  Accumulator<T> offset = 0;
+
+  template <class Extent>
+  HWY_INLINE Vec<Accumulator<T>> load_from(Extent some, std::int64_t i) const {
+    return load(some, first + i) + spread(offset);
+  }
+};
+
 template <NormKind kind, class T>
 HWY_INLINE Statistics<Accumulator<T>> statistics(const T* x, std::int64_t width, double epsilon) {
   using A = Accumulator<T>;
@@ -40,30 +52,32 @@ HWY_INLINE Statistics<Accumulator<T>> statistics(const T* x, std::int64_t width,
 }
 
 template <NormKind kind, class T>
-HWY_INLINE void apply(T* y, const T* x, const T* gain, const T* bias, std::int64_t width,
+HWY_INLINE void apply(T* y, const T* x, const Gain<T>& gain, const T* bias, std::int64_t width,
                       Statistics<Accumulator<T>> row) {
   using A = Accumulator<T>;
   each_vector<A>(width, [&](auto some, std::int64_t i, int) {
     Vec<A> v = load(some, x + i);
     if constexpr (kind == NormKind::kLayerNorm) v -= spread(row.mean);
     v *= spread(row.inverse);
-    const Vec<A> g = load(some, gain + i);
+    const Vec<A> g = gain.load_from(some, i);
     if constexpr (kind == NormKind::kLayerNorm) {
-      store(some, y + i, MulAdd(v, g, load(some, bias + i)));
+      store(some, y + i, MulAdd(v, g, bias ? load(some, bias + i) : zero<A>()));
     } else {
       store(some, y + i, v * g);
     }
   });
 }
 
-// dx of one row; accumulates the gradients of gain and bias.
+// dx of one row; accumulates the gradients of gain and, if given, bias.
 //   n = (x - mean) inverse,  d = dy gain
 //   dx = inverse (d - mean(d) - n mean(d n)) [+ dresidual],  mean(d) for LayerNorm only
 template <NormKind kind, class T>
 struct NormRowBackward {
   T* dx;
   Accumulator<T>*dgain, *dbias;
-  const T *dy, *x, *gain, *dresidual;
+  const T *dy, *x;
+  Gain<T> gain;
+  const T* dresidual;
   std::int64_t width;
   Statistics<Accumulator<T>> row;
 
@@ -79,12 +93,12 @@ struct NormRowBackward {
     each_vector<A>(width, [&](auto some, std::int64_t i, int k) {
       const Vec<A> n = normed(some, i);
       const Vec<A> dy_i = load(some, dy + i);
-      const Vec<A> d = dy_i * load(some, gain + i);
+      const Vec<A> d = dy_i * gain.load_from(some, i);
       products[k] = MulAdd(d, n, products[k]);
       store(some, dgain + i, MulAdd(dy_i, n, load(some, dgain + i)));
       if constexpr (kind == NormKind::kLayerNorm) {
         sums[k] += d;
-        store(some, dbias + i, dy_i + load(some, dbias + i));
+        if (dbias) store(some, dbias + i, dy_i + load(some, dbias + i));
       }
     });
     const A slope = total(products) / static_cast<A>(width);
@@ -99,7 +113,7 @@ struct NormRowBackward {
   HWY_INLINE void finish(Accumulator<T> slope, Accumulator<T> shift) const {
     using A = Accumulator<T>;
     each_vector<A>(width, [&](auto some, std::int64_t i, int) {
-      const Vec<A> d = load(some, dy + i) * load(some, gain + i);
+      const Vec<A> d = load(some, dy + i) * gain.load_from(some, i);
       Vec<A> v = MulAdd(normed(some, i), spread(-slope), d);
       if constexpr (kind == NormKind::kLayerNorm) v -= spread(shift);
       v *= spread(row.inverse);

@@ -40,6 +40,9 @@ inline double __longlong_as_double(long long bits) {
 inline long long __double_as_longlong(double value) {
   return trireme::emulator::same_bits<long long>(value);
 }
+inline float __fmul_rn(float a, float b) {
+  return a * b;
+}
 inline double __dadd_rn(double a, double b) {
   return a + b;
 }

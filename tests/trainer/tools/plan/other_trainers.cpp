@@ -265,8 +265,8 @@ StepOps OtherTrainer::ops() const {
   if (traits_.divides_boundary && !work_.spec.parallelism.sequence) {
     ops.boundary_bytes /= to_double(work_.mesh.tensor);
   }
-  const List again = recomputed(ops.block);
-  for (PartOps* part : {&ops.block, &ops.first, &ops.last}) {
+  const List again = recomputed(ops.block());
+  for (PartOps* part : {&ops.kinds.front(), &ops.first, &ops.last}) {
     for (List* list :
          {&part->forward, &part->backward, &part->finish, &part->update, &part->publish}) {
       *list = adapted(*list);
@@ -276,9 +276,9 @@ StepOps OtherTrainer::ops() const {
     part->backward_input.clear();  // none of the programs splits backwards
     std::erase_if(part->finish, [](const PlannedOp& op) { return op.kind != Kind::kMessage; });
   }
-  ops.block.forward = overlapped(ops.block.forward);
-  ops.block.backward = overlapped(ops.block.backward);
-  ops.block.backward.insert(ops.block.backward.begin(), again.begin(), again.end());
+  ops.kinds.front().forward = overlapped(ops.kinds.front().forward);
+  ops.kinds.front().backward = overlapped(ops.kinds.front().backward);
+  ops.kinds.front().backward.insert(ops.kinds.front().backward.begin(), again.begin(), again.end());
   ops.first.forward = with_whole_head(ops.first.forward);
   ops.last.forward = with_whole_head(ops.last.forward);
   return ops;

@@ -30,7 +30,8 @@ ModelConfig model_from(const Json& m) {
   const bool gated = m.at("gated");
   c.norm = gated ? NormKind::kRmsNorm : NormKind::kLayerNorm;
   c.position = gated ? PositionKind::kRotary : PositionKind::kLearned;
-  c.activation = gated ? ActivationKind::kSwiGlu : ActivationKind::kGeluTanh;
+  c.activation = gated ? Activation::kSilu : Activation::kGeluTanh;
+  c.gated_mlp = gated;
   c.vocab_size = m.at("V");
   c.hidden_size = m.at("d");
   c.intermediate_size = m.at("ffn");
@@ -54,8 +55,7 @@ double flops_per_token(const ModelConfig& m, double seq, const std::string& conv
   const double width = static_cast<double>(m.head_dim);
   const double projections =
       hidden * width * static_cast<double>(2 * m.num_attention_heads + 2 * m.num_key_value_heads);
-  const double mlp = hidden * static_cast<double>(m.intermediate_size) *
-                     (m.activation == ActivationKind::kSwiGlu ? 3 : 2);
+  const double mlp = hidden * static_cast<double>(m.intermediate_size) * (m.gated_mlp ? 3 : 2);
   const double attention = (convention == "causal" ? 6 : 12) * layers * hidden * seq;
   return 6 * (layers * (projections + mlp) + vocab * hidden) + attention;
 }

@@ -1,0 +1,248 @@
+"""The architectures of the families: what the mathematics needs of a Hugging Face config.json, as
+transformers 4.5x and 5 write it, and the shapes of the weights."""
+
+import dataclasses
+import math
+
+# What sets a family apart from Llama, beyond the keys of its config.json. Norms are before a
+# branch, after it, or both. A norm of queries and keys is over each head or the whole projection.
+FAMILIES = {
+    "gpt2": {},
+    "llama": {},
+    "mistral": {},
+    "qwen2": {},
+    "qwen3": {"qk_norm": "head"},
+    "smollm3": {},
+    "phi3": {},
+    "granite": {},
+    "olmo2": {"norms": ("after",), "qk_norm": "projection"},
+    "olmo3": {"norms": ("after",), "qk_norm": "projection"},
+    "gemma2": {"norms": ("before", "after"), "gain_offset": 1.0},
+    "gemma3_text": {"norms": ("before", "after"), "gain_offset": 1.0, "qk_norm": "head"},
+    "glm4": {"norms": ("before", "after"), "interleaved": True},
+}
+TIED = ("gpt2", "smollm3", "gemma2", "gemma3_text")  # unless the config says otherwise
+WINDOWED = ("mistral", "olmo3", "gemma2", "gemma3_text")
+
+
+@dataclasses.dataclass(frozen=True)
+class Rope:
+    """The rotation of the first `dims` elements of each head."""
+
+    dims: int
+    theta: float
+    scaling: dict  # Hugging Face's rope_scaling; empty: none
+    max_positions: int
+    original_positions: int  # of the context before it was extended
+
+
+@dataclasses.dataclass(frozen=True)
+class Layer:
+    window: int | None  # tokens that a token sees, itself included; None: all up to itself
+    rope: Rope | None  # None: queries and keys are not rotated
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """What the mathematics needs of a Hugging Face config.json."""
+
+    family: str
+    vocab: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ffn: int
+    max_positions: int
+    eps: float
+    tied: bool
+    layers: tuple  # a Layer for each
+    activation: str
+    score_scale: float
+    qkv_bias: bool = False
+    output_bias: bool = False
+    mlp_bias: bool = False
+    norms: tuple = ("before",)
+    gain_offset: float = 0.0  # a norm multiplies by offset + weight
+    qk_norm: str | None = None
+    interleaved: bool = False  # pairs of the rotation are neighbors, not half a head apart
+    score_cap: float | None = None
+    logit_cap: float | None = None
+    embedding_scale: float = 1.0
+    residual_scale: float = 1.0  # of each branch
+    logit_scale: float = 1.0
+
+    @property
+    def is_gpt2(self):
+        return self.family == "gpt2"
+
+
+def read_config(keys):
+    """The Config of a parsed config.json."""
+    family = keys["model_type"]
+    if family not in FAMILIES:
+        raise ValueError(f"model_type {family!r} is none of {', '.join(FAMILIES)}")
+    if keys.get("use_bidirectional_attention"):
+        raise ValueError("use_bidirectional_attention: the reference knows causal attention only")
+    if family == "gpt2":
+        head_dim = keys["n_embd"] // keys["n_head"]
+        return Config(
+            family=family,
+            vocab=keys["vocab_size"],
+            hidden=keys["n_embd"],
+            heads=keys["n_head"],
+            kv_heads=keys["n_head"],
+            head_dim=head_dim,
+            ffn=keys.get("n_inner") or 4 * keys["n_embd"],
+            max_positions=keys["n_positions"],
+            eps=keys["layer_norm_epsilon"],
+            tied=keys.get("tie_word_embeddings", True),
+            layers=(Layer(None, None),) * keys["n_layer"],
+            activation=keys["activation_function"],
+            score_scale=1 / math.sqrt(head_dim),
+            qkv_bias=True,
+            output_bias=True,
+            mlp_bias=True,
+        )
+    heads = keys["num_attention_heads"]
+    head_dim = keys.get("head_dim") or keys["hidden_size"] // heads
+    gemma = family.startswith("gemma")
+    own = dict(FAMILIES[family])
+    if gemma:
+        own["score_scale"] = keys.get("query_pre_attn_scalar", 256) ** -0.5
+        own["embedding_scale"] = math.sqrt(keys["hidden_size"])
+        own["logit_cap"] = keys.get("final_logit_softcapping", 30.0 if family == "gemma2" else None)
+    if family == "gemma2":
+        own["score_cap"] = keys.get("attn_logit_softcapping", 50.0)
+    if family == "granite":
+        own["score_scale"] = keys.get("attention_multiplier", 1.0)
+        own["embedding_scale"] = keys.get("embedding_multiplier", 1.0)
+        own["residual_scale"] = keys.get("residual_multiplier", 1.0)
+        own["logit_scale"] = 1 / keys.get("logits_scaling", 1.0)
+    own.setdefault("score_scale", 1 / math.sqrt(head_dim))
+    bias = keys.get("attention_bias", family == "glm4") and family not in ("mistral", "phi3")
+    return Config(
+        family=family,
+        vocab=keys["vocab_size"],
+        hidden=keys["hidden_size"],
+        heads=heads,
+        kv_heads=keys.get("num_key_value_heads") or heads,
+        head_dim=head_dim,
+        ffn=keys["intermediate_size"],
+        max_positions=keys["max_position_embeddings"],
+        eps=keys["rms_norm_eps"],
+        tied=keys.get("tie_word_embeddings", family in TIED),
+        layers=_layers(keys, head_dim),
+        activation=keys["hidden_activation" if gemma else "hidden_act"],
+        qkv_bias=bias or family == "qwen2",
+        output_bias=bias and family not in ("qwen2", "glm4"),
+        mlp_bias=keys.get("mlp_bias", False) and family in ("llama", "smollm3", "granite"),
+        **own,
+    )
+
+
+def _layers(keys, head_dim):
+    family, count = keys["model_type"], keys["num_hidden_layers"]
+    window = keys.get("sliding_window", 4096 if family in WINDOWED else None)
+    if family in ("qwen2", "qwen3", "smollm3") and not keys.get("use_sliding_window", False):
+        window = None
+    ropes = _ropes(keys, head_dim)
+    rotated = [True] * count
+    if family == "smollm3":
+        interval = keys.get("no_rope_layer_interval", 4)
+        rotated = keys.get("no_rope_layers") or [(i + 1) % interval != 0 for i in range(count)]
+
+    def slides(i):
+        if family in ("mistral", "phi3"):
+            return True
+        if keys.get("layer_types"):
+            return keys["layer_types"][i] == "sliding_attention"
+        if family in ("qwen2", "qwen3"):
+            return i >= keys.get("max_window_layers", 28)
+        if family == "smollm3":
+            return not rotated[i]
+        if family == "gemma2":
+            return i % 2 == 0
+        if family in ("gemma3_text", "olmo3"):
+            pattern = keys.get("sliding_window_pattern", 6) if family == "gemma3_text" else 4
+            return (i + 1) % pattern != 0
+        return False
+
+    return tuple(
+        Layer(window if slides(i) else None, ropes[slides(i)] if rotated[i] else None)
+        for i in range(count)
+    )
+
+
+def _ropes(keys, head_dim):
+    """The rotations of layers that see everything and of those with a window."""
+    family = keys["model_type"]
+    everywhere = keys.get("rope_parameters")  # transformers 5
+    if everywhere is None:
+        everywhere = {**(keys.get("rope_scaling") or {}), "rope_theta": keys["rope_theta"]}
+    full, sliding = everywhere, everywhere
+    if "full_attention" in everywhere:
+        full, sliding = everywhere["full_attention"], everywhere["sliding_attention"]
+    elif family == "gemma3_text":
+        sliding = {"rope_theta": keys.get("rope_local_base_freq", 10000.0)}
+    elif family == "olmo3":
+        sliding = {"rope_theta": full["rope_theta"]}
+    partial = keys.get("partial_rotary_factor", 0.5 if family == "glm4" else 1.0)
+    most = keys["max_position_embeddings"]
+    return tuple(
+        Rope(
+            dims=int(head_dim * parameters.get("partial_rotary_factor", partial)),
+            theta=parameters["rope_theta"],
+            scaling=parameters,
+            max_positions=most,
+            original_positions=keys.get("original_max_position_embeddings")
+            or parameters.get("original_max_position_embeddings", most),
+        )
+        for parameters in (full, sliding)
+    )
+
+
+def weight_shapes(config):
+    """Logical name -> shape of every parameter. Linear weights are [out, in]."""
+    hidden, ffn = config.hidden, config.ffn
+    queries, keys = config.heads * config.head_dim, config.kv_heads * config.head_dim
+    shapes = {"embedding.weight": (config.vocab, hidden)}
+    if config.is_gpt2:
+        shapes["position.weight"] = (config.max_positions, hidden)
+
+    def norm(name):
+        shapes[f"{name}.weight"] = (hidden,)
+        if config.is_gpt2:
+            shapes[f"{name}.bias"] = (hidden,)
+
+    def linear(name, out, into, bias):
+        shapes[f"{name}.weight"] = (out, into)
+        if bias:
+            shapes[f"{name}.bias"] = (out,)
+
+    def norms(branch, when):
+        if when in config.norms:
+            norm(branch + {"before": "_norm", "after": "_post_norm"}[when])
+
+    for i in range(len(config.layers)):
+        at = f"layers.{i}"
+        norms(f"{at}.attention", "before")
+        linear(f"{at}.attention.q", queries, hidden, config.qkv_bias)
+        linear(f"{at}.attention.k", keys, hidden, config.qkv_bias)
+        linear(f"{at}.attention.v", keys, hidden, config.qkv_bias)
+        linear(f"{at}.attention.o", hidden, queries, config.output_bias)
+        if config.qk_norm:
+            whole = config.qk_norm == "projection"
+            shapes[f"{at}.attention.q_norm.weight"] = (queries if whole else config.head_dim,)
+            shapes[f"{at}.attention.k_norm.weight"] = (keys if whole else config.head_dim,)
+        norms(f"{at}.attention", "after")
+        norms(f"{at}.mlp", "before")
+        if not config.is_gpt2:
+            linear(f"{at}.mlp.gate", ffn, hidden, config.mlp_bias)
+        linear(f"{at}.mlp.up", ffn, hidden, config.mlp_bias)
+        linear(f"{at}.mlp.down", hidden, ffn, config.mlp_bias)
+        norms(f"{at}.mlp", "after")
+    norm("norm")
+    if not config.tied:
+        shapes["head.weight"] = (config.vocab, hidden)
+    return shapes

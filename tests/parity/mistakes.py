@@ -1,0 +1,179 @@
+"""Models with one mistake each, which the comparison with the right one must find."""
+
+import dataclasses
+
+import reference
+from reference import Model
+
+
+def changed(**changes):
+    """A model with other values in its config."""
+    return lambda config, weights: Model(dataclasses.replace(config, **changes), weights)
+
+
+def layers(change):
+    """A model with other layers: `change` makes each from the right one and all of them."""
+
+    def make(config, weights):
+        each = tuple(change(layer, config.layers) for layer in config.layers)
+        return Model(dataclasses.replace(config, layers=each), weights)
+
+    return make
+
+
+def window(difference):
+    def change(layer, _):
+        return dataclasses.replace(layer, window=layer.window and layer.window + difference)
+
+    return layers(change)
+
+
+def swapped(field):
+    """Each of two kinds of layers has the window or the rotation of the other."""
+
+    def change(layer, all_layers):
+        own = getattr(layer, field)
+        other = next(getattr(x, field) for x in all_layers if getattr(x, field) != own)
+        return dataclasses.replace(layer, **{field: other})
+
+    return layers(change)
+
+
+def same(field):
+    """All layers have the window or the rotation of the first."""
+    return layers(
+        lambda layer, all_layers: dataclasses.replace(
+            layer, **{field: getattr(all_layers[0], field)}
+        )
+    )
+
+
+def rotated_dims(dims):
+    def change(layer, _):
+        return dataclasses.replace(layer, rope=dataclasses.replace(layer.rope, dims=dims))
+
+    return layers(change)
+
+
+def scaling(change):
+    """Other parameters where a rotation is scaled: `change` makes some of the right ones."""
+
+    def make(layer, _):
+        right = layer.rope.scaling
+        if "rope_type" not in right and "type" not in right:
+            return layer
+        rope = dataclasses.replace(layer.rope, scaling={**right, **change(right)})
+        return dataclasses.replace(layer, rope=rope)
+
+    return layers(make)
+
+
+def exchanged(one, other):
+    """Two parameters of the first layer are in each other's place."""
+    one, other = f"layers.0.{one}.weight", f"layers.0.{other}.weight"
+    return lambda config, weights: Model(
+        config, {**weights, one: weights[other], other: weights[one]}
+    )
+
+
+class NormBefore(Model):
+    def _branch(self, at, x, compute):
+        return x + compute(self._norm(f"{at}_post_norm", x))
+
+
+class NormAfterSum(Model):
+    def _branch(self, at, x, compute):
+        before = "before" in self.config.norms
+        y = compute(self._norm(f"{at}_norm", x) if before else x)
+        return self._norm(f"{at}_post_norm", x + y)
+
+
+class HeadGainOnly(Model):
+    def _heads(self, name, x, heads):
+        y = self._linear(name, x).view(*x.shape[:2], heads, self.config.head_dim)
+        gain = self.weights.get(f"{name}_norm.weight")
+        return y if gain is None else (self.config.gain_offset + gain) * y
+
+
+class NormByHead(Model):
+    """The gains of the whole projection, each head divided by its own root mean square."""
+
+    def _heads(self, name, x, heads):
+        y = self._linear(name, x).view(*x.shape[:2], heads, self.config.head_dim)
+        if f"{name}_norm.weight" not in self.weights:
+            return y
+        return reference.rms_norm(
+            y, self.weights[f"{name}_norm.weight"].view(heads, -1), self.config.eps
+        )
+
+
+def no_window(layer, _):
+    return dataclasses.replace(layer, window=None)
+
+
+NO_SCALING = scaling(lambda right: {"rope_type": "default"})
+NO_AMPLITUDE = scaling(lambda right: {"attention_factor": 1.0})
+WINDOWS = {"window one too long": window(1), "window one too short": window(-1)}
+# Case of tiny.CASES -> what is wrong -> the model of a config and weights.
+MISTAKES = {
+    "mistral": {**WINDOWS, "no window": layers(no_window)},
+    "smollm3": {
+        "rotation on NoPE layers": same("rope"),
+        "NoPE on the other layers": swapped("rope"),
+    },
+    "phi3": {
+        "factors of short contexts": scaling(lambda right: {"long_factor": right["short_factor"]}),
+        "sines not scaled": NO_AMPLITUDE,
+        "interleaved rotation": changed(interleaved=True),
+    },
+    "phi3, short factors, window": {
+        **WINDOWS,
+        "factors of long contexts": scaling(lambda right: {"short_factor": right["long_factor"]}),
+    },
+    "granite": {
+        "embedding not scaled": changed(embedding_scale=1.0),
+        "scores scaled by head_dim": changed(score_scale=0.25),
+        "branches not scaled": changed(residual_scale=1.0),
+        "logits not scaled": changed(logit_scale=1.0),
+    },
+    "olmo2": {
+        "norms before branches": NormBefore,
+        "norms after sums": NormAfterSum,
+        "queries and keys normalized by head": NormByHead,
+    },
+    "olmo3": {
+        **WINDOWS,
+        "no YaRN": same("rope"),
+        "YaRN on layers with a window": swapped("rope"),
+        "linear instead of YaRN": scaling(lambda right: {"rope_type": "linear"}),
+        "sines not scaled": NO_AMPLITUDE,
+    },
+    "gemma2": {
+        **WINDOWS,
+        "windows on the other layers": swapped("window"),
+        "no cap of scores": changed(score_cap=None),
+        "no cap of logits": changed(logit_cap=None),
+        "gains without 1": changed(gain_offset=0.0),
+        "scores scaled by head_dim": changed(score_scale=0.25),
+        "embedding not scaled": changed(embedding_scale=1.0),
+        "SiLU": changed(activation="silu"),
+        "norms after sums": NormAfterSum,
+        "norms exchanged": exchanged("attention_post_norm", "mlp_norm"),
+    },
+    "gemma3_text": {
+        **WINDOWS,
+        "window on all layers": same("window"),
+        "rotations of the other layers": swapped("rope"),
+        "no scaling": NO_SCALING,
+        "queries and keys not normalized": HeadGainOnly,
+        "gains without 1": changed(gain_offset=0.0),
+    },
+    "glm4": {
+        "rotation not interleaved": changed(interleaved=False),
+        "whole heads rotated": rotated_dims(16),
+        "norms exchanged": exchanged("attention_post_norm", "mlp_norm"),
+    },
+    "llama, linear": {"no scaling": NO_SCALING},
+    "llama, dynamic": {"no scaling": NO_SCALING},
+    "llama, yarn, biases": {"no scaling": NO_SCALING, "sines not scaled": NO_AMPLITUDE},
+}
