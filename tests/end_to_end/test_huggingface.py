@@ -432,15 +432,16 @@ def a_model_that_computes_otherwise_is_refused(workshop):
     workshop.run("train", run).done()
     folder, _ = exported(workshop, "run")
     text = json.loads((folder / "config.json").read_text())
+    fewer = {"num_hidden_layers": 3, "layer_types": text["layer_types"][:3]}
     load = ["train", run, "--job.dump_folder=new", f"--checkpoint.initial_load_path={folder}"]
     for change, *words in [
             ({"attention_chunk_size": 4}, "attention_chunk_size = 4", "not implemented"),
             ({"rope_scaling": {"rope_type": "mrope", "factor": 4.0}}, 'rope_type = "mrope"'),
             ({"rope_theta": 5e5}, "model.rope_theta"),
-            ({"num_hidden_layers": 3}, "model.num_hidden_layers: 3 -> 4")]:
+            (fewer, "model.num_hidden_layers: 3 -> 4")]:
         (folder / "config.json").write_text(json.dumps({**text, **change}))
         workshop.run(*load).refused(4, *words)
-    (folder / "config.json").write_text(json.dumps({**text, "num_hidden_layers": 3}))
+    (folder / "config.json").write_text(json.dumps({**text, **fewer}))
     workshop.run("checkpoint", "import", folder, "--output", "x").refused(
         4, "layers.3", "is unexpected for this qwen2")
     (folder / "config.json").write_text(json.dumps({**text, "vocab_size": 300}))
