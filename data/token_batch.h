@@ -5,30 +5,44 @@
 
 namespace trireme::data {
 
-// The tokens of a step, an evaluation or one sample in host memory, sequence by sequence: four
-// spans of sequences * seq_len.
+// The tokens of a step, an evaluation or one sample in host memory, sequence by sequence: spans of
+// sequences * seq_len.
 struct TokenBatch {
   std::int64_t sequences = 0, seq_len = 0;
   std::span<std::int32_t> ids;
-  std::span<std::int32_t> targets;         // -1: no target (end of a document, if masked)
-  std::span<std::int32_t> positions;       // restart at every document, if masked
-  std::span<std::int32_t> document_start;  // start of this token's document; 0 if not masked
+  std::span<std::int32_t> targets;             // -1: no target (end of a document, if masked)
+  std::span<std::int32_t> positions;           // restart at every document, if masked
+  std::span<std::int32_t> document_start;      // start of this token's document; 0 if not masked
+  std::span<std::int32_t> dropout_words = {};  // see draw_dropout_words(); empty: no dropout
 
   TokenBatch part(std::int64_t first, std::int64_t count) const {
     const auto of = [&](std::span<std::int32_t> all) {
       return all.subspan(first * seq_len, count * seq_len);
     };
-    return {count, seq_len, of(ids), of(targets), of(positions), of(document_start)};
+    return {count,
+            seq_len,
+            of(ids),
+            of(targets),
+            of(positions),
+            of(document_start),
+            dropout_words.empty() ? dropout_words : of(dropout_words)};
   }
 
   static constexpr std::int64_t kArrays = 4;
-  // In memory [kArrays, sequences * seq_len]: ids, targets, positions, document_start.
+  // In memory [arrays, sequences * seq_len]: ids, targets, positions, document_start and, if it has
+  // more than kArrays, dropout_words.
   static TokenBatch in(std::span<std::int32_t> memory, std::int64_t sequences,
                        std::int64_t seq_len) {
-    const auto array = [&](std::int64_t number) {
-      return memory.subspan(number * sequences * seq_len, sequences * seq_len);
-    };
-    return {sequences, seq_len, array(0), array(1), array(2), array(3)};
+    const std::int64_t tokens = sequences * seq_len;
+    const auto array = [&](std::int64_t number) { return memory.subspan(number * tokens, tokens); };
+    const bool has_words = std::ssize(memory) > kArrays * tokens;
+    return {sequences,
+            seq_len,
+            array(0),
+            array(1),
+            array(2),
+            array(3),
+            has_words ? array(kArrays) : std::span<std::int32_t>()};
   }
 };
 
@@ -51,5 +65,9 @@ class SequenceBuffer {
 // over ranks.
 std::uint64_t sample_hash(std::uint64_t sample, std::span<const std::int32_t> ids,
                           std::span<const std::int32_t> targets);
+
+// A random word of each token, of its sample and its place in it: with it dropout has the same
+// masks in every layout. The batch has samples from `first` on. Nothing without dropout.
+void draw_dropout_words(const TokenBatch& batch, std::uint64_t seed, std::uint64_t first);
 
 }  // namespace trireme::data

@@ -395,7 +395,10 @@ def verify(hour):
 
 
 # Suites without kernels of our own, or of whole training steps, which take a tool minutes.
-NOT_OF_OPS = "Engine|Average|Fit|Inference|MatrixPeak|Calibration|OrderedReduce|Staging|Gemm|Memory|Copy|Event|Devices"
+NOT_OF_OPS = ("Engine|Average|Fit|Inference|MatrixPeak|Calibration|OrderedReduce|Staging|Gemm|Memory|Copy|Event|Devices"
+              "|Float8|Directions")
+# Their large or many cases take a tool longest.
+SLOW = ("Attention/AttentionDtype", "CrossEntropy", "Norm", "ProjectionNorm", "HeadNorm")
 
 
 def sanitizer(hour):
@@ -403,6 +406,7 @@ def sanitizer(hour):
     if not tool:
         return [Command("compute-sanitizer", [], skip="it is not on this machine")]
     suites = [name for name in gpu_machine.test_suites(hour.programs) if not re.match(NOT_OF_OPS, name)]
+    suites.sort(key=lambda name: name not in SLOW)
 
     def parse(log):
         counts = re.findall(r"(?:ERROR|RACECHECK) SUMMARY: (\d+)", log)
@@ -410,7 +414,7 @@ def sanitizer(hour):
 
     return [Command(f"{check} {one}",
                     [tool, "--tool", check, "--target-processes", "all", "--error-exitcode", "9",
-                     *under_tool(hour, "tests", f"--gtest_filter={one}.*", "--gtest_brief=1")], parse, 60, ours=False)
+                     *under_tool(hour, "tests", f"--gtest_filter={one}.*", "--gtest_brief=1")], parse, 150, ours=False)
             for check, one in itertools.product(("memcheck", "racecheck", "synccheck"), suites)]
 
 

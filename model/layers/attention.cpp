@@ -109,7 +109,9 @@ ops::AttentionShape Attention::shape(const MicroBatch& batch) const {
           .scale = spec_.scale,
           .masked = batch.documents || window > 0,
           .window = window,
-          .soft_cap = spec_.soft_cap};
+          .soft_cap = spec_.soft_cap,
+          .dropout = spec_.dropout.with(batch.dropout_words),
+          .first_head = heads_.heads * region_.slice().index};
 }
 
 Tensor Attention::first_seen(const MicroBatch& batch) const {

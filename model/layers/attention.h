@@ -55,6 +55,7 @@ struct AttentionSpec {
   double init_scale = 0.02;
   double output_init_scale = 0.02;
   MatmulPrecision precision = MatmulPrecision::kNative;
+  ops::Dropout dropout = {};  // of the probabilities; without words
 };
 
 // Self-attention with grouped queries, and optional rotary embeddings, QK-norm and sliding window.

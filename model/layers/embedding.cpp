@@ -21,6 +21,7 @@ Embedding::Embedding(ParamStore& params, const EmbeddingSpec& spec, Region& regi
     : region_(region),
       multiplier_(spec.multiplier),
       rounds_multiplier_(spec.rounds_multiplier),
+      dropout_(spec.dropout),
       table_(declare_table(params, spec, region)) {
   if (spec.positions > 0) {
     params.begin_unit();
@@ -46,7 +47,12 @@ double Embedding::multiplier(DType dtype) const {
   return dtype == DType::kF16 ? static_cast<float>(F16(narrow)) : narrow;
 }
 
-Tensor Embedding::forward(ExecContext& ctx, Arena& into, Tensor ids, Tensor positions) const {
+ops::Dropout Embedding::dropout(Tensor words) const {
+  return dropout_.with(words ? region_.own_tokens(words) : words);
+}
+
+Tensor Embedding::forward(ExecContext& ctx, Arena& into, Tensor ids, Tensor positions,
+                          Tensor dropout_words) const {
   // If tokens are sharded, the rows of all tokens are temporary.
   Arena& passing = region_.splits_tokens() ? ctx.scratch : into;
   const Tensor partial = passing.take({ids.count(), table_.value.width()}, table_.value.dtype);
@@ -57,10 +63,17 @@ Tensor Embedding::forward(ExecContext& ctx, Arena& into, Tensor ids, Tensor posi
     ops::embedding(ctx.stream, y, positions_->value, region_.own_tokens(positions), 0,
                    ops::Accumulate::kAdd);
   }
+  if (const ops::Dropout how = dropout(dropout_words)) ops::dropout(ctx.stream, y, y, how);
   return y;
 }
 
-void Embedding::backward(ExecContext& ctx, Tensor dy, Tensor ids, Tensor positions) const {
+void Embedding::backward(ExecContext& ctx, Tensor dy, Tensor ids, Tensor positions,
+                         Tensor dropout_words) const {
+  if (const ops::Dropout how = dropout(dropout_words)) {
+    const Tensor kept = ctx.scratch.take(dy.shape, dy.dtype);
+    ops::dropout(ctx.stream, kept, dy, how);
+    dy = kept;
+  }
   if (positions_) {
     ops::embedding_backward(ctx.stream, ctx.scratch, positions_->grad, dy,
                             region_.own_tokens(positions), 0,

@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "model/layers/region.h"
+#include "model/ops/dropout.h"
 #include "model/params/param_store.h"
 
 namespace trireme {
@@ -14,6 +15,7 @@ struct EmbeddingSpec {
   double multiplier = 1;           // of the token embeddings
   bool rounds_multiplier = false;  // to the compute dtype, as Gemma's reference does
   bool tied = false;               // the head uses the same table
+  ops::Dropout dropout = {};       // of the output; without words
 };
 
 // Token embedding, plus optional learned positions. Rows of the vocabulary are sharded over the
@@ -22,9 +24,12 @@ class Embedding {
  public:
   Embedding(ParamStore& params, const EmbeddingSpec& spec, Region& region);
 
-  // ids, positions [tokens] of all tokens. Returns [own tokens, hidden], in `into`.
-  Tensor forward(ExecContext& ctx, Arena& into, Tensor ids, Tensor positions) const;
-  void backward(ExecContext& ctx, Tensor dy, Tensor ids, Tensor positions) const;
+  // ids, positions, dropout_words [tokens] of all tokens; dropout_words may be empty. Returns [own
+  // tokens, hidden], in `into`.
+  Tensor forward(ExecContext& ctx, Arena& into, Tensor ids, Tensor positions,
+                 Tensor dropout_words) const;
+  void backward(ExecContext& ctx, Tensor dy, Tensor ids, Tensor positions,
+                Tensor dropout_words) const;
   // Units of the store: the table's, and the positions'.
   std::vector<int> units() const;
   // For a tied head.
@@ -33,9 +38,11 @@ class Embedding {
  private:
   std::int64_t first() const { return table_.parts.front().box.from[0]; }
   double multiplier(DType dtype) const;
+  ops::Dropout dropout(Tensor words) const;
   Region& region_;
   double multiplier_;
   bool rounds_multiplier_;
+  const ops::Dropout dropout_;
   Weight& table_;
   Weight* positions_ = nullptr;
 };

@@ -16,6 +16,8 @@ struct MicroBatch {
   bool documents = true;       // false: every sequence is one document
   // [tokens] I32: first token that a layer with a sliding window sees; made by the stage.
   Tensor window_start = {};
+  // [tokens] I32: random words of the tokens for dropout; empty: nothing is dropped.
+  Tensor dropout_words = {};
   Tensor scale = {};  // [1] F64, empty: 1; loss scale of the gradients
   std::int64_t tokens() const { return sequences * seq_len; }
 };

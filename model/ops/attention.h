@@ -3,6 +3,7 @@
 #include <string>
 
 #include "model/device/stream.h"
+#include "model/ops/dropout.h"
 #include "model/ops/heads.h"
 #include "model/tensor/arena.h"
 
@@ -29,6 +30,12 @@ struct AttentionShape {
   // Scores become soft_cap tanh(score / soft_cap) after scaling and before the mask (Gemma 2, Gemma
   // Team 2024); 0: they stay.
   double soft_cap = 0;
+  // Drops probabilities, after their sum was taken. That of key k of the sequence for a query whose
+  // token has word w, in head h of the whole model, is kept if 16 bits of philox(key, h << 32 | k /
+  // 32 * 4 + k % 8 / 2, w) are at least dropped(): those of word k / 8 % 4, the lower ones for even
+  // k. So a lane of a tensor core's tile uses all that it draws.
+  Dropout dropout = {};
+  std::int64_t first_head = 0;  // of this tensor in the whole model, for dropout
 };
 // first_seen[t] = max(document_start[t], t - window + 1), both [batch seq] I32; they may be the
 // same tensor. t is the index inside the sequence of `seq` rows.

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "model/base/philox.h"
 #include "model/ops/elementwise.h"
 
 namespace trireme {
@@ -17,7 +18,13 @@ QkNorm qk_norm(const ModelConfig& c) {
   return c.qk_norm_by_head ? QkNorm::kHead : QkNorm::kProjection;
 }
 
-AttentionSpec attention_spec(const ModelConfig& c, const Block::Spec& spec) {
+// The same masks whatever the layout: a place's key is of its name.
+ops::Dropout dropout_at(const std::string& name, double rate) {
+  return {.rate = rate, .key = random_key(0, name)};
+}
+
+AttentionSpec attention_spec(const ModelConfig& c, const std::string& name,
+                             const Block::Spec& spec) {
   return {.hidden = c.hidden_size,
           .heads = {c.num_attention_heads, c.num_key_value_heads, c.head_dim},
           .scale = c.attention_scale(),
@@ -31,7 +38,8 @@ AttentionSpec attention_spec(const ModelConfig& c, const Block::Spec& spec) {
           .norm_gain_offset = c.norm_gain_offset,
           .init_scale = c.initializer_range,
           .output_init_scale = residual_scale(c),
-          .precision = spec.precision};
+          .precision = spec.precision,
+          .dropout = dropout_at(name, spec.dropout.attention)};
 }
 
 MlpSpec mlp_spec(const ModelConfig& c, MatmulPrecision precision) {
@@ -95,14 +103,15 @@ Block::Block(ParamStore& params, const std::string& name, const ModelConfig& con
       region_(seams.region),
       attention_norm_(
           branch_norm(params, name + ".attention_norm", config, kNotBefore, seams.region)),
-      attention_(params, name + ".attention", attention_spec(config, spec), seams.region,
-                 seams.attention, rope_table),
-      attention_post_norm_(
-          branch_norm(params, name + ".attention_post_norm", config, kNotAfter, seams.region)),
+      attention_(params, name + ".attention", attention_spec(config, name + ".attention", spec),
+                 seams.region, seams.attention, rope_table),
+      attention_end_{
+          branch_norm(params, name + ".attention_post_norm", config, kNotAfter, seams.region),
+          dropout_at(name + ".attention.o", spec.dropout.residual)},
       mlp_norm_(branch_norm(params, name + ".mlp_norm", config, kNotBefore, seams.region)),
       mlp_(params, name + ".mlp", mlp_spec(config, spec.precision), seams.region),
-      mlp_post_norm_(
-          branch_norm(params, name + ".mlp_post_norm", config, kNotAfter, seams.region)) {}
+      mlp_end_{branch_norm(params, name + ".mlp_post_norm", config, kNotAfter, seams.region),
+               dropout_at(name + ".mlp.down", spec.dropout.residual)} {}
 
 void Block::forward(ExecContext& ctx, Tensor y, Tensor x, const MicroBatch& batch,
                     Saved& saved) const {
@@ -124,25 +133,35 @@ void Block::evaluate(ExecContext& ctx, Tensor y, Tensor x, const MicroBatch& bat
   compute(inner, y, x, batch, recompute_, unused);
 }
 
+Tensor Block::own_words(const MicroBatch& batch) const {
+  return batch.dropout_words ? region_.own_tokens(batch.dropout_words) : Tensor();
+}
+
 // What is added to the residual stream for a branch's output.
-Tensor Block::end_branch(ExecContext& ctx, Tensor y, const std::optional<Norm>& post_norm,
+Tensor Block::end_branch(ExecContext& ctx, Tensor y, const BranchEnd& end, Tensor words,
                          Norm::Saved& saved) const {
-  if (post_norm) y = post_norm->forward(ctx, ctx.scratch, y, saved);
+  if (end.norm) y = end.norm->forward(ctx, ctx.scratch, y, saved);
+  if (const ops::Dropout how = end.dropout.with(words)) ops::dropout(ctx.stream, y, y, how);
   if (residual_multiplier_ != 1) ops::scale(ctx.stream, y, y, residual_multiplier_);
   return y;
 }
 
 // The gradient of a branch's output; dy itself, or in ctx.lasting().
-Tensor Block::end_branch_backward(ExecContext& ctx, Tensor dy, const std::optional<Norm>& post_norm,
+Tensor Block::end_branch_backward(ExecContext& ctx, Tensor dy, const BranchEnd& end, Tensor words,
                                   const Norm::Saved& saved) const {
   if (residual_multiplier_ != 1) {
     const Tensor scaled = ctx.lasting().take(dy.shape, dy.dtype);
     ops::scale(ctx.stream, scaled, dy, residual_multiplier_);
     dy = scaled;
   }
-  if (!post_norm) return dy;
+  if (const ops::Dropout how = end.dropout.with(words)) {
+    const Tensor kept = residual_multiplier_ != 1 ? dy : ctx.lasting().take(dy.shape, dy.dtype);
+    ops::dropout(ctx.stream, kept, dy, how);
+    dy = kept;
+  }
+  if (!end.norm) return dy;
   const Tensor dbranch = ctx.lasting().take(dy.shape, dy.dtype);
-  post_norm->backward(ctx, dbranch, dy, {}, saved);
+  end.norm->backward(ctx, dbranch, dy, {}, saved);
   return dbranch;
 }
 
@@ -163,10 +182,11 @@ Tensor Block::until_mlp(ExecContext& ctx, Arena& norms, Tensor x, const MicroBat
                         Recompute recompute, Saved& saved) const {
   saved.x = x;
   const Tensor h = enter_branch(ctx, norms, attention_norm_, x, saved.attention_norm);
-  const Tensor mixed = attention_.forward(ctx, output_arena(ctx, attention_post_norm_), h, batch,
+  const Tensor mixed = attention_.forward(ctx, output_arena(ctx, attention_end_.norm), h, batch,
                                           recompute, saved.attention);
-  return enter_mlp(ctx, norms, x,
-                   end_branch(ctx, mixed, attention_post_norm_, saved.attention_post_norm), saved);
+  return enter_mlp(
+      ctx, norms, x,
+      end_branch(ctx, mixed, attention_end_, own_words(batch), saved.attention_post_norm), saved);
 }
 
 void Block::compute(ExecContext& ctx, Tensor y, Tensor x, const MicroBatch& batch,
@@ -176,8 +196,9 @@ void Block::compute(ExecContext& ctx, Tensor y, Tensor x, const MicroBatch& batc
   const bool dropped = recompute == Recompute::kSelective ||
                        (recompute == Recompute::kFull && region_.splits_tokens());
   const Tensor h = until_mlp(ctx, dropped ? ctx.scratch : ctx.saved, x, batch, recompute, saved);
-  const Tensor out = mlp_.forward(ctx, output_arena(ctx, mlp_post_norm_), h, recompute, saved.mlp);
-  ops::add(ctx.stream, y, saved.mid, end_branch(ctx, out, mlp_post_norm_, saved.mlp_post_norm));
+  const Tensor out = mlp_.forward(ctx, output_arena(ctx, mlp_end_.norm), h, recompute, saved.mlp);
+  ops::add(ctx.stream, y, saved.mid,
+           end_branch(ctx, out, mlp_end_, own_words(batch), saved.mlp_post_norm));
 }
 
 void Block::restore(ExecContext& ctx, const MicroBatch& batch, Saved& saved) const {
@@ -189,9 +210,9 @@ void Block::restore(ExecContext& ctx, const MicroBatch& batch, Saved& saved) con
   if (recompute_ == Recompute::kFull) {
     ExecContext inner{ctx.stream, ctx.lasting(), ctx.scratch};
     const Tensor h = until_mlp(inner, inner.saved, saved.x, batch, Recompute::kFull, saved);
-    if (mlp_post_norm_) {
+    if (mlp_end_.norm) {
       const Tensor out = mlp_.forward(inner, inner.saved, h, Recompute::kFull, saved.mlp);
-      mlp_post_norm_->forward(inner, inner.scratch, out, saved.mlp_post_norm);
+      mlp_end_.norm->forward(inner, inner.scratch, out, saved.mlp_post_norm);
     } else {
       mlp_.restore(inner, h, saved.mlp);
     }
@@ -205,12 +226,13 @@ void Block::backward(ExecContext& ctx, Tensor dx, Tensor dy, const MicroBatch& b
   const Tensor dmid = ctx.lasting().take(dy.shape, dy.dtype);
   {
     const Arena::Frame of_mlp(ctx.scratch);
-    const Tensor dout = end_branch_backward(ctx, dy, mlp_post_norm_, saved.mlp_post_norm);
+    const Tensor dout =
+        end_branch_backward(ctx, dy, mlp_end_, own_words(batch), saved.mlp_post_norm);
     enter_branch_backward(ctx, dmid, mlp_norm_, mlp_.backward(ctx, dout, saved.mlp), dy,
                           saved.mlp_norm);
   }
   const Tensor dout =
-      end_branch_backward(ctx, dmid, attention_post_norm_, saved.attention_post_norm);
+      end_branch_backward(ctx, dmid, attention_end_, own_words(batch), saved.attention_post_norm);
   enter_branch_backward(ctx, dx, attention_norm_,
                         attention_.backward(ctx, dout, batch, saved.attention), dmid,
                         saved.attention_norm);
@@ -225,9 +247,9 @@ void Block::decode(ExecContext& ctx, Tensor y, Tensor x, Tensor positions, std::
   const Tensor mixed = attention_.decode(inner, h, positions, first, cache);
   const Tensor h2 =
       enter_mlp(inner, ctx.scratch, x,
-                end_branch(inner, mixed, attention_post_norm_, unused.attention_post_norm), unused);
+                end_branch(inner, mixed, attention_end_, {}, unused.attention_post_norm), unused);
   const Tensor out = mlp_.forward(inner, ctx.scratch, h2, Recompute::kNone, unused.mlp);
-  ops::add(ctx.stream, y, unused.mid, end_branch(inner, out, mlp_post_norm_, unused.mlp_post_norm));
+  ops::add(ctx.stream, y, unused.mid, end_branch(inner, out, mlp_end_, {}, unused.mlp_post_norm));
 }
 
 }  // namespace trireme

@@ -31,6 +31,7 @@ class Block {
     Recompute recompute = Recompute::kNone;
     MatmulPrecision precision = MatmulPrecision::kNative;
     LayerConfig layer;
+    DropoutRates dropout = {};
   };
   // `rope_table`: as for Attention.
   Block(ParamStore& params, const std::string& name, const ModelConfig& config, const Spec& spec,
@@ -55,9 +56,16 @@ class Block {
   Tensor until_mlp(ExecContext& ctx, Arena& norms, Tensor x, const MicroBatch& batch,
                    Recompute recompute, Saved& saved) const;
   Tensor enter_mlp(ExecContext& ctx, Arena& norms, Tensor x, Tensor mixed, Saved& saved) const;
-  Tensor end_branch(ExecContext& ctx, Tensor y, const std::optional<Norm>& post_norm,
+  // The end of a branch, after attention or MLP, before it is added to the residual stream.
+  struct BranchEnd {
+    std::optional<Norm> norm;
+    ops::Dropout dropout;
+  };
+  // A micro-batch's words of this rank's tokens.
+  Tensor own_words(const MicroBatch& batch) const;
+  Tensor end_branch(ExecContext& ctx, Tensor y, const BranchEnd& end, Tensor words,
                     Norm::Saved& saved) const;
-  Tensor end_branch_backward(ExecContext& ctx, Tensor dy, const std::optional<Norm>& post_norm,
+  Tensor end_branch_backward(ExecContext& ctx, Tensor dy, const BranchEnd& end, Tensor words,
                              const Norm::Saved& saved) const;
   void restore(ExecContext& ctx, const MicroBatch& batch, Saved& saved) const;
   const Recompute recompute_;
@@ -65,9 +73,10 @@ class Block {
   const Region& region_;
   std::optional<Norm> attention_norm_;
   Attention attention_;
-  std::optional<Norm> attention_post_norm_, mlp_norm_;
+  BranchEnd attention_end_;
+  std::optional<Norm> mlp_norm_;
   Mlp mlp_;
-  std::optional<Norm> mlp_post_norm_;
+  BranchEnd mlp_end_;
 };
 
 // The norms of a model's residual stream.

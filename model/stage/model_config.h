@@ -46,6 +46,16 @@ struct RopeScaling {
   bool operator==(const RopeScaling&) const = default;
 };
 
+// Shares of elements that training drops (ops/dropout.h).
+struct DropoutRates {
+  double attention = 0;  // of the probabilities
+  double residual = 0;   // of what a branch adds to the residual stream
+  double embedding = 0;
+
+  bool any() const { return attention > 0 || residual > 0 || embedding > 0; }
+  bool operator==(const DropoutRates&) const = default;
+};
+
 // A decoder with switches for all differences between the families. Names follow Hugging Face;
 // members without a config key are fixed by the family.
 struct ModelConfig {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "model/base/philox.h"
 #include "model/device/profile_range.h"
 #include "model/layers/vocab_table.h"
 #include "model/ops/attention.h"
@@ -25,16 +26,17 @@ class Blocks {
   BlockMemory& memory_;
 };
 
-EmbeddingSpec embedding_spec(const ModelConfig& c, std::int64_t vocab_tile) {
+EmbeddingSpec embedding_spec(const ModelConfig& c, const Stage::Spec& spec) {
   const double width = static_cast<double>(c.hidden_size);
   return {.vocab = c.vocab_size,
           .hidden = c.hidden_size,
-          .vocab_tile = vocab_tile,
+          .vocab_tile = spec.vocab_tile,
           .positions = c.position == PositionKind::kLearned ? c.max_position_embeddings : 0,
           .init_scale = c.initializer_range,
           .multiplier = c.embedding_multiplier * (c.scale_embedding ? std::sqrt(width) : 1),
           .rounds_multiplier = c.scale_embedding,
-          .tied = c.tie_word_embeddings};
+          .tied = c.tie_word_embeddings,
+          .dropout = {.rate = spec.dropout.embedding, .key = random_key(0, "embedding")}};
 }
 
 }  // namespace
@@ -44,7 +46,7 @@ Stage::Stage(ParamStore& params, const ModelConfig& config, const Spec& spec, Se
     : params_(params), config_(config), spec_(spec), region_(seams.region), hooks_(hooks) {
   const bool tied = config.tie_word_embeddings;
   if (spec.first_block == 0) {
-    embedding_.emplace(params, embedding_spec(config, spec.vocab_tile), region_);
+    embedding_.emplace(params, embedding_spec(config, spec), region_);
     units_.embedding = embedding_->units();
   }
   rope_tables_.resize(rope_configs(config).size());
@@ -53,7 +55,7 @@ Stage::Stage(ParamStore& params, const ModelConfig& config, const Spec& spec, Se
     const LayerConfig& layer = layers[i];
     units_.blocks.push_back(params.begin_unit(static_cast<int>(i)));
     blocks_.emplace_back(params, say("layers.", i), config,
-                         Block::Spec{spec.recompute, spec.precision, layer}, seams,
+                         Block::Spec{spec.recompute, spec.precision, layer, spec.dropout}, seams,
                          layer.rope < 0 ? no_rope_ : rope_tables_[layer.rope]);
     has_window_ |= layer.window > 0;
   }
@@ -120,7 +122,7 @@ Tensor Stage::embedding_forward(ExecContext& ctx, Arena& into, const MicroBatch&
   const ProfileRange range(ctx.stream, "embedding");
   for (const int unit : units_.embedding) hooks_.before_forward(ctx.stream, unit);
   const Arena::Frame frame(ctx.scratch);
-  return embedding_->forward(ctx, into, batch.ids, batch.positions);
+  return embedding_->forward(ctx, into, batch.ids, batch.positions, batch.dropout_words);
 }
 
 Tensor Stage::forward(ExecContext& ctx, const MicroBatch& given, Tensor x, Saved& saved) const {
@@ -235,7 +237,7 @@ Tensor Stage::backward(ExecContext& ctx, Tensor dy, Saved& saved, Tensor to_prev
   if (!embedding_) return to_previous;
   const ProfileRange range(ctx.stream, "embedding");
   for (const int unit : units_.embedding) hooks_.before_gradients(ctx.stream, unit);
-  embedding_->backward(ctx, dy, batch.ids, batch.positions);
+  embedding_->backward(ctx, dy, batch.ids, batch.positions, batch.dropout_words);
   for (const int unit : units_.embedding) hooks_.after_gradients(ctx.stream, unit);
   return to_previous;
 }
@@ -277,7 +279,7 @@ Tensor Stage::decode(ExecContext& ctx, Tensor ids, Tensor positions, std::int64_
   require(is_first() && is_last(), "generation requires the whole model in one stage");
   const Tensor logits = ctx.saved.take({1, config_.vocab_size}, compute_);
   const Arena::Frame frame(ctx.scratch);
-  Tensor x = embedding_->forward(ctx, ctx.scratch, ids, positions);
+  Tensor x = embedding_->forward(ctx, ctx.scratch, ids, positions, {});
   Tensor y = ctx.scratch.take(x.shape, compute_);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     hooks_.before_forward(ctx.stream, units_.blocks[i]);

@@ -44,6 +44,7 @@ class Stage {
     // micro-batches of a step, as when the two are on different ranks.
     bool tied_gradient_apart = false;
     MatmulPrecision precision = MatmulPrecision::kNative;  // precision of the blocks' linear layers
+    DropoutRates dropout = {};                             // for micro-batches with dropout_words
     double z_loss = 0;  // weight of the squared log-sum-exp of the logits in the training loss
   };
   struct Saved {

@@ -10,6 +10,7 @@
 #include "model/ops/cross_entropy.h"
 #include "model/ops/direction.h"
 #include "model/ops/draw.h"
+#include "model/ops/dropout.h"
 #include "model/ops/elementwise.h"
 #include "model/ops/embedding.h"
 #include "model/ops/float8.h"
@@ -109,6 +110,11 @@ void add_elementwise() {
   add("stream/scale", [](Operands& of) -> Work {
     const Tensor y = of.zeros(activations()), x = of.random(activations());
     return [=, &of] { ops::scale(of.stream, y, x, 0.5); };
+  });
+  add("stream/dropout", [](Operands& of) -> Work {
+    const Tensor x = of.random(activations()), y = of.random(activations());
+    const ops::Dropout how{.rate = 0.1, .key = 1, .words = of.ids(tokens(), tokens())};
+    return [=, &of] { ops::dropout(of.stream, y, x, how); };
   });
   add("stream/cast to float", [](Operands& of) -> Work {
     const Tensor to = of.zeros(activations(), kF32), from = of.random(activations());

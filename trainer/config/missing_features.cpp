@@ -11,7 +11,8 @@ struct Feature {
 };
 
 constexpr std::string_view kMoe = "mixture of experts is not implemented yet";
-constexpr std::string_view kDropout = "dropout is not implemented: set it to 0";
+constexpr std::string_view kDropout =
+    "dropout is set by training.attention_dropout, residual_dropout and embedding_dropout";
 constexpr std::string_view kFineTuning =
     "fine-tuning with adapters is not implemented: Trireme pretrains";
 
@@ -33,7 +34,7 @@ constexpr Feature kFeatures[] = {
     {"context_parallel*", "context parallelism is not implemented yet"},
     {"cp", "context parallelism is not implemented yet"},
     {"label_smoothing*", "label smoothing is not implemented"},
-    {"z_loss*", "z-loss is not implemented"},
+    {"z_loss*", "the z-loss is set by training.z_loss"},
     {"fp4*", "4-bit floating point is not implemented"},
     {"fp8*", "this float8 recipe is not implemented; see training.dtype = \"float8\""},
     {"float8*", "this float8 recipe is not implemented; see training.dtype = \"float8\""},
@@ -54,10 +55,9 @@ constexpr Feature kFeatures[] = {
      "Weights & Biases is not supported; use metrics.jsonl or TensorBoard "
      "(metrics.enable_tensorboard)"},
     {"*flash_att*", "not needed: attention is always computed without storing its matrix"},
-    {"rotary_percent", "partial rotary embeddings are not implemented"},
-    {"partial_rotary_factor", "partial rotary embeddings are not implemented"},
-    {"rotary_interleaved", "only Hugging Face's order of rotary pairs is implemented"},
-    {"rope_interleaved", "only Hugging Face's order of rotary pairs is implemented"},
+    {"rotary_percent", "partial rotary embeddings are set by model.partial_rotary_factor"},
+    {"rotary_interleaved", "the order of rotary pairs follows from model.model_type"},
+    {"rope_interleaved", "the order of rotary pairs follows from model.model_type"},
 };
 
 bool matches(std::string_view pattern, std::string_view name) {

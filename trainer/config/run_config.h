@@ -79,6 +79,7 @@ struct TrainingConfig {
   double max_norm = 1;  // 0: gradients are not clipped
   double z_loss = 0;    // weight of the squared log-sum-exp of the logits
   double ema = 0;       // decay of the weights' exponential average; 0: none
+  DropoutRates dropout = {};
   std::string dtype = "float32";
   // float16 only: a power of two, and good steps until it doubles.
   std::int64_t loss_scale_init = 65536;

@@ -81,7 +81,9 @@ Filled fill_step(Engine& engine, const RankGroups& groups, std::uint64_t first,
   Filled sum;
   for (std::int64_t own = 0; own < of_step.of_each; ++own) {
     const std::int64_t number = of_step.number(engine.data_rank(), own);
-    const Filled filled = fill(engine.batch().part(own * size, size), first + number * size);
+    const data::TokenBatch part = engine.batch().part(own * size, size);
+    const Filled filled = fill(part, first + number * size);
+    data::draw_dropout_words(part, engine.spec().job.seed, first + number * size);
     sum.valid += filled.valid;
     sum.hash += filled.hash;
   }

@@ -112,6 +112,7 @@ void ModelState::declare(const EngineSpec& spec, const std::vector<BlockRange>& 
                        .recompute = spec.activation_checkpoint.mode,
                        .tied_gradient_apart = apart,
                        .precision = spec.precision,
+                       .dropout = spec.training.dropout,
                        .z_loss = spec.training.z_loss};
   };
   const Seams seams{*region_, attention_};

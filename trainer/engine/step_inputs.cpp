@@ -6,13 +6,12 @@ namespace trireme {
 
 StepInputs::StepInputs(const Stream& stream, Arena& data, const Size& size)
     : size_(size),
-      arrays_(stream, data.take({data::TokenBatch::kArrays, size.micro_batches,
-                                 size.sequences * size.seq_len},
+      arrays_(stream, data.take({size.arrays(), size.micro_batches, size.sequences * size.seq_len},
                                 DType::kI32)),
-      in_slots_(size.slots == 0 ? Tensor{}
-                                : data.take({size.slots, data::TokenBatch::kArrays,
-                                             size.sequences * size.seq_len},
-                                            DType::kI32)) {}
+      in_slots_(size.slots == 0
+                    ? Tensor{}
+                    : data.take({size.slots, size.arrays(), size.sequences * size.seq_len},
+                                DType::kI32)) {}
 
 data::TokenBatch StepInputs::batch(std::int64_t micro_batches) const {
   const std::span memory(arrays_.host().as<std::int32_t>(), arrays_.host().count());
@@ -38,9 +37,9 @@ MicroBatch StepInputs::micro_batch_in_slot(Stream& stream, int number, int slot,
                                            Tensor scale) const {
   const std::int64_t tokens = tokens_per_micro_batch();
   const auto there = [&](std::int64_t array) {
-    return in_slots_.slice((slot * data::TokenBatch::kArrays + array) * tokens, tokens);
+    return in_slots_.slice((slot * size_.arrays() + array) * tokens, tokens);
   };
-  for (std::int64_t array = 0; array < data::TokenBatch::kArrays; ++array) {
+  for (std::int64_t array = 0; array < size_.arrays(); ++array) {
     const std::int64_t at = array * size_.micro_batches + number;
     ops::copy(stream, there(array), arrays_.tensor().slice(at * tokens, tokens));
   }
@@ -56,6 +55,7 @@ MicroBatch StepInputs::view(const std::function<Tensor(std::int64_t array)>& arr
           .positions = array(2),
           .document_start = array(3),
           .documents = size_.documents,
+          .dropout_words = size_.dropout ? array(data::TokenBatch::kArrays) : Tensor{},
           .scale = scale};
 }
 

@@ -17,6 +17,9 @@ class StepInputs {
     std::int64_t seq_len = 1;
     bool documents = true;   // false: no batch has a document mask
     std::int64_t slots = 0;  // for micro-batches at fixed addresses
+    bool dropout = false;    // TokenBatch has dropout_words
+
+    std::int64_t arrays() const { return data::TokenBatch::kArrays + (dropout ? 1 : 0); }
   };
   StepInputs(const Stream& stream, Arena& data, const Size& size);
 

@@ -22,6 +22,7 @@ class PartWalk {
     batch_.targets = table();
     batch_.positions = table();
     batch_.document_start = table();
+    if (spec_.training.dropout.any()) batch_.dropout_words = table();
     boundary_ = arenas_.communication.take(stage().boundary(batch_.tokens()), spec.compute);
   }
 

@@ -92,7 +92,13 @@ void StepRunner::evaluate(const Pipeline::OnLoss& on_loss) {
   prepare();
   parts_.inputs.upload(stream_);
   pipeline_.evaluate(
-      stream_, [&](int m, int) { return parts_.inputs.micro_batch(m); }, on_loss);
+      stream_,
+      [&](int m, int) {
+        MicroBatch batch = parts_.inputs.micro_batch(m);
+        batch.dropout_words = {};
+        return batch;
+      },
+      on_loss);
 }
 
 }  // namespace trireme

@@ -277,10 +277,10 @@ TEST(Embedding, gradients_add_up_over_repeated_ids_and_positions) {
   const Tensor positions = bench.integers({0, 1, 2, 0, 1, 2});
   const Tensor r = bench.random({6, 4}, "r");
   const auto forward = [&] {
-    return dot(r, embedding.forward(bench.ctx, bench.keep, ids, positions));
+    return dot(r, embedding.forward(bench.ctx, bench.keep, ids, positions, {}));
   };
   bench.check({}, forward, [&] {
-    embedding.backward(bench.ctx, r, ids, positions);
+    embedding.backward(bench.ctx, r, ids, positions, {});
     return std::vector<Tensor>{};
   });
 }

@@ -18,7 +18,11 @@ TEST_P(StageGradient, is_that_of_the_loss_for_every_parameter) {
   AttentionCore core;
   UnitHooks hooks;
   Stage stage(bench.params, tiny_model(family, kTwoBlocks),
-              {.first_block = 0, .end_block = 2, .max_positions = 5, .recompute = recompute},
+              {.first_block = 0,
+               .end_block = 2,
+               .max_positions = 5,
+               .recompute = recompute,
+               .dropout = {.attention = 0.2, .residual = 0.2, .embedding = 0.1}},
               {region, core}, hooks);
   stage.allocate({bench.weights, bench.masters, &bench.gradients}, DType::kF64, false);
   for (Weight& weight : bench.params.weights()) {
@@ -33,6 +37,7 @@ TEST_P(StageGradient, is_that_of_the_loss_for_every_parameter) {
                          .targets = bench.integers({2, -1, 4, 5, 6, 7, 8, 0, 1, 1}),
                          .positions = bench.integers({0, 1, 0, 1, 2, 0, 1, 2, 3, 4}),
                          .document_start = bench.integers({0, 0, 2, 2, 2, 0, 0, 0, 0, 0}),
+                         .dropout_words = bench.integers({7, -9, 3, 1, 4, -1, 5, 9, 2, 6}),
                          .scale = host_tensor(std::span(scale))};
   const auto total = [&](const Tensor& losses) {
     double sum = 0;

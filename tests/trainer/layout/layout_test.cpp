@@ -77,6 +77,7 @@ EngineSpec spec_of(const Case& c) {
   spec.optimizer.eps = 1e-3;
   spec.micro_batches = c.micro_batches / data_ranks(c.layout);
   spec.bucket = c.bucket;
+  if (!c.tied) spec.training.dropout = {.attention = 0.1, .residual = 0.2, .embedding = 0.1};
   return spec;
 }
 

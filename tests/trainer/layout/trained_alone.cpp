@@ -31,6 +31,12 @@ std::int64_t fill(Engine& engine, std::uint64_t step) {
     batch.positions[i] = place - start;
     batch.document_start[i] = start;
   }
+  for (std::int64_t own = 0; own < engine.micro_batches().of_each; ++own) {
+    const auto number =
+        static_cast<std::uint64_t>(engine.micro_batches().number(engine.data_rank(), own));
+    data::draw_dropout_words(batch.part(own * kMicroBatch, kMicroBatch), step,
+                             number * kMicroBatch);
+  }
   return valid;
 }
 

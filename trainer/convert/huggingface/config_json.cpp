@@ -213,8 +213,9 @@ class Import {
 
   void dropout(const char* key) {
     if (fields_.number_or(key, 0) != 0) {
-      fields_.note(
-          say(key, " = ", to_toml(fields_.number_or(key, 0)), ": dropout is not used in training"));
+      fields_.note(say(key, " = ", to_toml(fields_.number_or(key, 0)),
+                       ": not taken; dropout is set by training.attention_dropout, "
+                       "residual_dropout and embedding_dropout"));
     }
   }
 

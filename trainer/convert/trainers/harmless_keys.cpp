@@ -178,8 +178,6 @@ constexpr Harmless kOfMegatron[] = {
     {"deallocate-pipeline-outputs", ""},
     {"no-deallocate-pipeline-outputs", ""},
     {"account-for-*", ""},
-    {"attention-dropout", "0|0.0"},
-    {"hidden-dropout", "0|0.0"},
     {"weight-decay-incr-style", "constant"},
     {"rotary-percent", "1.0|1"},
     {"num-experts", "0"},

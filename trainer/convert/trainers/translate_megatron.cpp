@@ -272,13 +272,9 @@ void Translation::megatron(const ForeignConfig& from) {
   }
   megatron_layout(from);
   megatron_data(from);
-  for (const char* key : {"attention-dropout", "hidden-dropout"}) {
-    if (from.find(key) != nullptr && !from.text(key).empty() && number(from, key) == 0) use(key);
-    if (from.find(key) == nullptr) {
-      refuse(key, " = 0.1 (the default; dropout is not supported, add --" + std::string(key) +
-                      " 0 to the arguments)");
-    }
-  }
+  apply(from, {{"attention-dropout", "training.attention_dropout", {}, "0.1"},
+               {"hidden-dropout", "training.residual_dropout", {}, "0.1"},
+               {"hidden-dropout", "training.embedding_dropout", {}, "0.1"}});
 }
 
 }  // namespace trireme

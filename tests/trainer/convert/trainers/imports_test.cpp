@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +9,8 @@
 
 namespace trireme {
 namespace {
+
+using testing::HasSubstr;
 
 // What our own reader makes of the config that comes out.
 RunConfig read_back(const Translation& translation,
@@ -158,13 +161,13 @@ python pretrain_gpt.py --log-throughput ${MODEL_ARGS[@]} --seq-length 2048 \
 TEST(Imports, megatron_options_that_change_the_computation_are_refused_all_at_once) {
   const std::string line =
       "--train-iters 500 --global-batch-size 16 --num-experts 8 --moe-router-topk 2 "
-      "--lr-warmup-samples 4000 --hidden-dropout 0.1 --squared-relu --new-option 3 "
+      "--lr-warmup-samples 4000 --hidden-dropout 1.5 --squared-relu --new-option 3 "
       "--log-throughput";
   const Translation got = megatron(line + " --rampup-batch-size 4 4 90");
   EXPECT_TRUE(refuses(got, "num-experts = 8 (mixture of experts is not implemented yet)"));
   EXPECT_TRUE(refuses(got, "moe-router-topk = 2 (mixture of experts is not implemented yet)"));
   EXPECT_TRUE(refuses(got, "lr-warmup-samples = 4000 (counted in samples, but"));
-  EXPECT_TRUE(refuses(got, "hidden-dropout = 0.1 (dropout is not implemented"));
+  EXPECT_TRUE(refuses(got, "hidden-dropout = 1.5"));
   EXPECT_TRUE(refuses(got, "squared-relu (unknown key)"));
   EXPECT_TRUE(refuses(got, "new-option = 3 (unknown key)"));
   EXPECT_EQ(got.refused().size(), 6U) << all(got.refused());
@@ -216,9 +219,18 @@ TEST(Imports, a_megatron_model_that_no_family_here_is_is_refused) {
   EXPECT_TRUE(refuses(of("--position-embedding-type alibi"), "position-embedding-type = alibi"));
   EXPECT_TRUE(refuses(of("--swiglu"), "swiglu (no model family"));
   EXPECT_TRUE(refuses(of("--qk-layernorm"), "qk-layernorm"));
-  EXPECT_TRUE(refuses(Translation(read_foreign_config("a.sh", "x --num-layers 2")),
-                      "attention-dropout = 0.1 (the default"));
   EXPECT_TRUE(of("").refused().empty()) << all(of("").refused());
+}
+
+TEST(Imports, megatron_drops_a_tenth_by_default) {
+  const auto dropout = [](const std::string& words) {
+    return read_back(megatron("--train-iters 9 " + words)).training.dropout;
+  };
+  EXPECT_EQ(dropout("--attention-dropout 0.2 --hidden-dropout 0.3"),
+            (DropoutRates{.attention = 0.2, .residual = 0.3, .embedding = 0.3}));
+  const Translation got(read_foreign_config("a.sh", "x --num-layers 2"));
+  EXPECT_THAT(got.toml(), HasSubstr("attention_dropout = 0.1"));
+  EXPECT_THAT(got.toml(), HasSubstr("embedding_dropout = 0.1"));
 }
 
 TEST(Imports, megatron_arguments_are_split_as_the_shell_would) {
