@@ -31,6 +31,10 @@ void check_shape(const char* op, Tensor qkv, Tensor out, Tensor lse, Tensor firs
   require_count(op, out, tokens * shape.heads.query(), qkv.dtype);
   require_count(op, lse, tokens * shape.heads.heads, accumulator_of(qkv.dtype));
   require_count(op, first_seen, tokens, DType::kI32);
+  if (shape.dropout) {
+    require(shape.dropout.dropped() < 65536, op, ": a dropout of ", shape.dropout.rate);
+    require_count(op, shape.dropout.words, tokens, DType::kI32);
+  }
 }
 
 // `products` of a [seq, seq] matrix with a [seq, width] one per head, of which the causal mask

@@ -52,6 +52,7 @@ TRIREME_KERNEL void attend(T* out, Accumulator<T>* lse, const AttentionHead<T>& 
   A* const columns = rows + kTile * padded;         // queries, transposed
   A* const scores = columns + kTile * padded;
   A *const top = scores + kTile * kTile, *const sum = top + kTile, *const seen = sum + kTile;
+  A* const factors = seen + kTile;
   A shrink[kTile];
   pack<T, A>(keys, padded, head.k, head.stride, head.seq, head.width, A(1));
   pack<T, A>(values, padded, head.v, head.stride, head.seq, head.width, A(1));
@@ -86,6 +87,10 @@ TRIREME_KERNEL void attend(T* out, Accumulator<T>* lse, const AttentionHead<T>& 
                    .offset = pair.offset()});
       if (head.soft_cap > 0) cap_scores(scores, static_cast<A>(head.soft_cap), pair);
       soften(scores, top, sum, shrink, pair);
+      if (head.dropout.words) {
+        draw_factors(factors, head.dropout, member, pair);
+        drop(scores, factors, pair.keys);
+      }
       if (j > start) {
         for (std::int64_t row = 0; row < pair.queries; ++row) {
           if (shrink[row] == 1) continue;
@@ -163,15 +168,15 @@ void window_start(Stream&, Tensor first_seen, Tensor document_start, std::int64_
 
 // Accumulators of a head's workspace, aligned to 64 bytes.
 template <class A>
-constexpr std::int64_t head_workspace(std::int64_t seq, std::int64_t width) {
-  const std::int64_t tiles = attention_tiles(seq), tile = kAttentionTile;
-  return tile * padded_width<A>(width) * (2 * tiles + 2) + tile * tile + 3 * tile;
+std::int64_t head_workspace(const AttentionShape& shape) {
+  const std::int64_t tiles = attention_tiles(shape.seq), tile = kAttentionTile;
+  return tile * padded_width<A>(shape.heads.width) * (2 * tiles + 2) +
+         (shape.dropout ? 2 : 1) * tile * tile + 3 * tile;
 }
 
 Shape attention_workspace(Device, const AttentionShape& shape, DType dtype) {
-  const std::int64_t seq = shape.seq, width = shape.heads.width;
-  return {threads_for(shape), dtype == DType::kF64 ? head_workspace<double>(seq, width)
-                                                   : head_workspace<float>(seq, width)};
+  return {threads_for(shape),
+          dtype == DType::kF64 ? head_workspace<double>(shape) : head_workspace<float>(shape)};
 }
 
 }  // namespace trireme::ops::cpu

@@ -61,6 +61,7 @@ TRIREME_KERNEL void attend_backward(const AttentionGradient<T>& gradient,
   A* const dq = dcolumns + one;
   A *const scores = dq + one, *const dscores = scores + kTile * kTile;
   A *const lse = dscores + kTile * kTile, *const delta = lse + kTile, *const seen = delta + kTile;
+  A* const factors = seen + kTile;
   const std::int64_t stride = head.stride, width = head.width;
   pack<T, A>(keys, padded, head.k, stride, head.seq, width, A(1));
   pack<T, A>(values, padded, head.v, stride, head.seq, width, A(1));
@@ -122,6 +123,10 @@ TRIREME_KERNEL void attend_backward(const AttentionGradient<T>& gradient,
                    .k = width,
                    .trim = Trim::kColumns,
                    .offset = offset});
+      if (head.dropout.words) {
+        draw_factors(factors, head.dropout, member, pair);
+        drop(dscores, factors, pair.keys);
+      }
       const A cap = static_cast<A>(head.soft_cap);
       if (cap > 0) {
         cap_scores(scores, cap, pair);
@@ -129,6 +134,7 @@ TRIREME_KERNEL void attend_backward(const AttentionGradient<T>& gradient,
       } else {
         soften_backward<false>(scores, dscores, lse, delta, A(1), pair);
       }
+      if (head.dropout.words) drop(scores, factors, pair.keys);
       if (gradient.want_dkv) {
         multiply<A>({.c = dvalues + key_at,
                      .ldc = padded,
@@ -243,15 +249,15 @@ void attention_backward(Stream&, Tensor workspace, const AttentionBackward& how,
 
 // Accumulators of a head's workspace, aligned to 64 bytes.
 template <class A>
-constexpr std::int64_t head_workspace(std::int64_t seq, std::int64_t width) {
-  const std::int64_t tiles = attention_tiles(seq), tile = kAttentionTile;
-  return tile * padded_width<A>(width) * (4 * tiles + 5) + 2 * tile * tile + 3 * tile;
+std::int64_t head_workspace(const AttentionShape& shape) {
+  const std::int64_t tiles = attention_tiles(shape.seq), tile = kAttentionTile;
+  return tile * padded_width<A>(shape.heads.width) * (4 * tiles + 5) +
+         (shape.dropout ? 3 : 2) * tile * tile + 3 * tile;
 }
 
 Shape attention_backward_workspace(Device, const AttentionShape& shape, DType dtype) {
-  const std::int64_t seq = shape.seq, width = shape.heads.width;
-  return {threads_for(shape), dtype == DType::kF64 ? head_workspace<double>(seq, width)
-                                                   : head_workspace<float>(seq, width)};
+  return {threads_for(shape),
+          dtype == DType::kF64 ? head_workspace<double>(shape) : head_workspace<float>(shape)};
 }
 
 }  // namespace trireme::ops::cpu

@@ -20,6 +20,15 @@ constexpr std::int64_t attention_tiles(std::int64_t seq) {
   return (seq + kAttentionTile - 1) / kAttentionTile;
 }
 
+// Of the probabilities of one sequence and one key-value head.
+struct HeadDropout {
+  const std::int32_t* words = nullptr;  // of the sequence's tokens; null: nothing is dropped
+  std::uint64_t key = 0;
+  std::uint32_t dropped = 0;
+  double scale = 1;
+  std::int64_t first_head = 0;  // of the group, in the whole model
+};
+
 // One sequence and one key-value head, with the `group` query heads that read it. Rows are `stride`
 // elements apart in qkv, `out_stride` in out and dout, `lse_stride` in lse; query heads are `width`
 // apart, their lse adjacent.
@@ -30,6 +39,7 @@ struct AttentionHead {
   std::int64_t stride = 0, out_stride = 0, lse_stride = 0;
   std::int64_t seq = 0, width = 0, group = 1;
   double scale = 1, soft_cap = 0;
+  HeadDropout dropout;
 };
 
 // A subset of the (query head, query tile) pairs of a head: those with index `first` modulo `step`.
@@ -67,6 +77,17 @@ void each_share(const AttentionShape& shape, std::int64_t shares, Tensor workspa
   }
 }
 
+inline HeadDropout dropout_of(const AttentionShape& shape, std::int64_t batch,
+                              std::int64_t kv_head) {
+  const Dropout& how = shape.dropout;
+  if (!how) return {};
+  return {.words = at<std::int32_t>(how.words, batch * shape.seq),
+          .key = how.key,
+          .dropped = how.dropped(),
+          .scale = how.scale(),
+          .first_head = shape.first_head + kv_head * shape.heads.heads / shape.heads.kv_heads};
+}
+
 template <class T>
 AttentionHead<T> head_of(Tensor qkv, Tensor first_seen, const AttentionShape& shape,
                          std::int64_t batch, std::int64_t kv_head) {
@@ -84,7 +105,8 @@ AttentionHead<T> head_of(Tensor qkv, Tensor first_seen, const AttentionShape& sh
           .width = heads.width,
           .group = group,
           .scale = shape.scale,
-          .soft_cap = shape.soft_cap};
+          .soft_cap = shape.soft_cap,
+          .dropout = dropout_of(shape, batch, kv_head)};
 }
 
 }  // namespace trireme::ops::cpu

@@ -100,8 +100,12 @@ __global__ __launch_bounds__(FmaTile<T, W>::kThreads, 1) void attention_backward
         const Query<T> query = kOfKeys ? readers[at] : mine;
         const int key = kOfKeys ? first_own + row : first + at;
         const bool seen = key <= (kOfKeys ? first + at : first_own + row) && key >= query.start;
+        const T factor = in.words && seen ? in.factor(batch, kOfKeys ? kv_head * group + member : y,
+                                                      kOfKeys ? first + at : first_own + row, key)
+                                          : T(1);
         p[i] = seen ? std::exp(p[i] * scale - query.lse) : T(0);
-        ds[i] = seen ? p[i] * (ds[i] - query.delta) * slope[i] : T(0);
+        ds[i] = seen ? p[i] * (ds[i] * factor - query.delta) * slope[i] : T(0);
+        p[i] *= factor;
       }
       mix_fma<T, W>(first_sum, ds, weights, other_first);
       if constexpr (kOfKeys) mix_fma<T, W>(second_sum, p, weights, other_second);

@@ -47,7 +47,7 @@ __device__ __forceinline__ Query load_query(const AttentionHeads<T>& in,
   return {gradient.lse[at] * kLog2E, gradient.delta[at], in.first_seen[token]};
 }
 
-template <class T, int W, bool kOfKeys>
+template <class T, int W, bool kOfKeys, bool kDrops>
 __global__ __launch_bounds__(Plan<T, W, kOfKeys>::kThreads) void attention_backward_mma(
     const AttentionHeads<T> in, const AttentionGradient<T, float> gradient) {
   using P = Plan<T, W, kOfKeys>;
@@ -136,6 +136,11 @@ __global__ __launch_bounds__(Plan<T, W, kOfKeys>::kThreads) void attention_backw
     const bool masked =
         kOfKeys ? first_other < first_row + kWarpRows - 1 || reader[kRows - 1].start > first_row
                 : first_other + kRows - 1 > first_row || first_other < last_start;
+    [[maybe_unused]] std::uint32_t kept = 0;
+    if constexpr (kDrops) {
+      const int head = kOfKeys ? kv_head * group + item / tiles : y;
+      kept = kept_bits<kRows, kOfKeys>(in, batch, head, first_row, first_other);
+    }
     const auto soften = [&](auto caps) {
 #pragma unroll
       for (int n = 0; n < kRows / 8; ++n) {
@@ -152,7 +157,9 @@ __global__ __launch_bounds__(Plan<T, W, kOfKeys>::kThreads) void attention_backw
             slope = fmaf(-tangent, tangent, 1);
           }
           p[n][e] = seen ? power_of_two(fmaf(score, scale, -query.lse)) : 0.0f;
+          if constexpr (kDrops) ds[n][e] = dropped(ds[n][e], in.kept, kept, n, e);
           ds[n][e] = seen ? p[n][e] * (ds[n][e] - query.delta) : 0.0f;
+          if constexpr (kDrops) p[n][e] = dropped(p[n][e], in.kept, kept, n, e);
           if constexpr (caps.value) ds[n][e] *= slope;
         }
       }
@@ -187,7 +194,9 @@ void launch_walk(Stream& stream, int batch, const AttentionHeads<T>& in,
   using P = Plan<T, W, kOfKeys>;
   const dim3 grid(extent(parts(in.seq, kOwnRows)), extent(kOfKeys ? in.kv_heads : in.heads),
                   extent(batch));
-  launch(attention_backward_mma<T, W, kOfKeys>, grid, P::kThreads, P::kBytes, stream, in, gradient);
+  launch(in.words ? attention_backward_mma<T, W, kOfKeys, true>
+                  : attention_backward_mma<T, W, kOfKeys, false>,
+         grid, P::kThreads, P::kBytes, stream, in, gradient);
 }
 
 template <class T>

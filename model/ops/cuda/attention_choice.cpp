@@ -48,6 +48,7 @@ std::string why_own_attention(AttentionPreference wish, const AttentionShape& sh
   if (wish == AttentionPreference::kOwn) return "TRIREME_ATTENTION is \"own\"";
   if (size_of(dtype) != 2) return fmt::format("cuDNN does not support {}", name_of(dtype));
   if (shape.soft_cap > 0) return "scores have a soft cap";
+  if (shape.dropout) return "dropout";
   if (shape.window > 0 && shape.window < shape.seq) return "a sliding window";
   if (shape.masked) return "documents are masked";
   if (shape.heads.width % kWidthUnit != 0) {

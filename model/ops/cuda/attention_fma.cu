@@ -72,6 +72,11 @@ __global__ __launch_bounds__(FmaTile<T, W>::kThreads,
       scores[i] = std::exp(scores[i] - base);
       sum += scores[i];
     }
+    if (in.words) {
+#pragma unroll
+      for (int i = 0; i < F::kScores; ++i)
+        scores[i] *= in.factor(batch, head, query, key + lane + F::kRowThreads * i);
+    }
 #pragma unroll
     for (int i = 0; i < F::kVectors; ++i) {
 #pragma unroll

@@ -33,8 +33,8 @@ void launch_attention(Stream&, int batch, const AttentionHeads<float>&,
 void launch_attention(Stream&, int batch, const AttentionHeads<double>&,
                       const AttentionResult<double, double>&);
 
-// Kernels of compute capability 9.0, for heads of 64 and 128 without a soft cap. Return whether
-// they were launched.
+// Kernels of compute capability 9.0, for heads of 64 and 128 without a soft cap and without
+// dropout. Return whether they were launched.
 bool launch_attention_wgmma(Stream&, int batch, const AttentionHeads<Bf16>&,
                             const AttentionResult<Bf16, float>&);
 bool launch_attention_wgmma(Stream&, int batch, const AttentionHeads<F16>&,

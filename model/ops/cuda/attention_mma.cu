@@ -80,7 +80,7 @@ __device__ __forceinline__ void cap_scores(float (&scores)[kCount / 8][4], float
 
 // One tile of queries of one head. Asynchronous loads of keys and values alternate: values load
 // while scores are computed, and the next keys load while values are accumulated.
-template <class T, int W>
+template <class T, int W, bool kDrops>
 __global__ __launch_bounds__(kThreads) void attention_mma(const AttentionHeads<T> in,
                                                           const AttentionResult<T, float> to) {
   constexpr bool kHolds = W <= 128;  // a warp's queries fit in registers
@@ -134,6 +134,15 @@ __global__ __launch_bounds__(kThreads) void attention_mma(const AttentionHeads<T
     if (in.cap > 0) cap_scores<T, kKeys<W>>(scores, in.cap, in.inverse_cap);
     float shrink[2];
     soften<kKeys<W>>(scores, shrink, rows, first_key, masked, scale);
+    if constexpr (kDrops) {
+      const std::uint32_t kept =
+          kept_bits<kKeys<W>, false>(in, batch, head, first_query + own, first_key);
+#pragma unroll
+      for (int n = 0; n < kKeys<W> / 8; ++n) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) scores[n][e] = dropped(scores[n][e], in.kept, kept, n, e);
+      }
+    }
 #pragma unroll
     for (int n = 0; n < W / 8; ++n) {
 #pragma unroll
@@ -168,7 +177,8 @@ void launch_of(Stream& stream, int batch, const AttentionHeads<T>& in,
   with_padded_width(in.width, [&]<int W>() {
     const dim3 grid(extent(parts(in.seq, kOwnRows)), extent(in.heads), extent(batch));
     const std::size_t bytes = sizeof(T) * W * (kOwnRows + 2 * kKeys<W>);
-    launch(attention_mma<T, W>, grid, kThreads, bytes, stream, in, to);
+    launch(in.words ? attention_mma<T, W, true> : attention_mma<T, W, false>, grid, kThreads, bytes,
+           stream, in, to);
   });
 }
 

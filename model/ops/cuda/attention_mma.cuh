@@ -58,6 +58,46 @@ __device__ __forceinline__ void store_rows(const HeadRows<T>& to, const T* tile,
   }
 }
 
+// Which of a thread's scores [16 rows, kCount columns] dropout keeps: bit 4 n + e is that of
+// element e of accumulator n. Rows are queries from `row` on, and columns keys from `column` on, a
+// multiple of 32; or the other way round.
+template <int kCount, bool kOfKeys, class T>
+__device__ __forceinline__ std::uint32_t kept_bits(const AttentionHeads<T>& in, int batch, int head,
+                                                   int row, int column) {
+  static_assert(kCount <= 64);
+  const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
+  std::uint32_t bits = 0;
+  if constexpr (kOfKeys) {
+#pragma unroll 1
+    for (int at = 0; at < kCount / 4; ++at) {
+      const int n = at / 2, e = at % 2, key = row + g;
+      const PhiloxWords drawn = in.draw(batch, head, column + 8 * n + 2 * t + e, key, g / 2);
+      const auto word = static_cast<unsigned>(key / 8 % 4);
+      bits |= static_cast<std::uint32_t>(in.keeps(drawn[word], g)) << (4 * n + e);
+      bits |= static_cast<std::uint32_t>(in.keeps(drawn[word + 1], g)) << (4 * n + e + 2);
+    }
+  } else {
+#pragma unroll 1
+    for (int at = 0; at < kCount / 16; ++at) {
+      const int r = at % 2, first = at / 2 * 32;
+      const PhiloxWords drawn = in.draw(batch, head, row + g + 8 * r, column + first, t);
+#pragma unroll
+      for (unsigned n = 0; n < 4; ++n) {
+#pragma unroll
+        for (int e = 0; e < 2; ++e)
+          bits |= static_cast<std::uint32_t>(in.keeps(drawn[n], e))
+                  << (first / 2 + 4 * n + 2 * r + e);
+      }
+    }
+  }
+  return bits;
+}
+
+__device__ __forceinline__ float dropped(float value, float factor, std::uint32_t kept, int n,
+                                         int e) {
+  return (kept >> (4 * n + e) & 1) != 0 ? value * factor : 0.0f;
+}
+
 // Loads the fragment of 16 rows and the k-th 16 columns.
 template <int W, class T>
 __device__ __forceinline__ void load_left(std::uint32_t (&a)[4], const T* tile, int row, int k) {

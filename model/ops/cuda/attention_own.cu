@@ -23,6 +23,7 @@ AttentionHeads<T> heads_of(Tensor qkv, Tensor first_seen, const AttentionShape& 
   require_width(shape.heads);
   // Maxima are computed before scaling.
   require(shape.scale > 0, "attention on a GPU scales scores by more than 0, not ", shape.scale);
+  const Dropout& dropout = shape.dropout;
   return {.qkv = qkv.as<T>(),
           .first_seen = first_seen.as<std::int32_t>(),
           .seq = static_cast<int>(shape.seq),
@@ -33,7 +34,12 @@ AttentionHeads<T> heads_of(Tensor qkv, Tensor first_seen, const AttentionShape& 
           .cap = static_cast<Accumulator<T>>(shape.soft_cap / shape.scale),
           .inverse_cap =
               static_cast<Accumulator<T>>(shape.soft_cap > 0 ? shape.scale / shape.soft_cap : 0),
-          .vectors = vectors};
+          .vectors = vectors,
+          .words = dropout ? dropout.words.as<std::int32_t>() : nullptr,
+          .key = dropout.key,
+          .dropped = dropout.dropped(),
+          .first_head = static_cast<int>(shape.first_head),
+          .kept = static_cast<Accumulator<T>>(dropout.scale())};
 }
 
 // delta [rows] = sum of dout * out over rows of `width`.
@@ -80,8 +86,8 @@ void window_start(Stream& stream, Tensor first_seen, Tensor document_start, std:
 
 bool has_warpgroup_attention(Device device, const AttentionShape& shape, DType dtype) {
   const std::int64_t width = shape.heads.width;
-  return size_of(dtype) == 2 && shape.soft_cap == 0 && (width == 64 || width == 128) &&
-         has_warpgroups(device.index);
+  return size_of(dtype) == 2 && shape.soft_cap == 0 && !shape.dropout &&
+         (width == 64 || width == 128) && has_warpgroups(device.index);
 }
 
 void own_attention(Stream& stream, Tensor workspace, Tensor out, Tensor lse, Tensor qkv,

@@ -2,6 +2,7 @@
 
 #include <random>
 
+#include "model/base/philox.h"
 #include "model/ops/cuda/transpose.h"
 #include "tests/model/ops/op_test.h"
 
@@ -10,11 +11,14 @@ namespace {
 
 using namespace trireme::test;  // NOLINT(google-build-using-namespace)
 
+constexpr std::int64_t kFirstHead = 2;
+
 struct AttentionCase {
   std::int64_t batch, seq, heads, kv_heads, width;
   std::int64_t document;    // length of a document; 0 for one as long as the sequence
   std::int64_t window = 0;  // 0 for none
   double soft_cap = 0;      // 0 for none
+  double dropout = 0;
   AttentionShape shape() const {
     AttentionShape s;
     s.batch = batch, s.seq = seq;
@@ -23,9 +27,25 @@ struct AttentionCase {
     s.masked = document != 0 || window != 0;
     s.window = window;
     s.soft_cap = soft_cap;
+    s.dropout = {.rate = dropout, .key = random_key(1, "attention")};
+    s.first_head = kFirstHead;
     return s;
   }
   std::int64_t tokens() const { return batch * seq; }
+  std::uint32_t word(std::int64_t token) const {
+    return philox(7, static_cast<std::uint64_t>(token))[0];
+  }
+  // By the definition in ops/attention.h; `key` counts in the sequence.
+  double factor(std::int64_t token, std::int64_t head, std::int64_t key) const {
+    if (dropout == 0) return 1;
+    const Dropout how = shape().dropout;
+    const auto drawn =
+        philox(how.key,
+               static_cast<std::uint64_t>((kFirstHead + head) << 32 | (key / 32 * 4 + key % 8 / 2)),
+               word(token));
+    const std::uint32_t bits = drawn[static_cast<std::size_t>(key / 8 % 4)] >> (key % 2 * 16);
+    return (bits & 0xffff) < how.dropped() ? 0 : how.scale();
+  }
   std::int64_t start(std::int64_t token) const {
     const std::int64_t t = token % seq;
     return std::max(document_start(token), window == 0 ? 0 : t - window + 1);
@@ -42,7 +62,7 @@ struct AttentionCase {
 std::ostream& operator<<(std::ostream& out, const AttentionCase& x) {
   return out << "batch " << x.batch << " seq " << x.seq << " heads " << x.heads << "/" << x.kv_heads
              << " width " << x.width << " document " << x.document << " window " << x.window
-             << " soft cap " << x.soft_cap;
+             << " soft cap " << x.soft_cap << " dropout " << x.dropout;
 }
 
 // What the tiles compute, written with whole matrices in float64.
@@ -73,18 +93,21 @@ struct Reference {
           }
           for (double& value : p) sum += value = std::exp(value - top);
           lse[token * x.heads + h] = top + std::log(sum);
+          Values kept(p.size());
           for (std::size_t s = 0; s < p.size(); ++s) {
             p[s] /= sum;
+            kept[s] = x.factor(token, h, x.start(token) + static_cast<std::int64_t>(s));
             for (std::int64_t i = 0; i < x.width; ++i) {
-              out[o + i] += p[s] * qkv[(first + s) * row + v + i];
+              out[o + i] += kept[s] * p[s] * qkv[(first + s) * row + v + i];
               dp[s] += dout[o + i] * qkv[(first + s) * row + v + i];
             }
+            dp[s] *= kept[s];
             mean += p[s] * dp[s];
           }
           for (std::size_t s = 0; s < p.size(); ++s) {
             const double ds = p[s] * (dp[s] - mean) * slope[s] * x.shape().scale;
             for (std::int64_t i = 0; i < x.width; ++i) {
-              dqkv[(first + s) * row + v + i] += p[s] * dout[o + i];
+              dqkv[(first + s) * row + v + i] += kept[s] * p[s] * dout[o + i];
               dqkv[(first + s) * row + k + i] += ds * qkv[q + i];
               dqkv[q + i] += ds * qkv[(first + s) * row + k + i];
             }
@@ -111,7 +134,7 @@ Values qkv_of(const AttentionCase& x, DType dtype) {
 struct Computed {
   AttentionCase x;
   Values dout_values;
-  Held qkv, dout, first_seen, out, lse, dqkv;
+  Held qkv, dout, first_seen, words, out, lse, dqkv;
 
   // Forward and backward, in arenas of exactly the planned size.
   Computed(Stream& stream, const AttentionCase& how, DType dtype, const Values& qkv_values)
@@ -137,6 +160,7 @@ struct Computed {
         qkv(stream, {how.tokens(), how.shape().heads.qkv()}, dtype, qkv_values),
         dout(stream, {how.tokens(), how.shape().heads.query()}, dtype, dout_values),
         first_seen(stream, {how.tokens()}, DType::kI32, starts(how)),
+        words(stream, {how.tokens()}, DType::kI32, words_of(how)),
         out(stream, {how.tokens(), how.shape().heads.query()}, dtype),
         lse(stream, {how.tokens(), how.heads}, accumulator_of(dtype)),
         dqkv(stream, {how.tokens(), how.shape().heads.qkv()}, dtype) {}
@@ -147,11 +171,22 @@ struct Computed {
       all.push_back(static_cast<double>(how.start(t)));
     return all;
   }
+  static Values words_of(const AttentionCase& how) {
+    Values all;
+    for (std::int64_t t = 0; t < how.tokens(); ++t)
+      all.push_back(static_cast<std::int32_t>(how.word(t)));
+    return all;
+  }
+  AttentionShape shape() const {
+    AttentionShape shape = x.shape();
+    shape.dropout.words = words;
+    return shape;
+  }
   void forward(Stream& stream, Arena& scratch) const {
-    attention(stream, scratch, out, lse, qkv, first_seen, x.shape());
+    attention(stream, scratch, out, lse, qkv, first_seen, shape());
   }
   void backward(Stream& stream, Arena& scratch) const {
-    attention_backward(stream, scratch, {dqkv, dout, out, qkv, lse, first_seen}, x.shape());
+    attention_backward(stream, scratch, {dqkv, dout, out, qkv, lse, first_seen}, shape());
   }
 };
 
@@ -222,6 +257,10 @@ std::vector<AttentionCase> cases() {
   for (const double soft_cap : {0.3, 1.0, 50.0}) {
     all.push_back({2, 200, 2, 1, 16, 0, 0, soft_cap});
     all.push_back({2, 150, 2, 1, 100, 90, 70, soft_cap});
+  }
+  for (const std::int64_t width : {20, 64, 128, 200}) {
+    all.push_back({2, 130, 4, 2, width, 0, 0, 0, 0.3});
+    all.push_back({2, 77, 2, 1, width, 50, 40, 1.0, 0.1});
   }
   return all;
 }
@@ -312,6 +351,39 @@ TEST_P(AttentionDtype, HasTheSameBitsInEveryRun) {
     EXPECT_TRUE(first.out.bits() == second.out.bits());
     EXPECT_TRUE(first.lse.bits() == second.lse.bits());
     EXPECT_TRUE(first.dqkv.bits() == second.dqkv.bits());
+  });
+}
+
+// Heads of two ranks.
+TEST_P(AttentionDtype, DropsTheSameInHalvesOfItsHeads) {
+  on_every_platform([](Stream& stream) {
+    const AttentionCase x{2, 90, 4, 2, 16, 0, 0, 0, 0.3};
+    const Computed whole(stream, x, GetParam());
+    const Values expected = whole.out.values(), qkv = qkv_of(x, GetParam());
+    for (const std::int64_t half : {0, 1}) {
+      AttentionCase of_half = x;
+      of_half.heads = 2, of_half.kv_heads = 1;
+      Values part;
+      for (std::int64_t token = 0; token < x.tokens(); ++token) {
+        // Two of four query heads, one of two key heads and one of two value heads.
+        for (const auto& [first, heads] :
+             {std::pair{2 * half, 2}, std::pair{4 + half, 1}, std::pair{6 + half, 1}}) {
+          const auto from = qkv.begin() + (token * 8 + first) * x.width;
+          part.insert(part.end(), from, from + heads * x.width);
+        }
+      }
+      const Computed c(stream, of_half, GetParam(), part, nullptr);
+      AttentionShape shape = c.shape();
+      shape.first_head += 2 * half;
+      Arena scratch(std::size_t{1} << 20, stream.device());
+      attention(stream, scratch, c.out, c.lse, c.qkv, c.first_seen, shape);
+      const Values got = c.out.values();
+      for (std::int64_t token = 0; token < x.tokens(); ++token) {
+        for (std::int64_t i = 0; i < 2 * x.width; ++i) {
+          ASSERT_EQ(got[token * 2 * x.width + i], expected[(token * 4 + 2 * half) * x.width + i]);
+        }
+      }
+    }
   });
 }
 
@@ -420,7 +492,7 @@ TEST(Attention, HasTheGradientOfItsOutput) {
   const int threads = omp_get_max_threads();
   omp_set_num_threads(1);  // thousands of calls too short to share
   for (const AttentionCase& x :
-       {AttentionCase{2, 70, 4, 2, 6, 45}, AttentionCase{1, 70, 2, 1, 6, 45, 9, 0.4}})
+       {AttentionCase{2, 70, 4, 2, 6, 45}, AttentionCase{1, 70, 2, 1, 6, 45, 9, 0.4, 0.2}})
     expect_gradient_of_output(x);
   omp_set_num_threads(threads);
 }
@@ -475,6 +547,9 @@ TEST(Attention, RefusesWhatDoesNotFit) {
   EXPECT_THROW(attention(stream, scratch, c.out, c.lse, c.qkv, c.first_seen, shape), Error);
   shape = x.shape();
   shape.soft_cap = -1;
+  EXPECT_THROW(attention(stream, scratch, c.out, c.lse, c.qkv, c.first_seen, shape), Error);
+  shape = x.shape();
+  shape.dropout = {.rate = 0.1, .key = 1};
   EXPECT_THROW(attention(stream, scratch, c.out, c.lse, c.qkv, c.first_seen, shape), Error);
   shape = x.shape();
   shape.window = 4, shape.masked = false;

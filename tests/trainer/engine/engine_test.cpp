@@ -6,6 +6,7 @@
 
 #include "model/device/cpu/threads.h"
 #include "model/device/tuning.h"
+#include "model/stage/model_family.h"
 #include "tests/trainer/engine/tiny_engine.h"
 
 namespace trireme {
@@ -24,6 +25,8 @@ struct Trained {
   std::uint64_t first_weights, last_weights;
   bool plan_held;
 };
+
+constexpr DropoutRates kDropout{.attention = 0.1, .residual = 0.2, .embedding = 0.1};
 
 // The emulator of a device takes its time.
 constexpr int kSteps = test::kDevice.kind == Device::Kind::kCuda ? 2 : 4;
@@ -150,9 +153,40 @@ TEST_F(EngineTest, takes_exactly_the_memory_it_planned) {
   }
 }
 
+TEST_F(EngineTest, takes_exactly_the_memory_it_planned_for_every_family) {
+  for (const std::string& family : model_types()) {
+    for (const Recompute how : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+      EngineSpec spec = spec_of(family.c_str());
+      spec.activation_checkpoint.mode = how;
+      if (how != Recompute::kSelective) spec.training.dropout = kDropout;
+      EXPECT_TRUE(trained(spec, 1).plan_held) << family;
+    }
+  }
+}
+
+TEST_F(EngineTest, drops_in_training_alone) {
+  EngineSpec spec = spec_of("gpt2");
+  const auto losses = [&](DropoutRates rates) {
+    spec.training.dropout = rates;
+    test::TinyEngine whole(spec);
+    const data::TokenBatch batch = whole.engine.batch();
+    fill(batch, 1, spec.model.vocab_size);
+    const double evaluated = whole.engine.evaluate();
+    return std::pair(train_step(whole.engine, 1e-3, 1, 120).loss, evaluated);
+  };
+  const auto [plain, evaluated] = losses({});
+  for (const DropoutRates rates : {DropoutRates{.attention = 0.5}, DropoutRates{.residual = 0.5},
+                                   DropoutRates{.embedding = 0.5}}) {
+    const auto [trained, evaluated_too] = losses(rates);
+    EXPECT_NE(trained, plain);
+    EXPECT_EQ(evaluated_too, evaluated);
+  }
+}
+
 TEST_F(EngineTest, recomputation_saves_memory_and_changes_no_bit) {
   for (const char* family : {"gpt2", "qwen3"}) {
     EngineSpec spec = spec_of(family);
+    spec.training.dropout = kDropout;
     const Trained plain = trained(spec);
     std::size_t bytes = plan_engine(spec, RankGroups(), test::kDevice).memory.activations();
     for (const Recompute how : {Recompute::kSelective, Recompute::kFull}) {

@@ -66,6 +66,7 @@ inline void fill(const data::TokenBatch& batch, std::uint64_t key, std::int64_t 
     batch.positions[i] = static_cast<std::int32_t>(i % batch.seq_len);
     batch.document_start[i] = 0;
   }
+  data::draw_dropout_words(batch, key, 0);
 }
 
 // An engine, initialized, with what outlives it.

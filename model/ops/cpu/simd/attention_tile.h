@@ -12,6 +12,7 @@
 
 #include "model/ops/cpu/attention_head.h"
 #include "model/ops/cpu/simd/exp.h"
+#include "model/ops/cpu/simd/philox.h"
 #include "model/ops/cpu/simd/product.h"
 #include "model/ops/cpu/simd/transpose.h"
 
@@ -118,6 +119,44 @@ TRIREME_KERNEL void cap_scores(A* scores, A cap, const Pair<A>& pair) {
       store(Full{}, score, limit * tanh<A>(vec(score) * inverse));
     });
   }
+}
+
+// factors [kTile keys, kTile queries] of a query head's probabilities: zero for those dropped.
+template <class A>
+TRIREME_KERNEL void draw_factors(A* factors, const HeadDropout& how, std::int64_t head,
+                                 const Pair<A>& pair) {
+  static_assert(kTile == kQuads);
+  const auto of_head = static_cast<std::uint64_t>(how.first_head + head) << 32;
+  const auto word_of = [&](int query) -> std::uint64_t {
+    return query < pair.queries ? static_cast<std::uint32_t>(how.words[pair.first_query + query])
+                                : 0;
+  };
+  const A kept = static_cast<A>(how.scale);
+  // A draw has pair `two` of every eight keys of 32.
+  for (std::int64_t first = 0; first < pair.keys; first += 32) {
+    for (int two = 0; two < 4; ++two) {
+      const auto counter =
+          of_head | static_cast<std::uint64_t>((pair.first_key + first) / 32 * 4 + two);
+      Words4 random;
+      random.draw_each(
+          how.key, [=](int) { return counter; }, word_of);
+      for (int w = 0; w < 4; ++w) {
+        A* const to = factors + (first + 8 * w + 2 * two) * kTile;
+        for (int query = 0; query < kTile; ++query) {
+          const std::uint32_t bits = random.word[w][query];
+          to[query] = (bits & 0xffff) < how.dropped ? A(0) : kept;
+          to[kTile + query] = (bits >> 16) < how.dropped ? A(0) : kept;
+        }
+      }
+    }
+  }
+}
+
+// A tile [keys, kTile] times the factors.
+template <class A>
+TRIREME_KERNEL void drop(A* tile, const A* factors, std::int64_t keys) {
+  for (std::int64_t i = 0; i < keys * kTile; i += kLanes<A>)
+    store(Full{}, tile + i, vec(tile + i) * vec(factors + i));
 }
 
 template <class A>

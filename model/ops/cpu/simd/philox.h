@@ -15,18 +15,24 @@ namespace {
 
 constexpr int kQuads = 64;
 
-// Philox4x32-10 (model/base/philox.h) for kQuads consecutive counters, in loops that the compiler
-// vectorizes.
+// Philox4x32-10 (model/base/philox.h) for kQuads counters, in loops that the compiler vectorizes.
 struct Words4 {
   std::uint32_t word[4][kQuads];
 
+  // Of consecutive counters.
   HWY_INLINE void draw(std::uint64_t key, std::uint64_t quad, std::uint64_t high = 0) {
+    const auto low = [=](int q) { return quad + static_cast<std::uint64_t>(q); };
+    draw_each(key, low, [=](int) { return high; });
+  }
+  // Of the counters low(q) and high(q).
+  template <class Low, class High>
+  HWY_INLINE void draw_each(std::uint64_t key, const Low& low, const High& high) {
     for (int q = 0; q < kQuads; ++q) {
-      const std::uint64_t counter = quad + static_cast<std::uint64_t>(q);
-      word[0][q] = static_cast<std::uint32_t>(counter);
-      word[1][q] = static_cast<std::uint32_t>(counter >> 32);
-      word[2][q] = static_cast<std::uint32_t>(high);
-      word[3][q] = static_cast<std::uint32_t>(high >> 32);
+      const std::uint64_t lower = low(q), upper = high(q);
+      word[0][q] = static_cast<std::uint32_t>(lower);
+      word[1][q] = static_cast<std::uint32_t>(lower >> 32);
+      word[2][q] = static_cast<std::uint32_t>(upper);
+      word[3][q] = static_cast<std::uint32_t>(upper >> 32);
     }
     auto k0 = static_cast<std::uint32_t>(key);
     auto k1 = static_cast<std::uint32_t>(key >> 32);
