@@ -366,13 +366,16 @@ def pytorch(hour):
 
 
 def verify(hour):
-    shape = {"training": {"seq_len": 128, "local_batch_size": 1, "global_batch_size": 2},
-             "model": {"num_hidden_layers": 2}}
-    names = ("1.5B",) if hour.small else ("124M", "1.5B", "Gemma 3 1B", "OLMo 2 1B")
-    for name, dtype in itertools.product(names, ("bfloat16", "float32")):
-        label = f"{name}, 2 layers, {dtype}"
+    # A vocabulary that float64 on the CPU has time for.
+    shape = {"training": {"seq_len": 128, "local_batch_size": 1, "global_batch_size": 2,
+                          "attention_dropout": 0.1, "residual_dropout": 0.1},
+             "model": {"num_hidden_layers": 2, "vocab_size": 50304}}
+    window = {"model": {"sliding_window": 64, "layer_types": ["sliding_attention", "full_attention"]}}
+    names = ("1.5B",) if hour.small else ("OLMo 2 1B", "Gemma 3 1B", "124M", "1.5B")
+    for dtype, name in itertools.product(("bfloat16", "float32"), names):
+        label = f"{name}, 2 layers, dropout, {dtype}"
         parts = [model(hour, name), hour.token_file(1000), {"training": {"dtype": dtype}},
-                 {} if hour.small else shape]
+                 {} if hour.small else shape, window if "Gemma" in name else {}]
         config = hour.config(file_name(f"verify {label}"), *parts)
         argv = hour.programs.command("trireme", "verify", config, "--against", "float64", "--synthetic", "--json")
 

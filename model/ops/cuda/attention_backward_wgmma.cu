@@ -138,8 +138,7 @@ void launch_of_width(Stream& stream, int batch, const AttentionHeads<T>& in,
 template <class T>
 bool launch_of(Stream& stream, int batch, const AttentionHeads<T>& in,
                const AttentionGradient<T, float>& gradient) {
-  if (!in.vectors || in.cap > 0 || in.words) return false;
-  if (!has_warpgroups(stream.device().index)) return false;
+  if (!in.vectors || in.cap > 0 || !has_warpgroups(stream.device().index)) return false;
   if (std::int64_t{batch} * in.seq * in.heads > INT_MAX) return false;
   if (in.width == 64) {
     launch_of_width<64>(stream, batch, in, gradient);

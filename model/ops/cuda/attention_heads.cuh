@@ -29,12 +29,6 @@ struct AttentionHeads {
   // Scores become cap tanh(score inverse_cap) before scaling; 0: they stay.
   Accumulator<T> cap = 0, inverse_cap = 0;
   bool vectors = false;  // for qkv, out, dout and dqkv
-  // Dropout (ops/attention.h): of the tokens, null without; and the first head in the model.
-  const std::int32_t* words = nullptr;
-  std::uint64_t key = 0;
-  std::uint32_t dropped = 0;
-  int first_head = 0;
-  Accumulator<T> kept = 1;  // factor of what is kept
 
   __device__ int group() const { return heads / kv_heads; }
   // Rows of a head of a tensor laid out like qkv, numbered over query, key and value heads.
@@ -50,11 +44,25 @@ struct AttentionHeads {
     return {tensor + std::int64_t{batch} * seq * stride + std::int64_t{head} * width, stride, seq,
             width, vectors};
   }
+  __device__ const std::int32_t* starts(int batch) const {
+    return first_seen + std::int64_t{batch} * seq;
+  }
+};
+
+// Heads whose probabilities may be dropped (ops/attention.h).
+template <class T>
+struct DroppedHeads : AttentionHeads<T> {
+  const std::int32_t* words = nullptr;  // of the tokens; null: nothing is dropped
+  std::uint64_t key = 0;
+  std::uint32_t dropped = 0;
+  int first_head = 0;       // in the model
+  Accumulator<T> kept = 1;  // factor of what is kept
+
   // The draw of eight keys of 32, pair `two` of every eight, for a query.
   __device__ PhiloxWords draw(int batch, int head, int query, int first_of_32, int two) const {
     const auto counter = static_cast<std::uint64_t>(first_head + head) << 32 |
                          static_cast<std::uint64_t>(first_of_32 / 32 * 4 + two);
-    const std::int64_t token = std::int64_t{batch} * seq + (query < seq ? query : seq - 1);
+    const std::int64_t token = std::int64_t{batch} * this->seq + min(query, this->seq - 1);
     return philox_words(key, counter, static_cast<std::uint32_t>(words[token]));
   }
   __device__ bool keeps(std::uint32_t word, int of_key) const {
@@ -63,9 +71,6 @@ struct AttentionHeads {
   __device__ Accumulator<T> factor(int batch, int head, int query, int of_key) const {
     const PhiloxWords drawn = draw(batch, head, query, of_key, of_key % 8 / 2);
     return keeps(drawn[static_cast<unsigned>(of_key / 8 % 4)], of_key) ? kept : Accumulator<T>(0);
-  }
-  __device__ const std::int32_t* starts(int batch) const {
-    return first_seen + std::int64_t{batch} * seq;
   }
 };
 

@@ -18,28 +18,28 @@ constexpr int kRowThreads = 8;  // threads per dot product
 constexpr int kRows = kThreads / kRowThreads;
 
 template <class T>
-AttentionHeads<T> heads_of(Tensor qkv, Tensor first_seen, const AttentionShape& shape,
-                           bool vectors) {
+DroppedHeads<T> heads_of(Tensor qkv, Tensor first_seen, const AttentionShape& shape, bool vectors) {
   require_width(shape.heads);
   // Maxima are computed before scaling.
   require(shape.scale > 0, "attention on a GPU scales scores by more than 0, not ", shape.scale);
+  const AttentionHeads<T> all{.qkv = qkv.as<T>(),
+                              .first_seen = first_seen.as<std::int32_t>(),
+                              .seq = static_cast<int>(shape.seq),
+                              .heads = static_cast<int>(shape.heads.heads),
+                              .kv_heads = static_cast<int>(shape.heads.kv_heads),
+                              .width = static_cast<int>(shape.heads.width),
+                              .scale = shape.scale,
+                              .cap = static_cast<Accumulator<T>>(shape.soft_cap / shape.scale),
+                              .inverse_cap = static_cast<Accumulator<T>>(
+                                  shape.soft_cap > 0 ? shape.scale / shape.soft_cap : 0),
+                              .vectors = vectors};
   const Dropout& dropout = shape.dropout;
-  return {.qkv = qkv.as<T>(),
-          .first_seen = first_seen.as<std::int32_t>(),
-          .seq = static_cast<int>(shape.seq),
-          .heads = static_cast<int>(shape.heads.heads),
-          .kv_heads = static_cast<int>(shape.heads.kv_heads),
-          .width = static_cast<int>(shape.heads.width),
-          .scale = shape.scale,
-          .cap = static_cast<Accumulator<T>>(shape.soft_cap / shape.scale),
-          .inverse_cap =
-              static_cast<Accumulator<T>>(shape.soft_cap > 0 ? shape.scale / shape.soft_cap : 0),
-          .vectors = vectors,
-          .words = dropout ? dropout.words.as<std::int32_t>() : nullptr,
-          .key = dropout.key,
-          .dropped = dropout.dropped(),
-          .first_head = static_cast<int>(shape.first_head),
-          .kept = static_cast<Accumulator<T>>(dropout.scale())};
+  return {all,
+          dropout ? dropout.words.as<std::int32_t>() : nullptr,
+          dropout.key,
+          dropout.dropped(),
+          static_cast<int>(shape.first_head),
+          static_cast<Accumulator<T>>(dropout.scale())};
 }
 
 // delta [rows] = sum of dout * out over rows of `width`.

@@ -264,8 +264,7 @@ void launch_tiling(Stream& stream, int batch, const AttentionHeads<T>& in,
 template <class T>
 bool launch_of(Stream& stream, int batch, const AttentionHeads<T>& in,
                const AttentionResult<T, float>& to) {
-  if (!in.vectors || in.cap > 0 || in.words) return false;
-  if (!has_warpgroups(stream.device().index)) return false;
+  if (!in.vectors || in.cap > 0 || !has_warpgroups(stream.device().index)) return false;
   if (in.width == 64 && in.seq < kLongFrom) {
     launch_tiling<AttentionTiling<64, 2>>(stream, batch, in, to);
   } else if (in.width == 64) {
