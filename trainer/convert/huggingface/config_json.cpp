@@ -1,6 +1,7 @@
 #include "trainer/convert/huggingface/config_json.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "model/base/error.h"
 #include "model/base/file.h"
@@ -335,7 +336,12 @@ void write(const Field& field, RunConfig& config, ordered_json& to) {
   } else if (field.role == Role::kDropout) {
     to[field.name] = 0.0;
   } else if (const Option* const option = find_option(field.our_key())) {
-    to[field.name] = json_of(option->slot(config));
+    ordered_json& value = to[field.name] = json_of(option->slot(config));
+    // transformers 5 refuses numbers of another type than its class declares.
+    if (std::string_view(field.name) == "query_pre_attn_scalar" &&
+        value == std::trunc(value.get<double>())) {
+      value = value.get<std::int64_t>();
+    }
     if (field.role == Role::kOptional && to[field.name] == 0) to[field.name] = nullptr;
   } else if (field.role != Role::kFixed && field.role != Role::kIgnored) {
     write_layers(field, config.model, to);
