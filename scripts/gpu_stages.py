@@ -369,7 +369,7 @@ def verify(hour):
     # A vocabulary that float64 on the CPU has time for.
     shape = {"training": {"seq_len": 128, "local_batch_size": 1, "global_batch_size": 2,
                           "attention_dropout": 0.1, "residual_dropout": 0.1},
-             "model": {"num_hidden_layers": 2, "vocab_size": 50304}}
+             "model": {"num_hidden_layers": 2, "vocab_size": 4096}}
     window = {"model": {"sliding_window": 64, "layer_types": ["sliding_attention", "full_attention"]}}
     names = ("1.5B",) if hour.small else ("OLMo 2 1B", "Gemma 3 1B", "124M", "1.5B")
     for dtype, name in itertools.product(("bfloat16", "float32"), names):
