@@ -273,8 +273,10 @@ void Translation::megatron(const ForeignConfig& from) {
   megatron_layout(from);
   megatron_data(from);
   apply(from, {{"attention-dropout", "training.attention_dropout", {}, "0.1"},
-               {"hidden-dropout", "training.residual_dropout", {}, "0.1"},
-               {"hidden-dropout", "training.embedding_dropout", {}, "0.1"}});
+               {"hidden-dropout", "training.residual_dropout", {}, "0.1"}});
+  if (const auto hidden = entries_.find("training.residual_dropout"); hidden != entries_.end()) {
+    entries_["training.embedding_dropout"] = hidden->second;  // of both
+  }
 }
 
 }  // namespace trireme
