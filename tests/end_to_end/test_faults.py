@@ -14,7 +14,8 @@ import time
 import uuid
 
 from flight_recorder import Ledger, is_marked, marked_processes
-from support import MPI, PATIENCE, TIMEOUT, Process, Skip, check, events, fact, main, note, random_of, some_of
+from support import (MPI, PATIENCE, TIMEOUT, Process, Skip, check, events, fact, main, note, random_of,
+                     some_of)
 
 HEARTBEAT = 1.5 * PATIENCE  # seconds
 STALL = 5 * PATIENCE
@@ -27,6 +28,10 @@ LONG = {"data": {"validation": [{"path": "corpus"}]},
         "elastic": {"heartbeat_timeout_s": HEARTBEAT}}
 TENSOR = ["--parallelism.tensor=2"]
 PIPELINE = ["--parallelism.pipeline=2"]
+
+# Once a rank is dead, mpirun kills those that have not ended by themselves after a second, which on
+# a busy machine is too early.
+PATIENT = {"OMPI_MCA_odls_base_sigkill_timeout": "3"}
 
 # A rank's exit code, written down by its parent, which mpirun's signals do not reach: they go
 # to the process group of what it started, which the rank joins again.
@@ -69,7 +74,7 @@ class Run:
         self.process = Process(
             ["mpirun", "-n", str(self.ranks), str(self.codes / "wrapper"), str(workshop.trireme),
              "train", str(workshop / workshop.config(name, sections)), *layout], self.codes,
-            {**workshop.env, **MPI, "TRIREME_TEST_MARK": self.mark})
+            {**workshop.env, **MPI, **PATIENT, "TRIREME_TEST_MARK": self.mark})
         self.ledgers = {}
 
     def __enter__(self):
