@@ -66,16 +66,16 @@ void add_precision(Options& to) {
   const auto dropout = [&](const char* key, Slot (*slot)(RunConfig&), const char* what) {
     to.push_back({.key = key,
                   .slot = slot,
-                  .help = say("share of ", what, " that training drops; 0: none"),
+                  .help = say("dropout rate of ", what, "; training only; 0: none"),
                   .effect = Effect::kNumerics,
                   .range = between(0, 0.99)});
   };
   dropout("training.attention_dropout", TRIREME_MEMBER(training.dropout.attention),
-          "attention probabilities");
+          "the attention probabilities");
   dropout("training.residual_dropout", TRIREME_MEMBER(training.dropout.residual),
-          "the elements that attention and MLP add to the residual stream");
+          "the outputs of attention and MLP, before the residual addition");
   dropout("training.embedding_dropout", TRIREME_MEMBER(training.dropout.embedding),
-          "the embeddings' elements");
+          "the embedding output");
   to.push_back({.key = "training.max_norm",
                 .slot = TRIREME_MEMBER(training.max_norm),
                 .help = "clip gradients to this global norm; 0: no clipping",

@@ -21,8 +21,9 @@ struct Query {
 };
 
 template <class T>
-__device__ Query<T> load_query(const DroppedHeads<T>& in, const AttentionGradient<T, T>& gradient,
-                               int batch, int head, int query) {
+__device__ Query<T> load_query(const HeadsWithDropout<T>& in,
+                               const AttentionGradient<T, T>& gradient, int batch, int head,
+                               int query) {
   if (query >= in.seq) return {};
   const std::int64_t token = std::int64_t{batch} * in.seq + query;
   const std::int64_t at = token * in.heads + head;
@@ -31,7 +32,7 @@ __device__ Query<T> load_query(const DroppedHeads<T>& in, const AttentionGradien
 
 template <class T, int W, bool kOfKeys>
 __global__ __launch_bounds__(FmaTile<T, W>::kThreads, 1) void attention_backward_fma(
-    const DroppedHeads<T> in, const AttentionGradient<T, T> gradient) {
+    const HeadsWithDropout<T> in, const AttentionGradient<T, T> gradient) {
   using F = FmaTile<T, W>;
   T* const own_first = trireme::cuda::dynamic_shared<T>();
   T* const own_second = own_first + F::kOwnSize;
@@ -121,7 +122,7 @@ __global__ __launch_bounds__(FmaTile<T, W>::kThreads, 1) void attention_backward
 }
 
 template <class T, int W, bool kOfKeys>
-void launch_walk(Stream& stream, int batch, const DroppedHeads<T>& in,
+void launch_walk(Stream& stream, int batch, const HeadsWithDropout<T>& in,
                  const AttentionGradient<T, T>& gradient) {
   using F = FmaTile<T, W>;
   const dim3 grid(extent(parts(in.seq, F::kOwn)), extent(kOfKeys ? in.kv_heads : in.heads),
@@ -132,7 +133,7 @@ void launch_walk(Stream& stream, int batch, const DroppedHeads<T>& in,
 }
 
 template <class T>
-void launch_fma(Stream& stream, int batch, const DroppedHeads<T>& in,
+void launch_fma(Stream& stream, int batch, const HeadsWithDropout<T>& in,
                 const AttentionGradient<T, T>& gradient) {
   with_padded_width(in.width, [&]<int W>() {
     launch_walk<T, W, true>(stream, batch, in, gradient);
@@ -142,11 +143,11 @@ void launch_fma(Stream& stream, int batch, const DroppedHeads<T>& in,
 
 }  // namespace
 
-void launch_attention_backward(Stream& stream, int batch, const DroppedHeads<float>& in,
+void launch_attention_backward(Stream& stream, int batch, const HeadsWithDropout<float>& in,
                                const AttentionGradient<float, float>& gradient) {
   launch_fma(stream, batch, in, gradient);
 }
-void launch_attention_backward(Stream& stream, int batch, const DroppedHeads<double>& in,
+void launch_attention_backward(Stream& stream, int batch, const HeadsWithDropout<double>& in,
                                const AttentionGradient<double, double>& gradient) {
   launch_fma(stream, batch, in, gradient);
 }

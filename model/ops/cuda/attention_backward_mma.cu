@@ -38,7 +38,7 @@ struct Query {
 };
 
 template <class T>
-__device__ __forceinline__ Query load_query(const DroppedHeads<T>& in,
+__device__ __forceinline__ Query load_query(const HeadsWithDropout<T>& in,
                                             const AttentionGradient<T, float>& gradient, int batch,
                                             int head, int query) {
   if (query >= in.seq) return {};
@@ -49,7 +49,7 @@ __device__ __forceinline__ Query load_query(const DroppedHeads<T>& in,
 
 template <class T, int W, bool kOfKeys, bool kDrops>
 __global__ __launch_bounds__(Plan<T, W, kOfKeys>::kThreads) void attention_backward_mma(
-    const DroppedHeads<T> in, const AttentionGradient<T, float> gradient) {
+    const HeadsWithDropout<T> in, const AttentionGradient<T, float> gradient) {
   using P = Plan<T, W, kOfKeys>;
   constexpr int kRows = P::kRows, kTile = kRows * W, kColumns = W / P::kParts;
   T* const own_first = trireme::cuda::dynamic_shared<T>();
@@ -189,7 +189,7 @@ __global__ __launch_bounds__(Plan<T, W, kOfKeys>::kThreads) void attention_backw
 }
 
 template <int W, bool kOfKeys, class T>
-void launch_walk(Stream& stream, int batch, const DroppedHeads<T>& in,
+void launch_walk(Stream& stream, int batch, const HeadsWithDropout<T>& in,
                  const AttentionGradient<T, float>& gradient) {
   using P = Plan<T, W, kOfKeys>;
   const dim3 grid(extent(parts(in.seq, kOwnRows)), extent(kOfKeys ? in.kv_heads : in.heads),
@@ -200,7 +200,7 @@ void launch_walk(Stream& stream, int batch, const DroppedHeads<T>& in,
 }
 
 template <class T>
-void launch_of(Stream& stream, int batch, const DroppedHeads<T>& in,
+void launch_of(Stream& stream, int batch, const HeadsWithDropout<T>& in,
                const AttentionGradient<T, float>& gradient) {
   with_padded_width(in.width, [&]<int W>() {
     launch_walk<W, true>(stream, batch, in, gradient);
@@ -210,12 +210,12 @@ void launch_of(Stream& stream, int batch, const DroppedHeads<T>& in,
 
 }  // namespace
 
-void launch_attention_backward(Stream& stream, int batch, const DroppedHeads<Bf16>& in,
+void launch_attention_backward(Stream& stream, int batch, const HeadsWithDropout<Bf16>& in,
                                const AttentionGradient<Bf16, float>& gradient) {
   if (in.words || !launch_attention_backward_wgmma(stream, batch, in, gradient))
     launch_of(stream, batch, in, gradient);
 }
-void launch_attention_backward(Stream& stream, int batch, const DroppedHeads<F16>& in,
+void launch_attention_backward(Stream& stream, int batch, const HeadsWithDropout<F16>& in,
                                const AttentionGradient<F16, float>& gradient) {
   if (in.words || !launch_attention_backward_wgmma(stream, batch, in, gradient))
     launch_of(stream, batch, in, gradient);

@@ -22,7 +22,7 @@ __device__ __forceinline__ T largest_of_row(T value) {
 
 template <class T, int W>
 __global__ __launch_bounds__(FmaTile<T, W>::kThreads,
-                             1) void attention_fma(const DroppedHeads<T> in,
+                             1) void attention_fma(const HeadsWithDropout<T> in,
                                                    const AttentionResult<T, T> to) {
   using F = FmaTile<T, W>;
   T* const q_tile = trireme::cuda::dynamic_shared<T>();
@@ -94,7 +94,7 @@ __global__ __launch_bounds__(FmaTile<T, W>::kThreads,
 }
 
 template <class T>
-void launch_fma(Stream& stream, int batch, const DroppedHeads<T>& in,
+void launch_fma(Stream& stream, int batch, const HeadsWithDropout<T>& in,
                 const AttentionResult<T, T>& to) {
   with_padded_width(in.width, [&]<int W>() {
     using F = FmaTile<T, W>;
@@ -106,11 +106,11 @@ void launch_fma(Stream& stream, int batch, const DroppedHeads<T>& in,
 
 }  // namespace
 
-void launch_attention(Stream& stream, int batch, const DroppedHeads<float>& in,
+void launch_attention(Stream& stream, int batch, const HeadsWithDropout<float>& in,
                       const AttentionResult<float, float>& to) {
   launch_fma(stream, batch, in, to);
 }
-void launch_attention(Stream& stream, int batch, const DroppedHeads<double>& in,
+void launch_attention(Stream& stream, int batch, const HeadsWithDropout<double>& in,
                       const AttentionResult<double, double>& to) {
   launch_fma(stream, batch, in, to);
 }

@@ -51,7 +51,7 @@ struct AttentionHeads {
 
 // Heads whose probabilities may be dropped (ops/attention.h).
 template <class T>
-struct DroppedHeads : AttentionHeads<T> {
+struct HeadsWithDropout : AttentionHeads<T> {
   const std::int32_t* words = nullptr;  // of the tokens; null: nothing is dropped
   std::uint64_t key = 0;
   std::uint32_t dropped = 0;

@@ -24,13 +24,13 @@ struct AttentionGradient {
   const A* delta = nullptr;  // sums of dout * out over a row of a head
 };
 
-void launch_attention(Stream&, int batch, const DroppedHeads<Bf16>&,
+void launch_attention(Stream&, int batch, const HeadsWithDropout<Bf16>&,
                       const AttentionResult<Bf16, float>&);
-void launch_attention(Stream&, int batch, const DroppedHeads<F16>&,
+void launch_attention(Stream&, int batch, const HeadsWithDropout<F16>&,
                       const AttentionResult<F16, float>&);
-void launch_attention(Stream&, int batch, const DroppedHeads<float>&,
+void launch_attention(Stream&, int batch, const HeadsWithDropout<float>&,
                       const AttentionResult<float, float>&);
-void launch_attention(Stream&, int batch, const DroppedHeads<double>&,
+void launch_attention(Stream&, int batch, const HeadsWithDropout<double>&,
                       const AttentionResult<double, double>&);
 
 // Kernels of compute capability 9.0, for heads of 64 and 128 without a soft cap or dropout. Return
@@ -40,9 +40,9 @@ bool launch_attention_wgmma(Stream&, int batch, const AttentionHeads<Bf16>&,
 bool launch_attention_wgmma(Stream&, int batch, const AttentionHeads<F16>&,
                             const AttentionResult<F16, float>&);
 
-void launch_attention_backward(Stream&, int batch, const DroppedHeads<Bf16>&,
+void launch_attention_backward(Stream&, int batch, const HeadsWithDropout<Bf16>&,
                                const AttentionGradient<Bf16, float>&);
-void launch_attention_backward(Stream&, int batch, const DroppedHeads<F16>&,
+void launch_attention_backward(Stream&, int batch, const HeadsWithDropout<F16>&,
                                const AttentionGradient<F16, float>&);
 // The same for compute capability 9.0 and heads of 64 or 128. Return whether they were launched.
 bool launch_attention_backward_wgmma(Stream&, int batch, const AttentionHeads<Bf16>&,
@@ -50,9 +50,9 @@ bool launch_attention_backward_wgmma(Stream&, int batch, const AttentionHeads<Bf
 bool launch_attention_backward_wgmma(Stream&, int batch, const AttentionHeads<F16>&,
                                      const AttentionGradient<F16, float>&);
 
-void launch_attention_backward(Stream&, int batch, const DroppedHeads<float>&,
+void launch_attention_backward(Stream&, int batch, const HeadsWithDropout<float>&,
                                const AttentionGradient<float, float>&);
-void launch_attention_backward(Stream&, int batch, const DroppedHeads<double>&,
+void launch_attention_backward(Stream&, int batch, const HeadsWithDropout<double>&,
                                const AttentionGradient<double, double>&);
 
 inline void require_width(const Heads& heads) {

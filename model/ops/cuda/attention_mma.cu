@@ -81,7 +81,7 @@ __device__ __forceinline__ void cap_scores(float (&scores)[kCount / 8][4], float
 // One tile of queries of one head. Asynchronous loads of keys and values alternate: values load
 // while scores are computed, and the next keys load while values are accumulated.
 template <class T, int W, bool kDrops>
-__global__ __launch_bounds__(kThreads) void attention_mma(const DroppedHeads<T> in,
+__global__ __launch_bounds__(kThreads) void attention_mma(const HeadsWithDropout<T> in,
                                                           const AttentionResult<T, float> to) {
   constexpr bool kHolds = W <= 128;  // a warp's queries fit in registers
   T* const q_tile = trireme::cuda::dynamic_shared<T>();
@@ -172,7 +172,7 @@ __global__ __launch_bounds__(kThreads) void attention_mma(const DroppedHeads<T> 
 }
 
 template <class T>
-void launch_of(Stream& stream, int batch, const DroppedHeads<T>& in,
+void launch_of(Stream& stream, int batch, const HeadsWithDropout<T>& in,
                const AttentionResult<T, float>& to) {
   with_padded_width(in.width, [&]<int W>() {
     const dim3 grid(extent(parts(in.seq, kOwnRows)), extent(in.heads), extent(batch));
@@ -184,11 +184,11 @@ void launch_of(Stream& stream, int batch, const DroppedHeads<T>& in,
 
 }  // namespace
 
-void launch_attention(Stream& stream, int batch, const DroppedHeads<Bf16>& in,
+void launch_attention(Stream& stream, int batch, const HeadsWithDropout<Bf16>& in,
                       const AttentionResult<Bf16, float>& to) {
   if (in.words || !launch_attention_wgmma(stream, batch, in, to)) launch_of(stream, batch, in, to);
 }
-void launch_attention(Stream& stream, int batch, const DroppedHeads<F16>& in,
+void launch_attention(Stream& stream, int batch, const HeadsWithDropout<F16>& in,
                       const AttentionResult<F16, float>& to) {
   if (in.words || !launch_attention_wgmma(stream, batch, in, to)) launch_of(stream, batch, in, to);
 }

@@ -62,8 +62,8 @@ __device__ __forceinline__ void store_rows(const HeadRows<T>& to, const T* tile,
 // element e of accumulator n. Rows are queries from `row` on, and columns keys from `column` on, a
 // multiple of 32; or the other way round.
 template <int kCount, bool kOfKeys, class T>
-__device__ __forceinline__ std::uint32_t kept_bits(const DroppedHeads<T>& in, int batch, int head,
-                                                   int row, int column) {
+__device__ __forceinline__ std::uint32_t kept_bits(const HeadsWithDropout<T>& in, int batch,
+                                                   int head, int row, int column) {
   static_assert(kCount <= 64);
   const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
   std::uint32_t bits = 0;

@@ -18,7 +18,8 @@ constexpr int kRowThreads = 8;  // threads per dot product
 constexpr int kRows = kThreads / kRowThreads;
 
 template <class T>
-DroppedHeads<T> heads_of(Tensor qkv, Tensor first_seen, const AttentionShape& shape, bool vectors) {
+HeadsWithDropout<T> heads_of(Tensor qkv, Tensor first_seen, const AttentionShape& shape,
+                             bool vectors) {
   require_width(shape.heads);
   // Maxima are computed before scaling.
   require(shape.scale > 0, "attention on a GPU scales scores by more than 0, not ", shape.scale);

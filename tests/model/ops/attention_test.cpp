@@ -311,8 +311,8 @@ TEST_P(AttentionDtype, OfADocumentKnowsNothingOfTheOneBefore) {
   });
 }
 
-// Products with what nobody sees would be zero times NaN. 63 rows before a query or after a key are
-// seen; no kernel has tiles of more than 192 queries or 128 keys.
+// A product with a masked element would be zero times NaN. 63 rows before a query or after a key
+// are visible; no kernel has tiles of more than 192 queries or 128 keys.
 TEST_P(AttentionDtype, SkipsTilesOutsideTheWindow) {
   on_every_platform([](Stream& stream) {
     const AttentionCase x{1, 640, 1, 1, 64, 0, 64};

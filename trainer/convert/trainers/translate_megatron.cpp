@@ -275,7 +275,7 @@ void Translation::megatron(const ForeignConfig& from) {
   apply(from, {{"attention-dropout", "training.attention_dropout", {}, "0.1"},
                {"hidden-dropout", "training.residual_dropout", {}, "0.1"}});
   if (const auto hidden = entries_.find("training.residual_dropout"); hidden != entries_.end()) {
-    entries_["training.embedding_dropout"] = hidden->second;  // of both
+    entries_["training.embedding_dropout"] = hidden->second;  // as in Megatron-LM
   }
 }
 
