@@ -68,6 +68,18 @@ void GemmEngine::run(const MatMul& given) {
   libraries_.at(found->second)->run(product);
 }
 
+void GemmEngine::run_grouped(std::vector<MatMul> products) {
+  if (products.empty()) return;
+  const std::lock_guard guard(mutex_);
+  require(!omp_in_parallel(), "matrix products were called inside a parallel region");
+  for (MatMul& product : products) product.shape.threads = omp_get_max_threads();
+  for (const GemmLibrary library :
+       {GemmLibrary::kOwn, GemmLibrary::kOneDnn, GemmLibrary::kOpenBlas}) {
+    if (!libraries_.at(library)->takes(products.front().shape)) continue;
+    return libraries_.at(library)->run_grouped(products);
+  }
+}
+
 GemmLibrary GemmEngine::choose(const MatMul& product) {
   std::vector<GemmLibrary> candidates;
   for (const auto& [library, multiplier] : libraries_)

@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -29,6 +30,9 @@ class GemmEngine {
   static GemmEngine& instance();  // with the user's cache folder
 
   void run(const MatMul& product);
+  // See MatMulLibrary::run_grouped. Nothing is timed: by our own kernels in float32, otherwise by
+  // oneDNN where it has kernels for the dtype.
+  void run_grouped(std::vector<MatMul> products);
 
   // From now on uses one library wherever it supports the shape; nothing is timed.
   void fix(GemmLibrary library);

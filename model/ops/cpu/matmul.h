@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "model/ops/accumulate.h"
@@ -57,6 +58,11 @@ class MatMulLibrary {
   // Version and instruction set, which determine bits and speed.
   virtual std::string name() const = 0;
   virtual void run(const MatMul& product) = 0;
+  // Products that differ in the number of a's rows only, m or a transposed product's k, which is
+  // new in every step: no work is done per shape.
+  virtual void run_grouped(std::span<const MatMul> products) {
+    for (const MatMul& product : products) run(product);
+  }
 };
 
 }  // namespace trireme::ops::cpu

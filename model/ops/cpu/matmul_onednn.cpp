@@ -11,7 +11,7 @@
 namespace trireme::ops::cpu {
 
 struct OneDnnKernel {
-  dnnl::memory::desc a, b, bias, c, scratchpad;
+  dnnl::memory::desc scratchpad;
   dnnl::matmul run;
 };
 
@@ -33,11 +33,20 @@ memory::desc matrix(std::int64_t rows, std::int64_t columns, DType dtype, bool t
   return {{rows, columns}, type_of(dtype), strides};
 }
 
+struct Matrices {
+  explicit Matrices(const MatMulShape& s)
+      : a(matrix(s.m, s.k, s.in, s.transpose_a, s.lda)),
+        b(matrix(s.k, s.n, s.in, s.transpose_b, s.transpose_b ? s.k : s.n)),
+        c(matrix(s.m, s.n, s.out, false, s.n)) {
+    if (s.bias) bias = matrix(1, s.n, s.in, false, s.n);
+  }
+  memory::desc a, b, c, bias;
+};
+
 OneDnnKernel compile(const MatMulShape& s, const dnnl::engine& engine) {
   OneDnnKernel kernel;
-  kernel.a = matrix(s.m, s.k, s.in, s.transpose_a, s.lda);
-  kernel.b = matrix(s.k, s.n, s.in, s.transpose_b, s.transpose_b ? s.k : s.n);
-  kernel.c = matrix(s.m, s.n, s.out, false, s.n);
+  const Matrices matrices(s);
+  const auto& [a, b, c, bias] = matrices;
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (s.accumulate == Accumulate::kAdd) {
@@ -45,16 +54,13 @@ OneDnnKernel compile(const MatMulShape& s, const dnnl::engine& engine) {
     sum.append_sum(1.0f);
     attributes.set_post_ops(sum);
   }
-  if (s.bias) kernel.bias = matrix(1, s.n, s.in, false, s.n);
 #if DNNL_VERSION_MAJOR >= 3
   const dnnl::matmul::primitive_desc how =
-      s.bias ? dnnl::matmul::primitive_desc(engine, kernel.a, kernel.b, kernel.bias, kernel.c,
-                                            attributes)
-             : dnnl::matmul::primitive_desc(engine, kernel.a, kernel.b, kernel.c, attributes);
+      s.bias ? dnnl::matmul::primitive_desc(engine, a, b, bias, c, attributes)
+             : dnnl::matmul::primitive_desc(engine, a, b, c, attributes);
 #else
   const dnnl::matmul::desc what =
-      s.bias ? dnnl::matmul::desc(kernel.a, kernel.b, kernel.bias, kernel.c)
-             : dnnl::matmul::desc(kernel.a, kernel.b, kernel.c);
+      s.bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
   const dnnl::matmul::primitive_desc how(what, attributes, engine);
 #endif
   kernel.scratchpad = how.scratchpad_desc();
@@ -101,20 +107,29 @@ std::string OneDnn::name() const {
   return out.str();
 }
 
-void OneDnn::run(const MatMul& product) {
+void OneDnn::run_grouped(std::span<const MatMul> products) {
+  for (const MatMul& product : products) {
+    MatMulShape any = product.shape;
+    (any.transpose_a ? any.k : any.m) = DNNL_RUNTIME_DIM_VAL;
+    run(product, any);
+  }
+}
+
+void OneDnn::run(const MatMul& product, const MatMulShape& compiled) {
   try {
     if (!kernels_) kernels_ = std::make_unique<Kernels>();
-    const OneDnnKernel& kernel = kernels_->of(product.shape);
+    const OneDnnKernel& kernel = kernels_->of(compiled);
+    const Matrices matrices(product.shape);
     // oneDNN's handles are not const, even for inputs.
     const auto at = [this](const memory::desc& desc, const std::byte* data) {
       return memory(desc, kernels_->engine, const_cast<std::byte*>(data));
     };
     std::unordered_map<int, memory> arguments{
-        {DNNL_ARG_SRC, at(kernel.a, product.a)},
-        {DNNL_ARG_WEIGHTS, at(kernel.b, product.b)},
-        {DNNL_ARG_DST, at(kernel.c, product.c)},
+        {DNNL_ARG_SRC, at(matrices.a, product.a)},
+        {DNNL_ARG_WEIGHTS, at(matrices.b, product.b)},
+        {DNNL_ARG_DST, at(matrices.c, product.c)},
         {DNNL_ARG_SCRATCHPAD, at(kernel.scratchpad, kernels_->scratchpad.data())}};
-    if (product.shape.bias) arguments.emplace(DNNL_ARG_BIAS, at(kernel.bias, product.bias));
+    if (product.shape.bias) arguments.emplace(DNNL_ARG_BIAS, at(matrices.bias, product.bias));
     kernel.run.execute(kernels_->stream, arguments);
     kernels_->stream.wait();
   } catch (const dnnl::error& error) {

@@ -6,8 +6,8 @@
 
 namespace trireme::ops::cpu {
 
-// Matrix products by oneDNN, whose kernels are JIT-compiled per shape and cached. float32, and
-// bfloat16 if the processor supports it.
+// Matrix products by oneDNN, whose kernels are JIT-compiled per shape, or for any number of a's
+// rows in groups, and cached. float32, and bfloat16 if the processor supports it.
 class OneDnn final : public MatMulLibrary {
  public:
   OneDnn();
@@ -19,9 +19,11 @@ class OneDnn final : public MatMulLibrary {
   bool takes(const MatMulShape& shape) const override { return supports(shape.in); }
   // e.g. "oneDNN 2.6.3 e7"
   std::string name() const override;
-  void run(const MatMul& product) override;
+  void run(const MatMul& product) override { run(product, product.shape); }
+  void run_grouped(std::span<const MatMul> products) override;
 
  private:
+  void run(const MatMul& product, const MatMulShape& compiled);
   struct Kernels;
   std::unique_ptr<Kernels> kernels_;
 };

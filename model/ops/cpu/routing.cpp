@@ -1,0 +1,294 @@
+#include "model/ops/routing.h"
+
+#include <algorithm>
+
+#define HWY_TARGET_INCLUDE "model/ops/cpu/routing.cpp"
+#include "model/ops/cpu/simd/targets.h"
+// Below, once per target.
+#include "model/device/cpu/threads.h"
+#include "model/ops/cpu/simd/exp.h"
+#include "model/ops/row_chunks.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace trireme::ops::cpu {
+namespace HWY_NAMESPACE {
+namespace {
+
+using trireme::cpu::parallel_for;
+
+// Of a softmax.
+template <class A>
+struct Normalizer {
+  A top, sum;
+
+  HWY_INLINE double log_sum_exp() const {
+    return static_cast<double>(top) + __builtin_log(static_cast<double>(sum));
+  }
+};
+template <class A>
+HWY_INLINE Normalizer<A> normalizer(const A* x, std::int64_t count) {
+  Sums<A> tops(spread(x[0])), sums;
+  each_vector<A>(count, [&](auto some, std::int64_t i, int k) {
+    tops[k] = above(keep<A>(some, load(some, x + i), x[0]), tops[k]);
+  });
+  HWY_ALIGN A lanes[kLanes<A>];
+  Store(above(above(tops[0], tops[1]), above(tops[2], tops[3])), Lanes<A>(), lanes);
+  A top = lanes[0];
+  for (const A lane : lanes) top = lane > top ? lane : top;
+  each_vector<A>(count, [&](auto some, std::int64_t i, int k) {
+    sums[k] += keep<A>(some, exp<A>(load(some, x + i) - spread(top)));
+  });
+  return {top, total(sums)};
+}
+
+template <class A>
+TRIREME_KERNEL void score_row(A* scores, const A* logits, std::int64_t experts, RouterScore score) {
+  if (score == RouterScore::kSigmoid) {
+    each_vector<A>(experts, [&](auto some, std::int64_t i, int) {
+      store(some, scores + i, sigmoid<A>(load(some, logits + i)).value);
+    });
+    return;
+  }
+  const Normalizer<A> by = normalizer(logits, experts);
+  each_vector<A>(experts, [&](auto some, std::int64_t i, int) {
+    store(some, scores + i, exp<A>(load(some, logits + i) - spread(by.top)) / spread(by.sum));
+  });
+}
+
+// Inserts each expert among the highest so far, behind equals.
+template <class A>
+void choose(std::int32_t* chosen, const A* scores, std::int64_t experts, std::int64_t top_k) {
+  const auto rank = [&](std::int32_t expert) {
+    const A score = scores[expert];
+    return score == score ? score : A(-1);
+  };
+  std::int64_t count = 0;
+  for (std::int32_t expert = 0; expert < experts; ++expert) {
+    const A mine = rank(expert);
+    if (count == top_k && !(mine > rank(chosen[top_k - 1]))) continue;
+    std::int64_t place = count < top_k ? count++ : top_k - 1;
+    for (; place > 0 && mine > rank(chosen[place - 1]); --place) chosen[place] = chosen[place - 1];
+    chosen[place] = expert;
+  }
+}
+
+template <class A>
+void weigh(A* weights, const A* scores, const std::int32_t* chosen, const Routing& how) {
+  A factor = static_cast<A>(how.scale);
+  if (how.renormalize) {
+    A sum = 0;
+    for (std::int64_t k = 0; k < how.top_k; ++k) sum += scores[chosen[k]];
+    factor /= sum;
+  }
+  for (std::int64_t k = 0; k < how.top_k; ++k) weights[k] = scores[chosen[k]] * factor;
+}
+
+void route(const Routes& routes, Tensor logits, const Routing& how) {
+  const std::int64_t experts = logits.width(), top_k = how.top_k;
+  with_float(logits.dtype, [&]<class A>(A) {
+    if constexpr (kIsAccumulator<A>) {
+      parallel_for(logits.rows(), row_grain(8 * experts),
+                   [&](std::int64_t first, std::int64_t last) {
+                     for (std::int64_t token = first; token < last; ++token) {
+                       A* const scores = at<A>(routes.scores, token * experts);
+                       auto* const chosen = at<std::int32_t>(routes.experts, token * top_k);
+                       score_row(scores, at<A>(logits, token * experts), experts, how.score);
+                       choose(chosen, scores, experts, top_k);
+                       weigh(at<A>(routes.weights, token * top_k), scores, chosen, how);
+                     }
+                   });
+    }
+  });
+}
+
+// A token's balance loss of its group, times the group's tokens.
+template <class A>
+TRIREME_KERNEL double balance_of(const A* scores, const float* counts, std::int64_t experts,
+                                 RouterScore score) {
+  Sums<double> sums, all;
+  each_vector<double>(experts, [&](auto some, std::int64_t i, int k) {
+    const Vec<double> value = load_as<double>(some, scores + i);
+    sums[k] = MulAdd(load_as<double>(some, counts + i), value, sums[k]);
+    all[k] += value;
+  });
+  const double sum = static_cast<double>(experts) * total(sums);
+  return score == RouterScore::kSigmoid ? sum / total(all) : sum;
+}
+template <class A>
+TRIREME_KERNEL double z_loss_of(const A* logits, std::int64_t experts) {
+  const double whole = normalizer(logits, experts).log_sum_exp();
+  return whole * whole;
+}
+
+void router_losses(Tensor partials, Tensor losses, Tensor counts, Tensor scores, Tensor logits,
+                   const Routing& how) {
+  const std::int64_t experts = logits.width(), tokens = logits.rows();
+  const std::int64_t group = counts ? tokens / counts.rows() : tokens;
+  with_float(logits.dtype, [&]<class A>(A) {
+    if constexpr (kIsAccumulator<A>) {
+      const auto add_chunk = [&](std::int64_t chunk) {
+        double* const sums = at<double>(partials, 2 * chunk);
+        sums[0] = sums[1] = 0;
+        const std::int64_t last = std::min(tokens, (chunk + 1) * kCpuRowChunk);
+        for (std::int64_t token = chunk * kCpuRowChunk; token < last; ++token) {
+          if (counts) {
+            sums[0] += balance_of(at<A>(scores, token * experts),
+                                  at<float>(counts, token / group * experts), experts, how.score);
+          }
+          sums[1] += z_loss_of(at<A>(logits, token * experts), experts);
+        }
+      };
+      parallel_for(partials.rows(), 1, [&](std::int64_t first, std::int64_t last) {
+        for (std::int64_t chunk = first; chunk < last; ++chunk) add_chunk(chunk);
+      });
+    }
+  });
+  for (int loss = 0; loss < 2; ++loss) {
+    double sum = 0;
+    for (std::int64_t chunk = 0; chunk < partials.rows(); ++chunk) {
+      sum += *at<double>(partials, 2 * chunk + loss);
+    }
+    *at<double>(losses, loss) = loss == 0 ? sum / static_cast<double>(group) : sum;
+  }
+}
+
+// A token's; `counts` may be null. `balance` is the loss's weight times experts / group's tokens.
+template <class A>
+struct TokenBackward {
+  const A *dweights = nullptr, *logits = nullptr, *scores = nullptr;
+  const std::int32_t* chosen = nullptr;
+  const float* counts = nullptr;
+  double balance = 0, z_loss = 0;
+};
+
+// Adds the gradients of the chosen scores.
+template <class A>
+HWY_INLINE void add_weights(A* dscores, const TokenBackward<A>& token, const Routing& how) {
+  A factor = static_cast<A>(how.scale), mean = 0;
+  if (how.renormalize) {
+    A sum = 0;
+    for (std::int64_t k = 0; k < how.top_k; ++k) {
+      const A score = token.scores[token.chosen[k]];
+      sum += score;
+      mean += token.dweights[k] * score;
+    }
+    mean /= sum;
+    factor /= sum;
+  }
+  for (std::int64_t k = 0; k < how.top_k; ++k) {
+    dscores[token.chosen[k]] += factor * (token.dweights[k] - mean);
+  }
+}
+
+template <class T>
+TRIREME_KERNEL void backward_of_row(T* dlogits, const TokenBackward<Accumulator<T>>& token,
+                                    std::int64_t experts, const Routing& how) {
+  using A = Accumulator<T>;
+  const bool is_sigmoid = how.score == RouterScore::kSigmoid;
+  HWY_ALIGN A dscores[kMostExperts];
+  A shift = 0, factor = static_cast<A>(token.balance);
+  if (token.counts && is_sigmoid) {
+    Sums<A> products, sums;
+    each_vector<A>(experts, [&](auto some, std::int64_t i, int k) {
+      const Vec<A> score = load(some, token.scores + i);
+      products[k] = MulAdd(load_as<A>(some, token.counts + i), score, products[k]);
+      sums[k] += score;
+    });
+    const A sum = total(sums);
+    factor /= sum;
+    shift = factor * total(products) / sum;
+  }
+  each_vector<A>(experts, [&](auto some, std::int64_t i, int) {
+    const Vec<A> share = token.counts ? load_as<A>(some, token.counts + i) : zero<A>();
+    store(some, dscores + i, spread(factor) * share - spread(shift));
+  });
+  add_weights(dscores, token, how);
+  A mean = 0;
+  if (!is_sigmoid) {
+    Sums<A> products;
+    each_vector<A>(experts, [&](auto some, std::int64_t i, int k) {
+      products[k] = MulAdd(load(some, dscores + i), load(some, token.scores + i), products[k]);
+    });
+    mean = total(products);
+  }
+  A top = 0, z_factor = 0;
+  if (token.z_loss != 0) {
+    const Normalizer<A> by = normalizer(token.logits, experts);
+    top = by.top;
+    z_factor = static_cast<A>(2 * token.z_loss * by.log_sum_exp() / static_cast<double>(by.sum));
+  }
+  each_vector<A>(experts, [&](auto some, std::int64_t i, int) {
+    // Not 1 - score, which would be inexact near 1.
+    const Vec<A> slope =
+        is_sigmoid ? sigmoid<A>(load(some, token.logits + i)).slope : load(some, token.scores + i);
+    Vec<A> value = slope * (load(some, dscores + i) - spread(mean));
+    if (token.z_loss != 0) {
+      value = MulAdd(spread(z_factor), exp<A>(load(some, token.logits + i) - spread(top)), value);
+    }
+    store(some, dlogits + i, value);
+  });
+}
+
+void route_backward(Tensor dlogits, Tensor dweights, Tensor logits, const Routes& routes,
+                    const Routing& how, const RouterLosses& losses) {
+  const std::int64_t experts = logits.width(), top_k = how.top_k, tokens = logits.rows();
+  const Tensor counts = losses.counts;
+  const std::int64_t group = counts ? tokens / counts.rows() : tokens;
+  const double scale = losses.scale ? *losses.scale.as<double>() : 1;
+  with_float(dlogits.dtype, [&]<class T>(T) {
+    using A = Accumulator<T>;
+    parallel_for(tokens, row_grain(8 * experts), [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t token = first; token < last; ++token) {
+        const TokenBackward<A> of{.dweights = at<A>(dweights, token * top_k),
+                                  .logits = at<A>(logits, token * experts),
+                                  .scores = at<A>(routes.scores, token * experts),
+                                  .chosen = at<std::int32_t>(routes.experts, token * top_k),
+                                  .counts = at<float>(counts, counts ? token / group * experts : 0),
+                                  .balance = scale * losses.balance * static_cast<double>(experts) /
+                                             static_cast<double>(group),
+                                  .z_loss = scale * losses.z_loss};
+        backward_of_row(at<T>(dlogits, token * experts), of, experts, how);
+      }
+    });
+  });
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace trireme::ops::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace trireme::ops::cpu {
+
+HWY_EXPORT(route);
+HWY_EXPORT(router_losses);
+HWY_EXPORT(route_backward);
+
+void route(Stream&, const Routes& routes, Tensor logits, const Routing& how) {
+  HWY_DYNAMIC_DISPATCH(route)(routes, logits, how);
+}
+
+void count_choices(Stream&, Tensor counts, Tensor experts) {
+  const std::int64_t group = experts.count() / counts.rows(), width = counts.width();
+  trireme::cpu::parallel_for(counts.rows(), 1, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t row = first; row < last; ++row) {
+      float* const of_group = at<float>(counts, row * width);
+      const std::int32_t* const chosen = at<std::int32_t>(experts, row * group);
+      std::fill(of_group, of_group + width, 0.0f);
+      for (std::int64_t pair = 0; pair < group; ++pair) ++of_group[chosen[pair]];
+    }
+  });
+}
+
+void router_losses(Stream&, Tensor partials, Tensor losses, Tensor counts, Tensor scores,
+                   Tensor logits, const Routing& how) {
+  HWY_DYNAMIC_DISPATCH(router_losses)(partials, losses, counts, scores, logits, how);
+}
+void route_backward(Stream&, Tensor dlogits, Tensor dweights, Tensor logits, const Routes& routes,
+                    const Routing& how, const RouterLosses& losses) {
+  HWY_DYNAMIC_DISPATCH(route_backward)(dlogits, dweights, logits, routes, how, losses);
+}
+
+}  // namespace trireme::ops::cpu
+#endif

@@ -1,0 +1,62 @@
+#pragma once
+#include <cstdint>
+
+#include "model/device/stream.h"
+#include "model/tensor/arena.h"
+#include "model/tensor/tensor.h"
+
+namespace trireme::ops {
+
+inline constexpr std::int64_t kMostExperts = 512, kMostChoices = 32;
+
+enum class RouterScore : std::uint8_t { kSoftmax, kSigmoid };
+
+// How tokens choose experts (Shazeer et al. 2017, "Outrageously Large Neural Networks").
+struct Routing {
+  RouterScore score = RouterScore::kSoftmax;
+  std::int64_t top_k = 1;
+  bool renormalize = false;  // a token's weights are divided by their sum (norm_topk_prob)
+  double scale = 1;          // of the weights
+};
+
+// What route() computes for `tokens` tokens and `experts` experts. Sums and scores are in the
+// logits' dtype, an accumulator.
+struct Routes {
+  Tensor scores = {};   // [tokens, experts]
+  Tensor weights = {};  // [tokens, top_k]: scores of the chosen experts, renormalized and scaled
+  Tensor experts = {};  // [tokens, top_k] I32: the experts of highest score, highest first; of
+                        // equal scores the one of lower index first
+};
+
+// Chooses by the scores of logits [tokens, experts]. NaN counts as the lowest score, so that
+// experts are distinct and exist whatever the logits.
+void route(Stream&, const Routes& routes, Tensor logits, const Routing& how);
+
+// Auxiliary losses of a router, whose gradients are added to those of its logits.
+struct RouterLosses {
+  // Load balancing (Fedus et al. 2021, "Switch Transformers"): for each group of consecutive
+  // tokens, experts * sum over experts of load * mean score, where load is the group's number of
+  // choices of an expert divided by its tokens. Sigmoid scores are divided by their sum over
+  // experts. The loads are constants. Tokens divide into equal groups: counts.rows().
+  Tensor counts = {};  // [groups, experts] F32, by count_choices(); empty: no such loss
+  double balance = 0;  // weight of the sum over groups of (group's tokens * loss)
+  // Router z-loss (Zoph et al. 2022, "ST-MoE"): the squared log-sum-exp of a token's logits.
+  double z_loss = 0;  // weight of its sum over tokens
+  Tensor scale = {};  // [1] F64, empty: 1; multiplies both weights (loss scale)
+};
+
+// counts [groups, experts] F32 = how often the tokens of a group choose an expert, of experts
+// [tokens, top_k].
+void count_choices(Stream&, Tensor counts, Tensor experts);
+
+// losses [2] F64 = sum over groups of (group's tokens * balance loss), zero without counts; sum
+// over tokens of the squared log-sum-exp. Both without weights, and summed in a fixed order.
+void router_losses(Stream&, Arena& scratch, Tensor losses, Tensor counts, Tensor scores,
+                   Tensor logits, const Routing& how);
+
+// dlogits [tokens, experts], in any floating dtype, from the gradients dweights [tokens, top_k] of
+// the weights (logits' dtype) and those of the losses.
+void route_backward(Stream&, Tensor dlogits, Tensor dweights, Tensor logits, const Routes& routes,
+                    const Routing& how, const RouterLosses& losses);
+
+}  // namespace trireme::ops

@@ -1,0 +1,269 @@
+#include "model/ops/routing.h"
+
+#include <numeric>
+
+#include "tests/model/ops/op_test.h"
+
+namespace trireme::ops {
+namespace {
+
+using namespace trireme::test;  // NOLINT(google-build-using-namespace)
+
+struct Size {
+  std::int64_t tokens = 0, experts = 0, top_k = 0;
+};
+constexpr Size kSizes[] = {{3, 2, 1}, {8, 7, 7}, {40, 64, 6}, {12, 130, 8}, {6, 512, 16}};
+constexpr Routing kRoutings[] = {
+    {},
+    {.renormalize = true},
+    {.scale = 2.5},
+    {.score = RouterScore::kSigmoid},
+    {.score = RouterScore::kSigmoid, .renormalize = true, .scale = 1.5}};
+
+// Calls body(stream, dtype, size, how), dtype that of the activations.
+template <class Body>
+void for_every_routing(const Body& body) {
+  on_every_platform_and_dtype([&](Stream& stream, DType dtype) {
+    for (const Size& size : kSizes) {
+      for (Routing how : kRoutings) {
+        how.top_k = size.top_k;
+        SCOPED_TRACE(say(how.top_k, " of ", size.experts,
+                         how.score == RouterScore::kSigmoid ? ", sigmoid" : ", softmax",
+                         how.renormalize ? ", renormalized" : ""));
+        body(stream, dtype, size, how);
+      }
+    }
+  });
+}
+
+Values softmax(const Values& x) {
+  Values y(x.size());
+  const double top = *std::max_element(x.begin(), x.end());
+  std::transform(x.begin(), x.end(), y.begin(), [&](double v) { return std::exp(v - top); });
+  const double sum = std::accumulate(y.begin(), y.end(), 0.0);
+  for (double& v : y) v /= sum;
+  return y;
+}
+Values scores_of(const Values& x, RouterScore score) {
+  if (score == RouterScore::kSoftmax) return softmax(x);
+  Values y(x.size());
+  std::transform(x.begin(), x.end(), y.begin(), [](double v) { return 1 / (1 + std::exp(-v)); });
+  return y;
+}
+double log_sum_exp(const Values& x) {
+  double sum = 0;
+  for (const double v : x) sum += std::exp(v);
+  return std::log(sum);
+}
+Values row_of(const Values& all, std::int64_t row, std::int64_t width) {
+  return {all.begin() + row * width, all.begin() + (row + 1) * width};
+}
+Values weights_of(const Values& scores, const Values& chosen, const Routing& how) {
+  Values weights;
+  for (const double expert : chosen) weights.push_back(scores[static_cast<std::size_t>(expert)]);
+  const double sum = how.renormalize ? std::accumulate(weights.begin(), weights.end(), 0.0) : 1;
+  for (double& weight : weights) weight *= how.scale / sum;
+  return weights;
+}
+
+// Logits and what route() makes of them.
+struct Routed {
+  Routed(Stream& stream, const Size& size, const Routing& how, DType sums, const Values& values)
+      : logits(stream, {size.tokens, size.experts}, sums, values),
+        scores(stream, {size.tokens, size.experts}, sums),
+        weights(stream, {size.tokens, how.top_k}, sums),
+        experts(stream, {size.tokens, how.top_k}, DType::kI32),
+        routes{.scores = scores, .weights = weights, .experts = experts} {
+    route(stream, routes, logits, how);
+  }
+  Held logits, scores, weights, experts;
+  Routes routes;
+};
+
+TEST(Routing, chooses_the_experts_of_highest_score) {
+  for_every_routing([](Stream& stream, DType dtype, const Size& size, const Routing& how) {
+    const DType sums = accumulator_of(dtype);
+    const Values x = random_values(size.tokens * size.experts, 1, sums, 2);
+    const Routed routed(stream, size, how, sums, x);
+    Values scores, weights, chosen;
+    for (std::int64_t token = 0; token < size.tokens; ++token) {
+      const Values of = scores_of(row_of(x, token, size.experts), how.score);
+      // As sorted by the scores that are there.
+      const Values here = row_of(routed.scores.values(), token, size.experts);
+      Values order(here.size());
+      std::iota(order.begin(), order.end(), 0.0);
+      std::stable_sort(order.begin(), order.end(), [&](double a, double b) {
+        return here[static_cast<std::size_t>(a)] > here[static_cast<std::size_t>(b)];
+      });
+      order.resize(static_cast<std::size_t>(how.top_k));
+      const Values weight = weights_of(of, order, how);
+      scores.insert(scores.end(), of.begin(), of.end());
+      chosen.insert(chosen.end(), order.begin(), order.end());
+      weights.insert(weights.end(), weight.begin(), weight.end());
+    }
+    expect_values(routed.scores, scores, 10);
+    EXPECT_EQ(routed.experts.values(), chosen);
+    expect_values(routed.weights, weights, 30);
+  });
+}
+
+TEST(Routing, prefers_the_lower_of_equal_experts_and_survives_extremes) {
+  on_every_platform([](Stream& stream) {
+    for (const RouterScore score : {RouterScore::kSoftmax, RouterScore::kSigmoid}) {
+      const Size size{.tokens = 4, .experts = 70, .top_k = 5};
+      Values x(size.tokens * size.experts, 0.25);
+      for (const int expert : {69, 33, 1}) x[70 + expert] = 2;
+      for (int expert = 0; expert < 70; ++expert) x[2 * 70 + expert] = expert % 2 ? 1000 : -1000;
+      for (int expert = 0; expert < 70; ++expert) x[3 * 70 + expert] = kNan;
+      const Routed routed(stream, size, {.score = score, .top_k = 5}, DType::kF32, x);
+      const Values expected{0, 1, 2, 3, 4, 1, 33, 69, 0, 2, 1, 3, 5, 7, 9, 0, 1, 2, 3, 4};
+      EXPECT_EQ(routed.experts.values(), expected);
+      const Values weights = routed.weights.values();
+      EXPECT_NEAR(weights[10], score == RouterScore::kSoftmax ? 1.0 / 35 : 1, 1e-6);
+      EXPECT_TRUE(std::isnan(weights[15]));
+    }
+  });
+}
+
+Values counts_of(const Values& chosen, const Size& size, std::int64_t groups) {
+  Values counts(groups * size.experts, 0.0);
+  const std::int64_t tokens = size.tokens / groups, pairs = tokens * size.top_k;
+  for (std::int64_t pair = 0; pair < std::ssize(chosen); ++pair) {
+    counts[pair / pairs * size.experts + static_cast<std::int64_t>(chosen[pair])] += 1;
+  }
+  return counts;
+}
+
+// The balance loss and the z-loss, each summed over tokens.
+Values losses_of(const Values& x, const Values& counts, const Size& size, RouterScore score) {
+  const std::int64_t groups = std::ssize(counts) / size.experts;
+  Values losses(2, 0.0);
+  for (std::int64_t token = 0; token < size.tokens; ++token) {
+    const Values row = row_of(x, token, size.experts);
+    Values p = scores_of(row, score);
+    const double sum = std::accumulate(p.begin(), p.end(), 0.0);
+    for (double& v : p) v /= sum;
+    const Values share = row_of(counts, token / (size.tokens / groups), size.experts);
+    losses[0] += static_cast<double>(size.experts * groups) / static_cast<double>(size.tokens) *
+                 dot(share, p);
+    losses[1] += std::pow(log_sum_exp(row), 2);
+  }
+  return losses;
+}
+
+TEST(Routing, losses_are_those_of_their_definitions) {
+  for_every_routing([](Stream& stream, DType dtype, const Size& size, const Routing& how) {
+    const DType sums = accumulator_of(dtype);
+    const Values x = random_values(size.tokens * size.experts, 1, sums, 2);
+    const Routed routed(stream, size, how, sums, x);
+    for (const std::int64_t groups : {std::int64_t{1}, size.tokens % 4 == 0 ? 4 : size.tokens}) {
+      const Held counts(stream, {groups, size.experts}, DType::kF32);
+      count_choices(stream, counts, routed.experts);
+      const Values expected = counts_of(routed.experts.values(), size, groups);
+      expect_values(counts, expected, 8);
+      const Held losses(stream, {2}, DType::kF64);
+      Arena scratch(1 << 16, stream.device());
+      router_losses(stream, scratch, losses, counts, routed.scores, routed.logits, how);
+      EXPECT_EQ(scratch.used(), 0u);
+      const Values right = losses_of(x, expected, size, how.score), got = losses.values();
+      for (int i = 0; i < 2; ++i) EXPECT_NEAR(got[i], right[i], 1e-6 * right[i]) << i;
+      router_losses(stream, scratch, losses, {}, routed.scores, routed.logits, how);
+      EXPECT_EQ(losses.values(), (Values{0, got[1]}));
+    }
+  });
+}
+
+// The gradient of dot(weights, dweights) and of the losses, by central differences.
+TEST(Routing, backward_is_the_derivative) {
+  on_every_platform([](Stream& stream) {
+    for (const Size& size : {Size{4, 6, 2}, Size{2, 37, 5}}) {
+      for (Routing how : kRoutings) {
+        how.top_k = size.top_k;
+        const Values x = random_values(size.tokens * size.experts, 4);
+        const Values dweights = random_values(size.tokens * size.top_k, 2);
+        const Routed routed(stream, size, how, DType::kF64, x);
+        const Values chosen = routed.experts.values();
+        const Held dw(stream, {size.tokens, size.top_k}, DType::kF64, dweights);
+        const Held counts(stream, {2, size.experts}, DType::kF32);
+        const Held scale(stream, {1}, DType::kF64, {8});
+        count_choices(stream, counts, routed.experts);
+        const Values of_groups = counts.values();
+        for (const bool balanced : {false, true}) {
+          RouterLosses losses{.z_loss = balanced ? 0.01 : 0.0};
+          if (balanced) losses = {counts, 0.05, 0.01, scale};
+          const Held dx(stream, {size.tokens, size.experts}, DType::kF64);
+          route_backward(stream, dx, dw, routed.logits, routed.routes, how, losses);
+          expect_gradient(
+              [&](const Values& changed) {
+                double sum = 0;
+                for (std::int64_t token = 0; token < size.tokens; ++token) {
+                  const Values scores = scores_of(row_of(changed, token, size.experts), how.score);
+                  sum += dot(weights_of(scores, row_of(chosen, token, size.top_k), how),
+                             row_of(dweights, token, size.top_k));
+                }
+                const Values terms = losses_of(changed, of_groups, size, how.score);
+                return balanced ? sum + 8 * (0.05 * terms[0] + 0.01 * terms[1]) : sum;
+              },
+              x, dx.values());
+        }
+      }
+    }
+  });
+}
+
+TEST(Routing, backward_of_every_dtype_is_that_of_float64) {
+  for_every_routing([](Stream& stream, DType dtype, const Size& size, const Routing& how) {
+    const DType sums = accumulator_of(dtype);
+    const Values x = random_values(size.tokens * size.experts, 1, DType::kF32, 2);
+    const Values dweights = random_values(size.tokens * size.top_k, 2, DType::kF32);
+    const auto gradient = [&](DType logits, const Held& dx) {
+      const Routed routed(stream, size, how, logits, x);
+      const Held counts(stream, {1, size.experts}, DType::kF32);
+      count_choices(stream, counts, routed.experts);
+      const Held scale(stream, {1}, DType::kF64, {4});
+      route_backward(stream, dx, Held(stream, {size.tokens, size.top_k}, logits, dweights),
+                     routed.logits, routed.routes, how,
+                     {.counts = counts, .balance = 0.01, .z_loss = 0.001, .scale = scale});
+    };
+    const Held exact(stream, {size.tokens, size.experts}, DType::kF64);
+    const Held dx(stream, {size.tokens, size.experts}, dtype);
+    gradient(DType::kF64, exact);
+    gradient(sums, dx);
+    expect_values(dx, exact.values(), 30);
+  });
+}
+
+TEST(Routing, bits_do_not_depend_on_threads) {
+  on_every_platform_and_dtype([](Stream& stream, DType dtype) {
+    const Size size{.tokens = kTriesCuda ? 90 : 600, .experts = 60, .top_k = 4};
+    const DType sums = accumulator_of(dtype);
+    const Values x = random_values(size.tokens * size.experts, 1, sums);
+    const Held dw(stream, {size.tokens, 4}, sums, random_values(size.tokens * 4, 2, sums));
+    expect_thread_independent([&] {
+      const Routing how{.score = RouterScore::kSigmoid, .top_k = 4, .renormalize = true};
+      const Routed routed(stream, size, how, sums, x);
+      const Held counts(stream, {3, size.experts}, DType::kF32), losses(stream, {2}, DType::kF64);
+      const Held dx(stream, {size.tokens, size.experts}, dtype);
+      Arena scratch(1 << 16, stream.device());
+      count_choices(stream, counts, routed.experts);
+      router_losses(stream, scratch, losses, counts, routed.scores, routed.logits, how);
+      route_backward(stream, dx, dw, routed.logits, routed.routes, how,
+                     {.counts = counts, .balance = 0.01, .z_loss = 0.001});
+      return joined({&routed.scores, &routed.weights, &routed.experts, &counts, &losses, &dx});
+    });
+  });
+}
+
+TEST(Routing, of_too_many_choices_or_experts_is_an_error) {
+  on_every_platform([](Stream& stream) {
+    const Size size{.tokens = 2, .experts = 3, .top_k = 4};
+    const Values x(6, 0.0);
+    EXPECT_THROW(Routed(stream, size, {.top_k = 4}, DType::kF32, x), Error);
+    EXPECT_THROW(Routed(stream, size, {.top_k = 0}, DType::kF32, x), Error);
+    EXPECT_THROW(Routed(stream, size, {.top_k = 1}, DType::kBf16, x), Error);
+    EXPECT_THROW(Routed(stream, {1, 513, 1}, {}, DType::kF32, Values(513, 0.0)), Error);
+  });
+}
+
+}  // namespace
+}  // namespace trireme::ops
