@@ -26,6 +26,17 @@ inline ModelConfig tiny_model(std::string_view family, const TinySize& size = {}
   m.num_key_value_heads = family == "gpt2" ? size.heads : size.kv_heads;
   m.head_dim = size.head_dim;
   m.max_position_embeddings = size.positions;
+  if (m.num_experts > 0) {
+    m.num_experts = 5;
+    m.num_experts_per_tok = 2;
+    m.moe_intermediate_size = size.mlp / 2;
+    m.router_aux_loss_coef = 0.1;
+    if (family == "qwen3_moe") {
+      m.mlp_only_layers = {1};
+    } else {
+      m.intermediate_size = 0;
+    }
+  }
   if (family == "granite") {
     m.embedding_multiplier = 3;
     m.attention_multiplier = 0.3;

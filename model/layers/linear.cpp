@@ -1,23 +1,23 @@
 #include "model/layers/linear.h"
 
+#include <utility>
+
 #include "model/ops/gemm.h"
 
 namespace trireme {
 
-void DeferredGradients::add(const ExecContext& ctx, const Linear& linear, Tensor dy, Tensor dsum,
-                            Tensor x) {
-  for (const Tensor& tensor : {dy, dsum, x}) {
+void DeferredGradients::add(const ExecContext& ctx, std::initializer_list<Tensor> inputs,
+                            Compute compute) {
+  for (const Tensor& tensor : inputs) {
     // Addresses in arenas of a planning stream are meaningless.
     require(!ctx.stream.executes() || !ctx.scratch.holds(tensor),
             "an input of a deferred gradient is in scratch, which does not outlive the call");
   }
-  entries_.push_back({&linear, dy, dsum, x});
+  deferred_.push_back(std::move(compute));
 }
 
 void DeferredGradients::compute(ExecContext& ctx) {
-  for (const Entry& entry : entries_) {
-    entry.linear->add_gradients(ctx, entry.dy, entry.dsum, entry.x);
-  }
+  for (const Compute& compute : deferred_) compute(ctx);
 }
 
 // float8 operands must be contiguous along k: rows of a and columns of b are transposed if needed.

@@ -1,5 +1,7 @@
 #pragma once
 #include <cstdint>
+#include <functional>
+#include <initializer_list>
 #include <vector>
 
 #include "model/layers/region.h"
@@ -10,24 +12,19 @@
 
 namespace trireme {
 
-class Linear;
-
 // Weight gradients that a backward deferred, the W half of zero-bubble schedules (Qi et al. 2023,
 // "Zero Bubble Pipeline Parallelism"). Their inputs stay in ctx.saved.
 class DeferredGradients {
  public:
-  // `dy` and `x` as for Linear::backward_weight; none of the three is in scratch.
-  void add(const ExecContext& ctx, const Linear& linear, Tensor dy, Tensor dsum, Tensor x);
+  using Compute = std::function<void(ExecContext&)>;
+  // `compute` reads `inputs`, of which none is in scratch.
+  void add(const ExecContext& ctx, std::initializer_list<Tensor> inputs, Compute compute);
   // Computes the gradients in the order in which they were deferred since clear().
   void compute(ExecContext& ctx);
-  void clear() { entries_.clear(); }
+  void clear() { deferred_.clear(); }
 
  private:
-  struct Entry {
-    const Linear* linear;
-    Tensor dy, dsum, x;
-  };
-  std::vector<Entry> entries_;
+  std::vector<Compute> deferred_;
 };
 
 // Precision of the operands of a linear layer's three matrix products. In float8 each operand has
@@ -75,7 +72,9 @@ class Linear {
   // `dsum`: the gradient of the sum over ranks, if that is not dy.
   void backward_weight(ExecContext& ctx, Tensor dy, Tensor dsum, const Saved& saved) const {
     if (ctx.deferred) {
-      ctx.deferred->add(ctx, *this, dy, dsum, saved.x);
+      ctx.deferred->add(
+          ctx, {dy, dsum, saved.x},
+          [this, dy, dsum, x = saved.x](ExecContext& later) { add_gradients(later, dy, dsum, x); });
     } else {
       add_gradients(ctx, dy, dsum, saved.x);
     }

@@ -5,6 +5,14 @@
 
 namespace trireme {
 
+// What routers report of a micro-batch, if it is given: the forward of each layer with experts
+// writes its row.
+struct RouterSink {
+  Tensor losses = {};  // [layers, 2] F64: ops::router_losses
+  Tensor counts = {};  // [layers, experts] F32: each expert's tokens are added
+  explicit operator bool() const { return static_cast<bool>(losses); }
+};
+
 // The inputs of a micro-batch on the device, sequence by sequence. Views: the memory must stay
 // valid until its backward.
 struct MicroBatch {
@@ -18,7 +26,9 @@ struct MicroBatch {
   Tensor window_start = {};
   // [tokens] I32: random words of the tokens for dropout; empty: nothing is dropped.
   Tensor dropout_words = {};
-  Tensor scale = {};  // [1] F64, empty: 1; loss scale of the gradients
+  Tensor scale = {};         // [1] F64, empty: 1; scale of the tokens' losses for their gradients
+  Tensor router_scale = {};  // the same of routers' losses
+  RouterSink routers = {};
   std::int64_t tokens() const { return sequences * seq_len; }
 };
 

@@ -1,6 +1,8 @@
 #include "model/stage/block.h"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "model/base/philox.h"
 #include "model/ops/elementwise.h"
@@ -51,6 +53,20 @@ MlpSpec mlp_spec(const ModelConfig& c, MatmulPrecision precision) {
           .init_scale = c.initializer_range,
           .down_init_scale = residual_scale(c),
           .precision = precision};
+}
+
+MoeSpec moe_spec(const ModelConfig& c, std::int64_t layer) {
+  const std::vector<LayerConfig> layers = layer_configs(c);
+  const auto sparse = std::ranges::count_if(layers, &LayerConfig::has_experts);
+  return {.hidden = c.hidden_size,
+          .experts = c.num_experts,
+          .intermediate = c.moe_intermediate_size,
+          .activation = c.activation,
+          .routing = {.top_k = c.num_experts_per_tok, .renormalize = c.norm_topk_prob},
+          .balance_loss = c.router_aux_loss_coef / static_cast<double>(sparse),
+          .layer = layer,
+          .init_scale = c.initializer_range,
+          .down_init_scale = residual_scale(c)};
 }
 
 // The norm of a branch's input or output, if the model has it there.
@@ -109,7 +125,13 @@ Block::Block(ParamStore& params, const std::string& name, const ModelConfig& con
           branch_norm(params, name + ".attention_post_norm", config, kNotAfter, seams.region),
           dropout_at(name + ".attention.o", spec.dropout.residual)},
       mlp_norm_(branch_norm(params, name + ".mlp_norm", config, kNotBefore, seams.region)),
-      mlp_(params, name + ".mlp", mlp_spec(config, spec.precision), seams.region),
+      mlp_(spec.layer.has_experts
+               ? std::nullopt
+               : std::optional<Mlp>(std::in_place, params, name + ".mlp",
+                                    mlp_spec(config, spec.precision), seams.region)),
+      moe_(spec.layer.has_experts ? std::optional<Moe>(std::in_place, params, name + ".mlp",
+                                                       moe_spec(config, spec.number), seams.region)
+                                  : std::nullopt),
       mlp_end_{branch_norm(params, name + ".mlp_post_norm", config, kNotAfter, seams.region),
                dropout_at(name + ".mlp.down", spec.dropout.residual)} {}
 
@@ -189,6 +211,12 @@ Tensor Block::until_mlp(ExecContext& ctx, Arena& norms, Tensor x, const MicroBat
       end_branch(ctx, mixed, attention_end_, own_words(batch), saved.attention_post_norm), saved);
 }
 
+Tensor Block::mlp_forward(ExecContext& ctx, Arena& into, Tensor x, const MicroBatch& batch,
+                          Recompute recompute, Saved& saved) const {
+  return moe_ ? moe_->forward(ctx, into, x, batch, recompute, saved.moe)
+              : mlp_->forward(ctx, into, x, recompute, saved.mlp);
+}
+
 void Block::compute(ExecContext& ctx, Tensor y, Tensor x, const MicroBatch& batch,
                     Recompute recompute, Saved& saved) const {
   // If layers recompute for a backward that follows immediately, they save the region's output
@@ -196,7 +224,7 @@ void Block::compute(ExecContext& ctx, Tensor y, Tensor x, const MicroBatch& batc
   const bool dropped = recompute == Recompute::kSelective ||
                        (recompute == Recompute::kFull && region_.splits_tokens());
   const Tensor h = until_mlp(ctx, dropped ? ctx.scratch : ctx.saved, x, batch, recompute, saved);
-  const Tensor out = mlp_.forward(ctx, output_arena(ctx, mlp_end_.norm), h, recompute, saved.mlp);
+  const Tensor out = mlp_forward(ctx, output_arena(ctx, mlp_end_.norm), h, batch, recompute, saved);
   ops::add(ctx.stream, y, saved.mid,
            end_branch(ctx, out, mlp_end_, own_words(batch), saved.mlp_post_norm));
 }
@@ -205,16 +233,25 @@ void Block::restore(ExecContext& ctx, const MicroBatch& batch, Saved& saved) con
   if (recompute_ == Recompute::kSelective) {
     attention_.restore_dropped(ctx, restored(ctx, attention_norm_, saved.x, saved.attention_norm),
                                saved.attention);
-    mlp_.restore_dropped(ctx, restored(ctx, mlp_norm_, saved.mid, saved.mlp_norm), saved.mlp);
+    const Tensor h = restored(ctx, mlp_norm_, saved.mid, saved.mlp_norm);
+    if (moe_) {
+      moe_->restore_dropped(ctx, h, saved.moe);
+    } else {
+      mlp_->restore_dropped(ctx, h, saved.mlp);
+    }
   }
   if (recompute_ == Recompute::kFull) {
     ExecContext inner{ctx.stream, ctx.lasting(), ctx.scratch};
     const Tensor h = until_mlp(inner, inner.saved, saved.x, batch, Recompute::kFull, saved);
     if (mlp_end_.norm) {
-      const Tensor out = mlp_.forward(inner, inner.saved, h, Recompute::kFull, saved.mlp);
+      MicroBatch again = batch;
+      again.routers = {};  // the forward has reported
+      const Tensor out = mlp_forward(inner, inner.saved, h, again, Recompute::kFull, saved);
       mlp_end_.norm->forward(inner, inner.scratch, out, saved.mlp_post_norm);
+    } else if (moe_) {
+      moe_->restore(inner, h, batch, saved.moe);
     } else {
-      mlp_.restore(inner, h, saved.mlp);
+      mlp_->restore(inner, h, saved.mlp);
     }
   }
 }
@@ -228,8 +265,9 @@ void Block::backward(ExecContext& ctx, Tensor dx, Tensor dy, const MicroBatch& b
     const Arena::Frame of_mlp(ctx.scratch);
     const Tensor dout =
         end_branch_backward(ctx, dy, mlp_end_, own_words(batch), saved.mlp_post_norm);
-    enter_branch_backward(ctx, dmid, mlp_norm_, mlp_.backward(ctx, dout, saved.mlp), dy,
-                          saved.mlp_norm);
+    const Tensor dh =
+        moe_ ? moe_->backward(ctx, dout, saved.moe) : mlp_->backward(ctx, dout, saved.mlp);
+    enter_branch_backward(ctx, dmid, mlp_norm_, dh, dy, saved.mlp_norm);
   }
   const Tensor dout =
       end_branch_backward(ctx, dmid, attention_end_, own_words(batch), saved.attention_post_norm);
@@ -248,7 +286,7 @@ void Block::decode(ExecContext& ctx, Tensor y, Tensor x, Tensor positions, std::
   const Tensor h2 =
       enter_mlp(inner, ctx.scratch, x,
                 end_branch(inner, mixed, attention_end_, {}, unused.attention_post_norm), unused);
-  const Tensor out = mlp_.forward(inner, ctx.scratch, h2, Recompute::kNone, unused.mlp);
+  const Tensor out = mlp_forward(inner, ctx.scratch, h2, {}, Recompute::kNone, unused);
   ops::add(ctx.stream, y, unused.mid, end_branch(inner, out, mlp_end_, {}, unused.mlp_post_norm));
 }
 

@@ -4,6 +4,7 @@
 
 #include "model/layers/attention.h"
 #include "model/layers/mlp.h"
+#include "model/layers/moe.h"
 #include "model/layers/norm.h"
 #include "model/stage/layer_config.h"
 
@@ -15,8 +16,8 @@ struct Seams {
   AttentionCore& attention;
 };
 
-// A transformer block: x + attention(x), then x + MLP(x), each with a norm of the branch's input,
-// of its output, or of both.
+// A transformer block: x + attention(x), then x + MLP(x), or a mixture of experts, each with a norm
+// of the branch's input, of its output, or of both.
 class Block {
  public:
   struct Saved {
@@ -25,6 +26,7 @@ class Block {
     Norm::Saved attention_norm, attention_post_norm, mlp_norm, mlp_post_norm;
     Attention::Saved attention;
     Mlp::Saved mlp;
+    Moe::Saved moe;              // instead of mlp
     DeferredGradients deferred;  // of a split backward
   };
   struct Spec {
@@ -32,6 +34,7 @@ class Block {
     MatmulPrecision precision = MatmulPrecision::kNative;
     LayerConfig layer;
     DropoutRates dropout = {};
+    std::int64_t number = 0;  // in the model
   };
   // `rope_table`: as for Attention.
   Block(ParamStore& params, const std::string& name, const ModelConfig& config, const Spec& spec,
@@ -49,6 +52,7 @@ class Block {
   void decode(ExecContext& ctx, Tensor y, Tensor x, Tensor positions, std::int64_t first,
               const KeyValueCache& cache) const;
   const Attention& attention() const { return attention_; }
+  const std::optional<Moe>& moe() const { return moe_; }
 
  private:
   void compute(ExecContext& ctx, Tensor y, Tensor x, const MicroBatch& batch, Recompute recompute,
@@ -67,6 +71,8 @@ class Block {
                     Norm::Saved& saved) const;
   Tensor end_branch_backward(ExecContext& ctx, Tensor dy, const BranchEnd& end, Tensor words,
                              const Norm::Saved& saved) const;
+  Tensor mlp_forward(ExecContext& ctx, Arena& into, Tensor x, const MicroBatch& batch,
+                     Recompute recompute, Saved& saved) const;
   void restore(ExecContext& ctx, const MicroBatch& batch, Saved& saved) const;
   const Recompute recompute_;
   const double residual_multiplier_;
@@ -75,7 +81,8 @@ class Block {
   Attention attention_;
   BranchEnd attention_end_;
   std::optional<Norm> mlp_norm_;
-  Mlp mlp_;
+  std::optional<Mlp> mlp_;  // one of the two
+  std::optional<Moe> moe_;
   BranchEnd mlp_end_;
 };
 

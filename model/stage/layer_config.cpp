@@ -31,6 +31,12 @@ bool has_rope(const ModelConfig& c, std::int64_t layer) {
   return every == 0 || (layer + 1) % every != 0;
 }
 
+bool has_experts(const ModelConfig& c, std::int64_t layer) {
+  const std::vector<std::int64_t>& dense = c.mlp_only_layers;
+  return c.num_experts > 0 && (layer + 1) % c.decoder_sparse_step == 0 &&
+         std::find(dense.begin(), dense.end(), layer) == dense.end();
+}
+
 }  // namespace
 
 std::vector<RopeConfig> rope_configs(const ModelConfig& c) {
@@ -54,6 +60,7 @@ std::vector<LayerConfig> layer_configs(const ModelConfig& c) {
     layers[i].window = windowed ? c.sliding_window : 0;
     const auto rope = std::find(ropes.begin(), ropes.end(), rope_of(c, windowed));
     layers[i].rope = has_rope(c, i) ? static_cast<int>(rope - ropes.begin()) : -1;
+    layers[i].has_experts = has_experts(c, i);
   }
   return layers;
 }
@@ -81,6 +88,9 @@ ModelConfig with_layer_lists(ModelConfig config) {
 
 ModelConfig with_equal_layers(ModelConfig config, std::int64_t layer, std::int64_t count) {
   const bool windowed = has_window(config, layer), rotary = has_rope(config, layer);
+  if (!has_experts(config, layer)) config.num_experts = 0;
+  config.decoder_sparse_step = 1;
+  config.mlp_only_layers.clear();
   config.num_hidden_layers = count;
   config.layer_types.assign(count, std::string(windowed ? kSlidingAttention : kFullAttention));
   config.no_rope_layers.assign(count, rotary ? 1 : 0);

@@ -13,6 +13,7 @@ inline constexpr std::string_view kSlidingAttention = "sliding_attention";
 struct LayerConfig {
   std::int64_t window = 0;  // tokens that a query sees, itself included; 0: all before it
   int rope = 0;             // which of rope_configs(); -1: no rotary positions
+  bool has_experts = false;
   bool operator==(const LayerConfig&) const = default;
 };
 

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "model/stage/layer_config.h"
+
 namespace trireme {
 namespace {
 
@@ -19,10 +21,33 @@ std::int64_t attention_parameters(const ModelConfig& c) {
   return count;
 }
 
+// Of a layer with `experts` of its experts.
+std::int64_t expert_parameters(const ModelConfig& c, std::int64_t experts) {
+  return c.hidden_size * (c.num_experts + experts * 3 * c.moe_intermediate_size);
+}
+
 std::int64_t mlp_parameters(const ModelConfig& c) {
   const std::int64_t up_projections = c.gated_mlp ? 2 : 1;
   std::int64_t count = (up_projections + 1) * c.hidden_size * c.intermediate_size;
   if (c.mlp_bias) count += up_projections * c.intermediate_size + c.hidden_size;
+  return count;
+}
+
+// With so many of each layer's experts.
+std::int64_t count_parameters(const ModelConfig& config, std::int64_t experts) {
+  const std::int64_t embedding = config.vocab_size * config.hidden_size;
+  std::int64_t count = embedding;
+  if (config.position == PositionKind::kLearned) {
+    count += config.max_position_embeddings * config.hidden_size;
+  }
+  const int norms = config.norm_placement == NormPlacement::kSandwich ? 4 : 2;
+  count += config.num_hidden_layers *
+           (norms * norm_parameters(config, config.hidden_size) + attention_parameters(config));
+  for (const LayerConfig& layer : layer_configs(config)) {
+    count += layer.has_experts ? expert_parameters(config, experts) : mlp_parameters(config);
+  }
+  count += norm_parameters(config, config.hidden_size);
+  if (!config.tie_word_embeddings) count += embedding;
   return count;
 }
 
@@ -40,17 +65,11 @@ double ModelConfig::attention_scale() const {
 }
 
 std::int64_t parameter_count(const ModelConfig& config) {
-  const std::int64_t embedding = config.vocab_size * config.hidden_size;
-  std::int64_t count = embedding;
-  if (config.position == PositionKind::kLearned) {
-    count += config.max_position_embeddings * config.hidden_size;
-  }
-  const int norms = config.norm_placement == NormPlacement::kSandwich ? 4 : 2;
-  count += config.num_hidden_layers * (norms * norm_parameters(config, config.hidden_size) +
-                                       attention_parameters(config) + mlp_parameters(config));
-  count += norm_parameters(config, config.hidden_size);
-  if (!config.tie_word_embeddings) count += embedding;
-  return count;
+  return count_parameters(config, config.num_experts);
+}
+
+std::int64_t active_parameter_count(const ModelConfig& config) {
+  return count_parameters(config, config.num_experts_per_tok);
 }
 
 }  // namespace trireme

@@ -74,6 +74,15 @@ struct ModelConfig {
   std::int64_t num_key_value_heads = 0;
   std::int64_t head_dim = 0;
   std::int64_t max_position_embeddings = 0;
+  // Mixture of experts in place of the MLP: in every decoder_sparse_step-th layer, from that one
+  // on, except mlp_only_layers (numbers from 0).
+  std::int64_t num_experts = 0;  // 0: none
+  std::int64_t num_experts_per_tok = 0;
+  std::int64_t moe_intermediate_size = 0;  // of an expert
+  bool norm_topk_prob = false;             // a token's weights are divided by their sum
+  std::int64_t decoder_sparse_step = 1;
+  std::vector<std::int64_t> mlp_only_layers = {};
+  double router_aux_loss_coef = 0;  // weight of the mean of the layers' load balancing losses
   double norm_eps = 1e-5;
   double rope_theta = 10000;
   RopeScaling rope_scaling = {};
@@ -111,5 +120,7 @@ struct ModelConfig {
 
 // Exact number of parameters of the whole model.
 std::int64_t parameter_count(const ModelConfig& config);
+// Of those, the ones that compute a token: without the experts it does not choose.
+std::int64_t active_parameter_count(const ModelConfig& config);
 
 }  // namespace trireme

@@ -92,7 +92,28 @@ std::span<const ModelFamily> model_families() {
                     .rope_interleaved = true,
                     .attention_bias = true,
                     .scale_residual_init = false},
-       .attention_output_bias = false}};
+       .attention_output_bias = false},
+      {.defaults = {.model_type = "mixtral",
+                    .num_experts = 8,
+                    .num_experts_per_tok = 2,
+                    .norm_topk_prob = true,
+                    .router_aux_loss_coef = 0.001,
+                    .rope_theta = 1e6}},
+      {.defaults = {.model_type = "olmoe",
+                    .num_experts = 64,
+                    .num_experts_per_tok = 8,
+                    .router_aux_loss_coef = 0.01,
+                    .qk_norm = true,
+                    .qk_norm_by_head = false}},
+      {.defaults = {.model_type = "qwen3_moe",
+                    .head_dim = 128,
+                    .num_experts = 128,
+                    .num_experts_per_tok = 8,
+                    .norm_topk_prob = true,
+                    .router_aux_loss_coef = 0.001,
+                    .norm_eps = 1e-6,
+                    .rope_theta = 1e6,
+                    .qk_norm = true}}};
   return kAll;
 }
 

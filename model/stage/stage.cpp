@@ -55,7 +55,7 @@ Stage::Stage(ParamStore& params, const ModelConfig& config, const Spec& spec, Se
     const LayerConfig& layer = layers[i];
     units_.blocks.push_back(params.begin_unit(static_cast<int>(i)));
     blocks_.emplace_back(params, say("layers.", i), config,
-                         Block::Spec{spec.recompute, spec.precision, layer, spec.dropout}, seams,
+                         Block::Spec{spec.recompute, spec.precision, layer, spec.dropout, i}, seams,
                          layer.rope < 0 ? no_rope_ : rope_tables_[layer.rope]);
     has_window_ |= layer.window > 0;
   }

@@ -14,6 +14,7 @@ from support import (ROOT, Skip, check, checkpoint, curve, events, fact, main, m
 SIZES = {"vocab_size": 288, "num_hidden_layers": 4, "num_attention_heads": 4,
          "max_position_embeddings": 64, "hidden_size": 32}
 GROUPED = {**SIZES, "intermediate_size": 72, "num_key_value_heads": 2}
+EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
 MODELS = {
     "gpt2": SIZES,
     "llama": {**GROUPED,
@@ -40,6 +41,9 @@ MODELS = {
                                     "sliding_attention"],
                     "rope_scaling": {"rope_type": "linear", "factor": 8.0}},
     "glm4": {**GROUPED, "head_dim": 16},
+    "mixtral": {**SIZES, **EXPERTS, "num_key_value_heads": 2},
+    "olmoe": {**SIZES, **EXPERTS},
+    "qwen3_moe": {**GROUPED, **EXPERTS, "head_dim": 16, "mlp_only_layers": [1]},
 }
 MODELS = {family: {**model, "model_type": family} for family, model in MODELS.items()}
 EIGHT = ["--parallelism.tensor=2", "--parallelism.pipeline=2", "--parallelism.data_shard=2",
@@ -164,6 +168,10 @@ def saved_by_transformers(transformers, folder, family, **changes):
         keys.update({"rope_scaling": scaling, length: scaling.pop(length)})
     if family == "gemma3_text":
         keys["sliding_window_pattern"] = 3  # of versions that do not read layer_types
+    if family in ("mixtral", "olmoe"):  # all layers have experts
+        keys["intermediate_size"] = keys.pop("moe_intermediate_size")
+    if family == "mixtral":
+        keys["num_local_experts"] = keys.pop("num_experts")
     if family == "gpt2":
         keys = {"model_type": "gpt2", "vocab_size": keys["vocab_size"], "n_layer": 4, "n_head": 4,
                 "n_embd": 32, "n_positions": keys["max_position_embeddings"]}

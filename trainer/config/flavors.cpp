@@ -126,6 +126,20 @@ ModelConfig qwen3(const FlavorShape& shape) {
   return c;
 }
 
+struct ExpertsShape {
+  std::int64_t count, per_token, intermediate;
+};
+
+// `shape.intermediate`: of layers without experts.
+ModelConfig sparse(std::string_view family, const FlavorShape& shape, const FlavorSize& size,
+                   const ExpertsShape& experts) {
+  ModelConfig c = of_family(family, shape, size);
+  c.num_experts = experts.count;
+  c.num_experts_per_tok = experts.per_token;
+  c.moe_intermediate_size = experts.intermediate;
+  return c;
+}
+
 // Our own small ones, for laptops and for the documentation.
 ModelConfig small(const FlavorShape& shape, std::int64_t vocab, std::int64_t positions) {
   ModelConfig c = with_shape(find_family("llama").defaults, shape);
@@ -205,6 +219,16 @@ std::vector<Flavor> flavors() {
            {.vocab = 262208, .positions = 131072, .head_dim = 128, .query_pre_attn_scalar = 168})},
       {"glm4-9b",
        of_family("glm4", {40, 4096, 32, 2, 13696, false}, {.vocab = 151552, .positions = 32768})},
+      {"mixtral-8x7b", sparse("mixtral", {32, 4096, 32, 8, 0, false},
+                              {.vocab = 32000, .positions = 32768}, {8, 2, 14336})},
+      {"mixtral-8x22b", sparse("mixtral", {56, 6144, 48, 8, 0, false},
+                               {.vocab = 32768, .positions = 65536}, {8, 2, 16384})},
+      {"olmoe-7b-a1b", sparse("olmoe", {16, 2048, 16, 16, 0, false},
+                              {.vocab = 50304, .positions = 4096}, {64, 8, 1024})},
+      {"qwen3-30b-a3b", sparse("qwen3_moe", {48, 2048, 32, 4, 6144, false},
+                               {.vocab = 151936, .positions = 40960}, {128, 8, 768})},
+      {"qwen3-235b-a22b", sparse("qwen3_moe", {94, 4096, 64, 4, 12288, false},
+                                 {.vocab = 151936, .positions = 40960}, {128, 8, 1536})},
   };
 }
 

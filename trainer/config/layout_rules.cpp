@@ -40,6 +40,7 @@ class LayoutRules : public RuleCheck {
     };
     if (m.num_attention_heads > 0) divides(m.num_attention_heads, "model.num_attention_heads");
     if (m.intermediate_size > 0) divides(m.intermediate_size, "model.intermediate_size");
+    if (m.num_experts > 0) divides(m.moe_intermediate_size, "model.moe_intermediate_size");
     if (m.num_key_value_heads > 0 && m.num_attention_heads % p.tensor == 0) {
       const std::int64_t heads = m.num_key_value_heads;
       std::vector<std::int64_t> possible = divisors(heads);
@@ -184,6 +185,8 @@ class LayoutRules : public RuleCheck {
   void float8() {
     if (c_.training.dtype != "float8") return;
     const ModelConfig& m = c_.model;
+    check(m.num_experts == 0, {"training.dtype", "model.model_type"},
+          "is not implemented for experts yet; use bfloat16");
     const std::int64_t tensor = c_.parallelism.tensor;
     const auto fits = [&](std::int64_t extent, const char* key, const std::string& what) {
       check(extent % ops::kFloat8Multiple == 0, {"training.dtype", key},

@@ -10,7 +10,7 @@ struct Feature {
   std::string_view why;
 };
 
-constexpr std::string_view kMoe = "mixture of experts is not implemented yet";
+constexpr std::string_view kMoe = "this setting of a mixture of experts is not implemented yet";
 constexpr std::string_view kDropout =
     "dropout is set by training.attention_dropout, residual_dropout and embedding_dropout";
 constexpr std::string_view kFineTuning =
@@ -22,9 +22,8 @@ constexpr Feature kFeatures[] = {
     {"moe_*", kMoe},
     {"*_moe", kMoe},
     {"expert_*", kMoe},
-    {"num_local_experts", kMoe},
-    {"n_routed_experts", kMoe},
-    {"router_aux_loss_coef", kMoe},
+    {"n_shared_experts", kMoe},
+    {"router_*", kMoe},
     {"*dropout*", kDropout},
     {"*_pdrop", kDropout},
     {"lora*", kFineTuning},

@@ -37,10 +37,13 @@ void add_model_shape(Options& to) {
                 .default_text = "required"});
   to.push_back({.key = "model.intermediate_size",
                 .slot = TRIREME_MEMBER(model.intermediate_size),
-                .help = "hidden size of the MLP",
+                .help = "hidden size of the MLP; qwen3_moe: of layers without experts",
                 .effect = Effect::kNumerics,
                 .range = between(1, 4194304),
-                .default_text = "gpt2: 4 x hidden_size; else required"});
+                .default_text = "gpt2: 4 x hidden_size; else required",
+                .applies = [](const RunConfig& c) {
+                  return !is_of(c, {"mixtral", "olmoe"});
+                }});
   to.push_back({.key = "model.num_hidden_layers",
                 .slot = TRIREME_MEMBER(model.num_hidden_layers),
                 .help = "number of transformer blocks",
@@ -217,6 +220,59 @@ void add_model_parts(Options& to) {
                 .effect = Effect::kNumerics});
 }
 
+void add_experts(Options& to) {
+  const auto has_experts = [](const RunConfig& c) {
+    return is_of(c, {"mixtral", "olmoe", "qwen3_moe"});
+  };
+  const auto is_qwen = [](const RunConfig& c) { return is_of(c, {"qwen3_moe"}); };
+  to.push_back({.key = "model.num_experts",
+                .slot = TRIREME_MEMBER(model.num_experts),
+                .help = "number of experts of a layer",
+                .effect = Effect::kNumerics,
+                .range = between(1, 4096),
+                .applies = has_experts});
+  to.push_back({.key = "model.num_experts_per_tok",
+                .slot = TRIREME_MEMBER(model.num_experts_per_tok),
+                .help = "experts that compute a token: those of highest router probability",
+                .effect = Effect::kNumerics,
+                .range = between(1, 64),
+                .applies = has_experts});
+  to.push_back({.key = "model.moe_intermediate_size",
+                .slot = TRIREME_MEMBER(model.moe_intermediate_size),
+                .help = "hidden size of an expert",
+                .effect = Effect::kNumerics,
+                .range = between(1, 4194304),
+                .default_text = "required",
+                .applies = has_experts});
+  to.push_back({.key = "model.norm_topk_prob",
+                .slot = TRIREME_MEMBER(model.norm_topk_prob),
+                .help = "divide the probabilities of a token's experts by their sum",
+                .effect = Effect::kNumerics,
+                .applies = [](const RunConfig& c) {
+                  return is_of(c, {"olmoe", "qwen3_moe"});
+                }});
+  to.push_back({.key = "model.decoder_sparse_step",
+                .slot = TRIREME_MEMBER(model.decoder_sparse_step),
+                .help = "every n-th layer has experts, the others an MLP",
+                .effect = Effect::kNumerics,
+                .range = between(1, 10000),
+                .applies = is_qwen});
+  to.push_back({.key = "model.mlp_only_layers",
+                .slot = TRIREME_MEMBER(model.mlp_only_layers),
+                .help = "numbers of layers with an MLP instead of experts, from 0",
+                .effect = Effect::kNumerics,
+                .range = at_least(0),
+                .applies = is_qwen});
+  to.push_back({.key = "model.router_aux_loss_coef",
+                .slot = TRIREME_MEMBER(model.router_aux_loss_coef),
+                .help = "weight in the loss of the load balancing loss: the mean over layers and "
+                        "micro-batches of num_experts x sum over experts of their share of the "
+                        "micro-batch's tokens x their mean probability; 0: none",
+                .effect = Effect::kNumerics,
+                .range = between(0, 1e6),
+                .applies = has_experts});
+}
+
 void add_special_tokens(Options& to) {
   to.push_back({.key = "model.bos_token_id",
                 .slot = TRIREME_MEMBER(special_tokens.bos_token_id),
@@ -261,6 +317,7 @@ void add_model(Options& to) {
   }
   Options parts;
   add_model_parts(parts);
+  add_experts(parts);
   add_special_tokens(parts);
   add_initialization(parts);
   for (Option& part : parts) {

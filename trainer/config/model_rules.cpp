@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "model/base/error.h"
 #include "model/stage/layer_config.h"
 #include "model/stage/model_family.h"
@@ -51,6 +53,7 @@ class ModelRules : public RuleCheck {
                 m.max_position_embeddings));
     }
     layers();
+    experts();
   }
 
  private:
@@ -74,6 +77,23 @@ class ModelRules : public RuleCheck {
           say(kSlidingAttention, " needs sliding_window, the tokens that a query sees"));
   }
 
+  void experts() {
+    const ModelConfig& m = c_.model;
+    if (find_family(m.model_type).defaults.num_experts == 0) return;
+    check(m.num_experts_per_tok <= m.num_experts,
+          {"model.num_experts_per_tok", "model.num_experts"},
+          say("a token cannot choose more than num_experts = ", m.num_experts));
+    for (const std::int64_t layer : m.mlp_only_layers) {
+      check(
+          layer < m.num_hidden_layers, {"model.mlp_only_layers", "model.num_hidden_layers"},
+          say("has layer ", layer, " of a model whose layers are 0 to ", m.num_hidden_layers - 1));
+    }
+    const std::vector<LayerConfig> layers = layer_configs(m);
+    check(std::ranges::any_of(layers, &LayerConfig::has_experts),
+          {"model.mlp_only_layers", "model.decoder_sparse_step", "model.num_hidden_layers"},
+          "leaves no layer with experts");
+  }
+
   void required() {
     const ModelConfig& m = c_.model;
     const auto need = [this](std::int64_t size, const char* key) {
@@ -86,7 +106,10 @@ class ModelRules : public RuleCheck {
     need(m.hidden_size, "model.hidden_size");
     need(m.num_hidden_layers, "model.num_hidden_layers");
     need(m.num_attention_heads, "model.num_attention_heads");
-    if (find_family(m.model_type).mlp_ratio == 0) {
+    const bool has_experts = find_family(m.model_type).defaults.num_experts > 0;
+    if (has_experts) need(m.moe_intermediate_size, "model.moe_intermediate_size");
+    const bool has_mlp = find_option("model.intermediate_size")->applies(c_);
+    if (find_family(m.model_type).mlp_ratio == 0 && has_mlp) {
       need(m.intermediate_size, "model.intermediate_size");
     }
   }

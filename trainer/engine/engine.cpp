@@ -31,8 +31,13 @@ Engine::Engine(const EngineSpec& spec, const RankGroups& groups, Stream& stream,
                spec.data.document_mask, input_slots(spec, groups, stream, layout_),
                spec.training.dropout.any()}),
       losses_(groups, stream, spec.micro_batches, arenas.data, arenas.workspace),
+      routers_(spec.model.num_experts == 0
+                   ? nullptr
+                   : std::make_unique<RouterStats>(groups, stream, spec.model, spec.micro_batches,
+                                                   arenas.workspace)),
       norm_(stream, model_.optimizer().grad_norm()),
-      runner_(spec_, groups, layout_, stream, arenas, {model_, inputs_, losses_, progress_}) {
+      runner_(spec_, groups, layout_, stream, arenas,
+              {model_, inputs_, losses_, routers_.get(), progress_}) {
   if (spec.sample_length == 0) return;
   decoder_.emplace(stream, model_.stage(),
                    Decoder::Size{.vocab = spec.model.vocab_size, .capacity = spec.sample_length},
@@ -49,13 +54,19 @@ const HostState& Engine::host_state() {
 }
 
 void Engine::queue_gradients(std::int64_t valid_tokens, std::int64_t update) {
-  losses_.set_valid_tokens(valid_tokens);
+  const MicroBatches all = micro_batches();
+  losses_.set_tokens(valid_tokens, all.ranks * all.of_each * inputs_.tokens_per_micro_batch());
   runner_.queue_gradients(update);
 }
 
 double Engine::loss() {
   stream_.synchronize();
-  return losses_.mean(micro_batches());
+  const double loss = losses_.mean(micro_batches());
+  return routers_ ? loss + spec_.model.router_aux_loss_coef * router_result().balance_loss : loss;
+}
+
+RouterStats::Result Engine::router_result() const {
+  return routers_->result(micro_batches(), inputs_.tokens_per_micro_batch());
 }
 
 void Engine::queue_update(double learning_rate, std::int64_t update, double norm_limit) {
@@ -75,6 +86,7 @@ void Engine::queue_update(double learning_rate, std::int64_t update, double norm
 Engine::StepResult Engine::result() {
   StepResult result{.loss = loss()};
   if (!stream_.executes()) return result;
+  if (routers_) result.routers = router_result();
   if (groups_.all->size() > 1) ops::end_gemm_timing(stream_);
   const Tensor& norm = norm_.host();
   result.grad_norm = norm.dtype == DType::kF64 ? *norm.as<double>() : *norm.as<float>();

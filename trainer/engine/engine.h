@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,9 +30,10 @@ class Engine {
 
   static constexpr double kNoLimit = std::numeric_limits<double>::infinity();
   struct StepResult {
-    double loss = 0;  // mean over the valid tokens
+    double loss = 0;  // mean over the valid tokens, with the routers' losses
     double grad_norm = 0;
     bool applied = true;  // false: the norm forbade the update, nothing has changed
+    std::optional<RouterStats::Result> routers = {};  // of a model with experts
   };
   // The two halves of a step, queued: on a device they are done when loss() or result() returns.
   // `valid_tokens`: of the global batch. `update` counts from 1 over the whole run. Nothing is
@@ -65,6 +67,8 @@ class Engine {
   const Schedule& schedule() const { return runner_.schedule(); }  // of the current steps
 
  private:
+  RouterStats::Result router_result() const;
+
   const EngineSpec spec_;
   const RankGroups& groups_;
   Stream& stream_;
@@ -73,6 +77,7 @@ class Engine {
   ModelState model_;
   const StepInputs inputs_;
   StepLosses losses_;
+  const std::unique_ptr<RouterStats> routers_;  // null: the model has no experts
   const HostMirror norm_;
   StepRunner runner_;
   std::optional<Decoder> decoder_;

@@ -27,12 +27,14 @@ StepLosses::StepLosses(const RankGroups& groups, Stream& stream, std::int64_t mi
       of_all_(workspace.take({groups.data->size(), micro_batches}, DType::kF64)),
       of_rank_(of_all_.row_slice(groups.data->rank(), 1).reshaped({micro_batches})),
       host_(stream, of_all_),
-      scale_(stream, data.take({1}, DType::kF64)) {}
+      scale_(stream, data.take({2}, DType::kF64)) {}
 
-void StepLosses::set_valid_tokens(std::int64_t count) {
+void StepLosses::set_tokens(std::int64_t valid, std::int64_t all) {
   if (!stream_.executes()) return;
-  per_token_ = 1.0 / static_cast<double>(std::max<std::int64_t>(count, 1));
-  *scale_.host().as<double>() = loss_scale_ * per_token_;
+  per_token_ = 1.0 / static_cast<double>(std::max<std::int64_t>(valid, 1));
+  double* const scales = scale_.host().as<double>();
+  scales[0] = loss_scale_ * per_token_;
+  scales[1] = loss_scale_ / static_cast<double>(all);
 }
 
 void StepLosses::clear() {

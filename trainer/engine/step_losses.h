@@ -21,11 +21,13 @@ class StepLosses {
   // a power of two, which adds no rounding.
   void set_loss_scale(double factor) { loss_scale_ = factor; }
   double loss_scale() const { return loss_scale_; }
-  // The losses of the next step are means over so many tokens.
-  void set_valid_tokens(std::int64_t count);
-  // [1] F64: what a micro-batch's summed loss is multiplied by. Queued.
+  // The losses of the next step are means over the `valid` tokens, those of routers over all.
+  void set_tokens(std::int64_t valid, std::int64_t all);
+  // Queued.
   void upload_scale() { scale_.upload(stream_); }
-  Tensor scale() const { return scale_.tensor(); }
+  // [1] F64: what a micro-batch's summed loss is multiplied by.
+  Tensor scale() const { return scale_.tensor().slice(0, 1); }
+  Tensor router_scale() const { return scale_.tensor().slice(1, 1); }
 
   // Queued: clear before the first micro-batch, add for each, gather after the last.
   void clear();
@@ -43,7 +45,7 @@ class StepLosses {
   const Tensor of_all_;     // [data ranks, micro_batches] F64
   const Tensor of_rank_;    // [micro_batches] F64, this rank's row of it
   const HostMirror host_;   // of of_all_
-  const HostMirror scale_;  // [1] F64
+  const HostMirror scale_;  // [2] F64: of tokens' losses, of routers'
   double per_token_ = 1;
   double loss_scale_ = 1;
 };

@@ -73,18 +73,25 @@ void StepRunner::queue_gradients(std::int64_t update) {
   losses.upload_scale();
   parts_.inputs.upload(stream_);
   losses.clear();
+  RouterStats* const routers = parts_.routers;
+  if (routers) routers->clear();
   const StepInputs& inputs = parts_.inputs;
   pipeline_.run(
       stream_,
       [&](int m, int slot) {
-        return uses_graphs_ ? inputs.micro_batch_in_slot(stream_, m, slot, losses.scale())
-                            : inputs.micro_batch(m, losses.scale());
+        MicroBatch batch = uses_graphs_
+                               ? inputs.micro_batch_in_slot(stream_, m, slot, losses.scale())
+                               : inputs.micro_batch(m, losses.scale());
+        batch.router_scale = losses.router_scale();
+        if (routers) batch.routers = routers->sink(m);
+        return batch;
       },
       [&](int m, Tensor loss) { losses.add(m, loss); });
   parts_.progress.enter(flight::Phase::kReduce);
   const ProfileRange range(stream_, "reduce gradients");
   parts_.model.finish_gradients(stream_, update);
   losses.gather();
+  if (routers) routers->gather();
 }
 
 void StepRunner::evaluate(const Pipeline::OnLoss& on_loss) {

@@ -8,6 +8,7 @@
 #include "model/stage/offloaded_blocks.h"
 #include "parallel/pipeline/pipeline.h"
 #include "trainer/engine/model_state.h"
+#include "trainer/engine/router_stats.h"
 #include "trainer/engine/step_graphs.h"
 #include "trainer/engine/step_inputs.h"
 #include "trainer/engine/step_losses.h"
@@ -21,6 +22,7 @@ class StepRunner {
     ModelState& model;
     const StepInputs& inputs;
     StepLosses& losses;
+    RouterStats* routers;  // null: the model has no experts
     StepProgress& progress;
   };
   // Everything given outlives the runner.

@@ -210,6 +210,10 @@ StepMetrics RunReporter::metrics_of(const StepOutcome& outcome, const TrainState
   // value_or: g++ 12 warns that *bubble may be uninitialized.
   if (bubble) add("bubble", bubble.value_or(0));
   if (hidden) add("hidden_communication", hidden.value_or(0));
+  if (const auto& routers = outcome.result.routers) {
+    add("router_balance_loss", routers->balance_loss);
+    add("expert_load_max_over_mean", routers->max_over_mean);
+  }
   if (recovery_.scaler.scales()) {
     add("loss_scale", outcome.loss_scale);
     add("overflows", static_cast<double>(recovery_.scaler.overflows()));

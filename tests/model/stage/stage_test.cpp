@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "model/ops/elementwise.h"
 #include "model/stage/stage.h"
 #include "model/tensor/host_tensor.h"
@@ -17,7 +19,8 @@ TEST_P(StageGradient, is_that_of_the_loss_for_every_parameter) {
   Region region;
   AttentionCore core;
   UnitHooks hooks;
-  Stage stage(bench.params, tiny_model(family, kTwoBlocks),
+  const ModelConfig config = tiny_model(family, kTwoBlocks);
+  Stage stage(bench.params, config,
               {.first_block = 0,
                .end_block = 2,
                .max_positions = 5,
@@ -30,7 +33,8 @@ TEST_P(StageGradient, is_that_of_the_loss_for_every_parameter) {
       fill_normal(param.value, param.spec.name, 0.3, param.spec.init == Init::kOnes ? 1 : 0);
     }
   }
-  double scale[] = {1.0 / 9};
+  double scale[] = {1.0 / 9}, router_scale[] = {1.0 / 10}, router_losses[4] = {};
+  float counts[10] = {};
   const MicroBatch batch{.sequences = 2,
                          .seq_len = 5,
                          .ids = bench.integers({1, 2, 3, 4, 5, 6, 7, 8, 0, 1}),
@@ -38,9 +42,19 @@ TEST_P(StageGradient, is_that_of_the_loss_for_every_parameter) {
                          .positions = bench.integers({0, 1, 0, 1, 2, 0, 1, 2, 3, 4}),
                          .document_start = bench.integers({0, 0, 2, 2, 2, 0, 0, 0, 0, 0}),
                          .dropout_words = bench.integers({7, -9, 3, 1, 4, -1, 5, 9, 2, 6}),
-                         .scale = host_tensor(std::span(scale))};
+                         .scale = host_tensor(std::span(scale)),
+                         .router_scale = host_tensor(std::span(router_scale)),
+                         .routers = {host_tensor(std::span(router_losses)).reshaped({2, 2}),
+                                     host_tensor(std::span(counts)).reshaped({2, 5})}};
+  const std::vector<LayerConfig> layers = layer_configs(config);
+  const auto sparse = std::ranges::count_if(layers, &LayerConfig::has_experts);
   const auto total = [&](const Tensor& losses) {
     double sum = 0;
+    for (const int layer : {0, 1}) {
+      if (!layers[layer].has_experts) continue;
+      sum += config.router_aux_loss_coef / static_cast<double>(sparse) * router_scale[0] *
+             router_losses[2 * layer];
+    }
     for (std::int64_t i = 0; i < losses.count(); ++i) {
       sum += scale[0] * losses.as<double>()[i];
     }
@@ -58,15 +72,15 @@ TEST_P(StageGradient, is_that_of_the_loss_for_every_parameter) {
       });
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, StageGradient,
-                         testing::Combine(testing::Values("gpt2", "qwen3", "granite", "olmo2",
-                                                          "gemma2", "gemma3_text", "glm4"),
-                                          testing::Values(Recompute::kNone, Recompute::kSelective,
-                                                          Recompute::kFull)),
-                         [](const auto& of) {
-                           return say(std::get<0>(of.param), "_",
-                                      kRecomputeNames[static_cast<int>(std::get<1>(of.param))]);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Families, StageGradient,
+    testing::Combine(testing::Values("gpt2", "qwen3", "granite", "olmo2", "gemma2", "gemma3_text",
+                                     "glm4", "olmoe", "qwen3_moe"),
+                     testing::Values(Recompute::kNone, Recompute::kSelective, Recompute::kFull)),
+    [](const auto& of) {
+      return say(std::get<0>(of.param), "_",
+                 kRecomputeNames[static_cast<int>(std::get<1>(of.param))]);
+    });
 
 TEST(Stage, two_stages_in_a_row_compute_what_one_does) {
   const ModelConfig config = tiny_model("qwen3", kTwoBlocks);

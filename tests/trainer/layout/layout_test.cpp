@@ -26,18 +26,9 @@ using tests::Gradients, tests::kMicroBatch, tests::kSeq, tests::kVocab, tests::R
 
 constexpr int kSteps = 4, kStepsOfEight = 3;
 
-enum class Family { kGpt2, kLlama, kQwen3, kOlmo2, kGemma3 };
-constexpr Family kFamilies[] = {Family::kGpt2, Family::kLlama, Family::kQwen3, Family::kOlmo2,
-                                Family::kGemma3};
-
-ModelConfig model_of(Family family, bool tied) {
-  static constexpr const char* kNames[] = {"gpt2", "llama", "qwen3", "olmo2", "gemma3_text"};
-  // Fewer key-value heads than tensor = 4.
-  ModelConfig m = test::tiny_model(kNames[static_cast<int>(family)],
-                                   {.vocab = kVocab, .layers = 8, .positions = kSeq});
-  m.tie_word_embeddings = tied;
-  return m;
-}
+enum class Family { kGpt2, kLlama, kQwen3, kOlmo2, kGemma3, kQwen3Moe };
+constexpr Family kFamilies[] = {Family::kGpt2,  Family::kLlama,  Family::kQwen3,
+                                Family::kOlmo2, Family::kGemma3, Family::kQwen3Moe};
 
 struct Case {
   Family family;
@@ -47,17 +38,35 @@ struct Case {
   std::int64_t micro_batches = 4;  // of a step, over all ranks
   bool reproducible = false;
   std::int64_t bucket = Sharing::kWholeStore;
+  bool every_expert = false;  // computes every token: no rounding chooses another one
 };
+
+// Without a tensor split every sum has the same terms in the same order; over data ranks where it
+// is asked for.
+bool is_exact(const Case& c) {
+  return c.layout.tensor == 1 && (data_ranks(c.layout) == 1 || c.reproducible);
+}
+
+ModelConfig model_of(const Case& c) {
+  static constexpr const char* kNames[] = {"gpt2",  "llama",       "qwen3",
+                                           "olmo2", "gemma3_text", "qwen3_moe"};
+  // Fewer key-value heads than tensor = 4.
+  ModelConfig m = test::tiny_model(kNames[static_cast<int>(c.family)],
+                                   {.vocab = kVocab, .layers = 8, .positions = kSeq});
+  m.tie_word_embeddings = c.tied;
+  if (c.every_expert) m.num_experts_per_tok = m.num_experts;
+  return m;
+}
 
 std::string name_of(const Case& c) {
   static const std::map<Recompute, const char*> kRecompute{
       {Recompute::kNone, "none"}, {Recompute::kSelective, "selective"}, {Recompute::kFull, "full"}};
-  return say(model_of(c.family, c.tied).model_type, c.tied ? "_tied" : "_untied", "_recompute_",
+  return say(model_of(c).model_type, c.tied ? "_tied" : "_untied", "_recompute_",
              kRecompute.at(c.recompute), "_tensor_", c.layout.tensor,
              c.layout.sequence ? "_sequence" : "", "_pipeline_", c.layout.pipeline, "_",
              c.layout.schedule, "_", c.layout.virtual_stages, "_data_", c.layout.data_replicate,
              "_", c.layout.data_shard, "_zero_", c.layout.zero,
-             c.reproducible ? "_reproducible" : "");
+             c.reproducible ? "_reproducible" : "", c.every_expert ? "_every_expert" : "");
 }
 std::ostream& operator<<(std::ostream& out, const Case& c) {
   return out << name_of(c);
@@ -65,7 +74,7 @@ std::ostream& operator<<(std::ostream& out, const Case& c) {
 
 EngineSpec spec_of(const Case& c) {
   EngineSpec spec;
-  spec.model = model_of(c.family, c.tied);
+  spec.model = model_of(c);
   spec.data.document_mask = true;
   spec.training.seq_len = kSeq;
   spec.training.local_batch_size = kMicroBatch;
@@ -157,11 +166,9 @@ TEST_P(Layout, trains_as_one_rank_alone) {
   }
   if (!is_drawn(c)) GTEST_SKIP() << "not drawn";
   const Reference& reference = reference_of(c);
-  const RankGroups groups(tests::world(), c.layout, model_of(c.family, c.tied));
+  const RankGroups groups(tests::world(), c.layout, model_of(c));
   Trainer shared(spec_of(c), groups);
-  // Without a tensor split every sum has the same terms in the same order; over data ranks
-  // where it is asked for.
-  const bool exact = c.layout.tensor == 1 && (data_ranks(c.layout) == 1 || c.reproducible);
+  const bool exact = is_exact(c);
   for (int step = 1; step <= steps_of_each(); ++step) {
     SCOPED_TRACE(say("step ", step));
     const Reference::Step& expected = reference.steps[step - 1];
@@ -274,7 +281,7 @@ TEST(LayoutOfZeroBubbles,
   c.layout.pipeline = tests::world().size();
   c.layout.schedule = "ZBH1";
   c.reproducible = true;
-  const RankGroups groups(tests::world(), c.layout, model_of(c.family, c.tied));
+  const RankGroups groups(tests::world(), c.layout, model_of(c));
   EXPECT_THROW(plan_engine(spec_of(c), groups, {}), ConfigError);
   c.reproducible = false;
   plan_engine(spec_of(c), groups, {});
@@ -307,6 +314,7 @@ std::vector<Case> all_cases() {
           for (const Family family : kFamilies) {
             for (const bool tied : {true, false}) {
               cases.push_back({family, tied, kModes[(turn + turn / 6) % 3], layout});
+              cases.back().every_expert = family == Family::kQwen3Moe && !is_exact(cases.back());
               ++turn;
             }
           }
@@ -346,6 +354,7 @@ std::vector<Case> data_cases() {
               const std::int64_t bucket = turn % 4 == 3 ? Sharing::kWholeStore : 5000;
               cases.push_back({family, (turn / 3) % 2 == 0, kModes[(turn + turn / 6) % 3], layout,
                                16, reproducible, bucket});
+              cases.back().every_expert = family == Family::kQwen3Moe && !is_exact(cases.back());
               ++turn;
             }
           }

@@ -83,6 +83,20 @@ std::vector<ForeignFamily> all_families() {
     fields.insert(fields.end(), more.begin(), more.end());
     return fields;
   };
+  const Field experts{.name = "num_experts", .key = "num_experts", .role = Role::kExperts};
+  const Field dense_layers{
+      .name = "mlp_only_layers", .key = "mlp_only_layers", .role = Role::kDenseLayers};
+  // Whether transformers adds the router's loss, which only its training does.
+  Field no_router_logits = ignored("output_router_logits");
+  no_router_logits.is_written = false;
+  // All layers have experts, of the width that the file calls intermediate_size.
+  const auto sparse = [&](std::vector<Field> fields) {
+    for (Field& field : fields) {
+      if (std::string_view(field.name) == "intermediate_size") field.key = "moe_intermediate_size";
+    }
+    fields.push_back(no_router_logits);
+    return fields;
+  };
   const std::vector<Field> gemma{gelu,
                                  refused("hidden_act", {"gelu_pytorch_tanh", "gelu", "silu"}),
                                  attention_bias,
@@ -155,6 +169,24 @@ std::vector<ForeignFamily> all_families() {
                         optional("final_logit_softcapping", 0.0),
                         of_role("sliding_window_pattern", Role::kPattern, 6)}),
                 gemma)},
+          {"mixtral", "MixtralForCausalLM",
+           sparse(rotary(
+               key_value_heads, 1e-5, 1e6,
+               {silu, window({}), required("num_experts_per_tok"),
+                required("num_local_experts", "num_experts"), key("router_aux_loss_coef", 0.001),
+                refused("router_jitter_noise", {0, 0.0}), untied}))},
+          {"olmoe", "OlmoeForCausalLM",
+           sparse(rotary(
+               as_many_heads, 1e-5, 1e4,
+               {silu, attention_bias, refused("clip_qkv"), required("num_experts_per_tok"), experts,
+                key("norm_topk_prob", false), key("router_aux_loss_coef", 0.01), untied}))},
+          {"qwen3_moe", "Qwen3MoeForCausalLM",
+           with(rotary(key_value_heads, 1e-6, 1e4,
+                       {silu, attention_bias, required("moe_intermediate_size"),
+                        required("num_experts_per_tok"), experts, key("norm_topk_prob", false),
+                        required("decoder_sparse_step"), dense_layers,
+                        key("router_aux_loss_coef", 0.001), no_router_logits, untied}),
+                {use_window, window(4096)})},  // in all layers
           {"glm4", "Glm4ForCausalLM",
            rotary(key_value_heads, 1.5625e-7, 1e4,
                   {silu, key("partial_rotary_factor", 0.5), key("attention_bias", true),

@@ -21,7 +21,9 @@ struct ConfigField {
     kPattern,      // sliding_window_pattern: one layer of so many, the last, has no window
     kLayerTypes,
     kNoRopeLayers,
-    kIgnored,  // no effect
+    kExperts,      // num_experts, which transformers 5 writes as num_local_experts
+    kDenseLayers,  // mlp_only_layers
+    kIgnored,      // no effect
   };
   const char* name;
   const char* key = "";  // in [model]; empty, with kKey: of the same name

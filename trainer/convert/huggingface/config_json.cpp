@@ -71,6 +71,13 @@ class Import {
       case Role::kLayerTypes:
       case Role::kNoRopeLayers:
         return;  // layers()
+      case Role::kExperts: {
+        const bool is_new = !fields_.has(field.name);
+        return line(field.name,
+                    std::to_string(fields_.size(is_new ? "num_local_experts" : field.name)));
+      }
+      case Role::kDenseLayers:
+        return dense_layers(field.name);
       case Role::kIgnored:
         return fields_.ignore(field.name);
     }
@@ -111,6 +118,19 @@ class Import {
 
   static bool option_of_rope(std::string_view name) {
     return name == "partial_rotary_factor" || name == "rope_local_base_freq";
+  }
+
+  void dense_layers(const char* key) {
+    std::vector<std::int64_t> layers;
+    const json* const given = fields_.find(key);
+    if (given == nullptr) return;
+    for (const json& item : given->is_array() ? *given : json::array()) {
+      if (item.is_number_integer()) layers.push_back(item);
+    }
+    if (!given->is_array() || layers.size() != given->size()) {
+      fields_.refuse(key, *given, "must be a list of layers' numbers");
+    }
+    line(key, list(layers));
   }
 
   // Windows and positions by layer.
@@ -228,15 +248,31 @@ class Import {
         if (!family_.has(key)) fields_.only(key, values);
       }
     };
-    neutral({"quantization_config", "compression_config", "auto_map", "attn_logit_softcapping",
-             "final_logit_softcapping", "logit_softcapping", "query_pre_attn_scalar",
-             "attention_multiplier", "scale_depth", "dim_model_base", "kv_lora_rank", "q_lora_rank",
-             "moe_intermediate_size", "attention_chunk_size", "no_rope_layers", "norm_type",
-             "layer_norm_type", "rope_local_base_freq", "sliding_window_pattern"},
+    neutral({"quantization_config",
+             "compression_config",
+             "auto_map",
+             "attn_logit_softcapping",
+             "final_logit_softcapping",
+             "logit_softcapping",
+             "query_pre_attn_scalar",
+             "attention_multiplier",
+             "scale_depth",
+             "dim_model_base",
+             "kv_lora_rank",
+             "q_lora_rank",
+             "moe_intermediate_size",
+             "mlp_only_layers",
+             "attention_chunk_size",
+             "no_rope_layers",
+             "norm_type",
+             "layer_norm_type",
+             "rope_local_base_freq",
+             "sliding_window_pattern"},
             {});
     neutral({"logit_scale", "logits_scaling", "embedding_multiplier", "residual_multiplier",
              "scale_emb", "partial_rotary_factor"},
             {1, 1.0});
+    if (family_.find(Role::kExperts)) fields_.ignore("num_local_experts");
     neutral({"num_experts", "num_local_experts", "n_routed_experts", "num_experts_per_tok",
              "n_shared_experts"},
             {0});
@@ -283,6 +319,7 @@ ordered_json json_of(const Slot& slot) {
   if (const auto* const size = std::get_if<std::int64_t*>(&slot)) return **size;
   if (const auto* const number = std::get_if<double*>(&slot)) return **number;
   if (const auto* const flag = std::get_if<bool*>(&slot)) return **flag;
+  if (const auto* const list = std::get_if<std::vector<std::int64_t>*>(&slot)) return **list;
   return name_of_value(*std::get<Activation*>(slot));
 }
 

@@ -1,6 +1,9 @@
 #include "trainer/convert/huggingface/tensor_names.h"
 
+#include <array>
+
 #include "model/base/error.h"
+#include "model/stage/layer_config.h"
 
 namespace trireme {
 namespace {
@@ -41,6 +44,7 @@ class Names {
     const bool fuses_qkv = m_.model_type == "phi3",
                fuses_mlp = fuses_qkv || m_.model_type == "glm4";
     add("model.embed_tokens.weight", "embedding.weight", {m_.vocab_size, m_.hidden_size});
+    const std::vector<LayerConfig> layers = layer_configs(m_);
     for (std::int64_t i = 0; i < m_.num_hidden_layers; ++i) {
       const std::string there = say("model.layers.", i, "."), here = say("layers.", i, ".");
       const std::string attention = there + "self_attn.", own = here + "attention.";
@@ -66,7 +70,9 @@ class Names {
             {m_.qk_norm_by_head ? m_.head_dim : all});
       }
       norms_of_mlp(there, here);
-      if (fuses_mlp) {
+      if (layers[i].has_experts) {
+        experts(there, here);
+      } else if (fuses_mlp) {
         begin(there + "mlp.gate_up_proj.weight");
         for (const char* part : {"gate", "up"}) {
           append(here + "mlp." + part + ".weight", {m_.intermediate_size, m_.hidden_size});
@@ -77,8 +83,10 @@ class Names {
                  m_.hidden_size, m_.mlp_bias);
         }
       }
-      linear(there + "mlp.down_proj", here + "mlp.down", m_.hidden_size, m_.intermediate_size,
-             m_.mlp_bias);
+      if (!layers[i].has_experts) {
+        linear(there + "mlp.down_proj", here + "mlp.down", m_.hidden_size, m_.intermediate_size,
+               m_.mlp_bias);
+      }
     }
     norm("model.norm", "norm");
     head();
@@ -106,6 +114,21 @@ class Names {
         norm(after_attention, here + "attention_post_norm");
         norm(there + "pre_feedforward_layernorm", here + "mlp_norm");
         return norm(after_mlp, here + "mlp_post_norm");
+    }
+  }
+
+  void experts(const std::string& there, const std::string& here) {
+    const bool is_mixtral = m_.model_type == "mixtral";
+    const std::string block = there + (is_mixtral ? "block_sparse_moe." : "mlp.");
+    const std::array<const char*, 3> names =
+        is_mixtral ? std::array{"w1", "w3", "w2"} : std::array{"gate_proj", "up_proj", "down_proj"};
+    const std::int64_t width = m_.moe_intermediate_size;
+    add(block + "gate.weight", here + "mlp.router.weight", {m_.num_experts, m_.hidden_size});
+    for (std::int64_t e = 0; e < m_.num_experts; ++e) {
+      const std::string one = say(block, "experts.", e, "."), own = say(here, "mlp.experts.", e);
+      add(one + names[0] + ".weight", own + ".gate.weight", {width, m_.hidden_size});
+      add(one + names[1] + ".weight", own + ".up.weight", {width, m_.hidden_size});
+      add(one + names[2] + ".weight", own + ".down.weight", {m_.hidden_size, width});
     }
   }
 

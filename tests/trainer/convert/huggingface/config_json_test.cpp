@@ -223,7 +223,7 @@ TEST(ConfigJson, what_changes_the_computation_is_refused_by_name_and_value) {
   };
   EXPECT_EQ(refusal(llama()), "read");
   EXPECT_EQ(refusal(gpt2()), "read");
-  refuses(with(llama(), {{"model_type", "mixtral"}}), "model_type = \"mixtral\"");
+  refuses(with(llama(), {{"model_type", "dbrx"}}), "model_type = \"dbrx\"");
   refuses(with(llama(), {{"hidden_act", "relu"}}), "hidden_act = \"relu\": changes the model's");
   refuses(with(llama(), {{"sliding_window", 4096}}), "sliding_window = 4096");
   EXPECT_EQ(refusal(mistral()), "read");

@@ -1,0 +1,43 @@
+#pragma once
+#include <cstdint>
+
+#include "model/stage/model_config.h"
+#include "model/tensor/arena.h"
+#include "model/tensor/host_mirror.h"
+#include "parallel/data/gradient_reducer.h"
+#include "trainer/engine/rank_groups.h"
+
+namespace trireme {
+
+// What the routers of a step's micro-batches report, over all ranks. For a model with experts.
+class RouterStats {
+ public:
+  // For at most `micro_batches` of this rank. The groups and the stream outlive this.
+  RouterStats(const RankGroups& groups, Stream& stream, const ModelConfig& model,
+              std::int64_t micro_batches, Arena& workspace);
+
+  // Queued: clear before the first micro-batch, which all write to sink(), gather after the last.
+  void clear();
+  RouterSink sink(int micro_batch) const;
+  void gather();
+
+  struct Result {
+    double balance_loss = 0;  // mean over layers and micro-batches; top_k if experts are even
+    // Tokens of the busiest expert over the mean of its layer's: the layer where it is highest.
+    double max_over_mean = 0;
+  };
+  // When the stream has reached what was gathered. Micro-batches of `tokens` are added in their
+  // global order, so that the bits do not depend on who has computed them.
+  Result result(const MicroBatches& order, std::int64_t tokens) const;
+
+ private:
+  const RankGroups& groups_;
+  Stream& stream_;
+  const std::int64_t sparse_layers_, experts_;
+  const Tensor of_all_;      // [data ranks, micro_batches layers 2] F64
+  const Tensor of_rank_;     // [micro_batches, layers, 2], this rank's row of it
+  const HostMirror losses_;  // of of_all_
+  const HostMirror counts_;  // [layers, experts] F32: choices, which float32 counts exactly
+};
+
+}  // namespace trireme
