@@ -20,8 +20,12 @@ FAMILIES = {
     "gemma2": {"norms": ("before", "after"), "gain_offset": 1.0},
     "gemma3_text": {"norms": ("before", "after"), "gain_offset": 1.0, "qk_norm": "head"},
     "glm4": {"norms": ("before", "after"), "interleaved": True},
+    "mixtral": {},
+    "olmoe": {"qk_norm": "projection"},
+    "qwen3_moe": {"qk_norm": "head"},
 }
 TIED = ("gpt2", "smollm3", "gemma2", "gemma3_text")  # unless the config says otherwise
+AUXILIARY = {"mixtral": 0.001, "olmoe": 0.01, "qwen3_moe": 0.001}  # default coefficients
 WINDOWED = ("mistral", "olmo3", "gemma2", "gemma3_text")
 
 
@@ -40,6 +44,7 @@ class Rope:
 class Layer:
     window: int | None  # tokens that a token sees, itself included; None: all up to itself
     rope: Rope | None  # None: queries and keys are not rotated
+    sparse: bool = False  # a router and experts instead of one MLP
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +76,11 @@ class Config:
     embedding_scale: float = 1.0
     residual_scale: float = 1.0  # of each branch
     logit_scale: float = 1.0
+    experts: int = 0
+    top_k: int = 0  # experts of a token
+    expert_ffn: int = 0
+    renormalize: bool = False  # the weights of a token's experts are divided by their sum
+    auxiliary: float = 0.0  # coefficient of the load balancing loss
 
     @property
     def is_gpt2(self):
@@ -119,8 +129,11 @@ def read_config(keys):
         own["embedding_scale"] = keys.get("embedding_multiplier", 1.0)
         own["residual_scale"] = keys.get("residual_multiplier", 1.0)
         own["logit_scale"] = 1 / keys.get("logits_scaling", 1.0)
+    if family in AUXILIARY:
+        own.update(_experts(keys))
     own.setdefault("score_scale", 1 / math.sqrt(head_dim))
-    bias = keys.get("attention_bias", family == "glm4") and family not in ("mistral", "phi3")
+    unbiased = ("mistral", "phi3", "mixtral")
+    bias = keys.get("attention_bias", family == "glm4") and family not in unbiased
     return Config(
         family=family,
         vocab=keys["vocab_size"],
@@ -141,10 +154,28 @@ def read_config(keys):
     )
 
 
+def _experts(keys):
+    """The fields of a Config that only a mixture of experts has."""
+    family = keys["model_type"]
+    for key in ("clip_qkv", "router_jitter_noise"):
+        if keys.get(key):
+            raise ValueError(f"{key}: the reference does not know it")
+    width = "moe_intermediate_size" if family == "qwen3_moe" else "intermediate_size"
+    coefficient = keys.get("router_aux_loss_coef", AUXILIARY[family])
+    return {
+        "experts": keys.get("num_local_experts") or keys["num_experts"],
+        "top_k": keys["num_experts_per_tok"],
+        "expert_ffn": keys[width],
+        "renormalize": family == "mixtral" or keys.get("norm_topk_prob", False),
+        "auxiliary": coefficient if keys.get("output_router_logits", False) else 0.0,
+    }
+
+
 def _layers(keys, head_dim):
     family, count = keys["model_type"], keys["num_hidden_layers"]
     window = keys.get("sliding_window", 4096 if family in WINDOWED else None)
-    if family in ("qwen2", "qwen3", "smollm3") and not keys.get("use_sliding_window", False):
+    switched = family in ("qwen2", "qwen3", "qwen3_moe", "smollm3")
+    if switched and not keys.get("use_sliding_window", False):
         window = None
     ropes = _ropes(keys, head_dim)
     rotated = [True] * count
@@ -153,7 +184,7 @@ def _layers(keys, head_dim):
         rotated = keys.get("no_rope_layers") or [(i + 1) % interval != 0 for i in range(count)]
 
     def slides(i):
-        if family in ("mistral", "phi3"):
+        if family in ("mistral", "phi3", "mixtral", "qwen3_moe"):
             return True
         if keys.get("layer_types"):
             return keys["layer_types"][i] == "sliding_attention"
@@ -168,8 +199,14 @@ def _layers(keys, head_dim):
             return (i + 1) % pattern != 0
         return False
 
+    def sparse(i):
+        if family != "qwen3_moe":
+            return family in AUXILIARY
+        dense = i in (keys.get("mlp_only_layers") or ())
+        return not dense and (i + 1) % keys.get("decoder_sparse_step", 1) == 0
+
     return tuple(
-        Layer(window if slides(i) else None, ropes[slides(i)] if rotated[i] else None)
+        Layer(window if slides(i) else None, ropes[slides(i)] if rotated[i] else None, sparse(i))
         for i in range(count)
     )
 
@@ -204,7 +241,7 @@ def _ropes(keys, head_dim):
 
 def weight_shapes(config):
     """Logical name -> shape of every parameter. Linear weights are [out, in]."""
-    hidden, ffn = config.hidden, config.ffn
+    hidden = config.hidden
     queries, keys = config.heads * config.head_dim, config.kv_heads * config.head_dim
     shapes = {"embedding.weight": (config.vocab, hidden)}
     if config.is_gpt2:
@@ -224,7 +261,13 @@ def weight_shapes(config):
         if when in config.norms:
             norm(branch + {"before": "_norm", "after": "_post_norm"}[when])
 
-    for i in range(len(config.layers)):
+    def mlp(name, width):
+        if not config.is_gpt2:
+            linear(f"{name}.gate", width, hidden, config.mlp_bias)
+        linear(f"{name}.up", width, hidden, config.mlp_bias)
+        linear(f"{name}.down", hidden, width, config.mlp_bias)
+
+    for i, layer in enumerate(config.layers):
         at = f"layers.{i}"
         norms(f"{at}.attention", "before")
         linear(f"{at}.attention.q", queries, hidden, config.qkv_bias)
@@ -237,10 +280,12 @@ def weight_shapes(config):
             shapes[f"{at}.attention.k_norm.weight"] = (keys if whole else config.head_dim,)
         norms(f"{at}.attention", "after")
         norms(f"{at}.mlp", "before")
-        if not config.is_gpt2:
-            linear(f"{at}.mlp.gate", ffn, hidden, config.mlp_bias)
-        linear(f"{at}.mlp.up", ffn, hidden, config.mlp_bias)
-        linear(f"{at}.mlp.down", hidden, ffn, config.mlp_bias)
+        if layer.sparse:
+            linear(f"{at}.mlp.router", config.experts, hidden, False)
+            for expert in range(config.experts):
+                mlp(f"{at}.mlp.experts.{expert}", config.expert_ffn)
+        else:
+            mlp(f"{at}.mlp", config.ffn)
         norms(f"{at}.mlp", "after")
     norm("norm")
     if not config.tied:

@@ -50,18 +50,29 @@ def as_weights(tensors, dtype):
     }
 
 
+def read(folder):
+    """Config, tensors, batch, curve and the load balancing loss of a dump."""
+    curve = exchange.read_json(folder, "curve.json")
+    balance = reference.load_balance_by_layer
+    if "micro_batch_tokens" in curve:
+        balance = reference.load_balance_of_micro_batches(curve["micro_batch_tokens"])
+    return (
+        architecture.read_config(exchange.read_json(folder, "config.json")),
+        exchange.read_tensors(folder),
+        exchange.batch_of(exchange.read_json(folder, "batch.json")),
+        curve,
+        balance,
+    )
+
+
 def judge(folder, dtype):
     """(what, difference, limit) of everything in the folder against the reference in `dtype`."""
-    config = architecture.read_config(exchange.read_json(folder, "config.json"))
-    tensors = exchange.read_tensors(folder)
-    batch = exchange.batch_of(exchange.read_json(folder, "batch.json"))
-    curve = exchange.read_json(folder, "curve.json")
+    config, tensors, batch, curve, balance = read(folder)
     own = "F64" if tensors["logits"].dtype == numpy.float64 and dtype == torch.float64 else "F32"
     limit = LIMIT[own]
 
-    model = reference.Model(config, as_weights(tensors, dtype))
-    logits = model.logits(batch)
-    loss = reference.cross_entropy(logits, batch.targets)
+    model = reference.Model(config, as_weights(tensors, dtype), balance)
+    logits, loss = model.outputs(batch)
     loss.backward()
     yield "logits", relative(tensors["logits"], logits.detach().numpy()), limit
     yield "loss", relative(tensors["loss"].reshape(()), loss.detach().numpy()), limit
@@ -78,7 +89,7 @@ def judge(folder, dtype):
             yield f"gradient of {name}", relative(ours, theirs), limit
 
     batches = [exchange.batch_of(b) for b in curve["batches"]]
-    fresh = reference.Model(config, as_weights(tensors, dtype))
+    fresh = reference.Model(config, as_weights(tensors, dtype), balance)
     losses, norms, rates = reference.train(
         fresh, batches, curve["optimizer"], curve["max_norm"], curve["schedule"]
     )
@@ -90,6 +101,23 @@ def judge(folder, dtype):
         each = [relative(a, b) for a, b in zip(ours, theirs)]
         worst = max(each) if len(ours) == len(theirs) and each else float("inf")
         yield f"{what} of {len(theirs)} steps", worst, most
+
+
+# Logits of experts closer than this may change places by rounding in float32.
+TIE = 1e-5
+
+
+def has_tie(folder):
+    """Whether rounding may route a token of the dump to another expert, so that nothing can be
+    compared."""
+    config, tensors, batch, curve, balance = read(folder)
+    if config.experts == 0:
+        return False
+    model = reference.Model(config, as_weights(tensors, torch.float64), balance)
+    model.outputs(batch)
+    batches = [exchange.batch_of(b) for b in curve["batches"]]
+    reference.train(model, batches, curve["optimizer"], curve["max_norm"], curve["schedule"])
+    return model.closest < TIE
 
 
 def compare(folder, out=sys.stdout):

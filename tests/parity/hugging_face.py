@@ -20,6 +20,8 @@ LLAMA = {
     "attention.o": "self_attn.o_proj", "attention.q_norm": "self_attn.q_norm",
     "attention.k_norm": "self_attn.k_norm", "mlp_norm": "post_attention_layernorm",
     "mlp.gate": "mlp.gate_proj", "mlp.up": "mlp.up_proj", "mlp.down": "mlp.down_proj",
+    "mlp.router": "mlp.gate", "mlp.experts.gate": "mlp.experts.{}.gate_proj",
+    "mlp.experts.up": "mlp.experts.{}.up_proj", "mlp.experts.down": "mlp.experts.{}.down_proj",
 }  # fmt: skip
 QKV = {f"attention.{part}": "self_attn.qkv_proj" for part in "qkv"}
 GATE_UP = {"mlp.gate": "mlp.gate_up_proj", "mlp.up": "mlp.gate_up_proj"}
@@ -37,6 +39,11 @@ INSIDE = {  # a layer's names, where they are not Llama's
     "glm4": {
         **GATE_UP, "attention_post_norm": "post_self_attn_layernorm",
         "mlp_post_norm": "post_mlp_layernorm",
+    },
+    "mixtral": {
+        "mlp.router": "block_sparse_moe.gate", "mlp.experts.gate": "block_sparse_moe.experts.{}.w1",
+        "mlp.experts.up": "block_sparse_moe.experts.{}.w3",
+        "mlp.experts.down": "block_sparse_moe.experts.{}.w2",
     },
 }  # fmt: skip
 
@@ -64,7 +71,9 @@ def places(config):
         parts = name.split(".")
         if parts[0] == "layers":
             layers = "transformer.h" if config.is_gpt2 else "model.layers"
-            theirs = f"{layers}.{parts[1]}.{inside['.'.join(parts[2:-1])]}.{parts[-1]}"
+            here = ".".join(part for part in parts[2:-1] if not part.isdigit())
+            expert = parts[4] if "experts" in parts else ""
+            theirs = f"{layers}.{parts[1]}.{inside[here].format(expert)}.{parts[-1]}"
         else:
             theirs = f"{outside[parts[0]]}.{parts[-1]}"
         first = rows.get(theirs, 0)

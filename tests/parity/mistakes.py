@@ -107,6 +107,60 @@ class NormByHead(Model):
         )
 
 
+class SoftmaxTwice(Model):
+    """The weights are a softmax of the chosen experts' probabilities, not of their logits."""
+
+    def _expert_weights(self, probabilities, chosen):
+        weights = probabilities.exp() * chosen
+        return weights / weights.sum(-1, keepdim=True)
+
+
+class EqualWeights(Model):
+    def _expert_weights(self, probabilities, chosen):
+        return chosen / chosen.sum(-1, keepdim=True)
+
+
+class WeightedInput(Model):
+    """The weight multiplies what an expert gets, not its result."""
+
+    def _expert(self, at, x, weight):
+        return self._mlp(at, weight * x)
+
+
+class WorstExperts(Model):
+    def _choose(self, probabilities):
+        return super()._choose(-probabilities)
+
+
+class ConstantWeights(Model):
+    """No gradient reaches the router through the weights."""
+
+    def _expert_weights(self, probabilities, chosen):
+        return super()._expert_weights(probabilities, chosen).detach()
+
+
+class ConstantSum(Model):
+    """The sum that the weights are divided by has no gradient."""
+
+    def _expert_weights(self, probabilities, chosen):
+        weights = probabilities * chosen
+        return weights / weights.sum(-1, keepdim=True).detach()
+
+
+class UnweightedGradient(Model):
+    """The gradient of an expert's result lacks its weight."""
+
+    def _expert(self, at, x, weight):
+        result = self._mlp(at, x)
+        constant = result.detach()
+        return weight * constant + (weight > 0) * (result - constant)
+
+
+def balance(change):
+    """A model with another auxiliary loss: `change` makes it from the Routes."""
+    return lambda config, weights: Model(config, weights, change)
+
+
 def no_window(layer, _):
     return dataclasses.replace(layer, window=None)
 
@@ -114,6 +168,14 @@ def no_window(layer, _):
 NO_SCALING = scaling(lambda right: {"rope_type": "default"})
 NO_AMPLITUDE = scaling(lambda right: {"attention_factor": 1.0})
 WINDOWS = {"window one too long": window(1), "window one too short": window(-1)}
+EXPERTS = {
+    "experts averaged": EqualWeights,
+    "weights before experts": WeightedInput,
+    "experts of the lowest scores": WorstExperts,
+    "one expert less": lambda config, weights: changed(top_k=config.top_k - 1)(config, weights),
+    "experts exchanged": exchanged("mlp.experts.0.down", "mlp.experts.1.down"),
+    "gate and up exchanged": exchanged("mlp.experts.2.gate", "mlp.experts.2.up"),
+}
 # Case of tiny.CASES -> what is wrong -> the model of a config and weights.
 MISTAKES = {
     "mistral": {**WINDOWS, "no window": layers(no_window)},
@@ -173,7 +235,39 @@ MISTAKES = {
         "whole heads rotated": rotated_dims(16),
         "norms exchanged": exchanged("attention_post_norm", "mlp_norm"),
     },
+    "mixtral": {
+        **EXPERTS,
+        "weights not renormalized": changed(renormalize=False),
+        "softmax of probabilities": SoftmaxTwice,
+    },
+    "mixtral, window, no auxiliary loss": WINDOWS,
+    "olmoe": {
+        **EXPERTS,
+        "weights renormalized": changed(renormalize=True),
+        "queries and keys normalized by head": NormByHead,
+    },
+    "qwen3_moe": {
+        **EXPERTS,
+        "weights not renormalized": changed(renormalize=False),
+        "queries and keys not normalized": HeadGainOnly,
+    },
     "llama, linear": {"no scaling": NO_SCALING},
     "llama, dynamic": {"no scaling": NO_SCALING},
     "llama, yarn, biases": {"no scaling": NO_SCALING, "sines not scaled": NO_AMPLITUDE},
+}
+# The same, but the logits are right: the loss or only gradients are wrong.
+GRADIENT = {
+    "weights without gradient": ConstantWeights,
+    "gradient of experts without weight": UnweightedGradient,
+    "no auxiliary loss": changed(auxiliary=0.0),
+    "auxiliary loss of all layers together": balance(reference.load_balance_of_all),
+    "auxiliary losses summed": balance(
+        lambda routes: sum(reference.load_balance(layer) for layer in routes)
+    ),
+    "auxiliary loss of the first layer": balance(lambda routes: reference.load_balance(routes[0])),
+}
+GRADIENT_MISTAKES = {
+    "mixtral": {**GRADIENT, "renormalization without gradient": ConstantSum},
+    "olmoe": GRADIENT,
+    "qwen3_moe": {**GRADIENT, "renormalization without gradient": ConstantSum},
 }

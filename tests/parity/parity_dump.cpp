@@ -91,6 +91,15 @@ ModelConfig rotary(const std::string& name) {
     m.attn_logit_softcapping = 3;
     m.final_logit_softcapping = 2;
   }
+  if (m.num_experts > 0) {
+    m.intermediate_size = name == "qwen3_moe" ? 40 : 0;
+    m.moe_intermediate_size = 20;
+    m.num_experts = 5;
+    m.num_experts_per_tok = name == "olmoe" ? 3 : 2;
+    m.router_aux_loss_coef = 0.1;
+  }
+  if (name == "qwen3_moe") m.mlp_only_layers = {1};
+  if (name == "olmoe") m.head_dim = 9 * 2;
   if (name == "gemma3_text") {
     m.query_pre_attn_scalar = 24;
     m.layer_types = {"sliding_attention", "sliding_attention", "full_attention"};
@@ -240,6 +249,7 @@ json train(Engine& engine, std::uint64_t seed, bool documents) {
                   {"beta2", how.beta2},
                   {"eps", how.eps},
                   {"weight_decay", how.weight_decay}}},
+                {"micro_batch_tokens", engine.spec().training.local_batch_size * kLength},
                 {"max_norm", engine.spec().training.max_norm},
                 {"schedule",
                  {{"name", schedule.name},
@@ -296,7 +306,9 @@ void dump(const ModelConfig& model, std::uint64_t seed, DType dtype, Recompute r
   }
   const json curve = train(engine, seed, documents);
   file.write(folder);
-  replace_text(folder / "config.json", config_json(model, dtype, special_tokens({}, -1)).dump(1));
+  auto config = config_json(model, dtype, special_tokens({}, -1));
+  if (model.num_experts > 0) config["output_router_logits"] = true;  // adds the routers' loss
+  replace_text(folder / "config.json", config.dump(1));
   replace_text(folder / "batch.json", batch.dump());
   replace_text(folder / "curve.json", curve.dump());
 }

@@ -53,10 +53,54 @@ def capped(x, cap):
     return x if cap is None else cap * torch.tanh(x / cap)
 
 
-class Model:
-    """A model over a dict of weights under their logical names."""
+@dataclasses.dataclass(frozen=True)
+class Routes:
+    """What the router of a layer decided for all tokens of a batch."""
 
-    def __init__(self, config, weights):
+    probabilities: torch.Tensor  # [tokens, experts]
+    chosen: torch.Tensor  # [tokens, experts], 1 where a token has the expert, otherwise 0
+
+
+def load_balance(routes):
+    """The loss of Switch Transformers (Fedus et al. 2021) for more than one expert a token:
+    experts * sum over experts of (choices a token) * (mean probability)."""
+    choices = routes.chosen.mean(0)
+    return routes.chosen.shape[1] * (choices * routes.probabilities.mean(0)).sum()
+
+
+def load_balance_by_layer(routes):
+    """The mean over the sparse layers of the loss of each alone."""
+    return sum(load_balance(layer) for layer in routes) / len(routes)
+
+
+def load_balance_of_micro_batches(tokens):
+    """The mean over micro-batches of so many tokens of the loss of each alone."""
+
+    def balance(routes):
+        parts = zip(
+            *(zip(x.probabilities.split(tokens), x.chosen.split(tokens)) for x in routes)
+        )
+        losses = [load_balance_by_layer([Routes(*layer) for layer in part]) for part in parts]
+        return sum(losses) / len(losses)
+
+    return balance
+
+
+def load_balance_of_all(routes):
+    """One loss over the tokens of all sparse layers together, as transformers computes it."""
+    return load_balance(
+        Routes(
+            torch.cat([layer.probabilities for layer in routes]),
+            torch.cat([layer.chosen for layer in routes]),
+        )
+    )
+
+
+class Model:
+    """A model over a dict of weights under their logical names. `balance` makes the auxiliary loss
+    of the Routes of its sparse layers."""
+
+    def __init__(self, config, weights, balance=load_balance_by_layer):
         expected = weight_shapes(config)
         found = {name: tuple(w.shape) for name, w in weights.items()}
         if found != expected:
@@ -64,6 +108,8 @@ class Model:
             raise ValueError(f"tensors do not fit the config: {wrong}")
         self.config = config
         self.weights = weights
+        self.balance = balance
+        self.closest = math.inf  # logits of a token's last expert and of the next best so far
 
     def _linear(self, name, x):
         y = x @ self.weights[f"{name}.weight"].T
@@ -114,6 +160,33 @@ class Model:
             return self._linear(f"{at}.down", activation(up))
         return self._linear(f"{at}.down", activation(self._linear(f"{at}.gate", x)) * up)
 
+    def _experts(self, at, x, routes):
+        """The experts' results for x, weighted; adds to the list `routes` those of this layer."""
+        c = self.config
+        probabilities = self._linear(f"{at}.router", x).softmax(-1)
+        chosen = self._choose(probabilities.detach())
+        if c.top_k < c.experts:
+            best = probabilities.detach().log().topk(c.top_k + 1).values
+            self.closest = min(self.closest, float((best[..., -2] - best[..., -1]).min()))
+        routes.append(Routes(probabilities.view(-1, c.experts), chosen.view(-1, c.experts)))
+        weights = self._expert_weights(probabilities, chosen)
+        return sum(
+            self._expert(f"{at}.experts.{expert}", x, weights[..., expert, None])
+            for expert in range(c.experts)
+        )
+
+    def _choose(self, probabilities):
+        """1 where a token has the expert, otherwise 0."""
+        best = probabilities.topk(self.config.top_k).indices
+        return torch.zeros_like(probabilities).scatter(-1, best, 1.0)
+
+    def _expert(self, at, x, weight):
+        return weight * self._mlp(at, x)
+
+    def _expert_weights(self, probabilities, chosen):
+        weights = probabilities * chosen
+        return weights / weights.sum(-1, keepdim=True) if self.config.renormalize else weights
+
     def _branch(self, at, x, compute):
         """x and what `compute` makes of it, between the norms that the family has."""
         y = compute(self._norm(f"{at}_norm", x) if "before" in self.config.norms else x)
@@ -121,21 +194,37 @@ class Model:
             y = self._norm(f"{at}_post_norm", y)
         return x + self.config.residual_scale * y
 
+    def outputs(self, batch):
+        """The logits and the loss: the mean cross-entropy in nats over the targets that count and,
+        with its coefficient, the auxiliary loss."""
+        logits, routes = self._forward(batch)
+        loss = cross_entropy(logits, batch.targets)
+        if routes and self.config.auxiliary > 0:
+            loss = loss + self.config.auxiliary * self.balance(routes)
+        return logits, loss
+
     def logits(self, batch):
+        return self._forward(batch)[0]
+
+    def loss(self, batch):
+        return self.outputs(batch)[1]
+
+    def _forward(self, batch):
+        """The logits and the Routes of the sparse layers."""
         c = self.config
         x = self.weights["embedding.weight"][batch.ids] * c.embedding_scale
         if c.is_gpt2:
             x = x + self.weights["position.weight"][batch.positions]
+        routes = []
         for i, layer in enumerate(c.layers):
             attention, mlp = f"layers.{i}.attention", f"layers.{i}.mlp"
             x = self._branch(attention, x, lambda y: self._attention(attention, layer, y, batch))
-            x = self._branch(mlp, x, lambda y: self._mlp(mlp, y))
+            if layer.sparse:
+                x = self._branch(mlp, x, lambda y: self._experts(mlp, y, routes))
+            else:
+                x = self._branch(mlp, x, lambda y: self._mlp(mlp, y))
         head = self.weights["embedding.weight" if c.tied else "head.weight"]
-        return capped(self._norm("norm", x) @ head.T * c.logit_scale, c.logit_cap)
-
-    def loss(self, batch):
-        """Mean cross-entropy in nats over the targets that count."""
-        return cross_entropy(self.logits(batch), batch.targets)
+        return capped(self._norm("norm", x) @ head.T * c.logit_scale, c.logit_cap), routes
 
 
 def cross_entropy(logits, targets):

@@ -22,7 +22,7 @@ import exchange
 import hugging_face
 import reference
 import tiny
-from mistakes import MISTAKES
+from mistakes import GRADIENT_MISTAKES, MISTAKES
 
 CURVE = {
     "optimizer": {"lr": 3e-3, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight_decay": 0.1},
@@ -44,8 +44,7 @@ def write_dump(folder, case, dtype, steps=20, make=reference.Model):
     batch = tiny.batch(config, generator, documents=True)
     tensors = {f"weight/{n}": w.detach().numpy().copy() for n, w in weights.items()}
     model = make(config, weights)
-    logits = model.logits(batch)
-    loss = reference.cross_entropy(logits, batch.targets)
+    logits, loss = model.outputs(batch)
     loss.backward()
     tensors.update({f"gradient/{n}": w.grad.numpy().copy() for n, w in weights.items()})
     tensors.update(logits=logits.detach().numpy(), loss=loss.detach().numpy())
@@ -81,6 +80,8 @@ def as_transformers_5(keys):
         ]
         new.pop("sliding_window_pattern", None)
         return {**new, "rope_parameters": parameters}
+    if keys["model_type"] == "qwen3_moe":
+        new["num_local_experts"] = new.pop("num_experts")
     return {**new, "rope_parameters": next(iter(parameters.values()))}
 
 
@@ -109,6 +110,29 @@ class Comparison(unittest.TestCase):
                         good, printed = verdict(folder)
                     self.assertFalse(good)
                     self.assertIn("  logits: differs", printed)
+
+    def test_a_mistake_of_experts_behind_right_logits_fails(self):
+        for case, mistakes in GRADIENT_MISTAKES.items():
+            for mistake, make in mistakes.items():
+                with self.subTest(case=case, mistake=mistake):
+                    with tempfile.TemporaryDirectory() as folder:
+                        write_dump(folder, case, torch.float32, 1, make)
+                        good, printed = verdict(folder)
+                    self.assertFalse(good)
+                    self.assertNotIn("  logits: differs", printed)
+                    self.assertIn("  gradient of layers.0.mlp.", printed)
+
+    def test_the_auxiliary_loss_of_one_layer_is_the_same_in_both_definitions(self):
+        for case, same in (("qwen3_moe, every second layer", True), ("qwen3_moe", False)):
+            with self.subTest(case=case):
+                config = architecture.read_config(tiny.CASES[case])
+                weights = tiny.weights(config, seeded(5), torch.float64)
+                batch = tiny.batch(config, seeded(6))
+                by_layer, of_all = (
+                    float(reference.Model(config, weights, balance).loss(batch))
+                    for balance in (reference.load_balance_by_layer, reference.load_balance_of_all)
+                )
+                self.assertEqual(abs(by_layer - of_all) < 1e-14, same)
 
     def test_the_config_of_transformers_5_gives_the_same_model(self):
         for case, keys in tiny.CASES.items():

@@ -3,6 +3,7 @@
 
 import contextlib
 import copy
+import dataclasses
 import json
 import sys
 import unittest
@@ -58,8 +59,47 @@ def masks(batch, config, shape):
     return mask(length if config.family.startswith("gemma") else window)
 
 
+def as_stored(tensors, family):
+    """The tensors of a class under the names of its files: transformers 5 keeps the experts of a
+    layer in two tensors, which it writes one by one."""
+    stored = {}
+    for name, tensor in tensors.items():
+        layer, dot, last = name.partition(".mlp.experts.")
+        if dot and tensor.dim() == 3:
+            for expert, own in enumerate(tensor):
+                rows = {"down_proj": own}
+                if last == "gate_up_proj":
+                    rows = dict(zip(("gate_proj", "up_proj"), own.chunk(2)))
+                for kind, weight in rows.items():
+                    stored[f"{layer}.mlp.experts.{expert}.{kind}.weight"] = weight
+        else:
+            stored[name] = tensor
+    if family != "mixtral":
+        return stored
+    old = {".mlp.": ".block_sparse_moe.", "gate_proj": "w1", "up_proj": "w3", "down_proj": "w2"}
+    renamed = {}
+    for name, tensor in stored.items():
+        for new, word in old.items():
+            name = name.replace(new, word)
+        renamed[name] = tensor
+    return renamed
+
+
+def gate_logits(model):
+    """A list that each forward pass of the model fills with the logits of its routers."""
+    found = []
+
+    def keep(_, __, out):
+        found.append(out[0] if isinstance(out, tuple) else out)
+
+    for name, module in model.named_modules():
+        if name.endswith((".mlp.gate", ".block_sparse_moe.gate")):
+            module.register_forward_hook(keep)
+    return found
+
+
 class AgainstTransformers(unittest.TestCase):
-    """Logits and all gradients of Hugging Face's own classes, in float64."""
+    """Logits, loss and all gradients of Hugging Face's own classes, in float64."""
 
     def test_every_case_agrees(self):
         for case, keys in tiny.CASES.items():
@@ -86,41 +126,69 @@ class AgainstTransformers(unittest.TestCase):
         generator = torch.Generator().manual_seed(11)
         weights = tiny.weights(config, generator, torch.float64)
         batch = tiny.batch(config, generator, documents=documents)
-        ours = reference.Model(config, weights).logits(batch)
-        reference.cross_entropy(ours, batch.targets).backward()
+        right = reference.Model(config, weights, reference.load_balance_of_all)
+        ours, our_loss = right.outputs(batch)
+        our_loss.backward()
 
         extra = {"attn_implementation": "eager", "use_cache": False, "pad_token_id": None}
         if config.is_gpt2:
             extra.update(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
+        if config.experts:
+            extra.update(experts_implementation="eager")  # others have no float64
         with float64_throughout():
             shape = transformers.AutoConfig.for_model(**copy.deepcopy(keys), **extra)
             model = transformers.AutoModelForCausalLM.from_config(
                 shape, attn_implementation="eager"
             )
-            own = dict(model.named_parameters())
+            own = as_stored(dict(model.named_parameters()), config.family)
             values = hugging_face.to_hugging_face(config, weights)
             self.assertEqual(set(own), set(values))
             with torch.no_grad():
                 for name, value in values.items():
                     own[name].copy_(value)
+            routers = gate_logits(model)
             theirs = model(
+                **({"output_router_logits": False} if config.experts else {}),
                 input_ids=batch.ids,
                 position_ids=batch.positions,
                 attention_mask=masks(batch, config, shape) if documents else None,
             ).logits
-        reference.cross_entropy(theirs, batch.targets).backward()
+            their_loss = reference.cross_entropy(theirs, batch.targets)
+            if config.auxiliary:
+                # not by the model: it takes no mask of documents there, in transformers 4 no
+                # layers without a router
+                balance = sys.modules[type(model).__module__].load_balancing_loss_func
+                loss = balance(tuple(routers), config.experts, config.top_k)
+                their_loss = their_loss + config.auxiliary * loss
+            their_loss.backward()
+            if config.experts and all(layer.sparse for layer in config.layers) and not documents:
+                self.own_loss_agrees(model, right, batch)
         written = architecture.read_config(json.loads(shape.to_json_string()))  # config.json
         again = reference.Model(written, weights).logits(batch)
         self.assertTrue(torch.equal(again, ours), "the config.json that transformers writes")
-        worst = compare.relative(ours.detach().numpy(), theirs.detach().numpy())
-        self.assertLess(worst, LIMIT, "logits")
-        gradients = {name: weight.grad for name, weight in own.items()}
+        worst = 0.0
+        for what, one, other in (("logits", ours, theirs), ("loss", our_loss, their_loss)):
+            difference = compare.relative(one.detach().numpy(), other.detach().numpy())
+            worst = max(worst, difference)
+            self.assertLess(difference, LIMIT, what)
+        gradients = {name: weight.grad for name, weight in model.named_parameters()}
+        gradients = as_stored(gradients, config.family)
         for name, grad in hugging_face.from_hugging_face(config, gradients).items():
             if not compare.zero_by_symmetry(name, config):
                 difference = compare.relative(weights[name].grad.numpy(), grad.numpy())
                 worst = max(worst, difference)
                 self.assertLess(difference, LIMIT, name)
         return worst
+
+    def own_loss_agrees(self, model, right, batch):
+        """The loss that the class itself makes of labels, which lack the last target."""
+        targets = batch.targets.clone()
+        targets[:, -1] = reference.IGNORED
+        labels = torch.cat((batch.ids[:, :1], targets[:, :-1]), dim=1)
+        with torch.no_grad():
+            ours = right.loss(dataclasses.replace(batch, targets=targets))
+            theirs = model(input_ids=batch.ids, labels=labels).loss
+        self.assertLess(compare.relative(ours.numpy(), theirs.numpy()), LIMIT, "the class's loss")
 
 
 if __name__ == "__main__":

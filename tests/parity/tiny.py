@@ -52,6 +52,15 @@ GEMMA = {
     **NEWER, "hidden_activation": "gelu_pytorch_tanh", "tie_word_embeddings": True,
     "query_pre_attn_scalar": 24, "sliding_window": 7,
 }  # fmt: skip
+EXPERTS = {
+    **NEWER, "num_hidden_layers": 3, "head_dim": 12, "num_experts_per_tok": 2,
+    "output_router_logits": True, "router_aux_loss_coef": 0.05,
+}  # fmt: skip
+QWEN3_MOE = {
+    **EXPERTS, "model_type": "qwen3_moe", "head_dim": 16, "num_experts": 5,
+    "moe_intermediate_size": 36, "norm_topk_prob": True, "mlp_only_layers": [1],
+    "decoder_sparse_step": 1,
+}  # fmt: skip
 CONFIGS = {
     "gpt2": {
         "model_type": "gpt2", "vocab_size": 101, "n_embd": 40, "n_layer": 2, "n_head": 5,
@@ -92,6 +101,15 @@ CONFIGS = {
     "glm4": {
         **NEWER, "model_type": "glm4", "partial_rotary_factor": 0.5, "attention_bias": True,
     },
+    "mixtral": {
+        **EXPERTS, "model_type": "mixtral", "intermediate_size": 28, "num_local_experts": 5,
+        "sliding_window": None,
+    },
+    "olmoe": {
+        **EXPERTS, "model_type": "olmoe", "intermediate_size": 28, "num_experts": 7,
+        "num_experts_per_tok": 3, "norm_topk_prob": False, "clip_qkv": None,
+    },
+    "qwen3_moe": QWEN3_MOE,
 }  # fmt: skip
 # Other values of the keys that change what is computed.
 VARIANTS = {
@@ -115,6 +133,24 @@ VARIANTS = {
         **NEWER, "model_type": "granite", "attention_bias": True, "mlp_bias": True,
         "embedding_multiplier": 12.0, "attention_multiplier": 0.25, "residual_multiplier": 0.5,
         "logits_scaling": 0.5,
+    },
+    "mixtral, window, no auxiliary loss": {
+        **EXPERTS, "model_type": "mixtral", "intermediate_size": 28, "num_local_experts": 3,
+        "sliding_window": 7, "output_router_logits": False, "tie_word_embeddings": True,
+    },
+    "olmoe, renormalized, biases": {
+        **EXPERTS, "model_type": "olmoe", "intermediate_size": 28, "num_experts": 5,
+        "norm_topk_prob": True, "attention_bias": True, "clip_qkv": None,
+    },
+    "olmoe, one expert a token": {
+        **EXPERTS, "model_type": "olmoe", "intermediate_size": 28, "num_experts": 4,
+        "num_experts_per_tok": 1, "norm_topk_prob": False,
+    },
+    "qwen3_moe, window": {**QWEN3_MOE, "use_sliding_window": True, "sliding_window": 7},
+    # layer 1 alone is sparse: the definitions of the auxiliary loss agree
+    "qwen3_moe, every second layer": {
+        **QWEN3_MOE, "decoder_sparse_step": 2, "mlp_only_layers": [], "norm_topk_prob": False,
+        "attention_bias": True,
     },
     "qwen3, windows, biases": {
         **QWEN, "model_type": "qwen3", "head_dim": 16, "attention_bias": True,
