@@ -31,13 +31,13 @@ bool has_rope(const ModelConfig& c, std::int64_t layer) {
   return every == 0 || (layer + 1) % every != 0;
 }
 
+}  // namespace
+
 bool has_experts(const ModelConfig& c, std::int64_t layer) {
   const std::vector<std::int64_t>& dense = c.mlp_only_layers;
   return c.num_experts > 0 && (layer + 1) % c.decoder_sparse_step == 0 &&
          std::find(dense.begin(), dense.end(), layer) == dense.end();
 }
-
-}  // namespace
 
 std::vector<RopeConfig> rope_configs(const ModelConfig& c) {
   if (c.position != PositionKind::kRotary) return {};

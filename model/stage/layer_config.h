@@ -17,6 +17,9 @@ struct LayerConfig {
   bool operator==(const LayerConfig&) const = default;
 };
 
+// Whether a layer, counted from 0, has experts.
+bool has_experts(const ModelConfig& config, std::int64_t layer);
+
 // One entry a layer.
 std::vector<LayerConfig> layer_configs(const ModelConfig& config);
 

@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "model/base/error.h"
 #include "model/stage/layer_config.h"
 #include "model/stage/model_family.h"
@@ -80,6 +78,7 @@ class ModelRules : public RuleCheck {
   void experts() {
     const ModelConfig& m = c_.model;
     if (find_family(m.model_type).defaults.num_experts == 0) return;
+    if (refused_any({"model.decoder_sparse_step"})) return;
     check(m.num_experts_per_tok <= m.num_experts,
           {"model.num_experts_per_tok", "model.num_experts"},
           say("a token cannot choose more than num_experts = ", m.num_experts));
@@ -88,9 +87,9 @@ class ModelRules : public RuleCheck {
           layer < m.num_hidden_layers, {"model.mlp_only_layers", "model.num_hidden_layers"},
           say("has layer ", layer, " of a model whose layers are 0 to ", m.num_hidden_layers - 1));
     }
-    const std::vector<LayerConfig> layers = layer_configs(m);
-    check(std::ranges::any_of(layers, &LayerConfig::has_experts),
-          {"model.mlp_only_layers", "model.decoder_sparse_step", "model.num_hidden_layers"},
+    bool any = m.num_hidden_layers <= 0;
+    for (std::int64_t i = 0; i < m.num_hidden_layers; ++i) any |= has_experts(m, i);
+    check(any, {"model.mlp_only_layers", "model.decoder_sparse_step", "model.num_hidden_layers"},
           "leaves no layer with experts");
   }
 
@@ -106,8 +105,8 @@ class ModelRules : public RuleCheck {
     need(m.hidden_size, "model.hidden_size");
     need(m.num_hidden_layers, "model.num_hidden_layers");
     need(m.num_attention_heads, "model.num_attention_heads");
-    const bool has_experts = find_family(m.model_type).defaults.num_experts > 0;
-    if (has_experts) need(m.moe_intermediate_size, "model.moe_intermediate_size");
+    const bool is_sparse = find_family(m.model_type).defaults.num_experts > 0;
+    if (is_sparse) need(m.moe_intermediate_size, "model.moe_intermediate_size");
     const bool has_mlp = find_option("model.intermediate_size")->applies(c_);
     if (find_family(m.model_type).mlp_ratio == 0 && has_mlp) {
       need(m.intermediate_size, "model.intermediate_size");

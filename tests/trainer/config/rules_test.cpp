@@ -56,6 +56,34 @@ TEST(rules, a_family_fills_in_what_it_implies) {
   EXPECT_FALSE(qwen3.attention_bias);
 }
 
+TEST(rules, contradictory_keys_of_experts_are_refused) {
+  const std::string sparse = kSmall +
+                             "model_type = \"qwen3_moe\"\nhidden_size = 64\n"
+                             "num_attention_heads = 4\nintermediate_size = 96\n";
+  const std::string wide = "moe_intermediate_size = 36\n";
+  EXPECT_EQ(read(sparse + wide).config.model.num_experts, 128);
+  EXPECT_THAT(complaint(sparse),
+              HasSubstr("model.moe_intermediate_size: missing; set it, or set model.flavor"));
+  EXPECT_THAT(
+      complaint(sparse + wide + "num_experts = 4\nnum_experts_per_tok = 5\n"),
+      HasSubstr("num_experts_per_tok = 5: a token cannot choose more than num_experts = 4"));
+  EXPECT_THAT(complaint(sparse + wide + "mlp_only_layers = [0, 2]\n"),
+              HasSubstr("has layer 2 of a model whose layers are 0 to 1"));
+  EXPECT_THAT(complaint(sparse + wide + "mlp_only_layers = [0, 1]\n"),
+              HasSubstr("leaves no layer with experts"));
+  EXPECT_THAT(complaint(sparse + wide + "decoder_sparse_step = 0\n"),
+              HasSubstr("decoder_sparse_step = 0: must be between 1 and"));
+  // One list of the wrong length is one complaint.
+  EXPECT_THAT(complaint(sparse + wide + "layer_types = [\"full_attention\"]\n"),
+              HasSubstr("has 1 entries for num_hidden_layers = 2"));
+  EXPECT_THAT(complaint(sparse + wide, {{"parallelism.tensor", "8"}}),
+              HasSubstr("does not divide model.moe_intermediate_size = 36; possible near 8: 6, 9"));
+  EXPECT_THAT(complaint(sparse + wide, {{"training.dtype", "float8"}}),
+              HasSubstr("is not implemented for experts yet; use bfloat16"));
+  EXPECT_THAT(complaint(kSmall + "num_experts = 8\n"),
+              HasSubstr("num_experts: does not apply to models of type llama; remove it"));
+}
+
 TEST(rules, a_flavor_made_narrower_keeps_its_proportions) {
   const ModelConfig gpt2 =
       read(kGood, {{"model.flavor", "gpt2-124m"}, {"model.hidden_size", "384"}}).config.model;
