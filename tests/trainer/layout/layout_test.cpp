@@ -27,8 +27,8 @@ using tests::Gradients, tests::kMicroBatch, tests::kSeq, tests::kVocab, tests::R
 constexpr int kSteps = 4, kStepsOfEight = 3;
 
 enum class Family { kGpt2, kLlama, kQwen3, kOlmo2, kGemma3, kQwen3Moe };
-constexpr Family kFamilies[] = {Family::kGpt2,  Family::kLlama,  Family::kQwen3,
-                                Family::kOlmo2, Family::kGemma3, Family::kQwen3Moe};
+constexpr Family kFamilies[] = {Family::kGpt2, Family::kLlama, Family::kQwen3, Family::kOlmo2,
+                                Family::kGemma3};
 
 struct Case {
   Family family;
@@ -45,6 +45,12 @@ struct Case {
 // is asked for.
 bool is_exact(const Case& c) {
   return c.layout.tensor == 1 && (data_ranks(c.layout) == 1 || c.reproducible);
+}
+
+Case with_experts(Case c) {
+  c.family = Family::kQwen3Moe;
+  c.every_expert = !is_exact(c);
+  return c;
 }
 
 ModelConfig model_of(const Case& c) {
@@ -175,8 +181,11 @@ TEST_P(Layout, trains_as_one_rank_alone) {
     tests::fill(shared.engine, static_cast<std::uint64_t>(step));
     const double loss = compute_gradients(shared.engine, expected.valid);
     // From the second step on the weights differ by the roundings of earlier gradients, which a
-    // norm of a small projection's output (OLMo 2) amplifies.
-    const double tolerance = step == 1 ? 1e-5 : 1e-4;
+    // norm of a small projection's output (OLMo 2) amplifies. There the gradients of the norms of
+    // queries and keys are so small that the first step's roundings, which differ by the libraries
+    // that a machine chooses for its products, reach 1e-5 too.
+    const double first = c.family == Family::kOlmo2 ? 3e-5 : 1e-5;
+    const double tolerance = step == 1 ? first : 1e-4;
     expect_gradients(shared.engine.model().params(), expected.gradients, exact ? 0 : tolerance);
     const double norm = apply_update(shared.engine, 1e-3, step).grad_norm;
     if (exact) {
@@ -314,10 +323,10 @@ std::vector<Case> all_cases() {
           for (const Family family : kFamilies) {
             for (const bool tied : {true, false}) {
               cases.push_back({family, tied, kModes[(turn + turn / 6) % 3], layout});
-              cases.back().every_expert = family == Family::kQwen3Moe && !is_exact(cases.back());
               ++turn;
             }
           }
+          cases.push_back(with_experts(cases.back()));
         }
       }
     }
@@ -354,7 +363,7 @@ std::vector<Case> data_cases() {
               const std::int64_t bucket = turn % 4 == 3 ? Sharing::kWholeStore : 5000;
               cases.push_back({family, (turn / 3) % 2 == 0, kModes[(turn + turn / 6) % 3], layout,
                                16, reproducible, bucket});
-              cases.back().every_expert = family == Family::kQwen3Moe && !is_exact(cases.back());
+              if (turn % 4 == 1) cases.push_back(with_experts(cases.back()));
               ++turn;
             }
           }
