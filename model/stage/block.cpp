@@ -1,6 +1,5 @@
 #include "model/stage/block.h"
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -56,14 +55,12 @@ MlpSpec mlp_spec(const ModelConfig& c, MatmulPrecision precision) {
 }
 
 MoeSpec moe_spec(const ModelConfig& c, std::int64_t layer) {
-  const std::vector<LayerConfig> layers = layer_configs(c);
-  const auto sparse = std::ranges::count_if(layers, &LayerConfig::has_experts);
   return {.hidden = c.hidden_size,
           .experts = c.num_experts,
           .intermediate = c.moe_intermediate_size,
           .activation = c.activation,
           .routing = {.top_k = c.num_experts_per_tok, .renormalize = c.norm_topk_prob},
-          .balance_loss = c.router_aux_loss_coef / static_cast<double>(sparse),
+          .balance_loss = c.router_aux_loss_coef / static_cast<double>(layers_with_experts(c)),
           .layer = layer,
           .init_scale = c.initializer_range,
           .down_init_scale = residual_scale(c)};

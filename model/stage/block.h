@@ -52,7 +52,6 @@ class Block {
   void decode(ExecContext& ctx, Tensor y, Tensor x, Tensor positions, std::int64_t first,
               const KeyValueCache& cache) const;
   const Attention& attention() const { return attention_; }
-  const std::optional<Moe>& moe() const { return moe_; }
 
  private:
   void compute(ExecContext& ctx, Tensor y, Tensor x, const MicroBatch& batch, Recompute recompute,

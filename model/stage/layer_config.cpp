@@ -39,6 +39,12 @@ bool has_experts(const ModelConfig& c, std::int64_t layer) {
          std::find(dense.begin(), dense.end(), layer) == dense.end();
 }
 
+std::int64_t layers_with_experts(const ModelConfig& c) {
+  std::int64_t count = 0;
+  for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) count += has_experts(c, i) ? 1 : 0;
+  return count;
+}
+
 std::vector<RopeConfig> rope_configs(const ModelConfig& c) {
   if (c.position != PositionKind::kRotary) return {};
   std::vector<RopeConfig> ropes{rope_of(c, /*has_window=*/false)};

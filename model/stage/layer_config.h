@@ -19,6 +19,8 @@ struct LayerConfig {
 
 // Whether a layer, counted from 0, has experts.
 bool has_experts(const ModelConfig& config, std::int64_t layer);
+// How many layers have experts.
+std::int64_t layers_with_experts(const ModelConfig& config);
 
 // One entry a layer.
 std::vector<LayerConfig> layer_configs(const ModelConfig& config);

@@ -120,7 +120,8 @@ struct ModelConfig {
 
 // Exact number of parameters of the whole model.
 std::int64_t parameter_count(const ModelConfig& config);
-// Of those, the ones that compute a token: without the experts it does not choose.
+// Parameters that compute a token: without the experts that its router does not choose. All of a
+// dense model.
 std::int64_t active_parameter_count(const ModelConfig& config);
 
 }  // namespace trireme

@@ -176,13 +176,13 @@ def a_foreign_config_that_cannot_be_said_is_refused_with_all_of_its_keys(worksho
         "--hidden-dropout 0 --log-throughput\n")
     before = contents(workshop.folder)
     message = workshop.run("import-config", "pretrain.sh", "-o", "ours.toml").refused(
-        2, "pretrain.sh: 2 of its keys", "num-experts = 8 (this setting of a mixture of experts is not implemented yet)",
+        2, "pretrain.sh: 2 of its keys", "num-experts = 8 (this mixture-of-experts setting is not supported yet)",
         "lr-warmup-samples = 64000", "--leave-out KEY")
     check("log-throughput" not in message, message)
     check(contents(workshop.folder) == before, "it wrote files")
     workshop.run("import-config", "pretrain.sh", "-o", "ours.toml", "--leave-out=num-experts",
                  "--leave-out=lr-warmup-samples").done()
-    check("ignored by --leave-out: this setting of a mixture" in (workshop / "ours.toml").read_text())
+    check("ignored by --leave-out: this mixture-of-experts setting" in (workshop / "ours.toml").read_text())
     (workshop / "config_registry.py").write_text("def llama3_8b():\n    return Trainer.Config()\n")
     workshop.run("import-config", "config_registry.py").refused(2, "config_registry", "as TOML")
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "model/base/human.h"
+
 namespace trireme {
 
 std::string layout_text(const ParallelismConfig& layout) {
@@ -18,6 +20,11 @@ std::string layout_text(const ParallelismConfig& layout) {
   axis(layout.tensor, fmt::format("tensor {}", layout.tensor));
   if (layout.sequence) text += " with sequence parallelism";
   return fmt::format("{}{}", world_size(layout), text);
+}
+
+std::string active_text(const ModelConfig& model) {
+  if (model.num_experts == 0) return {};
+  return fmt::format(", {} active per token", grouped(active_parameter_count(model)));
 }
 
 }  // namespace trireme

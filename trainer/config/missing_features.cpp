@@ -10,7 +10,7 @@ struct Feature {
   std::string_view why;
 };
 
-constexpr std::string_view kMoe = "this setting of a mixture of experts is not implemented yet";
+constexpr std::string_view kMoe = "this mixture-of-experts setting is not supported yet";
 constexpr std::string_view kDropout =
     "dropout is set by training.attention_dropout, residual_dropout and embedding_dropout";
 constexpr std::string_view kFineTuning =

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "model/ops/routing.h"
 #include "model/stage/layer_config.h"
 #include "model/stage/model_family.h"
 #include "trainer/config/flavors.h"
@@ -227,15 +228,15 @@ void add_experts(Options& to) {
   const auto is_qwen = [](const RunConfig& c) { return is_of(c, {"qwen3_moe"}); };
   to.push_back({.key = "model.num_experts",
                 .slot = TRIREME_MEMBER(model.num_experts),
-                .help = "number of experts of a layer",
+                .help = "number of experts per layer",
                 .effect = Effect::kNumerics,
-                .range = between(1, 4096),
+                .range = between(1, ops::kMostExperts),
                 .applies = has_experts});
   to.push_back({.key = "model.num_experts_per_tok",
                 .slot = TRIREME_MEMBER(model.num_experts_per_tok),
-                .help = "experts that compute a token: those of highest router probability",
+                .help = "experts per token: the top k by router probability",
                 .effect = Effect::kNumerics,
-                .range = between(1, 64),
+                .range = between(1, ops::kMostChoices),
                 .applies = has_experts});
   to.push_back({.key = "model.moe_intermediate_size",
                 .slot = TRIREME_MEMBER(model.moe_intermediate_size),
@@ -246,7 +247,7 @@ void add_experts(Options& to) {
                 .applies = has_experts});
   to.push_back({.key = "model.norm_topk_prob",
                 .slot = TRIREME_MEMBER(model.norm_topk_prob),
-                .help = "divide the probabilities of a token's experts by their sum",
+                .help = "normalize a token's top-k router probabilities to a sum of 1",
                 .effect = Effect::kNumerics,
                 .applies = [](const RunConfig& c) {
                   return is_of(c, {"olmoe", "qwen3_moe"});
@@ -259,15 +260,14 @@ void add_experts(Options& to) {
                 .applies = is_qwen});
   to.push_back({.key = "model.mlp_only_layers",
                 .slot = TRIREME_MEMBER(model.mlp_only_layers),
-                .help = "numbers of layers with an MLP instead of experts, from 0",
+                .help = "indices, from 0, of layers with an MLP instead of experts",
                 .effect = Effect::kNumerics,
                 .range = at_least(0),
                 .applies = is_qwen});
   to.push_back({.key = "model.router_aux_loss_coef",
                 .slot = TRIREME_MEMBER(model.router_aux_loss_coef),
-                .help = "weight in the loss of the load balancing loss: the mean over layers and "
-                        "micro-batches of num_experts x sum over experts of their share of the "
-                        "micro-batch's tokens x their mean probability; 0: none",
+                .help = "coefficient of the load balancing loss (Switch Transformer), computed for "
+                        "each layer and micro-batch and averaged over them; 0: none",
                 .effect = Effect::kNumerics,
                 .range = between(0, 1e6),
                 .applies = has_experts});

@@ -87,9 +87,8 @@ class ModelRules : public RuleCheck {
           layer < m.num_hidden_layers, {"model.mlp_only_layers", "model.num_hidden_layers"},
           say("has layer ", layer, " of a model whose layers are 0 to ", m.num_hidden_layers - 1));
     }
-    bool any = m.num_hidden_layers <= 0;
-    for (std::int64_t i = 0; i < m.num_hidden_layers; ++i) any |= has_experts(m, i);
-    check(any, {"model.mlp_only_layers", "model.decoder_sparse_step", "model.num_hidden_layers"},
+    check(m.num_hidden_layers <= 0 || layers_with_experts(m) > 0,
+          {"model.mlp_only_layers", "model.decoder_sparse_step", "model.num_hidden_layers"},
           "leaves no layer with experts");
   }
 

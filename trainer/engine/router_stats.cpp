@@ -11,11 +11,6 @@
 namespace trireme {
 namespace {
 
-std::int64_t count_sparse(const ModelConfig& model) {
-  const std::vector<LayerConfig> layers = layer_configs(model);
-  return std::ranges::count_if(layers, &LayerConfig::has_experts);
-}
-
 constexpr std::int64_t kLosses = 2;  // of ops::router_losses
 
 }  // namespace
@@ -24,7 +19,7 @@ RouterStats::RouterStats(const RankGroups& groups, Stream& stream, const ModelCo
                          std::int64_t micro_batches, Arena& workspace)
     : groups_(groups),
       stream_(stream),
-      sparse_layers_(count_sparse(model)),
+      sparse_layers_(layers_with_experts(model)),
       experts_(model.num_experts),
       of_all_(workspace.take(
           {groups.data->size(), micro_batches * model.num_hidden_layers * kLosses}, DType::kF64)),

@@ -56,7 +56,8 @@ std::vector<Console::Row> rows_of(const RunConfig& config, const EngineSpec& spe
   const char* const up_to = training.rampup_batch_size.empty() ? "" : "up to ";
   return {
       {"run folder", facts.folder.string()},
-      {"model", fmt::format("{}, {} parameters", name_of_model(config), grouped(plan.parameters))},
+      {"model", fmt::format("{}, {} parameters{}", name_of_model(config), grouped(plan.parameters),
+                            active_text(config.model))},
       {"weights", fmt::format("{} (hash of all parameters)", facts.weights)},
       {"device", fmt::format("{}, {:.0f} GFLOP/s measured on a matrix product",
                              device_text(config, facts), facts.matrix_peak * 1e-9)},

@@ -19,8 +19,10 @@ struct MeasuredSet {
 struct StepMetrics {
   std::int64_t step = 0;    // counted from 1
   std::int64_t tokens = 0;  // tokens trained on up to and including this step
-  double loss = 0;          // nats, mean over the valid tokens of the global batch
-  double grad_norm = 0;     // global, before clipping
+  // nats, mean over the valid tokens of the global batch; with experts, plus the load balancing
+  // loss
+  double loss = 0;
+  double grad_norm = 0;  // global, before clipping
   double lr = 0;
   // includes logging of the previous step; excludes checkpoints and validation
   double step_seconds = 0;

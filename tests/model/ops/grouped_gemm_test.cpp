@@ -7,7 +7,7 @@ namespace {
 
 using namespace trireme::test;  // NOLINT(google-build-using-namespace)
 
-// Rows of each group, of which `beyond` more follow that are nobody's.
+// Number of rows of each group, followed by `beyond` rows of no group.
 struct Groups {
   std::vector<std::int64_t> sizes;
   std::int64_t beyond = 0;

@@ -1,7 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "model/ops/elementwise.h"
 #include "model/stage/stage.h"
 #include "model/tensor/host_tensor.h"
@@ -47,7 +45,7 @@ TEST_P(StageGradient, is_that_of_the_loss_for_every_parameter) {
                          .routers = {host_tensor(std::span(router_losses)).reshaped({2, 2}),
                                      host_tensor(std::span(counts)).reshaped({2, 5})}};
   const std::vector<LayerConfig> layers = layer_configs(config);
-  const auto sparse = std::ranges::count_if(layers, &LayerConfig::has_experts);
+  const std::int64_t sparse = layers_with_experts(config);
   const auto total = [&](const Tensor& losses) {
     double sum = 0;
     for (const int layer : {0, 1}) {

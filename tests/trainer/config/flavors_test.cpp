@@ -72,6 +72,20 @@ TEST(flavors, have_the_published_number_of_parameters) {
   }
 }
 
+TEST(flavors, with_experts_have_the_published_number_of_active_parameters) {
+  const std::map<std::string, double> billions{{"mixtral-8x7b", 12.9},
+                                               {"mixtral-8x22b", 39.1},
+                                               {"olmoe-7b-a1b", 1.3},
+                                               {"qwen3-30b-a3b", 3.3},
+                                               {"qwen3-235b-a22b", 22}};
+  for (const auto& [name, published] : billions) {
+    const double active = static_cast<double>(active_parameter_count(*find_flavor(name))) * 1e-9;
+    EXPECT_NEAR(active, published, 0.02 * published) << name;
+  }
+  const ModelConfig dense = *find_flavor("qwen3-8b");
+  EXPECT_EQ(active_parameter_count(dense), parameter_count(dense));
+}
+
 TEST(flavors, are_all_held_to_a_published_size_but_our_own) {
   for (const std::string& name : flavor_names()) {
     const bool is_ours = name == "tiny" || name == "quickstart";

@@ -97,7 +97,7 @@ TEST(reader, a_known_feature_that_is_not_built_is_named) {
        {std::pair{"[training]\ncompile = true",
                   "not needed: all kernels are compiled ahead of time"},
         std::pair{"[model]\nn_shared_experts = 8",
-                  "this setting of a mixture of experts is not implemented yet"},
+                  "this mixture-of-experts setting is not supported yet"},
         std::pair{"[model]\nresid_pdrop = 0.1", "dropout is set by training.attention_dropout"},
         std::pair{"[training]\nepochs = 3",
                   "set the length of the run by training.steps or training.tokens"},

@@ -81,6 +81,7 @@ Json plan_json(const RunPlan& plan, const PlanOptions& options) {
   const Timeline& timeline = plan.estimate.timeline;
   Json json{{"model", model_name(plan.config)},
             {"parameters", plan.model.parameters},
+            {"active_parameters", active_parameter_count(plan.config.model)},
             {"matrix_parameters", plan.model.matrix_parameters},
             {"flops_per_token",
              {{"causal_attention", (useful.matmul + useful.attention_causal) / tokens},

@@ -140,7 +140,7 @@ std::vector<PlanRow> plan_rows(const RunPlan& plan, const PlanOptions& options) 
   const TrainingConfig& training = plan.config.training;
   const double parameters = static_cast<double>(plan.model.parameters);
   std::vector<PlanRow> rows{
-      {"parameters", grouped(plan.model.parameters)},
+      {"parameters", grouped(plan.model.parameters) + active_text(plan.config.model)},
       {"FLOPs", flops_text(plan)},
       {"", step_flops_text(plan) + " per step"},
       {"ranks", layout_text(plan.config.parallelism)},

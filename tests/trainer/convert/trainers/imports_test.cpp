@@ -164,10 +164,10 @@ TEST(Imports, megatron_options_that_change_the_computation_are_refused_all_at_on
       "--lr-warmup-samples 4000 --hidden-dropout 1.5 --squared-relu --new-option 3 "
       "--log-throughput";
   const Translation got = megatron(line + " --rampup-batch-size 4 4 90");
-  EXPECT_TRUE(refuses(
-      got, "num-experts = 8 (this setting of a mixture of experts is not implemented yet)"));
-  EXPECT_TRUE(refuses(
-      got, "moe-router-topk = 2 (this setting of a mixture of experts is not implemented yet)"));
+  EXPECT_TRUE(
+      refuses(got, "num-experts = 8 (this mixture-of-experts setting is not supported yet)"));
+  EXPECT_TRUE(
+      refuses(got, "moe-router-topk = 2 (this mixture-of-experts setting is not supported yet)"));
   EXPECT_TRUE(refuses(got, "lr-warmup-samples = 4000 (counted in samples, but"));
   EXPECT_TRUE(refuses(got, "hidden-dropout = 1.5"));
   EXPECT_TRUE(refuses(got, "squared-relu (unknown key)"));
@@ -178,7 +178,8 @@ TEST(Imports, megatron_options_that_change_the_computation_are_refused_all_at_on
       line, {"num-experts", "moe-router-topk", "hidden-dropout", "squared-relu", "new-option"});
   EXPECT_TRUE(less.refused().empty()) << all(less.refused());
   EXPECT_THROW(megatron(line, {"num-expert"}), ConfigError);
-  EXPECT_TRUE(leaves(less, "num-experts = 8 (ignored by --leave-out: this setting of a mixture"));
+  EXPECT_TRUE(
+      leaves(less, "num-experts = 8 (ignored by --leave-out: this mixture-of-experts setting"));
 }
 
 TEST(Imports, megatron_counts_of_samples_are_steps_where_all_steps_take_as_many) {
@@ -403,7 +404,7 @@ TEST(Imports, the_data_stages_of_nanotron) {
                       "data_stages.1 (has no dataset)"));
   EXPECT_TRUE(
       refuses(Translation(read_foreign_config("a.yaml", head + "moe: {num_experts: 4}\n")),
-              "moe.num_experts = 4 (this setting of a mixture of experts is not implemented yet)"));
+              "moe.num_experts = 4 (this mixture-of-experts setting is not supported yet)"));
 }
 
 TEST(Imports, values_that_are_none_of_ours_are_told_not_taken) {
