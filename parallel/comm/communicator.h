@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "model/device/stream.h"
 #include "model/tensor/tensor.h"
@@ -13,6 +14,21 @@ enum class Reduce : std::uint8_t { kSum, kMax };
 // What the ranks of a group send to each other besides reductions, gathers and broadcasts: nothing,
 // point-to-point messages, or the blocks of all_to_all.
 enum class Messages : std::uint8_t { kNone, kSent, kExchanged };
+
+// Consecutive blocks of a tensor's elements, one for each rank of a group: of `counts` elements, or
+// equal ones. Elements after the last block are not used.
+struct RankBlocks {
+  RankBlocks(const Tensor& equal) : tensor(equal) {}  // NOLINT: a tensor is its equal blocks
+  RankBlocks(const Tensor& all, std::span<const std::int64_t> sizes) : tensor(all), counts(sizes) {}
+
+  // The block of rank `rank` of `ranks`.
+  Tensor of(int rank, int ranks) const;
+  // Elements of all blocks.
+  std::int64_t count() const;
+
+  Tensor tensor;
+  std::span<const std::int64_t> counts = {};  // by rank; empty: equal blocks
+};
 
 // An ordered set of ranks. Work is enqueued on the stream like a kernel; on a planning stream
 // shapes are checked and nothing moves. A communicator of size 1 is legal and at most copies one
@@ -50,8 +66,9 @@ class Communicator {
   // part = this rank's slice of the sum over ranks of whole [size, part...], summed as in
   // all_reduce. `part` may be this rank's slice of `whole`; the rest of `whole` is unchanged.
   virtual void reduce_scatter(Stream&, Tensor part, Tensor whole) = 0;
-  // received [size, block...]: slice r = this rank's slice of `sent` [size, block...] on rank r.
-  virtual void all_to_all(Stream&, Tensor received, Tensor sent) = 0;
+  // Block r of `received` = this rank's block of `sent` on rank r. Both have equal blocks, or both
+  // have counts, in which case the caller knows those of its peers.
+  virtual void all_to_all(Stream&, const RankBlocks& received, const RankBlocks& sent) = 0;
   // Copies the tensor of rank `root` to all ranks.
   virtual void broadcast(Stream&, Tensor, int root) = 0;
   // Returns when every rank has called it and the work enqueued on its stream before is done.

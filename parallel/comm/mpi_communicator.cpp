@@ -204,16 +204,17 @@ void MpiCommunicator::reduce_scatter(Stream& stream, Tensor part, Tensor whole) 
   }
 }
 
-void MpiCommunicator::all_to_all(Stream& stream, Tensor received, Tensor sent) {
+void MpiCommunicator::all_to_all(Stream& stream, const RankBlocks& received,
+                                 const RankBlocks& sent) {
   comm::check_blocks("all_to_all", *this, received, sent);
-  if (!has_work(stream, sent)) return;
+  // A rank without elements to send may receive some.
+  if (!has_work(stream, sent.tensor) && !has_work(stream, received.tensor)) return;
   comm::check_apart("all_to_all", received, sent);
-  const std::int64_t block = sent.count() / size_;
-  const auto block_of = [block](const Tensor& tensor) {
-    return [&tensor, block](int r) { return comm::place_of(r, tensor, block); };
+  const auto block_of = [this](const RankBlocks& blocks) {
+    return [this, &blocks](int r) { return blocks.of(r, size_); };
   };
-  const Tensor own = comm::place_of(rank_, sent, block);
-  std::memcpy(comm::place_of(rank_, received, block).data, own.data, own.bytes());
+  const Tensor own = sent.of(rank_, size_);
+  if (own.count() > 0) std::memcpy(received.of(rank_, size_).data, own.data, own.bytes());
   exchange("all_to_all", block_of(sent), block_of(received));
 }
 

@@ -142,12 +142,16 @@ void NcclCommunicator::exchange(const char* call, const Outgoing& outgoing,
     for (int i = 1; i < size(); ++i) {
       const int to = (rank() + i) % size(), from = (rank() + size() - i) % size();
       const Tensor out = outgoing(to), in = incoming(from);
-      ranks_->line.check(ncclSend(out.data, count_of(out), comm::nccl_type_of(out.dtype), to, group,
-                                  queue_of(ranks_->stream)),
-                         site(call, to));
-      ranks_->line.check(ncclRecv(in.data, count_of(in), comm::nccl_type_of(in.dtype), from, group,
-                                  queue_of(ranks_->stream)),
-                         site(call, from));
+      if (out.count() > 0) {
+        ranks_->line.check(ncclSend(out.data, count_of(out), comm::nccl_type_of(out.dtype), to,
+                                    group, queue_of(ranks_->stream)),
+                           site(call, to));
+      }
+      if (in.count() > 0) {
+        ranks_->line.check(ncclRecv(in.data, count_of(in), comm::nccl_type_of(in.dtype), from,
+                                    group, queue_of(ranks_->stream)),
+                           site(call, from));
+      }
     }
   });
 }
@@ -284,18 +288,21 @@ Transfer NcclCommunicator::start_reduce_scatter(Stream& stream, Tensor part, Ten
   return beside(stream, [&] { reduce_part(part, whole); });
 }
 
-void NcclCommunicator::all_to_all(Stream& stream, Tensor received, Tensor sent) {
+void NcclCommunicator::all_to_all(Stream& stream, const RankBlocks& received,
+                                  const RankBlocks& sent) {
   if (!stream.on_cuda()) return host_->all_to_all(stream, received, sent);
   comm::check_blocks("all_to_all", *this, received, sent);
-  if (!has_work(stream, sent)) return;
+  // A rank without elements to send may receive some.
+  if (!has_work(stream, sent.tensor) && !has_work(stream, received.tensor)) return;
   comm::check_apart("all_to_all", received, sent);
-  const std::int64_t block = sent.count() / size();
-  const auto block_of = [block](const Tensor& tensor) {
-    return [&tensor, block](int r) { return comm::place_of(r, tensor, block); };
+  const auto block_of = [this](const RankBlocks& blocks) {
+    return [this, &blocks](int r) { return blocks.of(r, size()); };
   };
   after(stream, [&] {
-    const Tensor own = comm::place_of(rank(), sent, block);
-    copy_bytes(ranks_->stream, comm::place_of(rank(), received, block).data, own.data, own.bytes());
+    const Tensor own = sent.of(rank(), size());
+    if (own.count() > 0) {
+      copy_bytes(ranks_->stream, received.of(rank(), size()).data, own.data, own.bytes());
+    }
     exchange("all_to_all", block_of(sent), block_of(received));
   });
 }

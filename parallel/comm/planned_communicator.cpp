@@ -32,9 +32,10 @@ void PlannedCommunicator::reduce_scatter(Stream& stream, Tensor part, Tensor who
   record(stream, Collective::kReduceScatter, whole, others());
 }
 
-void PlannedCommunicator::all_to_all(Stream& stream, Tensor received, Tensor sent) {
+void PlannedCommunicator::all_to_all(Stream& stream, const RankBlocks& received,
+                                     const RankBlocks& sent) {
   comm::check_blocks("all_to_all", *this, received, sent);
-  record(stream, Collective::kAllToAll, sent, others());
+  record(stream, Collective::kAllToAll, sent.tensor.slice(0, sent.count()), others());
 }
 
 void PlannedCommunicator::broadcast(Stream& stream, Tensor tensor, int root) {

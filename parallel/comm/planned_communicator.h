@@ -34,7 +34,7 @@ class PlannedCommunicator final : public Communicator {
   void all_reduce(Stream& stream, Tensor tensor, Reduce reduce) override;
   void all_gather(Stream& stream, Tensor whole, Tensor part) override;
   void reduce_scatter(Stream& stream, Tensor part, Tensor whole) override;
-  void all_to_all(Stream& stream, Tensor received, Tensor sent) override;
+  void all_to_all(Stream& stream, const RankBlocks& received, const RankBlocks& sent) override;
   void broadcast(Stream& stream, Tensor tensor, int root) override;
   void barrier(Stream& stream) override;
   Transfer start_send(Stream& stream, Tensor tensor, int to) override;

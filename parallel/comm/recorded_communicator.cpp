@@ -128,9 +128,10 @@ void RecordedCommunicator::reduce_scatter(Stream& stream, Tensor part, Tensor wh
          [&] { group_->reduce_scatter(stream, part, whole); });
 }
 
-void RecordedCommunicator::all_to_all(Stream& stream, Tensor received, Tensor sent) {
-  record(stream, Operation::kAllToAll, sent.bytes(),
-         [&] { group_->all_to_all(stream, received, sent); });
+void RecordedCommunicator::all_to_all(Stream& stream, const RankBlocks& received,
+                                      const RankBlocks& sent) {
+  const std::size_t bytes = static_cast<std::size_t>(sent.count()) * size_of(sent.tensor.dtype);
+  record(stream, Operation::kAllToAll, bytes, [&] { group_->all_to_all(stream, received, sent); });
 }
 
 void RecordedCommunicator::broadcast(Stream& stream, Tensor tensor, int root) {

@@ -28,16 +28,28 @@ inline void check_places(const char* call, const Communicator& group, const Tens
           call, ": the part overlaps the whole outside its rank's slice");
 }
 
-inline void check_blocks(const char* call, const Communicator& group, const Tensor& received,
-                         const Tensor& sent) {
-  require(received.dtype == sent.dtype && received.count() == sent.count() &&
-              sent.count() % group.size() == 0,
-          call, ": received is ", name_of(received.dtype), " ", received.shape, ", sent ",
-          name_of(sent.dtype), " ", sent.shape, ", for ", group.size(), " equal blocks of each");
+inline void check_blocks(const char* call, const Communicator& group, const RankBlocks& received,
+                         const RankBlocks& sent) {
+  const Tensor &to = received.tensor, &from = sent.tensor;
+  const bool are_equal = received.counts.empty() && sent.counts.empty();
+  require(to.dtype == from.dtype && received.count() <= to.count() &&
+              sent.count() <= from.count() &&
+              (!are_equal || (to.count() == from.count() && from.count() % group.size() == 0)),
+          call, ": received is ", name_of(to.dtype), " ", to.shape, ", sent ", name_of(from.dtype),
+          " ", from.shape, ", for ", group.size(),
+          are_equal ? " equal blocks of each" : " blocks of each with fewer elements in all");
+  if (are_equal) return;
+  const auto size = static_cast<std::size_t>(group.size()),
+             own = static_cast<std::size_t>(group.rank());
+  require(received.counts.size() == size && sent.counts.size() == size, call, ": ",
+          received.counts.size(), " blocks are received and ", sent.counts.size(), " sent among ",
+          size, " ranks");
+  require(received.counts[own] == sent.counts[own], call, ": rank ", own, " sends ",
+          sent.counts[own], " elements to itself and receives ", received.counts[own]);
 }
 
-inline void check_apart(const char* call, const Tensor& received, const Tensor& sent) {
-  require(!overlap(received, sent), call, ": received and sent overlap");
+inline void check_apart(const char* call, const RankBlocks& received, const RankBlocks& sent) {
+  require(!overlap(received.tensor, sent.tensor), call, ": received and sent overlap");
 }
 
 inline void check_peer(const char* call, const Communicator& group, int peer) {

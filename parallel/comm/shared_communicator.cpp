@@ -147,7 +147,8 @@ void SharedCommunicator::reduce_scatter(Stream& stream, Tensor part, Tensor whol
   reduce_part(part, whole, *place);
 }
 
-void SharedCommunicator::all_to_all(Stream& stream, Tensor received, Tensor sent) {
+void SharedCommunicator::all_to_all(Stream& stream, const RankBlocks& received,
+                                    const RankBlocks& sent) {
   settle(stream);
   other_->all_to_all(stream, received, sent);
 }

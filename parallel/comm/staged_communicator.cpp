@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "model/device/copy.h"
 #include "parallel/comm/shapes.h"
@@ -11,10 +13,33 @@ namespace trireme {
 namespace {
 
 void copy(Stream& stream, const Tensor& to, const Tensor& from) {
-  copy_bytes(stream, to.data, from.data, from.bytes());
+  if (from.count() > 0) copy_bytes(stream, to.data, from.data, from.bytes());
 }
 
 }  // namespace
+
+// The sizes of blocks that are sent or received in pieces.
+class StagedCommunicator::BlockCounts {
+ public:
+  BlockCounts(const RankBlocks& blocks, int ranks) {
+    for (int r = 0; r < ranks; ++r) counts_.push_back(blocks.of(r, ranks).count());
+    within_ = counts_;
+  }
+  std::int64_t most() const { return *std::max_element(counts_.begin(), counts_.end()); }
+  // Of each block, how many of the elements [first, first + n) it has.
+  std::span<const std::int64_t> within(std::int64_t first, std::int64_t n) {
+    std::transform(counts_.begin(), counts_.end(), within_.begin(), [&](std::int64_t count) {
+      return std::clamp<std::int64_t>(count - first, 0, n);
+    });
+    return within_;
+  }
+  std::int64_t begin(int rank, std::int64_t first) const {
+    return std::min(first, counts_[static_cast<std::size_t>(rank)]);
+  }
+
+ private:
+  std::vector<std::int64_t> counts_, within_;
+};
 
 // A pending message in its slot. An abandoned message keeps the slot, since MPI may still use it.
 class StagedCommunicator::Message final : public Transfer::Pending {
@@ -114,25 +139,38 @@ void StagedCommunicator::reduce_scatter(Stream& stream, Tensor part, Tensor whol
   in_pieces(stream, part.count(), piece_of(part.dtype, size()), work);
 }
 
-void StagedCommunicator::all_to_all(Stream& stream, Tensor received, Tensor sent) {
+void StagedCommunicator::all_to_all(Stream& stream, const RankBlocks& received,
+                                    const RankBlocks& sent) {
   if (is_host(stream)) return host_->all_to_all(stream, received, sent);
   comm::check_blocks("all_to_all", *this, received, sent);
-  if (stream.executes()) comm::check_apart("all_to_all", received, sent);
-  const std::int64_t block = sent.count() / size();
+  if (!stream.executes()) return;
+  comm::check_apart("all_to_all", received, sent);
+  const std::int64_t piece = piece_of(sent.tensor.dtype, 2 * size());
+  BlockCounts incoming(received, size()), outgoing(sent, size());
   const auto work = [&](std::int64_t first, std::int64_t n) {
-    const Tensor both = buffer(sent.dtype, 2 * n * size());
-    const Tensor out = comm::place_of(0, both, n * size()),
-                 in = comm::place_of(1, both, n * size());
+    const Tensor out = buffer(sent.tensor.dtype, 2 * n * size()).slice(0, n * size()),
+                 in = buffer(sent.tensor.dtype, 2 * n * size()).slice(n * size(), n * size());
+    const RankBlocks from(out, outgoing.within(first, n)), to(in, incoming.within(first, n));
     for (int r = 0; r < size(); ++r) {
-      copy(stream, comm::place_of(r, out, n), sent.slice(r * block + first, n));
+      const Tensor part = from.of(r, size());
+      copy(stream, part, sent.of(r, size()).slice(outgoing.begin(r, first), part.count()));
     }
     stream.synchronize();
-    host_->all_to_all(host_stream_, in, out);
+    host_->all_to_all(host_stream_, to, from);
     for (int r = 0; r < size(); ++r) {
-      copy(stream, received.slice(r * block + first, n), comm::place_of(r, in, n));
+      const Tensor part = to.of(r, size());
+      copy(stream, received.of(r, size()).slice(incoming.begin(r, first), part.count()), part);
     }
   };
-  in_pieces(stream, block, piece_of(sent.dtype, 2 * size()), work);
+  in_pieces(stream, longest_block(outgoing), piece, work);
+}
+
+// Over all ranks, which must agree on the number of pieces.
+std::int64_t StagedCommunicator::longest_block(const BlockCounts& outgoing) {
+  double most = static_cast<double>(outgoing.most());
+  host_->all_reduce(host_stream_, {reinterpret_cast<std::byte*>(&most), DType::kF64, Shape{1}, {}},
+                    Reduce::kMax);
+  return static_cast<std::int64_t>(most);
 }
 
 void StagedCommunicator::broadcast(Stream& stream, Tensor tensor, int root) {

@@ -28,13 +28,14 @@ class StagedCommunicator final : public Communicator {
   void all_reduce(Stream& stream, Tensor tensor, Reduce reduce) override;
   void all_gather(Stream& stream, Tensor whole, Tensor part) override;
   void reduce_scatter(Stream& stream, Tensor part, Tensor whole) override;
-  void all_to_all(Stream& stream, Tensor received, Tensor sent) override;
+  void all_to_all(Stream& stream, const RankBlocks& received, const RankBlocks& sent) override;
   void broadcast(Stream& stream, Tensor tensor, int root) override;
   void barrier(Stream& stream) override;
   Transfer start_send(Stream& stream, Tensor tensor, int to) override;
   Transfer start_receive(Stream& stream, Tensor tensor, int from) override;
 
  private:
+  class BlockCounts;
   class Message;
   // A pinned buffer for one message at a time.
   struct Slot {
@@ -49,6 +50,7 @@ class StagedCommunicator final : public Communicator {
   // Elements of each of `parts` that fit into the buffer.
   std::int64_t piece_of(DType dtype, std::int64_t parts) const;
   Tensor buffer(DType dtype, std::int64_t count) const;
+  std::int64_t longest_block(const BlockCounts& outgoing);
   Slot& take_slot(std::size_t bytes);
   template <class Work>
   void in_pieces(Stream& stream, std::int64_t count, std::int64_t most, const Work& work);

@@ -115,6 +115,33 @@ TEST_P(Ranks, gather_exchange_and_broadcast) {
   });
 }
 
+TEST_P(Ranks, exchange_unequal_blocks) {
+  run_emulated(job(), [&](EmulatedRank& own) {
+    const auto group = own.group("all", first(GetParam()));
+    Stream stream(own.device);
+    const int size = group->size();
+    const auto sent_by = [](int from, int to) { return std::int64_t{(from + 2 * to) % 4}; };
+    std::vector<std::int64_t> to, from;
+    for (int r = 0; r < size; ++r) {
+      to.push_back(sent_by(own.rank, r));
+      from.push_back(sent_by(r, own.rank));
+    }
+    const DeviceValues sent(filled(own.rank, 3 * size), stream),
+        received(std::vector<float>(3 * size), stream);
+    group->all_to_all(stream, {received.tensor(), from}, {sent.tensor(), to});
+    std::vector<float> expected;
+    for (int r = 0; r < size; ++r) {
+      std::int64_t begin = 0;
+      for (int before = 0; before < own.rank; ++before) begin += sent_by(r, before);
+      const std::vector<float> of_other = filled(r, 3 * size);
+      expected.insert(expected.end(), of_other.begin() + begin,
+                      of_other.begin() + begin + from[static_cast<std::size_t>(r)]);
+    }
+    expected.resize(3 * size);
+    EXPECT_EQ(received.read(), expected);
+  });
+}
+
 TEST_P(Ranks, share_one_communicator_and_its_memory_in_groups_with_equal_members) {
   run_emulated(job(), [&](EmulatedRank& own) {
     const auto one = own.group("data", first(GetParam()));

@@ -145,15 +145,15 @@ class ThreadCommunicator final : public Communicator {
     group_.leave();
     std::memcpy(part.data, result.data(), result.size());
   }
-  void all_to_all(Stream& stream, Tensor received, Tensor sent) override {
+  void all_to_all(Stream& stream, const RankBlocks& received, const RankBlocks& sent) override {
+    require(sent.counts.empty(), "only equal blocks are exchanged between threads");
     comm::check_blocks("all_to_all", *this, received, sent);
     if (!stream.executes()) return;
     comm::check_apart("all_to_all", received, sent);
-    const std::int64_t block = sent.count() / size();
-    const auto& all = group_.show(rank_, sent);
+    const auto& all = group_.show(rank_, sent.tensor);
     for (int r = 0; r < size(); ++r) {
-      const Tensor theirs = all[static_cast<std::size_t>(r)].slice(rank_ * block, block);
-      std::memcpy(received.slice(r * block, block).data, theirs.data, theirs.bytes());
+      const Tensor theirs = RankBlocks(all[static_cast<std::size_t>(r)]).of(rank_, size());
+      std::memcpy(received.of(r, size()).data, theirs.data, theirs.bytes());
     }
     group_.leave();
   }

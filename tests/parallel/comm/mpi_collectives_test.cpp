@@ -120,6 +120,38 @@ TYPED_TEST(Collective, all_to_all_transposes_blocks) {
   }
 }
 
+// Rank r sends (3 r + 5 to) % 7 elements to rank `to`, times `scale`: some blocks are empty.
+std::int64_t elements_sent(int from, int to, std::int64_t scale) {
+  return (3 * from + 5 * to) % 7 * scale;
+}
+
+TYPED_TEST(Collective, all_to_all_of_unequal_blocks) {
+  Stream stream;
+  const auto group = everybody();
+  const int own = group->rank(), size = group->size();
+  for (const std::int64_t scale : {1, 1000}) {
+    std::vector<std::int64_t> to, from;
+    for (int r = 0; r < size; ++r) {
+      to.push_back(elements_sent(own, r, scale));
+      from.push_back(elements_sent(r, own, scale));
+    }
+    const std::int64_t most = 6 * scale * size;
+    std::vector<TypeParam> sent = filled<TypeParam>(own, most);
+    std::vector<TypeParam> received(sent.size()), expected(sent.size());
+    std::int64_t at = 0;
+    for (int r = 0; r < size; ++r) {
+      std::int64_t first = 0;
+      for (int before = 0; before < own; ++before) first += elements_sent(r, before, scale);
+      for (std::int64_t i = 0; i < from[static_cast<std::size_t>(r)]; ++i) {
+        expected[static_cast<std::size_t>(at++)] = value_of<TypeParam>(r, first + i);
+      }
+    }
+    group->all_to_all(stream, {over(received), from}, {over(sent), to});
+    EXPECT_TRUE(are_same(received, expected)) << scale;
+    EXPECT_THROW(group->all_to_all(stream, over(received), {over(sent), to}), Error);
+  }
+}
+
 TYPED_TEST(Collective, broadcast_spreads_what_any_root_has) {
   Stream stream;
   const auto group = everybody();
