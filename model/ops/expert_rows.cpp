@@ -28,7 +28,7 @@ void gather_tokens(Stream& stream, Tensor y, Tensor x, const ExpertRows& rows) {
   const std::int64_t width = x.width();
   require_count("gather_tokens: y", y, rows.pairs.count() * width, x.dtype);
   require_count("gather_tokens: x", x, rows.row_of.rows() * width, x.dtype);
-  record_memory(stream, "gather_tokens", {y, y});
+  record_memory(stream, "gather_tokens", {y, x});
   TRIREME_DISPATCH(stream, gather_tokens(stream, y, x, rows));
 }
 

@@ -167,8 +167,10 @@ int main(int argc, char** argv) {
   benchmark::AddCustomContext("small", bench::settings().small ? "true" : "false");
   bench::add_copies();
   bench::add_products();
+  bench::add_expert_products();
   bench::add_attention();
   bench::add_streams();
+  bench::add_expert_streams();
   benchmark::RunSpecifiedBenchmarks();
   return 0;
 }

@@ -35,5 +35,7 @@ void add_copies();
 void add_products();
 void add_attention();
 void add_streams();
+void add_expert_streams();
+void add_expert_products();
 
 }  // namespace trireme::bench

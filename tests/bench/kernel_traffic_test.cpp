@@ -30,6 +30,7 @@ const std::map<std::string, Prepare>& benchmarks(bool full) {
   full_shapes = full;
   added.clear();
   add_streams();
+  add_expert_streams();
   return added;
 }
 
