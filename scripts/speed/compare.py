@@ -41,7 +41,14 @@ SHAPES = {
         arch="llama", layers=6, hidden=256, heads=8, ffn=1024, vocab=512, positions=256,
         batch=4, seq=256,
     ),
+    "Qwen3-MoE 110M, 32 experts of 256, top 4, 4 x 256": dict(
+        arch="qwen3_moe", layers=8, hidden=512, heads=8, ffn=256, vocab=512, positions=256,
+        experts=32, top_k=4, batch=4, seq=256,
+    ),
 }  # fmt: skip
+# Of torch_step.py, and of transformers_step.py for the models with experts.
+SETTINGS = ["plain", "foreach", "sdpa", "compile"]
+EXPERT_SETTINGS = ["eager", "batched_mm", "grouped_mm"]
 
 
 def busy_and_stolen():
@@ -112,14 +119,16 @@ class Contestant:
 
 def floor(program, shape, options):
     command = [program, "--threads", options.threads, "--repetitions", options.steps]
-    for key in ("layers", "hidden", "heads", "ffn", "vocab", "seq", "batch"):
-        command += [f"--{key}", shape[key]]
-    command += ["--gated"] * (shape["arch"] == "llama")
+    for key in ("layers", "hidden", "heads", "ffn", "vocab", "seq", "batch", "experts", "top_k"):
+        if key in shape:
+            command += [f"--{key}", shape[key]]
+    command += ["--gated"] * (shape["arch"] != "gpt2")
     return Contestant("floor", lambda: [str(c) for c in command], lambda out: metric(out, "tok_s"))
 
 
 def torch(name, python, setting, shape, options):
-    command = [python, HERE / "torch_step.py", "--setting", setting]
+    step = "transformers_step.py" if "experts" in shape else "torch_step.py"
+    command = [python, HERE / step, "--setting", setting]
     command += ["--threads", options.threads, "--steps", options.steps]
     for key, value in shape.items():
         command += [f"--{key}", value]
@@ -131,16 +140,20 @@ def torch(name, python, setting, shape, options):
 def write_config(shape, options, folder, name, threads):
     """Writes `folder`/NAME.toml for a run into `folder`/NAME. Returns the number of warm-up steps."""
     gpt2 = shape["arch"] == "gpt2"
+    ffn = f"intermediate_size = {shape['ffn']}"
+    if "experts" in shape:
+        ffn = f"num_experts = {shape['experts']}\nnum_experts_per_tok = {shape['top_k']}\nmoe_{ffn}"
+        ffn += f"\nhead_dim = {shape['hidden'] // shape['heads']}"
     warm_up = 2 if options.quick else 4
     text = f"""
 [job]
 dump_folder = "{name}"
 threads = {threads}
 [model]
-model_type = "{'gpt2' if gpt2 else 'llama'}"
+model_type = "{shape['arch']}"
 vocab_size = {shape['vocab']}
 hidden_size = {shape['hidden']}
-intermediate_size = {shape['ffn']}
+{ffn}
 num_hidden_layers = {shape['layers']}
 num_attention_heads = {shape['heads']}
 num_key_value_heads = {shape['heads']}
@@ -199,7 +212,9 @@ def take_turns(contestants, options, folder, quiet=False):
 def compare(name, shape, options, folder):
     contestants = [trireme(options.trireme, shape, options, folder)]
     contestants.append(floor(options.floor, shape, options))
-    settings = ["plain", "sdpa"] if options.quick else ["plain", "foreach", "sdpa", "compile"]
+    settings = EXPERT_SETTINGS if "experts" in shape else SETTINGS
+    if options.quick:
+        settings = settings[1:] if "experts" in shape else ["plain", "sdpa"]
     for label, python in (pair.split("=", 1) for pair in options.torch):
         contestants += [torch(label, python, setting, shape, options) for setting in settings]
     print(f"\n{name}", flush=True)

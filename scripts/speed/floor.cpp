@@ -2,7 +2,8 @@
 // OpenBLAS and oneDNN for its shape, plus one pass of AdamW over the parameters. A trainer at the
 // floor does everything else for free.
 //   floor --layers L --hidden D --ffn F [--gated] --vocab V --seq T --batch B --heads H
-//         [--threads 2] [--repetitions 5]
+//         [--experts E --top_k K] [--threads 2] [--repetitions 5]
+// With experts, F is the width of one, and each gets an equal part of the tokens' choices.
 // Prints METRIC lines: tok_s and ms_step (medians), and the parts of the step.
 #include <cblas.h>
 #include <omp.h>
@@ -25,11 +26,18 @@ namespace {
 
 struct Step {
   std::int64_t layers = 0, hidden = 0, ffn = 0, vocab = 0, seq = 0, batch = 0, heads = 0;
+  std::int64_t experts = 0, top_k = 0;
   bool gated = false;
   int threads = 2;
   int repetitions = 5;
   std::int64_t tokens() const { return batch * seq; }
   std::int64_t up() const { return gated ? 2 * ffn : ffn; }
+  // Tokens of each expert, rounded down.
+  std::int64_t expert_rows() const { return tokens() * top_k / experts; }
+  std::int64_t layer_parameters() const {
+    const std::int64_t mlp = up() + ffn;
+    return hidden * (4 * hidden + (experts == 0 ? mlp : experts * (mlp + 1)));
+  }
 };
 
 double now() {
@@ -149,7 +157,7 @@ class Floor {
  public:
   explicit Floor(const Step& s)
       : s_(s),
-        parameters_(s.layers * s.hidden * (4 * s.hidden + s.up() + s.ffn) + s.vocab * s.hidden +
+        parameters_(s.layers * s.layer_parameters() + s.vocab * s.hidden +
                     (s.gated ? 0 : s.seq * s.hidden)),
         widest_(s.tokens() * std::max({s.vocab, s.up(), 3 * s.hidden})),
         weights_(parameters_),
@@ -166,19 +174,27 @@ class Floor {
   // Forward, input gradient and weight gradient of every linear layer.
   void linears() {
     std::int64_t offset = 0;
-    const auto linear = [&](std::int64_t in, std::int64_t out) {
-      const std::int64_t rows = s_.tokens();
+    const auto linear_of = [&](std::int64_t rows, std::int64_t in, std::int64_t out) {
       float* w = weights_.at(offset);
       fastest_({false, true, rows, out, in}, x_.at(), w, y_.at());
       fastest_({false, false, rows, in, out}, y_.at(), w, x_.at());
       fastest_({true, false, out, in, rows}, y_.at(), x_.at(), grads_.at(offset));
       offset += in * out;
     };
+    const auto linear = [&](std::int64_t in, std::int64_t out) { linear_of(s_.tokens(), in, out); };
     for (std::int64_t layer = 0; layer < s_.layers; ++layer) {
       linear(s_.hidden, 3 * s_.hidden);
       linear(s_.hidden, s_.hidden);
-      linear(s_.hidden, s_.up());
-      linear(s_.ffn, s_.hidden);
+      if (s_.experts > 0) {
+        linear(s_.hidden, s_.experts);
+        for (std::int64_t e = 0; e < s_.experts; ++e) {
+          linear_of(s_.expert_rows(), s_.hidden, s_.up());
+          linear_of(s_.expert_rows(), s_.ffn, s_.hidden);
+        }
+      } else {
+        linear(s_.hidden, s_.up());
+        linear(s_.ffn, s_.hidden);
+      }
     }
     linear(s_.hidden, s_.vocab);
   }
@@ -250,6 +266,8 @@ int main(int argc, char** argv) {
   app.add_option("--seq", s.seq)->required();
   app.add_option("--batch", s.batch)->required();
   app.add_option("--heads", s.heads)->required();
+  app.add_option("--experts", s.experts);
+  app.add_option("--top_k", s.top_k);
   app.add_option("--threads", s.threads);
   app.add_option("--repetitions", s.repetitions);
   CLI11_PARSE(app, argc, argv);
