@@ -22,7 +22,9 @@ class RouterStats {
   void gather();
 
   struct Result {
-    double balance_loss = 0;  // mean over layers and micro-batches; top_k if experts are even
+    // Means over layers with experts and micro-batches.
+    double balance_loss = 0;  // top_k if experts are even
+    double entropy = 0;       // of the tokens' scores; log(experts) if they are even
     // Tokens of the busiest expert over the mean of its layer's: the layer where it is highest.
     double max_over_mean = 0;
   };
@@ -34,8 +36,8 @@ class RouterStats {
   const RankGroups& groups_;
   Stream& stream_;
   const std::int64_t sparse_layers_, experts_;
-  const Tensor of_all_;      // [data ranks, micro_batches layers 2] F64
-  const Tensor of_rank_;     // [micro_batches, layers, 2], this rank's row of it
+  const Tensor of_all_;      // [data ranks, micro_batches layers kRouterSums] F64
+  const Tensor of_rank_;     // [micro_batches, layers, kRouterSums], this rank's row of it
   const HostMirror losses_;  // of of_all_
   const HostMirror counts_;  // [layers, experts] F32: choices, which float32 counts exactly
 };
