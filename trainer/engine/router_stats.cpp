@@ -14,13 +14,29 @@ namespace {
 
 using ops::kRouterSums;
 
+std::vector<std::int64_t> sparse_layers(const ModelConfig& model) {
+  std::vector<std::int64_t> layers;
+  for (std::int64_t layer = 0; layer < model.num_hidden_layers; ++layer) {
+    if (has_experts(model, layer)) layers.push_back(layer);
+  }
+  return layers;
+}
+
+RouterStats::LayerLoad load_of(std::int64_t layer, std::span<const float> counts) {
+  RouterStats::LayerLoad load{.layer = layer, .counts = {counts.begin(), counts.end()}};
+  const auto all = std::accumulate(load.counts.begin(), load.counts.end(), std::int64_t{0});
+  const std::int64_t most = *std::ranges::max_element(load.counts) * std::ssize(load.counts);
+  if (all > 0) load.max_over_mean = static_cast<double>(most) / static_cast<double>(all);
+  return load;
+}
+
 }  // namespace
 
 RouterStats::RouterStats(const RankGroups& groups, Stream& stream, const ModelConfig& model,
                          std::int64_t micro_batches, Arena& workspace)
     : groups_(groups),
       stream_(stream),
-      sparse_layers_(layers_with_experts(model)),
+      sparse_layers_(sparse_layers(model)),
       experts_(model.num_experts),
       of_all_(workspace.take(
           {groups.data->size(), micro_batches * model.num_hidden_layers * kRouterSums},
@@ -52,6 +68,12 @@ void RouterStats::gather() {
   counts_.download(stream_);
 }
 
+double RouterStats::Result::max_over_mean() const {
+  double most = 0;
+  for (const LayerLoad& load : loads) most = std::max(most, load.max_over_mean);
+  return most;
+}
+
 RouterStats::Result RouterStats::result(const MicroBatches& order, std::int64_t tokens) const {
   Result result;
   if (!stream_.executes()) return result;
@@ -68,16 +90,12 @@ RouterStats::Result RouterStats::result(const MicroBatches& order, std::int64_t 
       }
     }
   }
-  const auto summed = static_cast<double>(balance.size() * tokens * sparse_layers_);
+  const auto summed = static_cast<double>(balance.size() * tokens * sparse_layers_.size());
   result.balance_loss = std::accumulate(balance.begin(), balance.end(), 0.0) / summed;
   result.entropy = std::accumulate(entropy.begin(), entropy.end(), 0.0) / summed;
-  for (std::int64_t layer = 0; layer < layers; ++layer) {
+  for (const std::int64_t layer : sparse_layers_) {
     const std::span counts(counts_.host().as<float>() + layer * experts_, experts_);
-    const double all = std::accumulate(counts.begin(), counts.end(), 0.0);
-    if (all == 0) continue;
-    const double most = *std::ranges::max_element(counts);
-    result.max_over_mean =
-        std::max(result.max_over_mean, most * static_cast<double>(experts_) / all);
+    result.loads.push_back(load_of(layer, counts));
   }
   return result;
 }

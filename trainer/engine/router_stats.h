@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <vector>
 
 #include "model/stage/model_config.h"
 #include "model/tensor/arena.h"
@@ -21,12 +22,17 @@ class RouterStats {
   RouterSink sink(int micro_batch) const;
   void gather();
 
+  struct LayerLoad {
+    std::int64_t layer = 0;
+    std::vector<std::int64_t> counts = {};  // how often each expert is chosen
+    double max_over_mean = 0;               // of the counts
+  };
   struct Result {
     // Means over layers with experts and micro-batches.
-    double balance_loss = 0;  // top_k if experts are even
-    double entropy = 0;       // of the tokens' scores; log(experts) if they are even
-    // Tokens of the busiest expert over the mean of its layer's: the layer where it is highest.
-    double max_over_mean = 0;
+    double balance_loss = 0;            // top_k if experts are even
+    double entropy = 0;                 // of the tokens' scores; log(experts) if they are even
+    std::vector<LayerLoad> loads = {};  // of the layers with experts
+    double max_over_mean() const;       // of the layer where it is highest
   };
   // When the stream has reached what was gathered. Micro-batches of `tokens` are added in their
   // global order, so that the bits do not depend on who has computed them.
@@ -35,7 +41,8 @@ class RouterStats {
  private:
   const RankGroups& groups_;
   Stream& stream_;
-  const std::int64_t sparse_layers_, experts_;
+  const std::vector<std::int64_t> sparse_layers_;
+  const std::int64_t experts_;
   const Tensor of_all_;      // [data ranks, micro_batches layers kRouterSums] F64
   const Tensor of_rank_;     // [micro_batches, layers, kRouterSums], this rank's row of it
   const HostMirror losses_;  // of of_all_
