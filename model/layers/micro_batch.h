@@ -8,7 +8,7 @@ namespace trireme {
 // What routers report of a micro-batch, if it is given: the forward of each layer with experts
 // writes its row.
 struct RouterSink {
-  Tensor losses = {};  // [layers, 2] F64: ops::router_losses
+  Tensor losses = {};  // [layers, ops::kRouterSums] F64: ops::router_losses
   Tensor counts = {};  // [layers, experts] F32: each expert's tokens are added
   explicit operator bool() const { return static_cast<bool>(losses); }
 };

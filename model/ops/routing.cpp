@@ -55,15 +55,15 @@ void count_choices(Stream& stream, Tensor counts, Tensor experts) {
 
 void router_losses(Stream& stream, Arena& scratch, Tensor losses, Tensor counts, Tensor scores,
                    Tensor logits, const Routing& how) {
-  require_count("router_losses: losses", losses, 2, DType::kF64);
+  require_count("router_losses: losses", losses, kRouterSums, DType::kF64);
   require(logits.dtype == accumulator_of(logits.dtype), "router_losses: the logits are ",
           name_of(logits.dtype));
   require_count("router_losses: scores", scores, logits.count(), logits.dtype);
   if (counts) require_counts(counts, logits.rows(), logits.width());
   const Arena::Frame frame(scratch);
   const Tensor partials =
-      scratch.take({row_chunks(logits.rows(), stream.device()), 2}, DType::kF64);
-  record_memory(stream, "router_losses", {logits, counts ? scores : Tensor{}});
+      scratch.take({row_chunks(logits.rows(), stream.device()), kRouterSums}, DType::kF64);
+  record_memory(stream, "router_losses", {logits, scores});
   TRIREME_DISPATCH(stream, router_losses(stream, partials, losses, counts, scores, logits, how));
 }
 

@@ -8,6 +8,7 @@
 namespace trireme::ops {
 
 inline constexpr std::int64_t kMostExperts = 512, kMostChoices = 32;
+inline constexpr std::int64_t kRouterSums = 3;  // of router_losses()
 
 enum class RouterScore : std::uint8_t { kSoftmax, kSigmoid };
 
@@ -49,8 +50,10 @@ struct RouterLosses {
 // [tokens, top_k].
 void count_choices(Stream&, Tensor counts, Tensor experts);
 
-// losses [2] F64 = sum over groups of (group's tokens * balance loss), zero without counts; sum
-// over tokens of the squared log-sum-exp. Both without weights, and summed in a fixed order.
+// losses [kRouterSums] F64 = sum over groups of (group's tokens * balance loss), zero without
+// counts; sum over tokens of the squared log-sum-exp; sum over tokens of the entropy of the scores
+// divided by their sum over experts (natural logarithm). All without weights, and summed in a fixed
+// order.
 void router_losses(Stream&, Arena& scratch, Tensor losses, Tensor counts, Tensor scores,
                    Tensor logits, const Routing& how);
 

@@ -36,7 +36,9 @@ void add_validation(Options& to) {
 void add_metrics(Options& to) {
   to.push_back({.key = "metrics.log_freq",
                 .slot = TRIREME_MEMBER(metrics.log_freq),
-                .help = "steps between console lines; metrics.jsonl has every step",
+                .help =
+                    "steps between console lines, and between expert_load in metrics.jsonl, which "
+                    "has every step",
                 .range = between(1, 1e12),
                 .unit = "steps"});
   to.push_back({.key = "metrics.enable_tensorboard",

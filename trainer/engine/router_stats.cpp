@@ -6,12 +6,29 @@
 #include <vector>
 
 #include "model/ops/elementwise.h"
+#include "model/ops/routing.h"
 #include "model/stage/layer_config.h"
 
 namespace trireme {
 namespace {
 
-constexpr std::int64_t kLosses = 2;  // of ops::router_losses
+using ops::kRouterSums;
+
+std::vector<std::int64_t> sparse_layers(const ModelConfig& model) {
+  std::vector<std::int64_t> layers;
+  for (std::int64_t layer = 0; layer < model.num_hidden_layers; ++layer) {
+    if (has_experts(model, layer)) layers.push_back(layer);
+  }
+  return layers;
+}
+
+RouterStats::LayerLoad load_of(std::int64_t layer, std::span<const float> counts) {
+  RouterStats::LayerLoad load{.layer = layer, .counts = {counts.begin(), counts.end()}};
+  const auto all = std::accumulate(load.counts.begin(), load.counts.end(), std::int64_t{0});
+  const std::int64_t most = *std::ranges::max_element(load.counts) * std::ssize(load.counts);
+  if (all > 0) load.max_over_mean = static_cast<double>(most) / static_cast<double>(all);
+  return load;
+}
 
 }  // namespace
 
@@ -19,12 +36,13 @@ RouterStats::RouterStats(const RankGroups& groups, Stream& stream, const ModelCo
                          std::int64_t micro_batches, Arena& workspace)
     : groups_(groups),
       stream_(stream),
-      sparse_layers_(layers_with_experts(model)),
+      sparse_layers_(sparse_layers(model)),
       experts_(model.num_experts),
       of_all_(workspace.take(
-          {groups.data->size(), micro_batches * model.num_hidden_layers * kLosses}, DType::kF64)),
+          {groups.data->size(), micro_batches * model.num_hidden_layers * kRouterSums},
+          DType::kF64)),
       of_rank_(of_all_.row_slice(groups.data->rank(), 1)
-                   .reshaped({micro_batches, model.num_hidden_layers, kLosses})),
+                   .reshaped({micro_batches, model.num_hidden_layers, kRouterSums})),
       losses_(stream, of_all_),
       counts_(stream, workspace.take({model.num_hidden_layers, experts_}, DType::kF32)) {}
 
@@ -35,8 +53,8 @@ void RouterStats::clear() {
 
 RouterSink RouterStats::sink(int micro_batch) const {
   const std::int64_t layers = of_rank_.shape[1];
-  return {.losses = of_rank_.slice(micro_batch * layers * kLosses, layers * kLosses)
-                        .reshaped({layers, kLosses}),
+  return {.losses = of_rank_.slice(micro_batch * layers * kRouterSums, layers * kRouterSums)
+                        .reshaped({layers, kRouterSums}),
           .counts = counts_.tensor()};
 }
 
@@ -50,27 +68,34 @@ void RouterStats::gather() {
   counts_.download(stream_);
 }
 
+double RouterStats::Result::max_over_mean() const {
+  double most = 0;
+  for (const LayerLoad& load : loads) most = std::max(most, load.max_over_mean);
+  return most;
+}
+
 RouterStats::Result RouterStats::result(const MicroBatches& order, std::int64_t tokens) const {
   Result result;
   if (!stream_.executes()) return result;
   const std::int64_t layers = of_rank_.shape[1], of_rank = of_rank_.count();
-  std::vector<double> in_order(order.ranks * order.of_each);
+  std::vector<double> balance(order.ranks * order.of_each), entropy(balance.size());
   for (std::int64_t rank = 0; rank < order.ranks; ++rank) {
     for (std::int64_t own = 0; own < order.of_each; ++own) {
-      const double* losses = losses_.host().as<double>() + rank * of_rank + own * layers * kLosses;
-      double& sum = in_order[order.number(rank, own)];
-      for (std::int64_t layer = 0; layer < layers; ++layer) sum += losses[layer * kLosses];
+      const double* losses =
+          losses_.host().as<double>() + rank * of_rank + own * layers * kRouterSums;
+      const auto place = static_cast<std::size_t>(order.number(rank, own));
+      for (std::int64_t layer = 0; layer < layers; ++layer) {
+        balance[place] += losses[layer * kRouterSums];
+        entropy[place] += losses[layer * kRouterSums + 2];
+      }
     }
   }
-  const auto summed = static_cast<double>(in_order.size() * tokens * sparse_layers_);
-  result.balance_loss = std::accumulate(in_order.begin(), in_order.end(), 0.0) / summed;
-  for (std::int64_t layer = 0; layer < layers; ++layer) {
+  const auto summed = static_cast<double>(balance.size() * tokens * sparse_layers_.size());
+  result.balance_loss = std::accumulate(balance.begin(), balance.end(), 0.0) / summed;
+  result.entropy = std::accumulate(entropy.begin(), entropy.end(), 0.0) / summed;
+  for (const std::int64_t layer : sparse_layers_) {
     const std::span counts(counts_.host().as<float>() + layer * experts_, experts_);
-    const double all = std::accumulate(counts.begin(), counts.end(), 0.0);
-    if (all == 0) continue;
-    const double most = *std::ranges::max_element(counts);
-    result.max_over_mean =
-        std::max(result.max_over_mean, most * static_cast<double>(experts_) / all);
+    result.loads.push_back(load_of(layer, counts));
   }
   return result;
 }

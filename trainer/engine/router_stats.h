@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <vector>
 
 #include "model/stage/model_config.h"
 #include "model/tensor/arena.h"
@@ -21,10 +22,17 @@ class RouterStats {
   RouterSink sink(int micro_batch) const;
   void gather();
 
+  struct LayerLoad {
+    std::int64_t layer = 0;
+    std::vector<std::int64_t> counts = {};  // how often each expert is chosen
+    double max_over_mean = 0;               // of the counts
+  };
   struct Result {
-    double balance_loss = 0;  // mean over layers and micro-batches; top_k if experts are even
-    // Tokens of the busiest expert over the mean of its layer's: the layer where it is highest.
-    double max_over_mean = 0;
+    // Means over layers with experts and micro-batches.
+    double balance_loss = 0;            // top_k if experts are even
+    double entropy = 0;                 // of the tokens' scores; log(experts) if they are even
+    std::vector<LayerLoad> loads = {};  // of the layers with experts
+    double max_over_mean() const;       // of the layer where it is highest
   };
   // When the stream has reached what was gathered. Micro-batches of `tokens` are added in their
   // global order, so that the bits do not depend on who has computed them.
@@ -33,9 +41,10 @@ class RouterStats {
  private:
   const RankGroups& groups_;
   Stream& stream_;
-  const std::int64_t sparse_layers_, experts_;
-  const Tensor of_all_;      // [data ranks, micro_batches layers 2] F64
-  const Tensor of_rank_;     // [micro_batches, layers, 2], this rank's row of it
+  const std::vector<std::int64_t> sparse_layers_;
+  const std::int64_t experts_;
+  const Tensor of_all_;      // [data ranks, micro_batches layers kRouterSums] F64
+  const Tensor of_rank_;     // [micro_batches, layers, kRouterSums], this rank's row of it
   const HostMirror losses_;  // of of_all_
   const HostMirror counts_;  // [layers, experts] F32: choices, which float32 counts exactly
 };

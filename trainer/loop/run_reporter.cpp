@@ -98,6 +98,16 @@ void describe_compression(RunDescription& description, const GradientCompression
   details["residuals"] = "zero";
 }
 
+ExpertLoad expert_load(const RouterStats::Result& routers, bool with_counts) {
+  ExpertLoad load;
+  for (const RouterStats::LayerLoad& one : routers.loads) {
+    load.layers.push_back(one.layer);
+    load.max_over_mean.push_back(one.max_over_mean);
+    if (with_counts) load.counts.push_back(one.counts);
+  }
+  return load;
+}
+
 }  // namespace
 
 void RunReporter::start_self_check(const TrainState& state) {
@@ -212,7 +222,11 @@ StepMetrics RunReporter::metrics_of(const StepOutcome& outcome, const TrainState
   if (hidden) add("hidden_communication", hidden.value_or(0));
   if (const auto& routers = outcome.result.routers) {
     add("router_balance_loss", routers->balance_loss);
-    add("expert_load_max_over_mean", routers->max_over_mean);
+    add("router_entropy", routers->entropy);
+    add("expert_load_max_over_mean", routers->max_over_mean());
+    metrics.expert_load =
+        expert_load(*routers, outcome.step % run_.config().metrics.log_freq == 0 ||
+                                  outcome.step == run_.total_steps);
   }
   if (recovery_.scaler.scales()) {
     add("loss_scale", outcome.loss_scale);

@@ -98,6 +98,12 @@ std::string metrics_line(const StepMetrics& metrics) {
     if (set.bits_per_byte) number("validation_bits_per_byte/" + set.name, *set.bits_per_byte);
   }
   for (const auto& [key, value] : metrics.more) number(key, value);
+  if (const auto& load = metrics.expert_load) {
+    line["expert_load_max_over_mean_by_layer"] = load->max_over_mean;
+    if (!load->counts.empty()) {
+      line["expert_load"] = {{"layers", load->layers}, {"counts", load->counts}};
+    }
+  }
   if (!not_finite.empty()) line["not_finite"] = std::move(not_finite);
   return line.dump();
 }

@@ -15,6 +15,14 @@ struct MeasuredSet {
   std::int64_t tokens = 0;
 };
 
+// Loads of the experts, an entry for each layer that has some.
+struct ExpertLoad {
+  std::vector<std::int64_t> layers = {};  // counted from 0
+  std::vector<double> max_over_mean = {};
+  // [layers][experts], how often each expert is chosen; empty if not written for this step
+  std::vector<std::vector<std::int64_t>> counts = {};
+};
+
 // Metrics of one optimizer step. The names are the keys of metrics.jsonl.
 struct StepMetrics {
   std::int64_t step = 0;    // counted from 1
@@ -35,6 +43,7 @@ struct StepMetrics {
   std::optional<double> validation_bits_per_byte;  // if the size of the text in bytes is known
   // Named validation sets: "validation_loss/NAME" and "validation_bits_per_byte/NAME".
   std::vector<MeasuredSet> validation_sets = {};
+  std::optional<ExpertLoad> expert_load = {};  // of a model with experts
   // Additional metrics, such as {"aux_loss", 0.01}; keys must be unique.
   std::vector<std::pair<std::string, double>> more;
 };

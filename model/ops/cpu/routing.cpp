@@ -21,9 +21,8 @@ template <class A>
 struct Normalizer {
   A top, sum;
 
-  HWY_INLINE double log_sum_exp() const {
-    return static_cast<double>(top) + __builtin_log(static_cast<double>(sum));
-  }
+  HWY_INLINE double log_of_sum() const { return __builtin_log(static_cast<double>(sum)); }
+  HWY_INLINE double log_sum_exp() const { return static_cast<double>(top) + log_of_sum(); }
 };
 template <class A>
 HWY_INLINE Normalizer<A> normalizer(const A* x, std::int64_t count) {
@@ -114,10 +113,38 @@ TRIREME_KERNEL double balance_of(const A* scores, const float* counts, std::int6
   const double sum = static_cast<double>(experts) * total(sums);
   return score == RouterScore::kSigmoid ? sum / total(all) : sum;
 }
+// Of p = s / S, where S is the sum of the scores s: log S - sum of s log s / S.
 template <class A>
-TRIREME_KERNEL double z_loss_of(const A* logits, std::int64_t experts) {
-  const double whole = normalizer(logits, experts).log_sum_exp();
-  return whole * whole;
+TRIREME_KERNEL double entropy_of_sigmoids(const A* scores, std::int64_t experts) {
+  double all = 0, sum = 0;
+  for (std::int64_t e = 0; e < experts; ++e) {
+    const auto score = static_cast<double>(scores[e]);
+    all += score;
+    if (score != 0) sum += score * __builtin_log(score);
+  }
+  return __builtin_log(all) - sum / all;
+}
+// By the logits below the highest, which do not cancel as logits themselves would.
+template <class A>
+TRIREME_KERNEL double entropy_of_softmax(const A* scores, const A* logits, const Normalizer<A>& by,
+                                         std::int64_t experts) {
+  Sums<double> sums;
+  const auto top = spread(static_cast<double>(by.top));
+  each_vector<double>(experts, [&](auto some, std::int64_t i, int k) {
+    const Vec<double> below = load_as<double>(some, logits + i) - top;
+    sums[k] = MulAdd(load_as<double>(some, scores + i), below, sums[k]);
+  });
+  return by.log_of_sum() - total(sums);
+}
+// Adds a token's z-loss and entropy.
+template <class A>
+TRIREME_KERNEL void add_token(double* sums, const A* scores, const A* logits, std::int64_t experts,
+                              RouterScore score) {
+  const Normalizer<A> by = normalizer(logits, experts);
+  const double whole = by.log_sum_exp();
+  sums[1] += whole * whole;
+  sums[2] += score == RouterScore::kSigmoid ? entropy_of_sigmoids(scores, experts)
+                                            : entropy_of_softmax(scores, logits, by, experts);
 }
 
 void router_losses(Tensor partials, Tensor losses, Tensor counts, Tensor scores, Tensor logits,
@@ -127,15 +154,16 @@ void router_losses(Tensor partials, Tensor losses, Tensor counts, Tensor scores,
   with_float(logits.dtype, [&]<class A>(A) {
     if constexpr (kIsAccumulator<A>) {
       const auto add_chunk = [&](std::int64_t chunk) {
-        double* const sums = at<double>(partials, 2 * chunk);
-        sums[0] = sums[1] = 0;
+        double* const sums = at<double>(partials, kRouterSums * chunk);
+        std::fill_n(sums, kRouterSums, 0.0);
         const std::int64_t last = std::min(tokens, (chunk + 1) * kCpuRowChunk);
         for (std::int64_t token = chunk * kCpuRowChunk; token < last; ++token) {
           if (counts) {
             sums[0] += balance_of(at<A>(scores, token * experts),
                                   at<float>(counts, token / group * experts), experts, how.score);
           }
-          sums[1] += z_loss_of(at<A>(logits, token * experts), experts);
+          add_token(sums, at<A>(scores, token * experts), at<A>(logits, token * experts), experts,
+                    how.score);
         }
       };
       parallel_for(partials.rows(), 1, [&](std::int64_t first, std::int64_t last) {
@@ -143,10 +171,10 @@ void router_losses(Tensor partials, Tensor losses, Tensor counts, Tensor scores,
       });
     }
   });
-  for (int loss = 0; loss < 2; ++loss) {
+  for (int loss = 0; loss < kRouterSums; ++loss) {
     double sum = 0;
     for (std::int64_t chunk = 0; chunk < partials.rows(); ++chunk) {
-      sum += *at<double>(partials, 2 * chunk + loss);
+      sum += *at<double>(partials, kRouterSums * chunk + loss);
     }
     *at<double>(losses, loss) = loss == 0 ? sum / static_cast<double>(group) : sum;
   }

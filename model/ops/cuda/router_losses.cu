@@ -45,11 +45,32 @@ struct LossRows {
   RouterScore score = RouterScore::kSoftmax;
 };
 
+// A token's, the same in all lanes: see cpu/routing.cpp.
+template <int kEach, class A>
+__device__ __forceinline__ double entropy_of(const LossRows<A>& op, std::int64_t row,
+                                             const Normalizer<kEach, A>& by) {
+  const bool is_sigmoid = op.score == RouterScore::kSigmoid;
+  double sum = 0, all = 0;
+  each_expert<kEach>(op.experts, [&](int, int expert) {
+    const double score = static_cast<double>(op.scores[row + expert]);
+    if (!is_sigmoid) {
+      sum += score * (static_cast<double>(op.logits[row + expert]) - static_cast<double>(by.top));
+      return;
+    }
+    all += score;
+    if (score != 0) sum += score * std::log(score);
+  });
+  sum = warp_sum(sum);
+  if (!is_sigmoid) return std::log(static_cast<double>(by.sum)) - sum;
+  all = warp_sum(all);
+  return std::log(all) - sum / all;
+}
+
 // A block adds a chunk of tokens.
 template <int kEach, class A>
 __global__ __launch_bounds__(kTokenThreads) void losses_of_chunks(double* partials,
                                                                   const LossRows<A> op) {
-  double balance = 0, z_loss = 0;  // the same in all lanes
+  double balance = 0, z_loss = 0, entropy = 0;  // the same in all lanes
   const std::int64_t last = min(op.tokens, (std::int64_t{blockIdx.x} + 1) * kCudaRowChunk);
   for (std::int64_t token = std::int64_t{blockIdx.x} * kCudaRowChunk + threadIdx.x / 32;
        token < last; token += kTokenWarps) {
@@ -65,29 +86,35 @@ __global__ __launch_bounds__(kTokenThreads) void losses_of_chunks(double* partia
       sum = warp_sum(sum) * op.experts / static_cast<double>(op.group);
       balance += op.score == RouterScore::kSigmoid ? sum / warp_sum(all) : sum;
     }
-    const double whole = Normalizer<kEach, A>(op.logits + row, op.experts).log_sum_exp();
+    const Normalizer<kEach, A> by(op.logits + row, op.experts);
+    const double whole = by.log_sum_exp();
     z_loss += whole * whole;
+    entropy += entropy_of(op, row, by);
   }
   const auto add = [](double a, double b) { return a + b; };
   const bool counts = threadIdx.x % 32 == 0;
   balance = over_block<kTokenThreads>(counts ? balance : 0.0, add);
   z_loss = over_block<kTokenThreads>(counts ? z_loss : 0.0, add);
+  entropy = over_block<kTokenThreads>(counts ? entropy : 0.0, add);
   if (threadIdx.x != 0) return;
-  partials[2 * blockIdx.x] = balance;
-  partials[2 * blockIdx.x + 1] = z_loss;
+  double* const sums = partials + kRouterSums * blockIdx.x;
+  sums[0] = balance;
+  sums[1] = z_loss;
+  sums[2] = entropy;
 }
 
 constexpr int kAddThreads = 512;
 
 __global__ __launch_bounds__(kAddThreads) void add_losses(double* losses, const double* partials,
                                                           std::int64_t chunks) {
-  double mine[2] = {};
+  double mine[kRouterSums] = {};
 #pragma unroll 4
   for (std::int64_t i = threadIdx.x; i < chunks; i += kAddThreads) {
-    mine[0] += partials[2 * i];
-    mine[1] += partials[2 * i + 1];
+#pragma unroll
+    for (int loss = 0; loss < kRouterSums; ++loss) mine[loss] += partials[kRouterSums * i + loss];
   }
-  for (int loss = 0; loss < 2; ++loss) {
+#pragma unroll
+  for (int loss = 0; loss < kRouterSums; ++loss) {
     const double sum =
         over_block<kAddThreads>(mine[loss], [](double a, double b) { return a + b; });
     if (threadIdx.x == 0) losses[loss] = sum;

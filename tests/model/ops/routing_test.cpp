@@ -134,10 +134,10 @@ Values counts_of(const Values& chosen, const Size& size, std::int64_t groups) {
   return counts;
 }
 
-// The balance loss and the z-loss, each summed over tokens.
+// The balance loss, the z-loss and the entropy, each summed over tokens.
 Values losses_of(const Values& x, const Values& counts, const Size& size, RouterScore score) {
   const std::int64_t groups = std::ssize(counts) / size.experts;
-  Values losses(2, 0.0);
+  Values losses(kRouterSums, 0.0);
   for (std::int64_t token = 0; token < size.tokens; ++token) {
     const Values row = row_of(x, token, size.experts);
     Values p = scores_of(row, score);
@@ -147,6 +147,7 @@ Values losses_of(const Values& x, const Values& counts, const Size& size, Router
     losses[0] += static_cast<double>(size.experts * groups) / static_cast<double>(size.tokens) *
                  dot(share, p);
     losses[1] += std::pow(log_sum_exp(row), 2);
+    for (const double v : p) losses[2] -= v * std::log(v);
   }
   return losses;
 }
@@ -161,14 +162,14 @@ TEST(Routing, losses_are_those_of_their_definitions) {
       count_choices(stream, counts, routed.experts);
       const Values expected = counts_of(routed.experts.values(), size, groups);
       expect_values(counts, expected, 8);
-      const Held losses(stream, {2}, DType::kF64);
+      const Held losses(stream, {kRouterSums}, DType::kF64);
       Arena scratch(1 << 16, stream.device());
       router_losses(stream, scratch, losses, counts, routed.scores, routed.logits, how);
       EXPECT_EQ(scratch.used(), 0u);
       const Values right = losses_of(x, expected, size, how.score), got = losses.values();
-      for (int i = 0; i < 2; ++i) EXPECT_NEAR(got[i], right[i], 1e-6 * right[i]) << i;
+      for (int i = 0; i < kRouterSums; ++i) EXPECT_NEAR(got[i], right[i], 1e-6 * right[i]) << i;
       router_losses(stream, scratch, losses, {}, routed.scores, routed.logits, how);
-      EXPECT_EQ(losses.values(), (Values{0, got[1]}));
+      EXPECT_EQ(losses.values(), (Values{0, got[1], got[2]}));
     }
   });
 }
@@ -211,6 +212,29 @@ TEST(Routing, backward_is_the_derivative) {
   });
 }
 
+TEST(Routing, entropy_is_zero_of_sure_routers_and_that_of_even_ones_at_any_size_of_logits) {
+  on_every_platform([](Stream& stream) {
+    for (const RouterScore score : {RouterScore::kSoftmax, RouterScore::kSigmoid}) {
+      const Size size{.tokens = 3, .experts = 40, .top_k = 2};
+      const Routing how{.score = score, .top_k = 2};
+      Values x(size.tokens * size.experts, -1000);
+      for (int token = 0; token < size.tokens; ++token) x[token * size.experts + 5] = 1000;
+      const Held losses(stream, {kRouterSums}, DType::kF64);
+      Arena scratch(1 << 16, stream.device());
+      const auto entropy = [&](const Values& logits) {
+        const Routed routed(stream, size, how, DType::kF32, logits);
+        router_losses(stream, scratch, losses, {}, routed.scores, routed.logits, how);
+        return losses.values()[2];
+      };
+      EXPECT_EQ(entropy(x), 0);
+      const double even = 3 * std::log(40.0);
+      for (const double logit : {-50.0, 0.0, 1000.0}) {
+        EXPECT_NEAR(entropy(Values(x.size(), logit)), even, 1e-6 * even) << logit;
+      }
+    }
+  });
+}
+
 TEST(Routing, backward_of_every_dtype_is_that_of_float64) {
   for_every_routing([](Stream& stream, DType dtype, const Size& size, const Routing& how) {
     const DType sums = accumulator_of(dtype);
@@ -242,7 +266,8 @@ TEST(Routing, bits_do_not_depend_on_threads) {
     expect_thread_independent([&] {
       const Routing how{.score = RouterScore::kSigmoid, .top_k = 4, .renormalize = true};
       const Routed routed(stream, size, how, sums, x);
-      const Held counts(stream, {3, size.experts}, DType::kF32), losses(stream, {2}, DType::kF64);
+      const Held counts(stream, {3, size.experts}, DType::kF32),
+          losses(stream, {kRouterSums}, DType::kF64);
       const Held dx(stream, {size.tokens, size.experts}, dtype);
       Arena scratch(1 << 16, stream.device());
       count_choices(stream, counts, routed.experts);

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "model/ops/elementwise.h"
+#include "model/ops/routing.h"
 #include "model/stage/stage.h"
 #include "model/tensor/host_tensor.h"
 #include "tests/model/layers/gradient_check.h"
@@ -31,19 +32,20 @@ TEST_P(StageGradient, is_that_of_the_loss_for_every_parameter) {
       fill_normal(param.value, param.spec.name, 0.3, param.spec.init == Init::kOnes ? 1 : 0);
     }
   }
-  double scale[] = {1.0 / 9}, router_scale[] = {1.0 / 10}, router_losses[4] = {};
+  double scale[] = {1.0 / 9}, router_scale[] = {1.0 / 10}, router_losses[2 * ops::kRouterSums] = {};
   float counts[10] = {};
-  const MicroBatch batch{.sequences = 2,
-                         .seq_len = 5,
-                         .ids = bench.integers({1, 2, 3, 4, 5, 6, 7, 8, 0, 1}),
-                         .targets = bench.integers({2, -1, 4, 5, 6, 7, 8, 0, 1, 1}),
-                         .positions = bench.integers({0, 1, 0, 1, 2, 0, 1, 2, 3, 4}),
-                         .document_start = bench.integers({0, 0, 2, 2, 2, 0, 0, 0, 0, 0}),
-                         .dropout_words = bench.integers({7, -9, 3, 1, 4, -1, 5, 9, 2, 6}),
-                         .scale = host_tensor(std::span(scale)),
-                         .router_scale = host_tensor(std::span(router_scale)),
-                         .routers = {host_tensor(std::span(router_losses)).reshaped({2, 2}),
-                                     host_tensor(std::span(counts)).reshaped({2, 5})}};
+  const MicroBatch batch{
+      .sequences = 2,
+      .seq_len = 5,
+      .ids = bench.integers({1, 2, 3, 4, 5, 6, 7, 8, 0, 1}),
+      .targets = bench.integers({2, -1, 4, 5, 6, 7, 8, 0, 1, 1}),
+      .positions = bench.integers({0, 1, 0, 1, 2, 0, 1, 2, 3, 4}),
+      .document_start = bench.integers({0, 0, 2, 2, 2, 0, 0, 0, 0, 0}),
+      .dropout_words = bench.integers({7, -9, 3, 1, 4, -1, 5, 9, 2, 6}),
+      .scale = host_tensor(std::span(scale)),
+      .router_scale = host_tensor(std::span(router_scale)),
+      .routers = {host_tensor(std::span(router_losses)).reshaped({2, ops::kRouterSums}),
+                  host_tensor(std::span(counts)).reshaped({2, 5})}};
   const std::vector<LayerConfig> layers = layer_configs(config);
   const std::int64_t sparse = layers_with_experts(config);
   const auto total = [&](const Tensor& losses) {
@@ -51,7 +53,7 @@ TEST_P(StageGradient, is_that_of_the_loss_for_every_parameter) {
     for (const int layer : {0, 1}) {
       if (!layers[layer].has_experts) continue;
       sum += config.router_aux_loss_coef / static_cast<double>(sparse) * router_scale[0] *
-             router_losses[2 * layer];
+             router_losses[ops::kRouterSums * layer];
     }
     for (std::int64_t i = 0; i < losses.count(); ++i) {
       sum += scale[0] * losses.as<double>()[i];

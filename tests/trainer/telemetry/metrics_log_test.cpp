@@ -111,6 +111,18 @@ TEST(MetricsLog, optional_and_further_numbers_have_their_keys) {
   EXPECT_THROW(metrics_line(metrics), Error);
 }
 
+TEST(MetricsLog, loads_of_experts_are_lists) {
+  StepMetrics metrics = of_step(3);
+  EXPECT_FALSE(json::parse(metrics_line(metrics)).contains("expert_load_max_over_mean_by_layer"));
+  metrics.expert_load = {.layers = {1, 3}, .max_over_mean = {1.5, 1.25}};
+  json line = json::parse(metrics_line(metrics));
+  EXPECT_EQ(line.at("expert_load_max_over_mean_by_layer"), json({1.5, 1.25}));
+  EXPECT_FALSE(line.contains("expert_load"));
+  metrics.expert_load->counts = {{3, 1}, {5, 3}};
+  line = json::parse(metrics_line(metrics));
+  EXPECT_EQ(line.at("expert_load"), json::parse(R"({"layers":[1,3],"counts":[[3,1],[5,3]]})"));
+}
+
 // Frozen where it was about to write, and awake when another run has gone on.
 TEST(MetricsLog, a_writer_that_comes_late_adds_nothing_to_the_file_of_the_next) {
   const ScratchFolder scratch;

@@ -145,6 +145,12 @@ class ChartData {
          .format = "plain",
          .lines = {
              {"", "orange", false, validation("validation_bits_per_byte", "bits_per_byte")}}});
+    add({.title = "Busiest expert over the mean, worst layer",
+         .format = "plain",
+         .lines = {{"", "orange", true, metric("expert_load_max_over_mean")}}});
+    add({.title = "Entropy of the routers",
+         .format = "plain",
+         .lines = {{"", "blue", true, metric("router_entropy")}}});
     add_the_rest();
     Json out = {{"first_step", std::min(first_step_, last_step_)}, {"last_step", last_step_}};
     out["runs"] = Json::array();
@@ -209,7 +215,9 @@ class ChartData {
                                              "hfu",
                                              "memory_peak_bytes",
                                              "process_peak_bytes",
-                                             "step_seconds"};
+                                             "step_seconds",
+                                             "expert_load_max_over_mean",
+                                             "router_entropy"};
     constexpr std::size_t kMost = 24;
     std::size_t added = 0;
     std::map<std::string, Chart> groups;

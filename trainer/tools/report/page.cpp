@@ -44,7 +44,8 @@ std::string folder_text(const RunData& run) {
 
 // Sections of a run below the curves; appends its timeline data to `timelines`.
 std::string run_sections(const RunData& run, nlohmann::ordered_json& timelines) {
-  std::string html = samples_html(run) + failures_html(run) + audit_html(run) + memory_html(run);
+  std::string html = samples_html(run) + experts_html(run) + failures_html(run) + audit_html(run) +
+                     memory_html(run);
   if (const auto traced = read_traces(run.folder)) {
     html += timeline_html(*traced, timelines.size());
     timelines.push_back(timeline_data(*traced));

@@ -80,6 +80,9 @@ void read_metrics(RunData& run) {
       }
     }
     previous = step;
+    if (const auto load = line.find("expert_load"); load != line.end()) {
+      run.expert_load = {.step = step, .load = *load};
+    }
     for (const auto& [key, value] : line.items()) {
       if (key == "step" || !(value.is_number() || value.is_null())) continue;
       Series& series = run.metrics[key];

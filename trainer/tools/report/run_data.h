@@ -33,11 +33,18 @@ struct AuditResult {
   std::string text;
 };
 
+// "expert_load" of metrics.jsonl, as it stands there.
+struct RecordedExpertLoad {
+  std::int64_t step = 0;
+  nlohmann::ordered_json load = {};
+};
+
 // Contents of a run folder, as far as readable.
 struct RunData {
   std::filesystem::path folder;
-  bool is_running = false;                // a process holds its lease
-  std::map<std::string, Series> metrics;  // by key of metrics.jsonl
+  bool is_running = false;                             // a process holds its lease
+  std::map<std::string, Series> metrics;               // by key of metrics.jsonl
+  std::optional<RecordedExpertLoad> expert_load = {};  // the last
   std::vector<nlohmann::ordered_json> events;
   std::string config_text;
   std::string model;                         // flavor or model_type; may be empty

@@ -18,4 +18,7 @@ std::string config_html(const RunData& run);
 // no plan.
 std::string memory_html(const RunData& run);
 
+// Heat map of the load of experts in the last step that has it; empty without.
+std::string experts_html(const RunData& run);
+
 }  // namespace trireme

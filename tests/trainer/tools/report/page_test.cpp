@@ -72,6 +72,40 @@ TEST(Page, metrics_of_one_group_share_a_chart) {
   EXPECT_EQ(lines.size(), 3U);
 }
 
+TEST(Page, loads_of_experts_are_a_heat_map_if_they_are_what_a_run_writes) {
+  const auto page_of = [](const std::string& load) {
+    const SampleRun sample;
+    sample.write("metrics.jsonl", "{\"step\":5,\"loss\":1,\"expert_load\":" + load + "}\n");
+    return report_page({read_run(sample.path())});
+  };
+  const std::string page = page_of(R"({"layers":[1,7],"counts":[[3,0],[2,2]]})");
+  for (const char* part :
+       {"Load of the experts at step 5", "layer 1, expert 0: 2.00 times the mean",
+        "layer 1, expert 1: 0.00 times the mean", "layer 7, expert 1: 1.00 times the mean"}) {
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+  }
+  for (const char* load :
+       {"null", "[1]", "{}", R"({"layers":[],"counts":[]})", R"({"layers":[1],"counts":[[]]})",
+        R"({"layers":[1],"counts":[3]})", R"({"layers":[1],"counts":[["<b>"]]})",
+        R"({"layers":[1,2],"counts":[[1,2]]})", R"({"layers":[1,2],"counts":[[1,2],[1]]})",
+        R"({"layers":[1],"counts":[[1,-2]]})"}) {
+    EXPECT_EQ(page_of(load).find("Load of the experts"), std::string::npos) << load;
+  }
+}
+
+TEST(Page, a_heat_map_of_many_experts_is_a_small_page) {
+  RunData run;
+  const std::vector<int> counts(512, 3);
+  run.expert_load = {.step = 1, .load = {{"layers", nlohmann::ordered_json::array()}}};
+  for (int layer = 0; layer < 60; ++layer) {
+    run.expert_load->load["layers"].push_back(layer);
+    run.expert_load->load["counts"].push_back(counts);
+  }
+  const std::string page = report_page({run});
+  EXPECT_NE(page.find("Load of the experts"), std::string::npos);
+  EXPECT_LT(page.size(), 1u << 20);
+}
+
 TEST(Page, an_empty_run_is_a_valid_page) {
   const SampleRun sample;
   sample.write("metrics.jsonl", "");
