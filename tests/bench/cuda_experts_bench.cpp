@@ -69,7 +69,8 @@ void add_routing() {
   });
   add("stream/router_losses", [](Operands& of) -> Prepared {
     const Size size;
-    const Tensor losses = of.zeros({2}, DType::kF64), counts = of.random({1, size.experts}, kSum);
+    const Tensor losses = of.zeros({ops::kRouterSums}, DType::kF64);
+    const Tensor counts = of.random({1, size.experts}, kSum);
     const Tensor logits = of.random({size.tokens, size.experts}, kSum);
     const Tensor scores = of.random({size.tokens, size.experts}, kSum);
     return [=, &of] {
