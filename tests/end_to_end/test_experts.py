@@ -43,7 +43,7 @@ def routers_are_described_step_by_step(workshop):
 
 
 @fact
-def the_same_is_told_after_a_resume_and_by_a_pipeline(workshop):
+def the_same_is_told_after_a_resume_and_by_several_ranks(workshop):
     workshop.corpus()
     workshop.run("train", workshop.config("alone", base=RUN)).done()
     config = workshop.config("resumed", base=RUN)
@@ -57,6 +57,12 @@ def the_same_is_told_after_a_resume_and_by_a_pipeline(workshop):
                        "--parallelism.pipeline=2").done()
     check(told(workshop / "stages") == told(workshop / "alone"), "the pipeline tells otherwise")
     check(curve(workshop / "stages") == curve(workshop / "alone"), "other losses")
+    workshop.run_ranks(2, "train", workshop.config("shards", base=RUN), "--training.steps=1",
+                       "--parallelism.data_shard=2").done()
+    first = told(workshop / "shards")[0]
+    check(first.pop("expert_load") is not None, "the last step has no counts")
+    theirs[0].pop("expert_load")
+    check(first == theirs[0], first, theirs[0])
 
 
 @fact
