@@ -23,6 +23,14 @@ class CheckpointRules : public RuleCheck {
             disk, "; decrease memory_interval, or change checkpoint.interval"));
   }
 
+  void upcycling() {
+    const bool is_used = c_.model.num_experts > 0 && !c_.checkpoint.initial_load_path.empty();
+    check(c_.checkpoint.upcycle_noise == 0 || is_used,
+          {"checkpoint.upcycle_noise", "checkpoint.initial_load_path", "model.model_type"},
+          "applies to models with experts that start from a dense model's checkpoint, "
+          "checkpoint.initial_load_path; set it, or remove upcycle_noise");
+  }
+
   void checkpoint() {
     const Keys& changes = c_.checkpoint.allow_changes;
     const auto may_be_listed = [](const std::string& key) {
@@ -49,6 +57,7 @@ class CheckpointRules : public RuleCheck {
 void checkpoint_rules(const LoadedConfig& loaded, Complaints& complaints, Purpose purpose) {
   CheckpointRules rules(loaded, complaints, purpose);
   rules.snapshots();
+  rules.upcycling();
   rules.checkpoint();
 }
 

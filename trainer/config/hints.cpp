@@ -93,6 +93,7 @@ constexpr OtherNames kOtherNames[] = {
     {"checkpoint.keep_latest_k", "save_total_limit keep_last max_checkpoints"},
     {"checkpoint.resume", "resume_from_checkpoint resume_from"},
     {"checkpoint.initial_load_path", "init_from load pretrained model_name_or_path"},
+    {"checkpoint.upcycle_noise", "upcycling_noise upcycle_noise_std expert_noise"},
     {"metrics.log_freq", "logging_steps log_every log_every_n_steps"},
     {"metrics.enable_tensorboard", "tensorboard"},
     {"validation.freq", "eval_steps eval_every val_every eval_freq"},

@@ -35,8 +35,15 @@ void add_checkpoint(Options& to) {
   to.push_back({.key = "checkpoint.initial_load_path",
                 .slot = TRIREME_MEMBER(checkpoint.initial_load_path),
                 .help = "initial weights of a new run: a run folder or checkpoint of any layout, "
-                        "or a Hugging Face model folder; ignored once the run has checkpoints",
+                        "also of a dense model for one with experts, or a Hugging Face model "
+                        "folder; ignored once the run has checkpoints",
                 .or_path = true});
+  to.push_back({.key = "checkpoint.upcycle_noise",
+                .slot = TRIREME_MEMBER(checkpoint.upcycle_noise),
+                .help = "experts that start as copies of a dense model's MLPs: standard deviation "
+                        "of normal noise added to each weight, in units of that of its "
+                        "initialization; 0: exact copies",
+                .range = between(0, 1e3)});
   to.push_back(
       {.key = "checkpoint.allow_changes",
        .slot = TRIREME_MEMBER(checkpoint.allow_changes),

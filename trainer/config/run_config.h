@@ -134,6 +134,7 @@ struct CheckpointConfig {
   bool async = true;                             // written during training
   std::string resume = "auto";                   // auto, none, or a step in digits
   std::string initial_load_path;                 // run folder or checkpoint; empty: none
+  double upcycle_noise = 0;                      // of experts, over their initial deviation
   std::vector<std::string> allow_changes;        // keys, or "all"
 
   bool operator==(const CheckpointConfig&) const = default;

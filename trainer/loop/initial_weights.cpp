@@ -13,6 +13,7 @@
 #include "trainer/convert/huggingface/foreign_weights.h"
 #include "trainer/loop/allowed_changes.h"
 #include "trainer/loop/train_state.h"
+#include "trainer/loop/upcycling.h"
 
 namespace trireme {
 namespace {
@@ -48,13 +49,39 @@ NumericChanges model_changes(const RunConfig& there, const RunConfig& config) {
   return model;
 }
 
+RunConfig config_in(const Manifest& manifest, const fs::path& folder) {
+  const std::string name = (folder / Manifest::kFileName).string() + " (config)";
+  return read_config({name, manifest.config, folder}, {}, Purpose::kInference).config;
+}
+
+void require_upcycles(const ModelConfig& there, const ModelConfig& here, const fs::path& folder) {
+  if (!same_family_parts(here, there)) {
+    throw MismatchError(say(folder.string(), " is not upcycled by model.model_type: ",
+                            to_toml(there.model_type), " -> ", to_toml(here.model_type),
+                            ": these types differ in more than experts; llama and mistral become "
+                            "mixtral, qwen3 becomes qwen3_moe"));
+  }
+  if (there.intermediate_size == here.moe_intermediate_size) return;
+  throw MismatchError(
+      say(folder.string(), " is upcycled: each expert is a copy of its layer's MLP, so that ",
+          "model.moe_intermediate_size = ", here.moe_intermediate_size,
+          " must equal model.intermediate_size = ", there.intermediate_size, " there; set ",
+          "model.moe_intermediate_size = ", there.intermediate_size));
+}
+
+// Noise that no weights get would be a silent misconfiguration.
+void require_no_noise(const RunConfig& config, const fs::path& folder) {
+  if (config.checkpoint.upcycle_noise == 0) return;
+  throw MismatchError(say(folder.string(),
+                          " has experts itself, so that none are upcycled; remove "
+                          "checkpoint.upcycle_noise = ",
+                          config.checkpoint.upcycle_noise));
+}
+
 // Tensors of equal shapes may still belong to another model: other heads, other positions. That can
 // be allowed; other shapes cannot.
-void require_same_model(const RunConfig& config, const Manifest& manifest, const fs::path& folder,
-                        std::span<const checkpoint::Piece> weights) {
-  const std::string name = (folder / Manifest::kFileName).string() + " (config)";
-  const RunConfig there =
-      read_config({name, manifest.config, folder}, {}, Purpose::kInference).config;
+void require_same_model(const RunConfig& there, const RunConfig& config, const Manifest& manifest,
+                        const fs::path& folder, std::span<const checkpoint::Piece> weights) {
   const NumericChanges model = model_changes(there, config);
   try {
     checkpoint::check_match(manifest, weights, checkpoint::Match::kSubset, folder.string());
@@ -66,11 +93,40 @@ void require_same_model(const RunConfig& config, const Manifest& manifest, const
       say(folder.string(), " holds a different model:", refusal_text(model, config)));
 }
 
+// Fills `pieces` from a checkpoint; whether by upcycling.
+bool load_from(const RunConfig& config, const Engine& engine, const fs::path& folder,
+               const Manifest& manifest, const std::vector<checkpoint::Piece>& pieces) {
+  const RunConfig there = config_in(manifest, folder);
+  const bool upcycles = needs_upcycling(there.model, config.model);
+  RunConfig here = config;
+  if (upcycles) {
+    require_upcycles(there.model, config.model, folder);
+    here.model = without_experts(config.model, there.model);
+  } else {
+    require_no_noise(config, folder);
+  }
+  const std::vector<checkpoint::Piece> wanted = upcycles ? dense_pieces(pieces) : pieces;
+  require_same_model(there, here, manifest, folder, wanted);
+  checkpoint::load_pieces(folder, manifest, wanted, checkpoint::Match::kSubset);
+  if (upcycles) {
+    finish_upcycling(engine.model().params(), pieces,
+                     {.seed = static_cast<std::uint64_t>(config.job.seed),
+                      .noise = config.checkpoint.upcycle_noise});
+  }
+  return upcycles;
+}
+
 // The weights of a Hugging Face model; every rank reads its own shards.
 checkpoint::Loaded load_foreign(const RunConfig& config, const fs::path& folder,
                                 std::span<const checkpoint::Piece> weights, const Team& team) {
   team.together([&] {
     const ImportedConfig there = read_config_json(folder);
+    if (needs_upcycling(there.config.model, config.model)) {
+      throw CheckpointError(say(kKey, folder.string(),
+                                " holds a dense model, and experts are upcycled only from a "
+                                "checkpoint: import it with trireme checkpoint import"));
+    }
+    require_no_noise(config, folder);
     const NumericChanges model = model_changes(there.config, config);
     if (!model.refused.empty()) {
       throw CheckpointError(
@@ -86,8 +142,7 @@ checkpoint::Loaded load_foreign(const RunConfig& config, const fs::path& folder,
 
 }  // namespace
 
-checkpoint::Loaded load_initial_weights(const RunConfig& config, Engine& engine,
-                                        Communicator& ranks) {
+InitialWeights load_initial_weights(const RunConfig& config, Engine& engine, Communicator& ranks) {
   const Team team(ranks);
   const fs::path asked = config.checkpoint.initial_load_path;
   engine.host_state().download(engine.stream());  // the optimizer's state, which stays zero
@@ -97,10 +152,10 @@ checkpoint::Loaded load_initial_weights(const RunConfig& config, Engine& engine,
       !team.led([&] { return checkpoint::huggingface::is_model_folder(asked) ? "foreign" : ""; })
            .empty();
   if (is_foreign) {
-    checkpoint::Loaded loaded = load_foreign(config, asked, pieces, team);
+    InitialWeights weights{.from = load_foreign(config, asked, pieces, team)};
     engine.host_state().upload(engine.stream());
     engine.model().publish_masters(engine.stream());
-    return loaded;
+    return weights;
   }
   std::vector<std::string> rejected;
   std::string reasons;
@@ -110,17 +165,18 @@ checkpoint::Loaded load_initial_weights(const RunConfig& config, Engine& engine,
   };
   for (const fs::path& folder : candidates(asked, team)) {
     try {
-      checkpoint::Loaded loaded{0, folder, {}, rejected};
+      InitialWeights weights{.from = {0, folder, {}, rejected}};
+      checkpoint::Loaded& from = weights.from;
       team.together([&] {
-        loaded.manifest = checkpoint::read_manifest(folder);
-        require_same_model(config, loaded.manifest, folder, pieces);
-        checkpoint::load_pieces(folder, loaded.manifest, pieces, checkpoint::Match::kSubset);
+        from.manifest = checkpoint::read_manifest(folder);
+        weights.upcycled = load_from(config, engine, folder, from.manifest, pieces);
       });
-      loaded.step = loaded.manifest.step;
+      from.step = from.manifest.step;
       engine.host_state().upload(engine.stream());
-      require_weights(loaded, engine, ranks);
+      // Upcycled weights are others; what was read has been verified block by block.
+      if (!weights.upcycled) require_weights(from, engine, ranks);
       engine.model().publish_masters(engine.stream());
-      return loaded;
+      return weights;
     } catch (const MismatchError& why) {
       throw on_all_ranks(CheckpointError(say(kKey, why.what())));
     } catch (const CheckpointError& why) {

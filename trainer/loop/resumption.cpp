@@ -9,7 +9,6 @@
 #include "trainer/config/reader.h"
 #include "trainer/loop/allowed_changes.h"
 #include "trainer/loop/data_checks.h"
-#include "trainer/loop/initial_weights.h"
 
 namespace trireme {
 namespace {
@@ -163,7 +162,7 @@ void Resumption::require_same_numerics(const checkpoint::Loaded& from, const Run
 
 void Resumption::report() const {
   RunLog& log = run_.log;
-  if (weights_from_) report_rejected(log, *weights_from_, 0);
+  if (weights_from_) report_rejected(log, weights_from_->from, 0);
   if (!from_) return;
   report_rejected(log, *from_, from_->step);
   const RunConfig before = config_before(*from_);

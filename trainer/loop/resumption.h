@@ -3,6 +3,7 @@
 #include <string>
 
 #include "checkpoint/store/store.h"
+#include "trainer/loop/initial_weights.h"
 #include "trainer/loop/memory_tier.h"
 #include "trainer/loop/run_context.h"
 #include "trainer/loop/train_state.h"
@@ -22,7 +23,7 @@ class Resumption {
   // The checkpoint it resumes from; nothing when it starts.
   const std::optional<checkpoint::Loaded>& from() const { return from_; }
   // Whose weights it starts with; nothing when they are initialized, or when it resumes.
-  const std::optional<checkpoint::Loaded>& weights_from() const { return weights_from_; }
+  const std::optional<InitialWeights>& weights_from() const { return weights_from_; }
   // Why its first step cannot be compared with the previous run; empty when it can.
   const std::string& not_comparable() const { return not_comparable_; }
 
@@ -42,7 +43,8 @@ class Resumption {
 
   RunContext& run_;
   MemoryTier& memory_;
-  std::optional<checkpoint::Loaded> from_, weights_from_;
+  std::optional<checkpoint::Loaded> from_;
+  std::optional<InitialWeights> weights_from_;
   std::string not_comparable_;
   bool average_starts_ = false;
 };

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "model/base/human.h"
+#include "model/stage/layer_config.h"
 #include "trainer/config/notes.h"
 #include "trainer/config/value_text.h"
 #include "trainer/engine/computation.h"
@@ -65,7 +66,25 @@ void describe_snapshot(RunDescription& description, std::size_t bytes) {
   description.details["snapshot_bytes"] = bytes;
 }
 
-void describe_origin(RunDescription& description, const Resumption& resumption) {
+void describe_upcycling(RunDescription& description, const RunConfig& config) {
+  auto& [rows, details] = description;
+  const std::int64_t layers = layers_with_experts(config.model);
+  const std::int64_t experts = config.model.num_experts;
+  const double noise = config.checkpoint.upcycle_noise;
+  rows.emplace_back(
+      "upcycled",
+      fmt::format("{} layers x {} experts: each expert is a copy of its layer's MLP{}; the routers "
+                  "are initialized",
+                  layers, experts,
+                  noise > 0 ? fmt::format(" with noise of {} initial standard deviations", noise)
+                            : std::string()));
+  details["upcycled_layers"] = layers;
+  details["upcycled_experts"] = experts;
+  details["upcycle_noise"] = noise;
+}
+
+void describe_origin(RunDescription& description, const Resumption& resumption,
+                     const RunConfig& config) {
   auto& [rows, details] = description;
   if (const auto& from = resumption.from()) {
     const bool in_memory = from->manifest.in_memory();
@@ -76,9 +95,10 @@ void describe_origin(RunDescription& description, const Resumption& resumption) 
     details["load_seconds"] = from->seconds;
   }
   if (const auto& weights = resumption.weights_from()) {
-    rows.emplace_back("weights of",
-                      fmt::format("{} (step {})", weights->folder.string(), weights->step));
-    details["weights_from"] = weights->folder.string();
+    rows.emplace_back("weights of", fmt::format("{} (step {})", weights->from.folder.string(),
+                                                weights->from.step));
+    details["weights_from"] = weights->from.folder.string();
+    if (weights->upcycled) describe_upcycling(description, config);
   }
 }
 
@@ -136,7 +156,7 @@ void RunReporter::announce(const TrainState& state, const Checkpointer& checkpoi
   const Timeline timeline = predicted_timeline(run_.engine.schedule());
   RunDescription description = describe(run_, state, timeline);
   if (const auto bytes = checkpoints.snapshot_bytes()) describe_snapshot(description, *bytes);
-  describe_origin(description, resumption_);
+  describe_origin(description, resumption_, run_.config());
   describe_compression(description, run_.engine.model().compression(),
                        std::string(name_of_value(run_.config().parallelism.compression.method)),
                        resumes);

@@ -14,7 +14,8 @@ namespace trireme {
 //   {"time":"2026-03-01T12:00:00.123Z","event":"checkpoint","step":100,...details}
 // Events and their details (`trireme report` shows those that are present):
 //   start                incarnation model parameters device ranks threads host version
-//                        total_steps, and weights_from if they come from another run
+//                        total_steps, and weights_from if they come from another run, with
+//                        upcycled_layers upcycled_experts upcycle_noise if its MLPs became experts
 //   resume               as start, and from (the checkpoint)
 //   self_check           verdict why, for the first step of a resumed run (self_check.h)
 //   preflight            passed ranks hosts checks ([name passed text faults by_rank]) seconds
