@@ -11,7 +11,8 @@
 namespace trireme {
 namespace {
 
-constexpr std::int64_t kLosses = 2;  // of ops::router_losses
+// Of ops::router_losses.
+constexpr std::int64_t kBalance = 0, kZLoss = 1, kLosses = 2;
 
 }  // namespace
 
@@ -54,16 +55,21 @@ RouterStats::Result RouterStats::result(const MicroBatches& order, std::int64_t 
   Result result;
   if (!stream_.executes()) return result;
   const std::int64_t layers = of_rank_.shape[1], of_rank = of_rank_.count();
-  std::vector<double> in_order(order.ranks * order.of_each);
-  for (std::int64_t rank = 0; rank < order.ranks; ++rank) {
-    for (std::int64_t own = 0; own < order.of_each; ++own) {
-      const double* losses = losses_.host().as<double>() + rank * of_rank + own * layers * kLosses;
-      double& sum = in_order[order.number(rank, own)];
-      for (std::int64_t layer = 0; layer < layers; ++layer) sum += losses[layer * kLosses];
+  const auto mean = [&](std::int64_t loss) {
+    std::vector<double> in_order(order.ranks * order.of_each);
+    for (std::int64_t rank = 0; rank < order.ranks; ++rank) {
+      for (std::int64_t own = 0; own < order.of_each; ++own) {
+        const double* losses =
+            losses_.host().as<double>() + rank * of_rank + own * layers * kLosses + loss;
+        double& sum = in_order[order.number(rank, own)];
+        for (std::int64_t layer = 0; layer < layers; ++layer) sum += losses[layer * kLosses];
+      }
     }
-  }
-  const auto summed = static_cast<double>(in_order.size() * tokens * sparse_layers_);
-  result.balance_loss = std::accumulate(in_order.begin(), in_order.end(), 0.0) / summed;
+    return std::accumulate(in_order.begin(), in_order.end(), 0.0) /
+           static_cast<double>(in_order.size() * tokens * sparse_layers_);
+  };
+  result.balance_loss = mean(kBalance);
+  result.z_loss = mean(kZLoss);
   for (std::int64_t layer = 0; layer < layers; ++layer) {
     const std::span counts(counts_.host().as<float>() + layer * experts_, experts_);
     const double all = std::accumulate(counts.begin(), counts.end(), 0.0);

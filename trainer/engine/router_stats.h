@@ -23,6 +23,7 @@ class RouterStats {
 
   struct Result {
     double balance_loss = 0;  // mean over layers and micro-batches; top_k if experts are even
+    double z_loss = 0;        // mean over layers with experts and tokens
     // Tokens of the busiest expert over the mean of its layer's: the layer where it is highest.
     double max_over_mean = 0;
   };
