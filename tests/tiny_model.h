@@ -31,6 +31,7 @@ inline ModelConfig tiny_model(std::string_view family, const TinySize& size = {}
     m.num_experts_per_tok = 2;
     m.moe_intermediate_size = size.mlp / 2;
     m.router_aux_loss_coef = 0.1;
+    m.router_z_loss_coef = 0.05;
     if (family == "qwen3_moe") {
       m.mlp_only_layers = {1};
     } else {

@@ -145,9 +145,11 @@ Tensor Moe::backward(ExecContext& ctx, Tensor dy, const Saved& saved) const {
 
   region_.sum(ctx, dweights);
   const Tensor dlogits = ctx.lasting().take(saved.logits.shape, dy.dtype);
-  ops::route_backward(
-      ctx.stream, dlogits, dweights, saved.logits, saved.routes, spec_.routing,
-      {.counts = saved.counts, .balance = spec_.balance_loss, .scale = saved.scale});
+  ops::route_backward(ctx.stream, dlogits, dweights, saved.logits, saved.routes, spec_.routing,
+                      {.counts = saved.counts,
+                       .balance = spec_.balance_loss,
+                       .z_loss = spec_.z_loss,
+                       .scale = saved.scale});
   const Tensor dx = ctx.scratch.take(x.shape, dy.dtype);
   {
     const Arena::Frame frame(ctx.scratch);

@@ -18,6 +18,7 @@ struct MoeSpec {
   ops::Routing routing = {};
   // Weight of the load balancing loss of a micro-batch, which is added to the loss of each token.
   double balance_loss = 0;
+  double z_loss = 0;       // weight of the mean z-loss of a micro-batch, added likewise
   std::int64_t layer = 0;  // row in a RouterSink
   double init_scale = 0.02;
   double down_init_scale = 0.02;

@@ -61,6 +61,7 @@ MoeSpec moe_spec(const ModelConfig& c, std::int64_t layer) {
           .activation = c.activation,
           .routing = {.top_k = c.num_experts_per_tok, .renormalize = c.norm_topk_prob},
           .balance_loss = c.router_aux_loss_coef / static_cast<double>(layers_with_experts(c)),
+          .z_loss = c.router_z_loss_coef / static_cast<double>(layers_with_experts(c)),
           .layer = layer,
           .init_scale = c.initializer_range,
           .down_init_scale = residual_scale(c)};

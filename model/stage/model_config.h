@@ -83,6 +83,7 @@ struct ModelConfig {
   std::int64_t decoder_sparse_step = 1;
   std::vector<std::int64_t> mlp_only_layers = {};
   double router_aux_loss_coef = 0;  // weight of the mean of the layers' load balancing losses
+  double router_z_loss_coef = 0;    // weight of the mean of the layers' router z-losses
   double norm_eps = 1e-5;
   double rope_theta = 10000;
   RopeScaling rope_scaling = {};

@@ -81,6 +81,7 @@ class Config:
     expert_ffn: int = 0
     renormalize: bool = False  # the weights of a token's experts are divided by their sum
     auxiliary: float = 0.0  # coefficient of the load balancing loss
+    z_loss: float = 0.0  # coefficient of the router z-loss
 
     @property
     def is_gpt2(self):
@@ -168,6 +169,7 @@ def _experts(keys):
         "expert_ffn": keys[width],
         "renormalize": family == "mixtral" or keys.get("norm_topk_prob", False),
         "auxiliary": coefficient if keys.get("output_router_logits", False) else 0.0,
+        "z_loss": keys.get("router_z_loss_coef", 0.0),
     }
 
 

@@ -161,6 +161,11 @@ def balance(change):
     return lambda config, weights: Model(config, weights, change)
 
 
+def z_loss(change):
+    """A model with another z-loss: `change` makes it from the Routes."""
+    return lambda config, weights: Model(config, weights, z_loss=change)
+
+
 def no_window(layer, _):
     return dataclasses.replace(layer, window=None)
 
@@ -266,8 +271,18 @@ GRADIENT = {
     ),
     "auxiliary loss of the first layer": balance(lambda routes: reference.load_balance(routes[0])),
 }
+Z_LOSS = {
+    "no z-loss": changed(z_loss=0.0),
+    "z-losses summed over layers": z_loss(
+        lambda routes: sum((layer.logits.logsumexp(-1) ** 2).mean() for layer in routes)
+    ),
+    "z-loss of the mean log-sum-exp": z_loss(
+        lambda routes: sum(layer.logits.logsumexp(-1).mean() ** 2 for layer in routes) / len(routes)
+    ),
+    "z-loss of the first layer": z_loss(lambda routes: reference.router_z_loss(routes[:1])),
+}
 GRADIENT_MISTAKES = {
     "mixtral": {**GRADIENT, "renormalization without gradient": ConstantSum},
     "olmoe": GRADIENT,
-    "qwen3_moe": {**GRADIENT, "renormalization without gradient": ConstantSum},
+    "qwen3_moe": {**GRADIENT, **Z_LOSS, "renormalization without gradient": ConstantSum},
 }

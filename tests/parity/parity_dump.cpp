@@ -13,6 +13,7 @@
 #include "model/base/philox.h"
 #include "model/params/init.h"
 #include "model/stage/model_family.h"
+#include "tests/parity/tensor_file.h"
 #include "trainer/convert/huggingface/config_json.h"
 #include "trainer/engine/engine.h"
 #include "trainer/engine/step_plan.h"
@@ -21,6 +22,7 @@ namespace trireme {
 namespace {
 
 using nlohmann::json;
+using parity::TensorFile;
 
 constexpr std::int64_t kSequences = 4;  // two micro-batches of two: accumulation is part of it
 constexpr std::int64_t kLength = 24;
@@ -98,7 +100,10 @@ ModelConfig rotary(const std::string& name) {
     m.num_experts_per_tok = name == "olmoe" ? 3 : 2;
     m.router_aux_loss_coef = 0.1;
   }
-  if (name == "qwen3_moe") m.mlp_only_layers = {1};
+  if (name == "qwen3_moe") {
+    m.mlp_only_layers = {1};
+    m.router_z_loss_coef = 0.02;
+  }
   if (name == "olmoe") m.head_dim = 9 * 2;
   if (name == "gemma3_text") {
     m.query_pre_attn_scalar = 24;
@@ -190,26 +195,6 @@ json batch_json(Engine& engine) {
           {"positions", rows(batch.positions)},
           {"document_start", rows(batch.document_start)}};
 }
-
-class TensorFile {
- public:
-  void add(const std::string& name, const Tensor& tensor) {
-    std::vector<std::int64_t> shape;
-    for (int dim = 0; dim < tensor.shape.rank(); ++dim) shape.push_back(tensor.shape[dim]);
-    index_[name] = {{"dtype", tensor.dtype == DType::kF64 ? "F64" : "F32"},
-                    {"shape", shape},
-                    {"offset", bytes_.size()}};
-    bytes_.append(reinterpret_cast<const char*>(tensor.data), tensor.bytes());
-  }
-  void write(const std::filesystem::path& folder) const {
-    replace_text(folder / "tensors.json", index_.dump(1));
-    replace_text(folder / "tensors.bin", bytes_);
-  }
-
- private:
-  json index_ = json::object();
-  std::string bytes_;
-};
 
 // Logits of every token through the key-value cache, document by document: what
 // generation computes is held against the reference, too.
@@ -307,7 +292,10 @@ void dump(const ModelConfig& model, std::uint64_t seed, DType dtype, Recompute r
   const json curve = train(engine, seed, documents);
   file.write(folder);
   auto config = config_json(model, dtype, special_tokens({}, -1));
-  if (model.num_experts > 0) config["output_router_logits"] = true;  // adds the routers' loss
+  if (model.num_experts > 0) {
+    config["output_router_logits"] = true;                    // adds the routers' loss
+    config["router_z_loss_coef"] = model.router_z_loss_coef;  // which no family of transformers has
+  }
   replace_text(folder / "config.json", config.dump(1));
   replace_text(folder / "batch.json", batch.dump());
   replace_text(folder / "curve.json", curve.dump());

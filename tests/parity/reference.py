@@ -57,7 +57,8 @@ def capped(x, cap):
 class Routes:
     """What the router of a layer decided for all tokens of a batch."""
 
-    probabilities: torch.Tensor  # [tokens, experts]
+    logits: torch.Tensor  # [tokens, experts]
+    probabilities: torch.Tensor  # their softmax
     chosen: torch.Tensor  # [tokens, experts], 1 where a token has the expert, otherwise 0
 
 
@@ -77,8 +78,9 @@ def load_balance_of_micro_batches(tokens):
     """The mean over micro-batches of so many tokens of the loss of each alone."""
 
     def balance(routes):
+        fields = [f.name for f in dataclasses.fields(Routes)]
         parts = zip(
-            *(zip(x.probabilities.split(tokens), x.chosen.split(tokens)) for x in routes)
+            *(zip(*(getattr(layer, field).split(tokens) for field in fields)) for layer in routes)
         )
         losses = [load_balance_by_layer([Routes(*layer) for layer in part]) for part in parts]
         return sum(losses) / len(losses)
@@ -88,19 +90,25 @@ def load_balance_of_micro_batches(tokens):
 
 def load_balance_of_all(routes):
     """One loss over the tokens of all sparse layers together, as transformers computes it."""
+    fields = [f.name for f in dataclasses.fields(Routes)]
     return load_balance(
-        Routes(
-            torch.cat([layer.probabilities for layer in routes]),
-            torch.cat([layer.chosen for layer in routes]),
-        )
+        Routes(*(torch.cat([getattr(layer, field) for layer in routes]) for field in fields))
     )
+
+
+def router_z_loss(routes):
+    """The router z-loss of ST-MoE (Zoph et al. 2022), the squared log-sum-exp of a token's logits:
+    the mean over tokens and sparse layers."""
+    return torch.stack([layer.logits.logsumexp(-1) ** 2 for layer in routes]).mean()
 
 
 class Model:
     """A model over a dict of weights under their logical names. `balance` makes the auxiliary loss
-    of the Routes of its sparse layers."""
+    of the Routes of its sparse layers, `z_loss` that which bounds their logits."""
 
-    def __init__(self, config, weights, balance=load_balance_by_layer):
+    def __init__(
+        self, config, weights, balance=load_balance_by_layer, z_loss=router_z_loss
+    ):
         expected = weight_shapes(config)
         found = {name: tuple(w.shape) for name, w in weights.items()}
         if found != expected:
@@ -109,6 +117,7 @@ class Model:
         self.config = config
         self.weights = weights
         self.balance = balance
+        self.z_loss = z_loss
         self.closest = math.inf  # logits of a token's last expert and of the next best so far
 
     def _linear(self, name, x):
@@ -163,12 +172,13 @@ class Model:
     def _experts(self, at, x, routes):
         """The experts' results for x, weighted; adds to the list `routes` those of this layer."""
         c = self.config
-        probabilities = self._linear(f"{at}.router", x).softmax(-1)
+        logits = self._linear(f"{at}.router", x)
+        probabilities = logits.softmax(-1)
         chosen = self._choose(probabilities.detach())
         if c.top_k < c.experts:
             best = probabilities.detach().log().topk(c.top_k + 1).values
             self.closest = min(self.closest, float((best[..., -2] - best[..., -1]).min()))
-        routes.append(Routes(probabilities.view(-1, c.experts), chosen.view(-1, c.experts)))
+        routes.append(Routes(*(z.view(-1, c.experts) for z in (logits, probabilities, chosen))))
         weights = self._expert_weights(probabilities, chosen)
         return sum(
             self._expert(f"{at}.experts.{expert}", x, weights[..., expert, None])
@@ -196,11 +206,13 @@ class Model:
 
     def outputs(self, batch):
         """The logits and the loss: the mean cross-entropy in nats over the targets that count and,
-        with its coefficient, the auxiliary loss."""
+        with their coefficients, the auxiliary loss and the z-loss of routers."""
         logits, routes = self._forward(batch)
         loss = cross_entropy(logits, batch.targets)
         if routes and self.config.auxiliary > 0:
             loss = loss + self.config.auxiliary * self.balance(routes)
+        if routes and self.config.z_loss > 0:
+            loss = loss + self.config.z_loss * self.z_loss(routes)
         return logits, loss
 
     def logits(self, batch):

@@ -160,6 +160,9 @@ class AgainstTransformers(unittest.TestCase):
                 balance = sys.modules[type(model).__module__].load_balancing_loss_func
                 loss = balance(tuple(routers), config.experts, config.top_k)
                 their_loss = their_loss + config.auxiliary * loss
+            if config.z_loss:  # which transformers does not have
+                squares = [logits.logsumexp(-1) ** 2 for logits in routers]
+                their_loss = their_loss + config.z_loss * torch.cat(squares).mean()
             their_loss.backward()
             if config.experts and all(layer.sparse for layer in config.layers) and not documents:
                 self.own_loss_agrees(model, right, batch)

@@ -59,7 +59,7 @@ EXPERTS = {
 QWEN3_MOE = {
     **EXPERTS, "model_type": "qwen3_moe", "head_dim": 16, "num_experts": 5,
     "moe_intermediate_size": 36, "norm_topk_prob": True, "mlp_only_layers": [1],
-    "decoder_sparse_step": 1,
+    "decoder_sparse_step": 1, "router_z_loss_coef": 0.02,
 }  # fmt: skip
 CONFIGS = {
     "gpt2": {

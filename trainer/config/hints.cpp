@@ -72,6 +72,8 @@ constexpr OtherNames kOtherNames[] = {
     {"model.num_experts", "num_local_experts n_routed_experts moe_num_experts"},
     {"model.num_experts_per_tok", "top_k moe_top_k moe_router_topk experts_per_token"},
     {"model.moe_intermediate_size", "moe_ffn_hidden_size expert_intermediate_size"},
+    {"model.router_aux_loss_coef", "moe_aux_loss_coeff moe_loss_weight aux_loss_coef"},
+    {"model.router_z_loss_coef", "moe_z_loss_coeff moe_zloss_weight"},
     {"model.intermediate_size", "d_ff ffn_dim ffn_hidden_dim n_inner mlp_dim"},
     {"model.num_attention_heads", "n_heads n_head num_heads heads"},
     {"model.num_key_value_heads", "n_kv_heads num_kv_heads kv_heads"},

@@ -271,6 +271,14 @@ void add_experts(Options& to) {
                 .effect = Effect::kNumerics,
                 .range = between(0, 1e6),
                 .applies = has_experts});
+  to.push_back({.key = "model.router_z_loss_coef",
+                .slot = TRIREME_MEMBER(model.router_z_loss_coef),
+                .help = "coefficient of the router z-loss (ST-MoE), as 1e-3: the squared "
+                        "log-sum-exp of a token's router logits, averaged over tokens and layers "
+                        "with experts; 0: none",
+                .effect = Effect::kNumerics,
+                .range = between(0, 1e6),
+                .applies = has_experts});
 }
 
 void add_special_tokens(Options& to) {

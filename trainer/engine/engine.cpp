@@ -62,7 +62,10 @@ void Engine::queue_gradients(std::int64_t valid_tokens, std::int64_t update) {
 double Engine::loss() {
   stream_.synchronize();
   const double loss = losses_.mean(micro_batches());
-  return routers_ ? loss + spec_.model.router_aux_loss_coef * router_result().balance_loss : loss;
+  if (!routers_) return loss;
+  const RouterStats::Result routers = router_result();
+  return loss + spec_.model.router_aux_loss_coef * routers.balance_loss +
+         spec_.model.router_z_loss_coef * routers.z_loss;
 }
 
 RouterStats::Result Engine::router_result() const {

@@ -13,6 +13,8 @@ namespace trireme {
 namespace {
 
 using ops::kRouterSums;
+// Of ops::router_losses.
+constexpr std::int64_t kBalance = 0, kZLoss = 1, kEntropy = 2;
 
 std::vector<std::int64_t> sparse_layers(const ModelConfig& model) {
   std::vector<std::int64_t> layers;
@@ -78,21 +80,22 @@ RouterStats::Result RouterStats::result(const MicroBatches& order, std::int64_t 
   Result result;
   if (!stream_.executes()) return result;
   const std::int64_t layers = of_rank_.shape[1], of_rank = of_rank_.count();
-  std::vector<double> balance(order.ranks * order.of_each), entropy(balance.size());
-  for (std::int64_t rank = 0; rank < order.ranks; ++rank) {
-    for (std::int64_t own = 0; own < order.of_each; ++own) {
-      const double* losses =
-          losses_.host().as<double>() + rank * of_rank + own * layers * kRouterSums;
-      const auto place = static_cast<std::size_t>(order.number(rank, own));
-      for (std::int64_t layer = 0; layer < layers; ++layer) {
-        balance[place] += losses[layer * kRouterSums];
-        entropy[place] += losses[layer * kRouterSums + 2];
+  const auto mean = [&](std::int64_t loss) {
+    std::vector<double> in_order(order.ranks * order.of_each);
+    for (std::int64_t rank = 0; rank < order.ranks; ++rank) {
+      for (std::int64_t own = 0; own < order.of_each; ++own) {
+        const double* losses =
+            losses_.host().as<double>() + rank * of_rank + own * layers * kRouterSums + loss;
+        double& sum = in_order[order.number(rank, own)];
+        for (std::int64_t layer = 0; layer < layers; ++layer) sum += losses[layer * kRouterSums];
       }
     }
-  }
-  const auto summed = static_cast<double>(balance.size() * tokens * sparse_layers_.size());
-  result.balance_loss = std::accumulate(balance.begin(), balance.end(), 0.0) / summed;
-  result.entropy = std::accumulate(entropy.begin(), entropy.end(), 0.0) / summed;
+    return std::accumulate(in_order.begin(), in_order.end(), 0.0) /
+           static_cast<double>(in_order.size() * tokens * sparse_layers_.size());
+  };
+  result.balance_loss = mean(kBalance);
+  result.z_loss = mean(kZLoss);
+  result.entropy = mean(kEntropy);
   for (const std::int64_t layer : sparse_layers_) {
     const std::span counts(counts_.host().as<float>() + layer * experts_, experts_);
     result.loads.push_back(load_of(layer, counts));

@@ -30,6 +30,7 @@ class RouterStats {
   struct Result {
     // Means over layers with experts and micro-batches.
     double balance_loss = 0;            // top_k if experts are even
+    double z_loss = 0;                  // of the tokens
     double entropy = 0;                 // of the tokens' scores; log(experts) if they are even
     std::vector<LayerLoad> loads = {};  // of the layers with experts
     double max_over_mean() const;       // of the layer where it is highest

@@ -242,6 +242,7 @@ StepMetrics RunReporter::metrics_of(const StepOutcome& outcome, const TrainState
   if (hidden) add("hidden_communication", hidden.value_or(0));
   if (const auto& routers = outcome.result.routers) {
     add("router_balance_loss", routers->balance_loss);
+    add("router_z_loss", routers->z_loss);
     add("router_entropy", routers->entropy);
     add("expert_load_max_over_mean", routers->max_over_mean());
     metrics.expert_load =

@@ -126,6 +126,7 @@ ModelConfig without_experts(const ModelConfig& sparse, const ModelConfig& dense)
   model.decoder_sparse_step = dense.decoder_sparse_step;
   model.mlp_only_layers = dense.mlp_only_layers;
   model.router_aux_loss_coef = dense.router_aux_loss_coef;
+  model.router_z_loss_coef = dense.router_z_loss_coef;
   return model;
 }
 

@@ -52,8 +52,9 @@ TEST_P(StageGradient, is_that_of_the_loss_for_every_parameter) {
     double sum = 0;
     for (const int layer : {0, 1}) {
       if (!layers[layer].has_experts) continue;
-      sum += config.router_aux_loss_coef / static_cast<double>(sparse) * router_scale[0] *
-             router_losses[ops::kRouterSums * layer];
+      const double* const of_layer = &router_losses[ops::kRouterSums * layer];
+      sum += router_scale[0] / static_cast<double>(sparse) *
+             (config.router_aux_loss_coef * of_layer[0] + config.router_z_loss_coef * of_layer[1]);
     }
     for (std::int64_t i = 0; i < losses.count(); ++i) {
       sum += scale[0] * losses.as<double>()[i];

@@ -85,6 +85,7 @@ TEST(reader, the_names_of_other_trainers_lead_to_ours) {
         std::pair{"[parallelism]\ntp = 2", "parallelism.tensor"},
         std::pair{"[parallelism]\ntensor-model-parallel-size = 2", "parallelism.tensor"},
         std::pair{"[checkpoint]\nsave_interval = 2", "checkpoint.interval"},
+        std::pair{"[model]\nmoe_z_loss_coeff = 1e-3", "model.router_z_loss_coef"},
         std::pair{"max_steps = 3", "training.steps"}}) {
     EXPECT_THAT(complaint(typed), HasSubstr(std::string("; did you mean ") + ours + "?")) << typed;
   }

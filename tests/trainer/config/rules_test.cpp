@@ -80,6 +80,10 @@ TEST(rules, contradictory_keys_of_experts_are_refused) {
               HasSubstr("does not divide model.moe_intermediate_size = 36; possible near 8: 6, 9"));
   EXPECT_THAT(complaint(sparse + wide, {{"training.dtype", "float8"}}),
               HasSubstr("is not implemented for experts yet; use bfloat16"));
+  EXPECT_THAT(complaint(sparse + wide + "router_z_loss_coef = -1\n"),
+              HasSubstr("router_z_loss_coef = -1: must be between 0 and 1000000"));
+  EXPECT_THAT(complaint(kSmall + "router_z_loss_coef = 0.001\n"),
+              HasSubstr("router_z_loss_coef: does not apply to models of type llama; remove it"));
   EXPECT_THAT(complaint(kSmall + "num_experts = 8\n"),
               HasSubstr("num_experts: does not apply to models of type llama; remove it"));
 }
