@@ -92,6 +92,23 @@ def experts_of_olmoe(workshop):
 
 
 @fact
+def patterns_of_layers_may_be_given_as_lists(workshop):
+    """SmolLM3's every fourth layer has no positions."""
+    sizes = {key: value for key, value in SIZES.items() if key != "head_dim"}
+    sizes.update(num_hidden_layers=4, rms_norm_eps=1e-6, tie_word_embeddings=True)
+    dense = {**sizes, "model_type": "smollm3", "intermediate_size": 96}
+    teacher = trained(workshop, dense)
+    wanted = float(first_loss(workshop, "dense", dense, teacher)[0])
+    sparse = {**sizes, **EXPERTS, "model_type": "mixtral"}
+    workshop.run("train", config(workshop, "refused", sparse),
+                 f"--checkpoint.initial_load_path={teacher}").refused(
+        4, "model.no_rope_layers: [1, 1, 1, 0] -> []")
+    loss, _ = first_loss(workshop, "run", {**sparse, "no_rope_layers": [1, 1, 1, 0]}, teacher,
+                         "--parallelism.tensor=2", "--parallelism.pipeline=2", ranks=4)
+    check(abs(float(loss) - wanted) < 1e-5 * wanted, loss, wanted)
+
+
+@fact
 def noise_is_the_same_in_every_layout(workshop):
     teacher = trained(workshop)
     noise = "--checkpoint.upcycle_noise=0.5"

@@ -1,7 +1,6 @@
 #include "trainer/loop/upcycling.h"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <string>
 #include <variant>
@@ -54,18 +53,6 @@ ModelConfig with_keys_of(const ModelConfig& dense, const ModelConfig& sparse) {
   return here.model;
 }
 
-// Whether layer lists of `sparse`, with its family's patterns, say what those of `dense` say.
-bool same_layers(const ModelConfig& sparse, const ModelConfig& dense) {
-  ModelConfig here = with_keys_of(dense, sparse);
-  here.layer_types = sparse.layer_types;
-  here.no_rope_layers = sparse.no_rope_layers;
-  const auto fits = [&](const auto& list) {
-    return list.empty() || std::ssize(list) == dense.num_hidden_layers;
-  };
-  return fits(here.layer_types) && fits(here.no_rope_layers) &&
-         layer_configs(here) == layer_configs(dense) && rope_configs(here) == rope_configs(dense);
-}
-
 ops::Strided place_of(const Piece& piece) {
   const int last = piece.shape.rank() - 1;
   const std::int64_t row = last == 0 ? 0 : piece.box.from[0];
@@ -103,19 +90,15 @@ bool needs_upcycling(const ModelConfig& dense, const ModelConfig& sparse) {
 
 bool same_family_parts(const ModelConfig& sparse, const ModelConfig& dense) {
   ModelConfig here = with_keys_of(dense, sparse);
-  const bool same_patterns =
+  const bool same_layers =
       layer_configs(here) == layer_configs(dense) && rope_configs(here) == rope_configs(dense);
   here.model_type = dense.model_type;
-  return here == dense && (same_patterns || same_layers(sparse, dense));
+  return same_layers && here == dense;
 }
 
 ModelConfig without_experts(const ModelConfig& sparse, const ModelConfig& dense) {
   ModelConfig model = sparse;
   model.model_type = dense.model_type;
-  if (same_layers(sparse, dense)) {
-    model.layer_types = dense.layer_types;
-    model.no_rope_layers = dense.no_rope_layers;
-  }
   if (layers_with_experts(sparse) == sparse.num_hidden_layers) {
     model.intermediate_size = sparse.moe_intermediate_size;
   }
