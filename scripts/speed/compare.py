@@ -46,9 +46,10 @@ SHAPES = {
         experts=32, top_k=4, batch=4, seq=256,
     ),
 }  # fmt: skip
-# Of torch_step.py, and of transformers_step.py for the models with experts.
+# Of torch_step.py, and of transformers_step.py for models with experts: batched_mm copies a matrix for every
+# row, more memory than most machines have.
 SETTINGS = ["plain", "foreach", "sdpa", "compile"]
-EXPERT_SETTINGS = ["eager", "batched_mm", "grouped_mm"]
+EXPERT_SETTINGS = ["eager", "grouped_mm"]
 
 
 def busy_and_stolen():
@@ -142,8 +143,8 @@ def write_config(shape, options, folder, name, threads):
     gpt2 = shape["arch"] == "gpt2"
     ffn = f"intermediate_size = {shape['ffn']}"
     if "experts" in shape:
-        ffn = f"num_experts = {shape['experts']}\nnum_experts_per_tok = {shape['top_k']}\nmoe_{ffn}"
-        ffn += f"\nhead_dim = {shape['hidden'] // shape['heads']}"
+        ffn += f"\nnum_experts = {shape['experts']}\nnum_experts_per_tok = {shape['top_k']}"
+        ffn += f"\nmoe_intermediate_size = {shape['ffn']}\nhead_dim = {shape['hidden'] // shape['heads']}"
     warm_up = 2 if options.quick else 4
     text = f"""
 [job]
@@ -212,9 +213,8 @@ def take_turns(contestants, options, folder, quiet=False):
 def compare(name, shape, options, folder):
     contestants = [trireme(options.trireme, shape, options, folder)]
     contestants.append(floor(options.floor, shape, options))
-    settings = EXPERT_SETTINGS if "experts" in shape else SETTINGS
-    if options.quick:
-        settings = settings[1:] if "experts" in shape else ["plain", "sdpa"]
+    quick_settings = ["plain", "sdpa"] if options.quick else SETTINGS
+    settings = EXPERT_SETTINGS if "experts" in shape else quick_settings
     for label, python in (pair.split("=", 1) for pair in options.torch):
         contestants += [torch(label, python, setting, shape, options) for setting in settings]
     print(f"\n{name}", flush=True)
@@ -265,7 +265,7 @@ def print_head(options):
 def make_tokens(options, folder):
     noise = bytes(32 + b % 95 for b in os.urandom(1 << 20))
     (folder / "noise.txt").write_bytes(noise)
-    subprocess.run([options.trireme, "tokenize", "--tokenizer", "bytes", "--output",
+    subprocess.run([options.trireme, "tokenize", "--as", "text", "--tokenizer", "bytes", "--output",
                     folder / "tokens", folder / "noise.txt"],
                    check=True, capture_output=True)  # fmt: skip
 
