@@ -162,7 +162,8 @@ void StagedCommunicator::all_to_all(Stream& stream, const RankBlocks& received,
       copy(stream, received.of(r, size()).slice(incoming.begin(r, first), part.count()), part);
     }
   };
-  in_pieces(stream, longest_block(outgoing), piece, work);
+  const bool are_equal = sent.counts.empty();
+  in_pieces(stream, are_equal ? outgoing.most() : longest_block(outgoing), piece, work);
 }
 
 // Over all ranks, which must agree on the number of pieces.

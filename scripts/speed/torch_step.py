@@ -117,6 +117,21 @@ def optimizer(model, setting):
     return torch.optim.AdamW(model.parameters(), **how)
 
 
+def measure(o, model, adamw, loss):
+    """Times `loss()`, its backward and the update, and prints METRIC lines."""
+    warm_up, seconds = 3, []
+    for step in range(warm_up + o.steps):
+        start = time.perf_counter()
+        loss().backward()
+        adamw.step()
+        adamw.zero_grad(set_to_none=True)
+        if step >= warm_up:
+            seconds.append(time.perf_counter() - start)
+    print("METRIC tok_s", o.batch * o.seq / statistics.median(seconds))
+    print("METRIC ms_step", statistics.median(seconds) * 1e3)
+    print("METRIC parameters", sum(p.numel() for p in model.parameters()))
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--arch", choices=("gpt2", "llama"), required=True)
@@ -138,17 +153,7 @@ def main():
     ids = torch.randint(0, o.vocab, (o.batch, o.seq))
     targets = torch.randint(0, o.vocab, (o.batch, o.seq))
     forward = torch.compile(model) if o.setting == "compile" else model
-    warm_up, seconds = 3, []
-    for step in range(warm_up + o.steps):
-        start = time.perf_counter()
-        forward(ids, targets).backward()
-        adamw.step()
-        adamw.zero_grad(set_to_none=True)
-        if step >= warm_up:
-            seconds.append(time.perf_counter() - start)
-    print("METRIC tok_s", o.batch * o.seq / statistics.median(seconds))
-    print("METRIC ms_step", statistics.median(seconds) * 1e3)
-    print("METRIC parameters", sum(p.numel() for p in model.parameters()))
+    measure(o, model, adamw, lambda: forward(ids, targets))
     return 0
 
 

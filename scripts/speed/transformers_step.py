@@ -10,13 +10,10 @@ batched_mm, grouped_mm. Prints METRIC lines; exit code 77 without transformers o
 """
 
 import argparse
-import statistics
 import sys
-import time
 
 import torch
-
-SKIPPED = 77
+from torch_step import SKIPPED, measure, optimizer
 
 
 def model_of(o):
@@ -31,14 +28,6 @@ def model_of(o):
     return transformers.AutoModelForCausalLM.from_config(
         config, attn_implementation="sdpa", experts_implementation=o.setting, dtype=torch.float32
     )
-
-
-def optimizer(model):
-    how = dict(lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1)
-    try:
-        return torch.optim.AdamW(model.parameters(), fused=True, **how)
-    except (TypeError, RuntimeError):
-        return torch.optim.AdamW(model.parameters(), **how)
 
 
 def main():
@@ -57,19 +46,9 @@ def main():
     except (ImportError, AttributeError, TypeError) as error:
         print(f"skipped: {error}", file=sys.stderr)
         return SKIPPED
-    adamw = optimizer(model)
+    adamw = optimizer(model, "sdpa")
     ids = torch.randint(0, o.vocab, (o.batch, o.seq))
-    warm_up, seconds = 3, []
-    for step in range(warm_up + o.steps):
-        start = time.perf_counter()
-        model(input_ids=ids, labels=ids).loss.backward()
-        adamw.step()
-        adamw.zero_grad(set_to_none=True)
-        if step >= warm_up:
-            seconds.append(time.perf_counter() - start)
-    print("METRIC tok_s", o.batch * o.seq / statistics.median(seconds))
-    print("METRIC ms_step", statistics.median(seconds) * 1e3)
-    print("METRIC parameters", sum(p.numel() for p in model.parameters()))
+    measure(o, model, adamw, lambda: model(input_ids=ids, labels=ids).loss)
     return 0
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What a run with experts tells of its routers, in metrics.jsonl and in the report."""
+"""Router metrics of a run with experts, in metrics.jsonl and in the report."""
 import json
 import math
 

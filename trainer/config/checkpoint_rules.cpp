@@ -27,8 +27,8 @@ class CheckpointRules : public RuleCheck {
     const bool is_used = c_.model.num_experts > 0 && !c_.checkpoint.initial_load_path.empty();
     check(c_.checkpoint.upcycle_noise == 0 || is_used,
           {"checkpoint.upcycle_noise", "checkpoint.initial_load_path", "model.model_type"},
-          "applies to models with experts that start from a dense model's checkpoint, "
-          "checkpoint.initial_load_path; set it, or remove upcycle_noise");
+          "applies only when a model with experts starts from a dense checkpoint; set "
+          "checkpoint.initial_load_path, or remove upcycle_noise");
   }
 
   void checkpoint() {

@@ -40,9 +40,9 @@ void add_checkpoint(Options& to) {
                 .or_path = true});
   to.push_back({.key = "checkpoint.upcycle_noise",
                 .slot = TRIREME_MEMBER(checkpoint.upcycle_noise),
-                .help = "experts that start as copies of a dense model's MLPs: standard deviation "
-                        "of normal noise added to each weight, in units of that of its "
-                        "initialization; 0: exact copies",
+                .help = "sparse upcycling, when initial_load_path is a dense model: normal noise "
+                        "added to the copied expert weights, relative to their initialization's "
+                        "standard deviation; 0: exact copies",
                 .range = between(0, 1e3)});
   to.push_back(
       {.key = "checkpoint.allow_changes",

@@ -61,14 +61,18 @@ void Engine::queue_gradients(std::int64_t valid_tokens, std::int64_t update) {
 
 double Engine::loss() {
   stream_.synchronize();
-  const double loss = losses_.mean(micro_batches());
-  if (!routers_) return loss;
-  const RouterStats::Result routers = router_result();
-  return loss + spec_.model.router_aux_loss_coef * routers.balance_loss +
-         spec_.model.router_z_loss_coef * routers.z_loss;
+  return loss_with(router_result());
 }
 
-RouterStats::Result Engine::router_result() const {
+double Engine::loss_with(const std::optional<RouterStats::Result>& routers) const {
+  const double loss = losses_.mean(micro_batches());
+  if (!routers) return loss;
+  return loss + spec_.model.router_aux_loss_coef * routers->balance_loss +
+         spec_.model.router_z_loss_coef * routers->z_loss;
+}
+
+std::optional<RouterStats::Result> Engine::router_result() const {
+  if (!routers_) return std::nullopt;
   return routers_->result(micro_batches(), inputs_.tokens_per_micro_batch());
 }
 
@@ -87,9 +91,11 @@ void Engine::queue_update(double learning_rate, std::int64_t update, double norm
 }
 
 Engine::StepResult Engine::result() {
-  StepResult result{.loss = loss()};
+  stream_.synchronize();
+  StepResult result;
+  result.routers = router_result();
+  result.loss = loss_with(result.routers);
   if (!stream_.executes()) return result;
-  if (routers_) result.routers = router_result();
   if (groups_.all->size() > 1) ops::end_gemm_timing(stream_);
   const Tensor& norm = norm_.host();
   result.grad_norm = norm.dtype == DType::kF64 ? *norm.as<double>() : *norm.as<float>();

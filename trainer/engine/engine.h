@@ -67,7 +67,8 @@ class Engine {
   const Schedule& schedule() const { return runner_.schedule(); }  // of the current steps
 
  private:
-  RouterStats::Result router_result() const;
+  std::optional<RouterStats::Result> router_result() const;  // of a model with experts
+  double loss_with(const std::optional<RouterStats::Result>& routers) const;
 
   const EngineSpec spec_;
   const RankGroups& groups_;

@@ -56,24 +56,24 @@ RunConfig config_in(const Manifest& manifest, const fs::path& folder) {
 
 void require_upcycles(const ModelConfig& there, const ModelConfig& here, const fs::path& folder) {
   if (!same_family_parts(here, there)) {
-    throw MismatchError(say(folder.string(), " is not upcycled by model.model_type: ",
+    throw MismatchError(say(folder.string(), " cannot be upcycled: model.model_type: ",
                             to_toml(there.model_type), " -> ", to_toml(here.model_type),
                             ": these types differ in more than experts; llama and mistral become "
                             "mixtral, qwen3 becomes qwen3_moe"));
   }
   if (there.intermediate_size == here.moe_intermediate_size) return;
   throw MismatchError(
-      say(folder.string(), " is upcycled: each expert is a copy of its layer's MLP, so that ",
+      say(folder.string(), " is a dense model and each expert is a copy of its layer's MLP: ",
           "model.moe_intermediate_size = ", here.moe_intermediate_size,
           " must equal model.intermediate_size = ", there.intermediate_size, " there; set ",
           "model.moe_intermediate_size = ", there.intermediate_size));
 }
 
-// Noise that no weights get would be a silent misconfiguration.
+// Noise that is not applied would be a silent misconfiguration.
 void require_no_noise(const RunConfig& config, const fs::path& folder) {
   if (config.checkpoint.upcycle_noise == 0) return;
   throw MismatchError(say(folder.string(),
-                          " has experts itself, so that none are upcycled; remove "
+                          " already has experts, so nothing is upcycled; remove "
                           "checkpoint.upcycle_noise = ",
                           config.checkpoint.upcycle_noise));
 }
@@ -123,8 +123,8 @@ checkpoint::Loaded load_foreign(const RunConfig& config, const fs::path& folder,
     const ImportedConfig there = read_config_json(folder);
     if (needs_upcycling(there.config.model, config.model)) {
       throw CheckpointError(say(kKey, folder.string(),
-                                " holds a dense model, and experts are upcycled only from a "
-                                "checkpoint: import it with trireme checkpoint import"));
+                                " is a dense model; only a checkpoint can be upcycled to experts: "
+                                "first import it with trireme checkpoint import"));
     }
     require_no_noise(config, folder);
     const NumericChanges model = model_changes(there.config, config);

@@ -145,9 +145,8 @@ std::string experts_html(const RunData& run) {
   if (!table) return "";
   return fmt::format(
       "<section><h2>Load of the experts at step {}</h2>\n<figure class=\"chart experts\">{}"
-      "</figure>\n<p class=\"note\">A row is a layer, a column an expert. Orange experts are "
-      "chosen "
-      "more often than the mean of their layer, blue ones less often; the darkest {:g} times or "
+      "</figure>\n<p class=\"note\">A row is a layer, a column an expert. Orange: chosen "
+      "more often than the mean of the layer; blue: less often; darkest: {:g} times or "
       "more.</p></section>",
       grouped(run.expert_load->step), HeatMap(*table).svg(), std::exp2(kDoublings));
 }
