@@ -16,43 +16,66 @@ Weight& declare_router(ParamStore& params, const std::string& name, const MoeSpe
                          .decay = true});
 }
 
+struct OwnExperts {
+  std::int64_t first, count;
+};
+OwnExperts own_experts(const MoeSpec& spec, const TokenExchange& exchange) {
+  const Slice slice = exchange.slice();
+  require(spec.experts % slice.count == 0, spec.experts, " experts for ", slice.count, " ranks");
+  const std::int64_t each = spec.experts / slice.count;
+  return {slice.index * each, each};
+}
+
 Weight& declare_up(ParamStore& params, const std::string& name, const MoeSpec& spec,
-                   const Region& region) {
+                   const Region& region, OwnExperts own) {
   std::vector<ParamSpec> parts;
-  for (std::int64_t e = 0; e < spec.experts; ++e) {
+  for (std::int64_t e = own.first; e < own.first + own.count; ++e) {
     for (const char* part : {"gate", "up"}) {
       parts.push_back({.name = say(name, ".experts.", e, ".", part, ".weight"),
                        .shape = {spec.intermediate, spec.hidden},
                        .cut = {0, region.slice()},
                        .init_scale = spec.init_scale,
-                       .decay = true});
+                       .decay = true,
+                       .group = ParamGroup::kExperts});
     }
   }
   return params.declare(std::move(parts));
 }
 
 Weight& declare_down(ParamStore& params, const std::string& name, const MoeSpec& spec,
-                     const Region& region) {
+                     const Region& region, OwnExperts own) {
   std::vector<ParamSpec> parts;
-  for (std::int64_t e = 0; e < spec.experts; ++e) {
+  for (std::int64_t e = own.first; e < own.first + own.count; ++e) {
     parts.push_back({.name = say(name, ".experts.", e, ".down.weight"),
                      .shape = {spec.hidden, spec.intermediate},
                      .cut = {1, region.slice()},
                      .init_scale = spec.down_init_scale,
-                     .decay = true});
+                     .decay = true,
+                     .group = ParamGroup::kExperts});
   }
   return params.declare(std::move(parts));
 }
 
+// The order of the pairs, for a table with a row for each.
+ops::ExpertRows by_pair(const ops::ExpertRows& rows) {
+  return {.starts = rows.starts,
+          .pairs = rows.pairs,
+          .row_of = rows.row_of.reshaped({rows.pairs.count(), 1})};
+}
+
 }  // namespace
 
-Moe::Moe(ParamStore& params, const std::string& name, const MoeSpec& spec, Region& region)
+Moe::Moe(ParamStore& params, const std::string& name, const MoeSpec& spec, Region& region,
+         TokenExchange& exchange)
     : spec_(spec),
       region_(region),
+      exchange_(exchange),
       router_weight_(declare_router(params, name, spec, region)),
       router_(router_weight_, nullptr),
-      up_(declare_up(params, name, spec, region), spec.experts),
-      down_(declare_down(params, name, spec, region), spec.experts) {}
+      up_(declare_up(params, name, spec, region, own_experts(spec, exchange)),
+          own_experts(spec, exchange).count),
+      down_(declare_down(params, name, spec, region, own_experts(spec, exchange)),
+            own_experts(spec, exchange).count) {}
 
 void Moe::choose(ExecContext& ctx, Tensor x, const MicroBatch& batch, Saved& saved) const {
   const DType exact = accumulator_of(x.dtype);
@@ -69,6 +92,7 @@ void Moe::choose(ExecContext& ctx, Tensor x, const MicroBatch& batch, Saved& sav
   ops::order_by_expert(ctx.stream, saved.rows, saved.routes.experts);
   saved.counts = ctx.saved.take({1, experts}, DType::kF32);
   ops::count_choices(ctx.stream, saved.counts, saved.routes.experts);
+  exchange_.plan(ctx, saved.rounds, saved.counts, saved.rows);
   saved.scale = batch.router_scale;
 }
 
@@ -80,22 +104,63 @@ void Moe::report(ExecContext& ctx, const RouterSink& to, const Saved& saved) con
   ops::add(ctx.stream, counts, counts, saved.counts);
 }
 
-Tensor Moe::gathered(ExecContext& ctx, Arena& into, Tensor x, const Saved& saved) const {
-  const Tensor rows = into.take({saved.rows.pairs.count(), x.width()}, x.dtype);
-  ops::gather_tokens(ctx.stream, rows, x, saved.rows);
-  return rows;
+// Rounds after the first. If there are none, one without rows takes the memory that is planned for
+// them.
+template <class Body>
+void Moe::each_further_round(const Saved& saved, const Body& body) const {
+  if (exchange_.is_alone()) return;
+  const std::vector<ExpertRound>& rounds = saved.rounds;
+  if (rounds.size() == 1) body(ExpertRound{.starts = rounds.front().starts.slice(0, 2)});
+  for (std::size_t i = 1; i < rounds.size(); ++i) body(rounds[i]);
 }
 
-Tensor Moe::activate(ExecContext& ctx, Arena& into, Tensor pre) const {
-  const Tensor act = into.take({pre.rows(), pre.width() / 2}, pre.dtype);
+// Takes the memory of the largest round.
+Tensor Moe::take_rows(Arena& arena, std::int64_t width, DType dtype, const Saved& saved,
+                      const ExpertRound& round) const {
+  return arena.take({exchange_.capacity(saved.rows.pairs.count()), width}, dtype)
+      .row_slice(0, round.rows);
+}
+
+// The round's rows of tokens' `x`.
+Tensor Moe::dispatched(ExecContext& ctx, Arena& into, Tensor x, const Saved& saved,
+                       const ExpertRound& round) const {
+  const auto gathered = [&](Arena& arena) {
+    const Tensor rows = arena.take({saved.rows.pairs.count(), x.width()}, x.dtype);
+    ops::gather_tokens(ctx.stream, rows, x, saved.rows);
+    return rows;
+  };
+  if (exchange_.is_alone()) return gathered(into);
+  const Tensor received = take_rows(into, x.width(), x.dtype, saved, round);
+  const Arena::Frame frame(ctx.scratch);
+  exchange_.dispatch(ctx.stream, received, gathered(ctx.scratch), round);
+  return received;
+}
+
+Tensor Moe::activate(ExecContext& ctx, Arena& into, Tensor pre, const Saved& saved,
+                     const ExpertRound& round) const {
+  const Tensor act = take_rows(into, pre.width() / 2, pre.dtype, saved, round);
   ops::gate(ctx.stream, act, pre, spec_.activation);
   return act;
 }
 
-void Moe::enter_experts(ExecContext& ctx, Tensor x, Saved& saved) const {
-  saved.pre = ctx.saved.take({saved.rows.pairs.count(), up_.out()}, x.dtype);
+void Moe::enter_experts(ExecContext& ctx, Tensor x, bool saves_rows, Saved& saved) const {
+  const ExpertRound& round = saved.rounds.front();
+  saved.pre = take_rows(ctx.saved, up_.out(), x.dtype, saved, round);
+  saved.dispatched = {};
+  if (saves_rows && !exchange_.is_alone()) {
+    saved.dispatched = dispatched(ctx, ctx.saved, x, saved, round);
+    return up_.forward(ctx, saved.pre, saved.dispatched, round);
+  }
   const Arena::Frame frame(ctx.scratch);
-  up_.forward(ctx, saved.pre, gathered(ctx, ctx.scratch, x, saved), saved.rows.starts);
+  up_.forward(ctx, saved.pre, dispatched(ctx, ctx.scratch, x, saved, round), round);
+}
+
+Tensor Moe::leave_experts(ExecContext& ctx, Tensor pre, const Saved& saved,
+                          const ExpertRound& round) const {
+  const Tensor act = activate(ctx, ctx.scratch, pre, saved, round);
+  const Tensor y = take_rows(ctx.scratch, spec_.hidden, pre.dtype, saved, round);
+  down_.forward(ctx, y, act, round);
+  return y;
 }
 
 Tensor Moe::forward(ExecContext& ctx, Arena& into, Tensor x, const MicroBatch& batch,
@@ -108,13 +173,30 @@ Tensor Moe::forward(ExecContext& ctx, Arena& into, Tensor x, const MicroBatch& b
   report(ctx, batch.routers, saved);
   Arena& passing = region_.splits_tokens() ? ctx.scratch : into;
   const Tensor partial = passing.take(all.shape, x.dtype);
-  enter_experts(ctx, all, saved);
+  enter_experts(ctx, all, recompute == Recompute::kNone, saved);
   {
     const Arena::Frame frame(ctx.scratch);
-    const Tensor act = activate(ctx, ctx.scratch, saved.pre);
-    const Tensor y = ctx.scratch.take({act.rows(), spec_.hidden}, x.dtype);
-    down_.forward(ctx, y, act, saved.rows.starts);
-    ops::combine_rows(ctx.stream, partial, y, saved.routes.weights, saved.rows);
+    Tensor results;
+    if (!exchange_.is_alone()) {
+      results = ctx.scratch.take({saved.rows.pairs.count(), spec_.hidden}, x.dtype);
+    }
+    each_further_round(saved, [&](const ExpertRound& round) {
+      const Arena::Frame of_round(ctx.scratch);
+      const Tensor pre = take_rows(ctx.scratch, up_.out(), x.dtype, saved, round);
+      {
+        const Arena::Frame of_rows(ctx.scratch);
+        up_.forward(ctx, pre, dispatched(ctx, ctx.scratch, all, saved, round), round);
+      }
+      exchange_.send_back(ctx.stream, results, leave_experts(ctx, pre, saved, round), round);
+    });
+    const ExpertRound& first = saved.rounds.front();
+    const Tensor y = leave_experts(ctx, saved.pre, saved, first);
+    if (exchange_.is_alone()) {
+      results = y;
+    } else {
+      exchange_.send_back(ctx.stream, results, y, first);
+    }
+    ops::combine_rows(ctx.stream, partial, results, saved.routes.weights, saved.rows);
   }
   return region_.leave(ctx, into, partial);
 }
@@ -122,26 +204,84 @@ Tensor Moe::forward(ExecContext& ctx, Arena& into, Tensor x, const MicroBatch& b
 void Moe::restore(ExecContext& ctx, Tensor x, const MicroBatch& batch, Saved& saved) const {
   saved.in = {.x = region_.enter(ctx, ctx.saved, x)};
   choose(ctx, saved.in.x, batch, saved);
-  enter_experts(ctx, saved.in.x, saved);
+  enter_experts(ctx, saved.in.x, /*saves_rows=*/true, saved);
 }
 
 void Moe::restore_dropped(ExecContext& ctx, Tensor x, Saved& saved) const {
   saved.in = {.x = region_.enter(ctx, ctx.lasting(), x)};
 }
 
-Tensor Moe::backward(ExecContext& ctx, Tensor dy, const Saved& saved) const {
-  const Tensor& starts = saved.rows.starts;
-  const Tensor x = entered(ctx, region_, saved.in);
-  const Tensor drows = gathered(ctx, ctx.lasting(), region_.leave_backward(ctx, dy), saved);
+// Until the gradient of the activation's input, which is returned in ctx.lasting().
+Tensor Moe::backward_down(ExecContext& ctx, Tensor dy, Tensor pre, Tensor dweights,
+                          const Returned& returned, const Saved& saved,
+                          const ExpertRound& round) const {
+  const Tensor drows = dispatched(ctx, ctx.lasting(), dy, saved, round);
   // The experts' outputs are not saved: their dot products with dy are those of the activation with
   // its gradient.
-  const Tensor act = activate(ctx, ctx.lasting(), saved.pre);
-  const Tensor dact = down_.backward_input(ctx, drows, starts);
-  const Tensor dweights = ctx.scratch.take(saved.routes.weights.shape, saved.routes.weights.dtype);
-  ops::weigh_rows_backward(ctx.stream, dweights, act, dact, saved.routes.weights, saved.rows);
-  down_.backward_weight(ctx, drows, act, starts);
-  const Tensor dpre = ctx.lasting().take(saved.pre.shape, dy.dtype);
-  ops::gate_backward(ctx.stream, dpre, dact, saved.pre, spec_.activation);
+  const Tensor act = activate(ctx, ctx.lasting(), pre, saved, round);
+  const Tensor dact = take_rows(ctx.scratch, down_.in(), dy.dtype, saved, round);
+  down_.backward_input(ctx, dact, drows, round);
+  if (exchange_.is_alone()) {
+    ops::weigh_rows_backward(ctx.stream, dweights, act, dact, saved.routes.weights, saved.rows);
+  } else {
+    const Arena::Frame frame(ctx.scratch);
+    const Tensor all = saved.routes.weights.reshaped({saved.rows.pairs.count(), 1});
+    const Tensor sent = ctx.scratch.take(all.shape, all.dtype);
+    const Tensor weights = take_rows(ctx.scratch, 1, all.dtype, saved, round);
+    const Tensor products = take_rows(ctx.scratch, 1, all.dtype, saved, round);
+    ops::gather_tokens(ctx.stream, sent, all, by_pair(saved.rows));
+    exchange_.dispatch(ctx.stream, weights, sent, round);
+    ops::weigh_rows_backward(ctx.stream, products, act, dact, weights, {});
+    exchange_.send_back(ctx.stream, returned.dweights, products, round);
+  }
+  down_.backward_weight(ctx, drows, act, round);
+  const Tensor dpre = take_rows(ctx.lasting(), up_.out(), dy.dtype, saved, round);
+  ops::gate_backward(ctx.stream, dpre, dact, pre, spec_.activation);
+  return dpre;
+}
+
+// Returns the gradients of this rank's rows, on several ranks those that have come back so far.
+Tensor Moe::backward_up(ExecContext& ctx, Tensor dpre, const Returned& returned, const Saved& saved,
+                        const ExpertRound& round) const {
+  const Tensor dx = take_rows(ctx.scratch, spec_.hidden, dpre.dtype, saved, round);
+  up_.backward_input(ctx, dx, dpre, round);
+  if (exchange_.is_alone()) return dx;
+  exchange_.send_back(ctx.stream, returned.dx, dx, round);
+  return returned.dx;
+}
+
+// Weight gradients of these rounds are not deferred: their rows are in scratch.
+void Moe::backward_further(ExecContext& ctx, Tensor x, Tensor dy, const Returned& returned,
+                           const Saved& saved) const {
+  each_further_round(saved, [&](const ExpertRound& round) {
+    const Arena::Frame frame(ctx.scratch);
+    ExecContext now{ctx.stream, ctx.scratch, ctx.scratch};
+    const Tensor pre = take_rows(now.scratch, up_.out(), dy.dtype, saved, round);
+    const Tensor rows = dispatched(now, now.scratch, x, saved, round);
+    up_.forward(now, pre, rows, round);
+    const Tensor dpre = backward_down(now, dy, pre, {}, returned, saved, round);
+    backward_up(now, dpre, returned, saved, round);
+    up_.backward_weight(now, dpre, rows, round);
+  });
+}
+
+Tensor Moe::backward(ExecContext& ctx, Tensor dy, const Saved& saved) const {
+  const Tensor x = entered(ctx, region_, saved.in);
+  const Tensor dall = region_.leave_backward(ctx, dy);
+  const Tensor& weights = saved.routes.weights;
+  const Tensor dweights = ctx.scratch.take(weights.shape, weights.dtype);
+  const ExpertRound& first = saved.rounds.front();
+  Returned returned;
+  if (!exchange_.is_alone()) {
+    returned.dx = ctx.scratch.take({weights.count(), spec_.hidden}, dy.dtype);
+    returned.dweights = ctx.scratch.take({weights.count(), 1}, weights.dtype);
+  }
+  backward_further(ctx, x, dall, returned, saved);
+  const Tensor dpre = backward_down(ctx, dall, saved.pre, dweights, returned, saved, first);
+  if (!exchange_.is_alone()) {
+    ops::combine_rows(ctx.stream, dweights.reshaped({weights.count(), 1}), returned.dweights, {},
+                      by_pair(saved.rows));
+  }
 
   region_.sum(ctx, dweights);
   const Tensor dlogits = ctx.lasting().take(saved.logits.shape, dy.dtype);
@@ -153,14 +293,17 @@ Tensor Moe::backward(ExecContext& ctx, Tensor dy, const Saved& saved) const {
   const Tensor dx = ctx.scratch.take(x.shape, dy.dtype);
   {
     const Arena::Frame frame(ctx.scratch);
-    ops::combine_rows(ctx.stream, dx, up_.backward_input(ctx, dpre, starts), {}, saved.rows);
+    ops::combine_rows(ctx.stream, dx, backward_up(ctx, dpre, returned, saved, first), {},
+                      saved.rows);
     // The gradient through the router is whole on every rank of the region, which sums.
     if (region_.slice().index == 0) {
       ops::add(ctx.stream, dx, dx, router_.backward_input(ctx, dlogits));
     }
   }
   const Tensor entering = region_.start_enter_backward(ctx, dx);
-  up_.backward_weight(ctx, dpre, gathered(ctx, ctx.lasting(), x, saved), starts);
+  const Tensor rows = saved.dispatched ? saved.dispatched
+                                       : dispatched(ctx, ctx.lasting(), x, saved, first);
+  up_.backward_weight(ctx, dpre, rows, first);
   router_.backward_weight(ctx, dlogits, {.x = x});
   region_.finish(ctx);
   return entering;

@@ -1,11 +1,13 @@
 #pragma once
 #include <string>
+#include <vector>
 
 #include "model/layers/grouped_linear.h"
 #include "model/layers/linear.h"
 #include "model/layers/micro_batch.h"
 #include "model/layers/recompute.h"
 #include "model/layers/region.h"
+#include "model/layers/token_exchange.h"
 #include "model/ops/activation_kind.h"
 #include "model/ops/expert_rows.h"
 #include "model/ops/routing.h"
@@ -26,8 +28,8 @@ struct MoeSpec {
 
 // Mixture of experts (Shazeer et al. 2017), without dropped tokens (Gale et al. 2022,
 // "MegaBlocks"): the sum of the top_k gated MLPs down(act(gate(x)) up(x)) that a router chooses for
-// each token, multiplied by the router's weights. Every rank of the region has a slice of each
-// expert's width; the router is replicated.
+// each token, multiplied by the router's weights. Ranks of an exchange have some of the experts;
+// every rank of the region has a slice of each expert's width. The router is replicated.
 class Moe {
  public:
   struct Saved {
@@ -37,12 +39,16 @@ class Moe {
     ops::ExpertRows rows;
     Tensor counts;  // [1, experts] F32: tokens of each expert
     Tensor scale;   // MicroBatch's router_scale
-    Tensor pre;     // [tokens top_k, 2 intermediate], input of the activation
+    std::vector<ExpertRound> rounds;
+    // Of the first round; the other rounds are recomputed.
+    Tensor dispatched;  // [rows, hidden], the experts' input; empty: it is dispatched again
+    Tensor pre;         // [rows, 2 intermediate], input of the activation
   };
-  Moe(ParamStore& params, const std::string& name, const MoeSpec& spec, Region& region);
+  Moe(ParamStore& params, const std::string& name, const MoeSpec& spec, Region& region,
+      TokenExchange& exchange);
 
-  // Returns y in `into`. Saves no rows of experts but `pre`; the region's input too is not saved
-  // with selective recomputation.
+  // Returns y in `into`. A single rank saves no rows of experts but `pre`; the region's input, and
+  // the rows of other ranks, are not saved with selective recomputation.
   Tensor forward(ExecContext& ctx, Arena& into, Tensor x, const MicroBatch& batch,
                  Recompute recompute, Saved& saved) const;
   // Forward without the last product: recomputes everything that backward reads.
@@ -53,14 +59,36 @@ class Moe {
   Tensor backward(ExecContext& ctx, Tensor dy, const Saved& saved) const;
 
  private:
+  // What other ranks return of a backward, for all rows of this rank; empty on a single rank.
+  struct Returned {
+    Tensor dx;        // [pairs, hidden]
+    Tensor dweights;  // [pairs, 1]
+  };
   void report(ExecContext& ctx, const RouterSink& to, const Saved& saved) const;
   void choose(ExecContext& ctx, Tensor x, const MicroBatch& batch, Saved& saved) const;
-  void enter_experts(ExecContext& ctx, Tensor x, Saved& saved) const;
-  Tensor gathered(ExecContext& ctx, Arena& into, Tensor x, const Saved& saved) const;
-  Tensor activate(ExecContext& ctx, Arena& into, Tensor pre) const;
+  void enter_experts(ExecContext& ctx, Tensor x, bool saves_rows, Saved& saved) const;
+  Tensor leave_experts(ExecContext& ctx, Tensor pre, const Saved& saved,
+                       const ExpertRound& round) const;
+  Tensor backward_down(ExecContext& ctx, Tensor dy, Tensor pre, Tensor dweights,
+                       const Returned& returned, const Saved& saved,
+                       const ExpertRound& round) const;
+  Tensor backward_up(ExecContext& ctx, Tensor dpre, const Returned& returned, const Saved& saved,
+                     const ExpertRound& round) const;
+  void backward_further(ExecContext& ctx, Tensor x, Tensor dy, const Returned& returned,
+                        const Saved& saved) const;
+  template <class Body>
+  void each_further_round(const Saved& saved, const Body& body) const;
+
+  Tensor take_rows(Arena& arena, std::int64_t width, DType dtype, const Saved& saved,
+                   const ExpertRound& round) const;
+  Tensor dispatched(ExecContext& ctx, Arena& into, Tensor x, const Saved& saved,
+                    const ExpertRound& round) const;
+  Tensor activate(ExecContext& ctx, Arena& into, Tensor pre, const Saved& saved,
+                  const ExpertRound& round) const;
 
   const MoeSpec spec_;
   Region& region_;
+  TokenExchange& exchange_;
   Weight& router_weight_;
   const Linear router_;
   const GroupedLinear up_, down_;

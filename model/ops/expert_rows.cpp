@@ -45,7 +45,7 @@ void combine_rows(Stream& stream, Tensor y, Tensor x, Tensor weights, const Expe
 
 void weigh_rows_backward(Stream& stream, Tensor dweights, Tensor act, Tensor dact, Tensor weights,
                          const ExpertRows& rows) {
-  const std::int64_t pairs = rows.pairs.count();
+  const std::int64_t pairs = rows.pairs ? rows.pairs.count() : act.rows();
   const DType sums = accumulator_of(act.dtype);
   require_count("weigh_rows_backward: act", act, pairs * act.width(), act.dtype);
   require_count("weigh_rows_backward: dact", dact, act.count(), act.dtype);

@@ -26,7 +26,8 @@ void combine_rows(Stream&, Tensor y, Tensor x, Tensor weights, const ExpertRows&
 // The gradient of the weights for experts with outputs act W^T, from dact = the gradient of act
 // without weights: dweights [tokens, top_k] (accumulator) at a row's pair = the dot product of
 // its rows of act and dact [rows, width]. Then multiplies these rows of act and dact by the
-// weight: the weight gradient's operand, and the gradient of act.
+// weight: the weight gradient's operand, and the gradient of act. Without rows.pairs both tables
+// are [rows], in order of the rows.
 void weigh_rows_backward(Stream&, Tensor dweights, Tensor act, Tensor dact, Tensor weights,
                          const ExpertRows& rows);
 

@@ -43,7 +43,10 @@ void grouped_gemm(Stream& stream, Tensor c, Tensor a, Tensor b, Tensor starts, b
   if (c.count() == 0) return;
   require(k > 0, "grouped_gemm: a ", a.shape, " has no columns");
   require_count("grouped_gemm: a", a, rows * k, c.dtype);
-  require_count("grouped_gemm: b", b, groups * k * n, c.dtype);
+  const std::int64_t matrices = b.count() / (k * n);
+  require(matrices > 0 && groups % matrices == 0, "grouped_gemm: b ", b.shape, " is ", matrices,
+          " matrices for ", groups, " groups");
+  require_count("grouped_gemm: b", b, matrices * k * n, c.dtype);
   require(b.width() == (transpose_b ? k : n), "grouped_gemm: b ", b.shape,
           transpose_b ? " transposed" : "", " does not follow a ", a.shape, " into c ", c.shape);
   record_groups(stream, c, static_cast<double>(k), size_of(a.dtype), a.count() + b.count(), 1);

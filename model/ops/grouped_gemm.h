@@ -10,7 +10,8 @@ namespace trireme::ops {
 // rows(). Groups may be empty. a and b have one dtype.
 
 // c [rows, n] = a [rows, k] b_g, with b_g [k, n], or [n, k] if `transpose_b`; b is all groups'
-// matrices one after the other. c has the operands' dtype.
+// matrices one after the other. c has the operands' dtype. Of fewer matrices than groups, whose
+// number is then a multiple of theirs, group g uses number g modulo them.
 void grouped_gemm(Stream&, Tensor c, Tensor a, Tensor b, Tensor starts, bool transpose_b);
 
 // c_g [m, n] = or += a_g^T b_g with a [rows, m] and b [rows, n]; c [groups * m, n] is in the

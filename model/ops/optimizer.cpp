@@ -6,18 +6,21 @@
 
 namespace trireme::ops {
 
-TRIREME_ON_DEVICES(void add_chunk_squares(Stream&, Tensor partials, Tensor x, std::int64_t into));
+TRIREME_ON_DEVICES(void add_chunk_squares(Stream&, Tensor partials, Tensor x, std::int64_t into,
+                                          std::int64_t chunk));
 TRIREME_ON_DEVICES(void clip_scale(Stream&, Tensor norm, Tensor scale, Tensor partials,
                                    const Clip& how));
 TRIREME_ON_DEVICES(void adamw(Stream&, const UpdateTensors& tensors, Tensor grad_scale,
                               const AdamW& how));
 
-void add_chunk_squares(Stream& stream, Tensor partials, Tensor x, std::int64_t into) {
-  require(into >= 0 && into < kNormChunk, "add_chunk_squares: ", into, " elements into a chunk");
-  require_count("add_chunk_squares: partials", partials,
-                (into + x.count() + kNormChunk - 1) / kNormChunk, DType::kF64);
+void add_chunk_squares(Stream& stream, Tensor partials, Tensor x, std::int64_t into,
+                       std::int64_t chunk) {
+  require(chunk > 0 && chunk <= kNormChunk && into >= 0 && into < chunk, "add_chunk_squares: ",
+          into, " elements into a chunk of ", chunk);
+  require_count("add_chunk_squares: partials", partials, (into + x.count() + chunk - 1) / chunk,
+                DType::kF64);
   record_memory(stream, "update", {x});
-  TRIREME_DISPATCH(stream, add_chunk_squares(stream, partials, x, into));
+  TRIREME_DISPATCH(stream, add_chunk_squares(stream, partials, x, into, chunk));
 }
 
 void clip_scale(Stream& stream, Tensor norm, Tensor scale, Tensor partials, const Clip& how) {

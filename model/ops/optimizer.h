@@ -14,9 +14,10 @@ inline std::int64_t norm_chunks(std::int64_t count) {
   return (count + kNormChunk - 1) / kNormChunk;
 }
 
-// partials [ceil((into + count) / kNormChunk)] float64 += sums of squares of x's chunks, in order;
-// x begins at offset `into` of the first chunk.
-void add_chunk_squares(Stream&, Tensor partials, Tensor x, std::int64_t into = 0);
+// partials [ceil((into + count) / chunk)] float64 += sums of squares of x's chunks, in order;
+// x begins `into` elements into the first chunk, and a chunk has at most kNormChunk elements.
+void add_chunk_squares(Stream&, Tensor partials, Tensor x, std::int64_t into = 0,
+                       std::int64_t chunk = kNormChunk);
 
 struct Clip {
   double max_norm = 0;  // 0: no clipping

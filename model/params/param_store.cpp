@@ -49,13 +49,22 @@ ParamShard ParamShard::slice(std::int64_t at, std::int64_t n) const {
 
 int ParamStore::begin_unit(int layer, bool alone) {
   units_.push_back({.layer = layer, .alone = alone});
-  return static_cast<int>(units_.size()) - 1;
+  return begun_ = static_cast<int>(units_.size()) - 1;
+}
+
+int ParamStore::unit_of(ParamGroup group) {
+  if (begun_ < 0) begin_unit();
+  if (group == ParamGroup::kDense) return begun_;
+  if (units_[begun_].experts < 0) {
+    units_.push_back({.layer = units_[begun_].layer, .group = group});
+    units_[begun_].experts = static_cast<int>(units_.size()) - 1;
+  }
+  return units_[begun_].experts;
 }
 
 Weight& ParamStore::declare(std::vector<ParamSpec> parts) {
-  if (units_.empty()) begin_unit();
   Weight& weight = weights_.emplace_back();
-  weight.unit = static_cast<int>(units_.size()) - 1;
+  weight.unit = unit_of(parts.front().group);
   for (ParamSpec& spec : parts) {
     const int rank = spec.shape.rank();
     require(rank == 1 || rank == 2, "parameter ", spec.name, " has rank ", rank);
@@ -80,7 +89,9 @@ void ParamStore::lay_out(const Sharing& sharing) {
   std::vector<std::int64_t> sizes(units_.size());
   const auto measure = [&](Weight& weight) {
     std::int64_t& size = sizes[static_cast<std::size_t>(weight.unit)];
-    size = round_up(size, kAlignment);
+    // Norms sum over chunks of an expert's parameters, which no shard's end may cut.
+    const bool is_expert = units_[weight.unit].group == ParamGroup::kExperts;
+    size = round_up(size, is_expert ? kGrain : kAlignment);
     for (Param& param : weight.parts) {
       param.offset = size;  // relative to the unit, whose offset is not known yet
       size += held_shape(param).count();
@@ -100,31 +111,40 @@ void ParamStore::lay_out(const Sharing& sharing) {
 }
 
 // Gradients become final in reverse order of declaration: the last units form the first bucket that
-// can be reduced. Separate gradients are last, as they have no values.
-void ParamStore::form_buckets() {
-  buckets_.clear();
-  const auto units = static_cast<int>(units_.size());
-  const auto unit = [&](int u) -> Unit& { return units_[static_cast<std::size_t>(u)]; };
-  std::vector<int> with_values;
-  for (int u = 0; u < units; ++u) {
-    if (!unit(u).gradient_only) with_values.push_back(u);
-  }
+// can be reduced.
+void ParamStore::group_units(ParamGroup group) {
+  const bool is_dense = group == ParamGroup::kDense;
+  const std::size_t first = buckets_.size();
   std::int64_t filled = 0;
-  for (auto u = with_values.rbegin(); u != with_values.rend(); ++u) {
-    const bool opens = buckets_.empty() || filled >= sharing_.bucket || unit(*u).alone ||
-                       unit(buckets_.back().first_unit).alone ||
-                       buckets_.back().first_unit != *u + 1;
+  for (int u = static_cast<int>(units_.size()) - 1; u >= 0; --u) {
+    const Unit& unit = units_[u];
+    if (unit.group != group || unit.gradient_only) continue;
+    const bool opens = buckets_.size() == first || filled >= sharing_.bucket || unit.alone ||
+                       units_[buckets_.back().units.front()].alone;
     if (opens) {
-      buckets_.push_back({.first_unit = *u, .end_unit = *u + 1});
+      buckets_.push_back({.group = group,
+                          .parts = is_dense ? sharing_.parts : sharing_.expert_parts,
+                          .owned = is_dense ? sharing_.part : sharing_.expert_part});
       filled = 0;
     }
-    buckets_.back().first_unit = *u;
-    filled += unit(*u).end;
+    std::vector<int>& units = buckets_.back().units;
+    units.insert(units.begin(), u);
+    filled += unit.end;
   }
-  std::reverse(buckets_.begin(), buckets_.end());
-  for (int u = 0; u < units; ++u) {
-    if (unit(u).gradient_only) {
-      buckets_.push_back({.first_unit = u, .end_unit = u + 1, .gradient_only = true});
+  std::reverse(buckets_.begin() + static_cast<std::ptrdiff_t>(first), buckets_.end());
+}
+
+// Separate gradients are last, as they have no values.
+void ParamStore::form_buckets() {
+  buckets_.clear();
+  group_units(ParamGroup::kDense);
+  group_units(ParamGroup::kExperts);
+  for (int u = 0; u < static_cast<int>(units_.size()); ++u) {
+    if (units_[u].gradient_only) {
+      buckets_.push_back({.gradient_only = true,
+                          .units = {u},
+                          .parts = sharing_.parts,
+                          .owned = sharing_.part});
     }
   }
   flat_count_ = own_count_ = gradient_count_ = own_gradient_count_ = 0;
@@ -133,15 +153,16 @@ void ParamStore::form_buckets() {
     bucket.begin = gradient_count_;
     bucket.own = own_gradient_count_;
     std::int64_t size = 0;
-    for (int u = bucket.first_unit; u < bucket.end_unit; ++u) {
-      const std::int64_t length = unit(u).end;
-      unit(u).begin = bucket.begin + size;
-      unit(u).end = unit(u).begin + length;
-      unit(u).bucket = static_cast<int>(b);
+    for (const int u : bucket.units) {
+      Unit& unit = units_[u];
+      const std::int64_t length = unit.end;
+      unit.begin = bucket.begin + size;
+      unit.end = unit.begin + length;
+      unit.bucket = static_cast<int>(b);
       size += length;
     }
-    bucket.part = round_up((size + sharing_.parts - 1) / sharing_.parts, kGrain);
-    gradient_count_ += bucket.part * sharing_.parts;
+    bucket.part = round_up((size + bucket.parts - 1) / bucket.parts, kGrain);
+    gradient_count_ += bucket.count();
     own_gradient_count_ += bucket.part;
     if (bucket.gradient_only) continue;
     flat_count_ = gradient_count_;
@@ -166,8 +187,12 @@ void ParamStore::allocate(Places places, DType compute, const Sharing& sharing) 
                    master_type);
   }
   for (const Bucket& bucket : buckets_) {
-    for (int unit = bucket.first_unit; unit < bucket.end_unit; ++unit) {
-      if (!bucket.gradient_only && !sharing.values) place_values(unit, bucket_of(values_, bucket));
+    const bool has_values = !sharing.values || bucket.parts == 1;
+    for (const int unit : bucket.units) {
+      if (!bucket.gradient_only && has_values) {
+        place_values(unit, sharing.values ? own_part(values_, bucket, /*shared=*/true)
+                                          : bucket_of(values_, bucket));
+      }
       if (grads_ && !sharing.gradients) place_gradients(unit, bucket_of(grads_, bucket));
     }
   }
@@ -221,12 +246,22 @@ void ParamStore::place_gradients(int unit, Tensor at) {
   });
 }
 
+void ParamStore::place_gradients(int unit, const std::vector<Tensor>& by_rank) {
+  for_each_weight(unit, [](Weight& weight) { weight.grads_by_rank.clear(); });
+  for (auto at = by_rank.rbegin(); at != by_rank.rend(); ++at) {
+    place_gradients(unit, *at);
+    for_each_weight(unit, [](Weight& weight) {
+      weight.grads_by_rank.insert(weight.grads_by_rank.begin(), weight.grad);
+    });
+  }
+}
+
 Tensor ParamStore::bucket_of(const Tensor& flat, const Bucket& bucket) const {
-  return flat.slice(bucket.begin, bucket.part * sharing_.parts);
+  return flat.slice(bucket.begin, bucket.count());
 }
 
 Tensor ParamStore::own_part(const Tensor& flat, const Bucket& bucket, bool shared) const {
-  return flat.slice(shared ? bucket.own : bucket.begin + sharing_.part * bucket.part, bucket.part);
+  return flat.slice(shared ? bucket.own : bucket.begin + bucket.owned * bucket.part, bucket.part);
 }
 
 void ParamStore::list_shards() {
@@ -234,7 +269,7 @@ void ParamStore::list_shards() {
   for (const Weight& weight : weights_) {
     const Unit& unit = units_[static_cast<std::size_t>(weight.unit)];
     const Bucket& bucket = buckets_[static_cast<std::size_t>(unit.bucket)];
-    const std::int64_t begin = bucket.begin + sharing_.part * bucket.part;
+    const std::int64_t begin = bucket.begin + bucket.owned * bucket.part;
     for (const Param& param : weight.parts) {
       const std::int64_t from = std::max(param.offset, begin);
       const std::int64_t to =
@@ -264,7 +299,7 @@ void ParamStore::initialize(std::uint64_t seed) {
     fill(master_stream, *shard.param, shard.first, shard.master);
   if (sharing_.values) {
     for (const ParamShard& shard : shards_) fill(stream, *shard.param, shard.first, shard.value);
-  } else if (has_masters() || sharing_.parts > 1) {
+  } else if (has_masters() || sharing_.parts > 1 || sharing_.expert_parts > 1) {
     for (const Weight& weight : weights_) {
       for (const Param& param : weight.parts) {
         fill(stream, param, 0, values_.slice(param.offset, param.box.extent.count()));

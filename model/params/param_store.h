@@ -12,6 +12,10 @@ namespace trireme {
 
 enum class Init : std::uint8_t { kNormal, kOnes, kZeros };
 
+// Parameters by the ranks that hold the same ones and may shard them: under expert parallelism
+// these are fewer for experts than for the rest of the model, which is dense.
+enum class ParamGroup : std::uint8_t { kDense, kExperts };
+
 // A logical parameter, independent of the layout.
 struct ParamSpec {
   std::string name;  // the same on every rank, in every layout
@@ -21,6 +25,7 @@ struct ParamSpec {
   double init_scale = 0;  // standard deviation of kNormal
   bool decay = false;     // weight decay: matrices only
   bool partial = false;   // each replica's gradient is a partial sum; see PartialGradients
+  ParamGroup group = ParamGroup::kDense;
 };
 
 // The tensors are the box `box` of the logical tensor, without padding.
@@ -59,6 +64,9 @@ struct Weight {
   int unit = 0;
   Tensor value = {};  // all parts concatenated along dimension 0, with padding
   Tensor grad = {};
+  // Of experts whose gradients by tokens of each expert rank are kept apart, for reproducible sums:
+  // these gradients, the first of which is `grad`. Otherwise empty.
+  std::vector<Tensor> grads_by_rank = {};
 
   // True once per step: the first gradient replaces that of the previous step, so that no pass
   // clears the gradients.
@@ -71,12 +79,15 @@ struct Weight {
 };
 
 // How the flat buffers are sharded over ranks: each bucket in `parts` equal shards, of which this
-// rank owns one. A sharded buffer has only the owned shards, contiguously.
+// rank owns one, or in `expert_parts` for experts. A sharded buffer has only the owned shards,
+// contiguously.
 struct Sharing {
   static constexpr std::int64_t kWholeStore = std::int64_t{1} << 60;
 
   int parts = 1;
   int part = 0;
+  int expert_parts = 1;
+  int expert_part = 0;
   std::int64_t bucket = kWholeStore;  // minimum elements of a bucket; 0: one bucket per unit
   bool values = false, masters = false, gradients = false;  // which are sharded
 };
@@ -93,24 +104,30 @@ class ParamStore {
   // Weights that are used together, such as a block: the smallest granularity of all-gather and
   // reduction.
   struct Unit {
-    int layer = -1;                   // in the model; -1: none
+    int layer = -1;  // in the model; -1: none
+    ParamGroup group = ParamGroup::kDense;
+    int experts = -1;                 // unit of the experts used together with this one; -1: none
     bool alone = false;               // has a bucket of its own
     bool gradient_only = false;       // has only a separate gradient
     std::int64_t begin = 0, end = 0;  // range in the flat buffers
     int bucket = 0;
   };
-  // Consecutive units, and padding for equal shards.
+  // Units of one group, contiguous in the flat buffers, and padding for equal shards.
   struct Bucket {
-    int first_unit = 0, end_unit = 0;
+    ParamGroup group = ParamGroup::kDense;
     bool gradient_only = false;
+    std::vector<int> units = {};       // ascending
+    int parts = 1, owned = 0;          // shards, and the one of this rank
     std::int64_t begin = 0, part = 0;  // elements: start in the flat buffers, size of a shard
     std::int64_t own = 0;              // start of the owned shard in a buffer of owned shards
+    std::int64_t count() const { return part * parts; }
   };
 
   // Starts a new unit for the following declarations; returns its number.
   int begin_unit(int layer = -1, bool alone = false);
   // Layers declare their weights at construction; references stay valid. Only the rows of a
-  // weight's last part may be padded. Padding is always zero.
+  // weight's last part may be padded. Padding is always zero. Experts have a unit of their own
+  // beside the unit begun last, and the parts of their weights are equal in size.
   Weight& declare(std::vector<ParamSpec> parts);
   Weight& declare(ParamSpec spec) { return declare(std::vector<ParamSpec>{std::move(spec)}); }
 
@@ -155,6 +172,8 @@ class ParamStore {
   // buffers from the first element of the unit's bucket on.
   void place_values(int unit, Tensor at);
   void place_gradients(int unit, Tensor at);
+  // The same with gradients apart by expert rank (Weight::grads_by_rank).
+  void place_gradients(int unit, const std::vector<Tensor>& by_rank);
 
   std::deque<Weight>& weights() { return weights_; }
   const std::deque<Weight>& weights() const { return weights_; }
@@ -179,7 +198,9 @@ class ParamStore {
 
  private:
   static constexpr std::int64_t kAlignment = 64;  // elements: every weight starts at a cache line
+  int unit_of(ParamGroup group);
   void form_buckets();
+  void group_units(ParamGroup group);
   void list_shards();
   template <class Visit>
   void for_each_weight(int unit, const Visit& visit);
@@ -187,6 +208,7 @@ class ParamStore {
   std::deque<Weight> weights_;  // a deque, so that references of layers stay valid
   std::deque<Apart> apart_;
   std::vector<Unit> units_;
+  int begun_ = -1;                  // unit of the next declarations
   std::vector<Bucket> buckets_;     // by offset
   std::vector<ParamShard> shards_;  // in order of declaration
   Sharing sharing_;

@@ -14,6 +14,7 @@ namespace trireme {
 struct Seams {
   Region& region;
   AttentionCore& attention;
+  TokenExchange& experts = TokenExchange::alone();
 };
 
 // A transformer block: x + attention(x), then x + MLP(x), or a mixture of experts, each with a norm

@@ -104,6 +104,8 @@ class Stage {
                       Head::Saved& saved) const;
   Tensor backward(ExecContext& ctx, Tensor dy, Saved& saved, Tensor dx,
                   WeightGradients weight_gradients) const;
+  // Of a block's weights: its own, and that of its experts.
+  std::vector<int> block_units(std::size_t block) const;
   // Number of a block in the model.
   std::int64_t layer(std::size_t block) const {
     return spec_.first_block + static_cast<std::int64_t>(block);

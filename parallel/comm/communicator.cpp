@@ -13,8 +13,11 @@ Tensor RankBlocks::of(int rank, int ranks) const {
   }
   require(static_cast<int>(counts.size()) == ranks, counts.size(), " block sizes for ", ranks,
           " ranks");
+  require(starts.empty() || starts.size() == counts.size(), starts.size(), " block offsets for ",
+          ranks, " ranks");
   const std::int64_t first =
-      std::accumulate(counts.begin(), counts.begin() + rank, std::int64_t{0});
+      starts.empty() ? std::accumulate(counts.begin(), counts.begin() + rank, std::int64_t{0})
+                     : starts[static_cast<std::size_t>(rank)];
   return tensor.slice(first, counts[static_cast<std::size_t>(rank)]);
 }
 

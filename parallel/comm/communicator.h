@@ -15,11 +15,14 @@ enum class Reduce : std::uint8_t { kSum, kMax };
 // point-to-point messages, or the blocks of all_to_all.
 enum class Messages : std::uint8_t { kNone, kSent, kExchanged };
 
-// Consecutive blocks of a tensor's elements, one for each rank of a group: of `counts` elements, or
-// equal ones. Elements after the last block are not used.
+// Blocks of a tensor's elements, one for each rank of a group: of `counts` elements, or equal ones.
+// They follow each other from the tensor's start on, or begin at `starts`. Other elements are not
+// used.
 struct RankBlocks {
   RankBlocks(const Tensor& equal) : tensor(equal) {}  // NOLINT: a tensor is its equal blocks
-  RankBlocks(const Tensor& all, std::span<const std::int64_t> sizes) : tensor(all), counts(sizes) {}
+  RankBlocks(const Tensor& all, std::span<const std::int64_t> sizes,
+             std::span<const std::int64_t> offsets = {})
+      : tensor(all), counts(sizes), starts(offsets) {}
 
   // The block of rank `rank` of `ranks`.
   Tensor of(int rank, int ranks) const;
@@ -28,6 +31,7 @@ struct RankBlocks {
 
   Tensor tensor;
   std::span<const std::int64_t> counts = {};  // by rank; empty: equal blocks
+  std::span<const std::int64_t> starts = {};  // by rank; empty: without gaps
 };
 
 // An ordered set of ranks. Work is enqueued on the stream like a kernel; on a planning stream

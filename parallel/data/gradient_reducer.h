@@ -3,18 +3,10 @@
 #include <vector>
 
 #include "model/params/param_store.h"
-#include "parallel/comm/communicator.h"
 #include "parallel/data/compression/gradient_compression.h"
+#include "parallel/data/data_ranks.h"
 
 namespace trireme {
-
-// Ranks with the same model shard and different data: the ranks of `shard` divide the
-// training state among themselves, the ranks of `replicate` hold the same shard (HSDP). The data
-// rank is replicate.rank() * shard.size() + shard.rank().
-struct DataRanks {
-  Communicator& shard;
-  Communicator& replicate;
-};
 
 // Sums the gradients of data-parallel ranks, bucket by bucket and overlapped with the backward, so
 // that each rank has the sum of the shards it owns.
@@ -25,7 +17,9 @@ struct DataRanks {
 // backward of the last micro-batch.
 //
 // Reproducible sums use a fixed tree over the micro-batches of all ranks (TreeSum), independent of
-// the number of ranks, of buckets and of gradient sharding; see MicroBatches.
+// the number of ranks, of buckets and of gradient sharding; see MicroBatches. The gradients that the
+// tokens of each expert rank give to an expert are then leaves of their own, kept apart until they
+// are summed: as much memory as if each rank had all experts.
 //
 // Sums over replicas may be compressed; they then start after the last backward.
 class GradientReducer {
@@ -33,11 +27,12 @@ class GradientReducer {
   struct Options {
     std::int64_t micro_batches = 1;  // most micro-batches of this rank in a step
     bool reproducible = false;       // not supported with compression
+    int expert_ranks = 1;            // whose tokens an expert sees; with more, no compression
     CompressionOptions compression = {};
   };
   // The store is allocated. Permanently allocates partial sums and residuals in `gradients`, and
   // communication buffers in `messages`.
-  GradientReducer(ParamStore& store, DataRanks ranks, const Options& options, Arena& gradients,
+  GradientReducer(ParamStore& store, const GroupRanks& ranks, const Options& options, Arena& gradients,
                   Arena& messages);
 
   // Called before the first backward of a step with `micro_batches` micro-batches on this rank.
@@ -67,19 +62,30 @@ class GradientReducer {
     std::int64_t micro_batch = 0;
     Transfer transfer = {};
   };
+  // Sums of one expert rank's tokens, or of all: the elements of the store from `begin` on.
+  struct Tree {
+    std::int64_t begin = 0;
+    Tensor total = {};
+    std::vector<Tensor> levels = {};  // partial sums, each shaped like the total
+
+    Tree range(std::int64_t from, std::int64_t count) const;
+  };
   Tensor own(int bucket) const;
   std::vector<Tensor> partial(int bucket) const;
   Slot& slot_of(int unit);
+  int leaves_of(int unit) const;
+  void take_trees(Arena& gradients);
+  const ParamStore::Bucket& bucket_of(int unit) const;
   bool starts_reductions() const;
   void reduce(Stream& stream, int bucket);
   void empty(Stream& stream, Slot& slot);
   void take_in(Stream& stream, int bucket, std::int64_t micro_batch, Tensor part);
 
   ParamStore& store_;
-  DataRanks ranks_;
+  GroupRanks ranks_;
   Options options_;
   bool shared_;                              // gradients are sharded
-  std::vector<Tensor> levels_;               // partial sums, each shaped like the store's gradients
+  std::vector<Tree> trees_;                  // by expert rank; the first also of dense parameters
   std::int64_t in_step_;                     // micro-batches of the step
   std::vector<std::int64_t> arrived_;        // micro-batches done, by unit
   std::vector<std::int64_t> units_missing_;  // by bucket: units that wait for micro-batches

@@ -6,9 +6,9 @@
 
 namespace trireme {
 
-ParameterGatherer::ParameterGatherer(ParamStore& store, Communicator& shard, bool in_common,
+ParameterGatherer::ParameterGatherer(ParamStore& store, const GroupRanks& ranks, bool in_common,
                                      Arena& messages)
-    : store_(store), shard_(shard), in_common_(in_common), published_(store.buckets().size()) {
+    : store_(store), ranks_(ranks), in_common_(in_common), published_(store.buckets().size()) {
   if (!store.sharing().values) return;
   const UnitSlots slots(store, /*gradients=*/false);
   slot_of_ = slots.of_unit;
@@ -20,7 +20,7 @@ ParameterGatherer::ParameterGatherer(ParamStore& store, Communicator& shard, boo
 void ParameterGatherer::before_use(Stream& stream, int unit, int next) {
   const int bucket = store_.units()[static_cast<std::size_t>(unit)].bucket;
   published_[static_cast<std::size_t>(bucket)].wait();
-  if (slots_.empty()) return;
+  if (slots_.empty() || slot_of_[static_cast<std::size_t>(unit)] < 0) return;
   gather(stream, unit);
   slots_[static_cast<std::size_t>(slot_of_[static_cast<std::size_t>(unit)])].transfer.wait();
   const auto other_slot = [&](int other) {
@@ -41,9 +41,10 @@ void ParameterGatherer::gather(Stream& stream, int unit) {
   slot.transfer.wait();
   const ParamStore::Bucket& bucket = store_.buckets()[static_cast<std::size_t>(
       store_.units()[static_cast<std::size_t>(unit)].bucket)];
-  const Tensor whole = slot.memory.slice(0, bucket.part * store_.sharing().parts);
-  slot.transfer =
-      shard_.start_all_gather(stream, whole, store_.own_part(store_.values(), bucket, true));
+  const Tensor whole = slot.memory.slice(0, bucket.count());
+  slot.transfer = ranks_.of(bucket.group)
+                      .shard.start_all_gather(stream, whole,
+                                              store_.own_part(store_.values(), bucket, true));
   slot.unit = unit;
   store_.place_values(unit, whole);
 }
@@ -57,14 +58,14 @@ void ParameterGatherer::publish(Stream& stream) {
     for (Slot& slot : slots_) slot.unit = -1;
     return;
   }
-  if (shard_.size() == 1) return;
-  if (in_common_) return shard_.barrier(stream);
+  if (in_common_) return ranks_.of(ParamGroup::kDense).shard.barrier(stream);
   for (std::size_t b = 0; b < store_.buckets().size(); ++b) {
     const ParamStore::Bucket& bucket = store_.buckets()[b];
-    if (bucket.gradient_only) continue;
+    if (bucket.gradient_only || bucket.parts == 1) continue;
     published_[b] =
-        shard_.start_all_gather(stream, store_.bucket_of(store_.values(), bucket),
-                                store_.own_part(store_.values(), bucket, /*shared=*/false));
+        ranks_.of(bucket.group)
+            .shard.start_all_gather(stream, store_.bucket_of(store_.values(), bucket),
+                                    store_.own_part(store_.values(), bucket, /*shared=*/false));
   }
 }
 

@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "model/params/param_store.h"
-#include "parallel/comm/communicator.h"
+#include "parallel/data/data_ranks.h"
 
 namespace trireme {
 
@@ -19,7 +19,7 @@ class ParameterGatherer {
  public:
   // The store is allocated; `in_common`: its values are in memory shared by all ranks. Allocates
   // gather buffers in `messages`.
-  ParameterGatherer(ParamStore& store, Communicator& shard, bool in_common, Arena& messages);
+  ParameterGatherer(ParamStore& store, const GroupRanks& ranks, bool in_common, Arena& messages);
 
   // Called before `unit` is used; `next` is the unit to prefetch (-1: none).
   void before_use(Stream& stream, int unit, int next);
@@ -41,7 +41,7 @@ class ParameterGatherer {
   void gather(Stream& stream, int unit);
 
   ParamStore& store_;
-  Communicator& shard_;
+  GroupRanks ranks_;
   bool in_common_;
   std::vector<Transfer> published_;  // by bucket
   std::vector<Slot> slots_;

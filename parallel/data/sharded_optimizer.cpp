@@ -14,7 +14,7 @@ ShardedOptimizer::ShardedOptimizer(ParamStore& store, const ParamStore& whole, R
     : recorder_(ranks.recorder),
       options_(options),
       workspace_(workspace),
-      squares_(store, whole, ranks.slice, ranks.norm, workspace),
+      squares_(store, whole, ranks.norm, workspace),
       optimizer_(make_optimizer(options.optimizer, ranks.update)),
       shards_(store.shards()) {
   const Device device = store.values().device;

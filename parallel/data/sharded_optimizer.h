@@ -24,10 +24,8 @@ class ShardedOptimizer {
     std::uint64_t seed = 0;  // of stochastic rounding
     double ema = 0;          // decay of the weights' average; 0: none
   };
-  // Ranks and slice as in GradNorm.
   struct Ranks {
-    Communicator& norm;
-    Slice slice;
+    GradNorm::Ranks norm;
     UpdateRanks update;
     FlightRecorder* recorder = nullptr;  // records the phases of an update; may be null
   };

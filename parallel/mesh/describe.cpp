@@ -50,8 +50,8 @@ std::string Mesh::describe(const std::vector<std::string>& hosts) const {
   std::string text =
       say("mesh of ", counted(hosts.size(), "rank"), " on ", counted(names.size(), "host"), axes);
   if (extent(Axis::kExpert) > 1) {
-    text += say("; experts shared by ", extent(Axis::kExpert), " of the ", stage_size(),
-                " ranks of a stage");
+    text += say("; experts divided among ", extent(Axis::kExpert), " of the ", token_ranks(),
+                " data ranks of a stage");
   }
   for (const std::string& name : names) {
     std::set<int> ranks;

@@ -8,7 +8,8 @@
 namespace trireme {
 namespace {
 
-constexpr std::array kExpertView{Axis::kPipeline, Axis::kExpertReplicate, Axis::kExpert};
+constexpr std::array kExpertView{Axis::kPipeline, Axis::kExpertReplicate, Axis::kExpert,
+                                 Axis::kTensor};
 constexpr std::array kMainView{Axis::kPipeline, Axis::kDataReplicate, Axis::kDataShard,
                                Axis::kContext, Axis::kTensor};
 
@@ -139,7 +140,7 @@ Mesh::Mesh(const MeshShape& shape, int world) : size_(world) {
   set(Axis::kContext, whole.context);
   set(Axis::kTensor, whole.tensor);
   set(Axis::kExpert, whole.expert);
-  set(Axis::kExpertReplicate, stage_size() / whole.expert);
+  set(Axis::kExpertReplicate, token_ranks() / whole.expert);
 }
 
 int Mesh::coordinate(int rank, Axis axis) const {
@@ -149,9 +150,9 @@ int Mesh::coordinate(int rank, Axis axis) const {
     case Axis::kPipeline:
       return rank / stage_size();
     case Axis::kExpert:
-      return in_stage % extent(Axis::kExpert);
+      return in_stage / extent(Axis::kTensor) % extent(Axis::kExpert);
     case Axis::kExpertReplicate:
-      return in_stage / extent(Axis::kExpert);
+      return in_stage / extent(Axis::kTensor) / extent(Axis::kExpert);
     default:
       break;
   }
@@ -197,11 +198,19 @@ MeshShape fitted(const MeshShape& shape, int world) {
                           world == 1 ? " was" : " were", " launched; ", remedy(extents, world),
                           ", or launch ", ranks, " ranks"));
   }
-  const std::int64_t stage = ranks / whole.pipeline;
-  if (stage % whole.expert != 0) {
-    throw ConfigError(say(key(Axis::kExpert), " = ", whole.expert, " does not divide the ", stage,
-                          " ranks of a pipeline stage (", formula(extents),
-                          "); nearest: ", nearest_divisors(stage, whole.expert)));
+  const std::int64_t token_ranks = ranks / whole.pipeline / whole.tensor;
+  if (token_ranks % whole.expert != 0) {
+    throw ConfigError(say(key(Axis::kExpert), " = ", whole.expert, " does not divide the ",
+                          token_ranks, " data and context ranks of a pipeline stage (",
+                          formula(extents), "); nearest: ",
+                          nearest_divisors(token_ranks, whole.expert)));
+  }
+  const std::int64_t sharding = whole.data_shard * whole.context;
+  if (sharding % whole.expert != 0 && whole.expert % sharding != 0) {
+    throw ConfigError(say(key(Axis::kExpert), " = ", whole.expert,
+                          " neither divides nor is a multiple of ", key(Axis::kDataShard), " x ",
+                          name_of(Axis::kContext), " = ", sharding, "; nearest: ",
+                          nearest_divisors(sharding, whole.expert)));
   }
   return whole;
 }

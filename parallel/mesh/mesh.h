@@ -8,9 +8,9 @@
 namespace trireme {
 
 // Parallelism axes. The mesh dimensions are those up to kTensor, outermost first: ranks that differ
-// only in kTensor are adjacent, so that a tensor group stays on one host. Within a pipeline stage
-// the experts see the same ranks as a second grid, kExpertReplicate x kExpert (as in Megatron-LM,
-// with whole experts).
+// only in kTensor are adjacent, so that a tensor group stays on one host. The experts see the data
+// and context ranks of a pipeline stage as another grid, kExpertReplicate x kExpert, whose expert
+// groups are adjacent; tensor ranks shard each expert as they do other matrices.
 enum class Axis : std::uint8_t {
   kPipeline,
   kDataReplicate,
@@ -45,7 +45,7 @@ struct MeshShape {
 class Mesh {
  public:
   // Throws ConfigError, naming the keys and the nearest valid values, unless the product of the
-  // axes is `world` and the experts divide among the ranks of a stage.
+  // axes is `world` and expert groups divide the data and context ranks of a stage.
   Mesh(const MeshShape& shape, int world);
 
   int size() const { return size_; }
@@ -53,7 +53,7 @@ class Mesh {
   // Coordinate in [0, extent(axis)).
   int coordinate(int rank, Axis axis) const;
   // Ranks that differ from `rank` only along `axes`, including itself, in ascending order (so
-  // ordered by coordinate). Expert axes cannot be combined with other axes of a stage.
+  // ordered by coordinate). Expert axes cannot be combined with data and context axes.
   std::vector<int> group(int rank, const std::vector<Axis>& axes) const;
 
   // Human-readable mapping; hosts[r] is the host of rank r. One summary line, then one line per
@@ -66,6 +66,7 @@ class Mesh {
   static constexpr int kAxes = 7;
 
   int stage_size() const { return size_ / extent(Axis::kPipeline); }
+  int token_ranks() const { return stage_size() / extent(Axis::kTensor); }  // with own tokens
 
   int size_;
   std::array<int, kAxes> extents_{};  // by Axis

@@ -64,7 +64,8 @@ NamedOptimizer lamb_optimizer() {
   return {.name = "LAMB",
           .make = make_as<LambOptimizer>,
           .reads = {"beta1", "beta2", "eps"},
-          .defaults = {.beta2 = 0.999, .eps = 1e-6}};
+          .defaults = {.beta2 = 0.999, .eps = 1e-6},
+          .spans_ranks = true};
 }
 
 }  // namespace trireme

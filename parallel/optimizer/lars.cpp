@@ -53,8 +53,10 @@ class LarsOptimizer final : public Optimizer {
 // LARS (You, Gitman, Ginsburg 2017, algorithm 1): momentum accumulates the gradient times learning
 // rate times trust_coefficient |weight| / (|gradient| + weight_decay |weight|).
 NamedOptimizer lars_optimizer() {
-  return {
-      .name = "LARS", .make = make_as<LarsOptimizer>, .reads = {"momentum", "trust_coefficient"}};
+  return {.name = "LARS",
+          .make = make_as<LarsOptimizer>,
+          .reads = {"momentum", "trust_coefficient"},
+          .spans_ranks = true};
 }
 
 }  // namespace trireme

@@ -242,6 +242,7 @@ NamedOptimizer muon_optimizer() {
           .reads = {"beta1", "beta2", "eps", "momentum", "nesterov", "ns_steps", "adjust_lr",
                     "adamw_lr"},
           .defaults = {.momentum = 0.95, .nesterov = true},
+          .spans_ranks = true,
           .rounding = 1e-3};  // amplified by the Newton-Schulz iteration
 }
 

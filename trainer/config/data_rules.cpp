@@ -60,6 +60,7 @@ class DataRules : public RuleCheck {
     alone(p.pipeline == 1, "parallelism.pipeline", say("parallelism.pipeline is ", p.pipeline));
     alone(p.virtual_stages == 1, "parallelism.virtual_stages",
           say("parallelism.virtual_stages is ", p.virtual_stages));
+    alone(p.expert == 1, "parallelism.expert", say("parallelism.expert is ", p.expert));
     alone(p.zero < 3, "parallelism.zero", say("parallelism.zero is ", p.zero));
     check(c_.training.dtype != "float8", {key, "training.dtype"},
           "is not supported with float8, which needs many tokens per matmul; set it to 0 and "

@@ -3,6 +3,7 @@
 
 #include "model/base/error.h"
 #include "model/ops/float8.h"
+#include "parallel/optimizer/registry.h"
 #include "parallel/pipeline/registry.h"
 #include "trainer/config/batch_size.h"
 #include "trainer/config/option.h"
@@ -16,12 +17,9 @@ class LayoutRules : public RuleCheck {
   using RuleCheck::RuleCheck;
 
   void layout() {
-    for (const char* key : {"parallelism.context", "parallelism.expert"}) {
-      RunConfig config = c_;
-      const std::int64_t degree = *std::get<std::int64_t*>(find_option(key)->slot(config));
-      check(degree == 1, {key}, "not implemented yet; must be 1");
-    }
+    check(c_.parallelism.context == 1, {"parallelism.context"}, "not implemented yet; must be 1");
     tensor();
+    experts();
     pipeline();
     data_parallel();
     compression();
@@ -59,6 +57,38 @@ class LayoutRules : public RuleCheck {
           {"parallelism.tensor", "parallelism.sequence", "training.seq_len"},
           say("does not divide the ", tokens, " tokens of a micro-batch, as parallelism.sequence ",
               "needs; ", near(divisors(tokens), p.tensor)));
+  }
+
+  // Data ranks divide the experts among themselves.
+  void experts() {
+    const ParallelismConfig& p = c_.parallelism;
+    const ModelConfig& m = c_.model;
+    const std::string key = "parallelism.expert";
+    if (p.expert <= 1) return;
+    check(m.num_experts > 0, {key, "model.model_type"},
+          "needs a model with experts; remove it, or choose another model");
+    if (m.num_experts <= 0) return;
+    check(m.num_experts % p.expert == 0, {key, "model.num_experts"},
+          say("does not divide model.num_experts = ", m.num_experts, "; ",
+              near(divisors(m.num_experts), p.expert)));
+    if (p.data_shard > 0 && p.data_replicate > 0) {
+      std::vector<std::int64_t> possible;
+      for (const std::int64_t degree : divisors(data_ranks(p))) {
+        const bool is_aligned = p.data_shard % degree == 0 || degree % p.data_shard == 0;
+        if (is_aligned && m.num_experts % degree == 0) possible.push_back(degree);
+      }
+      check(std::find(possible.begin(), possible.end(), p.expert) != possible.end(),
+            {key, "parallelism.data_shard", "parallelism.data_replicate"},
+            say("must divide the ", data_ranks(p), " data ranks, and divide or be a multiple of ",
+                "data_shard = ", p.data_shard, "; ", near(possible, p.expert)));
+    }
+    check(!find_optimizer(c_.optimizer.name).spans_ranks, {key, "optimizer.name"},
+          say("is not implemented for ", c_.optimizer.name, ", which needs all shards of a ",
+              "parameter; use AdamW, Lion or SGD"));
+    check(p.compression.method == CompressionOptions::Method::kNone,
+          {key, "parallelism.gradient_compression"}, "cannot be combined with compression");
+    check(!c_.job.reproducible || (p.expert & (p.expert - 1)) == 0, {key, "job.reproducible"},
+          say("must be a power of two with job.reproducible, not ", p.expert));
   }
 
   void pipeline() {

@@ -19,6 +19,9 @@ std::string layout_text(const ParallelismConfig& layout) {
   axis(layout.data_shard, fmt::format("data shard {} (ZeRO-{})", layout.data_shard, layout.zero));
   axis(layout.tensor, fmt::format("tensor {}", layout.tensor));
   if (layout.sequence) text += " with sequence parallelism";
+  if (layout.expert > 1) {
+    text += fmt::format("; experts divided among {} data ranks", layout.expert);
+  }
   return fmt::format("{}{}", world_size(layout), text);
 }
 

@@ -51,8 +51,15 @@ void add_model_parallelism(Options& to) {
                       "context parallel degree; not implemented yet, must be 1",
                       "context_parallel_degree"));
   to.push_back(degree("expert", TRIREME_MEMBER(parallelism.expert),
-                      "expert parallel degree; not implemented yet, must be 1",
+                      "expert parallel degree: data parallel ranks that divide the experts of each "
+                      "layer among themselves",
                       "expert_parallel_degree"));
+  to.push_back({.key = "parallelism.expert_buffer_factor",
+                .slot = TRIREME_MEMBER(parallelism.expert_buffer_factor),
+                .help = "rows that an expert parallel rank plans memory for, as a multiple of its "
+                        "equal share; more are computed in further rounds, none is dropped",
+                .effect = Effect::kPerformance,
+                .range = between(1, 1024)});
 }
 
 void add_data_parallelism(Options& to) {

@@ -37,9 +37,9 @@ class ModelState::Hooks final : public UnitHooks {
   void take_effect(Stream& stream, const HookCall& call) {
     switch (call.kind) {
       case Kind::kForward:
-        return use(stream, call.unit, call.unit + 1);
+        return use(stream, call.unit, 1);
       case Kind::kBackward:
-        return use(stream, call.unit, call.unit - 1);
+        return use(stream, call.unit, -1);
       case Kind::kBeforeGradients:
         return state_.reducer_->before(stream, call.unit);
       case Kind::kAfterGradients:
@@ -54,14 +54,15 @@ class ModelState::Hooks final : public UnitHooks {
     if (log_) return log_->called(stream, call);
     take_effect(stream, call);
   }
-  void use(Stream& stream, int unit, int next) {
+  // `direction`: of the units that are used next.
+  void use(Stream& stream, int unit, int direction) {
     const std::vector<ParamStore::Unit>& units = state_.params_.units();
     progress_.use(units[unit]);
+    const auto is_any = [&](int u) { return u >= 0 && u < static_cast<int>(units.size()); };
+    int next = unit + direction;
+    while (is_any(next) && units[next].group != units[unit].group) next += direction;
     // Prefetch between layers only: they are used one at a time, so the one before is done with.
-    const auto is_layer = [&](int u) {
-      return u >= 0 && u < static_cast<int>(units.size()) && units[u].layer >= 0;
-    };
-    const bool prefetches = is_layer(unit) && is_layer(next);
+    const bool prefetches = units[unit].layer >= 0 && is_any(next) && units[next].layer >= 0;
     state_.gatherer_->before_use(stream, unit, prefetches ? next : -1);
   }
   ModelState& state_;
@@ -84,6 +85,12 @@ ModelState::ModelState(const EngineSpec& spec, const std::vector<BlockRange>& st
     : groups_(groups),
       region_(region_of(groups, spec.parallelism.sequence)),
       hooks_(std::make_unique<Hooks>(*this, progress)) {
+  if (groups.expert) {
+    exchange_.emplace(*groups.expert, stream,
+                      TokenAllToAll::Options{spec.model.num_experts, spec.model.num_experts_per_tok,
+                                             spec.parallelism.expert_buffer_factor},
+                      arenas.workspace);
+  }
   declare(spec, stages, stream.device());
   allocate(spec, arenas, !stream.executes());
 }
@@ -92,8 +99,11 @@ Sharing ModelState::sharing(const EngineSpec& spec) const {
   const std::int64_t zero = spec.parallelism.zero;
   const bool shares = groups_.shard->size() > 1;
   const bool own_masters = spec.compute == accumulator_of(spec.compute);
+  const Communicator& experts = groups_.data_ranks(ParamGroup::kExperts).shard;
   return {.parts = groups_.shard->size(),
           .part = groups_.shard->rank(),
+          .expert_parts = experts.size(),
+          .expert_part = experts.rank(),
           .bucket = zero >= 2 && shares ? 0 : spec.bucket,
           .values = zero >= 3 && shares,
           .masters = shares && (!own_masters || zero >= 3),
@@ -115,7 +125,7 @@ void ModelState::declare(const EngineSpec& spec, const std::vector<BlockRange>& 
                        .dropout = spec.training.dropout,
                        .z_loss = spec.training.z_loss};
   };
-  const Seams seams{*region_, attention_};
+  const Seams seams{*region_, attention_, exchange_ ? *exchange_ : TokenExchange::alone()};
   for (const BlockRange& blocks : stages) {
     stages_.emplace_back(params_, spec.model, stage_spec(blocks), seams, *hooks_);
   }
@@ -127,16 +137,21 @@ void ModelState::declare(const EngineSpec& spec, const std::vector<BlockRange>& 
 void ModelState::allocate(const EngineSpec& spec, Arenas& arenas, bool planning) {
   params_.allocate({arenas.weights, arenas.masters, &arenas.gradients}, spec.compute,
                    sharing(spec));
-  reducer_.emplace(params_, DataRanks{*groups_.shard, *groups_.replicate},
-                   GradientReducer::Options{spec.micro_batches, spec.job.reproducible,
-                                            spec.parallelism.compression},
+  reducer_.emplace(params_, groups_.data_ranks(),
+                   GradientReducer::Options{
+                       .micro_batches = spec.micro_batches,
+                       .reproducible = spec.job.reproducible,
+                       .expert_ranks = groups_.experts().count,
+                       .compression = spec.parallelism.compression},
                    arenas.gradients, arenas.communication);
-  gatherer_.emplace(params_, *groups_.shard, arenas.weights_in_common, arenas.communication);
+  gatherer_.emplace(params_, groups_.data_ranks(), arenas.weights_in_common, arenas.communication);
   for (Stage& stage : stages_) stage.take_tables(arenas.weights, spec.compute, planning);
   optimizer_.emplace(
       params_, whole_,
-      ShardedOptimizer::Ranks{*groups_.model_state,
-                              {groups_.tensor->rank(), groups_.tensor->size()},
+      ShardedOptimizer::Ranks{{*groups_.model_state,
+                               {groups_.tensor->rank(), groups_.tensor->size()},
+                               groups_.experts(),
+                               groups_.is_primary_of_dense()},
                               {*groups_.shard, *groups_.tensor},
                               groups_.recorder},
       ShardedOptimizer::Options{spec.optimizer, spec.training.max_norm,

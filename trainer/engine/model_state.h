@@ -9,6 +9,7 @@
 #include "parallel/data/gradient_reducer.h"
 #include "parallel/data/parameter_gatherer.h"
 #include "parallel/data/sharded_optimizer.h"
+#include "parallel/expert/token_all_to_all.h"
 #include "parallel/tensor/partial_gradients.h"
 #include "trainer/engine/memory_plan.h"
 #include "trainer/engine/pipeline_layout.h"
@@ -72,6 +73,8 @@ class ModelState {
   // Of a rank that has the whole model in one stage.
   const Stage& stage() const;
   const Region& region() const { return *region_; }
+  // Most rounds in which a layer's experts took a micro-batch's rows since the last call.
+  std::int64_t take_expert_rounds() { return exchange_ ? exchange_->take_most_rounds() : 1; }
 
   ParamStore& params() { return params_; }
   const ParamStore& params() const { return params_; }
@@ -93,6 +96,7 @@ class ModelState {
   const RankGroups& groups_;
   const std::unique_ptr<Region> region_;
   AttentionCore attention_;
+  std::optional<TokenAllToAll> exchange_;  // with expert parallelism
   ParamStore whole_;
   ParamStore params_;
   const std::unique_ptr<Hooks> hooks_;

@@ -38,6 +38,15 @@ std::vector<int> consecutive(const std::vector<int>& ranks, int index, int count
   return {first, first + count};
 }
 
+// Those of `ranks` whose position differs from `index` by multiples of `stride`.
+std::vector<int> strided(const std::vector<int>& ranks, int index, int stride) {
+  std::vector<int> members;
+  for (int i = index % stride; i < static_cast<int>(ranks.size()); i += stride) {
+    members.push_back(ranks[i]);
+  }
+  return members;
+}
+
 // A rank outside the mesh is alone in all of its groups. `replicas`: what they send.
 void form(RankGroups& groups, const Mesh& mesh, int rank, std::int64_t zero,
           const ModelConfig& config, Messages replicas, const RankGroups::Split& split) {
@@ -60,15 +69,28 @@ void form(RankGroups& groups, const Mesh& mesh, int rank, std::int64_t zero,
   groups.embedding_group = split("pipeline_ends", of_ends, Messages::kNone);
   const std::vector<int> of_data = along({Axis::kDataReplicate, Axis::kDataShard});
   groups.data = split("data", of_data, Messages::kNone);
-  if (zero == 0) {
-    groups.shard = split("data_shard", {rank}, Messages::kNone);
-    groups.replicate = split("data_replicate", of_data, replicas);
-    groups.model_state = split("state", along({Axis::kPipeline, Axis::kTensor}), Messages::kNone);
-  } else {
-    groups.shard = split("data_shard", along({Axis::kDataShard}), Messages::kNone);
-    groups.replicate = split("data_replicate", along({Axis::kDataReplicate}), replicas);
-    groups.model_state =
-        split("state", along({Axis::kPipeline, Axis::kDataShard, Axis::kTensor}), Messages::kNone);
+  const bool is_sharded = zero > 0;
+  groups.shard = split("data_shard", is_sharded ? along({Axis::kDataShard}) : std::vector{rank},
+                       Messages::kNone);
+  groups.replicate =
+      split("data_replicate", is_sharded ? along({Axis::kDataReplicate}) : of_data, replicas);
+  const int experts = mesh.extent(Axis::kExpert);
+  const int shards = is_sharded ? mesh.extent(Axis::kDataShard) : 1;
+  const Axis widest = shards > experts ? Axis::kDataShard : Axis::kExpert;
+  groups.model_state =
+      split("state", along({Axis::kPipeline, widest, Axis::kTensor}), Messages::kNone);
+  if (experts > 1) {
+    groups.expert = split("expert", along({Axis::kExpert}), Messages::kExchanged);
+    const std::vector<int> holders = along({Axis::kExpertReplicate});
+    const auto own = std::find(holders.begin(), holders.end(), rank) - holders.begin();
+    groups.expert_data = split("expert_data", holders, Messages::kNone);
+    const int expert_shards =
+        std::min(std::max(1, shards / experts), static_cast<int>(holders.size()));
+    groups.expert_shard = split(
+        "expert_shard", consecutive(holders, static_cast<int>(own), expert_shards), Messages::kNone);
+    groups.expert_replicate =
+        split("expert_replicate", strided(holders, static_cast<int>(own), expert_shards),
+              Messages::kNone);
   }
   groups.all = split("all",
                      along({Axis::kPipeline, Axis::kDataReplicate, Axis::kDataShard, Axis::kContext,
@@ -133,12 +155,36 @@ RankGroups::RankGroups(int rank, const MeshShape& shape, std::int64_t zero,
        });
 }
 
+Slice RankGroups::experts() const {
+  return expert ? Slice{expert->rank(), expert->size()} : Slice{};
+}
+
+DataRanks RankGroups::data_ranks(ParamGroup group) const {
+  if (group == ParamGroup::kDense || !expert) return {*shard, *replicate};
+  return {*expert_shard, *expert_replicate};
+}
+
+GroupRanks RankGroups::data_ranks() const {
+  return {data_ranks(ParamGroup::kDense), data_ranks(ParamGroup::kExperts)};
+}
+
+bool RankGroups::is_primary_of_dense() const {
+  return replicate->rank() % std::max(1, experts().count / shard->size()) == 0;
+}
+
+std::vector<Communicator*> RankGroups::several() const {
+  std::vector<Communicator*> groups;
+  for (const auto* group : {&tensor, &kv_replicas, &pp_forward, &pp_backward, &embedding_group,
+                            &data, &shard, &replicate, &model_state, &all, &expert, &expert_data,
+                            &expert_shard, &expert_replicate}) {
+    if (*group && (*group)->size() > 1) groups.push_back(group->get());
+  }
+  return groups;
+}
+
 std::size_t RankGroups::buffer_bytes() const {
   std::size_t bytes = 0;
-  for (const auto& group : {&tensor, &kv_replicas, &pp_forward, &pp_backward, &embedding_group,
-                            &data, &shard, &replicate, &model_state, &all}) {
-    bytes += (*group)->buffer_bytes();
-  }
+  for (const Communicator* group : several()) bytes += group->buffer_bytes();
   return bytes;
 }
 

@@ -6,6 +6,7 @@
 
 #include "parallel/comm/planned_communicator.h"
 #include "parallel/comm/world.h"
+#include "parallel/data/data_ranks.h"
 #include "parallel/mesh/mesh.h"
 #include "trainer/config/run_config.h"
 
@@ -42,14 +43,29 @@ struct RankGroups {
   std::unique_ptr<Communicator> shard;      // ranks that shard the optimizer state
   std::unique_ptr<Communicator> replicate;  // replicas of the same shard
   std::unique_ptr<Communicator>
-      model_state;                     // ranks that together hold one copy of the model state
-  std::unique_ptr<Communicator> all;   // every rank of the run
+      model_state;                    // ranks that together hold one copy of the model state
+  std::unique_ptr<Communicator> all;  // every rank of the run
+  // Null without expert parallelism.
+  std::unique_ptr<Communicator> expert;        // ranks that divide the experts among themselves
+  std::unique_ptr<Communicator> expert_data;   // as data, shard and replicate, of these experts
+  std::unique_ptr<Communicator> expert_shard;
+  std::unique_ptr<Communicator> expert_replicate;
   FlightRecorder* recorder = nullptr;  // the world's; null with one rank
   Traffic* sent = nullptr;             // of planned groups
   std::string mapping;                 // of ranks to hosts, for the run's first lines
   std::string transport;               // how tensors travel between ranks, for the same
   std::string warning;                 // about a slow mapping; empty if there is none
 
+  // This rank's share of the experts.
+  Slice experts() const;
+  DataRanks data_ranks(ParamGroup group) const;
+  GroupRanks data_ranks() const;
+  // Whether no lower rank of model_state has the same shard of the dense parameters: several have
+  // if these have more replicas than the experts.
+  bool is_primary_of_dense() const;
+
+  // The groups of more than one rank.
+  std::vector<Communicator*> several() const;
   // Of all the groups' communication buffers.
   std::size_t buffer_bytes() const;
 };

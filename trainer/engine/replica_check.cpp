@@ -59,29 +59,39 @@ ReplicaCheck::ReplicaCheck(Engine& engine, const RankGroups& groups, bool weight
       ranks_(groups),
       groups_{groups.data.get(), groups.replicate.get(), groups.tensor.get(),
               groups.kv_replicas.get(), groups.embedding_group.get()} {
+  if (groups.expert) {
+    groups_.insert(groups_.end(), {groups.expert_data.get(), groups.expert_replicate.get()});
+  }
   const ParamStore& params = engine.model().params();
   const auto flat = [](const Tensor& tensor) { return tensor.reshaped({tensor.count()}); };
+  const auto has_own_ranks = [&](const Param& param) {
+    return groups.expert && param.spec.group == ParamGroup::kExperts;
+  };
+  const auto same_shard = [&](const Param& param) {
+    return has_own_ranks(param) ? groups.expert_replicate.get() : groups.replicate.get();
+  };
   if (params.sharing().values) {
     for (const ParamShard& shard : params.shards()) {
-      add("weights", *shard.param, shard.first, shard.value, {groups.replicate.get()});
+      add("weights", *shard.param, shard.first, shard.value, {same_shard(*shard.param)});
     }
   } else if (!weights_in_common || groups.shard->rank() == 0) {
     Communicator* const holders = weights_in_common ? groups.replicate.get() : groups.data.get();
     for (const Weight& weight : params.weights()) {
       for (const Param& param : weight.parts) {
-        add("weights", param, 0, flat(param.value), {holders});
+        add("weights", param, 0, flat(param.value),
+            {has_own_ranks(param) ? groups.expert_data.get() : holders});
       }
     }
   }
   if (params.has_masters()) {
     for (const ParamShard& shard : params.shards()) {
-      add("masters", *shard.param, shard.first, shard.master, {groups.replicate.get()});
+      add("masters", *shard.param, shard.first, shard.master, {same_shard(*shard.param)});
     }
   }
   for (const ShardedOptimizer::State& state : engine.model().optimizer().states()) {
     for (const ParamShard* shard : state.shards) {
       add(state.name.c_str(), *shard->param, shard->first, state.of(*shard),
-          {groups.replicate.get()});
+          {same_shard(*shard->param)});
     }
   }
 }

@@ -46,6 +46,7 @@ RouterStats::RouterStats(const RankGroups& groups, Stream& stream, const ModelCo
       of_rank_(of_all_.row_slice(groups.data->rank(), 1)
                    .reshaped({micro_batches, model.num_hidden_layers, kRouterSums})),
       losses_(stream, of_all_),
+      rounds_(stream, workspace.take({1}, DType::kF64)),
       counts_(stream, workspace.take({model.num_hidden_layers, experts_}, DType::kF32)) {}
 
 void RouterStats::clear() {
@@ -61,7 +62,13 @@ RouterSink RouterStats::sink(int micro_batch) const {
 }
 
 // Each pipeline stage has its layers' and zeros.
-void RouterStats::gather() {
+void RouterStats::gather(std::int64_t rounds) {
+  if (stream_.executes()) *rounds_.host().as<double>() = static_cast<double>(rounds);
+  rounds_.upload(stream_);
+  for (Communicator* const ranks : {groups_.pp_forward.get(), groups_.data.get()}) {
+    ranks->all_reduce(stream_, rounds_.tensor(), Reduce::kMax);
+  }
+  rounds_.download(stream_);
   groups_.pp_forward->all_reduce(stream_, of_rank_, Reduce::kSum);
   groups_.data->all_gather(stream_, of_all_, of_rank_);
   groups_.pp_forward->all_reduce(stream_, counts_.tensor(), Reduce::kSum);
@@ -96,6 +103,7 @@ RouterStats::Result RouterStats::result(const MicroBatches& order, std::int64_t 
   result.balance_loss = mean(kBalance);
   result.z_loss = mean(kZLoss);
   result.entropy = mean(kEntropy);
+  result.rounds = static_cast<std::int64_t>(*rounds_.host().as<double>());
   for (const std::int64_t layer : sparse_layers_) {
     const std::span counts(counts_.host().as<float>() + layer * experts_, experts_);
     result.loads.push_back(load_of(layer, counts));

@@ -20,7 +20,8 @@ class RouterStats {
   // Queued: clear before the first micro-batch, which all write to sink(), gather after the last.
   void clear();
   RouterSink sink(int micro_batch) const;
-  void gather();
+  // `rounds`: of this rank's expert exchange.
+  void gather(std::int64_t rounds);
 
   struct LayerLoad {
     std::int64_t layer = 0;
@@ -33,6 +34,8 @@ class RouterStats {
     double z_loss = 0;                  // of the tokens
     double entropy = 0;                 // of the tokens' scores; log(experts) if they are even
     std::vector<LayerLoad> loads = {};  // of the layers with experts
+    // Most rounds in which the experts of a rank took a micro-batch's rows, over all layers.
+    std::int64_t rounds = 1;
     double max_over_mean() const;       // of the layer where it is highest
   };
   // When the stream has reached what was gathered. Micro-batches of `tokens` are added in their
@@ -47,6 +50,7 @@ class RouterStats {
   const Tensor of_all_;      // [data ranks, micro_batches layers kRouterSums] F64
   const Tensor of_rank_;     // [micro_batches, layers, kRouterSums], this rank's row of it
   const HostMirror losses_;  // of of_all_
+  const HostMirror rounds_;  // [1] F64
   const HostMirror counts_;  // [layers, experts] F32: choices, which float32 counts exactly
 };
 

@@ -74,7 +74,10 @@ void StepRunner::queue_gradients(std::int64_t update) {
   parts_.inputs.upload(stream_);
   losses.clear();
   RouterStats* const routers = parts_.routers;
-  if (routers) routers->clear();
+  if (routers) {
+    routers->clear();
+    parts_.model.take_expert_rounds();  // of evaluations
+  }
   const StepInputs& inputs = parts_.inputs;
   pipeline_.run(
       stream_,
@@ -91,7 +94,7 @@ void StepRunner::queue_gradients(std::int64_t update) {
   const ProfileRange range(stream_, "reduce gradients");
   parts_.model.finish_gradients(stream_, update);
   losses.gather();
-  if (routers) routers->gather();
+  if (routers) routers->gather(parts_.model.take_expert_rounds());
 }
 
 void StepRunner::evaluate(const Pipeline::OnLoss& on_loss) {

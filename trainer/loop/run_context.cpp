@@ -42,14 +42,15 @@ std::unique_ptr<SharedMemory> share_memory(World& world, const RankGroups& group
   return world.share(Arenas::shared_bytes(plan.memory));
 }
 
-// Under ZeRO-1 and 2, ranks of one host share one copy of the weights: each updates its shard once
-// all have finished reading the old ones.
+// Under ZeRO-1 and 2, ranks of one host share one copy of the weights, unless they have different
+// experts: each updates its shard once all have finished reading the old ones.
 Arenas::Shared shared_weights(const World& world, const RankGroups& groups, std::int64_t zero,
                               const SharedMemory* shared) {
   if (shared == nullptr) return {};
   Arenas::Shared places{.own = shared->data()};
   const bool has_whole_weights = zero == 1 || zero == 2;
-  if (groups.shard->size() == 1 || !groups.shard->is_async() || !has_whole_weights) {
+  if (groups.shard->size() == 1 || !groups.shard->is_async() || !has_whole_weights ||
+      groups.expert) {
     return places;
   }
   double holder[] = {static_cast<double>(world.local_rank())};

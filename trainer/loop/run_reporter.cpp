@@ -245,6 +245,7 @@ StepMetrics RunReporter::metrics_of(const StepOutcome& outcome, const TrainState
     add("router_z_loss", routers->z_loss);
     add("router_entropy", routers->entropy);
     add("expert_load_max_over_mean", routers->max_over_mean());
+    if (run_.groups.expert) add("expert_rounds", static_cast<double>(routers->rounds));
     metrics.expert_load =
         expert_load(*routers, outcome.step % run_.config().metrics.log_freq == 0 ||
                                   outcome.step == run_.total_steps);

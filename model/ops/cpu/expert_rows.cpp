@@ -76,9 +76,9 @@ void weigh_rows_backward(Tensor dweights, Tensor act, Tensor dact, Tensor weight
   const std::int64_t width = act.width();
   with_float(act.dtype, [&]<class T>(T) {
     using A = Accumulator<T>;
-    parallel_for(rows.pairs.count(), row_grain(width), [&](std::int64_t first, std::int64_t last) {
+    parallel_for(act.rows(), row_grain(width), [&](std::int64_t first, std::int64_t last) {
       for (std::int64_t row = first; row < last; ++row) {
-        const std::int64_t pair = *at<std::int32_t>(rows.pairs, row);
+        const std::int64_t pair = rows.pairs ? *at<std::int32_t>(rows.pairs, row) : row;
         *at<A>(dweights, pair) = dot_and_scale(at<T>(act, row * width), at<T>(dact, row * width),
                                                *at<A>(weights, pair), width);
       }

@@ -24,7 +24,7 @@ void each_group(Tensor starts, std::int64_t all_rows, const Body& body) {
 }  // namespace
 
 void grouped_gemm(Stream&, Tensor c, Tensor a, Tensor b, Tensor starts, bool transpose_b) {
-  const std::int64_t n = c.width(), k = a.width();
+  const std::int64_t n = c.width(), k = a.width(), matrices = b.count() / (k * n);
   std::vector<MatMul> products;
   each_group(starts, c.rows(), [&](std::int64_t group, std::int64_t first, std::int64_t rows) {
     if (rows == 0) return;
@@ -36,7 +36,7 @@ void grouped_gemm(Stream&, Tensor c, Tensor a, Tensor b, Tensor starts, bool tra
                                   .k = k,
                                   .lda = k},
                         .a = a.row_slice(first, rows).data,
-                        .b = b.slice(group * k * n, k * n).data,
+                        .b = b.slice(group % matrices * k * n, k * n).data,
                         .c = c.row_slice(first, rows).data});
   });
   GemmEngine::instance().run_grouped(std::move(products));

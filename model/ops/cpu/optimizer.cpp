@@ -23,14 +23,14 @@ void adamw(const UpdateTensors& tensors, Tensor grad_scale, const AdamW& how) {
               [&]<class T>(const UpdateRange<T>& range) { adamw_range(range, step); });
 }
 
-void add_chunk_squares(Tensor partials, Tensor x, std::int64_t into) {
+void add_chunk_squares(Tensor partials, Tensor x, std::int64_t into, std::int64_t size) {
   const std::int64_t count = x.count();
   double* const squares = partials.as<double>();
   with_float(x.dtype, [&]<class T>(T) {
     trireme::cpu::parallel_for(partials.count(), 16, [&](std::int64_t from, std::int64_t to) {
       for (std::int64_t chunk = from; chunk < to; ++chunk) {
-        const std::int64_t first = std::max<std::int64_t>(chunk * kNormChunk - into, 0);
-        const std::int64_t end = std::min((chunk + 1) * kNormChunk - into, count);
+        const std::int64_t first = std::max<std::int64_t>(chunk * size - into, 0);
+        const std::int64_t end = std::min((chunk + 1) * size - into, count);
         squares[chunk] += sum_of_squares(at<T>(x, first), end - first);
       }
     });
@@ -51,8 +51,8 @@ HWY_EXPORT(add_chunk_squares);
 void adamw(Stream&, const UpdateTensors& tensors, Tensor grad_scale, const AdamW& how) {
   HWY_DYNAMIC_DISPATCH(adamw)(tensors, grad_scale, how);
 }
-void add_chunk_squares(Stream&, Tensor partials, Tensor x, std::int64_t into) {
-  HWY_DYNAMIC_DISPATCH(add_chunk_squares)(partials, x, into);
+void add_chunk_squares(Stream&, Tensor partials, Tensor x, std::int64_t into, std::int64_t chunk) {
+  HWY_DYNAMIC_DISPATCH(add_chunk_squares)(partials, x, into, chunk);
 }
 
 void clip_scale(Stream&, Tensor norm, Tensor scale, Tensor partials, const Clip& how) {

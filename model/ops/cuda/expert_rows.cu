@@ -192,7 +192,7 @@ __global__ __launch_bounds__(kRowThreads) void weigh_kernel(Sum<T>* dweights, T*
                static_cast<int>(blockDim.x)};
   const std::int64_t row = rows.row();
   const bool exists = row < rows.count;
-  const std::int64_t pair = exists ? rows.pairs[row] : 0;
+  const std::int64_t pair = exists && rows.pairs != nullptr ? rows.pairs[row] : row;
   const A weight = exists ? weights[pair] : A(0);
   A dot = 0;
   for (std::int64_t i = std::int64_t{threadIdx.x} * n; exists && i < rows.width;

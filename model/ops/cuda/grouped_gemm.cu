@@ -119,6 +119,7 @@ void grouped_gemm(Stream& stream, Tensor c, Tensor a, Tensor b, Tensor starts, b
                             .groups = counted(starts.count() - 1),
                             .n = counted(c.width()),
                             .k = counted(a.width()),
+                            .matrices = counted(b.count() / (a.width() * c.width())),
                             .vectors = in_vectors(a, a.width()) && in_vectors(b, b.width()),
                             .c_vectors = in_vectors(c, c.width())};
     const auto op = transpose_b ? GroupedOp::kTransposedProduct : GroupedOp::kProduct;

@@ -22,6 +22,7 @@ struct Grouped {
   C* c = nullptr;
   const std::int32_t* starts = nullptr;
   int groups = 0, m = 0, n = 0, k = 0;  // m of a weight product only, k of the others
+  int matrices = 0;                     // in b, not of a weight product
   bool adds = false;
   bool vectors = false;    // rows of a and b are aligned to, and multiples of, 16 bytes
   bool c_vectors = false;  // those of c
@@ -85,7 +86,7 @@ __device__ __forceinline__ GroupedTile<T, C> tile_of_block(const Grouped<T, C>& 
     const int before = number - first_tile_of<kTileM>(all.starts, group);
     const std::int64_t row = all.starts[group] + std::int64_t{before} * kTileM;
     if (before < 0 || row >= all.starts[group + 1]) return tile;
-    const T* const matrix = all.b + std::int64_t{group} * all.k * all.n;
+    const T* const matrix = all.b + std::int64_t{group % all.matrices} * all.k * all.n;
     tile.m = all.starts[group + 1] - static_cast<int>(row);
     tile.depth = all.k;
     tile.a = all.a + row * all.k;

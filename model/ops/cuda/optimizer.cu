@@ -22,10 +22,11 @@ constexpr int kAtOnce = 4;  // elements per thread
 template <class T>
 __global__ __launch_bounds__(kThreads) void squares_of_chunks(double* partials, const T* x,
                                                               std::int64_t count,
-                                                              std::int64_t into) {
-  const std::int64_t chunk = blockIdx.x * kNormChunk - into;
+                                                              std::int64_t into,
+                                                              std::int64_t size) {
+  const std::int64_t chunk = blockIdx.x * size - into;
   const std::int64_t first = max(chunk, std::int64_t{0});
-  const std::int64_t end = min(chunk + kNormChunk, count);
+  const std::int64_t end = min(chunk + size, count);
   const bool fits = Vector<T, kAtOnce>::fits(x + first);
   double sum = 0;
   constexpr int kAhead = kNormChunk / (kThreads * kAtOnce);  // all loads are in flight together
@@ -130,12 +131,13 @@ __global__ __launch_bounds__(kThreads) void adamw_range(const AdamWRange<T> op) 
 
 }  // namespace
 
-void add_chunk_squares(Stream& stream, Tensor partials, Tensor x, std::int64_t into) {
+void add_chunk_squares(Stream& stream, Tensor partials, Tensor x, std::int64_t into,
+                       std::int64_t chunk) {
   if (x.count() == 0) return;
   with_float(x.dtype, [&](auto zero) {
     using T = decltype(zero);
     launch(squares_of_chunks<T>, extent(partials.count()), kThreads, 0, stream,
-           partials.as<double>(), x.as<T>(), x.count(), into);
+           partials.as<double>(), x.as<T>(), x.count(), into, chunk);
   });
 }
 

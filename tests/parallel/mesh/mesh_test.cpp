@@ -24,8 +24,9 @@ void for_every_small_mesh(const std::function<void(const Mesh&)>& visit) {
           for (int t = 1; t <= 3; ++t) {
             const int stage = r * s * c * t;
             if (p * stage > 54) continue;
-            for (int e = 1; e <= stage; ++e) {
-              if (stage % e == 0) visit(Mesh({p, r, s, c, t, e}, p * stage));
+            for (int e = 1; e <= r * s * c; ++e) {
+              const bool is_aligned = s * c % e == 0 || e % (s * c) == 0;
+              if (r * s * c % e == 0 && is_aligned) visit(Mesh({p, r, s, c, t, e}, p * stage));
             }
           }
         }
@@ -95,6 +96,7 @@ TEST(Mesh, groups_along_any_axes_partition_the_world) {
       {Axis::kExpert},
       {Axis::kExpertReplicate},
       {Axis::kPipeline, Axis::kExpert},
+      {Axis::kPipeline, Axis::kExpert, Axis::kTensor},
       {Axis::kExpertReplicate, Axis::kExpert}};
   for_every_small_mesh([&](const Mesh& mesh) {
     for (const std::vector<Axis>& axes : choices) {
@@ -128,13 +130,14 @@ TEST(Mesh, orders_a_group_by_its_coordinate) {
 
 TEST(Mesh, shares_experts_over_neighbours_within_a_stage) {
   const Mesh mesh(
-      {.pipeline = 2, .data_replicate = 1, .data_shard = 4, .context = 1, .tensor = 2, .expert = 4},
+      {.pipeline = 2, .data_replicate = 1, .data_shard = 4, .context = 1, .tensor = 2, .expert = 2},
       16);
-  EXPECT_EQ(mesh.group(9, {Axis::kExpert}), (std::vector{8, 9, 10, 11}));
+  EXPECT_EQ(mesh.group(9, {Axis::kExpert}), (std::vector{9, 11}));
   EXPECT_EQ(mesh.group(9, {Axis::kExpertReplicate}), (std::vector{9, 13}));
-  EXPECT_EQ(mesh.coordinate(14, Axis::kExpert), 2);
+  EXPECT_EQ(mesh.group(9, {Axis::kExpert, Axis::kTensor}), (std::vector{8, 9, 10, 11}));
+  EXPECT_EQ(mesh.coordinate(14, Axis::kExpert), 1);
   EXPECT_EQ(mesh.coordinate(14, Axis::kExpertReplicate), 1);
-  EXPECT_THROW(mesh.group(0, {Axis::kExpert, Axis::kTensor}), Error);
+  EXPECT_THROW(mesh.group(0, {Axis::kExpert, Axis::kDataShard}), Error);
   EXPECT_THROW(mesh.coordinate(16, Axis::kTensor), Error);
 }
 
@@ -201,18 +204,22 @@ TEST(Mesh, refuses_values_that_are_no_degrees) {
             std::string::npos);
 }
 
-TEST(Mesh, refuses_experts_that_do_not_divide_a_stage) {
+TEST(Mesh, refuses_experts_that_do_not_divide_the_data_ranks) {
   EXPECT_EQ(refusal({2, 1, 4, 1, 2, 3}, 16),
-            "parallelism.expert = 3 does not divide the 8 ranks of a pipeline stage (pipeline 2 x "
-            "data_replicate 1 x data_shard 4 x context 1 x tensor 2); nearest: 2 or 4");
+            "parallelism.expert = 3 does not divide the 4 data and context ranks of a pipeline "
+            "stage (pipeline 2 x data_replicate 1 x data_shard 4 x context 1 x tensor 2); nearest: "
+            "2 or 4");
+  EXPECT_EQ(refusal({1, 2, 6, 1, 1, 4}, 12),
+            "parallelism.expert = 4 neither divides nor is a multiple of parallelism.data_shard x "
+            "context = 6; nearest: 3 or 6");
 }
 
 TEST(Mesh, describes_who_is_where) {
   const Mesh mesh({2, 1, 2, 1, 2, 2}, 8);
   const std::vector<std::string> by_block{"a", "a", "a", "a", "b", "b", "b", "b"};
   EXPECT_EQ(mesh.describe(by_block),
-            "mesh of 8 ranks on 2 hosts: pipeline 2 x data_shard 2 x tensor 2; experts shared by 2 "
-            "of the 4 ranks of a stage\n"
+            "mesh of 8 ranks on 2 hosts: pipeline 2 x data_shard 2 x tensor 2; experts divided "
+            "among 2 of the 2 data ranks of a stage\n"
             "  a: ranks 0-3, pipeline 0, data_shard 0-1, tensor 0-1\n"
             "  b: ranks 4-7, pipeline 1, data_shard 0-1, tensor 0-1");
   const std::vector<std::string> uneven{"a", "b", "a", "a", "a", "a", "a", "c"};

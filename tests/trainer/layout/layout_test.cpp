@@ -60,6 +60,7 @@ ModelConfig model_of(const Case& c) {
   ModelConfig m = test::tiny_model(kNames[static_cast<int>(c.family)],
                                    {.vocab = kVocab, .layers = 8, .positions = kSeq});
   m.tie_word_embeddings = c.tied;
+  if (c.layout.expert > 1) m.num_experts = 8;
   if (c.every_expert) m.num_experts_per_tok = m.num_experts;
   return m;
 }
@@ -72,6 +73,7 @@ std::string name_of(const Case& c) {
              c.layout.sequence ? "_sequence" : "", "_pipeline_", c.layout.pipeline, "_",
              c.layout.schedule, "_", c.layout.virtual_stages, "_data_", c.layout.data_replicate,
              "_", c.layout.data_shard, "_zero_", c.layout.zero,
+             c.layout.expert > 1 ? say("_expert_", c.layout.expert) : "",
              c.reproducible ? "_reproducible" : "", c.every_expert ? "_every_expert" : "");
 }
 std::ostream& operator<<(std::ostream& out, const Case& c) {
@@ -148,10 +150,13 @@ const Reference& reference_of(const Case& c) {
   static std::map<std::string, Reference> known;
   Case of_one = c;
   of_one.layout = {};
-  const std::string key = say(name_of(of_one), " ", c.micro_batches, " ", c.bucket);
+  const std::string key =
+      say(name_of(of_one), " ", c.micro_batches, " ", c.bucket, " ", model_of(c).num_experts);
   auto at = known.find(key);
   if (at == known.end()) {
-    at = known.emplace(key, tests::trained_alone(spec_of(of_one), steps_of_each())).first;
+    EngineSpec alone = spec_of(of_one);
+    alone.model = model_of(c);
+    at = known.emplace(key, tests::trained_alone(alone, steps_of_each())).first;
   }
   return at->second;
 }
@@ -374,9 +379,54 @@ std::vector<Case> data_cases() {
   return cases;
 }
 
+// Experts on several data ranks, with little and with ample memory for their rows, in every ZeRO
+// stage, beside tensor and pipeline ranks.
+std::vector<Case> expert_cases() {
+  std::vector<Case> cases;
+  constexpr Recompute kModes[] = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
+  constexpr const char* kSchedules[] = {"1F1B", "ZBH1", "Interleaved1F1B"};
+  std::size_t turn = 0;
+  for (const std::int64_t ranks : {2, 4, 8}) {
+    for (const std::int64_t tensor : {1, 2}) {
+      for (const std::int64_t pipeline : {1, 2}) {
+        const std::int64_t data = ranks / (tensor * pipeline);
+        for (std::int64_t expert = 2; expert <= data; expert *= 2) {
+          for (const std::int64_t zero : {0, 1, 2, 3}) {
+            for (const bool reproducible : {false, true}) {
+              ParallelismConfig layout;
+              layout.tensor = tensor;
+              layout.sequence = tensor > 1 && turn % 2 == 0;
+              layout.pipeline = pipeline;
+              layout.expert = expert;
+              layout.expert_buffer_factor = turn % 3 == 0 ? 1 : 1.5;
+              layout.data_replicate = std::size_t{1} << turn / 2 % 3;
+              layout.data_replicate = std::min(layout.data_replicate, data);
+              layout.data_shard = data / layout.data_replicate;
+              layout.zero = zero;
+              if (pipeline > 1) layout.schedule = kSchedules[turn % 3];
+              if (layout.schedule == "ZBH1" && (reproducible || zero > 1)) layout.schedule = "1F1B";
+              if (layout.schedule == "Interleaved1F1B") layout.virtual_stages = 2;
+              cases.push_back(with_experts({.family = Family::kQwen3Moe,
+                                            .tied = turn % 5 < 2,
+                                            .recompute = kModes[(turn + turn / 6) % 3],
+                                            .layout = layout,
+                                            .micro_batches = 16,
+                                            .reproducible = reproducible,
+                                            .bucket = 5000}));
+              ++turn;
+            }
+          }
+        }
+      }
+    }
+  }
+  return cases;
+}
+
 const auto kName = [](const auto& c) { return name_of(c.param); };
 INSTANTIATE_TEST_SUITE_P(Of, Layout, testing::ValuesIn(all_cases()), kName);
 INSTANTIATE_TEST_SUITE_P(WithData, Layout, testing::ValuesIn(data_cases()), kName);
+INSTANTIATE_TEST_SUITE_P(WithExperts, Layout, testing::ValuesIn(expert_cases()), kName);
 
 }  // namespace
 }  // namespace trireme

@@ -40,6 +40,12 @@ std::int64_t fill(Engine& engine, std::uint64_t step) {
   return valid;
 }
 
+void prepare(Engine& engine, const Prepare& how) {
+  if (!how) return;
+  how(engine.model().params());
+  engine.model().publish_masters(engine.stream());
+}
+
 namespace {
 
 Gradients gradients_of(ParamStore& alone) {
@@ -53,9 +59,10 @@ Gradients gradients_of(ParamStore& alone) {
   return found;
 }
 
-Reference train_alone(const EngineSpec& spec, int steps) {
+Reference train_alone(const EngineSpec& spec, int steps, const Prepare& how) {
   const RankGroups alone;
   Trainer trainer(spec, alone);
+  prepare(trainer.engine, how);
   Reference found;
   for (int step = 1; step <= steps; ++step) {
     const std::int64_t valid = fill(trainer.engine, static_cast<std::uint64_t>(step));
@@ -144,12 +151,12 @@ Reference received(Message& message) {
 
 }  // namespace
 
-Reference trained_alone(const EngineSpec& spec, int steps) {
+Reference trained_alone(const EngineSpec& spec, int steps, const Prepare& how) {
   const std::unique_ptr<Communicator> ranks = everybody();
   static int turn = 0;
   const int root = turn++ % ranks->size();
   Message message;
-  if (ranks->rank() == root) message = sent(train_alone(spec, steps));
+  if (ranks->rank() == root) message = sent(train_alone(spec, steps, how));
   message.broadcast(*ranks, root);
   return received(message);
 }

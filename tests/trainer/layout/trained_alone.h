@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -46,7 +47,12 @@ struct Reference {
   double evaluated = 0;
 };
 
+// Changes a rank's shards of the initial weights.
+using Prepare = std::function<void(ParamStore&)>;
+// Before the first step.
+void prepare(Engine& engine, const Prepare& how);
+
 // Collective over the world: one rank, each in its turn, trains alone and tells the others.
-Reference trained_alone(const EngineSpec& spec, int steps);
+Reference trained_alone(const EngineSpec& spec, int steps, const Prepare& how = {});
 
 }  // namespace trireme::tests

@@ -131,8 +131,10 @@ std::vector<Axis> axes_of(const RankGroups& groups) {
                         {"pipeline", groups.pp_forward.get(), true},
                         {"data_shard", groups.shard.get(), false},
                         {"data_replicate", groups.replicate.get(), false},
+                        {"expert", groups.expert.get(), false},
                         {"all", groups.all.get(), false}};
-  std::erase_if(all, [](const Axis& axis) { return axis.group->size() == 1; });
+  std::erase_if(all,
+                [](const Axis& axis) { return axis.group == nullptr || axis.group->size() == 1; });
   return all;
 }
 

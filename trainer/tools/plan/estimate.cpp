@@ -195,7 +195,7 @@ void StepModel::update(double gradients_done) {
 }
 
 void StepModel::fill_traffic(int rank) {
-  MessageTime tensor, context, data = summed_;
+  MessageTime tensor, context, expert, data = summed_;
   data += published_;
   double pipeline_bytes = 0,
          data_waiting = result_.parts.gradients + published_.seconds - hidden_publishing_;
@@ -206,6 +206,7 @@ void StepModel::fill_traffic(int rank) {
     for (const ListTime* time : {&costs.forward, &costs.backward}) {
       tensor += time->tensor * times;
       context += time->context * times;
+      expert += time->expert * times;
     }
     data += costs.data * times;
     const int sides = (stage > 0 ? 1 : 0) + (stage + 1 < result_.schedule.stages ? 1 : 0);
@@ -219,9 +220,11 @@ void StepModel::fill_traffic(int rank) {
   // Attributes exposed time to the axes in the order in which they can overlap least.
   const double of_tensor = std::min(waiting, tensor.seconds);
   const double of_context = std::min(waiting - of_tensor, context.seconds);
-  data_waiting += waiting - of_tensor - of_context;
+  const double of_expert = std::min(waiting - of_tensor - of_context, expert.seconds);
+  data_waiting += waiting - of_tensor - of_context - of_expert;
   add("tensor", tensor, of_tensor);
   add("context", context, of_context);
+  add("expert", expert, of_expert);
   add("data", data, data_waiting);
   if (work_.mesh.pipeline > 1) {
     const double seconds = collective_seconds(device_.network, Collective::kSend,

@@ -10,7 +10,7 @@ namespace trireme {
 
 // Communication along one mesh axis per step, of a rank of the busiest stage.
 struct AxisTraffic {
-  std::string axis;    // "tensor", "context", "pipeline", "data"
+  std::string axis;    // "tensor", "context", "expert", "pipeline", "data"
   double bytes = 0;    // sent by the rank
   double seconds = 0;  // on the link
   double hidden = 0;   // part of it that overlaps computation
@@ -21,7 +21,7 @@ struct TimeParts {
   double products = 0;  // matmuls, with recomputation
   double attention = 0;
   double streams = 0;    // memory-bound operations
-  double messages = 0;   // exposed tensor, context and ZeRO-3 communication
+  double messages = 0;   // exposed tensor, context, expert and ZeRO-3 communication
   double bubble = 0;     // waiting for other pipeline ranks
   double gradients = 0;  // exposed gradient reduction
   double optimizer = 0;  // the update and the exposed all-gather of its weights

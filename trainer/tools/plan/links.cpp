@@ -62,10 +62,18 @@ double collective_seconds(const Network& network, Collective collective, const G
   if (group.size < 2) return 0;
   const int in_node = ranks_in_node(network, group);
   const double sent = bytes_sent(collective, group.size, bytes);
-  if (collective == Collective::kSend || collective == Collective::kAllToAll) {
+  if (collective == Collective::kSend) {
     const bool inside = in_node == group.size;
     const Link& link = inside ? network.within : network.between;
     return link.latency + sent / rate(link);
+  }
+  if (collective == Collective::kAllToAll) {
+    // Both kinds of links at once.
+    const double near = (in_node - 1.0) / (group.size - 1.0);
+    const double within = network.within.latency + sent * near / rate(network.within);
+    if (in_node == group.size) return within;
+    return std::max(within,
+                    network.between.latency + sent * (1 - near) / rate(network.between));
   }
   const double ring = sent / ring_rate(network, group.size, in_node);
   const double laps = collective == Collective::kAllReduce ? 2 : 1;

@@ -73,7 +73,8 @@ double op_seconds(const PlannedOp& op, const DeviceProfile& device) {
 
 bool is_of_data(const PlannedOp& message) {
   const std::string_view group = message.name;
-  return group == "data_shard" || group == "data_replicate";
+  return group == "data_shard" || group == "data_replicate" || group == "expert_shard" ||
+         group == "expert_replicate";
 }
 
 // A message of ZeRO-0 and 1 that does not fill a bucket shares one with others, and its latency.
@@ -106,13 +107,14 @@ ListTime& ListTime::operator+=(const ListTime& more) {
   waiting += more.waiting;
   tensor += more.tensor;
   context += more.context;
+  expert += more.expert;
   data += more.data;
   return *this;
 }
 
 ListTime ListTime::operator*(double times) const {
   return {times * products, times * attention, times * streams, times * waiting,
-          tensor * times,   context * times,   data * times};
+          tensor * times,   context * times,   expert * times,    data * times};
 }
 
 GroupShape group_of(std::string_view name, const Workload& work) {
@@ -124,10 +126,18 @@ GroupShape group_of(std::string_view name, const Workload& work) {
                      shard = mesh.data_shard * mesh.context;
   if (name == "tensor") return group(mesh.tensor, 1);
   if (name == "context") return group(mesh.context, mesh.tensor);
+  if (name == "expert") return group(mesh.expert, mesh.tensor);
   if (name == "data_shard") return group(shard, mesh.tensor);
   if (name == "data_replicate") {
     const std::int64_t size = mesh.data_replicate * (work.spec.parallelism.zero == 0 ? shard : 1);
     return group(size, of_stage / size);
+  }
+  if (name == "expert_shard" || name == "expert_replicate") {
+    const std::int64_t within = mesh.tensor * mesh.expert;
+    const std::int64_t shards =
+        work.spec.parallelism.zero == 0 ? 1 : std::max<std::int64_t>(shard / mesh.expert, 1);
+    if (name == "expert_shard") return group(shards, within);
+    return group(of_stage / within / shards, within * shards);
   }
   require(name == "pipeline_ends", "no group ", name);
   return group(2, of_stage);
@@ -140,11 +150,14 @@ ListTime list_time(const PartOps::List& list, const Workload& work, const Device
     if (op.kind == PlannedOp::Kind::kMessage) {
       const std::string_view name = op.name;
       if (is_of_data(op)) time.data += data_message(op, work, device.network);
-      if (name != "tensor" && name != "context") continue;
+      MessageTime* const axis = name == "tensor"    ? &time.tensor
+                                : name == "context" ? &time.context
+                                : name == "expert"  ? &time.expert
+                                                    : nullptr;
+      if (!axis) continue;
       const GroupShape group = group_of(name, work);
       const double seconds = collective_seconds(device.network, op.collective, group, op.bytes);
-      (name == "tensor" ? time.tensor : time.context) +=
-          {seconds, bytes_sent(op.collective, group.size, op.bytes)};
+      *axis += {seconds, bytes_sent(op.collective, group.size, op.bytes)};
       (op.overlaps_next && device.network.overlaps ? overlapped : time.waiting) += seconds;
       continue;
     }

@@ -16,8 +16,8 @@ struct MessageTime {
 // Time of a list of ops on one rank, in seconds.
 struct ListTime {
   double products = 0, attention = 0, streams = 0;
-  double waiting = 0;  // exposed communication of the tensor and context axes
-  MessageTime tensor, context;
+  double waiting = 0;  // exposed communication of the tensor, context and expert axes
+  MessageTime tensor, context, expert;
   MessageTime data;  // gradients and weights; not in `waiting`: what overlaps them depends on use
 
   double seconds() const { return products + attention + streams + waiting; }

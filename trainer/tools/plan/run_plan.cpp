@@ -17,7 +17,7 @@ namespace {
 // part of the file system's bandwidth that one rank gets.
 constexpr double kSnapshotBandwidth = 10e9, kFileBandwidth = 1e9;
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kAxisOfGroup{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kAxisOfGroup{
     {{"tensor", "tensor"},
      {"key_value", "tensor"},
      {"pipeline_down", "pipeline"},
@@ -26,6 +26,9 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kAxisOfG
      {"data", "data"},
      {"data_shard", "data"},
      {"data_replicate", "data"},
+     {"expert", "expert"},
+     {"expert_shard", "data"},
+     {"expert_replicate", "data"},
      {"state", "norms"},
      {"all", "norms"}}};
 
@@ -40,7 +43,7 @@ double sent_along(const Traffic& sent, std::string_view axis) {
 
 std::vector<AxisPlan> traffic_of(const LayoutPlan& layout, const StepEstimate& estimate) {
   std::vector<AxisPlan> all;
-  for (const char* axis : {"tensor", "pipeline", "data", "norms"}) {
+  for (const char* axis : {"tensor", "expert", "pipeline", "data", "norms"}) {
     AxisPlan plan{.axis = axis, .seconds = {}, .hidden = {}};
     for (const PipelinePlace& place : layout.places) {
       plan.bytes = std::max(plan.bytes, sent_along(place.step.sent, axis));

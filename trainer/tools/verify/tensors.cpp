@@ -45,7 +45,9 @@ std::vector<LocalRange> held_by(const Subject& subject, const Tensors& tensors, 
                                 const std::string& moment) {
   const ParamStore& params = subject.engine().model().params();
   const RankGroups& groups = subject.groups();
-  const bool first_replica = groups.replicate->rank() == 0;
+  const auto is_first = [&](const Param& param) {
+    return param.is_primary_replica() && groups.data_ranks(param.spec.group).replicate.rank() == 0;
+  };
   std::vector<LocalRange> all;
   if (quantity == Quantity::kMoment) {
     for (const ShardedOptimizer::State& state : subject.engine().model().optimizer().states()) {
@@ -53,7 +55,7 @@ std::vector<LocalRange> held_by(const Subject& subject, const Tensors& tensors, 
       for (const ParamShard* shard : state.shards) {
         if (shard->count() == 0) continue;
         all.push_back({tensors.index(shard->param->spec.name), shard->param, shard->first,
-                       state.of(*shard), shard->param->is_primary_replica() && first_replica});
+                       state.of(*shard), is_first(*shard->param)});
       }
     }
     return all;
@@ -63,7 +65,7 @@ std::vector<LocalRange> held_by(const Subject& subject, const Tensors& tensors, 
       if (shard.count() == 0) continue;
       all.push_back({tensors.index(shard.param->spec.name), shard.param, shard.first,
                      quantity == Quantity::kGradient ? shard.grad : shard.master,
-                     shard.param->is_primary_replica() && first_replica});
+                     is_first(*shard.param)});
     }
     return all;
   }
@@ -73,7 +75,7 @@ std::vector<LocalRange> held_by(const Subject& subject, const Tensors& tensors, 
       const std::int64_t count = param.box.extent.count();
       if (count == 0) continue;
       all.push_back({tensors.index(param.spec.name), &param, 0, param.value.reshaped({count}),
-                     param.is_primary_replica() && first_replica && groups.shard->rank() == 0});
+                     is_first(param) && groups.data_ranks(param.spec.group).shard.rank() == 0});
     }
   }
   return all;

@@ -1,0 +1,33 @@
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "model/layers/token_exchange.h"
+
+namespace trireme {
+
+// How often the tokens of each rank of an exchange choose each expert: [ranks, experts]. The ranks
+// have equal, consecutive shares of the experts.
+struct ExpertCounts {
+  std::span<const float> counts;
+  int ranks = 1;
+  std::int64_t experts = 1;
+
+  std::int64_t own_experts() const { return experts / ranks; }
+  std::int64_t of(int rank, std::int64_t expert) const {
+    return static_cast<std::int64_t>(counts[static_cast<std::size_t>(rank * experts + expert)]);
+  }
+  // Rows that rank `from` sends to rank `to`.
+  std::int64_t sent(int from, int to) const;
+};
+
+// The rounds of rank `own`, without `starts`, which are appended to `starts`: for each round those
+// of its groups, ranks * own experts + 1. A round has all rows of consecutive ranks, as many ranks
+// as fit in `capacity` rows, which is at least what one rank sends: a rank's rows are never
+// divided, so that gradients do not depend on the capacity. All ranks have as many rounds as the
+// one that needs most.
+std::vector<ExpertRound> expert_rounds(const ExpertCounts& counts, int own, std::int64_t capacity,
+                                       std::vector<std::int32_t>& starts);
+
+}  // namespace trireme
