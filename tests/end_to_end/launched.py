@@ -44,6 +44,7 @@ class Fault:
     rank: int
     step: int
     by_signal: bool = False
+    count: int = 1
 
     def __str__(self):
         return f"{self.action} of rank {self.rank} in {self.where}"
@@ -66,7 +67,7 @@ class Launched:
     of it ends."""
 
     def __init__(self, workshop, name, ranks, sections, layout=(), faults=(), words=(),
-                 env=None, job=None, patience=TIMEOUT):
+                 env=None, job=None, patience=TIMEOUT, base=None):
         if not shutil.which("mpirun"):
             raise Skip("mpirun is not installed")
         if not (workshop / "corpus.idx").exists():
@@ -78,7 +79,7 @@ class Launched:
         self.job, self.jobs, self.shared = None, set(), set()
         self.injected = self.reached = 0  # so many faults, the last in that step
         self.patience = patience  # seconds, for what may take long where many want the cores
-        self.config, self.layout = workshop.config(name, sections), layout
+        self.config, self.layout = workshop.config(name, sections, base), layout
         for number, fault in enumerate(faults):
             self.tokens[id(fault)] = self.folder.parent / f"{name}-injected-{number}"
         injections = "; ".join(self.injection_of(fault) for fault in faults)
@@ -106,7 +107,7 @@ class Launched:
         if fault.by_signal:
             step, action = step + MISSED, "stop"
         return (f"rank={fault.rank} step={step} phase={fault.where.replace(' ', '-')} "
-                f"action={action} once={self.tokens[id(fault)]}")
+                f"action={action} count={fault.count} once={self.tokens[id(fault)]}")
 
     def __enter__(self):
         return self

@@ -31,7 +31,7 @@ LoadedConfig config_for(const LoadedConfig& loaded, const World& world) {
 // the end or to a signal. Returns kDone or kStopped; throws on every other end.
 ExitCode train(const LoadedConfig& loaded) {
   const auto injections = inject::ParameterInjections::from(environment_variable);
-  const auto fault = inject::FaultInjection::from(environment_variable);
+  auto fault = inject::FaultInjection::from(environment_variable);
   const std::string risk = launch_risk(environment_variable);
   if (!risk.empty() && launched_rank(environment_variable) == 0) log_warning("{}", risk);
   World world(environment_variable);
@@ -77,7 +77,9 @@ Command make_train(CLI::App& program, const std::vector<Override>& overrides) {
       "TRIREME_INJECT_FAULT makes ranks fail when they enter a phase at or after a step "
       "([elastic]).\n"
       "Actions: kill, abort, stop, exit, throw, hang, delay (50 ms). Separate several faults by\n"
-      "';'. A fault with once=FILE creates the file and is skipped while it exists:\n"
+      "';'. A fault with once=FILE creates the file and is skipped while it exists; one with "
+      "count=3\n"
+      "comes the third time that the rank is there:\n"
       "  \"rank=2 step=5 phase=backward action=kill once=/tmp/injected\"\n"
       "\n"
       "Example: trireme train configs/tiny.toml --training.steps=100");

@@ -68,19 +68,22 @@ FaultInjection::FaultInjection(std::string text) : text_(std::move(text)) {
 
 FaultInjection::Fault FaultInjection::parse(const std::string& text) {
   auto values = parse_words(text).value_or(std::map<std::string, std::string>());
-  const bool has_once = values.count("once") > 0;
+  const bool has_once = values.contains("once"), has_count = values.contains("count");
   const auto rank = parse_number<std::int64_t>(values["rank"]);
   const auto step = parse_number<std::int64_t>(values["step"]);
+  const auto count = has_count ? parse_number<std::int64_t>(values["count"]) : 1;
   const auto phase = named(values["phase"], Phase::kStart, kLastPhase);
   const auto operation = named(values["phase"], Operation::kAllReduce, kLastOperation);
   const auto* const action = std::find(kActions.begin(), kActions.end(), values["action"]);
-  const bool valid = rank && *rank >= 0 && step && *step >= 0 && (phase || operation) &&
-                     action != kActions.end() && !(has_once && values["once"].empty());
-  if (!valid || values.size() != (has_once ? 5 : 4)) {
+  const bool valid = rank && *rank >= 0 && step && *step >= 0 && count && *count >= 1 &&
+                     (phase || operation) && action != kActions.end() &&
+                     !(has_once && values["once"].empty());
+  const std::size_t words = 4 + (has_once ? 1 : 0) + (has_count ? 1 : 0);
+  if (!valid || values.size() != words) {
     throw ConfigError(say(
         kVariable, "=\"", text,
         "\": expected a value like \"rank=2 step=5 phase=backward "
-        "action=kill once=FILE\"; actions: kill, abort, stop, exit, throw, hang, delay; phases: ",
+        "action=kill count=1 once=FILE\"; actions: kill, abort, stop, exit, throw, hang, delay; phases: ",
         known_phases()));
   }
   return {.rank = *rank,
@@ -88,16 +91,18 @@ FaultInjection::Fault FaultInjection::parse(const std::string& text) {
           .phase = phase,
           .operation = operation,
           .action = static_cast<Action>(action - kActions.begin()),
+          .passed_over = *count - 1,
           .once = has_once ? values["once"] : std::string(),
           .text = text};
 }
 
-void FaultInjection::apply(int rank, const flight::Progress& at) const {
-  for (const Fault& fault : faults_) {
+void FaultInjection::apply(int rank, const flight::Progress& at) {
+  for (Fault& fault : faults_) {
     if (fault.rank != rank || at.step < fault.step) continue;
     const bool matches = fault.phase ? static_cast<Phase>(at.phase) == *fault.phase
                                      : static_cast<Operation>(at.operation) == fault.operation;
-    if (matches && claim_once(kVariable, fault.once)) inject(fault);
+    if (!matches || fault.passed_over-- > 0) continue;
+    if (claim_once(kVariable, fault.once)) inject(fault);
   }
 }
 

@@ -20,8 +20,10 @@ namespace trireme::inject {
 //   throw            an unexpected exception
 //   hang             its main thread sleeps forever; its other threads keep running
 //   delay            its main thread sleeps for 50 ms, as that of a straggler
-// `once` names a file that is created before the fault; if it exists, as in a restarted run,
-// nothing happens. Without it the fault repeats. ';' separates several faults.
+// `count=3` (optional): the third time, and each time after, that the ledger advances within the
+// phase or enters such a call. `once` (optional) names a file that is created before the fault; if
+// it exists, as in a restarted run, nothing happens. Without it the fault repeats. ';' separates
+// several faults.
 class FaultInjection {
  public:
   static constexpr const char* kVariable = "TRIREME_INJECT_FAULT";
@@ -31,7 +33,7 @@ class FaultInjection {
 
   // To be called whenever the rank's ledger advances. Ranks that the world lacks are ignored: a run
   // may shrink.
-  void apply(int rank, const flight::Progress& at) const;
+  void apply(int rank, const flight::Progress& at);
 
   const std::string& text() const { return text_; }
 
@@ -42,7 +44,8 @@ class FaultInjection {
     std::optional<flight::Phase> phase;
     std::optional<flight::Operation> operation;  // unless a phase
     Action action = Action::kKill;
-    std::filesystem::path once;  // or empty
+    std::int64_t passed_over = 0;  // times that nothing happens
+    std::filesystem::path once;    // or empty
     std::string text;
   };
 

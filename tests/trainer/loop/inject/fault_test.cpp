@@ -26,7 +26,7 @@ std::optional<FaultInjection> fault_from(const std::optional<std::string>& text)
 // A rank of two whose ledger advances through a step.
 class FaultInjectionStep : public testing::Test {
  protected:
-  static void make_step(const FaultInjection& fault, int rank, std::int64_t step) {
+  static void make_step(FaultInjection fault, int rank, std::int64_t step) {
     FlightRecorder ledger;
     ledger.begin(rank, 2, "here");
     ledger.observe([&](const flight::Progress& at) { fault.apply(rank, at); });
@@ -63,7 +63,7 @@ TEST(FaultInjection, refuses_invalid_text) {
         "rank=1 step=x phase=data action=kill", "rank=1 step=5 phase=lunch action=kill",
         "rank=1 step=5 phase=nothing action=kill", "rank=1 step=5 phase=data action=faint",
         "rank=1 step=5 phase=data action=kill once=", "rank=1 step=5 phase=data action=kill rank=1",
-        "rank=1 step=5 phase=data action=kill times=2", "rank=1 step=5 phase=data action=kill;;"}) {
+        "rank=1 step=5 phase=data action=kill times=2", "rank=1 step=5 phase=data action=kill count=0", "rank=1 step=5 phase=data action=kill;;"}) {
     EXPECT_THROW(fault_from(text), ConfigError) << text;
   }
 }
@@ -83,11 +83,24 @@ TEST_F(FaultInjectionStep, hits_the_rank_in_the_phase_or_operation_from_the_step
 TEST_F(FaultInjectionStep, leaves_its_place_in_the_ledger) {
   FlightRecorder ledger;
   ledger.begin(0, 1, "here");
-  const auto fault = fault_from("rank=0 step=3 phase=optimizer action=throw");
+  auto fault = fault_from("rank=0 step=3 phase=optimizer action=throw");
   ledger.observe([&](const flight::Progress& at) { fault->apply(0, at); });
   ledger.set_step(3);
   EXPECT_THROW(ledger.enter(Phase::kOptimizer), std::runtime_error);
   EXPECT_EQ(ledger.page().phase(), Phase::kOptimizer);
+}
+
+TEST_F(FaultInjectionStep, passes_over_the_times_before_its_count) {
+  FlightRecorder ledger;
+  ledger.begin(0, 1, "here");
+  auto fault = fault_from("rank=0 step=3 phase=forward action=throw count=3");
+  ledger.observe([&](const flight::Progress& at) { fault->apply(0, at); });
+  ledger.set_step(3);
+  for (int time = 1; time <= 2; ++time) {
+    EXPECT_NO_THROW(ledger.enter(Phase::kForward)) << time;
+    EXPECT_NO_THROW(ledger.enter(Phase::kBackward)) << time;
+  }
+  EXPECT_THROW(ledger.enter(Phase::kForward), std::runtime_error);
 }
 
 TEST_F(FaultInjectionStep, repeats_unless_its_once_file_exists) {
