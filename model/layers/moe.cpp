@@ -301,8 +301,8 @@ Tensor Moe::backward(ExecContext& ctx, Tensor dy, const Saved& saved) const {
     }
   }
   const Tensor entering = region_.start_enter_backward(ctx, dx);
-  const Tensor rows = saved.dispatched ? saved.dispatched
-                                       : dispatched(ctx, ctx.lasting(), x, saved, first);
+  const Tensor rows =
+      saved.dispatched ? saved.dispatched : dispatched(ctx, ctx.lasting(), x, saved, first);
   up_.backward_weight(ctx, dpre, rows, first);
   router_.backward_weight(ctx, dlogits, {.x = x});
   region_.finish(ctx);

@@ -15,8 +15,8 @@ TRIREME_ON_DEVICES(void adamw(Stream&, const UpdateTensors& tensors, Tensor grad
 
 void add_chunk_squares(Stream& stream, Tensor partials, Tensor x, std::int64_t into,
                        std::int64_t chunk) {
-  require(chunk > 0 && chunk <= kNormChunk && into >= 0 && into < chunk, "add_chunk_squares: ",
-          into, " elements into a chunk of ", chunk);
+  require(chunk > 0 && chunk <= kNormChunk && into >= 0 && into < chunk,
+          "add_chunk_squares: ", into, " elements into a chunk of ", chunk);
   require_count("add_chunk_squares: partials", partials, (into + x.count() + chunk - 1) / chunk,
                 DType::kF64);
   record_memory(stream, "update", {x});

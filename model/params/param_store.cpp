@@ -141,10 +141,8 @@ void ParamStore::form_buckets() {
   group_units(ParamGroup::kExperts);
   for (int u = 0; u < static_cast<int>(units_.size()); ++u) {
     if (units_[u].gradient_only) {
-      buckets_.push_back({.gradient_only = true,
-                          .units = {u},
-                          .parts = sharing_.parts,
-                          .owned = sharing_.part});
+      buckets_.push_back(
+          {.gradient_only = true, .units = {u}, .parts = sharing_.parts, .owned = sharing_.part});
     }
   }
   flat_count_ = own_count_ = gradient_count_ = own_gradient_count_ = 0;

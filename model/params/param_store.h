@@ -127,7 +127,7 @@ class ParamStore {
   int begin_unit(int layer = -1, bool alone = false);
   // Layers declare their weights at construction; references stay valid. Only the rows of a
   // weight's last part may be padded. Padding is always zero. Experts have a unit of their own
-  // beside the unit begun last, and the parts of their weights are equal in size.
+  // next to the unit begun last, and the parts of their weights are equal in size.
   Weight& declare(std::vector<ParamSpec> parts);
   Weight& declare(ParamSpec spec) { return declare(std::vector<ParamSpec>{std::move(spec)}); }
 

@@ -46,8 +46,8 @@ GradientReducer::GradientReducer(ParamStore& store, const GroupRanks& ranks, con
   std::vector<GradientRange> ranges;
   for (std::size_t b = 0; b < store.buckets().size(); ++b) {
     const ParamStore::Bucket& bucket = store.buckets()[b];
-    ranges.push_back(gradient_range(store, bucket.begin + bucket.part * bucket.owned,
-                                    own(static_cast<int>(b))));
+    ranges.push_back(
+        gradient_range(store, bucket.begin + bucket.part * bucket.owned, own(static_cast<int>(b))));
   }
   compression_.emplace(options_.compression, ranks.dense.replicate, std::move(ranges),
                        CompressionMemory{gradients, messages});
@@ -62,7 +62,9 @@ GradientReducer::GradientReducer(ParamStore& store, const GroupRanks& ranks, con
 
 // With sharded gradients the tokens of all expert ranks are summed in a micro-batch already.
 void GradientReducer::take_trees(Arena& gradients) {
-  const auto take = [&](std::int64_t count) { return gradients.take({count}, store_.grads().dtype); };
+  const auto take = [&](std::int64_t count) {
+    return gradients.take({count}, store_.grads().dtype);
+  };
   const auto with_levels = [&](std::int64_t begin, const Tensor& total) {
     Tree& tree = trees_.emplace_back(Tree{.begin = begin, .total = total});
     for (int level = 0; level < TreeSum::levels(options_.micro_batches); ++level) {
@@ -81,8 +83,8 @@ void GradientReducer::take_trees(Arena& gradients) {
 }
 
 const ParamStore::Bucket& GradientReducer::bucket_of(int unit) const {
-  return store_.buckets()[static_cast<std::size_t>(
-      store_.units()[static_cast<std::size_t>(unit)].bucket)];
+  return store_
+      .buckets()[static_cast<std::size_t>(store_.units()[static_cast<std::size_t>(unit)].bucket)];
 }
 
 // Of a micro-batch.
@@ -188,11 +190,10 @@ void GradientReducer::after(Stream& stream, int unit) {
       leaves.push_back(slot.memory.slice(leaf * bucket.count(), bucket.count()));
     }
     sum_in_place(stream, leaves);
-    slot.transfer =
-        ranks_.of(bucket.group)
-            .shard.start_reduce_scatter(
-                stream, leaves.front().slice(bucket.owned * bucket.part, bucket.part),
-                leaves.front());
+    slot.transfer = ranks_.of(bucket.group)
+                        .shard.start_reduce_scatter(
+                            stream, leaves.front().slice(bucket.owned * bucket.part, bucket.part),
+                            leaves.front());
     return;
   }
   const bool is_last = micro_batch + 1 == in_step_;

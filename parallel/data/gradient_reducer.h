@@ -17,9 +17,9 @@ namespace trireme {
 // backward of the last micro-batch.
 //
 // Reproducible sums use a fixed tree over the micro-batches of all ranks (TreeSum), independent of
-// the number of ranks, of buckets and of gradient sharding; see MicroBatches. The gradients that the
-// tokens of each expert rank give to an expert are then leaves of their own, kept apart until they
-// are summed: as much memory as if each rank had all experts.
+// the number of ranks, of buckets and of gradient sharding; see MicroBatches. The gradients that
+// the tokens of each expert rank give to an expert are then leaves of their own, kept apart until
+// they are summed: as much memory as if each rank had all experts.
 //
 // Sums over replicas may be compressed; they then start after the last backward.
 class GradientReducer {
@@ -32,8 +32,8 @@ class GradientReducer {
   };
   // The store is allocated. Permanently allocates partial sums and residuals in `gradients`, and
   // communication buffers in `messages`.
-  GradientReducer(ParamStore& store, const GroupRanks& ranks, const Options& options, Arena& gradients,
-                  Arena& messages);
+  GradientReducer(ParamStore& store, const GroupRanks& ranks, const Options& options,
+                  Arena& gradients, Arena& messages);
 
   // Called before the first backward of a step with `micro_batches` micro-batches on this rank.
   void begin(std::int64_t micro_batches);

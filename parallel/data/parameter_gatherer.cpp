@@ -42,9 +42,9 @@ void ParameterGatherer::gather(Stream& stream, int unit) {
   const ParamStore::Bucket& bucket = store_.buckets()[static_cast<std::size_t>(
       store_.units()[static_cast<std::size_t>(unit)].bucket)];
   const Tensor whole = slot.memory.slice(0, bucket.count());
-  slot.transfer = ranks_.of(bucket.group)
-                      .shard.start_all_gather(stream, whole,
-                                              store_.own_part(store_.values(), bucket, true));
+  slot.transfer =
+      ranks_.of(bucket.group)
+          .shard.start_all_gather(stream, whole, store_.own_part(store_.values(), bucket, true));
   slot.unit = unit;
   store_.place_values(unit, whole);
 }

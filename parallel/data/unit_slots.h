@@ -7,10 +7,10 @@
 
 namespace trireme {
 
-// Assigns buffers to units whose values or gradients are sharded. Units of a group alternate between
-// two slots, so that one is used while the other is in flight; a unit alone in its bucket (a tied
-// embedding, used at both ends of the model) has its own slot. Values of which a rank has all need
-// none.
+// Assigns buffers to units whose values or gradients are sharded. Units of a group alternate
+// between two slots, so that one is used while the other is in flight; a unit alone in its bucket
+// (a tied embedding, used at both ends of the model) has its own slot. Values of which a rank has
+// all need none.
 struct UnitSlots {
   // A slot for gradients of experts has `expert_ranks` buffers.
   UnitSlots(const ParamStore& store, bool gradients, int expert_ranks = 1) {

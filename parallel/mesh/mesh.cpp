@@ -202,15 +202,15 @@ MeshShape fitted(const MeshShape& shape, int world) {
   if (token_ranks % whole.expert != 0) {
     throw ConfigError(say(key(Axis::kExpert), " = ", whole.expert, " does not divide the ",
                           token_ranks, " data and context ranks of a pipeline stage (",
-                          formula(extents), "); nearest: ",
-                          nearest_divisors(token_ranks, whole.expert)));
+                          formula(extents),
+                          "); nearest: ", nearest_divisors(token_ranks, whole.expert)));
   }
   const std::int64_t sharding = whole.data_shard * whole.context;
   if (sharding % whole.expert != 0 && whole.expert % sharding != 0) {
     throw ConfigError(say(key(Axis::kExpert), " = ", whole.expert,
                           " neither divides nor is a multiple of ", key(Axis::kDataShard), " x ",
-                          name_of(Axis::kContext), " = ", sharding, "; nearest: ",
-                          nearest_divisors(sharding, whole.expert)));
+                          name_of(Axis::kContext), " = ", sharding,
+                          "; nearest: ", nearest_divisors(sharding, whole.expert)));
   }
   return whole;
 }

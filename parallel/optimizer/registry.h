@@ -18,7 +18,7 @@ struct NamedOptimizer {
   // Members of OptimizerOptions that only some optimizers read, of those that this one reads.
   std::vector<std::string_view> reads;
   OptimizerOptions defaults = {};  // recommended by its authors
-  bool spans_ranks = false;  // an update needs all shards of a parameter
+  bool spans_ranks = false;        // an update needs all shards of a parameter
   double rounding = 1e-5;  // relative error of an update, from float32 sums in another order
 
   bool does_read(std::string_view member) const;

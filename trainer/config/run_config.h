@@ -109,9 +109,9 @@ struct ParallelismConfig {
   std::int64_t virtual_stages = 1;
   std::vector<std::int64_t> layers_per_stage;  // empty: balanced
   std::int64_t context = 1;
-  std::int64_t expert = 1;             // among the data ranks
-  double expert_buffer_factor = 1.5;   // rows that an expert rank takes at once, over its share
-  std::int64_t data_replicate = 1;  // data degrees: 0: what the other axes leave
+  std::int64_t expert = 1;            // among the data ranks
+  double expert_buffer_factor = 1.5;  // rows that an expert rank takes at once, over its share
+  std::int64_t data_replicate = 1;    // data degrees: 0: what the other axes leave
   std::int64_t data_shard = 0;
   std::int64_t zero = 1;  // sharded over data_shard: 0 nothing, 1 optimizer state, 2 also
                           // gradients, 3 also weights

@@ -138,11 +138,10 @@ void ModelState::allocate(const EngineSpec& spec, Arenas& arenas, bool planning)
   params_.allocate({arenas.weights, arenas.masters, &arenas.gradients}, spec.compute,
                    sharing(spec));
   reducer_.emplace(params_, groups_.data_ranks(),
-                   GradientReducer::Options{
-                       .micro_batches = spec.micro_batches,
-                       .reproducible = spec.job.reproducible,
-                       .expert_ranks = groups_.experts().count,
-                       .compression = spec.parallelism.compression},
+                   GradientReducer::Options{.micro_batches = spec.micro_batches,
+                                            .reproducible = spec.job.reproducible,
+                                            .expert_ranks = groups_.experts().count,
+                                            .compression = spec.parallelism.compression},
                    arenas.gradients, arenas.communication);
   gatherer_.emplace(params_, groups_.data_ranks(), arenas.weights_in_common, arenas.communication);
   for (Stage& stage : stages_) stage.take_tables(arenas.weights, spec.compute, planning);

@@ -86,8 +86,9 @@ void form(RankGroups& groups, const Mesh& mesh, int rank, std::int64_t zero,
     groups.expert_data = split("expert_data", holders, Messages::kNone);
     const int expert_shards =
         std::min(std::max(1, shards / experts), static_cast<int>(holders.size()));
-    groups.expert_shard = split(
-        "expert_shard", consecutive(holders, static_cast<int>(own), expert_shards), Messages::kNone);
+    groups.expert_shard =
+        split("expert_shard", consecutive(holders, static_cast<int>(own), expert_shards),
+              Messages::kNone);
     groups.expert_replicate =
         split("expert_replicate", strided(holders, static_cast<int>(own), expert_shards),
               Messages::kNone);
@@ -174,9 +175,9 @@ bool RankGroups::is_primary_of_dense() const {
 
 std::vector<Communicator*> RankGroups::several() const {
   std::vector<Communicator*> groups;
-  for (const auto* group : {&tensor, &kv_replicas, &pp_forward, &pp_backward, &embedding_group,
-                            &data, &shard, &replicate, &model_state, &all, &expert, &expert_data,
-                            &expert_shard, &expert_replicate}) {
+  for (const auto* group :
+       {&tensor, &kv_replicas, &pp_forward, &pp_backward, &embedding_group, &data, &shard,
+        &replicate, &model_state, &all, &expert, &expert_data, &expert_shard, &expert_replicate}) {
     if (*group && (*group)->size() > 1) groups.push_back(group->get());
   }
   return groups;

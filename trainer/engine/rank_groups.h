@@ -46,8 +46,8 @@ struct RankGroups {
       model_state;                    // ranks that together hold one copy of the model state
   std::unique_ptr<Communicator> all;  // every rank of the run
   // Null without expert parallelism.
-  std::unique_ptr<Communicator> expert;        // ranks that divide the experts among themselves
-  std::unique_ptr<Communicator> expert_data;   // as data, shard and replicate, of these experts
+  std::unique_ptr<Communicator> expert;       // ranks that divide the experts among themselves
+  std::unique_ptr<Communicator> expert_data;  // as data, shard and replicate, of these experts
   std::unique_ptr<Communicator> expert_shard;
   std::unique_ptr<Communicator> expert_replicate;
   FlightRecorder* recorder = nullptr;  // the world's; null with one rank

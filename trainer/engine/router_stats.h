@@ -36,7 +36,7 @@ class RouterStats {
     std::vector<LayerLoad> loads = {};  // of the layers with experts
     // Most rounds in which the experts of a rank took a micro-batch's rows, over all layers.
     std::int64_t rounds = 1;
-    double max_over_mean() const;       // of the layer where it is highest
+    double max_over_mean() const;  // of the layer where it is highest
   };
   // When the stream has reached what was gathered. Micro-batches of `tokens` are added in their
   // global order, so that the bits do not depend on who has computed them.

@@ -21,8 +21,7 @@ constexpr int kAtOnce = 4;  // elements per thread
 // Which elements a thread adds, and in which order, does not depend on the chunk's location.
 template <class T>
 __global__ __launch_bounds__(kThreads) void squares_of_chunks(double* partials, const T* x,
-                                                              std::int64_t count,
-                                                              std::int64_t into,
+                                                              std::int64_t count, std::int64_t into,
                                                               std::int64_t size) {
   const std::int64_t chunk = blockIdx.x * size - into;
   const std::int64_t first = max(chunk, std::int64_t{0});

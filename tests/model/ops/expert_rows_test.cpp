@@ -148,6 +148,30 @@ TEST(ExpertRows, backward_of_weights_is_a_dot_product_and_weighs_both_rows) {
   });
 }
 
+TEST(ExpertRows, backward_of_weights_in_order_of_the_rows_is_the_same) {
+  for_every_width([](Stream& stream, DType dtype, std::int64_t width, std::int64_t top_k) {
+    const std::int64_t tokens = 21, rows = tokens * top_k;
+    const DType sums = accumulator_of(dtype);
+    const Sorted sorted(stream, tokens, 9, top_k);
+    const Values act = random_values(rows * width, 1, dtype),
+                 dact = random_values(rows * width, 2, dtype),
+                 weights = random_values(rows, 3, sums);
+    Values in_order(rows);
+    for (std::int64_t row = 0; row < rows; ++row) in_order[row] = weights[sorted.pair_of(row)];
+    const Held w(stream, {tokens, top_k}, sums, weights), by_row(stream, {rows, 1}, sums, in_order);
+    const Held dw(stream, {tokens, top_k}, sums), dby_row(stream, {rows, 1}, sums);
+    const Held a(stream, {rows, width}, dtype, act), b(stream, {rows, width}, dtype, act);
+    const Held da(stream, {rows, width}, dtype, dact), db(stream, {rows, width}, dtype, dact);
+    weigh_rows_backward(stream, dw, a, da, w, sorted.rows);
+    weigh_rows_backward(stream, dby_row, b, db, by_row, {});
+    EXPECT_EQ(a.bits(), b.bits());
+    EXPECT_EQ(da.bits(), db.bits());
+    for (std::int64_t row = 0; row < rows; ++row) {
+      EXPECT_EQ(dby_row.values()[row], dw.values()[sorted.pair_of(row)]);
+    }
+  });
+}
+
 // y = combine(act W^T) for a weight W that all experts share.
 TEST(ExpertRows, backward_of_weights_is_the_derivative) {
   on_every_platform([](Stream& stream) {

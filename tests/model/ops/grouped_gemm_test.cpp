@@ -96,6 +96,32 @@ TEST(GroupedGemm, multiplies_each_group_by_its_own_matrix_and_leaves_other_rows)
   });
 }
 
+// As experts do for the rows of several ranks.
+TEST(GroupedGemm, repeats_the_matrices_for_more_groups) {
+  on_every_platform_and_dtype([](Stream& stream, DType dtype) {
+    const Groups groups{{5, 0, 70, 1, 0, 33}, 2};
+    const Held starts = groups.starts(stream);
+    const std::int64_t k = 37, n = 24, matrices = 2;
+    const Values x = with_nan_beyond(groups, random_values(groups.rows() * k, 1, dtype), k);
+    const Values y = random_values(matrices * k * n, 2, dtype);
+    Values repeated;
+    for (std::int64_t i = 0; i < groups.count() / matrices; ++i) {
+      repeated.insert(repeated.end(), y.begin(), y.end());
+    }
+    const Held a(stream, {groups.rows(), k}, dtype, x);
+    for (const bool transpose_b : {false, true}) {
+      const Held b(stream, transpose_b ? Shape{matrices, n, k} : Shape{matrices, k, n}, dtype, y);
+      const Held c(stream, {groups.rows(), n}, dtype);
+      grouped_gemm(stream, c, a, b, starts, transpose_b);
+      expect_values(c, product(groups, x, repeated, k, n, transpose_b), static_cast<double>(k) + 2);
+    }
+    const Held three(stream, {4, k, n}, dtype);
+    EXPECT_THROW(
+        grouped_gemm(stream, Held(stream, {groups.rows(), n}, dtype), a, three, starts, false),
+        Error);
+  });
+}
+
 TEST(GroupedGemm, replaces_or_adds_to_the_weight_product_of_each_group) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
     for (const Groups& groups : kGroups) {

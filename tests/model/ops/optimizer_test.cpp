@@ -54,6 +54,19 @@ TEST(ChunkSquares, a_run_may_begin_within_a_chunk_and_adds_to_it) {
   });
 }
 
+TEST(ChunkSquares, chunks_may_be_smaller) {
+  on_every_platform_and_dtype([](Stream& stream, DType dtype) {
+    const std::int64_t chunk = 32, count = 5 * chunk + 3, into = 2 * chunk / 4;
+    const Values x = random_values(count, 1, dtype);
+    std::vector<long double> sums(6);
+    for (std::int64_t i = 0; i < count; ++i) sums[(into + i) / chunk] += x[i] * x[i];
+    const Held values(stream, {count}, dtype, x), partials(stream, {6}, DType::kF64, Values(6));
+    add_chunk_squares(stream, partials, values, into, chunk);
+    expect_values(partials, Values(sums.begin(), sums.end()), 64);
+    EXPECT_THROW(add_chunk_squares(stream, partials, values, chunk, chunk), Error);
+  });
+}
+
 TEST(ClipScale, shrinks_long_gradients_only) {
   on_every_platform([](Stream& stream) {
     for (const DType dtype : {DType::kF32, DType::kF64}) {

@@ -215,6 +215,48 @@ TEST(Sharing, every_element_is_owned_once) {
   }
 }
 
+// A unit beside each of two blocks' has the experts, which are sharded over fewer ranks.
+TEST(Sharing, experts_have_units_buckets_and_shards_of_their_own) {
+  ParamStore store;
+  for (const int layer : {0, 1}) {
+    store.begin_unit(layer);
+    const auto declare = [&](const char* name, ParamGroup group) {
+      store.declare({.name = say(layer, name), .shape = {70, 100}, .group = group});
+    };
+    declare(".before", ParamGroup::kDense);
+    declare(".up", ParamGroup::kExperts);
+    declare(".down", ParamGroup::kExperts);
+    declare(".after", ParamGroup::kDense);
+  }
+  Arena values(1 << 19), gradients(1 << 19);
+  store.allocate({values, values, &gradients}, DType::kF32,
+                 {.parts = 4, .part = 3, .expert_parts = 2, .expert_part = 1});
+  ASSERT_EQ(store.units().size(), 4u);
+  EXPECT_EQ(store.units()[0].experts, 1);
+  EXPECT_EQ(store.units()[1].experts, -1);
+  EXPECT_EQ(store.units()[3].layer, 1);
+  ASSERT_EQ(store.buckets().size(), 2u);
+  const ParamStore::Bucket &dense = store.buckets()[0], &experts = store.buckets()[1];
+  EXPECT_EQ(dense.units, (std::vector{0, 2}));
+  EXPECT_EQ(experts.units, (std::vector{1, 3}));
+  EXPECT_EQ(dense.parts, 4);
+  EXPECT_EQ(experts.parts, 2);
+  EXPECT_EQ(experts.begin, dense.count());
+  for (const ParamShard& shard : store.shards()) {
+    const bool is_expert = shard.param->spec.group == ParamGroup::kExperts;
+    const ParamStore::Bucket& bucket = is_expert ? experts : dense;
+    const std::int64_t at = (shard.grad.data - store.grads().data) / 4;
+    EXPECT_GE(at, bucket.begin + bucket.owned * bucket.part);
+    EXPECT_LE(at + shard.count(), bucket.begin + (bucket.owned + 1) * bucket.part);
+  }
+  for (const Weight& weight : store.weights()) {
+    const Param& param = weight.parts.front();
+    if (param.spec.group == ParamGroup::kExperts) {
+      EXPECT_EQ((param.offset - store.units()[weight.unit].begin) % ParamStore::kGrain, 0);
+    }
+  }
+}
+
 TEST(Sharing, owned_parts_are_initialised_as_the_whole_is) {
   ParamStore whole;
   declare_units(whole);

@@ -152,6 +152,31 @@ TYPED_TEST(Collective, all_to_all_of_unequal_blocks) {
   }
 }
 
+// Blocks are sent from, and received to, places of their own: here in reverse order, with a gap.
+TYPED_TEST(Collective, all_to_all_of_blocks_anywhere) {
+  Stream stream;
+  const auto group = everybody();
+  const int own = group->rank(), size = group->size();
+  constexpr std::int64_t kPlace = 7000;
+  std::vector<std::int64_t> to, from, places;
+  for (int r = 0; r < size; ++r) {
+    to.push_back(elements_sent(own, r, 1000));
+    from.push_back(elements_sent(r, own, 1000));
+    places.push_back((size - 1 - r) * kPlace);
+  }
+  const std::vector<TypeParam> sent = filled<TypeParam>(own, size * kPlace);
+  std::vector<TypeParam> source = sent, received(sent.size()), expected(sent.size());
+  for (int r = 0; r < size; ++r) {
+    for (std::int64_t i = 0; i < from[static_cast<std::size_t>(r)]; ++i) {
+      expected[static_cast<std::size_t>((size - 1 - r) * kPlace + i)] =
+          value_of<TypeParam>(r, (size - 1 - own) * kPlace + i);
+    }
+  }
+  group->all_to_all(stream, {over(received), from, places}, {over(source), to, places});
+  EXPECT_TRUE(are_same(received, expected));
+  EXPECT_TRUE(are_same(source, sent));
+}
+
 TYPED_TEST(Collective, broadcast_spreads_what_any_root_has) {
   Stream stream;
   const auto group = everybody();

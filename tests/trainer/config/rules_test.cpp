@@ -88,6 +88,34 @@ TEST(rules, contradictory_keys_of_experts_are_refused) {
               HasSubstr("num_experts: does not apply to models of type llama; remove it"));
 }
 
+TEST(rules, expert_ranks_must_fit_the_experts_and_the_data_ranks) {
+  const std::string sparse = kSmall +
+                             "model_type = \"qwen3_moe\"\nhidden_size = 64\n"
+                             "num_attention_heads = 4\nintermediate_size = 96\n"
+                             "moe_intermediate_size = 36\nnum_experts = 12\n"
+                             "num_experts_per_tok = 2\n";
+  const auto with = [&](const char* expert, const char* shard, const char* replicate) {
+    return complaint(sparse, {{"parallelism.expert", expert},
+                              {"parallelism.data_shard", shard},
+                              {"parallelism.data_replicate", replicate},
+                              {"training.global_batch_size", "48"}});
+  };
+  EXPECT_EQ(read(sparse, {{"parallelism.expert", "4"}, {"training.global_batch_size", "8"}})
+                .config.parallelism.expert,
+            4);
+  EXPECT_THAT(with("5", "10", "1"),
+              HasSubstr("does not divide model.num_experts = 12; possible near 5: 4, 6"));
+  EXPECT_THAT(with("4", "6", "1"), HasSubstr("must divide the 6 data ranks, and divide or be a "
+                                             "multiple of data_shard = 6; possible near 4: 3, 6"));
+  EXPECT_THAT(with("4", "6", "2"), HasSubstr("possible near 4: 3, 6"));
+  EXPECT_THAT(complaint(sparse, {{"parallelism.expert", "2"}, {"optimizer.name", "LAMB"}}),
+              HasSubstr("is not implemented for LAMB"));
+  EXPECT_THAT(complaint(sparse, {{"parallelism.expert", "3"}, {"job.reproducible", "true"}}),
+              HasSubstr("must be a power of two with job.reproducible, not 3"));
+  EXPECT_THAT(complaint(kSmall, {{"parallelism.expert", "2"}}),
+              HasSubstr("needs a model with experts; remove it, or choose another model"));
+}
+
 TEST(rules, a_flavor_made_narrower_keeps_its_proportions) {
   const ModelConfig gpt2 =
       read(kGood, {{"model.flavor", "gpt2-124m"}, {"model.hidden_size", "384"}}).config.model;

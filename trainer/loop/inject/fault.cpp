@@ -80,11 +80,11 @@ FaultInjection::Fault FaultInjection::parse(const std::string& text) {
                      !(has_once && values["once"].empty());
   const std::size_t words = 4 + (has_once ? 1 : 0) + (has_count ? 1 : 0);
   if (!valid || values.size() != words) {
-    throw ConfigError(say(
-        kVariable, "=\"", text,
-        "\": expected a value like \"rank=2 step=5 phase=backward "
-        "action=kill count=1 once=FILE\"; actions: kill, abort, stop, exit, throw, hang, delay; phases: ",
-        known_phases()));
+    throw ConfigError(say(kVariable, "=\"", text,
+                          "\": expected a value like \"rank=2 step=5 phase=backward "
+                          "action=kill count=1 once=FILE\"; actions: kill, abort, stop, exit, "
+                          "throw, hang, delay; phases: ",
+                          known_phases()));
   }
   return {.rank = *rank,
           .step = *step,

@@ -72,8 +72,7 @@ double collective_seconds(const Network& network, Collective collective, const G
     const double near = (in_node - 1.0) / (group.size - 1.0);
     const double within = network.within.latency + sent * near / rate(network.within);
     if (in_node == group.size) return within;
-    return std::max(within,
-                    network.between.latency + sent * (1 - near) / rate(network.between));
+    return std::max(within, network.between.latency + sent * (1 - near) / rate(network.between));
   }
   const double ring = sent / ring_rate(network, group.size, in_node);
   const double laps = collective == Collective::kAllReduce ? 2 : 1;

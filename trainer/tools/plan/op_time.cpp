@@ -114,7 +114,7 @@ ListTime& ListTime::operator+=(const ListTime& more) {
 
 ListTime ListTime::operator*(double times) const {
   return {times * products, times * attention, times * streams, times * waiting,
-          tensor * times,   context * times,   expert * times,    data * times};
+          tensor * times,   context * times,   expert * times,  data * times};
 }
 
 GroupShape group_of(std::string_view name, const Workload& work) {

@@ -63,7 +63,8 @@ TEST(FaultInjection, refuses_invalid_text) {
         "rank=1 step=x phase=data action=kill", "rank=1 step=5 phase=lunch action=kill",
         "rank=1 step=5 phase=nothing action=kill", "rank=1 step=5 phase=data action=faint",
         "rank=1 step=5 phase=data action=kill once=", "rank=1 step=5 phase=data action=kill rank=1",
-        "rank=1 step=5 phase=data action=kill times=2", "rank=1 step=5 phase=data action=kill count=0", "rank=1 step=5 phase=data action=kill;;"}) {
+        "rank=1 step=5 phase=data action=kill times=2",
+        "rank=1 step=5 phase=data action=kill count=0", "rank=1 step=5 phase=data action=kill;;"}) {
     EXPECT_THROW(fault_from(text), ConfigError) << text;
   }
 }
