@@ -3,6 +3,7 @@
 #include "model/base/error.h"
 #include "model/ops/activation.h"
 #include "model/ops/elementwise.h"
+#include "model/ops/grouped_bias.h"
 
 namespace trireme {
 namespace {
@@ -44,15 +45,46 @@ Weight& declare_down(ParamStore& params, const std::string& name, const MoeSpec&
   return params.declare(std::move(parts));
 }
 
+Weight* declare_router_bias(ParamStore& params, const std::string& name, const MoeSpec& spec,
+                            const Region& region) {
+  if (!spec.bias) return nullptr;
+  return &params.declare({.name = name + ".router.bias",
+                          .shape = {spec.experts},
+                          .cut = whole(region.slice()),
+                          .init = Init::kZeros});
+}
+
+// Of the experts' projections `names`, each of `width` outputs.
+Weight* declare_biases(ParamStore& params, const std::string& name, const MoeSpec& spec,
+                       std::initializer_list<const char*> names, std::int64_t width, Cut cut) {
+  if (!spec.bias) return nullptr;
+  std::vector<ParamSpec> parts;
+  for (std::int64_t e = 0; e < spec.experts; ++e) {
+    for (const char* part : names) {
+      parts.push_back({.name = say(name, ".experts.", e, ".", part, ".bias"),
+                       .shape = {width},
+                       .cut = cut,
+                       .init = Init::kZeros});
+    }
+  }
+  return &params.declare(std::move(parts));
+}
+
 }  // namespace
 
 Moe::Moe(ParamStore& params, const std::string& name, const MoeSpec& spec, Region& region)
     : spec_(spec),
       region_(region),
       router_weight_(declare_router(params, name, spec, region)),
-      router_(router_weight_, nullptr),
-      up_(declare_up(params, name, spec, region), spec.experts),
-      down_(declare_down(params, name, spec, region), spec.experts) {}
+      router_bias_(declare_router_bias(params, name, spec, region)),
+      router_(router_weight_, router_bias_),
+      up_(declare_up(params, name, spec, region),
+          declare_biases(params, name, spec, {"gate", "up"}, spec.intermediate,
+                         {0, region.slice()}),
+          spec.experts),
+      down_(declare_down(params, name, spec, region),
+            declare_biases(params, name, spec, {"down"}, spec.hidden, whole(region.slice())),
+            spec.experts) {}
 
 void Moe::choose(ExecContext& ctx, Tensor x, const MicroBatch& batch, Saved& saved) const {
   const DType exact = accumulator_of(x.dtype);
@@ -65,6 +97,12 @@ void Moe::choose(ExecContext& ctx, Tensor x, const MicroBatch& batch, Saved& sav
                 .pairs = ctx.saved.take({tokens * top_k}, DType::kI32),
                 .row_of = ctx.saved.take({tokens, top_k}, DType::kI32)};
   ops::gemm(ctx.stream, saved.logits, x, router_weight_.value, {.transpose_b = true});
+  if (router_bias_) {
+    const Arena::Frame frame(ctx.scratch);
+    const Tensor bias = ctx.scratch.take({experts}, exact);
+    ops::cast(ctx.stream, bias, router_bias_->value);
+    ops::grouped_bias(ctx.stream, saved.logits, bias, {});
+  }
   ops::route(ctx.stream, saved.routes, saved.logits, spec_.routing);
   ops::order_by_expert(ctx.stream, saved.rows, saved.routes.experts);
   saved.counts = ctx.saved.take({1, experts}, DType::kF32);
@@ -88,7 +126,7 @@ Tensor Moe::gathered(ExecContext& ctx, Arena& into, Tensor x, const Saved& saved
 
 Tensor Moe::activate(ExecContext& ctx, Arena& into, Tensor pre) const {
   const Tensor act = into.take({pre.rows(), pre.width() / 2}, pre.dtype);
-  ops::gate(ctx.stream, act, pre, spec_.activation);
+  ops::gate(ctx.stream, act, pre, spec_.activation, spec_.swiglu_limit);
   return act;
 }
 
@@ -113,7 +151,7 @@ Tensor Moe::forward(ExecContext& ctx, Arena& into, Tensor x, const MicroBatch& b
     const Arena::Frame frame(ctx.scratch);
     const Tensor act = activate(ctx, ctx.scratch, saved.pre);
     const Tensor y = ctx.scratch.take({act.rows(), spec_.hidden}, x.dtype);
-    down_.forward(ctx, y, act, saved.rows.starts);
+    down_.forward(ctx, y, act, saved.rows.starts, region_.slice());
     ops::combine_rows(ctx.stream, partial, y, saved.routes.weights, saved.rows);
   }
   return region_.leave(ctx, into, partial);
@@ -139,9 +177,10 @@ Tensor Moe::backward(ExecContext& ctx, Tensor dy, const Saved& saved) const {
   const Tensor dact = down_.backward_input(ctx, drows, starts);
   const Tensor dweights = ctx.scratch.take(saved.routes.weights.shape, saved.routes.weights.dtype);
   ops::weigh_rows_backward(ctx.stream, dweights, act, dact, saved.routes.weights, saved.rows);
-  down_.backward_weight(ctx, drows, act, starts);
+  down_.add_bias_dots(ctx, dweights, drows, saved.rows.pairs, starts, region_.slice());
+  down_.backward_weight(ctx, drows, act, starts, {saved.routes.weights, saved.rows.pairs});
   const Tensor dpre = ctx.lasting().take(saved.pre.shape, dy.dtype);
-  ops::gate_backward(ctx.stream, dpre, dact, saved.pre, spec_.activation);
+  ops::gate_backward(ctx.stream, dpre, dact, saved.pre, spec_.activation, spec_.swiglu_limit);
 
   region_.sum(ctx, dweights);
   const Tensor dlogits = ctx.lasting().take(saved.logits.shape, dy.dtype);
