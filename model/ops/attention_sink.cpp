@@ -38,11 +38,9 @@ void attention_sink_backward(Stream& stream, Arena& scratch, const AttentionSink
   const Arena::Frame frame(scratch);
   const Tensor partial = scratch.take({how.out.rows(), how.heads.heads}, how.lse.dtype);
   record_memory(stream, "attention_sink_backward", {how.dout, how.out, how.lse, partial});
-  const auto of_tokens = [&] {
-    if (how.out.count() == 0) return;
+  if (how.out.count() > 0) {
     TRIREME_DISPATCH(stream, attention_sink_backward(stream, partial, how));
-  };
-  of_tokens();
+  }
   bias_backward(stream, how.dsinks, partial, how.accumulate);
 }
 

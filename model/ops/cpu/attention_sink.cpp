@@ -33,9 +33,8 @@ void attention_sink(Tensor out, Tensor lse, Tensor sinks, const Heads& heads) {
   with_float(out.dtype, [&]<class T>(T) {
     parallel_for(out.rows(), row_grain(heads.query()), [&](std::int64_t first, std::int64_t last) {
       for (std::int64_t token = first; token < last; ++token) {
-        sink_heads(at<T>(out, token * heads.query()),
-                   at<Accumulator<T>>(lse, token * heads.heads), at<T>(sinks), heads.heads,
-                   heads.width);
+        sink_heads(at<T>(out, token * heads.query()), at<Accumulator<T>>(lse, token * heads.heads),
+                   at<T>(sinks), heads.heads, heads.width);
       }
     });
   });
