@@ -44,6 +44,7 @@ inline ModelConfig tiny_model(std::string_view family, const TinySize& size = {}
     m.residual_multiplier = 0.5;
     m.logits_scaling = 2.5;
   }
+  if (m.swiglu_limit > 0) m.swiglu_limit = 0.8;  // clamps some
   if (m.attn_logit_softcapping > 0) m.attn_logit_softcapping = 3;
   if (m.final_logit_softcapping > 0) m.final_logit_softcapping = 2;
   if (m.query_pre_attn_scalar > 0) m.query_pre_attn_scalar = 6;

@@ -188,8 +188,9 @@ __global__ void clamped_gate_kernel(T* y, const T* x, std::int64_t width, Sum<T>
   store(y + row * width + column, v);
 }
 
+// Bounds leave the registers that it needs: as many blocks as of gate_backward_kernel would spill.
 template <int kCount, class T>
-__global__ __launch_bounds__(kFlatThreads, 8) void clamped_gate_backward_kernel(T* dx, const T* dy,
+__global__ __launch_bounds__(kFlatThreads, 6) void clamped_gate_backward_kernel(T* dx, const T* dy,
                                                                                 const T* x,
                                                                                 std::int64_t width,
                                                                                 Sum<T> limit) {

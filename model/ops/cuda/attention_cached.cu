@@ -40,7 +40,7 @@ struct Cache {
   __device__ A* partial(int token, int head, int split) const {
     return partials + ((std::int64_t{token} * heads + head) * splits + split) * (width + 2);
   }
-  // The weight of a head's sink beside keys of weights 2^(score - top).
+  // The weight of a head's sink where keys have weights 2^(score - top).
   __device__ A sink_weight(int head, A top) const {
     if (sinks == nullptr) return 0;
     return std::exp2(widened(sinks[head]) * static_cast<A>(1.4426950408889634) - top);
