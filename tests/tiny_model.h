@@ -32,6 +32,10 @@ inline ModelConfig tiny_model(std::string_view family, const TinySize& size = {}
     m.moe_intermediate_size = size.mlp / 2;
     m.router_aux_loss_coef = 0.1;
     m.router_z_loss_coef = 0.05;
+    if (family == "gpt_oss") {
+      m.num_experts_per_tok = 4;  // all experts have tokens, whatever the bias of the router
+      m.swiglu_limit = 0.8;       // clamps some
+    }
     if (family == "qwen3_moe") {
       m.mlp_only_layers = {1};
     } else {
@@ -44,7 +48,6 @@ inline ModelConfig tiny_model(std::string_view family, const TinySize& size = {}
     m.residual_multiplier = 0.5;
     m.logits_scaling = 2.5;
   }
-  if (m.swiglu_limit > 0) m.swiglu_limit = 0.8;  // clamps some
   if (m.attn_logit_softcapping > 0) m.attn_logit_softcapping = 3;
   if (m.final_logit_softcapping > 0) m.final_logit_softcapping = 2;
   if (m.query_pre_attn_scalar > 0) m.query_pre_attn_scalar = 6;

@@ -28,7 +28,7 @@ void grouped_bias(Stream& stream, Tensor y, Tensor bias, Tensor starts) {
   const std::int64_t biases = starts ? bias_count("grouped_bias", y, starts) : y.width();
   require_count("grouped_bias: bias", bias, biases, y.dtype);
   if (y.count() == 0) return;
-  record_memory(stream, "grouped_bias", {y, y});
+  record_memory(stream, "grouped_bias", {y, y, bias});
   TRIREME_DISPATCH(stream, grouped_bias(stream, y, bias, starts));
 }
 
@@ -42,7 +42,9 @@ void grouped_bias_backward(Stream& stream, Tensor dbias, Tensor dy, const RowWei
     require_count("grouped_bias_backward: pairs", weights.pairs, dy.rows(), DType::kI32);
   }
   if (dbias.count() == 0) return;
-  record_memory(stream, "grouped_bias_backward", {dy});
+  const Tensor before = accumulate == Accumulate::kAdd ? dbias : Tensor{};
+  record_memory(stream, "grouped_bias_backward",
+                {dy, weights.weights, weights.pairs, dbias, before});
   TRIREME_DISPATCH(stream, grouped_bias_backward(stream, dbias, dy, weights, starts, accumulate));
 }
 
@@ -54,7 +56,7 @@ void grouped_bias_dots(Stream& stream, Tensor dweights, Tensor dy, Tensor bias, 
   require_count("grouped_bias_dots: dweights", dweights, dweights.count(),
                 accumulator_of(dy.dtype));
   if (dy.count() == 0) return;
-  record_memory(stream, "grouped_bias_dots", {dy});
+  record_memory(stream, "grouped_bias_dots", {dy, bias, pairs, dweights, dweights});
   TRIREME_DISPATCH(stream, grouped_bias_dots(stream, dweights, dy, bias, pairs, starts));
 }
 
