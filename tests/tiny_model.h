@@ -32,6 +32,10 @@ inline ModelConfig tiny_model(std::string_view family, const TinySize& size = {}
     m.moe_intermediate_size = size.mlp / 2;
     m.router_aux_loss_coef = 0.1;
     m.router_z_loss_coef = 0.05;
+    if (family == "gpt_oss") {
+      m.num_experts_per_tok = 4;  // all experts have tokens, whatever the bias of the router
+      m.swiglu_limit = 0.8;       // clamps some
+    }
     if (family == "qwen3_moe") {
       m.mlp_only_layers = {1};
     } else {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/ops/attention_sink.h"
 #include "model/ops/head_norm.h"
 #include "model/ops/rope.h"
 
@@ -80,6 +81,12 @@ Attention::Attention(ParamStore& params, const std::string& name, const Attentio
       key_share_(1.0 / key_cut(spec.heads, region.slice()).replica.count),
       in_(declare_in(params, name, spec, region)),
       out_(declare_out(params, name, spec, region)) {
+  if (spec.sinks) {
+    sinks_ = &params.declare({.name = name + ".sinks",
+                              .shape = {spec.heads.heads},
+                              .cut = {0, region.slice()},
+                              .init_scale = spec.init_scale});
+  }
   if (spec.qk_norm == QkNorm::kNone) return;
   const auto gain = [&](const char* part, std::int64_t width, Cut cut, bool partial) {
     return &params.declare({.name = name + part,
@@ -210,6 +217,7 @@ void Attention::mix(ExecContext& ctx, const MicroBatch& batch, Saved& saved) con
   saved.mixed = ctx.saved.take({qkv.rows(), heads_.query()}, qkv.dtype);
   saved.lse = ctx.saved.take({qkv.rows(), heads_.heads}, accumulator_of(qkv.dtype));
   core_.forward(ctx, saved.mixed, saved.lse, qkv, first_seen(batch), shape(batch));
+  if (sinks_) ops::attention_sink(ctx.stream, saved.mixed, saved.lse, sinks_->value, heads_);
 }
 
 // This rank's term of the output projection, reduced over all ranks, in `into`.
@@ -238,6 +246,16 @@ Tensor Attention::backward(ExecContext& ctx, Tensor dy, const MicroBatch& batch,
   const Tensor d = region_.leave_backward(ctx, dy);
   const Tensor dmixed = out_.backward_input(ctx, d);
   out_.backward_weight(ctx, d, dy, saved.out);
+  if (sinks_) {
+    ops::attention_sink_backward(ctx.stream, ctx.scratch,
+                                 {.dsinks = sinks_->grad,
+                                  .dout = dmixed,
+                                  .out = saved.mixed,
+                                  .lse = saved.lse,
+                                  .sinks = sinks_->value,
+                                  .heads = heads_,
+                                  .accumulate = Linear::gradient_accumulate(*sinks_)});
+  }
   const Tensor dqkv = ctx.lasting().take(saved.qkv.shape, dy.dtype);
   core_.backward(ctx,
                  {.dqkv = dqkv,
@@ -278,7 +296,8 @@ Tensor Attention::decode(ExecContext& ctx, Tensor x, Tensor positions, std::int6
                          .heads = heads_,
                          .scale = spec_.scale,
                          .soft_cap = spec_.soft_cap,
-                         .window = spec_.window});
+                         .window = spec_.window,
+                         .sinks = sinks_ ? sinks_->value : Tensor{}});
   return join(ctx, ctx.scratch, mixed, saved);
 }
 

@@ -49,6 +49,7 @@ struct AttentionSpec {
   bool rope_interleaved = false;  // rotates pairs of adjacent elements
   bool qkv_bias = false;
   bool output_bias = false;
+  bool sinks = false;  // a learned logit of each head (ops/attention_sink.h)
   QkNorm qk_norm = QkNorm::kNone;
   double norm_epsilon = 1e-6;
   double norm_gain_offset = 0;
@@ -103,6 +104,7 @@ class Attention {
   const ops::Heads heads_;  // of this rank
   const double key_share_;  // one over the ranks with the same key heads
   Linear in_;
+  Weight* sinks_ = nullptr;
   Weight *query_gain_ = nullptr, *key_gain_ = nullptr;
   Linear out_;
 };

@@ -3,6 +3,7 @@
 #include "model/base/error.h"
 #include "model/ops/activation.h"
 #include "model/ops/elementwise.h"
+#include "model/ops/grouped_bias.h"
 
 namespace trireme {
 namespace {
@@ -56,6 +57,33 @@ Weight& declare_down(ParamStore& params, const std::string& name, const MoeSpec&
   return params.declare(std::move(parts));
 }
 
+Weight* declare_router_bias(ParamStore& params, const std::string& name, const MoeSpec& spec,
+                            const Region& region) {
+  if (!spec.bias) return nullptr;
+  return &params.declare({.name = name + ".router.bias",
+                          .shape = {spec.experts},
+                          .cut = whole(region.slice()),
+                          .init = Init::kZeros});
+}
+
+// Of the experts' projections `names`, each of `width` outputs.
+Weight* declare_biases(ParamStore& params, const std::string& name, const MoeSpec& spec,
+                       OwnExperts own, std::initializer_list<const char*> names,
+                       std::int64_t width, Cut cut) {
+  if (!spec.bias) return nullptr;
+  std::vector<ParamSpec> parts;
+  for (std::int64_t e = own.first; e < own.first + own.count; ++e) {
+    for (const char* part : names) {
+      parts.push_back({.name = say(name, ".experts.", e, ".", part, ".bias"),
+                       .shape = {width},
+                       .cut = cut,
+                       .init = Init::kZeros,
+                       .group = ParamGroup::kExperts});
+    }
+  }
+  return &params.declare(std::move(parts));
+}
+
 // The order of the pairs, for a table with a row for each.
 ops::ExpertRows by_pair(const ops::ExpertRows& rows) {
   return {.starts = rows.starts,
@@ -71,10 +99,15 @@ Moe::Moe(ParamStore& params, const std::string& name, const MoeSpec& spec, Regio
       region_(region),
       exchange_(exchange),
       router_weight_(declare_router(params, name, spec, region)),
-      router_(router_weight_, nullptr),
+      router_bias_(declare_router_bias(params, name, spec, region)),
+      router_(router_weight_, router_bias_),
       up_(declare_up(params, name, spec, region, own_experts(spec, exchange)),
+          declare_biases(params, name, spec, own_experts(spec, exchange), {"gate", "up"},
+                         spec.intermediate, {0, region.slice()}),
           own_experts(spec, exchange).count),
       down_(declare_down(params, name, spec, region, own_experts(spec, exchange)),
+            declare_biases(params, name, spec, own_experts(spec, exchange), {"down"}, spec.hidden,
+                           whole(region.slice())),
             own_experts(spec, exchange).count) {}
 
 void Moe::choose(ExecContext& ctx, Tensor x, const MicroBatch& batch, Saved& saved) const {
@@ -88,6 +121,12 @@ void Moe::choose(ExecContext& ctx, Tensor x, const MicroBatch& batch, Saved& sav
                 .pairs = ctx.saved.take({tokens * top_k}, DType::kI32),
                 .row_of = ctx.saved.take({tokens, top_k}, DType::kI32)};
   ops::gemm(ctx.stream, saved.logits, x, router_weight_.value, {.transpose_b = true});
+  if (router_bias_) {
+    const Arena::Frame frame(ctx.scratch);
+    const Tensor bias = ctx.scratch.take({experts}, exact);
+    ops::cast(ctx.stream, bias, router_bias_->value);
+    ops::grouped_bias(ctx.stream, saved.logits, bias, {});
+  }
   ops::route(ctx.stream, saved.routes, saved.logits, spec_.routing);
   ops::order_by_expert(ctx.stream, saved.rows, saved.routes.experts);
   saved.counts = ctx.saved.take({1, experts}, DType::kF32);
@@ -139,7 +178,7 @@ Tensor Moe::dispatched(ExecContext& ctx, Arena& into, Tensor x, const Saved& sav
 Tensor Moe::activate(ExecContext& ctx, Arena& into, Tensor pre, const Saved& saved,
                      const ExpertRound& round) const {
   const Tensor act = take_rows(into, pre.width() / 2, pre.dtype, saved, round);
-  ops::gate(ctx.stream, act, pre, spec_.activation);
+  ops::gate(ctx.stream, act, pre, spec_.activation, spec_.swiglu_limit);
   return act;
 }
 
@@ -159,7 +198,7 @@ Tensor Moe::leave_experts(ExecContext& ctx, Tensor pre, const Saved& saved,
                           const ExpertRound& round) const {
   const Tensor act = activate(ctx, ctx.scratch, pre, saved, round);
   const Tensor y = take_rows(ctx.scratch, spec_.hidden, pre.dtype, saved, round);
-  down_.forward(ctx, y, act, round);
+  down_.forward(ctx, y, act, round, region_.slice());
   return y;
 }
 
@@ -221,22 +260,25 @@ Tensor Moe::backward_down(ExecContext& ctx, Tensor dy, Tensor pre, Tensor dweigh
   const Tensor act = activate(ctx, ctx.lasting(), pre, saved, round);
   const Tensor dact = take_rows(ctx.scratch, down_.in(), dy.dtype, saved, round);
   down_.backward_input(ctx, dact, drows, round);
+  ops::RowWeights weights{saved.routes.weights, saved.rows.pairs};
   if (exchange_.is_alone()) {
-    ops::weigh_rows_backward(ctx.stream, dweights, act, dact, saved.routes.weights, saved.rows);
+    ops::weigh_rows_backward(ctx.stream, dweights, act, dact, weights.weights, saved.rows);
+    down_.add_bias_dots(ctx, dweights, drows, weights.pairs, round, region_.slice());
   } else {
+    const Tensor all = weights.weights.reshaped({saved.rows.pairs.count(), 1});
+    weights = {take_rows(ctx.lasting(), 1, all.dtype, saved, round), {}};
     const Arena::Frame frame(ctx.scratch);
-    const Tensor all = saved.routes.weights.reshaped({saved.rows.pairs.count(), 1});
     const Tensor sent = ctx.scratch.take(all.shape, all.dtype);
-    const Tensor weights = take_rows(ctx.scratch, 1, all.dtype, saved, round);
     const Tensor products = take_rows(ctx.scratch, 1, all.dtype, saved, round);
     ops::gather_tokens(ctx.stream, sent, all, by_pair(saved.rows));
-    exchange_.dispatch(ctx.stream, weights, sent, round);
-    ops::weigh_rows_backward(ctx.stream, products, act, dact, weights, {});
+    exchange_.dispatch(ctx.stream, weights.weights, sent, round);
+    ops::weigh_rows_backward(ctx.stream, products, act, dact, weights.weights, {});
+    down_.add_bias_dots(ctx, products, drows, {}, round, region_.slice());
     exchange_.send_back(ctx.stream, returned.dweights, products, round);
   }
-  down_.backward_weight(ctx, drows, act, round);
+  down_.backward_weight(ctx, drows, act, round, weights);
   const Tensor dpre = take_rows(ctx.lasting(), up_.out(), dy.dtype, saved, round);
-  ops::gate_backward(ctx.stream, dpre, dact, pre, spec_.activation);
+  ops::gate_backward(ctx.stream, dpre, dact, pre, spec_.activation, spec_.swiglu_limit);
   return dpre;
 }
 

@@ -17,6 +17,8 @@ namespace trireme {
 struct MoeSpec {
   std::int64_t hidden = 0, experts = 0, intermediate = 0;  // of an expert
   Activation activation = Activation::kSilu;
+  double swiglu_limit = 0;  // of ops::gate
+  bool bias = false;        // of the router and of the experts' projections
   ops::Routing routing = {};
   // Weight of the load balancing loss of a micro-batch, which is added to the loss of each token.
   double balance_loss = 0;
@@ -90,6 +92,7 @@ class Moe {
   Region& region_;
   TokenExchange& exchange_;
   Weight& router_weight_;
+  Weight* const router_bias_;
   const Linear router_;
   const GroupedLinear up_, down_;
 };

@@ -12,7 +12,9 @@ void activate_backward(Stream&, Tensor dx, Tensor dy, Tensor x, Activation);
 // A gated linear unit (Shazeer 2020; SwiGLU with kSilu, GeGLU with GELU): y = act(gate) * up, with
 // x [tokens, 2 width]: gate, then up, in every row.
 //   y, dy [tokens, width]   dx [tokens, 2 width]
-void gate(Stream&, Tensor y, Tensor x, Activation);
-void gate_backward(Stream&, Tensor dx, Tensor dy, Tensor x, Activation);
+// With limit > 0, for kSilu alone, the unit of gpt-oss (OpenAI 2025, arXiv 2508.10925): y = (u + 1)
+// g sigmoid(1.702 g) with g = min(gate, limit) and u = up clamped to [-limit, limit].
+void gate(Stream&, Tensor y, Tensor x, Activation, double limit = 0);
+void gate_backward(Stream&, Tensor dx, Tensor dy, Tensor x, Activation, double limit = 0);
 
 }  // namespace trireme::ops

@@ -6,6 +6,8 @@ namespace trireme::ops {
 inline constexpr double kTwice = 1.5957691216057307117598;  // 2 sqrt(2 / pi)
 inline constexpr double kCubic = 0.044715;
 
+inline constexpr double kClampedSlope = 1.702;  // of the sigmoid in gpt-oss's gated unit
+
 inline constexpr double kInverseRoot2 = 0.70710678118654752440;
 inline constexpr double kNormalPeak = 0.39894228040143267794;  // the normal density at 0
 

@@ -130,6 +130,7 @@ void attention_cached(Stream& stream, Arena& scratch, const CachedAttention& how
   require_like("attention_cached: values", how.values, keys.shape, qkv.dtype);
   require_count("attention_cached: keys", keys, keys.rows() * heads.kv_heads * heads.width,
                 qkv.dtype);
+  if (how.sinks) require_count("attention_cached: sinks", how.sinks, heads.heads, qkv.dtype);
   require(how.first >= 0 && how.window >= 0 && how.rows() <= keys.rows(),
           "attention_cached: tokens [", how.first, ", ", how.end(), ") with a window of ",
           how.window, " take ", how.rows(), " rows of a cache of ", keys.rows());

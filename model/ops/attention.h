@@ -65,6 +65,7 @@ struct CachedAttention {
   Heads heads;
   double scale = 1, soft_cap = 0;  // as in AttentionShape
   std::int64_t window = 0;         // tokens that a query sees at most; 0: all
+  Tensor sinks = {};               // [heads], as in attention_sink.h; empty: none
 
   std::int64_t end() const { return first + qkv.rows(); }
   // Of the cache: the least capacity.

@@ -17,13 +17,18 @@ std::int64_t attention_parameters(const ModelConfig& c) {
   std::int64_t count = c.hidden_size * (queries + keys_and_values) + queries * c.hidden_size;
   if (c.attention_bias) count += queries + keys_and_values;
   if (c.attention_output_bias) count += c.hidden_size;
+  if (c.attention_sinks) count += c.num_attention_heads;
   if (c.qk_norm) count += c.qk_norm_by_head ? 2 * c.head_dim : queries + keys_and_values / 2;
   return count;
 }
 
 // Of a layer with `experts` of its experts.
 std::int64_t expert_parameters(const ModelConfig& c, std::int64_t experts) {
-  return c.hidden_size * (c.num_experts + experts * 3 * c.moe_intermediate_size);
+  std::int64_t count = c.hidden_size * (c.num_experts + experts * 3 * c.moe_intermediate_size);
+  if (c.expert_bias) {
+    count += c.num_experts + experts * (2 * c.moe_intermediate_size + c.hidden_size);
+  }
+  return count;
 }
 
 std::int64_t mlp_parameters(const ModelConfig& c) {

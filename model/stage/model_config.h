@@ -80,6 +80,8 @@ struct ModelConfig {
   std::int64_t num_experts_per_tok = 0;
   std::int64_t moe_intermediate_size = 0;  // of an expert
   bool norm_topk_prob = false;             // a token's weights are divided by their sum
+  double swiglu_limit = 0;                 // of the experts' gated unit (ops/activation.h); 0: none
+  bool expert_bias = false;                // of routers and of all projections of experts
   std::int64_t decoder_sparse_step = 1;
   std::vector<std::int64_t> mlp_only_layers = {};
   double router_aux_loss_coef = 0;  // weight of the mean of the layers' load balancing losses
@@ -97,6 +99,7 @@ struct ModelConfig {
   bool attention_bias = false;                    // of the query, key and value projections
   bool attention_output_bias = false;             // of the output projection
   bool mlp_bias = false;
+  bool attention_sinks = false;       // a learned logit per head (ops/attention_sink.h)
   bool qk_norm = false;               // RMSNorm of queries and keys
   bool qk_norm_by_head = true;        // otherwise over all heads together (OLMo 2)
   double query_pre_attn_scalar = 0;   // scores are divided by its square root; 0: head_dim

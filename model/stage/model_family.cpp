@@ -113,7 +113,21 @@ std::span<const ModelFamily> model_families() {
                     .router_aux_loss_coef = 0.001,
                     .norm_eps = 1e-6,
                     .rope_theta = 1e6,
-                    .qk_norm = true}}};
+                    .qk_norm = true}},
+      {.defaults = {.model_type = "gpt_oss",
+                    .head_dim = 64,
+                    .num_experts = 32,
+                    .num_experts_per_tok = 4,
+                    .norm_topk_prob = true,
+                    .swiglu_limit = 7,
+                    .expert_bias = true,
+                    .router_aux_loss_coef = 0.001,
+                    .rope_theta = 150000,
+                    .sliding_window = 128,
+                    .attention_bias = true,
+                    .attention_output_bias = true,
+                    .attention_sinks = true},
+       .full_attention_every = 2}};
   return kAll;
 }
 

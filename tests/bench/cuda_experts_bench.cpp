@@ -1,6 +1,7 @@
 // Mixture of experts: the memory-bound kernels of KERNELS.md by the names of its rows, and the
 // experts' matrix products; at the shapes of Qwen3-30B-A3B.
 #include "model/ops/expert_rows.h"
+#include "model/ops/grouped_bias.h"
 #include "model/ops/grouped_gemm.h"
 #include "model/ops/routing.h"
 #include "tests/bench/cuda_bench.h"
@@ -121,6 +122,35 @@ void add_rows() {
   });
 }
 
+void add_biases() {
+  add("stream/grouped_bias", [](Operands& of) -> Prepared {
+    const Size size;
+    const Tensor starts = sorted(of, size, true).starts, y = of.random({size.rows, size.hidden});
+    const Tensor bias = of.random({size.experts, size.hidden});
+    return [=, &of] { ops::grouped_bias(of.stream, y, bias, starts); };
+  });
+  add("stream/grouped_bias_backward", [](Operands& of) -> Prepared {
+    const Size size;
+    const ExpertRows rows = sorted(of, size, true);
+    const Tensor dbias = of.zeros({size.experts, size.hidden}, kSum);
+    const Tensor dy = of.random({size.rows, size.hidden});
+    const ops::RowWeights weights{of.random({size.tokens, kTopK}, kSum), rows.pairs};
+    return [=, &of] {
+      ops::grouped_bias_backward(of.stream, dbias, dy, weights, rows.starts, Accumulate::kReplace);
+    };
+  });
+  add("stream/grouped_bias_dots", [](Operands& of) -> Prepared {
+    const Size size;
+    const ExpertRows rows = sorted(of, size, true);
+    const Tensor dweights = of.zeros({size.tokens, kTopK}, kSum);
+    const Tensor dy = of.random({size.rows, size.hidden});
+    const Tensor bias = of.random({size.experts, size.hidden});
+    return [=, &of] {
+      ops::grouped_bias_dots(of.stream, dweights, dy, bias, rows.pairs, rows.starts);
+    };
+  });
+}
+
 // The three products of one of an expert's matrices, [rows, in] to [rows, out].
 void add_products_of(const std::string& name, std::int64_t in, std::int64_t out, bool even) {
   const std::string prefix =
@@ -154,6 +184,7 @@ void add_products_of(const std::string& name, std::int64_t in, std::int64_t out,
 void add_expert_streams() {
   add_routing();
   add_rows();
+  add_biases();
 }
 
 void add_expert_products() {

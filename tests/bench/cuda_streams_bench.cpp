@@ -6,6 +6,7 @@
 #include "model/ops/activation.h"
 #include "model/ops/adamw_rounded.h"
 #include "model/ops/attention.h"
+#include "model/ops/attention_sink.h"
 #include "model/ops/average.h"
 #include "model/ops/cross_entropy.h"
 #include "model/ops/direction.h"
@@ -210,6 +211,21 @@ void add_heads() {
     const Tensor x = of.random(qkv), table = of.random({tokens(), kHeads.width}, kF32);
     const Tensor positions = of.ids(tokens(), tokens());
     return [=, &of] { ops::rope(of.stream, x, positions, table, {.heads = kHeads}); };
+  });
+  const Shape queries{tokens(), kHeads.query()}, sums{tokens(), kHeads.heads};
+  add("stream/attention_sink", [=](Operands& of) -> Work {
+    const Tensor out = of.random(queries), lse = of.random(sums, kF32);
+    const Tensor sinks = of.random({kHeads.heads});
+    return [=, &of] { ops::attention_sink(of.stream, out, lse, sinks, kHeads); };
+  });
+  add("stream/attention_sink_backward", [=](Operands& of) -> Work {
+    const ops::AttentionSinkBackward op{.dsinks = of.zeros({kHeads.heads}, kF32),
+                                        .dout = of.random(queries),
+                                        .out = of.random(queries),
+                                        .lse = of.random(sums, kF32),
+                                        .sinks = of.random({kHeads.heads}),
+                                        .heads = kHeads};
+    return [=, &of] { ops::attention_sink_backward(of.stream, of.scratch, op); };
   });
   add("stream/window_start", [](Operands& of) -> Work {
     const Tensor start = of.zeros({tokens()}, DType::kI32),

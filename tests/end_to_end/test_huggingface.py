@@ -44,6 +44,10 @@ MODELS = {
     "mixtral": {**SIZES, **EXPERTS, "num_key_value_heads": 2},
     "olmoe": {**SIZES, **EXPERTS},
     "qwen3_moe": {**GROUPED, **EXPERTS, "head_dim": 16, "mlp_only_layers": [1]},
+    "gpt_oss": {**SIZES, **EXPERTS, "num_key_value_heads": 2, "head_dim": 16, "sliding_window": 5,
+                "swiglu_limit": 1.5,
+                "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "beta_fast": 8.0,
+                                 "truncate": False, "original_max_position_embeddings": 16}},
 }
 MODELS = {family: {**model, "model_type": family} for family, model in MODELS.items()}
 EIGHT = ["--parallelism.tensor=2", "--parallelism.pipeline=2", "--parallelism.data_shard=2",
@@ -168,9 +172,9 @@ def saved_by_transformers(transformers, folder, family, **changes):
         keys.update({"rope_scaling": scaling, length: scaling.pop(length)})
     if family == "gemma3_text":
         keys["sliding_window_pattern"] = 3  # of versions that do not read layer_types
-    if family in ("mixtral", "olmoe"):  # all layers have experts
+    if family in ("mixtral", "olmoe", "gpt_oss"):  # all layers have experts
         keys["intermediate_size"] = keys.pop("moe_intermediate_size")
-    if family == "mixtral":
+    if family in ("mixtral", "gpt_oss"):
         keys["num_local_experts"] = keys.pop("num_experts")
     if family == "gpt2":
         keys = {"model_type": "gpt2", "vocab_size": keys["vocab_size"], "n_layer": 4, "n_head": 4,

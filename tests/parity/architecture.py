@@ -23,9 +23,10 @@ FAMILIES = {
     "mixtral": {},
     "olmoe": {"qk_norm": "projection"},
     "qwen3_moe": {"qk_norm": "head"},
+    "gpt_oss": {"sinks": True, "expert_bias": True},
 }
 TIED = ("gpt2", "smollm3", "gemma2", "gemma3_text")  # unless the config says otherwise
-AUXILIARY = {"mixtral": 0.001, "olmoe": 0.01, "qwen3_moe": 0.001}  # default coefficients
+AUXILIARY = {"mixtral": 0.001, "olmoe": 0.01, "qwen3_moe": 0.001, "gpt_oss": 0.001}  # default coefficients
 WINDOWED = ("mistral", "olmo3", "gemma2", "gemma3_text")
 
 
@@ -82,6 +83,9 @@ class Config:
     renormalize: bool = False  # the weights of a token's experts are divided by their sum
     auxiliary: float = 0.0  # coefficient of the load balancing loss
     z_loss: float = 0.0  # coefficient of the router z-loss
+    expert_bias: bool = False  # of routers and experts
+    swiglu_limit: float | None = None  # experts compute gpt-oss's clamped unit
+    sinks: bool = False  # a learned logit of each head that joins its softmax
 
     @property
     def is_gpt2(self):
@@ -134,7 +138,7 @@ def read_config(keys):
         own.update(_experts(keys))
     own.setdefault("score_scale", 1 / math.sqrt(head_dim))
     unbiased = ("mistral", "phi3", "mixtral")
-    bias = keys.get("attention_bias", family == "glm4") and family not in unbiased
+    bias = keys.get("attention_bias", family in ("glm4", "gpt_oss")) and family not in unbiased
     return Config(
         family=family,
         vocab=keys["vocab_size"],
@@ -161,21 +165,25 @@ def _experts(keys):
     for key in ("clip_qkv", "router_jitter_noise"):
         if keys.get(key):
             raise ValueError(f"{key}: the reference does not know it")
+    if keys.get("swiglu_alpha", 1.702) != 1.702:
+        raise ValueError("swiglu_alpha: the reference knows 1.702 only")
     width = "moe_intermediate_size" if family == "qwen3_moe" else "intermediate_size"
     coefficient = keys.get("router_aux_loss_coef", AUXILIARY[family])
     return {
         "experts": keys.get("num_local_experts") or keys["num_experts"],
         "top_k": keys["num_experts_per_tok"],
         "expert_ffn": keys[width],
-        "renormalize": family == "mixtral" or keys.get("norm_topk_prob", False),
+        "renormalize": family in ("mixtral", "gpt_oss") or keys.get("norm_topk_prob", False),
         "auxiliary": coefficient if keys.get("output_router_logits", False) else 0.0,
         "z_loss": keys.get("router_z_loss_coef", 0.0),
+        "swiglu_limit": keys.get("swiglu_limit", 7.0) if family == "gpt_oss" else None,
     }
 
 
 def _layers(keys, head_dim):
     family, count = keys["model_type"], keys["num_hidden_layers"]
-    window = keys.get("sliding_window", 4096 if family in WINDOWED else None)
+    usual = 128 if family == "gpt_oss" else 4096 if family in WINDOWED else None
+    window = keys.get("sliding_window", usual)
     switched = family in ("qwen2", "qwen3", "qwen3_moe", "smollm3")
     if switched and not keys.get("use_sliding_window", False):
         window = None
@@ -194,7 +202,7 @@ def _layers(keys, head_dim):
             return i >= keys.get("max_window_layers", 28)
         if family == "smollm3":
             return not rotated[i]
-        if family == "gemma2":
+        if family in ("gemma2", "gpt_oss"):
             return i % 2 == 0
         if family in ("gemma3_text", "olmo3"):
             pattern = keys.get("sliding_window_pattern", 6) if family == "gemma3_text" else 4
@@ -263,11 +271,11 @@ def weight_shapes(config):
         if when in config.norms:
             norm(branch + {"before": "_norm", "after": "_post_norm"}[when])
 
-    def mlp(name, width):
+    def mlp(name, width, bias):
         if not config.is_gpt2:
-            linear(f"{name}.gate", width, hidden, config.mlp_bias)
-        linear(f"{name}.up", width, hidden, config.mlp_bias)
-        linear(f"{name}.down", hidden, width, config.mlp_bias)
+            linear(f"{name}.gate", width, hidden, bias)
+        linear(f"{name}.up", width, hidden, bias)
+        linear(f"{name}.down", hidden, width, bias)
 
     for i, layer in enumerate(config.layers):
         at = f"layers.{i}"
@@ -276,6 +284,8 @@ def weight_shapes(config):
         linear(f"{at}.attention.k", keys, hidden, config.qkv_bias)
         linear(f"{at}.attention.v", keys, hidden, config.qkv_bias)
         linear(f"{at}.attention.o", hidden, queries, config.output_bias)
+        if config.sinks:
+            shapes[f"{at}.attention.sinks"] = (config.heads,)
         if config.qk_norm:
             whole = config.qk_norm == "projection"
             shapes[f"{at}.attention.q_norm.weight"] = (queries if whole else config.head_dim,)
@@ -283,11 +293,11 @@ def weight_shapes(config):
         norms(f"{at}.attention", "after")
         norms(f"{at}.mlp", "before")
         if layer.sparse:
-            linear(f"{at}.mlp.router", config.experts, hidden, False)
+            linear(f"{at}.mlp.router", config.experts, hidden, config.expert_bias)
             for expert in range(config.experts):
-                mlp(f"{at}.mlp.experts.{expert}", config.expert_ffn)
+                mlp(f"{at}.mlp.experts.{expert}", config.expert_ffn, config.expert_bias)
         else:
-            mlp(f"{at}.mlp", config.ffn)
+            mlp(f"{at}.mlp", config.ffn, config.mlp_bias)
         norms(f"{at}.mlp", "after")
     norm("norm")
     if not config.tied:

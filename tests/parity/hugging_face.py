@@ -15,6 +15,7 @@ GPT2 = {
     "mlp.up": "mlp.c_fc", "mlp.down": "mlp.c_proj",
 }  # fmt: skip
 LLAMA = {
+    "attention": "self_attn",  # of what has no name of its own there: sinks
     "attention_norm": "input_layernorm", "attention.q": "self_attn.q_proj",
     "attention.k": "self_attn.k_proj", "attention.v": "self_attn.v_proj",
     "attention.o": "self_attn.o_proj", "attention.q_norm": "self_attn.q_norm",
@@ -40,6 +41,7 @@ INSIDE = {  # a layer's names, where they are not Llama's
         **GATE_UP, "attention_post_norm": "post_self_attn_layernorm",
         "mlp_post_norm": "post_mlp_layernorm",
     },
+    "gpt_oss": {"mlp.router": "mlp.router"},
     "mixtral": {
         "mlp.router": "block_sparse_moe.gate", "mlp.experts.gate": "block_sparse_moe.experts.{}.w1",
         "mlp.experts.up": "block_sparse_moe.experts.{}.w3",
@@ -83,8 +85,49 @@ def places(config):
     return found
 
 
+# gpt-oss: a layer's experts are one tensor for each projection, [experts, in, out], and one for its
+# biases; the outputs of gate and up alternate.
+FUSED = ("gpt_oss",)
+
+
+def fuse_experts(config, tensors):
+    fused = {name: tensor for name, tensor in tensors.items() if ".experts." not in name}
+    for i in range(len(config.layers)):
+        at = f"model.layers.{i}.mlp.experts"
+        for end, suffix in (("weight", ""), ("bias", "_bias")):
+            gate, up, down = (
+                torch.stack([tensors[f"{at}.{e}.{part}_proj.{end}"] for e in range(config.experts)])
+                for part in ("gate", "up", "down")
+            )
+            both = torch.stack((gate, up), dim=2).flatten(1, 2)
+            if end == "weight":
+                both, down = both.transpose(1, 2), down.transpose(1, 2)
+            fused[f"{at}.gate_up_proj{suffix}"] = both.contiguous()
+            fused[f"{at}.down_proj{suffix}"] = down.contiguous()
+    return fused
+
+
+def split_experts(tensors):
+    split = {}
+    for name, tensor in tensors.items():
+        layer, dot, last = name.partition(".mlp.experts.")
+        if not dot:
+            split[name] = tensor
+            continue
+        end = "bias" if last.endswith("_bias") else "weight"
+        for expert, own in enumerate(tensor if end == "bias" else tensor.transpose(1, 2)):
+            parts = {"down_proj": own}
+            if last.startswith("gate_up_proj"):
+                parts = {"gate_proj": own[::2], "up_proj": own[1::2]}
+            for part, rows in parts.items():
+                split[f"{layer}.mlp.experts.{expert}.{part}.{end}"] = rows
+    return split
+
+
 def from_hugging_face(config, tensors):
     """Logical name -> tensor (a weight or its gradient) out of theirs by name."""
+    if config.family in FUSED:
+        tensors = split_experts(tensors)
     found, rows = {}, {}
     for name, place in places(config).items():
         theirs = tensors[place.name].T if place.transposed else tensors[place.name]
@@ -103,7 +146,8 @@ def to_hugging_face(config, weights):
     for name, place in places(config).items():
         weight = weights[name].T if place.transposed else weights[name]
         parts.setdefault(place.name, (1 if place.transposed else 0, []))[1].append(weight)
-    return {name: torch.cat(found, dim=dim) for name, (dim, found) in parts.items()}
+    stored = {name: torch.cat(found, dim=dim) for name, (dim, found) in parts.items()}
+    return fuse_experts(config, stored) if config.family in FUSED else stored
 
 
 def read_safetensors(path):

@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import torch
+
 import reference
 from reference import Model
 
@@ -156,6 +158,94 @@ class UnweightedGradient(Model):
         return weight * constant + (weight > 0) * (result - constant)
 
 
+class ZeroSinks(Model):
+    def _sinks(self, at):
+        return 0 * super()._sinks(at)
+
+
+class NoSinks(Model):
+    def _sinks(self, at):
+        return super()._sinks(at) - 1e4
+
+
+class OneSink(Model):
+    """All heads have the sink of the first."""
+
+    def _sinks(self, at):
+        sinks = super()._sinks(at)
+        return 0 * sinks + sinks[0]
+
+
+class PlainSwiglu(Model):
+    def _gated(self, gate, up):
+        return reference.silu(gate) * up
+
+
+class UpWithoutOne(Model):
+    def _gated(self, gate, up):
+        limit = self.config.swiglu_limit
+        gate, up = gate.clamp(max=limit), up.clamp(-limit, limit)
+        return up * gate * torch.sigmoid(1.702 * gate)
+
+
+class GateClampedBelow(Model):
+    def _gated(self, gate, up):
+        return super()._gated(gate.clamp(min=-self.config.swiglu_limit), up)
+
+
+class UpClampedAbove(Model):
+    def _gated(self, gate, up):
+        limit = self.config.swiglu_limit
+        gate, up = gate.clamp(max=limit), up.clamp(max=limit)
+        return (up + 1) * gate * torch.sigmoid(1.702 * gate)
+
+
+def without(bias):
+    """A model that does not add the bias of these linear layers."""
+
+    class Unbiased(Model):
+        def _linear(self, name, x):
+            y = super()._linear(name, x)
+            return y - self.weights[f"{name}.bias"] if name.endswith(bias) else y
+
+    return Unbiased
+
+
+class UnweightedBias(Model):
+    """The weight of an expert does not multiply the bias of its result."""
+
+    def _expert(self, at, x, weight):
+        bias = self.weights[f"{at}.down.bias"]
+        return weight * (self._mlp(at, x) - bias) + (weight > 0) * bias
+
+
+class WeightsOfUnbiased(Model):
+    """The gradient of an expert's weight lacks the term of the bias."""
+
+    def _expert(self, at, x, weight):
+        bias = self.weights[f"{at}.down.bias"]
+        return weight * (self._mlp(at, x) - bias) + weight.detach() * bias
+
+
+class UnweightedBiasGradient(Model):
+    """The gradient of a bias lacks the weight of its expert."""
+
+    def _expert(self, at, x, weight):
+        bias = self.weights[f"{at}.down.bias"]
+        own = weight * bias.detach() + (weight > 0) * (bias - bias.detach())
+        return weight * (self._mlp(at, x) - bias) + own
+
+
+class ClampsPass(Model):
+    """Gradients pass the clamps of gate and up."""
+
+    def _gated(self, gate, up):
+        limit = self.config.swiglu_limit
+        gate = gate + (gate.clamp(max=limit) - gate).detach()
+        up = up + (up.clamp(-limit, limit) - up).detach()
+        return (up + 1) * gate * torch.sigmoid(1.702 * gate)
+
+
 def balance(change):
     """A model with another auxiliary loss: `change` makes it from the Routes."""
     return lambda config, weights: Model(config, weights, change)
@@ -256,6 +346,27 @@ MISTAKES = {
         "weights not renormalized": changed(renormalize=False),
         "queries and keys not normalized": HeadGainOnly,
     },
+    "gpt_oss": {
+        **EXPERTS,
+        **WINDOWS,
+        "windows on the other layers": swapped("window"),
+        "weights not renormalized": changed(renormalize=False),
+        "softmax of probabilities": SoftmaxTwice,
+        "no sinks": NoSinks,
+        "sinks of zero": ZeroSinks,
+        "one sink for all heads": OneSink,
+        "SwiGLU": PlainSwiglu,
+        "no limit": changed(swiglu_limit=1e4),
+        "up without 1": UpWithoutOne,
+        "gate clamped below": GateClampedBelow,
+        "up clamped above only": UpClampedAbove,
+        "no bias of routers": without("mlp.router"),
+        "no bias of gates": without(".gate"),
+        "no bias of results": without(".down"),
+        "bias of results without weight": UnweightedBias,
+        "YaRN between whole pairs": scaling(lambda right: {"truncate": True}),
+        "sines not scaled": NO_AMPLITUDE,
+    },
     "llama, linear": {"no scaling": NO_SCALING},
     "llama, dynamic": {"no scaling": NO_SCALING},
     "llama, yarn, biases": {"no scaling": NO_SCALING, "sines not scaled": NO_AMPLITUDE},
@@ -285,4 +396,11 @@ GRADIENT_MISTAKES = {
     "mixtral": {**GRADIENT, "renormalization without gradient": ConstantSum},
     "olmoe": GRADIENT,
     "qwen3_moe": {**GRADIENT, **Z_LOSS, "renormalization without gradient": ConstantSum},
+    "gpt_oss": {
+        **GRADIENT,
+        "renormalization without gradient": ConstantSum,
+        "weights of experts without bias": WeightsOfUnbiased,
+        "gradient of biases without weight": UnweightedBiasGradient,
+        "gradient through clamps": ClampsPass,
+    },
 }

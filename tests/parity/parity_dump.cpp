@@ -104,6 +104,14 @@ ModelConfig rotary(const std::string& name) {
     m.mlp_only_layers = {1};
     m.router_z_loss_coef = 0.02;
   }
+  if (name == "gpt_oss") {
+    m.swiglu_limit = 1.5;  // clamps some
+    m.rope_scaling = {.type = RopeScaling::Type::kYarn,
+                      .factor = 4,
+                      .original_max_position_embeddings = 16,
+                      .beta_fast = 8,
+                      .truncate = false};
+  }
   if (name == "olmoe") m.head_dim = 9 * 2;
   if (name == "gemma3_text") {
     m.query_pre_attn_scalar = 24;

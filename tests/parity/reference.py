@@ -159,15 +159,29 @@ class Model:
         if layer.window is not None:
             visible = visible & (at_s > at_t - layer.window)
         scores = scores.masked_fill(~visible[:, None], -math.inf)
-        mixed = torch.einsum("bhts,bshd->bthd", scores.softmax(-1), value)
+        sinks = self._sinks(at)
+        if sinks is not None:  # one more key, which has no value
+            column = sinks[None, :, None, None].expand(*scores.shape[:-1], 1)
+            scores = torch.cat((scores, column), dim=-1)
+        shares = scores.softmax(-1)[..., :length]
+        mixed = torch.einsum("bhts,bshd->bthd", shares, value)
         return self._linear(f"{at}.o", mixed.reshape(sequences, length, -1))
 
+    def _sinks(self, at):
+        return self.weights.get(f"{at}.sinks")
+
+    def _gated(self, gate, up):
+        limit = self.config.swiglu_limit
+        if limit is None:
+            return ACTIVATIONS[self.config.activation](gate) * up
+        gate, up = gate.clamp(max=limit), up.clamp(-limit, limit)
+        return (up + 1) * gate * torch.sigmoid(1.702 * gate)
+
     def _mlp(self, at, x):
-        activation = ACTIVATIONS[self.config.activation]
         up = self._linear(f"{at}.up", x)
         if self.config.is_gpt2:
-            return self._linear(f"{at}.down", activation(up))
-        return self._linear(f"{at}.down", activation(self._linear(f"{at}.gate", x)) * up)
+            return self._linear(f"{at}.down", ACTIVATIONS[self.config.activation](up))
+        return self._linear(f"{at}.down", self._gated(self._linear(f"{at}.gate", x), up))
 
     def _experts(self, at, x, routes):
         """The experts' results for x, weighted; adds to the list `routes` those of this layer."""

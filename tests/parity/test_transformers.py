@@ -61,7 +61,9 @@ def masks(batch, config, shape):
 
 def as_stored(tensors, family):
     """The tensors of a class under the names of its files: transformers 5 keeps the experts of a
-    layer in two tensors, which it writes one by one."""
+    layer in two tensors, which it writes one by one except those of gpt-oss."""
+    if family in hugging_face.FUSED:
+        return tensors
     stored = {}
     for name, tensor in tensors.items():
         layer, dot, last = name.partition(".mlp.experts.")
@@ -92,7 +94,13 @@ def gate_logits(model):
     def keep(_, __, out):
         found.append(out[0] if isinstance(out, tuple) else out)
 
+    def compute(router, inputs, _):  # gpt-oss's: not all versions return them
+        rows = inputs[0].reshape(-1, router.weight.shape[1])
+        found.append(torch.nn.functional.linear(rows, router.weight, router.bias))
+
     for name, module in model.named_modules():
+        if name.endswith(".mlp.router"):
+            module.register_forward_hook(compute)
         if name.endswith((".mlp.gate", ".block_sparse_moe.gate")):
             module.register_forward_hook(keep)
     return found

@@ -61,6 +61,11 @@ QWEN3_MOE = {
     "moe_intermediate_size": 36, "norm_topk_prob": True, "mlp_only_layers": [1],
     "decoder_sparse_step": 1, "router_z_loss_coef": 0.02,
 }  # fmt: skip
+GPT_OSS = {
+    **EXPERTS, "model_type": "gpt_oss", "head_dim": 16, "intermediate_size": 28,
+    "num_local_experts": 5, "sliding_window": 7, "swiglu_limit": 1.5, "attention_bias": True,
+    "max_position_embeddings": 512, "rope_scaling": {**YARN, "truncate": False},
+}  # fmt: skip
 CONFIGS = {
     "gpt2": {
         "model_type": "gpt2", "vocab_size": 101, "n_embd": 40, "n_layer": 2, "n_head": 5,
@@ -110,6 +115,8 @@ CONFIGS = {
         "num_experts_per_tok": 3, "norm_topk_prob": False, "clip_qkv": None,
     },
     "qwen3_moe": QWEN3_MOE,
+    # some gates and ups are beyond the limit
+    "gpt_oss": GPT_OSS,
 }  # fmt: skip
 # Other values of the keys that change what is computed.
 VARIANTS = {
@@ -151,6 +158,10 @@ VARIANTS = {
     "qwen3_moe, every second layer": {
         **QWEN3_MOE, "decoder_sparse_step": 2, "mlp_only_layers": [], "norm_topk_prob": False,
         "attention_bias": True,
+    },
+    "gpt_oss, other windows, no biases of attention": {
+        **GPT_OSS, "attention_bias": False, "swiglu_limit": 7.0,
+        "layer_types": ["full_attention", "full_attention", "sliding_attention"],
     },
     "qwen3, windows, biases": {
         **QWEN, "model_type": "qwen3", "head_dim": 16, "attention_bias": True,

@@ -140,6 +140,16 @@ ModelConfig sparse(std::string_view family, const FlavorShape& shape, const Flav
   return c;
 }
 
+ModelConfig gpt_oss(std::int64_t layers, std::int64_t experts) {
+  ModelConfig c = sparse("gpt_oss", {layers, 2880, 64, 8, 0, false},
+                         {.vocab = 201088, .positions = 131072}, {experts, 4, 2880});
+  c.rope_scaling = {.type = RopeScaling::Type::kYarn,
+                    .factor = 32,
+                    .original_max_position_embeddings = 4096,
+                    .truncate = false};
+  return c;
+}
+
 // Our own small ones, for laptops and for the documentation.
 ModelConfig small(const FlavorShape& shape, std::int64_t vocab, std::int64_t positions) {
   ModelConfig c = with_shape(find_family("llama").defaults, shape);
@@ -229,6 +239,8 @@ std::vector<Flavor> flavors() {
                                {.vocab = 151936, .positions = 40960}, {128, 8, 768})},
       {"qwen3-235b-a22b", sparse("qwen3_moe", {94, 4096, 64, 4, 12288, false},
                                  {.vocab = 151936, .positions = 40960}, {128, 8, 1536})},
+      {"gpt-oss-20b", gpt_oss(24, 32)},
+      {"gpt-oss-120b", gpt_oss(36, 128)},
   };
 }
 

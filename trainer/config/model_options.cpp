@@ -43,7 +43,7 @@ void add_model_shape(Options& to) {
                 .range = between(1, 4194304),
                 .default_text = "gpt2: 4 x hidden_size; else required",
                 .applies = [](const RunConfig& c) {
-                  return !is_of(c, {"mixtral", "olmoe"});
+                  return !is_of(c, {"mixtral", "olmoe", "gpt_oss"});
                 }});
   to.push_back({.key = "model.num_hidden_layers",
                 .slot = TRIREME_MEMBER(model.num_hidden_layers),
@@ -65,14 +65,15 @@ void add_model_shape(Options& to) {
        .effect = Effect::kNumerics,
        .range = between(1, 4096),
        .default_text = "num_attention_heads"});
-  to.push_back({.key = "model.head_dim",
-                .slot = TRIREME_MEMBER(model.head_dim),
-                .help = "size of one attention head; must be even with RoPE",
-                .effect = Effect::kNumerics,
-                .range = between(1, 4096),
-                .default_text =
-                    "qwen3 and glm4: 128; gemma2 and gemma3_text: 256; else hidden_size / "
-                    "num_attention_heads"});
+  to.push_back(
+      {.key = "model.head_dim",
+       .slot = TRIREME_MEMBER(model.head_dim),
+       .help = "size of one attention head; must be even with RoPE",
+       .effect = Effect::kNumerics,
+       .range = between(1, 4096),
+       .default_text =
+           "gpt_oss: 64; qwen3 and glm4: 128; gemma2 and gemma3_text: 256; else hidden_size / "
+           "num_attention_heads"});
   to.push_back({.key = "model.max_position_embeddings",
                 .slot = TRIREME_MEMBER(model.max_position_embeddings),
                 .help = "longest sequence the model supports; a hard limit with learned position "
@@ -153,8 +154,9 @@ void add_model_parts(Options& to) {
                 .slot = TRIREME_MEMBER(model.layer_types),
                 .help = "by layer, full_attention or sliding_attention",
                 .effect = Effect::kNumerics,
-                .default_text = "with a sliding_window: gemma2 every second, olmo3 every fourth, "
-                                "gemma3_text every sixth layer has full attention; else none",
+                .default_text =
+                    "with a sliding_window: gemma2 and gpt_oss every second, olmo3 every fourth, "
+                    "gemma3_text every sixth layer has full attention; else none",
                 .applies = is_rotary});
   to.push_back({.key = "model.query_pre_attn_scalar",
                 .slot = TRIREME_MEMBER(model.query_pre_attn_scalar),
@@ -223,7 +225,7 @@ void add_model_parts(Options& to) {
 
 void add_experts(Options& to) {
   const auto has_experts = [](const RunConfig& c) {
-    return is_of(c, {"mixtral", "olmoe", "qwen3_moe"});
+    return is_of(c, {"mixtral", "olmoe", "qwen3_moe", "gpt_oss"});
   };
   const auto is_qwen = [](const RunConfig& c) { return is_of(c, {"qwen3_moe"}); };
   to.push_back({.key = "model.num_experts",
@@ -252,6 +254,13 @@ void add_experts(Options& to) {
                 .applies = [](const RunConfig& c) {
                   return is_of(c, {"olmoe", "qwen3_moe"});
                 }});
+  to.push_back({.key = "model.swiglu_limit",
+                .slot = TRIREME_MEMBER(model.swiglu_limit),
+                .help = "largest value of an expert's gate, and largest magnitude of its up "
+                        "projection, in the gated activation",
+                .effect = Effect::kNumerics,
+                .range = {.least = 0, .most = 1e6, .above = true},
+                .applies = [](const RunConfig& c) { return is_of(c, {"gpt_oss"}); }});
   to.push_back({.key = "model.decoder_sparse_step",
                 .slot = TRIREME_MEMBER(model.decoder_sparse_step),
                 .help = "every n-th layer has experts, the others an MLP",

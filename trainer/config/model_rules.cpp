@@ -79,6 +79,8 @@ class ModelRules : public RuleCheck {
     const ModelConfig& m = c_.model;
     if (find_family(m.model_type).defaults.num_experts == 0) return;
     if (refused_any({"model.decoder_sparse_step"})) return;
+    check(m.swiglu_limit == 0 || m.activation == Activation::kSilu, {"model.hidden_act"},
+          say("experts of type ", m.model_type, " compute silu; remove it"));
     check(m.num_experts_per_tok <= m.num_experts,
           {"model.num_experts_per_tok", "model.num_experts"},
           say("a token cannot choose more than num_experts = ", m.num_experts));

@@ -60,6 +60,48 @@ TRIREME_KERNEL void gate_backward_rows(T* dx, const T* dy, const T* x, std::int6
   }
 }
 
+// A gate and its up, clamped.
+template <class A>
+struct ClampedUnit {
+  Vec<A> gate, up_plus_one;
+  HWY_INLINE ClampedUnit(Vec<A> g, Vec<A> up, Vec<A> limit)
+      : gate(IfThenElse(g > limit, limit, g)),
+        // Comparisons with NaN are false, so that it stays.
+        up_plus_one(IfThenElse(Abs(up) > limit, CopySign(limit, up), up) + spread(A(1))) {}
+  HWY_INLINE Sigmoid<A> sigmoid_of_gate() const {
+    return sigmoid<A>(gate * spread(A(kClampedSlope)));
+  }
+};
+
+template <class T>
+TRIREME_KERNEL void clamped_gate_rows(T* y, const T* x, std::int64_t rows, std::int64_t width,
+                                      Accumulator<T> limit) {
+  using A = Accumulator<T>;
+  for (std::int64_t row = 0; row < rows; ++row, y += width, x += 2 * width) {
+    each_vector<A>(width, [&](auto some, std::int64_t i, int) {
+      const ClampedUnit<A> unit(load(some, x + i), load(some, x + width + i), spread(limit));
+      store(some, y + i, unit.gate * unit.sigmoid_of_gate().value * unit.up_plus_one);
+    });
+  }
+}
+
+template <class T>
+TRIREME_KERNEL void clamped_gate_backward_rows(T* dx, const T* dy, const T* x, std::int64_t rows,
+                                               std::int64_t width, Accumulator<T> limit) {
+  using A = Accumulator<T>;
+  const Vec<A> most = spread(limit), slope = spread(A(kClampedSlope));
+  for (std::int64_t row = 0; row < rows; ++row, dx += 2 * width, dy += width, x += 2 * width) {
+    each_vector<A>(width, [&](auto some, std::int64_t i, int) {
+      const Vec<A> g = load(some, x + i), up = load(some, x + width + i), d = load(some, dy + i);
+      const ClampedUnit<A> unit(g, up, most);
+      const Sigmoid<A> s = unit.sigmoid_of_gate();
+      const Vec<A> dgate = d * unit.up_plus_one * MulAdd(unit.gate * slope, s.slope, s.value);
+      store(some, dx + i, IfThenElse(g > most, zero<A>(), dgate));
+      store(some, dx + width + i, IfThenElse(Abs(up) > most, zero<A>(), d * unit.gate * s.value));
+    });
+  }
+}
+
 // Calls body.operator()<kind>(T) for the elements of `tensor`.
 template <class Body>
 void with_kind(Activation kind, const Tensor& tensor, const Body& body) {
@@ -94,7 +136,31 @@ void activate_backward(Tensor dx, Tensor dy, Tensor x, Activation kind) {
   });
 }
 
-void gate(Tensor y, Tensor x, Activation kind) {
+void clamped_gate(Tensor y, Tensor x, double limit) {
+  const std::int64_t width = y.width();
+  with_float(y.dtype, [&]<class T>(T) {
+    parallel_for(y.rows(), kActivationGrain / width + 1,
+                 [&](std::int64_t first, std::int64_t last) {
+                   clamped_gate_rows(at<T>(y, first * width), at<T>(x, first * 2 * width),
+                                     last - first, width, static_cast<Accumulator<T>>(limit));
+                 });
+  });
+}
+
+void clamped_gate_backward(Tensor dx, Tensor dy, Tensor x, double limit) {
+  const std::int64_t width = dy.width();
+  with_float(dy.dtype, [&]<class T>(T) {
+    parallel_for(
+        dy.rows(), kActivationGrain / width + 1, [&](std::int64_t first, std::int64_t last) {
+          clamped_gate_backward_rows(at<T>(dx, first * 2 * width), at<T>(dy, first * width),
+                                     at<T>(x, first * 2 * width), last - first, width,
+                                     static_cast<Accumulator<T>>(limit));
+        });
+  });
+}
+
+void gate(Tensor y, Tensor x, Activation kind, double limit) {
+  if (limit > 0) return clamped_gate(y, x, limit);
   const std::int64_t width = y.width();
   with_kind(kind, x, [&]<Activation which, class T>(T) {
     parallel_for(y.rows(), kActivationGrain / width + 1,
@@ -105,7 +171,8 @@ void gate(Tensor y, Tensor x, Activation kind) {
   });
 }
 
-void gate_backward(Tensor dx, Tensor dy, Tensor x, Activation kind) {
+void gate_backward(Tensor dx, Tensor dy, Tensor x, Activation kind, double limit) {
+  if (limit > 0) return clamped_gate_backward(dx, dy, x, limit);
   const std::int64_t width = dy.width();
   with_kind(kind, x, [&]<Activation which, class T>(T) {
     parallel_for(dy.rows(), kActivationGrain / width + 1,
@@ -135,11 +202,11 @@ void activate(Stream&, Tensor y, Tensor x, Activation kind) {
 void activate_backward(Stream&, Tensor dx, Tensor dy, Tensor x, Activation kind) {
   HWY_DYNAMIC_DISPATCH(activate_backward)(dx, dy, x, kind);
 }
-void gate(Stream&, Tensor y, Tensor x, Activation kind) {
-  HWY_DYNAMIC_DISPATCH(gate)(y, x, kind);
+void gate(Stream&, Tensor y, Tensor x, Activation kind, double limit) {
+  HWY_DYNAMIC_DISPATCH(gate)(y, x, kind, limit);
 }
-void gate_backward(Stream&, Tensor dx, Tensor dy, Tensor x, Activation kind) {
-  HWY_DYNAMIC_DISPATCH(gate_backward)(dx, dy, x, kind);
+void gate_backward(Stream&, Tensor dx, Tensor dy, Tensor x, Activation kind, double limit) {
+  HWY_DYNAMIC_DISPATCH(gate_backward)(dx, dy, x, kind, limit);
 }
 
 }  // namespace trireme::ops::cpu

@@ -17,7 +17,7 @@ namespace {
 template <class T>
 struct CachedQuery {
   T* out = nullptr;
-  const T *q = nullptr, *k = nullptr, *v = nullptr;
+  const T *q = nullptr, *k = nullptr, *v = nullptr, *sink = nullptr;
   std::int64_t stride = 0, capacity = 0, first = 0, end = 0, width = 0;
   double scale = 1, soft_cap = 0;
 };
@@ -63,6 +63,7 @@ TRIREME_KERNEL void attend_cached(const CachedQuery<T>& query, Accumulator<T>* w
       store(Full{}, workspace + i, mixed);
     });
   }
+  if (query.sink) sum += GetLane(exp<A>(spread(static_cast<A>(*query.sink) - top)));
   each_vector<A>(query.width, [&](auto some, std::int64_t i, int) {
     store(some, query.out + i, vec(workspace + i) * spread(A(1) / sum));
   });
@@ -94,6 +95,7 @@ void attention_cached(const CachedAttention& how) {
                         .q = at<T>(how.qkv, token * heads.qkv() + head * heads.width),
                         .k = at<T>(how.keys, kv),
                         .v = at<T>(how.values, kv),
+                        .sink = at<T>(how.sinks, head),
                         .stride = width,
                         .capacity = capacity,
                         .first = how.window > 0 ? most(end - how.window, 0) : 0,

@@ -160,6 +160,62 @@ __global__ __launch_bounds__(kFlatThreads,
   store(dx + at_up, up);
 }
 
+// A gate and its up, clamped so that NaN stays.
+template <class A>
+struct ClampedUnit {
+  A gate, up_plus_one;
+  __device__ ClampedUnit(A g, A up, A limit)
+      : gate(g > limit ? limit : g),
+        up_plus_one((up > limit    ? limit
+                     : up < -limit ? -limit
+                                   : up) +
+                    A(1)) {}
+};
+
+template <int kCount, class T>
+__global__ void clamped_gate_kernel(T* y, const T* x, std::int64_t width, Sum<T> limit) {
+  const std::int64_t row = blockIdx.x, column = column_of_pack<kCount>();
+  if (column >= width) return;
+  Sum<T> v[kCount], up[kCount];
+  load(v, x + row * 2 * width + column);
+  load(up, x + row * 2 * width + width + column);
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) {
+    const ClampedUnit<Sum<T>> unit(v[k], up[k], limit);
+    v[k] = unit.gate * sigmoid<T>(unit.gate * static_cast<Sum<T>>(kClampedSlope)).value *
+           unit.up_plus_one;
+  }
+  store(y + row * width + column, v);
+}
+
+// Bounds leave the registers that it needs: as many blocks as of gate_backward_kernel would spill.
+template <int kCount, class T>
+__global__ __launch_bounds__(kFlatThreads, 6) void clamped_gate_backward_kernel(T* dx, const T* dy,
+                                                                                const T* x,
+                                                                                std::int64_t width,
+                                                                                Sum<T> limit) {
+  using A = Sum<T>;
+  constexpr A kSlope = static_cast<A>(kClampedSlope);
+  const std::int64_t row = blockIdx.x, column = column_of_pack<kCount>();
+  if (column >= width) return;
+  const std::int64_t at_gate = row * 2 * width + column, at_up = at_gate + width;
+  A v[kCount], up[kCount], d[kCount];
+  load(v, x + at_gate);
+  load(up, x + at_up);
+  load(d, dy + row * width + column);
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) {
+    const ClampedUnit<A> unit(v[k], up[k], limit);
+    const Sigmoid<A> s = sigmoid<T>(unit.gate * kSlope);
+    const A dgate = d[k] * unit.up_plus_one * fma(unit.gate * kSlope, s.slope, s.value);
+    const A dup = d[k] * unit.gate * s.value;
+    v[k] = v[k] > limit ? A(0) : dgate;
+    up[k] = up[k] > limit || up[k] < -limit ? A(0) : dup;
+  }
+  store(dx + at_gate, v);
+  store(dx + at_up, up);
+}
+
 // Calls body(Count<n>, grid, block) with a row of blocks for each of `rows`.
 template <class T, class Body, class... Tensors>
 void over_rows(std::int64_t rows, std::int64_t width, const Body& body, const Tensors&... tensors) {
@@ -197,20 +253,30 @@ void activate_backward(Stream& stream, Tensor dx, Tensor dy, Tensor x, Activatio
   });
 }
 
-void gate(Stream& stream, Tensor y, Tensor x, Activation kind) {
+void gate(Stream& stream, Tensor y, Tensor x, Activation kind, double limit) {
   with_float(x.dtype, [&](auto zero) {
     using T = decltype(zero);
     const auto run = [&]<int n>(Count<n>, dim3 grid, dim3 block) {
+      if (limit > 0) {
+        launch(clamped_gate_kernel<n, T>, grid, block, 0, stream, at<T>(y), at<T>(x), y.width(),
+               static_cast<Sum<T>>(limit));
+        return;
+      }
       launch(gate_kernel<n, T>, grid, block, 0, stream, at<T>(y), at<T>(x), y.width(), kind);
     };
     over_rows<T>(y.rows(), y.width(), run, y, x);
   });
 }
 
-void gate_backward(Stream& stream, Tensor dx, Tensor dy, Tensor x, Activation kind) {
+void gate_backward(Stream& stream, Tensor dx, Tensor dy, Tensor x, Activation kind, double limit) {
   with_float(x.dtype, [&](auto zero) {
     using T = decltype(zero);
     const auto run = [&]<int n>(Count<n>, dim3 grid, dim3 block) {
+      if (limit > 0) {
+        launch(clamped_gate_backward_kernel<n, T>, grid, block, 0, stream, at<T>(dx), at<T>(dy),
+               at<T>(x), dy.width(), static_cast<Sum<T>>(limit));
+        return;
+      }
       launch(gate_backward_kernel<n, T>, grid, block, 0, stream, at<T>(dx), at<T>(dy), at<T>(x),
              dy.width(), kind);
     };

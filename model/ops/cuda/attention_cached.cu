@@ -26,6 +26,7 @@ struct Cache {
   using A = Accumulator<T>;
   T *keys = nullptr, *values = nullptr;  // [capacity, kv_heads width]
   const T* qkv = nullptr;                // [tokens, (heads + 2 kv_heads) width]
+  const T* sinks = nullptr;              // [heads], or null
   T* out = nullptr;                      // [tokens, heads width]
   A* partials = nullptr;                 // [tokens, heads, splits, width + 2]; null: one split
   std::int64_t first = 0;                // token in the sequence, which is at row first % capacity
@@ -38,6 +39,11 @@ struct Cache {
   // A split's weighted values, their largest score and the sum of weights.
   __device__ A* partial(int token, int head, int split) const {
     return partials + ((std::int64_t{token} * heads + head) * splits + split) * (width + 2);
+  }
+  // The weight of a head's sink where keys have weights 2^(score - top).
+  __device__ A sink_weight(int head, A top) const {
+    if (sinks == nullptr) return 0;
+    return std::exp2(widened(sinks[head]) * static_cast<A>(1.4426950408889634) - top);
   }
 };
 
@@ -176,7 +182,7 @@ __global__ __launch_bounds__(kThreads, 2) void cached_queries(const Cache<T> cac
     for (int w = 0; w < kWarps; ++w) value += sums[w][q][column];
     if (cache.partials == nullptr) {
       cache.out[(std::int64_t{token} * cache.heads + first_head + q) * cache.width + column] =
-          rounded<T>(value / softmax.sum[q]);
+          rounded<T>(value / (softmax.sum[q] + cache.sink_weight(first_head + q, softmax.top[q])));
       continue;
     }
     const bool has_keys = begin < end;
@@ -209,7 +215,7 @@ __global__ __launch_bounds__(kThreads) void merge_splits(const Cache<T> cache) {
   for (int split = 0; split < cache.splits; ++split)
     value = std::fma(weights[split], parts[split * (width + 2) + thread], value);
   cache.out[(std::int64_t{token} * cache.heads + head) * width + thread] =
-      rounded<T>(value / total);
+      rounded<T>(value / (total + cache.sink_weight(head, all)));
 }
 
 }  // namespace
@@ -228,6 +234,7 @@ void attention_cached(Stream& stream, Tensor workspace, const CachedAttention& h
         .keys = keys.as<T>(),
         .values = values.as<T>(),
         .qkv = qkv.as<T>(),
+        .sinks = at<T>(how.sinks),
         .out = how.out.as<T>(),
         .partials = splits > 1 ? workspace.as<A>() : nullptr,
         .first = how.first,

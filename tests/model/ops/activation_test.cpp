@@ -238,6 +238,85 @@ TEST(Gate, nan_in_gate_or_up_stays_in_its_place) {
   });
 }
 
+constexpr double kLimit = 2.5;
+
+// gpt-oss's unit of a gate and its up, and its derivatives.
+struct Clamped {
+  double y = 0, dgate = 0, dup = 0;
+  Clamped(double gate, double up) {
+    const double g = std::min(gate, kLimit), u = std::clamp(up, -kLimit, kLimit) + 1;
+    const double s = 1 / (1 + std::exp(-1.702 * g));
+    y = u * g * s;
+    dgate = gate > kLimit ? 0 : u * s * (1 + 1.702 * g * (1 - s));
+    dup = std::fabs(up) > kLimit ? 0 : g * s;
+  }
+};
+
+TEST(ClampedGate, forward_and_backward_are_the_formula) {
+  on_every_platform_and_dtype([](Stream& stream, DType dtype) {
+    for (const std::int64_t rows : {0, 1, 5}) {
+      for (const std::int64_t width : {1, 3, 17, 64, 100}) {
+        SCOPED_TRACE(say(rows, " x ", width));
+        Values x = spread_values(rows * 2 * width, 1, dtype);
+        for (std::size_t i = 0; i < x.size(); i += 5) x[i] = i % 2 == 0 ? kLimit : -kLimit;
+        const Values dy = random_values(rows * width, 2, dtype);
+        Values y(dy.size()), dx(x.size());
+        for (std::int64_t row = 0; row < rows; ++row) {
+          for (std::int64_t i = 0; i < width; ++i) {
+            const std::int64_t at = row * width + i, g = row * 2 * width + i, u = g + width;
+            const Clamped unit(x[g], x[u]);
+            y[at] = unit.y;
+            dx[g] = dy[at] * unit.dgate;
+            dx[u] = dy[at] * unit.dup;
+          }
+        }
+        const Held input(stream, {rows, 2 * width}, dtype, x), out(stream, {rows, width}, dtype);
+        const Held gradient(stream, {rows, width}, dtype, dy);
+        const Held din(stream, {rows, 2 * width}, dtype);
+        gate(stream, out, input, Activation::kSilu, kLimit);
+        gate_backward(stream, din, gradient, input, Activation::kSilu, kLimit);
+        expect_values(out, y, 8, 3);
+        expect_values(din, dx, 16, 12);
+      }
+    }
+  });
+}
+
+TEST(ClampedGate, backward_is_the_derivative) {
+  on_every_platform([](Stream& stream) {
+    Values x = random_values(3 * 14, 1, DType::kF64, 2);
+    // Away from the corners, where differences of fourth order do not apply.
+    for (double& value : x) {
+      if (std::fabs(std::fabs(value) - kLimit) < 0.01) value *= 0.9;
+    }
+    ASSERT_TRUE(std::any_of(x.begin(), x.end(), [](double v) { return v > kLimit; }));
+    const Values dy = random_values(3 * 7, 2);
+    const Held gradient(stream, {3, 7}, DType::kF64, dy), dx(stream, {3, 14}, DType::kF64);
+    const Held y(stream, {3, 7}, DType::kF64);
+    gate_backward(stream, dx, gradient, Held(stream, {3, 14}, DType::kF64, x), Activation::kSilu,
+                  kLimit);
+    expect_gradient(
+        [&](const Values& changed) {
+          gate(stream, y, Held(stream, {3, 14}, DType::kF64, changed), Activation::kSilu, kLimit);
+          return dot(y.values(), dy);
+        },
+        x, dx.values());
+  });
+}
+
+TEST(ClampedGate, nan_stays_and_other_activations_are_an_error) {
+  on_every_platform_and_dtype([](Stream& stream, DType dtype) {
+    Values x(2 * 20, 0.5);
+    x[2] = x[20 + 19] = kNan;
+    const Held input(stream, {1, 40}, dtype, x), y(stream, {1, 20}, dtype);
+    gate(stream, y, input, Activation::kSilu, kLimit);
+    const Values got = y.values();
+    for (std::size_t i = 0; i < 20; ++i) EXPECT_EQ(std::isnan(got[i]), i == 2 || i == 19);
+    EXPECT_THROW(gate(stream, y, input, Activation::kGelu, kLimit), Error);
+    EXPECT_THROW(gate(stream, y, input, Activation::kSilu, -1), Error);
+  });
+}
+
 TEST(Activate, bits_do_not_depend_on_threads) {
   with_every_kind([](Stream& stream, DType dtype, Activation kind) {
     const std::int64_t rows = 41, width = 501;

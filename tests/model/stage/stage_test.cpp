@@ -76,7 +76,7 @@ TEST_P(StageGradient, is_that_of_the_loss_for_every_parameter) {
 INSTANTIATE_TEST_SUITE_P(
     Families, StageGradient,
     testing::Combine(testing::Values("gpt2", "qwen3", "granite", "olmo2", "gemma2", "gemma3_text",
-                                     "glm4", "olmoe", "qwen3_moe"),
+                                     "glm4", "olmoe", "qwen3_moe", "gpt_oss"),
                      testing::Values(Recompute::kNone, Recompute::kSelective, Recompute::kFull)),
     [](const auto& of) {
       return say(std::get<0>(of.param), "_",

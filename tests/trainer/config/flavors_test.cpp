@@ -60,6 +60,8 @@ const std::map<std::string, std::int64_t>& published() {
       {"olmoe-7b-a1b", 6'919'161'856},
       {"qwen3-30b-a3b", 30'532'122'624},
       {"qwen3-235b-a22b", 235'093'634'560},
+      {"gpt-oss-20b", 20'914'757'184},
+      {"gpt-oss-120b", 116'829'156'672},
   };
   return kSizes;
 }
@@ -81,6 +83,13 @@ TEST(flavors, with_experts_have_the_published_number_of_active_parameters) {
   for (const auto& [name, published] : billions) {
     const double active = static_cast<double>(active_parameter_count(*find_flavor(name))) * 1e-9;
     EXPECT_NEAR(active, published, 0.02 * published) << name;
+  }
+  // Published without the embedding.
+  for (const auto& [name, published] : {std::pair{"gpt-oss-20b", 3.61}, {"gpt-oss-120b", 5.13}}) {
+    const ModelConfig model = *find_flavor(name);
+    const std::int64_t embedding = model.vocab_size * model.hidden_size;
+    const auto active = static_cast<double>(active_parameter_count(model) - embedding);
+    EXPECT_NEAR(active * 1e-9, published, 0.005) << name;
   }
   const ModelConfig dense = *find_flavor("qwen3-8b");
   EXPECT_EQ(active_parameter_count(dense), parameter_count(dense));

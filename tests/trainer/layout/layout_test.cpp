@@ -54,8 +54,8 @@ Case with_experts(Case c) {
 }
 
 ModelConfig model_of(const Case& c) {
-  static constexpr const char* kNames[] = {"gpt2",  "llama",       "qwen3",
-                                           "olmo2", "gemma3_text", "qwen3_moe"};
+  static constexpr const char* kNames[] = {"gpt2",        "llama",     "qwen3",  "olmo2",
+                                           "gemma3_text", "qwen3_moe", "gpt_oss"};
   // Fewer key-value heads than tensor = 4.
   ModelConfig m = test::tiny_model(kNames[static_cast<int>(c.family)],
                                    {.vocab = kVocab, .layers = 8, .positions = kSeq});

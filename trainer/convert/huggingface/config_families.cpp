@@ -36,6 +36,12 @@ Field dropout(const char* name) {
 Field ignored(const char* name, const char* key = "") {
   return {.name = name, .key = key, .role = Role::kIgnored};
 }
+// Says again what another field says.
+Field duplicate(const char* name) {
+  Field field = ignored(name);
+  field.is_written = false;
+  return field;
+}
 // Refused unless it has one of the values; not a field of the family, so not written.
 Field refused(const char* name, std::vector<json> values = {}) {
   Field field = fixed(name, std::move(values));
@@ -187,6 +193,14 @@ std::vector<ForeignFamily> all_families() {
                         required("decoder_sparse_step"), dense_layers,
                         key("router_aux_loss_coef", 0.001), no_router_logits, untied}),
                 {use_window, window(4096)})},  // in all layers
+          {"gpt_oss", "GptOssForCausalLM",
+           sparse(rotary(
+               key_value_heads, 1e-5, 150000,
+               {activation("hidden_act", {"silu"}), key("attention_bias", true), no_mlp_bias,
+                window(128), layer_types, required("num_experts_per_tok"),
+                required("num_local_experts", "num_experts"), key("swiglu_limit", 7.0),
+                refused("swiglu_alpha", {1.702}), key("router_aux_loss_coef", 0.001),
+                duplicate("experts_per_token"), duplicate("initial_context_length"), untied}))},
           {"glm4", "Glm4ForCausalLM",
            rotary(key_value_heads, 1.5625e-7, 1e4,
                   {silu, key("partial_rotary_factor", 0.5), key("attention_bias", true),

@@ -248,26 +248,12 @@ class Import {
         if (!family_.has(key)) fields_.only(key, values);
       }
     };
-    neutral({"quantization_config",
-             "compression_config",
-             "auto_map",
-             "attn_logit_softcapping",
-             "final_logit_softcapping",
-             "logit_softcapping",
-             "query_pre_attn_scalar",
-             "attention_multiplier",
-             "scale_depth",
-             "dim_model_base",
-             "kv_lora_rank",
-             "q_lora_rank",
-             "moe_intermediate_size",
-             "mlp_only_layers",
-             "attention_chunk_size",
-             "no_rope_layers",
-             "norm_type",
-             "layer_norm_type",
-             "rope_local_base_freq",
-             "sliding_window_pattern"},
+    quantization();
+    neutral({"compression_config", "auto_map", "attn_logit_softcapping", "final_logit_softcapping",
+             "logit_softcapping", "query_pre_attn_scalar", "attention_multiplier", "scale_depth",
+             "dim_model_base", "kv_lora_rank", "q_lora_rank", "moe_intermediate_size",
+             "mlp_only_layers", "attention_chunk_size", "no_rope_layers", "norm_type",
+             "layer_norm_type", "rope_local_base_freq", "sliding_window_pattern"},
             {});
     neutral({"logit_scale", "logits_scaling", "embedding_multiplier", "residual_multiplier",
              "scale_emb", "partial_rotary_factor"},
@@ -287,6 +273,18 @@ class Import {
           "summary_proj_to_labels", "summary_type", "summary_use_proj", "task_specific_params"}) {
       fields_.ignore(key);
     }
+  }
+
+  void quantization() {
+    const json* const given = fields_.find("quantization_config");
+    if (given == nullptr) return;
+    const bool is_mxfp4 = given->is_object() && given->value("quant_method", json()) == "mxfp4";
+    fields_.refuse("quantization_config", *given,
+                   is_mxfp4 ? "MXFP4 weights are not supported; write them as bfloat16 with "
+                              "transformers: AutoModelForCausalLM.from_pretrained(FOLDER, "
+                              "quantization_config=Mxfp4Config(dequantize=True))"
+                              ".save_pretrained(NEW_FOLDER)"
+                            : "quantized weights are not supported; import unquantized ones");
   }
 
   void special_tokens() {

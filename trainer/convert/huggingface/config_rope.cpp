@@ -15,6 +15,11 @@ using Type = RopeScaling::Type;
 
 constexpr const char* kLength = "original_max_position_embeddings";
 
+// Whose class has a scaling by default.
+bool is_gpt_oss(std::string_view model_type) {
+  return model_type == "gpt_oss";
+}
+
 class RopeImport {
  public:
   RopeImport(ConfigFields& fields, const ForeignFamily& family)
@@ -43,6 +48,11 @@ class RopeImport {
       one(*table, name_);
     }
     fields_.ignore(kLength);
+    if (!table && is_gpt_oss(family_.model_type)) {
+      fields_.refuse("rope_scaling", nullptr,
+                     "is read as YaRN by some versions of transformers and as none by others; "
+                     "write it out");
+    }
     std::string text = say("rope_theta = ", to_toml(theta_), "\n");
     if (rope_.type != Type::kDefault) text += say("rope_scaling = ", text_of(rope_), "\n");
     if (partial_) text += say("partial_rotary_factor = ", to_toml(*partial_), "\n");
@@ -145,7 +155,9 @@ class RopeImport {
 // The table of a scaling; Phi-3 has the original length outside it, in `outer`.
 ordered_json scaling_json(const ModelConfig& model, ordered_json& outer) {
   const RopeScaling& rope = model.rope_scaling;
-  if (rope.type == Type::kDefault) return nullptr;
+  if (rope.type == Type::kDefault) {
+    return is_gpt_oss(model.model_type) ? ordered_json{{"rope_type", "default"}} : ordered_json();
+  }
   const bool is_phi = model.model_type == "phi3";
   const RopeScaling unset{.type = rope.type};
   ordered_json table{{is_phi ? "type" : "rope_type", name_of_value(rope.type)}};

@@ -55,7 +55,7 @@ ForeignWeights::ForeignWeights(const std::filesystem::path& folder, const ModelC
       findings.add(say(name, " has shape ", source.shape, ", expected ", tensor.shape));
     }
     for (const ForeignTensor::Part& part : tensor.parts) {
-      locations_.emplace(part.parameter, Location{source, part, tensor.transposed});
+      locations_.emplace(part.parameter, Location{source, part, tensor.transposed, tensor.rows()});
     }
   }
   for (const std::string& name : folder_.names()) {
@@ -75,19 +75,19 @@ void ForeignWeights::fill(const checkpoint::Piece& piece) const {
   require(found != locations_.end() && found->second.part.shape == piece.shape &&
               piece.dtype == DType::kF32,
           piece.tensor, " is not a float32 weight of this model");
-  const auto& [source, part, transposed] = found->second;
+  const auto& [source, part, transposed, slab_rows] = found->second;
   const bool is_matrix = piece.shape.rank() == 2;
   const std::int64_t width = is_matrix ? piece.shape[1] : 1;
   const std::int64_t rows = piece.box.extent[0], columns = is_matrix ? piece.box.extent[1] : 1;
-  const std::int64_t row = part.first_row + piece.box.from[0];
+  const std::int64_t row = part.first_row + part.row_step * piece.box.from[0];
   const std::int64_t column = is_matrix ? piece.box.from[1] : 0;
   auto* const to = reinterpret_cast<float*>(piece.data);
   const auto count = [](std::int64_t n) { return static_cast<std::size_t>(n); };
   if (transposed) {
-    std::vector<float> line(count(rows));
+    std::vector<float> line(count((rows - 1) * part.row_step + 1));
     for (std::int64_t c = 0; c < columns; ++c) {
-      folder_.read(source, (column + c) * source.shape[1] + row, line);
-      for (std::int64_t r = 0; r < rows; ++r) to[r * columns + c] = line[count(r)];
+      folder_.read(source, (part.slab * width + column + c) * slab_rows + row, line);
+      for (std::int64_t r = 0; r < rows; ++r) to[r * columns + c] = line[count(r * part.row_step)];
     }
   } else if (columns == width) {
     folder_.read(source, row * width, {to, count(rows * width)});

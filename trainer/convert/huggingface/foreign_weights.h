@@ -26,6 +26,7 @@ class ForeignWeights {
     checkpoint::huggingface::SourceTensor source;
     ForeignTensor::Part part;
     bool transposed = false;
+    std::int64_t slab_rows = 0;  // of a transposed tensor
   };
   void fill(const checkpoint::Piece& piece) const;
 

@@ -69,8 +69,11 @@ class Names {
         add(attention + part + "_norm.weight", own + part + "_norm.weight",
             {m_.qk_norm_by_head ? m_.head_dim : all});
       }
+      if (m_.attention_sinks) add(attention + "sinks", own + "sinks", {m_.num_attention_heads});
       norms_of_mlp(there, here);
-      if (layers[i].has_experts) {
+      if (layers[i].has_experts && m_.model_type == "gpt_oss") {
+        fused_experts(there + "mlp.", here + "mlp.");
+      } else if (layers[i].has_experts) {
         experts(there, here);
       } else if (fuses_mlp) {
         begin(there + "mlp.gate_up_proj.weight");
@@ -129,6 +132,34 @@ class Names {
       add(one + names[0] + ".weight", own + ".gate.weight", {width, m_.hidden_size});
       add(one + names[1] + ".weight", own + ".up.weight", {width, m_.hidden_size});
       add(one + names[2] + ".weight", own + ".down.weight", {m_.hidden_size, width});
+    }
+  }
+
+  // gpt-oss: all experts in one tensor.
+  void fused_experts(const std::string& there, const std::string& here) {
+    const std::int64_t width = m_.moe_intermediate_size, hidden = m_.hidden_size;
+    linear(there + "router", here + "router", m_.num_experts, hidden, true);
+    slabs(there + "experts.gate_up_proj", here, {"gate", "up"}, ".weight", {width, hidden});
+    slabs(there + "experts.gate_up_proj_bias", here, {"gate", "up"}, ".bias", {width});
+    slabs(there + "experts.down_proj", here, {"down"}, ".weight", {hidden, width});
+    slabs(there + "experts.down_proj_bias", here, {"down"}, ".bias", {hidden});
+  }
+  // The parameters `parts` of each expert, whose rows alternate.
+  void slabs(const std::string& name, const std::string& here,
+             const std::vector<const char*>& parts, const char* end, const Shape& shape) {
+    begin(name, true);
+    ForeignTensor& tensor = tensors_.back();
+    const std::int64_t step = std::ssize(parts), rows = step * shape[0];
+    tensor.shape =
+        shape.rank() == 2 ? Shape{m_.num_experts, shape[1], rows} : Shape{m_.num_experts, rows};
+    for (std::int64_t e = 0; e < m_.num_experts; ++e) {
+      for (std::int64_t i = 0; i < step; ++i) {
+        tensor.parts.push_back({.parameter = say(here, "experts.", e, ".", parts[i], end),
+                                .shape = shape,
+                                .first_row = i,
+                                .row_step = step,
+                                .slab = e});
+      }
     }
   }
 

@@ -8,17 +8,24 @@
 namespace trireme {
 
 // One tensor of a Hugging Face model: the rows of one or more logical parameters concatenated, and
-// transposed where transformers uses Conv1D.
+// transposed where transformers uses Conv1D. A transposed tensor may be several such slabs one
+// after the other, one for each expert of gpt-oss, whose rows of gate and up alternate; a slab of
+// biases has one column.
 struct ForeignTensor {
   struct Part {
     std::string parameter;  // logical name
     Shape shape;
-    std::int64_t first_row;  // its first row in the tensor, before transposing
+    std::int64_t first_row;     // its first row in the slab, before transposing
+    std::int64_t row_step = 1;  // to its next one
+    std::int64_t slab = 0;
   };
   std::string name;
   std::vector<Part> parts;
   bool transposed = false;
   Shape shape;
+
+  // Of a slab, before transposing.
+  std::int64_t rows() const { return transposed ? shape[shape.rank() - 1] : shape[0]; }
 };
 
 // All tensors that transformers saves for a model, in model order.

@@ -35,14 +35,15 @@ void store(std::span<const float> values, std::vector<std::byte>& into) {
   }
 }
 
+// Element (r, c) of `from` goes to c * stride + r * step.
 void transpose(const float* from, std::int64_t rows, std::int64_t columns, float* to,
-               std::int64_t stride) {
+               std::int64_t stride, std::int64_t step) {
   const auto tile = static_cast<std::int64_t>(kTile);
   for (std::int64_t r0 = 0; r0 < rows; r0 += tile) {
     for (std::int64_t c0 = 0; c0 < columns; c0 += tile) {
       for (std::int64_t c = c0; c < std::min(c0 + tile, columns); ++c) {
         for (std::int64_t r = r0; r < std::min(r0 + tile, rows); ++r) {
-          to[c * stride + r] = from[r * columns + c];
+          to[c * stride + r * step] = from[r * columns + c];
         }
       }
     }
@@ -93,7 +94,7 @@ std::uint64_t WeightExport::memory() const {
   std::uint64_t line = 0;
   for (const ForeignTensor& tensor : tensors_) {
     const auto width =
-        static_cast<std::uint64_t>(tensor.transposed ? tensor.shape[1] : width_of(tensor.shape));
+        static_cast<std::uint64_t>(tensor.transposed ? tensor.rows() : width_of(tensor.shape));
     line = std::max(line, width * sizeof(float));
   }
   return 3 * std::max(spec_.block_bytes, line) + kReading;
@@ -140,18 +141,11 @@ void WeightExport::round(const std::string& tensor, std::span<const float> value
 
 void WeightExport::write(const ForeignTensor& tensor, SafetensorsWriter& file) {
   if (tensor.transposed) {
-    const std::int64_t rows = tensor.shape[1];  // of all parts
-    for (const Rows columns : blocks(tensor.shape[0], rows)) {
-      const auto count = static_cast<std::size_t>(columns.count * rows);
-      block_.resize(count);
-      other_.resize(count);
-      for (const ForeignTensor::Part& part : tensor.parts) {
-        float* const from = block_.data() + part.first_row * columns.count;
-        load(part, {0, part.shape[0]}, columns, from);
-        transpose(from, part.shape[0], columns.count, other_.data() + part.first_row, rows);
-      }
-      round(tensor.name, other_);
-      file.append(rounded_);
+    // A slab's parts are adjacent.
+    for (auto first = tensor.parts.begin(), end = first; first != tensor.parts.end(); first = end) {
+      end = std::find_if(first, tensor.parts.end(),
+                         [&](const ForeignTensor::Part& part) { return part.slab != first->slab; });
+      write_slab(tensor, {first, end}, file);
     }
     return;
   }
@@ -163,6 +157,22 @@ void WeightExport::write(const ForeignTensor& tensor, SafetensorsWriter& file) {
       round(tensor.name, block_);
       file.append(rounded_);
     }
+  }
+}
+
+void WeightExport::write_slab(const ForeignTensor& tensor,
+                              std::span<const ForeignTensor::Part> parts, SafetensorsWriter& file) {
+  const std::int64_t rows = tensor.rows();
+  for (const Rows columns : blocks(width_of(parts.front().shape), rows)) {
+    other_.resize(static_cast<std::size_t>(columns.count * rows));
+    for (const ForeignTensor::Part& part : parts) {
+      block_.resize(static_cast<std::size_t>(columns.count * part.shape[0]));
+      load(part, {0, part.shape[0]}, columns, block_.data());
+      transpose(block_.data(), part.shape[0], columns.count, other_.data() + part.first_row, rows,
+                part.row_step);
+    }
+    round(tensor.name, other_);
+    file.append(rounded_);
   }
 }
 

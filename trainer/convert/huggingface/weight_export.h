@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,9 @@ class WeightExport {
   std::vector<Rows> blocks(std::int64_t rows, std::int64_t width) const;
   void load(const ForeignTensor::Part& part, Rows rows, Rows columns, float* into) const;
   void write(const ForeignTensor& tensor, checkpoint::huggingface::SafetensorsWriter& file);
+  // One of a transposed tensor.
+  void write_slab(const ForeignTensor& tensor, std::span<const ForeignTensor::Part> parts,
+                  checkpoint::huggingface::SafetensorsWriter& file);
   void release();
   void round(const std::string& tensor, std::span<const float> values);
   std::string name_of_file(std::size_t index) const;

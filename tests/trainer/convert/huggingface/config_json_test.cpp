@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "model/stage/layer_config.h"
+#include "model/stage/model_family.h"
 #include "tests/checkpoint/state.h"
 #include "trainer/config/flavors.h"
 #include "trainer/convert/huggingface/tensor_names.h"
@@ -50,6 +51,24 @@ json qwen(const char* family) {
   return config;
 }
 
+json gpt_oss() {
+  json config = llama();
+  config.update({{"model_type", "gpt_oss"},
+                 {"architectures", {"GptOssForCausalLM"}},
+                 {"head_dim", 64},
+                 {"intermediate_size", 2880},
+                 {"num_local_experts", 32},
+                 {"num_experts_per_tok", 4},
+                 {"experts_per_token", 4},
+                 {"initial_context_length", 4096},
+                 {"rope_scaling",
+                  {{"rope_type", "yarn"},
+                   {"factor", 32.0},
+                   {"original_max_position_embeddings", 4096},
+                   {"truncate", false}}}});
+  return config;
+}
+
 json mistral() {
   json config = llama();
   config.update({{"model_type", "mistral"},
@@ -82,7 +101,8 @@ std::string refusal(const json& config) {
 TEST(ConfigJson, every_flavor_reads_back_as_itself_and_has_its_tensors) {
   for (const std::string& name : flavor_names()) {
     ModelConfig model = *find_flavor(name);
-    model.attention_output_bias = model.model_type == "gpt2";
+    model.attention_output_bias =
+        model.attention_bias && find_family(model.model_type).attention_output_bias;
     const Scratch scratch;
     std::ofstream(scratch.path() / "config.json")
         << config_json(model, DType::kBf16, special_tokens({}, 7)).dump();
@@ -162,6 +182,20 @@ TEST(ConfigJson, the_words_of_both_transformers_are_understood) {
 using Types = std::vector<std::string>;
 
 // As transformers 4 and 5 derive them.
+TEST(ConfigJson, gpt_oss_is_read_with_its_defaults) {
+  const ImportedConfig read = imported(gpt_oss());
+  const ModelConfig& model = read.config.model;
+  EXPECT_TRUE(read.notes.empty()) << read.notes.front();
+  EXPECT_EQ(model.moe_intermediate_size, 2880);
+  EXPECT_EQ(model.swiglu_limit, 7);
+  EXPECT_EQ(model.sliding_window, 128);
+  EXPECT_EQ(model.layer_types[0], "sliding_attention");
+  EXPECT_EQ(model.layer_types[1], "full_attention");
+  EXPECT_FALSE(model.rope_scaling.truncate);
+  EXPECT_TRUE(model.attention_bias && model.attention_output_bias && model.attention_sinks);
+  EXPECT_EQ(imported(with(gpt_oss(), {{"swiglu_limit", 5.5}})).config.model.swiglu_limit, 5.5);
+}
+
 TEST(ConfigJson, windows_and_positions_by_layer_follow_each_familys_words) {
   const auto model = [](const json& config) { return imported(config).config.model; };
   const std::string full(kFullAttention), sliding(kSlidingAttention);
@@ -248,6 +282,11 @@ TEST(ConfigJson, what_changes_the_computation_is_refused_by_name_and_value) {
   refuses(with(llama(), {{"partial_rotary_factor", 0.5}}), "partial_rotary_factor = 0.5");
   refuses(with(llama(), {{"final_logit_softcapping", 30.0}}), "final_logit_softcapping = 30.0");
   refuses(with(llama(), {{"quantization_config", {{"bits", 4}}}}), "quantization_config");
+  refuses(with(gpt_oss(), {{"quantization_config", {{"quant_method", "mxfp4"}}}}),
+          "Mxfp4Config(dequantize=True)");
+  refuses(with(gpt_oss(), {{"rope_scaling", nullptr}}), "write it out");
+  refuses(with(gpt_oss(), {{"swiglu_alpha", 1.0}}), "swiglu_alpha = 1.0");
+  refuses(with(gpt_oss(), {{"hidden_act", "gelu"}}), "hidden_act = \"gelu\"");
   refuses(with(llama(), {{"auto_map", {{"AutoModel", "x.Y"}}}}), "auto_map");
   refuses(with(llama(), {{"num_local_experts", 8}}), "num_local_experts = 8");
   refuses(with(llama(), {{"architectures", {"LlamaForSequenceClassification"}}}), "architectures");
