@@ -16,6 +16,24 @@ Weight& declare_router(ParamStore& params, const std::string& name, const MoeSpe
                          .decay = true});
 }
 
+Weight* declare_router_bias(ParamStore& params, const std::string& name, const MoeSpec& spec,
+                            const Region& region) {
+  if (!spec.has_router_bias) return nullptr;
+  return &params.declare({.name = name + ".router.bias",
+                          .shape = {spec.experts},
+                          .cut = whole(region.slice()),
+                          .init = Init::kZeros,
+                          .is_buffer = true});
+}
+
+MlpSpec shared_spec(const MoeSpec& spec) {
+  return {.hidden = spec.hidden,
+          .intermediate = spec.shared_intermediate,
+          .activation = spec.activation,
+          .init_scale = spec.init_scale,
+          .down_init_scale = spec.down_init_scale};
+}
+
 Weight& declare_up(ParamStore& params, const std::string& name, const MoeSpec& spec,
                    const Region& region) {
   std::vector<ParamSpec> parts;
@@ -51,8 +69,14 @@ Moe::Moe(ParamStore& params, const std::string& name, const MoeSpec& spec, Regio
       region_(region),
       router_weight_(declare_router(params, name, spec, region)),
       router_(router_weight_, nullptr),
+      router_bias_(declare_router_bias(params, name, spec, region)),
       up_(declare_up(params, name, spec, region), spec.experts),
-      down_(declare_down(params, name, spec, region), spec.experts) {}
+      down_(declare_down(params, name, spec, region), spec.experts),
+      entered_(region),
+      shared_(spec.shared_intermediate == 0
+                  ? std::nullopt
+                  : std::optional<Mlp>(std::in_place, params, name + ".shared_experts",
+                                       shared_spec(spec), entered_)) {}
 
 void Moe::choose(ExecContext& ctx, Tensor x, const MicroBatch& batch, Saved& saved) const {
   const DType exact = accumulator_of(x.dtype);
@@ -65,7 +89,8 @@ void Moe::choose(ExecContext& ctx, Tensor x, const MicroBatch& batch, Saved& sav
                 .pairs = ctx.saved.take({tokens * top_k}, DType::kI32),
                 .row_of = ctx.saved.take({tokens, top_k}, DType::kI32)};
   ops::gemm(ctx.stream, saved.logits, x, router_weight_.value, {.transpose_b = true});
-  ops::route(ctx.stream, saved.routes, saved.logits, spec_.routing);
+  ops::route(ctx.stream, saved.routes, saved.logits, spec_.routing,
+             router_bias_ ? router_bias_->buffer : Tensor{});
   ops::order_by_expert(ctx.stream, saved.rows, saved.routes.experts);
   saved.counts = ctx.saved.take({1, experts}, DType::kF32);
   ops::count_choices(ctx.stream, saved.counts, saved.routes.experts);
@@ -107,14 +132,17 @@ Tensor Moe::forward(ExecContext& ctx, Arena& into, Tensor x, const MicroBatch& b
   choose(ctx, all, batch, saved);
   report(ctx, batch.routers, saved);
   Arena& passing = region_.splits_tokens() ? ctx.scratch : into;
-  const Tensor partial = passing.take(all.shape, x.dtype);
+  const Tensor partial = shared_ ? shared_->forward(ctx, passing, all, recompute, saved.shared)
+                                 : passing.take(all.shape, x.dtype);
   enter_experts(ctx, all, saved);
   {
     const Arena::Frame frame(ctx.scratch);
     const Tensor act = activate(ctx, ctx.scratch, saved.pre);
     const Tensor y = ctx.scratch.take({act.rows(), spec_.hidden}, x.dtype);
     down_.forward(ctx, y, act, saved.rows.starts);
-    ops::combine_rows(ctx.stream, partial, y, saved.routes.weights, saved.rows);
+    const Tensor routed = shared_ ? ctx.scratch.take(all.shape, x.dtype) : partial;
+    ops::combine_rows(ctx.stream, routed, y, saved.routes.weights, saved.rows);
+    if (shared_) ops::add(ctx.stream, partial, partial, routed);
   }
   return region_.leave(ctx, into, partial);
 }
@@ -123,16 +151,19 @@ void Moe::restore(ExecContext& ctx, Tensor x, const MicroBatch& batch, Saved& sa
   saved.in = {.x = region_.enter(ctx, ctx.saved, x)};
   choose(ctx, saved.in.x, batch, saved);
   enter_experts(ctx, saved.in.x, saved);
+  if (shared_) shared_->restore(ctx, saved.in.x, saved.shared);
 }
 
 void Moe::restore_dropped(ExecContext& ctx, Tensor x, Saved& saved) const {
   saved.in = {.x = region_.enter(ctx, ctx.lasting(), x)};
+  if (shared_) shared_->restore_dropped(ctx, saved.in.x, saved.shared);
 }
 
 Tensor Moe::backward(ExecContext& ctx, Tensor dy, const Saved& saved) const {
   const Tensor& starts = saved.rows.starts;
   const Tensor x = entered(ctx, region_, saved.in);
-  const Tensor drows = gathered(ctx, ctx.lasting(), region_.leave_backward(ctx, dy), saved);
+  const Tensor d = region_.leave_backward(ctx, dy);
+  const Tensor drows = gathered(ctx, ctx.lasting(), d, saved);
   // The experts' outputs are not saved: their dot products with dy are those of the activation with
   // its gradient.
   const Tensor act = activate(ctx, ctx.lasting(), saved.pre);
@@ -159,9 +190,16 @@ Tensor Moe::backward(ExecContext& ctx, Tensor dy, const Saved& saved) const {
       ops::add(ctx.stream, dx, dx, router_.backward_input(ctx, dlogits));
     }
   }
+  if (shared_) {
+    Mlp::Saved shared = saved.shared;
+    shared.up = {.x = x};  // the forward's is gone where the region is entered again
+    ops::add(ctx.stream, dx, dx, shared_->backward(ctx, d, shared));
+  }
   const Tensor entering = region_.start_enter_backward(ctx, dx);
   up_.backward_weight(ctx, dpre, gathered(ctx, ctx.lasting(), x, saved), starts);
   router_.backward_weight(ctx, dlogits, {.x = x});
+  // The choice has no gradient.
+  if (router_bias_ && router_bias_->first_gradient()) ops::zero(ctx.stream, router_bias_->grad);
   region_.finish(ctx);
   return entering;
 }

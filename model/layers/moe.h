@@ -1,9 +1,12 @@
 #pragma once
+#include <optional>
 #include <string>
 
+#include "model/layers/entered_region.h"
 #include "model/layers/grouped_linear.h"
 #include "model/layers/linear.h"
 #include "model/layers/micro_batch.h"
+#include "model/layers/mlp.h"
 #include "model/layers/recompute.h"
 #include "model/layers/region.h"
 #include "model/ops/activation_kind.h"
@@ -14,8 +17,10 @@ namespace trireme {
 
 struct MoeSpec {
   std::int64_t hidden = 0, experts = 0, intermediate = 0;  // of an expert
+  std::int64_t shared_intermediate = 0;                    // of the shared expert; 0: none
   Activation activation = Activation::kSilu;
   ops::Routing routing = {};
+  bool has_router_bias = false;  // of the choice
   // Weight of the load balancing loss of a micro-batch, which is added to the loss of each token.
   double balance_loss = 0;
   double z_loss = 0;       // weight of the mean z-loss of a micro-batch, added likewise
@@ -26,8 +31,9 @@ struct MoeSpec {
 
 // Mixture of experts (Shazeer et al. 2017), without dropped tokens (Gale et al. 2022,
 // "MegaBlocks"): the sum of the top_k gated MLPs down(act(gate(x)) up(x)) that a router chooses for
-// each token, multiplied by the router's weights. Every rank of the region has a slice of each
-// expert's width; the router is replicated.
+// each token, multiplied by the router's weights, and of a shared expert that every token has (Dai
+// et al. 2024, "DeepSeekMoE"). Every rank of the region has a slice of each expert's width; the
+// router is replicated.
 class Moe {
  public:
   struct Saved {
@@ -38,6 +44,7 @@ class Moe {
     Tensor counts;  // [1, experts] F32: tokens of each expert
     Tensor scale;   // MicroBatch's router_scale
     Tensor pre;     // [tokens top_k, 2 intermediate], input of the activation
+    Mlp::Saved shared;
   };
   Moe(ParamStore& params, const std::string& name, const MoeSpec& spec, Region& region);
 
@@ -63,7 +70,10 @@ class Moe {
   Region& region_;
   Weight& router_weight_;
   const Linear router_;
+  Weight* const router_bias_;  // null: none
   const GroupedLinear up_, down_;
+  EnteredRegion entered_;
+  const std::optional<Mlp> shared_;
 };
 
 }  // namespace trireme

@@ -21,6 +21,8 @@ struct ParamSpec {
   double init_scale = 0;  // standard deviation of kNormal
   bool decay = false;     // weight decay: matrices only
   bool partial = false;   // each replica's gradient is a partial sum; see PartialGradients
+  // State that layers read in float32 and no optimizer updates: its gradient is zero.
+  bool is_buffer = false;
 };
 
 // The tensors are the box `box` of the logical tensor, without padding.
@@ -59,6 +61,7 @@ struct Weight {
   int unit = 0;
   Tensor value = {};  // all parts concatenated along dimension 0, with padding
   Tensor grad = {};
+  Tensor buffer = {};  // of a buffer: F32, whole on every rank that reads it; fill_buffers()
 
   // True once per step: the first gradient replaces that of the previous step, so that no pass
   // clears the gradients.
@@ -141,6 +144,9 @@ class ParamStore {
   // host.
   void initialize(std::uint64_t seed);
 
+  // Copies this rank's masters into the buffers; the other elements are 0. Queued.
+  void fill_buffers(Stream& stream);
+
   // The next gradients of the unit replace.
   void expect_gradients(int unit);
   void expect_gradients();
@@ -161,6 +167,7 @@ class ParamStore {
 
   const std::vector<Unit>& units() const { return units_; }
   const std::vector<Bucket>& buckets() const { return buckets_; }
+  // Those of buffers are last.
   std::vector<ParamShard>& shards() { return shards_; }
   const std::vector<ParamShard>& shards() const { return shards_; }
   const Sharing& sharing() const { return sharing_; }
@@ -188,7 +195,7 @@ class ParamStore {
   std::deque<Apart> apart_;
   std::vector<Unit> units_;
   std::vector<Bucket> buckets_;     // by offset
-  std::vector<ParamShard> shards_;  // in order of declaration
+  std::vector<ParamShard> shards_;  // in order of declaration, those of buffers last
   Sharing sharing_;
   std::int64_t flat_count_ = 0, own_count_ = 0, gradient_count_ = 0, own_gradient_count_ = 0;
   Tensor values_, masters_, grads_;

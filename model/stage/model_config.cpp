@@ -23,7 +23,9 @@ std::int64_t attention_parameters(const ModelConfig& c) {
 
 // Of a layer with `experts` of its experts.
 std::int64_t expert_parameters(const ModelConfig& c, std::int64_t experts) {
-  return c.hidden_size * (c.num_experts + experts * 3 * c.moe_intermediate_size);
+  const std::int64_t mlps = experts + c.n_shared_experts;
+  const std::int64_t bias = c.router_bias ? c.num_experts : 0;
+  return c.hidden_size * (c.num_experts + mlps * 3 * c.moe_intermediate_size) + bias;
 }
 
 std::int64_t mlp_parameters(const ModelConfig& c) {

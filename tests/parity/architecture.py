@@ -23,9 +23,12 @@ FAMILIES = {
     "mixtral": {},
     "olmoe": {"qk_norm": "projection"},
     "qwen3_moe": {"qk_norm": "head"},
+    "glm4_moe": {"score": "sigmoid", "router_bias": True},
 }
 TIED = ("gpt2", "smollm3", "gemma2", "gemma3_text")  # unless the config says otherwise
-AUXILIARY = {"mixtral": 0.001, "olmoe": 0.01, "qwen3_moe": 0.001}  # default coefficients
+AUXILIARY = {  # default coefficients
+    "mixtral": 0.001, "olmoe": 0.01, "qwen3_moe": 0.001, "glm4_moe": 0.0
+}  # fmt: skip
 WINDOWED = ("mistral", "olmo3", "gemma2", "gemma3_text")
 
 
@@ -82,6 +85,13 @@ class Config:
     renormalize: bool = False  # the weights of a token's experts are divided by their sum
     auxiliary: float = 0.0  # coefficient of the load balancing loss
     z_loss: float = 0.0  # coefficient of the router z-loss
+    score: str = "softmax"  # or "sigmoid": of a router's logits
+    router_bias: bool = False  # added to scores for the choice of experts
+    bias_rate: float = 0.0  # by which a step moves it
+    groups: int = 1  # of experts, of which a token chooses among the best top_groups
+    top_groups: int = 1
+    routed_scale: float = 1.0  # of the weights of a token's experts
+    shared: int = 0  # experts that every token has
 
     @property
     def is_gpt2(self):
@@ -132,6 +142,8 @@ def read_config(keys):
         own["logit_scale"] = 1 / keys.get("logits_scaling", 1.0)
     if family in AUXILIARY:
         own.update(_experts(keys))
+    if family == "glm4_moe" and keys.get("use_qk_norm", False):
+        own["qk_norm"] = "head"
     own.setdefault("score_scale", 1 / math.sqrt(head_dim))
     unbiased = ("mistral", "phi3", "mixtral")
     bias = keys.get("attention_bias", family == "glm4") and family not in unbiased
@@ -149,7 +161,7 @@ def read_config(keys):
         layers=_layers(keys, head_dim),
         activation=keys["hidden_activation" if gemma else "hidden_act"],
         qkv_bias=bias or family == "qwen2",
-        output_bias=bias and family not in ("qwen2", "glm4"),
+        output_bias=bias and family not in ("qwen2", "glm4", "glm4_moe"),
         mlp_bias=keys.get("mlp_bias", False) and family in ("llama", "smollm3", "granite"),
         **own,
     )
@@ -161,13 +173,29 @@ def _experts(keys):
     for key in ("clip_qkv", "router_jitter_noise"):
         if keys.get(key):
             raise ValueError(f"{key}: the reference does not know it")
-    width = "moe_intermediate_size" if family == "qwen3_moe" else "intermediate_size"
+    own_width = family in ("qwen3_moe", "glm4_moe")
+    width = "moe_intermediate_size" if own_width else "intermediate_size"
+    glm = {}
+    if family == "glm4_moe":
+        glm = {
+            "bias_rate": keys.get("router_bias_update_rate", 0.0),
+            "groups": keys.get("n_group", 1),
+            "top_groups": keys.get("topk_group", 1),
+            "routed_scale": keys.get("routed_scaling_factor", 1.0),
+            "shared": keys.get("n_shared_experts", 1),
+        }
+    count = next(
+        keys[key]
+        for key in ("num_local_experts", "num_experts", "n_routed_experts")
+        if keys.get(key)
+    )
     coefficient = keys.get("router_aux_loss_coef", AUXILIARY[family])
     return {
-        "experts": keys.get("num_local_experts") or keys["num_experts"],
+        **glm,
+        "experts": count,
         "top_k": keys["num_experts_per_tok"],
         "expert_ffn": keys[width],
-        "renormalize": family == "mixtral" or keys.get("norm_topk_prob", False),
+        "renormalize": family == "mixtral" or keys.get("norm_topk_prob", family == "glm4_moe"),
         "auxiliary": coefficient if keys.get("output_router_logits", False) else 0.0,
         "z_loss": keys.get("router_z_loss_coef", 0.0),
     }
@@ -202,6 +230,8 @@ def _layers(keys, head_dim):
         return False
 
     def sparse(i):
+        if family == "glm4_moe":
+            return i >= keys.get("first_k_dense_replace", 1)
         if family != "qwen3_moe":
             return family in AUXILIARY
         dense = i in (keys.get("mlp_only_layers") or ())
@@ -226,7 +256,7 @@ def _ropes(keys, head_dim):
         sliding = {"rope_theta": keys.get("rope_local_base_freq", 10000.0)}
     elif family == "olmo3":
         sliding = {"rope_theta": full["rope_theta"]}
-    partial = keys.get("partial_rotary_factor", 0.5 if family == "glm4" else 1.0)
+    partial = keys.get("partial_rotary_factor", 0.5 if family in ("glm4", "glm4_moe") else 1.0)
     most = keys["max_position_embeddings"]
     return tuple(
         Rope(
@@ -239,6 +269,11 @@ def _ropes(keys, head_dim):
         )
         for parameters in (full, sliding)
     )
+
+
+def is_buffer(name):
+    """Whether a tensor has no gradient: the bias by which a router chooses experts."""
+    return name.endswith(".router.bias")
 
 
 def weight_shapes(config):
@@ -283,7 +318,9 @@ def weight_shapes(config):
         norms(f"{at}.attention", "after")
         norms(f"{at}.mlp", "before")
         if layer.sparse:
-            linear(f"{at}.mlp.router", config.experts, hidden, False)
+            linear(f"{at}.mlp.router", config.experts, hidden, config.router_bias)
+            if config.shared:
+                mlp(f"{at}.mlp.shared_experts", config.shared * config.expert_ffn)
             for expert in range(config.experts):
                 mlp(f"{at}.mlp.experts.{expert}", config.expert_ffn)
         else:

@@ -61,6 +61,14 @@ QWEN3_MOE = {
     "moe_intermediate_size": 36, "norm_topk_prob": True, "mlp_only_layers": [1],
     "decoder_sparse_step": 1, "router_z_loss_coef": 0.02,
 }  # fmt: skip
+# Two of three groups of experts, after a layer without experts
+GLM4_MOE = {
+    **NEWER, "model_type": "glm4_moe", "num_hidden_layers": 3, "partial_rotary_factor": 0.5,
+    "attention_bias": True, "use_qk_norm": True, "n_routed_experts": 9, "num_experts_per_tok": 3,
+    "moe_intermediate_size": 20, "n_shared_experts": 2, "n_group": 3, "topk_group": 2,
+    "routed_scaling_factor": 1.5, "norm_topk_prob": True, "first_k_dense_replace": 1,
+    "router_bias_update_rate": 0.01,
+}  # fmt: skip
 CONFIGS = {
     "gpt2": {
         "model_type": "gpt2", "vocab_size": 101, "n_embd": 40, "n_layer": 2, "n_head": 5,
@@ -110,6 +118,7 @@ CONFIGS = {
         "num_experts_per_tok": 3, "norm_topk_prob": False, "clip_qkv": None,
     },
     "qwen3_moe": QWEN3_MOE,
+    "glm4_moe": GLM4_MOE,
 }  # fmt: skip
 # Other values of the keys that change what is computed.
 VARIANTS = {
@@ -152,6 +161,11 @@ VARIANTS = {
         **QWEN3_MOE, "decoder_sparse_step": 2, "mlp_only_layers": [], "norm_topk_prob": False,
         "attention_bias": True,
     },
+    "glm4_moe, no groups, all layers sparse": {
+        **GLM4_MOE, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 0,
+        "attention_bias": False, "use_qk_norm": False, "norm_topk_prob": False,
+        "n_shared_experts": 1,
+    },
     "qwen3, windows, biases": {
         **QWEN, "model_type": "qwen3", "head_dim": 16, "attention_bias": True,
         "use_sliding_window": True, "sliding_window": 7, "max_window_layers": 1,
@@ -167,6 +181,8 @@ def weights(config, generator, dtype):
         noise = torch.randn(shape, generator=generator, dtype=torch.float64)
         if name.endswith("norm.weight"):
             made[name] = 1 - config.gain_offset + 0.2 * noise
+        elif architecture.is_buffer(name):
+            made[name] = (0.2 * noise).float()  # as the file has it
         elif len(shape) == 1:
             made[name] = 0.2 * noise
         else:

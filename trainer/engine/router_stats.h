@@ -21,6 +21,8 @@ class RouterStats {
   void clear();
   RouterSink sink(int micro_batch) const;
   void gather();
+  // [layers, experts] F32, of all ranks after gather().
+  Tensor counts() const { return counts_.tensor(); }
 
   struct LayerLoad {
     std::int64_t layer = 0;
