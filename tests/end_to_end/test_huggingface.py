@@ -44,6 +44,9 @@ MODELS = {
     "mixtral": {**SIZES, **EXPERTS, "num_key_value_heads": 2},
     "olmoe": {**SIZES, **EXPERTS},
     "qwen3_moe": {**GROUPED, **EXPERTS, "head_dim": 16, "mlp_only_layers": [1]},
+    "glm4_moe": {**GROUPED, **EXPERTS, "head_dim": 16, "num_experts": 8, "n_group": 4,
+                 "topk_group": 2, "routed_scaling_factor": 2.5, "qk_norm": True,
+                 "router_bias_update_rate": 0.01},
 }
 MODELS = {family: {**model, "model_type": family} for family, model in MODELS.items()}
 EIGHT = ["--parallelism.tensor=2", "--parallelism.pipeline=2", "--parallelism.data_shard=2",

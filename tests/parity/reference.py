@@ -272,9 +272,9 @@ class Model:
 
 
 def gradients(weights):
-    """Those of a backward pass, as NumPy arrays; a buffer's is zero."""
+    """Those of a backward pass, as NumPy arrays; zero of a weight that it does not reach."""
     return {
-        name: (torch.zeros_like(w) if is_buffer(name) and w.grad is None else w.grad).numpy()
+        name: (torch.zeros_like(w) if w.grad is None else w.grad).numpy()
         for name, w in weights.items()
     }
 
@@ -319,9 +319,10 @@ def train(model, batches, optimizer, max_norm, schedule):
         adamw.zero_grad(set_to_none=True)
         loss = model.loss(batch)
         loss.backward()
-        norm = math.sqrt(sum(float((w.grad.double() ** 2).sum()) for w in weights))
+        reached = [w for w in weights if w.grad is not None]
+        norm = math.sqrt(sum(float((w.grad.double() ** 2).sum()) for w in reached))
         if max_norm > 0 and norm > max_norm:
-            for w in weights:
+            for w in reached:
                 w.grad.mul_(max_norm / norm)
         rate = learning_rate(step, optimizer["lr"], schedule)
         for group in adamw.param_groups:
