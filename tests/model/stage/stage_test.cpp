@@ -18,7 +18,8 @@ TEST_P(StageGradient, is_that_of_the_loss_for_every_parameter) {
   Region region;
   AttentionCore core;
   UnitHooks hooks;
-  const ModelConfig config = tiny_model(family, kTwoBlocks);
+  ModelConfig config = tiny_model(family, kTwoBlocks);
+  if (config.n_group > 1) config.num_experts_per_tok = 4;  // so that each expert has a token
   Stage stage(bench.params, config,
               {.first_block = 0,
                .end_block = 2,

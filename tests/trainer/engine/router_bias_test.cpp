@@ -3,6 +3,7 @@
 #include <numeric>
 #include <vector>
 
+#include "model/ops/elementwise.h"
 #include "tests/trainer/engine/tiny_engine.h"
 
 namespace trireme::test {
@@ -49,7 +50,7 @@ Engine::StepResult step(TinyEngine& tiny, std::int64_t update, double limit = En
 TEST_F(RouterBias, follows_the_counts_of_each_step_and_of_no_skipped_one) {
   for (const DType compute : {DType::kF32, DType::kBf16}) {
     TinyEngine tiny(biased_spec(compute));
-    const std::size_t layers = 2;
+    constexpr std::size_t layers = 2;
     std::vector<std::vector<float>> expected(layers, std::vector<float>(6, 0.0f));
     EXPECT_EQ(biases(tiny, false), expected);
     bool moved = false;
