@@ -38,6 +38,12 @@ inline ModelConfig tiny_model(std::string_view family, const TinySize& size = {}
     }
     if (family == "qwen3_moe") {
       m.mlp_only_layers = {1};
+    } else if (family == "glm4_moe") {
+      m.num_experts = 6;
+      m.n_group = 3;
+      m.topk_group = 2;
+      m.n_shared_experts = 2;
+      m.routed_scaling_factor = 1.5;
     } else {
       m.intermediate_size = 0;
     }

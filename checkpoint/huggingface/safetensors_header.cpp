@@ -207,12 +207,12 @@ std::string header_text(std::span<const NewTensor> tensors, DType dtype) {
   header["__metadata__"] = {{"format", "pt"}};
   std::uint64_t at = 0;
   for (const NewTensor& tensor : tensors) {
-    const std::uint64_t end =
-        at + static_cast<std::uint64_t>(tensor.shape.count()) * size_of(dtype);
+    const std::uint64_t end = at + tensor.bytes(dtype);
     std::vector<std::int64_t> shape;
     for (int dim = 0; dim < tensor.shape.rank(); ++dim) shape.push_back(tensor.shape[dim]);
-    header[tensor.name] = {
-        {"dtype", file_dtype(dtype)}, {"shape", shape}, {"data_offsets", {at, end}}};
+    header[tensor.name] = {{"dtype", file_dtype(tensor.dtype.value_or(dtype))},
+                           {"shape", shape},
+                           {"data_offsets", {at, end}}};
     at = end;
   }
   std::string text = header.dump();

@@ -33,6 +33,11 @@ std::vector<FileTensor> parse_header(std::string_view text, std::uint64_t bytes,
 struct NewTensor {
   std::string name;
   Shape shape;
+  std::optional<DType> dtype = {};  // if it is not that of the others
+
+  std::uint64_t bytes(DType of_others) const {
+    return static_cast<std::uint64_t>(shape.count()) * size_of(dtype.value_or(of_others));
+  }
 };
 std::string header_text(std::span<const NewTensor> tensors, DType dtype);
 

@@ -9,7 +9,7 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path,
     : file_(File::create_new(path)) {
   file_.write_all(header_text(tensors, dtype));
   for (const NewTensor& tensor : tensors) {
-    left_ += static_cast<std::uint64_t>(tensor.shape.count()) * size_of(dtype);
+    left_ += tensor.bytes(dtype);
   }
 }
 

@@ -27,6 +27,24 @@ OwnExperts own_experts(const MoeSpec& spec, const TokenExchange& exchange) {
   return {slice.index * each, each};
 }
 
+Weight* declare_correction_bias(ParamStore& params, const std::string& name, const MoeSpec& spec,
+                                const Region& region) {
+  if (!spec.has_correction_bias) return nullptr;
+  return &params.declare({.name = name + ".router.correction_bias",
+                          .shape = {spec.experts},
+                          .cut = whole(region.slice()),
+                          .init = Init::kZeros,
+                          .is_buffer = true});
+}
+
+MlpSpec shared_spec(const MoeSpec& spec) {
+  return {.hidden = spec.hidden,
+          .intermediate = spec.shared_intermediate,
+          .activation = spec.activation,
+          .init_scale = spec.init_scale,
+          .down_init_scale = spec.down_init_scale};
+}
+
 Weight& declare_up(ParamStore& params, const std::string& name, const MoeSpec& spec,
                    const Region& region, OwnExperts own) {
   std::vector<ParamSpec> parts;
@@ -68,8 +86,8 @@ Weight* declare_router_bias(ParamStore& params, const std::string& name, const M
 
 // Of the experts' projections `names`, each of `width` outputs.
 Weight* declare_biases(ParamStore& params, const std::string& name, const MoeSpec& spec,
-                       OwnExperts own, std::initializer_list<const char*> names,
-                       std::int64_t width, Cut cut) {
+                       OwnExperts own, std::initializer_list<const char*> names, std::int64_t width,
+                       Cut cut) {
   if (!spec.bias) return nullptr;
   std::vector<ParamSpec> parts;
   for (std::int64_t e = own.first; e < own.first + own.count; ++e) {
@@ -100,6 +118,7 @@ Moe::Moe(ParamStore& params, const std::string& name, const MoeSpec& spec, Regio
       exchange_(exchange),
       router_weight_(declare_router(params, name, spec, region)),
       router_bias_(declare_router_bias(params, name, spec, region)),
+      correction_bias_(declare_correction_bias(params, name, spec, region)),
       router_(router_weight_, router_bias_),
       up_(declare_up(params, name, spec, region, own_experts(spec, exchange)),
           declare_biases(params, name, spec, own_experts(spec, exchange), {"gate", "up"},
@@ -108,7 +127,12 @@ Moe::Moe(ParamStore& params, const std::string& name, const MoeSpec& spec, Regio
       down_(declare_down(params, name, spec, region, own_experts(spec, exchange)),
             declare_biases(params, name, spec, own_experts(spec, exchange), {"down"}, spec.hidden,
                            whole(region.slice())),
-            own_experts(spec, exchange).count) {}
+            own_experts(spec, exchange).count),
+      entered_(region),
+      shared_(spec.shared_intermediate == 0
+                  ? std::nullopt
+                  : std::optional<Mlp>(std::in_place, params, name + ".shared_experts",
+                                       shared_spec(spec), entered_)) {}
 
 void Moe::choose(ExecContext& ctx, Tensor x, const MicroBatch& batch, Saved& saved) const {
   const DType exact = accumulator_of(x.dtype);
@@ -127,7 +151,8 @@ void Moe::choose(ExecContext& ctx, Tensor x, const MicroBatch& batch, Saved& sav
     ops::cast(ctx.stream, bias, router_bias_->value);
     ops::grouped_bias(ctx.stream, saved.logits, bias, {});
   }
-  ops::route(ctx.stream, saved.routes, saved.logits, spec_.routing);
+  ops::route(ctx.stream, saved.routes, saved.logits, spec_.routing,
+             correction_bias_ ? correction_bias_->buffer : Tensor{});
   ops::order_by_expert(ctx.stream, saved.rows, saved.routes.experts);
   saved.counts = ctx.saved.take({1, experts}, DType::kF32);
   ops::count_choices(ctx.stream, saved.counts, saved.routes.experts);
@@ -211,7 +236,8 @@ Tensor Moe::forward(ExecContext& ctx, Arena& into, Tensor x, const MicroBatch& b
   choose(ctx, all, batch, saved);
   report(ctx, batch.routers, saved);
   Arena& passing = region_.splits_tokens() ? ctx.scratch : into;
-  const Tensor partial = passing.take(all.shape, x.dtype);
+  const Tensor partial = shared_ ? shared_->forward(ctx, passing, all, recompute, saved.shared)
+                                 : passing.take(all.shape, x.dtype);
   enter_experts(ctx, all, recompute == Recompute::kNone, saved);
   {
     const Arena::Frame frame(ctx.scratch);
@@ -235,7 +261,9 @@ Tensor Moe::forward(ExecContext& ctx, Arena& into, Tensor x, const MicroBatch& b
     } else {
       exchange_.send_back(ctx.stream, results, y, first);
     }
-    ops::combine_rows(ctx.stream, partial, results, saved.routes.weights, saved.rows);
+    const Tensor routed = shared_ ? ctx.scratch.take(all.shape, x.dtype) : partial;
+    ops::combine_rows(ctx.stream, routed, results, saved.routes.weights, saved.rows);
+    if (shared_) ops::add(ctx.stream, partial, partial, routed);
   }
   return region_.leave(ctx, into, partial);
 }
@@ -244,10 +272,12 @@ void Moe::restore(ExecContext& ctx, Tensor x, const MicroBatch& batch, Saved& sa
   saved.in = {.x = region_.enter(ctx, ctx.saved, x)};
   choose(ctx, saved.in.x, batch, saved);
   enter_experts(ctx, saved.in.x, /*saves_rows=*/true, saved);
+  if (shared_) shared_->restore(ctx, saved.in.x, saved.shared);
 }
 
 void Moe::restore_dropped(ExecContext& ctx, Tensor x, Saved& saved) const {
   saved.in = {.x = region_.enter(ctx, ctx.lasting(), x)};
+  if (shared_) shared_->restore_dropped(ctx, saved.in.x, saved.shared);
 }
 
 // Until the gradient of the activation's input, which is returned in ctx.lasting().
@@ -342,11 +372,19 @@ Tensor Moe::backward(ExecContext& ctx, Tensor dy, const Saved& saved) const {
       ops::add(ctx.stream, dx, dx, router_.backward_input(ctx, dlogits));
     }
   }
+  if (shared_) {
+    Mlp::Saved shared = saved.shared;
+    shared.up = {.x = x};  // the forward's is gone where the region is entered again
+    ops::add(ctx.stream, dx, dx, shared_->backward(ctx, dall, shared));
+  }
   const Tensor entering = region_.start_enter_backward(ctx, dx);
   const Tensor rows =
       saved.dispatched ? saved.dispatched : dispatched(ctx, ctx.lasting(), x, saved, first);
   up_.backward_weight(ctx, dpre, rows, first);
   router_.backward_weight(ctx, dlogits, {.x = x});
+  // The choice has no gradient.
+  if (correction_bias_ && correction_bias_->first_gradient())
+    ops::zero(ctx.stream, correction_bias_->grad);
   region_.finish(ctx);
   return entering;
 }

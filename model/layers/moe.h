@@ -1,10 +1,13 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "model/layers/entered_region.h"
 #include "model/layers/grouped_linear.h"
 #include "model/layers/linear.h"
 #include "model/layers/micro_batch.h"
+#include "model/layers/mlp.h"
 #include "model/layers/recompute.h"
 #include "model/layers/region.h"
 #include "model/layers/token_exchange.h"
@@ -16,10 +19,12 @@ namespace trireme {
 
 struct MoeSpec {
   std::int64_t hidden = 0, experts = 0, intermediate = 0;  // of an expert
+  std::int64_t shared_intermediate = 0;                    // of the shared expert; 0: none
   Activation activation = Activation::kSilu;
   double swiglu_limit = 0;  // of ops::gate
   bool bias = false;        // of the router and of the experts' projections
   ops::Routing routing = {};
+  bool has_correction_bias = false;  // of ops::route
   // Weight of the load balancing loss of a micro-batch, which is added to the loss of each token.
   double balance_loss = 0;
   double z_loss = 0;       // weight of the mean z-loss of a micro-batch, added likewise
@@ -30,8 +35,9 @@ struct MoeSpec {
 
 // Mixture of experts (Shazeer et al. 2017), without dropped tokens (Gale et al. 2022,
 // "MegaBlocks"): the sum of the top_k gated MLPs down(act(gate(x)) up(x)) that a router chooses for
-// each token, multiplied by the router's weights. Ranks of an exchange have some of the experts;
-// every rank of the region has a slice of each expert's width. The router is replicated.
+// each token, multiplied by the router's weights, and of a shared expert that every token has (Dai
+// et al. 2024, "DeepSeekMoE"). Ranks of an exchange have some of the experts; every rank of the
+// region has a slice of each expert's width. The router is replicated.
 class Moe {
  public:
   struct Saved {
@@ -45,6 +51,7 @@ class Moe {
     // Of the first round; the other rounds are recomputed.
     Tensor dispatched;  // [rows, hidden], the experts' input; empty: it is dispatched again
     Tensor pre;         // [rows, 2 intermediate], input of the activation
+    Mlp::Saved shared;
   };
   Moe(ParamStore& params, const std::string& name, const MoeSpec& spec, Region& region,
       TokenExchange& exchange);
@@ -92,9 +99,12 @@ class Moe {
   Region& region_;
   TokenExchange& exchange_;
   Weight& router_weight_;
-  Weight* const router_bias_;
+  Weight* const router_bias_;      // null: none
+  Weight* const correction_bias_;  // null: none
   const Linear router_;
   const GroupedLinear up_, down_;
+  EnteredRegion entered_;
+  const std::optional<Mlp> shared_;
 };
 
 }  // namespace trireme

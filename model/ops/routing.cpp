@@ -1,5 +1,7 @@
 #include "model/ops/routing.h"
 
+#include <algorithm>
+
 #include "model/ops/check.h"
 #include "model/ops/dispatch.h"
 #include "model/ops/record.h"
@@ -7,7 +9,10 @@
 
 namespace trireme::ops {
 
-TRIREME_ON_DEVICES(void route(Stream&, const Routes& routes, Tensor logits, const Routing& how));
+TRIREME_ON_DEVICES(void route(Stream&, const Routes& routes, Tensor logits, const Routing& how,
+                              Tensor bias));
+TRIREME_ON_DEVICES(void update_router_bias(Stream&, Tensor bias, Tensor counts, Tensor grad_scale,
+                                           double rate));
 TRIREME_ON_DEVICES(void count_choices(Stream&, Tensor counts, Tensor experts));
 TRIREME_ON_DEVICES(void router_losses(Stream&, Tensor partials, Tensor losses, Tensor counts,
                                       Tensor scores, Tensor logits, const Routing& how));
@@ -39,11 +44,29 @@ void require_counts(const Tensor& counts, std::int64_t tokens, std::int64_t expe
 
 }  // namespace
 
-void route(Stream& stream, const Routes& routes, Tensor logits, const Routing& how) {
+void route(Stream& stream, const Routes& routes, Tensor logits, const Routing& how, Tensor bias) {
   require_routes(routes, logits, how);
+  const std::int64_t size = logits.width() / std::max<std::int64_t>(how.groups, 1);
+  require(how.groups == 1 || (how.groups > 1 && how.groups <= kMostExpertGroups && size >= 2 &&
+                              size * how.groups == logits.width()),
+          "route: ", how.groups, " groups of ", logits.width(), " experts");
+  require(how.top_groups > 0 && how.top_groups <= how.groups && how.top_k <= how.top_groups * size,
+          "route: ", how.top_k, " choices of ", how.top_groups, " of ", how.groups, " groups");
+  if (bias) require_count("route: bias", bias, logits.width(), DType::kF32);
   require_count("route: weights", routes.weights, routes.experts.count(), logits.dtype);
   record_memory(stream, "route", {logits, routes.scores, routes.weights, routes.experts});
-  TRIREME_DISPATCH(stream, route(stream, routes, logits, how));
+  TRIREME_DISPATCH(stream, route(stream, routes, logits, how, bias));
+}
+
+void update_router_bias(Stream& stream, Tensor bias, Tensor counts, Tensor grad_scale,
+                        double rate) {
+  require_count("update_router_bias: bias", bias, counts.count(), DType::kF32);
+  require_count("update_router_bias: counts", counts, counts.count(), DType::kF32);
+  require_count("update_router_bias: grad_scale", grad_scale, 1, accumulator_of(grad_scale.dtype));
+  require(counts.width() <= kMostExperts, "update_router_bias: ", counts.width(),
+          " experts, more than ", kMostExperts);
+  record_memory(stream, "update", {bias, bias, counts});
+  TRIREME_DISPATCH(stream, update_router_bias(stream, bias, counts, grad_scale, rate));
 }
 
 void count_choices(Stream& stream, Tensor counts, Tensor experts) {

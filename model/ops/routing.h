@@ -7,7 +7,7 @@
 
 namespace trireme::ops {
 
-inline constexpr std::int64_t kMostExperts = 512, kMostChoices = 32;
+inline constexpr std::int64_t kMostExperts = 512, kMostChoices = 32, kMostExpertGroups = 32;
 inline constexpr std::int64_t kRouterSums = 3;  // of router_losses()
 
 enum class RouterScore : std::uint8_t { kSoftmax, kSigmoid };
@@ -18,6 +18,9 @@ struct Routing {
   std::int64_t top_k = 1;
   bool renormalize = false;  // a token's weights are divided by their sum (norm_topk_prob)
   double scale = 1;          // of the weights
+  // Group-limited (DeepSeek-AI 2024, "DeepSeek-V3"): of `groups` equal groups of consecutive
+  // experts a token chooses among the `top_groups` whose two best experts have the highest sum.
+  std::int64_t groups = 1, top_groups = 1;
 };
 
 // What route() computes for `tokens` tokens and `experts` experts. Sums and scores are in the
@@ -26,12 +29,19 @@ struct Routes {
   Tensor scores = {};   // [tokens, experts]
   Tensor weights = {};  // [tokens, top_k]: scores of the chosen experts, renormalized and scaled
   Tensor experts = {};  // [tokens, top_k] I32: the experts of highest score, highest first; of
-                        // equal scores the one of lower index first
+                        // equal scores the one of lower index first; so too groups
 };
 
-// Chooses by the scores of logits [tokens, experts]. NaN counts as the lowest score, so that
-// experts are distinct and exist whatever the logits.
-void route(Stream&, const Routes& routes, Tensor logits, const Routing& how);
+// Chooses by the scores of logits [tokens, experts], to which `bias` [experts] F32 is added for the
+// choice only, not for the weights (Wang et al. 2024, "Auxiliary-Loss-Free Load Balancing"); empty:
+// no bias. NaN counts as the lowest score, so that experts are distinct and exist whatever the
+// logits.
+void route(Stream&, const Routes& routes, Tensor logits, const Routing& how, Tensor bias = {});
+
+// bias [layers, experts] F32 += rate * sign(mean - count), of the counts [layers, experts] F32 of a
+// layer's choices and their mean over its experts: experts that were chosen too rarely are chosen
+// more often. grad_scale [1], of an accumulator dtype: if it is NaN nothing changes.
+void update_router_bias(Stream&, Tensor bias, Tensor counts, Tensor grad_scale, double rate);
 
 // Auxiliary losses of a router, whose gradients are added to those of its logits.
 struct RouterLosses {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/device/copy.h"
+#include "model/ops/elementwise.h"
 #include "model/params/init.h"
 
 namespace trireme {
@@ -180,6 +182,10 @@ void ParamStore::allocate(Places places, DType compute, const Sharing& sharing) 
   masters_ = compute == master_type
                  ? values_
                  : taken(places.masters, sharing.masters ? own_count_ : flat_count_, master_type);
+  for (Weight& weight : weights_) {
+    const ParamSpec& spec = weight.parts.front().spec;
+    if (spec.is_buffer) weight.buffer = taken(places.weights, spec.shape.count(), DType::kF32);
+  }
   if (places.gradients) {
     grads_ = taken(*places.gradients, sharing.gradients ? own_gradient_count_ : gradient_count_,
                    master_type);
@@ -285,6 +291,24 @@ void ParamStore::list_shards() {
       if (grads_) shard.grad = range(grads_, sharing_.gradients);
     }
   }
+  std::stable_partition(shards_.begin(), shards_.end(),
+                        [](const ParamShard& shard) { return !shard.param->spec.is_buffer; });
+}
+
+void ParamStore::fill_buffers(Stream& stream) {
+  for (Weight& weight : weights_) {
+    if (!weight.buffer) continue;
+    ops::zero(stream, weight.buffer);
+    for (const ParamShard& shard : shards_) {
+      if (shard.param != &weight.parts.front()) continue;
+      const Tensor to = weight.buffer.slice(shard.first, shard.count());
+      if (shard.master.dtype == to.dtype) {  // the master may be in host memory
+        copy_bytes(stream, to.data, shard.master.data, to.bytes());
+      } else {
+        ops::cast(stream, to, shard.master);
+      }
+    }
+  }
 }
 
 void ParamStore::initialize(std::uint64_t seed) {
@@ -305,6 +329,7 @@ void ParamStore::initialize(std::uint64_t seed) {
     }
   }
   master_stream.synchronize();
+  fill_buffers(stream);
   stream.synchronize();
 }
 

@@ -26,6 +26,8 @@ struct ParamSpec {
   bool decay = false;     // weight decay: matrices only
   bool partial = false;   // each replica's gradient is a partial sum; see PartialGradients
   ParamGroup group = ParamGroup::kDense;
+  // State that layers read in float32 and no optimizer updates: its gradient is zero.
+  bool is_buffer = false;
 };
 
 // The tensors are the box `box` of the logical tensor, without padding.
@@ -67,6 +69,7 @@ struct Weight {
   // Of experts whose gradients by tokens of each expert rank are kept apart, for reproducible sums:
   // these gradients, the first of which is `grad`. Otherwise empty.
   std::vector<Tensor> grads_by_rank = {};
+  Tensor buffer = {};  // of a buffer: F32, whole on every rank that reads it; fill_buffers()
 
   // True once per step: the first gradient replaces that of the previous step, so that no pass
   // clears the gradients.
@@ -158,6 +161,9 @@ class ParamStore {
   // host.
   void initialize(std::uint64_t seed);
 
+  // Copies this rank's masters into the buffers; the other elements are 0. Queued.
+  void fill_buffers(Stream& stream);
+
   // The next gradients of the unit replace.
   void expect_gradients(int unit);
   void expect_gradients();
@@ -180,6 +186,7 @@ class ParamStore {
 
   const std::vector<Unit>& units() const { return units_; }
   const std::vector<Bucket>& buckets() const { return buckets_; }
+  // Those of buffers are last.
   std::vector<ParamShard>& shards() { return shards_; }
   const std::vector<ParamShard>& shards() const { return shards_; }
   const Sharing& sharing() const { return sharing_; }
@@ -210,7 +217,7 @@ class ParamStore {
   std::vector<Unit> units_;
   int begun_ = -1;                  // unit of the next declarations
   std::vector<Bucket> buckets_;     // by offset
-  std::vector<ParamShard> shards_;  // in order of declaration
+  std::vector<ParamShard> shards_;  // in order of declaration, those of buffers last
   Sharing sharing_;
   std::int64_t flat_count_ = 0, own_count_ = 0, gradient_count_ = 0, own_gradient_count_ = 0;
   Tensor values_, masters_, grads_;

@@ -35,7 +35,8 @@ bool has_rope(const ModelConfig& c, std::int64_t layer) {
 
 bool has_experts(const ModelConfig& c, std::int64_t layer) {
   const std::vector<std::int64_t>& dense = c.mlp_only_layers;
-  return c.num_experts > 0 && (layer + 1) % c.decoder_sparse_step == 0 &&
+  return c.num_experts > 0 && layer >= c.first_k_dense_replace &&
+         (layer + 1) % c.decoder_sparse_step == 0 &&
          std::find(dense.begin(), dense.end(), layer) == dense.end();
 }
 
@@ -97,6 +98,7 @@ ModelConfig with_equal_layers(ModelConfig config, std::int64_t layer, std::int64
   if (!has_experts(config, layer)) config.num_experts = 0;
   config.decoder_sparse_step = 1;
   config.mlp_only_layers.clear();
+  config.first_k_dense_replace = 0;
   config.num_hidden_layers = count;
   config.layer_types.assign(count, std::string(windowed ? kSlidingAttention : kFullAttention));
   config.no_rope_layers.assign(count, rotary ? 1 : 0);

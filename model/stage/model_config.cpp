@@ -24,7 +24,9 @@ std::int64_t attention_parameters(const ModelConfig& c) {
 
 // Of a layer with `experts` of its experts.
 std::int64_t expert_parameters(const ModelConfig& c, std::int64_t experts) {
-  std::int64_t count = c.hidden_size * (c.num_experts + experts * 3 * c.moe_intermediate_size);
+  const std::int64_t mlps = experts + c.n_shared_experts;
+  std::int64_t count = c.hidden_size * (c.num_experts + mlps * 3 * c.moe_intermediate_size);
+  if (c.correction_bias) count += c.num_experts;
   if (c.expert_bias) {
     count += c.num_experts + experts * (2 * c.moe_intermediate_size + c.hidden_size);
   }

@@ -84,6 +84,13 @@ struct ModelConfig {
   bool expert_bias = false;                // of routers and of all projections of experts
   std::int64_t decoder_sparse_step = 1;
   std::vector<std::int64_t> mlp_only_layers = {};
+  std::int64_t first_k_dense_replace = 0;  // layers before this one have no experts
+  std::int64_t n_shared_experts = 0;  // of the width of an expert each, in one MLP of every token
+  std::string scoring_func = "softmax";      // or "sigmoid": a router's scores of its logits
+  double routed_scaling_factor = 1;          // of a token's weights
+  std::int64_t n_group = 1, topk_group = 1;  // group-limited routing, see ops::Routing
+  bool correction_bias = false;              // added to the scores for the choice of experts
+  double router_bias_update_rate = 0;        // of a step, see ops::update_router_bias
   double router_aux_loss_coef = 0;  // weight of the mean of the layers' load balancing losses
   double router_z_loss_coef = 0;    // weight of the mean of the layers' router z-losses
   double norm_eps = 1e-5;

@@ -127,7 +127,22 @@ std::span<const ModelFamily> model_families() {
                     .attention_bias = true,
                     .attention_output_bias = true,
                     .attention_sinks = true},
-       .full_attention_every = 2}};
+       .full_attention_every = 2},
+      // GLM-4.5, with the router of DeepSeek-V3. Its biases are only on query, key and value.
+      {.defaults = {.model_type = "glm4_moe",
+                    .head_dim = 128,
+                    .num_experts = 128,
+                    .num_experts_per_tok = 8,
+                    .norm_topk_prob = true,
+                    .first_k_dense_replace = 1,
+                    .n_shared_experts = 1,
+                    .scoring_func = "sigmoid",
+                    .correction_bias = true,
+                    .router_bias_update_rate = 0.001,
+                    .rope_theta = 1e6,
+                    .partial_rotary_factor = 0.5,
+                    .attention_bias = true},
+       .attention_output_bias = false}};
   return kAll;
 }
 

@@ -16,14 +16,17 @@ ShardedOptimizer::ShardedOptimizer(ParamStore& store, const ParamStore& whole, R
       workspace_(workspace),
       squares_(store, whole, ranks.norm, workspace),
       optimizer_(make_optimizer(options.optimizer, ranks.update)),
-      shards_(store.shards()) {
+      shards_(store.shards()),
+      trained_(shards_.first(static_cast<std::size_t>(
+          std::count_if(shards_.begin(), shards_.end(),
+                        [](const ParamShard& shard) { return !shard.param->spec.is_buffer; })))) {
   const Device device = store.values().device;
   const DType type = store.grads().dtype;
   take_states(type, state);
   if (!(state.device() == device) || !(store.masters().device == device)) {
     staging_.emplace(shards_);
   }
-  optimizer_->prepare(store, shards_, workspace);
+  optimizer_->prepare(store, trained_, workspace);
   norm_ = workspace.take({1}, type);
   scale_ = workspace.take({1}, type);
 }
@@ -33,7 +36,7 @@ void ShardedOptimizer::take_states(DType accumulator, Arena& arena) {
   const auto rounded = [](std::int64_t count) {
     return (count + kAligned - 1) / kAligned * kAligned;
   };
-  for (ParamShard& shard : shards_) {
+  for (ParamShard& shard : trained_) {
     std::size_t index = 0;
     for (const Optimizer::State& declared : optimizer_->state(shard.param->spec, accumulator)) {
       state_named(declared.name, index++, declared.dtype).shards.push_back(&shard);
@@ -79,7 +82,7 @@ void ShardedOptimizer::step(Stream& stream, double learning_rate, std::int64_t u
                   {options_.max_norm, norm_limit, loss_scale});
   enter(Phase::kOptimizer);
   with_staging(stream, [&](Staging* staging) {
-    optimizer_->update({stream, scale_, learning_rate, update, staging, options_.seed}, shards_);
+    optimizer_->update({stream, scale_, learning_rate, update, staging, options_.seed}, trained_);
   });
   if (options_.ema > 0) update_average(stream);
 }

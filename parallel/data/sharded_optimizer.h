@@ -14,8 +14,9 @@
 namespace trireme {
 
 // An optimizer over this rank's parameter shards: it holds their state and updates them (ZeRO-1,
-// Rajbhandari et al. 2020). On a rank that owns everything it is the plain optimizer. It may also
-// keep an exponential moving average of the weights, which training does not read.
+// Rajbhandari et al. 2020), except buffers. On a rank that owns everything it is the plain
+// optimizer. It may also keep an exponential moving average of the weights, which training does not
+// read.
 class ShardedOptimizer {
  public:
   struct Options {
@@ -63,6 +64,8 @@ class ShardedOptimizer {
   // Sets the average to the masters, where a run starts. Queued; nothing without an average.
   void start_average(Stream& stream);
 
+  // [1], multiplies the gradients of the last step; NaN: it was skipped.
+  Tensor grad_scale() const { return scale_; }
   // [1], norm of the last step before clipping; synchronize the stream before reading.
   Tensor grad_norm() const { return norm_; }
   const std::vector<State>& states() const { return states_; }
@@ -79,7 +82,8 @@ class ShardedOptimizer {
   Arena& workspace_;
   GradNorm squares_;
   std::unique_ptr<Optimizer> optimizer_;
-  std::span<ParamShard> shards_;  // the store's
+  std::span<ParamShard> shards_;   // the store's
+  std::span<ParamShard> trained_;  // without those of buffers
   std::vector<State> states_;
   std::optional<Staging> staging_;
   Tensor norm_, scale_;

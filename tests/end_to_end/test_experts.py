@@ -3,7 +3,7 @@
 import json
 import math
 
-from support import SMALL, check, curve, fact, main, note, whole_lines
+from support import SMALL, check, curve, fact, main, note, same_checkpoint, whole_lines
 
 LAYERS, EXPERTS, CHOICES, STEPS, TOKENS = [1, 3], 6, 2, 25, 4 * 32
 KEYS = ("router_balance_loss", "router_entropy", "expert_load_max_over_mean",
@@ -76,6 +76,24 @@ def the_report_draws_loads_of_runs_with_experts_only(workshop):
         for words in f"Load of the experts at step {STEPS}<", "layer 3, expert 5: ", \
                 "Entropy of the routers", "Busiest expert over the mean":
             check((words in page) == has, run, words)
+
+
+@fact
+def the_bias_of_routers_is_the_same_in_every_layout(workshop):
+    workshop.corpus()
+    glm = {**RUN["model"], "model_type": "glm4_moe", "n_group": 3, "topk_group": 2,
+           "n_shared_experts": 2, "router_bias_update_rate": 0.01}
+    del glm["decoder_sparse_step"]
+    base = {**RUN, "model": glm, "job": {"threads": 1, "reproducible": True}}
+    workshop.run("train", workshop.config("alone", base=base), "--training.steps=8").done()
+    config = workshop.config("resumed", base=base)
+    workshop.run("train", config, "--training.steps=3").done()
+    workshop.run_ranks(4, "train", config, "--training.steps=8", "--parallelism.pipeline=2",
+                       "--parallelism.data_shard=2", "--parallelism.zero=3").done()
+    same_checkpoint(workshop, workshop / "resumed", workshop / "alone")
+    workshop.run("train", workshop.config("still", base=base), "--training.steps=8",
+                 "--model.router_bias_update_rate=0").done()
+    check(curve(workshop / "still") != curve(workshop / "alone"), "the bias has no effect")
 
 
 if __name__ == "__main__":

@@ -48,6 +48,9 @@ MODELS = {
                 "swiglu_limit": 1.5,
                 "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "beta_fast": 8.0,
                                  "truncate": False, "original_max_position_embeddings": 16}},
+    "glm4_moe": {**GROUPED, **EXPERTS, "head_dim": 16, "num_experts": 8, "n_group": 4,
+                 "topk_group": 2, "routed_scaling_factor": 2.5, "qk_norm": True,
+                 "router_bias_update_rate": 0.01},
 }
 MODELS = {family: {**model, "model_type": family} for family, model in MODELS.items()}
 EIGHT = ["--parallelism.tensor=2", "--parallelism.pipeline=2", "--parallelism.data_shard=2",

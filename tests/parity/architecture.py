@@ -24,9 +24,12 @@ FAMILIES = {
     "olmoe": {"qk_norm": "projection"},
     "qwen3_moe": {"qk_norm": "head"},
     "gpt_oss": {"sinks": True, "expert_bias": True},
+    "glm4_moe": {"score": "sigmoid", "correction_bias": True},
 }
 TIED = ("gpt2", "smollm3", "gemma2", "gemma3_text")  # unless the config says otherwise
-AUXILIARY = {"mixtral": 0.001, "olmoe": 0.01, "qwen3_moe": 0.001, "gpt_oss": 0.001}  # default coefficients
+AUXILIARY = {  # default coefficients
+    "mixtral": 0.001, "olmoe": 0.01, "qwen3_moe": 0.001, "gpt_oss": 0.001, "glm4_moe": 0.0
+}  # fmt: skip
 WINDOWED = ("mistral", "olmo3", "gemma2", "gemma3_text")
 
 
@@ -86,6 +89,13 @@ class Config:
     expert_bias: bool = False  # of routers and experts
     swiglu_limit: float | None = None  # experts compute gpt-oss's clamped unit
     sinks: bool = False  # a learned logit of each head that joins its softmax
+    score: str = "softmax"  # or "sigmoid": of a router's logits
+    correction_bias: bool = False  # added to scores for the choice of experts
+    bias_rate: float = 0.0  # by which a step moves it
+    groups: int = 1  # of experts, of which a token chooses among the best top_groups
+    top_groups: int = 1
+    routed_scale: float = 1.0  # of the weights of a token's experts
+    shared: int = 0  # experts that every token has
 
     @property
     def is_gpt2(self):
@@ -136,6 +146,8 @@ def read_config(keys):
         own["logit_scale"] = 1 / keys.get("logits_scaling", 1.0)
     if family in AUXILIARY:
         own.update(_experts(keys))
+    if family == "glm4_moe" and keys.get("use_qk_norm", False):
+        own["qk_norm"] = "head"
     own.setdefault("score_scale", 1 / math.sqrt(head_dim))
     unbiased = ("mistral", "phi3", "mixtral")
     bias = keys.get("attention_bias", family in ("glm4", "gpt_oss")) and family not in unbiased
@@ -153,7 +165,7 @@ def read_config(keys):
         layers=_layers(keys, head_dim),
         activation=keys["hidden_activation" if gemma else "hidden_act"],
         qkv_bias=bias or family == "qwen2",
-        output_bias=bias and family not in ("qwen2", "glm4"),
+        output_bias=bias and family not in ("qwen2", "glm4", "glm4_moe"),
         mlp_bias=keys.get("mlp_bias", False) and family in ("llama", "smollm3", "granite"),
         **own,
     )
@@ -167,13 +179,30 @@ def _experts(keys):
             raise ValueError(f"{key}: the reference does not know it")
     if keys.get("swiglu_alpha", 1.702) != 1.702:
         raise ValueError("swiglu_alpha: the reference knows 1.702 only")
-    width = "moe_intermediate_size" if family == "qwen3_moe" else "intermediate_size"
+    own_width = family in ("qwen3_moe", "glm4_moe")
+    width = "moe_intermediate_size" if own_width else "intermediate_size"
+    glm = {}
+    if family == "glm4_moe":
+        glm = {
+            "bias_rate": keys.get("router_bias_update_rate", 0.0),
+            "groups": keys.get("n_group", 1),
+            "top_groups": keys.get("topk_group", 1),
+            "routed_scale": keys.get("routed_scaling_factor", 1.0),
+            "shared": keys.get("n_shared_experts", 1),
+        }
+    count = next(
+        keys[key]
+        for key in ("num_local_experts", "num_experts", "n_routed_experts")
+        if keys.get(key)
+    )
     coefficient = keys.get("router_aux_loss_coef", AUXILIARY[family])
     return {
-        "experts": keys.get("num_local_experts") or keys["num_experts"],
+        **glm,
+        "experts": count,
         "top_k": keys["num_experts_per_tok"],
         "expert_ffn": keys[width],
-        "renormalize": family in ("mixtral", "gpt_oss") or keys.get("norm_topk_prob", False),
+        "renormalize": family in ("mixtral", "gpt_oss")
+        or keys.get("norm_topk_prob", family == "glm4_moe"),
         "auxiliary": coefficient if keys.get("output_router_logits", False) else 0.0,
         "z_loss": keys.get("router_z_loss_coef", 0.0),
         "swiglu_limit": keys.get("swiglu_limit", 7.0) if family == "gpt_oss" else None,
@@ -210,6 +239,8 @@ def _layers(keys, head_dim):
         return False
 
     def sparse(i):
+        if family == "glm4_moe":
+            return i >= keys.get("first_k_dense_replace", 1)
         if family != "qwen3_moe":
             return family in AUXILIARY
         dense = i in (keys.get("mlp_only_layers") or ())
@@ -234,7 +265,7 @@ def _ropes(keys, head_dim):
         sliding = {"rope_theta": keys.get("rope_local_base_freq", 10000.0)}
     elif family == "olmo3":
         sliding = {"rope_theta": full["rope_theta"]}
-    partial = keys.get("partial_rotary_factor", 0.5 if family == "glm4" else 1.0)
+    partial = keys.get("partial_rotary_factor", 0.5 if family in ("glm4", "glm4_moe") else 1.0)
     most = keys["max_position_embeddings"]
     return tuple(
         Rope(
@@ -247,6 +278,11 @@ def _ropes(keys, head_dim):
         )
         for parameters in (full, sliding)
     )
+
+
+def is_buffer(name):
+    """Whether a tensor has no gradient: the bias by which a router chooses experts."""
+    return name.endswith(".router.correction_bias")
 
 
 def weight_shapes(config):
@@ -294,6 +330,10 @@ def weight_shapes(config):
         norms(f"{at}.mlp", "before")
         if layer.sparse:
             linear(f"{at}.mlp.router", config.experts, hidden, config.expert_bias)
+            if config.correction_bias:
+                shapes[f"{at}.mlp.router.correction_bias"] = (config.experts,)
+            if config.shared:
+                mlp(f"{at}.mlp.shared_experts", config.shared * config.expert_ffn, False)
             for expert in range(config.experts):
                 mlp(f"{at}.mlp.experts.{expert}", config.expert_ffn, config.expert_bias)
         else:

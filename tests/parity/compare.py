@@ -76,7 +76,7 @@ def judge(folder, dtype):
     loss.backward()
     yield "logits", relative(tensors["logits"], logits.detach().numpy()), limit
     yield "loss", relative(tensors["loss"].reshape(()), loss.detach().numpy()), limit
-    gradients = {name: w.grad.numpy() for name, w in model.weights.items()}
+    gradients = reference.gradients(model.weights)
     dumped = {n[len("gradient/"):] for n in tensors if n.startswith("gradient/")}
     if dumped != set(gradients):
         yield f"names of gradients: {sorted(dumped ^ set(gradients))}", float("inf"), limit
@@ -103,7 +103,7 @@ def judge(folder, dtype):
         yield f"{what} of {len(theirs)} steps", worst, most
 
 
-# Logits of experts closer than this may change places by rounding in float32.
+# Scores of experts closer than this may change places by rounding in float32.
 TIE = 1e-5
 
 

@@ -7,7 +7,7 @@ import pathlib
 import numpy
 import torch
 
-from architecture import read_config, weight_shapes
+from architecture import is_buffer, read_config, weight_shapes
 
 GPT2 = {
     "attention_norm": "ln_1", "attention.q": "attn.c_attn", "attention.k": "attn.c_attn",
@@ -23,6 +23,9 @@ LLAMA = {
     "mlp.gate": "mlp.gate_proj", "mlp.up": "mlp.up_proj", "mlp.down": "mlp.down_proj",
     "mlp.router": "mlp.gate", "mlp.experts.gate": "mlp.experts.{}.gate_proj",
     "mlp.experts.up": "mlp.experts.{}.up_proj", "mlp.experts.down": "mlp.experts.{}.down_proj",
+    "mlp.shared_experts.gate": "mlp.shared_experts.gate_proj",
+    "mlp.shared_experts.up": "mlp.shared_experts.up_proj",
+    "mlp.shared_experts.down": "mlp.shared_experts.down_proj",
 }  # fmt: skip
 QKV = {f"attention.{part}": "self_attn.qkv_proj" for part in "qkv"}
 GATE_UP = {"mlp.gate": "mlp.gate_up_proj", "mlp.up": "mlp.gate_up_proj"}
@@ -75,7 +78,8 @@ def places(config):
             layers = "transformer.h" if config.is_gpt2 else "model.layers"
             here = ".".join(part for part in parts[2:-1] if not part.isdigit())
             expert = parts[4] if "experts" in parts else ""
-            theirs = f"{layers}.{parts[1]}.{inside[here].format(expert)}.{parts[-1]}"
+            last = "e_score_correction_bias" if is_buffer(name) else parts[-1]
+            theirs = f"{layers}.{parts[1]}.{inside[here].format(expert)}.{last}"
         else:
             theirs = f"{outside[parts[0]]}.{parts[-1]}"
         first = rows.get(theirs, 0)

@@ -70,9 +70,9 @@ def scaling(change):
     return layers(make)
 
 
-def exchanged(one, other):
-    """Two parameters of the first layer are in each other's place."""
-    one, other = f"layers.0.{one}.weight", f"layers.0.{other}.weight"
+def exchanged(one, other, layer=0):
+    """Two parameters of a layer are in each other's place."""
+    one, other = f"layers.{layer}.{one}.weight", f"layers.{layer}.{other}.weight"
     return lambda config, weights: Model(
         config, {**weights, one: weights[other], other: weights[one]}
     )
@@ -130,8 +130,45 @@ class WeightedInput(Model):
 
 
 class WorstExperts(Model):
-    def _choose(self, probabilities):
-        return super()._choose(-probabilities)
+    def _choose(self, ranks):
+        return super()._choose(-ranks)
+
+
+class UnbiasedChoice(Model):
+    def _ranks(self, at, scores):
+        return scores
+
+
+class BiasedWeights(Model):
+    """The bias is added to the scores also for the weights."""
+
+    def _ranks(self, at, scores):
+        self.bias = self.weights[f"{at}.router.correction_bias"].detach()
+        return super()._ranks(at, scores)
+
+    def _expert_weights(self, scores, chosen):
+        return super()._expert_weights(scores + self.bias, chosen)
+
+
+class BestExpertOfGroup(Model):
+    """Groups are ranked by their best expert alone."""
+
+    def _group_ranks(self, groups):
+        return groups.max(-1).values
+
+
+class ScaledShared(Model):
+    """The factor of the routed experts is also that of the shared ones."""
+
+    def _mlp(self, at, x):
+        y = super()._mlp(at, x)
+        return y * self.config.routed_scale if at.endswith("shared_experts") else y
+
+
+class NoShared(Model):
+    def _mlp(self, at, x):
+        y = super()._mlp(at, x)
+        return y * 0 if at.endswith("shared_experts") else y
 
 
 class ConstantWeights(Model):
@@ -367,6 +404,29 @@ MISTAKES = {
         "YaRN between whole pairs": scaling(lambda right: {"truncate": True}),
         "sines not scaled": NO_AMPLITUDE,
     },
+    "glm4_moe": {
+        "experts averaged": EqualWeights,
+        "experts of the lowest scores": WorstExperts,
+        "one expert less": EXPERTS["one expert less"],
+        "experts exchanged": exchanged("mlp.experts.0.down", "mlp.experts.1.down", 1),
+        "gate and up exchanged": exchanged("mlp.experts.2.gate", "mlp.experts.2.up", 1),
+        "gate and up of shared experts exchanged": exchanged(
+            "mlp.shared_experts.gate", "mlp.shared_experts.up", 2
+        ),
+        "no shared experts": NoShared,
+        "shared experts scaled": ScaledShared,
+        "softmax": changed(score="softmax"),
+        "no groups": changed(groups=1, top_groups=1),
+        "one group less": changed(top_groups=1),
+        "groups ranked by one expert": BestExpertOfGroup,
+        "choice without bias": UnbiasedChoice,
+        "weights with bias": BiasedWeights,
+        "weights not scaled": changed(routed_scale=1.0),
+        "weights not renormalized": changed(renormalize=False),
+        "interleaved rotation": changed(interleaved=True),
+        "whole heads rotated": rotated_dims(16),
+        "queries and keys not normalized": HeadGainOnly,
+    },
     "llama, linear": {"no scaling": NO_SCALING},
     "llama, dynamic": {"no scaling": NO_SCALING},
     "llama, yarn, biases": {"no scaling": NO_SCALING, "sines not scaled": NO_AMPLITUDE},
@@ -393,6 +453,11 @@ Z_LOSS = {
     "z-loss of the first layer": z_loss(lambda routes: reference.router_z_loss(routes[:1])),
 }
 GRADIENT_MISTAKES = {
+    "glm4_moe": {
+        "weights without gradient": ConstantWeights,
+        "gradient of experts without weight": UnweightedGradient,
+        "renormalization without gradient": ConstantSum,
+    },
     "mixtral": {**GRADIENT, "renormalization without gradient": ConstantSum},
     "olmoe": GRADIENT,
     "qwen3_moe": {**GRADIENT, **Z_LOSS, "renormalization without gradient": ConstantSum},

@@ -94,7 +94,7 @@ ModelConfig rotary(const std::string& name) {
     m.final_logit_softcapping = 2;
   }
   if (m.num_experts > 0) {
-    m.intermediate_size = name == "qwen3_moe" ? 40 : 0;
+    m.intermediate_size = name == "qwen3_moe" || name == "glm4_moe" ? 40 : 0;
     m.moe_intermediate_size = 20;
     m.num_experts = 5;
     m.num_experts_per_tok = name == "olmoe" ? 3 : 2;
@@ -112,6 +112,17 @@ ModelConfig rotary(const std::string& name) {
                       .beta_fast = 8,
                       .truncate = false};
   }
+  if (name == "glm4_moe") {
+    m.qk_norm = true;
+    m.num_experts = 9;
+    m.num_experts_per_tok = 3;
+    m.n_group = 3;
+    m.topk_group = 2;
+    m.n_shared_experts = 2;
+    m.routed_scaling_factor = 1.5;
+    m.router_z_loss_coef = 0.02;
+    m.router_bias_update_rate = 0.01;
+  }
   if (name == "olmoe") m.head_dim = 9 * 2;
   if (name == "gemma3_text") {
     m.query_pre_attn_scalar = 24;
@@ -125,6 +136,7 @@ ModelConfig rotary(const std::string& name) {
 double noisy(const ParamSpec& spec, double gain, double noise) {
   const std::string& name = spec.name;
   if (name.ends_with("norm.weight")) return gain + 0.2 * noise;
+  if (spec.is_buffer) return static_cast<float>(0.2 * noise);
   if (spec.shape.rank() == 1) return 0.2 * noise;
   if (name == "embedding.weight" || name == "position.weight") return 0.5 * noise;
   return noise / std::sqrt(static_cast<double>(spec.shape[1]));
@@ -301,8 +313,11 @@ void dump(const ModelConfig& model, std::uint64_t seed, DType dtype, Recompute r
   file.write(folder);
   auto config = config_json(model, dtype, special_tokens({}, -1));
   if (model.num_experts > 0) {
-    config["output_router_logits"] = true;                    // adds the routers' loss
-    config["router_z_loss_coef"] = model.router_z_loss_coef;  // which no family of transformers has
+    config["output_router_logits"] = true;  // adds the routers' loss
+    // What transformers does not have.
+    config["router_aux_loss_coef"] = model.router_aux_loss_coef;
+    config["router_z_loss_coef"] = model.router_z_loss_coef;
+    config["router_bias_update_rate"] = model.router_bias_update_rate;
   }
   replace_text(folder / "config.json", config.dump(1));
   replace_text(folder / "batch.json", batch.dump());

@@ -11,7 +11,7 @@ import math
 import torch
 import torch.nn.functional as functional
 
-from architecture import weight_shapes
+from architecture import is_buffer, weight_shapes
 from rotary import rotate
 
 IGNORED = -1  # a target that counts neither in the loss nor in its average
@@ -58,7 +58,7 @@ class Routes:
     """What the router of a layer decided for all tokens of a batch."""
 
     logits: torch.Tensor  # [tokens, experts]
-    probabilities: torch.Tensor  # their softmax
+    probabilities: torch.Tensor  # their softmax, or their sigmoids divided by the sum of these
     chosen: torch.Tensor  # [tokens, experts], 1 where a token has the expert, otherwise 0
 
 
@@ -118,7 +118,8 @@ class Model:
         self.weights = weights
         self.balance = balance
         self.z_loss = z_loss
-        self.closest = math.inf  # logits of a token's last expert and of the next best so far
+        self.closest = math.inf  # scores of a token's last expert and of the next best so far
+        self.routes = []  # of the last forward pass
 
     def _linear(self, name, x):
         y = x @ self.weights[f"{name}.weight"].T
@@ -186,29 +187,60 @@ class Model:
     def _experts(self, at, x, routes):
         """The experts' results for x, weighted; adds to the list `routes` those of this layer."""
         c = self.config
-        logits = self._linear(f"{at}.router", x)
-        probabilities = logits.softmax(-1)
-        chosen = self._choose(probabilities.detach())
-        if c.top_k < c.experts:
-            best = probabilities.detach().log().topk(c.top_k + 1).values
-            self.closest = min(self.closest, float((best[..., -2] - best[..., -1]).min()))
+        logits = x @ self.weights[f"{at}.router.weight"].T
+        scores = logits.sigmoid() if c.score == "sigmoid" else logits.softmax(-1)
+        chosen = self._choose(self._ranks(at, scores.detach()))
+        probabilities = scores / scores.sum(-1, keepdim=True) if c.score == "sigmoid" else scores
         routes.append(Routes(*(z.view(-1, c.experts) for z in (logits, probabilities, chosen))))
-        weights = self._expert_weights(probabilities, chosen)
-        return sum(
+        weights = self._expert_weights(scores, chosen) * c.routed_scale
+        y = sum(
             self._expert(f"{at}.experts.{expert}", x, weights[..., expert, None])
             for expert in range(c.experts)
         )
+        return y + self._mlp(f"{at}.shared_experts", x) if c.shared else y
 
-    def _choose(self, probabilities):
+    def _ranks(self, at, scores):
+        """What a token's experts are chosen by."""
+        if self.config.correction_bias:
+            return scores + self.weights[f"{at}.router.correction_bias"].detach()
+        return scores.log()
+
+    def _choose(self, ranks):
         """1 where a token has the expert, otherwise 0."""
-        best = probabilities.topk(self.config.top_k).indices
-        return torch.zeros_like(probabilities).scatter(-1, best, 1.0)
+        c = self.config
+        if c.groups > 1:
+            groups = ranks.unflatten(-1, (c.groups, -1))
+            inside = self._best(self._group_ranks(groups), c.top_groups)
+            outside = inside[..., None].expand(groups.shape).flatten(-2) == 0
+            ranks = ranks.masked_fill(outside, -math.inf)
+        return self._best(ranks, c.top_k)
+
+    def _group_ranks(self, groups):
+        return groups.topk(2).values.sum(-1)
+
+    def _best(self, ranks, most):
+        """1 at the `most` highest ranks, otherwise 0."""
+        if most < ranks.shape[-1]:
+            best = ranks.topk(most + 1).values
+            self.closest = min(self.closest, float((best[..., -2] - best[..., -1]).min()))
+        return torch.zeros_like(ranks).scatter(-1, ranks.topk(most).indices, 1.0)
+
+    def update_router_biases(self):
+        """Moves the bias of each expert, in float32, towards those that the tokens of the last
+        forward pass chose less often than the mean (Wang et al. 2024)."""
+        layers = (i for i, layer in enumerate(self.config.layers) if layer.sparse)
+        for i, routes in zip(layers, self.routes):
+            bias = self.weights[f"layers.{i}.mlp.router.correction_bias"]
+            counts = routes.chosen.double().sum(0)
+            step = torch.sign(counts.mean() - counts).float() * self.config.bias_rate
+            with torch.no_grad():
+                bias.copy_(bias.float() + step)
 
     def _expert(self, at, x, weight):
         return weight * self._mlp(at, x)
 
-    def _expert_weights(self, probabilities, chosen):
-        weights = probabilities * chosen
+    def _expert_weights(self, scores, chosen):
+        weights = scores * chosen
         return weights / weights.sum(-1, keepdim=True) if self.config.renormalize else weights
 
     def _branch(self, at, x, compute):
@@ -241,7 +273,7 @@ class Model:
         x = self.weights["embedding.weight"][batch.ids] * c.embedding_scale
         if c.is_gpt2:
             x = x + self.weights["position.weight"][batch.positions]
-        routes = []
+        routes = self.routes = []
         for i, layer in enumerate(c.layers):
             attention, mlp = f"layers.{i}.attention", f"layers.{i}.mlp"
             x = self._branch(attention, x, lambda y: self._attention(attention, layer, y, batch))
@@ -251,6 +283,14 @@ class Model:
                 x = self._branch(mlp, x, lambda y: self._mlp(mlp, y))
         head = self.weights["embedding.weight" if c.tied else "head.weight"]
         return capped(self._norm("norm", x) @ head.T * c.logit_scale, c.logit_cap), routes
+
+
+def gradients(weights):
+    """Those of a backward pass, as NumPy arrays; zero of a weight that it does not reach."""
+    return {
+        name: (torch.zeros_like(w) if w.grad is None else w.grad).numpy()
+        for name, w in weights.items()
+    }
 
 
 def cross_entropy(logits, targets):
@@ -280,7 +320,7 @@ def train(model, batches, optimizer, max_norm, schedule):
     """One AdamW update a batch; decay on matrices only, gradients clipped by their global
     norm. Returns losses, gradient norms and learning rates, one of each a step, the loss
     being that before the update."""
-    weights = list(model.weights.values())
+    weights = [w for name, w in model.weights.items() if not is_buffer(name)]
     groups = [
         {"params": [w for w in weights if w.dim() >= 2], "weight_decay": optimizer["weight_decay"]},
         {"params": [w for w in weights if w.dim() < 2], "weight_decay": 0.0},
@@ -293,14 +333,17 @@ def train(model, batches, optimizer, max_norm, schedule):
         adamw.zero_grad(set_to_none=True)
         loss = model.loss(batch)
         loss.backward()
-        norm = math.sqrt(sum(float((w.grad.double() ** 2).sum()) for w in weights))
+        reached = [w for w in weights if w.grad is not None]
+        norm = math.sqrt(sum(float((w.grad.double() ** 2).sum()) for w in reached))
         if max_norm > 0 and norm > max_norm:
-            for w in weights:
+            for w in reached:
                 w.grad.mul_(max_norm / norm)
         rate = learning_rate(step, optimizer["lr"], schedule)
         for group in adamw.param_groups:
             group["lr"] = rate
         adamw.step()
+        if model.config.bias_rate > 0:
+            model.update_router_biases()
         losses.append(float(loss.detach()))
         norms.append(norm)
         rates.append(rate)

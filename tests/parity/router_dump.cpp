@@ -1,6 +1,7 @@
-// Writes the losses of routers with random logits, and their gradients, for test_megatron.py to
-// judge; README.md beside this file defines the folder.
+// Writes the losses of routers with random logits, their gradients, and choices limited to groups,
+// for test_megatron.py to judge; README.md beside this file defines the folder.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <span>
@@ -59,10 +60,53 @@ void add_case(TensorFile& file, Stream& stream, const RouterCase& of, DType dtyp
   file.add(name + "z_loss_gradient", gradient({.z_loss = mean}));
 }
 
+// Choices that are limited to groups of experts, and biases that they update.
+struct ChoiceCase {
+  std::int64_t tokens = 0, experts = 0, top_k = 0, groups = 0, top_groups = 0;
+};
+constexpr ChoiceCase kChoices[] = {
+    {40, 64, 8, 8, 4}, {33, 32, 4, 4, 2}, {24, 96, 4, 6, 2}, {17, 128, 2, 4, 1}};
+
+void add_choice(TensorFile& file, Stream& stream, const ChoiceCase& of, DType dtype) {
+  Arena arena(std::size_t{1} << 20);
+  const ops::Routing how{.score = ops::RouterScore::kSigmoid,
+                         .top_k = of.top_k,
+                         .groups = of.groups,
+                         .top_groups = of.top_groups};
+  const std::string name = say("choice/", of.tokens, "/", of.experts, "/", of.top_k, "/", of.groups,
+                               "/", of.top_groups, "/");
+  const auto random = [&](Shape shape, DType type, double scale, const char* what) {
+    const Tensor tensor = arena.take(shape, type);
+    ElementInit(Init::kNormal, scale, 1, name + what).fill(stream, tensor, {});
+    return tensor;
+  };
+  const Tensor logits = random({of.tokens, of.experts}, dtype, 2, "logits");
+  const Tensor bias = random({1, of.experts}, DType::kF32, 0.2, "bias");
+  const ops::Routes routes{.scores = arena.take(logits.shape, dtype),
+                           .weights = arena.take({of.tokens, of.top_k}, dtype),
+                           .experts = arena.take({of.tokens, of.top_k}, DType::kI32)};
+  ops::route(stream, routes, logits, how, bias);
+  const Tensor experts = arena.take(routes.experts.shape, DType::kF32);
+  const std::span chosen(routes.experts.as<std::int32_t>(), routes.experts.count());
+  std::copy(chosen.begin(), chosen.end(), experts.as<float>());
+  const Tensor counts = arena.take(bias.shape, DType::kF32);
+  ops::count_choices(stream, counts, routes.experts);
+  file.add(name + "logits", logits);
+  file.add(name + "bias", bias);
+  file.add(name + "experts", experts);
+  file.add(name + "weights", routes.weights);
+  file.add(name + "counts", counts);
+  const Tensor applied = arena.take({1}, DType::kF32);
+  *applied.as<float>() = 1;
+  ops::update_router_bias(stream, bias, counts, applied, 1e-3);
+  file.add(name + "updated_bias", bias);
+}
+
 void dump_routers(DType dtype, const std::filesystem::path& folder) {
   Stream stream;
   TensorFile file;
   for (const RouterCase& of : kCases) add_case(file, stream, of, dtype);
+  for (const ChoiceCase& of : kChoices) add_choice(file, stream, of, dtype);
   file.write(folder);
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""test_megatron.py PROGRAM: holds the losses of routers that PROGRAM dumps, and their gradients,
-against Megatron-core's functions, where scripts/setup test has fetched them."""
+"""test_megatron.py PROGRAM: holds the losses of routers that PROGRAM dumps, their gradients, choices
+and biases against Megatron-core's functions, where scripts/setup test has fetched them."""
 
 import ast
 import pathlib
@@ -30,6 +30,8 @@ WANTED = (
     "switch_load_balancing_loss_func",
     "z_loss_func",
     "compute_routing_scores_for_aux_loss",
+    "group_limited_topk",
+    "get_updated_expert_bias",
 )
 # Of a loss and of its gradient, in which nearly equal scores are subtracted.
 LIMITS = {"float32": (1e-6, compare.LIMIT["F32"]), "float64": (1e-12, 1e-12)}
@@ -44,13 +46,14 @@ def megatron():
         part for part in tree.body if isinstance(part, ast.FunctionDef) and part.name in WANTED
     ]
     names = {"torch": torch, "Optional": typing.Optional, "Tuple": typing.Tuple}
+    names["parallel_state"] = unittest.mock.Mock()  # one rank
     exec(compile(tree, SOURCE, "exec"), names)
     return [names[name] for name in WANTED]
 
 
 def expected(logits, score, top_k):
     """(loss, gradient) of Megatron's balance loss and of its z-loss, in float64."""
-    balance_loss, z_loss, scores_of = megatron()
+    balance_loss, z_loss, scores_of = megatron()[:3]
     experts = logits.shape[1]
 
     def balance(x):
@@ -66,14 +69,22 @@ def expected(logits, score, top_k):
         yield loss.detach().reshape(1), x.grad
 
 
+def dumped(dtype):
+    with tempfile.TemporaryDirectory(prefix="trireme-router-") as folder:
+        subprocess.run([PROGRAM, "--dtype", dtype, "--output", folder], check=True)
+        return exchange.read_tensors(folder)
+
+
+def cases_of(tensors, choice):
+    cases = {name.rpartition("/")[0] for name in tensors}
+    return sorted(case for case in cases if case.startswith("choice/") == choice)
+
+
 class AgainstMegatron(unittest.TestCase):
     def test_losses_of_routers_and_their_gradients_agree(self):
         for dtype, limits in LIMITS.items():
-            with tempfile.TemporaryDirectory(prefix="trireme-router-") as folder:
-                command = [PROGRAM, "--dtype", dtype, "--output", folder]
-                subprocess.run(command, check=True)
-                tensors = exchange.read_tensors(folder)
-            cases = sorted({name.rpartition("/")[0] for name in tensors})
+            tensors = dumped(dtype)
+            cases = cases_of(tensors, choice=False)
             self.assertEqual(len(cases), 6)
             for case in cases:
                 score, _, _, top_k = case.split("/")
@@ -84,6 +95,34 @@ class AgainstMegatron(unittest.TestCase):
                         difference = compare.relative(tensors[f"{case}/{what}"], one)
                         with self.subTest(dtype=dtype, case=case, what=what):
                             self.assertLess(difference, limit)
+
+    def test_choices_limited_to_groups_and_updated_biases_agree(self):
+        limited_choice, updated = megatron()[3:]
+        for dtype, (limit, _) in LIMITS.items():
+            tensors = dumped(dtype)
+            cases = cases_of(tensors, choice=True)
+            self.assertEqual(len(cases), 4)
+            for case in cases:
+                own = {
+                    what: torch.tensor(tensors[f"{case}/{what}"])
+                    for what in ("logits", "bias", "experts", "weights", "counts", "updated_bias")
+                }
+                tokens, experts, top_k, groups, top_groups = map(int, case.split("/")[1:])
+                scores = own["logits"].sigmoid()
+                biased = scores + own["bias"]
+                _, chosen = limited_choice(biased, top_k, tokens, experts, groups, top_groups)
+                unlimited = biased.topk(top_k).indices
+                with unittest.mock.patch.object(torch.distributed, "all_reduce"):
+                    bias = updated(own["counts"], own["bias"], 1e-3)
+                with self.subTest(dtype=dtype, case=case):
+                    self.assertTrue(torch.equal(own["experts"].long(), chosen))
+                    self.assertFalse(torch.equal(chosen, unlimited))
+                    weights = scores.gather(1, chosen)
+                    self.assertLess(compare.relative(own["weights"], weights), limit)
+                    count = torch.bincount(chosen.reshape(-1), minlength=experts)
+                    self.assertTrue(torch.equal(own["counts"].long(), count[None]))
+                    self.assertTrue(torch.equal(own["updated_bias"], bias))
+                    self.assertFalse(torch.equal(bias, own["bias"]))
 
 
 if __name__ == "__main__":

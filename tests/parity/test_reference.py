@@ -2,6 +2,7 @@
 """Tests of the comparison: the reference agrees with itself, planted mistakes are found."""
 
 import contextlib
+import dataclasses
 import io
 import json
 import pathlib
@@ -46,13 +47,27 @@ def write_dump(folder, case, dtype, steps=20, make=reference.Model):
     model = make(config, weights)
     logits, loss = model.outputs(batch)
     loss.backward()
-    tensors.update({f"gradient/{n}": w.grad.numpy().copy() for n, w in weights.items()})
+    gradients = reference.gradients(weights)
+    tensors.update({f"gradient/{n}": g.copy() for n, g in gradients.items()})
     tensors.update(logits=logits.detach().numpy(), loss=loss.detach().numpy())
     batches = [tiny.batch(config, generator) for _ in range(steps)]
     losses, norms, rates = reference.train(model, batches, **CURVE)
     curve = dict(CURVE, batches=[exchange.arrays_of(b) for b in batches], losses=losses)
     curve.update(grad_norms=norms, learning_rates=rates)
     exchange.write(folder, keys, tensors, batch, curve)
+
+
+def wrong_rate(rate):
+    """Models whose router biases move by another rate, after right logits."""
+
+    class WrongRate(reference.Model):
+        def update_router_biases(self):
+            right = self.config
+            self.config = dataclasses.replace(right, bias_rate=rate)
+            super().update_router_biases()
+            self.config = right
+
+    return WrongRate
 
 
 def as_transformers_5(keys):
@@ -189,6 +204,15 @@ class Comparison(unittest.TestCase):
             good, printed = verdict(folder)
             self.assertFalse(good)
             self.assertIn("losses of 20 steps", printed)
+
+    def test_a_router_bias_that_stays_or_moves_the_wrong_way_fails(self):
+        for rate in (0.0, -0.01):
+            with tempfile.TemporaryDirectory() as folder:
+                write_dump(folder, "glm4_moe", torch.float32, 20, wrong_rate(rate))
+                good, printed = verdict(folder)
+            self.assertFalse(good)
+            self.assertIn("losses of 20 steps", printed)
+            self.assertNotIn("  logits: differs", printed)
 
     def test_a_missing_gradient_fails(self):
         with tempfile.TemporaryDirectory() as folder:

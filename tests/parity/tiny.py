@@ -66,6 +66,14 @@ GPT_OSS = {
     "num_local_experts": 5, "sliding_window": 7, "swiglu_limit": 1.5, "attention_bias": True,
     "max_position_embeddings": 512, "rope_scaling": {**YARN, "truncate": False},
 }  # fmt: skip
+# Two of three groups of experts, after a layer without experts
+GLM4_MOE = {
+    **NEWER, "model_type": "glm4_moe", "num_hidden_layers": 3, "partial_rotary_factor": 0.5,
+    "attention_bias": True, "use_qk_norm": True, "n_routed_experts": 9, "num_experts_per_tok": 3,
+    "moe_intermediate_size": 20, "n_shared_experts": 2, "n_group": 3, "topk_group": 2,
+    "routed_scaling_factor": 1.5, "norm_topk_prob": True, "first_k_dense_replace": 1,
+    "router_bias_update_rate": 0.01,
+}  # fmt: skip
 CONFIGS = {
     "gpt2": {
         "model_type": "gpt2", "vocab_size": 101, "n_embd": 40, "n_layer": 2, "n_head": 5,
@@ -117,6 +125,7 @@ CONFIGS = {
     "qwen3_moe": QWEN3_MOE,
     # some gates and ups are beyond the limit
     "gpt_oss": GPT_OSS,
+    "glm4_moe": GLM4_MOE,
 }  # fmt: skip
 # Other values of the keys that change what is computed.
 VARIANTS = {
@@ -163,6 +172,11 @@ VARIANTS = {
         **GPT_OSS, "attention_bias": False, "swiglu_limit": 7.0,
         "layer_types": ["full_attention", "full_attention", "sliding_attention"],
     },
+    "glm4_moe, no groups, all layers sparse": {
+        **GLM4_MOE, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 0,
+        "attention_bias": False, "use_qk_norm": False, "norm_topk_prob": False,
+        "n_shared_experts": 1,
+    },
     "qwen3, windows, biases": {
         **QWEN, "model_type": "qwen3", "head_dim": 16, "attention_bias": True,
         "use_sliding_window": True, "sliding_window": 7, "max_window_layers": 1,
@@ -178,6 +192,8 @@ def weights(config, generator, dtype):
         noise = torch.randn(shape, generator=generator, dtype=torch.float64)
         if name.endswith("norm.weight"):
             made[name] = 1 - config.gain_offset + 0.2 * noise
+        elif architecture.is_buffer(name):
+            made[name] = (0.2 * noise).float()  # as the file has it
         elif len(shape) == 1:
             made[name] = 0.2 * noise
         else:

@@ -150,6 +150,14 @@ ModelConfig gpt_oss(std::int64_t layers, std::int64_t experts) {
   return c;
 }
 
+// GLM-4.5.
+ModelConfig glm45(ModelConfig c, std::int64_t dense, double scale, bool qk_norm) {
+  c.first_k_dense_replace = dense;
+  c.routed_scaling_factor = scale;
+  c.qk_norm = qk_norm;
+  return c;
+}
+
 // Our own small ones, for laptops and for the documentation.
 ModelConfig small(const FlavorShape& shape, std::int64_t vocab, std::int64_t positions) {
   ModelConfig c = with_shape(find_family("llama").defaults, shape);
@@ -241,6 +249,12 @@ std::vector<Flavor> flavors() {
                                  {.vocab = 151936, .positions = 40960}, {128, 8, 1536})},
       {"gpt-oss-20b", gpt_oss(24, 32)},
       {"gpt-oss-120b", gpt_oss(36, 128)},
+      {"glm4.5-air-106b-a12b", glm45(sparse("glm4_moe", {46, 4096, 96, 8, 10944, false},
+                                            {.vocab = 151552, .positions = 131072}, {128, 8, 1408}),
+                                     1, 1, false)},
+      {"glm4.5-355b-a32b", glm45(sparse("glm4_moe", {92, 5120, 96, 8, 12288, false},
+                                        {.vocab = 151552, .positions = 131072}, {160, 8, 1536}),
+                                 3, 2.5, true)},
   };
 }
 

@@ -22,7 +22,6 @@ constexpr Feature kFeatures[] = {
     {"moe_*", kMoe},
     {"*_moe", kMoe},
     {"expert_*", kMoe},
-    {"n_shared_experts", kMoe},
     {"router_*", kMoe},
     {"*dropout*", kDropout},
     {"*_pdrop", kDropout},

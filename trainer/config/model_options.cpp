@@ -38,7 +38,7 @@ void add_model_shape(Options& to) {
                 .default_text = "required"});
   to.push_back({.key = "model.intermediate_size",
                 .slot = TRIREME_MEMBER(model.intermediate_size),
-                .help = "hidden size of the MLP; qwen3_moe: of layers without experts",
+                .help = "hidden size of the MLP; qwen3_moe and glm4_moe: of layers without experts",
                 .effect = Effect::kNumerics,
                 .range = between(1, 4194304),
                 .default_text = "gpt2: 4 x hidden_size; else required",
@@ -65,15 +65,13 @@ void add_model_shape(Options& to) {
        .effect = Effect::kNumerics,
        .range = between(1, 4096),
        .default_text = "num_attention_heads"});
-  to.push_back(
-      {.key = "model.head_dim",
-       .slot = TRIREME_MEMBER(model.head_dim),
-       .help = "size of one attention head; must be even with RoPE",
-       .effect = Effect::kNumerics,
-       .range = between(1, 4096),
-       .default_text =
-           "gpt_oss: 64; qwen3 and glm4: 128; gemma2 and gemma3_text: 256; else hidden_size / "
-           "num_attention_heads"});
+  to.push_back({.key = "model.head_dim",
+                .slot = TRIREME_MEMBER(model.head_dim),
+                .help = "size of one attention head; must be even with RoPE",
+                .effect = Effect::kNumerics,
+                .range = between(1, 4096),
+                .default_text = "gpt_oss: 64; qwen3, qwen3_moe, glm4 and glm4_moe: 128; gemma2 and "
+                                "gemma3_text: 256; else hidden_size / num_attention_heads"});
   to.push_back({.key = "model.max_position_embeddings",
                 .slot = TRIREME_MEMBER(model.max_position_embeddings),
                 .help = "longest sequence the model supports; a hard limit with learned position "
@@ -210,7 +208,7 @@ void add_model_parts(Options& to) {
   to.push_back({.key = "model.attention_bias",
                 .slot = TRIREME_MEMBER(model.attention_bias),
                 .help = "bias on the query, key and value projections, and on the output "
-                        "projection except for qwen2 and glm4",
+                        "projection except for qwen2, glm4 and glm4_moe",
                 .effect = Effect::kNumerics});
   to.push_back({.key = "model.mlp_bias",
                 .slot = TRIREME_MEMBER(model.mlp_bias),
@@ -225,7 +223,7 @@ void add_model_parts(Options& to) {
 
 void add_experts(Options& to) {
   const auto has_experts = [](const RunConfig& c) {
-    return is_of(c, {"mixtral", "olmoe", "qwen3_moe", "gpt_oss"});
+    return is_of(c, {"mixtral", "olmoe", "qwen3_moe", "gpt_oss", "glm4_moe"});
   };
   const auto is_qwen = [](const RunConfig& c) { return is_of(c, {"qwen3_moe"}); };
   to.push_back({.key = "model.num_experts",
@@ -252,7 +250,7 @@ void add_experts(Options& to) {
                 .help = "normalize a token's top-k router probabilities to a sum of 1",
                 .effect = Effect::kNumerics,
                 .applies = [](const RunConfig& c) {
-                  return is_of(c, {"olmoe", "qwen3_moe"});
+                  return is_of(c, {"olmoe", "qwen3_moe", "glm4_moe"});
                 }});
   to.push_back({.key = "model.swiglu_limit",
                 .slot = TRIREME_MEMBER(model.swiglu_limit),
@@ -273,6 +271,59 @@ void add_experts(Options& to) {
                 .effect = Effect::kNumerics,
                 .range = at_least(0),
                 .applies = is_qwen});
+  const auto is_glm = [](const RunConfig& c) { return is_of(c, {"glm4_moe"}); };
+  to.push_back({.key = "model.first_k_dense_replace",
+                .slot = TRIREME_MEMBER(model.first_k_dense_replace),
+                .help = "number of first layers with an MLP instead of experts",
+                .effect = Effect::kNumerics,
+                .range = between(0, 10000),
+                .applies = is_glm});
+  to.push_back({.key = "model.n_shared_experts",
+                .slot = TRIREME_MEMBER(model.n_shared_experts),
+                .help =
+                    "shared experts per layer, which every token has in addition to the experts "
+                    "that its router chooses; they are one MLP of hidden size n_shared_experts "
+                    "* moe_intermediate_size",
+                .effect = Effect::kNumerics,
+                .range = between(0, ops::kMostExperts),
+                .applies = is_glm});
+  to.push_back({.key = "model.scoring_func",
+                .slot = TRIREME_MEMBER(model.scoring_func),
+                .help = "scores of a router's logits: softmax over experts, or sigmoid of each",
+                .effect = Effect::kNumerics,
+                .allowed = {"softmax", "sigmoid"},
+                .applies = is_glm});
+  to.push_back({.key = "model.routed_scaling_factor",
+                .slot = TRIREME_MEMBER(model.routed_scaling_factor),
+                .help = "factor of a token's expert weights, after norm_topk_prob",
+                .effect = Effect::kNumerics,
+                .range = {.least = 0, .most = 1e6, .above = true},
+                .applies = is_glm});
+  to.push_back({.key = "model.n_group",
+                .slot = TRIREME_MEMBER(model.n_group),
+                .help = "number of equal groups of consecutive experts for group-limited routing "
+                        "(DeepSeek-V3); 1: no limit",
+                .effect = Effect::kNumerics,
+                .range = between(1, ops::kMostExpertGroups),
+                .applies = is_glm});
+  to.push_back({.key = "model.topk_group",
+                .slot = TRIREME_MEMBER(model.topk_group),
+                .help =
+                    "groups among which a token chooses its experts: those with the highest sum "
+                    "of their two best scores",
+                .effect = Effect::kNumerics,
+                .range = between(1, ops::kMostExpertGroups),
+                .applies = is_glm});
+  to.push_back({.key = "model.router_bias_update_rate",
+                .slot = TRIREME_MEMBER(model.router_bias_update_rate),
+                .help =
+                    "after each step this is added to the router bias of experts chosen less "
+                    "often than the mean of their layer, and subtracted where more often "
+                    "(auxiliary-loss-free load balancing; DeepSeek-V3: 1e-3); the bias is added "
+                    "to scores for the choice of experts only; 0: the bias stays as it is",
+                .effect = Effect::kNumerics,
+                .range = between(0, 1),
+                .applies = is_glm});
   to.push_back({.key = "model.router_aux_loss_coef",
                 .slot = TRIREME_MEMBER(model.router_aux_loss_coef),
                 .help = "coefficient of the load balancing loss (Switch Transformer), computed for "

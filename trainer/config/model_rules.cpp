@@ -90,8 +90,27 @@ class ModelRules : public RuleCheck {
           say("has layer ", layer, " of a model whose layers are 0 to ", m.num_hidden_layers - 1));
     }
     check(m.num_hidden_layers <= 0 || layers_with_experts(m) > 0,
-          {"model.mlp_only_layers", "model.decoder_sparse_step", "model.num_hidden_layers"},
+          {"model.mlp_only_layers", "model.decoder_sparse_step", "model.first_k_dense_replace",
+           "model.num_hidden_layers"},
           "leaves no layer with experts");
+    expert_groups();
+  }
+
+  void expert_groups() {
+    const ModelConfig& m = c_.model;
+    if (m.n_group == 1 && m.topk_group == 1) return;
+    if (refused_any({"model.n_group", "model.topk_group", "model.num_experts"})) return;
+    check(m.num_experts % m.n_group == 0 && m.num_experts >= 2 * m.n_group,
+          {"model.n_group", "model.num_experts"},
+          say("does not divide num_experts = ", m.num_experts,
+              " into groups of at least 2, whose two best experts are compared"));
+    check(m.topk_group <= m.n_group, {"model.topk_group", "model.n_group"},
+          say("a token cannot choose among more than n_group = ", m.n_group, " groups"));
+    const std::int64_t reachable = m.topk_group * (m.num_experts / m.n_group);
+    check(m.topk_group > m.n_group || m.num_experts_per_tok <= reachable,
+          {"model.num_experts_per_tok", "model.topk_group", "model.n_group"},
+          say("a token cannot choose more than the ", reachable,
+              " experts of topk_group = ", m.topk_group, " groups; increase topk_group"));
   }
 
   void required() {

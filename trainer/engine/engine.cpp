@@ -81,6 +81,8 @@ void Engine::queue_update(double learning_rate, std::int64_t update, double norm
   {
     const ProfileRange range(stream_, "optimizer");
     model_.optimizer().step(stream_, learning_rate, update, norm_limit, losses_.loss_scale());
+    const double rate = spec_.model.router_bias_update_rate;
+    if (routers_ && rate > 0) model_.update_router_bias(stream_, routers_->counts(), rate);
   }
   progress_.enter(flight::Phase::kPublish);
   {

@@ -62,6 +62,7 @@ Inference::Places Inference::planned(const Spec& spec) {
 void Inference::publish_masters() {
   masters_.upload(stream_);
   if (params_.has_masters()) ops::cast(stream_, params_.values(), params_.masters());
+  params_.fill_buffers(stream_);
   stream_.synchronize();
 }
 

@@ -156,6 +156,7 @@ void ModelState::allocate(const EngineSpec& spec, Arenas& arenas, bool planning)
       ShardedOptimizer::Options{spec.optimizer, spec.training.max_norm,
                                 static_cast<std::uint64_t>(spec.job.seed), spec.training.ema},
       arenas.optimizer, arenas.workspace);
+  router_bias_.emplace(params_, *groups_.shard);
   partial_gradients_.emplace(
       params_, std::vector<Communicator*>{groups_.tensor.get(), groups_.kv_replicas.get()},
       arenas.communication);
@@ -181,6 +182,7 @@ void ModelState::finish_gradients(Stream& stream, std::int64_t update) {
 
 void ModelState::publish_masters(Stream& stream, std::int64_t update) {
   optimizer_->publish_masters(stream, update);
+  router_bias_->load(stream);
   gatherer_->publish(stream);
 }
 

@@ -13,6 +13,7 @@
 #include "parallel/tensor/partial_gradients.h"
 #include "trainer/engine/memory_plan.h"
 #include "trainer/engine/pipeline_layout.h"
+#include "trainer/engine/router_bias.h"
 #include "trainer/engine/step_progress.h"
 
 namespace trireme {
@@ -60,6 +61,10 @@ class ModelState {
   int gradient_place(std::int64_t k) const { return reducer_->gradient_place(k); }
   bool is_publishing() const { return gatherer_->is_publishing(); }
 
+  // RouterBias's, after the optimizer's step.
+  void update_router_bias(Stream& stream, Tensor counts, double rate) {
+    router_bias_->update(stream, counts, optimizer_->grad_scale(), rate);
+  }
   // Gathers what the optimizer has updated where this rank holds all weights. Queued;
   // finish_publishing waits for it.
   void publish(Stream& stream) { gatherer_->publish(stream); }
@@ -105,6 +110,7 @@ class ModelState {
   std::optional<ParameterGatherer> gatherer_;
   std::optional<ShardedOptimizer> optimizer_;
   std::optional<PartialGradients> partial_gradients_;
+  std::optional<RouterBias> router_bias_;
   Tensor tied_gradient_;  // the owned part, on the first and last stage, when tied
 };
 

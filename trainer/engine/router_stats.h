@@ -22,6 +22,8 @@ class RouterStats {
   RouterSink sink(int micro_batch) const;
   // `rounds`: of this rank's expert exchange.
   void gather(std::int64_t rounds);
+  // [layers, experts] F32, of all ranks after gather().
+  Tensor counts() const { return counts_.tensor(); }
 
   struct LayerLoad {
     std::int64_t layer = 0;

@@ -1,6 +1,9 @@
 #include "model/ops/routing.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
 
 #define HWY_TARGET_INCLUDE "model/ops/cpu/routing.cpp"
 #include "model/ops/cpu/simd/targets.h"
@@ -54,20 +57,41 @@ TRIREME_KERNEL void score_row(A* scores, const A* logits, std::int64_t experts, 
   });
 }
 
-// Inserts each expert among the highest so far, behind equals.
+// Inserts each index among the highest so far, behind equals.
 template <class A>
-void choose(std::int32_t* chosen, const A* scores, std::int64_t experts, std::int64_t top_k) {
-  const auto rank = [&](std::int32_t expert) {
-    const A score = scores[expert];
-    return score == score ? score : A(-1);
-  };
+void choose(std::int32_t* chosen, const A* ranks, std::int64_t among, std::int64_t top_k) {
   std::int64_t count = 0;
-  for (std::int32_t expert = 0; expert < experts; ++expert) {
-    const A mine = rank(expert);
-    if (count == top_k && !(mine > rank(chosen[top_k - 1]))) continue;
+  for (std::int32_t index = 0; index < among; ++index) {
+    const A mine = ranks[index];
+    if (count == top_k && !(mine > ranks[chosen[top_k - 1]])) continue;
     std::int64_t place = count < top_k ? count++ : top_k - 1;
-    for (; place > 0 && mine > rank(chosen[place - 1]); --place) chosen[place] = chosen[place - 1];
-    chosen[place] = expert;
+    for (; place > 0 && mine > ranks[chosen[place - 1]]; --place) chosen[place] = chosen[place - 1];
+    chosen[place] = index;
+  }
+}
+
+// NaN as the lowest number.
+template <class A>
+A ranked(A score) {
+  constexpr A kLowest = std::numeric_limits<A>::lowest();
+  return score > kLowest ? score : kLowest;
+}
+
+// Ranks below all numbers the experts outside of the chosen groups.
+template <class A>
+void limit_to_groups(A* ranks, std::int64_t experts, const Routing& how) {
+  const std::int64_t size = experts / how.groups;
+  A sums[kMostExpertGroups];
+  for (std::int64_t group = 0; group < how.groups; ++group) {
+    std::int32_t best[2];
+    choose(best, ranks + group * size, size, 2);
+    sums[group] = ranked(ranks[group * size + best[0]] + ranks[group * size + best[1]]);
+  }
+  std::int32_t chosen[kMostExpertGroups];
+  choose(chosen, sums, how.groups, how.top_groups);
+  for (std::int32_t group = 0; group < how.groups; ++group) {
+    if (std::find(chosen, chosen + how.top_groups, group) != chosen + how.top_groups) continue;
+    std::fill_n(ranks + group * size, size, -std::numeric_limits<A>::infinity());
   }
 }
 
@@ -82,17 +106,24 @@ void weigh(A* weights, const A* scores, const std::int32_t* chosen, const Routin
   for (std::int64_t k = 0; k < how.top_k; ++k) weights[k] = scores[chosen[k]] * factor;
 }
 
-void route(const Routes& routes, Tensor logits, const Routing& how) {
+void route(const Routes& routes, Tensor logits, const Routing& how, Tensor bias) {
   const std::int64_t experts = logits.width(), top_k = how.top_k;
+  const float* const biases = at<float>(bias);
   with_float(logits.dtype, [&]<class A>(A) {
     if constexpr (kIsAccumulator<A>) {
       parallel_for(logits.rows(), row_grain(8 * experts),
                    [&](std::int64_t first, std::int64_t last) {
+                     A ranks[kMostExperts];
                      for (std::int64_t token = first; token < last; ++token) {
                        A* const scores = at<A>(routes.scores, token * experts);
                        auto* const chosen = at<std::int32_t>(routes.experts, token * top_k);
                        score_row(scores, at<A>(logits, token * experts), experts, how.score);
-                       choose(chosen, scores, experts, top_k);
+                       for (std::int64_t e = 0; e < experts; ++e) {
+                         const A added = biases ? static_cast<A>(biases[e]) : A(0);
+                         ranks[e] = ranked(scores[e] + added);
+                       }
+                       if (how.groups > 1) limit_to_groups(ranks, experts, how);
+                       choose(chosen, ranks, experts, top_k);
                        weigh(at<A>(routes.weights, token * top_k), scores, chosen, how);
                      }
                    });
@@ -293,8 +324,24 @@ HWY_EXPORT(route);
 HWY_EXPORT(router_losses);
 HWY_EXPORT(route_backward);
 
-void route(Stream&, const Routes& routes, Tensor logits, const Routing& how) {
-  HWY_DYNAMIC_DISPATCH(route)(routes, logits, how);
+void route(Stream&, const Routes& routes, Tensor logits, const Routing& how, Tensor bias) {
+  HWY_DYNAMIC_DISPATCH(route)(routes, logits, how, bias);
+}
+
+void update_router_bias(Stream&, Tensor bias, Tensor counts, Tensor grad_scale, double rate) {
+  const bool skips = grad_scale.dtype == DType::kF64 ? std::isnan(*grad_scale.as<double>())
+                                                     : std::isnan(*grad_scale.as<float>());
+  if (skips) return;
+  const std::int64_t experts = counts.width();
+  for (std::int64_t layer = 0; layer < counts.rows(); ++layer) {
+    const float* const count = at<float>(counts, layer * experts);
+    float* const biases = at<float>(bias, layer * experts);
+    const double mean = std::accumulate(count, count + experts, 0.0) / static_cast<double>(experts);
+    for (std::int64_t e = 0; e < experts; ++e) {
+      const int sign = (mean > count[e] ? 1 : 0) - (mean < count[e] ? 1 : 0);
+      biases[e] += static_cast<float>(sign) * static_cast<float>(rate);
+    }
+  }
 }
 
 void count_choices(Stream&, Tensor counts, Tensor experts) {

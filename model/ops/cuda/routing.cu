@@ -1,3 +1,6 @@
+#include <cfloat>
+#include <type_traits>
+
 #include "model/ops/routing.h"
 
 #include "model/ops/cuda/routing.cuh"
@@ -26,30 +29,90 @@ struct RouteRows {
   A *scores = nullptr, *weights = nullptr;
   std::int32_t* chosen = nullptr;
   const A* logits = nullptr;
+  const float* bias = nullptr;  // may be null
   std::int64_t tokens = 0;
   int experts = 0, top_k = 0;
   RouterScore score = RouterScore::kSoftmax;
   bool renormalize = false;
   A scale = 1;
+  int groups = 1, top_groups = 1;
 };
 
 __device__ std::int64_t token_of_warp() {
   return std::int64_t{blockIdx.x} * kTokenWarps + threadIdx.x / 32;
 }
 
+// Of experts in the ranking of a choice: NaN is the lowest number, a taken expert below all.
+template <class A>
+constexpr A kTaken = static_cast<A>(-INFINITY);
+template <class A>
+constexpr A kLowest = std::is_same_v<A, float> ? -FLT_MAX : -DBL_MAX;
+
+template <class A>
+__device__ A ranked(A score) {
+  return score > kLowest<A> ? score : kLowest<A>;
+}
+
+// The highest of a warp's ranks and its index; of equals that of the lowest index.
+template <class A>
+__device__ void warp_best(A& best, int& index) {
+#pragma unroll
+  for (int apart = 16; apart > 0; apart /= 2) {
+    const A other = __shfl_xor_sync(0xffffffffu, best, apart);
+    const int its = __shfl_xor_sync(0xffffffffu, index, apart);
+    if (other > best || (other == best && its < index)) {
+      best = other;
+      index = its;
+    }
+  }
+}
+
+// Takes all experts outside of the chosen groups.
+template <int kEach, class A>
+__device__ void limit_to_groups(A (&ranks)[kEach], const RouteRows<A>& op) {
+  const int size = op.experts / op.groups, lane = static_cast<int>(threadIdx.x % 32);
+  A own = kTaken<A>;  // the rank of this lane's group
+  for (int group = 0; group < op.groups; ++group) {
+    A high = kTaken<A>, low = kTaken<A>;
+    each_expert<kEach>(op.experts, [&](int i, int expert) {
+      if (expert / size != group) return;
+      low = fmax(low, fmin(high, ranks[i]));
+      high = fmax(high, ranks[i]);
+    });
+#pragma unroll
+    for (int apart = 16; apart > 0; apart /= 2) {
+      const A other = __shfl_xor_sync(0xffffffffu, high, apart);
+      const A lower = __shfl_xor_sync(0xffffffffu, low, apart);
+      low = fmax(fmin(high, other), fmax(low, lower));
+      high = fmax(high, other);
+    }
+    if (lane == group) own = ranked(high + low);
+  }
+  unsigned chosen = 0;  // bits
+  for (int k = 0; k < op.top_groups; ++k) {
+    A best = own;
+    int group = lane;
+    warp_best(best, group);
+    if (lane == group) own = kTaken<A>;
+    chosen |= 1u << group;
+  }
+  each_expert<kEach>(op.experts, [&](int i, int expert) {
+    if ((chosen >> (expert / size) & 1u) == 0) ranks[i] = kTaken<A>;
+  });
+}
+
 template <int kEach, class A>
 __global__ __launch_bounds__(kTokenThreads) void route_kernel(const RouteRows<A> op) {
-  constexpr A kTaken = -2, kLowest = -1;
   const std::int64_t token = token_of_warp();
   if (token >= op.tokens) return;
   const A* const logits = op.logits + token * op.experts;
   A* const scores = op.scores + token * op.experts;
   A ranks[kEach];
 #pragma unroll
-  for (int i = 0; i < kEach; ++i) ranks[i] = kTaken;
+  for (int i = 0; i < kEach; ++i) ranks[i] = kTaken<A>;
   const auto keep = [&](int i, int expert, A score) {
     scores[expert] = score;
-    ranks[i] = score >= 0 ? score : kLowest;
+    ranks[i] = ranked(op.bias != nullptr ? score + op.bias[expert] : score);
   };
   if (op.score == RouterScore::kSigmoid) {
     each_expert<kEach>(
@@ -60,6 +123,7 @@ __global__ __launch_bounds__(kTokenThreads) void route_kernel(const RouteRows<A>
       keep(i, expert, row.exp_of(logits[expert]) / row.sum);
     });
   }
+  if (op.groups > 1) limit_to_groups(ranks, op);
   const int lane = static_cast<int>(threadIdx.x % 32);
   std::int32_t chosen = 0;  // this lane's choice and its score
   A weight = 0, sum = 0;
@@ -73,25 +137,22 @@ __global__ __launch_bounds__(kTokenThreads) void route_kernel(const RouteRows<A>
         expert = 32 * i + lane;
       }
     }
-#pragma unroll
-    for (int apart = 16; apart > 0; apart /= 2) {
-      const A other = __shfl_xor_sync(0xffffffffu, best, apart);
-      const int its = __shfl_xor_sync(0xffffffffu, expert, apart);
-      if (other > best || (other == best && its < expert)) {
-        best = other;
-        expert = its;
-      }
-    }
+    warp_best(best, expert);
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
-      if (expert == 32 * i + lane) ranks[i] = kTaken;
+      if (expert == 32 * i + lane) ranks[i] = kTaken<A>;
     }
-    if (best < 0) best = static_cast<A>(NAN);
+    if (best == kLowest<A>) best = static_cast<A>(NAN);
     sum += best;
     if (lane == k) {
       chosen = expert;
       weight = best;
     }
+  }
+  if (op.bias != nullptr) {  // the ranks are not the scores
+    __syncwarp();
+    weight = lane < op.top_k ? scores[chosen] : A(0);
+    sum = warp_sum(weight);
   }
   if (lane >= op.top_k) return;
   const std::int64_t to = token * op.top_k + lane;
@@ -180,17 +241,37 @@ __global__ __launch_bounds__(kTokenThreads) void backward_kernel(T* dlogits,
 }
 
 template <class A>
-RouteRows<A> rows_of(const Routes& routes, const Tensor& logits, const Routing& how) {
+RouteRows<A> rows_of(const Routes& routes, const Tensor& logits, const Routing& how,
+                     const Tensor& bias = {}) {
   return {.scores = routes.scores.as<A>(),
           .weights = at<A>(routes.weights),
           .chosen = routes.experts.as<std::int32_t>(),
           .logits = logits.as<A>(),
+          .bias = at<float>(bias),
           .tokens = logits.rows(),
           .experts = static_cast<int>(logits.width()),
           .top_k = static_cast<int>(how.top_k),
           .score = how.score,
           .renormalize = how.renormalize,
-          .scale = static_cast<A>(how.scale)};
+          .scale = static_cast<A>(how.scale),
+          .groups = static_cast<int>(how.groups),
+          .top_groups = static_cast<int>(how.top_groups)};
+}
+
+// A warp per layer. Counts are whole numbers, which float64 adds exactly in any order.
+template <class A>
+__global__ void update_bias_kernel(float* bias, const float* counts, const A* grad_scale,
+                                   int experts, float rate) {
+  if (*grad_scale != *grad_scale) return;
+  const std::int64_t row = std::int64_t{blockIdx.x} * experts;
+  double sum = 0;
+  for (int e = static_cast<int>(threadIdx.x); e < experts; e += 32) sum += counts[row + e];
+  const double mean = warp_sum(sum) / experts;
+  for (int e = static_cast<int>(threadIdx.x); e < experts; e += 32) {
+    const float count = counts[row + e];
+    if (mean > count) bias[row + e] += rate;
+    if (mean < count) bias[row + e] -= rate;
+  }
 }
 
 unsigned blocks_for(std::int64_t tokens) {
@@ -199,14 +280,26 @@ unsigned blocks_for(std::int64_t tokens) {
 
 }  // namespace
 
-void route(Stream& stream, const Routes& routes, Tensor logits, const Routing& how) {
+void route(Stream& stream, const Routes& routes, Tensor logits, const Routing& how, Tensor bias) {
   with_float(logits.dtype, [&](auto zero) {
     using A = decltype(zero);
     if constexpr (kIsAccumulator<A>) {
       with_experts(logits.width(), [&]<int n>(Count<n>) {
         launch(route_kernel<n, A>, blocks_for(logits.rows()), kTokenThreads, 0, stream,
-               rows_of<A>(routes, logits, how));
+               rows_of<A>(routes, logits, how, bias));
       });
+    }
+  });
+}
+
+void update_router_bias(Stream& stream, Tensor bias, Tensor counts, Tensor grad_scale,
+                        double rate) {
+  with_float(grad_scale.dtype, [&](auto zero) {
+    using A = decltype(zero);
+    if constexpr (kIsAccumulator<A>) {
+      launch(update_bias_kernel<A>, extent(counts.rows()), 32, 0, stream, bias.as<float>(),
+             counts.as<float>(), grad_scale.as<A>(), static_cast<int>(counts.width()),
+             static_cast<float>(rate));
     }
   });
 }

@@ -69,6 +69,7 @@ class LayerBench {
     backward();
     for (const Weight& weight : params.weights()) {
       for (const Param& param : weight.parts) {
+        if (param.spec.is_buffer) continue;  // no gradient
         compare(param.spec.name, param.value, copy(param.grad), 2, forward);
       }
     }

@@ -1,5 +1,6 @@
 #include "model/ops/routing.h"
 
+#include <limits>
 #include <numeric>
 
 #include "tests/model/ops/op_test.h"
@@ -68,13 +69,14 @@ Values weights_of(const Values& scores, const Values& chosen, const Routing& how
 
 // Logits and what route() makes of them.
 struct Routed {
-  Routed(Stream& stream, const Size& size, const Routing& how, DType sums, const Values& values)
+  Routed(Stream& stream, const Size& size, const Routing& how, DType sums, const Values& values,
+         Tensor bias = {})
       : logits(stream, {size.tokens, size.experts}, sums, values),
         scores(stream, {size.tokens, size.experts}, sums),
         weights(stream, {size.tokens, how.top_k}, sums),
         experts(stream, {size.tokens, how.top_k}, DType::kI32),
         routes{.scores = scores, .weights = weights, .experts = experts} {
-    route(stream, routes, logits, how);
+    route(stream, routes, logits, how, bias);
   }
   Held logits, scores, weights, experts;
   Routes routes;
@@ -121,6 +123,112 @@ TEST(Routing, prefers_the_lower_of_equal_experts_and_survives_extremes) {
       const Values weights = routed.weights.values();
       EXPECT_NEAR(weights[10], score == RouterScore::kSoftmax ? 1.0 / 35 : 1, 1e-6);
       EXPECT_TRUE(std::isnan(weights[15]));
+    }
+  });
+}
+
+// The `most` highest of `ranks`, highest first, of equals the first.
+std::vector<std::int64_t> highest(const Values& ranks, std::int64_t most) {
+  std::vector<std::int64_t> order(ranks.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::int64_t a, std::int64_t b) { return ranks[a] > ranks[b]; });
+  order.resize(static_cast<std::size_t>(most));
+  return order;
+}
+// What a token chooses by these scores of experts; `add` makes the sums that a device rounds.
+template <class Add>
+Values limited_choice(const Values& scores, const Routing& how, const Add& add) {
+  const std::int64_t size = std::ssize(scores) / how.groups;
+  Values sums;
+  for (std::int64_t group = 0; group < how.groups; ++group) {
+    const Values own = row_of(scores, group, size);
+    const std::vector<std::int64_t> best = highest(own, 2);
+    sums.push_back(add(own[best[0]], own[best[1]]));
+  }
+  Values within(scores.size(), -std::numeric_limits<double>::infinity());
+  for (const std::int64_t group : highest(sums, how.top_groups)) {
+    std::copy_n(scores.begin() + group * size, size, within.begin() + group * size);
+  }
+  Values chosen;
+  for (const std::int64_t expert : highest(within, how.top_k)) {
+    chosen.push_back(static_cast<double>(expert));
+  }
+  return chosen;
+}
+
+TEST(Routing, groups_limit_the_choice_and_a_bias_changes_it_but_not_the_weights) {
+  on_every_platform_and_dtype([](Stream& stream, DType dtype) {
+    const DType sums = accumulator_of(dtype);
+    const auto add = [&](double a, double b) {
+      return sums == DType::kF64 ? a + b : double{static_cast<float>(a) + static_cast<float>(b)};
+    };
+    struct Limit {
+      Size size;
+      std::int64_t groups = 1, top_groups = 1;
+    };
+    for (const Limit& of : {Limit{{9, 6, 2}, 3, 1},
+                            Limit{{9, 64, 6}, 8, 3},
+                            Limit{{5, 24, 4}, 2, 2},
+                            Limit{{7, 256, 8}, 8, 4},
+                            Limit{{4, 320, 5}, 32, 7},
+                            {{9, 13, 3}}}) {
+      for (Routing how : kRoutings) {
+        how.top_k = of.size.top_k;
+        how.groups = of.groups;
+        how.top_groups = of.top_groups;
+        for (const bool biased : {false, true}) {
+          if (!biased && of.groups == 1) continue;
+          SCOPED_TRACE(say(of.size.experts, " experts, ", of.top_groups, " of ", of.groups,
+                           biased ? ", biased" : ""));
+          const Values offsets = random_values(of.size.experts, 3, DType::kF32, 0.3);
+          const Held bias(stream, {of.size.experts}, DType::kF32, offsets);
+          const Values x = random_values(of.size.tokens * of.size.experts, 1, sums, 2);
+          const Routed routed(stream, of.size, how, sums, x, biased ? bias : Tensor{});
+          Values weights, chosen;
+          for (std::int64_t token = 0; token < of.size.tokens; ++token) {
+            const Values exact = scores_of(row_of(x, token, of.size.experts), how.score);
+            Values here = row_of(routed.scores.values(), token, of.size.experts);
+            for (std::size_t e = 0; biased && e < here.size(); ++e)
+              here[e] = add(here[e], offsets[e]);
+            const Values own = limited_choice(here, how, add);
+            const Values weight = weights_of(exact, own, how);
+            chosen.insert(chosen.end(), own.begin(), own.end());
+            weights.insert(weights.end(), weight.begin(), weight.end());
+          }
+          EXPECT_EQ(routed.experts.values(), chosen);
+          expect_values(routed.weights, weights, 30);
+        }
+      }
+    }
+  });
+}
+
+TEST(Routing, limited_choices_are_distinct_and_those_of_lowest_index_where_all_are_equal) {
+  on_every_platform([](Stream& stream) {
+    const Size size{.tokens = 4, .experts = 40, .top_k = 3};
+    Values x(size.tokens * size.experts, 0.25), low(size.experts, -2.0);
+    for (int expert = 0; expert < 40; ++expert) x[40 + expert] = kNan;
+    x[2 * 40 + 12] = kNan;
+    for (const int expert : {31, 36, 38}) x[3 * 40 + expert] = 4;
+    const Routing how{.score = RouterScore::kSigmoid, .top_k = 3, .groups = 8, .top_groups = 1};
+    const Held bias(stream, {size.experts}, DType::kF32, low);
+    const Routed routed(stream, size, how, DType::kF32, x, bias);
+    EXPECT_EQ(routed.experts.values(), (Values{0, 1, 2, 0, 1, 2, 0, 1, 2, 36, 38, 35}));
+  });
+}
+
+TEST(Routing, bias_moves_towards_experts_that_are_chosen_too_rarely) {
+  on_every_platform([](Stream& stream) {
+    for (const DType of_scale : {DType::kF32, DType::kF64}) {
+      const Held counts(stream, {3, 4}, DType::kF32, {5, 1, 3, 3, 0, 0, 0, 0, 16777216, 2, 0, 1});
+      const Values before{0.5, -0.25, 1, 2, 1, 1, 1, 1, 0, 0, 0, 0};
+      const Held bias(stream, {3, 4}, DType::kF32, before);
+      update_router_bias(stream, bias, counts, Held(stream, {1}, of_scale, {kNan}), 0.125);
+      EXPECT_EQ(bias.values(), before);
+      update_router_bias(stream, bias, counts, Held(stream, {1}, of_scale, {0.5}), 0.125);
+      EXPECT_EQ(bias.values(),
+                (Values{0.375, -0.125, 1, 2, 1, 1, 1, 1, -0.125, 0.125, 0.125, 0.125}));
     }
   });
 }
@@ -287,6 +395,17 @@ TEST(Routing, of_too_many_choices_or_experts_is_an_error) {
     EXPECT_THROW(Routed(stream, size, {.top_k = 0}, DType::kF32, x), Error);
     EXPECT_THROW(Routed(stream, size, {.top_k = 1}, DType::kBf16, x), Error);
     EXPECT_THROW(Routed(stream, {1, 513, 1}, {}, DType::kF32, Values(513, 0.0)), Error);
+    const Values eight(8, 0.0);
+    const auto limited = [&](std::int64_t top_k, std::int64_t groups, std::int64_t top_groups) {
+      const Routing how{.top_k = top_k, .groups = groups, .top_groups = top_groups};
+      const Routed routed(stream, {1, 8, 1}, how, DType::kF32, eight);
+    };
+    EXPECT_NO_THROW(limited(4, 4, 2));
+    EXPECT_THROW(limited(5, 4, 2), Error);
+    EXPECT_THROW(limited(1, 3, 1), Error);
+    EXPECT_THROW(limited(1, 8, 8), Error);
+    EXPECT_THROW(limited(1, 2, 3), Error);
+    EXPECT_THROW(limited(1, 0, 0), Error);
   });
 }
 

@@ -18,7 +18,8 @@ TEST_P(StageGradient, is_that_of_the_loss_for_every_parameter) {
   Region region;
   AttentionCore core;
   UnitHooks hooks;
-  const ModelConfig config = tiny_model(family, kTwoBlocks);
+  ModelConfig config = tiny_model(family, kTwoBlocks);
+  if (config.n_group > 1) config.num_experts_per_tok = 4;  // so that each expert has a token
   Stage stage(bench.params, config,
               {.first_block = 0,
                .end_block = 2,
@@ -33,7 +34,7 @@ TEST_P(StageGradient, is_that_of_the_loss_for_every_parameter) {
     }
   }
   double scale[] = {1.0 / 9}, router_scale[] = {1.0 / 10}, router_losses[2 * ops::kRouterSums] = {};
-  float counts[10] = {};
+  std::vector<float> counts(2 * std::max<std::int64_t>(config.num_experts, 1));
   const MicroBatch batch{
       .sequences = 2,
       .seq_len = 5,
@@ -45,7 +46,7 @@ TEST_P(StageGradient, is_that_of_the_loss_for_every_parameter) {
       .scale = host_tensor(std::span(scale)),
       .router_scale = host_tensor(std::span(router_scale)),
       .routers = {host_tensor(std::span(router_losses)).reshaped({2, ops::kRouterSums}),
-                  host_tensor(std::span(counts)).reshaped({2, 5})}};
+                  host_tensor(std::span(counts)).reshaped({2, std::ssize(counts) / 2})}};
   const std::vector<LayerConfig> layers = layer_configs(config);
   const std::int64_t sparse = layers_with_experts(config);
   const auto total = [&](const Tensor& losses) {
@@ -76,7 +77,7 @@ TEST_P(StageGradient, is_that_of_the_loss_for_every_parameter) {
 INSTANTIATE_TEST_SUITE_P(
     Families, StageGradient,
     testing::Combine(testing::Values("gpt2", "qwen3", "granite", "olmo2", "gemma2", "gemma3_text",
-                                     "glm4", "olmoe", "qwen3_moe", "gpt_oss"),
+                                     "glm4", "olmoe", "qwen3_moe", "gpt_oss", "glm4_moe"),
                      testing::Values(Recompute::kNone, Recompute::kSelective, Recompute::kFull)),
     [](const auto& of) {
       return say(std::get<0>(of.param), "_",

@@ -100,7 +100,7 @@ TEST(effective, random_configs_read_back_to_themselves) {
     ++accepted;
     expect_reads_back(loaded);
   }
-  EXPECT_GT(accepted, 1000);
+  EXPECT_GT(accepted, 900);
 }
 
 }  // namespace

@@ -55,6 +55,9 @@ const std::map<std::string, std::int64_t>& published() {
       {"gemma3-12b", 12'187'325'040 - 416'866'032 - 1152 * 3841},
       {"gemma3-27b", 27'432'406'640 - 416'866'032 - 1152 * 5377},
       {"glm4-9b", 9'400'279'040},
+      // What the published sizes leave without the layer that predicts a further token.
+      {"glm4.5-air-106b-a12b", 110'468'824'832 - 3'616'573'568},
+      {"glm4.5-355b-a32b", 358'337'791'296 - 5'539'962'272},
       {"mixtral-8x7b", 46'702'792'704},
       {"mixtral-8x22b", 140'630'071'296},
       {"olmoe-7b-a1b", 6'919'161'856},

@@ -56,6 +56,32 @@ TEST(rules, a_family_fills_in_what_it_implies) {
   EXPECT_FALSE(qwen3.attention_bias);
 }
 
+TEST(rules, contradictory_groups_of_experts_are_refused) {
+  const std::string glm = kSmall +
+                          "model_type = \"glm4_moe\"\nhidden_size = 64\nnum_attention_heads = 4\n"
+                          "intermediate_size = 96\nmoe_intermediate_size = 36\n";
+  const ModelConfig model = read(glm + "n_group = 8\ntopk_group = 4\n").config.model;
+  EXPECT_EQ(model.scoring_func, "sigmoid");
+  EXPECT_EQ(model.first_k_dense_replace, 1);
+  EXPECT_TRUE(model.correction_bias && model.attention_bias);
+  EXPECT_FALSE(model.attention_output_bias);
+  EXPECT_THAT(complaint(glm + "n_group = 3\n"),
+              HasSubstr("n_group = 3: does not divide num_experts = 128"));
+  EXPECT_THAT(complaint(glm + "num_experts = 4\nnum_experts_per_tok = 1\nn_group = 4\n"),
+              HasSubstr("into groups of at least 2"));
+  EXPECT_THAT(
+      complaint(glm + "n_group = 2\ntopk_group = 3\n"),
+      HasSubstr("topk_group = 3: a token cannot choose among more than n_group = 2 groups"));
+  EXPECT_THAT(complaint(glm + "n_group = 32\ntopk_group = 1\n"),
+              HasSubstr("num_experts_per_tok = 8: a token cannot choose more than the 4 experts of "
+                        "topk_group = 1 groups; increase topk_group"));
+  EXPECT_THAT(complaint(glm + "first_k_dense_replace = 2\n"),
+              HasSubstr("leaves no layer with experts"));
+  EXPECT_THAT(complaint(glm + "scoring_func = \"tanh\"\n"), HasSubstr("softmax"));
+  EXPECT_THAT(complaint(glm + "router_bias_update_rate = -0.1\n"),
+              HasSubstr("router_bias_update_rate = -0.1: must be between 0 and 1"));
+}
+
 TEST(rules, contradictory_keys_of_experts_are_refused) {
   const std::string sparse = kSmall +
                              "model_type = \"qwen3_moe\"\nhidden_size = 64\n"
@@ -84,6 +110,8 @@ TEST(rules, contradictory_keys_of_experts_are_refused) {
               HasSubstr("router_z_loss_coef = -1: must be between 0 and 1000000"));
   EXPECT_THAT(complaint(kSmall + "router_z_loss_coef = 0.001\n"),
               HasSubstr("router_z_loss_coef: does not apply to models of type llama; remove it"));
+  EXPECT_THAT(complaint(sparse + wide + "n_group = 4\n"),
+              HasSubstr("n_group: does not apply to models of type qwen3_moe; remove it"));
   EXPECT_THAT(complaint(kSmall + "num_experts = 8\n"),
               HasSubstr("num_experts: does not apply to models of type llama; remove it"));
 }

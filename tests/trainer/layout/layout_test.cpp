@@ -26,7 +26,7 @@ using tests::Gradients, tests::kMicroBatch, tests::kSeq, tests::kVocab, tests::R
 
 constexpr int kSteps = 4, kStepsOfEight = 3;
 
-enum class Family { kGpt2, kLlama, kQwen3, kOlmo2, kGemma3, kQwen3Moe };
+enum class Family { kGpt2, kLlama, kQwen3, kOlmo2, kGemma3, kQwen3Moe, kGlm4Moe };
 constexpr Family kFamilies[] = {Family::kGpt2, Family::kLlama, Family::kQwen3, Family::kOlmo2,
                                 Family::kGemma3};
 
@@ -47,21 +47,24 @@ bool is_exact(const Case& c) {
   return c.layout.tensor == 1 && (data_ranks(c.layout) == 1 || c.reproducible);
 }
 
-Case with_experts(Case c) {
-  c.family = Family::kQwen3Moe;
+Case with_experts(Case c, Family family) {
+  c.family = family;
   c.every_expert = !is_exact(c);
   return c;
 }
 
 ModelConfig model_of(const Case& c) {
-  static constexpr const char* kNames[] = {"gpt2",        "llama",     "qwen3",  "olmo2",
-                                           "gemma3_text", "qwen3_moe", "gpt_oss"};
+  static constexpr const char* kNames[] = {"gpt2",        "llama",     "qwen3",   "olmo2",
+                                           "gemma3_text", "qwen3_moe", "gpt_oss", "glm4_moe"};
   // Fewer key-value heads than tensor = 4.
   ModelConfig m = test::tiny_model(kNames[static_cast<int>(c.family)],
                                    {.vocab = kVocab, .layers = 8, .positions = kSeq});
   m.tie_word_embeddings = c.tied;
   if (c.layout.expert > 1) m.num_experts = 8;
-  if (c.every_expert) m.num_experts_per_tok = m.num_experts;
+  if (c.every_expert) {
+    m.num_experts_per_tok = m.num_experts;
+    m.topk_group = m.n_group;
+  }
   return m;
 }
 
@@ -331,7 +334,10 @@ std::vector<Case> all_cases() {
               ++turn;
             }
           }
-          cases.push_back(with_experts(cases.back()));
+          const Case last = cases.back();
+          for (const Family family : {Family::kQwen3Moe, Family::kGlm4Moe}) {
+            cases.push_back(with_experts(last, family));
+          }
         }
       }
     }
@@ -368,7 +374,8 @@ std::vector<Case> data_cases() {
               const std::int64_t bucket = turn % 4 == 3 ? Sharing::kWholeStore : 5000;
               cases.push_back({family, (turn / 3) % 2 == 0, kModes[(turn + turn / 6) % 3], layout,
                                16, reproducible, bucket});
-              if (turn % 4 == 1) cases.push_back(with_experts(cases.back()));
+              if (turn % 4 == 1) cases.push_back(with_experts(cases.back(), Family::kQwen3Moe));
+              if (turn % 4 == 2) cases.push_back(with_experts(cases.back(), Family::kGlm4Moe));
               ++turn;
             }
           }

@@ -14,8 +14,8 @@ using Role = ConfigField::Role;
 Field required(const char* name, const char* key = "") {
   return {.name = name, .key = key, .is_required = true};
 }
-Field key(const char* name, json otherwise) {
-  return {.name = name, .otherwise = std::move(otherwise)};
+Field key(const char* name, json otherwise, const char* key = "") {
+  return {.name = name, .key = key, .otherwise = std::move(otherwise)};
 }
 Field optional(const char* name, json otherwise) {
   return {.name = name, .role = Role::kOptional, .otherwise = std::move(otherwise)};
@@ -93,8 +93,12 @@ std::vector<ForeignFamily> all_families() {
   const Field dense_layers{
       .name = "mlp_only_layers", .key = "mlp_only_layers", .role = Role::kDenseLayers};
   // Whether transformers adds the router's loss, which only its training does.
-  Field no_router_logits = ignored("output_router_logits");
-  no_router_logits.is_written = false;
+  const auto not_written = [](const char* name) {
+    Field field = ignored(name);
+    field.is_written = false;
+    return field;
+  };
+  const Field no_router_logits = not_written("output_router_logits");
   // All layers have experts, of the width that the file calls intermediate_size.
   const auto sparse = [&](std::vector<Field> fields) {
     for (Field& field : fields) {
@@ -201,6 +205,15 @@ std::vector<ForeignFamily> all_families() {
                 required("num_local_experts", "num_experts"), key("swiglu_limit", 7.0),
                 refused("swiglu_alpha", {1.702}), key("router_aux_loss_coef", 0.001),
                 duplicate("experts_per_token"), duplicate("initial_context_length"), untied}))},
+          {"glm4_moe", "Glm4MoeForCausalLM",
+           rotary(key_value_heads, 1e-5, 1e4,
+                  {silu, key("partial_rotary_factor", 0.5), attention_bias, no_mlp_bias,
+                   key("use_qk_norm", false, "qk_norm"), required("moe_intermediate_size"),
+                   required("num_experts_per_tok"), required("n_routed_experts", "num_experts"),
+                   key("n_shared_experts", 1), key("routed_scaling_factor", 1.0), key("n_group", 1),
+                   key("topk_group", 1), key("first_k_dense_replace", 1),
+                   key("norm_topk_prob", true), refused("scoring_func", {"sigmoid"}),
+                   not_written("num_nextn_predict_layers"), no_router_logits, untied})},
           {"glm4", "Glm4ForCausalLM",
            rotary(key_value_heads, 1.5625e-7, 1e4,
                   {silu, key("partial_rotary_factor", 0.5), key("attention_bias", true),

@@ -104,7 +104,10 @@ class Import {
     const Slot slot = option.slot(config);
     std::string value;
     if (std::holds_alternative<std::int64_t*>(slot)) {
-      const std::int64_t size = fields_.size(field.name);
+      const std::int64_t size =
+          field.otherwise.is_null()
+              ? fields_.size(field.name)
+              : fields_.size_or(field.name, field.otherwise.get<std::int64_t>());
       if (option.name() == "max_position_embeddings") positions_ = size;
       if (option.name() == "num_hidden_layers") count_ = size;
       value = std::to_string(size);
@@ -454,7 +457,9 @@ void require_exportable(const ModelConfig& model, const std::filesystem::path& f
     throw CheckpointError(
         say("the model cannot be exported as ", model.model_type, ": ", why.what()));
   }
-  after.model.scale_residual_init = model.scale_residual_init;  // affects initialization only
+  // These affect initialization or training only.
+  after.model.scale_residual_init = model.scale_residual_init;
+  after.model.router_bias_update_rate = model.router_bias_update_rate;
   if (after.model == before.model) return;
   std::string keys;
   for (const Change& change : difference(before, after)) {

@@ -127,6 +127,18 @@ class Names {
         is_mixtral ? std::array{"w1", "w3", "w2"} : std::array{"gate_proj", "up_proj", "down_proj"};
     const std::int64_t width = m_.moe_intermediate_size;
     add(block + "gate.weight", here + "mlp.router.weight", {m_.num_experts, m_.hidden_size});
+    if (m_.correction_bias) {
+      add(block + "gate.e_score_correction_bias", here + "mlp.router.correction_bias",
+          {m_.num_experts});
+      tensors_.back().is_float32 = true;
+    }
+    const std::int64_t shared = m_.n_shared_experts * width;
+    if (shared > 0) {
+      const std::string one = block + "shared_experts.", own = here + "mlp.shared_experts";
+      add(one + "gate_proj.weight", own + ".gate.weight", {shared, m_.hidden_size});
+      add(one + "up_proj.weight", own + ".up.weight", {shared, m_.hidden_size});
+      add(one + "down_proj.weight", own + ".down.weight", {m_.hidden_size, shared});
+    }
     for (std::int64_t e = 0; e < m_.num_experts; ++e) {
       const std::string one = say(block, "experts.", e, "."), own = say(here, "mlp.experts.", e);
       add(one + names[0] + ".weight", own + ".gate.weight", {width, m_.hidden_size});
@@ -216,6 +228,10 @@ bool may_be_ignored(const std::string& name, const ModelConfig& model) {
   if (name == "lm_head.weight") return model.tie_word_embeddings;
   if (model.model_type == "gpt2") {
     return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
+  }
+  if (model.model_type == "glm4_moe") {
+    // The layer after the last predicts further tokens (MTP), which transformers leaves out, too.
+    if (name.starts_with(say("model.layers.", model.num_hidden_layers, "."))) return true;
   }
   return name.ends_with(".rotary_emb.inv_freq");
 }

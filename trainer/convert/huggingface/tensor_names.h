@@ -22,6 +22,7 @@ struct ForeignTensor {
   std::string name;
   std::vector<Part> parts;
   bool transposed = false;
+  bool is_float32 = false;  // whatever the dtype of the model
   Shape shape;
 
   // Of a slab, before transposing.

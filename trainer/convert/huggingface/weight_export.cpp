@@ -72,7 +72,7 @@ WeightExport::WeightExport(const Spec& spec) : spec_(spec), tensors_(foreign_ten
       known.insert(stored->name);
     }
     const std::uint64_t bytes =
-        static_cast<std::uint64_t>(tensor.shape.count()) * size_of(spec_.dtype);
+        static_cast<std::uint64_t>(tensor.shape.count()) * size_of(dtype_of(tensor));
     if (files_.empty() || in_file + bytes > spec_.shard_bytes) {
       files_.emplace_back();
       in_file = 0;
@@ -123,19 +123,20 @@ void WeightExport::load(const ForeignTensor::Part& part, Rows rows, Rows columns
                           checkpoint::Match::kSubset);
 }
 
-void WeightExport::round(const std::string& tensor, std::span<const float> values) {
-  if (spec_.dtype == DType::kBf16) {
+void WeightExport::round(const ForeignTensor& tensor, std::span<const float> values) {
+  const DType dtype = dtype_of(tensor);
+  if (dtype == DType::kBf16) {
     store<Bf16>(values, rounded_);
-  } else if (spec_.dtype == DType::kF16) {
+  } else if (dtype == DType::kF16) {
     store<F16>(values, rounded_);
   } else {
     store<float>(values, rounded_);
     return;
   }
   for (const float value : values) {
-    if (!std::isfinite(value) || std::isfinite(rounded_to(spec_.dtype, value))) continue;
-    throw CheckpointError(say("tensor ", tensor, " has value ", value, ", which overflows ",
-                              name_of(spec_.dtype), "; export with --dtype bfloat16 or float32"));
+    if (!std::isfinite(value) || std::isfinite(rounded_to(dtype, value))) continue;
+    throw CheckpointError(say("tensor ", tensor.name, " has value ", value, ", which overflows ",
+                              name_of(dtype), "; export with --dtype bfloat16 or float32"));
   }
 }
 
@@ -154,7 +155,7 @@ void WeightExport::write(const ForeignTensor& tensor, SafetensorsWriter& file) {
     for (const Rows rows : blocks(part.shape[0], width)) {
       block_.resize(static_cast<std::size_t>(rows.count * width));
       load(part, rows, {0, width}, block_.data());
-      round(tensor.name, block_);
+      round(tensor, block_);
       file.append(rounded_);
     }
   }
@@ -171,7 +172,7 @@ void WeightExport::write_slab(const ForeignTensor& tensor,
       transpose(block_.data(), part.shape[0], columns.count, other_.data() + part.first_row, rows,
                 part.row_step);
     }
-    round(tensor.name, other_);
+    round(tensor, other_);
     file.append(rounded_);
   }
 }
@@ -184,7 +185,9 @@ std::string WeightExport::name_of_file(std::size_t index) const {
 void WeightExport::write(const std::filesystem::path& folder) {
   for (std::size_t i = 0; i < files_.size(); ++i) {
     std::vector<NewTensor> header;
-    for (const ForeignTensor* tensor : files_[i]) header.push_back({tensor->name, tensor->shape});
+    for (const ForeignTensor* tensor : files_[i]) {
+      header.push_back({tensor->name, tensor->shape, dtype_of(*tensor)});
+    }
     SafetensorsWriter file(folder / name_of_file(i), header, spec_.dtype);
     for (const ForeignTensor* tensor : files_[i]) write(*tensor, file);
     file.finish();
@@ -226,7 +229,7 @@ void WeightExport::compare(const ForeignWeights& written) {
                                       DType::kF32, part.shape, box,
                                       reinterpret_cast<std::byte*>(other_.data())};
         written.fill({&piece, 1});
-        for (float& value : block_) value = rounded_to(spec_.dtype, value);
+        for (float& value : block_) value = rounded_to(dtype_of(tensor), value);
         if (std::memcmp(block_.data(), other_.data(), block_.size() * sizeof(float)) == 0) continue;
         throw CheckpointError(say("exported tensor ", tensor.name, " differs from ", part.parameter,
                                   " of the checkpoint"));

@@ -52,7 +52,10 @@ class WeightExport {
   void write_slab(const ForeignTensor& tensor, std::span<const ForeignTensor::Part> parts,
                   checkpoint::huggingface::SafetensorsWriter& file);
   void release();
-  void round(const std::string& tensor, std::span<const float> values);
+  DType dtype_of(const ForeignTensor& tensor) const {
+    return tensor.is_float32 ? DType::kF32 : spec_.dtype;
+  }
+  void round(const ForeignTensor& tensor, std::span<const float> values);
   std::string name_of_file(std::size_t index) const;
   void write_index(const std::filesystem::path& folder) const;
 
