@@ -187,7 +187,7 @@ class Model:
     def _experts(self, at, x, routes):
         """The experts' results for x, weighted; adds to the list `routes` those of this layer."""
         c = self.config
-        logits = x @ self.weights[f"{at}.router.weight"].T
+        logits = self._linear(f"{at}.router", x)
         scores = logits.sigmoid() if c.score == "sigmoid" else logits.softmax(-1)
         chosen = self._choose(self._ranks(at, scores.detach()))
         probabilities = scores / scores.sum(-1, keepdim=True) if c.score == "sigmoid" else scores

@@ -17,17 +17,18 @@ namespace {
 
 using tests::kMicroBatch, tests::kSeq, tests::kVocab, tests::Reference, tests::Trainer;
 
-constexpr std::int64_t kExperts = 8, kChoices = 2, kMicroBatches = 8;
+constexpr std::int64_t kExperts = 8, kMicroBatches = 8;
 constexpr int kBusySteps = 2;
 
+// The experts that all tokens choose.
 struct Busy {
   const char* name;
-  std::int64_t first;  // of the experts that all tokens choose
+  std::int64_t first, count;
 };
-constexpr Busy kBusy[] = {{"first", 0}, {"last", kExperts - kChoices}};
+constexpr Busy kBusy[] = {{"one expert", 0, 1}, {"the last experts", kExperts - 2, 2}};
 
 // The first column of a token's embedding outweighs the others, and routers read it alone.
-void favor(ParamStore& params, std::int64_t first) {
+void favor(ParamStore& params, const Busy& busy) {
   for (ParamShard& shard : params.shards()) {
     const std::string& name = shard.param->spec.name;
     const bool is_router = name.ends_with("router.weight");
@@ -38,7 +39,7 @@ void favor(ParamStore& params, std::int64_t first) {
       const std::int64_t row = box.from[0] + (shard.first + i) / box.extent[1];
       const bool is_first_column = (shard.first + i) % box.extent[1] == 0;
       if (is_router) {
-        values[i] = is_first_column && row >= first && row < first + kChoices ? 5 : 0;
+        values[i] = is_first_column && row >= busy.first && row < busy.first + busy.count ? 5 : 0;
       } else if (is_first_column) {
         values[i] = 10;
       }
@@ -46,11 +47,12 @@ void favor(ParamStore& params, std::int64_t first) {
   }
 }
 
-EngineSpec spec_of(const ParallelismConfig& layout, bool reproducible, Recompute recompute) {
+EngineSpec spec_of(const Busy& busy, const ParallelismConfig& layout, bool reproducible,
+                   Recompute recompute) {
   EngineSpec spec;
   spec.model = test::tiny_model("qwen3_moe", {.vocab = kVocab, .layers = 4, .positions = kSeq});
   spec.model.num_experts = kExperts;
-  spec.model.num_experts_per_tok = kChoices;
+  spec.model.num_experts_per_tok = busy.count;
   spec.training.seq_len = kSeq;
   spec.training.local_batch_size = kMicroBatch;
   spec.activation_checkpoint.mode = recompute;
@@ -84,22 +86,22 @@ std::vector<ParallelismConfig> layouts_of(int ranks) {
 }
 
 // A rank takes the rows of one other rank at once, or of two where each sends it half of its rows.
-std::int64_t rounds_of(std::int64_t expert_ranks) {
-  const std::int64_t own = std::min(kExperts / expert_ranks, kChoices);
-  return expert_ranks * own / kChoices;
+std::int64_t rounds_of(const Busy& busy, std::int64_t expert_ranks) {
+  const std::int64_t own = std::min(kExperts / expert_ranks, busy.count);
+  return expert_ranks * own / busy.count;
 }
 
 TEST(LayoutOfBusyExperts, drops_no_token_and_takes_the_planned_memory) {
   for (const Busy& busy : kBusy) {
-    const auto favor_them = [&](ParamStore& params) { favor(params, busy.first); };
+    const auto favor_them = [&](ParamStore& params) { favor(params, busy); };
     const Reference reference =
-        tests::trained_alone(spec_of({}, false, Recompute::kNone), kBusySteps, favor_them);
+        tests::trained_alone(spec_of(busy, {}, true, Recompute::kNone), kBusySteps, favor_them);
     Recompute recompute = Recompute::kNone;
     for (const ParallelismConfig& layout : layouts_of(tests::world().size())) {
       SCOPED_TRACE(say(busy.name, ": tensor ", layout.tensor, " pipeline ", layout.pipeline,
                        " zero ", layout.zero, " expert ", layout.expert));
       const bool is_exact = layout.tensor == 1;
-      const EngineSpec spec = spec_of(layout, is_exact, recompute);
+      const EngineSpec spec = spec_of(busy, layout, is_exact, recompute);
       const RankGroups groups(tests::world(), layout, spec.model);
       Trainer shared(spec, groups);
       tests::prepare(shared.engine, favor_them);
@@ -115,11 +117,11 @@ TEST(LayoutOfBusyExperts, drops_no_token_and_takes_the_planned_memory) {
           EXPECT_NEAR(loss, expected.loss, 1e-6 * expected.loss);
           EXPECT_NEAR(result.grad_norm, expected.norm, 1e-5 * expected.norm);
         }
-        EXPECT_EQ(result.routers->rounds, rounds_of(layout.expert));
+        EXPECT_EQ(result.routers->rounds, rounds_of(busy, layout.expert));
         for (const RouterStats::LayerLoad& load : result.routers->loads) {
           const auto first = load.counts.begin() + busy.first;
-          EXPECT_EQ(std::accumulate(first, first + kChoices, std::int64_t{0}),
-                    kMicroBatches * kMicroBatch * kSeq * kChoices);
+          EXPECT_EQ(std::accumulate(first, first + busy.count, std::int64_t{0}),
+                    kMicroBatches * kMicroBatch * kSeq * busy.count);
         }
         EXPECT_EQ(shared.arenas.peaks(), shared.plan.memory);
       }

@@ -26,7 +26,7 @@ using tests::Gradients, tests::kMicroBatch, tests::kSeq, tests::kVocab, tests::R
 
 constexpr int kSteps = 4, kStepsOfEight = 3;
 
-enum class Family { kGpt2, kLlama, kQwen3, kOlmo2, kGemma3, kQwen3Moe, kGlm4Moe };
+enum class Family { kGpt2, kLlama, kQwen3, kOlmo2, kGemma3, kQwen3Moe, kGptOss, kGlm4Moe };
 constexpr Family kFamilies[] = {Family::kGpt2, Family::kLlama, Family::kQwen3, Family::kOlmo2,
                                 Family::kGemma3};
 
@@ -60,7 +60,10 @@ ModelConfig model_of(const Case& c) {
   ModelConfig m = test::tiny_model(kNames[static_cast<int>(c.family)],
                                    {.vocab = kVocab, .layers = 8, .positions = kSeq});
   m.tie_word_embeddings = c.tied;
-  if (c.layout.expert > 1) m.num_experts = 8;
+  if (c.layout.expert > 1) {
+    m.num_experts = 8;
+    if (m.n_group > 1) m.n_group = 4;
+  }
   if (c.every_expert) {
     m.num_experts_per_tok = m.num_experts;
     m.topk_group = m.n_group;
@@ -335,7 +338,7 @@ std::vector<Case> all_cases() {
             }
           }
           const Case last = cases.back();
-          for (const Family family : {Family::kQwen3Moe, Family::kGlm4Moe}) {
+          for (const Family family : {Family::kQwen3Moe, Family::kGptOss, Family::kGlm4Moe}) {
             cases.push_back(with_experts(last, family));
           }
         }
@@ -413,13 +416,15 @@ std::vector<Case> expert_cases() {
               if (pipeline > 1) layout.schedule = kSchedules[turn % 3];
               if (layout.schedule == "ZBH1" && (reproducible || zero > 1)) layout.schedule = "1F1B";
               if (layout.schedule == "Interleaved1F1B") layout.virtual_stages = 2;
+              constexpr Family kSparse[] = {Family::kQwen3Moe, Family::kGptOss, Family::kGlm4Moe};
               cases.push_back(with_experts({.family = Family::kQwen3Moe,
                                             .tied = turn % 5 < 2,
                                             .recompute = kModes[(turn + turn / 6) % 3],
                                             .layout = layout,
                                             .micro_batches = 16,
                                             .reproducible = reproducible,
-                                            .bucket = 5000}));
+                                            .bucket = 5000},
+                                           kSparse[turn % 3]));
               ++turn;
             }
           }
