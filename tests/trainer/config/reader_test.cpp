@@ -97,7 +97,7 @@ TEST(reader, a_known_feature_that_is_not_built_is_named) {
   for (const auto& [typed, why] :
        {std::pair{"[training]\ncompile = true",
                   "not needed: all kernels are compiled ahead of time"},
-        std::pair{"[model]\nn_shared_experts = 8",
+        std::pair{"[model]\nmoe_layer_freq = 2",
                   "this mixture-of-experts setting is not supported yet"},
         std::pair{"[model]\nresid_pdrop = 0.1", "dropout is set by training.attention_dropout"},
         std::pair{"[training]\nepochs = 3",
