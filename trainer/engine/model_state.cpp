@@ -129,8 +129,8 @@ void ModelState::declare(const EngineSpec& spec, const std::vector<BlockRange>& 
   for (const BlockRange& blocks : stages) {
     stages_.emplace_back(params_, spec.model, stage_spec(blocks), seams, *hooks_);
   }
-  const Stage declares_all(whole_, spec.model, stage_spec({0, spec.model.num_hidden_layers}), seams,
-                           *hooks_);
+  const Stage declares_all(whole_, spec.model, stage_spec({0, spec.model.num_hidden_layers}),
+                           {*region_, attention_, TokenExchange::alone()}, *hooks_);
   whole_.lay_out({});
 }
 
@@ -138,11 +138,10 @@ void ModelState::allocate(const EngineSpec& spec, Arenas& arenas, bool planning)
   params_.allocate({arenas.weights, arenas.masters, &arenas.gradients}, spec.compute,
                    sharing(spec));
   reducer_.emplace(params_, groups_.data_ranks(),
-                   GradientReducer::Options{
-                       .micro_batches = spec.micro_batches,
-                       .reproducible = spec.job.reproducible,
-                       .expert_ranks = groups_.experts().count,
-                       .compression = spec.parallelism.compression},
+                   GradientReducer::Options{.micro_batches = spec.micro_batches,
+                                            .reproducible = spec.job.reproducible,
+                                            .expert_ranks = groups_.experts().count,
+                                            .compression = spec.parallelism.compression},
                    arenas.gradients, arenas.communication);
   gatherer_.emplace(params_, groups_.data_ranks(), arenas.weights_in_common, arenas.communication);
   for (Stage& stage : stages_) stage.take_tables(arenas.weights, spec.compute, planning);
@@ -150,7 +149,6 @@ void ModelState::allocate(const EngineSpec& spec, Arenas& arenas, bool planning)
       params_, whole_,
       ShardedOptimizer::Ranks{{*groups_.model_state,
                                {groups_.tensor->rank(), groups_.tensor->size()},
-                               groups_.experts(),
                                groups_.is_primary_of_dense()},
                               {*groups_.shard, *groups_.tensor},
                               groups_.recorder},
