@@ -25,7 +25,7 @@ void record_groups(const Stream& stream, const Tensor& c, double depth, std::siz
   if (stream.executes()) return;
   const auto rows = static_cast<double>(c.rows()), columns = static_cast<double>(c.width());
   stream.record({.kind = PlannedOp::Kind::kMatmul,
-                 .name = "matmul",
+                 .name = kGroupedProduct,
                  .element = element,
                  .rows = rows,
                  .columns = columns,

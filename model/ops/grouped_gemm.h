@@ -5,6 +5,9 @@
 
 namespace trireme::ops {
 
+// PlannedOp::name of these products.
+inline constexpr const char* kGroupedProduct = "grouped_matmul";
+
 // Matrix products of several groups of rows, each with a matrix of its own. starts [groups + 1] I32
 // is on the device: group g has rows [starts[g], starts[g + 1]) of a and c; the last end is at most
 // rows(). Groups may be empty. a and b have one dtype.

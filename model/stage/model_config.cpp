@@ -79,4 +79,8 @@ std::int64_t active_parameter_count(const ModelConfig& config) {
   return count_parameters(config, config.num_experts_per_tok);
 }
 
+std::int64_t expert_parameter_count(const ModelConfig& config) {
+  return parameter_count(config) - count_parameters(config, 0);
+}
+
 }  // namespace trireme

@@ -134,5 +134,7 @@ std::int64_t parameter_count(const ModelConfig& config);
 // Parameters that compute a token: without the experts that its router does not choose. All of a
 // dense model.
 std::int64_t active_parameter_count(const ModelConfig& config);
+// Parameters of all experts, without their routers.
+std::int64_t expert_parameter_count(const ModelConfig& config);
 
 }  // namespace trireme

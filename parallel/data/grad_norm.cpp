@@ -55,8 +55,8 @@ class ChunkPlaces {
     const std::int64_t size = weight.parts.front().box.extent.count();
     const std::int64_t chunk = std::gcd(size, ops::kNormChunk);
     const std::int64_t parts = std::ssize(weight.parts), each = size / chunk;
-    const std::int64_t all = parts * ranks_.experts.count * each;
-    std::int64_t first = total_ + ranks_.tensor.index * all + ranks_.experts.index * parts * each;
+    const std::int64_t all = parts * each;
+    std::int64_t first = total_ + ranks_.tensor.index * all;
     for (const Param& param : weight.parts) {
       require(param.box.extent.count() == size, param.spec.name, " differs in size from ",
               weight.parts.front().spec.name);

@@ -16,11 +16,11 @@ class GradNorm {
   struct Ranks {
     Communicator& model;
     Slice tensor = {};                // among the ranks that split each matrix
-    Slice experts = {};               // among the ranks that divide the experts
     bool is_primary_of_dense = true;  // false: another of these ranks has the same dense shard
   };
-  // `held` is this rank's shard of `whole`, the parameters declared by a rank that has all layers;
-  // both are laid out. The stores outlive this object. Allocates the partial sums in `workspace`.
+  // `held` is this rank's shard of `whole`, the parameters declared by a rank that has all layers
+  // and experts; both are laid out. The stores outlive this object. Allocates the partial sums in
+  // `workspace`.
   GradNorm(const ParamStore& held, const ParamStore& whole, const Ranks& ranks, Arena& workspace);
 
   // Computes and exchanges the partial sums, [chunks] float64.

@@ -1,6 +1,7 @@
 #include "parallel/expert/expert_rounds.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "model/base/error.h"
 
@@ -27,6 +28,20 @@ std::vector<int> rounds_at(const ExpertCounts& counts, int to, std::int64_t capa
 }
 
 }  // namespace
+
+std::int64_t ExpertBuffer::most_from_each() const {
+  return tokens * std::min(experts / ranks, top_k);
+}
+
+std::int64_t ExpertBuffer::capacity() const {
+  const double planned = std::ceil(factor * static_cast<double>(pairs()));
+  return std::min(most(), static_cast<std::int64_t>(planned));
+}
+
+std::int64_t ExpertBuffer::most_rounds() const {
+  const std::int64_t at_once = capacity() / std::max<std::int64_t>(most_from_each(), 1);
+  return (ranks + at_once - 1) / std::max<std::int64_t>(at_once, 1);
+}
 
 std::int64_t ExpertCounts::sent(int from, int to) const {
   std::int64_t rows = 0;

@@ -22,6 +22,22 @@ struct ExpertCounts {
   std::int64_t sent(int from, int to) const;
 };
 
+// Rows of (token, choice) pairs in an exchange of experts whose ranks have `tokens` each.
+struct ExpertBuffer {
+  std::int64_t ranks = 1, experts = 1, top_k = 1, tokens = 0;
+  double factor = 1;  // rows that a rank plans for, as a multiple of its equal share
+
+  std::int64_t pairs() const { return tokens * top_k; }
+  // If every token chooses as many of a rank's experts as it can: what each rank sends to it, and
+  // all of them.
+  std::int64_t most_from_each() const;
+  std::int64_t most() const { return ranks * most_from_each(); }
+  // Rows that a rank takes at once.
+  std::int64_t capacity() const;
+  // In which it takes most() of them.
+  std::int64_t most_rounds() const;
+};
+
 // The rounds of rank `own`, without `starts`, which are appended to `starts`: for each round those
 // of its groups, ranks * own experts + 1. A round has all rows of consecutive ranks, as many ranks
 // as fit in `capacity` rows, which is at least what one rank sends: a rank's rows are never

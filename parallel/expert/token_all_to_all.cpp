@@ -1,7 +1,6 @@
 #include "parallel/expert/token_all_to_all.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <span>
 #include <utility>
@@ -32,12 +31,9 @@ TokenAllToAll::TokenAllToAll(Communicator& ranks, const Stream& stream, const Op
 }
 
 std::int64_t TokenAllToAll::capacity(std::int64_t pairs) const {
-  const std::int64_t own = options_.experts / ranks_.size();
-  const std::int64_t most =
-      ranks_.size() * (pairs / options_.top_k) * std::min(own, options_.top_k);
-  const auto planned =
-      static_cast<std::int64_t>(std::ceil(options_.buffer_factor * static_cast<double>(pairs)));
-  return std::min(most, planned);
+  return ExpertBuffer{ranks_.size(), options_.experts, options_.top_k, pairs / options_.top_k,
+                      options_.buffer_factor}
+      .capacity();
 }
 
 // What a plan counts on.

@@ -101,6 +101,28 @@ def a_search_writes_a_config_that_plans_as_it_said(workshop):
 
 
 @fact
+def experts_that_ranks_divide_are_planned_with_their_rows_and_their_imbalance(workshop):
+    text = LARGE.replace("llama3-70b", "mixtral-8x7b").replace("tensor = 8", "expert = 4").replace(
+        "sequence = true", "")
+    words = ["-n", "64", "--gpu", "H100"]
+    even = plan(workshop, text, *words)
+    experts = even["experts"]
+    check(even["active_parameters"] < 0.3 * even["parameters"], even["active_parameters"])
+    check(even["layout"]["expert"] == 4 and experts["per_rank"] == 2, experts)
+    check(experts["even_rows"] == 4096 * 2 and experts["planned_rows"] == 1.5 * 4096 * 2, experts)
+    # Each of the 4 ranks' tokens with both choices; the memory has room for one rank's at once.
+    check(experts["most_rows"] == 4 * 4096 * 2 and experts["most_rounds"] == 4, experts)
+    busy = plan(workshop, text, *words, "--expert-imbalance", "1.5")
+    check(busy["step"]["parts"]["products"] > even["step"]["parts"]["products"], busy["step"])
+    check(busy["traffic"]["expert"]["seconds"] > even["traffic"]["expert"]["seconds"], busy)
+    told = workshop.run("plan", "run.toml", *words, "--expert-imbalance", "1.5").done().out
+    check("memory for 12,288 rows at once, 8,192 with even loads" in told, told)
+    check("1.5 times the mean load" in told, told)
+    workshop.run("plan", "run.toml", *words, "--parallelism.expert=1",
+                 "--expert-imbalance", "1.5").refused(2, "--expert-imbalance", "parallelism.expert")
+
+
+@fact
 def a_gpu_that_is_not_listed_and_ranks_that_do_not_fit_the_layout_are_refused(workshop):
     (workshop / "run.toml").write_text(LARGE)
     workshop.run("plan", "run.toml", "-n", "128", "--gpu", "H1000").refused(2, "H1000", "H100")

@@ -38,6 +38,21 @@ def a_mistake_is_named_and_ends_with_6(workshop):
 
 
 @fact
+def divided_experts_are_equal_and_a_mistake_among_them_is_named(workshop):
+    config = workshop.config("run", base={
+        "job": {}, "data": {"train": [{"path": "nowhere"}]}, "training": MODEL["training"],
+        "model": {"model_type": "qwen3_moe", "vocab_size": 64, "hidden_size": 32, "head_dim": 8,
+                  "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+                  "intermediate_size": 48, "max_position_embeddings": 32, "num_experts": 4,
+                  "num_experts_per_tok": 2, "moe_intermediate_size": 16}})
+    words = ["--synthetic", "--parallelism.data_shard=2", "--parallelism.expert=2"]
+    compared(workshop, config, *words, "--job.reproducible=true", "--json").done()
+    result = compared(workshop, config, *words, TRIREME_INJECT_MISTAKE="lost-gate-probability")
+    check(result.code == 6, result)
+    check("the backward is wrong from layers.1.mlp.router.weight on" in result.out, result)
+
+
+@fact
 def what_is_no_other_layout_is_refused(workshop):
     config = workshop.config("run", MODEL)
     for against, words in [("optimizer.lr=1", "optimizer.lr"), ("sideways", "sideways"),

@@ -76,8 +76,8 @@ LoadedConfig with_search_result(const LoadedConfig& loaded, const RunConfig& con
   for (const char* key :
        {"parallelism.tensor", "parallelism.sequence", "parallelism.pipeline",
         "parallelism.schedule", "parallelism.virtual_stages", "parallelism.layers_per_stage",
-        "parallelism.data_replicate", "parallelism.data_shard", "parallelism.zero",
-        "training.local_batch_size", "activation_checkpoint.mode"}) {
+        "parallelism.expert", "parallelism.data_replicate", "parallelism.data_shard",
+        "parallelism.zero", "training.local_batch_size", "activation_checkpoint.mode"}) {
     with.origins[key] = {Origin::Kind::kDerived, 0, 0};
   }
   return with;
@@ -106,8 +106,8 @@ ExitCode plan(const PlanChoices& choices, const std::vector<Override>& overrides
                       .colors = ::isatty(STDOUT_FILENO) == 1};
   std::string found;
   if (choices.search) {
-    const SearchResult result =
-        search_layouts(planned.loaded, ranks, planned.profile, planned.device);
+    const SearchResult result = search_layouts(planned.loaded, ranks, planned.profile,
+                                               planned.device, choices.options.expert_imbalance);
     found = search_text(result, usable_bytes(planned.profile, planned.device, ranks));
     if (result.best.empty()) {
       print(found);
@@ -122,6 +122,12 @@ ExitCode plan(const PlanChoices& choices, const std::vector<Override>& overrides
         needed != ranks) {
       throw ConfigError(say("-n ", ranks, ": [parallelism] needs ", needed, " ranks"));
     }
+  }
+  const bool is_even = choices.options.expert_imbalance == 1;
+  if (!is_even && !choices.search && planned.loaded.config.parallelism.expert == 1) {
+    throw ConfigError(
+        "--expert-imbalance has no effect with parallelism.expert = 1, where each rank has all "
+        "experts; remove it, or set parallelism.expert");
   }
   if (!choices.write.empty()) replace_text(choices.write, effective_toml(planned.loaded));
   const RunPlan run =
@@ -174,6 +180,13 @@ Command make_plan(CLI::App& program, const std::vector<Override>& overrides) {
                   "folder, otherwise estimated)")
       ->check(CLI::PositiveNumber.description(""))
       ->type_name("SECONDS");
+  app->add_option("--expert-imbalance", options.expert_imbalance,
+                  "Assumed load of the busiest of the ranks that divide the experts, as a multiple "
+                  "of the mean; multiplies the time of the experts' matmuls and of the exchange of "
+                  "their rows (at most expert_load_max_over_mean of metrics.jsonl)")
+      ->check(CLI::Range(1.0, 1024.0).description(""))
+      ->capture_default_str()
+      ->type_name("FACTOR");
   app->footer(
       "Needs no GPU, MPI or data. Memory is computed by the allocator's own planner and is exact;\n"
       "times are estimates. Fails if the run does not fit.\n"

@@ -129,8 +129,8 @@ void ModelState::declare(const EngineSpec& spec, const std::vector<BlockRange>& 
   for (const BlockRange& blocks : stages) {
     stages_.emplace_back(params_, spec.model, stage_spec(blocks), seams, *hooks_);
   }
-  const Stage declares_all(whole_, spec.model, stage_spec({0, spec.model.num_hidden_layers}), seams,
-                           *hooks_);
+  const Stage declares_all(whole_, spec.model, stage_spec({0, spec.model.num_hidden_layers}),
+                           {*region_, attention_, TokenExchange::alone()}, *hooks_);
   whole_.lay_out({});
 }
 
@@ -149,7 +149,6 @@ void ModelState::allocate(const EngineSpec& spec, Arenas& arenas, bool planning)
       params_, whole_,
       ShardedOptimizer::Ranks{{*groups_.model_state,
                                {groups_.tensor->rank(), groups_.tensor->size()},
-                               groups_.experts(),
                                groups_.is_primary_of_dense()},
                               {*groups_.shard, *groups_.tensor},
                               groups_.recorder},

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <random>
@@ -126,6 +127,35 @@ TEST(ExpertRounds, refuse_a_capacity_below_one_ranks_rows) {
   std::vector<std::int32_t> starts;
   const std::vector<float> counts{5, 0, 0, 5};
   EXPECT_THROW(expert_rounds({counts, 2, 2}, 0, 4, starts), Error);
+}
+
+// Every token chooses the experts of the first rank, or as many as there are.
+TEST(ExpertBuffer, most_rounds_are_those_of_tokens_that_all_choose_one_rank) {
+  constexpr std::int64_t kTokens = 24;
+  for (const int ranks : {2, 4, 8}) {
+    for (const std::int64_t own : {1, 2, 4}) {
+      for (const std::int64_t top_k : {1, 2, 3}) {
+        for (const double factor : {1.0, 1.25, 1.5, 2.0, 3.0, 8.0}) {
+          const ExpertBuffer buffer{ranks, ranks * own, top_k, kTokens, factor};
+          Exchange exchange{ranks, ranks * own, std::vector<float>(ranks * ranks * own)};
+          for (int rank = 0; rank < ranks; ++rank) {
+            for (std::int64_t e = 0; e < std::min(own, top_k); ++e) {
+              exchange.counts[rank * ranks * own + e] = kTokens;
+            }
+          }
+          std::vector<std::int32_t> starts;
+          const auto rounds = expert_rounds(exchange.view(), 0, buffer.capacity(), starts);
+          std::int64_t rows = 0;
+          for (const ExpertRound& round : rounds) {
+            rows += round.rows;
+            EXPECT_LE(round.rows, buffer.capacity());
+          }
+          EXPECT_EQ(buffer.most_rounds(), std::ssize(rounds)) << ranks << own << top_k << factor;
+          EXPECT_EQ(buffer.most(), rows);
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -69,7 +69,14 @@ void each_layout(const RunConfig& config, std::int64_t ranks, std::int64_t node,
       layout.virtual_stages = choice.virtual_stages;
       // ZeRO has no effect with one data rank; with more, ZeRO-1 is never slower than ZeRO-0.
       const std::int64_t most = layout.data_shard == 1 ? 1 : 3;
-      for (layout.zero = 1; layout.zero <= most; ++layout.zero) each_step();
+      for (layout.zero = 1; layout.zero <= most; ++layout.zero) {
+        for (layout.expert = 1; layout.expert <= layout.data_shard; ++layout.expert) {
+          const bool divides_ranks = layout.data_shard % layout.expert == 0;
+          const bool divides_experts = config.model.num_experts % layout.expert == 0;
+          if (divides_ranks && divides_experts) each_step();
+          if (config.model.num_experts == 0) break;
+        }
+      }
     }
   };
   for (const std::int64_t tensor : divisors(ranks, node)) {

@@ -7,6 +7,7 @@
 
 #include "model/base/error.h"
 #include "model/ops/attention.h"
+#include "model/ops/grouped_gemm.h"
 
 namespace trireme {
 namespace {
@@ -92,6 +93,15 @@ MessageTime data_message(const PlannedOp& message, const Workload& work, const N
   return {moving + of_bucket * latency, bytes_sent(message.collective, group.size, message.bytes)};
 }
 
+// By which an op takes longer on the busiest of the ranks that divide the experts.
+double imbalance(const PlannedOp& op, const Workload& work) {
+  const bool is_product =
+      op.kind == PlannedOp::Kind::kMatmul && op.name == std::string_view(ops::kGroupedProduct);
+  const bool is_exchange =
+      op.kind == PlannedOp::Kind::kMessage && op.collective == Collective::kAllToAll;
+  return work.mesh.expert > 1 && (is_product || is_exchange) ? work.expert_imbalance : 1;
+}
+
 }  // namespace
 
 MessageTime& MessageTime::operator+=(const MessageTime& more) {
@@ -156,12 +166,13 @@ ListTime list_time(const PartOps::List& list, const Workload& work, const Device
                                                     : nullptr;
       if (!axis) continue;
       const GroupShape group = group_of(name, work);
-      const double seconds = collective_seconds(device.network, op.collective, group, op.bytes);
+      const double seconds =
+          collective_seconds(device.network, op.collective, group, op.bytes) * imbalance(op, work);
       *axis += {seconds, bytes_sent(op.collective, group.size, op.bytes)};
       (op.overlaps_next && device.network.overlaps ? overlapped : time.waiting) += seconds;
       continue;
     }
-    const double seconds = op_seconds(op, device);
+    const double seconds = op_seconds(op, device) * imbalance(op, work);
     (op.kind == PlannedOp::Kind::kMatmul      ? time.products
      : op.kind == PlannedOp::Kind::kAttention ? time.attention
                                               : time.streams) += seconds;

@@ -12,6 +12,7 @@ Json layout_json(const ParallelismConfig& layout) {
   return {{"ranks", world_size(layout)},
           {"tensor", layout.tensor},
           {"sequence", layout.sequence},
+          {"expert", layout.expert},
           {"pipeline", layout.pipeline},
           {"schedule", layout.schedule},
           {"virtual_stages", layout.virtual_stages},
@@ -116,6 +117,12 @@ Json plan_json(const RunPlan& plan, const PlanOptions& options) {
   if (options.price > 0) {
     json["run"]["cost"] = plan.cost;
     json["run"]["cost_per_million_tokens"] = plan.cost / plan.tokens * 1e6;
+  }
+  if (plan.experts) {
+    json["experts"] = {
+        {"per_rank", plan.experts->experts},        {"even_rows", plan.experts->rows},
+        {"planned_rows", plan.experts->planned},    {"most_rows", plan.experts->most},
+        {"most_rounds", plan.experts->most_rounds}, {"imbalance", plan.experts->imbalance}};
   }
   if (plan.saving) {
     json["saving"] = {

@@ -73,14 +73,10 @@ std::string memory_text(const RunPlan& plan) {
 }
 
 std::string theory_text(const RunPlan& plan) {
-  const ParallelismConfig& layout = plan.config.parallelism;
-  const double share = static_cast<double>(plan.model.parameters) /
-                       static_cast<double>(layout.tensor * layout.pipeline);
-  const int zero = static_cast<int>(layout.zero), ranks = static_cast<int>(layout.data_shard);
   const auto in_total = [&](const StateTheory& theory) {
     return fmt::format("{:.3g} + {:.3g} + {:.3g} bytes per parameter, {}", theory.weights,
                        theory.gradients, theory.optimizer,
-                       bytes_text(share * theory.per_rank(zero, ranks)));
+                       bytes_text(theory.bytes(plan.config.model, plan.config.parallelism)));
   };
   return fmt::format("weights + gradients + optimizer per rank: {}; by Rajbhandari et al. {}",
                      in_total(plan.theory), in_total(kPaperState));
@@ -96,6 +92,17 @@ std::string budget_text(const RunPlan& plan, const PlanOptions& options) {
                         plan.cost / plan.tokens * 1e6);
   }
   return text;
+}
+
+std::string experts_text(const ExpertPlan& experts) {
+  std::string text = fmt::format(
+      "{} of {} per rank; memory for {} rows at once, {} with even loads; at most {} in {}, if "
+      "every token chooses experts of one rank; step time ",
+      experts.experts, experts.of, grouped(experts.planned), grouped(experts.rows),
+      grouped(experts.most), counted(experts.most_rounds, "round"));
+  if (experts.imbalance == 1) return text + "with even loads (--expert-imbalance)";
+  return text +
+         fmt::format("with {:.4g} times the mean load on the busiest rank", experts.imbalance);
 }
 
 std::string loss_text(const RunPlan& plan) {
@@ -169,6 +176,7 @@ std::vector<PlanRow> plan_rows(const RunPlan& plan, const PlanOptions& options) 
     std::erase_if(
         rows, [](const PlanRow& row) { return row.first == "bubble" || row.first == "layers"; });
   }
+  if (plan.experts) rows.emplace_back("experts", experts_text(*plan.experts));
   if (!training.rampup_batch_size.empty()) rows.emplace_back("ramp", ramp_text(training));
   if (plan.saving) rows.emplace_back("save", saving_text(plan, options));
   return rows;

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "parallel/expert/expert_rounds.h"
 #include "parallel/pipeline/registry.h"
 #include "trainer/config/batch_size.h"
 #include "trainer/tools/plan/save_interval.h"
@@ -58,6 +59,22 @@ std::vector<AxisPlan> traffic_of(const LayoutPlan& layout, const StepEstimate& e
   return all;
 }
 
+std::optional<ExpertPlan> experts_of(const RunConfig& config, double imbalance) {
+  const ParallelismConfig& layout = config.parallelism;
+  if (layout.expert == 1) return std::nullopt;
+  const ModelConfig& model = config.model;
+  const ExpertBuffer buffer{layout.expert, model.num_experts, model.num_experts_per_tok,
+                            config.training.local_batch_size * config.training.seq_len,
+                            layout.expert_buffer_factor};
+  return ExpertPlan{.experts = model.num_experts / layout.expert,
+                    .of = model.num_experts,
+                    .rows = buffer.pairs(),
+                    .planned = buffer.capacity(),
+                    .most = buffer.most(),
+                    .most_rounds = buffer.most_rounds(),
+                    .imbalance = imbalance};
+}
+
 SavePlan saving_of(const RunPlan& plan, const PlanOptions& options) {
   SavePlan saving{.save = options.save_seconds, .from = "given"};
   if (saving.save == 0) {
@@ -79,7 +96,8 @@ SavePlan saving_of(const RunPlan& plan, const PlanOptions& options) {
 }
 
 // Steps of a smaller batch are shorter but less efficient, so each batch size is estimated.
-double seconds_of_run(const RunConfig& config, const DeviceProfile& profile, double of_full_step) {
+double seconds_of_run(const RunConfig& config, const DeviceProfile& profile, double imbalance,
+                      double of_full_step) {
   const std::int64_t end = total_steps(config) + 1;
   std::int64_t begin = 1;
   double seconds = 0;
@@ -88,8 +106,8 @@ double seconds_of_run(const RunConfig& config, const DeviceProfile& profile, dou
     const std::int64_t until = std::min(ramp[i + 1].from_step, end);
     RunConfig shorter = config;
     shorter.training.global_batch_size = ramp[i].sequences;
-    seconds +=
-        static_cast<double>(until - begin) * estimate_step(workload_of(shorter), profile).seconds;
+    seconds += static_cast<double>(until - begin) *
+               estimate_step(workload_of(shorter, imbalance), profile).seconds;
     begin = until;
   }
   return seconds + static_cast<double>(end - begin) * of_full_step;
@@ -107,6 +125,7 @@ double usable_bytes(const DeviceProfile& profile, Device device, std::int64_t ra
 
 RunPlan plan_run(const RunConfig& config, const DeviceProfile& profile, Device device,
                  const PlanOptions& options) {
+  const double imbalance = options.expert_imbalance;
   RunPlan plan{.config = config,
                .device = profile,
                .available = usable_bytes(profile, device, world_size(config.parallelism)),
@@ -115,10 +134,11 @@ RunPlan plan_run(const RunConfig& config, const DeviceProfile& profile, Device d
                .theory = {},
                .estimate = {},
                .traffic = {},
+               .experts = experts_of(config, imbalance),
                .saving = {}};
   const double parameters = static_cast<double>(plan.model.parameters);
   plan.theory = state_theory(config, static_cast<double>(plan.model.checkpoint_bytes) / parameters);
-  const Workload work = workload_of(config);
+  const Workload work = workload_of(config, imbalance);
   plan.estimate = estimate_step(work, profile);
   plan.traffic = traffic_of(plan.layout, plan.estimate);
   const Timeline equal =
@@ -133,7 +153,7 @@ RunPlan plan_run(const RunConfig& config, const DeviceProfile& profile, Device d
   const std::int64_t end = total_steps(config) + 1;
   plan.tokens = static_cast<double>(sequences_before_step(config.training, end)) *
                 static_cast<double>(config.training.seq_len);
-  plan.seconds = seconds_of_run(config, profile, plan.estimate.seconds);
+  plan.seconds = seconds_of_run(config, profile, imbalance, plan.estimate.seconds);
   plan.device_hours = plan.seconds * plan.ranks() / 3600;
   plan.cost = plan.device_hours * options.price;
   if (options.mtbf_hours > 0) plan.saving = saving_of(plan, options);

@@ -16,6 +16,7 @@ struct PlanOptions {
   double mtbf_hours = 0;    // mean time between failures of the whole run; 0: unknown
   double save_seconds = 0;  // that a save blocks training; 0: measured or assumed
   double restart_seconds = 300;
+  double expert_imbalance = 1;  // Workload's
 };
 
 // Communication of one rank along one axis per step: bytes counted by the planner, seconds
@@ -24,6 +25,15 @@ struct AxisPlan {
   std::string axis;  // "tensor", "expert", "pipeline", "data", "norms"
   double bytes = 0;
   std::optional<double> seconds, hidden;
+};
+
+// Rows of (token, choice) pairs that an expert parallel rank computes for a layer and micro-batch.
+struct ExpertPlan {
+  std::int64_t experts = 0, of = 0;        // of this rank, and of the layer
+  std::int64_t rows = 0;                   // with even loads
+  std::int64_t planned = 0;                // at once
+  std::int64_t most = 0, most_rounds = 0;  // if every token chooses this rank's experts
+  double imbalance = 1;                    // assumed for the step time
 };
 
 // Recommended checkpoint interval.
@@ -50,6 +60,7 @@ struct RunPlan {
   double tokens_per_second = 0, mfu = 0;
   double tokens = 0, seconds = 0;  // of the whole run
   double device_hours = 0, cost = 0;
+  std::optional<ExpertPlan> experts;  // of expert parallelism
   std::optional<SavePlan> saving;
 
   double ranks() const { return static_cast<double>(world_size(config.parallelism)); }

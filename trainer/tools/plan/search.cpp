@@ -34,11 +34,13 @@ struct Candidate {
 
 class Search {
  public:
-  Search(const LoadedConfig& loaded, int ranks, const DeviceProfile& profile, Device device)
+  Search(const LoadedConfig& loaded, int ranks, const DeviceProfile& profile, Device device,
+         double expert_imbalance)
       : loaded_(loaded),
         ranks_(ranks),
         profile_(profile),
         device_(device),
+        expert_imbalance_(expert_imbalance),
         available_(usable_bytes(profile, device, ranks)),
         model_(plan_model(loaded.config)),
         theory_(state_theory(loaded.config, static_cast<double>(model_.checkpoint_bytes) /
@@ -62,7 +64,6 @@ class Search {
  private:
   void consider(const RunConfig& config) {
     ++result_.considered;
-    const ParallelismConfig& layout = config.parallelism;
     Complaints complaints;
     check_rules({.config = config, .source = loaded_.source, .origins = {}}, complaints,
                 Purpose::kPlanning);
@@ -71,10 +72,7 @@ class Search {
       return;
     }
     // Model state of a rank by theory, averaged over the pipeline.
-    const double state =
-        static_cast<double>(model_.parameters) /
-        static_cast<double>(layout.tensor * layout.pipeline) *
-        theory_.per_rank(static_cast<int>(layout.zero), static_cast<int>(layout.data_shard));
+    const double state = theory_.bytes(config.model, config.parallelism);
     if (state > available_) return too_large(state);
     candidates_.push_back({config, least_seconds(config)});
   }
@@ -103,11 +101,13 @@ class Search {
     });
   }
 
-  using Kind =
-      std::tuple<std::int64_t, bool, std::int64_t, std::string, std::int64_t, std::int64_t>;
+  using Kind = std::tuple<std::int64_t, bool, std::int64_t, std::string, std::int64_t, std::int64_t,
+                          std::int64_t>;
+  using OpsKey = std::tuple<std::int64_t, bool, std::int64_t, std::int64_t, std::int64_t,
+                            std::int64_t, bool, Recompute>;
   static Kind kind_of(const RunConfig& config) {
     const ParallelismConfig& p = config.parallelism;
-    return {p.tensor, p.sequence, p.pipeline, p.schedule, p.virtual_stages, p.zero};
+    return {p.tensor, p.sequence, p.pipeline, p.schedule, p.virtual_stages, p.zero, p.expert};
   }
   // Rank of the recomputation mode by activation memory.
   static int kept_of(const RunConfig& config) {
@@ -119,16 +119,18 @@ class Search {
       ++result_.rejected.too_large;
       return;
     }
+    // The time first, which takes a few layers; memory takes all.
+    const Workload work = workload_of(config, expert_imbalance_);
+    StepEstimate estimate = estimate_step(work, ops_of(work), profile_);
+    if (estimate.seconds >= slowest_of_best()) {
+      ++result_.rejected.slower;
+      return;
+    }
     // The first pipeline rank holds the most micro-batches in flight.
     const double least = bytes_of(with_few_micro_batches(config), 0);
     if (least > available_) {
       too_large_[kind_of(config)].emplace_back(config.training.local_batch_size, kept_of(config));
       return too_large(least);
-    }
-    StepEstimate estimate = estimate_step(workload_of(config), profile_);
-    if (estimate.seconds >= slowest_of_best()) {
-      ++result_.rejected.slower;
-      return;
     }
     double most = 0;
     for (int place = 0; place < config.parallelism.pipeline; ++place) {
@@ -142,6 +144,24 @@ class Search {
     if (result_.best.size() <= kBest) return;
     result_.best.pop_back();
     ++result_.rejected.slower;
+  }
+
+  // Layouts that differ by their schedules have the same ops.
+  const StepOps& ops_of(const Workload& work) {
+    const ParallelismConfig& p = work.spec.parallelism;
+    const OpsKey key{p.tensor,
+                     p.sequence,
+                     p.pipeline,
+                     p.zero,
+                     p.expert,
+                     work.spec.training.local_batch_size,
+                     work.spec.micro_batches > 1,
+                     work.spec.activation_checkpoint.mode};
+    auto known = ops_.find(key);
+    if (known == ops_.end()) {
+      known = ops_.emplace(key, record_step(work.spec, work.mesh, profile_.device())).first;
+    }
+    return known->second;
   }
 
   double bytes_of(const RunConfig& config, int place) const {
@@ -175,11 +195,13 @@ class Search {
   int ranks_;
   const DeviceProfile& profile_;
   Device device_;
+  double expert_imbalance_;
   double available_;
   ModelPlan model_;
   StateTheory theory_;
   std::vector<Candidate> candidates_;
   std::map<Kind, std::vector<std::pair<std::int64_t, int>>> too_large_;
+  std::map<OpsKey, StepOps> ops_;
   SearchResult result_;
 };
 
@@ -204,8 +226,8 @@ std::string lacks(const StepEstimate& best, const StepEstimate& other) {
 }  // namespace
 
 SearchResult search_layouts(const LoadedConfig& loaded, int ranks, const DeviceProfile& profile,
-                            Device device) {
-  return Search(loaded, ranks, profile, device).run();
+                            Device device, double expert_imbalance) {
+  return Search(loaded, ranks, profile, device, expert_imbalance).run();
 }
 
 std::string search_text(const SearchResult& result, double available) {

@@ -33,10 +33,11 @@ struct SearchResult {
 };
 
 // Searches all layouts of `ranks` ranks along the tensor, pipeline and data axes, with every ZeRO
-// stage, micro-batch size and recomputation mode; other keys are those of `loaded`. Each layout is
-// checked by the config rules, planned by the trainer's memory planner and timed by the cost model.
+// stage, expert parallel degree, micro-batch size and recomputation mode; other keys are those of
+// `loaded`. Each layout is checked by the config rules, planned by the trainer's memory planner and
+// timed by the cost model.
 SearchResult search_layouts(const LoadedConfig& loaded, int ranks, const DeviceProfile& profile,
-                            Device device);
+                            Device device, double expert_imbalance = 1);
 
 // The best layouts with the largest time difference to the first, and the rejected ones by reason.
 std::string search_text(const SearchResult& result, double available);

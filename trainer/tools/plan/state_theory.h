@@ -9,6 +9,10 @@ struct StateTheory {
   double total() const { return weights + gradients + optimizer; }
   // Bytes per parameter on one of `ranks` data-parallel ranks with ZeRO stage `zero`.
   double per_rank(int zero, int ranks) const;
+  // The same of experts that `expert` of the data ranks divide among themselves.
+  double per_expert_rank(int zero, int ranks, int expert) const;
+  // Bytes on a data-parallel rank of a layout, averaged over tensor and pipeline ranks.
+  double bytes(const ModelConfig& model, const ParallelismConfig& layout) const;
 };
 
 // Rajbhandari et al. 2020: 16-bit weights and gradients, float32 master weights and Adam moments.

@@ -14,8 +14,8 @@ NumberFormat Workload::numbers() const {
   return format_of(is_float8 ? 1 : size_of(spec.compute));
 }
 
-Workload workload_of(const RunConfig& config) {
-  return {engine_spec(config), mesh_shape(config.parallelism)};
+Workload workload_of(const RunConfig& config, double expert_imbalance) {
+  return {engine_spec(config), mesh_shape(config.parallelism), expert_imbalance};
 }
 
 }  // namespace trireme

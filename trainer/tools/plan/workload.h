@@ -9,6 +9,8 @@ namespace trireme {
 struct Workload {
   EngineSpec spec;
   MeshShape mesh = {};  // both data axes set
+  // Rows of the busiest rank among those that divide the experts, as a multiple of the mean.
+  double expert_imbalance = 1;
 
   std::int64_t ranks() const { return mesh.ranks(); }
   std::int64_t tokens() const;   // per step, over all data-parallel ranks
@@ -16,6 +18,6 @@ struct Workload {
 };
 
 // The workload of a config whose data-parallel degrees are set (for_ranks).
-Workload workload_of(const RunConfig& config);
+Workload workload_of(const RunConfig& config, double expert_imbalance = 1);
 
 }  // namespace trireme

@@ -86,6 +86,14 @@ std::optional<Cause> missing_sum(const Evidence& evidence) {
       }
     }
     if (!terms || !differs || !fits) continue;
+    if (evidence.is_divided_expert() && axis.coordinate == &RankCoordinates::data) {
+      return Cause{
+          "missing-sum",
+          fmt::format("the values of the {} replicas of this expert add up to the expected "
+                      "value: the reduction over 'expert_shard' or 'expert_replicate' is "
+                      "missing",
+                      axis.size / evidence.layout.expert)};
+    }
     return Cause{
         "missing-sum",
         fmt::format("the values of the {} ranks along axis '{}' add up to the expected value: the "
@@ -135,6 +143,14 @@ std::optional<Cause> other_micro_batches(const Evidence& evidence, const Values&
   const std::int64_t each =
       evidence.layout.micro_batches / std::max<std::int64_t>(evidence.layout.data, 1);
   const auto left = static_cast<std::int64_t>(found->size() - lost.size());
+  if (evidence.is_divided_expert() && doubled.empty() && other.empty() &&
+      left == each * evidence.layout.expert) {
+    return Cause{"missing-sum",
+                 text + fmt::format(" It contains those of one replica of this expert only, which "
+                                    "sees the tokens of {} data ranks: the reduction over "
+                                    "'expert_shard' or 'expert_replicate' is missing",
+                                    evidence.layout.expert)};
+  }
   if (evidence.layout.data > 1 && doubled.empty() && other.empty() && left == each) {
     return Cause{"missing-sum", text +
                                     " It contains those of one data rank only: the "
@@ -145,6 +161,28 @@ std::optional<Cause> other_micro_batches(const Evidence& evidence, const Values&
     text += fmt::format(" These are all micro-batches of data rank {}", whose(lost[0]));
   }
   return Cause{doubled.empty() ? "lost-micro-batch" : "doubled-micro-batch", text};
+}
+
+// The right gradient, and that of the routers' losses some times more.
+std::optional<Cause> other_router_losses(const Evidence& evidence, const Values& values) {
+  if (evidence.of_router_losses.empty()) return std::nullopt;
+  const auto found = combination_of(values, {evidence.expected, evidence.of_router_losses},
+                                    evidence.tolerance * 4);
+  constexpr double kRound = 0.02;
+  if (!found || !close((*found)[0], 1, kRound) || close((*found)[1], 0, kRound)) {
+    return std::nullopt;
+  }
+  const double times = 1 + (*found)[1];
+  const LayoutSizes& layout = evidence.layout;
+  const auto of_rank = static_cast<double>(layout.micro_batches) / static_cast<double>(layout.data);
+  std::string text = fmt::format(
+      "the gradient of the routers' losses is counted {:.4g} times, the rest is correct", times);
+  if (close(times, of_rank, kRound * of_rank)) {
+    text += ": this is the number of micro-batches per rank, over which they are not averaged";
+  } else if (close(times, static_cast<double>(layout.micro_batches), kRound * times)) {
+    text += ": this is the number of micro-batches per step, over which they are not averaged";
+  }
+  return Cause{"router-losses", text};
 }
 
 // Every element is correct on some rank.
@@ -216,6 +254,7 @@ std::optional<Cause> cause_of_gradient(const Evidence& evidence) {
   if (complete(values) && !all_close(values, evidence.expected, evidence.tolerance)) {
     if (auto found = constant_ratio(evidence, values)) return found;
     if (auto found = moved_rows(evidence, values)) return found;
+    if (auto found = other_router_losses(evidence, values)) return found;
     if (auto found = other_micro_batches(evidence, values)) return found;
   }
   if (auto found = some_copies(evidence)) {

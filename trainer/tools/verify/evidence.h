@@ -16,6 +16,7 @@ struct RankCoordinates {
 // Sizes of the subject's mesh axes and its micro-batches.
 struct LayoutSizes {
   std::int64_t pipeline = 1, data = 1, tensor = 1;
+  std::int64_t expert = 1;                   // data ranks that divide the experts
   std::int64_t micro_batches = 1;            // per step, over all data-parallel ranks
   std::vector<std::int64_t> data_rank_of{};  // by micro-batch
 };
@@ -40,10 +41,16 @@ struct Evidence {
   std::vector<Holder> holders;
   // Reference gradients of each micro-batch; empty: unknown.
   std::vector<std::vector<double>> by_micro_batch;
-  std::vector<double> before;   // weights before the step; empty: unknown
-  double decay = 0;             // learning rate times weight decay
-  double update_tolerance = 0;  // absolute, of the weight after the step
+  std::vector<double> of_router_losses = {};  // reference gradient of these alone; empty: unknown
+  std::vector<double> before;                 // weights before the step; empty: unknown
+  double decay = 0;                           // learning rate times weight decay
+  double update_tolerance = 0;                // absolute, of the weight after the step
   LayoutSizes layout;
+
+  // Whether this is a weight of an expert that only some data ranks have.
+  bool is_divided_expert() const {
+    return layout.expert > 1 && tensor.find(".experts.") != std::string::npos;
+  }
 };
 
 }  // namespace trireme::verify

@@ -19,6 +19,7 @@ struct ValuePair {
 struct StepFinding {
   std::int64_t step = 0;  // 0: initial weights
   ValuePair loss, grad_norm;
+  std::int64_t expert_rounds = 1;  // of the subject's exchange of experts' rows
   // The largest difference over all parameters and its tensor: relative to the largest value of the
   // weight if of_scale, otherwise absolute.
   struct Largest {

@@ -20,6 +20,7 @@ std::map<std::string, Make> all() {
     makes.emplace(call.name, [call] { return make_mistake(call); });
   }
   for (const auto& [name, make] : input_mistakes()) makes.emplace(name, make);
+  for (const auto& [name, make] : expert_mistakes()) makes.emplace(name, make);
   for (const auto& [name, make] : update_mistakes()) makes.emplace(name, make);
   return makes;
 }

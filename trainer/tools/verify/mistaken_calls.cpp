@@ -17,7 +17,7 @@ class MistakeInCalls final : public Mistake {
   explicit MistakeInCalls(const CallMistake& call) : call_(call) {}
   void make_in(RankGroups& groups) override {
     std::unique_ptr<Communicator>& group = groups.*call_.group;
-    if (group->size() == 1) return;
+    if (!group || group->size() == 1) return;
     group = std::make_unique<MistakenGroup>(
         std::move(group), *groups.recorder,
         MistakenGroup::Options{
@@ -82,6 +82,15 @@ constexpr std::array kCallMistakes{
                 &RankGroups::shard,
                 {Operation::kReduceScatter, Phase::kBackward, kLayer, 0},
                 GroupFault::kTwice},
+    // Gradient reduction of experts over their replicas.
+    CallMistake{"lost-expert-sum",
+                &RankGroups::expert_replicate,
+                {.operation = Operation::kAllReduce},
+                GroupFault::kSkip},
+    CallMistake{"lost-expert-scatter",
+                &RankGroups::expert_shard,
+                {.operation = Operation::kReduceScatter},
+                GroupFault::kSkip},
     // All-gather of ZeRO weights.
     CallMistake{"old-weights",
                 &RankGroups::shard,

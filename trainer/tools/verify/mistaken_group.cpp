@@ -21,7 +21,8 @@ bool MistakenGroup::matches(const Stream& stream, Operation operation,
   if (place(now) != place(counted_)) nth_ = 0;
   counted_ = now;
   const int nth = nth_++;
-  const bool matched = now.phase == static_cast<std::uint32_t>(calls.phase) &&
+  const bool any_phase = calls.phase == flight::Phase::kStart;
+  const bool matched = (any_phase || now.phase == static_cast<std::uint32_t>(calls.phase)) &&
                        (calls.layer < 0 || calls.layer == now.layer) &&
                        (calls.nth < 0 || calls.nth == nth) && now.step >= calls.from_step &&
                        (!calls.reduce || calls.reduce == reduce);
@@ -81,8 +82,9 @@ void MistakenGroup::all_gather(Stream& stream, Tensor whole, Tensor part) {
     if (place.data != part.data) copy_bytes(stream, place.data, part.data, part.bytes());
     return;
   }
-  require(options_.fault == GroupFault::kSwap, "unsupported fault of all_gather");
   right_->all_gather(stream, whole, part);
+  if (options_.fault == GroupFault::kModify) return options_.modify(stream, whole);
+  require(options_.fault == GroupFault::kSwap, "unsupported fault of all_gather");
   const std::size_t bytes = part.bytes(), last = whole.bytes() - bytes;
   std::vector<std::byte> all(whole.bytes());
   copy_bytes(stream, all.data(), whole.data, all.size());
@@ -104,6 +106,11 @@ void MistakenGroup::reduce_scatter(Stream& stream, Tensor part, Tensor whole) {
   }
   right_->reduce_scatter(stream, part, whole);
   scale(stream, part, options_.fault == GroupFault::kMean ? 1.0 / size() : size());
+}
+
+void MistakenGroup::all_to_all(Stream& stream, const RankBlocks& received, const RankBlocks& sent) {
+  right_->all_to_all(stream, received, sent);
+  if (matches(stream, Operation::kAllToAll)) options_.modify_blocks(stream, received, sent);
 }
 
 Transfer MistakenGroup::start_all_reduce(Stream& stream, Tensor tensor, Reduce reduce) {

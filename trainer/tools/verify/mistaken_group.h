@@ -18,15 +18,15 @@ enum class GroupFault : std::uint8_t {
   kStale,   // returns the result of the first step
   kSwap,    // swaps the first and the last shard
   kRepeat,  // sends the first message of a step for the later ones, too
-  kModify,  // calls Options::modify on the input or the output
+  kModify,  // calls Options::modify or modify_blocks on the input or the output
 };
 
 // Selects calls of a group.
 struct CallFilter {
   flight::Operation operation = flight::Operation::kNone;
-  flight::Phase phase = flight::Phase::kStart;
-  int layer = -1;  // -1: any
-  int nth = -1;    // call within a layer and micro-batch; -1: all
+  flight::Phase phase = flight::Phase::kStart;  // kStart: any
+  int layer = -1;                               // -1: any
+  int nth = -1;                                 // call within a layer and micro-batch; -1: all
   std::int64_t from_step = 1;
   std::optional<Reduce> reduce = std::nullopt;
 };
@@ -37,9 +37,12 @@ class MistakenGroup final : public Communicator {
   struct Options {
     CallFilter calls;
     GroupFault fault = GroupFault::kSkip;
-    std::function<void(Stream&, Tensor)> modify = {};  // for kModify, of all_reduce
-    bool modify_before = false;                        // modifies the input instead of the output
-    std::function<void()> made = {};                   // called for each wrong call
+    // For kModify: of all_reduce and of the whole of all_gather, and of all_to_all.
+    std::function<void(Stream&, Tensor)> modify = {};
+    std::function<void(Stream&, const RankBlocks& received, const RankBlocks& sent)> modify_blocks =
+        {};
+    bool modify_before = false;       // modifies the input of all_reduce instead of its output
+    std::function<void()> made = {};  // called for each wrong call
   };
   // The ledger is this rank's and must outlive the group.
   MistakenGroup(std::unique_ptr<Communicator> right, const FlightRecorder& recorder,
@@ -53,9 +56,7 @@ class MistakenGroup final : public Communicator {
   void all_reduce(Stream& stream, Tensor tensor, Reduce reduce) override;
   void all_gather(Stream& stream, Tensor whole, Tensor part) override;
   void reduce_scatter(Stream& stream, Tensor part, Tensor whole) override;
-  void all_to_all(Stream& stream, const RankBlocks& received, const RankBlocks& sent) override {
-    right_->all_to_all(stream, received, sent);
-  }
+  void all_to_all(Stream& stream, const RankBlocks& received, const RankBlocks& sent) override;
   void broadcast(Stream& stream, Tensor tensor, int root) override {
     right_->broadcast(stream, tensor, root);
   }

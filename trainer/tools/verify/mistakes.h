@@ -23,6 +23,9 @@ std::unique_ptr<Mistake> make_mistake(const CallMistake& call);
 // Mistakes in engine inputs and in exchanged values, by name.
 std::map<std::string, std::function<std::unique_ptr<Mistake>()>> input_mistakes();
 
+// Mistakes in routers and in the exchange of experts' rows, by name.
+std::map<std::string, std::function<std::unique_ptr<Mistake>()>> expert_mistakes();
+
 // Mistakes in scale factors, sample slices and optimizer updates, by name.
 std::map<std::string, std::function<std::unique_ptr<Mistake>()>> update_mistakes();
 

@@ -91,6 +91,7 @@ LayoutSizes Sampling::layout_sizes() const {
   LayoutSizes sizes{.pipeline = layout.pipeline,
                     .data = data_ranks(layout),
                     .tensor = layout.tensor,
+                    .expert = layout.expert,
                     .micro_batches = micro_batches_per_step(subject_.config()) * data_ranks(layout),
                     .data_rank_of = {}};
   const bool shared = layout.zero >= 2 && layout.data_shard > 1;

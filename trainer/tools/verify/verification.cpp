@@ -82,9 +82,12 @@ Finding Verification::run(std::int64_t steps) {
       finding.difference = compare_gradients(step, now);
       if (finding.difference) break;
       comparison_.hand_over_gradients();
-      const double norm = update(subject_, step, /*mistaken=*/true);
-      now.grad_norm = both(norm, update(reference_, step, /*mistaken=*/false));
-      finding.difference = compare_norms(step, now, norm);
+      const Engine::StepResult updated = update(subject_, step, /*mistaken=*/true);
+      now.grad_norm =
+          both(updated.grad_norm, update(reference_, step, /*mistaken=*/false).grad_norm);
+      const std::int64_t rounds = updated.routers ? updated.routers->rounds : 1;
+      now.expert_rounds = static_cast<std::int64_t>(both(static_cast<double>(rounds), 0).value);
+      finding.difference = compare_norms(step, now, updated.grad_norm);
       if (finding.difference) break;
       finding.difference = compare_moments(step);
       if (finding.difference) break;
@@ -137,16 +140,17 @@ double Verification::gradients(const Subject& subject, std::int64_t step, bool m
   return loss;
 }
 
-// Returns grad_norm, or 0 on a rank without an engine.
-double Verification::update(const Subject& subject, std::int64_t step, bool mistaken) const {
-  if (!subject.takes_part()) return 0;
+// Without values on a rank without an engine.
+Engine::StepResult Verification::update(const Subject& subject, std::int64_t step,
+                                        bool mistaken) const {
+  if (!subject.takes_part()) return {};
   const std::int64_t number = mistaken && of_.mistake ? of_.mistake->in_update_number(step) : step;
   double rate = subject.config().optimizer.lr;
   if (mistaken && of_.mistake) rate = of_.mistake->in_learning_rate(subject, rate);
-  const double norm = apply_update(subject.engine(), rate, number).grad_norm;
+  Engine::StepResult updated = apply_update(subject.engine(), rate, number);
   subject.engine().model().finish_publishing();
   if (mistaken && of_.mistake) of_.mistake->in_weights(subject);
-  return norm;
+  return updated;
 }
 
 // Values of rank 0, which is part of both layouts.

@@ -33,7 +33,7 @@ class Verification {
   void share_gemm_choices();
   void require_mistake() const;
   double gradients(const Subject& subject, std::int64_t step, bool mistaken);
-  double update(const Subject& subject, std::int64_t step, bool mistaken) const;
+  Engine::StepResult update(const Subject& subject, std::int64_t step, bool mistaken) const;
   ValuePair both(double of_subject, double of_reference) const;
   std::vector<double> of_all_ranks(double own) const;
 
@@ -52,9 +52,11 @@ class Verification {
   Cause cause_of_norm(const ValuePair& norm, const std::vector<double>& norms) const;
   std::optional<double> ratio_of_all(const std::vector<TensorResult>& results) const;
   std::vector<std::vector<double>> by_micro_batch(std::size_t tensor, std::int64_t step);
+  std::vector<double> of_router_losses(std::size_t tensor, std::int64_t step);
   std::vector<double> held_by_several() const;
   std::vector<int> stages() const;
   std::string on_stage(const std::vector<TensorResult>& results) const;
+  bool forward_differs(const std::vector<std::string>& silent, std::int64_t step);
   std::string part_of_forward(std::int64_t step);
 
   World& world_;

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -18,7 +19,11 @@ constexpr double kOfPatterns = 1e-5, kLossOfPatterns = 1e-6;
 // Bounds the number of extra backward passes.
 constexpr std::int64_t kMostMicroBatches = 32;
 
-// A residual branch in model order, such as "layers.0.attention", with its output weight and bias.
+// Most experts of a layer that are tried one by one.
+constexpr std::size_t kMostExperts = 64;
+
+// A residual branch in model order, such as "layers.0.attention", with its output weight and bias,
+// or the output weights of all its experts.
 struct Branch {
   std::string name;
   std::vector<std::string> tensors;
@@ -30,7 +35,7 @@ std::vector<Branch> branches_of(const Tensors& tensors) {
     for (const std::string_view last : {".o.", ".down."}) {
       const std::size_t at = entry.name.find(last);
       if (at == std::string::npos) continue;
-      const std::string name = entry.name.substr(0, at);
+      const std::string name = entry.name.substr(0, std::min(at, entry.name.find(".experts.")));
       if (branches.empty() || branches.back().name != name) branches.push_back({name, {}});
       branches.back().tensors.push_back(entry.name);
     }
@@ -38,17 +43,24 @@ std::vector<Branch> branches_of(const Tensors& tensors) {
   return branches;
 }
 
-void silence(const Subject& subject, const std::vector<Branch>& branches, std::size_t first) {
+// Sets tensors to zero.
+void silence(const Subject& subject, const std::vector<std::string>& names) {
   if (!subject.takes_part()) return;
   for (const ParamShard& shard : subject.engine().model().params().shards()) {
-    for (std::size_t i = first; i < branches.size(); ++i) {
-      const std::vector<std::string>& names = branches[i].tensors;
-      if (std::find(names.begin(), names.end(), shard.param->spec.name) == names.end()) continue;
-      write_elements(subject.stream(), shard.master, std::vector<float>(shard.count()));
-    }
+    if (std::find(names.begin(), names.end(), shard.param->spec.name) == names.end()) continue;
+    write_elements(subject.stream(), shard.master, std::vector<float>(shard.count()));
   }
   subject.engine().model().publish_masters(subject.engine().stream());
   subject.engine().model().finish_publishing();
+}
+
+// The tensors of the branches from `first` on.
+std::vector<std::string> tensors_from(const std::vector<Branch>& branches, std::size_t first) {
+  std::vector<std::string> names;
+  for (std::size_t i = first; i < branches.size(); ++i) {
+    names.insert(names.end(), branches[i].tensors.begin(), branches[i].tensors.end());
+  }
+  return names;
 }
 
 // Compares sums of squares computed from float32 norms.
@@ -79,6 +91,8 @@ Cause Verification::cause_of_gradients(const std::vector<TensorResult>& results,
   }
   evidence[0].by_micro_batch = by_micro_batch(last, step);
   evidence[1].by_micro_batch = by_micro_batch(first, step);
+  evidence[0].of_router_losses = of_router_losses(last, step);
+  evidence[1].of_router_losses = of_router_losses(first, step);
   std::optional<Cause> cause;
   for (const Evidence& of_one : evidence) {
     if (cause) break;
@@ -98,6 +112,12 @@ Cause Verification::cause_of_gradients(const std::vector<TensorResult>& results,
         fmt::format(
             "the loss is wrong too ({:.6g} times the expected value): the forward is wrong in {}",
             loss.value / loss.expected, part_of_forward(step))};
+  }
+  if (!cause && difference.origin.find(".router.") != std::string::npos) {
+    cause = {"routing",
+             fmt::format("the loss and the gradients of this layer's experts are correct: the "
+                         "backward is wrong from {} on, in the gradient of the routing weights",
+                         difference.origin)};
   }
   if (!cause) {
     cause = {"backward", fmt::format("the loss is correct: the backward is wrong from {} on",
@@ -138,19 +158,39 @@ std::vector<std::vector<double>> Verification::by_micro_batch(std::size_t tensor
   return terms;
 }
 
+// Reference gradient of the routers' losses alone; empty if there are none. Overwrites the
+// gradients of the step.
+std::vector<double> Verification::of_router_losses(std::size_t tensor, std::int64_t step) {
+  const ModelConfig& model = of_.reference.model;
+  const bool has_losses = model.router_aux_loss_coef > 0 || model.router_z_loss_coef > 0;
+  if (model.num_experts == 0 || !has_losses) return {};
+  if (reference_.takes_part()) {
+    // The first of no micro-batches: none has targets.
+    constexpr std::int64_t kNone = -1;
+    const std::int64_t valid = samples_.fill(reference_, step, kNone).valid;
+    compute_gradients(reference_.engine(), valid, step);
+  }
+  return sampling_.expected(tensor, Quantity::kGradient);
+}
+
+// Whether the losses differ with initial weights and these tensors zero. Overwrites the weights.
+bool Verification::forward_differs(const std::vector<std::string>& silent, std::int64_t step) {
+  for (const Subject* subject : {&subject_, &reference_}) {
+    if (!subject->takes_part()) continue;
+    subject->begin();
+    silence(*subject, silent);
+  }
+  const double loss = gradients(subject_, step, /*mistaken=*/true);
+  const ValuePair pair = both(loss, gradients(reference_, step, /*mistaken=*/false));
+  return !(pair.relative() <= std::max(tolerances_.loss, kLossOfPatterns));
+}
+
 // Bisects the first residual branch that makes the losses differ, by zeroing all branches after it
-// in both layouts. Overwrites the weights.
+// in both layouts, and then its experts, each without the others.
 std::string Verification::part_of_forward(std::int64_t step) {
   const std::vector<Branch> branches = branches_of(tensors_);
   const auto differs = [&](std::size_t heard) {
-    for (const Subject* subject : {&subject_, &reference_}) {
-      if (!subject->takes_part()) continue;
-      subject->begin();
-      silence(*subject, branches, heard);
-    }
-    const double loss = gradients(subject_, step, /*mistaken=*/true);
-    const ValuePair pair = both(loss, gradients(reference_, step, /*mistaken=*/false));
-    return !(pair.relative() <= std::max(tolerances_.loss, kLossOfPatterns));
+    return forward_differs(tensors_from(branches, heard), step);
   };
   if (differs(0)) return "the embedding, the loss, or the pipeline messages";
   std::size_t equal = 0, different = branches.size();
@@ -158,7 +198,23 @@ std::string Verification::part_of_forward(std::int64_t step) {
     const std::size_t middle = (equal + different) / 2;
     (differs(middle) ? different : equal) = middle;
   }
-  return branches[equal].name;
+  const Branch& branch = branches[equal];
+  const std::vector<std::string>& experts = branch.tensors;
+  if (experts.front().find(".experts.") == std::string::npos || experts.size() > kMostExperts) {
+    return branch.name;
+  }
+  std::vector<std::size_t> wrong;
+  for (std::size_t e = 0; e < experts.size(); ++e) {
+    std::vector<std::string> silent = tensors_from(branches, equal + 1);
+    for (const std::string& other : experts) {
+      if (other != experts[e]) silent.push_back(other);
+    }
+    if (forward_differs(silent, step)) wrong.push_back(e);
+  }
+  if (wrong.empty() || wrong.size() == experts.size()) return branch.name;
+  const bool is_one = wrong.size() == 1;
+  return fmt::format("{}, seen in rows of expert{} {}", branch.name, is_one ? "" : "s",
+                     fmt::join(wrong, ", "));
 }
 
 // 1 for parameters replicated across tensor ranks of the subject.

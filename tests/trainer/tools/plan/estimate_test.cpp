@@ -169,6 +169,37 @@ TEST(Estimate, DataRanksOfANodeMayReadEachOthersMemory) {
   EXPECT_GT(estimate_step(work, cpu).parts.gradients, gradients);
 }
 
+TEST(Estimate, TheBusiestRankOfExpertsTakesLongerForTheirRowsAlone) {
+  const DeviceProfile h100 = find_profile("H100");
+  Workload work = of({.data_shard = 8, .tensor = 2}, 4);
+  ModelConfig& model = work.spec.model;
+  model.num_experts = 16;
+  model.num_experts_per_tok = 2;
+  model.moe_intermediate_size = 4096;
+  const auto step = [&](std::int64_t expert, double imbalance) {
+    work.mesh.expert = work.spec.parallelism.expert = expert;
+    work.expert_imbalance = imbalance;
+    return estimate_step(work, h100);
+  };
+  const auto seconds_of_exchange = [](const StepEstimate& of_one) {
+    for (const AxisTraffic& axis : of_one.traffic) {
+      if (axis.axis == "expert") return axis.seconds;
+    }
+    return 0.0;
+  };
+  // Each rank that has all experts has all rows.
+  EXPECT_EQ(step(1, 1).seconds, step(1, 2).seconds);
+  const StepEstimate even = step(4, 1), busy = step(4, 1.5), busiest = step(4, 2);
+  EXPECT_EQ(even.parts.attention, busy.parts.attention);
+  const double products = busy.parts.products - even.parts.products;
+  EXPECT_GT(products, 0.1 * even.parts.products);
+  EXPECT_LT(products, 0.5 * even.parts.products);
+  EXPECT_NEAR(busiest.parts.products - even.parts.products, 2 * products, 1e-9 * products);
+  EXPECT_GT(seconds_of_exchange(even), 0);
+  // But for the gather of the counts, which say how many rows are exchanged.
+  EXPECT_NEAR(seconds_of_exchange(busy) / seconds_of_exchange(even), 1.5, 0.05);
+}
+
 TEST(Estimate, SixteenThousandRanksTakeAMoment) {
   Workload work = of({.pipeline = 16, .data_shard = 128, .tensor = 8}, 64);
   work.spec.parallelism.sequence = true;

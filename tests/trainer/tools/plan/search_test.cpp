@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
+#include <utility>
 
 #include "model/device/imagined.h"
 #include "trainer/config/for_ranks.h"
@@ -83,6 +85,37 @@ TEST(Search, the_best_fit_and_none_that_fits_is_faster) {
   for (const char* words : {"do not fit", "violate a config rule", " 10. ", "recompute"}) {
     EXPECT_NE(text.find(words), std::string::npos) << text;
   }
+}
+
+TEST(Search, experts_are_divided_among_every_number_of_data_ranks_that_divides_them) {
+  const LoadedConfig loaded =
+      read_config({"test",
+                   "[model]\nmodel_type = \"qwen3_moe\"\nvocab_size = 1024\nhidden_size = 2048\n"
+                   "intermediate_size = 6144\nnum_hidden_layers = 1\nnum_attention_heads = 1\n"
+                   "num_key_value_heads = 1\nhead_dim = 128\nmax_position_embeddings = 4096\n"
+                   "num_experts = 12\nnum_experts_per_tok = 2\nmoe_intermediate_size = 8192\n"
+                   "[data]\ntrain = [{ path = \"nowhere\" }]\n"
+                   "[training]\nsteps = 10\nseq_len = 4096\nglobal_batch_size = 8\n"
+                   "dtype = \"bfloat16\"\n",
+                   "/"},
+                  {});
+  std::set<std::pair<std::int64_t, std::int64_t>> of_data;
+  each_layout(loaded.config, 8, 8, [&](const RunConfig& config) {
+    of_data.emplace(data_ranks(config.parallelism), config.parallelism.expert);
+  });
+  EXPECT_EQ(of_data, (std::set<std::pair<std::int64_t, std::int64_t>>{
+                         {1, 1}, {2, 1}, {2, 2}, {4, 1}, {4, 2}, {4, 4}, {8, 1}, {8, 2}, {8, 4}}));
+  // One head and one layer: only the data ranks remain.
+  const DeviceProfile profile = find_profile("A100-40G");
+  const SearchResult even = search_layouts(loaded, 8, profile, imagined_gpu());
+  const SearchResult uneven = search_layouts(loaded, 8, profile, imagined_gpu(), 3);
+  const auto divided = [](const SearchResult& found) {
+    return std::count_if(found.best.begin(), found.best.end(),
+                         [](const RankedLayout& one) { return one.config.parallelism.expert > 1; });
+  };
+  EXPECT_EQ(even.considered, uneven.considered);
+  EXPECT_GT(divided(even), 0) << search_text(even, 0);
+  EXPECT_LT(divided(uneven), divided(even)) << search_text(uneven, 0);
 }
 
 TEST(Search, a_model_too_large_for_the_ranks_has_no_layout) {

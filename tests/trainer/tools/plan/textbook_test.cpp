@@ -30,6 +30,25 @@ TEST(Textbook, mixed_precision_adam_takes_sixteen_bytes_a_parameter) {
   EXPECT_EQ(7e9 * kPaperState.total(), 112e9);
 }
 
+// Experts that four of eight data ranks divide: a quarter of them each, sharded over two ranks.
+TEST(Textbook, divided_experts_take_their_part) {
+  for (int zero = 0; zero <= 3; ++zero) {
+    const RunConfig config = textbook_config(
+        "model_type = \"mixtral\"\nvocab_size = 1024\nhidden_size = 1024\nnum_hidden_layers = 4\n"
+        "num_attention_heads = 8\nnum_key_value_heads = 4\nmax_position_embeddings = 512\n"
+        "num_experts = 8\nnum_experts_per_tok = 2\nmoe_intermediate_size = 2048",
+        "global_batch_size = 8\n[parallelism]\nexpert = 4\nzero = " + std::to_string(zero), 8);
+    const ModelPlan model = plan_model(config);
+    const StateTheory ours = state_theory(config, static_cast<double>(model.checkpoint_bytes) /
+                                                      static_cast<double>(model.parameters));
+    const MemoryPlan planned = plan_layout(config, {}).places.front().step.memory;
+    const double held = static_cast<double>(planned.weights + planned.masters + planned.gradients +
+                                            planned.optimizer);
+    EXPECT_NEAR(held, ours.bytes(config.model, config.parallelism), 0.03 * held)
+        << "zero = " << zero;
+  }
+}
+
 // Rajbhandari et al. 2020, with 13 billion parameters on 8 ranks.
 TEST(Textbook, zero_divides_a_stage_each) {
   const double theory[] = {208e9, 71.5e9, 48.75e9, 26e9};

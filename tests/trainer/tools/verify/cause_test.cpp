@@ -132,6 +132,32 @@ TEST(Cause, of_a_combination_of_micro_batches_is_which_are_missing_or_doubled) {
   EXPECT_EQ(kind_of(cause_of_gradient(e)), "doubled-micro-batch");
 }
 
+TEST(Cause, of_routers_losses_that_count_too_often_is_how_often) {
+  Evidence e = evidence(numbers(1), numbers(1));
+  e.of_router_losses = numbers(2);
+  std::vector<double> values = numbers(1);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] += 2 * e.of_router_losses[i];
+  e.holders[0].owned = e.holders[1].owned = values;
+  const auto cause = cause_of_gradient(e);
+  EXPECT_EQ(kind_of(cause), "router-losses");
+  EXPECT_NE(cause.value_or(Cause{}).text.find("3 times"), std::string::npos);
+  EXPECT_NE(cause.value_or(Cause{}).text.find("micro-batches per rank"), std::string::npos);
+}
+
+TEST(Cause, of_an_experts_replicas_names_their_groups) {
+  std::vector<double> rest = numbers(1);
+  const std::vector<double> part = numbers(5);
+  for (std::size_t i = 0; i < rest.size(); ++i) rest[i] -= part[i];
+  Evidence e = evidence(part, rest);
+  e.tensor = "layers.0.mlp.experts.3.down.weight";
+  e.layout = {.data = 4, .expert = 2, .micro_batches = 4, .data_rank_of = {0, 1, 2, 3}};
+  e.holders[0].coordinates = {.rank = 0, .data = 0};
+  e.holders[1].coordinates = {.rank = 2, .data = 2};
+  const auto cause = cause_of_gradient(e);
+  EXPECT_EQ(kind_of(cause), "missing-sum");
+  EXPECT_NE(cause.value_or(Cause{}).text.find("2 replicas of this expert"), std::string::npos);
+}
+
 TEST(Cause, of_copies_that_did_not_move_is_an_update_that_was_not_published) {
   Evidence e = evidence(numbers(1), numbers(9));
   e.quantity = Quantity::kValue;

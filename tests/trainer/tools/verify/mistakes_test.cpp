@@ -15,12 +15,16 @@
 namespace trireme::verify {
 namespace {
 
-enum class Family { kGpt2, kQwen3 };
+enum class Family { kGpt2, kQwen3, kQwen3Moe };
 
 RunConfig config_of(Family family, const ParallelismConfig& layout, bool tied) {
   RunConfig config;
-  config.model =
-      test::tiny_model(family == Family::kGpt2 ? "gpt2" : "qwen3", {.layers = 4, .positions = 24});
+  static constexpr const char* kNames[] = {"gpt2", "qwen3", "qwen3_moe"};
+  config.model = test::tiny_model(kNames[static_cast<int>(family)], {.layers = 4, .positions = 24});
+  if (family == Family::kQwen3Moe) {
+    config.model.num_experts = 8;
+    config.model.mlp_only_layers = {2};
+  }
   config.model.tie_word_embeddings = tied;
   config.training.seq_len = 24;
   config.training.local_batch_size = 2;
@@ -70,6 +74,16 @@ std::vector<Case> cases() {
   const ParallelismConfig shards{.layers_per_stage = {}, .data_shard = 2};
   const ParallelismConfig shards3{.layers_per_stage = {}, .data_shard = 2, .zero = 3};
   const ParallelismConfig replicas{.layers_per_stage = {}, .data_replicate = 2, .zero = 0};
+  const ParallelismConfig experts{
+      .layers_per_stage = {}, .expert = 2, .data_replicate = 2, .zero = 0};
+  const ParallelismConfig experts_of_shards{.layers_per_stage = {}, .expert = 2, .data_shard = 2};
+  const ParallelismConfig expert_replicas{
+      .layers_per_stage = {}, .expert = 2, .data_replicate = 4, .zero = 0};
+  const ParallelismConfig expert_shards{.layers_per_stage = {}, .expert = 2, .data_shard = 4};
+  ParallelismConfig expert_shards2 = expert_shards;
+  expert_shards2.zero = 2;
+  const ParallelismConfig experts_of_four{
+      .tensor = 2, .layers_per_stage = {}, .expert = 2, .data_shard = 2};
   const ParallelismConfig four{.tensor = 4, .layers_per_stage = {}};
   const ParallelismConfig both{.tensor = 2, .layers_per_stage = {}, .data_replicate = 2, .zero = 0};
   using enum Family;
@@ -157,6 +171,26 @@ std::vector<Case> cases() {
        false,
        "on pipeline stage 1",
        {.dtype = "bfloat16"}},
+      {"shifted-expert", kQwen3Moe, experts, "forward", "", 1, false,
+       "layers.1.mlp, seen in rows of expert"},
+      {"misplaced-expert-rows", kQwen3Moe, experts_of_shards, "forward", "", 1, false,
+       "layers.1.mlp"},
+      {"misplaced-expert-rows", kQwen3Moe, experts_of_four, "forward", "", 1, false,
+       "layers.1.mlp"},
+      {"lost-gate-probability", kQwen3Moe, experts, "routing", "", 1, false,
+       "layers.1.mlp.router.weight"},
+      {"lost-gate-probability", kQwen3Moe, expert_shards, "routing", "", 1, false,
+       "layers.1.mlp.router.weight"},
+      {"unscaled-router-losses", kQwen3Moe, experts, "router-losses", "", 1, false,
+       "counted 2 times"},
+      {"unscaled-router-losses", kQwen3Moe, pipeline, "router-losses", "", 1, false,
+       "4 times, the rest is correct: this is the number of micro-batches per rank"},
+      {"lost-expert-sum", kQwen3Moe, expert_replicas, "missing-sum", "layers.0.mlp.experts.", 1,
+       false, "2 replicas of this expert"},
+      {"lost-expert-scatter", kQwen3Moe, expert_shards, "missing-sum", "layers.0.mlp.experts.", 1,
+       false, "'expert_shard'"},
+      {"lost-expert-scatter", kQwen3Moe, expert_shards2, "missing-sum", "layers.0.mlp.experts.", 1,
+       false, "'expert_shard'"},
       {"stale-tied-table", kGpt2, pipeline, "stale-tied-table", "embedding.weight", 1, true},
   };
 }
@@ -224,6 +258,31 @@ TEST(Layouts, without_a_mistake_are_equal) {
         config.training.dtype = dtype;
         const Finding in_half = verify(config, nullptr);
         EXPECT_FALSE(in_half.difference) << dtype << '\n' << text_of(in_half);
+      }
+    }
+  }
+}
+
+// Every ZeRO stage, with as much memory for the experts' rows as even loads need and with more.
+TEST(Layouts, with_divided_experts_are_equal) {
+  const int ranks = tests::world().size();
+  for (const std::int64_t expert : {2, 4}) {
+    for (const std::int64_t zero : {0, 1, 2, 3}) {
+      for (const bool reproducible : {false, true}) {
+        ParallelismConfig layout{.layers_per_stage = {}, .expert = expert, .zero = zero};
+        if (ranks / expert == 2 && !reproducible) (zero % 2 ? layout.tensor : layout.pipeline) = 2;
+        layout.data_shard = ranks / layout.tensor / layout.pipeline;
+        layout.expert_buffer_factor = zero % 2 ? 1 : 4;
+        if (layout.data_shard < expert) continue;
+        RunConfig config = config_of(Family::kQwen3Moe, layout, zero == 2);
+        config.job.reproducible = reproducible;
+        const Finding finding = verify(config, nullptr);
+        EXPECT_FALSE(finding.difference) << "zero " << zero << '\n' << text_of(finding);
+        EXPECT_EQ(finding.tolerances.exact, reproducible);
+        const bool has_rounds = std::ranges::none_of(
+            finding.not_proven,
+            [](const std::string& one) { return one.find("rounds") != std::string::npos; });
+        EXPECT_EQ(has_rounds, layout.expert_buffer_factor == 1) << text_of(finding);
       }
     }
   }
