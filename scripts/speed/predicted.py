@@ -31,7 +31,10 @@ MODELS = {
     "Llama 5M": ("llama", 256, 6, 4, 768),
     "Llama 15M": ("llama", 384, 8, 6, 1024),
     "Llama 28M": ("llama", 512, 8, 8, 1536),
+    "MoE 21M": ("qwen3_moe", 256, 6, 4, 512),
 }
+# Of models with experts: of each layer, and of a token.
+EXPERTS = {"MoE 21M": (8, 2)}
 HEAD = """\
 # Predicted and measured step times on a CPU
 
@@ -61,6 +64,7 @@ CASES = [
     case("Llama 15M", 256, 2, 4, recompute="full"),
     case("Llama 28M", 512, 1, 1),
     case("Llama 28M", 64, 4, 4, dtype="bfloat16", recompute="selective"),
+    case("MoE 21M", 256, 4, 4),
     case("GPT 5M", 256, 2, 4, 2, "data_shard = 2, zero = 0"),
     case("Llama 15M", 256, 2, 4, 2, "data_shard = 2, zero = 1"),
     case("GPT 26M", 128, 2, 8, 2, "data_shard = 2, zero = 2", dtype="bfloat16"),
@@ -72,6 +76,9 @@ CASES = [
     case("Llama 15M", 128, 2, 8, 2, pipeline("Interleaved1F1B", ", virtual_stages = 2")),
     case("GPT 5M", 256, 1, 8, 2, pipeline("ZBH1")),
     case("GPT 26M", 128, 2, 8, 2, pipeline("1F1B"), dtype="bfloat16", recompute="full"),
+    case("MoE 21M", 256, 2, 8, 2, "data_shard = 2"),
+    case("MoE 21M", 256, 2, 8, 2, "data_shard = 2, expert = 2"),
+    case("MoE 21M", 256, 2, 8, 2, "tensor = 2"),
     case("Llama 5M", 256, 1, 8, 4, "data_shard = 4, zero = 1"),
     case("Llama 15M", 128, 2, 8, 4, "data_shard = 4, zero = 3"),
     case("GPT 5M", 256, 2, 8, 4, "tensor = 2, sequence = true, data_shard = 2"),
@@ -79,12 +86,18 @@ CASES = [
     case("Llama 15M", 128, 1, 8, 4, 'pipeline = 4, schedule = "1F1B"'),
     case("GPT 5M", 256, 1, 8, 4, pipeline("1F1B", ", data_shard = 2")),
     case("Llama 15M", 128, 2, 8, 4, pipeline("ZBH1", ", tensor = 2"), dtype="bfloat16"),
+    case("MoE 21M", 256, 2, 8, 4, "tensor = 2, data_shard = 2, expert = 2"),
+    case("MoE 21M", 256, 1, 8, 4, pipeline("1F1B", ", data_shard = 2, expert = 2")),
 ]
 
 
 def config(what, steps):
     model_type, hidden, layers, heads, ffn = MODELS[what["model"]]
     layout = what["layout"].replace(", ", "\n")
+    experts = ""
+    if what["model"] in EXPERTS:
+        each, of_token = EXPERTS[what["model"]]
+        experts = f"num_experts = {each}\nnum_experts_per_tok = {of_token}\nmoe_intermediate_size = {ffn}\n"
     return f"""
 [job]
 dump_folder = "run"
@@ -97,7 +110,7 @@ num_hidden_layers = {layers}
 num_attention_heads = {heads}
 num_key_value_heads = {heads}
 max_position_embeddings = {what["seq"]}
-[data]
+{experts}[data]
 train = [{{ path = "tokens" }}]
 [training]
 seq_len = {what["seq"]}
