@@ -1,18 +1,14 @@
 #pragma once
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "model/layers/entered_region.h"
-#include "model/layers/grouped_linear.h"
+#include "model/layers/experts.h"
 #include "model/layers/linear.h"
 #include "model/layers/micro_batch.h"
 #include "model/layers/mlp.h"
 #include "model/layers/recompute.h"
 #include "model/layers/region.h"
-#include "model/layers/token_exchange.h"
-#include "model/ops/activation_kind.h"
-#include "model/ops/expert_rows.h"
 #include "model/ops/routing.h"
 
 namespace trireme {
@@ -47,10 +43,7 @@ class Moe {
     ops::ExpertRows rows;
     Tensor counts;  // [1, experts] F32: tokens of each expert
     Tensor scale;   // MicroBatch's router_scale
-    std::vector<ExpertRound> rounds;
-    // Of the first round; the other rounds are recomputed.
-    Tensor dispatched;  // [rows, hidden], the experts' input; empty: it is dispatched again
-    Tensor pre;         // [rows, 2 intermediate], input of the activation
+    Experts::Saved experts;
     Mlp::Saved shared;
   };
   Moe(ParamStore& params, const std::string& name, const MoeSpec& spec, Region& region,
@@ -68,41 +61,16 @@ class Moe {
   Tensor backward(ExecContext& ctx, Tensor dy, const Saved& saved) const;
 
  private:
-  // What other ranks return of a backward, for all rows of this rank; empty on a single rank.
-  struct Returned {
-    Tensor dx;        // [pairs, hidden]
-    Tensor dweights;  // [pairs, 1]
-  };
   void report(ExecContext& ctx, const RouterSink& to, const Saved& saved) const;
   void choose(ExecContext& ctx, Tensor x, const MicroBatch& batch, Saved& saved) const;
-  void enter_experts(ExecContext& ctx, Tensor x, bool saves_rows, Saved& saved) const;
-  Tensor leave_experts(ExecContext& ctx, Tensor pre, const Saved& saved,
-                       const ExpertRound& round) const;
-  Tensor backward_down(ExecContext& ctx, Tensor dy, Tensor pre, Tensor dweights,
-                       const Returned& returned, const Saved& saved,
-                       const ExpertRound& round) const;
-  Tensor backward_up(ExecContext& ctx, Tensor dpre, const Returned& returned, const Saved& saved,
-                     const ExpertRound& round) const;
-  void backward_further(ExecContext& ctx, Tensor x, Tensor dy, const Returned& returned,
-                        const Saved& saved) const;
-  template <class Body>
-  void each_further_round(const Saved& saved, const Body& body) const;
-
-  Tensor take_rows(Arena& arena, std::int64_t width, DType dtype, const Saved& saved,
-                   const ExpertRound& round) const;
-  Tensor dispatched(ExecContext& ctx, Arena& into, Tensor x, const Saved& saved,
-                    const ExpertRound& round) const;
-  Tensor activate(ExecContext& ctx, Arena& into, Tensor pre, const Saved& saved,
-                  const ExpertRound& round) const;
 
   const MoeSpec spec_;
   Region& region_;
-  TokenExchange& exchange_;
   Weight& router_weight_;
   Weight* const router_bias_;      // null: none
   Weight* const correction_bias_;  // null: none
   const Linear router_;
-  const GroupedLinear up_, down_;
+  const Experts experts_;
   EnteredRegion entered_;
   const std::optional<Mlp> shared_;
 };

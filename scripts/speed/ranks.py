@@ -5,7 +5,7 @@
 
 Called by `scripts/bench --ranks`. The contestants are sampled in turn, as in compare.py: tensor
 parallelism with one micro-batch per step, a pipeline with 16, and data parallelism that splits one
-rank's micro-batch.
+rank's micro-batch, for a model with experts also with the experts divided among these ranks.
 """
 
 import os
@@ -27,6 +27,7 @@ SHAPES["Llama 11M, 4 x 256"] = dict(
 ROWS = [("tensor", GPT2_124M, 1), ("pipeline", GPT2_124M, 16)]
 ROWS += [("data", shape, 1) for shape in (
     GPT2_124M, "GPT-2 124M, 8 x 256", "GPT-2 5M, 4 x 256", "Llama 11M, 4 x 256")]  # fmt: skip
+ROWS += [("expert", shape, 1) for shape in SHAPES if "experts" in SHAPES[shape]]
 
 
 def trireme(options, name, folder, shape, ranks, *layout):
@@ -46,9 +47,13 @@ def compare(axis, shape, micro_batches, options, folder):
     ranks = options.threads
     whole = dict(shape, micro_batches=micro_batches)
     alone = trireme(options, f"one_{axis}", folder, whole, 1)
-    if axis == "data":
+    if axis in ("data", "expert"):
         part = dict(shape, batch=shape["batch"] // ranks, micro_batches=ranks)
         shared = [trireme(options, f"data_{ranks}", folder, part, ranks)]
+    if axis == "expert":
+        shared.append(trireme(options, f"expert_{ranks}", folder, part, ranks,
+                              f"--parallelism.expert={ranks}"))  # fmt: skip
+    elif axis == "data":
         shared.append(trireme(options, f"data_{ranks} reproducible", folder, part, ranks,
                               "--job.reproducible=true"))  # fmt: skip
     else:

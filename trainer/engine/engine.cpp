@@ -64,6 +64,11 @@ double Engine::loss() {
   return loss_with(router_result());
 }
 
+std::optional<double> Engine::expert_load() const {
+  const std::optional<RouterStats::Result> routers = router_result();
+  return routers ? std::optional(routers->max_over_mean()) : std::nullopt;
+}
+
 double Engine::loss_with(const std::optional<RouterStats::Result>& routers) const {
   const double loss = losses_.mean(micro_batches());
   if (!routers) return loss;

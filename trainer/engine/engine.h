@@ -40,6 +40,8 @@ class Engine {
   // updated unless the gradients' norm is finite and at most `norm_limit`.
   void queue_gradients(std::int64_t valid_tokens, std::int64_t update);
   double loss();
+  // After loss(): of the busiest expert over the mean; nothing without experts.
+  std::optional<double> expert_load() const;
   void queue_update(double learning_rate, std::int64_t update, double norm_limit = kNoLimit);
   StepResult result();
   // StepLosses'. Neither the norm nor the update is scaled.

@@ -21,12 +21,24 @@ Json range_json(data::SampleRange range) {
   return Json::array({range.first, range.end});
 }
 
+std::optional<double> load_of(const Engine::StepResult& result) {
+  return result.routers ? std::optional(result.routers->max_over_mean()) : std::nullopt;
+}
+
 std::string reason_text(const StepGuard::Decision& decision, const Engine::StepResult& result) {
   // Print no sign of a NaN.
   const double loss = std::isnan(result.loss) ? std::abs(result.loss) : result.loss;
   const double norm = std::abs(result.grad_norm);
   if (!decision.spike) {
     return fmt::format("loss {} and gradient norm {} are not both finite", loss, norm);
+  }
+  if (const std::optional<double> load = load_of(result)) {
+    return fmt::format(
+        "loss {}, gradient norm {} and load {} of the busiest expert spike: z-scores {:.1f}, "
+        "{:.1f} "
+        "and {:.1f}",
+        loss, norm, *load, decision.loss_zscore.value_or(0), decision.norm_zscore.value_or(0),
+        decision.load_zscore.value_or(0));
   }
   return fmt::format("loss {} and gradient norm {} spike: z-scores {:.1f} and {:.1f}", loss, norm,
                      decision.loss_zscore.value_or(0), decision.norm_zscore.value_or(0));
@@ -47,7 +59,7 @@ void Recovery::judge(const StepOutcome& outcome, TrainState& state) {
 
 void Recovery::accept(const StepOutcome& outcome, TrainState& state) {
   const Engine::StepResult& result = outcome.result;
-  judged_.guard.accept(outcome.step, result.loss, result.grad_norm);
+  judged_.guard.accept(outcome.step, result.loss, result.grad_norm, load_of(result));
   judged_.scaler.accept();
   state.attempts = 0;
   state.step = outcome.step;
@@ -71,7 +83,7 @@ void Recovery::reject(const StepOutcome& outcome, TrainState& state) {
   checkpoints_.finish_save(state.step);  // a good state, perhaps the one to roll back to
   const Engine::StepResult& result = outcome.result;
   const StepGuard::Decision decision =
-      judged_.guard.decide(outcome.step, result.loss, result.grad_norm);
+      judged_.guard.decide(outcome.step, result.loss, result.grad_norm, load_of(result));
   Json details = describe(outcome, state, decision);
   const std::string text = fmt::format("step {}: {}", outcome.step, reason_text(decision, result));
   RunLog& log = run_.log;
@@ -106,6 +118,10 @@ EventsLog::Details Recovery::describe(const StepOutcome& outcome, const TrainSta
                {"grad_norm", outcome.result.grad_norm},
                {"loss_zscore", number_or_null(decision.loss_zscore)},
                {"grad_norm_zscore", number_or_null(decision.norm_zscore)}};
+  if (const std::optional<double> load = load_of(outcome.result)) {
+    details["expert_load_max_over_mean"] = *load;
+    details["expert_load_zscore"] = number_or_null(decision.load_zscore);
+  }
   if (run_.leads()) {
     const data::DocumentList list =
         data::batch_documents(run_.train_data, state.left_out, state.samples,

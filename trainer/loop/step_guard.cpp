@@ -49,24 +49,28 @@ std::optional<double> SpikeWindow::zscore(double value) const {
 StepGuard::StepGuard(const TrainingConfig& config)
     : config_(config),
       losses_(static_cast<std::size_t>(config.spike_window)),
-      norms_(static_cast<std::size_t>(config.spike_window)) {}
+      norms_(static_cast<std::size_t>(config.spike_window)),
+      loads_(static_cast<std::size_t>(config.spike_window)) {}
 
-double StepGuard::norm_limit(double loss) const {
+double StepGuard::norm_limit(double loss, std::optional<double> expert_load) const {
   constexpr double kApplyNothing = -1;
   if (!std::isfinite(loss)) return kApplyNothing;
   if (config_.on_spike == "none") return std::numeric_limits<double>::infinity();
-  return loss <= losses_.limit(config_.spike_zscore) ? norms_.limit(config_.spike_zscore)
-                                                     : kApplyNothing;
+  const bool spikes = loss > losses_.limit(config_.spike_zscore) ||
+                      expert_load.value_or(0) > loads_.limit(config_.spike_zscore);
+  return spikes ? kApplyNothing : norms_.limit(config_.spike_zscore);
 }
 
-StepGuard::Decision StepGuard::decide(std::int64_t step, double loss, double norm) {
+StepGuard::Decision StepGuard::decide(std::int64_t step, double loss, double norm,
+                                      std::optional<double> expert_load) {
   const bool spike = std::isfinite(loss) && std::isfinite(norm);
   const Action wanted = action_of(spike ? config_.on_spike : config_.on_nonfinite);
   Decision decision{.action = wanted,
                     .spike = spike,
                     .exhausted = wanted != Action::kStop && in_a_row_ >= config_.max_skips,
                     .loss_zscore = losses_.zscore(loss),
-                    .norm_zscore = norms_.zscore(norm)};
+                    .norm_zscore = norms_.zscore(norm),
+                    .load_zscore = expert_load ? loads_.zscore(*expert_load) : std::nullopt};
   if (decision.exhausted) decision.action = Action::kStop;
   if (decision.action == Action::kStop) return decision;
   ++(decision.action == Action::kSkip ? skips_ : rollbacks_);
@@ -75,11 +79,13 @@ StepGuard::Decision StepGuard::decide(std::int64_t step, double loss, double nor
   return decision;
 }
 
-void StepGuard::accept(std::int64_t step, double loss, double norm) {
+void StepGuard::accept(std::int64_t step, double loss, double norm,
+                       std::optional<double> expert_load) {
   if (step >= past_) in_a_row_ = 0;
   if (config_.on_spike == "none") return;
   losses_.add(loss);
   norms_.add(norm);
+  if (expert_load) loads_.add(*expert_load);
 }
 
 bool StepGuard::rolls_back() const {
@@ -94,7 +100,9 @@ void StepGuard::write(json& scalars) const {
                            {"past_step", past_}};
   }
   if (config_.on_spike != "none") {
-    scalars["good_steps"] = {{"loss", losses_.values()}, {"grad_norm", norms_.values()}};
+    json& good = scalars["good_steps"];
+    good = {{"loss", losses_.values()}, {"grad_norm", norms_.values()}};
+    if (!loads_.values().empty()) good["expert_load"] = loads_.values();
   }
 }
 
@@ -107,11 +115,13 @@ void StepGuard::read(const json& scalars, bool counts) {
     past_ = kept.at("past_step").get<std::int64_t>();
   }
   const auto size = static_cast<std::size_t>(config_.spike_window);
-  losses_ = norms_ = SpikeWindow(size);
+  losses_ = norms_ = loads_ = SpikeWindow(size);
   if (config_.on_spike == "none" || !scalars.contains("good_steps")) return;
   const json& kept = scalars["good_steps"];
   for (const double loss : kept.at("loss").get<std::vector<double>>()) losses_.add(loss);
   for (const double norm : kept.at("grad_norm").get<std::vector<double>>()) norms_.add(norm);
+  if (!kept.contains("expert_load")) return;
+  for (const double load : kept["expert_load"].get<std::vector<double>>()) loads_.add(load);
 }
 
 }  // namespace trireme

@@ -37,15 +37,16 @@ class SpikeWindow {
 };
 
 // Decides what follows a step whose loss or gradients are not finite, or spike ([training]
-// on_nonfinite, on_spike). A pure function of the losses and norms seen, so that all ranks and
-// resumed runs decide the same.
+// on_nonfinite, on_spike). A pure function of the losses, norms and expert loads seen, so that all
+// ranks and resumed runs decide the same. An expert load is that of the busiest expert over the
+// mean, in the layer where it is highest; nothing without experts.
 class StepGuard {
  public:
   explicit StepGuard(const TrainingConfig& config);
 
   // The largest gradient norm that the update may apply. Negative, so that nothing is applied, if
-  // the loss is not finite or spikes.
-  double norm_limit(double loss) const;
+  // the loss is not finite, or loss or expert load spike.
+  double norm_limit(double loss, std::optional<double> expert_load = {}) const;
   // Whether norm_limit depends on a finite loss. (A non-finite loss has non-finite gradients.)
   bool needs_loss() const { return config_.on_spike != "none"; }
 
@@ -54,12 +55,13 @@ class StepGuard {
     Action action;
     bool spike;      // false: something is not finite
     bool exhausted;  // too many skips and rollbacks in a row
-    std::optional<double> loss_zscore, norm_zscore;
+    std::optional<double> loss_zscore, norm_zscore, load_zscore;
   };
   // For an attempt at `step` that was not applied; counts it.
-  Decision decide(std::int64_t step, double loss, double norm);
+  Decision decide(std::int64_t step, double loss, double norm,
+                  std::optional<double> expert_load = {});
   // For an applied one.
-  void accept(std::int64_t step, double loss, double norm);
+  void accept(std::int64_t step, double loss, double norm, std::optional<double> expert_load = {});
 
   // Whether it may ask for a rollback.
   bool rolls_back() const;
@@ -73,7 +75,7 @@ class StepGuard {
 
  private:
   TrainingConfig config_;
-  SpikeWindow losses_, norms_;
+  SpikeWindow losses_, norms_, loads_;
   std::int64_t skips_ = 0, rollbacks_ = 0;
   std::int64_t in_a_row_ = 0;  // without a step accepted after `past_`
   std::int64_t past_ = 0;

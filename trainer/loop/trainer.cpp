@@ -61,7 +61,8 @@ Engine::StepResult Trainer::train(const StepOutcome& outcome, std::int64_t valid
   }
   // On a GPU, wait for the loss only if the limit depends on it.
   const bool waits = recovery_.guard.needs_loss() || !run_.stream.on_cuda();
-  const double limit = waits ? recovery_.guard.norm_limit(engine.loss()) : Engine::kNoLimit;
+  const double limit =
+      waits ? recovery_.guard.norm_limit(engine.loss(), engine.expert_load()) : Engine::kNoLimit;
   return trace_.part("update", [&] {
     engine.queue_update(outcome.lr, outcome.step, limit);
     return engine.result();

@@ -32,9 +32,10 @@ namespace trireme {
 //   warning              text
 //   failure              text; for a step that was not applied also the keys of skip; for a verdict
 //                        ranks hosts health phase detect_seconds (since their last progress)
-//   skip                 text reason loss grad_norm loss_zscore grad_norm_zscore samples
-//                        ([first, end) of the batch) documents ([source, document]) and
-//                        documents_complete, of the batch
+//   skip                 text reason loss grad_norm loss_zscore grad_norm_zscore (with experts
+//                        also expert_load_max_over_mean expert_load_zscore) samples ([first, end)
+//                        of the batch) documents ([source, document]) and documents_complete, of
+//                        the batch
 //   rollback             as skip, and from (the checkpoint) to_step left_out ([first, end))
 //   replicas_differ      ranks by_majority tensors (replica_verdict.h)
 //   replica_checks       count mean_seconds bytes (on rank 0)

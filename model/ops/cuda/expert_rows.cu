@@ -229,9 +229,9 @@ void over_rows(Stream& stream, void (*kernel)(Parameters...), const Rows& rows,
 Rows rows_of(const ExpertRows& rows, std::int64_t count, std::int64_t width) {
   return {.count = count,
           .width = width,
-          .top_k = rows.row_of.width(),
-          .pairs = rows.pairs.as<std::int32_t>(),
-          .row_of = rows.row_of.as<std::int32_t>()};
+          .top_k = rows.row_of ? rows.row_of.width() : 1,
+          .pairs = at<std::int32_t>(rows.pairs),
+          .row_of = at<std::int32_t>(rows.row_of)};
 }
 
 }  // namespace
@@ -281,7 +281,7 @@ void combine_rows(Stream& stream, Tensor y, Tensor x, Tensor weights, const Expe
 
 void weigh_rows_backward(Stream& stream, Tensor dweights, Tensor act, Tensor dact, Tensor weights,
                          const ExpertRows& rows) {
-  const Rows of = rows_of(rows, rows.pairs.count(), act.width());
+  const Rows of = rows_of(rows, act.rows(), act.width());
   with_float(act.dtype, [&](auto zero) {
     using T = decltype(zero);
     const auto run = [&]<int n>(Count<n>) {

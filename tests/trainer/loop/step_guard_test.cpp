@@ -49,6 +49,23 @@ void accept_steps(StepGuard& guard, std::int64_t steps) {
   }
 }
 
+TEST(StepGuard, applies_nothing_when_the_load_of_an_expert_spikes) {
+  StepGuard guard = guard_of("stop", "skip");
+  for (std::int64_t step = 1; step <= 4; ++step) guard.accept(step, 5, 1, 1.5);
+  EXPECT_DOUBLE_EQ(guard.norm_limit(5, 1.5), 1.03);
+  EXPECT_LT(guard.norm_limit(5, 1.6), 0);
+  EXPECT_DOUBLE_EQ(guard.norm_limit(5), 1.03) << "without experts";
+  const StepGuard::Decision decision = guard.decide(5, 5, 1, 1.8);
+  EXPECT_EQ(decision.action, Action::kSkip);
+  EXPECT_TRUE(decision.spike);
+  EXPECT_DOUBLE_EQ(decision.load_zscore.value(), 0.3 / 0.015);
+  nlohmann::json scalars;
+  guard.write(scalars);
+  StepGuard resumed = guard_of("stop", "skip");
+  resumed.read(scalars, /*counts=*/true);
+  EXPECT_LT(resumed.norm_limit(5, 1.6), 0);
+}
+
 TEST(StepGuard, limits_the_norm_by_that_of_the_good_steps) {
   StepGuard guard = guard_of("stop", "skip");
   EXPECT_EQ(guard.norm_limit(1e6), kInfinity);

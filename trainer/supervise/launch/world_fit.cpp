@@ -13,6 +13,7 @@ namespace {
 constexpr const char* kBatch = "training.global_batch_size";
 constexpr const char* kShard = "parallelism.data_shard";
 constexpr const char* kReplicate = "parallelism.data_replicate";
+constexpr const char* kExpert = "parallelism.expert";
 
 Override number(const char* key, std::int64_t value) {
   return {key, std::to_string(value)};
@@ -33,6 +34,25 @@ std::vector<std::array<std::int64_t, 2>> degrees(const ParallelismConfig& whole,
   if (data % replicate == 0) tries.push_back({replicate, data / replicate});
   tries.push_back({1, data});
   return tries;
+}
+
+// Candidates for the expert parallel degree: as configured, then fewer ranks with more experts
+// each.
+std::vector<std::int64_t> expert_degrees(std::int64_t asked) {
+  std::vector<std::int64_t> tries;
+  for (std::int64_t degree = asked; degree >= 1; --degree) {
+    if (asked % degree == 0) tries.push_back(degree);
+  }
+  return tries;
+}
+
+bool is_possible(const LoadedConfig& loaded, std::int64_t ranks) {
+  try {
+    for_ranks(loaded, ranks);
+    return true;
+  } catch (const ConfigError&) {
+    return false;
+  }
 }
 
 }  // namespace
@@ -59,15 +79,15 @@ std::optional<WorldFit> fit_world(const LoadedConfig& loaded, int wanted, int av
     for (const auto& [replicate, shard] : degrees(asked, data)) {
       layout.data_replicate = replicate;
       layout.data_shard = shard;
-      try {
-        for_ranks(whole, data * replica);
-      } catch (const ConfigError&) {
-        continue;
+      for (const std::int64_t expert : expert_degrees(asked.expert)) {
+        layout.expert = expert;
+        if (!is_possible(whole, data * replica)) continue;
+        fit.ranks = static_cast<int>(data * replica);
+        fit.overrides.push_back(number(kReplicate, replicate));
+        fit.overrides.push_back(number(kShard, shard));
+        if (expert != asked.expert) fit.overrides.push_back(number(kExpert, expert));
+        return fit;
       }
-      fit.ranks = static_cast<int>(data * replica);
-      fit.overrides.push_back(number(kReplicate, replicate));
-      fit.overrides.push_back(number(kShard, shard));
-      return fit;
     }
   }
   return std::nullopt;

@@ -57,6 +57,23 @@ TEST(world_fit, replicas_are_kept_where_they_can) {
   EXPECT_EQ(fit(replicas, 4, 3), "2 data_replicate=2 data_shard=1");
 }
 
+TEST(world_fit, fewer_data_ranks_divide_the_experts) {
+  const std::string sparse =
+      "[model]\nmodel_type = \"qwen3_moe\"\nhidden_size = 64\nintermediate_size = 96\n"
+      "num_hidden_layers = 2\nnum_attention_heads = 4\nvocab_size = 300\nnum_experts = 8\n"
+      "num_experts_per_tok = 2\nmoe_intermediate_size = 36\n"
+      "[data]\ntrain = [{ path = \"text\" }]\n"
+      "[training]\nsteps = 100\nlocal_batch_size = 1\nglobal_batch_size = 8\n"
+      "[parallelism]\nexpert = ";
+  const auto fit_experts = [&](const char* expert, int wanted, int available) {
+    return text(fit_world(read(sparse + expert), wanted, available, 1));
+  };
+  EXPECT_EQ(fit_experts("2", 8, 7), "4 data_replicate=1 data_shard=4");
+  EXPECT_EQ(fit_experts("4", 8, 7), "4 data_replicate=1 data_shard=4");
+  EXPECT_EQ(fit_experts("8", 8, 7), "4 data_replicate=1 data_shard=4 expert=4");
+  EXPECT_EQ(fit_experts("4", 4, 1), "1 data_replicate=1 data_shard=1 expert=1");
+}
+
 TEST(world_fit, fewer_than_the_least_data_ranks_is_nothing) {
   EXPECT_EQ(fit(kBatch8, 8, 3, 2), "2 data_replicate=1 data_shard=2");
   EXPECT_EQ(fit(kBatch8, 8, 1, 2), "nothing");
