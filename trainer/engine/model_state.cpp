@@ -197,13 +197,28 @@ const Stage& ModelState::stage() const {
   return stages_.front();
 }
 
-std::size_t ModelState::checkpoint_bytes() const {
+template <class Counts>
+std::size_t ModelState::checkpoint_bytes_if(const Counts& counts) const {
   std::size_t bytes = 0;
-  for (const ParamShard& shard : params_.shards()) bytes += shard.master.bytes();
+  for (const ParamShard& shard : params_.shards()) {
+    if (counts(*shard.param)) bytes += shard.master.bytes();
+  }
   for (const ShardedOptimizer::State& state : optimizer_->states()) {
-    for (const ParamShard* shard : state.shards) bytes += state.of(*shard).bytes();
+    for (const ParamShard* shard : state.shards) {
+      if (counts(*shard->param)) bytes += state.of(*shard).bytes();
+    }
   }
   return bytes;
+}
+
+std::size_t ModelState::checkpoint_bytes() const {
+  return checkpoint_bytes_if([](const Param&) { return true; });
+}
+
+std::size_t ModelState::unique_checkpoint_bytes() const {
+  return checkpoint_bytes_if([&](const Param& param) {
+    return param.is_primary_replica() && groups_.data_ranks(param.spec.group).replicate.rank() == 0;
+  });
 }
 
 }  // namespace trireme

@@ -88,11 +88,15 @@ class ModelState {
   ShardedOptimizer& optimizer() { return *optimizer_; }
   const ShardedOptimizer& optimizer() const { return *optimizer_; }
   const GradientCompression& compression() const { return reducer_->compression(); }
-  // Bytes of masters and optimizer state that this rank owns, which a checkpoint stores.
+  // Bytes of masters and optimizer state that this rank owns, which a checkpoint stores; and of
+  // those that no lower rank owns too.
   std::size_t checkpoint_bytes() const;
+  std::size_t unique_checkpoint_bytes() const;
 
  private:
   class Hooks;
+  template <class Counts>
+  std::size_t checkpoint_bytes_if(const Counts& counts) const;
   void declare(const EngineSpec& spec, const std::vector<BlockRange>& stages, Device device);
   void allocate(const EngineSpec& spec, Arenas& arenas, bool planning);
   Tensor tied_gradient() const;

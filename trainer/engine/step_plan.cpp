@@ -92,6 +92,7 @@ StepPlan plan_step(const EngineSpec& spec, const RankGroups& groups, Device devi
   const PipelineLayout& layout = engine.layout();
   plan.parameters = parameter_count(model.whole());
   plan.state_bytes = model.checkpoint_bytes();
+  plan.unique_state_bytes = model.unique_checkpoint_bytes();
   plan.stages = layout.stages;
   plan.layers_per_stage = layout.layers_per_stage;
   return plan;

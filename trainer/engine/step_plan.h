@@ -14,8 +14,9 @@ struct StepPlan {
   MemoryPlan memory;
   Tally issued;                 // FLOPs of a full step's gradients as executed, with recomputation
   std::int64_t parameters = 0;  // of the whole model
-  std::size_t state_bytes = 0;  // of masters and optimizer state that this rank owns
-  std::vector<int> stages;      // of this rank, ascending
+  // Of masters and optimizer state that this rank owns, and of those that no lower rank owns too.
+  std::size_t state_bytes = 0, unique_state_bytes = 0;
+  std::vector<int> stages;                     // of this rank, ascending
   std::vector<std::int64_t> layers_per_stage;  // of all stages
   Traffic sent;                                // in a full step, if the groups are planned
 };

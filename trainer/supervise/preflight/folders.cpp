@@ -87,17 +87,6 @@ class TrialFile {
   fs::path path_;
 };
 
-// Bytes of a checkpoint that this rank writes; replicated state counts for the first replica.
-std::uint64_t checkpoint_bytes(const RunConfig& config, const RankGroups& groups, Device device) {
-  if (groups.replicate->rank() > 0) return 0;
-  const MemoryPlan plan = plan_engine(engine_spec(config), groups, device).memory;
-  const std::uint64_t masters = plan.masters + plan.host.masters;
-  const std::uint64_t moments = plan.optimizer + plan.host.optimizer;
-  if (masters > 0) return masters + moments;
-  const bool holds_weights = config.parallelism.zero == 3 || groups.shard->rank() == 0;
-  return moments + (holds_weights ? plan.weights : 0);
-}
-
 Figures tried(const fs::path& folder, bool thorough) {
   constexpr std::size_t kLarge = std::size_t{16} << 20, kSmall = 4096;
   const fs::path there = nearest_existing(folder);
@@ -151,7 +140,8 @@ Judgment judge_folders(const std::vector<Figures>& by_rank, bool thorough) {
 
 Check folders(const RunConfig& config, const RankGroups& groups, Device device, bool thorough) {
   const auto measure = [&config, &groups, device, thorough] {
-    Figures found{{"checkpoint_bytes", checkpoint_bytes(config, groups, device)},
+    const StepPlan plan = plan_step(engine_spec(config), groups, device);
+    Figures found{{"checkpoint_bytes", plan.unique_state_bytes},
                   {"run", tried(config.job.dump_folder, thorough)}};
     const fs::path checkpoints = checkpoint_folder(config);
     if (*checkpoints.lexically_relative(config.job.dump_folder).begin() == "..") {
