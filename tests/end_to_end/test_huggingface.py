@@ -179,6 +179,9 @@ def saved_by_transformers(transformers, folder, family, **changes):
         keys["intermediate_size"] = keys.pop("moe_intermediate_size")
     if family in ("mixtral", "gpt_oss"):
         keys["num_local_experts"] = keys.pop("num_experts")
+    if family == "glm4_moe":
+        keys.update(n_routed_experts=keys.pop("num_experts"), use_qk_norm=keys.pop("qk_norm"))
+        del keys["router_bias_update_rate"]
     if family == "gpt2":
         keys = {"model_type": "gpt2", "vocab_size": keys["vocab_size"], "n_layer": 4, "n_head": 4,
                 "n_embd": 32, "n_positions": keys["max_position_embeddings"]}

@@ -71,11 +71,8 @@ class Import {
       case Role::kLayerTypes:
       case Role::kNoRopeLayers:
         return;  // layers()
-      case Role::kExperts: {
-        const bool is_new = !fields_.has(field.name);
-        return line(field.name,
-                    std::to_string(fields_.size(is_new ? "num_local_experts" : field.name)));
-      }
+      case Role::kExperts:
+        return experts(field.name);
       case Role::kDenseLayers:
         return dense_layers(field.name);
       case Role::kIgnored:
@@ -86,6 +83,14 @@ class Import {
   double optional(const Field& field) {
     const bool is_missing = !fields_.has(field.name);
     return fields_.number_or(field.name, is_missing ? field.otherwise.get<double>() : 0);
+  }
+
+  // transformers 5 may write its other name, too.
+  void experts(const char* key) {
+    const char* const other = "num_local_experts";
+    const std::int64_t count = fields_.size(fields_.has(key) ? key : other);
+    fields_.only(other, std::vector<json>(1, json(count)));
+    line(key, std::to_string(count));
   }
 
   void activation(const Field& field) {
@@ -261,10 +266,8 @@ class Import {
     neutral({"logit_scale", "logits_scaling", "embedding_multiplier", "residual_multiplier",
              "scale_emb", "partial_rotary_factor"},
             {1, 1.0});
-    if (family_.find(Role::kExperts)) fields_.ignore("num_local_experts");
-    neutral({"num_experts", "num_local_experts", "n_routed_experts", "num_experts_per_tok",
-             "n_shared_experts"},
-            {0});
+    neutral({"num_experts", "n_routed_experts", "num_experts_per_tok", "n_shared_experts"}, {0});
+    if (!family_.find(Role::kExperts)) neutral({"num_local_experts"}, {0});
     neutral({"is_encoder_decoder", "add_cross_attention", "use_qk_norm", "qk_norm", "qk_layernorm",
              "use_parallel_residual", "parallel_attn", "alibi", "use_mrope", "rope_interleave"},
             {false});

@@ -69,6 +69,19 @@ json gpt_oss() {
   return config;
 }
 
+// `experts`: under the names of one version of transformers or another, or both.
+json qwen3_moe(const json& experts) {
+  json config = llama();
+  config.update({{"model_type", "qwen3_moe"},
+                 {"architectures", {"Qwen3MoeForCausalLM"}},
+                 {"head_dim", 64},
+                 {"moe_intermediate_size", 768},
+                 {"num_experts_per_tok", 4},
+                 {"decoder_sparse_step", 1}});
+  config.update(experts);
+  return config;
+}
+
 json mistral() {
   json config = llama();
   config.update({{"model_type", "mistral"},
@@ -182,6 +195,13 @@ TEST(ConfigJson, the_words_of_both_transformers_are_understood) {
 using Types = std::vector<std::string>;
 
 // As transformers 4 and 5 derive them.
+TEST(ConfigJson, of_experts_has_the_names_of_each_version) {
+  for (const json& experts : {json{{"num_experts", 16}}, json{{"num_local_experts", 16}},
+                              json{{"num_experts", 16}, {"num_local_experts", 16}}}) {
+    EXPECT_EQ(imported(qwen3_moe(experts)).config.model.num_experts, 16) << experts;
+  }
+}
+
 TEST(ConfigJson, gpt_oss_is_read_with_its_defaults) {
   const ImportedConfig read = imported(gpt_oss());
   const ModelConfig& model = read.config.model;
@@ -289,6 +309,7 @@ TEST(ConfigJson, what_changes_the_computation_is_refused_by_name_and_value) {
   refuses(with(gpt_oss(), {{"hidden_act", "gelu"}}), "hidden_act = \"gelu\"");
   refuses(with(llama(), {{"auto_map", {{"AutoModel", "x.Y"}}}}), "auto_map");
   refuses(with(llama(), {{"num_local_experts", 8}}), "num_local_experts = 8");
+  refuses(qwen3_moe({{"num_experts", 16}, {"num_local_experts", 8}}), "num_local_experts = 8");
   refuses(with(llama(), {{"architectures", {"LlamaForSequenceClassification"}}}), "architectures");
   refuses(with(gpt2(), {{"activation_function", "relu"}}), "activation_function = \"relu\"");
   refuses(with(gpt2(), {{"scale_attn_by_inverse_layer_idx", true}}), "scale_attn_by_inverse");
