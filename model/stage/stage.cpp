@@ -53,10 +53,12 @@ Stage::Stage(ParamStore& params, const ModelConfig& config, const Spec& spec, Se
   const std::vector<LayerConfig> layers = layer_configs(config);
   for (std::int64_t i = spec.first_block; i < spec.end_block; ++i) {
     const LayerConfig& layer = layers[i];
-    units_.blocks.push_back(params.begin_unit(static_cast<int>(i)));
+    const int unit = params.begin_unit(static_cast<int>(i));
     blocks_.emplace_back(params, say("layers.", i), config,
                          Block::Spec{spec.recompute, spec.precision, layer, spec.dropout, i}, seams,
                          layer.rope < 0 ? no_rope_ : rope_tables_[layer.rope]);
+    const int experts = params.units()[unit].experts;
+    units_.blocks.push_back(experts < 0 ? std::vector{unit} : std::vector{unit, experts});
     has_window_ |= layer.window > 0;
   }
   if (spec.end_block != config.num_hidden_layers) return;
@@ -104,11 +106,6 @@ void Stage::take_tables(Arena& weights, DType compute, bool planning) {
   }
 }
 
-std::vector<int> Stage::block_units(std::size_t block) const {
-  const int unit = units_.blocks[block], experts = params_.units()[unit].experts;
-  return experts < 0 ? std::vector{unit} : std::vector{unit, experts};
-}
-
 Shape Stage::boundary(std::int64_t tokens) const {
   return {region_.own_tokens(tokens), config_.hidden_size};
 }
@@ -140,7 +137,7 @@ Tensor Stage::forward(ExecContext& ctx, const MicroBatch& given, Tensor x, Saved
   if (embedding_) x = embedding_forward(ctx, *own, batch);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     const ProfileRange range(ctx.stream, "layer", layer(i));
-    for (const int unit : block_units(i)) hooks_.before_forward(ctx.stream, unit);
+    for (const int unit : units_.blocks[i]) hooks_.before_forward(ctx.stream, unit);
     // A block's output is saved as the next one's input; the last one's is read until it is sent.
     Arena& next = i + 1 == blocks_.size() ? ctx.saved : memory.begin(ctx, i + 1);
     const Tensor y = next.take(x.shape, x.dtype);
@@ -186,7 +183,7 @@ void Stage::backward_weight(ExecContext& ctx, Saved& saved) const {
     memory.prefetch_before(ctx, i);
     saved.blocks[i].deferred.compute(ctx);
     memory.release(ctx, i);
-    for (const int unit : block_units(i)) hooks_.after_gradients(ctx.stream, unit);
+    for (const int unit : units_.blocks[i]) hooks_.after_gradients(ctx.stream, unit);
   }
 }
 
@@ -218,7 +215,7 @@ Tensor Stage::backward(ExecContext& ctx, Tensor dy, Saved& saved, Tensor to_prev
   BlockMemory& memory = blocks.memory();
   for (std::size_t i = blocks_.size(); i-- > 0;) {
     const ProfileRange range(ctx.stream, "layer", layer(i));
-    for (const int unit : block_units(i)) {
+    for (const int unit : units_.blocks[i]) {
       hooks_.before_backward(ctx.stream, unit);
       hooks_.before_gradients(ctx.stream, unit);
     }
@@ -234,7 +231,7 @@ Tensor Stage::backward(ExecContext& ctx, Tensor dy, Saved& saved, Tensor to_prev
     const Tensor dx = i == 0 && !is_first() ? to_previous : take_other_than(dy, *lasting);
     blocks_[i].backward(of_block, dx, dy, batch, saved.blocks[i]);
     if (weight_gradients == WeightGradients::kNow) {
-      for (const int unit : block_units(i)) hooks_.after_gradients(ctx.stream, unit);
+      for (const int unit : units_.blocks[i]) hooks_.after_gradients(ctx.stream, unit);
       memory.release(ctx, i);
     } else {
       memory.offload(ctx, i);
@@ -260,7 +257,7 @@ Tensor Stage::evaluate(ExecContext& ctx, const MicroBatch& given, Tensor x) cons
   Tensor other;
   if (count > 1) other = memory.begin(ctx, 1).take(x.shape, compute_);
   for (std::size_t i = 0; i < count; ++i) {
-    for (const int unit : block_units(i)) hooks_.before_forward(ctx.stream, unit);
+    for (const int unit : units_.blocks[i]) hooks_.before_forward(ctx.stream, unit);
     const Tensor y = i + 1 == count ? ctx.saved.take(x.shape, compute_) : other;
     ExecContext of_block{ctx.stream, own, ctx.scratch};
     blocks_[i].evaluate(of_block, y, x, batch);
@@ -289,7 +286,7 @@ Tensor Stage::decode(ExecContext& ctx, Tensor ids, Tensor positions, std::int64_
   Tensor x = embedding_->forward(ctx, ctx.scratch, ids, positions, {});
   Tensor y = ctx.scratch.take(x.shape, compute_);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    for (const int unit : block_units(i)) hooks_.before_forward(ctx.stream, unit);
+    for (const int unit : units_.blocks[i]) hooks_.before_forward(ctx.stream, unit);
     blocks_[i].decode(ctx, y, x, positions, first, caches[i]);
     std::swap(x, y);
   }

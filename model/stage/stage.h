@@ -104,8 +104,6 @@ class Stage {
                       Head::Saved& saved) const;
   Tensor backward(ExecContext& ctx, Tensor dy, Saved& saved, Tensor dx,
                   WeightGradients weight_gradients) const;
-  // Of a block's weights: its own, and that of its experts.
-  std::vector<int> block_units(std::size_t block) const;
   // Number of a block in the model.
   std::int64_t layer(std::size_t block) const {
     return spec_.first_block + static_cast<std::int64_t>(block);
@@ -121,7 +119,8 @@ class Stage {
   bool has_window_ = false;  // of a block
   // Units of the store in the order in which a forward reads them.
   struct Units {
-    std::vector<int> embedding, blocks;
+    std::vector<int> embedding;
+    std::vector<std::vector<int>> blocks;  // of each, and of its experts
     int head_norm = -1;
     int head_values = -1, head_gradient = -1;  // of the table; gradient -1: the embedding's
   } units_;

@@ -9,8 +9,8 @@
 namespace trireme {
 namespace {
 
-// The first tensor = the sum of all, of which there are a power of two: adjacent ones first, as in
-// TreeSum. The others are overwritten.
+// Sums the tensors, a power of two, into the first: adjacent ones first, as TreeSum does.
+// Overwrites the others.
 void sum_in_place(Stream& stream, const std::vector<Tensor>& tensors) {
   for (std::size_t apart = 1; apart < tensors.size(); apart *= 2) {
     for (std::size_t i = 0; i + apart < tensors.size(); i += 2 * apart) {

@@ -28,13 +28,12 @@ struct ExpertBuffer {
   double factor = 1;  // rows that a rank plans for, as a multiple of its equal share
 
   std::int64_t pairs() const { return tokens * top_k; }
-  // If every token chooses as many of a rank's experts as it can: what each rank sends to it, and
-  // all of them.
+  // Worst case, every token chooses as many experts of one rank as it can: rows from each rank, and
+  // from all.
   std::int64_t most_from_each() const;
   std::int64_t most() const { return ranks * most_from_each(); }
-  // Rows that a rank takes at once.
+  // Rows of a round, and rounds of the worst case.
   std::int64_t capacity() const;
-  // In which it takes most() of them.
   std::int64_t most_rounds() const;
 };
 

@@ -36,7 +36,7 @@ std::int64_t TokenAllToAll::capacity(std::int64_t pairs) const {
       .capacity();
 }
 
-// What a plan counts on.
+// For planning: loads are even.
 std::vector<ExpertRound> TokenAllToAll::even_rounds(std::int64_t pairs) const {
   ExpertRound round{.ranks = ranks_.size(), .rows = pairs};
   for (std::int64_t r = 0, from = 0; r < ranks_.size(); ++r) {
@@ -71,7 +71,7 @@ void TokenAllToAll::plan(ExecContext& ctx, std::vector<ExpertRound>& rounds, Ten
   }
   for (ExpertRound& round : rounds) {
     const std::int64_t count = round.ranks * options_.experts / ranks_.size() + 1;
-    // A round without groups has one without rows.
+    // Products need at least one group; that of a round without rows is empty.
     round.starts = starts.slice(at, std::max<std::int64_t>(count, 2));
     at += count;
   }

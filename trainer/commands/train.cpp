@@ -77,9 +77,8 @@ Command make_train(CLI::App& program, const std::vector<Override>& overrides) {
       "TRIREME_INJECT_FAULT makes ranks fail when they enter a phase at or after a step "
       "([elastic]).\n"
       "Actions: kill, abort, stop, exit, throw, hang, delay (50 ms). Separate several faults by\n"
-      "';'. A fault with once=FILE creates the file and is skipped while it exists; one with "
-      "count=3\n"
-      "comes the third time that the rank is there:\n"
+      "';'. once=FILE creates the file and skips the fault while it exists; count=3 injects it\n"
+      "the third time that the rank enters the phase:\n"
       "  \"rank=2 step=5 phase=backward action=kill once=/tmp/injected\"\n"
       "\n"
       "Example: trireme train configs/tiny.toml --training.steps=100");

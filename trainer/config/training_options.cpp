@@ -128,14 +128,14 @@ void add_guard(Options& to) {
        .allowed = {"stop", "skip", "rollback"}});
   to.push_back({.key = "training.on_spike",
                 .slot = TRIREME_MEMBER(training.on_spike),
-                .help = "action when the loss, grad_norm or the load of the busiest expert over "
-                        "the mean spikes (spike_zscore, spike_window); "
+                .help = "action when loss, grad_norm or expert_load_max_over_mean spikes "
+                        "(spike_zscore, spike_window); "
                         "none: no spike detection; stop, skip, rollback: as in on_nonfinite",
                 .effect = Effect::kNumerics,
                 .allowed = {"none", "stop", "skip", "rollback"}});
   to.push_back({.key = "training.spike_zscore",
                 .slot = TRIREME_MEMBER(training.spike_zscore),
-                .help = "z-score above which one of them counts as a spike (standard "
+                .help = "z-score above which a value counts as a spike (standard "
                         "deviation floored at 1 % of the mean)",
                 .effect = Effect::kNumerics,
                 .range = above(0)});

@@ -54,6 +54,7 @@ const HostState& Engine::host_state() {
 }
 
 void Engine::queue_gradients(std::int64_t valid_tokens, std::int64_t update) {
+  router_result_.reset();
   const MicroBatches all = micro_batches();
   losses_.set_tokens(valid_tokens, all.ranks * all.of_each * inputs_.tokens_per_micro_batch());
   runner_.queue_gradients(update);
@@ -64,8 +65,8 @@ double Engine::loss() {
   return loss_with(router_result());
 }
 
-std::optional<double> Engine::expert_load() const {
-  const std::optional<RouterStats::Result> routers = router_result();
+std::optional<double> Engine::expert_load() {
+  const std::optional<RouterStats::Result>& routers = router_result();
   return routers ? std::optional(routers->max_over_mean()) : std::nullopt;
 }
 
@@ -76,9 +77,11 @@ double Engine::loss_with(const std::optional<RouterStats::Result>& routers) cons
          spec_.model.router_z_loss_coef * routers->z_loss;
 }
 
-std::optional<RouterStats::Result> Engine::router_result() const {
-  if (!routers_) return std::nullopt;
-  return routers_->result(micro_batches(), inputs_.tokens_per_micro_batch());
+const std::optional<RouterStats::Result>& Engine::router_result() {
+  if (routers_ && !router_result_) {
+    router_result_ = routers_->result(micro_batches(), inputs_.tokens_per_micro_batch());
+  }
+  return router_result_;
 }
 
 void Engine::queue_update(double learning_rate, std::int64_t update, double norm_limit) {

@@ -41,7 +41,7 @@ class Engine {
   void queue_gradients(std::int64_t valid_tokens, std::int64_t update);
   double loss();
   // After loss(): of the busiest expert over the mean; nothing without experts.
-  std::optional<double> expert_load() const;
+  std::optional<double> expert_load();
   void queue_update(double learning_rate, std::int64_t update, double norm_limit = kNoLimit);
   StepResult result();
   // StepLosses'. Neither the norm nor the update is scaled.
@@ -69,7 +69,7 @@ class Engine {
   const Schedule& schedule() const { return runner_.schedule(); }  // of the current steps
 
  private:
-  std::optional<RouterStats::Result> router_result() const;  // of a model with experts
+  const std::optional<RouterStats::Result>& router_result();  // of a model with experts
   double loss_with(const std::optional<RouterStats::Result>& routers) const;
 
   const EngineSpec spec_;
@@ -80,7 +80,8 @@ class Engine {
   ModelState model_;
   const StepInputs inputs_;
   StepLosses losses_;
-  const std::unique_ptr<RouterStats> routers_;  // null: the model has no experts
+  const std::unique_ptr<RouterStats> routers_;        // null: the model has no experts
+  std::optional<RouterStats::Result> router_result_;  // of the step, once it is read
   const HostMirror norm_;
   StepRunner runner_;
   std::optional<Decoder> decoder_;

@@ -173,19 +173,13 @@ bool RankGroups::is_primary_of_dense() const {
   return replicate->rank() % std::max(1, experts().count / shard->size()) == 0;
 }
 
-std::vector<Communicator*> RankGroups::several() const {
-  std::vector<Communicator*> groups;
+std::size_t RankGroups::buffer_bytes() const {
+  std::size_t bytes = 0;
   for (const auto* group :
        {&tensor, &kv_replicas, &pp_forward, &pp_backward, &embedding_group, &data, &shard,
         &replicate, &model_state, &all, &expert, &expert_data, &expert_shard, &expert_replicate}) {
-    if (*group && (*group)->size() > 1) groups.push_back(group->get());
+    if (*group) bytes += (*group)->buffer_bytes();
   }
-  return groups;
-}
-
-std::size_t RankGroups::buffer_bytes() const {
-  std::size_t bytes = 0;
-  for (const Communicator* group : several()) bytes += group->buffer_bytes();
   return bytes;
 }
 

@@ -64,8 +64,6 @@ struct RankGroups {
   // if these have more replicas than the experts.
   bool is_primary_of_dense() const;
 
-  // The groups of more than one rank.
-  std::vector<Communicator*> several() const;
   // Of all the groups' communication buffers.
   std::size_t buffer_bytes() const;
 };

@@ -76,7 +76,7 @@ void StepRunner::queue_gradients(std::int64_t update) {
   RouterStats* const routers = parts_.routers;
   if (routers) {
     routers->clear();
-    parts_.model.take_expert_rounds();  // of evaluations
+    parts_.model.take_expert_rounds();  // discards those of evaluations
   }
   const StepInputs& inputs = parts_.inputs;
   pipeline_.run(
