@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -73,6 +74,8 @@ World::World(const Variables& variables) : exceptions_(std::uncaught_exceptions(
     return;
   }
   comm::set_gpu_variables(variables);
+  // Open MPI writes to a lost peer's socket without MSG_NOSIGNAL: a healthy rank would die with it.
+  std::signal(SIGPIPE, SIG_IGN);
   int thread_level = 0;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &thread_level);
   has_mpi_ = true;
