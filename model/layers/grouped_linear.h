@@ -66,10 +66,17 @@ class GroupedLinear {
   // One rank's rows after the other's, so that the sums are those of single ranks.
   void add_gradients(ExecContext& ctx, Tensor dy, Tensor x, const Groups& groups,
                      const ops::RowWeights& weights) const {
+    const bool has_one_sum = weight_.grads_by_rank.empty();
+    if (has_one_sum && groups.ranks > 0) {
+      ops::grouped_gemm_weight(ctx.stream, weight_.grad, dy, x, groups.starts,
+                               Linear::gradient_accumulate(weight_));
+    }
     for (int r = 0; r < groups.ranks; ++r) {
       const Tensor starts = groups.starts.slice(r * experts_, experts_ + 1);
-      const Gradient of_weight = gradient(weight_, groups.first_rank + r);
-      ops::grouped_gemm_weight(ctx.stream, of_weight.sum, dy, x, starts, of_weight.accumulate);
+      if (!has_one_sum) {
+        const Gradient of_weight = gradient(weight_, groups.first_rank + r);
+        ops::grouped_gemm_weight(ctx.stream, of_weight.sum, dy, x, starts, of_weight.accumulate);
+      }
       if (!bias_) continue;
       const Gradient of_bias = gradient(*bias_, groups.first_rank + r);
       ops::grouped_bias_backward(ctx.stream, of_bias.sum, dy, weights, starts, of_bias.accumulate);

@@ -20,8 +20,8 @@ std::int64_t groups_of(const char* what, const Tensor& starts) {
 }
 
 // One product of all groups.
-void record_groups(const Stream& stream, const Tensor& c, double depth, std::size_t element,
-                   std::int64_t read, int result_passes) {
+void record_groups(const Stream& stream, const Tensor& c, std::int64_t matrices, double depth,
+                   std::size_t element, std::int64_t read, int result_passes) {
   if (stream.executes()) return;
   const auto rows = static_cast<double>(c.rows()), columns = static_cast<double>(c.width());
   stream.record({.kind = PlannedOp::Kind::kMatmul,
@@ -30,6 +30,7 @@ void record_groups(const Stream& stream, const Tensor& c, double depth, std::siz
                  .rows = rows,
                  .columns = columns,
                  .depth = depth,
+                 .groups = static_cast<double>(matrices),
                  .flops = 2 * rows * columns * depth,
                  .bytes = static_cast<double>(read) * static_cast<double>(element),
                  .result_bytes = static_cast<double>(c.bytes()) * result_passes});
@@ -49,7 +50,8 @@ void grouped_gemm(Stream& stream, Tensor c, Tensor a, Tensor b, Tensor starts, b
   require_count("grouped_gemm: b", b, matrices * k * n, c.dtype);
   require(b.width() == (transpose_b ? k : n), "grouped_gemm: b ", b.shape,
           transpose_b ? " transposed" : "", " does not follow a ", a.shape, " into c ", c.shape);
-  record_groups(stream, c, static_cast<double>(k), size_of(a.dtype), a.count() + b.count(), 1);
+  record_groups(stream, c, matrices, static_cast<double>(k), size_of(a.dtype),
+                a.count() + b.count(), 1);
   TRIREME_DISPATCH(stream, grouped_gemm(stream, c, a, b, starts, transpose_b));
 }
 
@@ -57,12 +59,15 @@ void grouped_gemm_weight(Stream& stream, Tensor c, Tensor a, Tensor b, Tensor st
                          Accumulate accumulate) {
   const std::int64_t groups = groups_of("grouped_gemm_weight: starts", starts);
   const std::int64_t m = a.width(), n = b.width();
-  require_count("grouped_gemm_weight: c", c, groups * m * n, accumulator_of(a.dtype));
   if (c.count() == 0) return;
+  const std::int64_t matrices = c.count() / (m * n);
+  require(matrices > 0 && groups % matrices == 0, "grouped_gemm_weight: c ", c.shape, " is ",
+          matrices, " matrices for ", groups, " groups");
+  require_count("grouped_gemm_weight: c", c, matrices * m * n, accumulator_of(a.dtype));
   require(c.width() == n, "grouped_gemm_weight: c ", c.shape, " has not b's ", n, " columns");
   require_count("grouped_gemm_weight: b", b, a.rows() * n, a.dtype);
-  const double depth = static_cast<double>(a.rows()) / static_cast<double>(groups);
-  record_groups(stream, c, depth, size_of(a.dtype), a.count() + b.count(),
+  const double depth = static_cast<double>(a.rows()) / static_cast<double>(matrices);
+  record_groups(stream, c, matrices, depth, size_of(a.dtype), a.count() + b.count(),
                 accumulate == Accumulate::kAdd ? 2 : 1);
   TRIREME_DISPATCH(stream, grouped_gemm_weight(stream, c, a, b, starts, accumulate));
 }

@@ -18,7 +18,8 @@ inline constexpr const char* kGroupedProduct = "grouped_matmul";
 void grouped_gemm(Stream&, Tensor c, Tensor a, Tensor b, Tensor starts, bool transpose_b);
 
 // c_g [m, n] = or += a_g^T b_g with a [rows, m] and b [rows, n]; c [groups * m, n] is in the
-// accumulator dtype. An empty group's product is zero.
+// accumulator dtype. An empty group's product is zero. Of fewer matrices c than groups, group g
+// adds to number g modulo them, in order of the groups.
 void grouped_gemm_weight(Stream&, Tensor c, Tensor a, Tensor b, Tensor starts,
                          Accumulate accumulate);
 

@@ -21,6 +21,9 @@ struct Routing {
   // Group-limited (DeepSeek-AI 2024, "DeepSeek-V3"): of `groups` equal groups of consecutive
   // experts a token chooses among the `top_groups` whose two best experts have the highest sum.
   std::int64_t groups = 1, top_groups = 1;
+  // For benchmarks: a token's choices are the next top_k experts after those of the token before,
+  // whatever the scores, bias and groups.
+  bool in_turn = false;
 };
 
 // What route() computes for `tokens` tokens and `experts` experts. Sums and scores are in the

@@ -91,6 +91,7 @@ struct ModelConfig {
   std::int64_t n_group = 1, topk_group = 1;  // group-limited routing, see ops::Routing
   bool correction_bias = false;              // added to the scores for the choice of experts
   double router_bias_update_rate = 0;        // of a step, see ops::update_router_bias
+  bool router_force_load_balancing = false;  // for benchmarks: tokens take experts in turn
   double router_aux_loss_coef = 0;  // weight of the mean of the layers' load balancing losses
   double router_z_loss_coef = 0;    // weight of the mean of the layers' router z-losses
   double norm_eps = 1e-5;

@@ -39,7 +39,7 @@ void HostPeers::meet() {
 
 std::unique_ptr<HostPeers> host_peers_of(World& world, std::size_t bytes) {
   std::unique_ptr<SharedMemory> memory = world.share(bytes);
-  std::unique_ptr<SharedMemory> pages = world.share(comm::SharedBarrier::kBytes);
+  std::unique_ptr<SharedMemory> pages = world.share(comm::SharedBarrier::bytes(world.local_size()));
   if (!memory || !pages) return nullptr;
   return std::make_unique<HostPeers>(std::move(memory), std::move(pages), world.local_rank(),
                                      world.rank(), world.recorder());

@@ -14,7 +14,7 @@ namespace trireme {
 // the same calls.
 class HostPeers {
  public:
-  // `memory` and `pages` (comm::SharedBarrier::kBytes per rank) are zeroed shared memory of the
+  // `memory` and `pages` (comm::SharedBarrier::bytes per rank) are zeroed shared memory of the
   // host; this rank is `rank` of the world and index `place` of the host. Waits for the other
   // ranks. The flight recorder outlives it.
   HostPeers(std::unique_ptr<SharedMemory> memory, std::unique_ptr<SharedMemory> pages, int place,

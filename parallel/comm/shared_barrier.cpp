@@ -46,7 +46,7 @@ struct SharedBarrier::Page {
 
 SharedBarrier::SharedBarrier(std::unique_ptr<SharedMemory> pages, int rank)
     : pages_(std::move(pages)), rank_(rank) {
-  static_assert(sizeof(Page) <= kBytes && std::atomic<std::uint32_t>::is_always_lock_free &&
+  static_assert(sizeof(Page) <= kPageBytes && std::atomic<std::uint32_t>::is_always_lock_free &&
                 sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
 }
 
@@ -60,6 +60,11 @@ void SharedBarrier::show(const Call& call) {
 
 const SharedBarrier::Call& SharedBarrier::shown_by(int rank) const {
   return page_of(rank).call;
+}
+
+std::span<SharedBarrier::Block> SharedBarrier::blocks_of(int rank) const {
+  return {reinterpret_cast<Block*>(pages_->of(rank).data + kPageBytes),
+          static_cast<std::size_t>(pages_->ranks())};
 }
 
 void SharedBarrier::meet() {

@@ -11,7 +11,12 @@
 namespace trireme {
 namespace {
 
-enum class Kind : std::uint32_t { kAllReduce = 1, kAllGather = 2, kReduceScatter = 3 };
+enum class Kind : std::uint32_t {
+  kAllReduce = 1,
+  kAllGather = 2,
+  kReduceScatter = 3,
+  kAllToAll = 4
+};
 
 std::uint32_t what_of(Kind kind, Reduce reduce, DType dtype) {
   return static_cast<std::uint32_t>(kind) << 16 | static_cast<std::uint32_t>(reduce) << 8 |
@@ -62,6 +67,19 @@ void SharedCommunicator::settle(const Stream& stream) {
   if (stream.executes()) worker_.drain();
 }
 
+std::byte* SharedCommunicator::published_by(int rank, std::uint32_t what, std::size_t bytes) const {
+  const comm::SharedBarrier::Call& call = barrier_.shown_by(rank);
+  if (call.what != what) return nullptr;
+  return memories_.at(call.place, local_ranks_[static_cast<std::size_t>(rank)], bytes);
+}
+
+void SharedCommunicator::refuse(const char* call, int rank, std::int64_t count) const {
+  throw PeerError(
+      say(call, " in group '", name_, "', rank ", this->rank(), " of ", size(), ", over ", count,
+          " elements: rank ", rank,
+          " runs another operation, or shares other memory: the ranks are out of step"));
+}
+
 void SharedCommunicator::meet_with(const char* call, std::uint32_t what, const Tensor& tensor,
                                    const Place& place) {
   const comm::SharedBarrier::Call own{
@@ -69,13 +87,9 @@ void SharedCommunicator::meet_with(const char* call, std::uint32_t what, const T
   barrier_.show(own);
   barrier_.meet();
   for (int r = 0; r < size(); ++r) {
-    const comm::SharedBarrier::Call& other = barrier_.shown_by(r);
     std::byte*& found = theirs_[static_cast<std::size_t>(r)];
-    found = memories_.at(other.place, local_ranks_[static_cast<std::size_t>(r)], tensor.bytes());
-    if (found && other.what == own.what && other.count == own.count) continue;
-    throw PeerError(say(call, " in group '", name_, "', rank ", rank(), " of ", size(), ", over ",
-                        own.count, " elements: rank ", r, " runs another operation, or shares ",
-                        "other memory: the ranks are out of step"));
+    found = published_by(r, what, tensor.bytes());
+    if (!found || barrier_.shown_by(r).count != own.count) refuse(call, r, own.count);
   }
 }
 
@@ -122,6 +136,31 @@ void SharedCommunicator::reduce_all(const Tensor& tensor, Reduce reduce, const P
   barrier_.meet();
 }
 
+void SharedCommunicator::exchange_blocks(const RankBlocks& received, const RankBlocks& sent,
+                                         const Place& place) {
+  const std::span<comm::SharedBarrier::Block> own = barrier_.blocks_of(rank());
+  for (int r = 0; r < size(); ++r) {
+    const Tensor block = sent.of(r, size());
+    own[static_cast<std::size_t>(r)] = {
+        .first = (block.data - sent.tensor.data) / static_cast<std::int64_t>(size_of(block.dtype)),
+        .count = block.count()};
+  }
+  const std::uint32_t what = what_of(Kind::kAllToAll, Reduce::kSum, sent.tensor.dtype);
+  barrier_.show({.what = what, .unused = 0, .count = 0, .place = place});
+  barrier_.meet();
+  for (int step = 0; step < size(); ++step) {
+    const int r = (rank() + step) % size();
+    const Tensor to = received.of(r, size());
+    const comm::SharedBarrier::Block& block =
+        barrier_.blocks_of(r)[static_cast<std::size_t>(rank())];
+    const std::size_t offset = static_cast<std::size_t>(block.first) * size_of(to.dtype);
+    const std::byte* const theirs = published_by(r, what, offset + to.bytes());
+    if (!theirs || block.count != to.count()) refuse("all_to_all", r, to.count());
+    copy_beside(to.data, theirs + offset, to.bytes());
+  }
+  barrier_.meet();
+}
+
 void SharedCommunicator::all_reduce(Stream& stream, Tensor tensor, Reduce reduce) {
   settle(stream);
   const std::optional<Place> place = shared(stream, tensor);
@@ -150,7 +189,14 @@ void SharedCommunicator::reduce_scatter(Stream& stream, Tensor part, Tensor whol
 void SharedCommunicator::all_to_all(Stream& stream, const RankBlocks& received,
                                     const RankBlocks& sent) {
   settle(stream);
-  other_->all_to_all(stream, received, sent);
+  const Tensor& tensor = sent.tensor;
+  const bool may_share = stream.executes() && !tensor.device.is_cuda();
+  const std::optional<Place> place =
+      may_share ? memories_.find(tensor.data, tensor.bytes()) : std::nullopt;
+  if (!place) return other_->all_to_all(stream, received, sent);
+  comm::check_blocks("all_to_all", *this, received, sent);
+  comm::check_apart("all_to_all", received, sent);
+  exchange_blocks(received, sent, *place);
 }
 
 void SharedCommunicator::broadcast(Stream& stream, Tensor tensor, int root) {

@@ -11,16 +11,18 @@
 
 namespace trireme {
 
-// Decorates the communicator of ranks on one host. If the tensors of a reduction or a gather are in
-// shared memory (World::share), each rank reads the others' tensors in place: nothing is sent, and
-// asynchronous calls run on a worker thread. Other calls are forwarded after pending asynchronous
-// calls are done. Sums are bit-identical to those of the forwarded communicator.
+// Decorates the communicator of ranks on one host. If the tensors of a reduction, a gather or an
+// exchange are in shared memory (World::share), each rank reads the others' tensors in place:
+// nothing is sent, and asynchronous calls run on a worker thread. Other calls are forwarded after
+// pending asynchronous calls are done. Sums are bit-identical to those of the forwarded
+// communicator.
 //
 // The tensors of a call are in shared memory on all ranks or on none: the tensor of all_reduce, the
-// whole of reduce_scatter, and of all_gather either the whole or the part.
+// whole of reduce_scatter, of all_gather either the whole or the part, and of all_to_all what is
+// sent, even if that is empty.
 class SharedCommunicator final : public Communicator {
  public:
-  // `pages` is shared memory of the group, SharedBarrier::kBytes per rank; `local_ranks` are the
+  // `pages` is shared memory of the group, SharedBarrier::bytes per rank; `local_ranks` are the
   // group's ranks in `memories`, which outlives it. `name` is used in messages.
   SharedCommunicator(std::unique_ptr<Communicator> other, std::unique_ptr<SharedMemory> pages,
                      const comm::SharedMemories& memories, std::vector<int> local_ranks,
@@ -55,11 +57,16 @@ class SharedCommunicator final : public Communicator {
   std::optional<Place> shared_part(const Stream& stream, const Tensor& whole,
                                    const Tensor& part) const;
   void settle(const Stream& stream);
+  // Where `bytes` of the tensor that a rank has published are in this process; null if the rank
+  // has published another call than `what`.
+  std::byte* published_by(int rank, std::uint32_t what, std::size_t bytes) const;
+  [[noreturn]] void refuse(const char* call, int rank, std::int64_t count) const;
   // Barrier; resolves the published tensor of every rank in this process's mappings.
   void meet_with(const char* call, std::uint32_t what, const Tensor& tensor, const Place& place);
   void reduce_all(const Tensor& tensor, Reduce reduce, const Place& place);
   void reduce_part(const Tensor& part, const Tensor& whole, const Place& place);
   void gather_parts(const Tensor& whole, const Tensor& part, const Place& place);
+  void exchange_blocks(const RankBlocks& received, const RankBlocks& sent, const Place& place);
 
   std::unique_ptr<Communicator> other_;
   const comm::SharedMemories& memories_;

@@ -14,12 +14,32 @@
 namespace trireme {
 namespace {
 
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+// As in model/device/cpu/memory.cpp.
+bool has_huge_pages(std::size_t bytes) {
+  return bytes >= 8 * kHugePage;
+}
+
+// Begins at a huge page, which the kernel does not ensure for shared memory. Null: no address
+// space.
+void* aligned_address(std::size_t bytes) {
+  const std::size_t reserved = bytes + kHugePage;
+  void* const found =
+      ::mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (found == MAP_FAILED) return nullptr;
+  auto* const begin = static_cast<std::byte*>(found);
+  const std::size_t before =
+      (kHugePage - reinterpret_cast<std::uintptr_t>(begin) % kHugePage) % kHugePage;
+  ::munmap(begin, reserved);
+  return begin + before;
+}
+
 SharedMemory::Block map_file(int descriptor, std::size_t bytes) {
-  void* mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  void* const address = has_huge_pages(bytes) ? aligned_address(bytes) : nullptr;
+  void* mapped = ::mmap(address, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   if (mapped == MAP_FAILED) return {};
-  // Huge pages as in model/device/cpu/memory.cpp.
-  constexpr std::size_t kHugePage = std::size_t{2} << 20;
-  if (bytes >= 8 * kHugePage) ::madvise(mapped, bytes, MADV_HUGEPAGE);
+  if (has_huge_pages(bytes)) ::madvise(mapped, bytes, MADV_HUGEPAGE);
   return {static_cast<std::byte*>(mapped), bytes};
 }
 
@@ -76,6 +96,19 @@ std::unique_ptr<SharedMemory> SharedMemory::map(const std::vector<File::Place>& 
     blocks.push_back(block);
   }
   return std::unique_ptr<SharedMemory>(new SharedMemory(std::move(blocks), rank));
+}
+
+// Most kernels give shared memory huge pages on this demand only
+// (/sys/kernel/mm/transparent_hugepage/shmem_enabled is "never"), where a page has been touched.
+void SharedMemory::use_huge_pages(std::size_t first) {
+  constexpr int kCollapse = 25;  // MADV_COLLAPSE of Linux 6.1, which glibc 2.36 does not know
+  if (!has_huge_pages(bytes())) return;
+  const std::size_t begin = (first + kHugePage - 1) / kHugePage * kHugePage;
+  for (std::size_t i = begin; i + kHugePage <= bytes(); i += kHugePage) {
+    std::byte* const page = data() + i;
+    *static_cast<volatile std::byte*>(page) = std::byte{0};
+    if (::madvise(page, kHugePage, kCollapse) != 0) return;
+  }
 }
 
 void SharedMemory::enter(comm::SharedMemories& among) {

@@ -55,6 +55,10 @@ class SharedMemory {
   // Registers with `among`, which outlives it.
   void enter(comm::SharedMemories& among);
 
+  // Backs this rank's memory from `first` on, which is still zero, by huge pages where the kernel
+  // has them; the other ranks get them too. For memory of long use: takes longer than touching it.
+  void use_huge_pages(std::size_t first = 0);
+
   std::byte* data() const { return own().data; }
   std::size_t bytes() const { return own().bytes; }
   // Memory of a rank of the group; memory of other ranks is read-only.

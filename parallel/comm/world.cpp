@@ -186,7 +186,10 @@ std::unique_ptr<Communicator> World::split(const std::string& name, const std::v
   } else {
     const std::vector<int> local_ranks = local_ranks_of(ranks);
     std::unique_ptr<SharedMemory> pages;
-    if (!local_ranks.empty()) pages = comm::share_memory(comm, comm::SharedBarrier::kBytes, site);
+    if (!local_ranks.empty()) {
+      const auto bytes = comm::SharedBarrier::bytes(static_cast<int>(ranks.size()));
+      pages = comm::share_memory(comm, bytes, site);
+    }
     group = std::make_unique<MpiCommunicator>(comm, name, buffer_bytes);
     if (pages) {
       group = std::make_unique<SharedCommunicator>(std::move(group), std::move(pages), memories_,

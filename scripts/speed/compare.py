@@ -145,6 +145,7 @@ def write_config(shape, options, folder, name, threads):
     if "experts" in shape:
         ffn += f"\nnum_experts = {shape['experts']}\nnum_experts_per_tok = {shape['top_k']}"
         ffn += f"\nmoe_intermediate_size = {shape['ffn']}\nhead_dim = {shape['hidden'] // shape['heads']}"
+        ffn += "\nrouter_force_load_balancing = true"  # routers collapse on random tokens
     warm_up = 2 if options.quick else 4
     text = f"""
 [job]

@@ -65,6 +65,7 @@ CASES = [
     case("Llama 28M", 512, 1, 1),
     case("Llama 28M", 64, 4, 4, dtype="bfloat16", recompute="selective"),
     case("MoE 21M", 256, 4, 4),
+    case("MoE 21M", 256, 4, 8, recompute="full"),
     case("GPT 5M", 256, 2, 4, 2, "data_shard = 2, zero = 0"),
     case("Llama 15M", 256, 2, 4, 2, "data_shard = 2, zero = 1"),
     case("GPT 26M", 128, 2, 8, 2, "data_shard = 2, zero = 2", dtype="bfloat16"),
@@ -77,8 +78,13 @@ CASES = [
     case("GPT 5M", 256, 1, 8, 2, pipeline("ZBH1")),
     case("GPT 26M", 128, 2, 8, 2, pipeline("1F1B"), dtype="bfloat16", recompute="full"),
     case("MoE 21M", 256, 2, 8, 2, "data_shard = 2"),
+    case("MoE 21M", 256, 2, 8, 2, "data_shard = 2, zero = 3"),
     case("MoE 21M", 256, 2, 8, 2, "data_shard = 2, expert = 2"),
+    case("MoE 21M", 256, 4, 8, 2, "data_shard = 2, expert = 2", recompute="full"),
     case("MoE 21M", 256, 2, 8, 2, "tensor = 2"),
+    case("MoE 21M", 256, 4, 8, 2, "tensor = 2, sequence = true"),
+    case("MoE 21M", 256, 2, 16, 2, pipeline("1F1B")),
+    case("MoE 21M", 256, 2, 8, 2, pipeline("ZBH1")),
     case("Llama 5M", 256, 1, 8, 4, "data_shard = 4, zero = 1"),
     case("Llama 15M", 128, 2, 8, 4, "data_shard = 4, zero = 3"),
     case("GPT 5M", 256, 2, 8, 4, "tensor = 2, sequence = true, data_shard = 2"),
@@ -98,6 +104,7 @@ def config(what, steps):
     if what["model"] in EXPERTS:
         each, of_token = EXPERTS[what["model"]]
         experts = f"num_experts = {each}\nnum_experts_per_tok = {of_token}\nmoe_intermediate_size = {ffn}\n"
+        experts += "router_force_load_balancing = true\n"
     return f"""
 [job]
 dump_folder = "run"

@@ -5,7 +5,8 @@
                          --seq T --batch B --experts E --top_k K [--threads 2] [--steps 8] [--setting NAME]
 
 A step is forward with the load balancing loss, backward and AdamW (fused, if this PyTorch has it) in float32
-on random tokens; gradients are not clipped. Settings are transformers' implementations of experts: eager,
+on random tokens, which choose experts in turn as under model.router_force_load_balancing; gradients are
+not clipped. Settings are transformers' implementations of experts: eager,
 batched_mm, grouped_mm. Prints METRIC lines; exit code 77 without transformers or the setting.
 """
 
@@ -30,6 +31,14 @@ def model_of(o):
     )
 
 
+def choose_in_turn(router, _inputs, result):
+    logits, scores, chosen = result
+    tokens, top_k = chosen.shape
+    turn = torch.arange(tokens * top_k).view(tokens, top_k) % logits.shape[-1]
+    weights = torch.softmax(logits.float(), dim=-1).gather(1, turn)
+    return logits, (weights / weights.sum(-1, keepdim=True)).to(scores.dtype), turn.to(chosen.dtype)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--arch", choices=("qwen3_moe",), required=True)
@@ -46,6 +55,9 @@ def main():
     except (ImportError, AttributeError, TypeError) as error:
         print(f"skipped: {error}", file=sys.stderr)
         return SKIPPED
+    for module in model.modules():
+        if type(module).__name__ == "Qwen3MoeTopKRouter":
+            module.register_forward_hook(choose_in_turn)
     adamw = optimizer(model, "sdpa")
     ids = torch.randint(0, o.vocab, (o.batch, o.seq))
     measure(o, model, adamw, lambda: model(input_ids=ids, labels=ids).loss)

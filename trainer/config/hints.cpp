@@ -79,6 +79,8 @@ constexpr OtherNames kOtherNames[] = {
     {"model.topk_group", "moe_router_group_topk num_limited_groups"},
     {"model.router_bias_update_rate", "moe_router_bias_update_rate load_balance_coeff"},
     {"model.router_aux_loss_coef", "moe_aux_loss_coeff moe_loss_weight aux_loss_coef"},
+    {"model.router_force_load_balancing",
+     "moe_router_force_load_balancing debug_force_load_balance"},
     {"model.router_z_loss_coef", "moe_z_loss_coeff moe_zloss_weight"},
     {"model.intermediate_size", "d_ff ffn_dim ffn_hidden_dim n_inner mlp_dim"},
     {"model.num_attention_heads", "n_heads n_head num_heads heads"},

@@ -331,6 +331,12 @@ void add_experts(Options& to) {
                 .effect = Effect::kNumerics,
                 .range = between(0, 1e6),
                 .applies = has_experts});
+  to.push_back({.key = "model.router_force_load_balancing",
+                .slot = TRIREME_MEMBER(model.router_force_load_balancing),
+                .help = "for benchmarks: tokens choose experts in turn instead of by router "
+                        "probability, so that all have the same load; such a model is of no use",
+                .effect = Effect::kNumerics,
+                .applies = has_experts});
   to.push_back({.key = "model.router_z_loss_coef",
                 .slot = TRIREME_MEMBER(model.router_z_loss_coef),
                 .help = "coefficient of the router z-loss (ST-MoE), as 1e-3: the squared "

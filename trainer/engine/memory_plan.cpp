@@ -114,9 +114,10 @@ std::byte* behind(std::byte* memory, std::size_t bytes) {
 
 }  // namespace
 
-std::size_t Arenas::shared_bytes(const MemoryPlan& plan) {
+// In this order.
+std::size_t Arenas::shared_bytes(const MemoryPlan& plan, bool workspace) {
   return Arena::rounded(plan.weights) + Arena::rounded(plan.gradients) +
-         Arena::rounded(plan.communication);
+         Arena::rounded(plan.communication) + (workspace ? Arena::rounded(plan.workspace) : 0);
 }
 
 Arenas::Arenas(const MemoryPlan& plan, Device device, const Shared& shared)
@@ -124,7 +125,8 @@ Arenas::Arenas(const MemoryPlan& plan, Device device, const Shared& shared)
       masters(arena_of(plan.masters, plan.host.masters, device)),
       gradients(arena_at(behind(shared.own, plan.weights), plan.gradients, device)),
       optimizer(arena_of(plan.optimizer, plan.host.optimizer, device)),
-      workspace(plan.workspace, device),
+      workspace(arena_at(shared.workspace ? behind(shared.own, shared_bytes(plan, false)) : nullptr,
+                         plan.workspace, device)),
       data(plan.data, device),
       communication(arena_at(behind(behind(shared.own, plan.weights), plan.gradients),
                              plan.communication, device)),

@@ -65,14 +65,15 @@ struct Arenas {
   // `slots`: of each pool.
   static Arenas unbounded(Device device, std::vector<int> slots, const Offload& offload);
   // Shared memory in which data ranks of one host read each other's weights, gradients and
-  // messages; it outlives the arenas.
+  // messages, and with `workspace` the rows of tokens for their experts; it outlives the arenas.
   struct Shared {
-    std::byte* own = nullptr;      // of shared_bytes(plan); null: none
+    std::byte* own = nullptr;      // of shared_bytes(plan, workspace); null: none
     std::byte* weights = nullptr;  // another rank's, if one copy serves several ranks
+    bool workspace = false;
   };
   Arenas(const MemoryPlan& plan, Device device, const Shared& shared);
   Arenas(const MemoryPlan& plan, Device device) : Arenas(plan, device, Shared{}) {}
-  static std::size_t shared_bytes(const MemoryPlan& plan);
+  static std::size_t shared_bytes(const MemoryPlan& plan, bool workspace);
 
   Arena weights, masters, gradients, optimizer, workspace, data, communication;
   std::vector<int> slots;               // of each pool

@@ -121,6 +121,11 @@ RunDescription describe_run(const RunConfig& config, const EngineSpec& spec, con
                               ? "float8 in the blocks; MFU is relative to the bfloat16 peak"
                               : "float8 values in the blocks, multiplied in bfloat16 (emulated)");
   }
+  if (config.model.router_force_load_balancing) {
+    run.rows.emplace_back("warning",
+                          "tokens choose experts in turn (model.router_force_load_balancing), for "
+                          "benchmarks: the model learns no routing");
+  }
   if (!groups.warning.empty()) run.rows.emplace_back("warning", groups.warning);
   return run;
 }

@@ -59,7 +59,7 @@ class MatMulLibrary {
   virtual std::string name() const = 0;
   virtual void run(const MatMul& product) = 0;
   // Products that differ in the number of a's rows only, m or a transposed product's k, which is
-  // new in every step: no work is done per shape.
+  // new in every step: no work is done per shape. Consecutive products may add to one c.
   virtual void run_grouped(std::span<const MatMul> products) {
     for (const MatMul& product : products) run(product);
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <vector>
 
 #include "model/base/error.h"
 #include "model/ops/cpu/simd/isa.h"
@@ -54,16 +55,48 @@ Range share(std::int64_t extent, std::int64_t unit, std::int64_t i, std::int64_t
           std::min(extent, units * (i + 1) / count * unit)};
 }
 
-// Work of a product's rows, in units of kRows.
-std::int64_t work_of(const MatMulShape& s) {
-  return cuts(s.m, kRows) * s.k;
+// Work of a product of m rows and depth k, in units of kRows.
+std::int64_t work_of(std::int64_t m, std::int64_t k) {
+  return cuts(m, kRows) * k;
 }
 // The product's rows within `work`, of which `before` is that of products before.
-Range rows_within(const MatMulShape& s, std::int64_t before, Range work) {
+Range rows_within(std::int64_t m, std::int64_t k, std::int64_t before, Range work) {
   const auto row = [&](std::int64_t at) {
-    return std::clamp<std::int64_t>((at - before) / s.k * kRows, 0, s.m);
+    return std::clamp<std::int64_t>((at - before) / k * kRows, 0, m);
   };
   return {row(work.first), row(work.last)};
+}
+
+// Consecutive products that are computed together, since they have one b or add to one c.
+struct Run {
+  std::span<const MatMul> products;
+  std::int64_t depth = 0;  // of the products into one c together; 0: they have one b
+
+  std::int64_t work() const {
+    if (depth > 0) return work_of(products.front().shape.m, depth);
+    std::int64_t sum = 0;
+    for (const MatMul& product : products) sum += work_of(product.shape.m, product.shape.k);
+    return sum;
+  }
+  std::int64_t rows() const {
+    if (depth > 0) return products.front().shape.m;
+    std::int64_t sum = 0;
+    for (const MatMul& product : products) sum += product.shape.m;
+    return sum;
+  }
+};
+
+// The longest run at the beginning of `products`.
+Run first_run(std::span<const MatMul> products) {
+  const MatMul& first = products.front();
+  std::size_t count = 1;
+  while (count < products.size() && products[count].b == first.b) ++count;
+  if (count > 1) return {products.first(count)};
+  std::int64_t depth = first.shape.k;
+  for (; count < products.size() && products[count].c == first.c; ++count) {
+    depth += products[count].shape.k;
+  }
+  return {products.first(count), count > 1 ? depth : 0};
 }
 
 MatMulPart part_of(const MatMul& product, Range rows, Range columns) {
@@ -81,6 +114,22 @@ MatMulPart part_of(const MatMul& product, Range rows, Range columns) {
   return part;
 }
 
+void multiply_into_one_c(std::span<const MatMulPart> parts, float* workspace) {
+  while (!parts.empty()) {
+    std::size_t count = 1;
+    std::int64_t depth = parts.front().k;
+    while (count < parts.size() && depth + parts[count].k <= kMatMulDepth) {
+      depth += parts[count++].k;
+    }
+    if (count == 1) {
+      matmul(parts.front(), workspace);
+    } else {
+      matmul_into_one_c(parts.first(count), workspace);
+    }
+    parts = parts.subspan(count);
+  }
+}
+
 }  // namespace
 
 bool OwnMatMul::takes(const MatMulShape& shape) const {
@@ -93,13 +142,15 @@ std::string OwnMatMul::name() const {
 
 void OwnMatMul::run_grouped(std::span<const MatMul> products) {
   if (products.empty()) return;
+  std::vector<Run> runs;
   std::int64_t rows = 0, work = 0;
-  for (const MatMul& product : products) {
-    rows += product.shape.m;
-    work += work_of(product.shape);
+  for (std::span rest = products; !rest.empty(); rest = rest.subspan(runs.back().products.size())) {
+    runs.push_back(first_run(rest));
+    work += runs.back().work();
+    rows += runs.back().rows();
   }
   const std::int64_t n = products.front().shape.n, threads = products.front().shape.threads;
-  const Grid grid = grid_of(std::ssize(products), rows, n, threads);
+  const Grid grid = grid_of(std::ssize(runs), rows, n, threads);
   const std::size_t bytes = static_cast<std::size_t>(threads * kMatMulWorkspace) * sizeof(float);
   if (workspace_.bytes() < bytes) workspace_ = Memory(bytes, Device{});
   float* const workspace = reinterpret_cast<float*>(workspace_.data());
@@ -109,11 +160,19 @@ void OwnMatMul::run_grouped(std::span<const MatMul> products) {
     const Range columns = share(n, kColumns, thread % grid.columns, grid.columns);
     if (columns.first == columns.last) continue;
     std::int64_t before = 0;
-    for (const MatMul& product : products) {
-      const Range part = rows_within(product.shape, before, own);
-      before += work_of(product.shape);
-      if (part.first >= part.last) continue;
-      matmul(part_of(product, part, columns), workspace + thread * kMatMulWorkspace);
+    std::vector<MatMulPart> parts;
+    for (const Run& run : runs) {
+      parts.clear();
+      for (const MatMul& product : run.products) {
+        const std::int64_t k = run.depth > 0 ? run.depth : product.shape.k;
+        const Range part = rows_within(product.shape.m, k, before, own);
+        if (run.depth == 0) before += work_of(product.shape.m, k);
+        if (part.first < part.last) parts.push_back(part_of(product, part, columns));
+      }
+      if (run.depth > 0) before += run.work();
+      if (parts.empty()) continue;
+      const auto multiply = run.depth > 0 ? multiply_into_one_c : matmul_of_one_b;
+      multiply(parts, workspace + thread * kMatMulWorkspace);
     }
   }
 }

@@ -95,6 +95,13 @@ void limit_to_groups(A* ranks, std::int64_t experts, const Routing& how) {
   }
 }
 
+void choose_in_turn(std::int32_t* chosen, std::int64_t token, std::int64_t experts,
+                    std::int64_t top_k) {
+  for (std::int64_t k = 0; k < top_k; ++k) {
+    chosen[k] = static_cast<std::int32_t>((token * top_k + k) % experts);
+  }
+}
+
 template <class A>
 void weigh(A* weights, const A* scores, const std::int32_t* chosen, const Routing& how) {
   A factor = static_cast<A>(how.scale);
@@ -123,7 +130,11 @@ void route(const Routes& routes, Tensor logits, const Routing& how, Tensor bias)
                          ranks[e] = ranked(scores[e] + added);
                        }
                        if (how.groups > 1) limit_to_groups(ranks, experts, how);
-                       choose(chosen, ranks, experts, top_k);
+                       if (how.in_turn) {
+                         choose_in_turn(chosen, token, experts, top_k);
+                       } else {
+                         choose(chosen, ranks, experts, top_k);
+                       }
                        weigh(at<A>(routes.weights, token * top_k), scores, chosen, how);
                      }
                    });

@@ -138,6 +138,12 @@ void grouped_gemm(Stream& stream, Tensor c, Tensor a, Tensor b, Tensor starts, b
 
 void grouped_gemm_weight(Stream& stream, Tensor c, Tensor a, Tensor b, Tensor starts,
                          Accumulate accumulate) {
+  const std::int64_t groups = starts.count() - 1, matrices = c.count() / (a.width() * b.width());
+  for (std::int64_t first = 0; groups > matrices && first < groups; first += matrices) {
+    cuda::grouped_gemm_weight(stream, c, a, b, starts.slice(first, matrices + 1),
+                              first > 0 ? Accumulate::kAdd : accumulate);
+  }
+  if (groups > matrices) return;
   with_float(a.dtype, [&](auto zero) {
     using T = decltype(zero);
     using A = Accumulator<T>;

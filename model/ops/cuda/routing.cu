@@ -36,6 +36,7 @@ struct RouteRows {
   bool renormalize = false;
   A scale = 1;
   int groups = 1, top_groups = 1;
+  bool in_turn = false;
 };
 
 __device__ std::int64_t token_of_warp() {
@@ -124,6 +125,12 @@ __global__ __launch_bounds__(kTokenThreads) void route_kernel(const RouteRows<A>
     });
   }
   if (op.groups > 1) limit_to_groups(ranks, op);
+  if (op.in_turn) {
+    const int first = static_cast<int>(token * op.top_k % op.experts);
+    each_expert<kEach>(op.experts, [&](int i, int expert) {
+      ranks[i] = static_cast<A>(-((expert - first + op.experts) % op.experts));
+    });
+  }
   const int lane = static_cast<int>(threadIdx.x % 32);
   std::int32_t chosen = 0;  // this lane's choice and its score
   A weight = 0, sum = 0;
@@ -149,7 +156,7 @@ __global__ __launch_bounds__(kTokenThreads) void route_kernel(const RouteRows<A>
       weight = best;
     }
   }
-  if (op.bias != nullptr) {  // the ranks are not the scores
+  if (op.bias != nullptr || op.in_turn) {  // the ranks are not the scores
     __syncwarp();
     weight = lane < op.top_k ? scores[chosen] : A(0);
     sum = warp_sum(weight);
@@ -255,7 +262,8 @@ RouteRows<A> rows_of(const Routes& routes, const Tensor& logits, const Routing& 
           .renormalize = how.renormalize,
           .scale = static_cast<A>(how.scale),
           .groups = static_cast<int>(how.groups),
-          .top_groups = static_cast<int>(how.top_groups)};
+          .top_groups = static_cast<int>(how.top_groups),
+          .in_turn = how.in_turn};
 }
 
 // A warp per layer. Counts are whole numbers, which float64 adds exactly in any order.

@@ -21,7 +21,7 @@ void on_host(int ranks, const std::function<void(std::size_t, HostPeers&)>& work
   std::vector<SharedMemory::File::Place> memories, meetings;
   for (int rank = 0; rank < ranks; ++rank) {
     memories.push_back(memory.emplace_back(shared_bytes()).place());
-    meetings.push_back(pages.emplace_back(comm::SharedBarrier::kBytes).place());
+    meetings.push_back(pages.emplace_back(comm::SharedBarrier::bytes(ranks)).place());
   }
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < ranks; ++rank) {

@@ -150,6 +150,38 @@ TEST(GroupedGemm, replaces_or_adds_to_the_weight_product_of_each_group) {
   });
 }
 
+// As the gradients of experts by the rows of several ranks.
+TEST(GroupedGemm, adds_the_weight_products_of_more_groups_to_repeated_matrices) {
+  on_every_platform_and_dtype([](Stream& stream, DType dtype) {
+    const DType sums = accumulator_of(dtype);
+    const std::int64_t matrices = 3, m = 37, n = 90;
+    for (const Groups& groups :
+         {Groups{{5, 0, 70, 1, 0, 33, 60, 0, 0}, 2}, Groups{{0, 9, 200, 4, 0, 90}}}) {
+      const Held starts = groups.starts(stream);
+      const Values x = with_nan_beyond(groups, random_values(groups.rows() * m, 1, dtype), m);
+      const Values y = with_nan_beyond(groups, random_values(groups.rows() * n, 2, dtype), n);
+      const Held a(stream, {groups.rows(), m}, dtype, x), b(stream, {groups.rows(), n}, dtype, y);
+      Values each(groups.count() * m * n, 0.0);
+      add_weight_product(each, groups, x, y, m, n);
+      for (const Accumulate accumulate : {Accumulate::kReplace, Accumulate::kAdd}) {
+        const Values before = random_values(matrices * m * n, 3, sums);
+        const Held c(stream, {matrices, m, n}, sums, before);
+        grouped_gemm_weight(stream, c, a, b, starts, accumulate);
+        Values expected = accumulate == Accumulate::kAdd ? before : Values(before.size(), 0.0);
+        for (std::size_t i = 0; i < each.size(); ++i) expected[i % expected.size()] += each[i];
+        expect_values(c, expected, static_cast<double>(groups.rows()) + 3);
+        // The groups one after the other, to the bit.
+        const Held apart(stream, {matrices, m, n}, sums, before);
+        for (std::int64_t first = 0; first < groups.count(); first += matrices) {
+          grouped_gemm_weight(stream, apart, a, b, Tensor(starts).slice(first, matrices + 1),
+                              first > 0 ? Accumulate::kAdd : accumulate);
+        }
+        EXPECT_EQ(c.bits(), apart.bits());
+      }
+    }
+  });
+}
+
 TEST(GroupedGemm, has_the_same_bits_on_any_number_of_threads) {
   if (kTriesCuda) GTEST_SKIP() << "of the CPU";
   const Groups groups{{50, 3, 0, 121, 9}};

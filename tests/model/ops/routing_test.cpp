@@ -218,6 +218,37 @@ TEST(Routing, limited_choices_are_distinct_and_those_of_lowest_index_where_all_a
   });
 }
 
+TEST(Routing, in_turn_gives_all_experts_the_same_load_and_weighs_them_by_their_scores) {
+  on_every_platform_and_dtype([](Stream& stream, DType dtype) {
+    const DType sums = accumulator_of(dtype);
+    for (const Size& size : {Size{10, 5, 2}, Size{32, 40, 5}, Size{6, 4, 4}}) {
+      for (Routing how : kRoutings) {
+        how.top_k = size.top_k;
+        how.in_turn = true;
+        const Values x = random_values(size.tokens * size.experts, 1, sums, 2);
+        const Routed routed(stream, size, how, sums, x);
+        Values weights, chosen;
+        for (std::int64_t token = 0; token < size.tokens; ++token) {
+          Values own;
+          for (std::int64_t k = 0; k < size.top_k; ++k)
+            own.push_back(static_cast<double>((token * size.top_k + k) % size.experts));
+          const Values scores = scores_of(row_of(x, token, size.experts), how.score);
+          const Values weight = weights_of(scores, own, how);
+          chosen.insert(chosen.end(), own.begin(), own.end());
+          weights.insert(weights.end(), weight.begin(), weight.end());
+        }
+        EXPECT_EQ(routed.experts.values(), chosen);
+        expect_values(routed.weights, weights, 30);
+        Held counts(stream, {1, size.experts}, DType::kF32);
+        count_choices(stream, counts, routed.experts);
+        const Values even(static_cast<std::size_t>(size.experts),
+                          static_cast<double>(size.tokens * size.top_k / size.experts));
+        EXPECT_EQ(counts.values(), even);
+      }
+    }
+  });
+}
+
 TEST(Routing, bias_moves_towards_experts_that_are_chosen_too_rarely) {
   on_every_platform([](Stream& stream) {
     for (const DType of_scale : {DType::kF32, DType::kF64}) {

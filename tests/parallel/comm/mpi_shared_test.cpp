@@ -64,6 +64,7 @@ using DTypes = testing::Types<float, double, Bf16, F16, std::int32_t>;
 TYPED_TEST_SUITE(SharedCollective, DTypes);
 
 TEST_F(InSharedMemory, every_rank_sees_what_the_others_write) {
+  memory_->use_huge_pages();
   for (std::size_t i = 0; i < memory_->bytes(); i += 4096) {
     ASSERT_EQ(memory_->data()[i], std::byte{0});
   }
@@ -113,6 +114,49 @@ TYPED_TEST(SharedCollective, reduce_scatter_and_all_gather_in_place_and_apart) {
       EXPECT_TRUE(are_same(this->template values_in<TypeParam>(whole), expected))
           << part << " elements a rank";
     }
+  }
+}
+
+// Rank r sends (3 r + 5 to) % 7 * 100 elements to rank `to`, from places in reverse order; the last
+// rank sends nothing.
+std::int64_t elements_to(int from, int to, int ranks) {
+  return from == ranks - 1 ? 0 : (3 * from + 5 * to) % 7 * 100;
+}
+
+TYPED_TEST(SharedCollective, all_to_all_of_equal_blocks_and_of_blocks_anywhere) {
+  const int own = this->group_->rank(), size = this->group_->size();
+  constexpr std::int64_t kPlace = 700;
+  const std::vector<TypeParam> all = filled<TypeParam>(own, size * kPlace);
+  std::vector<std::int64_t> to, from, places;
+  for (int r = 0; r < size; ++r) {
+    to.push_back(elements_to(own, r, size));
+    from.push_back(elements_to(r, own, size));
+    places.push_back((size - 1 - r) * kPlace);
+  }
+  const std::int64_t sent_count = own == size - 1 ? 0 : size * kPlace;
+  for (const bool are_equal : {true, false}) {
+    this->arena_.reset();
+    const Tensor sent = this->take(all);
+    std::vector<TypeParam> received(all.size()), expected(all.size());
+    for (int r = 0; r < size; ++r) {
+      const std::int64_t count = are_equal ? kPlace : from[static_cast<std::size_t>(r)];
+      const std::int64_t theirs = (are_equal ? own : size - 1 - own) * kPlace;
+      const std::int64_t here = (are_equal ? r : size - 1 - r) * kPlace;
+      for (std::int64_t i = 0; i < count; ++i) {
+        expected[static_cast<std::size_t>(here + i)] = value_of<TypeParam>(r, theirs + i);
+      }
+    }
+    if (are_equal) {
+      this->group_->all_to_all(this->stream_, over(received), sent);
+    } else {
+      // Even an empty tensor is in shared memory.
+      const std::vector<std::int64_t> nowhere(places.size());
+      const auto& starts = sent_count == 0 ? nowhere : places;
+      this->group_->all_to_all(this->stream_, {over(received), from, places},
+                               {sent.slice(0, sent_count), to, starts});
+    }
+    EXPECT_TRUE(are_same(received, expected)) << are_equal;
+    EXPECT_TRUE(are_same(this->template values_in<TypeParam>(sent), all));
   }
 }
 
@@ -182,6 +226,11 @@ TEST_F(InSharedMemory, ranks_that_disagree_are_told_so) {
   const Tensor other = tensor.slice(0, group_->rank() == 0 ? 99 : 100);
   EXPECT_THROW(group_->all_reduce(stream_, other, Reduce::kSum), PeerError);
   group_->barrier(stream_);
+  std::vector<float> received(200);
+  const std::vector<std::int64_t> to(static_cast<std::size_t>(group_->size()), 10);
+  std::vector<std::int64_t> from(to.size(), 11);
+  from[static_cast<std::size_t>(group_->rank())] = 10;
+  EXPECT_THROW(group_->all_to_all(stream_, {over(received), from}, {tensor, to}), PeerError);
   Transfer transfer =
       group_->start_all_reduce(stream_, tensor, group_->rank() == 0 ? Reduce::kSum : Reduce::kMax);
   EXPECT_THROW(transfer.wait(), PeerError);

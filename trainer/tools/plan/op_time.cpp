@@ -25,7 +25,8 @@ double wave_slowdown(const PlannedOp& op, int units) {
   if (units <= 1) return 1;
   double least = std::numeric_limits<double>::infinity();
   for (const Tile& tile : kTiles) {
-    const double tiles = std::ceil(op.rows / tile.rows) * std::ceil(op.columns / tile.columns);
+    const double tiles = op.groups * std::ceil(op.rows / op.groups / tile.rows) *
+                         std::ceil(op.columns / tile.columns);
     // Split-K gives every unit work if the depth is large.
     for (double parts = 1; parts <= 4 && op.depth / parts >= 1024; parts *= 2) {
       const double waves = std::ceil(tiles * parts / units) / parts;
@@ -47,7 +48,7 @@ double matmul_seconds(const PlannedOp& op, const DeviceProfile& device) {
   const ProductRate& rate = device.rate(format_of(op.element));
   const double ideal = op.flops / (rate.peak * rate.product);
   return ideal *
-         (1 + rate.half_depth / op.depth + rate.half_rows / op.rows +
+         (1 + rate.half_depth / op.depth + rate.half_rows * op.groups / op.rows +
           rate.half_columns / op.columns) *
          wave_slowdown(op, device.units);
 }

@@ -119,49 +119,87 @@ Ahead rows_ahead(const MatMulPart& x, std::int64_t i, std::int64_t rows, std::in
   return {from, x.a_row, rows, k};
 }
 
-// c's columns [j0, j0 + n) from the block of k columns of a and rows of b at p0.
-HWY_NOINLINE void block(const MatMulPart& x, std::int64_t j0, std::int64_t n, std::int64_t p0,
-                        std::int64_t k, float* b_block, float* a_group) {
-  const float* const b = x.b + p0 * x.b_row + j0 * x.b_column;
-  for (std::int64_t j = 0; j < n; j += kTileWidth)
-    pack<kTileWidth>(b_block + j * k, b + j * x.b_column, x.b_column, x.b_row, n - j, k);
+// c's columns [j0, j0 + n) from k columns of a and rows of b at p0.
+struct Block {
+  std::int64_t j0 = 0, n = 0, p0 = 0, k = 0;
+};
+
+HWY_INLINE void pack_b(const MatMulPart& x, const Block& of, float* b_block) {
+  const float* const b = x.b + of.p0 * x.b_row + of.j0 * x.b_column;
+  for (std::int64_t j = 0; j < of.n; j += kTileWidth)
+    pack<kTileWidth>(b_block + j * of.k, b + j * x.b_column, x.b_column, x.b_row, of.n - j, of.k);
+}
+
+// A group of c's rows, from i0 on.
+HWY_INLINE void group_rows(const MatMulPart& x, const Block& of, std::int64_t i0,
+                           const float* b_block, float* a_group) {
+  const auto [j0, n, p0, k] = of;
   const std::int64_t panels = (n + kTileWidth - 1) / kTileWidth;
-  for (std::int64_t i0 = 0; i0 < x.m; i0 += kGroupRows) {
-    const std::int64_t end = smaller(x.m, i0 + kGroupRows);
-    for (std::int64_t i = i0; i < end; i += kTileRows)
-      pack<kTileRows>(a_group + (i - i0) * k, x.a + i * x.a_row + p0 * x.a_column, x.a_row,
-                      x.a_column, end - i, k);
-    Ahead next = rows_ahead(x, end, smaller(x.m - end, kGroupRows), p0, k);
-    const std::int64_t share = (next.lines() + panels * kGroupTiles - 1) / (panels * kGroupTiles);
-    for (std::int64_t j = 0; j < n; j += kTileWidth) {
-      for (std::int64_t i = i0; i < end; i += kTileRows) {
-        const std::int64_t rows = smaller(end - i, kTileRows);
-        Target to{x.c + i * x.ldc + j0 + j, x.ldc, nullptr, 0};
-        if (x.add || p0 > 0)
-          to.start = to.c, to.start_ld = x.ldc;
-        else if (x.bias)
-          to.start = x.bias + j0 + j;
-        next.ask(share);
-        if (rows % kTileStep == 0 && n - j >= kTileWidth)
-          any_tile(to, a_group + (i - i0) * k, b_block + j * k, k, rows);
-        else
-          edge_tile(to, a_group + (i - i0) * k, b_block + j * k, k, rows,
-                    smaller(n - j, kTileWidth));
-      }
+  const std::int64_t end = smaller(x.m, i0 + kGroupRows);
+  for (std::int64_t i = i0; i < end; i += kTileRows)
+    pack<kTileRows>(a_group + (i - i0) * k, x.a + i * x.a_row + p0 * x.a_column, x.a_row,
+                    x.a_column, end - i, k);
+  Ahead next = rows_ahead(x, end, smaller(x.m - end, kGroupRows), p0, k);
+  const std::int64_t share = (next.lines() + panels * kGroupTiles - 1) / (panels * kGroupTiles);
+  for (std::int64_t j = 0; j < n; j += kTileWidth) {
+    for (std::int64_t i = i0; i < end; i += kTileRows) {
+      const std::int64_t rows = smaller(end - i, kTileRows);
+      Target to{x.c + i * x.ldc + j0 + j, x.ldc, nullptr, 0};
+      if (x.add || p0 > 0)
+        to.start = to.c, to.start_ld = x.ldc;
+      else if (x.bias)
+        to.start = x.bias + j0 + j;
+      next.ask(share);
+      if (rows % kTileStep == 0 && n - j >= kTileWidth)
+        any_tile(to, a_group + (i - i0) * k, b_block + j * k, k, rows);
+      else
+        edge_tile(to, a_group + (i - i0) * k, b_block + j * k, k, rows, smaller(n - j, kTileWidth));
     }
   }
 }
 
-void matmul(const MatMulPart& x, float* workspace) {
+HWY_NOINLINE void block_of_one_b(std::span<const MatMulPart> parts, const Block& of, float* b_block,
+                                 float* a_group) {
+  pack_b(parts.front(), of, b_block);
+  for (const MatMulPart& x : parts)
+    for (std::int64_t i0 = 0; i0 < x.m; i0 += kGroupRows) group_rows(x, of, i0, b_block, a_group);
+}
+
+HWY_NOINLINE void block_into_one_c(std::span<const MatMulPart> parts, std::int64_t j0,
+                                   std::int64_t n, float* b_blocks, float* a_group) {
+  const std::int64_t width = (n + kTileWidth - 1) / kTileWidth * kTileWidth;
+  const auto each = [&](const auto& body) {
+    float* b_block = b_blocks;
+    for (const MatMulPart& x : parts) {
+      body(x, Block{j0, n, 0, x.k}, b_block);
+      b_block += width * x.k;
+    }
+  };
+  each(pack_b);
+  for (std::int64_t i0 = 0; i0 < parts.front().m; i0 += kGroupRows)
+    each([&](const MatMulPart& x, const Block& of, const float* b_block) {
+      group_rows(x, of, i0, b_block, a_group);
+    });
+}
+
+void matmul_of_one_b(std::span<const MatMulPart> parts, float* workspace) {
   float* const a_group = workspace + kMatMulDepth * kMatMulWidth;
-  const std::int64_t blocks = (x.k + kMatMulDepth - 1) / kMatMulDepth;
-  for (std::int64_t j0 = 0; j0 < x.n; j0 += kMatMulWidth) {
-    const std::int64_t n = smaller(x.n - j0, kMatMulWidth);
+  const MatMulPart& first = parts.front();
+  const std::int64_t blocks = (first.k + kMatMulDepth - 1) / kMatMulDepth;
+  for (std::int64_t j0 = 0; j0 < first.n; j0 += kMatMulWidth) {
+    const std::int64_t n = smaller(first.n - j0, kMatMulWidth);
     for (std::int64_t i = 0; i < blocks; ++i) {
-      const std::int64_t p0 = x.k * i / blocks, p1 = x.k * (i + 1) / blocks;
-      block(x, j0, n, p0, p1 - p0, workspace, a_group);
+      const std::int64_t p0 = first.k * i / blocks, p1 = first.k * (i + 1) / blocks;
+      block_of_one_b(parts, {j0, n, p0, p1 - p0}, workspace, a_group);
     }
   }
+}
+
+void matmul_into_one_c(std::span<const MatMulPart> parts, float* workspace) {
+  float* const a_group = workspace + kMatMulDepth * kMatMulWidth;
+  const std::int64_t n = parts.front().n;
+  for (std::int64_t j0 = 0; j0 < n; j0 += kMatMulWidth)
+    block_into_one_c(parts, j0, smaller(n - j0, kMatMulWidth), workspace, a_group);
 }
 
 }  // namespace
@@ -172,10 +210,17 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace trireme::ops::cpu {
 
-HWY_EXPORT(matmul);
+HWY_EXPORT(matmul_of_one_b);
+HWY_EXPORT(matmul_into_one_c);
 
 void matmul(const MatMulPart& part, float* workspace) {
-  HWY_DYNAMIC_DISPATCH(matmul)(part, workspace);
+  matmul_of_one_b({&part, 1}, workspace);
+}
+void matmul_of_one_b(std::span<const MatMulPart> parts, float* workspace) {
+  HWY_DYNAMIC_DISPATCH(matmul_of_one_b)(parts, workspace);
+}
+void matmul_into_one_c(std::span<const MatMulPart> parts, float* workspace) {
+  HWY_DYNAMIC_DISPATCH(matmul_into_one_c)(parts, workspace);
 }
 
 }  // namespace trireme::ops::cpu

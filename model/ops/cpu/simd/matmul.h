@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <span>
 
 namespace trireme::ops::cpu {
 
@@ -27,5 +28,11 @@ inline constexpr std::int64_t kMatMulWorkspace = kMatMulDepth * (kMatMulWidth + 
 // and van de Geijn 2008, doi:10.1145/1356052.1356053; here the L1 cache holds a tile of a, and b's
 // block streams from L2.)
 void matmul(const MatMulPart& part, float* workspace);
+// Products with one b, which is packed once; they have the same n and k.
+void matmul_of_one_b(std::span<const MatMulPart> parts, float* workspace);
+// The sum of products with one c, which stays in the cache; they have the same m and n, and their
+// depths are at most kMatMulDepth in all. The first has `add` as wished, the others add. The bits
+// are those of one product after the other.
+void matmul_into_one_c(std::span<const MatMulPart> parts, float* workspace);
 
 }  // namespace trireme::ops::cpu
