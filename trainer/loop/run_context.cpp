@@ -45,21 +45,26 @@ std::unique_ptr<SharedMemory> share_memory(World& world, const RankGroups& group
 // Under ZeRO-1 and 2, ranks of one host share one copy of the weights, unless they have different
 // experts: each updates its shard once all have finished reading the old ones.
 Arenas::Shared shared_weights(const World& world, const RankGroups& groups, std::int64_t zero,
-                              const EnginePlan& plan, SharedMemory* shared) {
+                              const SharedMemory* shared) {
   if (shared == nullptr) return {};
   Arenas::Shared places{.own = shared->data(), .workspace = groups.expert != nullptr};
   const bool has_whole_weights = zero == 1 || zero == 2;
   if (groups.shard->size() == 1 || !groups.shard->is_async() || !has_whole_weights ||
       groups.expert) {
-    shared->use_huge_pages();
     return places;
   }
   double holder[] = {static_cast<double>(world.local_rank())};
   Stream stream;
   groups.shard->broadcast(stream, host_tensor(std::span(holder)), /*root=*/0);
   places.weights = shared->of(static_cast<int>(holder[0])).data;
-  const bool holds_weights = places.weights == shared->data();
-  shared->use_huge_pages(holds_weights ? 0 : Arena::rounded(plan.memory.weights));  // never touched
+  return places;
+}
+
+// All of this rank's shared memory but its own place for weights, if it uses another rank's.
+Arenas::Shared in_huge_pages(const Arenas::Shared& places, const EnginePlan& plan,
+                             SharedMemory* shared) {
+  const bool borrows = places.weights != nullptr && places.weights != places.own;
+  if (shared) shared->use_huge_pages(borrows ? Arena::rounded(plan.memory.weights) : 0);
   return places;
 }
 
@@ -90,7 +95,8 @@ RunContext::RunContext(LoadedConfig from, World& ranks, Device device, int cpu_t
       writer(make_writer(config(), plan)),
       shared(share_memory(world, groups, plan, device)),
       arenas(plan.memory, device,
-             shared_weights(world, groups, spec.parallelism.zero, plan, shared.get())),
+             in_huge_pages(shared_weights(world, groups, spec.parallelism.zero, shared.get()), plan,
+                           shared.get())),
       engine(spec, groups, stream, arenas),
       log(team.leads(), console_options(config())) {}
 
