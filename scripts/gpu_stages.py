@@ -235,6 +235,8 @@ def streams(hour):
 
 STEPS = 20
 LARGE = {"training": {"seq_len": 4096, "local_batch_size": 2, "global_batch_size": 8}}
+# A router that was just drawn sends most tokens to few experts, one that was trained does not.
+BALANCED = {"model": {"router_force_load_balancing": True}}
 MODELS = {
     "124M": ({"model": {"flavor": "gpt2-124m", "vocab_size": 50304},
               "training": {"seq_len": 1024, "local_batch_size": 16, "global_batch_size": 64}},),
@@ -245,6 +247,8 @@ MODELS = {
     "8B": (LARGE, {"model": {"flavor": "llama3-8b"}, "optimizer": {"state_dtype": "bfloat16"},
                    "activation_checkpoint": {"mode": "selective"},
                    "training": {"local_batch_size": 1, "global_batch_size": 4}}),
+    "30B-A3B": (LARGE, {"model": {"flavor": "qwen3-30b-a3b", "num_hidden_layers": 5}}, BALANCED),
+    "OLMoE 7B-A1B": (LARGE, {"model": {"flavor": "olmoe-7b-a1b"}, "optimizer": {"state_dtype": "bfloat16"}}, BALANCED),
 }
 TINY = {"model": {"flavor": "tiny", "hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2},
         "training": {"seq_len": 32, "local_batch_size": 2, "global_batch_size": 4}}
@@ -260,8 +264,8 @@ VARIANTS = {
 }
 # The most telling first.
 CASES = (
-    ("1.5B", "bfloat16"), ("8B", "bfloat16"), ("Gemma 3 1B", "bfloat16"), ("OLMo 2 1B", "bfloat16"),
-    ("1.5B", "documents of 1000"), ("1.5B", "float8"),
+    ("1.5B", "bfloat16"), ("8B", "bfloat16"), ("30B-A3B", "bfloat16"), ("OLMoE 7B-A1B", "bfloat16"),
+    ("Gemma 3 1B", "bfloat16"), ("OLMo 2 1B", "bfloat16"), ("1.5B", "documents of 1000"), ("1.5B", "float8"),
     ("1.5B", "graphs"), ("124M", "bfloat16"), ("124M", "graphs"), ("3B", "bfloat16"), ("8B", "float8"),
     ("8B", "documents of 1000"), ("1.5B", "long documents"), ("124M", "documents of 1000"),
     ("124M", "float8"), ("3B", "documents of 1000"), ("3B", "float8"), ("3B", "graphs"), ("8B", "graphs"),
@@ -330,6 +334,8 @@ def fitting(hour, name, parts):
 # Stage pytorch
 
 TORCH = {
+    "30B-A3B": dict(family="moe", layers=5, hidden=2048, heads=32, key_value_heads=4, head=128, ffn=768,
+                    vocab=151936, tied=False, qkv_bias=False, experts=128, top_k=8),
     "1.5B": dict(family="llama", layers=28, hidden=1536, heads=12, key_value_heads=2, head=128, ffn=8960,
                  vocab=151936, tied=True, qkv_bias=True),
     "124M": dict(family="gpt2", layers=12, hidden=768, heads=12, key_value_heads=12, head=64, ffn=3072,
@@ -371,11 +377,12 @@ def verify(hour):
                           "attention_dropout": 0.1, "residual_dropout": 0.1},
              "model": {"num_hidden_layers": 2, "vocab_size": 4096}}
     window = {"model": {"sliding_window": 64, "layer_types": ["sliding_attention", "full_attention"]}}
-    names = ("1.5B",) if hour.small else ("OLMo 2 1B", "Gemma 3 1B", "124M", "1.5B")
+    few = {"model": {"num_experts": 8, "num_experts_per_tok": 2}}
+    names = ("1.5B",) if hour.small else ("30B-A3B", "OLMo 2 1B", "Gemma 3 1B", "124M", "1.5B")
     for dtype, name in itertools.product(("bfloat16", "float32"), names):
         label = f"{name}, 2 layers, dropout, {dtype}"
         parts = [model(hour, name), hour.token_file(1000), {"training": {"dtype": dtype}},
-                 {} if hour.small else shape, window if "Gemma" in name else {}]
+                 {} if hour.small else shape, window if "Gemma" in name else few if "30B" in name else {}]
         config = hour.config(file_name(f"verify {label}"), *parts)
         argv = hour.programs.command("trireme", "verify", config, "--against", "float64", "--synthetic", "--json")
 
@@ -463,12 +470,12 @@ def profile(hour):
 STAGES = {
     "doctor": Stage("the machine, its libraries, copy bandwidths", 60, doctor),
     "tests": Stage("op and engine tests, attention last", 150, tests, at_once=4),
-    "products": Stage("matrix products by shape: layers, head chunks, odd and padded vocabularies, float8", 90,
-                      benches("product", "square", "1.5B", "8B", "124M", "3B")),
+    "products": Stage("matrix products by shape: layers, experts, head chunks, odd and padded vocabularies, float8", 90,
+                      benches("product", "square", "1.5B", "8B", "124M", "3B/", "experts")),
     "attention": Stage("attention, ours and cuDNN's, 1k to 16k tokens, with documents and a window", 60,
                        attention),
     "streams": Stage("memory-bound kernels next to their floors; a profile for trireme plan --gpu", 60, streams),
-    "train": Stage(f"{STEPS} steps at 124M to 8B, of four families: graphs, float8, document masks", 360, train),
+    "train": Stage(f"{STEPS} steps at 124M to 8B, of six families: graphs, float8, document masks", 360, train),
     "pytorch": Stage("the same steps in PyTorch", 150, pytorch),
     "verify": Stage("loss and gradients against float64 on the CPU", 60, verify),
     "sanitizer": Stage("compute-sanitizer on the op tests", 180, sanitizer, at_once=8),

@@ -4,7 +4,8 @@
     gpu_torch_step.py SHAPE.json [--steps 8] [--masters float32|bfloat16]
 
 SHAPE has layers, hidden, heads, key_value_heads, head (its width), ffn, vocab, seq, batch, micro_batches, family
-(gpt2 or llama), tied and qkv_bias. A step is forward and backward of all micro-batches and fused AdamW on random
+(gpt2, llama, or moe: a llama whose MLPs are experts, top_k of them for each token, in turn; queries and keys have
+norms), tied and qkv_bias. A step is forward and backward of all micro-batches and fused AdamW on random
 tokens, with scaled_dot_product_attention; blocks, head and loss go through torch.compile. With float32 masters,
 weights, gradients and moments are float32 and products bfloat16 (autocast); with bfloat16 all are bfloat16.
 Prints METRIC lines.
@@ -35,6 +36,33 @@ class RmsNorm(nn.Module):
         return functional.rms_norm(x, x.shape[-1:], self.weight, 1e-6)
 
 
+class Experts(nn.Module):
+    """Rows sorted by expert, whose products are grouped, as in torchtitan."""
+
+    def __init__(self, o):
+        super().__init__()
+        self.o = o
+        self.router = nn.Linear(o.hidden, o.experts, bias=False)
+        self.up = nn.Parameter(torch.empty(o.experts, 2 * o.ffn, o.hidden))
+        self.down = nn.Parameter(torch.empty(o.experts, o.hidden, o.ffn))
+
+    def forward(self, x):
+        o, rows = self.o, x.flatten(0, 1)
+        scores = self.router(rows).float().softmax(-1)
+        turn = torch.arange(rows.shape[0] * o.top_k, device=x.device) % o.experts
+        weights = scores.gather(1, turn.view(-1, o.top_k))
+        weights = (weights / weights.sum(-1, keepdim=True)).flatten()
+        order = turn.argsort(stable=True)
+        ends = torch.bincount(turn, minlength=o.experts).cumsum(0).int()
+        h = functional.grouped_mm(rows[order // o.top_k], self.up.bfloat16().transpose(1, 2), offs=ends)
+        gate, up = h.chunk(2, -1)
+        h = functional.silu(gate) * up
+        h = functional.grouped_mm(h, self.down.bfloat16().transpose(1, 2), offs=ends)
+        h = h.float() * weights[order, None]
+        y = torch.zeros(rows.shape, device=x.device).index_add(0, order // o.top_k, h)
+        return y.view(x.shape).bfloat16()
+
+
 class Block(nn.Module):
     def __init__(self, o):
         super().__init__()
@@ -44,6 +72,10 @@ class Block(nn.Module):
         self.norm1, self.norm2 = norm(o.hidden), norm(o.hidden)
         self.qkv = nn.Linear(o.hidden, sum(self.widths), bias=gpt2 or o.qkv_bias)
         self.out = nn.Linear(o.heads * o.head, o.hidden, bias=gpt2)
+        if o.family == "moe":
+            self.experts = Experts(o)
+            self.query_norm, self.key_norm = norm(o.head), norm(o.head)
+            return
         self.up = nn.Linear(o.hidden, o.ffn if gpt2 else 2 * o.ffn, bias=gpt2)
         self.down = nn.Linear(o.ffn, o.hidden, bias=gpt2)
 
@@ -51,6 +83,8 @@ class Block(nn.Module):
         batch, seq, _ = x.shape
         parts = self.qkv(x).split(self.widths, -1)
         q, k, v = (part.view(batch, seq, -1, self.o.head).transpose(1, 2) for part in parts)
+        if self.o.family == "moe":
+            q, k = self.query_norm(q), self.key_norm(k)
         if self.o.family != "gpt2":
             q, k = rotate(q, cos, sin), rotate(k, cos, sin)
         grouped = self.o.heads != self.o.key_value_heads
@@ -59,6 +93,8 @@ class Block(nn.Module):
 
     def forward(self, x, cos, sin):
         x = x + self.attention(self.norm1(x), cos, sin)
+        if self.o.family == "moe":
+            return x + self.experts(self.norm2(x))
         h = self.up(self.norm2(x))
         if self.o.family == "gpt2":
             h = functional.gelu(h, approximate="tanh")

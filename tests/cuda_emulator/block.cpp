@@ -97,6 +97,8 @@ class Block {
   void complete(Gathering& gathering);
   Phases& phases(const void* at, Site site);
   static void end_phase(Phases& phases);
+  static void finish_copies(Phases& phases);
+  bool finish_copies_waited_for();
   std::string stuck() const;
   Warp& warp() { return warps_[running_ / 32]; }
 
@@ -154,7 +156,7 @@ std::string Block::run(const Launch& launch, uint3 index, bool backwards) {
       moved = true;
       if (!fault_.empty()) return fault_;
     }
-    if (!moved) return stuck();
+    if (!moved && !finish_copies_waited_for()) return stuck();
   }
   for (const auto& [at, phases] : phases_) {
     if (!phases.copies.empty()) return "no thread has waited for a copy to shared memory";
@@ -251,12 +253,28 @@ void Block::arrive(const void* at, std::size_t announced, Site site) {
   end_phase(here);
 }
 
+void Block::finish_copies(Phases& phases) {
+  const auto copies = std::exchange(phases.copies, {});
+  for (const auto& copy : copies) phases.bytes -= static_cast<std::int64_t>(copy());
+  if (!copies.empty()) end_phase(phases);
+}
+
+// Copies that were started after all who need them had begun to wait.
+bool Block::finish_copies_waited_for() {
+  bool found = false;
+  for (auto& [at, phases] : phases_) {
+    const auto waits = [&](const Thread& t) { return !t.done && t.waits_for == &phases.round; };
+    if (phases.copies.empty() || std::none_of(threads_.begin(), threads_.end(), waits)) continue;
+    finish_copies(phases);
+    found = true;
+  }
+  return found;
+}
+
 void Block::wait_for_phase(const void* at, unsigned parity, Site site) {
   Phases& here = phases(at, site);
   while ((here.round & 1) == parity) {
-    const auto copies = std::exchange(here.copies, {});
-    for (const auto& copy : copies) here.bytes -= static_cast<std::int64_t>(copy());
-    if (!copies.empty()) end_phase(here);
+    finish_copies(here);
     if ((here.round & 1) == parity) wait_for(here.round, site);
   }
 }

@@ -150,6 +150,61 @@ __global__ void copy_box(Bf16* to, const __grid_constant__ TensorMap map, int he
   }
 }
 
+// The last thread loads a box of 64 columns after all others wait for it, and writes its second row
+// to `to` or adds it there.
+__global__ void store_or_add(float* to, const __grid_constant__ TensorMap map, int column,
+                             bool adds) {
+  auto* const shared = trireme::cuda::dynamic_shared<unsigned char>();
+  auto* const tile = reinterpret_cast<Bf16*>(
+      shared + (kSwizzleBytes - shared_address(shared) % kSwizzleBytes) % kSwizzleBytes);
+  auto* const row = reinterpret_cast<float*>(tile + 8 * kSwizzledRow);
+  auto* const barrier = reinterpret_cast<PhaseBarrier*>(row + kSwizzledRow);
+  if (threadIdx.x == 0) {
+    start_barrier(barrier, 1);
+    publish_barriers();
+  }
+  __syncthreads();
+  if (threadIdx.x == kWarpgroup - 1) {
+    arrive_expecting(barrier, 8 * kSwizzledRow * 2);
+    load_box(tile, map, barrier, column, 0, 0);
+    return;
+  }
+  wait_phase(barrier, 0);
+  if (threadIdx.x != 0) return;
+  for (int i = 0; i < kSwizzledRow; ++i)
+    row[i] = static_cast<float>(tile[kSwizzledRow + ((i / 8 ^ 1) << 3) + i % 8]);
+  publish_writes();
+  if (adds) {
+    add_row(to, row, kSwizzledRow * 4);
+  } else {
+    store_row(to, row, kSwizzledRow * 4);
+  }
+  wait_rows();
+}
+
+TEST(TensorMap, ColumnsBeyondTheLastAreZerosAndRowsAreStoredOrAdded) {
+  constexpr int kMatrixRows = 8, kMatrixColumns = 2 * kSwizzledRow;
+  Stream stream{kCuda};
+  const auto values = small_numbers<Bf16>(kMatrixRows * kMatrixColumns, 5);
+  const OnDevice<Bf16> matrix(stream, values);
+  const OnDevice<float> row(stream, kSwizzledRow);
+  const TensorMap map = tensor_map_of<Bf16>(
+      column_boxes(matrix.data(), 1, kMatrixRows, kMatrixColumns, kMatrixRows), 0);
+  const auto add = [&](int column, bool adds) {
+    trireme::cuda::launch(store_or_add, 1, kWarpgroup, 4 * kSwizzleBytes, stream, row.data(), map,
+                          column, adds);
+  };
+  add(0, false);
+  add(1, true);
+  add(2, true);
+  const std::vector<float> got = row.values();
+  for (int i = 0; i < kSwizzledRow; ++i) {
+    const int at = kMatrixColumns + i;
+    EXPECT_EQ(got[i],
+              static_cast<float>(values[at]) + static_cast<float>(values[at + kSwizzledRow]));
+  }
+}
+
 TEST(TensorMap, GivesBoxesOfAHeadAndZerosBeyondTheSequence) {
   constexpr int kBatch = 2, kSeq = 50, kHeads = 3, kWidth = 128, kBox = 32;
   Stream stream{kCuda};

@@ -97,6 +97,16 @@ def a_stage_that_fails_or_hangs_does_not_stop_the_others(workshop):
 
 
 @fact
+def only_commands_of_the_given_names_run(workshop):
+    out = workshop / "out"
+    code, said = script("gpu_hour", "--output", out, "--stages", "products:60", "--only", "^experts$",
+                        build_folder(workshop))
+    check(code == 0 and statuses(out, "products") == {"experts": "ok"}, said)
+    code, said = script("gpu_hour", "--only", "[", build_folder(workshop))
+    check(code == 2 and '"[" is not a regular expression' in said, said)
+
+
+@fact
 def libraries_are_found_in_any_environment_or_named_in_one_line(workshop):
     if not shutil.which("cc"):
         raise Skip("there is no C compiler")

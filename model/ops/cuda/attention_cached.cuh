@@ -89,6 +89,7 @@ struct Softmax {
     }
     for (int k = count + lane; k < padded; k += 32) weights[k].x[q] = 0;
     added = warp_sum(added);
+    __syncwarp();  // all lanes have read what the first writes
     if (lane != 0) return;
     factor[q] = std::exp2(old_top - now);
     sum[q] = old_sum * factor[q] + added;

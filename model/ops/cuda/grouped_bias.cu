@@ -108,9 +108,7 @@ __global__ __launch_bounds__(kThreads) void bias_dots_kernel(Sum<T>* dweights, c
                                                              const std::int32_t* pairs,
                                                              const GroupedRows rows) {
   using A = Sum<T>;
-  __shared__ A rooms[kThreads / 64][2][32];  // of teams larger than a warp
-  Team<A> team{rooms[threadIdx.y % (kThreads / 64)], static_cast<int>(threadIdx.x),
-               static_cast<int>(blockDim.x)};
+  Team<A> team{nullptr, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x)};
   const std::int64_t row = rows.row();
   const bool exists = rows.has(row);
   const std::int64_t bias_at = exists ? rows.group_of(row) % rows.biases * rows.width : 0;
@@ -135,13 +133,12 @@ GroupedRows grouped_rows(const Tensor& rows, const Tensor& starts, const Tensor&
           .biases = static_cast<int>(bias.count() / rows.width())};
 }
 
-// As many lanes per row as it has packs, at most a block.
-template <int n, class... Parameters>
+// As many lanes per row as it has packs, at most kMost.
+template <int n, int kMost, class... Parameters>
 void over_grouped_rows(Stream& stream, void (*kernel)(Parameters...), const GroupedRows& rows,
                        std::type_identity_t<Parameters>... arguments) {
   const auto packs = static_cast<std::uint64_t>(parts(rows.width, n));
-  const auto lanes =
-      std::min<std::int64_t>(kThreads, static_cast<std::int64_t>(std::bit_ceil(packs)));
+  const auto lanes = std::min<std::int64_t>(kMost, static_cast<std::int64_t>(std::bit_ceil(packs)));
   const std::int64_t teams = kThreads / lanes;
   launch(kernel, extent(parts(rows.count, teams)), dim3(extent(lanes), extent(teams)), 0, stream,
          arguments...);
@@ -154,7 +151,8 @@ void grouped_bias(Stream& stream, Tensor y, Tensor bias, Tensor starts) {
   with_float(y.dtype, [&](auto zero) {
     using T = decltype(zero);
     const auto run = [&]<int n>(Count<n>) {
-      over_grouped_rows<n>(stream, add_bias_kernel<n, T>, rows, y.as<T>(), bias.as<T>(), rows);
+      over_grouped_rows<n, kThreads>(stream, add_bias_kernel<n, T>, rows, y.as<T>(), bias.as<T>(),
+                                     rows);
     };
     with_packs<T>(rows.width, run, y, bias);
   });
@@ -181,8 +179,9 @@ void grouped_bias_dots(Stream& stream, Tensor dweights, Tensor dy, Tensor bias, 
   with_float(dy.dtype, [&](auto zero) {
     using T = decltype(zero);
     const auto run = [&]<int n>(Count<n>) {
-      over_grouped_rows<n>(stream, bias_dots_kernel<n, T>, rows, dweights.as<Sum<T>>(), dy.as<T>(),
-                           bias.as<T>(), at<std::int32_t>(pairs), rows);
+      // A warp: sums of a block would wait at each row.
+      over_grouped_rows<n, 32>(stream, bias_dots_kernel<n, T>, rows, dweights.as<Sum<T>>(),
+                               dy.as<T>(), bias.as<T>(), at<std::int32_t>(pairs), rows);
     };
     with_packs<T>(rows.width, run, dy, bias);
   });

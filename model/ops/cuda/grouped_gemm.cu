@@ -116,6 +116,7 @@ void grouped_gemm(Stream& stream, Tensor c, Tensor a, Tensor b, Tensor starts, b
                             .b = b.as<T>(),
                             .c = c.as<T>(),
                             .starts = starts.as<std::int32_t>(),
+                            .rows = a.rows(),
                             .groups = counted(starts.count() - 1),
                             .n = counted(c.width()),
                             .k = counted(a.width()),
@@ -124,9 +125,9 @@ void grouped_gemm(Stream& stream, Tensor c, Tensor a, Tensor b, Tensor starts, b
                             .c_vectors = in_vectors(c, c.width())};
     const auto op = transpose_b ? GroupedOp::kTransposedProduct : GroupedOp::kProduct;
     if constexpr (sizeof(T) == 2) {
-      launch_grouped_mma(stream, op, c.rows(), all);
+      if (!launch_grouped_wgmma(stream, op, all)) launch_grouped_mma(stream, op, all);
     } else {
-      const std::int64_t tiles = most_tiles<kTile>(c.rows(), all.groups);
+      const std::int64_t tiles = most_tiles<kTile>(all.rows, all.groups);
       if (transpose_b) {
         launch_fma<GroupedOp::kTransposedProduct>(stream, tiles, all);
       } else {
@@ -151,6 +152,7 @@ void grouped_gemm_weight(Stream& stream, Tensor c, Tensor a, Tensor b, Tensor st
                             .b = at<T>(b),
                             .c = c.as<A>(),
                             .starts = starts.as<std::int32_t>(),
+                            .rows = a.rows(),
                             .groups = counted(starts.count() - 1),
                             .m = counted(a.width()),
                             .n = counted(b.width()),
@@ -158,7 +160,7 @@ void grouped_gemm_weight(Stream& stream, Tensor c, Tensor a, Tensor b, Tensor st
                             .vectors = in_vectors(a, a.width()) && in_vectors(b, b.width()),
                             .c_vectors = in_vectors(c, c.width())};
     if constexpr (sizeof(T) == 2) {
-      launch_grouped_mma(stream, all);
+      if (!launch_grouped_wgmma(stream, all)) launch_grouped_mma(stream, all);
     } else {
       launch_fma<GroupedOp::kWeight>(stream, all.groups * parts(all.m, kTile), all);
     }

@@ -21,6 +21,7 @@ struct Grouped {
   const T* b = nullptr;
   C* c = nullptr;
   const std::int32_t* starts = nullptr;
+  std::int64_t rows = 0;                // of a, of all groups and beyond
   int groups = 0, m = 0, n = 0, k = 0;  // m of a weight product only, k of the others
   int matrices = 0;                     // in b, not of a weight product
   bool adds = false;
@@ -36,6 +37,8 @@ struct GroupedTile {
   const T* b = nullptr;
   C* c = nullptr;
   int m = 0, n = 0, depth = 0;
+  // Where the tile is: its matrix in b or c, row and column in it or in a, the depth's first row.
+  int matrix = 0, row = 0, column = 0, first_depth = 0;
 };
 
 // Tiles of a group are numbered from this on: a group has no more tiles than lie before the next
@@ -72,12 +75,16 @@ __device__ __forceinline__ GroupedTile<T, C> tile_of_block(const Grouped<T, C>& 
   const int number = static_cast<int>(blockIdx.x) / across;
   const std::int64_t n = static_cast<int>(blockIdx.x) % across * kTileN;
   GroupedTile<T, C> tile;
-  tile.n = all.n - static_cast<int>(n);
+  tile.column = static_cast<int>(n);
+  tile.n = all.n - tile.column;
   if constexpr (kOp == GroupedOp::kWeight) {
     const int down = (all.m + kTileM - 1) / kTileM, group = number / down;
     const std::int64_t m = number % down * kTileM, start = all.starts[group];
-    tile.m = all.m - static_cast<int>(m);
-    tile.depth = all.starts[group + 1] - static_cast<int>(start);
+    tile.matrix = group;
+    tile.row = static_cast<int>(m);
+    tile.first_depth = static_cast<int>(start);
+    tile.m = all.m - tile.row;
+    tile.depth = all.starts[group + 1] - tile.first_depth;
     tile.a = all.a + start * all.m + m;
     tile.b = all.b + start * all.n + n;
     tile.c = all.c + (std::int64_t{group} * all.m + m) * all.n + n;
@@ -86,8 +93,10 @@ __device__ __forceinline__ GroupedTile<T, C> tile_of_block(const Grouped<T, C>& 
     const int before = number - first_tile_of<kTileM>(all.starts, group);
     const std::int64_t row = all.starts[group] + std::int64_t{before} * kTileM;
     if (before < 0 || row >= all.starts[group + 1]) return tile;
-    const T* const matrix = all.b + std::int64_t{group % all.matrices} * all.k * all.n;
-    tile.m = all.starts[group + 1] - static_cast<int>(row);
+    tile.matrix = group % all.matrices;
+    tile.row = static_cast<int>(row);
+    const T* const matrix = all.b + std::int64_t{tile.matrix} * all.k * all.n;
+    tile.m = all.starts[group + 1] - tile.row;
     tile.depth = all.k;
     tile.a = all.a + row * all.k;
     tile.b = matrix + (kOp == GroupedOp::kTransposedProduct ? n * all.k : n);
@@ -97,9 +106,16 @@ __device__ __forceinline__ GroupedTile<T, C> tile_of_block(const Grouped<T, C>& 
 }
 
 // On tensor cores. C is T, or float for weight products.
-void launch_grouped_mma(Stream&, GroupedOp op, std::int64_t rows, const Grouped<Bf16, Bf16>&);
-void launch_grouped_mma(Stream&, GroupedOp op, std::int64_t rows, const Grouped<F16, F16>&);
+void launch_grouped_mma(Stream&, GroupedOp op, const Grouped<Bf16, Bf16>&);
+void launch_grouped_mma(Stream&, GroupedOp op, const Grouped<F16, F16>&);
 void launch_grouped_mma(Stream&, const Grouped<Bf16, float>& weight);
 void launch_grouped_mma(Stream&, const Grouped<F16, float>& weight);
+
+// The same for compute capability 9.0 and operands whose rows are multiples of 64. Return whether
+// they were launched.
+bool launch_grouped_wgmma(Stream&, GroupedOp op, const Grouped<Bf16, Bf16>&);
+bool launch_grouped_wgmma(Stream&, GroupedOp op, const Grouped<F16, F16>&);
+bool launch_grouped_wgmma(Stream&, const Grouped<Bf16, float>& weight);
+bool launch_grouped_wgmma(Stream&, const Grouped<F16, float>& weight);
 
 }  // namespace trireme::ops::cuda

@@ -179,8 +179,8 @@ void launch_of(Stream& stream, std::int64_t tiles_down, const Grouped<T, C>& all
 }
 
 template <class T>
-void launch_product(Stream& stream, GroupedOp op, std::int64_t rows, const Grouped<T, T>& all) {
-  const std::int64_t tiles = most_tiles<kTile>(rows, all.groups);
+void launch_product(Stream& stream, GroupedOp op, const Grouped<T, T>& all) {
+  const std::int64_t tiles = most_tiles<kTile>(all.rows, all.groups);
   if (op == GroupedOp::kProduct) {
     launch_of<GroupedOp::kProduct>(stream, tiles, all);
   } else {
@@ -190,13 +190,11 @@ void launch_product(Stream& stream, GroupedOp op, std::int64_t rows, const Group
 
 }  // namespace
 
-void launch_grouped_mma(Stream& stream, GroupedOp op, std::int64_t rows,
-                        const Grouped<Bf16, Bf16>& all) {
-  launch_product(stream, op, rows, all);
+void launch_grouped_mma(Stream& stream, GroupedOp op, const Grouped<Bf16, Bf16>& all) {
+  launch_product(stream, op, all);
 }
-void launch_grouped_mma(Stream& stream, GroupedOp op, std::int64_t rows,
-                        const Grouped<F16, F16>& all) {
-  launch_product(stream, op, rows, all);
+void launch_grouped_mma(Stream& stream, GroupedOp op, const Grouped<F16, F16>& all) {
+  launch_product(stream, op, all);
 }
 void launch_grouped_mma(Stream& stream, const Grouped<Bf16, float>& weight) {
   launch_of<GroupedOp::kWeight>(stream, weight.groups * parts(weight.m, kTile), weight);

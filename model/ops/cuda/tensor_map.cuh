@@ -21,6 +21,18 @@ struct HeadBoxes {
   int rows = 0;            // up to 256
 };
 
+// Of matrices [matrices, rows, columns], columns a multiple of 64: a box is 64 columns of
+// `box_rows` rows, whose number among the columns' is `head`, of `batch` among the matrices.
+inline HeadBoxes column_boxes(const void* first, std::int64_t matrices, std::int64_t rows,
+                              std::int64_t columns, int box_rows) {
+  return {.first = first,
+          .batch = matrices,
+          .seq = rows,
+          .heads = columns / kSwizzledRow,
+          .width = kSwizzledRow,
+          .rows = box_rows};
+}
+
 using TensorMap = CUtensorMap;
 
 // cuTensorMapEncodeTiled, of the driver that is there: nothing links it.
@@ -68,7 +80,7 @@ TensorMap tensor_map_of(const HeadBoxes& boxes, int device) {
 }
 
 // Starts the copy of a head's box from row `row` on to width / 64 tiles, one after the other, and
-// counts its bytes at `barrier`. Of one thread.
+// counts its bytes at `barrier`. What is beyond the last row or head is zeros. Of one thread.
 __device__ __forceinline__ void load_box(void* tile, const TensorMap& map, PhaseBarrier* barrier,
                                          int head, int row, int batch) {
   asm volatile(

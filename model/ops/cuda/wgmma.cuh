@@ -194,6 +194,25 @@ __device__ __forceinline__ void publish_writes() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
+// Starts the copy of a row from shared memory to device memory, or its addition there, which rounds
+// as float32 but takes subnormal numbers for zero. Both are aligned to, and `bytes` a multiple of,
+// 16 bytes; this and all other threads that wrote the row have published it. Of one thread, which
+// waits for its reads before the row is overwritten or the block ends.
+__device__ __forceinline__ void store_row(void* to, const void* row, int bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to),
+               "r"(shared_address(row)), "r"(bytes)
+               : "memory");
+}
+__device__ __forceinline__ void add_row(float* to, const float* row, int bytes) {
+  asm volatile(
+      "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(to),
+      "r"(shared_address(row)), "r"(bytes)
+      : "memory");
+}
+__device__ __forceinline__ void wait_rows() {
+  asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
 // `value`; what is computed from it is computed at each use, not kept in registers over a loop.
 __device__ __forceinline__ int computed_again(int value) {
   asm volatile("" : "+r"(value));

@@ -42,6 +42,19 @@ Groups many_groups() {
 const Groups kGroups[] = {
     {{5, 0, 70, 1, 0, 33}}, {{0, 0, 150, 0}, 3}, {{140}}, {{0, 0}, 2}, many_groups()};
 constexpr std::int64_t kExtents[][2] = {{1, 1}, {7, 13}, {64, 40}, {37, 144}, {130, 24}};
+// For kernels of whole warpgroups: 16 bits, multiples of 64, and more steps than they hold at once.
+const Groups kLongGroups{{70, 0, 260}, 3};
+constexpr std::int64_t kWideExtents[][2] = {{320, 192}, {64, 128}, {128, 200}};
+
+// Calls body(groups, k, n) for all of them.
+template <class Body>
+void each_shape(DType dtype, const Body& body) {
+  for (const Groups& groups : kGroups) {
+    for (const auto& [k, n] : kExtents) body(groups, k, n);
+  }
+  if (size_of(dtype) != 2) return;
+  for (const auto& [k, n] : kWideExtents) body(kLongGroups, k, n);
+}
 
 Values product(const Groups& groups, const Values& a, const Values& b, std::int64_t k,
                std::int64_t n, bool transpose_b) {
@@ -75,24 +88,22 @@ Values with_nan_beyond(const Groups& groups, Values values, std::int64_t width) 
 
 TEST(GroupedGemm, multiplies_each_group_by_its_own_matrix_and_leaves_other_rows) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
-    for (const Groups& groups : kGroups) {
+    each_shape(dtype, [&](const Groups& groups, std::int64_t k, std::int64_t n) {
       const Held starts = groups.starts(stream);
-      for (const auto& [k, n] : kExtents) {
-        for (const bool transpose_b : {false, true}) {
-          SCOPED_TRACE(say(groups.count(), " groups, ", groups.rows(), " rows, k ", k, ", n ", n,
-                           transpose_b ? ", transposed" : ""));
-          const Values x = with_nan_beyond(groups, random_values(groups.rows() * k, 1, dtype), k);
-          const Values y = random_values(groups.count() * k * n, 2, dtype);
-          const Held a(stream, {groups.rows(), k}, dtype, x);
-          const Held b(stream,
-                       transpose_b ? Shape{groups.count(), n, k} : Shape{groups.count(), k, n},
-                       dtype, y);
-          const Held c(stream, {groups.rows(), n}, dtype);
-          grouped_gemm(stream, c, a, b, starts, transpose_b);
-          expect_values(c, product(groups, x, y, k, n, transpose_b), static_cast<double>(k) + 2);
-        }
+      for (const bool transpose_b : {false, true}) {
+        SCOPED_TRACE(say(groups.count(), " groups, ", groups.rows(), " rows, k ", k, ", n ", n,
+                         transpose_b ? ", transposed" : ""));
+        const Values x = with_nan_beyond(groups, random_values(groups.rows() * k, 1, dtype), k);
+        const Values y = random_values(groups.count() * k * n, 2, dtype);
+        const Held a(stream, {groups.rows(), k}, dtype, x);
+        const Held b(stream,
+                     transpose_b ? Shape{groups.count(), n, k} : Shape{groups.count(), k, n}, dtype,
+                     y);
+        const Held c(stream, {groups.rows(), n}, dtype);
+        grouped_gemm(stream, c, a, b, starts, transpose_b);
+        expect_values(c, product(groups, x, y, k, n, transpose_b), static_cast<double>(k) + 2);
       }
-    }
+    });
   });
 }
 
@@ -124,29 +135,27 @@ TEST(GroupedGemm, repeats_the_matrices_for_more_groups) {
 
 TEST(GroupedGemm, replaces_or_adds_to_the_weight_product_of_each_group) {
   on_every_platform_and_dtype([](Stream& stream, DType dtype) {
-    for (const Groups& groups : kGroups) {
+    each_shape(dtype, [&](const Groups& groups, std::int64_t m, std::int64_t n) {
+      SCOPED_TRACE(say(groups.count(), " groups, ", groups.rows(), " rows, m ", m, ", n ", n));
       const Held starts = groups.starts(stream);
-      for (const auto& [m, n] : kExtents) {
-        SCOPED_TRACE(say(groups.count(), " groups, ", groups.rows(), " rows, m ", m, ", n ", n));
-        const Values x = with_nan_beyond(groups, random_values(groups.rows() * m, 1, dtype), m);
-        const Values y = with_nan_beyond(groups, random_values(groups.rows() * n, 2, dtype), n);
-        const Held a(stream, {groups.rows(), m}, dtype, x);
-        const Held b(stream, {groups.rows(), n}, dtype, y);
-        const DType sums = accumulator_of(dtype);
-        const Values before = random_values(groups.count() * m * n, 3, sums);
-        const Held replaced(stream, {groups.count(), m, n}, sums);
-        const Held added(stream, {groups.count(), m, n}, sums, before);
-        grouped_gemm_weight(stream, replaced, a, b, starts, Accumulate::kReplace);
-        grouped_gemm_weight(stream, added, a, b, starts, Accumulate::kAdd);
-        const double roundings = static_cast<double>(groups.rows()) + 2;
-        Values c(before.size(), 0.0);
-        add_weight_product(c, groups, x, y, m, n);
-        expect_values(replaced, c, roundings);
-        c = before;
-        add_weight_product(c, groups, x, y, m, n);
-        expect_values(added, c, roundings);
-      }
-    }
+      const Values x = with_nan_beyond(groups, random_values(groups.rows() * m, 1, dtype), m);
+      const Values y = with_nan_beyond(groups, random_values(groups.rows() * n, 2, dtype), n);
+      const Held a(stream, {groups.rows(), m}, dtype, x);
+      const Held b(stream, {groups.rows(), n}, dtype, y);
+      const DType sums = accumulator_of(dtype);
+      const Values before = random_values(groups.count() * m * n, 3, sums);
+      const Held replaced(stream, {groups.count(), m, n}, sums);
+      const Held added(stream, {groups.count(), m, n}, sums, before);
+      grouped_gemm_weight(stream, replaced, a, b, starts, Accumulate::kReplace);
+      grouped_gemm_weight(stream, added, a, b, starts, Accumulate::kAdd);
+      const double roundings = static_cast<double>(groups.rows()) + 2;
+      Values c(before.size(), 0.0);
+      add_weight_product(c, groups, x, y, m, n);
+      expect_values(replaced, c, roundings);
+      c = before;
+      add_weight_product(c, groups, x, y, m, n);
+      expect_values(added, c, roundings);
+    });
   });
 }
 

@@ -16,6 +16,10 @@ struct HeadBoxes {
   std::int64_t batch = 0, seq = 0, heads = 0, width = 0;
   int rows = 0;
 };
+inline HeadBoxes column_boxes(const void* first, std::int64_t matrices, std::int64_t rows,
+                              std::int64_t columns, int box_rows) {
+  return {first, matrices, rows, columns / kSwizzledRow, kSwizzledRow, box_rows};
+}
 struct TensorMap {
   HeadBoxes of;
 };
@@ -41,7 +45,7 @@ inline void load_box(void* tile, const TensorMap& map, PhaseBarrier* barrier, in
         auto* const to = static_cast<std::byte*>(tile) + column / kSwizzledRow * of.rows * 128 +
                          r * 128 + ((column % kSwizzledRow / 8) ^ (r % 8)) * 16;
         const std::int64_t token = row + r;
-        if (token < 0 || token >= of.seq) {
+        if (token < 0 || token >= of.seq || head >= of.heads) {
           std::memset(to, 0, 16);
           continue;
         }

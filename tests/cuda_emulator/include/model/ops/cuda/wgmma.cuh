@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -97,6 +98,12 @@ struct Products {
 inline Products& products_of_thread() {
   static std::array<Products, 1024> products;
   return products[threadIdx.x];
+}
+
+// Copies of rows that a thread has started, which happen as late as they may.
+inline std::vector<std::function<void()>>& rows_of_thread() {
+  static std::array<std::vector<std::function<void()>>, 1024> rows;
+  return rows[threadIdx.x];
 }
 
 template <class T, int N>
@@ -199,6 +206,27 @@ void wait_products_after(float a, float b, float2* scratch, int line = __builtin
   wait_products<kUnderWay>(line);
 }
 inline void publish_writes() {}
+
+inline void require_row(const void* to, const void* row, int bytes) {
+  trireme::emulator::require_aligned(to);
+  trireme::emulator::require_aligned(row);
+  require(bytes % 16 == 0, bytes, " bytes of a row are not whole chunks of 16");
+}
+inline void store_row(void* to, const void* row, int bytes) {
+  require_row(to, row, bytes);
+  trireme::emulator::rows_of_thread().push_back(
+      [=] { std::memcpy(to, row, static_cast<std::size_t>(bytes)); });
+}
+inline void add_row(float* to, const float* row, int bytes) {
+  require_row(to, row, bytes);
+  trireme::emulator::rows_of_thread().push_back([=] {
+    for (int i = 0; i < bytes / 4; ++i) to[i] += row[i];
+  });
+}
+inline void wait_rows() {
+  for (const auto& write : trireme::emulator::rows_of_thread()) write();
+  trireme::emulator::rows_of_thread().clear();
+}
 inline int computed_again(int value) {
   return value;
 }
